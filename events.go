@@ -1,0 +1,104 @@
+package leadership
+
+import (
+	"context"
+	"sync"
+)
+
+// events are the channels of RunForElection. Nothing ever blocks on them: what a slow reader has not taken yet is
+// replaced by what is true now. A false is never left out, so that a reader who saw true always learns that it ended;
+// a true that nobody took before the term ended is.
+type events struct {
+	mu       sync.Mutex
+	election chan bool  // guarded by mu, as is errors; nil before RunForElection; holds [false], [true] or [false true]
+	errors   chan error // holds the latest
+	leading  bool       // true was sent last
+}
+
+// RunForElection stands for election in the background, until Stop. The first channel carries false at once, then
+// true each time the candidate wins and false each time it loses; it then stands again by itself. The second carries
+// errors, the latest replacing one that was not read. Readers may be slow or absent: nothing waits for them, and a
+// true that was not read before the term ended is taken back. IsLeader is always right, a value read from the channel
+// was right when it was sent.
+//
+// It acknowledges when the won callbacks have returned, unless Options.ManualAcknowledge leaves that to the caller.
+// After Stop, or an error that trying again can't cure (the last on the second channel), both channels are closed;
+// one who led has been sent a final false. Where the candidate is running or stopped already, the channels that it
+// returns carry that error and are closed.
+func (c *Candidate) RunForElection() (<-chan bool, <-chan error) {
+	election, errs := make(chan bool, 2), make(chan error, 1)
+	if err := c.enter(true); err != nil {
+		errs <- err
+		close(election)
+		close(errs)
+		return election, errs
+	}
+	c.events.open(election, errs)
+	go func() { // Stop waits for exit
+		defer c.exit()
+		if err := c.run(context.Background(), c.hold); err != nil {
+			c.events.failed(err)
+		}
+		c.events.close()
+	}()
+	return election, errs
+}
+
+func (e *events) open(election chan bool, errs chan error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.election, e.errors = election, errs
+	election <- false
+}
+
+// won sends true if the term still goes on. Term.finish clears the term before it calls lost, so that no true follows
+// the false of its own term.
+func (e *events) won(goesOn func() bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.election != nil && goesOn() {
+		e.leading = true
+		e.election <- true // there is room: at most one false is waiting
+	}
+}
+
+// lost sends false, and takes back what was not read.
+func (e *events) lost() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if !e.leading {
+		return
+	}
+	e.leading = false
+	drain(e.election)
+	e.election <- false
+}
+
+func (e *events) failed(err error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.errors == nil {
+		return
+	}
+	drain(e.errors)
+	e.errors <- err
+}
+
+func (e *events) close() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	close(e.election)
+	close(e.errors)
+	e.election, e.errors = nil, nil
+}
+
+// drain empties a channel of which the caller is the only sender.
+func drain[T any](ch chan T) {
+	for {
+		select {
+		case <-ch:
+		default:
+			return
+		}
+	}
+}

@@ -1,0 +1,313 @@
+package leadership
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/go-leadership/leadership/internal/goroutine"
+	"github.com/go-leadership/leadership/store"
+)
+
+// Follower learns who leads an election. It writes nothing to the store, and survives outages of the store by
+// itself; AsOf tells how fresh its knowledge is. It begins to follow at the first call of Start, FollowElection, Wait
+// or Changes. Its methods may be called from any number of goroutines, and from its own callbacks and hooks.
+//
+// It has one goroutine, which asks the store for the leader that differs from the one it knows, and tells everyone.
+// All who want to know see the latest state; changes that come faster than they look are coalesced.
+type Follower struct {
+	store    store.Store
+	election string
+	opts     Options
+	log      *slog.Logger
+	inside   goroutine.Set // goroutines that are in a function of the user's
+
+	life  context.Context // ends with Stop, or with an error that trying again can't cure
+	end   context.CancelCauseFunc
+	tasks sync.WaitGroup
+
+	mu      sync.Mutex
+	started bool                 // guarded by mu, as are all below
+	stopped bool                 // no task starts any more
+	known   bool                 // the first answer has come
+	leader  Leader               // what it was
+	asked   time.Time            // when the request was sent whose answer leader is
+	polling time.Time            // when the poll for another leader began; zero while there is none
+	changed chan struct{}        // closed and replaced with each answer
+	onNew   []func(store.Leader) // callbacks
+	onGone  []func()
+	errors  chan error // of FollowElection; nil before
+}
+
+// NewFollower returns a follower of the election. It sends nothing. A name that the stores don't take is refused with
+// an error that matches store.ErrInvalid.
+func NewFollower(st store.Store, election string, opts *Options) (*Follower, error) {
+	if err := checkStore(st, election); err != nil {
+		return nil, err
+	}
+	f := &Follower{store: st, election: election, opts: opts.orDefault(), changed: make(chan struct{})}
+	f.log = f.opts.Logger.With("election", election)
+	f.life, f.end = context.WithCancelCause(context.Background())
+	return f, nil
+}
+
+// Start begins to follow. It does not block; a second call does nothing.
+func (f *Follower) Start() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.started || f.stopped {
+		return
+	}
+	f.started = true
+	f.tasks.Go(f.follow)
+	if len(f.onNew)+len(f.onGone) > 0 {
+		f.tasks.Go(f.callback)
+	}
+}
+
+// follow asks for the next leader until the follower's life ends.
+func (f *Follower) follow() {
+	var prev *Leader
+	var b backoff
+	for {
+		asked := time.Now()
+		if prev != nil {
+			f.setPolling(asked)
+		}
+		leader, err := f.store.Leader(f.life, f.election, prev)
+		f.setPolling(time.Time{})
+		switch {
+		case f.life.Err() != nil:
+			return
+		case err != nil && store.Permanent(err):
+			f.log.Error("gave up", "error", err)
+			f.fail(err)
+			f.end(err)
+			return
+		case err != nil:
+			in := b.delay()
+			f.log.Warn("failed, going to try again", "error", err, "in", in)
+			f.inside.Do(func() { f.opts.Hooks.error(f.election, err, in) })
+			f.fail(err)
+			sleep(f.life, in)
+			continue
+		}
+		b.reset()
+		prev = &leader
+		f.publish(leader, asked)
+	}
+}
+
+func (f *Follower) setPolling(since time.Time) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.polling = since
+}
+
+func (f *Follower) publish(leader Leader, asked time.Time) {
+	f.mu.Lock()
+	f.known, f.leader, f.asked = true, leader, asked
+	close(f.changed)
+	f.changed = make(chan struct{})
+	f.mu.Unlock()
+	f.log.Info("leader changed", "leader", leader.Value, "revision", leader.Revision)
+	f.inside.Do(func() { f.opts.Hooks.leaderChanged(f.election, leader) })
+}
+
+func (f *Follower) fail(err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.errors != nil {
+		drain(f.errors)
+		f.errors <- err
+	}
+}
+
+// state returns what is known, and a channel that is closed when that changes.
+func (f *Follower) state() (leader Leader, known bool, changed <-chan struct{}) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.leader, f.known, f.changed
+}
+
+// Leader returns the acknowledged leader and true, or false where nobody leads or nothing is known yet; AsOf tells
+// these two apart. It does not block.
+func (f *Follower) Leader() (Leader, bool) {
+	leader, known, _ := f.state()
+	return leader, known && leader.Revision != 0
+}
+
+// AsOf returns the local time for which Leader is known to be right; changes since then may not have arrived. While
+// the store answers it is never older than a fraction of the store's TTL. It is zero before anything is known.
+func (f *Follower) AsOf() time.Time {
+	confirmed := f.store.Confirmed() // before polling is read: that poll was pending then
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !f.polling.IsZero() && confirmed.After(f.polling) {
+		return confirmed // all that the store had to tell by then would have ended the poll
+	}
+	return f.asked
+}
+
+// Wait returns the leader as soon as there is one. It returns early when ctx ends, with its cause, and when the
+// follower ends, with ErrStopped or the error that ended it.
+func (f *Follower) Wait(ctx context.Context) (Leader, error) {
+	for leader, err := range f.each(ctx) {
+		if err != nil || leader.Revision != 0 {
+			return leader, err
+		}
+	}
+	panic("unreachable")
+}
+
+// Changes iterates over the leaders: the present state as soon as it is known, the zero Leader where nobody leads,
+// then each state that differs from the one yielded before. It ends when ctx or the follower ends.
+func (f *Follower) Changes(ctx context.Context) iter.Seq[Leader] {
+	return func(yield func(Leader) bool) {
+		for leader, err := range f.each(ctx) {
+			if err != nil || !yield(leader) {
+				return
+			}
+		}
+	}
+}
+
+// each yields states until there is an error, which it yields last.
+func (f *Follower) each(ctx context.Context) iter.Seq2[Leader, error] {
+	f.Start()
+	return func(yield func(Leader, error) bool) {
+		var last *Leader
+		for {
+			leader, known, changed := f.state()
+			if known && (last == nil || leader != *last) {
+				last = &leader
+				if !yield(leader, nil) {
+					return
+				}
+				continue
+			}
+			select {
+			case <-changed:
+			case <-ctx.Done():
+				yield(Leader{}, context.Cause(ctx))
+				return
+			case <-f.life.Done():
+				yield(Leader{}, context.Cause(f.life))
+				return
+			}
+		}
+	}
+}
+
+// FollowElection follows in the background, until Stop. The first channel carries the value of the leader, empty where
+// nobody leads: the present state as soon as it is known, then each that differs from the one read last. One that was
+// not read is replaced by the next, so a slow or absent reader holds nothing up. The second channel carries errors,
+// the latest replacing one that was not read. Both are closed after Stop, and after an error that trying again can't
+// cure. Call it once; later calls return closed channels.
+func (f *Follower) FollowElection() (<-chan string, <-chan error) {
+	values, errs := make(chan string, 1), make(chan error, 1)
+	f.mu.Lock()
+	if f.stopped || f.errors != nil {
+		f.mu.Unlock()
+		errs <- fmt.Errorf("%w or followed by another caller", ErrStopped)
+		close(values)
+		close(errs)
+		return values, errs
+	}
+	f.errors = errs
+	f.tasks.Go(func() { f.feed(values, errs) })
+	f.mu.Unlock()
+	f.Start()
+	return values, errs
+}
+
+// feed keeps the latest value in the channel.
+func (f *Follower) feed(values chan string, errs chan error) {
+	defer func() {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.errors = make(chan error, 1) // taken, and read by nobody
+		close(values)
+		close(errs)
+	}()
+	var read, waiting *string // the value that the reader took last, and the one in the channel, which it may have taken
+	for leader := range f.Changes(context.Background()) {
+		select {
+		case <-values: // it was not read, and is out of date
+		default:
+			if waiting != nil {
+				read = waiting
+			}
+		}
+		waiting = nil
+		if read == nil || *read != leader.Value {
+			waiting = &leader.Value
+			values <- leader.Value
+		}
+	}
+}
+
+// OnNewLeader registers a function to call for each leader that acknowledges, the present one included, in the order
+// registered. Register before the follower starts.
+func (f *Follower) OnNewLeader(call func(leader Leader)) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.onNew = append(f.onNew, call)
+}
+
+// OnLeaderGone registers a function to call when there is no leader any more, and at the start where there is none.
+// Between two leaders it is called once, even where the follower saw the second take over at once. Register before
+// the follower starts.
+func (f *Follower) OnLeaderGone(call func()) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.onGone = append(f.onGone, call)
+}
+
+// callback calls the callbacks.
+func (f *Follower) callback() {
+	f.mu.Lock()
+	onNew, onGone := slices.Clone(f.onNew), slices.Clone(f.onGone)
+	f.mu.Unlock()
+	led := false
+	first := true
+	for leader := range f.Changes(context.Background()) {
+		if led || first && leader.Revision == 0 {
+			for _, call := range onGone {
+				f.report(guard(&f.inside, func() error { call(); return nil }))
+			}
+		}
+		first, led = false, leader.Revision != 0
+		if !led {
+			continue
+		}
+		for _, call := range onNew {
+			f.report(guard(&f.inside, func() error { call(leader); return nil }))
+		}
+	}
+}
+
+// report tells of a failure that nobody is going to try again.
+func (f *Follower) report(err error) {
+	if err != nil {
+		f.log.Error("failed", "error", err)
+		f.fail(err)
+	}
+}
+
+// Stop ends the follower for good: it closes the channels, ends the iterators and returns when nothing of the
+// follower's is left running, callbacks included. Called from a callback or hook, it does not wait. Calling it again,
+// or before anything else, is allowed.
+func (f *Follower) Stop() {
+	f.end(ErrStopped)
+	f.mu.Lock()
+	f.stopped = true
+	f.mu.Unlock()
+	if !f.inside.Has() {
+		f.tasks.Wait()
+	}
+}

@@ -1,0 +1,94 @@
+// Package leadership elects one leader among many processes and tells everyone who it is.
+//
+// Processes that want to lead make a [Candidate], those that only want to know who leads a [Follower]. Both stand on
+// a [store.Store]: a session in ZooKeeper, or in memory for tests, chosen by URL. This package knows no backend.
+//
+//	st, err := store.Open(ctx, "zookeeper://10.0.0.1:2181,10.0.0.2:2181/?ttl=10s")
+//	c, err := leadership.NewCandidate(st, "database/primary", "dbhost2:4567", nil)
+//	err = c.Run(ctx, func(ctx context.Context, term *leadership.Term) error {
+//		if err := becomePrimary(ctx, term.Token()); err != nil {
+//			return err // never acknowledged: nobody is told that we lead
+//		}
+//		if err := term.Acknowledge(ctx); err != nil { // followers learn of us now, not before
+//			return err
+//		}
+//		return servePrimary(ctx) // ctx ends when leadership does
+//	})
+//
+// # What it promises
+//
+//   - G1 One leader. At no instant do two candidates of an election both see themselves as leader, as long as the
+//     machines' clocks run at the same rate to within a few per cent over one TTL and the store ends no session early.
+//     No clock is ever compared with another machine's.
+//   - G2 Fencing. Every term carries a 64-bit token that strictly grows from term to term of an election, for ever.
+//     A resource that remembers the highest token it has seen, and refuses lower ones, is safe even where G1's
+//     assumptions fail.
+//   - G3 Liveness. When a leader resigns its successor leads after one notification; when it crashes, within the bound
+//     that the store documents. As long as the store comes back, no election stays without a leader.
+//   - G4 Order. Candidates lead in the order in which the store received their ballots.
+//   - G5 Acknowledgement. Followers hear of a leader only after it has acknowledged. They see every change of leader
+//     eventually and may miss intermediate ones: the latest wins.
+//   - G6 No herd. A change of leader wakes one candidate, and the number of requests it costs does not grow with the
+//     number of candidates.
+//   - G7 Nothing outlives its owner. After Run, Stop or Close has returned, no goroutine, watch, ballot, session or
+//     connection of theirs is left, as far as the store can be reached.
+//
+// Not promised: work already under way when leadership ends is not undone. A write that the leader sent a moment
+// before may arrive after its successor's first. Send the token along and let the resource refuse lower ones.
+//
+// docs/guarantees.md says what each promise depends on, and which test shows it.
+package leadership
+
+import (
+	"errors"
+	"log/slog"
+
+	"github.com/go-leadership/leadership/store"
+)
+
+// Leader is an acknowledged leader. The zero Leader means that nobody leads.
+type Leader = store.Leader
+
+// The conditions on which a caller decides; match them with errors.Is. The first two are those of package store.
+var (
+	// ErrLost ends a term whose ballot or session the store took away, or could not confirm in time.
+	ErrLost = store.ErrLost
+	// ErrClosed says that the store under a candidate or follower has been closed.
+	ErrClosed = store.ErrClosed
+	// ErrNotElected refuses what only a leader may do.
+	ErrNotElected = errors.New("not elected")
+	// ErrResigned ends a term that Resign, or the return of the leader's function, gave up.
+	ErrResigned = errors.New("resigned")
+	// ErrStopped ends what Stop stopped.
+	ErrStopped = errors.New("stopped")
+	// ErrRunning refuses a second campaign of the same candidate while the first goes on.
+	ErrRunning = errors.New("already running for this election")
+	// ErrTokenRegressed refuses a ballot whose fencing token is not higher than the last one of this candidate: the
+	// store has been restored to an earlier state. Resources that remember tokens would refuse its leader.
+	ErrTokenRegressed = errors.New("fencing token is not higher than the last")
+)
+
+// Options are settings that all candidates and followers understand. Nil stands for the zero value.
+type Options struct {
+	// Logger receives what happens: changes at level Info, trouble at Warn. Default: nothing is logged.
+	Logger *slog.Logger
+	// Hooks are called as things happen, for metrics and tracing. Default: none.
+	Hooks *Hooks
+	// ManualAcknowledge leaves the acknowledgement to the caller of Candidate.Acknowledge, where no function given to
+	// Run does it. Default: the candidate acknowledges as soon as its won callbacks have returned.
+	ManualAcknowledge bool
+}
+
+func (o *Options) orDefault() Options {
+	var opts Options
+	if o != nil {
+		opts = *o
+	}
+	if opts.Logger == nil {
+		opts.Logger = slog.New(slog.DiscardHandler)
+	}
+	if opts.Hooks == nil {
+		opts.Hooks = &Hooks{}
+	}
+	return opts
+}

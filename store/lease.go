@@ -1,0 +1,149 @@
+package store
+
+import (
+	"sync/atomic"
+	"time"
+)
+
+// Lease is the time for which a session is certain to stand, as far as this process alone can know it: the safety
+// arithmetic of the election, once for all stores. See Gray and Cheriton, "Leases: an efficient fault-tolerant
+// mechanism for distributed file cache consistency" (1989).
+//
+// A store reads [Now] before it sends what renews the session and calls Renew when the service has confirmed it. The
+// lease then holds until sent + valid, without any further event, by the clocks of this machine alone. The service
+// counts the session's TTL from a later moment, so that with valid = TTL − grace the lease ends at least grace before
+// the service lets anybody else in, as long as the two clocks run at the same rate.
+//
+// Once the deadline has passed nothing revives what was built on the lease: a confirmation that comes late starts a
+// new span, and the terms of the old one stay over. The methods may be called from any number of goroutines.
+type Lease struct {
+	state atomic.Pointer[leaseState]
+}
+
+// Span is an unbroken run of renewals of a lease.
+type Span uint64
+
+// leaseState is immutable but for changed, which is closed when another state takes its place.
+type leaseState struct {
+	span      Span
+	held      bool // false before the first renewal and after a deadline that passed
+	ended     bool // the session is over: no renewal counts any more
+	sent      Instant
+	valid     time.Duration
+	confirmed time.Time
+	changed   chan struct{}
+}
+
+// Renewal tells of a lease's last renewal.
+type Renewal struct {
+	Sent      time.Time       // when the request was sent
+	Confirmed time.Time       // when its answer came
+	Deadline  time.Time       // when the lease ends unless it is renewed; zero where it has ended
+	Changed   <-chan struct{} // closed at the next renewal, or when the lease has been found to have ended
+}
+
+// NewLease returns a lease that does not hold yet.
+func NewLease() *Lease {
+	l := &Lease{}
+	l.state.Store(&leaseState{changed: make(chan struct{})})
+	return l
+}
+
+// Renew extends the lease to sent + valid and reports whether it holds now. A renewal that arrives after its own
+// deadline changes nothing, nor does one that arrives after a later one. It does not block.
+func (l *Lease) Renew(sent Instant, valid time.Duration) bool {
+	for {
+		old := l.state.Load()
+		if old.ended {
+			return false
+		}
+		now := time.Now()
+		if old.held && old.left(now) <= 0 {
+			l.lapse(old, false)
+			continue
+		}
+		next := &leaseState{
+			span: old.span, held: true, sent: sent, valid: valid, confirmed: now, changed: make(chan struct{}),
+		}
+		left := next.left(now)
+		if old.held && left <= old.left(now) {
+			return true
+		}
+		if left <= 0 {
+			return false
+		}
+		if l.state.CompareAndSwap(old, next) {
+			close(old.changed)
+			return true
+		}
+	}
+}
+
+// End ends the lease for good: the session is known to be over. It does not block.
+func (l *Lease) End() {
+	for {
+		if old := l.state.Load(); old.ended || l.lapse(old, true) {
+			return
+		}
+	}
+}
+
+// Begin returns the current span and whether the lease holds.
+func (l *Lease) Begin() (Span, bool) {
+	s := l.state.Load()
+	return s.span, s.held && l.Holds(s.span)
+}
+
+// Holds reports whether the span goes on: the lease has been renewed in time ever since, and its deadline is in the
+// future at this very call. It takes no lock and allocates nothing while the answer is yes. The first caller to see
+// the deadline passed ends the span for all.
+func (l *Lease) Holds(span Span) bool {
+	for {
+		s := l.state.Load()
+		if s.span != span || !s.held {
+			return false
+		}
+		if s.left(time.Now()) > 0 {
+			return true
+		}
+		if l.lapse(s, false) {
+			return false
+		}
+		// A renewal that came in time took the place of s: ask that one. Answering no here, and yes at the next
+		// call, would be a revival.
+	}
+}
+
+// Remaining returns the time until the lease's deadline, suspensions of the machine taken off; zero where it has
+// ended.
+func (l *Lease) Remaining() time.Duration {
+	s := l.state.Load()
+	if !s.held {
+		return 0
+	}
+	return max(0, s.left(time.Now()))
+}
+
+// Last returns the last renewal.
+func (l *Lease) Last() Renewal {
+	s := l.state.Load()
+	r := Renewal{Sent: s.sent.t, Confirmed: s.confirmed, Changed: s.changed}
+	if s.held && s.left(time.Now()) > 0 {
+		r.Deadline = s.sent.t.Add(s.valid)
+	}
+	return r
+}
+
+func (s *leaseState) left(now time.Time) time.Duration { return s.valid - s.sent.Since(now) }
+
+// lapse puts a state that does not hold in the place of old, unless another state has taken that place already.
+func (l *Lease) lapse(old *leaseState, ended bool) bool {
+	next := &leaseState{
+		span: old.span + 1, ended: ended, sent: old.sent, confirmed: old.confirmed, changed: make(chan struct{}),
+	}
+	if !l.state.CompareAndSwap(old, next) {
+		return false
+	}
+	close(old.changed)
+	return true
+}

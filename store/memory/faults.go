@@ -1,0 +1,120 @@
+package memory
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/go-leadership/leadership/store"
+)
+
+// Faults are the switches on the line between one store and its service. They take effect at once, also for what is
+// under way, and all of them can be used at any time from any goroutine.
+type Faults struct {
+	store *Store
+
+	mu       sync.Mutex
+	cut      bool          // guarded by mu, as are all below
+	lose     bool          // requests are carried out, their answers never come
+	stall    bool          // notifications don't come
+	delay    time.Duration // of every request, answer and notification
+	requests int
+	changed  chan struct{} // closed and replaced when a switch is set
+}
+
+// Cut stops everything on the line, in both directions, until Heal. What was under way waits.
+func (f *Faults) Cut() { f.set(func() { f.cut = true }) }
+
+// LoseReplies lets requests through and loses their answers, and stops notifications, until Heal.
+func (f *Faults) LoseReplies() { f.set(func() { f.lose = true }) }
+
+// StallWatches holds notifications back until Heal, while requests are answered.
+func (f *Faults) StallWatches() { f.set(func() { f.stall = true }) }
+
+// Delay adds the time to every request, every answer and every notification; zero takes it away.
+func (f *Faults) Delay(d time.Duration) { f.set(func() { f.delay = d }) }
+
+// Heal undoes Cut, LoseReplies and StallWatches.
+func (f *Faults) Heal() { f.set(func() { f.cut, f.lose, f.stall = false, false, false }) }
+
+// Expire makes the service end the session at once, before its TTL has passed: what no promise covers.
+func (f *Faults) Expire() {
+	if s := f.store.session(); s != nil {
+		f.store.service.drop(s.id)
+	}
+}
+
+// Requests returns how many requests the store has sent so far, without those that renew its session.
+func (f *Faults) Requests() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.requests
+}
+
+func (f *Faults) set(change func()) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	change()
+	close(f.changed)
+	f.changed = make(chan struct{})
+}
+
+// call carries out one request. Where ctx ends first, an error that says ErrUnknownOutcome means that the request
+// may have reached the service; otherwise it has not.
+func (f *Faults) call(ctx context.Context, request func()) error {
+	f.mu.Lock()
+	f.requests++
+	f.mu.Unlock()
+	return f.send(ctx, request)
+}
+
+// send is call without counting.
+func (f *Faults) send(ctx context.Context, request func()) error {
+	if err := f.pass(ctx, func() bool { return f.cut }); err != nil {
+		return err
+	}
+	f.mu.Lock()
+	lost := f.lose
+	f.mu.Unlock()
+	request()
+	if err := f.pass(ctx, func() bool { return f.cut || f.lose }); err != nil || lost {
+		return store.ErrUnknownOutcome
+	}
+	return nil
+}
+
+// notified waits until a notification that the service has sent arrives.
+func (f *Faults) notified(ctx context.Context) error {
+	return f.pass(ctx, func() bool { return f.cut || f.lose || f.stall })
+}
+
+// pass waits until nothing blocks the line any more, and then for the delay.
+func (f *Faults) pass(ctx context.Context, blocked func() bool) error {
+	for {
+		f.mu.Lock()
+		b, changed, delay := blocked(), f.changed, f.delay
+		f.mu.Unlock()
+		if !b {
+			return wait(ctx, delay)
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+func wait(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return ctx.Err()
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

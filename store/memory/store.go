@@ -1,0 +1,266 @@
+// Package memory is the reference store: elections within one process. It is complete (sessions with a TTL, expiry,
+// fencing tokens, acknowledgement), it runs in the virtual time of testing/synctest, and its [Faults] make the line
+// between a store and its service fail on demand.
+//
+//	service := memory.NewService()
+//	st, err := memory.Open(service, nil)
+//
+// or, with a service that all of the process shares under a name, store.Open(ctx, "memory://name?ttl=10s").
+//
+// A crashed holder is replaced TTL after its last renewal at the latest.
+package memory
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/go-leadership/leadership/store"
+)
+
+// Config are the settings of a store. The zero value of each field stands for its default.
+type Config struct {
+	TTL   time.Duration // how long the session lives without renewal; 10 s
+	Grace time.Duration // time reserved before expiry for the leader's work to stop; a third of the TTL
+}
+
+// Store is one session on a [Service]. It implements store.Store.
+type Store struct {
+	service *Service
+	faults  Faults
+	ttl     time.Duration
+	grace   time.Duration
+
+	ctx   context.Context // ends when the store is closed
+	close context.CancelFunc
+	tasks sync.WaitGroup // every goroutine of the store
+
+	mu        sync.Mutex
+	closed    bool           // guarded by mu, as are all below; no task starts once it is set
+	current   *clientSession // nil until the first is open, and while there is none
+	next      chan struct{}  // closed and replaced when current changes
+	confirmed time.Time
+	nonce     uint64
+}
+
+// clientSession is what the store knows of its session.
+type clientSession struct {
+	id    uint64
+	lease *store.Lease
+	lost  chan struct{} // closed by the store when it learns that the session is over
+}
+
+// Open opens a store on the service. It returns at once; the session opens in the background.
+func Open(service *Service, config *Config) (*Store, error) {
+	if config == nil {
+		config = &Config{}
+	}
+	s := &Store{service: service, ttl: config.TTL, grace: config.Grace, next: make(chan struct{})}
+	if s.ttl == 0 {
+		s.ttl = 10 * time.Second
+	}
+	if s.grace == 0 {
+		s.grace = s.ttl / 3
+	}
+	if s.ttl < time.Millisecond {
+		return nil, &store.FieldError{Field: "ttl", Value: s.ttl.String(), Reason: "less than 1ms"}
+	}
+	if s.grace < 0 || s.grace >= s.ttl/2 {
+		reason := fmt.Sprintf("not between 0 and half of the ttl %v", s.ttl)
+		return nil, &store.FieldError{Field: "grace", Value: s.grace.String(), Reason: reason}
+	}
+	s.faults = Faults{store: s, changed: make(chan struct{})}
+	s.ctx, s.close = context.WithCancel(context.Background())
+	s.tasks.Go(s.keep)
+	return s, nil
+}
+
+// Faults returns the switches on the line between this store and its service.
+func (s *Store) Faults() *Faults { return &s.faults }
+
+// keep opens sessions and renews them until the store is closed.
+func (s *Store) keep() {
+	for s.ctx.Err() == nil {
+		sess := &clientSession{lease: store.NewLease(), lost: make(chan struct{})}
+		sent := store.Now()
+		if err := s.faults.send(s.ctx, func() { sess.id = s.service.open(s.ttl) }); err != nil {
+			s.service.drop(sess.id) // nobody knows of it
+			continue
+		}
+		s.renewed(sess, sent)
+		s.setSession(sess)
+		s.renew(sess)
+		s.setSession(nil)
+		sess.lease.End()
+		close(sess.lost)
+	}
+}
+
+// renew renews the session every quarter of its TTL and returns when it is over.
+func (s *Store) renew(sess *clientSession) {
+	for wait(s.ctx, s.ttl/4) == nil {
+		var lives bool
+		sent := store.Now()
+		err := s.faults.send(s.ctx, func() { lives = s.service.touch(sess.id) })
+		switch {
+		case err == nil && !lives:
+			return
+		case err == nil:
+			s.renewed(sess, sent)
+		}
+	}
+}
+
+func (s *Store) renewed(sess *clientSession, sent store.Instant) {
+	sess.lease.Renew(sent, s.ttl-s.grace)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.confirmed = sent.Time()
+}
+
+func (s *Store) session() *clientSession {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.current
+}
+
+func (s *Store) setSession(sess *clientSession) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.current = sess
+	close(s.next)
+	s.next = make(chan struct{})
+}
+
+// awaitSession returns the session as soon as there is one.
+func (s *Store) awaitSession(ctx context.Context) (*clientSession, error) {
+	for {
+		s.mu.Lock()
+		sess, next := s.current, s.next
+		s.mu.Unlock()
+		if sess != nil {
+			return sess, nil
+		}
+		select {
+		case <-next:
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+// call begins a user's call: the context it returns ends with the caller's and with the store.
+func (s *Store) call(ctx context.Context) (context.Context, context.CancelFunc, error) {
+	if s.ctx.Err() != nil {
+		return nil, nil, store.ErrClosed
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, nil, err
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	stop := context.AfterFunc(s.ctx, func() { cancel(store.ErrClosed) })
+	return ctx, func() { stop(); cancel(nil) }, nil
+}
+
+// spawn runs a task that Close waits for. It reports false where the store is closed.
+func (s *Store) spawn(task func()) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return false
+	}
+	s.tasks.Go(task)
+	return true
+}
+
+func (s *Store) fail(op, election string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &store.Error{Op: op, Store: s.service.name, Election: election, Err: err}
+}
+
+// Leader implements store.Store.
+func (s *Store) Leader(ctx context.Context, election string, prev *store.Leader) (store.Leader, error) {
+	if err := store.CheckElection(election); err != nil {
+		return store.Leader{}, err
+	}
+	ctx, done, err := s.call(ctx)
+	if err != nil {
+		return store.Leader{}, s.fail("read the leader", election, err)
+	}
+	defer done()
+	for {
+		var leader store.Leader
+		var changed <-chan struct{}
+		err := s.faults.call(ctx, func() { leader, changed = s.service.leader(election) })
+		if ctx.Err() != nil {
+			return store.Leader{}, s.fail("read the leader", election, context.Cause(ctx))
+		}
+		if err != nil {
+			continue
+		}
+		if prev == nil || leader != *prev {
+			return leader, nil
+		}
+		s.await(ctx, changed)
+	}
+}
+
+// await waits for a notification. A notification that never comes costs a TTL, not for ever.
+func (s *Store) await(ctx context.Context, event <-chan struct{}) {
+	ctx, cancel := context.WithTimeout(ctx, s.ttl)
+	defer cancel()
+	select {
+	case <-event:
+		_ = s.faults.notified(ctx) // where it fails, the caller looks again all the same
+	case <-ctx.Done():
+	}
+}
+
+// Ballots implements store.Store.
+func (s *Store) Ballots(ctx context.Context, election string) ([]store.Standing, error) {
+	if err := store.CheckElection(election); err != nil {
+		return nil, err
+	}
+	ctx, done, err := s.call(ctx)
+	if err != nil {
+		return nil, s.fail("list the ballots", election, err)
+	}
+	defer done()
+	for {
+		var list []store.Standing
+		err := s.faults.call(ctx, func() { list = s.service.standing(election) })
+		if ctx.Err() != nil {
+			return nil, s.fail("list the ballots", election, context.Cause(ctx))
+		}
+		if err == nil {
+			return list, nil
+		}
+	}
+}
+
+// Confirmed implements store.Store.
+func (s *Store) Confirmed() time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.confirmed
+}
+
+// Close implements store.Store. The session ends at once unless the line is cut.
+func (s *Store) Close() error {
+	s.mu.Lock()
+	s.closed = true
+	sess := s.current
+	s.mu.Unlock()
+	s.close()
+	s.tasks.Wait()
+	s.faults.mu.Lock()
+	reached := !s.faults.cut
+	s.faults.mu.Unlock()
+	if sess != nil && reached {
+		s.service.drop(sess.id)
+	}
+	return nil
+}

@@ -1,0 +1,62 @@
+package store
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// OpenFunc opens the store that a URL names. It checks the settings and begins to connect; it does not wait for the
+// service, so that a process can start before it.
+type OpenFunc func(ctx context.Context, u *URL) (Store, error)
+
+var (
+	schemesMu sync.Mutex
+	schemes   = map[string]OpenFunc{} // guarded by schemesMu
+)
+
+// Register makes a store known by its URL scheme. Adapters call it from init, so that importing an adapter for its
+// side effect is enough, as with the drivers of database/sql. It panics where the scheme is taken: two packages of
+// the program then claim the same name.
+func Register(scheme string, open OpenFunc) {
+	schemesMu.Lock()
+	defer schemesMu.Unlock()
+	if _, taken := schemes[scheme]; taken {
+		panic("store: scheme " + scheme + " registered twice")
+	}
+	schemes[scheme] = open
+}
+
+// Open opens the store that a URL names, for example
+//
+//	st, err := store.Open(ctx, "zookeeper://10.0.0.1:2181,10.0.0.2:2181/prod?ttl=10s")
+//
+// The adapter of the URL's scheme has to be imported, if only for its side effect:
+//
+//	import _ "github.com/go-leadership/leadership/store/zookeeper"
+//
+// A wrong URL or option is refused at once with an error that matches [ErrInvalid] and names it; no error shows a
+// password. Open does not wait until the service answers, nor does ctx end the store: Close does.
+func Open(ctx context.Context, rawURL string) (Store, error) {
+	u, err := ParseURL(rawURL)
+	if err != nil {
+		return nil, err
+	}
+	schemesMu.Lock()
+	open, ok := schemes[u.Scheme]
+	known := slices.Sorted(maps.Keys(schemes))
+	schemesMu.Unlock()
+	if !ok {
+		have := "none"
+		if len(known) > 0 {
+			have = strings.Join(known, ", ")
+		}
+		return nil, invalid("store scheme", u.Scheme, "no imported adapter registered it (imported: %s)", have)
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	return open(ctx, u)
+}

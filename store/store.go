@@ -1,0 +1,95 @@
+// Package store is the contract between the election as a user sees it (package leadership) and the coordination
+// service that holds it (store/memory, store/zookeeper, ...). It speaks election, not key/value.
+//
+// A user opens a store by URL ([Open]) or with the constructor of the adapter's package, and hands it to
+// leadership.NewCandidate and leadership.NewFollower. Someone who writes a store implements [Store] and [Ballot] as
+// the comments below say, and runs the suite in package conformance against it; docs/writing-a-store.md is the guide.
+package store
+
+import (
+	"context"
+	"time"
+)
+
+// Store is this process's membership in a coordination service: one session, shared by all the ballots cast through
+// it, so that a thousand elections cost one heartbeat. When the session is lost all its ballots are lost; the store
+// opens the next session by itself.
+//
+// All methods may be called from any number of goroutines at once. A method that takes a context returns soon after
+// the context ends, whatever the service does. Errors are matched with errors.Is against the variables of this
+// package; an error that says [ErrUnknownOutcome] means that the request may have been carried out, and no store
+// reports a plain failure where the service might have acted.
+//
+// Before anything is sent, a store checks names with [CheckElection] and values with [CheckValue].
+type Store interface {
+	// Campaign casts a ballot with the given value in the election and returns without waiting for the outcome.
+	// It blocks until the service has confirmed the ballot, retrying by itself where the outcome of a request is
+	// unknown. After an error no ballot of this call stands, or the store finds and withdraws it in the background.
+	// Campaigning twice in one election is allowed: the two ballots are two candidates.
+	Campaign(ctx context.Context, election, value string) (Ballot, error)
+
+	// Leader returns the acknowledged leader as soon as it differs from prev, and at once where prev is nil. The
+	// zero Leader means that nobody leads. It is a long poll: nothing to drain, nothing to close, and changes that
+	// come faster than the calls are coalesced, the latest wins. What it returns never goes back in time from one
+	// call to the next. It writes nothing to the service. An outage is not an error: the call waits until it is over.
+	Leader(ctx context.Context, election string, prev *Leader) (Leader, error)
+
+	// Ballots lists the ballots that stand in the election, first in line first. An election that nobody ever
+	// stood in has none. It is meant for operators and tests; its cost grows with the number of ballots.
+	Ballots(ctx context.Context, election string) ([]Standing, error)
+
+	// Confirmed returns the local time at which the last request was sent whose answer proved that the service had
+	// told us all that happened before: a pending Leader call that has not returned was right at that time. It is
+	// zero before the first such answer. It does not block.
+	Confirmed() time.Time
+
+	// Close ends the session and with it all ballots, makes pending and later calls return [ErrClosed], and returns
+	// when no goroutine, watch or connection of the store is left. It takes a few seconds at most; the session of a
+	// service that can't be reached ends there by itself after its TTL. Closing twice is allowed.
+	Close() error
+}
+
+// Ballot is one candidacy. It stands from Campaign until it is withdrawn or lost.
+type Ballot interface {
+	// Token is the fencing token: the service's own index of the ballot's creation. It is higher than that of every
+	// ballot which led this election before, even where all keys of the election have been removed in between.
+	Token() uint64
+
+	// Wait blocks until this ballot is first in line and returns nil, or until it is lost and returns Err, or until
+	// ctx ends and returns its error. A ballot that is both first and lost is lost. Being first is not enough to
+	// lead: the lease has to hold too. One change of leader wakes one waiting ballot.
+	Wait(ctx context.Context) error
+
+	// Acknowledge makes the value public as that of the election's leader, in one step that the service carries out
+	// only while the ballot stands. The caller has seen Wait return nil; otherwise it is refused with [ErrNotFirst].
+	// An acknowledgement that outlived its ballot is replaced. It is bound to the ballot's session by the service
+	// itself. Acknowledging again, after an unknown outcome say, is safe. Its Revision is higher than all before it.
+	Acknowledge(ctx context.Context, value string) (Leader, error)
+
+	// Withdraw removes the ballot and its acknowledgement in one step and returns nil once they are known to be
+	// gone. Where ctx ends before that, it returns an error, and the store goes on trying in the background, for as
+	// long as the session lives. Later ballots and acknowledgements of others are never touched. It is idempotent.
+	Withdraw(ctx context.Context) error
+
+	// Lease tells for how long the ballot's session is certain to stand. Ballots of one session share it.
+	Lease() *Lease
+
+	// Lost is closed once the ballot can never lead, or lead again: withdrawn, removed by somebody, or its session
+	// has ended. It closes when the store learns of it, which may be late; the lease is not.
+	Lost() <-chan struct{}
+
+	// Err is nil until Lost is closed, and then an error that says why and matches [ErrLost].
+	Err() error
+}
+
+// Leader is an acknowledged leader. The zero Leader means that nobody leads.
+type Leader struct {
+	Value    string // exactly the bytes that the leader acknowledged with
+	Revision uint64 // grows with every acknowledgement in the election; 0 where nobody leads
+}
+
+// Standing is a ballot as the service lists it.
+type Standing struct {
+	Value string // what it was cast with
+	Token uint64 // its fencing token
+}

@@ -3,8 +3,9 @@ module github.com/go-leadership/leadership
 go 1.26
 
 require (
-	github.com/go-zookeeper/zk v1.0.4 // indirect
-	github.com/stretchr/testify v1.12.1 // indirect
-	go.uber.org/goleak v1.3.0 // indirect
-	go.yaml.in/yaml/v3 v3.0.5 // indirect
+	github.com/go-zookeeper/zk v1.0.4
+	github.com/stretchr/testify v1.12.1
+	go.uber.org/goleak v1.3.0
 )
+
+require go.yaml.in/yaml/v3 v3.0.5 // indirect

@@ -64,11 +64,11 @@ func (t *Term) Acknowledge(ctx context.Context) error {
 	defer context.AfterFunc(t.ctx, func() { cancel(t.endedError()) })()
 	var b backoff
 	for {
-		if t.acknowledged.Load() {
-			return nil
-		}
 		if !t.current() {
 			return t.endedError()
+		}
+		if t.acknowledged.Load() {
+			return nil
 		}
 		leader, err := t.ballot.Acknowledge(ctx, c.value)
 		if err == nil {

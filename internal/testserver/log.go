@@ -1,0 +1,48 @@
+package testserver
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+)
+
+// errPortTaken: somebody else has a port that the server wants.
+var errPortTaken = errors.New("port taken")
+
+// failure says why the latest start of the member cannot succeed any more, or
+// nothing as long as it can. A server that cannot bind its port for clients
+// or elections exits; one that cannot bind its port for followers tries for
+// ever, so the log is read too.
+func (m *Member) failure() error {
+	m.mu.Lock()
+	p, from := m.process, m.logFrom
+	m.mu.Unlock()
+	ended := p.ended() // before the log is read, which is complete then
+	log, err := os.ReadFile(m.logFile())
+	if err != nil {
+		return err
+	}
+	log = log[min(from, int64(len(log))):]
+	switch {
+	case bytes.Contains(log, []byte("java.net.BindException")):
+		return fmt.Errorf("testserver: member at %s: %w\n%s", m.addr, errPortTaken, tail(log, 10))
+	case ended:
+		return fmt.Errorf("testserver: member at %s ended while it started\n%s", m.addr, tail(log, 30))
+	}
+	return nil
+}
+
+func (m *Member) logFile() string { return m.file("server.log") }
+
+// tail returns the last n lines.
+func tail(log []byte, n int) []byte {
+	log = bytes.TrimRight(log, "\n")
+	end := len(log)
+	for range n {
+		if end = bytes.LastIndexByte(log[:end], '\n'); end < 0 {
+			return log
+		}
+	}
+	return log[end+1:]
+}

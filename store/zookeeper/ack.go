@@ -1,0 +1,154 @@
+package zookeeper
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/go-leadership/leadership/store"
+	"github.com/go-zookeeper/zk"
+)
+
+// ack is what a ballot knows of its acknowledgement.
+type ack struct {
+	mu       sync.Mutex
+	tried    bool   // guarded by mu, as is revision: there may be one
+	revision uint64 // of the last one that is known to have been made; 0 where none is
+}
+
+// Acknowledge implements store.Ballot. It is one transaction: the ballot exists, the acknowledgement is created. The
+// ballot's existence proves that it is first, since nothing ever comes before it again. The value is written a second
+// time because of that operation's answer: only SetData returns the node's Stat, and with it the revision.
+func (b *ballot) Acknowledge(ctx context.Context, value string) (store.Leader, error) {
+	leader, err := b.acknowledge(ctx, value)
+	return leader, b.store.fail("acknowledge", b.election, err)
+}
+
+func (b *ballot) acknowledge(ctx context.Context, value string) (store.Leader, error) {
+	if err := store.CheckValue(value); err != nil {
+		return store.Leader{}, err
+	}
+	if err := b.Err(); err != nil {
+		return store.Leader{}, err
+	}
+	select {
+	case <-b.first:
+	default:
+		return store.Leader{}, store.ErrNotFirst
+	}
+	ctx, done, err := b.store.call(ctx)
+	if err != nil {
+		return store.Leader{}, err
+	}
+	defer done()
+	b.ack.mu.Lock()
+	b.ack.tried = true
+	b.ack.mu.Unlock()
+
+	stale := int32(-1) // version of an acknowledgement that is in the way
+	for {
+		leader, err := b.putAck(ctx, value, stale)
+		switch {
+		case err == nil:
+			b.ack.mu.Lock()
+			b.ack.revision = leader.Revision
+			b.ack.mu.Unlock()
+			return leader, nil
+		case errors.Is(err, zk.ErrNodeExists): // it outlived its ballot, or is our own
+			n, err := request(ctx, b.store, func() (node, error) {
+				data, stat, err := b.store.conn.Get(b.ackPath())
+				return node{data, stat}, err
+			})
+			if errors.Is(err, zk.ErrNoNode) {
+				stale = -1
+				continue
+			}
+			if err != nil {
+				return store.Leader{}, err
+			}
+			stale = n.stat.Version
+		case errors.Is(err, zk.ErrBadVersion), errors.Is(err, zk.ErrNoNode): // it changed meanwhile
+			stale = -1
+		default:
+			return store.Leader{}, err
+		}
+	}
+}
+
+func (b *ballot) ackPath() string { return b.store.layout.ackPath(b.election) }
+
+// putAck makes the acknowledgement, in the place of one with the given version where that is not -1.
+func (b *ballot) putAck(ctx context.Context, value string, stale int32) (store.Leader, error) {
+	s, data := b.store, []byte(value)
+	ops := []any{
+		&zk.CheckVersionRequest{Path: b.path(), Version: -1},
+		&zk.CreateRequest{Path: b.ackPath(), Data: data, Acl: s.acl, Flags: zk.FlagEphemeral},
+		&zk.SetDataRequest{Path: b.ackPath(), Data: data, Version: 0},
+	}
+	if stale >= 0 {
+		ops = slices.Insert(ops, 1, any(&zk.DeleteRequest{Path: b.ackPath(), Version: stale}))
+	}
+	results, err := s.multi(ctx, ops)
+	if len(results) == len(ops) {
+		if errors.Is(results[0].Error, zk.ErrNoNode) {
+			b.lose("its node was deleted")
+			return store.Leader{}, b.Err()
+		}
+		if stat := results[len(ops)-1].Stat; err == nil && stat != nil {
+			return store.Leader{Value: value, Revision: uint64(stat.Mzxid)}, nil
+		}
+	}
+	if err == nil {
+		err = fmt.Errorf("%w: the server's answer to the transaction has %d parts", store.ErrUnknownOutcome, len(results))
+	}
+	return store.Leader{}, err
+}
+
+// multi carries out a transaction.
+func (s *Store) multi(ctx context.Context, ops []any) ([]zk.MultiResponse, error) {
+	if _, err := s.await(ctx); err != nil {
+		return nil, err
+	}
+	type answer struct {
+		results []zk.MultiResponse
+		err     error
+	}
+	a, err := request(ctx, s, func() (answer, error) { // an answer with an error still has its parts
+		results, err := s.conn.Multi(ops...)
+		return answer{results, explain(err)}, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return a.results, a.err
+}
+
+// Withdraw implements store.Ballot.
+func (b *ballot) Withdraw(ctx context.Context) error {
+	b.lose("it was withdrawn")
+	b.ack.mu.Lock()
+	o := orphan{path: b.path(), session: b.session}
+	if b.ack.tried {
+		o.ack, o.revision = b.ackPath(), b.ack.revision
+	}
+	b.ack.mu.Unlock()
+	call, done, err := b.store.call(ctx)
+	if err != nil {
+		b.store.orphans.add(o)
+		return b.store.fail("withdraw", b.election, err)
+	}
+	defer done()
+	for {
+		err := b.store.remove(call, o)
+		if err == nil {
+			return nil
+		}
+		if call.Err() != nil || !uncertain(err) {
+			b.store.orphans.add(o)
+			return b.store.fail("withdraw", b.election, err)
+		}
+		b.store.pause(call)
+	}
+}

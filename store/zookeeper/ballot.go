@@ -1,0 +1,278 @@
+package zookeeper
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/go-leadership/leadership/store"
+	"github.com/go-zookeeper/zk"
+)
+
+// ballot implements store.Ballot. From join on, its state is that of run's goroutine alone, but for what is marked.
+//
+// The set of ballots ahead only ever shrinks, because ZooKeeper numbers later ones higher. So the ballot is first the
+// moment the last one ahead is deleted, without another request.
+type ballot struct {
+	store    *Store
+	election string
+	dir      string // constant, as are name, session and token after join
+	name     string
+	session  *session
+	token    uint64
+
+	ctx   context.Context // ends when the ballot is lost, with the cause
+	end   context.CancelCauseFunc
+	first chan struct{} // closed by run when no ballot is ahead any more
+
+	ahead []place // the nearest last
+	own   *watch
+	prev  *watch // of the nearest ahead; nil where the ballot is first
+	epoch uint64 // the connection on which the own node was last seen
+	ack   ack
+}
+
+func (b *ballot) path() string { return b.dir + "/" + b.name }
+
+// Token implements store.Ballot.
+func (b *ballot) Token() uint64 { return b.token }
+
+// Lease implements store.Ballot.
+func (b *ballot) Lease() *store.Lease { return b.session.lease }
+
+// Lost implements store.Ballot.
+func (b *ballot) Lost() <-chan struct{} { return b.ctx.Done() }
+
+// Err implements store.Ballot.
+func (b *ballot) Err() error { return context.Cause(b.ctx) }
+
+func (b *ballot) lose(why string) {
+	b.end(b.store.fail("stand", b.election, fmt.Errorf("%w: %s", store.ErrLost, why)))
+}
+
+// Wait implements store.Ballot.
+func (b *ballot) Wait(ctx context.Context) error {
+	select {
+	case <-b.first:
+	case <-b.Lost():
+	case <-ctx.Done():
+		return b.store.fail("wait", b.election, ctx.Err())
+	}
+	return b.Err() // where it is both first and lost
+}
+
+// join finds the ballot's place: its token, its session and the ballots ahead of it, with a watch on its own node and
+// one on the nearest ahead. nodes is a list of the election's nodes that may have been taken too early.
+func (b *ballot) join(ctx context.Context, nodes []string) error {
+	s := b.store
+	for {
+		epoch, _ := s.connection()
+		err := b.place(ctx, nodes)
+		switch {
+		case err == nil:
+			b.epoch = epoch
+			return nil
+		case errors.Is(err, zk.ErrNoNode):
+			return errAgain // deleted by somebody, or with its session
+		case !uncertain(err) || ctx.Err() != nil:
+			return err
+		}
+		nodes = nil
+		s.pause(ctx)
+	}
+}
+
+// place does the work of join once.
+func (b *ballot) place(ctx context.Context, nodes []string) error {
+	s := b.store
+	sess, err := s.await(ctx)
+	if err != nil {
+		return err
+	}
+	ahead, listed := s.layout.ahead(nodes, b.name)
+	if !listed {
+		nodes, err := request(ctx, s, func() ([]string, error) { return s.children(b.dir) })
+		if err != nil {
+			return err
+		}
+		if ahead, listed = s.layout.ahead(nodes, b.name); !listed {
+			return zk.ErrNoNode
+		}
+	}
+	b.ahead = slices.Clone(ahead)
+
+	// Both watches at once: neither waits for the other's reply.
+	type own struct {
+		node
+		*watch
+	}
+	ownSet := async(s, func() (own, error) {
+		n, w, err := s.watchNode(ctx, b.path())
+		return own{n, w}, err
+	})
+	err = b.watchNearest(ctx)
+	o, ownErr := receive(ctx, ownSet)
+	if ownErr != nil {
+		return ownErr
+	}
+	if err != nil {
+		return err
+	}
+	switch owner := o.stat.EphemeralOwner; {
+	case owner == sess.id:
+	case owner == s.conn.SessionID():
+		return fmt.Errorf("%w: the session is new", store.ErrUnavailable) // keep is going to find it
+	default:
+		return errAgain // created in a session that is over, or by somebody else
+	}
+	b.session, b.own, b.token = sess, o.watch, uint64(o.stat.Czxid)
+	if b.prev == nil {
+		close(b.first)
+	}
+	return nil
+}
+
+// watchNearest sets the watch on the nearest ballot ahead that still exists. Where the first one it tries is gone it
+// takes a new list, so that the number of requests does not grow with the number of ballots.
+func (b *ballot) watchNearest(ctx context.Context) error {
+	s := b.store
+	for b.prev = nil; len(b.ahead) > 0; {
+		_, w, err := s.watchNode(ctx, b.dir+"/"+b.ahead[len(b.ahead)-1].name)
+		if err == nil {
+			b.prev = w
+			return nil
+		}
+		if !errors.Is(err, zk.ErrNoNode) {
+			return err
+		}
+		if b.ahead = b.ahead[:len(b.ahead)-1]; len(b.ahead) == 0 {
+			return nil
+		}
+		nodes, err := request(ctx, s, func() ([]string, error) { return s.children(b.dir) })
+		if err != nil {
+			return err
+		}
+		b.ahead = slices.DeleteFunc(b.ahead, func(p place) bool { return !slices.Contains(nodes, p.name) })
+	}
+	return nil
+}
+
+// run waits until the ballot is first, and then until it is lost. Close waits for it.
+func (b *ballot) run() {
+	s := b.store
+	look := s.looks.join()
+	defer s.looks.leave(look)
+	defer func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.ballots, b)
+	}()
+	// Requests end with the ballot, its session and the store.
+	ctx, cancel := context.WithCancel(b.ctx)
+	defer cancel()
+	defer context.AfterFunc(s.ctx, cancel)()
+	for b.Err() == nil {
+		epoch, changed := s.connection()
+		if epoch != b.epoch { // reconnected since the last look
+			changed = closed
+		}
+		var prev <-chan struct{}
+		if b.prev != nil {
+			prev = b.prev.fired
+		}
+		var err error
+		select {
+		case <-b.ctx.Done():
+		case <-s.ctx.Done():
+			b.lose("the store was closed")
+		case <-b.session.lost:
+			b.lose("the session has ended")
+		case <-b.own.fired:
+			err = b.look(ctx)
+		case <-prev:
+			err = b.advance(ctx)
+		case <-changed:
+			err = b.look(ctx)
+		case <-look:
+			err = b.look(ctx)
+		}
+		for ; err != nil && ctx.Err() == nil && !b.over(); err = b.look(ctx) {
+			s.pause(ctx)
+		}
+	}
+}
+
+// closed is a channel that is.
+var closed = func() chan struct{} { ch := make(chan struct{}); close(ch); return ch }()
+
+// over reports whether the session has ended.
+func (b *ballot) over() bool {
+	select {
+	case <-b.session.lost:
+		return true
+	default:
+		return false
+	}
+}
+
+// advance is called when the watch on the nearest ballot ahead has fired.
+func (b *ballot) advance(ctx context.Context) error {
+	epoch, _ := b.store.connection()
+	if !b.prev.gone() || epoch != b.epoch || b.store.config.Conn != nil {
+		// Only on one connection do events come in the order of the changes: else the own node may have gone first.
+		return b.look(ctx)
+	}
+	b.ahead = b.ahead[:len(b.ahead)-1]
+	if err := b.watchNearest(ctx); err != nil {
+		return err
+	}
+	b.lead()
+	return nil
+}
+
+// lead makes the ballot first if none is ahead, it has not been deleted and its session has not ended.
+func (b *ballot) lead() {
+	switch {
+	case b.prev != nil:
+	case b.own.gone():
+		b.lose("its node was deleted")
+	case b.over():
+		b.lose("the session has ended")
+	default:
+		select {
+		case <-b.first:
+		default:
+			close(b.first)
+		}
+	}
+}
+
+// look sees for itself how things are, after an event that does not tell, a reconnection, or for once.
+func (b *ballot) look(ctx context.Context) error {
+	s := b.store
+	if b.own.gone() {
+		b.lose("its node was deleted")
+		return nil
+	}
+	epoch, _ := s.connection()
+	n, own, err := s.watchNode(ctx, b.path())
+	switch {
+	case errors.Is(err, zk.ErrNoNode):
+		b.lose("its node was deleted")
+		return nil
+	case err != nil:
+		return err
+	case n.stat.EphemeralOwner != b.session.id || uint64(n.stat.Czxid) != b.token:
+		b.lose("its node was replaced by another")
+		return nil
+	}
+	b.own, b.epoch = own, epoch
+	if len(b.ahead) == 0 {
+		b.prev = nil
+	} else if err := b.watchNearest(ctx); err != nil {
+		return err
+	}
+	b.lead()
+	return nil
+}

@@ -1,0 +1,217 @@
+package zookeeper
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"net"
+	"os"
+	"path"
+	"strings"
+	"time"
+
+	"github.com/go-leadership/leadership/store"
+	"github.com/go-zookeeper/zk"
+)
+
+// Config are the settings of a store. The zero value of each field stands for its default.
+type Config struct {
+	// Servers are the ensemble's client addresses, "host" or "host:port"; the port is 2181 where none is given.
+	// Required unless Conn is set. Names are looked up again at each connection.
+	Servers []string
+	// Chroot is the path under which everything happens, as in a ZooKeeper connection string; none.
+	Chroot string
+	// Root is the path below the chroot that holds the elections; "/_zkelection".
+	Root string
+	// BallotPrefix begins the names of ballots; "ballot".
+	BallotPrefix string
+	// AckName is the name of the node that holds the acknowledged value; "leader_ack".
+	AckName string
+
+	// TTL is the session's timeout; 10 s. It has to be one that the ensemble grants unchanged, by default 2 to 20 of
+	// its ticks: where it grants another one, Campaign says so. At least 3 ticks are needed for the full grace.
+	TTL time.Duration
+	// Grace is the time reserved for the leader's work to stop before a rival can lead; a third of the TTL.
+	Grace time.Duration
+
+	// User and Password are a digest identity to authenticate with; none.
+	User, Password string
+	// ACL says who may use what the store creates; ACLCreator with User, ACLWorld without.
+	ACL ACL
+	// TLS turns on TLS. Where it has no ServerName, that of the server dialled is used.
+	TLS *tls.Config
+	// Dial opens a connection to a server, to go through a proxy say. TLS, if any, is spoken on top of it.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+
+	// Conn is a connection to use instead of one of the store's own. It is never closed by the store, and Servers,
+	// User, Password, TLS and Dial can't be set with it. TTL then has to be the session timeout that was negotiated
+	// for it: the client does not tell. Losses are noticed up to TTL/6 later than with a connection of the store's
+	// own, which changes nothing of what is promised.
+	Conn *zk.Conn
+
+	// Logger receives what the client library logs, at level Debug; nothing is logged.
+	Logger *slog.Logger
+}
+
+// ACL says who may use the nodes that a store creates.
+type ACL string
+
+// The choices for Config.ACL, and for the option acl of a URL.
+const (
+	ACLCreator ACL = "creator" // the identity that created them, and nobody else
+	ACLRead    ACL = "read"    // that identity, and anybody to read
+	ACLWorld   ACL = "world"   // anybody
+)
+
+func (a ACL) list() []zk.ACL {
+	switch a {
+	case ACLCreator:
+		return zk.AuthACL(zk.PermAll)
+	case ACLRead:
+		return append(zk.AuthACL(zk.PermAll), zk.WorldACL(zk.PermRead)...)
+	default:
+		return zk.WorldACL(zk.PermAll)
+	}
+}
+
+func (c Config) withDefaults() Config {
+	if c.Root == "" {
+		c.Root = "/_zkelection"
+	}
+	if c.BallotPrefix == "" {
+		c.BallotPrefix = "ballot"
+	}
+	if c.AckName == "" {
+		c.AckName = "leader_ack"
+	}
+	if c.TTL == 0 {
+		c.TTL = 10 * time.Second
+	}
+	if c.Grace == 0 {
+		c.Grace = c.TTL / 3
+	}
+	if c.ACL == "" {
+		c.ACL = ACLWorld
+		if c.User != "" {
+			c.ACL = ACLCreator
+		}
+	}
+	if c.Dial == nil {
+		c.Dial = (&net.Dialer{}).DialContext
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	return c
+}
+
+// check returns an error that names the first field which can't be used.
+func (c Config) check() error {
+	own := len(c.Servers) > 0 || c.User != "" || c.Password != "" || c.TLS != nil
+	switch {
+	case c.Conn == nil && len(c.Servers) == 0:
+		return refuse("servers", "", "there are none")
+	case c.Conn != nil && own:
+		return refuse("conn", "", "servers, user, password and TLS belong to a connection of the store's own")
+	case c.TTL < time.Millisecond || c.TTL > math.MaxInt32*time.Millisecond || c.TTL%time.Millisecond != 0:
+		return refuse("ttl", c.TTL.String(), "not a whole number of milliseconds from 1ms to %v", math.MaxInt32*time.Millisecond)
+	case c.Grace < 0 || c.Grace > c.TTL/2:
+		return refuse("grace", c.Grace.String(), "not between 0 and half of the ttl %v", c.TTL)
+	case c.User == "" && c.Password != "":
+		return refuse("user", "", "there is a password and no user")
+	case strings.Contains(c.User, ":"):
+		return refuse("user", c.User, `it has a ":" in it`)
+	case c.ACL != ACLCreator && c.ACL != ACLRead && c.ACL != ACLWorld:
+		return refuse("acl", string(c.ACL), "not %s, %s or %s", ACLCreator, ACLRead, ACLWorld)
+	case c.ACL != ACLWorld && c.User == "" && c.Conn == nil:
+		return refuse("acl", string(c.ACL), "it needs a user to authenticate as")
+	case strings.HasPrefix(c.AckName, c.BallotPrefix):
+		return refuse("ack", c.AckName, "it begins like a ballot, with %q", c.BallotPrefix)
+	}
+	return errors.Join(checkPath("chroot", c.Chroot), checkPath("root", c.Root),
+		checkNode("ballot", c.BallotPrefix), checkNode("ack", c.AckName))
+}
+
+func checkPath(field, p string) error {
+	if p != "" && (p[0] != '/' || path.Clean(p) != p || strings.ContainsFunc(p, control)) {
+		return refuse(field, p, `not a clean absolute path such as "/elections"`)
+	}
+	return nil
+}
+
+func checkNode(field, name string) error {
+	if name == "." || name == ".." || strings.Contains(name, "/") || strings.ContainsFunc(name, control) {
+		return refuse(field, name, "not the name of a node")
+	}
+	return nil
+}
+
+func control(r rune) bool { return r < 0x20 || r >= 0x7f && r < 0xa0 || r > 0xd7ff }
+
+func refuse(field, value, format string, args ...any) error {
+	return &store.FieldError{Field: field, Value: value, Reason: fmt.Sprintf(format, args...)}
+}
+
+func init() {
+	store.Register("zookeeper", openURL)
+	store.Register("zookeeper+tls", openURL)
+}
+
+// openURL opens zookeeper://user:password@host1:2181,host2:2181/chroot?options, or zookeeper+tls://. The options are
+// ttl, grace, root, ballot, ack, acl, and with TLS cacert, cert and key (files) and servername.
+func openURL(_ context.Context, u *store.URL) (store.Store, error) {
+	c := Config{
+		Servers: u.Hosts, User: u.User, Password: u.Password,
+		Root: u.Option("root", ""), BallotPrefix: u.Option("ballot", ""), AckName: u.Option("ack", ""),
+		TTL: u.Duration("ttl", 10*time.Second), Grace: u.Duration("grace", 0), ACL: ACL(u.Option("acl", "")),
+	}
+	if u.Path != "" {
+		c.Chroot = "/" + u.Path
+	}
+	var files tlsFiles
+	if u.Scheme == "zookeeper+tls" {
+		files = tlsFiles{u.Option("cacert", ""), u.Option("cert", ""), u.Option("key", ""), u.Option("servername", "")}
+	}
+	if err := u.Check(); err != nil {
+		return nil, err
+	}
+	if c.TTL == 0 {
+		return nil, refuse("ttl", "0s", "a session needs one")
+	}
+	if u.Scheme == "zookeeper+tls" {
+		var err error
+		if c.TLS, err = files.config(); err != nil {
+			return nil, err
+		}
+	}
+	return Open(c)
+}
+
+// tlsFiles are the TLS options of a URL.
+type tlsFiles struct{ cacert, cert, key, serverName string }
+
+func (f tlsFiles) config() (*tls.Config, error) {
+	config := &tls.Config{ServerName: f.serverName}
+	if f.cacert != "" {
+		pem, err := os.ReadFile(f.cacert)
+		if err != nil {
+			return nil, refuse("cacert", f.cacert, "%v", err)
+		}
+		config.RootCAs = x509.NewCertPool()
+		if !config.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, refuse("cacert", f.cacert, "the file holds no PEM certificate")
+		}
+	}
+	if f.cert != "" || f.key != "" {
+		pair, err := tls.LoadX509KeyPair(f.cert, f.key)
+		if err != nil {
+			return nil, refuse("cert", f.cert, "with key %q: %v", f.key, err)
+		}
+		config.Certificates = []tls.Certificate{pair}
+	}
+	return config, nil
+}

@@ -1,0 +1,147 @@
+package zookeeper
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/go-leadership/leadership/store"
+	"github.com/go-zookeeper/zk"
+)
+
+// Leader implements store.Store.
+func (s *Store) Leader(ctx context.Context, election string, prev *store.Leader) (store.Leader, error) {
+	if err := store.CheckElection(election); err != nil {
+		return store.Leader{}, err
+	}
+	ctx, done, err := s.call(ctx)
+	if err != nil {
+		return store.Leader{}, s.fail("read the leader", election, err)
+	}
+	defer done()
+	look := s.looks.join()
+	defer s.looks.leave(look)
+	path := s.layout.ackPath(election)
+	for {
+		_, changed := s.connection()
+		leader, w, err := s.readLeader(ctx, path)
+		switch {
+		case err == nil && (prev == nil || leader != *prev):
+			return leader, nil
+		case err == nil:
+			select {
+			case <-w.fired:
+			case <-changed:
+			case <-look:
+			case <-ctx.Done():
+			}
+		case uncertain(err):
+			s.pause(ctx)
+		}
+		switch {
+		case ctx.Err() != nil:
+			return store.Leader{}, s.fail("read the leader", election, context.Cause(ctx))
+		case err != nil && !uncertain(err):
+			return store.Leader{}, s.fail("read the leader", election, fmt.Errorf("read %s: %w", path, err))
+		}
+	}
+}
+
+// readLeader returns the acknowledged leader, and the watch of the next change.
+func (s *Store) readLeader(ctx context.Context, path string) (store.Leader, *watch, error) {
+	if err := s.awaitSynced(ctx); err != nil {
+		return store.Leader{}, nil, err
+	}
+	for {
+		n, w, err := s.watchNode(ctx, path)
+		if err == nil {
+			return store.Leader{Value: string(n.data), Revision: uint64(n.stat.Mzxid)}, w, nil
+		}
+		if !errors.Is(err, zk.ErrNoNode) {
+			return store.Leader{}, nil, err
+		}
+		w, err = s.watchAbsent(ctx, path)
+		if !errors.Is(err, zk.ErrNodeExists) {
+			return store.Leader{}, w, err
+		}
+	}
+}
+
+// awaitSynced waits until the present session has been confirmed once. The library makes sure that no later server of
+// a session is behind an earlier one; from session to session only a Sync does.
+func (s *Store) awaitSynced(ctx context.Context) error {
+	for {
+		sess, err := s.await(ctx)
+		if err != nil {
+			return err
+		}
+		select {
+		case <-sess.synced:
+			return nil
+		case <-sess.lost:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// Ballots implements store.Store. It reads every ballot, some at a time.
+func (s *Store) Ballots(ctx context.Context, election string) ([]store.Standing, error) {
+	if err := store.CheckElection(election); err != nil {
+		return nil, err
+	}
+	ctx, done, err := s.call(ctx)
+	if err != nil {
+		return nil, s.fail("list the ballots", election, err)
+	}
+	defer done()
+	for {
+		list, err := s.standing(ctx, s.layout.dir(election))
+		switch {
+		case err == nil:
+			return list, nil
+		case ctx.Err() != nil:
+			return nil, s.fail("list the ballots", election, context.Cause(ctx))
+		case !uncertain(err):
+			return nil, s.fail("list the ballots", election, err)
+		}
+		s.pause(ctx)
+	}
+}
+
+func (s *Store) standing(ctx context.Context, dir string) ([]store.Standing, error) {
+	nodes, err := s.syncedChildren(ctx, dir)
+	if errors.Is(err, zk.ErrNoNode) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	queue := s.layout.queue(nodes)
+	read := make([]result[node], len(queue))
+	var readers sync.WaitGroup
+	turns := make(chan struct{}, 32)
+	for i, p := range queue {
+		turns <- struct{}{}
+		readers.Go(func() {
+			defer func() { <-turns }()
+			n, err := request(ctx, s, func() (node, error) {
+				data, stat, err := s.conn.Get(dir + "/" + p.name)
+				return node{data, stat}, err
+			})
+			read[i] = result[node]{n, err}
+		})
+	}
+	readers.Wait()
+	var list []store.Standing
+	for _, r := range read {
+		switch {
+		case r.err == nil:
+			list = append(list, store.Standing{Value: string(r.value.data), Token: uint64(r.value.stat.Czxid)})
+		case !errors.Is(r.err, zk.ErrNoNode): // that one has gone since
+			return nil, r.err
+		}
+	}
+	return list, nil
+}

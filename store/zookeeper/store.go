@@ -1,0 +1,242 @@
+// Package zookeeper elects over Apache ZooKeeper: the full recipe of sequential ballots, each watching the one before
+// it, with an acknowledgement by the leader. See "ZooKeeper Recipes and Solutions", Leader Election, in ZooKeeper's
+// documentation, and the Ruby zk gem's ZK::Election, whose layout is the default, so that candidates of both stand in
+// the same election.
+//
+//	import _ "github.com/go-leadership/leadership/store/zookeeper"
+//	st, err := store.Open(ctx, "zookeeper://10.0.0.1:2181,10.0.0.2:2181/?ttl=10s")
+//
+// or [Open] with a [Config]. Options of the URL: ttl, grace, root, ballot, ack, acl; with the scheme zookeeper+tls
+// also cacert, cert, key and servername. The path of the URL is the chroot, user and password a digest identity.
+//
+// A crashed leader is replaced within its TTL and two ticks of the servers. A session ends early only where an
+// operator or a program with its id and password closes it, or its ballot is deleted: the holder then notices with
+// the next event from its server, and its successor may lead a moment before that.
+//
+// The fencing token is the ballot's czxid, which no removal of nodes sets back, and a leader's revision the mzxid of
+// the acknowledgement.
+package zookeeper
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-leadership/leadership/store"
+	"github.com/go-zookeeper/zk"
+)
+
+// Store is one ZooKeeper session. It implements store.Store.
+//
+// Its goroutines are keep, which confirms the session; authenticate, until that is done; sweep, which removes what
+// was left behind; one for each ballot, and one for each request under way. Close waits for all of them.
+type Store struct {
+	config Config
+	layout layout
+	name   string // for errors: the URL without credentials
+	acl    []zk.ACL
+	conn   *zk.Conn
+	events <-chan zk.Event // of an own connection: closed when the client library has ended
+
+	ctx   context.Context // ends when the store is closed
+	close context.CancelFunc
+	tasks sync.WaitGroup
+
+	closing  sync.Once
+	closeErr error // of the first Close
+
+	watches watches
+	looks   looks
+	orphans orphans
+
+	mu            sync.Mutex
+	closed        bool // guarded by mu, as are all below; no task starts once it is set
+	wire          *wire
+	current       *session      // nil before the first and between two
+	changed       chan struct{} // closed and replaced at every connection and when a session ends
+	epoch         uint64        // counts connections
+	confirmed     time.Time
+	authenticated bool
+	refused       error // why no session will do
+	ballots       map[*ballot]struct{}
+}
+
+// Open opens a store. It checks the settings and begins to connect; it does not wait for the service.
+func Open(config Config) (*Store, error) {
+	config = config.withDefaults()
+	if err := config.check(); err != nil {
+		return nil, err
+	}
+	s := &Store{
+		config:  config,
+		layout:  layout{config.Chroot + config.Root, config.BallotPrefix, config.AckName},
+		name:    "zookeeper://" + strings.Join(config.Servers, ",") + config.Chroot,
+		acl:     config.ACL.list(),
+		changed: make(chan struct{}),
+		ballots: map[*ballot]struct{}{},
+	}
+	s.orphans.added = make(chan struct{}, 1)
+	s.ctx, s.close = context.WithCancel(context.Background())
+	if err := s.connect(); err != nil {
+		s.close()
+		return nil, err
+	}
+	s.authenticated = config.User == ""
+	if !s.authenticated {
+		s.tasks.Go(s.authenticate)
+	}
+	s.tasks.Go(s.keep)
+	s.tasks.Go(s.sweep)
+	return s, nil
+}
+
+func (s *Store) connect() error {
+	if s.config.Conn != nil {
+		s.conn = s.config.Conn
+		s.name = "zookeeper://" + s.conn.Server()
+		return nil
+	}
+	var err error
+	s.conn, s.events, err = zk.Connect(s.config.Servers, s.config.TTL,
+		zk.WithHostProvider(&hosts{}),
+		zk.WithDialer(s.dial),
+		zk.WithEventCallback(s.watches.event),
+		zk.WithLogger(logger{s.config.Logger}),
+	)
+	if err != nil {
+		return refuse("servers", strings.Join(s.config.Servers, ","), "%v", err)
+	}
+	return nil
+}
+
+// logger hands the client library's messages on. They hold addresses and session ids, no credentials.
+type logger struct{ to *slog.Logger }
+
+func (l logger) Printf(format string, args ...any) { l.to.Debug(fmt.Sprintf(format, args...)) }
+
+// authenticate adds the digest identity to the connection; the library repeats that at each later connection. No
+// request is sent before it is done.
+func (s *Store) authenticate() {
+	for s.ctx.Err() == nil {
+		err := s.conn.AddAuth("digest", []byte(s.config.User+":"+s.config.Password))
+		if errors.Is(err, zk.ErrAuthFailed) {
+			s.refuse(fmt.Errorf("%w: the server refuses the identity of user %q", store.ErrDenied, s.config.User))
+			return
+		}
+		if err == nil {
+			s.set(func() { s.authenticated = true })
+			return
+		}
+		s.pause(s.ctx)
+	}
+}
+
+// set changes the store's state and wakes those who wait for a change.
+func (s *Store) set(change func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	change()
+	close(s.changed)
+	s.changed = make(chan struct{})
+}
+
+func (s *Store) refuse(err error) { s.set(func() { s.refused = err }) }
+
+// pause waits before a request is tried again: for a connection, and not long.
+func (s *Store) pause(ctx context.Context) {
+	s.mu.Lock()
+	changed := s.changed
+	s.mu.Unlock()
+	timer := time.NewTimer(50 * time.Millisecond)
+	defer timer.Stop()
+	select {
+	case <-changed:
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
+
+// spawn runs a task that Close waits for. It reports false where the store is closed.
+func (s *Store) spawn(task func()) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return false
+	}
+	s.tasks.Go(task)
+	return true
+}
+
+// call begins a user's call: the context it returns ends with the caller's and with the store.
+func (s *Store) call(ctx context.Context) (context.Context, context.CancelFunc, error) {
+	if s.ctx.Err() != nil {
+		return nil, nil, store.ErrClosed
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, nil, err
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	stop := context.AfterFunc(s.ctx, func() { cancel(store.ErrClosed) })
+	return ctx, func() { stop(); cancel(nil) }, nil
+}
+
+func (s *Store) fail(op, election string, err error) error {
+	var already *store.Error
+	if err == nil || errors.As(err, &already) {
+		return err
+	}
+	return &store.Error{Op: op, Store: s.name, Election: election, Err: err}
+}
+
+// Confirmed implements store.Store.
+func (s *Store) Confirmed() time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.confirmed
+}
+
+// Close implements store.Store. With a connection of the caller's it removes the store's nodes, with its own it ends
+// the session, and the nodes go with it.
+func (s *Store) Close() error {
+	s.closing.Do(func() { s.closeErr = s.shutDown() })
+	return s.closeErr
+}
+
+func (s *Store) shutDown() error {
+	var err error
+	if s.config.Conn != nil {
+		err = s.closeBallots()
+	}
+	s.close()
+	s.mu.Lock()
+	s.closed = true
+	s.mu.Unlock()
+	if s.config.Conn == nil {
+		s.conn.Close()
+		s.cut() // a dial or handshake under way
+		for range s.events {
+		} // until the library has ended
+	}
+	s.tasks.Wait()
+	return err
+}
+
+// closeBallots removes the ballots on a connection that goes on.
+func (s *Store) closeBallots() error {
+	s.mu.Lock()
+	left := slices.Collect(maps.Keys(s.ballots))
+	s.mu.Unlock()
+	ctx, cancel := context.WithTimeout(context.Background(), min(s.config.TTL, 3*time.Second))
+	defer cancel()
+	var errs []error
+	for _, b := range left {
+		errs = append(errs, b.Withdraw(ctx))
+	}
+	return errors.Join(errs...)
+}

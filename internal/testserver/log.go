@@ -11,9 +11,9 @@ import (
 var errPortTaken = errors.New("port taken")
 
 // failure says why the latest start of the member cannot succeed any more, or
-// nothing as long as it can. A server that cannot bind its port for clients
-// or elections exits; one that cannot bind its port for followers tries for
-// ever, so the log is read too.
+// nothing as long as it can. It reads the log, because a server that cannot
+// bind a port exits at once if the port is for clients, after ten seconds if
+// it is for elections, and never if it is for followers.
 func (m *Member) failure() error {
 	m.mu.Lock()
 	p, from := m.process, m.logFrom

@@ -86,27 +86,27 @@ func newZooKeeper(cfg ZooKeeperConfig, reserve func(n int) (*ports, error)) (*Zo
 	if err != nil {
 		return nil, err
 	}
-	ports, err := reserve(portsPerMember * cfg.Members)
+	reserved, err := reserve(portsPerMember * cfg.Members)
 	if err != nil {
 		return nil, err
 	}
 	dir, err := os.MkdirTemp("", "zookeeper-")
 	if err != nil {
-		ports.release()
+		reserved.release()
 		return nil, err
 	}
-	z := &ZooKeeper{dir: dir, ports: ports}
+	z := &ZooKeeper{dir: dir, ports: reserved}
 	for i := range cfg.Members {
 		z.members = append(z.members, &Member{
 			id:   i + 1,
 			java: java,
-			addr: loopback(ports.numbers[portsPerMember*i]),
+			addr: loopback(reserved.numbers[portsPerMember*i]),
 			dir:  filepath.Join(dir, strconv.Itoa(i+1)),
 			sole: cfg.Members == 1,
 		})
 	}
 	for _, m := range z.members {
-		if err := m.configure(cfg, ports.numbers); err != nil {
+		if err := m.configure(cfg, reserved.numbers); err != nil {
 			return nil, errors.Join(err, z.Close())
 		}
 	}

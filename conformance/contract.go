@@ -1,0 +1,154 @@
+package conformance
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"github.com/go-leadership/leadership"
+	"github.com/go-leadership/leadership/store"
+)
+
+// contract checks what package store says of Store and Ballot beyond the promises.
+var contract = []Case{
+	{
+		Name:     "refuses-bad-names-and-values",
+		Explains: "a name or value that not every store takes is refused with ErrInvalid before anything is sent",
+		check: func(e *env) {
+			a := e.open()
+			names := []string{
+				"", "/", "a/", "/a", "a//b", ".", "..", "a/../b", "a__b", "_ballots", "a/_ballots",
+				"new\nline", "nul\x00", "\xff", "\U0001F600", strings.Repeat("x", store.MaxElection+1),
+			}
+			for _, name := range names {
+				_, err := a.Campaign(e.ctx, name, "a")
+				e.check(errors.Is(err, store.ErrInvalid), "campaign in %q: %v", name, err)
+				_, err = a.Leader(e.ctx, name, nil)
+				e.check(errors.Is(err, store.ErrInvalid), "leader of %q: %v", name, err)
+				_, err = a.Ballots(e.ctx, name)
+				e.check(errors.Is(err, store.ErrInvalid), "ballots in %q: %v", name, err)
+				_, err = leadership.NewCandidate(a, name, "a", nil)
+				e.check(errors.Is(err, store.ErrInvalid), "a candidate for %q: %v", name, err)
+			}
+			huge := strings.Repeat("x", store.MaxValue+1)
+			_, err := a.Campaign(e.ctx, e.election, huge)
+			e.check(errors.Is(err, store.ErrInvalid), "a value of %d bytes: %v", len(huge), err)
+			ballot := e.cast(a, "a")
+			e.first(ballot)
+			_, err = ballot.Acknowledge(e.ctx, huge)
+			e.check(errors.Is(err, store.ErrInvalid), "an acknowledgement of %d bytes: %v", len(huge), err)
+			e.check(len(e.ballots(a)) == 1, "a refused ballot stands")
+		},
+	},
+	{
+		Name:     "elections-never-meet",
+		Explains: "elections run side by side without meeting, whatever their names have in common",
+		check: func(e *env) {
+			a := e.open()
+			suffixes := []string{"/a", "/a/b", "/a_/b", "/a_b", "/a b", "/ä/日本語", "/leader_ack", "/ballot", "/a/ballot0000000001"}
+			var records []store.Leader
+			for i, suffix := range suffixes {
+				name := e.election + suffix
+				e.onClose(func() { e.ok(e.h.Clear(e.ctx, name), "clear %q", name) })
+				ballot, err := a.Campaign(e.ctx, name, suffix)
+				e.ok(err, "campaign in %q", name)
+				e.first(ballot)
+				e.onClose(func() { e.withdraw(ballot) })
+				record := e.acknowledge(ballot, suffix)
+				records = append(records, record)
+				e.check(i == 0 || record.Revision != records[i-1].Revision, "two elections share a record")
+			}
+			for i, suffix := range suffixes {
+				l, err := a.Leader(e.ctx, e.election+suffix, nil)
+				e.ok(err, "read the leader")
+				e.check(l == records[i], "the leader of %q is %v, not %v", suffix, l, records[i])
+				list, err := a.Ballots(e.ctx, e.election+suffix)
+				e.ok(err, "list the ballots")
+				e.check(len(list) == 1, "%d ballots in %q, not 1", len(list), suffix)
+			}
+		},
+	},
+	{
+		Name:     "calls-end-with-their-context",
+		Explains: "every call that takes a context returns soon after it ends, whatever the line does",
+		check: func(e *env) {
+			a, b := e.open(), e.open()
+			leader, waiter := e.cast(b, "b"), e.cast(a, "a")
+			e.first(leader)
+			prev := e.leader(a)
+			e.ends("Wait", func(ctx context.Context) error { return waiter.Wait(ctx) })
+			e.ends("Leader", func(ctx context.Context) error { _, err := a.Leader(ctx, e.election, &prev); return err })
+			b.Cut()
+			prev = store.Leader{}
+			e.ends("Campaign", func(ctx context.Context) error { _, err := b.Campaign(ctx, e.election, "b"); return err })
+			e.ends("Acknowledge", func(ctx context.Context) error { _, err := leader.Acknowledge(ctx, "b"); return err })
+			e.ends("Leader", func(ctx context.Context) error { _, err := b.Leader(ctx, e.election, &prev); return err })
+			e.ends("Ballots", func(ctx context.Context) error { _, err := b.Ballots(ctx, e.election); return err })
+			e.ends("Withdraw", func(ctx context.Context) error { return leader.Withdraw(ctx) })
+		},
+	},
+	{
+		Name:     "stop-and-resign-at-any-time",
+		Explains: "Stop and Resign work twice, before anything, while idle, and after each other",
+		check: func(e *env) {
+			a := e.open()
+			c := e.candidate(a, "a", nil)
+			e.ok(c.Resign(e.ctx), "resign before anything")
+			err := c.Acknowledge(e.ctx)
+			e.check(errors.Is(err, leadership.ErrNotElected), "acknowledging without leading: %v", err)
+			events, _ := c.RunForElection()
+			e.until("a leads", c.IsLeader)
+			e.ok(c.Resign(e.ctx), "resign")
+			e.ok(c.Resign(e.ctx), "resign again")
+			c.Stop()
+			c.Stop()
+			e.ok(c.Resign(e.ctx), "resign after Stop")
+			for range events {
+			}
+			_, err = c.Campaign(e.ctx)
+			e.check(errors.Is(err, leadership.ErrStopped), "campaigning after Stop: %v", err)
+			never := e.candidate(a, "b", nil)
+			never.Stop()
+			f := e.follower(a)
+			f.Stop()
+			f.Stop()
+		},
+	},
+	{
+		Name:     "step-by-step",
+		Explains: "a ballot is cast, waits, is first, acknowledges, is withdrawn, and says at each step what it is",
+		check: func(e *env) {
+			a := e.open()
+			ballot := e.cast(a, "a")
+			e.check(ballot.Token() != 0, "the token is 0")
+			e.check(ballot.Err() == nil, "a standing ballot has the error %v", ballot.Err())
+			e.first(ballot)
+			e.first(ballot) // and stays so
+			e.until("the lease holds", func() bool { _, ok := ballot.Lease().Begin(); return ok })
+			e.check(!a.Confirmed().IsZero(), "nothing was ever confirmed")
+			one := e.acknowledge(ballot, "a")
+			two := e.acknowledge(ballot, "a")
+			e.check(two.Revision > one.Revision, "revision %d after %d", two.Revision, one.Revision)
+			e.withdraw(ballot)
+			e.withdraw(ballot)
+			receiveClosed(e, ballot.Lost(), "the end of the ballot")
+			e.check(errors.Is(ballot.Err(), store.ErrLost), "a withdrawn ballot has the error %v", ballot.Err())
+			e.check(errors.Is(ballot.Wait(e.ctx), store.ErrLost), "waiting with a withdrawn ballot: %v", ballot.Wait(e.ctx))
+		},
+	},
+}
+
+func nothing(context.Context, leadership.Leader) {}
+
+// ends lets a call hang, ends its context and waits for it.
+func (e *env) ends(what string, call func(ctx context.Context) error) {
+	e.TB.Helper()
+	ctx, cancel := context.WithCancel(e.ctx)
+	defer cancel()
+	ended := make(chan error, 1)
+	go func() { ended <- call(ctx) }()
+	e.during(e.h.TTL/50, what+" hangs", func() bool { return len(ended) == 0 })
+	cancel()
+	err := receive(e, ended, "the end of "+what)
+	e.check(err != nil, "%s succeeded on a cut line", what)
+}

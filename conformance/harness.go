@@ -1,0 +1,42 @@
+// Package conformance is the suite that every store has to pass. Adopting it takes one line:
+//
+//	func TestConformance(t *testing.T) {
+//		conformance.Run(t, conformance.Harness{Open: open, Clear: clear, TTL: 2 * time.Second, Expiry: 4 * time.Second})
+//	}
+//
+// Each case is a subtest with a name, the promises it checks (G1 to G7 of package leadership), a sentence that
+// explains them, and a watchdog. None can be left out. docs/writing-a-store.md is the guide for writers of stores.
+package conformance
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/go-leadership/leadership/store"
+)
+
+// Harness makes the stores that the suite tests. Open, Clear, TTL and Expiry are required.
+type Harness struct {
+	// Open opens a store with a session of its own on the service under test, as another process would. A store
+	// that speaks over a network has to open all its connections with dial; one that does not ignores it.
+	Open func(ctx context.Context, dial DialFunc) (store.Store, error)
+	// Faults returns the switches of a store that does not use dial. Nil where dial serves.
+	Faults func(st store.Store) Faults
+	// Clear removes everything that the service keeps of an election, as an operator would.
+	Clear func(ctx context.Context, election string) error
+	// TTL is the session TTL of the stores that Open opens. The shorter, the faster the suite.
+	TTL time.Duration
+	// Expiry is the documented bound on the time from a holder's crash to its successor's leading.
+	Expiry time.Duration
+	// Watchdog ends a case that takes longer. Default: one minute and 20 times Expiry.
+	Watchdog time.Duration
+}
+
+// Run runs the suite as subtests of t.
+func Run(t *testing.T, h Harness) {
+	t.Helper()
+	for _, c := range Cases() {
+		t.Run(c.Name, func(t *testing.T) { c.Check(t, h) })
+	}
+}

@@ -1,0 +1,41 @@
+package conformance_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-leadership/leadership/conformance"
+	"github.com/go-leadership/leadership/store"
+	"github.com/go-leadership/leadership/store/memory"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// onMemory is the harness of the in-memory store, with a service of its own.
+func onMemory(ttl time.Duration) conformance.Harness {
+	service := memory.NewService()
+	return conformance.Harness{
+		Open: func(context.Context, conformance.DialFunc) (store.Store, error) {
+			return memory.Open(service, &memory.Config{TTL: ttl})
+		},
+		Faults: func(st store.Store) conformance.Faults { return st.(*memory.Store).Faults() },
+		Clear:  func(_ context.Context, election string) error { service.Clear(election); return nil },
+		TTL:    ttl,
+		Expiry: ttl,
+	}
+}
+
+func TestMemory(t *testing.T) {
+	conformance.Run(t, onMemory(300*time.Millisecond))
+}
+
+func TestMemoryInVirtualTime(t *testing.T) {
+	for _, c := range conformance.Cases() {
+		t.Run(c.Name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { c.Check(t, onMemory(10*time.Second)) })
+		})
+	}
+}

@@ -1,0 +1,142 @@
+package conformance
+
+import (
+	"context"
+
+	"github.com/go-leadership/leadership"
+)
+
+// oneLeader checks G1.
+var oneLeader = []Case{
+	{
+		Name:     "cut-off-leader-stops-first",
+		Promises: []string{"G1", "G3"},
+		Explains: "a leader that is cut off from the store stops by its own clock before its session can expire there",
+		check: func(e *env) {
+			a, b := e.open(), e.open()
+			old := e.stand(a, "a", nil)
+			e.until("a leads", old.IsLeader)
+			both := make(chan bool, 1)
+			next := e.stand(b, "b", &leadership.Options{Hooks: &leadership.Hooks{
+				Won: func(string, uint64) { both <- old.IsLeader() },
+			}})
+			a.Cut()
+			e.until("b leads", func() bool {
+				e.check(!next.IsLeader() || !old.IsLeader(), "two leaders") // b is asked first, and stays leader
+				return next.IsLeader()
+			})
+			e.check(!receive(e, both, "b's victory"), "a still saw itself as leader when b won")
+		},
+	},
+	{
+		Name:     "first-answer-after-a-pause",
+		Promises: []string{"G1", "G3"},
+		Explains: "IsLeader compares the clock with the deadline: it is right in its first call after a long silence",
+		check: func(e *env) {
+			a, b := e.open(), e.open()
+			old := e.stand(a, "a", nil)
+			e.until("a leads", old.IsLeader)
+			next := e.stand(b, "b", nil)
+			a.Cut() // a does nothing from here on, as if paused
+			e.until("b leads", next.IsLeader)
+			e.check(!old.IsLeader(), "a's first answer after its pause is that it leads")
+		},
+	},
+	{
+		Name:     "late-confirmation-revives-nothing",
+		Promises: []string{"G1"},
+		Explains: "a term whose deadline has passed stays over when the session is confirmed after all",
+		check: func(e *env) {
+			a := e.open()
+			c := e.candidate(a, "a", nil)
+			term, err := c.Campaign(e.ctx)
+			e.ok(err, "campaign")
+			a.Cut()
+			e.until("the term's deadline has passed", func() bool { return !c.IsLeader() })
+			a.Heal()
+			before := a.Confirmed()
+			e.until("the store is reached again", func() bool { return a.Confirmed().After(before) })
+			e.check(!c.IsLeader() && term.Remaining() == 0, "a confirmation revived the term")
+			e.check(context.Cause(term.Context()) != nil, "the term's context goes on")
+			e.ok(term.Resign(e.ctx), "give the ballot back")
+		},
+	},
+	{
+		Name:     "hanging-call-holds-nothing-up",
+		Promises: []string{"G1"},
+		Explains: "leadership ends on time while a call to the store hangs, and the call ends with it",
+		check: func(e *env) {
+			a := e.open()
+			c := e.candidate(a, "a", nil)
+			term, err := c.Campaign(e.ctx)
+			e.ok(err, "campaign")
+			a.Cut()
+			hung := make(chan error, 1)
+			go func() { hung <- term.Acknowledge(e.ctx) }()
+			e.until("leadership has ended", func() bool { return !c.IsLeader() })
+			e.check(receive(e, hung, "the end of the hanging call") != nil, "an acknowledgement got through a cut line")
+			a.Heal()
+			e.ok(term.Resign(e.ctx), "give the ballot back")
+		},
+	},
+	{
+		Name:     "waiter-with-a-lost-session-never-wins",
+		Promises: []string{"G1", "G3"},
+		Explains: "a ballot whose session has expired wins nothing, even where its predecessor goes at the same time",
+		check: func(e *env) {
+			a, b, c := e.open(), e.open(), e.open()
+			leader := e.cast(a, "a")
+			e.first(leader)
+			waiter := e.cast(b, "b")
+			b.Cut()
+			e.until("b's ballot has expired", func() bool { return len(e.ballots(a)) == 1 })
+			successor := e.cast(c, "c")
+			e.withdraw(leader)
+			e.first(successor)
+			b.Heal()
+			e.check(waiter.Wait(e.ctx) != nil, "the expired ballot became first")
+			_, err := waiter.Acknowledge(e.ctx, "b")
+			e.check(err != nil, "the expired ballot acknowledged")
+			e.check(successor.Err() == nil, "the successor lost: %v", successor.Err())
+		},
+	},
+	{
+		Name:     "removed-leader-steps-down",
+		Promises: []string{"G1", "G3"},
+		Explains: "a leader whose ballot an operator removes notices, steps down, and stands again with a new token",
+		check: func(e *env) {
+			a := e.open()
+			c := e.candidate(a, "a", nil)
+			term, err := c.Campaign(e.ctx)
+			e.ok(err, "campaign")
+			e.ok(e.h.Clear(e.ctx, e.election), "remove the election's keys")
+			e.until("the leader has noticed", func() bool { return !c.IsLeader() })
+			e.ok(term.Resign(e.ctx), "give the ballot back")
+			again, err := c.Campaign(e.ctx)
+			e.ok(err, "campaign again")
+			e.check(again.Token() > term.Token(), "token %d after %d", again.Token(), term.Token())
+			e.ok(again.Resign(e.ctx), "resign")
+		},
+	},
+	{
+		Name:     "renewal-keeps-others-out",
+		Promises: []string{"G1"},
+		Explains: "a session that is renewed does not expire: its leader stays, and nobody else becomes first",
+		check: func(e *env) {
+			a, b := e.open(), e.open()
+			leader := e.cast(a, "a")
+			e.first(leader)
+			waiter := e.cast(b, "b")
+			early := make(chan error, 1)
+			ctx, cancel := context.WithCancel(e.ctx)
+			defer cancel()
+			go func() { early <- waiter.Wait(ctx) }()
+			e.during(2*e.h.TTL+e.h.TTL/2, "the leader's ballot stands", func() bool { return leader.Err() == nil })
+			select {
+			case err := <-early:
+				e.Fatalf("the next in line was called while the leader stands: %v", err)
+			default:
+			}
+		},
+	},
+}

@@ -1,0 +1,119 @@
+package conformance
+
+import (
+	"errors"
+	"sync"
+
+	"github.com/go-leadership/leadership"
+	"github.com/go-leadership/leadership/store"
+	"go.uber.org/goleak"
+)
+
+// ownership checks G7.
+var ownership = []Case{
+	{
+		Name:     "stop-leaves-nothing",
+		Promises: []string{"G7"},
+		Explains: "after Stop no ballot, acknowledgement or goroutine of a candidate or follower is left",
+		check: func(e *env) {
+			a, observer := e.open(), e.open()
+			e.withdraw(e.cast(a, "a")) // connections and sessions are open
+			e.leader(observer)
+			before := goleak.IgnoreCurrent()
+			leader, waiter := e.candidate(a, "a", nil), e.candidate(observer, "b", nil)
+			leader.RunForElection()
+			e.until("a leads", leader.IsLeader)
+			waiter.OnLost(nothing)
+			e.standing(observer, "b", func() { waiter.RunForElection() })
+			f := e.follower(observer)
+			values, _ := f.FollowElection()
+			receive(e, values, "the first state")
+			f.Stop()
+			waiter.Stop()
+			leader.Stop()
+			e.check(len(e.ballots(observer)) == 0, "ballots are left: %v", e.ballots(observer))
+			e.until("nobody is acknowledged", func() bool { return e.leader(observer) == store.Leader{} })
+			if err := goleak.Find(before); err != nil {
+				e.Fatalf("goroutines are left: %v", err)
+			}
+		},
+	},
+	{
+		Name:     "close-leaves-nothing",
+		Promises: []string{"G7"},
+		Explains: "after Close no goroutine of the store is left, and its ballots vanish; what was waiting ends",
+		check: func(e *env) {
+			observer := e.open()
+			e.leader(observer)
+			before := goleak.IgnoreCurrent()
+			m := e.openClosed()
+			leader, waiter := e.cast(m, "a"), e.cast(m, "a")
+			e.first(leader)
+			e.acknowledge(leader, "a")
+			ended := make(chan error, 2)
+			prev := e.leader(m)
+			go func() { ended <- waiter.Wait(e.ctx) }()
+			go func() { _, err := m.Leader(e.ctx, e.election, &prev); ended <- err }()
+			var closing sync.WaitGroup
+			for range 3 {
+				closing.Go(func() { e.ok(m.Close(), "close") })
+			}
+			closing.Wait()
+			for range 2 {
+				e.check(receive(e, ended, "the end of what was waiting") != nil, "waiting ended without an error")
+			}
+			_, err := m.Campaign(e.ctx, e.election, "a")
+			e.check(errors.Is(err, store.ErrClosed), "campaigning after Close: %v", err)
+			_, err = m.Leader(e.ctx, e.election, nil)
+			e.check(errors.Is(err, store.ErrClosed), "reading the leader after Close: %v", err)
+			if err := goleak.Find(before); err != nil {
+				e.Fatalf("goroutines are left: %v", err)
+			}
+			e.until("its ballots are gone", func() bool { return len(e.ballots(observer)) == 0 })
+			e.until("its acknowledgement is gone", func() bool { return e.leader(observer) == store.Leader{} })
+		},
+	},
+	{
+		Name:     "close-under-a-candidate",
+		Promises: []string{"G7"},
+		Explains: "closing the store under running candidates and followers ends them with ErrClosed",
+		check: func(e *env) {
+			m := e.openClosed()
+			c, err := leadership.NewCandidate(m, e.election, "a", nil)
+			e.ok(err, "make a candidate")
+			defer c.Stop()
+			ran := make(chan error, 1)
+			go func() { ran <- c.Run(e.ctx, nil) }()
+			e.until("a leads", c.IsLeader)
+			f, err := leadership.NewFollower(m, e.election, nil)
+			e.ok(err, "make a follower")
+			defer f.Stop()
+			_, errs := f.FollowElection()
+			e.ok(m.Close(), "close")
+			e.check(!c.IsLeader(), "the candidate still leads")
+			err = receive(e, ran, "the end of Run")
+			e.check(errors.Is(err, leadership.ErrClosed), "Run returned %v", err)
+			err = receive(e, errs, "the follower's error")
+			e.check(errors.Is(err, leadership.ErrClosed), "the follower's error is %v", err)
+		},
+	},
+	{
+		Name:     "many-starts-and-stops",
+		Promises: []string{"G7"},
+		Explains: "standing and withdrawing behind a leader again and again leaves nothing behind",
+		check: func(e *env) {
+			a, b := e.open(), e.open()
+			leader := e.cast(a, "a")
+			e.first(leader)
+			e.withdraw(e.cast(b, "b"))
+			before := goleak.IgnoreCurrent()
+			for range 100 {
+				e.withdraw(e.cast(b, "b"))
+			}
+			e.check(len(e.ballots(a)) == 1, "%d ballots stand, not 1", len(e.ballots(a)))
+			if err := goleak.Find(before); err != nil {
+				e.Fatalf("goroutines are left: %v", err)
+			}
+		},
+	},
+}

@@ -1,0 +1,278 @@
+package conformance
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-leadership/leadership"
+	"github.com/go-leadership/leadership/store"
+)
+
+// Case is one behaviour that every store has to show.
+type Case struct {
+	Name     string   // of the subtest
+	Promises []string // those of "G1" to "G7" that it checks; none where it checks the contract of package store alone
+	Explains string   // the rule that a store breaks which fails it
+	check    func(e *env)
+}
+
+// Cases returns the suite's cases, in the order in which they run.
+func Cases() []Case {
+	return slices.Concat(oneLeader, fencing, liveness, order, acknowledgement, herd, ownership, contract)
+}
+
+// Check runs the case against a harness. The case has a goroutine of its own, so that the watchdog can give it up.
+func (c Case) Check(t testing.TB, h Harness) {
+	t.Helper()
+	watchdog := h.Watchdog
+	if watchdog == 0 {
+		watchdog = time.Minute + 20*h.Expiry
+	}
+	// A case waits with ctx, which ends a little before the watchdog: it then says what it has been waiting for.
+	ctx, cancel := context.WithTimeout(context.Background(), watchdog)
+	defer cancel()
+	e := &env{TB: t, h: h, ctx: ctx, election: "conformance/" + nonce() + "/" + c.Name}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		defer e.cleanUp()
+		defer e.recover()
+		c.check(e)
+	}()
+	timer := time.NewTimer(watchdog + watchdog/2)
+	defer timer.Stop()
+	select {
+	case <-done:
+	case <-timer.C:
+		buf := make([]byte, 1<<20)
+		t.Errorf("the case did not end within %v:\n%s", watchdog, buf[:runtime.Stack(buf, true)])
+	}
+	if t.Failed() {
+		t.Logf("%s: %s", strings.Join(append(slices.Clone(c.Promises), "rule"), ", "), c.Explains)
+	}
+}
+
+func nonce() string {
+	var b [4]byte
+	_, _ = rand.Read(b[:]) // never fails
+	return hex.EncodeToString(b[:])
+}
+
+// env is what a case works with. It is the case's testing.TB, whose FailNow ends the case's own goroutine.
+type env struct {
+	testing.TB
+	h        Harness
+	ctx      context.Context // ends when the case has taken too long
+	election string          // of this case alone
+	closers  []func()
+}
+
+// FailNow ends the case.
+func (e *env) FailNow() {
+	e.TB.Fail()
+	runtime.Goexit()
+}
+
+// Fatalf reports a failure and ends the case.
+func (e *env) Fatalf(format string, args ...any) {
+	e.TB.Helper()
+	e.TB.Errorf(format, args...)
+	runtime.Goexit()
+}
+
+func (e *env) recover() {
+	if p := recover(); p != nil {
+		e.TB.Errorf("panic: %v\n%s", p, debug.Stack())
+	}
+}
+
+// cleanUp undoes what the case did, the last first, and clears its election.
+func (e *env) cleanUp() {
+	e.closeAll()
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	if err := e.h.Clear(ctx, e.election); err != nil {
+		e.TB.Errorf("clear election %q: %v", e.election, err)
+	}
+}
+
+func (e *env) closeAll() {
+	for len(e.closers) > 0 {
+		last := e.closers[len(e.closers)-1]
+		e.closers = e.closers[:len(e.closers)-1]
+		last()
+	}
+}
+
+func (e *env) onClose(f func()) { e.closers = append(e.closers, f) }
+
+// member is a process: a store with a session of its own, and the switches on its line.
+type member struct {
+	store.Store
+	Faults
+}
+
+// open opens a member.
+func (e *env) open() *member {
+	e.TB.Helper()
+	m := e.openClosed()
+	e.onClose(func() {
+		m.Heal()
+		m.Delay(0)
+		if err := m.Close(); err != nil {
+			e.TB.Errorf("close a store: %v", err)
+		}
+	})
+	return m
+}
+
+// openClosed opens a member which the case closes itself.
+func (e *env) openClosed() *member {
+	e.TB.Helper()
+	network := NewNetwork()
+	st, err := e.h.Open(e.ctx, network.Dial)
+	if err != nil {
+		e.Fatalf("open a store: %v", err)
+	}
+	if e.h.Faults != nil {
+		return &member{st, e.h.Faults(st)}
+	}
+	return &member{st, network}
+}
+
+// candidate makes a candidate that is stopped at the end.
+func (e *env) candidate(m *member, value string, opts *leadership.Options) *leadership.Candidate {
+	e.TB.Helper()
+	c, err := leadership.NewCandidate(m, e.election, value, opts)
+	e.ok(err, "make a candidate")
+	e.onClose(c.Stop)
+	return c
+}
+
+// stand lets a candidate stand in the background, and returns once its ballot is there.
+func (e *env) stand(m *member, value string, opts *leadership.Options) *leadership.Candidate {
+	e.TB.Helper()
+	c := e.candidate(m, value, opts)
+	e.standing(m, value, func() { c.RunForElection() })
+	return c
+}
+
+// standing calls start and waits until one more ballot stands.
+func (e *env) standing(m *member, value string, start func()) {
+	e.TB.Helper()
+	before := len(e.ballots(m))
+	start()
+	e.until(fmt.Sprintf("the ballot of %s stands", value), func() bool { return len(e.ballots(m)) == before+1 })
+}
+
+// follower makes a follower that is stopped at the end.
+func (e *env) follower(m *member) *leadership.Follower {
+	e.TB.Helper()
+	f, err := leadership.NewFollower(m, e.election, nil)
+	e.ok(err, "make a follower")
+	e.onClose(f.Stop)
+	return f
+}
+
+// cast casts a ballot.
+func (e *env) cast(m *member, value string) store.Ballot {
+	e.TB.Helper()
+	b, err := m.Campaign(e.ctx, e.election, value)
+	e.ok(err, "cast the ballot of %s", value)
+	return b
+}
+
+// first waits until a ballot is first.
+func (e *env) first(b store.Ballot) {
+	e.TB.Helper()
+	e.ok(b.Wait(e.ctx), "wait to be first")
+}
+
+func (e *env) withdraw(b store.Ballot) {
+	e.TB.Helper()
+	e.ok(b.Withdraw(e.ctx), "withdraw")
+}
+
+func (e *env) acknowledge(b store.Ballot, value string) store.Leader {
+	e.TB.Helper()
+	l, err := b.Acknowledge(e.ctx, value)
+	e.ok(err, "acknowledge as %s", value)
+	return l
+}
+
+func (e *env) ballots(m *member) []store.Standing {
+	e.TB.Helper()
+	list, err := m.Ballots(e.ctx, e.election)
+	e.ok(err, "list the ballots")
+	return list
+}
+
+func (e *env) leader(m *member) store.Leader {
+	e.TB.Helper()
+	l, err := m.Leader(e.ctx, e.election, nil)
+	e.ok(err, "read the leader")
+	return l
+}
+
+// until polls for a condition.
+func (e *env) until(what string, condition func() bool) {
+	e.TB.Helper()
+	tick := time.NewTicker(max(time.Millisecond, e.h.TTL/500))
+	defer tick.Stop()
+	for !condition() {
+		select {
+		case <-tick.C:
+		case <-e.ctx.Done():
+			e.Fatalf("waited in vain until %s", what)
+		}
+	}
+}
+
+// during lets time pass while a condition has to hold.
+func (e *env) during(d time.Duration, what string, condition func() bool) {
+	e.TB.Helper()
+	tick := time.NewTicker(max(time.Millisecond, d/500))
+	defer tick.Stop()
+	for end := time.Now().Add(d); time.Now().Before(end); <-tick.C {
+		if !condition() {
+			e.Fatalf("it did not hold that %s", what)
+		}
+	}
+}
+
+// receive takes a value from a channel.
+func receive[T any](e *env, ch <-chan T, what string) T {
+	e.TB.Helper()
+	select {
+	case v, ok := <-ch:
+		if !ok {
+			e.Fatalf("channel closed while waiting for %s", what)
+		}
+		return v
+	case <-e.ctx.Done():
+		e.Fatalf("waited in vain for %s", what)
+	}
+	panic("unreachable")
+}
+
+func (e *env) ok(err error, format string, args ...any) {
+	e.TB.Helper()
+	if err != nil {
+		e.Fatalf("%s: %v", fmt.Sprintf(format, args...), err)
+	}
+}
+
+func (e *env) check(ok bool, format string, args ...any) {
+	e.TB.Helper()
+	if !ok {
+		e.Fatalf(format, args...)
+	}
+}

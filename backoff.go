@@ -6,17 +6,20 @@ import (
 	"time"
 )
 
-// Bounds of the time between two tries after errors.
+// The time between two tries: the first after an error, the first after a ballot was lost, which is nobody's fault as
+// a rule, and the last after either.
 const (
-	firstBackoff = 100 * time.Millisecond
+	errorBackoff = 100 * time.Millisecond
+	lostBackoff  = time.Millisecond
 	lastBackoff  = 5 * time.Second
 )
 
-// backoff is the time to wait before trying again: doubled after each failure, at random between half and all of it.
-type backoff struct{ next time.Duration }
+// backoff is the time to wait before trying again: first, then doubled after each failure up to lastBackoff, at random
+// between half and all of it.
+type backoff struct{ first, next time.Duration }
 
 func (b *backoff) delay() time.Duration {
-	b.next = min(max(2*b.next, firstBackoff), lastBackoff)
+	b.next = min(max(2*b.next, b.first), lastBackoff)
 	return b.next/2 + rand.N(b.next/2)
 }
 

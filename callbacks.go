@@ -83,7 +83,7 @@ func (c *Candidate) watchLosing(ctx context.Context) (stop func()) {
 
 func (c *Candidate) followAsLoser(ctx context.Context, list []func(context.Context, Leader)) {
 	var prev *Leader
-	var b backoff
+	b := backoff{first: errorBackoff}
 	for {
 		leader, err := c.store.Leader(ctx, c.election, prev)
 		switch {

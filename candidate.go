@@ -105,25 +105,31 @@ func (c *Candidate) Run(ctx context.Context, lead func(ctx context.Context, term
 func (c *Candidate) run(ctx context.Context, lead func(context.Context, *Term) error) error {
 	ctx, done := c.bound(ctx)
 	defer done()
-	var b backoff
+	failures, losses := backoff{first: errorBackoff}, backoff{first: lostBackoff}
 	for {
+		began := time.Now()
 		t, err := c.campaign(ctx)
 		if err == nil {
 			err = c.serve(ctx, t, lead)
 			if t.acknowledged.Load() {
-				b.reset()
+				failures.reset()
 			}
 		} else if ctx.Err() == nil && store.Permanent(err) {
 			c.log.Error("gave up", "error", err)
 			return err
+		}
+		if time.Since(began) > lastBackoff {
+			losses.reset()
 		}
 		switch {
 		case errors.Is(context.Cause(ctx), ErrStopped):
 			return nil
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
-		case err != nil && !errors.Is(err, ErrLost) && !errors.Is(err, ErrResigned):
-			c.retry(ctx, err, b.delay())
+		case errors.Is(err, ErrLost):
+			sleep(ctx, losses.delay())
+		case err != nil && !errors.Is(err, ErrResigned):
+			c.retry(ctx, err, failures.delay())
 		}
 	}
 }

@@ -72,7 +72,7 @@ func (f *Follower) Start() {
 // follow asks for the next leader until the follower's life ends.
 func (f *Follower) follow() {
 	var prev *Leader
-	var b backoff
+	b := backoff{first: errorBackoff}
 	for {
 		asked := time.Now()
 		if prev != nil {

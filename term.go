@@ -62,7 +62,7 @@ func (t *Term) Acknowledge(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(t.ctx, func() { cancel(t.endedError()) })()
-	var b backoff
+	b := backoff{first: errorBackoff}
 	for {
 		if !t.current() {
 			return t.endedError()

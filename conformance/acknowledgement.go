@@ -22,6 +22,8 @@ var acknowledgement = []Case{
 			f.Start()
 			winner := e.candidate(a, "a", nil)
 			takingOver, done := make(chan struct{}), make(chan struct{})
+			goOn := sync.OnceFunc(func() { close(done) })
+			e.onClose(goOn)
 			winner.OnWon(func(context.Context, *leadership.Term) error { close(takingOver); <-done; return nil })
 			winner.RunForElection()
 			receiveClosed(e, takingOver, "a's takeover")
@@ -34,7 +36,7 @@ var acknowledgement = []Case{
 				return !known && len(told) == 0
 			})
 			e.check(winner.IsLeader(), "a does not lead during its takeover")
-			close(done)
+			goOn()
 			l := receive(e, told, "the loser's callback")
 			e.check(l.Value == "a", "the loser was told of %q", l.Value)
 			leader, err := f.Wait(e.ctx)
@@ -45,7 +47,7 @@ var acknowledgement = []Case{
 	},
 	{
 		Name:     "winners-and-losers-callbacks",
-		Promises: []string{"G5", "G3"},
+		Promises: []string{"G5", "G4", "G3", "G1"},
 		Explains: "the winner's won callbacks run and each loser is told once of every leader, the third in line too",
 		check: func(e *env) {
 			log := &callLog{}
@@ -74,14 +76,17 @@ var acknowledgement = []Case{
 			a, b := e.open(), e.open()
 			failing := e.candidate(a, "a", nil)
 			failed := make(chan error, 8)
-			goOn := make(chan struct{})
-			failing.OnWon(func(context.Context, *leadership.Term) error { <-goOn; return errors.New("disk full") })
+			done := make(chan struct{})
+			goOn := sync.OnceFunc(func() { close(done) })
+			e.onClose(goOn)
+			failing.OnWon(func(context.Context, *leadership.Term) error { <-done; return errors.New("disk full") })
 			failing.OnTakeoverFailed(func(err error) { failed <- err })
 			e.standing(a, "a", func() { failing.RunForElection() })
 			next := e.stand(b, "b", nil)
 			f := e.follower(b)
 			f.Start()
-			close(goOn)
+			e.check(e.leader(b) == store.Leader{}, "it is acknowledged before it has taken over")
+			goOn()
 			receive(e, failed, "the takeover-failed callback")
 			e.until("b leads", next.IsLeader)
 			leader, err := f.Wait(e.ctx)
@@ -143,7 +148,7 @@ var acknowledgement = []Case{
 	},
 	{
 		Name:     "events-and-values-in-order",
-		Promises: []string{"G5", "G3"},
+		Promises: []string{"G5", "G4", "G3"},
 		Explains: "the channels carry false, true, false as leadership comes and goes, and the leaders' values in order",
 		check: func(e *env) {
 			a, b, c := e.open(), e.open(), e.open()

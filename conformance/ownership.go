@@ -75,7 +75,7 @@ var ownership = []Case{
 	},
 	{
 		Name:     "close-under-a-candidate",
-		Promises: []string{"G7"},
+		Promises: []string{"G7", "G1"},
 		Explains: "closing the store under running candidates and followers ends them with ErrClosed",
 		check: func(e *env) {
 			m := e.openClosed()

@@ -72,6 +72,7 @@ type env struct {
 	h        Harness
 	ctx      context.Context // ends when the case has taken too long
 	election string          // of this case alone
+	members  []*member
 	closers  []func()
 }
 
@@ -94,7 +95,7 @@ func (e *env) recover() {
 	}
 }
 
-// cleanUp undoes what the case did, the last first, and clears its election.
+// cleanUp heals the lines, undoes what the case did, the last first, and clears its election.
 func (e *env) cleanUp() {
 	e.closeAll()
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
@@ -105,6 +106,11 @@ func (e *env) cleanUp() {
 }
 
 func (e *env) closeAll() {
+	for _, m := range e.members {
+		m.Heal()
+		m.Delay(0)
+	}
+	e.members = nil
 	for len(e.closers) > 0 {
 		last := e.closers[len(e.closers)-1]
 		e.closers = e.closers[:len(e.closers)-1]
@@ -125,8 +131,6 @@ func (e *env) open() *member {
 	e.TB.Helper()
 	m := e.openClosed()
 	e.onClose(func() {
-		m.Heal()
-		m.Delay(0)
 		if err := m.Close(); err != nil {
 			e.TB.Errorf("close a store: %v", err)
 		}
@@ -142,10 +146,12 @@ func (e *env) openClosed() *member {
 	if err != nil {
 		e.Fatalf("open a store: %v", err)
 	}
+	m := &member{st, network}
 	if e.h.Faults != nil {
-		return &member{st, e.h.Faults(st)}
+		m.Faults = e.h.Faults(st)
 	}
-	return &member{st, network}
+	e.members = append(e.members, m)
+	return m
 }
 
 // candidate makes a candidate that is stopped at the end.

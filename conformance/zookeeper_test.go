@@ -39,7 +39,7 @@ func onZooKeeper(t *testing.T, srv *testserver.ZooKeeper) conformance.Harness {
 	}
 }
 
-// clearNode deletes a node and its children, again where more appear meanwhile.
+// clearNode deletes a node and its children in one step, again where others appear or go meanwhile.
 func clearNode(conn *zk.Conn, dir string) error {
 	for {
 		children, _, err := conn.Children(dir)
@@ -49,23 +49,15 @@ func clearNode(conn *zk.Conn, dir string) error {
 		if err != nil {
 			return err
 		}
+		var ops []any
 		for _, child := range children {
-			if err := conn.Delete(path.Join(dir, child), -1); err != nil && !errors.Is(err, zk.ErrNoNode) {
-				return err
-			}
+			ops = append(ops, &zk.DeleteRequest{Path: path.Join(dir, child), Version: -1})
 		}
-		err = conn.Delete(dir, -1)
-		if !errors.Is(err, zk.ErrNotEmpty) {
-			return ignore(err, zk.ErrNoNode)
+		_, err = conn.Multi(append(ops, &zk.DeleteRequest{Path: dir, Version: -1})...)
+		if !errors.Is(err, zk.ErrNotEmpty) && !errors.Is(err, zk.ErrNoNode) {
+			return err
 		}
 	}
-}
-
-func ignore(err, target error) error {
-	if errors.Is(err, target) {
-		return nil
-	}
-	return err
 }
 
 func TestZooKeeper(t *testing.T) {

@@ -195,6 +195,9 @@ func (s *Store) Leader(ctx context.Context, election string, prev *store.Leader)
 		var leader store.Leader
 		var changed <-chan struct{}
 		err := s.faults.call(ctx, func() { leader, changed = s.service.leader(election) })
+		if s.ctx.Err() != nil {
+			return store.Leader{}, s.fail("read the leader", election, store.ErrClosed)
+		}
 		if ctx.Err() != nil {
 			return store.Leader{}, s.fail("read the leader", election, context.Cause(ctx))
 		}

@@ -214,9 +214,10 @@ func (s *Store) shutDown() error {
 		err = s.closeBallots()
 	}
 	s.close()
-	s.mu.Lock()
-	s.closed = true
-	s.mu.Unlock()
+	s.set(func() {
+		s.closed = true
+		s.end() // before anybody else can lead
+	})
 	if s.config.Conn == nil {
 		s.conn.Close()
 		s.cut() // a dial or handshake under way

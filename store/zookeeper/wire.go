@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"encoding/binary"
+	"fmt"
 	"net"
 	"sync"
 	"time"
@@ -15,23 +16,36 @@ import (
 //
 //   - the session timeout that was negotiated, and the moment the session was confirmed, are read off the handshake;
 //   - the handshake has a deadline that fits the session;
+//   - a frame whose length can't be a server's is an error: the library would allocate what it says, or panic;
 //   - a failed write shows as a failed read: the library blocks for ever on one that fails while it authenticates;
 //   - the store can cut a connection that has gone silent, so that the library tries the next server in time.
 type wire struct {
 	net.Conn
 	established func(id int64, ttl time.Duration, sent store.Instant)
 
+	header []byte // of the frame being read: what has come of its length; used by Read alone, as is left
+	left   int    // bytes of that frame which are still to come
+
 	mu    sync.Mutex
 	sent  *store.Instant // guarded by mu: when the connect request was written
 	reply []byte         // guarded by mu: of the connect reply, what has been read; nil once it is whole
 }
 
-// Lengths within the connect reply: its frame, the protocol version, the timeout, the session id.
+// The connect reply: the length of its frame, the protocol version, the timeout, the session id, a password of 16
+// bytes with its length, and a flag that older servers leave out.
 const (
-	frameHeader  = 4
-	replyTimeout = frameHeader + 4
+	lengthBytes  = 4
+	replyTimeout = lengthBytes + 4
 	replySession = replyTimeout + 4
 	replyEnd     = replySession + 8
+	minReply     = replyEnd - lengthBytes + 4 + 16
+	maxReply     = minReply + 1
+)
+
+// Later frames begin with a header of 16 bytes. The longest is a list of nodes: 64 MiB holds a million ballots.
+const (
+	minFrame = 16
+	maxFrame = 64 << 20
 )
 
 // dial opens a connection for the client library. The library's own timeout is 1 s, whatever the session's.
@@ -54,11 +68,11 @@ func (s *Store) dial(network, address string, timeout time.Duration) (net.Conn, 
 		}
 		conn = secure
 	}
-	w := &wire{Conn: conn, established: s.established, reply: []byte{}}
 	if err := conn.SetDeadline(time.Now().Add(s.config.TTL / 3)); err != nil {
 		_ = conn.Close()
 		return nil, err
 	}
+	w := &wire{Conn: conn, established: s.established, reply: []byte{}}
 	s.setWire(w)
 	return w, nil
 }
@@ -77,30 +91,66 @@ func (w *wire) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Read implements net.Conn.
+// Read implements net.Conn. It never reads beyond the end of a frame or of its length, as the library does not either.
 func (w *wire) Read(p []byte) (int, error) {
+	limit := w.left
+	if limit == 0 {
+		limit = lengthBytes - len(w.header)
+	}
+	p = p[:min(len(p), limit)]
 	n, err := w.Conn.Read(p)
-	w.mu.Lock()
-	if w.reply == nil || n == 0 {
-		w.mu.Unlock()
+	if n == 0 {
 		return n, err
 	}
-	w.reply = append(w.reply, p[:n]...)
-	reply := w.reply
-	if len(reply) < replyEnd {
-		w.mu.Unlock()
-		return n, err
+	sent, reply := w.handshake(p[:n])
+	if bad := w.count(p[:n], reply != nil); bad != nil {
+		_ = w.Conn.Close()
+		return 0, bad
 	}
-	w.reply = nil
-	sent := w.sent
-	w.mu.Unlock()
-	_ = w.Conn.SetDeadline(time.Time{}) // from here on the library sets them
-	timeout := int32(binary.BigEndian.Uint32(reply[replyTimeout:]))
-	id := int64(binary.BigEndian.Uint64(reply[replySession:]))
-	if sent != nil {
+	if len(reply) == replyEnd {
+		_ = w.SetDeadline(time.Time{}) // from here on the library sets them
+		timeout := int32(binary.BigEndian.Uint32(reply[replyTimeout:]))
+		id := int64(binary.BigEndian.Uint64(reply[replySession:]))
 		w.established(id, time.Duration(timeout)*time.Millisecond, *sent)
 	}
 	return n, err
+}
+
+// handshake collects the connect reply as far as it matters, and returns what there is; nil when that is over.
+func (w *wire) handshake(p []byte) (sent *store.Instant, reply []byte) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.reply == nil || w.sent == nil {
+		return nil, nil
+	}
+	reply = append(w.reply, p[:min(len(p), replyEnd-len(w.reply))]...)
+	w.reply = reply
+	if len(reply) == replyEnd {
+		w.reply = nil
+	}
+	return w.sent, reply
+}
+
+// count follows the frames, and refuses a length that can't be right.
+func (w *wire) count(p []byte, handshaking bool) error {
+	if w.left > 0 {
+		w.left -= len(p)
+		return nil
+	}
+	if w.header = append(w.header, p...); len(w.header) < lengthBytes {
+		return nil
+	}
+	length := binary.BigEndian.Uint32(w.header)
+	w.header = w.header[:0]
+	low, high := uint32(minFrame), uint32(maxFrame)
+	if handshaking {
+		low, high = minReply, maxReply
+	}
+	if length < low || length > high {
+		return fmt.Errorf("not a ZooKeeper server: a frame of %d bytes instead of %d to %d", length, low, high)
+	}
+	w.left = int(length)
+	return nil
 }
 
 // SetReadDeadline implements net.Conn. During the handshake the store's own deadline holds.

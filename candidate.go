@@ -114,7 +114,7 @@ func (c *Candidate) run(ctx context.Context, lead func(context.Context, *Term) e
 			if t.acknowledged.Load() {
 				failures.reset()
 			}
-		} else if ctx.Err() == nil && store.Permanent(err) {
+		} else if ctx.Err() == nil && c.life.Err() == nil && store.Permanent(err) {
 			c.log.Error("gave up", "error", err)
 			return err
 		}
@@ -122,7 +122,7 @@ func (c *Candidate) run(ctx context.Context, lead func(context.Context, *Term) e
 			losses.reset()
 		}
 		switch {
-		case errors.Is(context.Cause(ctx), ErrStopped):
+		case c.life.Err() != nil: // ctx may not have heard of it yet
 			return nil
 		case ctx.Err() != nil:
 			return context.Cause(ctx)

@@ -141,6 +141,9 @@ func (f *Follower) Leader() (Leader, bool) {
 	return leader, known && leader.Revision != 0
 }
 
+// Err is nil while the follower goes on, and then ErrStopped or the error that ended it.
+func (f *Follower) Err() error { return context.Cause(f.life) }
+
 // AsOf returns the local time for which Leader is known to be right; changes since then may not have arrived. While
 // the store answers it is never older than a fraction of the store's TTL. It is zero before anything is known.
 func (f *Follower) AsOf() time.Time {
@@ -165,7 +168,7 @@ func (f *Follower) Wait(ctx context.Context) (Leader, error) {
 }
 
 // Changes iterates over the leaders: the present state as soon as it is known, the zero Leader where nobody leads,
-// then each state that differs from the one yielded before. It ends when ctx or the follower ends.
+// then each state that differs from the one yielded before. It ends when ctx or the follower ends; Err tells why.
 func (f *Follower) Changes(ctx context.Context) iter.Seq[Leader] {
 	return func(yield func(Leader) bool) {
 		for leader, err := range f.each(ctx) {
@@ -252,7 +255,8 @@ func (f *Follower) feed(values chan string, errs chan error) {
 }
 
 // OnNewLeader registers a function to call for each leader that acknowledges, the present one included, in the order
-// registered. Register before the follower starts.
+// registered. Like all who follow it sees the latest state: a leader that came and went while a callback was running
+// is left out. Register before the follower starts.
 func (f *Follower) OnNewLeader(call func(leader Leader)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -1,0 +1,166 @@
+package leadership_test
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/go-leadership/leadership"
+	"github.com/go-leadership/leadership/store"
+)
+
+// follower returns a follower of the election "x".
+func follower(st store.Store) *leadership.Follower {
+	f, err := leadership.NewFollower(st, "x", nil)
+	must(err)
+	return f
+}
+
+func ExampleNewFollower() {
+	st := open()
+	defer st.Close()
+	f, err := leadership.NewFollower(st, "x", nil)
+	must(err)
+	f.Start()
+	f.Stop()
+	_, err = f.Wait(context.Background())
+	fmt.Println(err)
+	// Output: stopped
+}
+
+func ExampleFollower_FollowElection() {
+	st := open()
+	defer st.Close()
+	f := follower(st)
+	leaders, errs := f.FollowElection()
+	fmt.Printf("%q\n", <-leaders) // nobody yet
+	term := lead(st, "a")
+	fmt.Printf("%q\n", <-leaders)
+	must(term.Resign(context.Background()))
+	fmt.Printf("%q\n", <-leaders)
+	f.Stop() // closes both channels
+	for err := range errs {
+		fmt.Println(err)
+	}
+	// Output:
+	// ""
+	// "a"
+	// ""
+}
+
+func ExampleFollower_Wait() {
+	st := open()
+	defer st.Close()
+	f := follower(st)
+	defer f.Stop()
+	c := candidate(st, "10.0.0.7:80", nil)
+	c.RunForElection()
+	defer c.Stop()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	leader, err := f.Wait(ctx)
+	fmt.Println(leader.Value, err)
+	// Output: 10.0.0.7:80 <nil>
+}
+
+func ExampleFollower_Changes() {
+	st := open()
+	defer st.Close()
+	f := follower(st)
+	defer f.Stop()
+	var term *leadership.Term
+	for leader := range f.Changes(context.Background()) {
+		switch {
+		case leader.Revision != 0:
+			fmt.Println("leader:", leader.Value)
+			must(term.Resign(context.Background()))
+		case term == nil:
+			fmt.Println("nobody leads yet")
+			term = lead(st, "a")
+		default:
+			fmt.Println("nobody leads any more")
+			return
+		}
+	}
+	// Output:
+	// nobody leads yet
+	// leader: a
+	// nobody leads any more
+}
+
+func ExampleFollower_OnNewLeader() {
+	st := open()
+	defer st.Close()
+	term := lead(st, "a")
+	f := follower(st)
+	told := make(chan struct{})
+	f.OnNewLeader(func(leader leadership.Leader) {
+		fmt.Println("leader:", leader.Value)
+		close(told)
+	})
+	f.Start()
+	<-told
+	f.Stop()
+	must(term.Resign(context.Background()))
+	// Output: leader: a
+}
+
+func ExampleFollower_OnLeaderGone() {
+	st := open()
+	defer st.Close()
+	term := lead(st, "a")
+	f := follower(st)
+	came, went := make(chan struct{}), make(chan struct{})
+	f.OnNewLeader(func(leader leadership.Leader) {
+		fmt.Println("leader:", leader.Value)
+		close(came)
+	})
+	f.OnLeaderGone(func() {
+		fmt.Println("nobody leads")
+		close(went)
+	})
+	f.Start()
+	<-came
+	must(term.Resign(context.Background()))
+	<-went
+	f.Stop()
+	// Output:
+	// leader: a
+	// nobody leads
+}
+
+func ExampleFollower_Leader() {
+	st := open()
+	defer st.Close()
+	f := follower(st)
+	defer f.Stop()
+	_, ok := f.Leader()
+	fmt.Println(ok, "known:", !f.AsOf().IsZero())
+	term := lead(st, "a")
+	_, err := f.Wait(context.Background())
+	must(err)
+	leader, ok := f.Leader() // what is known now, without asking the store
+	fmt.Println(ok, leader.Value)
+	must(term.Resign(context.Background()))
+	// Output:
+	// false known: false
+	// true a
+}
+
+func ExampleFollower_AsOf() {
+	st := open()
+	defer st.Close()
+	f := follower(st)
+	defer f.Stop()
+	fmt.Println("nothing is known:", f.AsOf().IsZero())
+	term := lead(st, "a")
+	_, err := f.Wait(context.Background())
+	must(err)
+	if age := time.Since(f.AsOf()); age < time.Minute {
+		fmt.Println("fresh enough")
+	}
+	must(term.Resign(context.Background()))
+	// Output:
+	// nothing is known: true
+	// fresh enough
+}

@@ -1,0 +1,419 @@
+package leadership_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/go-leadership/leadership"
+	"github.com/go-leadership/leadership/store"
+	"github.com/go-leadership/leadership/store/memory"
+)
+
+// A candidate leads, and a follower is told so. With another store, its import and its URL are all that changes.
+func Example() {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	st, err := store.Open(ctx, "memory://example?ttl=10s")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer st.Close()
+
+	f, err := leadership.NewFollower(st, "database/primary", nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer f.Stop()
+	f.OnNewLeader(func(leader leadership.Leader) {
+		fmt.Println("connecting to", leader.Value)
+		cancel() // enough for an example
+	})
+	f.Start()
+
+	c, err := leadership.NewCandidate(st, "database/primary", "dbhost2:4567", nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	err = c.Run(ctx, func(ctx context.Context, term *leadership.Term) error {
+		fmt.Println("becoming primary")
+		if err := term.Acknowledge(ctx); err != nil { // followers learn of us now, not before
+			return err
+		}
+		<-ctx.Done() // it ends when leadership does
+		return nil
+	})
+	fmt.Println(err)
+	// Output:
+	// becoming primary
+	// connecting to dbhost2:4567
+	// context canceled
+}
+
+// must stands for the handling of errors in the examples below.
+func must(err error) {
+	if err != nil {
+		log.Fatal(err)
+	}
+}
+
+// open opens a store on a service of its own.
+func open() store.Store {
+	st, err := memory.Open(memory.NewService(), nil)
+	must(err)
+	return st
+}
+
+// candidate returns a candidate of the election "x".
+func candidate(st store.Store, value string, opts *leadership.Options) *leadership.Candidate {
+	c, err := leadership.NewCandidate(st, "x", value, opts)
+	must(err)
+	return c
+}
+
+// lead returns the term of a candidate that has campaigned and acknowledged.
+func lead(st store.Store, value string) *leadership.Term {
+	term, err := candidate(st, value, nil).Campaign(context.Background())
+	must(err)
+	must(term.Acknowledge(context.Background()))
+	return term
+}
+
+func ExampleNewCandidate() {
+	st := open()
+	defer st.Close()
+	_, err := leadership.NewCandidate(st, "shop/orders", "10.0.0.7:80", nil)
+	fmt.Println(err)
+	_, err = leadership.NewCandidate(st, "shop//orders", "10.0.0.7:80", nil)
+	fmt.Println(errors.Is(err, store.ErrInvalid), err)
+	// Output:
+	// <nil>
+	// true invalid election "shop//orders": it begins or ends with "/" or has "//" in it
+}
+
+func ExampleCandidate_Run() {
+	st := open()
+	defer st.Close()
+	c := candidate(st, "a", nil)
+	var last uint64
+	err := c.Run(context.Background(), func(ctx context.Context, term *leadership.Term) error {
+		fmt.Println("leading, the token is higher than the last:", term.Token() > last)
+		if last > 0 {
+			c.Stop() // Run returns when this function has
+			return nil
+		}
+		last = term.Token()
+		return nil // step down and stand again
+	})
+	fmt.Println(err)
+	// Output:
+	// leading, the token is higher than the last: true
+	// leading, the token is higher than the last: true
+	// <nil>
+}
+
+func ExampleCandidate_Campaign() {
+	st := open()
+	defer st.Close()
+	ctx := context.Background()
+	c := candidate(st, "a", nil)
+	term, err := c.Campaign(ctx) // returns once elected
+	must(err)
+	must(term.Acknowledge(ctx))
+	fmt.Println("leading:", c.IsLeader())
+	must(term.Resign(ctx)) // in any case, when the work has stopped
+	fmt.Println("leading:", c.IsLeader())
+	// Output:
+	// leading: true
+	// leading: false
+}
+
+func ExampleCandidate_RunForElection() {
+	st := open()
+	defer st.Close()
+	c := candidate(st, "a", nil)
+	election, errs := c.RunForElection()
+	for leading := range election {
+		fmt.Println("leading:", leading)
+		if leading {
+			c.Stop() // closes both channels
+		}
+	}
+	for err := range errs {
+		fmt.Println(err)
+	}
+	// Output:
+	// leading: false
+	// leading: true
+	// leading: false
+}
+
+func ExampleCandidate_OnWon() {
+	st := open()
+	defer st.Close()
+	f := follower(st)
+	defer f.Stop()
+	c := candidate(st, "a", nil)
+	c.OnWon(func(ctx context.Context, term *leadership.Term) error {
+		_, known := f.Leader()
+		fmt.Println("taking over, known to followers:", known)
+		return nil
+	})
+	c.RunForElection()
+	defer c.Stop()
+	leader, err := f.Wait(context.Background()) // the acknowledgement comes after all won callbacks
+	fmt.Println("leader:", leader.Value, err)
+	// Output:
+	// taking over, known to followers: false
+	// leader: a <nil>
+}
+
+func ExampleCandidate_OnLost() {
+	st := open()
+	defer st.Close()
+	term := lead(st, "a")
+	c := candidate(st, "b", nil)
+	told := make(chan struct{})
+	c.OnLost(func(ctx context.Context, leader leadership.Leader) {
+		fmt.Println("lost to", leader.Value)
+		close(told)
+	})
+	c.RunForElection()
+	<-told
+	c.Stop()
+	must(term.Resign(context.Background()))
+	// Output: lost to a
+}
+
+func ExampleCandidate_OnTakeoverFailed() {
+	st := open()
+	defer st.Close()
+	c := candidate(st, "a", nil)
+	broken := errors.New("disk is full")
+	c.OnWon(func(ctx context.Context, term *leadership.Term) error { return broken })
+	c.OnTakeoverFailed(func(err error) {
+		fmt.Println(err, errors.Is(err, broken))
+		c.Stop() // instead of going to the back of the queue
+	})
+	fmt.Println(c.Run(context.Background(), nil))
+	// Output:
+	// takeover failed: disk is full true
+	// <nil>
+}
+
+func ExampleCandidate_IsLeader() {
+	st := open()
+	defer st.Close()
+	c := candidate(st, "a", nil)
+	serve := func(request string) { // cheap enough to ask each time
+		if !c.IsLeader() {
+			fmt.Println("refused:", request)
+			return
+		}
+		fmt.Println("served:", request)
+	}
+	serve("first")
+	term, err := c.Campaign(context.Background())
+	must(err)
+	serve("second")
+	must(term.Resign(context.Background()))
+	serve("third")
+	// Output:
+	// refused: first
+	// served: second
+	// refused: third
+}
+
+func ExampleCandidate_Acknowledge() {
+	st := open()
+	defer st.Close()
+	ctx := context.Background()
+	c := candidate(st, "a", &leadership.Options{ManualAcknowledge: true})
+	fmt.Println(errors.Is(c.Acknowledge(ctx), leadership.ErrNotElected))
+	f := follower(st)
+	defer f.Stop()
+	election, _ := c.RunForElection()
+	defer c.Stop()
+	for leading := range election {
+		if leading {
+			break
+		}
+	}
+	// Here goes the work of taking over. Nobody is told of us before this:
+	must(c.Acknowledge(ctx))
+	leader, err := f.Wait(ctx)
+	fmt.Println(leader.Value, err)
+	// Output:
+	// true
+	// a <nil>
+}
+
+func ExampleCandidate_Resign() {
+	st := open()
+	defer st.Close()
+	first, second := candidate(st, "first", nil), candidate(st, "second", nil)
+	a, _ := first.RunForElection()
+	defer first.Stop()
+	fmt.Println("first leads:", <-a, <-a)
+	b, _ := second.RunForElection()
+	defer second.Stop()
+	fmt.Println("second leads:", <-b)
+	for { // until the second stands too
+		queue, err := st.Ballots(context.Background(), "x")
+		must(err)
+		if len(queue) == 2 {
+			break
+		}
+	}
+	must(first.Resign(context.Background())) // it stands again by itself, behind the second
+	fmt.Println("first leads:", <-a)
+	fmt.Println("second leads:", <-b)
+	// Output:
+	// first leads: false true
+	// second leads: false
+	// first leads: false
+	// second leads: true
+}
+
+func ExampleCandidate_Stop() {
+	st := open()
+	defer st.Close()
+	c := candidate(st, "a", nil)
+	term, err := c.Campaign(context.Background())
+	must(err)
+	c.Stop() // steps down and gives the ballot back; nothing of the candidate's is left
+	fmt.Println(c.IsLeader(), context.Cause(term.Context()))
+	_, err = c.Campaign(context.Background())
+	fmt.Println(err)
+	queue, err := st.Ballots(context.Background(), "x")
+	fmt.Println(len(queue), err)
+	// Output:
+	// false stopped
+	// stopped
+	// 0 <nil>
+}
+
+// A resource that remembers the highest token refuses a leader of the past, whatever that one believes.
+func ExampleTerm_Token() {
+	st := open()
+	defer st.Close()
+	var highest uint64
+	write := func(token uint64, what string) {
+		if token < highest {
+			fmt.Println("refused:", what)
+			return
+		}
+		highest = token
+		fmt.Println("written:", what)
+	}
+	old := lead(st, "a")
+	write(old.Token(), "by a")
+	must(old.Resign(context.Background()))
+	term := lead(st, "b")
+	write(term.Token(), "by b")
+	write(old.Token(), "by a, which came late")
+	must(term.Resign(context.Background()))
+	// Output:
+	// written: by a
+	// written: by b
+	// refused: by a, which came late
+}
+
+// A leader of the past can't make itself known: the store refuses it, and so does its own term before that.
+func ExampleTerm_Acknowledge() {
+	st := open()
+	defer st.Close()
+	ctx := context.Background()
+	term, err := candidate(st, "a", nil).Campaign(ctx)
+	must(err)
+	fmt.Println(term.Acknowledge(ctx))
+	must(term.Resign(ctx))
+	err = term.Acknowledge(ctx)
+	fmt.Println(errors.Is(err, leadership.ErrNotElected), err)
+	// Output:
+	// <nil>
+	// true not elected: the term in election "x" is over: resigned
+}
+
+func ExampleTerm_Deadline() {
+	st := open()
+	defer st.Close()
+	term := lead(st, "a")
+	fmt.Println(term.Deadline().After(time.Now()))
+	must(term.Resign(context.Background()))
+	fmt.Println(term.Deadline().IsZero())
+	// Output:
+	// true
+	// true
+}
+
+func ExampleTerm_Remaining() {
+	st := open()
+	defer st.Close()
+	term := lead(st, "a")
+	if term.Remaining() > time.Second {
+		fmt.Println("time enough for a second's work")
+	}
+	must(term.Resign(context.Background()))
+	fmt.Println(term.Remaining())
+	// Output:
+	// time enough for a second's work
+	// 0s
+}
+
+func ExampleTerm_Context() {
+	st := open()
+	defer st.Close()
+	term := lead(st, "a")
+	fmt.Println(term.Context().Err())
+	must(term.Resign(context.Background()))
+	<-term.Context().Done()
+	fmt.Println(context.Cause(term.Context()))
+	// Output:
+	// <nil>
+	// resigned
+}
+
+func ExampleHooks() {
+	st := open()
+	defer st.Close()
+	hooks := &leadership.Hooks{
+		Won: func(election string, token uint64) { fmt.Println("won", election) },
+		Acknowledged: func(election string, token uint64, leader leadership.Leader) {
+			fmt.Println("acknowledged", leader.Value)
+		},
+		Lost: func(election string, token uint64, cause error) { fmt.Println("lost:", cause) },
+	}
+	term, err := candidate(st, "a", &leadership.Options{Hooks: hooks}).Campaign(context.Background())
+	must(err)
+	must(term.Acknowledge(context.Background()))
+	must(term.Resign(context.Background()))
+	// Output:
+	// won x
+	// acknowledged a
+	// lost: resigned
+}
+
+func ExampleOptions() {
+	st := open()
+	defer st.Close()
+	untimed := func(_ []string, a slog.Attr) slog.Attr { // so that the output is the same each time
+		if a.Key == slog.TimeKey {
+			return slog.Attr{}
+		}
+		return a
+	}
+	logger := slog.New(slog.NewTextHandler(os.Stdout, &slog.HandlerOptions{ReplaceAttr: untimed}))
+	term, err := candidate(st, "a", &leadership.Options{Logger: logger}).Campaign(context.Background())
+	must(err)
+	must(term.Acknowledge(context.Background()))
+	must(term.Resign(context.Background()))
+	// Output:
+	// level=INFO msg=elected election=x token=2
+	// level=INFO msg=acknowledged election=x token=2 revision=3
+	// level=INFO msg="leadership ended" election=x token=2 cause=resigned
+}

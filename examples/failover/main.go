@@ -1,0 +1,139 @@
+// Failover is one process of an election: a candidate, which leads when its turn comes, or a follower, which is told
+// who leads. Start as many of each as you like, on one machine or on many, and end them in whatever way you like:
+//
+//	failover candidate -store 'zookeeper://127.0.0.1:2181/?ttl=3s' -name a
+//	failover follower -store 'zookeeper://127.0.0.1:2181/?ttl=3s' -name f
+//
+// It prints a line for each event: the time, its name, and what happened.
+//
+//	2026-01-02T15:04:05.000000Z a standing
+//	2026-01-02T15:04:05.010000Z a elected token=12
+//	2026-01-02T15:04:05.020000Z a acknowledged
+//	2026-01-02T15:04:06.000000Z a lost cause="stopped: terminated signal received"
+//	2026-01-02T15:04:05.000000Z f leader none
+//	2026-01-02T15:04:05.030000Z f leader name="a"
+//
+// SIGTERM and SIGINT end it in order: a leader resigns, so that its successor leads at once.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/go-leadership/leadership"
+	"github.com/go-leadership/leadership/store"
+	_ "github.com/go-leadership/leadership/store/memory"
+	_ "github.com/go-leadership/leadership/store/zookeeper"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // a second signal ends it the hard way
+	if err := run(ctx, os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, "failover:", err)
+		os.Exit(1)
+	}
+}
+
+// run does what the arguments say, until ctx ends.
+func run(ctx context.Context, args []string) error {
+	flags := flag.NewFlagSet("failover candidate|follower", flag.ExitOnError)
+	url := flags.String("store", "zookeeper://127.0.0.1:2181/", "`URL` of the store")
+	election := flags.String("election", "failover", "`name` of the election")
+	name := flags.String("name", fmt.Sprint("process-", os.Getpid()), "this process's `name`, by which others know it")
+	var mode string
+	if len(args) > 0 && !strings.HasPrefix(args[0], "-") {
+		mode, args = args[0], args[1:]
+	}
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	play, ok := map[string]func(*process, context.Context) error{
+		"candidate": (*process).candidate,
+		"follower":  (*process).follower,
+	}[mode]
+	switch {
+	case !ok:
+		return fmt.Errorf("the first argument is %q; it has to be candidate or follower", mode)
+	case flags.NArg() > 0:
+		return fmt.Errorf("unexpected argument %q", flags.Arg(0))
+	}
+	st, err := store.Open(ctx, *url)
+	if err != nil {
+		return err
+	}
+	trouble := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	p := &process{store: st, election: *election, name: *name, opts: &leadership.Options{Logger: trouble}}
+	return errors.Join(play(p, ctx), st.Close())
+}
+
+// process is this process's part in the election.
+type process struct {
+	store          store.Store
+	election, name string
+	opts           *leadership.Options
+}
+
+// candidate stands for election, again and again, until ctx ends.
+func (p *process) candidate(ctx context.Context) error {
+	c, err := leadership.NewCandidate(p.store, p.election, p.name, p.opts)
+	if err != nil {
+		return err
+	}
+	p.say("standing")
+	if err := c.Run(ctx, p.lead); ctx.Err() == nil {
+		return err
+	}
+	return nil
+}
+
+// lead is called each time the candidate has won; ctx ends when it leads no longer.
+func (p *process) lead(ctx context.Context, term *leadership.Term) error {
+	p.say("elected token=%d", term.Token())
+	// Here a database, say, would become primary, and give the token to whatever it writes to.
+	err := term.Acknowledge(ctx) // followers are told now, not before
+	if err == nil {
+		p.say("acknowledged")
+		<-ctx.Done()
+		err = context.Cause(ctx)
+	}
+	p.say("lost cause=%q", err)
+	if !errors.Is(err, leadership.ErrStopped) {
+		p.say("standing") // which Run does when this function has returned
+	}
+	return err
+}
+
+// follower tells who leads, until ctx ends.
+func (p *process) follower(ctx context.Context) error {
+	f, err := leadership.NewFollower(p.store, p.election, p.opts)
+	if err != nil {
+		return err
+	}
+	defer f.Stop()
+	for leader := range f.Changes(ctx) {
+		if leader.Revision == 0 {
+			p.say("leader none")
+		} else {
+			p.say("leader name=%q", leader.Value)
+		}
+	}
+	if ctx.Err() == nil {
+		return errors.New("the follower gave up, for the reason logged above")
+	}
+	return nil
+}
+
+// say prints an event in one write, so that the lines of several processes can share a file.
+func (p *process) say(format string, args ...any) {
+	at := time.Now().UTC().Format("2006-01-02T15:04:05.000000Z")
+	fmt.Printf("%s %s %s\n", at, p.name, fmt.Sprintf(format, args...))
+}

@@ -1,6 +1,7 @@
 package leadership
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -109,12 +110,16 @@ func (c *Candidate) run(ctx context.Context, lead func(context.Context, *Term) e
 	for {
 		began := time.Now()
 		t, err := c.campaign(ctx)
-		if err == nil {
-			err = c.serve(ctx, t, lead)
+		var ended error // why the ballot or the term ended by itself
+		switch {
+		case err == nil:
+			ended, err = c.serve(ctx, t, lead)
 			if t.acknowledged.Load() {
 				failures.reset()
 			}
-		} else if ctx.Err() == nil && c.life.Err() == nil && store.Permanent(err) {
+		case errors.Is(err, ErrLost):
+			ended, err = err, nil
+		case ctx.Err() == nil && c.life.Err() == nil && store.Permanent(err):
 			c.log.Error("gave up", "error", err)
 			return err
 		}
@@ -126,17 +131,17 @@ func (c *Candidate) run(ctx context.Context, lead func(context.Context, *Term) e
 			return nil
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
-		case errors.Is(err, ErrLost):
-			sleep(ctx, losses.delay())
-		case err != nil && !errors.Is(err, ErrResigned):
+		case err != nil:
 			c.retry(ctx, err, failures.delay())
+		case errors.Is(ended, ErrLost):
+			sleep(ctx, losses.delay())
 		}
 	}
 }
 
 // serve lets the term's owner lead, and gives the ballot back when it has returned, even with a panic. It returns why
-// the term ended, or what lead returned where it ended by that.
-func (c *Candidate) serve(ctx context.Context, t *Term, lead func(context.Context, *Term) error) (err error) {
+// the term ended by itself, or else what lead returned.
+func (c *Candidate) serve(ctx context.Context, t *Term, lead func(context.Context, *Term) error) (ended, err error) {
 	defer context.AfterFunc(ctx, func() { t.finish(fmt.Errorf("%w: %w", ErrStopped, context.Cause(ctx))) })()
 	defer func() {
 		withdrawn, cancel := c.withdrawal(t.ballot)
@@ -148,14 +153,19 @@ func (c *Candidate) serve(ctx context.Context, t *Term, lead func(context.Contex
 	if err = c.takeOver(t); err == nil {
 		c.inside.Do(func() { err = lead(t.ctx, t) })
 	}
-	if cause := context.Cause(t.ctx); cause != nil {
-		err = cause // what lead returned is the consequence
+	if ended = context.Cause(t.ctx); ended != nil {
+		err = nil // what lead returned is the consequence
 	}
 	t.finish(ErrResigned)
-	if err != nil && !t.acknowledged.Load() && !errors.Is(err, ErrResigned) && !errors.Is(err, ErrStopped) {
-		c.callFailed(err)
+	if failed := cmp.Or(err, ended); failed != nil && !t.acknowledged.Load() && !wanted(ended) {
+		c.callFailed(failed)
 	}
-	return err
+	return ended, err
+}
+
+// wanted reports whether a term ended because somebody asked for it.
+func wanted(ended error) bool {
+	return errors.Is(ended, ErrResigned) || errors.Is(ended, ErrStopped)
 }
 
 // takeOver does the work that comes before leading: the won callbacks, in order.
@@ -283,27 +293,12 @@ func (c *Candidate) begin(ctx context.Context, ballot store.Ballot, span store.S
 // wait: they have to return first.
 func (c *Candidate) Resign(ctx context.Context) error {
 	c.mu.Lock()
-	t, running := c.held, c.running
+	t := c.held
 	c.mu.Unlock()
-	switch {
-	case t == nil:
+	if t == nil {
 		return nil
-	case c.inside.Has():
-		t.finish(ErrResigned)
-		if !running {
-			c.releaseSoon(t)
-		}
-		return nil
-	case !running:
-		return t.release(ctx)
 	}
-	t.finish(ErrResigned)
-	select {
-	case <-t.released:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
+	return t.Resign(ctx)
 }
 
 // releaseSoon releases a term from its own hook, which release would wait for.
@@ -351,6 +346,7 @@ func (c *Candidate) Stop() {
 			ctx, cancel := c.withdrawal(t.ballot)
 			_ = t.release(ctx) // the store goes on by itself
 			cancel()
+			return
 		default:
 			<-busy
 		}
@@ -380,7 +376,7 @@ func (c *Candidate) exit() {
 }
 
 // leave forgets a term whose ballot has been given back.
-func (c *Candidate) leave(*Term) {
+func (c *Candidate) leave() {
 	c.mu.Lock()
 	c.held = nil
 	running := c.running
@@ -390,11 +386,11 @@ func (c *Candidate) leave(*Term) {
 	}
 }
 
-// runs reports whether Run holds the term, and not the caller of Campaign.
-func (c *Candidate) runs(t *Term) bool {
+// holds reports whether the term's ballot has not been given back, and whether that is Run's to do.
+func (c *Candidate) holds(t *Term) (held, running bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.running && c.held == t
+	return c.held == t, c.running
 }
 
 // bound returns a context that ends with ctx and with Stop.

@@ -2,6 +2,7 @@ package leadership
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"log/slog"
@@ -35,7 +36,7 @@ type Follower struct {
 	stopped bool                 // no task starts any more
 	known   bool                 // the first answer has come
 	leader  Leader               // what it was
-	asked   time.Time            // when the request was sent whose answer leader is
+	asOf    time.Time            // for when leader is known to be right; it never goes back
 	polling time.Time            // when the poll for another leader began; zero while there is none
 	changed chan struct{}        // closed and replaced with each answer
 	onNew   []func(store.Leader) // callbacks
@@ -85,7 +86,6 @@ func (f *Follower) follow() {
 			return
 		case err != nil && store.Permanent(err):
 			f.log.Error("gave up", "error", err)
-			f.fail(err)
 			f.end(err)
 			return
 		case err != nil:
@@ -110,7 +110,10 @@ func (f *Follower) setPolling(since time.Time) {
 
 func (f *Follower) publish(leader Leader, asked time.Time) {
 	f.mu.Lock()
-	f.known, f.leader, f.asked = true, leader, asked
+	f.known, f.leader = true, leader
+	if asked.After(f.asOf) {
+		f.asOf = asked
+	}
 	close(f.changed)
 	f.changed = make(chan struct{})
 	f.mu.Unlock()
@@ -150,10 +153,10 @@ func (f *Follower) AsOf() time.Time {
 	confirmed := f.store.Confirmed() // before polling is read: that poll was pending then
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if !f.polling.IsZero() && confirmed.After(f.polling) {
-		return confirmed // all that the store had to tell by then would have ended the poll
+	if !f.polling.IsZero() && confirmed.After(f.polling) && confirmed.After(f.asOf) {
+		f.asOf = confirmed // all that the store had to tell by then would have ended the poll
 	}
-	return f.asked
+	return f.asOf
 }
 
 // Wait returns the leader as soon as there is one. It returns early when ctx ends, with its cause, and when the
@@ -234,6 +237,10 @@ func (f *Follower) feed(values chan string, errs chan error) {
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		f.errors = make(chan error, 1) // taken, and read by nobody
+		if err := f.Err(); !errors.Is(err, ErrStopped) {
+			drain(errs)
+			errs <- err
+		}
 		close(values)
 		close(errs)
 	}()

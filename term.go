@@ -24,6 +24,7 @@ type Term struct {
 	watched      chan struct{} // closed when watch has returned
 	finished     chan struct{} // closed when everyone has been told that the term is over
 	releasing    atomic.Bool   // release has been called
+	withdrawn    atomic.Bool   // the ballot is known to be gone
 	released     chan struct{} // closed by the first release, when the ballot has been given back
 }
 
@@ -89,6 +90,9 @@ func (t *Term) Acknowledge(ctx context.Context) error {
 }
 
 func (t *Term) endedError() error {
+	if t.candidate.term.Load() != t {
+		<-t.ctx.Done() // finish is about to say why
+	}
 	cause := context.Cause(t.ctx)
 	if cause == nil { // the lease has run out this moment
 		cause = ErrLost
@@ -101,8 +105,23 @@ func (t *Term) endedError() error {
 // or until ctx ends; then it returns an error, and the store goes on in the background as long as the session lives.
 // In a function given to Run, or a callback, it only ends the term: the ballot is given back when they return.
 func (t *Term) Resign(ctx context.Context) error {
-	if t.candidate.runs(t) || t.candidate.inside.Has() {
-		return t.candidate.Resign(ctx)
+	c := t.candidate
+	held, running := c.holds(t)
+	switch {
+	case held && c.inside.Has():
+		t.finish(ErrResigned)
+		if !running {
+			c.releaseSoon(t)
+		}
+		return nil
+	case held && running:
+		t.finish(ErrResigned)
+		select {
+		case <-t.released:
+			return nil
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
 	}
 	return t.release(ctx)
 }
@@ -163,21 +182,32 @@ func (t *Term) finish(cause error) {
 	close(t.finished)
 }
 
-// release ends the term and gives the ballot back. Later calls wait for the first.
+// release ends the term and gives the ballot back. Later calls wait for the first, and see to it that it is gone.
 func (t *Term) release(ctx context.Context) error {
 	if !t.releasing.CompareAndSwap(false, true) {
 		select {
 		case <-t.released:
-			return nil
+			return t.withdraw(ctx)
 		case <-ctx.Done():
-			return ctx.Err()
+			return context.Cause(ctx)
 		}
 	}
 	t.finish(ErrResigned)
 	<-t.finished
 	<-t.watched
-	err := t.ballot.Withdraw(ctx)
-	t.candidate.leave(t)
+	err := t.withdraw(ctx)
+	t.candidate.leave()
 	close(t.released)
+	return err
+}
+
+func (t *Term) withdraw(ctx context.Context) error {
+	if t.withdrawn.Load() {
+		return nil
+	}
+	err := t.ballot.Withdraw(ctx)
+	if err == nil {
+		t.withdrawn.Store(true)
+	}
 	return err
 }

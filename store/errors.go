@@ -74,8 +74,12 @@ const longestShown = 64
 
 // invalid returns a FieldError whose value is shortened to what a log line can hold.
 func invalid(field, value, format string, args ...any) error {
-	if len(value) > longestShown {
-		value = strings.ToValidUTF8(value[:longestShown], "") + "..."
+	return &FieldError{Field: field, Value: shorten(value), Reason: fmt.Sprintf(format, args...)}
+}
+
+func shorten(value string) string {
+	if len(value) <= longestShown {
+		return value
 	}
-	return &FieldError{Field: field, Value: value, Reason: fmt.Sprintf(format, args...)}
+	return strings.ToValidUTF8(value[:longestShown], "") + "..."
 }

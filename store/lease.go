@@ -90,48 +90,49 @@ func (l *Lease) End() {
 
 // Begin returns the current span and whether the lease holds.
 func (l *Lease) Begin() (Span, bool) {
-	s := l.state.Load()
-	return s.span, s.held && l.Holds(s.span)
+	s, left := l.load()
+	return s.span, left > 0
 }
 
 // Holds reports whether the span goes on: the lease has been renewed in time ever since, and its deadline is in the
 // future at this very call. It takes no lock and allocates nothing while the answer is yes. The first caller to see
 // the deadline passed ends the span for all.
 func (l *Lease) Holds(span Span) bool {
-	for {
-		s := l.state.Load()
-		if s.span != span || !s.held {
-			return false
-		}
-		if s.left(time.Now()) > 0 {
-			return true
-		}
-		if l.lapse(s, false) {
-			return false
-		}
-		// A renewal that came in time took the place of s: ask that one. Answering no here, and yes at the next
-		// call, would be a revival.
-	}
+	s, left := l.load()
+	return left > 0 && s.span == span
 }
 
 // Remaining returns the time until the lease's deadline, suspensions of the machine taken off; zero where it has
 // ended.
 func (l *Lease) Remaining() time.Duration {
-	s := l.state.Load()
-	if !s.held {
-		return 0
-	}
-	return max(0, s.left(time.Now()))
+	_, left := l.load()
+	return left
 }
 
 // Last returns the last renewal.
 func (l *Lease) Last() Renewal {
-	s := l.state.Load()
+	s, left := l.load()
 	r := Renewal{Sent: s.sent.t, Confirmed: s.confirmed, Changed: s.changed}
-	if s.held && s.left(time.Now()) > 0 {
+	if left > 0 {
 		r.Deadline = s.sent.t.Add(s.valid)
 	}
 	return r
+}
+
+// load returns the state, and the time that is left; zero where the lease does not hold. A deadline that is seen to
+// have passed ends the span there and then, unless a renewal that came in time has taken the place of that state:
+// to say no here and yes at the next call would be a revival.
+func (l *Lease) load() (*leaseState, time.Duration) {
+	for {
+		s := l.state.Load()
+		if !s.held {
+			return s, 0
+		}
+		if left := s.left(time.Now()); left > 0 {
+			return s, left
+		}
+		l.lapse(s, false)
+	}
 }
 
 func (s *leaseState) left(now time.Time) time.Duration { return s.valid - s.sent.Since(now) }

@@ -4,12 +4,14 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net"
+	"net/netip"
 	"net/url"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 )
 
 // URL is a store's address and settings, as in
@@ -29,18 +31,25 @@ type URL struct {
 	errs    []error
 }
 
-// ParseURL parses the URL of a store. Its errors never show the user's password.
+// ParseURL parses the URL of a store. Its errors show nothing of what stands where a user or a password may stand:
+// that is the whole URL where one was written without the "%" that it needs. So "@" and "#" have to be written %40 and
+// %23 but for the one "@" behind the password.
 func ParseURL(raw string) (*URL, error) {
 	scheme, rest, ok := strings.Cut(raw, "://")
 	if !ok || scheme == "" || strings.ContainsFunc(scheme, notInScheme) {
 		return nil, &FieldError{Field: "store URL", Reason: `it does not begin with "scheme://"`}
 	}
-	rest, query, _ := strings.Cut(rest, "?")
 	u := &URL{Scheme: strings.ToLower(scheme), options: map[string]string{}, used: map[string]bool{}}
-	if strings.Contains(query, "#") || strings.Contains(rest, "#") {
-		return nil, u.invalid(`"#" has to be written %%23`)
-	}
+	rest, query, _ := strings.Cut(rest, "?")
 	authority, path, _ := strings.Cut(rest, "/")
+	switch {
+	case strings.ContainsFunc(raw, unicode.IsControl) || !utf8.ValidString(raw):
+		return nil, u.invalid("it has a control character or is not valid UTF-8")
+	case strings.Contains(raw, "#"):
+		return nil, u.invalid(`"#" has to be written %%23`)
+	case strings.Contains(path+query, "@"):
+		return nil, u.invalid(`behind the hosts "@" has to be written %%40, and "/" and "?" in a password %%2F and %%3F`)
+	}
 	if i := strings.LastIndexByte(authority, '@'); i >= 0 {
 		if err := u.setUser(authority[:i]); err != nil {
 			return nil, err
@@ -50,9 +59,8 @@ func ParseURL(raw string) (*URL, error) {
 	if err := u.setHosts(authority); err != nil {
 		return nil, err
 	}
-	var err error
-	if u.Path, err = url.PathUnescape(strings.Trim(path, "/")); err != nil {
-		return nil, u.invalid("the path has a wrong %%-escape")
+	if err := u.setPath(path); err != nil {
+		return nil, err
 	}
 	if err := u.setOptions(query); err != nil {
 		return nil, err
@@ -79,30 +87,45 @@ func (u *URL) setHosts(list string) error {
 	if list == "" {
 		return nil
 	}
-	for host := range strings.SplitSeq(list, ",") {
-		if err := checkHost(host); err != nil {
-			return u.invalid("host %q: %v", host, err)
+	for i, host := range strings.Split(list, ",") {
+		if reason := refusedHost(host); reason != "" {
+			return u.invalid("host %d: %s", i+1, reason)
 		}
 		u.Hosts = append(u.Hosts, host)
 	}
 	return nil
 }
 
-func checkHost(host string) error {
-	name := host
-	if strings.Contains(strings.TrimPrefix(host, "["), ":") && !strings.HasSuffix(host, "]") {
-		var port string
-		var err error
-		if name, port, err = net.SplitHostPort(host); err != nil {
-			return errors.New(`it is not "host", "host:port" or "[IPv6]:port"`)
-		}
+// refusedHost says why a host can't be used, without showing it.
+func refusedHost(host string) string {
+	name, port := host, ""
+	if i := strings.LastIndexByte(host, ':'); i >= 0 && !strings.HasSuffix(host, "]") {
+		name, port = host[:i], host[i+1:]
 		if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
-			return fmt.Errorf("port %q is not a port", port)
+			return `what follows ":" is not a port, a number from 1 to 65535`
 		}
 	}
-	if name == "" || strings.ContainsAny(name, " \t\r\n") {
-		return errors.New("it has no name")
+	if inner, ok := strings.CutPrefix(name, "["); ok {
+		if addr, err := netip.ParseAddr(strings.TrimSuffix(inner, "]")); err != nil || !addr.Is6() || !strings.HasSuffix(inner, "]") {
+			return "what stands in brackets is not an IPv6 address"
+		}
+		return ""
 	}
+	if name == "" || strings.ContainsAny(name, `:[]% "\`) {
+		return `it is not "host", "host:port" or "[IPv6]:port"`
+	}
+	return ""
+}
+
+func (u *URL) setPath(path string) error {
+	var err error
+	if path, err = url.PathUnescape(path); err != nil {
+		return u.invalid("the path has a wrong %%-escape")
+	}
+	if strings.ContainsFunc(path, unicode.IsControl) || !utf8.ValidString(path) {
+		return u.invalid("the path has a control character or is not valid UTF-8")
+	}
+	u.Path = strings.Trim(path, "/")
 	return nil
 }
 
@@ -113,7 +136,7 @@ func (u *URL) setOptions(query string) error {
 	}
 	for name, v := range values {
 		if len(v) > 1 {
-			return u.invalid("option %q is given %d times", name, len(v))
+			return u.invalid("option %q is given %d times", shorten(name), len(v))
 		}
 		u.options[name] = v[0]
 	}
@@ -146,7 +169,7 @@ func (u *URL) Duration(name string, def time.Duration) time.Duration {
 	}
 	d, err := time.ParseDuration(v)
 	if err != nil {
-		u.errs = append(u.errs, &FieldError{Field: name, Value: v, Reason: `not a duration such as "10s"`})
+		u.errs = append(u.errs, invalid(name, v, `not a duration such as "10s"`))
 	}
 	return d
 }
@@ -157,7 +180,7 @@ func (u *URL) Check() error {
 	known := slices.Sorted(maps.Keys(u.used))
 	for _, name := range slices.Sorted(maps.Keys(u.options)) {
 		if !u.used[name] {
-			u.errs = append(u.errs, u.invalid("unknown option %q; it knows %s", name, strings.Join(known, ", ")))
+			u.errs = append(u.errs, u.invalid("unknown option %q; it knows %s", shorten(name), strings.Join(known, ", ")))
 		}
 	}
 	return errors.Join(u.errs...)

@@ -16,6 +16,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/go-leadership/leadership/internal/polls"
 	"github.com/go-leadership/leadership/store"
 )
 
@@ -35,6 +36,7 @@ type Store struct {
 	ctx   context.Context // ends when the store is closed
 	close context.CancelFunc
 	tasks sync.WaitGroup // every goroutine of the store
+	polls polls.Set
 
 	mu        sync.Mutex
 	closed    bool           // guarded by mu, as are all below; no task starts once it is set
@@ -116,7 +118,9 @@ func (s *Store) renewed(sess *clientSession, sent store.Instant) {
 	sess.lease.Renew(sent, s.ttl-s.grace)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.confirmed = sent.Time()
+	if s.polls.Settled() {
+		s.confirmed = sent.Time()
+	}
 }
 
 func (s *Store) session() *clientSession {
@@ -191,6 +195,8 @@ func (s *Store) Leader(ctx context.Context, election string, prev *store.Leader)
 		return store.Leader{}, s.fail("read the leader", election, err)
 	}
 	defer done()
+	poll := s.polls.Begin()
+	defer poll.End()
 	for {
 		var leader store.Leader
 		var changed <-chan struct{}
@@ -207,7 +213,9 @@ func (s *Store) Leader(ctx context.Context, election string, prev *store.Leader)
 		if prev == nil || leader != *prev {
 			return leader, nil
 		}
+		poll.Wait(changed)
 		s.await(ctx, changed)
+		poll.Wait(nil)
 	}
 }
 

@@ -22,6 +22,8 @@ func (s *Store) Leader(ctx context.Context, election string, prev *store.Leader)
 	defer done()
 	look := s.looks.join()
 	defer s.looks.leave(look)
+	poll := s.polls.Begin()
+	defer poll.End()
 	path := s.layout.ackPath(election)
 	for {
 		_, changed := s.connection()
@@ -30,12 +32,14 @@ func (s *Store) Leader(ctx context.Context, election string, prev *store.Leader)
 		case err == nil && (prev == nil || leader != *prev):
 			return leader, nil
 		case err == nil:
+			poll.Wait(w.fired)
 			select {
 			case <-w.fired:
 			case <-changed:
 			case <-look:
 			case <-ctx.Done():
 			}
+			poll.Wait(nil)
 		case uncertain(err):
 			s.pause(ctx)
 		}

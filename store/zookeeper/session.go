@@ -128,7 +128,9 @@ func (s *Store) touched(id int64, sent store.Instant) {
 		gap = sess.touched.Since(sent.Time())
 	}
 	sess.touched = &sent
-	s.confirmed = sent.Time()
+	if s.polls.Settled() {
+		s.confirmed = sent.Time()
+	}
 	select {
 	case <-sess.synced:
 	default:

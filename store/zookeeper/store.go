@@ -28,6 +28,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/go-leadership/leadership/internal/polls"
 	"github.com/go-leadership/leadership/store"
 	"github.com/go-zookeeper/zk"
 )
@@ -53,6 +54,7 @@ type Store struct {
 
 	watches watches
 	looks   looks
+	polls   polls.Set
 	orphans orphans
 
 	mu            sync.Mutex

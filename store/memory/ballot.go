@@ -2,6 +2,7 @@ package memory
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync/atomic"
 
@@ -62,7 +63,7 @@ func (s *Store) cast(ctx context.Context, election, value string) (*ballot, erro
 		}
 		if e == nil { // the session is over and the store does not know yet
 			select {
-			case <-sess.lost:
+			case <-sess.over.Done():
 				continue
 			case <-ctx.Done():
 				return nil, context.Cause(ctx)
@@ -81,7 +82,7 @@ func (s *Store) cast(ctx context.Context, election, value string) (*ballot, erro
 func (s *Store) discard(sess *clientSession, nonce uint64) {
 	for s.ctx.Err() == nil {
 		select {
-		case <-sess.lost:
+		case <-sess.over.Done():
 			return
 		default:
 		}
@@ -93,24 +94,25 @@ func (s *Store) discard(sess *clientSession, nonce uint64) {
 
 // watch learns that the ballot or its session has ended.
 func (b *ballot) watch() {
+	ctx, cancel := context.WithCancel(b.session.over)
+	defer cancel()
+	defer context.AfterFunc(b.ctx, cancel)()
 	select {
 	case <-b.entry.gone:
-		if b.store.faults.notified(b.store.ctx) == nil {
+		if b.store.faults.notified(ctx) == nil {
 			b.lose("it was removed")
 		}
-	case <-b.ctx.Done():
-	case <-b.session.lost:
-		b.lose("the session has ended")
-	case <-b.store.ctx.Done():
+	case <-ctx.Done():
 	}
 	if b.store.ctx.Err() != nil {
-		b.lose("the store was closed")
+		b.loseWith(fmt.Errorf("%w: %w", store.ErrLost, store.ErrClosed))
 	}
+	b.lose("the session has ended") // if nothing else came first
 }
 
-func (b *ballot) lose(why string) {
-	b.end(b.store.fail("stand", b.election, fmt.Errorf("%w: %s", store.ErrLost, why)))
-}
+func (b *ballot) lose(why string) { b.loseWith(fmt.Errorf("%w: %s", store.ErrLost, why)) }
+
+func (b *ballot) loseWith(err error) { b.end(b.store.fail("stand", b.election, err)) }
 
 // Token implements store.Ballot.
 func (b *ballot) Token() uint64 { return b.entry.token }
@@ -186,6 +188,12 @@ func (b *ballot) Acknowledge(ctx context.Context, value string) (store.Leader, e
 	if err == nil {
 		err = refused
 	}
+	if errors.Is(refused, store.ErrLost) {
+		b.lose("it was removed")
+	}
+	if ctx.Err() != nil {
+		err = fmt.Errorf("%w: %w", store.ErrUnknownOutcome, context.Cause(ctx))
+	}
 	if err != nil {
 		return store.Leader{}, b.store.fail("acknowledge", b.election, err)
 	}
@@ -194,12 +202,6 @@ func (b *ballot) Acknowledge(ctx context.Context, value string) (store.Leader, e
 
 // Withdraw implements store.Ballot.
 func (b *ballot) Withdraw(ctx context.Context) error {
-	select {
-	case <-b.session.lost: // and the ballot with it
-		b.lose("the session has ended")
-		return nil
-	default:
-	}
 	call, done, err := b.store.call(ctx)
 	if err != nil {
 		b.store.spawn(func() { b.store.discard(b.session, b.entry.nonce) })
@@ -207,11 +209,19 @@ func (b *ballot) Withdraw(ctx context.Context) error {
 		return b.store.fail("withdraw", b.election, err)
 	}
 	defer done()
-	err = b.store.faults.call(call, func() { b.store.service.withdraw(b.entry) })
-	b.lose("it was withdrawn")
-	if err != nil {
-		b.store.spawn(func() { b.store.discard(b.session, b.entry.nonce) })
-		return b.store.fail("withdraw", b.election, err)
+	select {
+	case <-b.session.over.Done(): // and the ballot with it
+		b.lose("the session has ended")
+		return nil
+	default:
 	}
-	return nil
+	b.lose("it was withdrawn")
+	for call.Err() == nil {
+		err = b.store.faults.call(call, func() { b.store.service.withdraw(b.entry) })
+		if err == nil {
+			return nil
+		}
+	}
+	b.store.spawn(func() { b.store.discard(b.session, b.entry.nonce) })
+	return b.store.fail("withdraw", b.election, fmt.Errorf("%w: %w", store.ErrUnknownOutcome, context.Cause(call)))
 }

@@ -2,6 +2,7 @@ package memory
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"time"
 
@@ -59,6 +60,13 @@ func (f *Faults) set(change func()) {
 	f.changed = make(chan struct{})
 }
 
+// reached reports whether the line is not cut.
+func (f *Faults) reached() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return !f.cut
+}
+
 // call carries out one request. Where ctx ends first, an error that says ErrUnknownOutcome means that the request
 // may have reached the service; otherwise it has not.
 func (f *Faults) call(ctx context.Context, request func()) error {
@@ -70,14 +78,15 @@ func (f *Faults) call(ctx context.Context, request func()) error {
 
 // send is call without counting.
 func (f *Faults) send(ctx context.Context, request func()) error {
-	if err := f.pass(ctx, func() bool { return f.cut }); err != nil {
+	if _, err := f.pass(ctx, func() bool { return f.cut }); err != nil {
 		return err
 	}
-	f.mu.Lock()
-	lost := f.lose
-	f.mu.Unlock()
 	request()
-	if err := f.pass(ctx, func() bool { return f.cut || f.lose }); err != nil || lost {
+	lost, err := f.pass(ctx, func() bool { return f.cut || f.lose })
+	switch {
+	case err != nil:
+		return fmt.Errorf("%w: %w", store.ErrUnknownOutcome, err)
+	case lost:
 		return store.ErrUnknownOutcome
 	}
 	return nil
@@ -85,36 +94,44 @@ func (f *Faults) send(ctx context.Context, request func()) error {
 
 // notified waits until a notification that the service has sent arrives.
 func (f *Faults) notified(ctx context.Context) error {
-	return f.pass(ctx, func() bool { return f.cut || f.lose || f.stall })
+	_, err := f.pass(ctx, func() bool { return f.cut || f.lose || f.stall })
+	return err
 }
 
-// pass waits until nothing blocks the line any more, and then for the delay.
-func (f *Faults) pass(ctx context.Context, blocked func() bool) error {
-	for {
+// pass waits until nothing blocks the line and the delay is over, both as the switches are set meanwhile. It reports
+// whether replies were lost at any time until then.
+func (f *Faults) pass(ctx context.Context, blocked func() bool) (lost bool, err error) {
+	began := time.Now()
+	for ctx.Err() == nil {
 		f.mu.Lock()
-		b, changed, delay := blocked(), f.changed, f.delay
+		lost = lost || f.lose
+		waits, changed, left := blocked(), f.changed, f.delay-time.Since(began)
 		f.mu.Unlock()
-		if !b {
-			return wait(ctx, delay)
+		if !waits && left <= 0 {
+			return lost, nil
+		}
+		var after <-chan time.Time
+		if !waits {
+			timer := time.NewTimer(left)
+			defer timer.Stop()
+			after = timer.C
 		}
 		select {
+		case <-after:
 		case <-changed:
 		case <-ctx.Done():
-			return ctx.Err()
 		}
 	}
+	return lost, context.Cause(ctx)
 }
 
 func wait(ctx context.Context, d time.Duration) error {
-	if d <= 0 {
-		return ctx.Err()
-	}
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
 		return nil
 	case <-ctx.Done():
-		return ctx.Err()
+		return context.Cause(ctx)
 	}
 }

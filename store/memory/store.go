@@ -12,6 +12,7 @@ package memory
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -26,6 +27,8 @@ type Config struct {
 	Grace time.Duration // time reserved before expiry for the leader's work to stop; a third of the TTL
 }
 
+const defaultTTL = 10 * time.Second
+
 // Store is one session on a [Service]. It implements store.Store.
 type Store struct {
 	service *Service
@@ -34,7 +37,7 @@ type Store struct {
 	grace   time.Duration
 
 	ctx   context.Context // ends when the store is closed
-	close context.CancelFunc
+	close func()
 	tasks sync.WaitGroup // every goroutine of the store
 	polls polls.Set
 
@@ -50,7 +53,8 @@ type Store struct {
 type clientSession struct {
 	id    uint64
 	lease *store.Lease
-	lost  chan struct{} // closed by the store when it learns that the session is over
+	over  context.Context // ends when the store learns that the session is, and when the store is closed
+	end   context.CancelFunc
 }
 
 // Open opens a store on the service. It returns at once; the session opens in the background.
@@ -60,12 +64,12 @@ func Open(service *Service, config *Config) (*Store, error) {
 	}
 	s := &Store{service: service, ttl: config.TTL, grace: config.Grace, next: make(chan struct{})}
 	if s.ttl == 0 {
-		s.ttl = 10 * time.Second
+		s.ttl = defaultTTL
 	}
 	if s.grace == 0 {
 		s.grace = s.ttl / 3
 	}
-	if s.ttl < time.Millisecond {
+	if s.ttl < time.Millisecond { // negative ones too
 		return nil, &store.FieldError{Field: "ttl", Value: s.ttl.String(), Reason: "less than 1ms"}
 	}
 	if s.grace < 0 || s.grace >= s.ttl/2 {
@@ -73,7 +77,8 @@ func Open(service *Service, config *Config) (*Store, error) {
 		return nil, &store.FieldError{Field: "grace", Value: s.grace.String(), Reason: reason}
 	}
 	s.faults = Faults{store: s, changed: make(chan struct{})}
-	s.ctx, s.close = context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancelCause(context.Background())
+	s.ctx, s.close = ctx, func() { cancel(store.ErrClosed) }
 	s.tasks.Go(s.keep)
 	return s, nil
 }
@@ -81,12 +86,14 @@ func Open(service *Service, config *Config) (*Store, error) {
 // Faults returns the switches on the line between this store and its service.
 func (s *Store) Faults() *Faults { return &s.faults }
 
-// keep opens sessions and renews them until the store is closed.
+// keep opens sessions and renews them until the store is closed. It ends the last one unless the line is cut.
 func (s *Store) keep() {
 	for s.ctx.Err() == nil {
-		sess := &clientSession{lease: store.NewLease(), lost: make(chan struct{})}
+		sess := &clientSession{lease: store.NewLease()}
+		sess.over, sess.end = context.WithCancel(s.ctx)
 		sent := store.Now()
 		if err := s.faults.send(s.ctx, func() { sess.id = s.service.open(s.ttl) }); err != nil {
+			sess.end()
 			s.service.drop(sess.id) // nobody knows of it
 			continue
 		}
@@ -95,7 +102,10 @@ func (s *Store) keep() {
 		s.renew(sess)
 		s.setSession(nil)
 		sess.lease.End()
-		close(sess.lost)
+		sess.end()
+		if s.ctx.Err() != nil && s.faults.reached() {
+			s.service.drop(sess.id)
+		}
 	}
 }
 
@@ -179,8 +189,9 @@ func (s *Store) spawn(task func()) bool {
 }
 
 func (s *Store) fail(op, election string, err error) error {
-	if err == nil {
-		return nil
+	var already *store.Error
+	if err == nil || errors.As(err, &already) {
+		return err
 	}
 	return &store.Error{Op: op, Store: s.service.name, Election: election, Err: err}
 }
@@ -263,15 +274,8 @@ func (s *Store) Confirmed() time.Time {
 func (s *Store) Close() error {
 	s.mu.Lock()
 	s.closed = true
-	sess := s.current
 	s.mu.Unlock()
 	s.close()
 	s.tasks.Wait()
-	s.faults.mu.Lock()
-	reached := !s.faults.cut
-	s.faults.mu.Unlock()
-	if sess != nil && reached {
-		s.service.drop(sess.id)
-	}
 	return nil
 }

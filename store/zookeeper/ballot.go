@@ -47,9 +47,9 @@ func (b *ballot) Lost() <-chan struct{} { return b.ctx.Done() }
 // Err implements store.Ballot.
 func (b *ballot) Err() error { return context.Cause(b.ctx) }
 
-func (b *ballot) lose(why string) {
-	b.end(b.store.fail("stand", b.election, fmt.Errorf("%w: %s", store.ErrLost, why)))
-}
+func (b *ballot) lose(why string) { b.loseWith(fmt.Errorf("%w: %s", store.ErrLost, why)) }
+
+func (b *ballot) loseWith(err error) { b.end(b.store.fail("stand", b.election, err)) }
 
 // Wait implements store.Ballot.
 func (b *ballot) Wait(ctx context.Context) error {
@@ -185,7 +185,7 @@ func (b *ballot) run() {
 		select {
 		case <-b.ctx.Done():
 		case <-s.ctx.Done():
-			b.lose("the store was closed")
+			b.loseWith(fmt.Errorf("%w: %w", store.ErrLost, store.ErrClosed))
 		case <-b.session.lost:
 			b.lose("the session has ended")
 		case <-b.own.fired:

@@ -1,0 +1,131 @@
+package memory_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-leadership/leadership/store"
+	"github.com/go-leadership/leadership/store/memory"
+	"github.com/stretchr/testify/require"
+)
+
+// TestEverythingAtOnce is for the race detector: all methods of a few stores from many goroutines, while somebody plays
+// with all the switches. Afterwards the service is as it was: every ballot was given back or went with its session.
+func TestEverythingAtOnce(t *testing.T) {
+	const stores, goroutines, rounds = 4, 6, 40
+	watchdog, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	service := memory.NewService()
+	var all sync.WaitGroup
+	var opened []*memory.Store
+	for i := range stores {
+		st, err := memory.Open(service, &memory.Config{TTL: 50 * time.Millisecond})
+		require.NoError(t, err)
+		opened = append(opened, st)
+		for j := range goroutines {
+			random := rand.New(rand.NewPCG(uint64(i), uint64(j)))
+			all.Go(func() {
+				for range rounds {
+					use(watchdog, service, st, random)
+				}
+			})
+		}
+	}
+	all.Wait()
+	require.NoError(t, watchdog.Err(), "watchdog")
+	for _, st := range opened {
+		st.Faults().Heal()
+		st.Faults().Delay(0)
+		require.NoError(t, st.Close())
+	}
+	last := open(t, service)
+	for i := range 3 {
+		list, err := last.Ballots(t.Context(), fmt.Sprint(i))
+		require.NoError(t, err)
+		require.Empty(t, list)
+		leader, err := last.Leader(t.Context(), fmt.Sprint(i), nil)
+		require.NoError(t, err)
+		require.Zero(t, leader)
+	}
+}
+
+// use stands once, with a fault before each step.
+func use(ctx context.Context, service *memory.Service, st *memory.Store, random *rand.Rand) {
+	ctx, cancel := context.WithTimeout(ctx, time.Duration(random.IntN(20))*time.Millisecond)
+	defer cancel()
+	election := fmt.Sprint(random.IntN(3))
+	fault := func() {
+		f := st.Faults()
+		switch random.IntN(20) {
+		case 0:
+			f.Cut()
+		case 1:
+			f.LoseReplies()
+		case 2:
+			f.StallWatches()
+		case 3:
+			f.Expire()
+		case 4:
+			service.Clear(election)
+		case 5:
+			f.Delay(time.Duration(random.IntN(1000)) * time.Microsecond)
+		default:
+			f.Heal()
+		}
+	}
+	fault()
+	ballot, err := st.Campaign(ctx, election, "v")
+	fault()
+	_, _ = st.Leader(ctx, election, nil)
+	_, _ = st.Ballots(ctx, election)
+	st.Confirmed()
+	if err != nil {
+		return
+	}
+	defer func() { _ = ballot.Withdraw(ctx) }()
+	fault()
+	if ballot.Wait(ctx) == nil {
+		span, ok := ballot.Lease().Begin()
+		_, _ = ballot.Acknowledge(ctx, "v")
+		fault()
+		if ok {
+			ballot.Lease().Holds(span)
+		}
+		leader, _ := st.Leader(ctx, election, &store.Leader{})
+		_, _ = st.Leader(ctx, election, &leader)
+	}
+	_, _, _ = ballot.Token(), ballot.Err(), ballot.Lease().Remaining()
+}
+
+// TestCloseRacesCampaign: whichever comes first, no ballot is left when Close has returned. A campaign that is cut
+// short may not have its ballot on the service any more a moment later either.
+func TestCloseRacesCampaign(t *testing.T) {
+	service := memory.NewService()
+	watcher := open(t, service)
+	random := rand.New(rand.NewPCG(1, 2))
+	for i := range 3000 {
+		st, err := memory.Open(service, &memory.Config{TTL: time.Hour})
+		require.NoError(t, err)
+		var all sync.WaitGroup
+		for range 2 {
+			all.Go(func() {
+				if _, err := st.Campaign(context.Background(), "x", "v"); err != nil {
+					if !errors.Is(err, store.ErrClosed) {
+						t.Error(err)
+					}
+				}
+			})
+		}
+		for range random.IntN(200) {
+			st.Confirmed() // somewhat later each time
+		}
+		require.NoError(t, st.Close())
+		all.Wait()
+		require.Empty(t, standing(t, watcher), "after %d times", i)
+	}
+}

@@ -1,0 +1,66 @@
+package memory
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// These look at what the service keeps, which no store shows.
+
+func (s *Service) sessionsLeft() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.sessions)
+}
+
+// TestConfirmedIsZeroBeforeTheFirstAnswer, and neither it nor Open waits for that.
+func TestConfirmedIsZeroBeforeTheFirstAnswer(t *testing.T) {
+	service := NewService()
+	service.mu.Lock() // the service is busy
+	st, err := Open(service, nil)
+	require.NoError(t, err)
+	require.True(t, st.Confirmed().IsZero())
+	service.mu.Unlock()
+	_, err = st.Campaign(t.Context(), "x", "v")
+	require.NoError(t, err)
+	require.False(t, st.Confirmed().IsZero())
+	require.NoError(t, st.Close())
+}
+
+// TestCloseLeavesNoSession however soon after Open it comes: while the session opens, just then, and after.
+func TestCloseLeavesNoSession(t *testing.T) {
+	service := NewService()
+	random := rand.New(rand.NewPCG(1, 2))
+	for i := range 5000 {
+		st, err := Open(service, &Config{TTL: time.Hour})
+		require.NoError(t, err)
+		for range random.IntN(100) {
+			st.Confirmed() // somewhat later each time
+		}
+		require.NoError(t, st.Close())
+		require.Zero(t, service.sessionsLeft(), "after %d times: the session stays for its TTL, an hour here", i)
+	}
+}
+
+// TestCloseLeavesNoSessionThatWasJustReopened: the same, for the session after one that expired.
+func TestCloseLeavesNoSessionThatWasJustReopened(t *testing.T) {
+	service := NewService()
+	random := rand.New(rand.NewPCG(1, 2))
+	for i := range 300 {
+		st, err := Open(service, &Config{TTL: 4 * time.Millisecond}) // renewed every millisecond
+		require.NoError(t, err)
+		_, err = st.Campaign(t.Context(), "x", "v")
+		require.NoError(t, err)
+		lost := st.session().over.Done()
+		st.Faults().Expire()
+		<-lost
+		for range random.IntN(50) {
+			st.Confirmed()
+		}
+		require.NoError(t, st.Close())
+		require.Zero(t, service.sessionsLeft(), "after %d times", i)
+	}
+}

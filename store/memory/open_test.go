@@ -1,0 +1,173 @@
+package memory_test
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-leadership/leadership/store"
+	"github.com/go-leadership/leadership/store/memory"
+	"github.com/stretchr/testify/require"
+)
+
+// requireLease checks that the store's leases are valid for that long from the sending of a renewal.
+func requireLease(t *testing.T, want time.Duration, st store.Store) {
+	t.Helper()
+	ballot, err := st.Campaign(t.Context(), "x", "v")
+	require.NoError(t, err)
+	last := ballot.Lease().Last()
+	require.Equal(t, want, last.Deadline.Sub(last.Sent))
+}
+
+func TestConfig(t *testing.T) {
+	for name, c := range map[string]struct {
+		config *memory.Config
+		lease  time.Duration // TTL - grace
+	}{
+		"nil":      {nil, ttl - grace},
+		"zero":     {&memory.Config{}, ttl - grace},
+		"ttl":      {&memory.Config{TTL: time.Minute}, 40 * time.Second},
+		"shortest": {&memory.Config{TTL: time.Millisecond}, time.Millisecond - time.Millisecond/3},
+		"grace":    {&memory.Config{Grace: time.Second}, 9 * time.Second},
+		"both":     {&memory.Config{TTL: time.Hour, Grace: time.Second}, time.Hour - time.Second},
+		"most":     {&memory.Config{Grace: ttl/2 - 1}, ttl/2 + 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				st, err := memory.Open(memory.NewService(), c.config)
+				require.NoError(t, err)
+				defer st.Close()
+				requireLease(t, c.lease, st)
+			})
+		})
+	}
+}
+
+// TestConfigIsRefused at once, with the field and both values, and nothing is opened.
+func TestConfigIsRefused(t *testing.T) {
+	for want, config := range map[string]memory.Config{
+		`invalid ttl "-1s": less than 1ms`:                              {TTL: -time.Second},
+		`invalid ttl "1ns": less than 1ms`:                              {TTL: 1},
+		`invalid ttl "999.999µs": less than 1ms`:                        {TTL: time.Millisecond - 1},
+		`invalid grace "-1ns": not between 0 and half of the ttl 10s`:   {Grace: -1},
+		`invalid grace "6s": not between 0 and half of the ttl 10s`:     {Grace: 6 * time.Second},
+		`invalid grace "10s": not between 0 and half of the ttl 10s`:    {Grace: 10 * time.Second},
+		`invalid grace "1s": not between 0 and half of the ttl 1s`:      {TTL: time.Second, Grace: time.Second},
+		`invalid grace "600ms": not between 0 and half of the ttl 1s`:   {TTL: time.Second, Grace: 600 * time.Millisecond},
+		`invalid grace "-1h0m0s": not between 0 and half of the ttl 2s`: {TTL: 2 * time.Second, Grace: -time.Hour},
+	} {
+		st, err := memory.Open(memory.NewService(), &config)
+		require.Nil(t, st)
+		require.ErrorIs(t, err, store.ErrInvalid)
+		require.True(t, store.Permanent(err))
+		require.EqualError(t, err, want)
+	}
+}
+
+// TestConfigIsCopied: what its owner does with it later changes nothing.
+func TestConfigIsCopied(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		config := &memory.Config{TTL: time.Minute}
+		st, err := memory.Open(memory.NewService(), config)
+		require.NoError(t, err)
+		defer st.Close()
+		config.TTL = time.Second
+		requireLease(t, 40*time.Second, st)
+	})
+}
+
+var urlsMade atomic.Uint64
+
+// newURL returns the URL of a service that no other test uses. It lives as long as the process.
+func newURL() string { return fmt.Sprintf("memory://test-%d", urlsMade.Add(1)) }
+
+func openURL(t *testing.T, raw string) store.Store {
+	t.Helper()
+	st, err := store.Open(t.Context(), raw)
+	require.NoError(t, err, "%q", raw)
+	t.Cleanup(func() { require.NoError(t, st.Close()) })
+	return st
+}
+
+// TestURLNamesAServiceThatTheProcessShares, by host and path; the options are each store's own.
+func TestURLNamesAServiceThatTheProcessShares(t *testing.T) {
+	url := newURL()
+	lead(t, openURL(t, url), "a")
+	for _, same := range []string{url, url + "/", url + "?ttl=5s", url + "/?grace=1s&ttl=5s", "MEMORY" + url[len("memory"):]} {
+		require.Equal(t, "a", leader(t, openURL(t, same)).Value, "%q", same)
+	}
+	for _, other := range []string{url + "x", url + "/path", newURL()} {
+		require.Zero(t, leader(t, openURL(t, other)), "%q", other)
+	}
+	require.Zero(t, leader(t, open(t, memory.NewService())))
+}
+
+// TestURLServiceOutlivesItsStores: tokens go on growing.
+func TestURLServiceOutlivesItsStores(t *testing.T) {
+	url := newURL()
+	st := openURL(t, url)
+	token := lead(t, st, "a").Token()
+	require.NoError(t, st.Close())
+	st = openURL(t, url)
+	require.Empty(t, standing(t, st))
+	require.Greater(t, lead(t, st, "b").Token(), token)
+}
+
+func TestURLOptions(t *testing.T) {
+	requireLease(t, ttl-grace, openURL(t, newURL()))
+	requireLease(t, 40*time.Second, openURL(t, newURL()+"?ttl=1m"))
+	requireLease(t, 59*time.Second, openURL(t, newURL()+"?ttl=1m&grace=1s"))
+	requireLease(t, 9*time.Second, openURL(t, newURL()+"/some/path?grace=1s"))
+	openURL(t, "memory://")
+}
+
+func TestURLIsRefused(t *testing.T) {
+	for query, want := range map[string]string{
+		"?ttl=-1s":          `invalid ttl "-1s": less than 1ms`,
+		"?ttl=1us":          `invalid ttl "1µs": less than 1ms`,
+		"?ttl=10":           `invalid ttl "10": not a duration such as "10s"`,
+		"?ttl=":             `invalid ttl: not a duration such as "10s"`,
+		"?ttl=1s&grace=1s":  `invalid grace "1s": not between 0 and half of the ttl 1s`,
+		"?grace=-1s":        `invalid grace "-1s"`,
+		"?grace=x":          `invalid grace "x": not a duration such as "10s"`,
+		"?tls=1":            `unknown option "tls"; it knows grace, ttl`,
+		"?ttl=x&grace=y&z=": `invalid ttl "x"`,
+		"?ttl=1s&ttl=2s":    `option "ttl" is given 2 times`,
+	} {
+		_, err := store.Open(t.Context(), newURL()+query)
+		require.ErrorIs(t, err, store.ErrInvalid, "%q", query)
+		require.ErrorContains(t, err, want, "%q", query)
+	}
+}
+
+// TestURLWithATTLOfZeroIsRefused: it was given, so it does not stand for the default.
+func TestURLWithATTLOfZeroIsRefused(t *testing.T) {
+	for _, query := range []string{"?ttl=0", "?ttl=0s", "?ttl=0s&grace=1s"} {
+		st, err := store.Open(t.Context(), newURL()+query)
+		if err == nil {
+			t.Cleanup(func() { _ = st.Close() })
+		}
+		require.ErrorIs(t, err, store.ErrInvalid, "%q", query)
+		require.ErrorContains(t, err, "ttl", "%q", query)
+	}
+}
+
+func TestURLTakesNoUserOrPassword(t *testing.T) {
+	for _, user := range []string{"alice", "alice:hunter2", ":hunter2"} {
+		_, err := store.Open(t.Context(), "memory://"+user+"@name?ttl=5s")
+		require.ErrorIs(t, err, store.ErrInvalid)
+		require.ErrorContains(t, err, "user or password")
+		require.NotContains(t, err.Error(), "hunter2")
+		require.NotContains(t, err.Error(), "alice")
+	}
+}
+
+func TestErrorsNameTheStoreByItsURL(t *testing.T) {
+	url := newURL()
+	st := openURL(t, url+"/a%20b?ttl=5s")
+	require.NoError(t, st.Close())
+	_, err := st.Campaign(context.Background(), "x", "v")
+	require.EqualError(t, err, `campaign in election "x" on `+url+`/a b: store is closed`)
+}

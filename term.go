@@ -206,6 +206,9 @@ func (t *Term) withdraw(ctx context.Context) error {
 		return nil
 	}
 	err := t.ballot.Withdraw(ctx)
+	if errors.Is(err, ErrClosed) {
+		err = nil // Close has ended the session, as far as it could be reached
+	}
 	if err == nil {
 		t.withdrawn.Store(true)
 	}

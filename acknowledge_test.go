@@ -1,0 +1,178 @@
+package leadership_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-leadership/leadership"
+	"github.com/go-leadership/leadership/store"
+	"github.com/stretchr/testify/require"
+)
+
+// Case 2, as far as one process can show it: the acknowledgement exists with its value.
+func TestAcknowledgeTellsFollowers(t *testing.T) {
+	virtual(t, func(w *world) {
+		st := w.open()
+		c := w.candidate(st, "host:\x00\xff", nil)
+		follower := w.follower(w.open(), nil)
+		follower.Start()
+		term := w.campaign(c)
+		synctest.Wait()
+		_, led := follower.Leader()
+		require.False(w, led)
+		require.NoError(w, term.Acknowledge(background))
+		synctest.Wait()
+		leader, led := follower.Leader()
+		require.True(w, led)
+		require.Equal(w, "host:\x00\xff", leader.Value, "exactly the bytes")
+		require.Positive(w, leader.Revision)
+
+		sent := st.Faults().Requests()
+		require.NoError(w, term.Acknowledge(background))
+		require.NoError(w, c.Acknowledge(background))
+		synctest.Wait()
+		again, _ := follower.Leader()
+		require.Equal(w, leader, again)
+		require.Equal(w, sent, st.Faults().Requests(), "a second call does nothing")
+	})
+}
+
+func TestAcknowledgeIsRefusedToWhoDoesNotLead(t *testing.T) {
+	virtual(t, func(w *world) {
+		c := w.candidate(w.open(), "a", nil)
+		require.ErrorIs(w, c.Acknowledge(background), leadership.ErrNotElected)
+		term := w.campaign(c)
+		require.NoError(w, term.Resign(background))
+		err := term.Acknowledge(background)
+		require.ErrorIs(w, err, leadership.ErrNotElected)
+		require.ErrorIs(w, err, leadership.ErrResigned, "it says why")
+		require.ErrorIs(w, c.Acknowledge(background), leadership.ErrNotElected)
+		require.Empty(w, w.leader())
+	})
+}
+
+// The reason is the right one also where the term ends during the call.
+func TestAcknowledgeSaysWhyTheTermEnded(t *testing.T) {
+	virtual(t, func(w *world) {
+		c := w.candidate(w.open(), "a", nil)
+		for range 2000 {
+			term := w.campaign(c)
+			acknowledging := async(func() error {
+				for {
+					if err := c.Acknowledge(background); err != nil {
+						return err
+					}
+				}
+			})
+			require.NoError(w, term.Resign(background))
+			if err := <-acknowledging; err != nil {
+				require.ErrorIs(w, err, leadership.ErrNotElected)
+				require.NotErrorIs(w, err, leadership.ErrLost, "it resigned")
+			}
+		}
+	})
+}
+
+// Case 26: one whose ballot is gone cannot acknowledge, even where it has not heard of that, and one who was leader
+// cannot overwrite the new leader's acknowledgement.
+func TestAcknowledgeIsRefusedByTheStore(t *testing.T) {
+	virtual(t, func(w *world) {
+		st := w.open()
+		a := w.candidate(st, "a", nil)
+		old := w.campaign(a)
+		st.Faults().StallWatches()
+		w.service.Clear(election)
+		w.lead(w.open(), "b")
+		require.True(w, a.IsLeader(), "it has not heard yet")
+		require.ErrorIs(w, old.Acknowledge(background), leadership.ErrLost)
+		require.Equal(w, "b", w.leader())
+		st.Faults().Heal()
+		synctest.Wait()
+		require.False(w, a.IsLeader())
+		require.ErrorIs(w, old.Acknowledge(background), leadership.ErrNotElected)
+		require.NoError(w, old.Resign(background))
+		require.Equal(w, "b", w.leader())
+		require.Equal(w, []string{"b"}, w.ballots())
+	})
+}
+
+func TestAcknowledgeEndsWithItsContext(t *testing.T) {
+	virtual(t, func(w *world) {
+		st := w.open()
+		c := w.candidate(st, "a", nil)
+		term := w.campaign(c)
+		st.Faults().Cut()
+		ctx, cancel := context.WithTimeoutCause(background, time.Second, errChangedMind)
+		defer cancel()
+		require.ErrorIs(w, term.Acknowledge(ctx), errChangedMind)
+		require.Equal(w, time.Second, w.now())
+		require.True(w, c.IsLeader(), "the term goes on")
+		st.Faults().Heal()
+		require.NoError(w, term.Acknowledge(background))
+		require.Equal(w, "a", w.leader())
+	})
+}
+
+// Case 29: a call that hangs does not hold up the end of the term, nor does it outlast it.
+func TestAcknowledgeEndsWithTheTerm(t *testing.T) {
+	virtual(t, func(w *world) {
+		st := w.open()
+		c := w.candidate(st, "a", nil)
+		term := w.campaign(c)
+		st.Faults().Cut()
+		hanging := async(func() error { return term.Acknowledge(background) })
+		w.at(valid - 1)
+		require.True(w, pending(hanging))
+		err := <-hanging
+		require.Equal(w, valid, w.now())
+		require.ErrorIs(w, err, leadership.ErrNotElected)
+		require.ErrorIs(w, err, leadership.ErrLost)
+		require.False(w, c.IsLeader())
+	})
+}
+
+// An outcome that is unknown is tried again, visibly; the acknowledgement is there once.
+func TestAcknowledgeTriesAgain(t *testing.T) {
+	for _, failure := range []error{store.ErrUnknownOutcome, store.ErrUnavailable} {
+		t.Run(failure.Error(), func(t *testing.T) {
+			virtual(t, func(w *world) {
+				tries := 0
+				fake := changing(w.open(), func(b *fakeBallot) {
+					b.acknowledge = func(ctx context.Context, value string) (store.Leader, error) {
+						if tries++; tries <= 3 {
+							return store.Leader{}, &store.Error{Op: "acknowledge", Err: failure}
+						}
+						return b.Ballot.Acknowledge(ctx, value)
+					}
+				})
+				var told []time.Duration
+				c := w.candidate(fake, "a", &leadership.Options{Hooks: &leadership.Hooks{
+					Error: func(name string, err error, in time.Duration) {
+						require.Equal(w, election, name)
+						require.ErrorIs(w, err, failure)
+						told = append(told, in)
+					},
+				}})
+				require.NoError(w, w.campaign(c).Acknowledge(background))
+				require.Equal(w, "a", w.leader())
+				require.Len(w, told, 3)
+				require.Equal(w, told[0]+told[1]+told[2], w.now())
+			})
+		})
+	}
+}
+
+func TestAcknowledgeReturnsWhatCannotBeCured(t *testing.T) {
+	failure := errors.New("disk full")
+	virtual(t, func(w *world) {
+		c := w.candidate(changing(w.open(), func(b *fakeBallot) {
+			b.acknowledge = func(context.Context, string) (store.Leader, error) { return store.Leader{}, failure }
+		}), "a", nil)
+		require.ErrorIs(w, w.campaign(c).Acknowledge(background), failure)
+		require.Zero(w, w.now())
+		require.True(w, c.IsLeader(), "the caller decides")
+	})
+}

@@ -1,0 +1,236 @@
+package leadership_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-leadership/leadership"
+	"github.com/go-leadership/leadership/store"
+	"github.com/stretchr/testify/require"
+)
+
+// Cases 11 and 38: step by step, and nobody waits for an acknowledgement in order to campaign.
+func TestCampaignReturnsOnceElected(t *testing.T) {
+	virtual(t, func(w *world) {
+		a, b := w.candidate(w.open(), "a", nil), w.candidate(w.open(), "b", nil)
+		a.OnWon(func(context.Context, *leadership.Term) error { panic("Campaign calls no won callbacks") })
+		first := w.campaign(a)
+		require.True(w, a.IsLeader())
+		require.Empty(w, w.leader(), "the caller acknowledges")
+
+		var second *leadership.Term
+		waiting := async(func() (err error) { second, err = b.Campaign(background); return err })
+		require.True(w, pending(waiting))
+		require.Equal(w, []string{"a", "b"}, w.ballots())
+		require.False(w, b.IsLeader())
+
+		require.NoError(w, first.Resign(background))
+		require.NoError(w, <-waiting)
+		require.Zero(w, w.now(), "one notification, no poll")
+		require.False(w, a.IsLeader())
+		require.True(w, b.IsLeader())
+		require.Greater(w, second.Token(), first.Token())
+	})
+}
+
+// Case 36: a context that ended after its Campaign returned has no effect, on this term or the next.
+func TestCampaignContextHasNoEffectOnTheTerm(t *testing.T) {
+	virtual(t, func(w *world) {
+		c := w.candidate(w.open(), "a", nil)
+		ctx, cancel := context.WithCancel(background)
+		term, err := c.Campaign(ctx)
+		require.NoError(w, err)
+		cancel()
+		w.at(ttl)
+		require.True(w, c.IsLeader())
+		require.NoError(w, term.Context().Err())
+		require.NoError(w, term.Resign(background))
+		w.campaign(c)
+		require.True(w, c.IsLeader())
+	})
+}
+
+var errChangedMind = errors.New("changed my mind")
+
+func TestCampaignEndsWithItsContext(t *testing.T) {
+	virtual(t, func(w *world) {
+		w.lead(w.open(), "a")
+		b := w.candidate(w.open(), "b", nil)
+		ctx, cancel := context.WithCancelCause(background)
+		waiting := async(func() error { _, err := b.Campaign(ctx); return err })
+		require.True(w, pending(waiting))
+		cancel(errChangedMind)
+		require.ErrorIs(w, <-waiting, errChangedMind)
+		require.Equal(w, []string{"a"}, w.ballots(), "the ballot is given back first")
+		_, err := b.Campaign(ctx)
+		require.ErrorIs(w, err, errChangedMind, "a context that has ended already")
+		require.Equal(w, []string{"a"}, w.ballots())
+	})
+}
+
+func TestCampaignEndsWithStop(t *testing.T) {
+	virtual(t, func(w *world) {
+		w.lead(w.open(), "a")
+		b := w.candidate(w.open(), "b", nil)
+		waiting := async(func() error { _, err := b.Campaign(background); return err })
+		require.True(w, pending(waiting))
+		b.Stop()
+		require.False(w, pending(waiting), "Stop returns when Campaign has given up")
+		require.ErrorIs(w, <-waiting, leadership.ErrStopped)
+		require.Equal(w, []string{"a"}, w.ballots())
+		_, err := b.Campaign(background)
+		require.ErrorIs(w, err, leadership.ErrStopped)
+	})
+}
+
+func TestCampaignEndsWhenItsBallotIsLost(t *testing.T) {
+	virtual(t, func(w *world) {
+		w.lead(w.open(), "a")
+		b := w.candidate(w.open(), "b", nil)
+		waiting := async(func() error { _, err := b.Campaign(background); return err })
+		require.True(w, pending(waiting))
+		w.service.Clear(election)
+		require.ErrorIs(w, <-waiting, leadership.ErrLost)
+		require.False(w, b.IsLeader())
+		w.campaign(b)
+		require.True(w, b.IsLeader(), "standing again is allowed")
+	})
+}
+
+func TestCampaignReturnsTheStoresError(t *testing.T) {
+	virtual(t, func(w *world) {
+		st := &fakeStore{Store: w.open()}
+		st.campaign = func(context.Context, string, string) (store.Ballot, error) { return nil, store.ErrDenied }
+		c := w.candidate(st, "a", nil)
+		_, err := c.Campaign(background)
+		require.ErrorIs(w, err, store.ErrDenied)
+		st.campaign = nil
+		w.campaign(c)
+	})
+}
+
+// Giving the ballot back takes no longer than the rest of the lease, and goes on in the background.
+func TestCampaignGivesTheBallotBackInTime(t *testing.T) {
+	virtual(t, func(w *world) {
+		w.lead(w.open(), "a")
+		st := w.open()
+		b := w.candidate(st, "b", nil)
+		ctx, cancel := context.WithCancelCause(background)
+		waiting := async(func() error { _, err := b.Campaign(ctx); return err })
+		w.at(time.Second)
+		st.Faults().Cut()
+		cancel(errChangedMind)
+		w.at(valid - 1)
+		require.True(w, pending(waiting))
+		w.at(valid)
+		require.ErrorIs(w, <-waiting, errChangedMind)
+		require.Equal(w, []string{"a", "b"}, w.ballots())
+		st.Faults().Heal()
+		synctest.Wait()
+		require.Equal(w, []string{"a"}, w.ballots(), "the store went on by itself")
+	})
+}
+
+func TestCampaignRefusesASecondOne(t *testing.T) {
+	virtual(t, func(w *world) {
+		term := w.lead(w.open(), "a")
+		c := w.candidate(w.open(), "b", nil)
+		waiting := async(func() error { _, err := c.Campaign(background); return err })
+		require.True(w, pending(waiting))
+		refused := func() {
+			w.Helper()
+			_, err := c.Campaign(background)
+			require.ErrorIs(w, err, leadership.ErrRunning)
+			require.ErrorIs(w, c.Run(background, nil), leadership.ErrRunning)
+			elected, errs := c.RunForElection()
+			require.ErrorIs(w, <-errs, leadership.ErrRunning)
+			_, open := <-elected
+			require.False(w, open)
+			_, open = <-errs
+			require.False(w, open)
+		}
+		refused() // while it waits
+		require.NoError(w, term.Resign(background))
+		require.NoError(w, <-waiting)
+		refused() // while it leads
+		w.service.Clear(election)
+		synctest.Wait()
+		require.False(w, c.IsLeader())
+		refused() // while its term is over and the ballot has not been given back
+		require.NoError(w, c.Resign(background))
+		w.campaign(c)
+	})
+}
+
+// Case 21: being first is not enough while the session is not confirmed.
+func TestCampaignWaitsForTheLease(t *testing.T) {
+	setUp := func(w *world) (c *leadership.Candidate, b *fakeBallot) {
+		b = &fakeBallot{lease: store.NewLease(), lost: make(chan struct{})}
+		st := changing(w.open(), func(made *fakeBallot) { b.Ballot, *made = made.Ballot, *b; made.Ballot = b.Ballot })
+		return w.candidate(st, "a", nil), b
+	}
+	t.Run("until it is confirmed", func(t *testing.T) {
+		virtual(t, func(w *world) {
+			c, b := setUp(w)
+			waiting := async(func() error { _, err := c.Campaign(background); return err })
+			w.at(time.Second)
+			b.lease.Renew(store.Now(), -time.Second) // too late to count
+			require.True(w, pending(waiting))
+			require.False(w, c.IsLeader())
+			b.lease.Renew(store.Now(), valid)
+			require.NoError(w, <-waiting)
+			require.True(w, c.IsLeader())
+		})
+	})
+	t.Run("or the ballot is lost", func(t *testing.T) {
+		virtual(t, func(w *world) {
+			c, b := setUp(w)
+			waiting := async(func() error { _, err := c.Campaign(background); return err })
+			require.True(w, pending(waiting))
+			close(b.lost)
+			require.ErrorIs(w, <-waiting, leadership.ErrLost)
+			require.False(w, c.IsLeader())
+		})
+	})
+	t.Run("or the context ends", func(t *testing.T) {
+		virtual(t, func(w *world) {
+			c, _ := setUp(w)
+			ctx, cancel := context.WithTimeoutCause(background, time.Second, errChangedMind)
+			defer cancel()
+			_, err := c.Campaign(ctx)
+			require.ErrorIs(w, err, errChangedMind)
+			require.Equal(w, time.Second, w.now(), "no lease, nothing to wait for")
+			synctest.Wait()
+			require.Empty(w, w.ballots(), "the store went on by itself")
+		})
+	})
+}
+
+// Case 22: the waiter's session is lost just as its predecessor goes, and the store says "first" all the same.
+func TestCampaignIsNotWonOnALostSession(t *testing.T) {
+	virtual(t, func(w *world) {
+		term := w.lead(w.open(), "a")
+		ended := store.NewLease()
+		ended.Renew(store.Now(), valid)
+		lost := make(chan struct{})
+		c := w.candidate(changing(w.open(), func(b *fakeBallot) {
+			b.lease, b.lost = ended, lost
+			b.wait = func(ctx context.Context) error {
+				err := b.Ballot.Wait(ctx)
+				ended.End()
+				close(lost)
+				return err
+			}
+		}), "b", &leadership.Options{Hooks: &leadership.Hooks{
+			Won: func(string, uint64) { t.Error("it must not win") },
+		}})
+		waiting := async(func() error { _, err := c.Campaign(background); return err })
+		require.True(w, pending(waiting))
+		require.NoError(w, term.Resign(background))
+		require.ErrorIs(w, <-waiting, leadership.ErrLost)
+		require.False(w, c.IsLeader())
+	})
+}

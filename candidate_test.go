@@ -1,0 +1,149 @@
+package leadership_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-leadership/leadership"
+	"github.com/go-leadership/leadership/store"
+	"github.com/stretchr/testify/require"
+)
+
+func TestNewCandidateRefusesWhatStoresDoNotTake(t *testing.T) {
+	virtual(t, func(w *world) {
+		st := w.open()
+		for _, name := range []string{
+			"", "/", "a/", "/a", "a//b", "..", "a/./b", "_a", "a/_ballots", "a__b", "a\x00", "a\n", "\xff", "\ue000",
+			"😀", strings.Repeat("x", store.MaxElection+1),
+		} {
+			_, err := leadership.NewCandidate(st, name, "v", nil)
+			require.ErrorIs(t, err, store.ErrInvalid, "%q", name)
+			var field *store.FieldError
+			require.ErrorAs(t, err, &field, "%q", name)
+			require.Equal(t, "election", field.Field, "%q", name)
+		}
+		_, err := leadership.NewCandidate(st, election, strings.Repeat("v", store.MaxValue+1), nil)
+		require.ErrorIs(t, err, store.ErrInvalid)
+		require.ErrorContains(t, err, "value")
+		_, err = leadership.NewCandidate(nil, election, "v", nil)
+		require.ErrorIs(t, err, store.ErrInvalid)
+		require.ErrorContains(t, err, "store")
+		require.Zero(t, st.Faults().Requests(), "it sends nothing")
+	})
+}
+
+func TestNewCandidateTakesWhatStoresTake(t *testing.T) {
+	virtual(t, func(w *world) {
+		st := w.open()
+		for _, name := range []string{"a", "a/b", "ведущий/主 節点", strings.Repeat("x", store.MaxElection)} {
+			for _, value := range []string{"", "\x00\xff", strings.Repeat("v", store.MaxValue)} {
+				c, err := leadership.NewCandidate(st, name, value, nil)
+				require.NoError(t, err, "%q", name)
+				c.Stop()
+			}
+		}
+		require.Zero(t, st.Faults().Requests(), "it sends nothing")
+	})
+}
+
+// Case 15: no event from the store is needed.
+func TestIsLeaderEndsAtTheDeadlineToTheNanosecond(t *testing.T) {
+	virtual(t, func(w *world) {
+		st := w.open()
+		c := w.candidate(st, "a", nil)
+		w.campaign(c)
+		w.at(renew) // renewed once: the lease lasts until renew+valid
+		st.Faults().Cut()
+		w.at(renew + valid - 1)
+		require.True(w, c.IsLeader())
+		w.at(renew + valid)
+		require.False(w, c.IsLeader())
+	})
+}
+
+// Case 16: where the process was not running, no goroutine of ours has run either. A hook that does not return stands
+// for that: it holds up the one that watches the lease.
+func TestIsLeaderIsRightWhereNothingOfOursHasRun(t *testing.T) {
+	virtual(t, func(w *world) {
+		st := w.open()
+		resumed := make(chan struct{})
+		hooks := &leadership.Hooks{InJeopardy: func(string, uint64, time.Duration) { <-resumed }}
+		c := w.candidate(st, "a", &leadership.Options{Hooks: hooks})
+		term := w.campaign(c)
+		st.Faults().Cut()
+		w.at(valid - 1)
+		require.True(w, c.IsLeader())
+		w.at(10 * ttl)
+		require.NoError(w, term.Context().Err(), "nothing of ours has run")
+		require.False(w, c.IsLeader())
+		require.Zero(w, term.Remaining())
+		require.Zero(w, term.Deadline())
+		require.ErrorIs(w, c.Acknowledge(background), leadership.ErrNotElected)
+		close(resumed)
+		synctest.Wait()
+		require.ErrorIs(w, context.Cause(term.Context()), leadership.ErrLost)
+	})
+}
+
+func TestIsLeaderAllocatesNothing(t *testing.T) {
+	virtual(t, func(w *world) {
+		c := w.candidate(w.open(), "a", nil)
+		require.Zero(w, testing.AllocsPerRun(100, func() { c.IsLeader() }))
+		w.campaign(c)
+		require.True(w, c.IsLeader())
+		require.Zero(w, testing.AllocsPerRun(100, func() { c.IsLeader() }))
+	})
+}
+
+// Case 23.
+func TestLateConfirmationRevivesNothing(t *testing.T) {
+	virtual(t, func(w *world) {
+		st := w.open()
+		c := w.candidate(st, "a", nil)
+		term := w.campaign(c)
+		st.Faults().Delay(3 * time.Second) // the renewal sent at 3 s is confirmed at 9 s, the deadline is at 8 s
+		w.at(valid - 1)
+		require.True(w, c.IsLeader())
+		w.at(valid)
+		require.False(w, c.IsLeader())
+		w.at(10 * time.Second)
+		require.Equal(w, w.began.Add(renew), st.Confirmed(), "the confirmation has come")
+		require.Equal(w, []string{"a"}, w.ballots(), "the session and the ballot have outlived the term")
+		require.False(w, c.IsLeader())
+		require.Zero(w, term.Deadline())
+		require.ErrorIs(w, context.Cause(term.Context()), leadership.ErrLost)
+		st.Faults().Delay(0)
+		require.NoError(w, term.Resign(background))
+		again := w.campaign(c)
+		require.Greater(w, again.Token(), term.Token())
+		require.True(w, c.IsLeader())
+		require.ErrorIs(w, term.Acknowledge(background), leadership.ErrNotElected, "the old term stays over")
+	})
+}
+
+// Case 25: the store has been restored to the past.
+func TestTokenThatIsNotHigherIsRefused(t *testing.T) {
+	for name, token := range map[string]uint64{"lower": 50, "equal": 100} {
+		t.Run(name, func(t *testing.T) {
+			virtual(t, func(w *world) {
+				next := uint64(100)
+				c := w.candidate(changing(w.open(), func(b *fakeBallot) { b.token = next }), "a", nil)
+				term := w.campaign(c)
+				require.Equal(w, uint64(100), term.Token())
+				require.NoError(w, term.Resign(background))
+				next = token
+				_, err := c.Campaign(background)
+				require.ErrorIs(w, err, leadership.ErrTokenRegressed)
+				require.ErrorContains(w, err, election)
+				require.ErrorContains(w, err, "100")
+				require.False(w, c.IsLeader())
+				require.Empty(w, w.ballots(), "the refused ballot is given back")
+				next = 101
+				require.Equal(w, uint64(101), w.campaign(c).Token(), "a higher one is fine again")
+			})
+		})
+	}
+}

@@ -1,0 +1,211 @@
+package leadership_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+
+	"github.com/go-leadership/leadership"
+	"github.com/go-leadership/leadership/store"
+	"github.com/stretchr/testify/require"
+)
+
+// Case 10: false first, true on winning, false on losing, true when won again, false on resigning; Stop closes.
+func TestEventsOfACandidate(t *testing.T) {
+	virtual(t, func(w *world) {
+		st := w.open()
+		c := w.candidate(st, "a", nil)
+		elected, errs := c.RunForElection()
+		require.False(w, <-elected)
+		require.True(w, <-elected)
+		require.True(w, c.IsLeader())
+		require.Equal(w, w.began, st.Confirmed())
+
+		st.Faults().Cut()
+		require.False(w, <-elected)
+		require.Equal(w, valid, w.now(), "lost at the deadline, without an event from the store")
+		st.Faults().Heal()
+		require.True(w, <-elected, "it stands again by itself")
+
+		require.NoError(w, c.Resign(background))
+		require.False(w, <-elected)
+		require.True(w, <-elected)
+
+		c.Stop()
+		require.False(w, <-elected, "one who led has been sent a final false")
+		_, open := <-elected
+		require.False(w, open)
+		_, open = <-errs
+		require.False(w, open)
+		require.False(w, c.IsLeader())
+		require.Empty(w, w.ballots())
+	})
+}
+
+func TestEventsOfACandidateThatNeverLeads(t *testing.T) {
+	virtual(t, func(w *world) {
+		w.lead(w.open(), "other")
+		c := w.candidate(w.open(), "a", nil)
+		elected, errs := c.RunForElection()
+		require.False(w, <-elected)
+		w.at(10 * ttl)
+		require.True(w, pending(elected))
+		c.Stop()
+		_, open := <-elected
+		require.False(w, open, "no final false: it never led")
+		_, open = <-errs
+		require.False(w, open)
+	})
+}
+
+// Case 49: nobody reads, and everything still works; a true that was not read before the term ended is taken back.
+func TestEventsCoalesce(t *testing.T) {
+	virtual(t, func(w *world) {
+		a, b := w.candidate(w.open(), "a", nil), w.candidate(w.open(), "b", nil)
+		ofA, _ := a.RunForElection()
+		synctest.Wait()
+		ofB, _ := b.RunForElection()
+		synctest.Wait()
+		for range 100 {
+			require.True(w, a.IsLeader())
+			require.NoError(w, a.Resign(background))
+			synctest.Wait()
+			require.True(w, b.IsLeader())
+			require.NoError(w, b.Resign(background))
+			synctest.Wait()
+		}
+		require.Zero(w, w.now())
+		require.False(w, <-ofA)
+		require.True(w, <-ofA)
+		require.True(w, pending(ofA), "what is true now is the last")
+		require.False(w, <-ofB)
+		require.True(w, pending(ofB))
+
+		require.NoError(w, a.Resign(background)) // b leads
+		synctest.Wait()
+		a.Stop()
+		b.Stop()
+		require.False(w, <-ofA)
+		_, open := <-ofA
+		require.False(w, open)
+		require.False(w, <-ofB, "case 50: no true is read from a candidate that has stopped")
+		_, open = <-ofB
+		require.False(w, open)
+	})
+}
+
+// A reader who saw true always learns that it ended, even where the candidate leads again by the time it looks.
+func TestEventsNeverLeaveOutAFalse(t *testing.T) {
+	virtual(t, func(w *world) {
+		c := w.candidate(w.open(), "a", nil)
+		elected, _ := c.RunForElection()
+		require.False(w, <-elected)
+		require.True(w, <-elected)
+		for range 10 {
+			require.NoError(w, c.Resign(background))
+			synctest.Wait()
+			require.True(w, c.IsLeader())
+		}
+		require.False(w, <-elected)
+		require.True(w, <-elected)
+		require.True(w, pending(elected))
+	})
+}
+
+func TestRunForElectionAcknowledges(t *testing.T) {
+	virtual(t, func(w *world) {
+		c := w.candidate(w.open(), "a", nil)
+		c.RunForElection()
+		synctest.Wait()
+		require.Equal(w, "a", w.leader())
+	})
+	virtual(t, func(w *world) {
+		c := w.candidate(w.open(), "a", &leadership.Options{ManualAcknowledge: true})
+		elected, _ := c.RunForElection()
+		require.False(w, <-elected)
+		require.ErrorIs(w, w.candidate(w.open(), "b", nil).Acknowledge(background), leadership.ErrNotElected)
+		require.True(w, <-elected)
+		w.at(ttl)
+		require.Empty(w, w.leader(), "left to the caller")
+		require.NoError(w, c.Acknowledge(background))
+		require.Equal(w, "a", w.leader())
+		c.Stop()
+		require.Empty(w, w.leader())
+		require.ErrorIs(w, c.Acknowledge(background), leadership.ErrNotElected)
+	})
+}
+
+// Case 35, 49: errors reach the second channel, the latest replacing one that was not read, and block nothing.
+func TestRunForElectionReportsErrors(t *testing.T) {
+	virtual(t, func(w *world) {
+		failures := []error{errors.New("first"), errors.New("second"), errors.New("third")}
+		st := &fakeStore{Store: w.open()}
+		st.campaign = func(ctx context.Context, election, value string) (store.Ballot, error) {
+			if len(failures) > 0 {
+				err := failures[0]
+				failures = failures[1:]
+				return nil, err
+			}
+			return st.Store.Campaign(ctx, election, value)
+		}
+		elected, errs := w.candidate(st, "a", nil).RunForElection()
+		require.False(w, <-elected)
+		require.True(w, <-elected)
+		require.EqualError(w, <-errs, "third")
+		require.True(w, pending(errs))
+	})
+}
+
+// Case 51: an error that can't be cured is the last on the second channel; both are closed, and nothing hangs.
+func TestRunForElectionEndsWithWhatCannotBeCured(t *testing.T) {
+	virtual(t, func(w *world) {
+		st := &fakeStore{Store: w.open()}
+		st.campaign = func(context.Context, string, string) (store.Ballot, error) { return nil, store.ErrDenied }
+		c := w.candidate(st, "a", nil)
+		elected, errs := c.RunForElection()
+		require.False(w, <-elected)
+		require.ErrorIs(w, <-errs, store.ErrDenied)
+		_, open := <-elected
+		require.False(w, open)
+		_, open = <-errs
+		require.False(w, open)
+		c.Stop()
+	})
+	virtual(t, func(w *world) {
+		st := w.open()
+		elected, errs := w.candidate(st, "a", nil).RunForElection()
+		require.False(w, <-elected)
+		require.True(w, <-elected)
+		synctest.Wait() // it has acknowledged
+		require.NoError(w, st.Close())
+		require.False(w, <-elected, "one who led has been sent a final false")
+		require.ErrorIs(w, <-errs, leadership.ErrClosed)
+		_, open := <-elected
+		require.False(w, open)
+		_, open = <-errs
+		require.False(w, open)
+	})
+}
+
+func TestRunForElectionIsRefused(t *testing.T) {
+	virtual(t, func(w *world) {
+		c := w.candidate(w.open(), "a", nil)
+		refused := func(want error) {
+			w.Helper()
+			elected, errs := c.RunForElection()
+			require.ErrorIs(w, <-errs, want)
+			_, open := <-elected
+			require.False(w, open)
+			_, open = <-errs
+			require.False(w, open)
+		}
+		elected, _ := c.RunForElection()
+		refused(leadership.ErrRunning)
+		require.False(w, <-elected)
+		require.True(w, <-elected)
+		refused(leadership.ErrRunning)
+		c.Stop()
+		refused(leadership.ErrStopped)
+	})
+}

@@ -1,0 +1,124 @@
+package leadership_test
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-leadership/leadership"
+	"github.com/stretchr/testify/require"
+)
+
+// Case 60: what hot paths ask, from a thousand goroutines, while the leadership comes and goes. Two candidates are
+// never seen to lead by the same goroutine at once.
+func TestAThousandReaders(t *testing.T) {
+	virtual(t, func(w *world) {
+		a, b := w.candidate(w.open(), "a", nil), w.candidate(w.open(), "b", nil)
+		f := w.follower(w.open(), nil)
+		f.Start()
+		var readers sync.WaitGroup
+		var led, known atomic.Int32
+		stop := make(chan struct{})
+		for range 1000 {
+			readers.Go(func() {
+				var last leadership.Leader
+				for {
+					select {
+					case <-stop:
+						return
+					default:
+					}
+					if a.IsLeader() || b.IsLeader() {
+						led.Add(1)
+					}
+					if leader, ok := f.Leader(); ok {
+						known.Add(1)
+						if leader.Revision < last.Revision {
+							t.Errorf("the leader went back from %v to %v", last, leader)
+						}
+						last = leader
+					}
+					f.AsOf()
+					time.Sleep(time.Millisecond) // virtual, so that time can pass
+				}
+			})
+		}
+		a.RunForElection()
+		b.RunForElection()
+		for range 20 {
+			w.at(w.now() + 2*time.Millisecond)
+			require.NoError(w, a.Resign(background))
+			w.at(w.now() + 2*time.Millisecond)
+			require.NoError(w, b.Resign(background))
+		}
+		close(stop)
+		readers.Wait()
+		require.Positive(w, led.Load())
+		require.Positive(w, known.Load())
+	})
+}
+
+// Every method from many goroutines at once, in every order: nothing deadlocks, nothing panics, nothing is left.
+func TestEverythingAtOnce(t *testing.T) {
+	for range 20 {
+		virtual(t, func(w *world) {
+			st := w.open()
+			f := w.follower(st, nil)
+			f.OnNewLeader(func(leadership.Leader) {})
+			f.OnLeaderGone(func() {})
+			var candidates []*leadership.Candidate
+			for _, value := range []string{"a", "b", "c"} {
+				c := w.candidate(st, value, nil)
+				c.OnWon(func(context.Context, *leadership.Term) error { return nil })
+				c.OnLost(func(context.Context, leadership.Leader) {})
+				c.OnTakeoverFailed(func(error) {})
+				candidates = append(candidates, c)
+			}
+			ctx, cancel := context.WithTimeout(background, time.Minute)
+			defer cancel()
+			calls := []func(c *leadership.Candidate){
+				func(c *leadership.Candidate) { _ = c.Run(ctx, nil) },
+				func(c *leadership.Candidate) { c.RunForElection() },
+				func(c *leadership.Candidate) {
+					if term, err := c.Campaign(ctx); err == nil {
+						_ = term.Acknowledge(ctx)
+						term.Remaining()
+						term.Deadline()
+						_ = term.Resign(ctx)
+					}
+				},
+				func(c *leadership.Candidate) { _ = c.Resign(ctx) },
+				func(c *leadership.Candidate) { _ = c.Acknowledge(ctx) },
+				func(c *leadership.Candidate) { c.IsLeader() },
+				func(*leadership.Candidate) { f.FollowElection() },
+				func(*leadership.Candidate) { f.Start(); f.Leader(); f.AsOf() },
+				func(*leadership.Candidate) { _, _ = f.Wait(ctx) },
+				func(*leadership.Candidate) { st.Faults().LoseReplies() },
+				func(*leadership.Candidate) { st.Faults().Heal() },
+			}
+			var all sync.WaitGroup
+			for range 200 {
+				all.Go(func() {
+					time.Sleep(time.Duration(rand.IntN(1000)) * time.Millisecond)
+					calls[rand.IntN(len(calls))](candidates[rand.IntN(len(candidates))])
+				})
+			}
+			w.at(2 * time.Second)
+			st.Faults().Heal()
+			for range 3 {
+				for _, c := range candidates {
+					all.Go(c.Stop)
+				}
+				all.Go(f.Stop)
+			}
+			all.Wait()
+			synctest.Wait()
+			require.Less(w, w.now(), time.Minute)
+			require.Empty(w, w.ballots())
+		})
+	}
+}

@@ -1,0 +1,118 @@
+package leadership_test
+
+import (
+	"context"
+	"time"
+
+	"github.com/go-leadership/leadership/store"
+)
+
+// fakeStore shows the core what store/memory never does. What a test does not replace goes to the store below.
+type fakeStore struct {
+	store.Store
+	campaign  func(ctx context.Context, election, value string) (store.Ballot, error)
+	leader    func(ctx context.Context, election string, prev *store.Leader) (store.Leader, error)
+	confirmed func() time.Time
+}
+
+func (f *fakeStore) Campaign(ctx context.Context, election, value string) (store.Ballot, error) {
+	if f.campaign == nil {
+		return f.Store.Campaign(ctx, election, value)
+	}
+	return f.campaign(ctx, election, value)
+}
+
+func (f *fakeStore) Leader(ctx context.Context, election string, prev *store.Leader) (store.Leader, error) {
+	if f.leader == nil {
+		return f.Store.Leader(ctx, election, prev)
+	}
+	return f.leader(ctx, election, prev)
+}
+
+func (f *fakeStore) Confirmed() time.Time {
+	if f.confirmed == nil {
+		return f.Store.Confirmed()
+	}
+	return f.confirmed()
+}
+
+// changing returns a store whose every ballot is changed before the core sees it.
+func changing(st store.Store, change func(b *fakeBallot)) *fakeStore {
+	return &fakeStore{
+		Store: st,
+		campaign: func(ctx context.Context, election, value string) (store.Ballot, error) {
+			ballot, err := st.Campaign(ctx, election, value)
+			if err != nil {
+				return nil, err
+			}
+			b := &fakeBallot{Ballot: ballot}
+			change(b)
+			return b, nil
+		},
+	}
+}
+
+// fakeBallot is a ballot with some of its methods replaced.
+type fakeBallot struct {
+	store.Ballot
+	token       uint64 // zero where it is not replaced
+	lease       *store.Lease
+	lost        chan struct{}
+	wait        func(ctx context.Context) error
+	acknowledge func(ctx context.Context, value string) (store.Leader, error)
+	withdraw    func(ctx context.Context) error
+}
+
+func (b *fakeBallot) Token() uint64 {
+	if b.token == 0 {
+		return b.Ballot.Token()
+	}
+	return b.token
+}
+
+func (b *fakeBallot) Lease() *store.Lease {
+	if b.lease == nil {
+		return b.Ballot.Lease()
+	}
+	return b.lease
+}
+
+func (b *fakeBallot) Lost() <-chan struct{} {
+	if b.lost == nil {
+		return b.Ballot.Lost()
+	}
+	return b.lost
+}
+
+func (b *fakeBallot) Err() error {
+	if b.lost == nil {
+		return b.Ballot.Err()
+	}
+	select {
+	case <-b.lost:
+		return store.ErrLost
+	default:
+		return nil
+	}
+}
+
+func (b *fakeBallot) Wait(ctx context.Context) error {
+	if b.wait == nil {
+		return b.Ballot.Wait(ctx)
+	}
+	return b.wait(ctx)
+}
+
+func (b *fakeBallot) Acknowledge(ctx context.Context, value string) (store.Leader, error) {
+	if b.acknowledge == nil {
+		return b.Ballot.Acknowledge(ctx, value)
+	}
+	return b.acknowledge(ctx, value)
+}
+
+func (b *fakeBallot) Withdraw(ctx context.Context) error {
+	if b.withdraw == nil {
+		return b.Ballot.Withdraw(ctx)
+	}
+	return b.withdraw(ctx)
+}

@@ -1,0 +1,269 @@
+package leadership_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-leadership/leadership"
+	"github.com/go-leadership/leadership/store"
+	"github.com/stretchr/testify/require"
+)
+
+func TestWaitReturnsTheLeader(t *testing.T) {
+	virtual(t, func(w *world) {
+		f := w.follower(w.open(), nil)
+		var leader leadership.Leader
+		waiting := async(func() (err error) { leader, err = f.Wait(background); return err })
+		w.at(10 * ttl)
+		require.True(w, pending(waiting))
+		w.lead(w.open(), "a")
+		require.NoError(w, <-waiting)
+		require.Equal(w, 10*ttl, w.now())
+		require.Equal(w, "a", leader.Value)
+		again, err := f.Wait(background)
+		require.NoError(w, err)
+		require.Equal(w, leader, again, "at once where there is one")
+	})
+}
+
+func TestWaitEndsEarly(t *testing.T) {
+	virtual(t, func(w *world) {
+		f := w.follower(w.open(), nil)
+		ctx, cancel := context.WithTimeoutCause(background, time.Second, errChangedMind)
+		defer cancel()
+		_, err := f.Wait(ctx)
+		require.ErrorIs(w, err, errChangedMind)
+		require.Equal(w, time.Second, w.now())
+		waiting := async(func() error { _, err := f.Wait(background); return err })
+		require.True(w, pending(waiting))
+		f.Stop()
+		require.ErrorIs(w, <-waiting, leadership.ErrStopped)
+		_, err = f.Wait(background)
+		require.ErrorIs(w, err, leadership.ErrStopped)
+	})
+}
+
+// The present state first, also where nobody leads, then each that differs from the one yielded before.
+func TestChanges(t *testing.T) {
+	virtual(t, func(w *world) {
+		f := w.follower(w.open(), nil)
+		var seen diary
+		next := make(chan struct{})
+		iterating := async(func() error {
+			for leader := range f.Changes(background) {
+				seen.add("%s", leader.Value)
+				<-next
+			}
+			return nil
+		})
+		synctest.Wait()
+		require.Equal(w, []string{""}, seen.all())
+		w.lead(w.open(), "a")
+		synctest.Wait()
+		require.Equal(w, []string{""}, seen.all(), "the reader is slow")
+		next <- struct{}{}
+		synctest.Wait()
+		require.Equal(w, []string{"", "a"}, seen.all())
+		w.service.Clear(election)
+		w.lead(w.open(), "b")
+		w.service.Clear(election)
+		w.lead(w.open(), "c")
+		synctest.Wait()
+		next <- struct{}{}
+		synctest.Wait()
+		require.Equal(w, []string{"", "a", "c"}, seen.all(), "what came meanwhile is coalesced")
+		next <- struct{}{}
+		f.Stop()
+		require.NoError(w, <-iterating)
+		require.Equal(w, []string{"", "a", "c"}, seen.all())
+	})
+}
+
+// A state that came and went while the reader was busy leaves nothing to yield.
+func TestChangesYieldsNothingTwice(t *testing.T) {
+	virtual(t, func(w *world) {
+		answers := make(chan store.Leader)
+		f := w.follower(&fakeStore{Store: w.open(), leader: inTurn(answers)}, nil)
+		var seen diary
+		next := make(chan struct{})
+		ctx, cancel := context.WithCancel(background)
+		iterating := async(func() error {
+			for leader := range f.Changes(ctx) {
+				seen.add("%d", leader.Revision)
+				<-next
+			}
+			return nil
+		})
+		answers <- store.Leader{Value: "a", Revision: 1}
+		synctest.Wait()
+		answers <- store.Leader{}
+		synctest.Wait()
+		answers <- store.Leader{Value: "a", Revision: 1}
+		synctest.Wait()
+		next <- struct{}{}
+		synctest.Wait()
+		require.Equal(w, []string{"1"}, seen.all())
+		answers <- store.Leader{Value: "a", Revision: 2}
+		synctest.Wait()
+		require.Equal(w, []string{"1", "2"}, seen.all(), "the same value, another acknowledgement")
+		next <- struct{}{}
+		synctest.Wait()
+		cancel()
+		require.NoError(w, <-iterating)
+	})
+}
+
+func TestChangesForManyReadersAtOnce(t *testing.T) {
+	virtual(t, func(w *world) {
+		st := w.open()
+		f := w.follower(st, nil)
+		var seen diary
+		const readers = 63
+		for range readers {
+			go func() {
+				for leader := range f.Changes(background) {
+					seen.add("%s", leader.Value)
+				}
+			}()
+		}
+		synctest.Wait()
+		require.Len(w, seen.all(), readers)
+		sent := st.Faults().Requests()
+		w.lead(w.open(), "a")
+		synctest.Wait()
+		require.Len(w, seen.all(), 2*readers)
+		require.Equal(w, sent+2, st.Faults().Requests(), "for all: one look, and one that waits for the next change")
+	})
+}
+
+// Case 6: the sequences that callbacks see. The first state is reported at once.
+func TestFollowerCallbacks(t *testing.T) {
+	virtual(t, func(w *world) {
+		var happened diary
+		follow := func(name string) *leadership.Follower {
+			f := w.follower(w.open(), nil)
+			f.OnNewLeader(func(leader leadership.Leader) {
+				now, led := f.Leader()
+				require.True(w, led)
+				require.Equal(w, leader, now, "the value read is the new leader's")
+				happened.add("%s: new leader %s", name, leader.Value)
+			})
+			f.OnNewLeader(func(leader leadership.Leader) { happened.add("%s: second for %s", name, leader.Value) })
+			f.OnLeaderGone(func() { happened.add("%s: gone", name) })
+			f.OnLeaderGone(func() { happened.add("%s: second for gone", name) })
+			f.Start()
+			synctest.Wait()
+			return f
+		}
+		gone := []string{"1: gone", "1: second for gone"}
+		led := func(value string) []string { return []string{"1: new leader " + value, "1: second for " + value} }
+		want := append([]string{}, gone...)
+
+		early := follow("1")
+		require.Equal(w, want, happened.all(), "there is none at the start")
+		st := w.open()
+		term := w.lead(st, "a")
+		synctest.Wait()
+		want = append(want, led("a")...)
+		require.Equal(w, want, happened.all())
+		require.NoError(w, term.Resign(background))
+		synctest.Wait()
+		want = append(want, gone...)
+		require.Equal(w, want, happened.all())
+		w.lead(st, "b")
+		synctest.Wait()
+		want = append(want, led("b")...)
+		require.Equal(w, want, happened.all())
+		early.Stop()
+
+		late := follow("1")
+		want = append(want, led("b")...)
+		require.Equal(w, want, happened.all(), "one that starts late hears of the leader, and of no death")
+		require.NoError(w, st.Close())
+		synctest.Wait()
+		want = append(want, gone...)
+		require.Equal(w, want, happened.all())
+		late.Stop()
+		w.lead(w.open(), "c")
+		synctest.Wait()
+		require.Equal(w, want, happened.all(), "nothing after Stop")
+	})
+}
+
+// Between two leaders the death is reported once, even where the second took over at once.
+func TestFollowerCallbacksAtADirectChange(t *testing.T) {
+	virtual(t, func(w *world) {
+		answers := make(chan store.Leader)
+		var happened diary
+		f := w.follower(&fakeStore{Store: w.open(), leader: inTurn(answers)}, nil)
+		f.OnNewLeader(func(leader leadership.Leader) { happened.add("new leader %s", leader.Value) })
+		f.OnLeaderGone(func() { happened.add("gone") })
+		f.Start()
+		for _, leader := range []store.Leader{{Value: "a", Revision: 1}, {Value: "b", Revision: 2}, {}, {Value: "b", Revision: 3}} {
+			answers <- leader
+			synctest.Wait()
+		}
+		require.Equal(w, []string{
+			"new leader a", "gone", "new leader b", "gone", "new leader b",
+		}, happened.all())
+	})
+}
+
+func TestFollowerCallbackThatPanicsIsReported(t *testing.T) {
+	virtual(t, func(w *world) {
+		var happened diary
+		f := w.follower(w.open(), nil)
+		f.OnLeaderGone(func() { panic("boom") })
+		f.OnLeaderGone(func() { happened.add("gone") })
+		f.OnNewLeader(func(leadership.Leader) { panic("bang") })
+		f.OnNewLeader(func(leadership.Leader) { happened.add("new leader") })
+		_, errs := f.FollowElection()
+		require.ErrorContains(w, <-errs, "boom")
+		w.lead(w.open(), "a")
+		require.ErrorContains(w, <-errs, "bang")
+		synctest.Wait()
+		require.Equal(w, []string{"gone", "new leader"}, happened.all())
+	})
+}
+
+// A slow callback holds nothing else up, and what comes meanwhile is coalesced.
+func TestFollowerCallbackThatIsSlow(t *testing.T) {
+	virtual(t, func(w *world) {
+		var happened diary
+		released := make(chan struct{})
+		f := w.follower(w.open(), nil)
+		f.OnLeaderGone(func() { happened.add("gone"); <-released })
+		f.OnNewLeader(func(leader leadership.Leader) { happened.add("new leader %s", leader.Value) })
+		f.Start()
+		synctest.Wait()
+		for _, value := range []string{"a", "b", "c"} {
+			w.service.Clear(election)
+			w.lead(w.open(), value)
+			synctest.Wait()
+			leader, _ := f.Leader()
+			require.Equal(w, value, leader.Value)
+		}
+		close(released)
+		synctest.Wait()
+		require.Equal(w, []string{"gone", "new leader c"}, happened.all())
+		stopped := async(func() error { f.Stop(); return nil })
+		require.NoError(w, <-stopped)
+	})
+}
+
+func TestFollowerStopWaitsForCallbacks(t *testing.T) {
+	virtual(t, func(w *world) {
+		f := w.follower(w.open(), nil)
+		f.OnLeaderGone(func() { time.Sleep(10 * ttl) })
+		f.Start()
+		w.at(time.Second)
+		require.NoError(w, f.Err())
+		f.Stop()
+		require.ErrorIs(w, f.Err(), leadership.ErrStopped)
+		require.Equal(w, 10*ttl, w.now())
+		f.Stop()
+		require.Equal(w, 10*ttl, w.now())
+	})
+}

@@ -1,0 +1,261 @@
+package leadership_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-leadership/leadership"
+	"github.com/go-leadership/leadership/store"
+	"github.com/stretchr/testify/require"
+)
+
+func TestNewFollowerRefusesWhatStoresDoNotTake(t *testing.T) {
+	virtual(t, func(w *world) {
+		st := w.open()
+		_, err := leadership.NewFollower(st, "a__b", nil)
+		require.ErrorIs(w, err, store.ErrInvalid)
+		_, err = leadership.NewFollower(nil, election, nil)
+		require.ErrorIs(w, err, store.ErrInvalid)
+		w.follower(st, nil)
+		synctest.Wait()
+		require.Zero(w, st.Faults().Requests(), "it sends nothing")
+	})
+}
+
+// It begins to follow at the first call of Start, FollowElection, Wait or Changes, and not before.
+func TestFollowerBegins(t *testing.T) {
+	for name, begin := range map[string]func(f *leadership.Follower){
+		"Start":          func(f *leadership.Follower) { f.Start(); f.Start() },
+		"FollowElection": func(f *leadership.Follower) { f.FollowElection() },
+		"Wait":           func(f *leadership.Follower) { _, _ = f.Wait(background) },
+		"Changes": func(f *leadership.Follower) {
+			for range f.Changes(background) {
+				return
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			virtual(t, func(w *world) {
+				w.lead(w.open(), "a")
+				st := w.open()
+				f := w.follower(st, nil)
+				w.at(time.Second)
+				require.Zero(w, st.Faults().Requests())
+				_, led := f.Leader()
+				require.False(w, led)
+				require.Zero(w, f.AsOf())
+				begin(f)
+				synctest.Wait()
+				leader, led := f.Leader()
+				require.True(w, led)
+				require.Equal(w, "a", leader.Value)
+				require.Equal(w, w.began.Add(time.Second), f.AsOf())
+			})
+		})
+	}
+}
+
+// Case 5: no leader: told so exactly once, at once. It creates nothing in the store.
+func TestFollowerOfAnElectionWithoutALeader(t *testing.T) {
+	virtual(t, func(w *world) {
+		f := w.follower(w.open(), nil)
+		var happened diary
+		f.OnLeaderGone(func() { happened.add("gone") })
+		f.OnNewLeader(func(leader leadership.Leader) { happened.add("new leader %s", leader.Value) })
+		values, _ := f.FollowElection()
+		require.Empty(w, <-values)
+		require.Zero(w, w.now())
+		w.at(10 * ttl)
+		require.True(w, pending(values))
+		require.Equal(w, []string{"gone"}, happened.all())
+		leader, led := f.Leader()
+		require.False(w, led)
+		require.Zero(w, leader)
+		require.Empty(w, w.ballots())
+	})
+}
+
+// Case 10: l1, l1, l2, l1 are seen as l1, l2, l1.
+func TestFollowElectionGivesEachValueThatDiffers(t *testing.T) {
+	virtual(t, func(w *world) {
+		var list []string
+		changes := make(chan store.Leader)
+		f := w.follower(&fakeStore{Store: w.open(), leader: inTurn(changes)}, nil)
+		values, _ := f.FollowElection()
+		for i, value := range []string{"l1", "l1", "l2", "l1"} {
+			changes <- store.Leader{Value: value, Revision: uint64(i + 1)}
+			synctest.Wait()
+			if len(values) > 0 {
+				list = append(list, <-values)
+			}
+		}
+		require.Equal(w, []string{"l1", "l2", "l1"}, list)
+	})
+}
+
+// inTurn is Leader of a store that takes its answers from a channel.
+func inTurn(answers <-chan store.Leader) func(context.Context, string, *store.Leader) (store.Leader, error) {
+	return func(ctx context.Context, _ string, _ *store.Leader) (store.Leader, error) {
+		select {
+		case leader := <-answers:
+			return leader, nil
+		case <-ctx.Done():
+			return store.Leader{}, ctx.Err()
+		}
+	}
+}
+
+// Case 49: a value that was not read is replaced by the next, and a slow reader holds nothing up.
+func TestFollowElectionCoalesces(t *testing.T) {
+	virtual(t, func(w *world) {
+		changes := make(chan store.Leader)
+		f := w.follower(&fakeStore{Store: w.open(), leader: inTurn(changes)}, nil)
+		values, _ := f.FollowElection()
+		give := func(revision uint64, value string) {
+			changes <- store.Leader{Value: value, Revision: revision}
+			synctest.Wait()
+		}
+		for i := range uint64(100) {
+			give(i+1, "never read")
+		}
+		give(101, "latest")
+		require.Equal(w, "latest", <-values)
+		require.True(w, pending(values))
+
+		give(102, "never read")
+		give(103, "latest")
+		require.True(w, pending(values), "it does not differ from the one read last")
+		give(104, "another")
+		require.Equal(w, "another", <-values)
+		give(0, "")
+		require.Empty(w, <-values)
+	})
+}
+
+func TestFollowElectionOnce(t *testing.T) {
+	virtual(t, func(w *world) {
+		f := w.follower(w.open(), nil)
+		values, errs := f.FollowElection()
+		closed := func() {
+			w.Helper()
+			values, errs := f.FollowElection()
+			_, open := <-values
+			require.False(w, open)
+			for range errs { // it ends
+			}
+		}
+		closed()
+		require.Empty(w, <-values)
+		f.Stop()
+		_, open := <-values
+		require.False(w, open)
+		_, open = <-errs
+		require.False(w, open, "case 52: a normal Stop is not an error")
+		closed()
+	})
+}
+
+// Cases 35 and 52: an error is reported, even from the start, and tried again.
+func TestFollowerTriesAgain(t *testing.T) {
+	virtual(t, func(w *world) {
+		w.lead(w.open(), "a")
+		failure := errors.New("never seen before")
+		tries := 0
+		st := &fakeStore{Store: w.open()}
+		st.leader = func(ctx context.Context, election string, prev *store.Leader) (store.Leader, error) {
+			if tries++; tries <= 8 {
+				return store.Leader{}, failure
+			}
+			return st.Store.Leader(ctx, election, prev)
+		}
+		var waits []time.Duration
+		f := w.follower(st, trying(&waits, failure))
+		values, errs := f.FollowElection()
+		require.ErrorIs(w, <-errs, failure)
+		require.Equal(w, "a", <-values)
+		require.Len(w, waits, 8)
+		requireBackoff(w, waits)
+		total := time.Duration(0)
+		for _, in := range waits {
+			total += in
+		}
+		require.Equal(w, total, w.now())
+		require.ErrorIs(w, <-errs, failure, "the latest one that was not read")
+		require.True(w, pending(errs))
+	})
+}
+
+// What trying again can't cure ends the follower: reported, closed, nothing left.
+func TestFollowerEndsWithWhatCannotBeCured(t *testing.T) {
+	for _, failure := range []error{store.ErrDenied, store.ErrClosed, store.ErrInvalid} {
+		t.Run(failure.Error(), func(t *testing.T) {
+			virtual(t, func(w *world) {
+				st := &fakeStore{Store: w.open()}
+				st.leader = func(context.Context, string, *store.Leader) (store.Leader, error) {
+					return store.Leader{}, &store.Error{Op: "read the leader", Err: failure}
+				}
+				f := w.follower(st, nil)
+				waiting := async(func() error { _, err := f.Wait(background); return err })
+				values, errs := f.FollowElection()
+				_, open := <-values
+				require.False(w, open)
+				require.ErrorIs(w, <-errs, failure)
+				_, open = <-errs
+				require.False(w, open)
+				require.ErrorIs(w, <-waiting, failure)
+				_, err := f.Wait(background)
+				require.ErrorIs(w, err, failure)
+				require.ErrorIs(w, f.Err(), failure)
+				f.Stop()
+				require.ErrorIs(w, f.Err(), failure, "what ended it")
+				for range f.Changes(background) {
+					t.Error("there is nothing to yield")
+				}
+				require.Zero(w, w.now())
+			})
+		})
+	}
+}
+
+// An error that ended the follower before FollowElection was called must not get lost.
+func TestFollowElectionReportsWhatEndedTheFollower(t *testing.T) {
+	virtual(t, func(w *world) {
+		st := &fakeStore{Store: w.open()}
+		st.leader = func(context.Context, string, *store.Leader) (store.Leader, error) {
+			return store.Leader{}, store.ErrDenied
+		}
+		f := w.follower(st, nil)
+		f.Start()
+		synctest.Wait()
+		values, errs := f.FollowElection()
+		_, open := <-values
+		require.False(w, open)
+		require.ErrorIs(w, <-errs, store.ErrDenied)
+	})
+}
+
+func TestFollowerSurvivesOutages(t *testing.T) {
+	virtual(t, func(w *world) {
+		first := w.lead(w.open(), "a")
+		st := w.open()
+		f := w.follower(st, nil)
+		values, errs := f.FollowElection()
+		require.Equal(w, "a", <-values)
+		for i, fail := range []func(){st.Faults().Cut, st.Faults().LoseReplies, st.Faults().StallWatches} {
+			fail()
+			require.NoError(w, first.Resign(background))
+			time.Sleep(5 * ttl)
+			if i < 2 { // it finds out by itself where only the watches stall
+				require.True(w, pending(values))
+			}
+			st.Faults().Heal()
+			require.Empty(w, <-values)
+			first = w.lead(w.open(), "b")
+			require.Equal(w, "b", <-values)
+		}
+		require.True(w, pending(errs), "an outage is not an error")
+	})
+}

@@ -1,0 +1,124 @@
+package leadership_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-leadership/leadership/store"
+	"github.com/stretchr/testify/require"
+)
+
+// While the store answers, what a follower knows is never older than a fraction of the TTL; while it does not, AsOf
+// stands still, and goes on when it is back.
+func TestAsOf(t *testing.T) {
+	virtual(t, func(w *world) {
+		w.lead(w.open(), "a")
+		st := w.open()
+		f := w.follower(st, nil)
+		require.Zero(w, f.AsOf(), "nothing is known")
+		w.at(time.Second)
+		f.Start()
+		synctest.Wait()
+		require.Equal(w, w.began.Add(time.Second), f.AsOf(), "when it asked")
+		w.at(renew - 1)
+		require.Equal(w, w.began.Add(time.Second), f.AsOf())
+		for i := range 10 {
+			w.at(time.Duration(i+1) * renew)
+			require.Equal(w, w.began.Add(time.Duration(i+1)*renew), f.AsOf(), "with each renewal")
+		}
+		last := 10 * renew
+		st.Faults().Cut()
+		w.at(last + 10*ttl)
+		require.Equal(w, w.began.Add(last), f.AsOf(), "the line is cut")
+		leader, led := f.Leader()
+		require.True(w, led)
+		require.Equal(w, "a", leader.Value, "what it knew then")
+		st.Faults().Heal()
+		w.at(last + 11*ttl)
+		require.Equal(w, w.began.Add(last+11*ttl), f.AsOf())
+	})
+}
+
+func TestAsOfWhileTheFirstAnswerIsAwaited(t *testing.T) {
+	virtual(t, func(w *world) {
+		st := w.open()
+		f := w.follower(st, nil)
+		st.Faults().Cut()
+		f.Start()
+		w.at(ttl)
+		require.Zero(w, f.AsOf())
+		_, led := f.Leader()
+		require.False(w, led)
+		st.Faults().Heal()
+		synctest.Wait()
+		require.Equal(w, w.began, f.AsOf(), "when it asked")
+	})
+}
+
+// After an error there is no poll pending, and the store's confirmations say nothing about what the follower knows.
+func TestAsOfBetweenTwoTries(t *testing.T) {
+	virtual(t, func(w *world) {
+		st := &fakeStore{Store: w.open()}
+		asked := 0
+		st.leader = func(_ context.Context, _ string, prev *store.Leader) (store.Leader, error) {
+			if asked++; asked == 1 {
+				return store.Leader{Value: "a", Revision: 1}, nil
+			}
+			return store.Leader{}, errors.New("never seen before")
+		}
+		st.confirmed = func() time.Time { return time.Now().Add(-time.Millisecond) }
+		f := w.follower(st, nil)
+		f.Start()
+		w.at(10 * ttl)
+		require.Equal(w, w.began, f.AsOf())
+	})
+}
+
+// When the leader changes after a poll that has been pending for long, AsOf does not go back. It may speak of the time
+// at which that poll began until the next renewal.
+func TestAsOfWhenTheLeaderChanges(t *testing.T) {
+	virtual(t, func(w *world) {
+		term := w.lead(w.open(), "a")
+		asked, silent := w.follower(w.open(), nil), w.follower(w.open(), nil)
+		asked.Start()
+		silent.Start()
+		w.at(100*renew + time.Second)
+		before := asked.AsOf()
+		require.Equal(w, w.began.Add(100*renew), before)
+		require.NoError(w, term.Resign(background))
+		synctest.Wait()
+		_, led := asked.Leader()
+		require.False(w, led)
+		require.False(w, asked.AsOf().Before(before), "it has gone back by %v", before.Sub(asked.AsOf()))
+		w.at(101*renew + time.Second)
+		require.Equal(w, w.began.Add(101*renew), silent.AsOf(), "one who was never asked before, at the next renewal")
+	})
+}
+
+// A poll that is pending was right at the time of a confirmation, on a slow line too: a renewal's answer must not
+// overtake the news of a change that came before it.
+func TestAsOfOnASlowLine(t *testing.T) {
+	virtual(t, func(w *world) {
+		term := w.lead(w.open(), "a")
+		st := w.open()
+		f := w.follower(st, nil)
+		f.Start()
+		synctest.Wait()
+		st.Faults().Delay(time.Second) // renewals are sent at 3 s, 8 s, 13 s, ... and confirmed two seconds later
+		change := 7*time.Second + 500*time.Millisecond
+		w.at(change)
+		require.NoError(w, term.Resign(background))
+		for w.now() < 5*ttl {
+			w.at(w.now() + 10*time.Millisecond)
+			if _, led := f.Leader(); led {
+				asOf := f.AsOf().Sub(w.began)
+				require.LessOrEqual(w, asOf, change, "at %v it knows a leader as of %v, who had gone by then", w.now(), asOf)
+			}
+		}
+		_, led := f.Leader()
+		require.False(w, led)
+	})
+}

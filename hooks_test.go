@@ -1,0 +1,219 @@
+package leadership_test
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-leadership/leadership"
+	"github.com/go-leadership/leadership/store"
+	"github.com/stretchr/testify/require"
+)
+
+// keeping returns hooks that write everything into a diary, tokens as the number of the term.
+func keeping(w *world, d *diary) *leadership.Hooks {
+	terms := map[uint64]int{}
+	name := func(election_ string, token uint64) int {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		require.Equal(w, election, election_)
+		if terms[token] == 0 {
+			terms[token] = len(terms) + 1
+		}
+		return terms[token]
+	}
+	return &leadership.Hooks{
+		Won: func(e string, token uint64) { d.add("%v won %d", w.now(), name(e, token)) },
+		Lost: func(e string, token uint64, cause error) {
+			d.add("%v lost %d: %v", w.now(), name(e, token), cause)
+		},
+		Acknowledged: func(e string, token uint64, leader leadership.Leader) {
+			require.Positive(w, leader.Revision)
+			d.add("%v acknowledged %d %s", w.now(), name(e, token), leader.Value)
+		},
+		Renewed: func(e string, token uint64, latency time.Duration) {
+			d.add("%v renewed %d in %v", w.now(), name(e, token), latency)
+		},
+		InJeopardy: func(e string, token uint64, remaining time.Duration) {
+			require.Positive(w, remaining)
+			require.Less(w, remaining, valid/3)
+			d.add("in jeopardy %d", name(e, token))
+		},
+		LeaderChanged: func(e string, leader leadership.Leader) { d.add("%v leader %q", w.now(), leader.Value) },
+		Error:         func(_ string, err error, _ time.Duration) { d.add("%v error %v", w.now(), err) },
+	}
+}
+
+func TestHooksOfACandidate(t *testing.T) {
+	virtual(t, func(w *world) {
+		var happened diary
+		st := w.open()
+		c := w.candidate(st, "a", &leadership.Options{Hooks: keeping(w, &happened)})
+		c.RunForElection()
+		w.at(renew)
+		st.Faults().Delay(500 * time.Millisecond)
+		w.at(2*renew + time.Second)
+		st.Faults().Delay(0)
+		require.NoError(w, c.Resign(background))
+		synctest.Wait()
+		c.Stop()
+		require.Equal(w, []string{
+			"0s won 1", "0s acknowledged 1 a",
+			"3s renewed 1 in 0s", "7s renewed 1 in 1s",
+			"7s lost 1: resigned",
+			"7s won 2", "7s acknowledged 2 a",
+			"7s lost 2: stopped",
+		}, happened.all())
+	})
+}
+
+// InJeopardy comes when renewals are overdue, once until the next one that succeeds.
+func TestInJeopardy(t *testing.T) {
+	virtual(t, func(w *world) {
+		var happened diary
+		st := w.open()
+		c := w.candidate(st, "a", &leadership.Options{Hooks: keeping(w, &happened)})
+		c.RunForElection()
+		synctest.Wait()
+		require.Len(w, happened.all(), 2)
+		jeopardy := func(from time.Duration) {
+			st.Faults().Cut()
+			w.at(from + valid*2/3)
+			require.False(w, happened.has("in jeopardy 1"))
+			w.at(from + valid - time.Millisecond)
+			require.Equal(w, []string{"in jeopardy 1"}, happened.all())
+		}
+		happened.entries = nil
+		jeopardy(0)
+		st.Faults().Heal()
+		w.at(valid)
+		require.True(w, c.IsLeader())
+		require.Equal(w, []string{"in jeopardy 1", "7.999s renewed 1 in 4.999s"}, happened.all())
+		happened.entries = nil
+		jeopardy(renew) // the renewal was sent at 3 s
+		w.at(renew + valid)
+		require.Equal(w, []string{
+			"in jeopardy 1", "11s lost 1: ballot lost: the session was not renewed before its deadline",
+		}, happened.all())
+	})
+}
+
+func TestLostHookSaysWhy(t *testing.T) {
+	for name, test := range map[string]struct {
+		end  func(w *world, c *leadership.Candidate)
+		want error
+	}{
+		"lost":     {func(w *world, _ *leadership.Candidate) { w.service.Clear(election) }, leadership.ErrLost},
+		"resigned": {func(_ *world, c *leadership.Candidate) { _ = c.Resign(background) }, leadership.ErrResigned},
+		"stopped":  {func(_ *world, c *leadership.Candidate) { c.Stop() }, leadership.ErrStopped},
+	} {
+		t.Run(name, func(t *testing.T) {
+			virtual(t, func(w *world) {
+				var causes []error
+				c := w.candidate(w.open(), "a", &leadership.Options{Hooks: &leadership.Hooks{
+					Lost: func(_ string, _ uint64, cause error) { causes = append(causes, cause) },
+				}})
+				w.campaign(c)
+				test.end(w, c)
+				synctest.Wait()
+				require.Len(w, causes, 1)
+				require.ErrorIs(w, causes[0], test.want)
+			})
+		})
+	}
+}
+
+func TestHooksOfAFollower(t *testing.T) {
+	virtual(t, func(w *world) {
+		var happened diary
+		f := w.follower(w.open(), &leadership.Options{Hooks: keeping(w, &happened)})
+		f.Start()
+		w.at(time.Second)
+		term := w.lead(w.open(), "a")
+		w.at(2 * time.Second)
+		require.NoError(w, term.Resign(background))
+		w.at(ttl)
+		require.Equal(w, []string{`0s leader ""`, `1s leader "a"`, `2s leader ""`}, happened.all())
+	})
+}
+
+// Any hook may be nil, and so may all options.
+func TestWithoutHooks(t *testing.T) {
+	for _, opts := range []*leadership.Options{nil, {}, {Hooks: &leadership.Hooks{}}} {
+		virtual(t, func(w *world) {
+			f := w.follower(&fakeStore{Store: w.open(), leader: failing(3)}, opts)
+			f.Start()
+			st := w.open()
+			c := w.candidate(changing(st, func(b *fakeBallot) {
+				b.acknowledge = func(ctx context.Context, value string) (store.Leader, error) {
+					b.acknowledge = nil
+					return store.Leader{}, store.ErrUnknownOutcome
+				}
+			}), "a", opts)
+			c.RunForElection()
+			w.at(2 * renew)
+			st.Faults().Cut()
+			w.at(2*renew + ttl)
+			st.Faults().Heal()
+			w.at(5 * ttl)
+			require.True(w, c.IsLeader())
+			leader, led := f.Leader()
+			require.True(w, led)
+			require.Equal(w, "a", leader.Value)
+		})
+	}
+}
+
+// failing is Leader of a store that fails some times and then says "a".
+func failing(times int) func(context.Context, string, *store.Leader) (store.Leader, error) {
+	return func(ctx context.Context, _ string, prev *store.Leader) (store.Leader, error) {
+		if times--; times >= 0 {
+			return store.Leader{}, store.ErrUnavailable
+		}
+		if prev != nil {
+			<-ctx.Done()
+			return store.Leader{}, ctx.Err()
+		}
+		return store.Leader{Value: "a", Revision: 1}, nil
+	}
+}
+
+// The logger receives changes at level Info and trouble at Warn, with the election's name.
+func TestLogger(t *testing.T) {
+	virtual(t, func(w *world) {
+		var out bytes.Buffer
+		logger := slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{
+			ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+				if a.Key == slog.TimeKey || a.Key == "token" || a.Key == "revision" {
+					return slog.Attr{}
+				}
+				return a
+			},
+		}))
+		st := w.open()
+		c := w.candidate(st, "a", &leadership.Options{Logger: logger})
+		f := w.follower(st, &leadership.Options{Logger: logger})
+		term := w.campaign(c)
+		require.NoError(w, term.Acknowledge(background))
+		require.NoError(w, term.Resign(background))
+		w.lead(w.open(), "other")
+		f.Start()
+		synctest.Wait()
+		require.Equal(w, `level=INFO msg=elected election=database/primary
+level=INFO msg=acknowledged election=database/primary
+level=INFO msg="leadership ended" election=database/primary cause=resigned
+level=INFO msg="leader changed" election=database/primary leader=other
+`, out.String())
+
+		out.Reset()
+		st.Faults().Cut()
+		ctx, cancel := context.WithTimeout(background, time.Second)
+		defer cancel()
+		_, err := c.Campaign(ctx)
+		require.Error(w, err)
+		require.Empty(w, out.String(), "an outage is the store's business")
+	})
+}

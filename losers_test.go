@@ -1,0 +1,204 @@
+package leadership_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-leadership/leadership"
+	"github.com/go-leadership/leadership/store"
+	"github.com/stretchr/testify/require"
+)
+
+// Case 2: the winner's won callbacks run and its lost callbacks don't; the loser's the other way round.
+func TestWinnersAndLosersCallbacks(t *testing.T) {
+	for name, drive := range drives {
+		t.Run(name, func(t *testing.T) {
+			virtual(t, func(w *world) {
+				var happened diary
+				stand := func(value string) *leadership.Candidate {
+					c := w.candidate(w.open(), value, nil)
+					c.OnWon(func(context.Context, *leadership.Term) error { happened.add("%s won", value); return nil })
+					c.OnLost(func(_ context.Context, leader store.Leader) {
+						require.Positive(w, leader.Revision)
+						happened.add("%s lost to %s", value, leader.Value)
+					})
+					drive(c)
+					synctest.Wait()
+					return c
+				}
+				winner, loser := stand("a"), stand("b")
+				w.at(10 * ttl)
+				require.Equal(w, []string{"a won", "b lost to a"}, happened.all())
+				require.Equal(w, "a", w.leader())
+				require.True(w, winner.IsLeader())
+				require.False(w, loser.IsLeader())
+			})
+		})
+	}
+}
+
+// Cases 7 and 3: three candidates, the first dies: 2 has won, 3 has lost; every losing candidate hears of every
+// change of leader, the third in line too. Case 4: the new leader stays leader when the old one returns.
+func TestEveryLoserHearsOfEveryLeader(t *testing.T) {
+	virtual(t, func(w *world) {
+		var happened diary
+		var candidates []*leadership.Candidate
+		first := w.open()
+		for i, value := range []string{"1", "2", "3", "4"} {
+			st := first
+			if i > 0 {
+				st = w.open()
+			}
+			c := w.candidate(st, value, nil)
+			c.OnWon(func(context.Context, *leadership.Term) error { happened.add("%s won", value); return nil })
+			c.OnLost(func(_ context.Context, leader store.Leader) { happened.add("%s lost to %s", value, leader.Value) })
+			c.RunForElection()
+			synctest.Wait()
+			candidates = append(candidates, c)
+		}
+		require.ElementsMatch(w, []string{"1 won", "2 lost to 1", "3 lost to 1", "4 lost to 1"}, happened.all())
+		w.at(time.Second)
+		first.Faults().Cut()
+		w.at(ttl)
+		require.False(w, candidates[0].IsLeader())
+		require.True(w, candidates[1].IsLeader())
+		require.ElementsMatch(w, []string{"2 won", "3 lost to 2", "4 lost to 2"}, happened.all()[4:])
+		require.Equal(w, "2", w.leader())
+
+		first.Faults().Heal()
+		w.at(10 * ttl)
+		require.True(w, candidates[1].IsLeader())
+		require.Equal(w, []string{"1 lost to 2"}, happened.all()[7:])
+		require.Equal(w, []string{"2", "3", "4", "1"}, w.ballots())
+
+		require.NoError(w, candidates[1].Resign(background))
+		w.at(11 * ttl)
+		require.ElementsMatch(w, []string{"3 won", "1 lost to 3", "2 lost to 3", "4 lost to 3"}, happened.all()[8:])
+	})
+}
+
+func TestLostCallbacksAreCalledOncePerLeaderAndCoalesce(t *testing.T) {
+	virtual(t, func(w *world) {
+		var happened diary
+		leaders := []*leadership.Candidate{}
+		for _, value := range []string{"first", "second", "third"} {
+			c := w.candidate(w.open(), value, nil)
+			c.RunForElection()
+			synctest.Wait()
+			leaders = append(leaders, c)
+		}
+		c := w.candidate(w.open(), "a", nil)
+		released := make(chan struct{})
+		c.OnLost(func(_ context.Context, leader store.Leader) {
+			happened.add("told of %s", leader.Value)
+			if leader.Value == "first" {
+				<-released
+			}
+		})
+		c.OnLost(func(_ context.Context, leader store.Leader) { happened.add("then told of %s", leader.Value) })
+		c.RunForElection()
+		synctest.Wait()
+		require.Equal(w, []string{"told of first"}, happened.all(), "one after the other")
+		leaders[0].Stop()
+		synctest.Wait()
+		require.True(w, leaders[1].IsLeader())
+		leaders[1].Stop()
+		synctest.Wait()
+		require.Equal(w, "third", w.leader())
+		close(released)
+		w.at(10 * ttl)
+		require.Equal(w, []string{
+			"told of first", "then told of first", "told of third", "then told of third",
+		}, happened.all())
+	})
+}
+
+// The context of a lost callback ends when the candidate wins, or stops standing; the candidate waits for it.
+func TestLostCallbacksContext(t *testing.T) {
+	for name, end := range map[string]func(w *world, c *leadership.Candidate, leader *leadership.Term){
+		"wins": func(w *world, _ *leadership.Candidate, leader *leadership.Term) {
+			require.NoError(w, leader.Resign(background))
+		},
+		"stops": func(_ *world, c *leadership.Candidate, _ *leadership.Term) { c.Stop() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			virtual(t, func(w *world) {
+				leader := w.lead(w.open(), "other")
+				var happened diary
+				c := w.candidate(w.open(), "a", nil)
+				c.OnLost(func(ctx context.Context, _ store.Leader) {
+					happened.add("begins")
+					<-ctx.Done()
+					time.Sleep(time.Second)
+					happened.add("ends")
+				})
+				c.OnWon(func(context.Context, *leadership.Term) error { happened.add("won"); return nil })
+				c.RunForElection()
+				w.at(10 * ttl)
+				require.Equal(w, []string{"begins"}, happened.all())
+				end(w, c, leader)
+				w.at(11 * ttl)
+				want := []string{"begins", "ends"}
+				if name == "wins" {
+					want = append(want, "won")
+				}
+				require.Equal(w, want, happened.all())
+			})
+		})
+	}
+}
+
+func TestLostCallbackThatPanicsIsReported(t *testing.T) {
+	virtual(t, func(w *world) {
+		w.lead(w.open(), "other")
+		c := w.candidate(w.open(), "a", nil)
+		var happened diary
+		c.OnLost(func(context.Context, store.Leader) { panic("boom") })
+		c.OnLost(func(context.Context, store.Leader) { happened.add("called all the same") })
+		_, errs := c.RunForElection()
+		require.ErrorContains(w, <-errs, "boom")
+		synctest.Wait()
+		require.Equal(w, []string{"called all the same"}, happened.all())
+		require.Equal(w, []string{"other", "a"}, w.ballots(), "it still stands")
+	})
+}
+
+// A failing look at the leader is tried again, and never keeps a candidate from standing and winning.
+func TestLostCallbacksSurviveErrors(t *testing.T) {
+	for _, failure := range []error{errors.New("never seen before"), store.ErrDenied} {
+		t.Run(failure.Error(), func(t *testing.T) {
+			virtual(t, func(w *world) {
+				leader := w.lead(w.open(), "other")
+				tries := 0
+				st := &fakeStore{Store: w.open()}
+				st.leader = func(ctx context.Context, election string, prev *store.Leader) (store.Leader, error) {
+					if tries++; tries <= 3 {
+						return store.Leader{}, failure
+					}
+					return st.Store.Leader(ctx, election, prev)
+				}
+				var waits []time.Duration
+				c := w.candidate(st, "a", trying(&waits, failure))
+				var happened diary
+				c.OnLost(func(_ context.Context, leader store.Leader) { happened.add("lost to %s", leader.Value) })
+				_, errs := c.RunForElection()
+				w.at(time.Minute)
+				require.ErrorIs(w, <-errs, failure)
+				if store.Permanent(failure) {
+					require.Empty(w, happened.all())
+					require.Empty(w, waits)
+				} else {
+					require.Equal(w, []string{"lost to other"}, happened.all())
+					require.Len(w, waits, 3)
+					requireBackoff(w, waits)
+				}
+				require.NoError(w, leader.Resign(background))
+				synctest.Wait()
+				require.True(w, c.IsLeader())
+			})
+		})
+	}
+}

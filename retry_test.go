@@ -1,0 +1,257 @@
+package leadership_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-leadership/leadership"
+	"github.com/go-leadership/leadership/store"
+	"github.com/stretchr/testify/require"
+)
+
+var errTakeover = errors.New("the disk is full")
+
+// trying returns options whose hook keeps when the next try after an error is due.
+func trying(waits *[]time.Duration, want error) *leadership.Options {
+	return &leadership.Options{Hooks: &leadership.Hooks{Error: func(_ string, err error, in time.Duration) {
+		if errors.Is(err, want) {
+			*waits = append(*waits, in)
+		}
+	}}}
+}
+
+// requireBackoff checks that each wait is at random between half and all of a bound that doubles up to five seconds.
+func requireBackoff(t require.TestingT, waits []time.Duration) {
+	bound := 100 * time.Millisecond
+	for i, d := range waits {
+		require.GreaterOrEqual(t, d, bound/2, "wait %d", i)
+		require.Less(t, d, bound, "wait %d", i)
+		bound = min(2*bound, 5*time.Second)
+	}
+}
+
+func TestRunWaitsLongerAfterEachError(t *testing.T) {
+	virtual(t, func(w *world) {
+		var waits, instants []time.Duration
+		c := w.candidate(w.open(), "a", trying(&waits, errTakeover))
+		enough := make(chan struct{})
+		result := async(func() error {
+			return c.Run(background, func(ctx context.Context, _ *leadership.Term) error {
+				instants = append(instants, w.now())
+				if len(instants) == 12 {
+					close(enough)
+					<-ctx.Done()
+				}
+				return errTakeover
+			})
+		})
+		<-enough
+		requireBackoff(w, waits)
+		for i, in := range waits {
+			require.Equal(w, in, instants[i+1]-instants[i], "what the hook said is what was waited")
+		}
+		require.Len(w, waits, 11)
+		c.Stop()
+		require.NoError(w, <-result)
+	})
+}
+
+func TestRunForgetsErrorsOnceItHasAcknowledged(t *testing.T) {
+	virtual(t, func(w *world) {
+		var waits []time.Duration
+		c := w.candidate(w.open(), "a", trying(&waits, errTakeover))
+		turns := 0
+		enough := make(chan struct{})
+		result := async(func() error {
+			return c.Run(background, func(ctx context.Context, term *leadership.Term) error {
+				turns++
+				switch turns {
+				case 4:
+					require.NoError(w, term.Acknowledge(ctx))
+				case 5:
+					close(enough)
+					<-ctx.Done()
+				}
+				return errTakeover
+			})
+		})
+		<-enough
+		require.Len(w, waits, 4)
+		requireBackoff(w, waits[:3])
+		requireBackoff(w, waits[3:])
+		c.Stop()
+		require.NoError(w, <-result)
+	})
+}
+
+// Case 35: whatever the store says is reported and tried again.
+func TestRunTriesAgainWhateverTheStoreSays(t *testing.T) {
+	for _, failure := range []error{
+		store.ErrUnavailable, store.ErrUnknownOutcome, context.DeadlineExceeded, errors.New("never seen before"),
+	} {
+		t.Run(failure.Error(), func(t *testing.T) {
+			virtual(t, func(w *world) {
+				var waits []time.Duration
+				var log bytes.Buffer
+				opts := trying(&waits, failure)
+				opts.Logger = slog.New(slog.NewTextHandler(&log, nil))
+				tries := 0
+				st := &fakeStore{Store: w.open()}
+				st.campaign = func(ctx context.Context, election, value string) (store.Ballot, error) {
+					if tries++; tries <= 8 {
+						return nil, fmt.Errorf("campaign: %w", failure)
+					}
+					return st.Store.Campaign(ctx, election, value)
+				}
+				c := w.candidate(st, "a", opts)
+				result := async(func() error { return c.Run(background, serve) })
+				w.at(time.Minute)
+				require.True(w, c.IsLeader())
+				require.Len(w, waits, 8)
+				requireBackoff(w, waits)
+				require.Equal(w, 8, bytes.Count(log.Bytes(), []byte("level=WARN")))
+				require.Contains(w, log.String(), failure.Error())
+				c.Stop()
+				require.NoError(w, <-result)
+			})
+		})
+	}
+}
+
+// Cases 51 and 59: what trying again can't cure ends Run with that error.
+func TestRunEndsWithWhatCannotBeCured(t *testing.T) {
+	for _, failure := range []error{store.ErrClosed, store.ErrDenied, store.ErrInvalid} {
+		t.Run(failure.Error(), func(t *testing.T) {
+			virtual(t, func(w *world) {
+				var log bytes.Buffer
+				st := &fakeStore{Store: w.open()}
+				st.campaign = func(context.Context, string, string) (store.Ballot, error) {
+					return nil, &store.Error{Op: "campaign", Err: failure}
+				}
+				c := w.candidate(st, "a", &leadership.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+				require.ErrorIs(w, c.Run(background, serve), failure)
+				require.Zero(w, w.now())
+				require.Contains(w, log.String(), "level=ERROR")
+				st.campaign = nil
+				result := async(func() error { return c.Run(background, serve) })
+				require.True(w, pending(result))
+				require.True(w, c.IsLeader(), "the candidate is idle again")
+			})
+		})
+	}
+}
+
+// Case 25: a store that was restored to the past gets no leader from this candidate, and says why, until its tokens
+// have caught up.
+func TestRunReportsTokensThatRegress(t *testing.T) {
+	virtual(t, func(w *world) {
+		var waits []time.Duration
+		tokens := []uint64{100, 50, 51, 100, 101}
+		c := w.candidate(changing(w.open(), func(b *fakeBallot) {
+			b.token, tokens = tokens[0], tokens[1:]
+		}), "a", trying(&waits, leadership.ErrTokenRegressed))
+		var led []uint64
+		result := async(func() error {
+			return c.Run(background, func(ctx context.Context, term *leadership.Term) error {
+				if led = append(led, term.Token()); len(led) == 2 {
+					<-ctx.Done()
+				}
+				return nil
+			})
+		})
+		w.at(time.Minute)
+		require.Equal(w, []uint64{100, 101}, led)
+		require.Len(w, waits, 3)
+		c.Stop()
+		require.NoError(w, <-result)
+	})
+}
+
+// An error of the leader's own work is an error, whatever it matches: the work may well stand in another election.
+func TestRunWaitsAfterAnErrorOfTheLeadersOwn(t *testing.T) {
+	for _, own := range []error{leadership.ErrLost, leadership.ErrResigned, leadership.ErrStopped} {
+		t.Run(own.Error(), func(t *testing.T) {
+			virtual(t, func(w *world) {
+				var waits []time.Duration
+				c := w.candidate(w.open(), "a", trying(&waits, own))
+				turns := 0
+				result := async(func() error {
+					return c.Run(background, func(ctx context.Context, _ *leadership.Term) error {
+						if turns++; turns == 1000 {
+							<-ctx.Done() // time stands still while the candidate spins
+						}
+						return fmt.Errorf("in the other election: %w", own)
+					})
+				})
+				w.at(time.Minute)
+				c.Stop()
+				require.NoError(w, <-result)
+				require.Less(w, turns, 100, "it stood again and again without waiting")
+				require.Len(w, waits, turns, "each is reported")
+				requireBackoff(w, waits)
+			})
+		})
+	}
+}
+
+// A ballot that is lost is nobody's fault as a rule, and costs next to nothing. One that is lost each time, to a script
+// that tidies up say, must not become a flood.
+func TestRunSlowsDownWhereEveryBallotIsLost(t *testing.T) {
+	virtual(t, func(w *world) {
+		var tries atomic.Int32
+		st := &fakeStore{Store: w.open()}
+		st.campaign = func(ctx context.Context, election, value string) (store.Ballot, error) {
+			if tries.Add(1) == 1000 {
+				<-ctx.Done() // time stands still while the candidate spins
+			}
+			return nil, store.ErrLost
+		}
+		c := w.candidate(st, "a", nil)
+		result := async(func() error { return c.Run(background, serve) })
+		w.at(time.Second)
+		require.Less(w, tries.Load(), int32(20))
+		w.at(time.Minute)
+		require.Less(w, tries.Load(), int32(50))
+		require.True(w, pending(result), "nor does it give up")
+		c.Stop()
+		require.NoError(w, <-result)
+	})
+}
+
+// Case 34: the line is cut at the start. Run joins once the store is up, and stopping before that is clean.
+func TestRunWhileTheStoreIsDown(t *testing.T) {
+	virtual(t, func(w *world) {
+		st := w.open()
+		st.Faults().Cut()
+		c := w.candidate(st, "a", nil)
+		result := async(func() error { return c.Run(background, serve) })
+		w.at(10 * ttl)
+		require.True(w, pending(result))
+		require.False(w, c.IsLeader())
+		st.Faults().Heal()
+		synctest.Wait()
+		require.True(w, c.IsLeader())
+		require.Equal(w, "a", w.leader())
+	})
+	virtual(t, func(w *world) {
+		st := w.open()
+		st.Faults().Cut()
+		c := w.candidate(st, "a", nil)
+		result := async(func() error { return c.Run(background, serve) })
+		require.True(w, pending(result))
+		c.Stop()
+		require.NoError(w, <-result)
+		require.Zero(w, w.now())
+		require.NoError(w, st.Close())
+		st.Faults().Heal()
+		synctest.Wait()
+		require.Empty(w, w.ballots())
+	})
+}

@@ -1,0 +1,261 @@
+package leadership_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-leadership/leadership"
+	"github.com/stretchr/testify/require"
+)
+
+// serve is a leader's function that acknowledges and leads until the term ends.
+func serve(ctx context.Context, term *leadership.Term) error {
+	if err := term.Acknowledge(ctx); err != nil {
+		return err
+	}
+	<-ctx.Done()
+	return context.Cause(ctx)
+}
+
+func TestRunLeadsAgainAndAgain(t *testing.T) {
+	virtual(t, func(w *world) {
+		c := w.candidate(w.open(), "a", nil)
+		var tokens []uint64
+		enough := make(chan struct{})
+		result := async(func() error {
+			return c.Run(background, func(ctx context.Context, term *leadership.Term) error {
+				require.True(w, c.IsLeader())
+				require.NoError(w, ctx.Err())
+				require.NoError(w, term.Acknowledge(ctx))
+				tokens = append(tokens, term.Token())
+				if len(tokens) == 5 {
+					close(enough)
+					<-ctx.Done()
+				}
+				return nil
+			})
+		})
+		<-enough
+		require.Zero(w, w.now(), "nothing is waited for after a lead without an error")
+		require.IsIncreasing(w, tokens)
+		c.Stop()
+		require.NoError(w, <-result)
+	})
+}
+
+func TestRunStandsAgainAtTheBack(t *testing.T) {
+	virtual(t, func(w *world) {
+		var order diary
+		turn := make(chan struct{})
+		for _, value := range []string{"a", "b", "c"} {
+			c := w.candidate(w.open(), value, nil)
+			go func() {
+				_ = c.Run(background, func(ctx context.Context, term *leadership.Term) error {
+					order.add("%s", value)
+					select {
+					case <-turn:
+					case <-ctx.Done():
+					}
+					return nil
+				})
+			}()
+			synctest.Wait()
+		}
+		for range 5 {
+			turn <- struct{}{}
+			synctest.Wait()
+		}
+		require.Equal(w, []string{"a", "b", "c", "a", "b", "c"}, order.all())
+		require.Equal(w, []string{"c", "a", "b"}, w.ballots())
+		require.Zero(w, w.now(), "every hand-over took one notification")
+	})
+}
+
+func TestRunEndsWithStopContextOrStore(t *testing.T) {
+	for _, when := range []string{"waiting", "leading"} {
+		for name, test := range map[string]struct {
+			end   func(c *leadership.Candidate, cancel context.CancelCauseFunc, close func() error)
+			want  error // nil for nil
+			cause error // of a term that it ended
+		}{
+			"Stop": {func(c *leadership.Candidate, _ context.CancelCauseFunc, _ func() error) {
+				c.Stop()
+			}, nil, leadership.ErrStopped},
+			"context": {func(_ *leadership.Candidate, cancel context.CancelCauseFunc, _ func() error) {
+				cancel(errChangedMind)
+			}, errChangedMind, leadership.ErrStopped},
+			"store closed": {func(_ *leadership.Candidate, _ context.CancelCauseFunc, close func() error) {
+				_ = close()
+			}, leadership.ErrClosed, leadership.ErrLost},
+		} {
+			t.Run(name+" while "+when, func(t *testing.T) {
+				virtual(t, func(w *world) {
+					if when == "waiting" {
+						w.lead(w.open(), "other")
+					}
+					st := w.open()
+					c := w.candidate(st, "a", nil)
+					ctx, cancel := context.WithCancelCause(background)
+					defer cancel(nil)
+					var cause error
+					result := async(func() error {
+						return c.Run(ctx, func(ctx context.Context, term *leadership.Term) error {
+							_ = serve(ctx, term)
+							cause = context.Cause(ctx)
+							return errors.New("what lead returns is the consequence")
+						})
+					})
+					require.True(w, pending(result))
+					require.Equal(w, when == "leading", c.IsLeader())
+					test.end(c, cancel, st.Close)
+					if err := <-result; test.want == nil {
+						require.NoError(w, err)
+					} else {
+						require.ErrorIs(w, err, test.want)
+					}
+					require.Less(w, w.now(), 10*time.Millisecond)
+					require.False(w, c.IsLeader())
+					require.NotContains(w, w.ballots(), "a")
+					if when == "leading" {
+						require.ErrorIs(w, cause, test.cause)
+					}
+				})
+			})
+		}
+	}
+}
+
+// Case 53: renewing meanwhile, so that nobody else leads. Two terms of one candidate never overlap either.
+func TestRunWaitsForTheLeadersFunction(t *testing.T) {
+	virtual(t, func(w *world) {
+		st := w.open()
+		a, b := w.candidate(st, "a", nil), w.candidate(w.open(), "b", nil)
+		returns := make(chan struct{})
+		running := 0
+		first := async(func() error {
+			return a.Run(background, func(ctx context.Context, term *leadership.Term) error {
+				running++
+				defer func() { running-- }()
+				require.Equal(w, 1, running)
+				err := term.Acknowledge(ctx)
+				<-returns // it ignores its context
+				return err
+			})
+		})
+		require.True(w, pending(first))
+		second := async(func() error { return b.Run(background, serve) })
+		require.True(w, pending(second))
+
+		ctx, cancel := context.WithTimeoutCause(background, time.Second, errChangedMind)
+		defer cancel()
+		require.ErrorIs(w, a.Resign(ctx), errChangedMind)
+		require.False(w, a.IsLeader(), "the term is over at once")
+		w.at(10 * ttl)
+		require.False(w, b.IsLeader())
+		require.Equal(w, "a", w.leader())
+		require.Equal(w, []string{"a", "b"}, w.ballots(), "the session was renewed, the ballot kept")
+		require.Equal(w, w.began.Add(10*ttl), st.Confirmed())
+
+		resigning := async(func() error { return a.Resign(background) })
+		require.True(w, pending(resigning))
+		close(returns)
+		require.NoError(w, <-resigning)
+		synctest.Wait()
+		require.True(w, b.IsLeader())
+		require.Equal(w, []string{"b", "a"}, w.ballots())
+	})
+}
+
+func TestStopWaitsForTheLeadersFunction(t *testing.T) {
+	virtual(t, func(w *world) {
+		c := w.candidate(w.open(), "a", nil)
+		var ended time.Duration
+		result := async(func() error {
+			return c.Run(background, func(ctx context.Context, _ *leadership.Term) error {
+				<-ctx.Done()
+				time.Sleep(5 * ttl)
+				require.Equal(w, []string{"a"}, w.ballots())
+				ended = w.now()
+				return nil
+			})
+		})
+		require.True(w, pending(result))
+		c.Stop()
+		require.Equal(w, 5*ttl, ended)
+		require.Equal(w, 5*ttl, w.now())
+		require.Empty(w, w.ballots())
+		require.NoError(w, <-result)
+	})
+}
+
+func TestRunWithoutAFunction(t *testing.T) {
+	for _, manual := range []bool{false, true} {
+		virtual(t, func(w *world) {
+			c := w.candidate(w.open(), "a", &leadership.Options{ManualAcknowledge: manual})
+			result := async(func() error { return c.Run(background, nil) })
+			w.at(10 * ttl)
+			require.True(w, c.IsLeader(), "it holds the leadership for as long as it can")
+			if manual {
+				require.Empty(w, w.leader())
+				require.NoError(w, c.Acknowledge(background))
+			}
+			require.Equal(w, "a", w.leader())
+			c.Stop()
+			require.NoError(w, <-result)
+			require.Empty(w, w.leader())
+		})
+	}
+}
+
+func TestRunLeavesTheAcknowledgementToItsFunction(t *testing.T) {
+	virtual(t, func(w *world) {
+		c := w.candidate(w.open(), "a", nil)
+		result := async(func() error {
+			return c.Run(background, func(ctx context.Context, term *leadership.Term) error { <-ctx.Done(); return nil })
+		})
+		w.at(ttl)
+		require.True(w, c.IsLeader())
+		require.Empty(w, w.leader())
+		c.Stop()
+		require.NoError(w, <-result)
+	})
+}
+
+// A panic of lead gives the ballot back and goes on up, and the candidate can be used again.
+func TestRunGivesTheBallotBackOnPanic(t *testing.T) {
+	virtual(t, func(w *world) {
+		c := w.candidate(w.open(), "a", nil)
+		require.PanicsWithValue(w, "boom", func() {
+			_ = c.Run(background, func(ctx context.Context, term *leadership.Term) error {
+				require.NoError(w, term.Acknowledge(ctx))
+				panic("boom")
+			})
+		})
+		require.False(w, c.IsLeader())
+		require.Empty(w, w.ballots())
+		require.Empty(w, w.leader())
+		result := async(func() error { return c.Run(background, serve) })
+		require.True(w, pending(result))
+		require.True(w, c.IsLeader())
+	})
+}
+
+// Case 36: the context that ended one Run is not the next one's.
+func TestRunAgainAfterItsContextEnded(t *testing.T) {
+	virtual(t, func(w *world) {
+		c := w.candidate(w.open(), "a", nil)
+		ctx, cancel := context.WithCancelCause(background)
+		result := async(func() error { return c.Run(ctx, serve) })
+		require.True(w, pending(result))
+		cancel(errChangedMind)
+		require.ErrorIs(w, <-result, errChangedMind)
+		require.ErrorIs(w, c.Run(ctx, serve), errChangedMind)
+		result = async(func() error { return c.Run(background, serve) })
+		w.at(ttl)
+		require.True(w, c.IsLeader())
+		require.True(w, pending(result))
+	})
+}

@@ -1,0 +1,251 @@
+package leadership_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-leadership/leadership"
+	"github.com/go-leadership/leadership/store"
+	"github.com/go-leadership/leadership/store/memory"
+)
+
+// simLine is a member's line to the service.
+type simLine struct {
+	store    *memory.Store
+	unsteady bool // notifications may have come later than answers, so that AsOf is not to be believed
+}
+
+// simCandidate is a process with a candidate. It starts again and again, each time under another value.
+type simCandidate struct {
+	sim       *simulation
+	name      string
+	primitive bool // it is driven by Campaign
+	form      func(r *simRun)
+	line      simLine
+	made      int
+	run       *simRun
+	ended     chan struct{} // closed when the driver has returned
+}
+
+// simRun is one life of a candidate. Only its driver uses rng.
+type simRun struct {
+	*leadership.Candidate
+	sim    *simulation
+	value  string
+	rng    *rand.Rand
+	ctx    context.Context // for the caller of Campaign, who is asked to end before Stop
+	cancel context.CancelFunc
+	rude   atomic.Bool // its ballot may go while its leader's function still runs
+}
+
+func newSimCandidate(s *simulation, name string) *simCandidate {
+	c := &simCandidate{sim: s, name: name}
+	switch s.rng.IntN(4) {
+	case 0, 1:
+		c.form = (*simRun).byRun
+	case 2:
+		c.form = (*simRun).byChannel
+	default:
+		c.form, c.primitive = (*simRun).byCampaign, true
+	}
+	return c
+}
+
+// start opens a store and stands for election on it.
+func (c *simCandidate) start() {
+	c.line = simLine{store: mustOpen(c.sim.memory)}
+	c.stand()
+}
+
+func (c *simCandidate) stand() {
+	c.made++
+	s := c.sim
+	r := &simRun{sim: s, value: fmt.Sprint(c.name, c.made)}
+	stream := uint64(c.name[0])<<32 + uint64(c.made)
+	r.rng = rand.New(rand.NewPCG(uint64(s.seed), stream))
+	takeovers := rand.New(rand.NewPCG(uint64(s.seed), ^stream)) // for the won callback
+	r.ctx, r.cancel = context.WithCancel(background)
+	var err error
+	r.Candidate, err = leadership.NewCandidate(c.line.store, election, r.value, &leadership.Options{Hooks: s.hooks(r)})
+	if err != nil {
+		panic(err)
+	}
+	r.OnLost(func(_ context.Context, leader leadership.Leader) { s.told(r.value, leader) })
+	r.OnWon(func(ctx context.Context, _ *leadership.Term) error {
+		s.rest(ctx, takeovers.Int64N(int64(simTTL/4)))
+		if takeovers.IntN(8) == 0 && !s.calm.Load() {
+			return errTakeover
+		}
+		return nil
+	})
+	s.stands(r)
+	c.run, c.ended = r, make(chan struct{})
+	go func() {
+		defer close(c.ended)
+		c.form(r)
+	}()
+}
+
+// resign does not wait: the candidate may be cut off. One who called Campaign is told, and should have been asked.
+func (c *simCandidate) resign() {
+	c.run.rude.Store(c.primitive)
+	ctx, cancel := context.WithCancel(background)
+	cancel()
+	_ = c.run.Resign(ctx)
+}
+
+// replace stops the candidate and makes another one on the same store.
+func (c *simCandidate) replace() {
+	c.end()
+	c.stand()
+}
+
+// stop stops the candidate and closes its store.
+func (c *simCandidate) stop() {
+	c.end()
+	_ = c.line.store.Close()
+}
+
+func (c *simCandidate) end() {
+	c.run.cancel()
+	if c.primitive {
+		<-c.ended
+	}
+	c.run.Stop()
+	<-c.ended
+	c.sim.stood(c.run)
+}
+
+// byRun leads for a while. When the term ends it takes its time to stop working, but not more than the grace.
+func (r *simRun) byRun() {
+	err := r.Run(background, func(ctx context.Context, term *leadership.Term) error {
+		r.sim.working(r, +1)
+		defer r.sim.working(r, -1)
+		if err := term.Acknowledge(ctx); err == nil {
+			r.tenure(ctx)
+		}
+		time.Sleep(time.Duration(r.rng.Int64N(int64(simGrace))))
+		return nil
+	})
+	r.sim.ended(r, err)
+}
+
+// tenure leads until the term ends, or until the leader has had enough.
+func (r *simRun) tenure(ctx context.Context) {
+	if enough := r.rng.Int64N(int64(8 * simTTL)); r.rng.IntN(2) == 0 {
+		r.sim.rest(ctx, enough)
+		if !r.sim.calm.Load() {
+			return
+		}
+	}
+	<-ctx.Done()
+}
+
+// byChannel reads the events, now and then slowly. They alternate, but for a false that took an unread true's place.
+func (r *simRun) byChannel() {
+	elected, errs := r.RunForElection()
+	last, first := false, true
+	for leads := range elected {
+		if first && leads {
+			r.sim.violate("%s: the first event is true", r.value)
+		}
+		if leads && last {
+			r.sim.violate("%s: true follows true", r.value)
+		}
+		last, first = leads, false
+		if r.rng.IntN(4) == 0 {
+			time.Sleep(time.Duration(r.rng.Int64N(int64(simTTL))))
+		}
+	}
+	if last {
+		r.sim.violate("%s: the last event is true", r.value)
+	}
+	var err error
+	for err = range errs {
+	}
+	if !store.Permanent(err) {
+		err = nil // an error that was got over
+	}
+	r.sim.ended(r, err)
+}
+
+// byCampaign uses the primitive.
+func (r *simRun) byCampaign() {
+	for {
+		term, err := r.Campaign(r.ctx)
+		if r.ctx.Err() != nil || errors.Is(err, leadership.ErrStopped) || errors.Is(err, leadership.ErrClosed) {
+			if term != nil {
+				r.giveUp(term)
+			}
+			r.sim.ended(r, nil)
+			return
+		}
+		if err != nil {
+			r.sim.rest(r.ctx, r.rng.Int64N(int64(simTTL/4)))
+			continue
+		}
+		r.sim.working(r, +1)
+		ctx, cancel := context.WithCancel(term.Context())
+		stop := context.AfterFunc(r.ctx, cancel)
+		if err := term.Acknowledge(ctx); err == nil {
+			r.tenure(ctx)
+		}
+		stop()
+		cancel()
+		time.Sleep(time.Duration(r.rng.Int64N(int64(simGrace))))
+		r.sim.working(r, -1)
+		r.giveUp(term)
+	}
+}
+
+func (r *simRun) giveUp(term *leadership.Term) {
+	ctx, cancel := context.WithTimeout(background, simTTL/4)
+	defer cancel()
+	_ = term.Resign(ctx)
+}
+
+// simFollower is a process with a follower.
+type simFollower struct {
+	sim  *simulation
+	name string
+	line simLine
+	*leadership.Follower
+	highest uint64 // revision that Leader has shown
+}
+
+func (f *simFollower) start() {
+	s := f.sim
+	f.line, f.highest = simLine{store: mustOpen(s.memory)}, 0
+	var err error
+	if f.Follower, err = leadership.NewFollower(f.line.store, election, nil); err != nil {
+		panic(err)
+	}
+	var last uint64
+	gone := false
+	f.OnNewLeader(func(leader leadership.Leader) {
+		if leader.Revision <= last {
+			s.violate("%s: the callback was told of revision %d after %d", f.name, leader.Revision, last)
+		}
+		if last != 0 && !gone {
+			s.violate("%s: no death between two leaders", f.name)
+		}
+		last, gone = leader.Revision, false
+		s.told(f.name, leader)
+	})
+	f.OnLeaderGone(func() {
+		if gone {
+			s.violate("%s: two deaths without a leader between them", f.name)
+		}
+		gone = true
+	})
+	f.Start()
+}
+
+func (f *simFollower) stop() {
+	f.Stop()
+	_ = f.line.store.Close()
+}

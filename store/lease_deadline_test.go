@@ -1,0 +1,71 @@
+package store
+
+import (
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestLeaseRenewedAtItsDeadline aims at the one moment where an answer could go wrong: a renewal confirmed in time
+// takes effect while others have just read the clock and found that the deadline has passed. Whichever comes first,
+// nobody may be told that the lease has ended and somebody, later, that the same span goes on.
+func TestLeaseRenewedAtItsDeadline(t *testing.T) {
+	for name, over := range map[string]func(l *Lease, span Span) bool{
+		"Holds":     func(l *Lease, span Span) bool { return !l.Holds(span) },
+		"Begin":     func(l *Lease, span Span) bool { now, ok := l.Begin(); return !ok || now != span },
+		"Remaining": func(l *Lease, _ Span) bool { return l.Remaining() == 0 },
+		"Last":      func(l *Lease, _ Span) bool { return l.Last().Deadline.IsZero() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			var inTime, late int
+			for watchdog := time.Now().Add(time.Minute); inTime+late < 3000 || inTime < 30 || late < 30; {
+				require.True(t, time.Now().Before(watchdog), "watchdog: %d in time, %d late", inTime, late)
+				l := NewLease()
+				l.Renew(Now(), 50*time.Microsecond)
+				span, ok := l.Begin()
+				if !ok {
+					continue // the machine was busy
+				}
+				require.Zero(t, raceAtDeadline(l, span, over), "a span was seen to hold after it had been seen to be over")
+				if l.Holds(span) {
+					inTime++
+				} else {
+					late++
+				}
+			}
+		})
+	}
+}
+
+// raceAtDeadline renews the lease at its deadline, plus or minus a microsecond, for an hour. Meanwhile three goroutines
+// watch the span and write down when it is over. It returns how often one saw it go on after that.
+func raceAtDeadline(l *Lease, span Span, over func(*Lease, Span) bool) int64 {
+	var ended, done atomic.Bool
+	var revived atomic.Int64
+	var all sync.WaitGroup
+	for range 3 {
+		all.Go(func() {
+			for last := false; !last; {
+				last = done.Load()
+				known := ended.Load()
+				if l.Holds(span) && known {
+					revived.Add(1)
+				}
+				if over(l, span) {
+					ended.Store(true)
+				}
+			}
+		})
+	}
+	sent, early := Now(), time.Duration(rand.IntN(2000)) // nanoseconds
+	for l.Remaining() > early {
+	}
+	l.Renew(sent, time.Hour)
+	done.Store(true)
+	all.Wait()
+	return revived.Load()
+}

@@ -1,0 +1,134 @@
+package store
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// These tests run on the real clocks, because the time of a testing/synctest bubble has no monotonic reading that the
+// wall clock could disagree with. Nothing waits: the lease is a day long, and what moves is how long the machine says
+// that it was suspended.
+
+const (
+	aDay   = 24 * time.Hour
+	anHour = time.Hour
+)
+
+// apart returns an instant whose readings are such that, from now on, the wall clock has gained that much more than
+// the monotonic clock since then. Whether this was a suspension is for readSuspended to say.
+func apart(t *testing.T, gained time.Duration) Instant {
+	t.Helper()
+	return Instant{shifted(t, time.Now(), -gained, 0), 0, true}
+}
+
+func requireRemaining(t *testing.T, want time.Duration, l *Lease) {
+	t.Helper()
+	require.InDelta(t, want, l.Remaining(), float64(10*time.Minute)) // much more than a test takes
+}
+
+func TestLeaseCountsTheTimeOfASuspension(t *testing.T) {
+	var total time.Duration
+	suspend(t, &total, true)
+	l := NewLease()
+	require.True(t, l.Renew(apart(t, 20*anHour), aDay))
+	span, ok := l.Begin()
+	require.True(t, ok)
+	requireRemaining(t, aDay, l)
+
+	total = 20 * anHour // and the machine is back
+	requireRemaining(t, 4*anHour, l)
+	require.True(t, l.Holds(span))
+	require.True(t, l.Renew(Instant{time.Now(), total, true}, aDay), "what follows starts from here")
+	requireRemaining(t, aDay, l)
+	require.True(t, l.Holds(span))
+}
+
+// TestLeaseIsOverInTheFirstCallAfterASuspension: no timer has fired, no event has come.
+func TestLeaseIsOverInTheFirstCallAfterASuspension(t *testing.T) {
+	for name, wall := range map[string]time.Duration{
+		"the wall clock went on":                   25 * anHour,
+		"the wall clock was set back meanwhile":    -100 * aDay,
+		"the wall clock was set ahead meanwhile":   100 * aDay,
+		"the wall clock was set back by as much":   20 * time.Millisecond, // to somewhat more than the tolerance
+		"the wall clock was set back by even more": -20 * time.Millisecond,
+	} {
+		t.Run(name, func(t *testing.T) {
+			var total time.Duration
+			suspend(t, &total, true)
+			l := NewLease()
+			l.Renew(apart(t, wall), aDay)
+			span, _ := l.Begin()
+			require.True(t, l.Holds(span))
+
+			total = 25 * anHour
+			require.Zero(t, l.Remaining())
+			require.True(t, l.Last().Deadline.IsZero())
+			require.False(t, l.Holds(span))
+			total = 0
+			require.False(t, l.Holds(span), "what has ended stays over")
+			_, ok := l.Begin()
+			require.False(t, ok)
+		})
+	}
+}
+
+// TestLeaseRenewalSentBeforeASuspension: the answer lay in a buffer while the machine slept.
+func TestLeaseRenewalSentBeforeASuspension(t *testing.T) {
+	total := 25 * anHour
+	suspend(t, &total, true)
+	l := NewLease()
+	require.False(t, l.Renew(apart(t, 25*anHour), aDay))
+	_, ok := l.Begin()
+	require.False(t, ok)
+}
+
+// TestLeaseConfirmedAfterASuspension: the deadline passed in the machine's sleep, so that a renewal confirmed since
+// then is for a new term.
+func TestLeaseConfirmedAfterASuspension(t *testing.T) {
+	var total time.Duration
+	suspend(t, &total, true)
+	l := NewLease()
+	l.Renew(apart(t, 25*anHour), aDay)
+	old, _ := l.Begin()
+	total = 25 * anHour
+	require.True(t, l.Renew(Instant{time.Now(), total, true}, aDay))
+	require.False(t, l.Holds(old))
+	span, ok := l.Begin()
+	require.True(t, ok)
+	require.True(t, l.Holds(span))
+}
+
+func TestLeaseOutlivesAWallClockThatIsSet(t *testing.T) {
+	for _, gained := range []time.Duration{-1000 * aDay, -anHour, -time.Second, 20 * time.Millisecond, anHour, 1000 * aDay} {
+		t.Run(gained.String(), func(t *testing.T) {
+			var total time.Duration
+			asked := suspend(t, &total, true)
+			l := NewLease()
+			require.True(t, l.Renew(apart(t, gained), aDay))
+			span, ok := l.Begin()
+			require.True(t, ok, "a clock that was set must cost nobody the leadership")
+			require.True(t, l.Holds(span))
+			requireRemaining(t, aDay, l)
+			require.NotZero(t, *asked, "the test has not shown anything")
+
+			sent := apart(t, gained)
+			sent.t = sent.t.Add(-aDay)
+			require.False(t, NewLease().Renew(sent, aDay), "nor does it lengthen a lease")
+		})
+	}
+}
+
+// TestLeaseWhereTheMachineCannotTell: what the wall clock gained counts as suspension, which is safe.
+func TestLeaseWhereTheMachineCannotTell(t *testing.T) {
+	var total time.Duration
+	suspend(t, &total, false)
+	l := NewLease()
+	require.True(t, l.Renew(apart(t, 20*anHour), aDay))
+	requireRemaining(t, 4*anHour, l)
+	l = NewLease()
+	require.True(t, l.Renew(apart(t, -20*anHour), aDay))
+	requireRemaining(t, aDay, l) // what it lost is no time that did not pass
+	require.False(t, NewLease().Renew(apart(t, 25*anHour), aDay))
+}

@@ -1,0 +1,203 @@
+package leadership_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-leadership/leadership"
+	"github.com/go-leadership/leadership/store"
+	"github.com/stretchr/testify/require"
+)
+
+func TestTermDeadlineMovesWithRenewals(t *testing.T) {
+	virtual(t, func(w *world) {
+		st := w.open()
+		term := w.campaign(w.candidate(st, "a", nil))
+		is := func(deadline, remaining time.Duration) {
+			w.Helper()
+			require.Equal(w, w.began.Add(deadline), term.Deadline())
+			require.Equal(w, remaining, term.Remaining())
+		}
+		is(valid, valid)
+		w.at(2 * time.Second)
+		is(valid, valid-2*time.Second)
+		w.at(renew)
+		is(renew+valid, valid)
+		w.at(2 * renew)
+		is(2*renew+valid, valid)
+		st.Faults().Cut()
+		w.at(2*renew + valid - 1)
+		is(2*renew+valid, 1)
+		w.at(2*renew + valid)
+		require.Zero(w, term.Deadline(), "the term is over")
+		require.Zero(w, term.Remaining())
+		st.Faults().Heal()
+		w.at(2*renew + valid + ttl)
+		require.Zero(w, term.Deadline(), "and no renewal revives it")
+		require.Zero(w, term.Remaining())
+	})
+}
+
+func TestTermContextSaysWhyItEnded(t *testing.T) {
+	for name, test := range map[string]struct {
+		end   func(w *world, c *leadership.Candidate, term *leadership.Term, st *fakeStore)
+		cause error
+	}{
+		"resigned by the term": {func(w *world, _ *leadership.Candidate, term *leadership.Term, _ *fakeStore) {
+			require.NoError(w, term.Resign(background))
+		}, leadership.ErrResigned},
+		"resigned by the candidate": {func(w *world, c *leadership.Candidate, _ *leadership.Term, _ *fakeStore) {
+			require.NoError(w, c.Resign(background))
+		}, leadership.ErrResigned},
+		"stopped": {func(_ *world, c *leadership.Candidate, _ *leadership.Term, _ *fakeStore) {
+			c.Stop()
+		}, leadership.ErrStopped},
+		"ballot removed": {func(w *world, _ *leadership.Candidate, _ *leadership.Term, _ *fakeStore) {
+			w.service.Clear(election)
+		}, leadership.ErrLost},
+		"store closed": {func(w *world, _ *leadership.Candidate, _ *leadership.Term, st *fakeStore) {
+			require.NoError(w, st.Close())
+		}, leadership.ErrLost},
+	} {
+		t.Run(name, func(t *testing.T) {
+			virtual(t, func(w *world) {
+				st := &fakeStore{Store: w.open()}
+				c := w.candidate(st, "a", nil)
+				term := w.campaign(c)
+				require.NoError(w, context.Cause(term.Context()))
+				require.True(w, c.IsLeader())
+				test.end(w, c, term, st)
+				synctest.Wait()
+				require.ErrorIs(w, context.Cause(term.Context()), test.cause)
+				require.False(w, c.IsLeader())
+				require.Zero(w, term.Deadline())
+				require.Zero(w, term.Remaining())
+				if err := term.Resign(background); name != "store closed" {
+					require.NoError(w, err)
+				}
+			})
+		})
+	}
+}
+
+func TestTermEndsAtItsDeadline(t *testing.T) {
+	virtual(t, func(w *world) {
+		st := w.open()
+		term := w.campaign(w.candidate(st, "a", nil))
+		st.Faults().Cut()
+		<-term.Context().Done()
+		require.Equal(w, valid, w.now())
+		require.ErrorIs(w, context.Cause(term.Context()), leadership.ErrLost)
+	})
+}
+
+func TestTermResign(t *testing.T) {
+	virtual(t, func(w *world) {
+		c := w.candidate(w.open(), "a", nil)
+		term := w.campaign(c)
+		require.NoError(w, term.Acknowledge(background))
+		require.NoError(w, term.Resign(background))
+		require.Empty(w, w.ballots(), "it has waited for the ballot to go")
+		require.Empty(w, w.leader(), "and the acknowledgement with it")
+		require.NoError(w, term.Resign(background), "again")
+		require.NoError(w, c.Resign(background), "not leading")
+	})
+}
+
+func TestTermResignEndsWithItsContext(t *testing.T) {
+	virtual(t, func(w *world) {
+		st := w.open()
+		c := w.candidate(st, "a", nil)
+		term := w.campaign(c)
+		st.Faults().Cut()
+		ctx, cancel := context.WithTimeout(background, time.Second)
+		defer cancel()
+		require.ErrorIs(w, term.Resign(ctx), context.DeadlineExceeded)
+		require.Equal(w, time.Second, w.now())
+		require.False(w, c.IsLeader())
+		require.Equal(w, []string{"a"}, w.ballots())
+		st.Faults().Heal()
+		synctest.Wait()
+		require.Empty(w, w.ballots(), "the store went on in the background")
+	})
+}
+
+// Resign promises an error where the ballot is not known to be gone; asking again is no reason to say otherwise.
+func TestTermResignAgainAfterItFailed(t *testing.T) {
+	virtual(t, func(w *world) {
+		st := w.open()
+		term := w.campaign(w.candidate(st, "a", nil))
+		st.Faults().Cut()
+		for range 2 {
+			ctx, cancel := context.WithTimeout(background, time.Second)
+			err := term.Resign(ctx)
+			cancel()
+			require.Equal(w, []string{"a"}, w.ballots())
+			require.Error(w, err, "the ballot still stands")
+		}
+	})
+}
+
+// Case 24: resigning again, after the candidate has entered again, leaves the newer ballot alone.
+func TestTermResignLeavesALaterTermAlone(t *testing.T) {
+	virtual(t, func(w *world) {
+		st := w.open()
+		c := w.candidate(st, "a", nil)
+		old := w.campaign(c)
+		st.Faults().LoseReplies()
+		ctx, cancel := context.WithTimeout(background, time.Second)
+		defer cancel()
+		require.Error(w, old.Resign(ctx))
+		st.Faults().Heal()
+		w.campaign(c)
+		require.NoError(w, old.Resign(background))
+		synctest.Wait()
+		require.True(w, c.IsLeader())
+		require.Equal(w, []string{"a"}, w.ballots())
+	})
+}
+
+// The same from inside the leader's function, where Resign takes another way.
+func TestTermResignInsideLeavesALaterTermAlone(t *testing.T) {
+	virtual(t, func(w *world) {
+		c := w.candidate(w.open(), "a", nil)
+		var terms []*leadership.Term
+		ended := make(chan error, 1)
+		result := async(func() error {
+			return c.Run(background, func(ctx context.Context, term *leadership.Term) error {
+				switch terms = append(terms, term); len(terms) {
+				case 1:
+					return nil
+				case 2:
+					if err := terms[0].Resign(background); err != nil {
+						return err
+					}
+					ended <- context.Cause(ctx)
+				}
+				return serve(ctx, term)
+			})
+		})
+		require.NoError(w, <-ended, "resigning the first term has ended the second")
+		require.True(w, c.IsLeader())
+		c.Stop()
+		require.NoError(w, <-result)
+	})
+}
+
+// Case 53 for the primitive: the ballot stands until the caller's work has stopped and Resign is called.
+func TestTermKeepsItsBallotUntilItIsGivenBack(t *testing.T) {
+	virtual(t, func(w *world) {
+		fake := changing(w.open(), func(b *fakeBallot) { b.lease = store.NewLease(); b.lease.Renew(store.Now(), valid) })
+		a, b := w.candidate(fake, "a", nil), w.candidate(w.open(), "b", nil)
+		term := w.campaign(a)
+		waiting := async(func() error { _, err := b.Campaign(background); return err })
+		<-term.Context().Done() // the fake lease ran out; the session below is renewed
+		w.at(10 * ttl)
+		require.True(w, pending(waiting))
+		require.Equal(w, []string{"a", "b"}, w.ballots())
+		require.NoError(w, term.Resign(background))
+		require.NoError(w, <-waiting)
+	})
+}

@@ -1,0 +1,153 @@
+package leadership_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-leadership/leadership"
+	"github.com/go-leadership/leadership/store"
+	"github.com/go-leadership/leadership/store/memory"
+	"github.com/stretchr/testify/require"
+)
+
+// The times of the stores that a world opens. They come out in whole seconds, so that tests can name exact instants.
+const (
+	ttl   = 12 * time.Second
+	renew = 3 * time.Second // from one renewal to the next: TTL/4
+	valid = 8 * time.Second // how long a renewal makes the lease last: TTL less a grace of TTL/3
+)
+
+const election = "database/primary"
+
+var background = context.Background()
+
+// world is a service of its own in virtual time, and an observer of it whose line never fails.
+type world struct {
+	*testing.T
+	service  *memory.Service
+	observer *memory.Store
+	stores   []*memory.Store // all that were opened, the observer first
+	began    time.Time
+}
+
+// virtual runs a test in virtual time. It fails where anything is left running when the test's cleanups are through.
+func virtual(t *testing.T, test func(w *world)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{T: t, service: memory.NewService(), began: time.Now()}
+		w.observer = w.open()
+		test(w)
+	})
+}
+
+// open opens a store: the session of another process.
+func (w *world) open() *memory.Store {
+	w.Helper()
+	st, err := memory.Open(w.service, &memory.Config{TTL: ttl})
+	require.NoError(w, err)
+	w.Cleanup(func() { _ = st.Close() })
+	w.stores = append(w.stores, st)
+	synctest.Wait() // the session is open
+	return st
+}
+
+func (w *world) candidate(st store.Store, value string, opts *leadership.Options) *leadership.Candidate {
+	w.Helper()
+	c, err := leadership.NewCandidate(st, election, value, opts)
+	require.NoError(w, err)
+	w.Cleanup(c.Stop)
+	return c
+}
+
+func (w *world) follower(st store.Store, opts *leadership.Options) *leadership.Follower {
+	w.Helper()
+	f, err := leadership.NewFollower(st, election, opts)
+	require.NoError(w, err)
+	w.Cleanup(f.Stop)
+	return f
+}
+
+// campaign is Campaign of a candidate that is going to be elected.
+func (w *world) campaign(c *leadership.Candidate) *leadership.Term {
+	w.Helper()
+	term, err := c.Campaign(background)
+	require.NoError(w, err)
+	return term
+}
+
+// lead makes another process the acknowledged leader and returns its term.
+func (w *world) lead(st store.Store, value string) *leadership.Term {
+	w.Helper()
+	term := w.campaign(w.candidate(st, value, nil))
+	require.NoError(w, term.Acknowledge(background))
+	return term
+}
+
+// at lets time pass until d after the world began, and then lets everything come to rest.
+func (w *world) at(d time.Duration) {
+	w.Helper()
+	require.False(w, time.Now().After(w.began.Add(d)), "it is %v already", time.Since(w.began))
+	time.Sleep(time.Until(w.began.Add(d)))
+	synctest.Wait()
+}
+
+// now returns how long the world has existed.
+func (w *world) now() time.Duration { return time.Since(w.began) }
+
+// leader returns the value of the acknowledged leader as the service has it.
+func (w *world) leader() string {
+	w.Helper()
+	leader, err := w.observer.Leader(background, election, nil)
+	require.NoError(w, err)
+	return leader.Value
+}
+
+// ballots returns the values of the ballots that stand, first in line first.
+func (w *world) ballots() []string {
+	w.Helper()
+	list, err := w.observer.Ballots(background, election)
+	require.NoError(w, err)
+	values := []string{}
+	for _, b := range list {
+		values = append(values, b.Value)
+	}
+	return values
+}
+
+// async runs a call in the background and returns where its result comes.
+func async(call func() error) <-chan error {
+	result := make(chan error, 1)
+	go func() { result <- call() }()
+	return result
+}
+
+// pending reports whether nothing has come from a channel by the time that everything is at rest.
+func pending[T any](ch <-chan T) bool {
+	synctest.Wait()
+	return len(ch) == 0
+}
+
+// diary keeps what happened, in order.
+type diary struct {
+	mu      sync.Mutex
+	entries []string // guarded by mu
+}
+
+func (d *diary) add(format string, args ...any) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.entries = append(d.entries, fmt.Sprintf(format, args...))
+}
+
+func (d *diary) all() []string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return append([]string{}, d.entries...)
+}
+
+func (d *diary) has(entry string) bool { return slices.Contains(d.all(), entry) }

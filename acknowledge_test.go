@@ -3,6 +3,7 @@ package leadership_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -163,6 +164,23 @@ func TestAcknowledgeTriesAgain(t *testing.T) {
 			})
 		})
 	}
+}
+
+// One that can't know whether its request was carried out before the ballot was lost does not try again.
+func TestAcknowledgeOfALostBallotIsNotTriedAgain(t *testing.T) {
+	virtual(t, func(w *world) {
+		c := w.candidate(changing(w.open(), func(b *fakeBallot) {
+			b.acknowledge = func(context.Context, string) (store.Leader, error) {
+				return store.Leader{}, fmt.Errorf("%w: %w", store.ErrUnknownOutcome, store.ErrLost)
+			}
+		}), "a", &leadership.Options{Hooks: &leadership.Hooks{
+			Error: func(_ string, err error, _ time.Duration) { t.Errorf("going to be tried again: %v", err) },
+		}})
+		ctx, cancel := context.WithTimeout(background, time.Second)
+		defer cancel()
+		require.ErrorIs(w, w.campaign(c).Acknowledge(ctx), leadership.ErrLost)
+		require.Zero(w, w.now())
+	})
 }
 
 func TestAcknowledgeReturnsWhatCannotBeCured(t *testing.T) {

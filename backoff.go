@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-// The time between two tries: the first after an error, the first after a ballot was lost, which is nobody's fault as
-// a rule, and the last after either.
+// The time between two tries: the first after an error, the first where a ballot or a term just ended, and the last
+// after either. Terms that end again and again at once must not keep the store busy.
 const (
 	errorBackoff = 100 * time.Millisecond
-	lostBackoff  = time.Millisecond
+	turnBackoff  = time.Millisecond
 	lastBackoff  = 5 * time.Second
 )
 

@@ -106,25 +106,24 @@ func (c *Candidate) Run(ctx context.Context, lead func(ctx context.Context, term
 func (c *Candidate) run(ctx context.Context, lead func(context.Context, *Term) error) error {
 	ctx, done := c.bound(ctx)
 	defer done()
-	failures, losses := backoff{first: errorBackoff}, backoff{first: lostBackoff}
+	failures, turns := backoff{first: errorBackoff}, backoff{first: turnBackoff}
 	for {
 		began := time.Now()
 		t, err := c.campaign(ctx)
-		var ended error // why the ballot or the term ended by itself
 		switch {
 		case err == nil:
-			ended, err = c.serve(ctx, t, lead)
+			err = c.serve(ctx, t, lead)
 			if t.acknowledged.Load() {
 				failures.reset()
 			}
 		case errors.Is(err, ErrLost):
-			ended, err = err, nil
+			err = nil
 		case ctx.Err() == nil && c.life.Err() == nil && store.Permanent(err):
 			c.log.Error("gave up", "error", err)
 			return err
 		}
 		if time.Since(began) > lastBackoff {
-			losses.reset()
+			turns.reset()
 		}
 		switch {
 		case c.life.Err() != nil: // ctx may not have heard of it yet
@@ -133,15 +132,15 @@ func (c *Candidate) run(ctx context.Context, lead func(context.Context, *Term) e
 			return context.Cause(ctx)
 		case err != nil:
 			c.retry(ctx, err, failures.delay())
-		case errors.Is(ended, ErrLost):
-			sleep(ctx, losses.delay())
+		default:
+			sleep(ctx, turns.delay())
 		}
 	}
 }
 
-// serve lets the term's owner lead, and gives the ballot back when it has returned, even with a panic. It returns why
-// the term ended by itself, or else what lead returned.
-func (c *Candidate) serve(ctx context.Context, t *Term, lead func(context.Context, *Term) error) (ended, err error) {
+// serve lets the term's owner lead, and gives the ballot back when it has returned, even with a panic. It returns what
+// lead returned, unless the term had ended before.
+func (c *Candidate) serve(ctx context.Context, t *Term, lead func(context.Context, *Term) error) (err error) {
 	defer context.AfterFunc(ctx, func() { t.finish(fmt.Errorf("%w: %w", ErrStopped, context.Cause(ctx))) })()
 	defer func() {
 		withdrawn, cancel := c.withdrawal(t.ballot)
@@ -150,17 +149,23 @@ func (c *Candidate) serve(ctx context.Context, t *Term, lead func(context.Contex
 			c.log.Warn("the ballot was not seen to go", "token", t.Token(), "error", err)
 		}
 	}()
+	tookOver := false
 	if err = c.takeOver(t); err == nil {
+		tookOver = true
 		c.inside.Do(func() { err = lead(t.ctx, t) })
 	}
-	if ended = context.Cause(t.ctx); ended != nil {
-		err = nil // what lead returned is the consequence
-	}
+	ended := context.Cause(t.ctx) // by itself, or because somebody asked for it
 	t.finish(ErrResigned)
-	if failed := cmp.Or(err, ended); failed != nil && !t.acknowledged.Load() && !wanted(ended) {
+	if failed := cmp.Or(err, ended); failed != nil && !t.acknowledged.Load() && !(tookOver && wanted(ended)) {
 		c.callFailed(failed)
 	}
-	return ended, err
+	if ended != nil {
+		if err != nil && !errors.Is(err, context.Canceled) && !errors.Is(err, ended) {
+			c.log.Warn("failed while the term ended", "token", t.Token(), "error", err)
+		}
+		err = nil // the consequence
+	}
+	return err
 }
 
 // wanted reports whether a term ended because somebody asked for it.
@@ -175,7 +180,7 @@ func (c *Candidate) takeOver(t *Term) error {
 			return fmt.Errorf("takeover failed: %w", err)
 		}
 	}
-	return context.Cause(t.ctx)
+	return nil
 }
 
 // hold is how to lead for those who give no function: until the term ends.
@@ -201,11 +206,17 @@ func (c *Candidate) Campaign(ctx context.Context) (*Term, error) {
 	}
 	ctx, done := c.bound(ctx)
 	defer done()
+	won := false
+	defer func() {
+		if !won {
+			c.exit()
+		}
+	}()
 	t, err := c.campaign(ctx)
 	if err != nil {
-		c.exit()
 		return nil, err
 	}
+	won = true
 	return t, nil
 }
 
@@ -234,8 +245,9 @@ func (c *Candidate) await(ctx context.Context, ballot store.Ballot) (*Term, erro
 	}
 	c.log.Debug("standing", "token", ballot.Token())
 	stopLosing := c.watchLosing(ctx)
-	defer stopLosing()
-	if err := ballot.Wait(ctx); err != nil {
+	err := ballot.Wait(ctx)
+	stopLosing() // no lost callback runs while the candidate leads
+	if err != nil {
 		return nil, err
 	}
 	for {
@@ -270,7 +282,7 @@ func (c *Candidate) checkToken(token uint64) error {
 func (c *Candidate) begin(ctx context.Context, ballot store.Ballot, span store.Span) (*Term, error) {
 	t := &Term{
 		candidate: c, ballot: ballot, lease: ballot.Lease(), span: span,
-		watched: make(chan struct{}), finished: make(chan struct{}), released: make(chan struct{}),
+		watched: make(chan struct{}), observed: make(chan struct{}), finished: make(chan struct{}), released: make(chan struct{}),
 	}
 	t.ctx, t.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
 	c.mu.Lock()
@@ -281,14 +293,25 @@ func (c *Candidate) begin(ctx context.Context, ballot store.Ballot, span store.S
 	c.held = t
 	c.term.Store(t)
 	c.mu.Unlock()
-	go t.watch() // ends with the term; release waits for it
+	go t.watch() // these two end with the term, and giveBack waits for them
+	go t.observe()
+	told := false
+	defer func() {
+		if !told { // the hook has panicked: nobody is going to release the term
+			withdrawn, cancel := c.withdrawal(ballot)
+			defer cancel()
+			_ = t.giveBack(withdrawn)
+			c.drop()
+		}
+	}()
 	c.log.Info("elected", "token", t.Token())
 	c.inside.Do(func() { c.opts.Hooks.won(c.election, t.Token()) })
+	told = true
 	return t, nil
 }
 
 // Resign steps down where the candidate leads, and does nothing where it does not. It blocks until the ballot has
-// been given back, which is when the leader's function has returned, or until ctx ends. Run and RunForElection then
+// been given back, which under Run is when the leader's function has returned, or until ctx ends. Run and RunForElection then
 // stand again, at the back of the queue. Called from the candidate's own functions, callbacks or hooks it does not
 // wait: they have to return first.
 func (c *Candidate) Resign(ctx context.Context) error {
@@ -323,7 +346,9 @@ func (c *Candidate) Acknowledge(ctx context.Context) error {
 // Stop ends the candidacy for good: it steps down, gives the ballot back, closes the channels of RunForElection and
 // returns when nothing of the candidate's is left running. It waits for the functions and callbacks of the user's
 // that are running, and for the store no longer than the rest of the lease. Called from one of those functions or a
-// hook, it does not wait. Calling it again, or before anything else, is allowed.
+// hook it does not wait; a goroutine that such a function waits for must not call it. A term that Campaign returned is
+// ended and its ballot given back whether or not its owner has stopped working: end the work first. Calling Stop
+// again, or before anything else, is allowed.
 func (c *Candidate) Stop() {
 	c.stop(ErrStopped)
 	if t := c.term.Load(); t != nil {
@@ -377,13 +402,17 @@ func (c *Candidate) exit() {
 
 // leave forgets a term whose ballot has been given back.
 func (c *Candidate) leave() {
-	c.mu.Lock()
-	c.held = nil
-	running := c.running
-	c.mu.Unlock()
-	if !running {
+	if !c.drop() {
 		c.exit()
 	}
+}
+
+// drop forgets the term, and reports whether Run goes on.
+func (c *Candidate) drop() (running bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.held = nil
+	return c.running
 }
 
 // holds reports whether the term's ballot has not been given back, and whether that is Run's to do.

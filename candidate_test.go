@@ -64,14 +64,13 @@ func TestIsLeaderEndsAtTheDeadlineToTheNanosecond(t *testing.T) {
 	})
 }
 
-// Case 16: where the process was not running, no goroutine of ours has run either. A hook that does not return stands
-// for that: it holds up the one that watches the lease.
+// Case 16: where the process was not running, no goroutine of ours has run either. A ballot that holds up the one which
+// watches over the term stands for that.
 func TestIsLeaderIsRightWhereNothingOfOursHasRun(t *testing.T) {
 	virtual(t, func(w *world) {
 		st := w.open()
 		resumed := make(chan struct{})
-		hooks := &leadership.Hooks{InJeopardy: func(string, uint64, time.Duration) { <-resumed }}
-		c := w.candidate(st, "a", &leadership.Options{Hooks: hooks})
+		c := w.candidate(changing(st, func(b *fakeBallot) { b.frozen = resumed }), "a", nil)
 		term := w.campaign(c)
 		st.Faults().Cut()
 		w.at(valid - 1)
@@ -121,6 +120,25 @@ func TestLateConfirmationRevivesNothing(t *testing.T) {
 		require.Greater(w, again.Token(), term.Token())
 		require.True(w, c.IsLeader())
 		require.ErrorIs(w, term.Acknowledge(background), leadership.ErrNotElected, "the old term stays over")
+	})
+}
+
+// The same where nothing of ours has run when the confirmation comes: the lease holds again, and the term is over.
+func TestLateConfirmationRevivesNothingUnseen(t *testing.T) {
+	virtual(t, func(w *world) {
+		st := w.open()
+		resumed := make(chan struct{})
+		c := w.candidate(changing(st, func(b *fakeBallot) { b.frozen = resumed }), "a", nil)
+		term := w.campaign(c)
+		st.Faults().Delay(3 * time.Second)
+		w.at(10 * time.Second) // deadline at 8 s, confirmation at 9 s of what was sent at 3 s, lasting until 11 s
+		require.NoError(w, term.Context().Err(), "nothing of ours has run")
+		require.Equal(w, w.began.Add(renew), st.Confirmed())
+		require.False(w, c.IsLeader())
+		require.Zero(w, term.Remaining())
+		require.Zero(w, term.Deadline())
+		close(resumed)
+		st.Faults().Delay(0)
 	})
 }
 

@@ -67,23 +67,24 @@ func TestEventsCoalesce(t *testing.T) {
 		synctest.Wait()
 		ofB, _ := b.RunForElection()
 		synctest.Wait()
-		for range 100 {
-			require.True(w, a.IsLeader())
+		for range 20 {
+			w.until(a.IsLeader)
+			w.until(func() bool { return len(w.ballots()) == 2 })
 			require.NoError(w, a.Resign(background))
-			synctest.Wait()
-			require.True(w, b.IsLeader())
+			w.until(b.IsLeader)
+			w.until(func() bool { return len(w.ballots()) == 2 })
 			require.NoError(w, b.Resign(background))
-			synctest.Wait()
 		}
-		require.Zero(w, w.now())
+		w.until(a.IsLeader)
 		require.False(w, <-ofA)
 		require.True(w, <-ofA)
 		require.True(w, pending(ofA), "what is true now is the last")
 		require.False(w, <-ofB)
 		require.True(w, pending(ofB))
 
-		require.NoError(w, a.Resign(background)) // b leads
-		synctest.Wait()
+		w.until(func() bool { return len(w.ballots()) == 2 })
+		require.NoError(w, a.Resign(background))
+		w.until(b.IsLeader)
 		a.Stop()
 		b.Stop()
 		require.False(w, <-ofA)
@@ -104,8 +105,7 @@ func TestEventsNeverLeaveOutAFalse(t *testing.T) {
 		require.True(w, <-elected)
 		for range 10 {
 			require.NoError(w, c.Resign(background))
-			synctest.Wait()
-			require.True(w, c.IsLeader())
+			w.until(c.IsLeader)
 		}
 		require.False(w, <-elected)
 		require.True(w, <-elected)

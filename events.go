@@ -36,10 +36,10 @@ func (c *Candidate) RunForElection() (<-chan bool, <-chan error) {
 	c.events.open(election, errs)
 	go func() { // Stop waits for exit
 		defer c.exit()
+		defer c.events.close()
 		if err := c.run(context.Background(), c.hold); err != nil {
 			c.events.failed(err)
 		}
-		c.events.close()
 	}()
 	return election, errs
 }

@@ -58,6 +58,7 @@ type fakeBallot struct {
 	token       uint64 // zero where it is not replaced
 	lease       *store.Lease
 	lost        chan struct{}
+	frozen      chan struct{} // while it is open, who looks at Lost does not get on
 	wait        func(ctx context.Context) error
 	acknowledge func(ctx context.Context, value string) (store.Leader, error)
 	withdraw    func(ctx context.Context) error
@@ -78,6 +79,9 @@ func (b *fakeBallot) Lease() *store.Lease {
 }
 
 func (b *fakeBallot) Lost() <-chan struct{} {
+	if b.frozen != nil {
+		<-b.frozen
+	}
 	if b.lost == nil {
 		return b.Ballot.Lost()
 	}

@@ -70,8 +70,12 @@ func (f *Follower) Start() {
 	}
 }
 
+// errGoexit ends a follower whose hook has called runtime.Goexit.
+var errGoexit = errors.New("a hook has ended the follower's goroutine")
+
 // follow asks for the next leader until the follower's life ends.
 func (f *Follower) follow() {
+	defer f.end(errGoexit) // unless it has ended
 	var prev *Leader
 	b := backoff{first: errorBackoff}
 	for {

@@ -25,25 +25,26 @@ func keeping(w *world, d *diary) *leadership.Hooks {
 		}
 		return terms[token]
 	}
+	now := func() time.Duration { return w.now().Truncate(10 * time.Millisecond) }
 	return &leadership.Hooks{
-		Won: func(e string, token uint64) { d.add("%v won %d", w.now(), name(e, token)) },
+		Won: func(e string, token uint64) { d.add("%v won %d", now(), name(e, token)) },
 		Lost: func(e string, token uint64, cause error) {
-			d.add("%v lost %d: %v", w.now(), name(e, token), cause)
+			d.add("%v lost %d: %v", now(), name(e, token), cause)
 		},
 		Acknowledged: func(e string, token uint64, leader leadership.Leader) {
 			require.Positive(w, leader.Revision)
-			d.add("%v acknowledged %d %s", w.now(), name(e, token), leader.Value)
+			d.add("%v acknowledged %d %s", now(), name(e, token), leader.Value)
 		},
 		Renewed: func(e string, token uint64, latency time.Duration) {
-			d.add("%v renewed %d in %v", w.now(), name(e, token), latency)
+			d.add("%v renewed %d in %v", now(), name(e, token), latency)
 		},
 		InJeopardy: func(e string, token uint64, remaining time.Duration) {
 			require.Positive(w, remaining)
 			require.Less(w, remaining, valid/3)
 			d.add("in jeopardy %d", name(e, token))
 		},
-		LeaderChanged: func(e string, leader leadership.Leader) { d.add("%v leader %q", w.now(), leader.Value) },
-		Error:         func(_ string, err error, _ time.Duration) { d.add("%v error %v", w.now(), err) },
+		LeaderChanged: func(e string, leader leadership.Leader) { d.add("%v leader %q", now(), leader.Value) },
+		Error:         func(_ string, err error, _ time.Duration) { d.add("%v error %v", now(), err) },
 	}
 }
 
@@ -58,7 +59,7 @@ func TestHooksOfACandidate(t *testing.T) {
 		w.at(2*renew + time.Second)
 		st.Faults().Delay(0)
 		require.NoError(w, c.Resign(background))
-		synctest.Wait()
+		w.until(c.IsLeader)
 		c.Stop()
 		require.Equal(w, []string{
 			"0s won 1", "0s acknowledged 1 a",
@@ -83,7 +84,7 @@ func TestInJeopardy(t *testing.T) {
 			st.Faults().Cut()
 			w.at(from + valid*2/3)
 			require.False(w, happened.has("in jeopardy 1"))
-			w.at(from + valid - time.Millisecond)
+			w.at(from + valid - 10*time.Millisecond)
 			require.Equal(w, []string{"in jeopardy 1"}, happened.all())
 		}
 		happened.entries = nil
@@ -91,7 +92,7 @@ func TestInJeopardy(t *testing.T) {
 		st.Faults().Heal()
 		w.at(valid)
 		require.True(w, c.IsLeader())
-		require.Equal(w, []string{"in jeopardy 1", "7.999s renewed 1 in 4.999s"}, happened.all())
+		require.Equal(w, []string{"in jeopardy 1", "7.99s renewed 1 in 4.99s"}, happened.all())
 		happened.entries = nil
 		jeopardy(renew) // the renewal was sent at 3 s
 		w.at(renew + valid)

@@ -201,28 +201,37 @@ func TestRunWaitsAfterAnErrorOfTheLeadersOwn(t *testing.T) {
 	}
 }
 
-// A ballot that is lost is nobody's fault as a rule, and costs next to nothing. One that is lost each time, to a script
-// that tidies up say, must not become a flood.
-func TestRunSlowsDownWhereEveryBallotIsLost(t *testing.T) {
-	virtual(t, func(w *world) {
-		var tries atomic.Int32
-		st := &fakeStore{Store: w.open()}
-		st.campaign = func(ctx context.Context, election, value string) (store.Ballot, error) {
-			if tries.Add(1) == 1000 {
-				<-ctx.Done() // time stands still while the candidate spins
-			}
-			return nil, store.ErrLost
-		}
-		c := w.candidate(st, "a", nil)
-		result := async(func() error { return c.Run(background, serve) })
-		w.at(time.Second)
-		require.Less(w, tries.Load(), int32(20))
-		w.at(time.Minute)
-		require.Less(w, tries.Load(), int32(50))
-		require.True(w, pending(result), "nor does it give up")
-		c.Stop()
-		require.NoError(w, <-result)
-	})
+// A ballot that is lost, or a leader who has had enough, is nobody's fault and costs next to nothing. Where it happens
+// each time at once, to a script that tidies up say, it must not become a flood.
+func TestRunSlowsDownWhereNothingLasts(t *testing.T) {
+	for name, lost := range map[string]bool{"ballots": true, "leaders": false} {
+		t.Run(name, func(t *testing.T) {
+			virtual(t, func(w *world) {
+				var tries atomic.Int32
+				st := &fakeStore{Store: w.open()}
+				st.campaign = func(ctx context.Context, election, value string) (store.Ballot, error) {
+					if tries.Add(1) == 1000 {
+						<-ctx.Done() // time stands still while the candidate spins
+					}
+					if lost {
+						return nil, store.ErrLost
+					}
+					return st.Store.Campaign(ctx, election, value)
+				}
+				c := w.candidate(st, "a", nil)
+				result := async(func() error {
+					return c.Run(background, func(context.Context, *leadership.Term) error { return nil })
+				})
+				w.at(time.Second)
+				require.Less(w, tries.Load(), int32(20))
+				w.at(time.Minute)
+				require.Less(w, tries.Load(), int32(50))
+				require.True(w, pending(result), "nor does it give up")
+				c.Stop()
+				require.NoError(w, <-result)
+			})
+		})
+	}
 }
 
 // Case 34: the line is cut at the start. Run joins once the store is up, and stopping before that is clean.

@@ -72,7 +72,7 @@ func (k *checks) follows(f *simFollower) {
 		f.highest = leader.Revision
 		k.told(f.name, leader)
 	}
-	if f.line.unsteady || asOf.IsZero() {
+	if asOf.IsZero() {
 		return
 	}
 	i, _ := slices.BinarySearchFunc(k.history, asOf, func(s seen, t time.Time) int { return s.at.Compare(t) })

@@ -13,19 +13,13 @@ import (
 	"github.com/go-leadership/leadership/store/memory"
 )
 
-// simLine is a member's line to the service.
-type simLine struct {
-	store    *memory.Store
-	unsteady bool // notifications may have come later than answers, so that AsOf is not to be believed
-}
-
 // simCandidate is a process with a candidate. It starts again and again, each time under another value.
 type simCandidate struct {
 	sim       *simulation
 	name      string
 	primitive bool // it is driven by Campaign
 	form      func(r *simRun)
-	line      simLine
+	store     *memory.Store
 	made      int
 	run       *simRun
 	ended     chan struct{} // closed when the driver has returned
@@ -57,7 +51,7 @@ func newSimCandidate(s *simulation, name string) *simCandidate {
 
 // start opens a store and stands for election on it.
 func (c *simCandidate) start() {
-	c.line = simLine{store: mustOpen(c.sim.memory)}
+	c.store = mustOpen(c.sim.memory)
 	c.stand()
 }
 
@@ -70,7 +64,7 @@ func (c *simCandidate) stand() {
 	takeovers := rand.New(rand.NewPCG(uint64(s.seed), ^stream)) // for the won callback
 	r.ctx, r.cancel = context.WithCancel(background)
 	var err error
-	r.Candidate, err = leadership.NewCandidate(c.line.store, election, r.value, &leadership.Options{Hooks: s.hooks(r)})
+	r.Candidate, err = leadership.NewCandidate(c.store, election, r.value, &leadership.Options{Hooks: s.hooks(r)})
 	if err != nil {
 		panic(err)
 	}
@@ -107,7 +101,7 @@ func (c *simCandidate) replace() {
 // stop stops the candidate and closes its store.
 func (c *simCandidate) stop() {
 	c.end()
-	_ = c.line.store.Close()
+	_ = c.store.Close()
 }
 
 func (c *simCandidate) end() {
@@ -210,18 +204,18 @@ func (r *simRun) giveUp(term *leadership.Term) {
 
 // simFollower is a process with a follower.
 type simFollower struct {
-	sim  *simulation
-	name string
-	line simLine
+	sim   *simulation
+	name  string
+	store *memory.Store
 	*leadership.Follower
 	highest uint64 // revision that Leader has shown
 }
 
 func (f *simFollower) start() {
 	s := f.sim
-	f.line, f.highest = simLine{store: mustOpen(s.memory)}, 0
+	f.store, f.highest = mustOpen(s.memory), 0
 	var err error
-	if f.Follower, err = leadership.NewFollower(f.line.store, election, nil); err != nil {
+	if f.Follower, err = leadership.NewFollower(f.store, election, nil); err != nil {
 		panic(err)
 	}
 	var last uint64
@@ -247,5 +241,5 @@ func (f *simFollower) start() {
 
 func (f *simFollower) stop() {
 	f.Stop()
-	_ = f.line.store.Close()
+	_ = f.store.Close()
 }

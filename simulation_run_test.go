@@ -109,7 +109,7 @@ func (s *simulation) event() {
 			f.start()
 			return
 		}
-		s.fault(f.name, &f.line)
+		s.fault(f.name, f.store)
 		return
 	}
 	c := s.candidates[i]
@@ -127,7 +127,7 @@ func (s *simulation) event() {
 	case n < 7:
 		s.note("%s loses its store, and starts again on a new one", c.name)
 		c.run.rude.Store(true)
-		_ = c.line.store.Close()
+		_ = c.store.Close()
 		c.stop()
 		c.start()
 	case s.early && n < 8:
@@ -135,15 +135,15 @@ func (s *simulation) event() {
 		s.memory.Clear(election)
 	case s.early && n < 10:
 		s.note("%s's session expires early", c.name)
-		c.line.store.Faults().Expire()
+		c.store.Faults().Expire()
 	default:
-		s.fault(c.name, &c.line)
+		s.fault(c.name, c.store)
 	}
 }
 
 // fault sets a switch on a member's line.
-func (s *simulation) fault(name string, l *simLine) {
-	faults := l.store.Faults()
+func (s *simulation) fault(name string, st *memory.Store) {
+	faults := st.Faults()
 	switch n := s.rng.IntN(12); {
 	case n < 3:
 		s.note("%s is cut off", name)
@@ -153,12 +153,10 @@ func (s *simulation) fault(name string, l *simLine) {
 		faults.LoseReplies()
 	case n < 6:
 		s.note("%s's watches stall", name)
-		l.unsteady = true
 		faults.StallWatches()
 	case n < 8:
 		d := time.Duration(s.rng.Int64N(int64(simDelay)))
 		s.note("%s's line takes %v", name, d)
-		l.unsteady = true
 		faults.Delay(d)
 	default:
 		s.note("%s's line heals", name)
@@ -174,12 +172,12 @@ func (s *simulation) heal() {
 	s.note("everything heals")
 	s.calm.Store(true)
 	for _, c := range s.candidates {
-		c.line.store.Faults().Delay(0)
-		c.line.store.Faults().Heal()
+		c.store.Faults().Delay(0)
+		c.store.Faults().Heal()
 	}
 	for _, f := range s.followers {
-		f.line.store.Faults().Delay(0)
-		f.line.store.Faults().Heal()
+		f.store.Faults().Delay(0)
+		f.store.Faults().Heal()
 	}
 	for end := time.Now().Add(simBound); !s.settled(); s.pass(simStep) {
 		if s.failed() {
@@ -199,8 +197,8 @@ func (s *simulation) heal() {
 // stop stops everything and checks that nothing is left.
 func (s *simulation) stop() {
 	for _, c := range s.candidates {
-		c.line.store.Faults().Heal()
-		c.line.store.Faults().Delay(0)
+		c.store.Faults().Heal()
+		c.store.Faults().Delay(0)
 		c.stop()
 	}
 	for _, f := range s.followers {

@@ -22,6 +22,7 @@ type Term struct {
 	cancel       context.CancelCauseFunc
 	acknowledged atomic.Bool
 	watched      chan struct{} // closed when watch has returned
+	observed     chan struct{} // closed when observe has returned
 	finished     chan struct{} // closed when everyone has been told that the term is over
 	releasing    atomic.Bool   // release has been called
 	withdrawn    atomic.Bool   // the ballot is known to be gone
@@ -82,7 +83,7 @@ func (t *Term) Acknowledge(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		if !errors.Is(err, store.ErrUnknownOutcome) && !errors.Is(err, store.ErrUnavailable) {
+		if !errors.Is(err, store.ErrUnknownOutcome) && !errors.Is(err, store.ErrUnavailable) || errors.Is(err, ErrLost) {
 			return err
 		}
 		c.retry(ctx, err, b.delay())
@@ -131,37 +132,54 @@ func (t *Term) current() bool {
 	return t.candidate.term.Load() == t && t.lease.Holds(t.span)
 }
 
-// watch ends the term when its lease runs out or its ballot is lost. It needs no event from the store for that.
+// watch ends the term when its lease runs out or its ballot is lost. It needs no event from the store for that, and
+// waits for nobody: no function of the user's runs here before the term's context has ended.
 func (t *Term) watch() {
 	defer close(t.watched)
-	c := t.candidate
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	told := t.lease.Last() // the renewal that the hooks know of
 	for {
-		last := t.lease.Last()
+		last := t.lease.Last() // before Holds, so that no change is missed
 		if !t.lease.Holds(t.span) {
 			t.finish(fmt.Errorf("%w: the session was not renewed before its deadline", ErrLost))
 			return
 		}
-		remaining := t.lease.Remaining()
-		switch jeopardy := remaining < last.Deadline.Sub(last.Sent)/3; {
-		case !last.Confirmed.Equal(told.Confirmed):
-			told = last
-			c.inside.Do(func() { c.opts.Hooks.renewed(c.election, t.Token(), last.Confirmed.Sub(last.Sent)) })
-		case jeopardy && !told.Deadline.IsZero():
-			told.Deadline = time.Time{} // told once, until the next renewal
-			c.log.Warn("in jeopardy", "token", t.Token(), "remaining", remaining)
-			c.inside.Do(func() { c.opts.Hooks.inJeopardy(c.election, t.Token(), remaining) })
-		}
-		// Early enough for the deadline, and now and then before, for jeopardy.
-		timer.Reset(min(remaining, max(remaining/4, 10*time.Millisecond)))
+		timer.Reset(t.lease.Remaining())
 		select {
 		case <-last.Changed:
 		case <-timer.C:
 		case <-t.ballot.Lost():
 			t.finish(t.ballot.Err())
 			return
+		case <-t.ctx.Done():
+			return
+		}
+	}
+}
+
+// observe tells of renewals, and of those that are missing.
+func (t *Term) observe() {
+	defer close(t.observed)
+	c := t.candidate
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	told := t.lease.Last() // the renewal that was told of
+	warned := false
+	for {
+		last, remaining := t.lease.Last(), t.lease.Remaining()
+		switch {
+		case !last.Confirmed.Equal(told.Confirmed):
+			told, warned = last, false
+			c.inside.Do(func() { c.opts.Hooks.renewed(c.election, t.Token(), last.Confirmed.Sub(last.Sent)) })
+		case !warned && remaining < last.Deadline.Sub(last.Sent)/3:
+			warned = true
+			c.log.Warn("in jeopardy", "token", t.Token(), "remaining", remaining)
+			c.inside.Do(func() { c.opts.Hooks.inJeopardy(c.election, t.Token(), remaining) })
+		}
+		timer.Reset(max(remaining/4, 10*time.Millisecond))
+		select {
+		case <-last.Changed:
+		case <-timer.C:
 		case <-t.ctx.Done():
 			return
 		}
@@ -175,11 +193,11 @@ func (t *Term) finish(cause error) {
 	if !c.term.CompareAndSwap(t, nil) {
 		return
 	}
+	defer close(t.finished)
 	t.cancel(cause)
 	c.events.lost()
 	c.log.Info("leadership ended", "token", t.Token(), "cause", cause)
 	c.inside.Do(func() { c.opts.Hooks.lost(c.election, t.Token(), cause) })
-	close(t.finished)
 }
 
 // release ends the term and gives the ballot back. Later calls wait for the first, and see to it that it is gone.
@@ -192,13 +210,19 @@ func (t *Term) release(ctx context.Context) error {
 			return context.Cause(ctx)
 		}
 	}
-	t.finish(ErrResigned)
-	<-t.finished
-	<-t.watched
-	err := t.withdraw(ctx)
+	err := t.giveBack(ctx)
 	t.candidate.leave()
 	close(t.released)
 	return err
+}
+
+// giveBack ends the term, and withdraws the ballot when nothing of the term's is running any more.
+func (t *Term) giveBack(ctx context.Context) error {
+	t.finish(ErrResigned)
+	<-t.finished
+	<-t.watched
+	<-t.observed
+	return t.withdraw(ctx)
 }
 
 func (t *Term) withdraw(ctx context.Context) error {

@@ -96,6 +96,18 @@ func (w *world) at(d time.Duration) {
 	synctest.Wait()
 }
 
+// until lets time pass until something holds: a candidate waits a moment between two turns of its own.
+func (w *world) until(holds func() bool) {
+	w.Helper()
+	for end := time.Now().Add(ttl); ; time.Sleep(time.Millisecond) {
+		synctest.Wait()
+		if holds() {
+			return
+		}
+		require.True(w, time.Now().Before(end), "it did not come to that")
+	}
+}
+
 // now returns how long the world has existed.
 func (w *world) now() time.Duration { return time.Since(w.began) }
 

@@ -144,7 +144,7 @@ func TestLeaseConfirmationsOutOfOrder(t *testing.T) {
 			require.Fail(t, "nothing has changed")
 		default:
 		}
-		time.Sleep(second.Time().Add(valid - moment).Sub(time.Now()))
+		time.Sleep(time.Until(second.Time().Add(valid - moment)))
 		require.True(t, l.Holds(span))
 		time.Sleep(moment)
 		require.False(t, l.Holds(span))

@@ -78,7 +78,8 @@ type Ballot interface {
 	// has ended. It closes when the store learns of it, which may be late; the lease is not.
 	Lost() <-chan struct{}
 
-	// Err is nil until Lost is closed, and then an error that says why and matches [ErrLost].
+	// Err is nil until Lost is closed, and then an error that says why and matches [ErrLost]; where the store was
+	// closed, [ErrClosed] too.
 	Err() error
 }
 

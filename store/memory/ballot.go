@@ -104,15 +104,16 @@ func (b *ballot) watch() {
 		}
 	case <-ctx.Done():
 	}
-	if b.store.ctx.Err() != nil {
-		b.loseWith(fmt.Errorf("%w: %w", store.ErrLost, store.ErrClosed))
-	}
 	b.lose("the session has ended") // if nothing else came first
 }
 
-func (b *ballot) lose(why string) { b.loseWith(fmt.Errorf("%w: %s", store.ErrLost, why)) }
-
-func (b *ballot) loseWith(err error) { b.end(b.store.fail("stand", b.election, err)) }
+func (b *ballot) lose(why string) {
+	err := fmt.Errorf("%w: %s", store.ErrLost, why)
+	if b.store.ctx.Err() != nil {
+		err = fmt.Errorf("%w: %w", store.ErrLost, store.ErrClosed)
+	}
+	b.end(b.store.fail("stand", b.election, err))
+}
 
 // Token implements store.Ballot.
 func (b *ballot) Token() uint64 { return b.entry.token }

@@ -17,7 +17,7 @@ func TestConfirmedIsWhenTheLastConfirmedRequestWasSent(t *testing.T) {
 		for range 5 {
 			renewed := ballot.Lease().Last().Changed
 			<-renewed
-			require.Zero(t, ballot.Lease().Last().Sent.Sub(time.Now()))
+			require.Zero(t, time.Since(ballot.Lease().Last().Sent))
 			require.False(t, isLost(ballot))
 			require.Equal(t, time.Now(), a.Confirmed())
 		}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 
 	"github.com/go-leadership/leadership/store"
@@ -43,12 +42,14 @@ func (b *ballot) acknowledge(ctx context.Context, value string) (store.Leader, e
 		return store.Leader{}, err
 	}
 	defer done()
-	b.ack.mu.Lock()
-	b.ack.tried = true
-	b.ack.mu.Unlock()
-
 	stale := int32(-1) // version of an acknowledgement that is in the way
 	for {
+		b.ack.mu.Lock()
+		b.ack.tried = true // before Err is asked: whoever withdraws the ballot loses it first
+		b.ack.mu.Unlock()
+		if err := b.Err(); err != nil {
+			return store.Leader{}, err
+		}
 		leader, err := b.putAck(ctx, value, stale)
 		switch {
 		case err == nil:
@@ -79,16 +80,22 @@ func (b *ballot) acknowledge(ctx context.Context, value string) (store.Leader, e
 
 func (b *ballot) ackPath() string { return b.store.layout.ackPath(b.election) }
 
-// putAck makes the acknowledgement, in the place of one with the given version where that is not -1.
+// putAck makes the acknowledgement, in the place of one with the given version where that is not -1. The new one gets
+// another version, one for each time that it is written, so that whoever is about to remove the old one finds out.
 func (b *ballot) putAck(ctx context.Context, value string, stale int32) (store.Leader, error) {
+	const versions = 8
 	s, data := b.store, []byte(value)
-	ops := []any{
-		&zk.CheckVersionRequest{Path: b.path(), Version: -1},
-		&zk.CreateRequest{Path: b.ackPath(), Data: data, Acl: s.acl, Flags: zk.FlagEphemeral},
-		&zk.SetDataRequest{Path: b.ackPath(), Data: data, Version: 0},
-	}
+	ops := []any{&zk.CheckVersionRequest{Path: b.path(), Version: -1}}
+	writes := int32(1)
 	if stale >= 0 {
-		ops = slices.Insert(ops, 1, any(&zk.DeleteRequest{Path: b.ackPath(), Version: stale}))
+		ops = append(ops, &zk.DeleteRequest{Path: b.ackPath(), Version: stale})
+		if stale < versions && len(value) <= store.MaxValue/versions {
+			writes = stale + 1
+		}
+	}
+	ops = append(ops, &zk.CreateRequest{Path: b.ackPath(), Data: data, Acl: s.acl, Flags: zk.FlagEphemeral})
+	for range writes {
+		ops = append(ops, &zk.SetDataRequest{Path: b.ackPath(), Data: data, Version: -1})
 	}
 	results, err := s.multi(ctx, ops)
 	if len(results) == len(ops) {
@@ -128,12 +135,7 @@ func (s *Store) multi(ctx context.Context, ops []any) ([]zk.MultiResponse, error
 // Withdraw implements store.Ballot.
 func (b *ballot) Withdraw(ctx context.Context) error {
 	b.lose("it was withdrawn")
-	b.ack.mu.Lock()
-	o := orphan{path: b.path(), session: b.session}
-	if b.ack.tried {
-		o.ack, o.revision = b.ackPath(), b.ack.revision
-	}
-	b.ack.mu.Unlock()
+	o := b.orphan()
 	call, done, err := b.store.call(ctx)
 	if err != nil {
 		b.store.orphans.add(o)
@@ -151,4 +153,15 @@ func (b *ballot) Withdraw(ctx context.Context) error {
 		}
 		b.store.pause(call)
 	}
+}
+
+// orphan is what has to be removed when the ballot is given up.
+func (b *ballot) orphan() orphan {
+	b.ack.mu.Lock()
+	defer b.ack.mu.Unlock()
+	o := orphan{path: b.path(), session: b.session}
+	if b.ack.tried {
+		o.ack, o.revision = b.ackPath(), b.ack.revision
+	}
+	return o
 }

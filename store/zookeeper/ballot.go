@@ -127,10 +127,7 @@ func (b *ballot) place(ctx context.Context, nodes []string) error {
 		return errAgain // created in a session that is over, or by somebody else
 	}
 	b.session, b.own, b.token = sess, o.watch, uint64(o.stat.Czxid)
-	if b.prev == nil {
-		close(b.first)
-	}
-	return nil
+	return b.lead()
 }
 
 // watchNearest sets the watch on the nearest ballot ahead that still exists. Where the first one it tries is gone it
@@ -164,6 +161,9 @@ func (b *ballot) run() {
 	look := s.looks.join()
 	defer s.looks.leave(look)
 	defer func() {
+		if s.ctx.Err() != nil { // Close waits for its removal
+			s.orphans.add(b.orphan())
+		}
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		delete(s.ballots, b)
@@ -198,7 +198,9 @@ func (b *ballot) run() {
 			err = b.look(ctx)
 		}
 		for ; err != nil && ctx.Err() == nil && !b.over(); err = b.look(ctx) {
-			s.pause(ctx)
+			if !errors.Is(err, errLook) {
+				s.pause(ctx)
+			}
 		}
 	}
 }
@@ -217,26 +219,35 @@ func (b *ballot) over() bool {
 }
 
 // advance is called when the watch on the nearest ballot ahead has fired.
+//
+// Its deletion is enough to lead only if the own node can't have been deleted before. The events of one connection
+// come in the order of the changes, for watches that were set on it: those that the library sets again after a
+// reconnection may fire in any order, and a connection that is not ours does not tell us the order.
 func (b *ballot) advance(ctx context.Context) error {
 	epoch, _ := b.store.connection()
-	if !b.prev.gone() || epoch != b.epoch || b.store.config.Conn != nil {
-		// Only on one connection do events come in the order of the changes: else the own node may have gone first.
+	inOrder := b.own.epoch == epoch && b.prev.epoch == epoch && b.store.config.Conn == nil
+	if !inOrder || b.own.hasFired() || !b.prev.gone() {
 		return b.look(ctx)
 	}
 	b.ahead = b.ahead[:len(b.ahead)-1]
 	if err := b.watchNearest(ctx); err != nil {
 		return err
 	}
-	b.lead()
-	return nil
+	return b.lead()
 }
 
+// errLook says that the own node has changed: what was seen of it is out of date.
+var errLook = fmt.Errorf("%w: the ballot has changed", store.ErrUnavailable)
+
 // lead makes the ballot first if none is ahead, it has not been deleted and its session has not ended.
-func (b *ballot) lead() {
+func (b *ballot) lead() error {
 	switch {
 	case b.prev != nil:
 	case b.own.gone():
 		b.lose("its node was deleted")
+		return zk.ErrNoNode
+	case b.own.hasFired():
+		return errLook
 	case b.over():
 		b.lose("the session has ended")
 	default:
@@ -246,6 +257,7 @@ func (b *ballot) lead() {
 			close(b.first)
 		}
 	}
+	return nil
 }
 
 // look sees for itself how things are, after an event that does not tell, a reconnection, or for once.
@@ -273,6 +285,5 @@ func (b *ballot) look(ctx context.Context) error {
 	} else if err := b.watchNearest(ctx); err != nil {
 		return err
 	}
-	b.lead()
-	return nil
+	return b.lead()
 }

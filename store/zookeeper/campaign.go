@@ -5,13 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"time"
 
 	"github.com/go-leadership/leadership/store"
 	"github.com/go-zookeeper/zk"
 )
 
 // Campaign implements store.Store. With the election's nodes in place it takes two round trips: the ballot's creation
-// and the list of ballots in one, the watches on the own ballot and on the one before it in the other.
+// and the list of ballots in one, the watches on the own ballot and on the one before it in the other. Where the
+// service can't be reached for longer than the TTL it gives up, so that its caller can say so, and try again.
 func (s *Store) Campaign(ctx context.Context, election, value string) (store.Ballot, error) {
 	if err := errors.Join(store.CheckElection(election), store.CheckValue(value)); err != nil {
 		return nil, err
@@ -27,7 +29,7 @@ func (s *Store) Campaign(ctx context.Context, election, value string) (store.Bal
 		case err == nil:
 			return b, nil
 		case ctx.Err() != nil:
-			return nil, s.fail("campaign", election, context.Cause(ctx))
+			return nil, s.fail("campaign", election, s.unreached(ctx))
 		case !errors.Is(err, errAgain):
 			return nil, s.fail("campaign", election, err)
 		}
@@ -53,7 +55,7 @@ func (s *Store) cast(ctx context.Context, election, value string) (*ballot, erro
 	s.mu.Lock()
 	s.ballots[b] = struct{}{}
 	s.mu.Unlock()
-	if !s.spawn(b.run) {
+	if !s.spawn(b.run) || s.ctx.Err() != nil { // run has seen to the node, or the session has ended
 		return nil, store.ErrClosed
 	}
 	return b, nil
@@ -65,7 +67,7 @@ func (s *Store) cast(ctx context.Context, election, value string) (*ballot, erro
 func (s *Store) create(ctx context.Context, dir, nonce, value string) (name string, nodes []string, err error) {
 	stem := dir + "/" + s.layout.ballotStem(nonce)
 	for {
-		if _, err := s.await(ctx); err != nil {
+		if err := s.reach(ctx); err != nil {
 			return "", nil, err
 		}
 		created := async(s, func() (string, error) {
@@ -81,6 +83,7 @@ func (s *Store) create(ctx context.Context, dir, nonce, value string) (name stri
 			}
 			return path.Base(p), nodes, nil
 		case ctx.Err() != nil:
+			s.orphans.expect(1)
 			s.spawn(func() { s.disown(created, dir, nonce) })
 			return "", nil, err
 		case errors.Is(err, zk.ErrNoNode):
@@ -94,14 +97,25 @@ func (s *Store) create(ctx context.Context, dir, nonce, value string) (name stri
 			if name != "" || err != nil {
 				return name, nodes, err
 			}
+			s.config.Logger.Warn("a ballot was not created, going to try again", "store", s.name, "path", stem)
+			s.pause(ctx)
 		default:
 			return "", nil, fmt.Errorf("create %s...: %w", stem, err)
 		}
 	}
 }
 
+// reach waits for a session, for an outage of some length at most: its caller is to know.
+func (s *Store) reach(ctx context.Context) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, max(s.config.TTL, 5*time.Second), store.ErrUnavailable)
+	defer cancel()
+	_, err := s.await(ctx)
+	return err
+}
+
 // disown removes the node that a request may create whose caller has gone.
 func (s *Store) disown(created <-chan result[string], dir, nonce string) {
+	defer s.orphans.expect(-1)
 	r := <-created
 	switch {
 	case r.err == nil:
@@ -123,11 +137,9 @@ func (s *Store) find(ctx context.Context, dir, nonce string) (name string, nodes
 			return name, nodes, nil
 		case errors.Is(err, zk.ErrNoNode):
 			return "", nil, nil
-		case ctx.Err() != nil:
+		case ctx.Err() != nil || !uncertain(err):
 			s.orphans.add(orphan{dir: dir, nonce: nonce})
 			return "", nil, err
-		case !uncertain(err):
-			return "", nil, fmt.Errorf("list %s: %w", dir, err)
 		}
 		s.pause(ctx)
 	}

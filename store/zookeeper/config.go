@@ -11,6 +11,8 @@ import (
 	"net"
 	"os"
 	"path"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -35,7 +37,8 @@ type Config struct {
 	// TTL is the session's timeout; 10 s. It has to be one that the ensemble grants unchanged, by default 2 to 20 of
 	// its ticks: where it grants another one, Campaign says so. At least 3 ticks are needed for the full grace.
 	TTL time.Duration
-	// Grace is the time reserved for the leader's work to stop before a rival can lead; a third of the TTL.
+	// Grace is the time reserved for the leader's work to stop before a rival can lead; a third of the TTL. At least a
+	// twelfth and less than half of it.
 	Grace time.Duration
 
 	// User and Password are a digest identity to authenticate with; none.
@@ -79,6 +82,12 @@ func (a ACL) list() []zk.ACL {
 }
 
 func (c Config) withDefaults() Config {
+	c.Servers = slices.Clone(c.Servers)
+	for i, server := range c.Servers {
+		if _, _, err := net.SplitHostPort(server); err != nil && server != "" {
+			c.Servers[i] = net.JoinHostPort(strings.Trim(server, "[]"), strconv.Itoa(zk.DefaultPort))
+		}
+	}
 	if c.Root == "" {
 		c.Root = "/_zkelection"
 	}
@@ -119,8 +128,8 @@ func (c Config) check() error {
 		return refuse("conn", "", "servers, user, password and TLS belong to a connection of the store's own")
 	case c.TTL < time.Millisecond || c.TTL > math.MaxInt32*time.Millisecond || c.TTL%time.Millisecond != 0:
 		return refuse("ttl", c.TTL.String(), "not a whole number of milliseconds from 1ms to %v", math.MaxInt32*time.Millisecond)
-	case c.Grace < 0 || c.Grace > c.TTL/2:
-		return refuse("grace", c.Grace.String(), "not between 0 and half of the ttl %v", c.TTL)
+	case c.Grace < c.TTL/12 || c.Grace >= c.TTL/2: // the least is what sessions of 2 to 3 ticks need
+		return refuse("grace", c.Grace.String(), "not between a twelfth and half of the ttl %v", c.TTL)
 	case c.User == "" && c.Password != "":
 		return refuse("user", "", "there is a password and no user")
 	case strings.Contains(c.User, ":"):
@@ -132,12 +141,17 @@ func (c Config) check() error {
 	case strings.HasPrefix(c.AckName, c.BallotPrefix):
 		return refuse("ack", c.AckName, "it begins like a ballot, with %q", c.BallotPrefix)
 	}
+	for _, server := range c.Servers {
+		if host, _, err := net.SplitHostPort(server); err != nil || host == "" || strings.ContainsAny(host, ", ") {
+			return refuse("servers", server, `not "host", "host:port" or "[IPv6]:port"`)
+		}
+	}
 	return errors.Join(checkPath("chroot", c.Chroot), checkPath("root", c.Root),
 		checkNode("ballot", c.BallotPrefix), checkNode("ack", c.AckName))
 }
 
 func checkPath(field, p string) error {
-	if p != "" && (p[0] != '/' || path.Clean(p) != p || strings.ContainsFunc(p, control)) {
+	if p != "" && (p[0] != '/' || p == "/" || path.Clean(p) != p || strings.ContainsFunc(p, control)) {
 		return refuse(field, p, `not a clean absolute path such as "/elections"`)
 	}
 	return nil

@@ -40,7 +40,10 @@ func (h *hosts) Next() (server string, allTried bool) {
 }
 
 // Connected implements zk.HostProvider.
-func (h *hosts) Connected() {
+func (h *hosts) Connected() { h.answered() }
+
+// answered is called for every handshake that a server has answered, if only to say that the session has expired.
+func (h *hosts) answered() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.tried = 0

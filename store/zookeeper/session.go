@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/go-leadership/leadership/store"
@@ -20,7 +21,6 @@ import (
 // T is between 2 and 3 ticks, the T/12 that may be missing is taken out of the grace.
 type session struct {
 	id    int64
-	ttl   time.Duration // as negotiated
 	lease *store.Lease
 	lost  chan struct{} // closed when the store learns that the session is over
 
@@ -35,28 +35,35 @@ func (s *Store) renewal() time.Duration { return s.config.TTL / 6 }
 // asked for has expired. Opening and resuming a session go through the ensemble's leader, so that this is a touch by
 // itself. It must not block.
 func (s *Store) established(id int64, ttl time.Duration, sent store.Instant) {
-	if id == 0 {
-		s.set(func() { s.end() })
-		return
-	}
-	s.set(func() {
-		s.epoch++
-		s.adopt(id, ttl)
-		s.current.touched = &sent
-		s.current.lease.Renew(sent, ttl-s.config.Grace)
-		if ttl != s.config.TTL && s.refused == nil {
+	s.hosts.answered()
+	known := s.sessionID() == id
+	switch {
+	case id == 0:
+		s.set(s.end)
+	case ttl < s.config.TTL || ttl > s.config.TTL && !known: // more is no harm to a session that was granted less
+		// The ensemble may end the session before the lease does, or already counts less than the lease does. It is
+		// over for us; keep closes the connection, so that its ballots go and nobody waits for them.
+		s.set(func() {
+			s.end()
 			s.refused = refuse("ttl", s.config.TTL.String(), "the ensemble grants %v instead", ttl)
-		}
-	})
+		})
+	default:
+		s.set(func() {
+			s.epoch++
+			s.adopt(id)
+			s.current.touched = &sent
+			s.current.lease.Renew(sent, s.config.TTL-s.config.Grace)
+		})
+	}
 }
 
 // adopt makes id the current session. The caller holds mu.
-func (s *Store) adopt(id int64, ttl time.Duration) {
+func (s *Store) adopt(id int64) {
 	if s.current != nil && s.current.id == id {
 		return
 	}
 	s.end()
-	s.current = &session{id: id, ttl: ttl, lease: store.NewLease(), lost: make(chan struct{}), synced: make(chan struct{})}
+	s.current = &session{id: id, lease: store.NewLease(), lost: make(chan struct{}), synced: make(chan struct{})}
 }
 
 // end forgets the session: it is over. The caller holds mu.
@@ -73,12 +80,16 @@ func (s *Store) end() {
 func (s *Store) keep() {
 	for {
 		_, changed := s.connection()
+		if s.isRefused() {
+			s.conn.Close()
+			return
+		}
 		s.confirm()
 		timer := time.NewTimer(s.renewal())
 		select {
 		case <-changed:
 		case <-timer.C:
-		case <-s.ctx.Done():
+		case <-s.background.Done():
 			timer.Stop()
 			return
 		}
@@ -86,10 +97,16 @@ func (s *Store) keep() {
 	}
 }
 
+func (s *Store) isRefused() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.refused != nil && s.config.Conn == nil
+}
+
 // confirm sends one Sync and renews the lease when it is answered. A connection on which none is answered for the
 // time between two is cut: the next server may answer while the lease still holds.
 func (s *Store) confirm() {
-	id := s.conn.SessionID()
+	id := s.sessionID()
 	sent := store.Now()
 	answered := async(s, func() (string, error) { return s.conn.Sync("/") })
 	timer := time.NewTimer(s.renewal())
@@ -97,16 +114,50 @@ func (s *Store) confirm() {
 	for {
 		select {
 		case r := <-answered:
-			if r.err == nil && id != 0 && s.conn.SessionID() == id {
+			if r.err == nil && id != 0 && s.sessionID() == id {
 				s.touched(id, sent)
 			}
+			s.checkCaller(r.err, time.Since(sent.Time()))
 			return
 		case <-timer.C:
 			s.cut()
-		case <-s.ctx.Done():
+			timer.Reset(s.renewal())
+		case <-s.background.Done():
 			return
 		}
 	}
+}
+
+// checkCaller finds out that the caller has closed its connection: the library then refuses each request at once, where
+// otherwise one waits for the next connection.
+func (s *Store) checkCaller(err error, after time.Duration) {
+	if s.config.Conn == nil {
+		return
+	}
+	if !errors.Is(err, zk.ErrConnectionClosed) || after > 10*time.Millisecond || s.conn.State() != zk.StateDisconnected {
+		s.refusals = 0
+		return
+	}
+	if s.refusals++; s.refusals == 3 {
+		s.set(func() {
+			s.end()
+			s.refused = fmt.Errorf("%w: so is the caller's connection", store.ErrClosed)
+		})
+	}
+}
+
+// sessionID returns the id of the present session, 0 where there is none. Of an own connection the wire knows it
+// before the library does.
+func (s *Store) sessionID() int64 {
+	if s.config.Conn != nil {
+		return s.conn.SessionID()
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.current == nil {
+		return 0
+	}
+	return s.current.id
 }
 
 // touched renews the lease of the session that has answered, if it is still the current one.
@@ -114,7 +165,7 @@ func (s *Store) touched(id int64, sent store.Instant) {
 	s.mu.Lock()
 	if s.config.Conn != nil && (s.current == nil || s.current.id != id) {
 		s.epoch++
-		s.adopt(id, s.config.TTL)
+		s.adopt(id)
 		close(s.changed)
 		s.changed = make(chan struct{})
 	}
@@ -123,10 +174,7 @@ func (s *Store) touched(id int64, sent store.Instant) {
 		s.mu.Unlock()
 		return
 	}
-	gap := sess.ttl / 4 // of a connection that is not ours, the touch before this is not known
-	if sess.touched != nil {
-		gap = sess.touched.Since(sent.Time())
-	}
+	before := sess.touched
 	sess.touched = &sent
 	if s.polls.Settled() {
 		s.confirmed = sent.Time()
@@ -137,14 +185,17 @@ func (s *Store) touched(id int64, sent store.Instant) {
 		close(sess.synced)
 	}
 	s.mu.Unlock()
-	sess.lease.Renew(sent, sess.ttl-s.config.Grace-gap)
+	if before != nil { // of a connection that is not ours, we know no touch before the first
+		sess.lease.Renew(sent, s.config.TTL-s.config.Grace-before.Since(sent.Time()))
+	}
 	s.looks.next()
 }
 
-func (s *Store) setWire(w *wire) {
+// lostForLong reports whether the session can't exist any more: it was last confirmed more than two TTLs ago.
+func (s *Store) lostForLong() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.wire = w
+	return s.current != nil && s.current.touched != nil && s.current.touched.Since(time.Now()) > 2*s.config.TTL
 }
 
 // cut closes the connection, if it is the store's own; the library opens another.
@@ -172,9 +223,22 @@ func (s *Store) await(ctx context.Context) (*session, error) {
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			return nil, context.Cause(ctx)
+			return nil, s.unreached(ctx)
 		}
 	}
+}
+
+// unreached says why nothing came before ctx ended.
+func (s *Store) unreached(ctx context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.current != nil:
+		return context.Cause(ctx)
+	case s.trouble != nil:
+		return fmt.Errorf("%w: no session: %w", context.Cause(ctx), s.trouble)
+	}
+	return fmt.Errorf("%w: no session", context.Cause(ctx))
 }
 
 // connection returns the number of the connection and a channel that is closed when there is another one.
@@ -230,7 +294,8 @@ func explain(err error) error {
 		return fmt.Errorf("%w: %w", store.ErrUnavailable, err)
 	case errors.Is(err, zk.ErrNoNode), errors.Is(err, zk.ErrNodeExists), errors.Is(err, zk.ErrBadVersion),
 		errors.Is(err, zk.ErrNotEmpty), errors.Is(err, zk.ErrNoChildrenForEphemerals),
-		errors.Is(err, zk.ErrBadArguments), errors.Is(err, zk.ErrInvalidPath):
+		errors.Is(err, zk.ErrBadArguments), errors.Is(err, zk.ErrInvalidPath),
+		strings.HasPrefix(err.Error(), "unknown error: "): // a code of the server's that the library does not know
 		return err
 	}
 	return fmt.Errorf("%w: %w", store.ErrUnknownOutcome, err)

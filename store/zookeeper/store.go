@@ -22,8 +22,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -45,9 +43,13 @@ type Store struct {
 	conn   *zk.Conn
 	events <-chan zk.Event // of an own connection: closed when the client library has ended
 
-	ctx   context.Context // ends when the store is closed
-	close context.CancelFunc
-	tasks sync.WaitGroup
+	ctx        context.Context // of the user's calls: ends when Close is called
+	close      context.CancelFunc
+	background context.Context // of the store's own work: ends when Close has cleaned up
+	stop       context.CancelFunc
+	tasks      sync.WaitGroup
+	hosts      hosts
+	refusals   int // in a row, of a caller's connection; used by keep alone
 
 	closing  sync.Once
 	closeErr error // of the first Close
@@ -66,6 +68,7 @@ type Store struct {
 	confirmed     time.Time
 	authenticated bool
 	refused       error // why no session will do
+	trouble       error // why there is no connection, if there is none
 	ballots       map[*ballot]struct{}
 }
 
@@ -84,9 +87,10 @@ func Open(config Config) (*Store, error) {
 		ballots: map[*ballot]struct{}{},
 	}
 	s.orphans.added = make(chan struct{}, 1)
-	s.ctx, s.close = context.WithCancel(context.Background())
+	s.background, s.stop = context.WithCancel(context.Background())
+	s.ctx, s.close = context.WithCancel(s.background)
 	if err := s.connect(); err != nil {
-		s.close()
+		s.stop()
 		return nil, err
 	}
 	s.authenticated = config.User == ""
@@ -106,7 +110,7 @@ func (s *Store) connect() error {
 	}
 	var err error
 	s.conn, s.events, err = zk.Connect(s.config.Servers, s.config.TTL,
-		zk.WithHostProvider(&hosts{}),
+		zk.WithHostProvider(&s.hosts),
 		zk.WithDialer(s.dial),
 		zk.WithEventCallback(s.watches.event),
 		zk.WithLogger(logger{s.config.Logger}),
@@ -125,7 +129,7 @@ func (l logger) Printf(format string, args ...any) { l.to.Debug(fmt.Sprintf(form
 // authenticate adds the digest identity to the connection; the library repeats that at each later connection. No
 // request is sent before it is done.
 func (s *Store) authenticate() {
-	for s.ctx.Err() == nil {
+	for s.background.Err() == nil {
 		err := s.conn.AddAuth("digest", []byte(s.config.User+":"+s.config.Password))
 		if errors.Is(err, zk.ErrAuthFailed) {
 			s.refuse(fmt.Errorf("%w: the server refuses the identity of user %q", store.ErrDenied, s.config.User))
@@ -135,7 +139,7 @@ func (s *Store) authenticate() {
 			s.set(func() { s.authenticated = true })
 			return
 		}
-		s.pause(s.ctx)
+		s.pause(s.background)
 	}
 }
 
@@ -203,43 +207,80 @@ func (s *Store) Confirmed() time.Time {
 	return s.confirmed
 }
 
-// Close implements store.Store. With a connection of the caller's it removes the store's nodes, with its own it ends
-// the session, and the nodes go with it.
+// closeLimit bounds what Close does on a connection that goes on.
+const closeLimit = 3 * time.Second
+
+// Close implements store.Store. With its own connection it ends the session, and the nodes go with it. On a connection
+// of the caller's it removes the store's nodes, for some seconds at most, and returns an error where some are left;
+// requests to which that connection has no answer by then end with it.
 func (s *Store) Close() error {
 	s.closing.Do(func() { s.closeErr = s.shutDown() })
 	return s.closeErr
 }
 
 func (s *Store) shutDown() error {
+	s.mu.Lock()
+	if s.current != nil {
+		s.current.lease.End() // before anybody else can lead
+	}
+	s.mu.Unlock()
+	s.close()
 	var err error
 	if s.config.Conn != nil {
-		err = s.closeBallots()
+		err = s.cleanUp()
 	}
-	s.close()
+	s.stop()
 	s.set(func() {
 		s.closed = true
-		s.end() // before anybody else can lead
+		s.end()
 	})
-	if s.config.Conn == nil {
-		s.conn.Close()
-		s.cut() // a dial or handshake under way
-		for range s.events {
-		} // until the library has ended
+	if s.config.Conn != nil {
+		return errors.Join(err, s.awaitTasks())
 	}
+	s.conn.Close()
+	s.cut() // a dial or handshake under way
+	for range s.events {
+	} // until the library has ended
 	s.tasks.Wait()
-	return err
+	return nil
 }
 
-// closeBallots removes the ballots on a connection that goes on.
-func (s *Store) closeBallots() error {
-	s.mu.Lock()
-	left := slices.Collect(maps.Keys(s.ballots))
-	s.mu.Unlock()
-	ctx, cancel := context.WithTimeout(context.Background(), min(s.config.TTL, 3*time.Second))
-	defer cancel()
-	var errs []error
-	for _, b := range left {
-		errs = append(errs, b.Withdraw(ctx))
+// cleanUp waits until all ballots have been removed from a connection that goes on: each becomes an orphan when its
+// goroutine sees that the store is being closed, and so does each creation that is under way.
+func (s *Store) cleanUp() error {
+	timeout := time.NewTimer(closeLimit)
+	defer timeout.Stop()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		s.mu.Lock()
+		left, refused := len(s.ballots), s.refused
+		s.mu.Unlock()
+		if left += s.orphans.open(); left == 0 || refused != nil { // the session of a closed connection is over
+			return nil
+		}
+		select {
+		case <-tick.C:
+		case <-timeout.C:
+			return s.fail("close", "", fmt.Errorf("%w: %d ballots stand until the session of the caller's connection ends",
+				store.ErrUnavailable, left))
+		}
 	}
-	return errors.Join(errs...)
+}
+
+// awaitTasks waits for the store's goroutines, but not for requests that a connection of the caller's does not answer.
+func (s *Store) awaitTasks() error {
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		s.tasks.Wait()
+	}()
+	timeout := time.NewTimer(time.Second)
+	defer timeout.Stop()
+	select {
+	case <-ended:
+		return nil
+	case <-timeout.C:
+		return s.fail("close", "", fmt.Errorf("%w: the caller's connection has not answered all requests", store.ErrUnavailable))
+	}
 }

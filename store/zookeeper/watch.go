@@ -23,6 +23,7 @@ type watchKey struct {
 
 // watch is the next change of a node.
 type watch struct {
+	epoch   uint64        // constant: the connection on which it was set
 	ready   chan struct{} // closed when it is known whether the watch could be set
 	failed  bool          // written before ready is closed
 	fired   chan struct{} // closed at the change
@@ -30,10 +31,12 @@ type watch struct {
 }
 
 // gone reports whether the watch has fired because the node was deleted.
-func (w *watch) gone() bool {
+func (w *watch) gone() bool { return w.hasFired() && w.deleted }
+
+func (w *watch) hasFired() bool {
 	select {
 	case <-w.fired:
-		return w.deleted
+		return true
 	default:
 		return false
 	}
@@ -57,7 +60,7 @@ func (w *watches) event(e zk.Event) {
 }
 
 // join returns the watch for the key, and whether the caller has to set it.
-func (w *watches) join(key watchKey) (*watch, bool) {
+func (w *watches) join(key watchKey, epoch uint64) (*watch, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if entry, ok := w.set[key]; ok {
@@ -66,9 +69,16 @@ func (w *watches) join(key watchKey) (*watch, bool) {
 	if w.set == nil {
 		w.set = map[watchKey]*watch{}
 	}
-	entry := &watch{ready: make(chan struct{}), fired: make(chan struct{})}
+	entry := &watch{epoch: epoch, ready: make(chan struct{}), fired: make(chan struct{})}
 	w.set[key] = entry
 	return entry, true
+}
+
+// any reports whether there are any.
+func (w *watches) any() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.set) > 0
 }
 
 // settle says whether the watch could be set.
@@ -125,7 +135,8 @@ func (s *Store) watch(ctx context.Context, key watchKey, read func() (node, erro
 	set func() (node, <-chan zk.Event, error),
 ) (node, *watch, error) {
 	for {
-		entry, mine := s.watches.join(key)
+		epoch, _ := s.connection()
+		entry, mine := s.watches.join(key, epoch)
 		if mine {
 			n, err := request(ctx, s, func() (node, error) {
 				n, ch, err := set()
@@ -155,7 +166,7 @@ func (s *Store) relay(path string, ch <-chan zk.Event) {
 	select {
 	case e := <-ch:
 		s.watches.event(zk.Event{Type: e.Type, Path: path})
-	case <-s.ctx.Done():
+	case <-s.background.Done():
 	}
 }
 

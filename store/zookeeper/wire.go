@@ -1,6 +1,7 @@
 package zookeeper
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"encoding/binary"
@@ -18,14 +19,23 @@ import (
 //   - the handshake has a deadline that fits the session;
 //   - a frame whose length can't be a server's is an error: the library would allocate what it says, or panic;
 //   - a failed write shows as a failed read: the library blocks for ever on one that fails while it authenticates;
+//   - after a reconnection replies wait until the library has set its watches again: it reads its last zxid for that,
+//     which it writes with each reply, without a lock;
+//   - a session that has been lost for long does not insist on its last zxid: a service that was restored to an earlier
+//     state would refuse the library for ever;
 //   - the store can cut a connection that has gone silent, so that the library tries the next server in time.
 type wire struct {
 	net.Conn
 	established func(id int64, ttl time.Duration, sent store.Instant)
 
+	rewatches bool          // the library has watches to set again; cleared by Read
+	rewatched chan struct{} // closed by Write when it has
+	forget    bool          // constant: the connect request is not to insist on the last zxid
+
 	header []byte // of the frame being read: what has come of its length; used by Read alone, as is left
 	left   int    // bytes of that frame which are still to come
 
+	once  sync.Once
 	mu    sync.Mutex
 	sent  *store.Instant // guarded by mu: when the connect request was written
 	reply []byte         // guarded by mu: of the connect reply, what has been read; nil once it is whole
@@ -42,15 +52,39 @@ const (
 	maxReply     = minReply + 1
 )
 
+// Requests: the connect request has the last zxid behind its length and the protocol version, later ones their opcode
+// behind the length and the xid.
+const (
+	requestZxid   = lengthBytes + 4
+	requestOpcode = lengthBytes + 4
+	opSetWatches  = 101
+)
+
 // Later frames begin with a header of 16 bytes. The longest is a list of nodes: 64 MiB holds a million ballots.
 const (
 	minFrame = 16
 	maxFrame = 64 << 20
 )
 
-// dial opens a connection for the client library. The library's own timeout is 1 s, whatever the session's.
+// dial opens a connection for the client library.
 func (s *Store) dial(network, address string, timeout time.Duration) (net.Conn, error) {
-	ctx, cancel := context.WithTimeout(s.ctx, min(timeout, s.config.TTL/3))
+	w, err := s.dialWire(network, address, timeout)
+	if err != nil {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.trouble = fmt.Errorf("%s: %w", address, err)
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.wire = w
+	s.trouble = fmt.Errorf("%s: connected, and no answer to the handshake", address)
+	return w, nil
+}
+
+// dialWire does the work of dial. The library's own timeout is 1 s, whatever the session's.
+func (s *Store) dialWire(network, address string, timeout time.Duration) (*wire, error) {
+	ctx, cancel := context.WithTimeout(s.background, min(timeout, s.config.TTL/3))
 	defer cancel()
 	conn, err := s.config.Dial(ctx, network, address)
 	if err != nil {
@@ -72,23 +106,44 @@ func (s *Store) dial(network, address string, timeout time.Duration) (net.Conn, 
 		_ = conn.Close()
 		return nil, err
 	}
-	w := &wire{Conn: conn, established: s.established, reply: []byte{}}
-	s.setWire(w)
-	return w, nil
+	return &wire{
+		Conn: conn, established: s.established, reply: []byte{},
+		rewatches: s.watches.any(), rewatched: make(chan struct{}), forget: s.lostForLong(),
+	}, nil
 }
 
 // Write implements net.Conn. It never fails: a connection that can't be written is closed, which fails the reads.
 func (w *wire) Write(p []byte) (int, error) {
 	w.mu.Lock()
-	if w.sent == nil {
+	first := w.sent == nil
+	if first {
 		now := store.Now()
 		w.sent = &now
 	}
 	w.mu.Unlock()
-	if _, err := w.Conn.Write(p); err != nil {
+	q := p
+	if first && w.forget && len(p) >= requestZxid+8 {
+		q = bytes.Clone(p)
+		clear(q[requestZxid : requestZxid+8])
+	}
+	if _, err := w.Conn.Write(q); err != nil {
 		_ = w.Conn.Close()
 	}
+	if !first && len(p) >= requestOpcode+4 && binary.BigEndian.Uint32(p[requestOpcode:]) == opSetWatches {
+		w.once.Do(func() { close(w.rewatched) })
+	}
 	return len(p), nil
+}
+
+// awaitRewatched holds the replies back until the library has set its watches again, but not for long.
+func (w *wire) awaitRewatched() {
+	timer := time.NewTimer(100 * time.Millisecond)
+	defer timer.Stop()
+	select {
+	case <-w.rewatched:
+	case <-timer.C:
+	}
+	w.rewatches = false
 }
 
 // Read implements net.Conn. It never reads beyond the end of a frame or of its length, as the library does not either.
@@ -98,6 +153,9 @@ func (w *wire) Read(p []byte) (int, error) {
 		limit = lengthBytes - len(w.header)
 	}
 	p = p[:min(len(p), limit)]
+	if w.rewatches && !w.handshaking() {
+		w.awaitRewatched()
+	}
 	n, err := w.Conn.Read(p)
 	if n == 0 {
 		return n, err

@@ -1,0 +1,133 @@
+package zookeeper_test
+
+import (
+	"testing"
+
+	"github.com/go-leadership/leadership"
+	"github.com/go-leadership/leadership/store"
+	"github.com/go-leadership/leadership/store/zookeeper"
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+)
+
+// requireDenied checks that an error is a refusal of permission that names the path and can't be cured by trying.
+func requireDenied(t *testing.T, err error, path string) {
+	t.Helper()
+	require.ErrorIs(t, err, store.ErrDenied)
+	require.True(t, store.Permanent(err))
+	require.ErrorContains(t, err, path)
+}
+
+// Two identities meet in one root under each setting of the ACL, which is that of the first.
+func TestACL(t *testing.T) {
+	for _, c := range []struct {
+		acl               zookeeper.ACL
+		anonymous         bool // the first has no identity
+		mayRead, mayStand bool // the second
+	}{
+		{acl: zookeeper.ACLCreator},
+		{acl: ""}, // with a user: creator
+		{acl: zookeeper.ACLRead, mayRead: true},
+		{acl: zookeeper.ACLWorld, mayRead: true, mayStand: true},
+		{anonymous: true, mayRead: true, mayStand: true},
+	} {
+		t.Run("acl "+string(c.acl), func(t *testing.T) {
+			root, election := "/"+newElection(), newElection()
+			path := root + "/" + election
+			config := zookeeper.Config{Servers: sharedServer(t).Addrs(), TTL: long, Root: root}
+			first, second := config, config
+			first.ACL, first.User, first.Password = c.acl, "first", "secret 1"
+			if c.anonymous {
+				first.User, first.Password = "", ""
+			}
+			second.User, second.Password = "second", "secret 2"
+			st := open(t, first)
+			leader := contend(t, st, election, "first")
+			receive(t, leader.terms, "the first leads")
+
+			other := open(t, second)
+			if c.mayRead {
+				seen, err := other.Leader(soon(t), election, nil)
+				require.NoError(t, err)
+				require.Equal(t, "first", seen.Value)
+				require.Equal(t, []string{"first"}, values(t, other, election))
+			} else {
+				_, err := other.Leader(soon(t), election, nil)
+				requireDenied(t, err, path)
+				_, err = other.Ballots(soon(t), election)
+				require.ErrorIs(t, err, store.ErrDenied)
+				f, err := leadership.NewFollower(other, election, nil)
+				require.NoError(t, err)
+				_, err = f.Wait(soon(t))
+				requireDenied(t, err, path)
+				f.Stop()
+			}
+			if c.mayStand {
+				waiting(t, cast(t, other, election, "second"))
+				return
+			}
+			_, err := other.Campaign(soon(t), election, "second")
+			requireDenied(t, err, path)
+			candidate := contend(t, other, election, "second")
+			requireDenied(t, receive(t, candidate.ended, "Run's end"), path)
+			_, err = other.Campaign(soon(t), newElection(), "second") // whose directory has to be made in the first's
+			requireDenied(t, err, root)
+			require.Equal(t, []string{"first"}, values(t, st, election))
+			require.True(t, leader.IsLeader())
+		})
+	}
+}
+
+// The identity is there again after a reconnection, before anything else is sent.
+func TestIdentityAfterReconnection(t *testing.T) {
+	root := "/" + newElection()
+	tp := newTap(t, nil)
+	st := open(t, zookeeper.Config{
+		Servers: sharedServer(t).Addrs(), TTL: long, Root: root, User: "u", Password: "p", Dial: tp.Dial,
+	})
+	for range 5 {
+		election := newElection()
+		b := castFirst(t, st, election, "own")
+		tp.breakOff()
+		_, err := b.Acknowledge(soon(t), "own")
+		for ; err != nil; _, err = b.Acknowledge(soon(t), "own") {
+			require.ErrorIs(t, err, store.ErrUnknownOutcome)
+		}
+		require.NoError(t, b.Err())
+	}
+}
+
+// A caller's connection that has no identity can't create what belongs to its identity.
+func TestACLWithoutIdentity(t *testing.T) {
+	root := "/" + newElection()
+	st := open(t, zookeeper.Config{Conn: admin(t), TTL: long, Root: root, ACL: zookeeper.ACLCreator})
+	_, err := st.Campaign(soon(t), newElection(), "own")
+	requireDenied(t, err, root)
+
+	conn := admin(t)
+	require.NoError(t, conn.AddAuth("digest", []byte("u:p")))
+	st = open(t, zookeeper.Config{Conn: conn, TTL: long, Root: root, ACL: zookeeper.ACLCreator})
+	election := newElection()
+	b := castFirst(t, st, election, "own")
+	acl, _, err := conn.GetACL(root + "/" + election)
+	require.NoError(t, err)
+	require.Equal(t, zk.DigestACL(zk.PermAll, "u", "p"), acl)
+	require.NoError(t, b.Withdraw(soon(t)))
+}
+
+// Somebody allows us to create nodes and not to remove them: the resignation says so, and the ballot goes with the
+// session.
+func TestRemovalIsDenied(t *testing.T) {
+	election := newElection()
+	conn := admin(t)
+	makePath(t, conn, "/_zkelection")
+	_, err := conn.Create(dir(election), nil, zk.FlagPersistent, zk.WorldACL(zk.PermCreate|zk.PermRead))
+	require.NoError(t, err)
+	st, err := zookeeper.Open(zookeeper.Config{Servers: sharedServer(t).Addrs(), TTL: long})
+	require.NoError(t, err)
+	b := castFirst(t, st, election, "own")
+	require.ErrorIs(t, b.Withdraw(soon(t)), store.ErrDenied)
+	lost(t, b)
+	require.NoError(t, st.Close())
+	require.Empty(t, list(t, conn, dir(election)))
+}

@@ -1,0 +1,160 @@
+package zookeeper_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-leadership/leadership/conformance"
+	"github.com/go-leadership/leadership/internal/testserver"
+	"github.com/go-leadership/leadership/store"
+	"github.com/go-leadership/leadership/store/zookeeper"
+	"github.com/stretchr/testify/require"
+)
+
+// closeLimit bounds Close: the client library takes up to three seconds where its queue is full and the server does
+// not answer. The rest is for a slow machine.
+const closeLimit = 6 * time.Second
+
+// calls are calls of a store's methods that are under way.
+type calls struct {
+	running sync.WaitGroup
+	mu      sync.Mutex
+	errs    []error
+}
+
+func (c *calls) start(call func(ctx context.Context) error) {
+	c.running.Go(func() {
+		err := call(context.Background())
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.errs = append(c.errs, err)
+	})
+}
+
+// startAll starts calls of every kind, and more of them than the client library's queue holds. The ballot is first,
+// the other one waits behind it.
+func (c *calls) startAll(st *zookeeper.Store, election string, first, waiter store.Ballot) {
+	for range 30 {
+		c.start(func(ctx context.Context) error {
+			for { // where the store is connected, until it is closed
+				if _, err := st.Campaign(ctx, newElection(), "own"); err != nil {
+					return err
+				}
+			}
+		})
+	}
+	c.start(func(ctx context.Context) error {
+		_, err := st.Leader(ctx, election+" of nobody", &store.Leader{})
+		return err
+	})
+	c.start(func(ctx context.Context) error {
+		for {
+			if _, err := st.Ballots(ctx, election); err != nil {
+				return err
+			}
+		}
+	})
+	c.start(func(ctx context.Context) error {
+		for {
+			_, err := first.Acknowledge(ctx, "own")
+			if err != nil && !errors.Is(err, store.ErrUnknownOutcome) && !errors.Is(err, store.ErrUnavailable) {
+				return err
+			}
+		}
+	})
+	c.start(waiter.Wait)
+}
+
+// Close returns soon whatever state the connection is in, ends all calls that are under way, and leaves no goroutine.
+func TestCloseWithEverythingUnderWay(t *testing.T) {
+	server := testserver.NewZooKeeper(t, testserver.ZooKeeperConfig{})
+	network := conformance.NewNetwork()
+	member := server.Member(0)
+	for _, c := range []struct {
+		name                  string
+		disconnect, reconnect func() error
+	}{
+		{"connected", func() error { return nil }, func() error { return nil }},
+		{"line cut", func() error { network.Cut(); return nil }, func() error { network.Heal(); return nil }},
+		{"replies lost", func() error { network.LoseReplies(); return nil }, func() error { network.Heal(); return nil }},
+		{"server paused", member.Pause, member.Resume},
+		{"server killed", member.Kill, func() error { return member.Start(soon(t)) }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			before := runtime.NumGoroutine()
+			st, err := zookeeper.Open(zookeeper.Config{Servers: server.Addrs(), TTL: ttl, Dial: network.Dial})
+			require.NoError(t, err)
+			election := newElection()
+			first, waiter := castFirst(t, st, election, "first"), cast(t, st, election, "waiter")
+			require.NoError(t, c.disconnect())
+			reconnect := sync.OnceValue(c.reconnect)
+			defer reconnect()
+			var under calls
+			under.startAll(st, election, first, waiter)
+			if c.name != "connected" { // through some tries to connect
+				eventually(t, func() bool { return first.Lease().Remaining() == 0 }, "the end of the lease")
+			}
+			start := time.Now()
+			require.NoError(t, st.Close())
+			require.Less(t, time.Since(start), closeLimit)
+			under.running.Wait()
+			for _, err := range under.errs {
+				if !errors.Is(err, store.ErrLost) {
+					require.ErrorIs(t, err, store.ErrClosed)
+				}
+			}
+			require.NoError(t, st.Close(), "again")
+			_, err = st.Campaign(soon(t), election, "own")
+			require.ErrorIs(t, err, store.ErrClosed)
+			lost(t, first)
+			lost(t, waiter)
+			require.Zero(t, first.Lease().Remaining())
+			require.NoError(t, reconnect())
+			eventually(t, func() bool { return runtime.NumGoroutine() <= before }, "the goroutines end")
+		})
+	}
+}
+
+// Close of a connected store ends the session at once: nobody waits for the TTL.
+func TestCloseEndsTheSession(t *testing.T) {
+	election := newElection()
+	config := zookeeper.Config{Servers: sharedServer(t).Addrs(), TTL: long}
+	st, err := zookeeper.Open(config)
+	require.NoError(t, err)
+	first := castFirst(t, st, election, "first")
+	_, err = first.Acknowledge(soon(t), "first")
+	require.NoError(t, err)
+	second := cast(t, open(t, config), election, "second")
+	start := time.Now()
+	require.NoError(t, st.Close())
+	require.NoError(t, second.Wait(soon(t)))
+	require.Less(t, time.Since(start), long/2)
+	_, err = second.Acknowledge(soon(t), "second")
+	require.NoError(t, err)
+}
+
+// A store that never found a server closes as well, at any moment of its tries.
+func TestCloseBeforeTheFirstConnection(t *testing.T) {
+	silent := silentServer(t)
+	for name, servers := range map[string][]string{
+		"refused": {"127.0.0.1:1"}, "silent": {silent}, "both": {"127.0.0.1:1", silent}, "no such name": {"host.invalid:2181"},
+	} {
+		for _, age := range []time.Duration{0, 100 * time.Millisecond, ttl} {
+			t.Run(fmt.Sprintf("%s for %v", name, age), func(t *testing.T) {
+				t.Parallel()
+				st, err := zookeeper.Open(zookeeper.Config{Servers: servers, TTL: ttl, User: "u", Password: "p"})
+				require.NoError(t, err)
+				_, err = st.Campaign(within(t, age), newElection(), "own")
+				require.ErrorIs(t, err, context.DeadlineExceeded)
+				start := time.Now()
+				require.NoError(t, st.Close())
+				require.Less(t, time.Since(start), closeLimit)
+			})
+		}
+	}
+}

@@ -1,0 +1,205 @@
+package zookeeper_test
+
+import (
+	"crypto/tls"
+	"math"
+	"testing"
+	"time"
+
+	"github.com/go-leadership/leadership/internal/testserver"
+	"github.com/go-leadership/leadership/store"
+	"github.com/go-leadership/leadership/store/zookeeper"
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+)
+
+// requireInvalid checks that an error refuses a field and shows the parts given: values and limits.
+func requireInvalid(t *testing.T, err error, field string, parts ...string) {
+	t.Helper()
+	require.ErrorIs(t, err, store.ErrInvalid)
+	var f *store.FieldError
+	require.ErrorAs(t, err, &f)
+	require.Equal(t, field, f.Field)
+	for _, part := range parts {
+		require.ErrorContains(t, err, part)
+	}
+}
+
+// Wrong settings are refused before anything is sent, with an error that names the field and the value.
+func TestConfigIsChecked(t *testing.T) {
+	conn := admin(t)
+	for _, c := range []struct {
+		field  string
+		parts  []string
+		change func(c *zookeeper.Config)
+	}{
+		{"servers", nil, func(c *zookeeper.Config) { c.Servers = nil }},
+		{"conn", nil, func(c *zookeeper.Config) { c.Conn = conn }},
+		{"conn", nil, func(c *zookeeper.Config) { c.Servers, c.Conn, c.TLS = nil, conn, &tls.Config{} }},
+		{"ttl", []string{"-1s"}, func(c *zookeeper.Config) { c.TTL = -time.Second }},
+		{"ttl", []string{"1ns"}, func(c *zookeeper.Config) { c.TTL = 1 }},
+		{"ttl", []string{"1.5ms"}, func(c *zookeeper.Config) { c.TTL = 1500 * time.Microsecond }},
+		{"ttl", []string{"1ms"}, func(c *zookeeper.Config) { c.TTL = (math.MaxInt32 + 1) * time.Millisecond }},
+		{"grace", []string{"-1s"}, func(c *zookeeper.Config) { c.Grace = -time.Second }},
+		{"grace", []string{"1.1s", "2s"}, func(c *zookeeper.Config) { c.Grace = 1100 * time.Millisecond }},
+		{"user", nil, func(c *zookeeper.Config) { c.Password = "secret" }},
+		{"user", []string{"a:b"}, func(c *zookeeper.Config) { c.User = "a:b" }},
+		{"acl", []string{"everybody", "creator", "world"}, func(c *zookeeper.Config) { c.ACL = "everybody" }},
+		{"acl", []string{"creator"}, func(c *zookeeper.Config) { c.ACL = zookeeper.ACLCreator }},
+		{"acl", []string{"read"}, func(c *zookeeper.Config) { c.ACL = zookeeper.ACLRead }},
+		{"ack", []string{"ballot_ack"}, func(c *zookeeper.Config) { c.AckName = "ballot_ack" }},
+		{"ack", []string{"a/b"}, func(c *zookeeper.Config) { c.AckName = "a/b" }},
+		{"ack", []string{".."}, func(c *zookeeper.Config) { c.AckName = ".." }},
+		{"ack", nil, func(c *zookeeper.Config) { c.AckName = "a\x00b" }},
+		{"ballot", []string{"a/b"}, func(c *zookeeper.Config) { c.BallotPrefix = "a/b" }},
+		{"ballot", nil, func(c *zookeeper.Config) { c.BallotPrefix = "a\u007fb" }},
+		{"root", []string{"elections"}, func(c *zookeeper.Config) { c.Root = "elections" }},
+		{"root", []string{"/a/"}, func(c *zookeeper.Config) { c.Root = "/a/" }},
+		{"root", []string{"/a//b"}, func(c *zookeeper.Config) { c.Root = "/a//b" }},
+		{"root", []string{"/a/../b"}, func(c *zookeeper.Config) { c.Root = "/a/../b" }},
+		{"root", nil, func(c *zookeeper.Config) { c.Root = "/a\nb" }},
+		{"root", []string{"/"}, func(c *zookeeper.Config) { c.Root = "/" }}, // would make the path //election
+		{"chroot", []string{"prod"}, func(c *zookeeper.Config) { c.Chroot = "prod" }},
+		{"chroot", []string{"/prod/"}, func(c *zookeeper.Config) { c.Chroot = "/prod/" }},
+		{"chroot", []string{"/"}, func(c *zookeeper.Config) { c.Chroot = "/" }},
+	} {
+		t.Run(c.field, func(t *testing.T) {
+			config := zookeeper.Config{Servers: sharedServer(t).Addrs(), TTL: ttl}
+			c.change(&config)
+			st, err := zookeeper.Open(config)
+			if err == nil {
+				require.NoError(t, st.Close())
+			}
+			requireInvalid(t, err, c.field, c.parts...)
+			require.NotContains(t, err.Error(), "secret")
+		})
+	}
+}
+
+// Where the nodes are is a matter of settings.
+func TestSettingsOfTheLayout(t *testing.T) {
+	conn := admin(t)
+	config := zookeeper.Config{
+		Servers: sharedServer(t).Addrs(), TTL: long,
+		Chroot: "/prod/eu west", Root: "/wahl", BallotPrefix: "stimme", AckName: "gewählt",
+	}
+	election := newElection() + "/mit Teilen"
+	st := open(t, config)
+	for range 2 { // the nodes above are there the second time
+		b := castFirst(t, st, election, "own")
+		_, err := b.Acknowledge(soon(t), oddBytes)
+		require.NoError(t, err)
+		path := "/prod/eu west/wahl/" + election[:len(election)-len("/mit Teilen")] + "__mit Teilen"
+		nodes := list(t, conn, path)
+		require.Len(t, nodes, 2)
+		for _, name := range nodes {
+			_, stat, err := conn.Get(path + "/" + name)
+			require.NoError(t, err)
+			require.NotZero(t, stat.EphemeralOwner)
+			if name != "gewählt" {
+				require.Regexp(t, `^stimme_[0-9a-f]{16}_\d{10}$`, name)
+				require.EqualValues(t, b.Token(), stat.Czxid)
+			}
+		}
+		data, _, err := conn.Get(path + "/gewählt")
+		require.NoError(t, err)
+		require.Equal(t, oddBytes, string(data))
+		require.NoError(t, b.Withdraw(soon(t)))
+		require.Empty(t, list(t, conn, path))
+	}
+	other := config
+	other.Chroot, other.Root = "/prod", "/eu west/wahl" // the same place
+	castFirst(t, st, election, "first")
+	waiting(t, cast(t, open(t, other), election, "second"))
+	require.Empty(t, list(t, conn, dir(election)))
+}
+
+// The ensemble decides about the timeout. One that it does not grant is refused, with both values, before a ballot is
+// cast: the arithmetic of the lease rests on it.
+func TestTTLIsNotGranted(t *testing.T) {
+	server := testserver.NewZooKeeper(t, testserver.ZooKeeperConfig{}) // grants 1 s to 10 s
+	for asked, granted := range map[time.Duration]string{
+		500 * time.Millisecond: "1s", 999 * time.Millisecond: "1s", 10001 * time.Millisecond: "10s", time.Hour: "10s",
+	} {
+		t.Run(asked.String(), func(t *testing.T) {
+			election := newElection()
+			st := open(t, zookeeper.Config{Servers: server.Addrs(), TTL: asked})
+			_, err := st.Campaign(soon(t), election, "own")
+			requireInvalid(t, err, "ttl", asked.String(), granted)
+			require.True(t, store.Permanent(err))
+			c := contend(t, st, election, "own")
+			requireInvalid(t, receive(t, c.ended, "Run's end"), "ttl", asked.String(), granted)
+		})
+	}
+	conn := connectRaw(t, long, server.Addrs()...)
+	require.Equal(t, []string{"zookeeper"}, list(t, conn, "/"), "nothing is written")
+	for _, asked := range []time.Duration{time.Second, 10 * time.Second} {
+		castFirst(t, open(t, zookeeper.Config{Servers: server.Addrs(), TTL: asked}), newElection(), "own")
+	}
+}
+
+// Names and values that no store takes are refused before a connection is needed.
+func TestNamesAndValuesAreChecked(t *testing.T) {
+	st := open(t, zookeeper.Config{Servers: []string{"127.0.0.1:1"}})
+	for _, election := range []string{
+		"", "/", "a/", "/a", "a//b", ".", "..", "a/../b", "_a", "a/_ballots", "a__b", "a\x00b", "a\nb", "a\ufffeb", "a\U0001F600",
+	} {
+		_, err := st.Campaign(soon(t), election, "own")
+		requireInvalid(t, err, "election")
+		_, err = st.Leader(soon(t), election, nil)
+		requireInvalid(t, err, "election")
+		_, err = st.Ballots(soon(t), election)
+		requireInvalid(t, err, "election")
+	}
+	_, err := st.Campaign(soon(t), "a", string(make([]byte, store.MaxValue+1)))
+	requireInvalid(t, err, "value", "131073", "131072")
+}
+
+// The longest value is taken as ballot and as acknowledgement, and any bytes are.
+func TestLongestValue(t *testing.T) {
+	election := newElection()
+	st := open(t, zookeeper.Config{Servers: sharedServer(t).Addrs(), TTL: long})
+	value := make([]byte, store.MaxValue)
+	for i := range value {
+		value[i] = byte(i)
+	}
+	b := castFirst(t, st, election, string(value))
+	_, err := b.Acknowledge(soon(t), string(value))
+	require.NoError(t, err)
+	_, err = b.Acknowledge(soon(t), string(value)+"x")
+	requireInvalid(t, err, "value")
+	data, _, err := admin(t).Get(dir(election) + "/leader_ack")
+	require.NoError(t, err)
+	require.Equal(t, value, data)
+	require.Equal(t, []string{string(value)}, values(t, st, election))
+	empty := cast(t, st, election, "")
+	require.NoError(t, b.Withdraw(soon(t)))
+	require.NoError(t, empty.Wait(soon(t)))
+	leader, err := empty.Acknowledge(soon(t), "")
+	require.NoError(t, err)
+	seen, err := st.Leader(soon(t), election, nil)
+	require.NoError(t, err)
+	require.Equal(t, leader, seen)
+	require.NotZero(t, seen.Revision, "a leader without a value is a leader")
+}
+
+// A name in any script, with spaces and slashes, is an election of its own; its node has the gem's name for it.
+func TestNames(t *testing.T) {
+	conn := admin(t)
+	st := open(t, zookeeper.Config{Servers: sharedServer(t).Addrs(), TTL: long})
+	unique := newElection()
+	for _, name := range []string{
+		"", "/b", "/b/c", "_b", "_/b", " ", "/ b ", "/ünïcode", "/выборы", "/選挙", "/.hidden", "/..b", "/%2F", "/a+b?c&d=e#f", "/\\", `/"`,
+	} {
+		election := unique + name
+		b := castFirst(t, st, election, election)
+		_, err := b.Acknowledge(soon(t), election)
+		require.NoError(t, err)
+		data, _, err := conn.Get(dir(election) + "/leader_ack")
+		require.NoError(t, err)
+		require.Equal(t, election, string(data))
+		require.Equal(t, []string{election}, values(t, st, election))
+	}
+	_, err := conn.Create("/_zkelection/x\U0001F600", nil, zk.FlagPersistent, world)
+	require.Error(t, err, "the reason for a rule about names: the server refuses characters outside the basic plane")
+}

@@ -1,0 +1,268 @@
+package zookeeper_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/go-leadership/leadership"
+	"github.com/go-leadership/leadership/conformance"
+	"github.com/go-leadership/leadership/store"
+	"github.com/go-leadership/leadership/store/zookeeper"
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+)
+
+// neverFirst checks that a ballot is lost without having been first for a moment. Whoever calls it has started before
+// the ballot is deleted.
+func neverFirst(t *testing.T, b store.Ballot) (check func()) {
+	t.Helper()
+	done := make(chan error, 1)
+	go func() { done <- b.Wait(context.Background()) }()
+	return func() {
+		t.Helper()
+		require.ErrorIs(t, receive(t, done, "the loss of the ballot"), store.ErrLost, "it was first for a moment")
+	}
+}
+
+// The leader's ballot is deleted from outside: it steps down, and stands again at the back with a higher token.
+func TestOwnBallotDeletedWhileLeading(t *testing.T) {
+	election := newElection()
+	conn := admin(t)
+	config := zookeeper.Config{Servers: sharedServer(t).Addrs(), TTL: long}
+	a := contend(t, open(t, config), election, "a")
+	first := receive(t, a.terms, "a leads")
+	b := contend(t, open(t, config), election, "b")
+	eventually(t, func() bool { return len(values(t, b.store.(*zookeeper.Store), election)) == 2 }, "b stands")
+
+	require.NoError(t, conn.Delete(find(t, conn, election, "a"), -1))
+	receive(t, first.Context().Done(), "a steps down")
+	require.ErrorIs(t, context.Cause(first.Context()), leadership.ErrLost)
+	second := receive(t, b.terms, "b leads")
+	require.Greater(t, second.Token(), first.Token())
+	eventually(t, func() bool {
+		return len(values(t, b.store.(*zookeeper.Store), election)) == 2
+	}, "a stands again")
+	require.Equal(t, []string{"b", "a"}, values(t, b.store.(*zookeeper.Store), election))
+	b.stop()
+	third := receive(t, a.terms, "a leads again")
+	require.Greater(t, third.Token(), second.Token())
+}
+
+// deletions delete a waiter's own ballot and the one before it in one transaction, so that the events arrive one right
+// after the other.
+var deletions = map[string]func(own, before string) []any{
+	"deleted": func(own, before string) []any {
+		return []any{&zk.DeleteRequest{Path: own, Version: -1}, &zk.DeleteRequest{Path: before, Version: -1}}
+	},
+	// The first event about the own ballot uses the watch up, so that there is none for the second.
+	"changed and deleted": func(own, before string) []any {
+		return []any{
+			&zk.SetDataRequest{Path: own, Data: []byte("changed"), Version: -1},
+			&zk.DeleteRequest{Path: own, Version: -1},
+			&zk.DeleteRequest{Path: before, Version: -1},
+		}
+	},
+}
+
+// A waiter whose own ballot was deleted does not lead when its predecessor goes, however closely the one follows the
+// other, and whatever the waiter is about.
+func TestOwnBallotDeletedWhileWaiting(t *testing.T) {
+	conn := admin(t)
+	for name, ops := range deletions {
+		for during, fate := range map[string]fate{"a look that found nothing": holdReply, "a look": hold} {
+			t.Run(name+" during "+during, func(t *testing.T) {
+				st, tp := openTapped(t)
+				other := open(t, zookeeper.Config{Servers: sharedServer(t).Addrs(), TTL: long})
+				for range 30 { // which of two events is looked at first is a matter of luck
+					election := newElection()
+					castFirst(t, other, election, "before")
+					check := neverFirst(t, cast(t, st, election, "own"))
+					own, before := find(t, conn, election, "own"), find(t, conn, election, "before")
+					// An event that means nothing makes the waiter look, at its own ballot and then at this one.
+					look := tp.catch(t, opGetData, before, fate)
+					_, err := conn.Set(before, []byte("before"), -1)
+					require.NoError(t, err)
+					receive(t, look.caught, "the waiter looks")
+					if fate == holdReply {
+						receive(t, look.arrived, "the waiter's answer")
+					}
+					_, err = conn.Multi(ops(own, before)...)
+					require.NoError(t, err)
+					look.letGo()
+					check()
+				}
+			})
+		}
+	}
+}
+
+// The same while the ballot is being cast.
+func TestOwnBallotDeletedWhileJoining(t *testing.T) {
+	conn := admin(t)
+	for name, ops := range deletions {
+		t.Run(name, func(t *testing.T) {
+			st, tp := openTapped(t)
+			other := open(t, zookeeper.Config{Servers: sharedServer(t).Addrs(), TTL: long})
+			for range 20 {
+				election := newElection()
+				castFirst(t, other, election, "before")
+				before := find(t, conn, election, "before")
+				reads := tp.requests(opGetData, dir(election))
+				look := tp.catch(t, opGetData, before, hold)
+				done := make(chan error, 1)
+				go func() {
+					b, err := st.Campaign(soon(t), election, "own")
+					if err == nil {
+						err = b.Wait(soon(t))
+					}
+					done <- err
+				}()
+				receive(t, look.caught, "the new ballot looks")
+				eventually(t, func() bool { return tp.requests(opGetData, dir(election)) == reads+2 }, "and at itself")
+				_, err := conn.Multi(ops(find(t, conn, election, "own"), before)...)
+				require.NoError(t, err)
+				look.letGo()
+				// The store may cast another ballot instead, which is first.
+				if err = receive(t, done, "the campaign"); err == nil {
+					require.Len(t, list(t, conn, dir(election)), 1, "it was first, and had been deleted before")
+				} else {
+					require.ErrorIs(t, err, store.ErrLost)
+				}
+			}
+		})
+	}
+}
+
+// Both ballots are deleted while the waiter has no connection.
+func TestBothBallotsDeletedWhileDisconnected(t *testing.T) {
+	conn := admin(t)
+	network := conformance.NewNetwork()
+	tp := newTap(t, network.Dial)
+	st := open(t, zookeeper.Config{Servers: sharedServer(t).Addrs(), TTL: long, Dial: tp.Dial})
+	other := open(t, zookeeper.Config{Servers: sharedServer(t).Addrs(), TTL: long})
+	witness := castFirst(t, st, newElection(), "stands as long as the session does")
+	for range 10 {
+		election := newElection()
+		castFirst(t, other, election, "before")
+		check := neverFirst(t, cast(t, st, election, "own"))
+		own, before := find(t, conn, election, "own"), find(t, conn, election, "before")
+		network.Cut()
+		tp.breakOff()
+		require.NoError(t, conn.Delete(own, -1))
+		require.NoError(t, conn.Delete(before, -1))
+		network.Heal()
+		check()
+	}
+	require.NoError(t, witness.Err())
+}
+
+// Both are deleted just after a reconnection, when the waiter has looked for itself and the client library has not set
+// its watches again: then the events come in the order in which the library names the nodes, not in that of the
+// deletions.
+func TestBothBallotsDeletedBeforeWatchesAreSetAgain(t *testing.T) {
+	conn := admin(t)
+	st, tp := openTapped(t)
+	other := open(t, zookeeper.Config{Servers: sharedServer(t).Addrs(), TTL: long})
+	for range 20 { // that order is random
+		election := newElection()
+		castFirst(t, other, election, "before")
+		b := cast(t, st, election, "own")
+		check := neverFirst(t, b)
+		own, before := find(t, conn, election, "own"), find(t, conn, election, "before")
+		looks := tp.requests(opGetData, before)
+		setWatches := tp.catch(t, opSetWatches, own, hold)
+		tp.breakOff()
+		receive(t, setWatches.caught, "the reconnection")
+		eventually(t, func() bool { return tp.requests(opGetData, before) > looks }, "the waiter looks")
+		waiting(t, b) // it has the answer
+		require.NoError(t, conn.Delete(own, -1))
+		require.NoError(t, conn.Delete(before, -1))
+		setWatches.letGo()
+		check()
+	}
+}
+
+// The waiter's session ends just before its predecessor goes.
+func TestSessionEndsAsThePredecessorGoes(t *testing.T) {
+	conn := admin(t)
+	for range 3 {
+		election := newElection()
+		tp := newTap(t, nil)
+		st := open(t, zookeeper.Config{Servers: sharedServer(t).Addrs(), TTL: ttl, Dial: tp.Dial})
+		before := castFirst(t, open(t, zookeeper.Config{Servers: sharedServer(t).Addrs(), TTL: long}), election, "before")
+		check := neverFirst(t, cast(t, st, election, "own"))
+		tp.endSession(t, sharedServer(t).Addrs()[0])
+		require.NoError(t, conn.Delete(find(t, conn, election, "before"), -1))
+		check()
+		lost(t, before)
+		castFirst(t, st, election, "in the next session")
+	}
+}
+
+// Reconnections and the deletion of a ballot after it has won: leadership is revoked, however often the watches have
+// been set again.
+func TestBallotDeletedAfterReconnections(t *testing.T) {
+	election := newElection()
+	conn := admin(t)
+	st, tp := openTapped(t)
+	b := castFirst(t, st, election, "own")
+	_, err := b.Acknowledge(soon(t), "own")
+	require.NoError(t, err)
+	for range 3 {
+		confirmed := st.Confirmed()
+		tp.breakOff()
+		eventually(t, func() bool { return st.Confirmed().After(confirmed) }, "the reconnection")
+	}
+	require.NoError(t, b.Err())
+	require.NoError(t, conn.Delete(find(t, conn, election, "own"), -1))
+	lost(t, b)
+	next := castFirst(t, st, election, "next")
+	require.Greater(t, next.Token(), b.Token())
+}
+
+// Somebody removes everything that the election has, the parent included, while candidates wait and lead: they make
+// it again, stand again, and one leads.
+func TestParentDeleted(t *testing.T) {
+	election := newElection()
+	conn := admin(t)
+	config := zookeeper.Config{Servers: sharedServer(t).Addrs(), TTL: long}
+	follower := open(t, config)
+	var all []*contender
+	for _, name := range []string{"a", "b", "c"} {
+		all = append(all, contend(t, open(t, config), election, name))
+	}
+	oneLeader(t, all...)
+	var token uint64
+	for range 5 {
+		eventually(t, func() bool { return len(values(t, follower, election)) == 3 }, "all three stand")
+		leader := leaderAmong(t, all...)
+		term := receive(t, leader.terms, "the leader's term")
+		for len(leader.terms) > 0 {
+			term = <-leader.terms
+		}
+		require.Greater(t, term.Token(), token)
+		token = term.Token()
+		removeAll(t, conn, dir(election))
+		receive(t, term.Context().Done(), "the term ends")
+	}
+	leaderAmong(t, all...)
+}
+
+// Somebody with the session's id closes it: all of its ballots are lost at once, and the next campaign opens another.
+func TestSessionClosedFromOutside(t *testing.T) {
+	st, tp := openTapped(t)
+	var ballots []store.Ballot
+	for range 3 {
+		ballots = append(ballots, castFirst(t, st, newElection(), "own"))
+	}
+	start := time.Now()
+	tp.endSession(t, sharedServer(t).Addrs()[0])
+	for _, b := range ballots {
+		lost(t, b)
+		require.Zero(t, b.Lease().Remaining())
+	}
+	require.Less(t, time.Since(start), long/2, "it is noticed before the lease would run out")
+	b := castFirst(t, st, newElection(), "own")
+	eventually(t, func() bool { _, ok := b.Lease().Begin(); return ok }, "the lease of the new session")
+}

@@ -1,0 +1,174 @@
+package zookeeper_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/go-leadership/leadership/internal/testserver"
+	"github.com/go-leadership/leadership/store/zookeeper"
+	"github.com/stretchr/testify/require"
+)
+
+// newEnsemble starts three servers.
+func newEnsemble(t *testing.T) *testserver.ZooKeeper {
+	t.Helper()
+	return testserver.NewZooKeeper(t, testserver.ZooKeeperConfig{Members: 3})
+}
+
+// contendOnEach lets candidates stand, each on one member of the ensemble.
+func contendOnEach(t *testing.T, ensemble *testserver.ZooKeeper, ttl time.Duration, election string) []*contender {
+	t.Helper()
+	var all []*contender
+	for i, addr := range ensemble.Addrs() {
+		st := open(t, zookeeper.Config{Servers: []string{addr}, TTL: ttl})
+		all = append(all, contend(t, st, election, string(rune('a'+i))))
+		eventually(t, func() bool { return len(values(t, st, election)) == i+1 }, "it stands")
+	}
+	oneLeader(t, all...)
+	return all
+}
+
+// settled waits until one of the candidates leads, every one stands once, and all stores agree who leads.
+func settled(t *testing.T, election string, all []*contender) (leader *contender) {
+	t.Helper()
+	eventually(t, func() bool {
+		leader = leaderAmong(t, all...)
+		for _, c := range all {
+			st := c.store.(*zookeeper.Store)
+			seen, err := st.Leader(soon(t), election, nil)
+			if err != nil || seen.Value != leader.value || len(values(t, st, election)) != len(all) {
+				return false
+			}
+		}
+		return leader.IsLeader()
+	}, "one leader on whom all agree, and a ballot of each")
+	return leader
+}
+
+func TestEnsemble(t *testing.T) {
+	ensemble := newEnsemble(t)
+	for _, c := range []struct {
+		name string
+		test func(t *testing.T, ensemble *testserver.ZooKeeper)
+	}{
+		{"candidates on different members", candidatesOnDifferentMembers},
+		{"leader of the ensemble killed", ensembleLeaderKilled},
+		{"member of the candidate paused", memberPaused},
+		{"two of three killed", twoOfThreeKilled},
+		{"two of three paused", twoOfThreePaused},
+		{"members restarted one by one", membersRestarted},
+	} {
+		t.Run(c.name, func(t *testing.T) { c.test(t, ensemble) })
+		require.NoError(t, ensemble.Ready(soon(t)))
+	}
+}
+
+// Candidates on different members elect one, in the order in which they came, and take over from each other.
+func candidatesOnDifferentMembers(t *testing.T, ensemble *testserver.ZooKeeper) {
+	election := newElection()
+	all := contendOnEach(t, ensemble, long, election)
+	for range 2 {
+		for _, c := range all {
+			require.Same(t, c, settled(t, election, all))
+			require.NoError(t, c.Resign(soon(t)))
+		}
+	}
+}
+
+// The ensemble elects another leader in less than the TTL: ours stays, and so does its term.
+func ensembleLeaderKilled(t *testing.T, ensemble *testserver.ZooKeeper) {
+	election := newElection()
+	st := open(t, zookeeper.Config{Servers: ensemble.Addrs(), TTL: long})
+	c := contend(t, st, election, "own")
+	waiter := contend(t, open(t, zookeeper.Config{Servers: ensemble.Addrs(), TTL: long}), election, "waiter")
+	oneLeader(t, c, waiter)
+	term := receive(t, c.terms, "the term")
+	member, err := ensemble.Leader()
+	require.NoError(t, err)
+	confirmedAgain(t, st)
+	require.NoError(t, ensemble.Member(member).Kill())
+	require.NoError(t, ensemble.Ready(soon(t)))
+	confirmedAgain(t, st)
+	require.NoError(t, term.Context().Err(), "a change within the ensemble is none of the election's business")
+	require.True(t, c.IsLeader())
+	require.NoError(t, ensemble.Member(member).Start(soon(t)))
+	require.NoError(t, ensemble.Ready(soon(t)))
+	eventually(t, func() bool { return len(values(t, st, election)) == 2 }, "both stand")
+}
+
+// The member that the leader's client uses falls silent: the client moves on to another one while the lease holds.
+func memberPaused(t *testing.T, ensemble *testserver.ZooKeeper) {
+	election := newElection()
+	tp := newTap(t, nil)
+	st := open(t, zookeeper.Config{Servers: ensemble.Addrs(), TTL: long, Dial: tp.Dial})
+	c := contend(t, st, election, "own")
+	term := receive(t, c.terms, "the term")
+	for range 2 {
+		confirmedAgain(t, st)
+		addr := tp.lastAddr()
+		for i, a := range ensemble.Addrs() {
+			if a != addr {
+				continue
+			}
+			require.NoError(t, ensemble.Member(i).Pause())
+			confirmedAgain(t, st)
+			require.NotEqual(t, addr, tp.lastAddr())
+			require.NoError(t, ensemble.Member(i).Resume())
+			require.NoError(t, ensemble.Ready(soon(t)))
+		}
+	}
+	require.NoError(t, term.Context().Err())
+}
+
+// The ensemble has no quorum for longer than the TTL: nobody leads, though the one member that is left still answers
+// its clients for a while; afterwards one leads, and nothing is lost or left behind.
+func twoOfThreeKilled(t *testing.T, ensemble *testserver.ZooKeeper) {
+	withoutQuorum(t, ensemble, (*testserver.Member).Kill, func(m *testserver.Member) error { return m.Start(soon(t)) })
+}
+
+func twoOfThreePaused(t *testing.T, ensemble *testserver.ZooKeeper) {
+	withoutQuorum(t, ensemble, (*testserver.Member).Pause, (*testserver.Member).Resume)
+}
+
+func withoutQuorum(t *testing.T, ensemble *testserver.ZooKeeper, down, up func(*testserver.Member) error) {
+	election := newElection()
+	all := contendOnEach(t, ensemble, ttl, election)
+	leader := settled(t, election, all)
+	var left *testserver.Member
+	for i, c := range all {
+		if m := ensemble.Member(i); c == leader {
+			left = m
+		} else {
+			require.NoError(t, down(m))
+		}
+	}
+	start := time.Now()
+	eventually(t, func() bool { return !leader.IsLeader() }, "the leader steps down")
+	require.Less(t, time.Since(start), ttl)
+	require.Never(t, func() bool {
+		return all[0].IsLeader() || all[1].IsLeader() || all[2].IsLeader()
+	}, ttl, 10*time.Millisecond)
+	for i := range all {
+		if m := ensemble.Member(i); m != left {
+			require.NoError(t, up(m))
+		}
+	}
+	settled(t, election, all)
+}
+
+// All members are restarted, one after the other, as for an upgrade.
+func membersRestarted(t *testing.T, ensemble *testserver.ZooKeeper) {
+	election := newElection()
+	var all []*contender
+	for _, name := range []string{"a", "b", "c"} {
+		all = append(all, contend(t, open(t, zookeeper.Config{Servers: ensemble.Addrs(), TTL: long}), election, name))
+	}
+	oneLeader(t, all...)
+	for i := range all {
+		settled(t, election, all)
+		require.NoError(t, ensemble.Member(i).Stop())
+		require.NoError(t, ensemble.Member(i).Start(soon(t)))
+		require.NoError(t, ensemble.Ready(soon(t)))
+	}
+	settled(t, election, all)
+}

@@ -1,0 +1,72 @@
+package zookeeper_test
+
+import (
+	"testing"
+
+	"github.com/go-leadership/leadership/store"
+	"github.com/go-leadership/leadership/store/zookeeper"
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+)
+
+// Nodes that are no ballots hold nobody up, are in no list, and stay where they are.
+func TestForeignNodesAmongTheBallots(t *testing.T) {
+	election := newElection()
+	conn := admin(t)
+	makePath(t, conn, dir(election))
+	foreign := []string{"ballot", "ballotX", "ballot99999999999", "ballot_x_-2147483649", "other0000000001", "x", "leader"}
+	for _, name := range foreign {
+		_, err := conn.Create(dir(election)+"/"+name, []byte("foreign"), zk.FlagPersistent, world)
+		require.NoError(t, err)
+	}
+	config := zookeeper.Config{Servers: sharedServer(t).Addrs(), TTL: long}
+	st := open(t, config)
+	first := castFirst(t, st, election, "first")
+	_, err := first.Acknowledge(soon(t), "first")
+	require.NoError(t, err)
+	second := cast(t, open(t, config), election, "second")
+	waiting(t, second)
+	require.Equal(t, []string{"first", "second"}, values(t, st, election))
+	require.NoError(t, first.Withdraw(soon(t)))
+	require.NoError(t, second.Wait(soon(t)))
+	require.NoError(t, second.Withdraw(soon(t)))
+	require.ElementsMatch(t, foreign, list(t, conn, dir(election)))
+}
+
+// Whatever looks like a ballot is one, whoever made it, and whether or not it goes with a session: only so do all
+// candidates agree. An operator removes it.
+func TestForeignBallotCounts(t *testing.T) {
+	election := newElection()
+	conn := admin(t)
+	makePath(t, conn, dir(election))
+	path, err := conn.Create(dir(election)+"/ballot", []byte("by hand"), zk.FlagSequence, world)
+	require.NoError(t, err)
+	st := open(t, zookeeper.Config{Servers: sharedServer(t).Addrs(), TTL: long})
+	b := cast(t, st, election, "ours")
+	waiting(t, b)
+	_, err = b.Acknowledge(soon(t), "ours")
+	require.ErrorIs(t, err, store.ErrNotFirst)
+	require.Equal(t, []string{"by hand", "ours"}, values(t, st, election))
+	require.NoError(t, conn.Delete(path, -1))
+	require.NoError(t, b.Wait(soon(t)))
+}
+
+// The counter wraps within an election's life in theory only; here it is seen with nodes made by hand.
+func TestBallotsAcrossTheWrap(t *testing.T) {
+	election := newElection()
+	conn := admin(t)
+	makePath(t, conn, dir(election))
+	st := open(t, zookeeper.Config{Servers: sharedServer(t).Addrs(), TTL: long})
+	// Ours gets number 2 or so: as many numbers after -3 as 2 is.
+	for _, name := range []string{"ballot-000000003", "ballot_x_-000000002"} {
+		_, err := conn.Create(dir(election)+"/"+name, []byte(name), zk.FlagPersistent, world)
+		require.NoError(t, err)
+	}
+	b := cast(t, st, election, "ours")
+	waiting(t, b)
+	require.Equal(t, []string{"ballot-000000003", "ballot_x_-000000002", "ours"}, values(t, st, election))
+	require.NoError(t, conn.Delete(dir(election)+"/ballot-000000003", -1))
+	waiting(t, b)
+	require.NoError(t, conn.Delete(dir(election)+"/ballot_x_-000000002", -1))
+	require.NoError(t, b.Wait(soon(t)))
+}

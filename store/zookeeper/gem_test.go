@@ -1,0 +1,145 @@
+package zookeeper_test
+
+import (
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/go-leadership/leadership"
+	"github.com/go-leadership/leadership/store/zookeeper"
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+)
+
+// oddBytes is a value that shows whether anything is added to it, encoded or cut.
+const oddBytes = "db2:4567\x00\xff é\n"
+
+// A candidate of the gem's that was there first leads first, and ours after it; then the other way round.
+func TestGemCandidatesStandInTheSameElection(t *testing.T) {
+	config := zookeeper.Config{Servers: sharedServer(t).Addrs(), TTL: long}
+	for _, order := range [][]string{
+		{"gem", "ours"},
+		{"ours", "gem"},
+		{"gem", "ours", "gem", "ours", "ours", "gem", "gem"},
+	} {
+		t.Run(order[0], func(t *testing.T) {
+			election := newElection() + "/with parts"
+			follower := newFollower(t, open(t, config), election)
+			require.Equal(t, "", receive(t, follower, "the first state"))
+			observer := newGemObserver(t, election)
+			require.Equal(t, "death", receive(t, observer.reports, "the observer's first state"))
+
+			type peer struct {
+				value string
+				won   func() // waits until it leads and has acknowledged
+				waits func() // waits until it follows the one before, and checks that it does not lead
+				leave func()
+			}
+			var peers []peer
+			for i, kind := range order {
+				value := string(rune('a'+i)) + oddBytes
+				if kind == "gem" {
+					g := newGemCandidate(t, election, value)
+					following := sync.OnceFunc(func() { receive(t, g.follows, "the gem's watch") })
+					peers = append(peers, peer{
+						value: value,
+						won:   func() { receive(t, g.won, "the gem's win") },
+						waits: func() {
+							following()
+							select {
+							case <-g.won:
+								require.FailNow(t, "the gem's candidate leads out of turn")
+							default:
+							}
+						},
+						leave: g.close,
+					})
+					continue
+				}
+				c := contend(t, open(t, config), election, value)
+				st := open(t, config)
+				eventually(t, func() bool { return slices.Contains(values(t, st, election), value) }, "the ballot")
+				peers = append(peers, peer{
+					value: value,
+					won:   func() { receive(t, c.terms, "our win") },
+					waits: func() { require.False(t, c.IsLeader()) },
+					leave: c.stop,
+				})
+			}
+			for i, p := range peers {
+				p.won()
+				for _, later := range peers[i+1:] {
+					later.waits()
+				}
+				require.Equal(t, p.value, afterDeath(t, follower, ""))
+				require.Equal(t, "leader "+p.value, afterDeath(t, observer.reports, "death"))
+				p.leave()
+			}
+			require.Equal(t, "", receive(t, follower, "the end"))
+			require.Equal(t, "death", receive(t, observer.reports, "the end"))
+		})
+	}
+}
+
+// afterDeath returns the next value, past one that tells of a leader's end: whether that is seen is a matter of luck.
+func afterDeath(t *testing.T, values <-chan string, death string) string {
+	t.Helper()
+	if value := receive(t, values, "a new leader"); value != death {
+		return value
+	}
+	return receive(t, values, "a new leader, after the old one's death")
+}
+
+// newFollower returns the channel of a follower that lives as long as the test.
+func newFollower(t *testing.T, st *zookeeper.Store, election string) <-chan string {
+	t.Helper()
+	f, err := leadership.NewFollower(st, election, nil)
+	require.NoError(t, err)
+	t.Cleanup(f.Stop)
+	values, _ := f.FollowElection()
+	return values
+}
+
+// The gem's observer gets the events that its code waits for, in their order: created with our acknowledgement, then
+// deleted with our resignation; the node holds exactly our bytes.
+func TestGemObserverSeesOurAcknowledgement(t *testing.T) {
+	election := newElection()
+	observer := newGemObserver(t, election)
+	require.Equal(t, "death", receive(t, observer.reports, "the first state"))
+	st := open(t, zookeeper.Config{Servers: sharedServer(t).Addrs(), TTL: long})
+	for range 3 {
+		b := castFirst(t, st, election, "the ballot's value")
+		_, err := b.Acknowledge(soon(t), oddBytes)
+		require.NoError(t, err)
+		require.Equal(t, zk.EventNodeCreated, receive(t, observer.events, "the acknowledgement"))
+		require.Equal(t, "leader "+oddBytes, receive(t, observer.reports, "our leader"))
+		data, _, err := admin(t).Get(dir(election) + "/leader_ack")
+		require.NoError(t, err)
+		require.Equal(t, oddBytes, string(data))
+		require.NoError(t, b.Withdraw(soon(t)))
+		require.Equal(t, zk.EventNodeDeleted, receive(t, observer.events, "the resignation"))
+		require.Equal(t, "death", receive(t, observer.reports, "our resignation"))
+	}
+}
+
+// A candidate of the gem's dies without a word: ours leads when its session has expired, and replaces nothing.
+func TestGemLeaderDies(t *testing.T) {
+	election := newElection()
+	g := newGemCandidate(t, election, "gem")
+	receive(t, g.won, "the gem's win")
+	c := contend(t, open(t, zookeeper.Config{Servers: sharedServer(t).Addrs()}), election, "ours")
+	st := open(t, zookeeper.Config{Servers: sharedServer(t).Addrs()})
+	eventually(t, func() bool { return len(values(t, st, election)) == 2 }, "both ballots")
+	require.False(t, c.IsLeader())
+	leader, err := st.Leader(soon(t), election, nil)
+	require.NoError(t, err)
+	require.Equal(t, "gem", leader.Value)
+	g.close()
+	receive(t, c.terms, "our win")
+	next, err := st.Leader(soon(t), election, &leader)
+	for ; err == nil && next.Revision == 0; next, err = st.Leader(soon(t), election, &next) {
+	}
+	require.NoError(t, err)
+	require.Equal(t, "ours", next.Value)
+	require.Greater(t, next.Revision, leader.Revision)
+}

@@ -1,0 +1,147 @@
+package zookeeper
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+var gemLayout = layout{root: "/_zkelection", prefix: "ballot", ack: "leader_ack"}
+
+func TestParse(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		number int32
+		ok     bool
+	}{
+		{"ballot0000000000", 0, true},
+		{"ballot0000000012", 12, true},
+		{"ballot_5f3c_0000000012", 12, true},
+		{"ballot_abc9_0000000012", 12, true},
+		{"ballot2147483647", math.MaxInt32, true},
+		{"ballot_x_2147483647", math.MaxInt32, true},
+		{"ballot7", 7, true},
+
+		// After the wrap: "%010d" puts the sign within the ten characters, or before ten digits.
+		{"ballot-2147483648", math.MinInt32, true},
+		{"ballot_x_-2147483648", math.MinInt32, true},
+		{"ballot_x_-1000000000", -1000000000, true},
+		{"ballot_x_-999999999", -999999999, true},
+		{"ballot_x_-000000001", -1, true},
+		{"ballot-000000001", -1, true},
+
+		// A separator of somebody else's and a number.
+		{"ballot-0000000012", 12, true},
+		{"ballot_x-0000000012", 12, true},
+
+		{"ballot", 0, false},
+		{"ballot_", 0, false},
+		{"ballotX", 0, false},
+		{"ballot0000000012x", 0, false},
+		{"ballot_0000000012_", 0, false},
+		{"ballot2147483648", 0, false},
+		{"ballot99999999999", 0, false},
+		{"ballot_x_-2147483649", 0, false},
+		{"ballot99999999999999999999999999", 0, false},
+		{"leader_ack", 0, false},
+		{"other0000000001", 0, false},
+		{"Ballot0000000001", 0, false},
+		{"xballot0000000001", 0, false},
+		{"", 0, false},
+	} {
+		p, ok := gemLayout.parse(c.name)
+		require.Equal(t, c.ok, ok, c.name)
+		if ok {
+			require.Equal(t, place{c.name, c.number}, p)
+		}
+	}
+}
+
+// Every number that ZooKeeper can give is read back from the name that it makes.
+func TestParseReadsWhatZooKeeperWrites(t *testing.T) {
+	check := func(number int32) {
+		for _, stem := range []string{"ballot", gemLayout.ballotStem(newNonce())} {
+			name := stem + fmt.Sprintf("%010d", number)
+			p, ok := gemLayout.parse(name)
+			require.True(t, ok, name)
+			require.Equal(t, number, p.number, name)
+		}
+	}
+	for _, edge := range []int32{0, math.MaxInt32, math.MinInt32, 999999999, 1000000000, -999999999, -1000000000} {
+		for d := int32(-2); d <= 2; d++ {
+			check(edge + d)
+		}
+	}
+	for range 10000 {
+		check(int32(rand.Uint32()))
+	}
+}
+
+func TestQueueIsInOrderOfCreation(t *testing.T) {
+	names := func(list []place) []string {
+		out := []string{}
+		for _, p := range list {
+			out = append(out, p.name)
+		}
+		return out
+	}
+	for _, first := range []int32{0, 999999990, math.MaxInt32 - 10, math.MinInt32, -10} {
+		var created []string
+		number := first
+		for range 20 { // through the wrap
+			created = append(created, gemLayout.ballotStem(newNonce())+fmt.Sprintf("%010d", number))
+			number++
+		}
+		nodes := append([]string{"leader_ack", "ballotX", "ballot", "ballot99999999999", "other0000000001"}, created...)
+		rand.Shuffle(len(nodes), func(i, j int) { nodes[i], nodes[j] = nodes[j], nodes[i] })
+		require.Equal(t, created, names(gemLayout.queue(nodes)))
+
+		for i, own := range created {
+			ahead, listed := gemLayout.ahead(nodes, own)
+			require.True(t, listed)
+			require.Equal(t, created[:i], names(ahead))
+		}
+		_, listed := gemLayout.ahead(nodes, gemLayout.ballotStem("0")+"0000000000")
+		require.False(t, listed, "a list that was taken before the ballot was cast says nothing about what is ahead")
+	}
+	require.Empty(t, gemLayout.queue(nil))
+}
+
+// Two ballots with one number can only be made by hand, or by two candidates of different prefixes; all candidates
+// still have to agree who is first.
+func TestSameNumber(t *testing.T) {
+	nodes := []string{"ballot_b_0000000001", "ballot_a_0000000001", "ballot0000000001"}
+	for range 20 {
+		rand.Shuffle(len(nodes), func(i, j int) { nodes[i], nodes[j] = nodes[j], nodes[i] })
+		require.Equal(t, "ballot0000000001", gemLayout.queue(nodes)[0].name)
+	}
+}
+
+func TestFindByNonce(t *testing.T) {
+	nodes := []string{"leader_ack", "ballot_ab_0000000001", "ballot_abc_0000000002", "ballot_a_0000000003"}
+	name, ok := gemLayout.find(nodes, "abc")
+	require.True(t, ok)
+	require.Equal(t, "ballot_abc_0000000002", name)
+	_, ok = gemLayout.find(nodes, "b")
+	require.False(t, ok)
+	_, ok = gemLayout.find(nil, "a")
+	require.False(t, ok)
+
+	nonces := map[string]bool{}
+	for range 1000 {
+		nonces[newNonce()] = true
+	}
+	require.Len(t, nonces, 1000)
+}
+
+// The gem orders by the digits at the end of the name, path[/\d+$/].to_i, and so do we.
+func TestNameMeansTheSameToTheGem(t *testing.T) {
+	name := gemLayout.ballotStem(newNonce()) + "0000000042"
+	require.True(t, slices.Contains([]byte("_-"), name[len(name)-11]), "a digit before the number would become part of it")
+	require.Equal(t, "/_zkelection/database__primary", gemLayout.dir("database/primary"))
+	require.Equal(t, "/_zkelection/database__primary/leader_ack", gemLayout.ackPath("database/primary"))
+}

@@ -1,0 +1,50 @@
+package zookeeper_test
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-leadership/leadership/store"
+	"github.com/go-leadership/leadership/store/zookeeper"
+	"github.com/stretchr/testify/require"
+)
+
+// A thousand elections share one session and its confirmations, and outlive a broken connection together.
+func TestThousandElections(t *testing.T) {
+	const elections = 1000
+	prefix := newElection()
+	st, tp := openTapped(t)
+	ballots := make([]store.Ballot, elections)
+	errs := make([]error, elections)
+	var casting sync.WaitGroup
+	for i := range elections {
+		casting.Go(func() {
+			ballots[i], errs[i] = st.Campaign(soon(t), fmt.Sprint(prefix, "/", i), "own")
+		})
+	}
+	casting.Wait()
+	for i, b := range ballots {
+		require.NoError(t, errs[i])
+		require.NoError(t, b.Wait(soon(t)))
+	}
+	confirmedAgain(t, st)
+	syncs, start := tp.requests(opSync, ""), time.Now()
+	confirmedAgain(t, st)
+	confirmedAgain(t, st)
+	interval := long / 6
+	require.LessOrEqual(t, tp.requests(opSync, "")-syncs, 3+int(time.Since(start)/interval), "one heartbeat for all")
+
+	tp.breakOff()
+	confirmedAgain(t, st)
+	conn := admin(t)
+	lastElection := fmt.Sprint(prefix, "/", elections-1)
+	for _, b := range ballots {
+		require.NoError(t, b.Err())
+	}
+	require.NoError(t, conn.Delete(find(t, conn, lastElection, "own"), -1))
+	lost(t, ballots[elections-1])
+	next := castFirst(t, open(t, zookeeper.Config{Servers: sharedServer(t).Addrs(), TTL: long}), lastElection, "next")
+	require.Greater(t, next.Token(), ballots[elections-1].Token())
+}

@@ -1,0 +1,171 @@
+package zookeeper_test
+
+import (
+	"context"
+	"net"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-leadership/leadership"
+	"github.com/go-leadership/leadership/internal/testserver"
+	"github.com/go-leadership/leadership/store"
+	"github.com/go-leadership/leadership/store/zookeeper"
+	"github.com/stretchr/testify/require"
+)
+
+// The server is not there when a candidate and a follower start: both join once it is, and stopping before that is
+// clean.
+func TestServerComesUpLater(t *testing.T) {
+	server := testserver.NewZooKeeper(t, testserver.ZooKeeperConfig{})
+	require.NoError(t, server.Member(0).Kill())
+	election := newElection()
+	config := zookeeper.Config{Servers: server.Addrs()}
+	gone := contend(t, open(t, config), election, "gives up before")
+	follower := newFollower(t, open(t, config), election)
+	c := contend(t, open(t, config), election, "own")
+	f, err := leadership.NewFollower(open(t, config), election, nil)
+	require.NoError(t, err)
+	f.Start()
+	require.Never(t, func() bool { return c.IsLeader() || gone.IsLeader() }, ttl, 10*time.Millisecond)
+	start := time.Now()
+	gone.stop()
+	f.Stop()
+	require.Less(t, time.Since(start), closeLimit)
+	require.ErrorIs(t, receive(t, gone.ended, "Run's end"), context.Canceled)
+
+	require.NoError(t, server.Member(0).Start(soon(t)))
+	receive(t, c.terms, "the term")
+	for value := receive(t, follower, "the leader"); value != "own"; value = receive(t, follower, "the leader") {
+		require.Equal(t, "", value)
+	}
+	require.Equal(t, []string{"own"}, values(t, open(t, config), election))
+}
+
+// Whoever runs a candidate is told that the service can't be reached: by the hook for errors and in the log.
+func TestOutageIsVisible(t *testing.T) {
+	silent := silentServer(t)
+	for name, server := range map[string]string{"refused": "127.0.0.1:1", "silent": silent} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := contend(t, open(t, zookeeper.Config{Servers: []string{server}}), newElection(), "own")
+			eventually(t, func() bool { return len(c.errs.all()) > 0 }, "the hook is told")
+			require.ErrorIs(t, c.errs.all()[0], store.ErrUnavailable)
+		})
+	}
+}
+
+// A campaign that its caller gives up says what it was waiting for.
+func TestCampaignSaysWhatItWaitsFor(t *testing.T) {
+	st := open(t, zookeeper.Config{Servers: []string{"127.0.0.1:1"}})
+	_, err := st.Campaign(within(t, ttl), newElection(), "own")
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.ErrorContains(t, err, "connection refused")
+}
+
+// The server goes away for longer than the TTL while one leads and others wait: nobody leads meanwhile, one leads
+// afterwards, everybody stands again, once.
+func TestOutageLongerThanTheTTL(t *testing.T) {
+	server := testserver.NewZooKeeper(t, testserver.ZooKeeperConfig{})
+	member := server.Member(0)
+	election := newElection()
+	config := zookeeper.Config{Servers: server.Addrs()}
+	var all []*contender
+	for _, name := range []string{"a", "b", "c"} {
+		all = append(all, contend(t, open(t, config), election, name))
+	}
+	oneLeader(t, all...)
+	st := open(t, config)
+	follower := newFollower(t, st, election)
+	for name, fault := range map[string]struct{ down, up func() error }{
+		"killed": {member.Kill, func() error { return member.Start(soon(t)) }},
+		"paused": {member.Pause, member.Resume},
+	} {
+		t.Run(name, func(t *testing.T) {
+			leader := leaderAmong(t, all...)
+			eventually(t, func() bool { return len(values(t, st, election)) == len(all) }, "all stand")
+			require.NoError(t, fault.down())
+			eventually(t, func() bool { return !leader.IsLeader() }, "the leader steps down")
+			require.Never(t, func() bool {
+				return all[0].IsLeader() || all[1].IsLeader() || all[2].IsLeader()
+			}, ttl, 10*time.Millisecond)
+			require.NoError(t, fault.up())
+			leaderAmong(t, all...)
+			eventually(t, func() bool { return len(values(t, st, election)) == len(all) }, "all stand again")
+			next := leaderAmong(t, all...)
+			eventually(t, func() bool {
+				select {
+				case value := <-follower:
+					return value == next.value
+				default:
+					return false
+				}
+			}, "the follower hears of the leader")
+		})
+	}
+}
+
+// The server goes away while a leader resigns: Resign returns when the lease is over, and the ballot goes as soon as
+// the server is back, with the session that survived in this case.
+func TestOutageDuringResignation(t *testing.T) {
+	server := testserver.NewZooKeeper(t, testserver.ZooKeeperConfig{})
+	election := newElection()
+	config := zookeeper.Config{Servers: server.Addrs(), TTL: long}
+	st := open(t, config)
+	c, err := leadership.NewCandidate(st, election, "own", nil)
+	require.NoError(t, err)
+	term, err := c.Campaign(soon(t))
+	require.NoError(t, err)
+	require.NoError(t, term.Acknowledge(soon(t)))
+	witness := castFirst(t, st, newElection(), "stands as long as the session does")
+	require.NoError(t, server.Member(0).Kill())
+	start := time.Now()
+	require.Error(t, term.Resign(within(t, time.Second)))
+	require.Less(t, time.Since(start), closeLimit)
+	require.False(t, c.IsLeader())
+	require.NoError(t, server.Member(0).Start(soon(t)))
+	other := open(t, config)
+	eventually(t, func() bool { return len(values(t, other, election)) == 0 }, "the ballot is removed")
+	require.NoError(t, witness.Err(), "not with its session")
+	leader, err := other.Leader(soon(t), election, nil)
+	require.NoError(t, err)
+	require.Zero(t, leader)
+	c.Stop()
+}
+
+// The session expires while nobody looks: all of its ballots are lost, their leases ended before, and the store opens
+// the next session by itself.
+func TestSessionExpires(t *testing.T) {
+	tp := newTap(t, nil)
+	var gate sync.RWMutex // held by the test: no connection can be opened
+	dial := tp.dial
+	tp.dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+		gate.RLock()
+		defer gate.RUnlock()
+		return dial(ctx, network, address)
+	}
+	st := open(t, zookeeper.Config{Servers: sharedServer(t).Addrs(), Dial: tp.Dial})
+	conn := admin(t)
+	elections := []string{newElection(), newElection(), newElection()}
+	var ballots []store.Ballot
+	for _, election := range elections {
+		ballots = append(ballots, castFirst(t, st, election, "own"))
+	}
+	gate.Lock()
+	tp.breakOff()
+	eventually(t, func() bool { return len(list(t, conn, dir(elections[0]))) == 0 }, "the session expires")
+	for _, b := range ballots {
+		require.Zero(t, b.Lease().Remaining(), "the lease ends before the session does")
+		_, holds := b.Lease().Begin()
+		require.False(t, holds)
+	}
+	gate.Unlock()
+	for i, b := range ballots {
+		lost(t, b)
+		_, err := b.Acknowledge(soon(t), "own")
+		require.ErrorIs(t, err, store.ErrLost)
+		require.NoError(t, b.Withdraw(soon(t)), "it is gone")
+		next := castFirst(t, st, elections[i], "own")
+		require.Greater(t, next.Token(), b.Token())
+	}
+}

@@ -1,0 +1,208 @@
+package zookeeper_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/go-leadership/leadership/conformance"
+	"github.com/go-leadership/leadership/internal/testserver"
+	"github.com/go-leadership/leadership/store"
+	"github.com/go-leadership/leadership/store/zookeeper"
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+)
+
+// A whole election over connections that belong to the caller: they are as they were when it is over.
+func TestCallersConnection(t *testing.T) {
+	election := newElection()
+	conns := []*zk.Conn{admin(t), admin(t)}
+	var all []*contender
+	var stores []*zookeeper.Store
+	for i, conn := range conns {
+		st := open(t, zookeeper.Config{Conn: conn, TTL: long})
+		stores = append(stores, st)
+		all = append(all, contend(t, st, election, string(rune('a'+i))))
+		receiveFirst(t, all)
+		eventually(t, func() bool { return len(list(t, conn, dir(election))) == i+2 }, "the ballot") // and one leader_ack
+	}
+	oneLeader(t, all...)
+	follower := newFollower(t, stores[1], election)
+	require.Equal(t, "a", receive(t, follower, "the leader"))
+	require.True(t, all[0].IsLeader())
+	for range 3 {
+		require.NoError(t, all[0].Resign(soon(t)))
+		receive(t, all[1].terms, "b leads")
+		require.Equal(t, "b", afterDeath(t, follower, ""))
+		require.NoError(t, all[1].Resign(soon(t)))
+		receive(t, all[0].terms, "a leads")
+		require.Equal(t, "a", afterDeath(t, follower, ""))
+	}
+	sessions := []int64{conns[0].SessionID(), conns[1].SessionID()}
+	require.NoError(t, stores[0].Close())
+	receive(t, all[1].terms, "b leads: the ballots of a closed store are gone, though its session is not")
+	require.NoError(t, stores[1].Close())
+	require.Empty(t, list(t, conns[0], dir(election)))
+	for i, conn := range conns {
+		require.Equal(t, zk.StateHasSession, conn.State())
+		require.Equal(t, sessions[i], conn.SessionID())
+	}
+}
+
+// receiveFirst waits for the first contender's first term, once.
+func receiveFirst(t *testing.T, all []*contender) {
+	t.Helper()
+	if len(all) == 1 {
+		receive(t, all[0].terms, "the first term")
+	}
+}
+
+// The store learns that the caller's session has ended, and goes on in the next one.
+func TestCallersSessionEnds(t *testing.T) {
+	election := newElection()
+	tp := newTap(t, nil)
+	conn := connectThrough(t, tp.Dial, ttl, sharedServer(t).Addrs()...)
+	st := open(t, zookeeper.Config{Conn: conn})
+	for range 2 {
+		b := castFirst(t, st, election, "own")
+		_, err := b.Acknowledge(soon(t), "own")
+		require.NoError(t, err)
+		tp.endSession(t, sharedServer(t).Addrs()[0])
+		lost(t, b)
+		require.Zero(t, b.Lease().Remaining())
+	}
+	castFirst(t, st, election, "own")
+	require.Equal(t, []string{"own"}, values(t, st, election))
+}
+
+// The caller's connection breaks and comes back in time: nothing is lost, and events are still noticed.
+func TestCallersConnectionBreaks(t *testing.T) {
+	election := newElection()
+	tp := newTap(t, nil)
+	conn := connectThrough(t, tp.Dial, long, sharedServer(t).Addrs()...)
+	st := open(t, zookeeper.Config{Conn: conn, TTL: long})
+	before := castFirst(t, open(t, zookeeper.Config{Servers: sharedServer(t).Addrs(), TTL: long}), election, "before")
+	b := cast(t, st, election, "own")
+	for range 3 {
+		tp.breakOff()
+		confirmedAgain(t, st)
+		waiting(t, b)
+	}
+	require.NoError(t, before.Withdraw(soon(t)))
+	require.NoError(t, b.Wait(soon(t)))
+	require.NoError(t, admin(t).Delete(find(t, conn, election, "own"), -1))
+	lost(t, b)
+}
+
+// The predecessor and the own ballot go at once. Events come through a goroutine for each watch, in any order.
+func TestCallersConnectionOwnBallotDeleted(t *testing.T) {
+	conn := admin(t)
+	tp := newTap(t, nil)
+	st := open(t, zookeeper.Config{Conn: connectThrough(t, tp.Dial, long, sharedServer(t).Addrs()...), TTL: long})
+	other := open(t, zookeeper.Config{Servers: sharedServer(t).Addrs(), TTL: long})
+	for i := range 60 {
+		election := newElection()
+		castFirst(t, other, election, "before")
+		check := neverFirst(t, cast(t, st, election, "own"))
+		own, before := find(t, conn, election, "own"), find(t, conn, election, "before")
+		letGo := func() {}
+		if i%2 == 0 { // while the waiter looks
+			look := tp.catch(t, opGetData, before, hold)
+			_, err := conn.Set(before, []byte("before"), -1)
+			require.NoError(t, err)
+			receive(t, look.caught, "the waiter looks")
+			letGo = look.letGo
+		}
+		_, err := conn.Multi(deletions["deleted"](own, before)...)
+		require.NoError(t, err)
+		letGo()
+		check()
+	}
+}
+
+// Close while a campaign is under way: the ballot that is created a moment later does not stay on the session, which
+// lives on with the caller's connection.
+func TestCloseDuringCampaignOnCallersConnection(t *testing.T) {
+	election := newElection()
+	conn := admin(t)
+	makePath(t, conn, dir(election))
+	tp := newTap(t, nil)
+	callers := connectThrough(t, tp.Dial, long, sharedServer(t).Addrs()...)
+	st, err := zookeeper.Open(zookeeper.Config{Conn: callers, TTL: long})
+	require.NoError(t, err)
+	castFirst(t, st, newElection(), "so that there is a session")
+	request := tp.catch(t, opCreate, dir(election), hold)
+	campaign, closed := make(chan error, 1), make(chan error, 1)
+	go func() { _, err := st.Campaign(soon(t), election, "own"); campaign <- err }()
+	receive(t, request.caught, "the request")
+	go func() { closed <- st.Close() }()
+	require.ErrorIs(t, receive(t, campaign, "the campaign's end"), store.ErrClosed)
+	request.letGo()
+	require.NoError(t, receive(t, closed, "the end of Close"))
+	later := cast(t, open(t, zookeeper.Config{Conn: callers, TTL: long}), election, "later")
+	require.NoError(t, later.Wait(within(t, long)), "a ballot of nobody's blocks the election as long as the session lives")
+}
+
+// The same with a resignation that was given up: its ballot is still to be removed in the background.
+func TestCloseWithOrphansOnCallersConnection(t *testing.T) {
+	election := newElection()
+	tp := newTap(t, nil)
+	callers := connectThrough(t, tp.Dial, long, sharedServer(t).Addrs()...)
+	st, err := zookeeper.Open(zookeeper.Config{Conn: callers, TTL: long})
+	require.NoError(t, err)
+	b := castFirst(t, st, election, "own")
+	removal := tp.catch(t, opDelete, dir(election), loseRequest)
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	require.ErrorIs(t, b.Withdraw(ctx), context.Canceled)
+	receive(t, removal.caught, "a first try in the background")
+	require.NoError(t, st.Close())
+	later := cast(t, open(t, zookeeper.Config{Conn: callers, TTL: long}), election, "later")
+	require.NoError(t, later.Wait(within(t, long)), "a ballot of nobody's blocks the election as long as the session lives")
+}
+
+// Close returns soon while the caller's connection is down, however long that lasts.
+func TestCloseWhileCallersConnectionIsDown(t *testing.T) {
+	server := testserver.NewZooKeeper(t, testserver.ZooKeeperConfig{})
+	network := conformance.NewNetwork()
+	for name, fault := range map[string]struct{ down, up func() error }{
+		"server paused": {server.Member(0).Pause, server.Member(0).Resume},
+		"line cut":      {func() error { network.Cut(); return nil }, func() error { network.Heal(); return nil }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			conn := connectThrough(t, network.Dial, middling, server.Addrs()...)
+			st, err := zookeeper.Open(zookeeper.Config{Conn: conn, TTL: middling})
+			require.NoError(t, err)
+			election := newElection()
+			b := castFirst(t, st, election, "own")
+			require.NoError(t, fault.down())
+			defer func() { require.NoError(t, fault.up()) }()
+			eventually(t, func() bool { return conn.State() != zk.StateHasSession }, "the client library notices")
+			closed := make(chan error, 1)
+			start := time.Now()
+			go func() { closed <- st.Close() }()
+			select {
+			case err := <-closed:
+				require.Error(t, err, "the ballot could not be removed")
+				require.Less(t, time.Since(start), closeLimit)
+			case <-time.After(2 * closeLimit):
+				t.Error("Close has not returned")
+				defer func() { <-closed }() // once the server is back
+			}
+			require.ErrorIs(t, b.Err(), store.ErrLost)
+		})
+	}
+}
+
+// The caller closes its connection under the store: a campaign says so instead of waiting for what can't come.
+func TestCallerClosesTheConnection(t *testing.T) {
+	conn := admin(t)
+	st := open(t, zookeeper.Config{Conn: conn, TTL: ttl})
+	b := castFirst(t, st, newElection(), "own")
+	conn.Close()
+	eventually(t, func() bool { return b.Lease().Remaining() == 0 }, "the end of the lease")
+	_, err := st.Campaign(within(t, 2*ttl), newElection(), "own")
+	require.Error(t, err)
+	require.False(t, errors.Is(err, context.DeadlineExceeded), "the connection never comes back: %v", err)
+}

@@ -1,0 +1,197 @@
+package zookeeper_test
+
+import (
+	"fmt"
+	"runtime"
+	"testing"
+
+	"github.com/go-leadership/leadership/conformance"
+	"github.com/go-leadership/leadership/store"
+	"github.com/go-leadership/leadership/store/zookeeper"
+	"github.com/stretchr/testify/require"
+)
+
+// An event on the predecessor's ballot that is not its end neither promotes the waiter nor uses up its watch.
+func TestPredecessorChanges(t *testing.T) {
+	election := newElection()
+	conn := admin(t)
+	config := zookeeper.Config{Servers: sharedServer(t).Addrs(), TTL: long}
+	st := open(t, config)
+	before := castFirst(t, open(t, config), election, "before")
+	b := cast(t, st, election, "own")
+	path := find(t, conn, election, "before")
+	for i := range 5 {
+		_, err := conn.Set(path, fmt.Append(nil, i), -1)
+		require.NoError(t, err)
+		waiting(t, b)
+	}
+	require.NoError(t, before.Withdraw(soon(t)))
+	require.NoError(t, b.Wait(soon(t)))
+}
+
+// So with the own ballot: a change is no loss, and the next deletion is noticed.
+func TestOwnBallotChanges(t *testing.T) {
+	election := newElection()
+	conn := admin(t)
+	st := open(t, zookeeper.Config{Servers: sharedServer(t).Addrs(), TTL: long})
+	b := castFirst(t, st, election, "own")
+	path := find(t, conn, election, "own")
+	for range 3 {
+		_, err := conn.Set(path, []byte("own"), -1)
+		require.NoError(t, err)
+		_, err = b.Acknowledge(soon(t), "own")
+		require.NoError(t, err)
+	}
+	require.NoError(t, b.Err())
+	require.NoError(t, conn.Delete(path, -1))
+	lost(t, b)
+}
+
+// The predecessor goes between the list and the watch, and so do those before it.
+func TestPredecessorGoesBeforeItIsWatched(t *testing.T) {
+	for ahead := 1; ahead <= 3; ahead++ {
+		for gone := 1; gone <= ahead; gone++ {
+			t.Run(fmt.Sprintf("%d of %d", gone, ahead), func(t *testing.T) {
+				election := newElection()
+				other := open(t, zookeeper.Config{Servers: sharedServer(t).Addrs(), TTL: long})
+				var before []store.Ballot
+				for i := range ahead {
+					before = append(before, cast(t, other, election, fmt.Sprint(i)))
+				}
+				st, tp := openTapped(t)
+				listed := tp.catch(t, opList, dir(election), holdReply)
+				type outcome struct {
+					store.Ballot
+					err error
+				}
+				done := make(chan outcome, 1)
+				go func() {
+					b, err := st.Campaign(soon(t), election, "own")
+					done <- outcome{b, err}
+				}()
+				receive(t, listed.arrived, "the list")
+				for i := ahead - gone; i < ahead; i++ { // the nearest ones
+					require.NoError(t, before[i].Withdraw(soon(t)))
+				}
+				listed.letGo()
+				o := receive(t, done, "the campaign")
+				require.NoError(t, o.err)
+				for i := range ahead - gone {
+					waiting(t, o.Ballot)
+					require.NoError(t, before[i].Withdraw(soon(t)))
+				}
+				require.NoError(t, o.Wait(soon(t)))
+			})
+		}
+	}
+}
+
+// A ballot in the middle of the queue goes: the one behind it waits for the one before it, and nobody is promoted.
+func TestMiddleOfTheQueueGoes(t *testing.T) {
+	election := newElection()
+	config := zookeeper.Config{Servers: sharedServer(t).Addrs(), TTL: long}
+	st := open(t, config)
+	var queue []store.Ballot
+	for i := range 5 {
+		queue = append(queue, cast(t, st, election, fmt.Sprint(i)))
+	}
+	require.NoError(t, queue[0].Wait(soon(t)))
+	require.NoError(t, queue[2].Withdraw(soon(t)))
+	require.NoError(t, queue[1].Withdraw(soon(t)))
+	waiting(t, queue[3])
+	waiting(t, queue[4])
+	require.NoError(t, queue[0].Withdraw(soon(t)))
+	require.NoError(t, queue[3].Wait(soon(t)))
+	waiting(t, queue[4])
+}
+
+// The only one ahead goes: the next leads without another request. Those behind it learn nothing and ask nothing.
+func TestSuccessorAsksNothing(t *testing.T) {
+	election := newElection()
+	conn := admin(t)
+	other := open(t, zookeeper.Config{Servers: sharedServer(t).Addrs(), TTL: long})
+	first := castFirst(t, other, election, "first")
+	type waiter struct {
+		*tap
+		store.Ballot
+	}
+	var queue []waiter
+	for i := range 3 {
+		st, tp := openTapped(t)
+		queue = append(queue, waiter{tp, cast(t, st, election, fmt.Sprint(i))})
+	}
+	ops := []int32{opGetData, opExists, opList, opMulti, opCreate}
+	count := func(tp *tap) (n int) {
+		for _, op := range ops {
+			n += tp.requests(op, "")
+		}
+		return n
+	}
+	// A look of the kind that goes with every confirmation may fall into the interval: then it is tried again.
+	for range 20 {
+		before := []int{count(queue[0].tap), count(queue[1].tap), count(queue[2].tap)}
+		require.NoError(t, conn.Delete(find(t, conn, election, "first"), -1))
+		require.NoError(t, queue[0].Wait(soon(t)))
+		after := []int{count(queue[0].tap), count(queue[1].tap), count(queue[2].tap)}
+		lost(t, first)
+		waiting(t, queue[1].Ballot)
+		if fmt.Sprint(before) == fmt.Sprint(after) {
+			return
+		}
+		t.Log("requests before and after:", before, after)
+		election = newElection()
+		first = castFirst(t, other, election, "first")
+		for i := range queue {
+			st, tp := openTapped(t)
+			queue[i] = waiter{tp, cast(t, st, election, fmt.Sprint(i))}
+		}
+	}
+	require.Fail(t, "a change of leader cost requests each time")
+}
+
+// The waiter can't reach the service when its predecessor goes: it leads no earlier than it can confirm its session.
+func TestPredecessorGoesWhileDisconnected(t *testing.T) {
+	election := newElection()
+	conn := admin(t)
+	network := conformance.NewNetwork()
+	config := zookeeper.Config{Servers: sharedServer(t).Addrs(), TTL: middling}
+	leader := castFirst(t, open(t, config), election, "leader")
+	config.Dial = network.Dial
+	c := contend(t, open(t, config), election, "waiter")
+	eventually(t, func() bool { return len(list(t, conn, dir(election))) == 2 }, "it stands")
+	network.Cut()
+	require.NoError(t, leader.Withdraw(soon(t)))
+	require.False(t, c.IsLeader())
+	eventually(t, func() bool {
+		require.False(t, c.IsLeader(), "it can't know")
+		return len(list(t, conn, dir(election))) == 0
+	}, "its session expires")
+	network.Heal()
+	receive(t, c.terms, "it leads in a new session")
+	require.True(t, c.IsLeader())
+}
+
+// A thousand candidacies behind a leader that stays leave nothing: no goroutine, no watch here or at the server, and
+// one watch has served them all.
+func TestThousandCandidaciesLeaveNothing(t *testing.T) {
+	election := newElection()
+	conn := admin(t)
+	castFirst(t, open(t, zookeeper.Config{Servers: sharedServer(t).Addrs(), TTL: long}), election, "leader")
+	path := find(t, conn, election, "leader")
+	st, tp := openTapped(t)
+	round := func() {
+		b := cast(t, st, election, "waiter")
+		require.NoError(t, b.Withdraw(soon(t)))
+	}
+	round()
+	goroutines, watches := runtime.NumGoroutine(), st.Watches()
+	for range 1000 {
+		round()
+	}
+	eventually(t, func() bool { return runtime.NumGoroutine() <= goroutines }, "the goroutines end")
+	eventually(t, func() bool { return st.Watches() <= watches }, "the watches end")
+	require.LessOrEqual(t, st.Watches(), 1)
+	// Path and watch flag, as they are in the request.
+	require.Equal(t, 1, tp.requests(opGetData, path+"\x01"), "each watch would stay in the client library for ever")
+	require.Equal(t, []string{path[len(dir(election))+1:]}, list(t, conn, dir(election)))
+}

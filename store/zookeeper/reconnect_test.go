@@ -1,0 +1,195 @@
+package zookeeper_test
+
+import (
+	"context"
+	"net"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-leadership/leadership/internal/testserver"
+	"github.com/go-leadership/leadership/store/zookeeper"
+	"github.com/stretchr/testify/require"
+)
+
+// confirmedAgain waits until the store has confirmed its session with a request sent from now on.
+func confirmedAgain(t *testing.T, st *zookeeper.Store) {
+	t.Helper()
+	now := time.Now()
+	eventually(t, func() bool { return st.Confirmed().After(now) }, "a confirmation")
+}
+
+// The only server restarts: ballots stand, and the store is connected again soon after the server is there.
+func TestServerRestarts(t *testing.T) {
+	server := testserver.NewZooKeeper(t, testserver.ZooKeeperConfig{})
+	st := open(t, zookeeper.Config{Servers: server.Addrs(), TTL: long})
+	election := newElection()
+	b := castFirst(t, st, election, "own")
+	_, err := b.Acknowledge(soon(t), "own")
+	require.NoError(t, err)
+	for range 2 {
+		require.NoError(t, server.Member(0).Kill())
+		require.NoError(t, server.Member(0).Start(soon(t)))
+		start := time.Now()
+		confirmedAgain(t, st)
+		// A second is what the client library waits between two rounds of tries; the rest is for a slow machine.
+		require.Less(t, time.Since(start), 6*time.Second)
+		require.NoError(t, b.Err())
+		leader, err := st.Leader(soon(t), election, nil)
+		require.NoError(t, err)
+		require.Equal(t, "own", leader.Value)
+	}
+}
+
+// silentServer accepts connections and says nothing on them.
+func silentServer(t *testing.T) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	var conns []net.Conn
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			conns = append(conns, conn)
+		}
+	}()
+	t.Cleanup(func() {
+		_ = listener.Close()
+		<-done
+		for _, conn := range conns {
+			_ = conn.Close()
+		}
+	})
+	return listener.Addr().String()
+}
+
+// A server that says nothing in the handshake is given up long before the session would expire.
+func TestSilentServer(t *testing.T) {
+	silent := silentServer(t)
+	var toSilent atomic.Int32 // dials that go to the silent server first, whichever the client library chose
+	dial := func(ctx context.Context, network, address string) (net.Conn, error) {
+		if toSilent.Add(-1) >= 0 {
+			address = silent
+		} else {
+			address = sharedServer(t).Addrs()[0]
+		}
+		return (&net.Dialer{}).DialContext(ctx, network, address)
+	}
+	tp := newTap(t, dial)
+	toSilent.Store(2)
+	start := time.Now()
+	st := open(t, zookeeper.Config{Servers: append(sharedServer(t).Addrs(), silent), Dial: tp.Dial})
+	castFirst(t, st, newElection(), "own")
+	require.Less(t, time.Since(start), 5*time.Second, "two silent handshakes, a third of the TTL each, and a pause")
+
+	toSilent.Store(1)
+	tp.breakOff()
+	start = time.Now()
+	confirmedAgain(t, st)
+	require.Less(t, time.Since(start), 4*time.Second)
+}
+
+// Adding the identity fails, or is repeated on a later connection and fails there: the store tries again on the next.
+func TestConnectionBreaksWhileAuthenticating(t *testing.T) {
+	for name, fate := range map[string]fate{"write fails": failWrite, "reply lost": loseReply, "request lost": loseRequest} {
+		t.Run(name, func(t *testing.T) {
+			tp := newTap(t, nil)
+			config := zookeeper.Config{
+				Servers: sharedServer(t).Addrs(), TTL: middling, Dial: tp.Dial, User: "u", Password: "p",
+				Root: "/of the user", // the default root is everybody's
+			}
+			first := tp.catch(t, opSetAuth, "digest", fate)
+			st := open(t, config)
+			b := castFirst(t, st, newElection(), "own")
+			receive(t, first.caught, "the first identification")
+			for range 3 {
+				again := tp.catch(t, opSetAuth, "digest", fate)
+				tp.breakOff()
+				receive(t, again.caught, "the identification on the next connection")
+				confirmedAgain(t, st)
+				require.NoError(t, b.Err())
+			}
+			require.NoError(t, b.Withdraw(soon(t)))
+		})
+	}
+}
+
+// The server's answers stop for a while that is shorter than the lease, and the leader never knows.
+func TestServerPausedBriefly(t *testing.T) {
+	server := testserver.NewZooKeeper(t, testserver.ZooKeeperConfig{})
+	c := contend(t, open(t, zookeeper.Config{Servers: server.Addrs(), TTL: long}), newElection(), "own")
+	term := receive(t, c.terms, "the term")
+	for range 2 {
+		confirmedAgain(t, c.store.(*zookeeper.Store))
+		require.NoError(t, server.Member(0).Pause())
+		require.Never(t, func() bool { return !c.IsLeader() }, long/5, 10*time.Millisecond)
+		require.NoError(t, server.Member(0).Resume())
+	}
+	confirmedAgain(t, c.store.(*zookeeper.Store))
+	require.NoError(t, term.Context().Err())
+}
+
+// They stop for longer than the TTL: the leader steps down at its deadline, without an event, and by the time the
+// server is back nobody leads who can't lead.
+func TestServerPausedLongerThanTheTTL(t *testing.T) {
+	server := testserver.NewZooKeeper(t, testserver.ZooKeeperConfig{})
+	election := newElection()
+	a := contend(t, open(t, zookeeper.Config{Servers: server.Addrs()}), election, "a")
+	b := contend(t, open(t, zookeeper.Config{Servers: server.Addrs()}), election, "b")
+	oneLeader(t, a, b)
+	var token uint64
+	for range 2 {
+		leader := leaderAmong(t, a, b)
+		term := receive(t, leader.terms, "the term")
+		require.Greater(t, term.Token(), token)
+		token = term.Token()
+		require.NoError(t, server.Member(0).Pause())
+		start := time.Now()
+		receive(t, term.Context().Done(), "the end of the term")
+		require.Less(t, time.Since(start), ttl, "no later than the session could end")
+		require.False(t, a.IsLeader() || b.IsLeader())
+		require.Never(t, func() bool { return a.IsLeader() || b.IsLeader() }, ttl, 10*time.Millisecond)
+		require.NoError(t, server.Member(0).Resume())
+	}
+	leaderAmong(t, a, b)
+}
+
+// A member of the ensemble that the store meets later grants less than those before: what was promised for the old
+// timeout does not hold any more.
+func TestReconnectionIsGrantedLess(t *testing.T) {
+	st, tp := openTapped(t)
+	b := castFirst(t, st, newElection(), "own")
+	tp.grant(ttl)
+	tp.breakOff()
+	for range 3 {
+		confirmedAgain(t, st)
+		last := b.Lease().Last()
+		require.Less(t, last.Deadline.Sub(last.Sent), ttl, "the server ends the session before the lease ends")
+	}
+}
+
+// The service comes back with another, younger state, as after the loss of its disk. The client library refuses to
+// talk to a server that knows less than it has seen; the store has to get over that.
+func TestServerLosesItsData(t *testing.T) {
+	var addr atomic.Value
+	dial := func(ctx context.Context, network, _ string) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, network, addr.Load().(string))
+	}
+	old := testserver.NewZooKeeper(t, testserver.ZooKeeperConfig{})
+	addr.Store(old.Addrs()[0])
+	tp := newTap(t, dial)
+	st := open(t, zookeeper.Config{Servers: old.Addrs(), Dial: tp.Dial})
+	castFirst(t, st, newElection(), "own")
+	confirmedAgain(t, st)
+	young := testserver.NewZooKeeper(t, testserver.ZooKeeperConfig{})
+	addr.Store(young.Addrs()[0])
+	require.NoError(t, old.Member(0).Kill())
+	b, err := st.Campaign(soon(t), newElection(), "own")
+	require.NoError(t, err)
+	require.NoError(t, b.Wait(soon(t)))
+}

@@ -1,0 +1,79 @@
+package zookeeper_test
+
+import (
+	"testing"
+
+	"github.com/go-leadership/leadership/store"
+	"github.com/go-leadership/leadership/store/zookeeper"
+	"github.com/stretchr/testify/require"
+)
+
+// openDeaf opens a store to which no event is ever delivered. It looks often: with each confirmation.
+func openDeaf(t *testing.T) (*zookeeper.Store, *tap) {
+	t.Helper()
+	tp := newTap(t, nil)
+	tp.loseEvents()
+	return open(t, zookeeper.Config{Servers: sharedServer(t).Addrs(), Dial: tp.Dial}), tp
+}
+
+// The watch on the predecessor is silent: a look now and then finds it gone.
+func TestWatchOnThePredecessorIsSilent(t *testing.T) {
+	election := newElection()
+	other := open(t, zookeeper.Config{Servers: sharedServer(t).Addrs(), TTL: long})
+	first, second := castFirst(t, other, election, "first"), cast(t, other, election, "second")
+	st, _ := openDeaf(t)
+	b := cast(t, st, election, "own")
+	require.NoError(t, second.Withdraw(soon(t)))
+	require.NoError(t, first.Withdraw(soon(t)))
+	require.NoError(t, b.Wait(soon(t)))
+}
+
+// The watch on the own ballot is silent: so is the loss found. Before that, the store itself refuses the one who does
+// not know an acknowledgement in place of the new leader's.
+func TestWatchOnTheOwnBallotIsSilent(t *testing.T) {
+	election := newElection()
+	conn := admin(t)
+	other := open(t, zookeeper.Config{Servers: sharedServer(t).Addrs(), TTL: long})
+	tp := newTap(t, nil)
+	tp.loseEvents()
+	st := open(t, zookeeper.Config{Servers: sharedServer(t).Addrs(), TTL: long, Dial: tp.Dial}) // looks rarely
+	for range 3 {
+		old := castFirst(t, st, election, "old")
+		_, err := old.Acknowledge(soon(t), "old")
+		require.NoError(t, err)
+		next := cast(t, other, election, "next")
+		require.NoError(t, conn.Delete(find(t, conn, election, "old"), -1))
+		require.NoError(t, next.Wait(soon(t)))
+		leader, err := next.Acknowledge(soon(t), "next")
+		require.NoError(t, err)
+		_, err = old.Acknowledge(soon(t), "old")
+		require.ErrorIs(t, err, store.ErrLost)
+		lost(t, old)
+		require.NoError(t, old.Withdraw(soon(t)))
+		seen, err := other.Leader(soon(t), election, nil)
+		require.NoError(t, err)
+		require.Equal(t, leader, seen)
+		require.NoError(t, next.Withdraw(soon(t)))
+	}
+	deaf, _ := openDeaf(t)
+	b := castFirst(t, deaf, election, "own")
+	require.NoError(t, conn.Delete(find(t, conn, election, "own"), -1))
+	lost(t, b)
+}
+
+// A follower's watch is silent: it hears of each leader all the same, a look later.
+func TestWatchOnTheLeaderIsSilent(t *testing.T) {
+	election := newElection()
+	other := open(t, zookeeper.Config{Servers: sharedServer(t).Addrs(), TTL: long})
+	st, _ := openDeaf(t)
+	follower := newFollower(t, st, election)
+	require.Equal(t, "", receive(t, follower, "the first state"))
+	for range 2 {
+		b := castFirst(t, other, election, "own")
+		_, err := b.Acknowledge(soon(t), "leader")
+		require.NoError(t, err)
+		require.Equal(t, "leader", receive(t, follower, "the leader"))
+		require.NoError(t, b.Withdraw(soon(t)))
+		require.Equal(t, "", receive(t, follower, "its end"))
+	}
+}

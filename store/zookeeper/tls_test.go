@@ -1,0 +1,187 @@
+package zookeeper_test
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"fmt"
+	"maps"
+	"math/big"
+	"net"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-leadership/leadership/internal/testserver"
+	"github.com/go-leadership/leadership/store"
+	"github.com/stretchr/testify/require"
+)
+
+// authority is a certificate authority in a directory of PEM files.
+type authority struct {
+	dir  string
+	cert *x509.Certificate
+	key  *ecdsa.PrivateKey
+}
+
+func newAuthority(t *testing.T, name string) *authority {
+	t.Helper()
+	a := &authority{dir: t.TempDir()}
+	a.cert, a.key = a.issue(t, name, nil)
+	return a
+}
+
+// file returns the path of one of the authority's files: the certificate of name, or with ending "key" its key, or
+// with ending "pem" both.
+func (a *authority) file(name, ending string) string { return filepath.Join(a.dir, name+"."+ending) }
+
+// issue writes a certificate for a name, with its key. The first is the authority's own.
+func (a *authority) issue(t *testing.T, name string, ips []net.IP, names ...string) (*x509.Certificate, *ecdsa.PrivateKey) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	require.NoError(t, err)
+	serial, err := rand.Int(rand.Reader, big.NewInt(1<<62))
+	require.NoError(t, err)
+	template := &x509.Certificate{
+		SerialNumber: serial, Subject: pkix.Name{CommonName: name},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		KeyUsage: x509.KeyUsageDigitalSignature, IPAddresses: ips, DNSNames: names,
+		ExtKeyUsage:           []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+		BasicConstraintsValid: true,
+	}
+	parent, signer := a.cert, a.key
+	if parent == nil {
+		template.IsCA, template.KeyUsage, template.ExtKeyUsage = true, x509.KeyUsageCertSign, nil
+		parent, signer = template, key
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, parent, &key.PublicKey, signer)
+	require.NoError(t, err)
+	cert, err := x509.ParseCertificate(der)
+	require.NoError(t, err)
+	pkcs8, err := x509.MarshalPKCS8PrivateKey(key)
+	require.NoError(t, err)
+	certPEM := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+	keyPEM := pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: pkcs8})
+	require.NoError(t, os.WriteFile(a.file(name, "crt"), certPEM, 0o600))
+	require.NoError(t, os.WriteFile(a.file(name, "key"), keyPEM, 0o600))
+	require.NoError(t, os.WriteFile(a.file(name, "pem"), append(keyPEM, certPEM...), 0o600))
+	return cert, key
+}
+
+// newTLSServer starts a server that speaks TLS on a port of its own, and wants to see a certificate.
+func newTLSServer(t *testing.T, ca *authority) (addr string) {
+	t.Helper()
+	ca.issue(t, "server", []net.IP{net.IPv4(127, 0, 0, 1)}, "zookeeper.example")
+	ca.issue(t, "client", nil, "client.example")
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	addr = listener.Addr().String()
+	_, port, err := net.SplitHostPort(addr)
+	require.NoError(t, err)
+	require.NoError(t, listener.Close())
+	require.NoError(t, os.Rename(ca.file("ca", "crt"), ca.file("ca-only", "pem"))) // the server goes by the ending
+	// What a server needs for TLS is not on the class path of the others.
+	var netty []string
+	for _, part := range []string{"buffer", "codec", "common", "handler", "resolver", "transport", "transport-native-unix-common"} {
+		netty = append(netty, "/usr/share/java/netty-"+part+".jar")
+	}
+	t.Setenv("JAVA_TOOL_OPTIONS", "-Xbootclasspath/a:"+strings.Join(netty, ":"))
+	testserver.NewZooKeeper(t, testserver.ZooKeeperConfig{Extra: map[string]string{
+		"serverCnxnFactory":       "org.apache.zookeeper.server.NettyServerCnxnFactory",
+		"secureClientPort":        port,
+		"secureClientPortAddress": "127.0.0.1",
+		"ssl.keyStore.location":   ca.file("server", "pem"),
+		"ssl.trustStore.location": ca.file("ca-only", "pem"),
+		"ssl.clientAuth":          "need",
+	}})
+	return addr
+}
+
+func TestTLS(t *testing.T) {
+	ca := newAuthority(t, "ca")
+	addr := newTLSServer(t, ca)
+	ours := url.Values{
+		"ttl": {"4s"}, "cacert": {ca.file("ca-only", "pem")},
+		"cert": {ca.file("client", "crt")}, "key": {ca.file("client", "key")},
+	}
+	with := func(changes ...string) string { // name and value in turn
+		options := maps.Clone(ours)
+		for i := 0; i < len(changes); i += 2 {
+			options.Set(changes[i], changes[i+1])
+		}
+		return fmt.Sprintf("zookeeper+tls://%s/?%s", addr, options.Encode())
+	}
+
+	t.Run("a whole election", func(t *testing.T) {
+		election := newElection()
+		a := contend(t, openFromURL(t, with("servername", "zookeeper.example")), election, "a")
+		receive(t, a.terms, "a leads")
+		b := contend(t, openFromURL(t, with()), election, "b") // by the address
+		oneLeader(t, a, b)
+		eventually(t, func() bool {
+			ballots, err := b.store.Ballots(soon(t), election)
+			return err == nil && len(ballots) == 2
+		}, "b stands")
+		require.NoError(t, a.Resign(soon(t)))
+		receive(t, b.terms, "b leads")
+		a.stop()
+	})
+
+	// The connection can't be made, ever: whoever runs a candidate has to learn why.
+	other := newAuthority(t, "ca")
+	other.issue(t, "client", nil, "client.example")
+	for name, c := range map[string]struct{ url, reason string }{
+		"another authority":        {with("cacert", other.file("ca", "crt")), "certificate signed by unknown authority"},
+		"the system's authorities": {with("cacert", ""), "certificate signed by unknown authority"},
+		"another name":             {with("servername", "other.example"), "not other.example"},
+		"a stranger's certificate": {
+			with("cert", other.file("client", "crt"), "key", other.file("client", "key")), "certificate",
+		},
+		"no certificate": {with("cert", "", "key", ""), "certificate"},
+		"no TLS":         {"zookeeper://" + addr + "/?ttl=4s", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			st := openFromURL(t, c.url)
+			election := newElection()
+			_, err := st.Campaign(within(t, 4*time.Second), election, "own")
+			require.ErrorContains(t, err, c.reason)
+			candidate := contend(t, st, election, "own")
+			eventually(t, func() bool {
+				return len(candidate.errs.all()) > 0 || len(candidate.ended) > 0
+			}, "it is reported")
+		})
+	}
+}
+
+// Files that can't be used are refused at once, by name.
+func TestTLSFiles(t *testing.T) {
+	ca := newAuthority(t, "ca")
+	ca.issue(t, "client", nil)
+	garbage := filepath.Join(t.TempDir(), "garbage")
+	require.NoError(t, os.WriteFile(garbage, []byte("no PEM"), 0o600))
+	for _, c := range []struct {
+		field   string
+		options url.Values
+		part    string
+	}{
+		{"cacert", url.Values{"cacert": {"/no/such/file"}}, "/no/such/file"},
+		{"cacert", url.Values{"cacert": {garbage}}, garbage},
+		{"cacert", url.Values{"cacert": {ca.file("ca", "key")}}, "no PEM certificate"},
+		{"cert", url.Values{"cert": {ca.file("client", "crt")}}, "key"},
+		{"cert", url.Values{"key": {ca.file("client", "key")}}, "client.key"},
+		{"cert", url.Values{"cert": {garbage}, "key": {ca.file("client", "key")}}, garbage},
+		{"cert", url.Values{"cert": {ca.file("client", "crt")}, "key": {ca.file("ca", "key")}}, "does not match"},
+	} {
+		_, err := store.Open(context.Background(), "zookeeper+tls://user:s3cr3t@h/?"+c.options.Encode())
+		requireInvalid(t, err, c.field, c.part)
+		require.NotContains(t, err.Error(), "s3cr3t")
+	}
+}

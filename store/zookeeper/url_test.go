@@ -1,0 +1,133 @@
+package zookeeper_test
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-leadership/leadership/store"
+	"github.com/go-leadership/leadership/store/zookeeper"
+	"github.com/stretchr/testify/require"
+)
+
+// openFromURL opens a store that the end of the test closes.
+func openFromURL(t *testing.T, raw string) store.Store {
+	t.Helper()
+	st, err := store.Open(context.Background(), raw)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, st.Close()) })
+	return st
+}
+
+// Every option of a URL arrives where it belongs.
+func TestURL(t *testing.T) {
+	conn := admin(t)
+	addr := sharedServer(t).Addrs()[0]
+	election := newElection()
+	st := openFromURL(t, "zookeeper://user%40x:p%3Ass@"+addr+"/prod%20url/eu?ttl=3s&grace=500ms&root=%2Fwahl&ballot=stimme&ack=erster&acl=read")
+	b := castFirst(t, st, election, "own")
+	_, err := b.Acknowledge(soon(t), "own")
+	require.NoError(t, err)
+	nodes := list(t, conn, "/prod url/eu/wahl/"+election)
+	require.Len(t, nodes, 2)
+	require.Contains(t, nodes, "erster")
+	require.True(t, strings.HasPrefix(nodes[0], "stimme") || strings.HasPrefix(nodes[1], "stimme"))
+	acl, _, err := conn.GetACL("/prod url/eu/wahl/" + election + "/erster")
+	require.NoError(t, err)
+	require.Len(t, acl, 2)
+	require.True(t, strings.HasPrefix(acl[0].ID, "user@x:"), acl[0].ID)
+	require.Equal(t, "world", acl[1].Scheme)
+
+	ttl, grace := 3*time.Second, 500*time.Millisecond
+	eventually(t, func() bool { // after the first confirmation in its course
+		last := b.Lease().Last()
+		d := last.Deadline.Sub(last.Sent)
+		return d > ttl/2+grace && d <= ttl-grace
+	}, "a lease of the ttl and grace given")
+}
+
+// Defaults are the gem's layout and 10 s.
+func TestURLDefaults(t *testing.T) {
+	election := newElection()
+	st := openFromURL(t, "ZOOKEEPER://"+sharedServer(t).Addrs()[0])
+	b := castFirst(t, st, election, "own")
+	require.Len(t, list(t, admin(t), dir(election)), 1)
+	require.Greater(t, b.Lease().Remaining(), 4*time.Second)
+	waiting(t, cast(t, open(t, zookeeper.Config{Servers: sharedServer(t).Addrs(), TTL: long}), election, "second"))
+}
+
+// A wrong URL is refused at once with an error that names what is wrong, and never shows the password.
+func TestWrongURLs(t *testing.T) {
+	for _, c := range []struct{ rest, part string }{
+		{"h/?ttl=0s", "ttl"},
+		{"h/?ttl=0", "ttl"},
+		{"h/?ttl=-2s", `"-2s"`},
+		{"h/?ttl=10", "10"},
+		{"h/?ttl=soon", "soon"},
+		{"h/?ttl=", "ttl"},
+		{"h/?grace=-1s", `"-1s"`},
+		{"h/?ttl=2s&grace=1500ms", "grace"},
+		{"h/?acl=all", "all"},
+		{"h/?root=x", "root"},
+		{"h/?root=/", "root"},
+		{"h/?ballot=a/b", "ballot"},
+		{"h/?ack=ballots", "ack"},
+		{"h/?tll=10s", `"tll"`},
+		{"h/?cacert=x", `"cacert"`}, // without TLS
+		{"h/?ttl=1s&ttl=2s", "2 times"},
+		{"h:port/", "port"},
+		{"h:0/", "65535"},
+		{"h:70000/", "65535"},
+		{"h,,g/", "host"},
+		{"/path", "servers"},
+		{"h/a//b", "chroot"},
+		{"h/a%zz", "path"},
+		{"h/#x", "%23"},
+	} {
+		for _, credentials := range []string{"", "user:s3cr3t@"} {
+			t.Run(credentials+c.rest, func(t *testing.T) {
+				st, err := store.Open(context.Background(), "zookeeper://"+credentials+c.rest)
+				if err == nil {
+					require.NoError(t, st.Close())
+				}
+				require.ErrorIs(t, err, store.ErrInvalid)
+				require.ErrorContains(t, err, c.part)
+				require.NotContains(t, err.Error(), "s3cr3t")
+			})
+		}
+	}
+	for _, raw := range []string{"zookeeper://us:er:s3cr3t%zz@h/", "zookeeper://%zz:s3cr3t@h/", "zookeeper://:s3cr3t@h/"} {
+		_, err := store.Open(context.Background(), raw)
+		require.ErrorIs(t, err, store.ErrInvalid)
+		require.NotContains(t, err.Error(), "s3cr3t")
+	}
+	_, err := store.Open(context.Background(), "zookeper://h/")
+	require.ErrorContains(t, err, "zookeper")
+	require.ErrorContains(t, err, "zookeeper+tls")
+}
+
+// No error shows the password, wherever it comes from.
+func TestPasswordIsNeverShown(t *testing.T) {
+	const password = "s3cr3t/:@&"
+	errs := []error{}
+	for _, addr := range []string{sharedServer(t).Addrs()[0], "127.0.0.1:1"} {
+		raw := fmt.Sprintf("zookeeper://user:%s@%s/?ttl=2s", url.PathEscape(password), addr)
+		st := openFromURL(t, raw)
+		_, err := st.Campaign(within(t, 100*time.Millisecond), "taken", string(make([]byte, store.MaxValue+1)))
+		errs = append(errs, err)
+		_, err = st.Leader(within(t, 100*time.Millisecond), newElection(), &store.Leader{})
+		errs = append(errs, err)
+		require.NoError(t, st.Close())
+		_, err = st.Ballots(soon(t), newElection())
+		errs = append(errs, err)
+	}
+	for _, err := range errs {
+		require.Error(t, err)
+		for _, part := range []string{password, url.PathEscape(password), "s3cr3t"} {
+			require.NotContains(t, fmt.Sprintf("%+v", err), part)
+		}
+	}
+}

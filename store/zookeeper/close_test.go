@@ -17,8 +17,8 @@ import (
 )
 
 // closeLimit bounds Close: the client library takes up to three seconds where its queue is full and the server does
-// not answer. The rest is for a slow machine.
-const closeLimit = 6 * time.Second
+// not answer, and a connection of the caller's gets as many twice. The rest is for a slow machine.
+const closeLimit = 10 * time.Second
 
 // calls are calls of a store's methods that are under way.
 type calls struct {

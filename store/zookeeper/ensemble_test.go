@@ -80,6 +80,7 @@ func ensembleLeaderKilled(t *testing.T, ensemble *testserver.ZooKeeper) {
 	election := newElection()
 	st := open(t, zookeeper.Config{Servers: ensemble.Addrs(), TTL: long})
 	c := contend(t, st, election, "own")
+	eventually(t, c.IsLeader, "it leads")
 	waiter := contend(t, open(t, zookeeper.Config{Servers: ensemble.Addrs(), TTL: long}), election, "waiter")
 	oneLeader(t, c, waiter)
 	term := receive(t, c.terms, "the term")

@@ -196,7 +196,7 @@ func TestRequestQueuedAcrossSessions(t *testing.T) {
 	var b store.Ballot
 	go func() {
 		var err error
-		b, err = st.Campaign(soon(t), election, "in the second")
+		b, err = campaign(soon(t), st, election, "in the second")
 		done <- err
 	}()
 	eventually(t, func() bool { return len(list(t, conn, dir(election))) == 0 }, "the first session expires")
@@ -205,6 +205,7 @@ func TestRequestQueuedAcrossSessions(t *testing.T) {
 	require.NoError(t, receive(t, done, "the campaign"))
 	lost(t, before)
 	require.NoError(t, b.Wait(soon(t)))
+	eventually(t, func() bool { return len(list(t, conn, dir(election))) == 1 }, "what the first tries left is removed")
 	require.Equal(t, []string{"in the second"}, values(t, st, election))
 	require.Greater(t, b.Token(), before.Token())
 	confirmed := st.Confirmed()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -180,6 +181,32 @@ func TestAcknowledgeOfALostBallotIsNotTriedAgain(t *testing.T) {
 		defer cancel()
 		require.ErrorIs(w, w.campaign(c).Acknowledge(ctx), leadership.ErrLost)
 		require.Zero(w, w.now())
+	})
+}
+
+// Where it is the acknowledgement by which the candidate learns that its ballot is lost, the term has ended by that, and
+// not because somebody resigned; nor is it a failure to report and to wait after.
+func TestAcknowledgeLearnsThatTheBallotIsLost(t *testing.T) {
+	virtual(t, func(w *world) {
+		var terms atomic.Int32
+		c := w.candidate(changing(w.open(), func(b *fakeBallot) {
+			b.lost = make(chan struct{})
+			b.acknowledge = func(context.Context, string) (store.Leader, error) {
+				close(b.lost)
+				return store.Leader{}, store.ErrLost
+			}
+		}), "a", &leadership.Options{Hooks: &leadership.Hooks{
+			Error: func(_ string, err error, _ time.Duration) { t.Errorf("reported as a failure: %v", err) },
+			Lost: func(_ string, _ uint64, cause error) {
+				terms.Add(1)
+				if !errors.Is(cause, leadership.ErrLost) && !errors.Is(cause, leadership.ErrStopped) {
+					t.Errorf("the term ended with %q", cause)
+				}
+			},
+		}})
+		c.RunForElection()
+		w.at(time.Minute)
+		require.Greater(w, terms.Load(), int32(10))
 	})
 }
 

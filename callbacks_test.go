@@ -91,7 +91,7 @@ func TestWonCallbackThatFails(t *testing.T) {
 					follower.OnNewLeader(func(leader leadership.Leader) { happened.add("new leader %s", leader.Value) })
 					follower.Start()
 
-					go func() { time.Sleep(1); b.RunForElection() }() // b's ballot is the second
+					go func() { time.Sleep(time.Nanosecond); b.RunForElection() }() // b's ballot is the second
 					drive(a)
 					w.at(time.Minute)
 					require.Equal(w, []string{"first", "failing", "failed", "failed too"}, happened.all()[:4])

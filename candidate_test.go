@@ -3,6 +3,7 @@ package leadership_test
 import (
 	"context"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -71,6 +72,8 @@ func TestIsLeaderIsRightWhereNothingOfOursHasRun(t *testing.T) {
 		st := w.open()
 		resumed := make(chan struct{})
 		c := w.candidate(changing(st, func(b *fakeBallot) { b.frozen = resumed }), "a", nil)
+		resume := sync.OnceFunc(func() { close(resumed) })
+		w.Cleanup(resume)
 		term := w.campaign(c)
 		st.Faults().Cut()
 		w.at(valid - 1)
@@ -81,7 +84,7 @@ func TestIsLeaderIsRightWhereNothingOfOursHasRun(t *testing.T) {
 		require.Zero(w, term.Remaining())
 		require.Zero(w, term.Deadline())
 		require.ErrorIs(w, c.Acknowledge(background), leadership.ErrNotElected)
-		close(resumed)
+		resume()
 		synctest.Wait()
 		require.ErrorIs(w, context.Cause(term.Context()), leadership.ErrLost)
 	})
@@ -129,6 +132,8 @@ func TestLateConfirmationRevivesNothingUnseen(t *testing.T) {
 		st := w.open()
 		resumed := make(chan struct{})
 		c := w.candidate(changing(st, func(b *fakeBallot) { b.frozen = resumed }), "a", nil)
+		resume := sync.OnceFunc(func() { close(resumed) })
+		w.Cleanup(resume)
 		term := w.campaign(c)
 		st.Faults().Delay(3 * time.Second)
 		w.at(10 * time.Second) // deadline at 8 s, confirmation at 9 s of what was sent at 3 s, lasting until 11 s
@@ -137,7 +142,7 @@ func TestLateConfirmationRevivesNothingUnseen(t *testing.T) {
 		require.False(w, c.IsLeader())
 		require.Zero(w, term.Remaining())
 		require.Zero(w, term.Deadline())
-		close(resumed)
+		resume()
 		st.Faults().Delay(0)
 	})
 }

@@ -67,7 +67,7 @@ func TestEventsCoalesce(t *testing.T) {
 		synctest.Wait()
 		ofB, _ := b.RunForElection()
 		synctest.Wait()
-		for range 20 {
+		for range 10 {
 			w.until(a.IsLeader)
 			w.until(func() bool { return len(w.ballots()) == 2 })
 			require.NoError(w, a.Resign(background))

@@ -3,6 +3,7 @@ package leadership_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"log/slog"
 	"testing"
 	"testing/synctest"
@@ -29,6 +30,11 @@ func keeping(w *world, d *diary) *leadership.Hooks {
 	return &leadership.Hooks{
 		Won: func(e string, token uint64) { d.add("%v won %d", now(), name(e, token)) },
 		Lost: func(e string, token uint64, cause error) {
+			for _, wanted := range []error{leadership.ErrResigned, leadership.ErrStopped} {
+				if errors.Is(cause, wanted) {
+					cause = wanted
+				}
+			}
 			d.add("%v lost %d: %v", now(), name(e, token), cause)
 		},
 		Acknowledged: func(e string, token uint64, leader leadership.Leader) {
@@ -139,6 +145,62 @@ func TestHooksOfAFollower(t *testing.T) {
 		w.at(ttl)
 		require.Equal(w, []string{`0s leader ""`, `1s leader "a"`, `2s leader ""`}, happened.all())
 	})
+}
+
+// A hook that hangs holds up what it reports on, but not the end of the term.
+func TestHooksThatHang(t *testing.T) {
+	for name, hooks := range map[string]func(hang func()) *leadership.Hooks{
+		"Renewed": func(hang func()) *leadership.Hooks {
+			return &leadership.Hooks{Renewed: func(string, uint64, time.Duration) { hang() }}
+		},
+		"InJeopardy": func(hang func()) *leadership.Hooks {
+			return &leadership.Hooks{InJeopardy: func(string, uint64, time.Duration) { hang() }}
+		},
+		"Acknowledged": func(hang func()) *leadership.Hooks {
+			return &leadership.Hooks{Acknowledged: func(string, uint64, leadership.Leader) { hang() }}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			virtual(t, func(w *world) {
+				resumed := make(chan struct{})
+				st := w.open()
+				c := w.candidate(st, "a", &leadership.Options{Hooks: hooks(func() { <-resumed })})
+				elected, _ := c.RunForElection()
+				w.at(renew)
+				require.False(w, <-elected)
+				require.True(w, <-elected)
+				st.Faults().Cut()
+				require.False(w, <-elected)
+				require.Equal(w, renew+valid, w.now())
+				require.False(w, c.IsLeader())
+				close(resumed)
+			})
+		})
+	}
+}
+
+// A panic in the hook that reports the term's beginning goes up to who drives the candidate, and leaves no term behind.
+func TestWonHookThatPanics(t *testing.T) {
+	for name, drive := range map[string]func(c *leadership.Candidate){
+		"Campaign": func(c *leadership.Candidate) { _, _ = c.Campaign(background) },
+		"Run":      func(c *leadership.Candidate) { _ = c.Run(background, serve) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			virtual(t, func(w *world) {
+				calls := 0
+				c := w.candidate(w.open(), "a", &leadership.Options{Hooks: &leadership.Hooks{Won: func(string, uint64) {
+					if calls++; calls == 1 {
+						panic("boom")
+					}
+				}}})
+				require.PanicsWithValue(w, "boom", func() { drive(c) })
+				require.False(w, c.IsLeader())
+				require.Empty(w, w.ballots())
+				w.campaign(c)
+				require.True(w, c.IsLeader(), "it can stand again")
+			})
+		})
+	}
 }
 
 // Any hook may be nil, and so may all options.

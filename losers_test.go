@@ -128,7 +128,9 @@ func TestLostCallbacksContext(t *testing.T) {
 			virtual(t, func(w *world) {
 				leader := w.lead(w.open(), "other")
 				var happened diary
-				c := w.candidate(w.open(), "a", nil)
+				c := w.candidate(w.open(), "a", &leadership.Options{Hooks: &leadership.Hooks{
+					Won: func(string, uint64) { happened.add("the term begins") },
+				}})
 				c.OnLost(func(ctx context.Context, _ store.Leader) {
 					happened.add("begins")
 					<-ctx.Done()
@@ -143,7 +145,7 @@ func TestLostCallbacksContext(t *testing.T) {
 				w.at(11 * ttl)
 				want := []string{"begins", "ends"}
 				if name == "wins" {
-					want = append(want, "won")
+					want = append(want, "the term begins", "won")
 				}
 				require.Equal(w, want, happened.all())
 			})

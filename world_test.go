@@ -3,6 +3,7 @@ package leadership_test
 import (
 	"context"
 	"fmt"
+	"runtime/debug"
 	"slices"
 	"sync"
 	"testing"
@@ -38,11 +39,21 @@ type world struct {
 // virtual runs a test in virtual time. It fails where anything is left running when the test's cleanups are through.
 func virtual(t *testing.T, test func(w *world)) {
 	t.Helper()
+	defer watchdog(t.Name())()
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{T: t, service: memory.NewService(), began: time.Now()}
 		w.observer = w.open()
 		test(w)
 	})
+}
+
+// watchdog ends the tests, with the stacks of all goroutines, where one does not end: virtual time can stand still,
+// because somebody spins, or run for ever, because stores go on renewing their sessions while the test is stuck.
+func watchdog(name string) (stop func() bool) {
+	return time.AfterFunc(2*time.Minute, func() {
+		debug.SetTraceback("all")
+		panic(name + " is stuck")
+	}).Stop
 }
 
 // open opens a store: the session of another process.

@@ -46,6 +46,7 @@ func settled(t *testing.T, election string, all []*contender) (leader *contender
 }
 
 func TestEnsemble(t *testing.T) {
+	t.Parallel()
 	ensemble := newEnsemble(t)
 	for _, c := range []struct {
 		name string

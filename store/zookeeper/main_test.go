@@ -38,7 +38,7 @@ var shared struct {
 	err    error
 }
 
-// sharedServer returns the server that all tests share: a single one whose tick is 500 ms, so that it grants sessions
+// sharedServer returns the server that most tests share: a single one whose tick is 500 ms, so that it grants sessions
 // of 1 s to 10 s. A test keeps to an election of its own, see newElection, and leaves the server as it was.
 func sharedServer(t *testing.T) *testserver.ZooKeeper {
 	t.Helper()

@@ -17,6 +17,7 @@ import (
 // The server is not there when a candidate and a follower start: both join once it is, and stopping before that is
 // clean.
 func TestServerComesUpLater(t *testing.T) {
+	t.Parallel()
 	server := testserver.NewZooKeeper(t, testserver.ZooKeeperConfig{})
 	require.NoError(t, server.Member(0).Kill())
 	election := newElection()
@@ -66,6 +67,7 @@ func TestCampaignSaysWhatItWaitsFor(t *testing.T) {
 // The server goes away for longer than the TTL while one leads and others wait: nobody leads meanwhile, one leads
 // afterwards, everybody stands again, once.
 func TestOutageLongerThanTheTTL(t *testing.T) {
+	t.Parallel()
 	server := testserver.NewZooKeeper(t, testserver.ZooKeeperConfig{})
 	member := server.Member(0)
 	election := newElection()
@@ -92,13 +94,12 @@ func TestOutageLongerThanTheTTL(t *testing.T) {
 			require.NoError(t, fault.up())
 			leaderAmong(t, all...)
 			eventually(t, func() bool { return len(values(t, st, election)) == len(all) }, "all stand again")
-			next := leaderAmong(t, all...)
 			eventually(t, func() bool {
 				select {
 				case heard = <-follower:
 				default:
 				}
-				return heard == next.value // which is not sent again where it was the last to be read
+				return heard == leaderAmong(t, all...).value // which is not sent again where it was the last to be read
 			}, "the follower hears of the leader")
 		})
 	}
@@ -107,6 +108,7 @@ func TestOutageLongerThanTheTTL(t *testing.T) {
 // The server goes away while a leader resigns: Resign returns when the lease is over, and the ballot goes as soon as
 // the server is back, with the session that survived in this case.
 func TestOutageDuringResignation(t *testing.T) {
+	t.Parallel()
 	server := testserver.NewZooKeeper(t, testserver.ZooKeeperConfig{})
 	election := newElection()
 	config := zookeeper.Config{Servers: server.Addrs(), TTL: long}

@@ -163,6 +163,7 @@ func TestCloseWithOrphansOnCallersConnection(t *testing.T) {
 
 // Close returns soon while the caller's connection is down, however long that lasts.
 func TestCloseWhileCallersConnectionIsDown(t *testing.T) {
+	t.Parallel()
 	server := testserver.NewZooKeeper(t, testserver.ZooKeeperConfig{})
 	network := conformance.NewNetwork()
 	for name, fault := range map[string]struct{ down, up func() error }{

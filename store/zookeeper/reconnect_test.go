@@ -22,6 +22,7 @@ func confirmedAgain(t *testing.T, st *zookeeper.Store) {
 
 // The only server restarts: ballots stand, and the store is connected again soon after the server is there.
 func TestServerRestarts(t *testing.T) {
+	t.Parallel()
 	server := testserver.NewZooKeeper(t, testserver.ZooKeeperConfig{})
 	st := open(t, zookeeper.Config{Servers: server.Addrs(), TTL: long})
 	election := newElection()
@@ -73,11 +74,10 @@ func silentServer(t *testing.T) string {
 func TestSilentServer(t *testing.T) {
 	silent := silentServer(t)
 	var toSilent atomic.Int32 // dials that go to the silent server first, whichever the client library chose
-	dial := func(ctx context.Context, network, address string) (net.Conn, error) {
+	dial := func(ctx context.Context, network, _ string) (net.Conn, error) {
+		address := sharedServer(t).Addrs()[0]
 		if toSilent.Add(-1) >= 0 {
 			address = silent
-		} else {
-			address = sharedServer(t).Addrs()[0]
 		}
 		return (&net.Dialer{}).DialContext(ctx, network, address)
 	}
@@ -122,6 +122,7 @@ func TestConnectionBreaksWhileAuthenticating(t *testing.T) {
 
 // The server's answers stop for a while that is shorter than the lease, and the leader never knows.
 func TestServerPausedBriefly(t *testing.T) {
+	t.Parallel()
 	server := testserver.NewZooKeeper(t, testserver.ZooKeeperConfig{})
 	c := contend(t, open(t, zookeeper.Config{Servers: server.Addrs(), TTL: long}), newElection(), "own")
 	term := receive(t, c.terms, "the term")
@@ -138,6 +139,7 @@ func TestServerPausedBriefly(t *testing.T) {
 // They stop for longer than the TTL: the leader steps down at its deadline, without an event, and by the time the
 // server is back nobody leads who can't lead.
 func TestServerPausedLongerThanTheTTL(t *testing.T) {
+	t.Parallel()
 	server := testserver.NewZooKeeper(t, testserver.ZooKeeperConfig{})
 	election := newElection()
 	a := contend(t, open(t, zookeeper.Config{Servers: server.Addrs()}), election, "a")
@@ -179,6 +181,7 @@ func TestReconnectionIsGrantedLess(t *testing.T) {
 // The service comes back with another, younger state, as after the loss of its disk. The client library refuses to
 // talk to a server that knows less than it has seen; the store has to get over that.
 func TestServerLosesItsData(t *testing.T) {
+	t.Parallel()
 	var addr atomic.Value
 	dial := func(ctx context.Context, network, _ string) (net.Conn, error) {
 		return (&net.Dialer{}).DialContext(ctx, network, addr.Load().(string))

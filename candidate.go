@@ -85,8 +85,8 @@ func (c *Candidate) IsLeader() bool {
 // Run stands for election and calls lead each time the candidate wins, with a context that ends when the term does.
 // When lead returns the candidate steps down and stands again, at the back of the queue; after an error it first waits
 // a little, longer each time up to five seconds. Run waits for lead to return before it gives the ballot back, so two
-// calls never overlap; a lead that ignores its context keeps everyone waiting. Won callbacks run before lead. Where lead is nil, Run acknowledges (but see Options.ManualAcknowledge) and
-// holds the leadership for as long as it can.
+// calls never overlap; a lead that ignores its context keeps everyone waiting. Won callbacks run before lead. Where
+// lead is nil, Run acknowledges (but see Options.ManualAcknowledge) and holds the leadership for as long as it can.
 //
 // Run goes on for ever: a store that can't be reached is tried again, visibly in the log and the hooks. It returns
 // nil after Stop, the cause of ctx when that ends, and an error that trying again can't cure: the store is closed or

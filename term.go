@@ -83,7 +83,11 @@ func (t *Term) Acknowledge(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		if !errors.Is(err, store.ErrUnknownOutcome) && !errors.Is(err, store.ErrUnavailable) || errors.Is(err, ErrLost) {
+		if errors.Is(err, ErrLost) {
+			t.finish(err) // learnt here first
+			return err
+		}
+		if !errors.Is(err, store.ErrUnknownOutcome) && !errors.Is(err, store.ErrUnavailable) {
 			return err
 		}
 		c.retry(ctx, err, b.delay())

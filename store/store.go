@@ -57,7 +57,7 @@ type Ballot interface {
 	Token() uint64
 
 	// Wait blocks until this ballot is first in line and returns nil, or until it is lost and returns Err, or until
-	// ctx ends and returns its error. A ballot that is both first and lost is lost. Being first is not enough to
+	// ctx ends and returns its cause. A ballot that is both first and lost is lost. Being first is not enough to
 	// lead: the lease has to hold too. One change of leader wakes one waiting ballot.
 	Wait(ctx context.Context) error
 

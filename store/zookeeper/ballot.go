@@ -57,7 +57,7 @@ func (b *ballot) Wait(ctx context.Context) error {
 	case <-b.first:
 	case <-b.Lost():
 	case <-ctx.Done():
-		return b.store.fail("wait", b.election, ctx.Err())
+		return b.store.fail("wait", b.election, context.Cause(ctx))
 	}
 	return b.Err() // where it is both first and lost
 }

@@ -84,8 +84,8 @@ func (t *Term) Acknowledge(ctx context.Context) error {
 			return context.Cause(ctx)
 		}
 		if errors.Is(err, ErrLost) {
-			t.finish(err) // learnt here first
-			return err
+			t.finish(err) // learnt here first, unless the term is over already
+			return t.endedError()
 		}
 		if !errors.Is(err, store.ErrUnknownOutcome) && !errors.Is(err, store.ErrUnavailable) {
 			return err

@@ -14,8 +14,8 @@ type Hooks struct {
 	Acknowledged func(election string, token uint64, leader Leader)
 	// Renewed is called in a term when its session has been renewed, with the time from request to confirmation.
 	Renewed func(election string, token uint64, latency time.Duration)
-	// InJeopardy is called in a term when renewals are overdue and only the remaining time is left, once for each
-	// renewal that is missing.
+	// InJeopardy is called in a term when renewals are overdue and only the remaining time is left, once until the next
+	// renewal.
 	InJeopardy func(election string, token uint64, remaining time.Duration)
 	// LeaderChanged is called by a follower for each change of the acknowledged leader that it sees.
 	LeaderChanged func(election string, leader Leader)

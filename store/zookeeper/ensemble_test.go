@@ -1,6 +1,7 @@
 package zookeeper_test
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -12,8 +13,14 @@ import (
 // newEnsemble starts three servers.
 func newEnsemble(t *testing.T) *testserver.ZooKeeper {
 	t.Helper()
-	return testserver.NewZooKeeper(t, testserver.ZooKeeperConfig{Members: 3})
+	return testserver.NewZooKeeper(t, testserver.ZooKeeperConfig{
+		Members: 3,
+		Extra:   map[string]string{"maxSessionTimeout": "60000"},
+	})
 }
+
+// patient is a TTL in which an ensemble recovers on any machine.
+const patient = 20 * time.Second
 
 // contendOnEach lets candidates stand, each on one member of the ensemble.
 func contendOnEach(t *testing.T, ensemble *testserver.ZooKeeper, ttl time.Duration, election string) []*contender {
@@ -79,10 +86,10 @@ func candidatesOnDifferentMembers(t *testing.T, ensemble *testserver.ZooKeeper) 
 // The ensemble elects another leader in less than the TTL: ours stays, and so does its term.
 func ensembleLeaderKilled(t *testing.T, ensemble *testserver.ZooKeeper) {
 	election := newElection()
-	st := open(t, zookeeper.Config{Servers: ensemble.Addrs(), TTL: long})
+	st := open(t, zookeeper.Config{Servers: ensemble.Addrs(), TTL: patient})
 	c := contend(t, st, election, "own")
 	eventually(t, c.IsLeader, "it leads")
-	waiter := contend(t, open(t, zookeeper.Config{Servers: ensemble.Addrs(), TTL: long}), election, "waiter")
+	waiter := contend(t, open(t, zookeeper.Config{Servers: ensemble.Addrs(), TTL: patient}), election, "waiter")
 	oneLeader(t, c, waiter)
 	term := receive(t, c.terms, "the term")
 	member, err := ensemble.Leader()
@@ -98,11 +105,15 @@ func ensembleLeaderKilled(t *testing.T, ensemble *testserver.ZooKeeper) {
 	eventually(t, func() bool { return len(values(t, st, election)) == 2 }, "both stand")
 }
 
-// The member that the leader's client uses falls silent: the client moves on to another one while the lease holds.
+// The member that the leader's client uses falls silent: the client moves on to another one while the lease holds. It
+// uses the two that don't lead the ensemble: how soon another leads does not depend on the client.
 func memberPaused(t *testing.T, ensemble *testserver.ZooKeeper) {
 	election := newElection()
 	tp := newTap(t, nil)
-	st := open(t, zookeeper.Config{Servers: ensemble.Addrs(), TTL: long, Dial: tp.Dial})
+	leader, err := ensemble.Leader()
+	require.NoError(t, err)
+	followers := slices.Delete(ensemble.Addrs(), leader, leader+1)
+	st := open(t, zookeeper.Config{Servers: followers, TTL: patient, Dial: tp.Dial})
 	c := contend(t, st, election, "own")
 	term := receive(t, c.terms, "the term")
 	for range 2 {

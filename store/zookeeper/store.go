@@ -24,6 +24,7 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-leadership/leadership/internal/polls"
@@ -49,7 +50,8 @@ type Store struct {
 	stop       context.CancelFunc
 	tasks      sync.WaitGroup
 	hosts      hosts
-	refusals   int // in a row, of a caller's connection; used by keep alone
+	refusals   int           // in a row, of a caller's connection; used by keep alone
+	hidden     atomic.Uint64 // see wire
 
 	closing  sync.Once
 	closeErr error // of the first Close

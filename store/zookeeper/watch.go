@@ -74,13 +74,6 @@ func (w *watches) join(key watchKey, epoch uint64) (*watch, bool) {
 	return entry, true
 }
 
-// any reports whether there are any.
-func (w *watches) any() bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return len(w.set) > 0
-}
-
 // settle says whether the watch could be set.
 func (w *watches) settle(key watchKey, entry *watch, ok bool) {
 	w.mu.Lock()

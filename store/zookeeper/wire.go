@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-leadership/leadership/store"
@@ -19,8 +20,8 @@ import (
 //   - the handshake has a deadline that fits the session;
 //   - a frame whose length can't be a server's is an error: the library would allocate what it says, or panic;
 //   - a failed write shows as a failed read: the library blocks for ever on one that fails while it authenticates;
-//   - after a reconnection replies wait until the library has set its watches again: it reads its last zxid for that,
-//     which it writes with each reply, without a lock;
+//   - after a reconnection it is shown no zxid until it has set its watches again: it reads the last one for that, and
+//     writes it with each reply, without a lock. The store keeps what was hidden for the next connect request;
 //   - a session that has been lost for long does not insist on its last zxid: a service that was restored to an earlier
 //     state would refuse the library for ever;
 //   - the store can cut a connection that has gone silent, so that the library tries the next server in time.
@@ -28,14 +29,15 @@ type wire struct {
 	net.Conn
 	established func(id int64, ttl time.Duration, sent store.Instant)
 
-	rewatches bool          // the library has watches to set again; cleared by Read
-	rewatched chan struct{} // closed by Write when it has
-	forget    bool          // constant: the connect request is not to insist on the last zxid
+	hides  atomic.Bool    // cleared by Write when the library has set its watches again
+	hidden *atomic.Uint64 // the store's: the highest zxid that was hidden
+	forget bool           // constant: the connect request is not to insist on the last zxid
 
-	header []byte // of the frame being read: what has come of its length; used by Read alone, as is left
-	left   int    // bytes of that frame which are still to come
+	header []byte // of the frame being read: what has come of its length; used by Read alone, as are the next three
+	length int    // of that frame
+	left   int    // bytes of it which are still to come
+	zxid   uint64 // what has come of its zxid
 
-	once  sync.Once
 	mu    sync.Mutex
 	sent  *store.Instant // guarded by mu: when the connect request was written
 	reply []byte         // guarded by mu: of the connect reply, what has been read; nil once it is whole
@@ -60,10 +62,13 @@ const (
 	opSetWatches  = 101
 )
 
-// Later frames begin with a header of 16 bytes. The longest is a list of nodes: 64 MiB holds a million ballots.
+// Later frames begin with a header of 16 bytes: xid, zxid, error. The longest is a list of nodes: 64 MiB holds a
+// million ballots.
 const (
-	minFrame = 16
-	maxFrame = 64 << 20
+	frameZxid    = 4
+	frameZxidEnd = frameZxid + 8
+	minFrame     = 16
+	maxFrame     = 64 << 20
 )
 
 // dial opens a connection for the client library.
@@ -77,6 +82,7 @@ func (s *Store) dial(network, address string, timeout time.Duration) (net.Conn, 
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	w.hides.Store(s.wire != nil)
 	s.wire = w
 	s.trouble = fmt.Errorf("%s: connected, and no answer to the handshake", address)
 	return w, nil
@@ -107,8 +113,7 @@ func (s *Store) dialWire(network, address string, timeout time.Duration) (*wire,
 		return nil, err
 	}
 	return &wire{
-		Conn: conn, established: s.established, reply: []byte{},
-		rewatches: s.watches.any(), rewatched: make(chan struct{}), forget: s.lostForLong(),
+		Conn: conn, established: s.established, reply: []byte{}, hidden: &s.hidden, forget: s.lostForLong(),
 	}, nil
 }
 
@@ -122,28 +127,22 @@ func (w *wire) Write(p []byte) (int, error) {
 	}
 	w.mu.Unlock()
 	q := p
-	if first && w.forget && len(p) >= requestZxid+8 {
+	if first && len(p) >= requestZxid+8 {
 		q = bytes.Clone(p)
-		clear(q[requestZxid : requestZxid+8])
+		zxid := q[requestZxid : requestZxid+8]
+		if w.forget {
+			w.hidden.Store(0)
+			clear(zxid)
+		}
+		binary.BigEndian.PutUint64(zxid, max(binary.BigEndian.Uint64(zxid), w.hidden.Load()))
 	}
 	if _, err := w.Conn.Write(q); err != nil {
 		_ = w.Conn.Close()
 	}
 	if !first && len(p) >= requestOpcode+4 && binary.BigEndian.Uint32(p[requestOpcode:]) == opSetWatches {
-		w.once.Do(func() { close(w.rewatched) })
+		w.hides.Store(false)
 	}
 	return len(p), nil
-}
-
-// awaitRewatched holds the replies back until the library has set its watches again, but not for long.
-func (w *wire) awaitRewatched() {
-	timer := time.NewTimer(100 * time.Millisecond)
-	defer timer.Stop()
-	select {
-	case <-w.rewatched:
-	case <-timer.C:
-	}
-	w.rewatches = false
 }
 
 // Read implements net.Conn. It never reads beyond the end of a frame or of its length, as the library does not either.
@@ -153,9 +152,6 @@ func (w *wire) Read(p []byte) (int, error) {
 		limit = lengthBytes - len(w.header)
 	}
 	p = p[:min(len(p), limit)]
-	if w.rewatches && !w.handshaking() {
-		w.awaitRewatched()
-	}
 	n, err := w.Conn.Read(p)
 	if n == 0 {
 		return n, err
@@ -192,6 +188,9 @@ func (w *wire) handshake(p []byte) (sent *store.Instant, reply []byte) {
 // count follows the frames, and refuses a length that can't be right.
 func (w *wire) count(p []byte, handshaking bool) error {
 	if w.left > 0 {
+		if !handshaking && w.hides.Load() {
+			w.hide(p)
+		}
 		w.left -= len(p)
 		return nil
 	}
@@ -207,8 +206,23 @@ func (w *wire) count(p []byte, handshaking bool) error {
 	if length < low || length > high {
 		return fmt.Errorf("not a ZooKeeper server: a frame of %d bytes instead of %d to %d", length, low, high)
 	}
-	w.left = int(length)
+	w.length, w.left, w.zxid = int(length), int(length), 0
 	return nil
+}
+
+// hide takes the zxid out of the frame that p belongs to. Events have none: all bits are set.
+func (w *wire) hide(p []byte) {
+	for i := range p {
+		at := w.length - w.left + i
+		if at < frameZxid || at >= frameZxidEnd {
+			continue
+		}
+		w.zxid = w.zxid<<8 | uint64(p[i])
+		p[i] = 0
+		if at == frameZxidEnd-1 && int64(w.zxid) > 0 {
+			w.hidden.Store(max(w.hidden.Load(), w.zxid))
+		}
+	}
 }
 
 // SetReadDeadline implements net.Conn. During the handshake the store's own deadline holds.

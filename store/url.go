@@ -6,6 +6,7 @@ import (
 	"maps"
 	"net/netip"
 	"net/url"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,7 +19,7 @@ import (
 //
 //	zookeeper://user:password@host1:2181,host2:2181/path?ttl=10s
 //
-// Every adapter understands the same option names in the same meaning. Its String holds no password.
+// Every adapter understands the same option names in the same meaning. However it is printed, it shows no password.
 type URL struct {
 	Scheme   string   // without "://"
 	User     string   // empty where there is none
@@ -34,6 +35,9 @@ type URL struct {
 // ParseURL parses the URL of a store. Its errors show nothing of what stands where a user or a password may stand:
 // that is the whole URL where one was written without the "%" that it needs. So "@" and "#" have to be written %40 and
 // %23 but for the one "@" behind the password.
+//
+// The password may be kept out of the URL: the option passwordenv names the environment variable that holds it,
+// passwordfile a file, whose last line break is not part of it.
 func ParseURL(raw string) (*URL, error) {
 	scheme, rest, ok := strings.Cut(raw, "://")
 	if !ok || scheme == "" || strings.ContainsFunc(scheme, notInScheme) {
@@ -63,6 +67,9 @@ func ParseURL(raw string) (*URL, error) {
 		return nil, err
 	}
 	if err := u.setOptions(query); err != nil {
+		return nil, err
+	}
+	if err := u.setPassword(); err != nil {
 		return nil, err
 	}
 	return u, nil
@@ -143,14 +150,43 @@ func (u *URL) setOptions(query string) error {
 	return nil
 }
 
+// setPassword takes the password from where the options say that it is.
+func (u *URL) setPassword() error {
+	name, inEnv := u.options["passwordenv"]
+	file, inFile := u.options["passwordfile"]
+	if (inEnv || inFile) && (u.Password != "" || inEnv && inFile) {
+		return u.invalid("the password is given twice: one of URL, option passwordenv and option passwordfile has to be enough")
+	}
+	if inEnv {
+		if u.Password = os.Getenv(name); u.Password == "" {
+			return invalid("passwordenv", name, "the environment has no such variable, or an empty one")
+		}
+	}
+	if inFile {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return invalid("passwordfile", file, "%v", err)
+		}
+		if u.Password = strings.TrimRight(string(text), "\r\n"); u.Password == "" {
+			return invalid("passwordfile", file, "the file is empty")
+		}
+	}
+	delete(u.options, "passwordenv")
+	delete(u.options, "passwordfile")
+	return nil
+}
+
 func (u *URL) invalid(format string, args ...any) error {
 	return &FieldError{Field: u.Scheme + " URL", Reason: fmt.Sprintf(format, args...)}
 }
 
 // String returns the URL without user, password and options: what errors and logs name the store by.
-func (u *URL) String() string {
+func (u URL) String() string {
 	return u.Scheme + "://" + strings.Join(u.Hosts, ",") + "/" + u.Path
 }
+
+// GoString returns the same.
+func (u URL) GoString() string { return u.String() }
 
 // Option returns the option's value, or def where the URL does not have it.
 func (u *URL) Option(name, def string) string {
@@ -172,6 +208,19 @@ func (u *URL) Duration(name string, def time.Duration) time.Duration {
 		u.errs = append(u.errs, invalid(name, v, `not a duration such as "10s"`))
 	}
 	return d
+}
+
+// Session returns the options ttl and grace of a session, which every store has: 10 s and a third of the ttl where the
+// URL does not have them. Zero is refused, since it stands for the default in the adapters' own settings.
+func (u *URL) Session() (ttl, grace time.Duration) {
+	ttl = u.Duration("ttl", 10*time.Second)
+	grace = u.Duration("grace", ttl/3)
+	for name, d := range map[string]time.Duration{"ttl": ttl, "grace": grace} {
+		if _, given := u.options[name]; given && d == 0 && len(u.errs) == 0 {
+			u.errs = append(u.errs, invalid(name, u.options[name], "a session needs one"))
+		}
+	}
+	return ttl, grace
 }
 
 // Check returns an error that names every option which the adapter has not asked for, or whose value was not of its

@@ -16,12 +16,10 @@ func init() { store.Register("memory", openURL) }
 
 // openURL opens a store on the service that the process shares under the URL's name. It lives as long as the process.
 func openURL(_ context.Context, u *store.URL) (store.Store, error) {
-	config := &Config{TTL: u.Duration("ttl", defaultTTL), Grace: u.Duration("grace", 0)}
+	config := &Config{}
+	config.TTL, config.Grace = u.Session()
 	if err := u.Check(); err != nil {
 		return nil, err
-	}
-	if config.TTL == 0 { // which would stand for the default
-		return nil, &store.FieldError{Field: "ttl", Value: "0s", Reason: "a session needs one"}
 	}
 	if u.User != "" || u.Password != "" {
 		return nil, &store.FieldError{Field: "memory URL", Reason: "it takes no user or password"}

@@ -158,8 +158,8 @@ func (b *ballot) watchNearest(ctx context.Context) error {
 // run waits until the ballot is first, and then until it is lost. Close waits for it.
 func (b *ballot) run() {
 	s := b.store
-	look := s.looks.join()
-	defer s.looks.leave(look)
+	look := s.looks.Join()
+	defer s.looks.Leave(look)
 	defer func() {
 		if s.ctx.Err() != nil { // Close waits for its removal
 			s.orphans.add(b.orphan())

@@ -3,13 +3,11 @@ package zookeeper
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"log/slog"
 	"math"
 	"net"
-	"os"
 	"path"
 	"slices"
 	"strconv"
@@ -179,53 +177,16 @@ func init() {
 // ttl, grace, root, ballot, ack, acl, and with TLS cacert, cert and key (files) and servername.
 func openURL(_ context.Context, u *store.URL) (store.Store, error) {
 	c := Config{
-		Servers: u.Hosts, User: u.User, Password: u.Password,
+		Servers: u.Hosts, User: u.User, Password: u.Password, TLS: u.TLS(),
 		Root: u.Option("root", ""), BallotPrefix: u.Option("ballot", ""), AckName: u.Option("ack", ""),
-		TTL: u.Duration("ttl", 10*time.Second), Grace: u.Duration("grace", 0), ACL: ACL(u.Option("acl", "")),
+		ACL: ACL(u.Option("acl", "")),
 	}
+	c.TTL, c.Grace = u.Session()
 	if u.Path != "" {
 		c.Chroot = "/" + u.Path
-	}
-	var files tlsFiles
-	if u.Scheme == "zookeeper+tls" {
-		files = tlsFiles{u.Option("cacert", ""), u.Option("cert", ""), u.Option("key", ""), u.Option("servername", "")}
 	}
 	if err := u.Check(); err != nil {
 		return nil, err
 	}
-	if c.TTL == 0 {
-		return nil, refuse("ttl", "0s", "a session needs one")
-	}
-	if u.Scheme == "zookeeper+tls" {
-		var err error
-		if c.TLS, err = files.config(); err != nil {
-			return nil, err
-		}
-	}
 	return Open(c)
-}
-
-// tlsFiles are the TLS options of a URL.
-type tlsFiles struct{ cacert, cert, key, serverName string }
-
-func (f tlsFiles) config() (*tls.Config, error) {
-	config := &tls.Config{ServerName: f.serverName}
-	if f.cacert != "" {
-		pem, err := os.ReadFile(f.cacert)
-		if err != nil {
-			return nil, refuse("cacert", f.cacert, "%v", err)
-		}
-		config.RootCAs = x509.NewCertPool()
-		if !config.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, refuse("cacert", f.cacert, "the file holds no PEM certificate")
-		}
-	}
-	if f.cert != "" || f.key != "" {
-		pair, err := tls.LoadX509KeyPair(f.cert, f.key)
-		if err != nil {
-			return nil, refuse("cert", f.cert, "with key %q: %v", f.key, err)
-		}
-		config.Certificates = []tls.Certificate{pair}
-	}
-	return config, nil
 }

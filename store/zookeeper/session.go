@@ -188,7 +188,7 @@ func (s *Store) touched(id int64, sent store.Instant) {
 	if before != nil { // of a connection that is not ours, we know no touch before the first
 		sess.lease.Renew(sent, s.config.TTL-s.config.Grace-before.Since(sent.Time()))
 	}
-	s.looks.next()
+	s.looks.Next()
 }
 
 // lostForLong reports whether the session can't exist any more: it was last confirmed more than two TTLs ago.

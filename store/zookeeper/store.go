@@ -27,6 +27,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/go-leadership/leadership/internal/looks"
 	"github.com/go-leadership/leadership/internal/polls"
 	"github.com/go-leadership/leadership/store"
 	"github.com/go-zookeeper/zk"
@@ -57,7 +58,7 @@ type Store struct {
 	closeErr error // of the first Close
 
 	watches watches
-	looks   looks
+	looks   looks.Turns
 	polls   polls.Set
 	orphans orphans
 

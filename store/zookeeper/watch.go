@@ -2,7 +2,6 @@ package zookeeper
 
 import (
 	"context"
-	"slices"
 	"sync"
 
 	"github.com/go-zookeeper/zk"
@@ -160,40 +159,5 @@ func (s *Store) relay(path string, ch <-chan zk.Event) {
 	case e := <-ch:
 		s.watches.event(zk.Event{Type: e.Type, Path: path})
 	case <-s.background.Done():
-	}
-}
-
-// looks wakes those who wait for a watch, one after the other with each confirmation of the session, to look whether
-// something happened that no watch has told them. However many there are, it costs a request or two each time.
-type looks struct {
-	mu   sync.Mutex
-	list []chan struct{} // guarded by mu: the next in turn first
-}
-
-func (l *looks) join() chan struct{} {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	ch := make(chan struct{}, 1)
-	l.list = append(l.list, ch)
-	return ch
-}
-
-func (l *looks) leave(ch chan struct{}) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.list = slices.DeleteFunc(l.list, func(c chan struct{}) bool { return c == ch })
-}
-
-func (l *looks) next() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if len(l.list) == 0 {
-		return
-	}
-	ch := l.list[0]
-	l.list = append(l.list[1:], ch)
-	select {
-	case ch <- struct{}{}:
-	default:
 	}
 }

@@ -1,0 +1,37 @@
+package store
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"os"
+	"strings"
+)
+
+// TLS returns the TLS settings of a URL whose scheme ends in "+tls", and nil for any other. The options, all of them
+// files but the last: cacert holds the certificates of the authorities that servers are trusted by, in the place of
+// the system's; cert and key are what the client proves itself with; servername is the name to expect in the servers'
+// certificates, in the place of that in the URL. What can't be used is told by Check.
+func (u *URL) TLS() *tls.Config {
+	if !strings.HasSuffix(u.Scheme, "+tls") {
+		return nil
+	}
+	config := &tls.Config{ServerName: u.Option("servername", ""), MinVersion: tls.VersionTLS12}
+	if file := u.Option("cacert", ""); file != "" {
+		config.RootCAs = x509.NewCertPool()
+		pem, err := os.ReadFile(file)
+		switch {
+		case err != nil:
+			u.errs = append(u.errs, invalid("cacert", file, "%v", err))
+		case !config.RootCAs.AppendCertsFromPEM(pem):
+			u.errs = append(u.errs, invalid("cacert", file, "the file holds no PEM certificate"))
+		}
+	}
+	if cert, key := u.Option("cert", ""), u.Option("key", ""); cert != "" || key != "" {
+		pair, err := tls.LoadX509KeyPair(cert, key)
+		if err != nil {
+			u.errs = append(u.errs, invalid("cert", cert, "with key %q: %v", key, err))
+		}
+		config.Certificates = []tls.Certificate{pair}
+	}
+	return config
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"runtime"
 	"runtime/debug"
@@ -207,9 +208,13 @@ func (e *env) withdraw(b store.Ballot) {
 	e.ok(b.Withdraw(e.ctx), "withdraw")
 }
 
+// acknowledge acknowledges, again where the outcome is unknown: a line may break at any time.
 func (e *env) acknowledge(b store.Ballot, value string) store.Leader {
 	e.TB.Helper()
 	l, err := b.Acknowledge(e.ctx, value)
+	for ; errors.Is(err, store.ErrUnknownOutcome) || errors.Is(err, store.ErrUnavailable); l, err = b.Acknowledge(e.ctx, value) {
+		e.TB.Logf("acknowledge as %s again: %v", value, err)
+	}
 	e.ok(err, "acknowledge as %s", value)
 	return l
 }

@@ -23,7 +23,7 @@ func (silent) Printf(string, ...any) {}
 
 // onZooKeeper is the harness of a real ZooKeeper.
 func onZooKeeper(t *testing.T, srv *testserver.ZooKeeper) conformance.Harness {
-	const tick, ttl = 500 * time.Millisecond, 2 * time.Second
+	const tick, ttl = 500 * time.Millisecond, 3 * time.Second
 	operator, _, err := zk.Connect(srv.Addrs(), 10*time.Second, zk.WithLogger(silent{}))
 	require.NoError(t, err)
 	t.Cleanup(operator.Close)

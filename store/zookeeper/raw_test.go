@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/go-leadership/leadership/conformance"
+	"github.com/go-leadership/leadership/store/zookeeper"
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 )
@@ -25,13 +26,13 @@ func connectRaw(t *testing.T, timeout time.Duration, servers ...string) *zk.Conn
 
 func connectThrough(t *testing.T, dial conformance.DialFunc, timeout time.Duration, servers ...string) *zk.Conn {
 	t.Helper()
-	tp := newTap(t, dial) // see settle
+	tp := newTap(t, dial)
 	conn, events, err := zk.Connect(servers, timeout, zk.WithLogger(silent{}),
-		zk.WithDialer(func(network, address string, timeout time.Duration) (net.Conn, error) {
+		zk.WithDialer(zookeeper.Mend(func(network, address string, timeout time.Duration) (net.Conn, error) {
 			ctx, cancel := context.WithTimeout(context.Background(), timeout)
 			defer cancel()
 			return tp.Dial(ctx, network, address)
-		}))
+		})))
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		conn.Close()

@@ -214,25 +214,8 @@ type tapped struct {
 	connected bool             // guarded by mu, as is replies: the handshake has been sent
 	replies   map[int32]*catch // whose replies are awaited
 
-	greeted bool // of the reader alone, as are the rest: the handshake has been answered
-	settled bool
+	greeted bool   // of the reader alone, as is rest: the handshake has been answered
 	rest    []byte // of the frame that is being read
-}
-
-// settle holds the first reply on a connection up until the client library has sent what it sets its watches again
-// with. For that it reads without a lock what the first reply changes: that is all the same to us, and an error to the
-// race detector, which takes the lock in match for the missing one.
-func (c *tapped) settle(body []byte) {
-	if zxid := int64(binary.BigEndian.Uint64(body[4:])); c.settled || zxid <= 0 {
-		return
-	}
-	c.settled = true
-	select {
-	case <-c.closed:
-	case <-time.After(10 * time.Millisecond):
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
 }
 
 func (c *tapped) Write(p []byte) (int, error) {
@@ -324,7 +307,6 @@ func (c *tapped) admit(body []byte) bool {
 		c.tap.id, c.tap.password = bytes.Clone(body[session:][:8]), bytes.Clone(body[password:][:16])
 		return true
 	}
-	c.settle(body)
 	xid := int32(binary.BigEndian.Uint32(body))
 	c.mu.Lock()
 	caught := c.replies[xid]

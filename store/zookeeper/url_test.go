@@ -27,7 +27,7 @@ func TestURL(t *testing.T) {
 	conn := admin(t)
 	addr := sharedServer(t).Addrs()[0]
 	election := newElection()
-	st := openFromURL(t, "zookeeper://user%40x:p%3Ass@"+addr+"/prod%20url/eu?ttl=3s&grace=500ms&root=%2Fwahl&ballot=stimme&ack=erster&acl=read")
+	st := openFromURL(t, "zookeeper://user%40x:p%3Ass@"+addr+"/prod%20url/eu?ttl=9s&grace=1s&root=%2Fwahl&ballot=stimme&ack=erster&acl=read")
 	b := castFirst(t, st, election, "own")
 	_, err := b.Acknowledge(soon(t), "own")
 	require.NoError(t, err)
@@ -41,11 +41,11 @@ func TestURL(t *testing.T) {
 	require.True(t, strings.HasPrefix(acl[0].ID, "user@x:"), acl[0].ID)
 	require.Equal(t, "world", acl[1].Scheme)
 
-	ttl, grace := 3*time.Second, 500*time.Millisecond
-	eventually(t, func() bool { // after the first confirmation in its course
+	ttl, grace := 9*time.Second, time.Second
+	eventually(t, func() bool { // up to a sixth of the ttl goes off, more on a slow machine, but not the default grace
 		last := b.Lease().Last()
 		d := last.Deadline.Sub(last.Sent)
-		return d > ttl/2+grace && d <= ttl-grace
+		return d > ttl-ttl/3 && d <= ttl-grace
 	}, "a lease of the ttl and grace given")
 }
 

@@ -9,25 +9,39 @@ import (
 	"time"
 )
 
-// The modes that matter here. A follower's is "follower".
-const (
-	modeLeader     = "leader"
-	modeStandalone = "standalone"
-)
+// role of a server is the mode in its answer to "srvr".
+func (s *zooServer) role(ctx context.Context) (role, error) {
+	answer, err := fourLetterWord(ctx, s.addr, "srvr")
+	if err != nil {
+		return unready, err
+	}
+	switch modeOf(answer) {
+	case "leader", "standalone":
+		return leader, nil
+	case "":
+		return unready, nil
+	default:
+		return follower, nil
+	}
+}
 
-// answerTimeout is how long a server that runs may take to answer.
-const answerTimeout = time.Second
+func modeOf(srvr string) string {
+	for line := range strings.Lines(srvr) {
+		if mode, ok := strings.CutPrefix(line, "Mode: "); ok {
+			return strings.TrimSpace(mode)
+		}
+	}
+	return ""
+}
 
-// Command sends a four-letter word such as "srvr", "mntr" or "dump" and
-// returns the answer. It blocks until the answer is complete or ctx ends; a
-// paused member never answers.
-func (m *Member) Command(ctx context.Context, word string) (string, error) {
-	answer, err := ask(ctx, m.addr, word)
+// fourLetterWord sends the word to a server and returns the answer.
+func fourLetterWord(ctx context.Context, addr, word string) (string, error) {
+	answer, err := ask(ctx, addr, word)
 	if ctx.Err() != nil {
 		err = context.Cause(ctx)
 	}
 	if err != nil {
-		return "", fmt.Errorf("testserver: %s to %s: %w", word, m.addr, err)
+		return "", fmt.Errorf("testserver: %s to %s: %w", word, addr, err)
 	}
 	return answer, nil
 }
@@ -45,24 +59,4 @@ func ask(ctx context.Context, addr, word string) (string, error) {
 	}
 	answer, err := io.ReadAll(conn)
 	return string(answer), err
-}
-
-// mode returns in which mode the member serves, or nothing if it does not.
-func (m *Member) mode(ctx context.Context) string {
-	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
-	defer cancel()
-	answer, err := m.Command(ctx, "srvr")
-	if err != nil {
-		return ""
-	}
-	return modeOf(answer)
-}
-
-func modeOf(srvr string) string {
-	for line := range strings.Lines(srvr) {
-		if mode, ok := strings.CutPrefix(line, "Mode: "); ok {
-			return strings.TrimSpace(mode)
-		}
-	}
-	return ""
 }

@@ -12,8 +12,9 @@ var errPortTaken = errors.New("port taken")
 
 // failure says why the latest start of the member cannot succeed any more, or
 // nothing as long as it can. It reads the log, because a server that cannot
-// bind a port exits at once if the port is for clients, after ten seconds if
-// it is for elections, and never if it is for followers.
+// bind a port need not exit: ZooKeeper does at once if the port is for
+// clients, after ten seconds if it is for elections, and never if it is for
+// followers.
 func (m *Member) failure() error {
 	m.mu.Lock()
 	p, from := m.process, m.logFrom
@@ -25,15 +26,13 @@ func (m *Member) failure() error {
 	}
 	log = log[min(from, int64(len(log))):]
 	switch {
-	case bytes.Contains(log, []byte("java.net.BindException")):
+	case bytes.Contains(log, []byte("ddress already in use")):
 		return fmt.Errorf("testserver: member at %s: %w\n%s", m.addr, errPortTaken, tail(log, 10))
 	case ended:
 		return fmt.Errorf("testserver: member at %s ended while it started\n%s", m.addr, tail(log, 30))
 	}
 	return nil
 }
-
-func (m *Member) logFile() string { return m.file("server.log") }
 
 // tail returns the last n lines.
 func tail(log []byte, n int) []byte {

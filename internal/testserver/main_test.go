@@ -1,6 +1,7 @@
 package testserver
 
 import (
+	"flag"
 	"os"
 	"testing"
 
@@ -10,6 +11,11 @@ import (
 func TestMain(m *testing.M) {
 	if os.Getenv(orphanVariable) != "" {
 		startAndHang()
+	}
+	// The tests mostly wait, for servers that mostly wait. A -parallel on the
+	// command line is parsed later and prevails.
+	if err := flag.Set("test.parallel", "4"); err != nil {
+		panic(err)
 	}
 	goleak.VerifyTestMain(m)
 }

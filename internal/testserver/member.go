@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"sync"
 	"time"
 )
@@ -13,11 +14,10 @@ import (
 // often it is stopped and started. All its methods may be called at the same
 // time.
 type Member struct {
-	id   int    // in the ensemble, from 1
-	java string // the program
-	addr string // for clients
-	dir  string // configuration, data and log
-	sole bool   // the service has no other member
+	server server // of which kind it is
+	addr   string // for clients
+	dir    string // configuration, data and log
+	sole   bool   // the service has no other member
 
 	mu      sync.Mutex // guards what follows
 	process *process   // the latest; nil before the first
@@ -28,15 +28,18 @@ type Member struct {
 // stopTimeout is how long a server has to end by itself once it is told to.
 const stopTimeout = 10 * time.Second
 
-var errNotRunning = errors.New("testserver: member is not running")
+var (
+	errNotRunning = errors.New("testserver: member is not running")
+	errClosed     = errors.New("testserver: service is closed")
+)
 
 // Addr returns the address for clients, host:port.
 func (m *Member) Addr() string { return m.addr }
 
 // Start starts the member again, with the ports and data it had, and waits
-// until it serves. A member of an ensemble serves only together with others,
+// until it serves. One of several members serves only together with others,
 // which may not have been started yet: for one of those, Start waits until it
-// answers on its port; see [ZooKeeper.Ready]. If ctx ends first, the member
+// answers at all; Ready of its service waits for more. If ctx ends first, the member
 // goes on starting. It is an error to start one that runs.
 func (m *Member) Start(ctx context.Context) error {
 	if err := m.launch(); err != nil {
@@ -46,14 +49,11 @@ func (m *Member) Start(ctx context.Context) error {
 		if err := m.failure(); err != nil {
 			return "", err
 		}
-		ctx, cancel := context.WithTimeout(ctx, answerTimeout)
-		defer cancel()
-		answer, err := m.Command(ctx, "srvr")
-		if err != nil {
+		switch r, err := m.role(ctx); {
+		case err != nil:
 			return err.Error(), nil
-		}
-		if m.sole && modeOf(answer) == "" {
-			return answer, nil
+		case m.sole && r == unready:
+			return "it does not serve", nil
 		}
 		return "", nil
 	})
@@ -103,11 +103,14 @@ func (m *Member) Running() bool { return m.current() != nil }
 func (m *Member) current() *process {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.process == nil || m.process.ended() {
+	if !m.runs() {
 		return nil
 	}
 	return m.process
 }
+
+// runs reports whether there is a process. The caller holds mu.
+func (m *Member) runs() bool { return m.process != nil && !m.process.ended() }
 
 // active reports whether an answer can be expected of the member.
 func (m *Member) active() bool {
@@ -120,8 +123,8 @@ func (m *Member) launch() error {
 	defer m.mu.Unlock()
 	switch {
 	case m.closed:
-		return errors.New("testserver: service is closed")
-	case m.process != nil && !m.process.ended():
+		return errClosed
+	case m.runs():
 		return fmt.Errorf("testserver: member at %s runs already", m.addr)
 	}
 	log, err := os.OpenFile(m.logFile(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
@@ -133,7 +136,10 @@ func (m *Member) launch() error {
 	if err != nil {
 		return err
 	}
-	p, err := startProcess(m.command(log))
+	cmd := m.server.command()
+	cmd.Dir = m.dir
+	cmd.Stdout, cmd.Stderr = log, log
+	p, err := startProcess(cmd)
 	if err != nil {
 		return err
 	}
@@ -147,3 +153,9 @@ func (m *Member) close() error {
 	m.mu.Unlock()
 	return m.Kill()
 }
+
+func (m *Member) file(name string) string { return filepath.Join(m.dir, name) }
+
+func (m *Member) dataDir() string { return m.file("data") }
+
+func (m *Member) logFile() string { return m.file("server.log") }

@@ -32,6 +32,7 @@ func startAndHang() {
 
 // A test binary that ends by SIGKILL runs no cleanup. Its servers end all the same.
 func TestServerEndsWithKilledParent(t *testing.T) {
+	t.Parallel()
 	parent := exec.Command(os.Args[0])
 	parent.Env = append(os.Environ(), orphanVariable+"=1")
 	parent.Stderr = os.Stderr

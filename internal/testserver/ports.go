@@ -21,6 +21,9 @@ const (
 	portAttempts = 1000
 )
 
+// reserveFunc is reservePorts, or what a test has in its place.
+type reserveFunc func(n int) (*ports, error)
+
 // reservePorts finds n free ports. No other process reserves the same ones
 // until release, but nothing keeps a process that knows nothing of this
 // package from taking one.

@@ -12,31 +12,53 @@ import (
 // failed, the end of each member's log becomes part of its output.
 func NewZooKeeper(t testing.TB, cfg ZooKeeperConfig) *ZooKeeper {
 	t.Helper()
+	return startForTest(t, cfg, StartZooKeeper)
+}
+
+// NewEtcd does for etcd what [NewZooKeeper] does for ZooKeeper.
+func NewEtcd(t testing.TB, cfg EtcdConfig) *Etcd {
+	t.Helper()
+	return startForTest(t, cfg, StartEtcd)
+}
+
+// NewConsul does for Consul what [NewZooKeeper] does for ZooKeeper.
+func NewConsul(t testing.TB, cfg ConsulConfig) *Consul {
+	t.Helper()
+	return startForTest(t, cfg, StartConsul)
+}
+
+type loggingCloser interface {
+	logTo(t testing.TB)
+	Close() error
+}
+
+func startForTest[C any, S loggingCloser](t testing.TB, cfg C, start func(context.Context, C) (S, error)) S {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	z, err := StartZooKeeper(ctx, cfg)
+	s, err := start(ctx, cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
 		if t.Failed() {
-			z.logTo(t)
+			s.logTo(t)
 		}
-		if err := z.Close(); err != nil {
-			t.Errorf("closing ZooKeeper: %v", err)
+		if err := s.Close(); err != nil {
+			t.Errorf("closing the service: %v", err)
 		}
 	})
-	return z
+	return s
 }
 
-func (z *ZooKeeper) logTo(t testing.TB) {
+func (s *service) logTo(t testing.TB) {
 	const lines = 60
-	for i, m := range z.members {
+	for i, m := range s.members {
 		log, err := os.ReadFile(m.logFile())
 		if err != nil {
-			t.Logf("log of ZooKeeper member %d: %v", i, err)
+			t.Logf("log of member %d: %v", i, err)
 			continue
 		}
-		t.Logf("end of the log of ZooKeeper member %d at %s:\n%s", i, m.addr, tail(log, lines))
+		t.Logf("end of the log of member %d at %s:\n%s", i, m.addr, tail(log, lines))
 	}
 }

@@ -36,20 +36,21 @@ func findZooKeeper() (java string, err error) {
 	return java, nil
 }
 
-// command returns the command that runs the server in the foreground. The
-// flags make for a quick start and a small process.
-func (m *Member) command(log *os.File) *exec.Cmd {
-	cmd := exec.Command(m.java,
-		"-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData",
-		"-Dlog4j.configuration=file:"+m.file("log4j.properties"),
-		"-cp", strings.Join(classpath, ":"),
-		"org.apache.zookeeper.server.quorum.QuorumPeerMain", m.file("zoo.cfg"))
-	cmd.Dir = m.dir
-	cmd.Stdout, cmd.Stderr = log, log
-	return cmd
+// zooServer is one ZooKeeper server.
+type zooServer struct {
+	java string // the program
+	addr string // for clients
+	dir  string // with its configuration
 }
 
-func (m *Member) file(name string) string { return filepath.Join(m.dir, name) }
+// command runs the server. The flags make for a quick start and a small process.
+func (s *zooServer) command() *exec.Cmd {
+	return exec.Command(s.java,
+		"-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData",
+		"-Dlog4j.configuration=file:"+filepath.Join(s.dir, "log4j.properties"),
+		"-cp", strings.Join(classpath, ":"),
+		"org.apache.zookeeper.server.quorum.QuorumPeerMain", filepath.Join(s.dir, "zoo.cfg"))
+}
 
 // Everything at INFO, but for a line per four-letter word: polling sends many.
 const log4jProperties = `log4j.rootLogger=INFO, stdout
@@ -59,22 +60,19 @@ log4j.appender.stdout.layout=org.apache.log4j.PatternLayout
 log4j.appender.stdout.layout.ConversionPattern=%d{HH:mm:ss.SSS} %-5p %c{1}: %m%n
 `
 
-// configure writes the member's files. The ports are those of all members.
-func (m *Member) configure(cfg ZooKeeperConfig, ports []int) error {
-	data := m.file("data")
-	if err := os.MkdirAll(data, 0o755); err != nil {
-		return err
-	}
+// writeZooKeeperFiles writes what the member with that id, counted from 1,
+// needs. The ports are those of all members.
+func writeZooKeeperFiles(m *Member, cfg ZooKeeperConfig, id int, ports []int) error {
 	return errors.Join(
-		os.WriteFile(m.file("zoo.cfg"), []byte(zooCfg(cfg, m.id, data, ports)), 0o644),
-		os.WriteFile(filepath.Join(data, "myid"), []byte(strconv.Itoa(m.id)), 0o644),
+		os.WriteFile(m.file("zoo.cfg"), []byte(zooCfg(cfg, id, m.dataDir(), ports)), 0o644),
+		os.WriteFile(filepath.Join(m.dataDir(), "myid"), []byte(strconv.Itoa(id)), 0o644),
 		os.WriteFile(m.file("log4j.properties"), []byte(log4jProperties), 0o644),
 	)
 }
 
-// portsPerMember counts the ports of a member: one for clients, one on which
-// its followers reach it as a leader, one for elections.
-const portsPerMember = 3
+// zooPorts counts the ports of a member: one for clients, one on which its
+// followers reach it as a leader, one for elections.
+const zooPorts = 3
 
 func zooCfg(cfg ZooKeeperConfig, id int, data string, ports []int) string {
 	settings := map[string]string{
@@ -82,7 +80,7 @@ func zooCfg(cfg ZooKeeperConfig, id int, data string, ports []int) string {
 		"initLimit":              "20",
 		"syncLimit":              "5",
 		"dataDir":                data,
-		"clientPort":             strconv.Itoa(ports[portsPerMember*(id-1)]),
+		"clientPort":             strconv.Itoa(ports[zooPorts*(id-1)]),
 		"clientPortAddress":      "127.0.0.1",
 		"maxClientCnxns":         "0",
 		"admin.enableServer":     "false",
@@ -90,7 +88,7 @@ func zooCfg(cfg ZooKeeperConfig, id int, data string, ports []int) string {
 	}
 	if cfg.Members > 1 {
 		for i := range cfg.Members {
-			p := ports[portsPerMember*i:]
+			p := ports[zooPorts*i:]
 			settings["server."+strconv.Itoa(i+1)] = fmt.Sprintf("127.0.0.1:%d:%d", p[1], p[2])
 		}
 	}

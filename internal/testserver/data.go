@@ -1,0 +1,35 @@
+package testserver
+
+import (
+	"errors"
+	"fmt"
+	"os"
+)
+
+// SaveData keeps a copy of the data that the member has on disk, in place of
+// one kept earlier. The member must not run.
+func (m *Member) SaveData() error {
+	return m.copyData(m.dataDir(), m.file("saved"))
+}
+
+// RestoreData puts the copy that SaveData kept in the place of the member's
+// data, as an operator does who restores a server from a backup. The member
+// must not run. The copy can be restored again.
+func (m *Member) RestoreData() error {
+	if _, err := os.Stat(m.file("saved")); err != nil {
+		return fmt.Errorf("testserver: SaveData first: %w", err)
+	}
+	return m.copyData(m.file("saved"), m.dataDir())
+}
+
+func (m *Member) copyData(from, to string) error {
+	m.mu.Lock() // nobody starts it meanwhile
+	defer m.mu.Unlock()
+	switch {
+	case m.closed:
+		return errClosed
+	case m.runs():
+		return fmt.Errorf("testserver: member at %s runs: stop it before its data is copied", m.addr)
+	}
+	return errors.Join(os.RemoveAll(to), os.CopyFS(to, os.DirFS(from)))
+}

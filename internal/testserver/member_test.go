@@ -1,0 +1,165 @@
+package testserver
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestSingleServer(t *testing.T) {
+	onEach(t, 1, func(t *testing.T, k kind, s *service) {
+		m := s.Member(0)
+		require.Equal(t, []string{m.Addr()}, s.Addrs())
+		requireServes(t, s)
+		k.put(t, m.Addr(), "kept")
+
+		require.NoError(t, m.Kill())
+		requireDown(t, s)
+		require.NoError(t, m.Kill(), "killing it again must do nothing")
+		require.Error(t, m.Pause())
+		require.Error(t, m.Resume())
+
+		require.NoError(t, m.Start(bounded(t)))
+		requireServes(t, s)
+		require.Equal(t, "kept", k.get(t, m.Addr()))
+		require.Error(t, m.Start(bounded(t)), "it runs already")
+
+		require.NoError(t, m.Pause())
+		require.NoError(t, m.Pause(), "pausing it again must do nothing")
+		require.True(t, m.Running())
+		silence, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+		defer cancel()
+		_, err := m.role(silence)
+		require.ErrorIs(t, err, context.DeadlineExceeded, "a paused server must not answer")
+		_, err = s.Leader()
+		require.Error(t, err)
+
+		require.NoError(t, m.Resume())
+		require.NoError(t, s.Ready(bounded(t)))
+		requireServes(t, s)
+
+		require.NoError(t, m.Stop())
+		requireDown(t, s)
+		require.NoError(t, m.Start(bounded(t)))
+		requireServes(t, s)
+		require.Equal(t, "kept", k.get(t, m.Addr()))
+
+		require.NoError(t, m.Pause())
+		require.NoError(t, m.Stop(), "a paused server must stop too")
+		requireDown(t, s)
+	})
+}
+
+func TestCluster(t *testing.T) {
+	onEach(t, 3, func(t *testing.T, k kind, s *service) {
+		require.Len(t, s.Addrs(), 3)
+		first := requireServes(t, s)
+		k.put(t, s.Member((first+1)%3).Addr(), "kept")
+
+		require.NoError(t, s.Member(first).Kill())
+		require.NoError(t, s.Ready(bounded(t)))
+		second := requireServes(t, s)
+		require.NotEqual(t, first, second)
+
+		require.NoError(t, s.Member(first).Start(bounded(t)))
+		require.NoError(t, s.Ready(bounded(t)))
+		second = requireServes(t, s)
+
+		require.NoError(t, s.Member(second).Pause())
+		require.NoError(t, s.Ready(bounded(t)))
+		require.NotEqual(t, second, requireServes(t, s))
+		require.NoError(t, s.Member(second).Resume())
+		require.NoError(t, s.Ready(bounded(t)))
+
+		for i := range 3 {
+			require.NoError(t, s.Member(i).Stop())
+		}
+		requireDown(t, s)
+		for i := range 3 {
+			require.NoError(t, s.Member(i).Start(bounded(t)), "a start must not wait for members that are started later")
+		}
+		require.NoError(t, s.Ready(bounded(t)))
+		requireServes(t, s)
+		for _, addr := range s.Addrs() {
+			require.Equal(t, "kept", k.get(t, addr))
+		}
+	})
+}
+
+// A server that is put back to what it had earlier has forgotten what came after.
+func TestRestoreData(t *testing.T) {
+	onEach(t, 1, func(t *testing.T, k kind, s *service) {
+		m := s.Member(0)
+		require.ErrorContains(t, m.SaveData(), "stop it")
+		require.ErrorContains(t, m.RestoreData(), "SaveData first")
+		k.put(t, m.Addr(), "old")
+		require.NoError(t, m.Stop())
+		require.NoError(t, m.SaveData())
+		require.NoError(t, m.Start(bounded(t)))
+		k.put(t, m.Addr(), "new")
+		require.ErrorContains(t, m.RestoreData(), "stop it")
+		require.Equal(t, "new", k.get(t, m.Addr()))
+		require.NoError(t, m.Kill())
+		for range 2 {
+			require.NoError(t, m.RestoreData(), "the same data must do again")
+		}
+		require.NoError(t, m.Start(bounded(t)))
+		requireServes(t, s)
+		require.Equal(t, "old", k.get(t, m.Addr()))
+	})
+}
+
+func TestClose(t *testing.T) {
+	t.Parallel()
+	e := NewEtcd(t, EtcdConfig{})
+	require.NoError(t, e.Member(0).Pause())
+	require.NoError(t, e.Close())
+	requireDown(t, e.service)
+	require.NoDirExists(t, e.dir)
+	require.ErrorIs(t, e.Member(0).Start(bounded(t)), errClosed)
+	require.ErrorIs(t, e.Member(0).SaveData(), errClosed)
+	require.NoError(t, e.Close(), "closing it again must do nothing")
+}
+
+// Whatever else happens to a process that is to be paused, the caller must
+// not wait for ever.
+func TestKillDuringPause(t *testing.T) {
+	t.Parallel()
+	m := NewEtcd(t, EtcdConfig{}).Member(0)
+	for range 5 {
+		killed := make(chan error, 1)
+		go func() { killed <- m.Kill() }()
+		if err := m.Pause(); err != nil {
+			require.ErrorIs(t, err, errNotRunning)
+		}
+		require.NoError(t, <-killed)
+		require.False(t, m.Running())
+		require.NoError(t, m.Start(bounded(t)))
+	}
+}
+
+// requireServes returns the leader. A slow machine may have just lost one.
+func requireServes(t *testing.T, s *service) (leader int) {
+	t.Helper()
+	require.NoError(t, poll(bounded(t), func(context.Context) (missing string, err error) {
+		if leader, err = s.Leader(); err != nil {
+			return err.Error(), nil
+		}
+		return "", nil
+	}))
+	require.True(t, s.Member(leader).Running())
+	return leader
+}
+
+func requireDown(t *testing.T, s *service) {
+	t.Helper()
+	for _, m := range s.members {
+		require.False(t, m.Running())
+		_, err := m.role(bounded(t))
+		require.Error(t, err)
+	}
+	_, err := s.Leader()
+	require.Error(t, err)
+}

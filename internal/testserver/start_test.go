@@ -1,0 +1,99 @@
+package testserver
+
+import (
+	"context"
+	"net"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Somebody takes a port after it was chosen: the service starts on others.
+func TestPortTakenMeanwhile(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name    string
+		kind    kind
+		members int
+		index   int
+	}{
+		{"ZooKeeper, for clients", zooKeeperKind, 1, 0},
+		{"ZooKeeper ensemble, for clients", zooKeeperKind, 3, 3},
+		{"ZooKeeper, for followers", zooKeeperKind, 3, 7}, // of the last member, which leads as long as all are empty
+		{"ZooKeeper, for elections", zooKeeperKind, 3, 5},
+		{"etcd, for clients", etcdKind, 1, 0},
+		{"etcd, for peers", etcdKind, 1, 1},
+		{"etcd, for metrics", etcdKind, 1, 2},
+		{"Consul, for clients", consulKind, 1, 0},
+		{"Consul, for servers", consulKind, 1, 1},
+		{"Consul, for gossip", consulKind, 1, 2},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			var thief net.Listener
+			attempts := 0
+			s, err := c.kind.start(t, c.members, func(n int) (*ports, error) {
+				p, err := reservePorts(n)
+				if attempts++; err != nil || attempts > 1 {
+					return p, err
+				}
+				thief, err = net.Listen("tcp", loopback(p.numbers[c.index]))
+				return p, err
+			})
+			require.NoError(t, err)
+			defer s.Close()
+			defer thief.Close()
+			require.Equal(t, 2, attempts)
+			require.NotContains(t, s.Addrs(), thief.Addr().String())
+			requireServes(t, s)
+		})
+	}
+}
+
+func TestStartGivesUpWithContext(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+	defer cancel()
+	_, zooKeeper := StartZooKeeper(ctx, ZooKeeperConfig{})
+	_, etcd := StartEtcd(ctx, EtcdConfig{})
+	_, consul := StartConsul(ctx, ConsulConfig{})
+	for _, err := range []error{zooKeeper, etcd, consul} {
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+	}
+	left, err := os.ReadDir(os.TempDir())
+	require.NoError(t, err)
+	require.Empty(t, left)
+}
+
+func TestNotInstalled(t *testing.T) {
+	jars := classpath
+	classpath = []string{t.TempDir() + "/zookeeper.jar"}
+	t.Cleanup(func() { classpath = jars })
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	_, err := StartZooKeeper(t.Context(), ZooKeeperConfig{})
+	require.EqualError(t, err, "ZooKeeper is not installed: apt-get install zookeeper (or run `make setup`)")
+	_, err = StartEtcd(t.Context(), EtcdConfig{})
+	require.EqualError(t, err, "etcd v3.7.3 is not built: run `make setup`")
+	_, err = StartConsul(t.Context(), ConsulConfig{})
+	require.EqualError(t, err, "consul v1.19.2 is not built: run `make setup`")
+}
+
+func TestInvalidConfig(t *testing.T) {
+	_, err := StartZooKeeper(t.Context(), ZooKeeperConfig{Members: -1})
+	require.ErrorContains(t, err, "-1 members")
+	_, err = StartEtcd(t.Context(), EtcdConfig{Members: -1})
+	require.ErrorContains(t, err, "-1 members")
+	_, err = StartEtcd(t.Context(), EtcdConfig{Heartbeat: 300 * time.Millisecond})
+	require.ErrorContains(t, err, "heartbeat 300ms, election timeout 1s")
+	_, err = StartConsul(t.Context(), ConsulConfig{Members: -1})
+	require.ErrorContains(t, err, "-1 members")
+}
+
+func TestStartSaysWhyTheServerEnded(t *testing.T) {
+	_, err := StartEtcd(bounded(t), EtcdConfig{Extra: []string{"--no-such-flag"}})
+	require.ErrorContains(t, err, "no-such-flag")
+	_, err = StartConsul(bounded(t), ConsulConfig{Extra: `no_such_setting = 1`})
+	require.ErrorContains(t, err, "no_such_setting")
+}

@@ -29,7 +29,7 @@ func onMemory(ttl time.Duration) conformance.Harness {
 }
 
 func TestMemory(t *testing.T) {
-	conformance.Run(t, onMemory(300*time.Millisecond))
+	conformance.Run(t, onMemory(time.Second))
 }
 
 func TestMemoryInVirtualTime(t *testing.T) {

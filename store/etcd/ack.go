@@ -1,0 +1,99 @@
+package etcd
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"github.com/go-leadership/leadership/store"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+// ack is what a ballot knows of its acknowledgement.
+type ack struct {
+	mu       sync.Mutex
+	tried    bool  // guarded by mu, as is revision: there may be one
+	revision int64 // of the last one that is known to have been made; 0 where none is
+}
+
+// Acknowledge implements store.Ballot. It is one transaction: the ballot exists, the value is put on the same lease.
+// The ballot's existence proves that it is first, since nothing ever comes before it again. Whatever is at that key is
+// replaced.
+func (b *ballot) Acknowledge(ctx context.Context, value string) (store.Leader, error) {
+	leader, err := b.acknowledge(ctx, value)
+	return leader, b.store.fail("acknowledge", b.election, err)
+}
+
+func (b *ballot) acknowledge(ctx context.Context, value string) (store.Leader, error) {
+	s := b.store
+	if err := store.CheckValue(value); err != nil {
+		return store.Leader{}, err
+	}
+	if err := b.Err(); err != nil {
+		return store.Leader{}, err
+	}
+	select {
+	case <-b.first:
+	default:
+		return store.Leader{}, store.ErrNotFirst
+	}
+	ctx, done, err := s.call(ctx)
+	if err != nil {
+		return store.Leader{}, err
+	}
+	defer done()
+	b.ack.mu.Lock()
+	b.ack.tried = true
+	b.ack.mu.Unlock()
+	resp, err := request(ctx, s, func(ctx context.Context, kv clientv3.KV) (*clientv3.TxnResponse, error) {
+		return kv.Txn(ctx).If(b.stands()).
+			Then(clientv3.OpPut(s.layout.ack(b.election), value, clientv3.WithLease(clientv3.LeaseID(b.session.id)))).
+			Commit()
+	})
+	switch {
+	case errors.Is(err, rpctypes.ErrLeaseNotFound):
+		s.lose(b.session)
+		b.lose("the session has ended")
+		return store.Leader{}, b.Err()
+	case err != nil:
+		return store.Leader{}, err
+	case !resp.Succeeded:
+		b.lose("its key was deleted")
+		return store.Leader{}, b.Err()
+	}
+	s.forward(resp.Header.Revision)
+	b.ack.mu.Lock()
+	defer b.ack.mu.Unlock()
+	b.ack.revision = max(b.ack.revision, resp.Header.Revision)
+	return store.Leader{Value: value, Revision: uint64(resp.Header.Revision)}, nil
+}
+
+// stands is the condition that the ballot does.
+func (b *ballot) stands() clientv3.Cmp {
+	return clientv3.Compare(clientv3.CreateRevision(b.key), "=", int64(b.token))
+}
+
+// Withdraw implements store.Ballot.
+func (b *ballot) Withdraw(ctx context.Context) error {
+	s := b.store
+	b.lose("it was withdrawn")
+	o := orphan{ballot: b}
+	call, done, err := s.call(ctx)
+	if err != nil {
+		s.orphans.add(o)
+		return s.fail("withdraw", b.election, err)
+	}
+	defer done()
+	for {
+		err := s.remove(call, o)
+		if err == nil {
+			return nil
+		}
+		if call.Err() != nil || !uncertain(err) {
+			s.orphans.add(o)
+			return s.fail("withdraw", b.election, err)
+		}
+		s.pause(call)
+	}
+}

@@ -1,0 +1,98 @@
+package etcd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/go-leadership/leadership/store"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+// Campaign implements store.Store. With a lease it takes one round trip: the ballot is put and the queue listed in one
+// transaction. Where the service can't be reached for longer than the TTL it gives up, so that its caller can say so,
+// and try again.
+func (s *Store) Campaign(ctx context.Context, election, value string) (store.Ballot, error) {
+	if err := errors.Join(store.CheckElection(election), store.CheckValue(value)); err != nil {
+		return nil, err
+	}
+	ctx, done, err := s.call(ctx)
+	if err != nil {
+		return nil, s.fail("campaign", election, err)
+	}
+	defer done()
+	ctx, cancel := context.WithTimeoutCause(ctx, s.long(), store.ErrUnavailable)
+	defer cancel()
+	for {
+		b, err := s.cast(ctx, election, value)
+		if err == nil {
+			return b, nil
+		}
+		if !errors.Is(err, rpctypes.ErrLeaseNotFound) {
+			return nil, s.fail("campaign", election, err)
+		}
+	}
+}
+
+// cast casts one ballot. The error ErrLeaseNotFound says that the session was over; there is a new one by the next call.
+func (s *Store) cast(ctx context.Context, election, value string) (*ballot, error) {
+	sess, err := s.session(ctx)
+	if err != nil {
+		return nil, err
+	}
+	b := &ballot{
+		store: s, election: election, session: sess, name: ballotName(sess.id), first: make(chan struct{}),
+	}
+	b.key = s.layout.ballots(election) + b.name
+	b.ctx, b.end = context.WithCancelCause(context.Background())
+	if err := b.enter(ctx, value); err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	s.ballots[b] = struct{}{}
+	s.mu.Unlock()
+	if !s.spawn(b.run) {
+		return nil, store.ErrClosed // which has revoked the lease
+	}
+	return b, nil
+}
+
+// enter puts the ballot and finds its place. The transaction may be sent again after an unknown outcome: it puts the
+// key only where it does not exist, and nothing once the key has been made void.
+func (b *ballot) enter(ctx context.Context, value string) error {
+	s := b.store
+	prefix, void := s.layout.ballots(b.election), s.layout.void(b.election, b.name)
+	list := clientv3.OpGet(prefix, clientv3.WithPrefix(),
+		clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortAscend))
+	for {
+		resp, err := request(ctx, s, func(ctx context.Context, kv clientv3.KV) (*clientv3.TxnResponse, error) {
+			return kv.Txn(ctx).
+				If(clientv3.Compare(clientv3.CreateRevision(b.key), "=", 0), clientv3.Compare(clientv3.CreateRevision(void), "=", 0)).
+				Then(clientv3.OpPut(b.key, value, clientv3.WithLease(clientv3.LeaseID(b.session.id))), list).
+				Else(clientv3.OpGet(b.key, clientv3.WithKeysOnly()), list).
+				Commit()
+		})
+		switch {
+		case err == nil:
+			b.token = uint64(resp.Header.Revision)
+			if !resp.Succeeded { // an earlier request was carried out
+				own := resp.Responses[0].GetResponseRange().Kvs
+				if len(own) == 0 {
+					return fmt.Errorf("%w: the ballot was deleted at once", store.ErrUnavailable)
+				}
+				b.token = uint64(own[0].CreateRevision)
+			}
+			s.forward(resp.Header.Revision)
+			b.ahead, _ = ahead(queue(prefix, resp.Responses[1].GetResponseRange().Kvs), int64(b.token))
+			return b.lead()
+		case errors.Is(err, rpctypes.ErrLeaseNotFound):
+			s.lose(b.session)
+			return err
+		case ctx.Err() != nil || !uncertain(err):
+			s.orphans.add(orphan{ballot: b, unknown: true})
+			return err
+		}
+		s.pause(ctx)
+	}
+}

@@ -1,0 +1,228 @@
+package etcd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"strings"
+	"time"
+
+	"github.com/go-leadership/leadership/store"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/status"
+)
+
+// connect makes the client. With a user that takes an answer from the cluster, because the client authenticates first.
+func (s *Store) connect() {
+	config := clientv3.Config{
+		Endpoints: s.config.Endpoints,
+		Username:  s.config.User, Password: s.config.Password,
+		TLS:         s.config.TLS,
+		Context:     s.background,
+		DialTimeout: s.long(), // of the authentication
+		Logger:      zap.New(slogCore{to: s.config.Logger}),
+		DialOptions: []grpc.DialOption{
+			grpc.WithContextDialer(s.dial),
+			// An endpoint that comes back is to be found again soon; the default goes up to two minutes.
+			grpc.WithConnectParams(grpc.ConnectParams{
+				Backoff:           backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: time.Second},
+				MinConnectTimeout: s.long(),
+			}),
+			// A connection that has died in silence is given up; the least that the library and servers allow.
+			grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 10 * time.Second, Timeout: 5 * time.Second}),
+			grpc.WithChainUnaryInterceptor(s.observe),
+		},
+	}
+	for s.background.Err() == nil {
+		client, err := clientv3.New(config)
+		switch {
+		case err == nil:
+			s.set(func() { s.client = client })
+			return
+		case errors.Is(explain(err), store.ErrDenied):
+			s.set(func() { s.refused = fmt.Errorf("%w: user %q: %w", store.ErrDenied, s.config.User, err) })
+			return
+		}
+		s.pause(s.background)
+	}
+}
+
+// dial opens a connection for the client library.
+func (s *Store) dial(ctx context.Context, address string) (net.Conn, error) {
+	conn, err := s.config.Dial(ctx, "tcp", address)
+	if err != nil {
+		s.troubled(fmt.Errorf("%s: %w", address, err))
+	}
+	return conn, err
+}
+
+// observe remembers why a request found no connection: the client library tells its caller only that time is up.
+func (s *Store) observe(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker,
+	opts ...grpc.CallOption,
+) error {
+	err := invoke(ctx, method, req, reply, cc, opts...)
+	switch status.Code(err) {
+	case codes.OK:
+		s.troubled(nil)
+	case codes.Unavailable, codes.DeadlineExceeded:
+		s.troubled(errors.New(status.Convert(err).Message()))
+	}
+	return err
+}
+
+func (s *Store) troubled(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.trouble = err
+}
+
+// unreached says why nothing came before ctx ended.
+func (s *Store) unreached(ctx context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if cause := context.Cause(ctx); !errors.Is(cause, store.ErrUnavailable) || s.trouble == nil {
+		return cause
+	}
+	return fmt.Errorf("%w: %w", store.ErrUnavailable, s.trouble)
+}
+
+// connected returns the client as soon as there is one.
+func (s *Store) connected(ctx context.Context) (*clientv3.Client, error) {
+	for {
+		s.mu.Lock()
+		client, changed, refused := s.client, s.changed, s.refused
+		s.mu.Unlock()
+		switch {
+		case refused != nil:
+			return nil, refused
+		case client != nil:
+			return client, nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return nil, s.unreached(ctx)
+		}
+	}
+}
+
+// A request that is not answered in time is given up, since the next one goes to another endpoint. The time grows
+// while none is answered, so that a slow cluster is one that answers late.
+const (
+	leastPatience = time.Second
+	mostPatience  = 10 * time.Second
+)
+
+// request sends one request and explains its error: ErrUnknownOutcome wherever it may have been carried out.
+func request[T any](ctx context.Context, s *Store, send func(context.Context, clientv3.KV) (T, error)) (T, error) {
+	var none T
+	client, err := s.connected(ctx)
+	if err != nil {
+		return none, err
+	}
+	s.mu.Lock()
+	s.patience = max(s.patience, leastPatience, s.renewal())
+	limit := min(s.patience, mostPatience)
+	s.mu.Unlock()
+	attempt, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	value, err := send(attempt, clientv3.NewKV(client))
+	s.mu.Lock()
+	switch {
+	case err == nil:
+		s.patience = 0
+	case attempt.Err() != nil && ctx.Err() == nil:
+		s.patience = min(2*limit, mostPatience)
+	}
+	s.mu.Unlock()
+	switch {
+	case err == nil:
+		return value, nil
+	case ctx.Err() != nil:
+		return none, s.unreached(ctx)
+	case client.Ctx().Err() != nil:
+		return none, fmt.Errorf("%w: so is the caller's client", store.ErrClosed)
+	}
+	return none, explain(err)
+}
+
+// explain says of an error what callers decide on.
+func explain(err error) error {
+	err = rpctypes.Error(err)
+	code := status.Code(err)
+	if e, ok := errors.AsType[rpctypes.EtcdError](err); ok {
+		code = e.Code()
+	}
+	switch {
+	case err == nil, errors.Is(err, rpctypes.ErrLeaseNotFound), errors.Is(err, rpctypes.ErrLeaseExist):
+		return err
+	case errors.Is(err, rpctypes.ErrInvalidAuthToken), errors.Is(err, rpctypes.ErrAuthOldRevision):
+		return fmt.Errorf("%w: %w", store.ErrUnavailable, err) // the client library has got another token by now
+	case code == codes.PermissionDenied, code == codes.Unauthenticated,
+		errors.Is(err, rpctypes.ErrAuthFailed), errors.Is(err, rpctypes.ErrUserEmpty):
+		return fmt.Errorf("%w: %w", store.ErrDenied, err)
+	case code == codes.ResourceExhausted, code == codes.FailedPrecondition:
+		return fmt.Errorf("%w: %w", store.ErrUnavailable, err)
+	case code == codes.InvalidArgument, code == codes.OutOfRange, code == codes.Unimplemented:
+		return err
+	}
+	return fmt.Errorf("%w: %w", store.ErrUnknownOutcome, err)
+}
+
+// uncertain reports whether the same request may succeed at another time.
+func uncertain(err error) bool {
+	return errors.Is(err, store.ErrUnknownOutcome) || errors.Is(err, store.ErrUnavailable)
+}
+
+// slogCore hands the client library's messages on. They hold addresses and errors, no credentials.
+type slogCore struct {
+	to     *slog.Logger
+	fields []zapcore.Field
+}
+
+func (c slogCore) Enabled(zapcore.Level) bool {
+	return c.to.Enabled(context.Background(), slog.LevelDebug)
+}
+
+func (c slogCore) With(fields []zapcore.Field) zapcore.Core {
+	return slogCore{c.to, append(c.fields[:len(c.fields):len(c.fields)], fields...)}
+}
+
+func (c slogCore) Check(e zapcore.Entry, checked *zapcore.CheckedEntry) *zapcore.CheckedEntry {
+	if c.Enabled(e.Level) {
+		return checked.AddCore(e, c)
+	}
+	return checked
+}
+
+func (c slogCore) Write(e zapcore.Entry, fields []zapcore.Field) error {
+	encoder := zapcore.NewMapObjectEncoder()
+	for _, f := range append(c.fields[:len(c.fields):len(c.fields)], fields...) {
+		f.AddTo(encoder)
+	}
+	args := []any{"level", e.Level.String()}
+	for name, value := range encoder.Fields {
+		args = append(args, name, value)
+	}
+	c.to.Debug(e.Message, args...)
+	return nil
+}
+
+func (c slogCore) Sync() error { return nil }
+
+// refusal is the error of a watch that the cluster did not set, from the text that it gives as the reason.
+func refusal(reason string) error {
+	if _, description, ok := strings.Cut(reason, "desc = "); ok {
+		reason = description
+	}
+	return explain(errors.New(reason))
+}

@@ -1,0 +1,65 @@
+package etcd
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"strconv"
+	"strings"
+
+	"go.etcd.io/etcd/api/v3/mvccpb"
+)
+
+// layout says where an election's keys are.
+type layout struct{ prefix string }
+
+// ack is the key of the acknowledged value.
+func (l layout) ack(election string) string { return l.prefix + "/" + election }
+
+// ballots begins the keys of ballots. Names of elections have no part that begins with "_".
+func (l layout) ballots(election string) string { return l.ack(election) + "/_ballots/" }
+
+// void is the key that keeps a ballot from being cast any more.
+func (l layout) void(election, name string) string { return l.ack(election) + "/_void/" + name }
+
+// ballotName is the end of a ballot's key: the nonce tells this ballot from all others of the lease.
+func ballotName(lease int64) string {
+	var nonce [8]byte
+	_, _ = rand.Read(nonce[:]) // never fails
+	return strconv.FormatInt(lease, 16) + "-" + hex.EncodeToString(nonce[:])
+}
+
+// isBallot reports whether a key below prefix is a ballot: it is named after the lease it goes with, as those of the
+// client's concurrency.Election are. What somebody else put there stands in nobody's way. A list of keys without their
+// values does not do for this: the cluster leaves the leases out of it.
+func isBallot(prefix string, kv *mvccpb.KeyValue) bool {
+	lease, nonce, _ := strings.Cut(strings.TrimPrefix(string(kv.Key), prefix), "-")
+	return kv.Lease != 0 && lease == strconv.FormatInt(kv.Lease, 16) && !strings.Contains(nonce, "/")
+}
+
+// place is a ballot in the queue.
+type place struct {
+	key      string
+	revision int64 // of its creation
+	lease    int64
+}
+
+// queue returns the ballots among the keys, which are in the order of their creation.
+func queue(prefix string, kvs []*mvccpb.KeyValue) []place {
+	var q []place
+	for _, kv := range kvs {
+		if isBallot(prefix, kv) {
+			q = append(q, place{string(kv.Key), kv.CreateRevision, kv.Lease})
+		}
+	}
+	return q
+}
+
+// ahead returns the ballots before revision, the nearest last, and whether the one of that revision stands.
+func ahead(q []place, revision int64) ([]place, bool) {
+	for i, p := range q {
+		if p.revision >= revision {
+			return q[:i:i], p.revision == revision
+		}
+	}
+	return q, false
+}

@@ -1,0 +1,137 @@
+package etcd
+
+import (
+	"context"
+
+	"github.com/go-leadership/leadership/store"
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+// Leader implements store.Store. The change itself tells who leads: nothing has to be read after it.
+func (s *Store) Leader(ctx context.Context, election string, prev *store.Leader) (store.Leader, error) {
+	if err := store.CheckElection(election); err != nil {
+		return store.Leader{}, err
+	}
+	ctx, done, err := s.call(ctx)
+	if err != nil {
+		return store.Leader{}, s.fail("read the leader", election, err)
+	}
+	defer done()
+	leader, err := s.leader(ctx, s.layout.ack(election), prev)
+	return leader, s.fail("read the leader", election, err)
+}
+
+func (s *Store) leader(ctx context.Context, key string, prev *store.Leader) (store.Leader, error) {
+	look := s.looks.Join()
+	defer s.looks.Leave(look)
+	poll := s.polls.Begin()
+	defer poll.End()
+	var w *watch
+	defer func() { s.watches.release(w) }()
+	for {
+		var err error
+		if w != nil && w.hasFired() {
+			s.watches.release(w)
+			w = nil
+		}
+		if w == nil && prev != nil {
+			w, err = s.watchKey(ctx, key)
+		}
+		var leader store.Leader
+		if err == nil {
+			leader, err = s.readLeader(ctx, key, w)
+		}
+		switch {
+		case err == nil && (prev == nil || leader != *prev):
+			return leader, nil
+		case err == nil:
+			poll.Wait(w.fired)
+			select {
+			case <-w.fired:
+				if leader, ok := s.toldLeader(w); ok && leader != *prev {
+					return leader, nil
+				}
+			case <-look:
+			case <-ctx.Done():
+			}
+			poll.Wait(nil)
+		case uncertain(err):
+			s.pause(ctx)
+		}
+		switch {
+		case ctx.Err() != nil:
+			return store.Leader{}, context.Cause(ctx)
+		case err != nil && !uncertain(err):
+			return store.Leader{}, err
+		}
+	}
+}
+
+// readLeader reads the acknowledged leader as it is, or as it was after the watch was set.
+func (s *Store) readLeader(ctx context.Context, key string, w *watch) (store.Leader, error) {
+	resp, err := request(ctx, s, func(ctx context.Context, kv clientv3.KV) (*clientv3.GetResponse, error) {
+		return kv.Get(ctx, key)
+	})
+	switch {
+	case err != nil:
+		return store.Leader{}, err
+	case !s.forward(resp.Header.Revision) || w != nil && resp.Header.Revision < w.since:
+		return store.Leader{}, errBehind
+	}
+	return leaderIn(resp.Kvs), nil
+}
+
+func leaderIn(kvs []*mvccpb.KeyValue) store.Leader {
+	if len(kvs) == 0 {
+		return store.Leader{}
+	}
+	return store.Leader{Value: string(kvs[0].Value), Revision: uint64(kvs[0].ModRevision)}
+}
+
+// toldLeader returns the leader that a watch has told of.
+func (s *Store) toldLeader(w *watch) (store.Leader, bool) {
+	switch {
+	case w.event == nil || !s.forward(w.event.Kv.ModRevision):
+		return store.Leader{}, false
+	case w.gone():
+		return store.Leader{}, true
+	}
+	return leaderIn([]*mvccpb.KeyValue{w.event.Kv}), true
+}
+
+// Ballots implements store.Store.
+func (s *Store) Ballots(ctx context.Context, election string) ([]store.Standing, error) {
+	if err := store.CheckElection(election); err != nil {
+		return nil, err
+	}
+	ctx, done, err := s.call(ctx)
+	if err != nil {
+		return nil, s.fail("list the ballots", election, err)
+	}
+	defer done()
+	prefix := s.layout.ballots(election)
+	for {
+		resp, err := request(ctx, s, func(ctx context.Context, kv clientv3.KV) (*clientv3.GetResponse, error) {
+			return kv.Get(ctx, prefix, clientv3.WithPrefix(), clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortAscend))
+		})
+		if err == nil && !s.forward(resp.Header.Revision) {
+			err = errBehind
+		}
+		switch {
+		case err == nil:
+			var list []store.Standing
+			for _, kv := range resp.Kvs {
+				if isBallot(prefix, kv) {
+					list = append(list, store.Standing{Value: string(kv.Value), Token: uint64(kv.CreateRevision)})
+				}
+			}
+			return list, nil
+		case ctx.Err() != nil:
+			return nil, s.fail("list the ballots", election, context.Cause(ctx))
+		case !uncertain(err):
+			return nil, s.fail("list the ballots", election, err)
+		}
+		s.pause(ctx)
+	}
+}

@@ -1,0 +1,146 @@
+package etcd
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+// orphan is a ballot that nobody wants any more and that may still stand, in the way of those behind it.
+type orphan struct {
+	ballot  *ballot
+	unknown bool // whether it has been cast, or is going to be: a request may still be on its way
+}
+
+// orphans are those that sweep has to remove.
+type orphans struct {
+	added chan struct{} // has room for one
+	mu    sync.Mutex
+	list  []orphan // guarded by mu
+}
+
+func (o *orphans) add(one orphan) {
+	o.mu.Lock()
+	o.list = append(o.list, one)
+	o.mu.Unlock()
+	select {
+	case o.added <- struct{}{}:
+	default:
+	}
+}
+
+func (o *orphans) take() []orphan {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	list := o.list
+	o.list = nil
+	return list
+}
+
+// sweep removes orphans until the store has been closed, again and again where the cluster does not answer.
+func (s *Store) sweep() {
+	for {
+		select {
+		case <-s.orphans.added:
+		case <-s.background.Done():
+			return
+		}
+		for _, o := range s.orphans.take() {
+			err := s.remove(s.background, o)
+			switch {
+			case err == nil || s.background.Err() != nil:
+			case uncertain(err):
+				s.orphans.add(o)
+			default: // it goes with the lease
+				s.config.Logger.Warn("a ballot could not be removed", "store", s.name, "key", o.ballot.key, "error", err)
+			}
+			if err != nil {
+				s.pause(s.background)
+			}
+		}
+	}
+}
+
+// remove removes an orphan with its acknowledgement, and returns nil once both are known to be gone.
+func (s *Store) remove(ctx context.Context, o orphan) error {
+	b := o.ballot
+	if b.session.over() {
+		return nil
+	}
+	var err error
+	if o.unknown {
+		err = s.annul(ctx, b)
+	} else {
+		err = s.delete(ctx, b)
+	}
+	if errors.Is(err, rpctypes.ErrLeaseNotFound) {
+		s.lose(b.session)
+		return nil
+	}
+	return err
+}
+
+// annul deletes a ballot that has been cast, and keeps one that has not from being cast: a request to cast it that is
+// still on its way finds it void. The mark goes with the lease.
+func (s *Store) annul(ctx context.Context, b *ballot) error {
+	void := s.layout.void(b.election, b.name)
+	_, err := request(ctx, s, func(ctx context.Context, kv clientv3.KV) (*clientv3.TxnResponse, error) {
+		return kv.Txn(ctx).Then(
+			clientv3.OpDelete(b.key),
+			clientv3.OpPut(void, "", clientv3.WithLease(clientv3.LeaseID(b.session.id))),
+		).Commit()
+	})
+	return err
+}
+
+// delete deletes a ballot that was cast, and its acknowledgement, if any: nobody else's is there while the ballot
+// stands.
+func (s *Store) delete(ctx context.Context, b *ballot) error {
+	b.ack.mu.Lock()
+	tried, revision := b.ack.tried, b.ack.revision
+	b.ack.mu.Unlock()
+	ack := s.layout.ack(b.election)
+	then := []clientv3.Op{clientv3.OpDelete(b.key)}
+	if tried {
+		then = append(then, clientv3.OpDelete(ack))
+	}
+	resp, err := request(ctx, s, func(ctx context.Context, kv clientv3.KV) (*clientv3.TxnResponse, error) {
+		return kv.Txn(ctx).If(b.stands()).Then(then...).Commit()
+	})
+	if err != nil || resp.Succeeded || !tried {
+		return err
+	}
+	// Somebody else deleted the ballot, so that others may have acknowledged since.
+	same := clientv3.Compare(clientv3.ModRevision(ack), "=", revision)
+	if revision == 0 {
+		if s.othersAcknowledged(b) {
+			return nil
+		}
+		same = clientv3.Compare(clientv3.LeaseValue(ack), "=", b.session.id)
+	}
+	_, err = request(ctx, s, func(ctx context.Context, kv clientv3.KV) (*clientv3.TxnResponse, error) {
+		return kv.Txn(ctx).If(same).Then(clientv3.OpDelete(ack)).Commit()
+	})
+	return err
+}
+
+// othersAcknowledged reports whether the acknowledgement may be that of another ballot of this session, which stands.
+func (s *Store) othersAcknowledged(b *ballot) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for other := range s.ballots {
+		if other == b || other.election != b.election || other.Err() != nil {
+			continue
+		}
+		other.ack.mu.Lock()
+		tried := other.ack.tried
+		other.ack.mu.Unlock()
+		if tried {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,223 @@
+package etcd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/go-leadership/leadership/store"
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+// session is a lease of the cluster.
+//
+// The cluster's leader counts the TTL from when it carries out a renewal, which is after the renewal was sent: the
+// store's lease, which counts from then, ends first. A member that is not the leader passes renewals on, and one that
+// has been deposed without knowing asks a quorum first. A new leader of the cluster counts the TTL anew.
+type session struct {
+	id    int64
+	lease *store.Lease
+	lost  chan struct{} // closed when the store learns that the lease is over
+}
+
+// over reports whether the lease has ended.
+func (sess *session) over() bool {
+	select {
+	case <-sess.lost:
+		return true
+	default:
+		return false
+	}
+}
+
+// session returns the current session, and opens one where there is none.
+func (s *Store) session(ctx context.Context) (*session, error) {
+	select {
+	case s.opening <- struct{}{}:
+		defer func() { <-s.opening }()
+	case <-ctx.Done():
+		return nil, s.unreached(ctx)
+	}
+	s.mu.Lock()
+	sess := s.current
+	s.mu.Unlock()
+	if sess != nil {
+		return sess, nil
+	}
+	sess, err := s.grant(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	s.current, s.pending = sess, 0
+	s.mu.Unlock()
+	if !s.spawn(func() { s.keepAlive(sess) }) {
+		return nil, store.ErrClosed
+	}
+	return sess, nil
+}
+
+// grant asks for a lease under an id of our own choice, so that asking again after an unknown outcome makes no second.
+func (s *Store) grant(ctx context.Context) (*session, error) {
+	for {
+		s.mu.Lock()
+		if s.pending == 0 {
+			s.pending = rand.Int64N(1<<62) + 1
+		}
+		id := s.pending
+		s.mu.Unlock()
+		sess := &session{id: id, lease: store.NewLease(), lost: make(chan struct{})}
+		sent := store.Now()
+		granted, err := s.ask(ctx, id)
+		switch {
+		case err == nil && granted != s.config.TTL:
+			_ = s.revoke(ctx, id) // else it ends by itself: nothing is attached to it
+			s.forget(id)
+			return nil, refuse("ttl", s.config.TTL.String(), "the cluster's range begins at %v", granted)
+		case err == nil:
+			sess.lease.Renew(sent, s.config.TTL-s.config.Grace)
+			return sess, nil
+		case errors.Is(err, rpctypes.ErrLeaseExist): // granted to an earlier request, so that it may end before: ask anew
+			_ = s.revoke(ctx, id)
+			s.forget(id)
+		case ctx.Err() != nil || !uncertain(err):
+			return nil, err
+		default:
+			s.pause(ctx)
+		}
+	}
+}
+
+// ask sends one request for a lease, and returns the TTL that was granted.
+func (s *Store) ask(ctx context.Context, id int64) (time.Duration, error) {
+	resp, err := request(ctx, s, func(ctx context.Context, _ clientv3.KV) (*pb.LeaseGrantResponse, error) {
+		return pb.NewLeaseClient(s.client.ActiveConnection()).LeaseGrant(ctx,
+			&pb.LeaseGrantRequest{ID: id, TTL: int64(s.config.TTL / time.Second)})
+	})
+	if err != nil {
+		return 0, err
+	}
+	return time.Duration(resp.TTL) * time.Second, nil
+}
+
+// forget says that a lease need not be revoked any more.
+func (s *Store) forget(id int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.pending == id {
+		s.pending = 0
+	}
+}
+
+// end forgets the session: it is over. The caller holds mu.
+func (s *Store) end() {
+	if s.current == nil {
+		return
+	}
+	s.current.lease.End()
+	close(s.current.lost)
+	s.current = nil
+}
+
+// lose is called when the lease is known to be over.
+func (s *Store) lose(sess *session) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.current == sess {
+		s.end()
+	}
+}
+
+// keepAlive renews the lease until it is over.
+func (s *Store) keepAlive(sess *session) {
+	for s.background.Err() == nil && !sess.over() {
+		if err := s.renew(sess); err != nil && s.background.Err() == nil {
+			s.config.Logger.Debug("renewals were interrupted", "store", s.name, "error", err)
+			s.pause(s.background)
+		}
+	}
+}
+
+// renew sends renewals on one stream until it breaks. One that is not answered soon breaks it: the next stream goes to
+// another endpoint while the lease still holds.
+func (s *Store) renew(sess *session) error {
+	ctx, cancel := context.WithCancel(clientv3.WithRequireLeader(s.background))
+	defer cancel()
+	limit := s.config.TTL / 5
+	impatience := time.AfterFunc(limit, cancel)
+	defer impatience.Stop()
+	stream, err := pb.NewLeaseClient(s.client.ActiveConnection()).LeaseKeepAlive(ctx)
+	if err != nil {
+		return err
+	}
+	for {
+		sent := store.Now()
+		if err := stream.Send(&pb.LeaseKeepAliveRequest{ID: sess.id}); err != nil {
+			_, err = stream.Recv() // which says why
+			return err
+		}
+		resp, err := stream.Recv()
+		if err != nil {
+			return err
+		}
+		if !impatience.Stop() {
+			return fmt.Errorf("no answer within %v", limit)
+		}
+		if resp.TTL <= 0 {
+			s.lose(sess)
+			return nil
+		}
+		sess.lease.Renew(sent, s.config.TTL-s.config.Grace)
+		timer := time.NewTimer(s.renewal() - time.Since(sent.Time()))
+		select {
+		case <-timer.C:
+		case <-sess.lost:
+			timer.Stop()
+			return nil
+		case <-ctx.Done():
+			timer.Stop()
+			return ctx.Err()
+		}
+		impatience.Reset(limit)
+	}
+}
+
+// revoke ends a lease with all its keys.
+func (s *Store) revoke(ctx context.Context, id int64) error {
+	_, err := request(ctx, s, func(ctx context.Context, _ clientv3.KV) (*pb.LeaseRevokeResponse, error) {
+		return pb.NewLeaseClient(s.client.ActiveConnection()).LeaseRevoke(ctx, &pb.LeaseRevokeRequest{ID: id})
+	})
+	if errors.Is(err, rpctypes.ErrLeaseNotFound) {
+		return nil
+	}
+	return err
+}
+
+// revokeAll ends what leases there are or may be. It gives up after a while: they end by themselves then.
+func (s *Store) revokeAll() {
+	ctx, cancel := context.WithTimeout(s.background, closeLimit)
+	defer cancel()
+	select {
+	case s.opening <- struct{}{}: // whoever was being granted one has seen that the store is closed
+	case <-ctx.Done():
+	}
+	s.mu.Lock()
+	var ids []int64
+	if s.current != nil {
+		ids = append(ids, s.current.id)
+	}
+	if s.pending != 0 {
+		ids = append(ids, s.pending)
+	}
+	connected := s.client != nil
+	s.mu.Unlock()
+	for _, id := range ids {
+		for connected && s.revoke(ctx, id) != nil && ctx.Err() == nil {
+			s.pause(ctx)
+		}
+	}
+}

@@ -1,0 +1,306 @@
+package etcd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/go-leadership/leadership/store"
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+// watches are the watches that are set: one for each key, however many wait for it, all on one stream. Each tells the
+// next change and is then taken back.
+//
+// They begin now, never at a revision of the past: those the cluster delivers in a loop that runs every 100 ms. So
+// whoever sets one reads the key afterwards. When the stream breaks all are over, and set again by those who wait.
+//
+// The events of one stream come in the order of the revisions, and are handed on in that order by one goroutine. The
+// client library's own watcher has a goroutine for each, and loses the order between two keys.
+type watches struct {
+	queued chan struct{} // has room for one: there are requests to send
+
+	mu       sync.Mutex
+	stream   uint64             // guarded by mu, as are all below: counts streams
+	set      map[string]*watch  // by key
+	byID     map[int64]*watch   // those that the cluster has confirmed
+	creating []*watch           // those that it has not, in the order in which it was asked
+	requests []*pb.WatchRequest // to be sent
+	marks    []mark             // of the progress that was asked for
+}
+
+// watch is the next change of a key.
+type watch struct {
+	key     string
+	stream  uint64        // constant
+	ready   chan struct{} // closed when the cluster has confirmed the watch, or refused it
+	err     error         // written before ready is closed: why it was not set
+	since   int64         // written before ready is closed: the revision from which on it tells
+	fired   chan struct{} // closed at the change, and when the stream breaks
+	event   *mvccpb.Event // written before fired is closed: the change; nil where the stream broke
+	id      int64         // guarded by the mu of watches, as is waiting
+	waiting int           // how many wait for it
+}
+
+// mark is a request for progress: at the time sent, the cluster had come to this revision.
+type mark struct {
+	revision int64
+	sent     time.Time
+}
+
+// gone reports whether the watch has fired because the key was deleted.
+func (w *watch) gone() bool {
+	return w.hasFired() && w.event != nil && w.event.Type == mvccpb.Event_DELETE
+}
+
+func (w *watch) hasFired() bool {
+	select {
+	case <-w.fired:
+		return true
+	default:
+		return false
+	}
+}
+
+// watchKey returns a watch of the key's next change that has been confirmed. It has to be released.
+func (s *Store) watchKey(ctx context.Context, key string) (*watch, error) {
+	w := s.watches.join(key)
+	select {
+	case <-w.ready:
+	case <-ctx.Done():
+		s.watches.release(w)
+		return nil, s.unreached(ctx)
+	}
+	if w.err != nil {
+		s.watches.release(w)
+		return nil, w.err
+	}
+	return w, nil
+}
+
+// join returns the watch of a key, and asks for it where there is none.
+func (ws *watches) join(key string) *watch {
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	w, ok := ws.set[key]
+	if !ok {
+		w = &watch{key: key, stream: ws.stream, ready: make(chan struct{}), fired: make(chan struct{})}
+		if ws.set == nil {
+			ws.set = map[string]*watch{}
+		}
+		ws.set[key] = w
+		ws.creating = append(ws.creating, w)
+		ws.ask(&pb.WatchRequest{RequestUnion: &pb.WatchRequest_CreateRequest{
+			CreateRequest: &pb.WatchCreateRequest{Key: []byte(key)},
+		}})
+	}
+	w.waiting++
+	return w
+}
+
+// release says that one waits no longer; nil is allowed.
+func (ws *watches) release(w *watch) {
+	if w == nil {
+		return
+	}
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	if w.waiting--; w.waiting == 0 && ws.set[w.key] == w {
+		delete(ws.set, w.key)
+		ws.cancel(w)
+	}
+}
+
+// cancel takes a watch back; one that has not been confirmed yet is taken back then. The caller holds mu.
+func (ws *watches) cancel(w *watch) {
+	if ws.byID[w.id] != w {
+		return
+	}
+	delete(ws.byID, w.id)
+	ws.ask(&pb.WatchRequest{RequestUnion: &pb.WatchRequest_CancelRequest{
+		CancelRequest: &pb.WatchCancelRequest{WatchId: w.id},
+	}})
+}
+
+// ask queues a request. The caller holds mu.
+func (ws *watches) ask(r *pb.WatchRequest) {
+	ws.requests = append(ws.requests, r)
+	select {
+	case ws.queued <- struct{}{}:
+	default:
+	}
+}
+
+func (ws *watches) take() []*pb.WatchRequest {
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	list := ws.requests
+	ws.requests = nil
+	return list
+}
+
+// progress asks the cluster to say when the watches have told all up to a revision. It reports false where there are
+// no watches. Where an earlier request has not been answered for long the stream is of no use: some watch is silent.
+func (ws *watches) progress(revision int64, sent time.Time) bool {
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	if len(ws.byID) == 0 {
+		return len(ws.set) > 0
+	}
+	ws.marks = append(ws.marks, mark{revision, sent})
+	ws.ask(&pb.WatchRequest{RequestUnion: &pb.WatchRequest_ProgressRequest{ProgressRequest: &pb.WatchProgressRequest{}}})
+	return true
+}
+
+// silent reports whether the cluster has left several requests for progress unanswered.
+func (ws *watches) silent() bool {
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	return len(ws.marks) > 2
+}
+
+// breakOff ends all watches: the stream is no more.
+func (ws *watches) breakOff() {
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	for _, w := range ws.creating {
+		w.err = fmt.Errorf("%w: the stream of watches broke", store.ErrUnavailable)
+		close(w.ready)
+	}
+	for _, w := range ws.byID {
+		close(w.fired)
+	}
+	ws.stream++
+	ws.set, ws.byID, ws.creating, ws.requests, ws.marks = nil, nil, nil, nil, nil
+}
+
+// handle does what a message of the cluster says. It returns an error where the stream is of no use any more.
+func (s *Store) handle(resp *pb.WatchResponse) error {
+	ws := &s.watches
+	var confirmed *mark
+	defer func() {
+		if confirmed != nil {
+			s.told(confirmed.sent)
+		}
+	}()
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	switch {
+	case resp.Created:
+		if len(ws.creating) == 0 {
+			return fmt.Errorf("the cluster confirmed a watch that nobody asked for")
+		}
+		w := ws.creating[0]
+		ws.creating = ws.creating[1:]
+		if resp.Canceled {
+			if ws.set[w.key] == w {
+				delete(ws.set, w.key)
+			}
+			w.err = refusal(resp.CancelReason)
+			close(w.ready)
+			if !errors.Is(w.err, store.ErrDenied) { // such as a token that has expired: the next stream has another
+				return w.err
+			}
+			return nil
+		}
+		if ws.byID == nil {
+			ws.byID = map[int64]*watch{}
+		}
+		w.id, w.since = resp.WatchId, resp.Header.Revision
+		ws.byID[w.id] = w
+		close(w.ready)
+		if w.waiting == 0 {
+			ws.cancel(w)
+		}
+	case resp.Canceled:
+		if _, ours := ws.byID[resp.WatchId]; ours {
+			return fmt.Errorf("the cluster took a watch back: %s", resp.CancelReason)
+		}
+	case len(resp.Events) > 0:
+		if w, ours := ws.byID[resp.WatchId]; ours {
+			w.event = resp.Events[len(resp.Events)-1]
+			close(w.fired)
+			if ws.set[w.key] == w {
+				delete(ws.set, w.key)
+			}
+			ws.cancel(w)
+		}
+	case resp.WatchId == clientv3.InvalidWatchID:
+		for len(ws.marks) > 0 && ws.marks[0].revision <= resp.Header.Revision {
+			confirmed, ws.marks = &ws.marks[0], ws.marks[1:]
+		}
+	}
+	return nil
+}
+
+// watch keeps the stream of watches: there is one while there is something to watch.
+func (s *Store) watch() {
+	for {
+		select {
+		case <-s.watches.queued:
+		case <-s.background.Done():
+			s.watches.breakOff()
+			return
+		}
+		err := s.stream()
+		s.watches.breakOff()
+		if s.background.Err() == nil {
+			s.config.Logger.Debug("watches were interrupted", "store", s.name, "error", err)
+			s.pause(s.background)
+		}
+	}
+}
+
+// stream opens one stream, sends what is asked for and handles what comes, until it breaks.
+func (s *Store) stream() error {
+	client, err := s.connected(s.background)
+	if err != nil {
+		return err
+	}
+	// A member that has no leader ends the stream, in the place of leaving us without news.
+	ctx, cancel := context.WithCancelCause(clientv3.WithRequireLeader(s.background))
+	stop := func(err error) { cancel(err) }
+	defer stop(nil)
+	stream, err := pb.NewWatchClient(client.ActiveConnection()).Watch(ctx)
+	if err != nil {
+		return err
+	}
+	var receiver sync.WaitGroup
+	defer receiver.Wait()
+	defer stop(nil)
+	receiver.Go(func() {
+		for {
+			resp, err := stream.Recv()
+			if err == nil {
+				err = s.handle(resp)
+			}
+			if err != nil {
+				stop(err)
+				return
+			}
+		}
+	})
+	ticker := time.NewTicker(s.renewal())
+	defer ticker.Stop()
+	for {
+		for _, r := range s.watches.take() {
+			if err := stream.Send(r); err != nil {
+				<-ctx.Done() // the receiver learns why
+				return context.Cause(ctx)
+			}
+		}
+		select {
+		case <-s.watches.queued:
+		case <-ticker.C:
+			if s.watches.silent() {
+				return fmt.Errorf("no answer on the stream of watches")
+			}
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}

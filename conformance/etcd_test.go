@@ -38,5 +38,6 @@ func TestEtcd(t *testing.T) {
 }
 
 func TestEtcdCluster(t *testing.T) {
-	conformance.Run(t, onEtcd(t, testserver.NewEtcd(t, testserver.EtcdConfig{Members: 3})))
+	srv := testserver.NewEtcd(t, testserver.EtcdConfig{Members: 3})
+	runDisturbed(t, srv, onEtcd(t, srv))
 }

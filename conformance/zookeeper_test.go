@@ -65,5 +65,6 @@ func TestZooKeeper(t *testing.T) {
 }
 
 func TestZooKeeperEnsemble(t *testing.T) {
-	conformance.Run(t, onZooKeeper(t, testserver.NewZooKeeper(t, testserver.ZooKeeperConfig{Members: 3})))
+	srv := testserver.NewZooKeeper(t, testserver.ZooKeeperConfig{Members: 3})
+	runDisturbed(t, srv, onZooKeeper(t, srv))
 }

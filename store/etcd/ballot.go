@@ -75,8 +75,10 @@ func (b *ballot) run() {
 	defer context.AfterFunc(s.ctx, cancel)()
 	err := b.look(ctx)
 	for b.Err() == nil {
-		for ; err != nil && ctx.Err() == nil && !b.session.over(); err = b.look(ctx) {
+		if err != nil && ctx.Err() == nil && !b.session.over() {
 			s.pause(ctx)
+			err = b.look(ctx)
+			continue
 		}
 		var own, prev <-chan struct{}
 		if b.own != nil {

@@ -9,10 +9,7 @@ import (
 	"github.com/go-leadership/leadership/conformance"
 	"github.com/go-leadership/leadership/store"
 	"github.com/go-leadership/leadership/store/memory"
-	"go.uber.org/goleak"
 )
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // onMemory is the harness of the in-memory store, with a service of its own.
 func onMemory(ttl time.Duration) conformance.Harness {

@@ -44,6 +44,12 @@ func Open(ctx context.Context, rawURL string) (Store, error) {
 	if err != nil {
 		return nil, err
 	}
+	return OpenURL(ctx, u)
+}
+
+// OpenURL does what Open does with a URL that has been parsed, and changed perhaps: given another path, or a way to
+// dial. A URL serves once.
+func OpenURL(ctx context.Context, u *URL) (Store, error) {
 	schemesMu.Lock()
 	open, ok := schemes[u.Scheme]
 	known := slices.Sorted(maps.Keys(schemes))

@@ -1,9 +1,11 @@
 package store
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
+	"net"
 	"net/netip"
 	"net/url"
 	"os"
@@ -26,6 +28,9 @@ type URL struct {
 	Password string   // a secret: never print it
 	Hosts    []string // as given, "host" or "host:port"; none where the URL names none
 	Path     string   // without "/" at either end
+
+	// Dial, where it is set, opens the connections of a store that speaks over a network. A URL has no text for it.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 
 	options map[string]string
 	used    map[string]bool

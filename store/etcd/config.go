@@ -115,7 +115,7 @@ func init() {
 // openURL opens etcd://user:password@host1:2379,host2:2379/prefix?options, or etcd+tls://. The options are ttl and
 // grace, with TLS also cacert, cert, key and servername.
 func openURL(_ context.Context, u *store.URL) (store.Store, error) {
-	c := Config{Endpoints: u.Hosts, Prefix: u.Path, User: u.User, Password: u.Password, TLS: u.TLS()}
+	c := Config{Endpoints: u.Hosts, Prefix: u.Path, User: u.User, Password: u.Password, TLS: u.TLS(), Dial: u.Dial}
 	c.TTL, c.Grace = u.Session()
 	if err := u.Check(); err != nil {
 		return nil, err

@@ -177,7 +177,7 @@ func init() {
 // ttl, grace, root, ballot, ack, acl, and with TLS cacert, cert and key (files) and servername.
 func openURL(_ context.Context, u *store.URL) (store.Store, error) {
 	c := Config{
-		Servers: u.Hosts, User: u.User, Password: u.Password, TLS: u.TLS(),
+		Servers: u.Hosts, User: u.User, Password: u.Password, TLS: u.TLS(), Dial: u.Dial,
 		Root: u.Option("root", ""), BallotPrefix: u.Option("ballot", ""), AckName: u.Option("ack", ""),
 		ACL: ACL(u.Option("acl", "")),
 	}

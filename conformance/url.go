@@ -1,0 +1,65 @@
+package conformance
+
+import (
+	"context"
+	"fmt"
+	"path"
+	"time"
+
+	"github.com/go-leadership/leadership/store"
+)
+
+// URL returns the harness of the store that a URL names, on a running service that others may use too. The adapter of
+// its scheme has to be imported. All that the suite reads and writes is in a place of its own, a further part of the
+// URL's path; Clear without an election removes it.
+//
+// Expiry is set to the longest that the stores of this module document, twice the TTL and a second.
+func URL(rawURL, place string) (Harness, error) {
+	parse := func() (*store.URL, error) {
+		u, err := store.ParseURL(rawURL)
+		if err == nil {
+			u.Path = path.Join(u.Path, place)
+		}
+		return u, err
+	}
+	u, err := parse()
+	if err != nil {
+		return Harness{}, err
+	}
+	ttl, _ := u.Session()
+	open := func(ctx context.Context, dial DialFunc) (store.Store, error) {
+		u, err := parse()
+		if err != nil {
+			return nil, err
+		}
+		u.Dial = dial
+		return store.OpenURL(ctx, u)
+	}
+	st, err := open(context.Background(), nil) // which refuses what is wrong with the URL
+	if err != nil {
+		return Harness{}, err
+	}
+	if err := st.Close(); err != nil {
+		return Harness{}, err
+	}
+	return Harness{
+		Open:   open,
+		Clear:  func(ctx context.Context, election string) error { return clearWith(ctx, open, election) },
+		TTL:    ttl,
+		Expiry: 2*ttl + time.Second,
+	}, nil
+}
+
+// clearWith clears an election, or everything, as an operator does who comes for that alone.
+func clearWith(ctx context.Context, open func(context.Context, DialFunc) (store.Store, error), election string) error {
+	st, err := open(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer st.Close()
+	clearer, ok := st.(store.Clearer)
+	if !ok {
+		return fmt.Errorf("conformance: the store can't clear what it keeps: it is no store.Clearer")
+	}
+	return clearer.Clear(ctx, election)
+}

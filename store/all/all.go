@@ -1,0 +1,13 @@
+// Package all registers the schemes of every store of this module, for programs that are told by their configuration
+// which one to use:
+//
+//	import _ "github.com/go-leadership/leadership/store/all"
+//
+// It links the clients of all of them. A program that always uses the same store imports that one alone.
+package all
+
+import (
+	_ "github.com/go-leadership/leadership/store/etcd"
+	_ "github.com/go-leadership/leadership/store/memory"
+	_ "github.com/go-leadership/leadership/store/zookeeper"
+)

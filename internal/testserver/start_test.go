@@ -17,36 +17,44 @@ func TestPortTakenMeanwhile(t *testing.T) {
 		name    string
 		kind    kind
 		members int
-		index   int
+		indices []int
 	}{
-		{"ZooKeeper, for clients", zooKeeperKind, 1, 0},
-		{"ZooKeeper ensemble, for clients", zooKeeperKind, 3, 3},
-		{"ZooKeeper, for followers", zooKeeperKind, 3, 7}, // of the last member, which leads as long as all are empty
-		{"ZooKeeper, for elections", zooKeeperKind, 3, 5},
-		{"etcd, for clients", etcdKind, 1, 0},
-		{"etcd, for peers", etcdKind, 1, 1},
-		{"etcd, for metrics", etcdKind, 1, 2},
-		{"Consul, for clients", consulKind, 1, 0},
-		{"Consul, for servers", consulKind, 1, 1},
-		{"Consul, for gossip", consulKind, 1, 2},
+		{"ZooKeeper, for clients", zooKeeperKind, 1, []int{0}},
+		{"ZooKeeper ensemble, for clients", zooKeeperKind, 3, []int{3}},
+		{"ZooKeeper, for followers", zooKeeperKind, 3, []int{1, 4, 7}}, // only the member that leads takes its own
+		{"ZooKeeper, for elections", zooKeeperKind, 3, []int{5}},
+		{"etcd, for clients", etcdKind, 1, []int{0}},
+		{"etcd, for peers", etcdKind, 1, []int{1}},
+		{"etcd, for metrics", etcdKind, 1, []int{2}},
+		{"Consul, for clients", consulKind, 1, []int{0}},
+		{"Consul, for servers", consulKind, 1, []int{1}},
+		{"Consul, for gossip", consulKind, 1, []int{2}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			var thief net.Listener
+			var thieves []net.Listener
 			attempts := 0
 			s, err := c.kind.start(t, c.members, func(n int) (*ports, error) {
 				p, err := reservePorts(n)
 				if attempts++; err != nil || attempts > 1 {
 					return p, err
 				}
-				thief, err = net.Listen("tcp", loopback(p.numbers[c.index]))
-				return p, err
+				for _, i := range c.indices {
+					thief, err := net.Listen("tcp", loopback(p.numbers[i]))
+					if err != nil {
+						return p, err
+					}
+					thieves = append(thieves, thief)
+				}
+				return p, nil
 			})
 			require.NoError(t, err)
 			defer s.Close()
-			defer thief.Close()
 			require.Equal(t, 2, attempts)
-			require.NotContains(t, s.Addrs(), thief.Addr().String())
+			for _, thief := range thieves {
+				defer thief.Close()
+				require.NotContains(t, s.Addrs(), thief.Addr().String())
+			}
 			requireServes(t, s)
 		})
 	}

@@ -1,0 +1,198 @@
+package consul
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/go-leadership/leadership/store"
+	"github.com/hashicorp/consul/api"
+)
+
+// ballot implements store.Ballot. From join on, its state is that of run's goroutine alone, but for what is marked.
+//
+// The set of ballots ahead only ever shrinks, because Consul numbers later ones higher. So the ballot is first the
+// moment the last one ahead is deleted, without another request.
+type ballot struct {
+	store    *Store
+	election string
+	name     string // constant, as are session, token and doubtful after join
+	session  *session
+	token    uint64
+	doubtful bool // a request to make it may still be on its way
+
+	ctx   context.Context // ends when the ballot is lost, with the cause
+	end   context.CancelCauseFunc
+	first chan struct{} // closed by run when no ballot is ahead any more
+
+	ahead api.KVPairs // the nearest last
+	own   *watch
+	prev  *watch // of the nearest ahead; nil where none is
+	ack   ack
+}
+
+func (b *ballot) key() string { return b.store.layout.ballot(b.election, b.name) }
+
+// Token implements store.Ballot.
+func (b *ballot) Token() uint64 { return b.token }
+
+// Lease implements store.Ballot.
+func (b *ballot) Lease() *store.Lease { return b.session.lease }
+
+// Lost implements store.Ballot.
+func (b *ballot) Lost() <-chan struct{} { return b.ctx.Done() }
+
+// Err implements store.Ballot.
+func (b *ballot) Err() error { return context.Cause(b.ctx) }
+
+func (b *ballot) lose(why string) { b.loseWith(fmt.Errorf("%w: %s", store.ErrLost, why)) }
+
+func (b *ballot) loseWith(err error) { b.end(b.store.fail("stand", b.election, err)) }
+
+// Wait implements store.Ballot.
+func (b *ballot) Wait(ctx context.Context) error {
+	select {
+	case <-b.first:
+	case <-b.Lost():
+	case <-ctx.Done():
+		return b.store.fail("wait", b.election, context.Cause(ctx))
+	}
+	return b.Err() // where it is both first and lost
+}
+
+// join finds the ballot's place among those that the transaction which made it has listed.
+func (b *ballot) join(pairs api.KVPairs) error {
+	s, dir := b.store, b.store.layout.dir(b.election)
+	var own *api.KVPair
+	list := queue(dir, pairs)
+	for _, p := range list {
+		if p.Key == b.key() {
+			own = p
+		}
+	}
+	if own == nil { // what may not be read is left out
+		return fmt.Errorf("%w: the token may not read the keys below %q, it lacks key:read", store.ErrDenied, dir)
+	}
+	b.token = own.CreateIndex
+	for _, p := range list {
+		if p.CreateIndex < b.token && !slices.ContainsFunc(b.ahead, func(q *api.KVPair) bool { return q.Key == p.Key }) {
+			b.ahead = append(b.ahead, p)
+		}
+	}
+	slices.SortFunc(b.ahead, func(p, q *api.KVPair) int { return int(int64(p.CreateIndex - q.CreateIndex)) })
+	e := entryOf(own)
+	b.own = s.watch(b.key(), false, &e, e.modify)
+	b.watchNearest()
+	if b.prev == nil && s.config.LockDelay == 0 {
+		close(b.first)
+	}
+	return nil
+}
+
+// watchNearest watches the nearest ballot ahead.
+func (b *ballot) watchNearest() {
+	if b.prev != nil {
+		b.prev.leave()
+		b.prev = nil
+	}
+	if n := len(b.ahead); n > 0 {
+		e := entryOf(b.ahead[n-1])
+		b.prev = b.store.watch(b.ahead[n-1].Key, false, &e, b.token)
+	}
+}
+
+// run waits until the ballot is first, and then until it is lost. Close waits for it.
+func (b *ballot) run() {
+	s := b.store
+	defer context.AfterFunc(b.session.ctx, func() { b.loseWith(context.Cause(b.session.ctx)) })()
+	defer context.AfterFunc(s.ctx, func() { b.loseWith(fmt.Errorf("%w: %w", store.ErrLost, store.ErrClosed)) })()
+	defer func() {
+		b.own.leave()
+		if b.prev != nil {
+			b.prev.leave()
+		}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.ballots, b)
+	}()
+	for b.Err() == nil {
+		own := b.own.see()
+		var prev view
+		if b.prev != nil {
+			prev = b.prev.see()
+		}
+		switch {
+		case own.err != nil:
+			b.loseWith(fmt.Errorf("%w: watch %s: %w", store.ErrLost, b.key(), own.err))
+			s.orphans.add(b.orphan())
+		case prev.err != nil:
+			b.loseWith(fmt.Errorf("%w: watch %s: %w", store.ErrLost, b.prev.key, prev.err))
+			s.orphans.add(b.orphan())
+		case !own.exists:
+			b.lose("its key was deleted")
+		case !stands(b.key(), own.entry) || own.create != b.token:
+			b.lose("its key was taken by somebody else")
+			s.orphans.add(b.orphan())
+		case b.prev != nil && !stands(b.prev.key, prev.entry):
+			b.advance()
+		case b.prev == nil && !b.isFirst():
+			b.lead()
+		default:
+			select {
+			case <-own.changed:
+			case <-prev.changed:
+			case <-b.ctx.Done():
+			}
+		}
+	}
+}
+
+func (b *ballot) isFirst() bool {
+	select {
+	case <-b.first:
+		return true
+	default:
+		return false
+	}
+}
+
+// advance is called when the nearest ballot ahead is gone. Where it was not the only one, the names that are left tell
+// which is the next, so that the number of requests does not grow with the number of ballots.
+func (b *ballot) advance() {
+	s := b.store
+	b.ahead = b.ahead[:len(b.ahead)-1]
+	for len(b.ahead) > 0 && b.ctx.Err() == nil {
+		names, err := request(b.ctx, s, func(ctx context.Context) ([]string, error) {
+			names, _, err := s.client.KV().Keys(s.layout.dir(b.election), "", s.consistent(ctx))
+			return names, err
+		})
+		if err == nil {
+			b.ahead = slices.DeleteFunc(b.ahead, func(p *api.KVPair) bool { return !slices.Contains(names, p.Key) })
+			break
+		}
+		pause(b.ctx, again)
+	}
+	b.watchNearest()
+}
+
+// lead makes the ballot first: none is ahead. While the lease holds, the session has not expired, and whether it was
+// ended otherwise its watch tells. Else the service is asked: the ballot may have gone before the one ahead of it.
+func (b *ballot) lead() {
+	_, holds := b.session.lease.Begin()
+	for !holds && b.ctx.Err() == nil {
+		err := b.own.refresh(b.ctx)
+		if err == nil {
+			if own := b.own.see(); !stands(b.key(), own.entry) {
+				return // run sees to it
+			}
+			break
+		}
+		pause(b.ctx, again)
+	}
+	if b.store.config.LockDelay > 0 {
+		b.takeSeat()
+	}
+	if b.ctx.Err() == nil {
+		close(b.first)
+	}
+}

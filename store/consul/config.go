@@ -1,0 +1,163 @@
+package consul
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"log/slog"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-leadership/leadership/store"
+	"github.com/hashicorp/consul/api"
+)
+
+// Config are the settings of a store. The zero value of each field stands for its default.
+//
+// They are all there is: the environment variables which Consul's own tools read (CONSUL_HTTP_ADDR, CONSUL_HTTP_TOKEN
+// and the others) change nothing.
+type Config struct {
+	// Addresses are agents, "host" or "host:port"; the port is 8500 where none is given, with TLS 8501. Where one does
+	// not answer, the next is tried. Required unless Client is set. One alone where TTL is below 10 s, since the check
+	// that it needs lives in one agent.
+	Addresses []string
+	// Token is the ACL token to use; the agent's own default token.
+	Token string
+	// Prefix is the key below which everything happens, without "/" at either end; "leadership".
+	Prefix string
+	// Datacenter is the datacenter to use; the agent's own. A session belongs to a node of its datacenter, so that one
+	// can only follow, not stand, in another than the agent's.
+	Datacenter string
+	// Namespace and Partition are those of Consul Enterprise; the token's own.
+	Namespace, Partition string
+
+	// TTL is the session's timeout, from 1 s to 24 h; 10 s. Below 10 s, the least that Consul takes for a session, a
+	// TTL check is bound to the session: it belongs to a service that the store registers at its agent.
+	TTL time.Duration
+	// Grace is the time reserved for the leader's work to stop before a rival can lead; a third of the TTL. At least a
+	// twelfth and less than half of it.
+	Grace time.Duration
+	// LockDelay is how long a successor has to wait after a leader that did not resign, at most 60 s; none. It should
+	// be the same for all who stand in an election.
+	LockDelay time.Duration
+
+	// TLS turns on TLS. Where it has no ServerName, that of the agent dialled is used.
+	TLS *tls.Config
+	// Dial opens a connection to an agent, to go through a proxy say. TLS, if any, is spoken on top of it.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+
+	// Client is a client to use instead of one of the store's own. It is never closed by the store, and Addresses,
+	// Token, TLS and Dial can't be set with it. Its transport has to let at least 80 requests run at once.
+	Client *api.Client
+
+	// Logger receives what goes on below, at level Debug; nothing is logged.
+	Logger *slog.Logger
+}
+
+// The bounds on what Consul takes.
+const (
+	leastTTL        = time.Second
+	leastSessionTTL = 10 * time.Second // of a session without a check
+	mostTTL         = 24 * time.Hour
+	mostLockDelay   = time.Minute
+)
+
+// checked reports whether the session needs a check to end in time.
+func (c Config) checked() bool { return c.TTL < leastSessionTTL }
+
+func (c Config) withDefaults() Config {
+	port := "8500"
+	if c.TLS != nil {
+		port = "8501"
+	}
+	c.Addresses = slices.Clone(c.Addresses)
+	for i, address := range c.Addresses {
+		if _, _, err := net.SplitHostPort(address); err != nil && address != "" {
+			c.Addresses[i] = net.JoinHostPort(strings.Trim(address, "[]"), port)
+		}
+	}
+	if c.Prefix == "" {
+		c.Prefix = "leadership"
+	}
+	if c.TTL == 0 {
+		c.TTL = leastSessionTTL
+	}
+	if c.Grace == 0 {
+		c.Grace = c.TTL / 3
+	}
+	if c.Dial == nil {
+		c.Dial = (&net.Dialer{}).DialContext
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	return c
+}
+
+// check returns an error that names the first field which can't be used.
+func (c Config) check(dial bool) error {
+	own := len(c.Addresses) > 0 || c.Token != "" || c.TLS != nil || dial
+	switch {
+	case c.Client == nil && len(c.Addresses) == 0:
+		return refuse("addresses", "", "there are none")
+	case c.Client != nil && own:
+		return refuse("client", "", "addresses, token, TLS and dial belong to a client of the store's own")
+	case c.TTL < leastTTL || c.TTL > mostTTL || c.TTL%time.Millisecond != 0:
+		return refuse("ttl", c.TTL.String(), "not a whole number of milliseconds from %v to %v", leastTTL, mostTTL)
+	case c.Grace < c.TTL/12 || c.Grace >= c.TTL/2:
+		return refuse("grace", c.Grace.String(), "not between a twelfth and half of the ttl %v", c.TTL)
+	case c.LockDelay < 0 || c.LockDelay > mostLockDelay:
+		return refuse("lockdelay", c.LockDelay.String(), "not between 0s and %v", mostLockDelay)
+	case c.checked() && len(c.Addresses) > 1:
+		return refuse("addresses", strings.Join(c.Addresses, ","),
+			"with the ttl %v, below %v, there can be one alone: the check that ends the session lives there", c.TTL, leastSessionTTL)
+	case strings.ContainsAny(c.Token, "\r\n"):
+		return refuse("token", "", "it has a line break in it")
+	}
+	for _, address := range c.Addresses {
+		host, port, err := net.SplitHostPort(address)
+		if n, _ := strconv.ParseUint(port, 10, 16); err != nil || n == 0 || host == "" || strings.ContainsAny(host, ", /") {
+			return refuse("addresses", address, `not "host", "host:port" or "[IPv6]:port"`)
+		}
+	}
+	return c.checkPrefix()
+}
+
+func (c Config) checkPrefix() error {
+	for part := range strings.SplitSeq(c.Prefix, "/") {
+		if part == "" || part == "." || part == ".." {
+			return refuse("prefix", c.Prefix, `not a path such as "leadership" or "prod/elections", without "/" at its ends`)
+		}
+	}
+	return nil
+}
+
+func refuse(field, value, format string, args ...any) error {
+	return &store.FieldError{Field: field, Value: value, Reason: fmt.Sprintf(format, args...)}
+}
+
+func init() {
+	store.Register("consul", openURL)
+	store.Register("consul+tls", openURL)
+}
+
+// openURL opens consul://:token@host:8500/prefix?options, or consul+tls://. The options are ttl, grace, dc, namespace,
+// partition and lockdelay, and with TLS cacert, cert, key and servername.
+func openURL(_ context.Context, u *store.URL) (store.Store, error) {
+	c := Config{
+		Addresses: u.Hosts, Token: u.Password, Prefix: u.Path, TLS: u.TLS(),
+		Datacenter: u.Option("dc", ""), Namespace: u.Option("namespace", ""), Partition: u.Option("partition", ""),
+		LockDelay: u.Duration("lockdelay", 0),
+	}
+	c.TTL, c.Grace = u.Session()
+	if err := u.Check(); err != nil {
+		return nil, err
+	}
+	if u.User != "" {
+		return nil, refuse("user", "", "Consul knows tokens alone: write consul://:token@host, or use the option passwordfile")
+	}
+	return Open(c)
+}

@@ -1,0 +1,139 @@
+package consul
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/go-leadership/leadership/store"
+)
+
+// dialer opens connections to the first agent that accepts one, beginning with the one that did last. It keeps track
+// of them, so that none is left when the store is closed.
+type dialer struct {
+	addresses []string
+	dial      func(ctx context.Context, network, address string) (net.Conn, error)
+	tls       *tls.Config
+	ctx       context.Context // ends when the store has been closed
+
+	mu    sync.Mutex
+	next  int                   // guarded by mu, as are all below: the index of the address to begin with
+	conns map[*tracked]struct{} // nil once they have been closed
+}
+
+// dialLimit bounds the time for one agent.
+const dialLimit = 3 * time.Second
+
+// open dials. The address is that of the request's URL, which says nothing.
+func (d *dialer) open(ctx context.Context, network, _ string) (net.Conn, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(d.ctx, cancel)()
+	var errs []error
+	for range d.addresses {
+		d.mu.Lock()
+		at := d.next
+		d.mu.Unlock()
+		address := d.addresses[at]
+		conn, err := d.openOne(ctx, network, address)
+		if err == nil {
+			return conn, nil
+		}
+		errs = append(errs, fmt.Errorf("%s: %w", address, err))
+		if ctx.Err() != nil {
+			break
+		}
+		d.pass(at)
+	}
+	why := errNoConnection
+	if !slices.ContainsFunc(errs, func(err error) bool { return !errors.Is(err, syscall.ECONNREFUSED) }) {
+		why = errAllRefuse
+	}
+	return nil, fmt.Errorf("%w: %w", why, errors.Join(errs...))
+}
+
+// errNoConnection says that no request was sent; errAllRefuse that nobody listens where the agents should.
+var (
+	errNoConnection = errors.New("no connection")
+	errAllRefuse    = fmt.Errorf("%w", errNoConnection)
+)
+
+// pass says that the address with an index does not serve, if it is still the one to begin with.
+func (d *dialer) pass(at int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.next == at {
+		d.next = (at + 1) % len(d.addresses)
+	}
+}
+
+// silent says that the present agent did not answer in time.
+func (d *dialer) silent() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.next = (d.next + 1) % len(d.addresses)
+}
+
+func (d *dialer) openOne(ctx context.Context, network, address string) (net.Conn, error) {
+	if len(d.addresses) > 1 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, dialLimit)
+		defer cancel()
+	}
+	conn, err := d.dial(ctx, network, address)
+	if err != nil {
+		return nil, err
+	}
+	if d.tls != nil {
+		config := d.tls.Clone()
+		if config.ServerName == "" {
+			config.ServerName, _, _ = net.SplitHostPort(address)
+		}
+		secure := tls.Client(conn, config)
+		if err := secure.HandshakeContext(ctx); err != nil {
+			_ = conn.Close()
+			return nil, err
+		}
+		conn = secure
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.conns == nil {
+		_ = conn.Close()
+		return nil, store.ErrClosed
+	}
+	t := &tracked{conn, d}
+	d.conns[t] = struct{}{}
+	return t, nil
+}
+
+// tracked is a connection of a dialer's.
+type tracked struct {
+	net.Conn
+	dialer *dialer
+}
+
+// Close implements net.Conn.
+func (t *tracked) Close() error {
+	t.dialer.mu.Lock()
+	delete(t.dialer.conns, t)
+	t.dialer.mu.Unlock()
+	return t.Conn.Close()
+}
+
+// closeAll closes all connections, for good.
+func (d *dialer) closeAll() {
+	d.mu.Lock()
+	conns := d.conns
+	d.conns = nil
+	d.mu.Unlock()
+	for conn := range conns {
+		_ = conn.Conn.Close()
+	}
+}

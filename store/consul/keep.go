@@ -1,0 +1,187 @@
+package consul
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/go-leadership/leadership/store"
+	"github.com/hashicorp/consul/api"
+)
+
+// How a session is confirmed, and why the lease is safe.
+//
+// A server ends a session twice its TTL after it was created or last renewed at the server that leads; one that begins
+// to lead starts all timers anew. The lease lasts one TTL from when a renewal was sent, less the grace, but a renewal
+// alone proves little: it is answered from memory, without asking the other servers, even where the server does not
+// lead any more, or where the timer has run out and the session is about to be ended. Therefore
+//
+//   - a renewal counts once a consistent read sent behind its answer has found the session: the server that leads
+//     has the session still;
+//   - it counts only where that answer came within one TTL of when the last one that counted was sent. Since timers
+//     run for two, none can have run out before; later than that the session is given up, and destroyed;
+//   - so there always are at least two renewals in a row behind a lease. For it to be wrong, servers that do not lead
+//     any more would have to answer all renewals of one TTL, each followed by a consistent read that another server
+//     answers. A server finds out that it was deposed within its raft lease, half a second by default times the
+//     raft_multiplier, or in its first instructions after a pause.
+//
+// Below 10 s the session is bound to a TTL check, whose timer runs at the agent and only there, for exactly one TTL
+// from the last pass that the agent received. Once it has run out, the agent tells its servers, and a pass that comes
+// too late does not call that back. So a pass counts where it was answered within one TTL of when the last was sent:
+// then the timer has not run out. The session's own TTL of 10 s is renewed besides, for the day on which the agent
+// dies or is cut off with nobody left to turn the check critical.
+
+// keep confirms the session, and lets the watches be looked after, until the store is closed.
+func (s *Store) keep() {
+	interval := s.config.TTL / 4
+	timer := time.NewTimer(interval)
+	defer timer.Stop()
+	for {
+		select {
+		case <-timer.C:
+		case <-s.due:
+		case <-s.background.Done():
+			return
+		}
+		began := time.Now()
+		next := interval
+		if sess := s.session(); sess != nil && !s.confirmSession(sess) {
+			next = min(interval, again)
+		} else if s.looking.TryLock() && !s.spawn(func() { defer s.looking.Unlock(); s.look() }) {
+			s.looking.Unlock()
+		}
+		timer.Reset(max(0, next-time.Since(began)))
+	}
+}
+
+// confirmSession renews the session and its lease once. It reports false where there was no answer.
+func (s *Store) confirmSession(sess *session) bool {
+	ctx, cancel := context.WithTimeout(s.background, s.config.TTL/3)
+	defer cancel()
+	sent := store.Now()
+	err := s.renew(ctx, sess)
+	late := sess.sent.Since(time.Now()) >= s.config.TTL
+	var proved store.Instant
+	if err == nil && !late {
+		proved = store.Now()
+		err = s.prove(ctx, sess)
+	}
+	err = s.explain(ctx, err)
+	s.mu.Lock()
+	s.trouble = err
+	s.mu.Unlock()
+	switch {
+	case s.ctx.Err() != nil:
+		return true // Close has ended the lease
+	case errors.Is(err, errEnded):
+		s.over(sess, err.Error())
+	case errors.Is(err, errUnchecked), errors.Is(err, store.ErrDenied):
+		s.giveUp(sess, fmt.Errorf("renew the session: %w", err))
+	case err != nil && refusing(err):
+		s.giveUp(sess, fmt.Errorf("the agent is gone: %w", err))
+	case late:
+		s.giveUp(sess, fmt.Errorf("not confirmed for longer than the ttl %v: %w", s.config.TTL, errOr(err, "the answer came late")))
+	case err != nil:
+		return false
+	default:
+		sess.sent = sent
+		sess.lease.Renew(sent, s.config.TTL-s.config.Grace)
+		if s.told() {
+			s.confirm(proved.Time())
+		}
+	}
+	return true
+}
+
+func errOr(err error, text string) error {
+	if err == nil {
+		err = errors.New(text)
+	}
+	return err
+}
+
+var (
+	errEnded     = errors.New("the session has ended")
+	errUnchecked = errors.New("the session's check was deregistered")
+)
+
+// renew renews the session, and its check where it has one.
+func (s *Store) renew(ctx context.Context, sess *session) error {
+	if sess.check != "" {
+		err := s.client.Agent().UpdateTTLOpts(sess.check, "", api.HealthPassing, s.readOptions(ctx))
+		var status api.StatusError
+		if errors.As(err, &status) && status.Code == http.StatusNotFound {
+			return errUnchecked
+		}
+		if err != nil || time.Since(sess.renewed) < leastSessionTTL/4 {
+			return err
+		}
+	}
+	at := time.Now()
+	info, _, err := s.client.Session().Renew(sess.id, s.writeOptions(ctx))
+	if err == nil && info == nil {
+		return errEnded
+	}
+	if err == nil {
+		sess.renewed = at
+	}
+	return err
+}
+
+// prove finds out whether the session stands.
+func (s *Store) prove(ctx context.Context, sess *session) error {
+	info, _, err := s.client.Session().Info(sess.id, s.consistent(ctx))
+	if err == nil && info == nil {
+		return errEnded
+	}
+	return err
+}
+
+// service is the name of the service that sessions with a check are registered under. Nobody is to connect to it.
+const service = "leadership"
+
+// register registers a service with a check that passes until the TTL has gone by without another pass. The agent has
+// told the servers when it answers, as a rule; otherwise the session can't be created, and Campaign tries again.
+func (s *Store) register(ctx context.Context, id string) error {
+	err := s.client.Agent().ServiceRegisterOpts(&api.AgentServiceRegistration{
+		ID: id, Name: service, Namespace: s.config.Namespace, Partition: s.config.Partition,
+		Check: &api.AgentServiceCheck{
+			CheckID: id, Name: "leadership session", TTL: s.config.TTL.String(), Status: api.HealthPassing,
+			DeregisterCriticalServiceAfter: "1m", // the least that an agent takes
+		},
+	}, api.ServiceRegisterOpts{}.WithContext(ctx))
+	return err
+}
+
+// deregister removes a session's service, if there is one.
+func (s *Store) deregister(ctx context.Context, id string) error {
+	if id == "" {
+		return nil
+	}
+	err := s.client.Agent().ServiceDeregisterOpts(id, s.readOptions(ctx))
+	var status api.StatusError
+	if errors.As(err, &status) && status.Code == http.StatusNotFound {
+		return nil
+	}
+	return s.explain(ctx, err)
+}
+
+// deregisterLater removes the service of a session that is over. Where the agent can't be reached for long, it does that
+// by itself a minute after the check has become critical.
+func (s *Store) deregisterLater(id string) {
+	if id == "" {
+		return
+	}
+	s.spawn(func() {
+		for ended := time.Now(); time.Since(ended) < time.Minute && s.background.Err() == nil; pause(s.background, time.Second) {
+			ctx, cancel := context.WithTimeout(s.background, requestLimit)
+			err := s.deregister(ctx, id)
+			cancel()
+			if err == nil || !uncertain(err) {
+				return
+			}
+		}
+	})
+}

@@ -1,0 +1,114 @@
+package consul
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	"github.com/go-leadership/leadership/store"
+	"github.com/hashicorp/consul/api"
+)
+
+// Leader implements store.Store. Where prev is nil it reads the key as it is at this moment; otherwise it joins the
+// key's watch.
+func (s *Store) Leader(ctx context.Context, election string, prev *store.Leader) (store.Leader, error) {
+	if err := store.CheckElection(election); err != nil {
+		return store.Leader{}, err
+	}
+	ctx, done, err := s.call(ctx)
+	if err != nil {
+		return store.Leader{}, s.fail("read the leader", election, err)
+	}
+	defer done()
+	poll := s.polls.Begin()
+	defer poll.End()
+	key := s.layout.ack(election)
+	if prev == nil {
+		return s.readLeader(ctx, election, key)
+	}
+	w := s.watch(key, true, nil, 0)
+	defer w.leave()
+	fresh := false // the state is no older than prev: it was read, or came, after the call began
+	for {
+		v := w.see()
+		switch {
+		case v.err != nil:
+			return store.Leader{}, s.fail("read the leader", election, v.err)
+		case v.known && leaderOf(v.entry) == *prev:
+			poll.Wait(v.changed)
+			select {
+			case <-v.changed:
+				fresh = true
+			case <-ctx.Done():
+			}
+			poll.Wait(nil)
+		case v.known && fresh:
+			return leaderOf(v.entry), nil
+		default:
+			err := w.refresh(ctx)
+			if err != nil && !uncertain(err) {
+				return store.Leader{}, s.fail("read the leader", election, err)
+			}
+			if fresh = err == nil; !fresh {
+				pause(ctx, again)
+			}
+		}
+		if ctx.Err() != nil {
+			return store.Leader{}, s.fail("read the leader", election, context.Cause(ctx))
+		}
+	}
+}
+
+func leaderOf(e entry) store.Leader { return store.Leader{Value: e.value, Revision: e.modify} }
+
+func (s *Store) readLeader(ctx context.Context, election, key string) (store.Leader, error) {
+	for {
+		e, err := s.read(ctx, key)
+		switch {
+		case err == nil:
+			return leaderOf(e), nil
+		case ctx.Err() != nil:
+			return store.Leader{}, s.fail("read the leader", election, context.Cause(ctx))
+		case !uncertain(err):
+			return store.Leader{}, s.fail("read the leader", election, err)
+		}
+		pause(ctx, again)
+	}
+}
+
+// Ballots implements store.Store.
+func (s *Store) Ballots(ctx context.Context, election string) ([]store.Standing, error) {
+	if err := store.CheckElection(election); err != nil {
+		return nil, err
+	}
+	ctx, done, err := s.call(ctx)
+	if err != nil {
+		return nil, s.fail("list the ballots", election, err)
+	}
+	defer done()
+	dir := s.layout.dir(election)
+	for {
+		pairs, err := request(ctx, s, func(ctx context.Context) (api.KVPairs, error) {
+			pairs, _, err := s.client.KV().List(dir, s.consistent(ctx))
+			return pairs, err
+		})
+		switch {
+		case err == nil:
+			return standings(queue(dir, pairs)), nil
+		case ctx.Err() != nil:
+			return nil, s.fail("list the ballots", election, context.Cause(ctx))
+		case !uncertain(err):
+			return nil, s.fail("list the ballots", election, err)
+		}
+		pause(ctx, again)
+	}
+}
+
+func standings(queue api.KVPairs) []store.Standing {
+	slices.SortFunc(queue, func(p, q *api.KVPair) int { return cmp.Compare(p.CreateIndex, q.CreateIndex) })
+	var list []store.Standing
+	for _, p := range queue {
+		list = append(list, store.Standing{Value: string(p.Value), Token: p.CreateIndex})
+	}
+	return list
+}

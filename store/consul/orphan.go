@@ -1,0 +1,181 @@
+package consul
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/go-leadership/leadership/store"
+	"github.com/hashicorp/consul/api"
+)
+
+// orphan is a ballot that nobody wants any more and that may still stand, in the way of those behind it.
+type orphan struct {
+	*ballot
+	tried    bool   // it may have acknowledged
+	seated   bool   // it may have taken the seat
+	revision uint64 // of its acknowledgement; 0 where it is not known
+}
+
+// orphan is what has to be removed when the ballot is given up.
+func (b *ballot) orphan() orphan {
+	o := orphan{ballot: b}
+	b.ack.try(func(a *ack) { o.tried, o.seated, o.revision = a.tried, a.seated, a.revision })
+	return o
+}
+
+// orphans are those that sweep has to remove.
+type orphans struct {
+	mu    sync.Mutex
+	list  []orphan      // guarded by mu
+	added chan struct{} // has room for one
+}
+
+func (o *orphans) add(one orphan) {
+	o.mu.Lock()
+	o.list = append(o.list, one)
+	o.mu.Unlock()
+	select {
+	case o.added <- struct{}{}:
+	default:
+	}
+}
+
+func (o *orphans) take() []orphan {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	list := o.list
+	o.list = nil
+	return list
+}
+
+// sweep removes orphans until the store has been closed, some at a time, again and again where there is no answer.
+func (s *Store) sweep() {
+	for s.background.Err() == nil {
+		var left sync.WaitGroup
+		turns := make(chan struct{}, 8)
+		for _, o := range s.orphans.take() {
+			turns <- struct{}{}
+			left.Go(func() {
+				defer func() { <-turns }()
+				s.sweepOne(o)
+			})
+		}
+		left.Wait()
+		select {
+		case <-s.orphans.added:
+		case <-s.background.Done():
+		}
+	}
+}
+
+func (s *Store) sweepOne(o orphan) {
+	err := s.remove(s.background, o)
+	switch {
+	case err != nil && uncertain(err) && s.background.Err() == nil:
+		pause(s.background, again)
+		s.orphans.add(o)
+	case err != nil: // it goes with the session
+		s.config.Logger.Debug("a ballot could not be removed", "store", s.name, "key", o.key(), "error", err)
+	}
+}
+
+// remove removes an orphan with its acknowledgement and returns nil once both are known to be gone: in one transaction,
+// made from what is known of them, and where that is refused, from what is read.
+func (s *Store) remove(ctx context.Context, o orphan) error {
+	known := map[string]entry{s.layout.ack(o.election): {exists: o.revision != 0, modify: o.revision, session: o.session.id}}
+	standing, trusted := true, !o.seated
+	for {
+		select {
+		case <-o.session.gone:
+			return nil
+		default:
+		}
+		if trusted {
+			_, err := s.commit(ctx, o.removal(known, standing)...)
+			r := refused(err)
+			if r == nil || errors.Is(err, store.ErrDenied) {
+				return err
+			}
+			if r.says("invalid session") { // it took everything with it
+				return nil
+			}
+			pause(ctx, time.Millisecond)
+		}
+		var err error
+		if known, err = s.readAllOf(ctx, s.layout.ack(o.election), s.layout.seat(o.election), o.key()); err != nil {
+			return err
+		}
+		standing, trusted = stands(o.key(), known[o.key()]), true
+		if !standing && s.othersStand(o) && o.revision == 0 {
+			o.tried, o.seated = false, false // what is there may be that of another ballot of this session
+		}
+	}
+}
+
+// othersStand reports whether an acknowledgement may be that of another ballot of the same session, which stands.
+func (s *Store) othersStand(o orphan) bool {
+	s.mu.Lock()
+	left := slices.Collect(maps.Keys(s.ballots))
+	s.mu.Unlock()
+	return slices.ContainsFunc(left, func(b *ballot) bool {
+		same := b != o.ballot && b.election == o.election && b.session == o.session && b.Err() == nil
+		b.ack.try(func(a *ack) { same = same && (a.tried || a.seated) })
+		return same
+	})
+}
+
+// removal returns the operations that remove an orphan. Those on the acknowledgement and the seat touch nobody else's:
+// while the ballot stands, what our session holds is the ballot's; otherwise only what it is known to have made.
+func (o orphan) removal(known map[string]entry, standing bool) []*api.KVTxnOp {
+	l := o.store.layout
+	var ops []*api.KVTxnOp
+	if o.doubtful {
+		ops = append(ops, &api.KVTxnOp{Verb: api.KVLock, Key: l.void(o.election, o.name), Session: o.session.id})
+	}
+	if standing && (o.tried || o.seated) {
+		ops = append(ops, &api.KVTxnOp{Verb: api.KVCheckSession, Key: o.key(), Session: o.session.id})
+	}
+	own := func(key string, may bool, made uint64) {
+		e := known[key]
+		switch {
+		case !may:
+		case !e.exists:
+			if standing { // one may be on its way
+				ops = append(ops, &api.KVTxnOp{Verb: api.KVCheckNotExists, Key: key})
+			}
+		case e.session == o.session.id && (standing || made == 0 || made == e.modify):
+			ops = append(ops,
+				&api.KVTxnOp{Verb: api.KVCheckIndex, Key: key, Index: e.modify},
+				&api.KVTxnOp{Verb: api.KVDelete, Key: key},
+			)
+		}
+	}
+	own(l.ack(o.election), o.tried, o.revision)
+	own(l.seat(o.election), o.seated, 0)
+	return append(ops, &api.KVTxnOp{Verb: api.KVDelete, Key: o.key()})
+}
+
+// readAllOf reads keys in one transaction.
+func (s *Store) readAllOf(ctx context.Context, keys ...string) (map[string]entry, error) {
+	var ops []*api.KVTxnOp
+	for _, key := range keys {
+		ops = append(ops, &api.KVTxnOp{Verb: api.KVGetOrEmpty, Key: key})
+	}
+	pairs, err := s.commit(ctx, ops...)
+	if err != nil {
+		return nil, err
+	}
+	if len(pairs) < len(keys) {
+		return nil, fmt.Errorf("%w: the token may not read %q, it lacks key:read", store.ErrDenied, keys)
+	}
+	known := map[string]entry{}
+	for _, p := range pairs {
+		known[p.Key] = entryOf(p)
+	}
+	return known, nil
+}

@@ -1,0 +1,91 @@
+package consul
+
+import (
+	"context"
+	"time"
+)
+
+// calm is the least time between two rounds of overlook: the most that a watch without a place of its own is late,
+// besides the requests themselves.
+const calm = 200 * time.Millisecond
+
+// overlook watches all keys that have no place of their own, while there are any: by one query for the names directly
+// below the prefix, which returns when anything below it changes, wherever that is. Then transactions find out which
+// of the keys it was. While others' elections change all the time, that is so many requests per round; while nothing
+// changes, none.
+func (s *Store) overlook() {
+	all := &s.watches
+	ctx, cancel := context.WithCancel(s.background)
+	defer cancel()
+	wait, index := firstWait, uint64(1)
+	moved := s.anyChange(ctx, index, wait)
+	asked := time.Now()
+	every := false // all of them have to be looked at, not just the new ones
+	for {
+		began := time.Now()
+		list, ok := all.sharing(every)
+		if !ok {
+			all.mu.Lock()
+			all.held = append(all.held, asked.Add(held(wait)))
+			all.mu.Unlock()
+			return
+		}
+		if s.verify(s.background, list) == nil {
+			every = false
+		} else {
+			every = true
+			all.wake()
+		}
+		pause(s.background, calm-time.Since(began))
+		select {
+		case at := <-moved:
+			every = every || at != index
+			if at == index {
+				wait = min(2*wait, mostWait)
+			}
+			index = max(1, at)
+			moved = s.anyChange(ctx, index, wait)
+			asked = time.Now()
+		case <-all.changed:
+		case <-s.background.Done():
+		}
+	}
+}
+
+// sharing returns the watches without a place, all or those that have not been looked at yet. It reports false where
+// there are none any more: then overlook ends.
+func (all *watches) sharing(every bool) (list []*watch, ok bool) {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	if all.shared == 0 {
+		all.over = false
+		return nil, false
+	}
+	for _, w := range all.byKey {
+		if w.sharing && w.err == nil && (every || w.unchecked) {
+			list = append(list, w)
+		}
+	}
+	return list, true
+}
+
+// anyChange sends the index of the next change of anything below the prefix, or the same index where there was none
+// for the time of the wait; 0 where it could not be found out.
+func (s *Store) anyChange(ctx context.Context, index uint64, wait time.Duration) <-chan uint64 {
+	at := make(chan uint64, 1)
+	if !s.spawn(func() {
+		q := s.readOptions(ctx)
+		q.WaitIndex, q.WaitTime = index, wait
+		_, meta, err := s.client.KV().Keys(s.layout.prefix+"/", "/", q)
+		if err != nil {
+			_ = s.explain(ctx, err)
+			pause(ctx, again)
+			at <- 0
+			return
+		}
+		at <- meta.LastIndex
+	}) {
+		at <- 0
+	}
+	return at
+}

@@ -1,0 +1,49 @@
+package consul
+
+import (
+	"time"
+
+	"github.com/hashicorp/consul/api"
+)
+
+// takeSeat waits, where there is a lock-delay, until a leader that did not resign has been gone for that long.
+//
+// Ballots have names of their own, so that Consul's lock-delay never meets them: it is the name of a key that can't be
+// locked for that time after a session which held it was ended. So who leads locks a key that all share. Who resigns
+// gives it up; where the leader's session ends, Consul refuses it to everybody for the delay: to who waited behind that
+// leader, to who comes later, and in whatever order they go.
+//
+// Where only the leader's ballot was deleted, its session still holds the seat until that leader has noticed. One who
+// never does is replaced after the delay: the ballot that is first stands, so that nobody else's lock is good.
+func (b *ballot) takeSeat() {
+	s := b.store
+	key := s.layout.seat(b.election)
+	wait := min(max(s.config.LockDelay/20, 10*time.Millisecond), time.Second)
+	var taken time.Time // since when it has been somebody else's
+	for b.ctx.Err() == nil {
+		ops := []*api.KVTxnOp{{Verb: api.KVCheckSession, Key: b.key(), Session: b.session.id}}
+		if !taken.IsZero() && time.Since(taken) >= s.config.LockDelay {
+			ops = append(ops, &api.KVTxnOp{Verb: api.KVDelete, Key: key})
+		}
+		ops = append(ops, &api.KVTxnOp{Verb: api.KVLock, Key: key, Session: b.session.id})
+		b.ack.try(func(a *ack) { a.seated = true })
+		_, err := s.commit(b.ctx, ops...)
+		r := refused(err)
+		switch {
+		case err == nil:
+			return
+		case r != nil && r.failed(0):
+			if b.own.refresh(b.ctx) == nil && !stands(b.key(), b.own.see().entry) {
+				return // run sees to it
+			}
+		case r != nil && r.says("already held"):
+			if taken.IsZero() {
+				taken = time.Now()
+			}
+		case r == nil && !uncertain(err):
+			b.loseWith(err)
+			return
+		}
+		pause(b.ctx, wait)
+	}
+}

@@ -52,12 +52,12 @@ func (s *Store) explain(ctx context.Context, err error) error {
 	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() != nil && s.dialer != nil {
 		s.dialer.silent()
 	}
-	err = classify(err)
+	err = s.config.classify(err)
 	s.config.Logger.Debug("a request failed", "store", s.name, "error", err)
 	return err
 }
 
-func classify(err error) error {
+func (c Config) classify(err error) error {
 	var status api.StatusError
 	code, text := 0, ""
 	if errors.As(err, &status) {
@@ -73,11 +73,11 @@ func classify(err error) error {
 	case strings.Contains(text, "HTTP request to an HTTPS server"):
 		return fmt.Errorf("%w: the agent speaks TLS, the scheme has to be consul+tls: %w", store.ErrUnavailable, errHopeless)
 	case strings.Contains(text, "No path to datacenter"), strings.Contains(text, "cross datacenter lock"):
-		return refuse("dc", "", "the agent says: %s", text)
+		return refuse("dc", c.Datacenter, "the agent says: %s", text)
 	case strings.Contains(text, "Consul Enterprise feature"):
-		return refuse("namespace or partition", "", "the agent says: %s", text)
+		return refuse("namespace or partition", strings.Trim(c.Namespace+"/"+c.Partition, "/"), "the agent says: %s", text)
 	case strings.Contains(text, "Invalid Session TTL"):
-		return refuse("ttl", "", "the servers say: %s", text)
+		return refuse("ttl", c.TTL.String(), "the servers say: %s", text)
 	case code == http.StatusTooManyRequests, strings.Contains(text, "rate limit"),
 		strings.Contains(text, "too many concurrent connections"), strings.Contains(text, "No cluster leader"):
 		return fmt.Errorf("%w: %s", store.ErrUnavailable, text)

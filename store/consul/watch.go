@@ -16,7 +16,8 @@ import (
 // A blocking query holds a connection, and an agent takes 200 of them from an address, of all processes together. One
 // that is given up goes on counting there until its wait is over, since the agent does not notice before. So a store
 // has a limited number of places for queries, and a place is given back when the agent has let go of it. A query's
-// wait begins short and doubles as the watch lasts: short watches leave nothing for long, long ones ask rarely.
+// wait begins short, the longer the more there are, so that many don't ask more often than few, and doubles as the
+// watch lasts: short watches leave nothing for long, long ones ask rarely.
 //
 // Keys beyond those places are watched together, by one query for any change below the prefix; what it was is found
 // out by transactions of up to 128 checks each. See overlook.
@@ -24,8 +25,9 @@ import (
 // And all are looked at in turn, one transaction at each renewal, see look: a query that has gone silent, or that the
 // servers' indexes have been set back under, is found out by that.
 const (
-	places    = 48
-	firstWait = 10 * time.Second
+	places    = 64
+	firstWait = 5 * time.Second // of one of few queries
+	eachWait  = time.Second     // for each query that runs, at least
 	mostWait  = 5 * time.Minute
 )
 
@@ -265,7 +267,7 @@ func (w *watch) refresh(ctx context.Context) error {
 	w.accept(version, a.entry, a.index, sent)
 	all.mu.Lock()
 	defer all.mu.Unlock()
-	if !w.removed() && w.cancel == nil && !w.sharing {
+	if !w.removed() && w.cancel == nil && !w.sharing && (w.ack || w.state.exists) {
 		w.place()
 	}
 	return nil
@@ -274,8 +276,11 @@ func (w *watch) refresh(ctx context.Context) error {
 // follow asks for the next state, again and again, until the watch ends or its connection breaks.
 func (w *watch) follow(ctx context.Context) {
 	all := &w.store.watches
-	for wait := firstWait; ; {
+	for wait := time.Duration(0); ; wait = min(2*wait, mostWait) {
 		all.mu.Lock()
+		if wait == 0 {
+			wait = max(firstWait, eachWait*time.Duration(all.queries))
+		}
 		version, index := w.version, w.index
 		all.mu.Unlock()
 		asked := time.Now()
@@ -294,14 +299,10 @@ func (w *watch) follow(ctx context.Context) {
 		if !w.accept(version, entryOf(p), meta.LastIndex, time.Time{}) {
 			_ = w.refresh(ctx)
 		}
-		wait = min(2*wait, mostWait)
 		all.mu.Lock()
 		w.overdue = false
-		done := ctx.Err() != nil
-		if !done && w.refs == 0 && !w.ack && !w.state.exists {
-			w.remove()
-			done = true
-		}
+		// A ballot that is gone never comes back: there is nothing more to wait for.
+		done := ctx.Err() != nil || !w.ack && !w.state.exists
 		if done {
 			w.release(0)
 		}

@@ -2,6 +2,7 @@ package consul_test
 
 import (
 	"bytes"
+	"context"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -132,9 +133,10 @@ func loseRequest(*tap, http.ResponseWriter, *http.Request, []byte) { panic(http.
 func delay(t *testing.T) (spring func(*tap, http.ResponseWriter, *http.Request, []byte), letGo func() int) {
 	late := make(chan func() int, 1)
 	return func(tp *tap, _ http.ResponseWriter, r *http.Request, body []byte) {
+			r = r.Clone(context.WithoutCancel(r.Context()))
 			late <- func() int {
 				answer := httptest.NewRecorder()
-				again, err := http.NewRequest(r.Method, r.URL.String(), nil)
+				again, err := http.NewRequest(r.Method, r.URL.String(), http.NoBody)
 				require.NoError(t, err)
 				again.Header = r.Header.Clone()
 				tp.forward(answer, again, body)
@@ -152,4 +154,12 @@ func answer(status int, text string) func(*tap, http.ResponseWriter, *http.Reque
 		w.WriteHeader(status)
 		_, _ = io.WriteString(w, text)
 	}
+}
+
+// hang keeps the request until the client gives up.
+func hang(_ *tap, _ http.ResponseWriter, r *http.Request, _ []byte) { <-r.Context().Done() }
+
+// fates are what can happen to a message.
+var fates = map[string]func(*tap, http.ResponseWriter, *http.Request, []byte){
+	"reply": loseReply, "request": loseRequest, "error": answer(500, "rpc error: leadership lost while committing log"),
 }

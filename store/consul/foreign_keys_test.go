@@ -1,0 +1,164 @@
+package consul_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/go-leadership/leadership/store"
+	"github.com/go-leadership/leadership/store/consul"
+	"github.com/hashicorp/consul/api"
+	"github.com/stretchr/testify/require"
+)
+
+// put writes a key as anybody can, lock or not.
+func put(t *testing.T, client *api.Client, key, value string) {
+	t.Helper()
+	_, err := client.KV().Put(&api.KVPair{Key: key, Value: []byte(value)}, nil)
+	require.NoError(t, err)
+}
+
+// newSession opens a session that the end of the test destroys.
+func newSession(t *testing.T, client *api.Client) string {
+	t.Helper()
+	id, _, err := client.Session().CreateNoChecks(&api.SessionEntry{Behavior: "delete", TTL: "1h", LockDelay: time.Nanosecond}, nil)
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		_, err := client.Session().Destroy(id, nil)
+		require.NoError(t, err)
+	})
+	return id
+}
+
+func acquire(t *testing.T, client *api.Client, key, session string) {
+	t.Helper()
+	ok, _, err := client.KV().Acquire(&api.KVPair{Key: key, Value: []byte("foreign"), Session: session}, nil)
+	require.NoError(t, err)
+	require.True(t, ok)
+}
+
+// What is not a ballot counts for nothing, whatever it is: it need not be locked, nor by whom its name says, nor have
+// the name of one.
+func TestForeignKeys(t *testing.T) {
+	client := operator(t, sharedServer(t))
+	election, session := newElection(), newSession(t, client)
+	other := newSession(t, client)
+	dir := key(election) + "/_ballots/"
+	put(t, client, dir, "")
+	put(t, client, dir+"x", "foreign")
+	put(t, client, dir+session+"-unlocked", "foreign")
+	acquire(t, client, dir+session+"-locked-by-another", other)
+	acquire(t, client, dir+"no-session", session)
+	acquire(t, client, dir+session+"-", session)
+	acquire(t, client, dir+session, session)
+	acquire(t, client, dir+session+"-below/another", session)
+	put(t, client, key(election)+"/_seat", "foreign")
+	st := open(t, consul.Config{})
+	b := castFirst(t, st, election, "own")
+	require.Equal(t, []string{"own"}, values(t, st, election))
+	acquire(t, client, dir+session+"-a1", session) // that is one, in any program's hand
+	second := cast(t, st, election, "second")
+	require.Equal(t, []string{"own", "foreign", "second"}, values(t, st, election))
+	require.NoError(t, b.Withdraw(soon(t)))
+	waiting(t, second)
+	_, _, err := client.KV().Release(&api.KVPair{Key: dir + session + "-a1", Session: session}, nil)
+	require.NoError(t, err)
+	require.NoError(t, second.Wait(soon(t)), "who gives the lock back does not stand any more")
+	_, err = client.KV().DeleteTree(key(election), nil)
+	require.NoError(t, err)
+}
+
+// Whatever is in the place of the acknowledgement is replaced: a plain value, one with a lock of somebody who does not
+// stand, and our own that somebody has written over.
+func TestAcknowledgementIsInTheWay(t *testing.T) {
+	client := operator(t, sharedServer(t))
+	for name, prepare := range map[string]func(t *testing.T, election string){
+		"a plain value": func(t *testing.T, election string) { put(t, client, key(election), "foreign") },
+		"another's lock": func(t *testing.T, election string) {
+			acquire(t, client, key(election), newSession(t, client))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			election := newElection()
+			prepare(t, election)
+			st := open(t, consul.Config{})
+			b := castFirst(t, st, election, "own")
+			before, err := st.Leader(soon(t), election, nil)
+			require.NoError(t, err)
+			leader := acknowledge(t, b, "own")
+			require.Greater(t, leader.Revision, before.Revision)
+			seen, err := st.Leader(soon(t), election, &before)
+			require.NoError(t, err)
+			require.Equal(t, leader, seen)
+			put(t, client, key(election), "written over")
+			_, err = st.Leader(soon(t), election, &leader)
+			require.NoError(t, err)
+			again := acknowledge(t, b, "again")
+			require.Greater(t, again.Revision, leader.Revision)
+			put(t, client, key(election), "written over again")
+			require.NoError(t, b.Withdraw(soon(t)))
+			seen, err = st.Leader(soon(t), election, nil)
+			require.NoError(t, err)
+			require.Zero(t, seen, "the acknowledgement went with the ballot")
+		})
+	}
+}
+
+// The acknowledgement of who leads is another's to remove only where it is known to be its own.
+func TestWithdrawalSparesOthers(t *testing.T) {
+	client := operator(t, sharedServer(t))
+	election := newElection()
+	st := open(t, consul.Config{})
+	deposed := castFirst(t, st, election, "deposed")
+	acknowledge(t, deposed, "deposed")
+	next := cast(t, st, election, "next") // of the same session
+	for _, pair := range ballotKeys(t, client, election) {
+		if string(pair.Value) == "deposed" {
+			_, err := client.KV().Delete(pair.Key, nil)
+			require.NoError(t, err)
+		}
+	}
+	lost(t, deposed)
+	require.NoError(t, next.Wait(soon(t)))
+	leader := acknowledge(t, next, "next")
+	_, err := deposed.Acknowledge(soon(t), "deposed")
+	require.ErrorIs(t, err, store.ErrLost)
+	require.NoError(t, deposed.Withdraw(soon(t)))
+	seen, err := st.Leader(soon(t), election, nil)
+	require.NoError(t, err)
+	require.Equal(t, leader, seen)
+	require.Equal(t, []string{"next"}, values(t, st, election))
+}
+
+// A ballot that an operator deletes, or takes the lock from, is lost at once, first in line or not.
+func TestBallotIsRemoved(t *testing.T) {
+	client := operator(t, sharedServer(t))
+	for name, remove := range map[string]func(pair *api.KVPair) error{
+		"deleted": func(pair *api.KVPair) error { _, err := client.KV().Delete(pair.Key, nil); return err },
+		"released": func(pair *api.KVPair) error {
+			_, _, err := client.KV().Release(&api.KVPair{Key: pair.Key, Session: pair.Session}, nil)
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			election := newElection()
+			a, b, c := open(t, consul.Config{}), open(t, consul.Config{}), open(t, consul.Config{})
+			first, second, third := castFirst(t, a, election, "1"), cast(t, b, election, "2"), cast(t, c, election, "3")
+			victims := map[string]store.Ballot{"1": first, "2": second}
+			for _, value := range []string{"2", "1"} {
+				for _, pair := range ballotKeys(t, client, election) {
+					if string(pair.Value) == value {
+						began := time.Now()
+						require.NoError(t, remove(pair))
+						lost(t, victims[value])
+						require.Less(t, time.Since(began), long/4, "it waited for the next renewal")
+					}
+				}
+				if value == "2" {
+					waiting(t, third)
+				}
+			}
+			require.NoError(t, third.Wait(soon(t)))
+			eventually(t, func() bool { return len(ballotKeys(t, client, election)) == 1 }, "what is left of the others is removed")
+		})
+	}
+}

@@ -1,0 +1,82 @@
+package consul_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/go-leadership/leadership/store/consul"
+	"github.com/hashicorp/consul/api"
+	"github.com/stretchr/testify/require"
+)
+
+// With a lock-delay, whoever comes after a leader that did not resign waits that long: who stood behind it, and who
+// comes when it is gone. Who comes after a resignation does not wait.
+func TestLockDelay(t *testing.T) {
+	const delay = 1500 * time.Millisecond
+	client := operator(t, sharedServer(t))
+	member := func() *consul.Store { return open(t, consul.Config{LockDelay: delay}) }
+	t.Run("resigned", func(t *testing.T) {
+		election := newElection()
+		first, second := castFirst(t, member(), election, "1"), cast(t, member(), election, "2")
+		acknowledge(t, first, "1")
+		waiting(t, second)
+		began := time.Now()
+		require.NoError(t, first.Withdraw(soon(t)))
+		require.NoError(t, second.Wait(soon(t)))
+		require.Less(t, time.Since(began), delay/2)
+		acknowledge(t, second, "2")
+	})
+	t.Run("ended", func(t *testing.T) {
+		election := newElection()
+		a := member()
+		first := castFirst(t, a, election, "1") // it does not even acknowledge
+		second, third := cast(t, member(), election, "2"), cast(t, member(), election, "3")
+		began := time.Now()
+		_, err := client.Session().Destroy(sessionOf(t, client, election, "1"), nil)
+		require.NoError(t, err)
+		lost(t, first)
+		require.NoError(t, second.Withdraw(soon(t))) // while it waits: that starts nothing anew
+		newcomer := cast(t, member(), election, "4")
+		require.NoError(t, third.Wait(soon(t)))
+		require.Greater(t, time.Since(began), delay)
+		require.Less(t, time.Since(began), 2*delay)
+		acknowledge(t, third, "3")
+		require.NoError(t, third.Withdraw(soon(t)))
+		require.NoError(t, newcomer.Wait(soon(t)))
+	})
+	t.Run("nobody behind it", func(t *testing.T) {
+		election := newElection()
+		castFirst(t, member(), election, "1")
+		began := time.Now()
+		_, err := client.Session().Destroy(sessionOf(t, client, election, "1"), nil)
+		require.NoError(t, err)
+		b := castFirst(t, member(), election, "2")
+		require.Greater(t, time.Since(began), delay)
+		acknowledge(t, b, "2")
+	})
+	t.Run("seat held by one who does not notice", func(t *testing.T) {
+		election, session := newElection(), newSession(t, client)
+		acquire(t, client, key(election)+"/_seat", session)
+		began := time.Now()
+		castFirst(t, member(), election, "1")
+		require.Greater(t, time.Since(began), delay)
+	})
+	t.Run("seat written by hand", func(t *testing.T) {
+		election := newElection()
+		_, err := client.KV().Put(&api.KVPair{Key: key(election) + "/_seat"}, nil)
+		require.NoError(t, err)
+		b := castFirst(t, member(), election, "1")
+		require.NoError(t, b.Withdraw(soon(t)))
+		require.Empty(t, ballotKeys(t, client, election))
+	})
+	t.Run("acknowledging without one's own delay", func(t *testing.T) {
+		election := newElection()
+		first := castFirst(t, member(), election, "1")
+		acknowledge(t, first, "1")
+		second := cast(t, open(t, consul.Config{}), election, "2")
+		_, err := client.Session().Destroy(sessionOf(t, client, election, "1"), nil)
+		require.NoError(t, err)
+		require.NoError(t, second.Wait(soon(t)))
+		acknowledge(t, second, "2") // as soon as Consul lets it
+	})
+}

@@ -1,0 +1,109 @@
+package consul_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/go-leadership/leadership/internal/testserver"
+	"github.com/go-leadership/leadership/store"
+	"github.com/go-leadership/leadership/store/consul"
+	"github.com/hashicorp/consul/api"
+	"github.com/stretchr/testify/require"
+)
+
+const (
+	mayWrite    = `key_prefix "leadership/" { policy = "write" }`
+	mayRead     = `key_prefix "leadership/" { policy = "read" }`
+	maySession  = ` session_prefix "" { policy = "write" }`
+	mayRegister = ` service "leadership" { policy = "write" }`
+)
+
+// What a token may not do is said by name, at once, and nothing is left behind.
+func TestACL(t *testing.T) {
+	srv := testserver.NewConsul(t, testserver.ConsulConfig{ACL: true})
+	token := func(rules string) string {
+		token, err := srv.CreateToken(soon(t), rules)
+		require.NoError(t, err)
+		return token
+	}
+	config := func(token string, ttl time.Duration) consul.Config {
+		return consul.Config{Addresses: srv.Addrs(), Token: token, TTL: ttl}
+	}
+	for name, c := range map[string]struct {
+		rules, missing string
+		ttl            time.Duration
+	}{
+		"no session": {mayWrite, "session:write", long},
+		"no key":     {maySession, "key:write", long},
+		"read alone": {mayRead + maySession, "key:write", long},
+		"no service": {mayWrite + maySession, "service:write", short},
+		"nothing":    {`node "x" { policy = "read" }`, "session:write", long},
+	} {
+		t.Run(name, func(t *testing.T) {
+			secret := token(c.rules)
+			st := open(t, config(secret, c.ttl))
+			began := time.Now()
+			_, err := st.Campaign(soon(t), newElection(), "own")
+			require.ErrorIs(t, err, store.ErrDenied)
+			require.ErrorContains(t, err, c.missing)
+			require.NotContains(t, err.Error(), secret)
+			require.Less(t, time.Since(began), 3*time.Second)
+			run := contend(t, st, newElection(), "own")
+			require.ErrorIs(t, receive(t, run.ended, "the end of Run"), store.ErrDenied)
+		})
+	}
+	t.Run("unknown token", func(t *testing.T) {
+		const wrong = "99999999-2222-3333-4444-555555555555"
+		st := open(t, config(wrong, long))
+		_, err := st.Campaign(soon(t), newElection(), "own")
+		require.ErrorIs(t, err, store.ErrDenied)
+		require.NotContains(t, err.Error(), wrong)
+		_, err = st.Leader(soon(t), newElection(), nil)
+		require.ErrorIs(t, err, store.ErrDenied)
+		_, err = st.Leader(soon(t), newElection(), &store.Leader{})
+		require.ErrorIs(t, err, store.ErrDenied)
+	})
+	t.Run("no token", func(t *testing.T) {
+		_, err := open(t, config("", long)).Campaign(soon(t), newElection(), "own")
+		require.ErrorIs(t, err, store.ErrDenied)
+	})
+	t.Run("enough", func(t *testing.T) {
+		for _, ttl := range []time.Duration{short, long} {
+			election := newElection()
+			st := open(t, config(token(mayWrite+maySession+mayRegister), ttl))
+			follower := open(t, config(token(mayRead), long))
+			told := make(chan store.Leader, 1)
+			go func() {
+				l, _ := follower.Leader(soon(t), election, &store.Leader{})
+				told <- l
+			}()
+			b := castFirst(t, st, election, "own")
+			leader := acknowledge(t, b, "own")
+			require.Equal(t, leader, receive(t, told, "the news"))
+			go func() {
+				_, _ = follower.Leader(soon(t), election, &leader)
+				told <- store.Leader{}
+			}()
+			before := follower.Confirmed()
+			eventually(t, func() bool { return follower.Confirmed().After(before) }, "reading is enough to know")
+			require.NoError(t, b.Withdraw(soon(t)))
+			receive(t, told, "the end of the leader")
+		}
+	})
+	t.Run("deleted while it leads", func(t *testing.T) {
+		secret := token(mayWrite + maySession + mayRegister)
+		run := contend(t, open(t, config(secret, short)), newElection(), "own")
+		term := receive(t, run.terms, "the term")
+		admin, err := api.NewClient(&api.Config{Address: srv.Addrs()[0], Token: srv.ManagementToken()})
+		require.NoError(t, err)
+		self, _, err := admin.ACL().TokenReadSelf(&api.QueryOptions{Token: secret})
+		require.NoError(t, err)
+		_, err = admin.ACL().TokenDelete(self.AccessorID, nil)
+		require.NoError(t, err)
+		receive(t, term.Context().Done(), "the end of the term")
+		err = receive(t, run.ended, "the end of Run")
+		require.ErrorIs(t, err, store.ErrDenied)
+		require.NotContains(t, fmt.Sprint(err, run.errs.all()), secret)
+	})
+}

@@ -1,0 +1,46 @@
+package consul_test
+
+import (
+	"net"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/go-leadership/leadership/store/consul"
+	"github.com/hashicorp/consul/api"
+	"github.com/stretchr/testify/require"
+)
+
+// silentAddr is the address of a listener that never says a word.
+func silentAddr(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = l.Close() })
+	return l.Addr().String()
+}
+
+// A client of the caller's serves as one of the store's own does, and goes on when the store is closed.
+func TestOwnClient(t *testing.T) {
+	for _, ttl := range []time.Duration{short, long} {
+		transport := &http.Transport{}
+		client, err := api.NewClient(&api.Config{
+			Address: sharedServer(t).Addrs()[0], HttpClient: &http.Client{Transport: transport},
+		})
+		require.NoError(t, err)
+		election := newElection()
+		first, second := open(t, consul.Config{Client: client, TTL: ttl}), open(t, consul.Config{Client: client, TTL: ttl})
+		leader, waiter := castFirst(t, first, election, "1"), cast(t, second, election, "2")
+		acknowledge(t, leader, "1")
+		waiting(t, waiter)
+		require.NoError(t, first.Close())
+		require.NoError(t, waiter.Wait(soon(t)))
+		acknowledge(t, waiter, "2")
+		require.NoError(t, second.Close())
+		pair, _, err := client.KV().Get(key(election), nil)
+		require.NoError(t, err)
+		require.Nil(t, pair)
+		require.Empty(t, ballotKeys(t, client, election))
+		transport.CloseIdleConnections()
+	}
+}

@@ -189,10 +189,13 @@ func (e *env) follower(m *member) *leadership.Follower {
 	return f
 }
 
-// cast casts a ballot.
+// cast casts a ballot, again where the service could not be reached for so long that the store gave up.
 func (e *env) cast(m *member, value string) store.Ballot {
 	e.TB.Helper()
 	b, err := m.Campaign(e.ctx, e.election, value)
+	for ; errors.Is(err, store.ErrUnavailable) && e.ctx.Err() == nil; b, err = m.Campaign(e.ctx, e.election, value) {
+		e.TB.Logf("cast the ballot of %s again: %v", value, err)
+	}
 	e.ok(err, "cast the ballot of %s", value)
 	return b
 }
@@ -212,7 +215,7 @@ func (e *env) withdraw(b store.Ballot) {
 func (e *env) acknowledge(b store.Ballot, value string) store.Leader {
 	e.TB.Helper()
 	l, err := b.Acknowledge(e.ctx, value)
-	for ; errors.Is(err, store.ErrUnknownOutcome) || errors.Is(err, store.ErrUnavailable); l, err = b.Acknowledge(e.ctx, value) {
+	for ; e.ctx.Err() == nil && (errors.Is(err, store.ErrUnknownOutcome) || errors.Is(err, store.ErrUnavailable)); l, err = b.Acknowledge(e.ctx, value) {
 		e.TB.Logf("acknowledge as %s again: %v", value, err)
 	}
 	e.ok(err, "acknowledge as %s", value)

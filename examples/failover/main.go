@@ -30,8 +30,7 @@ import (
 
 	"github.com/go-leadership/leadership"
 	"github.com/go-leadership/leadership/store"
-	_ "github.com/go-leadership/leadership/store/memory"
-	_ "github.com/go-leadership/leadership/store/zookeeper"
+	_ "github.com/go-leadership/leadership/store/all"
 )
 
 func main() {

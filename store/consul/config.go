@@ -148,7 +148,7 @@ func init() {
 // partition and lockdelay, and with TLS cacert, cert, key and servername.
 func openURL(_ context.Context, u *store.URL) (store.Store, error) {
 	c := Config{
-		Addresses: u.Hosts, Token: u.Password, Prefix: u.Path, TLS: u.TLS(),
+		Addresses: u.Hosts, Token: u.Password, Prefix: u.Path, TLS: u.TLS(), Dial: u.Dial,
 		Datacenter: u.Option("dc", ""), Namespace: u.Option("namespace", ""), Partition: u.Option("partition", ""),
 		LockDelay: u.Duration("lockdelay", 0),
 	}

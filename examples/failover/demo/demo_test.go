@@ -18,16 +18,20 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // watchdog ends a run that hangs.
 const watchdog = 4 * time.Minute
 
-// The whole demo, once. The test is about what happens and in which order. How long it takes is for `make demo` to
-// judge: tests of other packages run beside this one, so the bounds are widened here, as by -slack 20s.
+// The whole demo, once on each store. The test is about what happens and in which order. How long it takes is for
+// `make demo` to judge: tests of other packages run beside this one, so the bounds are widened here, as by -slack 20s.
 func TestDemo(t *testing.T) {
-	requireTidy(t)
-	ctx, cancel := context.WithTimeout(t.Context(), watchdog)
-	defer cancel()
-	var out bytes.Buffer
-	err := run(ctx, config{store: "zookeeper", slack: 20 * time.Second, out: &out})
-	t.Logf("%s", &out)
-	require.NoError(t, err)
+	for kind := range services {
+		t.Run(kind, func(t *testing.T) {
+			requireTidy(t)
+			ctx, cancel := context.WithTimeout(t.Context(), watchdog)
+			defer cancel()
+			var out bytes.Buffer
+			err := run(ctx, config{store: kind, slack: 20 * time.Second, out: &out})
+			t.Logf("%s", &out)
+			require.NoError(t, err)
+		})
+	}
 }
 
 // One who interrupts it, at any step, finds nothing left behind.
@@ -65,7 +69,7 @@ func TestProcessEnds(t *testing.T) {
 
 func TestUnknownStore(t *testing.T) {
 	err := run(t.Context(), config{store: "paper"})
-	require.EqualError(t, err, `there is no demo on store "paper"; there is one on: zookeeper`)
+	require.EqualError(t, err, `there is no demo on store "paper"; there is one on: consul, etcd, zookeeper`)
 }
 
 func TestVerdict(t *testing.T) {

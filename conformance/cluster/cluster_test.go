@@ -1,4 +1,6 @@
-package conformance_test
+// Package cluster_test runs the conformance suite on clusters that are never left alone. It is a package of its own so
+// that it can run beside the suite on single servers.
+package cluster_test
 
 import (
 	"context"
@@ -6,11 +8,34 @@ import (
 	"time"
 
 	"github.com/go-leadership/leadership/conformance"
+	"github.com/go-leadership/leadership/internal/harness"
 	"github.com/go-leadership/leadership/internal/testserver"
 	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
 )
 
-// cluster is a service of three members.
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func TestZooKeeper(t *testing.T) {
+	srv := testserver.NewZooKeeper(t, testserver.ZooKeeperConfig{Members: 3})
+	runDisturbed(t, srv, harness.ZooKeeper.On(t, srv.Addrs()...))
+}
+
+func TestEtcd(t *testing.T) {
+	srv := testserver.NewEtcd(t, testserver.EtcdConfig{Members: 3})
+	runDisturbed(t, srv, harness.Etcd.On(t, srv.Addrs()...))
+}
+
+// The stores speak to an agent that is no server, as they do in production.
+func TestConsul(t *testing.T) {
+	srv := testserver.NewConsul(t, testserver.ConsulConfig{
+		Members: 3, Client: true,
+		Extra: "autopilot { cleanup_dead_servers = false }", // which would make a cluster of two of them
+	})
+	runDisturbed(t, srv, harness.Consul.On(t, srv.Client().Addr()))
+}
+
+// cluster is a service of several members.
 type cluster interface {
 	Leader() (int, error)
 	Member(i int) *testserver.Member

@@ -1,0 +1,42 @@
+// Package harness makes the conformance suite's harness for the servers that tests start.
+package harness
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-leadership/leadership/conformance"
+	_ "github.com/go-leadership/leadership/store/all"
+)
+
+// The kinds of stores that speak to a service, with the TTL that the suite uses and the bound which the store
+// documents for it on the time from a holder's crash to its successor's leading.
+var (
+	ZooKeeper = Kind{"zookeeper", 3 * time.Second, 3*time.Second + 2*500*time.Millisecond} // two of the test server's ticks
+	Etcd      = Kind{"etcd", 3 * time.Second, 4 * time.Second}
+	Consul    = Kind{"consul", time.Second, 2500 * time.Millisecond}
+)
+
+// Kind is a kind of store.
+type Kind struct {
+	Scheme string
+	TTL    time.Duration
+	Expiry time.Duration
+}
+
+// URL returns the URL of the store on the servers with these addresses.
+func (k Kind) URL(addrs ...string) string {
+	return k.Scheme + "://" + strings.Join(addrs, ",") + "/?ttl=" + k.TTL.String()
+}
+
+// On returns the harness of the store on the servers with these addresses.
+func (k Kind) On(t *testing.T, addrs ...string) conformance.Harness {
+	t.Helper()
+	h, err := conformance.URL(k.URL(addrs...), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.Expiry = k.Expiry
+	return h
+}

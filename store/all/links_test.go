@@ -1,0 +1,68 @@
+package all_test
+
+import (
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+const module = "github.com/go-leadership/leadership"
+
+// clients are what each store links; the last part of the store's package names it.
+var clients = map[string]string{
+	"zookeeper": "github.com/go-zookeeper/zk",
+	"etcd":      "go.etcd.io/etcd/client/v3",
+	"consul":    "github.com/hashicorp/consul/api",
+	"memory":    "",
+}
+
+// links returns the packages that a program links which imports these.
+func links(t *testing.T, packages ...string) []string {
+	t.Helper()
+	output, err := exec.Command("go", append([]string{"list", "-deps"}, packages...)...).Output()
+	require.NoError(t, err)
+	return strings.Fields(string(output))
+}
+
+// A program that imports the root package and one adapter links that adapter's client and no other.
+func TestProgramLinksOneClient(t *testing.T) {
+	for name, own := range clients {
+		t.Run(name, func(t *testing.T) {
+			linked := links(t, module, module+"/store/"+name)
+			for other, client := range clients {
+				if client == "" {
+					continue
+				}
+				if client == own {
+					require.Contains(t, linked, client)
+				} else {
+					require.NotContains(t, linked, client, "the client of %s", other)
+					require.NotContains(t, linked, module+"/store/"+other)
+				}
+			}
+		})
+	}
+}
+
+// The root package, the contract and the store in memory link nothing but the standard library.
+func TestCoreLinksTheStandardLibraryAlone(t *testing.T) {
+	for _, linked := range links(t, module, module+"/store", module+"/store/memory") {
+		domain, _, _ := strings.Cut(linked, "/")
+		if strings.Contains(domain, ".") {
+			require.True(t, linked == module || strings.HasPrefix(linked, module+"/"), "%s is linked", linked)
+		}
+	}
+}
+
+// All registers every store.
+func TestAllLinksEveryClient(t *testing.T) {
+	linked := links(t, module+"/store/all")
+	for name, client := range clients {
+		require.Contains(t, linked, module+"/store/"+name)
+		if client != "" {
+			require.Contains(t, linked, client)
+		}
+	}
+}

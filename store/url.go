@@ -15,6 +15,8 @@ import (
 	"time"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/go-leadership/leadership/internal/opaque"
 )
 
 // URL is a store's address and settings, as in
@@ -25,7 +27,7 @@ import (
 type URL struct {
 	Scheme   string   // without "://"
 	User     string   // empty where there is none
-	Password string   // a secret: never print it
+	Password string   `json:"-"` // a secret: never print it
 	Hosts    []string // as given, "host" or "host:port"; none where the URL names none
 	Path     string   // without "/" at either end
 
@@ -190,8 +192,8 @@ func (u URL) String() string {
 	return u.Scheme + "://" + strings.Join(u.Hosts, ",") + "/" + u.Path
 }
 
-// GoString returns the same.
-func (u URL) GoString() string { return u.String() }
+// Format implements fmt.Formatter: with every verb it prints what String returns.
+func (u URL) Format(f fmt.State, verb rune) { opaque.Format(f, verb, u.String()) }
 
 // Option returns the option's value, or def where the URL does not have it.
 func (u *URL) Option(name, def string) string {

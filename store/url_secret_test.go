@@ -2,6 +2,7 @@ package store_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -22,7 +23,11 @@ func shown(raw string) []string {
 	}
 	var log strings.Builder
 	slog.New(slog.NewTextHandler(&log, nil)).Info("open", "store", u)
-	texts := []string{fmt.Sprintf("%v %+v", u, u), log.String()}
+	password, _ := json.Marshal(u) // the user is there to be read
+	texts := []string{log.String(), strings.ReplaceAll(string(password), plantedUser, "")}
+	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%X", "%d", "%t"} {
+		texts = append(texts, fmt.Sprintf(verb, u), fmt.Sprintf(verb, *u), fmt.Sprintf(verb, struct{ U store.URL }{*u}))
+	}
 	u.Duration("ttl", 0)
 	if err := u.Check(); err != nil {
 		texts = append(texts, err.Error())

@@ -17,6 +17,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/go-leadership/leadership/internal/opaque"
 	"github.com/go-leadership/leadership/internal/polls"
 	"github.com/go-leadership/leadership/store"
 )
@@ -262,6 +263,12 @@ func (s *Store) Ballots(ctx context.Context, election string) ([]store.Standing,
 		}
 	}
 }
+
+// String returns the service's name, as in a URL: what errors and logs name the store by.
+func (s *Store) String() string { return s.service.name }
+
+// Format implements fmt.Formatter: with every verb it prints what String returns.
+func (s *Store) Format(f fmt.State, verb rune) { opaque.Format(f, verb, s.String()) }
 
 // Confirmed implements store.Store.
 func (s *Store) Confirmed() time.Time {

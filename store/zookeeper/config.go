@@ -39,8 +39,10 @@ type Config struct {
 	// twelfth and less than half of it.
 	Grace time.Duration
 
-	// User and Password are a digest identity to authenticate with; none.
-	User, Password string
+	// User and Password are a digest identity to authenticate with; none. Package fmt prints stars for the password,
+	// unless the Config is in an unexported field: there it asks no methods.
+	User     string
+	Password string `json:"-"`
 	// ACL says who may use what the store creates; ACLCreator with User, ACLWorld without.
 	ACL ACL
 	// TLS turns on TLS. Where it has no ServerName, that of the server dialled is used.

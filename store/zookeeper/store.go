@@ -38,7 +38,8 @@ import (
 // Its goroutines are keep, which confirms the session; authenticate, until that is done; sweep, which removes what
 // was left behind; one for each ballot, and one for each request under way. Close waits for all of them.
 type Store struct {
-	config Config
+	config Config        // but for its password
+	secret func() string // the password, where neither package fmt nor a debugger's dump of the store comes upon it
 	layout layout
 	name   string // for errors: the URL without credentials
 	acl    []zk.ACL
@@ -81,8 +82,11 @@ func Open(config Config) (*Store, error) {
 	if err := config.check(); err != nil {
 		return nil, err
 	}
+	password := config.Password
+	config.Password = ""
 	s := &Store{
 		config:  config,
+		secret:  func() string { return password },
 		layout:  layout{config.Chroot + config.Root, config.BallotPrefix, config.AckName},
 		name:    "zookeeper://" + strings.Join(config.Servers, ",") + config.Chroot,
 		acl:     config.ACL.list(),
@@ -133,7 +137,7 @@ func (l logger) Printf(format string, args ...any) { l.to.Debug(fmt.Sprintf(form
 // request is sent before it is done.
 func (s *Store) authenticate() {
 	for s.background.Err() == nil {
-		err := s.conn.AddAuth("digest", []byte(s.config.User+":"+s.config.Password))
+		err := s.conn.AddAuth("digest", []byte(s.config.User+":"+s.secret()))
 		if errors.Is(err, zk.ErrAuthFailed) {
 			s.refuse(fmt.Errorf("%w: the server refuses the identity of user %q", store.ErrDenied, s.config.User))
 			return

@@ -1,0 +1,22 @@
+package zookeeper
+
+import (
+	"fmt"
+
+	"github.com/go-leadership/leadership/internal/opaque"
+)
+
+// String returns the servers and the chroot, as in a URL: what errors and logs name the store by.
+func (s *Store) String() string { return s.name }
+
+// Format implements fmt.Formatter: with every verb it prints what String returns.
+func (s *Store) Format(f fmt.State, verb rune) { opaque.Format(f, verb, s.name) }
+
+// Format implements fmt.Formatter: it prints the settings with any verb, and stars in the place of the password.
+func (c Config) Format(f fmt.State, verb rune) {
+	type config Config // without this method
+	if c.Password != "" {
+		c.Password = "***"
+	}
+	_, _ = fmt.Fprintf(f, fmt.FormatString(f, verb), config(c))
+}

@@ -8,7 +8,7 @@ import "time"
 type Hooks struct {
 	// Won is called when a term begins.
 	Won func(election string, token uint64)
-	// Lost is called when a term ends, with the cause: it matches ErrLost, ErrResigned or ErrStopped.
+	// Lost is called when a term ends, with the cause: that of Term.Context.
 	Lost func(election string, token uint64, cause error)
 	// Acknowledged is called when the store has taken a leader's acknowledgement.
 	Acknowledged func(election string, token uint64, leader Leader)

@@ -51,9 +51,11 @@ type Leader = store.Leader
 
 // The conditions on which a caller decides; match them with errors.Is. The first two are those of package store.
 var (
-	// ErrLost ends a term whose ballot or session the store took away, or could not confirm in time.
+	// ErrLost ends a term whose ballot or session the store took away, or could not confirm in time. The candidate
+	// stands again by itself under Run and RunForElection; Campaign returns it where that happens before the ballot led.
 	ErrLost = store.ErrLost
-	// ErrClosed says that the store under a candidate or follower has been closed.
+	// ErrClosed says that the store under a candidate or follower has been closed: it ends Run, and followers, for good.
+	// A term that it ends has a cause which matches ErrLost too.
 	ErrClosed = store.ErrClosed
 	// ErrNotElected refuses what only a leader may do.
 	ErrNotElected = errors.New("not elected")

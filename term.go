@@ -1,6 +1,7 @@
 package leadership
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -33,7 +34,8 @@ type Term struct {
 // resource the leader writes to, and let the resource refuse tokens lower than the highest it has seen.
 func (t *Term) Token() uint64 { return t.ballot.Token() }
 
-// Context ends with the term. Its cause says why: it matches ErrLost, ErrResigned or ErrStopped.
+// Context ends with the term. Its cause says why: it matches ErrLost, ErrResigned or ErrStopped; ErrClosed too, besides
+// ErrLost, where the store was closed.
 func (t *Term) Context() context.Context { return t.ctx }
 
 // Deadline is when the term ends unless the session is renewed before; renewals move it. It is zero when the term is
@@ -98,10 +100,7 @@ func (t *Term) endedError() error {
 	if t.candidate.term.Load() != t {
 		<-t.ctx.Done() // finish is about to say why
 	}
-	cause := context.Cause(t.ctx)
-	if cause == nil { // the lease has run out this moment
-		cause = ErrLost
-	}
+	cause := cmp.Or(context.Cause(t.ctx), t.ballot.Err(), ErrLost) // the lease has run out this moment where there is none
 	return fmt.Errorf("%w: the term in election %q is over: %w", ErrNotElected, t.candidate.election, cause)
 }
 
@@ -145,7 +144,11 @@ func (t *Term) watch() {
 	for {
 		last := t.lease.Last() // before Holds, so that no change is missed
 		if !t.lease.Holds(t.span) {
-			t.finish(fmt.Errorf("%w: the session was not renewed before its deadline", ErrLost))
+			err := t.ballot.Err() // known by now where the store was closed
+			if err == nil {
+				err = fmt.Errorf("%w: the session was not renewed before its deadline", ErrLost)
+			}
+			t.finish(err)
 			return
 		}
 		timer.Reset(t.lease.Remaining())

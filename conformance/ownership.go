@@ -1,7 +1,9 @@
 package conformance
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"sync"
 
 	"github.com/go-leadership/leadership"
@@ -91,6 +93,31 @@ var ownership = []Case{
 			e.check(errors.Is(err, leadership.ErrClosed), "Run returned %v", err)
 			err = receive(e, errs, "the follower's error")
 			e.check(errors.Is(err, leadership.ErrClosed), "the follower's error is %v", err)
+		},
+	},
+	{
+		Name:     "close-is-why-terms-end",
+		Promises: []string{"G7"},
+		Explains: "terms that closing the store ends say so: by when the lease is seen to end, the ballot's error is ErrClosed",
+		check: func(e *env) {
+			m := e.openClosed()
+			var terms []*leadership.Term
+			for i := range 20 { // one would often be told in time by luck
+				name := fmt.Sprintf("%s/%d", e.election, i)
+				e.onClose(func() { e.ok(e.h.Clear(e.ctx, name), "clear %q", name) })
+				c, err := leadership.NewCandidate(m, name, "a", nil)
+				e.ok(err, "make a candidate")
+				defer c.Stop()
+				term, err := c.Campaign(e.ctx)
+				e.ok(err, "campaign")
+				terms = append(terms, term)
+			}
+			e.ok(m.Close(), "close")
+			for _, term := range terms {
+				receiveClosed(e, term.Context().Done(), "the end of a term")
+				cause := context.Cause(term.Context())
+				e.check(errors.Is(cause, store.ErrClosed), "a term ended because: %v", cause)
+			}
 		},
 	},
 	{

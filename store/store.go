@@ -46,7 +46,8 @@ type Store interface {
 
 	// Close ends the session and with it all ballots, makes pending and later calls return [ErrClosed], and returns
 	// when no goroutine, watch or connection of the store is left. It takes a few seconds at most; the session of a
-	// service that can't be reached ends there by itself after its TTL. Closing twice is allowed.
+	// service that can't be reached ends there by itself after its TTL. Closing twice is allowed. The ballots are lost
+	// first, so that their terms say why they end, then the lease is ended, and then the session is let go.
 	Close() error
 }
 

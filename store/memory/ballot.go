@@ -16,7 +16,7 @@ type ballot struct {
 	election string
 	entry    *entry
 
-	ctx   context.Context // ends when the ballot is lost, with the cause
+	ctx   context.Context // ends when the ballot is lost, also with its session, with the cause
 	end   context.CancelCauseFunc
 	first atomic.Bool // Wait has returned nil
 }
@@ -70,7 +70,7 @@ func (s *Store) cast(ctx context.Context, election, value string) (*ballot, erro
 			}
 		}
 		b := &ballot{store: s, session: sess, election: election, entry: e}
-		b.ctx, b.end = context.WithCancelCause(context.Background())
+		b.ctx, b.end = context.WithCancelCause(sess.over)
 		if !s.spawn(b.watch) {
 			return nil, store.ErrClosed
 		}
@@ -92,28 +92,18 @@ func (s *Store) discard(sess *clientSession, nonce uint64) {
 	}
 }
 
-// watch learns that the ballot or its session has ended.
+// watch learns that the ballot was removed.
 func (b *ballot) watch() {
-	ctx, cancel := context.WithCancel(b.session.over)
-	defer cancel()
-	defer context.AfterFunc(b.ctx, cancel)()
 	select {
 	case <-b.entry.gone:
-		if b.store.faults.notified(ctx) == nil {
+		if b.store.faults.notified(b.ctx) == nil {
 			b.lose("it was removed")
 		}
-	case <-ctx.Done():
+	case <-b.ctx.Done():
 	}
-	b.lose("the session has ended") // if nothing else came first
 }
 
-func (b *ballot) lose(why string) {
-	err := fmt.Errorf("%w: %s", store.ErrLost, why)
-	if b.store.ctx.Err() != nil {
-		err = fmt.Errorf("%w: %w", store.ErrLost, store.ErrClosed)
-	}
-	b.end(b.store.fail("stand", b.election, err))
-}
+func (b *ballot) lose(why string) { b.end(fmt.Errorf("%w: %s", store.ErrLost, why)) }
 
 // Token implements store.Ballot.
 func (b *ballot) Token() uint64 { return b.entry.token }
@@ -125,7 +115,13 @@ func (b *ballot) Lease() *store.Lease { return b.session.lease }
 func (b *ballot) Lost() <-chan struct{} { return b.ctx.Done() }
 
 // Err implements store.Ballot.
-func (b *ballot) Err() error { return context.Cause(b.ctx) }
+func (b *ballot) Err() error {
+	err := context.Cause(b.ctx)
+	if errors.Is(err, store.ErrClosed) {
+		err = fmt.Errorf("%w: %w", store.ErrLost, err)
+	}
+	return b.store.fail("stand", b.election, err)
+}
 
 // Wait implements store.Ballot.
 func (b *ballot) Wait(ctx context.Context) error {
@@ -212,7 +208,6 @@ func (b *ballot) Withdraw(ctx context.Context) error {
 	defer done()
 	select {
 	case <-b.session.over.Done(): // and the ballot with it
-		b.lose("the session has ended")
 		return nil
 	default:
 	}

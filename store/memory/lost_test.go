@@ -63,7 +63,7 @@ func TestLost(t *testing.T) {
 				service.Clear("x")
 				a.Faults().Expire()
 				require.True(t, isLost(first))
-				require.Same(t, why, first.Err(), "the first reason stays")
+				require.Equal(t, why, first.Err(), "the first reason stays")
 			})
 		})
 	}

@@ -54,8 +54,8 @@ type Store struct {
 type clientSession struct {
 	id    uint64
 	lease *store.Lease
-	over  context.Context // ends when the store learns that the session is, and when the store is closed
-	end   context.CancelFunc
+	over  context.Context // ends when the store learns that the session is, and when the store is closed, with the cause
+	end   context.CancelCauseFunc
 }
 
 // Open opens a store on the service. It returns at once; the session opens in the background.
@@ -91,10 +91,10 @@ func (s *Store) Faults() *Faults { return &s.faults }
 func (s *Store) keep() {
 	for s.ctx.Err() == nil {
 		sess := &clientSession{lease: store.NewLease()}
-		sess.over, sess.end = context.WithCancel(s.ctx)
+		sess.over, sess.end = context.WithCancelCause(s.ctx)
 		sent := store.Now()
 		if err := s.faults.send(s.ctx, func() { sess.id = s.service.open(s.ttl) }); err != nil {
-			sess.end()
+			sess.end(err)
 			s.service.drop(sess.id) // nobody knows of it
 			continue
 		}
@@ -102,8 +102,8 @@ func (s *Store) keep() {
 		s.setSession(sess)
 		s.renew(sess)
 		s.setSession(nil)
-		sess.lease.End()
-		sess.end()
+		sess.lease.End() // the ballots of a store that was closed are lost already
+		sess.end(fmt.Errorf("%w: the session has ended", store.ErrLost))
 		if s.ctx.Err() != nil && s.faults.reached() {
 			s.service.drop(sess.id)
 		}

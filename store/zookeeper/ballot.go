@@ -161,11 +161,11 @@ func (b *ballot) run() {
 	look := s.looks.Join()
 	defer s.looks.Leave(look)
 	defer func() {
-		if s.ctx.Err() != nil { // Close waits for its removal
-			s.orphans.add(b.orphan())
-		}
-		s.mu.Lock()
+		s.mu.Lock() // by now Close has ended the lease
 		defer s.mu.Unlock()
+		if s.ctx.Err() != nil || errors.Is(b.Err(), store.ErrClosed) {
+			s.orphans.add(b.orphan()) // Close waits for its removal
+		}
 		delete(s.ballots, b)
 	}()
 	// Requests end with the ballot, its session and the store.
@@ -185,7 +185,7 @@ func (b *ballot) run() {
 		select {
 		case <-b.ctx.Done():
 		case <-s.ctx.Done():
-			b.loseWith(fmt.Errorf("%w: %w", store.ErrLost, store.ErrClosed))
+			b.loseWith(errClosed)
 		case <-b.session.lost:
 			b.lose("the session has ended")
 		case <-b.own.fired:

@@ -214,6 +214,9 @@ func (s *Store) Confirmed() time.Time {
 	return s.confirmed
 }
 
+// errClosed is why the ballots of a store that was closed are lost.
+var errClosed = fmt.Errorf("%w: %w", store.ErrLost, store.ErrClosed)
+
 // closeLimit bounds what Close does on a connection that goes on.
 const closeLimit = 3 * time.Second
 
@@ -226,7 +229,10 @@ func (s *Store) Close() error {
 }
 
 func (s *Store) shutDown() error {
-	s.mu.Lock()
+	s.mu.Lock() // so that no ballot is given back in between: run waits for it
+	for b := range s.ballots {
+		b.loseWith(errClosed) // who sees the lease end asks why
+	}
 	if s.current != nil {
 		s.current.lease.End() // before anybody else can lead
 	}

@@ -22,8 +22,9 @@ type callbacks struct {
 
 // OnWon registers a function to call when the candidate has won, before it acknowledges. Functions are called one
 // after the other in the order registered; the acknowledgement waits for all of them. Where one returns an error or
-// panics the rest is left out, nothing is acknowledged, the takeover-failed callbacks are called, and the candidate
-// goes to the back of the queue. ctx ends with the term. Register before Run or RunForElection.
+// panics, or the term ends meanwhile, the rest is left out, the function given to Run is not called, nothing is
+// acknowledged, the takeover-failed callbacks are called, and the candidate goes to the back of the queue. ctx ends
+// with the term. Register before Run or RunForElection; Campaign calls no callbacks.
 func (c *Candidate) OnWon(f func(ctx context.Context, term *Term) error) {
 	c.callbacks.mu.Lock()
 	defer c.callbacks.mu.Unlock()
@@ -40,8 +41,12 @@ func (c *Candidate) OnLost(f func(ctx context.Context, leader Leader)) {
 	c.callbacks.onLost = append(c.callbacks.onLost, f)
 }
 
-// OnTakeoverFailed registers a function to call when the candidate had won and did not get as far as acknowledging,
-// with the reason. Register before Run or RunForElection.
+// OnTakeoverFailed registers a function to call when the candidate had won and did not get as far as acknowledging:
+// what was begun can be undone here, while the ballot still stands, so that nobody else leads as long as the session
+// is renewed. It is called once for each term that ended without an acknowledgement, with the reason: the error of a
+// won callback or of the function given to Run, or why the term ended, which matches ErrResigned, ErrStopped or
+// ErrLost. A leader's function that returns nil and has not acknowledged has resigned. Register before Run or
+// RunForElection.
 func (c *Candidate) OnTakeoverFailed(f func(err error)) {
 	c.callbacks.mu.Lock()
 	defer c.callbacks.mu.Unlock()

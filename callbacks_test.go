@@ -2,7 +2,6 @@ package leadership_test
 
 import (
 	"context"
-	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -119,90 +118,5 @@ func TestTakeoverThatFailsIsReportedOnTheChannel(t *testing.T) {
 		require.ErrorIs(w, <-errs, errTakeover)
 		w.at(time.Minute)
 		require.True(w, pending(elected), "it has not won as far as the channel knows")
-	})
-}
-
-// Takeover-failed is called with the reason whatever kept the candidate from acknowledging, and only then.
-func TestTakeoverFailedCallbacks(t *testing.T) {
-	type lead = func(ctx context.Context, term *leadership.Term) error
-	for name, test := range map[string]struct {
-		lead   lead
-		reason error // nil where it is not called
-	}{
-		"lead fails before it acknowledges": {func(context.Context, *leadership.Term) error { return errTakeover }, errTakeover},
-		"an error of another election": {func(context.Context, *leadership.Term) error {
-			return errors.Join(errTakeover, leadership.ErrStopped)
-		}, errTakeover},
-		"lead fails after it acknowledged": {func(ctx context.Context, term *leadership.Term) error {
-			return errors.Join(term.Acknowledge(ctx), errTakeover)
-		}, nil},
-	} {
-		t.Run(name, func(t *testing.T) {
-			virtual(t, func(w *world) {
-				c := w.candidate(w.open(), "a", nil)
-				var failed []error
-				c.OnTakeoverFailed(func(err error) { failed = append(failed, err) })
-				turns := 0
-				result := async(func() error {
-					return c.Run(background, func(ctx context.Context, term *leadership.Term) error {
-						if turns++; turns > 1 {
-							return serve(ctx, term)
-						}
-						return test.lead(ctx, term)
-					})
-				})
-				w.at(time.Minute)
-				c.Stop()
-				require.NoError(w, <-result)
-				if test.reason == nil {
-					require.Empty(w, failed)
-					return
-				}
-				require.Len(w, failed, 1)
-				require.ErrorIs(w, failed[0], test.reason)
-			})
-		})
-	}
-}
-
-func TestTakeoverFailsWhenTheTermEndsMeanwhile(t *testing.T) {
-	virtual(t, func(w *world) {
-		st := w.open()
-		c := w.candidate(st, "a", nil)
-		var failed []error
-		c.OnTakeoverFailed(func(err error) { failed = append(failed, err) })
-		c.OnWon(func(ctx context.Context, _ *leadership.Term) error {
-			st.Faults().Cut()
-			<-ctx.Done() // it ends with the term
-			require.Equal(w, valid, w.now())
-			return nil
-		})
-		c.RunForElection()
-		w.at(ttl)
-		require.Len(w, failed, 1)
-		require.ErrorIs(w, failed[0], leadership.ErrLost)
-		require.Empty(w, w.leader())
-	})
-}
-
-// A panic in a takeover-failed callback stops neither the others nor the candidate.
-func TestTakeoverFailedCallbackThatPanics(t *testing.T) {
-	virtual(t, func(w *world) {
-		c := w.candidate(w.open(), "a", nil)
-		turns := 0
-		c.OnWon(func(context.Context, *leadership.Term) error {
-			if turns++; turns == 1 {
-				return errTakeover
-			}
-			return nil
-		})
-		var happened diary
-		c.OnTakeoverFailed(func(error) { panic("boom") })
-		c.OnTakeoverFailed(func(error) { happened.add("called all the same") })
-		c.RunForElection()
-		w.at(time.Minute)
-		require.Equal(w, []string{"called all the same"}, happened.all())
-		require.True(w, c.IsLeader())
-		require.Equal(w, "a", w.leader())
 	})
 }

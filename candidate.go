@@ -1,14 +1,11 @@
 package leadership
 
 import (
-	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/go-leadership/leadership/internal/goroutine"
 	"github.com/go-leadership/leadership/store"
@@ -20,7 +17,7 @@ import (
 //   - RunForElection reports winning and losing on a channel.
 //   - OnWon, OnLost and OnTakeoverFailed register callbacks, for either of the above.
 //
-// The state machine, from top to bottom of this file:
+// The state machine is in candidate.go, with Run in run.go and the terms in term.go:
 //
 //	idle ──cast──▶ waiting ──first, and the lease holds──▶ leading ──finish──▶ winding down ──release──▶ idle
 //
@@ -80,119 +77,6 @@ func checkStore(st store.Store, election string) error {
 func (c *Candidate) IsLeader() bool {
 	t := c.term.Load()
 	return t != nil && t.lease.Holds(t.span)
-}
-
-// Run stands for election and calls lead each time the candidate wins, with a context that ends when the term does.
-// When lead returns the candidate steps down and stands again, at the back of the queue; after an error it first waits
-// a little, longer each time up to five seconds. Run waits for lead to return before it gives the ballot back, so two
-// calls never overlap; a lead that ignores its context keeps everyone waiting. Won callbacks run before lead. Where
-// lead is nil, Run acknowledges (but see Options.ManualAcknowledge) and holds the leadership for as long as it can.
-//
-// Run goes on for ever: a store that can't be reached is tried again, visibly in the log and the hooks. It returns
-// nil after Stop, the cause of ctx when that ends, and an error that trying again can't cure: the store is closed or
-// denies permission. A panic of lead gives the ballot back and goes on up.
-func (c *Candidate) Run(ctx context.Context, lead func(ctx context.Context, term *Term) error) error {
-	if err := c.enter(true); err != nil {
-		return err
-	}
-	defer c.exit()
-	if lead == nil {
-		lead = c.hold
-	}
-	return c.run(ctx, lead)
-}
-
-// run is Run for one who has entered.
-func (c *Candidate) run(ctx context.Context, lead func(context.Context, *Term) error) error {
-	ctx, done := c.bound(ctx)
-	defer done()
-	failures, turns := backoff{first: errorBackoff}, backoff{first: turnBackoff}
-	for {
-		began := time.Now()
-		t, err := c.campaign(ctx)
-		switch {
-		case err == nil:
-			err = c.serve(ctx, t, lead)
-			if t.acknowledged.Load() {
-				failures.reset()
-			}
-		case errors.Is(err, ErrLost):
-			err = nil
-		case ctx.Err() == nil && c.life.Err() == nil && store.Permanent(err):
-			c.log.Error("gave up", "error", err)
-			return err
-		}
-		if time.Since(began) > lastBackoff {
-			turns.reset()
-		}
-		switch {
-		case c.life.Err() != nil: // ctx may not have heard of it yet
-			return nil
-		case ctx.Err() != nil:
-			return context.Cause(ctx)
-		case err != nil:
-			c.retry(ctx, err, failures.delay())
-		default:
-			sleep(ctx, turns.delay())
-		}
-	}
-}
-
-// serve lets the term's owner lead, and gives the ballot back when it has returned, even with a panic. It returns what
-// lead returned, unless the term had ended before.
-func (c *Candidate) serve(ctx context.Context, t *Term, lead func(context.Context, *Term) error) (err error) {
-	defer context.AfterFunc(ctx, func() { t.finish(fmt.Errorf("%w: %w", ErrStopped, context.Cause(ctx))) })()
-	defer func() {
-		withdrawn, cancel := c.withdrawal(t.ballot)
-		defer cancel()
-		if err := t.release(withdrawn); err != nil {
-			c.log.Warn("the ballot was not seen to go", "token", t.Token(), "error", err)
-		}
-	}()
-	tookOver := false
-	if err = c.takeOver(t); err == nil {
-		tookOver = true
-		c.inside.Do(func() { err = lead(t.ctx, t) })
-	}
-	ended := context.Cause(t.ctx) // by itself, or because somebody asked for it
-	t.finish(ErrResigned)
-	if failed := cmp.Or(err, ended); failed != nil && !t.acknowledged.Load() && !(tookOver && wanted(ended)) {
-		c.callFailed(failed)
-	}
-	if ended != nil {
-		if err != nil && !errors.Is(err, context.Canceled) && !errors.Is(err, ended) {
-			c.log.Warn("failed while the term ended", "token", t.Token(), "error", err)
-		}
-		err = nil // the consequence
-	}
-	return err
-}
-
-// wanted reports whether a term ended because somebody asked for it.
-func wanted(ended error) bool {
-	return errors.Is(ended, ErrResigned) || errors.Is(ended, ErrStopped)
-}
-
-// takeOver does the work that comes before leading: the won callbacks, in order.
-func (c *Candidate) takeOver(t *Term) error {
-	for _, won := range c.callbacks.won() {
-		if err := guard(&c.inside, func() error { return won(t.ctx, t) }); err != nil {
-			return fmt.Errorf("takeover failed: %w", err)
-		}
-	}
-	return nil
-}
-
-// hold is how to lead for those who give no function: until the term ends.
-func (c *Candidate) hold(ctx context.Context, t *Term) error {
-	c.events.won(func() bool { return t.current() })
-	if !c.opts.ManualAcknowledge {
-		if err := t.Acknowledge(ctx); err != nil {
-			return err
-		}
-	}
-	<-ctx.Done()
-	return nil
 }
 
 // Campaign stands for election and returns once the candidate leads. It is the primitive on which the rest is built;
@@ -433,14 +317,6 @@ func (c *Candidate) bound(ctx context.Context) (context.Context, func()) {
 // a store that does not answer is as good as gone.
 func (c *Candidate) withdrawal(ballot store.Ballot) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.Background(), ballot.Lease().Remaining())
-}
-
-// retry reports a failure and waits before the next try.
-func (c *Candidate) retry(ctx context.Context, err error, in time.Duration) {
-	c.log.Warn("failed, going to try again", "error", err, "in", in)
-	c.inside.Do(func() { c.opts.Hooks.error(c.election, err, in) })
-	c.events.failed(err)
-	sleep(ctx, in)
 }
 
 // causeOr returns the cause of ctx where that has ended, and err otherwise.

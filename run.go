@@ -1,0 +1,153 @@
+package leadership
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/go-leadership/leadership/store"
+)
+
+// Run stands for election and calls lead each time the candidate wins, with a context that ends when the term does.
+// When lead returns the candidate steps down and stands again, at the back of the queue; after an error it first waits
+// a little, longer each time up to five seconds. Run waits for lead to return before it gives the ballot back, so two
+// calls never overlap; a lead that ignores its context keeps everyone waiting. Won callbacks run before lead. Where
+// lead is nil, Run acknowledges (but see Options.ManualAcknowledge) and holds the leadership for as long as it can.
+//
+// Run goes on for ever: a store that can't be reached is tried again, visibly in the log and the hooks. It returns
+// nil after Stop, the cause of ctx when that ends, and an error that trying again can't cure: the store is closed or
+// denies permission. A panic of lead gives the ballot back and goes on up.
+func (c *Candidate) Run(ctx context.Context, lead func(ctx context.Context, term *Term) error) error {
+	if err := c.enter(true); err != nil {
+		return err
+	}
+	defer c.exit()
+	if lead == nil {
+		lead = c.hold
+	}
+	return c.run(ctx, lead)
+}
+
+// run is Run for one who has entered.
+func (c *Candidate) run(ctx context.Context, lead func(context.Context, *Term) error) error {
+	ctx, done := c.bound(ctx)
+	defer done()
+	failures, turns := backoff{first: errorBackoff}, backoff{first: turnBackoff}
+	for {
+		began := time.Now()
+		t, err := c.campaign(ctx)
+		switch {
+		case err == nil:
+			err = c.serve(ctx, t, lead)
+			if t.acknowledged.Load() {
+				failures.reset()
+			}
+		case errors.Is(err, ErrLost):
+			err = nil
+		case ctx.Err() == nil && c.life.Err() == nil && store.Permanent(err):
+			c.log.Error("gave up", "error", err)
+			return err
+		}
+		if time.Since(began) > lastBackoff {
+			turns.reset()
+		}
+		switch {
+		case c.life.Err() != nil: // ctx may not have heard of it yet
+			return nil
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case err != nil:
+			c.retry(ctx, err, failures.delay())
+		default:
+			sleep(ctx, turns.delay())
+		}
+	}
+}
+
+// serve lets the term's owner lead, and gives the ballot back when it has returned, even with a panic. It returns what
+// lead returned, unless the term had ended before.
+func (c *Candidate) serve(ctx context.Context, t *Term, lead func(context.Context, *Term) error) (err error) {
+	defer context.AfterFunc(ctx, func() { t.finish(stoppedBecause(context.Cause(ctx))) })()
+	defer func() {
+		withdrawn, cancel := c.withdrawal(t.ballot)
+		defer cancel()
+		if err := t.release(withdrawn); err != nil {
+			c.log.Warn("the ballot was not seen to go", "token", t.Token(), "error", err)
+		}
+	}()
+	result := errPanicked // unless all that is called returns
+	defer func() { err = c.conclude(t, result) }()
+	failed := c.takeOver(t)
+	if failed == nil {
+		c.inside.Do(func() { failed = lead(t.ctx, t) })
+	}
+	result = failed
+	return nil // what conclude says
+}
+
+// errPanicked stands for what lead did not return.
+var errPanicked = errors.New("the leader's function has panicked, or ended its goroutine")
+
+// stoppedBecause is why a term ends with the context of Run.
+func stoppedBecause(cause error) error {
+	if errors.Is(cause, ErrStopped) {
+		return cause
+	}
+	return fmt.Errorf("%w: %w", ErrStopped, cause)
+}
+
+// takeOver does the work that comes before leading: the won callbacks, in order, for as long as the term goes on.
+func (c *Candidate) takeOver(t *Term) error {
+	for _, won := range c.callbacks.won() {
+		if t.ctx.Err() != nil {
+			break
+		}
+		if err := guard(&c.inside, func() error { return won(t.ctx, t) }); err != nil {
+			return fmt.Errorf("takeover failed: %w", err)
+		}
+	}
+	return context.Cause(t.ctx)
+}
+
+// conclude ends a term whose leader has returned with err, and returns what is left of that to be reported: nothing
+// where the term had ended before. Each term that Run served has either been acknowledged or its takeover failed, in
+// whatever way: then the callbacks for that are called here, while nobody else leads yet.
+func (c *Candidate) conclude(t *Term, err error) error {
+	ended := context.Cause(t.ctx) // nil where it goes on until here
+	t.finish(ErrResigned)
+	why, reported := cmp.Or(err, ErrResigned), err
+	switch {
+	case ended == nil:
+	case err == nil || errors.Is(err, context.Canceled) || errors.Is(err, ended): // the consequence
+		why, reported = ended, nil
+	default:
+		c.log.Warn("failed while the term ended", "token", t.Token(), "error", err)
+		why, reported = fmt.Errorf("%w; the term had ended: %w", err, ended), nil
+	}
+	if !t.acknowledged.Load() {
+		c.callFailed(why)
+	}
+	return reported
+}
+
+// hold is how to lead for those who give no function: until the term ends.
+func (c *Candidate) hold(ctx context.Context, t *Term) error {
+	c.events.won(func() bool { return t.current() })
+	if !c.opts.ManualAcknowledge {
+		if err := t.Acknowledge(ctx); err != nil {
+			return err
+		}
+	}
+	<-ctx.Done()
+	return nil
+}
+
+// retry reports a failure and waits before the next try.
+func (c *Candidate) retry(ctx context.Context, err error, in time.Duration) {
+	c.log.Warn("failed, going to try again", "error", err, "in", in)
+	c.inside.Do(func() { c.opts.Hooks.error(c.election, err, in) })
+	c.events.failed(err)
+	sleep(ctx, in)
+}

@@ -1,0 +1,248 @@
+package leadership_test
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-leadership/leadership"
+	"github.com/stretchr/testify/require"
+)
+
+// Takeover-failed is called with the reason whatever kept the candidate from acknowledging, and only then.
+func TestTakeoverFailedCallbacks(t *testing.T) {
+	type lead = func(ctx context.Context, term *leadership.Term) error
+	for name, test := range map[string]struct {
+		lead   lead
+		reason error // nil where it is not called
+	}{
+		"lead fails before it acknowledges": {func(context.Context, *leadership.Term) error { return errTakeover }, errTakeover},
+		"an error of another election": {func(context.Context, *leadership.Term) error {
+			return errors.Join(errTakeover, leadership.ErrStopped)
+		}, errTakeover},
+		"lead fails after it acknowledged": {func(ctx context.Context, term *leadership.Term) error {
+			return errors.Join(term.Acknowledge(ctx), errTakeover)
+		}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			virtual(t, func(w *world) {
+				c := w.candidate(w.open(), "a", nil)
+				var failed []error
+				c.OnTakeoverFailed(func(err error) { failed = append(failed, err) })
+				turns := 0
+				result := async(func() error {
+					return c.Run(background, func(ctx context.Context, term *leadership.Term) error {
+						if turns++; turns > 1 {
+							return serve(ctx, term)
+						}
+						return test.lead(ctx, term)
+					})
+				})
+				w.at(time.Minute)
+				c.Stop()
+				require.NoError(w, <-result)
+				if test.reason == nil {
+					require.Empty(w, failed)
+					return
+				}
+				require.Len(w, failed, 1)
+				require.ErrorIs(w, failed[0], test.reason)
+			})
+		})
+	}
+}
+
+func TestTakeoverFailsWhenTheTermEndsMeanwhile(t *testing.T) {
+	virtual(t, func(w *world) {
+		st := w.open()
+		c := w.candidate(st, "a", nil)
+		var failed []error
+		c.OnTakeoverFailed(func(err error) { failed = append(failed, err) })
+		c.OnWon(func(ctx context.Context, _ *leadership.Term) error {
+			st.Faults().Cut()
+			<-ctx.Done() // it ends with the term
+			require.Equal(w, valid, w.now())
+			return nil
+		})
+		c.RunForElection()
+		w.at(ttl)
+		require.Len(w, failed, 1)
+		require.ErrorIs(w, failed[0], leadership.ErrLost)
+		require.Empty(w, w.leader())
+	})
+}
+
+// A panic in a takeover-failed callback stops neither the others nor the candidate.
+func TestTakeoverFailedCallbackThatPanics(t *testing.T) {
+	virtual(t, func(w *world) {
+		c := w.candidate(w.open(), "a", nil)
+		turns := 0
+		c.OnWon(func(context.Context, *leadership.Term) error {
+			if turns++; turns == 1 {
+				return errTakeover
+			}
+			return nil
+		})
+		var happened diary
+		c.OnTakeoverFailed(func(error) { panic("boom") })
+		c.OnTakeoverFailed(func(error) { happened.add("called all the same") })
+		c.RunForElection()
+		w.at(time.Minute)
+		require.Equal(w, []string{"called all the same"}, happened.all())
+		require.True(w, c.IsLeader())
+		require.Equal(w, "a", w.leader())
+	})
+}
+
+// Whoever ends the term while the candidate takes over, and however: lead is not called, what was begun can be undone
+// while the ballot still stands, and the reason says who did it.
+func TestTakeoverFailsWhereTheCandidateEndsItsTerm(t *testing.T) {
+	for how, test := range map[string]struct {
+		end    func(w *world, c *leadership.Candidate, term *leadership.Term, cancel context.CancelFunc)
+		reason error
+		text   string
+	}{
+		"candidate resigns": {func(w *world, c *leadership.Candidate, term *leadership.Term, _ context.CancelFunc) {
+			require.NoError(w, c.Resign(background))
+		}, leadership.ErrResigned, "resigned"},
+		"term resigns": {func(w *world, c *leadership.Candidate, term *leadership.Term, _ context.CancelFunc) {
+			require.NoError(w, term.Resign(background))
+		}, leadership.ErrResigned, "resigned"},
+		"resigned by another goroutine": {func(_ *world, c *leadership.Candidate, _ *leadership.Term, _ context.CancelFunc) {
+			go func() { _ = c.Resign(background) }()
+		}, leadership.ErrResigned, "resigned"},
+		"stopped": {func(_ *world, c *leadership.Candidate, _ *leadership.Term, _ context.CancelFunc) {
+			c.Stop()
+		}, leadership.ErrStopped, "stopped"},
+		"stopped by another goroutine": {func(_ *world, c *leadership.Candidate, _ *leadership.Term, _ context.CancelFunc) {
+			go c.Stop()
+		}, leadership.ErrStopped, "stopped"},
+		"Run's context ends": {func(_ *world, _ *leadership.Candidate, _ *leadership.Term, cancel context.CancelFunc) {
+			cancel()
+		}, context.Canceled, "stopped: context canceled"},
+	} {
+		for returned, result := range map[string]func(ctx context.Context) error{
+			"nothing":                func(context.Context) error { return nil },
+			"its context's error":    func(ctx context.Context) error { return ctx.Err() },
+			"its context's cause":    context.Cause,
+			"an error of its own":    func(context.Context) error { return errTakeover },
+			"the same error wrapped": func(ctx context.Context) error { return errors.Join(errors.New("so"), context.Cause(ctx)) },
+		} {
+			t.Run(how+", returns "+returned, func(t *testing.T) {
+				virtual(t, func(w *world) {
+					c := w.candidate(w.open(), "a", nil)
+					ctx, cancel := context.WithCancel(background)
+					defer cancel()
+					var failed []error
+					won := 0
+					c.OnWon(func(ctx context.Context, term *leadership.Term) error {
+						if won++; won > 1 {
+							return nil
+						}
+						test.end(w, c, term, cancel)
+						<-ctx.Done()
+						return result(ctx)
+					})
+					c.OnWon(func(ctx context.Context, _ *leadership.Term) error { return ctx.Err() })
+					c.OnTakeoverFailed(func(err error) {
+						require.False(w, c.IsLeader())
+						require.Equal(w, []string{"a"}, w.ballots(), "the ballot is kept while it is undone")
+						failed = append(failed, err)
+					})
+					ended := async(func() error {
+						return c.Run(ctx, func(ctx context.Context, term *leadership.Term) error {
+							require.NoError(w, ctx.Err(), "called with a context that has ended")
+							return serve(ctx, term)
+						})
+					})
+					w.at(time.Minute)
+					cancel()
+					<-ended
+					require.Len(w, failed, 1)
+					require.ErrorIs(w, failed[0], test.reason)
+					if returned == "an error of its own" {
+						require.ErrorIs(w, failed[0], errTakeover)
+					} else {
+						require.EqualError(w, failed[0], test.text)
+					}
+				})
+			})
+		}
+	}
+}
+
+// A term that ends unacknowledged while lead is running failed to take over, whatever lead makes of it.
+func TestTakeoverFailsWhereLeadDoesNotAcknowledge(t *testing.T) {
+	type lead = func(ctx context.Context, term *leadership.Term) error
+	for name, test := range map[string]struct {
+		lead   lead
+		reason error
+	}{
+		"lead returns": {func(context.Context, *leadership.Term) error { return nil }, leadership.ErrResigned},
+		"lead resigns": {func(ctx context.Context, term *leadership.Term) error { return term.Resign(ctx) }, leadership.ErrResigned},
+		"lead is stopped": {func(ctx context.Context, term *leadership.Term) error {
+			<-ctx.Done()
+			return ctx.Err()
+		}, leadership.ErrStopped},
+	} {
+		t.Run(name, func(t *testing.T) {
+			virtual(t, func(w *world) {
+				c := w.candidate(w.open(), "a", nil)
+				failed := make(chan error, 1000)
+				c.OnTakeoverFailed(func(err error) { failed <- err })
+				ended := async(func() error { return c.Run(background, test.lead) })
+				synctest.Wait()
+				go c.Stop()
+				require.NoError(w, <-ended)
+				require.NotEmpty(w, failed)
+				require.ErrorIs(w, <-failed, test.reason)
+			})
+		})
+	}
+}
+
+// Even where lead never returns: what was begun is undone on the way out.
+func TestTakeoverFailsWhereLeadPanics(t *testing.T) {
+	for name, leave := range map[string]func(){"panic": func() { panic("boom") }, "Goexit": runtime.Goexit} {
+		t.Run(name, func(t *testing.T) {
+			virtual(t, func(w *world) {
+				c := w.candidate(w.open(), "a", nil)
+				var failed []error
+				c.OnTakeoverFailed(func(err error) { failed = append(failed, err) })
+				gone := make(chan any, 1)
+				go func() {
+					defer func() { gone <- recover() }()
+					_ = c.Run(background, func(context.Context, *leadership.Term) error { leave(); return nil })
+				}()
+				p := <-gone
+				require.Len(w, failed, 1)
+				require.ErrorContains(w, failed[0], "panicked")
+				require.Empty(w, w.ballots())
+				if name == "panic" {
+					require.Equal(w, "boom", p)
+				}
+			})
+		})
+	}
+}
+
+// The cause of a stopped term is said once.
+func TestStoppedOnce(t *testing.T) {
+	virtual(t, func(w *world) {
+		c := w.candidate(w.open(), "a", nil)
+		cause := make(chan error, 1)
+		ended := async(func() error {
+			return c.Run(background, func(ctx context.Context, _ *leadership.Term) error {
+				go c.Stop()
+				<-ctx.Done()
+				cause <- context.Cause(ctx)
+				return nil
+			})
+		})
+		require.EqualError(w, <-cause, "stopped")
+		require.NoError(w, <-ended)
+	})
+}

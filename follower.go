@@ -142,7 +142,8 @@ func (f *Follower) state() (leader Leader, known bool, changed <-chan struct{}) 
 }
 
 // Leader returns the acknowledged leader and true, or false where nobody leads or nothing is known yet; AsOf tells
-// these two apart. It does not block.
+// these two apart. It does not block. Once the follower has ended, which Err tells, it goes on returning what was known
+// last, and AsOf for when that was right.
 func (f *Follower) Leader() (Leader, bool) {
 	leader, known, _ := f.state()
 	return leader, known && leader.Revision != 0
@@ -175,7 +176,8 @@ func (f *Follower) Wait(ctx context.Context) (Leader, error) {
 }
 
 // Changes iterates over the leaders: the present state as soon as it is known, the zero Leader where nobody leads,
-// then each state that differs from the one yielded before. It ends when ctx or the follower ends; Err tells why.
+// then each state that differs from the one yielded before. It ends when ctx or the follower ends, without yielding
+// anything more; Err tells why.
 func (f *Follower) Changes(ctx context.Context) iter.Seq[Leader] {
 	return func(yield func(Leader) bool) {
 		for leader, err := range f.each(ctx) {
@@ -193,7 +195,7 @@ func (f *Follower) each(ctx context.Context) iter.Seq2[Leader, error] {
 		var last *Leader
 		for {
 			leader, known, changed := f.state()
-			if known && (last == nil || leader != *last) {
+			if known && ctx.Err() == nil && f.life.Err() == nil && (last == nil || leader != *last) {
 				last = &leader
 				if !yield(leader, nil) {
 					return

@@ -81,6 +81,63 @@ func TestChanges(t *testing.T) {
 	})
 }
 
+// An iterator does not yield what it did not get to before its context or its follower ended: that may be out of date.
+func TestChangesEndsWithoutAStaleValue(t *testing.T) {
+	for name, end := range map[string]func(f *leadership.Follower, cancel func()){
+		"stopped": func(f *leadership.Follower, _ func()) { f.Stop() },
+		"context": func(_ *leadership.Follower, cancel func()) { cancel() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			virtual(t, func(w *world) {
+				f := w.follower(w.open(), nil)
+				ctx, cancel := context.WithCancel(background)
+				defer cancel()
+				var seen diary
+				next := make(chan struct{})
+				iterating := async(func() error {
+					for leader := range f.Changes(ctx) {
+						seen.add("%s", leader.Value)
+						<-next
+					}
+					return nil
+				})
+				w.lead(w.open(), "a")
+				synctest.Wait()
+				end(f, cancel)
+				close(next)
+				require.NoError(w, <-iterating)
+				require.Equal(w, []string{""}, seen.all())
+				for leader := range f.Changes(ctx) {
+					require.Fail(w, "an iterator that begins later yields", "%v", leader)
+				}
+				_, err := f.Wait(ctx)
+				require.Error(w, err)
+			})
+		})
+	}
+}
+
+// What a stopped follower knew last can still be read, with the time for which it was right.
+func TestLeaderAfterStop(t *testing.T) {
+	virtual(t, func(w *world) {
+		f := w.follower(w.open(), nil)
+		term := w.lead(w.open(), "a")
+		_, err := f.Wait(background)
+		require.NoError(w, err)
+		w.at(ttl)
+		f.Stop()
+		asOf := f.AsOf()
+		require.NoError(w, term.Resign(background))
+		w.at(3 * ttl)
+		leader, ok := f.Leader()
+		require.True(w, ok)
+		require.Equal(w, "a", leader.Value)
+		require.Equal(w, asOf, f.AsOf())
+		require.False(w, asOf.After(w.began.Add(ttl)))
+		require.ErrorIs(w, f.Err(), leadership.ErrStopped)
+	})
+}
+
 // A state that came and went while the reader was busy leaves nothing to yield.
 func TestChangesYieldsNothingTwice(t *testing.T) {
 	virtual(t, func(w *world) {

@@ -14,7 +14,7 @@ func TestForeignNodesAmongTheBallots(t *testing.T) {
 	election := newElection()
 	conn := admin(t)
 	makePath(t, conn, dir(election))
-	foreign := []string{"ballot", "ballotX", "ballot99999999999", "ballot_x_-2147483649", "other0000000001", "x", "leader"}
+	foreign := []string{"ballot", "ballot0", "ballot 1", "ballot+000000001", "ballot1e9", "ballotX", "ballot99999999999", "ballot_x_-2147483649", "other0000000001", "x", "leader"}
 	for _, name := range foreign {
 		_, err := conn.Create(dir(election)+"/"+name, []byte("foreign"), zk.FlagPersistent, world)
 		require.NoError(t, err)

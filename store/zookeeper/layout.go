@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"crypto/rand"
 	"encoding/hex"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,8 +15,8 @@ import (
 //	/_zkelection/<election>/ballot_<nonce>_0000000012    ephemeral, sequential, with the candidate's value
 //	/_zkelection/<election>/leader_ack                   ephemeral, with the acknowledged value
 //
-// with "/" in an election's name written "__". Anything that begins with the ballot prefix and ends in a number is a
-// ballot, whoever made it; the number is its place in the queue.
+// with "/" in an election's name written "__". Anything that begins with the ballot prefix and ends in a sequence number
+// as ZooKeeper writes it is a ballot, whoever made it; the number is its place in the queue.
 type layout struct {
 	root   string // chroot and root
 	prefix string // of ballots
@@ -44,27 +45,22 @@ type place struct {
 	number int32
 }
 
-// parse returns the place of a ballot's node, and false where the node is not a ballot.
+// sequence is what ZooKeeper appends to a name, "%010d" of 32 bits: ten digits or, after the counter has wrapped, a sign
+// within the ten characters or before ten digits.
+var sequence = regexp.MustCompile(`(-?[0-9]{10}|-[0-9]{9})$`)
+
+// parse returns the place of a ballot's node, and false where the node is not a ballot: then no candidate waits for it.
 func (l layout) parse(name string) (place, bool) {
 	rest, ok := strings.CutPrefix(name, l.prefix)
 	if !ok {
 		return place{}, false
 	}
-	digits := rest[len(strings.TrimRight(rest, "0123456789")):]
-	if digits == "" {
-		return place{}, false
+	text := sequence.FindString(rest)
+	if strings.HasPrefix(text, "-0") && len(text) == 11 {
+		text = text[1:] // "-0000000012" is a separator and a number
 	}
-	number, err := strconv.ParseInt(digits, 10, 64)
-	if err != nil {
-		return place{}, false
-	}
-	// ZooKeeper writes numbers as "%010d": a negative one, after the counter has wrapped, has its sign within the
-	// ten characters or ten digits behind it. "-0000000012" is a separator and a number.
-	negative := strings.HasSuffix(strings.TrimSuffix(rest, digits), "-") && (len(digits) == 9 || number >= 1e9)
-	if negative {
-		number = -number
-	}
-	if number != int64(int32(number)) {
+	number, err := strconv.ParseInt(text, 10, 32)
+	if err != nil || number == 0 && text[0] == '-' {
 		return place{}, false
 	}
 	return place{name, int32(number)}, true

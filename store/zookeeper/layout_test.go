@@ -24,7 +24,9 @@ func TestParse(t *testing.T) {
 		{"ballot_abc9_0000000012", 12, true},
 		{"ballot2147483647", math.MaxInt32, true},
 		{"ballot_x_2147483647", math.MaxInt32, true},
-		{"ballot7", 7, true},
+		{"ballot_5f30000000012", 12, true}, // of a stem that ends in a digit
+		{"ballot00000000001", 1, true},
+		{"ballot99990000000012", 12, true},
 
 		// After the wrap: "%010d" puts the sign within the ten characters, or before ten digits.
 		{"ballot-2147483648", math.MinInt32, true},
@@ -37,6 +39,25 @@ func TestParse(t *testing.T) {
 		// A separator of somebody else's and a number.
 		{"ballot-0000000012", 12, true},
 		{"ballot_x-0000000012", 12, true},
+
+		{"ballot--000000001", -1, true},
+		{"ballot--0000000012", 12, true},
+
+		// What no sequence of ZooKeeper's ends in: in the way of nobody.
+		{"ballot7", 0, false},
+		{"ballot 1", 0, false},
+		{"ballot0", 0, false},
+		{"ballot000000000", 0, false},
+		{"ballot-1", 0, false},
+		{"ballot-00000001", 0, false},
+		{"ballot-000000000", 0, false}, // zero has no sign
+		{"ballot+000000001", 0, false},
+		{"ballot0x10", 0, false},
+		{"ballot1e9", 0, false},
+		{"ballot000000000a", 0, false},
+		{"ballot\uff10\uff10\uff10\uff10\uff10\uff10\uff10\uff10\uff10\uff10", 0, false},
+		{"ballot4294967295", 0, false},
+		{"ballot9223372036854775808", 0, false},
 
 		{"ballot", 0, false},
 		{"ballot_", 0, false},

@@ -6,16 +6,15 @@ import (
 	"fmt"
 	"maps"
 	"net"
-	"net/netip"
 	"net/url"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/go-leadership/leadership/internal/hostport"
 	"github.com/go-leadership/leadership/internal/opaque"
 )
 
@@ -101,34 +100,11 @@ func (u *URL) setHosts(list string) error {
 	if list == "" {
 		return nil
 	}
-	for i, host := range strings.Split(list, ",") {
-		if reason := refusedHost(host); reason != "" {
-			return u.invalid("host %d: %s", i+1, reason)
-		}
-		u.Hosts = append(u.Hosts, host)
+	u.Hosts = strings.Split(list, ",")
+	if reason := hostport.RefuseAny(u.Hosts); reason != "" {
+		return u.invalid("%s", reason)
 	}
 	return nil
-}
-
-// refusedHost says why a host can't be used, without showing it.
-func refusedHost(host string) string {
-	name, port := host, ""
-	if i := strings.LastIndexByte(host, ':'); i >= 0 && !strings.HasSuffix(host, "]") {
-		name, port = host[:i], host[i+1:]
-		if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
-			return `what follows ":" is not a port, a number from 1 to 65535`
-		}
-	}
-	if inner, ok := strings.CutPrefix(name, "["); ok {
-		if addr, err := netip.ParseAddr(strings.TrimSuffix(inner, "]")); err != nil || !addr.Is6() || !strings.HasSuffix(inner, "]") {
-			return "what stands in brackets is not an IPv6 address"
-		}
-		return ""
-	}
-	if name == "" || strings.ContainsAny(name, `:[]% "\`) {
-		return `it is not "host", "host:port" or "[IPv6]:port"`
-	}
-	return ""
 }
 
 func (u *URL) setPath(path string) error {

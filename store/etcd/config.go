@@ -7,10 +7,10 @@ import (
 	"log/slog"
 	"math"
 	"net"
-	"slices"
 	"strings"
 	"time"
 
+	"github.com/go-leadership/leadership/internal/hostport"
 	"github.com/go-leadership/leadership/store"
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
@@ -51,12 +51,7 @@ type Config struct {
 const defaultPort = "2379"
 
 func (c Config) withDefaults() Config {
-	c.Endpoints = slices.Clone(c.Endpoints)
-	for i, endpoint := range c.Endpoints {
-		if _, _, err := net.SplitHostPort(endpoint); err != nil && endpoint != "" {
-			c.Endpoints[i] = net.JoinHostPort(strings.Trim(endpoint, "[]"), defaultPort)
-		}
-	}
+	c.Endpoints = hostport.WithPorts(c.Endpoints, defaultPort)
 	if c.Prefix == "" {
 		c.Prefix = "leadership"
 	}
@@ -95,10 +90,8 @@ func (c Config) check() error {
 	case strings.HasSuffix(c.Prefix, "/") || strings.ContainsFunc(c.Prefix, func(r rune) bool { return r < ' ' }):
 		return refuse("prefix", c.Prefix, `it ends in "/" or has a control character`)
 	}
-	for _, endpoint := range c.Endpoints {
-		if host, _, err := net.SplitHostPort(endpoint); err != nil || host == "" || strings.ContainsAny(host, "/, ") {
-			return refuse("endpoints", endpoint, `not "host", "host:port" or "[IPv6]:port"`)
-		}
+	if reason := hostport.RefuseAny(c.Endpoints); reason != "" {
+		return refuse("endpoints", "", "%s", reason)
 	}
 	return nil
 }

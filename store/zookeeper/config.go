@@ -9,11 +9,11 @@ import (
 	"math"
 	"net"
 	"path"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/go-leadership/leadership/internal/hostport"
 	"github.com/go-leadership/leadership/store"
 	"github.com/go-zookeeper/zk"
 )
@@ -82,12 +82,7 @@ func (a ACL) list() []zk.ACL {
 }
 
 func (c Config) withDefaults() Config {
-	c.Servers = slices.Clone(c.Servers)
-	for i, server := range c.Servers {
-		if _, _, err := net.SplitHostPort(server); err != nil && server != "" {
-			c.Servers[i] = net.JoinHostPort(strings.Trim(server, "[]"), strconv.Itoa(zk.DefaultPort))
-		}
-	}
+	c.Servers = hostport.WithPorts(c.Servers, strconv.Itoa(zk.DefaultPort))
 	if c.Root == "" {
 		c.Root = "/_zkelection"
 	}
@@ -141,10 +136,8 @@ func (c Config) check() error {
 	case strings.HasPrefix(c.AckName, c.BallotPrefix):
 		return refuse("ack", c.AckName, "it begins like a ballot, with %q", c.BallotPrefix)
 	}
-	for _, server := range c.Servers {
-		if host, _, err := net.SplitHostPort(server); err != nil || host == "" || strings.ContainsAny(host, ", ") {
-			return refuse("servers", server, `not "host", "host:port" or "[IPv6]:port"`)
-		}
+	if reason := hostport.RefuseAny(c.Servers); reason != "" {
+		return refuse("servers", "", "%s", reason)
 	}
 	return errors.Join(checkPath("chroot", c.Chroot), checkPath("root", c.Root),
 		checkNode("ballot", c.BallotPrefix), checkNode("ack", c.AckName))

@@ -34,6 +34,15 @@ func TestConfigIsChecked(t *testing.T) {
 		change func(c *zookeeper.Config)
 	}{
 		{"servers", nil, func(c *zookeeper.Config) { c.Servers = nil }},
+		{"servers", []string{"host 2"}, func(c *zookeeper.Config) { c.Servers = []string{"h", "u:secret@h"} }},
+		{"servers", nil, func(c *zookeeper.Config) { c.Servers = []string{"u:secret@h:2181"} }},
+		{"servers", nil, func(c *zookeeper.Config) { c.Servers = []string{"zookeeper://h:2181"} }},
+		{"servers", nil, func(c *zookeeper.Config) { c.Servers = []string{"h1,h2"} }},
+		{"servers", nil, func(c *zookeeper.Config) { c.Servers = []string{"h/chroot"} }},
+		{"servers", []string{"1 to 65535"}, func(c *zookeeper.Config) { c.Servers = []string{"h:0"} }},
+		{"servers", nil, func(c *zookeeper.Config) { c.Servers = []string{"h:abc"} }},
+		{"servers", []string{"IPv6"}, func(c *zookeeper.Config) { c.Servers = []string{"[::1"} }},
+		{"servers", nil, func(c *zookeeper.Config) { c.Servers = []string{""} }},
 		{"conn", nil, func(c *zookeeper.Config) { c.Conn = conn }},
 		{"conn", nil, func(c *zookeeper.Config) { c.Servers, c.Conn, c.TLS = nil, conn, &tls.Config{} }},
 		{"ttl", []string{"-1s"}, func(c *zookeeper.Config) { c.TTL = -time.Second }},

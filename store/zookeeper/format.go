@@ -2,7 +2,9 @@ package zookeeper
 
 import (
 	"fmt"
+	"slices"
 
+	"github.com/go-leadership/leadership/internal/hostport"
 	"github.com/go-leadership/leadership/internal/opaque"
 )
 
@@ -12,11 +14,18 @@ func (s *Store) String() string { return s.name }
 // Format implements fmt.Formatter: with every verb it prints what String returns.
 func (s *Store) Format(f fmt.State, verb rune) { opaque.Format(f, verb, s.name) }
 
-// Format implements fmt.Formatter: it prints the settings with any verb, and stars in the place of the password.
+// Format implements fmt.Formatter: it prints the settings with any verb, and stars in the place of the password, and of
+// servers that Open would refuse: a whole URL with a password may have been written there.
 func (c Config) Format(f fmt.State, verb rune) {
 	type config Config // without this method
 	if c.Password != "" {
 		c.Password = "***"
+	}
+	c.Servers = slices.Clone(c.Servers)
+	for i, server := range c.Servers {
+		if hostport.Refuse(server) != "" {
+			c.Servers[i] = "***"
+		}
 	}
 	_, _ = fmt.Fprintf(f, fmt.FormatString(f, verb), config(c))
 }

@@ -27,7 +27,7 @@ func TestPasswordIsNotPrinted(t *testing.T) {
 	require.NoError(t, err)
 
 	for _, x := range []any{
-		config, &config, []zookeeper.Config{config}, st, fromURL, []any{st}, c, f,
+		config, &config, zookeeper.Config{Servers: []string{"h", "alice:" + password + "@h"}}, []zookeeper.Config{config}, st, fromURL, []any{st}, c, f,
 		struct{ Config zookeeper.Config }{config},
 	} {
 		for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%X", "%d", "%t"} {

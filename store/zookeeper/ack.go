@@ -72,6 +72,9 @@ func (b *ballot) acknowledge(ctx context.Context, value string) (store.Leader, e
 			stale = n.stat.Version
 		case errors.Is(err, zk.ErrBadVersion), errors.Is(err, zk.ErrNoNode): // it changed meanwhile
 			stale = -1
+		case errors.Is(err, zk.ErrNotEmpty): // ours is ephemeral, and never has children
+			return store.Leader{}, fmt.Errorf("%s was made by somebody else and is in the way: delete it with all below it: %w",
+				b.ackPath(), err)
 		default:
 			return store.Leader{}, err
 		}

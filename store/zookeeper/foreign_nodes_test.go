@@ -51,6 +51,26 @@ func TestForeignBallotCounts(t *testing.T) {
 	require.NoError(t, b.Wait(soon(t)))
 }
 
+// A node that somebody made in the acknowledgement's place is replaced, unless it has children: then the error says
+// what to do, and acknowledging works as soon as that is done.
+func TestAcknowledgementBehindAForeignNode(t *testing.T) {
+	election := newElection()
+	conn := admin(t)
+	ack := dir(election) + "/leader_ack"
+	makePath(t, conn, ack+"/child")
+	b := castFirst(t, open(t, zookeeper.Config{Servers: sharedServer(t).Addrs(), TTL: long}), election, "ours")
+	_, err := b.Acknowledge(soon(t), "ours")
+	require.ErrorIs(t, err, zk.ErrNotEmpty)
+	require.ErrorContains(t, err, ack+" was made by somebody else")
+	require.ErrorContains(t, err, "delete it")
+	require.False(t, store.Permanent(err), "it can be cured while the candidate goes on")
+	require.NoError(t, conn.Delete(ack+"/child", -1))
+	_, err = b.Acknowledge(soon(t), "ours")
+	require.NoError(t, err)
+	require.NoError(t, b.Withdraw(soon(t)))
+	require.Empty(t, list(t, conn, dir(election)))
+}
+
 // The counter wraps within an election's life in theory only; here it is seen with nodes made by hand.
 func TestBallotsAcrossTheWrap(t *testing.T) {
 	election := newElection()

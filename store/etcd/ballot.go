@@ -76,6 +76,10 @@ func (b *ballot) run() {
 	err := b.look(ctx)
 	for b.Err() == nil {
 		if err != nil && ctx.Err() == nil && !b.session.over() {
+			if !uncertain(err) {
+				b.loseWith(fmt.Errorf("%w: %w", store.ErrLost, err))
+				return
+			}
 			s.pause(ctx)
 			err = b.look(ctx)
 			continue

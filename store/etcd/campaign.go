@@ -65,6 +65,7 @@ func (b *ballot) enter(ctx context.Context, value string) error {
 	prefix, void := s.layout.ballots(b.election), s.layout.void(b.election, b.name)
 	list := clientv3.OpGet(prefix, clientv3.WithPrefix(),
 		clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortAscend))
+	doubt := false // whether an earlier request may have been carried out, or is going to be
 	for {
 		resp, err := request(ctx, s, func(ctx context.Context, kv clientv3.KV) (*clientv3.TxnResponse, error) {
 			return kv.Txn(ctx).
@@ -90,9 +91,12 @@ func (b *ballot) enter(ctx context.Context, value string) error {
 			s.lose(b.session)
 			return err
 		case ctx.Err() != nil || !uncertain(err):
-			s.orphans.add(orphan{ballot: b, unknown: true})
+			if doubt || ctx.Err() != nil {
+				s.orphans.add(orphan{ballot: b, unknown: true})
+			}
 			return err
 		}
+		doubt = doubt || errors.Is(err, store.ErrUnknownOutcome)
 		s.pause(ctx)
 	}
 }

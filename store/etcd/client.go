@@ -150,10 +150,17 @@ func request[T any](ctx context.Context, s *Store, send func(context.Context, cl
 	case ctx.Err() != nil:
 		return none, s.unreached(ctx)
 	case client.Ctx().Err() != nil:
-		return none, fmt.Errorf("%w: so is the caller's client", store.ErrClosed)
+		return none, errClientClosed
 	}
-	return none, explain(err)
+	err = explain(err)
+	if uncertain(err) {
+		s.troubled(err)
+	}
+	return none, err
 }
+
+// errClientClosed says that the caller has closed its own client, which serves nobody any more.
+var errClientClosed = fmt.Errorf("%w: so is the caller's client", store.ErrClosed)
 
 // explain says of an error what callers decide on.
 func explain(err error) error {
@@ -220,9 +227,14 @@ func (c slogCore) Write(e zapcore.Entry, fields []zapcore.Field) error {
 func (c slogCore) Sync() error { return nil }
 
 // refusal is the error of a watch that the cluster did not set, from the text that it gives as the reason.
-func refusal(reason string) error {
+func (s *Store) refusal(reason string) error {
 	if _, description, ok := strings.Cut(reason, "desc = "); ok {
 		reason = description
 	}
-	return explain(errors.New(reason))
+	err := explain(errors.New(reason))
+	if errors.Is(err, rpctypes.ErrUserEmpty) && s.client.Username != "" {
+		// The stream is from before the cluster's authentication was enabled.
+		return fmt.Errorf("%w: %w", store.ErrUnavailable, rpctypes.ErrUserEmpty)
+	}
+	return err
 }

@@ -49,13 +49,18 @@ func (s *Store) sweep() {
 			return
 		}
 		for _, o := range s.orphans.take() {
+			if o.ballot.session.over() {
+				continue
+			}
 			err := s.remove(s.background, o)
 			switch {
 			case err == nil || s.background.Err() != nil:
 			case uncertain(err):
 				s.orphans.add(o)
-			default: // it goes with the lease
-				s.config.Logger.Warn("a ballot could not be removed", "store", s.name, "key", o.ballot.key, "error", err)
+			default: // it goes with the lease, which therefore has to go: nobody else may wait for ever
+				s.config.Logger.Warn("a ballot can't be removed, so the session ends",
+					"store", s.name, "key", o.ballot.key, "error", err)
+				s.abandon(o.ballot.session, err)
 			}
 			if err != nil {
 				s.pause(s.background)
@@ -64,11 +69,12 @@ func (s *Store) sweep() {
 	}
 }
 
-// remove removes an orphan with its acknowledgement, and returns nil once both are known to be gone.
+// remove removes an orphan with its acknowledgement, and returns nil once both are known to be gone. Where the session
+// was given up before it is over, the error says why.
 func (s *Store) remove(ctx context.Context, o orphan) error {
 	b := o.ballot
 	if b.session.over() {
-		return nil
+		return b.session.left
 	}
 	var err error
 	if o.unknown {
@@ -108,21 +114,28 @@ func (s *Store) delete(ctx context.Context, b *ballot) error {
 		then = append(then, clientv3.OpDelete(ack))
 	}
 	resp, err := request(ctx, s, func(ctx context.Context, kv clientv3.KV) (*clientv3.TxnResponse, error) {
-		return kv.Txn(ctx).If(b.stands()).Then(then...).Commit()
+		return kv.Txn(ctx).If(b.stands()).Then(then...).Else(clientv3.OpGet(ack)).Commit()
 	})
 	if err != nil || resp.Succeeded || !tried {
 		return err
 	}
 	// Somebody else deleted the ballot, so that others may have acknowledged since.
-	same := clientv3.Compare(clientv3.ModRevision(ack), "=", revision)
+	kvs := resp.Responses[0].GetResponseRange().Kvs
+	if len(kvs) == 0 {
+		return nil
+	}
+	found := kvs[0]
+	own := found.ModRevision == revision
 	if revision == 0 {
-		if s.othersAcknowledged(b) {
-			return nil
-		}
-		same = clientv3.Compare(clientv3.LeaseValue(ack), "=", b.session.id)
+		// Others of this session which acknowledge later than they are asked here make it another revision.
+		own = found.Lease == b.session.id && !s.othersAcknowledged(b)
+	}
+	if !own {
+		return nil
 	}
 	_, err = request(ctx, s, func(ctx context.Context, kv clientv3.KV) (*clientv3.TxnResponse, error) {
-		return kv.Txn(ctx).If(same).Then(clientv3.OpDelete(ack)).Commit()
+		return kv.Txn(ctx).If(clientv3.Compare(clientv3.ModRevision(ack), "=", found.ModRevision)).
+			Then(clientv3.OpDelete(ack)).Commit()
 	})
 	return err
 }

@@ -21,7 +21,8 @@ import (
 type session struct {
 	id    int64
 	lease *store.Lease
-	lost  chan struct{} // closed when the store learns that the lease is over
+	lost  chan struct{} // closed when the store learns that the lease is over, or gives it up
+	left  error         // written before lost is closed: why it was given up; nil where the lease is known to be over
 }
 
 // over reports whether the lease has ended.
@@ -124,19 +125,42 @@ func (s *Store) end() {
 }
 
 // lose is called when the lease is known to be over.
-func (s *Store) lose(sess *session) {
+func (s *Store) lose(sess *session) { s.abandon(sess, nil) }
+
+// abandon stops renewing a lease for a reason: it is over after its TTL.
+func (s *Store) abandon(sess *session, reason error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.current == sess {
+		sess.left = reason
 		s.end()
 	}
 }
 
-// keepAlive renews the lease until it is over.
+// keepAlive renews the lease until it is over. What keeps it from doing so is logged where it changes.
 func (s *Store) keepAlive(sess *session) {
+	last := ""
 	for s.background.Err() == nil && !sess.over() {
-		if err := s.renew(sess); err != nil && s.background.Err() == nil {
-			s.config.Logger.Debug("renewals were interrupted", "store", s.name, "error", err)
+		renewed := sess.lease.Last().Sent
+		err := s.renew(sess)
+		if err == nil || s.background.Err() != nil {
+			continue
+		}
+		if sess.lease.Last().Sent != renewed {
+			last = ""
+		}
+		if s.client.Ctx().Err() != nil {
+			s.abandon(sess, errClientClosed)
+			return
+		}
+		err = explain(err)
+		if err.Error() != last {
+			s.config.Logger.Warn("the lease could not be renewed", "store", s.name, "error", err)
+			last = err.Error()
+		}
+		if store.Permanent(err) { // perhaps not for ever
+			s.pauseFor(s.background, s.renewal())
+		} else {
 			s.pause(s.background)
 		}
 	}

@@ -182,8 +182,10 @@ func (s *Store) set(change func()) {
 }
 
 // pause waits a little before a request is tried again.
-func (s *Store) pause(ctx context.Context) {
-	timer := time.NewTimer(50 * time.Millisecond)
+func (s *Store) pause(ctx context.Context) { s.pauseFor(ctx, 50*time.Millisecond) }
+
+func (s *Store) pauseFor(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-timer.C:

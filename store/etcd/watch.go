@@ -163,12 +163,15 @@ func (ws *watches) silent() bool {
 	return len(ws.marks) > 2
 }
 
-// breakOff ends all watches: the stream is no more.
-func (ws *watches) breakOff() {
+// breakOff ends all watches: the stream is no more. Those that have not been confirmed get to know why.
+func (ws *watches) breakOff(err error) {
+	if !store.Permanent(err) {
+		err = fmt.Errorf("%w: the stream of watches broke: %w", store.ErrUnavailable, err)
+	}
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
 	for _, w := range ws.creating {
-		w.err = fmt.Errorf("%w: the stream of watches broke", store.ErrUnavailable)
+		w.err = err
 		close(w.ready)
 	}
 	for _, w := range ws.byID {
@@ -200,7 +203,7 @@ func (s *Store) handle(resp *pb.WatchResponse) error {
 			if ws.set[w.key] == w {
 				delete(ws.set, w.key)
 			}
-			w.err = refusal(resp.CancelReason)
+			w.err = s.refusal(resp.CancelReason)
 			close(w.ready)
 			if !errors.Is(w.err, store.ErrDenied) { // such as a token that has expired: the next stream has another
 				return w.err
@@ -243,11 +246,11 @@ func (s *Store) watch() {
 		select {
 		case <-s.watches.queued:
 		case <-s.background.Done():
-			s.watches.breakOff()
+			s.watches.breakOff(store.ErrClosed)
 			return
 		}
 		err := s.stream()
-		s.watches.breakOff()
+		s.watches.breakOff(err)
 		if s.background.Err() == nil {
 			s.config.Logger.Debug("watches were interrupted", "store", s.name, "error", err)
 			s.pause(s.background)
@@ -255,12 +258,21 @@ func (s *Store) watch() {
 	}
 }
 
-// stream opens one stream, sends what is asked for and handles what comes, until it breaks.
+// stream opens one stream, sends what is asked for and handles what comes, until it breaks. Its error is an explained
+// one.
 func (s *Store) stream() error {
 	client, err := s.connected(s.background)
 	if err != nil {
 		return err
 	}
+	err = s.streamOf(client)
+	if client.Ctx().Err() != nil {
+		return errClientClosed
+	}
+	return explain(err)
+}
+
+func (s *Store) streamOf(client *clientv3.Client) error {
 	// A member that has no leader ends the stream, in the place of leaving us without news.
 	ctx, cancel := context.WithCancelCause(clientv3.WithRequireLeader(s.background))
 	stop := func(err error) { cancel(err) }

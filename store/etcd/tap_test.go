@@ -1,0 +1,190 @@
+package etcd_test
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"testing"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+)
+
+// tap is between a store and its client's connection, so that a test can meet a single request or reply where
+// conformance.Network meets all of them. The client is the caller's own, as Config.Client.
+type tap struct {
+	client *clientv3.Client
+
+	mu      sync.Mutex
+	catches []*catch // guarded by mu, as are all below; the pending ones
+	sent    []string // all requests: "Txn ..." with the message as text
+	streams []string // the methods of all streams
+	held    sync.WaitGroup
+}
+
+// catch waits for one request.
+type catch struct {
+	text    string // is in the request: a method and parts of the message
+	fate    fate
+	caught  chan struct{} // closed when the request has been sent, or would have been
+	arrived chan error    // gets the outcome of a request whose reply was lost, or that was held
+	release chan struct{} // closed by the test to let a held one go
+	once    sync.Once
+}
+
+func (c *catch) letGo() { c.once.Do(func() { close(c.release) }) }
+
+// fate is what becomes of a request that is caught.
+type fate int
+
+const (
+	loseReply fate = iota // it is carried out, and its sender told that the connection broke
+	hold                  // its sender is told that the connection broke; it is carried out when the test lets it go
+	holdReply             // it is carried out; its reply comes when the test lets it go
+)
+
+var errBroke = status.Error(codes.Unavailable, "the test broke the connection")
+
+// newTap returns a tap whose client is connected to the shared server.
+func newTap(t *testing.T) *tap {
+	t.Helper()
+	tp := &tap{}
+	tp.client = connect(t, clientv3.Config{
+		Endpoints: sharedServer(t).Addrs(),
+		DialOptions: []grpc.DialOption{
+			grpc.WithChainUnaryInterceptor(tp.unary), grpc.WithChainStreamInterceptor(tp.stream),
+		},
+	})
+	t.Cleanup(tp.held.Wait) // before the client is closed, after all catches are let go
+	return tp
+}
+
+// catch waits for the next request that has all of the texts in it: "Txn", "_ballots", ...
+func (tp *tap) catch(t *testing.T, fate fate, text ...string) *catch {
+	c := &catch{
+		text: strings.Join(text, "\x00"), fate: fate,
+		caught: make(chan struct{}), arrived: make(chan error, 1), release: make(chan struct{}),
+	}
+	tp.mu.Lock()
+	defer tp.mu.Unlock()
+	tp.catches = append(tp.catches, c)
+	t.Cleanup(c.letGo)
+	return c
+}
+
+// count counts the requests so far that have all of the texts in them.
+func (tp *tap) count(text ...string) int {
+	tp.mu.Lock()
+	defer tp.mu.Unlock()
+	n := 0
+	for _, sent := range tp.sent {
+		if mentions(sent, text) {
+			n++
+		}
+	}
+	return n
+}
+
+func mentions(request string, texts []string) bool {
+	for _, text := range texts {
+		if !strings.Contains(request, text) {
+			return false
+		}
+	}
+	return true
+}
+
+// describe returns a request as text, without the spaces that the protobuf library varies.
+func describe(method string, message any) string {
+	text := method[strings.LastIndexByte(method, '/')+1:]
+	if m, ok := message.(interface{ String() string }); ok {
+		text += " " + strings.Join(strings.Fields(m.String()), " ")
+	} else if m, ok := message.(proto.Message); ok {
+		text += " " + string(m.ProtoReflect().Descriptor().Name())
+	}
+	return text
+}
+
+func (tp *tap) note(request string) *catch {
+	tp.mu.Lock()
+	defer tp.mu.Unlock()
+	tp.sent = append(tp.sent, request)
+	for i, c := range tp.catches {
+		if mentions(request, strings.Split(c.text, "\x00")) {
+			tp.catches = append(tp.catches[:i:i], tp.catches[i+1:]...)
+			return c
+		}
+	}
+	return nil
+}
+
+func (tp *tap) unary(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker,
+	opts ...grpc.CallOption,
+) error {
+	c := tp.note(describe(method, req))
+	if c == nil {
+		return invoke(ctx, method, req, reply, cc, opts...)
+	}
+	switch c.fate {
+	case loseReply:
+		c.arrived <- invoke(ctx, method, req, reply, cc, opts...)
+		close(c.caught)
+		return errBroke
+	case hold:
+		close(c.caught)
+		tp.held.Go(func() {
+			<-c.release
+			c.arrived <- invoke(context.WithoutCancel(ctx), method, req, reply, cc, opts...)
+		})
+		return errBroke
+	}
+	err := invoke(ctx, method, req, reply, cc, opts...)
+	close(c.caught)
+	select {
+	case <-c.release:
+		return err
+	case <-ctx.Done():
+		return status.FromContextError(ctx.Err()).Err()
+	}
+}
+
+func (tp *tap) stream(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, streamer grpc.Streamer,
+	opts ...grpc.CallOption,
+) (grpc.ClientStream, error) {
+	tp.mu.Lock()
+	tp.streams = append(tp.streams, method)
+	tp.mu.Unlock()
+	s, err := streamer(ctx, desc, cc, method, opts...)
+	if err != nil {
+		return nil, err
+	}
+	return tappedStream{s, tp, method}, nil
+}
+
+// opened counts the streams of a method so far.
+func (tp *tap) opened(method string) int {
+	tp.mu.Lock()
+	defer tp.mu.Unlock()
+	n := 0
+	for _, m := range tp.streams {
+		if strings.HasSuffix(m, "/"+method) {
+			n++
+		}
+	}
+	return n
+}
+
+// tappedStream is a stream whose requests are counted.
+type tappedStream struct {
+	grpc.ClientStream
+	tap    *tap
+	method string
+}
+
+func (s tappedStream) SendMsg(m any) error {
+	s.tap.note(describe(s.method, m))
+	return s.ClientStream.SendMsg(m)
+}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"strings"
 	"time"
 
@@ -17,6 +16,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/status"
 )
@@ -25,10 +25,10 @@ import (
 func (s *Store) connect() {
 	config := clientv3.Config{
 		Endpoints: s.config.Endpoints,
-		Username:  s.config.User, Password: s.config.Password,
+		Username:  s.config.User, Password: s.password(),
 		TLS:         s.config.TLS,
 		Context:     s.background,
-		DialTimeout: s.long(), // of the authentication
+		DialTimeout: s.long() / 2, // of the authentication: a campaign can then still say why it fails
 		Logger:      zap.New(slogCore{to: s.config.Logger}),
 		DialOptions: []grpc.DialOption{
 			grpc.WithContextDialer(s.dial),
@@ -42,6 +42,10 @@ func (s *Store) connect() {
 			grpc.WithChainUnaryInterceptor(s.observe),
 		},
 	}
+	if s.config.TLS != nil {
+		config.DialOptions = append(config.DialOptions,
+			grpc.WithTransportCredentials(security{credentials.NewTLS(s.config.TLS), s}))
+	}
 	for s.background.Err() == nil {
 		client, err := clientv3.New(config)
 		switch {
@@ -51,18 +55,11 @@ func (s *Store) connect() {
 		case errors.Is(explain(err), store.ErrDenied):
 			s.set(func() { s.refused = fmt.Errorf("%w: user %q: %w", store.ErrDenied, s.config.User, err) })
 			return
+		case s.untroubled():
+			s.troubled(err)
 		}
 		s.pause(s.background)
 	}
-}
-
-// dial opens a connection for the client library.
-func (s *Store) dial(ctx context.Context, address string) (net.Conn, error) {
-	conn, err := s.config.Dial(ctx, "tcp", address)
-	if err != nil {
-		s.troubled(fmt.Errorf("%s: %w", address, err))
-	}
-	return conn, err
 }
 
 // observe remembers why a request found no connection: the client library tells its caller only that time is up.
@@ -73,16 +70,21 @@ func (s *Store) observe(ctx context.Context, method string, req, reply any, cc *
 	switch status.Code(err) {
 	case codes.OK:
 		s.troubled(nil)
-	case codes.Unavailable, codes.DeadlineExceeded:
+	case codes.Canceled:
+	case codes.DeadlineExceeded:
+		if s.untroubled() { // else the reason is known
+			s.troubled(errors.New(status.Convert(err).Message()))
+		}
+	default:
 		s.troubled(errors.New(status.Convert(err).Message()))
 	}
 	return err
 }
 
-func (s *Store) troubled(err error) {
+func (s *Store) untroubled() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.trouble = err
+	return s.trouble == nil
 }
 
 // unreached says why nothing came before ctx ended.
@@ -152,11 +154,7 @@ func request[T any](ctx context.Context, s *Store, send func(context.Context, cl
 	case client.Ctx().Err() != nil:
 		return none, errClientClosed
 	}
-	err = explain(err)
-	if uncertain(err) {
-		s.troubled(err)
-	}
-	return none, err
+	return none, explain(err)
 }
 
 // errClientClosed says that the caller has closed its own client, which serves nobody any more.

@@ -61,9 +61,6 @@ func (c Config) withDefaults() Config {
 	if c.Grace == 0 {
 		c.Grace = c.TTL / 3
 	}
-	if c.Dial == nil {
-		c.Dial = (&net.Dialer{}).DialContext
-	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -75,12 +72,12 @@ const maxTTL = math.MaxInt64 / time.Second * time.Second
 
 // check returns an error that names the first field which can't be used.
 func (c Config) check() error {
-	own := len(c.Endpoints) > 0 || c.User != "" || c.Password != "" || c.TLS != nil
+	own := len(c.Endpoints) > 0 || c.User != "" || c.Password != "" || c.TLS != nil || c.Dial != nil
 	switch {
 	case c.Client == nil && len(c.Endpoints) == 0:
 		return refuse("endpoints", "", "there are none")
 	case c.Client != nil && own:
-		return refuse("client", "", "endpoints, user, password and TLS belong to a client of the store's own")
+		return refuse("client", "", "endpoints, user, password, TLS and dial belong to a client of the store's own")
 	case c.TTL < time.Second || c.TTL > min(maxTTL, 9_000_000_000*time.Second) || c.TTL%time.Second != 0:
 		return refuse("ttl", c.TTL.String(), "not a whole number of seconds from 1s to %v", min(maxTTL, 9_000_000_000*time.Second))
 	case c.Grace < 0 || c.Grace >= c.TTL/2:
@@ -94,6 +91,15 @@ func (c Config) check() error {
 		return refuse("endpoints", "", "%s", reason)
 	}
 	return nil
+}
+
+// Format implements fmt.Formatter: however the settings are printed, the password is not.
+func (c Config) Format(f fmt.State, verb rune) {
+	if c.Password != "" {
+		c.Password = "(hidden)"
+	}
+	type plain Config
+	fmt.Fprintf(f, fmt.FormatString(f, verb), plain(c))
 }
 
 func refuse(field, value, format string, args ...any) error {

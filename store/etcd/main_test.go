@@ -2,6 +2,7 @@ package etcd_test
 
 import (
 	"context"
+	"flag"
 	"os"
 	"sync"
 	"testing"
@@ -24,6 +25,10 @@ func TestMain(m *testing.M) {
 type suite struct{ *testing.M }
 
 func (s suite) Run() int {
+	flag.Parse()
+	if err := flag.Set("test.parallel", "12"); err != nil { // most of them wait most of the time
+		panic(err)
+	}
 	code := s.M.Run()
 	if shared.server != nil {
 		_ = shared.server.Close()

@@ -21,6 +21,8 @@ package etcd
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io"
 	"strings"
 	"sync"
 	"time"
@@ -37,9 +39,10 @@ import (
 // which keeps the stream of watches; tend, which confirms; sweep, which removes what was left behind; and one for each
 // ballot. Close waits for all of them.
 type Store struct {
-	config Config
-	layout layout
-	name   string // for errors: the URL without credentials
+	config   Config        // without the password
+	password func() string // out of reach of whoever prints the store
+	layout   layout
+	name     string // for errors: the URL without credentials
 
 	ctx        context.Context // of the user's calls: ends when Close is called
 	close      context.CancelFunc
@@ -79,14 +82,17 @@ func Open(config Config) (*Store, error) {
 	if config.Client != nil {
 		endpoints = config.Client.Endpoints()
 	}
+	password := config.Password
+	config.Password = ""
 	s := &Store{
-		config:  config,
-		layout:  layout{config.Prefix},
-		name:    "etcd://" + strings.Join(endpoints, ",") + "/" + config.Prefix,
-		opening: make(chan struct{}, 1),
-		changed: make(chan struct{}),
-		client:  config.Client,
-		ballots: map[*ballot]struct{}{},
+		config:   config,
+		password: func() string { return password },
+		layout:   layout{config.Prefix},
+		name:     "etcd://" + strings.Join(endpoints, ",") + "/" + config.Prefix,
+		opening:  make(chan struct{}, 1),
+		changed:  make(chan struct{}),
+		client:   config.Client,
+		ballots:  map[*ballot]struct{}{},
 	}
 	s.orphans.added = make(chan struct{}, 1)
 	s.watches.queued = make(chan struct{}, 1)
@@ -216,6 +222,9 @@ func (s *Store) call(ctx context.Context) (context.Context, context.CancelFunc, 
 	stop := context.AfterFunc(s.ctx, func() { cancel(store.ErrClosed) })
 	return ctx, func() { stop(); cancel(nil) }, nil
 }
+
+// Format implements fmt.Formatter. However a store is printed, it is its URL without credentials.
+func (s *Store) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, s.name) }
 
 func (s *Store) fail(op, election string, err error) error {
 	var already *store.Error

@@ -46,11 +46,9 @@ func (b *ballot) acknowledge(ctx context.Context, value string) (store.Leader, e
 	b.ack.mu.Lock()
 	b.ack.tried = true
 	b.ack.mu.Unlock()
-	resp, err := request(ctx, s, func(ctx context.Context, kv clientv3.KV) (*clientv3.TxnResponse, error) {
-		return kv.Txn(ctx).If(b.stands()).
-			Then(clientv3.OpPut(s.layout.ack(b.election), value, clientv3.WithLease(clientv3.LeaseID(b.session.id)))).
-			Commit()
-	})
+	resp, err := s.txn(ctx, b.stands(), []clientv3.Op{
+		clientv3.OpPut(s.layout.ack(b.election), value, clientv3.WithLease(clientv3.LeaseID(b.session.id))),
+	}, nil)
 	switch {
 	case errors.Is(err, rpctypes.ErrLeaseNotFound):
 		s.lose(b.session)
@@ -62,7 +60,6 @@ func (b *ballot) acknowledge(ctx context.Context, value string) (store.Leader, e
 		b.lose("its key was deleted")
 		return store.Leader{}, b.Err()
 	}
-	s.forward(resp.Header.Revision)
 	b.ack.mu.Lock()
 	defer b.ack.mu.Unlock()
 	b.ack.revision = max(b.ack.revision, resp.Header.Revision)
@@ -70,8 +67,8 @@ func (b *ballot) acknowledge(ctx context.Context, value string) (store.Leader, e
 }
 
 // stands is the condition that the ballot does.
-func (b *ballot) stands() clientv3.Cmp {
-	return clientv3.Compare(clientv3.CreateRevision(b.key), "=", int64(b.token))
+func (b *ballot) stands() []clientv3.Cmp {
+	return []clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(b.key), "=", int64(b.token))}
 }
 
 // Withdraw implements store.Ballot.

@@ -214,15 +214,10 @@ func (b *ballot) rewatch(ctx context.Context, nearest string) error {
 func (b *ballot) list(ctx context.Context) (stands bool, err error) {
 	s := b.store
 	prefix := s.layout.ballots(b.election)
-	resp, err := request(ctx, s, func(ctx context.Context, kv clientv3.KV) (*clientv3.GetResponse, error) {
-		return kv.Get(ctx, prefix, clientv3.WithPrefix(), clientv3.WithMaxCreateRev(int64(b.token)),
-			clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortAscend))
-	})
+	resp, err := s.get(ctx, prefix, clientv3.WithPrefix(), clientv3.WithMaxCreateRev(int64(b.token)),
+		clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortAscend))
 	if err != nil {
 		return false, err
-	}
-	if !s.forward(resp.Header.Revision) {
-		return false, errBehind
 	}
 	if resp.Header.Revision < int64(b.token) {
 		return false, nil // the cluster has been restored to a time before the ballot
@@ -233,6 +228,3 @@ func (b *ballot) list(ctx context.Context) (stands bool, err error) {
 	b.ahead, stands = ahead(queue(prefix, resp.Kvs), int64(b.token))
 	return stands, nil
 }
-
-// errBehind says that a member has not come as far as another one that we have seen.
-var errBehind = fmt.Errorf("%w: a member of the cluster lags behind", store.ErrUnavailable)

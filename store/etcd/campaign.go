@@ -67,13 +67,13 @@ func (b *ballot) enter(ctx context.Context, value string) error {
 		clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortAscend))
 	doubt := false // whether an earlier request may have been carried out, or is going to be
 	for {
-		resp, err := request(ctx, s, func(ctx context.Context, kv clientv3.KV) (*clientv3.TxnResponse, error) {
-			return kv.Txn(ctx).
-				If(clientv3.Compare(clientv3.CreateRevision(b.key), "=", 0), clientv3.Compare(clientv3.CreateRevision(void), "=", 0)).
-				Then(clientv3.OpPut(b.key, value, clientv3.WithLease(clientv3.LeaseID(b.session.id))), list).
-				Else(clientv3.OpGet(b.key, clientv3.WithKeysOnly()), list).
-				Commit()
-		})
+		resp, err := s.txn(ctx,
+			[]clientv3.Cmp{
+				clientv3.Compare(clientv3.CreateRevision(b.key), "=", 0),
+				clientv3.Compare(clientv3.CreateRevision(void), "=", 0),
+			},
+			[]clientv3.Op{clientv3.OpPut(b.key, value, clientv3.WithLease(clientv3.LeaseID(b.session.id))), list},
+			[]clientv3.Op{clientv3.OpGet(b.key, clientv3.WithKeysOnly()), list})
 		switch {
 		case err == nil:
 			b.token = uint64(resp.Header.Revision)
@@ -84,7 +84,6 @@ func (b *ballot) enter(ctx context.Context, value string) error {
 				}
 				b.token = uint64(own[0].CreateRevision)
 			}
-			s.forward(resp.Header.Revision)
 			b.ahead, _ = ahead(queue(prefix, resp.Responses[1].GetResponseRange().Kvs), int64(b.token))
 			return b.lead()
 		case errors.Is(err, rpctypes.ErrLeaseNotFound):

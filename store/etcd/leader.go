@@ -29,6 +29,7 @@ func (s *Store) leader(ctx context.Context, key string, prev *store.Leader) (sto
 	defer poll.End()
 	var w *watch
 	defer func() { s.watches.release(w) }()
+	var read int64 // the revision of the last look
 	for {
 		var err error
 		if w != nil && w.hasFired() {
@@ -40,7 +41,7 @@ func (s *Store) leader(ctx context.Context, key string, prev *store.Leader) (sto
 		}
 		var leader store.Leader
 		if err == nil {
-			leader, err = s.readLeader(ctx, key, w)
+			leader, read, err = s.readLeader(ctx, key, w)
 		}
 		switch {
 		case err == nil && (prev == nil || leader != *prev):
@@ -49,7 +50,7 @@ func (s *Store) leader(ctx context.Context, key string, prev *store.Leader) (sto
 			poll.Wait(w.fired)
 			select {
 			case <-w.fired:
-				if leader, ok := s.toldLeader(w); ok && leader != *prev {
+				if leader, ok := toldLeader(w, read); ok && leader != *prev {
 					return leader, nil
 				}
 			case <-look:
@@ -68,18 +69,16 @@ func (s *Store) leader(ctx context.Context, key string, prev *store.Leader) (sto
 	}
 }
 
-// readLeader reads the acknowledged leader as it is, or as it was after the watch was set.
-func (s *Store) readLeader(ctx context.Context, key string, w *watch) (store.Leader, error) {
-	resp, err := request(ctx, s, func(ctx context.Context, kv clientv3.KV) (*clientv3.GetResponse, error) {
-		return kv.Get(ctx, key)
-	})
+// readLeader reads the acknowledged leader as it is at the revision returned, which is not before the watch was set.
+func (s *Store) readLeader(ctx context.Context, key string, w *watch) (store.Leader, int64, error) {
+	resp, err := s.get(ctx, key)
 	switch {
 	case err != nil:
-		return store.Leader{}, err
-	case !s.forward(resp.Header.Revision) || w != nil && resp.Header.Revision < w.since:
-		return store.Leader{}, errBehind
+		return store.Leader{}, 0, err
+	case w != nil && resp.Header.Revision < w.since:
+		return store.Leader{}, 0, errBehind
 	}
-	return leaderIn(resp.Kvs), nil
+	return leaderIn(resp.Kvs), resp.Header.Revision, nil
 }
 
 func leaderIn(kvs []*mvccpb.KeyValue) store.Leader {
@@ -89,10 +88,11 @@ func leaderIn(kvs []*mvccpb.KeyValue) store.Leader {
 	return store.Leader{Value: string(kvs[0].Value), Revision: uint64(kvs[0].ModRevision)}
 }
 
-// toldLeader returns the leader that a watch has told of.
-func (s *Store) toldLeader(w *watch) (store.Leader, bool) {
+// toldLeader returns the leader that a watch has told of, if that is news to one who has read that revision: the member
+// that tells may lag behind the one that was read from.
+func toldLeader(w *watch, read int64) (store.Leader, bool) {
 	switch {
-	case w.event == nil || !s.forward(w.event.Kv.ModRevision):
+	case w.event == nil || w.event.Kv.ModRevision <= read:
 		return store.Leader{}, false
 	case w.gone():
 		return store.Leader{}, true
@@ -112,12 +112,7 @@ func (s *Store) Ballots(ctx context.Context, election string) ([]store.Standing,
 	defer done()
 	prefix := s.layout.ballots(election)
 	for {
-		resp, err := request(ctx, s, func(ctx context.Context, kv clientv3.KV) (*clientv3.GetResponse, error) {
-			return kv.Get(ctx, prefix, clientv3.WithPrefix(), clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortAscend))
-		})
-		if err == nil && !s.forward(resp.Header.Revision) {
-			err = errBehind
-		}
+		resp, err := s.get(ctx, prefix, clientv3.WithPrefix(), clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortAscend))
 		switch {
 		case err == nil:
 			var list []store.Standing

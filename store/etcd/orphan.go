@@ -93,12 +93,10 @@ func (s *Store) remove(ctx context.Context, o orphan) error {
 // still on its way finds it void. The mark goes with the lease.
 func (s *Store) annul(ctx context.Context, b *ballot) error {
 	void := s.layout.void(b.election, b.name)
-	_, err := request(ctx, s, func(ctx context.Context, kv clientv3.KV) (*clientv3.TxnResponse, error) {
-		return kv.Txn(ctx).Then(
-			clientv3.OpDelete(b.key),
-			clientv3.OpPut(void, "", clientv3.WithLease(clientv3.LeaseID(b.session.id))),
-		).Commit()
-	})
+	_, err := s.txn(ctx, nil, []clientv3.Op{
+		clientv3.OpDelete(b.key),
+		clientv3.OpPut(void, "", clientv3.WithLease(clientv3.LeaseID(b.session.id))),
+	}, nil)
 	return err
 }
 
@@ -113,9 +111,7 @@ func (s *Store) delete(ctx context.Context, b *ballot) error {
 	if tried {
 		then = append(then, clientv3.OpDelete(ack))
 	}
-	resp, err := request(ctx, s, func(ctx context.Context, kv clientv3.KV) (*clientv3.TxnResponse, error) {
-		return kv.Txn(ctx).If(b.stands()).Then(then...).Else(clientv3.OpGet(ack)).Commit()
-	})
+	resp, err := s.txn(ctx, b.stands(), then, []clientv3.Op{clientv3.OpGet(ack)})
 	if err != nil || resp.Succeeded || !tried {
 		return err
 	}
@@ -133,10 +129,8 @@ func (s *Store) delete(ctx context.Context, b *ballot) error {
 	if !own {
 		return nil
 	}
-	_, err = request(ctx, s, func(ctx context.Context, kv clientv3.KV) (*clientv3.TxnResponse, error) {
-		return kv.Txn(ctx).If(clientv3.Compare(clientv3.ModRevision(ack), "=", found.ModRevision)).
-			Then(clientv3.OpDelete(ack)).Commit()
-	})
+	_, err = s.txn(ctx, []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(ack), "=", found.ModRevision)},
+		[]clientv3.Op{clientv3.OpDelete(ack)}, nil)
 	return err
 }
 

@@ -67,8 +67,7 @@ type Store struct {
 	current   *session // nil before the first and between two
 	pending   int64    // the id of a lease whose grant has not been answered; 0 where there is none
 	confirmed time.Time
-	floor     int64     // the highest revision seen
-	backSince time.Time // since when lower ones are seen; zero while they are not
+	revisions revisions
 	ballots   map[*ballot]struct{}
 }
 
@@ -134,10 +133,8 @@ func (s *Store) confirm() {
 	ctx, cancel := context.WithTimeout(s.background, s.renewal())
 	defer cancel()
 	sent := time.Now()
-	resp, err := request(ctx, s, func(ctx context.Context, kv clientv3.KV) (*clientv3.GetResponse, error) {
-		return kv.Get(ctx, s.config.Prefix+"/", clientv3.WithCountOnly())
-	})
-	if err != nil || !s.forward(resp.Header.Revision) {
+	resp, err := s.get(ctx, s.config.Prefix+"/", clientv3.WithCountOnly())
+	if err != nil {
 		return
 	}
 	if !s.watches.progress(resp.Header.Revision, sent) {
@@ -152,27 +149,6 @@ func (s *Store) told(sent time.Time) {
 	if s.polls.Settled() && sent.After(s.confirmed) {
 		s.confirmed = sent
 	}
-}
-
-// forward reports whether a revision that was read may be used: it is not lower than one seen before. One member may
-// lag behind another, or wake from a pause; but where that goes on the cluster has been restored to the past, and
-// there is nothing else to go by.
-func (s *Store) forward(revision int64) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if revision >= s.floor {
-		s.floor, s.backSince = revision, time.Time{}
-		return true
-	}
-	if s.backSince.IsZero() {
-		s.backSince = time.Now()
-	}
-	if time.Since(s.backSince) < s.long() {
-		return false
-	}
-	s.config.Logger.Warn("the cluster has gone back", "store", s.name, "from", s.floor, "to", revision)
-	s.floor, s.backSince = revision, time.Time{}
-	return true
 }
 
 // long is how long an outage is waited for in silence.

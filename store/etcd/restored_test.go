@@ -1,0 +1,121 @@
+package etcd_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/go-leadership/leadership"
+	"github.com/go-leadership/leadership/internal/testserver"
+	"github.com/go-leadership/leadership/store"
+	"github.com/go-leadership/leadership/store/etcd"
+	"github.com/stretchr/testify/require"
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+// restart stops a server, does something to its data, and starts it again.
+func restart(t *testing.T, m *testserver.Member, change func() error) {
+	t.Helper()
+	require.NoError(t, m.Stop())
+	require.NoError(t, change())
+	require.NoError(t, m.Start(soon(t)))
+}
+
+// advance makes the cluster's revision higher by n.
+func advance(t *testing.T, client *clientv3.Client, n int) {
+	t.Helper()
+	for range n {
+		_, err := client.Put(soon(t), "something else", "")
+		require.NoError(t, err)
+	}
+}
+
+// The server is restored from a copy of its data: tokens go back, which candidates refuse. Followers go on, and see the
+// restored state. When the tokens have caught up candidates lead again.
+func TestRestored(t *testing.T) {
+	t.Parallel()
+	server := testserver.NewEtcd(t, testserver.EtcdConfig{})
+	client := operator(t, server.Addrs()...)
+	election := newElection()
+	config := etcd.Config{Endpoints: server.Addrs(), TTL: ttl}
+	var log logged
+	config.Logger = log.logger()
+	_, err := client.Put(soon(t), ackKey("other"), "early")
+	require.NoError(t, err)
+	restart(t, server.Member(0), server.Member(0).SaveData)
+
+	advance(t, client, 100)
+	_, err = client.Put(soon(t), ackKey("other"), "late")
+	require.NoError(t, err)
+	c := contend(t, open(t, config), election, "first")
+	term := receive(t, c.terms, "the first term")
+	waiter := contend(t, open(t, config), election, "waiter")
+	follower := open(t, config)
+	late, err := follower.Leader(soon(t), "other", nil)
+	require.NoError(t, err)
+	first, err := follower.Leader(soon(t), election, nil)
+	require.NoError(t, err)
+	require.Equal(t, "first", first.Value)
+	eventually(t, func() bool { return len(values(t, follower, election)) == 2 }, "both stand")
+	changed := make(chan store.Leader, 2)
+	for name, prev := range map[string]store.Leader{"other": late, election: first} {
+		go func() {
+			leader, err := follower.Leader(soon(t), name, &prev)
+			if err == nil {
+				changed <- leader
+			}
+		}()
+	}
+
+	restart(t, server.Member(0), server.Member(0).RestoreData)
+	start := time.Now()
+	receive(t, term.Context().Done(), "the end of the term")
+	seen := map[string]bool{}
+	for range 2 {
+		seen[receive(t, changed, "the restored state").Value] = true
+	}
+	require.Equal(t, map[string]bool{"early": true, "": true}, seen)
+	require.Less(t, time.Since(start), 10*time.Second, "max(TTL, 5 s), with what a busy machine adds")
+	confirmed := follower.Confirmed()
+	eventually(t, func() bool { return follower.Confirmed().After(confirmed) }, "the follower's knowledge is confirmed")
+	eventually(t, func() bool { return log.has("gone back") }, "the log tells")
+	refused := func(c *contender) bool {
+		for _, err := range c.errs.all() {
+			if errors.Is(err, leadership.ErrTokenRegressed) {
+				return true
+			}
+		}
+		return false
+	}
+	eventually(t, func() bool { return refused(c) && refused(waiter) }, "tokens that went back are refused")
+	require.Empty(t, c.terms)
+	require.Empty(t, waiter.terms)
+
+	advance(t, client, 300)
+	again := leaderAmong(t, c, waiter)
+	require.Greater(t, receive(t, again.terms, "a term").Token(), term.Token())
+	require.Less(t, log.count(), 60)
+}
+
+// A ballot that the restored data still has goes on, with its lease and its token.
+func TestRestoredWithTheBallot(t *testing.T) {
+	t.Parallel()
+	server := testserver.NewEtcd(t, testserver.EtcdConfig{})
+	client := operator(t, server.Addrs()...)
+	election := newElection()
+	config := etcd.Config{Endpoints: server.Addrs(), TTL: middling}
+	b := castFirst(t, open(t, config), election, "first")
+	waiter := cast(t, open(t, config), election, "waiter")
+	restart(t, server.Member(0), server.Member(0).SaveData)
+	advance(t, client, 50)
+	later := cast(t, open(t, config), election, "later")
+	restart(t, server.Member(0), server.Member(0).RestoreData)
+	lost(t, later)
+	leader, err := b.Acknowledge(soon(t), "first")
+	require.NoError(t, err)
+	require.Greater(t, leader.Revision, b.Token())
+	waiting(t, waiter)
+	require.NoError(t, b.Withdraw(soon(t)))
+	require.NoError(t, waiter.Wait(soon(t)))
+	require.Equal(t, []string{"waiter"}, values(t, open(t, config), election))
+}

@@ -11,15 +11,13 @@ import (
 // Mend wraps the dialer of a client library's connection that is not the store's own, so that it has no data race when
 // it sets its watches again: see wire.
 func Mend(dial func(network, address string, timeout time.Duration) (net.Conn, error)) func(string, string, time.Duration) (net.Conn, error) {
-	var dialled atomic.Bool
-	hidden := new(atomic.Uint64)
+	last := new(atomic.Uint64)
 	return func(network, address string, timeout time.Duration) (net.Conn, error) {
 		conn, err := dial(network, address, timeout)
 		if err != nil {
 			return nil, err
 		}
-		w := &wire{Conn: conn, established: func(int64, time.Duration, store.Instant) {}, reply: []byte{}, hidden: hidden}
-		w.hides.Store(dialled.Swap(true))
+		w := &wire{Conn: conn, established: func(int64, time.Duration, store.Instant) {}, reply: []byte{}, last: last}
 		return w, nil
 	}
 }

@@ -53,7 +53,7 @@ type Store struct {
 	tasks      sync.WaitGroup
 	hosts      hosts
 	refusals   int           // in a row, of a caller's connection; used by keep alone
-	hidden     atomic.Uint64 // see wire
+	last       atomic.Uint64 // zxid: see wire
 
 	closing  sync.Once
 	closeErr error // of the first Close

@@ -20,8 +20,8 @@ import (
 //   - the handshake has a deadline that fits the session;
 //   - a frame whose length can't be a server's is an error: the library would allocate what it says, or panic;
 //   - a failed write shows as a failed read: the library blocks for ever on one that fails while it authenticates;
-//   - after a reconnection it is shown no zxid until it has set its watches again: it reads the last one for that, and
-//     writes it with each reply, without a lock. The store keeps what was hidden for the next connect request;
+//   - the library is shown no zxid: it reads the last one when it sets its watches again, and writes it with each reply,
+//     without a lock. The store keeps the last one, and puts it into the requests that tell it;
 //   - a session that has been lost for long does not insist on its last zxid: a service that was restored to an earlier
 //     state would refuse the library for ever;
 //   - the store can cut a connection that has gone silent, so that the library tries the next server in time.
@@ -29,8 +29,8 @@ type wire struct {
 	net.Conn
 	established func(id int64, ttl time.Duration, sent store.Instant)
 
-	hides  atomic.Bool    // cleared by Write when the library has set its watches again
-	hidden *atomic.Uint64 // the store's: the highest zxid that was hidden
+	last   *atomic.Uint64 // the store's: the highest zxid seen
+	before uint64         // that of before this connection; used by Write alone
 	forget bool           // constant: the connect request is not to insist on the last zxid
 
 	header []byte // of the frame being read: what has come of its length; used by Read alone, as are the next three
@@ -55,11 +55,12 @@ const (
 )
 
 // Requests: the connect request has the last zxid behind its length and the protocol version, later ones their opcode
-// behind the length and the xid.
+// behind the length and the xid; that which sets watches has the zxid behind that.
 const (
-	requestZxid   = lengthBytes + 4
-	requestOpcode = lengthBytes + 4
-	opSetWatches  = 101
+	requestZxid    = lengthBytes + 4
+	requestOpcode  = lengthBytes + 4
+	setWatchesZxid = requestOpcode + 4
+	opSetWatches   = 101
 )
 
 // Later frames begin with a header of 16 bytes: xid, zxid, error. The longest is a list of nodes: 64 MiB holds a
@@ -82,7 +83,6 @@ func (s *Store) dial(network, address string, timeout time.Duration) (net.Conn, 
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	w.hides.Store(s.wire != nil)
 	s.wire = w
 	s.trouble = fmt.Errorf("%s: connected, and no answer to the handshake", address)
 	return w, nil
@@ -113,7 +113,7 @@ func (s *Store) dialWire(network, address string, timeout time.Duration) (*wire,
 		return nil, err
 	}
 	return &wire{
-		Conn: conn, established: s.established, reply: []byte{}, hidden: &s.hidden, forget: s.lostForLong(),
+		Conn: conn, established: s.established, reply: []byte{}, last: &s.last, forget: s.lostForLong(),
 	}, nil
 }
 
@@ -126,23 +126,31 @@ func (w *wire) Write(p []byte) (int, error) {
 		w.sent = &now
 	}
 	w.mu.Unlock()
-	q := p
-	if first && len(p) >= requestZxid+8 {
-		q = bytes.Clone(p)
-		zxid := q[requestZxid : requestZxid+8]
-		if w.forget {
-			w.hidden.Store(0)
-			clear(zxid)
-		}
-		binary.BigEndian.PutUint64(zxid, max(binary.BigEndian.Uint64(zxid), w.hidden.Load()))
-	}
-	if _, err := w.Conn.Write(q); err != nil {
+	if _, err := w.Conn.Write(w.withZxid(p, first)); err != nil {
 		_ = w.Conn.Close()
 	}
-	if !first && len(p) >= requestOpcode+4 && binary.BigEndian.Uint32(p[requestOpcode:]) == opSetWatches {
-		w.hides.Store(false)
-	}
 	return len(p), nil
+}
+
+// withZxid returns the request with the last zxid in it, if it is one that tells it.
+func (w *wire) withZxid(p []byte, first bool) []byte {
+	at := setWatchesZxid
+	switch {
+	case first:
+		at = requestZxid
+		if w.forget {
+			w.last.Store(0)
+		}
+		w.before = w.last.Load()
+	case len(p) < requestOpcode+4 || binary.BigEndian.Uint32(p[requestOpcode:]) != opSetWatches:
+		return p
+	}
+	if len(p) < at+8 {
+		return p
+	}
+	p = bytes.Clone(p)
+	binary.BigEndian.PutUint64(p[at:], w.before)
+	return p
 }
 
 // Read implements net.Conn. It never reads beyond the end of a frame or of its length, as the library does not either.
@@ -188,7 +196,7 @@ func (w *wire) handshake(p []byte) (sent *store.Instant, reply []byte) {
 // count follows the frames, and refuses a length that can't be right.
 func (w *wire) count(p []byte, handshaking bool) error {
 	if w.left > 0 {
-		if !handshaking && w.hides.Load() {
+		if !handshaking {
 			w.hide(p)
 		}
 		w.left -= len(p)
@@ -220,7 +228,7 @@ func (w *wire) hide(p []byte) {
 		w.zxid = w.zxid<<8 | uint64(p[i])
 		p[i] = 0
 		if at == frameZxidEnd-1 && int64(w.zxid) > 0 {
-			w.hidden.Store(max(w.hidden.Load(), w.zxid))
+			w.last.Store(max(w.last.Load(), w.zxid))
 		}
 	}
 }

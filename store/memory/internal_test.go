@@ -1,10 +1,12 @@
 package memory
 
 import (
+	"context"
 	"math/rand/v2"
 	"testing"
 	"time"
 
+	"github.com/go-leadership/leadership/store"
 	"github.com/stretchr/testify/require"
 )
 
@@ -14,6 +16,58 @@ func (s *Service) sessionsLeft() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.sessions)
+}
+
+func (s *Service) electionsLeft() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.elections)
+}
+
+// TestServiceKeepsNoElectionThatNobodyNeeds: not those that were only read, nor those whose ballots are gone.
+func TestServiceKeepsNoElectionThatNobodyNeeds(t *testing.T) {
+	service := NewService()
+	st, err := Open(service, nil)
+	require.NoError(t, err)
+	_, err = st.Ballots(t.Context(), "listed")
+	require.NoError(t, err)
+	leader, err := st.Leader(t.Context(), "read", nil)
+	require.NoError(t, err)
+	service.Clear("cleared")
+	require.Zero(t, service.electionsLeft())
+
+	ctx, cancel := context.WithCancel(t.Context())
+	told := make(chan store.Leader)
+	go func() {
+		defer close(told)
+		for {
+			next, err := st.Leader(ctx, "x", &leader)
+			if err != nil {
+				return
+			}
+			leader = next
+			told <- next
+		}
+	}()
+	for range 3 { // who follows is told of the next leader of an election that has been forgotten meanwhile
+		b, err := st.Campaign(t.Context(), "x", "v")
+		require.NoError(t, err)
+		require.NoError(t, b.Wait(t.Context()))
+		acknowledged, err := b.Acknowledge(t.Context(), "v")
+		require.NoError(t, err)
+		require.Equal(t, acknowledged, <-told)
+		require.NoError(t, b.Withdraw(t.Context()))
+		require.Zero(t, <-told)
+	}
+	cancel()
+	<-told
+	require.Zero(t, service.electionsLeft())
+
+	_, err = st.Campaign(t.Context(), "x", "v")
+	require.NoError(t, err)
+	require.Equal(t, 1, service.electionsLeft())
+	require.NoError(t, st.Close())
+	require.Zero(t, service.electionsLeft())
 }
 
 // TestConfirmedIsZeroBeforeTheFirstAnswer, and neither it nor Open waits for that.

@@ -171,3 +171,18 @@ func TestErrorsNameTheStoreByItsURL(t *testing.T) {
 	_, err := st.Campaign(context.Background(), "x", "v")
 	require.EqualError(t, err, `campaign in election "x" on `+url+`/a b: store is closed`)
 }
+
+// TestOpenOnNothing: a service is needed; its zero value is one.
+func TestOpenOnNothing(t *testing.T) {
+	_, err := memory.Open(nil, nil)
+	require.ErrorIs(t, err, store.ErrInvalid)
+	require.EqualError(t, err, "invalid service: it is nil")
+
+	st, err := memory.Open(&memory.Service{}, nil)
+	require.NoError(t, err)
+	b, err := st.Campaign(t.Context(), "x", "v")
+	require.NoError(t, err)
+	require.NoError(t, b.Wait(t.Context()))
+	require.Equal(t, "memory://", st.String())
+	require.NoError(t, st.Close())
+}

@@ -9,18 +9,21 @@ import (
 )
 
 // Service is a coordination service within this process: what the servers are to the other stores. The stores opened
-// on one service see the same elections. All its state is behind one mutex, which no caller's code ever runs under.
+// on one service see the same elections. Its zero value is ready to use. All its state is behind one mutex, which no
+// caller's code ever runs under.
 type Service struct {
-	name string
+	name string // constant: as in a URL; empty where it has none
 
 	mu        sync.Mutex
-	index     uint64 // of the last change; tokens and revisions are taken from it and it never goes back
-	elections map[string]*election
+	index     uint64               // of the last change; tokens and revisions are taken from it and it never goes back
+	elections map[string]*election // those that somebody stands in or waits for a leader of
 	sessions  map[uint64]*session
 }
 
 // election is guarded by the service's mutex.
 type election struct {
+	name    string
+	waiting int      // Leader calls under way
 	ballots []*entry // in the order of their tokens
 	leader  store.Leader
 	holder  *entry        // whose acknowledgement leader is
@@ -47,20 +50,14 @@ type session struct {
 }
 
 // NewService returns a service of its own that nothing else in the process shares.
-func NewService() *Service {
-	return &Service{
-		name:      "memory://",
-		elections: map[string]*election{},
-		sessions:  map[uint64]*session{},
-	}
-}
+func NewService() *Service { return &Service{} }
 
 // Clear removes all that the service keeps of an election, as an operator might: ballots and acknowledgement. Tokens
 // go on growing.
 func (s *Service) Clear(name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for e := s.election(name); len(e.ballots) > 0; {
+	for e, ok := s.elections[name]; ok && len(e.ballots) > 0; {
 		s.remove(e.ballots[0])
 	}
 }
@@ -69,10 +66,20 @@ func (s *Service) Clear(name string) {
 func (s *Service) election(name string) *election {
 	e, ok := s.elections[name]
 	if !ok {
-		e = &election{changed: make(chan struct{})}
+		e = &election{name: name, changed: make(chan struct{})}
+		if s.elections == nil {
+			s.elections = map[string]*election{}
+		}
 		s.elections[name] = e
 	}
 	return e
+}
+
+// forget drops an election that nobody needs any more. The caller holds the mutex.
+func (s *Service) forget(e *election) {
+	if len(e.ballots) == 0 && e.waiting == 0 {
+		delete(s.elections, e.name)
+	}
 }
 
 func (s *Service) open(ttl time.Duration) uint64 {
@@ -80,6 +87,9 @@ func (s *Service) open(ttl time.Duration) uint64 {
 	defer s.mu.Unlock()
 	s.index++
 	sess := &session{id: s.index, ttl: ttl, touched: time.Now()}
+	if s.sessions == nil {
+		s.sessions = map[uint64]*session{}
+	}
 	s.sessions[sess.id] = sess
 	sess.expiry = time.AfterFunc(ttl, func() { s.expire(sess.id) })
 	return sess.id
@@ -165,6 +175,7 @@ func (s *Service) remove(b *entry) {
 	}
 	s.index++
 	close(b.gone)
+	s.forget(b.election)
 }
 
 func (e *election) lead(holder *entry, leader store.Leader) {
@@ -223,7 +234,21 @@ func (s *Service) acknowledge(b *entry, value string) (store.Leader, error) {
 	}
 }
 
-// leader returns the acknowledged leader and a channel that is closed at the next change.
+// wait begins a Leader call: the election is kept until the function that it returns has been called.
+func (s *Service) wait(name string) (done func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e := s.election(name)
+	e.waiting++
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		e.waiting--
+		s.forget(e)
+	}
+}
+
+// leader returns the acknowledged leader and a channel that is closed at the next change, for one who waits.
 func (s *Service) leader(name string) (store.Leader, <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -234,8 +259,12 @@ func (s *Service) leader(name string) (store.Leader, <-chan struct{}) {
 func (s *Service) standing(name string) []store.Standing {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	e, ok := s.elections[name]
+	if !ok {
+		return nil
+	}
 	var list []store.Standing
-	for _, b := range s.election(name).ballots {
+	for _, b := range e.ballots {
 		list = append(list, store.Standing{Value: b.value, Token: b.token})
 	}
 	return list

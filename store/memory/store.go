@@ -11,6 +11,7 @@
 package memory
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -60,6 +61,9 @@ type clientSession struct {
 
 // Open opens a store on the service. It returns at once; the session opens in the background.
 func Open(service *Service, config *Config) (*Store, error) {
+	if service == nil {
+		return nil, &store.FieldError{Field: "service", Reason: "it is nil"}
+	}
 	if config == nil {
 		config = &Config{}
 	}
@@ -194,7 +198,7 @@ func (s *Store) fail(op, election string, err error) error {
 	if err == nil || errors.As(err, &already) {
 		return err
 	}
-	return &store.Error{Op: op, Store: s.service.name, Election: election, Err: err}
+	return &store.Error{Op: op, Store: s.String(), Election: election, Err: err}
 }
 
 // Leader implements store.Store.
@@ -207,6 +211,7 @@ func (s *Store) Leader(ctx context.Context, election string, prev *store.Leader)
 		return store.Leader{}, s.fail("read the leader", election, err)
 	}
 	defer done()
+	defer s.service.wait(election)()
 	poll := s.polls.Begin()
 	defer poll.End()
 	for {
@@ -265,7 +270,7 @@ func (s *Store) Ballots(ctx context.Context, election string) ([]store.Standing,
 }
 
 // String returns the service's name, as in a URL: what errors and logs name the store by.
-func (s *Store) String() string { return s.service.name }
+func (s *Store) String() string { return cmp.Or(s.service.name, "memory://") }
 
 // Format implements fmt.Formatter: with every verb it prints what String returns.
 func (s *Store) Format(f fmt.State, verb rune) { opaque.Format(f, verb, s.String()) }

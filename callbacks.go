@@ -26,6 +26,7 @@ type callbacks struct {
 // acknowledged, the takeover-failed callbacks are called, and the candidate goes to the back of the queue. ctx ends
 // with the term. Register before Run or RunForElection; Campaign calls no callbacks.
 func (c *Candidate) OnWon(f func(ctx context.Context, term *Term) error) {
+	checkCallback(f == nil)
 	c.callbacks.mu.Lock()
 	defer c.callbacks.mu.Unlock()
 	c.callbacks.onWon = append(c.callbacks.onWon, f)
@@ -36,6 +37,7 @@ func (c *Candidate) OnWon(f func(ctx context.Context, term *Term) error) {
 // wins or stops standing. A candidate with such a function follows the election besides standing in it, so that each
 // change of leader costs it a request. Register before Run or RunForElection.
 func (c *Candidate) OnLost(f func(ctx context.Context, leader Leader)) {
+	checkCallback(f == nil)
 	c.callbacks.mu.Lock()
 	defer c.callbacks.mu.Unlock()
 	c.callbacks.onLost = append(c.callbacks.onLost, f)
@@ -48,9 +50,17 @@ func (c *Candidate) OnLost(f func(ctx context.Context, leader Leader)) {
 // ErrLost. A leader's function that returns nil and has not acknowledged has resigned. Register before Run or
 // RunForElection.
 func (c *Candidate) OnTakeoverFailed(f func(err error)) {
+	checkCallback(f == nil)
 	c.callbacks.mu.Lock()
 	defer c.callbacks.mu.Unlock()
 	c.callbacks.onFail = append(c.callbacks.onFail, f)
+}
+
+// checkCallback panics at once, where the mistake is, and not when the callback is due.
+func checkCallback(isNil bool) {
+	if isNil {
+		panic("leadership: the callback is nil")
+	}
 }
 
 func (b *callbacks) won() []func(context.Context, *Term) error {

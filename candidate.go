@@ -88,14 +88,14 @@ func (c *Candidate) Campaign(ctx context.Context) (*Term, error) {
 	if err := c.enter(false); err != nil {
 		return nil, err
 	}
-	ctx, done := c.bound(ctx)
-	defer done()
 	won := false
 	defer func() {
 		if !won {
 			c.exit()
 		}
 	}()
+	ctx, done := c.bound(ctx)
+	defer done()
 	t, err := c.campaign(ctx)
 	if err != nil {
 		return nil, err

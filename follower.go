@@ -271,6 +271,7 @@ func (f *Follower) feed(values chan string, errs chan error) {
 // registered. Like all who follow it sees the latest state: a leader that came and went while a callback was running
 // is left out. Register before the follower starts.
 func (f *Follower) OnNewLeader(call func(leader Leader)) {
+	checkCallback(call == nil)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.onNew = append(f.onNew, call)
@@ -280,6 +281,7 @@ func (f *Follower) OnNewLeader(call func(leader Leader)) {
 // Between two leaders it is called once, even where the follower saw the second take over at once. Register before
 // the follower starts.
 func (f *Follower) OnLeaderGone(call func()) {
+	checkCallback(call == nil)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.onGone = append(f.onGone, call)

@@ -36,6 +36,9 @@
 // Not promised: work already under way when leadership ends is not undone. A write that the leader sent a moment
 // before may arrive after its successor's first. Send the token along and let the resource refuse lower ones.
 //
+// Candidates, followers, terms and stores are made by their constructors and methods: the zero values of these types are
+// of no use. A nil callback panics when it is registered, a nil context where it is used.
+//
 // docs/guarantees.md says what each promise depends on, and which test shows it.
 package leadership
 

@@ -19,8 +19,11 @@ var (
 
 // Register makes a store known by its URL scheme. Adapters call it from init, so that importing an adapter for its
 // side effect is enough, as with the drivers of database/sql. It panics where the scheme is taken: two packages of
-// the program then claim the same name.
+// the program then claim the same name. It panics where open is nil.
 func Register(scheme string, open OpenFunc) {
+	if open == nil {
+		panic("store: scheme " + scheme + " registered with a nil function")
+	}
 	schemesMu.Lock()
 	defer schemesMu.Unlock()
 	if _, taken := schemes[scheme]; taken {

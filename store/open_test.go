@@ -90,6 +90,7 @@ func TestRegisterTwicePanics(t *testing.T) {
 	scheme := newScheme()
 	open := func(context.Context, *store.URL) (store.Store, error) { return noStore{}, nil }
 	store.Register(scheme, open)
+	require.PanicsWithValue(t, "store: scheme nothing registered with a nil function", func() { store.Register("nothing", nil) })
 	require.PanicsWithValue(t, "store: scheme "+scheme+" registered twice", func() { store.Register(scheme, open) })
 	st, err := store.Open(t.Context(), scheme+"://h")
 	require.NoError(t, err, "the first registration stays, and nothing stays locked")

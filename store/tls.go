@@ -9,7 +9,7 @@ import (
 
 // TLS returns the TLS settings of a URL whose scheme ends in "+tls", and nil for any other. The options, all of them
 // files but the last: cacert holds the certificates of the authorities that servers are trusted by, in the place of
-// the system's; cert and key are what the client proves itself with; servername is the name to expect in the servers'
+// the system's; cert and key, which go together, are what the client proves itself with; servername is the name to expect in the servers'
 // certificates, in the place of that in the URL. What can't be used is told by Check.
 func (u *URL) TLS() *tls.Config {
 	if !strings.HasSuffix(u.Scheme, "+tls") {
@@ -26,7 +26,13 @@ func (u *URL) TLS() *tls.Config {
 			u.errs = append(u.errs, invalid("cacert", file, "the file holds no PEM certificate"))
 		}
 	}
-	if cert, key := u.Option("cert", ""), u.Option("key", ""); cert != "" || key != "" {
+	cert, key := u.Option("cert", ""), u.Option("key", "")
+	switch {
+	case cert != "" && key == "":
+		u.errs = append(u.errs, invalid("cert", cert, "it needs the option key too, the file with its private key"))
+	case cert == "" && key != "":
+		u.errs = append(u.errs, invalid("key", key, "it needs the option cert too, the file with its certificate"))
+	case cert != "":
 		pair, err := tls.LoadX509KeyPair(cert, key)
 		if err != nil {
 			u.errs = append(u.errs, invalid("cert", cert, "with key %q: %v", key, err))

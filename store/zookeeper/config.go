@@ -23,7 +23,8 @@ type Config struct {
 	// Servers are the ensemble's client addresses, "host" or "host:port"; the port is 2181 where none is given.
 	// Required unless Conn is set. Names are looked up again at each connection.
 	Servers []string
-	// Chroot is the path under which everything happens, as in a ZooKeeper connection string; none.
+	// Chroot is the path under which everything happens, as in a ZooKeeper connection string; none. It and the three
+	// below have at most 1024 bytes each.
 	Chroot string
 	// Root is the path below the chroot that holds the elections; "/_zkelection".
 	Root string
@@ -128,7 +129,7 @@ func (c Config) check() error {
 	case c.User == "" && c.Password != "":
 		return refuse("user", "", "there is a password and no user")
 	case strings.Contains(c.User, ":"):
-		return refuse("user", c.User, `it has a ":" in it`)
+		return refuse("user", "", `it has a ":" in it; the password is another setting`)
 	case c.ACL != ACLCreator && c.ACL != ACLRead && c.ACL != ACLWorld:
 		return refuse("acl", string(c.ACL), "not %s, %s or %s", ACLCreator, ACLRead, ACLWorld)
 	case c.ACL != ACLWorld && c.User == "" && c.Conn == nil:
@@ -143,7 +144,14 @@ func (c Config) check() error {
 		checkNode("ballot", c.BallotPrefix), checkNode("ack", c.AckName))
 }
 
+// maxPath is how many bytes a setting may put into a path. A server closes the connection on a request of over 1 MiB,
+// paths included.
+const maxPath = 1024
+
 func checkPath(field, p string) error {
+	if len(p) > maxPath {
+		return refuse(field, "", "it has %d bytes, more than %d", len(p), maxPath)
+	}
 	if p != "" && (p[0] != '/' || p == "/" || path.Clean(p) != p || strings.ContainsFunc(p, control)) {
 		return refuse(field, p, `not a clean absolute path such as "/elections"`)
 	}
@@ -151,6 +159,9 @@ func checkPath(field, p string) error {
 }
 
 func checkNode(field, name string) error {
+	if len(name) > maxPath {
+		return refuse(field, "", "it has %d bytes, more than %d", len(name), maxPath)
+	}
 	if name == "." || name == ".." || strings.Contains(name, "/") || strings.ContainsFunc(name, control) {
 		return refuse(field, name, "not the name of a node")
 	}

@@ -3,6 +3,7 @@ package zookeeper_test
 import (
 	"crypto/tls"
 	"math"
+	"strings"
 	"testing"
 	"time"
 
@@ -52,7 +53,7 @@ func TestConfigIsChecked(t *testing.T) {
 		{"grace", []string{"-1s"}, func(c *zookeeper.Config) { c.Grace = -time.Second }},
 		{"grace", []string{"1.1s", "2s"}, func(c *zookeeper.Config) { c.Grace = 1100 * time.Millisecond }},
 		{"user", nil, func(c *zookeeper.Config) { c.Password = "secret" }},
-		{"user", []string{"a:b"}, func(c *zookeeper.Config) { c.User = "a:b" }},
+		{"user", []string{`":"`}, func(c *zookeeper.Config) { c.User = "a:secret" }},
 		{"acl", []string{"everybody", "creator", "world"}, func(c *zookeeper.Config) { c.ACL = "everybody" }},
 		{"acl", []string{"creator"}, func(c *zookeeper.Config) { c.ACL = zookeeper.ACLCreator }},
 		{"acl", []string{"read"}, func(c *zookeeper.Config) { c.ACL = zookeeper.ACLRead }},
@@ -68,6 +69,10 @@ func TestConfigIsChecked(t *testing.T) {
 		{"root", []string{"/a/../b"}, func(c *zookeeper.Config) { c.Root = "/a/../b" }},
 		{"root", nil, func(c *zookeeper.Config) { c.Root = "/a\nb" }},
 		{"root", []string{"/"}, func(c *zookeeper.Config) { c.Root = "/" }}, // would make the path //election
+		{"root", []string{"1048577", "1024"}, func(c *zookeeper.Config) { c.Root = "/" + strings.Repeat("a", 1<<20) }},
+		{"chroot", []string{"1025", "1024"}, func(c *zookeeper.Config) { c.Chroot = "/" + strings.Repeat("a", 1024) }},
+		{"ack", []string{"1025"}, func(c *zookeeper.Config) { c.AckName = strings.Repeat("a", 1025) }},
+		{"ballot", []string{"1025"}, func(c *zookeeper.Config) { c.BallotPrefix = strings.Repeat("a", 1025) }},
 		{"chroot", []string{"prod"}, func(c *zookeeper.Config) { c.Chroot = "prod" }},
 		{"chroot", []string{"/prod/"}, func(c *zookeeper.Config) { c.Chroot = "/prod/" }},
 		{"chroot", []string{"/"}, func(c *zookeeper.Config) { c.Chroot = "/" }},

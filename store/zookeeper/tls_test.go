@@ -173,10 +173,12 @@ func TestTLSFiles(t *testing.T) {
 		part    string
 	}{
 		{"cacert", url.Values{"cacert": {"/no/such/file"}}, "/no/such/file"},
+		{"cert", url.Values{"cert": {"/some/file"}}, "it needs the option key"},
+		{"key", url.Values{"key": {"/some/file"}, "cert": {""}}, "it needs the option cert"},
 		{"cacert", url.Values{"cacert": {garbage}}, garbage},
 		{"cacert", url.Values{"cacert": {ca.file("ca", "key")}}, "no PEM certificate"},
 		{"cert", url.Values{"cert": {ca.file("client", "crt")}}, "key"},
-		{"cert", url.Values{"key": {ca.file("client", "key")}}, "client.key"},
+		{"key", url.Values{"key": {ca.file("client", "key")}}, "client.key"},
 		{"cert", url.Values{"cert": {garbage}, "key": {ca.file("client", "key")}}, garbage},
 		{"cert", url.Values{"cert": {ca.file("client", "crt")}, "key": {ca.file("ca", "key")}}, "does not match"},
 	} {

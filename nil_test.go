@@ -1,0 +1,43 @@
+package leadership_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/go-leadership/leadership"
+	"github.com/stretchr/testify/require"
+)
+
+// What is nil by mistake is refused where the mistake is; what may be nil stands for the default.
+func TestNil(t *testing.T) {
+	virtual(t, func(w *world) {
+		_, err := leadership.NewCandidate(nil, election, "a", nil)
+		require.EqualError(w, err, "invalid store: it is nil")
+		_, err = leadership.NewFollower(nil, election, nil)
+		require.EqualError(w, err, "invalid store: it is nil")
+
+		st := w.open()
+		c := w.candidate(st, "a", &leadership.Options{Hooks: &leadership.Hooks{}})
+		f := w.follower(st, &leadership.Options{})
+		for name, register := range map[string]func(){
+			"OnWon":            func() { c.OnWon(nil) },
+			"OnLost":           func() { c.OnLost(nil) },
+			"OnTakeoverFailed": func() { c.OnTakeoverFailed(nil) },
+			"OnNewLeader":      func() { f.OnNewLeader(nil) },
+			"OnLeaderGone":     func() { f.OnLeaderGone(nil) },
+		} {
+			require.PanicsWithValue(w, "leadership: the callback is nil", register, name)
+		}
+		var none context.Context
+		require.Panics(w, func() { _, _ = c.Campaign(none) })
+		require.Panics(w, func() { _ = c.Run(none, nil) })
+		require.Panics(w, func() { _, _ = f.Wait(none) })
+		_, _ = c.RunForElection()
+		f.Start()
+		leader, err := f.Wait(background)
+		require.NoError(w, err, "after all that")
+		require.Equal(w, "a", leader.Value)
+		c.Stop()
+		f.Stop()
+	})
+}

@@ -11,6 +11,8 @@ import (
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/peer"
 )
 
 // session is a lease of the cluster.
@@ -153,12 +155,11 @@ func (s *Store) keepAlive(sess *session) {
 			s.abandon(sess, errClientClosed)
 			return
 		}
-		err = explain(err)
 		if err.Error() != last {
 			s.config.Logger.Warn("the lease could not be renewed", "store", s.name, "error", err)
 			last = err.Error()
 		}
-		if store.Permanent(err) { // perhaps not for ever
+		if store.Permanent(explain(err)) { // perhaps not for ever
 			s.pauseFor(s.background, s.renewal())
 		} else {
 			s.pause(s.background)
@@ -174,7 +175,8 @@ func (s *Store) renew(sess *session) error {
 	limit := s.config.TTL / 5
 	impatience := time.AfterFunc(limit, cancel)
 	defer impatience.Stop()
-	stream, err := pb.NewLeaseClient(s.client.ActiveConnection()).LeaseKeepAlive(ctx)
+	var to peer.Peer // known once the stream has ended
+	stream, err := pb.NewLeaseClient(s.client.ActiveConnection()).LeaseKeepAlive(ctx, grpc.Peer(&to))
 	if err != nil {
 		return err
 	}
@@ -185,11 +187,14 @@ func (s *Store) renew(sess *session) error {
 			return err
 		}
 		resp, err := stream.Recv()
+		if !impatience.Stop() {
+			if err != nil {
+				s.hangUp(to, sent.Time())
+			}
+			return fmt.Errorf("no answer within %v", limit)
+		}
 		if err != nil {
 			return err
-		}
-		if !impatience.Stop() {
-			return fmt.Errorf("no answer within %v", limit)
 		}
 		if resp.TTL <= 0 {
 			s.lose(sess)
@@ -240,7 +245,7 @@ func (s *Store) revokeAll() {
 	connected := s.client != nil
 	s.mu.Unlock()
 	for _, id := range ids {
-		for connected && s.revoke(ctx, id) != nil && ctx.Err() == nil {
+		for connected && uncertain(s.revoke(ctx, id)) && ctx.Err() == nil {
 			s.pause(ctx)
 		}
 	}

@@ -69,6 +69,7 @@ type Store struct {
 	confirmed time.Time
 	revisions revisions
 	ballots   map[*ballot]struct{}
+	lines     map[string]*line // the last one dialled, by endpoint
 }
 
 // Open opens a store. It checks the settings and begins to connect; it does not wait for the service.
@@ -92,6 +93,7 @@ func Open(config Config) (*Store, error) {
 		changed:  make(chan struct{}),
 		client:   config.Client,
 		ballots:  map[*ballot]struct{}{},
+		lines:    map[string]*line{},
 	}
 	s.orphans.added = make(chan struct{}, 1)
 	s.watches.queued = make(chan struct{}, 1)

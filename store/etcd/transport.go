@@ -6,8 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"sync/atomic"
+	"time"
 
 	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/peer"
 )
 
 // dial opens a connection for the client library.
@@ -19,8 +22,44 @@ func (s *Store) dial(ctx context.Context, address string) (net.Conn, error) {
 	conn, err := dial(ctx, "tcp", address)
 	if err != nil {
 		s.troubled(fmt.Errorf("%s: %w", address, err))
+		return nil, err
 	}
-	return conn, err
+	l := &line{Conn: conn}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.lines[address] = l
+	return l, nil
+}
+
+// line is a connection of which is known when something last came over it.
+type line struct {
+	net.Conn
+	heard atomic.Int64 // nanoseconds since the epoch
+}
+
+// Read implements net.Conn.
+func (l *line) Read(p []byte) (int, error) {
+	n, err := l.Conn.Read(p)
+	if n > 0 {
+		l.heard.Store(time.Now().UnixNano())
+	}
+	return n, err
+}
+
+// hangUp breaks the connection off over which a request has not been answered, if nothing else has come over it since
+// that time either. The client library would go on using it for 15 s, where another endpoint, or another connection
+// to this one, may do.
+func (s *Store) hangUp(to peer.Peer, since time.Time) {
+	if to.Addr == nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, l := range s.lines {
+		if l.RemoteAddr().String() == to.Addr.String() && l.heard.Load() < since.UnixNano() {
+			_ = l.Close()
+		}
+	}
 }
 
 // security is TLS by the store's settings. The client library's own expects every server to have the name of its

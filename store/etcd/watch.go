@@ -11,6 +11,8 @@ import (
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/peer"
 )
 
 // watches are the watches that are set: one for each key, however many wait for it, all on one stream. Each tells the
@@ -258,26 +260,36 @@ func (s *Store) watch() {
 	}
 }
 
-// stream opens one stream, sends what is asked for and handles what comes, until it breaks. Its error is an explained
-// one.
+// stream opens one stream, sends what is asked for and handles what comes, until it breaks. An error that is for good
+// is explained.
 func (s *Store) stream() error {
 	client, err := s.connected(s.background)
 	if err != nil {
 		return err
 	}
-	err = s.streamOf(client)
+	var to peer.Peer
+	err = s.streamOf(client, grpc.Peer(&to))
+	if errors.Is(err, errSilent) {
+		s.hangUp(to, time.Now().Add(-s.renewal()))
+	}
 	if client.Ctx().Err() != nil {
 		return errClientClosed
 	}
-	return explain(err)
+	if explained := explain(err); store.Permanent(explained) {
+		return explained
+	}
+	return err
 }
 
-func (s *Store) streamOf(client *clientv3.Client) error {
+// errSilent says that the stream of watches has been given up.
+var errSilent = errors.New("no answer on the stream of watches")
+
+func (s *Store) streamOf(client *clientv3.Client, opts ...grpc.CallOption) error {
 	// A member that has no leader ends the stream, in the place of leaving us without news.
 	ctx, cancel := context.WithCancelCause(clientv3.WithRequireLeader(s.background))
 	stop := func(err error) { cancel(err) }
 	defer stop(nil)
-	stream, err := pb.NewWatchClient(client.ActiveConnection()).Watch(ctx)
+	stream, err := pb.NewWatchClient(client.ActiveConnection()).Watch(ctx, opts...)
 	if err != nil {
 		return err
 	}
@@ -309,7 +321,7 @@ func (s *Store) streamOf(client *clientv3.Client) error {
 		case <-s.watches.queued:
 		case <-ticker.C:
 			if s.watches.silent() {
-				return fmt.Errorf("no answer on the stream of watches")
+				return errSilent
 			}
 		case <-ctx.Done():
 			return context.Cause(ctx)

@@ -1,0 +1,113 @@
+package etcd_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/go-leadership/leadership/internal/testserver"
+	"github.com/go-leadership/leadership/store/etcd"
+	"github.com/stretchr/testify/require"
+)
+
+// cluster is three servers, and an election whose leader and waiter are clients of all of them.
+type cluster struct {
+	*testserver.Etcd
+	first, second *contender
+}
+
+func newCluster(t *testing.T, ttl time.Duration) *cluster {
+	t.Helper()
+	c := &cluster{Etcd: testserver.NewEtcd(t, testserver.EtcdConfig{Members: 3, Extra: fast})}
+	config := etcd.Config{Endpoints: c.Addrs(), TTL: ttl}
+	election := newElection()
+	c.first = contend(t, open(t, config), election, "first")
+	receive(t, c.first.terms, "the first leads")
+	c.second = contend(t, open(t, config), election, "second")
+	eventually(t, func() bool { return len(values(t, c.second.store, election)) == 2 }, "both stand")
+	oneLeader(t, c.first, c.second)
+	return c
+}
+
+// leader waits until one member leads.
+func (c *cluster) leader(t *testing.T) *testserver.Member {
+	t.Helper()
+	i := -1
+	eventually(t, func() bool {
+		var err error
+		i, err = c.Leader()
+		return err == nil
+	}, "a leader of the cluster")
+	return c.Member(i)
+}
+
+// renewed waits until a contender's lease has been renewed.
+func renewed(t *testing.T, c *contender) {
+	t.Helper()
+	confirmed := c.store.Confirmed()
+	eventually(t, func() bool { return c.store.Confirmed().After(confirmed) }, "an answer of the cluster")
+}
+
+// handsOver ends the first candidate: the second leads.
+func (c *cluster) handsOver(t *testing.T) {
+	t.Helper()
+	c.first.stop()
+	receive(t, c.second.terms, "the second leads")
+	require.True(t, c.second.IsLeader())
+}
+
+// The cluster's leader is killed, and then each member restarted in turn: the term goes on.
+func TestMembersRestart(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, long)
+	m := c.leader(t)
+	require.NoError(t, m.Kill())
+	renewed(t, c.first)
+	require.NoError(t, m.Start(soon(t)))
+	for i := range 3 {
+		require.NoError(t, c.Ready(soon(t)))
+		require.NoError(t, c.Member(i).Stop())
+		renewed(t, c.first)
+		require.NoError(t, c.Member(i).Start(soon(t)))
+	}
+	require.True(t, c.first.IsLeader())
+	require.Empty(t, c.first.terms, "it is still the first term")
+	c.handsOver(t)
+}
+
+// Each member in turn stands still with all its connections open: the client moves on while the lease still holds.
+func TestMemberPaused(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 6*time.Second)
+	for i := range 3 {
+		require.NoError(t, c.Ready(soon(t)))
+		require.NoError(t, c.Member(i).Pause())
+		start := time.Now()
+		eventually(t, func() bool { // until it would have been lost
+			require.True(t, c.first.IsLeader(), "member %d, after %v", i, time.Since(start))
+			return time.Since(start) > 6*time.Second
+		}, "the end of a TTL")
+		require.NoError(t, c.Member(i).Resume())
+	}
+	require.Empty(t, c.first.terms, "it is still the first term")
+	require.NoError(t, c.Ready(soon(t)))
+	require.NoError(t, c.leader(t).Pause())
+	c.handsOver(t)
+}
+
+// There is no majority for longer than the TTL: nobody leads. Somebody leads again when there is one.
+func TestMajorityLost(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, middling)
+	require.NoError(t, c.Member(0).Kill())
+	require.NoError(t, c.Member(1).Kill())
+	eventually(t, func() bool { return !c.first.IsLeader() }, "the end of the lease")
+	start := time.Now()
+	eventually(t, func() bool {
+		require.False(t, c.first.IsLeader() || c.second.IsLeader())
+		return time.Since(start) > middling
+	}, "the end of a TTL")
+	require.NoError(t, c.Member(0).Start(soon(t)))
+	require.NoError(t, c.Member(1).Start(soon(t)))
+	require.NoError(t, c.Ready(soon(t)))
+	leaderAmong(t, c.first, c.second)
+}

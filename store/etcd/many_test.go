@@ -1,0 +1,87 @@
+package etcd_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-leadership/leadership/conformance"
+	"github.com/go-leadership/leadership/store/etcd"
+	"github.com/stretchr/testify/require"
+)
+
+// inMany casts a ballot in each of n elections and follows each.
+func inMany(t *testing.T, st *etcd.Store, n int) {
+	t.Helper()
+	prefix := newElection()
+	ctx, cancel := context.WithCancel(context.Background())
+	var followers sync.WaitGroup
+	t.Cleanup(func() { cancel(); followers.Wait() })
+	for i := range n {
+		election := fmt.Sprintf("%s/%d", prefix, i)
+		b := castFirst(t, st, election, "own")
+		leader, err := b.Acknowledge(soon(t), "own")
+		require.NoError(t, err)
+		followers.Go(func() { _, _ = st.Leader(ctx, election, &leader) })
+	}
+	eventually(t, func() bool { return st.Watches() == 2*n }, "all watch")
+}
+
+// A thousand elections of a process cost it no more than ten: one lease, one stream of watches, and as many requests.
+func TestThousandElections(t *testing.T) {
+	t.Parallel()
+	count := func(elections int) (perTTL float64) {
+		network := conformance.NewNetwork()
+		st := open(t, etcd.Config{Dial: network.Dial, TTL: middling})
+		inMany(t, st, elections)
+		before, start := network.Requests(), time.Now()
+		eventually(t, func() bool { return time.Since(start) > 2*middling }, "two TTLs")
+		perTTL = float64(network.Requests()-before) / float64(time.Since(start)) * float64(middling)
+		require.NoError(t, st.Close())
+		return perTTL
+	}
+	few, many := count(10), count(1000)
+	t.Logf("idle, per TTL: %.1f writes with 10 elections, %.1f with 1000", few, many)
+	require.Less(t, many, 2*few)
+}
+
+func TestOneLeaseAndOneStream(t *testing.T) {
+	t.Parallel()
+	tp := newTap(t)
+	st := open(t, etcd.Config{Client: tp.client, TTL: long})
+	inMany(t, st, 200)
+	require.Equal(t, 1, tp.count("LeaseGrant"))
+	require.Equal(t, 1, tp.opened("LeaseKeepAlive"))
+	require.Equal(t, 1, tp.opened("Watch"))
+	require.Equal(t, 400, tp.count("create_request"))
+	require.Zero(t, tp.count("start_revision"), "a watch of the past is told late, in a loop that runs every 100 ms")
+	require.Equal(t, 400, tp.count("Txn"), "one to enter and one to acknowledge")
+}
+
+// Entering takes one round trip once there is a lease, and so does acknowledging; leading after one who was the only
+// one ahead takes none.
+func TestRoundTrips(t *testing.T) {
+	t.Parallel()
+	election := newElection()
+	first := castFirst(t, open(t, etcd.Config{TTL: long}), election, "first")
+	tp := newTap(t)
+	st := open(t, etcd.Config{Client: tp.client, TTL: long})
+	castFirst(t, st, newElection(), "so that there is a lease")
+	txns := tp.count("Txn")
+	look := tp.catch(t, holdReply, "Range", election+"/_ballots/")
+	b := cast(t, st, election, "own")
+	require.Equal(t, txns+1, tp.count("Txn"))
+	receive(t, look.caught, "it looks once, without making its caller wait")
+	look.letGo()
+	eventually(t, func() bool { return st.Watches() == 3 }, "it watches")
+	waiting(t, b)
+	reads := tp.count("Range", election)
+	require.NoError(t, first.Withdraw(soon(t)))
+	require.NoError(t, b.Wait(soon(t)))
+	require.Equal(t, reads, tp.count("Range", election))
+	_, err := b.Acknowledge(soon(t), "own")
+	require.NoError(t, err)
+	require.Equal(t, txns+2, tp.count("Txn"))
+}

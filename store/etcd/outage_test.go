@@ -1,0 +1,110 @@
+package etcd_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/go-leadership/leadership/conformance"
+	"github.com/go-leadership/leadership/internal/testserver"
+	"github.com/go-leadership/leadership/store"
+	"github.com/go-leadership/leadership/store/etcd"
+	"github.com/stretchr/testify/require"
+)
+
+// The server is not there at the start: a candidate says so, and leads once it is.
+func TestUnreachableAtTheStart(t *testing.T) {
+	t.Parallel()
+	server := testserver.NewEtcd(t, testserver.EtcdConfig{Extra: fast})
+	require.NoError(t, server.Member(0).Stop())
+	c := contend(t, open(t, etcd.Config{Endpoints: server.Addrs()}), "a", "own")
+	follower := open(t, etcd.Config{Endpoints: server.Addrs()})
+	leaders := make(chan store.Leader, 1)
+	go func() {
+		leader, err := follower.Leader(soon(t), "a", &store.Leader{})
+		if err == nil {
+			leaders <- leader
+		}
+	}()
+	eventually(t, func() bool { return len(c.errs.all()) > 0 }, "an error")
+	require.ErrorIs(t, c.errs.all()[0], store.ErrUnavailable)
+	require.ErrorContains(t, c.errs.all()[0], "connection refused")
+	require.ErrorContains(t, c.errs.all()[0], server.Addrs()[0])
+	require.Zero(t, follower.Confirmed())
+	require.NoError(t, server.Member(0).Start(soon(t)))
+	receive(t, c.terms, "it leads")
+	require.Equal(t, "own", receive(t, leaders, "the follower learns").Value)
+}
+
+// A candidate is cut off for longer than its TTL, in each of its states.
+func TestCutOff(t *testing.T) {
+	t.Parallel()
+	for name, cut := range map[string]func(t *testing.T, election string, network *conformance.Network, c, other *contender){
+		"while it waits": func(t *testing.T, election string, network *conformance.Network, c, other *contender) {
+			network.Cut()
+			eventually(t, func() bool { return len(values(t, other.store, election)) == 1 }, "its ballot goes")
+			network.Heal()
+			eventually(t, func() bool { return len(values(t, other.store, election)) == 2 }, "it stands again")
+			require.Len(t, other.terms, 0)
+			other.stop()
+			receive(t, c.terms, "it leads")
+		},
+		"while it leads": func(t *testing.T, election string, network *conformance.Network, c, other *contender) {
+			require.NoError(t, other.Resign(soon(t)))
+			term := receive(t, c.terms, "it leads")
+			network.Cut()
+			next := receive(t, other.terms, "the other one leads")
+			require.False(t, c.IsLeader())
+			require.Error(t, term.Context().Err())
+			require.Greater(t, next.Token(), term.Token())
+			network.Heal()
+			eventually(t, func() bool { return len(values(t, other.store, election)) == 2 }, "it stands again")
+			require.NoError(t, next.Context().Err(), "the other one goes on")
+		},
+		"while it resigns": func(t *testing.T, election string, network *conformance.Network, c, other *contender) {
+			require.NoError(t, other.Resign(soon(t)))
+			receive(t, c.terms, "it leads")
+			network.Cut()
+			c.stop()
+			require.False(t, c.IsLeader())
+			receive(t, other.terms, "the other one leads")
+			network.Heal()
+			require.Equal(t, []string{"other"}, values(t, other.store, election))
+		},
+		"while it stops waiting": func(t *testing.T, election string, network *conformance.Network, c, other *contender) {
+			network.Cut()
+			c.stop()
+			network.Heal()
+			eventually(t, func() bool { return len(values(t, other.store, election)) == 1 }, "its ballot goes")
+			castFirst(t, c.store, newElection(), "x")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			election := newElection()
+			network := conformance.NewNetwork()
+			other := contend(t, open(t, etcd.Config{TTL: middling}), election, "other")
+			receive(t, other.terms, "the other one leads")
+			c := contend(t, open(t, etcd.Config{Dial: network.Dial}), election, "own")
+			eventually(t, func() bool { return len(values(t, other.store, election)) == 2 }, "both stand")
+			oneLeader(t, c, other)
+			cut(t, election, network, c, other)
+		})
+	}
+}
+
+// The disk's quota is used up: a campaign says so, and goes on when there is room.
+func TestNoSpace(t *testing.T) {
+	t.Parallel()
+	server := testserver.NewEtcd(t, testserver.EtcdConfig{Extra: append(fast, "--quota-backend-bytes=100000")})
+	client := operator(t, server.Addrs()...)
+	value := string(make([]byte, 100_000))
+	eventually(t, func() bool {
+		_, err := client.Put(soon(t), "x", value)
+		return err != nil
+	}, "the quota is used up")
+	st := open(t, etcd.Config{Endpoints: server.Addrs()})
+	_, err := st.Campaign(soon(t), "a", "own")
+	require.ErrorIs(t, err, store.ErrUnavailable)
+	require.ErrorContains(t, err, "space exceeded")
+	require.False(t, errors.Is(err, store.ErrDenied))
+}

@@ -1,0 +1,148 @@
+package etcd_test
+
+import (
+	"context"
+	"strconv"
+	"testing"
+
+	"github.com/go-leadership/leadership/store"
+	"github.com/go-leadership/leadership/store/etcd"
+	"github.com/stretchr/testify/require"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.etcd.io/etcd/client/v3/concurrency"
+)
+
+// peer is a candidate of the client library's own election, which etcdctl elect is made of.
+func peer(t *testing.T, client *clientv3.Client, election string) *concurrency.Election {
+	t.Helper()
+	session, err := concurrency.NewSession(client, concurrency.WithTTL(20))
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = session.Close() })
+	return concurrency.NewElection(session, "leadership/"+election+"/_ballots")
+}
+
+func campaignAsPeer(t *testing.T, e *concurrency.Election, value string) <-chan error {
+	won := make(chan error, 1)
+	go func() { won <- e.Campaign(soon(t), value) }()
+	return won
+}
+
+// Candidates of both kinds stand in one queue, whichever comes first.
+func TestPeers(t *testing.T) {
+	t.Parallel()
+	client := operator(t)
+	election := newElection()
+	st := open(t, etcd.Config{TTL: long})
+	standing := func(want ...string) {
+		t.Helper()
+		eventually(t, func() bool { return len(values(t, st, election)) == len(want) }, "%v stand", want)
+		require.Equal(t, want, values(t, st, election))
+	}
+	a, c := peer(t, client, election), peer(t, client, election)
+	require.NoError(t, receive(t, campaignAsPeer(t, a, "a"), "a leads"))
+	b := cast(t, st, election, "b")
+	wonC := campaignAsPeer(t, c, "c")
+	standing("a", "b", "c")
+	d := cast(t, st, election, "d")
+	waiting(t, b)
+	require.NoError(t, a.Resign(soon(t)))
+	require.NoError(t, b.Wait(soon(t)))
+	leader, err := c.Leader(soon(t))
+	require.NoError(t, err)
+	require.Equal(t, "b", string(leader.Kvs[0].Value), "what the peers see as leader")
+	require.EqualValues(t, b.Token(), leader.Kvs[0].CreateRevision)
+	require.Empty(t, wonC)
+	waiting(t, d)
+	require.NoError(t, b.Withdraw(soon(t)))
+	require.NoError(t, receive(t, wonC, "c leads"))
+	waiting(t, d)
+	require.NoError(t, c.Proclaim(soon(t), "c, changed")) // another value of the same ballot
+	standing("c, changed", "d")
+	waiting(t, d)
+	require.NoError(t, c.Resign(soon(t)))
+	require.NoError(t, d.Wait(soon(t)))
+	_, err = d.Acknowledge(soon(t), "d")
+	require.NoError(t, err)
+}
+
+// Keys among the ballots that are none stand in nobody's way.
+func TestForeignKeys(t *testing.T) {
+	t.Parallel()
+	client := operator(t)
+	election := newElection()
+	lease, err := client.Grant(soon(t), 60)
+	require.NoError(t, err)
+	other, err := client.Grant(soon(t), 60)
+	require.NoError(t, err)
+	hex := func(id clientv3.LeaseID) string { return strconv.FormatInt(int64(id), 16) }
+	before := ballotKeys(election)
+	put := func(name string, opts ...clientv3.OpOption) {
+		_, err := client.Put(soon(t), before+name, "foreign", opts...)
+		require.NoError(t, err)
+	}
+	put("")
+	put("note")
+	put(hex(lease.ID))                                                   // without a lease
+	put(hex(lease.ID)+"-0123456789abcdef", clientv3.WithLease(other.ID)) // with another one
+	put(hex(lease.ID)+"-a/b", clientv3.WithLease(lease.ID))
+	put(hex(lease.ID)+"/b", clientv3.WithLease(lease.ID))
+	put("-", clientv3.WithLease(lease.ID))
+	put("\xff\xfe", clientv3.WithLease(lease.ID))
+	st := open(t, etcd.Config{TTL: long})
+	b := castFirst(t, st, election, "own")
+	require.Equal(t, []string{"own"}, values(t, st, election))
+	next := cast(t, st, election, "next")
+	waiting(t, next)
+	_, err = b.Acknowledge(soon(t), "own")
+	require.NoError(t, err)
+	require.NoError(t, b.Withdraw(soon(t)))
+	require.NoError(t, next.Wait(soon(t)))
+	require.Len(t, keys(t, client, before), 9, "and nobody touched them")
+}
+
+// Somebody puts a ballot again, without its lease: it is none any more, and nobody waits for it to go.
+func TestBallotLosesItsLease(t *testing.T) {
+	t.Parallel()
+	client := operator(t)
+	election := newElection()
+	b := castFirst(t, open(t, etcd.Config{TTL: long}), election, "first")
+	waiter := cast(t, open(t, etcd.Config{TTL: long}), election, "waiter")
+	key, _ := ballotOf(t, client, election, "first")
+	_, err := client.Put(soon(t), key, "without a lease")
+	require.NoError(t, err)
+	lost(t, b)
+	require.NoError(t, waiter.Wait(soon(t)))
+}
+
+// The waiter begins to wait when the history that it comes from has been compacted, up to the newest revision, and
+// again while it waits.
+func TestCompaction(t *testing.T) {
+	t.Parallel()
+	client := operator(t)
+	election := newElection()
+	compact := func() {
+		t.Helper()
+		resp, err := client.Put(soon(t), election, "")
+		require.NoError(t, err)
+		_, err = client.Compact(soon(t), resp.Header.Revision, clientv3.WithCompactPhysical())
+		require.NoError(t, err)
+	}
+	st := open(t, etcd.Config{TTL: long})
+	first := castFirst(t, st, election, "first")
+	compact()
+	second := cast(t, open(t, etcd.Config{TTL: long}), election, "second")
+	followed := make(chan store.Leader, 1)
+	go func() {
+		leader, _ := st.Leader(context.Background(), election, &store.Leader{})
+		followed <- leader
+	}()
+	compact()
+	waiting(t, second)
+	compact()
+	require.NoError(t, first.Withdraw(soon(t)))
+	require.NoError(t, second.Wait(soon(t)))
+	compact()
+	leader, err := second.Acknowledge(soon(t), "second")
+	require.NoError(t, err)
+	require.Equal(t, leader, receive(t, followed, "the follower"))
+}

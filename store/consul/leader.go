@@ -59,7 +59,13 @@ func (s *Store) Leader(ctx context.Context, election string, prev *store.Leader)
 	}
 }
 
-func leaderOf(e entry) store.Leader { return store.Leader{Value: e.value, Revision: e.modify} }
+// leaderOf returns the leader that an entry tells of. A key without a lock was written by somebody who does not stand.
+func leaderOf(e entry) store.Leader {
+	if e.session == "" {
+		return store.Leader{}
+	}
+	return store.Leader{Value: e.value, Revision: e.modify}
+}
 
 func (s *Store) readLeader(ctx context.Context, election, key string) (store.Leader, error) {
 	for {

@@ -3,6 +3,7 @@ package consul
 import (
 	"io"
 	"net/http"
+	"strings"
 	"sync"
 
 	"github.com/hashicorp/consul/api"
@@ -81,12 +82,21 @@ func (l *lines) RoundTrip(req *http.Request) (*http.Response, error) {
 		return send(l.steady, req, l.turn)
 	default:
 	}
+	if urgent(req) {
+		return l.single.RoundTrip(req)
+	}
 	select {
 	case l.extra <- struct{}{}:
 		return send(l.single, req, l.extra)
 	case <-req.Context().Done():
 		return nil, req.Context().Err()
 	}
+}
+
+// urgent reports whether a request confirms the session. It waits for no other; there is one at a time.
+func urgent(req *http.Request) bool {
+	path := req.URL.Path
+	return strings.HasPrefix(path, "/v1/session/") || strings.HasPrefix(path, "/v1/agent/check/")
 }
 
 // send sends a request and takes its place out of turns once it has been answered.

@@ -26,6 +26,17 @@ func TestLockDelay(t *testing.T) {
 		require.Less(t, time.Since(began), delay/2)
 		acknowledge(t, second, "2")
 	})
+	t.Run("closed", func(t *testing.T) {
+		election := newElection()
+		a := member()
+		acknowledge(t, castFirst(t, a, election, "1"), "1")
+		second := cast(t, member(), election, "2")
+		began := time.Now()
+		require.NoError(t, a.Close())
+		require.NoError(t, second.Wait(soon(t)))
+		require.Less(t, time.Since(began), delay/2)
+		acknowledge(t, second, "2")
+	})
 	t.Run("ended", func(t *testing.T) {
 		election := newElection()
 		a := member()

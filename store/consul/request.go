@@ -78,6 +78,8 @@ func (c Config) classify(err error) error {
 		return refuse("namespace or partition", strings.Trim(c.Namespace+"/"+c.Partition, "/"), "the agent says: %s", text)
 	case strings.Contains(text, "Invalid Session TTL"):
 		return refuse("ttl", c.TTL.String(), "the servers say: %s", text)
+	case code == http.StatusRequestEntityTooLarge, strings.Contains(text, "too large"):
+		return refuse("value", "", "the agent says: %s", text)
 	case code == http.StatusTooManyRequests, strings.Contains(text, "rate limit"),
 		strings.Contains(text, "too many concurrent connections"), strings.Contains(text, "No cluster leader"):
 		return fmt.Errorf("%w: %s", store.ErrUnavailable, text)

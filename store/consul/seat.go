@@ -1,6 +1,8 @@
 package consul
 
 import (
+	"context"
+	"sync"
 	"time"
 
 	"github.com/hashicorp/consul/api"
@@ -46,4 +48,20 @@ func (b *ballot) takeSeat() {
 		}
 		pause(b.ctx, wait)
 	}
+}
+
+// leaveSeats removes the ballots of who leads before the session is destroyed: a store that is closed has resigned.
+func (s *Store) leaveSeats(ctx context.Context, ballots []*ballot) {
+	var left sync.WaitGroup
+	turns := make(chan struct{}, burst)
+	for _, b := range ballots {
+		if o := b.orphan(); o.seated {
+			turns <- struct{}{}
+			left.Go(func() {
+				defer func() { <-turns }()
+				_ = s.remove(ctx, o)
+			})
+		}
+	}
+	left.Wait()
 }

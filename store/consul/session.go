@@ -133,6 +133,9 @@ func (s *Store) retire(sess *session) {
 		if err == nil {
 			break
 		}
+		if !uncertain(err) { // the token may be replaced yet
+			pause(s.background, time.Second)
+		}
 		pause(s.background, again)
 	}
 	if s.background.Err() == nil {

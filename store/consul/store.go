@@ -25,6 +25,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -176,6 +178,7 @@ func (s *Store) shutDown() {
 	if s.current != nil {
 		s.current.lease.End() // before anybody else can lead
 	}
+	ballots := slices.Collect(maps.Keys(s.ballots))
 	s.mu.Unlock()
 	s.close()
 	ctx, cancel := context.WithTimeout(s.background, closeLimit)
@@ -189,6 +192,7 @@ func (s *Store) shutDown() {
 	s.mu.Unlock()
 	if sess != nil {
 		sess.end(fmt.Errorf("%w: %w", store.ErrLost, store.ErrClosed))
+		s.leaveSeats(ctx, ballots)
 		if s.destroy(ctx, sess) == nil {
 			s.watches.settle(ctx) // queries that end by themselves leave nothing at the agent
 		}

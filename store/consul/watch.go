@@ -3,12 +3,10 @@ package consul
 import (
 	"container/list"
 	"context"
-	"slices"
 	"sync"
 	"time"
 
 	"github.com/go-leadership/leadership/store"
-	"github.com/hashicorp/consul/api"
 )
 
 // How keys are watched.
@@ -86,6 +84,10 @@ func (s *Store) watch(key string, ack bool, seen *entry, index uint64) *watch {
 	s.watches.mu.Lock()
 	defer s.watches.mu.Unlock()
 	w := s.watches.byKey[key]
+	if w != nil && w.err != nil && w.refs == 0 {
+		w.remove()
+		w = nil
+	}
 	if w == nil {
 		w = &watch{store: s, key: key, ack: ack, index: max(1, index), changed: make(chan struct{})}
 		if seen != nil {
@@ -150,66 +152,6 @@ func (w *watch) see() view {
 	return view{w.state, w.known, w.err, w.changed}
 }
 
-// place gives the watch a place of its own, if one is free. The caller holds mu; the watch has none, and is known.
-func (w *watch) place() {
-	all := &w.store.watches
-	now := time.Now()
-	all.held = slices.DeleteFunc(all.held, now.After)
-	if all.queries+len(all.held) < places {
-		ctx, cancel := context.WithCancel(w.store.background)
-		if w.store.spawn(func() { defer cancel(); w.follow(ctx) }) {
-			all.queries++
-			w.cancel = cancel
-			w.unshare()
-			return
-		}
-		cancel()
-	}
-	w.share()
-}
-
-// share leaves the watch to overlook. The caller holds mu.
-func (w *watch) share() {
-	all := &w.store.watches
-	if w.sharing {
-		return
-	}
-	all.shared++
-	w.sharing, w.unchecked = true, true
-	all.wake()
-	if !all.over {
-		all.over = w.store.spawn(w.store.overlook)
-	}
-}
-
-// unshare takes the watch from overlook, if it has it. The caller holds mu.
-func (w *watch) unshare() {
-	if !w.sharing {
-		return
-	}
-	w.store.watches.shared--
-	w.sharing = false
-	w.store.watches.wake()
-}
-
-// wake lets overlook see what has changed.
-func (all *watches) wake() {
-	select {
-	case all.changed <- struct{}{}:
-	default:
-	}
-}
-
-// release gives the place back, which the agent may hold on to for some time, and finds another. The caller holds mu.
-func (w *watch) release(after time.Duration) {
-	all := &w.store.watches
-	all.queries--
-	if after > 0 {
-		all.held = append(all.held, time.Now().Add(after))
-	}
-	w.cancel = nil
-}
-
 // accept takes note of a state that was read when the watch had the given version. It reports false where another one
 // has been noted since.
 func (w *watch) accept(version uint64, e entry, index uint64, sent time.Time) bool {
@@ -271,82 +213,6 @@ func (w *watch) refresh(ctx context.Context) error {
 		w.place()
 	}
 	return nil
-}
-
-// follow asks for the next state, again and again, until the watch ends or its connection breaks.
-func (w *watch) follow(ctx context.Context) {
-	all := &w.store.watches
-	for wait := time.Duration(0); ; wait = min(2*wait, mostWait) {
-		all.mu.Lock()
-		if wait == 0 {
-			wait = max(firstWait, eachWait*time.Duration(all.queries))
-		}
-		version, index := w.version, w.index
-		all.mu.Unlock()
-		asked := time.Now()
-		p, meta, err := w.store.client.KV().Get(w.key, w.ask(ctx, index, wait))
-		if err != nil {
-			w.broken(ctx, w.store.explain(ctx, err), held(wait)-time.Since(asked))
-			return
-		}
-		early := meta.LastIndex == index && time.Since(asked) < wait/2
-		if meta.LastIndex < index || early {
-			// The servers' state was replaced by a snapshot, or the server that answered is behind.
-			pause(ctx, again)
-			_ = w.refresh(ctx)
-			continue
-		}
-		if !w.accept(version, entryOf(p), meta.LastIndex, time.Time{}) {
-			_ = w.refresh(ctx)
-		}
-		all.mu.Lock()
-		w.overdue = false
-		// A ballot that is gone never comes back: there is nothing more to wait for.
-		done := ctx.Err() != nil || !w.ack && !w.state.exists
-		if done {
-			w.release(0)
-		}
-		all.mu.Unlock()
-		if done {
-			return
-		}
-	}
-}
-
-func (w *watch) ask(ctx context.Context, index uint64, wait time.Duration) *api.QueryOptions {
-	q := w.store.readOptions(ctx)
-	q.WaitIndex, q.WaitTime = index, wait
-	return q
-}
-
-// broken is called when a query has failed: because the watch has ended, as a rule.
-func (w *watch) broken(ctx context.Context, err error, after time.Duration) {
-	all := &w.store.watches
-	all.mu.Lock()
-	w.release(after)
-	ended := w.removed()
-	if !ended {
-		w.share()
-	}
-	all.mu.Unlock()
-	if ended || w.store.background.Err() != nil {
-		return
-	}
-	for !ended && w.store.background.Err() == nil {
-		pause(w.store.background, again)
-		err = w.refresh(w.store.background)
-		if err != nil && !uncertain(err) {
-			w.deny(err)
-			pause(w.store.background, time.Second)
-		}
-		all.mu.Lock()
-		ended = w.removed()
-		if !ended && err == nil {
-			w.place()
-			ended = true
-		}
-		all.mu.Unlock()
-	}
 }
 
 // settle waits a little for queries that end by themselves, now that this store's keys are gone.

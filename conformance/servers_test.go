@@ -1,6 +1,7 @@
 package conformance_test
 
 import (
+	"sync"
 	"testing"
 
 	"github.com/go-leadership/leadership/conformance"
@@ -21,4 +22,21 @@ func TestEtcd(t *testing.T) {
 func TestConsul(t *testing.T) {
 	srv := testserver.NewConsul(t, testserver.ConsulConfig{})
 	conformance.Run(t, harness.Consul.On(t, srv.Addrs()...))
+}
+
+// From 10 s on the session's own TTL ends it, after twice that time at most. That takes long: the cases run side by
+// side, apart from those that count goroutines and requests, of which the stores have the same with a check. Together
+// they come from one address with more connections than a stock agent takes from one.
+func TestConsulWithoutCheck(t *testing.T) {
+	srv := testserver.NewConsul(t, testserver.ConsulConfig{Extra: `limits { http_max_conns_per_client = 5000 }`})
+	h := harness.ConsulSession.On(t, srv.Addrs()...)
+	var cases sync.WaitGroup
+	defer cases.Wait()
+	for _, c := range conformance.Cases() {
+		switch c.Name {
+		case "stop-leaves-nothing", "close-leaves-nothing", "many-starts-and-stops", "a-change-wakes-one":
+			continue
+		}
+		cases.Go(func() { t.Run(c.Name, func(t *testing.T) { c.Check(t, h) }) }) // they wait more than they work
+	}
 }

@@ -16,6 +16,8 @@ var (
 	ZooKeeper = Kind{"zookeeper", 3 * time.Second, 3*time.Second + 2*500*time.Millisecond} // two of the test server's ticks
 	Etcd      = Kind{"etcd", 3 * time.Second, 4 * time.Second}
 	Consul    = Kind{"consul", time.Second, 2500 * time.Millisecond}
+	// ConsulSession is Consul with the least TTL that needs no check.
+	ConsulSession = Kind{"consul", 10 * time.Second, 21 * time.Second}
 )
 
 // Kind is a kind of store.

@@ -105,7 +105,7 @@ func (b *ballot) watchNearest() {
 func (b *ballot) run() {
 	s := b.store
 	defer context.AfterFunc(b.session.ctx, func() { b.loseWith(context.Cause(b.session.ctx)) })()
-	defer context.AfterFunc(s.ctx, func() { b.loseWith(fmt.Errorf("%w: %w", store.ErrLost, store.ErrClosed)) })()
+	defer context.AfterFunc(s.ctx, func() { b.loseWith(errClosed) })()
 	defer func() {
 		b.own.leave()
 		if b.prev != nil {

@@ -22,7 +22,7 @@ func (s *Store) Campaign(ctx context.Context, election, value string) (store.Bal
 		return nil, s.fail("campaign", election, err)
 	}
 	defer done()
-	give := max(s.config.TTL, 5*time.Second)
+	give := max(s.config.TTL, 10*time.Second)
 	patience, cancel := context.WithTimeoutCause(ctx, give, fmt.Errorf("%w: no answer for %v", store.ErrUnavailable, give))
 	defer cancel()
 	for {

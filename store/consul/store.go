@@ -173,12 +173,18 @@ func (s *Store) Close() error {
 	return nil
 }
 
+// errClosed is why the ballots of a store that was closed are lost.
+var errClosed = fmt.Errorf("%w: %w", store.ErrLost, store.ErrClosed)
+
 func (s *Store) shutDown() {
 	s.mu.Lock()
+	ballots := slices.Collect(maps.Keys(s.ballots))
+	for _, b := range ballots {
+		b.loseWith(errClosed) // who sees the lease end asks why
+	}
 	if s.current != nil {
 		s.current.lease.End() // before anybody else can lead
 	}
-	ballots := slices.Collect(maps.Keys(s.ballots))
 	s.mu.Unlock()
 	s.close()
 	ctx, cancel := context.WithTimeout(s.background, closeLimit)
@@ -191,7 +197,7 @@ func (s *Store) shutDown() {
 	sess := s.current
 	s.mu.Unlock()
 	if sess != nil {
-		sess.end(fmt.Errorf("%w: %w", store.ErrLost, store.ErrClosed))
+		sess.end(errClosed)
 		s.leaveSeats(ctx, ballots)
 		if s.destroy(ctx, sess) == nil {
 			s.watches.settle(ctx) // queries that end by themselves leave nothing at the agent

@@ -94,7 +94,7 @@ func (b *ballot) run() {
 		select {
 		case <-b.ctx.Done():
 		case <-s.ctx.Done():
-			b.loseWith(fmt.Errorf("%w: %w", store.ErrLost, store.ErrClosed))
+			b.loseWith(errClosed)
 		case <-b.session.lost:
 			b.lose("the session has ended")
 		case <-own:

@@ -228,8 +228,14 @@ func (s *Store) Close() error {
 	return nil
 }
 
+// errClosed is why the ballots of a store that was closed are lost.
+var errClosed = fmt.Errorf("%w: %w", store.ErrLost, store.ErrClosed)
+
 func (s *Store) shutDown() {
 	s.mu.Lock()
+	for b := range s.ballots {
+		b.loseWith(errClosed) // who sees the lease end asks why
+	}
 	if s.current != nil {
 		s.current.lease.End() // before anybody else can lead
 	}

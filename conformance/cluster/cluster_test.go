@@ -49,10 +49,8 @@ func runDisturbed(t *testing.T, c cluster, h conformance.Harness) {
 	defer cancel()
 	for i, each := range conformance.Cases() {
 		t.Run(each.Name, func(t *testing.T) {
-			require.NoError(t, c.Ready(ctx))
+			leader := leaderOf(t, ctx, c)
 			if i%2 == 0 {
-				leader, err := c.Leader()
-				require.NoError(t, err)
 				require.NoError(t, c.Member(leader).Kill())
 				each.Check(t, h)
 				require.NoError(t, c.Member(leader).Start(ctx))
@@ -67,5 +65,17 @@ func runDisturbed(t *testing.T, c cluster, h conformance.Harness) {
 			each.Check(t, h)
 			require.NoError(t, <-started)
 		})
+	}
+}
+
+// leaderOf waits until the cluster is whole and agrees on its leader, which may change once more when a member has
+// come back.
+func leaderOf(t *testing.T, ctx context.Context, c cluster) int {
+	t.Helper()
+	for {
+		require.NoError(t, c.Ready(ctx))
+		if leader, err := c.Leader(); err == nil {
+			return leader
+		}
 	}
 }

@@ -112,12 +112,23 @@ func (b *ballot) run() {
 // in one step, such as ballots of the same lease, have no order.
 func (b *ballot) advance(ctx context.Context) error {
 	nearest := b.ahead[len(b.ahead)-1]
-	if b.own.stream != b.prev.stream || !b.prev.gone() || nearest.lease == b.session.id || len(b.ahead) > 1 {
+	if b.own.stream != b.prev.stream || !b.prev.gone() || nearest.lease == b.session.id {
 		return b.look(ctx)
 	}
-	b.ahead = nil
 	b.store.watches.release(b.prev)
-	b.prev = nil
+	b.prev, b.ahead = nil, b.ahead[:len(b.ahead)-1]
+	if len(b.ahead) > 0 { // as far as we know: who led before the one that is gone now went unseen
+		stands, err := b.list(ctx)
+		switch {
+		case err != nil:
+			return err
+		case !stands:
+			b.lose("its key was deleted")
+			return nil
+		case len(b.ahead) > 0:
+			return b.look(ctx)
+		}
+	}
 	return b.lead()
 }
 

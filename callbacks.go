@@ -24,7 +24,7 @@ type callbacks struct {
 // after the other in the order registered; the acknowledgement waits for all of them. Where one returns an error or
 // panics, or the term ends meanwhile, the rest is left out, the function given to Run is not called, nothing is
 // acknowledged, the takeover-failed callbacks are called, and the candidate goes to the back of the queue. ctx ends
-// with the term. Register before Run or RunForElection; Campaign calls no callbacks.
+// with the term. Register before Run or RunForElection; Campaign does not call it.
 func (c *Candidate) OnWon(f func(ctx context.Context, term *Term) error) {
 	checkCallback(f == nil)
 	c.callbacks.mu.Lock()
@@ -34,8 +34,9 @@ func (c *Candidate) OnWon(f func(ctx context.Context, term *Term) error) {
 
 // OnLost registers a function to call, while the candidate stands and has not won, once for each leader that has
 // acknowledged, with its record; leaders that follow each other quickly are coalesced. ctx ends when the candidate
-// wins or stops standing. A candidate with such a function follows the election besides standing in it, so that each
-// change of leader costs it a request. Register before Run or RunForElection.
+// wins or stops standing. It is not called while the candidate leads or its term winds down: of the leader after it the
+// candidate is told once it stands again. A candidate with such a function follows the election besides standing in it,
+// so that each change of leader costs it a request. Register before Run, RunForElection or Campaign.
 func (c *Candidate) OnLost(f func(ctx context.Context, leader Leader)) {
 	checkCallback(f == nil)
 	c.callbacks.mu.Lock()

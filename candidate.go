@@ -15,7 +15,11 @@ import (
 //
 //   - Run calls a function while the candidate leads; Campaign is the primitive below it.
 //   - RunForElection reports winning and losing on a channel.
-//   - OnWon, OnLost and OnTakeoverFailed register callbacks, for either of the above.
+//   - OnWon, OnLost and OnTakeoverFailed register callbacks, for either of the above: the won callbacks come before the
+//     function given to Run. Campaign calls the lost ones only, while it waits.
+//
+// Candidates and followers on one store share its session: one heartbeat for all, and when it is lost their terms end
+// together. They share nothing else; two candidates of one election on one store are rivals like any others.
 //
 // The state machine is in candidate.go, with Run in run.go and the terms in term.go:
 //
@@ -37,7 +41,7 @@ type Candidate struct {
 	term      atomic.Pointer[Term] // the term that goes on; set by begin, cleared by Term.finish
 	events    events
 	callbacks callbacks
-	inside    goroutine.Set // goroutines that are in a function of the user's
+	inside    goroutine.Set // those in a function of the user's: where one of them asks to stop, waiting would be for itself
 
 	life context.Context // ends with Stop
 	stop context.CancelCauseFunc
@@ -80,8 +84,8 @@ func (c *Candidate) IsLeader() bool {
 }
 
 // Campaign stands for election and returns once the candidate leads. It is the primitive on which the rest is built;
-// the caller acknowledges, watches Term.Context, and calls Term.Resign when its work has stopped, in any case. It
-// calls no won callbacks. It returns early with an error when ctx ends or Stop is called, when the store fails in a
+// the caller acknowledges, watches Term.Context, and calls Term.Resign when its work has stopped, in any case. Of the
+// callbacks it calls the lost ones only. It returns early with an error when ctx ends or Stop is called, when the store fails in a
 // way that it can't mend by itself, or when the ballot is lost; the ballot is given back first, which takes no longer
 // than the rest of its lease. Once Campaign has returned, ctx has no effect on the term.
 func (c *Candidate) Campaign(ctx context.Context) (*Term, error) {
@@ -136,7 +140,7 @@ func (c *Candidate) await(ctx context.Context, ballot store.Ballot) (*Term, erro
 	}
 	for {
 		renewal := ballot.Lease().Last()
-		if span, ok := ballot.Lease().Begin(); ok {
+		if span, ok := ballot.Lease().Begin(); ok { // the term lasts as long as this unbroken run of renewals
 			return c.begin(ctx, ballot, span)
 		}
 		// First in line, and the session is not confirmed: an outage. Only a renewal can tell that it still stands.
@@ -244,19 +248,19 @@ func (c *Candidate) Stop() {
 		busy, t, running := c.busy, c.held, c.running
 		c.mu.Unlock()
 		switch {
-		case inside && t != nil && !running:
+		case inside && t != nil && !running: // a hook in a term that Campaign returned: nobody else releases it
 			c.releaseSoon(t)
 			return
-		case inside:
+		case inside: // Run or Campaign releases what there is, once the function that calls us has returned
 			return
-		case busy == nil:
+		case busy == nil: // idle: there is nothing to end
 			return
-		case t != nil && !running:
+		case t != nil && !running: // a term that Campaign returned is released here, whatever its owner does
 			ctx, cancel := c.withdrawal(t.ballot)
 			_ = t.release(ctx) // the store goes on by itself
 			cancel()
 			return
-		default:
+		default: // Run, or Campaign that has not won yet, is on its way out: look again when it has come there
 			<-busy
 		}
 	}

@@ -7,7 +7,6 @@ import (
 	"log"
 	"log/slog"
 	"os"
-	"time"
 
 	"github.com/go-leadership/leadership"
 	"github.com/go-leadership/leadership/store"
@@ -295,87 +294,6 @@ func ExampleCandidate_Stop() {
 	// false stopped
 	// stopped
 	// 0 <nil>
-}
-
-// A resource that remembers the highest token refuses a leader of the past, whatever that one believes.
-func ExampleTerm_Token() {
-	st := open()
-	defer st.Close()
-	var highest uint64
-	write := func(token uint64, what string) {
-		if token < highest {
-			fmt.Println("refused:", what)
-			return
-		}
-		highest = token
-		fmt.Println("written:", what)
-	}
-	old := lead(st, "a")
-	write(old.Token(), "by a")
-	must(old.Resign(context.Background()))
-	term := lead(st, "b")
-	write(term.Token(), "by b")
-	write(old.Token(), "by a, which came late")
-	must(term.Resign(context.Background()))
-	// Output:
-	// written: by a
-	// written: by b
-	// refused: by a, which came late
-}
-
-// A leader of the past can't make itself known: the store refuses it, and so does its own term before that.
-func ExampleTerm_Acknowledge() {
-	st := open()
-	defer st.Close()
-	ctx := context.Background()
-	term, err := candidate(st, "a", nil).Campaign(ctx)
-	must(err)
-	fmt.Println(term.Acknowledge(ctx))
-	must(term.Resign(ctx))
-	err = term.Acknowledge(ctx)
-	fmt.Println(errors.Is(err, leadership.ErrNotElected), err)
-	// Output:
-	// <nil>
-	// true not elected: the term in election "x" is over: resigned
-}
-
-func ExampleTerm_Deadline() {
-	st := open()
-	defer st.Close()
-	term := lead(st, "a")
-	fmt.Println(term.Deadline().After(time.Now()))
-	must(term.Resign(context.Background()))
-	fmt.Println(term.Deadline().IsZero())
-	// Output:
-	// true
-	// true
-}
-
-func ExampleTerm_Remaining() {
-	st := open()
-	defer st.Close()
-	term := lead(st, "a")
-	if term.Remaining() > time.Second {
-		fmt.Println("time enough for a second's work")
-	}
-	must(term.Resign(context.Background()))
-	fmt.Println(term.Remaining())
-	// Output:
-	// time enough for a second's work
-	// 0s
-}
-
-func ExampleTerm_Context() {
-	st := open()
-	defer st.Close()
-	term := lead(st, "a")
-	fmt.Println(term.Context().Err())
-	must(term.Resign(context.Background()))
-	<-term.Context().Done()
-	fmt.Println(context.Cause(term.Context()))
-	// Output:
-	// <nil>
-	// resigned
 }
 
 func ExampleHooks() {

@@ -31,7 +31,8 @@
 //   - G6 No herd. A change of leader wakes one candidate, and the number of requests it costs does not grow with the
 //     number of candidates.
 //   - G7 Nothing outlives its owner. After Run, Stop or Close has returned, no goroutine, watch, ballot, session or
-//     connection of theirs is left, as far as the store can be reached.
+//     connection of theirs is left, as far as the store can be reached. (A one-shot watch of ZooKeeper's may wait at the
+//     server for the next change or the session's end.)
 //
 // Not promised: work already under way when leadership ends is not undone. A write that the leader sent a moment
 // before may arrive after its successor's first. Send the token along and let the resource refuse lower ones.

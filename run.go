@@ -11,14 +11,18 @@ import (
 )
 
 // Run stands for election and calls lead each time the candidate wins, with a context that ends when the term does.
-// When lead returns the candidate steps down and stands again, at the back of the queue; after an error it first waits
-// a little, longer each time up to five seconds. Run waits for lead to return before it gives the ballot back, so two
-// calls never overlap; a lead that ignores its context keeps everyone waiting. Won callbacks run before lead. Where
-// lead is nil, Run acknowledges (but see Options.ManualAcknowledge) and holds the leadership for as long as it can.
+// When lead returns the candidate steps down and stands again, at the back of the queue. Run waits for lead to return
+// before it gives the ballot back, so two calls never overlap; a lead that ignores its context keeps everyone waiting.
+// Won callbacks run before lead. Where lead is nil, Run acknowledges (but see Options.ManualAcknowledge) and holds the
+// leadership for as long as it can.
 //
-// Run goes on for ever: a store that can't be reached is tried again, visibly in the log and the hooks. It returns
-// nil after Stop, the cause of ctx when that ends, and an error that trying again can't cure: the store is closed or
-// denies permission. A panic of lead gives the ballot back and goes on up.
+// Before it stands again it waits a little: after an error from a tenth of a second, after a turn without one from a
+// millisecond, twice as long each time up to five seconds. A turn of more than five seconds, from casting the ballot to
+// the return of lead, begins again with a millisecond, and an acknowledgement with a tenth of a second.
+//
+// Run goes on for ever: a store that can't be reached is tried again, which Options.Logger, if set, and the hooks are
+// told. It returns nil after Stop, the cause of ctx when that ends, and an error that trying again can't cure: the store
+// is closed or denies permission. A panic of lead gives the ballot back and goes on up.
 func (c *Candidate) Run(ctx context.Context, lead func(ctx context.Context, term *Term) error) error {
 	if err := c.enter(true); err != nil {
 		return err
@@ -66,8 +70,9 @@ func (c *Candidate) run(ctx context.Context, lead func(context.Context, *Term) e
 	}
 }
 
-// serve lets the term's owner lead, and gives the ballot back when it has returned, even with a panic. It returns what
-// lead returned, unless the term had ended before.
+// serve lets the term's owner lead, and gives the ballot back when it has returned, even with a panic. Before that, where
+// the term was not acknowledged, the takeover-failed callbacks are called. It returns what lead returned, unless the
+// term had ended before.
 func (c *Candidate) serve(ctx context.Context, t *Term, lead func(context.Context, *Term) error) (err error) {
 	defer context.AfterFunc(ctx, func() { t.finish(stoppedBecause(context.Cause(ctx))) })()
 	defer func() {

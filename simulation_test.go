@@ -9,7 +9,7 @@ import (
 )
 
 var (
-	oneSeed   = flag.Int64("seed", -1, "replay TestSimulation with this seed only, and print its schedule")
+	oneSeed   = flag.Int64("seed", -1, "replay TestSimulation with this seed only; with -v, print its schedule also where it passes")
 	manySeeds = flag.Int64("seeds", 200, "how many seeds each variant of TestSimulation runs")
 )
 
@@ -17,7 +17,7 @@ var (
 //
 //	go test -run TestSimulation -seed=N
 //
-// replays its schedule. The order of goroutines at one instant, and the random part of the core's back-off, are not
+// replays its schedule, and prints it where it fails again, with -v in any case. The order of goroutines at one instant, and the random part of the core's back-off, are not
 // the seed's: where a replay passes, -count=100 tries it again.
 //
 // In the first variant the store keeps its word, and nobody ever sees two leaders. In the second it ends sessions and

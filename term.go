@@ -41,7 +41,7 @@ func (t *Term) Context() context.Context { return t.ctx }
 // Deadline is when the term ends unless the session is renewed before; renewals move it. It is zero when the term is
 // over. It is the local clock's time, to be compared with nothing from another machine.
 func (t *Term) Deadline() time.Time {
-	deadline := t.lease.Last().Deadline
+	deadline := t.lease.Last().Deadline // before current: read later, it could be that of a span which began since
 	if !t.current() {
 		return time.Time{}
 	}
@@ -50,7 +50,7 @@ func (t *Term) Deadline() time.Time {
 
 // Remaining is the time until the deadline, zero when the term is over.
 func (t *Term) Remaining() time.Duration {
-	remaining := t.lease.Remaining()
+	remaining := t.lease.Remaining() // before current, as in Deadline
 	if !t.current() {
 		return 0
 	}

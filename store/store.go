@@ -15,6 +15,8 @@ import (
 // it, so that a thousand elections cost one heartbeat. When the session is lost all its ballots are lost; the store
 // opens the next session by itself.
 //
+// A store is made by its package's constructor or by [Open]. The zero values of those types are of no use.
+//
 // All methods may be called from any number of goroutines at once. A method that takes a context returns soon after
 // the context ends, whatever the service does. Errors are matched with errors.Is against the variables of this
 // package; an error that says [ErrUnknownOutcome] means that the request may have been carried out, and no store
@@ -40,8 +42,9 @@ type Store interface {
 	Ballots(ctx context.Context, election string) ([]Standing, error)
 
 	// Confirmed returns the local time at which the last request was sent whose answer proved that the service had
-	// told us all that happened before: a pending Leader call that has not returned was right at that time. It is
-	// zero before the first such answer. It does not block.
+	// told us all that happened before: a pending Leader call that has not returned was right at that time. So it must
+	// not advance while a Leader call still has to look at news it was told of: the news comes first, who leads now is
+	// read after that. It is zero before the first such answer. It does not block.
 	Confirmed() time.Time
 
 	// Close ends the session and with it all ballots, makes pending and later calls return [ErrClosed], and returns

@@ -6,10 +6,35 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-leadership/leadership"
 	"github.com/go-leadership/leadership/store"
 	"github.com/go-leadership/leadership/store/zookeeper"
 	"github.com/stretchr/testify/require"
 )
+
+// The client library can't take a watch back: followers that come and go share one.
+func TestStoppedFollowersLeaveOneWatch(t *testing.T) {
+	election := newElection()
+	st := open(t, zookeeper.Config{Servers: sharedServer(t).Addrs(), TTL: long})
+	one := func(when string) {
+		eventually(t, func() bool { return st.Watches() <= 1 }, "one watch at most is left %s", when)
+	}
+	for range 20 {
+		f, err := leadership.NewFollower(st, election, nil)
+		require.NoError(t, err)
+		for range f.Changes(soon(t)) {
+			break
+		}
+		f.Stop()
+		one("after a follower") // when what it had asked for has been answered
+	}
+	b := castFirst(t, st, election, "own")
+	for range 20 { // and so do those that wait behind the same ballot
+		require.NoError(t, cast(t, st, election, "waiter").Withdraw(soon(t)))
+	}
+	require.NoError(t, b.Withdraw(soon(t)))
+	one("when that has gone")
+}
 
 // A thousand elections share one session and its confirmations, and outlive a broken connection together.
 func TestThousandElections(t *testing.T) {

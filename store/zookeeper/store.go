@@ -13,6 +13,10 @@
 // operator or a program with its id and password closes it, or its ballot is deleted: the holder then notices with
 // the next event from its server, and its successor may lead a moment before that.
 //
+// The client library can't take a watch back. A follower that was stopped leaves one at the server, on the node of the
+// acknowledgement, and a ballot withdrawn while it waited one on the ballot ahead of it: until that node changes or the
+// session ends, and one at most per node and session.
+//
 // The fencing token is the ballot's czxid, which no removal of nodes sets back, and a leader's revision the mzxid of
 // the acknowledgement.
 package zookeeper

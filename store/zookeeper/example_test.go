@@ -1,0 +1,48 @@
+package zookeeper_test
+
+import (
+	"context"
+	"log"
+	"time"
+
+	"github.com/go-leadership/leadership"
+	"github.com/go-leadership/leadership/store/zookeeper"
+	"github.com/go-zookeeper/zk"
+)
+
+func ExampleOpen() {
+	st, err := zookeeper.Open(zookeeper.Config{
+		Servers: []string{"10.0.0.1", "10.0.0.2", "10.0.0.3:2182"},
+		Chroot:  "/prod",
+		TTL:     10 * time.Second,
+	})
+	if err != nil {
+		log.Fatal(err) // a setting; it does not wait for the servers
+	}
+	defer st.Close()
+	c, err := leadership.NewCandidate(st, "database/primary", "dbhost2:4567", nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	log.Print(c.Run(context.Background(), nil))
+}
+
+// A program that has a connection to ZooKeeper already needs no second session.
+func ExampleOpen_conn() {
+	const timeout = 10 * time.Second
+	conn, _, err := zk.Connect([]string{"10.0.0.1:2181"}, timeout)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer conn.Close() // after the store, which never closes it
+	st, err := zookeeper.Open(zookeeper.Config{Conn: conn, TTL: timeout})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer st.Close()
+	f, err := leadership.NewFollower(st, "database/primary", nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	log.Print(f.Wait(context.Background()))
+}

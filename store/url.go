@@ -26,7 +26,7 @@ import (
 type URL struct {
 	Scheme   string   // without "://"
 	User     string   // empty where there is none
-	Password string   `json:"-"` // a secret: never print it
+	Password string   // a secret: never print it
 	Hosts    []string // as given, "host" or "host:port"; none where the URL names none
 	Path     string   // without "/" at either end
 

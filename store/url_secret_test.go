@@ -2,7 +2,6 @@ package store_test
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -23,8 +22,8 @@ func shown(raw string) []string {
 	}
 	var log strings.Builder
 	slog.New(slog.NewTextHandler(&log, nil)).Info("open", "store", u)
-	password, _ := json.Marshal(u) // the user is there to be read
-	texts := []string{log.String(), strings.ReplaceAll(string(password), plantedUser, "")}
+	slog.New(slog.NewJSONHandler(&log, nil)).Info("open", "store", u)
+	texts := []string{log.String()}
 	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%X", "%d", "%t"} {
 		texts = append(texts, fmt.Sprintf(verb, u), fmt.Sprintf(verb, *u), fmt.Sprintf(verb, struct{ U store.URL }{*u}))
 	}

@@ -42,8 +42,7 @@ type Config struct {
 
 	// User and Password are a digest identity to authenticate with; none. Package fmt prints stars for the password,
 	// unless the Config is in an unexported field: there it asks no methods.
-	User     string
-	Password string `json:"-"`
+	User, Password string
 	// ACL says who may use what the store creates; ACLCreator with User, ACLWorld without.
 	ACL ACL
 	// TLS turns on TLS. Where it has no ServerName, that of the server dialled is used.

@@ -2,7 +2,6 @@ package zookeeper_test
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"log/slog"
 	"testing"
@@ -40,8 +39,6 @@ func TestPasswordIsNotPrinted(t *testing.T) {
 		slog.New(slog.NewTextHandler(&log, nil)).Info("", "x", x)
 		slog.New(slog.NewJSONHandler(&log, nil)).Info("", "x", x)
 		require.NotContains(t, log.String(), password, "%T", x)
-		text, _ := json.Marshal(x)
-		require.NotContains(t, string(text), password, "%T", x)
 	}
 
 	name := "zookeeper://127.0.0.1:1/prod"

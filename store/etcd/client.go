@@ -106,6 +106,8 @@ func (s *Store) connected(ctx context.Context) (*clientv3.Client, error) {
 		switch {
 		case refused != nil:
 			return nil, refused
+		case client != nil && client.Ctx().Err() != nil && ctx.Err() == nil:
+			return nil, errClientClosed // which the client library would find out in 2.5 s
 		case client != nil:
 			return client, nil
 		}
@@ -137,11 +139,12 @@ func request[T any](ctx context.Context, s *Store, send func(context.Context, cl
 	s.mu.Unlock()
 	attempt, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
+	sent := time.Now()
 	value, err := send(attempt, clientv3.NewKV(client))
 	s.mu.Lock()
 	switch {
 	case err == nil:
-		s.patience = 0
+		s.patience = 2 * time.Since(sent)
 	case attempt.Err() != nil && ctx.Err() == nil:
 		s.patience = min(2*limit, mostPatience)
 	}
@@ -149,8 +152,10 @@ func request[T any](ctx context.Context, s *Store, send func(context.Context, cl
 	switch {
 	case err == nil:
 		return value, nil
-	case ctx.Err() != nil:
+	case ctx.Err() != nil && errors.Is(context.Cause(ctx), store.ErrUnavailable):
 		return none, s.unreached(ctx)
+	case ctx.Err() != nil:
+		return none, fmt.Errorf("%w: %w", store.ErrUnknownOutcome, context.Cause(ctx))
 	case client.Ctx().Err() != nil:
 		return none, errClientClosed
 	}

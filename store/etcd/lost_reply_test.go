@@ -187,3 +187,26 @@ func TestRepliesLostForAWhile(t *testing.T) {
 		eventually(t, func() bool { return len(keys(t, client, ballotKeys(election))) == 1 }, "one ballot, %s", name)
 	}
 }
+
+// A call whose context ends before the answer has come says that what it asked for may have been done.
+func TestContextEndsBeforeTheReply(t *testing.T) {
+	t.Parallel()
+	election := newElection()
+	tp := newTap(t)
+	st := open(t, etcd.Config{Client: tp.client, TTL: long})
+	b := castFirst(t, st, election, "own")
+	endsEarly := func(kind string, call func(ctx context.Context) error) {
+		reply := tp.catch(t, holdReply, "Txn", kind, election)
+		ctx, cancel := context.WithCancel(soon(t))
+		ended := make(chan error, 1)
+		go func() { ended <- call(ctx) }()
+		receive(t, reply.caught, "the reply")
+		cancel()
+		err := receive(t, ended, "the end of the call")
+		require.ErrorIs(t, err, store.ErrUnknownOutcome)
+		require.ErrorIs(t, err, context.Canceled)
+	}
+	endsEarly("request_put", func(ctx context.Context) error { _, err := b.Acknowledge(ctx, "own"); return err })
+	endsEarly("request_delete_range", b.Withdraw)
+	require.Empty(t, values(t, st, election))
+}

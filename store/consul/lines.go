@@ -12,12 +12,12 @@ import (
 // lines carries the requests of a client of the store's own. An agent takes 200 connections from an address, unless it
 // was told otherwise, and speaks HTTP/1.1 without TLS: a request that waits for a change holds a connection.
 //
-// So each kind of request has its own. One connection is kept for what is sent now and again, so that it need not be
-// opened first. What comes while that is busy has connections which are closed afterwards, a few at a time; and so
-// has each blocking query: once it ends nothing of it is left, neither here nor at the agent.
+// So one connection is kept for what is sent now and again, so that it need not be opened first. What comes while that
+// is busy has connections which are closed soon afterwards, a few at a time; and so has each blocking query: once it
+// has ended and no other follows, nothing of it is left, neither here nor at the agent.
 type lines struct {
 	steady  *http.Transport // keeps one connection
-	single  *http.Transport // keeps none
+	single  *http.Transport // keeps those it has for a moment only
 	turn    chan struct{}   // has room for the one who uses steady
 	extra   chan struct{}   // has room for those who use single at the same time, blocking queries apart
 	token   string
@@ -41,7 +41,8 @@ func newLines(d *dialer, c Config) *lines {
 		token: c.Token, ns: c.Namespace, section: c.Partition,
 	}
 	l.steady.MaxConnsPerHost = 1
-	l.single.DisableKeepAlives = true
+	l.single.IdleConnTimeout = linger
+	l.single.MaxIdleConnsPerHost = places + burst
 	return l
 }
 

@@ -83,7 +83,7 @@ func (s *Store) cast(ctx context.Context, election, value string) (*ballot, erro
 	s.mu.Lock()
 	s.ballots[b] = struct{}{}
 	s.mu.Unlock()
-	if !s.spawn(b.run) {
+	if !s.spawn(b.run) || s.ctx.Err() != nil { // the session is destroyed, and the ballot with it
 		return nil, store.ErrClosed
 	}
 	return b, nil

@@ -177,16 +177,16 @@ func (s *Store) Close() error {
 var errClosed = fmt.Errorf("%w: %w", store.ErrLost, store.ErrClosed)
 
 func (s *Store) shutDown() {
-	s.mu.Lock()
-	ballots := slices.Collect(maps.Keys(s.ballots))
-	for _, b := range ballots {
-		b.loseWith(errClosed) // who sees the lease end asks why
-	}
-	if s.current != nil {
-		s.current.lease.End() // before anybody else can lead
-	}
-	s.mu.Unlock()
 	s.close()
+	s.mu.Lock()
+	ballots, sess := slices.Collect(maps.Keys(s.ballots)), s.current
+	s.mu.Unlock()
+	for _, b := range ballots { // before the lease ends, so that whoever sees that knows why
+		b.loseWith(errClosed)
+	}
+	if sess != nil {
+		sess.lease.End() // before anybody else can lead
+	}
 	ctx, cancel := context.WithTimeout(s.background, closeLimit)
 	defer cancel()
 	select {
@@ -194,7 +194,7 @@ func (s *Store) shutDown() {
 	case <-ctx.Done():
 	}
 	s.mu.Lock()
-	sess := s.current
+	sess = s.current
 	s.mu.Unlock()
 	if sess != nil {
 		sess.end(errClosed)

@@ -14,74 +14,73 @@ import (
 
 	"github.com/go-leadership/leadership"
 	"github.com/go-leadership/leadership/store"
-	"github.com/go-leadership/leadership/store/zookeeper"
 	"github.com/stretchr/testify/require"
 )
 
-const (
-	// crashTTL is the session's timeout in BenchmarkCrash.
-	crashTTL = 2 * time.Second
-	// crashBound is the time within which store/zookeeper says that a crashed leader is replaced.
-	crashBound = crashTTL + 2*tick
-	// crashes is how many leaders are killed at about the same time, each of an election of its own.
-	crashes = 8
-)
+// crashes is how many leaders are killed at about the same time, each of an election of its own.
+const crashes = 8
 
 // BenchmarkCrash measures how long an election is without a leader when its leader's process is killed by SIGKILL:
 // from the signal until a successor in this process leads. The metrics are the median and the maximum in seconds, and
-// the ratio of the maximum to the bound that the store documents, the session's TTL and two of the server's ticks.
+// the ratio of the maximum to the bound that the store documents.
 func BenchmarkCrash(b *testing.B) {
-	b.Run("zookeeper", func(b *testing.B) {
-		server := startZooKeeper(b)
-		st := openStore(b, server, crashTTL, &wire{})
-		var took []time.Duration
-		for round := 0; b.Loop(); round++ {
-			var successions []*succession
-			for i := range crashes {
-				successions = append(successions, newSuccession(b, server, st, fmt.Sprintf("crash/%d/%d", round, i)))
-			}
-			for _, s := range successions {
-				go s.crash()
-			}
-			for _, s := range successions {
-				took = append(took, s.wait(b))
-			}
+	onEachService(b, func(b *testing.B, s *server) {
+		for _, c := range s.crashes {
+			b.Run(fmt.Sprintf("ttl=%v", c.ttl), func(b *testing.B) { measureCrash(b, s, c) })
 		}
-		worst := slices.Max(took)
-		b.ReportMetric(0, "ns/op")
-		b.ReportMetric(quantile(took, 0.5).Seconds(), "p50-s")
-		b.ReportMetric(worst.Seconds(), "max-s")
-		b.ReportMetric(crashBound.Seconds(), "bound-s")
-		b.ReportMetric(ratio(worst, crashBound), "max-ratio")
 	})
 }
 
-// succession is an election with a leader to be killed and a successor in waiting.
-type succession struct {
+func measureCrash(b *testing.B, s *server, c crash) {
+	st := s.openStore(b, c.ttl, s.newWire())
+	var took []time.Duration
+	for round := 0; b.Loop(); round++ {
+		var all []*accident
+		for i := range crashes {
+			all = append(all, newAccident(b, s, st, c.ttl, fmt.Sprintf("crash/%v/%d/%d", c.ttl, round, i)))
+		}
+		for _, a := range all {
+			go a.happen(c.ttl)
+		}
+		for _, a := range all {
+			took = append(took, a.wait(b))
+		}
+	}
+	worst := slices.Max(took)
+	b.ReportMetric(0, "ns/op")
+	b.ReportMetric(quantile(took, 0.5).Seconds(), "p50-s")
+	b.ReportMetric(worst.Seconds(), "max-s")
+	b.ReportMetric(c.bound.Seconds(), "bound-s")
+	b.ReportMetric(ratio(worst, c.bound), "max-ratio")
+}
+
+// accident is an election with a leader to be killed and a successor in waiting.
+type accident struct {
 	holder    *exec.Cmd
 	successor *contender
 	killed    chan time.Time // receives when the signal was sent
 }
 
-// newSuccession returns when the holder leads and the successor's ballot has been cast.
-func newSuccession(b *testing.B, server string, st store.Store, election string) *succession {
+// newAccident returns when the holder leads and the successor's ballot has been cast.
+func newAccident(b *testing.B, s *server, st store.Store, ttl time.Duration, election string) *accident {
 	b.Helper()
-	s := &succession{
+	a := &accident{
 		holder:    exec.Command(os.Args[0]),
 		successor: newContender(b, st, election, "successor"),
 		killed:    make(chan time.Time, 1),
 	}
-	s.holder.Env = append(os.Environ(), holderServer+"="+server, holderElection+"="+election)
-	s.holder.Stderr = os.Stderr
-	stdin, err := s.holder.StdinPipe() // closed by Wait, or by our own end
+	a.holder.Env = append(os.Environ(), holderService+"="+s.name, holderServer+"="+s.address,
+		holderTTL+"="+ttl.String(), holderElection+"="+election)
+	a.holder.Stderr = os.Stderr
+	stdin, err := a.holder.StdinPipe() // closed by Wait, or by our own end
 	require.NoError(b, err)
-	stdout, err := s.holder.StdoutPipe()
+	stdout, err := a.holder.StdoutPipe()
 	require.NoError(b, err)
-	require.NoError(b, s.holder.Start())
+	require.NoError(b, a.holder.Start())
 	b.Cleanup(func() {
 		_ = stdin.Close()
-		_ = s.holder.Process.Kill()
-		_ = s.holder.Wait()
+		_ = a.holder.Process.Kill()
+		_ = a.holder.Wait()
 	})
 	line := make(chan string, 1)
 	go func() {
@@ -89,38 +88,44 @@ func newSuccession(b *testing.B, server string, st store.Store, election string)
 		line <- text
 	}()
 	require.Equal(b, holderLeads+"\n", receive(b, line, "the holder to lead"))
-	s.successor.stand(b)
-	return s
+	a.successor.stand(b)
+	return a
 }
 
-// crash kills the holder at some moment between two signs of life, which it sends at least every third of the TTL:
+// happen kills the holder at some moment between two signs of life, which it sends at least every third of the TTL:
 // how long it takes depends on how far the last one is back. Holders started together would all be at the same point.
-func (s *succession) crash() {
-	time.Sleep(rand.N(crashTTL / 3))
-	s.killed <- time.Now()
-	_ = s.holder.Process.Kill()
+func (a *accident) happen(ttl time.Duration) {
+	time.Sleep(rand.N(ttl / 3))
+	a.killed <- time.Now()
+	_ = a.holder.Process.Kill()
 }
 
 // wait returns how long the successor took to lead.
-func (s *succession) wait(b *testing.B) time.Duration {
+func (a *accident) wait(b *testing.B) time.Duration {
 	b.Helper()
-	killed := receive(b, s.killed, "the kill")
-	won := s.successor.takeOver(b)
-	require.NoError(b, s.successor.Resign(b.Context()))
-	_ = s.holder.Wait() // it was killed
+	killed := receive(b, a.killed, "the kill")
+	won := a.successor.takeOver(b)
+	require.NoError(b, a.successor.Resign(b.Context()))
+	_ = a.holder.Wait() // it was killed
 	return won.Sub(killed)
 }
 
 // What a holder is told through its environment, and what it says.
 const (
+	holderService  = "LEADERSHIP_BENCH_SERVICE"
 	holderServer   = "LEADERSHIP_BENCH_SERVER"
+	holderTTL      = "LEADERSHIP_BENCH_TTL"
 	holderElection = "LEADERSHIP_BENCH_ELECTION"
 	holderLeads    = "leads"
 )
 
 // hold is the process to be killed: it leads, says so, and goes on until its standard input ends.
-func hold(server, election string) error {
-	st, err := zookeeper.Open(zookeeper.Config{Servers: []string{server}, TTL: crashTTL})
+func hold(s *service, address, ttl, election string) error {
+	timeout, err := time.ParseDuration(ttl)
+	if err != nil {
+		return err
+	}
+	st, err := s.open(address, timeout, nil)
 	if err != nil {
 		return err
 	}

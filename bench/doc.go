@@ -6,9 +6,10 @@
 // floor's. Nothing here fails for being slow; a benchmark fails only where something does not work.
 //
 //	go test -run '^$' -bench . ./bench
-//	go test -run '^$' -bench 'Resign|Crash' -benchtime 10s -count 5 ./bench
+//	go test -run '^$' -bench 'Resign/etcd|Crash' -benchtime 10s -count 5 ./bench
 //
 //	BenchmarkResign         from the call of Resign until the successor's IsLeader is true
+//	BenchmarkFollower       from the call of Resign until a follower is told of the successor, which has acknowledged
 //	BenchmarkCrash          from the leader's SIGKILL until the successor's IsLeader is true
 //	BenchmarkCampaign       casting a ballot on an open session
 //	BenchmarkAcknowledge    from the call of Acknowledge until a follower in another session knows
@@ -16,6 +17,31 @@
 //	BenchmarkIdle           requests per second of a process in which nothing happens, by the number of elections
 //	BenchmarkIsLeader       the question on the hot path, and BenchmarkTimeNow, one reading of the clock
 //	BenchmarkIsLeaderRatio  the two in turn
+//
+// Each runs on each service: a service is described once, in the file of its name, and each benchmark is written once.
+//
+// # Metrics
+//
+// Those of latency are medians, of as many measurements as -benchtime asks for:
+//
+//	floor-µs, ours-µs, ratio  the floor, the library, and the second divided by the first
+//	three-, alone-            variants of the library, with a ratio to the same floor; the benchmark says what they are
+//	zk.Lock-, api.Lock-, concurrency.Election-
+//	                          the peer: what the plain client has for elections, with a ratio to the same floor
+//	round-trips               requests that followed one another until Campaign returned
+//	requests                  all that were sent for one ballot, those in the background too
+//
+// Those of BenchmarkCrash are p50-s and max-s, of eight leaders each time, bound-s, what the store promises, and
+// max-ratio, the maximum divided by that. Those of BenchmarkHerd and BenchmarkIdle are explained there.
+//
+// # What is counted
+//
+// Requests and notifications are counted on the wire, in the bytes that pass over a connection:
+//
+//	zookeeper  each request of the protocol, pings included, is one, and each event of a watch is a notification
+//	etcd       each gRPC message that the client sends is one: a call, a renewal of the lease, a watch that is set or
+//	           taken back; each message with events is a notification
+//	consul     each HTTP request is one, blocking queries included, and the answer of a blocking query a notification
 //
 // The moment at which IsLeader turns true is taken when Campaign returns, by the goroutine that made it so, which checks
 // that it is. The time is thus never too early, and includes what Campaign still does after that. A loop that polls

@@ -11,10 +11,8 @@ import (
 )
 
 const (
-	// idleTTL is the session's timeout in BenchmarkIdle.
-	idleTTL = 3 * time.Second
-	// idleRenewals is how many renewals one measurement takes.
-	idleRenewals = 12
+	// idleFor is how long one measurement takes: several renewals, which are due every quarter of a TTL.
+	idleFor = 2 * ttl
 	// manyElections is the number that is compared with one.
 	manyElections = 200
 )
@@ -26,47 +24,44 @@ const (
 	roleFollowing = "following"
 )
 
-// BenchmarkIdle compares what a process in which nothing happens sends with one election and with many. Everything
-// counts, pings and renewals too. All elections of a process share its session, so that the two must be equal. What
-// is sent depends on the session's TTL, 3 s here, and is in inverse proportion to it.
+// BenchmarkIdle compares what a process in which nothing happens sends per second with one election and with many, at
+// the same time. Everything counts, signs of life and renewals too. All elections of a process share its session, so
+// that the two are to be equal. What is sent depends on the session's TTL, 10 s here, and is in inverse proportion to
+// it.
 func BenchmarkIdle(b *testing.B) {
-	b.Run("zookeeper", func(b *testing.B) {
+	onEachService(b, func(b *testing.B, s *server) {
 		for _, role := range []string{roleLeading, roleWaiting, roleFollowing} {
 			b.Run(role, func(b *testing.B) {
-				server := startZooKeeper(b)
-				leader := openStore(b, server, idleTTL, &wire{})
-				one, many := newProcess(b, server, leader, role, 1), newProcess(b, server, leader, role, manyElections)
+				others := s.openStore(b, ttl, s.newWire())
+				one, many := newProcess(b, s, others, role, 1), newProcess(b, s, others, role, manyElections)
+				time.Sleep(ttl / 4) // until what is done once, after a ballot was cast, is over
+				ones, manys, began := one.requests(), many.requests(), time.Now()
 				for b.Loop() {
-					one.count(b)
-					many.count(b)
+					time.Sleep(idleFor)
 				}
+				took := time.Since(began).Seconds()
+				perOne, perMany := float64(one.requests()-ones)/took, float64(many.requests()-manys)/took
 				b.ReportMetric(0, "ns/op")
-				b.ReportMetric(one.rate(), "1-election-req/s")
-				b.ReportMetric(many.rate(), fmt.Sprintf("%d-elections-req/s", manyElections))
-				b.ReportMetric(ratio(many.rate(), one.rate()), "ratio")
+				b.ReportMetric(perOne, "1-election-req/s")
+				b.ReportMetric(perMany, fmt.Sprintf("%d-elections-req/s", manyElections))
+				b.ReportMetric(ratio(perMany, perOne), "ratio")
 			})
 		}
 	})
 }
 
-// process is what a process has: one session, and a number of elections on it.
-type process struct {
-	wire     *wire
-	requests int
-	took     time.Duration
-}
-
-// newProcess returns one that leads, waits or follows in n elections. Where it does not lead itself, others does.
-func newProcess(b *testing.B, server string, others store.Store, role string, n int) *process {
+// newProcess returns the wire of one that leads, waits or follows in n elections on one session. Where it does not lead
+// itself, others does.
+func newProcess(b *testing.B, s *server, others store.Store, role string, n int) *wire {
 	b.Helper()
-	p := &process{wire: &wire{}}
-	st := openStore(b, server, idleTTL, p.wire)
+	w := s.newWire()
+	st := s.openStore(b, ttl, w)
 	leader := others
 	if role == roleLeading {
 		leader = st
 	}
 	for i := range n {
-		election := fmt.Sprintf("idle/%d/%d", n, i)
+		election := fmt.Sprintf("idle/%s/%d/%d", role, n, i)
 		c := newContender(b, leader, election, "leader")
 		c.stand(b)
 		c.takeOver(b)
@@ -81,28 +76,5 @@ func newProcess(b *testing.B, server string, others store.Store, role string, n 
 			require.NoError(b, err)
 		}
 	}
-	wires{p.wire}.settle(b)
-	return p
+	return w
 }
-
-// count counts all requests from one renewal to another.
-func (p *process) count(b *testing.B) {
-	b.Helper()
-	first, began := p.renewal(b, 1)
-	last, ended := p.renewal(b, idleRenewals)
-	p.requests += last.all() - first.all()
-	p.took += ended.Sub(began)
-}
-
-// renewal waits for the nth renewal from now, and returns what has been sent by then, and when that was.
-func (p *process) renewal(b *testing.B, n int) (sent tally, at time.Time) {
-	b.Helper()
-	end := p.wire.requests()[kindSync] + n
-	poll(b, "renewals", func() bool {
-		sent, at = p.wire.requests(), time.Now()
-		return sent[kindSync] >= end
-	})
-	return sent, at
-}
-
-func (p *process) rate() float64 { return float64(p.requests) / p.took.Seconds() }

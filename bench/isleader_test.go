@@ -73,7 +73,5 @@ func onEachStore(b *testing.B, measure func(*testing.B, *leadership.Candidate)) 
 		b.Cleanup(func() { _ = st.Close() })
 		measure(b, lead(b, st))
 	})
-	b.Run("zookeeper", func(b *testing.B) {
-		measure(b, lead(b, openStore(b, startZooKeeper(b), ttl, &wire{})))
-	})
+	onEachService(b, func(b *testing.B, s *server) { measure(b, lead(b, s.openStore(b, ttl, s.newWire()))) })
 }

@@ -8,8 +8,9 @@ import (
 
 // TestMain runs the benchmarks or, where BenchmarkCrash has started this program again, the process to be killed.
 func TestMain(m *testing.M) {
-	if server, ok := os.LookupEnv(holderServer); ok {
-		if err := hold(server, os.Getenv(holderElection)); err != nil {
+	if name, ok := os.LookupEnv(holderService); ok {
+		err := hold(serviceNamed(name), os.Getenv(holderServer), os.Getenv(holderTTL), os.Getenv(holderElection))
+		if err != nil {
 			fmt.Fprintln(os.Stderr, "holder:", err)
 			os.Exit(1)
 		}

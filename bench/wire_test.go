@@ -2,8 +2,6 @@ package bench
 
 import (
 	"context"
-	"encoding/binary"
-	"maps"
 	"net"
 	"slices"
 	"sync"
@@ -11,39 +9,40 @@ import (
 	"time"
 )
 
-// wire counts what passes over the connections of one session.
+// wire counts what passes over the connections of one session. What the messages are is read by a conversation.
 type wire struct {
-	mu       sync.Mutex
-	sent     tally // guarded by mu, as are all below
-	answered tally
-	pending  int       // requests but pings that are under way
-	last     time.Time // when something was sent or received
-	events   int       // notifications of watches that have fired
-	deepest  int       // see rounds
+	talk func(*metered) conversation
+
+	mu      sync.Mutex
+	sent    int       // guarded by mu, as are all below: requests
+	events  int       // notifications of changes
+	pending int       // requests that are to be answered at once, and have not been
+	last    time.Time // when something was sent or received
+	deepest int       // see rounds
 }
 
-// requests returns what has been sent so far.
-func (w *wire) requests() tally {
+// conversation reads what passes over one connection, in pieces of any size, and tells what it means by the methods of
+// metered. It is called by one goroutine at a time.
+type conversation interface {
+	sent(p []byte)
+	received(p []byte)
+}
+
+// requests returns how many requests have been sent so far.
+func (w *wire) requests() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return maps.Clone(w.sent)
+	return w.sent
 }
 
-// answers returns how many requests of the kind have been answered so far.
-func (w *wire) answers(kind string) int {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.answered[kind]
-}
-
-// notified returns how many watches have fired so far.
-func (w *wire) notified() int {
+// notifications returns how many changes have been told so far.
+func (w *wire) notifications() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.events
 }
 
-// resetRounds begins to count round trips anew. Nothing may be under way but what keeps the session.
+// resetRounds begins to count round trips anew. Nothing may be under way.
 func (w *wire) resetRounds() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -51,7 +50,7 @@ func (w *wire) resetRounds() {
 }
 
 // rounds returns how many round trips have followed one another since resetRounds: requests that are sent before the
-// answer of an earlier one has come count as one with it. What keeps the session does not count.
+// answer of an earlier one has come count as one with it.
 func (w *wire) rounds() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -65,23 +64,15 @@ func (w *wire) quiet(since time.Time) bool {
 	return w.pending == 0 && w.last.Before(since)
 }
 
-// poll waits until the condition holds.
-func poll(b *testing.B, what string, holds func() bool) {
-	b.Helper()
-	for end := time.Now().Add(watchdog); !holds(); time.Sleep(100 * time.Microsecond) {
-		if time.Now().After(end) {
-			b.Fatalf("waited %v for %s", watchdog, what)
-		}
-	}
-}
-
 // wires are those of several sessions.
 type wires []*wire
 
-func newWires(n int) wires {
+func (s *service) newWire() *wire { return &wire{talk: s.talk} }
+
+func (s *service) newWires(n int) wires {
 	list := make(wires, n)
 	for i := range list {
-		list[i] = &wire{}
+		list[i] = s.newWire()
 	}
 	return list
 }
@@ -109,129 +100,90 @@ func (list wires) sum(count func(*wire) int) int {
 	return n
 }
 
-// dial is for zookeeper.Config.Dial.
+// poll waits until the condition holds.
+func poll(b *testing.B, what string, holds func() bool) {
+	b.Helper()
+	for end := time.Now().Add(watchdog); !holds(); time.Sleep(100 * time.Microsecond) {
+		if time.Now().After(end) {
+			b.Fatalf("waited %v for %s", watchdog, what)
+		}
+	}
+}
+
+// dialFunc opens a connection.
+type dialFunc = func(ctx context.Context, network, address string) (net.Conn, error)
+
+// dial opens a connection that counts.
 func (w *wire) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	conn, err := (&net.Dialer{}).DialContext(ctx, network, address)
 	if err != nil {
 		return nil, err
 	}
-	return &metered{Conn: conn, wire: w, pending: map[int32]request{}}, nil
+	m := &metered{Conn: conn, wire: w, pending: map[uint64]int{}}
+	m.talk = w.talk(m)
+	return m, nil
 }
 
-// dialPlain is for zk.WithDialer.
-func (w *wire) dialPlain(network, address string, timeout time.Duration) (net.Conn, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), timeout)
-	defer cancel()
-	return w.dial(ctx, network, address)
-}
-
-// metered is a connection whose messages are counted.
+// metered is a connection whose messages are counted. Its conversation and all below are guarded by the wire's mu.
 type metered struct {
 	net.Conn
 	wire    *wire
-	out, in frames            // of the one goroutine that writes, or reads
-	pending map[int32]request // guarded by the wire's mu: sent and not answered, by number
-}
-
-// request is what is known of one that is under way.
-type request struct {
-	kind  string
-	round int
+	talk    conversation
+	pending map[uint64]int // the rounds of requests that are under way, by number
 }
 
 // Write implements net.Conn.
 func (m *metered) Write(p []byte) (int, error) {
-	m.out.feed(p, m.request)
+	m.wire.mu.Lock()
+	m.talk.sent(p)
+	m.wire.mu.Unlock()
 	return m.Conn.Write(p)
 }
 
 // Read implements net.Conn.
 func (m *metered) Read(p []byte) (int, error) {
 	n, err := m.Conn.Read(p)
-	m.in.feed(p[:n], m.reply)
+	m.wire.mu.Lock()
+	m.talk.received(p[:n])
+	m.wire.mu.Unlock()
 	return n, err
 }
 
 // Close implements net.Conn. What is under way is not going to be answered.
 func (m *metered) Close() error {
-	w := m.wire
-	w.mu.Lock()
-	for _, r := range m.pending {
-		if r.kind != kindPing {
-			w.pending--
-		}
-	}
+	m.wire.mu.Lock()
+	m.wire.pending -= len(m.pending)
 	clear(m.pending)
-	w.mu.Unlock()
+	m.wire.mu.Unlock()
 	return m.Conn.Close()
 }
 
-// request takes note of a request: its number, and what kindOf reads.
-func (m *metered) request(frame []byte) {
-	kind := kindOf(frame)
-	w := m.wire
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.sent == nil {
-		w.sent, w.answered = tally{}, tally{}
-	}
-	w.last = time.Now()
-	w.sent[kind]++
-	if kind != kindPing {
-		w.pending++
-	}
-	m.pending[bigEndian(frame)] = request{kind, w.deepest + 1}
+// asked notes a request which is answered at once, under a number that tells it from others under way.
+func (m *metered) asked(number uint64) {
+	m.noted()
+	m.pending[number] = m.wire.deepest + 1
+	m.wire.pending++
 }
 
-// notification is the number in the place of a request's in the message that a watch has fired.
-const notification = -1
-
-// reply takes note of a message from the server: the number of the request that it answers, and the answer.
-func (m *metered) reply(frame []byte) {
+// answered notes the answer.
+func (m *metered) answered(number uint64) {
 	w := m.wire
-	w.mu.Lock()
-	defer w.mu.Unlock()
 	w.last = time.Now()
-	number := bigEndian(frame)
-	if number == notification {
-		w.events++
-		return
-	}
-	r, ok := m.pending[number]
-	if !ok { // closed meanwhile
-		return
-	}
-	delete(m.pending, number)
-	w.answered[r.kind]++
-	if r.kind != kindPing {
+	if round, ok := m.pending[number]; ok { // not closed meanwhile
+		delete(m.pending, number)
 		w.pending--
-	}
-	if !keepsSession(r.kind) {
-		w.deepest = max(w.deepest, r.round)
+		w.deepest = max(w.deepest, round)
 	}
 }
 
-// frames cuts a stream into messages: a length of four bytes, and as many bytes behind it. The first, which opens the
-// session, has a form of its own and is left out.
-type frames struct {
-	begun  bool
-	buffer []byte
+// noted notes a request that nobody waits for: a sign of life, or one that is answered by a change.
+func (m *metered) noted() {
+	m.wire.sent++
+	m.wire.last = time.Now()
 }
 
-func (f *frames) feed(p []byte, each func(frame []byte)) {
-	const header = 4
-	f.buffer = append(f.buffer, p...)
-	for len(f.buffer) >= header {
-		end := header + int(bigEndian(f.buffer))
-		if len(f.buffer) < end {
-			return
-		}
-		if f.begun {
-			each(f.buffer[header:end])
-		}
-		f.begun = true
-		f.buffer = f.buffer[:copy(f.buffer, f.buffer[end:])]
-	}
+// notified notes that a change was told.
+func (m *metered) notified() {
+	m.wire.events++
+	m.wire.last = time.Now()
 }
-
-func bigEndian(p []byte) int32 { return int32(binary.BigEndian.Uint32(p)) }

@@ -1,0 +1,86 @@
+package bench
+
+import (
+	"testing"
+	"time"
+
+	"github.com/go-leadership/leadership"
+	"github.com/stretchr/testify/require"
+)
+
+// BenchmarkFollower measures how long followers have an old leader or none: the leader resigns, its successor in
+// another session leads and acknowledges at once, until a follower in a third session has been told of it. The floor
+// is that of BenchmarkResign. Two writes follow each other here, each of which somebody is told of: no program can do
+// it in less than two floors.
+func BenchmarkFollower(b *testing.B) {
+	onEachService(b, func(b *testing.B, s *server) {
+		floor := &series{measure: newFloor(b, s).deletion}
+		ours := &series{measure: newSuccession(b, s).measure}
+		interleave(b, floor, ours)
+		reportRatio(b, floor, ours)
+	})
+}
+
+// succession is two candidates and a follower, each with a session of its own.
+type succession struct {
+	*queue
+	follower *listener
+}
+
+func newSuccession(b *testing.B, s *server) *succession {
+	const election = "follower"
+	q := newQueue(b, s, election, 2, 2, ttl)
+	f := newListener(b, s, election)
+	q.wires = append(q.wires, f.wire)
+	return &succession{q, f}
+}
+
+func (s *succession) measure(b *testing.B) time.Duration {
+	s.wires.settle(b)
+	began, _ := s.change(b)
+	told := s.follower.await(b)
+	s.reenter(b)
+	return told.Sub(began)
+}
+
+// listener is a follower whose every news can be waited for.
+type listener struct {
+	wire  *wire
+	known chan news
+	last  uint64 // revision
+}
+
+// news is what the follower learned, and when.
+type news struct {
+	at     time.Time
+	leader leadership.Leader
+}
+
+// newListener returns when it knows the present state.
+func newListener(b *testing.B, s *server, election string) *listener {
+	b.Helper()
+	l := &listener{wire: s.newWire(), known: make(chan news, 1)}
+	follower, err := leadership.NewFollower(s.openStore(b, ttl, l.wire), election, &leadership.Options{
+		Hooks: &leadership.Hooks{LeaderChanged: func(_ string, leader leadership.Leader) {
+			l.known <- news{time.Now(), leader}
+		}},
+	})
+	require.NoError(b, err)
+	b.Cleanup(follower.Stop)
+	follower.Start()
+	l.last = receive(b, l.known, "the first state").leader.Revision
+	return l
+}
+
+// await returns when the follower was told of another leader. That nobody leads, between two, it may be told or not.
+func (l *listener) await(b *testing.B) time.Time {
+	b.Helper()
+	for {
+		n := receive(b, l.known, "the follower to know")
+		if n.leader.Revision != 0 {
+			require.Greater(b, n.leader.Revision, l.last)
+			l.last = n.leader.Revision
+			return n.at
+		}
+	}
+}

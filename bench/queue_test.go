@@ -1,0 +1,68 @@
+package bench
+
+import (
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/go-leadership/leadership/store"
+	"github.com/stretchr/testify/require"
+)
+
+// queue is an election with its candidates, who share sessions in turn.
+type queue struct {
+	wires      wires
+	candidates []*contender // the leader first
+}
+
+// newQueue returns when the first one leads and all others wait.
+func newQueue(b *testing.B, s *server, election string, candidates, sessions int, ttl time.Duration) *queue {
+	b.Helper()
+	q := &queue{wires: s.newWires(sessions)}
+	var stores []store.Store
+	for _, w := range q.wires {
+		stores = append(stores, s.openStore(b, ttl, w))
+	}
+	for i := range candidates {
+		c := newContender(b, stores[i%sessions], election, strconv.Itoa(i))
+		c.stand(b)
+		q.candidates = append(q.candidates, c)
+	}
+	q.candidates[0].takeOver(b)
+	return q
+}
+
+// change lets the leader resign and the next in line lead and acknowledge, as soon as it can: the two are processes of
+// their own as a rule. It returns when that began, and since when the next one leads.
+func (q *queue) change(b *testing.B) (began, led time.Time) {
+	b.Helper()
+	type result struct {
+		began time.Time
+		err   error
+	}
+	resigned := make(chan result, 1)
+	go func() {
+		began := time.Now()
+		resigned <- result{began, q.candidates[0].Resign(b.Context())}
+	}()
+	led = q.candidates[1].takeOver(b)
+	r := receive(b, resigned, "Resign to return")
+	require.NoError(b, r.err)
+	return r.began, led
+}
+
+// reenter lets the candidate that resigned stand again, at the back.
+func (q *queue) reenter(b *testing.B) {
+	b.Helper()
+	resigned := q.candidates[0]
+	q.candidates = append(q.candidates[1:], resigned)
+	resigned.stand(b)
+}
+
+// handover measures from the call of Resign until the next one leads.
+func (q *queue) handover(b *testing.B) time.Duration {
+	q.wires.settle(b)
+	began, led := q.change(b)
+	q.reenter(b)
+	return led.Sub(began)
+}

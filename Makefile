@@ -1,6 +1,6 @@
 # STORE is the store that the demo runs on.
 STORE ?= zookeeper
-# SUITEFLAGS are further flags for the conformance suite, such as -run 'TestStore/crash.*'.
+# SUITEFLAGS are further flags for the conformance suite, such as -run '^TestStore$$/crash'.
 SUITEFLAGS ?= -v
 # BENCHFLAGS are further flags for the benchmarks, such as -benchtime 10s.
 BENCHFLAGS ?=

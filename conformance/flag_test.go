@@ -1,0 +1,116 @@
+package conformance_test
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"net/url"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/go-leadership/leadership/internal/testserver"
+	"github.com/stretchr/testify/require"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+)
+
+// theirs is an etcd with TLS and users, on which others have keys.
+type theirs struct {
+	srv  *testserver.Etcd
+	root *clientv3.Client
+}
+
+func newTheirs(t *testing.T) *theirs {
+	srv := testserver.NewEtcd(t, testserver.EtcdConfig{TLS: testserver.ServerTLS, Auth: true})
+	require.NoError(t, srv.AddUser(t.Context(), "suite", "s3cret", "prod/"))
+	pem, err := os.ReadFile(srv.CACert)
+	require.NoError(t, err)
+	config := &tls.Config{RootCAs: x509.NewCertPool()}
+	require.True(t, config.RootCAs.AppendCertsFromPEM(pem))
+	root, err := clientv3.New(clientv3.Config{
+		Endpoints: srv.Addrs(), TLS: config, Username: "root", Password: srv.RootPassword(), Logger: zap.NewNop(),
+	})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = root.Close() })
+	for _, key := range []string{"prod", "prod/election", "prod/election/_ballots/x", "prod0", "leadership/x", "z"} {
+		_, err := root.Put(t.Context(), key, "theirs")
+		require.NoError(t, err)
+	}
+	return &theirs{srv, root}
+}
+
+// keys are all that there are, with their versions.
+func (th *theirs) keys(t *testing.T) map[string]int64 {
+	resp, err := th.root.Get(t.Context(), "\x00", clientv3.WithFromKey())
+	require.NoError(t, err)
+	keys := map[string]int64{}
+	for _, kv := range resp.Kvs {
+		keys[string(kv.Key)] = kv.ModRevision
+	}
+	return keys
+}
+
+// suite is this test's own program, told to run cases of the suite against a path of that etcd.
+func (th *theirs) suite(t *testing.T, path, cases string) *exec.Cmd {
+	u := "etcd+tls://suite@" + th.srv.Addrs()[0] + "/" + path + "?ttl=2s&passwordenv=SUITE_PASSWORD&cacert=" + url.QueryEscape(th.srv.CACert)
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "-store="+u, "-test.run=^TestStore$/"+cases)
+	cmd.Env = append(os.Environ(), "SUITE_PASSWORD=s3cret")
+	cmd.WaitDelay = time.Minute
+	return cmd
+}
+
+// The suite runs against a cluster that others use, prints a table, and leaves everything as it was.
+func TestFlagStore(t *testing.T) {
+	th := newTheirs(t)
+	before := th.keys(t)
+	output, err := th.suite(t, "prod", "(step-by-step|followers-see-every-leader|stop-leaves-nothing)$").CombinedOutput()
+	require.NoError(t, err, "%s", output)
+	require.Regexp(t, `step-by-step +passed`, string(output))
+	require.Regexp(t, `followers-see-every-leader +G5 G3 +passed`, string(output))
+	require.Regexp(t, `G7 +nothing outlives its owner +1 +0 +\d`, string(output))
+	require.NotContains(t, string(output), "s3cret")
+	require.Equal(t, before, th.keys(t))
+}
+
+// Interrupted in the middle of a case, it still leaves everything as it was.
+func TestFlagStoreInterrupted(t *testing.T) {
+	th := newTheirs(t)
+	before := th.keys(t)
+	cmd := th.suite(t, "prod", "renewal-keeps-others-out$")
+	require.NoError(t, cmd.Start())
+	require.Eventually(t, func() bool {
+		for key := range th.keys(t) {
+			if strings.Contains(key, "renewal-keeps-others-out") {
+				return true
+			}
+		}
+		return false
+	}, time.Minute, 10*time.Millisecond)
+	require.NoError(t, cmd.Process.Signal(syscall.SIGINT))
+	require.Error(t, cmd.Wait())
+	require.Equal(t, before, th.keys(t))
+}
+
+// Where permissions are missing it says which, and does nothing else.
+func TestFlagStoreWithoutPermission(t *testing.T) {
+	th := newTheirs(t)
+	before := th.keys(t)
+	output, err := th.suite(t, "dev", ".").CombinedOutput()
+	require.Error(t, err)
+	for _, missing := range []string{"read the leader", "list the ballots", "cast a ballot", "clear an election"} {
+		require.Contains(t, string(output), "the permission to "+missing+" is missing")
+	}
+	require.NotContains(t, string(output), "s3cret")
+	require.Equal(t, before, th.keys(t))
+}
+
+// A URL that can't be used is refused before anything is done.
+func TestFlagStoreRefused(t *testing.T) {
+	output, err := exec.CommandContext(context.Background(), os.Args[0], "-store=etcd://h/?ttl=1ms").CombinedOutput()
+	require.Error(t, err)
+	require.Contains(t, string(output), `invalid ttl "1ms"`)
+}

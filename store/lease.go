@@ -15,7 +15,8 @@ import (
 // the service lets anybody else in, as long as the two clocks run at the same rate.
 //
 // Once the deadline has passed nothing revives what was built on the lease: a confirmation that comes late starts a
-// new span, and the terms of the old one stay over. The methods may be called from any number of goroutines.
+// new span, and the terms of the old one stay over. NewLease makes one. The methods may be called from any number of
+// goroutines.
 type Lease struct {
 	state atomic.Pointer[leaseState]
 }

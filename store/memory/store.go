@@ -31,7 +31,7 @@ type Config struct {
 
 const defaultTTL = 10 * time.Second
 
-// Store is one session on a [Service]. It implements store.Store.
+// Store is one session on a [Service], made by [Open]. It implements store.Store.
 type Store struct {
 	service *Service
 	faults  Faults

@@ -37,7 +37,7 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// Store is one ZooKeeper session. It implements store.Store.
+// Store is one ZooKeeper session, made by [Open]. It implements store.Store.
 //
 // Its goroutines are keep, which confirms the session; authenticate, until that is done; sweep, which removes what
 // was left behind; one for each ballot, and one for each request under way. Close waits for all of them.

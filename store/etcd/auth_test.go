@@ -79,6 +79,7 @@ func TestAuth(t *testing.T) {
 	server, root := guarded(t)
 	election := newElection()
 	config := user(t, server, "ann")
+	config.TTL = long
 	addReader(t, root, "reader")
 	reader := config
 	reader.User = "reader"

@@ -77,15 +77,16 @@ func TestMembersRestart(t *testing.T) {
 // Each member in turn stands still with all its connections open: the client moves on while the lease still holds.
 func TestMemberPaused(t *testing.T) {
 	t.Parallel()
-	c := newCluster(t, 6*time.Second)
+	const ttl, lapse = 10 * time.Second, 8 * time.Second // without a renewal the lease ends after two thirds of the TTL
+	c := newCluster(t, ttl)
 	for i := range 3 {
 		require.NoError(t, c.Ready(soon(t)))
 		require.NoError(t, c.Member(i).Pause())
 		start := time.Now()
 		eventually(t, func() bool { // until it would have been lost
 			require.True(t, c.first.IsLeader(), "member %d, after %v", i, time.Since(start))
-			return time.Since(start) > 6*time.Second
-		}, "the end of a TTL")
+			return time.Since(start) > lapse
+		}, "the time")
 		require.NoError(t, c.Member(i).Resume())
 	}
 	require.Empty(t, c.first.terms, "it is still the first term")

@@ -37,12 +37,12 @@ func TestConfigIsChecked(t *testing.T) {
 		change func(c *etcd.Config)
 	}{
 		{"endpoints", nil, func(c *etcd.Config) { c.Endpoints = nil }},
-		{"endpoints", []string{"http://a:1"}, func(c *etcd.Config) { c.Endpoints = []string{"http://a:1"} }},
-		{"endpoints", []string{"a/b"}, func(c *etcd.Config) { c.Endpoints = []string{"a", "a/b"} }},
-		{"endpoints", []string{":2379"}, func(c *etcd.Config) { c.Endpoints = []string{":2379"} }},
-		{"endpoints", []string{"a:etcd"}, func(c *etcd.Config) { c.Endpoints = []string{"a:etcd"} }},
-		{"endpoints", []string{"a:0"}, func(c *etcd.Config) { c.Endpoints = []string{"a:0"} }},
-		{"endpoints", []string{"a:65536"}, func(c *etcd.Config) { c.Endpoints = []string{"a:65536"} }},
+		{"endpoints", []string{"host 1"}, func(c *etcd.Config) { c.Endpoints = []string{"http://a:1"} }},
+		{"endpoints", []string{"host 2"}, func(c *etcd.Config) { c.Endpoints = []string{"a", "a/b"} }},
+		{"endpoints", []string{"host 1"}, func(c *etcd.Config) { c.Endpoints = []string{":2379"} }},
+		{"endpoints", []string{"port"}, func(c *etcd.Config) { c.Endpoints = []string{"a:etcd"} }},
+		{"endpoints", []string{"port"}, func(c *etcd.Config) { c.Endpoints = []string{"a:0"} }},
+		{"endpoints", []string{"port", "65535"}, func(c *etcd.Config) { c.Endpoints = []string{"a:65536"} }},
 		{"endpoints", nil, func(c *etcd.Config) { c.Endpoints = []string{"user:secret@a"} }},
 		{"endpoints", nil, func(c *etcd.Config) { c.Endpoints = []string{"user:secret@a:2379"} }},
 		{"endpoints", nil, func(c *etcd.Config) { c.Endpoints = []string{"a", ""} }},
@@ -126,7 +126,7 @@ func TestSeveralEndpoints(t *testing.T) {
 		dialled <- address
 		return nil, errors.New("refused by the test")
 	}
-	st := open(t, etcd.Config{Endpoints: []string{"localhost", "::1", "[::2]", "127.0.0.1:4"}, Dial: refuse})
+	st := open(t, etcd.Config{Endpoints: []string{"localhost", "[::1]", "[::2]", "127.0.0.1:4"}, Dial: refuse})
 	require.Zero(t, st.Confirmed())
 	seen := map[string]bool{}
 	for range 4 {

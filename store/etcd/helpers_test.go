@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -48,6 +49,9 @@ func open(t *testing.T, config etcd.Config) *etcd.Store {
 	}
 	if config.Client == nil && config.Endpoints == nil {
 		config.Endpoints = sharedServer(t).Addrs()
+	}
+	if config.Logger == nil {
+		config.Logger = slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn}))
 	}
 	st, err := etcd.Open(config)
 	require.NoError(t, err)

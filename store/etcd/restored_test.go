@@ -103,7 +103,7 @@ func TestRestoredWithTheBallot(t *testing.T) {
 	server := testserver.NewEtcd(t, testserver.EtcdConfig{})
 	client := operator(t, server.Addrs()...)
 	election := newElection()
-	config := etcd.Config{Endpoints: server.Addrs(), TTL: middling}
+	config := etcd.Config{Endpoints: server.Addrs(), TTL: 10 * time.Second}
 	b := castFirst(t, open(t, config), election, "first")
 	waiter := cast(t, open(t, config), election, "waiter")
 	restart(t, server.Member(0), server.Member(0).SaveData)

@@ -25,6 +25,8 @@ type session struct {
 	lease *store.Lease
 	lost  chan struct{} // closed when the store learns that the lease is over, or gives it up
 	left  error         // written before lost is closed: why it was given up; nil where the lease is known to be over
+
+	patience time.Duration // of keepAlive alone: how long to wait for the next answer
 }
 
 // over reports whether the lease has ended.
@@ -168,11 +170,13 @@ func (s *Store) keepAlive(sess *session) {
 }
 
 // renew sends renewals on one stream until it breaks. One that is not answered soon breaks it: the next stream goes to
-// another endpoint while the lease still holds.
+// another endpoint while the lease still holds. How soon that has to be depends on how long the last answer took: there
+// is time for several attempts, but a slow cluster gets as much as there is for two.
 func (s *Store) renew(sess *session) error {
 	ctx, cancel := context.WithCancel(clientv3.WithRequireLeader(s.background))
 	defer cancel()
-	limit := s.config.TTL / 5
+	least, most := s.config.TTL/10, s.config.TTL/5
+	limit := min(max(sess.patience, least), most)
 	impatience := time.AfterFunc(limit, cancel)
 	defer impatience.Stop()
 	var to peer.Peer // known once the stream has ended
@@ -187,13 +191,15 @@ func (s *Store) renew(sess *session) error {
 			return err
 		}
 		resp, err := stream.Recv()
-		if !impatience.Stop() {
-			if err != nil {
+		late := !impatience.Stop()
+		sess.patience = 2 * time.Since(sent.Time())
+		switch {
+		case err != nil && late:
+			if limit == most {
 				s.hangUp(to, sent.Time())
 			}
 			return fmt.Errorf("no answer within %v", limit)
-		}
-		if err != nil {
+		case err != nil:
 			return err
 		}
 		if resp.TTL <= 0 {
@@ -201,6 +207,10 @@ func (s *Store) renew(sess *session) error {
 			return nil
 		}
 		sess.lease.Renew(sent, s.config.TTL-s.config.Grace)
+		if late {
+			return nil
+		}
+		limit = min(max(sess.patience, least), most)
 		timer := time.NewTimer(s.renewal() - time.Since(sent.Time()))
 		select {
 		case <-timer.C:

@@ -222,8 +222,9 @@ func TestAuthTakenAway(t *testing.T) {
 			election := newElection()
 			var log logged
 			config := user(t, server, "ann")
-			config.Logger = log.logger()
+			config.Logger, config.TTL = log.logger(), middling
 			other := user(t, server, "bob")
+			other.TTL = middling
 			first := contend(t, open(t, config), election, "first")
 			term := receive(t, first.terms, "the first leads")
 			waiting := contend(t, open(t, config), election, "waiting")

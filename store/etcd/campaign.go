@@ -66,6 +66,7 @@ func (b *ballot) enter(ctx context.Context, value string) error {
 	list := clientv3.OpGet(prefix, clientv3.WithPrefix(),
 		clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortAscend))
 	doubt := false // whether an earlier request may have been carried out, or is going to be
+	var last error
 	for {
 		resp, err := s.txn(ctx,
 			[]clientv3.Cmp{
@@ -93,8 +94,9 @@ func (b *ballot) enter(ctx context.Context, value string) error {
 			if doubt || ctx.Err() != nil {
 				s.orphans.add(orphan{ballot: b, unknown: true})
 			}
-			return err
+			return because(err, last)
 		}
+		last = err
 		doubt = doubt || errors.Is(err, store.ErrUnknownOutcome)
 		s.pause(ctx)
 	}

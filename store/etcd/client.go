@@ -97,6 +97,14 @@ func (s *Store) unreached(ctx context.Context) error {
 	return fmt.Errorf("%w: %w", store.ErrUnavailable, s.trouble)
 }
 
+// because adds why the last attempt failed to an error that says only that the service is unavailable.
+func because(err, last error) error {
+	if err == store.ErrUnavailable && last != nil {
+		return fmt.Errorf("%w: %w", err, last)
+	}
+	return err
+}
+
 // connected returns the client as soon as there is one.
 func (s *Store) connected(ctx context.Context) (*clientv3.Client, error) {
 	for {

@@ -68,6 +68,7 @@ func (s *Store) session(ctx context.Context) (*session, error) {
 
 // grant asks for a lease under an id of our own choice, so that asking again after an unknown outcome makes no second.
 func (s *Store) grant(ctx context.Context) (*session, error) {
+	var last error
 	for {
 		s.mu.Lock()
 		if s.pending == 0 {
@@ -90,8 +91,9 @@ func (s *Store) grant(ctx context.Context) (*session, error) {
 			_ = s.revoke(ctx, id)
 			s.forget(id)
 		case ctx.Err() != nil || !uncertain(err):
-			return nil, err
+			return nil, because(err, last)
 		default:
+			last = err
 			s.pause(ctx)
 		}
 	}
@@ -182,6 +184,7 @@ func (s *Store) renew(sess *session) error {
 	var to peer.Peer // known once the stream has ended
 	stream, err := pb.NewLeaseClient(s.client.ActiveConnection()).LeaseKeepAlive(ctx, grpc.Peer(&to))
 	if err != nil {
+		sess.patience = 2 * limit
 		return err
 	}
 	for {

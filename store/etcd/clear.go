@@ -25,9 +25,7 @@ func (s *Store) Clear(ctx context.Context, election string) error {
 	}
 	defer done()
 	for {
-		_, err := request(ctx, s, func(ctx context.Context, kv clientv3.KV) (*clientv3.TxnResponse, error) {
-			return kv.Txn(ctx).Then(ops...).Commit()
-		})
+		_, err := s.txn(ctx, nil, ops, nil)
 		if err == nil || ctx.Err() != nil || !uncertain(err) {
 			return s.fail("clear", election, err)
 		}

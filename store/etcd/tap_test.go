@@ -22,6 +22,7 @@ type tap struct {
 	catches []*catch // guarded by mu, as are all below; the pending ones
 	sent    []string // all requests: "Txn ..." with the message as text
 	streams []string // the methods of all streams
+	deaf    bool     // nothing of a stream of watches arrives
 	held    sync.WaitGroup
 }
 
@@ -182,6 +183,29 @@ type tappedStream struct {
 	grpc.ClientStream
 	tap    *tap
 	method string
+}
+
+// silenceWatches lets nothing that comes on streams of watches arrive, until the function returned is called.
+func (tp *tap) silenceWatches() (heard func()) {
+	set := func(deaf bool) {
+		tp.mu.Lock()
+		defer tp.mu.Unlock()
+		tp.deaf = deaf
+	}
+	set(true)
+	return func() { set(false) }
+}
+
+func (s tappedStream) RecvMsg(m any) error {
+	for {
+		err := s.ClientStream.RecvMsg(m)
+		s.tap.mu.Lock()
+		deaf := s.tap.deaf && strings.HasSuffix(s.method, "/Watch")
+		s.tap.mu.Unlock()
+		if err != nil || !deaf {
+			return err
+		}
+	}
 }
 
 func (s tappedStream) SendMsg(m any) error {

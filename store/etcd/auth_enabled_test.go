@@ -1,0 +1,51 @@
+package etcd_test
+
+import (
+	"testing"
+
+	"github.com/go-leadership/leadership/internal/testserver"
+	"github.com/go-leadership/leadership/store"
+	"github.com/go-leadership/leadership/store/etcd"
+	"github.com/stretchr/testify/require"
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+// Authentication is enabled under elections whose stores have a user already: leases and watches go on. Those that
+// have none are denied.
+func TestAuthIsEnabled(t *testing.T) {
+	t.Parallel()
+	server := testserver.NewEtcd(t, testserver.EtcdConfig{Extra: fast})
+	client := operator(t, server.Addrs()...)
+	config := etcd.Config{Endpoints: server.Addrs(), User: "ann", Password: secret, TTL: long}
+	one, two := open(t, config), open(t, config)
+	b, waiter := castFirst(t, one, "a", "first"), cast(t, two, "a", "waiter")
+	span, ok := b.Lease().Begin()
+	require.True(t, ok)
+	config.User, config.Password, config.TTL = "", "", middling
+	nobody := cast(t, open(t, config), "a", "nobody")
+	eventually(t, func() bool { return two.Watches() == 2 }, "the waiter watches")
+
+	addReader(t, client, "ann")
+	_, err := client.RoleGrantPermission(soon(t), "ann", "leadership/", "leadership0", clientv3.PermissionType(clientv3.PermReadWrite))
+	require.NoError(t, err)
+	_, err = client.UserAdd(soon(t), "root", secret)
+	require.NoError(t, err)
+	_, err = client.UserGrantRole(soon(t), "root", "root")
+	require.NoError(t, err)
+	_, err = client.AuthEnable(soon(t))
+	require.NoError(t, err)
+
+	enabled := b.Lease().Last().Sent
+	eventually(t, func() bool { return b.Lease().Last().Sent.After(enabled) }, "a renewal")
+	leader, err := b.Acknowledge(soon(t), "first")
+	require.NoError(t, err)
+	seen, err := two.Leader(soon(t), "a", &store.Leader{}) // on the stream that was opened before
+	require.NoError(t, err)
+	require.Equal(t, leader, seen)
+	require.True(t, b.Lease().Holds(span))
+	require.NoError(t, b.Withdraw(soon(t)))
+	require.NoError(t, waiter.Wait(soon(t)))
+	require.NoError(t, waiter.Err())
+	lost(t, nobody)
+	require.ErrorIs(t, nobody.Err(), store.ErrDenied)
+}

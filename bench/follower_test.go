@@ -36,11 +36,10 @@ func newSuccession(b *testing.B, s *server) *succession {
 }
 
 func (s *succession) measure(b *testing.B) time.Duration {
+	s.reenter(b)
 	s.wires.settle(b)
 	began, _ := s.change(b)
-	told := s.follower.await(b)
-	s.reenter(b)
-	return told.Sub(began)
+	return s.follower.await(b).Sub(began)
 }
 
 // listener is a follower whose every news can be waited for.

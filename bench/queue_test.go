@@ -13,6 +13,7 @@ import (
 type queue struct {
 	wires      wires
 	candidates []*contender // the leader first
+	resigned   *contender   // that does not stand; nil where all do
 }
 
 // newQueue returns when the first one leads and all others wait.
@@ -36,6 +37,7 @@ func newQueue(b *testing.B, s *server, election string, candidates, sessions int
 // their own as a rule. It returns when that began, and since when the next one leads.
 func (q *queue) change(b *testing.B) (began, led time.Time) {
 	b.Helper()
+	leader := q.candidates[0]
 	type result struct {
 		began time.Time
 		err   error
@@ -43,26 +45,28 @@ func (q *queue) change(b *testing.B) (began, led time.Time) {
 	resigned := make(chan result, 1)
 	go func() {
 		began := time.Now()
-		resigned <- result{began, q.candidates[0].Resign(b.Context())}
+		resigned <- result{began, leader.Resign(b.Context())}
 	}()
 	led = q.candidates[1].takeOver(b)
+	q.candidates, q.resigned = q.candidates[1:], leader
 	r := receive(b, resigned, "Resign to return")
 	require.NoError(b, r.err)
 	return r.began, led
 }
 
-// reenter lets the candidate that resigned stand again, at the back.
+// reenter lets the candidate that resigned, if any, stand again, at the back.
 func (q *queue) reenter(b *testing.B) {
 	b.Helper()
-	resigned := q.candidates[0]
-	q.candidates = append(q.candidates[1:], resigned)
-	resigned.stand(b)
+	if q.resigned != nil {
+		q.resigned.stand(b)
+		q.candidates, q.resigned = append(q.candidates, q.resigned), nil
+	}
 }
 
 // handover measures from the call of Resign until the next one leads.
 func (q *queue) handover(b *testing.B) time.Duration {
+	q.reenter(b)
 	q.wires.settle(b)
 	began, led := q.change(b)
-	q.reenter(b)
 	return led.Sub(began)
 }

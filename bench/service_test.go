@@ -55,7 +55,7 @@ type peer interface {
 // crash is what a store says of leaders that crash: a successor leads within the bound.
 type crash struct{ ttl, bound time.Duration }
 
-var services = []*service{zooKeeper, etcdService}
+var services = []*service{zooKeeper, etcdService, consulService}
 
 // serviceNamed returns a service.
 func serviceNamed(name string) *service {

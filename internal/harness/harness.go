@@ -1,4 +1,4 @@
-// Package harness makes the conformance suite's harness for the servers that tests start.
+// Package harness runs the conformance suite on the servers that tests start.
 package harness
 
 import (

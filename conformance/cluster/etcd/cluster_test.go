@@ -1,0 +1,17 @@
+package etcd_test
+
+import (
+	"testing"
+
+	"github.com/go-leadership/leadership/internal/harness"
+	"github.com/go-leadership/leadership/internal/testserver"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// The suite on a cluster that is never left alone.
+func TestCluster(t *testing.T) {
+	srv := testserver.NewEtcd(t, testserver.EtcdConfig{Members: 3})
+	harness.RunDisturbed(t, srv, harness.Etcd.On(t, srv.Addrs()...))
+}

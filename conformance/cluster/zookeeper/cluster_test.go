@@ -1,0 +1,17 @@
+package zookeeper_test
+
+import (
+	"testing"
+
+	"github.com/go-leadership/leadership/internal/harness"
+	"github.com/go-leadership/leadership/internal/testserver"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// The suite on an ensemble that is never left alone.
+func TestEnsemble(t *testing.T) {
+	srv := testserver.NewZooKeeper(t, testserver.ZooKeeperConfig{Members: 3})
+	harness.RunDisturbed(t, srv, harness.ZooKeeper.On(t, srv.Addrs()...))
+}

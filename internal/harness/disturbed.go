@@ -1,0 +1,56 @@
+package harness
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/go-leadership/leadership/conformance"
+	"github.com/go-leadership/leadership/internal/testserver"
+	"github.com/stretchr/testify/require"
+)
+
+// Cluster is a service of several members.
+type Cluster interface {
+	Leader() (int, error)
+	Member(i int) *testserver.Member
+	Ready(ctx context.Context) error
+}
+
+// RunDisturbed runs the suite on a cluster that is never left alone: in turn, a case begins just when the cluster's
+// leader has been killed, and goes on without that member; and just when another member is being restarted.
+func RunDisturbed(t *testing.T, c Cluster, h conformance.Harness) {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
+	defer cancel()
+	for i, each := range conformance.Cases() {
+		t.Run(each.Name, func(t *testing.T) {
+			leader := leaderOf(t, ctx, c)
+			if i%2 == 0 {
+				require.NoError(t, c.Member(leader).Kill())
+				each.Check(t, h)
+				require.NoError(t, c.Member(leader).Start(ctx))
+				return
+			}
+			restarted := c.Member(i / 2 % 3)
+			if err := restarted.Stop(); err != nil {
+				t.Logf("a member was killed that did not stop: %v", err)
+			}
+			started := make(chan error)
+			go func() { started <- restarted.Start(ctx) }()
+			each.Check(t, h)
+			require.NoError(t, <-started)
+		})
+	}
+}
+
+// leaderOf waits until the cluster is whole and agrees on its leader, which may change once more when a member has
+// come back.
+func leaderOf(t *testing.T, ctx context.Context, c Cluster) int {
+	t.Helper()
+	for {
+		require.NoError(t, c.Ready(ctx))
+		if leader, err := c.Leader(); err == nil {
+			return leader
+		}
+	}
+}

@@ -6,11 +6,10 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"slices"
-	"strconv"
 	"strings"
 	"time"
 
+	"github.com/go-leadership/leadership/internal/hostport"
 	"github.com/go-leadership/leadership/store"
 	"github.com/hashicorp/consul/api"
 )
@@ -73,12 +72,7 @@ func (c Config) withDefaults() Config {
 	if c.TLS != nil {
 		port = "8501"
 	}
-	c.Addresses = slices.Clone(c.Addresses)
-	for i, address := range c.Addresses {
-		if _, _, err := net.SplitHostPort(address); err != nil && address != "" {
-			c.Addresses[i] = net.JoinHostPort(strings.Trim(address, "[]"), port)
-		}
-	}
+	c.Addresses = hostport.WithPorts(c.Addresses, port)
 	if c.Prefix == "" {
 		c.Prefix = "leadership"
 	}
@@ -117,11 +111,8 @@ func (c Config) check(dial bool) error {
 	case strings.ContainsAny(c.Token, "\r\n"):
 		return refuse("token", "", "it has a line break in it")
 	}
-	for _, address := range c.Addresses {
-		host, port, err := net.SplitHostPort(address)
-		if n, _ := strconv.ParseUint(port, 10, 16); err != nil || n == 0 || host == "" || strings.ContainsAny(host, ", /") {
-			return refuse("addresses", address, `not "host", "host:port" or "[IPv6]:port"`)
-		}
+	if reason := hostport.RefuseAny(c.Addresses); reason != "" {
+		return refuse("addresses", "", "%s", reason)
 	}
 	return c.checkPrefix()
 }

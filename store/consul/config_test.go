@@ -22,8 +22,8 @@ func TestConfigRefusals(t *testing.T) {
 		config consul.Config
 	}{
 		{"addresses", "none", consul.Config{}},
-		{"addresses", "a b", consul.Config{Addresses: []string{"a b:1"}}},
-		{"addresses", "h:0", consul.Config{Addresses: []string{"h:0"}}},
+		{"addresses", "host 1", consul.Config{Addresses: []string{"a b:1"}}},
+		{"addresses", "65535", consul.Config{Addresses: []string{"h:0"}}},
 		{"addresses", "one alone", consul.Config{Addresses: []string{"a", "b"}, TTL: 5 * time.Second}},
 		{"client", "own", consul.Config{Addresses: one, Client: &api.Client{}}},
 		{"client", "own", consul.Config{Token: "s3cr3t", Client: &api.Client{}}},

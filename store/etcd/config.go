@@ -93,15 +93,6 @@ func (c Config) check() error {
 	return nil
 }
 
-// Format implements fmt.Formatter: however the settings are printed, the password is not.
-func (c Config) Format(f fmt.State, verb rune) {
-	if c.Password != "" {
-		c.Password = "(hidden)"
-	}
-	type plain Config
-	fmt.Fprintf(f, fmt.FormatString(f, verb), plain(c))
-}
-
 func refuse(field, value, format string, args ...any) error {
 	return &store.FieldError{Field: field, Value: value, Reason: fmt.Sprintf(format, args...)}
 }

@@ -22,7 +22,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 	"sync"
 	"time"
@@ -200,9 +199,6 @@ func (s *Store) call(ctx context.Context) (context.Context, context.CancelFunc, 
 	stop := context.AfterFunc(s.ctx, func() { cancel(store.ErrClosed) })
 	return ctx, func() { stop(); cancel(nil) }, nil
 }
-
-// Format implements fmt.Formatter. However a store is printed, it is its URL without credentials.
-func (s *Store) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, s.name) }
 
 func (s *Store) fail(op, election string, err error) error {
 	var already *store.Error

@@ -1,0 +1,31 @@
+package etcd
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/go-leadership/leadership/internal/hostport"
+	"github.com/go-leadership/leadership/internal/opaque"
+)
+
+// String returns the store's URL without credentials and options: what errors and logs name the store by.
+func (s *Store) String() string { return s.name }
+
+// Format implements fmt.Formatter: with every verb it prints what String returns.
+func (s *Store) Format(f fmt.State, verb rune) { opaque.Format(f, verb, s.name) }
+
+// Format implements fmt.Formatter: it prints the settings with any verb, and stars in the place of the password, and of
+// endpoints that Open would refuse: a whole URL with a password may have been written there.
+func (c Config) Format(f fmt.State, verb rune) {
+	type config Config // without this method
+	if c.Password != "" {
+		c.Password = "***"
+	}
+	c.Endpoints = slices.Clone(c.Endpoints)
+	for i, address := range c.Endpoints {
+		if hostport.Refuse(address) != "" {
+			c.Endpoints[i] = "***"
+		}
+	}
+	_, _ = fmt.Fprintf(f, fmt.FormatString(f, verb), config(c))
+}

@@ -21,7 +21,9 @@ func (s *Store) dial(ctx context.Context, address string) (net.Conn, error) {
 	}
 	conn, err := dial(ctx, "tcp", address)
 	if err != nil {
-		s.troubled(fmt.Errorf("%s: %w", address, err))
+		if !errors.Is(ctx.Err(), context.Canceled) { // else it says nothing
+			s.troubled(fmt.Errorf("%s: %w", address, err))
+		}
 		return nil, err
 	}
 	l := &line{Conn: conn}

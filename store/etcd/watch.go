@@ -33,6 +33,7 @@ type watches struct {
 	creating []*watch           // those that it has not, in the order in which it was asked
 	requests []*pb.WatchRequest // to be sent
 	marks    []mark             // of the progress that was asked for
+	overdue  int                // how often that was while some watch had not been confirmed, and none was
 }
 
 // watch is the next change of a key.
@@ -150,6 +151,9 @@ func (ws *watches) take() []*pb.WatchRequest {
 func (ws *watches) progress(revision int64, sent time.Time) bool {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
+	if len(ws.creating) > 0 {
+		ws.overdue++
+	}
 	if len(ws.byID) == 0 {
 		return len(ws.set) > 0
 	}
@@ -158,11 +162,12 @@ func (ws *watches) progress(revision int64, sent time.Time) bool {
 	return true
 }
 
-// silent reports whether the cluster has left several requests for progress unanswered.
+// silent reports whether the cluster has left several requests for progress unanswered, or watches unconfirmed for as
+// long.
 func (ws *watches) silent() bool {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
-	return len(ws.marks) > 2
+	return len(ws.marks) > 2 || ws.overdue > 2
 }
 
 // breakOff ends all watches: the stream is no more. Those that have not been confirmed get to know why.
@@ -180,7 +185,7 @@ func (ws *watches) breakOff(err error) {
 		close(w.fired)
 	}
 	ws.stream++
-	ws.set, ws.byID, ws.creating, ws.requests, ws.marks = nil, nil, nil, nil, nil
+	ws.set, ws.byID, ws.creating, ws.requests, ws.marks, ws.overdue = nil, nil, nil, nil, nil, 0
 }
 
 // handle does what a message of the cluster says. It returns an error where the stream is of no use any more.
@@ -200,7 +205,7 @@ func (s *Store) handle(resp *pb.WatchResponse) error {
 			return fmt.Errorf("the cluster confirmed a watch that nobody asked for")
 		}
 		w := ws.creating[0]
-		ws.creating = ws.creating[1:]
+		ws.creating, ws.overdue = ws.creating[1:], 0
 		if resp.Canceled {
 			if ws.set[w.key] == w {
 				delete(ws.set, w.key)

@@ -12,13 +12,14 @@ const herdTTL = time.Hour
 // BenchmarkHerd changes the leader of an election in which the given number of candidates stand, some or all of them
 // sharing a session, and counts on the wire what all of them send. A change is: the leader resigns, the next one leads
 // and acknowledges. The one that resigned then stands again at the back, which is counted apart. The metrics are
-// medians:
+// medians, but for the last, which is a mean and holds what is done in the background later:
 //
 //	requests/change        what was sent in a change, until all was at rest
 //	requests/entry         what was sent when one stood again, until all was at rest
 //	notifications/change   changes that the service told of in a change, to all sessions together
 //	notifications/entry    and when one stood again
 //	p50-µs                 from the call of Resign until the next one has acknowledged
+//	all-requests/op        all that were sent while this went on, by the number of changes
 func BenchmarkHerd(b *testing.B) {
 	onEachService(b, func(b *testing.B, s *server) {
 		for _, n := range []struct{ candidates, sessions int }{
@@ -36,6 +37,7 @@ func measureHerd(b *testing.B, q *queue) {
 	var took []time.Duration
 	var changes, entries counts
 	q.wires.settle(b)
+	before := q.wires.sum((*wire).requests)
 	for b.Loop() {
 		changes.add(b, q, func() {
 			began, _ := q.change(b)
@@ -43,12 +45,15 @@ func measureHerd(b *testing.B, q *queue) {
 		})
 		entries.add(b, q, func() { q.reenter(b) })
 	}
+	time.Sleep(time.Second)
+	all := q.wires.sum((*wire).requests) - before
 	b.ReportMetric(0, "ns/op")
 	b.ReportMetric(float64(quantile(changes.requests, 0.5)), "requests/change")
 	b.ReportMetric(float64(quantile(entries.requests, 0.5)), "requests/entry")
 	b.ReportMetric(float64(quantile(changes.notifications, 0.5)), "notifications/change")
 	b.ReportMetric(float64(quantile(entries.notifications, 0.5)), "notifications/entry")
 	b.ReportMetric(microseconds(quantile(took, 0.5)), "p50-µs")
+	b.ReportMetric(float64(all)/float64(len(took)), "all-requests/op")
 }
 
 // counts is what passed each time that something was done.

@@ -31,7 +31,7 @@ var ownership = []Case{
 				f.Stop()
 				waiter.Stop()
 				leader.Stop()
-				e.check(len(e.ballots(observer)) == 0, "ballots are left: %v", e.ballots(observer))
+				e.until("no ballot is left", func() bool { return len(e.ballots(observer)) == 0 })
 				e.until("nobody is acknowledged", func() bool { return e.leader(observer) == store.Leader{} })
 			})
 		},

@@ -2,6 +2,7 @@ package harness
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"time"
 
@@ -18,14 +19,16 @@ type Cluster interface {
 }
 
 // RunDisturbed runs the suite on a cluster that is never left alone: in turn, a case begins just when the cluster's
-// leader has been killed, and goes on without that member; and just when another member is being restarted.
+// leader has been killed, and goes on without that member; and just when another member is being restarted. Those that
+// count goroutines (G7) begin when the member is back: connections that are being made again have goroutines too.
 func RunDisturbed(t *testing.T, c Cluster, h conformance.Harness) {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	defer cancel()
 	for i, each := range conformance.Cases() {
 		t.Run(each.Name, func(t *testing.T) {
 			leader := leaderOf(t, ctx, c)
-			if i%2 == 0 {
+			calm := slices.Contains(each.Promises, "G7")
+			if i%2 == 0 && !calm {
 				require.NoError(t, c.Member(leader).Kill())
 				each.Check(t, h)
 				require.NoError(t, c.Member(leader).Start(ctx))
@@ -35,8 +38,14 @@ func RunDisturbed(t *testing.T, c Cluster, h conformance.Harness) {
 			if err := restarted.Stop(); err != nil {
 				t.Logf("a member was killed that did not stop: %v", err)
 			}
-			started := make(chan error)
+			started := make(chan error, 1)
 			go func() { started <- restarted.Start(ctx) }()
+			if calm {
+				require.NoError(t, <-started)
+				leaderOf(t, ctx, c)
+				each.Check(t, h)
+				return
+			}
 			each.Check(t, h)
 			require.NoError(t, <-started)
 		})

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"strings"
 )
 
 // RootPassword is the password of the user root where Auth is on.
@@ -18,11 +19,7 @@ func (e *Etcd) AddUser(ctx context.Context, name, password, prefix string) error
 	if prefix == "" {
 		return fmt.Errorf("testserver: user %s without a prefix", name)
 	}
-	token, err := e.authenticate(ctx)
-	if err != nil {
-		return err
-	}
-	return e.gateway(ctx, token,
+	return e.gateway(ctx, true,
 		step{"user/add", map[string]any{"name": name, "password": password}},
 		step{"role/add", map[string]any{"name": name}},
 		step{"role/grant", map[string]any{"name": name, "perm": map[string]any{
@@ -47,7 +44,7 @@ func prefixEnd(prefix string) []byte {
 }
 
 func (e *Etcd) enableAuth(ctx context.Context) error {
-	return e.gateway(ctx, "",
+	return e.gateway(ctx, false,
 		step{"user/add", map[string]any{"name": "root", "password": rootPassword}},
 		step{"user/grant", map[string]any{"user": "root", "role": "root"}},
 		step{"enable", map[string]any{}},
@@ -61,14 +58,30 @@ type step struct {
 }
 
 // gateway makes the requests, in order, through the JSON gateway of the member
-// that leads.
-func (e *Etcd) gateway(ctx context.Context, token string, steps ...step) error {
+// that leads, as root where that is asked for.
+func (e *Etcd) gateway(ctx context.Context, asRoot bool, steps ...step) error {
 	for _, s := range steps {
-		if _, err := e.request(ctx, token, s); err != nil {
+		err := e.step(ctx, asRoot, s)
+		for err != nil && strings.Contains(err.Error(), "invalid auth token") && ctx.Err() == nil {
+			err = e.step(ctx, asRoot, s) // it expired between the two requests, and nothing was done
+		}
+		if err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+func (e *Etcd) step(ctx context.Context, asRoot bool, s step) error {
+	token := ""
+	if asRoot {
+		var err error
+		if token, err = e.authenticate(ctx); err != nil {
+			return err
+		}
+	}
+	_, err := e.request(ctx, token, s)
+	return err
 }
 
 func (e *Etcd) request(ctx context.Context, token string, s step) ([]byte, error) {

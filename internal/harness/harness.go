@@ -20,6 +20,12 @@ var (
 	ConsulSession = Kind{"consul", 10 * time.Second, 21 * time.Second}
 )
 
+// Patiently returns the kind with a TTL in which a cluster elects another leader on any machine.
+func (k Kind) Patiently() Kind {
+	const patient = 7 * time.Second
+	return Kind{k.Scheme, patient, k.Expiry - k.TTL + patient}
+}
+
 // Kind is a kind of store.
 type Kind struct {
 	Scheme string

@@ -200,7 +200,7 @@ func (b *ballot) rewatch(ctx context.Context, nearest string) error {
 		b.prev = nil
 	}
 	if b.own == nil {
-		early := ws.join(b.key) // asked for before the other one is waited for
+		early := ws.join(b.key, false) // asked for before the other one is waited for
 		defer ws.release(early)
 	}
 	if b.prev == nil && nearest != "" {

@@ -8,7 +8,8 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// Leader implements store.Store. The change itself tells who leads: nothing has to be read after it.
+// Leader implements store.Store. The change itself tells who leads: nothing has to be read after it, nor before the next
+// one where the watch has gone on since.
 func (s *Store) Leader(ctx context.Context, election string, prev *store.Leader) (store.Leader, error) {
 	if err := store.CheckElection(election); err != nil {
 		return store.Leader{}, err
@@ -30,17 +31,21 @@ func (s *Store) leader(ctx context.Context, key string, prev *store.Leader) (sto
 	var w *watch
 	defer func() { s.watches.release(w) }()
 	var read int64 // the revision of the last look
-	for {
+	for looks := 0; ; looks++ {
 		var err error
 		if w != nil && w.hasFired() {
 			s.watches.release(w)
 			w = nil
 		}
 		if w == nil && prev != nil {
-			w, err = s.watchKey(ctx, key)
+			w, err = s.followKey(ctx, key)
 		}
 		var leader store.Leader
-		if err == nil {
+		switch {
+		case err != nil:
+		case looks == 0 && w != nil && w.told != nil && w.told.Kv.ModRevision >= s.floor(): // nothing newer has been seen
+			leader, read = leaderAfter(w.told), w.told.Kv.ModRevision
+		default:
 			leader, read, err = s.readLeader(ctx, key, w)
 		}
 		switch {
@@ -91,13 +96,17 @@ func leaderIn(kvs []*mvccpb.KeyValue) store.Leader {
 // toldLeader returns the leader that a watch has told of, if that is news to one who has read that revision: the member
 // that tells may lag behind the one that was read from.
 func toldLeader(w *watch, read int64) (store.Leader, bool) {
-	switch {
-	case w.event == nil || w.event.Kv.ModRevision <= read:
+	if w.event == nil || w.event.Kv.ModRevision <= read {
 		return store.Leader{}, false
-	case w.gone():
-		return store.Leader{}, true
 	}
-	return leaderIn([]*mvccpb.KeyValue{w.event.Kv}), true
+	return leaderAfter(w.event), true
+}
+
+func leaderAfter(e *mvccpb.Event) store.Leader {
+	if e.Type == mvccpb.Event_DELETE {
+		return store.Leader{}
+	}
+	return leaderIn([]*mvccpb.KeyValue{e.Kv})
 }
 
 // Ballots implements store.Store.

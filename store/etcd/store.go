@@ -122,6 +122,7 @@ func (s *Store) tend() {
 		select {
 		case <-ticker.C:
 			s.looks.Next()
+			s.watches.rest()
 		case <-s.background.Done():
 			return
 		}

@@ -16,7 +16,7 @@ import (
 )
 
 // watches are the watches that are set: one for each key, however many wait for it, all on one stream. Each tells the
-// next change and is then taken back.
+// next change and is then taken back; one that somebody follows goes on for a while, since he is going to come back.
 //
 // They begin now, never at a revision of the past: those the cluster delivers in a loop that runs every 100 ms. So
 // whoever sets one reads the key afterwards. When the stream breaks all are over, and set again by those who wait.
@@ -47,6 +47,10 @@ type watch struct {
 	event   *mvccpb.Event // written before fired is closed: the change; nil where the stream broke
 	id      int64         // guarded by the mu of watches, as is waiting
 	waiting int           // how many wait for it
+	follow  bool          // guarded likewise: it goes on
+	idle    bool          // guarded likewise: nobody has waited for it since rest was called
+
+	told *mvccpb.Event // constant: the change before, where it has told that
 }
 
 // mark is a request for progress: at the time sent, the cluster had come to this revision.
@@ -71,7 +75,15 @@ func (w *watch) hasFired() bool {
 
 // watchKey returns a watch of the key's next change that has been confirmed. It has to be released.
 func (s *Store) watchKey(ctx context.Context, key string) (*watch, error) {
-	w := s.watches.join(key)
+	return s.ready(ctx, s.watches.join(key, false))
+}
+
+// followKey is watchKey for one who is going to come back for the change after the next.
+func (s *Store) followKey(ctx context.Context, key string) (*watch, error) {
+	return s.ready(ctx, s.watches.join(key, true))
+}
+
+func (s *Store) ready(ctx context.Context, w *watch) (*watch, error) {
 	select {
 	case <-w.ready:
 	case <-ctx.Done():
@@ -86,7 +98,7 @@ func (s *Store) watchKey(ctx context.Context, key string) (*watch, error) {
 }
 
 // join returns the watch of a key, and asks for it where there is none.
-func (ws *watches) join(key string) *watch {
+func (ws *watches) join(key string, follow bool) *watch {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
 	w, ok := ws.set[key]
@@ -102,6 +114,7 @@ func (ws *watches) join(key string) *watch {
 		}})
 	}
 	w.waiting++
+	w.follow, w.idle = w.follow || follow, false
 	return w
 }
 
@@ -112,9 +125,25 @@ func (ws *watches) release(w *watch) {
 	}
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
-	if w.waiting--; w.waiting == 0 && ws.set[w.key] == w {
+	if w.waiting--; w.waiting == 0 && ws.set[w.key] == w && !w.follow {
 		delete(ws.set, w.key)
 		ws.cancel(w)
+	}
+}
+
+// rest takes back the watches that nobody has come back for since it was called last.
+func (ws *watches) rest() {
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	for key, w := range ws.set {
+		switch {
+		case w.waiting > 0:
+		case w.idle:
+			delete(ws.set, key)
+			ws.cancel(w)
+		default:
+			w.idle = true
+		}
 	}
 }
 
@@ -223,7 +252,7 @@ func (s *Store) handle(resp *pb.WatchResponse) error {
 		w.id, w.since = resp.WatchId, resp.Header.Revision
 		ws.byID[w.id] = w
 		close(w.ready)
-		if w.waiting == 0 {
+		if ws.set[w.key] != w { // nobody waits for it any more
 			ws.cancel(w)
 		}
 	case resp.Canceled:
@@ -234,10 +263,7 @@ func (s *Store) handle(resp *pb.WatchResponse) error {
 		if w, ours := ws.byID[resp.WatchId]; ours {
 			w.event = resp.Events[len(resp.Events)-1]
 			close(w.fired)
-			if ws.set[w.key] == w {
-				delete(ws.set, w.key)
-			}
-			ws.cancel(w)
+			ws.next(w)
 		}
 	case resp.WatchId == clientv3.InvalidWatchID:
 		for len(ws.marks) > 0 && ws.marks[0].revision <= resp.Header.Revision {
@@ -245,6 +271,24 @@ func (s *Store) handle(resp *pb.WatchResponse) error {
 		}
 	}
 	return nil
+}
+
+// next puts the watch of the change after in the place of one that has fired, or takes it back. The caller holds mu.
+func (ws *watches) next(w *watch) {
+	if ws.set[w.key] != w {
+		ws.cancel(w)
+		return
+	}
+	if !w.follow {
+		delete(ws.set, w.key)
+		ws.cancel(w)
+		return
+	}
+	after := &watch{
+		key: w.key, stream: w.stream, ready: w.ready, since: w.event.Kv.ModRevision, fired: make(chan struct{}),
+		id: w.id, follow: true, told: w.event,
+	}
+	ws.set[w.key], ws.byID[w.id] = after, after
 }
 
 // watch keeps the stream of watches: there is one while there is something to watch.

@@ -17,5 +17,5 @@ func TestCluster(t *testing.T) {
 		Members: 3, Client: true,
 		Extra: "autopilot { cleanup_dead_servers = false }", // which would make a cluster of two of them
 	})
-	harness.RunDisturbed(t, srv, harness.Consul.On(t, srv.Client().Addr()))
+	harness.RunDisturbed(t, srv, harness.Consul.Patiently().On(t, srv.Client().Addr()))
 }

@@ -13,5 +13,5 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // The suite on a cluster that is never left alone.
 func TestCluster(t *testing.T) {
 	srv := testserver.NewEtcd(t, testserver.EtcdConfig{Members: 3})
-	harness.RunDisturbed(t, srv, harness.Etcd.On(t, srv.Addrs()...))
+	harness.RunDisturbed(t, srv, harness.Etcd.Patiently().On(t, srv.Addrs()...))
 }

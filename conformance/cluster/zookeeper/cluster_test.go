@@ -13,5 +13,5 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // The suite on an ensemble that is never left alone.
 func TestEnsemble(t *testing.T) {
 	srv := testserver.NewZooKeeper(t, testserver.ZooKeeperConfig{Members: 3})
-	harness.RunDisturbed(t, srv, harness.ZooKeeper.On(t, srv.Addrs()...))
+	harness.RunDisturbed(t, srv, harness.ZooKeeper.Patiently().On(t, srv.Addrs()...))
 }

@@ -10,15 +10,57 @@ import (
 
 // BenchmarkFollower measures how long followers have an old leader or none: the leader resigns, its successor in
 // another session leads and acknowledges at once, until a follower in a third session has been told of it. The floor
-// is that of BenchmarkResign. Two writes follow each other here, each of which somebody is told of: no program can do
-// it in less than two floors.
+// is that of BenchmarkResign. Two writes follow each other here, each of which somebody is told of: with the prefix
+// "relay-" it reports how long these two take plain clients, and "relay-ratio" is the ratio of that to the floor. No
+// program can do it in less.
 func BenchmarkFollower(b *testing.B) {
 	onEachService(b, func(b *testing.B, s *server) {
 		floor := &series{measure: newFloor(b, s).deletion}
+		relay := &series{measure: newRelay(b, s).measure}
 		ours := &series{measure: newSuccession(b, s).measure}
-		interleave(b, floor, ours)
+		interleave(b, floor, relay, ours)
 		reportRatio(b, floor, ours)
+		relay.report(b, "relay-", floor)
 	})
+}
+
+// relay is three sessions of the plain client: the second creates a key when it is told that another was deleted, and
+// the third is told of that.
+type relay struct {
+	*floor
+	last plain
+}
+
+func newRelay(b *testing.B, s *server) *relay {
+	r := &relay{floor: newFloor(b, s)}
+	w := s.newWire()
+	r.last = s.connect(b, s.address, w.dial)
+	r.wires = append(r.wires, w)
+	return r
+}
+
+func (r *relay) measure(b *testing.B) time.Duration {
+	const first, second = "relay-first", "relay-second"
+	require.NoError(b, r.writer.create(b.Context(), first, floorValue))
+	gone, err := r.reader.watch(b.Context(), first)
+	require.NoError(b, err)
+	known, err := r.last.watch(b.Context(), second)
+	require.NoError(b, err)
+	passed := make(chan error, 1)
+	go func() {
+		<-gone
+		passed <- r.reader.create(b.Context(), second, floorValue)
+	}()
+	r.wires.settle(b)
+
+	start := time.Now()
+	require.NoError(b, r.writer.delete(b.Context(), first))
+	news := receive(b, known, "the last one to know")
+
+	require.NoError(b, receive(b, passed, "the second one to write"))
+	require.Equal(b, floorValue, news.value)
+	require.NoError(b, r.reader.delete(b.Context(), second))
+	return news.at.Sub(start)
 }
 
 // succession is two candidates and a follower, each with a session of its own.

@@ -3,6 +3,7 @@ package etcd
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 
 	"github.com/go-leadership/leadership/store"
@@ -12,9 +13,10 @@ import (
 
 // ack is what a ballot knows of its acknowledgement.
 type ack struct {
-	mu       sync.Mutex
-	tried    bool  // guarded by mu, as is revision: there may be one
-	revision int64 // of the last one that is known to have been made; 0 where none is
+	mu        sync.Mutex
+	tried     bool  // guarded by mu, as are all below: there may be one
+	revision  int64 // of the last one that is known to have been made; 0 where none is
+	withdrawn bool  // there will be none any more
 }
 
 // Acknowledge implements store.Ballot. It is one transaction: the ballot exists, the value is put on the same lease.
@@ -43,9 +45,9 @@ func (b *ballot) acknowledge(ctx context.Context, value string) (store.Leader, e
 		return store.Leader{}, err
 	}
 	defer done()
-	b.ack.mu.Lock()
-	b.ack.tried = true
-	b.ack.mu.Unlock()
+	if !b.try() {
+		return store.Leader{}, s.fail("stand", b.election, errWithdrawn)
+	}
 	resp, err := s.txn(ctx, b.stands(), []clientv3.Op{
 		clientv3.OpPut(s.layout.ack(b.election), value, clientv3.WithLease(clientv3.LeaseID(b.session.id))),
 	}, nil)
@@ -66,15 +68,36 @@ func (b *ballot) acknowledge(ctx context.Context, value string) (store.Leader, e
 	return store.Leader{Value: value, Revision: uint64(resp.Header.Revision)}, nil
 }
 
+func (b *ballot) withdrawn() bool {
+	b.ack.mu.Lock()
+	defer b.ack.mu.Unlock()
+	return b.ack.withdrawn
+}
+
+// try says that there may be an acknowledgement from now on. It reports false where the ballot is being withdrawn, by a
+// request that may not know of it.
+func (b *ballot) try() bool {
+	b.ack.mu.Lock()
+	defer b.ack.mu.Unlock()
+	b.ack.tried = b.ack.tried || !b.ack.withdrawn
+	return !b.ack.withdrawn
+}
+
 // stands is the condition that the ballot does.
 func (b *ballot) stands() []clientv3.Cmp {
 	return []clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(b.key), "=", int64(b.token))}
 }
 
-// Withdraw implements store.Ballot.
+var errWithdrawn = fmt.Errorf("%w: it was withdrawn", store.ErrLost)
+
+// Withdraw implements store.Ballot. The ballot is lost when it returns, and not before its request has been sent, which
+// those who wait for the successor wait for.
 func (b *ballot) Withdraw(ctx context.Context) error {
 	s := b.store
-	b.lose("it was withdrawn")
+	b.ack.mu.Lock()
+	b.ack.withdrawn = true
+	b.ack.mu.Unlock()
+	defer b.loseWith(errWithdrawn)
 	o := orphan{ballot: b}
 	call, done, err := s.call(ctx)
 	if err != nil {

@@ -42,7 +42,13 @@ func (b *ballot) Lost() <-chan struct{} { return b.ctx.Done() }
 // Err implements store.Ballot.
 func (b *ballot) Err() error { return context.Cause(b.ctx) }
 
-func (b *ballot) lose(why string) { b.loseWith(fmt.Errorf("%w: %s", store.ErrLost, why)) }
+func (b *ballot) lose(why string) {
+	if b.withdrawn() { // the news of its end may come before the answer to the request
+		b.loseWith(errWithdrawn)
+		return
+	}
+	b.loseWith(fmt.Errorf("%w: %s", store.ErrLost, why))
+}
 
 func (b *ballot) loseWith(err error) { b.end(b.store.fail("stand", b.election, err)) }
 

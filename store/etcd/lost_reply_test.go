@@ -210,3 +210,20 @@ func TestContextEndsBeforeTheReply(t *testing.T) {
 	endsEarly("request_delete_range", b.Withdraw)
 	require.Empty(t, values(t, st, election))
 }
+
+// An acknowledgement and a withdrawal at the same time: whichever comes first, nothing is left of either.
+func TestAcknowledgeWhileWithdrawing(t *testing.T) {
+	t.Parallel()
+	election, op := newElection(), operator(t)
+	st := open(t, etcd.Config{TTL: long})
+	for range 50 {
+		b := castFirst(t, st, election, "own")
+		acknowledged := make(chan error, 1)
+		go func() { _, err := b.Acknowledge(soon(t), "own"); acknowledged <- err }()
+		require.NoError(t, b.Withdraw(soon(t)))
+		if err := receive(t, acknowledged, "the end of the acknowledgement"); err != nil {
+			require.ErrorIs(t, err, store.ErrLost)
+		}
+		require.Empty(t, keys(t, op, ackKey(election)))
+	}
+}

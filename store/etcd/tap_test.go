@@ -138,7 +138,7 @@ func (tp *tap) unary(ctx context.Context, method string, req, reply any, cc *grp
 		close(c.caught)
 		tp.held.Go(func() {
 			<-c.release
-			c.arrived <- invoke(context.WithoutCancel(ctx), method, req, reply, cc, opts...)
+			c.arrived <- invoke(context.WithoutCancel(ctx), method, req, reply, cc) // the options belong to who has gone on
 		})
 		return errBroke
 	}

@@ -1,5 +1,5 @@
 // Package store is the contract between the election as a user sees it (package leadership) and the coordination
-// service that holds it (store/memory, store/zookeeper, ...). It speaks election, not key/value.
+// service that holds it (store/memory, store/zookeeper, store/etcd, store/consul). It speaks election, not key/value.
 //
 // A user opens a store by URL ([Open]) or with the constructor of the adapter's package, and hands it to
 // leadership.NewCandidate and leadership.NewFollower. Someone who writes a store implements [Store] and [Ballot] as

@@ -15,7 +15,9 @@
 // moment before that.
 //
 // The fencing token is the ballot's CreateRevision, and a leader's revision the ModRevision of the acknowledgement.
-// Both go back where a cluster is restored from a snapshot.
+// Both go back where a cluster is restored from an old copy of its data.
+//
+// docs/backends.md compares the stores, and has the limits of each.
 package etcd
 
 import (

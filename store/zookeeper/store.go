@@ -19,6 +19,8 @@
 //
 // The fencing token is the ballot's czxid, which no removal of nodes sets back, and a leader's revision the mzxid of
 // the acknowledgement.
+//
+// docs/backends.md compares the stores, and has the limits of each.
 package zookeeper
 
 import (

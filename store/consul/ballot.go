@@ -166,13 +166,28 @@ func (b *ballot) advance() {
 			names, _, err := s.client.KV().Keys(s.layout.dir(b.election), "", s.consistent(ctx))
 			return names, err
 		})
-		if err == nil {
+		if err == nil && slices.Contains(names, b.key()) {
 			b.ahead = slices.DeleteFunc(b.ahead, func(p *api.KVPair) bool { return !slices.Contains(names, p.Key) })
 			break
+		}
+		if err == nil { // gone too, or not to be read any more, which a list does not tell: it says nothing
+			if err = b.own.refresh(b.ctx); err == nil && !stands(b.key(), b.own.see().entry) {
+				return // run sees to it: it looks at own before prev
+			}
+		}
+		if err != nil && !uncertain(err) {
+			b.giveUp(err)
+			return
 		}
 		pause(b.ctx, again)
 	}
 	b.watchNearest()
+}
+
+// giveUp gives up a ballot that may not be looked after any more, so that nobody waits for it.
+func (b *ballot) giveUp(err error) {
+	b.loseWith(fmt.Errorf("%w: %w", store.ErrLost, err))
+	b.store.orphans.add(b.orphan())
 }
 
 // lead makes the ballot first: none is ahead. While the lease holds, the session has not expired, and whether it was
@@ -186,6 +201,10 @@ func (b *ballot) lead() {
 				return // run sees to it
 			}
 			break
+		}
+		if !uncertain(err) {
+			b.giveUp(err)
+			return
 		}
 		pause(b.ctx, again)
 	}

@@ -106,7 +106,7 @@ func (c Config) check(dial bool) error {
 	case c.LockDelay < 0 || c.LockDelay > mostLockDelay:
 		return refuse("lockdelay", c.LockDelay.String(), "not between 0s and %v", mostLockDelay)
 	case c.checked() && len(c.Addresses) > 1:
-		return refuse("addresses", strings.Join(c.Addresses, ","),
+		return refuse("addresses", "",
 			"with the ttl %v, below %v, there can be one alone: the check that ends the session lives there", c.TTL, leastSessionTTL)
 	case strings.ContainsAny(c.Token, "\r\n"):
 		return refuse("token", "", "it has a line break in it")

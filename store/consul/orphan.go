@@ -79,8 +79,9 @@ func (s *Store) sweepOne(o orphan) {
 	case err != nil && uncertain(err) && s.background.Err() == nil:
 		pause(s.background, again)
 		s.orphans.add(o)
-	case err != nil: // it goes with the session
-		s.config.Logger.Debug("a ballot could not be removed", "store", s.name, "key", o.key(), "error", err)
+	case err != nil && s.background.Err() == nil: // it goes with the session, which therefore has to go
+		s.config.Logger.Warn("a ballot can't be removed, so its session ends", "store", s.name, "key", o.key(), "error", err)
+		s.giveUp(o.session, fmt.Errorf("remove a ballot: %w", err))
 	}
 }
 

@@ -48,6 +48,7 @@ func (s *Store) overlook() {
 			asked = time.Now()
 		case <-all.changed:
 		case <-s.background.Done():
+			return
 		}
 	}
 }

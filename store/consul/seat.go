@@ -43,7 +43,7 @@ func (b *ballot) takeSeat() {
 				taken = time.Now()
 			}
 		case r == nil && !uncertain(err):
-			b.loseWith(err)
+			b.giveUp(err)
 			return
 		}
 		pause(b.ctx, wait)

@@ -79,10 +79,11 @@ func (s *Store) newSession(ctx context.Context) (*session, error) {
 		s.spawn(func() { s.retire(sess) })
 		return nil, fmt.Errorf("%w: creating the session took longer than the ttl %v", store.ErrUnavailable, s.config.TTL)
 	}
+	told := s.told() // before mu: who holds the watches' mu may take this one
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.ctx.Err() == nil && s.told() {
-		s.confirmed = sess.sent.Time()
+	if at := sess.sent.Time(); s.ctx.Err() == nil && told && at.After(s.confirmed) {
+		s.confirmed = at
 	}
 	s.current = sess
 	sess.lease.Renew(sess.sent, s.config.TTL-s.config.Grace)

@@ -84,6 +84,7 @@ func (b *ballot) run() {
 		if err != nil && ctx.Err() == nil && !b.session.over() {
 			if !uncertain(err) {
 				b.loseWith(fmt.Errorf("%w: %w", store.ErrLost, err))
+				s.orphans.add(orphan{ballot: b}) // so that nobody waits for it
 				return
 			}
 			s.pause(ctx)
@@ -114,11 +115,11 @@ func (b *ballot) run() {
 }
 
 // advance is called when the watch on the nearest ballot ahead has fired. Its deletion is enough to lead, since that of
-// the own ballot would have been told before: events of one stream come in the order of the changes. Two that change
-// in one step, such as ballots of the same lease, have no order.
+// the own ballot is told before as a rule: events of one stream come in the order of the changes, unless the cluster
+// can't send them as fast as they come. Two that change in one step, such as ballots of the same lease, have no order.
 func (b *ballot) advance(ctx context.Context) error {
 	nearest := b.ahead[len(b.ahead)-1]
-	if b.own.stream != b.prev.stream || !b.prev.gone() || nearest.lease == b.session.id {
+	if b.own == nil || b.own.stream != b.prev.stream || !b.prev.gone() || nearest.lease == b.session.id {
 		return b.look(ctx)
 	}
 	b.store.watches.release(b.prev)

@@ -5,7 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -56,8 +58,9 @@ func (s *Store) hangUp(to peer.Peer, since time.Time) {
 		return
 	}
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, l := range s.lines {
+	lines := slices.Collect(maps.Values(s.lines))
+	s.mu.Unlock()
+	for _, l := range lines {
 		if l.RemoteAddr().String() == to.Addr.String() && l.heard.Load() < since.UnixNano() {
 			_ = l.Close()
 		}

@@ -114,7 +114,7 @@ func TestEndsEarly(t *testing.T) {
 		{"etcd", 30 * time.Second, true},
 		{"consul", 30 * time.Second, false},
 		{"consul", 30 * time.Second, true},
-		{"consul", 5 * time.Second, true}, // with a check
+		{"consul", 9 * time.Second, true}, // with a check
 	} {
 		what := map[bool]string{false: "ballot", true: "session"}[c.session]
 		t.Run(c.kind+" "+what+" "+c.ttl.String(), func(t *testing.T) {

@@ -52,7 +52,7 @@ func (s *Store) cast(ctx context.Context, election, value string) (*ballot, erro
 	s.mu.Lock()
 	s.ballots[b] = struct{}{}
 	s.mu.Unlock()
-	if !s.spawn(b.run) {
+	if !s.spawn(b.run) || s.ctx.Err() != nil {
 		return nil, store.ErrClosed // which has revoked the lease
 	}
 	return b, nil

@@ -56,6 +56,7 @@ func (s *Store) leader(ctx context.Context, key string, prev *store.Leader) (sto
 			select {
 			case <-w.fired:
 				if leader, ok := toldLeader(w, read); ok && leader != *prev {
+					s.saw(0, w.event.Kv.ModRevision, false) // so that no later read is older than this
 					return leader, nil
 				}
 			case <-look:

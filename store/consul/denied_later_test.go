@@ -1,0 +1,41 @@
+package consul_test
+
+import (
+	"net/http"
+	"testing"
+
+	"github.com/go-leadership/leadership/store"
+	"github.com/go-leadership/leadership/store/consul"
+	"github.com/stretchr/testify/require"
+)
+
+// A ballot that may not be removed any more goes with its session: nobody waits for it for ever.
+func TestRemovalIsDenied(t *testing.T) {
+	t.Parallel()
+	election, tp := newElection(), newTap(t)
+	b := castFirst(t, open(t, consul.Config{Addresses: tp.addr()}), election, "own")
+	waiter := cast(t, open(t, consul.Config{}), election, "waiter")
+	denied := answer(http.StatusForbidden, "Permission denied: token lacks permission 'key:write'")
+	tp.catch(denied, "/v1/txn", `"delete`)
+	again := tp.catch(denied, "/v1/txn", `"delete`)
+	require.ErrorIs(t, b.Withdraw(soon(t)), store.ErrDenied)
+	receive(t, again.caught, "the second try, in the background")
+	require.NoError(t, waiter.Wait(soon(t)))
+}
+
+// A list without the own ballot, such as one that Consul has taken the keys out of which the token may not read, says
+// nothing about who is ahead.
+func TestListWithoutTheOwnBallot(t *testing.T) {
+	t.Parallel()
+	election, tp := newElection(), newTap(t)
+	st := open(t, consul.Config{})
+	leader, second := castFirst(t, st, election, "leader"), cast(t, st, election, "second")
+	third := cast(t, open(t, consul.Config{Addresses: tp.addr()}), election, "third")
+	waiting(t, third)
+	filtered := tp.catch(answer(http.StatusOK, "[]"), http.MethodGet, "keys", "_ballots")
+	require.NoError(t, second.Withdraw(soon(t)))
+	receive(t, filtered.caught, "the list")
+	waiting(t, third)
+	require.NoError(t, leader.Withdraw(soon(t)))
+	require.NoError(t, third.Wait(soon(t)))
+}

@@ -127,6 +127,9 @@ func (b *ballot) place(ctx context.Context, nodes []string) error {
 		return errAgain // created in a session that is over, or by somebody else
 	}
 	b.session, b.own, b.token = sess, o.watch, uint64(o.stat.Czxid)
+	if err := b.verify(ctx); err != nil {
+		return err
+	}
 	return b.lead()
 }
 
@@ -285,5 +288,26 @@ func (b *ballot) look(ctx context.Context) error {
 	} else if err := b.watchNearest(ctx); err != nil {
 		return err
 	}
+	if err := b.verify(ctx); errors.Is(err, zk.ErrNoNode) {
+		b.lose("its node was deleted")
+		return nil
+	} else if err != nil {
+		return err
+	}
 	return b.lead()
+}
+
+// verify finds out that the own node still exists once none is found to be ahead. A connection that is not ours tells
+// of events behind the answers that came after them: the own node may have gone before the last one ahead, unheard.
+func (b *ballot) verify(ctx context.Context) error {
+	select {
+	case <-b.first:
+		return nil
+	default:
+	}
+	if b.prev != nil || b.store.config.Conn == nil {
+		return nil
+	}
+	_, _, err := b.store.watchNode(ctx, b.path())
+	return err
 }

@@ -19,7 +19,7 @@ demo: setup ## show a failover on a real server; STORE=zookeeper, etcd or consul
 	go run ./examples/failover/demo -store $(STORE)
 
 test: setup ## run all tests with the race detector
-	go test -race -count=1 -p 3 -timeout 14m ./...
+	go test -race -count=1 -timeout 14m ./...
 
 conformance: ## run the conformance suite on a running cluster; STORE='etcd://host:2379/?ttl=3s'
 	@go test -count=1 -timeout 2h ./conformance -store='$(STORE)' $(SUITEFLAGS)

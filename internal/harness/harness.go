@@ -22,7 +22,7 @@ var (
 
 // Patiently returns the kind with a TTL in which a cluster elects another leader on any machine.
 func (k Kind) Patiently() Kind {
-	const patient = 7 * time.Second
+	const patient = 9 * time.Second // Consul takes a check below 10 s
 	return Kind{k.Scheme, patient, k.Expiry - k.TTL + patient}
 }
 

@@ -30,7 +30,7 @@ const (
 var elections atomic.Int64
 
 // newElection returns the name of an election that no other test uses.
-func newElection() string { return fmt.Sprintf("test %d", elections.Add(1)) }
+func newElection() string { return fmt.Sprintf("test %06d", elections.Add(1)) }
 
 // key is where an election's acknowledgement is, with the default settings.
 func key(election string) string { return "leadership/" + election }

@@ -32,7 +32,7 @@ const (
 var elections atomic.Int64
 
 // newElection returns the name of an election that no other test uses.
-func newElection() string { return fmt.Sprintf("test %d", elections.Add(1)) }
+func newElection() string { return fmt.Sprintf("test %06d", elections.Add(1)) }
 
 // ackKey is where an election's acknowledged value is, with the default settings.
 func ackKey(election string) string { return "leadership/" + election }

@@ -31,7 +31,8 @@ var ownership = []Case{
 				f.Stop()
 				waiter.Stop()
 				leader.Stop()
-				e.until("no ballot is left", func() bool { return len(e.ballots(observer)) == 0 })
+				left := e.ballots(observer)
+				e.check(len(left) == 0, "ballots are left: %v", left)
 				e.until("nobody is acknowledged", func() bool { return e.leader(observer) == store.Leader{} })
 			})
 		},

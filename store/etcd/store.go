@@ -13,7 +13,7 @@
 //
 // A crashed leader is replaced within its TTL and a second. A lease ends early only where somebody revokes it, or
 // deletes the ballot: the holder then notices with the next event from its endpoint, and its successor may lead a
-// moment before that.
+// moment before that. A waiter whose ballot is deleted together with those ahead of it may be first for that moment.
 //
 // The fencing token is the ballot's CreateRevision, and a leader's revision the ModRevision of the acknowledgement.
 // Both go back where a cluster is restored from an old copy of its data.

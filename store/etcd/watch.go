@@ -21,7 +21,8 @@ import (
 // They begin now, never at a revision of the past: those the cluster delivers in a loop that runs every 100 ms. So
 // whoever sets one reads the key afterwards. When the stream breaks all are over, and set again by those who wait.
 //
-// The events of one stream come in the order of the revisions, and are handed on in that order by one goroutine. The
+// The events of one stream come in the order of the revisions as a rule, but for those of one revision and of a stream
+// that can't take them as fast as they come, and are handed on in the order in which they came by one goroutine. The
 // client library's own watcher has a goroutine for each, and loses the order between two keys.
 type watches struct {
 	queued chan struct{} // has room for one: there are requests to send

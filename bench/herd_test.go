@@ -45,7 +45,7 @@ func measureHerd(b *testing.B, q *queue) {
 		})
 		entries.add(b, q, func() { q.reenter(b) })
 	}
-	time.Sleep(time.Second)
+	time.Sleep(time.Second) // what is sent in the background, after the changes, has no end to wait for
 	all := q.wires.sum((*wire).requests) - before
 	b.ReportMetric(0, "ns/op")
 	b.ReportMetric(float64(quantile(changes.requests, 0.5)), "requests/change")

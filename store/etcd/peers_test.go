@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"testing"
 
+	"github.com/go-leadership/leadership/internal/testserver"
 	"github.com/go-leadership/leadership/store"
 	"github.com/go-leadership/leadership/store/etcd"
 	"github.com/stretchr/testify/require"
@@ -115,10 +116,12 @@ func TestBallotLosesItsLease(t *testing.T) {
 }
 
 // The waiter begins to wait when the history that it comes from has been compacted, up to the newest revision, and
-// again while it waits.
+// again while it waits. On a server of its own, for the peers of the client library's election give up when the revision
+// that they begin to watch from has been compacted.
 func TestCompaction(t *testing.T) {
 	t.Parallel()
-	client := operator(t)
+	addrs := testserver.NewEtcd(t, testserver.EtcdConfig{Extra: fast}).Addrs()
+	client := operator(t, addrs...)
 	election := newElection()
 	compact := func() {
 		t.Helper()
@@ -127,10 +130,10 @@ func TestCompaction(t *testing.T) {
 		_, err = client.Compact(soon(t), resp.Header.Revision, clientv3.WithCompactPhysical())
 		require.NoError(t, err)
 	}
-	st := open(t, etcd.Config{TTL: long})
+	st := open(t, etcd.Config{Endpoints: addrs, TTL: long})
 	first := castFirst(t, st, election, "first")
 	compact()
-	second := cast(t, open(t, etcd.Config{TTL: long}), election, "second")
+	second := cast(t, open(t, etcd.Config{Endpoints: addrs, TTL: long}), election, "second")
 	followed := make(chan store.Leader, 1)
 	go func() {
 		leader, _ := st.Leader(context.Background(), election, &store.Leader{})

@@ -2,10 +2,10 @@ package consul
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 
+	"github.com/go-leadership/leadership/internal/adapter"
 	"github.com/go-leadership/leadership/store"
 	"github.com/hashicorp/consul/api"
 )
@@ -30,25 +30,10 @@ func (a *ack) try(note func(a *ack)) {
 // A key that is there already, be it an earlier acknowledgement of this ballot, one that outlived its ballot, or
 // something else that was written there, is replaced in one transaction, unless it has changed since it was seen.
 func (b *ballot) Acknowledge(ctx context.Context, value string) (store.Leader, error) {
-	leader, err := b.acknowledge(ctx, value)
-	return leader, b.store.fail("acknowledge", b.election, err)
+	return b.Ballot.Acknowledge(ctx, value, func(ctx context.Context) (store.Leader, error) { return b.acknowledge(ctx, value) })
 }
 
 func (b *ballot) acknowledge(ctx context.Context, value string) (store.Leader, error) {
-	if err := store.CheckValue(value); err != nil {
-		return store.Leader{}, err
-	}
-	if err := b.Err(); err != nil {
-		return store.Leader{}, err
-	}
-	if !b.isFirst() {
-		return store.Leader{}, store.ErrNotFirst
-	}
-	ctx, done, err := b.store.call(ctx)
-	if err != nil {
-		return store.Leader{}, err
-	}
-	defer done()
 	var stale uint64 // index of what is in the way
 	b.ack.try(func(a *ack) { a.tried, stale = true, a.revision })
 	for {
@@ -64,7 +49,7 @@ func (b *ballot) acknowledge(ctx context.Context, value string) (store.Leader, e
 		case r != nil && r.failed(0):
 			return store.Leader{}, b.deposed(ctx, r)
 		case r != nil && r.says("lock delay"): // of a session with a delay that ours does not have
-			pause(ctx, again)
+			adapter.Pause(ctx)
 			if ctx.Err() != nil {
 				return store.Leader{}, fmt.Errorf("%w: %w: %w", store.ErrUnavailable, context.Cause(ctx), r)
 			}
@@ -82,21 +67,21 @@ func (b *ballot) acknowledge(ctx context.Context, value string) (store.Leader, e
 
 // deposed is called when the service says that the ballot does not stand.
 func (b *ballot) deposed(ctx context.Context, r *refusal) error {
-	if err := b.own.refresh(ctx); err != nil && uncertain(err) {
+	if err := b.own.refresh(ctx); err != nil && adapter.Uncertain(err) {
 		return err
 	}
 	if own := b.own.see(); !own.exists {
-		b.lose("its key was deleted")
+		b.Lose("its key was deleted")
 	} else if !stands(b.key(), own.entry) {
-		b.lose("its key was taken by somebody else")
-		b.store.orphans.add(b.orphan())
+		b.Lose("its key was taken by somebody else")
+		b.store.orphans.Add(b.orphan())
 	} else {
 		return fmt.Errorf("%w: %w", store.ErrUnavailable, r)
 	}
 	return b.Err()
 }
 
-func (b *ballot) ackKey() string { return b.store.layout.ack(b.election) }
+func (b *ballot) ackKey() string { return b.store.layout.ack(b.Election) }
 
 // putAck makes the acknowledgement, in the place of what has the given index where that is not 0. A request that comes
 // late, behind another, finds another index or none, and changes nothing.
@@ -124,23 +109,6 @@ func (b *ballot) putAck(ctx context.Context, value string, stale uint64) (store.
 
 // Withdraw implements store.Ballot.
 func (b *ballot) Withdraw(ctx context.Context) error {
-	b.lose("it was withdrawn")
-	o := b.orphan()
-	call, done, err := b.store.call(ctx)
-	if err != nil {
-		b.store.orphans.add(o)
-		return b.store.fail("withdraw", b.election, err)
-	}
-	defer done()
-	for {
-		err := b.store.remove(call, o)
-		if err == nil {
-			return nil
-		}
-		if call.Err() != nil || !uncertain(err) {
-			b.store.orphans.add(o)
-			return b.store.fail("withdraw", b.election, errors.Join(err))
-		}
-		pause(call, again)
-	}
+	b.Lose("it was withdrawn")
+	return b.store.orphans.Withdraw(ctx, b.Election, b.orphan())
 }

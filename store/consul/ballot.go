@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/go-leadership/leadership/internal/adapter"
 	"github.com/go-leadership/leadership/store"
 	"github.com/hashicorp/consul/api"
 )
@@ -14,16 +15,12 @@ import (
 // The set of ballots ahead only ever shrinks, because Consul numbers later ones higher. So the ballot is first the
 // moment the last one ahead is deleted, without another request.
 type ballot struct {
+	adapter.Ballot
 	store    *Store
-	election string
 	name     string // constant, as are session, token and doubtful after join
 	session  *session
 	token    uint64
 	doubtful bool // a request to make it may still be on its way
-
-	ctx   context.Context // ends when the ballot is lost, with the cause
-	end   context.CancelCauseFunc
-	first chan struct{} // closed by run when no ballot is ahead any more
 
 	ahead api.KVPairs // the nearest last
 	own   *watch
@@ -31,7 +28,7 @@ type ballot struct {
 	ack   ack
 }
 
-func (b *ballot) key() string { return b.store.layout.ballot(b.election, b.name) }
+func (b *ballot) key() string { return b.store.layout.ballot(b.Election, b.name) }
 
 // Token implements store.Ballot.
 func (b *ballot) Token() uint64 { return b.token }
@@ -39,30 +36,9 @@ func (b *ballot) Token() uint64 { return b.token }
 // Lease implements store.Ballot.
 func (b *ballot) Lease() *store.Lease { return b.session.lease }
 
-// Lost implements store.Ballot.
-func (b *ballot) Lost() <-chan struct{} { return b.ctx.Done() }
-
-// Err implements store.Ballot.
-func (b *ballot) Err() error { return context.Cause(b.ctx) }
-
-func (b *ballot) lose(why string) { b.loseWith(fmt.Errorf("%w: %s", store.ErrLost, why)) }
-
-func (b *ballot) loseWith(err error) { b.end(b.store.fail("stand", b.election, err)) }
-
-// Wait implements store.Ballot.
-func (b *ballot) Wait(ctx context.Context) error {
-	select {
-	case <-b.first:
-	case <-b.Lost():
-	case <-ctx.Done():
-		return b.store.fail("wait", b.election, context.Cause(ctx))
-	}
-	return b.Err() // where it is both first and lost
-}
-
 // join finds the ballot's place among those that the transaction which made it has listed.
 func (b *ballot) join(pairs api.KVPairs) error {
-	s, dir := b.store, b.store.layout.dir(b.election)
+	s, dir := b.store, b.store.layout.dir(b.Election)
 	var own *api.KVPair
 	list := queue(dir, pairs)
 	for _, p := range list {
@@ -84,7 +60,7 @@ func (b *ballot) join(pairs api.KVPairs) error {
 	b.own = s.watch(b.key(), false, &e, e.modify)
 	b.watchNearest()
 	if b.prev == nil && s.config.LockDelay == 0 {
-		close(b.first)
+		b.Lead()
 	}
 	return nil
 }
@@ -104,8 +80,8 @@ func (b *ballot) watchNearest() {
 // run waits until the ballot is first, and then until it is lost. Close waits for it.
 func (b *ballot) run() {
 	s := b.store
-	defer context.AfterFunc(b.session.ctx, func() { b.loseWith(context.Cause(b.session.ctx)) })()
-	defer context.AfterFunc(s.ctx, func() { b.loseWith(errClosed) })()
+	defer context.AfterFunc(b.session.ctx, func() { b.LoseWith(context.Cause(b.session.ctx)) })()
+	defer context.AfterFunc(s.life.Calls, func() { b.LoseWith(adapter.ErrClosed) })()
 	defer func() {
 		b.own.leave()
 		if b.prev != nil {
@@ -123,36 +99,27 @@ func (b *ballot) run() {
 		}
 		switch {
 		case own.err != nil:
-			b.loseWith(fmt.Errorf("%w: watch %s: %w", store.ErrLost, b.key(), own.err))
-			s.orphans.add(b.orphan())
+			b.LoseWith(fmt.Errorf("%w: watch %s: %w", store.ErrLost, b.key(), own.err))
+			s.orphans.Add(b.orphan())
 		case prev.err != nil:
-			b.loseWith(fmt.Errorf("%w: watch %s: %w", store.ErrLost, b.prev.key, prev.err))
-			s.orphans.add(b.orphan())
+			b.LoseWith(fmt.Errorf("%w: watch %s: %w", store.ErrLost, b.prev.key, prev.err))
+			s.orphans.Add(b.orphan())
 		case !own.exists:
-			b.lose("its key was deleted")
+			b.Lose("its key was deleted")
 		case !stands(b.key(), own.entry) || own.create != b.token:
-			b.lose("its key was taken by somebody else")
-			s.orphans.add(b.orphan())
+			b.Lose("its key was taken by somebody else")
+			s.orphans.Add(b.orphan())
 		case b.prev != nil && !stands(b.prev.key, prev.entry):
 			b.advance()
-		case b.prev == nil && !b.isFirst():
+		case b.prev == nil && !b.IsFirst():
 			b.lead()
 		default:
 			select {
 			case <-own.changed:
 			case <-prev.changed:
-			case <-b.ctx.Done():
+			case <-b.Context().Done():
 			}
 		}
-	}
-}
-
-func (b *ballot) isFirst() bool {
-	select {
-	case <-b.first:
-		return true
-	default:
-		return false
 	}
 }
 
@@ -161,9 +128,9 @@ func (b *ballot) isFirst() bool {
 func (b *ballot) advance() {
 	s := b.store
 	b.ahead = b.ahead[:len(b.ahead)-1]
-	for len(b.ahead) > 0 && b.ctx.Err() == nil {
-		names, err := request(b.ctx, s, func(ctx context.Context) ([]string, error) {
-			names, _, err := s.client.KV().Keys(s.layout.dir(b.election), "", s.consistent(ctx))
+	for len(b.ahead) > 0 && b.Context().Err() == nil {
+		names, err := request(b.Context(), s, func(ctx context.Context) ([]string, error) {
+			names, _, err := s.client.KV().Keys(s.layout.dir(b.Election), "", s.consistent(ctx))
 			return names, err
 		})
 		if err == nil && slices.Contains(names, b.key()) {
@@ -171,47 +138,47 @@ func (b *ballot) advance() {
 			break
 		}
 		if err == nil { // gone too, or not to be read any more, which a list does not tell: it says nothing
-			if err = b.own.refresh(b.ctx); err == nil && !stands(b.key(), b.own.see().entry) {
+			if err = b.own.refresh(b.Context()); err == nil && !stands(b.key(), b.own.see().entry) {
 				return // run sees to it: it looks at own before prev
 			}
 		}
-		if err != nil && !uncertain(err) {
-			b.giveUp(err)
+		if err != nil && !adapter.Uncertain(err) {
+			b.abandon(err)
 			return
 		}
-		pause(b.ctx, again)
+		adapter.Pause(b.Context())
 	}
 	b.watchNearest()
 }
 
-// giveUp gives up a ballot that may not be looked after any more, so that nobody waits for it.
-func (b *ballot) giveUp(err error) {
-	b.loseWith(fmt.Errorf("%w: %w", store.ErrLost, err))
-	b.store.orphans.add(b.orphan())
+// abandon gives up a ballot that may not be looked after any more, so that nobody waits for it.
+func (b *ballot) abandon(err error) {
+	b.LoseWith(fmt.Errorf("%w: %w", store.ErrLost, err))
+	b.store.orphans.Add(b.orphan())
 }
 
 // lead makes the ballot first: none is ahead. While the lease holds, the session has not expired, and whether it was
 // ended otherwise its watch tells. Else the service is asked: the ballot may have gone before the one ahead of it.
 func (b *ballot) lead() {
 	_, holds := b.session.lease.Begin()
-	for !holds && b.ctx.Err() == nil {
-		err := b.own.refresh(b.ctx)
+	for !holds && b.Context().Err() == nil {
+		err := b.own.refresh(b.Context())
 		if err == nil {
 			if own := b.own.see(); !stands(b.key(), own.entry) {
 				return // run sees to it
 			}
 			break
 		}
-		if !uncertain(err) {
-			b.giveUp(err)
+		if !adapter.Uncertain(err) {
+			b.abandon(err)
 			return
 		}
-		pause(b.ctx, again)
+		adapter.Pause(b.Context())
 	}
 	if b.store.config.LockDelay > 0 {
 		b.takeSeat()
 	}
-	if b.ctx.Err() == nil {
-		close(b.first)
+	if b.Context().Err() == nil {
+		b.Lead()
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/go-leadership/leadership/internal/adapter"
 	"github.com/go-leadership/leadership/store"
 	"github.com/hashicorp/consul/api"
 )
@@ -17,9 +18,9 @@ func (s *Store) Campaign(ctx context.Context, election, value string) (store.Bal
 	if err := errors.Join(store.CheckElection(election), store.CheckValue(value)); err != nil {
 		return nil, err
 	}
-	ctx, done, err := s.call(ctx)
+	ctx, done, err := s.life.Call(ctx)
 	if err != nil {
-		return nil, s.fail("campaign", election, err)
+		return nil, s.life.Fail("campaign", election, err)
 	}
 	defer done()
 	give := max(s.config.TTL, 10*time.Second)
@@ -30,12 +31,12 @@ func (s *Store) Campaign(ctx context.Context, election, value string) (store.Bal
 		switch {
 		case err == nil:
 			return b, nil
-		case ctx.Err() != nil || !uncertain(err) || errors.Is(err, errHopeless):
-			return nil, s.fail("campaign", election, err)
+		case ctx.Err() != nil || !adapter.Uncertain(err) || errors.Is(err, errHopeless):
+			return nil, s.life.Fail("campaign", election, err)
 		case patience.Err() != nil:
-			return nil, s.fail("campaign", election, s.withTrouble(err))
+			return nil, s.life.Fail("campaign", election, s.withTrouble(err))
 		}
-		pause(patience, again)
+		adapter.Pause(patience)
 	}
 }
 
@@ -66,24 +67,19 @@ func (s *Store) cast(ctx context.Context, election, value string) (*ballot, erro
 		}
 		return nil, err
 	}
-	b := &ballot{
-		store: s, election: election, session: sess, name: sess.id + "-" + newNonce(), first: make(chan struct{}),
-	}
-	b.ctx, b.end = context.WithCancelCause(context.Background())
+	b := &ballot{Ballot: adapter.NewBallot(s.life, election), store: s, session: sess, name: sess.id + "-" + newNonce()}
 	pairs, err := b.enter(ctx, value)
 	if err != nil {
-		b.end(err)
 		return nil, err
 	}
 	if err := b.join(pairs); err != nil {
-		b.end(err)
-		s.orphans.add(b.orphan())
+		s.orphans.Add(b.orphan())
 		return nil, err
 	}
 	s.mu.Lock()
 	s.ballots[b] = struct{}{}
 	s.mu.Unlock()
-	if !s.spawn(b.run) || s.ctx.Err() != nil { // the session is destroyed, and the ballot with it
+	if !s.life.Go(b.run) || s.life.Calls.Err() != nil { // the session is destroyed, and the ballot with it
 		return nil, store.ErrClosed
 	}
 	return b, nil
@@ -97,9 +93,9 @@ func (b *ballot) enter(ctx context.Context, value string) (api.KVPairs, error) {
 	s := b.store
 	for {
 		pairs, err := s.commit(ctx,
-			&api.KVTxnOp{Verb: api.KVCheckNotExists, Key: s.layout.void(b.election, b.name)},
+			&api.KVTxnOp{Verb: api.KVCheckNotExists, Key: s.layout.void(b.Election, b.name)},
 			&api.KVTxnOp{Verb: api.KVLock, Key: b.key(), Value: []byte(value), Session: b.session.id},
-			&api.KVTxnOp{Verb: api.KVGetTree, Key: s.layout.dir(b.election)},
+			&api.KVTxnOp{Verb: api.KVGetTree, Key: s.layout.dir(b.Election)},
 		)
 		r := refused(err)
 		switch {
@@ -112,21 +108,21 @@ func (b *ballot) enter(ctx context.Context, value string) (api.KVPairs, error) {
 			b.doubtful = true
 			if ctx.Err() == nil && b.session.ctx.Err() == nil {
 				_ = s.note(err)
-				pause(ctx, again)
+				adapter.Pause(ctx)
 				continue
 			}
-			s.orphans.add(b.orphan())
+			s.orphans.Add(b.orphan())
 			return nil, err
 		case errors.Is(err, store.ErrUnavailable) && b.doubtful:
 			if ctx.Err() == nil && b.session.ctx.Err() == nil {
-				pause(ctx, again)
+				adapter.Pause(ctx)
 				continue
 			}
-			s.orphans.add(b.orphan())
+			s.orphans.Add(b.orphan())
 			return nil, fmt.Errorf("%w: %w", store.ErrUnknownOutcome, err)
 		default:
 			if b.doubtful {
-				s.orphans.add(b.orphan())
+				s.orphans.Add(b.orphan())
 			}
 			if errors.Is(err, store.ErrUnavailable) {
 				_ = s.note(err)

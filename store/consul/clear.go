@@ -3,6 +3,7 @@ package consul
 import (
 	"context"
 
+	"github.com/go-leadership/leadership/internal/adapter"
 	"github.com/go-leadership/leadership/store"
 )
 
@@ -14,18 +15,10 @@ func (s *Store) Clear(ctx context.Context, election string) error {
 			return err
 		}
 	}
-	ctx, done, err := s.call(ctx)
-	if err != nil {
-		return s.fail("clear", election, err)
-	}
-	defer done()
-	for {
-		err := s.clear(ctx, election)
-		if err == nil || ctx.Err() != nil || !uncertain(err) {
-			return s.fail("clear", election, err)
-		}
-		pause(ctx, again)
-	}
+	_, err := adapter.Repeat(ctx, s.life, "clear", election, func(ctx context.Context) (struct{}, error) {
+		return struct{}{}, s.clear(ctx, election)
+	})
+	return err
 }
 
 func (s *Store) clear(ctx context.Context, election string) error {

@@ -3,12 +3,12 @@ package consul
 import (
 	"context"
 	"crypto/tls"
-	"fmt"
 	"log/slog"
 	"net"
 	"strings"
 	"time"
 
+	"github.com/go-leadership/leadership/internal/adapter"
 	"github.com/go-leadership/leadership/internal/hostport"
 	"github.com/go-leadership/leadership/store"
 	"github.com/hashicorp/consul/api"
@@ -96,23 +96,23 @@ func (c Config) check(dial bool) error {
 	own := len(c.Addresses) > 0 || c.Token != "" || c.TLS != nil || dial
 	switch {
 	case c.Client == nil && len(c.Addresses) == 0:
-		return refuse("addresses", "", "there are none")
+		return adapter.Refuse("addresses", "", "there are none")
 	case c.Client != nil && own:
-		return refuse("client", "", "addresses, token, TLS and dial belong to a client of the store's own")
+		return adapter.Refuse("client", "", "addresses, token, TLS and dial belong to a client of the store's own")
 	case c.TTL < leastTTL || c.TTL > mostTTL || c.TTL%time.Millisecond != 0:
-		return refuse("ttl", c.TTL.String(), "not a whole number of milliseconds from %v to %v", leastTTL, mostTTL)
+		return adapter.Refuse("ttl", c.TTL.String(), "not a whole number of milliseconds from %v to %v", leastTTL, mostTTL)
 	case c.Grace < c.TTL/12 || c.Grace >= c.TTL/2:
-		return refuse("grace", c.Grace.String(), "not between a twelfth and half of the ttl %v", c.TTL)
+		return adapter.Refuse("grace", c.Grace.String(), "not between a twelfth and half of the ttl %v", c.TTL)
 	case c.LockDelay < 0 || c.LockDelay > mostLockDelay:
-		return refuse("lockdelay", c.LockDelay.String(), "not between 0s and %v", mostLockDelay)
+		return adapter.Refuse("lockdelay", c.LockDelay.String(), "not between 0s and %v", mostLockDelay)
 	case c.checked() && len(c.Addresses) > 1:
-		return refuse("addresses", "",
+		return adapter.Refuse("addresses", "",
 			"with the ttl %v, below %v, there can be one alone: the check that ends the session lives there", c.TTL, leastSessionTTL)
 	case strings.ContainsAny(c.Token, "\r\n"):
-		return refuse("token", "", "it has a line break in it")
+		return adapter.Refuse("token", "", "it has a line break in it")
 	}
 	if reason := hostport.RefuseAny(c.Addresses); reason != "" {
-		return refuse("addresses", "", "%s", reason)
+		return adapter.Refuse("addresses", "", "%s", reason)
 	}
 	return c.checkPrefix()
 }
@@ -120,14 +120,10 @@ func (c Config) check(dial bool) error {
 func (c Config) checkPrefix() error {
 	for part := range strings.SplitSeq(c.Prefix, "/") {
 		if part == "" || part == "." || part == ".." {
-			return refuse("prefix", c.Prefix, `not a path such as "leadership" or "prod/elections", without "/" at its ends`)
+			return adapter.Refuse("prefix", c.Prefix, `not a path such as "leadership" or "prod/elections", without "/" at its ends`)
 		}
 	}
 	return nil
-}
-
-func refuse(field, value, format string, args ...any) error {
-	return &store.FieldError{Field: field, Value: value, Reason: fmt.Sprintf(format, args...)}
 }
 
 func init() {
@@ -148,7 +144,7 @@ func openURL(_ context.Context, u *store.URL) (store.Store, error) {
 		return nil, err
 	}
 	if u.User != "" {
-		return nil, refuse("user", "", "Consul knows tokens alone: write consul://:token@host, or use the option passwordfile")
+		return nil, adapter.Refuse("user", "", "Consul knows tokens alone: write consul://:token@host, or use the option passwordfile")
 	}
 	return Open(c)
 }

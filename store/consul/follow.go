@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/go-leadership/leadership/internal/adapter"
 	"github.com/hashicorp/consul/api"
 )
 
@@ -27,7 +28,7 @@ func (w *watch) follow(ctx context.Context) {
 		early := meta.LastIndex == index && time.Since(asked) < wait/2
 		if meta.LastIndex < index || early {
 			// The servers' state was replaced by a snapshot, or the server that answered is behind.
-			pause(ctx, again)
+			adapter.Pause(ctx)
 			_ = w.refresh(ctx)
 			continue
 		}

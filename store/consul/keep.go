@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/go-leadership/leadership/internal/adapter"
 	"github.com/go-leadership/leadership/store"
 	"github.com/hashicorp/consul/api"
 )
@@ -42,14 +43,14 @@ func (s *Store) keep() {
 		select {
 		case <-timer.C:
 		case <-s.due:
-		case <-s.background.Done():
+		case <-s.life.Background.Done():
 			return
 		}
 		began := time.Now()
 		next := interval
 		if sess := s.session(); sess != nil && !s.confirmSession(sess) {
-			next = min(interval, again)
-		} else if s.looking.TryLock() && !s.spawn(func() { defer s.looking.Unlock(); s.look() }) {
+			next = min(interval, 50*time.Millisecond)
+		} else if s.looking.TryLock() && !s.life.Go(func() { defer s.looking.Unlock(); s.look() }) {
 			s.looking.Unlock()
 		}
 		timer.Reset(max(0, next-time.Since(began)))
@@ -58,7 +59,7 @@ func (s *Store) keep() {
 
 // confirmSession renews the session and its lease once. It reports false where there was no answer.
 func (s *Store) confirmSession(sess *session) bool {
-	ctx, cancel := context.WithTimeout(s.background, s.config.TTL/3)
+	ctx, cancel := context.WithTimeout(s.life.Background, s.config.TTL/3)
 	defer cancel()
 	sent := store.Now()
 	err := s.renew(ctx, sess)
@@ -73,23 +74,23 @@ func (s *Store) confirmSession(sess *session) bool {
 	s.trouble = err
 	s.mu.Unlock()
 	switch {
-	case s.ctx.Err() != nil:
+	case s.life.Calls.Err() != nil:
 		return true // Close has ended the lease
 	case errors.Is(err, errEnded):
-		s.over(sess, err.Error())
+		s.lose(sess, err.Error())
 	case errors.Is(err, errUnchecked), errors.Is(err, store.ErrDenied):
-		s.giveUp(sess, fmt.Errorf("renew the session: %w", err))
+		s.abandon(sess, fmt.Errorf("renew the session: %w", err))
 	case err != nil && refusing(err):
-		s.giveUp(sess, fmt.Errorf("the agent is gone: %w", err))
+		s.abandon(sess, fmt.Errorf("the agent is gone: %w", err))
 	case late:
-		s.giveUp(sess, fmt.Errorf("not confirmed for longer than the ttl %v: %w", s.config.TTL, errOr(err, "the answer came late")))
+		s.abandon(sess, fmt.Errorf("not confirmed for longer than the ttl %v: %w", s.config.TTL, errOr(err, "the answer came late")))
 	case err != nil:
 		return false
 	default:
 		sess.sent = sent
 		sess.lease.Renew(sent, s.config.TTL-s.config.Grace)
-		if s.told() {
-			s.confirm(proved.Time())
+		if s.settled() {
+			s.told(proved.Time())
 		}
 	}
 	return true
@@ -174,12 +175,12 @@ func (s *Store) deregisterLater(id string) {
 	if id == "" {
 		return
 	}
-	s.spawn(func() {
-		for ended := time.Now(); time.Since(ended) < time.Minute && s.background.Err() == nil; pause(s.background, time.Second) {
-			ctx, cancel := context.WithTimeout(s.background, requestLimit)
+	s.life.Go(func() {
+		for ended := time.Now(); time.Since(ended) < time.Minute && s.life.Background.Err() == nil; adapter.PauseFor(s.life.Background, time.Second) {
+			ctx, cancel := context.WithTimeout(s.life.Background, requestLimit)
 			err := s.deregister(ctx, id)
 			cancel()
-			if err == nil || !uncertain(err) {
+			if err == nil || !adapter.Uncertain(err) {
 				return
 			}
 		}

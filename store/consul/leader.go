@@ -5,6 +5,7 @@ import (
 	"context"
 	"slices"
 
+	"github.com/go-leadership/leadership/internal/adapter"
 	"github.com/go-leadership/leadership/store"
 	"github.com/hashicorp/consul/api"
 )
@@ -15,9 +16,9 @@ func (s *Store) Leader(ctx context.Context, election string, prev *store.Leader)
 	if err := store.CheckElection(election); err != nil {
 		return store.Leader{}, err
 	}
-	ctx, done, err := s.call(ctx)
+	ctx, done, err := s.life.Call(ctx)
 	if err != nil {
-		return store.Leader{}, s.fail("read the leader", election, err)
+		return store.Leader{}, s.life.Fail("read the leader", election, err)
 	}
 	defer done()
 	poll := s.polls.Begin()
@@ -33,7 +34,7 @@ func (s *Store) Leader(ctx context.Context, election string, prev *store.Leader)
 		v := w.see()
 		switch {
 		case v.err != nil:
-			return store.Leader{}, s.fail("read the leader", election, v.err)
+			return store.Leader{}, s.life.Fail("read the leader", election, v.err)
 		case v.known && leaderOf(v.entry) == *prev:
 			poll.Wait(v.changed)
 			select {
@@ -46,15 +47,15 @@ func (s *Store) Leader(ctx context.Context, election string, prev *store.Leader)
 			return leaderOf(v.entry), nil
 		default:
 			err := w.refresh(ctx)
-			if err != nil && !uncertain(err) {
-				return store.Leader{}, s.fail("read the leader", election, err)
+			if err != nil && !adapter.Uncertain(err) {
+				return store.Leader{}, s.life.Fail("read the leader", election, err)
 			}
 			if fresh = err == nil; !fresh {
-				pause(ctx, again)
+				adapter.Pause(ctx)
 			}
 		}
 		if ctx.Err() != nil {
-			return store.Leader{}, s.fail("read the leader", election, context.Cause(ctx))
+			return store.Leader{}, s.life.Fail("read the leader", election, context.Cause(ctx))
 		}
 	}
 }
@@ -74,11 +75,11 @@ func (s *Store) readLeader(ctx context.Context, election, key string) (store.Lea
 		case err == nil:
 			return leaderOf(e), nil
 		case ctx.Err() != nil:
-			return store.Leader{}, s.fail("read the leader", election, context.Cause(ctx))
-		case !uncertain(err):
-			return store.Leader{}, s.fail("read the leader", election, err)
+			return store.Leader{}, s.life.Fail("read the leader", election, context.Cause(ctx))
+		case !adapter.Uncertain(err):
+			return store.Leader{}, s.life.Fail("read the leader", election, err)
 		}
-		pause(ctx, again)
+		adapter.Pause(ctx)
 	}
 }
 
@@ -87,27 +88,14 @@ func (s *Store) Ballots(ctx context.Context, election string) ([]store.Standing,
 	if err := store.CheckElection(election); err != nil {
 		return nil, err
 	}
-	ctx, done, err := s.call(ctx)
-	if err != nil {
-		return nil, s.fail("list the ballots", election, err)
-	}
-	defer done()
-	dir := s.layout.dir(election)
-	for {
+	return adapter.Repeat(ctx, s.life, "list the ballots", election, func(ctx context.Context) ([]store.Standing, error) {
+		dir := s.layout.dir(election)
 		pairs, err := request(ctx, s, func(ctx context.Context) (api.KVPairs, error) {
 			pairs, _, err := s.client.KV().List(dir, s.consistent(ctx))
 			return pairs, err
 		})
-		switch {
-		case err == nil:
-			return standings(queue(dir, pairs)), nil
-		case ctx.Err() != nil:
-			return nil, s.fail("list the ballots", election, context.Cause(ctx))
-		case !uncertain(err):
-			return nil, s.fail("list the ballots", election, err)
-		}
-		pause(ctx, again)
-	}
+		return standings(queue(dir, pairs)), err
+	})
 }
 
 func standings(queue api.KVPairs) []store.Standing {

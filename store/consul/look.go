@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/go-leadership/leadership/internal/adapter"
 	"github.com/go-leadership/leadership/store"
 	"github.com/hashicorp/consul/api"
 )
@@ -19,7 +20,7 @@ func (s *Store) look() {
 	if len(list) == 0 {
 		return
 	}
-	ctx, cancel := context.WithTimeout(s.background, max(s.config.TTL, requestLimit/2))
+	ctx, cancel := context.WithTimeout(s.life.Background, max(s.config.TTL, requestLimit/2))
 	defer cancel()
 	if s.verify(ctx, list) != nil {
 		return
@@ -38,7 +39,7 @@ func (s *Store) look() {
 	}
 	s.watches.mu.Unlock()
 	if all && s.polls.Settled() {
-		s.confirm(oldest)
+		s.told(oldest)
 	}
 }
 
@@ -187,7 +188,7 @@ func (s *Store) readAll(ctx context.Context, stale []seen) error {
 func (s *Store) readEach(ctx context.Context, list []seen) error {
 	for _, st := range list {
 		err := st.refresh(ctx)
-		if err != nil && uncertain(err) {
+		if err != nil && adapter.Uncertain(err) {
 			return err
 		}
 		if err != nil {

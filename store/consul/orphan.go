@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"sync"
 	"time"
 
+	"github.com/go-leadership/leadership/internal/adapter"
 	"github.com/go-leadership/leadership/store"
 	"github.com/hashicorp/consul/api"
 )
@@ -28,73 +28,30 @@ func (b *ballot) orphan() orphan {
 	return o
 }
 
-// orphans are those that sweep has to remove.
-type orphans struct {
-	mu    sync.Mutex
-	list  []orphan      // guarded by mu
-	added chan struct{} // has room for one
-}
-
-func (o *orphans) add(one orphan) {
-	o.mu.Lock()
-	o.list = append(o.list, one)
-	o.mu.Unlock()
+// Over implements adapter.Orphan.
+func (o orphan) Over() bool {
 	select {
-	case o.added <- struct{}{}:
+	case <-o.session.gone:
+		return true
 	default:
+		return false
 	}
 }
 
-func (o *orphans) take() []orphan {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	list := o.list
-	o.list = nil
-	return list
-}
-
-// sweep removes orphans until the store has been closed, some at a time, again and again where there is no answer.
-func (s *Store) sweep() {
-	for s.background.Err() == nil {
-		var left sync.WaitGroup
-		turns := make(chan struct{}, 8)
-		for _, o := range s.orphans.take() {
-			turns <- struct{}{}
-			left.Go(func() {
-				defer func() { <-turns }()
-				s.sweepOne(o)
-			})
-		}
-		left.Wait()
-		select {
-		case <-s.orphans.added:
-		case <-s.background.Done():
-		}
-	}
-}
-
-func (s *Store) sweepOne(o orphan) {
-	err := s.remove(s.background, o)
-	switch {
-	case err != nil && uncertain(err) && s.background.Err() == nil:
-		pause(s.background, again)
-		s.orphans.add(o)
-	case err != nil && s.background.Err() == nil: // it goes with the session, which therefore has to go
-		s.config.Logger.Warn("a ballot can't be removed, so its session ends", "store", s.name, "key", o.key(), "error", err)
-		s.giveUp(o.session, fmt.Errorf("remove a ballot: %w", err))
-	}
+// abandonFor gives up the session of an orphan that may not be removed.
+func (s *Store) abandonFor(o orphan, err error) {
+	s.config.Logger.Warn("a ballot can't be removed, so the session ends", "store", s.life.Name, "key", o.key(), "error", err)
+	s.abandon(o.session, fmt.Errorf("remove a ballot: %w", err))
 }
 
 // remove removes an orphan with its acknowledgement and returns nil once both are known to be gone: in one transaction,
 // made from what is known of them, and where that is refused, from what is read.
 func (s *Store) remove(ctx context.Context, o orphan) error {
-	known := map[string]entry{s.layout.ack(o.election): {exists: o.revision != 0, modify: o.revision, session: o.session.id}}
+	known := map[string]entry{s.layout.ack(o.Election): {exists: o.revision != 0, modify: o.revision, session: o.session.id}}
 	standing, trusted := true, !o.seated
 	for {
-		select {
-		case <-o.session.gone:
+		if o.Over() {
 			return nil
-		default:
 		}
 		if trusted {
 			_, err := s.commit(ctx, o.removal(known, standing)...)
@@ -105,26 +62,26 @@ func (s *Store) remove(ctx context.Context, o orphan) error {
 			if r.says("invalid session") { // it took everything with it
 				return nil
 			}
-			pause(ctx, time.Millisecond)
+			adapter.PauseFor(ctx, time.Millisecond)
 		}
 		var err error
-		if known, err = s.readAllOf(ctx, s.layout.ack(o.election), s.layout.seat(o.election), o.key()); err != nil {
+		if known, err = s.readAllOf(ctx, s.layout.ack(o.Election), s.layout.seat(o.Election), o.key()); err != nil {
 			return err
 		}
 		standing, trusted = stands(o.key(), known[o.key()]), true
-		if !standing && s.othersStand(o) && o.revision == 0 {
+		if !standing && s.othersAcknowledged(o) && o.revision == 0 {
 			o.tried, o.seated = false, false // what is there may be that of another ballot of this session
 		}
 	}
 }
 
-// othersStand reports whether an acknowledgement may be that of another ballot of the same session, which stands.
-func (s *Store) othersStand(o orphan) bool {
+// othersAcknowledged reports whether an acknowledgement may be that of another ballot of the same session, which stands.
+func (s *Store) othersAcknowledged(o orphan) bool {
 	s.mu.Lock()
 	left := slices.Collect(maps.Keys(s.ballots))
 	s.mu.Unlock()
 	return slices.ContainsFunc(left, func(b *ballot) bool {
-		same := b != o.ballot && b.election == o.election && b.session == o.session && b.Err() == nil
+		same := b != o.ballot && b.Election == o.Election && b.session == o.session && b.Err() == nil
 		b.ack.try(func(a *ack) { same = same && (a.tried || a.seated) })
 		return same
 	})
@@ -136,7 +93,7 @@ func (o orphan) removal(known map[string]entry, standing bool) []*api.KVTxnOp {
 	l := o.store.layout
 	var ops []*api.KVTxnOp
 	if o.doubtful {
-		ops = append(ops, &api.KVTxnOp{Verb: api.KVLock, Key: l.void(o.election, o.name), Session: o.session.id})
+		ops = append(ops, &api.KVTxnOp{Verb: api.KVLock, Key: l.void(o.Election, o.name), Session: o.session.id})
 	}
 	if standing && (o.tried || o.seated) {
 		ops = append(ops, &api.KVTxnOp{Verb: api.KVCheckSession, Key: o.key(), Session: o.session.id})
@@ -156,8 +113,8 @@ func (o orphan) removal(known map[string]entry, standing bool) []*api.KVTxnOp {
 			)
 		}
 	}
-	own(l.ack(o.election), o.tried, o.revision)
-	own(l.seat(o.election), o.seated, 0)
+	own(l.ack(o.Election), o.tried, o.revision)
+	own(l.seat(o.Election), o.seated, 0)
 	return append(ops, &api.KVTxnOp{Verb: api.KVDelete, Key: o.key()})
 }
 

@@ -3,6 +3,8 @@ package consul
 import (
 	"context"
 	"time"
+
+	"github.com/go-leadership/leadership/internal/adapter"
 )
 
 // calm is the least time between two rounds of overlook: the most that a watch without a place of its own is late,
@@ -15,7 +17,7 @@ const calm = 200 * time.Millisecond
 // changes, none.
 func (s *Store) overlook() {
 	all := &s.watches
-	ctx, cancel := context.WithCancel(s.background)
+	ctx, cancel := context.WithCancel(s.life.Background)
 	defer cancel()
 	wait, index := firstWait, uint64(1)
 	moved := s.anyChange(ctx, index, wait)
@@ -30,13 +32,13 @@ func (s *Store) overlook() {
 			all.mu.Unlock()
 			return
 		}
-		if s.verify(s.background, list) == nil {
+		if s.verify(s.life.Background, list) == nil {
 			every = false
 		} else {
 			every = true
 			all.wake()
 		}
-		pause(s.background, calm-time.Since(began))
+		adapter.PauseFor(s.life.Background, calm-time.Since(began))
 		select {
 		case at := <-moved:
 			every = every || at != index
@@ -47,7 +49,7 @@ func (s *Store) overlook() {
 			moved = s.anyChange(ctx, index, wait)
 			asked = time.Now()
 		case <-all.changed:
-		case <-s.background.Done():
+		case <-s.life.Background.Done():
 			return
 		}
 	}
@@ -74,13 +76,13 @@ func (all *watches) sharing(every bool) (list []*watch, ok bool) {
 // for the time of the wait; 0 where it could not be found out.
 func (s *Store) anyChange(ctx context.Context, index uint64, wait time.Duration) <-chan uint64 {
 	at := make(chan uint64, 1)
-	if !s.spawn(func() {
+	if !s.life.Go(func() {
 		q := s.readOptions(ctx)
 		q.WaitIndex, q.WaitTime = index, wait
 		_, meta, err := s.client.KV().Keys(s.layout.prefix+"/", "/", q)
 		if err != nil {
 			_ = s.explain(ctx, err)
-			pause(ctx, again)
+			adapter.Pause(ctx)
 			at <- 0
 			return
 		}

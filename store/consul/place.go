@@ -12,8 +12,8 @@ func (w *watch) place() {
 	now := time.Now()
 	all.held = slices.DeleteFunc(all.held, now.After)
 	if all.queries+len(all.held) < places {
-		ctx, cancel := context.WithCancel(w.store.background)
-		if w.store.spawn(func() { defer cancel(); w.follow(ctx) }) {
+		ctx, cancel := context.WithCancel(w.store.life.Background)
+		if w.store.life.Go(func() { defer cancel(); w.follow(ctx) }) {
 			all.queries++
 			w.cancel = cancel
 			w.unshare()
@@ -34,7 +34,7 @@ func (w *watch) share() {
 	w.sharing, w.unchecked = true, true
 	all.wake()
 	if !all.over {
-		all.over = w.store.spawn(w.store.overlook)
+		all.over = w.store.life.Go(w.store.overlook)
 	}
 }
 

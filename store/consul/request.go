@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/go-leadership/leadership/internal/adapter"
 	"github.com/go-leadership/leadership/store"
 	"github.com/hashicorp/consul/api"
 )
@@ -27,8 +28,8 @@ func request[T any](ctx context.Context, s *Store, f func(ctx context.Context) (
 	}
 	answered := make(chan result, 1)
 	var zero T
-	if !s.spawn(func() {
-		ctx, cancel := context.WithTimeout(s.background, requestLimit)
+	if !s.life.Go(func() {
+		ctx, cancel := context.WithTimeout(s.life.Background, requestLimit)
 		defer cancel()
 		value, err := f(ctx)
 		answered <- result{value, s.explain(ctx, err)}
@@ -53,7 +54,7 @@ func (s *Store) explain(ctx context.Context, err error) error {
 		s.dialer.silent()
 	}
 	err = s.config.classify(err)
-	s.config.Logger.Debug("a request failed", "store", s.name, "error", err)
+	s.config.Logger.Debug("a request failed", "store", s.life.Name, "error", err)
 	return err
 }
 
@@ -73,13 +74,13 @@ func (c Config) classify(err error) error {
 	case strings.Contains(text, "HTTP request to an HTTPS server"):
 		return fmt.Errorf("%w: the agent speaks TLS, the scheme has to be consul+tls: %w", store.ErrUnavailable, errHopeless)
 	case strings.Contains(text, "No path to datacenter"), strings.Contains(text, "cross datacenter lock"):
-		return refuse("dc", c.Datacenter, "the agent says: %s", text)
+		return adapter.Refuse("dc", c.Datacenter, "the agent says: %s", text)
 	case strings.Contains(text, "Consul Enterprise feature"):
-		return refuse("namespace or partition", strings.Trim(c.Namespace+"/"+c.Partition, "/"), "the agent says: %s", text)
+		return adapter.Refuse("namespace or partition", strings.Trim(c.Namespace+"/"+c.Partition, "/"), "the agent says: %s", text)
 	case strings.Contains(text, "Invalid Session TTL"):
-		return refuse("ttl", c.TTL.String(), "the servers say: %s", text)
+		return adapter.Refuse("ttl", c.TTL.String(), "the servers say: %s", text)
 	case code == http.StatusRequestEntityTooLarge, strings.Contains(text, "too large"):
-		return refuse("value", "", "the agent says: %s", text)
+		return adapter.Refuse("value", "", "the agent says: %s", text)
 	case code == http.StatusTooManyRequests, strings.Contains(text, "rate limit"),
 		strings.Contains(text, "too many concurrent connections"), strings.Contains(text, "No cluster leader"):
 		return fmt.Errorf("%w: %s", store.ErrUnavailable, text)
@@ -129,11 +130,6 @@ func matchesStore(err error) bool {
 func denied(text string) bool {
 	return strings.Contains(text, "Permission denied") || strings.Contains(text, "ACL not found") ||
 		strings.Contains(text, "lacks permission")
-}
-
-// uncertain reports whether a request is worth sending again: it was not carried out, or may not have been.
-func uncertain(err error) bool {
-	return errors.Is(err, store.ErrUnknownOutcome) || errors.Is(err, store.ErrUnavailable)
 }
 
 func (s *Store) readOptions(ctx context.Context) *api.QueryOptions {

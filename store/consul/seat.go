@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/go-leadership/leadership/internal/adapter"
 	"github.com/hashicorp/consul/api"
 )
 
@@ -19,34 +20,34 @@ import (
 // never does is replaced after the delay: the ballot that is first stands, so that nobody else's lock is good.
 func (b *ballot) takeSeat() {
 	s := b.store
-	key := s.layout.seat(b.election)
+	key := s.layout.seat(b.Election)
 	wait := min(max(s.config.LockDelay/20, 10*time.Millisecond), time.Second)
 	var taken time.Time // since when it has been somebody else's
-	for b.ctx.Err() == nil {
+	for b.Context().Err() == nil {
 		ops := []*api.KVTxnOp{{Verb: api.KVCheckSession, Key: b.key(), Session: b.session.id}}
 		if !taken.IsZero() && time.Since(taken) >= s.config.LockDelay {
 			ops = append(ops, &api.KVTxnOp{Verb: api.KVDelete, Key: key})
 		}
 		ops = append(ops, &api.KVTxnOp{Verb: api.KVLock, Key: key, Session: b.session.id})
 		b.ack.try(func(a *ack) { a.seated = true })
-		_, err := s.commit(b.ctx, ops...)
+		_, err := s.commit(b.Context(), ops...)
 		r := refused(err)
 		switch {
 		case err == nil:
 			return
 		case r != nil && r.failed(0):
-			if b.own.refresh(b.ctx) == nil && !stands(b.key(), b.own.see().entry) {
+			if b.own.refresh(b.Context()) == nil && !stands(b.key(), b.own.see().entry) {
 				return // run sees to it
 			}
 		case r != nil && r.says("already held"):
 			if taken.IsZero() {
 				taken = time.Now()
 			}
-		case r == nil && !uncertain(err):
-			b.giveUp(err)
+		case r == nil && !adapter.Uncertain(err):
+			b.abandon(err)
 			return
 		}
-		pause(b.ctx, wait)
+		adapter.PauseFor(b.Context(), wait)
 	}
 }
 

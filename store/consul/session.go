@@ -7,6 +7,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/go-leadership/leadership/internal/adapter"
 	"github.com/go-leadership/leadership/store"
 	"github.com/hashicorp/consul/api"
 )
@@ -76,21 +77,21 @@ func (s *Store) newSession(ctx context.Context) (*session, error) {
 	sess.id = created.ID
 	sess.ctx, sess.end = context.WithCancelCause(context.Background())
 	if sess.sent.Since(time.Now()) >= s.config.TTL {
-		s.spawn(func() { s.retire(sess) })
+		s.life.Go(func() { s.retire(sess) })
 		return nil, fmt.Errorf("%w: creating the session took longer than the ttl %v", store.ErrUnavailable, s.config.TTL)
 	}
-	told := s.told() // before mu: who holds the watches' mu may take this one
+	settled := s.settled() // before mu: who holds the watches' mu may take this one
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if at := sess.sent.Time(); s.ctx.Err() == nil && told && at.After(s.confirmed) {
+	if at := sess.sent.Time(); s.life.Calls.Err() == nil && settled && at.After(s.confirmed) {
 		s.confirmed = at
 	}
 	s.current = sess
 	sess.lease.Renew(sess.sent, s.config.TTL-s.config.Grace)
-	if s.ctx.Err() != nil {
+	if s.life.Calls.Err() != nil {
 		sess.lease.End() // Close destroys it
 	} else {
-		s.tasks.Go(func() { s.watchSession(sess) })
+		s.life.Go(func() { s.watchSession(sess) })
 	}
 	return sess, nil
 }
@@ -108,38 +109,38 @@ func (s *Store) finish(sess *session, why error) bool {
 	return present
 }
 
-// over says that the service has ended the session.
-func (s *Store) over(sess *session, why string) {
+// lose says that the service has ended the session.
+func (s *Store) lose(sess *session, why string) {
 	if s.finish(sess, fmt.Errorf("%w: %s", store.ErrLost, why)) {
 		close(sess.gone)
 		s.deregisterLater(sess.check)
 	}
 }
 
-// giveUp ends a session that may go on at the service, and sees to it that it does not: its ballots would stand in the
+// abandon ends a session that may go on at the service, and sees to it that it does not: its ballots would stand in the
 // way of all others.
-func (s *Store) giveUp(sess *session, why error) {
+func (s *Store) abandon(sess *session, why error) {
 	if s.finish(sess, fmt.Errorf("%w: %w", store.ErrLost, why)) {
-		s.spawn(func() { s.retire(sess) })
+		s.life.Go(func() { s.retire(sess) })
 	}
 }
 
 // retire destroys a session that was given up, for as long as there can be one.
 func (s *Store) retire(sess *session) {
 	limit := 3 * max(s.config.TTL, leastSessionTTL)
-	for sess.sent.Since(time.Now()) < limit && s.background.Err() == nil {
-		ctx, cancel := context.WithTimeout(s.background, requestLimit)
+	for sess.sent.Since(time.Now()) < limit && s.life.Background.Err() == nil {
+		ctx, cancel := context.WithTimeout(s.life.Background, requestLimit)
 		err := s.destroy(ctx, sess)
 		cancel()
 		if err == nil {
 			break
 		}
-		if !uncertain(err) { // the token may be replaced yet
-			pause(s.background, time.Second)
+		if !adapter.Uncertain(err) { // the token may be replaced yet
+			adapter.PauseFor(s.life.Background, time.Second)
 		}
-		pause(s.background, again)
+		adapter.Pause(s.life.Background)
 	}
-	if s.background.Err() == nil {
+	if s.life.Background.Err() == nil {
 		close(sess.gone) // destroyed, or expired
 	}
 }
@@ -154,8 +155,8 @@ func (s *Store) destroy(ctx context.Context, sess *session) error {
 // early. A query that breaks off may mean that the agent is gone: the session is confirmed at once.
 func (s *Store) watchSession(sess *session) {
 	wait, index := firstWait, uint64(1)
-	for sess.ctx.Err() == nil && s.background.Err() == nil {
-		ctx, cancel := context.WithCancel(s.background)
+	for sess.ctx.Err() == nil && s.life.Background.Err() == nil {
+		ctx, cancel := context.WithCancel(s.life.Background)
 		stop := context.AfterFunc(sess.ctx, cancel)
 		q := s.readOptions(ctx)
 		q.WaitIndex, q.WaitTime = index, wait
@@ -163,15 +164,15 @@ func (s *Store) watchSession(sess *session) {
 		stop()
 		cancel()
 		switch {
-		case sess.ctx.Err() != nil || s.background.Err() != nil:
+		case sess.ctx.Err() != nil || s.life.Background.Err() != nil:
 			return
 		case err != nil:
 			_ = s.explain(ctx, err)
 			s.confirmNow()
-			pause(s.background, again)
+			adapter.Pause(s.life.Background)
 		case info == nil:
 			s.confirmNow() // a server that is behind may not know it yet, one that leads does
-			pause(sess.ctx, again)
+			adapter.Pause(sess.ctx)
 			index = 1
 		default:
 			if index == meta.LastIndex {

@@ -26,16 +26,14 @@ package consul
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/go-leadership/leadership/internal/adapter"
 	"github.com/go-leadership/leadership/internal/polls"
-	"github.com/go-leadership/leadership/store"
 	"github.com/hashicorp/consul/api"
 )
 
@@ -46,17 +44,11 @@ import (
 type Store struct {
 	config Config
 	layout layout
-	name   string // for errors: the URL without credentials
 	client *api.Client
 	dialer *dialer // nil with a client of the caller's, as are lines
 	lines  *lines
 
-	ctx        context.Context // of the user's calls: ends when Close is called
-	close      context.CancelFunc
-	background context.Context // of the store's own work: ends when Close has cleaned up
-	stop       context.CancelFunc
-	tasks      sync.WaitGroup
-
+	life    *adapter.Life
 	closing sync.Once
 
 	opening chan struct{} // has room for the one who opens a session
@@ -64,11 +56,10 @@ type Store struct {
 	looking sync.Mutex    // held while a look is under way
 	watches watches
 	polls   polls.Set
-	orphans orphans
+	orphans *adapter.Orphans[orphan]
 
 	mu        sync.Mutex
-	closed    bool     // guarded by mu, as are all below; no task starts once it is set
-	current   *session // nil before the first and between two
+	current   *session // guarded by mu, as are all below; nil before the first and between two
 	confirmed time.Time
 	trouble   error                // what went wrong last
 	ballots   map[*ballot]struct{} // that have not been lost
@@ -83,73 +74,26 @@ func Open(config Config) (*Store, error) {
 	}
 	s := &Store{
 		config: config, layout: layout{config.Prefix}, client: config.Client,
-		name:    "consul://" + strings.Join(config.Addresses, ",") + "/" + config.Prefix,
+		life:    adapter.NewLife("consul://" + strings.Join(config.Addresses, ",") + "/" + config.Prefix),
 		opening: make(chan struct{}, 1), due: make(chan struct{}, 1), ballots: map[*ballot]struct{}{},
 	}
-	s.background, s.stop = context.WithCancel(context.Background())
-	s.ctx, s.close = context.WithCancel(s.background)
-	s.orphans.added = make(chan struct{}, 1)
+	s.orphans = adapter.NewOrphans(s.life, s.remove, s.abandonFor)
 	s.watches.byKey = map[string]*watch{}
 	s.watches.changed = make(chan struct{}, 1)
 	if s.client == nil {
-		s.dialer = &dialer{addresses: config.Addresses, dial: config.Dial, tls: config.TLS, ctx: s.background}
+		s.dialer = &dialer{addresses: config.Addresses, dial: config.Dial, tls: config.TLS, ctx: s.life.Background}
 		s.dialer.conns = map[*tracked]struct{}{}
 		s.lines = newLines(s.dialer, config)
 		var err error
 		if s.client, err = newClient(s.lines, config); err != nil {
-			s.stop()
-			return nil, refuse("addresses", strings.Join(config.Addresses, ","), "%v", err)
+			s.life.Stop()
+			return nil, adapter.Refuse("addresses", strings.Join(config.Addresses, ","), "%v", err)
 		}
 	}
-	s.tasks.Go(s.keep)
-	s.tasks.Go(s.sweep)
+	s.life.Go(s.keep)
+	s.life.Go(s.orphans.Sweep)
 	return s, nil
 }
-
-// spawn runs a task that Close waits for. It reports false where the store is closed.
-func (s *Store) spawn(task func()) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed {
-		return false
-	}
-	s.tasks.Go(task)
-	return true
-}
-
-// call begins a user's call: the context it returns ends with the caller's and with the store.
-func (s *Store) call(ctx context.Context) (context.Context, context.CancelFunc, error) {
-	if s.ctx.Err() != nil {
-		return nil, nil, store.ErrClosed
-	}
-	if err := ctx.Err(); err != nil {
-		return nil, nil, err
-	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	stop := context.AfterFunc(s.ctx, func() { cancel(store.ErrClosed) })
-	return ctx, func() { stop(); cancel(nil) }, nil
-}
-
-func (s *Store) fail(op, election string, err error) error {
-	var already *store.Error
-	if err == nil || errors.As(err, &already) {
-		return err
-	}
-	return &store.Error{Op: op, Store: s.name, Election: election, Err: err}
-}
-
-// pause waits a little before something is tried again.
-func pause(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-	}
-}
-
-// again is how long pause waits before a request is tried again.
-const again = 50 * time.Millisecond
 
 // Confirmed implements store.Store.
 func (s *Store) Confirmed() time.Time {
@@ -158,8 +102,8 @@ func (s *Store) Confirmed() time.Time {
 	return s.confirmed
 }
 
-// confirm says that whatever happened until a time is known.
-func (s *Store) confirm(at time.Time) {
+// told says that whatever happened until a time is known.
+func (s *Store) told(at time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if at.After(s.confirmed) {
@@ -176,21 +120,18 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// errClosed is why the ballots of a store that was closed are lost.
-var errClosed = fmt.Errorf("%w: %w", store.ErrLost, store.ErrClosed)
-
 func (s *Store) shutDown() {
-	s.close()
+	s.life.Close()
 	s.mu.Lock()
 	ballots, sess := slices.Collect(maps.Keys(s.ballots)), s.current
 	s.mu.Unlock()
 	for _, b := range ballots { // before the lease ends, so that whoever sees that knows why
-		b.loseWith(errClosed)
+		b.LoseWith(adapter.ErrClosed)
 	}
 	if sess != nil {
 		sess.lease.End() // before anybody else can lead
 	}
-	ctx, cancel := context.WithTimeout(s.background, closeLimit)
+	ctx, cancel := context.WithTimeout(s.life.Background, closeLimit)
 	defer cancel()
 	select {
 	case s.opening <- struct{}{}: // whoever is about to open a session has done so, or has given up
@@ -200,17 +141,14 @@ func (s *Store) shutDown() {
 	sess = s.current
 	s.mu.Unlock()
 	if sess != nil {
-		sess.end(errClosed)
+		sess.end(adapter.ErrClosed)
 		s.leaveSeats(ctx, ballots)
 		if s.destroy(ctx, sess) == nil {
 			s.watches.settle(ctx) // queries that end by themselves leave nothing at the agent
 		}
 	}
-	s.mu.Lock()
-	s.closed = true
-	s.mu.Unlock()
-	s.stop()
-	s.tasks.Wait()
+	s.life.Stop()
+	s.life.Wait()
 	s.watches.close()
 	if s.lines != nil {
 		s.dialer.closeAll()

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/go-leadership/leadership/internal/adapter"
 	"github.com/go-leadership/leadership/store"
 )
 
@@ -229,7 +230,7 @@ func (all *watches) settle(ctx context.Context) {
 		if left == 0 {
 			return
 		}
-		pause(ctx, 5*time.Millisecond)
+		adapter.PauseFor(ctx, 5*time.Millisecond)
 	}
 }
 
@@ -244,8 +245,8 @@ func (all *watches) close() {
 	}
 }
 
-// told reports whether no Leader call depends on what is watched, or still has to look at it.
-func (s *Store) told() bool {
+// settled reports whether no Leader call depends on what is watched, or still has to look at it.
+func (s *Store) settled() bool {
 	s.watches.mu.Lock()
 	defer s.watches.mu.Unlock()
 	for _, w := range s.watches.byKey {

@@ -23,43 +23,26 @@ type ack struct {
 // The ballot's existence proves that it is first, since nothing ever comes before it again. Whatever is at that key is
 // replaced.
 func (b *ballot) Acknowledge(ctx context.Context, value string) (store.Leader, error) {
-	leader, err := b.acknowledge(ctx, value)
-	return leader, b.store.fail("acknowledge", b.election, err)
+	return b.Ballot.Acknowledge(ctx, value, func(ctx context.Context) (store.Leader, error) { return b.acknowledge(ctx, value) })
 }
 
 func (b *ballot) acknowledge(ctx context.Context, value string) (store.Leader, error) {
 	s := b.store
-	if err := store.CheckValue(value); err != nil {
-		return store.Leader{}, err
-	}
-	if err := b.Err(); err != nil {
-		return store.Leader{}, err
-	}
-	select {
-	case <-b.first:
-	default:
-		return store.Leader{}, store.ErrNotFirst
-	}
-	ctx, done, err := s.call(ctx)
-	if err != nil {
-		return store.Leader{}, err
-	}
-	defer done()
 	if !b.try() {
-		return store.Leader{}, s.fail("stand", b.election, errWithdrawn)
+		return store.Leader{}, fmt.Errorf("%w: %s", store.ErrLost, withdrawn)
 	}
 	resp, err := s.txn(ctx, b.stands(), []clientv3.Op{
-		clientv3.OpPut(s.layout.ack(b.election), value, clientv3.WithLease(clientv3.LeaseID(b.session.id))),
+		clientv3.OpPut(s.layout.ack(b.Election), value, clientv3.WithLease(clientv3.LeaseID(b.session.id))),
 	}, nil)
 	switch {
 	case errors.Is(err, rpctypes.ErrLeaseNotFound):
 		s.lose(b.session)
-		b.lose("the session has ended")
+		b.Lose("the session has ended")
 		return store.Leader{}, b.Err()
 	case err != nil:
 		return store.Leader{}, err
 	case !resp.Succeeded:
-		b.lose("its key was deleted")
+		b.Lose("its key was deleted")
 		return store.Leader{}, b.Err()
 	}
 	b.ack.mu.Lock()
@@ -88,32 +71,14 @@ func (b *ballot) stands() []clientv3.Cmp {
 	return []clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(b.key), "=", int64(b.token))}
 }
 
-var errWithdrawn = fmt.Errorf("%w: it was withdrawn", store.ErrLost)
+const withdrawn = "it was withdrawn"
 
 // Withdraw implements store.Ballot. The ballot is lost when it returns, and not before its request has been sent, which
 // those who wait for the successor wait for.
 func (b *ballot) Withdraw(ctx context.Context) error {
-	s := b.store
 	b.ack.mu.Lock()
 	b.ack.withdrawn = true
 	b.ack.mu.Unlock()
-	defer b.loseWith(errWithdrawn)
-	o := orphan{ballot: b}
-	call, done, err := s.call(ctx)
-	if err != nil {
-		s.orphans.add(o)
-		return s.fail("withdraw", b.election, err)
-	}
-	defer done()
-	for {
-		err := s.remove(call, o)
-		if err == nil {
-			return nil
-		}
-		if call.Err() != nil || !uncertain(err) {
-			s.orphans.add(o)
-			return s.fail("withdraw", b.election, err)
-		}
-		s.pause(call)
-	}
+	defer b.Lose(withdrawn)
+	return b.store.orphans.Withdraw(ctx, b.Election, orphan{ballot: b})
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/go-leadership/leadership/internal/adapter"
 	"github.com/go-leadership/leadership/store"
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
@@ -13,16 +14,12 @@ import (
 // The set of ballots ahead only ever shrinks, because later ones have higher revisions. So the ballot is first the
 // moment the last one ahead is deleted, without another request.
 type ballot struct {
-	store    *Store
-	election string // constant, as are name, key, session and token after enter
-	name     string
-	key      string
-	session  *session
-	token    uint64
-
-	ctx   context.Context // ends when the ballot is lost, with the cause
-	end   context.CancelCauseFunc
-	first chan struct{} // closed by enter or run when no ballot is ahead any more
+	adapter.Ballot
+	store   *Store
+	name    string // constant, as are key, session and token after enter
+	key     string
+	session *session
+	token   uint64
 
 	ahead []place // the nearest last
 	own   *watch  // nil before the first look
@@ -36,31 +33,12 @@ func (b *ballot) Token() uint64 { return b.token }
 // Lease implements store.Ballot.
 func (b *ballot) Lease() *store.Lease { return b.session.lease }
 
-// Lost implements store.Ballot.
-func (b *ballot) Lost() <-chan struct{} { return b.ctx.Done() }
-
-// Err implements store.Ballot.
-func (b *ballot) Err() error { return context.Cause(b.ctx) }
-
-func (b *ballot) lose(why string) {
-	if b.withdrawn() { // the news of its end may come before the answer to the request
-		b.loseWith(errWithdrawn)
-		return
+// Lose is the embedded ballot's, but for one that is being withdrawn: the news of its end may come before the answer.
+func (b *ballot) Lose(why string) {
+	if b.withdrawn() {
+		why = withdrawn
 	}
-	b.loseWith(fmt.Errorf("%w: %s", store.ErrLost, why))
-}
-
-func (b *ballot) loseWith(err error) { b.end(b.store.fail("stand", b.election, err)) }
-
-// Wait implements store.Ballot.
-func (b *ballot) Wait(ctx context.Context) error {
-	select {
-	case <-b.first:
-	case <-b.Lost():
-	case <-ctx.Done():
-		return b.store.fail("wait", b.election, context.Cause(ctx))
-	}
-	return b.Err() // where it is both first and lost
+	b.Ballot.Lose(why)
 }
 
 // run waits until the ballot is first, and then until it is lost. Close waits for it.
@@ -76,18 +54,18 @@ func (b *ballot) run() {
 		delete(s.ballots, b)
 	}()
 	// Requests end with the ballot, its session and the store.
-	ctx, cancel := context.WithCancel(b.ctx)
+	ctx, cancel := context.WithCancel(b.Context())
 	defer cancel()
-	defer context.AfterFunc(s.ctx, cancel)()
+	defer context.AfterFunc(s.life.Calls, cancel)()
 	err := b.look(ctx)
 	for b.Err() == nil {
 		if err != nil && ctx.Err() == nil && !b.session.over() {
-			if !uncertain(err) {
-				b.loseWith(fmt.Errorf("%w: %w", store.ErrLost, err))
-				s.orphans.add(orphan{ballot: b}) // so that nobody waits for it
+			if !adapter.Uncertain(err) {
+				b.LoseWith(fmt.Errorf("%w: %w", store.ErrLost, err))
+				s.orphans.Add(orphan{ballot: b}) // so that nobody waits for it
 				return
 			}
-			s.pause(ctx)
+			adapter.Pause(ctx)
 			err = b.look(ctx)
 			continue
 		}
@@ -99,11 +77,11 @@ func (b *ballot) run() {
 			prev = b.prev.fired
 		}
 		select {
-		case <-b.ctx.Done():
-		case <-s.ctx.Done():
-			b.loseWith(errClosed)
+		case <-b.Context().Done():
+		case <-s.life.Calls.Done():
+			b.LoseWith(adapter.ErrClosed)
 		case <-b.session.lost:
-			b.lose("the session has ended")
+			b.Lose("the session has ended")
 		case <-own:
 			err = b.look(ctx)
 		case <-prev:
@@ -130,7 +108,7 @@ func (b *ballot) advance(ctx context.Context) error {
 		case err != nil:
 			return err
 		case !stands:
-			b.lose("its key was deleted")
+			b.Lose("its key was deleted")
 			return nil
 		case len(b.ahead) > 0:
 			return b.look(ctx)
@@ -147,17 +125,13 @@ func (b *ballot) lead() error {
 	switch {
 	case len(b.ahead) > 0:
 	case b.own != nil && b.own.gone():
-		b.lose("its key was deleted")
+		b.Lose("its key was deleted")
 	case b.own != nil && b.own.hasFired():
 		return errLook
 	case b.session.over():
-		b.lose("the session has ended")
+		b.Lose("the session has ended")
 	default:
-		select {
-		case <-b.first:
-		default:
-			close(b.first)
-		}
+		b.Lead()
 	}
 	return nil
 }
@@ -166,7 +140,7 @@ func (b *ballot) lead() error {
 // once. It sets the watches and then lists the queue, so that nothing happens unseen in between.
 func (b *ballot) look(ctx context.Context) error {
 	if b.own != nil && b.own.gone() {
-		b.lose("its key was deleted")
+		b.Lose("its key was deleted")
 		return nil
 	}
 	for {
@@ -182,7 +156,7 @@ func (b *ballot) look(ctx context.Context) error {
 		case err != nil:
 			return err
 		case !stands:
-			b.lose("its key was deleted")
+			b.Lose("its key was deleted")
 			return nil
 		case len(b.ahead) == 0:
 			b.store.watches.release(b.prev)
@@ -231,8 +205,8 @@ func (b *ballot) rewatch(ctx context.Context, nearest string) error {
 // ballot, may miss some.
 func (b *ballot) list(ctx context.Context) (stands bool, err error) {
 	s := b.store
-	prefix := s.layout.ballots(b.election)
-	resp, err := s.get(ctx, prefix, clientv3.WithPrefix(), clientv3.WithMaxCreateRev(int64(b.token)),
+	dir := s.layout.dir(b.Election)
+	resp, err := s.get(ctx, dir, clientv3.WithPrefix(), clientv3.WithMaxCreateRev(int64(b.token)),
 		clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortAscend))
 	if err != nil {
 		return false, err
@@ -243,6 +217,6 @@ func (b *ballot) list(ctx context.Context) (stands bool, err error) {
 	if resp.Header.Revision < b.own.since || b.prev != nil && resp.Header.Revision < b.prev.since {
 		return false, errBehind
 	}
-	b.ahead, stands = ahead(queue(prefix, resp.Kvs), int64(b.token))
+	b.ahead, stands = ahead(queue(dir, resp.Kvs), int64(b.token))
 	return stands, nil
 }

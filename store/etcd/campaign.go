@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/go-leadership/leadership/internal/adapter"
 	"github.com/go-leadership/leadership/store"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -17,9 +18,9 @@ func (s *Store) Campaign(ctx context.Context, election, value string) (store.Bal
 	if err := errors.Join(store.CheckElection(election), store.CheckValue(value)); err != nil {
 		return nil, err
 	}
-	ctx, done, err := s.call(ctx)
+	ctx, done, err := s.life.Call(ctx)
 	if err != nil {
-		return nil, s.fail("campaign", election, err)
+		return nil, s.life.Fail("campaign", election, err)
 	}
 	defer done()
 	ctx, cancel := context.WithTimeoutCause(ctx, s.long(), store.ErrUnavailable)
@@ -30,7 +31,7 @@ func (s *Store) Campaign(ctx context.Context, election, value string) (store.Bal
 			return b, nil
 		}
 		if !errors.Is(err, rpctypes.ErrLeaseNotFound) {
-			return nil, s.fail("campaign", election, err)
+			return nil, s.life.Fail("campaign", election, err)
 		}
 	}
 }
@@ -41,18 +42,15 @@ func (s *Store) cast(ctx context.Context, election, value string) (*ballot, erro
 	if err != nil {
 		return nil, err
 	}
-	b := &ballot{
-		store: s, election: election, session: sess, name: ballotName(sess.id), first: make(chan struct{}),
-	}
-	b.key = s.layout.ballots(election) + b.name
-	b.ctx, b.end = context.WithCancelCause(context.Background())
+	b := &ballot{Ballot: adapter.NewBallot(s.life, election), store: s, session: sess, name: ballotName(sess.id)}
+	b.key = s.layout.dir(election) + b.name
 	if err := b.enter(ctx, value); err != nil {
 		return nil, err
 	}
 	s.mu.Lock()
 	s.ballots[b] = struct{}{}
 	s.mu.Unlock()
-	if !s.spawn(b.run) || s.ctx.Err() != nil {
+	if !s.life.Go(b.run) || s.life.Calls.Err() != nil {
 		return nil, store.ErrClosed // which has revoked the lease
 	}
 	return b, nil
@@ -62,8 +60,8 @@ func (s *Store) cast(ctx context.Context, election, value string) (*ballot, erro
 // key only where it does not exist, and nothing once the key has been made void.
 func (b *ballot) enter(ctx context.Context, value string) error {
 	s := b.store
-	prefix, void := s.layout.ballots(b.election), s.layout.void(b.election, b.name)
-	list := clientv3.OpGet(prefix, clientv3.WithPrefix(),
+	dir, void := s.layout.dir(b.Election), s.layout.void(b.Election, b.name)
+	list := clientv3.OpGet(dir, clientv3.WithPrefix(),
 		clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortAscend))
 	doubt := false // whether an earlier request may have been carried out, or is going to be
 	var last error
@@ -85,19 +83,19 @@ func (b *ballot) enter(ctx context.Context, value string) error {
 				}
 				b.token = uint64(own[0].CreateRevision)
 			}
-			b.ahead, _ = ahead(queue(prefix, resp.Responses[1].GetResponseRange().Kvs), int64(b.token))
+			b.ahead, _ = ahead(queue(dir, resp.Responses[1].GetResponseRange().Kvs), int64(b.token))
 			return b.lead()
 		case errors.Is(err, rpctypes.ErrLeaseNotFound):
 			s.lose(b.session)
 			return err
-		case ctx.Err() != nil || !uncertain(err):
+		case ctx.Err() != nil || !adapter.Uncertain(err):
 			if doubt || ctx.Err() != nil {
-				s.orphans.add(orphan{ballot: b, unknown: true})
+				s.orphans.Add(orphan{ballot: b, unknown: true})
 			}
 			return because(err, last)
 		}
 		last = err
 		doubt = doubt || errors.Is(err, store.ErrUnknownOutcome)
-		s.pause(ctx)
+		adapter.Pause(ctx)
 	}
 }

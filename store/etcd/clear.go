@@ -3,6 +3,7 @@ package etcd
 import (
 	"context"
 
+	"github.com/go-leadership/leadership/internal/adapter"
 	"github.com/go-leadership/leadership/store"
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
@@ -16,19 +17,11 @@ func (s *Store) Clear(ctx context.Context, election string) error {
 		}
 		ops = []clientv3.Op{
 			clientv3.OpDelete(s.layout.ack(election)),
-			clientv3.OpDelete(s.layout.ballots(election), clientv3.WithPrefix()),
+			clientv3.OpDelete(s.layout.dir(election), clientv3.WithPrefix()),
 		}
 	}
-	ctx, done, err := s.call(ctx)
-	if err != nil {
-		return s.fail("clear", election, err)
-	}
-	defer done()
-	for {
-		_, err := s.txn(ctx, nil, ops, nil)
-		if err == nil || ctx.Err() != nil || !uncertain(err) {
-			return s.fail("clear", election, err)
-		}
-		s.pause(ctx)
-	}
+	_, err := adapter.Repeat(ctx, s.life, "clear", election, func(ctx context.Context) (*clientv3.TxnResponse, error) {
+		return s.txn(ctx, nil, ops, nil)
+	})
+	return err
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/go-leadership/leadership/internal/adapter"
 	"github.com/go-leadership/leadership/store"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -27,7 +28,7 @@ func (s *Store) connect() {
 		Endpoints: s.config.Endpoints,
 		Username:  s.config.User, Password: s.password(),
 		TLS:         s.config.TLS,
-		Context:     s.background,
+		Context:     s.life.Background,
 		DialTimeout: s.long() / 2, // of the authentication: a campaign can then still say why it fails
 		Logger:      zap.New(slogCore{to: s.config.Logger}),
 		DialOptions: []grpc.DialOption{
@@ -46,7 +47,7 @@ func (s *Store) connect() {
 		config.DialOptions = append(config.DialOptions,
 			grpc.WithTransportCredentials(security{credentials.NewTLS(s.config.TLS), s}))
 	}
-	for s.background.Err() == nil {
+	for s.life.Background.Err() == nil {
 		client, err := clientv3.New(config)
 		switch {
 		case err == nil:
@@ -58,7 +59,7 @@ func (s *Store) connect() {
 		case s.untroubled():
 			s.troubled(err)
 		}
-		s.pause(s.background)
+		adapter.Pause(s.life.Background)
 	}
 }
 
@@ -194,11 +195,6 @@ func explain(err error) error {
 		return err
 	}
 	return fmt.Errorf("%w: %w", store.ErrUnknownOutcome, err)
-}
-
-// uncertain reports whether the same request may succeed at another time.
-func uncertain(err error) bool {
-	return errors.Is(err, store.ErrUnknownOutcome) || errors.Is(err, store.ErrUnavailable)
 }
 
 // slogCore hands the client library's messages on. They hold addresses and errors, no credentials.

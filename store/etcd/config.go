@@ -3,13 +3,13 @@ package etcd
 import (
 	"context"
 	"crypto/tls"
-	"fmt"
 	"log/slog"
 	"math"
 	"net"
 	"strings"
 	"time"
 
+	"github.com/go-leadership/leadership/internal/adapter"
 	"github.com/go-leadership/leadership/internal/hostport"
 	"github.com/go-leadership/leadership/store"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -75,26 +75,22 @@ func (c Config) check() error {
 	own := len(c.Endpoints) > 0 || c.User != "" || c.Password != "" || c.TLS != nil || c.Dial != nil
 	switch {
 	case c.Client == nil && len(c.Endpoints) == 0:
-		return refuse("endpoints", "", "there are none")
+		return adapter.Refuse("endpoints", "", "there are none")
 	case c.Client != nil && own:
-		return refuse("client", "", "endpoints, user, password, TLS and dial belong to a client of the store's own")
+		return adapter.Refuse("client", "", "endpoints, user, password, TLS and dial belong to a client of the store's own")
 	case c.TTL < time.Second || c.TTL > min(maxTTL, 9_000_000_000*time.Second) || c.TTL%time.Second != 0:
-		return refuse("ttl", c.TTL.String(), "not a whole number of seconds from 1s to %v", min(maxTTL, 9_000_000_000*time.Second))
+		return adapter.Refuse("ttl", c.TTL.String(), "not a whole number of seconds from 1s to %v", min(maxTTL, 9_000_000_000*time.Second))
 	case c.Grace < 0 || c.Grace >= c.TTL/2:
-		return refuse("grace", c.Grace.String(), "not between 0 and half of the ttl %v", c.TTL)
+		return adapter.Refuse("grace", c.Grace.String(), "not between 0 and half of the ttl %v", c.TTL)
 	case (c.User == "") != (c.Password == ""):
-		return refuse("user", c.User, "user and password go together")
+		return adapter.Refuse("user", c.User, "user and password go together")
 	case strings.HasSuffix(c.Prefix, "/") || strings.ContainsFunc(c.Prefix, func(r rune) bool { return r < ' ' }):
-		return refuse("prefix", c.Prefix, `it ends in "/" or has a control character`)
+		return adapter.Refuse("prefix", c.Prefix, `it ends in "/" or has a control character`)
 	}
 	if reason := hostport.RefuseAny(c.Endpoints); reason != "" {
-		return refuse("endpoints", "", "%s", reason)
+		return adapter.Refuse("endpoints", "", "%s", reason)
 	}
 	return nil
-}
-
-func refuse(field, value, format string, args ...any) error {
-	return &store.FieldError{Field: field, Value: value, Reason: fmt.Sprintf(format, args...)}
 }
 
 func init() {

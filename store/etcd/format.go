@@ -9,10 +9,10 @@ import (
 )
 
 // String returns the store's URL without credentials and options: what errors and logs name the store by.
-func (s *Store) String() string { return s.name }
+func (s *Store) String() string { return s.life.Name }
 
 // Format implements fmt.Formatter: with every verb it prints what String returns.
-func (s *Store) Format(f fmt.State, verb rune) { opaque.Format(f, verb, s.name) }
+func (s *Store) Format(f fmt.State, verb rune) { opaque.Format(f, verb, s.life.Name) }
 
 // Format implements fmt.Formatter: it prints the settings with any verb, and stars in the place of the password, and of
 // endpoints that Open would refuse: a whole URL with a password may have been written there.

@@ -16,7 +16,7 @@ type layout struct{ prefix string }
 func (l layout) ack(election string) string { return l.prefix + "/" + election }
 
 // ballots begins the keys of ballots. Names of elections have no part that begins with "_".
-func (l layout) ballots(election string) string { return l.ack(election) + "/_ballots/" }
+func (l layout) dir(election string) string { return l.ack(election) + "/_ballots/" }
 
 // void is the key that keeps a ballot from being cast any more.
 func (l layout) void(election, name string) string { return l.ack(election) + "/_void/" + name }
@@ -28,11 +28,11 @@ func ballotName(lease int64) string {
 	return strconv.FormatInt(lease, 16) + "-" + hex.EncodeToString(nonce[:])
 }
 
-// isBallot reports whether a key below prefix is a ballot: it is named after the lease it goes with, as those of the
+// isBallot reports whether a key below dir is a ballot: it is named after the lease it goes with, as those of the
 // client's concurrency.Election are. What somebody else put there stands in nobody's way. A list of keys without their
 // values does not do for this: the cluster leaves the leases out of it.
-func isBallot(prefix string, kv *mvccpb.KeyValue) bool {
-	lease, nonce, _ := strings.Cut(strings.TrimPrefix(string(kv.Key), prefix), "-")
+func isBallot(dir string, kv *mvccpb.KeyValue) bool {
+	lease, nonce, _ := strings.Cut(strings.TrimPrefix(string(kv.Key), dir), "-")
 	return kv.Lease != 0 && lease == strconv.FormatInt(kv.Lease, 16) && !strings.Contains(nonce, "/")
 }
 
@@ -44,10 +44,10 @@ type place struct {
 }
 
 // queue returns the ballots among the keys, which are in the order of their creation.
-func queue(prefix string, kvs []*mvccpb.KeyValue) []place {
+func queue(dir string, kvs []*mvccpb.KeyValue) []place {
 	var q []place
 	for _, kv := range kvs {
-		if isBallot(prefix, kv) {
+		if isBallot(dir, kv) {
 			q = append(q, place{string(kv.Key), kv.CreateRevision, kv.Lease})
 		}
 	}

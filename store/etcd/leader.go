@@ -3,6 +3,7 @@ package etcd
 import (
 	"context"
 
+	"github.com/go-leadership/leadership/internal/adapter"
 	"github.com/go-leadership/leadership/store"
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -14,13 +15,13 @@ func (s *Store) Leader(ctx context.Context, election string, prev *store.Leader)
 	if err := store.CheckElection(election); err != nil {
 		return store.Leader{}, err
 	}
-	ctx, done, err := s.call(ctx)
+	ctx, done, err := s.life.Call(ctx)
 	if err != nil {
-		return store.Leader{}, s.fail("read the leader", election, err)
+		return store.Leader{}, s.life.Fail("read the leader", election, err)
 	}
 	defer done()
 	leader, err := s.leader(ctx, s.layout.ack(election), prev)
-	return leader, s.fail("read the leader", election, err)
+	return leader, s.life.Fail("read the leader", election, err)
 }
 
 func (s *Store) leader(ctx context.Context, key string, prev *store.Leader) (store.Leader, error) {
@@ -63,13 +64,13 @@ func (s *Store) leader(ctx context.Context, key string, prev *store.Leader) (sto
 			case <-ctx.Done():
 			}
 			poll.Wait(nil)
-		case uncertain(err):
-			s.pause(ctx)
+		case adapter.Uncertain(err):
+			adapter.Pause(ctx)
 		}
 		switch {
 		case ctx.Err() != nil:
 			return store.Leader{}, context.Cause(ctx)
-		case err != nil && !uncertain(err):
+		case err != nil && !adapter.Uncertain(err):
 			return store.Leader{}, err
 		}
 	}
@@ -115,28 +116,18 @@ func (s *Store) Ballots(ctx context.Context, election string) ([]store.Standing,
 	if err := store.CheckElection(election); err != nil {
 		return nil, err
 	}
-	ctx, done, err := s.call(ctx)
-	if err != nil {
-		return nil, s.fail("list the ballots", election, err)
-	}
-	defer done()
-	prefix := s.layout.ballots(election)
-	for {
-		resp, err := s.get(ctx, prefix, clientv3.WithPrefix(), clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortAscend))
-		switch {
-		case err == nil:
-			var list []store.Standing
-			for _, kv := range resp.Kvs {
-				if isBallot(prefix, kv) {
-					list = append(list, store.Standing{Value: string(kv.Value), Token: uint64(kv.CreateRevision)})
-				}
-			}
-			return list, nil
-		case ctx.Err() != nil:
-			return nil, s.fail("list the ballots", election, context.Cause(ctx))
-		case !uncertain(err):
-			return nil, s.fail("list the ballots", election, err)
+	return adapter.Repeat(ctx, s.life, "list the ballots", election, func(ctx context.Context) ([]store.Standing, error) {
+		dir := s.layout.dir(election)
+		resp, err := s.get(ctx, dir, clientv3.WithPrefix(), clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortAscend))
+		if err != nil {
+			return nil, err
 		}
-		s.pause(ctx)
-	}
+		var list []store.Standing
+		for _, kv := range resp.Kvs {
+			if isBallot(dir, kv) {
+				list = append(list, store.Standing{Value: string(kv.Value), Token: uint64(kv.CreateRevision)})
+			}
+		}
+		return list, nil
+	})
 }

@@ -3,7 +3,6 @@ package etcd
 import (
 	"context"
 	"errors"
-	"sync"
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -15,58 +14,13 @@ type orphan struct {
 	unknown bool // whether it has been cast, or is going to be: a request may still be on its way
 }
 
-// orphans are those that sweep has to remove.
-type orphans struct {
-	added chan struct{} // has room for one
-	mu    sync.Mutex
-	list  []orphan // guarded by mu
-}
+// Over implements adapter.Orphan.
+func (o orphan) Over() bool { return o.ballot.session.over() }
 
-func (o *orphans) add(one orphan) {
-	o.mu.Lock()
-	o.list = append(o.list, one)
-	o.mu.Unlock()
-	select {
-	case o.added <- struct{}{}:
-	default:
-	}
-}
-
-func (o *orphans) take() []orphan {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	list := o.list
-	o.list = nil
-	return list
-}
-
-// sweep removes orphans until the store has been closed, again and again where the cluster does not answer.
-func (s *Store) sweep() {
-	for {
-		select {
-		case <-s.orphans.added:
-		case <-s.background.Done():
-			return
-		}
-		for _, o := range s.orphans.take() {
-			if o.ballot.session.over() {
-				continue
-			}
-			err := s.remove(s.background, o)
-			switch {
-			case err == nil || s.background.Err() != nil:
-			case uncertain(err):
-				s.orphans.add(o)
-			default: // it goes with the lease, which therefore has to go: nobody else may wait for ever
-				s.config.Logger.Warn("a ballot can't be removed, so the session ends",
-					"store", s.name, "key", o.ballot.key, "error", err)
-				s.abandon(o.ballot.session, err)
-			}
-			if err != nil {
-				s.pause(s.background)
-			}
-		}
-	}
+// abandonFor gives up the lease of an orphan that may not be removed.
+func (s *Store) abandonFor(o orphan, err error) {
+	s.config.Logger.Warn("a ballot can't be removed, so the session ends", "store", s.life.Name, "key", o.ballot.key, "error", err)
+	s.abandon(o.ballot.session, err)
 }
 
 // remove removes an orphan with its acknowledgement, and returns nil once both are known to be gone. Where the session
@@ -92,7 +46,7 @@ func (s *Store) remove(ctx context.Context, o orphan) error {
 // annul deletes a ballot that has been cast, and keeps one that has not from being cast: a request to cast it that is
 // still on its way finds it void. The mark goes with the lease.
 func (s *Store) annul(ctx context.Context, b *ballot) error {
-	void := s.layout.void(b.election, b.name)
+	void := s.layout.void(b.Election, b.name)
 	_, err := s.txn(ctx, nil, []clientv3.Op{
 		clientv3.OpDelete(b.key),
 		clientv3.OpPut(void, "", clientv3.WithLease(clientv3.LeaseID(b.session.id))),
@@ -106,7 +60,7 @@ func (s *Store) delete(ctx context.Context, b *ballot) error {
 	b.ack.mu.Lock()
 	tried, revision := b.ack.tried, b.ack.revision
 	b.ack.mu.Unlock()
-	ack := s.layout.ack(b.election)
+	ack := s.layout.ack(b.Election)
 	then := []clientv3.Op{clientv3.OpDelete(b.key)}
 	if tried {
 		then = append(then, clientv3.OpDelete(ack))
@@ -139,7 +93,7 @@ func (s *Store) othersAcknowledged(b *ballot) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for other := range s.ballots {
-		if other == b || other.election != b.election || other.Err() != nil {
+		if other == b || other.Election != b.Election || other.Err() != nil {
 			continue
 		}
 		other.ack.mu.Lock()

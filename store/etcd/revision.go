@@ -73,7 +73,7 @@ func (s *Store) saw(floor, revision int64, written bool) bool {
 	}
 	s.mu.Unlock()
 	if restored {
-		s.config.Logger.Warn("the cluster has gone back", "store", s.name, "from", floor, "to", revision)
+		s.config.Logger.Warn("the cluster has gone back", "store", s.life.Name, "from", floor, "to", revision)
 	}
 	return restored
 }

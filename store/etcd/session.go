@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/go-leadership/leadership/internal/adapter"
 	"github.com/go-leadership/leadership/store"
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
@@ -60,7 +61,7 @@ func (s *Store) session(ctx context.Context) (*session, error) {
 	s.mu.Lock()
 	s.current, s.pending = sess, 0
 	s.mu.Unlock()
-	if !s.spawn(func() { s.keepAlive(sess) }) {
+	if !s.life.Go(func() { s.keepAlive(sess) }) {
 		return nil, store.ErrClosed
 	}
 	return sess, nil
@@ -83,18 +84,18 @@ func (s *Store) grant(ctx context.Context) (*session, error) {
 		case err == nil && granted != s.config.TTL:
 			_ = s.revoke(ctx, id) // else it ends by itself: nothing is attached to it
 			s.forget(id)
-			return nil, refuse("ttl", s.config.TTL.String(), "the cluster's range begins at %v", granted)
+			return nil, adapter.Refuse("ttl", s.config.TTL.String(), "the cluster's range begins at %v", granted)
 		case err == nil:
 			sess.lease.Renew(sent, s.config.TTL-s.config.Grace)
 			return sess, nil
 		case errors.Is(err, rpctypes.ErrLeaseExist): // granted to an earlier request, so that it may end before: ask anew
 			_ = s.revoke(ctx, id)
 			s.forget(id)
-		case ctx.Err() != nil || !uncertain(err):
+		case ctx.Err() != nil || !adapter.Uncertain(err):
 			return nil, because(err, last)
 		default:
 			last = err
-			s.pause(ctx)
+			adapter.Pause(ctx)
 		}
 	}
 }
@@ -146,10 +147,10 @@ func (s *Store) abandon(sess *session, reason error) {
 // keepAlive renews the lease until it is over. What keeps it from doing so is logged where it changes.
 func (s *Store) keepAlive(sess *session) {
 	last := ""
-	for s.background.Err() == nil && !sess.over() {
+	for s.life.Background.Err() == nil && !sess.over() {
 		renewed := sess.lease.Last().Sent
 		err := s.renew(sess)
-		if err == nil || s.background.Err() != nil {
+		if err == nil || s.life.Background.Err() != nil {
 			continue
 		}
 		if sess.lease.Last().Sent != renewed {
@@ -160,13 +161,13 @@ func (s *Store) keepAlive(sess *session) {
 			return
 		}
 		if err.Error() != last {
-			s.config.Logger.Warn("the lease could not be renewed", "store", s.name, "error", err)
+			s.config.Logger.Warn("the lease could not be renewed", "store", s.life.Name, "error", err)
 			last = err.Error()
 		}
 		if store.Permanent(explain(err)) { // perhaps not for ever
-			s.pauseFor(s.background, s.renewal())
+			adapter.PauseFor(s.life.Background, s.renewal())
 		} else {
-			s.pause(s.background)
+			adapter.Pause(s.life.Background)
 		}
 	}
 }
@@ -175,7 +176,7 @@ func (s *Store) keepAlive(sess *session) {
 // another endpoint while the lease still holds. How soon that has to be depends on how long the last answer took: there
 // is time for several attempts, but a slow cluster gets as much as there is for two.
 func (s *Store) renew(sess *session) error {
-	ctx, cancel := context.WithCancel(clientv3.WithRequireLeader(s.background))
+	ctx, cancel := context.WithCancel(clientv3.WithRequireLeader(s.life.Background))
 	defer cancel()
 	least, most := s.config.TTL/10, s.config.TTL/5
 	limit := min(max(sess.patience, least), most)
@@ -241,7 +242,7 @@ func (s *Store) revoke(ctx context.Context, id int64) error {
 
 // revokeAll ends what leases there are or may be. It gives up after a while: they end by themselves then.
 func (s *Store) revokeAll() {
-	ctx, cancel := context.WithTimeout(s.background, closeLimit)
+	ctx, cancel := context.WithTimeout(s.life.Background, closeLimit)
 	defer cancel()
 	select {
 	case s.opening <- struct{}{}: // whoever was being granted one has seen that the store is closed
@@ -258,8 +259,8 @@ func (s *Store) revokeAll() {
 	connected := s.client != nil
 	s.mu.Unlock()
 	for _, id := range ids {
-		for connected && uncertain(s.revoke(ctx, id)) && ctx.Err() == nil {
-			s.pause(ctx)
+		for connected && adapter.Uncertain(s.revoke(ctx, id)) && ctx.Err() == nil {
+			adapter.Pause(ctx)
 		}
 	}
 }

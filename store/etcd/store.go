@@ -23,15 +23,13 @@ package etcd
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/go-leadership/leadership/internal/adapter"
 	"github.com/go-leadership/leadership/internal/looks"
 	"github.com/go-leadership/leadership/internal/polls"
-	"github.com/go-leadership/leadership/store"
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
@@ -44,24 +42,18 @@ type Store struct {
 	config   Config        // without the password
 	password func() string // out of reach of whoever prints the store
 	layout   layout
-	name     string // for errors: the URL without credentials
 
-	ctx        context.Context // of the user's calls: ends when Close is called
-	close      context.CancelFunc
-	background context.Context // of the store's own work: ends when Close has cleaned up
-	stop       context.CancelFunc
-	tasks      sync.WaitGroup
-	closing    sync.Once
+	life    *adapter.Life
+	closing sync.Once
 
 	watches watches
 	looks   looks.Turns
 	polls   polls.Set
-	orphans orphans
+	orphans *adapter.Orphans[orphan]
 	opening chan struct{} // holds one value while a lease is being granted
 
 	mu        sync.Mutex
-	closed    bool          // guarded by mu, as are all below; no task starts once it is set
-	changed   chan struct{} // closed and replaced when the client is there or has been refused
+	changed   chan struct{} // guarded by mu, as are all below: closed and replaced when there is a client, or will be none
 	client    *clientv3.Client
 	refused   error // why no client will do
 	trouble   error // why there is no answer, where that is known
@@ -90,23 +82,21 @@ func Open(config Config) (*Store, error) {
 		config:   config,
 		password: func() string { return password },
 		layout:   layout{config.Prefix},
-		name:     "etcd://" + strings.Join(endpoints, ",") + "/" + config.Prefix,
+		life:     adapter.NewLife("etcd://" + strings.Join(endpoints, ",") + "/" + config.Prefix),
 		opening:  make(chan struct{}, 1),
 		changed:  make(chan struct{}),
 		client:   config.Client,
 		ballots:  map[*ballot]struct{}{},
 		lines:    map[string]*line{},
 	}
-	s.orphans.added = make(chan struct{}, 1)
+	s.orphans = adapter.NewOrphans(s.life, s.remove, s.abandonFor)
 	s.watches.queued = make(chan struct{}, 1)
-	s.background, s.stop = context.WithCancel(context.Background())
-	s.ctx, s.close = context.WithCancel(s.background)
 	if s.client == nil {
-		s.tasks.Go(s.connect)
+		s.life.Go(s.connect)
 	}
-	s.tasks.Go(s.watch)
-	s.tasks.Go(s.tend)
-	s.tasks.Go(s.sweep)
+	s.life.Go(s.watch)
+	s.life.Go(s.tend)
+	s.life.Go(s.orphans.Sweep)
 	return s, nil
 }
 
@@ -115,7 +105,7 @@ func (s *Store) renewal() time.Duration { return s.config.TTL / 4 }
 
 // tend looks now and then for what no watch has told, and confirms what the watches have told so far.
 func (s *Store) tend() {
-	if _, err := s.connected(s.background); err != nil {
+	if _, err := s.connected(s.life.Background); err != nil {
 		return // refused or closed: there is nothing to tend
 	}
 	ticker := time.NewTicker(s.renewal())
@@ -126,7 +116,7 @@ func (s *Store) tend() {
 		case <-ticker.C:
 			s.looks.Next()
 			s.watches.rest()
-		case <-s.background.Done():
+		case <-s.life.Background.Done():
 			return
 		}
 	}
@@ -135,7 +125,7 @@ func (s *Store) tend() {
 // confirm finds out that the watches have told all there was at this moment: a read says how far the cluster has come,
 // and then the stream of watches, in the course of its events, that it has come as far.
 func (s *Store) confirm() {
-	ctx, cancel := context.WithTimeout(s.background, s.renewal())
+	ctx, cancel := context.WithTimeout(s.life.Background, s.renewal())
 	defer cancel()
 	sent := time.Now()
 	resp, err := s.get(ctx, s.config.Prefix+"/", clientv3.WithCountOnly())
@@ -168,50 +158,6 @@ func (s *Store) set(change func()) {
 	s.changed = make(chan struct{})
 }
 
-// pause waits a little before a request is tried again.
-func (s *Store) pause(ctx context.Context) { s.pauseFor(ctx, 50*time.Millisecond) }
-
-func (s *Store) pauseFor(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-	}
-}
-
-// spawn runs a task that Close waits for. It reports false where the store is closed.
-func (s *Store) spawn(task func()) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed {
-		return false
-	}
-	s.tasks.Go(task)
-	return true
-}
-
-// call begins a user's call: the context it returns ends with the caller's and with the store.
-func (s *Store) call(ctx context.Context) (context.Context, context.CancelFunc, error) {
-	if s.ctx.Err() != nil {
-		return nil, nil, store.ErrClosed
-	}
-	if err := ctx.Err(); err != nil {
-		return nil, nil, err
-	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	stop := context.AfterFunc(s.ctx, func() { cancel(store.ErrClosed) })
-	return ctx, func() { stop(); cancel(nil) }, nil
-}
-
-func (s *Store) fail(op, election string, err error) error {
-	var already *store.Error
-	if err == nil || errors.As(err, &already) {
-		return err
-	}
-	return &store.Error{Op: op, Store: s.name, Election: election, Err: err}
-}
-
 // Confirmed implements store.Store.
 func (s *Store) Confirmed() time.Time {
 	s.mu.Lock()
@@ -228,26 +174,22 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// errClosed is why the ballots of a store that was closed are lost.
-var errClosed = fmt.Errorf("%w: %w", store.ErrLost, store.ErrClosed)
-
 func (s *Store) shutDown() {
 	s.mu.Lock()
 	for b := range s.ballots {
-		b.loseWith(errClosed) // who sees the lease end asks why
+		b.LoseWith(adapter.ErrClosed) // who sees the lease end asks why
 	}
 	if s.current != nil {
 		s.current.lease.End() // before anybody else can lead
 	}
 	s.mu.Unlock()
-	s.close()
+	s.life.Close()
 	s.revokeAll()
-	s.stop()
+	s.life.Stop()
 	s.mu.Lock()
-	s.closed = true
 	s.end()
 	s.mu.Unlock()
-	s.tasks.Wait()
+	s.life.Wait()
 	if s.config.Client == nil && s.client != nil {
 		_ = s.client.Close() // says only that its context, which is ours, has ended
 	}

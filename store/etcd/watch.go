@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/go-leadership/leadership/internal/adapter"
 	"github.com/go-leadership/leadership/store"
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/mvccpb"
@@ -297,15 +298,15 @@ func (s *Store) watch() {
 	for {
 		select {
 		case <-s.watches.queued:
-		case <-s.background.Done():
+		case <-s.life.Background.Done():
 			s.watches.breakOff(store.ErrClosed)
 			return
 		}
 		err := s.stream()
 		s.watches.breakOff(err)
-		if s.background.Err() == nil {
-			s.config.Logger.Debug("watches were interrupted", "store", s.name, "error", err)
-			s.pause(s.background)
+		if s.life.Background.Err() == nil {
+			s.config.Logger.Debug("watches were interrupted", "store", s.life.Name, "error", err)
+			adapter.Pause(s.life.Background)
 		}
 	}
 }
@@ -313,7 +314,7 @@ func (s *Store) watch() {
 // stream opens one stream, sends what is asked for and handles what comes, until it breaks. An error that is for good
 // is explained.
 func (s *Store) stream() error {
-	client, err := s.connected(s.background)
+	client, err := s.connected(s.life.Background)
 	if err != nil {
 		return err
 	}
@@ -336,7 +337,7 @@ var errSilent = errors.New("no answer on the stream of watches")
 
 func (s *Store) streamOf(client *clientv3.Client, opts ...grpc.CallOption) error {
 	// A member that has no leader ends the stream, in the place of leaving us without news.
-	ctx, cancel := context.WithCancelCause(clientv3.WithRequireLeader(s.background))
+	ctx, cancel := context.WithCancelCause(clientv3.WithRequireLeader(s.life.Background))
 	stop := func(err error) { cancel(err) }
 	defer stop(nil)
 	stream, err := pb.NewWatchClient(client.ActiveConnection()).Watch(ctx, opts...)

@@ -21,27 +21,10 @@ type ack struct {
 // ballot's existence proves that it is first, since nothing ever comes before it again. The value is written a second
 // time because of that operation's answer: only SetData returns the node's Stat, and with it the revision.
 func (b *ballot) Acknowledge(ctx context.Context, value string) (store.Leader, error) {
-	leader, err := b.acknowledge(ctx, value)
-	return leader, b.store.fail("acknowledge", b.election, err)
+	return b.Ballot.Acknowledge(ctx, value, func(ctx context.Context) (store.Leader, error) { return b.acknowledge(ctx, value) })
 }
 
 func (b *ballot) acknowledge(ctx context.Context, value string) (store.Leader, error) {
-	if err := store.CheckValue(value); err != nil {
-		return store.Leader{}, err
-	}
-	if err := b.Err(); err != nil {
-		return store.Leader{}, err
-	}
-	select {
-	case <-b.first:
-	default:
-		return store.Leader{}, store.ErrNotFirst
-	}
-	ctx, done, err := b.store.call(ctx)
-	if err != nil {
-		return store.Leader{}, err
-	}
-	defer done()
 	stale := int32(-1) // version of an acknowledgement that is in the way
 	for {
 		b.ack.mu.Lock()
@@ -81,7 +64,7 @@ func (b *ballot) acknowledge(ctx context.Context, value string) (store.Leader, e
 	}
 }
 
-func (b *ballot) ackPath() string { return b.store.layout.ackPath(b.election) }
+func (b *ballot) ackPath() string { return b.store.layout.ackPath(b.Election) }
 
 // putAck makes the acknowledgement, in the place of one with the given version where that is not -1. The new one gets
 // another version, one for each time that it is written, so that whoever is about to remove the old one finds out.
@@ -103,7 +86,7 @@ func (b *ballot) putAck(ctx context.Context, value string, stale int32) (store.L
 	results, err := s.multi(ctx, ops)
 	if len(results) == len(ops) {
 		if errors.Is(results[0].Error, zk.ErrNoNode) {
-			b.lose("its node was deleted")
+			b.Lose("its node was deleted")
 			return store.Leader{}, b.Err()
 		}
 		if stat := results[len(ops)-1].Stat; err == nil && stat != nil {
@@ -137,25 +120,8 @@ func (s *Store) multi(ctx context.Context, ops []any) ([]zk.MultiResponse, error
 
 // Withdraw implements store.Ballot.
 func (b *ballot) Withdraw(ctx context.Context) error {
-	b.lose("it was withdrawn")
-	o := b.orphan()
-	call, done, err := b.store.call(ctx)
-	if err != nil {
-		b.store.orphans.add(o)
-		return b.store.fail("withdraw", b.election, err)
-	}
-	defer done()
-	for {
-		err := b.store.remove(call, o)
-		if err == nil {
-			return nil
-		}
-		if call.Err() != nil || !uncertain(err) {
-			b.store.orphans.add(o)
-			return b.store.fail("withdraw", b.election, err)
-		}
-		b.store.pause(call)
-	}
+	b.Lose("it was withdrawn")
+	return b.store.orphans.Withdraw(ctx, b.Election, b.orphan())
 }
 
 // orphan is what has to be removed when the ballot is given up.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/go-leadership/leadership/internal/adapter"
 	"github.com/go-leadership/leadership/store"
 	"github.com/go-zookeeper/zk"
 )
@@ -15,16 +16,12 @@ import (
 // The set of ballots ahead only ever shrinks, because ZooKeeper numbers later ones higher. So the ballot is first the
 // moment the last one ahead is deleted, without another request.
 type ballot struct {
-	store    *Store
-	election string
-	dir      string // constant, as are name, session and token after join
-	name     string
-	session  *session
-	token    uint64
-
-	ctx   context.Context // ends when the ballot is lost, with the cause
-	end   context.CancelCauseFunc
-	first chan struct{} // closed by run when no ballot is ahead any more
+	adapter.Ballot
+	store   *Store
+	dir     string // constant, as are name, session and token after join
+	name    string
+	session *session
+	token   uint64
 
 	ahead []place // the nearest last
 	own   *watch
@@ -41,27 +38,6 @@ func (b *ballot) Token() uint64 { return b.token }
 // Lease implements store.Ballot.
 func (b *ballot) Lease() *store.Lease { return b.session.lease }
 
-// Lost implements store.Ballot.
-func (b *ballot) Lost() <-chan struct{} { return b.ctx.Done() }
-
-// Err implements store.Ballot.
-func (b *ballot) Err() error { return context.Cause(b.ctx) }
-
-func (b *ballot) lose(why string) { b.loseWith(fmt.Errorf("%w: %s", store.ErrLost, why)) }
-
-func (b *ballot) loseWith(err error) { b.end(b.store.fail("stand", b.election, err)) }
-
-// Wait implements store.Ballot.
-func (b *ballot) Wait(ctx context.Context) error {
-	select {
-	case <-b.first:
-	case <-b.Lost():
-	case <-ctx.Done():
-		return b.store.fail("wait", b.election, context.Cause(ctx))
-	}
-	return b.Err() // where it is both first and lost
-}
-
 // join finds the ballot's place: its token, its session and the ballots ahead of it, with a watch on its own node and
 // one on the nearest ahead. nodes is a list of the election's nodes that may have been taken too early.
 func (b *ballot) join(ctx context.Context, nodes []string) error {
@@ -75,11 +51,11 @@ func (b *ballot) join(ctx context.Context, nodes []string) error {
 			return nil
 		case errors.Is(err, zk.ErrNoNode):
 			return errAgain // deleted by somebody, or with its session
-		case !uncertain(err) || ctx.Err() != nil:
+		case !adapter.Uncertain(err) || ctx.Err() != nil:
 			return err
 		}
 		nodes = nil
-		s.pause(ctx)
+		adapter.Pause(ctx)
 	}
 }
 
@@ -166,15 +142,15 @@ func (b *ballot) run() {
 	defer func() {
 		s.mu.Lock() // by now Close has ended the lease
 		defer s.mu.Unlock()
-		if s.ctx.Err() != nil || errors.Is(b.Err(), store.ErrClosed) {
-			s.orphans.add(b.orphan()) // Close waits for its removal
+		if s.life.Calls.Err() != nil || errors.Is(b.Err(), store.ErrClosed) {
+			s.orphans.Add(b.orphan()) // Close waits for its removal
 		}
 		delete(s.ballots, b)
 	}()
 	// Requests end with the ballot, its session and the store.
-	ctx, cancel := context.WithCancel(b.ctx)
+	ctx, cancel := context.WithCancel(b.Context())
 	defer cancel()
-	defer context.AfterFunc(s.ctx, cancel)()
+	defer context.AfterFunc(s.life.Calls, cancel)()
 	for b.Err() == nil {
 		epoch, changed := s.connection()
 		if epoch != b.epoch { // reconnected since the last look
@@ -186,11 +162,11 @@ func (b *ballot) run() {
 		}
 		var err error
 		select {
-		case <-b.ctx.Done():
-		case <-s.ctx.Done():
-			b.loseWith(errClosed)
+		case <-b.Context().Done():
+		case <-s.life.Calls.Done():
+			b.LoseWith(adapter.ErrClosed)
 		case <-b.session.lost:
-			b.lose("the session has ended")
+			b.Lose("the session has ended")
 		case <-b.own.fired:
 			err = b.look(ctx)
 		case <-prev:
@@ -200,9 +176,14 @@ func (b *ballot) run() {
 		case <-look:
 			err = b.look(ctx)
 		}
-		for ; err != nil && ctx.Err() == nil && !b.over(); err = b.look(ctx) {
+		for ; err != nil && ctx.Err() == nil && !b.session.over(); err = b.look(ctx) {
+			if !adapter.Uncertain(err) {
+				b.LoseWith(fmt.Errorf("%w: %w", store.ErrLost, err))
+				s.orphans.Add(b.orphan()) // so that nobody waits for it
+				return
+			}
 			if !errors.Is(err, errLook) {
-				s.pause(ctx)
+				adapter.Pause(ctx)
 			}
 		}
 	}
@@ -210,16 +191,6 @@ func (b *ballot) run() {
 
 // closed is a channel that is.
 var closed = func() chan struct{} { ch := make(chan struct{}); close(ch); return ch }()
-
-// over reports whether the session has ended.
-func (b *ballot) over() bool {
-	select {
-	case <-b.session.lost:
-		return true
-	default:
-		return false
-	}
-}
 
 // advance is called when the watch on the nearest ballot ahead has fired.
 //
@@ -247,18 +218,14 @@ func (b *ballot) lead() error {
 	switch {
 	case b.prev != nil:
 	case b.own.gone():
-		b.lose("its node was deleted")
+		b.Lose("its node was deleted")
 		return zk.ErrNoNode
 	case b.own.hasFired():
 		return errLook
-	case b.over():
-		b.lose("the session has ended")
+	case b.session.over():
+		b.Lose("the session has ended")
 	default:
-		select {
-		case <-b.first:
-		default:
-			close(b.first)
-		}
+		b.Lead()
 	}
 	return nil
 }
@@ -267,19 +234,19 @@ func (b *ballot) lead() error {
 func (b *ballot) look(ctx context.Context) error {
 	s := b.store
 	if b.own.gone() {
-		b.lose("its node was deleted")
+		b.Lose("its node was deleted")
 		return nil
 	}
 	epoch, _ := s.connection()
 	n, own, err := s.watchNode(ctx, b.path())
 	switch {
 	case errors.Is(err, zk.ErrNoNode):
-		b.lose("its node was deleted")
+		b.Lose("its node was deleted")
 		return nil
 	case err != nil:
 		return err
 	case n.stat.EphemeralOwner != b.session.id || uint64(n.stat.Czxid) != b.token:
-		b.lose("its node was replaced by another")
+		b.Lose("its node was replaced by another")
 		return nil
 	}
 	b.own, b.epoch = own, epoch
@@ -289,7 +256,7 @@ func (b *ballot) look(ctx context.Context) error {
 		return err
 	}
 	if err := b.verify(ctx); errors.Is(err, zk.ErrNoNode) {
-		b.lose("its node was deleted")
+		b.Lose("its node was deleted")
 		return nil
 	} else if err != nil {
 		return err
@@ -300,12 +267,7 @@ func (b *ballot) look(ctx context.Context) error {
 // verify finds out that the own node still exists once none is found to be ahead. A connection that is not ours tells
 // of events behind the answers that came after them: the own node may have gone before the last one ahead, unheard.
 func (b *ballot) verify(ctx context.Context) error {
-	select {
-	case <-b.first:
-		return nil
-	default:
-	}
-	if b.prev != nil || b.store.config.Conn == nil {
+	if b.IsFirst() || b.prev != nil || b.store.config.Conn == nil {
 		return nil
 	}
 	_, _, err := b.store.watchNode(ctx, b.path())

@@ -7,6 +7,7 @@ import (
 	"path"
 	"time"
 
+	"github.com/go-leadership/leadership/internal/adapter"
 	"github.com/go-leadership/leadership/store"
 	"github.com/go-zookeeper/zk"
 )
@@ -18,9 +19,9 @@ func (s *Store) Campaign(ctx context.Context, election, value string) (store.Bal
 	if err := errors.Join(store.CheckElection(election), store.CheckValue(value)); err != nil {
 		return nil, err
 	}
-	ctx, done, err := s.call(ctx)
+	ctx, done, err := s.life.Call(ctx)
 	if err != nil {
-		return nil, s.fail("campaign", election, err)
+		return nil, s.life.Fail("campaign", election, err)
 	}
 	defer done()
 	for {
@@ -29,9 +30,9 @@ func (s *Store) Campaign(ctx context.Context, election, value string) (store.Bal
 		case err == nil:
 			return b, nil
 		case ctx.Err() != nil:
-			return nil, s.fail("campaign", election, s.unreached(ctx))
+			return nil, s.life.Fail("campaign", election, s.unreached(ctx))
 		case !errors.Is(err, errAgain):
-			return nil, s.fail("campaign", election, err)
+			return nil, s.life.Fail("campaign", election, err)
 		}
 	}
 }
@@ -46,16 +47,15 @@ func (s *Store) cast(ctx context.Context, election, value string) (*ballot, erro
 	if err != nil {
 		return nil, err
 	}
-	b := &ballot{store: s, election: election, dir: dir, name: name, first: make(chan struct{})}
-	b.ctx, b.end = context.WithCancelCause(context.Background())
+	b := &ballot{Ballot: adapter.NewBallot(s.life, election), store: s, dir: dir, name: name}
 	if err := b.join(ctx, nodes); err != nil {
-		s.orphans.add(orphan{path: b.path()})
+		s.orphans.Add(orphan{path: b.path()})
 		return nil, err
 	}
 	s.mu.Lock()
 	s.ballots[b] = struct{}{}
 	s.mu.Unlock()
-	if !s.spawn(b.run) || s.ctx.Err() != nil { // run has seen to the node, or the session has ended
+	if !s.life.Go(b.run) || s.life.Calls.Err() != nil { // run has seen to the node, or the session has ended
 		return nil, store.ErrClosed
 	}
 	return b, nil
@@ -83,22 +83,22 @@ func (s *Store) create(ctx context.Context, dir, nonce, value string) (name stri
 			}
 			return path.Base(p), nodes, nil
 		case ctx.Err() != nil:
-			s.orphans.expect(1)
-			s.spawn(func() { s.disown(created, dir, nonce) })
+			s.orphans.Expect(1)
+			s.life.Go(func() { s.disown(created, dir, nonce) })
 			return "", nil, err
 		case errors.Is(err, zk.ErrNoNode):
 			if err := s.makeDir(ctx, dir); err != nil {
 				return "", nil, err
 			}
 		case errors.Is(err, store.ErrUnavailable):
-			s.pause(ctx)
+			adapter.Pause(ctx)
 		case errors.Is(err, store.ErrUnknownOutcome):
 			name, nodes, err := s.find(ctx, dir, nonce)
 			if name != "" || err != nil {
 				return name, nodes, err
 			}
-			s.config.Logger.Warn("a ballot was not created, going to try again", "store", s.name, "path", stem)
-			s.pause(ctx)
+			s.config.Logger.Warn("a ballot was not created, going to try again", "store", s.life.Name, "path", stem)
+			adapter.Pause(ctx)
 		default:
 			return "", nil, fmt.Errorf("create %s...: %w", stem, err)
 		}
@@ -115,13 +115,13 @@ func (s *Store) reach(ctx context.Context) error {
 
 // disown removes the node that a request may create whose caller has gone.
 func (s *Store) disown(created <-chan result[string], dir, nonce string) {
-	defer s.orphans.expect(-1)
+	defer s.orphans.Expect(-1)
 	r := <-created
 	switch {
 	case r.err == nil:
-		s.orphans.add(orphan{path: r.value})
-	case uncertain(r.err):
-		s.orphans.add(orphan{dir: dir, nonce: nonce})
+		s.orphans.Add(orphan{path: r.value})
+	case adapter.Uncertain(r.err):
+		s.orphans.Add(orphan{dir: dir, nonce: nonce})
 	}
 }
 
@@ -137,11 +137,11 @@ func (s *Store) find(ctx context.Context, dir, nonce string) (name string, nodes
 			return name, nodes, nil
 		case errors.Is(err, zk.ErrNoNode):
 			return "", nil, nil
-		case ctx.Err() != nil || !uncertain(err):
-			s.orphans.add(orphan{dir: dir, nonce: nonce})
+		case ctx.Err() != nil || !adapter.Uncertain(err):
+			s.orphans.Add(orphan{dir: dir, nonce: nonce})
 			return "", nil, err
 		}
-		s.pause(ctx)
+		adapter.Pause(ctx)
 	}
 }
 
@@ -165,7 +165,7 @@ func (s *Store) syncedChildren(ctx context.Context, dir string) ([]string, error
 func (s *Store) makeDir(ctx context.Context, dir string) error {
 	_, err := request(ctx, s, func() (string, error) { return s.conn.Create(dir, nil, zk.FlagPersistent, s.acl) })
 	switch {
-	case err == nil, errors.Is(err, zk.ErrNodeExists), uncertain(err): // the caller tries again anyway
+	case err == nil, errors.Is(err, zk.ErrNodeExists), adapter.Uncertain(err): // the caller tries again anyway
 		return nil
 	case errors.Is(err, zk.ErrNoNode) && path.Dir(dir) != "/":
 		if err := s.makeDir(ctx, path.Dir(dir)); err != nil {

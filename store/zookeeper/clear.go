@@ -5,6 +5,7 @@ import (
 	"errors"
 	"path"
 
+	"github.com/go-leadership/leadership/internal/adapter"
 	"github.com/go-leadership/leadership/store"
 	"github.com/go-zookeeper/zk"
 )
@@ -17,18 +18,10 @@ func (s *Store) Clear(ctx context.Context, election string) error {
 			return err
 		}
 	}
-	ctx, done, err := s.call(ctx)
-	if err != nil {
-		return s.fail("clear", election, err)
-	}
-	defer done()
-	for {
-		err := s.clear(ctx, election)
-		if err == nil || ctx.Err() != nil || !uncertain(err) {
-			return s.fail("clear", election, err)
-		}
-		s.pause(ctx)
-	}
+	_, err := adapter.Repeat(ctx, s.life, "clear", election, func(ctx context.Context) (struct{}, error) {
+		return struct{}{}, s.clear(ctx, election)
+	})
+	return err
 }
 
 func (s *Store) clear(ctx context.Context, election string) error {

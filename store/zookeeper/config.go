@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
-	"fmt"
 	"log/slog"
 	"math"
 	"net"
@@ -13,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/go-leadership/leadership/internal/adapter"
 	"github.com/go-leadership/leadership/internal/hostport"
 	"github.com/go-leadership/leadership/store"
 	"github.com/go-zookeeper/zk"
@@ -118,26 +118,26 @@ func (c Config) check() error {
 	own := len(c.Servers) > 0 || c.User != "" || c.Password != "" || c.TLS != nil
 	switch {
 	case c.Conn == nil && len(c.Servers) == 0:
-		return refuse("servers", "", "there are none")
+		return adapter.Refuse("servers", "", "there are none")
 	case c.Conn != nil && own:
-		return refuse("conn", "", "servers, user, password and TLS belong to a connection of the store's own")
+		return adapter.Refuse("conn", "", "servers, user, password and TLS belong to a connection of the store's own")
 	case c.TTL < time.Millisecond || c.TTL > math.MaxInt32*time.Millisecond || c.TTL%time.Millisecond != 0:
-		return refuse("ttl", c.TTL.String(), "not a whole number of milliseconds from 1ms to %v", math.MaxInt32*time.Millisecond)
+		return adapter.Refuse("ttl", c.TTL.String(), "not a whole number of milliseconds from 1ms to %v", math.MaxInt32*time.Millisecond)
 	case c.Grace < c.TTL/12 || c.Grace >= c.TTL/2: // the least is what sessions of 2 to 3 ticks need
-		return refuse("grace", c.Grace.String(), "not between a twelfth and half of the ttl %v", c.TTL)
+		return adapter.Refuse("grace", c.Grace.String(), "not between a twelfth and half of the ttl %v", c.TTL)
 	case c.User == "" && c.Password != "":
-		return refuse("user", "", "there is a password and no user")
+		return adapter.Refuse("user", "", "there is a password and no user")
 	case strings.Contains(c.User, ":"):
-		return refuse("user", "", `it has a ":" in it; the password is another setting`)
+		return adapter.Refuse("user", "", `it has a ":" in it; the password is another setting`)
 	case c.ACL != ACLCreator && c.ACL != ACLRead && c.ACL != ACLWorld:
-		return refuse("acl", string(c.ACL), "not %s, %s or %s", ACLCreator, ACLRead, ACLWorld)
+		return adapter.Refuse("acl", string(c.ACL), "not %s, %s or %s", ACLCreator, ACLRead, ACLWorld)
 	case c.ACL != ACLWorld && c.User == "" && c.Conn == nil:
-		return refuse("acl", string(c.ACL), "it needs a user to authenticate as")
+		return adapter.Refuse("acl", string(c.ACL), "it needs a user to authenticate as")
 	case strings.HasPrefix(c.AckName, c.BallotPrefix):
-		return refuse("ack", c.AckName, "it begins like a ballot, with %q", c.BallotPrefix)
+		return adapter.Refuse("ack", c.AckName, "it begins like a ballot, with %q", c.BallotPrefix)
 	}
 	if reason := hostport.RefuseAny(c.Servers); reason != "" {
-		return refuse("servers", "", "%s", reason)
+		return adapter.Refuse("servers", "", "%s", reason)
 	}
 	return errors.Join(checkPath("chroot", c.Chroot), checkPath("root", c.Root),
 		checkNode("ballot", c.BallotPrefix), checkNode("ack", c.AckName))
@@ -149,29 +149,25 @@ const maxPath = 1024
 
 func checkPath(field, p string) error {
 	if len(p) > maxPath {
-		return refuse(field, "", "it has %d bytes, more than %d", len(p), maxPath)
+		return adapter.Refuse(field, "", "it has %d bytes, more than %d", len(p), maxPath)
 	}
 	if p != "" && (p[0] != '/' || p == "/" || path.Clean(p) != p || strings.ContainsFunc(p, control)) {
-		return refuse(field, p, `not a clean absolute path such as "/elections"`)
+		return adapter.Refuse(field, p, `not a clean absolute path such as "/elections"`)
 	}
 	return nil
 }
 
 func checkNode(field, name string) error {
 	if len(name) > maxPath {
-		return refuse(field, "", "it has %d bytes, more than %d", len(name), maxPath)
+		return adapter.Refuse(field, "", "it has %d bytes, more than %d", len(name), maxPath)
 	}
 	if name == "." || name == ".." || strings.Contains(name, "/") || strings.ContainsFunc(name, control) {
-		return refuse(field, name, "not the name of a node")
+		return adapter.Refuse(field, name, "not the name of a node")
 	}
 	return nil
 }
 
 func control(r rune) bool { return r < 0x20 || r >= 0x7f && r < 0xa0 || r > 0xd7ff }
-
-func refuse(field, value, format string, args ...any) error {
-	return &store.FieldError{Field: field, Value: value, Reason: fmt.Sprintf(format, args...)}
-}
 
 func init() {
 	store.Register("zookeeper", openURL)

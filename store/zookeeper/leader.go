@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/go-leadership/leadership/internal/adapter"
 	"github.com/go-leadership/leadership/store"
 	"github.com/go-zookeeper/zk"
 )
@@ -15,9 +16,9 @@ func (s *Store) Leader(ctx context.Context, election string, prev *store.Leader)
 	if err := store.CheckElection(election); err != nil {
 		return store.Leader{}, err
 	}
-	ctx, done, err := s.call(ctx)
+	ctx, done, err := s.life.Call(ctx)
 	if err != nil {
-		return store.Leader{}, s.fail("read the leader", election, err)
+		return store.Leader{}, s.life.Fail("read the leader", election, err)
 	}
 	defer done()
 	look := s.looks.Join()
@@ -40,14 +41,14 @@ func (s *Store) Leader(ctx context.Context, election string, prev *store.Leader)
 			case <-ctx.Done():
 			}
 			poll.Wait(nil)
-		case uncertain(err):
-			s.pause(ctx)
+		case adapter.Uncertain(err):
+			adapter.Pause(ctx)
 		}
 		switch {
 		case ctx.Err() != nil:
-			return store.Leader{}, s.fail("read the leader", election, context.Cause(ctx))
-		case err != nil && !uncertain(err):
-			return store.Leader{}, s.fail("read the leader", election, fmt.Errorf("read %s: %w", path, err))
+			return store.Leader{}, s.life.Fail("read the leader", election, context.Cause(ctx))
+		case err != nil && !adapter.Uncertain(err):
+			return store.Leader{}, s.life.Fail("read the leader", election, fmt.Errorf("read %s: %w", path, err))
 		}
 	}
 }
@@ -95,23 +96,9 @@ func (s *Store) Ballots(ctx context.Context, election string) ([]store.Standing,
 	if err := store.CheckElection(election); err != nil {
 		return nil, err
 	}
-	ctx, done, err := s.call(ctx)
-	if err != nil {
-		return nil, s.fail("list the ballots", election, err)
-	}
-	defer done()
-	for {
-		list, err := s.standing(ctx, s.layout.dir(election))
-		switch {
-		case err == nil:
-			return list, nil
-		case ctx.Err() != nil:
-			return nil, s.fail("list the ballots", election, context.Cause(ctx))
-		case !uncertain(err):
-			return nil, s.fail("list the ballots", election, err)
-		}
-		s.pause(ctx)
-	}
+	return adapter.Repeat(ctx, s.life, "list the ballots", election, func(ctx context.Context) ([]store.Standing, error) {
+		return s.standing(ctx, s.layout.dir(election))
+	})
 }
 
 func (s *Store) standing(ctx context.Context, dir string) ([]store.Standing, error) {

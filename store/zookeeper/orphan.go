@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"sync"
 
+	"github.com/go-leadership/leadership/internal/adapter"
 	"github.com/go-leadership/leadership/store"
 	"github.com/go-zookeeper/zk"
 )
@@ -22,92 +22,25 @@ type orphan struct {
 	revision uint64   // of the acknowledgement; 0 where it is not known
 }
 
-// orphans are those that sweep has to remove.
-type orphans struct {
-	mu    sync.Mutex
-	list  []orphan      // guarded by mu, as is count
-	count int           // of those that are listed, being removed, or may come of a request under way
-	added chan struct{} // has room for one
-}
+// Over implements adapter.Orphan.
+func (o orphan) Over() bool { return o.session != nil && o.session.over() }
 
-func (o *orphans) add(one orphan) {
-	o.expect(1)
-	o.put(one)
-}
-
-func (o *orphans) put(one orphan) {
-	o.mu.Lock()
-	o.list = append(o.list, one)
-	o.mu.Unlock()
-	select {
-	case o.added <- struct{}{}:
-	default:
-	}
-}
-
-func (o *orphans) expect(n int) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.count += n
-}
-
-// open returns how many there are or may be.
-func (o *orphans) open() int {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.count
-}
-
-func (o *orphans) take() []orphan {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	list := o.list
-	o.list = nil
-	return list
-}
-
-// sweep removes orphans until the store has been closed, some at a time, again and again where the server does not
-// answer.
-func (s *Store) sweep() {
-	for s.background.Err() == nil {
-		var left sync.WaitGroup
-		turns := make(chan struct{}, 32)
-		for _, o := range s.orphans.take() {
-			turns <- struct{}{}
-			left.Go(func() {
-				defer func() { <-turns }()
-				s.sweepOne(o)
-			})
-		}
-		left.Wait()
-		select {
-		case <-s.orphans.added:
-		case <-s.background.Done():
-		}
-	}
-}
-
-func (s *Store) sweepOne(o orphan) {
-	err := s.remove(s.background, o)
-	switch {
-	case err != nil && uncertain(err) && s.background.Err() == nil:
-		s.pause(s.background)
-		s.orphans.put(o)
+// abandonFor gives up the session of an orphan that may not be removed. A connection of the caller's goes on.
+func (s *Store) abandonFor(o orphan, err error) {
+	if s.config.Conn != nil {
+		s.config.Logger.Warn("a ballot can't be removed, and stands until the session of the caller's connection ends",
+			"store", s.life.Name, "path", o.path, "error", err)
 		return
-	case err != nil: // it goes with the session
-		s.config.Logger.Warn("a ballot could not be removed", "store", s.name, "path", o.path, "error", err)
 	}
-	s.orphans.expect(-1)
+	s.config.Logger.Warn("a ballot can't be removed, so the session ends", "store", s.life.Name, "path", o.path, "error", err)
+	s.abandon(o.session, fmt.Errorf("remove a ballot: %w", err))
 }
 
-// remove removes an orphan with its acknowledgement, and returns nil once both are known to be gone.
+// remove removes an orphan with its acknowledgement, and returns nil once both are known to be gone. Where the session
+// was abandoned before it is over, the error says why.
 func (s *Store) remove(ctx context.Context, o orphan) error {
-	if o.session != nil {
-		select {
-		case <-o.session.lost:
-			return nil
-		default:
-		}
+	if o.Over() {
+		return o.session.left
 	}
 	if o.path == "" {
 		nodes, err := s.syncedChildren(ctx, o.dir)
@@ -128,7 +61,7 @@ func (s *Store) remove(ctx context.Context, o orphan) error {
 		&zk.DeleteRequest{Path: o.ack, Version: -1}, // nobody else's while the ballot stands
 	})
 	switch {
-	case err == nil || uncertain(err):
+	case err == nil || adapter.Uncertain(err):
 		return err
 	case len(results) > 0 && errors.Is(results[0].Error, zk.ErrNoNode):
 		return s.removeAck(ctx, o)

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/go-leadership/leadership/internal/adapter"
 	"github.com/go-leadership/leadership/store"
 	"github.com/go-zookeeper/zk"
 )
@@ -22,10 +23,21 @@ import (
 type session struct {
 	id    int64
 	lease *store.Lease
-	lost  chan struct{} // closed when the store learns that the session is over
+	lost  chan struct{} // closed when the store learns that the session is over, or abandons it
+	left  error         // written before lost is closed: why it was abandoned; nil where it is known to be over
 
 	synced  chan struct{}  // closed when the first Sync has been answered: reads see all that came before
 	touched *store.Instant // guarded by the store's mu: when the last confirmation was sent
+}
+
+// over reports whether the session is over.
+func (sess *session) over() bool {
+	select {
+	case <-sess.lost:
+		return true
+	default:
+		return false
+	}
 }
 
 // renewal is how often a session is confirmed.
@@ -36,16 +48,23 @@ func (s *Store) renewal() time.Duration { return s.config.TTL / 6 }
 // itself. It must not block.
 func (s *Store) established(id int64, ttl time.Duration, sent store.Instant) {
 	s.hosts.answered()
+	s.mu.Lock()
+	abandoned := s.abandoned
+	s.mu.Unlock()
 	known := s.sessionID() == id
 	switch {
 	case id == 0:
-		s.set(s.end)
+		s.set(func() {
+			s.end()
+			s.abandoned = false
+		})
+	case abandoned: // the connection is being cut
 	case ttl < s.config.TTL || ttl > s.config.TTL && !known: // more is no harm to a session that was granted less
 		// The ensemble may end the session before the lease does, or already counts less than the lease does. It is
 		// over for us; keep closes the connection, so that its ballots go and nobody waits for them.
 		s.set(func() {
 			s.end()
-			s.refused = refuse("ttl", s.config.TTL.String(), "the ensemble grants %v instead", ttl)
+			s.refused = adapter.Refuse("ttl", s.config.TTL.String(), "the ensemble grants %v instead", ttl)
 		})
 	default:
 		s.set(func() {
@@ -76,6 +95,26 @@ func (s *Store) end() {
 	s.current = nil
 }
 
+// abandon gives up a session that may go on at the servers. They are not asked to end it, for what they refuse may be
+// just that; it is over after its timeout. The next handshake ends it for the client library, which then asks for
+// another.
+func (s *Store) abandon(sess *session, reason error) {
+	s.mu.Lock()
+	if sess == nil {
+		sess = s.current
+	}
+	if sess == nil || s.current != sess {
+		s.mu.Unlock()
+		return
+	}
+	sess.left, s.abandoned = reason, true
+	s.end()
+	close(s.changed)
+	s.changed = make(chan struct{})
+	s.mu.Unlock()
+	s.cut()
+}
+
 // keep confirms the session until the store is closed: at once after each connection, and then regularly.
 func (s *Store) keep() {
 	for {
@@ -89,7 +128,7 @@ func (s *Store) keep() {
 		select {
 		case <-changed:
 		case <-timer.C:
-		case <-s.background.Done():
+		case <-s.life.Background.Done():
 			timer.Stop()
 			return
 		}
@@ -122,7 +161,7 @@ func (s *Store) confirm() {
 		case <-timer.C:
 			s.cut()
 			timer.Reset(s.renewal())
-		case <-s.background.Done():
+		case <-s.life.Background.Done():
 			return
 		}
 	}
@@ -258,7 +297,7 @@ type result[T any] struct {
 // is answered or its connection is given up, and may be carried out after its caller has gone.
 func async[T any](s *Store, request func() (T, error)) <-chan result[T] {
 	ch := make(chan result[T], 1)
-	if !s.spawn(func() {
+	if !s.life.Go(func() {
 		value, err := request()
 		ch <- result[T]{value, explain(err)}
 	}) {
@@ -299,9 +338,4 @@ func explain(err error) error {
 		return err
 	}
 	return fmt.Errorf("%w: %w", store.ErrUnknownOutcome, err)
-}
-
-// uncertain reports whether a request is worth sending again: it was not carried out, or may not have been.
-func uncertain(err error) bool {
-	return errors.Is(err, store.ErrUnknownOutcome) || errors.Is(err, store.ErrUnavailable)
 }

@@ -24,7 +24,6 @@
 package zookeeper
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -33,6 +32,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/go-leadership/leadership/internal/adapter"
 	"github.com/go-leadership/leadership/internal/looks"
 	"github.com/go-leadership/leadership/internal/polls"
 	"github.com/go-leadership/leadership/store"
@@ -47,19 +47,14 @@ type Store struct {
 	config Config        // but for its password
 	secret func() string // the password, where neither package fmt nor a debugger's dump of the store comes upon it
 	layout layout
-	name   string // for errors: the URL without credentials
 	acl    []zk.ACL
 	conn   *zk.Conn
 	events <-chan zk.Event // of an own connection: closed when the client library has ended
 
-	ctx        context.Context // of the user's calls: ends when Close is called
-	close      context.CancelFunc
-	background context.Context // of the store's own work: ends when Close has cleaned up
-	stop       context.CancelFunc
-	tasks      sync.WaitGroup
-	hosts      hosts
-	refusals   int           // in a row, of a caller's connection; used by keep alone
-	last       atomic.Uint64 // zxid: see wire
+	life     *adapter.Life
+	hosts    hosts
+	refusals int           // in a row, of a caller's connection; used by keep alone
+	last     atomic.Uint64 // zxid: see wire
 
 	closing  sync.Once
 	closeErr error // of the first Close
@@ -67,14 +62,14 @@ type Store struct {
 	watches watches
 	looks   looks.Turns
 	polls   polls.Set
-	orphans orphans
+	orphans *adapter.Orphans[orphan]
 
 	mu            sync.Mutex
-	closed        bool // guarded by mu, as are all below; no task starts once it is set
-	wire          *wire
+	wire          *wire         // guarded by mu, as are all below
 	current       *session      // nil before the first and between two
 	changed       chan struct{} // closed and replaced at every connection and when a session ends
 	epoch         uint64        // counts connections
+	abandoned     bool          // the next handshake is to ask for a session that does not exist
 	confirmed     time.Time
 	authenticated bool
 	refused       error // why no session will do
@@ -94,31 +89,29 @@ func Open(config Config) (*Store, error) {
 		config:  config,
 		secret:  func() string { return password },
 		layout:  layout{config.Chroot + config.Root, config.BallotPrefix, config.AckName},
-		name:    "zookeeper://" + strings.Join(config.Servers, ",") + config.Chroot,
+		life:    adapter.NewLife("zookeeper://" + strings.Join(config.Servers, ",") + config.Chroot),
 		acl:     config.ACL.list(),
 		changed: make(chan struct{}),
 		ballots: map[*ballot]struct{}{},
 	}
-	s.orphans.added = make(chan struct{}, 1)
-	s.background, s.stop = context.WithCancel(context.Background())
-	s.ctx, s.close = context.WithCancel(s.background)
+	s.orphans = adapter.NewOrphans(s.life, s.remove, s.abandonFor)
 	if err := s.connect(); err != nil {
-		s.stop()
+		s.life.Stop()
 		return nil, err
 	}
 	s.authenticated = config.User == ""
 	if !s.authenticated {
-		s.tasks.Go(s.authenticate)
+		s.life.Go(s.authenticate)
 	}
-	s.tasks.Go(s.keep)
-	s.tasks.Go(s.sweep)
+	s.life.Go(s.keep)
+	s.life.Go(s.orphans.Sweep)
 	return s, nil
 }
 
 func (s *Store) connect() error {
 	if s.config.Conn != nil {
 		s.conn = s.config.Conn
-		s.name = "zookeeper://" + s.conn.Server()
+		s.life.Name = "zookeeper://" + s.conn.Server()
 		return nil
 	}
 	var err error
@@ -129,7 +122,7 @@ func (s *Store) connect() error {
 		zk.WithLogger(logger{s.config.Logger}),
 	)
 	if err != nil {
-		return refuse("servers", strings.Join(s.config.Servers, ","), "%v", err)
+		return adapter.Refuse("servers", strings.Join(s.config.Servers, ","), "%v", err)
 	}
 	return nil
 }
@@ -142,7 +135,7 @@ func (l logger) Printf(format string, args ...any) { l.to.Debug(fmt.Sprintf(form
 // authenticate adds the digest identity to the connection; the library repeats that at each later connection. No
 // request is sent before it is done.
 func (s *Store) authenticate() {
-	for s.background.Err() == nil {
+	for s.life.Background.Err() == nil {
 		err := s.conn.AddAuth("digest", []byte(s.config.User+":"+s.secret()))
 		if errors.Is(err, zk.ErrAuthFailed) {
 			s.refuse(fmt.Errorf("%w: the server refuses the identity of user %q", store.ErrDenied, s.config.User))
@@ -152,7 +145,7 @@ func (s *Store) authenticate() {
 			s.set(func() { s.authenticated = true })
 			return
 		}
-		s.pause(s.background)
+		adapter.Pause(s.life.Background)
 	}
 }
 
@@ -167,61 +160,12 @@ func (s *Store) set(change func()) {
 
 func (s *Store) refuse(err error) { s.set(func() { s.refused = err }) }
 
-// pause waits before a request is tried again: for a connection, and not long.
-func (s *Store) pause(ctx context.Context) {
-	s.mu.Lock()
-	changed := s.changed
-	s.mu.Unlock()
-	timer := time.NewTimer(50 * time.Millisecond)
-	defer timer.Stop()
-	select {
-	case <-changed:
-	case <-timer.C:
-	case <-ctx.Done():
-	}
-}
-
-// spawn runs a task that Close waits for. It reports false where the store is closed.
-func (s *Store) spawn(task func()) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed {
-		return false
-	}
-	s.tasks.Go(task)
-	return true
-}
-
-// call begins a user's call: the context it returns ends with the caller's and with the store.
-func (s *Store) call(ctx context.Context) (context.Context, context.CancelFunc, error) {
-	if s.ctx.Err() != nil {
-		return nil, nil, store.ErrClosed
-	}
-	if err := ctx.Err(); err != nil {
-		return nil, nil, err
-	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	stop := context.AfterFunc(s.ctx, func() { cancel(store.ErrClosed) })
-	return ctx, func() { stop(); cancel(nil) }, nil
-}
-
-func (s *Store) fail(op, election string, err error) error {
-	var already *store.Error
-	if err == nil || errors.As(err, &already) {
-		return err
-	}
-	return &store.Error{Op: op, Store: s.name, Election: election, Err: err}
-}
-
 // Confirmed implements store.Store.
 func (s *Store) Confirmed() time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.confirmed
 }
-
-// errClosed is why the ballots of a store that was closed are lost.
-var errClosed = fmt.Errorf("%w: %w", store.ErrLost, store.ErrClosed)
 
 // closeLimit bounds what Close does on a connection that goes on.
 const closeLimit = 3 * time.Second
@@ -237,22 +181,19 @@ func (s *Store) Close() error {
 func (s *Store) shutDown() error {
 	s.mu.Lock() // so that no ballot is given back in between: run waits for it
 	for b := range s.ballots {
-		b.loseWith(errClosed) // who sees the lease end asks why
+		b.LoseWith(adapter.ErrClosed) // who sees the lease end asks why
 	}
 	if s.current != nil {
 		s.current.lease.End() // before anybody else can lead
 	}
 	s.mu.Unlock()
-	s.close()
+	s.life.Close()
 	var err error
 	if s.config.Conn != nil {
 		err = s.cleanUp()
 	}
-	s.stop()
-	s.set(func() {
-		s.closed = true
-		s.end()
-	})
+	s.life.Stop()
+	s.set(s.end)
 	if s.config.Conn != nil {
 		return errors.Join(err, s.awaitTasks())
 	}
@@ -260,7 +201,7 @@ func (s *Store) shutDown() error {
 	s.cut() // a dial or handshake under way
 	for range s.events {
 	} // until the library has ended
-	s.tasks.Wait()
+	s.life.Wait()
 	return nil
 }
 
@@ -275,13 +216,13 @@ func (s *Store) cleanUp() error {
 		s.mu.Lock()
 		left, refused := len(s.ballots), s.refused
 		s.mu.Unlock()
-		if left += s.orphans.open(); left == 0 || refused != nil { // the session of a closed connection is over
+		if left += s.orphans.Left(); left == 0 || refused != nil { // the session of a closed connection is over
 			return nil
 		}
 		select {
 		case <-tick.C:
 		case <-timeout.C:
-			return s.fail("close", "", fmt.Errorf("%w: %d ballots stand until the session of the caller's connection ends",
+			return s.life.Fail("close", "", fmt.Errorf("%w: %d ballots stand until the session of the caller's connection ends",
 				store.ErrUnavailable, left))
 		}
 	}
@@ -292,7 +233,7 @@ func (s *Store) awaitTasks() error {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		s.tasks.Wait()
+		s.life.Wait()
 	}()
 	timeout := time.NewTimer(time.Second)
 	defer timeout.Stop()
@@ -300,6 +241,6 @@ func (s *Store) awaitTasks() error {
 	case <-ended:
 		return nil
 	case <-timeout.C:
-		return s.fail("close", "", fmt.Errorf("%w: the caller's connection has not answered all requests", store.ErrUnavailable))
+		return s.life.Fail("close", "", fmt.Errorf("%w: the caller's connection has not answered all requests", store.ErrUnavailable))
 	}
 }

@@ -134,7 +134,7 @@ func (s *Store) watch(ctx context.Context, key watchKey, read func() (node, erro
 				n, ch, err := set()
 				s.watches.settle(key, entry, err == nil)
 				if err == nil && s.config.Conn != nil {
-					s.spawn(func() { s.relay(key.path, ch) })
+					s.life.Go(func() { s.relay(key.path, ch) })
 				}
 				return n, err
 			})
@@ -158,6 +158,6 @@ func (s *Store) relay(path string, ch <-chan zk.Event) {
 	select {
 	case e := <-ch:
 		s.watches.event(zk.Event{Type: e.Type, Path: path})
-	case <-s.background.Done():
+	case <-s.life.Background.Done():
 	}
 }

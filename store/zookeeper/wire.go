@@ -24,6 +24,7 @@ import (
 //     without a lock. The store keeps the last one, and puts it into the requests that tell it;
 //   - a session that has been lost for long does not insist on its last zxid: a service that was restored to an earlier
 //     state would refuse the library for ever;
+//   - a session that was abandoned is asked for with a wrong password, so that the server says that it has expired;
 //   - the store can cut a connection that has gone silent, so that the library tries the next server in time.
 type wire struct {
 	net.Conn
@@ -32,6 +33,8 @@ type wire struct {
 	last   *atomic.Uint64 // the store's: the highest zxid seen
 	before uint64         // that of before this connection; used by Write alone
 	forget bool           // constant: the connect request is not to insist on the last zxid
+
+	abandoned func() bool // whether the session that the connect request asks for has been abandoned
 
 	header []byte // of the frame being read: what has come of its length; used by Read alone, as are the next three
 	length int    // of that frame
@@ -54,13 +57,15 @@ const (
 	maxReply     = minReply + 1
 )
 
-// Requests: the connect request has the last zxid behind its length and the protocol version, later ones their opcode
-// behind the length and the xid; that which sets watches has the zxid behind that.
+// Requests: the connect request has the last zxid behind its length and the protocol version, then the timeout, the
+// session id, and the password behind its length. Later ones have their opcode behind the length and the xid; that which
+// sets watches has the zxid behind that.
 const (
-	requestZxid    = lengthBytes + 4
-	requestOpcode  = lengthBytes + 4
-	setWatchesZxid = requestOpcode + 4
-	opSetWatches   = 101
+	requestZxid     = lengthBytes + 4
+	requestPassword = requestZxid + 8 + 4 + 8 + 4
+	requestOpcode   = lengthBytes + 4
+	setWatchesZxid  = requestOpcode + 4
+	opSetWatches    = 101
 )
 
 // Later frames begin with a header of 16 bytes: xid, zxid, error. The longest is a list of nodes: 64 MiB holds a
@@ -90,7 +95,7 @@ func (s *Store) dial(network, address string, timeout time.Duration) (net.Conn, 
 
 // dialWire does the work of dial. The library's own timeout is 1 s, whatever the session's.
 func (s *Store) dialWire(network, address string, timeout time.Duration) (*wire, error) {
-	ctx, cancel := context.WithTimeout(s.background, min(timeout, s.config.TTL/3))
+	ctx, cancel := context.WithTimeout(s.life.Background, min(timeout, s.config.TTL/3))
 	defer cancel()
 	conn, err := s.config.Dial(ctx, network, address)
 	if err != nil {
@@ -114,6 +119,11 @@ func (s *Store) dialWire(network, address string, timeout time.Duration) (*wire,
 	}
 	return &wire{
 		Conn: conn, established: s.established, reply: []byte{}, last: &s.last, forget: s.lostForLong(),
+		abandoned: func() bool {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			return s.abandoned
+		},
 	}, nil
 }
 
@@ -150,6 +160,9 @@ func (w *wire) withZxid(p []byte, first bool) []byte {
 	}
 	p = bytes.Clone(p)
 	binary.BigEndian.PutUint64(p[at:], w.before)
+	if first && w.abandoned() {
+		clear(p[min(len(p), requestPassword):])
+	}
 	return p
 }
 

@@ -1,0 +1,136 @@
+// Package adapter is what the adapters of networked stores have in common: a store's life with its goroutines, a user's
+// call, what every ballot does alike, and the removal of ballots that nobody wants any more.
+package adapter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/go-leadership/leadership/store"
+)
+
+// Life is a store's, from its opening to the end of Close. It owns the store's goroutines.
+type Life struct {
+	Name string // of the store in errors and logs: its URL without credentials
+
+	Calls      context.Context // of the user's calls: ends when Close is called
+	Background context.Context // of the store's own work: ends when Close has cleaned up
+
+	close, stop context.CancelFunc
+	tasks       sync.WaitGroup
+	mu          sync.Mutex
+	stopped     bool // guarded by mu: no task starts once it is set
+}
+
+// NewLife begins the life of the store with the name.
+func NewLife(name string) *Life {
+	l := &Life{Name: name}
+	l.Background, l.stop = context.WithCancel(context.Background())
+	l.Calls, l.close = context.WithCancel(l.Background)
+	return l
+}
+
+// Close ends the user's calls: the store is being closed.
+func (l *Life) Close() { l.close() }
+
+// Stop ends the store's own work. No task starts from then on.
+func (l *Life) Stop() {
+	l.mu.Lock()
+	l.stopped = true
+	l.mu.Unlock()
+	l.stop()
+}
+
+// Wait waits for all tasks.
+func (l *Life) Wait() { l.tasks.Wait() }
+
+// Go runs a task that Wait waits for. It reports false where the store has been stopped.
+func (l *Life) Go(task func()) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.stopped {
+		return false
+	}
+	l.tasks.Go(task)
+	return true
+}
+
+// Call begins a user's call: the context it returns ends with the caller's and when the store is closed. The caller
+// calls done at the end.
+func (l *Life) Call(ctx context.Context) (call context.Context, done func(), err error) {
+	if l.Calls.Err() != nil {
+		return nil, nil, store.ErrClosed
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, nil, err
+	}
+	call, cancel := context.WithCancelCause(ctx)
+	stop := context.AfterFunc(l.Calls, func() { cancel(store.ErrClosed) })
+	return call, func() { stop(); cancel(nil) }, nil
+}
+
+// Fail says which call has failed, in which election, if the error does not say that already.
+func (l *Life) Fail(op, election string, err error) error {
+	var already *store.Error
+	if err == nil || errors.As(err, &already) {
+		return err
+	}
+	return &store.Error{Op: op, Store: l.Name, Election: election, Err: err}
+}
+
+// Repeat carries out a user's call that may be carried out more than once: f is called until its error is one that
+// another attempt can't cure, or ctx has ended.
+func Repeat[T any](ctx context.Context, l *Life, op, election string, f func(context.Context) (T, error)) (T, error) {
+	var none T
+	call, done, err := l.Call(ctx)
+	if err != nil {
+		return none, l.Fail(op, election, err)
+	}
+	defer done()
+	for {
+		value, err := f(call)
+		switch {
+		case err == nil:
+			return value, nil
+		case call.Err() != nil:
+			return none, l.Fail(op, election, ended(call, err))
+		case !Uncertain(err):
+			return none, l.Fail(op, election, err)
+		}
+		Pause(call)
+	}
+}
+
+// ended adds to an error why its context has ended, if it does not say so.
+func ended(ctx context.Context, err error) error {
+	if cause := context.Cause(ctx); !errors.Is(err, cause) {
+		return fmt.Errorf("%w: %w", cause, err)
+	}
+	return err
+}
+
+// Uncertain reports whether a request is worth sending again: it was not carried out, or may not have been.
+func Uncertain(err error) bool {
+	return errors.Is(err, store.ErrUnknownOutcome) || errors.Is(err, store.ErrUnavailable)
+}
+
+// Pause waits a little before a request is sent again, or until ctx ends.
+func Pause(ctx context.Context) { PauseFor(ctx, 50*time.Millisecond) }
+
+// PauseFor waits for d, or until ctx ends.
+func PauseFor(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
+
+// Refuse says why a setting can't be used.
+func Refuse(field, value, format string, args ...any) error {
+	return &store.FieldError{Field: field, Value: value, Reason: fmt.Sprintf(format, args...)}
+}

@@ -26,7 +26,7 @@ import (
 const (
 	places    = 64
 	firstWait = 5 * time.Second // of one of few queries
-	eachWait  = time.Second     // for each query that runs, at least
+	eachWait  = 4 * time.Second // for each query that runs, at least
 	mostWait  = 5 * time.Minute
 )
 

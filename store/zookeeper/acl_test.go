@@ -116,18 +116,44 @@ func TestACLWithoutIdentity(t *testing.T) {
 }
 
 // Somebody allows us to create nodes and not to remove them: the resignation says so, and the ballot goes with the
-// session.
+// session, whether the store is closed or goes on, with another session then.
 func TestRemovalIsDenied(t *testing.T) {
 	election := newElection()
 	conn := admin(t)
 	makePath(t, conn, "/_zkelection")
 	_, err := conn.Create(dir(election), nil, zk.FlagPersistent, zk.WorldACL(zk.PermCreate|zk.PermRead))
 	require.NoError(t, err)
-	st, err := zookeeper.Open(zookeeper.Config{Servers: sharedServer(t).Addrs(), TTL: long})
+	st := open(t, zookeeper.Config{Servers: sharedServer(t).Addrs(), TTL: ttl})
+	other, err := zookeeper.Open(zookeeper.Config{Servers: sharedServer(t).Addrs(), TTL: long})
 	require.NoError(t, err)
-	b := castFirst(t, st, election, "own")
+	b := castFirst(t, st, election, "first")
+	bystander := castFirst(t, st, newElection(), "of the same session")
+	waiter := cast(t, other, election, "waiter")
 	require.ErrorIs(t, b.Withdraw(soon(t)), store.ErrDenied)
 	lost(t, b)
-	require.NoError(t, st.Close())
+	lost(t, bystander)
+	require.ErrorIs(t, bystander.Err(), store.ErrLost)
+	require.NoError(t, waiter.Wait(soon(t)))
+	require.Equal(t, []string{"waiter"}, values(t, other, election))
+	next := castFirst(t, st, newElection(), "in the next session")
+	_, err = next.Acknowledge(soon(t), "in the next session")
+	require.NoError(t, err)
+	require.NoError(t, other.Close())
 	require.Empty(t, list(t, conn, dir(election)))
+}
+
+// Somebody takes away the permission to read a ballot: it can't be looked after any more, and stands in nobody's way.
+func TestLookIsDenied(t *testing.T) {
+	election := newElection()
+	conn := admin(t)
+	st := open(t, zookeeper.Config{Servers: sharedServer(t).Addrs(), TTL: ttl})
+	first := castFirst(t, open(t, zookeeper.Config{Servers: sharedServer(t).Addrs(), TTL: long}), election, "first")
+	b := cast(t, st, election, "unreadable")
+	_, err := conn.SetACL(find(t, conn, election, "unreadable"), zk.WorldACL(zk.PermDelete), -1)
+	require.NoError(t, err)
+	lost(t, b)
+	require.ErrorIs(t, b.Err(), store.ErrLost)
+	require.ErrorIs(t, b.Err(), store.ErrDenied)
+	eventually(t, func() bool { return len(list(t, conn, dir(election))) == 1 }, "the ballot is removed")
+	require.NoError(t, first.Err())
 }

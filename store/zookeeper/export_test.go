@@ -18,6 +18,7 @@ func Mend(dial func(network, address string, timeout time.Duration) (net.Conn, e
 			return nil, err
 		}
 		w := &wire{Conn: conn, established: func(int64, time.Duration, store.Instant) {}, reply: []byte{}, last: last}
+		w.abandoned = func() bool { return false }
 		return w, nil
 	}
 }

@@ -19,6 +19,7 @@ func handshaken(t *testing.T, established func(int64, time.Duration, store.Insta
 	require.NoError(t, client.SetDeadline(time.Now().Add(time.Minute)))
 	t.Cleanup(func() { _ = client.Close(); _ = server.Close() })
 	w := &wire{Conn: client, established: established, reply: []byte{}, last: new(atomic.Uint64)}
+	w.abandoned = func() bool { return false }
 	request := []byte("connect request")
 	go func() { _, _ = w.Write(request) }()
 	_, err := io.ReadFull(server, make([]byte, len(request)))
@@ -109,7 +110,7 @@ func TestWireKeepsTheZxidToItself(t *testing.T) {
 		require.Equal(t, zxid, w.last.Load())
 
 		client, server := net.Pipe()
-		later := &wire{Conn: client, reply: []byte{}, last: w.last}
+		later := &wire{Conn: client, reply: []byte{}, last: w.last, abandoned: w.abandoned}
 		for _, request := range [][]byte{make([]byte, requestZxid+8), setWatches} {
 			go func() { _, _ = later.Write(request) }()
 			p := make([]byte, len(request))

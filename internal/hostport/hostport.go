@@ -55,6 +55,18 @@ func Refuse(address string) (reason string) {
 	return ""
 }
 
+// Hide returns the addresses with stars in the place of those that can't be used: a whole URL with a password may have
+// been written there.
+func Hide(addresses []string) []string {
+	addresses = slices.Clone(addresses)
+	for i, address := range addresses {
+		if Refuse(address) != "" {
+			addresses[i] = "***"
+		}
+	}
+	return addresses
+}
+
 func notPrinted(r rune) bool {
 	return !unicode.IsGraphic(r) || unicode.IsSpace(r) || r == unicode.ReplacementChar
 }

@@ -59,6 +59,7 @@ func TestOptionsAreRefusedAlike(t *testing.T) {
 	for _, kind := range []string{"zookeeper", "etcd", "consul"} {
 		t.Run(kind+"+tls", func(t *testing.T) {
 			for options, field := range map[string]string{
+				"ttl=12s&grace=999ms":             "grace", // a twelfth
 				"cacert=" + file + ".none":        "cacert",
 				"cacert=" + file:                  "cacert",
 				"cert=" + file:                    "cert", // without its key

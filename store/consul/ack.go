@@ -104,7 +104,8 @@ func (b *ballot) putAck(ctx context.Context, value string, stale uint64) (store.
 	if n := len(pairs); n > 0 && pairs[n-1].Key == key && pairs[n-1].Session == b.session.id {
 		return store.Leader{Value: value, Revision: pairs[n-1].ModifyIndex}, nil
 	}
-	return store.Leader{}, fmt.Errorf("%w: the token may not read %q, it lacks key:read", store.ErrDenied, key)
+	return store.Leader{}, fmt.Errorf("%w: %w: the token may not read %q, it lacks key:read",
+		store.ErrUnknownOutcome, store.ErrDenied, key)
 }
 
 // Withdraw implements store.Ballot.

@@ -2,7 +2,6 @@ package consul
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/go-leadership/leadership/internal/hostport"
 	"github.com/go-leadership/leadership/internal/opaque"
@@ -21,11 +20,6 @@ func (c Config) Format(f fmt.State, verb rune) {
 	if c.Token != "" {
 		c.Token = "***"
 	}
-	c.Addresses = slices.Clone(c.Addresses)
-	for i, address := range c.Addresses {
-		if hostport.Refuse(address) != "" {
-			c.Addresses[i] = "***"
-		}
-	}
+	c.Addresses = hostport.Hide(c.Addresses)
 	_, _ = fmt.Fprintf(f, fmt.FormatString(f, verb), config(c))
 }

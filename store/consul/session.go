@@ -74,7 +74,10 @@ func (s *Store) newSession(ctx context.Context) (*session, error) {
 		s.deregisterLater(sess.check)
 		return nil, fmt.Errorf("create a session: %w", err)
 	}
-	sess.id = created.ID
+	if sess.id = created.ID; sess.id == "" {
+		s.deregisterLater(sess.check)
+		return nil, fmt.Errorf("%w: create a session: the answer has no id", store.ErrUnknownOutcome)
+	}
 	sess.ctx, sess.end = context.WithCancelCause(context.Background())
 	if sess.sent.Since(time.Now()) >= s.config.TTL {
 		s.life.Go(func() { s.retire(sess) })
@@ -175,8 +178,11 @@ func (s *Store) watchSession(sess *session) {
 			adapter.Pause(sess.ctx)
 			index = 1
 		default:
-			if index == meta.LastIndex {
+			switch meta.LastIndex {
+			case index:
 				wait = min(2*wait, mostWait)
+			case 0: // no answer of an agent's: it would be asked for without a wait
+				adapter.Pause(sess.ctx)
 			}
 			index = max(1, meta.LastIndex)
 		}

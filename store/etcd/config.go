@@ -80,8 +80,8 @@ func (c Config) check() error {
 		return adapter.Refuse("client", "", "endpoints, user, password, TLS and dial belong to a client of the store's own")
 	case c.TTL < time.Second || c.TTL > min(maxTTL, 9_000_000_000*time.Second) || c.TTL%time.Second != 0:
 		return adapter.Refuse("ttl", c.TTL.String(), "not a whole number of seconds from 1s to %v", min(maxTTL, 9_000_000_000*time.Second))
-	case c.Grace < 0 || c.Grace >= c.TTL/2:
-		return adapter.Refuse("grace", c.Grace.String(), "not between 0 and half of the ttl %v", c.TTL)
+	case c.Grace < c.TTL/12 || c.Grace >= c.TTL/2:
+		return adapter.Refuse("grace", c.Grace.String(), "not between a twelfth and half of the ttl %v", c.TTL)
 	case (c.User == "") != (c.Password == ""):
 		return adapter.Refuse("user", c.User, "user and password go together")
 	case strings.HasSuffix(c.Prefix, "/") || strings.ContainsFunc(c.Prefix, func(r rune) bool { return r < ' ' }):

@@ -55,6 +55,7 @@ func TestConfigIsChecked(t *testing.T) {
 		{"ttl", []string{"2.5s", "whole"}, func(c *etcd.Config) { c.TTL = 2500 * time.Millisecond }},
 		{"ttl", []string{"2500000h0m1s", "2500000h0m0s"}, func(c *etcd.Config) { c.TTL = 9_000_000_001 * time.Second }},
 		{"grace", []string{"-1s"}, func(c *etcd.Config) { c.Grace = -time.Second }},
+		{"grace", []string{"166ms", "2s"}, func(c *etcd.Config) { c.Grace = 166 * time.Millisecond }},
 		{"grace", []string{"1s", "2s"}, func(c *etcd.Config) { c.Grace = time.Second }},
 		{"user", nil, func(c *etcd.Config) { c.Password = "secret" }},
 		{"user", []string{"ann"}, func(c *etcd.Config) { c.User = "ann" }},

@@ -2,7 +2,6 @@ package etcd
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/go-leadership/leadership/internal/hostport"
 	"github.com/go-leadership/leadership/internal/opaque"
@@ -21,11 +20,6 @@ func (c Config) Format(f fmt.State, verb rune) {
 	if c.Password != "" {
 		c.Password = "***"
 	}
-	c.Endpoints = slices.Clone(c.Endpoints)
-	for i, address := range c.Endpoints {
-		if hostport.Refuse(address) != "" {
-			c.Endpoints[i] = "***"
-		}
-	}
+	c.Endpoints = hostport.Hide(c.Endpoints)
 	_, _ = fmt.Fprintf(f, fmt.FormatString(f, verb), config(c))
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/go-leadership/leadership/store"
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
@@ -26,6 +27,9 @@ func (s *Store) get(ctx context.Context, key string, opts ...clientv3.OpOption) 
 	if err != nil {
 		return nil, err
 	}
+	if resp.Header == nil {
+		return nil, errMalformed
+	}
 	if !s.saw(floor, resp.Header.Revision, false) {
 		return nil, errBehind
 	}
@@ -42,10 +46,34 @@ func (s *Store) txn(ctx context.Context, conditions []clientv3.Cmp, then, or []c
 	resp, err := request(ctx, s, func(ctx context.Context, kv clientv3.KV) (*clientv3.TxnResponse, error) {
 		return kv.Txn(ctx).If(conditions...).Then(then...).Else(or...).Commit()
 	})
-	if err == nil {
-		s.saw(floor, resp.Header.Revision, true)
+	if err != nil {
+		return nil, err
 	}
-	return resp, err
+	asked := then
+	if !resp.Succeeded {
+		asked = or
+	}
+	if resp.Header == nil || !answered(asked, resp.Responses) {
+		return nil, errMalformed
+	}
+	s.saw(floor, resp.Header.Revision, true)
+	return resp, nil
+}
+
+// errMalformed says that what has answered is no etcd, such as a gateway that leaves parts of the answer out.
+var errMalformed = fmt.Errorf("%w: parts are missing in the answer", store.ErrUnknownOutcome)
+
+// answered reports whether there is a result for each operation of a transaction.
+func answered(ops []clientv3.Op, results []*pb.ResponseOp) bool {
+	if len(results) != len(ops) {
+		return false
+	}
+	for i, op := range ops {
+		if op.IsGet() && results[i].GetResponseRange() == nil {
+			return false
+		}
+	}
+	return true
 }
 
 func (s *Store) floor() int64 {

@@ -221,6 +221,9 @@ func (ws *watches) breakOff(err error) {
 
 // handle does what a message of the cluster says. It returns an error where the stream is of no use any more.
 func (s *Store) handle(resp *pb.WatchResponse) error {
+	if resp.Header == nil {
+		return errMalformed
+	}
 	ws := &s.watches
 	var confirmed *mark
 	defer func() {

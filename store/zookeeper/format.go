@@ -2,7 +2,6 @@ package zookeeper
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/go-leadership/leadership/internal/hostport"
 	"github.com/go-leadership/leadership/internal/opaque"
@@ -21,11 +20,6 @@ func (c Config) Format(f fmt.State, verb rune) {
 	if c.Password != "" {
 		c.Password = "***"
 	}
-	c.Servers = slices.Clone(c.Servers)
-	for i, server := range c.Servers {
-		if hostport.Refuse(server) != "" {
-			c.Servers[i] = "***"
-		}
-	}
+	c.Servers = hostport.Hide(c.Servers)
 	_, _ = fmt.Fprintf(f, fmt.FormatString(f, verb), config(c))
 }

@@ -42,10 +42,8 @@ var ownership = []Case{
 		Promises: []string{"G7"},
 		Explains: "after Close no goroutine of the store is left, and its ballots vanish; what was waiting ends",
 		check: func(e *env) {
-			observer := e.open()
-			e.leader(observer)
 			before := goleak.IgnoreCurrent()
-			m := e.openClosed()
+			m := e.openClosed() // alone: another store may be connecting again
 			leader, waiter := e.cast(m, "a"), e.cast(m, "a")
 			e.first(leader)
 			e.acknowledge(leader, "a")
@@ -68,6 +66,7 @@ var ownership = []Case{
 			if err := goleak.Find(before); err != nil {
 				e.Fatalf("goroutines are left: %v", err)
 			}
+			observer := e.open()
 			e.until("its ballots are gone", func() bool { return len(e.ballots(observer)) == 0 })
 			e.until("its acknowledgement is gone", func() bool { return e.leader(observer) == store.Leader{} })
 		},

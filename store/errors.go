@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"github.com/go-leadership/leadership/internal/opaque"
 )
 
 // The conditions on which a caller decides. Match them with errors.Is; the errors themselves say more.
@@ -69,17 +71,7 @@ func (e *FieldError) Error() string {
 // Unwrap returns [ErrInvalid].
 func (e *FieldError) Unwrap() error { return ErrInvalid }
 
-// longestShown is how many bytes of a refused value an error shows.
-const longestShown = 64
-
 // invalid returns a FieldError whose value is shortened to what a log line can hold.
 func invalid(field, value, format string, args ...any) error {
-	return &FieldError{Field: field, Value: shorten(value), Reason: fmt.Sprintf(format, args...)}
-}
-
-func shorten(value string) string {
-	if len(value) <= longestShown {
-		return value
-	}
-	return strings.ToValidUTF8(value[:longestShown], "") + "..."
+	return &FieldError{Field: field, Value: opaque.Shorten(value), Reason: fmt.Sprintf(format, args...)}
 }

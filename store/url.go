@@ -127,7 +127,7 @@ func (u *URL) setOptions(query string) error {
 	}
 	for name, v := range values {
 		if len(v) > 1 {
-			return u.invalid("option %q is given %d times", shorten(name), len(v))
+			return u.invalid("option %q is given %d times", opaque.Shorten(name), len(v))
 		}
 		u.options[name] = v[0]
 	}
@@ -213,7 +213,7 @@ func (u *URL) Check() error {
 	known := slices.Sorted(maps.Keys(u.used))
 	for _, name := range slices.Sorted(maps.Keys(u.options)) {
 		if !u.used[name] {
-			u.errs = append(u.errs, u.invalid("unknown option %q; it knows %s", shorten(name), strings.Join(known, ", ")))
+			u.errs = append(u.errs, u.invalid("unknown option %q; it knows %s", opaque.Shorten(name), strings.Join(known, ", ")))
 		}
 	}
 	return errors.Join(u.errs...)

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/go-leadership/leadership/internal/opaque"
 	"github.com/go-leadership/leadership/store"
 )
 
@@ -132,5 +133,5 @@ func PauseFor(ctx context.Context, d time.Duration) {
 
 // Refuse says why a setting can't be used.
 func Refuse(field, value, format string, args ...any) error {
-	return &store.FieldError{Field: field, Value: value, Reason: fmt.Sprintf(format, args...)}
+	return &store.FieldError{Field: field, Value: opaque.Shorten(value), Reason: fmt.Sprintf(format, args...)}
 }

@@ -1,8 +1,11 @@
-// Package opaque lets package fmt see what a thing is called, and none of its fields: they may hold a password, and
-// change while they are read.
+// Package opaque shows what a log line can hold: what a thing is called, and none of its fields, which may hold a
+// password, and change while they are read; of a long value its beginning.
 package opaque
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 // Format is the work of a Format method: whatever the verb, it prints the text in the place of a value. It stands in
 // for String and GoString too, which fmt asks for some verbs only: %d prints a struct field by field. No method is asked
@@ -17,4 +20,15 @@ func Name(value any) string {
 		return s.String()
 	}
 	return fmt.Sprintf("%T", value)
+}
+
+// longest is how many bytes of a value Shorten leaves.
+const longest = 64
+
+// Shorten returns what an error shows of a value that somebody gave.
+func Shorten(value string) string {
+	if len(value) <= longest {
+		return value
+	}
+	return strings.ToValidUTF8(value[:longest], "") + "..."
 }

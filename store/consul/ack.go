@@ -41,7 +41,7 @@ func (b *ballot) acknowledge(ctx context.Context, value string) (store.Leader, e
 			return store.Leader{}, err
 		}
 		leader, err := b.putAck(ctx, value, stale)
-		r := refused(err)
+		r := refusalIn(err)
 		switch {
 		case err == nil:
 			b.ack.try(func(a *ack) { a.revision = leader.Revision })

@@ -1,6 +1,7 @@
 package consul
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -55,7 +56,7 @@ func (b *ballot) join(pairs api.KVPairs) error {
 			b.ahead = append(b.ahead, p)
 		}
 	}
-	slices.SortFunc(b.ahead, func(p, q *api.KVPair) int { return int(int64(p.CreateIndex - q.CreateIndex)) })
+	slices.SortFunc(b.ahead, func(p, q *api.KVPair) int { return cmp.Compare(p.CreateIndex, q.CreateIndex) })
 	e := entryOf(own)
 	b.own = s.watch(b.key(), false, &e, e.modify)
 	b.watchNearest()

@@ -40,12 +40,15 @@ func (s *Store) Campaign(ctx context.Context, election, value string) (store.Bal
 	}
 }
 
-// withTrouble adds what went wrong last to an error.
+// withTrouble adds what went wrong last to an error: in words alone where that can't be cured, for it may have been.
 func (s *Store) withTrouble(err error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.trouble == nil {
 		return err
+	}
+	if store.Permanent(s.trouble) {
+		return fmt.Errorf("%w: %v", err, s.trouble)
 	}
 	return fmt.Errorf("%w: %w", err, s.trouble)
 }
@@ -97,7 +100,7 @@ func (b *ballot) enter(ctx context.Context, value string) (api.KVPairs, error) {
 			&api.KVTxnOp{Verb: api.KVLock, Key: b.key(), Value: []byte(value), Session: b.session.id},
 			&api.KVTxnOp{Verb: api.KVGetTree, Key: s.layout.dir(b.Election)},
 		)
-		r := refused(err)
+		r := refusalIn(err)
 		switch {
 		case err == nil:
 			return pairs, nil

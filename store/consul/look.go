@@ -116,7 +116,7 @@ func (s *Store) verifyBatch(ctx context.Context, list []*watch) error {
 	s.watches.mu.Unlock()
 	sent := time.Now()
 	pairs, err := s.commit(ctx, ops...)
-	r := refused(err)
+	r := refusalIn(err)
 	if errors.Is(err, store.ErrDenied) {
 		return s.readEach(ctx, states)
 	}

@@ -55,7 +55,7 @@ func (s *Store) remove(ctx context.Context, o orphan) error {
 		}
 		if trusted {
 			_, err := s.commit(ctx, o.removal(known, standing)...)
-			r := refused(err)
+			r := refusalIn(err)
 			if r == nil || errors.Is(err, store.ErrDenied) {
 				return err
 			}

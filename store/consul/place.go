@@ -56,7 +56,7 @@ func (all *watches) wake() {
 	}
 }
 
-// release gives the place back, which the agent may hold on to for some time, and finds another. The caller holds mu.
+// release gives the place back, which the agent may hold on to for some time. The caller holds mu.
 func (w *watch) release(after time.Duration) {
 	all := &w.store.watches
 	all.queries--

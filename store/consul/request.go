@@ -67,7 +67,7 @@ func (c Config) classify(err error) error {
 		text = body
 	}
 	switch {
-	case matchesStore(err), refused(err) != nil, errors.Is(err, errEnded), errors.Is(err, errUnchecked):
+	case matchesStore(err), refusalIn(err) != nil, errors.Is(err, errEnded), errors.Is(err, errUnchecked):
 		return err
 	case code == http.StatusForbidden || denied(text):
 		return fmt.Errorf("%w: %s", store.ErrDenied, text)
@@ -183,8 +183,8 @@ func (r *refusal) failed(index int) bool {
 	return false
 }
 
-// refused returns the refusal that an error is, nil where it is another.
-func refused(err error) *refusal {
+// refusalIn returns the refusal that an error is, nil where it is another.
+func refusalIn(err error) *refusal {
 	var r *refusal
 	_ = errors.As(err, &r)
 	return r

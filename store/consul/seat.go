@@ -31,7 +31,7 @@ func (b *ballot) takeSeat() {
 		ops = append(ops, &api.KVTxnOp{Verb: api.KVLock, Key: key, Session: b.session.id})
 		b.ack.try(func(a *ack) { a.seated = true })
 		_, err := s.commit(b.Context(), ops...)
-		r := refused(err)
+		r := refusalIn(err)
 		switch {
 		case err == nil:
 			return

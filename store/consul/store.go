@@ -39,8 +39,10 @@ import (
 
 // Store is one Consul session. It implements store.Store.
 //
-// Its goroutines are keep, which confirms the session; sweep, which removes what was left behind; one for each ballot,
-// each watch with a query of its own, the session's watch, and each request under way. Close waits for all of them.
+// Its goroutines are keep, which confirms the session, and lets look look at some of the watches; the orphans' Sweep,
+// which removes what was left behind; one for each ballot, each watch with a query of its own, the session's watch, and
+// each request under way; overlook while there are watches without a query; and retire and deregisterLater, which clear
+// away sessions that were given up. Close waits for all of them.
 type Store struct {
 	config Config
 	layout layout

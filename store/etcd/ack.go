@@ -31,7 +31,7 @@ func (b *ballot) acknowledge(ctx context.Context, value string) (store.Leader, e
 	if !b.try() {
 		return store.Leader{}, fmt.Errorf("%w: %s", store.ErrLost, withdrawn)
 	}
-	resp, err := s.txn(ctx, b.stands(), []clientv3.Op{
+	resp, err := s.txn(ctx, b.ifItStands(), []clientv3.Op{
 		clientv3.OpPut(s.layout.ack(b.Election), value, clientv3.WithLease(clientv3.LeaseID(b.session.id))),
 	}, nil)
 	switch {
@@ -66,8 +66,8 @@ func (b *ballot) try() bool {
 	return !b.ack.withdrawn
 }
 
-// stands is the condition that the ballot does.
-func (b *ballot) stands() []clientv3.Cmp {
+// ifItStands is the condition that the ballot does.
+func (b *ballot) ifItStands() []clientv3.Cmp {
 	return []clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(b.key), "=", int64(b.token))}
 }
 

@@ -65,7 +65,7 @@ func (s *Store) delete(ctx context.Context, b *ballot) error {
 	if tried {
 		then = append(then, clientv3.OpDelete(ack))
 	}
-	resp, err := s.txn(ctx, b.stands(), then, []clientv3.Op{clientv3.OpGet(ack)})
+	resp, err := s.txn(ctx, b.ifItStands(), then, []clientv3.Op{clientv3.OpGet(ack)})
 	if err != nil || resp.Succeeded || !tried {
 		return err
 	}

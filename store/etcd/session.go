@@ -40,8 +40,8 @@ func (sess *session) over() bool {
 	}
 }
 
-// session returns the current session, and opens one where there is none.
-func (s *Store) session(ctx context.Context) (*session, error) {
+// openSession returns the current session, and opens one where there is none.
+func (s *Store) openSession(ctx context.Context) (*session, error) {
 	select {
 	case s.opening <- struct{}{}:
 		defer func() { <-s.opening }()

@@ -36,7 +36,7 @@ import (
 // Store is one lease, taken at the first Campaign. It implements store.Store.
 //
 // Its goroutines are connect, until there is a client; keepAlive, which renews the lease while there is one; watch,
-// which keeps the stream of watches; tend, which confirms; sweep, which removes what was left behind; and one for each
+// which keeps the stream of watches; tend, which confirms; the orphans' Sweep, which removes what was left behind; and one for each
 // ballot. Close waits for all of them.
 type Store struct {
 	config   Config        // without the password
@@ -53,10 +53,10 @@ type Store struct {
 	opening chan struct{} // holds one value while a lease is being granted
 
 	mu        sync.Mutex
-	changed   chan struct{} // guarded by mu, as are all below: closed and replaced when there is a client, or will be none
-	client    *clientv3.Client
-	refused   error // why no client will do
-	trouble   error // why there is no answer, where that is known
+	changed   chan struct{}    // guarded by mu, as are all below: closed and replaced when there is a client, or will be none
+	client    *clientv3.Client // set once: whoever has been connected reads it without mu
+	refused   error            // why no client will do
+	trouble   error            // why there is no answer, where that is known
 	patience  time.Duration
 	current   *session // nil before the first and between two
 	pending   int64    // the id of a lease whose grant has not been answered; 0 where there is none

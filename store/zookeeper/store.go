@@ -41,8 +41,8 @@ import (
 
 // Store is one ZooKeeper session, made by [Open]. It implements store.Store.
 //
-// Its goroutines are keep, which confirms the session; authenticate, until that is done; sweep, which removes what
-// was left behind; one for each ballot, and one for each request under way. Close waits for all of them.
+// Its goroutines are keep, which confirms the session; authenticate, until that is done; the orphans' Sweep, which
+// removes what was left behind; one for each ballot, and one for each request under way. Close waits for all of them.
 type Store struct {
 	config Config        // but for its password
 	secret func() string // the password, where neither package fmt nor a debugger's dump of the store comes upon it

@@ -10,6 +10,9 @@ import (
 // ErrClosed is why the ballots of a store that was closed are lost.
 var ErrClosed = fmt.Errorf("%w: %w", store.ErrLost, store.ErrClosed)
 
+// ErrSessionEnded is why ballots are lost whose session is known to be over.
+var ErrSessionEnded = fmt.Errorf("%w: the session has ended", store.ErrLost)
+
 // Ballot is what all ballots do alike of store.Ballot. Those of the adapters embed it.
 type Ballot struct {
 	Election string

@@ -1,10 +1,12 @@
 package all_test
 
 import (
+	"context"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/go-leadership/leadership"
 	"github.com/go-leadership/leadership/conformance"
 	"github.com/go-leadership/leadership/store"
 	"github.com/go-leadership/leadership/store/memory"
@@ -124,6 +126,15 @@ func TestEndsEarly(t *testing.T) {
 			st := open(t, raw, nil)
 			leader, _ := lead(t, st, election, "leader")
 			other := cast(t, st, newElection(), "another election")
+			var terms []*leadership.Term
+			for range 20 { // one would often be told in time by luck
+				candidate, err := leadership.NewCandidate(st, newElection(), "term", nil)
+				require.NoError(t, err)
+				t.Cleanup(candidate.Stop)
+				term, err := candidate.Campaign(soon(t))
+				require.NoError(t, err)
+				terms = append(terms, term)
+			}
 			next := cast(t, open(t, raw, nil), election, "next")
 			var ballot entry
 			for _, e := range o.list(t, ballotsOf(c.kind, election)) {
@@ -141,6 +152,11 @@ func TestEndsEarly(t *testing.T) {
 			require.Less(t, time.Since(began), c.ttl/6, "it waited for a renewal")
 			if c.session {
 				lost(t, other)
+				for _, term := range terms {
+					<-term.Context().Done()
+					require.ErrorIs(t, context.Cause(term.Context()), store.ErrLost)
+					require.NotContains(t, context.Cause(term.Context()).Error(), "renewed", "it was told why")
+				}
 			} else {
 				require.NoError(t, other.Err())
 				require.NotZero(t, other.Lease().Remaining(), "the session goes on")

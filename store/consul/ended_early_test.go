@@ -1,6 +1,7 @@
 package consul_test
 
 import (
+	"context"
 	"strings"
 	"testing"
 	"time"
@@ -127,6 +128,7 @@ func TestAgentGoes(t *testing.T) {
 				ended := make(chan error, 1)
 				go func() { ended <- end(srv.Client()) }()
 				receive(t, term.Context().Done(), "the end of the term")
+				require.NotContains(t, context.Cause(term.Context()).Error(), "not renewed", "its end has another cause")
 				t.Logf("the leader stopped after %v", time.Since(began))
 				if name == "stopped" { // before the agent has ended
 					second := receive(t, next.terms, "the successor's term")

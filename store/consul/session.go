@@ -99,12 +99,17 @@ func (s *Store) newSession(ctx context.Context) (*session, error) {
 	return sess, nil
 }
 
-// finish forgets the session, if it is still the present one. The lease ends before anybody hears of it.
+// finish forgets the session, if it is still the present one. Its ballots know why before its lease ends.
 func (s *Store) finish(sess *session, why error) bool {
 	s.mu.Lock()
 	present := s.current == sess
 	if present {
 		s.current = nil
+	}
+	for b := range s.ballots {
+		if b.session == sess {
+			b.LoseWith(why)
+		}
 	}
 	s.mu.Unlock()
 	sess.lease.End()

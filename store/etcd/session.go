@@ -121,10 +121,15 @@ func (s *Store) forget(id int64) {
 	}
 }
 
-// end forgets the session: it is over. The caller holds mu.
-func (s *Store) end() {
+// end forgets the session: it is over. Its ballots know why before its lease ends. The caller holds mu.
+func (s *Store) end(why error) {
 	if s.current == nil {
 		return
+	}
+	for b := range s.ballots {
+		if b.session == s.current {
+			b.LoseWith(why)
+		}
 	}
 	s.current.lease.End()
 	close(s.current.lost)
@@ -140,7 +145,11 @@ func (s *Store) abandon(sess *session, reason error) {
 	defer s.mu.Unlock()
 	if s.current == sess {
 		sess.left = reason
-		s.end()
+		why := adapter.ErrSessionEnded
+		if reason != nil {
+			why = fmt.Errorf("%w: %w", store.ErrLost, reason)
+		}
+		s.end(why)
 	}
 }
 

@@ -187,7 +187,7 @@ func (s *Store) shutDown() {
 	s.revokeAll()
 	s.life.Stop()
 	s.mu.Lock()
-	s.end()
+	s.end(adapter.ErrClosed)
 	s.mu.Unlock()
 	s.life.Wait()
 	if s.config.Client == nil && s.client != nil {

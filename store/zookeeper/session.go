@@ -55,7 +55,7 @@ func (s *Store) established(id int64, ttl time.Duration, sent store.Instant) {
 	switch {
 	case id == 0:
 		s.set(func() {
-			s.end()
+			s.end(adapter.ErrSessionEnded)
 			s.abandoned = false
 		})
 	case abandoned: // the connection is being cut
@@ -63,8 +63,8 @@ func (s *Store) established(id int64, ttl time.Duration, sent store.Instant) {
 		// The ensemble may end the session before the lease does, or already counts less than the lease does. It is
 		// over for us; keep closes the connection, so that its ballots go and nobody waits for them.
 		s.set(func() {
-			s.end()
 			s.refused = adapter.Refuse("ttl", s.config.TTL.String(), "the ensemble grants %v instead", ttl)
+			s.end(fmt.Errorf("%w: %w", store.ErrLost, s.refused))
 		})
 	default:
 		s.set(func() {
@@ -81,14 +81,19 @@ func (s *Store) adopt(id int64) {
 	if s.current != nil && s.current.id == id {
 		return
 	}
-	s.end()
+	s.end(adapter.ErrSessionEnded)
 	s.current = &session{id: id, lease: store.NewLease(), lost: make(chan struct{}), synced: make(chan struct{})}
 }
 
-// end forgets the session: it is over. The caller holds mu.
-func (s *Store) end() {
+// end forgets the session: it is over. Its ballots know why before its lease ends. The caller holds mu.
+func (s *Store) end(why error) {
 	if s.current == nil {
 		return
+	}
+	for b := range s.ballots {
+		if b.session == s.current {
+			b.LoseWith(why)
+		}
 	}
 	s.current.lease.End()
 	close(s.current.lost)
@@ -108,7 +113,7 @@ func (s *Store) abandon(sess *session, reason error) {
 		return
 	}
 	sess.left, s.abandoned = reason, true
-	s.end()
+	s.end(fmt.Errorf("%w: %w", store.ErrLost, reason))
 	close(s.changed)
 	s.changed = make(chan struct{})
 	s.mu.Unlock()
@@ -179,8 +184,8 @@ func (s *Store) checkCaller(err error, after time.Duration) {
 	}
 	if s.refusals++; s.refusals == 3 {
 		s.set(func() {
-			s.end()
 			s.refused = fmt.Errorf("%w: so is the caller's connection", store.ErrClosed)
+			s.end(fmt.Errorf("%w: %w", store.ErrLost, s.refused))
 		})
 	}
 }

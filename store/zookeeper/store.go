@@ -193,7 +193,7 @@ func (s *Store) shutDown() error {
 		err = s.cleanUp()
 	}
 	s.life.Stop()
-	s.set(s.end)
+	s.set(func() { s.end(adapter.ErrClosed) })
 	if s.config.Conn != nil {
 		return errors.Join(err, s.awaitTasks())
 	}

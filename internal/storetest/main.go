@@ -1,0 +1,69 @@
+package storetest
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+)
+
+// Main is all that a TestMain does: it runs the tests, ends the servers that they share and what else there is to end,
+// and checks that no goroutine is left. In a process that StartLeader has started it leads instead.
+func Main(m *testing.M, ends ...func()) {
+	if where := os.Getenv(leaderVariable); where != "" {
+		fmt.Fprintln(os.Stderr, lead(where))
+		os.Exit(1)
+	}
+	goleak.VerifyTestMain(suite{m, ends})
+}
+
+// suite ends what is to be ended before goleak counts what is left.
+type suite struct {
+	*testing.M
+	ends []func()
+}
+
+func (s suite) Run() int {
+	code := s.M.Run()
+	for _, end := range s.ends {
+		end()
+	}
+	for _, end := range shared.ends {
+		_ = end()
+	}
+	return code
+}
+
+// shared are the servers that run. They are ended when no test runs any more.
+var shared struct {
+	mu   sync.Mutex
+	ends []func() error // guarded by mu while tests run
+}
+
+// Shared returns what a test gets a server from that most tests of its package share: one for all that do it no harm,
+// since starting one for each would take longer than the tests. It is started for the first that asks; Main ends it. A
+// test keeps to an election of its own, see NewElection, and leaves the server as it was.
+func Shared[C any, S interface{ Close() error }](start func(context.Context, C) (S, error), config C) func(testing.TB) S {
+	once := sync.OnceValues(func() (S, error) {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		server, err := start(ctx, config)
+		if err == nil {
+			shared.mu.Lock()
+			defer shared.mu.Unlock()
+			shared.ends = append(shared.ends, server.Close)
+		}
+		return server, err
+	})
+	return func(t testing.TB) S {
+		t.Helper()
+		server, err := once()
+		require.NoError(t, err)
+		return server
+	}
+}

@@ -1,0 +1,101 @@
+package storetest
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-leadership/leadership"
+	"github.com/go-leadership/leadership/store"
+	"github.com/stretchr/testify/require"
+)
+
+// leaderVariable makes a test binary lead an election instead, see Main: its value is the store's URL and the election.
+const leaderVariable = "LEADERSHIP_TEST_LEAD"
+
+// lead leads, and tells of it on standard output: "leads" with its token, and after each time that nothing happened in
+// this process for half a TTL, since it was stopped, "resumed" with what IsLeader says first. It ends with its standard
+// input, and returns only where it fails.
+func lead(where string) error {
+	go func() {
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		os.Exit(0)
+	}()
+	url, election, _ := strings.Cut(where, " ")
+	u, err := store.ParseURL(url)
+	if err != nil {
+		return err
+	}
+	ttl, _ := u.Session()
+	st, err := store.OpenURL(context.Background(), u)
+	if err != nil {
+		return err
+	}
+	c, err := leadership.NewCandidate(st, election, "process", nil)
+	if err != nil {
+		return err
+	}
+	term, err := c.Campaign(context.Background())
+	if err != nil {
+		return err
+	}
+	if err := term.Acknowledge(context.Background()); err != nil {
+		return err
+	}
+	fmt.Println("leads", term.Token())
+	for last := time.Now(); ; {
+		now := time.Now()
+		if leads := c.IsLeader(); now.Sub(last) > ttl/2 {
+			fmt.Println("resumed", leads)
+		}
+		last = now
+		time.Sleep(100 * time.Microsecond) // the interval at which it asks
+	}
+}
+
+// Process is another process, which leads an election.
+type Process struct {
+	*exec.Cmd
+	Token uint64 // of its term
+	lines *bufio.Reader
+}
+
+// StartLeader starts another process, which ends with the test, and waits until it leads the election on the store that
+// has the URL.
+func StartLeader(t testing.TB, url, election string) *Process {
+	t.Helper()
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), leaderVariable+"="+url+" "+election)
+	cmd.Stderr = os.Stderr
+	stdin, err := cmd.StdinPipe()
+	require.NoError(t, err)
+	stdout, err := cmd.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	t.Cleanup(func() {
+		_ = stdin.Close()
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
+	p := &Process{Cmd: cmd, lines: bufio.NewReader(stdout)}
+	_, err = fmt.Sscanf(p.Line(t), "leads %d", &p.Token)
+	require.NoError(t, err)
+	return p
+}
+
+// Line returns the next line that the process writes.
+func (p *Process) Line(t testing.TB) string {
+	t.Helper()
+	line := make(chan string, 1)
+	go func() {
+		s, _ := p.lines.ReadString('\n')
+		line <- strings.TrimSpace(s)
+	}()
+	return Receive(t, line, "a line of the other process")
+}

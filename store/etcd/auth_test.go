@@ -84,15 +84,15 @@ func TestAuth(t *testing.T) {
 	reader := config
 	reader.User = "reader"
 	first := contend(t, open(t, config), election, "first")
-	receive(t, first.terms, "the first leads")
+	receive(t, first.Terms, "the first leads")
 	second := contend(t, open(t, config), election, "second")
 	follower := open(t, reader)
 	leader, err := follower.Leader(soon(t), election, nil)
 	require.NoError(t, err)
 	require.Equal(t, "first", leader.Value)
 	eventually(t, func() bool { return len(values(t, follower, election)) == 2 }, "both stand")
-	first.stop()
-	receive(t, second.terms, "the second leads")
+	first.End()
+	receive(t, second.Terms, "the second leads")
 	for leader.Value != "second" {
 		leader, err = follower.Leader(soon(t), election, &leader)
 		require.NoError(t, err)
@@ -106,7 +106,7 @@ func TestAuth(t *testing.T) {
 	require.True(t, store.Permanent(err))
 	require.Equal(t, []string{"second"}, values(t, follower, election))
 	c := contend(t, follower, election, "reader")
-	require.ErrorIs(t, receive(t, c.ended, "Run's end"), store.ErrDenied)
+	require.ErrorIs(t, receive(t, c.Ended, "Run's end"), store.ErrDenied)
 
 	// Nor may anybody read or write where another prefix begins.
 	config.Prefix = "other"
@@ -226,16 +226,16 @@ func TestAuthTakenAway(t *testing.T) {
 			other := user(t, server, "bob")
 			other.TTL = middling
 			first := contend(t, open(t, config), election, "first")
-			term := receive(t, first.terms, "the first leads")
+			term := receive(t, first.Terms, "the first leads")
 			waiting := contend(t, open(t, config), election, "waiting")
 			second := contend(t, open(t, other), election, "second")
-			eventually(t, func() bool { return len(values(t, second.store, election)) == 3 }, "all stand")
+			eventually(t, func() bool { return len(values(t, second.Store, election)) == 3 }, "all stand")
 			require.NoError(t, takeAway(soon(t), root))
 			receive(t, term.Context().Done(), "the end of the term")
-			require.ErrorIs(t, receive(t, first.ended, "the first gives up"), store.ErrDenied)
-			require.ErrorIs(t, receive(t, waiting.ended, "the one behind gives up"), store.ErrDenied)
-			receive(t, second.terms, "the second leads")
-			eventually(t, func() bool { return len(values(t, second.store, election)) == 1 }, "nothing is left of the others")
+			require.ErrorIs(t, receive(t, first.Ended, "the first gives up"), store.ErrDenied)
+			require.ErrorIs(t, receive(t, waiting.Ended, "the one behind gives up"), store.ErrDenied)
+			receive(t, second.Terms, "the second leads")
+			eventually(t, func() bool { return len(values(t, second.Store, election)) == 1 }, "nothing is left of the others")
 			eventually(t, func() bool { return log.has("denied") || log.has("invalid") }, "the log says why")
 			require.Less(t, log.count(), 50, "and not at every try")
 		})

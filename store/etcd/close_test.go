@@ -2,12 +2,11 @@ package etcd_test
 
 import (
 	"context"
-	"net"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/go-leadership/leadership/conformance"
+	"github.com/go-leadership/leadership/internal/storetest"
 	"github.com/go-leadership/leadership/store"
 	"github.com/go-leadership/leadership/store/etcd"
 	"github.com/stretchr/testify/require"
@@ -17,38 +16,13 @@ import (
 // closeLimit is how long Close may take on a busy machine: it asks for no more than 3 s.
 const closeLimit = 10 * time.Second
 
-// counted counts the connections that are open.
-type counted struct{ open atomic.Int64 }
-
-func (c *counted) Dial(ctx context.Context, network, address string) (net.Conn, error) {
-	conn, err := (&net.Dialer{}).DialContext(ctx, network, address)
-	if err != nil {
-		return nil, err
-	}
-	c.open.Add(1)
-	return &countedConn{Conn: conn, counted: c}, nil
-}
-
-type countedConn struct {
-	net.Conn
-	counted *counted
-	closed  atomic.Bool
-}
-
-func (c *countedConn) Close() error {
-	if !c.closed.Swap(true) {
-		defer c.counted.open.Add(-1)
-	}
-	return c.Conn.Close()
-}
-
 // Close with everything running ends it all: calls return ErrClosed, ballots are lost, keys, lease, goroutines and
 // connections are gone when it returns. Closing again does nothing.
 func TestClose(t *testing.T) {
 	client := operator(t)
 	require.Empty(t, keys(t, client, "nothing")) // which connects
 	before := goleak.IgnoreCurrent()
-	var conns counted
+	var conns storetest.Connections
 	election := newElection()
 	st, err := etcd.Open(etcd.Config{Endpoints: sharedServer(t).Addrs(), Dial: conns.Dial, TTL: long})
 	require.NoError(t, err)
@@ -77,7 +51,7 @@ func TestClose(t *testing.T) {
 	}()
 	eventually(t, func() bool { return len(values(t, st, election+"y")) > 3 }, "campaigns are under way")
 	require.NoError(t, st.Close())
-	require.Zero(t, conns.open.Load())
+	require.Zero(t, conns.Open())
 	for range 4 {
 		require.ErrorIs(t, receive(t, ended, "the end of a call"), store.ErrClosed)
 	}
@@ -107,9 +81,7 @@ func TestClose(t *testing.T) {
 func TestCloseInBadTimes(t *testing.T) {
 	server, _ := guarded(t)
 	config := user(t, server, "ann")
-	silent, err := net.Listen("tcp", "127.0.0.1:0") // accepts and says nothing
-	require.NoError(t, err)
-	defer silent.Close()
+	silent := storetest.SilentServer(t)
 	before := goleak.IgnoreCurrent()
 	for name, c := range map[string]struct {
 		change func(c *etcd.Config, network *conformance.Network)
@@ -117,7 +89,7 @@ func TestCloseInBadTimes(t *testing.T) {
 	}{
 		"at once":          {},
 		"nobody there":     {change: func(c *etcd.Config, _ *conformance.Network) { c.Endpoints = []string{"127.0.0.1:1"} }},
-		"silence":          {change: func(c *etcd.Config, _ *conformance.Network) { c.Endpoints = []string{silent.Addr().String()} }},
+		"silence":          {change: func(c *etcd.Config, _ *conformance.Network) { c.Endpoints = []string{silent} }},
 		"wrong password":   {change: func(c *etcd.Config, _ *conformance.Network) { c.Password = "wrong" }},
 		"cut off at first": {change: func(_ *etcd.Config, network *conformance.Network) { network.Cut() }},
 		"cut off while leading": {work: func(st *etcd.Store, network *conformance.Network) {

@@ -21,9 +21,9 @@ func newCluster(t *testing.T, ttl time.Duration) *cluster {
 	config := etcd.Config{Endpoints: c.Addrs(), TTL: ttl}
 	election := newElection()
 	c.first = contend(t, open(t, config), election, "first")
-	receive(t, c.first.terms, "the first leads")
+	receive(t, c.first.Terms, "the first leads")
 	c.second = contend(t, open(t, config), election, "second")
-	eventually(t, func() bool { return len(values(t, c.second.store, election)) == 2 }, "both stand")
+	eventually(t, func() bool { return len(values(t, c.second.Store, election)) == 2 }, "both stand")
 	oneLeader(t, c.first, c.second)
 	return c
 }
@@ -40,18 +40,11 @@ func (c *cluster) leader(t *testing.T) *testserver.Member {
 	return c.Member(i)
 }
 
-// renewed waits until a contender's lease has been renewed.
-func renewed(t *testing.T, c *contender) {
-	t.Helper()
-	confirmed := c.store.Confirmed()
-	eventually(t, func() bool { return c.store.Confirmed().After(confirmed) }, "an answer of the cluster")
-}
-
 // handsOver ends the first candidate: the second leads.
 func (c *cluster) handsOver(t *testing.T) {
 	t.Helper()
-	c.first.stop()
-	receive(t, c.second.terms, "the second leads")
+	c.first.End()
+	receive(t, c.second.Terms, "the second leads")
 	require.True(t, c.second.IsLeader())
 }
 
@@ -61,16 +54,16 @@ func TestMembersRestart(t *testing.T) {
 	c := newCluster(t, long)
 	m := c.leader(t)
 	require.NoError(t, m.Kill())
-	renewed(t, c.first)
+	confirmedAgain(t, c.first.Store)
 	require.NoError(t, m.Start(soon(t)))
 	for i := range 3 {
 		require.NoError(t, c.Ready(soon(t)))
 		require.NoError(t, c.Member(i).Stop())
-		renewed(t, c.first)
+		confirmedAgain(t, c.first.Store)
 		require.NoError(t, c.Member(i).Start(soon(t)))
 	}
 	require.True(t, c.first.IsLeader())
-	require.Empty(t, c.first.terms, "it is still the first term")
+	require.Empty(t, c.first.Terms, "it is still the first term")
 	c.handsOver(t)
 }
 
@@ -89,7 +82,7 @@ func TestMemberPaused(t *testing.T) {
 		}, "the time")
 		require.NoError(t, c.Member(i).Resume())
 	}
-	require.Empty(t, c.first.terms, "it is still the first term")
+	require.Empty(t, c.first.Terms, "it is still the first term")
 	require.NoError(t, c.Ready(soon(t)))
 	require.NoError(t, c.leader(t).Pause())
 	c.handsOver(t)

@@ -15,18 +15,6 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// requireInvalid checks that an error refuses a field and shows the parts given: values and limits.
-func requireInvalid(t *testing.T, err error, field string, parts ...string) {
-	t.Helper()
-	require.ErrorIs(t, err, store.ErrInvalid)
-	var f *store.FieldError
-	require.ErrorAs(t, err, &f)
-	require.Equal(t, field, f.Field)
-	for _, part := range parts {
-		require.ErrorContains(t, err, part)
-	}
-}
-
 // Wrong settings are refused before anything is sent, with an error that names the field and the value.
 func TestConfigIsChecked(t *testing.T) {
 	t.Parallel()
@@ -100,7 +88,7 @@ func TestTTLIsNotGranted(t *testing.T) {
 	require.True(t, store.Permanent(err))
 	require.Empty(t, keys(t, operator(t), ackKey(election)))
 	c := contend(t, st, election, "own")
-	requireInvalid(t, receive(t, c.ended, "Run's end"), "ttl", `"1s"`, "2s")
+	requireInvalid(t, receive(t, c.Ended, "Run's end"), "ttl", `"1s"`, "2s")
 	require.Empty(t, keys(t, operator(t), ackKey(election)))
 }
 

@@ -18,7 +18,7 @@ func TestLeaseRevoked(t *testing.T) {
 	election, elsewhere := newElection(), newElection()
 	st := open(t, etcd.Config{TTL: long})
 	first := contend(t, st, election, "first")
-	term := receive(t, first.terms, "the first leads")
+	term := receive(t, first.Terms, "the first leads")
 	second := contend(t, open(t, etcd.Config{TTL: long}), election, "second")
 	eventually(t, func() bool { return len(values(t, st, election)) == 2 }, "both stand")
 	other := castFirst(t, st, elsewhere, "other")
@@ -26,13 +26,13 @@ func TestLeaseRevoked(t *testing.T) {
 	_, err := client.Revoke(soon(t), lease)
 	require.NoError(t, err)
 	receive(t, term.Context().Done(), "the end of the term")
-	receive(t, second.terms, "the second leads")
+	receive(t, second.Terms, "the second leads")
 	lost(t, other)
 	eventually(t, func() bool { return len(values(t, st, election)) == 2 }, "the first stands again")
 	_, next := ballotOf(t, client, election, "first")
 	require.NotEqual(t, lease, next)
-	second.stop()
-	require.Greater(t, receive(t, first.terms, "the first leads again").Token(), term.Token())
+	second.End()
+	require.Greater(t, receive(t, first.Terms, "the first leads again").Token(), term.Token())
 }
 
 // An operator deletes ballots: those who cast them notice, the one behind moves up, nobody else is disturbed.
@@ -142,7 +142,7 @@ func TestAllDeleted(t *testing.T) {
 	}
 	for round := range 5 {
 		eventually(t, func() bool { return len(values(t, one, election)) == len(all) }, "all stand, round %d", round)
-		term := receive(t, leaderAmong(t, all...).terms, "an acknowledgement, round %d", round)
+		term := receive(t, leaderAmong(t, all...).Terms, "an acknowledgement, round %d", round)
 		before := keys(t, client, ballotKeys(election))
 		_, err := client.Delete(soon(t), ackKey(election), clientv3.WithPrefix())
 		require.NoError(t, err)
@@ -152,8 +152,8 @@ func TestAllDeleted(t *testing.T) {
 	}
 	for range all {
 		c := leaderAmong(t, all...)
-		receive(t, c.terms, "its term")
-		c.stop()
+		receive(t, c.Terms, "its term")
+		c.End()
 		all = without(all, c)
 		if len(all) == 0 {
 			break

@@ -25,13 +25,13 @@ func TestUnreachableAtTheStart(t *testing.T) {
 			leaders <- leader
 		}
 	}()
-	eventually(t, func() bool { return len(c.errs.all()) > 0 }, "an error")
-	require.ErrorIs(t, c.errs.all()[0], store.ErrUnavailable)
-	require.ErrorContains(t, c.errs.all()[0], "connection refused")
-	require.ErrorContains(t, c.errs.all()[0], server.Addrs()[0])
+	eventually(t, func() bool { return len(c.Errors()) > 0 }, "an error")
+	require.ErrorIs(t, c.Errors()[0], store.ErrUnavailable)
+	require.ErrorContains(t, c.Errors()[0], "connection refused")
+	require.ErrorContains(t, c.Errors()[0], server.Addrs()[0])
 	require.Zero(t, follower.Confirmed())
 	require.NoError(t, server.Member(0).Start(soon(t)))
-	receive(t, c.terms, "it leads")
+	receive(t, c.Terms, "it leads")
 	require.Equal(t, "own", receive(t, leaders, "the follower learns").Value)
 }
 
@@ -41,41 +41,41 @@ func TestCutOff(t *testing.T) {
 	for name, cut := range map[string]func(t *testing.T, election string, network *conformance.Network, c, other *contender){
 		"while it waits": func(t *testing.T, election string, network *conformance.Network, c, other *contender) {
 			network.Cut()
-			eventually(t, func() bool { return len(values(t, other.store, election)) == 1 }, "its ballot goes")
+			eventually(t, func() bool { return len(values(t, other.Store, election)) == 1 }, "its ballot goes")
 			network.Heal()
-			eventually(t, func() bool { return len(values(t, other.store, election)) == 2 }, "it stands again")
-			require.Len(t, other.terms, 0)
-			other.stop()
-			receive(t, c.terms, "it leads")
+			eventually(t, func() bool { return len(values(t, other.Store, election)) == 2 }, "it stands again")
+			require.Len(t, other.Terms, 0)
+			other.End()
+			receive(t, c.Terms, "it leads")
 		},
 		"while it leads": func(t *testing.T, election string, network *conformance.Network, c, other *contender) {
 			require.NoError(t, other.Resign(soon(t)))
-			term := receive(t, c.terms, "it leads")
+			term := receive(t, c.Terms, "it leads")
 			network.Cut()
-			next := receive(t, other.terms, "the other one leads")
+			next := receive(t, other.Terms, "the other one leads")
 			require.False(t, c.IsLeader())
 			require.Error(t, term.Context().Err())
 			require.Greater(t, next.Token(), term.Token())
 			network.Heal()
-			eventually(t, func() bool { return len(values(t, other.store, election)) == 2 }, "it stands again")
+			eventually(t, func() bool { return len(values(t, other.Store, election)) == 2 }, "it stands again")
 			require.NoError(t, next.Context().Err(), "the other one goes on")
 		},
 		"while it resigns": func(t *testing.T, election string, network *conformance.Network, c, other *contender) {
 			require.NoError(t, other.Resign(soon(t)))
-			receive(t, c.terms, "it leads")
+			receive(t, c.Terms, "it leads")
 			network.Cut()
-			c.stop()
+			c.End()
 			require.False(t, c.IsLeader())
-			receive(t, other.terms, "the other one leads")
+			receive(t, other.Terms, "the other one leads")
 			network.Heal()
-			require.Equal(t, []string{"other"}, values(t, other.store, election))
+			require.Equal(t, []string{"other"}, values(t, other.Store, election))
 		},
 		"while it stops waiting": func(t *testing.T, election string, network *conformance.Network, c, other *contender) {
 			network.Cut()
-			c.stop()
+			c.End()
 			network.Heal()
-			eventually(t, func() bool { return len(values(t, other.store, election)) == 1 }, "its ballot goes")
-			castFirst(t, c.store, newElection(), "x")
+			eventually(t, func() bool { return len(values(t, other.Store, election)) == 1 }, "its ballot goes")
+			castFirst(t, c.Store, newElection(), "x")
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -83,9 +83,9 @@ func TestCutOff(t *testing.T) {
 			election := newElection()
 			network := conformance.NewNetwork()
 			other := contend(t, open(t, etcd.Config{TTL: middling}), election, "other")
-			receive(t, other.terms, "the other one leads")
+			receive(t, other.Terms, "the other one leads")
 			c := contend(t, open(t, etcd.Config{Dial: network.Dial}), election, "own")
-			eventually(t, func() bool { return len(values(t, other.store, election)) == 2 }, "both stand")
+			eventually(t, func() bool { return len(values(t, other.Store, election)) == 2 }, "both stand")
 			oneLeader(t, c, other)
 			cut(t, election, network, c, other)
 		})

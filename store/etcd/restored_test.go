@@ -48,7 +48,7 @@ func TestRestored(t *testing.T) {
 	_, err = client.Put(soon(t), ackKey("other"), "late")
 	require.NoError(t, err)
 	c := contend(t, open(t, config), election, "first")
-	term := receive(t, c.terms, "the first term")
+	term := receive(t, c.Terms, "the first term")
 	waiter := contend(t, open(t, config), election, "waiter")
 	follower := open(t, config)
 	late, err := follower.Leader(soon(t), "other", nil)
@@ -80,7 +80,7 @@ func TestRestored(t *testing.T) {
 	eventually(t, func() bool { return follower.Confirmed().After(confirmed) }, "the follower's knowledge is confirmed")
 	eventually(t, func() bool { return log.has("gone back") }, "the log tells")
 	refused := func(c *contender) bool {
-		for _, err := range c.errs.all() {
+		for _, err := range c.Errors() {
 			if errors.Is(err, leadership.ErrTokenRegressed) {
 				return true
 			}
@@ -88,12 +88,12 @@ func TestRestored(t *testing.T) {
 		return false
 	}
 	eventually(t, func() bool { return refused(c) && refused(waiter) }, "tokens that went back are refused")
-	require.Empty(t, c.terms)
-	require.Empty(t, waiter.terms)
+	require.Empty(t, c.Terms)
+	require.Empty(t, waiter.Terms)
 
 	advance(t, client, 300)
 	again := leaderAmong(t, c, waiter)
-	require.Greater(t, receive(t, again.terms, "a term").Token(), term.Token())
+	require.Greater(t, receive(t, again.Terms, "a term").Token(), term.Token())
 	require.Less(t, log.count(), 60)
 }
 

@@ -13,15 +13,6 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// openURL opens a store by its URL; the end of the test closes it.
-func openURL(t *testing.T, raw string) store.Store {
-	t.Helper()
-	st, err := store.Open(t.Context(), raw)
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, st.Close()) })
-	return st
-}
-
 // tlsURL is the URL of a server with TLS and the options given.
 func tlsURL(server *testserver.Etcd, options map[string]string) string {
 	q := url.Values{"ttl": {"2s"}}
@@ -43,11 +34,11 @@ func TestTLS(t *testing.T) {
 				options["cert"], options["key"] = server.ClientCert, server.ClientKey
 			}
 			first := contend(t, openURL(t, tlsURL(server, options)), "a", "first")
-			receive(t, first.terms, "the first leads")
+			receive(t, first.Terms, "the first leads")
 			options["servername"] = "localhost"
 			second := contend(t, openURL(t, tlsURL(server, options)), "a", "second")
-			first.stop()
-			receive(t, second.terms, "the second leads")
+			first.End()
+			receive(t, second.Terms, "the second leads")
 		})
 	}
 }

@@ -43,7 +43,7 @@ func TestACL(t *testing.T) {
 			second.User, second.Password = "second", "secret 2"
 			st := open(t, first)
 			leader := contend(t, st, election, "first")
-			receive(t, leader.terms, "the first leads")
+			receive(t, leader.Terms, "the first leads")
 
 			other := open(t, second)
 			if c.mayRead {
@@ -69,7 +69,7 @@ func TestACL(t *testing.T) {
 			_, err := other.Campaign(soon(t), election, "second")
 			requireDenied(t, err, path)
 			candidate := contend(t, other, election, "second")
-			requireDenied(t, receive(t, candidate.ended, "Run's end"), path)
+			requireDenied(t, receive(t, candidate.Ended, "Run's end"), path)
 			_, err = other.Campaign(soon(t), newElection(), "second") // whose directory has to be made in the first's
 			requireDenied(t, err, root)
 			require.Equal(t, []string{"first"}, values(t, st, election))

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/go-leadership/leadership/conformance"
+	"github.com/go-leadership/leadership/internal/storetest"
 	"github.com/go-leadership/leadership/internal/testserver"
 	"github.com/go-leadership/leadership/store"
 	"github.com/go-leadership/leadership/store/zookeeper"
@@ -140,7 +141,7 @@ func TestCloseEndsTheSession(t *testing.T) {
 
 // A store that never found a server closes as well, at any moment of its tries.
 func TestCloseBeforeTheFirstConnection(t *testing.T) {
-	silent := silentServer(t)
+	silent := storetest.SilentServer(t)
 	for name, servers := range map[string][]string{
 		"refused": {"127.0.0.1:1"}, "silent": {silent}, "both": {"127.0.0.1:1", silent}, "no such name": {"host.invalid:2181"},
 	} {

@@ -14,18 +14,6 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// requireInvalid checks that an error refuses a field and shows the parts given: values and limits.
-func requireInvalid(t *testing.T, err error, field string, parts ...string) {
-	t.Helper()
-	require.ErrorIs(t, err, store.ErrInvalid)
-	var f *store.FieldError
-	require.ErrorAs(t, err, &f)
-	require.Equal(t, field, f.Field)
-	for _, part := range parts {
-		require.ErrorContains(t, err, part)
-	}
-}
-
 // Wrong settings are refused before anything is sent, with an error that names the field and the value.
 func TestConfigIsChecked(t *testing.T) {
 	conn := admin(t)
@@ -142,7 +130,7 @@ func TestTTLIsNotGranted(t *testing.T) {
 			requireInvalid(t, err, "ttl", asked.String(), granted)
 			require.True(t, store.Permanent(err))
 			c := contend(t, st, election, "own")
-			requireInvalid(t, receive(t, c.ended, "Run's end"), "ttl", asked.String(), granted)
+			requireInvalid(t, receive(t, c.Ended, "Run's end"), "ttl", asked.String(), granted)
 		})
 	}
 	conn := connectRaw(t, long, server.Addrs()...)

@@ -31,21 +31,21 @@ func TestOwnBallotDeletedWhileLeading(t *testing.T) {
 	conn := admin(t)
 	config := zookeeper.Config{Servers: sharedServer(t).Addrs(), TTL: long}
 	a := contend(t, open(t, config), election, "a")
-	first := receive(t, a.terms, "a leads")
+	first := receive(t, a.Terms, "a leads")
 	b := contend(t, open(t, config), election, "b")
-	eventually(t, func() bool { return len(values(t, b.store.(*zookeeper.Store), election)) == 2 }, "b stands")
+	eventually(t, func() bool { return len(values(t, b.Store, election)) == 2 }, "b stands")
 
 	require.NoError(t, conn.Delete(find(t, conn, election, "a"), -1))
 	receive(t, first.Context().Done(), "a steps down")
 	require.ErrorIs(t, context.Cause(first.Context()), leadership.ErrLost)
-	second := receive(t, b.terms, "b leads")
+	second := receive(t, b.Terms, "b leads")
 	require.Greater(t, second.Token(), first.Token())
 	eventually(t, func() bool {
-		return len(values(t, b.store.(*zookeeper.Store), election)) == 2
+		return len(values(t, b.Store, election)) == 2
 	}, "a stands again")
-	require.Equal(t, []string{"b", "a"}, values(t, b.store.(*zookeeper.Store), election))
-	b.stop()
-	third := receive(t, a.terms, "a leads again")
+	require.Equal(t, []string{"b", "a"}, values(t, b.Store, election))
+	b.End()
+	third := receive(t, a.Terms, "a leads again")
 	require.Greater(t, third.Token(), second.Token())
 }
 
@@ -237,9 +237,9 @@ func TestParentDeleted(t *testing.T) {
 	for range 5 {
 		eventually(t, func() bool { return len(values(t, follower, election)) == 3 }, "all three stand")
 		leader := leaderAmong(t, all...)
-		term := receive(t, leader.terms, "the leader's term")
+		term := receive(t, leader.Terms, "the leader's term")
 		for term.Context().Err() != nil { // an earlier one
-			term = receive(t, leader.terms, "the leader's term")
+			term = receive(t, leader.Terms, "the leader's term")
 		}
 		require.Greater(t, term.Token(), token)
 		token = term.Token()

@@ -41,9 +41,9 @@ func settled(t *testing.T, election string, all []*contender) (leader *contender
 	eventually(t, func() bool {
 		leader = leaderAmong(t, all...)
 		for _, c := range all {
-			st := c.store.(*zookeeper.Store)
+			st := c.Store
 			seen, err := st.Leader(soon(t), election, nil)
-			if err != nil || seen.Value != leader.value || len(values(t, st, election)) != len(all) {
+			if err != nil || seen.Value != leader.Value || len(values(t, st, election)) != len(all) {
 				return false
 			}
 		}
@@ -91,7 +91,7 @@ func ensembleLeaderKilled(t *testing.T, ensemble *testserver.ZooKeeper) {
 	eventually(t, c.IsLeader, "it leads")
 	waiter := contend(t, open(t, zookeeper.Config{Servers: ensemble.Addrs(), TTL: patient}), election, "waiter")
 	oneLeader(t, c, waiter)
-	term := receive(t, c.terms, "the term")
+	term := receive(t, c.Terms, "the term")
 	member, err := ensemble.Leader()
 	require.NoError(t, err)
 	confirmedAgain(t, st)
@@ -115,7 +115,7 @@ func memberPaused(t *testing.T, ensemble *testserver.ZooKeeper) {
 	followers := slices.Delete(ensemble.Addrs(), leader, leader+1)
 	st := open(t, zookeeper.Config{Servers: followers, TTL: patient, Dial: tp.Dial})
 	c := contend(t, st, election, "own")
-	term := receive(t, c.terms, "the term")
+	term := receive(t, c.Terms, "the term")
 	for range 2 {
 		confirmedAgain(t, st)
 		addr := tp.lastAddr()

@@ -37,10 +37,10 @@ func TestLeaderIsCutOff(t *testing.T) {
 	config := zookeeper.Config{Servers: sharedServer(t).Addrs()}
 	config.Dial = network.Dial
 	a := contend(t, open(t, config), election, "a")
-	old := receive(t, a.terms, "a leads")
+	old := receive(t, a.Terms, "a leads")
 	config.Dial = nil
 	next := contend(t, open(t, config), election, "b")
-	eventually(t, func() bool { return len(values(t, next.store.(*zookeeper.Store), election)) == 2 }, "b stands")
+	eventually(t, func() bool { return len(values(t, next.Store, election)) == 2 }, "b stands")
 	oneLeader(t, a, next)
 
 	var r resource
@@ -49,14 +49,14 @@ func TestLeaderIsCutOff(t *testing.T) {
 	receive(t, old.Context().Done(), "a steps down, though it hears nothing")
 	require.False(t, a.IsLeader())
 	require.False(t, next.IsLeader(), "the grace lies between the two")
-	term := receive(t, next.terms, "b leads")
+	term := receive(t, next.Terms, "b leads")
 	require.True(t, r.write(term.Token(), "b"))
 	network.Heal()
 	require.False(t, r.write(old.Token(), "a"), "work that was under way")
-	eventually(t, func() bool { return len(values(t, next.store.(*zookeeper.Store), election)) == 2 }, "a stands again")
+	eventually(t, func() bool { return len(values(t, next.Store, election)) == 2 }, "a stands again")
 	require.True(t, next.IsLeader(), "the new leader stays")
-	next.stop()
-	again := receive(t, a.terms, "a leads again")
+	next.End()
+	again := receive(t, a.Terms, "a leads again")
 	require.True(t, r.write(again.Token(), "a"))
 	require.False(t, r.write(term.Token(), "b"))
 	require.Equal(t, []string{"a", "b", "a"}, r.writers)

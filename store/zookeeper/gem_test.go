@@ -61,9 +61,9 @@ func TestGemCandidatesStandInTheSameElection(t *testing.T) {
 				eventually(t, func() bool { return slices.Contains(values(t, st, election), value) }, "the ballot")
 				peers = append(peers, peer{
 					value: value,
-					won:   func() { receive(t, c.terms, "our win") },
+					won:   func() { receive(t, c.Terms, "our win") },
 					waits: func() { require.False(t, c.IsLeader()) },
-					leave: c.stop,
+					leave: c.End,
 				})
 			}
 			for i, p := range peers {
@@ -135,7 +135,7 @@ func TestGemLeaderDies(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "gem", leader.Value)
 	g.close()
-	receive(t, c.terms, "our win")
+	receive(t, c.Terms, "our win")
 	next, err := st.Leader(soon(t), election, &leader)
 	for ; err == nil && next.Revision == 0; next, err = st.Leader(soon(t), election, &next) {
 	}

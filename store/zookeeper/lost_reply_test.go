@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/go-leadership/leadership/conformance"
+	"github.com/go-leadership/leadership/internal/storetest"
 	"github.com/go-leadership/leadership/store"
 	"github.com/go-leadership/leadership/store/zookeeper"
 	"github.com/go-zookeeper/zk"
@@ -196,7 +197,7 @@ func TestRequestQueuedAcrossSessions(t *testing.T) {
 	var b store.Ballot
 	go func() {
 		var err error
-		b, err = campaign(soon(t), st, election, "in the second")
+		b, err = storetest.Campaign(soon(t), st, election, "in the second")
 		done <- err
 	}()
 	eventually(t, func() bool { return len(list(t, conn, dir(election))) == 0 }, "the first session expires")
@@ -242,10 +243,10 @@ func TestCandidateAcknowledgesInSpiteOfALostReply(t *testing.T) {
 	st, tp := openTapped(t)
 	lostOnce := tp.catch(t, opMulti, "leader_ack", loseReply)
 	c := contend(t, st, election, "ours")
-	receive(t, c.terms, "the acknowledgement")
+	receive(t, c.Terms, "the acknowledgement")
 	receive(t, lostOnce.caught, "the first request")
 	require.True(t, c.IsLeader())
-	require.True(t, errors.Is(errors.Join(c.errs.all()...), store.ErrUnknownOutcome), "the hooks tell of it")
+	require.True(t, errors.Is(errors.Join(c.Errors()...), store.ErrUnknownOutcome), "the hooks tell of it")
 	leader, err := st.Leader(within(t, 10*time.Second), election, nil)
 	require.NoError(t, err)
 	require.Equal(t, "ours", leader.Value)

@@ -1,52 +1,14 @@
 package zookeeper_test
 
 import (
-	"context"
-	"os"
-	"sync"
 	"testing"
-	"time"
 
+	"github.com/go-leadership/leadership/internal/storetest"
 	"github.com/go-leadership/leadership/internal/testserver"
-	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 )
 
-func TestMain(m *testing.M) {
-	if addr := os.Getenv(helperVariable); addr != "" {
-		helper(addr)
-		return
-	}
-	goleak.VerifyTestMain(suite{m})
-}
-
-// suite ends the shared server before goleak counts what is left.
-type suite struct{ *testing.M }
-
-func (s suite) Run() int {
-	code := s.M.Run()
-	if shared.server != nil {
-		_ = shared.server.Close()
-	}
-	return code
-}
-
-// shared is the one server of all tests that do it no harm; starting one for each would take longer than the tests.
-var shared struct {
-	once   sync.Once
-	server *testserver.ZooKeeper // written once, read by suite when no test runs any more
-	err    error
-}
+func TestMain(m *testing.M) { storetest.Main(m) }
 
 // sharedServer returns the server that most tests share: a single one whose tick is 500 ms, so that it grants sessions
-// of 1 s to 10 s. A test keeps to an election of its own, see newElection, and leaves the server as it was.
-func sharedServer(t *testing.T) *testserver.ZooKeeper {
-	t.Helper()
-	shared.once.Do(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-		defer cancel()
-		shared.server, shared.err = testserver.StartZooKeeper(ctx, testserver.ZooKeeperConfig{})
-	})
-	require.NoError(t, shared.err)
-	return shared.server
-}
+// of 1 s to 10 s.
+var sharedServer = storetest.Shared(testserver.StartZooKeeper, testserver.ZooKeeperConfig{})

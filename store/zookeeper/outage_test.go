@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/go-leadership/leadership"
+	"github.com/go-leadership/leadership/internal/storetest"
 	"github.com/go-leadership/leadership/internal/testserver"
 	"github.com/go-leadership/leadership/store"
 	"github.com/go-leadership/leadership/store/zookeeper"
@@ -30,13 +31,13 @@ func TestServerComesUpLater(t *testing.T) {
 	f.Start()
 	require.Never(t, func() bool { return c.IsLeader() || gone.IsLeader() }, ttl, 10*time.Millisecond)
 	start := time.Now()
-	gone.stop()
+	gone.End()
 	f.Stop()
 	require.Less(t, time.Since(start), closeLimit)
-	require.ErrorIs(t, receive(t, gone.ended, "Run's end"), context.Canceled)
+	require.ErrorIs(t, receive(t, gone.Ended, "Run's end"), context.Canceled)
 
 	require.NoError(t, server.Member(0).Start(soon(t)))
-	receive(t, c.terms, "the term")
+	receive(t, c.Terms, "the term")
 	for value := receive(t, follower, "the leader"); value != "own"; value = receive(t, follower, "the leader") {
 		require.Equal(t, "", value)
 	}
@@ -45,13 +46,13 @@ func TestServerComesUpLater(t *testing.T) {
 
 // Whoever runs a candidate is told that the service can't be reached: by the hook for errors and in the log.
 func TestOutageIsVisible(t *testing.T) {
-	silent := silentServer(t)
+	silent := storetest.SilentServer(t)
 	for name, server := range map[string]string{"refused": "127.0.0.1:1", "silent": silent} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c := contend(t, open(t, zookeeper.Config{Servers: []string{server}}), newElection(), "own")
-			eventually(t, func() bool { return len(c.errs.all()) > 0 }, "the hook is told")
-			require.ErrorIs(t, c.errs.all()[0], store.ErrUnavailable)
+			eventually(t, func() bool { return len(c.Errors()) > 0 }, "the hook is told")
+			require.ErrorIs(t, c.Errors()[0], store.ErrUnavailable)
 		})
 	}
 }
@@ -99,7 +100,7 @@ func TestOutageLongerThanTheTTL(t *testing.T) {
 				case heard = <-follower:
 				default:
 				}
-				return heard == leaderAmong(t, all...).value // which is not sent again where it was the last to be read
+				return heard == leaderAmong(t, all...).Value // which is not sent again where it was the last to be read
 			}, "the follower hears of the leader")
 		})
 	}

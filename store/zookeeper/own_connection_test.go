@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/go-leadership/leadership/conformance"
+	"github.com/go-leadership/leadership/internal/storetest"
 	"github.com/go-leadership/leadership/internal/testserver"
 	"github.com/go-leadership/leadership/store"
 	"github.com/go-leadership/leadership/store/zookeeper"
@@ -32,15 +33,15 @@ func TestCallersConnection(t *testing.T) {
 	require.True(t, all[0].IsLeader())
 	for range 3 {
 		require.NoError(t, all[0].Resign(soon(t)))
-		receive(t, all[1].terms, "b leads")
+		receive(t, all[1].Terms, "b leads")
 		require.Equal(t, "b", afterDeath(t, follower, ""))
 		require.NoError(t, all[1].Resign(soon(t)))
-		receive(t, all[0].terms, "a leads")
+		receive(t, all[0].Terms, "a leads")
 		require.Equal(t, "a", afterDeath(t, follower, ""))
 	}
 	sessions := []int64{conns[0].SessionID(), conns[1].SessionID()}
 	require.NoError(t, stores[0].Close())
-	receive(t, all[1].terms, "b leads: the ballots of a closed store are gone, though its session is not")
+	receive(t, all[1].Terms, "b leads: the ballots of a closed store are gone, though its session is not")
 	require.NoError(t, stores[1].Close())
 	require.Empty(t, list(t, conns[0], dir(election)))
 	for i, conn := range conns {
@@ -53,7 +54,7 @@ func TestCallersConnection(t *testing.T) {
 func receiveFirst(t *testing.T, all []*contender) {
 	t.Helper()
 	if len(all) == 1 {
-		receive(t, all[0].terms, "the first term")
+		receive(t, all[0].Terms, "the first term")
 	}
 }
 
@@ -204,6 +205,6 @@ func TestCallerClosesTheConnection(t *testing.T) {
 	b := castFirst(t, st, newElection(), "own")
 	conn.Close()
 	eventually(t, func() bool { return b.Lease().Remaining() == 0 }, "the end of the lease")
-	_, err = campaign(soon(t), st, newElection(), "own")
+	_, err = storetest.Campaign(soon(t), st, newElection(), "own")
 	require.ErrorIs(t, err, store.ErrClosed, "the connection never comes back")
 }

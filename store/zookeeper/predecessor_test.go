@@ -167,7 +167,7 @@ func TestPredecessorGoesWhileDisconnected(t *testing.T) {
 		return len(list(t, conn, dir(election))) == 0
 	}, "its session expires")
 	network.Heal()
-	receive(t, c.terms, "it leads in a new session")
+	receive(t, c.Terms, "it leads in a new session")
 	require.True(t, c.IsLeader())
 }
 

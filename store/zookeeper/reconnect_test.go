@@ -7,18 +7,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-leadership/leadership/internal/storetest"
 	"github.com/go-leadership/leadership/internal/testserver"
 	"github.com/go-leadership/leadership/store"
 	"github.com/go-leadership/leadership/store/zookeeper"
 	"github.com/stretchr/testify/require"
 )
-
-// confirmedAgain waits until the store has confirmed its session with a request sent from now on.
-func confirmedAgain(t *testing.T, st *zookeeper.Store) {
-	t.Helper()
-	now := time.Now()
-	eventually(t, func() bool { return st.Confirmed().After(now) }, "a confirmation")
-}
 
 // The only server restarts: ballots stand, and the store is connected again soon after the server is there.
 func TestServerRestarts(t *testing.T) {
@@ -43,36 +37,9 @@ func TestServerRestarts(t *testing.T) {
 	}
 }
 
-// silentServer accepts connections and says nothing on them.
-func silentServer(t *testing.T) string {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	var conns []net.Conn
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		for {
-			conn, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			conns = append(conns, conn)
-		}
-	}()
-	t.Cleanup(func() {
-		_ = listener.Close()
-		<-done
-		for _, conn := range conns {
-			_ = conn.Close()
-		}
-	})
-	return listener.Addr().String()
-}
-
 // A server that says nothing in the handshake is given up long before the session would expire.
 func TestSilentServer(t *testing.T) {
-	silent := silentServer(t)
+	silent := storetest.SilentServer(t)
 	var toSilent atomic.Int32 // dials that go to the silent server first, whichever the client library chose
 	dial := func(ctx context.Context, network, _ string) (net.Conn, error) {
 		address := sharedServer(t).Addrs()[0]
@@ -125,14 +92,14 @@ func TestServerPausedBriefly(t *testing.T) {
 	t.Parallel()
 	server := testserver.NewZooKeeper(t, testserver.ZooKeeperConfig{})
 	c := contend(t, open(t, zookeeper.Config{Servers: server.Addrs(), TTL: long}), newElection(), "own")
-	term := receive(t, c.terms, "the term")
+	term := receive(t, c.Terms, "the term")
 	for range 2 {
-		confirmedAgain(t, c.store.(*zookeeper.Store))
+		confirmedAgain(t, c.Store)
 		require.NoError(t, server.Member(0).Pause())
 		require.Never(t, func() bool { return !c.IsLeader() }, long/5, 10*time.Millisecond)
 		require.NoError(t, server.Member(0).Resume())
 	}
-	confirmedAgain(t, c.store.(*zookeeper.Store))
+	confirmedAgain(t, c.Store)
 	require.NoError(t, term.Context().Err())
 }
 
@@ -148,7 +115,7 @@ func TestServerPausedLongerThanTheTTL(t *testing.T) {
 	var token uint64
 	for range 2 {
 		leader := leaderAmong(t, a, b)
-		term := receive(t, leader.terms, "the term")
+		term := receive(t, leader.Terms, "the term")
 		require.Greater(t, term.Token(), token)
 		token = term.Token()
 		require.NoError(t, server.Member(0).Pause())

@@ -123,17 +123,17 @@ func TestTLS(t *testing.T) {
 
 	t.Run("a whole election", func(t *testing.T) {
 		election := newElection()
-		a := contend(t, openFromURL(t, with("servername", "zookeeper.example")), election, "a")
-		receive(t, a.terms, "a leads")
-		b := contend(t, openFromURL(t, with()), election, "b") // by the address
+		a := contend(t, openURL(t, with("servername", "zookeeper.example")), election, "a")
+		receive(t, a.Terms, "a leads")
+		b := contend(t, openURL(t, with()), election, "b") // by the address
 		oneLeader(t, a, b)
 		eventually(t, func() bool {
-			ballots, err := b.store.Ballots(soon(t), election)
+			ballots, err := b.Store.Ballots(soon(t), election)
 			return err == nil && len(ballots) == 2
 		}, "b stands")
 		require.NoError(t, a.Resign(soon(t)))
-		receive(t, b.terms, "b leads")
-		a.stop()
+		receive(t, b.Terms, "b leads")
+		a.End()
 	})
 
 	// The connection can't be made, ever: whoever runs a candidate has to learn why.
@@ -151,9 +151,9 @@ func TestTLS(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			candidate := contend(t, openFromURL(t, c.url), newElection(), "own")
+			candidate := contend(t, openURL(t, c.url), newElection(), "own")
 			eventually(t, func() bool {
-				return slices.ContainsFunc(candidate.errs.all(), func(err error) bool {
+				return slices.ContainsFunc(candidate.Errors(), func(err error) bool {
 					return errors.Is(err, store.ErrUnavailable) && strings.Contains(err.Error(), c.reason)
 				})
 			}, "an error that says %q", c.reason)

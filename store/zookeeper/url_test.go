@@ -13,21 +13,12 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// openFromURL opens a store that the end of the test closes.
-func openFromURL(t *testing.T, raw string) store.Store {
-	t.Helper()
-	st, err := store.Open(context.Background(), raw)
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, st.Close()) })
-	return st
-}
-
 // Every option of a URL arrives where it belongs.
 func TestURL(t *testing.T) {
 	conn := admin(t)
 	addr := sharedServer(t).Addrs()[0]
 	election := newElection()
-	st := openFromURL(t, "zookeeper://user%40x:p%3Ass@"+addr+"/prod%20url/eu?ttl=9s&grace=1s&root=%2Fwahl&ballot=stimme&ack=erster&acl=read")
+	st := openURL(t, "zookeeper://user%40x:p%3Ass@"+addr+"/prod%20url/eu?ttl=9s&grace=1s&root=%2Fwahl&ballot=stimme&ack=erster&acl=read")
 	b := castFirst(t, st, election, "own")
 	_, err := b.Acknowledge(soon(t), "own")
 	require.NoError(t, err)
@@ -52,7 +43,7 @@ func TestURL(t *testing.T) {
 // Defaults are the gem's layout and 10 s.
 func TestURLDefaults(t *testing.T) {
 	election := newElection()
-	st := openFromURL(t, "ZOOKEEPER://"+sharedServer(t).Addrs()[0])
+	st := openURL(t, "ZOOKEEPER://"+sharedServer(t).Addrs()[0])
 	b := castFirst(t, st, election, "own")
 	require.Len(t, list(t, admin(t), dir(election)), 1)
 	require.Greater(t, b.Lease().Remaining(), 4*time.Second)
@@ -115,7 +106,7 @@ func TestPasswordIsNeverShown(t *testing.T) {
 	errs := []error{}
 	for _, addr := range []string{sharedServer(t).Addrs()[0], "127.0.0.1:1"} {
 		raw := fmt.Sprintf("zookeeper://user:%s@%s/?ttl=2s", url.PathEscape(password), addr)
-		st := openFromURL(t, raw)
+		st := openURL(t, raw)
 		_, err := st.Campaign(within(t, 100*time.Millisecond), "taken", string(make([]byte, store.MaxValue+1)))
 		errs = append(errs, err)
 		_, err = st.Leader(within(t, 100*time.Millisecond), newElection(), &store.Leader{})

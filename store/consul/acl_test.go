@@ -50,7 +50,7 @@ func TestACL(t *testing.T) {
 			require.NotContains(t, err.Error(), secret)
 			require.Less(t, time.Since(began), 3*time.Second)
 			run := contend(t, st, newElection(), "own")
-			require.ErrorIs(t, receive(t, run.ended, "the end of Run"), store.ErrDenied)
+			require.ErrorIs(t, receive(t, run.Ended, "the end of Run"), store.ErrDenied)
 		})
 	}
 	t.Run("unknown token", func(t *testing.T) {
@@ -94,7 +94,7 @@ func TestACL(t *testing.T) {
 	t.Run("deleted while it leads", func(t *testing.T) {
 		secret := token(mayWrite + maySession + mayRegister)
 		run := contend(t, open(t, config(secret, short)), newElection(), "own")
-		term := receive(t, run.terms, "the term")
+		term := receive(t, run.Terms, "the term")
 		admin, err := api.NewClient(&api.Config{Address: srv.Addrs()[0], Token: srv.ManagementToken()})
 		require.NoError(t, err)
 		self, _, err := admin.ACL().TokenReadSelf(&api.QueryOptions{Token: secret})
@@ -102,8 +102,8 @@ func TestACL(t *testing.T) {
 		_, err = admin.ACL().TokenDelete(self.AccessorID, nil)
 		require.NoError(t, err)
 		receive(t, term.Context().Done(), "the end of the term")
-		err = receive(t, run.ended, "the end of Run")
+		err = receive(t, run.Ended, "the end of Run")
 		require.ErrorIs(t, err, store.ErrDenied)
-		require.NotContains(t, fmt.Sprint(err, run.errs.all()), secret)
+		require.NotContains(t, fmt.Sprint(err, run.Errors()), secret)
 	})
 }

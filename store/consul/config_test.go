@@ -124,6 +124,6 @@ func TestDatacenter(t *testing.T) {
 	_, err = st.Leader(soon(t), newElection(), nil)
 	requireInvalid(t, err, "dc")
 	_, err = open(t, consul.Config{Namespace: "team"}).Campaign(soon(t), newElection(), "own")
-	requireInvalid(t, err, "namespace", "Enterprise")
+	requireInvalid(t, err, "namespace or partition", "Enterprise")
 	require.False(t, strings.Contains(err.Error(), "unknown"))
 }

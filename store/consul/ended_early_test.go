@@ -121,7 +121,7 @@ func TestAgentGoes(t *testing.T) {
 				srv := testserver.NewConsul(t, testserver.ConsulConfig{Client: true})
 				election := newElection()
 				leader := contend(t, open(t, consul.Config{Addresses: []string{srv.Client().Addr()}, TTL: ttl}), election, "leader")
-				term := receive(t, leader.terms, "the first term")
+				term := receive(t, leader.Terms, "the first term")
 				next := contend(t, open(t, consul.Config{Addresses: srv.Addrs()[:1], TTL: ttl}), election, "next")
 				eventually(t, func() bool { return len(ballotKeys(t, operator(t, srv), election)) == 2 }, "both stand")
 				began := time.Now()
@@ -131,7 +131,7 @@ func TestAgentGoes(t *testing.T) {
 				require.NotContains(t, context.Cause(term.Context()).Error(), "not renewed", "its end has another cause")
 				t.Logf("the leader stopped after %v", time.Since(began))
 				if name == "stopped" { // before the agent has ended
-					second := receive(t, next.terms, "the successor's term")
+					second := receive(t, next.Terms, "the successor's term")
 					t.Logf("the next one led after %v", time.Since(began))
 					require.Greater(t, second.Token(), term.Token())
 				}
@@ -139,7 +139,7 @@ func TestAgentGoes(t *testing.T) {
 				require.False(t, leader.IsLeader())
 				require.NoError(t, srv.Client().Start(soon(t)))
 				if name == "killed" {
-					receive(t, next.terms, "the successor's term")
+					receive(t, next.Terms, "the successor's term")
 				}
 			})
 		}
@@ -155,11 +155,11 @@ func TestServerRestarts(t *testing.T) {
 			election := newElection()
 			st := open(t, consul.Config{Addresses: srv.Addrs(), TTL: ttl})
 			leader := contend(t, st, election, "leader")
-			term := receive(t, leader.terms, "the first term")
+			term := receive(t, leader.Terms, "the first term")
 			require.NoError(t, srv.Member(0).Kill())
 			receive(t, term.Context().Done(), "the end of the term")
 			require.NoError(t, srv.Member(0).Start(soon(t)))
-			again := receive(t, leader.terms, "the next term")
+			again := receive(t, leader.Terms, "the next term")
 			require.Greater(t, again.Token(), term.Token())
 		})
 	}

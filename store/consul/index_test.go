@@ -83,7 +83,7 @@ func TestSnapshotIsRestored(t *testing.T) {
 	for _, ttl := range []time.Duration{long, short} {
 		election := newElection()
 		a := contend(t, open(t, consul.Config{Addresses: srv.Addrs(), TTL: ttl}), election, "a")
-		term := receive(t, a.terms, "the first term")
+		term := receive(t, a.Terms, "the first term")
 		st := open(t, consul.Config{Addresses: srv.Addrs(), TTL: ttl})
 		b := contend(t, st, election, "b")
 		eventually(t, func() bool { return len(ballotKeys(t, client, election)) == 2 }, "both stand")
@@ -103,9 +103,9 @@ func TestSnapshotIsRestored(t *testing.T) {
 		receive(t, term.Context().Done(), "the end of the first term")
 		var next uint64
 		select {
-		case term := <-a.terms:
+		case term := <-a.Terms:
 			next = term.Token()
-		case term := <-b.terms:
+		case term := <-b.Terms:
 			next = term.Token()
 		case <-soon(t).Done():
 			require.FailNow(t, "nobody leads after the restoration")

@@ -3,64 +3,25 @@ package consul_test
 import (
 	"context"
 	"fmt"
-	"net"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/go-leadership/leadership/internal/storetest"
 	"github.com/go-leadership/leadership/internal/testserver"
 	"github.com/go-leadership/leadership/store"
 	"github.com/go-leadership/leadership/store/consul"
 	"github.com/stretchr/testify/require"
 )
 
-// meter counts connections.
-type meter struct {
-	mu         sync.Mutex
-	open, most int // guarded by mu
-}
-
-type metered struct {
-	net.Conn
-	once  sync.Once
-	meter *meter
-}
-
-func (m *meter) dial(ctx context.Context, network, address string) (net.Conn, error) {
-	conn, err := (&net.Dialer{}).DialContext(ctx, network, address)
-	if err != nil {
-		return nil, err
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.open++
-	m.most = max(m.most, m.open)
-	return &metered{Conn: conn, meter: m}, nil
-}
-
-func (m *meter) peak() int {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.most
-}
-
-func (m *metered) Close() error {
-	m.once.Do(func() {
-		m.meter.mu.Lock()
-		defer m.meter.mu.Unlock()
-		m.meter.open--
-	})
-	return m.Conn.Close()
-}
-
 // A process stands in 1,000 elections, waits in them, and follows them, within the connections that a stock agent
 // grants to one address. Each change of leader is noticed nevertheless, and soon.
 func TestThousandElections(t *testing.T) {
 	const n = 1000
 	srv := testserver.NewConsul(t, testserver.ConsulConfig{})
-	m := &meter{}
+	var conns storetest.Connections
 	holder := open(t, consul.Config{Addresses: srv.Addrs()})
-	many := open(t, consul.Config{Addresses: srv.Addrs(), Dial: m.dial})
+	many := open(t, consul.Config{Addresses: srv.Addrs(), Dial: conns.Dial})
 	ctx := soon(t)
 	type election struct {
 		name           string
@@ -124,15 +85,13 @@ func TestThousandElections(t *testing.T) {
 			t.Errorf("wait: %v", err)
 		}
 	})
-	t.Logf("one change took at most %v, %d at once %v, with at most %d connections", slowest, n, time.Since(began), m.peak())
+	t.Logf("one change took at most %v, %d at once %v, with at most %d connections", slowest, n, time.Since(began), conns.Most())
 	require.Less(t, slowest, 5*time.Second)
-	require.Less(t, m.peak(), 100)
+	require.Less(t, conns.Most(), 100)
 	stop()
 	following.Wait()
 	require.NoError(t, many.Close())
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	require.Zero(t, m.open)
+	require.Zero(t, conns.Open())
 }
 
 // What a process sends when nothing happens does not grow with the number of its elections.

@@ -1,7 +1,6 @@
 package consul_test
 
 import (
-	"net"
 	"net/http"
 	"testing"
 	"time"
@@ -10,15 +9,6 @@ import (
 	"github.com/hashicorp/consul/api"
 	"github.com/stretchr/testify/require"
 )
-
-// silentAddr is the address of a listener that never says a word.
-func silentAddr(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = l.Close() })
-	return l.Addr().String()
-}
 
 // A client of the caller's serves as one of the store's own does, and goes on when the store is closed.
 func TestOwnClient(t *testing.T) {

@@ -6,18 +6,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-leadership/leadership/internal/storetest"
 	"github.com/go-leadership/leadership/internal/testserver"
 	"github.com/go-leadership/leadership/store"
 	"github.com/stretchr/testify/require"
 )
-
-func openURL(t *testing.T, raw string) store.Store {
-	t.Helper()
-	st, err := store.Open(soon(t), raw)
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, st.Close()) })
-	return st
-}
 
 func TestTLS(t *testing.T) {
 	srv := testserver.NewConsul(t, testserver.ConsulConfig{TLS: testserver.MutualTLS})
@@ -46,7 +39,7 @@ func TestTLS(t *testing.T) {
 		"no certificate":           {with("cert", "", "key", ""), "certificate"},
 		"no TLS":                   {"consul://" + srv.Addrs()[0], "consul+tls"},
 		"TLS where there is none":  {"consul+tls://" + sharedServer(t).Addrs()[0], "the scheme has to be consul"},
-		"something else":           {"consul://" + silentAddr(t), "no answer"},
+		"something else":           {"consul://" + storetest.SilentServer(t), "no answer"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -52,7 +52,7 @@ func TestOptionsAreRefusedAlike(t *testing.T) {
 				user + "h?root=/a&dc=b&user=c&password=d&": kind + " URL", // some other store's, and nobody's
 			} {
 				_, err := store.Open(soon(t), kind+"://"+rest)
-				requireRefused(t, err, field)
+				requireInvalid(t, err, field)
 			}
 		})
 	}
@@ -71,7 +71,7 @@ func TestOptionsAreRefusedAlike(t *testing.T) {
 				"cacert=" + file + "&ttl=10s&x=y": "cacert",
 			} {
 				_, err := store.Open(soon(t), kind+"+tls://h?"+options)
-				requireRefused(t, err, field)
+				requireInvalid(t, err, field)
 			}
 		})
 	}
@@ -98,7 +98,7 @@ func TestOptionsAreAccepted(t *testing.T) {
 	}
 	for _, from := range []string{"passwordenv=STORE_ALL_PASSWORD", "passwordfile=" + password} {
 		_, err := store.Open(soon(t), "memory://h?"+from)
-		requireRefused(t, err, "memory URL")
+		requireInvalid(t, err, "memory URL")
 		require.NotContains(t, err.Error(), secret)
 	}
 }

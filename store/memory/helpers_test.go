@@ -6,6 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/go-leadership/leadership/internal/storetest"
 	"github.com/go-leadership/leadership/store"
 	"github.com/go-leadership/leadership/store/memory"
 	"github.com/stretchr/testify/require"
@@ -26,6 +27,9 @@ func open(t *testing.T, service *memory.Service) *memory.Store {
 	t.Cleanup(func() { require.NoError(t, st.Close()) })
 	return st
 }
+
+// openURL opens a store by its URL; the end of the test closes it.
+var openURL = storetest.OpenURL
 
 // pair opens two stores on one new service.
 func pair(t *testing.T) (service *memory.Service, a, b *memory.Store) {
@@ -55,13 +59,7 @@ func lead(t *testing.T, st store.Store, value string) store.Ballot {
 // standing returns what the ballots of election "x" were cast with, first in line first.
 func standing(t *testing.T, st store.Store) []string {
 	t.Helper()
-	list, err := st.Ballots(t.Context(), "x")
-	require.NoError(t, err)
-	values := []string{}
-	for _, s := range list {
-		values = append(values, s.Value)
-	}
-	return values
+	return storetest.Values(t, st, "x")
 }
 
 // leader returns who leads election "x".

@@ -83,14 +83,6 @@ var urlsMade atomic.Uint64
 // newURL returns the URL of a service that no other test uses. It lives as long as the process.
 func newURL() string { return fmt.Sprintf("memory://test-%d", urlsMade.Add(1)) }
 
-func openURL(t *testing.T, raw string) store.Store {
-	t.Helper()
-	st, err := store.Open(t.Context(), raw)
-	require.NoError(t, err, "%q", raw)
-	t.Cleanup(func() { require.NoError(t, st.Close()) })
-	return st
-}
-
 // TestURLNamesAServiceThatTheProcessShares, by host and path; the options are each store's own.
 func TestURLNamesAServiceThatTheProcessShares(t *testing.T) {
 	url := newURL()

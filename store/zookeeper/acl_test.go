@@ -100,11 +100,11 @@ func TestIdentityAfterReconnection(t *testing.T) {
 // A caller's connection that has no identity can't create what belongs to its identity.
 func TestACLWithoutIdentity(t *testing.T) {
 	root := "/" + newElection()
-	st := open(t, zookeeper.Config{Conn: admin(t), TTL: long, Root: root, ACL: zookeeper.ACLCreator})
+	st := open(t, zookeeper.Config{Conn: operator(t), TTL: long, Root: root, ACL: zookeeper.ACLCreator})
 	_, err := st.Campaign(soon(t), newElection(), "own")
 	requireDenied(t, err, root)
 
-	conn := admin(t)
+	conn := operator(t)
 	require.NoError(t, conn.AddAuth("digest", []byte("u:p")))
 	st = open(t, zookeeper.Config{Conn: conn, TTL: long, Root: root, ACL: zookeeper.ACLCreator})
 	election := newElection()
@@ -119,7 +119,7 @@ func TestACLWithoutIdentity(t *testing.T) {
 // session, whether the store is closed or goes on, with another session then.
 func TestRemovalIsDenied(t *testing.T) {
 	election := newElection()
-	conn := admin(t)
+	conn := operator(t)
 	makePath(t, conn, "/_zkelection")
 	_, err := conn.Create(dir(election), nil, zk.FlagPersistent, zk.WorldACL(zk.PermCreate|zk.PermRead))
 	require.NoError(t, err)

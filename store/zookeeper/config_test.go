@@ -16,7 +16,7 @@ import (
 
 // Wrong settings are refused before anything is sent, with an error that names the field and the value.
 func TestConfigIsChecked(t *testing.T) {
-	conn := admin(t)
+	conn := operator(t)
 	for _, c := range []struct {
 		field  string
 		parts  []string
@@ -80,7 +80,7 @@ func TestConfigIsChecked(t *testing.T) {
 
 // Where the nodes are is a matter of settings.
 func TestSettingsOfTheLayout(t *testing.T) {
-	conn := admin(t)
+	conn := operator(t)
 	config := zookeeper.Config{
 		Servers: sharedServer(t).Addrs(), TTL: long,
 		Chroot: "/prod/eu west", Root: "/wahl", BallotPrefix: "stimme", AckName: "gewählt",
@@ -170,7 +170,7 @@ func TestLongestValue(t *testing.T) {
 	require.NoError(t, err)
 	_, err = b.Acknowledge(soon(t), string(value)+"x")
 	requireInvalid(t, err, "value")
-	data, _, err := admin(t).Get(dir(election) + "/leader_ack")
+	data, _, err := operator(t).Get(dir(election) + "/leader_ack")
 	require.NoError(t, err)
 	require.Equal(t, value, data)
 	require.Equal(t, []string{string(value)}, values(t, st, election))
@@ -187,7 +187,7 @@ func TestLongestValue(t *testing.T) {
 
 // A name in any script, with spaces and slashes, is an election of its own; its node has the gem's name for it.
 func TestNames(t *testing.T) {
-	conn := admin(t)
+	conn := operator(t)
 	st := open(t, zookeeper.Config{Servers: sharedServer(t).Addrs(), TTL: long})
 	unique := newElection()
 	for _, name := range []string{

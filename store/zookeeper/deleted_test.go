@@ -28,7 +28,7 @@ func neverFirst(t *testing.T, b store.Ballot) (check func()) {
 // The leader's ballot is deleted from outside: it steps down, and stands again at the back with a higher token.
 func TestOwnBallotDeletedWhileLeading(t *testing.T) {
 	election := newElection()
-	conn := admin(t)
+	conn := operator(t)
 	config := zookeeper.Config{Servers: sharedServer(t).Addrs(), TTL: long}
 	a := contend(t, open(t, config), election, "a")
 	first := receive(t, a.Terms, "a leads")
@@ -68,7 +68,7 @@ var deletions = map[string]func(own, before string) []any{
 // A waiter whose own ballot was deleted does not lead when its predecessor goes, however closely the one follows the
 // other, and whatever the waiter is about.
 func TestOwnBallotDeletedWhileWaiting(t *testing.T) {
-	conn := admin(t)
+	conn := operator(t)
 	for name, ops := range deletions {
 		for during, fate := range map[string]fate{"a look that found nothing": holdReply, "a look": hold} {
 			t.Run(name+" during "+during, func(t *testing.T) {
@@ -99,7 +99,7 @@ func TestOwnBallotDeletedWhileWaiting(t *testing.T) {
 
 // The same while the ballot is being cast.
 func TestOwnBallotDeletedWhileJoining(t *testing.T) {
-	conn := admin(t)
+	conn := operator(t)
 	for name, ops := range deletions {
 		t.Run(name, func(t *testing.T) {
 			st, tp := openTapped(t)
@@ -108,7 +108,7 @@ func TestOwnBallotDeletedWhileJoining(t *testing.T) {
 				election := newElection()
 				castFirst(t, other, election, "before")
 				before := find(t, conn, election, "before")
-				reads := tp.requests(opGetData, dir(election))
+				reads := tp.count(opGetData, dir(election))
 				look := tp.catch(t, opGetData, before, hold)
 				done := make(chan error, 1)
 				go func() {
@@ -119,7 +119,7 @@ func TestOwnBallotDeletedWhileJoining(t *testing.T) {
 					done <- err
 				}()
 				receive(t, look.caught, "the new ballot looks")
-				eventually(t, func() bool { return tp.requests(opGetData, dir(election)) == reads+2 }, "and at itself")
+				eventually(t, func() bool { return tp.count(opGetData, dir(election)) == reads+2 }, "and at itself")
 				_, err := conn.Multi(ops(find(t, conn, election, "own"), before)...)
 				require.NoError(t, err)
 				look.letGo()
@@ -136,7 +136,7 @@ func TestOwnBallotDeletedWhileJoining(t *testing.T) {
 
 // Both ballots are deleted while the waiter has no connection.
 func TestBothBallotsDeletedWhileDisconnected(t *testing.T) {
-	conn := admin(t)
+	conn := operator(t)
 	network := conformance.NewNetwork()
 	tp := newTap(t, network.Dial)
 	st := open(t, zookeeper.Config{Servers: sharedServer(t).Addrs(), TTL: long, Dial: tp.Dial})
@@ -161,7 +161,7 @@ func TestBothBallotsDeletedWhileDisconnected(t *testing.T) {
 // its watches again: then the events come in the order in which the library names the nodes, not in that of the
 // deletions.
 func TestBothBallotsDeletedBeforeWatchesAreSetAgain(t *testing.T) {
-	conn := admin(t)
+	conn := operator(t)
 	st, tp := openTapped(t)
 	other := open(t, zookeeper.Config{Servers: sharedServer(t).Addrs(), TTL: long})
 	for range 20 { // that order is random
@@ -170,11 +170,11 @@ func TestBothBallotsDeletedBeforeWatchesAreSetAgain(t *testing.T) {
 		b := cast(t, st, election, "own")
 		check := neverFirst(t, b)
 		own, before := find(t, conn, election, "own"), find(t, conn, election, "before")
-		looks := tp.requests(opGetData, before)
+		looks := tp.count(opGetData, before)
 		setWatches := tp.catch(t, opSetWatches, own, hold)
 		tp.breakOff()
 		receive(t, setWatches.caught, "the reconnection")
-		eventually(t, func() bool { return tp.requests(opGetData, before) > looks }, "the waiter looks")
+		eventually(t, func() bool { return tp.count(opGetData, before) > looks }, "the waiter looks")
 		waiting(t, b) // it has the answer
 		require.NoError(t, conn.Delete(own, -1))
 		require.NoError(t, conn.Delete(before, -1))
@@ -185,7 +185,7 @@ func TestBothBallotsDeletedBeforeWatchesAreSetAgain(t *testing.T) {
 
 // The waiter's session ends just before its predecessor goes.
 func TestSessionEndsAsThePredecessorGoes(t *testing.T) {
-	conn := admin(t)
+	conn := operator(t)
 	for range 3 {
 		election := newElection()
 		tp := newTap(t, nil)
@@ -204,7 +204,7 @@ func TestSessionEndsAsThePredecessorGoes(t *testing.T) {
 // been set again.
 func TestBallotDeletedAfterReconnections(t *testing.T) {
 	election := newElection()
-	conn := admin(t)
+	conn := operator(t)
 	st, tp := openTapped(t)
 	b := castFirst(t, st, election, "own")
 	_, err := b.Acknowledge(soon(t), "own")
@@ -225,7 +225,7 @@ func TestBallotDeletedAfterReconnections(t *testing.T) {
 // it again, stand again, and one leads.
 func TestParentDeleted(t *testing.T) {
 	election := newElection()
-	conn := admin(t)
+	conn := operator(t)
 	config := zookeeper.Config{Servers: sharedServer(t).Addrs(), TTL: long}
 	follower := open(t, config)
 	var all []*contender

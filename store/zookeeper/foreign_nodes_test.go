@@ -12,7 +12,7 @@ import (
 // Nodes that are no ballots hold nobody up, are in no list, and stay where they are.
 func TestForeignNodesAmongTheBallots(t *testing.T) {
 	election := newElection()
-	conn := admin(t)
+	conn := operator(t)
 	makePath(t, conn, dir(election))
 	foreign := []string{"ballot", "ballot0", "ballot 1", "ballot+000000001", "ballot1e9", "ballotX", "ballot99999999999", "ballot_x_-2147483649", "other0000000001", "x", "leader"}
 	for _, name := range foreign {
@@ -37,7 +37,7 @@ func TestForeignNodesAmongTheBallots(t *testing.T) {
 // candidates agree. An operator removes it.
 func TestForeignBallotCounts(t *testing.T) {
 	election := newElection()
-	conn := admin(t)
+	conn := operator(t)
 	makePath(t, conn, dir(election))
 	path, err := conn.Create(dir(election)+"/ballot", []byte("by hand"), zk.FlagSequence, world)
 	require.NoError(t, err)
@@ -55,7 +55,7 @@ func TestForeignBallotCounts(t *testing.T) {
 // what to do, and acknowledging works as soon as that is done.
 func TestAcknowledgementBehindAForeignNode(t *testing.T) {
 	election := newElection()
-	conn := admin(t)
+	conn := operator(t)
 	ack := dir(election) + "/leader_ack"
 	makePath(t, conn, ack+"/child")
 	b := castFirst(t, open(t, zookeeper.Config{Servers: sharedServer(t).Addrs(), TTL: long}), election, "ours")
@@ -74,7 +74,7 @@ func TestAcknowledgementBehindAForeignNode(t *testing.T) {
 // The counter wraps within an election's life in theory only; here it is seen with nodes made by hand.
 func TestBallotsAcrossTheWrap(t *testing.T) {
 	election := newElection()
-	conn := admin(t)
+	conn := operator(t)
 	makePath(t, conn, dir(election))
 	st := open(t, zookeeper.Config{Servers: sharedServer(t).Addrs(), TTL: long})
 	// Ours gets number 2 or so: as many numbers after -3 as 2 is.

@@ -113,7 +113,7 @@ func TestGemObserverSeesOurAcknowledgement(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, zk.EventNodeCreated, receive(t, observer.events, "the acknowledgement"))
 		require.Equal(t, "leader "+oddBytes, receive(t, observer.reports, "our leader"))
-		data, _, err := admin(t).Get(dir(election) + "/leader_ack")
+		data, _, err := operator(t).Get(dir(election) + "/leader_ack")
 		require.NoError(t, err)
 		require.Equal(t, oddBytes, string(data))
 		require.NoError(t, b.Withdraw(soon(t)))

@@ -25,7 +25,7 @@ func openTapped(t *testing.T) (*zookeeper.Store, *tap) {
 
 // Whatever request or reply of a campaign is lost, one ballot stands afterwards, and it leads.
 func TestCampaignLosesAMessage(t *testing.T) {
-	conn := admin(t)
+	conn := operator(t)
 	for name, op := range map[string]int32{"create": opCreate, "list": opList, "read": opGetData} {
 		for fateName, fate := range map[string]fate{"reply": loseReply, "request": loseRequest} {
 			t.Run(name+" "+fateName, func(t *testing.T) {
@@ -47,7 +47,7 @@ func TestCampaignLosesAMessage(t *testing.T) {
 // The replies are lost for longer than one try takes, and so are those to the search for the ballot.
 func TestCampaignLosesRepliesForAWhile(t *testing.T) {
 	election := newElection()
-	conn := admin(t)
+	conn := operator(t)
 	makePath(t, conn, dir(election))
 	network := conformance.NewNetwork()
 	st := open(t, zookeeper.Config{Servers: sharedServer(t).Addrs(), TTL: long, Dial: network.Dial})
@@ -72,7 +72,7 @@ func TestCampaignLosesRepliesForAWhile(t *testing.T) {
 // The caller gives up while the reply is outstanding: the ballot that was cast is removed as soon as the server can be
 // reached, by the session that lives on.
 func TestCampaignGivenUpLeavesNothing(t *testing.T) {
-	conn := admin(t)
+	conn := operator(t)
 	t.Run("reply lost", func(t *testing.T) {
 		election := newElection()
 		makePath(t, conn, dir(election))
@@ -120,7 +120,7 @@ func TestCampaignGivenUpLeavesNothing(t *testing.T) {
 // A node with the nonce belongs to another session, such as the one before: it is not ours, and in nobody's way.
 func TestBallotFoundIsNotOurs(t *testing.T) {
 	election := newElection()
-	conn := admin(t)
+	conn := operator(t)
 	makePath(t, conn, dir(election))
 	st, tp := openTapped(t)
 	witness := castFirst(t, st, newElection(), "so that there is a session")
@@ -161,7 +161,7 @@ func TestBallotFoundIsNotOurs(t *testing.T) {
 // is one of the session that follows.
 func TestSessionEndsDuringCampaign(t *testing.T) {
 	election := newElection()
-	conn := admin(t)
+	conn := operator(t)
 	makePath(t, conn, dir(election))
 	st, tp := openTapped(t)
 	before := castFirst(t, st, newElection(), "in the first session")
@@ -187,7 +187,7 @@ func TestSessionEndsDuringCampaign(t *testing.T) {
 // next session, and counts.
 func TestRequestQueuedAcrossSessions(t *testing.T) {
 	election := newElection()
-	conn := admin(t)
+	conn := operator(t)
 	makePath(t, conn, dir(election))
 	network := conformance.NewNetwork()
 	st := open(t, zookeeper.Config{Servers: sharedServer(t).Addrs(), Dial: network.Dial})
@@ -232,7 +232,7 @@ func TestAcknowledgeLosesItsReply(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, leader, seen)
 			require.NoError(t, b.Withdraw(soon(t)))
-			require.Empty(t, list(t, admin(t), dir(election)))
+			require.Empty(t, list(t, operator(t), dir(election)))
 		})
 	}
 }

@@ -55,15 +55,15 @@ func TestThousandElections(t *testing.T) {
 		require.NoError(t, b.Wait(soon(t)))
 	}
 	confirmedAgain(t, st)
-	syncs, start := tp.requests(opSync, ""), time.Now()
+	syncs, start := tp.count(opSync, ""), time.Now()
 	confirmedAgain(t, st)
 	confirmedAgain(t, st)
 	interval := long / 6
-	require.LessOrEqual(t, tp.requests(opSync, "")-syncs, 3+int(time.Since(start)/interval), "one heartbeat for all")
+	require.LessOrEqual(t, tp.count(opSync, "")-syncs, 3+int(time.Since(start)/interval), "one heartbeat for all")
 
 	tp.breakOff()
 	confirmedAgain(t, st)
-	conn := admin(t)
+	conn := operator(t)
 	lastElection := fmt.Sprint(prefix, "/", elections-1)
 	for _, b := range ballots {
 		require.NoError(t, b.Err())

@@ -147,7 +147,7 @@ func TestSessionExpires(t *testing.T) {
 		return dial(ctx, network, address)
 	}
 	st := open(t, zookeeper.Config{Servers: sharedServer(t).Addrs(), Dial: tp.Dial})
-	conn := admin(t)
+	conn := operator(t)
 	elections := []string{newElection(), newElection(), newElection()}
 	var ballots []store.Ballot
 	for _, election := range elections {

@@ -17,7 +17,7 @@ import (
 // A whole election over connections that belong to the caller: they are as they were when it is over.
 func TestCallersConnection(t *testing.T) {
 	election := newElection()
-	conns := []*zk.Conn{admin(t), admin(t)}
+	conns := []*zk.Conn{operator(t), operator(t)}
 	var all []*contender
 	var stores []*zookeeper.Store
 	for i, conn := range conns {
@@ -91,13 +91,13 @@ func TestCallersConnectionBreaks(t *testing.T) {
 	}
 	require.NoError(t, before.Withdraw(soon(t)))
 	require.NoError(t, b.Wait(soon(t)))
-	require.NoError(t, admin(t).Delete(find(t, conn, election, "own"), -1))
+	require.NoError(t, operator(t).Delete(find(t, conn, election, "own"), -1))
 	lost(t, b)
 }
 
 // The predecessor and the own ballot go at once. Events come through a goroutine for each watch, in any order.
 func TestCallersConnectionOwnBallotDeleted(t *testing.T) {
-	conn := admin(t)
+	conn := operator(t)
 	tp := newTap(t, nil)
 	st := open(t, zookeeper.Config{Conn: connectThrough(t, tp.Dial, long, sharedServer(t).Addrs()...), TTL: long})
 	other := open(t, zookeeper.Config{Servers: sharedServer(t).Addrs(), TTL: long})
@@ -125,7 +125,7 @@ func TestCallersConnectionOwnBallotDeleted(t *testing.T) {
 // lives on with the caller's connection.
 func TestCloseDuringCampaignOnCallersConnection(t *testing.T) {
 	election := newElection()
-	conn := admin(t)
+	conn := operator(t)
 	makePath(t, conn, dir(election))
 	tp := newTap(t, nil)
 	callers := connectThrough(t, tp.Dial, long, sharedServer(t).Addrs()...)
@@ -198,7 +198,7 @@ func TestCloseWhileCallersConnectionIsDown(t *testing.T) {
 
 // The caller closes its connection under the store: a campaign says so instead of waiting for what can't come.
 func TestCallerClosesTheConnection(t *testing.T) {
-	conn := admin(t)
+	conn := operator(t)
 	st, err := zookeeper.Open(zookeeper.Config{Conn: conn, TTL: ttl})
 	require.NoError(t, err)
 	defer st.Close() // with an error: it can't know whether its ballot is gone

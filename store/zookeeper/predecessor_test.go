@@ -14,7 +14,7 @@ import (
 // An event on the predecessor's ballot that is not its end neither promotes the waiter nor uses up its watch.
 func TestPredecessorChanges(t *testing.T) {
 	election := newElection()
-	conn := admin(t)
+	conn := operator(t)
 	config := zookeeper.Config{Servers: sharedServer(t).Addrs(), TTL: long}
 	st := open(t, config)
 	before := castFirst(t, open(t, config), election, "before")
@@ -32,7 +32,7 @@ func TestPredecessorChanges(t *testing.T) {
 // So with the own ballot: a change is no loss, and the next deletion is noticed.
 func TestOwnBallotChanges(t *testing.T) {
 	election := newElection()
-	conn := admin(t)
+	conn := operator(t)
 	st := open(t, zookeeper.Config{Servers: sharedServer(t).Addrs(), TTL: long})
 	b := castFirst(t, st, election, "own")
 	path := find(t, conn, election, "own")
@@ -108,7 +108,7 @@ func TestMiddleOfTheQueueGoes(t *testing.T) {
 // The only one ahead goes: the next leads without another request. Those behind it learn nothing and ask nothing.
 func TestSuccessorAsksNothing(t *testing.T) {
 	election := newElection()
-	conn := admin(t)
+	conn := operator(t)
 	other := open(t, zookeeper.Config{Servers: sharedServer(t).Addrs(), TTL: long})
 	first := castFirst(t, other, election, "first")
 	type waiter struct {
@@ -123,7 +123,7 @@ func TestSuccessorAsksNothing(t *testing.T) {
 	ops := []int32{opGetData, opExists, opList, opMulti, opCreate}
 	count := func(tp *tap) (n int) {
 		for _, op := range ops {
-			n += tp.requests(op, "")
+			n += tp.count(op, "")
 		}
 		return n
 	}
@@ -152,7 +152,7 @@ func TestSuccessorAsksNothing(t *testing.T) {
 // The waiter can't reach the service when its predecessor goes: it leads no earlier than it can confirm its session.
 func TestPredecessorGoesWhileDisconnected(t *testing.T) {
 	election := newElection()
-	conn := admin(t)
+	conn := operator(t)
 	network := conformance.NewNetwork()
 	config := zookeeper.Config{Servers: sharedServer(t).Addrs(), TTL: middling}
 	leader := castFirst(t, open(t, config), election, "leader")
@@ -175,7 +175,7 @@ func TestPredecessorGoesWhileDisconnected(t *testing.T) {
 // one watch has served them all.
 func TestThousandCandidaciesLeaveNothing(t *testing.T) {
 	election := newElection()
-	conn := admin(t)
+	conn := operator(t)
 	castFirst(t, open(t, zookeeper.Config{Servers: sharedServer(t).Addrs(), TTL: long}), election, "leader")
 	path := find(t, conn, election, "leader")
 	st, tp := openTapped(t)
@@ -192,6 +192,6 @@ func TestThousandCandidaciesLeaveNothing(t *testing.T) {
 	eventually(t, func() bool { return st.Watches() <= watches }, "the watches end")
 	require.LessOrEqual(t, st.Watches(), 1)
 	// Path and watch flag, as they are in the request.
-	require.Equal(t, 1, tp.requests(opGetData, path+"\x01"), "each watch would stay in the client library for ever")
+	require.Equal(t, 1, tp.count(opGetData, path+"\x01"), "each watch would stay in the client library for ever")
 	require.Equal(t, []string{path[len(dir(election))+1:]}, list(t, conn, dir(election)))
 }

@@ -43,8 +43,8 @@ func connectThrough(t *testing.T, dial conformance.DialFunc, timeout time.Durati
 	return conn
 }
 
-// admin is an operator's connection to the shared server.
-func admin(t *testing.T) *zk.Conn {
+// operator returns a connection to the shared server with which a test looks and meddles.
+func operator(t *testing.T) *zk.Conn {
 	t.Helper()
 	return connectRaw(t, long, sharedServer(t).Addrs()...)
 }

@@ -142,7 +142,7 @@ func TestReconnectionIsGrantedLess(t *testing.T) {
 	_, err := st.Campaign(soon(t), election, "own")
 	require.ErrorIs(t, err, store.ErrInvalid)
 	require.ErrorContains(t, err, ttl.String())
-	eventually(t, func() bool { return len(list(t, admin(t), dir(election))) == 0 }, "nobody waits for the old ballot")
+	eventually(t, func() bool { return len(list(t, operator(t), dir(election))) == 0 }, "nobody waits for the old ballot")
 }
 
 // The service comes back with another, younger state, as after the loss of its disk. The client library refuses to

@@ -18,9 +18,9 @@ func TestResignationIsOneStep(t *testing.T) {
 	_, err := b.Acknowledge(soon(t), "ours")
 	require.NoError(t, err)
 	require.NoError(t, b.Withdraw(soon(t)))
-	require.Equal(t, 1, tp.requests(opMulti, "leader_ack\xff")) // the version -1 follows the path: a deletion
-	require.Zero(t, tp.requests(opDelete, dir(election)))
-	require.Empty(t, list(t, admin(t), dir(election)))
+	require.Equal(t, 1, tp.count(opMulti, "leader_ack\xff")) // the version -1 follows the path: a deletion
+	require.Zero(t, tp.count(opDelete, dir(election)))
+	require.Empty(t, list(t, operator(t), dir(election)))
 	require.NoError(t, b.Withdraw(soon(t)), "again")
 }
 
@@ -45,7 +45,7 @@ func TestResignationRepeatedLeavesTheNextAlone(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			election := newElection()
-			conn := admin(t)
+			conn := operator(t)
 			st, tp := openTapped(t)
 			first := castFirst(t, st, election, "first")
 			c.acknowledge(t, tp, first)
@@ -76,7 +76,7 @@ func TestResignationRepeatedLeavesTheNextAlone(t *testing.T) {
 // up, its successor acknowledges: the successor's stays.
 func TestCleaningUpLeavesTheSuccessorAlone(t *testing.T) {
 	election := newElection()
-	conn := admin(t)
+	conn := operator(t)
 	st, tp := openTapped(t)
 	other := open(t, zookeeper.Config{Servers: sharedServer(t).Addrs(), TTL: long})
 	first := castFirst(t, st, election, "first")
@@ -109,7 +109,7 @@ func TestCleaningUpLeavesTheSuccessorAlone(t *testing.T) {
 // The acknowledgement has been removed by an operator: the ballot goes all the same.
 func TestResignWithoutAcknowledgement(t *testing.T) {
 	election := newElection()
-	conn := admin(t)
+	conn := operator(t)
 	st := open(t, zookeeper.Config{Servers: sharedServer(t).Addrs(), TTL: long})
 	b := castFirst(t, st, election, "ours")
 	_, err := b.Acknowledge(soon(t), "ours")
@@ -122,7 +122,7 @@ func TestResignWithoutAcknowledgement(t *testing.T) {
 // Withdraw's caller gives up while the server can't be reached: the store goes on by itself, in the same session.
 func TestResignationGivenUpIsCarriedOut(t *testing.T) {
 	election := newElection()
-	conn := admin(t)
+	conn := operator(t)
 	st, tp := openTapped(t)
 	witness := castFirst(t, st, newElection(), "stands as long as the session does")
 	b := castFirst(t, st, election, "ours")
@@ -156,7 +156,7 @@ func TestWaiterWithdraws(t *testing.T) {
 
 // An acknowledgement that is there already is replaced, whoever made it: while our ballot is first it is nobody's.
 func TestAcknowledgementInTheWay(t *testing.T) {
-	conn := admin(t)
+	conn := operator(t)
 	for name, flags := range map[string]int32{"persistent": zk.FlagPersistent, "another session's": zk.FlagEphemeral} {
 		t.Run(name, func(t *testing.T) {
 			election := newElection()

@@ -32,7 +32,7 @@ func TestWatchOnThePredecessorIsSilent(t *testing.T) {
 // not know an acknowledgement in place of the new leader's.
 func TestWatchOnTheOwnBallotIsSilent(t *testing.T) {
 	election := newElection()
-	conn := admin(t)
+	conn := operator(t)
 	other := open(t, zookeeper.Config{Servers: sharedServer(t).Addrs(), TTL: long})
 	tp := newTap(t, nil)
 	tp.loseEvents()

@@ -99,8 +99,8 @@ func (tp *tap) catch(t *testing.T, op int32, text string, fate fate) *catch {
 	return c
 }
 
-// requests counts the requests of the kind that mention the text.
-func (tp *tap) requests(op int32, text string) int {
+// count counts the requests of the kind that mention the text.
+func (tp *tap) count(op int32, text string) int {
 	tp.mu.Lock()
 	defer tp.mu.Unlock()
 	n := 0

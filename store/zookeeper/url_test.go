@@ -15,7 +15,7 @@ import (
 
 // Every option of a URL arrives where it belongs.
 func TestURL(t *testing.T) {
-	conn := admin(t)
+	conn := operator(t)
 	addr := sharedServer(t).Addrs()[0]
 	election := newElection()
 	st := openURL(t, "zookeeper://user%40x:p%3Ass@"+addr+"/prod%20url/eu?ttl=9s&grace=1s&root=%2Fwahl&ballot=stimme&ack=erster&acl=read")
@@ -45,7 +45,7 @@ func TestURLDefaults(t *testing.T) {
 	election := newElection()
 	st := openURL(t, "ZOOKEEPER://"+sharedServer(t).Addrs()[0])
 	b := castFirst(t, st, election, "own")
-	require.Len(t, list(t, admin(t), dir(election)), 1)
+	require.Len(t, list(t, operator(t), dir(election)), 1)
 	require.Greater(t, b.Lease().Remaining(), 4*time.Second)
 	waiting(t, cast(t, open(t, zookeeper.Config{Servers: sharedServer(t).Addrs(), TTL: long}), election, "second"))
 }

@@ -80,7 +80,7 @@ func TestOwnBallotDeletedWhileWaiting(t *testing.T) {
 					check := neverFirst(t, cast(t, st, election, "own"))
 					own, before := find(t, conn, election, "own"), find(t, conn, election, "before")
 					// An event that means nothing makes the waiter look, at its own ballot and then at this one.
-					look := tp.catch(t, opGetData, before, fate)
+					look := tp.catch(t, fate, opGetData, before)
 					_, err := conn.Set(before, []byte("before"), -1)
 					require.NoError(t, err)
 					receive(t, look.caught, "the waiter looks")
@@ -108,8 +108,8 @@ func TestOwnBallotDeletedWhileJoining(t *testing.T) {
 				election := newElection()
 				castFirst(t, other, election, "before")
 				before := find(t, conn, election, "before")
-				reads := tp.count(opGetData, dir(election))
-				look := tp.catch(t, opGetData, before, hold)
+				reads := tp.Count(opGetData, dir(election))
+				look := tp.catch(t, hold, opGetData, before)
 				done := make(chan error, 1)
 				go func() {
 					b, err := st.Campaign(soon(t), election, "own")
@@ -119,7 +119,7 @@ func TestOwnBallotDeletedWhileJoining(t *testing.T) {
 					done <- err
 				}()
 				receive(t, look.caught, "the new ballot looks")
-				eventually(t, func() bool { return tp.count(opGetData, dir(election)) == reads+2 }, "and at itself")
+				eventually(t, func() bool { return tp.Count(opGetData, dir(election)) == reads+2 }, "and at itself")
 				_, err := conn.Multi(ops(find(t, conn, election, "own"), before)...)
 				require.NoError(t, err)
 				look.letGo()
@@ -170,11 +170,11 @@ func TestBothBallotsDeletedBeforeWatchesAreSetAgain(t *testing.T) {
 		b := cast(t, st, election, "own")
 		check := neverFirst(t, b)
 		own, before := find(t, conn, election, "own"), find(t, conn, election, "before")
-		looks := tp.count(opGetData, before)
-		setWatches := tp.catch(t, opSetWatches, own, hold)
+		looks := tp.Count(opGetData, before)
+		setWatches := tp.catch(t, hold, opSetWatches, own)
 		tp.breakOff()
 		receive(t, setWatches.caught, "the reconnection")
-		eventually(t, func() bool { return tp.count(opGetData, before) > looks }, "the waiter looks")
+		eventually(t, func() bool { return tp.Count(opGetData, before) > looks }, "the waiter looks")
 		waiting(t, b) // it has the answer
 		require.NoError(t, conn.Delete(own, -1))
 		require.NoError(t, conn.Delete(before, -1))

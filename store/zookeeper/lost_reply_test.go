@@ -26,13 +26,13 @@ func openTapped(t *testing.T) (*zookeeper.Store, *tap) {
 // Whatever request or reply of a campaign is lost, one ballot stands afterwards, and it leads.
 func TestCampaignLosesAMessage(t *testing.T) {
 	conn := operator(t)
-	for name, op := range map[string]int32{"create": opCreate, "list": opList, "read": opGetData} {
+	for name, op := range map[string]string{"create": opCreate, "list": opList, "read": opGetData} {
 		for fateName, fate := range map[string]fate{"reply": loseReply, "request": loseRequest} {
 			t.Run(name+" "+fateName, func(t *testing.T) {
 				election := newElection()
 				makePath(t, conn, dir(election))
 				st, tp := openTapped(t)
-				c := tp.catch(t, op, dir(election), fate)
+				c := tp.catch(t, fate, op, dir(election))
 				b := castFirst(t, st, election, "the only one")
 				receive(t, c.caught, "the request")
 				require.Len(t, list(t, conn, dir(election)), 1)
@@ -98,7 +98,7 @@ func TestCampaignGivenUpLeavesNothing(t *testing.T) {
 		makePath(t, conn, dir(election))
 		st, tp := openTapped(t)
 		witness := castFirst(t, st, newElection(), "stands as long as the session does")
-		c := tp.catch(t, opCreate, dir(election), hold)
+		c := tp.catch(t, hold, opCreate, dir(election))
 		ctx, cancel := context.WithCancel(context.Background())
 		given := make(chan error, 1)
 		go func() {
@@ -124,7 +124,7 @@ func TestBallotFoundIsNotOurs(t *testing.T) {
 	makePath(t, conn, dir(election))
 	st, tp := openTapped(t)
 	witness := castFirst(t, st, newElection(), "so that there is a session")
-	c := tp.catch(t, opCreate, dir(election), hold)
+	c := tp.catch(t, hold, opCreate, dir(election))
 	type outcome struct {
 		store.Ballot
 		err error
@@ -135,14 +135,8 @@ func TestBallotFoundIsNotOurs(t *testing.T) {
 		done <- outcome{b, err}
 	}()
 	receive(t, c.caught, "the request")
-	var foreign string
-	tp.mu.Lock()
-	for _, p := range tp.sent {
-		if _, rest, ok := strings.Cut(string(p.body), dir(election)+"/"); ok && p.op == opCreate {
-			foreign = dir(election) + "/" + rest[:strings.LastIndexByte(rest[:40], '_')+1]
-		}
-	}
-	tp.mu.Unlock()
+	_, rest, _ := strings.Cut(c.request, dir(election)+"/")
+	foreign := dir(election) + "/" + rest[:strings.LastIndexByte(rest[:40], '_')+1]
 	_, err := conn.Create(foreign, []byte("not ours"), zk.FlagEphemeralSequential, world)
 	require.NoError(t, err)
 	tp.breakOff() // the outcome is unknown: the store looks for its nonce
@@ -165,7 +159,7 @@ func TestSessionEndsDuringCampaign(t *testing.T) {
 	makePath(t, conn, dir(election))
 	st, tp := openTapped(t)
 	before := castFirst(t, st, newElection(), "in the first session")
-	c := tp.catch(t, opCreate, dir(election), holdReply)
+	c := tp.catch(t, holdReply, opCreate, dir(election))
 	done := make(chan error, 1)
 	var b store.Ballot
 	go func() {
@@ -222,7 +216,7 @@ func TestAcknowledgeLosesItsReply(t *testing.T) {
 			election := newElection()
 			st, tp := openTapped(t)
 			b := castFirst(t, st, election, "ours")
-			c := tp.catch(t, opMulti, "leader_ack", fate)
+			c := tp.catch(t, fate, opMulti, "leader_ack")
 			_, err := b.Acknowledge(soon(t), oddBytes)
 			require.ErrorIs(t, err, store.ErrUnknownOutcome)
 			receive(t, c.caught, "the request")
@@ -241,7 +235,7 @@ func TestAcknowledgeLosesItsReply(t *testing.T) {
 func TestCandidateAcknowledgesInSpiteOfALostReply(t *testing.T) {
 	election := newElection()
 	st, tp := openTapped(t)
-	lostOnce := tp.catch(t, opMulti, "leader_ack", loseReply)
+	lostOnce := tp.catch(t, loseReply, opMulti, "leader_ack")
 	c := contend(t, st, election, "ours")
 	receive(t, c.Terms, "the acknowledgement")
 	receive(t, lostOnce.caught, "the first request")

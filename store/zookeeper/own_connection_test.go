@@ -108,7 +108,7 @@ func TestCallersConnectionOwnBallotDeleted(t *testing.T) {
 		own, before := find(t, conn, election, "own"), find(t, conn, election, "before")
 		letGo := func() {}
 		if i%2 == 0 { // while the waiter looks
-			look := tp.catch(t, opGetData, before, hold)
+			look := tp.catch(t, hold, opGetData, before)
 			_, err := conn.Set(before, []byte("before"), -1)
 			require.NoError(t, err)
 			receive(t, look.caught, "the waiter looks")
@@ -132,7 +132,7 @@ func TestCloseDuringCampaignOnCallersConnection(t *testing.T) {
 	st, err := zookeeper.Open(zookeeper.Config{Conn: callers, TTL: long})
 	require.NoError(t, err)
 	castFirst(t, st, newElection(), "so that there is a session")
-	request := tp.catch(t, opCreate, dir(election), hold)
+	request := tp.catch(t, hold, opCreate, dir(election))
 	campaign, closed := make(chan error, 1), make(chan error, 1)
 	go func() { _, err := st.Campaign(soon(t), election, "own"); campaign <- err }()
 	receive(t, request.caught, "the request")
@@ -152,7 +152,7 @@ func TestCloseWithOrphansOnCallersConnection(t *testing.T) {
 	st, err := zookeeper.Open(zookeeper.Config{Conn: callers, TTL: long})
 	require.NoError(t, err)
 	b := castFirst(t, st, election, "own")
-	removal := tp.catch(t, opDelete, dir(election), loseRequest)
+	removal := tp.catch(t, loseRequest, opDelete, dir(election))
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	require.ErrorIs(t, b.Withdraw(ctx), context.Canceled)

@@ -59,7 +59,7 @@ func TestPredecessorGoesBeforeItIsWatched(t *testing.T) {
 					before = append(before, cast(t, other, election, fmt.Sprint(i)))
 				}
 				st, tp := openTapped(t)
-				listed := tp.catch(t, opList, dir(election), holdReply)
+				listed := tp.catch(t, holdReply, opList, dir(election))
 				type outcome struct {
 					store.Ballot
 					err error
@@ -120,10 +120,10 @@ func TestSuccessorAsksNothing(t *testing.T) {
 		st, tp := openTapped(t)
 		queue = append(queue, waiter{tp, cast(t, st, election, fmt.Sprint(i))})
 	}
-	ops := []int32{opGetData, opExists, opList, opMulti, opCreate}
+	ops := []string{opGetData, opExists, opList, opMulti, opCreate}
 	count := func(tp *tap) (n int) {
 		for _, op := range ops {
-			n += tp.count(op, "")
+			n += tp.Count(op)
 		}
 		return n
 	}
@@ -192,6 +192,6 @@ func TestThousandCandidaciesLeaveNothing(t *testing.T) {
 	eventually(t, func() bool { return st.Watches() <= watches }, "the watches end")
 	require.LessOrEqual(t, st.Watches(), 1)
 	// Path and watch flag, as they are in the request.
-	require.Equal(t, 1, tp.count(opGetData, path+"\x01"), "each watch would stay in the client library for ever")
+	require.Equal(t, 1, tp.Count(opGetData, path+"\x01"), "each watch would stay in the client library for ever")
 	require.Equal(t, []string{path[len(dir(election))+1:]}, list(t, conn, dir(election)))
 }

@@ -71,12 +71,12 @@ func TestConnectionBreaksWhileAuthenticating(t *testing.T) {
 				Servers: sharedServer(t).Addrs(), TTL: middling, Dial: tp.Dial, User: "u", Password: "p",
 				Root: "/of the user", // the default root is everybody's
 			}
-			first := tp.catch(t, opSetAuth, "digest", fate)
+			first := tp.catch(t, fate, opSetAuth, "digest")
 			st := open(t, config)
 			b := castFirst(t, st, newElection(), "own")
 			receive(t, first.caught, "the first identification")
 			for range 3 {
-				again := tp.catch(t, opSetAuth, "digest", fate)
+				again := tp.catch(t, fate, opSetAuth, "digest")
 				tp.breakOff()
 				receive(t, again.caught, "the identification on the next connection")
 				confirmedAgain(t, st)

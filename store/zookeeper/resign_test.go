@@ -18,8 +18,8 @@ func TestResignationIsOneStep(t *testing.T) {
 	_, err := b.Acknowledge(soon(t), "ours")
 	require.NoError(t, err)
 	require.NoError(t, b.Withdraw(soon(t)))
-	require.Equal(t, 1, tp.count(opMulti, "leader_ack\xff")) // the version -1 follows the path: a deletion
-	require.Zero(t, tp.count(opDelete, dir(election)))
+	require.Equal(t, 1, tp.Count(opMulti, "leader_ack\xff")) // the version -1 follows the path: a deletion
+	require.Zero(t, tp.Count(opDelete, dir(election)))
 	require.Empty(t, list(t, operator(t), dir(election)))
 	require.NoError(t, b.Withdraw(soon(t)), "again")
 }
@@ -37,7 +37,7 @@ func TestResignationRepeatedLeavesTheNextAlone(t *testing.T) {
 			require.NoError(t, err)
 		}},
 		{"the acknowledgement's outcome unknown", func(t *testing.T, tp *tap, b store.Ballot) {
-			lostReply := tp.catch(t, opMulti, "leader_ack", loseReply)
+			lostReply := tp.catch(t, loseReply, opMulti, "leader_ack")
 			_, err := b.Acknowledge(soon(t), "first")
 			require.ErrorIs(t, err, store.ErrUnknownOutcome)
 			receive(t, lostReply.arrived, "the reply")
@@ -52,8 +52,8 @@ func TestResignationRepeatedLeavesTheNextAlone(t *testing.T) {
 			second := cast(t, st, election, "second")
 			path := find(t, conn, election, "first")
 
-			tp.catch(t, opMulti, path, loseReply)
-			again := tp.catch(t, opMulti, path, hold)
+			tp.catch(t, loseReply, opMulti, path)
+			again := tp.catch(t, hold, opMulti, path)
 			withdrawn := make(chan error, 1)
 			go func() { withdrawn <- first.Withdraw(soon(t)) }()
 			receive(t, again.caught, "the second resignation")
@@ -87,7 +87,7 @@ func TestCleaningUpLeavesTheSuccessorAlone(t *testing.T) {
 	lost(t, first)
 	require.NoError(t, second.Wait(soon(t)))
 
-	removal := tp.catch(t, opDelete, "leader_ack", hold)
+	removal := tp.catch(t, hold, opDelete, "leader_ack")
 	withdrawn := make(chan error, 1)
 	go func() { withdrawn <- first.Withdraw(soon(t)) }()
 	select {
@@ -128,7 +128,7 @@ func TestResignationGivenUpIsCarriedOut(t *testing.T) {
 	b := castFirst(t, st, election, "ours")
 	_, err := b.Acknowledge(soon(t), "ours")
 	require.NoError(t, err)
-	c := tp.catch(t, opMulti, find(t, conn, election, "ours"), loseRequest)
+	c := tp.catch(t, loseRequest, opMulti, find(t, conn, election, "ours"))
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	require.ErrorIs(t, b.Withdraw(ctx), context.Canceled)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"fmt"
 	"io"
 	"net"
 	"sync"
@@ -11,31 +12,32 @@ import (
 	"time"
 
 	"github.com/go-leadership/leadership/conformance"
+	"github.com/go-leadership/leadership/internal/storetest"
 	"github.com/stretchr/testify/require"
 )
 
-// The requests of ZooKeeper's protocol that the tests care about.
+// The requests of ZooKeeper's protocol that the tests care about, as they begin as text.
 const (
-	opCreate     = 1
-	opDelete     = 2
-	opExists     = 3
-	opGetData    = 4
-	opSync       = 9
-	opList       = 12
-	opMulti      = 14
-	opSetAuth    = 100
-	opSetWatches = 101
+	opCreate     = "op 1:"
+	opDelete     = "op 2:"
+	opExists     = "op 3:"
+	opGetData    = "op 4:"
+	opSync       = "op 9:"
+	opList       = "op 12:"
+	opMulti      = "op 14:"
+	opSetAuth    = "op 100:"
+	opSetWatches = "op 101:"
 )
 
 // tap is on the line between a store and its servers and understands the protocol, so that a test can meet a single
 // request or reply where conformance.Network meets all of them. Its Dial is for Config.Dial.
 type tap struct {
+	storetest.Requests[catch] // "op 1:" with what follows in the request
+
 	dial conformance.DialFunc
 
 	mu       sync.Mutex
-	catches  []*catch // guarded by mu, as are all below; the pending ones
-	sent     []packet
-	id       []byte // session and password of the last handshake
+	id       []byte // guarded by mu, as are all below; session and password of the last handshake
 	password []byte
 	conns    []*tapped
 	granted  time.Duration // what handshakes say from now on; 0 for what the server says
@@ -43,17 +45,10 @@ type tap struct {
 	held     sync.WaitGroup
 }
 
-// packet is a request.
-type packet struct {
-	xid, op int32
-	body    []byte
-}
-
 // catch waits for one request.
 type catch struct {
-	op      int32
-	text    string // is in the request: a node's name
 	fate    fate
+	request string        // may be read when it has been caught
 	caught  chan struct{} // closed when the request has been sent
 	arrived chan struct{} // closed when its reply has come, where the fate concerns that
 	release chan struct{} // closed by the test to let a held one go
@@ -86,30 +81,14 @@ func newTap(t *testing.T, dial conformance.DialFunc) *tap {
 	return tp
 }
 
-// catch waits for the next request of the kind that mentions the text.
-func (tp *tap) catch(t *testing.T, op int32, text string, fate fate) *catch {
+// catch waits for the next request that has all of the texts in it: its kind, a node's name, ...
+func (tp *tap) catch(t *testing.T, fate fate, text ...string) *catch {
 	c := &catch{
-		op: op, text: text, fate: fate,
-		caught: make(chan struct{}), arrived: make(chan struct{}), release: make(chan struct{}),
+		fate: fate, caught: make(chan struct{}), arrived: make(chan struct{}), release: make(chan struct{}),
 	}
-	tp.mu.Lock()
-	defer tp.mu.Unlock()
-	tp.catches = append(tp.catches, c)
+	tp.Await(c, text...)
 	t.Cleanup(c.letGo)
 	return c
-}
-
-// count counts the requests of the kind that mention the text.
-func (tp *tap) count(op int32, text string) int {
-	tp.mu.Lock()
-	defer tp.mu.Unlock()
-	n := 0
-	for _, p := range tp.sent {
-		if p.op == op && bytes.Contains(p.body, []byte(text)) {
-			n++
-		}
-	}
-	return n
 }
 
 // lastAddr returns the address of the server dialled last.
@@ -256,23 +235,17 @@ func (c *tapped) match(frame []byte) *catch {
 		c.connected = true
 		return nil
 	}
-	p := packet{
-		int32(binary.BigEndian.Uint32(frame[4:])), int32(binary.BigEndian.Uint32(frame[8:])), bytes.Clone(frame[12:]),
+	xid, op, body := int32(binary.BigEndian.Uint32(frame[4:])), int32(binary.BigEndian.Uint32(frame[8:])), frame[12:]
+	request := fmt.Sprintf("op %d:%s", op, body)
+	caught := c.tap.Note(request)
+	if caught == nil {
+		return nil
 	}
-	c.tap.mu.Lock()
-	defer c.tap.mu.Unlock()
-	c.tap.sent = append(c.tap.sent, p)
-	for i, caught := range c.tap.catches {
-		if caught.op != p.op || !bytes.Contains(p.body, []byte(caught.text)) {
-			continue
-		}
-		c.tap.catches = append(c.tap.catches[:i:i], c.tap.catches[i+1:]...)
-		if caught.fate == loseReply || caught.fate == holdReply {
-			c.replies[p.xid] = caught
-		}
-		return caught
+	caught.request = request
+	if caught.fate == loseReply || caught.fate == holdReply {
+		c.replies[xid] = caught
 	}
-	return nil
+	return caught
 }
 
 func (c *tapped) Read(p []byte) (int, error) {

@@ -70,11 +70,11 @@ func TestNotConfirmedWhileAWatchIsSilent(t *testing.T) {
 	}()
 	eventually(t, func() bool { return st.Watches() == 9 }, "the call waits")
 	hear := tp.silenceWatches()
-	silent, asked := time.Now(), tp.count("progress_request")
+	silent, asked := time.Now(), tp.Count("progress_request")
 	b := castFirst(t, open(t, etcd.Config{TTL: long}), election, "own")
 	leader, err := b.Acknowledge(soon(t), "own")
 	require.NoError(t, err)
-	eventually(t, func() bool { return tp.count("progress_request") >= asked+2 }, "it is asked whether the watches are silent")
+	eventually(t, func() bool { return tp.Count("progress_request") >= asked+2 }, "it is asked whether the watches are silent")
 	if confirmed := st.Confirmed(); len(told) == 0 {
 		require.False(t, confirmed.After(silent))
 	}

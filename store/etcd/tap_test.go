@@ -6,6 +6,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/go-leadership/leadership/internal/storetest"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -16,19 +17,18 @@ import (
 // tap is between a store and its client's connection, so that a test can meet a single request or reply where
 // conformance.Network meets all of them. The client is the caller's own, as Config.Client.
 type tap struct {
+	storetest.Requests[catch] // "Txn ..." with the message as text
+
 	client *clientv3.Client
 
 	mu      sync.Mutex
-	catches []*catch // guarded by mu, as are all below; the pending ones
-	sent    []string // all requests: "Txn ..." with the message as text
-	streams []string // the methods of all streams
+	streams []string // guarded by mu, as is deaf; the methods of all streams
 	deaf    bool     // nothing of a stream of watches arrives
 	held    sync.WaitGroup
 }
 
 // catch waits for one request.
 type catch struct {
-	text    string // is in the request: a method and parts of the message
 	fate    fate
 	caught  chan struct{} // closed when the request has been sent, or would have been
 	arrived chan error    // gets the outcome of a request whose reply was lost, or that was held
@@ -66,36 +66,11 @@ func newTap(t *testing.T) *tap {
 // catch waits for the next request that has all of the texts in it: "Txn", "_ballots", ...
 func (tp *tap) catch(t *testing.T, fate fate, text ...string) *catch {
 	c := &catch{
-		text: strings.Join(text, "\x00"), fate: fate,
-		caught: make(chan struct{}), arrived: make(chan error, 1), release: make(chan struct{}),
+		fate: fate, caught: make(chan struct{}), arrived: make(chan error, 1), release: make(chan struct{}),
 	}
-	tp.mu.Lock()
-	defer tp.mu.Unlock()
-	tp.catches = append(tp.catches, c)
+	tp.Await(c, text...)
 	t.Cleanup(c.letGo)
 	return c
-}
-
-// count counts the requests so far that have all of the texts in them.
-func (tp *tap) count(text ...string) int {
-	tp.mu.Lock()
-	defer tp.mu.Unlock()
-	n := 0
-	for _, sent := range tp.sent {
-		if mentions(sent, text) {
-			n++
-		}
-	}
-	return n
-}
-
-func mentions(request string, texts []string) bool {
-	for _, text := range texts {
-		if !strings.Contains(request, text) {
-			return false
-		}
-	}
-	return true
 }
 
 // describe returns a request as text, without the spaces that the protobuf library varies.
@@ -109,23 +84,10 @@ func describe(method string, message any) string {
 	return text
 }
 
-func (tp *tap) note(request string) *catch {
-	tp.mu.Lock()
-	defer tp.mu.Unlock()
-	tp.sent = append(tp.sent, request)
-	for i, c := range tp.catches {
-		if mentions(request, strings.Split(c.text, "\x00")) {
-			tp.catches = append(tp.catches[:i:i], tp.catches[i+1:]...)
-			return c
-		}
-	}
-	return nil
-}
-
 func (tp *tap) unary(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker,
 	opts ...grpc.CallOption,
 ) error {
-	c := tp.note(describe(method, req))
+	c := tp.Note(describe(method, req))
 	if c == nil {
 		return invoke(ctx, method, req, reply, cc, opts...)
 	}
@@ -209,6 +171,6 @@ func (s tappedStream) RecvMsg(m any) error {
 }
 
 func (s tappedStream) SendMsg(m any) error {
-	s.tap.note(describe(s.method, m))
+	s.tap.Note(describe(s.method, m))
 	return s.ClientStream.SendMsg(m)
 }

@@ -87,10 +87,10 @@ func TestURL(t *testing.T) {
 	require.Equal(t, "value", string(pair.Value))
 	last := b.Lease().Last()
 	require.Equal(t, 10*time.Second, last.Deadline.Sub(last.Sent))
-	require.Equal(t, 1, tp.count("PUT", "session/create", "dc=dc1", `"TTL":"12s"`, `"LockDelay":"3s"`, `"NodeChecks":[]`))
-	require.Zero(t, tp.count("ns="))
-	require.Zero(t, tp.count("partition="))
-	require.Zero(t, tp.count("to:ken"), "the token goes in a header")
+	require.Equal(t, 1, tp.Count("PUT", "session/create", "dc=dc1", `"TTL":"12s"`, `"LockDelay":"3s"`, `"NodeChecks":[]`))
+	require.Zero(t, tp.Count("ns="))
+	require.Zero(t, tp.Count("partition="))
+	require.Zero(t, tp.Count("to:ken"), "the token goes in a header")
 }
 
 // What Consul's own tools read from the environment is not ours.
@@ -105,8 +105,8 @@ func TestEnvironmentIsNotRead(t *testing.T) {
 	tp := newTap(t)
 	b := castFirst(t, open(t, consul.Config{Addresses: tp.addr()}), newElection(), "own")
 	acknowledge(t, b, "own")
-	require.Zero(t, tp.count("elsewhere"))
-	require.Zero(t, tp.count("s3cr3t"))
+	require.Zero(t, tp.Count("elsewhere"))
+	require.Zero(t, tp.Count("s3cr3t"))
 }
 
 // A ttl that the servers do not take is refused with the range that they give.

@@ -42,7 +42,7 @@ func TestForeignKeys(t *testing.T) {
 	client := operator(t, sharedServer(t))
 	election, session := newElection(), newSession(t, client)
 	other := newSession(t, client)
-	dir := key(election) + "/_ballots/"
+	dir := ackKey(election) + "/_ballots/"
 	put(t, client, dir, "")
 	put(t, client, dir+"x", "foreign")
 	put(t, client, dir+session+"-unlocked", "foreign")
@@ -51,7 +51,7 @@ func TestForeignKeys(t *testing.T) {
 	acquire(t, client, dir+session+"-", session)
 	acquire(t, client, dir+session, session)
 	acquire(t, client, dir+session+"-below/another", session)
-	put(t, client, key(election)+"/_seat", "foreign")
+	put(t, client, ackKey(election)+"/_seat", "foreign")
 	st := open(t, consul.Config{})
 	b := castFirst(t, st, election, "own")
 	require.Equal(t, []string{"own"}, values(t, st, election))
@@ -63,7 +63,7 @@ func TestForeignKeys(t *testing.T) {
 	_, _, err := client.KV().Release(&api.KVPair{Key: dir + session + "-a1", Session: session}, nil)
 	require.NoError(t, err)
 	require.NoError(t, second.Wait(soon(t)), "who gives the lock back does not stand any more")
-	_, err = client.KV().DeleteTree(key(election), nil)
+	_, err = client.KV().DeleteTree(ackKey(election), nil)
 	require.NoError(t, err)
 }
 
@@ -72,9 +72,9 @@ func TestForeignKeys(t *testing.T) {
 func TestAcknowledgementIsInTheWay(t *testing.T) {
 	client := operator(t, sharedServer(t))
 	for name, prepare := range map[string]func(t *testing.T, election string){
-		"a plain value": func(t *testing.T, election string) { put(t, client, key(election), "foreign") },
+		"a plain value": func(t *testing.T, election string) { put(t, client, ackKey(election), "foreign") },
 		"another's lock": func(t *testing.T, election string) {
-			acquire(t, client, key(election), newSession(t, client))
+			acquire(t, client, ackKey(election), newSession(t, client))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -89,12 +89,12 @@ func TestAcknowledgementIsInTheWay(t *testing.T) {
 			seen, err := st.Leader(soon(t), election, &before)
 			require.NoError(t, err)
 			require.Equal(t, leader, seen)
-			put(t, client, key(election), "written over")
+			put(t, client, ackKey(election), "written over")
 			_, err = st.Leader(soon(t), election, &leader)
 			require.NoError(t, err)
 			again := acknowledge(t, b, "again")
 			require.Greater(t, again.Revision, leader.Revision)
-			put(t, client, key(election), "written over again")
+			put(t, client, ackKey(election), "written over again")
 			require.NoError(t, b.Withdraw(soon(t)))
 			seen, err = st.Leader(soon(t), election, nil)
 			require.NoError(t, err)

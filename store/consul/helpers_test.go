@@ -41,8 +41,8 @@ func receive[T any](t testing.TB, ch <-chan T, what string, args ...any) T {
 	return storetest.Receive(t, ch, what, args...)
 }
 
-// key is where an election's acknowledgement is, with the default settings.
-func key(election string) string { return "leadership/" + election }
+// ackKey is where an election's acknowledgement is, with the default settings.
+func ackKey(election string) string { return "leadership/" + election }
 
 // open opens a store that the end of the test closes. Its agent is the shared one, its TTL long, where the
 // configuration says nothing else.
@@ -82,7 +82,7 @@ func acknowledge(t *testing.T, b store.Ballot, value string) store.Leader {
 // ballotKeys returns the pairs below an election's ballots.
 func ballotKeys(t *testing.T, client *api.Client, election string) api.KVPairs {
 	t.Helper()
-	pairs, _, err := client.KV().List(key(election)+"/_ballots/", &api.QueryOptions{RequireConsistent: true})
+	pairs, _, err := client.KV().List(ackKey(election)+"/_ballots/", &api.QueryOptions{RequireConsistent: true})
 	require.NoError(t, err)
 	return pairs
 }

@@ -26,23 +26,23 @@ func TestIndexIsSetBack(t *testing.T) {
 			}
 			st := open(t, consul.Config{Addresses: tp.addr(), TTL: short})
 			// Of the key that is waited for first, whichever it is, and of the next ones.
-			var traps []*trap
+			var catches []*catch
 			for range 3 {
-				traps = append(traps, tp.catch(back, "GET", "_ballots", "index="))
+				catches = append(catches, tp.catch(back, "GET", "_ballots", "index="))
 			}
-			traps = append(traps, tp.catch(back, "GET", "session/info", "index="))
+			catches = append(catches, tp.catch(back, "GET", "session/info", "index="))
 			waiter := cast(t, st, election, "waiter")
 			told := make(chan store.Leader, 1)
-			traps = append(traps, tp.catch(back, "GET", "index=", "/v1/kv/"+"leadership/test%20"))
+			catches = append(catches, tp.catch(back, "GET", "index=", "/v1/kv/"+"leadership/test%20"))
 			go func() {
 				l, _ := st.Leader(soon(t), election, &acknowledged)
 				told <- l
 			}()
-			for _, trap := range traps[:2] {
-				receive(t, trap.caught, "the query")
+			for _, c := range catches[:2] {
+				receive(t, c.caught, "the query")
 			}
 			waiting(t, waiter)
-			require.Less(t, tp.count("index="), 60, "it asks without a pause")
+			require.Less(t, tp.Count("index="), 60, "it asks without a pause")
 			require.NoError(t, leader.Withdraw(soon(t)))
 			require.NoError(t, waiter.Wait(soon(t)))
 			require.NoError(t, waiter.Err())

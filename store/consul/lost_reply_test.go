@@ -53,7 +53,7 @@ func TestLateRequestCastsNoBallot(t *testing.T) {
 			}
 			tp.catch(spring, "PUT", "lock", "_ballots", election)
 			end(t, st, election)
-			eventually(t, func() bool { return tp.count("PUT", "_void", `"Verb":"delete"`, election) > 0 }, "it was declared void")
+			eventually(t, func() bool { return tp.Count("PUT", "_void", `"Verb":"delete"`, election) > 0 }, "it was declared void")
 			eventually(t, func() bool { return len(ballotKeys(t, operator(t, sharedServer(t)), election)) == 0 }, "it is gone")
 			if name != "given up" {
 				require.Equal(t, 409, letGo())

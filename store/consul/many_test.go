@@ -103,10 +103,10 @@ func TestIdleCost(t *testing.T) {
 			b := castFirst(t, st, newElection(), "own")
 			acknowledge(t, b, "own")
 		}
-		renewals := func() int { return tp.count("check/update") }
-		before, first := tp.count(), renewals()
+		renewals := func() int { return tp.Count("check/update") }
+		before, first := tp.Count(), renewals()
 		eventually(t, func() bool { return renewals() >= first+4 }, "four renewals")
-		return tp.count() - before
+		return tp.Count() - before
 	}
 	one, many := count(1), count(100)
 	t.Logf("4 renewals: %d requests with one election, %d with 100", one, many)

@@ -27,7 +27,7 @@ func TestOwnClient(t *testing.T) {
 		require.NoError(t, waiter.Wait(soon(t)))
 		acknowledge(t, waiter, "2")
 		require.NoError(t, second.Close())
-		pair, _, err := client.KV().Get(key(election), nil)
+		pair, _, err := client.KV().Get(ackKey(election), nil)
 		require.NoError(t, err)
 		require.Nil(t, pair)
 		require.Empty(t, ballotKeys(t, client, election))

@@ -6,28 +6,24 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"strings"
-	"sync"
 	"testing"
 
+	"github.com/go-leadership/leadership/internal/storetest"
 	"github.com/stretchr/testify/require"
 )
 
 // tap stands between a store and its agent, sees each request, and can let one come to grief.
 type tap struct {
 	*httptest.Server
-	agent string
+	storetest.Requests[catch] // method, URL and body
 
-	mu    sync.Mutex
-	traps []*trap // guarded by mu
-	seen  []string
+	agent string
 }
 
-// trap is set for one request.
-type trap struct {
-	matches func(call string) bool
-	spring  func(tp *tap, w http.ResponseWriter, r *http.Request, body []byte)
-	caught  chan struct{} // closed when it has sprung
+// catch waits for one request.
+type catch struct {
+	spring func(tp *tap, w http.ResponseWriter, r *http.Request, body []byte)
+	caught chan struct{} // closed when it has sprung
 }
 
 // newTap returns a tap before the shared server's agent.
@@ -47,60 +43,23 @@ func newTapBefore(t *testing.T, agent string) *tap {
 // addr returns the address to give to a store.
 func (tp *tap) addr() []string { return []string{tp.Listener.Addr().String()} }
 
-// catch sets a trap for the next request whose method, path, query and body contain all of the parts.
-func (tp *tap) catch(spring func(tp *tap, w http.ResponseWriter, r *http.Request, body []byte), parts ...string) *trap {
-	t := &trap{spring: spring, caught: make(chan struct{}), matches: func(call string) bool {
-		for _, part := range parts {
-			if !strings.Contains(call, part) {
-				return false
-			}
-		}
-		return true
-	}}
-	tp.mu.Lock()
-	defer tp.mu.Unlock()
-	tp.traps = append(tp.traps, t)
-	return t
-}
-
-// count returns how many requests contained all of the parts.
-func (tp *tap) count(parts ...string) int {
-	tp.mu.Lock()
-	defer tp.mu.Unlock()
-	n := 0
-next:
-	for _, call := range tp.seen {
-		for _, part := range parts {
-			if !strings.Contains(call, part) {
-				continue next
-			}
-		}
-		n++
-	}
-	return n
+// catch waits for the next request whose method, path, query and body contain all of the parts.
+func (tp *tap) catch(spring func(tp *tap, w http.ResponseWriter, r *http.Request, body []byte), parts ...string) *catch {
+	c := &catch{spring: spring, caught: make(chan struct{})}
+	tp.Await(c, parts...)
+	return c
 }
 
 // ServeHTTP implements http.Handler.
 func (tp *tap) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
-	call := r.Method + " " + r.URL.String() + " " + string(body)
-	var sprung *trap
-	tp.mu.Lock()
-	tp.seen = append(tp.seen, call)
-	for i, t := range tp.traps {
-		if t.matches(call) {
-			sprung = t
-			tp.traps = append(tp.traps[:i], tp.traps[i+1:]...)
-			break
-		}
-	}
-	tp.mu.Unlock()
-	if sprung == nil {
+	c := tp.Note(r.Method + " " + r.URL.String() + " " + string(body))
+	if c == nil {
 		tp.forward(w, r, body)
 		return
 	}
-	defer close(sprung.caught)
-	sprung.spring(tp, w, r, body)
+	defer close(c.caught)
+	c.spring(tp, w, r, body)
 }
 
 // forward lets a request through.

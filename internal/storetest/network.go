@@ -20,8 +20,8 @@ func SilentServer(t testing.TB) string {
 
 // Connections counts those that its Dial makes.
 type Connections struct {
-	mu         sync.Mutex
-	open, most int // guarded by mu
+	mu                  sync.Mutex
+	open, closing, most int // guarded by mu
 }
 
 // Dial connects as net.Dialer does.
@@ -30,27 +30,28 @@ func (c *Connections) Dial(ctx context.Context, network, address string) (net.Co
 	if err != nil {
 		return nil, err
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.open++
-	c.most = max(c.most, c.open)
-	return &connection{Conn: conn, closed: sync.OnceFunc(c.closed)}, nil
+	c.add(1, 0)
+	return &connection{
+		Conn: conn, closing: sync.OnceFunc(func() { c.add(0, 1) }), closed: sync.OnceFunc(func() { c.add(-1, -1) }),
+	}, nil
 }
 
-func (c *Connections) closed() {
+func (c *Connections) add(open, closing int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.open--
+	c.open += open
+	c.closing += closing
+	c.most = max(c.most, c.open-c.closing)
 }
 
-// Open returns how many are open.
+// Open returns how many are open: those whose Close has not returned.
 func (c *Connections) Open() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.open
 }
 
-// Most returns how many have been open at once.
+// Most returns how many have been open at once, without those whose Close had been called.
 func (c *Connections) Most() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -59,11 +60,11 @@ func (c *Connections) Most() int {
 
 type connection struct {
 	net.Conn
-	closed func()
+	closing, closed func()
 }
 
-// Close closes the connection. It is no longer counted when Close returns.
 func (c *connection) Close() error {
+	c.closing()
 	defer c.closed()
 	return c.Conn.Close()
 }

@@ -43,6 +43,14 @@ func CastFirst(t testing.TB, st store.Store, election, value string) store.Ballo
 	return b
 }
 
+// Acknowledge acknowledges with the value.
+func Acknowledge(t testing.TB, b store.Ballot, value string) store.Leader {
+	t.Helper()
+	leader, err := b.Acknowledge(Soon(t), value)
+	require.NoError(t, err)
+	return leader
+}
+
 // Waiting checks that a ballot stands and is not first. It can't prove that the ballot never will be; it gives wrong
 // promotions the time that a right one takes many times over.
 func Waiting(t testing.TB, b store.Ballot) {

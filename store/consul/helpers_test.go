@@ -7,7 +7,6 @@ import (
 
 	"github.com/go-leadership/leadership/internal/storetest"
 	"github.com/go-leadership/leadership/internal/testserver"
-	"github.com/go-leadership/leadership/store"
 	"github.com/go-leadership/leadership/store/consul"
 	"github.com/hashicorp/consul/api"
 	"github.com/stretchr/testify/require"
@@ -28,6 +27,7 @@ var (
 	eventually     = storetest.Eventually
 	cast           = storetest.Cast
 	castFirst      = storetest.CastFirst
+	acknowledge    = storetest.Acknowledge
 	waiting        = storetest.Waiting
 	lost           = storetest.Lost
 	values         = storetest.Values
@@ -69,14 +69,6 @@ func operator(t *testing.T, srv *testserver.Consul) *api.Client {
 	client, err := api.NewClient(&api.Config{Address: srv.Addrs()[0], HttpClient: &http.Client{Transport: plain}})
 	require.NoError(t, err)
 	return client
-}
-
-// acknowledge acknowledges with the value.
-func acknowledge(t *testing.T, b store.Ballot, value string) store.Leader {
-	t.Helper()
-	l, err := b.Acknowledge(soon(t), value)
-	require.NoError(t, err)
-	return l
 }
 
 // ballotKeys returns the pairs below an election's ballots.

@@ -37,8 +37,7 @@ func TestAuthIsEnabled(t *testing.T) {
 
 	enabled := b.Lease().Last().Sent
 	eventually(t, func() bool { return b.Lease().Last().Sent.After(enabled) }, "a renewal")
-	leader, err := b.Acknowledge(soon(t), "first")
-	require.NoError(t, err)
+	leader := acknowledge(t, b, "first")
 	seen, err := two.Leader(soon(t), "a", &store.Leader{}) // on the stream that was opened before
 	require.NoError(t, err)
 	require.Equal(t, leader, seen)

@@ -138,8 +138,7 @@ func TestPrefix(t *testing.T) {
 	for _, prefix := range []string{unique + "/eu west", "/" + unique, unique + "+%2F"} {
 		election := "mit Teilen/und ünicode"
 		b := castFirst(t, open(t, etcd.Config{Prefix: prefix}), election, "own")
-		leader, err := b.Acknowledge(soon(t), "\x00\xff")
-		require.NoError(t, err)
+		leader := acknowledge(t, b, "\x00\xff")
 		list := keys(t, client, prefix+"/")
 		require.Len(t, list, 2)
 		require.Regexp(t, `/mit Teilen/und ünicode/_ballots/[0-9a-f]+-[0-9a-f]{16}$`, list[0])

@@ -38,8 +38,7 @@ func TestConfirmed(t *testing.T) {
 	network.Cut()
 	cut := time.Now()
 	b := castFirst(t, open(t, etcd.Config{}), election, "own")
-	leader, err := b.Acknowledge(soon(t), "own")
-	require.NoError(t, err)
+	leader := acknowledge(t, b, "own")
 	eventually(t, func() bool {
 		require.False(t, st.Confirmed().After(cut), "the call has not heard of what happened")
 		return time.Since(cut) > 2*ttl
@@ -72,8 +71,7 @@ func TestNotConfirmedWhileAWatchIsSilent(t *testing.T) {
 	hear := tp.silenceWatches()
 	silent, asked := time.Now(), tp.Count("progress_request")
 	b := castFirst(t, open(t, etcd.Config{TTL: long}), election, "own")
-	leader, err := b.Acknowledge(soon(t), "own")
-	require.NoError(t, err)
+	leader := acknowledge(t, b, "own")
 	eventually(t, func() bool { return tp.Count("progress_request") >= asked+2 }, "it is asked whether the watches are silent")
 	if confirmed := st.Confirmed(); len(told) == 0 {
 		require.False(t, confirmed.After(silent))

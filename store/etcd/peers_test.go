@@ -62,8 +62,7 @@ func TestPeers(t *testing.T) {
 	waiting(t, d)
 	require.NoError(t, c.Resign(soon(t)))
 	require.NoError(t, d.Wait(soon(t)))
-	_, err = d.Acknowledge(soon(t), "d")
-	require.NoError(t, err)
+	acknowledge(t, d, "d")
 }
 
 // Keys among the ballots that are none stand in nobody's way.
@@ -94,8 +93,7 @@ func TestForeignKeys(t *testing.T) {
 	require.Equal(t, []string{"own"}, values(t, st, election))
 	next := cast(t, st, election, "next")
 	waiting(t, next)
-	_, err = b.Acknowledge(soon(t), "own")
-	require.NoError(t, err)
+	acknowledge(t, b, "own")
 	require.NoError(t, b.Withdraw(soon(t)))
 	require.NoError(t, next.Wait(soon(t)))
 	require.Len(t, keys(t, client, before), 9, "and nobody touched them")
@@ -145,7 +143,6 @@ func TestCompaction(t *testing.T) {
 	require.NoError(t, first.Withdraw(soon(t)))
 	require.NoError(t, second.Wait(soon(t)))
 	compact()
-	leader, err := second.Acknowledge(soon(t), "second")
-	require.NoError(t, err)
+	leader := acknowledge(t, second, "second")
 	require.Equal(t, leader, receive(t, followed, "the follower"))
 }

@@ -128,15 +128,13 @@ func TestCloseEndsTheSession(t *testing.T) {
 	st, err := zookeeper.Open(config)
 	require.NoError(t, err)
 	first := castFirst(t, st, election, "first")
-	_, err = first.Acknowledge(soon(t), "first")
-	require.NoError(t, err)
+	acknowledge(t, first, "first")
 	second := cast(t, open(t, config), election, "second")
 	start := time.Now()
 	require.NoError(t, st.Close())
 	require.NoError(t, second.Wait(soon(t)))
 	require.Less(t, time.Since(start), long/2)
-	_, err = second.Acknowledge(soon(t), "second")
-	require.NoError(t, err)
+	acknowledge(t, second, "second")
 }
 
 // A store that never found a server closes as well, at any moment of its tries.

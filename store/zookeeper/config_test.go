@@ -89,8 +89,7 @@ func TestSettingsOfTheLayout(t *testing.T) {
 	st := open(t, config)
 	for range 2 { // the nodes above are there the second time
 		b := castFirst(t, st, election, "own")
-		_, err := b.Acknowledge(soon(t), oddBytes)
-		require.NoError(t, err)
+		acknowledge(t, b, oddBytes)
 		path := "/prod/eu west/wahl/" + election[:len(election)-len("/mit Teilen")] + "__mit Teilen"
 		nodes := list(t, conn, path)
 		require.Len(t, nodes, 2)
@@ -166,9 +165,8 @@ func TestLongestValue(t *testing.T) {
 		value[i] = byte(i)
 	}
 	b := castFirst(t, st, election, string(value))
-	_, err := b.Acknowledge(soon(t), string(value))
-	require.NoError(t, err)
-	_, err = b.Acknowledge(soon(t), string(value)+"x")
+	acknowledge(t, b, string(value))
+	_, err := b.Acknowledge(soon(t), string(value)+"x")
 	requireInvalid(t, err, "value")
 	data, _, err := operator(t).Get(dir(election) + "/leader_ack")
 	require.NoError(t, err)
@@ -177,8 +175,7 @@ func TestLongestValue(t *testing.T) {
 	empty := cast(t, st, election, "")
 	require.NoError(t, b.Withdraw(soon(t)))
 	require.NoError(t, empty.Wait(soon(t)))
-	leader, err := empty.Acknowledge(soon(t), "")
-	require.NoError(t, err)
+	leader := acknowledge(t, empty, "")
 	seen, err := st.Leader(soon(t), election, nil)
 	require.NoError(t, err)
 	require.Equal(t, leader, seen)
@@ -195,8 +192,7 @@ func TestNames(t *testing.T) {
 	} {
 		election := unique + name
 		b := castFirst(t, st, election, election)
-		_, err := b.Acknowledge(soon(t), election)
-		require.NoError(t, err)
+		acknowledge(t, b, election)
 		data, _, err := conn.Get(dir(election) + "/leader_ack")
 		require.NoError(t, err)
 		require.Equal(t, election, string(data))

@@ -207,8 +207,7 @@ func TestBallotDeletedAfterReconnections(t *testing.T) {
 	conn := operator(t)
 	st, tp := openTapped(t)
 	b := castFirst(t, st, election, "own")
-	_, err := b.Acknowledge(soon(t), "own")
-	require.NoError(t, err)
+	acknowledge(t, b, "own")
 	for range 3 {
 		confirmed := st.Confirmed()
 		tp.breakOff()

@@ -22,8 +22,7 @@ func TestForeignNodesAmongTheBallots(t *testing.T) {
 	config := zookeeper.Config{Servers: sharedServer(t).Addrs(), TTL: long}
 	st := open(t, config)
 	first := castFirst(t, st, election, "first")
-	_, err := first.Acknowledge(soon(t), "first")
-	require.NoError(t, err)
+	acknowledge(t, first, "first")
 	second := cast(t, open(t, config), election, "second")
 	waiting(t, second)
 	require.Equal(t, []string{"first", "second"}, values(t, st, election))
@@ -65,8 +64,7 @@ func TestAcknowledgementBehindAForeignNode(t *testing.T) {
 	require.ErrorContains(t, err, "delete it")
 	require.False(t, store.Permanent(err), "it can be cured while the candidate goes on")
 	require.NoError(t, conn.Delete(ack+"/child", -1))
-	_, err = b.Acknowledge(soon(t), "ours")
-	require.NoError(t, err)
+	acknowledge(t, b, "ours")
 	require.NoError(t, b.Withdraw(soon(t)))
 	require.Empty(t, list(t, conn, dir(election)))
 }

@@ -109,8 +109,7 @@ func TestGemObserverSeesOurAcknowledgement(t *testing.T) {
 	st := open(t, zookeeper.Config{Servers: sharedServer(t).Addrs(), TTL: long})
 	for range 3 {
 		b := castFirst(t, st, election, "the ballot's value")
-		_, err := b.Acknowledge(soon(t), oddBytes)
-		require.NoError(t, err)
+		acknowledge(t, b, oddBytes)
 		require.Equal(t, zk.EventNodeCreated, receive(t, observer.events, "the acknowledgement"))
 		require.Equal(t, "leader "+oddBytes, receive(t, observer.reports, "our leader"))
 		data, _, err := operator(t).Get(dir(election) + "/leader_ack")

@@ -29,6 +29,7 @@ var (
 	eventually     = storetest.Eventually
 	cast           = storetest.Cast
 	castFirst      = storetest.CastFirst
+	acknowledge    = storetest.Acknowledge
 	waiting        = storetest.Waiting
 	lost           = storetest.Lost
 	values         = storetest.Values

@@ -66,8 +66,7 @@ func TestCallersSessionEnds(t *testing.T) {
 	st := open(t, zookeeper.Config{Conn: conn})
 	for range 2 {
 		b := castFirst(t, st, election, "own")
-		_, err := b.Acknowledge(soon(t), "own")
-		require.NoError(t, err)
+		acknowledge(t, b, "own")
 		tp.endSession(t, sharedServer(t).Addrs()[0])
 		lost(t, b)
 		require.Zero(t, b.Lease().Remaining())

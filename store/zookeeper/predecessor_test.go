@@ -39,8 +39,7 @@ func TestOwnBallotChanges(t *testing.T) {
 	for range 3 {
 		_, err := conn.Set(path, []byte("own"), -1)
 		require.NoError(t, err)
-		_, err = b.Acknowledge(soon(t), "own")
-		require.NoError(t, err)
+		acknowledge(t, b, "own")
 	}
 	require.NoError(t, b.Err())
 	require.NoError(t, conn.Delete(path, -1))

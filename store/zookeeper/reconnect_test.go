@@ -21,8 +21,7 @@ func TestServerRestarts(t *testing.T) {
 	st := open(t, zookeeper.Config{Servers: server.Addrs(), TTL: long})
 	election := newElection()
 	b := castFirst(t, st, election, "own")
-	_, err := b.Acknowledge(soon(t), "own")
-	require.NoError(t, err)
+	acknowledge(t, b, "own")
 	for range 2 {
 		require.NoError(t, server.Member(0).Kill())
 		require.NoError(t, server.Member(0).Start(soon(t)))

@@ -15,8 +15,7 @@ func TestResignationIsOneStep(t *testing.T) {
 	election := newElection()
 	st, tp := openTapped(t)
 	b := castFirst(t, st, election, "ours")
-	_, err := b.Acknowledge(soon(t), "ours")
-	require.NoError(t, err)
+	acknowledge(t, b, "ours")
 	require.NoError(t, b.Withdraw(soon(t)))
 	require.Equal(t, 1, tp.Count(opMulti, "leader_ack\xff")) // the version -1 follows the path: a deletion
 	require.Zero(t, tp.Count(opDelete, dir(election)))
@@ -33,8 +32,7 @@ func TestResignationRepeatedLeavesTheNextAlone(t *testing.T) {
 		acknowledge func(t *testing.T, tp *tap, b store.Ballot)
 	}{
 		{"acknowledged", func(t *testing.T, _ *tap, b store.Ballot) {
-			_, err := b.Acknowledge(soon(t), "first")
-			require.NoError(t, err)
+			acknowledge(t, b, "first")
 		}},
 		{"the acknowledgement's outcome unknown", func(t *testing.T, tp *tap, b store.Ballot) {
 			lostReply := tp.catch(t, loseReply, opMulti, "leader_ack")
@@ -58,8 +56,7 @@ func TestResignationRepeatedLeavesTheNextAlone(t *testing.T) {
 			go func() { withdrawn <- first.Withdraw(soon(t)) }()
 			receive(t, again.caught, "the second resignation")
 			require.NoError(t, second.Wait(soon(t)))
-			leader, err := second.Acknowledge(soon(t), "second")
-			require.NoError(t, err)
+			leader := acknowledge(t, second, "second")
 			again.letGo()
 			require.NoError(t, receive(t, withdrawn, "the resignation"))
 
@@ -80,8 +77,7 @@ func TestCleaningUpLeavesTheSuccessorAlone(t *testing.T) {
 	st, tp := openTapped(t)
 	other := open(t, zookeeper.Config{Servers: sharedServer(t).Addrs(), TTL: long})
 	first := castFirst(t, st, election, "first")
-	_, err := first.Acknowledge(soon(t), "first")
-	require.NoError(t, err)
+	acknowledge(t, first, "first")
 	second := cast(t, other, election, "second")
 	require.NoError(t, conn.Delete(find(t, conn, election, "first"), -1))
 	lost(t, first)
@@ -96,8 +92,7 @@ func TestCleaningUpLeavesTheSuccessorAlone(t *testing.T) {
 		require.NoError(t, err)
 		withdrawn <- nil
 	}
-	leader, err := second.Acknowledge(soon(t), "second")
-	require.NoError(t, err)
+	leader := acknowledge(t, second, "second")
 	removal.letGo()
 	require.NoError(t, receive(t, withdrawn, "the resignation"))
 
@@ -112,8 +107,7 @@ func TestResignWithoutAcknowledgement(t *testing.T) {
 	conn := operator(t)
 	st := open(t, zookeeper.Config{Servers: sharedServer(t).Addrs(), TTL: long})
 	b := castFirst(t, st, election, "ours")
-	_, err := b.Acknowledge(soon(t), "ours")
-	require.NoError(t, err)
+	acknowledge(t, b, "ours")
 	require.NoError(t, conn.Delete(dir(election)+"/leader_ack", -1))
 	require.NoError(t, b.Withdraw(soon(t)))
 	require.Empty(t, list(t, conn, dir(election)))
@@ -126,8 +120,7 @@ func TestResignationGivenUpIsCarriedOut(t *testing.T) {
 	st, tp := openTapped(t)
 	witness := castFirst(t, st, newElection(), "stands as long as the session does")
 	b := castFirst(t, st, election, "ours")
-	_, err := b.Acknowledge(soon(t), "ours")
-	require.NoError(t, err)
+	acknowledge(t, b, "ours")
 	c := tp.catch(t, loseRequest, opMulti, find(t, conn, election, "ours"))
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
@@ -168,8 +161,7 @@ func TestAcknowledgementInTheWay(t *testing.T) {
 			require.NoError(t, err)
 			st := open(t, zookeeper.Config{Servers: sharedServer(t).Addrs(), TTL: long})
 			b := castFirst(t, st, election, "ours")
-			leader, err := b.Acknowledge(soon(t), oddBytes)
-			require.NoError(t, err)
+			leader := acknowledge(t, b, oddBytes)
 			data, stat, err := conn.Get(path)
 			require.NoError(t, err)
 			require.Equal(t, oddBytes, string(data))

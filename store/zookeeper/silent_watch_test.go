@@ -39,14 +39,12 @@ func TestWatchOnTheOwnBallotIsSilent(t *testing.T) {
 	st := open(t, zookeeper.Config{Servers: sharedServer(t).Addrs(), TTL: long, Dial: tp.Dial}) // looks rarely
 	for range 3 {
 		old := castFirst(t, st, election, "old")
-		_, err := old.Acknowledge(soon(t), "old")
-		require.NoError(t, err)
+		acknowledge(t, old, "old")
 		next := cast(t, other, election, "next")
 		require.NoError(t, conn.Delete(find(t, conn, election, "old"), -1))
 		require.NoError(t, next.Wait(soon(t)))
-		leader, err := next.Acknowledge(soon(t), "next")
-		require.NoError(t, err)
-		_, err = old.Acknowledge(soon(t), "old")
+		leader := acknowledge(t, next, "next")
+		_, err := old.Acknowledge(soon(t), "old")
 		require.ErrorIs(t, err, store.ErrLost)
 		lost(t, old)
 		require.NoError(t, old.Withdraw(soon(t)))
@@ -70,8 +68,7 @@ func TestWatchOnTheLeaderIsSilent(t *testing.T) {
 	require.Equal(t, "", receive(t, follower, "the first state"))
 	for range 2 {
 		b := castFirst(t, other, election, "own")
-		_, err := b.Acknowledge(soon(t), "leader")
-		require.NoError(t, err)
+		acknowledge(t, b, "leader")
 		require.Equal(t, "leader", receive(t, follower, "the leader"))
 		require.NoError(t, b.Withdraw(soon(t)))
 		require.Equal(t, "", receive(t, follower, "its end"))

@@ -13,7 +13,7 @@ import (
 )
 
 // Main is all that a TestMain does: it runs the tests, ends the servers that they share and what else there is to end,
-// and checks that no goroutine is left. In a process that StartLeader has started it leads instead.
+// and checks that no goroutine is left. In a process that startLeader has started it leads instead.
 func Main(m *testing.M, ends ...func()) {
 	if where := os.Getenv(leaderVariable); where != "" {
 		fmt.Fprintln(os.Stderr, lead(where))

@@ -59,16 +59,16 @@ func lead(where string) error {
 	}
 }
 
-// Process is another process, which leads an election.
-type Process struct {
+// process is another process, which leads an election.
+type process struct {
 	*exec.Cmd
-	Token uint64 // of its term
+	token uint64 // of its term
 	lines *bufio.Reader
 }
 
-// StartLeader starts another process, which ends with the test, and waits until it leads the election on the store that
+// startLeader starts another process, which ends with the test, and waits until it leads the election on the store that
 // has the URL.
-func StartLeader(t testing.TB, url, election string) *Process {
+func startLeader(t testing.TB, url, election string) *process {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), leaderVariable+"="+url+" "+election)
@@ -83,14 +83,14 @@ func StartLeader(t testing.TB, url, election string) *Process {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
 	})
-	p := &Process{Cmd: cmd, lines: bufio.NewReader(stdout)}
-	_, err = fmt.Sscanf(p.Line(t), "leads %d", &p.Token)
+	p := &process{Cmd: cmd, lines: bufio.NewReader(stdout)}
+	_, err = fmt.Sscanf(p.line(t), "leads %d", &p.token)
 	require.NoError(t, err)
 	return p
 }
 
-// Line returns the next line that the process writes.
-func (p *Process) Line(t testing.TB) string {
+// line returns the next line that the process writes.
+func (p *process) line(t testing.TB) string {
 	t.Helper()
 	line := make(chan string, 1)
 	go func() {

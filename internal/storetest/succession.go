@@ -19,7 +19,7 @@ func LeaderIsStopped(t *testing.T, url string, successor store.Store) {
 	require.NoError(t, p.Process.Signal(syscall.SIGSTOP))
 	term, _ := c.succeeds(t, p)
 	require.NoError(t, p.Process.Signal(syscall.SIGCONT))
-	require.Equal(t, "resumed false", p.Line(t))
+	require.Equal(t, "resumed false", p.line(t))
 	require.True(t, c.IsLeader())
 	require.NoError(t, term.Context().Err())
 }
@@ -34,22 +34,22 @@ func LeaderIsKilled(t *testing.T, url string, successor store.Store) time.Durati
 }
 
 // succession starts a leader and a contender that stands behind it.
-func succession(t *testing.T, url string, st store.Store) (leader *Process, successor *Contender) {
+func succession(t *testing.T, url string, st store.Store) (leader *process, successor *Contender) {
 	t.Helper()
 	election := NewElection()
-	leader = StartLeader(t, url, election)
+	leader = startLeader(t, url, election)
 	successor = Contend(t, st, election, "successor")
 	Eventually(t, func() bool { return len(Values(t, st, election)) == 2 }, "the successor stands")
 	return leader, successor
 }
 
 // succeeds waits for the term after that of a leader whose end begins now.
-func (c *Contender) succeeds(t *testing.T, leader *Process) (term *leadership.Term, took time.Duration) {
+func (c *Contender) succeeds(t *testing.T, leader *process) (term *leadership.Term, took time.Duration) {
 	t.Helper()
 	start := time.Now()
 	term = Receive(t, c.Terms, "the successor leads")
 	took = time.Since(start)
 	t.Logf("the successor led after %v", took)
-	require.Greater(t, term.Token(), leader.Token)
+	require.Greater(t, term.Token(), leader.token)
 	return term, took
 }

@@ -145,7 +145,7 @@ func TestRemovalIsDenied(t *testing.T) {
 // Somebody takes away the permission to read a ballot: it can't be looked after any more, and stands in nobody's way.
 func TestLookIsDenied(t *testing.T) {
 	election := newElection()
-	conn := admin(t)
+	conn := operator(t)
 	st := open(t, zookeeper.Config{Servers: sharedServer(t).Addrs(), TTL: ttl})
 	first := castFirst(t, open(t, zookeeper.Config{Servers: sharedServer(t).Addrs(), TTL: long}), election, "first")
 	b := cast(t, st, election, "unreadable")

@@ -10,6 +10,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -40,7 +41,8 @@ func (c Case) Check(t testing.TB, h Harness) {
 	// A case waits with ctx, which ends a little before the watchdog: it then says what it has been waiting for.
 	ctx, cancel := context.WithTimeout(context.Background(), watchdog)
 	defer cancel()
-	e := &env{TB: t, h: h, ctx: ctx, election: "conformance/" + nonce() + "/" + c.Name}
+	test := &lasting{TB: t}
+	e := &env{TB: test, h: h, ctx: ctx, election: "conformance/" + nonce() + "/" + c.Name}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -53,11 +55,52 @@ func (c Case) Check(t testing.TB, h Harness) {
 	select {
 	case <-done:
 	case <-timer.C:
+		test.end()
 		buf := make([]byte, 1<<20)
 		t.Errorf("the case did not end within %v:\n%s", watchdog, buf[:runtime.Stack(buf, true)])
 	}
 	if t.Failed() {
 		t.Logf("%s: %s", strings.Join(append(slices.Clone(c.Promises), "rule"), ", "), c.Explains)
+	}
+}
+
+// lasting is a testing.TB that a case may go on using when the watchdog has given it up, and its test has ended: it says
+// nothing any more, where testing's own would panic.
+type lasting struct {
+	testing.TB
+	mu    sync.Mutex
+	ended bool // guarded by mu
+}
+
+func (l *lasting) end() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.ended = true
+}
+
+func (l *lasting) Errorf(format string, args ...any) {
+	l.TB.Helper()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.ended {
+		l.TB.Errorf(format, args...)
+	}
+}
+
+func (l *lasting) Logf(format string, args ...any) {
+	l.TB.Helper()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.ended {
+		l.TB.Logf(format, args...)
+	}
+}
+
+func (l *lasting) Fail() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.ended {
+		l.TB.Fail()
 	}
 }
 

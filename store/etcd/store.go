@@ -1,6 +1,7 @@
 // Package etcd is the store for etcd: ballots are keys on one lease, in the order of their creation revisions. It is
 // tested with etcd 3.7.3. Releases without the fix of etcd's issue 15247 (pull request 16822) let a member that has been
-// deposed revoke leases that live, which ends a session early.
+// deposed revoke leases that live, which ends a session early. It speaks to the members themselves: etcd's grpc-proxy
+// leaves requests for the progress of watches unanswered, so that a follower's news are never confirmed.
 //
 //	import _ "github.com/go-leadership/leadership/store/etcd"
 //	st, err := store.Open(ctx, "etcd://10.0.0.1:2379,10.0.0.2:2379/prod?ttl=10s")

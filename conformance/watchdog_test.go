@@ -1,0 +1,46 @@
+package conformance_test
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/go-leadership/leadership/conformance"
+	"github.com/go-leadership/leadership/store"
+	"github.com/stretchr/testify/require"
+)
+
+// stuck is a store whose Campaign returns when it is let go, whatever its context says.
+type stuck struct {
+	store.Store
+	letGo chan struct{}
+}
+
+func (s *stuck) Campaign(context.Context, string, string) (store.Ballot, error) {
+	<-s.letGo
+	return nil, store.ErrUnavailable
+}
+
+func (s *stuck) Close() error { return nil }
+
+// A case that the watchdog has given up says so, and what it does later is nobody's business: its test has ended.
+func TestWatchdog(t *testing.T) {
+	cases := conformance.Cases()
+	i := slices.IndexFunc(cases, func(c conformance.Case) bool { return c.Name == "values-are-bytes" })
+	require.GreaterOrEqual(t, i, 0)
+	st, cleared := &stuck{letGo: make(chan struct{})}, make(chan struct{})
+	r := &recorder{TB: t}
+	cases[i].Check(r, conformance.Harness{
+		Open:     func(context.Context, conformance.DialFunc) (store.Store, error) { return st, nil },
+		Clear:    func(context.Context, string) error { close(cleared); return nil },
+		TTL:      time.Second,
+		Expiry:   time.Second,
+		Watchdog: 20 * time.Millisecond,
+	})
+	require.Contains(t, r.log, "did not end within 20ms")
+	said := r.log
+	close(st.letGo)
+	<-cleared // the last that a case does
+	require.Equal(t, said, r.log)
+}

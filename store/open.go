@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -17,6 +18,9 @@ var (
 	schemes   = map[string]OpenFunc{} // guarded by schemesMu
 )
 
+// ours are the schemes of this module's adapters.
+var ours = []string{"zookeeper", "zookeeper+tls", "etcd", "etcd+tls", "consul", "consul+tls", "memory"}
+
 // Register makes a store known by its URL scheme. Adapters call it from init, so that importing an adapter for its
 // side effect is enough, as with the drivers of database/sql. It panics where the scheme is taken: two packages of
 // the program then claim the same name. It panics where open is nil.
@@ -30,6 +34,12 @@ func Register(scheme string, open OpenFunc) {
 		panic("store: scheme " + scheme + " registered twice")
 	}
 	schemes[scheme] = open
+}
+
+func registered(scheme string) bool {
+	schemesMu.Lock()
+	defer schemesMu.Unlock()
+	return schemes[scheme] != nil
 }
 
 // Open opens the store that a URL names, for example
@@ -62,7 +72,11 @@ func OpenURL(ctx context.Context, u *URL) (Store, error) {
 		if len(known) > 0 {
 			have = strings.Join(known, ", ")
 		}
-		return nil, invalid("store scheme", u.Scheme, "no imported adapter registered it (imported: %s)", have)
+		todo := ""
+		if slices.Contains(ours, u.Scheme) {
+			todo = fmt.Sprintf("; import _ %q", "github.com/go-leadership/leadership/store/"+strings.TrimSuffix(u.Scheme, "+tls"))
+		}
+		return nil, invalid("store scheme", u.Scheme, "no imported adapter registered it (imported: %s)%s", have, todo)
 	}
 	if err := ctx.Err(); err != nil {
 		return nil, err

@@ -61,6 +61,13 @@ func TestOpenRefusesAnUnknownScheme(t *testing.T) {
 	require.LessOrEqual(t, len(field.Value), 64+len("..."))
 }
 
+func TestOpenSaysWhatToImport(t *testing.T) {
+	for _, scheme := range []string{"etcd", "etcd+tls"} {
+		_, err := store.Open(t.Context(), scheme+"://h/")
+		require.ErrorContains(t, err, `import _ "github.com/go-leadership/leadership/store/etcd"`)
+	}
+}
+
 func TestOpenRefusesAWrongURL(t *testing.T) {
 	scheme := newScheme()
 	store.Register(scheme, func(context.Context, *store.URL) (store.Store, error) {

@@ -7,6 +7,9 @@ import (
 	"strings"
 )
 
+// tlsOptions are those that TLS reads.
+var tlsOptions = []string{"cacert", "cert", "key", "servername"}
+
 // TLS returns the TLS settings of a URL whose scheme ends in "+tls", and nil for any other. The options, all of them
 // files but the last: cacert holds the certificates of the authorities that servers are trusted by, in the place of
 // the system's; cert and key, which go together, are what the client proves itself with; servername is the name to expect in the servers'

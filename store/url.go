@@ -172,19 +172,25 @@ func (u URL) String() string {
 // Format implements fmt.Formatter: with every verb it prints what String returns.
 func (u URL) Format(f fmt.State, verb rune) { opaque.Format(f, verb, u.String()) }
 
-// Option returns the option's value, or def where the URL does not have it.
+// Option returns the option's value, or def where the URL does not have it. One that is given and empty is told by
+// Check.
 func (u *URL) Option(name, def string) string {
 	u.used[name] = true
-	if v, ok := u.options[name]; ok {
-		return v
+	v, ok := u.options[name]
+	switch {
+	case !ok:
+		return def
+	case v == "":
+		u.errs = append(u.errs, invalid(name, "", "the option is given and empty"))
 	}
-	return def
+	return v
 }
 
 // Duration returns the option as a duration ("10s", "1m30s"), or def where the URL does not have it.
 func (u *URL) Duration(name string, def time.Duration) time.Duration {
-	v := u.Option(name, "")
-	if _, ok := u.options[name]; !ok {
+	u.used[name] = true
+	v, ok := u.options[name]
+	if !ok {
 		return def
 	}
 	d, err := time.ParseDuration(v)
@@ -210,9 +216,17 @@ func (u *URL) Session() (ttl, grace time.Duration) {
 // Check returns an error that names every option which the adapter has not asked for, or whose value was not of its
 // kind; nil where there is none. An adapter calls it after it has read its options, before it connects.
 func (u *URL) Check() error {
-	known := slices.Sorted(maps.Keys(u.used))
+	known := slices.Collect(maps.Keys(u.used))
+	if u.Scheme != "memory" { // which takes no password
+		known = append(known, "passwordenv", "passwordfile")
+	}
+	slices.Sort(known)
 	for _, name := range slices.Sorted(maps.Keys(u.options)) {
-		if !u.used[name] {
+		switch {
+		case u.used[name]:
+		case slices.Contains(tlsOptions, name) && registered(u.Scheme+"+tls"):
+			u.errs = append(u.errs, u.invalid("option %q is known with TLS alone: write %s+tls://", name, u.Scheme))
+		default:
 			u.errs = append(u.errs, u.invalid("unknown option %q; it knows %s", opaque.Shorten(name), strings.Join(known, ", ")))
 		}
 	}

@@ -17,13 +17,26 @@ func parse(t *testing.T, raw string) *store.URL {
 }
 
 func TestURLOption(t *testing.T) {
-	u := parse(t, "z://h?a=b&empty=&flag&escaped=%26+%3d&q=x=y")
+	u := parse(t, "z://h?a=b&escaped=%26+%3d&q=x=y")
 	for name, want := range map[string]string{
-		"a": "b", "empty": "", "flag": "", "escaped": "& =", "q": "x=y", "absent": "default",
+		"a": "b", "escaped": "& =", "q": "x=y", "absent": "default",
 	} {
 		require.Equal(t, want, u.Option(name, "default"), name)
 	}
 	require.NoError(t, u.Check())
+}
+
+// An option that is given and empty is no default: it is refused, by name.
+func TestURLCheckNamesEmptyOptions(t *testing.T) {
+	u := parse(t, "z://h?acl=&flag&ttl=1s")
+	for _, name := range []string{"acl", "flag", "ttl"} {
+		u.Option(name, "default")
+	}
+	err := u.Check()
+	require.ErrorIs(t, err, store.ErrInvalid)
+	require.ErrorContains(t, err, "invalid acl: the option is given and empty")
+	require.ErrorContains(t, err, "invalid flag: the option is given and empty")
+	require.NotContains(t, err.Error(), "ttl")
 }
 
 func TestURLDuration(t *testing.T) {
@@ -67,7 +80,7 @@ func TestURLCheckNamesUnknownOptions(t *testing.T) {
 	u.Duration("grace", 0)
 	err := u.Check()
 	require.ErrorIs(t, err, store.ErrInvalid)
-	require.ErrorContains(t, err, `invalid z URL: unknown option "tls"; it knows grace, ttl`)
+	require.ErrorContains(t, err, `invalid z URL: unknown option "tls"; it knows grace, passwordenv, passwordfile, ttl`)
 	require.ErrorContains(t, err, `unknown option "Grace"`, "all of them, not only the first")
 	require.NotContains(t, err.Error(), `option "ttl"`)
 	require.NotContains(t, err.Error(), "yes", "a value may be a secret under a name that was misspelt")

@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -77,10 +78,20 @@ func TestTLSOptions(t *testing.T) {
 	require.Nil(t, u.TLS())
 	require.ErrorContains(t, u.Check(), "servername", "there is no TLS for it")
 
+	scheme := newScheme()
+	store.Register(scheme+"+tls", func(context.Context, *store.URL) (store.Store, error) { return noStore{}, nil })
+	for _, name := range []string{"cacert", "cert", "key", "servername"} {
+		u, err = store.ParseURL(scheme + "://h?" + name + "=x")
+		require.NoError(t, err)
+		require.Nil(t, u.TLS())
+		require.ErrorContains(t, u.Check(), `option "`+name+`" is known with TLS alone: write `+scheme+"+tls://")
+	}
+
 	text := filepath.Join(t.TempDir(), "text")
 	require.NoError(t, os.WriteFile(text, []byte("text"), 0o600))
 	for _, options := range []string{
 		"cacert=none", "cacert=" + text, "cert=none&key=none", "cert=" + text + "&key=" + text, "cert=none", "key=none",
+		"cacert=", "cert=&key=", "servername=",
 	} {
 		u, err := store.ParseURL("z+tls://h?" + options)
 		require.NoError(t, err)

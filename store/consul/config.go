@@ -102,7 +102,7 @@ func (c Config) check(dial bool) error {
 	case c.TTL < leastTTL || c.TTL > mostTTL || c.TTL%time.Millisecond != 0:
 		return adapter.Refuse("ttl", c.TTL.String(), "not a whole number of milliseconds from %v to %v", leastTTL, mostTTL)
 	case c.Grace < c.TTL/12 || c.Grace >= c.TTL/2:
-		return adapter.Refuse("grace", c.Grace.String(), "not between a twelfth and half of the ttl %v", c.TTL)
+		return adapter.Refuse("grace", c.Grace.String(), "not from a twelfth to below half of the ttl %v", c.TTL)
 	case c.LockDelay < 0 || c.LockDelay > mostLockDelay:
 		return adapter.Refuse("lockdelay", c.LockDelay.String(), "not between 0s and %v", mostLockDelay)
 	case c.checked() && len(c.Addresses) > 1:

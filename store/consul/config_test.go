@@ -57,7 +57,7 @@ func TestURLRefusals(t *testing.T) {
 		"consul://h/?ttl=0s":                         {"ttl", "session needs one"},
 		"consul://h/?lockdelay=2m":                   {"lockdelay", "1m0s"},
 		"consul://:s3cr3t@h/?datacenter=x":           {"consul URL", "dc"},
-		"consul://:s3cr3t@h/?cacert=x":               {"consul URL", "unknown option"},
+		"consul://:s3cr3t@h/?cacert=x":               {"consul URL", "consul+tls://"},
 		"consul+tls://:s3cr3t@h/?cacert=/no/such":    {"cacert", "/no/such"},
 		"consul://a,b/?ttl=2s":                       {"addresses", "one alone"},
 		"consul://:s3cr3t@h/?ttl=10s&grace=9s":       {"grace", "half"},

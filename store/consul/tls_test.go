@@ -18,7 +18,9 @@ func TestTLS(t *testing.T) {
 	with := func(changes ...string) string { // name and value in turn
 		options := url.Values{"ttl": {"10s"}, "cacert": {srv.CACert}, "cert": {srv.ClientCert}, "key": {srv.ClientKey}}
 		for i := 0; i < len(changes); i += 2 {
-			options.Set(changes[i], changes[i+1])
+			if options.Set(changes[i], changes[i+1]); changes[i+1] == "" {
+				options.Del(changes[i])
+			}
 		}
 		return "consul+tls://" + srv.Addrs()[0] + "/?" + options.Encode()
 	}

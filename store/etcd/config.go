@@ -81,9 +81,11 @@ func (c Config) check() error {
 	case c.TTL < time.Second || c.TTL > min(maxTTL, 9_000_000_000*time.Second) || c.TTL%time.Second != 0:
 		return adapter.Refuse("ttl", c.TTL.String(), "not a whole number of seconds from 1s to %v", min(maxTTL, 9_000_000_000*time.Second))
 	case c.Grace < c.TTL/12 || c.Grace >= c.TTL/2:
-		return adapter.Refuse("grace", c.Grace.String(), "not between a twelfth and half of the ttl %v", c.TTL)
-	case (c.User == "") != (c.Password == ""):
-		return adapter.Refuse("user", c.User, "user and password go together")
+		return adapter.Refuse("grace", c.Grace.String(), "not from a twelfth to below half of the ttl %v", c.TTL)
+	case c.User == "" && c.Password != "":
+		return adapter.Refuse("user", "", "there is a password and no user")
+	case c.User != "" && c.Password == "":
+		return adapter.Refuse("user", c.User, "there is a user and no password")
 	case strings.HasSuffix(c.Prefix, "/") || strings.ContainsFunc(c.Prefix, func(r rune) bool { return r < ' ' }):
 		return adapter.Refuse("prefix", c.Prefix, `it ends in "/" or has a control character`)
 	}

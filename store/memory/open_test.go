@@ -48,15 +48,15 @@ func TestConfig(t *testing.T) {
 // TestConfigIsRefused at once, with the field and both values, and nothing is opened.
 func TestConfigIsRefused(t *testing.T) {
 	for want, config := range map[string]memory.Config{
-		`invalid ttl "-1s": less than 1ms`:                              {TTL: -time.Second},
-		`invalid ttl "1ns": less than 1ms`:                              {TTL: 1},
-		`invalid ttl "999.999µs": less than 1ms`:                        {TTL: time.Millisecond - 1},
-		`invalid grace "-1ns": not between 0 and half of the ttl 10s`:   {Grace: -1},
-		`invalid grace "6s": not between 0 and half of the ttl 10s`:     {Grace: 6 * time.Second},
-		`invalid grace "10s": not between 0 and half of the ttl 10s`:    {Grace: 10 * time.Second},
-		`invalid grace "1s": not between 0 and half of the ttl 1s`:      {TTL: time.Second, Grace: time.Second},
-		`invalid grace "600ms": not between 0 and half of the ttl 1s`:   {TTL: time.Second, Grace: 600 * time.Millisecond},
-		`invalid grace "-1h0m0s": not between 0 and half of the ttl 2s`: {TTL: 2 * time.Second, Grace: -time.Hour},
+		`invalid ttl "-1s": less than 1ms`:                                {TTL: -time.Second},
+		`invalid ttl "1ns": less than 1ms`:                                {TTL: 1},
+		`invalid ttl "999.999µs": less than 1ms`:                          {TTL: time.Millisecond - 1},
+		`invalid grace "-1ns": not from 0 to below half of the ttl 10s`:   {Grace: -1},
+		`invalid grace "6s": not from 0 to below half of the ttl 10s`:     {Grace: 6 * time.Second},
+		`invalid grace "10s": not from 0 to below half of the ttl 10s`:    {Grace: 10 * time.Second},
+		`invalid grace "1s": not from 0 to below half of the ttl 1s`:      {TTL: time.Second, Grace: time.Second},
+		`invalid grace "600ms": not from 0 to below half of the ttl 1s`:   {TTL: time.Second, Grace: 600 * time.Millisecond},
+		`invalid grace "-1h0m0s": not from 0 to below half of the ttl 2s`: {TTL: 2 * time.Second, Grace: -time.Hour},
 	} {
 		st, err := memory.Open(memory.NewService(), &config)
 		require.Nil(t, st)
@@ -121,10 +121,11 @@ func TestURLIsRefused(t *testing.T) {
 		"?ttl=1us":          `invalid ttl "1µs": less than 1ms`,
 		"?ttl=10":           `invalid ttl "10": not a duration such as "10s"`,
 		"?ttl=":             `invalid ttl: not a duration such as "10s"`,
-		"?ttl=1s&grace=1s":  `invalid grace "1s": not between 0 and half of the ttl 1s`,
+		"?ttl=1s&grace=1s":  `invalid grace "1s": not from 0 to below half of the ttl 1s`,
 		"?grace=-1s":        `invalid grace "-1s"`,
 		"?grace=x":          `invalid grace "x": not a duration such as "10s"`,
 		"?tls=1":            `unknown option "tls"; it knows grace, ttl`,
+		"?passwordenv=":     "passwordenv",
 		"?ttl=x&grace=y&z=": `invalid ttl "x"`,
 		"?ttl=1s&ttl=2s":    `option "ttl" is given 2 times`,
 	} {

@@ -78,7 +78,7 @@ func Open(service *Service, config *Config) (*Store, error) {
 		return nil, &store.FieldError{Field: "ttl", Value: s.ttl.String(), Reason: "less than 1ms"}
 	}
 	if s.grace < 0 || s.grace >= s.ttl/2 {
-		reason := fmt.Sprintf("not between 0 and half of the ttl %v", s.ttl)
+		reason := fmt.Sprintf("not from 0 to below half of the ttl %v", s.ttl)
 		return nil, &store.FieldError{Field: "grace", Value: s.grace.String(), Reason: reason}
 	}
 	s.faults = Faults{store: s, changed: make(chan struct{})}

@@ -124,11 +124,13 @@ func (c Config) check() error {
 	case c.TTL < time.Millisecond || c.TTL > math.MaxInt32*time.Millisecond || c.TTL%time.Millisecond != 0:
 		return adapter.Refuse("ttl", c.TTL.String(), "not a whole number of milliseconds from 1ms to %v", math.MaxInt32*time.Millisecond)
 	case c.Grace < c.TTL/12 || c.Grace >= c.TTL/2: // the least is what sessions of 2 to 3 ticks need
-		return adapter.Refuse("grace", c.Grace.String(), "not between a twelfth and half of the ttl %v", c.TTL)
+		return adapter.Refuse("grace", c.Grace.String(), "not from a twelfth to below half of the ttl %v", c.TTL)
 	case c.User == "" && c.Password != "":
 		return adapter.Refuse("user", "", "there is a password and no user")
 	case strings.Contains(c.User, ":"):
 		return adapter.Refuse("user", "", `it has a ":" in it; the password is another setting`)
+	case c.User != "" && c.Password == "":
+		return adapter.Refuse("user", c.User, "there is a user and no password")
 	case c.ACL != ACLCreator && c.ACL != ACLRead && c.ACL != ACLWorld:
 		return adapter.Refuse("acl", string(c.ACL), "not %s, %s or %s", ACLCreator, ACLRead, ACLWorld)
 	case c.ACL != ACLWorld && c.User == "" && c.Conn == nil:

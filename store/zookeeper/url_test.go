@@ -65,8 +65,10 @@ func TestWrongURLs(t *testing.T) {
 		{"h/?root=/", "root"},
 		{"h/?ballot=a/b", "ballot"},
 		{"h/?ack=ballots", "ack"},
+		{"h/?acl=", "acl"},
 		{"h/?tll=10s", `"tll"`},
-		{"h/?cacert=x", `"cacert"`}, // without TLS
+		{"h/?tll=10s", "passwordenv, passwordfile"},
+		{"h/?cacert=x", "zookeeper+tls://"}, // without TLS
 		{"h/?ttl=1s&ttl=2s", "2 times"},
 		{"h:port/", "port"},
 		{"h:0/", "65535"},
@@ -94,7 +96,9 @@ func TestWrongURLs(t *testing.T) {
 		require.ErrorIs(t, err, store.ErrInvalid)
 		require.NotContains(t, err.Error(), "s3cr3t")
 	}
-	_, err := store.Open(context.Background(), "zookeper://h/")
+	_, err := store.Open(context.Background(), "zookeeper://ann@h/")
+	require.ErrorContains(t, err, `invalid user "ann": there is a user and no password`)
+	_, err = store.Open(context.Background(), "zookeper://h/")
 	require.ErrorContains(t, err, "zookeper")
 	require.ErrorContains(t, err, "zookeeper+tls")
 }

@@ -48,7 +48,7 @@ func end(l *adapter.Life) {
 }
 
 func TestLifeEndsCallsBeforeTasks(t *testing.T) {
-	l := adapter.NewLife("store://a")
+	l := adapter.NewLife("store", false, "a")
 	call, done, err := l.Call(t.Context())
 	require.NoError(t, err)
 	defer done()
@@ -70,7 +70,7 @@ func TestLifeEndsCallsBeforeTasks(t *testing.T) {
 }
 
 func TestCallEndsWithItsContext(t *testing.T) {
-	l := adapter.NewLife("store://a")
+	l := adapter.NewLife("store", false, "a")
 	defer end(l)
 	why := errors.New("why")
 	ctx, cancel := context.WithCancelCause(t.Context())
@@ -85,7 +85,7 @@ func TestCallEndsWithItsContext(t *testing.T) {
 }
 
 func TestFailSaysItOnce(t *testing.T) {
-	l := adapter.NewLife("store://a")
+	l := adapter.NewLife("store", false, "a")
 	defer end(l)
 	require.NoError(t, l.Fail("try", "e", nil))
 	err := l.Fail("try", "e", store.ErrDenied)
@@ -106,7 +106,7 @@ func TestRepeat(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				l := adapter.NewLife("store://a")
+				l := adapter.NewLife("store", false, "a")
 				defer end(l)
 				ctx, cancel := context.WithTimeout(t.Context(), 120*time.Millisecond)
 				defer cancel()
@@ -135,7 +135,7 @@ func (o orphan) Over() bool { return o.over }
 
 func TestSweep(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := adapter.NewLife("store://a")
+		l := adapter.NewLife("store", false, "a")
 		refused := make(chan error, 10)
 		q := adapter.NewOrphans(l,
 			func(_ context.Context, o orphan) error { return o.service.next() },
@@ -174,7 +174,7 @@ func TestSweep(t *testing.T) {
 }
 
 func TestBallot(t *testing.T) {
-	l := adapter.NewLife("store://a")
+	l := adapter.NewLife("store", false, "a")
 	defer end(l)
 	b := adapter.NewBallot(l, "e")
 	put := func(context.Context) (store.Leader, error) { return store.Leader{Value: "v", Revision: 7}, nil }

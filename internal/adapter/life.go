@@ -26,9 +26,13 @@ type Life struct {
 	stopped     bool // guarded by mu: no task starts once it is set
 }
 
-// NewLife begins the life of the store with the name.
-func NewLife(name string) *Life {
-	l := &Life{Name: name}
+// NewLife begins the life of a store. Its name is made of the scheme, with "+tls" where it speaks TLS, and of what
+// comes behind "://".
+func NewLife(scheme string, tls bool, rest string) *Life {
+	if tls {
+		scheme += "+tls"
+	}
+	l := &Life{Name: scheme + "://" + rest}
 	l.Background, l.stop = context.WithCancel(context.Background())
 	l.Calls, l.close = context.WithCancel(l.Background)
 	return l
@@ -129,6 +133,14 @@ func PauseFor(ctx context.Context, d time.Duration) {
 	case <-timer.C:
 	case <-ctx.Done():
 	}
+}
+
+// HintTLS adds to an error what scheme to write, if it looks like that of one side which speaks TLS to one that does not.
+func HintTLS(err error, scheme string, tls bool) error {
+	if tls {
+		return fmt.Errorf("%w; does the server speak TLS? if not, the scheme has to be %s", err, scheme)
+	}
+	return fmt.Errorf("%w; does the server speak TLS? then the scheme has to be %s+tls", err, scheme)
 }
 
 // Refuse says why a setting can't be used.

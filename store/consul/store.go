@@ -76,7 +76,7 @@ func Open(config Config) (*Store, error) {
 	}
 	s := &Store{
 		config: config, layout: layout{config.Prefix}, client: config.Client,
-		life:    adapter.NewLife("consul://" + strings.Join(config.Addresses, ",") + "/" + config.Prefix),
+		life:    adapter.NewLife("consul", config.TLS != nil, strings.Join(config.Addresses, ",")+"/"+config.Prefix),
 		opening: make(chan struct{}, 1), due: make(chan struct{}, 1), ballots: map[*ballot]struct{}{},
 	}
 	s.orphans = adapter.NewOrphans(s.life, s.remove, s.abandonFor)

@@ -83,7 +83,7 @@ func Open(config Config) (*Store, error) {
 		config:   config,
 		password: func() string { return password },
 		layout:   layout{config.Prefix},
-		life:     adapter.NewLife("etcd://" + strings.Join(endpoints, ",") + "/" + config.Prefix),
+		life:     adapter.NewLife("etcd", config.TLS != nil, strings.Join(endpoints, ",")+"/"+config.Prefix),
 		opening:  make(chan struct{}, 1),
 		changed:  make(chan struct{}),
 		client:   config.Client,

@@ -8,9 +8,11 @@ import (
 	"maps"
 	"net"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
+	"github.com/go-leadership/leadership/internal/adapter"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/peer"
 )
@@ -78,7 +80,7 @@ type security struct {
 func (c security) ClientHandshake(ctx context.Context, endpoint string, conn net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	secured, info, err := c.TransportCredentials.ClientHandshake(ctx, cmp.Or(c.store.config.TLS.ServerName, endpoint), conn)
 	if err != nil {
-		c.store.troubled(fmt.Errorf("%s: %w", endpoint, err))
+		c.store.troubled(fmt.Errorf("%s: authentication handshake failed: %w", endpoint, err))
 		return nil, nil, err
 	}
 	return alertable{secured, c.store}, info, nil
@@ -113,9 +115,27 @@ func isAlert(err error) bool {
 
 // troubled remembers why there is no answer; nil says that there was one.
 func (s *Store) troubled(err error) {
+	if s.config.Client == nil && looksMismatched(err) {
+		err = adapter.HintTLS(err, "etcd", s.config.TLS != nil)
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err == nil || !isAlert(s.trouble) { // whose consequences say less
 		s.trouble = err
 	}
+}
+
+// looksMismatched reports whether an error is like those of one side which speaks TLS to one that does not. Those of the
+// client library are text.
+func looksMismatched(err error) bool {
+	if err == nil {
+		return false
+	}
+	text := err.Error()
+	if strings.Contains(text, "error reading server preface") {
+		return true
+	}
+	_, alien, _ := strings.Cut(text, "authentication handshake failed")
+	return strings.Contains(alien, "EOF") || strings.Contains(alien, "reset by peer") ||
+		strings.Contains(alien, "does not look like a TLS handshake")
 }

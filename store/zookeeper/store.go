@@ -89,7 +89,7 @@ func Open(config Config) (*Store, error) {
 		config:  config,
 		secret:  func() string { return password },
 		layout:  layout{config.Chroot + config.Root, config.BallotPrefix, config.AckName},
-		life:    adapter.NewLife("zookeeper://" + strings.Join(config.Servers, ",") + config.Chroot),
+		life:    adapter.NewLife("zookeeper", config.TLS != nil, strings.Join(config.Servers, ",")+config.Chroot),
 		acl:     config.ACL.list(),
 		changed: make(chan struct{}),
 		ballots: map[*ballot]struct{}{},

@@ -149,14 +149,18 @@ func TestTLS(t *testing.T) {
 			with("cert", other.file("client", "crt"), "key", other.file("client", "key")), "certificate",
 		},
 		"no certificate": {with("cert", "", "key", ""), "certificate"},
-		"no TLS":         {"zookeeper://" + addr + "/?ttl=2s", ""},
+		"TLS where there is none": {
+			strings.Replace(with(), addr, sharedServer(t).Addrs()[0], 1), "the scheme has to be zookeeper",
+		},
+		"no TLS": {"zookeeper://" + addr + "/?ttl=2s", "the scheme has to be zookeeper+tls"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			candidate := contend(t, openURL(t, c.url), newElection(), "own")
 			eventually(t, func() bool {
 				return slices.ContainsFunc(candidate.Errors(), func(err error) bool {
-					return errors.Is(err, store.ErrUnavailable) && strings.Contains(err.Error(), c.reason)
+					return errors.Is(err, store.ErrUnavailable) && strings.Contains(err.Error(), c.reason) &&
+						strings.Contains(err.Error(), strings.TrimSuffix(c.url[:strings.Index(c.url, "?")], "/"))
 				})
 			}, "an error that says %q", c.reason)
 		})

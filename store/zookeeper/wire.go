@@ -5,12 +5,16 @@ import (
 	"context"
 	"crypto/tls"
 	"encoding/binary"
+	"errors"
 	"fmt"
+	"io"
 	"net"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
+	"github.com/go-leadership/leadership/internal/adapter"
 	"github.com/go-leadership/leadership/store"
 )
 
@@ -84,13 +88,25 @@ func (s *Store) dial(network, address string, timeout time.Duration) (net.Conn, 
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.trouble = fmt.Errorf("%s: %w", address, err)
+		if s.config.TLS != nil && noTLS(err) {
+			s.trouble = adapter.HintTLS(s.trouble, "zookeeper", true)
+		}
 		return nil, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.wire = w
 	s.trouble = fmt.Errorf("%s: connected, and no answer to the handshake", address)
+	if s.config.TLS == nil {
+		s.trouble = adapter.HintTLS(s.trouble, "zookeeper", false)
+	}
 	return w, nil
+}
+
+// noTLS reports whether a server has answered the TLS handshake with something else, or by hanging up.
+func noTLS(err error) bool {
+	_, header := errors.AsType[tls.RecordHeaderError](err)
+	return header || errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET)
 }
 
 // dialWire does the work of dial. The library's own timeout is 1 s, whatever the session's.

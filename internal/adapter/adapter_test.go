@@ -103,6 +103,10 @@ func TestRepeat(t *testing.T) {
 		"until there is one":     {[]error{errLater, store.ErrUnavailable, nil}, 3, nil},
 		"not what can't succeed": {[]error{errLater, store.ErrDenied}, 2, []error{store.ErrDenied}},
 		"until the end":          {[]error{errLater}, 4, []error{context.DeadlineExceeded, store.ErrUnknownOutcome}},
+		"the last is cut short": {
+			[]error{store.ErrUnavailable, store.ErrUnavailable, store.ErrUnavailable, context.DeadlineExceeded}, 4,
+			[]error{context.DeadlineExceeded, store.ErrUnavailable},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -95,24 +95,34 @@ func Repeat[T any](ctx context.Context, l *Life, op, election string, f func(con
 		return none, l.Fail(op, election, err)
 	}
 	defer done()
+	var last error // of the attempt before
 	for {
 		value, err := f(call)
 		switch {
 		case err == nil:
 			return value, nil
 		case call.Err() != nil:
-			return none, l.Fail(op, election, ended(call, err))
+			return none, l.Fail(op, election, Ended(call, err, last))
 		case !Uncertain(err):
 			return none, l.Fail(op, election, err)
 		}
+		last = err
 		Pause(call)
 	}
 }
 
-// ended adds to an error why its context has ended, if it does not say so.
-func ended(ctx context.Context, err error) error {
-	if cause := context.Cause(ctx); !errors.Is(err, cause) {
+// Ended is the error of a call that ctx has ended: why that has ended, the error of the last attempt, and that of the one
+// before, which says more where the last was just cut short. Either may be nil.
+func Ended(ctx context.Context, err, last error) error {
+	cause := context.Cause(ctx)
+	switch {
+	case err == nil:
+		err = cause
+	case !errors.Is(err, cause):
 		return fmt.Errorf("%w: %w", cause, err)
+	}
+	if last != nil && !errors.Is(last, cause) {
+		return fmt.Errorf("%w: %w", err, last)
 	}
 	return err
 }

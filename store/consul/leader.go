@@ -25,7 +25,10 @@ func (s *Store) Leader(ctx context.Context, election string, prev *store.Leader)
 	defer poll.End()
 	key := s.layout.ack(election)
 	if prev == nil {
-		return s.readLeader(ctx, election, key)
+		return adapter.Repeat(ctx, s.life, "read the leader", election, func(ctx context.Context) (store.Leader, error) {
+			e, err := s.read(ctx, key)
+			return leaderOf(e), err
+		})
 	}
 	w := s.watch(key, true, nil, 0)
 	defer w.leave()
@@ -66,21 +69,6 @@ func leaderOf(e entry) store.Leader {
 		return store.Leader{}
 	}
 	return store.Leader{Value: e.value, Revision: e.modify}
-}
-
-func (s *Store) readLeader(ctx context.Context, election, key string) (store.Leader, error) {
-	for {
-		e, err := s.read(ctx, key)
-		switch {
-		case err == nil:
-			return leaderOf(e), nil
-		case ctx.Err() != nil:
-			return store.Leader{}, s.life.Fail("read the leader", election, context.Cause(ctx))
-		case !adapter.Uncertain(err):
-			return store.Leader{}, s.life.Fail("read the leader", election, err)
-		}
-		adapter.Pause(ctx)
-	}
 }
 
 // Ballots implements store.Store.

@@ -92,10 +92,11 @@ func (s *Store) untroubled() bool {
 func (s *Store) unreached(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if cause := context.Cause(ctx); !errors.Is(cause, store.ErrUnavailable) || s.trouble == nil {
+	cause := context.Cause(ctx)
+	if s.trouble == nil || errors.Is(cause, context.Canceled) || errors.Is(cause, store.ErrClosed) {
 		return cause
 	}
-	return fmt.Errorf("%w: %w", store.ErrUnavailable, s.trouble)
+	return fmt.Errorf("%w: %w", cause, s.trouble)
 }
 
 // because adds why the last attempt failed to an error that says only that the service is unavailable.
@@ -164,7 +165,7 @@ func request[T any](ctx context.Context, s *Store, send func(context.Context, cl
 	case ctx.Err() != nil && errors.Is(context.Cause(ctx), store.ErrUnavailable):
 		return none, s.unreached(ctx)
 	case ctx.Err() != nil:
-		return none, fmt.Errorf("%w: %w", store.ErrUnknownOutcome, context.Cause(ctx))
+		return none, fmt.Errorf("%w: %w", store.ErrUnknownOutcome, s.unreached(ctx))
 	case client.Ctx().Err() != nil:
 		return none, errClientClosed
 	}

@@ -69,7 +69,7 @@ func (s *Store) leader(ctx context.Context, key string, prev *store.Leader) (sto
 		}
 		switch {
 		case ctx.Err() != nil:
-			return store.Leader{}, context.Cause(ctx)
+			return store.Leader{}, adapter.Ended(ctx, err, nil)
 		case err != nil && !adapter.Uncertain(err):
 			return store.Leader{}, err
 		}

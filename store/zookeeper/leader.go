@@ -46,7 +46,7 @@ func (s *Store) Leader(ctx context.Context, election string, prev *store.Leader)
 		}
 		switch {
 		case ctx.Err() != nil:
-			return store.Leader{}, s.life.Fail("read the leader", election, context.Cause(ctx))
+			return store.Leader{}, s.life.Fail("read the leader", election, adapter.Ended(ctx, err, nil))
 		case err != nil && !adapter.Uncertain(err):
 			return store.Leader{}, s.life.Fail("read the leader", election, fmt.Errorf("read %s: %w", path, err))
 		}

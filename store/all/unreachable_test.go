@@ -1,0 +1,35 @@
+package all_test
+
+import (
+	"context"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/go-leadership/leadership/store"
+	"github.com/stretchr/testify/require"
+)
+
+// Whoever reads or clears within a limit learns why the store can't be reached, not only that time is up.
+func TestReadsSayWhyThereIsNoAnswer(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	require.NoError(t, listener.Close()) // nobody listens there now
+	for _, kind := range []string{"zookeeper", "etcd", "consul"} {
+		for name, read := range map[string]func(context.Context, store.Store) error{
+			"the leader":  func(ctx context.Context, st store.Store) error { _, err := st.Leader(ctx, "e", nil); return err },
+			"the ballots": func(ctx context.Context, st store.Store) error { _, err := st.Ballots(ctx, "e"); return err },
+			"clear":       func(ctx context.Context, st store.Store) error { return st.(store.Clearer).Clear(ctx, "e") },
+		} {
+			t.Run(kind+"/"+name, func(t *testing.T) {
+				t.Parallel()
+				st := open(t, kind+"://"+listener.Addr().String(), nil)
+				ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+				defer cancel()
+				err := read(ctx, st)
+				require.ErrorIs(t, err, context.DeadlineExceeded)
+				require.ErrorContains(t, err, "connection refused")
+			})
+		}
+	}
+}

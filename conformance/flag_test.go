@@ -1,9 +1,11 @@
 package conformance_test
 
 import (
-	"context"
+	"bytes"
 	"crypto/tls"
 	"crypto/x509"
+	"fmt"
+	"net"
 	"net/url"
 	"os"
 	"os/exec"
@@ -63,6 +65,19 @@ func (th *theirs) suite(t *testing.T, path, cases string) *exec.Cmd {
 	return cmd
 }
 
+// inACase starts the suite and returns in the middle of a case. What it says to stderr is there once it has ended.
+func (th *theirs) inACase(t *testing.T) (*exec.Cmd, *bytes.Buffer) {
+	const name = "renewal-keeps-others-out"
+	var said bytes.Buffer
+	cmd := th.suite(t, "prod", name+"$")
+	cmd.Stderr = &said
+	require.NoError(t, cmd.Start())
+	require.Eventually(t, func() bool {
+		return strings.Contains(fmt.Sprint(th.keys(t)), name)
+	}, time.Minute, 10*time.Millisecond)
+	return cmd, &said
+}
+
 // The suite runs against a cluster that others use, prints a table, and leaves everything as it was.
 func TestFlagStore(t *testing.T) {
 	th := newTheirs(t)
@@ -80,19 +95,12 @@ func TestFlagStore(t *testing.T) {
 func TestFlagStoreInterrupted(t *testing.T) {
 	th := newTheirs(t)
 	before := th.keys(t)
-	cmd := th.suite(t, "prod", "renewal-keeps-others-out$")
-	require.NoError(t, cmd.Start())
-	require.Eventually(t, func() bool {
-		for key := range th.keys(t) {
-			if strings.Contains(key, "renewal-keeps-others-out") {
-				return true
-			}
-		}
-		return false
-	}, time.Minute, 10*time.Millisecond)
+	cmd, said := th.inACase(t)
 	require.NoError(t, cmd.Process.Signal(syscall.SIGINT))
 	require.Error(t, cmd.Wait())
 	require.Equal(t, before, th.keys(t))
+	require.Contains(t, said.String(), "interrupted: removing what the suite wrote, for a minute at most; again to leave it\n")
+	require.NotContains(t, said.String(), "signal")
 }
 
 // Where permissions are missing it says which, and does nothing else.
@@ -104,13 +112,60 @@ func TestFlagStoreWithoutPermission(t *testing.T) {
 	for _, missing := range []string{"read the leader", "list the ballots", "cast a ballot", "clear an election"} {
 		require.Contains(t, string(output), "the permission to "+missing+" is missing")
 	}
+	require.NotContains(t, string(output), "is left", "nothing was written")
 	require.NotContains(t, string(output), "s3cret")
 	require.Equal(t, before, th.keys(t))
 }
 
-// A URL that can't be used is refused before anything is done.
-func TestFlagStoreRefused(t *testing.T) {
-	output, err := exec.CommandContext(context.Background(), os.Args[0], "-store=etcd://h/?ttl=1ms").CombinedOutput()
+// Where the password is wrong it says that, once, and not what would be missing.
+func TestFlagStoreWithAWrongPassword(t *testing.T) {
+	cmd := newTheirs(t).suite(t, "prod", ".")
+	cmd.Env = append(cmd.Env, "SUITE_PASSWORD=wr0ng")
+	output, err := cmd.CombinedOutput()
 	require.Error(t, err)
-	require.Contains(t, string(output), `invalid ttl "1ms"`)
+	require.Equal(t, 1, strings.Count(string(output), "authentication failed"), "%s", output)
+	require.NotContains(t, string(output), "is missing")
+	require.NotContains(t, string(output), "is left")
+	require.NotContains(t, string(output), "wr0ng")
+}
+
+// Where what the suite wrote can't be removed it says how to do that.
+func TestFlagStoreLeavesSomething(t *testing.T) {
+	th := newTheirs(t)
+	cmd, said := th.inACase(t)
+	_, err := th.root.UserRevokeRole(t.Context(), "suite", "suite")
+	require.NoError(t, err)
+	require.NoError(t, cmd.Process.Signal(syscall.SIGINT))
+	require.Error(t, cmd.Wait())
+	require.Regexp(t, "(?s)permission denied.*is left; remove it with\n\tetcdctl del --prefix 'prod/leadership-conformance-[^/']*/'", said.String())
+}
+
+// What can't be run is refused before anything is done, or at once where it runs nothing.
+func TestFlagStoreRefused(t *testing.T) {
+	for says, args := range map[string][]string{
+		`invalid ttl "1ms"`:            {"-store=etcd://h/?ttl=1ms"},
+		"memory has no network to cut": {"-store=memory://h"},
+	} {
+		output, err := exec.CommandContext(t.Context(), os.Args[0], args...).CombinedOutput()
+		require.Error(t, err)
+		require.Contains(t, string(output), says)
+	}
+	output, err := newTheirs(t).suite(t, "prod", "none$").CombinedOutput()
+	require.Error(t, err)
+	require.Contains(t, string(output), "no case was run")
+}
+
+// A store that can't be reached is not waited for longer than the trial may take: the error says why, and claims
+// nothing of what was never written.
+func TestFlagStoreUnreachable(t *testing.T) {
+	t.Parallel()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	require.NoError(t, listener.Close()) // nobody listens there now
+	began := time.Now()
+	output, err := exec.CommandContext(t.Context(), os.Args[0], "-store=etcd://"+listener.Addr().String()).CombinedOutput()
+	require.Error(t, err)
+	require.Less(t, time.Since(began), time.Minute)
+	require.Regexp(t, "the store did not answer within 20s: .*connection refused", string(output))
+	require.NotContains(t, string(output), "is left")
 }

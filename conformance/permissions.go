@@ -4,16 +4,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/go-leadership/leadership/store"
 )
 
 // Permissions tries everything that the suite does, once, and returns what the service denied: an error for each, or
-// nil. It stops with another error where the service does not answer.
-func Permissions(ctx context.Context, h Harness) error {
+// nil. It stops with another error where the service does not answer, or does not take the credentials at all. wrote
+// reports whether it may have written something.
+func Permissions(ctx context.Context, h Harness) (wrote bool, err error) {
 	st, err := h.Open(ctx, NewNetwork().Dial)
 	if err != nil {
-		return err
+		return false, err
 	}
 	defer st.Close()
 	const election = "permissions"
@@ -26,7 +29,11 @@ func Permissions(ctx context.Context, h Harness) error {
 	}{
 		{"read the leader", false, func() error { _, err := st.Leader(ctx, election, nil); return err }},
 		{"list the ballots", false, func() error { _, err := st.Ballots(ctx, election); return err }},
-		{"cast a ballot", false, func() (err error) { ballot, err = st.Campaign(ctx, election, "value"); return err }},
+		{"cast a ballot", false, func() (err error) {
+			ballot, err = st.Campaign(ctx, election, "value")
+			wrote = !errors.Is(err, store.ErrDenied)
+			return err
+		}},
 		{"wait for the ballot ahead", true, func() error { return ballot.Wait(ctx) }},
 		{"acknowledge", true, func() error { _, err := ballot.Acknowledge(ctx, "value"); return err }},
 		{"withdraw the ballot", true, func() error { return ballot.Withdraw(ctx) }},
@@ -38,11 +45,19 @@ func Permissions(ctx context.Context, h Harness) error {
 		}
 		err := step.do()
 		switch {
-		case errors.Is(err, store.ErrDenied):
+		case errors.Is(err, store.ErrDenied) && !isOfCredentials(err):
 			missing = append(missing, fmt.Errorf("the permission to %s is missing: %w", step.what, err))
 		case err != nil:
-			return errors.Join(append(missing, fmt.Errorf("%s: %w", step.what, err))...)
+			return wrote, errors.Join(append(missing, err)...)
 		}
 	}
-	return errors.Join(missing...)
+	return wrote, errors.Join(missing...)
+}
+
+// isOfCredentials reports whether a service has denied something because of who asks: no permission is missing then. The
+// words are those of etcd, Consul and the ZooKeeper store.
+func isOfCredentials(err error) bool {
+	return slices.ContainsFunc([]string{
+		"authentication failed", "user name is empty", "ACL not found", "refuses the identity",
+	}, func(words string) bool { return strings.Contains(err.Error(), words) })
 }

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"path"
 	"slices"
 	"strings"
 	"syscall"
@@ -16,6 +17,7 @@ import (
 	"time"
 
 	"github.com/go-leadership/leadership/conformance"
+	"github.com/go-leadership/leadership/store"
 	_ "github.com/go-leadership/leadership/store/all"
 	"go.uber.org/goleak"
 )
@@ -35,28 +37,44 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
-	goleak.VerifyTestMain(m)
+	if *storeURL != "" {
+		signal.Ignore(os.Interrupt) // a terminal sends it to this process too, which the other one ends
+	}
+	goleak.VerifyTestMain(suite{m})
 }
+
+// trialLimit bounds the trial before the suite; clearLimit the removal of what it wrote.
+const (
+	trialLimit = 20 * time.Second
+	clearLimit = time.Minute
+)
+
+var errInterrupted = errors.New("interrupted")
 
 // supervise runs the suite in a process of its own, and clears up after it however that ends.
 func supervise(rawURL string) (err error) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)
 	defer stop()
+	context.AfterFunc(ctx, stop) // the next signal ends this process
 	place := "leadership-conformance-" + time.Now().UTC().Format("20060102t150405.000000")
 	h, err := conformance.URL(rawURL, place)
 	if err != nil {
 		return err
 	}
-	defer func() {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-		defer cancel()
-		if left := h.Clear(ctx, ""); left != nil {
-			err = errors.Join(err, fmt.Errorf("what the suite wrote is left below %q: %w", place, left))
-		}
-	}()
-	trial, cancel := context.WithTimeout(ctx, time.Minute)
-	defer cancel()
-	if err := conformance.Permissions(trial, h); err != nil {
+	wrote, err := try(ctx, h)
+	if wrote {
+		defer func() {
+			if ctx.Err() != nil {
+				fmt.Fprintln(os.Stderr, "interrupted: removing what the suite wrote, for a minute at most; again to leave it")
+			}
+			clearing, cancel := context.WithTimeout(context.Background(), clearLimit)
+			defer cancel()
+			if left := h.Clear(clearing, ""); left != nil {
+				err = errors.Join(err, fmt.Errorf("%w\nwhat the suite wrote is left; remove it with\n\t%s", left, removal(rawURL, place)))
+			}
+		}()
+	}
+	if err != nil {
 		return err
 	}
 	args := append(os.Args[1:], "-test.timeout=0") // each case has a watchdog
@@ -68,11 +86,64 @@ func supervise(rawURL string) (err error) {
 	child.Stdout, child.Stderr = os.Stdout, os.Stderr
 	child.Cancel = func() error { return child.Process.Signal(syscall.SIGTERM) }
 	child.WaitDelay = 10 * time.Second
-	if err := child.Run(); err != nil {
+	err = child.Run()
+	switch {
+	case ctx.Err() != nil:
+		return errInterrupted
+	case err != nil:
 		return fmt.Errorf("the suite failed: %w", err)
 	}
 	return nil
 }
+
+// try finds out whether the store can be reached and permits what the suite does, and whether something was written.
+func try(ctx context.Context, h conformance.Harness) (wrote bool, err error) {
+	trial, cancel := context.WithTimeout(ctx, trialLimit)
+	defer cancel()
+	wrote, err = conformance.Permissions(trial, h)
+	switch {
+	case err == nil:
+	case ctx.Err() != nil:
+		err = errInterrupted
+	case trial.Err() != nil:
+		err = fmt.Errorf("the store did not answer within %v: %w", trialLimit, err)
+	}
+	return wrote, err
+}
+
+// removal is the command that removes what is below a place in the store that a URL names.
+func removal(rawURL, place string) string {
+	u, err := store.ParseURL(rawURL)
+	if err != nil {
+		return err.Error()
+	}
+	at := path.Join(u.Path, place)
+	switch strings.TrimSuffix(u.Scheme, "+tls") {
+	case "zookeeper":
+		return "zkCli.sh -server " + strings.Join(u.Hosts, ",") + " deleteall '/" + at + "'"
+	case "etcd":
+		return "etcdctl del --prefix '" + at + "/'"
+	case "consul":
+		return "consul kv delete -recurse '" + at + "/'"
+	}
+	return "the store's own tools, below " + at
+}
+
+// suite is the process that runs the cases.
+type suite struct{ *testing.M }
+
+// Run implements goleak.TestingM. It fails where it was told to run no case.
+func (s suite) Run() int {
+	code := s.M.Run()
+	if *storeURL != "" && code == 0 && ran == 0 {
+		fmt.Fprintln(os.Stderr, "no case was run: -run 'TestStore/crash' runs those with \"crash\" in their names")
+		return 1
+	}
+	return code
+}
+
+// ran counts the cases that TestStore has run.
+var ran int
 
 // TestStore is the suite against the store of -store.
 func TestStore(t *testing.T) {
@@ -88,6 +159,7 @@ func TestStore(t *testing.T) {
 		r := result{Case: c, outcome: "not run"}
 		start := time.Now()
 		ok := t.Run(c.Name, func(t *testing.T) {
+			ran++
 			defer func() {
 				if r.outcome = "passed"; t.Failed() {
 					r.outcome = "FAILED"

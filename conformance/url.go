@@ -2,6 +2,7 @@ package conformance
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path"
 	"time"
@@ -25,6 +26,9 @@ func URL(rawURL, place string) (Harness, error) {
 	u, err := parse()
 	if err != nil {
 		return Harness{}, err
+	}
+	if u.Scheme == "memory" {
+		return Harness{}, errors.New("conformance: memory has no network to cut; TestMemory of package conformance runs the suite on it")
 	}
 	ttl, _ := u.Session()
 	open := func(ctx context.Context, dial DialFunc) (store.Store, error) {

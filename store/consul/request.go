@@ -70,7 +70,7 @@ func (c Config) classify(err error) error {
 	case matchesStore(err), refusalIn(err) != nil, errors.Is(err, errEnded), errors.Is(err, errUnchecked):
 		return err
 	case code == http.StatusForbidden || denied(text):
-		return fmt.Errorf("%w: %s", store.ErrDenied, text)
+		return fmt.Errorf("%w: %s", store.ErrDenied, strings.TrimPrefix(text, "Permission denied: "))
 	case strings.Contains(text, "HTTP request to an HTTPS server"):
 		return fmt.Errorf("%w: the agent speaks TLS, the scheme has to be consul+tls: %w", store.ErrUnavailable, errHopeless)
 	case strings.Contains(text, "No path to datacenter"), strings.Contains(text, "cross datacenter lock"):

@@ -66,7 +66,11 @@ func provide(out io.Writer, b binary.Binary, module string) error {
 	if err := build(b, module, path, held); err != nil {
 		return err
 	}
-	return os.WriteFile(stamp, []byte(want), 0o644)
+	if err := os.WriteFile(stamp, []byte(want), 0o644); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(out, "setup: %s is %s\n", b, path)
+	return err
 }
 
 // origin identifies what a build would be made from.

@@ -65,7 +65,9 @@ func TestProvide(t *testing.T) {
 		path, err := b.Find()
 		require.NoError(t, err)
 		require.NoError(t, exec.Command(path).Run())
-		return strings.Count(said.String(), "building hello v1.0.0")
+		built := strings.Count(said.String(), "building hello v1.0.0")
+		require.Equal(t, built, strings.Count(said.String(), "setup: hello v1.0.0 is "+path+"\n"))
+		return built
 	}
 	require.Equal(t, 1, builds(), "whoever comes later must wait for the first and use what it built")
 	require.Equal(t, 0, builds(), "there is nothing to do")

@@ -22,7 +22,7 @@ test: setup ## run all tests with the race detector
 	go test -p 6 -race -count=1 -timeout 14m ./... # six packages at once: they wait more than they work
 
 conformance: ## run the conformance suite on a running cluster; STORE='etcd://host:2379/?ttl=3s'
-	@go test -v -count=1 -timeout 2h ./conformance -store='$(STORE)' $(SUITEFLAGS)
+	@go test -v -count=1 -timeout 2h ./conformance -store='$(value STORE)' $(SUITEFLAGS)
 
 check: ## check format, vet, staticcheck, and that go.mod is tidy
 	@unformatted=$$(gofmt -l .); test -z "$$unformatted" || { echo "gofmt -w is needed for:"; echo "$$unformatted"; exit 1; } >&2

@@ -83,7 +83,7 @@ func (f *Follower) follow() {
 		if prev != nil {
 			f.setPolling(asked)
 		}
-		leader, err := f.store.Leader(f.life, f.election, prev)
+		leader, err := f.ask(prev)
 		f.setPolling(time.Time{})
 		switch {
 		case f.life.Err() != nil:
@@ -104,6 +104,20 @@ func (f *Follower) follow() {
 		prev = &leader
 		f.publish(leader, asked)
 	}
+}
+
+// firstAnswer is how long the first answer of the store may take, before the follower says why there is none.
+const firstAnswer = 10 * time.Second
+
+// ask asks for the next leader. An outage is no error to the store; one at the start is more likely to be a wrong
+// address or setting, which the user is to hear of.
+func (f *Follower) ask(prev *Leader) (Leader, error) {
+	if prev != nil {
+		return f.store.Leader(f.life, f.election, prev)
+	}
+	ctx, cancel := context.WithTimeoutCause(f.life, firstAnswer, fmt.Errorf("%w: no answer for %v", store.ErrUnavailable, firstAnswer))
+	defer cancel()
+	return f.store.Leader(ctx, f.election, nil)
 }
 
 func (f *Follower) setPolling(since time.Time) {

@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/go-leadership/leadership"
 	"github.com/go-leadership/leadership/store"
 	"github.com/stretchr/testify/require"
 )
@@ -48,13 +49,36 @@ func TestAsOfWhileTheFirstAnswerIsAwaited(t *testing.T) {
 		f := w.follower(st, nil)
 		st.Faults().Cut()
 		f.Start()
-		w.at(ttl)
+		w.at(ttl / 2)
 		require.Zero(w, f.AsOf())
 		_, led := f.Leader()
 		require.False(w, led)
 		st.Faults().Heal()
 		synctest.Wait()
 		require.Equal(w, w.began, f.AsOf(), "when it asked")
+	})
+}
+
+// An address at which nobody answers is told of, though an outage is no error to the store.
+func TestFollowerSaysThatThereIsNoAnswer(t *testing.T) {
+	virtual(t, func(w *world) {
+		st := w.open()
+		said := make(chan error, 10)
+		f := w.follower(st, &leadership.Options{Hooks: &leadership.Hooks{
+			Error: func(_ string, err error, _ time.Duration) { said <- err },
+		}})
+		st.Faults().Cut()
+		f.Start()
+		w.at(9 * time.Second)
+		require.Empty(w, said)
+		w.at(11 * time.Second)
+		require.Len(w, said, 1)
+		require.ErrorIs(w, <-said, store.ErrUnavailable)
+		require.NoError(w, f.Err())
+		st.Faults().Heal()
+		w.at(13 * time.Second)
+		require.NotZero(w, f.AsOf())
+		require.Empty(w, said)
 	})
 }
 

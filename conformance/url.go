@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path"
+	"strings"
 	"time"
 
 	"github.com/go-leadership/leadership/store"
@@ -19,7 +19,7 @@ func URL(rawURL, place string) (Harness, error) {
 	parse := func() (*store.URL, error) {
 		u, err := store.ParseURL(rawURL)
 		if err == nil {
-			u.Path = path.Join(u.Path, place)
+			u.Path = strings.TrimPrefix(u.Path+"/"+place, "/") // not cleaned, for the stores take it as it is
 		}
 		return u, err
 	}

@@ -3,6 +3,7 @@ package store
 import (
 	"fmt"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -21,7 +22,8 @@ const (
 //   - no empty part, and no part "." or "..": some stores would clean the path;
 //   - no part that begins with "_": stores keep their own keys there (etcd and Consul the ballots);
 //   - no "__": the ZooKeeper layout writes it for "/";
-//   - no control, private-use or replacement characters and none outside the basic plane: ZooKeeper refuses them.
+//   - no control, private-use or replacement characters and none outside the basic plane: ZooKeeper refuses them;
+//   - no character that is not printed, nor any space but the plain one: Consul's agent refuses them.
 func CheckElection(name string) error {
 	switch {
 	case name == "":
@@ -52,7 +54,8 @@ func CheckElection(name string) error {
 }
 
 // refused says why a character can't stand in a name, or nothing where it can. The ranges are those of ZooKeeper's
-// PathUtils.validatePath, which sees a character outside the basic plane as two surrogates.
+// PathUtils.validatePath, which sees a character outside the basic plane as two surrogates. Consul's agent refuses
+// paths with what unicode.IsPrint says is not printed, which differs from one version of Unicode to the next.
 func refused(r rune) string {
 	switch {
 	case r <= 0x1f, r >= 0x7f && r <= 0x9f:
@@ -63,6 +66,8 @@ func refused(r rune) string {
 		return "a special character"
 	case r > 0xffff:
 		return "outside Unicode's basic plane"
+	case !unicode.IsPrint(r):
+		return "not printable"
 	}
 	return ""
 }

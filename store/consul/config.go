@@ -7,6 +7,7 @@ import (
 	"net"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/go-leadership/leadership/internal/adapter"
 	"github.com/go-leadership/leadership/internal/hostport"
@@ -118,6 +119,9 @@ func (c Config) check(dial bool) error {
 }
 
 func (c Config) checkPrefix() error {
+	if i := strings.IndexFunc(c.Prefix, func(r rune) bool { return !unicode.IsPrint(r) }); i >= 0 {
+		return adapter.Refuse("prefix", c.Prefix, "it has a character at byte %d that is not printed, which agents refuse", i)
+	}
 	for part := range strings.SplitSeq(c.Prefix, "/") {
 		if part == "" || part == "." || part == ".." {
 			return adapter.Refuse("prefix", c.Prefix, `not a path such as "leadership" or "prod/elections", without "/" at its ends`)

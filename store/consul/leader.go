@@ -79,8 +79,8 @@ func (s *Store) Ballots(ctx context.Context, election string) ([]store.Standing,
 	return adapter.Repeat(ctx, s.life, "list the ballots", election, func(ctx context.Context) ([]store.Standing, error) {
 		dir := s.layout.dir(election)
 		pairs, err := request(ctx, s, func(ctx context.Context) (api.KVPairs, error) {
-			pairs, _, err := s.client.KV().List(dir, s.consistent(ctx))
-			return pairs, err
+			pairs, meta, err := s.client.KV().List(dir, s.consistent(ctx))
+			return pairs, agents(meta, err)
 		})
 		return standings(queue(dir, pairs)), err
 	})

@@ -1,6 +1,7 @@
 package consul
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -67,7 +68,7 @@ func (c Config) classify(err error) error {
 		text = body
 	}
 	switch {
-	case matchesStore(err), refusalIn(err) != nil, errors.Is(err, errEnded), errors.Is(err, errUnchecked):
+	case matchesStore(err), refusalIn(err) != nil, errors.Is(err, errEnded), errors.Is(err, errUnchecked), errors.Is(err, errNoAgent):
 		return err
 	case code == http.StatusForbidden || denied(text):
 		return fmt.Errorf("%w: %s", store.ErrDenied, strings.TrimPrefix(text, "Permission denied: "))
@@ -84,8 +85,8 @@ func (c Config) classify(err error) error {
 	case code == http.StatusTooManyRequests, strings.Contains(text, "rate limit"),
 		strings.Contains(text, "too many concurrent connections"), strings.Contains(text, "No cluster leader"):
 		return fmt.Errorf("%w: %s", store.ErrUnavailable, text)
-	case text != "" && code/100 == 4:
-		return fmt.Errorf("the agent refuses the request: %s (%d)", text, code)
+	case code/100 == 4:
+		return fmt.Errorf("the agent refuses the request: %s (%d)", cmp.Or(text, http.StatusText(code)), code)
 	case text != "":
 		return fmt.Errorf("%w: the agent says: %s", store.ErrUnknownOutcome, text)
 	}
@@ -131,6 +132,16 @@ func denied(text string) bool {
 	return strings.Contains(text, "Permission denied") || strings.Contains(text, "ACL not found") ||
 		strings.Contains(text, "lacks permission")
 }
+
+// agents makes sure that an answer is that of an agent: whatever answers "not found" looks like a missing key.
+func agents(meta *api.QueryMeta, err error) error {
+	if err == nil && meta.LastIndex == 0 {
+		return errNoAgent
+	}
+	return err
+}
+
+var errNoAgent = errors.New("what answers is not a Consul agent: it sends no X-Consul-Index")
 
 func (s *Store) readOptions(ctx context.Context) *api.QueryOptions {
 	c := s.config
@@ -226,7 +237,7 @@ func (s *Store) commit(ctx context.Context, ops ...*api.KVTxnOp) (api.KVPairs, e
 // read reads a key.
 func (s *Store) read(ctx context.Context, key string) (entry, error) {
 	return request(ctx, s, func(ctx context.Context) (entry, error) {
-		p, _, err := s.client.KV().Get(key, s.consistent(ctx))
-		return entryOf(p), err
+		p, meta, err := s.client.KV().Get(key, s.consistent(ctx))
+		return entryOf(p), agents(meta, err)
 	})
 }

@@ -199,7 +199,7 @@ func (w *watch) refresh(ctx context.Context) error {
 	sent := time.Now()
 	a, err := request(ctx, w.store, func(ctx context.Context) (answer, error) {
 		p, meta, err := w.store.client.KV().Get(w.key, w.store.consistent(ctx))
-		if err != nil {
+		if err = agents(meta, err); err != nil {
 			return answer{}, err
 		}
 		return answer{entryOf(p), meta.LastIndex}, nil

@@ -85,7 +85,7 @@ func (c Config) check() error {
 	case c.User == "" && c.Password != "":
 		return adapter.Refuse("user", "", "there is a password and no user")
 	case c.User != "" && c.Password == "":
-		return adapter.Refuse("user", c.User, "there is a user and no password")
+		return adapter.Refuse("user", "", "there is a user and no password")
 	case strings.HasSuffix(c.Prefix, "/") || strings.ContainsFunc(c.Prefix, func(r rune) bool { return r < ' ' }):
 		return adapter.Refuse("prefix", c.Prefix, `it ends in "/" or has a control character`)
 	}

@@ -46,7 +46,7 @@ func TestConfigIsChecked(t *testing.T) {
 		{"grace", []string{"166ms", "2s"}, func(c *etcd.Config) { c.Grace = 166 * time.Millisecond }},
 		{"grace", []string{"1s", "2s"}, func(c *etcd.Config) { c.Grace = time.Second }},
 		{"user", nil, func(c *etcd.Config) { c.Password = "secret" }},
-		{"user", []string{"ann"}, func(c *etcd.Config) { c.User = "ann" }},
+		{"user", []string{"no password"}, func(c *etcd.Config) { c.User = "ann" }},
 		{"prefix", []string{"a/"}, func(c *etcd.Config) { c.Prefix = "a/" }},
 		{"prefix", nil, func(c *etcd.Config) { c.Prefix = "a\x00b" }},
 	} {

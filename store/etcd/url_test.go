@@ -69,7 +69,7 @@ func TestURLIsChecked(t *testing.T) {
 		"etcd+tls://a?servername=":          {"servername", "empty"},
 		"etcd+tls://a?cacert=/nowhere":      {"cacert", "/nowhere"},
 		"etcd+tls://a?cert=/nowhere":        {"cert", "/nowhere"},
-		"etcd://ann@a":                      {"user", "ann", "no password"},
+		"etcd://ann@a":                      {"user", "no password", "no password"},
 		"etcd://:secret@a":                  {"user", "a password and no user"},
 		"etcd://a?passwordfile=url_test.go": {"user", "a password and no user"},
 		"etcd://ann:secret@a?ttl=x":         {"ttl", "x"},

@@ -130,7 +130,7 @@ func (c Config) check() error {
 	case strings.Contains(c.User, ":"):
 		return adapter.Refuse("user", "", `it has a ":" in it; the password is another setting`)
 	case c.User != "" && c.Password == "":
-		return adapter.Refuse("user", c.User, "there is a user and no password")
+		return adapter.Refuse("user", "", "there is a user and no password")
 	case c.ACL != ACLCreator && c.ACL != ACLRead && c.ACL != ACLWorld:
 		return adapter.Refuse("acl", string(c.ACL), "not %s, %s or %s", ACLCreator, ACLRead, ACLWorld)
 	case c.ACL != ACLWorld && c.User == "" && c.Conn == nil:

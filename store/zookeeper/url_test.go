@@ -97,7 +97,7 @@ func TestWrongURLs(t *testing.T) {
 		require.NotContains(t, err.Error(), "s3cr3t")
 	}
 	_, err := store.Open(context.Background(), "zookeeper://ann@h/")
-	require.ErrorContains(t, err, `invalid user "ann": there is a user and no password`)
+	require.ErrorContains(t, err, `invalid user: there is a user and no password`)
 	_, err = store.Open(context.Background(), "zookeper://h/")
 	require.ErrorContains(t, err, "zookeper")
 	require.ErrorContains(t, err, "zookeeper+tls")

@@ -1,0 +1,38 @@
+package consul_test
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/go-leadership/leadership/store"
+	"github.com/go-leadership/leadership/store/consul"
+	"github.com/stretchr/testify/require"
+)
+
+// What answers is no agent: that is said, and never taken for an election in which nobody stands.
+func TestNotConsul(t *testing.T) {
+	for name, answer := range map[string]http.HandlerFunc{
+		"it knows no such page": http.NotFound,
+		"it answers with null":  func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "null") },
+		"it says nothing":       func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadRequest) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			srv := httptest.NewServer(answer)
+			defer srv.Close()
+			st := open(t, consul.Config{Addresses: []string{strings.TrimPrefix(srv.URL, "http://")}, TTL: long})
+			for what, call := range map[string]func(context.Context) error{
+				"leader":      func(ctx context.Context) error { _, err := st.Leader(ctx, "e", nil); return err },
+				"next leader": func(ctx context.Context) error { _, err := st.Leader(ctx, "e", &store.Leader{}); return err },
+				"ballots":     func(ctx context.Context) error { _, err := st.Ballots(ctx, "e"); return err },
+			} {
+				ctx := soon(t)
+				require.Error(t, call(ctx), what)
+				require.NoError(t, ctx.Err(), what)
+			}
+		})
+	}
+}

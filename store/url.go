@@ -44,7 +44,7 @@ type URL struct {
 // %23 but for the one "@" behind the password.
 //
 // The password may be kept out of the URL: the option passwordenv names the environment variable that holds it,
-// passwordfile a file, whose last line break is not part of it.
+// passwordfile a file; line breaks at its end are not part of it.
 func ParseURL(raw string) (*URL, error) {
 	scheme, rest, ok := strings.Cut(raw, "://")
 	if !ok || scheme == "" || strings.ContainsFunc(scheme, notInScheme) {

@@ -2,6 +2,7 @@ package all_test
 
 import (
 	"context"
+	"path"
 	"strings"
 	"testing"
 	"time"
@@ -189,6 +190,49 @@ func TestPlaces(t *testing.T) {
 			}
 			require.True(t, found)
 		})
+	}
+}
+
+// What somebody else has put in the acknowledgement's place is shown to followers, but for Consul, where a session has to
+// hold it.
+func TestForeignValueAtTheAcknowledgement(t *testing.T) {
+	for _, kind := range []string{"zookeeper", "etcd", "consul"} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			election := newElection()
+			st := open(t, on(t, kind, "ttl=10s"), nil)
+			b := cast(t, st, election, "own")
+			o := newOperator(t, kind, address(t, kind))
+			o.put(t, place(kind, election), "foreign")
+			want := store.Leader{Value: "foreign", Revision: o.get(t, place(kind, election)).modified}
+			if kind == "consul" {
+				want = store.Leader{}
+			}
+			eventually(t, func() bool {
+				seen, err := st.Leader(soon(t), election, nil)
+				return err == nil && seen == want
+			}, "followers are shown it, or nothing")
+			require.NoError(t, b.Wait(soon(t)))
+			leader, err := b.Acknowledge(soon(t), "own")
+			require.NoError(t, err)
+			require.Equal(t, "own", leader.Value, "it is in nobody's way")
+		})
+	}
+}
+
+// ZooKeeper's nodes of an election outlive its candidates, and whoever clears the election removes them.
+func TestNodesStayUntilCleared(t *testing.T) {
+	election := newElection()
+	st := open(t, on(t, "zookeeper", "ttl=10s"), nil)
+	lead(t, st, election, "own")
+	require.NoError(t, st.Close())
+	o := newOperator(t, "zookeeper", address(t, "zookeeper"))
+	dir := ballotsOf("zookeeper", election)
+	eventually(t, func() bool { return len(o.list(t, dir)) == 0 }, "the ballot and the acknowledgement go")
+	require.Equal(t, "0", o.get(t, dir).session, "the node of the election stays")
+	require.NoError(t, open(t, on(t, "zookeeper", "ttl=10s"), nil).(store.Clearer).Clear(soon(t), election))
+	for _, left := range o.list(t, path.Dir(dir)) {
+		require.NotEqual(t, dir, left.path)
 	}
 }
 

@@ -27,6 +27,8 @@ type operator interface {
 	get(t *testing.T, path string) entry
 	// list returns the entries directly below a path.
 	list(t *testing.T, path string) []entry
+	// put writes a foreign value to a path, which belongs to no session.
+	put(t *testing.T, path, value string)
 	remove(t *testing.T, path string)
 	// end ends the session that an entry belongs to.
 	end(t *testing.T, session string)
@@ -82,6 +84,12 @@ func (o *zooKeeperOperator) list(t *testing.T, path string) (list []entry) {
 	return list
 }
 
+func (o *zooKeeperOperator) put(t *testing.T, path, value string) {
+	t.Helper()
+	_, err := o.conn.Create(path, []byte(value), 0, zk.WorldACL(zk.PermAll))
+	require.NoError(t, err)
+}
+
 func (o *zooKeeperOperator) remove(t *testing.T, path string) {
 	t.Helper()
 	require.NoError(t, o.conn.Delete(path, -1))
@@ -123,6 +131,12 @@ func (o *etcdOperator) read(t *testing.T, path string, opts ...clientv3.OpOption
 	return list
 }
 
+func (o *etcdOperator) put(t *testing.T, path, value string) {
+	t.Helper()
+	_, err := o.client.Put(soon(t), path, value)
+	require.NoError(t, err)
+}
+
 func (o *etcdOperator) remove(t *testing.T, path string) {
 	t.Helper()
 	_, err := o.client.Delete(soon(t), path)
@@ -162,6 +176,12 @@ func (o *consulOperator) list(t *testing.T, path string) (list []entry) {
 		list = append(list, entry{pair.Key, string(pair.Value), pair.CreateIndex, pair.ModifyIndex, pair.Session})
 	}
 	return list
+}
+
+func (o *consulOperator) put(t *testing.T, path, value string) {
+	t.Helper()
+	_, err := o.client.KV().Put(&api.KVPair{Key: path, Value: []byte(value)}, nil)
+	require.NoError(t, err)
 }
 
 func (o *consulOperator) remove(t *testing.T, path string) {

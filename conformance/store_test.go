@@ -122,7 +122,7 @@ func removal(rawURL, place string) string {
 	case "zookeeper":
 		return "zkCli.sh -server " + strings.Join(u.Hosts, ",") + " deleteall '/" + at + "'"
 	case "etcd":
-		return "etcdctl del --prefix '" + at + "/'"
+		return "etcdctl --endpoints " + strings.Join(u.Hosts, ",") + " del --prefix '" + at + "/'"
 	case "consul":
 		return "consul kv delete -recurse '" + at + "/'"
 	}

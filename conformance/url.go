@@ -14,6 +14,8 @@ import (
 // its scheme has to be imported. All that the suite reads and writes is in a place of its own, a further part of the
 // URL's path; Clear without an election removes it.
 //
+// Memory is refused: it has no network to cut.
+//
 // Expiry is set to the longest that the stores of this module document, twice the TTL and a second.
 func URL(rawURL, place string) (Harness, error) {
 	parse := func() (*store.URL, error) {
@@ -28,7 +30,8 @@ func URL(rawURL, place string) (Harness, error) {
 		return Harness{}, err
 	}
 	if u.Scheme == "memory" {
-		return Harness{}, errors.New("conformance: memory has no network to cut; TestMemory of package conformance runs the suite on it")
+		return Harness{}, errors.New("conformance: memory has no network to cut; " +
+			"go test -run TestMemory ./conformance runs the suite on it")
 	}
 	ttl, _ := u.Session()
 	open := func(ctx context.Context, dial DialFunc) (store.Store, error) {

@@ -117,16 +117,22 @@ func TestFlagStoreWithoutPermission(t *testing.T) {
 	require.Equal(t, before, th.keys(t))
 }
 
-// Where the password is wrong it says that, once, and not what would be missing.
+// Where the password or token is wrong it says that, once, and not what would be missing.
 func TestFlagStoreWithAWrongPassword(t *testing.T) {
-	cmd := newTheirs(t).suite(t, "prod", ".")
-	cmd.Env = append(cmd.Env, "SUITE_PASSWORD=wr0ng")
-	output, err := cmd.CombinedOutput()
-	require.Error(t, err)
-	require.Equal(t, 1, strings.Count(string(output), "authentication failed"), "%s", output)
-	require.NotContains(t, string(output), "is missing")
-	require.NotContains(t, string(output), "is left")
-	require.NotContains(t, string(output), "wr0ng")
+	consul := testserver.NewConsul(t, testserver.ConsulConfig{ACL: true})
+	const unknown = "99999999-2222-3333-4444-555555555555"
+	for says, cmd := range map[string]*exec.Cmd{
+		"authentication failed": newTheirs(t).suite(t, "prod", "."),
+		"ACL not found":         exec.CommandContext(t.Context(), os.Args[0], "-store=consul://:"+unknown+"@"+consul.Addrs()[0]),
+	} {
+		cmd.Env = append(cmd.Environ(), "SUITE_PASSWORD=wr0ng")
+		output, err := cmd.CombinedOutput()
+		require.Error(t, err)
+		require.Equal(t, 1, strings.Count(string(output), says), "%s", output)
+		for _, not := range []string{"is missing", "is left", "wr0ng", unknown} {
+			require.NotContains(t, string(output), not)
+		}
+	}
 }
 
 // Where what the suite wrote can't be removed it says how to do that.

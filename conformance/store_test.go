@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
-	"path"
 	"slices"
 	"strings"
 	"syscall"
@@ -117,7 +116,7 @@ func removal(rawURL, place string) string {
 	if err != nil {
 		return err.Error()
 	}
-	at := path.Join(u.Path, place)
+	at := strings.TrimPrefix(u.Path+"/"+place, "/")
 	switch strings.TrimSuffix(u.Scheme, "+tls") {
 	case "zookeeper":
 		return "zkCli.sh -server " + strings.Join(u.Hosts, ",") + " deleteall '/" + at + "'"

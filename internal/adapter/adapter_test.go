@@ -141,7 +141,7 @@ func TestSweep(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := adapter.NewLife("store", false, "a")
 		refused := make(chan error, 10)
-		q := adapter.NewOrphans(l,
+		q := adapter.NewOrphans(l, 8,
 			func(_ context.Context, o orphan) error { return o.service.next() },
 			func(_ orphan, err error) { refused <- err })
 		l.Go(q.Sweep)

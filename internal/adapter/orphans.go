@@ -14,6 +14,7 @@ type Orphan interface {
 // Orphans are those that Sweep has to remove.
 type Orphans[O Orphan] struct {
 	life   *Life
+	turns  int // how many are removed at a time
 	remove func(context.Context, O) error
 	refuse func(O, error)
 
@@ -23,11 +24,11 @@ type Orphans[O Orphan] struct {
 	count int // of those that are listed, being removed, or may come of a request under way
 }
 
-// NewOrphans returns an empty set. remove removes one with its acknowledgement, and returns nil once both are known to
+// NewOrphans returns an empty set, of which Sweep removes so many at a time. remove removes one with its acknowledgement, and returns nil once both are known to
 // be gone. refuse is called where that is refused for good: the ballot goes with its session, which therefore has to
 // go, or nobody behind it would ever lead.
-func NewOrphans[O Orphan](l *Life, remove func(context.Context, O) error, refuse func(O, error)) *Orphans[O] {
-	return &Orphans[O]{life: l, remove: remove, refuse: refuse, added: make(chan struct{}, 1)}
+func NewOrphans[O Orphan](l *Life, turns int, remove func(context.Context, O) error, refuse func(O, error)) *Orphans[O] {
+	return &Orphans[O]{life: l, turns: turns, remove: remove, refuse: refuse, added: make(chan struct{}, 1)}
 }
 
 // Add hands one over to Sweep.
@@ -68,7 +69,7 @@ func (q *Orphans[O]) take() []O {
 	return list
 }
 
-// Withdraw removes a ballot that its owner withdraws. What it can't remove before ctx ends is left to Sweep.
+// Withdraw removes a ballot that its owner withdraws. What it can't remove is left to Sweep.
 func (q *Orphans[O]) Withdraw(ctx context.Context, election string, o O) error {
 	_, err := Repeat(ctx, q.life, "withdraw", election, func(ctx context.Context) (struct{}, error) {
 		return struct{}{}, q.remove(ctx, o)
@@ -83,7 +84,7 @@ func (q *Orphans[O]) Withdraw(ctx context.Context, election string, o O) error {
 func (q *Orphans[O]) Sweep() {
 	for q.life.Background.Err() == nil {
 		var removers sync.WaitGroup
-		turns := make(chan struct{}, 8)
+		turns := make(chan struct{}, q.turns)
 		for _, o := range q.take() {
 			turns <- struct{}{}
 			removers.Go(func() {

@@ -41,7 +41,7 @@ func (o orphan) Over() bool {
 // abandonFor gives up the session of an orphan that may not be removed.
 func (s *Store) abandonFor(o orphan, err error) {
 	s.config.Logger.Warn("a ballot can't be removed, so the session ends", "store", s.life.Name, "key", o.key(), "error", err)
-	s.abandon(o.session, fmt.Errorf("remove a ballot: %w", err))
+	s.abandon(o.session, fmt.Errorf("a ballot could not be removed: %v", err)) // in words: others were not refused
 }
 
 // remove removes an orphan with its acknowledgement and returns nil once both are known to be gone: in one transaction,

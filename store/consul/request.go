@@ -141,7 +141,7 @@ func agents(meta *api.QueryMeta, err error) error {
 	return err
 }
 
-var errNoAgent = errors.New("what answers is not a Consul agent: it sends no X-Consul-Index")
+var errNoAgent = errors.New("what answers is not a Consul agent")
 
 func (s *Store) readOptions(ctx context.Context) *api.QueryOptions {
 	c := s.config

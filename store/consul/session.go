@@ -76,7 +76,7 @@ func (s *Store) newSession(ctx context.Context) (*session, error) {
 	}
 	if sess.id = created.ID; sess.id == "" {
 		s.deregisterLater(sess.check)
-		return nil, fmt.Errorf("%w: create a session: the answer has no id", store.ErrUnknownOutcome)
+		return nil, fmt.Errorf("create a session: %w", errNoAgent)
 	}
 	sess.ctx, sess.end = context.WithCancelCause(context.Background())
 	if sess.sent.Since(time.Now()) >= s.config.TTL {

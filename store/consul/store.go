@@ -64,7 +64,7 @@ type Store struct {
 	current   *session // guarded by mu, as are all below; nil before the first and between two
 	confirmed time.Time
 	trouble   error                // what went wrong last
-	ballots   map[*ballot]struct{} // that have not been lost
+	ballots   map[*ballot]struct{} // until run has seen that they are lost
 }
 
 // Open opens a store. It checks the settings; it does not wait for the service.
@@ -79,7 +79,7 @@ func Open(config Config) (*Store, error) {
 		life:    adapter.NewLife("consul", config.TLS != nil, strings.Join(config.Addresses, ",")+"/"+config.Prefix),
 		opening: make(chan struct{}, 1), due: make(chan struct{}, 1), ballots: map[*ballot]struct{}{},
 	}
-	s.orphans = adapter.NewOrphans(s.life, s.remove, s.abandonFor)
+	s.orphans = adapter.NewOrphans(s.life, 8, s.remove, s.abandonFor)
 	s.watches.byKey = map[string]*watch{}
 	s.watches.changed = make(chan struct{}, 1)
 	if s.client == nil {

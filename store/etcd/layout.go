@@ -15,7 +15,7 @@ type layout struct{ prefix string }
 // ack is the key of the acknowledged value.
 func (l layout) ack(election string) string { return l.prefix + "/" + election }
 
-// ballots begins the keys of ballots. Names of elections have no part that begins with "_".
+// dir begins the keys of ballots. Names of elections have no part that begins with "_".
 func (l layout) dir(election string) string { return l.ack(election) + "/_ballots/" }
 
 // void is the key that keeps a ballot from being cast any more.

@@ -3,6 +3,7 @@ package etcd
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -20,7 +21,7 @@ func (o orphan) Over() bool { return o.ballot.session.over() }
 // abandonFor gives up the lease of an orphan that may not be removed.
 func (s *Store) abandonFor(o orphan, err error) {
 	s.config.Logger.Warn("a ballot can't be removed, so the session ends", "store", s.life.Name, "key", o.ballot.key, "error", err)
-	s.abandon(o.ballot.session, err)
+	s.abandon(o.ballot.session, fmt.Errorf("a ballot could not be removed: %v", err)) // in words: others were not refused
 }
 
 // remove removes an orphan with its acknowledgement, and returns nil once both are known to be gone. Where the session

@@ -90,7 +90,7 @@ func Open(config Config) (*Store, error) {
 		ballots:  map[*ballot]struct{}{},
 		lines:    map[string]*line{},
 	}
-	s.orphans = adapter.NewOrphans(s.life, s.remove, s.abandonFor)
+	s.orphans = adapter.NewOrphans(s.life, 32, s.remove, s.abandonFor)
 	s.watches.queued = make(chan struct{}, 1)
 	if s.client == nil {
 		s.life.Go(s.connect)

@@ -1,12 +1,15 @@
 package zookeeper_test
 
 import (
+	"errors"
+	"sync"
 	"testing"
 
 	"github.com/go-leadership/leadership"
 	"github.com/go-leadership/leadership/store"
 	"github.com/go-leadership/leadership/store/zookeeper"
 	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
@@ -156,4 +159,46 @@ func TestLookIsDenied(t *testing.T) {
 	require.ErrorIs(t, b.Err(), store.ErrDenied)
 	eventually(t, func() bool { return len(list(t, conn, dir(election))) == 1 }, "the ballot is removed")
 	require.NoError(t, first.Err())
+}
+
+// A ballot whose session was given up can't be acknowledged in the next one, however late the request is sent.
+func TestAcknowledgeAfterItsSession(t *testing.T) {
+	st := open(t, zookeeper.Config{Servers: sharedServer(t).Addrs(), TTL: long})
+	election := newElection()
+	for range 5 {
+		b := castFirst(t, st, election, "old")
+		st.Abandon(errors.New("for a test"))
+		require.ErrorIs(t, b.Err(), store.ErrLost)
+		_, err := zookeeper.AcknowledgeLate(soon(t), b, "old")
+		require.ErrorIs(t, err, store.ErrLost)
+		leader, err := st.Leader(soon(t), election, nil)
+		require.NoError(t, err)
+		require.Zero(t, leader)
+	}
+	require.Empty(t, values(t, st, election))
+}
+
+// Many removals that are denied at once end the session that the ballots are of, and not the next ones.
+func TestManyRemovalsAreDenied(t *testing.T) {
+	election := newElection()
+	conn := operator(t)
+	makePath(t, conn, "/_zkelection")
+	_, err := conn.Create(dir(election), nil, zk.FlagPersistent, zk.WorldACL(zk.PermCreate)) // nor read
+	require.NoError(t, err)
+	st := open(t, zookeeper.Config{Servers: sharedServer(t).Addrs(), TTL: long})
+	bystander := castFirst(t, st, newElection(), "bystander")
+	var campaigns sync.WaitGroup
+	for range 40 {
+		campaigns.Go(func() {
+			_, err := st.Campaign(soon(t), election, "x")
+			assert.Error(t, err)
+		})
+	}
+	campaigns.Wait()
+	lost(t, bystander)
+	require.False(t, store.Permanent(bystander.Err()), "it may stand again: %v", bystander.Err())
+	require.NoError(t, st.Swept(soon(t)))
+	next := castFirst(t, st, newElection(), "next")
+	_, err = next.Acknowledge(soon(t), "next")
+	require.NoError(t, err)
 }

@@ -55,7 +55,7 @@ func (b *ballot) join(ctx context.Context, nodes []string) error {
 			return err
 		}
 		nodes = nil
-		adapter.Pause(ctx)
+		s.pause(ctx)
 	}
 }
 
@@ -177,13 +177,13 @@ func (b *ballot) run() {
 			err = b.look(ctx)
 		}
 		for ; err != nil && ctx.Err() == nil && !b.session.over(); err = b.look(ctx) {
-			if !adapter.Uncertain(err) {
+			if store.Permanent(err) {
 				b.LoseWith(fmt.Errorf("%w: %w", store.ErrLost, err))
 				s.orphans.Add(b.orphan()) // so that nobody waits for it
 				return
 			}
 			if !errors.Is(err, errLook) {
-				adapter.Pause(ctx)
+				s.pause(ctx)
 			}
 		}
 	}

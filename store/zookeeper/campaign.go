@@ -19,6 +19,8 @@ func (s *Store) Campaign(ctx context.Context, election, value string) (store.Bal
 	if err := errors.Join(store.CheckElection(election), store.CheckValue(value)); err != nil {
 		return nil, err
 	}
+	s.orphans.Expect(1) // before Call: Close waits for what may come of this
+	defer s.orphans.Expect(-1)
 	ctx, done, err := s.life.Call(ctx)
 	if err != nil {
 		return nil, s.life.Fail("campaign", election, err)
@@ -91,14 +93,14 @@ func (s *Store) create(ctx context.Context, dir, nonce, value string) (name stri
 				return "", nil, err
 			}
 		case errors.Is(err, store.ErrUnavailable):
-			adapter.Pause(ctx)
+			s.pause(ctx)
 		case errors.Is(err, store.ErrUnknownOutcome):
 			name, nodes, err := s.find(ctx, dir, nonce)
 			if name != "" || err != nil {
 				return name, nodes, err
 			}
 			s.config.Logger.Warn("a ballot was not created, going to try again", "store", s.life.Name, "path", stem)
-			adapter.Pause(ctx)
+			s.pause(ctx)
 		default:
 			return "", nil, fmt.Errorf("create %s...: %w", stem, err)
 		}
@@ -141,7 +143,7 @@ func (s *Store) find(ctx context.Context, dir, nonce string) (name string, nodes
 			s.orphans.Add(orphan{dir: dir, nonce: nonce})
 			return "", nil, err
 		}
-		adapter.Pause(ctx)
+		s.pause(ctx)
 	}
 }
 

@@ -1,10 +1,12 @@
 package zookeeper
 
 import (
+	"context"
 	"net"
 	"sync/atomic"
 	"time"
 
+	"github.com/go-leadership/leadership/internal/adapter"
 	"github.com/go-leadership/leadership/store"
 )
 
@@ -18,7 +20,7 @@ func Mend(dial func(network, address string, timeout time.Duration) (net.Conn, e
 			return nil, err
 		}
 		w := &wire{Conn: conn, established: func(int64, time.Duration, store.Instant) {}, reply: []byte{}, last: last}
-		w.abandoned = func() bool { return false }
+		w.abandoned = func() int64 { return 0 }
 		return w, nil
 	}
 }
@@ -28,4 +30,25 @@ func (s *Store) Watches() int {
 	s.watches.mu.Lock()
 	defer s.watches.mu.Unlock()
 	return len(s.watches.set)
+}
+
+// Abandon gives up the present session.
+func (s *Store) Abandon(reason error) {
+	s.mu.Lock()
+	sess := s.current
+	s.mu.Unlock()
+	s.abandon(sess, reason)
+}
+
+// AcknowledgeLate is what Acknowledge goes on with when it has seen that the ballot is not lost.
+func AcknowledgeLate(ctx context.Context, b store.Ballot, value string) (store.Leader, error) {
+	return b.(*ballot).putAck(ctx, value, -1)
+}
+
+// Swept waits until no orphan is left.
+func (s *Store) Swept(ctx context.Context) error {
+	for s.orphans.Left() > 0 && ctx.Err() == nil {
+		adapter.Pause(ctx)
+	}
+	return ctx.Err()
 }

@@ -42,7 +42,7 @@ func (s *Store) Leader(ctx context.Context, election string, prev *store.Leader)
 			}
 			poll.Wait(nil)
 		case adapter.Uncertain(err):
-			adapter.Pause(ctx)
+			s.pause(ctx)
 		}
 		switch {
 		case ctx.Err() != nil:

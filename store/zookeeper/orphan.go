@@ -25,15 +25,36 @@ type orphan struct {
 // Over implements adapter.Orphan.
 func (o orphan) Over() bool { return o.session != nil && o.session.over() }
 
-// abandonFor gives up the session of an orphan that may not be removed. A connection of the caller's goes on.
+// abandonFor gives up the session of an orphan that may not be removed. A connection of the caller's goes on. Other
+// ballots of the session get to know the reason in words alone: it is not they that were refused.
 func (s *Store) abandonFor(o orphan, err error) {
+	if o.session == nil && !s.ownedNow(&o) {
+		return
+	}
 	if s.config.Conn != nil {
 		s.config.Logger.Warn("a ballot can't be removed, and stands until the session of the caller's connection ends",
 			"store", s.life.Name, "path", o.path, "error", err)
 		return
 	}
-	s.config.Logger.Warn("a ballot can't be removed, so the session ends", "store", s.life.Name, "path", o.path, "error", err)
-	s.abandon(o.session, fmt.Errorf("remove a ballot: %w", err))
+	if s.abandon(o.session, fmt.Errorf("a ballot could not be removed: %v", err)) {
+		s.config.Logger.Warn("a ballot can't be removed, so the session ends", "store", s.life.Name, "path", o.path, "error", err)
+	}
+}
+
+// ownedNow finds out the session of an orphan of which it is not known, and reports false where the node is gone or
+// another session's than the present one. Permission to remove is refused of nodes that do not exist, too.
+func (s *Store) ownedNow(o *orphan) bool {
+	s.mu.Lock()
+	o.session = s.current
+	s.mu.Unlock()
+	if o.session == nil || o.path == "" {
+		return o.session != nil
+	}
+	stat, err := request(s.life.Background, s, func() (*zk.Stat, error) {
+		_, stat, err := s.conn.Exists(o.path)
+		return stat, err
+	})
+	return err != nil || stat.EphemeralOwner == o.session.id
 }
 
 // remove removes an orphan with its acknowledgement, and returns nil once both are known to be gone. Where the session

@@ -130,7 +130,7 @@ func TestCloseDuringCampaignOnCallersConnection(t *testing.T) {
 	callers := connectThrough(t, tp.Dial, long, sharedServer(t).Addrs()...)
 	st, err := zookeeper.Open(zookeeper.Config{Conn: callers, TTL: long})
 	require.NoError(t, err)
-	castFirst(t, st, newElection(), "so that there is a session")
+	require.NoError(t, castFirst(t, st, newElection(), "so that there is a session").Withdraw(soon(t)))
 	request := tp.catch(t, hold, opCreate, dir(election))
 	campaign, closed := make(chan error, 1), make(chan error, 1)
 	go func() { _, err := st.Campaign(soon(t), election, "own"); campaign <- err }()

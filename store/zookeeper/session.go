@@ -48,32 +48,25 @@ func (s *Store) renewal() time.Duration { return s.config.TTL / 6 }
 // itself. It must not block.
 func (s *Store) established(id int64, ttl time.Duration, sent store.Instant) {
 	s.hosts.answered()
-	s.mu.Lock()
-	abandoned := s.abandoned
-	s.mu.Unlock()
-	known := s.sessionID() == id
-	switch {
-	case id == 0:
-		s.set(func() {
+	s.set(func() {
+		known := s.current != nil && s.current.id == id
+		switch {
+		case id == 0:
 			s.end(adapter.ErrSessionEnded)
-			s.abandoned = false
-		})
-	case abandoned: // the connection is being cut
-	case ttl < s.config.TTL || ttl > s.config.TTL && !known: // more is no harm to a session that was granted less
-		// The ensemble may end the session before the lease does, or already counts less than the lease does. It is
-		// over for us; keep closes the connection, so that its ballots go and nobody waits for them.
-		s.set(func() {
+			s.abandoned = 0
+		case id == s.abandoned: // it is being ended
+		case ttl < s.config.TTL || ttl > s.config.TTL && !known: // more is no harm to a session that was granted less
+			// The ensemble may end the session before the lease does, or already counts less than the lease does. It
+			// is over for us; keep closes the connection, so that its ballots go and nobody waits for them.
 			s.refused = adapter.Refuse("ttl", s.config.TTL.String(), "the ensemble grants %v instead", ttl)
 			s.end(fmt.Errorf("%w: %w", store.ErrLost, s.refused))
-		})
-	default:
-		s.set(func() {
+		default:
 			s.epoch++
 			s.adopt(id)
 			s.current.touched = &sent
 			s.current.lease.Renew(sent, s.config.TTL-s.config.Grace)
-		})
-	}
+		}
+	})
 }
 
 // adopt makes id the current session. The caller holds mu.
@@ -100,24 +93,20 @@ func (s *Store) end(why error) {
 	s.current = nil
 }
 
-// abandon gives up a session that may go on at the servers. They are not asked to end it, for what they refuse may be
-// just that; it is over after its timeout. The next handshake ends it for the client library, which then asks for
-// another.
-func (s *Store) abandon(sess *session, reason error) {
-	s.mu.Lock()
-	if sess == nil {
-		sess = s.current
+// abandon gives up a session, on a connection of the store's own, and ends it at the servers: the next handshake, which
+// resumes it, is followed by the request to end it. So the next session begins when nothing is left of this one. Where
+// no server can be reached it is over after its timeout. It reports false where the session is not the present one.
+func (s *Store) abandon(sess *session, reason error) (abandoned bool) {
+	s.set(func() {
+		if abandoned = sess != nil && s.current == sess; abandoned {
+			sess.left, s.abandoned = reason, sess.id
+			s.end(fmt.Errorf("%w: %w", store.ErrLost, reason))
+		}
+	})
+	if abandoned {
+		s.cut()
 	}
-	if sess == nil || s.current != sess {
-		s.mu.Unlock()
-		return
-	}
-	sess.left, s.abandoned = reason, true
-	s.end(fmt.Errorf("%w: %w", store.ErrLost, reason))
-	close(s.changed)
-	s.changed = make(chan struct{})
-	s.mu.Unlock()
-	s.cut()
+	return abandoned
 }
 
 // keep confirms the session until the store is closed: at once after each connection, and then regularly.
@@ -235,11 +224,12 @@ func (s *Store) touched(id int64, sent store.Instant) {
 	s.looks.Next()
 }
 
-// lostForLong reports whether the session can't exist any more: it was last confirmed more than two TTLs ago.
+// lostForLong reports whether there is no session any more, or none that can exist: it was last confirmed more than two
+// TTLs ago.
 func (s *Store) lostForLong() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.current != nil && s.current.touched != nil && s.current.touched.Since(time.Now()) > 2*s.config.TTL
+	return s.current == nil || s.current.touched != nil && s.current.touched.Since(time.Now()) > 2*s.config.TTL
 }
 
 // cut closes the connection, if it is the store's own; the library opens another.
@@ -338,8 +328,13 @@ func explain(err error) error {
 		return fmt.Errorf("%w: %w", store.ErrUnavailable, err)
 	case errors.Is(err, zk.ErrNoNode), errors.Is(err, zk.ErrNodeExists), errors.Is(err, zk.ErrBadVersion),
 		errors.Is(err, zk.ErrNotEmpty), errors.Is(err, zk.ErrNoChildrenForEphemerals),
-		errors.Is(err, zk.ErrBadArguments), errors.Is(err, zk.ErrInvalidPath),
-		strings.HasPrefix(err.Error(), "unknown error: "): // a code of the server's that the library does not know
+		errors.Is(err, zk.ErrBadArguments), errors.Is(err, zk.ErrInvalidPath):
+		return err
+	}
+	switch code, unknown := strings.CutPrefix(err.Error(), "unknown error: "); { // of the server's, to the library
+	case code == "-127": // throttled
+		return fmt.Errorf("%w: %w", store.ErrUnavailable, err)
+	case unknown && code != "-1" && code != "-4" && code != "-7": // of the system, the connection, or late
 		return err
 	}
 	return fmt.Errorf("%w: %w", store.ErrUnknownOutcome, err)

@@ -24,6 +24,7 @@
 package zookeeper
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -69,7 +70,7 @@ type Store struct {
 	current       *session      // nil before the first and between two
 	changed       chan struct{} // closed and replaced at every connection and when a session ends
 	epoch         uint64        // counts connections
-	abandoned     bool          // the next handshake is to ask for a session that does not exist
+	abandoned     int64         // the id of a session which the next handshake is to end; 0 where there is none
 	confirmed     time.Time
 	authenticated bool
 	refused       error // why no session will do
@@ -94,7 +95,7 @@ func Open(config Config) (*Store, error) {
 		changed: make(chan struct{}),
 		ballots: map[*ballot]struct{}{},
 	}
-	s.orphans = adapter.NewOrphans(s.life, s.remove, s.abandonFor)
+	s.orphans = adapter.NewOrphans(s.life, 32, s.remove, s.abandonFor)
 	if err := s.connect(); err != nil {
 		s.life.Stop()
 		return nil, err
@@ -146,6 +147,18 @@ func (s *Store) authenticate() {
 			return
 		}
 		adapter.Pause(s.life.Background)
+	}
+}
+
+// pause waits before a request is sent again: for a connection, and not long.
+func (s *Store) pause(ctx context.Context) {
+	_, changed := s.connection()
+	timer := time.NewTimer(50 * time.Millisecond)
+	defer timer.Stop()
+	select {
+	case <-changed:
+	case <-timer.C:
+	case <-ctx.Done():
 	}
 }
 

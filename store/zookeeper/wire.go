@@ -28,7 +28,7 @@ import (
 //     without a lock. The store keeps the last one, and puts it into the requests that tell it;
 //   - a session that has been lost for long does not insist on its last zxid: a service that was restored to an earlier
 //     state would refuse the library for ever;
-//   - a session that was abandoned is asked for with a wrong password, so that the server says that it has expired;
+//   - a session that was abandoned is ended in the handshake that resumes it;
 //   - the store can cut a connection that has gone silent, so that the library tries the next server in time.
 type wire struct {
 	net.Conn
@@ -38,7 +38,7 @@ type wire struct {
 	before uint64         // that of before this connection; used by Write alone
 	forget bool           // constant: the connect request is not to insist on the last zxid
 
-	abandoned func() bool // whether the session that the connect request asks for has been abandoned
+	abandoned func() int64 // the id of a session that has been abandoned; 0 where there is none
 
 	header []byte // of the frame being read: what has come of its length; used by Read alone, as are the next three
 	length int    // of that frame
@@ -61,16 +61,19 @@ const (
 	maxReply     = minReply + 1
 )
 
-// Requests: the connect request has the last zxid behind its length and the protocol version, then the timeout, the
-// session id, and the password behind its length. Later ones have their opcode behind the length and the xid; that which
-// sets watches has the zxid behind that.
+// Requests: the connect request has the last zxid behind its length and the protocol version, then the timeout and the
+// session id. Later ones have their opcode behind the length and the xid; that which sets watches has the zxid behind
+// that.
 const (
-	requestZxid     = lengthBytes + 4
-	requestPassword = requestZxid + 8 + 4 + 8 + 4
-	requestOpcode   = lengthBytes + 4
-	setWatchesZxid  = requestOpcode + 4
-	opSetWatches    = 101
+	requestZxid    = lengthBytes + 4
+	requestSession = requestZxid + 8 + 4
+	requestOpcode  = lengthBytes + 4
+	setWatchesZxid = requestOpcode + 4
+	opSetWatches   = 101
 )
+
+// closeSession is the request that ends a session: its length, an xid, its opcode.
+var closeSession = []byte{0, 0, 0, 8, 0, 0, 0, 1, 0xff, 0xff, 0xff, 0xf5}
 
 // Later frames begin with a header of 16 bytes: xid, zxid, error. The longest is a list of nodes: 64 MiB holds a
 // million ballots.
@@ -135,7 +138,7 @@ func (s *Store) dialWire(network, address string, timeout time.Duration) (*wire,
 	}
 	return &wire{
 		Conn: conn, established: s.established, reply: []byte{}, last: &s.last, forget: s.lostForLong(),
-		abandoned: func() bool {
+		abandoned: func() int64 {
 			s.mu.Lock()
 			defer s.mu.Unlock()
 			return s.abandoned
@@ -176,8 +179,8 @@ func (w *wire) withZxid(p []byte, first bool) []byte {
 	}
 	p = bytes.Clone(p)
 	binary.BigEndian.PutUint64(p[at:], w.before)
-	if first && w.abandoned() {
-		clear(p[min(len(p), requestPassword):])
+	if id := w.abandoned(); first && id != 0 && len(p) >= requestSession+8 && binary.BigEndian.Uint64(p[requestSession:]) == uint64(id) {
+		p = append(p, closeSession...)
 	}
 	return p
 }

@@ -19,7 +19,7 @@ demo: setup ## show a failover on a real server; STORE=zookeeper, etcd or consul
 	go run ./examples/failover/demo -store $(STORE)
 
 test: setup ## run all tests with the race detector
-	go test -p 6 -race -count=1 -timeout 14m ./... # six packages at once: they wait more than they work
+	go test -p 4 -race -count=1 -timeout 14m ./... # four packages at once: they wait more than they work
 
 conformance: ## run the conformance suite on a running cluster; STORE='etcd://host:2379/?ttl=3s'
 	@go test -v -count=1 -timeout 2h ./conformance -store='$(value STORE)' $(SUITEFLAGS)

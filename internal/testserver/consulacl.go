@@ -23,7 +23,7 @@ func (c *Consul) ManagementToken() string {
 // example `key_prefix "a/" { policy = "write" }`, and nothing else. It returns
 // when all agents know it that run and are not paused. ACL must be on.
 func (c *Consul) CreateToken(ctx context.Context, rules string) (string, error) {
-	i, err := c.Leader()
+	i, err := c.awaitLeader(ctx)
 	if err != nil {
 		return "", err
 	}

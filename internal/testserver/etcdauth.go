@@ -85,7 +85,7 @@ func (e *Etcd) step(ctx context.Context, asRoot bool, s step) error {
 }
 
 func (e *Etcd) request(ctx context.Context, token string, s step) ([]byte, error) {
-	i, err := e.Leader()
+	i, err := e.awaitLeader(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -116,6 +116,18 @@ func (s *service) Leader() (int, error) {
 	return leaderIn(s.roles(context.Background()))
 }
 
+// awaitLeader is Leader as soon as there is one.
+func (s *service) awaitLeader(ctx context.Context) (leader int, err error) {
+	err = poll(ctx, func(ctx context.Context) (missing string, _ error) {
+		var none error
+		if leader, none = leaderIn(s.roles(ctx)); none != nil {
+			missing = none.Error()
+		}
+		return missing, nil
+	})
+	return leader, err
+}
+
 func leaderIn(roles []role) (int, error) {
 	found := -1
 	for i, r := range roles {

@@ -56,7 +56,7 @@ func (s *Store) leader(ctx context.Context, key string, prev *store.Leader) (sto
 			poll.Wait(w.fired)
 			select {
 			case <-w.fired:
-				if leader, ok := toldLeader(w, read); ok && leader != *prev {
+				if leader, ok := toldLeader(w, read); ok && leader != *prev && ctx.Err() == nil {
 					s.saw(0, w.event.Kv.ModRevision, false) // so that no later read is older than this
 					return leader, nil
 				}

@@ -13,14 +13,12 @@ import (
 // Leader implements store.Store. Where prev is nil it reads the key as it is at this moment; otherwise it joins the
 // key's watch.
 func (s *Store) Leader(ctx context.Context, election string, prev *store.Leader) (store.Leader, error) {
-	if err := store.CheckElection(election); err != nil {
-		return store.Leader{}, err
-	}
-	ctx, done, err := s.life.Call(ctx)
-	if err != nil {
-		return store.Leader{}, s.life.Fail("read the leader", election, err)
-	}
-	defer done()
+	return s.life.ReadLeader(ctx, election, func(ctx context.Context) (store.Leader, error) {
+		return s.leader(ctx, election, prev)
+	})
+}
+
+func (s *Store) leader(ctx context.Context, election string, prev *store.Leader) (store.Leader, error) {
 	poll := s.polls.Begin()
 	defer poll.End()
 	key := s.layout.ack(election)
@@ -37,7 +35,7 @@ func (s *Store) Leader(ctx context.Context, election string, prev *store.Leader)
 		v := w.see()
 		switch {
 		case v.err != nil:
-			return store.Leader{}, s.life.Fail("read the leader", election, v.err)
+			return store.Leader{}, v.err
 		case v.known && leaderOf(v.entry) == *prev:
 			poll.Wait(v.changed)
 			select {
@@ -51,14 +49,14 @@ func (s *Store) Leader(ctx context.Context, election string, prev *store.Leader)
 		default:
 			err := w.refresh(ctx)
 			if err != nil && !adapter.Uncertain(err) {
-				return store.Leader{}, s.life.Fail("read the leader", election, err)
+				return store.Leader{}, err
 			}
 			if fresh = err == nil; !fresh {
 				adapter.Pause(ctx)
 			}
 		}
 		if ctx.Err() != nil {
-			return store.Leader{}, s.life.Fail("read the leader", election, context.Cause(ctx))
+			return store.Leader{}, context.Cause(ctx)
 		}
 	}
 }

@@ -12,16 +12,9 @@ import (
 // Leader implements store.Store. The change itself tells who leads: nothing has to be read after it, nor before the next
 // one where the watch has gone on since.
 func (s *Store) Leader(ctx context.Context, election string, prev *store.Leader) (store.Leader, error) {
-	if err := store.CheckElection(election); err != nil {
-		return store.Leader{}, err
-	}
-	ctx, done, err := s.life.Call(ctx)
-	if err != nil {
-		return store.Leader{}, s.life.Fail("read the leader", election, err)
-	}
-	defer done()
-	leader, err := s.leader(ctx, s.layout.ack(election), prev)
-	return leader, s.life.Fail("read the leader", election, err)
+	return s.life.ReadLeader(ctx, election, func(ctx context.Context) (store.Leader, error) {
+		return s.leader(ctx, s.layout.ack(election), prev)
+	})
 }
 
 func (s *Store) leader(ctx context.Context, key string, prev *store.Leader) (store.Leader, error) {
@@ -56,7 +49,7 @@ func (s *Store) leader(ctx context.Context, key string, prev *store.Leader) (sto
 			poll.Wait(w.fired)
 			select {
 			case <-w.fired:
-				if leader, ok := toldLeader(w, read); ok && leader != *prev && ctx.Err() == nil {
+				if leader, ok := toldLeader(w, read); ok && leader != *prev {
 					s.saw(0, w.event.Kv.ModRevision, false) // so that no later read is older than this
 					return leader, nil
 				}

@@ -13,19 +13,16 @@ import (
 
 // Leader implements store.Store.
 func (s *Store) Leader(ctx context.Context, election string, prev *store.Leader) (store.Leader, error) {
-	if err := store.CheckElection(election); err != nil {
-		return store.Leader{}, err
-	}
-	ctx, done, err := s.life.Call(ctx)
-	if err != nil {
-		return store.Leader{}, s.life.Fail("read the leader", election, err)
-	}
-	defer done()
+	return s.life.ReadLeader(ctx, election, func(ctx context.Context) (store.Leader, error) {
+		return s.leader(ctx, s.layout.ackPath(election), prev)
+	})
+}
+
+func (s *Store) leader(ctx context.Context, path string, prev *store.Leader) (store.Leader, error) {
 	look := s.looks.Join()
 	defer s.looks.Leave(look)
 	poll := s.polls.Begin()
 	defer poll.End()
-	path := s.layout.ackPath(election)
 	for {
 		_, changed := s.connection()
 		leader, w, err := s.readLeader(ctx, path)
@@ -46,9 +43,9 @@ func (s *Store) Leader(ctx context.Context, election string, prev *store.Leader)
 		}
 		switch {
 		case ctx.Err() != nil:
-			return store.Leader{}, s.life.Fail("read the leader", election, adapter.Ended(ctx, err, nil))
+			return store.Leader{}, adapter.Ended(ctx, err, nil)
 		case err != nil && !adapter.Uncertain(err):
-			return store.Leader{}, s.life.Fail("read the leader", election, fmt.Errorf("read %s: %w", path, err))
+			return store.Leader{}, fmt.Errorf("read %s: %w", path, err)
 		}
 	}
 }

@@ -69,7 +69,7 @@ func TestCallersSessionEnds(t *testing.T) {
 		acknowledge(t, b, "own")
 		tp.endSession(t, sharedServer(t).Addrs()[0])
 		lost(t, b)
-		require.Zero(t, b.Lease().Remaining())
+		eventually(t, func() bool { return b.Lease().Remaining() == 0 }, "the end of the lease") // of which the ballot knows a moment before
 	}
 	castFirst(t, st, election, "own")
 	require.Equal(t, []string{"own"}, values(t, st, election))

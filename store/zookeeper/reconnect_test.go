@@ -137,7 +137,7 @@ func TestReconnectionIsGrantedLess(t *testing.T) {
 	tp.grant(ttl)
 	tp.breakOff()
 	lost(t, b)
-	require.Zero(t, b.Lease().Remaining())
+	eventually(t, func() bool { return b.Lease().Remaining() == 0 }, "the end of the lease") // of which the ballot knows a moment before
 	_, err := st.Campaign(soon(t), election, "own")
 	require.ErrorIs(t, err, store.ErrInvalid)
 	require.ErrorContains(t, err, ttl.String())

@@ -131,7 +131,13 @@ var oneLeader = []Case{
 			ctx, cancel := context.WithCancel(e.ctx)
 			defer cancel()
 			go func() { early <- waiter.Wait(ctx) }()
-			e.during(2*e.h.TTL+e.h.TTL/2, "the leader's ballot stands", func() bool { return leader.Err() == nil })
+			e.during(2*e.h.TTL+e.h.TTL/2, "the leader's ballot stands", func() bool {
+				if err := leader.Err(); err != nil {
+					e.TB.Logf("%v", err)
+					return false
+				}
+				return true
+			})
 			select {
 			case err := <-early:
 				e.Fatalf("the next in line was called while the leader stands: %v", err)

@@ -10,12 +10,12 @@ import (
 )
 
 func TestZooKeeper(t *testing.T) {
-	srv := testserver.NewZooKeeper(t, testserver.ZooKeeperConfig{})
+	srv := testserver.NewZooKeeper(t, testserver.ZooKeeperConfig{Extra: map[string]string{"forceSync": "no"}})
 	conformance.Run(t, harness.ZooKeeper.On(t, srv.Addrs()...))
 }
 
 func TestEtcd(t *testing.T) {
-	srv := testserver.NewEtcd(t, testserver.EtcdConfig{})
+	srv := testserver.NewEtcd(t, testserver.EtcdConfig{Extra: []string{"--unsafe-no-fsync"}})
 	conformance.Run(t, harness.Etcd.On(t, srv.Addrs()...))
 }
 

@@ -99,9 +99,10 @@ func (s *Store) unreached(ctx context.Context) error {
 	return fmt.Errorf("%w: %w", cause, s.trouble)
 }
 
-// because adds why the last attempt failed to an error that says only that the service is unavailable.
+// because adds why the attempt before failed to an error that says that the service is unavailable: the last one may have
+// been cut short.
 func because(err, last error) error {
-	if err == store.ErrUnavailable && last != nil {
+	if last != nil && errors.Is(err, store.ErrUnavailable) && !strings.Contains(err.Error(), last.Error()) {
 		return fmt.Errorf("%w: %w", err, last)
 	}
 	return err

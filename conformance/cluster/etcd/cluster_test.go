@@ -12,6 +12,6 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // The suite on a cluster that is never left alone.
 func TestCluster(t *testing.T) {
-	srv := testserver.NewEtcd(t, testserver.EtcdConfig{Members: 3})
+	srv := testserver.NewEtcd(t, testserver.EtcdConfig{Members: 3, Extra: []string{"--unsafe-no-fsync"}})
 	harness.RunDisturbed(t, srv, harness.Etcd.Patiently().On(t, srv.Addrs()...))
 }

@@ -99,10 +99,11 @@ func (s *Store) unreached(ctx context.Context) error {
 	return fmt.Errorf("%w: %w", cause, s.trouble)
 }
 
-// because adds why the attempt before failed to an error that says that the service is unavailable: the last one may have
-// been cut short.
+// because adds why the attempt before failed to an error that says only that the service is unavailable, or that time was
+// up: the last attempt was cut short.
 func because(err, last error) error {
-	if last != nil && errors.Is(err, store.ErrUnavailable) && !strings.Contains(err.Error(), last.Error()) {
+	short := err == store.ErrUnavailable || strings.HasSuffix(err.Error(), context.DeadlineExceeded.Error())
+	if last != nil && short && errors.Is(err, store.ErrUnavailable) {
 		return fmt.Errorf("%w: %w", err, last)
 	}
 	return err

@@ -1,4 +1,4 @@
-// Package adapter is what the adapters of networked stores have in common: a store's life with its goroutines, a user's
+// Package adapter is what the stores have in common: a store's life with its goroutines, a user's
 // call, what every ballot does alike, and the removal of ballots that nobody wants any more.
 package adapter
 
@@ -17,13 +17,14 @@ import (
 type Life struct {
 	Name string // of the store in errors and logs: its URL without credentials
 
-	Calls      context.Context // of the user's calls: ends when Close is called
+	Calls      context.Context // of the user's calls: ends when Close is called, with store.ErrClosed as its cause
 	Background context.Context // of the store's own work: ends when Close has cleaned up
 
-	close, stop context.CancelFunc
-	tasks       sync.WaitGroup
-	mu          sync.Mutex
-	stopped     bool // guarded by mu: no task starts once it is set
+	close   context.CancelCauseFunc
+	stop    context.CancelFunc
+	tasks   sync.WaitGroup
+	mu      sync.Mutex
+	stopped bool // guarded by mu: no task starts once it is set
 }
 
 // NewLife begins the life of a store. Its name is made of the scheme, with "+tls" where it speaks TLS, and of what
@@ -34,12 +35,12 @@ func NewLife(scheme string, tls bool, rest string) *Life {
 	}
 	l := &Life{Name: scheme + "://" + rest}
 	l.Background, l.stop = context.WithCancel(context.Background())
-	l.Calls, l.close = context.WithCancel(l.Background)
+	l.Calls, l.close = context.WithCancelCause(l.Background)
 	return l
 }
 
 // Close ends the user's calls: the store is being closed.
-func (l *Life) Close() { l.close() }
+func (l *Life) Close() { l.close(store.ErrClosed) }
 
 // Stop ends the store's own work. No task starts from then on.
 func (l *Life) Stop() {

@@ -29,14 +29,14 @@ func (s *Store) Campaign(ctx context.Context, election, value string) (store.Bal
 	if err := store.CheckValue(value); err != nil {
 		return nil, err
 	}
-	ctx, done, err := s.call(ctx)
+	ctx, done, err := s.life.Call(ctx)
 	if err != nil {
-		return nil, s.fail("campaign", election, err)
+		return nil, s.life.Fail("campaign", election, err)
 	}
 	defer done()
 	b, err := s.cast(ctx, election, value)
 	if err != nil {
-		return nil, s.fail("campaign", election, err)
+		return nil, s.life.Fail("campaign", election, err)
 	}
 	return b, nil
 }
@@ -55,7 +55,7 @@ func (s *Store) cast(ctx context.Context, election, value string) (*ballot, erro
 		var e *entry
 		err = s.faults.call(ctx, func() { e = s.service.cast(sess.id, nonce, election, value) })
 		if ctx.Err() != nil {
-			s.spawn(func() { s.discard(sess, nonce) })
+			s.life.Go(func() { s.discard(sess, nonce) })
 			return nil, context.Cause(ctx)
 		}
 		if err != nil {
@@ -71,7 +71,7 @@ func (s *Store) cast(ctx context.Context, election, value string) (*ballot, erro
 		}
 		b := &ballot{store: s, session: sess, election: election, entry: e}
 		b.ctx, b.end = context.WithCancelCause(sess.over)
-		if !s.spawn(b.watch) {
+		if !s.life.Go(b.watch) {
 			return nil, store.ErrClosed
 		}
 		return b, nil
@@ -80,13 +80,13 @@ func (s *Store) cast(ctx context.Context, election, value string) (*ballot, erro
 
 // discard removes the ballot that may have been cast with the nonce, for as long as its session lives.
 func (s *Store) discard(sess *clientSession, nonce uint64) {
-	for s.ctx.Err() == nil {
+	for s.life.Calls.Err() == nil {
 		select {
 		case <-sess.over.Done():
 			return
 		default:
 		}
-		if s.faults.call(s.ctx, func() { s.service.withdrawNonce(sess.id, nonce) }) == nil {
+		if s.faults.call(s.life.Calls, func() { s.service.withdrawNonce(sess.id, nonce) }) == nil {
 			return
 		}
 	}
@@ -120,14 +120,14 @@ func (b *ballot) Err() error {
 	if errors.Is(err, store.ErrClosed) {
 		err = fmt.Errorf("%w: %w", store.ErrLost, err)
 	}
-	return b.store.fail("stand", b.election, err)
+	return b.store.life.Fail("stand", b.election, err)
 }
 
 // Wait implements store.Ballot.
 func (b *ballot) Wait(ctx context.Context) error {
 	ctx, done, err := b.call(ctx)
 	if err != nil {
-		return b.store.fail("wait", b.election, err)
+		return b.store.life.Fail("wait", b.election, err)
 	}
 	defer done()
 	for {
@@ -138,7 +138,7 @@ func (b *ballot) Wait(ctx context.Context) error {
 		case b.Err() != nil:
 			return b.Err()
 		case ctx.Err() != nil:
-			return b.store.fail("wait", b.election, context.Cause(ctx))
+			return b.store.life.Fail("wait", b.election, context.Cause(ctx))
 		case err != nil:
 		case !stands:
 			b.lose("it was removed")
@@ -157,7 +157,7 @@ func (b *ballot) call(ctx context.Context) (context.Context, context.CancelFunc,
 	if err := b.Err(); err != nil {
 		return nil, nil, err
 	}
-	ctx, done, err := b.store.call(ctx)
+	ctx, done, err := b.store.life.Call(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -173,11 +173,11 @@ func (b *ballot) Acknowledge(ctx context.Context, value string) (store.Leader, e
 	}
 	ctx, done, err := b.call(ctx)
 	if err != nil {
-		return store.Leader{}, b.store.fail("acknowledge", b.election, err)
+		return store.Leader{}, b.store.life.Fail("acknowledge", b.election, err)
 	}
 	defer done()
 	if !b.first.Load() {
-		return store.Leader{}, b.store.fail("acknowledge", b.election, store.ErrNotFirst)
+		return store.Leader{}, b.store.life.Fail("acknowledge", b.election, store.ErrNotFirst)
 	}
 	var leader store.Leader
 	var refused error
@@ -192,18 +192,18 @@ func (b *ballot) Acknowledge(ctx context.Context, value string) (store.Leader, e
 		err = fmt.Errorf("%w: %w", store.ErrUnknownOutcome, context.Cause(ctx))
 	}
 	if err != nil {
-		return store.Leader{}, b.store.fail("acknowledge", b.election, err)
+		return store.Leader{}, b.store.life.Fail("acknowledge", b.election, err)
 	}
 	return leader, nil
 }
 
 // Withdraw implements store.Ballot.
 func (b *ballot) Withdraw(ctx context.Context) error {
-	call, done, err := b.store.call(ctx)
+	call, done, err := b.store.life.Call(ctx)
 	if err != nil {
-		b.store.spawn(func() { b.store.discard(b.session, b.entry.nonce) })
+		b.store.life.Go(func() { b.store.discard(b.session, b.entry.nonce) })
 		b.lose("it was withdrawn")
-		return b.store.fail("withdraw", b.election, err)
+		return b.store.life.Fail("withdraw", b.election, err)
 	}
 	defer done()
 	select {
@@ -218,6 +218,6 @@ func (b *ballot) Withdraw(ctx context.Context) error {
 			return nil
 		}
 	}
-	b.store.spawn(func() { b.store.discard(b.session, b.entry.nonce) })
-	return b.store.fail("withdraw", b.election, fmt.Errorf("%w: %w", store.ErrUnknownOutcome, context.Cause(call)))
+	b.store.life.Go(func() { b.store.discard(b.session, b.entry.nonce) })
+	return b.store.life.Fail("withdraw", b.election, fmt.Errorf("%w: %w", store.ErrUnknownOutcome, context.Cause(call)))
 }

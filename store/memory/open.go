@@ -2,6 +2,7 @@ package memory
 
 import (
 	"context"
+	"strings"
 	"sync"
 
 	"github.com/go-leadership/leadership/store"
@@ -30,7 +31,7 @@ func openURL(_ context.Context, u *store.URL) (store.Store, error) {
 	service, ok := services[name]
 	if !ok {
 		service = NewService()
-		service.name = name
+		service.name = strings.TrimPrefix(name, "memory://")
 		services[name] = service
 	}
 	return Open(service, config)

@@ -12,7 +12,7 @@ import (
 // on one service see the same elections. Its zero value is ready to use. All its state is behind one mutex, which no
 // caller's code ever runs under.
 type Service struct {
-	name string // constant: as in a URL; empty where it has none
+	name string // constant: what comes behind memory:// in a URL; empty where it has none
 
 	mu        sync.Mutex
 	index     uint64               // of the last change; tokens and revisions are taken from it and it never goes back

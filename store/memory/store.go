@@ -11,13 +11,12 @@
 package memory
 
 import (
-	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"time"
 
+	"github.com/go-leadership/leadership/internal/adapter"
 	"github.com/go-leadership/leadership/internal/opaque"
 	"github.com/go-leadership/leadership/internal/polls"
 	"github.com/go-leadership/leadership/store"
@@ -38,14 +37,11 @@ type Store struct {
 	ttl     time.Duration
 	grace   time.Duration
 
-	ctx   context.Context // ends when the store is closed
-	close func()
-	tasks sync.WaitGroup // every goroutine of the store
+	life  *adapter.Life // with every goroutine of the store
 	polls polls.Set
 
 	mu        sync.Mutex
-	closed    bool           // guarded by mu, as are all below; no task starts once it is set
-	current   *clientSession // nil until the first is open, and while there is none
+	current   *clientSession // guarded by mu, as are all below; nil while there is none
 	next      chan struct{}  // closed and replaced when current changes
 	confirmed time.Time
 	nonce     uint64
@@ -82,9 +78,8 @@ func Open(service *Service, config *Config) (*Store, error) {
 		return nil, &store.FieldError{Field: "grace", Value: s.grace.String(), Reason: reason}
 	}
 	s.faults = Faults{store: s, changed: make(chan struct{})}
-	ctx, cancel := context.WithCancelCause(context.Background())
-	s.ctx, s.close = ctx, func() { cancel(store.ErrClosed) }
-	s.tasks.Go(s.keep)
+	s.life = adapter.NewLife("memory", false, service.name)
+	s.life.Go(s.keep)
 	return s, nil
 }
 
@@ -93,11 +88,11 @@ func (s *Store) Faults() *Faults { return &s.faults }
 
 // keep opens sessions and renews them until the store is closed. It ends the last one unless the line is cut.
 func (s *Store) keep() {
-	for s.ctx.Err() == nil {
+	for s.life.Calls.Err() == nil {
 		sess := &clientSession{lease: store.NewLease()}
-		sess.over, sess.end = context.WithCancelCause(s.ctx)
+		sess.over, sess.end = context.WithCancelCause(s.life.Calls)
 		sent := store.Now()
-		if err := s.faults.send(s.ctx, func() { sess.id = s.service.open(s.ttl) }); err != nil {
+		if err := s.faults.send(s.life.Calls, func() { sess.id = s.service.open(s.ttl) }); err != nil {
 			sess.end(err)
 			s.service.drop(sess.id) // nobody knows of it
 			continue
@@ -108,7 +103,7 @@ func (s *Store) keep() {
 		s.setSession(nil)
 		sess.lease.End() // the ballots of a store that was closed are lost already
 		sess.end(fmt.Errorf("%w: the session has ended", store.ErrLost))
-		if s.ctx.Err() != nil && s.faults.reached() {
+		if s.life.Calls.Err() != nil && s.faults.reached() {
 			s.service.drop(sess.id)
 		}
 	}
@@ -116,10 +111,10 @@ func (s *Store) keep() {
 
 // renew renews the session every quarter of its TTL and returns when it is over.
 func (s *Store) renew(sess *clientSession) {
-	for wait(s.ctx, s.ttl/4) == nil {
+	for wait(s.life.Calls, s.ttl/4) == nil {
 		var lives bool
 		sent := store.Now()
-		err := s.faults.send(s.ctx, func() { lives = s.service.touch(sess.id) })
+		err := s.faults.send(s.life.Calls, func() { lives = s.service.touch(sess.id) })
 		switch {
 		case err == nil && !lives:
 			return
@@ -169,71 +164,29 @@ func (s *Store) awaitSession(ctx context.Context) (*clientSession, error) {
 	}
 }
 
-// call begins a user's call: the context it returns ends with the caller's and with the store.
-func (s *Store) call(ctx context.Context) (context.Context, context.CancelFunc, error) {
-	if s.ctx.Err() != nil {
-		return nil, nil, store.ErrClosed
-	}
-	if err := ctx.Err(); err != nil {
-		return nil, nil, err
-	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	stop := context.AfterFunc(s.ctx, func() { cancel(store.ErrClosed) })
-	return ctx, func() { stop(); cancel(nil) }, nil
-}
-
-// spawn runs a task that Close waits for. It reports false where the store is closed.
-func (s *Store) spawn(task func()) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed {
-		return false
-	}
-	s.tasks.Go(task)
-	return true
-}
-
-func (s *Store) fail(op, election string, err error) error {
-	var already *store.Error
-	if err == nil || errors.As(err, &already) {
-		return err
-	}
-	return &store.Error{Op: op, Store: s.String(), Election: election, Err: err}
-}
-
 // Leader implements store.Store.
 func (s *Store) Leader(ctx context.Context, election string, prev *store.Leader) (store.Leader, error) {
-	if err := store.CheckElection(election); err != nil {
-		return store.Leader{}, err
-	}
-	ctx, done, err := s.call(ctx)
-	if err != nil {
-		return store.Leader{}, s.fail("read the leader", election, err)
-	}
-	defer done()
-	defer s.service.wait(election)()
-	poll := s.polls.Begin()
-	defer poll.End()
-	for {
-		var leader store.Leader
-		var changed <-chan struct{}
-		err := s.faults.call(ctx, func() { leader, changed = s.service.leader(election) })
-		if s.ctx.Err() != nil {
-			return store.Leader{}, s.fail("read the leader", election, store.ErrClosed)
+	return s.life.ReadLeader(ctx, election, func(ctx context.Context) (store.Leader, error) {
+		defer s.service.wait(election)()
+		poll := s.polls.Begin()
+		defer poll.End()
+		for {
+			var leader store.Leader
+			var changed <-chan struct{}
+			err := s.faults.call(ctx, func() { leader, changed = s.service.leader(election) })
+			switch {
+			case ctx.Err() != nil:
+				return store.Leader{}, context.Cause(ctx)
+			case err != nil:
+			case prev == nil || leader != *prev:
+				return leader, nil
+			default:
+				poll.Wait(changed)
+				s.await(ctx, changed)
+				poll.Wait(nil)
+			}
 		}
-		if ctx.Err() != nil {
-			return store.Leader{}, s.fail("read the leader", election, context.Cause(ctx))
-		}
-		if err != nil {
-			continue
-		}
-		if prev == nil || leader != *prev {
-			return leader, nil
-		}
-		poll.Wait(changed)
-		s.await(ctx, changed)
-		poll.Wait(nil)
-	}
+	})
 }
 
 // await waits for a notification. A notification that never comes costs a TTL, not for ever.
@@ -252,16 +205,16 @@ func (s *Store) Ballots(ctx context.Context, election string) ([]store.Standing,
 	if err := store.CheckElection(election); err != nil {
 		return nil, err
 	}
-	ctx, done, err := s.call(ctx)
+	ctx, done, err := s.life.Call(ctx)
 	if err != nil {
-		return nil, s.fail("list the ballots", election, err)
+		return nil, s.life.Fail("list the ballots", election, err)
 	}
 	defer done()
 	for {
 		var list []store.Standing
 		err := s.faults.call(ctx, func() { list = s.service.standing(election) })
 		if ctx.Err() != nil {
-			return nil, s.fail("list the ballots", election, context.Cause(ctx))
+			return nil, s.life.Fail("list the ballots", election, context.Cause(ctx))
 		}
 		if err == nil {
 			return list, nil
@@ -270,10 +223,10 @@ func (s *Store) Ballots(ctx context.Context, election string) ([]store.Standing,
 }
 
 // String returns the service's name, as in a URL: what errors and logs name the store by.
-func (s *Store) String() string { return cmp.Or(s.service.name, "memory://") }
+func (s *Store) String() string { return s.life.Name }
 
 // Format implements fmt.Formatter: with every verb it prints what String returns.
-func (s *Store) Format(f fmt.State, verb rune) { opaque.Format(f, verb, s.String()) }
+func (s *Store) Format(f fmt.State, verb rune) { opaque.Format(f, verb, s.life.Name) }
 
 // Confirmed implements store.Store.
 func (s *Store) Confirmed() time.Time {
@@ -284,10 +237,8 @@ func (s *Store) Confirmed() time.Time {
 
 // Close implements store.Store. The session ends at once unless the line is cut.
 func (s *Store) Close() error {
-	s.mu.Lock()
-	s.closed = true
-	s.mu.Unlock()
-	s.close()
-	s.tasks.Wait()
+	s.life.Close()
+	s.life.Stop()
+	s.life.Wait()
 	return nil
 }

@@ -48,8 +48,9 @@ func lead(where string) error {
 	if err := term.Acknowledge(context.Background()); err != nil {
 		return err
 	}
+	last := time.Now() // before others hear of it: they may stop the process from then on
 	fmt.Println("leads", term.Token())
-	for last := time.Now(); ; {
+	for {
 		now := time.Now()
 		if leads := c.IsLeader(); now.Sub(last) > ttl/2 {
 			fmt.Println("resumed", leads)

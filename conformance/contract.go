@@ -124,7 +124,11 @@ var contract = []Case{
 			e.check(ballot.Err() == nil, "a standing ballot has the error %v", ballot.Err())
 			e.first(ballot)
 			e.first(ballot) // and stays so
-			e.until("the lease holds", func() bool { _, ok := ballot.Lease().Begin(); return ok })
+			e.until("the lease holds", func() bool {
+				e.ok(ballot.Err(), "wait until the lease holds")
+				_, ok := ballot.Lease().Begin()
+				return ok
+			})
 			e.until("something has been confirmed", func() bool { return !a.Confirmed().IsZero() })
 			one := e.acknowledge(ballot, "a")
 			two := e.acknowledge(ballot, "a")

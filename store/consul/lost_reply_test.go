@@ -2,6 +2,7 @@ package consul_test
 
 import (
 	"context"
+	"net/http"
 	"testing"
 	"time"
 
@@ -158,4 +159,19 @@ func TestRenewalLosesAMessage(t *testing.T) {
 		eventually(t, func() bool { return st.Confirmed().After(before) }, "the next renewal")
 	}
 	require.True(t, b.Lease().Holds(span))
+}
+
+// A session whose creation took longer than its lease lasts is destroyed, and another one opened: there might not be
+// time enough to confirm it.
+func TestSessionThatComesLate(t *testing.T) {
+	tp := newTap(t)
+	st := open(t, consul.Config{Addresses: tp.addr(), TTL: short})
+	c := tp.catch(func(tp *tap, w http.ResponseWriter, r *http.Request, body []byte) {
+		time.Sleep(short * 3 / 4)
+		tp.forward(w, r, body)
+	}, "session/create")
+	castFirst(t, st, newElection(), "own")
+	receive(t, c.caught, "the request")
+	require.Greater(t, tp.Count("session/create"), 1)
+	eventually(t, func() bool { return tp.Count("session/destroy") == tp.Count("session/create")-1 }, "it is destroyed")
 }

@@ -79,9 +79,12 @@ func (s *Store) newSession(ctx context.Context) (*session, error) {
 		return nil, fmt.Errorf("create a session: %w", errNoAgent)
 	}
 	sess.ctx, sess.end = context.WithCancelCause(context.Background())
-	if sess.sent.Since(time.Now()) >= s.config.TTL {
+	if !sess.lease.Renew(sess.sent, s.config.TTL-s.config.Grace) {
 		s.life.Go(func() { s.retire(sess) })
-		return nil, fmt.Errorf("%w: creating the session took longer than the ttl %v", store.ErrUnavailable, s.config.TTL)
+		return nil, fmt.Errorf("%w: creating the session took longer than its lease of %v", store.ErrUnavailable, s.config.TTL-s.config.Grace)
+	}
+	if sess.sent.Since(time.Now()) > s.config.TTL/4 { // keep would have renewed it by now
+		defer s.confirmNow()
 	}
 	settled := s.settled() // before mu: who holds the watches' mu may take this one
 	s.mu.Lock()
@@ -90,7 +93,6 @@ func (s *Store) newSession(ctx context.Context) (*session, error) {
 		s.confirmed = at
 	}
 	s.current = sess
-	sess.lease.Renew(sess.sent, s.config.TTL-s.config.Grace)
 	if s.life.Calls.Err() != nil {
 		sess.lease.End() // Close destroys it
 	} else {

@@ -15,7 +15,7 @@ import (
 var (
 	ZooKeeper = Kind{"zookeeper", 3 * time.Second, 3*time.Second + 2*500*time.Millisecond} // two of the test server's ticks
 	Etcd      = Kind{"etcd", 3 * time.Second, 4 * time.Second}
-	Consul    = Kind{"consul", 2 * time.Second, 3500 * time.Millisecond}
+	Consul    = Kind{"consul", 3 * time.Second, 4500 * time.Millisecond}
 	// ConsulSession is Consul with the least TTL that needs no check.
 	ConsulSession = Kind{"consul", 10 * time.Second, 21 * time.Second}
 )

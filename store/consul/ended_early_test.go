@@ -24,16 +24,16 @@ func TestSessionEndsEarly(t *testing.T) {
 			_, err := client.Session().Destroy(session, nil)
 			require.NoError(t, err)
 		}},
-		"destroyed, with a check": {short, func(t *testing.T, session string) {
+		"destroyed, with a check": {checked, func(t *testing.T, session string) {
 			_, err := client.Session().Destroy(session, nil)
 			require.NoError(t, err)
 		}},
-		"its check's service deregistered": {short, func(t *testing.T, session string) {
+		"its check's service deregistered": {checked, func(t *testing.T, session string) {
 			info, _, err := client.Session().Info(session, nil)
 			require.NoError(t, err)
 			require.NoError(t, client.Agent().ServiceDeregister(info.Name))
 		}},
-		"its check turned critical": {short, func(t *testing.T, session string) {
+		"its check turned critical": {checked, func(t *testing.T, session string) {
 			info, _, err := client.Session().Info(session, nil)
 			require.NoError(t, err)
 			require.NoError(t, client.Agent().FailTTL(info.Name, "by hand"))
@@ -89,7 +89,7 @@ func TestServicesAreDeregistered(t *testing.T) {
 
 // A node that is deregistered takes its sessions with it, those without a check too.
 func TestNodeIsDeregistered(t *testing.T) {
-	for _, ttl := range []time.Duration{short, long} {
+	for _, ttl := range []time.Duration{checked, long} {
 		t.Run(ttl.String(), func(t *testing.T) {
 			t.Parallel()
 			srv := testserver.NewConsul(t, testserver.ConsulConfig{Client: true})
@@ -115,7 +115,7 @@ func TestAgentGoes(t *testing.T) {
 		"stopped": (*testserver.Member).Stop,
 		"killed":  (*testserver.Member).Kill,
 	} {
-		for _, ttl := range []time.Duration{short, long} {
+		for _, ttl := range []time.Duration{checked, long} {
 			t.Run(name+" "+ttl.String(), func(t *testing.T) {
 				t.Parallel()
 				srv := testserver.NewConsul(t, testserver.ConsulConfig{Client: true})

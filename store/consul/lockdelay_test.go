@@ -12,7 +12,7 @@ import (
 // With a lock-delay, whoever comes after a leader that did not resign waits that long: who stood behind it, and who
 // comes when it is gone. Who comes after a resignation does not wait.
 func TestLockDelay(t *testing.T) {
-	const delay = 1500 * time.Millisecond
+	const delay = 4 * time.Second
 	client := operator(t, sharedServer(t))
 	member := func() *consul.Store { return open(t, consul.Config{LockDelay: delay}) }
 	t.Run("resigned", func(t *testing.T) {

@@ -124,14 +124,3 @@ func (f *Faults) pass(ctx context.Context, blocked func() bool) (lost bool, err 
 	}
 	return lost, context.Cause(ctx)
 }
-
-func wait(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}

@@ -111,7 +111,11 @@ func (s *Store) keep() {
 
 // renew renews the session every quarter of its TTL and returns when it is over.
 func (s *Store) renew(sess *clientSession) {
-	for wait(s.life.Calls, s.ttl/4) == nil {
+	for {
+		adapter.PauseFor(s.life.Calls, s.ttl/4)
+		if s.life.Calls.Err() != nil {
+			return
+		}
 		var lives bool
 		sent := store.Now()
 		err := s.faults.send(s.life.Calls, func() { lives = s.service.touch(sess.id) })

@@ -70,7 +70,7 @@ func (w *waiter) wait(b *testing.B) {
 }
 
 func (p *peers) measure(b *testing.B) time.Duration {
-	time.Sleep(p.rest - time.Since(p.queue[1].since))
+	time.Sleep(p.rest - time.Since(p.queue[1].since)) // until the waiter has stood for as long as peers rest
 	p.wires.settle(b)
 	start := time.Now()
 	require.NoError(b, p.queue[0].unlock(b.Context()))

@@ -167,7 +167,7 @@ func TestSessionThatComesLate(t *testing.T) {
 	tp := newTap(t)
 	st := open(t, consul.Config{Addresses: tp.addr(), TTL: short})
 	c := tp.catch(func(tp *tap, w http.ResponseWriter, r *http.Request, body []byte) {
-		time.Sleep(short * 3 / 4)
+		time.Sleep(short * 3 / 4) // as a cluster that elects its leader takes: more than the lease of two thirds
 		tp.forward(w, r, body)
 	}, "session/create")
 	castFirst(t, st, newElection(), "own")

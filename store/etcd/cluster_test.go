@@ -69,8 +69,8 @@ func TestMembersRestart(t *testing.T) {
 
 // Each member in turn stands still with all its connections open: the client moves on while the lease still holds.
 //
-// Without a renewal that ends after two thirds of the TTL. A member that goes on later than three quarters of it after it
-// led may end the session: by its own clock the last renewal that it saw, TTL/4 before the pause, is a TTL ago.
+// Without a renewal that ends after two thirds of the TTL. A member that led and goes on after three quarters of it may
+// end the session: by its own clock the last renewal that it saw, up to TTL/4 before the pause, is a TTL ago.
 func TestMemberPaused(t *testing.T) {
 	t.Parallel()
 	const lapse = long * 27 / 40

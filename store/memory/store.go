@@ -101,8 +101,12 @@ func (s *Store) keep() {
 		s.setSession(sess)
 		s.renew(sess)
 		s.setSession(nil)
-		sess.lease.End() // the ballots of a store that was closed are lost already
-		sess.end(fmt.Errorf("%w: the session has ended", store.ErrLost))
+		why := adapter.ErrSessionEnded
+		if s.life.Calls.Err() != nil {
+			why = store.ErrClosed
+		}
+		sess.end(why) // all its ballots have been told when it returns, and only then does the lease end
+		sess.lease.End()
 		if s.life.Calls.Err() != nil && s.faults.reached() {
 			s.service.drop(sess.id)
 		}

@@ -17,7 +17,7 @@ import (
 func Example() {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	st, err := store.Open(ctx, "memory://example?ttl=10s")
+	st, err := store.Open(ctx, "memory://example?ttl=10s", nil)
 	if err != nil {
 		log.Fatal(err)
 	}

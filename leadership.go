@@ -3,7 +3,7 @@
 // Processes that want to lead make a [Candidate], those that only want to know who leads a [Follower]. Both stand on
 // a [store.Store]: a session in ZooKeeper, etcd or Consul, or in memory for tests, chosen by URL. This package knows no backend.
 //
-//	st, err := store.Open(ctx, "zookeeper://10.0.0.1:2181,10.0.0.2:2181/?ttl=10s")
+//	st, err := store.Open(ctx, "zookeeper://10.0.0.1:2181,10.0.0.2:2181/?ttl=10s", nil)
 //	c, err := leadership.NewCandidate(st, "database/primary", "dbhost2:4567", nil)
 //	err = c.Run(ctx, func(ctx context.Context, term *leadership.Term) error {
 //		if err := becomePrimary(ctx, term.Token()); err != nil {

@@ -14,7 +14,7 @@ import (
 // leadership.NewCandidate and leadership.NewFollower are made from it.
 func ExampleOpen() {
 	ctx := context.Background()
-	st, err := store.Open(ctx, "memory://example-open?ttl=5s")
+	st, err := store.Open(ctx, "memory://example-open?ttl=5s", nil)
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -41,7 +41,7 @@ func ExampleOpen() {
 
 // A wrong URL is refused at once, with what is wrong with it.
 func ExampleOpen_refused() {
-	_, err := store.Open(context.Background(), "memory://example-open?tll=5s")
+	_, err := store.Open(context.Background(), "memory://example-open?tll=5s", nil)
 	fmt.Println(err)
 	fmt.Println(errors.Is(err, store.ErrInvalid), store.Permanent(err))
 	// Output:

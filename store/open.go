@@ -44,7 +44,7 @@ func registered(scheme string) bool {
 
 // Open opens the store that a URL names, for example
 //
-//	st, err := store.Open(ctx, "zookeeper://10.0.0.1:2181,10.0.0.2:2181/prod?ttl=10s")
+//	st, err := store.Open(ctx, "zookeeper://10.0.0.1:2181,10.0.0.2:2181/prod?ttl=10s", &store.Options{Logger: slog.Default()})
 //
 // The adapter of the URL's scheme has to be imported, if only for its side effect:
 //
@@ -52,17 +52,25 @@ func registered(scheme string) bool {
 //
 // A wrong URL or option is refused at once with an error that matches [ErrInvalid] and names it; no error shows a
 // password. Open does not wait until the service answers, nor does ctx end the store: Close does.
-func Open(ctx context.Context, rawURL string) (Store, error) {
+//
+// Nil options are the defaults.
+func Open(ctx context.Context, rawURL string, opts *Options) (Store, error) {
 	u, err := ParseURL(rawURL)
 	if err != nil {
 		return nil, err
 	}
+	if opts != nil {
+		u.Options = *opts
+	}
 	return OpenURL(ctx, u)
 }
 
-// OpenURL does what Open does with a URL that has been parsed, and changed perhaps: given another path, or a way to
-// dial. A URL serves once.
+// OpenURL is Open for a URL that was parsed, and perhaps changed, or made by hand. A URL serves once: its options are
+// checked off as the adapter reads them.
 func OpenURL(ctx context.Context, u *URL) (Store, error) {
+	if u == nil {
+		return nil, &FieldError{Field: "store URL", Reason: "it is nil"}
+	}
 	schemesMu.Lock()
 	open, ok := schemes[u.Scheme]
 	known := slices.Sorted(maps.Keys(schemes))

@@ -4,10 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"net"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/go-leadership/leadership/store"
 	"github.com/stretchr/testify/require"
@@ -31,7 +34,7 @@ func TestOpenHandsTheURLToTheAdapter(t *testing.T) {
 		require.Equal(t, "10s", u.Option("ttl", ""))
 		return opened, nil
 	})
-	st, err := store.Open(context.WithValue(t.Context(), key{}, "value"), strings.ToUpper(scheme)+"://h1:1,h2:2/p?ttl=10s")
+	st, err := store.Open(context.WithValue(t.Context(), key{}, "value"), strings.ToUpper(scheme)+"://h1:1,h2:2/p?ttl=10s", nil)
 	require.NoError(t, err)
 	require.Same(t, opened, st)
 }
@@ -39,7 +42,7 @@ func TestOpenHandsTheURLToTheAdapter(t *testing.T) {
 func TestOpenReturnsTheAdaptersError(t *testing.T) {
 	scheme, failed := newScheme(), errors.New("failed")
 	store.Register(scheme, func(context.Context, *store.URL) (store.Store, error) { return nil, failed })
-	st, err := store.Open(t.Context(), scheme+"://h")
+	st, err := store.Open(t.Context(), scheme+"://h", nil)
 	require.ErrorIs(t, err, failed)
 	require.Nil(t, st)
 }
@@ -47,7 +50,7 @@ func TestOpenReturnsTheAdaptersError(t *testing.T) {
 func TestOpenRefusesAnUnknownScheme(t *testing.T) {
 	known, unknown := newScheme(), newScheme()
 	store.Register(known, func(context.Context, *store.URL) (store.Store, error) { return noStore{}, nil })
-	_, err := store.Open(t.Context(), unknown+"://user:hunter2@h/")
+	_, err := store.Open(t.Context(), unknown+"://user:hunter2@h/", nil)
 	require.ErrorIs(t, err, store.ErrInvalid)
 	var field *store.FieldError
 	require.ErrorAs(t, err, &field)
@@ -56,14 +59,14 @@ func TestOpenRefusesAnUnknownScheme(t *testing.T) {
 	require.ErrorContains(t, err, known, "what there is")
 	require.NotContains(t, err.Error(), "hunter2")
 
-	_, err = store.Open(t.Context(), strings.Repeat("x", 1<<20)+"://h/")
+	_, err = store.Open(t.Context(), strings.Repeat("x", 1<<20)+"://h/", nil)
 	require.ErrorAs(t, err, &field)
 	require.LessOrEqual(t, len(field.Value), 64+len("..."))
 }
 
 func TestOpenSaysWhatToImport(t *testing.T) {
 	for _, scheme := range []string{"etcd", "etcd+tls"} {
-		_, err := store.Open(t.Context(), scheme+"://h/")
+		_, err := store.Open(t.Context(), scheme+"://h/", nil)
 		require.ErrorContains(t, err, `import _ "github.com/go-leadership/leadership/store/etcd"`)
 	}
 }
@@ -75,7 +78,7 @@ func TestOpenRefusesAWrongURL(t *testing.T) {
 		return nil, nil
 	})
 	for _, raw := range []string{"", "h:1", scheme + ":h", scheme + "://h:x", scheme + "://h?ttl=1s&ttl=2s"} {
-		_, err := store.Open(t.Context(), raw)
+		_, err := store.Open(t.Context(), raw, nil)
 		require.ErrorIs(t, err, store.ErrInvalid, "%q", raw)
 	}
 }
@@ -88,7 +91,7 @@ func TestOpenWithACancelledContextOpensNothing(t *testing.T) {
 	})
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	st, err := store.Open(ctx, scheme+"://h")
+	st, err := store.Open(ctx, scheme+"://h", nil)
 	require.ErrorIs(t, err, context.Canceled)
 	require.Nil(t, st)
 }
@@ -99,7 +102,7 @@ func TestRegisterTwicePanics(t *testing.T) {
 	store.Register(scheme, open)
 	require.PanicsWithValue(t, "store: scheme nothing registered with a nil function", func() { store.Register("nothing", nil) })
 	require.PanicsWithValue(t, "store: scheme "+scheme+" registered twice", func() { store.Register(scheme, open) })
-	st, err := store.Open(t.Context(), scheme+"://h")
+	st, err := store.Open(t.Context(), scheme+"://h", nil)
 	require.NoError(t, err, "the first registration stays, and nothing stays locked")
 	require.NotNil(t, st)
 }
@@ -111,14 +114,47 @@ func TestRegisterWhileOpening(t *testing.T) {
 		all.Go(func() {
 			scheme := newScheme()
 			store.Register(scheme, func(context.Context, *store.URL) (store.Store, error) { return noStore{}, nil })
-			_, err := store.Open(context.Background(), scheme+"://h")
+			_, err := store.Open(context.Background(), scheme+"://h", nil)
 			if err != nil {
 				t.Error(err)
 			}
-			if _, err = store.Open(context.Background(), "unknown-"+scheme+"://h"); !errors.Is(err, store.ErrInvalid) {
+			if _, err = store.Open(context.Background(), "unknown-"+scheme+"://h", nil); !errors.Is(err, store.ErrInvalid) {
 				t.Error(err)
 			}
 		})
 	}
 	all.Wait()
+}
+
+func TestOptionsReachTheAdapter(t *testing.T) {
+	scheme := newScheme()
+	var got store.Options
+	store.Register(scheme, func(_ context.Context, u *store.URL) (store.Store, error) {
+		got = u.Options
+		return noStore{}, nil
+	})
+	logger := slog.New(slog.DiscardHandler)
+	dial := func(context.Context, string, string) (net.Conn, error) { return nil, errors.ErrUnsupported }
+	_, err := store.Open(t.Context(), scheme+"://h", &store.Options{Logger: logger, Dial: dial})
+	require.NoError(t, err)
+	require.Same(t, logger, got.Logger)
+	_, err = got.Dial(t.Context(), "tcp", "h:1")
+	require.ErrorIs(t, err, errors.ErrUnsupported)
+}
+
+func TestOpenURLMadeByHand(t *testing.T) {
+	scheme := newScheme()
+	store.Register(scheme, func(_ context.Context, u *store.URL) (store.Store, error) {
+		require.Equal(t, "none", u.Option("name", "none"))
+		ttl, grace := u.Session()
+		require.Equal(t, 10*time.Second, ttl)
+		require.Equal(t, ttl/3, grace)
+		return noStore{}, u.Check()
+	})
+	_, err := store.OpenURL(t.Context(), &store.URL{Scheme: scheme, Hosts: []string{"h:1"}})
+	require.NoError(t, err)
+	_, err = store.OpenURL(t.Context(), &store.URL{})
+	require.ErrorIs(t, err, store.ErrInvalid)
+	_, err = store.OpenURL(t.Context(), nil)
+	require.ErrorIs(t, err, store.ErrInvalid)
 }

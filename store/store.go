@@ -47,6 +47,10 @@ type Store interface {
 	// read after that. It is zero before the first such answer. It does not block.
 	Confirmed() time.Time
 
+	// TTL returns how long the service keeps a session that is not renewed, as the store's settings have it. It does not
+	// block.
+	TTL() time.Duration
+
 	// Close ends the session and with it all ballots, makes pending and later calls return [ErrClosed], and returns
 	// when no goroutine, watch or connection of the store is left. It takes a few seconds at most; the session of a
 	// service that can't be reached ends there by itself after its TTL. Closing twice is allowed. The ballots are lost

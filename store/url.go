@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"net"
 	"net/url"
@@ -22,8 +23,8 @@ import (
 //
 //	zookeeper://user:password@host1:2181,host2:2181/path?ttl=10s
 //
-// ParseURL makes one. Every adapter understands the same option names in the same meaning. However it is printed, it
-// shows no password.
+// ParseURL makes one; one made by hand has no options behind the "?". Every adapter understands the same option names in
+// the same meaning. However it is printed, it shows no password.
 type URL struct {
 	Scheme   string   // without "://"
 	User     string   // empty where there is none
@@ -31,12 +32,22 @@ type URL struct {
 	Hosts    []string // as given, "host" or "host:port"; none where the URL names none
 	Path     string   // without "/" at either end
 
-	// Dial, where it is set, opens the connections of a store that speaks over a network. A URL has no text for it.
-	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+	// Options are what a URL has no text for. Open sets them.
+	Options
 
-	options map[string]string
-	used    map[string]bool
+	options map[string]string // nil in a URL that was not parsed, as is used
+	used    map[string]bool   // options that the adapter has asked for
 	errs    []error
+}
+
+// Options are the settings of a store that a URL has no text for. The zero value of each field stands for its default.
+type Options struct {
+	// Logger receives what happens between the store and its service: trouble at Warn, the rest at Debug. Default:
+	// nothing is logged.
+	Logger *slog.Logger
+	// Dial opens the connections of a store that speaks over a network, for example through a proxy. A store without
+	// a network ignores it. Default: a net.Dialer.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
 // ParseURL parses the URL of a store. Its errors show nothing of what stands where a user or a password may stand:
@@ -50,7 +61,7 @@ func ParseURL(raw string) (*URL, error) {
 	if !ok || scheme == "" || strings.ContainsFunc(scheme, notInScheme) {
 		return nil, &FieldError{Field: "store URL", Reason: `it does not begin with "scheme://"`}
 	}
-	u := &URL{Scheme: strings.ToLower(scheme), options: map[string]string{}, used: map[string]bool{}}
+	u := &URL{Scheme: strings.ToLower(scheme), options: map[string]string{}}
 	rest, query, _ := strings.Cut(rest, "?")
 	authority, path, _ := strings.Cut(rest, "/")
 	switch {
@@ -175,8 +186,7 @@ func (u URL) Format(f fmt.State, verb rune) { opaque.Format(f, verb, u.String())
 // Option returns the option's value, or def where the URL does not have it. One that is given and empty is told by
 // Check.
 func (u *URL) Option(name, def string) string {
-	u.used[name] = true
-	v, ok := u.options[name]
+	v, ok := u.ask(name)
 	switch {
 	case !ok:
 		return def
@@ -186,10 +196,19 @@ func (u *URL) Option(name, def string) string {
 	return v
 }
 
+// ask returns an option as it was written, and notes that the adapter knows it.
+func (u *URL) ask(name string) (value string, given bool) {
+	if u.used == nil {
+		u.used = map[string]bool{}
+	}
+	u.used[name] = true
+	value, given = u.options[name]
+	return value, given
+}
+
 // Duration returns the option as a duration ("10s", "1m30s"), or def where the URL does not have it.
 func (u *URL) Duration(name string, def time.Duration) time.Duration {
-	u.used[name] = true
-	v, ok := u.options[name]
+	v, ok := u.ask(name)
 	if !ok {
 		return def
 	}

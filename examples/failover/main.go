@@ -65,11 +65,11 @@ func run(ctx context.Context, args []string) error {
 	case flags.NArg() > 0:
 		return fmt.Errorf("unexpected argument %q", flags.Arg(0))
 	}
-	st, err := store.Open(ctx, *url)
+	trouble := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	st, err := store.Open(ctx, *url, &store.Options{Logger: trouble})
 	if err != nil {
 		return err
 	}
-	trouble := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	p := &process{store: st, election: *election, name: *name, opts: &leadership.Options{Logger: trouble}}
 	return errors.Join(play(p, ctx), st.Close())
 }

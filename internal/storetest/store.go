@@ -11,7 +11,7 @@ import (
 // OpenURL opens a store by its URL. The end of the test closes it.
 func OpenURL(t testing.TB, raw string) store.Store {
 	t.Helper()
-	st, err := store.Open(Soon(t), raw)
+	st, err := store.Open(Soon(t), raw, nil)
 	require.NoError(t, err, "%q", raw)
 	t.Cleanup(func() { require.NoError(t, st.Close()) })
 	return st

@@ -36,7 +36,7 @@ func TestTTLRanges(t *testing.T) {
 	} {
 		t.Run(c.kind+" "+c.ttl, func(t *testing.T) {
 			t.Parallel()
-			st, err := store.Open(soon(t), on(t, c.kind, "ttl="+c.ttl))
+			st, err := store.Open(soon(t), on(t, c.kind, "ttl="+c.ttl), nil)
 			require.Equal(t, c.atOpen, err != nil)
 			if err == nil {
 				_, err = st.Campaign(soon(t), newElection(), "own")

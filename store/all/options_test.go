@@ -51,7 +51,7 @@ func TestOptionsAreRefusedAlike(t *testing.T) {
 				user + "h?ttl=10s#":                        kind + " URL",
 				user + "h?root=/a&dc=b&user=c&password=d&": kind + " URL", // some other store's, and nobody's
 			} {
-				_, err := store.Open(soon(t), kind+"://"+rest)
+				_, err := store.Open(soon(t), kind+"://"+rest, nil)
 				requireInvalid(t, err, field)
 			}
 		})
@@ -70,12 +70,12 @@ func TestOptionsAreRefusedAlike(t *testing.T) {
 				"insecure=true":                   kind + "+tls URL",
 				"cacert=" + file + "&ttl=10s&x=y": "cacert",
 			} {
-				_, err := store.Open(soon(t), kind+"+tls://h?"+options)
+				_, err := store.Open(soon(t), kind+"+tls://h?"+options, nil)
 				requireInvalid(t, err, field)
 			}
 		})
 	}
-	_, err := store.Open(soon(t), "memory+tls://h")
+	_, err := store.Open(soon(t), "memory+tls://h", nil)
 	require.ErrorIs(t, err, store.ErrInvalid)
 }
 
@@ -97,7 +97,7 @@ func TestOptionsAreAccepted(t *testing.T) {
 		}
 	}
 	for _, from := range []string{"passwordenv=STORE_ALL_PASSWORD", "passwordfile=" + password} {
-		_, err := store.Open(soon(t), "memory://h?"+from)
+		_, err := store.Open(soon(t), "memory://h?"+from, nil)
 		requireInvalid(t, err, "memory URL")
 		require.NotContains(t, err.Error(), secret)
 	}

@@ -22,7 +22,7 @@ func TestPrintedWithoutPassword(t *testing.T) {
 		consul.Config{Token: password, Addresses: []string{"u:" + password + "@h"}},
 	}
 	for _, url := range []string{"zookeeper://u:" + password + "@127.0.0.1", "etcd://u:" + password + "@127.0.0.1", "consul://:" + password + "@127.0.0.1"} {
-		st, err := store.Open(t.Context(), url)
+		st, err := store.Open(t.Context(), url, nil)
 		require.NoError(t, err)
 		defer st.Close()
 		c, err := leadership.NewCandidate(st, "election", "value", nil)

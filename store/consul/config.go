@@ -53,7 +53,7 @@ type Config struct {
 	// Token, TLS and Dial can't be set with it. Its transport has to let at least 80 requests run at once.
 	Client *api.Client
 
-	// Logger receives what goes on below, at level Debug; nothing is logged.
+	// Logger receives trouble at level Warn, and what goes on below at Debug; nothing is logged.
 	Logger *slog.Logger
 }
 
@@ -139,7 +139,7 @@ func init() {
 // partition and lockdelay, and with TLS cacert, cert, key and servername.
 func openURL(_ context.Context, u *store.URL) (store.Store, error) {
 	c := Config{
-		Addresses: u.Hosts, Token: u.Password, Prefix: u.Path, TLS: u.TLS(), Dial: u.Dial,
+		Addresses: u.Hosts, Token: u.Password, Prefix: u.Path, TLS: u.TLS(), Dial: u.Dial, Logger: u.Logger,
 		Datacenter: u.Option("dc", ""), Namespace: u.Option("namespace", ""), Partition: u.Option("partition", ""),
 		LockDelay: u.Duration("lockdelay", 0),
 	}

@@ -66,7 +66,7 @@ func TestURLRefusals(t *testing.T) {
 		"consul://:s3cr3t@h:8500/?ttl=1s&ttl=2s":     {"consul URL", "2 times"},
 		"consul://:s3cr3t@h:8500/?passwordenv=TOKEN": {"consul URL", "twice"},
 	} {
-		_, err := store.Open(context.Background(), raw)
+		_, err := store.Open(context.Background(), raw, nil)
 		requireInvalid(t, err, want[0], want[1])
 		require.NotContains(t, err.Error(), "s3cr3t")
 	}
@@ -77,7 +77,7 @@ func TestURL(t *testing.T) {
 	tp := newTap(t)
 	election := newElection()
 	st, err := store.Open(context.Background(),
-		"consul://:to%3Aken@"+tp.addr()[0]+"/prod%20url/eu?ttl=12s&grace=2s&dc=dc1&lockdelay=3s")
+		"consul://:to%3Aken@"+tp.addr()[0]+"/prod%20url/eu?ttl=12s&grace=2s&dc=dc1&lockdelay=3s", nil)
 	require.NoError(t, err)
 	defer st.Close()
 	b := castFirst(t, st, election, "own")

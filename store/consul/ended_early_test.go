@@ -177,7 +177,7 @@ func TestNextAgent(t *testing.T) {
 			srv := testserver.NewConsul(t, testserver.ConsulConfig{Client: true})
 			first := srv.Client()
 			defer func() { _ = first.Resume() }()
-			st, err := store.Open(soon(t), "consul://"+strings.Join([]string{first.Addr(), srv.Addrs()[0]}, ",")+"/?ttl=20s")
+			st, err := store.Open(soon(t), "consul://"+strings.Join([]string{first.Addr(), srv.Addrs()[0]}, ",")+"/?ttl=20s", nil)
 			require.NoError(t, err)
 			defer st.Close()
 			b := castFirst(t, st, newElection(), "own")

@@ -2,7 +2,7 @@
 // in the order of their CreateIndex, each watching the one before it by a blocking query.
 //
 //	import _ "github.com/go-leadership/leadership/store/consul"
-//	st, err := store.Open(ctx, "consul://127.0.0.1:8500/prod?ttl=10s")
+//	st, err := store.Open(ctx, "consul://127.0.0.1:8500/prod?ttl=10s", nil)
 //
 // or [Open] with a [Config]. Options of the URL: ttl, grace, dc, namespace, partition, lockdelay; with the scheme
 // consul+tls also cacert, cert, key and servername. The path of the URL is the prefix of all keys, its password the ACL
@@ -96,6 +96,9 @@ func Open(config Config) (*Store, error) {
 	s.life.Go(s.orphans.Sweep)
 	return s, nil
 }
+
+// TTL implements store.Store.
+func (s *Store) TTL() time.Duration { return s.config.TTL }
 
 // Confirmed implements store.Store.
 func (s *Store) Confirmed() time.Time {

@@ -44,7 +44,7 @@ type Config struct {
 	// as those of its package namespace, are not gone through: Prefix is there for that.
 	Client *clientv3.Client
 
-	// Logger receives what the client library logs, at level Debug; nothing is logged.
+	// Logger receives trouble at level Warn, and what the client library logs at Debug; nothing is logged.
 	Logger *slog.Logger
 }
 
@@ -103,7 +103,7 @@ func init() {
 // openURL opens etcd://user:password@host1:2379,host2:2379/prefix?options, or etcd+tls://. The options are ttl and
 // grace, with TLS also cacert, cert, key and servername.
 func openURL(_ context.Context, u *store.URL) (store.Store, error) {
-	c := Config{Endpoints: u.Hosts, Prefix: u.Path, User: u.User, Password: u.Password, TLS: u.TLS(), Dial: u.Dial}
+	c := Config{Endpoints: u.Hosts, Prefix: u.Path, User: u.User, Password: u.Password, TLS: u.TLS(), Dial: u.Dial, Logger: u.Logger}
 	c.TTL, c.Grace = u.Session()
 	if err := u.Check(); err != nil {
 		return nil, err

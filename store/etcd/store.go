@@ -4,7 +4,7 @@
 // leaves requests for the progress of watches unanswered, so that a follower's news are never confirmed.
 //
 //	import _ "github.com/go-leadership/leadership/store/etcd"
-//	st, err := store.Open(ctx, "etcd://10.0.0.1:2379,10.0.0.2:2379/prod?ttl=10s")
+//	st, err := store.Open(ctx, "etcd://10.0.0.1:2379,10.0.0.2:2379/prod?ttl=10s", nil)
 //
 // or [Open] with a [Config]. Options of the URL: ttl and grace; with the scheme etcd+tls also cacert, cert, key and
 // servername. The path of the URL is the prefix of all keys, user and password are a user of the cluster.
@@ -158,6 +158,9 @@ func (s *Store) set(change func()) {
 	close(s.changed)
 	s.changed = make(chan struct{})
 }
+
+// TTL implements store.Store.
+func (s *Store) TTL() time.Duration { return s.config.TTL }
 
 // Confirmed implements store.Store.
 func (s *Store) Confirmed() time.Time {

@@ -85,10 +85,10 @@ func TestTLSFiles(t *testing.T) {
 		"cacert": "etcd+tls://a/b?cacert=" + junk,
 		"cert":   "etcd+tls://a/b?cert=" + junk + "&key=" + junk,
 	} {
-		_, err := store.Open(t.Context(), raw)
+		_, err := store.Open(t.Context(), raw, nil)
 		requireInvalid(t, err, option, junk)
 	}
-	_, err := store.Open(t.Context(), "etcd://a/b?cacert="+junk)
+	_, err := store.Open(t.Context(), "etcd://a/b?cacert="+junk, nil)
 	require.ErrorIs(t, err, store.ErrInvalid)
 	require.ErrorContains(t, err, "cacert")
 }

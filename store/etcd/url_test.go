@@ -79,7 +79,7 @@ func TestURLIsChecked(t *testing.T) {
 		"etcd+ssl://a":                      {"etcd+ssl", "etcd+tls"},
 	} {
 		t.Run(raw, func(t *testing.T) {
-			_, err := store.Open(t.Context(), raw)
+			_, err := store.Open(t.Context(), raw, nil)
 			require.ErrorIs(t, err, store.ErrInvalid)
 			for _, part := range parts {
 				require.ErrorContains(t, err, part)

@@ -129,7 +129,7 @@ func TestURLIsRefused(t *testing.T) {
 		"?ttl=x&grace=y&z=": `invalid ttl "x"`,
 		"?ttl=1s&ttl=2s":    `option "ttl" is given 2 times`,
 	} {
-		_, err := store.Open(t.Context(), newURL()+query)
+		_, err := store.Open(t.Context(), newURL()+query, nil)
 		require.ErrorIs(t, err, store.ErrInvalid, "%q", query)
 		require.ErrorContains(t, err, want, "%q", query)
 	}
@@ -138,7 +138,7 @@ func TestURLIsRefused(t *testing.T) {
 // TestURLWithATTLOfZeroIsRefused: it was given, so it does not stand for the default.
 func TestURLWithATTLOfZeroIsRefused(t *testing.T) {
 	for _, query := range []string{"?ttl=0", "?ttl=0s", "?ttl=0s&grace=1s"} {
-		st, err := store.Open(t.Context(), newURL()+query)
+		st, err := store.Open(t.Context(), newURL()+query, nil)
 		if err == nil {
 			t.Cleanup(func() { _ = st.Close() })
 		}
@@ -149,7 +149,7 @@ func TestURLWithATTLOfZeroIsRefused(t *testing.T) {
 
 func TestURLTakesNoUserOrPassword(t *testing.T) {
 	for _, user := range []string{"alice", "alice:hunter2", ":hunter2"} {
-		_, err := store.Open(t.Context(), "memory://"+user+"@name?ttl=5s")
+		_, err := store.Open(t.Context(), "memory://"+user+"@name?ttl=5s", nil)
 		require.ErrorIs(t, err, store.ErrInvalid)
 		require.ErrorContains(t, err, "user or password")
 		require.NotContains(t, err.Error(), "hunter2")

@@ -5,7 +5,7 @@
 //	service := memory.NewService()
 //	st, err := memory.Open(service, nil)
 //
-// or, with a service that all of the process shares under a name, store.Open(ctx, "memory://name?ttl=10s").
+// or, with a service that all of the process shares under a name, store.Open(ctx, "memory://name?ttl=10s", nil).
 //
 // A crashed holder is replaced TTL after its last renewal at the latest.
 package memory
@@ -235,6 +235,9 @@ func (s *Store) String() string { return s.life.Name }
 
 // Format implements fmt.Formatter: with every verb it prints what String returns.
 func (s *Store) Format(f fmt.State, verb rune) { opaque.Format(f, verb, s.life.Name) }
+
+// TTL implements store.Store.
+func (s *Store) TTL() time.Duration { return s.ttl }
 
 // Confirmed implements store.Store.
 func (s *Store) Confirmed() time.Time {

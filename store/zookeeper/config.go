@@ -56,7 +56,7 @@ type Config struct {
 	// own, which changes nothing of what is promised.
 	Conn *zk.Conn
 
-	// Logger receives what the client library logs, at level Debug; nothing is logged.
+	// Logger receives trouble at level Warn, and what the client library logs at Debug; nothing is logged.
 	Logger *slog.Logger
 }
 
@@ -180,7 +180,7 @@ func init() {
 // ttl, grace, root, ballot, ack, acl, and with TLS cacert, cert and key (files) and servername.
 func openURL(_ context.Context, u *store.URL) (store.Store, error) {
 	c := Config{
-		Servers: u.Hosts, User: u.User, Password: u.Password, TLS: u.TLS(), Dial: u.Dial,
+		Servers: u.Hosts, User: u.User, Password: u.Password, TLS: u.TLS(), Dial: u.Dial, Logger: u.Logger,
 		Root: u.Option("root", ""), BallotPrefix: u.Option("ballot", ""), AckName: u.Option("ack", ""),
 		ACL: ACL(u.Option("acl", "")),
 	}

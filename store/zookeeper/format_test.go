@@ -17,7 +17,7 @@ func TestPasswordIsNotPrinted(t *testing.T) {
 	const password = "hUnter2"
 	config := zookeeper.Config{Servers: []string{"127.0.0.1:1"}, User: "alice", Password: password, Chroot: "/prod"}
 	st := open(t, config)
-	fromURL, err := store.Open(soon(t), "zookeeper://alice:"+password+"@127.0.0.1:1/prod")
+	fromURL, err := store.Open(soon(t), "zookeeper://alice:"+password+"@127.0.0.1:1/prod", nil)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, fromURL.Close()) }()
 	c, err := leadership.NewCandidate(st, "e", "v", nil)

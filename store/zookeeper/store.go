@@ -4,7 +4,7 @@
 // the same election.
 //
 //	import _ "github.com/go-leadership/leadership/store/zookeeper"
-//	st, err := store.Open(ctx, "zookeeper://10.0.0.1:2181,10.0.0.2:2181/?ttl=10s")
+//	st, err := store.Open(ctx, "zookeeper://10.0.0.1:2181,10.0.0.2:2181/?ttl=10s", nil)
 //
 // or [Open] with a [Config]. Options of the URL: ttl, grace, root, ballot, ack, acl; with the scheme zookeeper+tls
 // also cacert, cert, key and servername. The path of the URL is the chroot, user and password a digest identity.
@@ -172,6 +172,9 @@ func (s *Store) set(change func()) {
 }
 
 func (s *Store) refuse(err error) { s.set(func() { s.refused = err }) }
+
+// TTL implements store.Store.
+func (s *Store) TTL() time.Duration { return s.config.TTL }
 
 // Confirmed implements store.Store.
 func (s *Store) Confirmed() time.Time {

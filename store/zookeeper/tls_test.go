@@ -188,7 +188,7 @@ func TestTLSFiles(t *testing.T) {
 		{"cert", url.Values{"cert": {garbage}, "key": {ca.file("client", "key")}}, garbage},
 		{"cert", url.Values{"cert": {ca.file("client", "crt")}, "key": {ca.file("ca", "key")}}, "does not match"},
 	} {
-		_, err := store.Open(context.Background(), "zookeeper+tls://user:s3cr3t@h/?"+c.options.Encode())
+		_, err := store.Open(context.Background(), "zookeeper+tls://user:s3cr3t@h/?"+c.options.Encode(), nil)
 		requireInvalid(t, err, c.field, c.part)
 		require.NotContains(t, err.Error(), "s3cr3t")
 	}

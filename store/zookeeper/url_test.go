@@ -81,7 +81,7 @@ func TestWrongURLs(t *testing.T) {
 	} {
 		for _, credentials := range []string{"", "user:s3cr3t@"} {
 			t.Run(credentials+c.rest, func(t *testing.T) {
-				st, err := store.Open(context.Background(), "zookeeper://"+credentials+c.rest)
+				st, err := store.Open(context.Background(), "zookeeper://"+credentials+c.rest, nil)
 				if err == nil {
 					require.NoError(t, st.Close())
 				}
@@ -92,13 +92,13 @@ func TestWrongURLs(t *testing.T) {
 		}
 	}
 	for _, raw := range []string{"zookeeper://us:er:s3cr3t%zz@h/", "zookeeper://%zz:s3cr3t@h/", "zookeeper://:s3cr3t@h/"} {
-		_, err := store.Open(context.Background(), raw)
+		_, err := store.Open(context.Background(), raw, nil)
 		require.ErrorIs(t, err, store.ErrInvalid)
 		require.NotContains(t, err.Error(), "s3cr3t")
 	}
-	_, err := store.Open(context.Background(), "zookeeper://ann@h/")
+	_, err := store.Open(context.Background(), "zookeeper://ann@h/", nil)
 	require.ErrorContains(t, err, `invalid user: there is a user and no password`)
-	_, err = store.Open(context.Background(), "zookeper://h/")
+	_, err = store.Open(context.Background(), "zookeper://h/", nil)
 	require.ErrorContains(t, err, "zookeper")
 	require.ErrorContains(t, err, "zookeeper+tls")
 }

@@ -66,7 +66,7 @@ func run(ctx context.Context, c config) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, svc.close()) }()
-	st, err := store.Open(ctx, svc.url)
+	st, err := store.Open(ctx, svc.url, nil)
 	if err != nil {
 		return err
 	}

@@ -249,14 +249,8 @@ func (s *Store) revoke(ctx context.Context, id int64) error {
 	return err
 }
 
-// revokeAll ends what leases there are or may be. It gives up after a while: they end by themselves then.
-func (s *Store) revokeAll() {
-	ctx, cancel := context.WithTimeout(s.life.Background, closeLimit)
-	defer cancel()
-	select {
-	case s.opening <- struct{}{}: // whoever was being granted one has seen that the store is closed
-	case <-ctx.Done():
-	}
+// revokeAll revokes what leases there are or may be, until ctx ends: they expire by themselves then.
+func (s *Store) revokeAll(ctx context.Context) {
 	s.mu.Lock()
 	var ids []int64
 	if s.current != nil {

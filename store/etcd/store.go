@@ -179,16 +179,16 @@ func (s *Store) Close() error {
 }
 
 func (s *Store) shutDown() {
-	s.mu.Lock()
-	for b := range s.ballots {
-		b.LoseWith(adapter.ErrClosed) // who sees the lease end asks why
+	s.life.Close() // first: no campaign wins from now on
+	s.endLeases()
+	ctx, cancel := context.WithTimeout(s.life.Background, closeLimit)
+	defer cancel()
+	select {
+	case s.opening <- struct{}{}: // no lease is being granted any more
+	case <-ctx.Done():
 	}
-	if s.current != nil {
-		s.current.lease.End() // before anybody else can lead
-	}
-	s.mu.Unlock()
-	s.life.Close()
-	s.revokeAll()
+	s.endLeases() // that of a session which was granted meanwhile
+	s.revokeAll(ctx)
 	s.life.Stop()
 	s.mu.Lock()
 	s.end(adapter.ErrClosed)
@@ -196,5 +196,17 @@ func (s *Store) shutDown() {
 	s.life.Wait()
 	if s.config.Client == nil && s.client != nil {
 		_ = s.client.Close() // says only that its context, which is ours, has ended
+	}
+}
+
+// endLeases loses all ballots and then ends the lease: a term whose lease ends asks its ballot why.
+func (s *Store) endLeases() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for b := range s.ballots {
+		b.LoseWith(adapter.ErrClosed)
+	}
+	if s.current != nil {
+		s.current.lease.End()
 	}
 }

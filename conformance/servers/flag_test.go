@@ -1,4 +1,4 @@
-package conformance_test
+package servers_test
 
 import (
 	"bytes"

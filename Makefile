@@ -1,28 +1,44 @@
-# STORE is the store that the demo runs on.
-STORE ?= zookeeper
+# STORE is one of zookeeper, etcd and consul; `make setup` without it takes all, `make demo` ZooKeeper. `make
+# conformance` takes the URL of a store.
+STORE ?=
 # SUITEFLAGS are further flags for the conformance suite, such as -run TestStore/crash for some of its cases.
 SUITEFLAGS ?=
 # BENCHFLAGS are further flags for the benchmarks, such as -benchtime 10s.
 BENCHFLAGS ?=
+# PART is what `make long` runs: simulation and chaos, or one of them.
+PART ?= simulation chaos
+# SEEDS are the seeds of PART=simulation, ROUNDS the rounds of PART=chaos.
+SEEDS ?= 1-10000
+ROUNDS ?= 1-20
 
+DEMO = $(or $(STORE),zookeeper)
 STATICCHECK = go tool -modfile=tools/go.mod staticcheck
 
-.PHONY: help setup demo test conformance check bench
+.PHONY: help setup demo quick test long conformance check bench
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "%-12s %s\n", $$1, $$2 }' Makefile
 
-setup: ## install what the tests and the demo need (Debian, as root)
-	@./scripts/setup
+setup: ## install what the tests need (Debian, as root); STORE=etcd for one store's server alone
+	@./scripts/setup compiler $(or $(STORE),zookeeper etcd consul)
 
-demo: setup ## show a failover on a real server; STORE=zookeeper, etcd or consul
-	go run ./examples/failover/demo -store $(STORE)
+demo: ## show a failover on a real server; STORE=zookeeper, etcd or consul
+	@./scripts/setup $(DEMO)
+	go run ./examples/failover/demo -store $(DEMO)
 
-test: setup ## run all tests with the race detector
+quick: ## run the tests that need no server, with the race detector: under a minute
+	@./scripts/setup compiler
+	packages=$$(./scripts/serverless) && go test -race -count=1 $$packages
+
+test: ## run all tests, with the race detector, on real servers: up to 12 minutes
+	@./scripts/setup compiler zookeeper etcd consul
 	go test -p 4 -race -count=1 -timeout 14m ./... # four packages at once: they wait more than they work
 
+long: ## run what takes hours, and go on where it was interrupted; PART=simulation SEEDS=1-1000
+	@./scripts/long $(PART)
+
 conformance: ## run the conformance suite on a running cluster; STORE='etcd://host:2379/?ttl=3s'
-	@go test -v -count=1 -timeout 2h ./conformance -store='$(value STORE)' $(SUITEFLAGS)
+	@go test -v -count=1 -timeout 2h ./conformance/servers -store='$(value STORE)' $(SUITEFLAGS)
 
 check: ## check format, vet, staticcheck, and that go.mod is tidy
 	@unformatted=$$(gofmt -l .); test -z "$$unformatted" || { echo "gofmt -w is needed for:"; echo "$$unformatted"; exit 1; } >&2
@@ -33,3 +49,5 @@ check: ## check format, vet, staticcheck, and that go.mod is tidy
 
 bench: ## run the benchmarks; BENCHFLAGS="-benchtime 10s"
 	go test -run '^$$' -bench . $(BENCHFLAGS) ./...
+
+export SEEDS ROUNDS

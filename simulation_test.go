@@ -10,8 +10,24 @@ import (
 
 var (
 	oneSeed   = flag.Int64("seed", -1, "replay TestSimulation with this seed only; with -v, print its schedule also where it passes")
-	manySeeds = flag.Int64("seeds", 200, "how many seeds each variant of TestSimulation runs")
+	manySeeds = seedRange{0, 199}
 )
+
+func init() {
+	flag.Var(&manySeeds, "seeds", "the `first-last` seeds that each variant of TestSimulation runs")
+}
+
+// seedRange is a flag, such as 1-500.
+type seedRange struct{ first, last int64 }
+
+func (r *seedRange) String() string { return fmt.Sprintf("%d-%d", r.first, r.last) }
+
+func (r *seedRange) Set(s string) error {
+	if n, err := fmt.Sscanf(s, "%d-%d", &r.first, &r.last); n < 2 || r.first < 0 || r.last < r.first {
+		return fmt.Errorf("no range such as 1-500: %v", err)
+	}
+	return nil
+}
 
 // TestSimulation runs seeded schedules of faults and checks the promises at every step. A seed that fails is printed;
 //
@@ -33,7 +49,7 @@ func TestSimulation(t *testing.T) {
 			for worker := range workers {
 				t.Run(fmt.Sprint("worker ", worker), func(t *testing.T) {
 					t.Parallel()
-					for seed := worker; seed < *manySeeds && !t.Failed(); seed += workers {
+					for seed := manySeeds.first + worker; seed <= manySeeds.last && !t.Failed(); seed += workers {
 						simulate(t, seed, early)
 					}
 				})

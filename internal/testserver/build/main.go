@@ -1,12 +1,13 @@
 //go:build linux
 
-// Command build builds the etcd and Consul servers that the tests run, each
-// from the nested module of its name. It does nothing, quickly, for a server
-// that has been built from the same modules by the same Go. It is run in the
-// root of the repository, by scripts/setup.
+// Command build builds the servers that are named, of those that the tests
+// run: etcd and consul, each from the nested module of its name. It does
+// nothing, quickly, for a server that has been built from the same modules by
+// the same Go. It is run in the root of the repository, by scripts/setup.
 package main
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -14,9 +15,12 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"syscall"
+	"time"
 
 	"github.com/go-leadership/leadership/internal/testserver/binary"
 )
@@ -24,18 +28,38 @@ import (
 // modules holds the nested modules, seen from the root of the repository.
 const modules = "internal/testserver/build"
 
+var servers = []binary.Binary{binary.Etcd, binary.Consul}
+
 func main() {
-	for _, b := range []binary.Binary{binary.Etcd, binary.Consul} {
-		if err := provide(os.Stdout, b, filepath.Join(modules, b.Name)); err != nil {
-			fmt.Fprintf(os.Stderr, "setup: %s: %v\n", b, err)
-			os.Exit(1)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	defer stop()
+	if err := run(ctx, os.Stdout, os.Args[1:]); err != nil {
+		fmt.Fprintf(os.Stderr, "setup: %v\n", err)
+		os.Exit(1)
+	}
+}
+
+// run provides the servers that are named.
+func run(ctx context.Context, out io.Writer, names []string) error {
+	var wanted []binary.Binary
+	for _, name := range names {
+		i := slices.IndexFunc(servers, func(b binary.Binary) bool { return b.Name == name })
+		if i < 0 {
+			return fmt.Errorf("there is no server %q to build", name)
+		}
+		wanted = append(wanted, servers[i])
+	}
+	for _, b := range wanted {
+		if err := provide(ctx, out, b, filepath.Join(modules, b.Name)); err != nil {
+			return fmt.Errorf("%s: %w", b, err)
 		}
 	}
+	return nil
 }
 
 // provide builds the binary if there is none, or one of another origin. The
 // stamp beside it tells from what it was built.
-func provide(out io.Writer, b binary.Binary, module string) error {
+func provide(ctx context.Context, out io.Writer, b binary.Binary, module string) error {
 	want, err := origin(module)
 	if err != nil {
 		return err
@@ -47,7 +71,7 @@ func provide(out io.Writer, b binary.Binary, module string) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
 	}
-	held, err := lock(out, path+".lock", b)
+	held, err := lock(ctx, out, path+".lock", b)
 	if err != nil {
 		return err
 	}
@@ -63,7 +87,7 @@ func provide(out io.Writer, b binary.Binary, module string) error {
 	if err := remove(stamp); err != nil {
 		return err
 	}
-	if err := build(b, module, path, held); err != nil {
+	if err := build(ctx, b, module, path, held); err != nil {
 		return err
 	}
 	if err := os.WriteFile(stamp, []byte(want), 0o644); err != nil {
@@ -87,19 +111,27 @@ func origin(module string) (string, error) {
 	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
-// build replaces the binary, which is never seen half written.
-func build(b binary.Binary, module, path string, held *os.File) error {
-	// One left by a build that was interrupted may be no program, which go
+// build replaces the binary, which is never seen half written. A build that is
+// interrupted leaves nothing.
+func build(ctx context.Context, b binary.Binary, module, path string, held *os.File) error {
+	// One that was killed may have left a file that is no program, which go
 	// build would refuse to overwrite.
 	fresh := path + ".new"
 	if err := remove(fresh); err != nil {
 		return err
 	}
-	cmd := exec.Command("go", "-C", module, "build", "-ldflags=-s -w", "-o", fresh, b.Package)
+	cmd := exec.CommandContext(ctx, "go", "-C", module, "build", "-ldflags=-s -w", "-o", fresh, b.Package)
 	cmd.Env = append(os.Environ(), "GOWORK=off")
 	cmd.ExtraFiles = []*os.File{held} // should we be killed, the lock lasts as long as it writes
+	// The compilers that it runs are interrupted with it.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGINT) }
 	if output, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("go build: %w\n%s", err, output)
+		err = fmt.Errorf("go build: %w\n%s", err, output)
+		if ctx.Err() != nil {
+			err = errors.New("interrupted")
+		}
+		return errors.Join(err, remove(fresh))
 	}
 	return os.Rename(fresh, path)
 }
@@ -111,27 +143,36 @@ func remove(path string) error {
 	return nil
 }
 
-// lock waits until nobody else provides the binary, and returns what is to be
-// closed to let others do. The kernel does that for a process that ends.
-func lock(out io.Writer, path string, b binary.Binary) (*os.File, error) {
+// lock waits until no other process provides the binary. The caller closes what
+// it returns; the kernel does that for a process that ends.
+func lock(ctx context.Context, out io.Writer, path string, b binary.Binary) (*os.File, error) {
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o644)
 	if err != nil {
 		return nil, err
 	}
-	err = flock(file, syscall.LOCK_EX|syscall.LOCK_NB)
-	if errors.Is(err, syscall.EWOULDBLOCK) {
-		fmt.Fprintf(out, "setup: waiting for somebody else to build %s\n", b)
-		err = flock(file, syscall.LOCK_EX)
+	for told := false; ; {
+		err := flock(file)
+		if err == nil {
+			return file, nil
+		}
+		if !errors.Is(err, syscall.EWOULDBLOCK) {
+			return nil, errors.Join(os.NewSyscallError("flock", err), file.Close())
+		}
+		if !told {
+			fmt.Fprintf(out, "setup: waiting for another process that builds %s\n", b)
+			told = true
+		}
+		select {
+		case <-ctx.Done():
+			return nil, errors.Join(errors.New("interrupted"), file.Close())
+		case <-time.After(100 * time.Millisecond): // flock tells of no context
+		}
 	}
-	if err != nil {
-		return nil, errors.Join(os.NewSyscallError("flock", err), file.Close())
-	}
-	return file, nil
 }
 
-func flock(file *os.File, how int) error {
+func flock(file *os.File) error {
 	for {
-		if err := syscall.Flock(int(file.Fd()), how); !errors.Is(err, syscall.EINTR) {
+		if err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); !errors.Is(err, syscall.EINTR) {
 			return err
 		}
 	}

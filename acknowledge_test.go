@@ -197,7 +197,7 @@ func TestAcknowledgeLearnsThatTheBallotIsLost(t *testing.T) {
 			}
 		}), "a", &leadership.Options{Hooks: &leadership.Hooks{
 			Error: func(_ string, err error, _ time.Duration) { t.Errorf("reported as a failure: %v", err) },
-			Lost: func(_ string, _ uint64, cause error) {
+			TermEnded: func(_ string, _ uint64, cause error) {
 				terms.Add(1)
 				if !errors.Is(cause, leadership.ErrLost) && !errors.Is(cause, leadership.ErrStopped) {
 					t.Errorf("the term ended with %q", cause)

@@ -2,59 +2,87 @@ package leadership
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime/debug"
 	"slices"
 	"sync"
 
-	"github.com/go-leadership/leadership/internal/goroutine"
 	"github.com/go-leadership/leadership/store"
 )
 
-// callbacks are a candidate's, in the order in which they were registered.
+// callbacks are a candidate's, in the order in which they were registered. Each call runs in a goroutine of its own.
 type callbacks struct {
-	mu     sync.Mutex
-	onWon  []func(context.Context, *Term) error // guarded by mu, as are all below
-	onLost []func(context.Context, Leader)
-	onFail []func(error)
-	told   uint64 // revision of the leader that the lost callbacks were last called for
+	turn chan struct{} // holds one while new-leader callbacks are called, so that they are called by one goroutine at a time
+
+	mu        sync.Mutex
+	won       []func(context.Context, *Term) error // guarded by mu, as are all below
+	newLeader []*newLeaderCallback
+	failed    []func(error)
+	ended     []func(*Term, error)
+}
+
+// newLeaderCallback is a callback of OnNewLeader.
+type newLeaderCallback struct {
+	call func(context.Context, Leader)
+	told uint64 // revision of the leader that it was called for last; belongs to the goroutine whose turn it is
 }
 
 // OnWon registers a function to call when the candidate has won, before it acknowledges. Functions are called one
-// after the other in the order registered; the acknowledgement waits for all of them. Where one returns an error or
-// panics, or the term ends meanwhile, the rest is left out, the function given to Run is not called, nothing is
-// acknowledged, the takeover-failed callbacks are called, and the candidate goes to the back of the queue. ctx ends
-// with the term. Register before Run or RunForElection; Campaign does not call it.
+// after the other in the order registered; the acknowledgement waits for all of them. If one returns an error, panics
+// or calls runtime.Goexit, or if the term ends meanwhile, the takeover has failed: the rest is left out, the function
+// given to Run is not called, nothing is acknowledged, the takeover-failed callbacks are called, and the candidate goes
+// to the back of the queue. ctx ends with the term. Register before Run or RunForElection; Campaign does not call it.
 func (c *Candidate) OnWon(f func(ctx context.Context, term *Term) error) {
 	checkCallback(f == nil)
 	c.callbacks.mu.Lock()
 	defer c.callbacks.mu.Unlock()
-	c.callbacks.onWon = append(c.callbacks.onWon, f)
+	c.callbacks.won = append(c.callbacks.won, f)
 }
 
-// OnLost registers a function to call, while the candidate stands and has not won, once for each leader that has
-// acknowledged, with its record; leaders that follow each other quickly are coalesced. ctx ends when the candidate
-// wins or stops standing. It is not called while the candidate leads or its term winds down: of the leader after it the
-// candidate is told once it stands again. A candidate with such a function follows the election besides standing in it,
-// so that each change of leader costs it a request. Register before Run, RunForElection or Campaign.
-func (c *Candidate) OnLost(f func(ctx context.Context, leader Leader)) {
+// OnNewLeader registers a function to call, while the candidate waits for its turn, once for each leader that has
+// acknowledged, with its record; leaders that follow each other quickly are coalesced. It is not called while the
+// candidate leads or its term winds down: of the leader after it the candidate is told once it stands again.
+//
+// ctx ends when the candidate wins or stops standing. The candidate does not wait for the function then: one that goes on
+// runs beside the term. It delays the next call of the new-leader callbacks, the return of Run, and Done. A panic or
+// runtime.Goexit ends that call only, and is reported by the log and the error channel.
+//
+// A candidate with such a function follows the election besides standing in it, so that each change of leader costs it a
+// request. Register before Run, RunForElection or Campaign.
+func (c *Candidate) OnNewLeader(f func(ctx context.Context, leader Leader)) {
 	checkCallback(f == nil)
 	c.callbacks.mu.Lock()
 	defer c.callbacks.mu.Unlock()
-	c.callbacks.onLost = append(c.callbacks.onLost, f)
+	c.callbacks.newLeader = append(c.callbacks.newLeader, &newLeaderCallback{call: f})
 }
 
 // OnTakeoverFailed registers a function to call when the candidate had won and did not get as far as acknowledging:
-// what was begun can be undone here, while the ballot still stands, so that nobody else leads as long as the session
+// what was begun can be undone here, while the ballot still stands, so that no other candidate leads as long as the session
 // is renewed. It is called once for each term that ended without an acknowledgement, with the reason: the error of a
 // won callback or of the function given to Run, or why the term ended, which matches ErrResigned, ErrStopped or
-// ErrLost. A leader's function that returns nil and has not acknowledged has resigned. Register before Run or
-// RunForElection.
+// ErrLost. A leader's function that returns nil and has not acknowledged has resigned. A panic or runtime.Goexit ends
+// that call only, and is reported. Register before Run or RunForElection; Campaign does not call it.
 func (c *Candidate) OnTakeoverFailed(f func(err error)) {
 	checkCallback(f == nil)
 	c.callbacks.mu.Lock()
 	defer c.callbacks.mu.Unlock()
-	c.callbacks.onFail = append(c.callbacks.onFail, f)
+	c.callbacks.failed = append(c.callbacks.failed, f)
+}
+
+// OnTermEnded registers a function to call when a term has ended and its work has stopped: the won callbacks and the
+// function given to Run have returned, and so have the takeover-failed callbacks. It is called once for each term of
+// Run or RunForElection, acknowledged or not, and never for a candidate that did not lead. The cause is that of the
+// term's context, and matches ErrLost, ErrResigned or ErrStopped.
+//
+// The ballot is given back when the function has returned, so that no other candidate leads before as long as the session
+// is renewed. A panic or runtime.Goexit ends that call only, and is reported. Register before Run or RunForElection;
+// Campaign does not call it, since its caller knows when the work has stopped.
+func (c *Candidate) OnTermEnded(f func(term *Term, cause error)) {
+	checkCallback(f == nil)
+	c.callbacks.mu.Lock()
+	defer c.callbacks.mu.Unlock()
+	c.callbacks.ended = append(c.callbacks.ended, f)
 }
 
 // checkCallback panics at once, where the mistake is, and not when the callback is due.
@@ -64,40 +92,52 @@ func checkCallback(isNil bool) {
 	}
 }
 
-func (b *callbacks) won() []func(context.Context, *Term) error {
+func (b *callbacks) onWon() []func(context.Context, *Term) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return slices.Clone(b.onWon)
+	return slices.Clone(b.won)
 }
 
-func (c *Candidate) callFailed(err error) {
+func (c *Candidate) callTakeoverFailed(err error) {
 	c.callbacks.mu.Lock()
-	list := slices.Clone(c.callbacks.onFail)
+	list := slices.Clone(c.callbacks.failed)
 	c.callbacks.mu.Unlock()
 	for _, failed := range list {
-		c.report(guard(&c.inside, func() error { failed(err); return nil }))
+		c.report(call(func() error { failed(err); return nil }))
 	}
 }
 
-// watchLosing calls the lost callbacks while the candidate is waiting, until the function that it returns is called,
-// which waits for a callback that is running.
-func (c *Candidate) watchLosing(ctx context.Context) (stop func()) {
+func (c *Candidate) callTermEnded(t *Term) {
 	c.callbacks.mu.Lock()
-	list := slices.Clone(c.callbacks.onLost)
+	list := slices.Clone(c.callbacks.ended)
+	c.callbacks.mu.Unlock()
+	for _, ended := range list {
+		c.report(call(func() error { ended(t, context.Cause(t.ctx)); return nil }))
+	}
+}
+
+// tellOfNewLeaders calls the new-leader callbacks until stop is called, which does not wait for one that is running.
+func (c *Candidate) tellOfNewLeaders(ctx context.Context, d *drive) (stop context.CancelFunc) {
+	c.callbacks.mu.Lock()
+	list := slices.Clone(c.callbacks.newLeader)
 	c.callbacks.mu.Unlock()
 	if len(list) == 0 {
 		return func() {}
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		c.followAsLoser(ctx, list)
-	}()
-	return func() { cancel(); <-done }
+	d.start(func() {
+		defer cancel()
+		select {
+		case c.callbacks.turn <- struct{}{}:
+			defer func() { <-c.callbacks.turn }()
+			c.followNewLeaders(ctx, list)
+		case <-ctx.Done(): // a callback of an earlier term is still running
+		}
+	})
+	return cancel
 }
 
-func (c *Candidate) followAsLoser(ctx context.Context, list []func(context.Context, Leader)) {
+func (c *Candidate) followNewLeaders(ctx context.Context, list []*newLeaderCallback) {
 	var prev *Leader
 	b := backoff{first: errorBackoff}
 	for {
@@ -106,7 +146,7 @@ func (c *Candidate) followAsLoser(ctx context.Context, list []func(context.Conte
 		case ctx.Err() != nil:
 			return
 		case store.Permanent(err):
-			c.report(fmt.Errorf("lost callbacks end: %w", err))
+			c.report(fmt.Errorf("the new-leader callbacks end: %w", err))
 			return
 		case err != nil:
 			c.retry(ctx, err, b.delay())
@@ -114,38 +154,37 @@ func (c *Candidate) followAsLoser(ctx context.Context, list []func(context.Conte
 		}
 		b.reset()
 		prev = &leader
-		if leader.Revision == 0 || !c.callbacks.news(leader) {
-			continue
-		}
-		for _, lost := range list {
-			c.report(guard(&c.inside, func() error { lost(ctx, leader); return nil }))
+		for _, callback := range list {
+			if leader.Revision == 0 || leader.Revision == callback.told || ctx.Err() != nil {
+				continue
+			}
+			callback.told = leader.Revision
+			c.report(call(func() error { callback.call(ctx, leader); return nil }))
 		}
 	}
 }
 
-// news reports whether the lost callbacks have not been told of this leader yet.
-func (b *callbacks) news(leader Leader) bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if leader.Revision == b.told {
-		return false
-	}
-	b.told = leader.Revision
-	return true
-}
+// errGoexit is what a callback is reported with that ended its goroutine.
+var errGoexit = errors.New("a callback has called runtime.Goexit")
 
-// guard calls a function of the user's and turns a panic into an error with its stack.
-func guard(inside *goroutine.Set, f func() error) (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("panic in a callback: %v\n%s", p, debug.Stack())
-		}
+// call calls a function of the user's in a goroutine of its own and waits for it, so that neither a panic nor
+// runtime.Goexit ends more than that call: both become an error, a panic with its stack.
+func call(f func() error) error {
+	result := make(chan error, 1)
+	go func() {
+		err := errGoexit
+		defer func() {
+			if p := recover(); p != nil {
+				err = fmt.Errorf("panic in a callback: %v\n%s", p, debug.Stack())
+			}
+			result <- err
+		}()
+		err = f()
 	}()
-	inside.Do(func() { err = f() })
-	return err
+	return <-result
 }
 
-// report tells of a failure that nobody is going to try again.
+// report tells of a failure that is not tried again.
 func (c *Candidate) report(err error) {
 	if err == nil {
 		return

@@ -36,7 +36,7 @@ func TestWonCallbacksComeBeforeTheAcknowledgement(t *testing.T) {
 					})
 				}
 				loser := w.candidate(w.open(), "b", nil)
-				loser.OnLost(func(_ context.Context, leader store.Leader) { happened.add("b lost to %s", leader.Value) })
+				loser.OnNewLeader(func(_ context.Context, leader store.Leader) { happened.add("b lost to %s", leader.Value) })
 				loser.OnWon(func(context.Context, *leadership.Term) error { happened.add("b won"); return nil })
 				drive(c)
 				synctest.Wait()
@@ -85,7 +85,7 @@ func TestWonCallbackThatFails(t *testing.T) {
 					var failed error
 					a.OnTakeoverFailed(func(err error) { failed = err; happened.add("failed") })
 					a.OnTakeoverFailed(func(error) { happened.add("failed too") })
-					a.OnLost(func(_ context.Context, leader store.Leader) { happened.add("lost to %s", leader.Value) })
+					a.OnNewLeader(func(_ context.Context, leader store.Leader) { happened.add("lost to %s", leader.Value) })
 					follower := w.follower(w.open(), nil)
 					follower.OnNewLeader(func(leader leadership.Leader) { happened.add("new leader %s", leader.Value) })
 					follower.Start()

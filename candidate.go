@@ -2,35 +2,36 @@ package leadership
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
 	"sync/atomic"
 
-	"github.com/go-leadership/leadership/internal/goroutine"
 	"github.com/go-leadership/leadership/store"
 )
 
 // Candidate stands for election, again and again. There are three ways to drive it, all on one state machine:
 //
 //   - Run calls a function while the candidate leads; Campaign is the primitive below it.
-//   - RunForElection reports winning and losing on a channel.
-//   - OnWon, OnLost and OnTakeoverFailed register callbacks, for either of the above: the won callbacks come before the
-//     function given to Run. Campaign calls the lost ones only, while it waits.
+//   - RunForElection reports the beginning and the end of each term on a channel.
+//   - OnWon, OnNewLeader, OnTakeoverFailed and OnTermEnded register callbacks, for either of the above: the won callbacks
+//     come before the function given to Run. Campaign calls the new-leader callbacks only, while it waits.
 //
 // Candidates and followers on one store share its session: one heartbeat for all, and when it is lost their terms end
 // together. They share nothing else; two candidates of one election on one store are rivals like any others.
 //
 // The state machine is in candidate.go, with Run in run.go and the terms in term.go:
 //
-//	idle ──cast──▶ waiting ──first, and the lease holds──▶ leading ──finish──▶ winding down ──release──▶ idle
+//	idle ──cast──▶ waiting ──first, and the lease holds──▶ leading ──finish──▶ winding down ──withdraw──▶ idle
 //
-// A candidate waits while its ballot is not first. It leads from the moment it is first until its term is finished:
-// the lease ran out, the ballot was lost, it resigned or was stopped. It winds down until the leader's function has
-// returned; the session is renewed and the ballot kept meanwhile, so that nobody else leads. Then the ballot is given
-// back, and Run stands again. Two terms of one candidate never overlap.
+// A candidate waits while its ballot is not first. It leads from the moment it is first until its term ends: the lease
+// ran out, the ballot was lost, it resigned or was stopped. It winds down until the leader's function has returned; the
+// session is renewed and the ballot kept meanwhile, so that no other candidate leads. Then the ballot is given back, and
+// Run stands again. Two terms of one candidate never overlap.
 //
-// Its methods may be called from any number of goroutines, and from its own functions, callbacks and hooks.
+// Its methods may be called from any number of goroutines, and from its own functions, callbacks and hooks: none of them
+// waits for the function that calls it. Receiving from Done is no call: in a function of the candidate's it never ends.
 type Candidate struct {
 	store    store.Store
 	election string
@@ -41,16 +42,14 @@ type Candidate struct {
 	term      atomic.Pointer[Term] // the term that goes on; set by begin, cleared by Term.finish
 	events    events
 	callbacks callbacks
-	inside    goroutine.Set // those in a function of the user's: where one of them asks to stop, waiting would be for itself
+	tasks     *tasks
 
 	life context.Context // ends with Stop
 	stop context.CancelCauseFunc
 
 	mu      sync.Mutex
-	busy    chan struct{} // guarded by mu, as are all below; nil while idle, closed when it becomes idle again
-	running bool          // by Run, which releases the terms itself
-	held    *Term         // not yet released
-	highest uint64        // fencing token seen
+	drive   *drive // guarded by mu, as is highest; nil while idle
+	highest uint64 // fencing token seen
 }
 
 // NewCandidate returns a candidate for the election. The value is what it acknowledges with: what followers want to
@@ -63,7 +62,8 @@ func NewCandidate(st store.Store, election, value string, opts *Options) (*Candi
 	if err := store.CheckValue(value); err != nil {
 		return nil, err
 	}
-	c := &Candidate{store: st, election: election, value: value, opts: opts.orDefault()}
+	c := &Candidate{store: st, election: election, value: value, opts: opts.orDefault(), tasks: newTasks()}
+	c.callbacks.turn = make(chan struct{}, 1)
 	c.log = c.opts.Logger.With("election", election)
 	c.life, c.stop = context.WithCancelCause(context.Background())
 	return c, nil
@@ -83,24 +83,35 @@ func (c *Candidate) IsLeader() bool {
 	return t != nil && t.lease.Holds(t.span)
 }
 
+// Term returns the term in which the candidate leads, with its fencing token, and nil if it does not lead.
+func (c *Candidate) Term() *Term {
+	if t := c.term.Load(); t != nil && t.current() {
+		return t
+	}
+	return nil
+}
+
 // Campaign stands for election and returns once the candidate leads. It is the primitive on which the rest is built;
-// the caller acknowledges, watches Term.Context, and calls Term.Resign when its work has stopped, in any case. Of the
-// callbacks it calls the lost ones only. It returns early with an error when ctx ends or Stop is called, when the store fails in a
-// way that it can't mend by itself, or when the ballot is lost; the ballot is given back first, which takes no longer
-// than the rest of its lease. Once Campaign has returned, ctx has no effect on the term.
+// the caller acknowledges, watches Term.Context, and calls Term.Resign when its work has stopped, in any case: until then
+// the ballot stands, and the candidate can't campaign again. Of the callbacks it calls the new-leader callbacks only.
+//
+// It returns early with an error when ctx ends or Stop is called, when the store fails in a way that it can't mend by
+// itself, or when the ballot is lost; the ballot is given back first, which takes no longer than one TTL. Once
+// Campaign has returned, ctx has no effect on the term.
 func (c *Candidate) Campaign(ctx context.Context) (*Term, error) {
-	if err := c.enter(false); err != nil {
+	d, err := c.enter(false)
+	if err != nil {
 		return nil, err
 	}
 	won := false
 	defer func() {
 		if !won {
-			c.exit()
+			d.exit()
 		}
 	}()
 	ctx, done := c.bound(ctx)
 	defer done()
-	t, err := c.campaign(ctx)
+	t, err := c.campaign(ctx, d)
 	if err != nil {
 		return nil, err
 	}
@@ -109,39 +120,35 @@ func (c *Candidate) Campaign(ctx context.Context) (*Term, error) {
 }
 
 // campaign casts a ballot, waits until it is first, and begins a term.
-func (c *Candidate) campaign(ctx context.Context) (*Term, error) {
+func (c *Candidate) campaign(ctx context.Context, d *drive) (*Term, error) {
 	ballot, err := c.store.Campaign(ctx, c.election, c.value)
 	if err != nil {
 		return nil, causeOr(ctx, err)
 	}
-	t, err := c.await(ctx, ballot)
+	t, err := c.await(ctx, d, ballot)
 	if err != nil {
-		withdrawn, cancel := c.withdrawal(ballot)
-		defer cancel()
-		if err := ballot.Withdraw(withdrawn); err != nil {
-			c.log.Warn("the ballot was not seen to go", "token", ballot.Token(), "error", err)
-		}
+		c.giveBack(ballot)
 		return nil, causeOr(ctx, err)
 	}
 	return t, nil
 }
 
 // await waits until the ballot is first and its lease holds, and begins its term.
-func (c *Candidate) await(ctx context.Context, ballot store.Ballot) (*Term, error) {
+func (c *Candidate) await(ctx context.Context, d *drive, ballot store.Ballot) (*Term, error) {
 	if err := c.checkToken(ballot.Token()); err != nil {
 		return nil, err
 	}
 	c.log.Debug("standing", "token", ballot.Token())
-	stopLosing := c.watchLosing(ctx)
+	stopTelling := c.tellOfNewLeaders(ctx, d)
 	err := ballot.Wait(ctx)
-	stopLosing() // no lost callback runs while the candidate leads
+	stopTelling()
 	if err != nil {
 		return nil, err
 	}
 	for {
 		renewal := ballot.Lease().Last()
 		if span, ok := ballot.Lease().Begin(); ok { // the term lasts as long as this unbroken run of renewals
-			return c.begin(ctx, ballot, span)
+			return c.begin(ctx, d, ballot, span)
 		}
 		// First in line, and the session is not confirmed: an outage. Only a renewal can tell that it still stands.
 		select {
@@ -167,62 +174,52 @@ func (c *Candidate) checkToken(token uint64) error {
 }
 
 // begin begins a term: from here on IsLeader is true.
-func (c *Candidate) begin(ctx context.Context, ballot store.Ballot, span store.Span) (*Term, error) {
+func (c *Candidate) begin(ctx context.Context, d *drive, ballot store.Ballot, span store.Span) (*Term, error) {
 	t := &Term{
-		candidate: c, ballot: ballot, lease: ballot.Lease(), span: span,
-		watched: make(chan struct{}), observed: make(chan struct{}), finished: make(chan struct{}), released: make(chan struct{}),
+		candidate: c, drive: d, ballot: ballot, lease: ballot.Lease(), span: span,
+		began: make(chan struct{}), finished: make(chan struct{}),
 	}
 	t.ctx, t.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
-	c.mu.Lock()
+	c.mu.Lock() // Stop takes it too: it either finds the term or has ended the candidate's life before
 	if c.life.Err() != nil {
 		c.mu.Unlock()
+		t.cancel(ErrStopped)
 		return nil, ErrStopped
 	}
-	c.held = t
 	c.term.Store(t)
 	c.mu.Unlock()
-	go t.watch() // these two end with the term, and giveBack waits for them
-	go t.observe()
-	told := false
+	driven := c.life // what ends the term from outside
+	if d.serves {
+		driven = ctx
+	}
+	t.watched = d.start(func() { t.watch(driven) })
+	t.observed = d.start(t.observe)
+	returned := false
 	defer func() {
-		if !told { // the hook has panicked: nobody is going to release the term
-			withdrawn, cancel := c.withdrawal(ballot)
-			defer cancel()
-			_ = t.giveBack(withdrawn)
-			c.drop()
+		close(t.began)
+		if !returned { // the hook has panicked, or has ended its goroutine: this call gives the ballot back, or nothing does
+			t.finish(ErrResigned)
+			c.giveBack(ballot)
 		}
 	}()
 	c.log.Info("elected", "token", t.Token())
-	c.inside.Do(func() { c.opts.Hooks.won(c.election, t.Token()) })
-	told = true
+	c.opts.Hooks.termBegan(c.election, t.Token())
+	returned = true
 	return t, nil
 }
 
-// Resign steps down where the candidate leads, and does nothing where it does not. It blocks until the ballot has
-// been given back, which under Run is when the leader's function has returned, or until ctx ends. Run and RunForElection then
-// stand again, at the back of the queue. Called from the candidate's own functions, callbacks or hooks it does not
-// wait: they have to return first.
-func (c *Candidate) Resign(ctx context.Context) error {
-	c.mu.Lock()
-	t := c.held
-	c.mu.Unlock()
-	if t == nil {
-		return nil
+// Resign ends the candidate's term, if it leads: IsLeader is false when Resign returns, and the term's context has ended.
+// It waits for nothing. Run and RunForElection give the ballot back when the leader's function and the callbacks have
+// returned, and stand again, at the back of the queue. The ballot of a term that Campaign returned stands until
+// Term.Resign gives it back.
+func (c *Candidate) Resign() {
+	if t := c.term.Load(); t != nil {
+		t.finish(ErrResigned)
 	}
-	return t.Resign(ctx)
-}
-
-// releaseSoon releases a term from its own hook, which release would wait for.
-func (c *Candidate) releaseSoon(t *Term) {
-	go func() { // Stop waits for it: the candidate is busy until the release
-		ctx, cancel := c.withdrawal(t.ballot)
-		defer cancel()
-		_ = t.release(ctx) // the store goes on by itself
-	}()
 }
 
 // Acknowledge tells the followers that this candidate leads, for those who chose Options.ManualAcknowledge. It is
-// refused with ErrNotElected where the candidate does not lead. See Term.Acknowledge.
+// refused with ErrNotElected if the candidate does not lead. See Term.Acknowledge.
 func (c *Candidate) Acknowledge(ctx context.Context) error {
 	t := c.term.Load()
 	if t == nil {
@@ -231,84 +228,27 @@ func (c *Candidate) Acknowledge(ctx context.Context) error {
 	return t.Acknowledge(ctx)
 }
 
-// Stop ends the candidacy for good: it steps down, gives the ballot back, closes the channels of RunForElection and
-// returns when nothing of the candidate's is left running. It waits for the functions and callbacks of the user's
-// that are running, and for the store no longer than the rest of the lease. Called from one of those functions or a
-// hook it does not wait; a goroutine that such a function waits for must not call it. A term that Campaign returned is
-// ended and its ballot given back whether or not its owner has stopped working: end the work first. Calling Stop
-// again, or before anything else, is allowed.
+// Stop ends the candidacy for good and returns at once. IsLeader is false from then on, and the context of a term has
+// ended. What is running winds down: the leader's function returns, the ballot is given back, the channels of
+// RunForElection are closed. Done tells when that is over. The ballot of a term that Campaign returned stands until
+// Term.Resign gives it back, since only its owner knows when the work has stopped. Calling Stop again, or before anything
+// else, is allowed.
 func (c *Candidate) Stop() {
 	c.stop(ErrStopped)
-	if t := c.term.Load(); t != nil {
+	c.mu.Lock()
+	t := c.term.Load()
+	c.mu.Unlock()
+	if t != nil {
 		t.finish(ErrStopped)
 	}
-	inside := c.inside.Has()
-	for {
-		c.mu.Lock()
-		busy, t, running := c.busy, c.held, c.running
-		c.mu.Unlock()
-		switch {
-		case inside && t != nil && !running: // a hook in a term that Campaign returned: nobody else releases it
-			c.releaseSoon(t)
-			return
-		case inside: // Run or Campaign releases what there is, once the function that calls us has returned
-			return
-		case busy == nil: // idle: there is nothing to end
-			return
-		case t != nil && !running: // a term that Campaign returned is released here, whatever its owner does
-			ctx, cancel := c.withdrawal(t.ballot)
-			_ = t.release(ctx) // the store goes on by itself
-			cancel()
-			return
-		default: // Run, or Campaign that has not won yet, is on its way out: look again when it has come there
-			<-busy
-		}
-	}
+	c.tasks.stop()
 }
 
-// enter makes an idle candidate busy.
-func (c *Candidate) enter(running bool) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	switch {
-	case c.life.Err() != nil:
-		return ErrStopped
-	case c.busy != nil:
-		return fmt.Errorf("%w: %q", ErrRunning, c.election)
-	}
-	c.busy, c.running = make(chan struct{}), running
-	return nil
-}
-
-// exit makes it idle again.
-func (c *Candidate) exit() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	close(c.busy)
-	c.busy = nil
-}
-
-// leave forgets a term whose ballot has been given back.
-func (c *Candidate) leave() {
-	if !c.drop() {
-		c.exit()
-	}
-}
-
-// drop forgets the term, and reports whether Run goes on.
-func (c *Candidate) drop() (running bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.held = nil
-	return c.running
-}
-
-// holds reports whether the term's ballot has not been given back, and whether that is Run's to do.
-func (c *Candidate) holds(t *Term) (held, running bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.held == t, c.running
-}
+// Done returns a channel that is closed when Stop has been called and nothing of the candidate's is left: no call of Run or
+// Campaign, no function, callback or hook, no goroutine, and no term whose ballot has not been given back. Giving the
+// ballot back takes one round trip, or one TTL if the store does not answer. Close the store after that, or the next
+// leader might begin while the work of this one still winds down.
+func (c *Candidate) Done() <-chan struct{} { return c.tasks.done }
 
 // bound returns a context that ends with ctx and with Stop.
 func (c *Candidate) bound(ctx context.Context) (context.Context, func()) {
@@ -317,13 +257,18 @@ func (c *Candidate) bound(ctx context.Context) (context.Context, func()) {
 	return ctx, func() { stop(); cancel(nil) }
 }
 
-// withdrawal returns a context for giving a ballot back: no longer than its lease lasts, after which the session of
-// a store that does not answer is as good as gone.
-func (c *Candidate) withdrawal(ballot store.Ballot) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(context.Background(), ballot.Lease().Remaining())
+// giveBack withdraws a ballot. It waits for the store no longer than one TTL: a session is gone by then if the service does
+// not hear from it, and a link that takes longer than that can't keep one. The store goes on by itself after that.
+func (c *Candidate) giveBack(ballot store.Ballot) {
+	ctx, cancel := context.WithTimeout(context.Background(), c.store.TTL())
+	defer cancel()
+	err := ballot.Withdraw(ctx)
+	if err != nil && !errors.Is(err, ErrClosed) { // Close ends the session, as far as it can reach the service
+		c.log.Warn("could not confirm that the ballot was removed", "token", ballot.Token(), "error", err)
+	}
 }
 
-// causeOr returns the cause of ctx where that has ended, and err otherwise.
+// causeOr returns the cause of ctx if that has ended, and err otherwise.
 func causeOr(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)

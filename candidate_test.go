@@ -43,7 +43,7 @@ func TestNewCandidateTakesWhatStoresTake(t *testing.T) {
 			for _, value := range []string{"", "\x00\xff", strings.Repeat("v", store.MaxValue)} {
 				c, err := leadership.NewCandidate(st, name, value, nil)
 				require.NoError(t, err, "%q", name)
-				c.Stop()
+				halt(c)
 			}
 		}
 		require.Zero(t, st.Faults().Requests(), "it sends nothing")

@@ -28,11 +28,11 @@ func TestEventsOfACandidate(t *testing.T) {
 		st.Faults().Heal()
 		require.True(w, <-elected, "it stands again by itself")
 
-		require.NoError(w, c.Resign(background))
+		c.Resign()
 		require.False(w, <-elected)
 		require.True(w, <-elected)
 
-		c.Stop()
+		halt(c)
 		require.False(w, <-elected, "one who led has been sent a final false")
 		_, open := <-elected
 		require.False(w, open)
@@ -51,7 +51,7 @@ func TestEventsOfACandidateThatNeverLeads(t *testing.T) {
 		require.False(w, <-elected)
 		w.at(10 * ttl)
 		require.True(w, pending(elected))
-		c.Stop()
+		halt(c)
 		_, open := <-elected
 		require.False(w, open, "no final false: it never led")
 		_, open = <-errs
@@ -70,10 +70,10 @@ func TestEventsCoalesce(t *testing.T) {
 		for range 10 {
 			w.until(a.IsLeader)
 			w.until(func() bool { return len(w.ballots()) == 2 })
-			require.NoError(w, a.Resign(background))
+			a.Resign()
 			w.until(b.IsLeader)
 			w.until(func() bool { return len(w.ballots()) == 2 })
-			require.NoError(w, b.Resign(background))
+			b.Resign()
 		}
 		w.until(a.IsLeader)
 		require.False(w, <-ofA)
@@ -83,10 +83,10 @@ func TestEventsCoalesce(t *testing.T) {
 		require.True(w, pending(ofB))
 
 		w.until(func() bool { return len(w.ballots()) == 2 })
-		require.NoError(w, a.Resign(background))
+		a.Resign()
 		w.until(b.IsLeader)
-		a.Stop()
-		b.Stop()
+		halt(a)
+		halt(b)
 		require.False(w, <-ofA)
 		_, open := <-ofA
 		require.False(w, open)
@@ -104,7 +104,7 @@ func TestEventsNeverLeaveOutAFalse(t *testing.T) {
 		require.False(w, <-elected)
 		require.True(w, <-elected)
 		for range 10 {
-			require.NoError(w, c.Resign(background))
+			c.Resign()
 			w.until(c.IsLeader)
 		}
 		require.False(w, <-elected)
@@ -130,7 +130,7 @@ func TestRunForElectionAcknowledges(t *testing.T) {
 		require.Empty(w, w.leader(), "left to the caller")
 		require.NoError(w, c.Acknowledge(background))
 		require.Equal(w, "a", w.leader())
-		c.Stop()
+		halt(c)
 		require.Empty(w, w.leader())
 		require.ErrorIs(w, c.Acknowledge(background), leadership.ErrNotElected)
 	})
@@ -170,7 +170,7 @@ func TestRunForElectionEndsWithWhatCannotBeCured(t *testing.T) {
 		require.False(w, open)
 		_, open = <-errs
 		require.False(w, open)
-		c.Stop()
+		halt(c)
 	})
 	virtual(t, func(w *world) {
 		st := w.open()
@@ -205,7 +205,7 @@ func TestRunForElectionIsRefused(t *testing.T) {
 		require.False(w, <-elected)
 		require.True(w, <-elected)
 		refused(leadership.ErrRunning)
-		c.Stop()
+		halt(c)
 		refused(leadership.ErrStopped)
 	})
 }

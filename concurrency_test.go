@@ -51,9 +51,9 @@ func TestAThousandReaders(t *testing.T) {
 		b.RunForElection()
 		for range 20 {
 			w.at(w.now() + 2*time.Millisecond)
-			require.NoError(w, a.Resign(background))
+			a.Resign()
 			w.at(w.now() + 2*time.Millisecond)
-			require.NoError(w, b.Resign(background))
+			b.Resign()
 		}
 		close(stop)
 		readers.Wait()
@@ -74,7 +74,7 @@ func TestEverythingAtOnce(t *testing.T) {
 			for _, value := range []string{"a", "b", "c"} {
 				c := w.candidate(st, value, nil)
 				c.OnWon(func(context.Context, *leadership.Term) error { return nil })
-				c.OnLost(func(context.Context, leadership.Leader) {})
+				c.OnNewLeader(func(context.Context, leadership.Leader) {})
 				c.OnTakeoverFailed(func(error) {})
 				candidates = append(candidates, c)
 			}
@@ -91,7 +91,7 @@ func TestEverythingAtOnce(t *testing.T) {
 						_ = term.Resign(ctx)
 					}
 				},
-				func(c *leadership.Candidate) { _ = c.Resign(ctx) },
+				func(c *leadership.Candidate) { c.Resign() },
 				func(c *leadership.Candidate) { _ = c.Acknowledge(ctx) },
 				func(c *leadership.Candidate) { c.IsLeader() },
 				func(*leadership.Candidate) { f.FollowElection() },
@@ -111,9 +111,9 @@ func TestEverythingAtOnce(t *testing.T) {
 			st.Faults().Heal()
 			for range 3 {
 				for _, c := range candidates {
-					all.Go(c.Stop)
+					all.Go(func() { halt(c) })
 				}
-				all.Go(f.Stop)
+				all.Go(func() { halt(f) })
 			}
 			all.Wait()
 			synctest.Wait()

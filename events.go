@@ -16,30 +16,38 @@ type events struct {
 }
 
 // RunForElection stands for election in the background, until Stop. The first channel carries false at once, then
-// true each time the candidate wins and false each time it loses; it then stands again by itself. The second carries
+// true each time a term of the candidate's begins and false each time one ends; it then stands again by itself. The second carries
 // errors, the latest replacing one that was not read. Readers may be slow or absent: nothing waits for them, and a
 // true that was not read before the term ended is taken back. IsLeader is always right, a value read from the channel
 // was right when it was sent.
 //
 // It acknowledges when the won callbacks have returned, unless Options.ManualAcknowledge leaves that to the caller.
-// After Stop, or an error that trying again can't cure (the last on the second channel), both channels are closed;
-// one who led has been sent a final false. Where the candidate is running or stopped already, the channels that it
-// returns carry that error and are closed.
+// After Stop, or a permanent error (the last on the second channel), both channels are closed; a candidate that led has
+// been sent a final false. If the candidate is running or stopped already, the channels that it returns carry that error
+// and are closed.
 func (c *Candidate) RunForElection() (<-chan bool, <-chan error) {
 	election, errs := make(chan bool, 2), make(chan error, 1)
-	if err := c.enter(true); err != nil {
+	d, err := c.enter(true)
+	if err != nil {
 		errs <- err
 		close(election)
 		close(errs)
 		return election, errs
 	}
 	c.events.open(election, errs)
-	go func() { // Stop waits for exit
-		defer c.exit()
+	go func() { // Done waits for d.wait
+		defer d.wait()
 		defer c.events.close()
-		if err := c.run(context.Background(), c.hold); err != nil {
+		exited := true
+		defer func() {
+			if exited {
+				c.events.failed(errExited)
+			}
+		}()
+		if err := c.run(context.Background(), d, c.hold); err != nil {
 			c.events.failed(err)
 		}
+		exited = false
 	}()
 	return election, errs
 }
@@ -51,9 +59,9 @@ func (e *events) open(election chan bool, errs chan error) {
 	election <- false
 }
 
-// won sends true if the term still goes on. Term.finish clears the term before it calls lost, so that no true follows
-// the false of its own term.
-func (e *events) won(goesOn func() bool) {
+// termBegan sends true if the term still goes on. Term.finish clears the term before it calls termEnded, so that no true
+// follows the false of its own term.
+func (e *events) termBegan(goesOn func() bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.election != nil && goesOn() {
@@ -62,8 +70,8 @@ func (e *events) won(goesOn func() bool) {
 	}
 }
 
-// lost sends false, and takes back what was not read.
-func (e *events) lost() {
+// termEnded sends false, and takes back what was not read.
+func (e *events) termEnded() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if !e.leading {

@@ -171,21 +171,61 @@ func ExampleCandidate_OnWon() {
 	// leader: a <nil>
 }
 
-func ExampleCandidate_OnLost() {
+func ExampleCandidate_OnNewLeader() {
 	st := open()
 	defer st.Close()
 	term := lead(st, "a")
 	c := candidate(st, "b", nil)
 	told := make(chan struct{})
-	c.OnLost(func(ctx context.Context, leader leadership.Leader) {
-		fmt.Println("lost to", leader.Value)
+	c.OnNewLeader(func(ctx context.Context, leader leadership.Leader) {
+		fmt.Println("new leader:", leader.Value)
 		close(told)
 	})
 	c.RunForElection()
 	<-told
 	c.Stop()
 	must(term.Resign(context.Background()))
-	// Output: lost to a
+	// Output: new leader: a
+}
+
+func ExampleCandidate_OnTermEnded() {
+	st := open()
+	defer st.Close()
+	c := candidate(st, "a", nil)
+	c.OnTermEnded(func(term *leadership.Term, cause error) {
+		fmt.Println("the work has stopped, the ballot still stands:", cause)
+	})
+	fmt.Println(c.Run(context.Background(), func(ctx context.Context, term *leadership.Term) error {
+		c.Stop()
+		<-ctx.Done()
+		fmt.Println("stopping the work")
+		return nil
+	}))
+	// Output:
+	// stopping the work
+	// the work has stopped, the ballot still stands: stopped
+	// <nil>
+}
+
+func ExampleCandidate_Term() {
+	st := open()
+	defer st.Close()
+	c := candidate(st, "a", nil)
+	fmt.Println(c.Term() == nil)
+	election, _ := c.RunForElection()
+	for leading := range election {
+		if leading {
+			break
+		}
+	}
+	if term := c.Term(); term != nil { // nil if it has ended meanwhile
+		fmt.Println("write with token", term.Token())
+	}
+	c.Stop()
+	<-c.Done() // nothing of the candidate's is left: now the store can be closed
+	// Output:
+	// true
+	// write with token 2
 }
 
 func ExampleCandidate_OnTakeoverFailed() {
@@ -268,7 +308,7 @@ func ExampleCandidate_Resign() {
 			break
 		}
 	}
-	must(first.Resign(context.Background())) // it stands again by itself, behind the second
+	first.Resign() // it stands again by itself, behind the second
 	fmt.Println("first leads:", <-a)
 	fmt.Println("second leads:", <-b)
 	// Output:
@@ -284,8 +324,10 @@ func ExampleCandidate_Stop() {
 	c := candidate(st, "a", nil)
 	term, err := c.Campaign(context.Background())
 	must(err)
-	c.Stop() // steps down and gives the ballot back; nothing of the candidate's is left
+	c.Stop() // it leads no more, and campaigns no more
 	fmt.Println(c.IsLeader(), context.Cause(term.Context()))
+	must(term.Resign(context.Background())) // when the work has stopped
+	<-c.Done()                              // nothing of the candidate's is left
 	_, err = c.Campaign(context.Background())
 	fmt.Println(err)
 	queue, err := st.Ballots(context.Background(), "x")
@@ -300,20 +342,23 @@ func ExampleHooks() {
 	st := open()
 	defer st.Close()
 	hooks := &leadership.Hooks{
-		Won: func(election string, token uint64) { fmt.Println("won", election) },
+		TermBegan: func(election string, token uint64) { fmt.Println("began:", election) },
 		Acknowledged: func(election string, token uint64, leader leadership.Leader) {
 			fmt.Println("acknowledged", leader.Value)
 		},
-		Lost: func(election string, token uint64, cause error) { fmt.Println("lost:", cause) },
+		TermEnded: func(election string, token uint64, cause error) { fmt.Println("ended:", cause) },
 	}
-	term, err := candidate(st, "a", &leadership.Options{Hooks: hooks}).Campaign(context.Background())
+	c := candidate(st, "a", &leadership.Options{Hooks: hooks})
+	term, err := c.Campaign(context.Background())
 	must(err)
 	must(term.Acknowledge(context.Background()))
-	must(term.Resign(context.Background()))
+	must(term.Resign(context.Background())) // it waits for no hook
+	c.Stop()
+	<-c.Done()
 	// Output:
-	// won x
+	// began: x
 	// acknowledged a
-	// lost: resigned
+	// ended: resigned
 }
 
 func ExampleOptions() {

@@ -6,34 +6,33 @@ import (
 	"fmt"
 	"iter"
 	"log/slog"
-	"slices"
 	"sync"
 	"time"
 
-	"github.com/go-leadership/leadership/internal/goroutine"
 	"github.com/go-leadership/leadership/store"
 )
 
 // Follower learns who leads an election. It writes nothing to the store, and survives outages of the store by
 // itself; AsOf tells how fresh its knowledge is. It begins to follow at the first call of Start, FollowElection, Wait
-// or Changes. Its methods may be called from any number of goroutines, and from its own callbacks and hooks.
+// or Changes. Its methods may be called from any number of goroutines, and from its own callbacks and hooks: none of them
+// waits for the function that calls it. Receiving from Done is no call: in a function of the follower's it never ends.
 //
-// It has one goroutine, which asks the store for the leader that differs from the one it knows, and tells everyone.
-// All who want to know see the latest state; changes that come faster than they look are coalesced.
+// One goroutine asks the store for the leader that differs from the one it knows. All who want to know see the latest
+// state; changes that come faster than they look are coalesced.
 type Follower struct {
 	store    store.Store
 	election string
 	opts     Options
 	log      *slog.Logger
-	inside   goroutine.Set // goroutines that are in a function of the user's
+	tasks    *tasks
 
-	life  context.Context // ends with Stop, or with an error that trying again can't cure
-	end   context.CancelCauseFunc
-	tasks sync.WaitGroup
+	life context.Context // ends with Stop, or with a permanent error
+	end  context.CancelCauseFunc
+
+	failures chan failure // for the Error hook: the latest that it was not called with
 
 	mu      sync.Mutex
 	started bool                 // guarded by mu, as are all below
-	stopped bool                 // no task starts any more
 	known   bool                 // the first answer has come
 	leader  Leader               // what it was
 	asOf    time.Time            // for when leader is known to be right; it never goes back
@@ -44,13 +43,22 @@ type Follower struct {
 	errors  chan error // of FollowElection; nil before
 }
 
+// failure is a call of the Error hook.
+type failure struct {
+	err     error
+	retryIn time.Duration
+}
+
 // NewFollower returns a follower of the election. It sends nothing. A name that the stores don't take is refused with
 // an error that matches store.ErrInvalid.
 func NewFollower(st store.Store, election string, opts *Options) (*Follower, error) {
 	if err := checkStore(st, election); err != nil {
 		return nil, err
 	}
-	f := &Follower{store: st, election: election, opts: opts.orDefault(), changed: make(chan struct{})}
+	f := &Follower{
+		store: st, election: election, opts: opts.orDefault(), tasks: newTasks(),
+		failures: make(chan failure, 1), changed: make(chan struct{}),
+	}
 	f.log = f.opts.Logger.With("election", election)
 	f.life, f.end = context.WithCancelCause(context.Background())
 	return f, nil
@@ -60,22 +68,25 @@ func NewFollower(st store.Store, election string, opts *Options) (*Follower, err
 func (f *Follower) Start() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.started || f.stopped {
+	if f.started || f.life.Err() != nil {
 		return
 	}
-	f.started = true
-	f.tasks.Go(f.follow)
+	f.started = f.tasks.run(f.follow)
 	if len(f.onNew)+len(f.onGone) > 0 {
-		f.tasks.Go(f.callback)
+		f.tasks.run(f.callback)
+	}
+	if f.opts.Hooks.LeaderChanged != nil {
+		f.tasks.run(f.callLeaderChanged)
+	}
+	if f.opts.Hooks.Error != nil {
+		f.tasks.run(f.callError)
 	}
 }
 
-// errGoexit ends a follower whose hook has called runtime.Goexit.
-var errGoexit = errors.New("a hook has ended the follower's goroutine")
-
-// follow asks for the next leader until the follower's life ends.
+// follow asks for the next leader until the follower's life ends. No function of the user's runs here, since it might
+// wait for an answer.
 func (f *Follower) follow() {
-	defer f.end(errGoexit) // unless it has ended
+	defer f.tasks.stop() // it has ended, by itself or by Stop
 	var prev *Leader
 	b := backoff{first: errorBackoff}
 	for {
@@ -95,7 +106,8 @@ func (f *Follower) follow() {
 		case err != nil:
 			in := b.delay()
 			f.log.Warn("failed, going to try again", "error", err, "in", in)
-			f.inside.Do(func() { f.opts.Hooks.error(f.election, err, in) })
+			drain(f.failures)
+			f.failures <- failure{err, in}
 			f.fail(err)
 			sleep(f.life, in)
 			continue
@@ -136,7 +148,6 @@ func (f *Follower) publish(leader Leader, asked time.Time) {
 	f.changed = make(chan struct{})
 	f.mu.Unlock()
 	f.log.Info("leader changed", "leader", leader.Value, "revision", leader.Revision)
-	f.inside.Do(func() { f.opts.Hooks.leaderChanged(f.election, leader) })
 }
 
 func (f *Follower) fail(err error) {
@@ -229,23 +240,29 @@ func (f *Follower) each(ctx context.Context) iter.Seq2[Leader, error] {
 	}
 }
 
-// FollowElection follows in the background, until Stop. The first channel carries the value of the leader, empty where
-// nobody leads: the present state as soon as it is known, then each that differs from the one read last. One that was
+// FollowElection follows in the background, until Stop. The first channel carries the value of the leader, empty if
+// there is none: the present state as soon as it is known, then each that differs from the one read last. One that was
 // not read is replaced by the next, so a slow or absent reader holds nothing up. The second channel carries errors,
-// the latest replacing one that was not read. Both are closed after Stop, and after an error that trying again can't
-// cure. Call it once; later calls return closed channels.
+// the latest replacing one that was not read. Both are closed after Stop, and after a permanent error. Call it once;
+// later calls return closed channels.
 func (f *Follower) FollowElection() (<-chan string, <-chan error) {
 	values, errs := make(chan string, 1), make(chan error, 1)
-	f.mu.Lock()
-	if f.stopped || f.errors != nil {
-		f.mu.Unlock()
-		errs <- fmt.Errorf("%w or followed by another caller", ErrStopped)
+	refuse := func(err error) (<-chan string, <-chan error) {
+		errs <- err
 		close(values)
 		close(errs)
 		return values, errs
 	}
+	f.mu.Lock()
+	if f.errors != nil {
+		f.mu.Unlock()
+		return refuse(fmt.Errorf("%w or followed by another caller", ErrStopped))
+	}
+	if !f.tasks.run(func() { f.feed(values, errs) }) {
+		f.mu.Unlock()
+		return refuse(f.Err())
+	}
 	f.errors = errs
-	f.tasks.Go(func() { f.feed(values, errs) })
 	f.mu.Unlock()
 	f.Start()
 	return values, errs
@@ -281,66 +298,13 @@ func (f *Follower) feed(values chan string, errs chan error) {
 	}
 }
 
-// OnNewLeader registers a function to call for each leader that acknowledges, the present one included, in the order
-// registered. Like all who follow it sees the latest state: a leader that came and went while a callback was running
-// is left out. Register before the follower starts.
-func (f *Follower) OnNewLeader(call func(leader Leader)) {
-	checkCallback(call == nil)
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.onNew = append(f.onNew, call)
-}
-
-// OnLeaderGone registers a function to call when there is no leader any more, and at the start where there is none.
-// Between two leaders it is called once, even where the follower saw the second take over at once. Register before
-// the follower starts.
-func (f *Follower) OnLeaderGone(call func()) {
-	checkCallback(call == nil)
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.onGone = append(f.onGone, call)
-}
-
-// callback calls the callbacks.
-func (f *Follower) callback() {
-	f.mu.Lock()
-	onNew, onGone := slices.Clone(f.onNew), slices.Clone(f.onGone)
-	f.mu.Unlock()
-	led := false
-	first := true
-	for leader := range f.Changes(context.Background()) {
-		if led || first && leader.Revision == 0 {
-			for _, call := range onGone {
-				f.report(guard(&f.inside, func() error { call(); return nil }))
-			}
-		}
-		first, led = false, leader.Revision != 0
-		if !led {
-			continue
-		}
-		for _, call := range onNew {
-			f.report(guard(&f.inside, func() error { call(leader); return nil }))
-		}
-	}
-}
-
-// report tells of a failure that nobody is going to try again.
-func (f *Follower) report(err error) {
-	if err != nil {
-		f.log.Error("failed", "error", err)
-		f.fail(err)
-	}
-}
-
-// Stop ends the follower for good: it closes the channels, ends the iterators and returns when nothing of the
-// follower's is left running, callbacks included. Called from a callback or hook, it does not wait. Calling it again,
-// or before anything else, is allowed.
+// Stop ends the follower for good and returns at once: it closes the channels and ends the iterators. Callbacks that are
+// running go on; Done tells when they have returned. Calling Stop again, or before anything else, is allowed.
 func (f *Follower) Stop() {
 	f.end(ErrStopped)
-	f.mu.Lock()
-	f.stopped = true
-	f.mu.Unlock()
-	if !f.inside.Has() {
-		f.tasks.Wait()
-	}
+	f.tasks.stop()
 }
+
+// Done returns a channel that is closed when the follower has ended, by Stop or by a permanent error, and nothing of it is
+// left: no callback, hook or goroutine.
+func (f *Follower) Done() <-chan struct{} { return f.tasks.done }

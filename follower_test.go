@@ -149,7 +149,7 @@ func TestFollowElectionOnce(t *testing.T) {
 		}
 		closed()
 		require.Empty(w, <-values)
-		f.Stop()
+		halt(f)
 		_, open := <-values
 		require.False(w, open)
 		_, open = <-errs
@@ -176,6 +176,7 @@ func TestFollowerTriesAgain(t *testing.T) {
 		values, errs := f.FollowElection()
 		require.ErrorIs(w, <-errs, failure)
 		require.Equal(w, "a", <-values)
+		synctest.Wait() // the hook has been called
 		require.Len(w, waits, 8)
 		requireBackoff(w, waits)
 		total := time.Duration(0)
@@ -209,7 +210,7 @@ func TestFollowerEndsWithWhatCannotBeCured(t *testing.T) {
 				_, err := f.Wait(background)
 				require.ErrorIs(w, err, failure)
 				require.ErrorIs(w, f.Err(), failure)
-				f.Stop()
+				halt(f)
 				require.ErrorIs(w, f.Err(), failure, "what ended it")
 				for range f.Changes(background) {
 					t.Error("there is nothing to yield")

@@ -3,13 +3,19 @@ package leadership
 import "time"
 
 // Hooks are functions to call as things happen to a candidate or a follower, in the manner of net/http/httptrace.
-// Any of them may be nil. They are called one at a time for each event but from several goroutines, so they have to
-// be safe for that; they must return soon, because what they report on waits for them.
+// Any of them may be nil. They are called from several goroutines, so they have to be safe for that. They should return
+// soon: the next call of the same hook waits for the one before it, and a candidate under Run or RunForElection does not
+// stand again before the hooks of its last term have returned. The end of a term waits for no hook.
+//
+// TermBegan is called by Campaign or Run, Acknowledged by Term.Acknowledge, and Error by whichever of them failed: a panic
+// in these goes on up to their caller. All others are called in goroutines of the library's, where a panic ends the
+// program, as do those of a candidate under RunForElection.
 type Hooks struct {
-	// Won is called when a term begins.
-	Won func(election string, token uint64)
-	// Lost is called when a term ends, with the cause: that of Term.Context.
-	Lost func(election string, token uint64, cause error)
+	// TermBegan is called when a term begins, before Campaign returns or Run calls anything else.
+	TermBegan func(election string, token uint64)
+	// TermEnded is called when a term has ended, with the cause: that of Term.Context. It comes after TermBegan and the
+	// other hooks of the term, and might come while the leader's work still winds down.
+	TermEnded func(election string, token uint64, cause error)
 	// Acknowledged is called when the store has taken a leader's acknowledgement.
 	Acknowledged func(election string, token uint64, leader Leader)
 	// Renewed is called in a term when its session has been renewed, with the time from request to confirmation.
@@ -23,15 +29,15 @@ type Hooks struct {
 	Error func(election string, err error, retryIn time.Duration)
 }
 
-func (h *Hooks) won(election string, token uint64) {
-	if h.Won != nil {
-		h.Won(election, token)
+func (h *Hooks) termBegan(election string, token uint64) {
+	if h.TermBegan != nil {
+		h.TermBegan(election, token)
 	}
 }
 
-func (h *Hooks) lost(election string, token uint64, cause error) {
-	if h.Lost != nil {
-		h.Lost(election, token, cause)
+func (h *Hooks) termEnded(election string, token uint64, cause error) {
+	if h.TermEnded != nil {
+		h.TermEnded(election, token, cause)
 	}
 }
 

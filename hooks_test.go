@@ -28,8 +28,8 @@ func keeping(w *world, d *diary) *leadership.Hooks {
 	}
 	now := func() time.Duration { return w.now().Truncate(10 * time.Millisecond) }
 	return &leadership.Hooks{
-		Won: func(e string, token uint64) { d.add("%v won %d", now(), name(e, token)) },
-		Lost: func(e string, token uint64, cause error) {
+		TermBegan: func(e string, token uint64) { d.add("%v won %d", now(), name(e, token)) },
+		TermEnded: func(e string, token uint64, cause error) {
 			for _, wanted := range []error{leadership.ErrResigned, leadership.ErrStopped} {
 				if errors.Is(cause, wanted) {
 					cause = wanted
@@ -64,9 +64,9 @@ func TestHooksOfACandidate(t *testing.T) {
 		st.Faults().Delay(500 * time.Millisecond)
 		w.at(2*renew + time.Second)
 		st.Faults().Delay(0)
-		require.NoError(w, c.Resign(background))
+		c.Resign()
 		w.until(c.IsLeader)
-		c.Stop()
+		halt(c)
 		require.Equal(w, []string{
 			"0s won 1", "0s acknowledged 1 a",
 			"3s renewed 1 in 0s", "7s renewed 1 in 1s",
@@ -114,14 +114,14 @@ func TestLostHookSaysWhy(t *testing.T) {
 		want error
 	}{
 		"lost":     {func(w *world, _ *leadership.Candidate) { w.service.Clear(election) }, leadership.ErrLost},
-		"resigned": {func(_ *world, c *leadership.Candidate) { _ = c.Resign(background) }, leadership.ErrResigned},
+		"resigned": {func(_ *world, c *leadership.Candidate) { c.Resign() }, leadership.ErrResigned},
 		"stopped":  {func(_ *world, c *leadership.Candidate) { c.Stop() }, leadership.ErrStopped},
 	} {
 		t.Run(name, func(t *testing.T) {
 			virtual(t, func(w *world) {
 				var causes []error
 				c := w.candidate(w.open(), "a", &leadership.Options{Hooks: &leadership.Hooks{
-					Lost: func(_ string, _ uint64, cause error) { causes = append(causes, cause) },
+					TermEnded: func(_ string, _ uint64, cause error) { causes = append(causes, cause) },
 				}})
 				w.campaign(c)
 				test.end(w, c)
@@ -188,7 +188,7 @@ func TestWonHookThatPanics(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			virtual(t, func(w *world) {
 				calls := 0
-				c := w.candidate(w.open(), "a", &leadership.Options{Hooks: &leadership.Hooks{Won: func(string, uint64) {
+				c := w.candidate(w.open(), "a", &leadership.Options{Hooks: &leadership.Hooks{TermBegan: func(string, uint64) {
 					if calls++; calls == 1 {
 						panic("boom")
 					}

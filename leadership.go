@@ -30,8 +30,8 @@
 //     eventually and may miss intermediate ones: the latest wins.
 //   - G6 No herd. A change of leader wakes one candidate, and the number of requests it costs does not grow with the
 //     number of candidates.
-//   - G7 Nothing outlives its owner. After Run, Stop or Close has returned, no goroutine, watch, ballot, session or
-//     connection of theirs is left, as far as the store can be reached. (A one-shot watch of ZooKeeper's may wait at the
+//   - G7 Nothing outlives its owner. When Run or Close has returned, or Done is closed, no goroutine, watch, ballot, session
+//     or connection of theirs is left, as far as the store can be reached. (A one-shot watch of ZooKeeper's may wait at the
 //     server for the next change or the session's end.)
 //
 // Not promised: work already under way when leadership ends is not undone. A write that the leader sent a moment
@@ -55,8 +55,9 @@ type Leader = store.Leader
 
 // The conditions on which a caller decides; match them with errors.Is. The first two are those of package store.
 var (
-	// ErrLost ends a term whose ballot or session the store took away, or could not confirm in time. The candidate
-	// stands again by itself under Run and RunForElection; Campaign returns it where that happens before the ballot led.
+	// ErrLost ends a term whose ballot is lost: the store took it or its session away, or could not confirm the session in
+	// time. The candidate stands again by itself under Run and RunForElection; Campaign returns it if that happens before
+	// the ballot led.
 	ErrLost = store.ErrLost
 	// ErrClosed says that the store under a candidate or follower has been closed: it ends Run, and followers, for good.
 	// A term that it ends has a cause which matches ErrLost too.
@@ -80,7 +81,7 @@ type Options struct {
 	Logger *slog.Logger
 	// Hooks are called as things happen, for metrics and tracing. Default: none.
 	Hooks *Hooks
-	// ManualAcknowledge leaves the acknowledgement to the caller of Candidate.Acknowledge, where no function given to
+	// ManualAcknowledge leaves the acknowledgement to the caller of Candidate.Acknowledge, if no function given to
 	// Run does it. Default: the candidate acknowledges as soon as its won callbacks have returned.
 	ManualAcknowledge bool
 }

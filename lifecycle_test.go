@@ -2,11 +2,9 @@ package leadership_test
 
 import (
 	"context"
-	"errors"
 	"runtime"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -20,16 +18,15 @@ import (
 func TestEndsInEveryState(t *testing.T) {
 	states := map[string]func(w *world, c *leadership.Candidate){
 		"idle":           func(*world, *leadership.Candidate) {},
-		"campaigning":    func(_ *world, c *leadership.Candidate) { go func() { _, _ = c.Campaign(background) }() },
+		"campaigning":    func(_ *world, c *leadership.Candidate) { go campaignOnce(c) },
 		"running":        func(_ *world, c *leadership.Candidate) { go func() { _ = c.Run(background, serve) }() },
 		"on the channel": func(_ *world, c *leadership.Candidate) { c.RunForElection() },
 	}
 	ends := map[string]func(w *world, c *leadership.Candidate, st store.Store){
-		"Stop": func(_ *world, c *leadership.Candidate, _ store.Store) { c.Stop() },
+		"Stop": func(_ *world, c *leadership.Candidate, _ store.Store) { halt(c) },
 		"Resign": func(w *world, c *leadership.Candidate, _ store.Store) {
-			if err := c.Resign(background); !errors.Is(err, leadership.ErrClosed) { // which only "Close" can cause
-				require.NoError(w, err)
-			}
+			c.Resign()
+			require.False(w, c.IsLeader())
 		},
 		"Close": func(w *world, _ *leadership.Candidate, st store.Store) { require.NoError(w, st.Close()) },
 	}
@@ -53,9 +50,9 @@ func TestEndsInEveryState(t *testing.T) {
 							end(w, c, st)
 							end(w, c, st)
 							endAgain(w, c, st)
-							c.Stop()
+							halt(c)
 							ends["Resign"](w, c, st) // after Stop
-							c.Stop()
+							halt(c)
 							require.Less(w, w.now(), 10*time.Millisecond)
 							require.False(w, c.IsLeader())
 							require.NotContains(w, w.ballots(), "a")
@@ -71,6 +68,14 @@ func TestEndsInEveryState(t *testing.T) {
 	}
 }
 
+// campaignOnce is a caller of Campaign that works until its term ends.
+func campaignOnce(c *leadership.Candidate) {
+	if term, err := c.Campaign(background); err == nil {
+		<-term.Context().Done()
+		_ = term.Resign(background)
+	}
+}
+
 // A normal Stop is not an error: neither the hook nor the channel hears of one, whatever the goroutines' order.
 func TestStopIsNotAnError(t *testing.T) {
 	virtual(t, func(w *world) {
@@ -83,7 +88,7 @@ func TestStopIsNotAnError(t *testing.T) {
 			_, errs := c.RunForElection()
 			synctest.Wait()
 			require.True(w, c.IsLeader())
-			c.Stop()
+			halt(c)
 			require.NoError(w, <-errs)
 			if t.Failed() {
 				return
@@ -92,49 +97,78 @@ func TestStopIsNotAnError(t *testing.T) {
 	})
 }
 
-// Stop waits for the store no longer than the rest of the lease, whatever else is waiting for it: here the holder of
-// the term, who gave Resign all the time in the world.
+// Stop returns at once, and Done waits for the owner of the term, who gave Resign all the time in the world.
 func TestStopWhileResignWaitsForTheStore(t *testing.T) {
 	virtual(t, func(w *world) {
-		var looks atomic.Int32
 		st := w.open()
-		c := w.candidate(&countingLeases{fakeStore{Store: st}, func() {
-			if looks.Add(1) == 1000 { // time stands still while Stop spins
-				st.Faults().Heal()
-			}
-		}}, "a", nil)
+		c := w.candidate(st, "a", nil)
 		term := w.campaign(c)
 		st.Faults().Cut()
 		resigning := async(func() error { return term.Resign(background) })
 		require.True(w, pending(resigning))
 		w.at(time.Second)
 		c.Stop()
-		require.Less(w, looks.Load(), int32(1000), "Stop is spinning")
-		require.Equal(w, valid, w.now())
+		require.Equal(w, time.Second, w.now())
+		require.False(w, isDone(c))
 		st.Faults().Heal()
 		require.NoError(w, <-resigning)
+		require.True(w, isDone(c))
 	})
 }
 
-// countingLeases tells when a ballot is asked for its lease.
-type countingLeases struct {
-	fakeStore
-	look func()
+// isDone reports whether Done is closed when everything is at rest.
+func isDone(s stoppable) bool {
+	synctest.Wait()
+	select {
+	case <-s.Done():
+		return true
+	default:
+		return false
+	}
 }
 
-type countingBallot struct {
-	store.Ballot
-	look func()
+// Done is closed at once if nothing was begun, and not before Stop.
+func TestDone(t *testing.T) {
+	virtual(t, func(w *world) {
+		st := w.open()
+		c, f := w.candidate(st, "a", nil), w.follower(st, nil)
+		require.False(w, isDone(c))
+		require.False(w, isDone(f))
+		halt(c)
+		halt(f)
+		require.Zero(w, st.Faults().Requests())
+		require.ErrorIs(w, c.Run(background, nil), leadership.ErrStopped)
+		f.Start()
+		_, err := f.Wait(background)
+		require.ErrorIs(w, err, leadership.ErrStopped)
+	})
+	virtual(t, func(w *world) {
+		c := w.candidate(w.open(), "a", nil)
+		require.NoError(w, w.campaign(c).Resign(background))
+		require.False(w, isDone(c), "it is idle and may campaign again")
+		halt(c)
+	})
 }
 
-func (s *countingLeases) Campaign(ctx context.Context, election, value string) (store.Ballot, error) {
-	b, err := s.Store.Campaign(ctx, election, value)
-	return countingBallot{b, s.look}, err
+// Stop leaves the ballot of a term that Campaign returned to its owner, who alone knows when the work has stopped.
+func TestStopLeavesTheBallotToTheOwnerOfTheTerm(t *testing.T) {
+	virtual(t, func(w *world) {
+		a, b := w.candidate(w.open(), "a", nil), w.candidate(w.open(), "b", nil)
+		term := w.campaign(a)
+		waiting := async(func() error { _, err := b.Campaign(background); return err })
+		require.True(w, pending(waiting))
+		a.Stop()
+		require.ErrorIs(w, context.Cause(term.Context()), leadership.ErrStopped)
+		w.at(10 * ttl)
+		require.True(w, pending(waiting), "the work of the first goes on")
+		require.False(w, isDone(a))
+		require.NoError(w, term.Resign(background))
+		require.True(w, isDone(a))
+		require.NoError(w, <-waiting)
+	})
 }
 
-func (b countingBallot) Lease() *store.Lease { b.look(); return b.Ballot.Lease() }
-
-// The line is cut: Stop waits for the store as long as the lease lasts, and no longer, in each form.
+// Stop waits for nothing: not for the leader's function, not for a callback, not for a store that does not answer.
 func TestStopOnACutLine(t *testing.T) {
 	for form, drive := range forms {
 		t.Run(form, func(t *testing.T) {
@@ -146,21 +180,36 @@ func TestStopOnACutLine(t *testing.T) {
 				require.True(w, c.IsLeader())
 				st.Faults().Cut()
 				c.Stop()
+				require.Equal(w, time.Second, w.now())
 				require.False(w, c.IsLeader())
-				if form == "Campaign" {
-					require.LessOrEqual(w, w.now(), valid, "its driver has given up earlier")
-				} else {
-					require.Equal(w, valid, w.now())
-				}
-				require.NoError(w, <-result)
 				w.at(ttl - 1)
 				require.Equal(w, []string{"a"}, w.ballots())
+				require.Equal(w, form == "Campaign", isDone(c), "its driver has given up after a second")
 				st.Faults().Heal()
 				synctest.Wait()
 				require.Empty(w, w.ballots(), "the store went on by itself")
+				require.True(w, isDone(c))
+				require.NoError(w, <-result)
 			})
 		})
 	}
+}
+
+// Done waits for a store that does not answer one TTL.
+func TestDoneWaitsForTheStoreOneTTL(t *testing.T) {
+	virtual(t, func(w *world) {
+		c := w.candidate(changing(w.open(), func(b *fakeBallot) {
+			b.withdraw = func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
+		}), "a", nil)
+		c.RunForElection()
+		w.at(time.Second)
+		require.True(w, c.IsLeader())
+		c.Stop()
+		w.at(time.Second + ttl - 1)
+		require.False(w, isDone(c))
+		w.at(time.Second + ttl)
+		require.True(w, isDone(c))
+	})
 }
 
 // Case 48 for followers.
@@ -183,11 +232,11 @@ func TestFollowerEnds(t *testing.T) {
 				f := w.follower(st, nil)
 				begin(f)
 				synctest.Wait()
-				f.Stop()
-				f.Stop()
+				halt(f)
+				halt(f)
 				f.Start()
 				require.NoError(w, st.Close())
-				f.Stop()
+				halt(f)
 				require.Zero(w, w.now(), name)
 				_, led := f.Leader()
 				require.False(w, led)
@@ -249,7 +298,7 @@ func TestAThousandStartsAndStops(t *testing.T) {
 					t.Error(err)
 					return
 				}
-				c.OnLost(func(context.Context, store.Leader) {})
+				c.OnNewLeader(func(context.Context, store.Leader) {})
 				switch i % 3 {
 				case 0:
 					c.RunForElection()
@@ -264,8 +313,8 @@ func TestAThousandStartsAndStops(t *testing.T) {
 				}
 				values, _ := f.FollowElection()
 				<-values
-				c.Stop()
-				f.Stop()
+				halt(c)
+				halt(f)
 			})
 		}
 		all.Wait()

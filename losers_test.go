@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Case 2: the winner's won callbacks run and its lost callbacks don't; the loser's the other way round.
+// Case 2: the winner's won callbacks run and its new-leader callbacks don't; the loser's the other way round.
 func TestWinnersAndLosersCallbacks(t *testing.T) {
 	for name, drive := range drives {
 		t.Run(name, func(t *testing.T) {
@@ -21,7 +21,7 @@ func TestWinnersAndLosersCallbacks(t *testing.T) {
 				stand := func(value string) *leadership.Candidate {
 					c := w.candidate(w.open(), value, nil)
 					c.OnWon(func(context.Context, *leadership.Term) error { happened.add("%s won", value); return nil })
-					c.OnLost(func(_ context.Context, leader store.Leader) {
+					c.OnNewLeader(func(_ context.Context, leader store.Leader) {
 						require.Positive(w, leader.Revision)
 						happened.add("%s lost to %s", value, leader.Value)
 					})
@@ -54,7 +54,7 @@ func TestEveryLoserHearsOfEveryLeader(t *testing.T) {
 			}
 			c := w.candidate(st, value, nil)
 			c.OnWon(func(context.Context, *leadership.Term) error { happened.add("%s won", value); return nil })
-			c.OnLost(func(_ context.Context, leader store.Leader) { happened.add("%s lost to %s", value, leader.Value) })
+			c.OnNewLeader(func(_ context.Context, leader store.Leader) { happened.add("%s lost to %s", value, leader.Value) })
 			c.RunForElection()
 			synctest.Wait()
 			candidates = append(candidates, c)
@@ -74,13 +74,13 @@ func TestEveryLoserHearsOfEveryLeader(t *testing.T) {
 		require.Equal(w, []string{"1 lost to 2"}, happened.all()[7:])
 		require.Equal(w, []string{"2", "3", "4", "1"}, w.ballots())
 
-		require.NoError(w, candidates[1].Resign(background))
+		candidates[1].Resign()
 		w.at(11 * ttl)
 		require.ElementsMatch(w, []string{"3 won", "1 lost to 3", "2 lost to 3", "4 lost to 3"}, happened.all()[8:])
 	})
 }
 
-func TestLostCallbacksAreCalledOncePerLeaderAndCoalesce(t *testing.T) {
+func TestNewLeaderCallbacksAreCalledOncePerLeaderAndCoalesce(t *testing.T) {
 	virtual(t, func(w *world) {
 		var happened diary
 		leaders := []*leadership.Candidate{}
@@ -92,20 +92,20 @@ func TestLostCallbacksAreCalledOncePerLeaderAndCoalesce(t *testing.T) {
 		}
 		c := w.candidate(w.open(), "a", nil)
 		released := make(chan struct{})
-		c.OnLost(func(_ context.Context, leader store.Leader) {
+		c.OnNewLeader(func(_ context.Context, leader store.Leader) {
 			happened.add("told of %s", leader.Value)
 			if leader.Value == "first" {
 				<-released
 			}
 		})
-		c.OnLost(func(_ context.Context, leader store.Leader) { happened.add("then told of %s", leader.Value) })
+		c.OnNewLeader(func(_ context.Context, leader store.Leader) { happened.add("then told of %s", leader.Value) })
 		c.RunForElection()
 		synctest.Wait()
 		require.Equal(w, []string{"told of first"}, happened.all(), "one after the other")
-		leaders[0].Stop()
+		halt(leaders[0])
 		synctest.Wait()
 		require.True(w, leaders[1].IsLeader())
-		leaders[1].Stop()
+		halt(leaders[1])
 		synctest.Wait()
 		require.Equal(w, "third", w.leader())
 		close(released)
@@ -116,8 +116,9 @@ func TestLostCallbacksAreCalledOncePerLeaderAndCoalesce(t *testing.T) {
 	})
 }
 
-// The context of a lost callback ends when the candidate wins, or stops standing; the candidate waits for it.
-func TestLostCallbacksContext(t *testing.T) {
+// The context of a new-leader callback ends when the candidate wins, or stops standing. The candidate does not wait for a
+// callback that goes on: that would keep every other candidate waiting too.
+func TestNewLeaderCallbacksContext(t *testing.T) {
 	for name, end := range map[string]func(w *world, c *leadership.Candidate, leader *leadership.Term){
 		"wins": func(w *world, _ *leadership.Candidate, leader *leadership.Term) {
 			require.NoError(w, leader.Resign(background))
@@ -129,9 +130,9 @@ func TestLostCallbacksContext(t *testing.T) {
 				leader := w.lead(w.open(), "other")
 				var happened diary
 				c := w.candidate(w.open(), "a", &leadership.Options{Hooks: &leadership.Hooks{
-					Won: func(string, uint64) { happened.add("the term begins") },
+					TermBegan: func(string, uint64) { happened.add("the term begins") },
 				}})
-				c.OnLost(func(ctx context.Context, _ store.Leader) {
+				c.OnNewLeader(func(ctx context.Context, _ store.Leader) {
 					happened.add("begins")
 					<-ctx.Done()
 					time.Sleep(time.Second)
@@ -145,7 +146,7 @@ func TestLostCallbacksContext(t *testing.T) {
 				w.at(11 * ttl)
 				want := []string{"begins", "ends"}
 				if name == "wins" {
-					want = append(want, "the term begins", "won")
+					want = []string{"begins", "the term begins", "won", "ends"}
 				}
 				require.Equal(w, want, happened.all())
 			})
@@ -153,13 +154,13 @@ func TestLostCallbacksContext(t *testing.T) {
 	}
 }
 
-func TestLostCallbackThatPanicsIsReported(t *testing.T) {
+func TestNewLeaderCallbackThatPanicsIsReported(t *testing.T) {
 	virtual(t, func(w *world) {
 		w.lead(w.open(), "other")
 		c := w.candidate(w.open(), "a", nil)
 		var happened diary
-		c.OnLost(func(context.Context, store.Leader) { panic("boom") })
-		c.OnLost(func(context.Context, store.Leader) { happened.add("called all the same") })
+		c.OnNewLeader(func(context.Context, store.Leader) { panic("boom") })
+		c.OnNewLeader(func(context.Context, store.Leader) { happened.add("called all the same") })
 		_, errs := c.RunForElection()
 		require.ErrorContains(w, <-errs, "boom")
 		synctest.Wait()
@@ -169,7 +170,7 @@ func TestLostCallbackThatPanicsIsReported(t *testing.T) {
 }
 
 // A failing look at the leader is tried again, and never keeps a candidate from standing and winning.
-func TestLostCallbacksSurviveErrors(t *testing.T) {
+func TestNewLeaderCallbacksSurviveErrors(t *testing.T) {
 	for _, failure := range []error{errors.New("never seen before"), store.ErrDenied} {
 		t.Run(failure.Error(), func(t *testing.T) {
 			virtual(t, func(w *world) {
@@ -185,7 +186,7 @@ func TestLostCallbacksSurviveErrors(t *testing.T) {
 				var waits []time.Duration
 				c := w.candidate(st, "a", trying(&waits, failure))
 				var happened diary
-				c.OnLost(func(_ context.Context, leader store.Leader) { happened.add("lost to %s", leader.Value) })
+				c.OnNewLeader(func(_ context.Context, leader store.Leader) { happened.add("lost to %s", leader.Value) })
 				_, errs := c.RunForElection()
 				w.at(time.Minute)
 				require.ErrorIs(w, <-errs, failure)

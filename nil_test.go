@@ -20,11 +20,12 @@ func TestNil(t *testing.T) {
 		c := w.candidate(st, "a", &leadership.Options{Hooks: &leadership.Hooks{}})
 		f := w.follower(st, &leadership.Options{})
 		for name, register := range map[string]func(){
-			"OnWon":            func() { c.OnWon(nil) },
-			"OnLost":           func() { c.OnLost(nil) },
-			"OnTakeoverFailed": func() { c.OnTakeoverFailed(nil) },
-			"OnNewLeader":      func() { f.OnNewLeader(nil) },
-			"OnLeaderGone":     func() { f.OnLeaderGone(nil) },
+			"OnWon":                      func() { c.OnWon(nil) },
+			"OnNewLeader of a candidate": func() { c.OnNewLeader(nil) },
+			"OnTermEnded":                func() { c.OnTermEnded(nil) },
+			"OnTakeoverFailed":           func() { c.OnTakeoverFailed(nil) },
+			"OnNewLeader":                func() { f.OnNewLeader(nil) },
+			"OnLeaderGone":               func() { f.OnLeaderGone(nil) },
 		} {
 			require.PanicsWithValue(w, "leadership: the callback is nil", register, name)
 		}
@@ -37,7 +38,7 @@ func TestNil(t *testing.T) {
 		leader, err := f.Wait(background)
 		require.NoError(w, err, "after all that")
 		require.Equal(w, "a", leader.Value)
-		c.Stop()
-		f.Stop()
+		halt(c)
+		halt(f)
 	})
 }

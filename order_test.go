@@ -64,7 +64,7 @@ func TestMembersLeave(t *testing.T) {
 						if crash {
 							m.stores[i].Faults().Cut()
 						} else {
-							m.candidates[i].Stop()
+							halt(m.candidates[i])
 						}
 					}
 					if crash {
@@ -94,7 +94,7 @@ func TestMiddleMemberDies(t *testing.T) {
 		m.stores[0].Faults().Cut()
 		w.at(4 * ttl)
 		require.Equal(w, []int{1}, m.leaders())
-		m.candidates[1].Stop()
+		halt(m.candidates[1])
 		require.Equal(w, []int{3}, m.leaders())
 	})
 }
@@ -111,7 +111,7 @@ func TestLeaderDiesBeforeItAcknowledges(t *testing.T) {
 		a.OnWon(func(ctx context.Context, _ *leadership.Term) error { <-ctx.Done(); return context.Cause(ctx) })
 		a.RunForElection()
 		synctest.Wait()
-		b.OnLost(func(_ context.Context, leader store.Leader) { happened.add("b lost to %s", leader.Value) })
+		b.OnNewLeader(func(_ context.Context, leader store.Leader) { happened.add("b lost to %s", leader.Value) })
 		b.RunForElection()
 		synctest.Wait()
 		st.Faults().Cut()

@@ -111,7 +111,7 @@ func TestOutageOfOneAlone(t *testing.T) {
 			w.at(outage + renew + 100*time.Millisecond)
 			require.True(w, c.IsLeader())
 			require.Equal(w, "a", w.leader())
-			c.Stop()
+			halt(c)
 			require.NoError(w, <-result)
 			if kept {
 				require.Len(w, tokens, 1)
@@ -188,7 +188,7 @@ func TestBallotIsDeletedFromOutside(t *testing.T) {
 		require.False(w, a.IsLeader())
 		require.Equal(w, []string{"b", "a"}, w.ballots())
 		require.Equal(w, "b", w.leader())
-		require.NoError(w, b.Resign(background))
+		b.Resign()
 		synctest.Wait()
 		require.True(w, a.IsLeader())
 		require.Len(w, tokens, 2)

@@ -13,8 +13,8 @@ import (
 
 // places are where a user's code runs inside a candidate. The script of TestReentry passes through all of them.
 var places = []string{
-	"lead", "won callback", "lost callback", "takeover-failed callback",
-	"Won", "Lost", "Acknowledged", "Renewed", "InJeopardy", "Error",
+	"lead", "won callback", "new-leader callback", "takeover-failed callback", "term-ended callback",
+	"TermBegan", "TermEnded", "Acknowledged", "Renewed", "InJeopardy", "Error",
 }
 
 // visitor runs an action at the first arrival at its place.
@@ -22,7 +22,6 @@ type visitor struct {
 	place  string
 	action func()
 	done   bool // only read and written by the goroutine that arrives, and after everything has ended
-	w      *world
 }
 
 func (v *visitor) at(place string) {
@@ -30,9 +29,7 @@ func (v *visitor) at(place string) {
 		return
 	}
 	v.done = true
-	before := v.w.now()
 	v.action()
-	require.Equal(v.w, before, v.w.now(), "it waited")
 }
 
 // reentrant is a candidate that calls the visitor everywhere, and a store below whose first acknowledgement fails.
@@ -48,8 +45,8 @@ func reentrant(w *world, st store.Store, v *visitor) *leadership.Candidate {
 		}
 	})
 	c := w.candidate(fake, "a", &leadership.Options{Hooks: &leadership.Hooks{
-		Won:          func(string, uint64) { v.at("Won") },
-		Lost:         func(string, uint64, error) { v.at("Lost") },
+		TermBegan:    func(string, uint64) { v.at("TermBegan") },
+		TermEnded:    func(string, uint64, error) { v.at("TermEnded") },
 		Acknowledged: func(string, uint64, leadership.Leader) { v.at("Acknowledged") },
 		Renewed:      func(string, uint64, time.Duration) { v.at("Renewed") },
 		InJeopardy:   func(string, uint64, time.Duration) { v.at("InJeopardy") },
@@ -62,8 +59,9 @@ func reentrant(w *world, st store.Store, v *visitor) *leadership.Candidate {
 		}
 		return nil
 	})
-	c.OnLost(func(context.Context, store.Leader) { v.at("lost callback") })
+	c.OnNewLeader(func(context.Context, store.Leader) { v.at("new-leader callback") })
 	c.OnTakeoverFailed(func(error) { v.at("takeover-failed callback") })
+	c.OnTermEnded(func(*leadership.Term, error) { v.at("term-ended callback") })
 	return c
 }
 
@@ -95,7 +93,7 @@ var forms = map[string]func(c *leadership.Candidate, v *visitor) error{
 				return nil
 			case store.Permanent(err):
 				return err
-			case err != nil: // the last ballot is still being given back
+			case err != nil: // a callback is campaigning
 				time.Sleep(100 * time.Millisecond)
 				continue
 			}
@@ -109,59 +107,102 @@ var forms = map[string]func(c *leadership.Candidate, v *visitor) error{
 	},
 }
 
-// Case 56: each of the ends of a candidacy, called from each place where a user's code runs, in each form: none of
-// them waits for itself, and each has its effect.
+// scene is what a call from inside has to do with.
+type scene struct {
+	w  *world
+	c  *leadership.Candidate
+	st store.Store
+}
+
+// Case 56: every method of a candidate and of its term, and Close, called from each place at which a user's code runs,
+// with a context that never ends, in each form. None of them waits for itself, and the ends have their effect.
 func TestReentry(t *testing.T) {
-	type scene struct {
-		w  *world
-		c  *leadership.Candidate
-		st store.Store
-	}
 	for action, test := range map[string]struct {
-		call func(s scene)
-		ends bool  // the candidate, for good
-		err  error // with which it ends
+		call  func(s scene)
+		waits bool  // it may wait for the store
+		ends  bool  // the candidate, for good
+		err   error // with which it ends
 	}{
-		"Resign": {func(s scene) { require.NoError(s.w, s.c.Resign(background)) }, false, nil},
-		"Stop":   {func(s scene) { s.c.Stop() }, true, nil},
-		"Close":  {func(s scene) { require.NoError(s.w, s.st.Close()) }, true, leadership.ErrClosed},
+		"Resign": {call: func(s scene) { s.c.Resign() }},
+		"Term.Resign": {waits: true, call: func(s scene) {
+			if term := s.c.Term(); term != nil {
+				require.NoError(s.w, term.Resign(background))
+			}
+		}},
+		"Acknowledge": {waits: true, call: func(s scene) { _ = s.c.Acknowledge(background) }},
+		"Term.Acknowledge": {waits: true, call: func(s scene) {
+			if term := s.c.Term(); term != nil {
+				_ = term.Acknowledge(background)
+			}
+		}},
+		"Run": {call: func(s scene) {
+			ctx, cancel := context.WithCancel(background)
+			cancel() // for a candidate that is idle
+			require.Error(s.w, s.c.Run(ctx, serve))
+		}},
+		"RunForElection": {call: func(s scene) {
+			if s.c.Term() == nil { // else it might be idle in a hook of a term that Campaign's caller gave back
+				return
+			}
+			elected, errs := s.c.RunForElection()
+			_, open := <-elected
+			require.False(s.w, open)
+			require.ErrorIs(s.w, <-errs, leadership.ErrRunning)
+		}},
+		"Campaign": {waits: true, call: func(s scene) {
+			if term, err := s.c.Campaign(background); err == nil { // the hook of a term that was given back
+				require.NoError(s.w, term.Resign(background))
+			}
+		}},
+		"Stop":  {ends: true, call: func(s scene) { s.c.Stop() }},
+		"Close": {ends: true, err: leadership.ErrClosed, call: func(s scene) { require.NoError(s.w, s.st.Close()) }},
 	} {
 		for form, drive := range forms {
 			for _, place := range places {
-				if form == "RunForElection" && place == "lead" ||
-					form == "Campaign" && (place == "won callback" || place == "takeover-failed callback") {
+				if form == "RunForElection" && place == "lead" || form == "Campaign" &&
+					(place == "won callback" || place == "takeover-failed callback" || place == "term-ended callback") {
 					continue // that form has no such place
 				}
 				t.Run(action+" in "+place+" of "+form, func(t *testing.T) {
 					virtual(t, func(w *world) {
 						other := w.lead(w.open(), "other")
 						st := w.open()
-						v := &visitor{place: place, w: w}
+						v := &visitor{place: place}
 						c := reentrant(w, st, v)
-						v.action = func() { test.call(scene{w, c, st}) }
+						returned := false
+						v.action = func() {
+							before := w.now()
+							test.call(scene{w, c, st})
+							returned = true
+							if !test.waits {
+								require.Equal(w, before, w.now(), "it waited")
+							}
+						}
 						result := async(func() error { return drive(c, v) })
 
-						w.at(time.Second) // the lost callback has been called
+						w.at(time.Second) // the new-leader callback has been called
 						require.NoError(w, other.Resign(background))
-						w.at(2 * ttl) // Won, Error, Acknowledged, Renewed
+						w.at(2 * ttl) // TermBegan, Error, Acknowledged, Renewed
 						st.Faults().Cut()
 						w.at(2*ttl + valid - time.Second) // InJeopardy
 						st.Faults().Heal()
 						w.at(4 * ttl)
-						w.service.Clear(election) // Lost
+						w.service.Clear(election) // TermEnded
 						w.at(6 * ttl)
+						require.True(w, v.done, "the script did not come to the place")
+						require.True(w, returned, "the call has not returned")
 						require.Equal(w, test.ends, !pending(result))
 						if test.ends {
 							require.ErrorIs(w, <-result, test.err)
 							require.False(w, c.IsLeader())
 							require.Empty(w, w.ballots())
-						} else {
-							require.True(w, c.IsLeader(), "it stands again")
-							require.Equal(w, "a", w.leader())
-							c.Stop()
-							require.NoError(w, <-result)
+							halt(c)
+							return
 						}
-						require.True(w, v.done, "the script did not come to the place")
+						require.True(w, c.IsLeader(), "it stands again")
+						require.Equal(w, "a", w.leader())
+						halt(c)
+						require.NoError(w, <-result)
 					})
 				})
 			}
@@ -169,7 +210,7 @@ func TestReentry(t *testing.T) {
 	}
 }
 
-// The term's own Resign, where the term is at hand.
+// The term's own Resign, in the functions that have it at hand.
 func TestReentryByTerm(t *testing.T) {
 	virtual(t, func(w *world) {
 		c := w.candidate(w.open(), "a", nil)
@@ -181,6 +222,7 @@ func TestReentryByTerm(t *testing.T) {
 			}
 			return nil
 		})
+		c.OnTermEnded(func(term *leadership.Term, _ error) { require.NoError(w, term.Resign(background)) })
 		result := async(func() error {
 			return c.Run(background, func(ctx context.Context, term *leadership.Term) error {
 				if ctx.Err() != nil {
@@ -200,17 +242,44 @@ func TestReentryByTerm(t *testing.T) {
 		w.at(time.Second)
 		require.True(w, pending(result))
 		require.Equal(w, 3, turns)
-		c.Stop()
+		halt(c)
 		require.NoError(w, <-result)
 	})
 }
 
+// followerPlaces are where a user's code runs inside a follower.
+var followerPlaces = []string{"LeaderChanged", "Error", "new leader callback", "gone callback", "Changes"}
+
+// Every method of a follower, and Close, called from each of its places, with a context that never ends.
 func TestReentryOfAFollower(t *testing.T) {
-	for name, stop := range map[string]func(w *world, f *leadership.Follower, st store.Store){
-		"Stop":  func(_ *world, f *leadership.Follower, _ store.Store) { f.Stop() },
-		"Close": func(w *world, _ *leadership.Follower, st store.Store) { require.NoError(w, st.Close()) },
+	type scene struct {
+		w  *world
+		f  *leadership.Follower
+		st store.Store
+	}
+	for name, test := range map[string]struct {
+		call func(s scene)
+		ends bool
+	}{
+		"Start":          {func(s scene) { s.f.Start() }, false},
+		"FollowElection": {func(s scene) { s.f.FollowElection() }, false},
+		"Wait": {func(s scene) {
+			leader, err := s.f.Wait(background)
+			require.NoError(s.w, err)
+			require.Equal(s.w, "a", leader.Value)
+		}, false},
+		"Changes": {func(s scene) {
+			for leader := range s.f.Changes(background) {
+				if leader.Revision != 0 {
+					return
+				}
+			}
+		}, false},
+		"Leader": {func(s scene) { s.f.Leader(); s.f.AsOf(); _ = s.f.Err() }, false},
+		"Stop":   {func(s scene) { s.f.Stop() }, true},
+		"Close":  {func(s scene) { require.NoError(s.w, s.st.Close()) }, true},
 	} {
-		for _, place := range []string{"LeaderChanged", "Error", "new leader callback", "gone callback", "Changes"} {
+		for _, place := range followerPlaces {
 			t.Run(name+" in "+place, func(t *testing.T) {
 				virtual(t, func(w *world) {
 					st := w.open()
@@ -219,12 +288,13 @@ func TestReentryOfAFollower(t *testing.T) {
 						fake.leader = nil
 						return store.Leader{}, store.ErrUnavailable
 					}
-					v := &visitor{place: place, w: w}
+					v := &visitor{place: place}
 					f := w.follower(fake, &leadership.Options{Hooks: &leadership.Hooks{
 						LeaderChanged: func(string, leadership.Leader) { v.at("LeaderChanged") },
 						Error:         func(string, error, time.Duration) { v.at("Error") },
 					}})
-					v.action = func() { stop(w, f, st) }
+					returned := false
+					v.action = func() { test.call(scene{w, f, st}); returned = true }
 					f.OnNewLeader(func(leadership.Leader) { v.at("new leader callback") })
 					f.OnLeaderGone(func() { v.at("gone callback") })
 					values, _ := f.FollowElection()
@@ -236,11 +306,14 @@ func TestReentryOfAFollower(t *testing.T) {
 					})
 					w.at(time.Second)
 					w.lead(w.open(), "a")
+					w.at(2 * time.Second)
+					require.True(w, v.done)
+					require.True(w, returned, "the call has not returned")
+					require.Equal(w, test.ends, !pending(iterating))
+					halt(f)
 					require.NoError(w, <-iterating, "the iterator ends")
 					for range values { // the channel is closed
 					}
-					f.Stop()
-					require.True(w, v.done)
 				})
 			})
 		}

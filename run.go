@@ -24,27 +24,28 @@ import (
 // told. It returns nil after Stop, the cause of ctx when that ends, and an error that trying again can't cure: the store
 // is closed or denies permission. A panic of lead gives the ballot back and goes on up.
 func (c *Candidate) Run(ctx context.Context, lead func(ctx context.Context, term *Term) error) error {
-	if err := c.enter(true); err != nil {
+	d, err := c.enter(true)
+	if err != nil {
 		return err
 	}
-	defer c.exit()
+	defer d.wait()
 	if lead == nil {
 		lead = c.hold
 	}
-	return c.run(ctx, lead)
+	return c.run(ctx, d, lead)
 }
 
 // run is Run for one who has entered.
-func (c *Candidate) run(ctx context.Context, lead func(context.Context, *Term) error) error {
+func (c *Candidate) run(ctx context.Context, d *drive, lead func(context.Context, *Term) error) error {
 	ctx, done := c.bound(ctx)
 	defer done()
 	failures, turns := backoff{first: errorBackoff}, backoff{first: turnBackoff}
 	for {
 		began := time.Now()
-		t, err := c.campaign(ctx)
+		t, err := c.campaign(ctx, d)
 		switch {
 		case err == nil:
-			err = c.serve(ctx, t, lead)
+			err = c.serve(t, lead)
 			if t.acknowledged.Load() {
 				failures.reset()
 			}
@@ -70,57 +71,44 @@ func (c *Candidate) run(ctx context.Context, lead func(context.Context, *Term) e
 	}
 }
 
-// serve lets the term's owner lead, and gives the ballot back when it has returned, even with a panic. Before that, where
-// the term was not acknowledged, the takeover-failed callbacks are called. It returns what lead returned, unless the
-// term had ended before.
-func (c *Candidate) serve(ctx context.Context, t *Term, lead func(context.Context, *Term) error) (err error) {
-	defer context.AfterFunc(ctx, func() { t.finish(stoppedBecause(context.Cause(ctx))) })()
+// serve lets the term's owner lead, and gives the ballot back when it has returned, even with a panic. It returns what
+// lead returned, unless the term had ended before.
+func (c *Candidate) serve(t *Term, lead func(context.Context, *Term) error) (err error) {
 	defer func() {
-		withdrawn, cancel := c.withdrawal(t.ballot)
-		defer cancel()
-		if err := t.release(withdrawn); err != nil {
-			c.log.Warn("the ballot was not seen to go", "token", t.Token(), "error", err)
-		}
+		c.giveBack(t.ballot)
+		<-t.watched
+		<-t.observed // the hooks of a term come before those of the next
 	}()
-	result := errPanicked // unless all that is called returns
+	result := errExited // unless all that is called returns
 	defer func() { err = c.conclude(t, result) }()
 	failed := c.takeOver(t)
 	if failed == nil {
-		c.inside.Do(func() { failed = lead(t.ctx, t) })
+		failed = lead(t.ctx, t)
 	}
 	result = failed
 	return nil // what conclude says
 }
 
-// errPanicked stands for what lead did not return.
-var errPanicked = errors.New("the leader's function has panicked, or ended its goroutine")
-
-// stoppedBecause is why a term ends with the context of Run.
-func stoppedBecause(cause error) error {
-	if errors.Is(cause, ErrStopped) {
-		return cause
-	}
-	return fmt.Errorf("%w: %w", ErrStopped, cause)
-}
+// errExited stands for the result of a function that has not returned.
+var errExited = errors.New("a function of the user's has panicked, or ended its goroutine")
 
 // takeOver does the work that comes before leading: the won callbacks, in order, for as long as the term goes on.
 func (c *Candidate) takeOver(t *Term) error {
-	for _, won := range c.callbacks.won() {
+	for _, won := range c.callbacks.onWon() {
 		if t.ctx.Err() != nil {
 			break
 		}
-		if err := guard(&c.inside, func() error { return won(t.ctx, t) }); err != nil {
+		if err := call(func() error { return won(t.ctx, t) }); err != nil {
 			return fmt.Errorf("takeover failed: %w", err)
 		}
 	}
 	return context.Cause(t.ctx)
 }
 
-// conclude ends a term whose leader has returned with err, and returns what is left of that to be reported: nothing
-// where the term had ended before. Each term that Run served has either been acknowledged or its takeover failed, in
-// whatever way: then the callbacks for that are called here, while nobody else leads yet.
+// conclude ends a term whose leader has returned with err, and calls the callbacks that undo the work while no other
+// candidate leads yet. It returns what is left of err to be reported: nothing if the term had ended before.
 func (c *Candidate) conclude(t *Term, err error) error {
-	ended := context.Cause(t.ctx) // nil where it goes on until here
+	ended := context.Cause(t.ctx) // nil if it goes on until here
 	t.finish(ErrResigned)
 	why, reported := cmp.Or(err, ErrResigned), err
 	switch {
@@ -132,14 +120,15 @@ func (c *Candidate) conclude(t *Term, err error) error {
 		why, reported = fmt.Errorf("%w; the term had ended: %w", err, ended), nil
 	}
 	if !t.acknowledged.Load() {
-		c.callFailed(why)
+		c.callTakeoverFailed(why)
 	}
+	c.callTermEnded(t)
 	return reported
 }
 
 // hold is how to lead for those who give no function: until the term ends.
 func (c *Candidate) hold(ctx context.Context, t *Term) error {
-	c.events.won(func() bool { return t.current() })
+	c.events.termBegan(func() bool { return t.current() })
 	if !c.opts.ManualAcknowledge {
 		if err := t.Acknowledge(ctx); err != nil {
 			return err
@@ -152,7 +141,7 @@ func (c *Candidate) hold(ctx context.Context, t *Term) error {
 // retry reports a failure and waits before the next try.
 func (c *Candidate) retry(ctx context.Context, err error, in time.Duration) {
 	c.log.Warn("failed, going to try again", "error", err, "in", in)
-	c.inside.Do(func() { c.opts.Hooks.error(c.election, err, in) })
+	c.opts.Hooks.error(c.election, err, in)
 	c.events.failed(err)
 	sleep(ctx, in)
 }

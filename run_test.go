@@ -41,7 +41,7 @@ func TestRunLeadsAgainAndAgain(t *testing.T) {
 		<-enough
 		require.Less(w, w.now(), 100*time.Millisecond, "next to nothing is waited for after a lead without an error")
 		require.IsIncreasing(w, tokens)
-		c.Stop()
+		halt(c)
 		require.NoError(w, <-result)
 	})
 }
@@ -86,7 +86,7 @@ func TestRunEndsWithStopContextOrStore(t *testing.T) {
 			cause error // of a term that it ended
 		}{
 			"Stop": {func(c *leadership.Candidate, _ context.CancelCauseFunc, _ func() error) {
-				c.Stop()
+				halt(c)
 			}, nil, leadership.ErrStopped},
 			"context": {func(_ *leadership.Candidate, cancel context.CancelCauseFunc, _ func() error) {
 				cancel(errChangedMind)
@@ -153,9 +153,8 @@ func TestRunWaitsForTheLeadersFunction(t *testing.T) {
 		second := async(func() error { return b.Run(background, serve) })
 		require.True(w, pending(second))
 
-		ctx, cancel := context.WithTimeoutCause(background, time.Second, errChangedMind)
-		defer cancel()
-		require.ErrorIs(w, a.Resign(ctx), errChangedMind)
+		a.Resign()
+		require.Zero(w, w.now())
 		require.False(w, a.IsLeader(), "the term is over at once")
 		w.at(10 * ttl)
 		require.False(w, b.IsLeader())
@@ -163,10 +162,7 @@ func TestRunWaitsForTheLeadersFunction(t *testing.T) {
 		require.Equal(w, []string{"a", "b"}, w.ballots(), "the session was renewed, the ballot kept")
 		require.Equal(w, w.began.Add(10*ttl), st.Confirmed())
 
-		resigning := async(func() error { return a.Resign(background) })
-		require.True(w, pending(resigning))
 		close(returns)
-		require.NoError(w, <-resigning)
 		synctest.Wait()
 		require.True(w, b.IsLeader())
 		w.until(func() bool { return len(w.ballots()) == 2 })
@@ -174,7 +170,7 @@ func TestRunWaitsForTheLeadersFunction(t *testing.T) {
 	})
 }
 
-func TestStopWaitsForTheLeadersFunction(t *testing.T) {
+func TestDoneWaitsForTheLeadersFunction(t *testing.T) {
 	virtual(t, func(w *world) {
 		c := w.candidate(w.open(), "a", nil)
 		var ended time.Duration
@@ -188,7 +184,7 @@ func TestStopWaitsForTheLeadersFunction(t *testing.T) {
 			})
 		})
 		require.True(w, pending(result))
-		c.Stop()
+		halt(c)
 		require.Equal(w, 5*ttl, ended)
 		require.Equal(w, 5*ttl, w.now())
 		require.Empty(w, w.ballots())
@@ -208,7 +204,7 @@ func TestRunWithoutAFunction(t *testing.T) {
 				require.NoError(w, c.Acknowledge(background))
 			}
 			require.Equal(w, "a", w.leader())
-			c.Stop()
+			halt(c)
 			require.NoError(w, <-result)
 			require.Empty(w, w.leader())
 		})
@@ -224,7 +220,7 @@ func TestRunLeavesTheAcknowledgementToItsFunction(t *testing.T) {
 		w.at(ttl)
 		require.True(w, c.IsLeader())
 		require.Empty(w, w.leader())
-		c.Stop()
+		halt(c)
 		require.NoError(w, <-result)
 	})
 }

@@ -121,7 +121,7 @@ func (k *checks) leaders() (list []*simRun) {
 // hooks see the instants at which terms begin: two leaders at any time would be two at one of these.
 func (k *checks) hooks(r *simRun) *leadership.Hooks {
 	return &leadership.Hooks{
-		Won: func(_ string, token uint64) {
+		TermBegan: func(_ string, token uint64) {
 			k.note("%s won %d", r.value, token)
 			k.oneLeader(r)
 			k.mu.Lock()
@@ -137,7 +137,7 @@ func (k *checks) hooks(r *simRun) *leadership.Hooks {
 				k.violate("%s won with token %d, after one had won with %d", r.value, token, last)
 			}
 		},
-		Lost: func(_ string, token uint64, cause error) { k.note("%s lost %d: %v", r.value, token, cause) },
+		TermEnded: func(_ string, token uint64, cause error) { k.note("%s lost %d: %v", r.value, token, cause) },
 		Error: func(_ string, err error, _ time.Duration) {
 			k.note("%s: %v", r.value, err)
 			for _, wanted := range []error{leadership.ErrLost, leadership.ErrResigned, leadership.ErrStopped} {

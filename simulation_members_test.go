@@ -68,7 +68,7 @@ func (c *simCandidate) stand() {
 	if err != nil {
 		panic(err)
 	}
-	r.OnLost(func(_ context.Context, leader leadership.Leader) { s.told(r.value, leader) })
+	r.OnNewLeader(func(_ context.Context, leader leadership.Leader) { s.told(r.value, leader) })
 	r.OnWon(func(ctx context.Context, _ *leadership.Term) error {
 		s.rest(ctx, takeovers.Int64N(int64(simTTL/4)))
 		if takeovers.IntN(8) == 0 && !s.calm.Load() {
@@ -84,13 +84,7 @@ func (c *simCandidate) stand() {
 	}()
 }
 
-// resign does not wait: the candidate may be cut off. One who called Campaign is told, and should have been asked.
-func (c *simCandidate) resign() {
-	c.run.rude.Store(c.primitive)
-	ctx, cancel := context.WithCancel(background)
-	cancel()
-	_ = c.run.Resign(ctx)
-}
+func (c *simCandidate) resign() { c.run.Resign() }
 
 // replace stops the candidate and makes another one on the same store.
 func (c *simCandidate) replace() {
@@ -109,7 +103,7 @@ func (c *simCandidate) end() {
 	if c.primitive {
 		<-c.ended
 	}
-	c.run.Stop()
+	halt(c.run)
 	<-c.ended
 	c.sim.stood(c.run)
 }
@@ -240,6 +234,6 @@ func (f *simFollower) start() {
 }
 
 func (f *simFollower) stop() {
-	f.Stop()
+	halt(f)
 	_ = f.store.Close()
 }

@@ -42,7 +42,7 @@ func TestTakeoverFailedCallbacks(t *testing.T) {
 					})
 				})
 				w.at(time.Minute)
-				c.Stop()
+				halt(c)
 				require.NoError(w, <-result)
 				if test.reason == nil {
 					require.Empty(w, failed)
@@ -106,13 +106,13 @@ func TestTakeoverFailsWhereTheCandidateEndsItsTerm(t *testing.T) {
 		text   string
 	}{
 		"candidate resigns": {func(w *world, c *leadership.Candidate, term *leadership.Term, _ context.CancelFunc) {
-			require.NoError(w, c.Resign(background))
+			c.Resign()
 		}, leadership.ErrResigned, "resigned"},
 		"term resigns": {func(w *world, c *leadership.Candidate, term *leadership.Term, _ context.CancelFunc) {
 			require.NoError(w, term.Resign(background))
 		}, leadership.ErrResigned, "resigned"},
 		"resigned by another goroutine": {func(_ *world, c *leadership.Candidate, _ *leadership.Term, _ context.CancelFunc) {
-			go func() { _ = c.Resign(background) }()
+			go func() { c.Resign() }()
 		}, leadership.ErrResigned, "resigned"},
 		"stopped": {func(_ *world, c *leadership.Candidate, _ *leadership.Term, _ context.CancelFunc) {
 			c.Stop()

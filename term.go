@@ -15,6 +15,7 @@ import (
 // candidate resigns or is stopped. Its methods may be called from any number of goroutines.
 type Term struct {
 	candidate *Candidate
+	drive     *drive
 	ballot    store.Ballot
 	lease     *store.Lease
 	span      store.Span // of the lease: a lease that lapsed and was renewed later does not revive the term
@@ -22,12 +23,11 @@ type Term struct {
 	ctx          context.Context // ends with the term, with its cause
 	cancel       context.CancelCauseFunc
 	acknowledged atomic.Bool
-	watched      chan struct{} // closed when watch has returned
-	observed     chan struct{} // closed when observe has returned
-	finished     chan struct{} // closed when everyone has been told that the term is over
-	releasing    atomic.Bool   // release has been called
-	withdrawn    atomic.Bool   // the ballot is known to be gone
-	released     chan struct{} // closed by the first release, when the ballot has been given back
+	withdrawn    atomic.Bool     // the ballot is known to be gone
+	began        chan struct{}   // closed when the hook that reports the beginning has returned
+	finished     chan struct{}   // closed by finish, when the term's context and the channel of RunForElection say so too
+	watched      <-chan struct{} // closed when watch has returned
+	observed     <-chan struct{} // closed when observe has returned, and with it the last hook
 }
 
 // Token is the term's fencing token: higher than that of every earlier term of the election. Give it to every
@@ -78,7 +78,7 @@ func (t *Term) Acknowledge(ctx context.Context) error {
 		if err == nil {
 			if t.acknowledged.CompareAndSwap(false, true) {
 				c.log.Info("acknowledged", "token", t.Token(), "revision", leader.Revision)
-				c.inside.Do(func() { c.opts.Hooks.acknowledged(c.election, t.Token(), leader) })
+				c.opts.Hooks.acknowledged(c.election, t.Token(), leader)
 			}
 			return nil
 		}
@@ -104,30 +104,27 @@ func (t *Term) endedError() error {
 	return fmt.Errorf("%w: the term in election %q is over: %w", ErrNotElected, t.candidate.election, cause)
 }
 
-// Resign ends the term, if it is not over yet, and gives the ballot back: call it, once the leader's work has
-// stopped, for every term that Campaign returned. It blocks until the store has confirmed that the ballot is gone,
-// or until ctx ends; then it returns an error, and the store goes on in the background as long as the session lives.
-// In a function given to Run, or a callback, it only ends the term: the ballot is given back when they return.
+// Resign ends the term, if it is not over yet. Call it, once the leader's work has stopped, for every term that Campaign
+// returned: it gives the ballot back, and the candidate may campaign again when it has returned. It blocks until the
+// store has confirmed that the ballot is gone, or until ctx ends; then it returns an error, and the store goes on in the
+// background as long as the session lives. It waits for no callback or hook.
+//
+// A term of Run or RunForElection only ends, and Resign returns at once: they give the ballot back when the leader's
+// function and the callbacks have returned.
 func (t *Term) Resign(ctx context.Context) error {
-	c := t.candidate
-	held, running := c.holds(t)
-	switch {
-	case held && c.inside.Has():
-		t.finish(ErrResigned)
-		if !running {
-			c.releaseSoon(t)
-		}
+	t.finish(ErrResigned)
+	if t.drive.serves || t.withdrawn.Load() {
 		return nil
-	case held && running:
-		t.finish(ErrResigned)
-		select {
-		case <-t.released:
-			return nil
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
 	}
-	return t.release(ctx)
+	defer t.drive.exit()
+	err := t.ballot.Withdraw(ctx)
+	if errors.Is(err, ErrClosed) {
+		err = nil // Close has ended the session, as far as it could be reached
+	}
+	if err == nil {
+		t.withdrawn.Store(true)
+	}
+	return err
 }
 
 // current reports whether the term goes on at this very call.
@@ -135,16 +132,15 @@ func (t *Term) current() bool {
 	return t.candidate.term.Load() == t && t.lease.Holds(t.span)
 }
 
-// watch ends the term when its lease runs out or its ballot is lost. It needs no event from the store for that, and
-// waits for nobody: no function of the user's runs here before the term's context has ended.
-func (t *Term) watch() {
-	defer close(t.watched)
+// watch ends the term when its lease runs out, its ballot is lost, or what drives the candidate ends. It needs no event
+// from the store for that, and no function of the user's runs here.
+func (t *Term) watch(driven context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
 		last := t.lease.Last() // before Holds, so that no change is missed
 		if !t.lease.Holds(t.span) {
-			err := t.ballot.Err() // known by now where the store was closed
+			err := t.ballot.Err() // known by now if the store was closed
 			if err == nil {
 				err = fmt.Errorf("%w: the session was not renewed before its deadline", ErrLost)
 			}
@@ -158,90 +154,33 @@ func (t *Term) watch() {
 		case <-t.ballot.Lost():
 			t.finish(t.ballot.Err())
 			return
+		case <-driven.Done():
+			t.finish(stoppedBecause(context.Cause(driven)))
+			return
 		case <-t.ctx.Done():
 			return
 		}
 	}
 }
 
-// observe tells of renewals, and of those that are missing.
-func (t *Term) observe() {
-	defer close(t.observed)
-	c := t.candidate
-	timer := time.NewTimer(0)
-	defer timer.Stop()
-	told := t.lease.Last() // the renewal that was told of
-	warned := false
-	for {
-		last, remaining := t.lease.Last(), t.lease.Remaining()
-		switch {
-		case !last.Confirmed.Equal(told.Confirmed):
-			told, warned = last, false
-			c.inside.Do(func() { c.opts.Hooks.renewed(c.election, t.Token(), last.Confirmed.Sub(last.Sent)) })
-		case !warned && remaining < last.Deadline.Sub(last.Sent)/3:
-			warned = true
-			c.log.Warn("in jeopardy", "token", t.Token(), "remaining", remaining)
-			c.inside.Do(func() { c.opts.Hooks.inJeopardy(c.election, t.Token(), remaining) })
-		}
-		timer.Reset(max(remaining/4, 10*time.Millisecond))
-		select {
-		case <-last.Changed:
-		case <-timer.C:
-		case <-t.ctx.Done():
-			return
-		}
+// stoppedBecause is why a term ends with the context of Run.
+func stoppedBecause(cause error) error {
+	if errors.Is(cause, ErrStopped) {
+		return cause
 	}
+	return fmt.Errorf("%w: %w", ErrStopped, cause)
 }
 
-// finish ends the term: from here on IsLeader is false. The ballot stands until release, so that nobody else leads
-// while the leader's work still winds down.
+// finish ends the term: from here on IsLeader is false. The ballot stands until it is given back, so that no other
+// candidate leads while the leader's work still winds down. It waits for no function of the user's.
 func (t *Term) finish(cause error) {
 	c := t.candidate
 	if !c.term.CompareAndSwap(t, nil) {
+		<-t.finished // another call is about to close it
 		return
 	}
-	defer close(t.finished)
 	t.cancel(cause)
-	c.events.lost()
+	c.events.termEnded()
+	close(t.finished)
 	c.log.Info("leadership ended", "token", t.Token(), "cause", cause)
-	c.inside.Do(func() { c.opts.Hooks.lost(c.election, t.Token(), cause) })
-}
-
-// release ends the term and gives the ballot back. Later calls wait for the first, and see to it that it is gone.
-func (t *Term) release(ctx context.Context) error {
-	if !t.releasing.CompareAndSwap(false, true) {
-		select {
-		case <-t.released:
-			return t.withdraw(ctx)
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-	}
-	err := t.giveBack(ctx)
-	t.candidate.leave()
-	close(t.released)
-	return err
-}
-
-// giveBack ends the term, and withdraws the ballot when nothing of the term's is running any more.
-func (t *Term) giveBack(ctx context.Context) error {
-	t.finish(ErrResigned)
-	<-t.finished
-	<-t.watched
-	<-t.observed
-	return t.withdraw(ctx)
-}
-
-func (t *Term) withdraw(ctx context.Context) error {
-	if t.withdrawn.Load() {
-		return nil
-	}
-	err := t.ballot.Withdraw(ctx)
-	if errors.Is(err, ErrClosed) {
-		err = nil // Close has ended the session, as far as it could be reached
-	}
-	if err == nil {
-		t.withdrawn.Store(true)
-	}
-	return err
 }

@@ -49,7 +49,7 @@ func TestTermContextSaysWhyItEnded(t *testing.T) {
 			require.NoError(w, term.Resign(background))
 		}, leadership.ErrResigned},
 		"resigned by the candidate": {func(w *world, c *leadership.Candidate, _ *leadership.Term, _ *fakeStore) {
-			require.NoError(w, c.Resign(background))
+			c.Resign()
 		}, leadership.ErrResigned},
 		"stopped": {func(_ *world, c *leadership.Candidate, _ *leadership.Term, _ *fakeStore) {
 			c.Stop()
@@ -102,7 +102,7 @@ func TestTermResign(t *testing.T) {
 		require.Empty(w, w.ballots(), "it has waited for the ballot to go")
 		require.Empty(w, w.leader(), "and the acknowledgement with it")
 		require.NoError(w, term.Resign(background), "again")
-		require.NoError(w, c.Resign(background), "not leading")
+		c.Resign() // not leading
 	})
 }
 
@@ -181,7 +181,7 @@ func TestTermResignInsideLeavesALaterTermAlone(t *testing.T) {
 		})
 		require.NoError(w, <-ended, "resigning the first term has ended the second")
 		require.True(w, c.IsLeader())
-		c.Stop()
+		halt(c)
 		require.NoError(w, <-result)
 	})
 }

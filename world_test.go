@@ -71,7 +71,7 @@ func (w *world) candidate(st store.Store, value string, opts *leadership.Options
 	w.Helper()
 	c, err := leadership.NewCandidate(st, election, value, opts)
 	require.NoError(w, err)
-	w.Cleanup(c.Stop)
+	w.Cleanup(func() { w.end(c) })
 	return c
 }
 
@@ -79,8 +79,17 @@ func (w *world) follower(st store.Store, opts *leadership.Options) *leadership.F
 	w.Helper()
 	f, err := leadership.NewFollower(st, election, opts)
 	require.NoError(w, err)
-	w.Cleanup(f.Stop)
+	w.Cleanup(func() { w.end(f) })
 	return f
+}
+
+// end stops a candidate or follower and waits until nothing is left, but not for a term that the test did not give back.
+func (w *world) end(s stoppable) {
+	s.Stop()
+	select {
+	case <-s.Done():
+	case <-time.After(10 * ttl):
+	}
 }
 
 // campaign is Campaign of a candidate that is going to be elected.
@@ -88,6 +97,11 @@ func (w *world) campaign(c *leadership.Candidate) *leadership.Term {
 	w.Helper()
 	term, err := c.Campaign(background)
 	require.NoError(w, err)
+	w.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(background, ttl)
+		defer cancel()
+		_ = term.Resign(ctx)
+	})
 	return term
 }
 
@@ -174,3 +188,15 @@ func (d *diary) all() []string {
 }
 
 func (d *diary) has(entry string) bool { return slices.Contains(d.all(), entry) }
+
+// stoppable is a candidate or a follower.
+type stoppable interface {
+	Stop()
+	Done() <-chan struct{}
+}
+
+// halt stops a candidate or follower and waits until nothing of it is left.
+func halt(s stoppable) {
+	s.Stop()
+	<-s.Done()
+}

@@ -14,8 +14,9 @@ import (
 // contender is a candidate whose every step can be waited for.
 type contender struct {
 	*leadership.Candidate
-	cast chan struct{} // receives when a ballot of its stands, with its watches set
-	won  chan victory  // receives what Campaign returned
+	cast chan struct{}    // receives when a ballot of its stands, with its watches set
+	won  chan victory     // receives what Campaign returned
+	term *leadership.Term // that lead returned last
 }
 
 // victory is a term and the time at which IsLeader was seen to be true.
@@ -61,6 +62,7 @@ func (c *contender) lead(b *testing.B) (time.Time, *leadership.Term) {
 	b.Helper()
 	v := receive(b, c.won, "Campaign to return")
 	require.NoError(b, v.err)
+	c.term = v.term
 	return v.at, v.term
 }
 

@@ -29,7 +29,7 @@ var acknowledgement = []Case{
 			receiveClosed(e, takingOver, "a's takeover")
 			loser := e.candidate(b, "b", nil)
 			told := make(chan leadership.Leader, 8)
-			loser.OnLost(func(_ context.Context, l leadership.Leader) { told <- l })
+			loser.OnNewLeader(func(_ context.Context, l leadership.Leader) { told <- l })
 			e.standing(b, "b", func() { loser.RunForElection() })
 			e.during(e.h.TTL/4, "nobody is told during the takeover", func() bool {
 				_, known := f.Leader()
@@ -160,11 +160,11 @@ var acknowledgement = []Case{
 			e.check(receive(e, events, "a's victory"), "false where true is due")
 			e.expect(values, "l1")
 			e.standing(b, "l2", func() { two.RunForElection() })
-			e.ok(one.Resign(e.ctx), "resign")
+			one.Resign()
 			e.check(!receive(e, events, "a's resignation"), "true where false is due")
 			e.expect(values, "l2")
 			e.until("a stands again", func() bool { return len(e.ballots(c)) == 2 })
-			e.ok(two.Resign(e.ctx), "resign")
+			two.Resign()
 			e.check(receive(e, events, "a's second victory"), "false where true is due")
 			e.expect(values, "l1")
 			one.Stop()
@@ -282,7 +282,7 @@ func (l *callLog) add(call string) {
 
 func (l *callLog) register(c *leadership.Candidate, name string) {
 	c.OnWon(func(context.Context, *leadership.Term) error { l.add(name + " won"); return nil })
-	c.OnLost(func(_ context.Context, leader leadership.Leader) { l.add(name + " lost to " + leader.Value) })
+	c.OnNewLeader(func(_ context.Context, leader leadership.Leader) { l.add(name + " lost to " + leader.Value) })
 }
 
 // is reports whether exactly these calls have been made, in whatever order.

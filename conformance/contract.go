@@ -93,25 +93,28 @@ var contract = []Case{
 		check: func(e *env) {
 			a := e.open()
 			c := e.candidate(a, "a", nil)
-			e.ok(c.Resign(e.ctx), "resign before anything")
+			c.Resign() // before anything
 			err := c.Acknowledge(e.ctx)
 			e.check(errors.Is(err, leadership.ErrNotElected), "acknowledging without leading: %v", err)
 			events, _ := c.RunForElection()
 			e.until("a leads", c.IsLeader)
-			e.ok(c.Resign(e.ctx), "resign")
-			e.ok(c.Resign(e.ctx), "resign again")
+			c.Resign()
+			c.Resign()
 			c.Stop()
 			c.Stop()
-			e.ok(c.Resign(e.ctx), "resign after Stop")
+			c.Resign()
 			for range events {
 			}
+			e.done(c)
 			_, err = c.Campaign(e.ctx)
 			e.check(errors.Is(err, leadership.ErrStopped), "campaigning after Stop: %v", err)
 			never := e.candidate(a, "b", nil)
 			never.Stop()
+			e.done(never)
 			f := e.follower(a)
 			f.Stop()
 			f.Stop()
+			e.done(f)
 		},
 	},
 	{

@@ -18,7 +18,7 @@ var oneLeader = []Case{
 			e.until("a leads", old.IsLeader)
 			both := make(chan bool, 1)
 			next := e.stand(b, "b", &leadership.Options{Hooks: &leadership.Hooks{
-				Won: func(string, uint64) { both <- old.IsLeader() },
+				TermBegan: func(string, uint64) { both <- old.IsLeader() },
 			}})
 			a.Cut()
 			e.until("b leads", func() bool {

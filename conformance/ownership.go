@@ -16,21 +16,24 @@ var ownership = []Case{
 	{
 		Name:     "stop-leaves-nothing",
 		Promises: []string{"G7"},
-		Explains: "after Stop no ballot, acknowledgement or goroutine of a candidate or follower is left",
+		Explains: "when Done is closed no ballot, acknowledgement or goroutine of a candidate or follower is left",
 		check: func(e *env) {
 			a, observer := e.open(), e.open()
 			e.leavesNothing(func() {
 				leader, waiter := e.candidate(a, "a", nil), e.candidate(observer, "b", nil)
 				leader.RunForElection()
 				e.until("a leads", leader.IsLeader)
-				waiter.OnLost(nothing)
+				waiter.OnNewLeader(nothing)
 				e.standing(observer, "b", func() { waiter.RunForElection() })
 				f := e.follower(observer)
 				values, _ := f.FollowElection()
 				receive(e, values, "the first state")
 				f.Stop()
+				e.done(f)
 				waiter.Stop()
+				e.done(waiter)
 				leader.Stop()
+				e.done(leader)
 				left := e.ballots(observer)
 				e.check(len(left) == 0, "ballots are left: %v", left)
 				e.until("nobody is acknowledged", func() bool { return e.leader(observer) == store.Leader{} })

@@ -232,6 +232,16 @@ func (e *env) follower(m *member) *leadership.Follower {
 	return f
 }
 
+// done waits until nothing is left of a candidate or follower that was stopped.
+func (e *env) done(s interface{ Done() <-chan struct{} }) {
+	e.TB.Helper()
+	select {
+	case <-s.Done():
+	case <-e.ctx.Done():
+		e.Fatalf("waited in vain until Done was closed")
+	}
+}
+
 // cast casts a ballot, again where the service could not be reached for so long that the store gave up.
 func (e *env) cast(m *member, value string) store.Ballot {
 	e.TB.Helper()

@@ -9,7 +9,7 @@
 //	2026-01-02T15:04:05.000000Z a standing
 //	2026-01-02T15:04:05.010000Z a elected token=12
 //	2026-01-02T15:04:05.020000Z a acknowledged
-//	2026-01-02T15:04:06.000000Z a lost cause="stopped: terminated signal received"
+//	2026-01-02T15:04:06.000000Z a ended cause="stopped: terminated signal received"
 //	2026-01-02T15:04:05.000000Z f leader none
 //	2026-01-02T15:04:05.030000Z f leader name="a"
 //
@@ -104,7 +104,7 @@ func (p *process) lead(ctx context.Context, term *leadership.Term) error {
 		<-ctx.Done()
 		err = context.Cause(ctx)
 	}
-	p.say("lost cause=%q", err)
+	p.say("ended cause=%q", err)
 	if !errors.Is(err, leadership.ErrStopped) {
 		p.say("standing") // which Run does when this function has returned
 	}

@@ -49,7 +49,7 @@ func TestCutOff(t *testing.T) {
 			receive(t, c.Terms, "it leads")
 		},
 		"while it leads": func(t *testing.T, election string, network *conformance.Network, c, other *contender) {
-			require.NoError(t, other.Resign(soon(t)))
+			other.Resign()
 			term := receive(t, c.Terms, "it leads")
 			network.Cut()
 			next := receive(t, other.Terms, "the other one leads")
@@ -61,7 +61,7 @@ func TestCutOff(t *testing.T) {
 			require.NoError(t, next.Context().Err(), "the other one goes on")
 		},
 		"while it resigns": func(t *testing.T, election string, network *conformance.Network, c, other *contender) {
-			require.NoError(t, other.Resign(soon(t)))
+			other.Resign()
 			receive(t, c.Terms, "it leads")
 			network.Cut()
 			c.End()

@@ -32,10 +32,10 @@ func TestCallersConnection(t *testing.T) {
 	require.Equal(t, "a", receive(t, follower, "the leader"))
 	require.True(t, all[0].IsLeader())
 	for range 3 {
-		require.NoError(t, all[0].Resign(soon(t)))
+		all[0].Resign()
 		receive(t, all[1].Terms, "b leads")
 		require.Equal(t, "b", afterDeath(t, follower, ""))
-		require.NoError(t, all[1].Resign(soon(t)))
+		all[1].Resign()
 		receive(t, all[0].Terms, "a leads")
 		require.Equal(t, "a", afterDeath(t, follower, ""))
 	}

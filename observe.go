@@ -1,0 +1,40 @@
+package leadership
+
+import (
+	"context"
+	"time"
+)
+
+// observe calls the hooks of a term, but for the first and Acknowledged: they come one after the other, the end last. It
+// tells of renewals, and of those that are missing.
+func (t *Term) observe() {
+	c := t.candidate
+	told := t.lease.Last() // the renewal that was told of
+	defer func() {         // also if a hook has ended the goroutine
+		<-t.ctx.Done()
+		c.opts.Hooks.termEnded(c.election, t.Token(), context.Cause(t.ctx))
+	}()
+	<-t.began
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	warned := false
+	for {
+		last, remaining := t.lease.Last(), t.lease.Remaining()
+		switch {
+		case !last.Confirmed.Equal(told.Confirmed):
+			told, warned = last, false
+			c.opts.Hooks.renewed(c.election, t.Token(), last.Confirmed.Sub(last.Sent))
+		case !warned && remaining < last.Deadline.Sub(last.Sent)/3:
+			warned = true
+			c.log.Warn("in jeopardy", "token", t.Token(), "remaining", remaining)
+			c.opts.Hooks.inJeopardy(c.election, t.Token(), remaining)
+		}
+		timer.Reset(max(remaining/4, 10*time.Millisecond))
+		select {
+		case <-last.Changed:
+		case <-timer.C:
+		case <-t.ctx.Done():
+			return
+		}
+	}
+}

@@ -1,0 +1,110 @@
+// Command mutate changes a package in one place at a time and runs tests: a change that no test notices, a survivor,
+// stands for a mistake that none would notice. It is run in the root of the repository:
+//
+//	mutate -state .long/mutants -explained tools/mutate/survivors.txt ./store ./store/memory .
+//
+// changes the package in the first argument. For each change it runs that package's tests, and if they pass those of
+// the other packages, until some test fails. Verdicts are kept in the file of -state, and a mutant that has one is not
+// tried again. The exit status is 1 if there is a survivor that the file of -explained does not explain.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"slices"
+	"time"
+)
+
+var (
+	statePath     = flag.String("state", "", "`file` that keeps the verdicts; none are kept without it")
+	explainedPath = flag.String("explained", "", "`file` that explains survivors")
+	match         = flag.String("match", "", "try only mutants whose names contain this `text`")
+	every         = flag.Int("every", 1, "try only every `n`th mutant")
+	timeout       = flag.Duration("timeout", 2*time.Minute, "end of a package's tests, which counts as a failure")
+	list          = flag.Bool("list", false, "list the mutants and try none")
+)
+
+func main() {
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	ok, err := run(ctx, flag.Args())
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "mutate:", err)
+	}
+	if err != nil || !ok {
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, packages []string) (ok bool, err error) {
+	if len(packages) == 0 {
+		return false, fmt.Errorf("name a package")
+	}
+	files, err := sources(ctx, packages[0])
+	if err != nil {
+		return false, err
+	}
+	var mutants []mutant
+	for _, file := range files {
+		more, err := mutantsOf(file)
+		if err != nil {
+			return false, err
+		}
+		mutants = append(mutants, more...)
+	}
+	mutants = selected(mutants, *match, *every)
+	if *list {
+		for _, m := range mutants {
+			fmt.Printf("%s\n\t%s:%d\n", m.name, m.file, m.line)
+		}
+		return true, nil
+	}
+	explained, err := readExplained(*explainedPath)
+	if err != nil {
+		return false, err
+	}
+	verdicts, err := openVerdicts(*statePath)
+	if err != nil {
+		return false, err
+	}
+	defer verdicts.close()
+	if err := passes(ctx, packages); err != nil {
+		return false, err
+	}
+	count := map[verdict]int{}
+	for i, m := range mutants {
+		v, known := verdicts.of(m.name)
+		if !known {
+			if v, err = try(ctx, m, packages); err != nil {
+				return false, err
+			}
+			if err := verdicts.add(m.name, v); err != nil {
+				return false, err
+			}
+		}
+		if v == survived && explained[m.name] {
+			v = survivedExplained
+		}
+		count[v]++
+		if v == survived || !known {
+			fmt.Printf("%4d/%d %-9s %s (%s:%d)\n", i+1, len(mutants), v, m.name, m.file, m.line)
+		}
+	}
+	total := len(mutants) - count[invalid]
+	fmt.Printf("%d mutants: %d killed, %d survived, %d survived and explained; %d more do not compile\n",
+		total, count[killed], count[survived], count[survivedExplained], count[invalid])
+	return count[survived] == 0, nil
+}
+
+func selected(mutants []mutant, match string, every int) []mutant {
+	mutants = slices.DeleteFunc(mutants, func(m mutant) bool { return !contains(m.name, match) })
+	var some []mutant
+	for i := 0; i < len(mutants); i += max(1, every) {
+		some = append(some, mutants[i])
+	}
+	return some
+}

@@ -5,8 +5,8 @@ STORE ?=
 SUITEFLAGS ?=
 # BENCHFLAGS are further flags for the benchmarks, such as -benchtime 10s.
 BENCHFLAGS ?=
-# PART is what `make long` runs: simulation and chaos, or one of them.
-PART ?= simulation chaos
+# PART is what `make long` runs: all of these, or some of them.
+PART ?= suspended simulation chaos mutants
 # SEEDS are the seeds of PART=simulation, ROUNDS the rounds of PART=chaos.
 SEEDS ?= 1-10000
 ROUNDS ?= 1-20
@@ -14,7 +14,7 @@ ROUNDS ?= 1-20
 DEMO = $(or $(STORE),zookeeper)
 STATICCHECK = go tool -modfile=tools/go.mod staticcheck
 
-.PHONY: help setup demo quick test long conformance check bench
+.PHONY: help setup demo quick test long mutants conformance check bench
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "%-12s %s\n", $$1, $$2 }' Makefile
@@ -29,13 +29,18 @@ demo: ## show a failover on a real server; STORE=zookeeper, etcd or consul
 quick: ## run the tests that need no server, with the race detector: under a minute
 	@./scripts/setup compiler
 	packages=$$(./scripts/serverless) && go test -race -count=1 $$packages
+	go -C tools test -race -count=1 ./...
 
 test: ## run all tests, with the race detector, on real servers: up to 12 minutes
 	@./scripts/setup compiler zookeeper etcd consul
+	go -C tools test -race -count=1 ./...
 	go test -p 4 -race -count=1 -timeout 14m ./... # four packages at once: they wait more than they work
 
 long: ## run what takes hours, and go on where it was interrupted; PART=simulation SEEDS=1-1000
 	@./scripts/long $(PART)
+
+mutants: ## change the core and package store in one place at a time: does a test notice? Takes hours, goes on as long does
+	@./scripts/long mutants
 
 conformance: ## run the conformance suite on a running cluster; STORE='etcd://host:2379/?ttl=3s'
 	@go test -v -count=1 -timeout 2h ./conformance/servers -store='$(value STORE)' $(SUITEFLAGS)
@@ -43,7 +48,11 @@ conformance: ## run the conformance suite on a running cluster; STORE='etcd://ho
 check: ## check format, vet, staticcheck, and that go.mod is tidy
 	@unformatted=$$(gofmt -l .); test -z "$$unformatted" || { echo "gofmt -w is needed for:"; echo "$$unformatted"; exit 1; } >&2
 	go vet ./...
+	go vet -tags timens ./store
+	go -C tools vet ./...
 	$(STATICCHECK) ./...
+	$(STATICCHECK) -tags timens ./store
+	go -C tools tool staticcheck ./...
 	go mod tidy -diff
 	go -C tools mod tidy -diff
 

@@ -10,11 +10,13 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
 	"os/signal"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -42,7 +44,7 @@ func main() {
 
 func run(ctx context.Context, packages []string) (ok bool, err error) {
 	if len(packages) == 0 {
-		return false, fmt.Errorf("name a package")
+		return false, errors.New("name a package")
 	}
 	files, err := sources(ctx, packages[0])
 	if err != nil {
@@ -101,7 +103,7 @@ func run(ctx context.Context, packages []string) (ok bool, err error) {
 }
 
 func selected(mutants []mutant, match string, every int) []mutant {
-	mutants = slices.DeleteFunc(mutants, func(m mutant) bool { return !contains(m.name, match) })
+	mutants = slices.DeleteFunc(mutants, func(m mutant) bool { return !strings.Contains(m.name, match) })
 	var some []mutant
 	for i := 0; i < len(mutants); i += max(1, every) {
 		some = append(some, mutants[i])

@@ -127,13 +127,18 @@ func (m *mutator) swap(n ast.Node, at token.Pos, op token.Token) {
 	}
 }
 
-// negate leaves out comparisons, whose operators are swapped anyhow.
+// negate leaves out what is negated by another mutant.
 func (m *mutator) negate(cond ast.Expr) {
 	if cond == nil {
 		return
 	}
-	if b, ok := cond.(*ast.BinaryExpr); ok && b.Op != token.LAND && b.Op != token.LOR {
+	switch c := cond.(type) {
+	case *ast.UnaryExpr:
 		return
+	case *ast.BinaryExpr:
+		if c.Op != token.LAND && c.Op != token.LOR {
+			return
+		}
 	}
 	m.add(cond, cond.Pos(), cond.End(), "!("+m.text(cond.Pos(), cond.End())+")")
 }
@@ -169,5 +174,3 @@ func short(text string) string {
 	}
 	return text
 }
-
-func contains(name, match string) bool { return strings.Contains(name, match) }

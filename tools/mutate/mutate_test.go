@@ -1,0 +1,147 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// limit has mutants that its tests kill, some that they let through, and one that does not compile.
+const limit = `package limit
+
+// Below has a constant that no test looks at.
+func Below(n int) bool {
+	return n < 100
+}
+
+func First(names []string) string {
+	count := len(names)
+	if count < 1 {
+		count--
+		return ""
+	}
+	return names[0] + ""
+}
+`
+
+const limitTest = `package limit
+
+import "testing"
+
+func Test(t *testing.T) {
+	if !Below(5) || Below(500) || First(nil) != "" || First([]string{"a", "b"}) != "a" {
+		t.Fatal()
+	}
+}
+`
+
+func inModule(t *testing.T, test string) {
+	t.Chdir(t.TempDir())
+	t.Setenv("GOWORK", "off")
+	for name, content := range map[string]string{"go.mod": "module limit\n\ngo 1.26\n", "limit.go": limit, "limit_test.go": test} {
+		if err := os.WriteFile(name, []byte(content), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestRun(t *testing.T) {
+	inModule(t, limitTest)
+	*statePath, *explainedPath = filepath.Join(t.TempDir(), "state"), ""
+	t.Cleanup(func() { *statePath, *explainedPath = "", "" })
+	verdictsOf := func() map[string]verdict {
+		v, err := openVerdicts(*statePath)
+		if err != nil {
+			t.Fatal(err)
+		}
+		v.close()
+		return v.given
+	}
+	want := map[string]verdict{
+		"limit.go Below: n < 100 => n <= 100":                survived,
+		"limit.go Below: n < 100 => n >= 100":                killed,
+		"limit.go Below: 100 => 101":                         survived,
+		"limit.go First: count < 1 => count <= 1":            survived,
+		"limit.go First: count < 1 => count >= 1":            killed,
+		"limit.go First: 1 => 2":                             survived,
+		"limit.go First: count-- => count++":                 survived,
+		"limit.go First: count-- drop":                       survived,
+		"limit.go First: names[0] + \"\" => names[0] - \"\"": invalid,
+		"limit.go First: 0 => 1":                             killed,
+	}
+	ok, err := run(t.Context(), []string{"."})
+	if err != nil || ok {
+		t.Fatalf("ok %v, %v", ok, err)
+	}
+	got := verdictsOf()
+	for name, v := range want {
+		if got[name] != v {
+			t.Errorf("%s: %q, want %q", name, got[name], v)
+		}
+	}
+	if len(got) != len(want) {
+		t.Errorf("%d mutants, want %d: %v", len(got), len(want), got)
+	}
+
+	// What has a verdict is not tried again, and what is explained is no fault.
+	*explainedPath = filepath.Join(t.TempDir(), "explained")
+	var explanation strings.Builder
+	explanation.WriteString("# a comment\n\nlimit.go Below: 100 => 102\n\tof no mutant\n")
+	for name, v := range got {
+		if v == survived {
+			explanation.WriteString(name + "\n\twhy\n\tand why\n\n")
+		}
+	}
+	if err := os.WriteFile(*explainedPath, []byte(explanation.String()), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if ok, err := run(t.Context(), []string{"."}); err != nil || !ok {
+		t.Fatalf("ok %v, %v", ok, err)
+	}
+	if again := verdictsOf(); len(again) != len(got) {
+		t.Fatalf("%d verdicts, were %d", len(again), len(got))
+	}
+}
+
+// A test that fails anyhow kills nothing.
+func TestRunRefusesFailingTests(t *testing.T) {
+	inModule(t, strings.Replace(limitTest, "!Below(5)", "true", 1))
+	if _, err := run(t.Context(), []string{"."}); err == nil || !strings.Contains(err.Error(), "fail without a change") {
+		t.Fatal(err)
+	}
+}
+
+func TestMutants(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "x.go")
+	const source = "package x\n\nimport _ \"fmt\"\n\nvar x, y = -1, true\n\n" +
+		"func f(a, b bool, c chan int) {\n\tfor a && !b {\n\t\tx += 2\n\t\tif a {\n\t\t\tc <- x\n\t\t\tbreak\n\t\t}\n\t}\n\tdefer f(a, b, c)\n}\n"
+	if err := os.WriteFile(path, []byte(source), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	mutants, err := mutantsOf(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, m := range mutants {
+		changed, err := m.source()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if string(changed) == source {
+			t.Errorf("%s changes nothing", m.name)
+		}
+		got = append(got, strings.TrimPrefix(m.name, path+" "))
+	}
+	want := []string{
+		"var: -1 => 1", "var: 1 => 2", "var: true => false",
+		"f: a && !b => !(a && !b)", "f: a && !b => a || !b", "f: !b => b",
+		"f: x += 2 => x -= 2", "f: x += 2 drop", "f: 2 => 3",
+		"f: a => !(a)", "f: c <- x drop", "f: break drop", "f: defer f(a, b, c) drop",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got\n\t%s\nwant\n\t%s", strings.Join(got, "\n\t"), strings.Join(want, "\n\t"))
+	}
+}

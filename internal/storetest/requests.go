@@ -31,7 +31,7 @@ func (r *Requests[C]) Note(request string) *C {
 	defer r.mu.Unlock()
 	r.sent = append(r.sent, request)
 	for i, p := range r.pending {
-		if mentions(request, p.parts) {
+		if Mentions(request, p.parts) {
 			r.pending = slices.Delete(r.pending, i, i+1)
 			return p.catch
 		}
@@ -45,13 +45,14 @@ func (r *Requests[C]) Count(parts ...string) int {
 	defer r.mu.Unlock()
 	n := 0
 	for _, request := range r.sent {
-		if mentions(request, parts) {
+		if Mentions(request, parts) {
 			n++
 		}
 	}
 	return n
 }
 
-func mentions(request string, parts []string) bool {
+// Mentions reports whether a request has all of the parts in it.
+func Mentions(request string, parts []string) bool {
 	return !slices.ContainsFunc(parts, func(part string) bool { return !strings.Contains(request, part) })
 }

@@ -3,8 +3,10 @@ package consul
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/go-leadership/leadership/internal/adapter"
 	"github.com/go-leadership/leadership/store"
@@ -23,10 +25,12 @@ type ballot struct {
 	token    uint64
 	doubtful bool // a request to make it may still be on its way
 
-	ahead api.KVPairs // the nearest last
-	own   *watch
-	prev  *watch // of the nearest ahead; nil where none is
-	ack   ack
+	ahead  api.KVPairs // the nearest last
+	before []string    // the sessions of all that were ahead at first; constant after join
+	denied time.Time   // since when it has been denied what it needs; zero if it is not
+	own    *watch
+	prev   *watch // of the nearest ahead; nil where none is
+	ack    ack
 }
 
 func (b *ballot) key() string { return b.store.layout.ballot(b.Election, b.name) }
@@ -52,8 +56,10 @@ func (b *ballot) join(pairs api.KVPairs) error {
 	}
 	b.token = own.CreateIndex
 	for _, p := range list {
+		s.meet(b.session, b.Election, p.Key)
 		if p.CreateIndex < b.token && !slices.ContainsFunc(b.ahead, func(q *api.KVPair) bool { return q.Key == p.Key }) {
 			b.ahead = append(b.ahead, p)
+			b.before = append(b.before, p.Session)
 		}
 	}
 	slices.SortFunc(b.ahead, func(p, q *api.KVPair) int { return cmp.Compare(p.CreateIndex, q.CreateIndex) })
@@ -88,9 +94,7 @@ func (b *ballot) run() {
 		if b.prev != nil {
 			b.prev.leave()
 		}
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		delete(s.ballots, b)
+		s.forget(b)
 	}()
 	for b.Err() == nil {
 		own := b.own.see()
@@ -100,11 +104,9 @@ func (b *ballot) run() {
 		}
 		switch {
 		case own.err != nil:
-			b.LoseWith(fmt.Errorf("%w: watch %s: %w", store.ErrLost, b.key(), own.err))
-			s.orphans.Add(b.orphan())
+			b.readAgain(b.own, own.err)
 		case prev.err != nil:
-			b.LoseWith(fmt.Errorf("%w: watch %s: %w", store.ErrLost, b.prev.key, prev.err))
-			s.orphans.Add(b.orphan())
+			b.readAgain(b.prev, prev.err)
 		case !own.exists:
 			b.Lose("its key was deleted")
 		case !stands(b.key(), own.entry) || own.create != b.token:
@@ -143,8 +145,7 @@ func (b *ballot) advance() {
 				return // run sees to it: it looks at own before prev
 			}
 		}
-		if err != nil && !adapter.Uncertain(err) {
-			b.abandon(err)
+		if !b.bears(err) {
 			return
 		}
 		adapter.Pause(b.Context())
@@ -152,10 +153,32 @@ func (b *ballot) advance() {
 	b.watchNearest()
 }
 
-// abandon gives up a ballot that may not be looked after any more, so that nobody waits for it.
-func (b *ballot) abandon(err error) {
+// bears reports whether the ballot goes on after an error. A denial might come of an outage or of a cache: the ballot
+// is given up, so that no other waits for it, if it has been denied for a TTL.
+func (b *ballot) bears(err error) bool {
+	switch {
+	case err == nil || adapter.Uncertain(err):
+		b.denied = time.Time{}
+		return true
+	case b.denied.IsZero():
+		b.denied = time.Now()
+	}
+	if errors.Is(err, store.ErrDenied) && time.Since(b.denied) < b.store.config.TTL {
+		return true
+	}
 	b.LoseWith(fmt.Errorf("%w: %w", store.ErrLost, err))
 	b.store.orphans.Add(b.orphan())
+	return false
+}
+
+// readAgain reads a key which the token may not read, as the watch has found.
+func (b *ballot) readAgain(w *watch, err error) {
+	if b.bears(err) {
+		adapter.Pause(b.Context())
+		if err := w.refresh(b.Context()); err == nil {
+			b.denied = time.Time{}
+		}
+	}
 }
 
 // lead makes the ballot first: none is ahead. While the lease holds, the session has not expired, and whether it was
@@ -170,8 +193,7 @@ func (b *ballot) lead() {
 			}
 			break
 		}
-		if !adapter.Uncertain(err) {
-			b.abandon(err)
+		if !b.bears(err) {
 			return
 		}
 		adapter.Pause(b.Context())

@@ -11,6 +11,9 @@ import (
 	"github.com/hashicorp/consul/api"
 )
 
+// refusalLimit is for how long Campaign tries again though it is refused, be it not by Consul, or for an outage.
+const refusalLimit = time.Second
+
 // Campaign implements store.Store. With a session open it takes one round trip: one transaction makes the ballot and
 // lists those that stand. Where the service can't be reached for longer than the TTL it gives up, so that its caller can
 // say so, and try again.
@@ -24,6 +27,7 @@ func (s *Store) Campaign(ctx context.Context, election, value string) (store.Bal
 	}
 	defer done()
 	give := max(s.config.TTL, 10*time.Second)
+	began := time.Now()
 	patience, cancel := context.WithTimeoutCause(ctx, give, fmt.Errorf("%w: no answer for %v", store.ErrUnavailable, give))
 	defer cancel()
 	for {
@@ -32,6 +36,8 @@ func (s *Store) Campaign(ctx context.Context, election, value string) (store.Bal
 		case err == nil:
 			return b, nil
 		case ctx.Err() != nil || !adapter.Uncertain(err) || errors.Is(err, errHopeless):
+			return nil, s.life.Fail("campaign", election, err)
+		case time.Since(began) > refusalLimit && (isOdd(err) || errors.Is(err, errAway)):
 			return nil, s.life.Fail("campaign", election, err)
 		case patience.Err() != nil:
 			return nil, s.life.Fail("campaign", election, s.withTrouble(err))
@@ -70,13 +76,20 @@ func (s *Store) cast(ctx context.Context, election, value string) (*ballot, erro
 		}
 		return nil, err
 	}
-	b := &ballot{Ballot: adapter.NewBallot(s.life, election), store: s, session: sess, name: sess.id + "-" + newNonce()}
-	pairs, err := b.enter(ctx, value)
-	if err != nil {
-		return nil, err
+	b := &ballot{
+		Ballot: adapter.NewBallot(s.life, election), store: s, session: sess, name: sess.id + "-" + s.nonces.next(sess.id),
 	}
-	if err := b.join(pairs); err != nil {
-		s.orphans.Add(b.orphan())
+	s.mu.Lock()
+	s.names[b.name] = struct{}{}
+	s.mu.Unlock()
+	pairs, err := b.enter(ctx, value)
+	if err == nil {
+		if err = b.join(pairs); err != nil {
+			s.orphans.Add(b.orphan())
+		}
+	}
+	if err != nil {
+		s.forget(b)
 		return nil, err
 	}
 	s.mu.Lock()
@@ -86,6 +99,14 @@ func (s *Store) cast(ctx context.Context, election, value string) (*ballot, erro
 		return nil, store.ErrClosed
 	}
 	return b, nil
+}
+
+// forget is called when a ballot is lost, or was never cast.
+func (s *Store) forget(b *ballot) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.ballots, b)
+	delete(s.names, b.name)
 }
 
 // enter makes the ballot's key and returns those of all ballots. The transaction can be sent again when its outcome is

@@ -4,13 +4,13 @@ import (
 	"context"
 	"time"
 
-	"github.com/go-leadership/leadership/internal/adapter"
 	"github.com/hashicorp/consul/api"
 )
 
 // follow asks for the next state, again and again, until the watch ends or its connection breaks.
 func (w *watch) follow(ctx context.Context) {
 	all := &w.store.watches
+	var pace pace
 	for wait := time.Duration(0); ; wait = min(2*wait, mostWait) {
 		all.mu.Lock()
 		if wait == 0 {
@@ -28,9 +28,12 @@ func (w *watch) follow(ctx context.Context) {
 		early := meta.LastIndex == index && time.Since(asked) < wait/2
 		if meta.LastIndex < index || early {
 			// The servers' state was replaced by a snapshot, or the server that answered is behind.
-			adapter.Pause(ctx)
+			pace.pause(ctx)
 			_ = w.refresh(ctx)
 			continue
+		}
+		if time.Since(asked) > wait/2 {
+			pace.reset()
 		}
 		if !w.accept(version, entryOf(p), meta.LastIndex, time.Time{}) {
 			_ = w.refresh(ctx)

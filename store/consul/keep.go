@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"time"
 
-	"github.com/go-leadership/leadership/internal/adapter"
 	"github.com/go-leadership/leadership/store"
 	"github.com/hashicorp/consul/api"
 )
@@ -73,13 +73,16 @@ func (s *Store) confirmSession(sess *session) bool {
 	s.mu.Lock()
 	s.trouble = err
 	s.mu.Unlock()
+	if err != nil && store.Permanent(err) != sess.denied {
+		if sess.denied = !sess.denied; sess.denied {
+			s.config.Logger.Warn("the session can't be renewed", "store", s.life.Name, "error", err)
+		}
+	}
 	switch {
 	case s.life.Calls.Err() != nil:
 		return true // Close has ended the lease
-	case errors.Is(err, errEnded):
-		s.lose(sess, err.Error())
-	case errors.Is(err, errUnchecked), errors.Is(err, store.ErrDenied):
-		s.abandon(sess, fmt.Errorf("renew the session: %w", err))
+	case errors.Is(err, errEnded), errors.Is(err, errUnchecked):
+		s.abandon(sess, err)
 	case err != nil && refusing(err):
 		s.abandon(sess, fmt.Errorf("the agent is gone: %w", err))
 	case late:
@@ -108,33 +111,63 @@ var (
 	errUnchecked = errors.New("the session's check was deregistered")
 )
 
-// renew renews the session, and its check where it has one.
+// renew renews the session, and its check if it has one.
 func (s *Store) renew(ctx context.Context, sess *session) error {
 	if sess.check != "" {
-		err := s.client.Agent().UpdateTTLOpts(sess.check, "", api.HealthPassing, s.readOptions(ctx))
-		var status api.StatusError
-		if errors.As(err, &status) && status.Code == http.StatusNotFound {
-			return errUnchecked
-		}
-		if err != nil || time.Since(sess.renewed) < leastSessionTTL/4 {
+		err := s.pass(ctx, sess.check)
+		switch {
+		case err == nil:
+			sess.unknown = false
+		case !notFound(err):
 			return err
+		case sess.unknown:
+			return errUnchecked
+		default: // perhaps not the agent's words: ask again
+			sess.unknown = true
+			return err
+		}
+		if time.Since(sess.renewed) < leastSessionTTL/4 {
+			return nil
 		}
 	}
 	at := time.Now()
-	info, _, err := s.client.Session().Renew(sess.id, s.writeOptions(ctx))
-	if err == nil && info == nil {
-		return errEnded
-	}
-	if err == nil {
+	var renewed []api.SessionEntry
+	_, err := s.client.Raw().Write("/v1/session/renew/"+sess.id, nil, &renewed, s.writeOptions(ctx))
+	switch {
+	case err == nil && len(renewed) > 0 && renewed[0].ID == sess.id:
 		sess.renewed = at
+		return nil
+	case err != nil && !notFound(err):
+		return err
+	}
+	if err := s.prove(ctx, sess); err != nil {
+		return err
+	}
+	return &oddAnswer{"a renewal was answered as if there were no session"}
+}
+
+// pass passes the check. The agent's answer has no content.
+func (s *Store) pass(ctx context.Context, check string) error {
+	var content any
+	_, err := s.client.Raw().Write("/v1/agent/check/update/"+check, map[string]string{"Status": api.HealthPassing}, &content, s.writeOptions(ctx))
+	switch {
+	case errors.Is(err, io.EOF):
+		return nil
+	case err == nil:
+		return &oddAnswer{"the pass of a check was answered with content"}
 	}
 	return err
 }
 
+func notFound(err error) bool {
+	var status api.StatusError
+	return errors.As(err, &status) && status.Code == http.StatusNotFound
+}
+
 // prove finds out whether the session stands.
 func (s *Store) prove(ctx context.Context, sess *session) error {
-	info, _, err := s.client.Session().Info(sess.id, s.consistent(ctx))
-	if err == nil && info == nil {
+	info, meta, err := s.client.Session().Info(sess.id, s.consistent(ctx))
+	if err = agents(meta, err); err == nil && info == nil {
 		return errEnded
 	}
 	return err
@@ -162,27 +195,8 @@ func (s *Store) deregister(ctx context.Context, id string) error {
 		return nil
 	}
 	err := s.client.Agent().ServiceDeregisterOpts(id, s.readOptions(ctx))
-	var status api.StatusError
-	if errors.As(err, &status) && status.Code == http.StatusNotFound {
+	if notFound(err) {
 		return nil
 	}
 	return s.explain(ctx, err)
-}
-
-// deregisterLater removes the service of a session that is over. Where the agent can't be reached for long, it does that
-// by itself a minute after the check has become critical.
-func (s *Store) deregisterLater(id string) {
-	if id == "" {
-		return
-	}
-	s.life.Go(func() {
-		for ended := time.Now(); time.Since(ended) < time.Minute && s.life.Background.Err() == nil; adapter.PauseFor(s.life.Background, time.Second) {
-			ctx, cancel := context.WithTimeout(s.life.Background, requestLimit)
-			err := s.deregister(ctx, id)
-			cancel()
-			if err == nil || !adapter.Uncertain(err) {
-				return
-			}
-		}
-	})
 }

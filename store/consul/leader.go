@@ -34,9 +34,9 @@ func (s *Store) leader(ctx context.Context, election string, prev *store.Leader)
 	for {
 		v := w.see()
 		switch {
-		case v.err != nil:
+		case v.err != nil && fresh:
 			return store.Leader{}, v.err
-		case v.known && leaderOf(v.entry) == *prev:
+		case v.err == nil && v.known && leaderOf(v.entry) == *prev:
 			poll.Wait(v.changed)
 			select {
 			case <-v.changed:
@@ -44,10 +44,10 @@ func (s *Store) leader(ctx context.Context, election string, prev *store.Leader)
 			case <-ctx.Done():
 			}
 			poll.Wait(nil)
-		case v.known && fresh:
+		case v.err == nil && v.known && fresh:
 			return leaderOf(v.entry), nil
 		default:
-			err := w.refresh(ctx)
+			_, err := certain(ctx, func(ctx context.Context) (struct{}, error) { return struct{}{}, w.refresh(ctx) })
 			if err != nil && !adapter.Uncertain(err) {
 				return store.Leader{}, err
 			}
@@ -76,11 +76,16 @@ func (s *Store) Ballots(ctx context.Context, election string) ([]store.Standing,
 	}
 	return adapter.Repeat(ctx, s.life, "list the ballots", election, func(ctx context.Context) ([]store.Standing, error) {
 		dir := s.layout.dir(election)
-		pairs, err := request(ctx, s, func(ctx context.Context) (api.KVPairs, error) {
-			pairs, meta, err := s.client.KV().List(dir, s.consistent(ctx))
-			return pairs, agents(meta, err)
-		})
+		pairs, err := certain(ctx, func(ctx context.Context) (api.KVPairs, error) { return s.list(ctx, dir) })
 		return standings(queue(dir, pairs)), err
+	})
+}
+
+// list reads all keys below dir.
+func (s *Store) list(ctx context.Context, dir string) (api.KVPairs, error) {
+	return request(ctx, s, func(ctx context.Context) (api.KVPairs, error) {
+		pairs, meta, err := s.client.KV().List(dir, s.consistent(ctx))
+		return pairs, agents(meta, err)
 	})
 }
 

@@ -18,7 +18,10 @@ type orphan struct {
 	*ballot
 	tried    bool   // it may have acknowledged
 	seated   bool   // it may have taken the seat
+	revived  bool   // it has come back
 	revision uint64 // of its acknowledgement; 0 where it is not known
+
+	denied time.Time // since when its removal has been denied; zero if it is not
 }
 
 // orphan is what has to be removed when the ballot is given up.
@@ -38,17 +41,32 @@ func (o orphan) Over() bool {
 	}
 }
 
-// abandonFor gives up the session of an orphan that may not be removed.
+// abandonFor gives up the session of an orphan that may not be removed for a TTL.
 func (s *Store) abandonFor(o orphan, err error) {
+	if o.denied.IsZero() {
+		o.denied = time.Now()
+	}
+	if errors.Is(err, store.ErrDenied) && time.Since(o.denied) < s.config.TTL {
+		adapter.Pause(s.life.Background)
+		s.orphans.Add(o)
+		return
+	}
 	s.config.Logger.Warn("a ballot can't be removed, so the session ends", "store", s.life.Name, "key", o.key(), "error", err)
 	s.abandon(o.session, fmt.Errorf("a ballot could not be removed: %v", err)) // in words: others were not refused
 }
 
 // remove removes an orphan with its acknowledgement and returns nil once both are known to be gone: in one transaction,
 // made from what is known of them, and where that is refused, from what is read.
-func (s *Store) remove(ctx context.Context, o orphan) error {
+func (s *Store) remove(ctx context.Context, o orphan) (err error) {
+	if o.revived {
+		defer func() {
+			if err == nil || !adapter.Uncertain(err) {
+				s.gone(o.name)
+			}
+		}()
+	}
 	known := map[string]entry{s.layout.ack(o.Election): {exists: o.revision != 0, modify: o.revision, session: o.session.id}}
-	standing, trusted := true, !o.seated
+	standing, trusted := true, !o.seated && !o.revived
 	for {
 		if o.Over() {
 			return nil
@@ -64,12 +82,11 @@ func (s *Store) remove(ctx context.Context, o orphan) error {
 			}
 			adapter.PauseFor(ctx, time.Millisecond)
 		}
-		var err error
 		if known, err = s.readAllOf(ctx, s.layout.ack(o.Election), s.layout.seat(o.Election), o.key()); err != nil {
 			return err
 		}
 		standing, trusted = stands(o.key(), known[o.key()]), true
-		if !standing && s.othersAcknowledged(o) && o.revision == 0 {
+		if (!standing || o.revived) && s.othersAcknowledged(o) && o.revision == 0 {
 			o.tried, o.seated = false, false // what is there may be that of another ballot of this session
 		}
 	}

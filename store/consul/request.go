@@ -1,14 +1,9 @@
 package consul
 
 import (
-	"cmp"
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
-	"net"
-	"net/http"
 	"strings"
 	"time"
 
@@ -33,7 +28,11 @@ func request[T any](ctx context.Context, s *Store, f func(ctx context.Context) (
 		ctx, cancel := context.WithTimeout(s.life.Background, requestLimit)
 		defer cancel()
 		value, err := f(ctx)
-		answered <- result{value, s.explain(ctx, err)}
+		err = s.explain(ctx, err)
+		if err == nil {
+			s.worked.Store(true)
+		}
+		answered <- result{value, err}
 	}) {
 		return zero, store.ErrClosed
 	}
@@ -44,104 +43,6 @@ func request[T any](ctx context.Context, s *Store, f func(ctx context.Context) (
 		return zero, fmt.Errorf("%w: %w", store.ErrUnknownOutcome, context.Cause(ctx))
 	}
 }
-
-// explain sorts errors, and takes note of what goes on below. What Consul said is certain; of everything else but a
-// connection that could not be opened the request may have been carried out.
-func (s *Store) explain(ctx context.Context, err error) error {
-	if err == nil {
-		return nil
-	}
-	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() != nil && s.dialer != nil {
-		s.dialer.silent()
-	}
-	err = s.config.classify(err)
-	s.config.Logger.Debug("a request failed", "store", s.life.Name, "error", err)
-	return err
-}
-
-func (c Config) classify(err error) error {
-	var status api.StatusError
-	code, text := 0, ""
-	if errors.As(err, &status) {
-		code, text = status.Code, status.Body
-	} else if body, ok := strings.CutPrefix(err.Error(), "Failed request: "); ok { // of a transaction
-		text = body
-	}
-	switch {
-	case matchesStore(err), refusalIn(err) != nil, errors.Is(err, errEnded), errors.Is(err, errUnchecked), errors.Is(err, errNoAgent):
-		return err
-	case code == http.StatusForbidden || denied(text):
-		return fmt.Errorf("%w: %s", store.ErrDenied, strings.TrimPrefix(text, "Permission denied: "))
-	case strings.Contains(text, "HTTP request to an HTTPS server"):
-		return fmt.Errorf("%w: the agent speaks TLS, the scheme has to be consul+tls: %w", store.ErrUnavailable, errHopeless)
-	case strings.Contains(text, "No path to datacenter"), strings.Contains(text, "cross datacenter lock"):
-		return adapter.Refuse("dc", c.Datacenter, "the agent says: %s", text)
-	case strings.Contains(text, "Consul Enterprise feature"):
-		return adapter.Refuse("namespace or partition", strings.Trim(c.Namespace+"/"+c.Partition, "/"), "the agent says: %s", text)
-	case strings.Contains(text, "Invalid Session TTL"):
-		return adapter.Refuse("ttl", c.TTL.String(), "the servers say: %s", text)
-	case code == http.StatusRequestEntityTooLarge, strings.Contains(text, "too large"):
-		return adapter.Refuse("value", "", "the agent says: %s", text)
-	case code == http.StatusTooManyRequests, strings.Contains(text, "rate limit"),
-		strings.Contains(text, "too many concurrent connections"), strings.Contains(text, "No cluster leader"):
-		return fmt.Errorf("%w: %s", store.ErrUnavailable, text)
-	case code/100 == 4:
-		return fmt.Errorf("the agent refuses the request: %s (%d)", cmp.Or(text, http.StatusText(code)), code)
-	case text != "":
-		return fmt.Errorf("%w: the agent says: %s", store.ErrUnknownOutcome, text)
-	}
-	return classifyNet(err)
-}
-
-// errHopeless says that the connection can't be made with these settings: nobody has to wait in order to learn that.
-var errHopeless = errors.New("settings and agent do not match")
-
-func classifyNet(err error) error {
-	var (
-		unverified *tls.CertificateVerificationError
-		header     tls.RecordHeaderError
-		invalid    x509.CertificateInvalidError
-		dial       *net.OpError
-	)
-	switch {
-	case errors.As(err, &unverified), errors.As(err, &invalid):
-		return fmt.Errorf("%w: %w: %w", store.ErrUnavailable, errHopeless, err)
-	case errors.As(err, &header), strings.Contains(err.Error(), "server gave HTTP response to HTTPS client"):
-		return fmt.Errorf("%w: the agent does not speak TLS, the scheme has to be consul: %w: %w", store.ErrUnavailable, errHopeless, err)
-	case strings.Contains(err.Error(), "remote error: tls:"): // in TLS 1.3 it comes behind the handshake
-		return fmt.Errorf("%w: %w: %w", store.ErrUnavailable, errHopeless, err)
-	case errors.Is(err, errNoConnection), errors.As(err, &dial) && dial.Op == "dial":
-		return fmt.Errorf("%w: %w", store.ErrUnavailable, err)
-	}
-	return fmt.Errorf("%w: %w", store.ErrUnknownOutcome, err)
-}
-
-func matchesStore(err error) bool {
-	for _, known := range []error{
-		store.ErrDenied, store.ErrInvalid, store.ErrClosed, store.ErrLost,
-	} {
-		if errors.Is(err, known) {
-			return true
-		}
-	}
-	return false
-}
-
-// denied reports whether Consul's words mean that the token does not do.
-func denied(text string) bool {
-	return strings.Contains(text, "Permission denied") || strings.Contains(text, "ACL not found") ||
-		strings.Contains(text, "lacks permission")
-}
-
-// agents makes sure that an answer is that of an agent: whatever answers "not found" looks like a missing key.
-func agents(meta *api.QueryMeta, err error) error {
-	if err == nil && meta.LastIndex == 0 {
-		return errNoAgent
-	}
-	return err
-}
-
-var errNoAgent = errors.New("what answers is not a Consul agent")
 
 func (s *Store) readOptions(ctx context.Context) *api.QueryOptions {
 	c := s.config
@@ -213,10 +114,15 @@ func (s *Store) txn(ctx context.Context, ops ...*api.KVTxnOp) (api.KVPairs, erro
 	if err != nil {
 		return nil, err
 	}
-	if !ok {
+	switch {
+	case ok && resp.Results == nil: // an agent answers with an empty list at least
+		return nil, &oddAnswer{"a transaction was answered without results"}
+	case !ok && len(resp.Errors) == 0:
+		return nil, &oddAnswer{"a transaction was refused without errors"}
+	case !ok:
 		r := &refusal{resp.Errors}
-		if denied(r.Error()) {
-			return nil, fmt.Errorf("%w: %w", store.ErrDenied, r)
+		if err := denial(r.Error()); err != nil {
+			return nil, err
 		}
 		return nil, r
 	}
@@ -236,8 +142,26 @@ func (s *Store) commit(ctx context.Context, ops ...*api.KVTxnOp) (api.KVPairs, e
 
 // read reads a key.
 func (s *Store) read(ctx context.Context, key string) (entry, error) {
-	return request(ctx, s, func(ctx context.Context) (entry, error) {
-		p, meta, err := s.client.KV().Get(key, s.consistent(ctx))
-		return entryOf(p), agents(meta, err)
+	return certain(ctx, func(ctx context.Context) (entry, error) {
+		return request(ctx, s, func(ctx context.Context) (entry, error) {
+			p, meta, err := s.client.KV().Get(key, s.consistent(ctx))
+			return entryOf(p), agents(meta, err)
+		})
 	})
+}
+
+// certain asks up to three times: an odd answer is believed only if it keeps coming. What f does can be repeated.
+func certain[T any](ctx context.Context, f func(context.Context) (T, error)) (T, error) {
+	for range 2 {
+		value, err := f(ctx)
+		if !isOdd(err) || ctx.Err() != nil {
+			return value, err
+		}
+		adapter.Pause(ctx)
+	}
+	value, err := f(ctx)
+	if isOdd(err) && ctx.Err() == nil {
+		err = errors.New(err.Error()) // asking again does not help
+	}
+	return value, err
 }

@@ -43,8 +43,7 @@ func (b *ballot) takeSeat() {
 			if taken.IsZero() {
 				taken = time.Now()
 			}
-		case r == nil && !adapter.Uncertain(err):
-			b.abandon(err)
+		case r == nil && !b.bears(err):
 			return
 		}
 		adapter.PauseFor(b.Context(), wait)

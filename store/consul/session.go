@@ -14,16 +14,20 @@ import (
 
 // session is what the store knows of its session.
 type session struct {
-	id    string
+	name  string
+	id    string // guarded by the store's mu until the session is adopted; empty until the service has told it
+	tried bool   // guarded by the store's mu: a request to create it may have been carried out
 	check string // the id of the service and of its check that the session is bound to; empty where there is none
 	lease *store.Lease
 	ctx   context.Context // ends, with the cause, when the store gives the session up or learns of its end
 	end   context.CancelCauseFunc
 	gone  chan struct{} // closed when the service is known to have ended it: nothing of it is left there
 
-	// Of renewals. Written by whoever opens the session, then used by keep alone.
+	// Of renewals. Written by the one who opens the session, then used by keep alone.
 	sent    store.Instant // when the last one that counted was sent
 	renewed time.Time     // when the session itself was last renewed, as against its check
+	unknown bool          // the last pass was answered as if there were no check
+	denied  bool          // the last renewal was denied, and the log has it
 }
 
 // openSession returns the present session, or opens one. One caller opens it for all.
@@ -50,55 +54,81 @@ func (s *Store) session() *session {
 	return s.current
 }
 
-// newSession creates a session. Where the answer is lost, nobody knows its id: it holds no key, stands in nobody's way,
-// and ends by itself. Creating it starts its timer at the servers, and registering the check that of the agent: the
-// lease begins with the session.
+// newSession creates a session. Creating it starts its timer at the servers, and registering the check that of the
+// agent: the lease begins with the session. Until the session is the store's, it is among those to clear away.
 func (s *Store) newSession(ctx context.Context) (*session, error) {
-	name := "leadership-" + newNonce()
-	ttl := max(s.config.TTL, leastSessionTTL)
-	sess := &session{lease: store.NewLease(), gone: make(chan struct{}), sent: store.Now(), renewed: time.Now()}
+	sess := &session{
+		name: "leadership-" + newNonce(), lease: store.NewLease(), gone: make(chan struct{}), sent: store.Now(), renewed: time.Now(),
+	}
+	sess.ctx, sess.end = context.WithCancelCause(context.Background())
+	s.discard(sess)
+	err := s.create(ctx, sess)
+	if err == nil && !sess.lease.Renew(sess.sent, s.config.TTL-s.config.Grace) {
+		err = fmt.Errorf("%w: creating the session took longer than its lease of %v", store.ErrUnavailable, s.config.TTL-s.config.Grace)
+	}
+	if err == nil && !s.adopt(sess) {
+		err = store.ErrClosed
+	}
+	if err != nil {
+		sess.end(err)
+		s.life.Go(func() { s.retire(sess) })
+		return nil, err
+	}
+	if sess.sent.Since(time.Now()) > s.config.TTL/4 { // keep would have renewed it by now
+		s.confirmNow()
+	}
+	return sess, nil
+}
+
+// create creates the session at the service, with its check.
+func (s *Store) create(ctx context.Context, sess *session) error {
 	// The library's own call leaves out an empty list and a delay of zero, which then are given defaults.
 	settings := map[string]any{
-		"Name": name, "TTL": ttl.String(), "Behavior": api.SessionBehaviorDelete,
+		"Name": sess.name, "TTL": max(s.config.TTL, leastSessionTTL).String(), "Behavior": api.SessionBehaviorDelete,
 		"LockDelay": s.config.LockDelay.String(), "NodeChecks": []string{},
 	}
 	if s.config.checked() {
-		sess.check = name
-		if err := s.register(ctx, name); err != nil {
-			return nil, fmt.Errorf("register the session's check: %w", err)
+		sess.check = sess.name
+		if err := s.register(ctx, sess.check); err != nil {
+			return fmt.Errorf("register the session's check: %w", s.explain(ctx, err))
 		}
-		settings["ServiceChecks"] = []api.ServiceCheck{{ID: name, Namespace: s.config.Namespace}}
+		settings["ServiceChecks"] = []api.ServiceCheck{{ID: sess.check, Namespace: s.config.Namespace}}
 	}
+	s.mu.Lock()
+	sess.tried = true
+	s.mu.Unlock()
 	var created struct{ ID string }
-	if _, err := s.client.Raw().Write("/v1/session/create", settings, &created, s.writeOptions(ctx)); err != nil {
-		s.deregisterLater(sess.check)
-		return nil, fmt.Errorf("create a session: %w", err)
+	_, err := s.client.Raw().Write("/v1/session/create", settings, &created, s.writeOptions(ctx))
+	if err == nil && created.ID == "" {
+		err = &oddAnswer{"a new session has no ID"}
 	}
-	if sess.id = created.ID; sess.id == "" {
-		s.deregisterLater(sess.check)
-		return nil, fmt.Errorf("create a session: %w", errNoAgent)
+	err = s.explain(ctx, err)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err != nil {
+		sess.tried = errors.Is(err, store.ErrUnknownOutcome)
+		return fmt.Errorf("create a session: %w", err)
 	}
-	sess.ctx, sess.end = context.WithCancelCause(context.Background())
-	if !sess.lease.Renew(sess.sent, s.config.TTL-s.config.Grace) {
-		s.life.Go(func() { s.retire(sess) })
-		return nil, fmt.Errorf("%w: creating the session took longer than its lease of %v", store.ErrUnavailable, s.config.TTL-s.config.Grace)
-	}
-	if sess.sent.Since(time.Now()) > s.config.TTL/4 { // keep would have renewed it by now
-		defer s.confirmNow()
-	}
+	sess.id = created.ID
+	return nil
+}
+
+// adopt makes a session the store's, unless the store is being closed.
+func (s *Store) adopt(sess *session) bool {
 	settled := s.settled() // before mu: who holds the watches' mu may take this one
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if at := sess.sent.Time(); s.life.Calls.Err() == nil && settled && at.After(s.confirmed) {
+	if s.life.Calls.Err() != nil {
+		sess.lease.End()
+		return false
+	}
+	if at := sess.sent.Time(); settled && at.After(s.confirmed) {
 		s.confirmed = at
 	}
+	delete(s.discarded, sess)
 	s.current = sess
-	if s.life.Calls.Err() != nil {
-		sess.lease.End() // Close destroys it
-	} else {
-		s.life.Go(func() { s.watchSession(sess) })
-	}
-	return sess, nil
+	s.life.Go(func() { s.watchSession(sess) })
+	return true
 }
 
 // finish forgets the session, if it is still the present one. Its ballots know why before its lease ends.
@@ -119,82 +149,63 @@ func (s *Store) finish(sess *session, why error) bool {
 	return present
 }
 
-// lose says that the service has ended the session.
-func (s *Store) lose(sess *session, why string) {
-	if s.finish(sess, fmt.Errorf("%w: %s", store.ErrLost, why)) {
-		close(sess.gone)
-		s.deregisterLater(sess.check)
-	}
-}
-
-// abandon ends a session that may go on at the service, and sees to it that it does not: its ballots would stand in the
-// way of all others.
+// abandon gives up a session that has ended, or might go on at the service, and destroys it: its ballots would stand in
+// the way of all others.
 func (s *Store) abandon(sess *session, why error) {
 	if s.finish(sess, fmt.Errorf("%w: %w", store.ErrLost, why)) {
+		s.discard(sess)
 		s.life.Go(func() { s.retire(sess) })
 	}
 }
 
-// retire destroys a session that was given up, for as long as there can be one.
-func (s *Store) retire(sess *session) {
-	limit := 3 * max(s.config.TTL, leastSessionTTL)
-	for sess.sent.Since(time.Now()) < limit && s.life.Background.Err() == nil {
-		ctx, cancel := context.WithTimeout(s.life.Background, requestLimit)
-		err := s.destroy(ctx, sess)
-		cancel()
-		if err == nil {
-			break
-		}
-		if !adapter.Uncertain(err) { // the token may be replaced yet
-			adapter.PauseFor(s.life.Background, time.Second)
-		}
-		adapter.Pause(s.life.Background)
-	}
-	if s.life.Background.Err() == nil {
-		close(sess.gone) // destroyed, or expired
-	}
-}
-
-// destroy destroys the session, and removes its check.
-func (s *Store) destroy(ctx context.Context, sess *session) error {
-	_, err := s.client.Session().Destroy(sess.id, s.writeOptions(ctx))
-	return errors.Join(s.explain(ctx, err), s.deregister(ctx, sess.check))
-}
-
-// watchSession waits for the end of the session by a blocking query, so that the holder stops at once where it ends
+// watchSession waits for the end of the session by a blocking query, so that the holder stops at once if it ends
 // early. A query that breaks off may mean that the agent is gone: the session is confirmed at once.
 func (s *Store) watchSession(sess *session) {
+	ctx, cancel := context.WithCancel(s.life.Background)
+	defer cancel()
+	defer context.AfterFunc(sess.ctx, cancel)()
+	var pace pace
 	wait, index := firstWait, uint64(1)
-	for sess.ctx.Err() == nil && s.life.Background.Err() == nil {
-		ctx, cancel := context.WithCancel(s.life.Background)
-		stop := context.AfterFunc(sess.ctx, cancel)
+	for ctx.Err() == nil {
+		asked := time.Now()
 		q := s.readOptions(ctx)
 		q.WaitIndex, q.WaitTime = index, wait
 		info, meta, err := s.client.Session().Info(sess.id, q)
-		stop()
-		cancel()
-		switch {
-		case sess.ctx.Err() != nil || s.life.Background.Err() != nil:
+		switch waited := time.Since(asked) > wait/2; {
+		case ctx.Err() != nil:
 			return
 		case err != nil:
 			_ = s.explain(ctx, err)
 			s.confirmNow()
-			adapter.Pause(s.life.Background)
+			pace.pause(ctx)
 		case info == nil:
 			s.confirmNow() // a server that is behind may not know it yet, one that leads does
-			adapter.Pause(sess.ctx)
+			pace.pause(ctx)
 			index = 1
-		default:
-			switch meta.LastIndex {
-			case index:
-				wait = min(2*wait, mostWait)
-			case 0: // no answer of an agent's: it would be asked for without a wait
-				adapter.Pause(sess.ctx)
-			}
+		case meta.LastIndex > index:
+			index = meta.LastIndex
+		case waited:
+			pace.reset()
+			wait = min(2*wait, mostWait)
+			index = max(1, meta.LastIndex)
+		default: // the state was replaced by a snapshot, the server that answers is behind, or it is no agent's answer
+			s.sweepRevived(sess)
+			pace.pause(ctx)
 			index = max(1, meta.LastIndex)
 		}
 	}
 }
+
+// pace slows down queries that are answered at once without news.
+type pace struct{ last time.Duration }
+
+// pause waits from 50 ms, doubled each time, to a second.
+func (p *pace) pause(ctx context.Context) {
+	p.last = min(max(2*p.last, 50*time.Millisecond), time.Second)
+	adapter.PauseFor(ctx, p.last)
+}
+
+func (p *pace) reset() { p.last = 0 }
 
 // confirmNow lets keep confirm the session at once.
 func (s *Store) confirmNow() {

@@ -30,6 +30,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-leadership/leadership/internal/adapter"
@@ -41,8 +42,8 @@ import (
 //
 // Its goroutines are keep, which confirms the session, and lets look look at some of the watches; the orphans' Sweep,
 // which removes what was left behind; one for each ballot, each watch with a query of its own, the session's watch, and
-// each request under way; overlook while there are watches without a query; and retire and deregisterLater, which clear
-// away sessions that were given up. Close waits for all of them.
+// each request under way; overlook while there are watches without a query; retire, which clears away a session that was
+// given up; and sweepRevived. Close waits for all of them.
 type Store struct {
 	config Config
 	layout layout
@@ -59,12 +60,19 @@ type Store struct {
 	watches watches
 	polls   polls.Set
 	orphans *adapter.Orphans[orphan]
+	nonces  nonces
+	worked  atomic.Bool // a request has been answered as it should
+
+	sweeping atomic.Bool // sweepRevived is under way
 
 	mu        sync.Mutex
 	current   *session // guarded by mu, as are all below; nil before the first and between two
 	confirmed time.Time
 	trouble   error                // what went wrong last
 	ballots   map[*ballot]struct{} // until run has seen that they are lost
+	names     map[string]struct{}  // of those ballots, and of those being cast
+	going     map[string]struct{}  // names of ballots that have come back and are being removed
+	discarded map[*session]struct{}
 }
 
 // Open opens a store. It checks the settings; it does not wait for the service.
@@ -78,6 +86,7 @@ func Open(config Config) (*Store, error) {
 		config: config, layout: layout{config.Prefix}, client: config.Client,
 		life:    adapter.NewLife("consul", config.TLS != nil, strings.Join(config.Addresses, ",")+"/"+config.Prefix),
 		opening: make(chan struct{}, 1), due: make(chan struct{}, 1), ballots: map[*ballot]struct{}{},
+		names: map[string]struct{}{}, going: map[string]struct{}{}, discarded: map[*session]struct{}{}, nonces: newNonces(),
 	}
 	s.orphans = adapter.NewOrphans(s.life, 8, s.remove, s.abandonFor)
 	s.watches.byKey = map[string]*watch{}
@@ -138,20 +147,20 @@ func (s *Store) shutDown() {
 	}
 	ctx, cancel := context.WithTimeout(s.life.Background, closeLimit)
 	defer cancel()
-	select {
-	case s.opening <- struct{}{}: // whoever is about to open a session has done so, or has given up
-	case <-ctx.Done():
-	}
-	s.mu.Lock()
-	sess = s.current
-	s.mu.Unlock()
 	if sess != nil {
 		sess.end(adapter.ErrClosed)
 		s.leaveSeats(ctx, ballots)
-		if s.destroy(ctx, sess) == nil {
+		if s.clearAway(ctx, sess) == nil {
 			s.watches.settle(ctx) // queries that end by themselves leave nothing at the agent
 		}
 	}
+	opened := time.NewTimer(closeLimit / 2)
+	defer opened.Stop()
+	select {
+	case s.opening <- struct{}{}: // the one about to open a session has given up
+	case <-opened.C:
+	}
+	s.clearDiscarded(ctx)
 	s.life.Stop()
 	s.life.Wait()
 	s.watches.close()

@@ -18,6 +18,18 @@ type tap struct {
 	storetest.Requests[catch] // method, URL and body
 
 	agent string
+	rules []rule // set before the first request
+}
+
+// rule lets all requests that contain its parts come to grief.
+type rule struct {
+	spring func(tp *tap, w http.ResponseWriter, r *http.Request, body []byte)
+	parts  []string
+}
+
+// always is catch for all requests. It is called before the first.
+func (tp *tap) always(spring func(tp *tap, w http.ResponseWriter, r *http.Request, body []byte), parts ...string) {
+	tp.rules = append(tp.rules, rule{spring, parts})
 }
 
 // catch waits for one request.
@@ -55,6 +67,12 @@ func (tp *tap) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
 	c := tp.Note(r.Method + " " + r.URL.String() + " " + string(body))
 	if c == nil {
+		for _, rule := range tp.rules {
+			if storetest.Mentions(r.Method+" "+r.URL.String()+" "+string(body), rule.parts) {
+				rule.spring(tp, w, r, body)
+				return
+			}
+		}
 		tp.forward(w, r, body)
 		return
 	}

@@ -61,7 +61,7 @@ type watch struct {
 	index    uint64        // of the state, for the next query; at least 1
 	version  uint64        // counts states
 	changed  chan struct{} // closed and replaced with each state
-	err      error         // why it can't be read, if it can't
+	err      error         // why it can't be read, as far as is known; the next read may clear it
 	verified time.Time     // when the last read was sent that told the state of that time
 	turn     *list.Element
 	cancel   context.CancelFunc // of the query on a place of its own; nil where there is none

@@ -1,0 +1,202 @@
+package consul_test
+
+import (
+	"io"
+	"maps"
+	"math"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/go-leadership/leadership/internal/adapter"
+	"github.com/go-leadership/leadership/store"
+	"github.com/go-leadership/leadership/store/consul"
+	"github.com/stretchr/testify/require"
+)
+
+type spring = func(*tap, http.ResponseWriter, *http.Request, []byte)
+
+// instead answers without asking the agent; besides asks the agent, and answers something else.
+func instead(status int, text string) spring { return answer(status, text) }
+
+func besides(status int, text string) spring {
+	return func(tp *tap, w http.ResponseWriter, r *http.Request, body []byte) {
+		tp.forward(httptest.NewRecorder(), r, body)
+		w.WriteHeader(status)
+		_, _ = io.WriteString(w, text)
+	}
+}
+
+// index gives the agent's answer with another index.
+func index(index uint64) spring {
+	return func(tp *tap, w http.ResponseWriter, r *http.Request, body []byte) {
+		if r.URL.Query().Has("index") { // at once, as a proxy does that answers from a cache
+			q := r.URL.Query()
+			q.Del("index")
+			r = r.Clone(r.Context())
+			r.URL.RawQuery = q.Encode()
+		}
+		rec := httptest.NewRecorder()
+		tp.forward(rec, r, body)
+		maps.Copy(w.Header(), rec.Header())
+		w.Header().Set("X-Consul-Index", strconv.FormatUint(index, 10))
+		w.WriteHeader(rec.Code)
+		_, _ = w.Write(rec.Body.Bytes())
+	}
+}
+
+const page = "<html><body>403 Forbidden: Permission denied by the gateway</body></html>"
+
+// oddAnswers are what something between a store and its agent may answer.
+var oddAnswers = map[string]spring{
+	"404": instead(404, "404 page not found"), "404 and done": besides(404, ""),
+	"403 page": instead(403, page), "403 page and done": besides(403, page),
+	"403 of an outage": instead(403, "Permission denied: token with AccessorID 'primary-dc-down' lacks permission 'key:write' on \"x\""),
+	"500":              instead(500, "internal error"), "502 and done": besides(502, page),
+	"garbage": instead(200, "garbage"), "garbage and done": besides(200, "garbage"),
+	"object": instead(200, "{}"), "object and done": besides(200, "{}"),
+	"nothing": instead(200, ""), "null": instead(200, "null"), "list": instead(200, "[]"), "409": instead(409, "{}"),
+}
+
+var oddIndexes = map[string]spring{"no index": index(0), "first index": index(1), "last index": index(math.MaxUint64)}
+
+// One odd answer to any one request loses no leadership, is no reason for a loop, and is not taken for what it is not.
+func TestOddAnswers(t *testing.T) {
+	const ttl = 4 * time.Second // long enough for a busy machine
+	rarely := []string{"404", "404 and done", "403 page", "object", "nothing", "list"}
+	for name, c := range map[string]struct {
+		parts   []string
+		indexed bool
+		some    []string                                                              // of the answers, where the request is sent rarely
+		act     func(t *testing.T, st *consul.Store, b store.Ballot, election string) // makes the store send the request
+	}{
+		"pass the check":    {parts: []string{"PUT", "check/update"}},
+		"renew the session": {parts: []string{"PUT", "session/renew"}, some: rarely},
+		"prove the session": {parts: []string{"GET", "session/info", "consistent"}, indexed: true},
+		"watch the session": {parts: []string{"GET", "session/info", "index="}, indexed: true},
+		"look":              {parts: []string{"PUT", "/v1/txn", "check-index"}},
+		"watch the ballot":  {parts: []string{"GET", "/v1/kv/", "_ballots/", "index="}, indexed: true},
+		"read the leader":   {parts: []string{"GET", "/v1/kv/", "consistent"}, indexed: true, act: readLeader},
+		"list the ballots":  {parts: []string{"GET", "/v1/kv/", "recurse"}, indexed: true, act: listBallots},
+		"cast":              {parts: []string{"PUT", "/v1/txn", "get-tree"}, act: castAnother},
+		"withdraw":          {parts: []string{"PUT", "/v1/txn", `"delete"`}, act: castAnother},
+		"acknowledge":       {parts: []string{"PUT", "/v1/txn", "check-session"}, act: acknowledgeAgain},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			election, tp := newElection(), newTap(t)
+			st := open(t, consul.Config{Addresses: tp.addr(), TTL: ttl})
+			b := castFirst(t, st, election, "own")
+			acknowledge(t, b, "own")
+			span, holds := b.Lease().Begin()
+			require.True(t, holds)
+			waiter := cast(t, open(t, consul.Config{}), election, "waiter")
+			list := maps.Clone(oddAnswers)
+			if c.indexed {
+				maps.Copy(list, oddIndexes)
+			}
+			if c.some != nil {
+				maps.DeleteFunc(list, func(odd string, _ spring) bool { return !slices.Contains(c.some, odd) })
+			}
+			for _, odd := range slices.Sorted(maps.Keys(list)) {
+				before := tp.Count("")
+				began := time.Now()
+				caught := tp.catch(list[odd], c.parts...)
+				if c.act != nil {
+					c.act(t, st, b, election)
+				}
+				if slices.Contains(c.parts, "index=") { // ends the query that waits, so that the next one is sent
+					tp.CloseClientConnections()
+				}
+				receive(t, caught.caught, "the request before %q", odd)
+				if c.act == nil {
+					confirmed := time.Now()
+					eventually(t, func() bool { return st.Confirmed().After(confirmed) }, "the store works after %q", odd)
+				}
+				require.True(t, b.Lease().Holds(span), "the lease after %q", odd)
+				require.NoError(t, b.Err(), odd)
+				rate := float64(tp.Count("")-before) / (time.Since(began).Seconds() + 1)
+				require.Less(t, rate, 60.0, "requests per second after %q", odd)
+			}
+			waiting(t, waiter)
+			require.Equal(t, []string{"own", "waiter"}, values(t, st, election))
+			require.NoError(t, b.Withdraw(soon(t)))
+			require.NoError(t, waiter.Wait(soon(t)))
+		})
+	}
+}
+
+func readLeader(t *testing.T, st *consul.Store, _ store.Ballot, election string) {
+	leader, err := st.Leader(soon(t), election, nil)
+	require.NoError(t, err)
+	require.Equal(t, "own", leader.Value)
+}
+
+func listBallots(t *testing.T, st *consul.Store, _ store.Ballot, election string) {
+	require.Equal(t, []string{"own", "waiter"}, values(t, st, election))
+}
+
+func castAnother(t *testing.T, st *consul.Store, _ store.Ballot, _ string) {
+	election := newElection()
+	require.NoError(t, castFirst(t, st, election, "another").Withdraw(soon(t)))
+	require.Empty(t, values(t, st, election))
+}
+
+func acknowledgeAgain(t *testing.T, st *consul.Store, b store.Ballot, election string) {
+	for {
+		leader, err := b.Acknowledge(soon(t), "own")
+		if err == nil {
+			seen, err := st.Leader(soon(t), election, nil)
+			require.NoError(t, err)
+			require.Equal(t, leader, seen)
+			return
+		}
+		require.True(t, adapter.Uncertain(err), "%v", err)
+	}
+}
+
+// One odd answer to a request that opens a session delays it.
+func TestOddAnswersAtTheStart(t *testing.T) {
+	for name, part := range map[string]string{"register": "service/register", "create": "session/create"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for odd, spring := range oddAnswers {
+				if part == "service/register" && (odd == "object" || odd == "object and done") {
+					continue // the agent's own answer says no more
+				}
+				tp := newTap(t)
+				st := open(t, consul.Config{Addresses: tp.addr(), TTL: 4 * time.Second})
+				caught := tp.catch(spring, "PUT", part)
+				election := newElection()
+				b := castFirst(t, st, election, "own")
+				receive(t, caught.caught, "the request before %q", odd)
+				require.NoError(t, b.Withdraw(soon(t)))
+				require.NoError(t, st.Close())
+			}
+		})
+	}
+}
+
+// A proxy that sets every index back does not make the store ask in a loop.
+func TestIndexStaysBehind(t *testing.T) {
+	for name, back := range map[string]uint64{"at 0": 0, "at 1": 1, "at 2": 2} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			tp := newTap(t)
+			st := open(t, consul.Config{Addresses: tp.addr()})
+			election := newElection()
+			tp.always(index(back), "session/info", "index=")
+			b := castFirst(t, st, election, "own")
+			began := time.Now()
+			<-within(t, 5*time.Second).Done() // the time in which it counts
+			n := tp.Count("session/info", "index=")
+			rate := float64(n) / time.Since(began).Seconds()
+			t.Logf("%d queries, %.1f a second", n, rate)
+			require.Less(t, rate, 4.0)
+			require.NoError(t, b.Err())
+		})
+	}
+}

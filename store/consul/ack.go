@@ -3,6 +3,7 @@ package consul
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/go-leadership/leadership/internal/adapter"
@@ -27,8 +28,10 @@ func (a *ack) try(note func(a *ack)) {
 // Acknowledge implements store.Ballot. It is one transaction: the ballot stands, the key is locked with the value. The
 // ballot's standing proves that it is first, since nothing ever comes before it again.
 //
-// A key that is there already, be it an earlier acknowledgement of this ballot, one that outlived its ballot, or
-// something else that was written there, is replaced in one transaction, unless it has changed since it was seen.
+// A key that exists already is replaced in one transaction, unless it has changed since it was seen, if its holder can't
+// lead: if no session locks it, if the lock is of the ballot's own session, or if it is of one that had a ballot in this
+// queue, which is gone since this one is first. Any other lock belongs to a program that might lead without a ballot,
+// such as docker/leadership, and to a session that lives: its keys go with it. Then the error names it.
 func (b *ballot) Acknowledge(ctx context.Context, value string) (store.Leader, error) {
 	return b.Ballot.Acknowledge(ctx, value, func(ctx context.Context) (store.Leader, error) { return b.acknowledge(ctx, value) })
 }
@@ -55,6 +58,9 @@ func (b *ballot) acknowledge(ctx context.Context, value string) (store.Leader, e
 			}
 		case r != nil:
 			e, err := b.store.read(ctx, b.ackKey())
+			if err == nil {
+				err = b.mayReplace(ctx, e)
+			}
 			if err != nil {
 				return store.Leader{}, err
 			}
@@ -63,6 +69,35 @@ func (b *ballot) acknowledge(ctx context.Context, value string) (store.Leader, e
 			return store.Leader{}, err
 		}
 	}
+}
+
+// mayReplace returns nil if what is in the acknowledgement's place belongs to none that might lead.
+func (b *ballot) mayReplace(ctx context.Context, e entry) error {
+	if e.session == "" || e.session == b.session.id || slices.Contains(b.before, e.session) {
+		return nil
+	}
+	dir := b.store.layout.dir(b.Election)
+	pairs, err := certain(ctx, func(ctx context.Context) (api.KVPairs, error) { return b.store.list(ctx, dir) })
+	if err != nil {
+		return err
+	}
+	if slices.ContainsFunc(queue(dir, pairs), func(p *api.KVPair) bool { return p.Session == e.session }) {
+		return nil
+	}
+	return fmt.Errorf("the key %q is locked with the value %q by %s, which has no ballot in this election: another program leads, or the key is left over",
+		b.ackKey(), oneLine(e.value), b.store.holder(ctx, e.session))
+}
+
+// holder says whose a session is, as far as the token may know.
+func (s *Store) holder(ctx context.Context, id string) string {
+	info, err := request(ctx, s, func(ctx context.Context) (*api.SessionEntry, error) {
+		info, _, err := s.client.Session().Info(id, s.readOptions(ctx))
+		return info, err
+	})
+	if err != nil || info == nil {
+		return "session " + id
+	}
+	return fmt.Sprintf("session %s (%q, of node %q)", id, info.Name, info.Node)
 }
 
 // deposed is called when the service says that the ballot does not stand.

@@ -67,14 +67,17 @@ func TestForeignKeys(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// Whatever is in the place of the acknowledgement is replaced: a plain value, one with a lock of somebody who does not
-// stand, and our own that somebody has written over.
+// What is in the place of the acknowledgement is replaced if its holder can't lead: a plain value, one locked by a session
+// with a ballot in the queue, and our own that another program has written over.
 func TestAcknowledgementIsInTheWay(t *testing.T) {
 	client := operator(t, sharedServer(t))
+	later := map[string]func(){}
 	for name, prepare := range map[string]func(t *testing.T, election string){
 		"a plain value": func(t *testing.T, election string) { put(t, client, ackKey(election), "foreign") },
-		"another's lock": func(t *testing.T, election string) {
-			acquire(t, client, ackKey(election), newSession(t, client))
+		"of one behind": func(t *testing.T, election string) {
+			session := newSession(t, client)
+			acquire(t, client, ackKey(election), session)
+			later[election] = func() { acquire(t, client, ackKey(election)+"/_ballots/"+session+"-b2", session) }
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -82,6 +85,9 @@ func TestAcknowledgementIsInTheWay(t *testing.T) {
 			prepare(t, election)
 			st := open(t, consul.Config{})
 			b := castFirst(t, st, election, "own")
+			if then := later[election]; then != nil {
+				then()
+			}
 			before, err := st.Leader(soon(t), election, nil)
 			require.NoError(t, err)
 			leader := acknowledge(t, b, "own")

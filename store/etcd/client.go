@@ -19,6 +19,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 )
 
@@ -29,7 +30,7 @@ func (s *Store) connect() {
 		Username:  s.config.User, Password: s.password(),
 		TLS:         s.config.TLS,
 		Context:     s.life.Background,
-		DialTimeout: s.long() / 2, // of the authentication: a campaign can then still say why it fails
+		DialTimeout: s.long() / 2, // of the authentication: a campaign can then still say why it fails; doubled below
 		Logger:      zap.New(slogCore{to: s.config.Logger}),
 		DialOptions: []grpc.DialOption{
 			grpc.WithContextDialer(s.dial),
@@ -59,6 +60,7 @@ func (s *Store) connect() {
 		case s.untroubled():
 			s.troubled(err)
 		}
+		config.DialTimeout = min(2*config.DialTimeout, 4*s.long()) // a slow line takes several round trips
 		adapter.Pause(s.life.Background)
 	}
 }
@@ -67,7 +69,12 @@ func (s *Store) connect() {
 func (s *Store) observe(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker,
 	opts ...grpc.CallOption,
 ) error {
-	err := invoke(ctx, method, req, reply, cc, opts...)
+	var member peer.Peer
+	sent := time.Now()
+	err := invoke(ctx, method, req, reply, cc, append(opts[:len(opts):len(opts)], grpc.Peer(&member))...)
+	if err != nil && time.Since(sent) > s.requestSilence()*9/10 { // it began to wait a little earlier
+		s.hangUp(&member, sent)
+	}
 	switch status.Code(err) {
 	case codes.OK:
 		s.troubled(nil)
@@ -132,11 +139,19 @@ func (s *Store) connected(ctx context.Context) (*clientv3.Client, error) {
 }
 
 // A request that is not answered in time is given up, since the next one goes to another endpoint. The time grows
-// while none is answered, so that a slow cluster is one that answers late.
-const (
-	leastPatience = time.Second
-	mostPatience  = 10 * time.Second
-)
+// while none is answered, so that a slow cluster is one that answers late. It is mostPatience at most, unless the line
+// is known to be slower.
+const mostPatience = 10 * time.Second
+
+// requestSilence is for how long a member may owe the answer to a request. A second is nothing to a busy member that is
+// the only one.
+func (s *Store) requestSilence() time.Duration {
+	least := s.config.TTL / 5
+	if s.alone() {
+		least = max(least, time.Second)
+	}
+	return s.silence(min(least, mostPatience))
+}
 
 // request sends one request and explains its error: ErrUnknownOutcome wherever it may have been carried out.
 func request[T any](ctx context.Context, s *Store, send func(context.Context, clientv3.KV) (T, error)) (T, error) {
@@ -145,9 +160,9 @@ func request[T any](ctx context.Context, s *Store, send func(context.Context, cl
 	if err != nil {
 		return none, err
 	}
+	limit := s.requestSilence()
 	s.mu.Lock()
-	s.patience = max(s.patience, leastPatience, s.renewal())
-	limit := min(s.patience, mostPatience)
+	limit = max(limit, min(s.allowed, mostPatience))
 	s.mu.Unlock()
 	attempt, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -156,9 +171,9 @@ func request[T any](ctx context.Context, s *Store, send func(context.Context, cl
 	s.mu.Lock()
 	switch {
 	case err == nil:
-		s.patience = 2 * time.Since(sent)
+		s.allowed = 2 * time.Since(sent)
 	case attempt.Err() != nil && ctx.Err() == nil:
-		s.patience = min(2*limit, mostPatience)
+		s.allowed = 2 * limit
 	}
 	s.mu.Unlock()
 	switch {

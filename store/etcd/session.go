@@ -12,8 +12,6 @@ import (
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/peer"
 )
 
 // session is a lease of the cluster.
@@ -26,8 +24,6 @@ type session struct {
 	lease *store.Lease
 	lost  chan struct{} // closed when the store learns that the lease is over, or gives it up
 	left  error         // written before lost is closed: why it was given up; nil where the lease is known to be over
-
-	patience time.Duration // of keepAlive alone: how long to wait for the next answer
 }
 
 // over reports whether the lease has ended.
@@ -150,91 +146,6 @@ func (s *Store) abandon(sess *session, reason error) {
 			why = fmt.Errorf("%w: %w", store.ErrLost, reason)
 		}
 		s.end(why)
-	}
-}
-
-// keepAlive renews the lease until it is over. What keeps it from doing so is logged where it changes.
-func (s *Store) keepAlive(sess *session) {
-	last := ""
-	for s.life.Background.Err() == nil && !sess.over() {
-		renewed := sess.lease.Last().Sent
-		err := s.renew(sess)
-		if err == nil || s.life.Background.Err() != nil {
-			continue
-		}
-		if sess.lease.Last().Sent != renewed {
-			last = ""
-		}
-		if s.client.Ctx().Err() != nil {
-			s.abandon(sess, errClientClosed)
-			return
-		}
-		if err.Error() != last {
-			s.config.Logger.Warn("the lease could not be renewed", "store", s.life.Name, "error", err)
-			last = err.Error()
-		}
-		if store.Permanent(explain(err)) { // perhaps not for ever
-			adapter.PauseFor(s.life.Background, s.renewal())
-		} else {
-			adapter.Pause(s.life.Background)
-		}
-	}
-}
-
-// renew sends renewals on one stream until it breaks. One that is not answered soon breaks it: the next stream goes to
-// another endpoint while the lease still holds. How soon that has to be depends on how long the last answer took: there
-// is time for several attempts, but a slow cluster gets as much as there is for two.
-func (s *Store) renew(sess *session) error {
-	ctx, cancel := context.WithCancel(clientv3.WithRequireLeader(s.life.Background))
-	defer cancel()
-	least, most := s.config.TTL/10, s.config.TTL/5
-	limit := min(max(sess.patience, least), most)
-	impatience := time.AfterFunc(limit, cancel)
-	defer impatience.Stop()
-	var to peer.Peer // known once the stream has ended
-	stream, err := pb.NewLeaseClient(s.client.ActiveConnection()).LeaseKeepAlive(ctx, grpc.Peer(&to))
-	if err != nil {
-		sess.patience = 2 * limit
-		return err
-	}
-	for {
-		sent := store.Now()
-		if err := stream.Send(&pb.LeaseKeepAliveRequest{ID: sess.id}); err != nil {
-			_, err = stream.Recv() // which says why
-			return err
-		}
-		resp, err := stream.Recv()
-		late := !impatience.Stop()
-		sess.patience = 2 * time.Since(sent.Time())
-		switch {
-		case err != nil && late:
-			if limit == most {
-				s.hangUp(to, sent.Time())
-			}
-			return fmt.Errorf("no answer within %v", limit)
-		case err != nil:
-			return err
-		}
-		if resp.TTL <= 0 {
-			s.lose(sess)
-			return nil
-		}
-		sess.lease.Renew(sent, s.config.TTL-s.config.Grace)
-		if late {
-			return nil
-		}
-		limit = min(max(sess.patience, least), most)
-		timer := time.NewTimer(s.renewal() - time.Since(sent.Time()))
-		select {
-		case <-timer.C:
-		case <-sess.lost:
-			timer.Stop()
-			return nil
-		case <-ctx.Done():
-			timer.Stop()
-			return ctx.Err()
-		}
-		impatience.Reset(limit)
 	}
 }
 

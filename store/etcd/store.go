@@ -51,6 +51,9 @@ type Store struct {
 	looks   looks.Turns
 	polls   polls.Set
 	orphans *adapter.Orphans[orphan]
+
+	endpoints int // constant: how many there are
+
 	opening chan struct{} // holds one value while a lease is being granted
 
 	mu        sync.Mutex
@@ -58,9 +61,10 @@ type Store struct {
 	client    *clientv3.Client // set once: whoever has been connected reads it without mu
 	refused   error            // why no client will do
 	trouble   error            // why there is no answer, where that is known
-	patience  time.Duration
-	current   *session // nil before the first and between two
-	pending   int64    // the id of a lease whose grant has not been answered; 0 where there is none
+	trip      time.Duration    // the longest round trip of late
+	allowed   time.Duration    // what the next request may take; it grows while none is answered
+	current   *session         // nil before the first and between two
+	pending   int64            // the id of a lease whose grant has not been answered; 0 where there is none
 	confirmed time.Time
 	revisions revisions
 	ballots   map[*ballot]struct{}
@@ -86,9 +90,9 @@ func Open(config Config) (*Store, error) {
 		life:     adapter.NewLife("etcd", config.TLS != nil, strings.Join(endpoints, ",")+"/"+config.Prefix),
 		opening:  make(chan struct{}, 1),
 		changed:  make(chan struct{}),
-		client:   config.Client,
-		ballots:  map[*ballot]struct{}{},
-		lines:    map[string]*line{},
+		client:   config.Client, endpoints: len(endpoints),
+		ballots: map[*ballot]struct{}{},
+		lines:   map[string]*line{},
 	}
 	s.orphans = adapter.NewOrphans(s.life, 32, s.remove, s.abandonFor)
 	s.watches.queued = make(chan struct{}, 1)
@@ -126,10 +130,8 @@ func (s *Store) tend() {
 // confirm finds out that the watches have told all there was at this moment: a read says how far the cluster has come,
 // and then the stream of watches, in the course of its events, that it has come as far.
 func (s *Store) confirm() {
-	ctx, cancel := context.WithTimeout(s.life.Background, s.renewal())
-	defer cancel()
 	sent := time.Now()
-	resp, err := s.get(ctx, s.config.Prefix+"/", clientv3.WithCountOnly())
+	resp, err := s.get(s.life.Background, s.config.Prefix+"/", clientv3.WithCountOnly())
 	if err != nil {
 		return
 	}

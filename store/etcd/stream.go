@@ -11,7 +11,6 @@ import (
 	"github.com/go-leadership/leadership/store"
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/peer"
 )
 
@@ -40,11 +39,7 @@ func (s *Store) stream() error {
 	if err != nil {
 		return err
 	}
-	var to peer.Peer
-	err = s.streamOf(client, grpc.Peer(&to))
-	if errors.Is(err, errSilent) {
-		s.hangUp(to, time.Now().Add(-s.renewal()))
-	}
+	err = s.streamOf(client)
 	if client.Ctx().Err() != nil {
 		return errClientClosed
 	}
@@ -57,12 +52,12 @@ func (s *Store) stream() error {
 // errSilent says that the stream of watches has been given up.
 var errSilent = errors.New("no answer on the stream of watches")
 
-func (s *Store) streamOf(client *clientv3.Client, opts ...grpc.CallOption) error {
+func (s *Store) streamOf(client *clientv3.Client) error {
 	// A member that has no leader ends the stream, in the place of leaving us without news.
 	ctx, cancel := context.WithCancelCause(clientv3.WithRequireLeader(s.life.Background))
 	stop := func(err error) { cancel(err) }
 	defer stop(nil)
-	stream, err := pb.NewWatchClient(client.ActiveConnection()).Watch(ctx, opts...)
+	stream, err := pb.NewWatchClient(client.ActiveConnection()).Watch(ctx)
 	if err != nil {
 		return err
 	}
@@ -81,7 +76,9 @@ func (s *Store) streamOf(client *clientv3.Client, opts ...grpc.CallOption) error
 			}
 		}
 	})
-	ticker := time.NewTicker(s.renewal())
+	member, _ := peer.FromContext(stream.Context())
+	ear := ear{store: s, line: s.lineTo(member)}
+	ticker := time.NewTicker(ear.interval())
 	defer ticker.Stop()
 	for {
 		for _, r := range s.watches.take() {
@@ -93,7 +90,11 @@ func (s *Store) streamOf(client *clientv3.Client, opts ...grpc.CallOption) error
 		select {
 		case <-s.watches.queued:
 		case <-ticker.C:
-			if s.watches.silent() {
+			switch {
+			case s.watches.silent():
+				return errSilent
+			case ear.silent():
+				s.hangUp(member, ear.since)
 				return errSilent
 			}
 		case <-ctx.Done():
@@ -116,6 +117,7 @@ func (s *Store) handle(resp *pb.WatchResponse) error {
 	}()
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
+	ws.messages, ws.asked = ws.messages+1, false
 	switch {
 	case resp.Created:
 		if len(ws.creating) == 0 {

@@ -5,16 +5,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"net"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/go-leadership/leadership/internal/adapter"
 	"google.golang.org/grpc/credentials"
-	"google.golang.org/grpc/peer"
 )
 
 // dial opens a connection for the client library.
@@ -30,7 +27,7 @@ func (s *Store) dial(ctx context.Context, address string) (net.Conn, error) {
 		}
 		return nil, err
 	}
-	l := &line{Conn: conn}
+	l := &line{Conn: conn, store: s, dialled: time.Now()}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.lines[address] = l
@@ -40,33 +37,18 @@ func (s *Store) dial(ctx context.Context, address string) (net.Conn, error) {
 // line is a connection of which is known when something last came over it.
 type line struct {
 	net.Conn
-	heard atomic.Int64 // nanoseconds since the epoch
+	store   *Store
+	dialled time.Time
+	heard   atomic.Int64 // nanoseconds since the epoch
 }
 
-// Read implements net.Conn.
+// Read implements net.Conn. The first that comes is an answer to the first that was sent.
 func (l *line) Read(p []byte) (int, error) {
 	n, err := l.Conn.Read(p)
-	if n > 0 {
-		l.heard.Store(time.Now().UnixNano())
+	if n > 0 && l.heard.Swap(time.Now().UnixNano()) == 0 {
+		l.store.measured(time.Since(l.dialled))
 	}
 	return n, err
-}
-
-// hangUp breaks the connection off over which a request has not been answered, if nothing else has come over it since
-// that time either. The client library would go on using it for 15 s, where another endpoint, or another connection
-// to this one, may do.
-func (s *Store) hangUp(to peer.Peer, since time.Time) {
-	if to.Addr == nil {
-		return
-	}
-	s.mu.Lock()
-	lines := slices.Collect(maps.Values(s.lines))
-	s.mu.Unlock()
-	for _, l := range lines {
-		if l.RemoteAddr().String() == to.Addr.String() && l.heard.Load() < since.UnixNano() {
-			_ = l.Close()
-		}
-	}
 }
 
 // security is TLS by the store's settings. The client library's own expects every server to have the name of its

@@ -31,6 +31,8 @@ type watches struct {
 	requests []*pb.WatchRequest // to be sent
 	marks    []mark             // of the progress that was asked for
 	overdue  int                // how often that was while some watch had not been confirmed, and none was
+	asked    bool               // progress was asked for since the last message
+	messages int                // how many have come
 }
 
 // watch is the next change of a key.
@@ -184,8 +186,14 @@ func (ws *watches) progress(revision int64, sent time.Time) bool {
 		return len(ws.set) > 0
 	}
 	ws.marks = append(ws.marks, mark{revision, sent})
-	ws.ask(&pb.WatchRequest{RequestUnion: &pb.WatchRequest_ProgressRequest{ProgressRequest: &pb.WatchProgressRequest{}}})
+	ws.askProgress()
 	return true
+}
+
+// askProgress asks for the progress of the watches. The caller holds mu.
+func (ws *watches) askProgress() {
+	ws.asked = true
+	ws.ask(&pb.WatchRequest{RequestUnion: &pb.WatchRequest_ProgressRequest{ProgressRequest: &pb.WatchProgressRequest{}}})
 }
 
 // silent reports whether the cluster has left several requests for progress unanswered, or watches unconfirmed for as
@@ -211,7 +219,7 @@ func (ws *watches) breakOff(err error) {
 		close(w.fired)
 	}
 	ws.stream++
-	ws.set, ws.byID, ws.creating, ws.requests, ws.marks, ws.overdue = nil, nil, nil, nil, nil, 0
+	ws.set, ws.byID, ws.creating, ws.requests, ws.marks, ws.overdue, ws.asked = nil, nil, nil, nil, nil, 0, false
 }
 
 // next puts the watch of the change after in the place of one that has fired, or takes it back. The caller holds mu.

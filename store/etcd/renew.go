@@ -1,0 +1,220 @@
+package etcd
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-leadership/leadership/internal/adapter"
+	"github.com/go-leadership/leadership/store"
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc/peer"
+)
+
+// keeper renews a lease. It asks a quarter of the TTL after it asked last, or when the answer to that has come if that
+// is later. If an answer is late, the keeper asks on another stream too, which goes to the next endpoint, and takes the
+// answer that comes first. A late answer counts for as long as the lease lasts that it gives.
+//
+// An answer to a request of the time t gives a lease until t + TTL − grace. So with a round trip of r the lease holds
+// without a break if max(TTL/4, r) + r is less than TTL − grace: for round trips up to a third of the TTL with the
+// default grace, and up to a quarter with any.
+type keeper struct {
+	store   *Store
+	session *session
+	ctx     context.Context
+	streams sync.WaitGroup // of the renewers
+	answers chan answer
+	ready   *renewer   // the one that answered last; nil if there is none
+	asked   []*renewer // those that have not answered yet
+	warned  string     // what was logged since the last renewal
+}
+
+// renewer is one stream of renewals.
+type renewer struct {
+	cancel context.CancelFunc
+	renew  chan struct{} // has room for one: the keeper asks
+	asked  time.Time     // when it did; the keeper's
+	member atomic.Pointer[peer.Peer]
+}
+
+// answer is what came of asking.
+type answer struct {
+	from *renewer
+	sent store.Instant
+	ttl  int64
+	err  error // the stream has broken
+}
+
+// mostRenewers bounds the streams that wait for an answer at the same time.
+const mostRenewers = 3
+
+// keepAlive renews the lease until it is over.
+func (s *Store) keepAlive(sess *session) {
+	ctx, cancel := context.WithCancel(clientv3.WithRequireLeader(s.life.Background))
+	k := &keeper{store: s, session: sess, ctx: ctx, answers: make(chan answer)}
+	defer k.streams.Wait()
+	defer cancel()
+	for ctx.Err() == nil && !sess.over() {
+		err := k.renew()
+		switch {
+		case ctx.Err() != nil || err == nil:
+		case s.client.Ctx().Err() != nil:
+			s.abandon(sess, errClientClosed)
+		default:
+			k.warn(err.Error())
+			if store.Permanent(explain(err)) { // perhaps not for ever
+				adapter.PauseFor(ctx, s.renewal())
+			} else {
+				adapter.Pause(ctx)
+			}
+		}
+	}
+}
+
+// renew renews the lease once, and waits until the next renewal is due. Its error is that of the last stream if all have
+// broken.
+func (k *keeper) renew() error {
+	s := k.store
+	patience := s.patience(s.config.TTL / 10)
+	late := time.NewTicker(patience)
+	defer late.Stop()
+	k.ask()
+	for {
+		select {
+		case a := <-k.answers:
+			i := slices.Index(k.asked, a.from)
+			switch {
+			case i < 0: // one that was given up
+			case a.err == nil:
+				k.take(a)
+				return nil
+			case len(k.asked) == 1:
+				k.asked = nil
+				return a.err
+			default:
+				k.asked = slices.Delete(k.asked, i, i+1)
+			}
+		case <-late.C:
+			k.warn(fmt.Sprintf("no answer within %v", patience))
+			k.giveUp()
+			if len(k.asked) < mostRenewers {
+				k.ask()
+			}
+		case <-k.session.lost:
+			return nil
+		case <-k.ctx.Done():
+			return nil
+		}
+	}
+}
+
+// ask asks on the stream that answered last, or on another one.
+func (k *keeper) ask() {
+	r := k.ready
+	if r == nil {
+		r = k.open()
+	}
+	k.ready, k.asked, r.asked = nil, append(k.asked, r), time.Now()
+	r.renew <- struct{}{}
+}
+
+// take takes an answer. The other streams are not needed any more.
+func (k *keeper) take(a answer) {
+	s := k.store
+	for _, r := range k.asked {
+		if r != a.from {
+			r.cancel()
+		}
+	}
+	k.ready, k.asked, k.warned = a.from, nil, ""
+	if a.ttl <= 0 {
+		s.lose(k.session)
+		return
+	}
+	s.measured(time.Since(a.sent.Time()))
+	k.session.lease.Renew(a.sent, s.config.TTL-s.config.Grace)
+	timer := time.NewTimer(s.renewal() - time.Since(a.sent.Time()))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-k.session.lost:
+	case <-k.ctx.Done():
+	}
+}
+
+// giveUp gives up the streams whose answer would not count any more, and leaves members that are silent.
+func (k *keeper) giveUp() {
+	s := k.store
+	silence := s.silence(s.config.TTL / 5)
+	k.asked = slices.DeleteFunc(k.asked, func(r *renewer) bool {
+		if time.Since(r.asked) >= silence {
+			s.hangUp(r.member.Load(), r.asked)
+		}
+		over := time.Since(r.asked) >= s.config.TTL-s.config.Grace
+		if over {
+			r.cancel()
+		}
+		return over
+	})
+}
+
+// warn logs what keeps the lease from being renewed, once until it is renewed.
+func (k *keeper) warn(what string) {
+	if what != k.warned {
+		k.warned = what
+		k.store.config.Logger.Warn("the lease could not be renewed", "store", k.store.life.Name, "error", what)
+	}
+}
+
+// open opens a stream.
+func (k *keeper) open() *renewer {
+	ctx, cancel := context.WithCancel(k.ctx)
+	r := &renewer{cancel: cancel, renew: make(chan struct{}, 1)}
+	k.streams.Go(func() {
+		defer cancel()
+		k.tell(ctx, answer{from: r, err: r.run(ctx, k)})
+	})
+	return r
+}
+
+// tell hands an answer to the keeper, unless it has given the stream up.
+func (k *keeper) tell(ctx context.Context, a answer) {
+	select {
+	case k.answers <- a:
+	case <-ctx.Done():
+	}
+}
+
+// run renews each time it is asked to, until the stream breaks. It does not return nil.
+func (r *renewer) run(ctx context.Context, k *keeper) error {
+	stream, err := pb.NewLeaseClient(k.store.client.ActiveConnection()).LeaseKeepAlive(ctx)
+	if err != nil {
+		return err
+	}
+	if p, ok := peer.FromContext(stream.Context()); ok {
+		r.member.Store(p)
+	}
+	for {
+		select {
+		case <-r.renew:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		sent := store.Now()
+		if err := stream.Send(&pb.LeaseKeepAliveRequest{ID: k.session.id}); err != nil {
+			if _, why := stream.Recv(); why != nil {
+				err = why
+			}
+			return err
+		}
+		resp, err := stream.Recv()
+		if err != nil {
+			return err
+		}
+		k.tell(ctx, answer{from: r, sent: sent, ttl: resp.TTL})
+	}
+}

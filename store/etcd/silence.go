@@ -1,0 +1,112 @@
+package etcd
+
+import (
+	"time"
+
+	"google.golang.org/grpc/peer"
+)
+
+// A member that falls silent is left within a quarter of the TTL if there is another endpoint: the connection to it is
+// closed, so that all that waits for its answers goes elsewhere at once. The client library would wait for 15 s.
+//
+//   - A request that a silent member gets is given up after TTL/5.
+//   - The stream of watches is probed when nothing has come over its connection for 3/40 of the TTL, and the member
+//     left after another TTL/10, each rounded up to TTL/40: 9/40 of the TTL at most.
+//   - A renewal that is late is sent on another stream too after TTL/10, and the member left after TTL/5.
+//
+// The first two take longer if the last round trips did, so that a slow line is not taken for a silent one: twice the
+// longest of late. With one endpoint there is nowhere to go, and it takes 3/10 of the TTL: more than the round trip of
+// TTL/4 that the store works with, and little enough for a renewal over another connection.
+
+// silence is for how long a member that owes an answer may be silent before it is left; least is for quick ones of
+// several.
+func (s *Store) silence(least time.Duration) time.Duration {
+	if s.alone() {
+		least = max(least, s.config.TTL*3/10)
+	}
+	return s.patience(least)
+}
+
+// patience is how long to wait for an answer; least is for quick members.
+func (s *Store) patience(least time.Duration) time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return max(least, 2*s.trip)
+}
+
+// alone reports whether there is one endpoint only.
+func (s *Store) alone() bool { return s.endpoints == 1 }
+
+// measured takes down a round trip of little more than the line's time. The longest counts, and half as much with each
+// shorter one.
+func (s *Store) measured(trip time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.trip = max(trip, s.trip/2)
+}
+
+// lineTo returns the connection to a member; nil if it is not one that the store dialled.
+func (s *Store) lineTo(member *peer.Peer) *line {
+	if member == nil || member.Addr == nil {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, l := range s.lines {
+		if l.RemoteAddr().String() == member.Addr.String() {
+			return l
+		}
+	}
+	return nil
+}
+
+// hangUp closes the connection to a member that owes an answer, if nothing has come over it since that time.
+func (s *Store) hangUp(member *peer.Peer, since time.Time) {
+	if l := s.lineTo(member); l != nil && l.heard.Load() < since.UnixNano() {
+		_ = l.Close()
+	}
+}
+
+// ear listens whether the member that has the stream of watches is silent. It counts intervals, and not the time, so that
+// a process that has stood still does not take its own silence for the member's.
+type ear struct {
+	store *Store
+	line  *line // nil if the store did not dial it
+
+	heard int64     // what there was at the interval before
+	idle  int       // for how many intervals nothing has come
+	owes  int       // for how many of them an answer was owed
+	since time.Time // when that began
+}
+
+// interval is how often silent is to be called.
+func (e *ear) interval() time.Duration { return max(e.store.config.TTL/40, time.Millisecond) }
+
+// silent reports whether the member is to be left. It asks for a sign of life when there has been none for a while and
+// there is another member to go to.
+func (e *ear) silent() bool {
+	ws := &e.store.watches
+	ws.mu.Lock()
+	heard, owes := int64(ws.messages), ws.asked || len(ws.creating) > 0
+	if e.line != nil {
+		heard += e.line.heard.Load()
+	}
+	if heard != e.heard {
+		e.heard, e.idle, e.owes = heard, 0, 0
+	} else {
+		e.idle++
+	}
+	probe := !owes && e.idle >= 3 && len(ws.byID) > 0 && !e.store.alone()
+	if probe {
+		ws.askProgress()
+	}
+	ws.mu.Unlock()
+	if !owes || e.idle == 0 {
+		e.owes = 0
+		return false
+	}
+	if e.owes++; e.owes == 1 {
+		e.since = time.Now().Add(-e.interval())
+	}
+	return time.Duration(e.owes)*e.interval() >= e.store.silence(e.store.config.TTL/10)
+}

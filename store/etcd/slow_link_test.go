@@ -1,0 +1,73 @@
+package etcd_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/go-leadership/leadership/internal/storetest"
+	"github.com/go-leadership/leadership/store"
+	"github.com/go-leadership/leadership/store/etcd"
+	"github.com/stretchr/testify/require"
+)
+
+// With a round trip of a quarter of the TTL, a candidate leads, goes on leading, and followers are told and confirmed,
+// whether the line is that slow from the start or becomes so while the candidate leads.
+func TestSlowLink(t *testing.T) {
+	t.Parallel()
+	const ttl = 6 * time.Second
+	for name, slowAtFirst := range map[string]bool{"from the start": true, "while leading": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var link storetest.Link
+			if slowAtFirst {
+				link.RoundTrip(ttl / 4)
+			}
+			election := newElection()
+			start := time.Now()
+			c := contend(t, open(t, etcd.Config{Dial: link.Dial, TTL: ttl}), election, "own")
+			term := receive(t, c.Terms, "it leads")
+			t.Logf("acknowledged after %v", time.Since(start))
+			link.RoundTrip(ttl / 4)
+			follower := open(t, etcd.Config{Dial: link.Dial, TTL: ttl})
+			leader, err := follower.Leader(soon(t), election, nil)
+			require.NoError(t, err)
+			require.Equal(t, "own", leader.Value)
+			start = time.Now()
+			var least = ttl
+			eventually(t, func() bool {
+				require.NoError(t, term.Context().Err(), "after %v", time.Since(start))
+				least = min(least, term.Remaining())
+				return time.Since(start) > 2*ttl
+			}, "two TTLs")
+			t.Logf("the lease had %v left at least", least)
+			require.NoError(t, c.Resign(soon(t)))
+			next, err := follower.Leader(soon(t), election, &leader)
+			require.NoError(t, err)
+			require.NotEqual(t, leader, next)
+			for _, st := range []store.Store{follower, c.Store} {
+				confirmedAgain(t, st)
+			}
+		})
+	}
+}
+
+// One that stands first over a line with a round trip between a fifth and a quarter of the TTL leads, and does not stand
+// in the way of the next.
+func TestSlowLinkFirstInLine(t *testing.T) {
+	t.Parallel()
+	const ttl = 6 * time.Second
+	var link storetest.Link
+	election := newElection()
+	first := castFirst(t, open(t, etcd.Config{TTL: long}), election, "first")
+	c := contend(t, open(t, etcd.Config{Dial: link.Dial, TTL: ttl}), election, "slow")
+	eventually(t, func() bool { return len(values(t, c.Store, election)) == 2 }, "it stands second")
+	link.RoundTrip(ttl * 23 / 100)
+	require.NoError(t, first.Withdraw(soon(t)))
+	start := time.Now()
+	term := receive(t, c.Terms, "it leads")
+	t.Logf("acknowledged after %v", time.Since(start))
+	eventually(t, func() bool {
+		require.NoError(t, term.Context().Err())
+		return time.Since(start) > 2*ttl
+	}, "two TTLs")
+}

@@ -21,10 +21,13 @@ type ballot struct {
 	session *session
 	token   uint64
 
-	ahead []place // the nearest last
-	own   *watch  // nil before the first look
-	prev  *watch  // of the nearest ahead; nil where none is
-	ack   ack
+	predecessors []place // constant after enter: those that were ahead then
+
+	ahead   []place // the nearest last
+	deleted bool    // somebody has deleted it
+	own     *watch  // nil before the first look
+	prev    *watch  // of the nearest ahead; nil where none is
+	ack     ack
 }
 
 // Token implements store.Ballot.
@@ -41,6 +44,12 @@ func (b *ballot) Lose(why string) {
 	b.Ballot.Lose(why)
 }
 
+// loseDeleted loses the ballot, whose key was deleted.
+func (b *ballot) loseDeleted() {
+	b.deleted = true
+	b.Lose("its key was deleted")
+}
+
 // run waits until the ballot is first, and then until it is lost. Close waits for it.
 func (b *ballot) run() {
 	s := b.store
@@ -52,6 +61,9 @@ func (b *ballot) run() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		delete(s.ballots, b)
+		if b.deleted {
+			delete(s.names, b.key)
+		}
 	}()
 	// Requests end with the ballot, its session and the store.
 	ctx, cancel := context.WithCancel(b.Context())
@@ -108,7 +120,7 @@ func (b *ballot) advance(ctx context.Context) error {
 		case err != nil:
 			return err
 		case !stands:
-			b.Lose("its key was deleted")
+			b.loseDeleted()
 			return nil
 		case len(b.ahead) > 0:
 			return b.look(ctx)
@@ -125,7 +137,7 @@ func (b *ballot) lead() error {
 	switch {
 	case len(b.ahead) > 0:
 	case b.own != nil && b.own.gone():
-		b.Lose("its key was deleted")
+		b.loseDeleted()
 	case b.own != nil && b.own.hasFired():
 		return errLook
 	case b.session.over():
@@ -140,7 +152,7 @@ func (b *ballot) lead() error {
 // once. It sets the watches and then lists the queue, so that nothing happens unseen in between.
 func (b *ballot) look(ctx context.Context) error {
 	if b.own != nil && b.own.gone() {
-		b.Lose("its key was deleted")
+		b.loseDeleted()
 		return nil
 	}
 	for {
@@ -156,7 +168,7 @@ func (b *ballot) look(ctx context.Context) error {
 		case err != nil:
 			return err
 		case !stands:
-			b.Lose("its key was deleted")
+			b.loseDeleted()
 			return nil
 		case len(b.ahead) == 0:
 			b.store.watches.release(b.prev)
@@ -217,6 +229,6 @@ func (b *ballot) list(ctx context.Context) (stands bool, err error) {
 	if resp.Header.Revision < b.own.since || b.prev != nil && resp.Header.Revision < b.prev.since {
 		return false, errBehind
 	}
-	b.ahead, stands = ahead(queue(dir, resp.Kvs), int64(b.token))
+	b.ahead, stands = ahead(b.queue(resp.Kvs), int64(b.token))
 	return stands, nil
 }

@@ -42,14 +42,16 @@ func (s *Store) cast(ctx context.Context, election, value string) (*ballot, erro
 	if err != nil {
 		return nil, err
 	}
-	b := &ballot{Ballot: adapter.NewBallot(s.life, election), store: s, session: sess, name: ballotName(sess.id)}
+	b := &ballot{Ballot: adapter.NewBallot(s.life, election), store: s, session: sess, name: ballotName(sess.id, s.mark)}
 	b.key = s.layout.dir(election) + b.name
+	s.own(b.key)
 	if err := b.enter(ctx, value); err != nil {
 		return nil, err
 	}
 	s.mu.Lock()
 	s.ballots[b] = struct{}{}
 	s.mu.Unlock()
+	b.predecessors = b.ahead
 	if !s.life.Go(b.run) || s.life.Calls.Err() != nil {
 		return nil, store.ErrClosed // which has revoked the lease
 	}
@@ -83,7 +85,7 @@ func (b *ballot) enter(ctx context.Context, value string) error {
 				}
 				b.token = uint64(own[0].CreateRevision)
 			}
-			b.ahead, _ = ahead(queue(dir, resp.Responses[1].GetResponseRange().Kvs), int64(b.token))
+			b.ahead, _ = ahead(b.queue(resp.Responses[1].GetResponseRange().Kvs), int64(b.token))
 			return b.lead()
 		case errors.Is(err, rpctypes.ErrLeaseNotFound):
 			s.lose(b.session)
@@ -91,6 +93,8 @@ func (b *ballot) enter(ctx context.Context, value string) error {
 		case ctx.Err() != nil || !adapter.Uncertain(err):
 			if doubt || ctx.Err() != nil {
 				s.orphans.Add(orphan{ballot: b, unknown: true})
+			} else {
+				s.disown(b.key)
 			}
 			return because(err, last)
 		}

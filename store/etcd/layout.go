@@ -21,11 +21,20 @@ func (l layout) dir(election string) string { return l.ack(election) + "/_ballot
 // void is the key that keeps a ballot from being cast any more.
 func (l layout) void(election, name string) string { return l.ack(election) + "/_void/" + name }
 
-// ballotName is the end of a ballot's key: the nonce tells this ballot from all others of the lease.
-func ballotName(lease int64) string {
-	var nonce [8]byte
-	_, _ = rand.Read(nonce[:]) // never fails
-	return strconv.FormatInt(lease, 16) + "-" + hex.EncodeToString(nonce[:])
+// ballotName is the end of a ballot's key. The nonce tells this ballot from all others of the lease. It begins with the
+// store's mark, by which the store knows a ballot that it cast.
+func ballotName(lease int64, mark string) string {
+	return ballotOf(lease, mark) + newMark()
+}
+
+// ballotOf is how the names of a store's ballots begin.
+func ballotOf(lease int64, mark string) string { return strconv.FormatInt(lease, 16) + "-" + mark }
+
+// newMark returns four random bytes in hexadecimal.
+func newMark() string {
+	var random [4]byte
+	_, _ = rand.Read(random[:]) // never fails
+	return hex.EncodeToString(random[:])
 }
 
 // isBallot reports whether a key below dir is a ballot: it is named after the lease it goes with, as those of the

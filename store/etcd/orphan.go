@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"go.etcd.io/etcd/api/v3/mvccpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
@@ -13,6 +14,7 @@ import (
 type orphan struct {
 	ballot  *ballot
 	unknown bool // whether it has been cast, or is going to be: a request may still be on its way
+	revived bool // by a restore; so may its acknowledgement have been
 }
 
 // Over implements adapter.Orphan.
@@ -32,16 +34,36 @@ func (s *Store) remove(ctx context.Context, o orphan) error {
 		return b.session.left
 	}
 	var err error
-	if o.unknown {
+	switch {
+	case o.unknown:
 		err = s.annul(ctx, b)
-	} else {
+	case o.revived:
+		err = s.bury(ctx, b)
+	default:
 		err = s.delete(ctx, b)
 	}
 	if errors.Is(err, rpctypes.ErrLeaseNotFound) {
 		s.lose(b.session)
 		return nil
 	}
+	if err == nil {
+		s.disown(b.key)
+	}
 	return err
+}
+
+// bury deletes a revived ballot, and then the acknowledgement if it is of the same session and of no ballot that stands.
+func (s *Store) bury(ctx context.Context, b *ballot) error {
+	ack := clientv3.OpGet(s.layout.ack(b.Election))
+	resp, err := s.txn(ctx, b.ifItStands(), []clientv3.Op{clientv3.OpDelete(b.key), ack}, []clientv3.Op{ack})
+	if err != nil {
+		return err
+	}
+	if resp.Succeeded {
+		s.config.Logger.Warn("a ballot that was withdrawn stood again, and is removed", "store", s.life.Name, "key", b.key)
+	}
+	results := resp.Responses
+	return s.deleteAck(ctx, b, results[len(results)-1].GetResponseRange().Kvs, 0)
 }
 
 // annul deletes a ballot that has been cast, and keeps one that has not from being cast: a request to cast it that is
@@ -55,23 +77,42 @@ func (s *Store) annul(ctx context.Context, b *ballot) error {
 	return err
 }
 
-// delete deletes a ballot that was cast, and its acknowledgement, if any: nobody else's is there while the ballot
-// stands.
+// delete deletes a ballot that was cast, and its acknowledgement, if any. What another session holds there stays.
 func (s *Store) delete(ctx context.Context, b *ballot) error {
 	b.ack.mu.Lock()
 	tried, revision := b.ack.tried, b.ack.revision
 	b.ack.mu.Unlock()
-	ack := s.layout.ack(b.Election)
-	then := []clientv3.Op{clientv3.OpDelete(b.key)}
-	if tried {
-		then = append(then, clientv3.OpDelete(ack))
-	}
-	resp, err := s.txn(ctx, b.ifItStands(), then, []clientv3.Op{clientv3.OpGet(ack)})
-	if err != nil || resp.Succeeded || !tried {
+	ballot, key := clientv3.OpDelete(b.key), s.layout.ack(b.Election)
+	if !tried {
+		_, err := s.txn(ctx, b.ifItStands(), []clientv3.Op{ballot}, nil)
 		return err
 	}
-	// Somebody else deleted the ballot, so that others may have acknowledged since.
-	kvs := resp.Responses[0].GetResponseRange().Kvs
+	state := clientv3.Compare(clientv3.LeaseValue(key), "=", clientv3.LeaseID(b.session.id))
+	then := []clientv3.Op{ballot, clientv3.OpDelete(key)}
+	for {
+		resp, err := s.txn(ctx, append(b.ifItStands(), state), then,
+			[]clientv3.Op{clientv3.OpGet(b.key, clientv3.WithKeysOnly()), clientv3.OpGet(key)})
+		if err != nil || resp.Succeeded {
+			return err
+		}
+		own, ack := resp.Responses[0].GetResponseRange().Kvs, resp.Responses[1].GetResponseRange().Kvs
+		if len(own) == 0 || own[0].CreateRevision != int64(b.token) {
+			return s.deleteAck(ctx, b, ack, revision) // somebody else deleted the ballot: others may have acknowledged since
+		}
+		found := new(mvccpb.KeyValue) // of revision 0, if there is none
+		if len(ack) > 0 {
+			found = ack[0]
+		}
+		state = clientv3.Compare(clientv3.ModRevision(key), "=", found.ModRevision)
+		if then = []clientv3.Op{ballot}; found.Lease == 0 || found.Lease == b.session.id {
+			then = append(then, clientv3.OpDelete(key))
+		}
+	}
+}
+
+// deleteAck deletes what was found at the acknowledgement's key if it is the ballot's: if it has that revision, or, if
+// the revision is not known, which is 0, if it is of the ballot's session and of no other ballot.
+func (s *Store) deleteAck(ctx context.Context, b *ballot, kvs []*mvccpb.KeyValue, revision int64) error {
 	if len(kvs) == 0 {
 		return nil
 	}
@@ -84,7 +125,8 @@ func (s *Store) delete(ctx context.Context, b *ballot) error {
 	if !own {
 		return nil
 	}
-	_, err = s.txn(ctx, []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(ack), "=", found.ModRevision)},
+	ack := string(found.Key)
+	_, err := s.txn(ctx, []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(ack), "=", found.ModRevision)},
 		[]clientv3.Op{clientv3.OpDelete(ack)}, nil)
 	return err
 }

@@ -12,6 +12,7 @@ import (
 
 // revisions is how far the cluster is known to have come.
 type revisions struct {
+	cluster   uint64    // the id of the cluster
 	floor     int64     // the highest revision seen
 	backSince time.Time // since when only lower ones are read; zero while they are not
 }
@@ -30,10 +31,23 @@ func (s *Store) get(ctx context.Context, key string, opts ...clientv3.OpOption) 
 	if resp.Header == nil {
 		return nil, errMalformed
 	}
+	s.sawCluster(resp.Header.ClusterId)
 	if !s.saw(floor, resp.Header.Revision, false) {
 		return nil, errBehind
 	}
 	return resp, nil
+}
+
+// sawCluster notices a cluster that was made of a snapshot: it has another id.
+func (s *Store) sawCluster(id uint64) {
+	s.mu.Lock()
+	before := s.revisions.cluster
+	s.revisions.cluster = id
+	s.mu.Unlock()
+	if before != 0 && before != id {
+		s.config.Logger.Warn("the cluster is another one", "store", s.life.Name, "from", before, "to", id)
+		s.life.Go(s.meetAll)
+	}
 }
 
 // errBehind says that a member has not come as far as another one that we have seen.
@@ -102,6 +116,7 @@ func (s *Store) saw(floor, revision int64, written bool) bool {
 	s.mu.Unlock()
 	if restored {
 		s.config.Logger.Warn("the cluster has gone back", "store", s.life.Name, "from", floor, "to", revision)
+		s.life.Go(s.meetAll)
 	}
 	return restored
 }

@@ -130,6 +130,7 @@ func (s *Store) end(why error) {
 	s.current.lease.End()
 	close(s.current.lost)
 	s.current = nil
+	clear(s.names)
 }
 
 // lose is called when the lease is known to be over.

@@ -52,7 +52,8 @@ type Store struct {
 	polls   polls.Set
 	orphans *adapter.Orphans[orphan]
 
-	endpoints int // constant: how many there are
+	endpoints int    // constant: how many there are
+	mark      string // constant: begins the nonces of this store's ballots
 
 	opening chan struct{} // holds one value while a lease is being granted
 
@@ -68,7 +69,9 @@ type Store struct {
 	confirmed time.Time
 	revisions revisions
 	ballots   map[*ballot]struct{}
-	lines     map[string]*line // the last one dialled, by endpoint
+	names     map[string]struct{} // the keys of ballots that are being cast, stand, or are being removed
+	holders   map[string]holder   // by the key of the acknowledgement
+	lines     map[string]*line    // the last one dialled, by endpoint
 }
 
 // Open opens a store. It checks the settings and begins to connect; it does not wait for the service.
@@ -90,7 +93,7 @@ func Open(config Config) (*Store, error) {
 		life:     adapter.NewLife("etcd", config.TLS != nil, strings.Join(endpoints, ",")+"/"+config.Prefix),
 		opening:  make(chan struct{}, 1),
 		changed:  make(chan struct{}),
-		client:   config.Client, endpoints: len(endpoints),
+		client:   config.Client, endpoints: len(endpoints), mark: newMark(), names: map[string]struct{}{},
 		ballots: map[*ballot]struct{}{},
 		lines:   map[string]*line{},
 	}

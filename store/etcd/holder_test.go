@@ -1,0 +1,92 @@
+package etcd_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/go-leadership/leadership/store"
+	"github.com/go-leadership/leadership/store/etcd"
+	"github.com/stretchr/testify/require"
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+// A session that never stood in the queue holds the acknowledgement's key and is alive: the takeover fails and names it,
+// and the key stays as it is, also when the ballot is withdrawn. After a TTL the key is replaced.
+func TestAcknowledgementHasAnotherHolder(t *testing.T) {
+	t.Parallel()
+	client := operator(t)
+	election := newElection()
+	lease, err := client.Grant(soon(t), 600)
+	require.NoError(t, err)
+	_, err = client.Put(soon(t), ackKey(election), "a leader of another program", clientv3.WithLease(lease.ID))
+	require.NoError(t, err)
+	var log logged
+	st := open(t, etcd.Config{TTL: middling, Logger: log.logger()})
+	start := time.Now()
+	holds := func(value string) {
+		t.Helper()
+		leader, err := st.Leader(soon(t), election, nil)
+		require.NoError(t, err)
+		require.Equal(t, value, leader.Value)
+	}
+	for range 2 {
+		b := castFirst(t, st, election, "own")
+		_, err := b.Acknowledge(soon(t), "own")
+		require.Error(t, err)
+		require.ErrorContains(t, err, "a leader of another program")
+		require.ErrorContains(t, err, ackKey(election))
+		require.NotErrorIs(t, err, store.ErrUnknownOutcome, "or it would be tried again in the same term")
+		require.NotErrorIs(t, err, store.ErrUnavailable)
+		require.False(t, store.Permanent(err), "or Run would end")
+		require.NoError(t, b.Err(), "the ballot stands")
+		holds("a leader of another program")
+		require.NoError(t, b.Withdraw(soon(t)))
+		holds("a leader of another program")
+	}
+	b := castFirst(t, st, election, "own")
+	eventually(t, func() bool { _, err := b.Acknowledge(soon(t), "own"); return err == nil }, "it is replaced")
+	require.Greater(t, time.Since(start), middling)
+	holds("own")
+	require.True(t, log.has("is replaced"))
+	require.NoError(t, b.Withdraw(soon(t)))
+	holds("")
+}
+
+// What a session left at the key that did stand in the queue is replaced at once: by one that stood behind it, and by one
+// that it stands behind now. So is what no session holds.
+func TestAcknowledgementIsReplacedAtOnce(t *testing.T) {
+	t.Parallel()
+	client := operator(t)
+	deleteBallot := func(election, value string) {
+		t.Helper()
+		key, _ := ballotOf(t, client, election, value)
+		_, err := client.Delete(soon(t), key)
+		require.NoError(t, err)
+	}
+	st, other := open(t, etcd.Config{TTL: long}), open(t, etcd.Config{TTL: long})
+	t.Run("of one that was ahead", func(t *testing.T) {
+		election := newElection()
+		acknowledge(t, castFirst(t, st, election, "first"), "first")
+		second := cast(t, other, election, "second")
+		deleteBallot(election, "first")
+		require.NoError(t, second.Wait(soon(t)))
+		acknowledge(t, second, "second")
+	})
+	t.Run("of one that stands behind", func(t *testing.T) {
+		election := newElection()
+		acknowledge(t, castFirst(t, st, election, "first"), "first")
+		deleteBallot(election, "first")
+		second := castFirst(t, other, election, "second")
+		cast(t, st, election, "first again")
+		acknowledge(t, second, "second")
+	})
+	t.Run("of nobody", func(t *testing.T) {
+		election := newElection()
+		_, err := client.Put(soon(t), ackKey(election), "foreign")
+		require.NoError(t, err)
+		b := castFirst(t, st, election, "own")
+		acknowledge(t, b, "own")
+		require.NoError(t, b.Withdraw(soon(t)))
+		require.Empty(t, keys(t, client, ackKey(election)))
+	})
+}

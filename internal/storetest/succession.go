@@ -24,11 +24,14 @@ func LeaderIsStopped(t *testing.T, url string, successor store.Store) {
 	require.NoError(t, term.Context().Err())
 }
 
-// LeaderIsKilled kills a process that leads, on the store that has the URL, and returns the time until its successor
-// leads.
-func LeaderIsKilled(t *testing.T, url string, successor store.Store) time.Duration {
+// LeaderIsKilled kills a process that leads, on the store that has the URL, and what else is to end at the same time,
+// and returns the time until its successor leads.
+func LeaderIsKilled(t *testing.T, url string, successor store.Store, also ...func()) time.Duration {
 	p, c := succession(t, url, successor)
 	require.NoError(t, p.Process.Kill())
+	for _, end := range also {
+		end()
+	}
 	_, took := c.succeeds(t, p)
 	return took
 }

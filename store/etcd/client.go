@@ -52,11 +52,12 @@ func (s *Store) connect() {
 		client, err := clientv3.New(config)
 		switch {
 		case err == nil:
-			s.set(func() { s.client = client })
+			s.set(func() { s.client, s.refused = client, nil })
 			return
 		case errors.Is(explain(err), store.ErrDenied):
 			s.set(func() { s.refused = fmt.Errorf("%w: user %q: %w", store.ErrDenied, s.config.User, err) })
-			return
+			adapter.PauseFor(s.life.Background, s.renewal()) // the user may yet be added
+			continue
 		case s.untroubled():
 			s.troubled(err)
 		}
@@ -196,10 +197,14 @@ var errClientClosed = fmt.Errorf("%w: so is the caller's client", store.ErrClose
 func explain(err error) error {
 	err = rpctypes.Error(err)
 	code := status.Code(err)
+	own := strings.HasPrefix(status.Convert(err).Message(), "etcdserver: ")
 	if e, ok := errors.AsType[rpctypes.EtcdError](err); ok {
-		code = e.Code()
+		code, own = e.Code(), true
 	}
 	switch {
+	case !own && (code == codes.PermissionDenied || code == codes.Unauthenticated || code == codes.Unimplemented):
+		// Something in between has answered with status 403, 401 or 404 of HTTP.
+		return fmt.Errorf("%w: %w", store.ErrUnavailable, err)
 	case err == nil, errors.Is(err, rpctypes.ErrLeaseNotFound), errors.Is(err, rpctypes.ErrLeaseExist):
 		return err
 	case errors.Is(err, rpctypes.ErrInvalidAuthToken), errors.Is(err, rpctypes.ErrAuthOldRevision):
@@ -209,7 +214,7 @@ func explain(err error) error {
 		return fmt.Errorf("%w: %w", store.ErrDenied, err)
 	case code == codes.ResourceExhausted, code == codes.FailedPrecondition:
 		return fmt.Errorf("%w: %w", store.ErrUnavailable, err)
-	case code == codes.InvalidArgument, code == codes.OutOfRange, code == codes.Unimplemented:
+	case code == codes.InvalidArgument, code == codes.OutOfRange:
 		return err
 	}
 	return fmt.Errorf("%w: %w", store.ErrUnknownOutcome, err)

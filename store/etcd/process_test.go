@@ -1,10 +1,14 @@
 package etcd_test
 
 import (
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/go-leadership/leadership/internal/storetest"
+	"github.com/go-leadership/leadership/internal/testserver"
 	"github.com/go-leadership/leadership/store/etcd"
+	"github.com/stretchr/testify/require"
 )
 
 // sharedURL is that of a store on the shared server.
@@ -22,4 +26,20 @@ func TestProcessIsStopped(t *testing.T) {
 // it; how exactly it is kept on a machine of its own is for the benchmarks.
 func TestProcessIsKilled(t *testing.T) {
 	storetest.LeaderIsKilled(t, sharedURL(t), open(t, etcd.Config{}))
+}
+
+// The cluster's leader is killed at the same moment as the process that leads: the next leader of the cluster counts
+// every lease's TTL anew, so the successor leads later, but within the documented bound: two TTLs, three election
+// timeouts and a second. A vote that no member wins costs two election timeouts more; the test allows for one.
+func TestProcessAndMemberAreKilled(t *testing.T) {
+	t.Parallel()
+	const electionTimeout = time.Second
+	server := testserver.NewEtcd(t, testserver.EtcdConfig{Members: 3, ElectionTimeout: electionTimeout, Extra: fast})
+	url := "etcd://" + strings.Join(server.Addrs(), ",") + "/?ttl=" + middling.String()
+	i, err := server.Leader()
+	require.NoError(t, err)
+	took := storetest.LeaderIsKilled(t, url, open(t, etcd.Config{Endpoints: server.Addrs(), TTL: middling}), func() {
+		require.NoError(t, server.Member(i).Kill())
+	})
+	require.Less(t, took, 2*middling+5*electionTimeout+time.Second)
 }

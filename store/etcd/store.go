@@ -24,6 +24,7 @@ package etcd
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"sync"
 	"time"
@@ -31,6 +32,7 @@ import (
 	"github.com/go-leadership/leadership/internal/adapter"
 	"github.com/go-leadership/leadership/internal/looks"
 	"github.com/go-leadership/leadership/internal/polls"
+	"github.com/go-leadership/leadership/store"
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
@@ -60,8 +62,9 @@ type Store struct {
 	mu        sync.Mutex
 	changed   chan struct{}    // guarded by mu, as are all below: closed and replaced when there is a client, or will be none
 	client    *clientv3.Client // set once: whoever has been connected reads it without mu
-	refused   error            // why no client will do
+	refused   error            // why there is no client: its user is denied
 	trouble   error            // why there is no answer, where that is known
+	worked    bool             // the cluster has answered
 	trip      time.Duration    // the longest round trip of late
 	allowed   time.Duration    // what the next request may take; it grows while none is answered
 	current   *session         // nil before the first and between two
@@ -113,8 +116,15 @@ func (s *Store) renewal() time.Duration { return s.config.TTL / 4 }
 
 // tend looks now and then for what no watch has told, and confirms what the watches have told so far.
 func (s *Store) tend() {
-	if _, err := s.connected(s.life.Background); err != nil {
-		return // refused or closed: there is nothing to tend
+	for {
+		_, err := s.connected(s.life.Background)
+		if err == nil {
+			break
+		}
+		if s.life.Background.Err() != nil || errors.Is(err, store.ErrClosed) {
+			return
+		}
+		adapter.PauseFor(s.life.Background, s.renewal()) // refused
 	}
 	ticker := time.NewTicker(s.renewal())
 	defer ticker.Stop()

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"strings"
 	"sync/atomic"
@@ -48,7 +49,24 @@ func (l *line) Read(p []byte) (int, error) {
 	if n > 0 && l.heard.Swap(time.Now().UnixNano()) == 0 {
 		l.store.measured(time.Since(l.dialled))
 	}
-	return n, err
+	return n, l.explain(err)
+}
+
+// Write implements net.Conn.
+func (l *line) Write(p []byte) (int, error) {
+	n, err := l.Conn.Write(p)
+	return n, l.explain(err)
+}
+
+// errNoAnswer is why a connection was closed on this side.
+var errNoAnswer = errors.New("no answer came")
+
+// explain says of a connection that was closed on this side why: the member at its other end was silent.
+func (l *line) explain(err error) error {
+	if errors.Is(err, net.ErrClosed) || errors.Is(err, io.ErrClosedPipe) {
+		return fmt.Errorf("%w from %s", errNoAnswer, l.RemoteAddr())
+	}
+	return err
 }
 
 // security is TLS by the store's settings. The client library's own expects every server to have the name of its
@@ -97,11 +115,12 @@ func isAlert(err error) bool {
 
 // troubled remembers why there is no answer; nil says that there was one.
 func (s *Store) troubled(err error) {
-	if s.config.Client == nil && looksMismatched(err) {
-		err = adapter.HintTLS(err, "etcd", s.config.TLS != nil)
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.worked = s.worked || err == nil
+	if s.config.Client == nil && !s.worked && looksMismatched(err) {
+		err = adapter.HintTLS(err, "etcd", s.config.TLS != nil)
+	}
 	if err == nil || !isAlert(s.trouble) { // whose consequences say less
 		s.trouble = err
 	}
@@ -115,7 +134,7 @@ func looksMismatched(err error) bool {
 	}
 	text := err.Error()
 	if strings.Contains(text, "error reading server preface") {
-		return true
+		return !strings.Contains(text, errNoAnswer.Error())
 	}
 	_, alien, _ := strings.Cut(text, "authentication handshake failed")
 	return strings.Contains(alien, "EOF") || strings.Contains(alien, "reset by peer") ||

@@ -66,38 +66,61 @@ func (l layout) parse(name string) (place, bool) {
 	return place{name, int32(number)}, true
 }
 
-// before compares places in the order of creation. The counter is 32 bits wide and wraps, so that what counts is the
-// distance.
-func before(a, b place) int {
-	if a.number == b.number {
-		return cmp.Compare(a.name, b.name)
+// queue returns the ballots among an election's nodes in the order of their creation.
+//
+// The counter is 32 bits wide and wraps, so that only distances tell the order, and only if all numbers lie within half
+// the circle. A forged number, or one that is 2^31 creations old, can make that untrue: then no order suits every
+// candidate, and the list begins behind the widest gap in the circle, with the lowest number if several are as wide.
+// What counts for a candidate is what ahead returns.
+func (l layout) queue(nodes []string) []place {
+	list := l.ballots(nodes)
+	slices.SortFunc(list, func(a, b place) int {
+		return cmp.Or(cmp.Compare(a.number, b.number), cmp.Compare(a.name, b.name))
+	})
+	first, widest := 0, uint32(0)
+	for i, p := range list {
+		if gap := uint32(p.number - list[(i+len(list)-1)%len(list)].number); gap > widest {
+			first, widest = i, gap
+		}
 	}
-	if a.number-b.number < 0 {
-		return -1
-	}
-	return 1
+	return slices.Concat(list[first:], list[:first])
 }
 
-// queue returns the ballots among an election's nodes, first in line first.
-func (l layout) queue(nodes []string) []place {
+// ahead returns the ballots ahead of own, the nearest last, and whether own is among the nodes. Ahead are those whose
+// number is less than half the circle below own's, whatever else is listed. So of any two ballots exactly one is ahead
+// of the other, and two candidates that see each other never both lead: at exactly half the circle the lower number is
+// ahead, with one number the lower name.
+func (l layout) ahead(nodes []string, own string) ([]place, bool) {
+	o, ok := l.parse(own)
+	if !ok || !slices.Contains(nodes, own) {
+		return nil, false
+	}
+	distance := func(p place) uint32 { return uint32(o.number - p.number) }
+	list := slices.DeleteFunc(l.ballots(nodes), func(p place) bool {
+		switch d := distance(p); d {
+		case 0:
+			return p.name >= own
+		case 1 << 31:
+			return p.number > o.number
+		default:
+			return d > 1<<31
+		}
+	})
+	slices.SortFunc(list, func(a, b place) int {
+		return cmp.Or(cmp.Compare(distance(b), distance(a)), cmp.Compare(a.name, b.name))
+	})
+	return list, true
+}
+
+// ballots returns the ballots among an election's nodes.
+func (l layout) ballots(nodes []string) []place {
 	var list []place
 	for _, node := range nodes {
 		if p, ok := l.parse(node); ok {
 			list = append(list, p)
 		}
 	}
-	slices.SortFunc(list, before)
 	return list
-}
-
-// ahead returns the ballots ahead of own, the nearest last, and whether own is among the nodes.
-func (l layout) ahead(nodes []string, own string) ([]place, bool) {
-	list := l.queue(nodes)
-	i := slices.IndexFunc(list, func(p place) bool { return p.name == own })
-	if i < 0 {
-		return nil, false
-	}
-	return list[:i], true
 }
 
 // find returns the ballot that was created with the nonce.

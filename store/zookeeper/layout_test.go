@@ -142,6 +142,64 @@ func TestSameNumber(t *testing.T) {
 	}
 }
 
+// Numbers that no counter gives within one queue, forged or 2^31 creations old: of any two ballots exactly one is ahead
+// of the other, and neither that nor the order of a list depends on how the nodes were listed.
+func TestNumbersHalfTheCircleAway(t *testing.T) {
+	for _, numbers := range [][]int32{
+		{0, 5, math.MaxInt32 - 1},
+		{0, 5, math.MaxInt32},
+		{0, 5, math.MinInt32},
+		{0, 5, math.MinInt32 + 5},
+		{0, 1 << 30, math.MinInt32, -1 << 30},
+		{0, 1431655765, -1431655766},
+		{math.MinInt32, math.MaxInt32, 0, -1, 1},
+		{7, 7, math.MinInt32 + 7, 8},
+	} {
+		var nodes []string
+		for i, n := range numbers {
+			nodes = append(nodes, fmt.Sprintf("ballot_%d_%010d", i, n))
+		}
+		sorted := gemLayout.queue(nodes)
+		ahead := map[string][]place{}
+		for _, own := range nodes {
+			ahead[own], _ = gemLayout.ahead(nodes, own)
+		}
+		for _, listed := range permutations(nodes) {
+			require.Equal(t, sorted, gemLayout.queue(listed))
+			for _, own := range listed {
+				list, ok := gemLayout.ahead(listed, own)
+				require.True(t, ok)
+				require.Equal(t, ahead[own], list)
+			}
+		}
+		isAhead := func(a, b string) bool {
+			return slices.ContainsFunc(ahead[b], func(p place) bool { return p.name == a })
+		}
+		for i, a := range nodes {
+			require.False(t, isAhead(a, a))
+			for _, b := range nodes[:i] {
+				require.NotEqual(t, isAhead(a, b), isAhead(b, a), "%s and %s", a, b)
+			}
+		}
+	}
+	list, _ := gemLayout.ahead([]string{"ballot_0000000000", "ballot_2147483646", "ballot_0000000005"}, "ballot_0000000005")
+	require.Equal(t, []place{{"ballot_0000000000", 0}}, list)
+}
+
+// permutations returns the names in every order.
+func permutations(names []string) (all [][]string) {
+	if len(names) == 0 {
+		return [][]string{nil}
+	}
+	for i := range names {
+		rest := slices.Delete(slices.Clone(names), i, i+1)
+		for _, p := range permutations(rest) {
+			all = append(all, append(p, names[i]))
+		}
+	}
+	return all
+}
+
 func TestFindByNonce(t *testing.T) {
 	nodes := []string{"leader_ack", "ballot_ab_0000000001", "ballot_abc_0000000002", "ballot_a_0000000003"}
 	name, ok := gemLayout.find(nodes, "abc")

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
+	"github.com/go-leadership/leadership/internal/opaque"
 	"github.com/go-leadership/leadership/store"
 	"github.com/go-zookeeper/zk"
 )
@@ -13,13 +15,28 @@ import (
 // ack is what a ballot knows of its acknowledgement.
 type ack struct {
 	mu       sync.Mutex
-	tried    bool   // guarded by mu, as is revision: there may be one
-	revision uint64 // of the last one that is known to have been made; 0 where none is
+	tried    bool    // guarded by mu, as are the others: there may be one
+	revision uint64  // of the last one that is known to have been made; 0 where none is
+	before   []int64 // the sessions of the ballots that were the nearest ahead
+}
+
+// follows notes the session of a ballot that is the nearest ahead.
+func (a *ack) follows(session int64) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if !slices.Contains(a.before, session) {
+		a.before = append(a.before, session)
+	}
 }
 
 // Acknowledge implements store.Ballot. It is one transaction: the ballot exists, the acknowledgement is created. The
 // ballot's existence proves that it is first, since nothing ever comes before it again. The value is written a second
 // time because of that operation's answer: only SetData returns the node's Stat, and with it the revision.
+//
+// A node that exists already is replaced in one transaction, unless it has changed since it was seen, if its holder can't
+// lead: if it belongs to no session or the ballot's own, or to one that has or had a ballot in this queue, where this one
+// is first. Any other belongs to a program that might lead without a ballot, and goes with its session: the error names
+// it.
 func (b *ballot) Acknowledge(ctx context.Context, value string) (store.Leader, error) {
 	return b.Ballot.Acknowledge(ctx, value, func(ctx context.Context) (store.Leader, error) { return b.acknowledge(ctx, value) })
 }
@@ -52,6 +69,9 @@ func (b *ballot) acknowledge(ctx context.Context, value string) (store.Leader, e
 			if err != nil {
 				return store.Leader{}, err
 			}
+			if err := b.mayReplace(ctx, n); err != nil {
+				return store.Leader{}, err
+			}
 			stale = n.stat.Version
 		case errors.Is(err, zk.ErrBadVersion), errors.Is(err, zk.ErrNoNode): // it changed meanwhile
 			stale = -1
@@ -62,6 +82,37 @@ func (b *ballot) acknowledge(ctx context.Context, value string) (store.Leader, e
 			return store.Leader{}, err
 		}
 	}
+}
+
+// mayReplace returns nil if the node at the acknowledgement's place belongs to no session that might lead.
+func (b *ballot) mayReplace(ctx context.Context, ack node) error {
+	owner := ack.stat.EphemeralOwner
+	if owner == 0 || owner == b.session.id {
+		return nil
+	}
+	b.ack.mu.Lock()
+	before := slices.Contains(b.ack.before, owner)
+	b.ack.mu.Unlock()
+	if before {
+		return nil
+	}
+	nodes, err := b.store.syncedChildren(ctx, b.dir)
+	if err != nil {
+		return err
+	}
+	for _, r := range b.store.readAll(ctx, b.dir, b.store.layout.queue(nodes)) {
+		switch {
+		case r.err == nil && r.value.stat.EphemeralOwner == owner:
+			return nil
+		case r.err != nil && !errors.Is(r.err, zk.ErrNoNode):
+			return r.err
+		}
+	}
+	b.ack.mu.Lock()
+	b.ack.tried, b.ack.revision = false, 0 // so there is none of ours, and this one is not removed with the ballot
+	b.ack.mu.Unlock()
+	return fmt.Errorf("%s with the value %q is held by session %#x, which has no ballot in this election: another program leads, or the session is left over",
+		b.ackPath(), opaque.Shorten(string(ack.data)), uint64(owner))
 }
 
 func (b *ballot) ackPath() string { return b.store.layout.ackPath(b.Election) }

@@ -114,9 +114,10 @@ func (b *ballot) place(ctx context.Context, nodes []string) error {
 func (b *ballot) watchNearest(ctx context.Context) error {
 	s := b.store
 	for b.prev = nil; len(b.ahead) > 0; {
-		_, w, err := s.watchNode(ctx, b.dir+"/"+b.ahead[len(b.ahead)-1].name)
+		n, w, err := s.watchNode(ctx, b.dir+"/"+b.ahead[len(b.ahead)-1].name)
 		if err == nil {
 			b.prev = w
+			b.ack.follows(n.stat.EphemeralOwner)
 			return nil
 		}
 		if !errors.Is(err, zk.ErrNoNode) {
@@ -177,7 +178,7 @@ func (b *ballot) run() {
 			err = b.look(ctx)
 		}
 		for ; err != nil && ctx.Err() == nil && !b.session.over(); err = b.look(ctx) {
-			if store.Refused(err) {
+			if store.Permanent(err) {
 				b.LoseWith(fmt.Errorf("%w: %w", store.ErrLost, err))
 				s.orphans.Add(b.orphan()) // so that nobody waits for it
 				return

@@ -106,7 +106,20 @@ func (s *Store) standing(ctx context.Context, dir string) ([]store.Standing, err
 	if err != nil {
 		return nil, err
 	}
-	queue := s.layout.queue(nodes)
+	var list []store.Standing
+	for _, r := range s.readAll(ctx, dir, s.layout.queue(nodes)) {
+		switch {
+		case r.err == nil:
+			list = append(list, store.Standing{Value: string(r.value.data), Token: uint64(r.value.stat.Czxid)})
+		case !errors.Is(r.err, zk.ErrNoNode): // that one has gone since
+			return nil, r.err
+		}
+	}
+	return list, nil
+}
+
+// readAll reads the nodes of a queue, some at a time.
+func (s *Store) readAll(ctx context.Context, dir string, queue []place) []result[node] {
 	read := make([]result[node], len(queue))
 	var readers sync.WaitGroup
 	turns := make(chan struct{}, 32)
@@ -122,14 +135,5 @@ func (s *Store) standing(ctx context.Context, dir string) ([]store.Standing, err
 		})
 	}
 	readers.Wait()
-	var list []store.Standing
-	for _, r := range read {
-		switch {
-		case r.err == nil:
-			list = append(list, store.Standing{Value: string(r.value.data), Token: uint64(r.value.stat.Czxid)})
-		case !errors.Is(r.err, zk.ErrNoNode): // that one has gone since
-			return nil, r.err
-		}
-	}
-	return list, nil
+	return read
 }

@@ -147,10 +147,11 @@ func TestWaiterWithdraws(t *testing.T) {
 	require.ErrorIs(t, err, store.ErrLost)
 }
 
-// An acknowledgement that is there already is replaced, whoever made it: while our ballot is first it is nobody's.
+// An acknowledgement that exists already is replaced if its holder can't lead: nobody's, and one of a session with a
+// ballot in the queue.
 func TestAcknowledgementInTheWay(t *testing.T) {
 	conn := operator(t)
-	for name, flags := range map[string]int32{"persistent": zk.FlagPersistent, "another session's": zk.FlagEphemeral} {
+	for name, flags := range map[string]int32{"persistent": zk.FlagPersistent, "of one behind": zk.FlagEphemeral} {
 		t.Run(name, func(t *testing.T) {
 			election := newElection()
 			makePath(t, conn, dir(election))
@@ -161,6 +162,8 @@ func TestAcknowledgementInTheWay(t *testing.T) {
 			require.NoError(t, err)
 			st := open(t, zookeeper.Config{Servers: sharedServer(t).Addrs(), TTL: long})
 			b := castFirst(t, st, election, "ours")
+			behind, err := conn.Create(dir(election)+"/ballot_", nil, zk.FlagEphemeral|zk.FlagSequence, world)
+			require.NoError(t, err)
 			leader := acknowledge(t, b, oddBytes)
 			data, stat, err := conn.Get(path)
 			require.NoError(t, err)
@@ -170,6 +173,7 @@ func TestAcknowledgementInTheWay(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, ballot.EphemeralOwner, stat.EphemeralOwner, "it goes with the ballot's session")
 			require.NoError(t, b.Withdraw(soon(t)))
+			require.NoError(t, conn.Delete(behind, -1))
 			require.Empty(t, list(t, conn, dir(election)))
 		})
 	}

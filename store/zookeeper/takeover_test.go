@@ -1,0 +1,76 @@
+package zookeeper_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/go-leadership/leadership/store"
+	"github.com/go-leadership/leadership/store/zookeeper"
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+)
+
+// A program without a ballot holds the acknowledgement's node: it might lead. As long as its session lives nothing is
+// overwritten, and the error names it; then the next term acknowledges.
+func TestAnotherProgramHoldsTheAcknowledgement(t *testing.T) {
+	election := newElection()
+	conn := operator(t)
+	ack := dir(election) + "/leader_ack"
+	makePath(t, conn, dir(election))
+	holder := operator(t)
+	_, err := holder.Create(ack, []byte("old:1234"), zk.FlagEphemeral, world)
+	require.NoError(t, err)
+	session := fmt.Sprintf("%#x", uint64(holder.SessionID()))
+
+	st := open(t, zookeeper.Config{Servers: sharedServer(t).Addrs(), TTL: long})
+	b := castFirst(t, st, election, "new:1234")
+	_, err = b.Acknowledge(soon(t), "new:1234")
+	require.ErrorContains(t, err, "old:1234")
+	require.ErrorContains(t, err, session)
+	require.False(t, store.Permanent(err), "the next term may be told otherwise")
+	data, stat, err := conn.Get(ack)
+	require.NoError(t, err)
+	require.Equal(t, "old:1234", string(data))
+	require.Equal(t, holder.SessionID(), stat.EphemeralOwner)
+	require.NoError(t, b.Withdraw(soon(t)))
+	require.Equal(t, []string{"leader_ack"}, list(t, conn, dir(election)), "it is not removed with the ballot either")
+
+	run := contend(t, st, election, "new:1234")
+	eventually(t, func() bool { return len(run.Errors()) > 0 }, "the error")
+	require.ErrorContains(t, run.Errors()[0], session)
+	holder.Close()
+	receive(t, run.Terms, "the term")
+	leader, err := st.Leader(soon(t), election, nil)
+	require.NoError(t, err)
+	require.Equal(t, "new:1234", leader.Value)
+}
+
+// An acknowledgement that outlived its ballot is replaced, if its holder stands again or its ballot was the one ahead.
+func TestAcknowledgementOutlivesItsBallot(t *testing.T) {
+	for name, again := range map[string]bool{"it stood ahead": false, "it stands again": true} {
+		t.Run(name, func(t *testing.T) {
+			election := newElection()
+			conn, holder := operator(t), operator(t)
+			makePath(t, conn, dir(election))
+			ballot := func() string {
+				path, err := holder.Create(dir(election)+"/ballot_", []byte("old"), zk.FlagEphemeral|zk.FlagSequence, world)
+				require.NoError(t, err)
+				return path
+			}
+			stood := ballot()
+			_, err := holder.Create(dir(election)+"/leader_ack", []byte("old"), zk.FlagEphemeral, world)
+			require.NoError(t, err)
+			if again {
+				require.NoError(t, conn.Delete(stood, -1))
+			}
+			b := cast(t, open(t, zookeeper.Config{Servers: sharedServer(t).Addrs(), TTL: long}), election, "new")
+			if again {
+				ballot()
+			} else {
+				require.NoError(t, conn.Delete(stood, -1))
+			}
+			require.NoError(t, b.Wait(soon(t)))
+			acknowledge(t, b, "new")
+		})
+	}
+}

@@ -22,8 +22,6 @@ type Faults interface {
 	LoseReplies()
 	// Delay adds the time to whatever passes, in each direction; zero takes it away.
 	Delay(d time.Duration)
-	// DelayReplies adds the time to what comes back, besides that of Delay; zero takes it away.
-	DelayReplies(d time.Duration)
 	// Heal undoes Cut and LoseReplies. Connections that have lost bytes are broken off.
 	Heal()
 	// Requests counts what the store has sent so far: writes to its connections. Renewals count too.
@@ -36,8 +34,7 @@ type Network struct {
 	mu       sync.Mutex
 	cut      bool // guarded by mu, as are all below
 	lose     bool
-	delay    time.Duration // of each direction
-	replies  time.Duration // of what comes back, besides
+	delay    time.Duration
 	requests int
 	changed  chan struct{} // closed and replaced when a switch is set
 	conns    map[*faultyConn]struct{}
@@ -56,9 +53,6 @@ func (n *Network) LoseReplies() { n.set(func() { n.lose = true }) }
 
 // Delay implements Faults.
 func (n *Network) Delay(d time.Duration) { n.set(func() { n.delay = d }) }
-
-// DelayReplies implements Faults.
-func (n *Network) DelayReplies(d time.Duration) { n.set(func() { n.replies = d }) }
 
 // Requests implements Faults.
 func (n *Network) Requests() int {
@@ -88,113 +82,80 @@ func (n *Network) set(change func()) {
 	n.changed = make(chan struct{})
 }
 
-// Dial dials through the network, which takes a round trip. It is a DialFunc.
+// Dial dials through the network. It is a DialFunc.
 func (n *Network) Dial(ctx context.Context, network, address string) (net.Conn, error) {
-	if err := n.pass(ctx.Done(), n.wayOut, time.Now()); err != nil {
+	if err := n.pass(ctx.Done()); err != nil {
 		return nil, context.Cause(ctx)
 	}
 	server, err := (&net.Dialer{}).DialContext(ctx, network, address)
 	if err != nil {
 		return nil, err
 	}
-	if err := n.pass(ctx.Done(), n.wayBack, time.Now()); err != nil {
-		_ = server.Close()
-		return nil, context.Cause(ctx)
-	}
-	c := &faultyConn{
-		network: n, server: server, closed: make(chan struct{}),
-		sent: make(chan chunk, 1024), came: make(chan chunk, 1024),
-	}
+	c := &faultyConn{network: n, server: server, closed: make(chan struct{}), sent: make(chan []byte, 1024)}
 	c.Conn, c.inner = net.Pipe()
 	n.mu.Lock()
 	n.conns[c] = struct{}{}
 	n.mu.Unlock()
 	c.pumps.Go(c.accept)
 	c.pumps.Go(c.forward)
-	c.pumps.Go(c.receive)
-	c.pumps.Go(c.deliver)
+	c.pumps.Go(c.back)
 	return c, nil
 }
 
 var errGivenUp = errors.New("given up while the line was cut")
 
-// wayOut and wayBack are the delays of the two directions. The caller holds mu.
-func (n *Network) wayOut() time.Duration  { return n.delay }
-func (n *Network) wayBack() time.Duration { return n.delay + n.replies }
-
-// pass waits until the line is not cut and the delay has passed since the time given, both as the switches are set
-// meanwhile. Once gone is closed it does not wait any more.
-func (n *Network) pass(gone <-chan struct{}, delay func() time.Duration, since time.Time) error {
-	timer := time.NewTimer(0)
-	defer timer.Stop()
+// pass waits until the line is not cut, and then for the delay. Once gone is closed it waits no longer.
+func (n *Network) pass(gone <-chan struct{}) error {
 	for {
 		n.mu.Lock()
-		cut, left, changed := n.cut, delay()-time.Since(since), n.changed
+		cut, delay, changed := n.cut, n.delay, n.changed
 		n.mu.Unlock()
-		var after <-chan time.Time
-		switch {
-		case !cut && left <= 0:
+		if !cut && delay == 0 {
 			return nil
-		case !cut:
-			timer.Reset(left)
-			after = timer.C
+		}
+		var after <-chan time.Time
+		if !cut {
+			timer := time.NewTimer(delay)
+			defer timer.Stop()
+			after, changed = timer.C, nil
 		}
 		select {
 		case <-after:
+			return nil
 		case <-changed:
 		case <-gone:
-			if cut {
-				return errGivenUp
-			}
-			return nil
+			return errGivenUp
 		}
 	}
 }
 
 // faultyConn is a connection whose bytes obey the switches. The client holds one end of a pipe, which keeps its
-// deadlines whatever the line does; four goroutines, for which Close waits, carry the bytes on.
+// deadlines whatever the line does; three goroutines, for which Close waits, carry the bytes on.
 type faultyConn struct {
 	net.Conn // the client's end
 	inner    net.Conn
 	server   net.Conn
 	network  *Network
-	lossy    bool       // guarded by the network's mu: bytes that came back were lost
-	sent     chan chunk // from accept to forward, instead of the kernel's buffers; accept closes it
-	came     chan chunk // from receive to deliver; receive closes it
+	lossy    bool        // guarded by the network's mu: bytes that came back were lost
+	sent     chan []byte // from accept to forward, in the place of the kernel's buffers
 
 	once   sync.Once
 	closed chan struct{}
 	pumps  sync.WaitGroup
 }
 
-// chunk is what was read at once.
-type chunk struct {
-	bytes []byte
-	read  time.Time
-}
-
 // accept takes what the client writes, cut or not.
 func (c *faultyConn) accept() {
-	c.take(c.inner, c.sent, func() {
-		c.network.mu.Lock()
-		defer c.network.mu.Unlock()
-		c.network.requests++
-	})
-}
-
-// receive takes what the server sends.
-func (c *faultyConn) receive() { c.take(c.server, c.came, func() {}) }
-
-// take reads chunks until there are no more, or the client has closed.
-func (c *faultyConn) take(from net.Conn, to chan<- chunk, count func()) {
-	defer close(to)
+	defer close(c.sent)
 	buf := make([]byte, 64<<10)
 	for {
-		n, err := from.Read(buf)
+		n, err := c.inner.Read(buf)
 		if n > 0 {
-			count()
+			c.network.mu.Lock()
+			c.network.requests++
+			c.network.mu.Unlock()
 			select {
-			case to <- chunk{bytes.Clone(buf[:n]), time.Now()}:
+			case c.sent <- bytes.Clone(buf[:n]):
 			case <-c.closed:
 				return
 			}
@@ -205,30 +166,36 @@ func (c *faultyConn) take(from net.Conn, to chan<- chunk, count func()) {
 	}
 }
 
-// forward carries to the server what the client wrote before it closed, unless the line is cut.
+// forward carries it to the server. What was written before the client closed still goes out, unless the line is cut.
 func (c *faultyConn) forward() {
 	defer c.server.Close()
 	for p := range c.sent {
-		if c.network.pass(c.closed, c.network.wayOut, p.read) != nil {
+		if c.network.pass(c.closed) != nil {
 			return
 		}
-		if _, err := c.server.Write(p.bytes); err != nil {
+		if _, err := c.server.Write(p); err != nil {
 			_ = c.inner.Close()
 		}
 	}
 }
 
-// deliver carries to the client what the server sent.
-func (c *faultyConn) deliver() {
+// back carries to the client what the server sends.
+func (c *faultyConn) back() {
 	defer c.inner.Close()
-	for p := range c.came {
-		if c.network.pass(c.closed, c.network.wayBack, p.read) != nil {
-			return
+	buf := make([]byte, 64<<10)
+	for {
+		n, err := c.server.Read(buf)
+		if n > 0 {
+			if c.network.pass(c.closed) != nil {
+				return
+			}
+			if !c.lost() {
+				if _, err := c.inner.Write(buf[:n]); err != nil {
+					return
+				}
+			}
 		}
-		if c.lost() {
-			continue
-		}
-		if _, err := c.inner.Write(p.bytes); err != nil {
+		if err != nil {
 			return
 		}
 	}

@@ -52,8 +52,8 @@ type Config struct {
 
 	// Conn is a connection to use instead of one of the store's own. It is never closed by the store, and Servers,
 	// User, Password, TLS and Dial can't be set with it. TTL then has to be the session timeout that was negotiated
-	// for it: the client does not tell. Losses are noticed up to TTL/6 later than with a connection of the store's
-	// own, which changes nothing of what is promised.
+	// for it: the client does not tell. The first lease begins TTL/4 after Open, and losses are noticed up to TTL/6
+	// later than with a connection of the store's own, which changes nothing of what is promised.
 	Conn *zk.Conn
 
 	// Logger receives trouble at level Warn, and what the client library logs at Debug; nothing is logged.
@@ -123,7 +123,7 @@ func (c Config) check() error {
 		return adapter.Refuse("conn", "", "servers, user, password and TLS belong to a connection of the store's own")
 	case c.TTL < time.Millisecond || c.TTL > math.MaxInt32*time.Millisecond || c.TTL%time.Millisecond != 0:
 		return adapter.Refuse("ttl", c.TTL.String(), "not a whole number of milliseconds from 1ms to %v", math.MaxInt32*time.Millisecond)
-	case c.Grace < c.TTL/12 || c.Grace >= c.TTL/2: // the least is what sessions of 2 to 3 ticks need
+	case c.Grace < c.TTL/12 || c.Grace >= c.TTL/2: // half of it is what sessions of 2 to 3 ticks may need
 		return adapter.Refuse("grace", c.Grace.String(), "not from a twelfth to below half of the ttl %v", c.TTL)
 	case c.User == "" && c.Password != "":
 		return adapter.Refuse("user", "", "there is a password and no user")

@@ -38,6 +38,7 @@ func (s *Store) Abandon(reason error) {
 	sess := s.current
 	s.mu.Unlock()
 	s.abandon(sess, reason)
+	s.cut(errAbandoned)
 }
 
 // AcknowledgeLate is what Acknowledge goes on with when it has seen that the ballot is not lost.

@@ -1,16 +1,20 @@
 package zookeeper
 
-import "sync"
+import (
+	"sync"
+	"time"
+)
 
-// hosts gives the client the servers in turn. The client waits a second, and fails the requests that are queued, each
-// time Next says that all servers have been tried; its own provider says so at every redial of a single server. This
-// one says so only when all have failed since the last connection. Names stay as they are, to be looked up at each
-// dial.
+// hosts gives the client the servers in turn. The client waits a second each time Next says that all servers have been
+// tried, and sees only then that it has been closed; dial waits for a shorter time, so that Next says so only at the
+// end. Names stay as they are, to be looked up at each dial.
 type hosts struct {
 	mu      sync.Mutex
 	servers []string // guarded by mu, as are all below
 	next    int
-	tried   int // since the last connection
+	tried   int       // since the last connection
+	began   time.Time // when the last round through all servers began
+	closed  bool      // the client is being closed
 }
 
 // Init implements zk.HostProvider.
@@ -29,14 +33,38 @@ func (h *hosts) Len() int {
 }
 
 // Next implements zk.HostProvider.
-func (h *hosts) Next() (server string, allTried bool) {
+func (h *hosts) Next() (server string, wait bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	server = h.servers[h.next]
 	h.next = (h.next + 1) % len(h.servers)
-	allTried = h.tried > 0 && h.tried%len(h.servers) == 0
 	h.tried++
-	return server, allTried
+	return server, h.closed
+}
+
+// redial is how long after another a round through all servers begins, if they all fail.
+const redial = 250 * time.Millisecond
+
+// round tells of the server that Next has just returned how many rounds through all servers have failed since the last
+// connection, and how long to wait before it is dialled.
+func (h *hosts) round() (failed int, wait time.Duration) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	failed = (h.tried - 1) / len(h.servers)
+	if (h.tried-1)%len(h.servers) == 0 {
+		if failed > 0 {
+			wait = max(0, redial-time.Since(h.began))
+		}
+		h.began = time.Now().Add(wait)
+	}
+	return failed, wait
+}
+
+// quit makes the client notice that it is being closed.
+func (h *hosts) quit() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.closed = true
 }
 
 // Connected implements zk.HostProvider.

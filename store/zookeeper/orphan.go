@@ -37,6 +37,7 @@ func (s *Store) abandonFor(o orphan, err error) {
 		return
 	}
 	if s.abandon(o.session, fmt.Errorf("a ballot could not be removed: %v", err)) {
+		s.cut(errAbandoned)
 		s.config.Logger.Warn("a ballot can't be removed, so the session ends", "store", s.life.Name, "path", o.path, "error", err)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/go-leadership/leadership"
+	"github.com/go-leadership/leadership/conformance"
 	"github.com/go-leadership/leadership/internal/storetest"
 	"github.com/go-leadership/leadership/internal/testserver"
 	"github.com/go-leadership/leadership/store"
@@ -170,4 +171,23 @@ func TestSessionExpires(t *testing.T) {
 		next := castFirst(t, st, elections[i], "own")
 		require.Greater(t, next.Token(), b.Token())
 	}
+}
+
+// The leader's requests arrive and no answer comes back. Each handshake prolongs its session, until one ends it: the
+// next in line does not wait for as long as that goes on.
+func TestRepliesAreLostForLong(t *testing.T) {
+	network := conformance.NewNetwork()
+	election := newElection()
+	a := contend(t, open(t, zookeeper.Config{Servers: sharedServer(t).Addrs(), Dial: network.Dial}), election, "a")
+	term := receive(t, a.Terms, "a's term")
+	b := contend(t, open(t, zookeeper.Config{Servers: sharedServer(t).Addrs()}), election, "b")
+	eventually(t, func() bool { return len(values(t, b.Store, election)) == 2 }, "b stands")
+	network.LoseReplies()
+	start := time.Now()
+	receive(t, b.Terms, "b's term")
+	require.Less(t, time.Since(start), 5*ttl)
+	require.Error(t, term.Context().Err())
+	network.Heal()
+	eventually(t, func() bool { return len(values(t, b.Store, election)) == 2 }, "a stands again")
+	require.True(t, b.IsLeader())
 }

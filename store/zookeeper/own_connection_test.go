@@ -207,3 +207,20 @@ func TestCallerClosesTheConnection(t *testing.T) {
 	_, err = storetest.Campaign(soon(t), st, newElection(), "own")
 	require.ErrorIs(t, err, store.ErrClosed, "the connection never comes back")
 }
+
+// The first lease on a caller's connection begins when the ensemble's leader certainly knows of a touch, whatever the
+// grace: TTL/4 after the first confirmation at the earliest, not with the next answer.
+func TestCallersFirstLease(t *testing.T) {
+	for name, grace := range map[string]time.Duration{"least": long / 12, "default": long / 3, "most": long/2 - 1} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			conn := operator(t)
+			start := time.Now()
+			st := open(t, zookeeper.Config{Conn: conn, TTL: long, Grace: grace})
+			b := castFirst(t, st, newElection(), "own")
+			eventually(t, func() bool { return b.Lease().Remaining() > 0 }, "the lease")
+			require.GreaterOrEqual(t, time.Since(start), long/4)
+			require.LessOrEqual(t, b.Lease().Last().Sent.Sub(start), long, "it is not late either")
+		})
+	}
+}

@@ -12,22 +12,16 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// session is what the store knows of its session.
-//
-// The ensemble's leader ends a session when it has not been touched for its timeout T, rounded up to a tick. A server
-// answers pings and reads by itself and reports touches to the leader only every half tick, so that one which is cut
-// off goes on answering for a while. That is why the store confirms the session with a Sync, which goes through the
-// leader, every T/6; and why it counts T from when the confirmation *before* the one just answered was sent: by the
-// answer of this one, the leader has been told of that one's touch, as long as half a tick is no more than T/6. Where
-// T is between 2 and 3 ticks, the T/12 that may be missing is taken out of the grace.
+// session is what the store knows of its session. The store confirms it, see keeper, and takes from the confirmations
+// how long it certainly lives, see touches.
 type session struct {
 	id    int64
 	lease *store.Lease
 	lost  chan struct{} // closed when the store learns that the session is over, or abandons it
 	left  error         // written before lost is closed: why it was abandoned; nil where it is known to be over
 
-	synced  chan struct{}  // closed when the first Sync has been answered: reads see all that came before
-	touched *store.Instant // guarded by the store's mu: when the last confirmation was sent
+	synced  chan struct{} // closed when the first Sync has been answered: reads see all that came before
+	touches touches       // guarded by the store's mu
 }
 
 // over reports whether the session is over.
@@ -40,15 +34,13 @@ func (sess *session) over() bool {
 	}
 }
 
-// renewal is how often a session is confirmed.
-func (s *Store) renewal() time.Duration { return s.config.TTL / 6 }
-
 // established is called by the wire when a server has answered the handshake: id is the session's, 0 where the one we
 // asked for has expired. Opening and resuming a session go through the ensemble's leader, so that this is a touch by
 // itself. It must not block.
 func (s *Store) established(id int64, ttl time.Duration, sent store.Instant) {
 	s.hosts.answered()
 	s.set(func() {
+		s.unanswered, s.worked = time.Time{}, true
 		known := s.current != nil && s.current.id == id
 		switch {
 		case id == 0:
@@ -63,10 +55,38 @@ func (s *Store) established(id int64, ttl time.Duration, sent store.Instant) {
 		default:
 			s.epoch++
 			s.adopt(id)
-			s.current.touched = &sent
-			s.current.lease.Renew(sent, s.config.TTL-s.config.Grace)
+			s.begin(sent)
 		}
 	})
+}
+
+// begin takes the session into use on a connection whose handshake was sent then, and has just been answered. The caller
+// holds mu.
+func (s *Store) begin(sent store.Instant) {
+	sess, ttl, valid := s.current, s.config.TTL, s.config.TTL-s.config.Grace
+	s.ready = time.Now()
+	s.trip = s.ready.Sub(sent.Time())
+	s.patience = max(ttl/6, min(ttl/4, 2*s.trip))
+	sess.touches.reset(sent)
+	// The second confirmation is the first to renew the lease: see touches. If that comes too late, a lease would end
+	// soon after it has begun.
+	if _, holds := sess.lease.Begin(); holds || 3*s.trip+interval(ttl)+ttl/24 < valid {
+		sess.lease.Renew(sent, valid)
+	}
+}
+
+// giveUp abandons the session if servers have left all handshakes of more than a TTL without an answer. Each might have
+// prolonged it; or the service has been set back to an earlier state, refuses who has seen a later one, and has ballots
+// again that were withdrawn. It reports whether the next handshake need not insist on what was seen.
+func (s *Store) giveUp() (forget bool) {
+	s.mu.Lock()
+	sess := s.current
+	mute := !s.unanswered.IsZero() && time.Since(s.unanswered) > s.config.TTL
+	s.mu.Unlock()
+	if sess == nil {
+		return true
+	}
+	return mute && s.abandon(sess, fmt.Errorf("no handshake was answered for %v", s.config.TTL))
 }
 
 // adopt makes id the current session. The caller holds mu.
@@ -75,7 +95,10 @@ func (s *Store) adopt(id int64) {
 		return
 	}
 	s.end(adapter.ErrSessionEnded)
-	s.current = &session{id: id, lease: store.NewLease(), lost: make(chan struct{}), synced: make(chan struct{})}
+	s.current = &session{
+		id: id, lease: store.NewLease(), lost: make(chan struct{}), synced: make(chan struct{}),
+		touches: touches{ttl: s.config.TTL, grace: s.config.Grace},
+	}
 }
 
 // end forgets the session: it is over. Its ballots know why before its lease ends. The caller holds mu.
@@ -93,9 +116,14 @@ func (s *Store) end(why error) {
 	s.current = nil
 }
 
+// errAbandoned is why the connection of a session that was given up is cut.
+var errAbandoned = errors.New("the session is being ended")
+
 // abandon gives up a session, on a connection of the store's own, and ends it at the servers: the next handshake, which
 // resumes it, is followed by the request to end it. So the next session begins when nothing is left of this one. Where
 // no server can be reached it is over after its timeout. It reports false where the session is not the present one.
+//
+// The caller then cuts the connection.
 func (s *Store) abandon(sess *session, reason error) (abandoned bool) {
 	s.set(func() {
 		if abandoned = sess != nil && s.current == sess; abandoned {
@@ -103,143 +131,7 @@ func (s *Store) abandon(sess *session, reason error) (abandoned bool) {
 			s.end(fmt.Errorf("%w: %w", store.ErrLost, reason))
 		}
 	})
-	if abandoned {
-		s.cut()
-	}
 	return abandoned
-}
-
-// keep confirms the session until the store is closed: at once after each connection, and then regularly.
-func (s *Store) keep() {
-	for {
-		_, changed := s.connection()
-		if s.isRefused() {
-			s.conn.Close()
-			return
-		}
-		s.confirm()
-		timer := time.NewTimer(s.renewal())
-		select {
-		case <-changed:
-		case <-timer.C:
-		case <-s.life.Background.Done():
-			timer.Stop()
-			return
-		}
-		timer.Stop()
-	}
-}
-
-func (s *Store) isRefused() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.refused != nil && s.config.Conn == nil
-}
-
-// confirm sends one Sync and renews the lease when it is answered. A connection on which none is answered for the
-// time between two is cut: the next server may answer while the lease still holds.
-func (s *Store) confirm() {
-	id := s.sessionID()
-	sent := store.Now()
-	answered := async(s, func() (string, error) { return s.conn.Sync("/") })
-	timer := time.NewTimer(s.renewal())
-	defer timer.Stop()
-	for {
-		select {
-		case r := <-answered:
-			if r.err == nil && id != 0 && s.sessionID() == id {
-				s.touched(id, sent)
-			}
-			s.checkCaller(r.err, time.Since(sent.Time()))
-			return
-		case <-timer.C:
-			s.cut()
-			timer.Reset(s.renewal())
-		case <-s.life.Background.Done():
-			return
-		}
-	}
-}
-
-// checkCaller finds out that the caller has closed its connection: the library then refuses each request at once, where
-// otherwise one waits for the next connection.
-func (s *Store) checkCaller(err error, after time.Duration) {
-	if s.config.Conn == nil {
-		return
-	}
-	if !errors.Is(err, zk.ErrConnectionClosed) || after > 10*time.Millisecond || s.conn.State() != zk.StateDisconnected {
-		s.refusals = 0
-		return
-	}
-	if s.refusals++; s.refusals == 3 {
-		s.set(func() {
-			s.refused = fmt.Errorf("%w: so is the caller's connection", store.ErrClosed)
-			s.end(fmt.Errorf("%w: %w", store.ErrLost, s.refused))
-		})
-	}
-}
-
-// sessionID returns the id of the present session, 0 where there is none. Of an own connection the wire knows it
-// before the library does.
-func (s *Store) sessionID() int64 {
-	if s.config.Conn != nil {
-		return s.conn.SessionID()
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.current == nil {
-		return 0
-	}
-	return s.current.id
-}
-
-// touched renews the lease of the session that has answered, if it is still the current one.
-func (s *Store) touched(id int64, sent store.Instant) {
-	s.mu.Lock()
-	if s.config.Conn != nil && (s.current == nil || s.current.id != id) {
-		s.epoch++
-		s.adopt(id)
-		close(s.changed)
-		s.changed = make(chan struct{})
-	}
-	sess := s.current
-	if sess == nil || sess.id != id {
-		s.mu.Unlock()
-		return
-	}
-	before := sess.touched
-	sess.touched = &sent
-	if s.polls.Settled() {
-		s.confirmed = sent.Time()
-	}
-	select {
-	case <-sess.synced:
-	default:
-		close(sess.synced)
-	}
-	s.mu.Unlock()
-	if before != nil { // of a connection that is not ours, we know no touch before the first
-		sess.lease.Renew(sent, s.config.TTL-s.config.Grace-before.Since(sent.Time()))
-	}
-	s.looks.Next()
-}
-
-// lostForLong reports whether there is no session any more, or none that can exist: it was last confirmed more than two
-// TTLs ago.
-func (s *Store) lostForLong() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.current == nil || s.current.touched != nil && s.current.touched.Since(time.Now()) > 2*s.config.TTL
-}
-
-// cut closes the connection, if it is the store's own; the library opens another.
-func (s *Store) cut() {
-	s.mu.Lock()
-	w := s.wire
-	s.mu.Unlock()
-	if w != nil {
-		_ = w.Conn.Close()
-	}
 }
 
 // await returns the session as soon as there is one and the connection is authenticated.
@@ -293,6 +185,10 @@ type result[T any] struct {
 func async[T any](s *Store, request func() (T, error)) <-chan result[T] {
 	ch := make(chan result[T], 1)
 	if !s.life.Go(func() {
+		if err := s.awaitLine(s.life.Background); err != nil {
+			ch <- result[T]{err: err}
+			return
+		}
 		value, err := request()
 		ch <- result[T]{value, explain(err)}
 	}) {

@@ -52,10 +52,9 @@ type Store struct {
 	conn   *zk.Conn
 	events <-chan zk.Event // of an own connection: closed when the client library has ended
 
-	life     *adapter.Life
-	hosts    hosts
-	refusals int           // in a row, of a caller's connection; used by keep alone
-	last     atomic.Uint64 // zxid: see wire
+	life  *adapter.Life
+	hosts hosts
+	last  atomic.Uint64 // zxid: see wire
 
 	closing  sync.Once
 	closeErr error // of the first Close
@@ -73,8 +72,13 @@ type Store struct {
 	abandoned     int64         // the id of a session which the next handshake is to end; 0 where there is none
 	confirmed     time.Time
 	authenticated bool
-	refused       error // why no session will do
-	trouble       error // why there is no connection, if there is none
+	refused       error         // why no session will do
+	trouble       error         // why there is no connection, if there is none
+	worked        bool          // a server has answered a handshake
+	ready         time.Time     // when that of the present connection was answered; zero where it is not
+	trip          time.Duration // how long that handshake, or the one before, took
+	patience      time.Duration // how long the present connection may leave a confirmation without an answer
+	unanswered    time.Time     // since when all handshakes have had no answer; zero where the last one had
 	ballots       map[*ballot]struct{}
 }
 
@@ -195,26 +199,29 @@ func (s *Store) Close() error {
 }
 
 func (s *Store) shutDown() error {
-	s.mu.Lock() // so that no ballot is given back in between: run waits for it
+	// A call or a ballot's goroutine that sees the end of the calls gets mu, and gives a ballot back, only after all
+	// ballots are lost and the lease has ended: nobody else can lead before that.
+	s.mu.Lock()
+	s.life.Close() // first, so that no campaign wins any more
 	for b := range s.ballots {
 		b.LoseWith(adapter.ErrClosed) // who sees the lease end asks why
 	}
 	if s.current != nil {
-		s.current.lease.End() // before anybody else can lead
+		s.current.lease.End()
 	}
 	s.mu.Unlock()
-	s.life.Close()
 	var err error
 	if s.config.Conn != nil {
 		err = s.cleanUp()
 	}
+	s.hosts.quit()
 	s.life.Stop()
 	s.set(func() { s.end(adapter.ErrClosed) })
 	if s.config.Conn != nil {
 		return errors.Join(err, s.awaitTasks())
 	}
 	s.conn.Close()
-	s.cut() // a dial or handshake under way
+	s.cut(store.ErrClosed) // a handshake under way
 	for range s.events {
 	} // until the library has ended
 	s.life.Wait()

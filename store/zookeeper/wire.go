@@ -26,8 +26,8 @@ import (
 //   - a failed write shows as a failed read: the library blocks for ever on one that fails while it authenticates;
 //   - the library is shown no zxid: it reads the last one when it sets its watches again, and writes it with each reply,
 //     without a lock. The store keeps the last one, and puts it into the requests that tell it;
-//   - a session that has been lost for long does not insist on its last zxid: a service that was restored to an earlier
-//     state would refuse the library for ever;
+//   - a new session does not insist on the last zxid of another: a service that was restored to an earlier state would
+//     refuse the library for ever;
 //   - a session that was abandoned is ended in the handshake that resumes it;
 //   - the store can cut a connection that has gone silent, so that the library tries the next server in time.
 type wire struct {
@@ -39,6 +39,7 @@ type wire struct {
 	forget bool           // constant: the connect request is not to insist on the last zxid
 
 	abandoned func() int64 // the id of a session that has been abandoned; 0 where there is none
+	gone      atomic.Bool  // it has been closed
 
 	header []byte // of the frame being read: what has come of its length; used by Read alone, as are the next three
 	length int    // of that frame
@@ -85,22 +86,26 @@ const (
 )
 
 // dial opens a connection for the client library.
-func (s *Store) dial(network, address string, timeout time.Duration) (net.Conn, error) {
-	w, err := s.dialWire(network, address, timeout)
+func (s *Store) dial(network, address string, _ time.Duration) (net.Conn, error) {
+	failed, wait := s.hosts.round()
+	adapter.PauseFor(s.life.Background, wait)
+	w, err := s.dialWire(network, address, failed)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ready = time.Time{}
 	if err != nil {
-		s.mu.Lock()
-		defer s.mu.Unlock()
 		s.trouble = fmt.Errorf("%s: %w", address, err)
-		if s.config.TLS != nil && noTLS(err) {
+		if s.config.TLS != nil && noTLS(err) && !s.worked {
 			s.trouble = adapter.HintTLS(s.trouble, "zookeeper", true)
 		}
 		return nil, err
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.wire = w
+	if s.unanswered.IsZero() {
+		s.unanswered = time.Now()
+	}
 	s.trouble = fmt.Errorf("%s: connected, and no answer to the handshake", address)
-	if s.config.TLS == nil {
+	if s.config.TLS == nil && !s.worked {
 		s.trouble = adapter.HintTLS(s.trouble, "zookeeper", false)
 	}
 	return w, nil
@@ -112,38 +117,52 @@ func noTLS(err error) bool {
 	return header || errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET)
 }
 
-// dialWire does the work of dial. The library's own timeout is 1 s, whatever the session's.
-func (s *Store) dialWire(network, address string, timeout time.Duration) (*wire, error) {
-	ctx, cancel := context.WithTimeout(s.life.Background, min(timeout, s.config.TTL/3))
+// dialWire does the work of dial. The limits fit the session, and round trips as long as it allows; a server that may be
+// gone holds up the others for a second at most, unless all have failed.
+func (s *Store) dialWire(network, address string, failed int) (*wire, error) {
+	limit := s.config.TTL / 4
+	if failed == 0 {
+		limit = min(limit, time.Second)
+	}
+	ctx, cancel := context.WithTimeout(s.life.Background, limit)
 	defer cancel()
 	conn, err := s.config.Dial(ctx, network, address)
 	if err != nil {
 		return nil, err
 	}
 	if s.config.TLS != nil {
-		config := s.config.TLS.Clone()
-		if config.ServerName == "" {
-			config.ServerName, _, _ = net.SplitHostPort(address)
-		}
-		secure := tls.Client(conn, config)
-		if err := secure.HandshakeContext(ctx); err != nil {
-			_ = conn.Close()
+		if conn, err = s.secure(conn, address); err != nil {
 			return nil, err
 		}
-		conn = secure
 	}
-	if err := conn.SetDeadline(time.Now().Add(s.config.TTL / 3)); err != nil {
+	if err := conn.SetDeadline(time.Now().Add(s.handshakeLimit(failed))); err != nil {
 		_ = conn.Close()
 		return nil, err
 	}
 	return &wire{
-		Conn: conn, established: s.established, reply: []byte{}, last: &s.last, forget: s.lostForLong(),
+		Conn: conn, established: s.established, reply: []byte{}, last: &s.last, forget: s.giveUp(),
 		abandoned: func() int64 {
 			s.mu.Lock()
 			defer s.mu.Unlock()
 			return s.abandoned
 		},
 	}, nil
+}
+
+// secure speaks TLS on a connection.
+func (s *Store) secure(conn net.Conn, address string) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(s.life.Background, s.config.TTL/2)
+	defer cancel()
+	config := s.config.TLS.Clone()
+	if config.ServerName == "" {
+		config.ServerName, _, _ = net.SplitHostPort(address)
+	}
+	secure := tls.Client(conn, config)
+	if err := secure.HandshakeContext(ctx); err != nil {
+		_ = conn.Close()
+		return nil, err
+	}
+	return secure, nil
 }
 
 // Write implements net.Conn. It never fails: a connection that can't be written is closed, which fails the reads.
@@ -156,7 +175,7 @@ func (w *wire) Write(p []byte) (int, error) {
 	}
 	w.mu.Unlock()
 	if _, err := w.Conn.Write(w.withZxid(p, first)); err != nil {
-		_ = w.Conn.Close()
+		_ = w.Close()
 	}
 	return len(p), nil
 }
@@ -193,12 +212,15 @@ func (w *wire) Read(p []byte) (int, error) {
 	}
 	p = p[:min(len(p), limit)]
 	n, err := w.Conn.Read(p)
+	if err != nil {
+		w.gone.Store(true)
+	}
 	if n == 0 {
 		return n, err
 	}
 	sent, reply := w.handshake(p[:n])
 	if bad := w.count(p[:n], reply != nil); bad != nil {
-		_ = w.Conn.Close()
+		_ = w.Close()
 		return 0, bad
 	}
 	if len(reply) == replyEnd {
@@ -263,6 +285,12 @@ func (w *wire) hide(p []byte) {
 			w.last.Store(max(w.last.Load(), w.zxid))
 		}
 	}
+}
+
+// Close implements net.Conn.
+func (w *wire) Close() error {
+	w.gone.Store(true)
+	return w.Conn.Close()
 }
 
 // SetReadDeadline implements net.Conn. During the handshake the store's own deadline holds.

@@ -1,0 +1,65 @@
+package zookeeper
+
+import (
+	"slices"
+	"time"
+
+	"github.com/go-leadership/leadership/store"
+)
+
+// touches derives from the confirmations of a session how long the ensemble's leader certainly lets it live.
+//
+// The leader ends a session when it has not heard of a touch for the TTL. A server answers by itself and reports the
+// touches it has seen with each ping of the leader's, every half tick; a Sync is answered by the leader. So the answer
+// to a confirmation proves that the leader knows of an earlier one only if a ping lay in between: if the earlier one was
+// answered half a tick before this one was sent. Times of sending prove less, since requests can arrive together.
+//
+// A store does not know the tick. With a TTL of three ticks or more, half a tick is at most TTL/6; with two, the least
+// that servers grant by default, TTL/4. So the TTL counts from the newest confirmation that was answered TTL/6 before
+// this one was sent, but from at most half the grace after the newest that was answered TTL/4 before. With three ticks
+// the whole grace remains, with two at least half of it.
+type touches struct {
+	ttl, grace time.Duration
+	list       []touch // the oldest first
+}
+
+// touch is a confirmation that has been answered.
+type touch struct {
+	sent     store.Instant
+	answered time.Time
+	known    bool // the leader knows of it already
+}
+
+// interval is how often a session is confirmed. Half a tick is no longer, if the TTL is at least three ticks.
+func interval(ttl time.Duration) time.Duration { return ttl / 6 }
+
+// reset begins anew with a handshake: the leader itself opens and resumes sessions, so it knows of this touch.
+func (l *touches) reset(sent store.Instant) { l.list = []touch{{sent: sent, known: true}} }
+
+// next is how long after its answer the last confirmation is followed by another that can make it count.
+func (l *touches) next() time.Duration {
+	if len(l.list) == 1 && !l.list[0].known {
+		return l.ttl / 4
+	}
+	return interval(l.ttl)
+}
+
+// add adds a confirmation. It returns by how much earlier than this one the touch was sent from which the leader counts
+// the TTL at the least, and false if none is certain.
+func (l *touches) add(c touch) (age time.Duration, ok bool) {
+	var certain, newest time.Duration
+	for _, t := range l.list { // the later, the younger
+		gap, a := c.sent.Time().Sub(t.answered), t.sent.Since(c.sent.Time())
+		if t.known || gap >= l.ttl/4 {
+			certain, ok = a, true
+		}
+		if t.known || gap >= interval(l.ttl) {
+			newest = a
+		}
+	}
+	l.list = append(l.list, c)
+	for len(l.list) > 1 && c.sent.Time().Sub(l.list[1].answered) >= l.ttl/4 {
+		l.list = slices.Delete(l.list, 0, 1)
+	}
+	return max(newest, certain-l.grace/2), ok
+}

@@ -81,8 +81,9 @@ func (s *Store) observe(ctx context.Context, method string, req, reply any, cc *
 		s.troubled(nil)
 	case codes.Canceled:
 	case codes.DeadlineExceeded:
-		if s.untroubled() { // else the reason is known
-			s.troubled(errors.New(status.Convert(err).Message()))
+		// The reason is known already, unless the message has the latest.
+		if message := status.Convert(err).Message(); s.untroubled() || strings.Contains(message, "connection error") {
+			s.troubled(errors.New(message))
 		}
 	default:
 		s.troubled(errors.New(status.Convert(err).Message()))

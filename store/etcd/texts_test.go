@@ -5,7 +5,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -36,6 +35,7 @@ func gateway(t *testing.T) (address string, closes *atomic.Bool, hangUp func()) 
 				return
 			}
 			if closes.Load() {
+				_, _ = conn.Read(make([]byte, 1024)) // else the client's first write might fail instead of its first read
 				_ = conn.Close()
 				continue
 			}
@@ -59,10 +59,6 @@ func gateway(t *testing.T) (address string, closes *atomic.Bool, hangUp func()) 
 	return listener.Addr().String(), closes, hangUp
 }
 
-func containsAny(err error, texts ...string) bool {
-	return slices.ContainsFunc(texts, func(text string) bool { return strings.Contains(err.Error(), text) })
-}
-
 // A store that has worked does not ask whether the server speaks TLS when connections end during the handshake. One
 // that has not does.
 func TestNoQuestionAboutTLSAfterAnAnswer(t *testing.T) {
@@ -77,7 +73,7 @@ func TestNoQuestionAboutTLSAfterAnAnswer(t *testing.T) {
 		eventually(t, func() bool {
 			_, err = st.Ballots(within(t, time.Second), "a")
 			require.Error(t, err)
-			return err.Error() != "" && containsAny(err, "EOF", "reset by peer", "preface")
+			return strings.Contains(err.Error(), "error reading server preface")
 		}, "it says what happens")
 		return err
 	}
@@ -95,7 +91,7 @@ func TestSilentServerIsNamed(t *testing.T) {
 		require.ErrorIs(t, err, store.ErrUnavailable)
 		require.NotContains(t, err.Error(), "use of closed")
 		require.NotContains(t, err.Error(), "TLS")
-		return containsAny(err, "no answer came from "+address)
+		return strings.Contains(err.Error(), "no answer came from "+address)
 	}, "it says what happens")
 }
 

@@ -5,10 +5,71 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 )
+
+// TestLeaseHoldsToTheNanosecond: it holds while a nanosecond is left, and is over at its deadline.
+func TestLeaseHoldsToTheNanosecond(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := NewLease()
+		sent := Now()
+		time.Sleep(time.Second - 1)
+		require.False(t, l.Renew(sent, time.Second-1))
+		_, ok := l.Begin()
+		require.False(t, ok)
+		require.True(t, l.Renew(sent, time.Second))
+		span, ok := l.Begin()
+		require.True(t, ok)
+		require.True(t, l.Holds(span))
+		require.Equal(t, time.Duration(1), l.Remaining())
+		require.Equal(t, sent.t.Add(time.Second), l.Last().Deadline)
+
+		time.Sleep(1)
+		require.False(t, l.Holds(span))
+		_, ok = l.Begin()
+		require.False(t, ok)
+		require.Zero(t, l.Remaining())
+		require.Zero(t, l.Last().Deadline)
+	})
+}
+
+// TestLeaseRenewedInItsLastNanosecond: the span goes on. A nanosecond later a new one begins.
+func TestLeaseRenewedInItsLastNanosecond(t *testing.T) {
+	for name, c := range map[string]struct {
+		after time.Duration
+		same  bool
+	}{"in time": {time.Second - 1, true}, "late": {time.Second, false}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l := NewLease()
+				require.True(t, l.Renew(Now(), time.Second))
+				span, _ := l.Begin()
+				time.Sleep(c.after)
+				require.True(t, l.Renew(Now(), time.Second))
+				require.Equal(t, c.same, l.Holds(span))
+			})
+		})
+	}
+}
+
+// TestLeaseRenewalThatAddsNothing leaves the one that is there: what Last returned is not made to look renewed.
+func TestLeaseRenewalThatAddsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := NewLease()
+		sent := Now()
+		require.True(t, l.Renew(sent, time.Second))
+		last := l.Last()
+		time.Sleep(1)
+		require.True(t, l.Renew(sent, time.Second))
+		require.Equal(t, last, l.Last())
+		require.True(t, l.Renew(sent, time.Second+1))
+		require.Equal(t, sent.t.Add(time.Second+1), l.Last().Deadline)
+		<-last.Changed
+	})
+}
 
 // TestLeaseRenewedAtItsDeadline aims at the one moment where an answer could go wrong: a renewal confirmed in time
 // takes effect while others have just read the clock and found that the deadline has passed. Whichever comes first,

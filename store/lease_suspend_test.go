@@ -100,6 +100,19 @@ func TestLeaseConfirmedAfterASuspension(t *testing.T) {
 	require.True(t, l.Holds(span))
 }
 
+// TestLeaseOlderRenewalAfterASuspension: a renewal that was sent before the last one does not hold either once that
+// one's deadline has passed, even if no call has noticed yet.
+func TestLeaseOlderRenewalAfterASuspension(t *testing.T) {
+	var total time.Duration
+	suspend(t, &total, true)
+	l := NewLease()
+	older := apart(t, 25*anHour)
+	older.t = older.t.Add(-time.Second)
+	require.True(t, l.Renew(apart(t, 25*anHour), aDay))
+	total = 25 * anHour
+	require.False(t, l.Renew(older, aDay))
+}
+
 func TestLeaseOutlivesAWallClockThatIsSet(t *testing.T) {
 	for _, gained := range []time.Duration{-1000 * aDay, -anHour, -time.Second, 20 * time.Millisecond, anHour, 1000 * aDay} {
 		t.Run(gained.String(), func(t *testing.T) {

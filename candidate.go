@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/go-leadership/leadership/store"
 )
@@ -96,7 +97,7 @@ func (c *Candidate) Term() *Term {
 // the ballot stands, and the candidate can't campaign again. Of the callbacks it calls the new-leader callbacks only.
 //
 // It returns early with an error when ctx ends or Stop is called, when the store fails in a way that it can't mend by
-// itself, or when the ballot is lost; the ballot is given back first, which takes no longer than one TTL. Once
+// itself, denies permission, when the ballot is lost, or with ErrNoLease; the ballot is given back first, which takes no longer than one TTL. Once
 // Campaign has returned, ctx has no effect on the term.
 func (c *Candidate) Campaign(ctx context.Context) (*Term, error) {
 	d, err := c.enter(false)
@@ -145,18 +146,23 @@ func (c *Candidate) await(ctx context.Context, d *drive, ballot store.Ballot) (*
 	if err != nil {
 		return nil, err
 	}
+	patience := time.NewTimer(c.store.TTL())
+	defer patience.Stop()
 	for {
 		renewal := ballot.Lease().Last()
 		if span, ok := ballot.Lease().Begin(); ok { // the term lasts as long as this unbroken run of renewals
 			return c.begin(ctx, d, ballot, span)
 		}
-		// First in line, and the session is not confirmed: an outage. Only a renewal can tell that it still stands.
+		// First in line, and the session is not confirmed: an outage, or a link so slow that every answer comes too late. Only
+		// a renewal can tell that the session stands. If none does, the ballot must not keep the others waiting.
 		select {
 		case <-renewal.Changed:
 		case <-ballot.Lost():
 			return nil, ballot.Err()
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
+		case <-patience.C:
+			return nil, fmt.Errorf("%w: gave way after %v to the next in line", ErrNoLease, c.store.TTL())
 		}
 	}
 }

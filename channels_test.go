@@ -161,11 +161,11 @@ func TestRunForElectionReportsErrors(t *testing.T) {
 func TestRunForElectionEndsWithWhatCannotBeCured(t *testing.T) {
 	virtual(t, func(w *world) {
 		st := &fakeStore{Store: w.open()}
-		st.campaign = func(context.Context, string, string) (store.Ballot, error) { return nil, store.ErrDenied }
+		st.campaign = func(context.Context, string, string) (store.Ballot, error) { return nil, store.ErrInvalid }
 		c := w.candidate(st, "a", nil)
 		elected, errs := c.RunForElection()
 		require.False(w, <-elected)
-		require.ErrorIs(w, <-errs, store.ErrDenied)
+		require.ErrorIs(w, <-errs, store.ErrInvalid)
 		_, open := <-elected
 		require.False(w, open)
 		_, open = <-errs

@@ -13,7 +13,8 @@ import (
 )
 
 // Follower learns who leads an election. It writes nothing to the store, and survives outages of the store by
-// itself; AsOf tells how fresh its knowledge is. It begins to follow at the first call of Start, FollowElection, Wait
+// itself; AsOf tells how fresh its knowledge is. Stop ends it, and a permanent error: the store is closed. A denial ends it
+// as it ends Candidate.Run: only if the store has never worked, and denies for 40 s. It begins to follow at the first call of Start, FollowElection, Wait
 // or Changes. Its methods may be called from any number of goroutines, and from its own callbacks and hooks: none of them
 // waits for the function that calls it. Receiving from Done is no call: in a function of the follower's it never ends.
 //
@@ -89,6 +90,7 @@ func (f *Follower) follow() {
 	defer f.tasks.stop() // it has ended, by itself or by Stop
 	var prev *Leader
 	b := backoff{first: errorBackoff}
+	var denied denial
 	for {
 		asked := time.Now()
 		if prev != nil {
@@ -99,7 +101,7 @@ func (f *Follower) follow() {
 		switch {
 		case f.life.Err() != nil:
 			return
-		case err != nil && store.Permanent(err):
+		case err != nil && (store.Permanent(err) || denied.final(err, f.worked())):
 			f.log.Error("gave up", "error", err)
 			f.end(err)
 			return

@@ -191,7 +191,7 @@ func TestFollowerTriesAgain(t *testing.T) {
 
 // What trying again can't cure ends the follower: reported, closed, nothing left.
 func TestFollowerEndsWithWhatCannotBeCured(t *testing.T) {
-	for _, failure := range []error{store.ErrDenied, store.ErrClosed, store.ErrInvalid} {
+	for _, failure := range []error{store.ErrClosed, store.ErrInvalid} {
 		t.Run(failure.Error(), func(t *testing.T) {
 			virtual(t, func(w *world) {
 				st := &fakeStore{Store: w.open()}
@@ -226,7 +226,7 @@ func TestFollowElectionReportsWhatEndedTheFollower(t *testing.T) {
 	virtual(t, func(w *world) {
 		st := &fakeStore{Store: w.open()}
 		st.leader = func(context.Context, string, *store.Leader) (store.Leader, error) {
-			return store.Leader{}, store.ErrDenied
+			return store.Leader{}, store.ErrInvalid
 		}
 		f := w.follower(st, nil)
 		f.Start()
@@ -234,7 +234,7 @@ func TestFollowElectionReportsWhatEndedTheFollower(t *testing.T) {
 		values, errs := f.FollowElection()
 		_, open := <-values
 		require.False(w, open)
-		require.ErrorIs(w, <-errs, store.ErrDenied)
+		require.ErrorIs(w, <-errs, store.ErrInvalid)
 	})
 }
 

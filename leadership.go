@@ -70,6 +70,10 @@ var (
 	ErrStopped = errors.New("stopped")
 	// ErrRunning refuses a second campaign of the same candidate while the first goes on.
 	ErrRunning = errors.New("already running for this election")
+	// ErrNoLease gives up a ballot that was first in line for a TTL while the store could not confirm the session in time: no
+	// answer came, or each came too late to count. The next in line can lead. Campaign returns it; Run and RunForElection
+	// report it and stand again, at the back of the queue.
+	ErrNoLease = errors.New("first in line, and the session is not confirmed in time")
 	// ErrTokenRegressed refuses a ballot whose fencing token is not higher than the last one of this candidate: the
 	// store has been restored to an earlier state. Resources that remember tokens would refuse its leader.
 	ErrTokenRegressed = errors.New("fencing token is not higher than the last")

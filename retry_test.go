@@ -125,9 +125,9 @@ func TestRunTriesAgainWhateverTheStoreSays(t *testing.T) {
 	}
 }
 
-// Cases 51 and 59: what trying again can't cure ends Run with that error.
+// Case 51: what trying again can't cure ends Run with that error.
 func TestRunEndsWithWhatCannotBeCured(t *testing.T) {
-	for _, failure := range []error{store.ErrClosed, store.ErrDenied, store.ErrInvalid} {
+	for _, failure := range []error{store.ErrClosed, store.ErrInvalid} {
 		t.Run(failure.Error(), func(t *testing.T) {
 			virtual(t, func(w *world) {
 				var log bytes.Buffer

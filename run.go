@@ -20,9 +20,11 @@ import (
 // millisecond, twice as long each time up to five seconds. A turn of more than five seconds, from casting the ballot to
 // the return of lead, begins again with a millisecond, and an acknowledgement with a tenth of a second.
 //
-// Run goes on for ever: a store that can't be reached is tried again, which Options.Logger, if set, and the hooks are
-// told. It returns nil after Stop, the cause of ctx when that ends, and an error that trying again can't cure: the store
-// is closed or denies permission. A panic of lead gives the ballot back and goes on up.
+// Run goes on for ever: whatever the store says is tried again, which Options.Logger, if set, and the hooks are told at
+// once. It returns nil after Stop, the cause of ctx when that ends, and a permanent error: the store is closed. A denial
+// ends it only if the store has never worked and goes on denying for 40 s, after which services have forgotten what they
+// cached while they could not read their permissions. A panic of lead gives the ballot back and goes on up; so does
+// runtime.Goexit.
 func (c *Candidate) Run(ctx context.Context, lead func(ctx context.Context, term *Term) error) error {
 	d, err := c.enter(true)
 	if err != nil {
@@ -40,6 +42,7 @@ func (c *Candidate) run(ctx context.Context, d *drive, lead func(context.Context
 	ctx, done := c.bound(ctx)
 	defer done()
 	failures, turns := backoff{first: errorBackoff}, backoff{first: turnBackoff}
+	var denied denial
 	for {
 		began := time.Now()
 		t, err := c.campaign(ctx, d)
@@ -49,9 +52,10 @@ func (c *Candidate) run(ctx context.Context, d *drive, lead func(context.Context
 			if t.acknowledged.Load() {
 				failures.reset()
 			}
-		case errors.Is(err, ErrLost):
+		case errors.Is(err, ErrLost) && !errors.Is(err, store.ErrDenied):
 			err = nil
-		case ctx.Err() == nil && c.life.Err() == nil && store.Permanent(err):
+		case ctx.Err() != nil || c.life.Err() != nil:
+		case store.Permanent(err) || denied.final(err, c.worked()):
 			c.log.Error("gave up", "error", err)
 			return err
 		}

@@ -1,8 +1,11 @@
 package leadership_test
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"log/slog"
 	"runtime/debug"
 	"slices"
 	"sync"
@@ -199,4 +202,38 @@ type stoppable interface {
 func halt(s stoppable) {
 	s.Stop()
 	<-s.Done()
+}
+
+// journal keeps what a logger writes.
+type journal struct {
+	mu   sync.Mutex
+	text bytes.Buffer // guarded by mu
+}
+
+// Write implements io.Writer.
+func (j *journal) Write(p []byte) (int, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.text.Write(p)
+}
+
+// String returns all of it.
+func (j *journal) String() string {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.text.String()
+}
+
+// logger returns a logger that writes into the journal.
+func (j *journal) logger() *slog.Logger { return slog.New(slog.NewTextHandler(j, nil)) }
+
+// heard returns options whose logger and Error hook write into the journal; the hook only errors that match want.
+func (j *journal) heard(want error) *leadership.Options {
+	return &leadership.Options{Logger: j.logger(), Hooks: &leadership.Hooks{
+		Error: func(_ string, err error, in time.Duration) {
+			if errors.Is(err, want) {
+				fmt.Fprintln(j, "hook:", err, in)
+			}
+		},
+	}}
 }

@@ -56,6 +56,7 @@ var brokenStores = []struct {
 		fails: []string{
 			"cut-off-leader-stops-first", "first-answer-after-a-pause", "late-confirmation-revives-nothing",
 			"hanging-call-holds-nothing-up", "outage-longer-than-the-session", "winners-and-losers-callbacks",
+			"lease-leaves-a-grace", "close-against-a-campaign",
 		},
 		may: []string{"close-under-a-candidate"}, // where it asks before the candidate has learnt of the loss
 	},

@@ -1,7 +1,9 @@
 // Package conformance is the suite that every store has to pass. Adopting it takes one line:
 //
 //	func TestConformance(t *testing.T) {
-//		conformance.Run(t, conformance.Harness{Open: open, Clear: clear, TTL: 2 * time.Second, Expiry: 4 * time.Second})
+//		conformance.Run(t, conformance.Harness{
+//			Open: open, OpenLeast: openLeast, Clear: clear, TTL: 2 * time.Second, Expiry: 4 * time.Second,
+//		})
 //	}
 //
 // Each case is a subtest with a name, the promises it checks (G1 to G7 of package leadership), a sentence that
@@ -16,11 +18,14 @@ import (
 	"github.com/go-leadership/leadership/store"
 )
 
-// Harness makes the stores that the suite tests. Open, Clear, TTL and Expiry are required.
+// Harness makes the stores that the suite tests. Open, OpenLeast, Clear, TTL and Expiry are required.
 type Harness struct {
 	// Open opens a store with a session of its own on the service under test, as another process would. A store
 	// that speaks over a network has to open all its connections with dial; one that does not ignores it.
 	Open func(ctx context.Context, dial DialFunc) (store.Store, error)
+	// OpenLeast is Open with the least grace that the store takes, or a twelfth of the TTL if it takes less. A store
+	// whose grace can't be set gives Open here too.
+	OpenLeast func(ctx context.Context, dial DialFunc) (store.Store, error)
 	// Faults returns the switches of a store that does not use dial. Nil where dial serves.
 	Faults func(st store.Store) Faults
 	// Clear removes everything that the service keeps of an election, as an operator would.
@@ -29,6 +34,9 @@ type Harness struct {
 	TTL time.Duration
 	// Expiry is the documented bound on the time from a holder's crash to its successor's leading.
 	Expiry time.Duration
+	// RoundTrip is the longest round trip, as a share of the TTL, at which the store documents that a candidate leads
+	// and keeps leading with the default grace. Default: 0.25.
+	RoundTrip float64
 	// Watchdog ends a case that takes longer. Default: one minute and 20 times Expiry.
 	Watchdog time.Duration
 }

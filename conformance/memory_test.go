@@ -18,6 +18,9 @@ func onMemory(ttl time.Duration) conformance.Harness {
 		Open: func(context.Context, conformance.DialFunc) (store.Store, error) {
 			return memory.Open(service, &memory.Config{TTL: ttl})
 		},
+		OpenLeast: func(context.Context, conformance.DialFunc) (store.Store, error) {
+			return memory.Open(service, &memory.Config{TTL: ttl, Grace: ttl / 12})
+		},
 		Faults: func(st store.Store) conformance.Faults { return st.(*memory.Store).Faults() },
 		Clear:  func(_ context.Context, election string) error { service.Clear(election); return nil },
 		TTL:    ttl,

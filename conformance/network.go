@@ -22,6 +22,8 @@ type Faults interface {
 	LoseReplies()
 	// Delay adds the time to whatever passes, in each direction; zero takes it away.
 	Delay(d time.Duration)
+	// DelayReplies adds the time to what comes back, besides that of Delay; zero takes it away.
+	DelayReplies(d time.Duration)
 	// Heal undoes Cut and LoseReplies. Connections that have lost bytes are broken off.
 	Heal()
 	// Requests counts what the store has sent so far: writes to its connections. Renewals count too.
@@ -34,7 +36,8 @@ type Network struct {
 	mu       sync.Mutex
 	cut      bool // guarded by mu, as are all below
 	lose     bool
-	delay    time.Duration
+	delay    time.Duration // of each direction
+	replies  time.Duration // of what comes back, besides
 	requests int
 	changed  chan struct{} // closed and replaced when a switch is set
 	conns    map[*faultyConn]struct{}
@@ -53,6 +56,9 @@ func (n *Network) LoseReplies() { n.set(func() { n.lose = true }) }
 
 // Delay implements Faults.
 func (n *Network) Delay(d time.Duration) { n.set(func() { n.delay = d }) }
+
+// DelayReplies implements Faults.
+func (n *Network) DelayReplies(d time.Duration) { n.set(func() { n.replies = d }) }
 
 // Requests implements Faults.
 func (n *Network) Requests() int {
@@ -82,80 +88,113 @@ func (n *Network) set(change func()) {
 	n.changed = make(chan struct{})
 }
 
-// Dial dials through the network. It is a DialFunc.
+// Dial dials through the network, which takes a round trip. It is a DialFunc.
 func (n *Network) Dial(ctx context.Context, network, address string) (net.Conn, error) {
-	if err := n.pass(ctx.Done()); err != nil {
+	if err := n.pass(ctx.Done(), n.wayOut, time.Now()); err != nil {
 		return nil, context.Cause(ctx)
 	}
 	server, err := (&net.Dialer{}).DialContext(ctx, network, address)
 	if err != nil {
 		return nil, err
 	}
-	c := &faultyConn{network: n, server: server, closed: make(chan struct{}), sent: make(chan []byte, 1024)}
+	if err := n.pass(ctx.Done(), n.wayBack, time.Now()); err != nil {
+		_ = server.Close()
+		return nil, context.Cause(ctx)
+	}
+	c := &faultyConn{
+		network: n, server: server, closed: make(chan struct{}),
+		sent: make(chan chunk, 1024), came: make(chan chunk, 1024),
+	}
 	c.Conn, c.inner = net.Pipe()
 	n.mu.Lock()
 	n.conns[c] = struct{}{}
 	n.mu.Unlock()
 	c.pumps.Go(c.accept)
 	c.pumps.Go(c.forward)
-	c.pumps.Go(c.back)
+	c.pumps.Go(c.receive)
+	c.pumps.Go(c.deliver)
 	return c, nil
 }
 
 var errGivenUp = errors.New("given up while the line was cut")
 
-// pass waits until the line is not cut, and then for the delay. Once gone is closed it waits no longer.
-func (n *Network) pass(gone <-chan struct{}) error {
+// wayOut and wayBack are the delays of the two directions. The caller holds mu.
+func (n *Network) wayOut() time.Duration  { return n.delay }
+func (n *Network) wayBack() time.Duration { return n.delay + n.replies }
+
+// pass waits until the line is not cut and the delay has passed since the time given, both as the switches are set
+// meanwhile. Once gone is closed it does not wait any more.
+func (n *Network) pass(gone <-chan struct{}, delay func() time.Duration, since time.Time) error {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
 	for {
 		n.mu.Lock()
-		cut, delay, changed := n.cut, n.delay, n.changed
+		cut, left, changed := n.cut, delay()-time.Since(since), n.changed
 		n.mu.Unlock()
-		if !cut && delay == 0 {
-			return nil
-		}
 		var after <-chan time.Time
-		if !cut {
-			timer := time.NewTimer(delay)
-			defer timer.Stop()
-			after, changed = timer.C, nil
+		switch {
+		case !cut && left <= 0:
+			return nil
+		case !cut:
+			timer.Reset(left)
+			after = timer.C
 		}
 		select {
 		case <-after:
-			return nil
 		case <-changed:
 		case <-gone:
-			return errGivenUp
+			if cut {
+				return errGivenUp
+			}
+			return nil
 		}
 	}
 }
 
 // faultyConn is a connection whose bytes obey the switches. The client holds one end of a pipe, which keeps its
-// deadlines whatever the line does; three goroutines, for which Close waits, carry the bytes on.
+// deadlines whatever the line does; four goroutines, for which Close waits, carry the bytes on.
 type faultyConn struct {
 	net.Conn // the client's end
 	inner    net.Conn
 	server   net.Conn
 	network  *Network
-	lossy    bool        // guarded by the network's mu: bytes that came back were lost
-	sent     chan []byte // from accept to forward, in the place of the kernel's buffers
+	lossy    bool       // guarded by the network's mu: bytes that came back were lost
+	sent     chan chunk // from accept to forward, instead of the kernel's buffers; accept closes it
+	came     chan chunk // from receive to deliver; receive closes it
 
 	once   sync.Once
 	closed chan struct{}
 	pumps  sync.WaitGroup
 }
 
+// chunk is what was read at once.
+type chunk struct {
+	bytes []byte
+	read  time.Time
+}
+
 // accept takes what the client writes, cut or not.
 func (c *faultyConn) accept() {
-	defer close(c.sent)
+	c.take(c.inner, c.sent, func() {
+		c.network.mu.Lock()
+		defer c.network.mu.Unlock()
+		c.network.requests++
+	})
+}
+
+// receive takes what the server sends.
+func (c *faultyConn) receive() { c.take(c.server, c.came, func() {}) }
+
+// take reads chunks until there are no more, or the client has closed.
+func (c *faultyConn) take(from net.Conn, to chan<- chunk, count func()) {
+	defer close(to)
 	buf := make([]byte, 64<<10)
 	for {
-		n, err := c.inner.Read(buf)
+		n, err := from.Read(buf)
 		if n > 0 {
-			c.network.mu.Lock()
-			c.network.requests++
-			c.network.mu.Unlock()
+			count()
 			select {
-			case c.sent <- bytes.Clone(buf[:n]):
+			case to <- chunk{bytes.Clone(buf[:n]), time.Now()}:
 			case <-c.closed:
 				return
 			}
@@ -166,36 +205,30 @@ func (c *faultyConn) accept() {
 	}
 }
 
-// forward carries it to the server. What was written before the client closed still goes out, unless the line is cut.
+// forward carries to the server what the client wrote before it closed, unless the line is cut.
 func (c *faultyConn) forward() {
 	defer c.server.Close()
 	for p := range c.sent {
-		if c.network.pass(c.closed) != nil {
+		if c.network.pass(c.closed, c.network.wayOut, p.read) != nil {
 			return
 		}
-		if _, err := c.server.Write(p); err != nil {
+		if _, err := c.server.Write(p.bytes); err != nil {
 			_ = c.inner.Close()
 		}
 	}
 }
 
-// back carries to the client what the server sends.
-func (c *faultyConn) back() {
+// deliver carries to the client what the server sent.
+func (c *faultyConn) deliver() {
 	defer c.inner.Close()
-	buf := make([]byte, 64<<10)
-	for {
-		n, err := c.server.Read(buf)
-		if n > 0 {
-			if c.network.pass(c.closed) != nil {
-				return
-			}
-			if !c.lost() {
-				if _, err := c.inner.Write(buf[:n]); err != nil {
-					return
-				}
-			}
+	for p := range c.came {
+		if c.network.pass(c.closed, c.network.wayBack, p.read) != nil {
+			return
 		}
-		if err != nil {
+		if c.lost() {
+			continue
+		}
+		if _, err := c.inner.Write(p.bytes); err != nil {
 			return
 		}
 	}

@@ -28,7 +28,7 @@ type Case struct {
 
 // Cases returns the suite's cases, in the order in which they run.
 func Cases() []Case {
-	return slices.Concat(oneLeader, fencing, liveness, order, acknowledgement, herd, ownership, contract)
+	return slices.Concat(oneLeader, slowLinks, fencing, liveness, order, acknowledgement, herd, ownership, closing, contract)
 }
 
 // Check runs the case against a harness. The case has a goroutine of its own, so that the watchdog can give it up.
@@ -153,6 +153,7 @@ func (e *env) closeAll() {
 	for _, m := range e.members {
 		m.Heal()
 		m.Delay(0)
+		m.DelayReplies(0)
 	}
 	e.members = nil
 	for len(e.closers) > 0 {
@@ -173,28 +174,54 @@ type member struct {
 // open opens a member.
 func (e *env) open() *member {
 	e.TB.Helper()
-	m := e.openClosed()
-	e.onClose(func() {
-		if err := m.Close(); err != nil {
-			e.TB.Errorf("close a store: %v", err)
-		}
-	})
-	return m
+	return e.closing(e.openClosed())
 }
 
 // openClosed opens a member which the case closes itself.
 func (e *env) openClosed() *member {
 	e.TB.Helper()
+	return e.openWith(e.h.Open, 0)
+}
+
+// openLeast opens a member with the least grace.
+func (e *env) openLeast() *member {
+	e.TB.Helper()
+	if e.h.OpenLeast == nil {
+		e.Fatalf("the harness has no OpenLeast")
+	}
+	return e.closing(e.openWith(e.h.OpenLeast, 0))
+}
+
+// openSlow opens a member whose line has a delay in each direction from the beginning.
+func (e *env) openSlow(delay time.Duration) *member {
+	e.TB.Helper()
+	return e.closing(e.openWith(e.h.Open, delay))
+}
+
+func (e *env) openWith(open func(context.Context, DialFunc) (store.Store, error), delay time.Duration) *member {
+	e.TB.Helper()
 	network := NewNetwork()
-	st, err := e.h.Open(e.ctx, network.Dial)
+	network.Delay(delay)
+	st, err := open(e.ctx, network.Dial)
 	if err != nil {
 		e.Fatalf("open a store: %v", err)
 	}
 	m := &member{st, network}
 	if e.h.Faults != nil {
 		m.Faults = e.h.Faults(st)
+		m.Delay(delay)
 	}
 	e.members = append(e.members, m)
+	return m
+}
+
+// closing closes a member at the end.
+func (e *env) closing(m *member) *member {
+	e.onClose(func() {
+		if err := m.Close(); err != nil {
+			e.TB.Errorf("close a store: %v", err)
+		}
+	})
 	return m
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"strings"
 	"time"
 
@@ -16,16 +17,17 @@ import (
 //
 // Memory is refused: it has no network to cut.
 //
-// Expiry is set to the longest that the stores of this module document, twice the TTL and a second.
+// OpenLeast opens with the option grace at a twelfth of the TTL. Expiry is set to the longest that the stores of this
+// module document, twice the TTL and a second.
 func URL(rawURL, place string) (Harness, error) {
-	parse := func() (*store.URL, error) {
+	parse := func(rawURL string) (*store.URL, error) {
 		u, err := store.ParseURL(rawURL)
 		if err == nil {
 			u.Path = strings.TrimPrefix(u.Path+"/"+place, "/") // not cleaned, for the stores take it as it is
 		}
 		return u, err
 	}
-	u, err := parse()
+	u, err := parse(rawURL)
 	if err != nil {
 		return Harness{}, err
 	}
@@ -34,14 +36,17 @@ func URL(rawURL, place string) (Harness, error) {
 			"go test -run TestMemory ./conformance runs the suite on it")
 	}
 	ttl, _ := u.Session()
-	open := func(ctx context.Context, dial DialFunc) (store.Store, error) {
-		u, err := parse()
-		if err != nil {
-			return nil, err
+	opener := func(rawURL string) func(context.Context, DialFunc) (store.Store, error) {
+		return func(ctx context.Context, dial DialFunc) (store.Store, error) {
+			u, err := parse(rawURL)
+			if err != nil {
+				return nil, err
+			}
+			u.Dial = dial
+			return store.OpenURL(ctx, u)
 		}
-		u.Dial = dial
-		return store.OpenURL(ctx, u)
 	}
+	open := opener(rawURL)
 	st, err := open(context.Background(), nil) // which refuses what is wrong with the URL
 	if err != nil {
 		return Harness{}, err
@@ -50,11 +55,20 @@ func URL(rawURL, place string) (Harness, error) {
 		return Harness{}, err
 	}
 	return Harness{
-		Open:   open,
-		Clear:  func(ctx context.Context, election string) error { return clearWith(ctx, open, election) },
-		TTL:    ttl,
-		Expiry: 2*ttl + time.Second,
+		Open:      open,
+		OpenLeast: opener(withGrace(rawURL, ttl/12)),
+		Clear:     func(ctx context.Context, election string) error { return clearWith(ctx, open, election) },
+		TTL:       ttl,
+		Expiry:    2*ttl + time.Second,
 	}, nil
+}
+
+// withGrace returns the URL of a store with another grace.
+func withGrace(rawURL string, grace time.Duration) string {
+	base, query, _ := strings.Cut(rawURL, "?")
+	options, _ := url.ParseQuery(query) // no error: the URL has been parsed before
+	options.Set("grace", grace.String())
+	return base + "?" + options.Encode()
 }
 
 // clearWith clears an election, or everything, as an operator does who comes for that alone.

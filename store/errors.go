@@ -14,11 +14,12 @@ var (
 	ErrLost = errors.New("ballot lost")
 	// ErrNotFirst refuses an acknowledgement by a ballot that is not known to be first in line.
 	ErrNotFirst = errors.New("ballot is not first in line")
-	// ErrClosed says that the store has been closed. Trying again can't help.
+	// ErrClosed says that the store has been closed: a permanent error.
 	ErrClosed = errors.New("store is closed")
-	// ErrInvalid refuses a name, a value, a URL or an option before anything is sent. Trying again can't help.
+	// ErrInvalid refuses a name, a value, a URL or an option before anything is sent: a permanent error.
 	ErrInvalid = errors.New("invalid")
-	// ErrDenied says that the service refused the credentials or the operation. Trying again can't help.
+	// ErrDenied says that the service itself refused the credentials or the operation. A store returns it at once, so that
+	// its caller can say so. It need not be permanent: a service denies also while it can't read its own permissions.
 	ErrDenied = errors.New("permission denied")
 	// ErrUnavailable says that the service could not be reached, and the request was not carried out.
 	ErrUnavailable = errors.New("service unavailable")
@@ -28,8 +29,12 @@ var (
 
 // Permanent reports whether trying again can't cure err.
 func Permanent(err error) bool {
-	return errors.Is(err, ErrClosed) || errors.Is(err, ErrInvalid) || errors.Is(err, ErrDenied)
+	return errors.Is(err, ErrClosed) || errors.Is(err, ErrInvalid)
 }
+
+// Refused reports whether err refuses a request: it is permanent, or a denial. A store does not send such a request again
+// by itself.
+func Refused(err error) bool { return Permanent(err) || errors.Is(err, ErrDenied) }
 
 // Error says which operation failed, in which election on which store, and why.
 type Error struct {

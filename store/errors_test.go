@@ -11,33 +11,34 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// conditions are all the errors on which a caller decides, and whether trying again can't cure them.
-var conditions = map[error]bool{
-	store.ErrLost:           false,
-	store.ErrNotFirst:       false,
-	store.ErrClosed:         true,
-	store.ErrInvalid:        true,
-	store.ErrDenied:         true,
-	store.ErrUnavailable:    false,
-	store.ErrUnknownOutcome: false,
+// conditions are all the errors on which a caller decides: whether they are permanent, and whether they refuse a request.
+var conditions = map[error]struct{ permanent, refused bool }{
+	store.ErrLost:           {false, false},
+	store.ErrNotFirst:       {false, false},
+	store.ErrClosed:         {true, true},
+	store.ErrInvalid:        {true, true},
+	store.ErrDenied:         {false, true}, // a service denies also while it can't read its own permissions
+	store.ErrUnavailable:    {false, false},
+	store.ErrUnknownOutcome: {false, false},
 }
 
 func TestPermanent(t *testing.T) {
-	for condition, permanent := range conditions {
+	for condition, is := range conditions {
 		for _, err := range []error{
 			condition,
 			fmt.Errorf("%w: more", condition),
 			&store.Error{Op: "campaign", Store: "memory://", Err: fmt.Errorf("%w: more", condition)},
 			errors.Join(io.EOF, condition),
 		} {
-			require.Equal(t, permanent, store.Permanent(err), "%v", err)
+			require.Equal(t, is.permanent, store.Permanent(err), "%v", err)
+			require.Equal(t, is.refused, store.Refused(err), "%v", err)
 		}
 	}
 	require.False(t, store.Permanent(nil))
 	require.False(t, store.Permanent(io.EOF))
 	require.False(t, store.Permanent(context.Canceled))
 	require.True(t, store.Permanent(&store.FieldError{Field: "ttl", Reason: "it is too short"}))
-	require.True(t, store.Permanent(errors.Join(store.ErrUnavailable, store.ErrDenied)))
+	require.True(t, store.Refused(errors.Join(store.ErrUnavailable, store.ErrDenied)))
 }
 
 func TestConditionsAreApart(t *testing.T) {

@@ -53,7 +53,7 @@ func (s *Store) withTrouble(err error) error {
 	if s.trouble == nil {
 		return err
 	}
-	if store.Permanent(s.trouble) {
+	if store.Refused(s.trouble) {
 		return fmt.Errorf("%w: %v", err, s.trouble)
 	}
 	return fmt.Errorf("%w: %w", err, s.trouble)

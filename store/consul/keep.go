@@ -73,7 +73,7 @@ func (s *Store) confirmSession(sess *session) bool {
 	s.mu.Lock()
 	s.trouble = err
 	s.mu.Unlock()
-	if err != nil && store.Permanent(err) != sess.denied {
+	if err != nil && store.Refused(err) != sess.denied {
 		if sess.denied = !sess.denied; sess.denied {
 			s.config.Logger.Warn("the session can't be renewed", "store", s.life.Name, "error", err)
 		}

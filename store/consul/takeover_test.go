@@ -40,6 +40,10 @@ func TestDockerLeadershipHoldsTheKey(t *testing.T) {
 	leader, err := st.Leader(soon(t), election, nil)
 	require.NoError(t, err)
 	require.Equal(t, "new:1234", leader.Value)
+	old, err := client.LockOpts(&api.LockOptions{Key: ackKey(election), Value: []byte("old:1234")})
+	require.NoError(t, err)
+	_, err = old.Lock(nil)
+	require.ErrorIs(t, err, api.ErrLockConflict, "what ends an old candidate")
 }
 
 // An acknowledgement that outlived its ballot is replaced: its holder had a ballot, which is gone. One whose ballot was

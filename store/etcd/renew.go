@@ -66,7 +66,7 @@ func (s *Store) keepAlive(sess *session) {
 			s.abandon(sess, errClientClosed)
 		default:
 			k.warn(err.Error())
-			if store.Permanent(explain(err)) { // perhaps not for ever
+			if store.Refused(explain(err)) { // perhaps not for ever
 				adapter.PauseFor(ctx, s.renewal())
 			} else {
 				adapter.Pause(ctx)

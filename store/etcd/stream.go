@@ -43,7 +43,7 @@ func (s *Store) stream() error {
 	if client.Ctx().Err() != nil {
 		return errClientClosed
 	}
-	if explained := explain(err); store.Permanent(explained) {
+	if explained := explain(err); store.Refused(explained) {
 		return explained
 	}
 	return err

@@ -206,7 +206,7 @@ func (ws *watches) silent() bool {
 
 // breakOff ends all watches: the stream is no more. Those that have not been confirmed get to know why.
 func (ws *watches) breakOff(err error) {
-	if !store.Permanent(err) {
+	if !store.Refused(err) {
 		err = fmt.Errorf("%w: the stream of watches broke: %w", store.ErrUnavailable, err)
 	}
 	ws.mu.Lock()

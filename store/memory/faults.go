@@ -19,6 +19,7 @@ type Faults struct {
 	lose     bool          // requests are carried out, their answers never come
 	stall    bool          // notifications don't come
 	delay    time.Duration // of every request, answer and notification
+	replies  time.Duration // of every answer and notification, besides
 	requests int
 	changed  chan struct{} // closed and replaced when a switch is set
 }
@@ -34,6 +35,9 @@ func (f *Faults) StallWatches() { f.set(func() { f.stall = true }) }
 
 // Delay adds the time to every request, every answer and every notification; zero takes it away.
 func (f *Faults) Delay(d time.Duration) { f.set(func() { f.delay = d }) }
+
+// DelayReplies adds the time to every answer and every notification, besides that of Delay; zero takes it away.
+func (f *Faults) DelayReplies(d time.Duration) { f.set(func() { f.replies = d }) }
 
 // Heal undoes Cut, LoseReplies and StallWatches.
 func (f *Faults) Heal() { f.set(func() { f.cut, f.lose, f.stall = false, false, false }) }
@@ -78,11 +82,11 @@ func (f *Faults) call(ctx context.Context, request func()) error {
 
 // send is call without counting.
 func (f *Faults) send(ctx context.Context, request func()) error {
-	if _, err := f.pass(ctx, func() bool { return f.cut }); err != nil {
+	if _, err := f.pass(ctx, f.wayOut, func() bool { return f.cut }); err != nil {
 		return err
 	}
 	request()
-	lost, err := f.pass(ctx, func() bool { return f.cut || f.lose })
+	lost, err := f.pass(ctx, f.wayBack, func() bool { return f.cut || f.lose })
 	switch {
 	case err != nil:
 		return fmt.Errorf("%w: %w", store.ErrUnknownOutcome, err)
@@ -94,18 +98,22 @@ func (f *Faults) send(ctx context.Context, request func()) error {
 
 // notified waits until a notification that the service has sent arrives.
 func (f *Faults) notified(ctx context.Context) error {
-	_, err := f.pass(ctx, func() bool { return f.cut || f.lose || f.stall })
+	_, err := f.pass(ctx, f.wayBack, func() bool { return f.cut || f.lose || f.stall })
 	return err
 }
 
+// wayOut and wayBack are the delays of the two directions. The caller holds the mutex.
+func (f *Faults) wayOut() time.Duration  { return f.delay }
+func (f *Faults) wayBack() time.Duration { return f.delay + f.replies }
+
 // pass waits until nothing blocks the line and the delay is over, both as the switches are set meanwhile. It reports
 // whether replies were lost at any time until then.
-func (f *Faults) pass(ctx context.Context, blocked func() bool) (lost bool, err error) {
+func (f *Faults) pass(ctx context.Context, delay func() time.Duration, blocked func() bool) (lost bool, err error) {
 	began := time.Now()
 	for ctx.Err() == nil {
 		f.mu.Lock()
 		lost = lost || f.lose
-		waits, changed, left := blocked(), f.changed, f.delay-time.Since(began)
+		waits, changed, left := blocked(), f.changed, delay()-time.Since(began)
 		f.mu.Unlock()
 		if !waits && left <= 0 {
 			return lost, nil

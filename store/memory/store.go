@@ -99,7 +99,7 @@ func (s *Store) keep() {
 		}
 		s.renewed(sess, sent)
 		s.setSession(sess)
-		s.renew(sess)
+		s.renew(sess, sent)
 		s.setSession(nil)
 		why := adapter.ErrSessionEnded
 		if s.life.Calls.Err() != nil {
@@ -113,15 +113,16 @@ func (s *Store) keep() {
 	}
 }
 
-// renew renews the session every quarter of its TTL and returns when it is over.
-func (s *Store) renew(sess *clientSession) {
+// renew renews the session every quarter of its TTL and returns when it is over. The time counts from when the last
+// renewal was sent, so that the lease is renewed in time while two round trips and a twentieth of the TTL fit into it.
+func (s *Store) renew(sess *clientSession, sent store.Instant) {
 	for {
-		adapter.PauseFor(s.life.Calls, s.ttl/4)
+		adapter.PauseFor(s.life.Calls, max(s.ttl/20, s.ttl/4-time.Since(sent.Time())))
 		if s.life.Calls.Err() != nil {
 			return
 		}
 		var lives bool
-		sent := store.Now()
+		sent = store.Now()
 		err := s.faults.send(s.life.Calls, func() { lives = s.service.touch(sess.id) })
 		switch {
 		case err == nil && !lives:

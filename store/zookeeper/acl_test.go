@@ -4,6 +4,7 @@ import (
 	"errors"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/go-leadership/leadership"
 	"github.com/go-leadership/leadership/store"
@@ -13,11 +14,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// requireDenied checks that an error is a refusal of permission that names the path and can't be cured by trying.
+// requireDenied checks that an error is a refusal of permission that names the path.
 func requireDenied(t *testing.T, err error, path string) {
 	t.Helper()
 	require.ErrorIs(t, err, store.ErrDenied)
-	require.True(t, store.Permanent(err))
 	require.ErrorContains(t, err, path)
 }
 
@@ -59,11 +59,20 @@ func TestACL(t *testing.T) {
 				requireDenied(t, err, path)
 				_, err = other.Ballots(soon(t), election)
 				require.ErrorIs(t, err, store.ErrDenied)
-				f, err := leadership.NewFollower(other, election, nil)
+				told := make(chan error, 1)
+				f, err := leadership.NewFollower(other, election, &leadership.Options{Hooks: &leadership.Hooks{
+					Error: func(_ string, err error, _ time.Duration) {
+						select {
+						case told <- err:
+						default:
+						}
+					},
+				}})
 				require.NoError(t, err)
-				_, err = f.Wait(soon(t))
-				requireDenied(t, err, path)
+				f.Start()
+				requireDenied(t, receive(t, told, "the hook is told"), path)
 				f.Stop()
+				<-f.Done()
 			}
 			if c.mayStand {
 				waiting(t, cast(t, other, election, "second"))
@@ -72,7 +81,9 @@ func TestACL(t *testing.T) {
 			_, err := other.Campaign(soon(t), election, "second")
 			requireDenied(t, err, path)
 			candidate := contend(t, other, election, "second")
-			requireDenied(t, receive(t, candidate.Ended, "Run's end"), path)
+			eventually(t, func() bool { return len(candidate.Errors()) > 0 }, "the hook is told")
+			requireDenied(t, candidate.Errors()[0], path)
+			candidate.End()
 			_, err = other.Campaign(soon(t), newElection(), "second") // whose directory has to be made in the first's
 			requireDenied(t, err, root)
 			require.Equal(t, []string{"first"}, values(t, st, election))
@@ -196,7 +207,7 @@ func TestManyRemovalsAreDenied(t *testing.T) {
 	}
 	campaigns.Wait()
 	lost(t, bystander)
-	require.False(t, store.Permanent(bystander.Err()), "it may stand again: %v", bystander.Err())
+	require.False(t, store.Refused(bystander.Err()), "it may stand again: %v", bystander.Err())
 	require.NoError(t, st.Swept(soon(t)))
 	next := castFirst(t, st, newElection(), "next")
 	_, err = next.Acknowledge(soon(t), "next")

@@ -1,0 +1,107 @@
+package conformance
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-leadership/leadership/store"
+)
+
+// closing checks what Close does to ballots, and to those that are being cast.
+var closing = []Case{
+	{
+		Name:     "close-against-a-campaign",
+		Promises: []string{"G1", "G7"},
+		Explains: "a ballot that is being cast while its store is closed never leads once another one may",
+		check: func(e *env) {
+			elections := []string{e.election}
+			for i := range 7 {
+				name := fmt.Sprintf("%s/%d", e.election, i)
+				e.onClose(func() { e.ok(e.h.Clear(e.ctx, name), "clear %q", name) })
+				elections = append(elections, name)
+			}
+			rival := e.open()
+			delay := e.h.TTL / 500 // so that there is a time between the steps
+			began := time.Now()
+			m := e.openWith(e.h.Open, delay)
+			ballot := e.cast(m, "a")
+			e.first(ballot)
+			usual := min(time.Since(began), e.h.TTL/4)
+			e.ok(m.Close(), "close")
+			for range 30 {
+				m := e.openWith(e.h.Open, delay)
+				e.closeAgainst(m, rival, elections, time.Duration(rand.Float64()*1.2*float64(usual)))
+			}
+		},
+	},
+	{
+		Name:     "close-ends-the-session",
+		Promises: []string{"G7", "G3"},
+		Explains: "when the leader's store is closed, the next in line leads without waiting for the session to expire",
+		check: func(e *env) {
+			m, b := e.openClosed(), e.open()
+			leader := e.cast(m, "a")
+			e.first(leader)
+			next := e.cast(b, "b")
+			e.ok(m.Close(), "close")
+			began := time.Now()
+			e.first(next)
+			took := time.Since(began)
+			e.check(took < e.h.TTL/2, "the next in line is first %v after Close", took)
+		},
+	},
+}
+
+// claim is a ballot that has been first, and the span of its lease in which it then leads.
+type claim struct {
+	lease *store.Lease
+	span  store.Span
+}
+
+// closeAgainst closes a store some time after its first campaigns have begun, one in each election. In the first of the
+// elections a rival stands, most often behind.
+func (e *env) closeAgainst(m, rival *member, elections []string, after time.Duration) {
+	e.TB.Helper()
+	var claimed atomic.Pointer[claim] // of the first election
+	cast := make(chan store.Ballot, len(elections))
+	for i, election := range elections {
+		go func() {
+			ballot, err := m.Campaign(e.ctx, election, "a")
+			if err == nil && ballot.Wait(e.ctx) == nil {
+				if span, holds := ballot.Lease().Begin(); holds && i == 0 {
+					claimed.Store(&claim{ballot.Lease(), span})
+				}
+			}
+			cast <- ballot
+		}()
+	}
+	both := make(chan bool, 1)
+	go func() {
+		behind, err := rival.Campaign(e.ctx, e.election, "b")
+		if err != nil {
+			both <- false
+			return
+		}
+		err = behind.Wait(e.ctx)
+		span, holds := behind.Lease().Begin()
+		other := claimed.Load()
+		both <- err == nil && holds && other != nil && other.lease.Holds(other.span) && behind.Lease().Holds(span)
+		_ = behind.Withdraw(e.ctx)
+	}()
+	wait := time.NewTimer(after)
+	defer wait.Stop()
+	<-wait.C
+	e.ok(m.Close(), "close")
+	e.check(!receive(e, both, "the rival's turn"), "two leaders when a store was closed %v after its campaign", after)
+	for range elections {
+		ballot := receive(e, cast, "the end of a campaign")
+		if ballot == nil {
+			continue
+		}
+		_, holds := ballot.Lease().Begin()
+		e.check(!holds, "a lease holds after Close, %v after the campaign", after)
+		e.check(ballot.Err() != nil && ballot.Wait(e.ctx) != nil, "a ballot stands after Close, %v after the campaign", after)
+	}
+}

@@ -1,0 +1,98 @@
+package conformance
+
+import (
+	"time"
+
+	"github.com/go-leadership/leadership/store"
+)
+
+// slowLinks checks the arithmetic of leases on links whose round trip takes a good part of the TTL.
+var slowLinks = []Case{
+	{
+		Name:     "lease-counts-from-the-request",
+		Promises: []string{"G1"},
+		Explains: "a lease counts from when its renewal was sent, not from when the answer came, even at the least grace",
+		check: func(e *env) {
+			a, b := e.openLeast(), e.open()
+			delay := e.h.TTL / 5
+			leader, waiter := e.cast(a, "a"), e.cast(b, "b")
+			span, ok := e.renewedSlowly(a, leader, delay)
+			for ; !ok; span, ok = e.renewedSlowly(a, leader, delay) {
+				e.Logf("the lease did not last with replies delayed by %v: once more", delay)
+				delay = max(delay*4/5, e.h.TTL/10) // more than the least grace
+				a.DelayReplies(0)
+				e.withdraw(leader)
+				e.withdraw(waiter)
+				leader, waiter = e.cast(a, "a"), e.cast(b, "b")
+			}
+			lease := leader.Lease()
+			won := make(chan bool, 1)
+			go func() {
+				_ = waiter.Wait(e.ctx)
+				won <- lease.Holds(span)
+			}()
+			a.Cut()
+			// The service has answered the last renewal by now less the delay, so that it was sent before that.
+			end := time.Now().Add(e.h.TTL - delay)
+			var held time.Time
+			e.until("the lease is over", func() bool {
+				now := time.Now()
+				if !lease.Holds(span) {
+					return true
+				}
+				held = now
+				return false
+			})
+			e.check(held.Before(end), "the lease holds %v after the session might have ended", held.Sub(end))
+			e.check(!receive(e, won, "b's turn"), "the lease of a holds when b is first")
+		},
+	},
+	{
+		Name:     "lease-leaves-a-grace",
+		Promises: []string{"G1"},
+		Explains: "a lease ends at least a twelfth of the TTL before the session can",
+		check: func(e *env) {
+			for _, m := range []*member{e.open(), e.openLeast()} {
+				ballot := e.cast(m, "a")
+				e.first(ballot)
+				e.until("the lease holds", func() bool { return !ballot.Lease().Last().Deadline.IsZero() })
+				for range 3 {
+					last := ballot.Lease().Last()
+					lasts := last.Deadline.Sub(last.Sent)
+					e.check(lasts <= e.h.TTL-e.h.TTL/12, "a lease lasts %v of a TTL of %v", lasts, e.h.TTL)
+					receiveClosed(e, last.Changed, "a renewal")
+				}
+				e.withdraw(ballot)
+			}
+		},
+	},
+}
+
+// renewedSlowly delays the replies to a member, and returns in the moment in which the lease of its ballot has been
+// renewed by one of them. It reports false if the lease did not last until then.
+func (e *env) renewedSlowly(m *member, ballot store.Ballot, delay time.Duration) (store.Span, bool) {
+	e.TB.Helper()
+	e.first(ballot)
+	lease := ballot.Lease()
+	span, held := lease.Begin()
+	for ; !held && ballot.Err() == nil; span, held = lease.Begin() {
+		receiveClosed(e, lease.Last().Changed, "the first renewal")
+	}
+	m.DelayReplies(delay)
+	delayed := time.Now().Add(delay) // what comes from then on was held back for the whole delay
+	for {
+		last := lease.Last()
+		if !lease.Holds(span) {
+			return span, false
+		}
+		select {
+		case <-last.Changed:
+		case <-time.After(lease.Remaining()):
+		case <-e.ctx.Done():
+			e.Fatalf("waited in vain for a renewal")
+		}
+		if time.Now().After(delayed) && lease.Holds(span) {
+			return span, true
+		}
+	}
+}

@@ -1,0 +1,193 @@
+package leadership_test
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-leadership/leadership"
+	"github.com/go-leadership/leadership/store"
+	"github.com/stretchr/testify/require"
+)
+
+// caches is how long a service may go on denying because of what it cached, with the longest back-off after that.
+const (
+	caches  = 40 * time.Second
+	noticed = caches + 5*time.Second
+)
+
+func denied() error { return &store.Error{Op: "campaign", Err: store.ErrDenied} }
+
+// unproven is a store that has not confirmed anything yet.
+func unproven(st store.Store) *fakeStore {
+	return &fakeStore{Store: st, confirmed: func() time.Time { return time.Time{} }}
+}
+
+// Case 59: what the service denies is told at once, by hook and log, and tried again. It ends Run only if the store has never
+// worked, and nothing but denials has come for as long as services cache what they found.
+func TestDenialEndsRun(t *testing.T) {
+	type campaign = func(context.Context, string, string) (store.Ballot, error)
+	for name, test := range map[string]struct {
+		prepare func(w *world, st *fakeStore, deny campaign)
+		ends    bool
+	}{
+		"never worked": {func(_ *world, st *fakeStore, deny campaign) { st.campaign = deny }, true},
+		"the store's session stands": {func(w *world, st *fakeStore, deny campaign) {
+			st.confirmed = func() time.Time { return w.began }
+			st.campaign = deny
+		}, false},
+		"a ballot was cast": {func(_ *world, st *fakeStore, deny campaign) {
+			st.campaign = func(ctx context.Context, election, value string) (store.Ballot, error) {
+				st.campaign = deny
+				return st.Store.Campaign(ctx, election, value)
+			}
+		}, false},
+		"another error comes between": {func(_ *world, st *fakeStore, deny campaign) {
+			tries := 0
+			st.campaign = func(ctx context.Context, election, value string) (store.Ballot, error) {
+				if tries++; tries%8 == 0 {
+					return nil, store.ErrUnavailable
+				}
+				return deny(ctx, election, value)
+			}
+		}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			virtual(t, func(w *world) {
+				var log journal
+				st := unproven(w.open())
+				test.prepare(w, st, func(ctx context.Context, election, value string) (store.Ballot, error) {
+					if w.now() < 10*time.Minute {
+						return nil, denied()
+					}
+					return st.Store.Campaign(ctx, election, value)
+				})
+				c := w.candidate(st, "a", log.heard(store.ErrDenied))
+				var led atomic.Bool
+				result := async(func() error {
+					return c.Run(background, func(context.Context, *leadership.Term) error { led.Store(true); return nil })
+				})
+				w.at(time.Second)
+				require.Contains(w, log.String(), "hook: ", "the hook is told at once")
+				require.Contains(w, log.String(), "level=WARN")
+				require.Equal(w, name == "a ballot was cast", led.Load())
+				w.at(caches - 1)
+				require.True(w, pending(result))
+				w.at(noticed)
+				require.Equal(w, test.ends, !pending(result))
+				if test.ends {
+					require.ErrorIs(w, <-result, store.ErrDenied)
+					require.Contains(w, log.String(), "level=ERROR")
+					return
+				}
+				w.at(10 * time.Minute)
+				require.True(w, pending(result))
+				w.at(10*time.Minute + noticed)
+				require.True(w, led.Load(), "the denial has passed")
+				c.Stop()
+				require.NoError(w, <-result)
+			})
+		})
+	}
+}
+
+// A denial that passes before the caches have run out has cost a moment.
+func TestDenialPasses(t *testing.T) {
+	virtual(t, func(w *world) {
+		st := unproven(w.open())
+		st.campaign = func(ctx context.Context, election, value string) (store.Ballot, error) {
+			if w.now() < caches-time.Second {
+				return nil, denied()
+			}
+			return st.Store.Campaign(ctx, election, value)
+		}
+		elected, errs := w.candidate(st, "a", nil).RunForElection()
+		require.False(w, <-elected)
+		require.ErrorIs(w, <-errs, store.ErrDenied, "the channel tells of it too")
+		require.True(w, <-elected)
+		require.LessOrEqual(w, w.now(), noticed)
+	})
+}
+
+// Campaign tells of a denial at once.
+func TestDenialEndsCampaign(t *testing.T) {
+	virtual(t, func(w *world) {
+		st := w.open()
+		fake := &fakeStore{Store: st, campaign: func(context.Context, string, string) (store.Ballot, error) { return nil, denied() }}
+		_, err := w.candidate(fake, "a", nil).Campaign(background)
+		require.ErrorIs(w, err, store.ErrDenied)
+		require.Zero(w, w.now())
+	})
+}
+
+// A ballot that is lost because the service denies what it needs is reported, and not a ballot lost in silence.
+func TestDenialOfAStandingBallotIsReported(t *testing.T) {
+	virtual(t, func(w *world) {
+		var log journal
+		c := w.candidate(changing(w.open(), func(b *fakeBallot) {
+			b.wait = func(context.Context) error { return fmt.Errorf("%w: %w", store.ErrLost, store.ErrDenied) }
+		}), "a", log.heard(store.ErrDenied))
+		result := async(func() error { return c.Run(background, serve) })
+		w.at(time.Second)
+		require.Contains(w, log.String(), "hook: ")
+		w.at(10 * noticed)
+		require.True(w, pending(result), "the store has worked")
+		c.Stop()
+		require.NoError(w, <-result)
+	})
+}
+
+// The same rule for followers.
+func TestDenialEndsAFollower(t *testing.T) {
+	for name, test := range map[string]struct {
+		answers   int // before it is denied
+		confirmed bool
+		ends      bool
+	}{
+		"never worked":               {0, false, true},
+		"the store's session stands": {0, true, false},
+		"it had an answer":           {1, false, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			virtual(t, func(w *world) {
+				var log journal
+				st := unproven(w.open())
+				if test.confirmed {
+					st.confirmed = func() time.Time { return w.began }
+				}
+				asked := 0
+				st.leader = func(ctx context.Context, election string, prev *store.Leader) (store.Leader, error) {
+					if asked++; asked <= test.answers {
+						return store.Leader{}, nil
+					}
+					if w.now() < 10*time.Minute {
+						return store.Leader{}, denied()
+					}
+					return st.Store.Leader(ctx, election, prev)
+				}
+				f := w.follower(st, log.heard(store.ErrDenied))
+				f.Start()
+				w.at(caches - 1)
+				require.Contains(w, log.String(), "hook: ")
+				require.NoError(w, f.Err())
+				w.at(noticed)
+				if test.ends {
+					require.ErrorIs(w, f.Err(), store.ErrDenied)
+					require.True(w, isDone(f), "it has ended by itself")
+					_, errs := f.FollowElection()
+					require.ErrorIs(w, <-errs, store.ErrDenied)
+					return
+				}
+				w.at(10 * time.Minute)
+				require.NoError(w, f.Err())
+				w.at(10*time.Minute + noticed)
+				w.lead(w.open(), "a")
+				leader, err := f.Wait(background)
+				require.NoError(w, err)
+				require.Equal(w, "a", leader.Value)
+			})
+		})
+	}
+}

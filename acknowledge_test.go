@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -220,4 +221,48 @@ func TestAcknowledgeReturnsWhatCannotBeCured(t *testing.T) {
 		require.Zero(w, w.now())
 		require.True(w, c.IsLeader(), "the caller decides")
 	})
+}
+
+// A term that goes on for a TTL without an acknowledgement is told of once, however the candidate is driven: to the
+// followers nobody leads.
+func TestMissingAcknowledgementIsToldOnce(t *testing.T) {
+	const told = "call Acknowledge when the takeover is complete"
+	hold := func(ctx context.Context, _ *leadership.Term) error { <-ctx.Done(); return nil }
+	for name, test := range map[string]struct {
+		opts  leadership.Options
+		drive func(w *world, c *leadership.Candidate)
+		times int
+	}{
+		"Run":      {drive: func(_ *world, c *leadership.Candidate) { _ = c.Run(background, hold) }, times: 1},
+		"Campaign": {drive: func(_ *world, c *leadership.Candidate) { campaignOnce(c); campaignOnce(c) }, times: 1},
+		"ManualAcknowledge": {leadership.Options{ManualAcknowledge: true}, func(_ *world, c *leadership.Candidate) {
+			c.RunForElection()
+		}, 1},
+		"acknowledged in time": {drive: func(_ *world, c *leadership.Candidate) {
+			_ = c.Run(background, func(ctx context.Context, term *leadership.Term) error {
+				time.Sleep(ttl - 1)
+				return serve(ctx, term)
+			})
+		}},
+		"by itself": {drive: func(_ *world, c *leadership.Candidate) { c.RunForElection() }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			virtual(t, func(w *world) {
+				var log journal
+				test.opts.Logger = log.logger()
+				c := w.candidate(w.open(), "a", &test.opts)
+				go test.drive(w, c)
+				w.at(ttl - 1)
+				require.NotContains(w, log.String(), told)
+				w.at(ttl + ttl/4)
+				require.Equal(w, test.times, strings.Count(log.String(), told), "%s", log.String())
+				w.at(3 * ttl)
+				c.Resign()
+				w.at(10 * ttl)
+				require.True(w, c.IsLeader())
+				require.Equal(w, test.times, strings.Count(log.String(), told), "once for all terms")
+				halt(c)
+			})
+		})
+	}
 }

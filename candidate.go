@@ -44,6 +44,7 @@ type Candidate struct {
 	events    events
 	callbacks callbacks
 	tasks     *tasks
+	warned    atomic.Bool // of an acknowledgement that was missing; once for all terms
 
 	life context.Context // ends with Stop
 	stop context.CancelCauseFunc

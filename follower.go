@@ -13,7 +13,7 @@ import (
 )
 
 // Follower learns who leads an election. It writes nothing to the store, and survives outages of the store by
-// itself; AsOf tells how fresh its knowledge is. Stop ends it, and a permanent error: the store is closed. A denial ends it
+// itself; Fresh and AsOf tell how old its knowledge is. Stop ends it, and a permanent error: the store is closed. A denial ends it
 // as it ends Candidate.Run: only if the store has never worked, and denies for 40 s. It begins to follow at the first call of Start, FollowElection, Wait
 // or Changes. Its methods may be called from any number of goroutines, and from its own callbacks and hooks: none of them
 // waits for the function that calls it. Receiving from Done is no call: in a function of the follower's it never ends.
@@ -73,6 +73,7 @@ func (f *Follower) Start() {
 		return
 	}
 	f.started = f.tasks.run(f.follow)
+	f.tasks.run(f.watchFreshness)
 	if len(f.onNew)+len(f.onGone) > 0 {
 		f.tasks.run(f.callback)
 	}
@@ -142,6 +143,7 @@ func (f *Follower) setPolling(since time.Time) {
 
 func (f *Follower) publish(leader Leader, asked time.Time) {
 	f.mu.Lock()
+	first := !f.known
 	f.known, f.leader = true, leader
 	if asked.After(f.asOf) {
 		f.asOf = asked
@@ -149,7 +151,14 @@ func (f *Follower) publish(leader Leader, asked time.Time) {
 	close(f.changed)
 	f.changed = make(chan struct{})
 	f.mu.Unlock()
-	f.log.Info("leader changed", "leader", leader.Value, "revision", leader.Revision)
+	switch {
+	case leader.Revision != 0:
+		f.log.Info("leader changed", "leader", leader.Value, "revision", leader.Revision)
+	case first:
+		f.log.Info("no leader yet")
+	default:
+		f.log.Info("leader gone")
+	}
 }
 
 func (f *Follower) fail(err error) {
@@ -178,18 +187,6 @@ func (f *Follower) Leader() (Leader, bool) {
 
 // Err is nil while the follower goes on, and then ErrStopped or the error that ended it.
 func (f *Follower) Err() error { return context.Cause(f.life) }
-
-// AsOf returns the local time for which Leader is known to be right; changes since then may not have arrived. While
-// the store answers it is never older than a fraction of the store's TTL. It is zero before anything is known.
-func (f *Follower) AsOf() time.Time {
-	confirmed := f.store.Confirmed() // before polling is read: that poll was pending then
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if !f.polling.IsZero() && confirmed.After(f.polling) && confirmed.After(f.asOf) {
-		f.asOf = confirmed // all that the store had to tell by then would have ended the poll
-	}
-	return f.asOf
-}
 
 // Wait returns the leader as soon as there is one. It returns early when ctx ends, with its cause, and when the
 // follower ends, with ErrStopped or the error that ended it.

@@ -65,8 +65,12 @@ var errHookExited = errors.New("a hook has called runtime.Goexit")
 // callLeaderChanged calls the hook for each change.
 func (f *Follower) callLeaderChanged() {
 	defer f.end(errHookExited) // unless it has ended
+	known := false
 	for leader := range f.Changes(context.Background()) {
-		f.opts.Hooks.leaderChanged(f.election, leader)
+		if known || leader.Revision != 0 {
+			f.opts.Hooks.leaderChanged(f.election, leader)
+		}
+		known = true
 	}
 }
 

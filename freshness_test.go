@@ -3,6 +3,8 @@ package leadership_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -144,5 +146,87 @@ func TestAsOfOnASlowLine(t *testing.T) {
 		}
 		_, led := f.Leader()
 		require.False(w, led)
+	})
+}
+
+// A follower says itself whether what it knows is fresh, and logs once that its store has fallen silent, and once that it
+// is back.
+func TestFresh(t *testing.T) {
+	virtual(t, func(w *world) {
+		w.lead(w.open(), "a")
+		st := w.open()
+		var log journal
+		f := w.follower(st, &leadership.Options{Logger: log.logger()})
+		require.False(w, f.Fresh(), "nothing is known")
+		f.Start()
+		synctest.Wait()
+		w.at(5 * ttl)
+		require.True(w, f.Fresh())
+		said := func(silent, back int) {
+			w.Helper()
+			require.Equal(w, silent, strings.Count(log.String(), "store is silent"), "%s", log.String())
+			require.Equal(w, back, strings.Count(log.String(), "store answers again"), "%s", log.String())
+		}
+		last := 5 * ttl // the last renewal
+		for outage := range 2 {
+			st.Faults().Cut()
+			w.at(last + ttl - 1)
+			require.True(w, f.Fresh())
+			said(outage, outage)
+			w.at(last + ttl)
+			require.False(w, f.Fresh())
+			said(outage+1, outage)
+			w.at(last + 10*ttl)
+			require.False(w, f.Fresh())
+			said(outage+1, outage)
+			st.Faults().Heal()
+			w.at(last + 10*ttl + renew + ttl/8)
+			require.True(w, f.Fresh())
+			said(outage+1, outage+1)
+			last += 20 * ttl
+			w.at(last)
+			said(outage+1, outage+1)
+		}
+		f.Stop()
+		w.at(last + 2*ttl)
+		require.False(w, f.Fresh(), "it has ended")
+		said(2, 2)
+	})
+}
+
+// While the first answer is awaited there is nothing that could have grown old: firstAnswer is told instead.
+func TestSilenceBeforeTheFirstAnswer(t *testing.T) {
+	virtual(t, func(w *world) {
+		st := w.open()
+		var log journal
+		f := w.follower(st, &leadership.Options{Logger: log.logger()})
+		st.Faults().Cut()
+		f.Start()
+		w.at(10 * ttl)
+		require.NotContains(w, log.String(), "store is silent")
+		require.Contains(w, log.String(), "no answer for 10s")
+	})
+}
+
+// A first state without a leader is no change of leader.
+func TestFirstStateWithoutALeaderIsNoChange(t *testing.T) {
+	virtual(t, func(w *world) {
+		var log journal
+		f := w.follower(w.open(), &leadership.Options{Logger: log.logger(), Hooks: &leadership.Hooks{
+			LeaderChanged: func(_ string, leader leadership.Leader) { fmt.Fprintf(&log, "hook: %q\n", leader.Value) },
+		}})
+		f.Start()
+		w.at(time.Second)
+		require.Contains(w, log.String(), `msg="no leader yet"`)
+		require.NotContains(w, log.String(), "changed")
+		require.NotContains(w, log.String(), "hook: ")
+		term := w.lead(w.open(), "a")
+		w.at(2 * time.Second)
+		require.NoError(w, term.Resign(background))
+		w.at(3 * time.Second)
+		require.Contains(w, log.String(), `msg="leader changed" election=database/primary leader=a`)
+		require.Contains(w, log.String(), `msg="leader gone"`)
+		require.Contains(w, log.String(), `hook: "a"`)
+		require.Contains(w, log.String(), `hook: ""`)
 	})
 }

@@ -23,7 +23,8 @@ type Hooks struct {
 	// InJeopardy is called in a term when renewals are overdue and only the remaining time is left, once until the next
 	// renewal.
 	InJeopardy func(election string, token uint64, remaining time.Duration)
-	// LeaderChanged is called by a follower for each change of the acknowledged leader that it sees.
+	// LeaderChanged is called by a follower for each change of the acknowledged leader that it sees: for the leader that it
+	// finds at the start, and not if it finds none.
 	LeaderChanged func(election string, leader Leader)
 	// Error is called after a failure that is going to be tried again after the given time.
 	Error func(election string, err error, retryIn time.Duration)

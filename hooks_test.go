@@ -143,7 +143,7 @@ func TestHooksOfAFollower(t *testing.T) {
 		w.at(2 * time.Second)
 		require.NoError(w, term.Resign(background))
 		w.at(ttl)
-		require.Equal(w, []string{`0s leader ""`, `1s leader "a"`, `2s leader ""`}, happened.all())
+		require.Equal(w, []string{`1s leader "a"`, `2s leader ""`}, happened.all())
 	})
 }
 

@@ -86,7 +86,8 @@ type Options struct {
 	// Hooks are called as things happen, for metrics and tracing. Default: none.
 	Hooks *Hooks
 	// ManualAcknowledge leaves the acknowledgement to the caller of Candidate.Acknowledge, if no function given to
-	// Run does it. Default: the candidate acknowledges as soon as its won callbacks have returned.
+	// Run does it: see Term.Acknowledge for when. Default: the candidate acknowledges as soon as its won callbacks have
+	// returned.
 	ManualAcknowledge bool
 }
 

@@ -6,7 +6,7 @@ import (
 )
 
 // observe calls the hooks of a term, but for the first and Acknowledged: they come one after the other, the end last. It
-// tells of renewals, and of those that are missing.
+// tells of renewals, of those that are missing, and of an acknowledgement that is missing.
 func (t *Term) observe() {
 	c := t.candidate
 	told := t.lease.Last() // the renewal that was told of
@@ -14,6 +14,7 @@ func (t *Term) observe() {
 		<-t.ctx.Done()
 		c.opts.Hooks.termEnded(c.election, t.Token(), context.Cause(t.ctx))
 	}()
+	began := time.Now()
 	<-t.began
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -28,6 +29,10 @@ func (t *Term) observe() {
 			warned = true
 			c.log.Warn("in jeopardy", "token", t.Token(), "remaining", remaining)
 			c.opts.Hooks.inJeopardy(c.election, t.Token(), remaining)
+		}
+		if time.Since(began) >= c.store.TTL() && !t.acknowledged.Load() && !c.warned.Swap(true) {
+			c.log.Warn("leading for a TTL without an acknowledgement: followers do not know of this leader; "+
+				"call Acknowledge when the takeover is complete", "token", t.Token(), "ttl", c.store.TTL())
 		}
 		timer.Reset(max(remaining/4, 10*time.Millisecond))
 		select {

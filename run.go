@@ -13,8 +13,9 @@ import (
 // Run stands for election and calls lead each time the candidate wins, with a context that ends when the term does.
 // When lead returns the candidate steps down and stands again, at the back of the queue. Run waits for lead to return
 // before it gives the ballot back, so two calls never overlap; a lead that ignores its context keeps everyone waiting.
-// Won callbacks run before lead. Where lead is nil, Run acknowledges (but see Options.ManualAcknowledge) and holds the
-// leadership for as long as it can.
+// Won callbacks run before lead. lead calls Term.Acknowledge when it has taken over: Run does not do it, and followers know
+// of no leader before. If lead is nil, Run acknowledges (but see Options.ManualAcknowledge) and holds the leadership for as
+// long as it can.
 //
 // Before it stands again it waits a little: after an error from a tenth of a second, after a turn without one from a
 // millisecond, twice as long each time up to five seconds. A turn of more than five seconds, from casting the ballot to

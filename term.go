@@ -57,8 +57,13 @@ func (t *Term) Remaining() time.Duration {
 	return remaining
 }
 
-// Acknowledge tells the followers that this candidate leads. Call it when the work of taking over is done. The store
-// carries it out only while the term's ballot stands, so that a leader who has lost without knowing can't. Nobody
+// Acknowledge tells the followers that this candidate leads. Call it when the work of taking over is done: followers send
+// their requests to the leader from then on. Until it is called they know of no leader, and the takeover-failed callbacks
+// are called for a term that ends without it. A candidate that leads for a TTL without an acknowledgement says so in the
+// log, once. When to call it does not matter if no follower, new-leader callback or other program reads who leads: then
+// call it at once.
+//
+// The store carries it out only while the term's ballot stands, so that a leader who has lost without knowing can't. Nobody
 // else waits for it. It blocks until the store has confirmed it, trying again by itself where the outcome of a
 // request is unknown, and returns early when ctx or the term ends. A second call does nothing.
 func (t *Term) Acknowledge(ctx context.Context) error {

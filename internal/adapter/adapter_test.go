@@ -81,7 +81,7 @@ func TestCallEndsWithItsContext(t *testing.T) {
 	<-call.Done()
 	require.ErrorIs(t, context.Cause(call), why)
 	_, _, err = l.Call(ctx)
-	require.ErrorIs(t, err, context.Canceled)
+	require.ErrorIs(t, err, why)
 }
 
 func TestFailSaysItOnce(t *testing.T) {

@@ -70,8 +70,8 @@ func (l *Life) Call(ctx context.Context) (call context.Context, done func(), err
 	if l.Calls.Err() != nil {
 		return nil, nil, store.ErrClosed
 	}
-	if err := ctx.Err(); err != nil {
-		return nil, nil, err
+	if ctx.Err() != nil {
+		return nil, nil, context.Cause(ctx)
 	}
 	call, cancel := context.WithCancelCause(ctx)
 	stop := context.AfterFunc(l.Calls, func() { cancel(store.ErrClosed) })

@@ -2,6 +2,7 @@ package memory_test
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -80,10 +81,11 @@ func TestEveryCallWithAnEndedContextSendsNothing(t *testing.T) {
 				_, a, _ := pair(t)
 				first, second := stand(t, a, "first"), stand(t, a, "second")
 				require.NoError(t, first.Wait(t.Context()))
-				ctx, cancel := context.WithCancel(t.Context())
-				cancel()
+				why := errors.New("the caller's reason")
+				ctx, cancel := context.WithCancelCause(t.Context())
+				cancel(why)
 				before := a.Faults().Requests()
-				require.ErrorIs(t, call(ctx, a, first, second), context.Canceled)
+				require.ErrorIs(t, call(ctx, a, first, second), why)
 				require.Equal(t, before, a.Faults().Requests())
 			})
 		})

@@ -1,0 +1,55 @@
+package leadership
+
+import "time"
+
+// AsOf returns the local time for which Leader is known to be right; changes since then may not have arrived. While
+// the store answers it is never older than a fraction of the store's TTL. It is zero before anything is known.
+func (f *Follower) AsOf() time.Time {
+	confirmed := f.store.Confirmed() // before polling is read: that poll was pending then
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !f.polling.IsZero() && confirmed.After(f.polling) && confirmed.After(f.asOf) {
+		f.asOf = confirmed // all that the store had to tell by then would have ended the poll
+	}
+	return f.asOf
+}
+
+// Fresh reports whether what Leader returns is known to have been right within the last TTL of the store: a healthy store
+// confirms it several times in that time. It is false before anything is known, while the store is silent, and some time
+// after the follower has ended. Callers with another limit compare AsOf with it.
+func (f *Follower) Fresh() bool {
+	asOf := f.AsOf()
+	return !asOf.IsZero() && time.Since(asOf) < f.store.TTL()
+}
+
+// watchFreshness logs when the store falls silent, and when it is back: once each.
+func (f *Follower) watchFreshness() {
+	ttl := f.store.TTL()
+	timer := time.NewTimer(ttl)
+	defer timer.Stop()
+	silent := false
+	for {
+		select {
+		case <-timer.C:
+		case <-f.life.Done():
+			return
+		}
+		asOf := f.AsOf()
+		age := time.Since(asOf)
+		switch {
+		case asOf.IsZero(): // ask says that there is no first answer
+			age = 0
+		case !silent && age >= ttl:
+			silent = true
+			f.log.Warn("store is silent, the leader might have changed", "as_of", asOf, "age", age)
+		case silent && age < ttl:
+			silent = false
+			f.log.Info("store answers again", "as_of", asOf)
+		}
+		if silent {
+			timer.Reset(ttl / 8) // to say soon that it is back
+		} else {
+			timer.Reset(ttl - age)
+		}
+	}
+}

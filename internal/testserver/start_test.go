@@ -81,11 +81,11 @@ func TestNotInstalled(t *testing.T) {
 	t.Cleanup(func() { classpath = jars })
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	_, err := StartZooKeeper(t.Context(), ZooKeeperConfig{})
-	require.EqualError(t, err, "ZooKeeper is not installed: apt-get install zookeeper (or run `make setup`)")
+	require.EqualError(t, err, "ZooKeeper is not installed: apt-get install zookeeper (or run `make setup STORE=zookeeper`)")
 	_, err = StartEtcd(t.Context(), EtcdConfig{})
-	require.EqualError(t, err, "etcd v3.7.3 is not built: run `make setup`")
+	require.EqualError(t, err, "etcd v3.7.3 is not built: run `make setup STORE=etcd`")
 	_, err = StartConsul(t.Context(), ConsulConfig{})
-	require.EqualError(t, err, "consul v1.19.2 is not built: run `make setup`")
+	require.EqualError(t, err, "consul v1.19.2 is not built: run `make setup STORE=consul`")
 }
 
 func TestInvalidConfig(t *testing.T) {

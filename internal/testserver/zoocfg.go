@@ -26,12 +26,12 @@ var classpath = []string{
 func findZooKeeper() (java string, err error) {
 	for _, jar := range classpath {
 		if _, err := os.Stat(jar); err != nil {
-			return "", errors.New("ZooKeeper is not installed: apt-get install zookeeper (or run `make setup`)")
+			return "", errors.New("ZooKeeper is not installed: apt-get install zookeeper (or run `make setup STORE=zookeeper`)")
 		}
 	}
 	java, err = exec.LookPath("java")
 	if err != nil {
-		return "", errors.New("java is not installed: apt-get install default-jre-headless (or run `make setup`)")
+		return "", errors.New("java is not installed: apt-get install default-jre-headless (or run `make setup STORE=zookeeper`)")
 	}
 	return java, nil
 }

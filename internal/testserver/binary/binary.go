@@ -45,7 +45,7 @@ func (b Binary) Find() (string, error) {
 	}
 	switch _, err := os.Stat(path); {
 	case errors.Is(err, fs.ErrNotExist):
-		return "", fmt.Errorf("%s is not built: run `make setup`", b)
+		return "", fmt.Errorf("%s is not built: run `make setup STORE=%s`", b, b.Name)
 	case err != nil:
 		return "", err
 	}

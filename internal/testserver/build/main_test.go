@@ -51,7 +51,7 @@ func TestProvide(t *testing.T) {
 	require.ErrorContains(t, provide(t.Context(), io.Discard, b, module), "go.sum: no such file or directory: run this in the root")
 	write(t, module, "go.sum", "")
 	_, err := b.Find()
-	require.EqualError(t, err, "hello v1.0.0 is not built: run `make setup`")
+	require.EqualError(t, err, "hello v1.0.0 is not built: run `make setup STORE=hello`")
 
 	builds := func() int {
 		var said bytes.Buffer

@@ -20,6 +20,7 @@ type ballot struct {
 	store   *Store
 	dir     string // constant, as are name, session and token after join
 	name    string
+	nonce   string
 	session *session
 	token   uint64
 
@@ -147,6 +148,7 @@ func (b *ballot) run() {
 			s.orphans.Add(b.orphan()) // Close waits for its removal
 		}
 		delete(s.ballots, b)
+		s.nonces.free(b.nonce)
 	}()
 	// Requests end with the ballot, its session and the store.
 	ctx, cancel := context.WithCancel(b.Context())

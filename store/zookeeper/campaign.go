@@ -44,13 +44,15 @@ var errAgain = errors.New("cast another ballot")
 
 // cast casts one ballot and takes its place in the queue.
 func (s *Store) cast(ctx context.Context, election, value string) (*ballot, error) {
-	dir, nonce := s.layout.dir(election), newNonce()
+	dir, nonce := s.layout.dir(election), s.nonces.take()
 	name, nodes, err := s.create(ctx, dir, nonce, value)
 	if err != nil {
+		s.nonces.free(nonce)
 		return nil, err
 	}
-	b := &ballot{Ballot: adapter.NewBallot(s.life, election), store: s, dir: dir, name: name}
+	b := &ballot{Ballot: adapter.NewBallot(s.life, election), store: s, dir: dir, name: name, nonce: nonce}
 	if err := b.join(ctx, nodes); err != nil {
+		s.nonces.free(nonce)
 		s.orphans.Add(orphan{path: b.path()})
 		return nil, err
 	}
@@ -147,8 +149,12 @@ func (s *Store) find(ctx context.Context, dir, nonce string) (name string, nodes
 	}
 }
 
+// children lists an election's nodes, and has ballots of this store's removed that have no owner.
 func (s *Store) children(dir string) ([]string, error) {
 	nodes, _, err := s.conn.Children(dir)
+	for _, path := range s.nonces.unowned(s.layout, dir, nodes) {
+		s.orphans.Add(orphan{path: path})
+	}
 	return nodes, err
 }
 

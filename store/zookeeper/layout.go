@@ -2,8 +2,6 @@ package zookeeper
 
 import (
 	"cmp"
-	"crypto/rand"
-	"encoding/hex"
 	"regexp"
 	"slices"
 	"strconv"
@@ -32,12 +30,6 @@ func (l layout) ackPath(election string) string { return l.dir(election) + "/" +
 // ballotStem returns what a ballot is created with; ZooKeeper appends the number. The nonce finds the ballot again
 // when the reply to its creation was lost. The last separator is not "-", which would look like the number's sign.
 func (l layout) ballotStem(nonce string) string { return l.prefix + "_" + nonce + "_" }
-
-func newNonce() string {
-	var b [8]byte
-	_, _ = rand.Read(b[:]) // never fails
-	return hex.EncodeToString(b[:])
-}
 
 // place is where a ballot stands in the queue.
 type place struct {

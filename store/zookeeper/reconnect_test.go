@@ -3,6 +3,7 @@ package zookeeper_test
 import (
 	"context"
 	"net"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"github.com/go-leadership/leadership/internal/testserver"
 	"github.com/go-leadership/leadership/store"
 	"github.com/go-leadership/leadership/store/zookeeper"
+	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 )
 
@@ -171,4 +173,57 @@ func TestServerLosesItsData(t *testing.T) {
 	addr.Store(young.Addrs()[0])
 	require.NoError(t, old.Member(0).Kill())
 	castFirst(t, st, newElection(), "own")
+}
+
+// An operator sets the service back to a copy in which a ballot stands that has been withdrawn since. Its session lives:
+// nothing of it is left in the way of others, though its store has no candidate any more.
+func TestRestoredCopyHasAWithdrawnBallot(t *testing.T) {
+	t.Parallel()
+	server := testserver.NewZooKeeper(t, testserver.ZooKeeperConfig{})
+	config := zookeeper.Config{Servers: server.Addrs()}
+	election := newElection()
+	st := open(t, config)
+	b := castFirst(t, st, election, "withdrawn")
+	acknowledge(t, b, "withdrawn")
+	member := server.Member(0)
+	require.NoError(t, member.Stop())
+	require.NoError(t, member.SaveData())
+	require.NoError(t, member.Start(soon(t)))
+	confirmedAgain(t, st)
+	require.NoError(t, b.Err(), "the session goes on")
+	require.NoError(t, b.Withdraw(soon(t)))
+	for range 20 { // and goes ahead of the copy
+		require.NoError(t, castFirst(t, st, election, "later").Withdraw(soon(t)))
+	}
+	require.NoError(t, member.Stop())
+	require.NoError(t, member.RestoreData())
+	require.NoError(t, member.Start(soon(t)))
+	other := contend(t, open(t, config), election, "other")
+	start := time.Now()
+	receive(t, other.Terms, "the term")
+	require.Less(t, time.Since(start), 8*ttl)
+	confirmedAgain(t, st)
+	require.Equal(t, []string{"other"}, values(t, st, election))
+}
+
+// The same, but the store was connected all the time, or again before it could notice: what stands is removed as soon as
+// the store meets it, and nothing of another store on the same connection.
+func TestBallotWithoutAnOwnerIsRemoved(t *testing.T) {
+	election := newElection()
+	conn := operator(t)
+	config := zookeeper.Config{Conn: connectRaw(t, long, sharedServer(t).Addrs()...), TTL: long}
+	st, other := open(t, config), open(t, config)
+	b := castFirst(t, st, election, "withdrawn")
+	path := find(t, conn, election, "withdrawn")
+	require.NoError(t, b.Withdraw(soon(t)))
+	kept := cast(t, other, election, "another store's")
+	_, err := config.Conn.Create(path, []byte("withdrawn"), zk.FlagEphemeral, world)
+	require.NoError(t, err)
+	again := cast(t, st, election, "again")
+	eventually(t, func() bool {
+		return slices.Equal(values(t, st, election), []string{"another store's", "again"})
+	}, "it is removed")
+	require.NoError(t, kept.Wait(soon(t)))
+	require.NoError(t, kept.Withdraw(soon(t)))
+	require.NoError(t, again.Wait(soon(t)))
 }

@@ -63,6 +63,7 @@ type Store struct {
 	looks   looks.Turns
 	polls   polls.Set
 	orphans *adapter.Orphans[orphan]
+	nonces  *nonces
 
 	mu            sync.Mutex
 	wire          *wire         // guarded by mu, as are all below
@@ -96,6 +97,7 @@ func Open(config Config) (*Store, error) {
 		layout:  layout{config.Chroot + config.Root, config.BallotPrefix, config.AckName},
 		life:    adapter.NewLife("zookeeper", config.TLS != nil, strings.Join(config.Servers, ",")+config.Chroot),
 		acl:     config.ACL.list(),
+		nonces:  newNonces(),
 		changed: make(chan struct{}),
 		ballots: map[*ballot]struct{}{},
 	}

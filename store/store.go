@@ -72,8 +72,10 @@ type Ballot interface {
 
 	// Acknowledge makes the value public as that of the election's leader, in one step that the service carries out
 	// only while the ballot stands. The caller has seen Wait return nil; otherwise it is refused with [ErrNotFirst].
-	// An acknowledgement that outlived its ballot is replaced. It is bound to the ballot's session by the service
-	// itself. Acknowledging again, after an unknown outcome say, is safe. Its Revision is higher than all before it.
+	// An acknowledgement that outlived its ballot is replaced. One of a session that never had a ballot in this queue
+	// might be that of a leader of another kind, and lives: Acknowledge fails then, with an error that names the holder.
+	// The acknowledgement is bound to the ballot's session by the service itself. Acknowledging again, after an unknown
+	// outcome say, is safe. Its Revision is higher than all before it.
 	Acknowledge(ctx context.Context, value string) (Leader, error)
 
 	// Withdraw removes the ballot and its acknowledgement in one step and returns nil once they are known to be

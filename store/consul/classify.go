@@ -54,6 +54,9 @@ func (s *Store) classify(err error) error {
 	case code == http.StatusForbidden, isPage(text):
 		return &oddAnswer{strings.TrimSpace(fmt.Sprintf("%s (%d)", oneLine(text), code))}
 	case strings.Contains(text, "HTTP request to an HTTPS server"):
+		if s.worked.Load() {
+			return &oddAnswer{"it speaks TLS"}
+		}
 		return s.mismatch(fmt.Errorf("%w: the agent speaks TLS, the scheme has to be consul+tls", store.ErrUnavailable))
 	case strings.Contains(text, "No path to datacenter"), strings.Contains(text, "cross datacenter lock"):
 		return adapter.Refuse("dc", c.Datacenter, "the agent says: %s", text)
@@ -102,6 +105,8 @@ func (s *Store) classifyNet(err error) error {
 		return s.mismatch(fmt.Errorf("%w: the agent does not speak TLS, the scheme has to be consul: %w", store.ErrUnavailable, err))
 	case strings.Contains(err.Error(), "remote error: tls:"): // in TLS 1.3 it comes behind the handshake
 		return s.mismatch(fmt.Errorf("%w: %w", store.ErrUnavailable, err))
+	case errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, errNoConnection):
+		return fmt.Errorf("%w: no answer in time: %w", store.ErrUnknownOutcome, err)
 	case errors.Is(err, errNoConnection), errors.As(err, &dial) && dial.Op == "dial":
 		return fmt.Errorf("%w: %w", store.ErrUnavailable, err)
 	}
@@ -120,7 +125,8 @@ func matchesStore(err error) bool {
 }
 
 // errAway says that the agent can't find out what the token may do, because its servers don't answer. It denies everything
-// meanwhile, to a token that it names "primary-dc-down" (agent/consul/acl.go).
+// meanwhile, to a token that it names "primary-dc-down" (agent/consul/acl.go). A server that starts says for a moment that
+// its ACL system must be bootstrapped.
 var errAway = errors.New("the agent can't reach the servers that know the token")
 
 // denial returns the error for Consul's words that the token does not do, and nil for other words.
@@ -130,7 +136,7 @@ func denial(text string) error {
 	switch {
 	case !own || isPage(text):
 		return nil
-	case strings.Contains(text, "primary-dc-down"):
+	case strings.Contains(text, "primary-dc-down"), strings.Contains(text, "must be bootstrapped"):
 		return fmt.Errorf("%w: %w: %s", store.ErrUnavailable, errAway, oneLine(text))
 	}
 	return fmt.Errorf("%w: %s", store.ErrDenied, strings.TrimPrefix(oneLine(text), "Permission denied: "))

@@ -6,6 +6,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/go-leadership/leadership/store/consul"
 	"github.com/stretchr/testify/require"
@@ -41,7 +42,9 @@ func TestCloseWhileTheSessionIsCreated(t *testing.T) {
 			}()
 			receive(t, applied, "the request")
 			require.True(t, left(t, created), "it was carried out")
+			began := time.Now()
 			require.NoError(t, st.Close())
+			t.Logf("Close took %v", time.Since(began))
 			require.Error(t, receive(t, done, "the end of Campaign"))
 			require.False(t, left(t, created))
 		})

@@ -24,9 +24,10 @@ func TestWhatIsADenial(t *testing.T) {
 		"rpc error making call: ACL not found":                                                                 true,
 		"Permission denied":                                                                                    true,
 		"Permission denied: token with AccessorID 'primary-dc-down' lacks permission 'service:write' on \"l\"": false,
+		"ACL system must be bootstrapped before making any requests that require authorization: ACL not found": false,
 		"<html><body>Permission denied</body></html>":                                                          false,
-		"Access is restricted":                                                                                 false,
-		"":                                                                                                     false,
+		"Access is restricted": false,
+		"":                     false,
 	} {
 		t.Run(text, func(t *testing.T) {
 			t.Parallel()
@@ -111,6 +112,8 @@ func TestServersAreAway(t *testing.T) {
 		_, err := try(soon(t))
 		require.Error(t, err)
 	}
+	run := contend(t, open(t, consul.Config{Addresses: []string{srv.Client().Addr()}, Token: token.SecretID, TTL: 5 * time.Second}), newElection(), "run")
+	eventually(t, func() bool { return len(run.Errors()) > 0 }, "Run tells of it")
 	require.NoError(t, srv.Member(0).Start(soon(t)))
 	began := time.Now()
 	var b store.Ballot
@@ -121,6 +124,23 @@ func TestServersAreAway(t *testing.T) {
 	t.Logf("a ballot %v after the server had started; %d denials that named the outage, %d that did not", time.Since(began), away, denials)
 	require.NoError(t, b.Wait(soon(t)))
 	acknowledge(t, b, "own")
+	receive(t, run.Terms, "the term of Run")
+}
+
+// A store that has worked asks no question about its settings when what answers speaks TLS, or HTTP to TLS, for once.
+func TestNoQuestionAboutTLS(t *testing.T) {
+	tp := newTap(t)
+	st := open(t, consul.Config{Addresses: tp.addr()})
+	castFirst(t, st, newElection(), "own")
+	for range 20 {
+		tp.catch(answer(http.StatusBadRequest, "Client sent an HTTP request to an HTTPS server.\n"), "GET", "/v1/kv/", "consistent")
+	}
+	_, err := st.Leader(soon(t), newElection(), nil)
+	require.ErrorContains(t, err, "not a Consul agent")
+	require.NotContains(t, err.Error(), "scheme")
+	tp.catch(answer(http.StatusBadRequest, "Client sent an HTTP request to an HTTPS server.\n"), "session/create")
+	_, err = open(t, consul.Config{Addresses: tp.addr()}).Campaign(soon(t), newElection(), "own")
+	require.ErrorContains(t, err, "the scheme has to be consul+tls", "one that has not worked does ask")
 }
 
 // eventuallyFor is eventually with a limit of its own, beyond that of an agent's caches.

@@ -57,14 +57,7 @@ func (s *Store) abandonFor(o orphan, err error) {
 
 // remove removes an orphan with its acknowledgement and returns nil once both are known to be gone: in one transaction,
 // made from what is known of them, and where that is refused, from what is read.
-func (s *Store) remove(ctx context.Context, o orphan) (err error) {
-	if o.revived {
-		defer func() {
-			if err == nil || !adapter.Uncertain(err) {
-				s.gone(o.name)
-			}
-		}()
-	}
+func (s *Store) remove(ctx context.Context, o orphan) error {
 	known := map[string]entry{s.layout.ack(o.Election): {exists: o.revision != 0, modify: o.revision, session: o.session.id}}
 	standing, trusted := true, !o.seated && !o.revived
 	for {
@@ -82,6 +75,7 @@ func (s *Store) remove(ctx context.Context, o orphan) (err error) {
 			}
 			adapter.PauseFor(ctx, time.Millisecond)
 		}
+		var err error
 		if known, err = s.readAllOf(ctx, s.layout.ack(o.Election), s.layout.seat(o.Election), o.key()); err != nil {
 			return err
 		}

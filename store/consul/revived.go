@@ -64,25 +64,14 @@ func (s *Store) meet(sess *session, election, key string) {
 	}
 	s.mu.Lock()
 	_, wanted := s.names[name]
-	_, going := s.going[name]
-	if !wanted && !going {
-		s.going[name] = struct{}{}
-	}
 	s.mu.Unlock()
-	if wanted || going {
+	if wanted {
 		return
 	}
 	s.config.Logger.Warn("a withdrawn ballot has come back, as after a restore: it is removed", "store", s.life.Name, "key", key)
 	b := &ballot{Ballot: adapter.NewBallot(s.life, election), store: s, session: sess, name: name}
 	b.Lose("it was withdrawn")
 	s.orphans.Add(orphan{ballot: b, tried: true, revived: true})
-}
-
-// gone forgets a ballot that had come back.
-func (s *Store) gone(name string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.going, name)
 }
 
 // sweepRevived looks for ballots of the session that have come back, in all elections, in the background.

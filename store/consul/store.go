@@ -71,7 +71,6 @@ type Store struct {
 	trouble   error                // what went wrong last
 	ballots   map[*ballot]struct{} // until run has seen that they are lost
 	names     map[string]struct{}  // of those ballots, and of those being cast
-	going     map[string]struct{}  // names of ballots that have come back and are being removed
 	discarded map[*session]struct{}
 }
 
@@ -86,7 +85,7 @@ func Open(config Config) (*Store, error) {
 		config: config, layout: layout{config.Prefix}, client: config.Client,
 		life:    adapter.NewLife("consul", config.TLS != nil, strings.Join(config.Addresses, ",")+"/"+config.Prefix),
 		opening: make(chan struct{}, 1), due: make(chan struct{}, 1), ballots: map[*ballot]struct{}{},
-		names: map[string]struct{}{}, going: map[string]struct{}{}, discarded: map[*session]struct{}{}, nonces: newNonces(),
+		names: map[string]struct{}{}, discarded: map[*session]struct{}{}, nonces: newNonces(),
 	}
 	s.orphans = adapter.NewOrphans(s.life, 8, s.remove, s.abandonFor)
 	s.watches.byKey = map[string]*watch{}

@@ -189,6 +189,6 @@ func (c *Candidate) report(err error) {
 	if err == nil {
 		return
 	}
-	c.log.Error("failed", "error", err)
+	c.log.Error("callback failed", "error", err)
 	c.events.failed(err)
 }

@@ -225,7 +225,7 @@ func (c *Candidate) Resign() {
 	}
 }
 
-// Acknowledge tells the followers that this candidate leads, for those who chose Options.ManualAcknowledge. It is
+// Acknowledge tells the followers that this candidate leads, if Options.ManualAcknowledge leaves that to the caller. It is
 // refused with ErrNotElected if the candidate does not lead. See Term.Acknowledge.
 func (c *Candidate) Acknowledge(ctx context.Context) error {
 	t := c.term.Load()

@@ -7,7 +7,7 @@ import (
 
 // events are the channels of RunForElection. Nothing ever blocks on them: what a slow reader has not taken yet is
 // replaced by what is true now. A false is never left out, so that a reader who saw true always learns that it ended;
-// a true that nobody took before the term ended is.
+// a true that was not taken before the term ended is.
 type events struct {
 	mu       sync.Mutex
 	election chan bool  // guarded by mu, as is errors; nil before RunForElection; holds [false], [true] or [false true]

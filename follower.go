@@ -103,12 +103,12 @@ func (f *Follower) follow() {
 		case f.life.Err() != nil:
 			return
 		case err != nil && (store.Permanent(err) || denied.final(err, f.worked())):
-			f.log.Error("gave up", "error", err)
+			f.log.Error("permanent error, the follower stops", "error", err)
 			f.end(err)
 			return
 		case err != nil:
 			in := b.delay()
-			f.log.Warn("failed, going to try again", "error", err, "in", in)
+			f.log.Warn("attempt failed, will try again", "error", err, "in", in)
 			drain(f.failures)
 			f.failures <- failure{err, in}
 			f.fail(err)
@@ -177,7 +177,7 @@ func (f *Follower) state() (leader Leader, known bool, changed <-chan struct{}) 
 	return f.leader, f.known, f.changed
 }
 
-// Leader returns the acknowledged leader and true, or false where nobody leads or nothing is known yet; AsOf tells
+// Leader returns the acknowledged leader and true, or false if there is no leader or nothing is known yet; AsOf tells
 // these two apart. It does not block. Once the follower has ended, which Err tells, it goes on returning what was known
 // last, and AsOf for when that was right.
 func (f *Follower) Leader() (Leader, bool) {
@@ -199,7 +199,7 @@ func (f *Follower) Wait(ctx context.Context) (Leader, error) {
 	panic("unreachable")
 }
 
-// Changes iterates over the leaders: the present state as soon as it is known, the zero Leader where nobody leads,
+// Changes iterates over the leaders: the present state as soon as it is known, the zero Leader if there is none,
 // then each state that differs from the one yielded before. It ends when ctx or the follower ends, without yielding
 // anything more; Err tells why.
 func (f *Follower) Changes(ctx context.Context) iter.Seq[Leader] {
@@ -255,7 +255,7 @@ func (f *Follower) FollowElection() (<-chan string, <-chan error) {
 	f.mu.Lock()
 	if f.errors != nil {
 		f.mu.Unlock()
-		return refuse(fmt.Errorf("%w or followed by another caller", ErrStopped))
+		return refuse(errFollowed)
 	}
 	if !f.tasks.run(func() { f.feed(values, errs) }) {
 		f.mu.Unlock()
@@ -267,12 +267,15 @@ func (f *Follower) FollowElection() (<-chan string, <-chan error) {
 	return values, errs
 }
 
+// errFollowed refuses a second call of FollowElection.
+var errFollowed = errors.New("FollowElection was called before")
+
 // feed keeps the latest value in the channel.
 func (f *Follower) feed(values chan string, errs chan error) {
 	defer func() {
 		f.mu.Lock()
 		defer f.mu.Unlock()
-		f.errors = make(chan error, 1) // taken, and read by nobody
+		f.errors = make(chan error, 1) // taken, and never read
 		if err := f.Err(); !errors.Is(err, ErrStopped) {
 			drain(errs)
 			errs <- err

@@ -54,7 +54,7 @@ func (f *Follower) callback() {
 // report tells of a failure that is not tried again.
 func (f *Follower) report(err error) {
 	if err != nil {
-		f.log.Error("failed", "error", err)
+		f.log.Error("callback failed", "error", err)
 		f.fail(err)
 	}
 }

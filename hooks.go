@@ -8,7 +8,7 @@ import "time"
 // stand again before the hooks of its last term have returned. The end of a term waits for no hook.
 //
 // TermBegan is called by Campaign or Run, Acknowledged by Term.Acknowledge, and Error by whichever of them failed: a panic
-// in these goes on up to their caller. All others are called in goroutines of the library's, where a panic ends the
+// in these goes on up to their caller. All others are called in the library's own goroutines, where a panic ends the
 // program, as do those of a candidate under RunForElection.
 type Hooks struct {
 	// TermBegan is called when a term begins, before Campaign returns or Run calls anything else.

@@ -7,7 +7,7 @@
 //	c, err := leadership.NewCandidate(st, "database/primary", "dbhost2:4567", nil)
 //	err = c.Run(ctx, func(ctx context.Context, term *leadership.Term) error {
 //		if err := becomePrimary(ctx, term.Token()); err != nil {
-//			return err // never acknowledged: nobody is told that we lead
+//			return err // never acknowledged: followers are not told that we lead
 //		}
 //		if err := term.Acknowledge(ctx); err != nil { // followers learn of us now, not before
 //			return err
@@ -50,7 +50,7 @@ import (
 	"github.com/go-leadership/leadership/store"
 )
 
-// Leader is an acknowledged leader. The zero Leader means that nobody leads.
+// Leader is an acknowledged leader. The zero Leader means that there is no leader.
 type Leader = store.Leader
 
 // The conditions on which a caller decides; match them with errors.Is. The first two are those of package store.

@@ -27,7 +27,7 @@ func (t *Term) observe() {
 			c.opts.Hooks.renewed(c.election, t.Token(), last.Confirmed.Sub(last.Sent))
 		case !warned && remaining < last.Deadline.Sub(last.Sent)/3:
 			warned = true
-			c.log.Warn("in jeopardy", "token", t.Token(), "remaining", remaining)
+			c.log.Warn("renewals are overdue, leadership ends soon", "token", t.Token(), "remaining", remaining)
 			c.opts.Hooks.inJeopardy(c.election, t.Token(), remaining)
 		}
 		if time.Since(began) >= c.store.TTL() && !t.acknowledged.Load() && !c.warned.Swap(true) {

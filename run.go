@@ -38,7 +38,7 @@ func (c *Candidate) Run(ctx context.Context, lead func(ctx context.Context, term
 	return c.run(ctx, d, lead)
 }
 
-// run is Run for one who has entered.
+// run is Run after enter.
 func (c *Candidate) run(ctx context.Context, d *drive, lead func(context.Context, *Term) error) error {
 	ctx, done := c.bound(ctx)
 	defer done()
@@ -57,7 +57,7 @@ func (c *Candidate) run(ctx context.Context, d *drive, lead func(context.Context
 			err = nil
 		case ctx.Err() != nil || c.life.Err() != nil:
 		case store.Permanent(err) || denied.final(err, c.worked()):
-			c.log.Error("gave up", "error", err)
+			c.log.Error("permanent error, the candidate stops", "error", err)
 			return err
 		}
 		if time.Since(began) > lastBackoff {
@@ -95,7 +95,7 @@ func (c *Candidate) serve(t *Term, lead func(context.Context, *Term) error) (err
 }
 
 // errExited stands for the result of a function that has not returned.
-var errExited = errors.New("a function of the user's has panicked, or ended its goroutine")
+var errExited = errors.New("a function of the program's has panicked or ended its goroutine")
 
 // takeOver does the work that comes before leading: the won callbacks, in order, for as long as the term goes on.
 func (c *Candidate) takeOver(t *Term) error {
@@ -121,7 +121,7 @@ func (c *Candidate) conclude(t *Term, err error) error {
 	case err == nil || errors.Is(err, context.Canceled) || errors.Is(err, ended): // the consequence
 		why, reported = ended, nil
 	default:
-		c.log.Warn("failed while the term ended", "token", t.Token(), "error", err)
+		c.log.Warn("the leader's function failed after its term had ended", "token", t.Token(), "error", err)
 		why, reported = fmt.Errorf("%w; the term had ended: %w", err, ended), nil
 	}
 	if !t.acknowledged.Load() {
@@ -131,7 +131,7 @@ func (c *Candidate) conclude(t *Term, err error) error {
 	return reported
 }
 
-// hold is how to lead for those who give no function: until the term ends.
+// hold leads if the program gives no function: until the term ends.
 func (c *Candidate) hold(ctx context.Context, t *Term) error {
 	c.events.termBegan(func() bool { return t.current() })
 	if !c.opts.ManualAcknowledge {
@@ -145,7 +145,7 @@ func (c *Candidate) hold(ctx context.Context, t *Term) error {
 
 // retry reports a failure and waits before the next try.
 func (c *Candidate) retry(ctx context.Context, err error, in time.Duration) {
-	c.log.Warn("failed, going to try again", "error", err, "in", in)
+	c.log.Warn("attempt failed, will try again", "error", err, "in", in)
 	c.opts.Hooks.error(c.election, err, in)
 	c.events.failed(err)
 	sleep(ctx, in)

@@ -63,8 +63,8 @@ func (t *Term) Remaining() time.Duration {
 // log, once. When to call it does not matter if no follower, new-leader callback or other program reads who leads: then
 // call it at once.
 //
-// The store carries it out only while the term's ballot stands, so that a leader who has lost without knowing can't. Nobody
-// else waits for it. It blocks until the store has confirmed it, trying again by itself where the outcome of a
+// The store carries it out only while the term's ballot stands, so that a leader of the past can't. No other candidate
+// waits for it. It blocks until the store has confirmed it, trying again by itself if the outcome of a
 // request is unknown, and returns early when ctx or the term ends. A second call does nothing.
 func (t *Term) Acknowledge(ctx context.Context) error {
 	c := t.candidate

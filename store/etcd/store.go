@@ -12,7 +12,8 @@
 // Candidates that use the client's own concurrency.Election, or etcdctl elect, with the name
 // <prefix>/<election>/_ballots stand in the same queue. The acknowledged value is at <prefix>/<election>.
 //
-// A crashed leader is replaced within its TTL and a second. A lease ends early only where somebody revokes it, or
+// A crashed leader is replaced within its TTL and a second, and within two TTLs and 4 s if the cluster's leader dies too:
+// the next one counts every lease's TTL anew. A lease ends early only where somebody revokes it, or
 // deletes the ballot: the holder then notices with the next event from its endpoint, and its successor may lead a
 // moment before that. A waiter whose ballot is deleted together with those ahead of it may be first for that moment.
 //

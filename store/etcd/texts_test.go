@@ -35,8 +35,9 @@ func gateway(t *testing.T) (address string, closes *atomic.Bool, hangUp func()) 
 				return
 			}
 			if closes.Load() {
-				_, _ = conn.Read(make([]byte, 1024)) // else the client's first write might fail instead of its first read
-				_ = conn.Close()
+				_ = conn.(*net.TCPConn).CloseWrite() // alone, so that the client's writes don't fail before its first read
+				conns <- conn
+				go func() { _, _ = io.Copy(io.Discard, conn); _ = conn.Close() }()
 				continue
 			}
 			behind, err := server.Dial(ctx, "tcp", to)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -64,6 +65,36 @@ func TestCampaignSaysWhatItWaitsFor(t *testing.T) {
 	_, err := st.Campaign(within(t, ttl), newElection(), "own")
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	require.ErrorContains(t, err, "connection refused")
+}
+
+// A store that has worked says what is wrong now: it asks no question about TLS, and does not tell of what it has closed
+// itself.
+func TestErrorOfAStoreThatHasWorked(t *testing.T) {
+	t.Parallel()
+	silent := storetest.SilentServer(t)
+	for name, c := range map[string]struct{ address, want string }{
+		"refused": {"127.0.0.1:1", "connection refused"},
+		"silent":  {silent, "no answer"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var elsewhere atomic.Bool
+			tp := newTap(t, func(ctx context.Context, network, address string) (net.Conn, error) {
+				if elsewhere.Load() {
+					address = c.address
+				}
+				return (&net.Dialer{}).DialContext(ctx, network, address)
+			})
+			st := open(t, zookeeper.Config{Servers: sharedServer(t).Addrs(), TTL: long, Dial: tp.Dial})
+			require.NoError(t, castFirst(t, st, newElection(), "own").Withdraw(soon(t)))
+			elsewhere.Store(true)
+			tp.breakOff()
+			_, err := st.Campaign(within(t, long/4), newElection(), "own")
+			require.ErrorIs(t, err, context.DeadlineExceeded)
+			require.ErrorContains(t, err, c.want)
+			require.NotContains(t, err.Error(), "TLS")
+			require.NotContains(t, err.Error(), "closed network connection")
+		})
+	}
 }
 
 // The server goes away for longer than the TTL while one leads and others wait: nobody leads meanwhile, one leads

@@ -156,15 +156,20 @@ func (s *Store) await(ctx context.Context) (*session, error) {
 
 // unreached says why nothing came before ctx ended.
 func (s *Store) unreached(ctx context.Context) error {
+	up := s.up()
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	what := "no session"
 	switch {
-	case s.current != nil:
+	case s.current != nil && up:
 		return context.Cause(ctx)
-	case s.trouble != nil:
-		return fmt.Errorf("%w: no session: %w", context.Cause(ctx), s.trouble)
+	case s.current != nil:
+		what = "no connection"
 	}
-	return fmt.Errorf("%w: no session", context.Cause(ctx))
+	if s.trouble != nil {
+		return fmt.Errorf("%w: %s: %w", context.Cause(ctx), what, s.trouble)
+	}
+	return fmt.Errorf("%w: %s", context.Cause(ctx), what)
 }
 
 // connection returns the number of the connection and a channel that is closed when there is another one.

@@ -180,7 +180,7 @@ func (b *ballot) run() {
 			err = b.look(ctx)
 		}
 		for ; err != nil && ctx.Err() == nil && !b.session.over(); err = b.look(ctx) {
-			if store.Permanent(err) {
+			if store.Refused(err) {
 				b.LoseWith(fmt.Errorf("%w: %w", store.ErrLost, err))
 				s.orphans.Add(b.orphan()) // so that nobody waits for it
 				return

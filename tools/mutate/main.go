@@ -25,7 +25,8 @@ var (
 	explainedPath = flag.String("explained", "", "`file` that explains survivors")
 	match         = flag.String("match", "", "try only mutants whose names contain this `text`")
 	every         = flag.Int("every", 1, "try only every `n`th mutant")
-	timeout       = flag.Duration("timeout", 2*time.Minute, "end of a package's tests, which counts as a failure")
+	timeout       = flag.Duration("timeout", 5*time.Minute, "end of a package's tests, which counts as a failure")
+	filter        = flag.String("run", "", "run only the tests that match the `pattern`, as in go test")
 	list          = flag.Bool("list", false, "list the mutants and try none")
 )
 
@@ -97,8 +98,8 @@ func run(ctx context.Context, packages []string) (ok bool, err error) {
 		}
 	}
 	total := len(mutants) - count[invalid]
-	fmt.Printf("%d mutants: %d killed, %d survived, %d survived and explained; %d more do not compile\n",
-		total, count[killed], count[survived], count[survivedExplained], count[invalid])
+	fmt.Printf("%d mutants: %d killed, %d of them by time, %d survived, %d survived and explained; %d more do not compile\n",
+		total, count[killed]+count[timedOut], count[timedOut], count[survived], count[survivedExplained], count[invalid])
 	return count[survived] == 0, nil
 }
 

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 // limit has mutants that its tests kill, some that they let through, and one that does not compile.
@@ -102,6 +103,20 @@ func TestRun(t *testing.T) {
 	}
 	if again := verdictsOf(); len(again) != len(got) {
 		t.Fatalf("%d verdicts, were %d", len(again), len(got))
+	}
+}
+
+// A mutant that never ends is told from one that fails.
+func TestRunTimesOut(t *testing.T) {
+	inModule(t, "package limit\n\nimport \"testing\"\n\nfunc Test(t *testing.T) {\n\tfor !Below(5) {\n\t}\n}\n")
+	*statePath, *match, *timeout = filepath.Join(t.TempDir(), "state"), "n >= 100", 2*time.Second
+	t.Cleanup(func() { *statePath, *match, *timeout = "", "", time.Minute })
+	if ok, err := run(t.Context(), []string{"."}); err != nil || !ok {
+		t.Fatalf("ok %v, %v", ok, err)
+	}
+	content, err := os.ReadFile(*statePath)
+	if err != nil || string(content) != "timed-out limit.go Below: n < 100 => n >= 100\n" {
+		t.Fatalf("%q, %v", content, err)
 	}
 }
 

@@ -17,6 +17,7 @@ type verdict string
 
 const (
 	killed            verdict = "killed"
+	timedOut          verdict = "timed-out" // taken for killed: see that -timeout is long enough for a test that passes
 	survived          verdict = "SURVIVED"
 	survivedExplained verdict = "explained"
 	invalid           verdict = "invalid" // it does not compile
@@ -74,6 +75,8 @@ func try(ctx context.Context, m mutant, packages []string) (verdict, error) {
 		case err == nil:
 		case strings.Contains(out, "[build failed]"), strings.Contains(out, "[setup failed]"):
 			return invalid, nil
+		case strings.Contains(out, "panic: test timed out"):
+			return timedOut, nil
 		default:
 			return killed, nil
 		}
@@ -108,7 +111,7 @@ func test(ctx context.Context, pkg, overlay string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, *timeout+5*time.Minute) // the program's own end comes first; compiling takes time too
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "go", "test", "-p", "1", "-vet=off", "-failfast", "-count=1", "-ldflags=-s -w",
-		"-timeout", timeout.String(), "-overlay", overlay, pkg)
+		"-timeout", timeout.String(), "-run", *filter, "-overlay", overlay, pkg)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	out, err := cmd.CombinedOutput()

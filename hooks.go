@@ -7,9 +7,11 @@ import "time"
 // soon: the next call of the same hook waits for the one before it, and a candidate under Run or RunForElection does not
 // stand again before the hooks of its last term have returned. The end of a term waits for no hook.
 //
-// TermBegan is called by Campaign or Run, Acknowledged by Term.Acknowledge, and Error by whichever of them failed: a panic
-// in these goes on up to their caller. All others are called in the library's own goroutines, where a panic ends the
-// program, as do those of a candidate under RunForElection.
+// TermBegan is called in the goroutine of Campaign or Run, Acknowledged in that of Term.Acknowledge, and Error in that of the
+// call which failed: a panic or runtime.Goexit in these goes on up, after a term that began has been given back. All other
+// hooks are called in the library's own goroutines, and so are all of a follower and of a candidate under RunForElection. A
+// panic ends the program there. runtime.Goexit ends the follower or RunForElection, with an error that says so; in Renewed
+// and InJeopardy it ends these two for the rest of the term.
 type Hooks struct {
 	// TermBegan is called when a term begins, before Campaign returns or Run calls anything else.
 	TermBegan func(election string, token uint64)

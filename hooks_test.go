@@ -280,3 +280,27 @@ level=INFO msg="leader changed" election=database/primary leader=other
 		require.Empty(w, out.String(), "an outage is the store's business")
 	})
 }
+
+// The hooks of a term come in order, also if the term ends while the first of them runs. IsLeader does not wait for that.
+func TestTermEndedComesAfterTermBegan(t *testing.T) {
+	virtual(t, func(w *world) {
+		var happened diary
+		c := w.candidate(w.open(), "a", &leadership.Options{Hooks: &leadership.Hooks{
+			TermBegan: func(string, uint64) {
+				happened.add("begins")
+				time.Sleep(ttl)
+				happened.add("began")
+			},
+			TermEnded: func(string, uint64, error) { happened.add("ended") },
+		}})
+		c.RunForElection()
+		w.at(time.Second)
+		require.True(w, c.IsLeader())
+		c.Stop()
+		require.False(w, c.IsLeader())
+		require.Equal(w, time.Second, w.now())
+		<-c.Done()
+		require.Equal(w, ttl, w.now())
+		require.Equal(w, []string{"begins", "began", "ended"}, happened.all())
+	})
+}

@@ -195,6 +195,30 @@ var acknowledgement = []Case{
 		},
 	},
 	{
+		Name:     "late-acknowledgement-changes-nothing",
+		Promises: []string{"G5"},
+		Explains: "an acknowledgement that reaches the store when its ballot is gone is refused there",
+		check: func(e *env) {
+			a, b := e.open(), e.open()
+			old := e.cast(a, "a")
+			e.first(old)
+			a.Cut()
+			late := make(chan error, 1)
+			go func() {
+				_, err := old.Acknowledge(e.ctx, "a")
+				late <- err
+			}()
+			e.during(e.h.TTL/50, "the acknowledgement hangs", func() bool { return len(late) == 0 })
+			e.ok(e.h.Clear(e.ctx, e.election), "remove the election's keys, while the session lives")
+			next := e.cast(b, "b")
+			e.first(next)
+			record := e.acknowledge(next, "b")
+			a.Heal()
+			e.check(receive(e, late, "the late acknowledgement") != nil, "a ballot that is gone acknowledged")
+			e.check(e.leader(b) == record, "a ballot that is gone changed the acknowledgement")
+		},
+	},
+	{
 		Name:     "acknowledgement-goes-with-the-ballot",
 		Promises: []string{"G5"},
 		Explains: "a withdrawn ballot takes its acknowledgement with it; so does one that expires",

@@ -122,6 +122,7 @@ var contract = []Case{
 		Explains: "a ballot is cast, waits, is first, acknowledges, is withdrawn, and says at each step what it is",
 		check: func(e *env) {
 			a := e.open()
+			e.check(a.TTL() == e.h.TTL, "the TTL is %v, not %v", a.TTL(), e.h.TTL)
 			ballot := e.cast(a, "a")
 			e.check(ballot.Token() != 0, "the token is 0")
 			e.check(ballot.Err() == nil, "a standing ballot has the error %v", ballot.Err())

@@ -135,6 +135,20 @@ var liveness = []Case{
 		},
 	},
 	{
+		Name:     "abandoned-withdrawal-goes-on",
+		Promises: []string{"G3"},
+		Explains: "a withdrawal that is given up goes on in the background: the ballot is in nobody's way",
+		check: func(e *env) {
+			a, b := e.open(), e.open()
+			old, next := e.cast(a, "a"), e.cast(b, "b")
+			e.first(old)
+			a.Cut()
+			e.ends("Withdraw", func(ctx context.Context) error { return old.Withdraw(ctx) })
+			a.Heal()
+			e.first(next)
+		},
+	},
+	{
 		Name:     "outage-longer-than-the-session",
 		Promises: []string{"G3", "G1"},
 		Explains: "after an outage in which all sessions expire, candidates open new ones, stand again, and one leads",

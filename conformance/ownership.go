@@ -54,6 +54,7 @@ var ownership = []Case{
 			prev := e.leader(m)
 			go func() { ended <- waiter.Wait(e.ctx) }()
 			go func() { _, err := m.Leader(e.ctx, e.election, &prev); ended <- err }()
+			e.during(e.h.TTL/50, "both wait", func() bool { return len(ended) == 0 })
 			var closing sync.WaitGroup
 			for range 3 {
 				closing.Go(func() { e.ok(m.Close(), "close") })

@@ -1,0 +1,150 @@
+// Package reference is a small store with switches, on a service within the process. Without a flaw it keeps the contract
+// of package store and passes the conformance suite. With one it breaks one rule, as the author of an adapter might by
+// mistake: the suite has to notice.
+package reference
+
+// Flaw is a way to break one rule of the contract.
+type Flaw int
+
+// The flaws, and the store without one. Flaws has what each of them is.
+const (
+	None Flaw = iota
+
+	LeaseFromAnswer
+	LeaseBeforeAnswer
+	LeaseOfWholeTTL
+	LeaseEndless
+	LeaseOfTwoSessions
+	DeadSessionRenewed
+	LeaseOutlivesClose
+	CloseForgetsCampaign
+
+	TokenRestarts
+	TokenOfClient
+
+	NoNonce
+	AbandonedCampaignStands
+	AbandonedWithdrawalStands
+	WithdrawUnproven
+	WatchAfterList
+	SessionOnce
+	CloseLeavesSession
+	LostNeverClosed
+	OwnRemovalUnseen
+
+	OrderOfNames
+	GapPromotes
+	OwnBallotsSkipped
+	BallotShared
+
+	AcknowledgedWhenFirst
+	AcknowledgedBeforeFirst
+	AcknowledgedWithoutBallot
+	AcknowledgementOnce
+	AcknowledgementOutlivesSession
+	WithdrawLeavesAcknowledgement
+	WithdrawTakesTheNext
+	LeaderUnacknowledged
+	LeaderBackInTime
+	LeaderWatchedLate
+	ValueAltered
+	RevisionConstant
+
+	WakesEverybody
+
+	GoroutineOfBallot
+	GoroutineOfClose
+	CallsOutliveClose
+
+	FreshBeforeNews
+	FreshFromAnswer
+	FreshNever
+	RemovalByName
+	NamesMeet
+	NamesUnchecked
+	BallotsReversed
+	BallotsOfOthersHidden
+	CampaignIgnoresContext
+	WaitIgnoresContext
+	LeaderReturnsAtOnce
+	OutageIsAnError
+	FirstThoughLost
+	ErrUnmatched
+	ErrWithoutClosed
+	OutcomeDenied
+	WithdrawOnce
+	TTLOfDefault
+)
+
+// Flaws describes each flaw: the promise that it breaks, if it is not the contract of package store alone, and what the
+// store does wrong.
+var Flaws = []struct {
+	Flaw    Flaw
+	Promise string
+	Does    string
+}{
+	{LeaseFromAnswer, "G1", "counts the lease from when the answer to a renewal came"},
+	{LeaseBeforeAnswer, "G1", "renews the lease when it sends a renewal, before the answer has come"},
+	{LeaseOfWholeTTL, "G1", "takes no grace off the lease"},
+	{LeaseEndless, "G1", "gives a lease that does not end"},
+	{LeaseOfTwoSessions, "G1", "goes on with the same lease in the next session"},
+	{DeadSessionRenewed, "G3", "takes the answer that a session does not exist for a confirmation"},
+	{LeaseOutlivesClose, "G1", "lets go of the session in Close and does not end the lease"},
+	{CloseForgetsCampaign, "G1", "ends in Close the ballots that it has, and forgets one that is being cast"},
+
+	{TokenRestarts, "G2", "takes tokens from a counter of the election, which goes when its keys are removed"},
+	{TokenOfClient, "G2", "takes tokens from a counter of its own"},
+
+	{NoNonce, "G3", "casts another ballot if the reply to the first is lost"},
+	{AbandonedCampaignStands, "G3", "leaves the ballot of a campaign that is given up"},
+	{AbandonedWithdrawalStands, "G3", "does not go on with a withdrawal whose context has ended"},
+	{WithdrawUnproven, "G3", "reports that a ballot is withdrawn without an answer"},
+	{WatchAfterList, "G3", "lists the ballots, then watches the one ahead, and does not look again"},
+	{SessionOnce, "G3", "opens no second session"},
+	{CloseLeavesSession, "G3", "leaves the session to expire in Close"},
+	{LostNeverClosed, "G3", "never closes Lost"},
+	{OwnRemovalUnseen, "G3", "does not notice that its own ballot is removed"},
+
+	{OrderOfNames, "G4", "orders ballots by name"},
+	{GapPromotes, "G4", "takes itself for first when the ballot just ahead goes"},
+	{OwnBallotsSkipped, "G4", "does not wait for ballots of its own session"},
+	{BallotShared, "G4", "has one ballot in an election, however often it campaigns"},
+
+	{AcknowledgedWhenFirst, "G5", "acknowledges as soon as a ballot is first"},
+	{AcknowledgedBeforeFirst, "G5", "lets a ballot acknowledge that is not first"},
+	{AcknowledgedWithoutBallot, "G5", "acknowledges without the condition that the ballot stands"},
+	{AcknowledgementOnce, "G5", "refuses to acknowledge again"},
+	{AcknowledgementOutlivesSession, "G5", "does not bind the acknowledgement to the session"},
+	{WithdrawLeavesAcknowledgement, "G5", "withdraws the ballot and leaves its acknowledgement"},
+	{WithdrawTakesTheNext, "G5", "removes whatever acknowledgement there is with a ballot"},
+	{LeaderUnacknowledged, "G5", "shows the first in line as the leader before it has acknowledged"},
+	{LeaderBackInTime, "G5", "reads the leader from a replica that is behind every second time"},
+	{LeaderWatchedLate, "G5", "reads the leader, then watches, and does not look again"},
+	{ValueAltered, "G5", "trims spaces from values"},
+	{RevisionConstant, "G5", "gives each acknowledgement of a ballot the same revision"},
+
+	{WakesEverybody, "G6", "watches all ballots while it waits"},
+
+	{GoroutineOfBallot, "G7", "leaves a goroutine for each ballot"},
+	{GoroutineOfClose, "G7", "leaves a goroutine after Close"},
+	{CallsOutliveClose, "G7", "lets Wait and Leader go on after Close"},
+
+	{FreshBeforeNews, "", "advances Confirmed while a Leader call still has to look at news"},
+	{FreshFromAnswer, "", "counts Confirmed from when the answer came"},
+	{FreshNever, "", "never advances Confirmed"},
+	{RemovalByName, "", "uses names again, and removes a ballot by its name alone"},
+	{NamesMeet, "", "keeps ballots where those of an election with a longer name are"},
+	{NamesUnchecked, "", "does not check names"},
+	{BallotsReversed, "", "lists the last in line first"},
+	{BallotsOfOthersHidden, "", "lists its own ballots alone"},
+	{CampaignIgnoresContext, "", "goes on campaigning when the context has ended"},
+	{WaitIgnoresContext, "", "goes on waiting when the context has ended"},
+	{LeaderReturnsAtOnce, "", "returns the same leader again"},
+	{OutageIsAnError, "", "returns an error from Leader in an outage"},
+	{FirstThoughLost, "", "returns nil from Wait for a ballot that was first and is lost"},
+	{ErrUnmatched, "", "gives lost ballots an error of its own"},
+	{ErrWithoutClosed, "", "does not say that a ballot is lost because the store is closed"},
+	{OutcomeDenied, "", "reports a plain failure if the request might have been carried out"},
+	{WithdrawOnce, "", "returns an error when a ballot is withdrawn again"},
+	{TTLOfDefault, "", "tells another TTL than that of its session"},
+}

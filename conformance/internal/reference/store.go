@@ -1,0 +1,353 @@
+package reference
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-leadership/leadership/internal/adapter"
+	"github.com/go-leadership/leadership/internal/polls"
+	"github.com/go-leadership/leadership/store"
+)
+
+// Store is one session on a [Service]. It implements store.Store.
+type Store struct {
+	service    *Service
+	line       *Line
+	ttl, grace time.Duration
+	life       *adapter.Life
+	polls      polls.Set
+	number     uint64 // of the store
+
+	mu        sync.Mutex
+	current   *clientSession // guarded by mu, as are all below; nil while there is none
+	next      chan struct{}  // closed and replaced when current changes
+	confirmed time.Time
+	lease     *store.Lease      // of all sessions: LeaseOfTwoSessions
+	cast      uint64            // ballots so far: TokenOfClient
+	reads     int               // of the leader so far: LeaderBackInTime
+	slots     map[string][]bool // names in use, by election: RemovalByName
+}
+
+// clientSession is what the store knows of its session.
+type clientSession struct {
+	id    uint64
+	lease *store.Lease
+	over  context.Context // ends when the store learns that the session is, and when the store is closed, with the cause
+	end   context.CancelCauseFunc
+}
+
+// Open opens a store on the service. It returns at once; the session opens in the background.
+func Open(service *Service, ttl, grace time.Duration) *Store {
+	s := &Store{
+		service: service, line: newLine(), ttl: ttl, grace: grace,
+		life: adapter.NewLife("reference", false, ""), next: make(chan struct{}), lease: store.NewLease(),
+		slots: map[string][]bool{},
+	}
+	s.number = service.add(s)
+	s.life.Go(s.keep)
+	return s
+}
+
+// Line returns the switches on the line between the store and its service.
+func (s *Store) Line() *Line { return s.line }
+
+func (s *Store) has(f Flaw) bool { return s.service.flaw == f }
+
+// keep opens sessions and renews them until the store is closed.
+func (s *Store) keep() {
+	for opened := false; s.life.Calls.Err() == nil && !(opened && s.has(SessionOnce)); opened = true {
+		sess := &clientSession{lease: store.NewLease()}
+		if s.has(LeaseOfTwoSessions) {
+			sess.lease = s.lease
+		}
+		sess.over, sess.end = context.WithCancelCause(context.Background())
+		sent := store.Now()
+		if err := s.line.send(s.life.Calls, func() { sess.id = s.service.open(s.ttl) }); err != nil {
+			sess.end(err)
+			s.service.drop(sess.id) // nobody knows of it
+			opened = false
+			continue
+		}
+		s.renewed(sess, sent)
+		s.setSession(sess)
+		s.renew(sess, sent)
+		s.setSession(nil)
+		s.end(sess)
+	}
+}
+
+// renew renews the session every quarter of its TTL and returns when it is over, or the store is closed.
+func (s *Store) renew(sess *clientSession, sent store.Instant) {
+	for {
+		adapter.PauseFor(s.life.Calls, max(s.ttl/20, s.ttl/4-time.Since(sent.Time())))
+		if s.life.Calls.Err() != nil {
+			return
+		}
+		var lives bool
+		sent = store.Now()
+		if s.has(LeaseBeforeAnswer) {
+			s.renewed(sess, sent)
+		}
+		err := s.line.send(s.life.Calls, func() { lives = s.service.touch(sess.id) })
+		switch {
+		case err == nil && !lives && !s.has(DeadSessionRenewed):
+			return
+		case err == nil:
+			s.renewed(sess, sent)
+		}
+	}
+}
+
+func (s *Store) renewed(sess *clientSession, sent store.Instant) {
+	lasts, fresh := s.ttl-s.grace, sent.Time()
+	switch s.service.flaw {
+	case LeaseFromAnswer:
+		sent = store.Now()
+	case LeaseOfWholeTTL:
+		lasts = s.ttl
+	case LeaseEndless:
+		lasts = 1000 * time.Hour
+	case FreshFromAnswer:
+		fresh = time.Now()
+	}
+	sess.lease.Renew(sent, lasts)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if (s.polls.Settled() || s.has(FreshBeforeNews)) && !s.has(FreshNever) {
+		s.confirmed = fresh
+	}
+}
+
+// end ends a session: its ballots first, then the lease, then the session at the service unless the line is cut.
+func (s *Store) end(sess *clientSession) {
+	why, closed := adapter.ErrSessionEnded, s.life.Calls.Err() != nil
+	if closed && !s.has(ErrWithoutClosed) {
+		why = adapter.ErrClosed
+	}
+	if !closed || !s.has(CloseForgetsCampaign) {
+		sess.end(why)
+	}
+	if !s.has(LeaseOfTwoSessions) && !(closed && (s.has(LeaseOutlivesClose) || s.has(CloseForgetsCampaign))) {
+		sess.lease.End()
+	}
+	if closed && !s.line.isCut() && !s.has(CloseLeavesSession) {
+		s.service.drop(sess.id)
+	}
+}
+
+func (s *Store) session() *clientSession {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.current
+}
+
+func (s *Store) setSession(sess *clientSession) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.current = sess
+	close(s.next)
+	s.next = make(chan struct{})
+}
+
+// awaitSession returns the session as soon as there is one.
+func (s *Store) awaitSession(ctx context.Context) (*clientSession, error) {
+	for {
+		s.mu.Lock()
+		sess, next := s.current, s.next
+		s.mu.Unlock()
+		if sess != nil {
+			return sess, nil
+		}
+		select {
+		case <-next:
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+// Leader implements store.Store.
+func (s *Store) Leader(ctx context.Context, election string, prev *store.Leader) (store.Leader, error) {
+	unchecked := s.has(NamesUnchecked) || s.has(CallsOutliveClose) && store.CheckElection(election) == nil
+	if unchecked && s.life.Calls.Err() == nil {
+		return s.leader(ctx, election, prev)
+	}
+	return s.life.ReadLeader(ctx, election, func(ctx context.Context) (store.Leader, error) {
+		return s.leader(ctx, election, prev)
+	})
+}
+
+func (s *Store) leader(ctx context.Context, election string, prev *store.Leader) (store.Leader, error) {
+	poll := s.polls.Begin()
+	defer poll.End()
+	for {
+		leader, differs, err := s.look(ctx, poll, election, prev)
+		switch {
+		case ctx.Err() != nil:
+			return store.Leader{}, context.Cause(ctx)
+		case err != nil && s.has(OutageIsAnError):
+			return store.Leader{}, err
+		case err == nil && differs:
+			return leader, nil
+		case s.has(LeaderReturnsAtOnce):
+			adapter.PauseFor(ctx, s.ttl/1000) // in virtual time the caller would loop for ever
+			return leader, nil
+		}
+	}
+}
+
+// look reads the leader, and waits for the next change if it does not differ from prev.
+func (s *Store) look(
+	ctx context.Context, poll *polls.Poll, election string, prev *store.Leader,
+) (leader store.Leader, differs bool, err error) {
+	if s.has(OutageIsAnError) && s.line.isCut() {
+		adapter.PauseFor(ctx, s.ttl/1000)
+		return leader, false, store.ErrUnavailable
+	}
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	var notified []<-chan struct{}
+	err = s.line.call(ctx, func() {
+		var changed <-chan struct{}
+		leader, changed = s.read(election, prev == nil)
+		notified = append(notified, s.line.notify(ctx, changed))
+	})
+	defer func() {
+		stop()
+		for _, n := range notified {
+			<-n
+		}
+	}()
+	if err != nil || prev == nil || leader != *prev || s.has(LeaderReturnsAtOnce) {
+		return leader, prev == nil || leader != *prev, err
+	}
+	if s.has(LeaderWatchedLate) {
+		_ = s.line.call(ctx, func() {
+			_, changed := s.service.get(election)
+			notified = append(notified, s.line.notify(ctx, changed))
+		})
+	}
+	last := notified[len(notified)-1]
+	poll.Wait(last)
+	<-last
+	poll.Wait(nil)
+	return leader, false, nil
+}
+
+// read returns the leader, and a channel that is closed when it changes.
+func (s *Store) read(election string, atOnce bool) (store.Leader, <-chan struct{}) {
+	k, changed := s.service.get(election)
+	leader := s.record(k)
+	switch {
+	case s.has(LeaderUnacknowledged) && k == nil:
+		if list, _ := s.service.list(ballots(election)); len(list) > 0 {
+			leader = leaderOf(list[0])
+		}
+	case s.has(LeaderBackInTime) && atOnce:
+		s.mu.Lock()
+		s.reads++
+		behind := s.reads%2 == 0
+		s.mu.Unlock()
+		if behind {
+			leader = s.service.replica(election)
+		}
+	}
+	return leader, changed
+}
+
+// record is the leader that an acknowledgement's key shows.
+func (s *Store) record(k *key) store.Leader {
+	leader := leaderOf(k)
+	if s.has(RevisionConstant) && k != nil {
+		leader.Revision = k.created
+	}
+	return leader
+}
+
+// Ballots implements store.Store.
+func (s *Store) Ballots(ctx context.Context, election string) ([]store.Standing, error) {
+	if err := store.CheckElection(election); err != nil && !s.has(NamesUnchecked) {
+		return nil, err
+	}
+	return adapter.Repeat(ctx, s.life, "list the ballots", election, func(ctx context.Context) ([]store.Standing, error) {
+		var standing []store.Standing
+		var mine uint64
+		if sess := s.session(); sess != nil {
+			mine = sess.id
+		}
+		err := s.line.call(ctx, func() {
+			standing = nil
+			for _, k := range s.queue(election) {
+				if s.has(BallotsOfOthersHidden) && k.session != mine {
+					continue
+				}
+				standing = append(standing, store.Standing{Value: k.value, Token: s.token(k)})
+			}
+		})
+		if s.has(BallotsReversed) {
+			slices.Reverse(standing)
+		}
+		return standing, err
+	})
+}
+
+// queue returns an election's ballots, first in line first.
+func (s *Store) queue(election string) []*key {
+	list, _ := s.service.list(s.directory(election))
+	if s.has(OrderOfNames) {
+		slices.SortFunc(list, func(a, b *key) int { return strings.Compare(a.name, b.name) })
+	}
+	return list
+}
+
+// directory is where the ballots of an election are.
+func (s *Store) directory(election string) string {
+	if s.has(NamesMeet) {
+		return election + "/"
+	}
+	return ballots(election)
+}
+
+// token is the fencing token of a ballot.
+func (s *Store) token(k *key) uint64 {
+	if s.has(TokenRestarts) {
+		return k.count
+	}
+	return k.created
+}
+
+// Confirmed implements store.Store.
+func (s *Store) Confirmed() time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.confirmed
+}
+
+// TTL implements store.Store.
+func (s *Store) TTL() time.Duration {
+	if s.has(TTLOfDefault) {
+		return 15 * time.Second
+	}
+	return s.ttl
+}
+
+// Close implements store.Store.
+func (s *Store) Close() error {
+	if s.has(CloseForgetsCampaign) {
+		if sess := s.session(); sess != nil {
+			sess.end(adapter.ErrClosed)
+			sess.lease.End()
+		}
+		adapter.PauseFor(s.life.Calls, s.ttl/50)
+	}
+	if s.has(GoroutineOfClose) {
+		s.service.leave()
+	}
+	s.life.Close()
+	s.life.Stop()
+	s.life.Wait()
+	return nil
+}

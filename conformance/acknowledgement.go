@@ -213,6 +213,7 @@ var acknowledgement = []Case{
 			next := e.cast(b, "b")
 			e.first(next)
 			record := e.acknowledge(next, "b")
+			a.DelayReplies(e.h.TTL / 20) // the request arrives before the news that the ballot is gone
 			a.Heal()
 			e.check(receive(e, late, "the late acknowledgement") != nil, "a ballot that is gone acknowledged")
 			e.check(e.leader(b) == record, "a ballot that is gone changed the acknowledgement")

@@ -2,8 +2,11 @@ package conformance_test
 
 import (
 	"context"
+	"flag"
 	"fmt"
+	"os"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -69,30 +72,62 @@ func checkReference(t *testing.T, c conformance.Case, flaw reference.Flaw) *reco
 	return r
 }
 
-func TestBrokenStoresNone(t *testing.T) {
-	for _, c := range conformance.Cases() {
-		r := checkReference(t, c, reference.None)
-		if r.failed {
-			t.Errorf("%s: %s", c.Name, r.log)
+// TestBrokenStores shows that the suite can fail. The reference store passes it. With a flaw it fails the cases that
+// caught lists, one of them for the promise that the flaw breaks, and passes all others.
+func TestBrokenStores(t *testing.T) {
+	t.Run("none", func(t *testing.T) {
+		for _, c := range conformance.Cases() {
+			r := checkReference(t, c, reference.None)
+			assert.False(t, r.failed, "%s: %s", c.Name, r.log)
 		}
+	})
+	for _, f := range reference.Flaws {
+		t.Run(f.Does, func(t *testing.T) {
+			expected, ok := caught[f.Flaw]
+			require.True(t, ok && len(expected.by) > 0, "no case is known to catch it")
+			var failed, promises []string
+			for _, c := range conformance.Cases() {
+				r := checkReference(t, c, f.Flaw)
+				if r.failed && !slices.Contains(expected.may, c.Name) {
+					failed = append(failed, c.Name)
+					promises = append(promises, c.Promises...)
+				}
+			}
+			assert.ElementsMatch(t, expected.by, failed)
+			if f.Promise != "" {
+				assert.Contains(t, promises, f.Promise, "no case that fails checks it")
+			}
+		})
+	}
+	for _, promise := range []string{"G1", "G2", "G3", "G4", "G5", "G6", "G7"} {
+		require.True(t, slices.ContainsFunc(reference.Flaws, func(f reference.Description) bool {
+			return f.Promise == promise
+		}), "no flaw breaks %s", promise)
 	}
 }
 
-func TestBrokenStoresTry(t *testing.T) {
+const (
+	mistakesPage = "../docs/mistakes.md"
+	tableBegins  = "<!-- go test ./conformance -run TestMistakesPage -update -->\n"
+)
+
+var update = flag.Bool("update", false, "write the table of docs/mistakes.md")
+
+// The page lists each flaw with the cases that catch it.
+func TestMistakesPage(t *testing.T) {
+	page, err := os.ReadFile(mistakesPage)
+	require.NoError(t, err)
+	text, table, ok := strings.Cut(string(page), tableBegins)
+	require.True(t, ok)
+	var want strings.Builder
+	want.WriteString("| promise | a store that ... | fails |\n|---|---|---|\n")
 	for _, f := range reference.Flaws {
-		t.Run(f.Does, func(t *testing.T) {
-			var failed []string
-			for _, c := range conformance.Cases() {
-				r := checkReference(t, c, f.Flaw)
-				if r.failed {
-					failed = append(failed, c.Name)
-				}
-			}
-			slices.Sort(failed)
-			fmt.Printf("{reference.Flaw(%d), %q, %q}\n", f.Flaw, f.Does, failed)
-		})
+		fails := "`" + strings.Join(caught[f.Flaw].by, "`, `") + "`"
+		fmt.Fprintf(&want, "| %s | %s | %s |\n", f.Promise, f.Does, fails)
 	}
-	_ = assert.Contains
-	_ = require.New
-	_ = slices.Contains[[]int]
+	if *update {
+		require.NoError(t, os.WriteFile(mistakesPage, []byte(text+tableBegins+want.String()), 0o644))
+		return
+	}
+	require.Equal(t, want.String(), table, "go test ./conformance -run TestMistakesPage -update writes it")
 }

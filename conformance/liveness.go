@@ -109,7 +109,7 @@ var liveness = []Case{
 	},
 	{
 		Name:     "repeated-withdrawal-spares-the-next-ballot",
-		Promises: []string{"G3"},
+		Promises: []string{"G3", "G5"},
 		Explains: "repeating a withdrawal whose answer was lost leaves the candidate's newer ballot alone",
 		check: func(e *env) {
 			a, b := e.open(), e.open()

@@ -96,6 +96,7 @@ var news = []Case{
 			a, b := e.open(), e.open()
 			ballot := e.cast(a, "a")
 			e.first(ballot)
+			delay := e.h.TTL / 5
 			for i := range 5 {
 				prev := e.leader(b)
 				told := make(chan struct{})
@@ -103,7 +104,7 @@ var news = []Case{
 					defer close(told)
 					_, _ = b.Leader(e.ctx, e.election, &prev)
 				}()
-				e.delayReplies(b)
+				delay = e.delayReplies(b, delay)
 				e.pass(time.Duration(i) * e.h.TTL / 20)
 				e.acknowledge(ballot, fmt.Sprint(i))
 				e.notAhead(b, time.Now(), told)
@@ -113,18 +114,18 @@ var news = []Case{
 	},
 }
 
-// delayReplies delays the replies to a member by as much as its store can take, at most a fifth of the TTL, and returns
-// when Confirmed has gone on since.
-func (e *env) delayReplies(m *member) {
+// delayReplies delays the replies to a member by as much as its store can take, at most by delay, and returns how long
+// that is, once Confirmed has gone on since.
+func (e *env) delayReplies(m *member, delay time.Duration) time.Duration {
 	e.TB.Helper()
-	for delay := e.h.TTL / 5; ; delay = max(delay/2, e.h.TTL/40) {
+	for ; ; delay = max(delay/2, e.h.TTL/40) {
 		m.DelayReplies(delay)
 		began := time.Now()
 		e.until("Confirmed goes on while a call waits", func() bool {
 			return m.Confirmed().After(began) || time.Since(began) > e.h.TTL
 		})
 		if m.Confirmed().After(began) {
-			return
+			return delay
 		}
 	}
 }

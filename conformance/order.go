@@ -1,6 +1,7 @@
 package conformance
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/go-leadership/leadership/store"
@@ -91,6 +92,7 @@ var order = []Case{
 			e.first(first)
 			_, err := second.Acknowledge(e.ctx, "a")
 			e.check(err != nil, "the second ballot acknowledged before its turn")
+			e.ends("Wait", func(ctx context.Context) error { return second.Wait(ctx) })
 			e.withdraw(first)
 			e.first(second)
 		},

@@ -283,7 +283,10 @@ func (b *ballot) waitFor(ctx context.Context, before *key) error {
 			return nil
 		case err != nil:
 			continue
-		case (k == nil || k.created != before.created) && !s.has(WatchAfterList):
+		case s.has(WatchAfterList):
+			s.line.await(ctx, changed)
+			return nil
+		case k == nil || k.created != before.created:
 			return nil
 		}
 		s.line.await(ctx, changed)

@@ -76,13 +76,15 @@ const (
 	TTLOfDefault
 )
 
-// Flaws describes each flaw: the promise that it breaks, if it is not the contract of package store alone, and what the
-// store does wrong.
-var Flaws = []struct {
+// Description is what a store with a flaw does wrong.
+type Description struct {
 	Flaw    Flaw
-	Promise string
-	Does    string
-}{
+	Promise string // the one of "G1" to "G7" that it breaks; empty if it is the contract of package store alone
+	Does    string // the predicate of a sentence
+}
+
+// Flaws describes each flaw.
+var Flaws = []Description{
 	{LeaseFromAnswer, "G1", "counts the lease from when the answer to a renewal came"},
 	{LeaseBeforeAnswer, "G1", "renews the lease when it sends a renewal, before the answer has come"},
 	{LeaseOfWholeTTL, "G1", "takes no grace off the lease"},

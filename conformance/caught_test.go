@@ -143,7 +143,8 @@ var caught = map[reference.Flaw]struct{ by, may []string }{
 		by: []string{"elections-never-meet", "leader-never-goes-back"},
 	},
 	reference.LeaderWatchedLate: {
-		by: []string{"changes-at-any-moment"},
+		by:  []string{"changes-at-any-moment"},
+		may: []string{"events-and-values-in-order"},
 	},
 	reference.ValueAltered: {
 		by: []string{"values-are-bytes"},

@@ -1,0 +1,71 @@
+package conformance_test
+
+import (
+	"io"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/go-leadership/leadership/conformance"
+	"github.com/stretchr/testify/require"
+)
+
+// echo returns the address of a server that answers each byte with itself, and a channel that tells of each.
+func echo(t *testing.T) (address string, answered <-chan byte) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	told, done := make(chan byte, 16), make(chan struct{})
+	go func() {
+		defer close(done)
+		conn, err := listener.Accept()
+		if err != nil {
+			return
+		}
+		defer conn.Close()
+		for b := make([]byte, 1); ; {
+			if _, err := io.ReadFull(conn, b); err != nil {
+				return
+			}
+			_, _ = conn.Write(b)
+			told <- b[0]
+		}
+	}()
+	t.Cleanup(func() {
+		_ = listener.Close()
+		<-done
+	})
+	return listener.Addr().String(), told
+}
+
+// DelayReplies holds replies back and lets requests pass at once. A cut stops what is held back, too.
+func TestDelayReplies(t *testing.T) {
+	const delay = 300 * time.Millisecond
+	address, answered := echo(t)
+	network := conformance.NewNetwork()
+	conn, err := network.Dial(t.Context(), "tcp", address)
+	require.NoError(t, err)
+	defer conn.Close()
+	buf := make([]byte, 1)
+
+	network.DelayReplies(delay)
+	began := time.Now()
+	_, err = conn.Write([]byte("a"))
+	require.NoError(t, err)
+	<-answered
+	_, err = io.ReadFull(conn, buf)
+	require.NoError(t, err)
+	require.GreaterOrEqual(t, time.Since(began), delay)
+
+	_, err = conn.Write([]byte("b"))
+	require.NoError(t, err)
+	<-answered
+	network.Cut()
+	require.NoError(t, conn.SetReadDeadline(time.Now().Add(2*delay)))
+	_, err = conn.Read(buf)
+	require.Error(t, err, "the reply passed the cut")
+	network.Heal()
+	require.NoError(t, conn.SetReadDeadline(time.Time{}))
+	_, err = io.ReadFull(conn, buf)
+	require.NoError(t, err)
+	require.Equal(t, "b", string(buf))
+}

@@ -96,8 +96,8 @@ var news = []Case{
 			a, b := e.open(), e.open()
 			ballot := e.cast(a, "a")
 			e.first(ballot)
-			delay := e.h.TTL / 5
-			for i := range 5 {
+			delay := e.h.TTL / 14
+			for i := range 12 { // from one renewal to the next, whenever that is
 				prev := e.leader(b)
 				told := make(chan struct{})
 				go func() {
@@ -105,7 +105,7 @@ var news = []Case{
 					_, _ = b.Leader(e.ctx, e.election, &prev)
 				}()
 				delay = e.delayReplies(b, delay)
-				e.pass(time.Duration(i) * e.h.TTL / 20)
+				e.pass(time.Duration(i) * e.h.TTL / 60)
 				e.acknowledge(ballot, fmt.Sprint(i))
 				e.notAhead(b, time.Now(), told)
 				b.DelayReplies(0)
@@ -115,7 +115,7 @@ var news = []Case{
 }
 
 // delayReplies delays the replies to a member by as much as its store can take, at most by delay, and returns how long
-// that is, once Confirmed has gone on since.
+// that is, once Confirmed has gone on.
 func (e *env) delayReplies(m *member, delay time.Duration) time.Duration {
 	e.TB.Helper()
 	for ; ; delay = max(delay/2, e.h.TTL/40) {

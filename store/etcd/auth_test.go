@@ -2,7 +2,9 @@ package etcd_test
 
 import (
 	"context"
+	"errors"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -198,7 +200,7 @@ func TestAuthTokenExpires(t *testing.T) {
 	lost(t, last)
 }
 
-// Permission is taken away from one who leads: it stops, says why, and does not stand in the way of others.
+// Permission is taken away from one who leads: it stops, is told why, and does not stand in the way of others.
 func TestAuthTakenAway(t *testing.T) {
 	t.Parallel()
 	for name, takeAway := range map[string]func(ctx context.Context, root *clientv3.Client) error{
@@ -231,8 +233,11 @@ func TestAuthTakenAway(t *testing.T) {
 			eventually(t, func() bool { return len(values(t, second.Store, election)) == 3 }, "all stand")
 			require.NoError(t, takeAway(soon(t), root))
 			receive(t, term.Context().Done(), "the end of the term")
-			require.ErrorIs(t, receive(t, first.Ended, "the first gives up"), store.ErrDenied)
-			require.ErrorIs(t, receive(t, waiting.Ended, "the one behind gives up"), store.ErrDenied)
+			for _, c := range []*contender{first, waiting} {
+				eventually(t, func() bool {
+					return slices.ContainsFunc(c.Errors(), func(err error) bool { return errors.Is(err, store.ErrDenied) })
+				}, "%s is told why", c.Value)
+			}
 			receive(t, second.Terms, "the second leads")
 			eventually(t, func() bool { return len(values(t, second.Store, election)) == 1 }, "nothing is left of the others")
 			eventually(t, func() bool { return log.has("denied") || log.has("invalid") }, "the log says why")

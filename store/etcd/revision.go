@@ -1,6 +1,7 @@
 package etcd
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -42,9 +43,9 @@ func (s *Store) get(ctx context.Context, key string, opts ...clientv3.OpOption) 
 func (s *Store) sawCluster(id uint64) {
 	s.mu.Lock()
 	before := s.revisions.cluster
-	s.revisions.cluster = id
+	s.revisions.cluster = cmp.Or(id, before) // some gateways leave it out
 	s.mu.Unlock()
-	if before != 0 && before != id {
+	if before != 0 && id != 0 && before != id {
 		s.config.Logger.Warn("the cluster is another one", "store", s.life.Name, "from", before, "to", id)
 		s.life.Go(s.meetAll)
 	}

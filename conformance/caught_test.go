@@ -17,7 +17,7 @@ var caught = map[reference.Flaw]struct{ by, may []string }{
 		by: []string{
 			"cut-off-leader-stops-first", "first-answer-after-a-pause", "hanging-call-holds-nothing-up",
 			"late-confirmation-revives-nothing", "lease-counts-from-the-request", "lease-leaves-a-grace",
-			"outage-longer-than-the-session", "winners-and-losers-callbacks",
+			"outage-longer-than-the-session", "slow-head-gives-way", "winners-and-losers-callbacks",
 		},
 	},
 	reference.LeaseOfTwoSessions: {

@@ -66,6 +66,25 @@ var slowLinks = []Case{
 			}
 		},
 	},
+	{
+		Name:     "slow-head-gives-way",
+		Promises: []string{"G3"},
+		Explains: "a candidate whose answers take too long for its lease to hold does not keep those behind it from leading",
+		check: func(e *env) {
+			a, b, c := e.open(), e.open(), e.open()
+			leader := e.cast(a, "a")
+			e.first(leader)
+			e.stand(b, "b", nil)
+			next := e.stand(c, "c", nil)
+			b.DelayReplies(e.h.TTL * 7 / 10)
+			began := time.Now()
+			e.withdraw(leader)
+			e.until("c leads", next.IsLeader)
+			limit := 3*e.h.TTL + e.h.Expiry
+			took := time.Since(began)
+			e.check(took <= limit, "c leads after %v, not within %v", took, limit)
+		},
+	},
 }
 
 // renewedSlowly delays the replies to a member, and returns in the moment in which the lease of its ballot has been

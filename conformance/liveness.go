@@ -45,6 +45,22 @@ var liveness = []Case{
 		},
 	},
 	{
+		Name:     "replies-lost-for-long",
+		Promises: []string{"G3"},
+		Explains: "a leader whose requests arrive, and to which no reply comes, does not keep the next in line waiting",
+		check: func(e *env) {
+			a, b := e.open(), e.open()
+			old := e.stand(a, "a", nil)
+			e.until("a leads", old.IsLeader)
+			next := e.stand(b, "b", nil)
+			a.LoseReplies()
+			e.until("b leads", next.IsLeader)
+			a.Heal()
+			e.until("a stands again", func() bool { return len(e.ballots(b)) == 2 })
+			e.check(next.IsLeader(), "b does not lead any more since a returned")
+		},
+	},
+	{
 		Name:     "death-before-acknowledging",
 		Promises: []string{"G3"},
 		Explains: "nobody waits for an acknowledgement in order to campaign: a leader that dies before it is replaced",

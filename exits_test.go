@@ -257,3 +257,39 @@ func TestNewLeaderCallbackThatBlocks(t *testing.T) {
 		require.True(w, isDone(c))
 	})
 }
+
+// A term is given back while its first hook runs, and the next one begins before that hook panics: the panic ends nothing of
+// the next one's.
+func TestTermBeganHookThatPanicsInALaterTerm(t *testing.T) {
+	virtual(t, func(w *world) {
+		entered, later := make(chan struct{}), make(chan struct{})
+		calls := 0
+		c := w.candidate(w.open(), "a", &leadership.Options{Hooks: &leadership.Hooks{TermBegan: func(string, uint64) {
+			if calls++; calls == 1 {
+				close(entered)
+				<-later
+				panic("boom")
+			}
+		}}})
+		panicked := make(chan any, 1)
+		go func() {
+			defer func() { panicked <- recover() }()
+			_, _ = c.Campaign(background)
+		}()
+		<-entered
+		require.NoError(w, c.Term().Resign(background))
+		term := w.campaign(c)
+		close(later)
+		require.Equal(w, "boom", <-panicked)
+		require.True(w, c.IsLeader())
+		require.NoError(w, term.Context().Err())
+		require.Equal(w, []string{"a"}, w.ballots())
+		_, err := c.Campaign(background)
+		require.ErrorIs(w, err, leadership.ErrRunning, "a third while the second leads")
+		c.Stop()
+		require.False(w, isDone(c), "the second has not been given back")
+		require.NoError(w, term.Resign(background))
+		require.True(w, isDone(c))
+		require.Empty(w, w.ballots())
+	})
+}

@@ -98,7 +98,7 @@ func TestSettingsOfTheLayout(t *testing.T) {
 			require.NoError(t, err)
 			require.NotZero(t, stat.EphemeralOwner)
 			if name != "gewählt" {
-				require.Regexp(t, `^stimme_[0-9a-f]{16}_\d{10}$`, name)
+				require.Regexp(t, `^stimme_[0-9a-f]{17,}_\d{10}$`, name)
 				require.EqualValues(t, b.Token(), stat.Czxid)
 			}
 		}

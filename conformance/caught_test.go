@@ -191,7 +191,7 @@ var caught = map[reference.Flaw]struct{ by, may []string }{
 		by: []string{
 			"a-gap-promotes-nobody", "abandoned-campaign-leaves-no-ballot", "crash-is-taken-over",
 			"events-and-values-in-order", "lost-reply-makes-one-ballot", "outage-longer-than-the-session",
-			"removed-waiters-stand-again", "repeated-withdrawal-spares-the-next-ballot", "tokens-are-listed",
+			"removed-waiters-stand-again", "replies-lost-for-long", "repeated-withdrawal-spares-the-next-ballot", "tokens-are-listed",
 		},
 	},
 	reference.CampaignIgnoresContext: {

@@ -4,20 +4,15 @@ import (
 	"context"
 	"fmt"
 	"strconv"
-	"time"
 
 	"github.com/go-leadership/leadership/internal/opaque"
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// holder is a session that holds the key of an acknowledgement, and is not known to have stood in the queue.
-type holder struct {
-	lease int64
-	since time.Time // when the store found it first
-}
-
-// mayReplace returns nil if what is at the acknowledgement's key may be replaced, and otherwise who holds it.
+// mayReplace returns nil if what is at the acknowledgement's key can't be that of a leader: no lease holds it, or one that
+// has or had a ballot in this queue. Any other lease belongs to a program that might lead without a ballot. Its key goes
+// with it, so that nothing has to be replaced once it is over. Then the error names it.
 func (b *ballot) mayReplace(ctx context.Context, found *mvccpb.KeyValue) error {
 	s := b.store
 	if found.Lease == 0 || found.Lease == b.session.id {
@@ -37,29 +32,6 @@ func (b *ballot) mayReplace(ctx context.Context, found *mvccpb.KeyValue) error {
 			return nil
 		}
 	}
-	key, now := string(found.Key), time.Now()
-	s.mu.Lock()
-	h := s.holders[key]
-	if h.lease != found.Lease {
-		h = holder{found.Lease, now}
-		if s.holders == nil {
-			s.holders = map[string]holder{}
-		}
-		s.holders[key] = h
-	}
-	s.mu.Unlock()
-	name := fmt.Sprintf("lease %s, which holds the key %q with the value %q",
-		strconv.FormatInt(found.Lease, 16), key, opaque.Shorten(string(found.Value)))
-	if wait := s.config.TTL - now.Sub(h.since); wait > 0 {
-		return fmt.Errorf("%s, has no ballot in this queue and may lead; it is replaced in %v", name, wait.Round(time.Second))
-	}
-	s.config.Logger.Warn("the acknowledgement of another is replaced", "store", s.life.Name, "holder", name)
-	return nil
-}
-
-// free forgets who held the key.
-func (s *Store) free(key string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.holders, key)
+	return fmt.Errorf("lease %s, which holds the key %q with the value %q, has no ballot in this queue: another program leads, "+
+		"or the key is left over", strconv.FormatInt(found.Lease, 16), found.Key, opaque.Shorten(string(found.Value)))
 }

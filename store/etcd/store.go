@@ -74,7 +74,6 @@ type Store struct {
 	revisions revisions
 	ballots   map[*ballot]struct{}
 	names     map[string]struct{} // the keys of ballots that are being cast, stand, or are being removed
-	holders   map[string]holder   // by the key of the acknowledgement
 	lines     map[string]*line    // the last one dialled, by endpoint
 }
 

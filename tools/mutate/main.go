@@ -4,7 +4,7 @@
 //	mutate -state .long/mutants -explained tools/mutate/survivors.txt ./store ./store/memory .
 //
 // changes the package in the first argument. For each change it runs that package's tests, and if they pass those of
-// the other packages, until some test fails. Verdicts are kept in the file of -state, and a mutant that has one is not
+// the other packages, until some test fails, which it prints. Verdicts are kept in the file of -state, and a mutant that has one is not
 // tried again. The exit status is 1 if there is a survivor that the file of -explained does not explain.
 package main
 
@@ -81,8 +81,9 @@ func run(ctx context.Context, packages []string) (ok bool, err error) {
 	count := map[verdict]int{}
 	for i, m := range mutants {
 		v, known := verdicts.of(m.name)
+		failure := ""
 		if !known {
-			if v, err = try(ctx, m, packages); err != nil {
+			if v, failure, err = try(ctx, m, packages); err != nil {
 				return false, err
 			}
 			if err := verdicts.add(m.name, v); err != nil {
@@ -94,7 +95,7 @@ func run(ctx context.Context, packages []string) (ok bool, err error) {
 		}
 		count[v]++
 		if v == survived || !known {
-			fmt.Printf("%4d/%d %-9s %s (%s:%d)\n", i+1, len(mutants), v, m.name, m.file, m.line)
+			fmt.Printf("%4d/%d %-9s %s (%s:%d) %s\n", i+1, len(mutants), v, m.name, m.file, m.line, failure)
 		}
 	}
 	total := len(mutants) - count[invalid]

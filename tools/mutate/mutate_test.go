@@ -160,3 +160,18 @@ func TestMutants(t *testing.T) {
 		t.Errorf("got\n\t%s\nwant\n\t%s", strings.Join(got, "\n\t"), strings.Join(want, "\n\t"))
 	}
 }
+
+func TestFailureIn(t *testing.T) {
+	for out, want := range map[string]string{
+		"--- FAIL: TestA (0.01s)\n    a.go:1: no\nFAIL\n":                                 "--- FAIL: TestA",
+		"    --- FAIL: TestA/b (0.01s)\npanic: no [recovered]\n":                          "--- FAIL: TestA/b",
+		"panic: TestA is stuck\n\ngoroutine 7":                                            "panic: TestA is stuck",
+		"fatal error: all goroutines are asleep - deadlock!\n":                            "fatal error: all goroutines are asleep - deadlock!",
+		"panic: test timed out after 9s\n\trunning tests:\n\t\tTestA (8s)\n\ngoroutine 7": "panic: test timed out after 9s running tests: TestA (8s)",
+		"ok\n": "",
+	} {
+		if got := failureIn(out); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}

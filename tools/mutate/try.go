@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"time"
@@ -56,33 +57,39 @@ func passes(ctx context.Context, packages []string) error {
 	return nil
 }
 
-// try runs the tests on a mutant until one fails.
-func try(ctx context.Context, m mutant, packages []string) (verdict, error) {
+// try runs the tests on a mutant until one fails, and returns what the failure was.
+func try(ctx context.Context, m mutant, packages []string) (v verdict, failure string, err error) {
 	dir, err := os.MkdirTemp("", "mutate")
 	if err != nil {
-		return "", err
+		return "", "", err
 	}
 	defer os.RemoveAll(dir)
 	overlay, err := m.overlay(dir)
 	if err != nil {
-		return "", err
+		return "", "", err
 	}
 	for _, pkg := range packages {
 		out, err := test(ctx, pkg, overlay)
 		switch {
 		case ctx.Err() != nil:
-			return "", fmt.Errorf("interrupted in %s", m.name)
+			return "", "", fmt.Errorf("interrupted in %s", m.name)
 		case err == nil:
 		case strings.Contains(out, "[build failed]"), strings.Contains(out, "[setup failed]"):
-			return invalid, nil
+			return invalid, "", nil
 		case strings.Contains(out, "panic: test timed out"):
-			return timedOut, nil
+			return timedOut, failureIn(out), nil
 		default:
-			return killed, nil
+			return killed, failureIn(out), nil
 		}
 	}
-	return survived, nil
+	return survived, "", nil
 }
+
+var failures = regexp.MustCompile(`(?m)^\s*--- FAIL: \S+|^panic: test timed out.*\n\s*running tests:\n.*|^panic: .*|^fatal error: .*`)
+
+// failureIn returns what stands first in the output of tests: the test that failed, or why the program ended. A test that
+// has run for nearly the whole of -timeout hangs; one that has just begun was in the queue of a busy machine.
+func failureIn(out string) string { return short(failures.FindString(out)) }
 
 // overlay writes the changed file, and what tells the go command to compile it in the place of the other.
 func (m mutant) overlay(dir string) (string, error) {

@@ -140,6 +140,23 @@ func TestTermResignAgainAfterItFailed(t *testing.T) {
 	})
 }
 
+func TestTermResignAgainSendsNothing(t *testing.T) {
+	virtual(t, func(w *world) {
+		sent := 0
+		st := changing(w.open(), func(b *fakeBallot) {
+			b.withdraw = func(ctx context.Context) error {
+				sent++
+				return b.Ballot.Withdraw(ctx)
+			}
+		})
+		term := w.campaign(w.candidate(st, "a", nil))
+		for range 3 {
+			require.NoError(w, term.Resign(background))
+		}
+		require.Equal(w, 1, sent)
+	})
+}
+
 // Case 24: resigning again, after the candidate has entered again, leaves the newer ballot alone.
 func TestTermResignLeavesALaterTermAlone(t *testing.T) {
 	virtual(t, func(w *world) {

@@ -194,8 +194,12 @@ func request[T any](ctx context.Context, s *Store, send func(context.Context, cl
 // errClientClosed says that the caller has closed its own client, which serves nobody any more.
 var errClientClosed = fmt.Errorf("%w: so is the caller's client", store.ErrClosed)
 
-// explain says of an error what callers decide on.
+// explain says of an error what callers decide on. Only the cluster itself denies a request, or says that it was not
+// carried out: something in between, which answers with a status of HTTP, might have passed the request on.
 func explain(err error) error {
+	if err == nil {
+		return nil
+	}
 	err = rpctypes.Error(err)
 	code := status.Code(err)
 	own := strings.HasPrefix(status.Convert(err).Message(), "etcdserver: ")
@@ -203,11 +207,9 @@ func explain(err error) error {
 		code, own = e.Code(), true
 	}
 	switch {
-	case !own && (code == codes.PermissionDenied || code == codes.Unauthenticated || code == codes.Unimplemented):
-		// Something in between has answered with status 403, 401 or 404 of HTTP.
-		return fmt.Errorf("%w: %w", store.ErrUnavailable, err)
-	case err == nil, errors.Is(err, rpctypes.ErrLeaseNotFound), errors.Is(err, rpctypes.ErrLeaseExist):
+	case errors.Is(err, rpctypes.ErrLeaseNotFound), errors.Is(err, rpctypes.ErrLeaseExist):
 		return err
+	case !own:
 	case errors.Is(err, rpctypes.ErrInvalidAuthToken), errors.Is(err, rpctypes.ErrAuthOldRevision):
 		return fmt.Errorf("%w: %w", store.ErrUnavailable, err) // the client library has got another token by now
 	case code == codes.PermissionDenied, code == codes.Unauthenticated,

@@ -1,0 +1,35 @@
+package etcd
+
+import (
+	"testing"
+
+	"github.com/go-leadership/leadership/store"
+	"github.com/stretchr/testify/require"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// Only the cluster itself says that a request was denied, or not carried out. What something in between says might come
+// after it has passed the request on.
+func TestWhatAnErrorMeans(t *testing.T) {
+	for _, code := range []codes.Code{
+		codes.PermissionDenied, codes.Unauthenticated, codes.Unimplemented, codes.ResourceExhausted, codes.FailedPrecondition,
+		codes.InvalidArgument, codes.OutOfRange, codes.Unavailable, codes.Internal, codes.Unknown,
+	} {
+		err := explain(status.Error(code, "unexpected HTTP status code received from server"))
+		require.ErrorIs(t, err, store.ErrUnknownOutcome, code)
+		require.NotErrorIs(t, err, store.ErrUnavailable, code)
+		require.NotErrorIs(t, err, store.ErrDenied, code)
+	}
+	for _, denied := range []error{rpctypes.ErrGRPCPermissionDenied, rpctypes.ErrGRPCAuthFailed, rpctypes.ErrGRPCUserEmpty} {
+		require.ErrorIs(t, explain(denied), store.ErrDenied)
+	}
+	for _, refused := range []error{
+		rpctypes.ErrGRPCInvalidAuthToken, rpctypes.ErrGRPCAuthOldRevision, rpctypes.ErrGRPCNoSpace, rpctypes.ErrGRPCRequestTooManyRequests,
+	} {
+		require.ErrorIs(t, explain(refused), store.ErrUnavailable)
+	}
+	require.ErrorIs(t, explain(rpctypes.ErrGRPCLeaseNotFound), rpctypes.ErrLeaseNotFound)
+	require.ErrorIs(t, explain(rpctypes.ErrGRPCTimeout), store.ErrUnknownOutcome)
+}

@@ -53,3 +53,11 @@ func (s *Store) Swept(ctx context.Context) error {
 	}
 	return ctx.Err()
 }
+
+// TriedToAcknowledge is the state of a ballot whose acknowledgement had no answer.
+func TriedToAcknowledge(b store.Ballot) {
+	own := b.(*ballot)
+	own.ack.mu.Lock()
+	defer own.ack.mu.Unlock()
+	own.ack.tried = true
+}

@@ -75,8 +75,11 @@ func (s *Store) remove(ctx context.Context, o orphan) error {
 		}
 		o.path = o.dir + "/" + name
 	}
-	if o.ack == "" {
+	switch {
+	case o.ack == "":
 		return s.delete(ctx, o.path)
+	case o.revision == 0:
+		return s.removeDoubtful(ctx, o)
 	}
 	results, err := s.multi(ctx, []any{
 		&zk.DeleteRequest{Path: o.path, Version: -1},
@@ -90,6 +93,39 @@ func (s *Store) remove(ctx context.Context, o orphan) error {
 	case len(results) > 1 && errors.Is(results[1].Error, zk.ErrNoNode):
 		return s.removeUnacknowledged(ctx, o)
 	default: // what stands in the acknowledgement's place is not ours to remove
+		return s.delete(ctx, o.path)
+	}
+}
+
+// removeDoubtful removes a ballot of which it is not known whether it has acknowledged. What another session holds in the
+// acknowledgement's place stays, and the transaction proves that it has not changed since it was read: an
+// acknowledgement might be on its way.
+func (s *Store) removeDoubtful(ctx context.Context, o orphan) error {
+	n, err := request(ctx, s, func() (node, error) {
+		data, stat, err := s.conn.Get(o.ack)
+		return node{data, stat}, err
+	})
+	switch {
+	case errors.Is(err, zk.ErrNoNode):
+		return s.removeUnacknowledged(ctx, o)
+	case err != nil && adapter.Uncertain(err):
+		return err
+	case err != nil: // it may not be read, so it is not ours
+		return s.delete(ctx, o.path)
+	}
+	ack := any(&zk.CheckVersionRequest{Path: o.ack, Version: n.stat.Version})
+	if n.stat.EphemeralOwner == o.session.id {
+		ack = &zk.DeleteRequest{Path: o.ack, Version: n.stat.Version}
+	}
+	results, err := s.multi(ctx, []any{&zk.DeleteRequest{Path: o.path, Version: -1}, ack})
+	switch {
+	case err == nil || adapter.Uncertain(err):
+		return err
+	case len(results) > 0 && errors.Is(results[0].Error, zk.ErrNoNode):
+		return s.removeAck(ctx, o)
+	case len(results) > 1 && (errors.Is(results[1].Error, zk.ErrNoNode) || errors.Is(results[1].Error, zk.ErrBadVersion)):
+		return fmt.Errorf("%w: the acknowledgement has changed meanwhile", store.ErrUnavailable) // to be tried again
+	default:
 		return s.delete(ctx, o.path)
 	}
 }

@@ -74,3 +74,31 @@ func TestAcknowledgementOutlivesItsBallot(t *testing.T) {
 		})
 	}
 }
+
+// An acknowledgement whose outcome is unknown might not be there: what another program holds is not removed with the
+// ballot, and what this ballot made is.
+func TestWithdrawalAfterAnUnknownOutcome(t *testing.T) {
+	election := newElection()
+	conn, holder := operator(t), operator(t)
+	makePath(t, conn, dir(election))
+	_, err := holder.Create(dir(election)+"/leader_ack", []byte("old:1234"), zk.FlagEphemeral, world)
+	require.NoError(t, err)
+	st := open(t, zookeeper.Config{Servers: sharedServer(t).Addrs(), TTL: long})
+	b := castFirst(t, st, election, "new:1234")
+	zookeeper.TriedToAcknowledge(b)
+	require.NoError(t, b.Withdraw(soon(t)))
+	require.Equal(t, []string{"leader_ack"}, list(t, conn, dir(election)))
+
+	holder.Close()
+	eventually(t, func() bool { return len(list(t, conn, dir(election))) == 0 }, "the holder's session ends")
+	for _, made := range []bool{false, true} {
+		b := castFirst(t, st, election, "new:1234")
+		zookeeper.TriedToAcknowledge(b)
+		if made {
+			_, err = zookeeper.AcknowledgeLate(soon(t), b, "new:1234")
+			require.NoError(t, err)
+		}
+		require.NoError(t, b.Withdraw(soon(t)))
+		require.Empty(t, list(t, conn, dir(election)))
+	}
+}

@@ -18,7 +18,7 @@ type keeper struct {
 	epoch    uint64            // of the last connection after which the session was confirmed
 	under    []store.Instant   // when those were sent that have no answer yet, the oldest first
 	last     time.Time         // when the last one was sent or answered
-	answers  chan confirmation // has room for all that are under way
+	answers  chan confirmation // has room for as many as are under way
 	refusals int               // in a row, of a caller's connection
 }
 
@@ -108,7 +108,10 @@ func (k *keeper) send() {
 	k.life.Go(func() {
 		_, err := k.conn.Sync("/")
 		c.err = explain(err)
-		k.answers <- c
+		select {
+		case k.answers <- c:
+		case <-k.life.Background.Done(): // keep might have ended
+		}
 	})
 }
 

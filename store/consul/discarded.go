@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/go-leadership/leadership/internal/adapter"
+	"github.com/go-leadership/leadership/store"
 )
 
 // Sessions that are not the store's and might be at the service: those given up, those whose creation was not answered,
@@ -23,8 +24,8 @@ func (s *Store) discard(sess *session) {
 
 // retire clears a discarded session away, for as long as there can be one.
 func (s *Store) retire(sess *session) {
-	limit := 3 * max(s.config.TTL, leastSessionTTL)
-	for sess.sent.Since(time.Now()) < limit && s.life.Background.Err() == nil {
+	began, limit := store.Now(), 3*max(s.config.TTL, leastSessionTTL)
+	for began.Since(time.Now()) < limit && s.life.Background.Err() == nil {
 		ctx, cancel := context.WithTimeout(s.life.Background, requestLimit)
 		err := s.clearAway(ctx, sess)
 		cancel()

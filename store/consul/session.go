@@ -17,7 +17,7 @@ type session struct {
 	name  string
 	id    string // guarded by the store's mu until the session is adopted; empty until the service has told it
 	tried bool   // guarded by the store's mu: a request to create it may have been carried out
-	check string // the id of the service and of its check that the session is bound to; empty where there is none
+	check string // constant: the id of the service and of its check that the session is bound to; empty if there is none
 	lease *store.Lease
 	ctx   context.Context // ends, with the cause, when the store gives the session up or learns of its end
 	end   context.CancelCauseFunc
@@ -60,6 +60,9 @@ func (s *Store) newSession(ctx context.Context) (*session, error) {
 	sess := &session{
 		name: "leadership-" + newNonce(), lease: store.NewLease(), gone: make(chan struct{}), sent: store.Now(), renewed: time.Now(),
 	}
+	if s.config.checked() {
+		sess.check = sess.name
+	}
 	sess.ctx, sess.end = context.WithCancelCause(context.Background())
 	s.discard(sess)
 	err := s.create(ctx, sess)
@@ -87,8 +90,7 @@ func (s *Store) create(ctx context.Context, sess *session) error {
 		"Name": sess.name, "TTL": max(s.config.TTL, leastSessionTTL).String(), "Behavior": api.SessionBehaviorDelete,
 		"LockDelay": s.config.LockDelay.String(), "NodeChecks": []string{},
 	}
-	if s.config.checked() {
-		sess.check = sess.name
+	if sess.check != "" {
 		if err := s.register(ctx, sess.check); err != nil {
 			return fmt.Errorf("register the session's check: %w", s.explain(ctx, err))
 		}

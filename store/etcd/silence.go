@@ -60,9 +60,10 @@ func (s *Store) lineTo(member *peer.Peer) *line {
 	return nil
 }
 
-// hangUp closes the connection to a member that owes an answer, if nothing has come over it since that time.
+// hangUp closes the connection to a member that owes an answer, if it was made before that time and nothing has come over
+// it since.
 func (s *Store) hangUp(member *peer.Peer, since time.Time) {
-	if l := s.lineTo(member); l != nil && l.heard.Load() < since.UnixNano() {
+	if l := s.lineTo(member); l != nil && l.dialled.Before(since) && l.heard.Load() < since.UnixNano() {
 		_ = l.Close()
 	}
 }

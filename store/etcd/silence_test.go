@@ -1,0 +1,30 @@
+package etcd
+
+import (
+	"context"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc/peer"
+)
+
+// A connection that was made since a request began does not owe its answer: the store leaves only those that do.
+func TestNewConnectionOwesNothing(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = listener.Close() })
+	address := listener.Addr().String()
+	s := &Store{config: Config{TTL: 4 * time.Second}, lines: map[string]*line{}}
+	before := time.Now()
+	conn, err := s.dial(context.Background(), address)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = conn.Close() })
+	member := &peer.Peer{Addr: conn.RemoteAddr()}
+
+	s.hangUp(member, before)
+	require.NoError(t, conn.SetDeadline(time.Time{}), "it is open")
+	s.hangUp(member, time.Now())
+	require.ErrorIs(t, conn.SetDeadline(time.Time{}), net.ErrClosed, "it has been silent since")
+}

@@ -5,6 +5,7 @@ import (
 	"net"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -221,4 +222,33 @@ func TestRepliesAreLostForLong(t *testing.T) {
 	network.Heal()
 	eventually(t, func() bool { return len(values(t, b.Store, election)) == 2 }, "a stands again")
 	require.True(t, b.IsLeader())
+}
+
+// A watch that is asked for while there has been no connection for long is set by one who asks later: a Leader call and
+// a candidate's look go on as soon as there is a connection again.
+func TestWatchIsAskedForInAnOutage(t *testing.T) {
+	election := newElection()
+	var away atomic.Bool
+	tp := newTap(t, func(ctx context.Context, network, address string) (net.Conn, error) {
+		if away.Load() {
+			return nil, syscall.ECONNREFUSED
+		}
+		return (&net.Dialer{}).DialContext(ctx, network, address)
+	})
+	st := open(t, zookeeper.Config{Servers: sharedServer(t).Addrs(), TTL: long, Dial: tp.Dial})
+	confirmedAgain(t, st)
+	away.Store(true)
+	tp.breakOff()
+	read := make(chan error, 1)
+	go func() {
+		_, err := st.Leader(soon(t), election, nil)
+		read <- err
+	}()
+	select {
+	case <-time.After(2 * time.Second): // twice as long as a request waits for a connection
+	case err := <-read:
+		require.FailNow(t, "there is no connection", "%v", err)
+	}
+	away.Store(false)
+	require.NoError(t, receive(t, read, "the leader"))
 }

@@ -188,16 +188,25 @@ type result[T any] struct {
 // async sends a request without waiting for its answer. The client library knows no contexts: a request lasts until it
 // is answered or its connection is given up, and may be carried out after its caller has gone.
 func async[T any](s *Store, request func() (T, error)) <-chan result[T] {
+	return asyncThen(s, request, func(error) {})
+}
+
+// asyncThen is async, and calls ended with the outcome before it is received, even if the request is never sent.
+func asyncThen[T any](s *Store, request func() (T, error), ended func(error)) <-chan result[T] {
 	ch := make(chan result[T], 1)
+	end := func(r result[T]) {
+		ended(r.err)
+		ch <- r
+	}
 	if !s.life.Go(func() {
 		if err := s.awaitLine(s.life.Background); err != nil {
-			ch <- result[T]{err: err}
+			end(result[T]{err: err})
 			return
 		}
 		value, err := request()
-		ch <- result[T]{value, explain(err)}
+		end(result[T]{value, explain(err)})
 	}) {
-		ch <- result[T]{err: store.ErrClosed}
+		end(result[T]{err: store.ErrClosed})
 	}
 	return ch
 }

@@ -130,14 +130,13 @@ func (s *Store) watch(ctx context.Context, key watchKey, read func() (node, erro
 		epoch, _ := s.connection()
 		entry, mine := s.watches.join(key, epoch)
 		if mine {
-			n, err := request(ctx, s, func() (node, error) {
+			n, err := receive(ctx, asyncThen(s, func() (node, error) {
 				n, ch, err := set()
-				s.watches.settle(key, entry, err == nil)
 				if err == nil && s.config.Conn != nil {
 					s.life.Go(func() { s.relay(key.path, ch) })
 				}
 				return n, err
-			})
+			}, func(err error) { s.watches.settle(key, entry, err == nil) }))
 			return n, entry, err
 		}
 		select {

@@ -185,8 +185,8 @@ func TestAcknowledgeOfALostBallotIsNotTriedAgain(t *testing.T) {
 	})
 }
 
-// Where it is the acknowledgement by which the candidate learns that its ballot is lost, the term has ended by that, and
-// not because somebody resigned; nor is it a failure to report and to wait after.
+// Where it is the acknowledgement by which the candidate learns that its ballot is lost, the term has ended by that,
+// and not because somebody resigned; nor is it a failure to report and to wait after.
 func TestAcknowledgeLearnsThatTheBallotIsLost(t *testing.T) {
 	virtual(t, func(w *world) {
 		var terms atomic.Int32

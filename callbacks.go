@@ -44,12 +44,12 @@ func (c *Candidate) OnWon(f func(ctx context.Context, term *Term) error) {
 // acknowledged, with its record; leaders that follow each other quickly are coalesced. It is not called while the
 // candidate leads or its term winds down: of the leader after it the candidate is told once it stands again.
 //
-// ctx ends when the candidate wins or stops standing. The candidate does not wait for the function then: one that goes on
-// runs beside the term. It delays the next call of the new-leader callbacks, the return of Run, and Done. A panic or
+// ctx ends when the candidate wins or stops standing. The candidate does not wait for the function then: one that goes
+// on runs beside the term. It delays the next call of the new-leader callbacks, the return of Run, and Done. A panic or
 // runtime.Goexit ends that call only, and is reported by the log and the error channel.
 //
-// A candidate with such a function follows the election besides standing in it, so that each change of leader costs it a
-// request. Register before Run, RunForElection or Campaign.
+// A candidate with such a function follows the election besides standing in it, so that each change of leader costs it
+// a request. Register before Run, RunForElection or Campaign.
 func (c *Candidate) OnNewLeader(f func(ctx context.Context, leader Leader)) {
 	checkCallback(f == nil)
 	c.callbacks.mu.Lock()
@@ -58,9 +58,9 @@ func (c *Candidate) OnNewLeader(f func(ctx context.Context, leader Leader)) {
 }
 
 // OnTakeoverFailed registers a function to call when the candidate had won and did not get as far as acknowledging:
-// what was begun can be undone here, while the ballot still stands, so that no other candidate leads as long as the session
-// is renewed. It is called once for each term that ended without an acknowledgement, with the reason: the error of a
-// won callback or of the function given to Run, or why the term ended, which matches ErrResigned, ErrStopped or
+// what was begun can be undone here, while the ballot still stands, so that no other candidate leads as long as the
+// session is renewed. It is called once for each term that ended without an acknowledgement, with the reason: the error
+// of a won callback or of the function given to Run, or why the term ended, which matches ErrResigned, ErrStopped or
 // ErrLost. A leader's function that returns nil and has not acknowledged has resigned. A panic or runtime.Goexit ends
 // that call only, and is reported. Register before Run or RunForElection; Campaign does not call it.
 func (c *Candidate) OnTakeoverFailed(f func(err error)) {
@@ -75,9 +75,9 @@ func (c *Candidate) OnTakeoverFailed(f func(err error)) {
 // Run or RunForElection, acknowledged or not, and never for a candidate that did not lead. The cause is that of the
 // term's context, and matches ErrLost, ErrResigned or ErrStopped.
 //
-// The ballot is given back when the function has returned, so that no other candidate leads before as long as the session
-// is renewed. A panic or runtime.Goexit ends that call only, and is reported. Register before Run or RunForElection;
-// Campaign does not call it, since its caller knows when the work has stopped.
+// The ballot is given back when the function has returned, so that no other candidate leads before as long as the
+// session is renewed. A panic or runtime.Goexit ends that call only, and is reported. Register before Run or
+// RunForElection; Campaign does not call it, since its caller knows when the work has stopped.
 func (c *Candidate) OnTermEnded(f func(term *Term, cause error)) {
 	checkCallback(f == nil)
 	c.callbacks.mu.Lock()

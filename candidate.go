@@ -16,8 +16,8 @@ import (
 //
 //   - Run calls a function while the candidate leads; Campaign is the primitive below it.
 //   - RunForElection reports the beginning and the end of each term on a channel.
-//   - OnWon, OnNewLeader, OnTakeoverFailed and OnTermEnded register callbacks, for either of the above: the won callbacks
-//     come before the function given to Run. Campaign calls the new-leader callbacks only, while it waits.
+//   - OnWon, OnNewLeader, OnTakeoverFailed and OnTermEnded register callbacks, for either of the above: the won
+//     callbacks come before the function given to Run. Campaign calls the new-leader callbacks only, while it waits.
 //
 // Candidates and followers on one store share its session: one heartbeat for all, and when it is lost their terms end
 // together. They share nothing else; two candidates of one election on one store are rivals like any others.
@@ -28,11 +28,12 @@ import (
 //
 // A candidate waits while its ballot is not first. It leads from the moment it is first until its term ends: the lease
 // ran out, the ballot was lost, it resigned or was stopped. It winds down until the leader's function has returned; the
-// session is renewed and the ballot kept meanwhile, so that no other candidate leads. Then the ballot is given back, and
-// Run stands again. Two terms of one candidate never overlap.
+// session is renewed and the ballot kept meanwhile, so that no other candidate leads. Then the ballot is given back,
+// and Run stands again. Two terms of one candidate never overlap.
 //
-// Its methods may be called from any number of goroutines, and from its own functions, callbacks and hooks: none of them
-// waits for the function that calls it. Receiving from Done is no call: in a function of the candidate's it never ends.
+// Its methods may be called from any number of goroutines, and from its own functions, callbacks and hooks: none of
+// them waits for the function that calls it. Receiving from Done is no call: in a function of the candidate's it never
+// ends.
 type Candidate struct {
 	store    store.Store
 	election string
@@ -94,12 +95,13 @@ func (c *Candidate) Term() *Term {
 }
 
 // Campaign stands for election and returns once the candidate leads. It is the primitive on which the rest is built;
-// the caller acknowledges, watches Term.Context, and calls Term.Resign when its work has stopped, in any case: until then
-// the ballot stands, and the candidate can't campaign again. Of the callbacks it calls the new-leader callbacks only.
+// the caller acknowledges, watches Term.Context, and calls Term.Resign when its work has stopped, in any case: until
+// then the ballot stands, and the candidate can't campaign again. Of the callbacks it calls the new-leader callbacks
+// only.
 //
 // It returns early with an error when ctx ends or Stop is called, when the store fails in a way that it can't mend by
-// itself, denies permission, when the ballot is lost, or with ErrNoLease; the ballot is given back first, which takes no longer than one TTL. Once
-// Campaign has returned, ctx has no effect on the term.
+// itself, denies permission, when the ballot is lost, or with ErrNoLease; the ballot is given back first, which takes
+// no longer than one TTL. Once Campaign has returned, ctx has no effect on the term.
 func (c *Candidate) Campaign(ctx context.Context) (*Term, error) {
 	d, err := c.enter(false)
 	if err != nil {
@@ -154,8 +156,8 @@ func (c *Candidate) await(ctx context.Context, d *drive, ballot store.Ballot) (*
 		if span, ok := ballot.Lease().Begin(); ok { // the term lasts as long as this unbroken run of renewals
 			return c.begin(ctx, d, ballot, span)
 		}
-		// First in line, and the session is not confirmed: an outage, or a link so slow that every answer comes too late. Only
-		// a renewal can tell that the session stands. If none does, the ballot must not keep the others waiting.
+		// First in line, and the session is not confirmed: an outage, or a link so slow that every answer comes too late.
+		// Only a renewal can tell that the session stands. If none does, the ballot must not keep the others waiting.
 		select {
 		case <-renewal.Changed:
 		case <-ballot.Lost():
@@ -215,9 +217,9 @@ func (c *Candidate) begin(ctx context.Context, d *drive, ballot store.Ballot, sp
 	return t, nil
 }
 
-// Resign ends the candidate's term, if it leads: IsLeader is false when Resign returns, and the term's context has ended.
-// It waits for nothing. Run and RunForElection give the ballot back when the leader's function and the callbacks have
-// returned, and stand again, at the back of the queue. The ballot of a term that Campaign returned stands until
+// Resign ends the candidate's term, if it leads: IsLeader is false when Resign returns, and the term's context has
+// ended. It waits for nothing. Run and RunForElection give the ballot back when the leader's function and the callbacks
+// have returned, and stand again, at the back of the queue. The ballot of a term that Campaign returned stands until
 // Term.Resign gives it back.
 func (c *Candidate) Resign() {
 	if t := c.term.Load(); t != nil {
@@ -225,8 +227,8 @@ func (c *Candidate) Resign() {
 	}
 }
 
-// Acknowledge tells the followers that this candidate leads, if Options.ManualAcknowledge leaves that to the caller. It is
-// refused with ErrNotElected if the candidate does not lead. See Term.Acknowledge.
+// Acknowledge tells the followers that this candidate leads, if Options.ManualAcknowledge leaves that to the caller. It
+// is refused with ErrNotElected if the candidate does not lead. See Term.Acknowledge.
 func (c *Candidate) Acknowledge(ctx context.Context) error {
 	t := c.term.Load()
 	if t == nil {
@@ -238,8 +240,8 @@ func (c *Candidate) Acknowledge(ctx context.Context) error {
 // Stop ends the candidacy for good and returns at once. IsLeader is false from then on, and the context of a term has
 // ended. What is running winds down: the leader's function returns, the ballot is given back, the channels of
 // RunForElection are closed. Done tells when that is over. The ballot of a term that Campaign returned stands until
-// Term.Resign gives it back, since only its owner knows when the work has stopped. Calling Stop again, or before anything
-// else, is allowed.
+// Term.Resign gives it back, since only its owner knows when the work has stopped. Calling Stop again, or before
+// anything else, is allowed.
 func (c *Candidate) Stop() {
 	c.stop(ErrStopped)
 	c.mu.Lock()
@@ -251,10 +253,10 @@ func (c *Candidate) Stop() {
 	c.tasks.stop()
 }
 
-// Done returns a channel that is closed when Stop has been called and nothing of the candidate's is left: no call of Run or
-// Campaign, no function, callback or hook, no goroutine, and no term whose ballot has not been given back. Giving the
-// ballot back takes one round trip, or one TTL if the store does not answer. Close the store after that, or the next
-// leader might begin while the work of this one still winds down.
+// Done returns a channel that is closed when Stop has been called and nothing of the candidate's is left: no call of
+// Run or Campaign, no function, callback or hook, no goroutine, and no term whose ballot has not been given back.
+// Giving the ballot back takes one round trip, or one TTL if the store does not answer. Close the store after that, or
+// the next leader might begin while the work of this one still winds down.
 func (c *Candidate) Done() <-chan struct{} { return c.tasks.done }
 
 // bound returns a context that ends with ctx and with Stop.
@@ -264,8 +266,8 @@ func (c *Candidate) bound(ctx context.Context) (context.Context, func()) {
 	return ctx, func() { stop(); cancel(nil) }
 }
 
-// giveBack withdraws a ballot. It waits for the store no longer than one TTL: a session is gone by then if the service does
-// not hear from it, and a link that takes longer than that can't keep one. The store goes on by itself after that.
+// giveBack withdraws a ballot. It waits for the store no longer than one TTL: a session is gone by then if the service
+// does not hear from it, and a link that takes longer than that can't keep one. The store goes on by itself after that.
 func (c *Candidate) giveBack(ballot store.Ballot) {
 	ctx, cancel := context.WithTimeout(context.Background(), c.store.TTL())
 	defer cancel()

@@ -25,8 +25,8 @@ func unproven(st store.Store) *fakeStore {
 	return &fakeStore{Store: st, confirmed: func() time.Time { return time.Time{} }}
 }
 
-// Case 59: what the service denies is told at once, by hook and log, and tried again. It ends Run only if the store has never
-// worked, and nothing but denials has come for as long as services cache what they found.
+// Case 59: what the service denies is told at once, by hook and log, and tried again. It ends Run only if the store has
+// never worked, and nothing but denials has come for as long as services cache what they found.
 func TestDenialEndsRun(t *testing.T) {
 	type campaign = func(context.Context, string, string) (store.Ballot, error)
 	for name, test := range map[string]struct {

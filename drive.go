@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// drive is one use of a candidate: a call of Run or RunForElection, or a call of Campaign with the term that it returned.
-// A candidate has one at a time.
+// drive is one use of a candidate: a call of Run or RunForElection, or a call of Campaign with the term that it
+// returned. A candidate has one at a time.
 type drive struct {
 	candidate *Candidate
 	serves    bool           // Run or RunForElection: it gives the ballots of its terms back by itself

@@ -16,15 +16,15 @@ type events struct {
 }
 
 // RunForElection stands for election in the background, until Stop. The first channel carries false at once, then
-// true each time a term of the candidate's begins and false each time one ends; it then stands again by itself. The second carries
-// errors, the latest replacing one that was not read. Readers may be slow or absent: nothing waits for them, and a
-// true that was not read before the term ended is taken back. IsLeader is always right, a value read from the channel
-// was right when it was sent.
+// true each time a term of the candidate's begins and false each time one ends; it then stands again by itself. The
+// second carries errors, the latest replacing one that was not read. Readers may be slow or absent: nothing waits for
+// them, and a true that was not read before the term ended is taken back. IsLeader is always right, a value read from
+// the channel was right when it was sent.
 //
 // It acknowledges when the won callbacks have returned, unless Options.ManualAcknowledge leaves that to the caller.
 // After Stop, or a permanent error (the last on the second channel), both channels are closed; a candidate that led has
-// been sent a final false. If the candidate is running or stopped already, the channels that it returns carry that error
-// and are closed.
+// been sent a final false. If the candidate is running or stopped already, the channels that it returns carry that
+// error and are closed.
 func (c *Candidate) RunForElection() (<-chan bool, <-chan error) {
 	election, errs := make(chan bool, 2), make(chan error, 1)
 	d, err := c.enter(true)
@@ -59,8 +59,8 @@ func (e *events) open(election chan bool, errs chan error) {
 	election <- false
 }
 
-// termBegan sends true if the term still goes on. Term.finish clears the term before it calls termEnded, so that no true
-// follows the false of its own term.
+// termBegan sends true if the term still goes on. Term.finish clears the term before it calls termEnded, so that no
+// true follows the false of its own term.
 func (e *events) termBegan(goesOn func() bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

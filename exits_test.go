@@ -21,8 +21,8 @@ var exits = map[string]struct {
 	"Goexit": {runtime.Goexit, "runtime.Goexit"},
 }
 
-// Case 72: a callback that panics or ends its goroutine ends that call only: the next callback is called, the candidate goes
-// on, and the log and the error channel tell of it.
+// Case 72: a callback that panics or ends its goroutine ends that call only: the next callback is called, the candidate
+// goes on, and the log and the error channel tell of it.
 func TestCallbacksThatExit(t *testing.T) {
 	for exit, how := range exits {
 		for place, register := range map[string]func(c *leadership.Candidate, leave, next func()){
@@ -106,8 +106,8 @@ func TestFollowersCallbacksThatExit(t *testing.T) {
 	}
 }
 
-// A hook that ends its goroutine: the term's last hook is called all the same, and what was driven by that goroutine says
-// that it is over.
+// A hook that ends its goroutine: the term's last hook is called all the same, and what was driven by that goroutine
+// says that it is over.
 func TestHooksThatExit(t *testing.T) {
 	t.Run("Renewed", func(t *testing.T) {
 		virtual(t, func(w *world) {
@@ -156,8 +156,8 @@ func TestHooksThatExit(t *testing.T) {
 	}
 }
 
-// A hook that reports the beginning of a term panics while the term is ended from elsewhere: the term is given back once,
-// the panic goes on up, and the next campaigns are as if it had not been.
+// A hook that reports the beginning of a term panics while the term is ended from elsewhere: the term is given back
+// once, the panic goes on up, and the next campaigns are as if it had not been.
 func TestTermBeganHookThatPanicsWhileTheTermEnds(t *testing.T) {
 	for name, end := range map[string]func(w *world, c *leadership.Candidate){
 		"Resign":      func(_ *world, c *leadership.Candidate) { c.Resign() },
@@ -212,8 +212,8 @@ func TestTermBeganHookThatPanicsWhileTheTermEnds(t *testing.T) {
 	}
 }
 
-// Case 72: a new-leader callback that blocks, whatever its context says, keeps nobody from leading; it runs beside the term,
-// never beside another call of itself, and Run returns when it has.
+// Case 72: a new-leader callback that blocks, whatever its context says, keeps nobody from leading; it runs beside the
+// term, never beside another call of itself, and Run returns when it has.
 func TestNewLeaderCallbackThatBlocks(t *testing.T) {
 	virtual(t, func(w *world) {
 		other := w.lead(w.open(), "other")
@@ -258,8 +258,8 @@ func TestNewLeaderCallbackThatBlocks(t *testing.T) {
 	})
 }
 
-// A term is given back while its first hook runs, and the next one begins before that hook panics: the panic ends nothing of
-// the next one's.
+// A term is given back while its first hook runs, and the next one begins before that hook panics: the panic ends
+// nothing of the next one's.
 func TestTermBeganHookThatPanicsInALaterTerm(t *testing.T) {
 	virtual(t, func(w *world) {
 		entered, later := make(chan struct{}), make(chan struct{})

@@ -13,10 +13,11 @@ import (
 )
 
 // Follower learns who leads an election. It writes nothing to the store, and survives outages of the store by
-// itself; Fresh and AsOf tell how old its knowledge is. Stop ends it, and a permanent error: the store is closed. A denial ends it
-// as it ends Candidate.Run: only if the store has never worked, and denies for 40 s. It begins to follow at the first call of Start, FollowElection, Wait
-// or Changes. Its methods may be called from any number of goroutines, and from its own callbacks and hooks: none of them
-// waits for the function that calls it. Receiving from Done is no call: in a function of the follower's it never ends.
+// itself; Fresh and AsOf tell how old its knowledge is. Stop ends it, and a permanent error: the store is closed. A
+// denial ends it as it ends Candidate.Run: only if the store has never worked, and denies for 40 s. It begins to follow
+// at the first call of Start, FollowElection, Wait or Changes. Its methods may be called from any number of goroutines,
+// and from its own callbacks and hooks: none of them waits for the function that calls it. Receiving from Done is no
+// call: in a function of the follower's it never ends.
 //
 // One goroutine asks the store for the leader that differs from the one it knows. All who want to know see the latest
 // state; changes that come faster than they look are coalesced.
@@ -300,13 +301,13 @@ func (f *Follower) feed(values chan string, errs chan error) {
 	}
 }
 
-// Stop ends the follower for good and returns at once: it closes the channels and ends the iterators. Callbacks that are
-// running go on; Done tells when they have returned. Calling Stop again, or before anything else, is allowed.
+// Stop ends the follower for good and returns at once: it closes the channels and ends the iterators. Callbacks that
+// are running go on; Done tells when they have returned. Calling Stop again, or before anything else, is allowed.
 func (f *Follower) Stop() {
 	f.end(ErrStopped)
 	f.tasks.stop()
 }
 
-// Done returns a channel that is closed when the follower has ended, by Stop or by a permanent error, and nothing of it is
-// left: no callback, hook or goroutine.
+// Done returns a channel that is closed when the follower has ended, by Stop or by a permanent error, and nothing of it
+// is left: no callback, hook or goroutine.
 func (f *Follower) Done() <-chan struct{} { return f.tasks.done }

@@ -19,8 +19,8 @@ func (f *Follower) OnNewLeader(call func(leader Leader)) {
 }
 
 // OnLeaderGone registers a function to call when there is no leader any more, and at the start if there is none.
-// Between two leaders it is called once, even if the follower saw the second take over at once. What OnNewLeader says of
-// callbacks that block, panic or call runtime.Goexit holds here too. Register before the follower starts.
+// Between two leaders it is called once, even if the follower saw the second take over at once. What OnNewLeader says
+// of callbacks that block, panic or call runtime.Goexit holds here too. Register before the follower starts.
 func (f *Follower) OnLeaderGone(call func()) {
 	checkCallback(call == nil)
 	f.mu.Lock()

@@ -14,9 +14,9 @@ func (f *Follower) AsOf() time.Time {
 	return f.asOf
 }
 
-// Fresh reports whether what Leader returns is known to have been right within the last TTL of the store: a healthy store
-// confirms it several times in that time. It is false before anything is known, while the store is silent, and some time
-// after the follower has ended. Callers with another limit compare AsOf with it.
+// Fresh reports whether what Leader returns is known to have been right within the last TTL of the store: a healthy
+// store confirms it several times in that time. It is false before anything is known, while the store is silent, and
+// some time after the follower has ended. Callers with another limit compare AsOf with it.
 func (f *Follower) Fresh() bool {
 	asOf := f.AsOf()
 	return !asOf.IsZero() && time.Since(asOf) < f.store.TTL()

@@ -149,8 +149,8 @@ func TestAsOfOnASlowLine(t *testing.T) {
 	})
 }
 
-// A follower says itself whether what it knows is fresh, and logs once that its store has fallen silent, and once that it
-// is back.
+// A follower says itself whether what it knows is fresh, and logs once that its store has fallen silent, and once that
+// it is back.
 func TestFresh(t *testing.T) {
 	virtual(t, func(w *world) {
 		w.lead(w.open(), "a")

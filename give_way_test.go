@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Case 64: first in line on a link whose round trip is 0.7 TTL: its session lives, and each answer comes too late for its
-// lease. After a TTL it gives way, says so, and stands again at the back.
+// Case 64: first in line on a link whose round trip is 0.7 TTL: its session lives, and each answer comes too late for
+// its lease. After a TTL it gives way, says so, and stands again at the back.
 func TestFirstOnASlowLinkGivesWay(t *testing.T) {
 	virtual(t, func(w *world) {
 		var waits []time.Duration

@@ -281,7 +281,8 @@ level=INFO msg="leader changed" election=database/primary leader=other
 	})
 }
 
-// The hooks of a term come in order, also if the term ends while the first of them runs. IsLeader does not wait for that.
+// The hooks of a term come in order, also if the term ends while the first of them runs. IsLeader does not wait for
+// that.
 func TestTermEndedComesAfterTermBegan(t *testing.T) {
 	virtual(t, func(w *world) {
 		var happened diary

@@ -1,7 +1,8 @@
 // Package leadership elects one leader among many processes and tells everyone who it is.
 //
 // Processes that want to lead make a [Candidate], those that only want to know who leads a [Follower]. Both stand on
-// a [store.Store]: a session in ZooKeeper, etcd or Consul, or in memory for tests, chosen by URL. This package knows no backend.
+// a [store.Store]: a session in ZooKeeper, etcd or Consul, or in memory for tests, chosen by URL. This package knows no
+// backend.
 //
 //	st, err := store.Open(ctx, "zookeeper://10.0.0.1:2181,10.0.0.2:2181/?ttl=10s", nil)
 //	c, err := leadership.NewCandidate(st, "database/primary", "dbhost2:4567", nil)
@@ -30,15 +31,15 @@
 //     eventually and may miss intermediate ones: the latest wins.
 //   - G6 No herd. A change of leader wakes one candidate, and the number of requests it costs does not grow with the
 //     number of candidates.
-//   - G7 Nothing outlives its owner. When Run or Close has returned, or Done is closed, no goroutine, watch, ballot, session
-//     or connection of theirs is left, as far as the store can be reached. (A one-shot watch of ZooKeeper's may wait at the
-//     server for the next change or the session's end.)
+//   - G7 Nothing outlives its owner. When Run or Close has returned, or Done is closed, no goroutine, watch, ballot,
+//     session or connection of theirs is left, as far as the store can be reached. (A one-shot watch of ZooKeeper's may
+//     wait at the server for the next change or the session's end.)
 //
 // Not promised: work already under way when leadership ends is not undone. A write that the leader sent a moment
 // before may arrive after its successor's first. Send the token along and let the resource refuse lower ones.
 //
-// Candidates, followers, terms and stores are made by their constructors and methods: the zero values of these types are
-// of no use. A nil callback panics when it is registered, a nil context where it is used.
+// Candidates, followers, terms and stores are made by their constructors and methods: the zero values of these types
+// are of no use. A nil callback panics when it is registered, a nil context where it is used.
 //
 // docs/guarantees.md says what each promise depends on, and which test shows it.
 package leadership
@@ -70,9 +71,9 @@ var (
 	ErrStopped = errors.New("stopped")
 	// ErrRunning refuses a second campaign of the same candidate while the first goes on.
 	ErrRunning = errors.New("already running for this election")
-	// ErrNoLease gives up a ballot that was first in line for a TTL while the store could not confirm the session in time: no
-	// answer came, or each came too late to count. The next in line can lead. Campaign returns it; Run and RunForElection
-	// report it and stand again, at the back of the queue.
+	// ErrNoLease gives up a ballot that was first in line for a TTL while the store could not confirm the session in time:
+	// no answer came, or each came too late to count. The next in line can lead. Campaign returns it; Run and
+	// RunForElection report it and stand again, at the back of the queue.
 	ErrNoLease = errors.New("first in line, and the session is not confirmed in time")
 	// ErrTokenRegressed refuses a ballot whose fencing token is not higher than the last one of this candidate: the
 	// store has been restored to an earlier state. Resources that remember tokens would refuse its leader.

@@ -116,8 +116,8 @@ func TestNewLeaderCallbacksAreCalledOncePerLeaderAndCoalesce(t *testing.T) {
 	})
 }
 
-// The context of a new-leader callback ends when the candidate wins, or stops standing. The candidate does not wait for a
-// callback that goes on: that would keep every other candidate waiting too.
+// The context of a new-leader callback ends when the candidate wins, or stops standing. The candidate does not wait for
+// a callback that goes on: that would keep every other candidate waiting too.
 func TestNewLeaderCallbacksContext(t *testing.T) {
 	for name, end := range map[string]func(w *world, c *leadership.Candidate, leader *leadership.Term){
 		"wins": func(w *world, _ *leadership.Candidate, leader *leadership.Term) {

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// observe calls the hooks of a term, but for the first and Acknowledged: they come one after the other, the end last. It
-// tells of renewals, of those that are missing, and of an acknowledgement that is missing.
+// observe calls the hooks of a term, but for the first and Acknowledged: they come one after the other, the end last.
+// It tells of renewals, of those that are missing, and of an acknowledgement that is missing.
 func (t *Term) observe() {
 	c := t.candidate
 	told := t.lease.Last() // the renewal that was told of

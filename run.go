@@ -13,19 +13,19 @@ import (
 // Run stands for election and calls lead each time the candidate wins, with a context that ends when the term does.
 // When lead returns the candidate steps down and stands again, at the back of the queue. Run waits for lead to return
 // before it gives the ballot back, so two calls never overlap; a lead that ignores its context keeps everyone waiting.
-// Won callbacks run before lead. lead calls Term.Acknowledge when it has taken over: Run does not do it, and followers know
-// of no leader before. If lead is nil, Run acknowledges (but see Options.ManualAcknowledge) and holds the leadership for as
-// long as it can.
+// Won callbacks run before lead. lead calls Term.Acknowledge when it has taken over: Run does not do it, and followers
+// know of no leader before. If lead is nil, Run acknowledges (but see Options.ManualAcknowledge) and holds the
+// leadership for as long as it can.
 //
 // Before it stands again it waits a little: after an error from a tenth of a second, after a turn without one from a
 // millisecond, twice as long each time up to five seconds. A turn of more than five seconds, from casting the ballot to
 // the return of lead, begins again with a millisecond, and an acknowledgement with a tenth of a second.
 //
 // Run goes on for ever: whatever the store says is tried again, which Options.Logger, if set, and the hooks are told at
-// once. It returns nil after Stop, the cause of ctx when that ends, and a permanent error: the store is closed. A denial
-// ends it only if the store has never worked and goes on denying for 40 s, after which services have forgotten what they
-// cached while they could not read their permissions. A panic of lead gives the ballot back and goes on up; so does
-// runtime.Goexit.
+// once. It returns nil after Stop, the cause of ctx when that ends, and a permanent error: the store is closed. A
+// denial ends it only if the store has never worked and goes on denying for 40 s, after which services have forgotten
+// what they cached while they could not read their permissions. A panic of lead gives the ballot back and goes on up;
+// so does runtime.Goexit.
 func (c *Candidate) Run(ctx context.Context, lead func(ctx context.Context, term *Term) error) error {
 	d, err := c.enter(true)
 	if err != nil {

@@ -2,8 +2,8 @@ package leadership
 
 import "sync"
 
-// tasks counts what a candidate or a follower still does: calls in progress and goroutines. Done is closed when Stop has
-// been called and nothing is left.
+// tasks counts what a candidate or a follower still does: calls in progress and goroutines. Done is closed when Stop
+// has been called and nothing is left.
 type tasks struct {
 	mu       sync.Mutex
 	count    int           // guarded by mu

@@ -57,11 +57,11 @@ func (t *Term) Remaining() time.Duration {
 	return remaining
 }
 
-// Acknowledge tells the followers that this candidate leads. Call it when the work of taking over is done: followers send
-// their requests to the leader from then on. Until it is called they know of no leader, and the takeover-failed callbacks
-// are called for a term that ends without it. A candidate that leads for a TTL without an acknowledgement says so in the
-// log, once. When to call it does not matter if no follower, new-leader callback or other program reads who leads: then
-// call it at once.
+// Acknowledge tells the followers that this candidate leads. Call it when the work of taking over is done: followers
+// send their requests to the leader from then on. Until it is called they know of no leader, and the takeover-failed
+// callbacks are called for a term that ends without it. A candidate that leads for a TTL without an acknowledgement
+// says so in the log, once. When to call it does not matter if no follower, new-leader callback or other program reads
+// who leads: then call it at once.
 //
 // The store carries it out only while the term's ballot stands, so that a leader of the past can't. No other candidate
 // waits for it. It blocks until the store has confirmed it, trying again by itself if the outcome of a
@@ -109,10 +109,10 @@ func (t *Term) endedError() error {
 	return fmt.Errorf("%w: the term in election %q is over: %w", ErrNotElected, t.candidate.election, cause)
 }
 
-// Resign ends the term, if it is not over yet. Call it, once the leader's work has stopped, for every term that Campaign
-// returned: it gives the ballot back, and the candidate may campaign again when it has returned. It blocks until the
-// store has confirmed that the ballot is gone, or until ctx ends; then it returns an error, and the store goes on in the
-// background as long as the session lives. It waits for no callback or hook.
+// Resign ends the term, if it is not over yet. Call it, once the leader's work has stopped, for every term that
+// Campaign returned: it gives the ballot back, and the candidate may campaign again when it has returned. It blocks
+// until the store has confirmed that the ballot is gone, or until ctx ends; then it returns an error, and the store
+// goes on in the background as long as the session lives. It waits for no callback or hook.
 //
 // A term of Run or RunForElection only ends, and Resign returns at once: they give the ballot back when the leader's
 // function and the callbacks have returned.

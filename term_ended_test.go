@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// OnTermEnded is called once for each term of Run and RunForElection, with its cause, after the work has stopped and before
-// the ballot is given back.
+// OnTermEnded is called once for each term of Run and RunForElection, with its cause, after the work has stopped and
+// before the ballot is given back.
 func TestTermEndedCallback(t *testing.T) {
 	for name, test := range map[string]struct {
 		end   func(w *world, c *leadership.Candidate, cancel context.CancelFunc)

@@ -86,7 +86,8 @@ func (w *world) follower(st store.Store, opts *leadership.Options) *leadership.F
 	return f
 }
 
-// end stops a candidate or follower and waits until nothing is left, but not for a term that the test did not give back.
+// end stops a candidate or follower and waits until nothing is left, but not for a term that the test did not give
+// back.
 func (w *world) end(s stoppable) {
 	s.Stop()
 	select {

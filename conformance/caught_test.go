@@ -2,7 +2,8 @@ package conformance_test
 
 import "github.com/go-leadership/leadership/conformance/internal/reference"
 
-// caught are the cases that a store with a flaw fails each time, and those that it fails if one of two goroutines is first.
+// caught are the cases that a store with a flaw fails each time, and those that it fails if one of two goroutines is
+// first.
 var caught = map[reference.Flaw]struct{ by, may []string }{
 	reference.LeaseFromAnswer: {
 		by: []string{"lease-counts-from-the-request"},

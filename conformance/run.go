@@ -64,8 +64,8 @@ func (c Case) Check(t testing.TB, h Harness) {
 	}
 }
 
-// lasting is a testing.TB that a case may go on using when the watchdog has given it up, and its test has ended: it says
-// nothing any more, where testing's own would panic.
+// lasting is a testing.TB that a case may go on using when the watchdog has given it up, and its test has ended: it
+// says nothing any more, where testing's own would panic.
 type lasting struct {
 	testing.TB
 	mu    sync.Mutex

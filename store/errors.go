@@ -32,8 +32,8 @@ func Permanent(err error) bool {
 	return errors.Is(err, ErrClosed) || errors.Is(err, ErrInvalid)
 }
 
-// Refused reports whether err refuses a request: it is permanent, or a denial. A store does not send such a request again
-// by itself.
+// Refused reports whether err refuses a request: it is permanent, or a denial. A store does not send such a request
+// again by itself.
 func Refused(err error) bool { return Permanent(err) || errors.Is(err, ErrDenied) }
 
 // Error says which operation failed, in which election on which store, and why.

@@ -23,8 +23,8 @@ import (
 //
 //	zookeeper://user:password@host1:2181,host2:2181/path?ttl=10s
 //
-// ParseURL makes one; one made by hand has no options behind the "?". Every adapter understands the same option names in
-// the same meaning. However it is printed, it shows no password.
+// ParseURL makes one; one made by hand has no options behind the "?". Every adapter understands the same option names
+// in the same meaning. However it is printed, it shows no password.
 type URL struct {
 	Scheme   string   // without "://"
 	User     string   // empty where there is none

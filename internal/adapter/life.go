@@ -134,8 +134,8 @@ func Repeat[T any](ctx context.Context, l *Life, op, election string, f func(con
 	}
 }
 
-// Ended is the error of a call that ctx has ended: why that has ended, the error of the last attempt, and that of the one
-// before, which says more where the last was just cut short. Either may be nil.
+// Ended is the error of a call that ctx has ended: why that has ended, the error of the last attempt, and that of the
+// one before, which says more where the last was just cut short. Either may be nil.
 func Ended(ctx context.Context, err, last error) error {
 	cause := context.Cause(ctx)
 	switch {
@@ -168,7 +168,8 @@ func PauseFor(ctx context.Context, d time.Duration) {
 	}
 }
 
-// HintTLS adds to an error what scheme to write, if it looks like that of one side which speaks TLS to one that does not.
+// HintTLS adds to an error what scheme to write, if it looks like that of one side which speaks TLS to one that does
+// not.
 func HintTLS(err error, scheme string, tls bool) error {
 	if tls {
 		return fmt.Errorf("%w; does the server speak TLS? if not, the scheme has to be %s", err, scheme)

@@ -193,8 +193,8 @@ func TestPlaces(t *testing.T) {
 	}
 }
 
-// What somebody else has put in the acknowledgement's place is shown to followers, but for Consul, where a session has to
-// hold it.
+// What somebody else has put in the acknowledgement's place is shown to followers, but for Consul, where a session has
+// to hold it.
 func TestForeignValueAtTheAcknowledgement(t *testing.T) {
 	for _, kind := range []string{"zookeeper", "etcd", "consul"} {
 		t.Run(kind, func(t *testing.T) {

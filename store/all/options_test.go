@@ -103,8 +103,8 @@ func TestOptionsAreAccepted(t *testing.T) {
 	}
 }
 
-// The lease lasts for the ttl without the grace, from when a renewal was sent. ZooKeeper counts from when the one before
-// that was sent, TTL/6 earlier, except at first.
+// The lease lasts for the ttl without the grace, from when a renewal was sent. ZooKeeper counts from when the one
+// before that was sent, TTL/6 earlier, except at first.
 func TestTTLAndGrace(t *testing.T) {
 	for _, kind := range kinds {
 		t.Run(kind, func(t *testing.T) {

@@ -28,10 +28,10 @@ func (a *ack) try(note func(a *ack)) {
 // Acknowledge implements store.Ballot. It is one transaction: the ballot stands, the key is locked with the value. The
 // ballot's standing proves that it is first, since nothing ever comes before it again.
 //
-// A key that exists already is replaced in one transaction, unless it has changed since it was seen, if its holder can't
-// lead: if no session locks it, if the lock is of the ballot's own session, or if it is of one that had a ballot in this
-// queue, which is gone since this one is first. Any other lock belongs to a program that might lead without a ballot,
-// such as docker/leadership, and to a session that lives: its keys go with it. Then the error names it.
+// A key that exists already is replaced in one transaction, unless it has changed since it was seen, if its holder
+// can't lead: if no session locks it, if the lock is of the ballot's own session, or if it is of one that had a ballot
+// in this queue, which is gone since this one is first. Any other lock belongs to a program that might lead without a
+// ballot, such as docker/leadership, and to a session that lives: its keys go with it. Then the error names it.
 func (b *ballot) Acknowledge(ctx context.Context, value string) (store.Leader, error) {
 	return b.Ballot.Acknowledge(ctx, value, func(ctx context.Context) (store.Leader, error) { return b.acknowledge(ctx, value) })
 }

@@ -15,8 +15,8 @@ import (
 const refusalLimit = time.Second
 
 // Campaign implements store.Store. With a session open it takes one round trip: one transaction makes the ballot and
-// lists those that stand. Where the service can't be reached for longer than the TTL it gives up, so that its caller can
-// say so, and try again.
+// lists those that stand. Where the service can't be reached for longer than the TTL it gives up, so that its caller
+// can say so, and try again.
 func (s *Store) Campaign(ctx context.Context, election, value string) (store.Ballot, error) {
 	if err := errors.Join(store.CheckElection(election), store.CheckValue(value)); err != nil {
 		return nil, err

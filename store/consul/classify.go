@@ -124,9 +124,9 @@ func matchesStore(err error) bool {
 	return false
 }
 
-// errAway says that the agent can't find out what the token may do, because its servers don't answer. It denies everything
-// meanwhile, to a token that it names "primary-dc-down" (agent/consul/acl.go). A server that starts says for a moment that
-// its ACL system must be bootstrapped.
+// errAway says that the agent can't find out what the token may do, because its servers don't answer. It denies
+// everything meanwhile, to a token that it names "primary-dc-down" (agent/consul/acl.go). A server that starts says for
+// a moment that its ACL system must be bootstrapped.
 var errAway = errors.New("the agent can't reach the servers that know the token")
 
 // denial returns the error for Consul's words that the token does not do, and nil for other words.

@@ -67,8 +67,8 @@ func TestForeignKeys(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// What is in the place of the acknowledgement is replaced if its holder can't lead: a plain value, one locked by a session
-// with a ballot in the queue, and our own that another program has written over.
+// What is in the place of the acknowledgement is replaced if its holder can't lead: a plain value, one locked by a
+// session with a ballot in the queue, and our own that another program has written over.
 func TestAcknowledgementIsInTheWay(t *testing.T) {
 	client := operator(t, sharedServer(t))
 	later := map[string]func(){}

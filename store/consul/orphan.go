@@ -86,7 +86,8 @@ func (s *Store) remove(ctx context.Context, o orphan) error {
 	}
 }
 
-// othersAcknowledged reports whether an acknowledgement may be that of another ballot of the same session, which stands.
+// othersAcknowledged reports whether an acknowledgement may be that of another ballot of the same session, which
+// stands.
 func (s *Store) othersAcknowledged(o orphan) bool {
 	s.mu.Lock()
 	left := slices.Collect(maps.Keys(s.ballots))

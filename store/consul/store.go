@@ -12,11 +12,12 @@
 // The acknowledged value is at <prefix>/<election>, as it is, for clients in any language.
 //
 // A crashed leader is replaced within twice its TTL and a second; with a TTL below 10 s, within the TTL and 1.5 s, in
-// which the agent tells its servers; agents keep that back for up to 3 s after a server has joined. Sessions end early where the agent leaves, its node or the store's check is
-// deregistered, or somebody destroys the session; so do ballots that somebody deletes. The holder is told by a watch
-// and stops, as it does when its agent refuses connections; its successor may lead a moment before, and a waiter whose
-// ballot is deleted together with those ahead of it may be first for a moment. Where that matters, fence with the
-// token, or give the successor a time to wait with lockdelay.
+// which the agent tells its servers; agents keep that back for up to 3 s after a server has joined. Sessions end early
+// where the agent leaves, its node or the store's check is deregistered, or somebody destroys the session; so do
+// ballots that somebody deletes. The holder is told by a watch and stops, as it does when its agent refuses
+// connections; its successor may lead a moment before, and a waiter whose ballot is deleted together with those ahead
+// of it may be first for a moment. Where that matters, fence with the token, or give the successor a time to wait with
+// lockdelay.
 //
 // The fencing token is the ballot's CreateIndex, which no removal of keys sets back, and a leader's revision the
 // ModifyIndex of the acknowledgement.
@@ -42,8 +43,8 @@ import (
 //
 // Its goroutines are keep, which confirms the session, and lets look look at some of the watches; the orphans' Sweep,
 // which removes what was left behind; one for each ballot, each watch with a query of its own, the session's watch, and
-// each request under way; overlook while there are watches without a query; retire, which clears away a session that was
-// given up; and sweepRevived. Close waits for all of them.
+// each request under way; overlook while there are watches without a query; retire, which clears away a session that
+// was given up; and sweepRevived. Close waits for all of them.
 type Store struct {
 	config Config
 	layout layout

@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// docker/leadership locks the key of an election with the leader's name, at the place of our acknowledgement. As long as
-// it holds the lock nothing is overwritten, and the error names it; afterwards the next term acknowledges.
+// docker/leadership locks the key of an election with the leader's name, at the place of our acknowledgement. As long
+// as it holds the lock nothing is overwritten, and the error names it; afterwards the next term acknowledges.
 func TestDockerLeadershipHoldsTheKey(t *testing.T) {
 	client := operator(t, sharedServer(t))
 	election := newElection()

@@ -22,9 +22,9 @@ type ack struct {
 
 // Acknowledge implements store.Ballot. It is one transaction: the ballot exists, no session holds the key, the value is
 // put on the same lease. The ballot's existence proves that it is first, since nothing ever comes before it again. What
-// a session holds there is replaced if that session had a ballot ahead of this one, or is the store's own. Any other might
-// be that of a leader that stands in no queue of ours: Acknowledge fails and names it. Its key goes with it. A key without
-// a lease has no holder, and is replaced.
+// a session holds there is replaced if that session had a ballot ahead of this one, or is the store's own. Any other
+// might be that of a leader that stands in no queue of ours: Acknowledge fails and names it. Its key goes with it. A
+// key without a lease has no holder, and is replaced.
 func (b *ballot) Acknowledge(ctx context.Context, value string) (store.Leader, error) {
 	return b.Ballot.Acknowledge(ctx, value, func(ctx context.Context) (store.Leader, error) { return b.acknowledge(ctx, value) })
 }

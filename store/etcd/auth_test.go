@@ -17,7 +17,8 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// guarded is a server with authentication, and root's client. Passwords are checked cheaply: every token costs one check.
+// guarded is a server with authentication, and root's client. Passwords are checked cheaply: every token costs one
+// check.
 func guarded(t *testing.T, extra ...string) (*testserver.Etcd, *clientv3.Client) {
 	t.Helper()
 	server := testserver.NewEtcd(t, testserver.EtcdConfig{Auth: true, Extra: append(append(fast, "--bcrypt-cost=4"), extra...)})

@@ -36,7 +36,8 @@ func (s *Store) Campaign(ctx context.Context, election, value string) (store.Bal
 	}
 }
 
-// cast casts one ballot. The error ErrLeaseNotFound says that the session was over; there is a new one by the next call.
+// cast casts one ballot. The error ErrLeaseNotFound says that the session was over; there is a new one by the next
+// call.
 func (s *Store) cast(ctx context.Context, election, value string) (*ballot, error) {
 	sess, err := s.openSession(ctx)
 	if err != nil {

@@ -108,8 +108,8 @@ func (s *Store) unreached(ctx context.Context) error {
 	return fmt.Errorf("%w: %w", cause, s.trouble)
 }
 
-// because adds why the attempt before failed to an error that says only that the service is unavailable, or that time was
-// up: the last attempt was cut short.
+// because adds why the attempt before failed to an error that says only that the service is unavailable, or that time
+// was up: the last attempt was cut short.
 func because(err, last error) error {
 	short := err == store.ErrUnavailable || strings.HasSuffix(err.Error(), context.DeadlineExceeded.Error())
 	if last != nil && short && errors.Is(err, store.ErrUnavailable) {

@@ -10,9 +10,9 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// mayReplace returns nil if what is at the acknowledgement's key can't be that of a leader: no lease holds it, or one that
-// has or had a ballot in this queue. Any other lease belongs to a program that might lead without a ballot. Its key goes
-// with it, so that nothing has to be replaced once it is over. Then the error names it.
+// mayReplace returns nil if what is at the acknowledgement's key can't be that of a leader: no lease holds it, or one
+// that has or had a ballot in this queue. Any other lease belongs to a program that might lead without a ballot. Its
+// key goes with it, so that nothing has to be replaced once it is over. Then the error names it.
 func (b *ballot) mayReplace(ctx context.Context, found *mvccpb.KeyValue) error {
 	s := b.store
 	if found.Lease == 0 || found.Lease == b.session.id {

@@ -9,8 +9,9 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// A session that never stood in the queue holds the acknowledgement's key and is alive: the takeover fails and names it,
-// and the key stays as it is, also when the ballot is withdrawn. Once that session is over, the next term acknowledges.
+// A session that never stood in the queue holds the acknowledgement's key and is alive: the takeover fails and names
+// it, and the key stays as it is, also when the ballot is withdrawn. Once that session is over, the next term
+// acknowledges.
 func TestAcknowledgementHasAnotherHolder(t *testing.T) {
 	t.Parallel()
 	client := operator(t)
@@ -49,8 +50,8 @@ func TestAcknowledgementHasAnotherHolder(t *testing.T) {
 	holds("")
 }
 
-// What a session left at the key that did stand in the queue is replaced at once: by one that stood behind it, and by one
-// that it stands behind now. So is what no session holds.
+// What a session left at the key that did stand in the queue is replaced at once: by one that stood behind it, and by
+// one that it stands behind now. So is what no session holds.
 func TestAcknowledgementIsReplacedAtOnce(t *testing.T) {
 	t.Parallel()
 	client := operator(t)

@@ -52,7 +52,8 @@ func (s *Store) remove(ctx context.Context, o orphan) error {
 	return err
 }
 
-// bury deletes a revived ballot, and then the acknowledgement if it is of the same session and of no ballot that stands.
+// bury deletes a revived ballot, and then the acknowledgement if it is of the same session and of no ballot that
+// stands.
 func (s *Store) bury(ctx context.Context, b *ballot) error {
 	ack := clientv3.OpGet(s.layout.ack(b.Election))
 	resp, err := s.txn(ctx, b.ifItStands(), []clientv3.Op{clientv3.OpDelete(b.key), ack}, []clientv3.Op{ack})

@@ -75,8 +75,8 @@ func (s *Store) keepAlive(sess *session) {
 	}
 }
 
-// renew renews the lease once, and waits until the next renewal is due. Its error is that of the last stream if all have
-// broken.
+// renew renews the lease once, and waits until the next renewal is due. Its error is that of the last stream if all
+// have broken.
 func (k *keeper) renew() error {
 	s := k.store
 	patience := s.patience(s.config.TTL / 10)

@@ -14,8 +14,8 @@ import (
 // that it was withdrawn, by its name: it has the lease of the store's session and a nonce with the store's mark, and no
 // ballot of the store has it. The store removes it when it meets it in a list.
 
-// meetAll meets all ballots after a restore that the store has noticed: nothing else may lead it to elections in which it
-// does not stand any more.
+// meetAll meets all ballots after a restore that the store has noticed: nothing else may lead it to elections in which
+// it does not stand any more.
 func (s *Store) meetAll() {
 	s.mu.Lock()
 	sess := s.current

@@ -60,16 +60,16 @@ func (s *Store) lineTo(member *peer.Peer) *line {
 	return nil
 }
 
-// hangUp closes the connection to a member that owes an answer, if it was made before that time and nothing has come over
-// it since.
+// hangUp closes the connection to a member that owes an answer, if it was made before that time and nothing has come
+// over it since.
 func (s *Store) hangUp(member *peer.Peer, since time.Time) {
 	if l := s.lineTo(member); l != nil && l.dialled.Before(since) && l.heard.Load() < since.UnixNano() {
 		_ = l.Close()
 	}
 }
 
-// ear listens whether the member that has the stream of watches is silent. It counts intervals, and not the time, so that
-// a process that has stood still does not take its own silence for the member's.
+// ear listens whether the member that has the stream of watches is silent. It counts intervals, and not the time, so
+// that a process that has stood still does not take its own silence for the member's.
 type ear struct {
 	store *Store
 	line  *line // nil if the store did not dial it

@@ -51,8 +51,8 @@ func TestSlowLink(t *testing.T) {
 	}
 }
 
-// One that stands first over a line with a round trip between a fifth and a quarter of the TTL leads, and does not stand
-// in the way of the next.
+// One that stands first over a line with a round trip between a fifth and a quarter of the TTL leads, and does not
+// stand in the way of the next.
 func TestSlowLinkFirstInLine(t *testing.T) {
 	t.Parallel()
 	const ttl = 10 * time.Second // a sixth of which is what a busy machine may take

@@ -1,7 +1,7 @@
 // Package etcd is the store for etcd: ballots are keys on one lease, in the order of their creation revisions. It is
-// tested with etcd 3.7.3. Releases without the fix of etcd's issue 15247 (pull request 16822) let a member that has been
-// deposed revoke leases that live, which ends a session early. It speaks to the members themselves: etcd's grpc-proxy
-// leaves requests for the progress of watches unanswered, so that a follower's news are never confirmed.
+// tested with etcd 3.7.3. Releases without the fix of etcd's issue 15247 (pull request 16822) let a member that has
+// been deposed revoke leases that live, which ends a session early. It speaks to the members themselves: etcd's
+// grpc-proxy leaves requests for the progress of watches unanswered, so that a follower's news are never confirmed.
 //
 //	import _ "github.com/go-leadership/leadership/store/etcd"
 //	st, err := store.Open(ctx, "etcd://10.0.0.1:2379,10.0.0.2:2379/prod?ttl=10s", nil)
@@ -12,10 +12,10 @@
 // Candidates that use the client's own concurrency.Election, or etcdctl elect, with the name
 // <prefix>/<election>/_ballots stand in the same queue. The acknowledged value is at <prefix>/<election>.
 //
-// A crashed leader is replaced within its TTL and a second, and within two TTLs and 4 s if the cluster's leader dies too:
-// the next one counts every lease's TTL anew. A lease ends early only where somebody revokes it, or
-// deletes the ballot: the holder then notices with the next event from its endpoint, and its successor may lead a
-// moment before that. A waiter whose ballot is deleted together with those ahead of it may be first for that moment.
+// A crashed leader is replaced within its TTL and a second, and within two TTLs and 4 s if the cluster's leader dies
+// too: the next one counts every lease's TTL anew. A lease ends early only where somebody revokes it, or deletes the
+// ballot: the holder then notices with the next event from its endpoint, and its successor may lead a moment before
+// that. A waiter whose ballot is deleted together with those ahead of it may be first for that moment.
 //
 // The fencing token is the ballot's CreateRevision, and a leader's revision the ModRevision of the acknowledgement.
 // Both go back where a cluster is restored from an old copy of its data.
@@ -40,8 +40,8 @@ import (
 // Store is one lease, taken at the first Campaign. It implements store.Store.
 //
 // Its goroutines are connect, until there is a client; keepAlive, which renews the lease while there is one; watch,
-// which keeps the stream of watches; tend, which confirms; the orphans' Sweep, which removes what was left behind; and one for each
-// ballot. Close waits for all of them.
+// which keeps the stream of watches; tend, which confirms; the orphans' Sweep, which removes what was left behind; and
+// one for each ballot. Close waits for all of them.
 type Store struct {
 	config   Config        // without the password
 	password func() string // out of reach of whoever prints the store

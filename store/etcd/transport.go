@@ -126,8 +126,8 @@ func (s *Store) troubled(err error) {
 	}
 }
 
-// looksMismatched reports whether an error is like those of one side which speaks TLS to one that does not. Those of the
-// client library are text.
+// looksMismatched reports whether an error is like those of one side which speaks TLS to one that does not. Those of
+// the client library are text.
 func looksMismatched(err error) bool {
 	if err == nil {
 		return false

@@ -33,10 +33,10 @@ func (a *ack) follows(session int64) {
 // ballot's existence proves that it is first, since nothing ever comes before it again. The value is written a second
 // time because of that operation's answer: only SetData returns the node's Stat, and with it the revision.
 //
-// A node that exists already is replaced in one transaction, unless it has changed since it was seen, if its holder can't
-// lead: if it belongs to no session or the ballot's own, or to one that has or had a ballot in this queue, where this one
-// is first. Any other belongs to a program that might lead without a ballot, and goes with its session: the error names
-// it.
+// A node that exists already is replaced in one transaction, unless it has changed since it was seen, if its holder
+// can't lead: if it belongs to no session or the ballot's own, or to one that has or had a ballot in this queue, where
+// this one is first. Any other belongs to a program that might lead without a ballot, and goes with its session: the
+// error names it.
 func (b *ballot) Acknowledge(ctx context.Context, value string) (store.Leader, error) {
 	return b.Ballot.Acknowledge(ctx, value, func(ctx context.Context) (store.Leader, error) { return b.acknowledge(ctx, value) })
 }

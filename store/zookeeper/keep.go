@@ -11,8 +11,8 @@ import (
 )
 
 // keeper confirms the session until the store is closed: by a Sync after each connection, and then one a TTL/6 after
-// the answer to the last. While an answer takes longer than TTL/24, it sends one each TTL/48, so that a lease is renewed
-// as often over a slow link. All of its state is that of the goroutine which runs keep.
+// the answer to the last. While an answer takes longer than TTL/24, it sends one each TTL/48, so that a lease is
+// renewed as often over a slow link. All of its state is that of the goroutine which runs keep.
 type keeper struct {
 	*Store
 	epoch    uint64            // of the last connection after which the session was confirmed

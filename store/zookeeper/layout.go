@@ -13,8 +13,8 @@ import (
 //	/_zkelection/<election>/ballot_<nonce>_0000000012    ephemeral, sequential, with the candidate's value
 //	/_zkelection/<election>/leader_ack                   ephemeral, with the acknowledged value
 //
-// with "/" in an election's name written "__". Anything that begins with the ballot prefix and ends in a sequence number
-// as ZooKeeper writes it is a ballot, whoever made it; the number is its place in the queue.
+// with "/" in an election's name written "__". Anything that begins with the ballot prefix and ends in a sequence
+// number as ZooKeeper writes it is a ballot, whoever made it; the number is its place in the queue.
 type layout struct {
 	root   string // chroot and root
 	prefix string // of ballots
@@ -37,8 +37,8 @@ type place struct {
 	number int32
 }
 
-// sequence is what ZooKeeper appends to a name, "%010d" of 32 bits: ten digits or, after the counter has wrapped, a sign
-// within the ten characters or before ten digits.
+// sequence is what ZooKeeper appends to a name, "%010d" of 32 bits: ten digits or, after the counter has wrapped, a
+// sign within the ten characters or before ten digits.
 var sequence = regexp.MustCompile(`(-?[0-9]{10}|-[0-9]{9})$`)
 
 // parse returns the place of a ballot's node, and false where the node is not a ballot: then no candidate waits for it.

@@ -10,8 +10,8 @@ import (
 )
 
 // nonces are those in the names of a store's ballots. They all begin alike, with what no other store's do: so a store
-// tells a ballot of its own that has no owner any more. One appears if the service is set back to an earlier state while
-// its session lives, and would block the election for as long.
+// tells a ballot of its own that has no owner any more. One appears if the service is set back to an earlier state
+// while its session lives, and would block the election for as long.
 type nonces struct {
 	stem string
 

@@ -97,8 +97,8 @@ func (s *Store) remove(ctx context.Context, o orphan) error {
 	}
 }
 
-// removeDoubtful removes a ballot of which it is not known whether it has acknowledged. What another session holds in the
-// acknowledgement's place stays, and the transaction proves that it has not changed since it was read: an
+// removeDoubtful removes a ballot of which it is not known whether it has acknowledged. What another session holds in
+// the acknowledgement's place stays, and the transaction proves that it has not changed since it was read: an
 // acknowledgement might be on its way.
 func (s *Store) removeDoubtful(ctx context.Context, o orphan) error {
 	n, err := request(ctx, s, func() (node, error) {

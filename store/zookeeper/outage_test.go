@@ -68,8 +68,8 @@ func TestCampaignSaysWhatItWaitsFor(t *testing.T) {
 	require.ErrorContains(t, err, "connection refused")
 }
 
-// A store that has worked says what is wrong now: it asks no question about TLS, and does not tell of what it has closed
-// itself.
+// A store that has worked says what is wrong now: it asks no question about TLS, and does not tell of what it has
+// closed itself.
 func TestErrorOfAStoreThatHasWorked(t *testing.T) {
 	t.Parallel()
 	silent := storetest.SilentServer(t)

@@ -175,8 +175,8 @@ func TestServerLosesItsData(t *testing.T) {
 	castFirst(t, st, newElection(), "own")
 }
 
-// An operator sets the service back to a copy in which a ballot stands that has been withdrawn since. Its session lives:
-// nothing of it is left in the way of others, though its store has no candidate any more.
+// An operator sets the service back to a copy in which a ballot stands that has been withdrawn since. Its session
+// lives: nothing of it is left in the way of others, though its store has no candidate any more.
 func TestRestoredCopyHasAWithdrawnBallot(t *testing.T) {
 	t.Parallel()
 	server := testserver.NewZooKeeper(t, testserver.ZooKeeperConfig{})
@@ -206,8 +206,8 @@ func TestRestoredCopyHasAWithdrawnBallot(t *testing.T) {
 	require.Equal(t, []string{"other"}, values(t, st, election))
 }
 
-// The same, but the store was connected all the time, or again before it could notice: what stands is removed as soon as
-// the store meets it, and nothing of another store on the same connection.
+// The same, but the store was connected all the time, or again before it could notice: what stands is removed as soon
+// as the store meets it, and nothing of another store on the same connection.
 func TestBallotWithoutAnOwnerIsRemoved(t *testing.T) {
 	election := newElection()
 	conn := operator(t)

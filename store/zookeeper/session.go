@@ -60,8 +60,8 @@ func (s *Store) established(id int64, ttl time.Duration, sent store.Instant) {
 	})
 }
 
-// begin takes the session into use on a connection whose handshake was sent then, and has just been answered. The caller
-// holds mu.
+// begin takes the session into use on a connection whose handshake was sent then, and has just been answered. The
+// caller holds mu.
 func (s *Store) begin(sent store.Instant) {
 	sess, ttl, valid := s.current, s.config.TTL, s.config.TTL-s.config.Grace
 	s.ready = time.Now()

@@ -11,8 +11,8 @@ import (
 //
 // The leader ends a session when it has not heard of a touch for the TTL. A server answers by itself and reports the
 // touches it has seen with each ping of the leader's, every half tick; a Sync is answered by the leader. So the answer
-// to a confirmation proves that the leader knows of an earlier one only if a ping lay in between: if the earlier one was
-// answered half a tick before this one was sent. Times of sending prove less, since requests can arrive together.
+// to a confirmation proves that the leader knows of an earlier one only if a ping lay in between: if the earlier one
+// was answered half a tick before this one was sent. Times of sending prove less, since requests can arrive together.
 //
 // A store does not know the tick. With a TTL of three ticks or more, half a tick is at most TTL/6; with two, the least
 // that servers grant by default, TTL/4. So the TTL counts from the newest confirmation that was answered TTL/6 before

@@ -24,8 +24,8 @@ import (
 //   - the handshake has a deadline that fits the session;
 //   - a frame whose length can't be a server's is an error: the library would allocate what it says, or panic;
 //   - a failed write shows as a failed read: the library blocks for ever on one that fails while it authenticates;
-//   - the library is shown no zxid: it reads the last one when it sets its watches again, and writes it with each reply,
-//     without a lock. The store keeps the last one, and puts it into the requests that tell it;
+//   - the library is shown no zxid: it reads the last one when it sets its watches again, and writes it with each
+//     reply, without a lock. The store keeps the last one, and puts it into the requests that tell it;
 //   - a new session does not insist on the last zxid of another: a service that was restored to an earlier state would
 //     refuse the library for ever;
 //   - a session that was abandoned is ended in the handshake that resumes it;
@@ -117,8 +117,8 @@ func noTLS(err error) bool {
 	return header || errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET)
 }
 
-// dialWire does the work of dial. The limits fit the session, and round trips as long as it allows; a server that may be
-// gone holds up the others for a second at most, unless all have failed.
+// dialWire does the work of dial. The limits fit the session, and round trips as long as it allows; a server that may
+// be gone holds up the others for a second at most, unless all have failed.
 func (s *Store) dialWire(network, address string, failed int) (*wire, error) {
 	limit := s.config.TTL / 4
 	if failed == 0 {

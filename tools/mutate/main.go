@@ -4,8 +4,9 @@
 //	mutate -state .long/mutants -explained tools/mutate/survivors.txt ./store ./store/memory .
 //
 // changes the package in the first argument. For each change it runs that package's tests, and if they pass those of
-// the other packages, until some test fails, which it prints. Verdicts are kept in the file of -state, and a mutant that has one is not
-// tried again. The exit status is 1 if there is a survivor that the file of -explained does not explain.
+// the other packages, until some test fails, which it prints. Verdicts are kept in the file of -state, and a mutant
+// that has one is not tried again. The exit status is 1 if there is a survivor that the file of -explained does not
+// explain.
 package main
 
 import (

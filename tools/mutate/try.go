@@ -87,8 +87,8 @@ func try(ctx context.Context, m mutant, packages []string) (v verdict, failure s
 
 var failures = regexp.MustCompile(`(?m)^\s*--- FAIL: \S+|^panic: test timed out.*\n\s*running tests:\n.*|^panic: .*|^fatal error: .*`)
 
-// failureIn returns what stands first in the output of tests: the test that failed, or why the program ended. A test that
-// has run for nearly the whole of -timeout hangs; one that has just begun was in the queue of a busy machine.
+// failureIn returns what stands first in the output of tests: the test that failed, or why the program ended. A test
+// that has run for nearly the whole of -timeout hangs; one that has just begun was in the queue of a busy machine.
 func failureIn(out string) string { return short(failures.FindString(out)) }
 
 // overlay writes the changed file, and what tells the go command to compile it in the place of the other.

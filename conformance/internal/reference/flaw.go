@@ -1,6 +1,6 @@
-// Package reference is a small store with switches, on a service within the process. Without a flaw it keeps the contract
-// of package store and passes the conformance suite. With one it breaks one rule, as the author of an adapter might by
-// mistake: the suite has to notice.
+// Package reference is a small store with switches, on a service within the process. Without a flaw it keeps the
+// contract of package store and passes the conformance suite. With one it breaks one rule, as the author of an adapter
+// might by mistake: the suite has to notice.
 package reference
 
 // Flaw is a way to break one rule of the contract.

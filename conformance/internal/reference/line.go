@@ -75,7 +75,8 @@ func (l *Line) breaks() <-chan struct{} {
 	return l.broken
 }
 
-// call carries out a request. An error that matches ErrUnknownOutcome means that the request might have been carried out.
+// call carries out a request. An error that matches ErrUnknownOutcome means that the request might have been carried
+// out.
 func (l *Line) call(ctx context.Context, request func()) error {
 	l.mu.Lock()
 	l.requests++

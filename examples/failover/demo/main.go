@@ -4,8 +4,8 @@
 //	go run ./examples/failover/demo -store zookeeper
 //
 // It ends with status 0 exactly where each change of leader happened within its bound, in the order of the queue, and
-// was seen by the follower; otherwise with status 1 and a sentence on what failed. However it ends, it leaves no process
-// behind, and no file either unless it is killed by SIGKILL.
+// was seen by the follower; otherwise with status 1 and a sentence on what failed. However it ends, it leaves no
+// process behind, and no file either unless it is killed by SIGKILL.
 package main
 
 import (

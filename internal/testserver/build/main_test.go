@@ -92,7 +92,8 @@ func TestProvide(t *testing.T) {
 	require.Equal(t, 1, builds())
 }
 
-// A build that is interrupted, in the middle of writing the program, leaves nothing but the lock. So does one that waits.
+// A build that is interrupted, in the middle of writing the program, leaves nothing but the lock. So does one that
+// waits.
 func TestProvideInterrupted(t *testing.T) {
 	b, module := hello(t)
 	write(t, module, "go.sum", "")

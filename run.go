@@ -17,9 +17,9 @@ import (
 // know of no leader before. If lead is nil, Run acknowledges (but see Options.ManualAcknowledge) and holds the
 // leadership for as long as it can.
 //
-// Before it stands again it waits a little: after an error from a tenth of a second, after a turn without one from a
-// millisecond, twice as long each time up to five seconds. A turn of more than five seconds, from casting the ballot to
-// the return of lead, begins again with a millisecond, and an acknowledgement with a tenth of a second.
+// Between terms, Run backs off, doubling up to 5 s: from 100 ms after an error, from 1 ms otherwise. A turn is the time
+// from casting a ballot to the return of lead. One longer than 5 s sets the second back-off to its start, and an
+// acknowledgement the first.
 //
 // Run goes on for ever: whatever the store says is tried again, which Options.Logger, if set, and the hooks are told at
 // once. It returns nil after Stop, the cause of ctx when that ends, and a permanent error: the store is closed. A

@@ -145,6 +145,7 @@ func (b *ballot) putAck(ctx context.Context, value string, stale uint64) (store.
 
 // Withdraw implements store.Ballot.
 func (b *ballot) Withdraw(ctx context.Context) error {
+	b.leave() // before another candidate of the store can meet it as one that nobody has
 	b.Lose("it was withdrawn")
 	return b.store.orphans.Withdraw(ctx, b.Election, b.orphan())
 }

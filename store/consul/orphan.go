@@ -24,11 +24,25 @@ type orphan struct {
 	denied time.Time // since when its removal has been denied; zero if it is not
 }
 
-// orphan is what has to be removed when the ballot is given up.
+// orphan is what has to be removed when the ballot is given up. remove has to follow.
 func (b *ballot) orphan() orphan {
+	b.leave()
 	o := orphan{ballot: b}
 	b.ack.try(func(a *ack) { o.tried, o.seated, o.revision = a.tried, a.seated, a.revision })
 	return o
+}
+
+// leave says that the ballot is to be removed, so that it is not taken for one that has come back; left, that it is gone.
+func (b *ballot) leave() {
+	b.store.mu.Lock()
+	defer b.store.mu.Unlock()
+	b.session.leaving[b.name] = struct{}{}
+}
+
+func (b *ballot) left() {
+	b.store.mu.Lock()
+	defer b.store.mu.Unlock()
+	delete(b.session.leaving, b.name)
 }
 
 // Over implements adapter.Orphan.
@@ -59,7 +73,7 @@ func (s *Store) abandonFor(o orphan, err error) {
 // made from what is known of them, and where that is refused, from what is read.
 func (s *Store) remove(ctx context.Context, o orphan) error {
 	known := map[string]entry{s.layout.ack(o.Election): {exists: o.revision != 0, modify: o.revision, session: o.session.id}}
-	standing, trusted := true, !o.seated && !o.revived
+	standing, trusted, told := true, !o.seated && !o.revived, false
 	for {
 		if o.Over() {
 			return nil
@@ -67,6 +81,9 @@ func (s *Store) remove(ctx context.Context, o orphan) error {
 		if trusted {
 			_, err := s.commit(ctx, o.removal(known, standing)...)
 			r := refusalIn(err)
+			if err == nil {
+				o.left()
+			}
 			if r == nil || errors.Is(err, store.ErrDenied) {
 				return err
 			}
@@ -80,6 +97,10 @@ func (s *Store) remove(ctx context.Context, o orphan) error {
 			return err
 		}
 		standing, trusted = stands(o.key(), known[o.key()]), true
+		if o.revived && standing && !told {
+			told = true
+			s.config.Logger.Warn("a withdrawn ballot has come back, as after a restore: it is removed", "store", s.life.Name, "key", o.key())
+		}
 		if (!standing || o.revived) && s.othersAcknowledged(o) && o.revision == 0 {
 			o.tried, o.seated = false, false // what is there may be that of another ballot of this session
 		}

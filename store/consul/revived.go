@@ -64,11 +64,14 @@ func (s *Store) meet(sess *session, election, key string) {
 	}
 	s.mu.Lock()
 	_, wanted := s.names[name]
+	_, leaving := sess.leaving[name]
+	if !wanted {
+		sess.leaving[name] = struct{}{} // from now on
+	}
 	s.mu.Unlock()
-	if wanted {
+	if wanted || leaving {
 		return
 	}
-	s.config.Logger.Warn("a withdrawn ballot has come back, as after a restore: it is removed", "store", s.life.Name, "key", key)
 	b := &ballot{Ballot: adapter.NewBallot(s.life, election), store: s, session: sess, name: name}
 	b.Lose("it was withdrawn")
 	s.orphans.Add(orphan{ballot: b, tried: true, revived: true})

@@ -1,6 +1,10 @@
 package consul_test
 
 import (
+	"bytes"
+	"context"
+	"log/slog"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -44,6 +48,33 @@ func TestRestoreRevivesABallot(t *testing.T) {
 			require.NoError(t, kept.Err(), "the ballot that has an owner stays")
 		})
 	}
+}
+
+// A resignation that does not wait leaves its ballot to be removed in the background. The store's next ballot in the
+// election meets it, and does not take it for one that a restore brought back.
+func TestHurriedResignationIsNoRestore(t *testing.T) {
+	var revived restores
+	st := open(t, consul.Config{Logger: slog.New(slog.NewTextHandler(&revived, nil))})
+	election := newElection()
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	for range 50 {
+		b := castFirst(t, st, election, "hurried")
+		acknowledge(t, b, "hurried")
+		_ = b.Withdraw(over)
+	}
+	eventually(t, func() bool { return len(values(t, st, election)) == 0 }, "all are removed")
+	require.Zero(t, revived.Load(), "warnings of a restore")
+}
+
+// restores counts the warnings that a ballot has come back.
+type restores struct{ atomic.Int64 }
+
+func (r *restores) Write(line []byte) (int, error) {
+	if bytes.Contains(line, []byte("has come back")) {
+		r.Add(1)
+	}
+	return len(line), nil
 }
 
 // A ballot of another program on the store's session is not the store's to remove.

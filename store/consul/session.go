@@ -14,14 +14,15 @@ import (
 
 // session is what the store knows of its session.
 type session struct {
-	name  string
-	id    string // guarded by the store's mu until the session is adopted; empty until the service has told it
-	tried bool   // guarded by the store's mu: a request to create it may have been carried out
-	check string // constant: the id of the service and of its check that the session is bound to; empty if there is none
-	lease *store.Lease
-	ctx   context.Context // ends, with the cause, when the store gives the session up or learns of its end
-	end   context.CancelCauseFunc
-	gone  chan struct{} // closed when the service is known to have ended it: nothing of it is left there
+	name    string
+	id      string // guarded by the store's mu until the session is adopted; empty until the service has told it
+	tried   bool   // guarded by the store's mu: a request to create it may have been carried out
+	check   string // constant: the id of the service and of its check that the session is bound to; empty if there is none
+	lease   *store.Lease
+	ctx     context.Context // ends, with the cause, when the store gives the session up or learns of its end
+	end     context.CancelCauseFunc
+	leaving map[string]struct{} // guarded by the store's mu: names of its ballots that are being removed
+	gone    chan struct{}       // closed when the service is known to have ended it: nothing of it is left there
 
 	// Of renewals. Written by the one who opens the session, then used by keep alone.
 	sent    store.Instant // when the last one that counted was sent
@@ -58,7 +59,8 @@ func (s *Store) session() *session {
 // agent: the lease begins with the session. Until the session is the store's, it is among those to clear away.
 func (s *Store) newSession(ctx context.Context) (*session, error) {
 	sess := &session{
-		name: "leadership-" + newNonce(), lease: store.NewLease(), gone: make(chan struct{}), sent: store.Now(), renewed: time.Now(),
+		leaving: map[string]struct{}{},
+		name:    "leadership-" + newNonce(), lease: store.NewLease(), gone: make(chan struct{}), sent: store.Now(), renewed: time.Now(),
 	}
 	if s.config.checked() {
 		sess.check = sess.name

@@ -58,6 +58,8 @@ func (s *Store) classify(err error) error {
 			return &oddAnswer{"it speaks TLS"}
 		}
 		return s.mismatch(fmt.Errorf("%w: the agent speaks TLS, the scheme has to be consul+tls", store.ErrUnavailable))
+	case strings.Contains(text, "No path to datacenter") && s.worked.Load(): // servers that restart don't know it yet
+		return fmt.Errorf("%w: %s", store.ErrUnavailable, oneLine(text))
 	case strings.Contains(text, "No path to datacenter"), strings.Contains(text, "cross datacenter lock"):
 		return adapter.Refuse("dc", c.Datacenter, "the agent says: %s", text)
 	case strings.Contains(text, "Consul Enterprise feature"):

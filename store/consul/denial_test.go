@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -147,4 +148,26 @@ func TestNoQuestionAboutTLS(t *testing.T) {
 func eventuallyFor(t *testing.T, limit time.Duration, f func() bool, what string) {
 	t.Helper()
 	require.Eventually(t, f, limit, 100*time.Millisecond, what)
+}
+
+// Servers that have restarted know no other datacenter for a while. That is permanent only if the store never worked.
+func TestDatacenterGoesAway(t *testing.T) {
+	t.Parallel()
+	tp := newTap(t)
+	var away atomic.Bool
+	tp.always(func(tp *tap, w http.ResponseWriter, r *http.Request, body []byte) {
+		if away.Load() {
+			answer(http.StatusInternalServerError, "No path to datacenter")(tp, w, r, body)
+			return
+		}
+		tp.forward(w, r, body)
+	}, "PUT")
+	st := open(t, consul.Config{Addresses: tp.addr()})
+	castFirst(t, st, newElection(), "own")
+	away.Store(true)
+	_, err := st.Campaign(within(t, time.Second), newElection(), "own")
+	require.ErrorIs(t, err, context.DeadlineExceeded, "it tries again")
+	require.False(t, store.Permanent(err), "%v", err)
+	_, err = open(t, consul.Config{Addresses: tp.addr()}).Campaign(soon(t), newElection(), "own")
+	require.ErrorIs(t, err, store.ErrInvalid)
 }

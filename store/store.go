@@ -32,11 +32,11 @@ type Store interface {
 	Campaign(ctx context.Context, election, value string) (Ballot, error)
 
 	// Leader returns the acknowledged leader as soon as it differs from prev, and at once where prev is nil. The
-	// zero Leader means that nobody leads. With prev nil it reflects every acknowledgement, resignation and removal that
-	// the service had carried out, and confirmed to whoever asked for it, before the call began. It is a long poll:
-	// nothing to drain, nothing to close, and changes that come faster than the calls are coalesced, the latest wins. What
-	// it returns never goes back in time from one call to the next. It writes nothing to the service. An outage is not an
-	// error: the call waits until it is over.
+	// zero Leader means that there is no leader. With prev nil it reflects every acknowledgement, resignation and removal
+	// that the service had carried out, and confirmed to its client, before the call began. It is a long poll: nothing to
+	// drain, nothing to close, and changes that come faster than the calls are coalesced, the latest wins. What it returns
+	// never goes back in time from one call to the next. It writes nothing to the service. An outage is not an error: the
+	// call waits until it is over.
 	Leader(ctx context.Context, election string, prev *Leader) (Leader, error)
 
 	// Ballots lists the ballots that stand in the election, first in line first. An election that nobody ever

@@ -13,8 +13,8 @@
 //
 // A crashed leader is replaced within twice its TTL and a second; with a TTL below 10 s, within the TTL and 1.5 s, in
 // which the agent tells its servers; agents keep that back for up to 3 s after a server has joined. Sessions end early
-// where the agent leaves, its node or the store's check is deregistered, or somebody destroys the session; so do
-// ballots that somebody deletes. The holder is told by a watch and stops, as it does when its agent refuses
+// where the agent leaves, its node or the store's check is deregistered, or a client destroys the session; so do
+// ballots that a client deletes. The holder is told by a watch and stops, as it does when its agent refuses
 // connections; its successor may lead a moment before, and a waiter whose ballot is deleted together with those ahead
 // of it may be first for a moment. Where that matters, fence with the token, or give the successor a time to wait with
 // lockdelay.

@@ -24,7 +24,7 @@ type ballot struct {
 	predecessors []place // constant after enter: those that were ahead then
 
 	ahead   []place // the nearest last
-	deleted bool    // somebody has deleted it
+	deleted bool    // its key was deleted
 	own     *watch  // nil before the first look
 	prev    *watch  // of the nearest ahead; nil where none is
 	ack     ack

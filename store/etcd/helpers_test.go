@@ -73,7 +73,8 @@ func open(t *testing.T, config etcd.Config) *etcd.Store {
 	return st
 }
 
-// operator returns a client with which a test looks and meddles. Where no endpoints are given it is the shared server's.
+// operator returns a client with which a test looks and meddles. Where no endpoints are given it is the shared
+// server's.
 func operator(t *testing.T, endpoints ...string) *clientv3.Client {
 	t.Helper()
 	if len(endpoints) == 0 {

@@ -9,8 +9,8 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// Leader implements store.Store. The change itself tells who leads: nothing has to be read after it, nor before the next
-// one where the watch has gone on since.
+// Leader implements store.Store. The change itself tells who leads: nothing has to be read after it, nor before the
+// next one where the watch has gone on since.
 func (s *Store) Leader(ctx context.Context, election string, prev *store.Leader) (store.Leader, error) {
 	return s.life.ReadLeader(ctx, election, func(ctx context.Context) (store.Leader, error) {
 		return s.leader(ctx, s.layout.ack(election), prev)

@@ -98,7 +98,7 @@ func (s *Store) delete(ctx context.Context, b *ballot) error {
 		}
 		own, ack := resp.Responses[0].GetResponseRange().Kvs, resp.Responses[1].GetResponseRange().Kvs
 		if len(own) == 0 || own[0].CreateRevision != int64(b.token) {
-			return s.deleteAck(ctx, b, ack, revision) // somebody else deleted the ballot: others may have acknowledged since
+			return s.deleteAck(ctx, b, ack, revision) // deleted by another client: others may have acknowledged
 		}
 		found := new(mvccpb.KeyValue) // of revision 0, if there is none
 		if len(ack) > 0 {

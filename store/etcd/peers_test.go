@@ -114,8 +114,8 @@ func TestBallotLosesItsLease(t *testing.T) {
 }
 
 // The waiter begins to wait when the history that it comes from has been compacted, up to the newest revision, and
-// again while it waits. On a server of its own, for the peers of the client library's election give up when the revision
-// that they begin to watch from has been compacted.
+// again while it waits. On a server of its own, for the peers of the client library's election give up when the
+// revision that they begin to watch from has been compacted.
 func TestCompaction(t *testing.T) {
 	t.Parallel()
 	addrs := testserver.NewEtcd(t, testserver.EtcdConfig{Extra: fast}).Addrs()

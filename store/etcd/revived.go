@@ -10,7 +10,7 @@ import (
 )
 
 // A cluster that is restored from a snapshot has the ballots again that were withdrawn since. One of a session that
-// lives stands in the way of all behind it for as long as that session is renewed. Nobody but its own store can know
+// lives stands in the way of all behind it for as long as that session is renewed. Only its own store can know
 // that it was withdrawn, by its name: it has the lease of the store's session and a nonce with the store's mark, and no
 // ballot of the store has it. The store removes it when it meets it in a list.
 

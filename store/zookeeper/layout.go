@@ -14,7 +14,7 @@ import (
 //	/_zkelection/<election>/leader_ack                   ephemeral, with the acknowledged value
 //
 // with "/" in an election's name written "__". Anything that begins with the ballot prefix and ends in a sequence
-// number as ZooKeeper writes it is a ballot, whoever made it; the number is its place in the queue.
+// number as ZooKeeper writes it is a ballot of any client; the number is its place in the queue.
 type layout struct {
 	root   string // chroot and root
 	prefix string // of ballots

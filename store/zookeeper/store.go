@@ -202,7 +202,7 @@ func (s *Store) Close() error {
 
 func (s *Store) shutDown() error {
 	// A call or a ballot's goroutine that sees the end of the calls gets mu, and gives a ballot back, only after all
-	// ballots are lost and the lease has ended: nobody else can lead before that.
+	// ballots are lost and the lease has ended: no other candidate can lead before that.
 	s.mu.Lock()
 	s.life.Close() // first, so that no campaign wins any more
 	for b := range s.ballots {

@@ -13,10 +13,10 @@ type Set struct {
 	polls map[*Poll]struct{} // guarded by mu
 }
 
-// Poll is one pending call: it is looking, or waiting for an event.
+// Poll is one pending call: it is looking, or waiting for events.
 type Poll struct {
-	set   *Set
-	event <-chan struct{} // guarded by the set's mu: what it waits for; nil while it is looking
+	set    *Set
+	events []<-chan struct{} // guarded by the set's mu: what it waits for; none while it is looking
 }
 
 // Begin adds a call, which is looking. It has to be ended.
@@ -31,11 +31,12 @@ func (s *Set) Begin() *Poll {
 	return p
 }
 
-// Wait says that the call waits for a channel to be closed. Nil says that it is looking again.
-func (p *Poll) Wait(event <-chan struct{}) {
+// Wait says that the call waits for one of the channels to be closed. It may look meanwhile without having been told of
+// anything: that does not matter. Without a channel, Wait says that the call is looking again.
+func (p *Poll) Wait(events ...<-chan struct{}) {
 	p.set.mu.Lock()
 	defer p.set.mu.Unlock()
-	p.event = event
+	p.events = events
 }
 
 // End removes the call.
@@ -50,13 +51,15 @@ func (s *Set) Settled() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for p := range s.polls {
-		if p.event == nil {
+		if len(p.events) == 0 {
 			return false
 		}
-		select {
-		case <-p.event:
-			return false
-		default:
+		for _, event := range p.events {
+			select {
+			case <-event:
+				return false
+			default:
+			}
 		}
 	}
 	return true

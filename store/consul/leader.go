@@ -43,7 +43,7 @@ func (s *Store) leader(ctx context.Context, election string, prev *store.Leader)
 				fresh = true
 			case <-ctx.Done():
 			}
-			poll.Wait(nil)
+			poll.Wait()
 		case v.err == nil && v.known && fresh:
 			return leaderOf(v.entry), nil
 		default:

@@ -56,7 +56,7 @@ func (s *Store) leader(ctx context.Context, key string, prev *store.Leader) (sto
 			case <-look:
 			case <-ctx.Done():
 			}
-			poll.Wait(nil)
+			poll.Wait()
 		case adapter.Uncertain(err):
 			adapter.Pause(ctx)
 		}

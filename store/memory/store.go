@@ -192,7 +192,7 @@ func (s *Store) Leader(ctx context.Context, election string, prev *store.Leader)
 			default:
 				poll.Wait(changed)
 				s.await(ctx, changed)
-				poll.Wait(nil)
+				poll.Wait()
 			}
 		}
 	})

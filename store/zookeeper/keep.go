@@ -18,6 +18,7 @@ type keeper struct {
 	epoch    uint64            // of the last connection after which the session was confirmed
 	under    []store.Instant   // when those were sent that have no answer yet, the oldest first
 	last     time.Time         // when the last one was sent or answered
+	looked   time.Time         // when the last turn to look was given: the answer that it came with
 	answers  chan confirmation // has room for as many as are under way
 	refusals int               // in a row, of a caller's connection
 }
@@ -57,11 +58,20 @@ func (s *Store) keep() {
 			k.under = slices.DeleteFunc(k.under, func(i store.Instant) bool { return i == c.sent })
 			if c.err == nil && c.id != 0 && s.sessionID() == c.id {
 				s.touched(c.id, c.sent)
+				k.look()
 			}
 			k.checkCaller(c.err, time.Since(c.sent.Time()))
 		case <-s.life.Background.Done():
 			return
 		}
+	}
+}
+
+// look lets the next in turn look for itself, no more often over a slow link.
+func (k *keeper) look() {
+	if k.last.Sub(k.looked) >= interval(k.config.TTL) {
+		k.looked = k.last
+		k.looks.Next()
 	}
 }
 
@@ -194,5 +204,4 @@ func (s *Store) touched(id int64, sent store.Instant) {
 	if certain {
 		sess.lease.Renew(sent, s.config.TTL-s.config.Grace-age)
 	}
-	s.looks.Next()
 }

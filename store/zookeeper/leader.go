@@ -30,14 +30,13 @@ func (s *Store) leader(ctx context.Context, path string, prev *store.Leader) (st
 		case err == nil && (prev == nil || leader != *prev):
 			return leader, nil
 		case err == nil:
-			poll.Wait(w.fired)
+			poll.Wait(w.fired, changed) // also while it looks for once: no news has come
 			select {
 			case <-w.fired:
 			case <-changed:
 			case <-look:
 			case <-ctx.Done():
 			}
-			poll.Wait(nil)
 		case adapter.Uncertain(err):
 			s.pause(ctx)
 		}

@@ -4,11 +4,13 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/go-leadership/leadership/internal/storetest"
+	"github.com/go-leadership/leadership/store"
 	"github.com/go-leadership/leadership/store/zookeeper"
 	"github.com/stretchr/testify/require"
 )
@@ -54,6 +56,51 @@ func TestReconnectionIsNotCut(t *testing.T) {
 				tp.breakOff()
 				confirmedAgain(t, st)
 				require.Equal(t, before+1, dials.Load())
+			}
+		})
+	}
+}
+
+// What followers know stays fresh over a slow link while their Leader calls are pending, and again once it is quick: the
+// store looks for itself meanwhile, which takes some round trips.
+func TestConfirmedOverASlowLink(t *testing.T) {
+	for _, acknowledged := range []bool{true, false} {
+		t.Run(fmt.Sprintf("acknowledged %t", acknowledged), func(t *testing.T) {
+			t.Parallel()
+			election := newElection()
+			leader := castFirst(t, open(t, zookeeper.Config{Servers: sharedServer(t).Addrs(), TTL: long}), election, "leader")
+			if acknowledged {
+				acknowledge(t, leader, "leader")
+			}
+			link := &storetest.Link{}
+			st := open(t, zookeeper.Config{Servers: sharedServer(t).Addrs(), TTL: middling, Dial: link.Dial})
+			known, err := st.Leader(soon(t), election, nil)
+			require.NoError(t, err)
+			told := make(chan store.Leader, 3)
+			ctx, cancel := context.WithCancel(t.Context())
+			var calls sync.WaitGroup
+			for range cap(told) {
+				calls.Go(func() {
+					if l, err := st.Leader(ctx, election, &known); err == nil {
+						told <- l
+					}
+				})
+			}
+			defer calls.Wait()
+			defer cancel()
+			for _, percent := range []time.Duration{0, 18, 2} {
+				link.RoundTrip(middling * percent / 100)
+				for range 3 {
+					start := time.Now()
+					eventually(t, func() bool { return st.Confirmed().After(start) }, "at %d%% of the TTL", percent)
+					if percent != 18 {
+						require.Less(t, time.Since(start), long/2)
+					}
+				}
+			}
+			record := acknowledge(t, leader, "changed")
+			for range cap(told) {
+				require.Equal(t, record, receive(t, told, "the change"))
 			}
 		})
 	}

@@ -82,6 +82,7 @@ func (b *ballot) enter(ctx context.Context, value string) error {
 			if !resp.Succeeded { // an earlier request was carried out
 				own := resp.Responses[0].GetResponseRange().Kvs
 				if len(own) == 0 {
+					s.disown(b.key)
 					return fmt.Errorf("%w: the ballot was deleted at once", store.ErrUnavailable)
 				}
 				b.token = uint64(own[0].CreateRevision)
@@ -90,6 +91,7 @@ func (b *ballot) enter(ctx context.Context, value string) error {
 			return b.lead()
 		case errors.Is(err, rpctypes.ErrLeaseNotFound):
 			s.lose(b.session)
+			s.disown(b.key)
 			return err
 		case ctx.Err() != nil || !adapter.Uncertain(err):
 			if doubt || ctx.Err() != nil {

@@ -54,18 +54,18 @@ func CheckElection(name string) error {
 }
 
 // refused says why a character can't stand in a name, or nothing where it can. The ranges are those of ZooKeeper's
-// PathUtils.validatePath, which sees a character outside the basic plane as two surrogates. Consul's agent refuses
+// PathUtils.validatePath, which sees a character outside the basic plane as two surrogates, and refuses those. Consul's agent refuses
 // paths with what unicode.IsPrint says is not printed, which differs from one version of Unicode to the next.
 func refused(r rune) string {
 	switch {
 	case r <= 0x1f, r >= 0x7f && r <= 0x9f:
 		return "a control character"
-	case r >= 0xd800 && r <= 0xf8ff:
+	case r >= 0xe000 && r <= 0xf8ff:
 		return "a private-use character"
-	case r >= 0xfff0 && r <= 0xffff:
-		return "a special character"
 	case r > 0xffff:
 		return "outside Unicode's basic plane"
+	case r >= 0xfff0:
+		return "a special character"
 	case !unicode.IsPrint(r):
 		return "not printable"
 	}

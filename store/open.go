@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -76,10 +77,7 @@ func OpenURL(ctx context.Context, u *URL) (Store, error) {
 	known := slices.Sorted(maps.Keys(schemes))
 	schemesMu.Unlock()
 	if !ok {
-		have := "none"
-		if len(known) > 0 {
-			have = strings.Join(known, ", ")
-		}
+		have := cmp.Or(strings.Join(known, ", "), "none")
 		todo := ""
 		if slices.Contains(ours, u.Scheme) {
 			todo = fmt.Sprintf("; import _ %q", "github.com/go-leadership/leadership/store/"+strings.TrimSuffix(u.Scheme, "+tls"))

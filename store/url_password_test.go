@@ -1,7 +1,6 @@
 package store_test
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -64,38 +63,5 @@ func TestSessionOptions(t *testing.T) {
 		require.NoError(t, err)
 		u.Session()
 		require.ErrorIs(t, u.Check(), store.ErrInvalid, raw)
-	}
-}
-
-func TestTLSOptions(t *testing.T) {
-	u, err := store.ParseURL("z+tls://h?servername=name")
-	require.NoError(t, err)
-	require.Equal(t, "name", u.TLS().ServerName)
-	require.NoError(t, u.Check())
-
-	u, err = store.ParseURL("z://h?servername=name")
-	require.NoError(t, err)
-	require.Nil(t, u.TLS())
-	require.ErrorContains(t, u.Check(), "servername", "there is no TLS for it")
-
-	scheme := newScheme()
-	store.Register(scheme+"+tls", func(context.Context, *store.URL) (store.Store, error) { return noStore{}, nil })
-	for _, name := range []string{"cacert", "cert", "key", "servername"} {
-		u, err = store.ParseURL(scheme + "://h?" + name + "=x")
-		require.NoError(t, err)
-		require.Nil(t, u.TLS())
-		require.ErrorContains(t, u.Check(), `option "`+name+`" is known with TLS alone: write `+scheme+"+tls://")
-	}
-
-	text := filepath.Join(t.TempDir(), "text")
-	require.NoError(t, os.WriteFile(text, []byte("text"), 0o600))
-	for _, options := range []string{
-		"cacert=none", "cacert=" + text, "cert=none&key=none", "cert=" + text + "&key=" + text, "cert=none", "key=none",
-		"cacert=", "cert=&key=", "servername=",
-	} {
-		u, err := store.ParseURL("z+tls://h?" + options)
-		require.NoError(t, err)
-		u.TLS()
-		require.ErrorIs(t, u.Check(), store.ErrInvalid, options)
 	}
 }

@@ -1,0 +1,92 @@
+package store_test
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"math/big"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/go-leadership/leadership/store"
+	"github.com/stretchr/testify/require"
+)
+
+func TestTLSOptions(t *testing.T) {
+	u, err := store.ParseURL("z+tls://h?servername=name")
+	require.NoError(t, err)
+	require.Equal(t, "name", u.TLS().ServerName)
+	require.NoError(t, u.Check())
+
+	u, err = store.ParseURL("z://h?servername=name")
+	require.NoError(t, err)
+	require.Nil(t, u.TLS())
+	require.ErrorContains(t, u.Check(), "servername", "there is no TLS for it")
+
+	scheme := newScheme()
+	store.Register(scheme+"+tls", func(context.Context, *store.URL) (store.Store, error) { return noStore{}, nil })
+	for _, name := range []string{"cacert", "cert", "key", "servername"} {
+		u, err = store.ParseURL(scheme + "://h?" + name + "=x")
+		require.NoError(t, err)
+		require.Nil(t, u.TLS())
+		require.ErrorContains(t, u.Check(), `option "`+name+`" is known with TLS alone: write `+scheme+"+tls://")
+	}
+
+	text := filepath.Join(t.TempDir(), "text")
+	require.NoError(t, os.WriteFile(text, []byte("text"), 0o600))
+	for options, says := range map[string]string{
+		"cacert=none":                   "no such file",
+		"cacert=" + text:                "no PEM certificate",
+		"cert=none&key=none":            `with key "none": open none: no such file`,
+		"cert=" + text + "&key=" + text: "failed to find any PEM data",
+		"cert=none":                     "it needs the option key too",
+		"key=none":                      "it needs the option cert too",
+		"cacert=":                       "given and empty",
+		"cert=&key=":                    "given and empty",
+		"servername=":                   "given and empty",
+	} {
+		u, err := store.ParseURL("z+tls://h?" + options)
+		require.NoError(t, err)
+		u.TLS()
+		require.ErrorIs(t, u.Check(), store.ErrInvalid, options)
+		require.ErrorContains(t, u.Check(), says, options)
+	}
+}
+
+func TestTLSFiles(t *testing.T) {
+	cert, key := selfSigned(t)
+	u, err := store.ParseURL("z+tls://h?cacert=" + cert + "&cert=" + cert + "&key=" + key)
+	require.NoError(t, err)
+	config := u.TLS()
+	require.NoError(t, u.Check())
+	require.EqualValues(t, tls.VersionTLS12, config.MinVersion)
+	require.Len(t, config.Certificates, 1)
+	own, err := x509.ParseCertificate(config.Certificates[0].Certificate[0])
+	require.NoError(t, err)
+	_, err = own.Verify(x509.VerifyOptions{Roots: config.RootCAs})
+	require.NoError(t, err, "it is among the authorities")
+}
+
+// selfSigned writes a certificate and its private key to two files.
+func selfSigned(t *testing.T) (cert, key string) {
+	t.Helper()
+	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	require.NoError(t, err)
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true,
+	}
+	public, err := x509.CreateCertificate(rand.Reader, template, template, private.Public(), private)
+	require.NoError(t, err)
+	secret, err := x509.MarshalPKCS8PrivateKey(private)
+	require.NoError(t, err)
+	cert, key = filepath.Join(t.TempDir(), "cert"), filepath.Join(t.TempDir(), "key")
+	require.NoError(t, os.WriteFile(cert, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: public}), 0o600))
+	require.NoError(t, os.WriteFile(key, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret}), 0o600))
+	return cert, key
+}

@@ -76,7 +76,7 @@ func try(ctx context.Context, m mutant, packages []string) (v verdict, failure s
 		case err == nil:
 		case strings.Contains(out, "[build failed]"), strings.Contains(out, "[setup failed]"):
 			return invalid, "", nil
-		case strings.Contains(out, "panic: test timed out"):
+		case strings.Contains(out, "panic: test timed out") && !strings.Contains(out, "--- FAIL"):
 			return timedOut, failureIn(out), nil
 		default:
 			return killed, failureIn(out), nil

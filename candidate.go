@@ -201,7 +201,7 @@ func (c *Candidate) begin(ctx context.Context, d *drive, ballot store.Ballot, sp
 	if d.serves {
 		driven = ctx
 	}
-	t.watched = d.start(func() { t.watch(driven) })
+	d.start(func() { t.watch(driven) })
 	t.observed = d.start(t.observe)
 	returned := false
 	defer func() {

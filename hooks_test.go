@@ -305,3 +305,20 @@ func TestTermEndedComesAfterTermBegan(t *testing.T) {
 		require.Equal(w, []string{"begins", "began", "ended"}, happened.all())
 	})
 }
+
+// A candidate under Run does not stand again before the hooks of its last term have returned.
+func TestTermEndedComesBeforeTheNextTerm(t *testing.T) {
+	virtual(t, func(w *world) {
+		resumed := make(chan struct{})
+		c := w.candidate(w.open(), "a", &leadership.Options{Hooks: &leadership.Hooks{
+			TermEnded: func(string, uint64, error) { <-resumed },
+		}})
+		c.RunForElection()
+		synctest.Wait()
+		c.Resign()
+		w.at(ttl)
+		require.Empty(w, w.ballots())
+		close(resumed)
+		w.until(c.IsLeader)
+	})
+}

@@ -81,7 +81,6 @@ func (c *Candidate) run(ctx context.Context, d *drive, lead func(context.Context
 func (c *Candidate) serve(t *Term, lead func(context.Context, *Term) error) (err error) {
 	defer func() {
 		c.giveBack(t.ballot)
-		<-t.watched
 		<-t.observed // the hooks of a term come before those of the next
 	}()
 	result := errExited // unless all that is called returns

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/go-leadership/leadership"
+	"github.com/go-leadership/leadership/store"
 	"github.com/stretchr/testify/require"
 )
 
@@ -258,5 +259,66 @@ func TestRunAgainAfterItsContextEnded(t *testing.T) {
 		w.at(ttl)
 		require.True(w, c.IsLeader())
 		require.True(w, pending(result))
+	})
+}
+
+// What the leader's function fails with after its term is over is in the log, and not tried again.
+func TestRunLogsAFailureAfterTheTerm(t *testing.T) {
+	virtual(t, func(w *world) {
+		var log journal
+		c := w.candidate(w.open(), "a", log.heard(errTakeover))
+		result := async(func() error {
+			return c.Run(background, func(ctx context.Context, _ *leadership.Term) error {
+				<-ctx.Done()
+				return errTakeover
+			})
+		})
+		synctest.Wait()
+		halt(c)
+		require.NoError(w, <-result)
+		require.Contains(w, log.String(), "failed after its term had ended")
+		require.Contains(w, log.String(), errTakeover.Error())
+		require.NotContains(w, log.String(), "hook:")
+	})
+}
+
+// A caller may end its context with any cause. That is no failure of the store.
+func TestRunEndsWithACauseThatLooksPermanent(t *testing.T) {
+	virtual(t, func(w *world) {
+		w.lead(w.open(), "other")
+		var log journal
+		c := w.candidate(w.open(), "a", log.heard(store.ErrClosed))
+		ctx, cancel := context.WithCancelCause(background)
+		result := async(func() error { return c.Run(ctx, serve) })
+		require.True(w, pending(result))
+		cancel(store.ErrClosed)
+		require.ErrorIs(w, <-result, store.ErrClosed)
+		require.NotContains(w, log.String(), "permanent")
+	})
+}
+
+// foreignContext is of a type that package context does not know: each context derived from it costs a goroutine until
+// that is cancelled.
+type foreignContext struct {
+	context.Context
+	done chan struct{}
+}
+
+func (c *foreignContext) Done() <-chan struct{} { return c.done }
+
+// A call that has returned holds nothing of its context: the world finds goroutines that are left.
+func TestContextsAreReleased(t *testing.T) {
+	virtual(t, func(w *world) {
+		ctx := &foreignContext{background, make(chan struct{})}
+		c := w.candidate(w.open(), "a", nil)
+		c.OnNewLeader(func(context.Context, leadership.Leader) {})
+		term, err := c.Campaign(ctx)
+		require.NoError(w, err)
+		require.NoError(w, term.Acknowledge(ctx))
+		require.NoError(w, term.Resign(ctx))
+		require.NoError(w, c.Run(ctx, func(context.Context, *leadership.Term) error {
+			c.Stop()
+			return nil
+		}))
 	})
 }

@@ -146,7 +146,10 @@ func TestTakeoverFailsWhereTheCandidateEndsItsTerm(t *testing.T) {
 						<-ctx.Done()
 						return result(ctx)
 					})
-					c.OnWon(func(ctx context.Context, _ *leadership.Term) error { return ctx.Err() })
+					c.OnWon(func(ctx context.Context, _ *leadership.Term) error {
+						require.NoError(w, ctx.Err(), "called after the term has ended")
+						return nil
+					})
 					c.OnTakeoverFailed(func(err error) {
 						require.False(w, c.IsLeader())
 						require.Equal(w, []string{"a"}, w.ballots(), "the ballot is kept while it is undone")

@@ -26,7 +26,6 @@ type Term struct {
 	withdrawn    atomic.Bool     // the ballot is known to be gone
 	began        chan struct{}   // closed when the hook that reports the beginning has returned
 	finished     chan struct{}   // closed by finish, when the term's context and the channel of RunForElection say so too
-	watched      <-chan struct{} // closed when watch has returned
 	observed     <-chan struct{} // closed when observe has returned, and with it the last hook
 }
 

@@ -55,7 +55,9 @@ var oneLeader = []Case{
 			e.until("the term's deadline has passed", func() bool { return !c.IsLeader() })
 			a.Heal()
 			before := a.Confirmed()
-			e.until("the store is reached again", func() bool { return a.Confirmed().After(before) })
+			e.until("the session is confirmed, or over", func() bool {
+				return a.Confirmed().After(before) || len(e.ballots(a)) == 0 // on a busy machine it can expire meanwhile
+			})
 			e.check(!c.IsLeader() && term.Remaining() == 0, "a confirmation revived the term")
 			e.check(context.Cause(term.Context()) != nil, "the term's context goes on")
 			e.ok(term.Resign(e.ctx), "give the ballot back")

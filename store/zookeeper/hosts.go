@@ -12,9 +12,10 @@ type hosts struct {
 	mu      sync.Mutex
 	servers []string // guarded by mu, as are all below
 	next    int
-	tried   int       // since the last connection
-	began   time.Time // when the last round through all servers began
-	closed  bool      // the client is being closed
+	tried   int            // since the last connection
+	silent  map[string]int // by server: the handshakes that have timed out since the last connection
+	began   time.Time      // when the last round through all servers began
+	closed  bool           // the client is being closed
 }
 
 // Init implements zk.HostProvider.
@@ -60,6 +61,23 @@ func (h *hosts) round() (failed int, wait time.Duration) {
 	return failed, wait
 }
 
+// timedOut tells that a server has left a handshake without an answer for as long as it was given.
+func (h *hosts) timedOut(server string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.silent == nil {
+		h.silent = map[string]int{}
+	}
+	h.silent[server]++
+}
+
+// timeouts returns how often that has happened since the last connection.
+func (h *hosts) timeouts(server string) int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.silent[server]
+}
+
 // quit makes the client notice that it is being closed.
 func (h *hosts) quit() {
 	h.mu.Lock()
@@ -75,4 +93,5 @@ func (h *hosts) answered() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.tried = 0
+	clear(h.silent)
 }

@@ -58,14 +58,15 @@ func (s *Store) awaitLine(ctx context.Context) error {
 	}
 }
 
-// handshakeLimit is how long the handshake may take after so many rounds through all servers have failed. A server that
-// has just started can leave one without an answer: so the first limit fits the last round trip, and then doubles.
-func (s *Store) handshakeLimit(failed int) time.Duration {
+// handshakeLimit is how long a handshake may take with a server with which so many have timed out. One that has just
+// started can leave one without an answer: the first limit fits the last round trip, and then it doubles. A connection
+// that is refused says nothing of that.
+func (s *Store) handshakeLimit(timeouts int) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	limit := s.config.TTL / 3
-	if s.trip > 0 && failed < 10 {
-		limit = min(limit, max(redial, 2*s.trip)<<failed)
+	if s.trip > 0 && timeouts < 10 {
+		limit = min(limit, max(redial, 2*s.trip)<<timeouts)
 	}
 	return limit
 }

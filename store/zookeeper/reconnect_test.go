@@ -5,6 +5,7 @@ import (
 	"net"
 	"slices"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -70,6 +71,34 @@ func TestSilentServer(t *testing.T) {
 	start = time.Now()
 	confirmedAgain(t, st)
 	require.Less(t, time.Since(start), 4*time.Second)
+}
+
+// A server that was away for long, refusing connections, and leaves the first handshake after that without an answer:
+// the store gives it up as soon as after a short outage.
+func TestFirstHandshakeAfterALongOutage(t *testing.T) {
+	silent := storetest.SilentServer(t)
+	var refused, toSilent atomic.Int32
+	var away atomic.Bool
+	tp := newTap(t, func(ctx context.Context, network, address string) (net.Conn, error) {
+		switch {
+		case away.Load():
+			refused.Add(1)
+			return nil, syscall.ECONNREFUSED
+		case toSilent.Add(-1) >= 0:
+			address = silent
+		}
+		return (&net.Dialer{}).DialContext(ctx, network, address)
+	})
+	st := open(t, zookeeper.Config{Servers: sharedServer(t).Addrs(), TTL: long, Dial: tp.Dial})
+	confirmedAgain(t, st)
+	away.Store(true)
+	tp.breakOff()
+	eventually(t, func() bool { return refused.Load() >= 6 }, "as many rounds have failed")
+	toSilent.Store(1)
+	away.Store(false)
+	start := time.Now()
+	confirmedAgain(t, st)
+	require.Less(t, time.Since(start), 2500*time.Millisecond, "less than a third of the TTL")
 }
 
 // Adding the identity fails, or is repeated on a later connection and fails there: the store tries again on the next.

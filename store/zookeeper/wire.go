@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -33,6 +34,7 @@ import (
 type wire struct {
 	net.Conn
 	established func(id int64, ttl time.Duration, sent store.Instant)
+	timedOut    func() // the handshake has; constant
 
 	last   *atomic.Uint64 // the store's: the highest zxid seen
 	before uint64         // that of before this connection; used by Write alone
@@ -135,12 +137,12 @@ func (s *Store) dialWire(network, address string, failed int) (*wire, error) {
 			return nil, err
 		}
 	}
-	if err := conn.SetDeadline(time.Now().Add(s.handshakeLimit(failed))); err != nil {
+	if err := conn.SetDeadline(time.Now().Add(s.handshakeLimit(s.hosts.timeouts(address)))); err != nil {
 		_ = conn.Close()
 		return nil, err
 	}
 	return &wire{
-		Conn: conn, established: s.established, reply: []byte{}, last: &s.last, forget: s.giveUp(),
+		Conn: conn, established: s.established, timedOut: func() { s.hosts.timedOut(address) }, reply: []byte{}, last: &s.last, forget: s.giveUp(),
 		abandoned: func() int64 {
 			s.mu.Lock()
 			defer s.mu.Unlock()
@@ -214,6 +216,9 @@ func (w *wire) Read(p []byte) (int, error) {
 	n, err := w.Conn.Read(p)
 	if err != nil {
 		w.gone.Store(true)
+		if errors.Is(err, os.ErrDeadlineExceeded) && w.handshaking() {
+			w.timedOut()
+		}
 	}
 	if n == 0 {
 		return n, err

@@ -18,7 +18,7 @@ func handshaken(t *testing.T, established func(int64, time.Duration, store.Insta
 	client, server := net.Pipe()
 	require.NoError(t, client.SetDeadline(time.Now().Add(time.Minute)))
 	t.Cleanup(func() { _ = client.Close(); _ = server.Close() })
-	w := &wire{Conn: client, established: established, reply: []byte{}, last: new(atomic.Uint64)}
+	w := &wire{Conn: client, established: established, timedOut: func() {}, reply: []byte{}, last: new(atomic.Uint64)}
 	w.abandoned = func() int64 { return 0 }
 	request := []byte("connect request")
 	go func() { _, _ = w.Write(request) }()

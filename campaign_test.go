@@ -3,6 +3,7 @@ package leadership_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -234,4 +235,20 @@ func TestCampaignIsNotWonOnALostSession(t *testing.T) {
 		require.ErrorIs(w, <-waiting, leadership.ErrLost)
 		require.False(w, c.IsLeader())
 	})
+}
+
+// A ballot that might be left is in the log, unless the store was closed: its session is gone, and the ballot with it.
+func TestCampaignSaysIfTheBallotMightBeLeft(t *testing.T) {
+	for failure, logged := range map[error]bool{nil: false, store.ErrClosed: false, store.ErrUnknownOutcome: true} {
+		virtual(t, func(w *world) {
+			var log journal
+			st := changing(w.open(), func(b *fakeBallot) {
+				b.wait = func(context.Context) error { return store.ErrUnavailable }
+				b.withdraw = func(ctx context.Context) error { return errors.Join(b.Ballot.Withdraw(ctx), failure) }
+			})
+			_, err := w.candidate(st, "a", log.heard(nil)).Campaign(background)
+			require.ErrorIs(w, err, store.ErrUnavailable)
+			require.Equal(w, logged, strings.Contains(log.String(), "could not confirm that the ballot was removed"), failure)
+		})
+	}
 }

@@ -192,7 +192,6 @@ func (c *Candidate) begin(ctx context.Context, d *drive, ballot store.Ballot, sp
 	c.mu.Lock() // Stop takes it too: it either finds the term or has ended the candidate's life before
 	if c.life.Err() != nil {
 		c.mu.Unlock()
-		t.cancel(ErrStopped)
 		return nil, ErrStopped
 	}
 	c.term.Store(t)

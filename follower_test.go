@@ -158,6 +158,19 @@ func TestFollowElectionOnce(t *testing.T) {
 	})
 }
 
+func TestFollowElectionAfterStop(t *testing.T) {
+	virtual(t, func(w *world) {
+		f := w.follower(w.open(), nil)
+		halt(f)
+		values, errs := f.FollowElection()
+		_, open := <-values
+		require.False(w, open)
+		require.ErrorIs(w, <-errs, leadership.ErrStopped)
+		_, open = <-errs
+		require.False(w, open)
+	})
+}
+
 // Cases 35 and 52: an error is reported, even from the start, and tried again.
 func TestFollowerTriesAgain(t *testing.T) {
 	virtual(t, func(w *world) {

@@ -244,11 +244,12 @@ func failing(times int) func(context.Context, string, *store.Leader) (store.Lead
 	}
 }
 
-// The logger receives changes at level Info and trouble at Warn, with the election's name.
+// The logger receives changes at level Info, trouble at Warn, the rest at Debug, with the election's name.
 func TestLogger(t *testing.T) {
 	virtual(t, func(w *world) {
 		var out bytes.Buffer
 		logger := slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{
+			Level: slog.LevelDebug,
 			ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
 				if a.Key == slog.TimeKey || a.Key == "token" || a.Key == "revision" {
 					return slog.Attr{}
@@ -265,7 +266,8 @@ func TestLogger(t *testing.T) {
 		w.lead(w.open(), "other")
 		f.Start()
 		synctest.Wait()
-		require.Equal(w, `level=INFO msg=elected election=database/primary
+		require.Equal(w, `level=DEBUG msg=standing election=database/primary
+level=INFO msg=elected election=database/primary
 level=INFO msg=acknowledged election=database/primary
 level=INFO msg="leadership ended" election=database/primary cause=resigned
 level=INFO msg="leader changed" election=database/primary leader=other

@@ -233,7 +233,7 @@ func (s *Store) look(
 	last := notified[len(notified)-1]
 	poll.Wait(last)
 	<-last
-	poll.Wait(nil)
+	poll.Wait()
 	return leader, false, nil
 }
 

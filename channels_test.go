@@ -137,6 +137,29 @@ func TestRunForElectionAcknowledges(t *testing.T) {
 }
 
 // Case 35, 49: errors reach the second channel, the latest replacing one that was not read, and block nothing.
+// Case 53 for RunForElection: the ballot stands until the callbacks have returned, also if Term.Resign was called.
+func TestRunForElectionKeepsItsBallotUntilCallbacksReturn(t *testing.T) {
+	virtual(t, func(w *world) {
+		c := w.candidate(w.open(), "a", nil)
+		returns := make(chan struct{})
+		c.OnWon(func(_ context.Context, term *leadership.Term) error {
+			err := term.Resign(background)
+			<-returns
+			return err
+		})
+		c.RunForElection()
+		w.at(ttl)
+		require.False(w, c.IsLeader())
+		require.Equal(w, []string{"a"}, w.ballots())
+		b := w.candidate(w.open(), "b", nil)
+		b.RunForElection()
+		w.at(10 * ttl)
+		require.False(w, b.IsLeader())
+		close(returns)
+		w.until(b.IsLeader)
+	})
+}
+
 func TestRunForElectionReportsErrors(t *testing.T) {
 	virtual(t, func(w *world) {
 		failures := []error{errors.New("first"), errors.New("second"), errors.New("third")}

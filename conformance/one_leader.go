@@ -59,7 +59,7 @@ var oneLeader = []Case{
 				return a.Confirmed().After(before) || len(e.ballots(a)) == 0 // on a busy machine it can expire meanwhile
 			})
 			e.check(!c.IsLeader() && term.Remaining() == 0, "a confirmation revived the term")
-			e.check(context.Cause(term.Context()) != nil, "the term's context goes on")
+			receiveClosed(e, term.Context().Done(), "the end of the term's context")
 			e.ok(term.Resign(e.ctx), "give the ballot back")
 		},
 	},

@@ -144,7 +144,7 @@ var caught = map[reference.Flaw]struct{ by, may []string }{
 		by: []string{"elections-never-meet", "leader-never-goes-back"},
 	},
 	reference.LeaderWatchedLate: {
-		by:  []string{"changes-at-any-moment"},
+		by:  []string{"changes-at-any-moment", "confirmed-is-not-ahead-of-the-news"},
 		may: []string{"events-and-values-in-order"},
 	},
 	reference.ValueAltered: {

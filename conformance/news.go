@@ -96,7 +96,7 @@ var news = []Case{
 			a, b := e.open(), e.open()
 			ballot := e.cast(a, "a")
 			e.first(ballot)
-			delay := e.h.TTL / 14
+			delay := e.h.TTL / 5
 			for i := range 12 { // from one renewal to the next, whenever that is
 				prev := e.leader(b)
 				told := make(chan struct{})

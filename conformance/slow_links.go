@@ -1,8 +1,10 @@
 package conformance
 
 import (
+	"fmt"
 	"time"
 
+	"github.com/go-leadership/leadership"
 	"github.com/go-leadership/leadership/store"
 )
 
@@ -83,6 +85,51 @@ var slowLinks = []Case{
 			limit := 3*e.h.TTL + e.h.Expiry
 			took := time.Since(began)
 			e.check(took <= limit, "c leads after %v, not within %v", took, limit)
+		},
+	},
+	{
+		Name:     "long-round-trips",
+		Promises: []string{"G3"},
+		Explains: "a candidate leads and keeps leading at round trips up to the largest that the store documents",
+		check: func(e *env) {
+			largest := e.h.RoundTrip
+			if largest == 0 {
+				largest = 0.25
+			}
+			type link struct {
+				roundTrip time.Duration
+				candidate *leadership.Candidate
+				since     time.Time // it leads without a break since then
+				kept      bool
+			}
+			var links []*link
+			for i, share := range []float64{0.2, 0.6, 1} {
+				name := fmt.Sprintf("%s/%d", e.election, i)
+				e.onClose(func() { e.ok(e.h.Clear(e.ctx, name), "clear %q", name) })
+				l := &link{roundTrip: time.Duration(share * largest * float64(e.h.TTL))}
+				m := e.openSlow(l.roundTrip / 2)
+				c, err := leadership.NewCandidate(m, name, "a", nil)
+				e.ok(err, "make a candidate")
+				e.onClose(c.Stop)
+				l.candidate = c
+				c.RunForElection()
+				links = append(links, l)
+			}
+			for _, l := range links {
+				e.until(fmt.Sprintf("a candidate keeps leading at a round trip of %v", l.roundTrip), func() bool {
+					for _, l := range links {
+						switch {
+						case !l.candidate.IsLeader():
+							l.since = time.Time{}
+						case l.since.IsZero():
+							l.since = time.Now()
+						case time.Since(l.since) > 3*e.h.TTL:
+							l.kept = true
+						}
+					}
+					return l.kept
+				})
+			}
 		},
 	},
 }

@@ -15,7 +15,7 @@ import (
 const refusalLimit = time.Second
 
 // Campaign implements store.Store. With a session open it takes one round trip: one transaction makes the ballot and
-// lists those that stand. Where the service can't be reached for longer than the TTL it gives up, so that its caller
+// lists those that stand. Where the service can't be reached for longer than two TTLs it gives up, so that its caller
 // can say so, and try again.
 func (s *Store) Campaign(ctx context.Context, election, value string) (store.Ballot, error) {
 	if err := errors.Join(store.CheckElection(election), store.CheckValue(value)); err != nil {
@@ -26,7 +26,7 @@ func (s *Store) Campaign(ctx context.Context, election, value string) (store.Bal
 		return nil, s.life.Fail("campaign", election, err)
 	}
 	defer done()
-	give := max(s.config.TTL, 10*time.Second)
+	give := max(2*s.config.TTL, 10*time.Second) // at round trips of TTL/4 it takes more than a TTL
 	began := time.Now()
 	patience, cancel := context.WithTimeoutCause(ctx, give, fmt.Errorf("%w: no answer for %v", store.ErrUnavailable, give))
 	defer cancel()

@@ -4,72 +4,167 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"net/http"
+	"slices"
 	"time"
 
 	"github.com/go-leadership/leadership/store"
-	"github.com/hashicorp/consul/api"
 )
 
 // How a session is confirmed, and why the lease is safe.
 //
-// A server ends a session twice its TTL after it was created or last renewed at the server that leads; one that begins
-// to lead starts all timers anew. The lease lasts one TTL from when a renewal was sent, less the grace, but a renewal
-// alone proves little: it is answered from memory, without asking the other servers, even where the server does not
-// lead any more, or where the timer has run out and the session is about to be ended. Therefore
+// A server ends a session twice its TTL T after it was created or last renewed at the server that leads; one that begins
+// to lead starts all timers anew. The lease lasts T from when a renewal was sent, less the grace, but a renewal alone
+// proves little: it is answered from memory, without asking the other servers, even if the server does not lead any more,
+// or if the timer has run out and the session is about to be ended. Therefore
 //
-//   - a renewal counts once a consistent read sent behind its answer has found the session: the server that leads
-//     has the session still;
-//   - it counts only where that answer came within one TTL of when the last one that counted was sent. Since timers
-//     run for two, none can have run out before; later than that the session is given up, and destroyed;
-//   - so there always are at least two renewals in a row behind a lease. For it to be wrong, servers that do not lead
-//     any more would have to answer all renewals of one TTL, each followed by a consistent read that another server
-//     answers. A server finds out that it was deposed within its raft lease, half a second by default times the
-//     raft_multiplier, or in its first instructions after a pause.
+//   - a renewal counts once a consistent read that was sent with it has found the session: the server that leads had the
+//     session when the lease began;
+//   - it counts only if the answer came within T of when the last one that counted was sent. Since timers run for 2T, none
+//     can have run out before; later than that the session is given up, and destroyed. In which order confirmations
+//     arrive, and how many are under way, makes no difference to this.
 //
-// Below 10 s the session is bound to a TTL check, whose timer runs at the agent and only there, for exactly one TTL
-// from the last pass that the agent received. Once it has run out, the agent tells its servers, and a pass that comes
-// too late does not call that back. So a pass counts where it was answered within one TTL of when the last was sent:
-// then the timer has not run out. The session's own TTL of 10 s is renewed besides, for the day on which the agent
-// dies or is cut off with nobody left to turn the check critical.
+// Let a server begin to lead at time t, and its timers run until t + 2T at least. A lease from a renewal sent before t ends
+// before t + T. So for a lease to be wrong, servers that do not lead any more have to answer all renewals until t + T,
+// while another server answers each read. A server finds out that it was deposed within its raft lease, half a second by
+// default times the raft_multiplier, or in its first instructions after a pause. What it answers then in one moment m was
+// sent before m, and m is less than T behind a renewal that was answered before the pause.
+//
+// Below 10 s the session is bound to a TTL check, whose timer runs at the agent and only there, for exactly T from the
+// last pass that the agent received. Once it has run out, the agent tells its servers, and a pass that comes too late does
+// not call that back. So a pass counts if it was answered within T of when one that counts was sent: then the timer has
+// not run out. The session's own TTL of 10 s is renewed besides, for the day on which the agent dies or is cut off with
+// nobody left to turn the check critical.
+//
+// With round trips R and grace G, a confirmation sent at s is answered at s + R, and the next one is sent at s + T/4. So
+// the lease goes on as long as T/4 + R < T - G. At the start the check is registered, the session created and the first
+// confirmation answered after 3R, which has to be less than T; the first lease begins if 2R < T - G.
+
+// keeper confirms the session until the store is closed: by one confirmation each TTL/4, whether or not the one before
+// has been answered, so that a lease is renewed as often over a slow link. All of its state is that of the goroutine that
+// runs keep.
+type keeper struct {
+	*Store
+	session *session           // the present one, as of the last step; nil if there is none
+	under   []*confirmation    // of it, those that have not been answered yet, the oldest first
+	next    time.Time          // when the next one is to be sent
+	answers chan *confirmation // all of them
+}
+
+// mostUnderWay is how many confirmations are under way at most: those of a TTL.
+const mostUnderWay = 4
 
 // keep confirms the session, and lets the watches be looked after, until the store is closed.
 func (s *Store) keep() {
-	interval := s.config.TTL / 4
-	timer := time.NewTimer(interval)
-	defer timer.Stop()
+	k := &keeper{Store: s, answers: make(chan *confirmation), next: time.Now().Add(s.config.TTL / 4)}
 	for {
+		timer := time.NewTimer(k.step())
 		select {
 		case <-timer.C:
+		case <-s.opened:
 		case <-s.due:
+			k.next = time.Now()
+		case c := <-k.answers:
+			k.take(c)
 		case <-s.life.Background.Done():
+			timer.Stop()
 			return
 		}
-		began := time.Now()
-		next := interval
-		if sess := s.session(); sess != nil && !s.confirmSession(sess) {
-			next = min(interval, 50*time.Millisecond)
-		} else if s.looking.TryLock() && !s.life.Go(func() { defer s.looking.Unlock(); s.look() }) {
-			s.looking.Unlock()
-		}
-		timer.Reset(max(0, next-time.Since(began)))
+		timer.Stop()
 	}
 }
 
-// confirmSession renews the session and its lease once. It reports false where there was no answer.
-func (s *Store) confirmSession(sess *session) bool {
-	ctx, cancel := context.WithTimeout(s.life.Background, s.config.TTL/3)
-	defer cancel()
-	sent := store.Now()
-	err := s.renew(ctx, sess)
-	late := sess.sent.Since(time.Now()) >= s.config.TTL
-	var proved store.Instant
-	if err == nil && !late {
-		proved = store.Now()
-		err = s.prove(ctx, sess)
+// step does what is due, and returns the time until something else is.
+func (k *keeper) step() time.Duration {
+	ttl := k.config.TTL
+	if k.life.Calls.Err() != nil {
+		return ttl // Close has ended the lease
 	}
-	err = s.explain(ctx, err)
+	if sess := k.Store.session(); sess != k.session {
+		k.session, k.under = sess, nil
+		if sess != nil {
+			k.next = sess.sent.Time().Add(ttl / 4)
+		}
+	}
+	due := !time.Now().Before(k.next)
+	if k.session == nil {
+		if due {
+			k.next = time.Now().Add(ttl / 4)
+			k.lookSoon()
+		}
+		return time.Until(k.next)
+	}
+	left := ttl - k.session.sent.Since(time.Now())
+	if left <= 0 {
+		k.giveUp(nil)
+		return 0
+	}
+	if silent := k.leaveSilent(); (due || silent) && len(k.under) < mostUnderWay {
+		k.send()
+	}
+	if len(k.under) < mostUnderWay {
+		left = min(left, time.Until(k.next))
+	}
+	if c := k.waiting(); c != nil {
+		left = min(left, ttl/3-time.Since(c.sent.Time()))
+	}
+	return max(left, time.Millisecond)
+}
+
+// send sends a confirmation.
+func (k *keeper) send() {
+	sess := k.session
+	c := &confirmation{
+		session: sess, sent: store.Now(), renews: sess.check == "" || time.Since(sess.renewed) >= leastSessionTTL/4,
+	}
+	k.under = append(k.under, c)
+	k.next = c.sent.Time().Add(k.config.TTL / 4)
+	k.life.Go(func() {
+		c.run(k.life.Background, k.Store)
+		select {
+		case k.answers <- c:
+		case <-k.life.Background.Done():
+		}
+	})
+}
+
+// leaveSilent leaves the agent if it has not answered a confirmation for TTL/3: the next one goes to another agent, if
+// the store knows one. It reports whether it did so.
+func (k *keeper) leaveSilent() bool {
+	if c := k.waiting(); c == nil || time.Since(c.sent.Time()) < k.config.TTL/3 {
+		return false
+	}
+	for _, c := range k.under {
+		c.left = true
+	}
+	if k.lines != nil {
+		k.dialer.silent()
+		k.lines.kept.CloseIdleConnections()
+	}
+	return true
+}
+
+// waiting returns the oldest confirmation under way whose agent has not been left; nil if there is none.
+func (k *keeper) waiting() *confirmation {
+	for _, c := range k.under {
+		if !c.left {
+			return c
+		}
+	}
+	return nil
+}
+
+// take takes the answers to a confirmation.
+func (k *keeper) take(c *confirmation) {
+	s, sess := k.Store, c.session
+	i := slices.Index(k.under, c)
+	if i < 0 || sess != s.session() {
+		return
+	}
+	k.under = slices.Delete(k.under, i, i+1)
+	if c.renews && c.renewed == nil {
+		sess.renewed = c.sent.Time()
+	}
+	err := s.explain(context.Background(), c.err()) // an agent that did not answer in time has been left
 	s.mu.Lock()
 	s.trouble = err
 	s.mu.Unlock()
@@ -79,124 +174,40 @@ func (s *Store) confirmSession(sess *session) bool {
 		}
 	}
 	switch {
-	case s.life.Calls.Err() != nil:
-		return true // Close has ended the lease
+	case s.life.Calls.Err() != nil: // Close has ended the lease
 	case errors.Is(err, errEnded), errors.Is(err, errUnchecked):
 		s.abandon(sess, err)
 	case err != nil && refusing(err):
 		s.abandon(sess, fmt.Errorf("the agent is gone: %w", err))
-	case late:
-		s.abandon(sess, fmt.Errorf("not confirmed for longer than the ttl %v: %w", s.config.TTL, errOr(err, "the answer came late")))
+	case sess.sent.Since(c.answered) >= s.config.TTL:
+		k.giveUp(err)
 	case err != nil:
-		return false
+		if again := time.Now().Add(50 * time.Millisecond); again.Before(k.next) {
+			k.next = again
+		}
 	default:
-		sess.sent = sent
-		sess.lease.Renew(sent, s.config.TTL-s.config.Grace)
+		if c.sent.Time().After(sess.sent.Time()) {
+			sess.sent = c.sent
+		}
+		sess.lease.Renew(c.sent, s.config.TTL-s.config.Grace)
 		if s.settled() {
-			s.told(proved.Time())
+			s.told(c.sent.Time())
 		}
+		s.lookSoon()
 	}
-	return true
 }
 
-func errOr(err error, text string) error {
+// giveUp gives the session up, which might have ended: no confirmation has counted for a TTL.
+func (k *keeper) giveUp(err error) {
 	if err == nil {
-		err = errors.New(text)
+		err = errors.New("the answer is late")
 	}
-	return err
+	k.abandon(k.session, fmt.Errorf("not confirmed for longer than the ttl %v: %w", k.config.TTL, err))
 }
 
-var (
-	errEnded     = errors.New("the session has ended")
-	errUnchecked = errors.New("the session's check was deregistered")
-)
-
-// renew renews the session, and its check if it has one.
-func (s *Store) renew(ctx context.Context, sess *session) error {
-	if sess.check != "" {
-		err := s.pass(ctx, sess.check)
-		switch {
-		case err == nil:
-			sess.unknown = false
-		case !notFound(err):
-			return err
-		case sess.unknown:
-			return errUnchecked
-		default: // perhaps not the agent's words: ask again
-			sess.unknown = true
-			return err
-		}
-		if time.Since(sess.renewed) < leastSessionTTL/4 {
-			return nil
-		}
+// lookSoon lets look look at watches, unless it is at it.
+func (s *Store) lookSoon() {
+	if s.looking.TryLock() && !s.life.Go(func() { defer s.looking.Unlock(); s.look() }) {
+		s.looking.Unlock()
 	}
-	at := time.Now()
-	var renewed []api.SessionEntry
-	_, err := s.client.Raw().Write("/v1/session/renew/"+sess.id, nil, &renewed, s.writeOptions(ctx))
-	switch {
-	case err == nil && len(renewed) > 0 && renewed[0].ID == sess.id:
-		sess.renewed = at
-		return nil
-	case err != nil && !notFound(err):
-		return err
-	}
-	if err := s.prove(ctx, sess); err != nil {
-		return err
-	}
-	return &oddAnswer{"a renewal was answered as if there were no session"}
-}
-
-// pass passes the check. The agent's answer has no content.
-func (s *Store) pass(ctx context.Context, check string) error {
-	var content any
-	_, err := s.client.Raw().Write("/v1/agent/check/update/"+check, map[string]string{"Status": api.HealthPassing}, &content, s.writeOptions(ctx))
-	switch {
-	case errors.Is(err, io.EOF):
-		return nil
-	case err == nil:
-		return &oddAnswer{"the pass of a check was answered with content"}
-	}
-	return err
-}
-
-func notFound(err error) bool {
-	var status api.StatusError
-	return errors.As(err, &status) && status.Code == http.StatusNotFound
-}
-
-// prove finds out whether the session stands.
-func (s *Store) prove(ctx context.Context, sess *session) error {
-	info, meta, err := s.client.Session().Info(sess.id, s.consistent(ctx))
-	if err = agents(meta, err); err == nil && info == nil {
-		return errEnded
-	}
-	return err
-}
-
-// service is the name of the service that sessions with a check are registered under. Nobody is to connect to it.
-const service = "leadership"
-
-// register registers a service with a check that passes until the TTL has gone by without another pass. The agent has
-// told the servers when it answers, as a rule; otherwise the session can't be created, and Campaign tries again.
-func (s *Store) register(ctx context.Context, id string) error {
-	err := s.client.Agent().ServiceRegisterOpts(&api.AgentServiceRegistration{
-		ID: id, Name: service, Namespace: s.config.Namespace, Partition: s.config.Partition,
-		Check: &api.AgentServiceCheck{
-			CheckID: id, Name: "leadership session", TTL: s.config.TTL.String(), Status: api.HealthPassing,
-			DeregisterCriticalServiceAfter: "1m", // the least that an agent takes
-		},
-	}, api.ServiceRegisterOpts{}.WithContext(ctx))
-	return err
-}
-
-// deregister removes a session's service, if there is one.
-func (s *Store) deregister(ctx context.Context, id string) error {
-	if id == "" {
-		return nil
-	}
-	err := s.client.Agent().ServiceDeregisterOpts(id, s.readOptions(ctx))
-	if notFound(err) {
-		return nil
-	}
-	return s.explain(ctx, err)
 }

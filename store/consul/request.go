@@ -18,6 +18,11 @@ const requestLimit = 10 * time.Second
 // request sends a request and waits for its answer, or for ctx. The request itself goes on when ctx ends: whoever gave
 // up does not break a connection that others use. Its outcome is then unknown.
 func request[T any](ctx context.Context, s *Store, f func(ctx context.Context) (T, error)) (T, error) {
+	return requestFor(ctx, s, requestLimit, f)
+}
+
+// requestFor is request with another limit.
+func requestFor[T any](ctx context.Context, s *Store, limit time.Duration, f func(ctx context.Context) (T, error)) (T, error) {
 	type result struct {
 		value T
 		err   error
@@ -25,7 +30,7 @@ func request[T any](ctx context.Context, s *Store, f func(ctx context.Context) (
 	answered := make(chan result, 1)
 	var zero T
 	if !s.life.Go(func() {
-		ctx, cancel := context.WithTimeout(s.life.Background, requestLimit)
+		ctx, cancel := context.WithTimeout(s.life.Background, limit)
 		defer cancel()
 		value, err := f(ctx)
 		err = s.explain(ctx, err)

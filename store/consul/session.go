@@ -42,7 +42,7 @@ func (s *Store) openSession(ctx context.Context) (*session, error) {
 		<-s.opening
 		return sess, nil
 	}
-	return request(ctx, s, func(ctx context.Context) (*session, error) {
+	return requestFor(ctx, s, max(requestLimit, 2*s.config.TTL), func(ctx context.Context) (*session, error) {
 		defer func() { <-s.opening }()
 		return s.newSession(ctx)
 	})
@@ -58,6 +58,7 @@ func (s *Store) session() *session {
 // newSession creates a session. Creating it starts its timer at the servers, and registering the check that of the
 // agent: the lease begins with the session. Until the session is the store's, it is among those to clear away.
 func (s *Store) newSession(ctx context.Context) (*session, error) {
+	s.warm(ctx)
 	sess := &session{
 		leaving: map[string]struct{}{},
 		name:    "leadership-" + newNonce(), lease: store.NewLease(), gone: make(chan struct{}), sent: store.Now(), renewed: time.Now(),
@@ -79,8 +80,9 @@ func (s *Store) newSession(ctx context.Context) (*session, error) {
 		s.life.Go(func() { s.retire(sess) })
 		return nil, err
 	}
-	if sess.sent.Since(time.Now()) > s.config.TTL/4 { // keep would have renewed it by now
-		s.confirmNow()
+	select {
+	case s.opened <- struct{}{}:
+	default:
 	}
 	return sess, nil
 }

@@ -41,7 +41,7 @@ import (
 
 // Store is one Consul session. It implements store.Store.
 //
-// Its goroutines are keep, which confirms the session, and lets look look at some of the watches; the orphans' Sweep,
+// Its goroutines are keep, which lets the session be confirmed by up to four others, and look look at some of the watches; the orphans' Sweep,
 // which removes what was left behind; one for each ballot, each watch with a query of its own, the session's watch, and
 // each request under way; overlook while there are watches without a query; retire, which clears away a session that
 // was given up; and sweepRevived. Close waits for all of them.
@@ -56,6 +56,7 @@ type Store struct {
 	closing sync.Once
 
 	opening chan struct{} // has room for the one who opens a session
+	opened  chan struct{} // has room for one: there is another session
 	due     chan struct{} // has room for one: the session is to be confirmed now
 	looking sync.Mutex    // held while a look is under way
 	watches watches
@@ -85,7 +86,7 @@ func Open(config Config) (*Store, error) {
 	s := &Store{
 		config: config, layout: layout{config.Prefix}, client: config.Client,
 		life:    adapter.NewLife("consul", config.TLS != nil, strings.Join(config.Addresses, ",")+"/"+config.Prefix),
-		opening: make(chan struct{}, 1), due: make(chan struct{}, 1), ballots: map[*ballot]struct{}{},
+		opening: make(chan struct{}, 1), opened: make(chan struct{}, 1), due: make(chan struct{}, 1), ballots: map[*ballot]struct{}{},
 		names: map[string]struct{}{}, discarded: map[*session]struct{}{}, nonces: newNonces(),
 	}
 	s.orphans = adapter.NewOrphans(s.life, 8, s.remove, s.abandonFor)

@@ -92,6 +92,9 @@ func (s *Store) renew(sess *clientSession, sent store.Instant) {
 			s.renewed(sess, sent)
 		}
 		err := s.line.send(s.life.Calls, func() { lives = s.service.touch(sess.id) })
+		if s.has(AnswersCutOff) && time.Since(sent.Time()) > s.ttl/5 {
+			continue
+		}
 		switch {
 		case err == nil && !lives && !s.has(DeadSessionRenewed):
 			return

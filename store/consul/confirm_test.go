@@ -1,0 +1,35 @@
+package consul_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/go-leadership/leadership/store/consul"
+	"github.com/stretchr/testify/require"
+)
+
+// The requests of a confirmation are sent at the same time. It counts only if each of them has been answered: a lease
+// never counts from something that the agent or the servers might not know.
+func TestConfirmationNeedsEachAnswer(t *testing.T) {
+	for name, parts := range map[string][]string{
+		"the pass": {"PUT", "check/update"}, "the read": {"GET", "session/info", "consistent"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			tp := newTap(t)
+			st := open(t, consul.Config{Addresses: tp.addr(), TTL: 2 * short})
+			b := castFirst(t, st, newElection(), "own")
+			first := b.Lease().Last()
+			receive(t, first.Changed, "a confirmation")
+			silent := time.Now()
+			for range 100 {
+				tp.catch(hang, parts...)
+			}
+			before := tp.Count("")
+			lost(t, b)
+			require.False(t, b.Lease().Last().Sent.After(silent), "a confirmation has counted without an answer")
+			require.Less(t, time.Since(silent), 4*short, "the session is given up, a TTL after the last one that counted")
+			require.Less(t, tp.Count("")-before, 60, "requests in that time")
+		})
+	}
+}

@@ -12,36 +12,36 @@ import (
 
 // How a session is confirmed, and why the lease is safe.
 //
-// A server ends a session twice its TTL T after it was created or last renewed at the server that leads; one that begins
-// to lead starts all timers anew. The lease lasts T from when a renewal was sent, less the grace, but a renewal alone
-// proves little: it is answered from memory, without asking the other servers, even if the server does not lead any more,
-// or if the timer has run out and the session is about to be ended. Therefore
+// A server ends a session twice its TTL T after it was created or last renewed at the server that leads; one that
+// begins to lead starts all timers anew. The lease lasts T from when a renewal was sent, less the grace, but a renewal
+// alone proves little: it is answered from memory, without asking the other servers, even if the server does not lead
+// any more, or if the timer has run out and the session is about to be ended. Therefore
 //
-//   - a renewal counts once a consistent read that was sent with it has found the session: the server that leads had the
-//     session when the lease began;
-//   - it counts only if the answer came within T of when the last one that counted was sent. Since timers run for 2T, none
-//     can have run out before; later than that the session is given up, and destroyed. In which order confirmations
-//     arrive, and how many are under way, makes no difference to this.
+//   - a renewal counts once a consistent read that was sent with it has found the session: the server that leads had
+//     the session when the lease began;
+//   - it counts only if the answer came within T of when the last one that counted was sent. Since timers run for 2T,
+//     none can have run out before; later than that the session is given up, and destroyed. In which order
+//     confirmations arrive, and how many are under way, makes no difference to this.
 //
-// Let a server begin to lead at time t, and its timers run until t + 2T at least. A lease from a renewal sent before t ends
-// before t + T. So for a lease to be wrong, servers that do not lead any more have to answer all renewals until t + T,
-// while another server answers each read. A server finds out that it was deposed within its raft lease, half a second by
-// default times the raft_multiplier, or in its first instructions after a pause. What it answers then in one moment m was
-// sent before m, and m is less than T behind a renewal that was answered before the pause.
+// Let a server begin to lead at time t, and its timers run until t + 2T at least. A lease from a renewal sent before t
+// ends before t + T. So for a lease to be wrong, servers that do not lead any more have to answer all renewals until t
+// + T, while another server answers each read. A server finds out that it was deposed within its raft lease, half a
+// second by default times the raft_multiplier, or in its first instructions after a pause. What it answers then in one
+// moment m was sent before m, and m is less than T behind a renewal that was answered before the pause.
 //
 // Below 10 s the session is bound to a TTL check, whose timer runs at the agent and only there, for exactly T from the
-// last pass that the agent received. Once it has run out, the agent tells its servers, and a pass that comes too late does
-// not call that back. So a pass counts if it was answered within T of when one that counts was sent: then the timer has
-// not run out. The session's own TTL of 10 s is renewed besides, for the day on which the agent dies or is cut off with
-// nobody left to turn the check critical.
+// last pass that the agent received. Once it has run out, the agent tells its servers, and a pass that comes too late
+// does not call that back. So a pass counts if it was answered within T of when one that counts was sent: then the
+// timer has not run out. The session's own TTL of 10 s is renewed besides, for the day on which the agent dies or is
+// cut off with nobody left to turn the check critical.
 //
-// With round trips R and grace G, a confirmation sent at s is answered at s + R, and the next one is sent at s + T/4. So
-// the lease goes on as long as T/4 + R < T - G. At the start the check is registered, the session created and the first
-// confirmation answered after 3R, which has to be less than T; the first lease begins if 2R < T - G.
+// With round trips R and grace G, a confirmation sent at s is answered at s + R, and the next one is sent at s + T/4.
+// So the lease goes on as long as T/4 + R < T - G. At the start the check is registered, the session created and the
+// first confirmation answered after 3R, which has to be less than T; the first lease begins if 2R < T - G.
 
 // keeper confirms the session until the store is closed: by one confirmation each TTL/4, whether or not the one before
-// has been answered, so that a lease is renewed as often over a slow link. All of its state is that of the goroutine that
-// runs keep.
+// has been answered, so that a lease is renewed as often over a slow link. All of its state is that of the goroutine
+// that runs keep.
 type keeper struct {
 	*Store
 	session *session           // the present one, as of the last step; nil if there is none

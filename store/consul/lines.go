@@ -15,12 +15,12 @@ import (
 // was told otherwise, and speaks HTTP/1.1 without TLS: a request that waits for a change holds a connection.
 //
 // What confirms the session goes over connections of its own, which are kept: what is sent at once need not wait, nor a
-// connection be opened first, which takes a round trip at least. Up to three are used at a time, and more if answers take
-// longer than TTL/4.
+// connection be opened first, which takes a round trip at least. Up to three are used at a time, and more if answers
+// take longer than TTL/4.
 //
-// One connection is kept for what else is sent now and again, so that it need not be opened first. What comes while that
-// is busy has connections which are closed soon afterwards, a few at a time; and so has each blocking query: once it
-// has ended and no other follows, nothing of it is left, neither here nor at the agent.
+// One connection is kept for what else is sent now and again, so that it need not be opened first. What comes while
+// that is busy has connections which are closed soon afterwards, a few at a time; and so has each blocking query: once
+// it has ended and no other follows, nothing of it is left, neither here nor at the agent.
 type lines struct {
 	kept    *http.Transport // keeps those of what confirms the session
 	steady  *http.Transport // keeps one connection

@@ -41,10 +41,10 @@ import (
 
 // Store is one Consul session. It implements store.Store.
 //
-// Its goroutines are keep, which lets the session be confirmed by up to four others, and look look at some of the watches; the orphans' Sweep,
-// which removes what was left behind; one for each ballot, each watch with a query of its own, the session's watch, and
-// each request under way; overlook while there are watches without a query; retire, which clears away a session that
-// was given up; and sweepRevived. Close waits for all of them.
+// Its goroutines are keep, which lets the session be confirmed by up to four others, and look look at some of the
+// watches; the orphans' Sweep, which removes what was left behind; one for each ballot, each watch with a query of its
+// own, the session's watch, and each request under way; overlook while there are watches without a query; retire, which
+// clears away a session that was given up; and sweepRevived. Close waits for all of them.
 type Store struct {
 	config Config
 	layout layout

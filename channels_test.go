@@ -113,6 +113,26 @@ func TestEventsNeverLeaveOutAFalse(t *testing.T) {
 	})
 }
 
+func TestEventsLeaveOutATakeoverThatFailed(t *testing.T) {
+	virtual(t, func(w *world) {
+		c := w.candidate(w.open(), "a", nil)
+		turns := 0
+		c.OnWon(func(context.Context, *leadership.Term) error {
+			if turns++; turns == 2 {
+				return errTakeover
+			}
+			return nil
+		})
+		elected, _ := c.RunForElection()
+		for range 2 {
+			require.False(w, <-elected, "one for each true")
+			require.True(w, <-elected)
+			c.Resign()
+		}
+		require.Greater(w, turns, 2)
+	})
+}
+
 func TestRunForElectionAcknowledges(t *testing.T) {
 	virtual(t, func(w *world) {
 		c := w.candidate(w.open(), "a", nil)
@@ -193,7 +213,12 @@ func TestRunForElectionEndsWithWhatCannotBeCured(t *testing.T) {
 		require.False(w, open)
 		_, open = <-errs
 		require.False(w, open)
+
+		st.campaign = nil
+		result := async(func() error { return c.Run(background, nil) })
+		w.until(c.IsLeader) // the candidate is idle again, and the channels are no longer written to
 		halt(c)
+		require.NoError(w, <-result)
 	})
 	virtual(t, func(w *world) {
 		st := w.open()

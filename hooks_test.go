@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -105,6 +106,26 @@ func TestInJeopardy(t *testing.T) {
 		require.Equal(w, []string{
 			"in jeopardy 1", "11s lost 1: ballot lost: the session was not renewed before its deadline",
 		}, happened.all())
+	})
+}
+
+// A third of the lease is left when renewals are called overdue, less the quarter that passes between two looks.
+func TestInJeopardySaysWhatIsLeft(t *testing.T) {
+	virtual(t, func(w *world) {
+		var log journal
+		var left []time.Duration
+		st := w.open()
+		c := w.candidate(st, "a", &leadership.Options{Logger: log.logger(), Hooks: &leadership.Hooks{
+			InJeopardy: func(_ string, _ uint64, remaining time.Duration) { left = append(left, remaining) },
+		}})
+		c.RunForElection()
+		synctest.Wait()
+		st.Faults().Cut()
+		w.at(valid)
+		require.Len(w, left, 1)
+		require.Less(w, left[0], valid/3)
+		require.GreaterOrEqual(w, left[0], valid/4)
+		require.Equal(w, 1, strings.Count(log.String(), "renewals are overdue"))
 	})
 }
 

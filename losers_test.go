@@ -116,6 +116,49 @@ func TestNewLeaderCallbacksAreCalledOncePerLeaderAndCoalesce(t *testing.T) {
 	})
 }
 
+func TestNewLeaderCallbacksAreNotCalledWithoutALeader(t *testing.T) {
+	virtual(t, func(w *world) {
+		first, second := w.lead(w.open(), "first"), w.candidate(w.open(), "second", nil)
+		waiting := async(func() error { _, err := second.Campaign(background); return err })
+		synctest.Wait()
+		c := w.candidate(w.open(), "a", nil)
+		var happened diary
+		c.OnNewLeader(func(_ context.Context, leader store.Leader) { happened.add("told of %q", leader.Value) })
+		c.RunForElection()
+		synctest.Wait()
+		require.NoError(w, first.Resign(background))
+		require.NoError(w, <-waiting)
+		w.at(ttl)
+		require.Equal(w, []string{`told of "first"`}, happened.all())
+		require.NoError(w, second.Acknowledge(background))
+		synctest.Wait()
+		require.Equal(w, []string{`told of "first"`, `told of "second"`}, happened.all())
+		require.NoError(w, second.Term().Resign(background))
+	})
+}
+
+// A callback that was called for a leader is not called for it again in the next campaign, and one that was left out is.
+func TestNewLeaderCallbacksAreCalledOncePerLeaderInAllCampaigns(t *testing.T) {
+	virtual(t, func(w *world) {
+		w.lead(w.open(), "other")
+		c := w.candidate(w.open(), "a", nil)
+		var happened diary
+		cancel := func() {}
+		for _, name := range []string{"one", "two"} {
+			c.OnNewLeader(func(context.Context, store.Leader) { happened.add("%s", name); cancel() })
+		}
+		for range 2 {
+			ctx, end := context.WithCancel(background)
+			cancel = end
+			_, err := c.Campaign(ctx)
+			require.ErrorIs(w, err, context.Canceled)
+			synctest.Wait()
+			end()
+		}
+		require.Equal(w, []string{"one", "two"}, happened.all())
+	})
+}
+
 // The context of a new-leader callback ends when the candidate wins, or stops standing. The candidate does not wait for
 // a callback that goes on: that would keep every other candidate waiting too.
 func TestNewLeaderCallbacksContext(t *testing.T) {
@@ -178,7 +221,7 @@ func TestNewLeaderCallbacksSurviveErrors(t *testing.T) {
 				tries := 0
 				st := &fakeStore{Store: w.open()}
 				st.leader = func(ctx context.Context, election string, prev *store.Leader) (store.Leader, error) {
-					if tries++; tries <= 3 {
+					if tries++; tries != 4 && tries <= 7 {
 						return store.Leader{}, failure
 					}
 					return st.Store.Leader(ctx, election, prev)
@@ -195,8 +238,9 @@ func TestNewLeaderCallbacksSurviveErrors(t *testing.T) {
 					require.Empty(w, waits)
 				} else {
 					require.Equal(w, []string{"lost to other"}, happened.all())
-					require.Len(w, waits, 3)
-					requireBackoff(w, waits)
+					require.Len(w, waits, 6)
+					requireBackoff(w, waits[:3])
+					requireBackoff(w, waits[3:]) // an answer came between
 				}
 				require.NoError(w, leader.Resign(background))
 				synctest.Wait()

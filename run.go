@@ -63,10 +63,11 @@ func (c *Candidate) run(ctx context.Context, d *drive, lead func(context.Context
 		if time.Since(began) > lastBackoff {
 			turns.reset()
 		}
+		ended := ctx.Err() != nil // asked before life: Stop ends life first, and ctx a moment later
 		switch {
-		case c.life.Err() != nil: // ctx may not have heard of it yet
+		case c.life.Err() != nil:
 			return nil
-		case ctx.Err() != nil:
+		case ended:
 			return context.Cause(ctx)
 		case err != nil:
 			c.retry(ctx, err, failures.delay())

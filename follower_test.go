@@ -176,10 +176,13 @@ func TestFollowerTriesAgain(t *testing.T) {
 	virtual(t, func(w *world) {
 		w.lead(w.open(), "a")
 		failure := errors.New("never seen before")
-		tries := 0
+		tries, recovered := 0, time.Duration(0)
 		st := &fakeStore{Store: w.open()}
 		st.leader = func(ctx context.Context, election string, prev *store.Leader) (store.Leader, error) {
-			if tries++; tries <= 8 {
+			if tries++; tries == 13 {
+				recovered = w.now()
+			}
+			if tries != 9 && tries <= 12 {
 				return store.Leader{}, failure
 			}
 			return st.Store.Leader(ctx, election, prev)
@@ -189,14 +192,15 @@ func TestFollowerTriesAgain(t *testing.T) {
 		values, errs := f.FollowElection()
 		require.ErrorIs(w, <-errs, failure)
 		require.Equal(w, "a", <-values)
-		synctest.Wait() // the hook has been called
-		require.Len(w, waits, 8)
-		requireBackoff(w, waits)
+		w.at(2 * ttl)
+		require.Len(w, waits, 11)
+		requireBackoff(w, waits[:8])
+		requireBackoff(w, waits[8:]) // an answer came between
 		total := time.Duration(0)
 		for _, in := range waits {
 			total += in
 		}
-		require.Equal(w, total, w.now())
+		require.Equal(w, total, recovered)
 		require.ErrorIs(w, <-errs, failure, "the latest one that was not read")
 		require.True(w, pending(errs))
 	})
@@ -211,7 +215,8 @@ func TestFollowerEndsWithWhatCannotBeCured(t *testing.T) {
 				st.leader = func(context.Context, string, *store.Leader) (store.Leader, error) {
 					return store.Leader{}, &store.Error{Op: "read the leader", Err: failure}
 				}
-				f := w.follower(st, nil)
+				var log journal
+				f := w.follower(st, log.heard(nil))
 				waiting := async(func() error { _, err := f.Wait(background); return err })
 				values, errs := f.FollowElection()
 				_, open := <-values
@@ -229,6 +234,7 @@ func TestFollowerEndsWithWhatCannotBeCured(t *testing.T) {
 					t.Error("there is nothing to yield")
 				}
 				require.Zero(w, w.now())
+				require.Contains(w, log.String(), `level=ERROR msg="permanent error, the follower stops"`)
 			})
 		})
 	}

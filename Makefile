@@ -34,7 +34,7 @@ quick: ## run the tests that need no server, with the race detector: under a min
 test: ## run all tests, with the race detector, on real servers: up to 12 minutes
 	@./scripts/setup compiler zookeeper etcd consul
 	go -C tools test -race -count=1 ./...
-	go test -p 4 -race -count=1 -timeout 14m ./... # four packages at once: they wait more than they work
+	go test -p 8 -race -count=1 -timeout 20m ./... # eight packages at once: they wait more than they work
 
 long: ## run what takes hours, and go on where it was interrupted; PART=simulation SEEDS=1-1000
 	@./scripts/long $(PART)

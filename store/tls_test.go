@@ -27,7 +27,7 @@ func TestTLSOptions(t *testing.T) {
 	u, err = store.ParseURL("z://h?servername=name")
 	require.NoError(t, err)
 	require.Nil(t, u.TLS())
-	require.ErrorContains(t, u.Check(), "servername", "there is no TLS for it")
+	require.ErrorContains(t, u.Check(), `unknown option "servername"`, "there is no TLS for it")
 
 	scheme := newScheme()
 	store.Register(scheme+"+tls", func(context.Context, *store.URL) (store.Store, error) { return noStore{}, nil })
@@ -37,6 +37,10 @@ func TestTLSOptions(t *testing.T) {
 		require.Nil(t, u.TLS())
 		require.ErrorContains(t, u.Check(), `option "`+name+`" is known with TLS alone: write `+scheme+"+tls://")
 	}
+
+	u, err = store.ParseURL(scheme + "://h?nonsense=x")
+	require.NoError(t, err)
+	require.ErrorContains(t, u.Check(), `unknown option "nonsense"`)
 
 	text := filepath.Join(t.TempDir(), "text")
 	require.NoError(t, os.WriteFile(text, []byte("text"), 0o600))

@@ -30,6 +30,8 @@ func TestParseURL(t *testing.T) {
 		"z://h/a%20b%3F%23%25":                {scheme: "z", hosts: []string{"h"}, path: "a b?#%"},
 		"z://h?":                              {scheme: "z", hosts: []string{"h"}},
 		"z://h?a=b/c":                         {scheme: "z", hosts: []string{"h"}},
+		"aA09+-.zZ://h":                       {scheme: "aa09+-.zz", hosts: []string{"h"}},
+		"z://@h":                              {scheme: "z", hosts: []string{"h"}},
 		"z://u@h":                             {scheme: "z", user: "u", hosts: []string{"h"}},
 		"z://u:p@h":                           {scheme: "z", user: "u", password: "p", hosts: []string{"h"}},
 		"z://u:@h":                            {scheme: "z", user: "u", hosts: []string{"h"}},

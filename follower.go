@@ -225,10 +225,9 @@ func (f *Follower) each(ctx context.Context) iter.Seq2[Leader, error] {
 				if !yield(leader, nil) {
 					return
 				}
-				continue
 			}
 			select {
-			case <-changed:
+			case <-changed: // meanwhile too
 			case <-ctx.Done():
 				yield(Leader{}, context.Cause(ctx))
 				return
@@ -258,13 +257,12 @@ func (f *Follower) FollowElection() (<-chan string, <-chan error) {
 		f.mu.Unlock()
 		return refuse(errFollowed)
 	}
-	if !f.tasks.run(func() { f.feed(values, errs) }) {
+	if !f.tasks.run(func() { f.feed(values, errs) }) { // which starts the follower
 		f.mu.Unlock()
 		return refuse(f.Err())
 	}
 	f.errors = errs
 	f.mu.Unlock()
-	f.Start()
 	return values, errs
 }
 

@@ -310,6 +310,26 @@ func TestFollowerCallbackThatIsSlow(t *testing.T) {
 	})
 }
 
+// The channel of errors is closed by then.
+func TestFollowerCallbackThatPanicsAfterStop(t *testing.T) {
+	virtual(t, func(w *world) {
+		f := w.follower(w.open(), nil)
+		called, released := make(chan struct{}), make(chan struct{})
+		f.OnLeaderGone(func() {
+			close(called)
+			<-released
+			panic("boom")
+		})
+		_, errs := f.FollowElection()
+		<-called
+		f.Stop()
+		_, open := <-errs
+		require.False(w, open)
+		close(released)
+		<-f.Done()
+	})
+}
+
 func TestFollowerStopWaitsForCallbacks(t *testing.T) {
 	virtual(t, func(w *world) {
 		f := w.follower(w.open(), nil)

@@ -135,6 +135,39 @@ func TestFollowElectionCoalesces(t *testing.T) {
 	})
 }
 
+// A value that was replaced before it was read has not been read: it is sent when it is true again.
+func TestFollowElectionAfterAValueThatWasReplaced(t *testing.T) {
+	virtual(t, func(w *world) {
+		answers := make(chan store.Leader)
+		f := w.follower(&fakeStore{
+			Store: w.open(),
+			leader: func(ctx context.Context, _ string, _ *store.Leader) (store.Leader, error) {
+				select {
+				case leader := <-answers:
+					return leader, nil
+				case <-ctx.Done():
+					return store.Leader{}, context.Cause(ctx)
+				}
+			},
+		}, nil)
+		revision := uint64(0)
+		leads := func(value string) {
+			revision++
+			answers <- store.Leader{Value: value, Revision: revision}
+			synctest.Wait()
+		}
+		values, _ := f.FollowElection()
+		leads("a")
+		require.Equal(w, "a", <-values)
+		leads("b")
+		leads("a")
+		require.True(w, pending(values))
+		leads("b")
+		require.False(w, pending(values))
+		require.Equal(w, "b", <-values)
+	})
+}
+
 func TestFollowElectionOnce(t *testing.T) {
 	virtual(t, func(w *world) {
 		f := w.follower(w.open(), nil)
@@ -168,6 +201,8 @@ func TestFollowElectionAfterStop(t *testing.T) {
 		require.ErrorIs(w, <-errs, leadership.ErrStopped)
 		_, open = <-errs
 		require.False(w, open)
+		_, led := f.Leader()
+		require.False(w, led, "it answers, and is not locked")
 	})
 }
 

@@ -32,8 +32,8 @@ import (
 // and Run stands again. Two terms of one candidate never overlap.
 //
 // Its methods may be called from any number of goroutines, and from its own functions, callbacks and hooks: none of
-// them waits for the function that calls it. Receiving from Done is no call: in a function of the candidate's it never
-// ends.
+// them waits for the function that calls it. Do not wait for Done in one of them: Done is
+// closed only after they have returned.
 type Candidate struct {
 	store    store.Store
 	election string

@@ -16,8 +16,8 @@ import (
 // itself; Fresh and AsOf tell how old its knowledge is. Stop ends it, and a permanent error: the store is closed. A
 // denial ends it as it ends Candidate.Run: only if the store has never worked, and denies for 40 s. It begins to follow
 // at the first call of Start, FollowElection, Wait or Changes. Its methods may be called from any number of goroutines,
-// and from its own callbacks and hooks: none of them waits for the function that calls it. Receiving from Done is no
-// call: in a function of the follower's it never ends.
+// and from its own callbacks and hooks: none of them waits for the function that calls it. Do not wait for
+// Done in one of them: Done is closed only after they have returned.
 //
 // One goroutine asks the store for the leader that differs from the one it knows. All who want to know see the latest
 // state; changes that come faster than they look are coalesced.

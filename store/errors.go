@@ -40,7 +40,7 @@ func Refused(err error) bool { return Permanent(err) || errors.Is(err, ErrDenied
 type Error struct {
 	Op       string // what was tried: "campaign", "acknowledge", ...
 	Store    string // the store, as its URL without credentials
-	Election string // empty where no single election is concerned
+	Election string // empty if no single election is concerned
 	Err      error  // why
 }
 

@@ -13,7 +13,7 @@ const (
 	MaxValue    = 128 << 10 // bytes of a candidate's value: 128 KiB
 )
 
-// CheckElection reports, with a [FieldError], why the name of an election can't be used; nil where it can.
+// CheckElection reports, with a [FieldError], why the name of an election can't be used; nil if it can.
 //
 // A name is one or more parts joined by "/". It is valid UTF-8 in any script of Unicode's basic plane, spaces
 // included, at most [MaxElection] bytes. The rest of the rule makes sure that no two names meet in any store, and

@@ -23,8 +23,8 @@ var (
 var ours = []string{"zookeeper", "zookeeper+tls", "etcd", "etcd+tls", "consul", "consul+tls", "memory"}
 
 // Register makes a store known by its URL scheme. Adapters call it from init, so that importing an adapter for its
-// side effect is enough, as with the drivers of database/sql. It panics where the scheme is taken: two packages of
-// the program then claim the same name. It panics where open is nil.
+// side effect is enough, as with the drivers of database/sql. It panics if the scheme is taken: two packages of
+// the program then claim the same name. It panics if open is nil.
 func Register(scheme string, open OpenFunc) {
 	if open == nil {
 		panic("store: scheme " + scheme + " registered with a nil function")

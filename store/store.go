@@ -25,13 +25,13 @@ import (
 // Before anything is sent, a store checks names with [CheckElection] and values with [CheckValue].
 type Store interface {
 	// Campaign casts a ballot with the given value in the election and returns without waiting for the outcome.
-	// It blocks until the service has confirmed the ballot, retrying by itself where the outcome of a request is
+	// It blocks until the service has confirmed the ballot, retrying by itself if the outcome of a request is
 	// unknown; it may give up with [ErrUnavailable] after some time without an answer, so that its caller can say so.
 	// After an error no ballot of this call stands, or the store finds and withdraws it in the background.
 	// Campaigning twice in one election is allowed: the two ballots are two candidates.
 	Campaign(ctx context.Context, election, value string) (Ballot, error)
 
-	// Leader returns the acknowledged leader as soon as it differs from prev, and at once where prev is nil. The
+	// Leader returns the acknowledged leader as soon as it differs from prev, and at once if prev is nil. The
 	// zero Leader means that there is no leader. With prev nil it reflects every acknowledgement, resignation and removal
 	// that the service had carried out, and confirmed to its client, before the call began. It is a long poll: nothing to
 	// drain, nothing to close, and changes that come faster than the calls are coalesced, the latest wins. What it returns
@@ -39,8 +39,8 @@ type Store interface {
 	// call waits until it is over.
 	Leader(ctx context.Context, election string, prev *Leader) (Leader, error)
 
-	// Ballots lists the ballots that stand in the election, first in line first. An election that nobody ever
-	// stood in has none. It is meant for operators and tests; its cost grows with the number of ballots.
+	// Ballots lists the ballots that stand in the election, first in line first. An election without ballots
+	// has none. It is meant for operators and tests; its cost grows with the number of ballots.
 	Ballots(ctx context.Context, election string) ([]Standing, error)
 
 	// Confirmed returns the local time at which the last request was sent whose answer proved that the service had
@@ -63,7 +63,7 @@ type Store interface {
 // Ballot is one candidacy. It stands from Campaign until it is withdrawn or lost.
 type Ballot interface {
 	// Token is the fencing token: the service's own index of the ballot's creation. It is higher than that of every
-	// ballot which led this election before, even where all keys of the election have been removed in between.
+	// ballot which led this election before, even if all keys of the election have been removed in between.
 	Token() uint64
 
 	// Wait blocks until this ballot is first in line and returns nil, or until it is lost and returns Err, or until
@@ -87,19 +87,19 @@ type Ballot interface {
 	// Lease tells for how long the ballot's session is certain to stand. Ballots of one session share it.
 	Lease() *Lease
 
-	// Lost is closed once the ballot can never lead, or lead again: withdrawn, removed by somebody, or its session
+	// Lost is closed once the ballot can never lead, or lead again: withdrawn, removed by another client, or its session
 	// has ended. It closes when the store learns of it, which may be late; the lease is not.
 	Lost() <-chan struct{}
 
-	// Err is nil until Lost is closed, and then an error that says why and matches [ErrLost]; where the store was
+	// Err is nil until Lost is closed, and then an error that says why and matches [ErrLost]; if the store was
 	// closed, [ErrClosed] too.
 	Err() error
 }
 
-// Leader is an acknowledged leader. The zero Leader means that nobody leads.
+// Leader is an acknowledged leader. The zero Leader means that there is no leader.
 type Leader struct {
 	Value    string // exactly the bytes that the leader acknowledged with
-	Revision uint64 // grows with every acknowledgement in the election; 0 where nobody leads
+	Revision uint64 // grows with every acknowledgement in the election; 0 if there is no leader
 }
 
 // Standing is a ballot as the service lists it.

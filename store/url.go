@@ -27,9 +27,9 @@ import (
 // in the same meaning. However it is printed, it shows no password.
 type URL struct {
 	Scheme   string   // without "://"
-	User     string   // empty where there is none
+	User     string   // empty if there is none
 	Password string   // a secret: never print it
-	Hosts    []string // as given, "host" or "host:port"; none where the URL names none
+	Hosts    []string // as given, "host" or "host:port"; none if the URL names none
 	Path     string   // without "/" at either end
 
 	// Options are what a URL has no text for. Open sets them.
@@ -183,7 +183,7 @@ func (u URL) String() string {
 // Format implements fmt.Formatter: with every verb it prints what String returns.
 func (u URL) Format(f fmt.State, verb rune) { opaque.Format(f, verb, u.String()) }
 
-// Option returns the option's value, or def where the URL does not have it. One that is given and empty is told by
+// Option returns the option's value, or def if the URL does not have it. One that is given and empty is told by
 // Check.
 func (u *URL) Option(name, def string) string {
 	v, ok := u.ask(name)
@@ -206,7 +206,7 @@ func (u *URL) ask(name string) (value string, given bool) {
 	return value, given
 }
 
-// Duration returns the option as a duration ("10s", "1m30s"), or def where the URL does not have it.
+// Duration returns the option as a duration ("10s", "1m30s"), or def if the URL does not have it.
 func (u *URL) Duration(name string, def time.Duration) time.Duration {
 	v, ok := u.ask(name)
 	if !ok {
@@ -233,7 +233,7 @@ func (u *URL) Session() (ttl, grace time.Duration) {
 }
 
 // Check returns an error that names every option which the adapter has not asked for, or whose value was not of its
-// kind; nil where there is none. An adapter calls it after it has read its options, before it connects.
+// kind; nil if there is none. An adapter calls it after it has read its options, before it connects.
 func (u *URL) Check() error {
 	known := slices.Collect(maps.Keys(u.used))
 	if u.Scheme != "memory" { // which takes no password

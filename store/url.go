@@ -50,9 +50,8 @@ type Options struct {
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
-// ParseURL parses the URL of a store. Its errors show nothing of what stands where a user or a password may stand:
-// that is the whole URL where one was written without the "%" that it needs. So "@" and "#" have to be written %40 and
-// %23 but for the one "@" behind the password.
+// ParseURL parses the URL of a store. Its errors show no part of the URL that might be a user or a password. "@" and "#"
+// have to be written %40 and %23, apart from the one "@" behind the password.
 //
 // The password may be kept out of the URL: the option passwordenv names the environment variable that holds it,
 // passwordfile a file; line breaks at its end are not part of it.

@@ -34,14 +34,13 @@ func (f *Follower) callback() {
 	onNew, onGone := slices.Clone(f.onNew), slices.Clone(f.onGone)
 	f.mu.Unlock()
 	led := false
-	first := true
-	for leader := range f.Changes(context.Background()) {
-		if led || first && leader.Revision == 0 {
+	for leader := range f.Changes(context.Background()) { // no two without a leader follow each other
+		if led || leader.Revision == 0 {
 			for _, gone := range onGone {
 				f.report(call(func() error { gone(); return nil }))
 			}
 		}
-		first, led = false, leader.Revision != 0
+		led = leader.Revision != 0
 		if !led {
 			continue
 		}

@@ -2,6 +2,7 @@ package leadership_test
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -271,7 +272,8 @@ func TestFollowerCallbacksAtADirectChange(t *testing.T) {
 func TestFollowerCallbackThatPanicsIsReported(t *testing.T) {
 	virtual(t, func(w *world) {
 		var happened diary
-		f := w.follower(w.open(), nil)
+		var log journal
+		f := w.follower(w.open(), log.heard(nil))
 		f.OnLeaderGone(func() { panic("boom") })
 		f.OnLeaderGone(func() { happened.add("gone") })
 		f.OnNewLeader(func(leadership.Leader) { panic("bang") })
@@ -282,6 +284,7 @@ func TestFollowerCallbackThatPanicsIsReported(t *testing.T) {
 		require.ErrorContains(w, <-errs, "bang")
 		synctest.Wait()
 		require.Equal(w, []string{"gone", "new leader"}, happened.all())
+		require.Equal(w, 2, strings.Count(log.String(), "callback failed"))
 	})
 }
 

@@ -23,7 +23,7 @@ func TestFormat(t *testing.T) {
 		}
 		require.Equal(w, `candidate in election "database/primary" on memory://`, fmt.Sprint(c))
 		require.Equal(w, `follower of election "database/primary" on memory://`, fmt.Sprint(f))
-		require.Equal(w, fmt.Sprintf(`term %d in election "database/primary" on memory://`, term.Token()), term.String())
+		require.Equal(w, fmt.Sprintf(`term %d in election "database/primary" on memory://`, term.Token()), fmt.Sprint(term))
 		other := w.candidate(&fakeStore{Store: st}, "hUnter2", nil)
 		require.True(w, strings.HasSuffix(other.String(), "on *leadership_test.fakeStore"), "a store without a name: %s", other)
 	})

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -60,6 +61,23 @@ func TestRunWaitsLongerAfterEachError(t *testing.T) {
 		require.Len(w, waits, 11)
 		halt(c)
 		require.NoError(w, <-result)
+	})
+}
+
+// Candidates that failed together do not come back together: the waits are spread over all between half the bound and it.
+func TestRunWaitsAtRandom(t *testing.T) {
+	virtual(t, func(w *world) {
+		var waits []time.Duration
+		st := &fakeStore{Store: w.open()}
+		st.campaign = func(context.Context, string, string) (store.Ballot, error) { return nil, errTakeover }
+		c := w.candidate(st, "a", trying(&waits, errTakeover))
+		result := async(func() error { return c.Run(background, serve) })
+		w.at(20 * time.Minute)
+		halt(c)
+		require.NoError(w, <-result)
+		require.Greater(w, len(waits), 200)
+		require.Less(w, slices.Min(waits[6:]), 3*time.Second)
+		require.Greater(w, slices.Max(waits), 4500*time.Millisecond)
 	})
 }
 

@@ -86,7 +86,7 @@ func TestThousandElections(t *testing.T) {
 		}
 	})
 	t.Logf("one change took at most %v, %d at once %v, with at most %d connections", slowest, n, time.Since(began), conns.Most())
-	require.Less(t, slowest, 5*time.Second)
+	require.Less(t, slowest, 20*time.Second, "it waited for the end of a poll, which takes minutes")
 	require.Less(t, conns.Most(), 128)
 	stop()
 	following.Wait()

@@ -79,7 +79,7 @@ func (s *Store) keepAlive(sess *session) {
 // have broken.
 func (k *keeper) renew() error {
 	s := k.store
-	patience := s.patience(s.config.TTL / 10)
+	patience := min(s.patience(s.config.TTL/10), s.config.TTL/5)
 	late := time.NewTicker(patience)
 	defer late.Stop()
 	k.ask()

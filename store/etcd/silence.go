@@ -14,8 +14,9 @@ import (
 //     left after another TTL/10, each rounded up to TTL/40: 9/40 of the TTL at most.
 //   - A renewal that is late is sent on another stream too after TTL/10, and the member left after TTL/5.
 //
-// The first two take longer if the last round trips did, so that a slow line is not taken for a silent one: twice the
-// longest of late. With one endpoint there is nowhere to go, and it takes 3/10 of the TTL: more than the round trip of
+// They take longer if the last round trips did, so that a slow line is not taken for a silent one: half as much again as
+// the shorter of the last two. One answer can be late because the cluster elects a leader, and says nothing about the
+// line: the lease has to outlast the next silent member. With one endpoint there is nowhere to go, and it takes 3/10 of the TTL: more than the round trip of
 // TTL/4 that the store works with, and little enough for a renewal over another connection.
 
 // silence is for how long a member that owes an answer may be silent before it is left; least is for quick ones of
@@ -31,18 +32,21 @@ func (s *Store) silence(least time.Duration) time.Duration {
 func (s *Store) patience(least time.Duration) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return max(least, 2*s.trip)
+	return max(least, s.trip*3/2)
 }
 
 // alone reports whether there is one endpoint only.
 func (s *Store) alone() bool { return s.endpoints == 1 }
 
-// measured takes down a round trip of little more than the line's time. The longest counts, and half as much with each
-// shorter one.
+// measured takes down a round trip of little more than the line's time. The shorter of the last two counts.
 func (s *Store) measured(trip time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.trip = max(trip, s.trip/2)
+	s.trip = trip
+	if s.lastTrip > 0 {
+		s.trip = min(trip, s.lastTrip)
+	}
+	s.lastTrip = trip
 }
 
 // lineTo returns the connection to a member; nil if it is not one that the store dialled.

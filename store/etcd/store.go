@@ -66,7 +66,8 @@ type Store struct {
 	refused   error            // why there is no client: its user is denied
 	trouble   error            // why there is no answer, where that is known
 	worked    bool             // the cluster has answered
-	trip      time.Duration    // the longest round trip of late
+	trip      time.Duration    // the shorter of the last two round trips
+	lastTrip  time.Duration    // the last one
 	allowed   time.Duration    // what the next request may take; it grows while none is answered
 	current   *session         // nil before the first and between two
 	pending   int64            // the id of a lease whose grant has not been answered; 0 where there is none

@@ -90,16 +90,11 @@ func (f *Follower) Start() {
 // wait for an answer.
 func (f *Follower) follow() {
 	defer f.tasks.stop() // it has ended, by itself or by Stop
-	var prev *Leader
+	var prev *store.Known
 	b := backoff{first: errorBackoff}
 	var denied denial
 	for {
-		asked := time.Now()
-		if prev != nil {
-			f.setPolling(asked)
-		}
-		leader, err := f.ask(prev)
-		f.setPolling(time.Time{})
+		known, err := f.ask(prev)
 		switch {
 		case f.life.Err() != nil:
 			return
@@ -117,23 +112,36 @@ func (f *Follower) follow() {
 			continue
 		}
 		b.reset()
-		prev = &leader
-		f.publish(leader, asked)
+		prev = &known
+		f.publish(known)
 	}
 }
 
 // firstAnswer is how long the first answer of the store may take, before the follower says why there is none.
 const firstAnswer = 10 * time.Second
 
-// ask asks for the next leader. An outage is no error to the store; one at the start is more likely to be a wrong
-// address or setting, which the user is to hear of.
-func (f *Follower) ask(prev *Leader) (Leader, error) {
-	if prev != nil {
-		return f.store.Leader(f.life, f.election, prev)
+// ask asks for the next leader, or for a later time as of which prev is right. An outage is no error to the store; one
+// at the start is more likely to be a wrong address or setting, which the user is to hear of.
+func (f *Follower) ask(prev *store.Known) (store.Known, error) {
+	ctx := f.life
+	if prev == nil {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, firstAnswer, fmt.Errorf("%w: no answer for %v", store.ErrUnavailable, firstAnswer))
+		defer cancel()
 	}
-	ctx, cancel := context.WithTimeoutCause(f.life, firstAnswer, fmt.Errorf("%w: no answer for %v", store.ErrUnavailable, firstAnswer))
-	defer cancel()
-	return f.store.Leader(ctx, f.election, nil)
+	if o, ok := f.store.(store.Observer); ok {
+		return o.Observe(ctx, f.election, prev)
+	}
+	next := store.Known{AsOf: time.Now()}
+	var leader *Leader
+	if prev != nil {
+		leader = &prev.Leader
+		f.setPolling(next.AsOf)
+		defer f.setPolling(time.Time{})
+	}
+	var err error
+	next.Leader, err = f.store.Leader(ctx, f.election, leader)
+	return next, err
 }
 
 func (f *Follower) setPolling(since time.Time) {
@@ -142,13 +150,18 @@ func (f *Follower) setPolling(since time.Time) {
 	f.polling = since
 }
 
-func (f *Follower) publish(leader Leader, asked time.Time) {
+func (f *Follower) publish(known store.Known) {
+	leader := known.Leader
 	f.mu.Lock()
+	if known.AsOf.After(f.asOf) {
+		f.asOf = known.AsOf
+	}
+	if f.known && f.leader == leader {
+		f.mu.Unlock()
+		return
+	}
 	first := !f.known
 	f.known, f.leader = true, leader
-	if asked.After(f.asOf) {
-		f.asOf = asked
-	}
 	close(f.changed)
 	f.changed = make(chan struct{})
 	f.mu.Unlock()

@@ -1,0 +1,257 @@
+package engine
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-leadership/leadership/store"
+	"github.com/stretchr/testify/require"
+)
+
+func TestWaitReturnsWhenFirst(t *testing.T) {
+	play(t, Settings{}, func(t *testing.T, s *scene) {
+		b, _, prev := s.waitingBehind(behind)
+		waiting := s.wait(b)
+		ctx, cancel := context.WithCancelCause(t.Context())
+		cancel(errDisk)
+		require.False(t, waiting.returned())
+		prev.goes()
+		require.True(t, waiting.returned())
+		require.NoError(t, waiting.err)
+		for range 50 { // select is random
+			require.ErrorIs(t, b.Wait(ctx), errDisk, "whatever there is to tell")
+		}
+	})
+}
+
+// TestWaitOfABallotThatIsFirstAndLost says that it is lost.
+func TestWaitOfABallotThatIsFirstAndLost(t *testing.T) {
+	play(t, Settings{}, func(t *testing.T, s *scene) {
+		b, own := s.leading(1)
+		own.goes()
+		for range 50 { // select is random
+			require.ErrorIs(t, b.Wait(t.Context()), store.ErrLost)
+		}
+	})
+}
+
+func TestWaitEndsWithItsContextOrItsBallot(t *testing.T) {
+	play(t, Settings{}, func(t *testing.T, s *scene) {
+		b, own, _ := s.waitingBehind(behind)
+		ctx, cancel := context.WithCancelCause(t.Context())
+		impatient := start(func() (struct{}, error) { return struct{}{}, b.Wait(ctx) })
+		patient := s.wait(b)
+		cancel(errDisk)
+		require.True(t, impatient.returned())
+		require.ErrorIs(t, impatient.err, errDisk)
+		own.goes()
+		require.True(t, patient.returned())
+		require.EqualError(t, patient.err, `stand in election "x" on test://: ballot lost: it was removed`)
+	})
+}
+
+func TestAcknowledge(t *testing.T) {
+	play(t, Settings{}, func(t *testing.T, s *scene) {
+		b, _ := s.leading(1)
+		c := s.acknowledge(b)
+		r := s.next("Acknowledge")
+		require.Equal(t, "own1 value", r.key+" "+r.value)
+		r.answer(answer{revision: 9})
+		require.True(t, c.returned())
+		require.NoError(t, c.err)
+		require.Equal(t, store.Leader{Value: "value", Revision: 9}, c.value)
+		again := s.acknowledge(b)
+		s.next("Acknowledge").fail(errLater)
+		require.True(t, again.returned())
+		require.ErrorIs(t, again.err, store.ErrUnknownOutcome)
+		s.withdraw(t.Context(), b)
+		r = s.next("Remove")
+		require.True(t, r.removal.Led && r.removal.Acknowledged)
+		require.Equal(t, uint64(9), r.removal.Revision)
+	})
+}
+
+// TestAcknowledgeBeforeWaitIsRefused, also if the ballot is first.
+func TestAcknowledgeBeforeWaitIsRefused(t *testing.T) {
+	play(t, Settings{}, func(t *testing.T, s *scene) {
+		b := s.cast(1, Place{})
+		s.next("Entry").shows(State{Token: 1})
+		_, err := b.Acknowledge(t.Context(), "value")
+		require.ErrorIs(t, err, store.ErrNotFirst)
+		require.NoError(t, b.Wait(t.Context()))
+		_, err = b.Acknowledge(t.Context(), strings.Repeat("x", store.MaxValue+1))
+		require.ErrorIs(t, err, store.ErrInvalid)
+		s.withdraw(t.Context(), b)
+		require.False(t, s.next("Remove").removal.Acknowledged, "nothing was sent")
+	})
+}
+
+func TestAcknowledgeLearnsThatTheBallotIsLost(t *testing.T) {
+	play(t, Settings{}, func(t *testing.T, s *scene) {
+		b, _ := s.leading(1)
+		c := s.acknowledge(b)
+		s.next("Acknowledge").fail(ErrGone)
+		require.True(t, c.returned())
+		require.ErrorIs(t, c.err, store.ErrLost)
+		require.True(t, b.isLost())
+		_, err := b.Acknowledge(t.Context(), "value")
+		require.ErrorIs(t, err, store.ErrLost)
+		s.quiet()
+	})
+}
+
+// TestAcknowledgeEndsWithItsBallot: its outcome is unknown, and the removal knows of it.
+func TestAcknowledgeEndsWithItsBallot(t *testing.T) {
+	play(t, Settings{}, func(t *testing.T, s *scene) {
+		b, _ := s.leading(1)
+		c := s.acknowledge(b)
+		s.next("Acknowledge")
+		s.withdraw(t.Context(), b)
+		require.True(t, c.returned())
+		require.ErrorIs(t, c.err, store.ErrLost)
+		require.ErrorIs(t, c.err, store.ErrUnknownOutcome)
+		require.True(t, s.next("Remove").removal.Acknowledged)
+	})
+}
+
+// TestAcknowledgeWhileTheBallotIsWithdrawn is not sent: the removal may not know of it.
+func TestAcknowledgeWhileTheBallotIsWithdrawn(t *testing.T) {
+	play(t, Settings{}, func(t *testing.T, s *scene) {
+		b, _ := s.leading(1)
+		s.withdraw(t.Context(), b)
+		s.next("Remove")
+		require.ErrorIs(t, b.try(), store.ErrLost)
+		_, err := b.Acknowledge(t.Context(), "value")
+		require.ErrorIs(t, err, store.ErrLost)
+		require.Zero(t, s.count("Acknowledge"))
+	})
+}
+
+// TestRevisionNeverGoesBack: answers to two requests may come in any order.
+func TestRevisionNeverGoesBack(t *testing.T) {
+	play(t, Settings{}, func(t *testing.T, s *scene) {
+		b, _ := s.leading(1)
+		s.acknowledge(b)
+		first := s.next("Acknowledge")
+		s.acknowledge(b)
+		first.driver.take(first)
+		s.next("Acknowledge").answer(answer{revision: 9})
+		first.answer(answer{revision: 8})
+		require.Equal(t, uint64(9), b.removal().Revision)
+	})
+}
+
+// TestWithdraw: the ballot is lost before the request is sent, which is repeated until it has been answered.
+func TestWithdraw(t *testing.T) {
+	play(t, Settings{}, func(t *testing.T, s *scene) {
+		b, own := s.leading(1)
+		sent := -1
+		b.onLoss(func() { sent = len(s.all()) })
+		c := s.withdraw(t.Context(), b)
+		require.Zero(t, sent)
+		require.EqualError(t, b.Err(), `stand in election "x" on test://: ballot lost: it was withdrawn`)
+		s.next("Remove").fail(errLater)
+		time.Sleep(50 * time.Millisecond)
+		require.False(t, c.returned())
+		s.next("Remove").answer(answer{})
+		require.True(t, c.returned())
+		require.NoError(t, c.err)
+		require.True(t, own.isStopped())
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		require.NoError(t, b.Withdraw(ctx), "it is known to be gone")
+		s.quiet()
+		require.Empty(t, s.current.ballots)
+		require.Empty(t, s.current.nonces)
+	})
+}
+
+// TestWithdrawOfABallotThatWasEnteredTwice voids it, too: the first request may be on its way.
+func TestWithdrawOfABallotThatWasEnteredTwice(t *testing.T) {
+	play(t, Settings{}, func(t *testing.T, s *scene) {
+		c := s.campaign(t.Context(), "x")
+		s.next("Open").answer(answer{})
+		s.next("Enter").fail(errLater)
+		time.Sleep(50 * time.Millisecond)
+		enter := s.next("Enter")
+		enter.answer(entered(1, Place{}))
+		s.next("Entry").shows(State{Token: 1})
+		withdrawn := s.withdraw(t.Context(), c.value)
+		s.next("Remove").fail(errLater)
+		time.Sleep(50 * time.Millisecond)
+		s.next("Remove").answer(answer{})
+		void := s.next("Void")
+		require.Equal(t, enter.nonce, void.nonce)
+		require.False(t, withdrawn.returned())
+		void.answer(answer{})
+		require.True(t, withdrawn.returned())
+		require.NoError(t, withdrawn.err)
+	})
+}
+
+// TestWithdrawGoesOnInTheBackground, once, in its turn among the casts.
+func TestWithdrawGoesOnInTheBackground(t *testing.T) {
+	play(t, Settings{}, func(t *testing.T, s *scene) {
+		b, _ := s.leading(1)
+		ctx, cancel := context.WithCancelCause(t.Context())
+		one, two := s.withdraw(ctx, b), s.withdraw(ctx, b)
+		cancel(errDisk)
+		require.True(t, one.returned() && two.returned())
+		require.ErrorIs(t, one.err, errDisk)
+		require.Equal(t, 1, s.count("Remove"))
+		require.Len(t, s.slots, Slots-1)
+		s.next("Remove").fail(errLater)
+		time.Sleep(50 * time.Millisecond)
+		s.next("Remove").answer(answer{})
+		s.quiet()
+		require.Len(t, s.slots, Slots)
+		require.NoError(t, b.Withdraw(t.Context()))
+	})
+}
+
+// TestWithdrawOfAnEntryThatIsKnownToBeGone sends nothing, unless there may be an acknowledgement, or a leader's lock.
+func TestWithdrawOfAnEntryThatIsKnownToBeGone(t *testing.T) {
+	play(t, Settings{}, func(t *testing.T, s *scene) {
+		b, own, prev := s.waitingBehind(behind)
+		own.goes()
+		require.NoError(t, b.Withdraw(t.Context()))
+		s.quiet()
+		require.True(t, own.isStopped() && prev.isStopped())
+		require.Empty(t, s.current.ballots)
+		require.Empty(t, s.current.nonces)
+
+		twice, own, _ := s.waitingBehind(behind)
+		twice.doubt = true
+		own.goes()
+		s.withdraw(t.Context(), twice)
+		s.next("Remove").answer(answer{})
+		s.next("Void").answer(answer{})
+
+		led, own := s.leading(8)
+		own.goes()
+		s.withdraw(t.Context(), led)
+		s.next("Remove")
+	})
+}
+
+// TestAlone: nobody else of this session and election, who stands, may have acknowledged.
+func TestAlone(t *testing.T) {
+	play(t, Settings{}, func(t *testing.T, s *scene) {
+		b, _ := s.leading(1)
+		other := s.cast(2, Place{})
+		s.next("Entry").shows(State{Token: 2})
+		require.NoError(t, other.Wait(t.Context()))
+		require.True(t, b.alone())
+		s.acknowledge(other)
+		s.next("Acknowledge").fail(errLater)
+		require.False(t, b.alone())
+		require.True(t, other.alone())
+		other.entry.Election = "y"
+		require.True(t, b.alone())
+		other.entry.Election = "x"
+		s.withdraw(t.Context(), other)
+		require.True(t, b.alone())
+	})
+}

@@ -1,0 +1,212 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/go-leadership/leadership/internal/adapter"
+	"github.com/go-leadership/leadership/store"
+)
+
+// slot is what a cast or a removal in the background holds while its request may be under way. Only its holder uses it.
+type slot struct {
+	number int
+	turn   uint64
+}
+
+// cast is one attempt to cast a ballot: one nonce in one session, with a slot until its outcome is known.
+type cast struct {
+	session  *session
+	slot     *slot
+	election string
+	nonce    Nonce
+}
+
+// errAgain says that a session or an entry was of no use: cast again.
+var errAgain = errors.New("cast again")
+
+// Campaign implements store.Store.
+func (e *Engine) Campaign(ctx context.Context, election, value string) (store.Ballot, error) {
+	if err := errors.Join(store.CheckElection(election), store.CheckValue(value)); err != nil {
+		return nil, err
+	}
+	b, err := e.campaign(ctx, election, value)
+	if err != nil {
+		return nil, e.life.Fail("campaign", election, err)
+	}
+	return b, nil
+}
+
+func (e *Engine) campaign(ctx context.Context, election, value string) (*ballot, error) {
+	ctx, done, err := e.call(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	if patience := e.settings.Patience; patience > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, patience, fmt.Errorf("%w: no answer for %v", store.ErrUnavailable, patience))
+		defer cancel()
+	}
+	for wait := (backoff{}); ; wait.pause(ctx) {
+		b, err := e.cast(ctx, election, value)
+		if err != errAgain {
+			return b, err
+		}
+	}
+}
+
+// cast casts one ballot in the present session.
+func (e *Engine) cast(ctx context.Context, election, value string) (*ballot, error) {
+	s, err := e.openSession(ctx)
+	if err != nil {
+		return nil, err
+	}
+	c, err := s.newCast(ctx, election)
+	if err != nil {
+		return nil, err
+	}
+	return c.enter(ctx, value)
+}
+
+// newCast waits for a slot. Those who wait get one in the order in which they came, and leave with their context.
+func (s *session) newCast(ctx context.Context, election string) (*cast, error) {
+	e := s.engine
+	c := &cast{session: s, election: election}
+	select {
+	case c.slot = <-e.slots:
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	e.mu.Lock()
+	e.casts++
+	c.name(fmt.Sprintf("%s%08x", e.id, e.casts))
+	over := s.over
+	if !over {
+		s.begin(c.nonce.Name)
+	}
+	e.mu.Unlock()
+	if over {
+		e.slots <- c.slot
+		return nil, errAgain
+	}
+	return c, nil
+}
+
+// name gives the cast a nonce in the next turn of its slot.
+func (c *cast) name(name string) {
+	c.slot.turn++
+	c.nonce = Nonce{Name: name, Slot: c.slot.number, Turn: c.slot.turn}
+}
+
+// enter makes the entry. After an unknown outcome it sends the request again, with the same nonce, so that there is
+// never a second entry. However it ends, the slot is free, an orphan has it, or there is a ballot.
+func (c *cast) enter(ctx context.Context, value string) (*ballot, error) {
+	s := c.session
+	doubt := false // whether there may be an entry, now or later
+	var last error
+	for wait := (backoff{}); ; wait.pause(ctx) {
+		if ctx.Err() != nil { // nothing more is sent
+			c.leave(doubt)
+			return nil, adapter.Ended(ctx, nil, last)
+		}
+		entry, err := s.driver.Enter(ctx, c.election, c.nonce, value)
+		if err == nil {
+			return c.stand(entry, doubt)
+		}
+		doubt = doubt || entry.Token != 0 || errors.Is(err, ErrGone) || errors.Is(err, store.ErrUnknownOutcome) ||
+			ctx.Err() != nil && !unsent(err)
+		switch {
+		case errors.Is(err, ErrOver):
+			s.ended()
+			fallthrough
+		case errors.Is(err, ErrGone), s.ctx.Err() != nil:
+			c.leave(doubt)
+			return nil, errAgain
+		case ctx.Err() != nil:
+			c.leave(doubt)
+			return nil, adapter.Ended(ctx, err, last)
+		case !adapter.Uncertain(err):
+			c.leave(doubt)
+			return nil, err
+		}
+		last = err
+	}
+}
+
+// stand makes a ballot of the entry. If the session is over by now, the entry is left like any other.
+func (c *cast) stand(entry Entry, doubt bool) (*ballot, error) {
+	s := c.session
+	entry.Election = c.election
+	b := newBallot(s, entry, c.nonce)
+	b.doubt = doubt
+	s.engine.mu.Lock()
+	over := s.over
+	if !over {
+		s.ballots[b] = struct{}{}
+	}
+	s.engine.mu.Unlock()
+	if over {
+		c.leave(true)
+		return nil, errAgain
+	}
+	c.release()
+	b.enter()
+	return b, nil
+}
+
+// leave ends a cast that made no ballot. If there may be an entry, an orphan voids it, and keeps the slot until then.
+func (c *cast) leave(doubt bool) {
+	s := c.session
+	if doubt && s.engine.life.Go(c.void) {
+		return
+	}
+	s.forget(nil, c.nonce.Name)
+	c.release()
+}
+
+// void is the orphan.
+func (c *cast) void() {
+	s := c.session
+	s.clean(c.election+" "+c.nonce.Name, func(ctx context.Context) error {
+		return s.driver.Void(ctx, c.election, c.nonce)
+	})
+	s.forget(nil, c.nonce.Name)
+	c.release()
+}
+
+func (c *cast) release() {
+	c.session.engine.slots <- c.slot
+	c.session.done()
+}
+
+// stray voids an entry of this session whose nonce is this store's and belongs to no ballot: the service was restored
+// from a snapshot. Stores that share a caller's connection share its session, but no nonces.
+func (s *session) stray(election, nonce string) {
+	if !strings.HasPrefix(nonce, s.engine.id) {
+		return
+	}
+	s.engine.mu.Lock()
+	_, known := s.nonces[nonce] // in use, or being voided
+	if known || s.over {
+		s.engine.mu.Unlock()
+		return
+	}
+	s.begin(nonce)
+	s.engine.mu.Unlock()
+	c := &cast{session: s, election: election}
+	if !s.engine.life.Go(func() {
+		select {
+		case c.slot = <-s.engine.slots:
+		case <-s.ctx.Done():
+			s.done()
+			return
+		}
+		c.name(nonce)
+		c.void()
+	}) {
+		s.done()
+	}
+}

@@ -1,0 +1,150 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/go-leadership/leadership/store"
+)
+
+// Errors that a driver returns besides those of package store. [store.ErrUnknownOutcome] says that a request may have
+// been carried out, or may be later; [store.ErrUnavailable] that it was not and will not be. The engine sends both again.
+// Other errors are final. A method whose context ends before the answer comes returns soon, with one of these two.
+var (
+	// ErrGone says that the entry does not stand: it was made and has gone, or is of no use. Enter, Ahead, Acknowledge.
+	ErrGone = errors.New("the entry does not stand")
+	// ErrOver says that the service has ended the session, and all its entries with it. Any method of a session.
+	ErrOver = errors.New("the session is over")
+)
+
+// Driver is a connection to one service. The engine speaks of entries: an entry is a ballot as the service keeps it.
+//
+// What the engine relies on:
+//  1. What is told of one key never goes back, from one watch of the key to the next neither.
+//  2. News.AsOf comes behind all news of the time before it.
+//  3. Watches of one stream tell in the order of the changes once Entry has returned. Changes that the service makes in
+//     one transaction may come in any order.
+//  4. A later entry of an election has a higher token. So the set of entries ahead of one only shrinks.
+//  5. Enter is idempotent by nonce. Once Void has returned nil no entry of that nonce stands, or ever will.
+//  6. Acknowledge is carried out only while the entry stands. Remove is one step, and touches nobody else's.
+//  7. Proof.Valid counts from Proof.Sent, which is before the request was sent.
+//  8. A read follows the call: Entry, Leader and Ahead answer by a request that was sent after they were called.
+//  9. Locks are taken in the order: driver, ballot or poll, queue. The engine calls no driver under its own locks, and
+//     tell may be called under the driver's.
+//  10. No session ends before Proof.Sent and its TTL, unless its owner or an operator ends it.
+type Driver interface {
+	// Open opens a session, or returns that of the caller's connection. There is one at a time. If the outcome is unknown
+	// it is called again, and makes no second one; what it leaves behind ends by itself or with Close.
+	Open(ctx context.Context) (Session, Proof, error)
+
+	// Entry watches the key of an entry, or of an obstacle that Ahead has named. It returns when the watch is set and a
+	// read has been told; from then on every change is told, or News{Over: true}.
+	Entry(ctx context.Context, key string, tell Tell) (Watch, error)
+
+	// Leader does the same for the acknowledgement of an election.
+	Leader(ctx context.Context, election string, tell Tell) (Watch, error)
+
+	// Ahead returns what is ahead of an entry that stands, or ErrGone.
+	Ahead(ctx context.Context, e Entry) (Place, error)
+
+	// Confirm makes the watches tell News.AsOf, the time of this call or later, once they have told all that happened
+	// before. It may return earlier: nil says that the service answered.
+	Confirm(ctx context.Context) error
+
+	Ballots(ctx context.Context, election string) ([]store.Standing, error) // the first in line first
+	Clear(ctx context.Context, election string) error                       // all elections if the name is empty
+	Close() error                                                           // all other calls have returned
+}
+
+// Session is a session of the service. All entries that are made in it go when it ends.
+type Session interface {
+	ID() string // what State.Session says of its entries; no other session ever has it
+
+	// Keep renews the session until it is over, and then returns nil. If it returns an error, or ctx has ended, the
+	// session is given up: the engine calls End.
+	Keep(ctx context.Context, renewed func(Proof)) error
+
+	// End ends the session. led are the entries that have been first and still stand. It may give up: the session then
+	// ends by itself.
+	End(ctx context.Context, led []Removal) error
+
+	// Ends is false for the session of a caller's connection, which goes on. The engine then removes each entry before
+	// it calls End, and does not give the session up.
+	Ends() bool
+
+	// Enter makes an entry, and says what is ahead of it. An entry with a token beside an error stands, and is voided.
+	Enter(ctx context.Context, election string, n Nonce, value string) (Entry, error)
+	// Void removes the entry of a nonce, if there is one, and makes requests to enter it fail that are on their way.
+	Void(ctx context.Context, election string, n Nonce) error
+	// Acknowledge makes the value that of the election's leader, if the entry stands. It replaces what is there.
+	Acknowledge(ctx context.Context, e Entry, value string) (revision uint64, err error)
+	// Remove removes the entry, and its acknowledgement, if they are still there.
+	Remove(ctx context.Context, r Removal) error
+}
+
+// Proof is what a renewal proved: the session stands for the time Valid after Sent.
+type Proof struct {
+	Sent  store.Instant
+	Valid time.Duration
+}
+
+// Nonce names one cast. Casts that are under way at once have different slots. So one mark for each slot of a session,
+// the last turn that is void, keeps requests that are on their way from making an entry.
+type Nonce struct {
+	Name string // no other cast ever has it
+	Slot int    // from 0 to Slots - 1
+	Turn uint64 // higher than any before it in its slot
+}
+
+// Slots is how many casts, and removals in the background, are under way at once.
+const Slots = 32
+
+// Entry is a ballot as the service keeps it.
+type Entry struct {
+	Election string
+	Key      string // no later entry ever has it
+	Token    uint64
+	Place    Place // when Enter answered
+	Private  any   // the driver's
+}
+
+// Place is what is ahead of an entry.
+type Place struct {
+	Nearest string // the key of the nearest; empty if the entry is first. It may name an obstacle that is no entry.
+	More    bool   // whether there may be others ahead once that has gone
+}
+
+// Removal is an entry that goes.
+type Removal struct {
+	Entry
+	Led          bool        // was first
+	Acknowledged bool        // may have been acknowledged
+	Revision     uint64      // of the last acknowledgement that is known; 0 if there is none
+	Alone        func() bool // no other ballot of this session and election may have been acknowledged
+}
+
+// Tell tells a watcher: one call at a time for each watch. It does not block, and does not call the driver.
+type Tell func(News)
+
+// News is what a watch tells. The zero News says: something may have changed, read again.
+type News struct {
+	State *State
+	AsOf  time.Time // all that happened before has been told
+	Over  bool      // the watch tells no more
+}
+
+// State is that of a key.
+type State struct {
+	Token   uint64       // of the entry; 0 if there is none
+	Session string       // of the entry: the ID of its session
+	Nonce   string       // of the entry: the name of its nonce, if it was made by a driver like this
+	Leader  store.Leader // of an election
+	AsOf    time.Time    // all changes before it are in it; zero if that is not known
+}
+
+// Watch is a watch that has been set.
+type Watch struct {
+	Stream uint64 // watches of the same stream tell in order; 0: in any order
+	Stop   func() // takes the watch back; tell may still be called for a moment
+}

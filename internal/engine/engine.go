@@ -1,0 +1,319 @@
+// Package engine is the election protocol, once for all stores. It implements store.Store and store.Ballot on a
+// [Driver], which is a connection to one service, and it names no service.
+//
+// # A session
+//
+//	none ──Campaign──▶ opening ──▶ open ──ended by the service, given up, or Close──▶ over ──▶ none
+//
+// One goroutine, the keeper, runs from the first Campaign until no session is wanted (session.go). It opens a session,
+// renews it, and ends it. However a session ends, finish tells the ballots why first, then ends the lease, and only then
+// the keeper lets the session go: no rival leads before this process knows that it does not.
+//
+// # A cast
+//
+//	slot ──▶ Enter ──▶ ballot
+//	              └──outcome unknown, and the caller has gone──▶ orphan ──Void──▶ slot is free
+//
+// Campaign takes a slot, which it keeps until the outcome of its request is known (cast.go). An impatient caller leaves
+// its slot to an orphan, so that requests without an answer hold back the next casts, and never grow in number. What was
+// not sent leaves no orphan.
+//
+// # A ballot
+//
+//	            the nearest ahead has gone,                  Wait
+//	waiting ────and the own entry stood then────▶ first ──────────────▶ may acknowledge
+//	   │                                            │
+//	   └────deleted, withdrawn, session over────────┴──▶ lost
+//
+// A ballot never goes back. It has no goroutine: watches tell it of changes, and what needs a request is put into a
+// queue that a few short-lived workers work off (look.go). The set of entries ahead only shrinks. So when the nearest
+// has gone, and it was the only one ahead, the ballot is first if it stands: watches of one stream tell of its own end
+// before they tell of a later end of another's, and no request is needed. In every other case the engine reads the own
+// entry after it has learned that the nearest has gone, or asks the service what is ahead.
+//
+// # A poll
+//
+// All who want to know the leader of an election share one watch (poll.go). What it told last, and as of when that was
+// right, change together under one lock.
+//
+// # Goroutines
+//
+// The keeper, while a session is wanted; tend, which confirms and looks at one thing in turn, for as long as the store is
+// open; up to [workers] workers, while there is something to look at; one for each orphan and each removal in the
+// background, together [Slots] at most that have sent a request. Close waits for all of them, and for the calls of users
+// that are in the driver, before it closes the driver.
+//
+// Locks are taken in this order: the driver's, [Engine].mu, a ballot's or poll's, the queue's. None is held while the
+// driver or a user's function is called.
+package engine
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/go-leadership/leadership/internal/adapter"
+	"github.com/go-leadership/leadership/internal/opaque"
+	"github.com/go-leadership/leadership/store"
+)
+
+// Settings are those of a store, which its driver has checked.
+type Settings struct {
+	Name     string        // of the store in errors and logs: its URL without credentials
+	TTL      time.Duration // of a session that is not renewed
+	Pace     time.Duration // from one confirmation to the next, and from one look in turn to the next; TTL/4
+	Patience time.Duration // how long Campaign waits for an answer; 0: as long as its context lasts
+	Removed  string        // what happened to a ballot that an operator has removed: "its key was deleted"
+	Logger   *slog.Logger  // nil: slog.Default
+}
+
+// Engine implements store.Store. New makes one.
+type Engine struct {
+	driver   Driver
+	settings Settings
+	id       string // random: the nonces of this store begin with it
+	life     *adapter.Life
+	queue    queue
+	slots    chan *slot     // those that are free, in the order in which they are taken
+	keeper   sync.WaitGroup // the goroutine that runs keep
+	calls    sync.WaitGroup // calls of users; one is added under mu while closed is false
+	closing  sync.Once
+	closed   error // what Close returns; written once by closing
+
+	mu        sync.Mutex
+	ended     bool             // guarded by mu, as are all below: Close has begun
+	current   *session         // nil while there is none
+	opening   *opening         // nil unless a session is wanted and there is none
+	keeping   bool             // the keeper runs
+	polls     map[string]*poll // by election
+	casts     uint64           // counts nonces
+	looked    uint64           // counts the looks in turn
+	confirmed time.Time        // when the last Confirm began that was answered
+	shown     time.Time        // the last result of Confirmed
+}
+
+// New returns a store on the driver, which it closes.
+func New(d Driver, s Settings) *Engine {
+	if s.Logger == nil {
+		s.Logger = slog.Default()
+	}
+	e := &Engine{driver: d, settings: s, life: adapter.NewLife("", false, ""), polls: map[string]*poll{}}
+	e.life.Name = s.Name
+	var id [8]byte
+	_, _ = rand.Read(id[:]) // never fails
+	e.id = hex.EncodeToString(id[:])
+	e.queue.start = e.life.Go
+	e.slots = make(chan *slot, Slots)
+	for i := range Slots {
+		e.slots <- &slot{number: i}
+	}
+	e.life.Go(e.tend)
+	return e
+}
+
+// String returns what errors and logs name the store by.
+func (e *Engine) String() string { return e.settings.Name }
+
+// Format implements fmt.Formatter: with every verb it prints what String returns.
+func (e *Engine) Format(f fmt.State, verb rune) { opaque.Format(f, verb, e.settings.Name) }
+
+// TTL implements store.Store.
+func (e *Engine) TTL() time.Duration { return e.settings.TTL }
+
+// call begins a call of a user. The context that it returns ends with the caller's and when the store is closed; Close
+// waits for done.
+func (e *Engine) call(ctx context.Context) (call context.Context, done func(), err error) {
+	e.mu.Lock()
+	if e.ended {
+		e.mu.Unlock()
+		return nil, nil, store.ErrClosed
+	}
+	e.calls.Add(1)
+	e.mu.Unlock()
+	call, end, err := e.life.Call(ctx)
+	if err != nil {
+		e.calls.Done()
+		return nil, nil, err
+	}
+	return call, func() { end(); e.calls.Done() }, nil
+}
+
+// repeat carries out a call of a user whose request may be sent more than once: until it is answered, its error is
+// final, or ctx has ended.
+func (e *Engine) repeat(ctx context.Context, request func(context.Context) error) error {
+	ctx, done, err := e.call(ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
+	var last error // of the attempt before
+	for wait := (backoff{}); ; wait.pause(ctx) {
+		err := request(ctx)
+		switch {
+		case err == nil:
+			return nil
+		case ctx.Err() != nil:
+			return adapter.Ended(ctx, err, last)
+		case !adapter.Uncertain(err):
+			return err
+		}
+		last = err
+	}
+}
+
+// backoff is the time between two attempts: it doubles from 50 ms to 400 ms.
+type backoff struct{ next time.Duration }
+
+// pause waits before the next attempt, or until ctx ends.
+func (b *backoff) pause(ctx context.Context) {
+	b.next = min(max(50*time.Millisecond, 2*b.next), 400*time.Millisecond)
+	adapter.PauseFor(ctx, b.next)
+}
+
+// Ballots implements store.Store.
+func (e *Engine) Ballots(ctx context.Context, election string) (list []store.Standing, err error) {
+	if err := store.CheckElection(election); err != nil {
+		return nil, err
+	}
+	err = e.repeat(ctx, func(ctx context.Context) (err error) {
+		list, err = e.driver.Ballots(ctx, election)
+		return err
+	})
+	if err != nil {
+		return nil, e.life.Fail("list the ballots", election, err)
+	}
+	return list, nil
+}
+
+// Clear implements store.Clearer.
+func (e *Engine) Clear(ctx context.Context, election string) error {
+	if election != "" {
+		if err := store.CheckElection(election); err != nil {
+			return err
+		}
+	}
+	err := e.repeat(ctx, func(ctx context.Context) error { return e.driver.Clear(ctx, election) })
+	return e.life.Fail("clear", election, err)
+}
+
+// tend confirms what the watches have told, and looks at one thing in turn, at the store's pace. A confirmation may take
+// longer than that: the next one is sent when it has been answered.
+func (e *Engine) tend() {
+	ticker := time.NewTicker(e.settings.Pace)
+	defer ticker.Stop()
+	turns := make(chan struct{}, 1)
+	for {
+		select {
+		case turns <- struct{}{}:
+			e.life.Go(func() {
+				e.confirm()
+				<-turns
+			})
+		default:
+		}
+		select {
+		case <-ticker.C:
+			e.turn()
+		case <-e.life.Calls.Done():
+			return
+		}
+	}
+}
+
+// confirm asks the driver to confirm.
+func (e *Engine) confirm() {
+	ctx, cancel := context.WithTimeout(e.life.Calls, e.settings.TTL)
+	defer cancel()
+	sent := time.Now() // before the request: the answer proves nothing of what happened since
+	if e.driver.Confirm(ctx) != nil {
+		return
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.confirmed = sent
+}
+
+// turn looks at what has waited longest for a look: a watch might have lost a change. It also reads the leader again
+// for each poll that has not been confirmed for more than one pace, and drops polls that are not used any more.
+func (e *Engine) turn() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.looked++
+	var oldest *uint64
+	var look func()
+	consider := func(last *uint64, f func()) {
+		if oldest == nil || *last < *oldest {
+			oldest, look = last, f
+		}
+	}
+	if e.current != nil {
+		for b := range e.current.ballots {
+			consider(&b.looked, b.again)
+		}
+	}
+	for election, p := range e.polls {
+		switch {
+		case p.callers == 0 && time.Since(p.used) >= e.settings.TTL:
+			delete(e.polls, election)
+			p.drop()
+		case time.Since(p.now().AsOf) > e.settings.Pace*3/2:
+			p.refresh()
+		default:
+			consider(&p.looked, p.refresh)
+		}
+	}
+	if look != nil {
+		*oldest = e.looked
+		look()
+	}
+}
+
+// Confirmed implements store.Store: the moment as of which the oldest of all polls is right.
+func (e *Engine) Confirmed() time.Time {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	oldest := e.confirmed
+	for _, p := range e.polls {
+		if t := p.now().AsOf; t.Before(oldest) {
+			oldest = t
+		}
+	}
+	if oldest.After(e.shown) {
+		e.shown = oldest
+	}
+	return e.shown
+}
+
+// Close implements store.Store.
+//
+// The order matters: from ended on, no ballot, session or call begins; then the ballots are lost and the lease is ended;
+// then the calls end; then the keeper lets the session go; then the store's own work ends. So no Campaign wins once
+// the ballots are lost, and no other process leads before the lease has ended.
+func (e *Engine) Close() error {
+	e.closing.Do(func() {
+		e.mu.Lock()
+		e.ended = true
+		s := e.current
+		e.mu.Unlock()
+		if s != nil {
+			s.finish(adapter.ErrClosed, store.ErrClosed)
+		}
+		e.life.Close()
+		e.keeper.Wait()
+		e.life.Stop()
+		e.life.Wait()
+		e.calls.Wait()
+		e.closed = e.driver.Close()
+	})
+	return e.closed
+}
+
+// unsent reports whether an error says that its request was not carried out, and will not be.
+func unsent(err error) bool {
+	return errors.Is(err, store.ErrUnavailable) && !errors.Is(err, store.ErrUnknownOutcome)
+}

@@ -1,0 +1,244 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/go-leadership/leadership/internal/adapter"
+	"github.com/go-leadership/leadership/store"
+)
+
+// sight is what a ballot has been told of one entry by one watch. It is guarded by the ballot's mu.
+type sight struct {
+	key     string
+	watch   Watch
+	set     bool   // the watch has been set: what it tells from now on is a change, in the order of its stream
+	known   bool   // it has told a state
+	stale   bool   // it tells no more, or did not tell what has changed
+	state   State  // the last one
+	session string // of the entry, also when that has gone
+}
+
+// take notes news.
+func (g *sight) take(n News) {
+	if n.State != nil {
+		g.known, g.state = true, *n.State
+		if g.state.Token != 0 {
+			g.session = g.state.Session
+		}
+	}
+	if n.Over || n.State == nil && n.AsOf.IsZero() {
+		g.stale = true
+	}
+}
+
+// gone reports whether no entry has the key: none ever will.
+func (g *sight) gone() bool { return g.known && g.state.Token == 0 }
+
+// enter begins to look after a ballot whose entry has just been made.
+func (b *ballot) enter() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.entry.Place.Nearest == "" {
+		b.lead()
+	}
+	b.engine.queue.add(&b.item)
+}
+
+// tellOwn returns what the watch of the own entry calls.
+func (b *ballot) tellOwn(g *sight) Tell {
+	return func(n News) {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		g.take(n)
+		switch {
+		case g.known && g.state.Token != b.entry.Token:
+			b.removed()
+		case g.stale:
+			b.engine.queue.add(&b.item)
+		}
+	}
+}
+
+// tellPrev returns what the watch of the nearest entry ahead calls. If that was the last one, and the own entry stands,
+// the ballot is first at once.
+func (b *ballot) tellPrev(g *sight) Tell {
+	return func(n News) {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		gone := g.gone()
+		g.take(n)
+		switch {
+		case g != b.prev: // it is being set, and looked at then; or another one has taken over
+		case g.gone() && !gone && b.inOrder():
+			b.lead()
+		case g.gone() || g.stale:
+			b.engine.queue.add(&b.item)
+		}
+	}
+}
+
+// inOrder reports whether the end of the own entry would have been told before the change that was just told of the
+// nearest, which was the last one ahead. Entries of one session go in one transaction, which has no order.
+func (b *ballot) inOrder() bool {
+	return b.own != nil && b.own.set && !b.own.stale && b.own.watch.Stream != 0 &&
+		b.own.watch.Stream == b.prev.watch.Stream && !b.entry.Place.More && b.prev.session != b.session.id
+}
+
+// again makes a worker read anew all that the ballot depends on.
+func (b *ballot) again() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, g := range []*sight{b.own, b.prev} {
+		if g != nil && !g.gone() {
+			g.stale = true
+		}
+	}
+	b.engine.queue.add(&b.item)
+}
+
+// work does what next says until there is nothing to do. A worker calls it, one at a time for each ballot.
+func (b *ballot) work() (again bool) {
+	for {
+		step := b.next()
+		if step == nil {
+			return false
+		}
+		err := step(b.ctx)
+		switch {
+		case err == nil, b.Err() != nil: // if it is lost, next takes the watches back
+		case errors.Is(err, ErrOver):
+			b.session.ended()
+		case adapter.Uncertain(err):
+			wait := backoff{}
+			wait.pause(b.ctx)
+			return true
+		default: // such as a permission that was taken away
+			b.lose(fmt.Errorf("%w: %w", store.ErrLost, err))
+			b.discard() // so that those behind it don't wait for it
+		}
+	}
+}
+
+// next returns what has to be done next, or nil. It is the ballot's state machine: each step sends one request, and its
+// answer is a change of state, after which next is asked again.
+func (b *ballot) next() (step func(context.Context) error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	place := &b.entry.Place
+	lost := b.Err() != nil
+	switch {
+	case b.prev != nil && (lost || b.leads):
+		return b.drop(&b.prev)
+	case b.own != nil && lost:
+		return b.drop(&b.own)
+	case lost && b.gone && !b.forgotten:
+		b.forgotten = true
+		return func(context.Context) error { b.session.forget(b, b.nonce.Name); return nil }
+	case lost:
+		return nil
+	case b.leads:
+	case b.prev != nil && b.prev.gone():
+		if place.More {
+			return b.askAhead
+		}
+		*place = Place{} // none is ahead: what is left is to read the own entry
+		return b.drop(&b.prev)
+	case place.Nearest != "" && (b.prev == nil || b.prev.stale):
+		return b.watchPrev
+	case place.Nearest == "":
+		return b.watchOwn
+	}
+	if b.own == nil || b.own.stale {
+		return b.watchOwn
+	}
+	return nil
+}
+
+// drop takes a watch back. The caller holds mu.
+func (b *ballot) drop(at **sight) func(context.Context) error {
+	g := *at
+	*at = nil
+	return func(context.Context) error { g.stop(); return nil }
+}
+
+func (g *sight) stop() {
+	if g != nil {
+		g.watch.Stop()
+	}
+}
+
+// replace puts a sight whose watch has been set in place of another, and returns that one, to be stopped. The caller
+// holds mu.
+func (b *ballot) replace(at **sight, g *sight, w Watch) (old *sight) {
+	old, g.watch, g.set = *at, w, true
+	*at = g
+	return old
+}
+
+// watchOwn watches and reads the own entry. If none is ahead, and none was before the read was sent, the ballot is first.
+func (b *ballot) watchOwn(ctx context.Context) error {
+	b.mu.Lock()
+	none := b.entry.Place.Nearest == "" // before the read: then its answer proves that the entry outlived all ahead
+	b.mu.Unlock()
+	g := &sight{key: b.entry.Key}
+	w, err := b.engine.driver.Entry(ctx, g.key, b.tellOwn(g))
+	if err != nil {
+		return err
+	}
+	b.mu.Lock()
+	old := b.replace(&b.own, g, w)
+	if none && g.known { // and the entry stood, else the ballot is lost
+		b.lead()
+	}
+	b.mu.Unlock()
+	old.stop()
+	return nil
+}
+
+// watchPrev watches and reads the nearest entry ahead.
+func (b *ballot) watchPrev(ctx context.Context) error {
+	b.mu.Lock()
+	g := &sight{key: b.entry.Place.Nearest}
+	b.mu.Unlock()
+	w, err := b.engine.driver.Entry(ctx, g.key, b.tellPrev(g))
+	if err != nil {
+		return err
+	}
+	b.mu.Lock()
+	old := b.replace(&b.prev, g, w)
+	state := g.state
+	b.mu.Unlock()
+	old.stop()
+	if state.Token != 0 && state.Session == b.session.id && state.Nonce != "" {
+		b.session.stray(b.entry.Election, state.Nonce)
+	}
+	return nil
+}
+
+// errSame says that the service names an entry that has gone, or an obstacle that is back.
+var errSame = fmt.Errorf("%w: the nearest ahead is the same", store.ErrUnavailable)
+
+// askAhead asks what is ahead now that the nearest has gone. The answer that nothing is proves that the entry stands.
+func (b *ballot) askAhead(ctx context.Context) error {
+	place, err := b.engine.driver.Ahead(ctx, b.entry)
+	if err != nil && !errors.Is(err, ErrGone) {
+		return err
+	}
+	b.mu.Lock()
+	same, old := place.Nearest == b.entry.Place.Nearest, b.prev
+	b.entry.Place, b.prev = place, nil // what the old watch tells from now on is of no interest
+	switch {
+	case err != nil:
+		b.removed()
+	case place.Nearest == "":
+		b.lead()
+	}
+	b.mu.Unlock()
+	old.stop()
+	if same {
+		return errSame
+	}
+	return nil
+}

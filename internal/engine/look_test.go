@@ -1,0 +1,340 @@
+package engine
+
+import (
+	"testing"
+	"time"
+
+	"github.com/go-leadership/leadership/store"
+	"github.com/stretchr/testify/require"
+)
+
+func TestFirstAtOnce(t *testing.T) {
+	play(t, Settings{}, func(t *testing.T, s *scene) {
+		b := s.cast(1, Place{})
+		require.True(t, b.isFirst(), "Enter has said so")
+		require.Equal(t, "own1", s.next("Entry").key, "it is watched all the same")
+	})
+}
+
+// TestFirstWhenTheLastAheadGoes, told in order: no request is sent.
+func TestFirstWhenTheLastAheadGoes(t *testing.T) {
+	play(t, Settings{}, func(t *testing.T, s *scene) {
+		b, own, prev := s.waitingBehind(behind)
+		prev.goes()
+		require.True(t, b.isFirst())
+		s.quiet()
+		require.True(t, prev.isStopped())
+		require.False(t, own.isStopped())
+		own.goes()
+		require.True(t, b.isLost())
+	})
+}
+
+// TestFirstOnlyAfterARead of the own entry, that begins when the last ahead is known to have gone, if the order of its
+// end and that of the own entry is not known.
+func TestFirstOnlyAfterARead(t *testing.T) {
+	for name, c := range map[string]struct {
+		place   Place
+		streams [2]uint64 // of the nearest, and of the own
+		prev    State
+	}{
+		"unordered":          {behind, [2]uint64{0, 0}, other},
+		"two streams":        {behind, [2]uint64{1, 2}, other},
+		"of the own session": {behind, [2]uint64{1, 1}, State{Token: 1, Session: "session 1"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, stands := range []bool{true, false} {
+				play(t, Settings{}, func(t *testing.T, s *scene) {
+					b := s.cast(7, c.place)
+					prev := s.next("Entry").shows(c.prev, c.streams[0])
+					old := s.next("Entry").shows(State{Token: 7}, c.streams[1])
+					s.quiet()
+					prev.goes()
+					require.False(t, b.isFirst())
+					own := s.next("Entry")
+					require.Equal(t, "own7", own.key)
+					if stands {
+						own.shows(State{Token: 7}, c.streams[1])
+						require.True(t, b.isFirst())
+						require.True(t, old.isStopped())
+					} else {
+						own.shows(State{}, c.streams[1])
+						require.False(t, b.isFirst())
+						require.True(t, b.isLost())
+					}
+					s.quiet()
+				})
+			}
+		})
+	}
+}
+
+// TestFirstNotBeforeBothAreWatched: what comes while a watch is being set has no order.
+func TestFirstNotBeforeBothAreWatched(t *testing.T) {
+	play(t, Settings{}, func(t *testing.T, s *scene) {
+		b := s.cast(7, behind)
+		prev := s.next("Entry").shows(other)
+		own := s.next("Entry")
+		prev.goes()
+		require.False(t, b.isFirst())
+		own.shows(State{Token: 7}) // by a read that was sent before that
+		require.False(t, b.isFirst())
+		s.next("Entry").shows(State{Token: 7})
+		require.True(t, b.isFirst())
+	})
+	play(t, Settings{}, func(t *testing.T, s *scene) {
+		b := s.cast(7, behind)
+		s.next("Entry").shows(State{}) // it has gone by now
+		require.False(t, b.isFirst())
+		own := s.next("Entry")
+		require.Equal(t, "own7", own.key)
+		own.shows(State{Token: 7})
+		require.True(t, b.isFirst())
+	})
+}
+
+// TestFirstNotIfTheOwnWatchIsOver: it may have missed the end of the own entry.
+func TestFirstNotIfTheOwnWatchIsOver(t *testing.T) {
+	play(t, Settings{}, func(t *testing.T, s *scene) {
+		b, own, prev := s.waitingBehind(behind)
+		own.tells(News{Over: true})
+		prev.goes()
+		require.False(t, b.isFirst())
+		s.next("Entry").shows(State{Token: 7}) // sent before
+		require.False(t, b.isFirst())
+		s.next("Entry").shows(State{})
+		require.False(t, b.isFirst())
+		require.True(t, b.isLost())
+	})
+}
+
+// TestFirstOnlyIfNoOthersAreAhead.
+func TestFirstOnlyIfNoOthersAreAhead(t *testing.T) {
+	play(t, Settings{}, func(t *testing.T, s *scene) {
+		b, _, prev := s.waitingBehind(Place{Nearest: "other", More: true})
+		prev.goes()
+		require.False(t, b.isFirst())
+		ahead := s.next("Ahead")
+		require.Equal(t, "own7", ahead.key)
+		ahead.answer(answer{place: Place{Nearest: "leader"}})
+		require.False(t, b.isFirst())
+		require.True(t, prev.isStopped())
+		next := s.next("Entry")
+		require.Equal(t, "leader", next.key)
+		prev.goes() // again, while the next is not watched yet
+		require.False(t, b.isFirst())
+		next.shows(other)
+		prev.goes() // and late
+		require.False(t, b.isFirst())
+		s.quiet()
+		next.goes()
+		require.True(t, b.isFirst())
+	})
+}
+
+// TestFirstIfTheNextHasGoneToo: that is read, not told in order.
+func TestFirstIfTheNextHasGoneToo(t *testing.T) {
+	play(t, Settings{}, func(t *testing.T, s *scene) {
+		b, _, prev := s.waitingBehind(Place{Nearest: "other", More: true})
+		prev.goes()
+		s.next("Ahead").answer(answer{place: Place{Nearest: "leader"}})
+		s.next("Entry").shows(State{})
+		require.False(t, b.isFirst())
+		s.next("Entry").shows(State{Token: 7})
+		require.True(t, b.isFirst())
+	})
+}
+
+// TestFirstIfAheadSaysSo: the answer proves that the entry stands.
+func TestFirstIfAheadSaysSo(t *testing.T) {
+	play(t, Settings{}, func(t *testing.T, s *scene) {
+		b, _, prev := s.waitingBehind(Place{Nearest: "other", More: true})
+		prev.goes()
+		s.next("Ahead").answer(answer{})
+		require.True(t, b.isFirst())
+		s.quiet()
+	})
+}
+
+func TestLostIfAheadSaysSo(t *testing.T) {
+	play(t, Settings{}, func(t *testing.T, s *scene) {
+		b, own, prev := s.waitingBehind(Place{Nearest: "other", More: true})
+		prev.goes()
+		s.next("Ahead").fail(ErrGone)
+		require.True(t, b.isLost())
+		require.False(t, b.isFirst())
+		require.True(t, own.isStopped())
+		s.quiet()
+	})
+}
+
+// TestAheadThatNamesTheSame again, which has gone, such as a member that lags: it is watched again, after a moment.
+func TestAheadThatNamesTheSame(t *testing.T) {
+	play(t, Settings{}, func(t *testing.T, s *scene) {
+		b, _, prev := s.waitingBehind(Place{Nearest: "other", More: true})
+		prev.goes()
+		s.next("Ahead").answer(answer{place: Place{Nearest: "other", More: true}})
+		s.quiet()
+		time.Sleep(50 * time.Millisecond)
+		again := s.next("Entry")
+		require.Equal(t, "other", again.key)
+		prev.goes()        // late
+		again.shows(other) // an obstacle that is back
+		prev.goes()
+		require.False(t, b.isFirst())
+		require.True(t, prev.isStopped())
+		s.quiet()
+		again.goes()
+		s.next("Ahead").answer(answer{})
+		require.True(t, b.isFirst())
+	})
+}
+
+// TestLostBeforeTheLastAheadGoes: it is never first.
+func TestLostBeforeTheLastAheadGoes(t *testing.T) {
+	play(t, Settings{}, func(t *testing.T, s *scene) {
+		b, own, prev := s.waitingBehind(behind)
+		own.tell(News{State: &State{}})
+		prev.tell(News{State: &State{}}) // before a worker has run
+		require.True(t, b.isLost())
+		require.False(t, b.isFirst())
+		s.quiet()
+		require.True(t, own.isStopped() && prev.isStopped())
+	})
+}
+
+// TestLostIfTheKeyIsSomebodyElses.
+func TestLostIfTheKeyIsSomebodyElses(t *testing.T) {
+	play(t, Settings{}, func(t *testing.T, s *scene) {
+		b, own := s.leading(1)
+		own.tells(News{State: &State{Token: 3}})
+		require.True(t, b.isLost())
+	})
+}
+
+// TestWatchThatIsOver is set again before the old one is taken back.
+func TestWatchThatIsOver(t *testing.T) {
+	for name, news := range map[string]News{"over": {Over: true}, "look again": {}, "state and over": {Over: true, State: &other}} {
+		t.Run(name, func(t *testing.T) {
+			play(t, Settings{}, func(t *testing.T, s *scene) {
+				b, _, prev := s.waitingBehind(behind)
+				prev.tells(news)
+				again := s.next("Entry")
+				require.Equal(t, "other", again.key)
+				require.False(t, prev.isStopped())
+				again.shows(other)
+				require.True(t, prev.isStopped())
+				s.quiet()
+				again.tells(News{AsOf: time.Now()}) // nothing has changed
+				s.quiet()
+				again.goes()
+				require.True(t, b.isFirst())
+			})
+		})
+	}
+	play(t, Settings{}, func(t *testing.T, s *scene) {
+		_, own := s.leading(1)
+		own.tells(News{Over: true})
+		again := s.next("Entry")
+		require.Equal(t, "own1", again.key)
+		require.False(t, own.isStopped())
+		again.shows(State{Token: 1})
+		require.True(t, own.isStopped())
+		own.tells(News{Over: true}) // late
+		s.quiet()
+	})
+}
+
+// TestWatchThatFails is set again, after a moment.
+func TestWatchThatFails(t *testing.T) {
+	play(t, Settings{}, func(t *testing.T, s *scene) {
+		s.cast(7, behind)
+		s.next("Entry").fail(errLater)
+		s.quiet()
+		time.Sleep(50 * time.Millisecond)
+		s.next("Entry").shows(other)
+		s.next("Entry").fail(errUnsent)
+		time.Sleep(50 * time.Millisecond)
+		s.next("Entry").shows(State{Token: 7})
+		s.quiet()
+	})
+}
+
+// TestWatchThatIsRefused costs the ballot, which is removed, so that nobody waits for it.
+func TestWatchThatIsRefused(t *testing.T) {
+	play(t, Settings{}, func(t *testing.T, s *scene) {
+		b := s.cast(7, behind)
+		s.next("Entry").fail(store.ErrDenied)
+		require.True(t, b.isLost())
+		require.ErrorIs(t, b.Err(), store.ErrLost)
+		require.ErrorIs(t, b.Err(), store.ErrDenied)
+		s.next("Remove").answer(answer{})
+		s.quiet()
+	})
+}
+
+// TestWatchOfALostBallot is taken back when it has been set.
+func TestWatchOfALostBallot(t *testing.T) {
+	play(t, Settings{}, func(t *testing.T, s *scene) {
+		b := s.cast(1, Place{})
+		own := s.next("Entry")
+		s.withdraw(t.Context(), b)
+		s.find("Remove").answer(answer{})
+		s.quiet() // the request ends with the ballot
+		require.True(t, b.isLost())
+		require.Error(t, own.ctx.Err())
+	})
+}
+
+// TestLookInTurn: each pace one ballot reads anew all that it depends on, the nearest first and itself last.
+func TestLookInTurn(t *testing.T) {
+	play(t, Settings{}, func(t *testing.T, s *scene) {
+		s.leading(1)
+		s.waitingBehind(behind)
+		looked := map[string]int{}
+		for range 4 {
+			time.Sleep(pace)
+			first := s.next("Entry")
+			looked[first.key]++
+			if first.key == "own1" {
+				first.shows(State{Token: 1})
+			} else {
+				first.shows(other)
+				s.next("Entry").shows(State{Token: 7})
+			}
+			s.quiet()
+		}
+		require.Equal(t, map[string]int{"own1": 2, "other": 2}, looked)
+	})
+}
+
+// TestLookFindsWhatAWatchLost.
+func TestLookFindsWhatAWatchLost(t *testing.T) {
+	play(t, Settings{}, func(t *testing.T, s *scene) {
+		b, _, _ := s.waitingBehind(behind)
+		time.Sleep(pace)
+		s.next("Entry").shows(State{}) // nobody has told
+		require.False(t, b.isFirst())
+		s.next("Entry").shows(State{Token: 7})
+		require.True(t, b.isFirst())
+	})
+}
+
+// TestWorkersAreBounded, and what they can't do at once is done later.
+func TestWorkersAreBounded(t *testing.T) {
+	play(t, Settings{}, func(t *testing.T, s *scene) {
+		const ballots = workers + 5
+		for i := range ballots {
+			s.cast(uint64(i+1), Place{})
+		}
+		require.Equal(t, workers, s.count("Entry"))
+		for range ballots {
+			r := s.find("Entry")
+			r.tell(News{State: &State{Token: 1}})
+			r.answer(answer{stream: 1})
+		}
+		s.Engine.queue.mu.Lock()
+		require.Zero(t, s.Engine.queue.running)
+		s.Engine.queue.mu.Unlock()
+	})
+}

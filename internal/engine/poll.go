@@ -1,0 +1,294 @@
+package engine
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/go-leadership/leadership/internal/adapter"
+	"github.com/go-leadership/leadership/store"
+)
+
+// poll is what is known of an election's leader, for all who want to know. It watches from the first call on, and is
+// dropped when it has not been used for a TTL.
+//
+// It reads the leader when it begins, when its watch is over or does not tell what has changed, when the confirmations
+// stay away, and for a caller who wants to know as of now. Reads are numbered, so that such a caller gets the answer of
+// one that began after the call.
+type poll struct {
+	engine   *Engine
+	election string
+	item     item
+	callers  int       // guarded by the engine's mu, as are used and looked
+	used     time.Time // when the last caller left
+	looked   uint64
+
+	mu       sync.Mutex
+	known    store.Known   // guarded by mu, as are all below
+	changed  chan struct{} // closed and replaced when something has changed
+	feed     *feed         // the watch; nil before the first has been set
+	told     uint64        // the newest feed that has told a state
+	begun    uint64        // reads that have begun
+	reading  bool          // one is under way
+	answered uint64        // the last read that was answered
+	wanted   uint64        // the read that somebody waits for
+	failures int           // reads that failed for good
+	err      error         // of the last one
+	floor    uint64        // the revision of an acknowledgement of this store that has not been told yet; or 0
+	cleared  uint64        // the read that began after that acknowledgement
+	dropped  bool
+}
+
+// feed is one watch of the leader. It is guarded by the poll's mu.
+type feed struct {
+	number uint64 // of the read
+	watch  Watch  // written when it has been set
+	stale  bool   // it tells no more, or did not tell what has changed
+}
+
+// Leader implements store.Store.
+func (e *Engine) Leader(ctx context.Context, election string, prev *store.Leader) (store.Leader, error) {
+	k, err := e.observe(ctx, election, prev == nil, func(k store.Known) bool { return prev == nil || k.Leader != *prev })
+	return k.Leader, err
+}
+
+// Observe implements store.Observer.
+func (e *Engine) Observe(ctx context.Context, election string, prev *store.Known) (store.Known, error) {
+	return e.observe(ctx, election, prev == nil, func(k store.Known) bool {
+		return prev == nil || k.Leader != prev.Leader || k.AsOf.After(prev.AsOf)
+	})
+}
+
+// observe waits until what is known satisfies the caller. If it has to be fresh, a read that begins from now on tells.
+func (e *Engine) observe(
+	ctx context.Context, election string, fresh bool, satisfies func(store.Known) bool,
+) (store.Known, error) {
+	if err := store.CheckElection(election); err != nil {
+		return store.Known{}, err
+	}
+	ctx, done, err := e.call(ctx)
+	if err == nil {
+		defer done()
+		p := e.join(election)
+		defer e.leave(p)
+		var k store.Known
+		// If the store is closed meanwhile, what was told may be no more than what Close does itself.
+		if k, err = p.wait(ctx, fresh, satisfies); err == nil && e.life.Calls.Err() == nil {
+			return k, nil
+		}
+	}
+	if err == nil {
+		err = store.ErrClosed
+	}
+	return store.Known{}, e.life.Fail("read the leader", election, err)
+}
+
+// join returns the poll of an election, which the caller leaves.
+func (e *Engine) join(election string) *poll {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	p, ok := e.polls[election]
+	if !ok {
+		p = &poll{engine: e, election: election, changed: make(chan struct{})}
+		p.item.work = p.work
+		e.polls[election] = p
+	}
+	p.callers++
+	return p
+}
+
+func (e *Engine) leave(p *poll) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	p.callers--
+	p.used = time.Now()
+}
+
+// notOlder makes the poll of an election, if there is one, show nothing that is older than an acknowledgement which this
+// store has made: its caller knows of that already.
+func (e *Engine) notOlder(election string, revision uint64) {
+	e.mu.Lock()
+	p := e.polls[election]
+	e.mu.Unlock()
+	if p == nil {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.known.Leader.Revision < revision {
+		p.floor, p.cleared = revision, p.begun+1
+	}
+}
+
+func (p *poll) wait(ctx context.Context, fresh bool, satisfies func(store.Known) bool) (store.Known, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	failures := p.failures
+	need := uint64(1) // the read that has to be answered
+	if fresh {
+		need = p.begun + 1
+	}
+	for {
+		switch {
+		case p.failures > failures:
+			return store.Known{}, p.err
+		case p.answered < need:
+		case !satisfies(p.known):
+		case p.floor == 0:
+			return p.known, nil
+		default: // it is news to the caller, and may be older than the acknowledgement
+			need = p.cleared
+		}
+		p.wanted = max(p.wanted, need)
+		if p.lacking() {
+			p.engine.queue.add(&p.item)
+		}
+		changed := p.changed
+		p.mu.Unlock()
+		select {
+		case <-changed:
+		case <-ctx.Done():
+		}
+		p.mu.Lock()
+		if ctx.Err() != nil {
+			return store.Known{}, adapter.Ended(ctx, nil, nil)
+		}
+	}
+}
+
+// lacking reports whether a read has to begin, if none is under way.
+func (p *poll) lacking() bool { return p.answered < p.wanted || p.feed != nil && p.feed.stale }
+
+// now returns what is known.
+func (p *poll) now() store.Known {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.known
+}
+
+// refresh makes a worker read the leader again, unless a read is under way.
+func (p *poll) refresh() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.reading {
+		p.wanted = max(p.wanted, p.begun+1)
+		p.engine.queue.add(&p.item)
+	}
+}
+
+// drop ends the poll: nobody has it any more.
+func (p *poll) drop() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.dropped = true
+	p.engine.queue.add(&p.item)
+}
+
+// work reads the leader, if that is wanted, and sets a watch. A worker calls it, one at a time for each poll.
+func (p *poll) work() (again bool) {
+	f := p.begin()
+	if f == nil {
+		return false
+	}
+	ctx := p.engine.life.Calls
+	watch, err := p.engine.driver.Leader(ctx, p.election, p.tell(f))
+	if err != nil {
+		if !p.failed(err) || ctx.Err() != nil {
+			return false
+		}
+		wait := backoff{}
+		wait.pause(ctx)
+		return true
+	}
+	p.mu.Lock()
+	old := p.feed
+	f.watch, p.feed, p.answered, p.reading = watch, f, f.number, false
+	if f.number >= p.cleared {
+		p.floor = 0
+	}
+	p.notify()
+	p.mu.Unlock()
+	old.stop() // after the new watch has been set: no change is missed
+	return false
+}
+
+// begin begins a read, and returns nil if none is wanted. It takes the watch of a poll that was dropped back.
+func (p *poll) begin() *feed {
+	p.mu.Lock()
+	if p.dropped {
+		old := p.feed
+		p.feed = nil
+		p.mu.Unlock()
+		old.stop()
+		return nil
+	}
+	defer p.mu.Unlock()
+	if !p.lacking() {
+		return nil
+	}
+	p.begun++
+	p.reading = true
+	return &feed{number: p.begun}
+}
+
+// failed is called when a read has failed, and reports whether it is to be sent again.
+func (p *poll) failed(err error) (again bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.reading = false
+	if adapter.Uncertain(err) {
+		return true
+	}
+	p.failures, p.err = p.failures+1, err
+	p.wanted = p.answered // those who wait are told; the next caller reads again
+	p.notify()
+	return false
+}
+
+// tell returns what a watch of the leader calls. Once the watch after it has told a state, it is not listened to.
+func (p *poll) tell(f *feed) Tell {
+	return func(n News) {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if f.number < p.told {
+			return
+		}
+		switch {
+		case n.State != nil:
+			p.told, p.known.Leader = f.number, n.State.Leader
+			p.asOf(n.State.AsOf)
+			if p.known.Leader.Revision >= p.floor {
+				p.floor = 0
+			}
+		case n.AsOf.IsZero():
+			f.stale = true
+		case f.number == p.told && !f.stale: // before that, what is known was told by another watch
+			p.asOf(n.AsOf)
+		}
+		f.stale = f.stale || n.Over
+		if f.stale {
+			p.engine.queue.add(&p.item)
+		}
+		p.notify()
+	}
+}
+
+// stop takes the watch back.
+func (f *feed) stop() {
+	if f != nil {
+		f.watch.Stop()
+	}
+}
+
+// asOf notes as of when what is known is right. The caller holds mu.
+func (p *poll) asOf(t time.Time) {
+	if t.After(p.known.AsOf) {
+		p.known.AsOf = t
+	}
+}
+
+// notify wakes all who wait. The caller holds mu.
+func (p *poll) notify() {
+	close(p.changed)
+	p.changed = make(chan struct{})
+}

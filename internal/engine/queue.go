@@ -1,0 +1,74 @@
+package engine
+
+import "sync"
+
+// workers is how many things are looked at, at once. A worker whose request has no answer is occupied; so requests of a
+// service that does not answer don't pile up.
+const workers = 16
+
+// queue is what has to be looked at: ballots and polls that need a request. Workers run while there is something to do.
+type queue struct {
+	start func(func()) bool // starts a worker that Close waits for, or returns false when the store has been closed
+
+	mu      sync.Mutex
+	list    []*item // guarded by mu, as is running
+	running int
+}
+
+// item is the place of a ballot or poll in the queue. Its state is guarded by the queue's mu.
+type item struct {
+	work  func() (again bool) // called by one worker at a time
+	state state
+}
+
+type state int
+
+const (
+	idle   state = iota
+	queued       // in the list
+	busy         // a worker is at it
+	dirty        // a worker is at it, and there is more to look at
+)
+
+// add makes a worker look at an item, after this call. It does not block.
+func (q *queue) add(it *item) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	switch it.state {
+	case idle:
+		q.append(it)
+	case busy:
+		it.state = dirty
+	}
+}
+
+// append puts an item into the list. The caller holds mu.
+func (q *queue) append(it *item) {
+	it.state = queued
+	q.list = append(q.list, it)
+	if q.running < workers && q.start(q.run) {
+		q.running++
+	}
+}
+
+// run is a worker.
+func (q *queue) run() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for len(q.list) > 0 {
+		it := q.list[0]
+		q.list = q.list[1:]
+		it.state = busy
+		q.mu.Unlock()
+		again := it.work()
+		q.mu.Lock()
+		if again || it.state == dirty {
+			it.state = queued
+			q.list = append(q.list, it)
+		} else {
+			it.state = idle
+		}
+	}
+	q.list = nil
+	q.running--
+}

@@ -1,0 +1,428 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-leadership/leadership/store"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const (
+	ttl  = 10 * time.Second
+	pace = ttl / 4
+)
+
+var (
+	errLater  = fmt.Errorf("%w: no answer", store.ErrUnknownOutcome)
+	errUnsent = fmt.Errorf("%w: no connection", store.ErrUnavailable)
+)
+
+// scene is an engine on a scripted driver, in virtual time.
+type scene struct {
+	*testing.T
+	*Engine
+	*scripted
+}
+
+// scripted is a driver that does nothing by itself: each request waits until the test answers it. So every interleaving
+// stands still.
+type scripted struct {
+	ends     bool        // what Session.Ends returns
+	confirms atomic.Bool // Confirm waits for an answer, too
+
+	mu       sync.Mutex
+	waiting  []*request       // guarded by mu, as are all below
+	session  *scriptedSession // the one that was opened last
+	sessions int
+	asked    int // how many requests there were
+	closed   bool
+}
+
+// request is a call of the driver.
+type request struct {
+	driver   *scripted
+	op       string
+	ctx      context.Context
+	election string
+	key      string // of an entry
+	value    string
+	nonce    Nonce
+	removal  Removal
+	led      []Removal
+	tell     Tell
+	stopped  bool // its watch was taken back; guarded by the scene's mu
+	reply    chan answer
+}
+
+type answer struct {
+	err      error
+	entry    Entry
+	place    Place
+	revision uint64
+	stream   uint64
+	list     []store.Standing
+	age      time.Duration // how long ago the request for a session was sent
+}
+
+// play runs a test. The store is closed at its end, when all that still waits is answered with success.
+func play(t *testing.T, settings Settings, test func(t *testing.T, s *scene)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		s := &scene{T: t, scripted: &scripted{ends: true}}
+		settings.Name, settings.TTL, settings.Pace, settings.Removed = "test://", ttl, pace, "it was removed"
+		s.Engine = New(s.scripted, settings)
+		synctest.Wait()
+		defer s.end()
+		test(t, s)
+	})
+}
+
+// end closes the store.
+func (s *scene) end() {
+	done := make(chan struct{})
+	go func() { defer close(done); _ = s.Engine.Close() }()
+	for synctest.Wait(); ; synctest.Wait() {
+		select {
+		case <-done:
+			return
+		default:
+		}
+		for _, r := range s.all() {
+			r.answer(answer{})
+		}
+	}
+}
+
+func (s *scripted) ask(ctx context.Context, r *request) answer {
+	r.driver, r.ctx, r.reply = s, ctx, make(chan answer, 1)
+	s.mu.Lock()
+	s.waiting = append(s.waiting, r)
+	s.asked++
+	s.mu.Unlock()
+	select {
+	case a := <-r.reply:
+		return a
+	case <-ctx.Done():
+		s.take(r)
+		return answer{err: fmt.Errorf("%w: %w", store.ErrUnknownOutcome, context.Cause(ctx))}
+	}
+}
+
+func (s *scripted) take(r *request) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.waiting = slices.DeleteFunc(s.waiting, func(o *request) bool { return o == r })
+}
+
+func (s *scripted) all() []*request {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.waiting)
+}
+
+// next returns the request that waits longest, which is the given one.
+func (s *scene) next(op string) *request {
+	s.Helper()
+	synctest.Wait()
+	waiting := s.all()
+	require.NotEmpty(s, waiting, "%s is not sent", op)
+	require.Equal(s, op, waiting[0].op)
+	return waiting[0]
+}
+
+// find returns the request with the given operation that waits longest.
+func (s *scene) find(op string) *request {
+	s.Helper()
+	synctest.Wait()
+	for _, r := range s.all() {
+		if r.op == op {
+			return r
+		}
+	}
+	require.Fail(s, op+" is not sent")
+	return nil
+}
+
+// quiet checks that nothing waits for an answer.
+func (s *scene) quiet() {
+	s.Helper()
+	synctest.Wait()
+	for _, r := range s.all() {
+		require.Fail(s, "not quiet", "%s %s", r.op, r.key)
+	}
+}
+
+// count returns how many requests of an operation wait.
+func (s *scene) count(op string) (n int) {
+	synctest.Wait()
+	for _, r := range s.all() {
+		if r.op == op {
+			n++
+		}
+	}
+	return n
+}
+
+// answer answers and waits until everything is at rest.
+func (r *request) answer(a answer) {
+	r.driver.take(r)
+	r.reply <- a
+	synctest.Wait()
+}
+
+// fail answers with an error.
+func (r *request) fail(err error) { r.answer(answer{err: err}) }
+
+// shows tells a state of the key and says that the watch is set, on stream 1 unless another is given.
+func (r *request) shows(state State, stream ...uint64) *request {
+	r.tell(News{State: &state})
+	a := answer{stream: 1}
+	if len(stream) > 0 {
+		a.stream = stream[0]
+	}
+	r.answer(a)
+	return r
+}
+
+// tells tells news of a watch that is set.
+func (r *request) tells(n News) { r.tell(n); synctest.Wait() }
+
+// goes tells that the entry has gone.
+func (r *request) goes() { r.tells(News{State: &State{}}) }
+
+func (r *request) isStopped() bool {
+	r.driver.mu.Lock()
+	defer r.driver.mu.Unlock()
+	return r.stopped
+}
+
+// The driver.
+
+func (s *scripted) Open(ctx context.Context) (Session, Proof, error) {
+	a := s.ask(ctx, &request{op: "Open"})
+	if a.err != nil {
+		return nil, Proof{}, a.err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.sessions++
+	s.session = &scriptedSession{driver: s, id: strconv.Itoa(s.sessions), over: make(chan error)}
+	return s.session, Proof{store.Now(), ttl * 2 / 3}, nil
+}
+
+func (s *scripted) watch(ctx context.Context, r *request) (Watch, error) {
+	a := s.ask(ctx, r)
+	return Watch{Stream: a.stream, Stop: func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		r.stopped = true
+	}}, a.err
+}
+
+func (s *scripted) Entry(ctx context.Context, key string, tell Tell) (Watch, error) {
+	return s.watch(ctx, &request{op: "Entry", key: key, tell: tell})
+}
+
+func (s *scripted) Leader(ctx context.Context, election string, tell Tell) (Watch, error) {
+	return s.watch(ctx, &request{op: "Leader", election: election, tell: tell})
+}
+
+func (s *scripted) Ahead(ctx context.Context, e Entry) (Place, error) {
+	a := s.ask(ctx, &request{op: "Ahead", election: e.Election, key: e.Key})
+	return a.place, a.err
+}
+
+func (s *scripted) Confirm(ctx context.Context) error {
+	if s.confirms.Load() {
+		return s.ask(ctx, &request{op: "Confirm"}).err
+	}
+	return nil
+}
+
+func (s *scripted) Ballots(ctx context.Context, election string) ([]store.Standing, error) {
+	a := s.ask(ctx, &request{op: "Ballots", election: election})
+	return a.list, a.err
+}
+
+func (s *scripted) Clear(ctx context.Context, election string) error {
+	return s.ask(ctx, &request{op: "Clear", election: election}).err
+}
+
+func (s *scripted) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true
+	return nil
+}
+
+type scriptedSession struct {
+	driver *scripted
+	id     string
+	over   chan error // what Keep returns
+	renew  func(Proof)
+	let    bool // Keep's context has ended
+}
+
+func (d *scriptedSession) ID() string { return "session " + d.id }
+
+func (d *scriptedSession) Keep(ctx context.Context, renewed func(Proof)) error {
+	d.renew = renewed
+	select {
+	case err := <-d.over:
+		return err
+	case <-ctx.Done():
+		d.let = true
+		return ctx.Err()
+	}
+}
+
+// ends makes Keep return.
+func (d *scriptedSession) ends(err error) { d.over <- err; synctest.Wait() }
+
+func (d *scriptedSession) End(ctx context.Context, led []Removal) error {
+	return d.driver.ask(ctx, &request{op: "End", value: d.id, led: led}).err
+}
+
+func (d *scriptedSession) Ends() bool { return d.driver.ends }
+
+func (d *scriptedSession) Enter(ctx context.Context, election string, n Nonce, value string) (Entry, error) {
+	a := d.driver.ask(ctx, &request{op: "Enter", election: election, nonce: n, value: value})
+	return a.entry, a.err
+}
+
+func (d *scriptedSession) Void(ctx context.Context, election string, n Nonce) error {
+	return d.driver.ask(ctx, &request{op: "Void", election: election, nonce: n}).err
+}
+
+func (d *scriptedSession) Acknowledge(ctx context.Context, e Entry, value string) (uint64, error) {
+	a := d.driver.ask(ctx, &request{op: "Acknowledge", election: e.Election, key: e.Key, value: value})
+	return a.revision, a.err
+}
+
+func (d *scriptedSession) Remove(ctx context.Context, r Removal) error {
+	return d.driver.ask(ctx, &request{op: "Remove", election: r.Election, key: r.Key, removal: r}).err
+}
+
+// What tests do.
+
+// call is a call in a goroutine of its own.
+type call[T any] struct {
+	done  chan struct{}
+	value T
+	err   error
+}
+
+func start[T any](f func() (T, error)) *call[T] {
+	c := &call[T]{done: make(chan struct{})}
+	go func() {
+		defer close(c.done)
+		c.value, c.err = f()
+	}()
+	synctest.Wait()
+	return c
+}
+
+func (c *call[T]) returned() bool {
+	synctest.Wait()
+	select {
+	case <-c.done:
+		return true
+	default:
+		return false
+	}
+}
+
+func (s *scene) campaign(ctx context.Context, election string) *call[store.Ballot] {
+	return start(func() (store.Ballot, error) { return s.Engine.Campaign(ctx, election, "value") })
+}
+
+func (s *scene) wait(b store.Ballot) *call[struct{}] {
+	return start(func() (struct{}, error) { return struct{}{}, b.Wait(context.Background()) })
+}
+
+func (s *scene) withdraw(ctx context.Context, b store.Ballot) *call[struct{}] {
+	return start(func() (struct{}, error) { return struct{}{}, b.Withdraw(ctx) })
+}
+
+func (s *scene) acknowledge(b store.Ballot) *call[store.Leader] {
+	return start(func() (store.Leader, error) { return b.Acknowledge(context.Background(), "value") })
+}
+
+// entered is the answer that makes an entry with the token, behind those given: the nearest, and whether there are more.
+func entered(token uint64, place Place) answer {
+	return answer{entry: Entry{Key: "own" + strconv.FormatUint(token, 10), Token: token, Place: place}}
+}
+
+// cast casts a ballot in election "x", in the session that is open or the next one.
+func (s *scene) cast(token uint64, place Place) *ballot {
+	s.Helper()
+	c := s.campaign(s.Context(), "x")
+	if s.count("Open") > 0 {
+		s.find("Open").answer(answer{})
+	}
+	s.find("Enter").answer(entered(token, place))
+	require.True(s, c.returned())
+	require.NoError(s, c.err)
+	return c.value.(*ballot)
+}
+
+// leading casts a ballot that is first, and watched.
+func (s *scene) leading(token uint64) (b *ballot, own *request) {
+	s.Helper()
+	b = s.cast(token, Place{})
+	own = s.next("Entry").shows(State{Token: token, Session: s.scripted.session.ID()})
+	require.NoError(s, b.Wait(s.Context()))
+	return b, own
+}
+
+// behind is the place of a ballot with one other ahead.
+var behind = Place{Nearest: "other"}
+
+// other is the state of that one.
+var other = State{Token: 1, Session: "another session"}
+
+// waiting casts a ballot with token 7 that waits behind others, and shows what is watched.
+func (s *scene) waitingBehind(place Place, streams ...uint64) (b *ballot, own, prev *request) {
+	s.Helper()
+	b = s.cast(7, place)
+	prev = s.next("Entry")
+	require.Equal(s, place.Nearest, prev.key)
+	prev.shows(other, streams...)
+	own = s.next("Entry")
+	require.Equal(s, "own7", own.key)
+	own.shows(State{Token: 7, Session: s.scripted.session.ID()}, streams...)
+	s.quiet()
+	require.False(s, b.isFirst())
+	return b, own, prev
+}
+
+func (b *ballot) isFirst() bool {
+	synctest.Wait()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.leads
+}
+
+func (b *ballot) isLost() bool {
+	synctest.Wait()
+	return b.Err() != nil
+}
+
+func (s *scene) holds(b *ballot) bool {
+	_, ok := b.Lease().Begin()
+	return ok
+}
+
+var errDisk = errors.New("the disk is full")

@@ -1,0 +1,300 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"sync"
+
+	"github.com/go-leadership/leadership/internal/adapter"
+	"github.com/go-leadership/leadership/store"
+)
+
+// opening is a session that is wanted.
+type opening struct {
+	done    chan struct{} // closed by the keeper when there is an outcome
+	session *session      // written before done is closed, as is err
+	err     error         // final
+	last    error         // guarded by the engine's mu: why the last attempt failed
+}
+
+// session is a session of the driver with the ballots that were cast in it.
+type session struct {
+	engine *Engine
+	driver Session
+	id     string // constant: driver.ID()
+	lease  *store.Lease
+	ctx    context.Context // ends in finish, with the reason: requests for the session's ballots end with it
+	cancel context.CancelCauseFunc
+	once   sync.Once // finish
+
+	over    bool                 // guarded by the engine's mu, as are all below: finish has begun
+	left    error                // why it was given up, if over: the service may keep it. nil: the service ended it
+	ballots map[*ballot]struct{} // those that stand, or whose end is not known
+	nonces  map[string]struct{}  // of casts, orphans and ballots
+	pending int                  // casts, orphans and removals under way
+	settled chan struct{}        // nil, or closed when pending gets to 0
+}
+
+// openSession returns the session, and waits for one if there is none.
+func (e *Engine) openSession(ctx context.Context) (*session, error) {
+	e.mu.Lock()
+	if e.ended || e.current != nil {
+		defer e.mu.Unlock()
+		if e.ended {
+			return nil, store.ErrClosed
+		}
+		return e.current, nil
+	}
+	if e.opening == nil {
+		e.opening = &opening{done: make(chan struct{})}
+	}
+	if !e.keeping {
+		e.keeping = true
+		e.keeper.Go(e.keep)
+	}
+	o := e.opening
+	e.mu.Unlock()
+	select {
+	case <-o.done:
+		return o.session, o.err
+	case <-ctx.Done():
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		return nil, adapter.Ended(ctx, nil, o.last)
+	}
+}
+
+// keep is the keeper: it opens a session, keeps it and ends it, and then the next, for as long as one is wanted.
+func (e *Engine) keep() {
+	for {
+		e.mu.Lock()
+		o := e.opening
+		e.keeping = o != nil
+		e.mu.Unlock()
+		if o == nil {
+			return
+		}
+		if s := e.open(o); s != nil {
+			s.keep()
+		}
+	}
+}
+
+// open opens a session, or returns nil if that can't succeed. Those who wait get a final error at once, and the next
+// Campaign tries again. A session that opens while the store is being closed is finished before anything is cast in it.
+func (e *Engine) open(o *opening) *session {
+	for wait := (backoff{}); ; wait.pause(e.life.Calls) {
+		d, proof, err := e.driver.Open(e.life.Calls)
+		if err == nil {
+			s := e.newSession(d, proof)
+			if e.install(o, s) {
+				return s
+			}
+			s.finish(adapter.ErrClosed, store.ErrClosed)
+			return s
+		}
+		if e.life.Calls.Err() != nil {
+			err = store.ErrClosed
+		}
+		if e.failed(o, err) {
+			return nil
+		}
+	}
+}
+
+func (e *Engine) newSession(d Session, proof Proof) *session {
+	s := &session{
+		engine: e, driver: d, id: d.ID(), lease: store.NewLease(),
+		ballots: map[*ballot]struct{}{}, nonces: map[string]struct{}{},
+	}
+	s.ctx, s.cancel = context.WithCancelCause(e.life.Background)
+	s.renewed(proof)
+	return s
+}
+
+// install makes the session the current one, unless the store has been closed.
+func (e *Engine) install(o *opening, s *session) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.opening = nil
+	if e.ended {
+		o.err = store.ErrClosed
+	} else {
+		e.current, o.session = s, s
+	}
+	close(o.done)
+	return o.session != nil
+}
+
+// failed notes why an attempt to open a session failed, and reports whether the error is final.
+func (e *Engine) failed(o *opening, err error) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	o.last = err
+	if adapter.Uncertain(err) {
+		return false
+	}
+	o.err, e.opening = err, nil
+	close(o.done)
+	return true
+}
+
+func (s *session) renewed(p Proof) { s.lease.Renew(p.Sent, p.Valid) }
+
+// keep renews the session until it is over, and ends it if the service may still keep it.
+func (s *session) keep() {
+	err := s.driver.Keep(s.ctx, s.renewed)
+	if err == nil && s.ctx.Err() == nil {
+		s.ended()
+	} else {
+		s.giveUp(err) // if ctx has ended, this waits until all ballots have been told
+	}
+	if _, left := s.state(); left != nil {
+		s.end()
+	}
+}
+
+// state returns whether the session is over, and why the service might still keep it.
+func (s *session) state() (over bool, left error) {
+	s.engine.mu.Lock()
+	defer s.engine.mu.Unlock()
+	return s.over, s.left
+}
+
+// ended is called when the service is known to have ended the session.
+func (s *session) ended() { s.finish(adapter.ErrSessionEnded, nil) }
+
+// giveUp ends a session that the service may still keep.
+func (s *session) giveUp(why error) { s.finish(fmt.Errorf("%w: %w", store.ErrLost, why), why) }
+
+// finish ends the session for this process, once: later calls wait for the first. First no ballot is added any more and
+// those there are learn why they are lost, then the lease ends, and then the keeper is told, which lets the session go.
+func (s *session) finish(why, left error) {
+	s.once.Do(func() {
+		e := s.engine
+		e.mu.Lock()
+		s.over, s.left = true, left
+		if e.current == s {
+			e.current = nil
+		}
+		ballots := make([]*ballot, 0, len(s.ballots))
+		for b := range s.ballots {
+			ballots = append(ballots, b)
+		}
+		e.mu.Unlock()
+		for _, b := range ballots {
+			b.lose(why)
+		}
+		s.lease.End()
+		s.cancel(why)
+	})
+}
+
+// endLimit bounds what is asked of the service to end a session.
+const endLimit = 3 * time.Second
+
+// end lets the session go. That of a caller's connection stays, so each of its entries is removed.
+func (s *session) end() {
+	e := s.engine
+	ctx, cancel := context.WithTimeout(e.life.Background, endLimit)
+	defer cancel()
+	var led []Removal
+	e.mu.Lock()
+	ballots := make([]*ballot, 0, len(s.ballots))
+	for b := range s.ballots {
+		ballots = append(ballots, b)
+	}
+	e.mu.Unlock()
+	for _, b := range ballots {
+		if !s.driver.Ends() {
+			b.discard()
+		}
+		if r := b.removal(); r.Led {
+			led = append(led, r)
+		}
+	}
+	if !s.driver.Ends() {
+		s.settle(ctx)
+	}
+	if err := s.driver.End(ctx, led); err != nil {
+		e.settings.Logger.Warn("could not end the session, which ends by itself", "store", e.settings.Name, "error", err)
+	}
+}
+
+// settle waits until no cast, orphan or removal of the session is under way.
+func (s *session) settle(ctx context.Context) {
+	e := s.engine
+	e.mu.Lock()
+	if s.pending == 0 {
+		e.mu.Unlock()
+		return
+	}
+	settled := make(chan struct{})
+	s.settled = settled
+	e.mu.Unlock()
+	select {
+	case <-settled:
+	case <-ctx.Done():
+	}
+}
+
+// begin counts a cast or removal; done is called at its end.
+func (s *session) begin(nonce string) {
+	s.pending++
+	s.nonces[nonce] = struct{}{}
+}
+
+func (s *session) done() {
+	s.engine.mu.Lock()
+	defer s.engine.mu.Unlock()
+	if s.pending--; s.pending == 0 && s.settled != nil {
+		close(s.settled)
+		s.settled = nil
+	}
+}
+
+// forget removes what is known of a ballot, or of a cast, whose entry is known to be gone.
+func (s *session) forget(b *ballot, nonce string) {
+	s.engine.mu.Lock()
+	defer s.engine.mu.Unlock()
+	delete(s.ballots, b)
+	delete(s.nonces, nonce)
+}
+
+// swept reports whether the service has ended the session, and all its entries with it.
+func (s *session) swept() bool {
+	over, left := s.state()
+	return over && left == nil
+}
+
+// clean removes something of the session in the background, which has to go or those behind it never lead: again and
+// again, until it is gone or the session is. If that is refused for good, the session is given up, and takes it along.
+func (s *session) clean(what string, remove func(context.Context) error) {
+	ctx := s.ctx
+	if !s.driver.Ends() {
+		ctx = s.engine.life.Background // the entries outlast finish
+	}
+	for wait := (backoff{}); !s.swept() && ctx.Err() == nil; wait.pause(ctx) {
+		err := remove(ctx)
+		switch {
+		case err == nil:
+			return
+		case errors.Is(err, ErrOver):
+			s.ended()
+			return
+		case ctx.Err() != nil || adapter.Uncertain(err):
+			continue
+		}
+		log := s.engine.settings.Logger.With("store", s.engine.settings.Name, "entry", what, "error", err)
+		if !s.driver.Ends() {
+			log.Warn("a ballot can't be removed, and stands until the session of the caller's connection ends")
+			return
+		}
+		log.Warn("a ballot can't be removed, so the session ends")
+		s.giveUp(fmt.Errorf("a ballot could not be removed: %v", err)) // in words: the other ballots were not refused
+		return
+	}
+}

@@ -1,0 +1,378 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-leadership/leadership/store"
+	"github.com/stretchr/testify/require"
+)
+
+func TestSessionIsOpenedOnceForAllWhoWait(t *testing.T) {
+	play(t, Settings{}, func(t *testing.T, s *scene) {
+		s.quiet() // nobody wants a session
+		a, b := s.campaign(t.Context(), "x"), s.campaign(t.Context(), "y")
+		s.next("Open").answer(answer{})
+		require.Equal(t, 2, s.count("Enter"))
+		require.Zero(t, s.count("Open"))
+		s.next("Enter").answer(entered(1, Place{}))
+		s.find("Enter").answer(entered(2, Place{}))
+		require.True(t, a.returned() && b.returned())
+		require.Same(t, a.value.Lease(), b.value.Lease())
+	})
+}
+
+func TestSessionOpenIsSentAgain(t *testing.T) {
+	for _, err := range []error{errLater, errUnsent} {
+		play(t, Settings{}, func(t *testing.T, s *scene) {
+			s.campaign(t.Context(), "x")
+			s.next("Open").fail(err)
+			s.quiet() // it waits a little
+			time.Sleep(50 * time.Millisecond)
+			s.next("Open").fail(err)
+			time.Sleep(50 * time.Millisecond)
+			s.quiet() // and longer each time
+			time.Sleep(50 * time.Millisecond)
+			s.next("Open").answer(answer{})
+			s.next("Enter")
+		})
+	}
+}
+
+// TestSessionOpenFailsWithItsLastReason for a caller who does not wait any longer. The attempts go on.
+func TestSessionOpenFailsWithItsLastReason(t *testing.T) {
+	play(t, Settings{Patience: time.Second}, func(t *testing.T, s *scene) {
+		c := s.campaign(t.Context(), "x")
+		s.next("Open").fail(errUnsent)
+		time.Sleep(time.Second)
+		require.True(t, c.returned())
+		require.ErrorIs(t, c.err, store.ErrUnavailable)
+		require.ErrorContains(t, c.err, "no answer for 1s")
+		require.ErrorContains(t, c.err, "no connection")
+		s.next("Open").answer(answer{})
+		s.cast(1, Place{})
+	})
+}
+
+func TestSessionOpenThatIsRefusedIsToldAtOnce(t *testing.T) {
+	play(t, Settings{}, func(t *testing.T, s *scene) {
+		a, b := s.campaign(t.Context(), "x"), s.campaign(t.Context(), "y")
+		s.next("Open").fail(store.ErrDenied)
+		require.True(t, a.returned() && b.returned())
+		require.ErrorIs(t, a.err, store.ErrDenied)
+		require.ErrorIs(t, b.err, store.ErrDenied)
+		s.quiet()
+		s.cast(1, Place{}) // the next caller asks again
+	})
+}
+
+func TestSessionIsRenewed(t *testing.T) {
+	play(t, Settings{}, func(t *testing.T, s *scene) {
+		b, _ := s.leading(1)
+		time.Sleep(ttl / 2)
+		require.True(t, s.holds(b))
+		s.session.renew(Proof{store.Now(), ttl * 2 / 3})
+		time.Sleep(ttl / 2)
+		require.True(t, s.holds(b))
+		time.Sleep(ttl)
+		require.False(t, s.holds(b))
+		require.False(t, b.isLost(), "it might stand")
+	})
+}
+
+func TestSessionEndedByTheService(t *testing.T) {
+	play(t, Settings{}, func(t *testing.T, s *scene) {
+		b, _ := s.leading(1)
+		s.session.ends(nil)
+		require.True(t, b.isLost())
+		require.EqualError(t, b.Err(), `stand in election "x" on test://: ballot lost: the session has ended`)
+		require.False(t, s.holds(b))
+		s.quiet() // there is nothing to end
+		require.NoError(t, b.Withdraw(t.Context()), "it is known to be gone")
+		next := s.cast(2, Place{})
+		require.NotSame(t, b.Lease(), next.Lease())
+	})
+}
+
+// TestSessionGivenUp is ended before the next one is opened.
+func TestSessionGivenUp(t *testing.T) {
+	play(t, Settings{}, func(t *testing.T, s *scene) {
+		b, _ := s.leading(1)
+		s.session.ends(errDisk)
+		require.True(t, b.isLost())
+		require.ErrorIs(t, b.Err(), errDisk)
+		require.False(t, s.holds(b))
+		end := s.next("End")
+		require.ErrorIs(t, b.Withdraw(t.Context()), errDisk, "it might stand")
+		s.campaign(t.Context(), "x")
+		require.Zero(t, s.count("Open"))
+		end.answer(answer{})
+		s.next("Open")
+	})
+}
+
+// TestFinishTellsTheBallotsBeforeTheLeaseEnds, and lets the session go only then.
+func TestFinishTellsTheBallotsBeforeTheLeaseEnds(t *testing.T) {
+	play(t, Settings{}, func(t *testing.T, s *scene) {
+		b, _ := s.leading(1)
+		told := false
+		b.onLoss(func() { told = s.holds(b) && b.session.ctx.Err() == nil && b.session.lease.Remaining() > 0 })
+		s.session.ends(nil)
+		require.True(t, told)
+		require.False(t, s.holds(b))
+		require.Error(t, b.session.ctx.Err())
+	})
+}
+
+// TestFinishAgainWaits until the first has told everybody: else the session could be let go before.
+func TestFinishAgainWaits(t *testing.T) {
+	e := New(&scripted{}, Settings{TTL: ttl, Pace: pace})
+	defer func() { require.NoError(t, e.Close()) }()
+	s := e.newSession(&scriptedSession{}, Proof{store.Now(), ttl})
+	b := newBallot(s, Entry{}, Nonce{})
+	s.ballots[b] = struct{}{}
+	telling, tell, again := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	b.onLoss(func() { close(telling); <-tell })
+	go s.ended()
+	<-telling
+	go func() { defer close(again); s.giveUp(errDisk) }()
+	select {
+	case <-again:
+		t.Error("it has not been told yet")
+	case <-time.After(50 * time.Millisecond): // a mistake shows at once
+	}
+	close(tell)
+	<-again
+	require.NotErrorIs(t, b.Err(), errDisk, "the first reason stays")
+	_, holds := s.lease.Begin()
+	require.False(t, holds)
+}
+
+// onLoss calls a function just before the ballot is lost.
+func (b *ballot) onLoss(f func()) {
+	end := b.end
+	b.end = func(why error) { f(); end(why) }
+}
+
+// TestErrOverEndsTheSession at once, whoever is told.
+func TestErrOverEndsTheSession(t *testing.T) {
+	for op, act := range map[string]func(s *scene, b *ballot){
+		"Enter":       func(s *scene, _ *ballot) { s.campaign(s.Context(), "y") },
+		"Acknowledge": func(s *scene, b *ballot) { s.acknowledge(b) },
+		"Remove":      func(s *scene, b *ballot) { s.withdraw(s.Context(), b) },
+		"Entry":       func(s *scene, b *ballot) { b.again() },
+		"Void": func(s *scene, _ *ballot) {
+			ctx, cancel := context.WithCancel(s.Context())
+			s.campaign(ctx, "y")
+			s.next("Enter")
+			cancel()
+		},
+	} {
+		t.Run(op, func(t *testing.T) {
+			play(t, Settings{}, func(t *testing.T, s *scene) {
+				b, _ := s.leading(1)
+				other := s.cast(2, Place{Nearest: "own1"})
+				s.find("Entry").shows(State{Token: 1})
+				s.find("Entry").shows(State{Token: 2})
+				act(s, b)
+				s.next(op).fail(ErrOver)
+				require.True(t, other.isLost())
+				require.False(t, s.holds(b))
+				require.True(t, s.session.let)
+				require.Zero(t, s.count("End"))
+			})
+		})
+	}
+}
+
+// TestCloseInOrder: the ballots are lost, the lease ends, the session is ended, the driver is closed.
+func TestCloseInOrder(t *testing.T) {
+	play(t, Settings{}, func(t *testing.T, s *scene) {
+		b, _ := s.leading(1)
+		s.cast(2, Place{Nearest: "own1"})
+		closing := start(func() (struct{}, error) { return struct{}{}, s.Engine.Close() })
+		end := s.find("End")
+		require.True(t, b.isLost())
+		require.ErrorIs(t, b.Err(), store.ErrLost)
+		require.ErrorIs(t, b.Err(), store.ErrClosed)
+		require.False(t, s.holds(b))
+		require.Len(t, end.led, 1, "of those that led")
+		require.Equal(t, "own1", end.led[0].Key)
+		require.NoError(t, end.ctx.Err())
+		require.False(t, s.isClosed())
+		require.False(t, closing.returned())
+		end.answer(answer{})
+		require.True(t, closing.returned())
+		require.True(t, s.isClosed())
+		_, err := s.Engine.Campaign(t.Context(), "x", "")
+		require.ErrorIs(t, err, store.ErrClosed)
+		require.ErrorIs(t, b.Withdraw(t.Context()), store.ErrClosed)
+		asked := s.asked
+		_, err = s.openSession(t.Context()) // by a Campaign that has not heard yet
+		require.ErrorIs(t, err, store.ErrClosed)
+		require.Equal(t, asked, s.asked, "the driver is closed")
+	})
+}
+
+// TestCloseTellsTheBallotsBeforeTheCallsEnd and no Campaign wins in between.
+func TestCloseTellsTheBallotsBeforeTheCallsEnd(t *testing.T) {
+	play(t, Settings{}, func(t *testing.T, s *scene) {
+		b, _ := s.leading(1)
+		late := s.campaign(t.Context(), "x")
+		enter := s.next("Enter")
+		hold := make(chan struct{})
+		b.onLoss(func() { <-hold })
+		closing := start(func() (struct{}, error) { return struct{}{}, s.Engine.Close() })
+		require.NoError(t, s.life.Calls.Err())
+		enter.answer(entered(2, Place{}))
+		_, err := s.Engine.Campaign(t.Context(), "y", "")
+		require.ErrorIs(t, err, store.ErrClosed)
+		time.Sleep(time.Second)
+		require.Zero(t, s.count("Open"), "no session is opened any more")
+		close(hold)
+		require.True(t, late.returned())
+		require.ErrorIs(t, late.err, store.ErrClosed)
+		s.find("End").answer(answer{})
+		require.True(t, closing.returned())
+	})
+}
+
+// TestCloseWaitsForCallsInTheDriver before it closes it.
+func TestCloseWaitsForCallsInTheDriver(t *testing.T) {
+	play(t, Settings{}, func(t *testing.T, s *scene) {
+		s.leading(1)
+		_, done, err := s.call(t.Context())
+		require.NoError(t, err)
+		closing := start(func() (struct{}, error) { return struct{}{}, s.Engine.Close() })
+		s.find("End").answer(answer{})
+		require.False(t, closing.returned())
+		require.False(t, s.isClosed())
+		done()
+		require.True(t, closing.returned())
+	})
+}
+
+// TestCloseWhileTheSessionOpens: it is ended, and nothing is cast in it.
+func TestCloseWhileTheSessionOpens(t *testing.T) {
+	play(t, Settings{}, func(t *testing.T, s *scene) {
+		c := s.campaign(t.Context(), "x")
+		o := s.opening
+		s.next("Open")
+		closing := start(func() (struct{}, error) { return struct{}{}, s.Engine.Close() })
+		require.True(t, c.returned())
+		require.ErrorIs(t, c.err, store.ErrClosed)
+		require.ErrorIs(t, o.err, store.ErrClosed)
+		require.True(t, closing.returned())
+	})
+	play(t, Settings{}, func(t *testing.T, s *scene) {
+		s.campaign(t.Context(), "x")
+		open := s.next("Open")
+		s.Engine.mu.Lock()
+		s.ended = true // Close has begun
+		s.Engine.mu.Unlock()
+		open.answer(answer{})
+		require.Zero(t, s.count("Enter"))
+		s.next("End").answer(answer{})
+		s.quiet()
+	})
+}
+
+// TestCloseGivesUpOnAServiceThatDoesNotAnswer.
+func TestCloseGivesUpOnAServiceThatDoesNotAnswer(t *testing.T) {
+	play(t, Settings{}, func(t *testing.T, s *scene) {
+		s.leading(1)
+		began := time.Now()
+		require.NoError(t, s.Engine.Close())
+		require.Equal(t, endLimit, time.Since(began))
+	})
+}
+
+// TestCloseOfACallersConnection removes each entry, and waits for casts and orphans.
+func TestCloseOfACallersConnection(t *testing.T) {
+	play(t, Settings{}, func(t *testing.T, s *scene) {
+		s.ends = false
+		b, _ := s.leading(1)
+		s.campaign(t.Context(), "y")
+		s.next("Enter")
+		closing := start(func() (struct{}, error) { return struct{}{}, s.Engine.Close() })
+		require.True(t, b.isLost())
+		require.Equal(t, 1, s.count("Void"), "of the cast that was under way")
+		require.Zero(t, s.count("End"))
+		s.find("Remove").answer(answer{})
+		require.Zero(t, s.count("End"))
+		s.find("Void").answer(answer{})
+		s.next("End").answer(answer{})
+		require.True(t, closing.returned())
+	})
+}
+
+// TestRemovalThatIsRefusedEndsTheSession: its end takes the entry along, else those behind it would never lead.
+func TestRemovalThatIsRefusedEndsTheSession(t *testing.T) {
+	play(t, Settings{}, func(t *testing.T, s *scene) {
+		b, _ := s.leading(1)
+		other, _, _ := s.waitingBehind(behind)
+		c := s.withdraw(t.Context(), b)
+		s.next("Remove").fail(store.ErrDenied)
+		require.True(t, c.returned())
+		require.ErrorIs(t, c.err, store.ErrDenied)
+		s.next("Remove").fail(errLater) // in the background
+		require.False(t, other.isLost())
+		time.Sleep(50 * time.Millisecond)
+		s.next("Remove").fail(store.ErrDenied)
+		require.True(t, other.isLost())
+		require.NotErrorIs(t, other.Err(), store.ErrDenied, "it was not refused")
+		require.ErrorContains(t, other.Err(), "a ballot could not be removed: permission denied")
+		s.next("End").answer(answer{})
+	})
+}
+
+// TestRemovalThatIsRefusedOnACallersConnection is only told of.
+func TestRemovalThatIsRefusedOnACallersConnection(t *testing.T) {
+	play(t, Settings{}, func(t *testing.T, s *scene) {
+		s.ends = false
+		b, _ := s.leading(1)
+		other, _, _ := s.waitingBehind(behind)
+		s.withdraw(t.Context(), b)
+		s.next("Remove").fail(store.ErrDenied)
+		s.next("Remove").fail(store.ErrDenied)
+		time.Sleep(time.Second)
+		s.quiet()
+		require.False(t, other.isLost())
+	})
+}
+
+func TestReadsAreSentAgain(t *testing.T) {
+	play(t, Settings{}, func(t *testing.T, s *scene) {
+		list := start(func() ([]store.Standing, error) { return s.Engine.Ballots(t.Context(), "x") })
+		s.next("Ballots").fail(errLater)
+		time.Sleep(50 * time.Millisecond)
+		s.next("Ballots").answer(answer{list: []store.Standing{{Value: "v", Token: 3}}})
+		require.True(t, list.returned())
+		require.Equal(t, []store.Standing{{Value: "v", Token: 3}}, list.value)
+		clear := start(func() (struct{}, error) { return struct{}{}, s.Engine.Clear(t.Context(), "") })
+		s.next("Clear").fail(store.ErrDenied)
+		require.True(t, clear.returned())
+		require.ErrorIs(t, clear.err, store.ErrDenied)
+		for _, err := range []error{
+			func() error { _, err := s.Engine.Ballots(t.Context(), "/"); return err }(), s.Engine.Clear(t.Context(), "/"),
+		} {
+			require.ErrorIs(t, err, store.ErrInvalid)
+		}
+		ctx, cancel := context.WithCancelCause(t.Context())
+		list = start(func() ([]store.Standing, error) { return s.Engine.Ballots(ctx, "x") })
+		s.next("Ballots").fail(errUnsent)
+		cancel(errDisk)
+		require.True(t, list.returned())
+		require.True(t, errors.Is(list.err, errDisk) && errors.Is(list.err, store.ErrUnavailable), "%v", list.err)
+	})
+}
+
+func (s *scripted) isClosed() bool {
+	synctest.Wait()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.closed
+}

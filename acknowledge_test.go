@@ -86,6 +86,7 @@ func TestAcknowledgeIsRefusedByTheStore(t *testing.T) {
 		st := w.open()
 		a := w.candidate(st, "a", nil)
 		old := w.campaign(a)
+		synctest.Wait() // its ballot is watched
 		st.Faults().StallWatches()
 		w.service.Clear(election)
 		w.lead(w.open(), "b")

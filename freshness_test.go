@@ -57,7 +57,7 @@ func TestAsOfWhileTheFirstAnswerIsAwaited(t *testing.T) {
 		require.False(w, led)
 		st.Faults().Heal()
 		synctest.Wait()
-		require.Equal(w, w.began, f.AsOf(), "when it asked")
+		require.Equal(w, w.began.Add(renew), f.AsOf(), "when the confirmation was asked for that came with the answer")
 	})
 }
 

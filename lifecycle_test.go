@@ -284,6 +284,10 @@ func TestAThousandStartsAndStops(t *testing.T) {
 	virtual(t, func(w *world) {
 		w.lead(w.open(), "other")
 		st := w.open()
+		opened, err := st.Campaign(background, "another election", "") // opens the session
+		require.NoError(w, err)
+		require.NoError(w, opened.Withdraw(background))
+		synctest.Wait()
 		before := strings.Count(stacks(), "\ngoroutine ")
 		var all sync.WaitGroup
 		for i := range 1000 {

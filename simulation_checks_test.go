@@ -43,7 +43,7 @@ type seen struct {
 
 func newChecks(s *simulation) *checks {
 	return &checks{
-		sim: s, began: time.Now(), observer: mustOpen(s.memory),
+		sim: s, began: time.Now(), observer: mustOpen(s.memory, memory.Ordered),
 		token: map[*simRun]uint64{}, won: map[uint64]bool{}, acks: map[uint64]uint64{}, values: map[uint64]string{},
 	}
 }

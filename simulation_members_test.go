@@ -51,7 +51,7 @@ func newSimCandidate(s *simulation, name string) *simCandidate {
 
 // start opens a store and stands for election on it.
 func (c *simCandidate) start() {
-	c.store = mustOpen(c.sim.memory)
+	c.store = mustOpen(c.sim.memory, c.sim.watches)
 	c.stand()
 }
 
@@ -207,7 +207,7 @@ type simFollower struct {
 
 func (f *simFollower) start() {
 	s := f.sim
-	f.store, f.highest = mustOpen(s.memory), 0
+	f.store, f.highest = mustOpen(s.memory, s.watches), 0
 	var err error
 	if f.Follower, err = leadership.NewFollower(f.store, election, nil); err != nil {
 		panic(err)

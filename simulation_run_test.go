@@ -26,6 +26,7 @@ const (
 type simulation struct {
 	*checks
 	seed       int64
+	watches    memory.Watches // how the members are told of changes
 	rng        *rand.Rand
 	early      bool // the store may end sessions and ballots early
 	memory     *memory.Service
@@ -35,6 +36,7 @@ type simulation struct {
 
 func newSimulation(seed int64, early bool) *simulation {
 	s := &simulation{seed: seed, rng: rand.New(rand.NewPCG(uint64(seed), 1)), early: early, memory: memory.NewService()}
+	s.watches = memory.Watches(seed % 3)
 	s.checks = newChecks(s)
 	for i := range 3 + s.rng.IntN(3) {
 		s.candidates = append(s.candidates, newSimCandidate(s, string(rune('a'+i))))
@@ -45,8 +47,8 @@ func newSimulation(seed int64, early bool) *simulation {
 	return s
 }
 
-func mustOpen(service *memory.Service) *memory.Store {
-	st, err := memory.Open(service, &memory.Config{TTL: simTTL, Grace: simGrace})
+func mustOpen(service *memory.Service, watches memory.Watches) *memory.Store {
+	st, err := memory.Open(service, &memory.Config{TTL: simTTL, Grace: simGrace, Watches: watches})
 	if err != nil {
 		panic(err)
 	}

@@ -159,12 +159,12 @@ func TestWithdraw(t *testing.T) {
 		require.True(t, c.returned())
 		require.NoError(t, c.err)
 		require.True(t, own.isStopped())
+		require.Empty(t, s.current.ballots)
+		require.Empty(t, s.current.nonces)
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		require.NoError(t, b.Withdraw(ctx), "it is known to be gone")
 		s.quiet()
-		require.Empty(t, s.current.ballots)
-		require.Empty(t, s.current.nonces)
 	})
 }
 

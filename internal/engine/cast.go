@@ -117,7 +117,7 @@ func (c *cast) enter(ctx context.Context, value string) (*ballot, error) {
 			return c.stand(entry, doubt)
 		}
 		doubt = doubt || entry.Token != 0 || errors.Is(err, ErrGone) || errors.Is(err, store.ErrUnknownOutcome) ||
-			ctx.Err() != nil && !unsent(err)
+			ctx.Err() != nil && !errors.Is(err, store.ErrUnavailable)
 		switch {
 		case errors.Is(err, ErrOver):
 			s.ended()

@@ -82,6 +82,24 @@ func TestImpatientCallerLeavesAnOrphan(t *testing.T) {
 	})
 }
 
+// TestErrorOfAnEndedContext that says nothing of the request is taken for an unknown outcome.
+func TestErrorOfAnEndedContext(t *testing.T) {
+	for err, voids := range map[error]int{context.Canceled: 1, errUnsent: 0} {
+		play(t, Settings{}, func(t *testing.T, s *scene) {
+			ctx, cancel := context.WithCancel(t.Context())
+			c := s.campaign(ctx, "x")
+			s.next("Open").answer(answer{})
+			s.deaf.Store(true)
+			cancel()
+			s.next("Enter").fail(err)
+			require.True(t, c.returned())
+			require.ErrorIs(t, c.err, context.Canceled)
+			require.Equal(t, voids, s.count("Void"))
+			s.deaf.Store(false)
+		})
+	}
+}
+
 // TestWhatWasNotSentLeavesWithItsCaller.
 func TestWhatWasNotSentLeavesWithItsCaller(t *testing.T) {
 	play(t, Settings{Patience: time.Second}, func(t *testing.T, s *scene) {

@@ -51,7 +51,6 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -311,9 +310,4 @@ func (e *Engine) Close() error {
 		e.closed = e.driver.Close()
 	})
 	return e.closed
-}
-
-// unsent reports whether an error says that its request was not carried out, and will not be.
-func unsent(err error) bool {
-	return errors.Is(err, store.ErrUnavailable) && !errors.Is(err, store.ErrUnknownOutcome)
 }

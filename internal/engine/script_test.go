@@ -41,6 +41,7 @@ type scene struct {
 type scripted struct {
 	ends     bool        // what Session.Ends returns
 	confirms atomic.Bool // Confirm waits for an answer, too
+	deaf     atomic.Bool // requests outlast their contexts
 
 	mu       sync.Mutex
 	waiting  []*request       // guarded by mu, as are all below
@@ -115,6 +116,9 @@ func (s *scripted) ask(ctx context.Context, r *request) answer {
 	case a := <-r.reply:
 		return a
 	case <-ctx.Done():
+		if s.deaf.Load() {
+			return <-r.reply
+		}
 		s.take(r)
 		return answer{err: fmt.Errorf("%w: %w", store.ErrUnknownOutcome, context.Cause(ctx))}
 	}

@@ -232,6 +232,8 @@ func TestCloseTellsTheBallotsBeforeTheCallsEnd(t *testing.T) {
 		require.ErrorIs(t, err, store.ErrClosed)
 		time.Sleep(time.Second)
 		require.Zero(t, s.count("Open"), "no session is opened any more")
+		_, _, err = s.call(t.Context())
+		require.ErrorIs(t, err, store.ErrClosed)
 		close(hold)
 		require.True(t, late.returned())
 		require.ErrorIs(t, late.err, store.ErrClosed)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/go-leadership/leadership/store"
@@ -175,6 +176,7 @@ func TestAcknowledgeEndsWithItsBallot(t *testing.T) {
 		service, a, _ := pair(t)
 		ballot := stand(t, a, "a")
 		require.NoError(t, ballot.Wait(t.Context()))
+		synctest.Wait() // it is watched
 		a.Faults().Delay(2 * time.Second)
 		service.Clear("x") // the news takes two seconds
 		time.Sleep(time.Second)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/go-leadership/leadership/store"
@@ -71,7 +72,7 @@ func TestCampaignMakesNoSecondBallotWhenTheReplyIsLost(t *testing.T) {
 		list, err := b.Ballots(t.Context(), "x")
 		require.NoError(t, err)
 		a.Faults().Heal()
-		require.True(t, cast.returned())
+		<-cast.done
 		require.NoError(t, cast.err)
 		require.Equal(t, []string{"first", "a"}, standing(t, b))
 		require.Equal(t, list[1].Token, cast.value.Token(), "it found the ballot that stood")
@@ -197,6 +198,7 @@ func TestNamesAndValuesAreCheckedBeforeAnythingIsSent(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		_, a, _ := pair(t)
 		first := lead(t, a, "a")
+		synctest.Wait() // it is watched
 		before := a.Faults().Requests()
 		a.Faults().Cut()
 		for _, name := range []string{"", "/", "a//b", "..", "a/_ballots", "a__b", "a\x00", strings.Repeat("x", 201)} {

@@ -12,7 +12,7 @@ import (
 // Faults are the switches on the line between one store and its service. They take effect at once, also for what is
 // under way, and all of them can be used at any time from any goroutine.
 type Faults struct {
-	store *Store
+	driver *driver
 
 	mu       sync.Mutex
 	cut      bool          // guarded by mu, as are all below
@@ -44,9 +44,7 @@ func (f *Faults) Heal() { f.set(func() { f.cut, f.lose, f.stall = false, false, 
 
 // Expire makes the service end the session at once, before its TTL has passed: what no promise covers.
 func (f *Faults) Expire() {
-	if s := f.store.session(); s != nil {
-		f.store.service.drop(s.id)
-	}
+	f.driver.service.drop(f.driver.lastSession())
 }
 
 // Requests returns how many requests the store has sent so far, without those that renew its session.
@@ -71,8 +69,8 @@ func (f *Faults) reached() bool {
 	return !f.cut
 }
 
-// call carries out one request. Where ctx ends first, an error that says ErrUnknownOutcome means that the request
-// may have reached the service; otherwise it has not.
+// call carries out one request. If ctx ends first, the error says whether the request has reached the service
+// (ErrUnknownOutcome) or not (ErrUnavailable).
 func (f *Faults) call(ctx context.Context, request func()) error {
 	f.mu.Lock()
 	f.requests++
@@ -82,11 +80,11 @@ func (f *Faults) call(ctx context.Context, request func()) error {
 
 // send is call without counting.
 func (f *Faults) send(ctx context.Context, request func()) error {
-	if _, err := f.pass(ctx, f.wayOut, func() bool { return f.cut }); err != nil {
-		return err
+	if _, err := f.pass(ctx, time.Now(), f.wayOut, func() bool { return f.cut }); err != nil {
+		return fmt.Errorf("%w: %w", store.ErrUnavailable, err)
 	}
 	request()
-	lost, err := f.pass(ctx, f.wayBack, func() bool { return f.cut || f.lose })
+	lost, err := f.pass(ctx, time.Now(), f.wayBack, func() bool { return f.cut || f.lose })
 	switch {
 	case err != nil:
 		return fmt.Errorf("%w: %w", store.ErrUnknownOutcome, err)
@@ -96,10 +94,17 @@ func (f *Faults) send(ctx context.Context, request func()) error {
 	return nil
 }
 
-// notified waits until a notification that the service has sent arrives.
-func (f *Faults) notified(ctx context.Context) error {
-	_, err := f.pass(ctx, f.wayBack, func() bool { return f.cut || f.lose || f.stall })
+// notified waits until a notification arrives that the service has sent at that time.
+func (f *Faults) notified(ctx context.Context, sent time.Time) error {
+	_, err := f.pass(ctx, sent, f.wayBack, func() bool { return f.cut || f.lose || f.stall })
 	return err
+}
+
+// arrived reports whether a notification that the service sent at that time has arrived.
+func (f *Faults) arrived(sent time.Time) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return !f.cut && !f.lose && !f.stall && time.Since(sent) >= f.wayBack()
 }
 
 // wayOut and wayBack are the delays of the two directions. The caller holds the mutex.
@@ -108,8 +113,9 @@ func (f *Faults) wayBack() time.Duration { return f.delay + f.replies }
 
 // pass waits until nothing blocks the line and the delay is over, both as the switches are set meanwhile. It reports
 // whether replies were lost at any time until then.
-func (f *Faults) pass(ctx context.Context, delay func() time.Duration, blocked func() bool) (lost bool, err error) {
-	began := time.Now()
+func (f *Faults) pass(
+	ctx context.Context, began time.Time, delay func() time.Duration, blocked func() bool,
+) (lost bool, err error) {
 	for ctx.Err() == nil {
 		f.mu.Lock()
 		lost = lost || f.lose

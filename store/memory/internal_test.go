@@ -24,6 +24,12 @@ func (s *Service) electionsLeft() int {
 	return len(s.elections)
 }
 
+func (s *Service) watchesLeft() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.watches)
+}
+
 // TestServiceKeepsNoElectionThatNobodyNeeds: not those that were only read, nor those whose ballots are gone.
 func TestServiceKeepsNoElectionThatNobodyNeeds(t *testing.T) {
 	service := NewService()
@@ -68,6 +74,7 @@ func TestServiceKeepsNoElectionThatNobodyNeeds(t *testing.T) {
 	require.Equal(t, 1, service.electionsLeft())
 	require.NoError(t, st.Close())
 	require.Zero(t, service.electionsLeft())
+	require.Zero(t, service.watchesLeft())
 }
 
 // TestConfirmedIsZeroBeforeTheFirstAnswer, and neither it nor Open waits for that.
@@ -80,7 +87,7 @@ func TestConfirmedIsZeroBeforeTheFirstAnswer(t *testing.T) {
 	service.mu.Unlock()
 	_, err = st.Campaign(t.Context(), "x", "v")
 	require.NoError(t, err)
-	require.False(t, st.Confirmed().IsZero())
+	require.Eventually(t, func() bool { return !st.Confirmed().IsZero() }, time.Minute, time.Millisecond)
 	require.NoError(t, st.Close())
 }
 
@@ -106,11 +113,10 @@ func TestCloseLeavesNoSessionThatWasJustReopened(t *testing.T) {
 	for i := range 300 {
 		st, err := Open(service, &Config{TTL: 4 * time.Millisecond}) // renewed every millisecond
 		require.NoError(t, err)
-		_, err = st.Campaign(t.Context(), "x", "v")
+		b, err := st.Campaign(t.Context(), "x", "v")
 		require.NoError(t, err)
-		lost := st.session().over.Done()
 		st.Faults().Expire()
-		<-lost
+		<-b.Lost()
 		for range random.IntN(50) {
 			st.Confirmed()
 		}

@@ -3,6 +3,7 @@ package memory_test
 import (
 	"context"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/go-leadership/leadership/store"
@@ -122,6 +123,7 @@ func TestLostWhenARenewalTells(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		_, a, _ := pair(t)
 		ballot := lead(t, a, "a")
+		synctest.Wait() // it is watched
 		a.Faults().StallWatches()
 		a.Faults().Expire()
 		require.False(t, isLost(ballot))
@@ -136,6 +138,7 @@ func TestLostAfterTheNotificationWasDelayed(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		service, a, _ := pair(t)
 		ballot := lead(t, a, "a")
+		synctest.Wait() // it is watched
 		a.Faults().Delay(700 * time.Millisecond)
 		service.Clear("x")
 		began := time.Now()

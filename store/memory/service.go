@@ -1,10 +1,13 @@
 package memory
 
 import (
+	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
 
+	"github.com/go-leadership/leadership/internal/engine"
 	"github.com/go-leadership/leadership/store"
 )
 
@@ -12,32 +15,32 @@ import (
 // on one service see the same elections. Its zero value is ready to use. All its state is behind one mutex, which no
 // caller's code ever runs under.
 type Service struct {
-	name string // constant: what comes behind memory:// in a URL; empty where it has none
+	name string // constant: what comes behind memory:// in a URL; empty if it has none
 
 	mu        sync.Mutex
 	index     uint64               // of the last change; tokens and revisions are taken from it and it never goes back
-	elections map[string]*election // those that somebody stands in or waits for a leader of
+	elections map[string]*election // those with ballots
+	entries   map[string]*entry    // by key
 	sessions  map[uint64]*session
+	watches   map[string]map[*watch]struct{} // by the key of an entry, or the name of an election behind "leader "
 }
 
 // election is guarded by the service's mutex.
 type election struct {
 	name    string
-	waiting int      // Leader calls under way
 	ballots []*entry // in the order of their tokens
 	leader  store.Leader
-	holder  *entry        // whose acknowledgement leader is
-	changed chan struct{} // closed and replaced when leader changes
+	holder  *entry // whose acknowledgement leader is
 }
 
-// entry is a ballot as the service keeps it. Only gone is used without the service's mutex.
+// entry is a ballot as the service keeps it. It is constant.
 type entry struct {
 	election *election
 	session  *session
-	nonce    uint64
+	nonce    string
 	token    uint64
 	value    string
-	gone     chan struct{} // closed by the service when it removes the entry
+	key      string
 }
 
 // session is guarded by the service's mutex.
@@ -47,18 +50,34 @@ type session struct {
 	expiry  *time.Timer
 	touched time.Time
 	entries []*entry
+	void    [engine.Slots]uint64 // the last turn of each slot that is void
 }
 
 // NewService returns a service of its own that nothing else in the process shares.
 func NewService() *Service { return &Service{} }
 
 // Clear removes all that the service keeps of an election, as an operator might: ballots and acknowledgement. Tokens
-// go on growing.
+// go on growing. The last in line goes first, so that nobody becomes first by it.
 func (s *Service) Clear(name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for e, ok := s.elections[name]; ok && len(e.ballots) > 0; {
-		s.remove(e.ballots[0])
+	s.clear(name)
+}
+
+func (s *Service) clear(name string) {
+	if e, ok := s.elections[name]; ok {
+		for _, b := range slices.Backward(slices.Clone(e.ballots)) {
+			s.remove(b)
+		}
+	}
+}
+
+// clearAll is Clear of every election.
+func (s *Service) clearAll() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, name := range slices.Collect(maps.Keys(s.elections)) {
+		s.clear(name)
 	}
 }
 
@@ -66,20 +85,13 @@ func (s *Service) Clear(name string) {
 func (s *Service) election(name string) *election {
 	e, ok := s.elections[name]
 	if !ok {
-		e = &election{name: name, changed: make(chan struct{})}
+		e = &election{name: name}
 		if s.elections == nil {
-			s.elections = map[string]*election{}
+			s.elections, s.entries = map[string]*election{}, map[string]*entry{}
 		}
 		s.elections[name] = e
 	}
 	return e
-}
-
-// forget drops an election that nobody needs any more. The caller holds the mutex.
-func (s *Service) forget(e *election) {
-	if len(e.ballots) == 0 && e.waiting == 0 {
-		delete(s.elections, e.name)
-	}
 }
 
 func (s *Service) open(ttl time.Duration) uint64 {
@@ -131,129 +143,134 @@ func (s *Service) drop(id uint64) {
 	}
 }
 
-// end ends a session with all its ballots. The caller holds the mutex.
+// end ends a session with all its ballots, in one step. The caller holds the mutex.
 func (s *Service) end(sess *session) {
 	sess.expiry.Stop()
 	delete(s.sessions, sess.id)
-	for len(sess.entries) > 0 {
-		s.remove(sess.entries[0])
+	for _, b := range slices.Clone(sess.entries) {
+		s.remove(b)
 	}
 }
 
-// cast adds a ballot, or finds the one that was added with the same nonce before. It returns nil where the session
-// is over.
-func (s *Service) cast(id, nonce uint64, name, value string) *entry {
+// errVoid refuses a request to enter a ballot whose nonce is void.
+var errVoid = fmt.Errorf("%w: the nonce is void", store.ErrUnavailable)
+
+// enter adds a ballot, or finds the one that was added with the same nonce before.
+func (s *Service) enter(id uint64, n engine.Nonce, name, value string) (engine.Entry, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	sess, ok := s.sessions[id]
-	if !ok {
-		return nil
+	switch {
+	case !ok:
+		return engine.Entry{}, engine.ErrOver
+	case n.Turn <= sess.void[n.Slot]:
+		return engine.Entry{}, errVoid
 	}
-	e := s.election(name)
+	b := sess.find(n.Name)
+	if b == nil {
+		s.index++
+		e := s.election(name)
+		b = &entry{election: e, session: sess, nonce: n.Name, token: s.index, value: value}
+		b.key = fmt.Sprintf("%s/%d", name, b.token)
+		e.ballots = append(e.ballots, b)
+		sess.entries = append(sess.entries, b)
+		s.entries[b.key] = b
+	}
+	place, _ := s.place(b)
+	return engine.Entry{Election: name, Key: b.key, Token: b.token, Place: place}, nil
+}
+
+func (sess *session) find(nonce string) *entry {
 	for _, b := range sess.entries {
-		if b.nonce == nonce && b.election == e {
+		if b.nonce == nonce {
 			return b
 		}
 	}
-	s.index++
-	b := &entry{election: e, session: sess, nonce: nonce, token: s.index, value: value, gone: make(chan struct{})}
-	e.ballots = append(e.ballots, b)
-	sess.entries = append(sess.entries, b)
-	return b
+	return nil
 }
 
 // remove takes a ballot and its acknowledgement away. Removing it again does nothing. The caller holds the mutex.
 func (s *Service) remove(b *entry) {
-	i := slices.Index(b.election.ballots, b)
-	if i < 0 {
+	if s.entries[b.key] != b {
 		return
 	}
-	b.election.ballots = slices.Delete(b.election.ballots, i, i+1)
+	e := b.election
+	delete(s.entries, b.key)
+	e.ballots = slices.DeleteFunc(e.ballots, func(o *entry) bool { return o == b })
 	b.session.entries = slices.DeleteFunc(b.session.entries, func(o *entry) bool { return o == b })
-	if b.election.holder == b {
-		b.election.lead(nil, store.Leader{})
-	}
 	s.index++
-	close(b.gone)
-	s.forget(b.election)
+	if e.holder == b {
+		s.lead(e, nil, store.Leader{})
+	}
+	s.changed(b.key)
+	if len(e.ballots) == 0 {
+		delete(s.elections, e.name)
+	}
 }
 
-func (e *election) lead(holder *entry, leader store.Leader) {
+func (s *Service) lead(e *election, holder *entry, leader store.Leader) {
 	e.holder, e.leader = holder, leader
-	close(e.changed)
-	e.changed = make(chan struct{})
+	s.changed(leaderKey(e.name))
 }
 
-// withdraw removes a ballot.
-func (s *Service) withdraw(b *entry) {
+// withdraw removes a ballot, if it stands.
+func (s *Service) withdraw(key string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.remove(b)
+	if b, ok := s.entries[key]; ok {
+		s.remove(b)
+	}
 }
 
-// withdrawNonce removes the ballot that a session cast with the nonce, if there is one.
-func (s *Service) withdrawNonce(id, nonce uint64) {
+// void removes the ballot that a session cast with the nonce, and keeps requests to cast it from being carried out.
+func (s *Service) void(id uint64, n engine.Nonce) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	sess, ok := s.sessions[id]
 	if !ok {
-		return
+		return engine.ErrOver
 	}
-	for _, b := range sess.entries {
-		if b.nonce == nonce {
-			s.remove(b)
-			return
-		}
+	sess.void[n.Slot] = max(sess.void[n.Slot], n.Turn)
+	if b := sess.find(n.Name); b != nil {
+		s.remove(b)
 	}
+	return nil
 }
 
-// ahead returns the ballot just before b, nil where b is first, and whether b stands at all.
-func (s *Service) ahead(b *entry) (before *entry, stands bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+// place returns what is ahead of b, and whether b stands at all. The caller holds the mutex.
+func (s *Service) place(b *entry) (place engine.Place, stands bool) {
 	i := slices.Index(b.election.ballots, b)
 	if i > 0 {
-		before = b.election.ballots[i-1]
+		place = engine.Place{Nearest: b.election.ballots[i-1].key, More: i > 1}
 	}
-	return before, i >= 0
+	return place, i >= 0
 }
 
-// acknowledge makes b's value public if b stands and is first.
-func (s *Service) acknowledge(b *entry, value string) (store.Leader, error) {
+func (s *Service) ahead(key string) (engine.Place, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	switch slices.Index(b.election.ballots, b) {
-	case -1:
-		return store.Leader{}, store.ErrLost
-	case 0:
-		s.index++
-		b.election.lead(b, store.Leader{Value: value, Revision: s.index})
-		return b.election.leader, nil
-	default:
-		return store.Leader{}, store.ErrNotFirst
+	b, ok := s.entries[key]
+	if !ok {
+		return engine.Place{}, engine.ErrGone
 	}
+	place, _ := s.place(b)
+	return place, nil
 }
 
-// wait begins a Leader call: the election is kept until the function that it returns has been called.
-func (s *Service) wait(name string) (done func()) {
+// acknowledge makes the value of a ballot public if the ballot stands and is first.
+func (s *Service) acknowledge(key, value string) (revision uint64, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	e := s.election(name)
-	e.waiting++
-	return func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		e.waiting--
-		s.forget(e)
+	b, ok := s.entries[key]
+	switch {
+	case !ok:
+		return 0, engine.ErrGone
+	case b.election.ballots[0] != b:
+		return 0, store.ErrNotFirst
 	}
-}
-
-// leader returns the acknowledged leader and a channel that is closed at the next change, for one who waits.
-func (s *Service) leader(name string) (store.Leader, <-chan struct{}) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	e := s.election(name)
-	return e.leader, e.changed
+	s.index++
+	s.lead(b.election, b, store.Leader{Value: value, Revision: s.index})
+	return s.index, nil
 }
 
 func (s *Service) standing(name string) []store.Standing {

@@ -1,0 +1,209 @@
+package memory
+
+import (
+	"context"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/go-leadership/leadership/internal/adapter"
+	"github.com/go-leadership/leadership/internal/engine"
+	"github.com/go-leadership/leadership/store"
+)
+
+// driver implements engine.Driver. All its watches are of one stream, unless they are unordered. It never breaks: a line
+// that fails only waits.
+type driver struct {
+	service *Service
+	faults  *Faults
+	ttl     time.Duration
+	grace   time.Duration
+	line    *line
+	stop    context.CancelFunc
+	done    chan struct{} // closed when the line's goroutine has returned
+
+	mu   sync.Mutex
+	last uint64 // guarded by mu: the session opened last
+}
+
+func newDriver(service *Service, faults *Faults, ttl, grace time.Duration) *driver {
+	d := &driver{service: service, faults: faults, ttl: ttl, grace: grace, done: make(chan struct{})}
+	d.line = &line{faults: faults, wake: make(chan struct{}, 1), watches: map[*watch]struct{}{}}
+	ctx, stop := context.WithCancel(context.Background())
+	d.stop = stop
+	go func() { // Close waits for it
+		defer close(d.done)
+		d.line.run(ctx)
+	}()
+	return d
+}
+
+// Open implements engine.Driver.
+func (d *driver) Open(ctx context.Context) (engine.Session, engine.Proof, error) {
+	s := &driverSession{driver: d}
+	sent := store.Now()
+	if err := d.faults.send(ctx, func() { s.id = d.service.open(d.ttl) }); err != nil {
+		d.service.drop(s.id) // nobody knows of it
+		return nil, engine.Proof{}, err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.last, s.opened = s.id, sent
+	return s, d.proof(sent), nil
+}
+
+func (d *driver) proof(sent store.Instant) engine.Proof {
+	return engine.Proof{Sent: sent, Valid: d.ttl - d.grace}
+}
+
+// lastSession returns the session that was opened last.
+func (d *driver) lastSession() uint64 {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.last
+}
+
+// Entry implements engine.Driver.
+func (d *driver) Entry(ctx context.Context, key string, tell engine.Tell) (engine.Watch, error) {
+	return d.watch(ctx, key, tell)
+}
+
+// Leader implements engine.Driver.
+func (d *driver) Leader(ctx context.Context, election string, tell engine.Tell) (engine.Watch, error) {
+	return d.watch(ctx, leaderKey(election), tell)
+}
+
+// watch sets a watch and reads its key in one request.
+func (d *driver) watch(ctx context.Context, key string, tell engine.Tell) (engine.Watch, error) {
+	w := &watch{key: key, line: d.line, tell: tell}
+	stop := func() { d.service.unwatch(w) }
+	asked := time.Now()
+	var e event
+	if err := d.faults.call(ctx, func() { e = d.service.watch(w) }); err != nil {
+		stop()
+		return engine.Watch{}, err
+	}
+	w.deliver(e)
+	w.confirmed(asked)
+	stream := uint64(1)
+	if d.line.kind == Unordered {
+		stream = 0
+	}
+	return engine.Watch{Stream: stream, Stop: stop}, nil
+}
+
+// Ahead implements engine.Driver.
+func (d *driver) Ahead(ctx context.Context, e engine.Entry) (place engine.Place, err error) {
+	err = d.call(ctx, func() (err error) { place, err = d.service.ahead(e.Key); return err })
+	return place, err
+}
+
+// call carries out a request, and returns the line's error or the request's.
+func (d *driver) call(ctx context.Context, request func() error) error {
+	var refused error
+	if err := d.faults.call(ctx, func() { refused = request() }); err != nil {
+		return err
+	}
+	return refused
+}
+
+// Confirm implements engine.Driver.
+func (d *driver) Confirm(ctx context.Context) error {
+	asOf := time.Now()
+	return d.faults.send(ctx, func() { d.service.confirm(d.line, asOf) })
+}
+
+// Ballots implements engine.Driver.
+func (d *driver) Ballots(ctx context.Context, election string) (list []store.Standing, err error) {
+	err = d.call(ctx, func() error { list = d.service.standing(election); return nil })
+	return list, err
+}
+
+// Clear implements engine.Driver. It is an operator's: it does not go over the store's line.
+func (d *driver) Clear(_ context.Context, election string) error {
+	if election == "" {
+		d.service.clearAll()
+	} else {
+		d.service.Clear(election)
+	}
+	return nil
+}
+
+// Close implements engine.Driver.
+func (d *driver) Close() error {
+	d.stop()
+	<-d.done
+	d.line.late.Wait()
+	d.service.unwatchAll(d.line)
+	return nil
+}
+
+// driverSession implements engine.Session.
+type driverSession struct {
+	driver *driver
+	id     uint64
+	opened store.Instant // when the request was sent
+}
+
+// ID implements engine.Session.
+func (s *driverSession) ID() string { return sessionName(s.id) }
+
+func sessionName(id uint64) string { return strconv.FormatUint(id, 10) }
+
+// Keep implements engine.Session: it renews the session a quarter of the TTL after the last request was sent, so that the
+// lease is renewed in time while two round trips and a twentieth of the TTL fit into it. What opened the session may have
+// been sent too long ago: then it is renewed at once.
+func (s *driverSession) Keep(ctx context.Context, renewed func(engine.Proof)) error {
+	d := s.driver
+	least := time.Duration(0)
+	for sent := s.opened; ; least = d.ttl / 20 {
+		adapter.PauseFor(ctx, max(least, d.ttl/4-time.Since(sent.Time())))
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		var lives bool
+		sent = store.Now()
+		err := d.faults.send(ctx, func() { lives = d.service.touch(s.id) })
+		switch {
+		case err == nil && !lives:
+			return nil
+		case err == nil:
+			renewed(d.proof(sent))
+		}
+	}
+}
+
+// End implements engine.Session. It ends the session at once, unless the line is cut.
+func (s *driverSession) End(context.Context, []engine.Removal) error {
+	if s.driver.faults.reached() {
+		s.driver.service.drop(s.id)
+	}
+	return nil
+}
+
+// Ends implements engine.Session.
+func (s *driverSession) Ends() bool { return true }
+
+// Enter implements engine.Session.
+func (s *driverSession) Enter(ctx context.Context, election string, n engine.Nonce, value string) (e engine.Entry, err error) {
+	d := s.driver
+	err = d.call(ctx, func() (err error) { e, err = d.service.enter(s.id, n, election, value); return err })
+	return e, err
+}
+
+// Void implements engine.Session.
+func (s *driverSession) Void(ctx context.Context, _ string, n engine.Nonce) error {
+	return s.driver.call(ctx, func() error { return s.driver.service.void(s.id, n) })
+}
+
+// Acknowledge implements engine.Session.
+func (s *driverSession) Acknowledge(ctx context.Context, e engine.Entry, value string) (revision uint64, err error) {
+	d := s.driver
+	err = d.call(ctx, func() (err error) { revision, err = d.service.acknowledge(e.Key, value); return err })
+	return revision, err
+}
+
+// Remove implements engine.Session. An acknowledgement never outlives its ballot here.
+func (s *driverSession) Remove(ctx context.Context, r engine.Removal) error {
+	return s.driver.call(ctx, func() error { s.driver.service.withdraw(r.Key); return nil })
+}

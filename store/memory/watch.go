@@ -1,0 +1,231 @@
+package memory
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/go-leadership/leadership/internal/engine"
+)
+
+// watch is a watch that a store has set on a key.
+type watch struct {
+	key  string
+	line *line
+	tell engine.Tell
+	told *told // written when it is set
+}
+
+// told is what the watches of one line on one key have told last: that never goes back.
+type told struct {
+	mu    sync.Mutex // held while tell is called
+	index uint64     // guarded by mu, as is state
+	state engine.State
+}
+
+// line carries what the service tells a store, in the order in which it happened, unless it is unordered.
+type line struct {
+	kind    Watches // constant
+	faults  *Faults
+	wake    chan struct{}       // has room for one
+	watches map[*watch]struct{} // guarded by the service's mutex
+	late    sync.WaitGroup      // goroutines that deliver out of order; run starts them
+
+	mu     sync.Mutex
+	events []event // guarded by mu
+}
+
+// event is a change of a key, or, if it has no watch, the confirmation that all before it has been told.
+type event struct {
+	at    time.Time
+	watch *watch
+	state engine.State
+	index uint64 // of the service when the state was so
+
+	asOf    time.Time
+	watches []*watch // that are confirmed
+}
+
+// leaderKey is the key by which the acknowledgement of an election is watched. No entry has it.
+func leaderKey(election string) string { return "\x00" + election }
+
+// state returns what is at a key. The caller holds the service's mutex.
+func (s *Service) state(key string) engine.State {
+	if b, ok := s.entries[key]; ok {
+		return engine.State{Token: b.token, Session: sessionName(b.session.id), Nonce: b.nonce}
+	}
+	if key[0] == 0 {
+		if e, ok := s.elections[key[1:]]; ok {
+			return engine.State{Leader: e.leader}
+		}
+	}
+	return engine.State{}
+}
+
+// changed tells those who watch a key of its state. The caller holds the service's mutex.
+func (s *Service) changed(key string) {
+	for w := range s.watches[key] {
+		e := event{at: time.Now(), watch: w, state: s.state(key), index: s.index}
+		switch w.line.kind {
+		case OneShot:
+			s.unset(w)
+		case Unordered:
+			e.at = e.at.Add(time.Duration(e.index*7919%97) * time.Millisecond) // any order, the same in each run
+		}
+		w.line.push(e)
+	}
+}
+
+// watch sets a watch and returns what is at its key now.
+func (s *Service) watch(w *watch) event {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.watches == nil {
+		s.watches = map[string]map[*watch]struct{}{}
+	}
+	if s.watches[w.key] == nil {
+		s.watches[w.key] = map[*watch]struct{}{}
+	}
+	for other := range s.watches[w.key] {
+		if other.line == w.line {
+			w.told = other.told
+		}
+	}
+	if w.told == nil {
+		w.told = &told{}
+	}
+	s.watches[w.key][w] = struct{}{}
+	w.line.watches[w] = struct{}{}
+	return event{state: s.state(w.key), index: s.index}
+}
+
+// unwatch takes a watch back, if it was set.
+func (s *Service) unwatch(w *watch) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.unset(w)
+}
+
+// unset is unwatch. The caller holds the service's mutex.
+func (s *Service) unset(w *watch) {
+	delete(w.line.watches, w)
+	delete(s.watches[w.key], w)
+	if len(s.watches[w.key]) == 0 {
+		delete(s.watches, w.key)
+	}
+}
+
+// unwatchAll takes all watches of a line back.
+func (s *Service) unwatchAll(l *line) {
+	s.mu.Lock()
+	watches := slices.Collect(maps.Keys(l.watches))
+	s.mu.Unlock()
+	for _, w := range watches {
+		s.unwatch(w)
+	}
+}
+
+// confirm says on a line, behind all that has happened, that it has been told.
+func (s *Service) confirm(l *line, asOf time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if l.kind == Unordered {
+		return
+	}
+	e := event{at: time.Now(), asOf: asOf}
+	for w := range l.watches {
+		e.watches = append(e.watches, w)
+	}
+	l.push(e)
+}
+
+func (l *line) push(e event) {
+	l.mu.Lock()
+	l.events = append(l.events, e)
+	l.mu.Unlock()
+	select {
+	case l.wake <- struct{}{}:
+	default:
+	}
+}
+
+// take returns the next event, if there is one.
+func (l *line) take() (e event, ok bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.events) == 0 {
+		return event{}, false
+	}
+	e, l.events = l.events[0], l.events[1:]
+	return e, true
+}
+
+// superseded reports whether a later state of the same key has arrived, too: the latest wins.
+func (l *line) superseded(e event) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.ContainsFunc(l.events, func(o event) bool { return o.watch == e.watch && l.faults.arrived(o.at) })
+}
+
+// run delivers events until ctx ends.
+func (l *line) run(ctx context.Context) {
+	for {
+		for e, ok := l.take(); ok; e, ok = l.take() {
+			if l.kind == Unordered {
+				l.late.Go(func() { l.deliver(ctx, e) })
+			} else {
+				l.deliver(ctx, e)
+			}
+		}
+		select {
+		case <-l.wake:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// deliver delivers an event when it arrives.
+func (l *line) deliver(ctx context.Context, e event) {
+	if l.faults.notified(ctx, e.at) != nil {
+		return
+	}
+	switch {
+	case e.watch == nil:
+	case l.kind == OneShot:
+		e.watch.fire()
+	case l.superseded(e):
+	default:
+		e.watch.deliver(e)
+	}
+	for _, w := range e.watches {
+		w.confirmed(e.asOf)
+	}
+}
+
+// fire tells that something has changed, and nothing more.
+func (w *watch) fire() {
+	w.told.mu.Lock()
+	defer w.told.mu.Unlock()
+	w.tell(engine.News{Over: true})
+}
+
+// deliver tells a state, or a later one that has been told by another watch.
+func (w *watch) deliver(e event) {
+	t := w.told
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if e.index >= t.index {
+		t.index, t.state = e.index, e.state
+	}
+	state := t.state
+	w.tell(engine.News{State: &state})
+}
+
+func (w *watch) confirmed(asOf time.Time) {
+	w.told.mu.Lock()
+	defer w.told.mu.Unlock()
+	w.tell(engine.News{AsOf: asOf})
+}

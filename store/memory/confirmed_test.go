@@ -56,8 +56,10 @@ func TestConfirmedStandsStillWhileRepliesAreLost(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		_, a, _ := pair(t)
 		stand(t, a, "a")
+		synctest.Wait() // the store confirms on its own, beside Campaign
 		a.Faults().LoseReplies()
 		before := a.Confirmed()
+		require.Equal(t, time.Now(), before)
 		time.Sleep(ttl / 2)
 		require.Equal(t, before, a.Confirmed())
 	})

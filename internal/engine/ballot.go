@@ -201,7 +201,8 @@ func (b *ballot) isGone() bool {
 // remove removes the entry and its acknowledgement, and returns nil once both are known to be gone.
 func (b *ballot) remove(ctx context.Context) error {
 	s := b.session
-	if over, left := s.state(); over && (s.driver.Ends() || left == nil) {
+	if s.takes() {
+		_, left := s.state()
 		return left
 	}
 	if b.isGone() {

@@ -264,10 +264,10 @@ func (s *session) forget(b *ballot, nonce string) {
 	delete(s.nonces, nonce)
 }
 
-// swept reports whether the service has ended the session, and all its entries with it.
-func (s *session) swept() bool {
+// takes reports whether the session is over and takes all its entries along.
+func (s *session) takes() bool {
 	over, left := s.state()
-	return over && left == nil
+	return over && (left == nil || s.driver.Ends())
 }
 
 // clean removes something of the session in the background, which has to go or those behind it never lead: again and
@@ -277,7 +277,7 @@ func (s *session) clean(what string, remove func(context.Context) error) {
 	if !s.driver.Ends() {
 		ctx = s.engine.life.Background // the entries outlast finish
 	}
-	for wait := (backoff{}); !s.swept() && ctx.Err() == nil; wait.pause(ctx) {
+	for wait := (backoff{}); !s.takes() && ctx.Err() == nil; wait.pause(ctx) {
 		err := remove(ctx)
 		switch {
 		case err == nil:
@@ -285,7 +285,7 @@ func (s *session) clean(what string, remove func(context.Context) error) {
 		case errors.Is(err, ErrOver):
 			s.ended()
 			return
-		case ctx.Err() != nil || adapter.Uncertain(err):
+		case ctx.Err() != nil || s.takes() || adapter.Uncertain(err): // finish may be about to end ctx
 			continue
 		}
 		log := s.engine.settings.Logger.With("store", s.engine.settings.Name, "entry", what, "error", err)

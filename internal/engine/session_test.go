@@ -3,6 +3,8 @@ package engine
 import (
 	"context"
 	"errors"
+	"log/slog"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -343,6 +345,22 @@ func TestRemovalThatIsRefusedOnACallersConnection(t *testing.T) {
 		time.Sleep(time.Second)
 		s.quiet()
 		require.False(t, other.isLost())
+	})
+}
+
+// TestRemovalBetweenTwoLinesOfFinish has no request refused, so there is nothing to warn of: the session takes all along.
+func TestRemovalBetweenTwoLinesOfFinish(t *testing.T) {
+	var log strings.Builder
+	play(t, Settings{Logger: slog.New(slog.NewTextHandler(&log, nil))}, func(t *testing.T, s *scene) {
+		b := s.cast(1, Place{})
+		b.session.clean("the entry", func(ctx context.Context) error {
+			s.Engine.mu.Lock()
+			b.session.over, b.session.left = true, store.ErrClosed // finish has not ended the context yet
+			s.Engine.mu.Unlock()
+			return b.remove(ctx)
+		})
+		require.Empty(t, log.String())
+		require.Zero(t, s.count("Remove"))
 	})
 }
 

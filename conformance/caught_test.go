@@ -148,7 +148,7 @@ var caught = map[reference.Flaw]struct{ by, may []string }{
 	},
 	reference.LeaderWatchedLate: {
 		by:  []string{"changes-at-any-moment", "confirmed-is-not-ahead-of-the-news"},
-		may: []string{"events-and-values-in-order"},
+		may: []string{"events-and-values-in-order", "followers-see-every-leader"},
 	},
 	reference.ValueAltered: {
 		by: []string{"values-are-bytes"},

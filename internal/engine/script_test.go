@@ -74,7 +74,6 @@ type answer struct {
 	revision uint64
 	stream   uint64
 	list     []store.Standing
-	age      time.Duration // how long ago the request for a session was sent
 }
 
 // play runs a test. The store is closed at its end, when all that still waits is answered with success.

@@ -103,7 +103,7 @@ func TestProvideInterrupted(t *testing.T) {
 	write(t, tools, "tool", `#!/bin/sh
 case $1$2 in
 */link-V=full) ;;
-*/link*) while [ "$1" != -o ]; do shift; done; echo half >"$2"; echo half >"$FRESH"; : >"$LINKING"; sleep 600 ;;
+*/link*) while [ "$1" != -o ]; do shift; done; echo half >"$2"; echo half >"$FRESH"; : >"$LINKING"; sleep 60 ;;
 esac
 exec "$@"
 `)

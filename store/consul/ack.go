@@ -57,7 +57,7 @@ func (b *ballot) acknowledge(ctx context.Context, value string) (store.Leader, e
 				return store.Leader{}, fmt.Errorf("%w: %w: %w", store.ErrUnavailable, context.Cause(ctx), r)
 			}
 		case r != nil:
-			e, err := b.store.read(ctx, b.ackKey())
+			e, err := b.store.readOnce(ctx, b.ackKey()) // after an odd answer the caller tries again, for as long as it leads
 			if err == nil {
 				err = b.mayReplace(ctx, e)
 			}
@@ -77,7 +77,7 @@ func (b *ballot) mayReplace(ctx context.Context, e entry) error {
 		return nil
 	}
 	dir := b.store.layout.dir(b.Election)
-	pairs, err := certain(ctx, func(ctx context.Context) (api.KVPairs, error) { return b.store.list(ctx, dir) })
+	pairs, err := b.store.list(ctx, dir)
 	if err != nil {
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-leadership/leadership"
 	"github.com/go-leadership/leadership/internal/adapter"
 	"github.com/go-leadership/leadership/store"
 	"github.com/go-leadership/leadership/store/consul"
@@ -156,6 +157,46 @@ func acknowledgeAgain(t *testing.T, st *consul.Store, b store.Ballot, election s
 			return
 		}
 		require.True(t, adapter.Uncertain(err), "%v", err)
+	}
+}
+
+// Odd answers end no acknowledgement, however many there are: the term tries again for as long as it lasts.
+func TestOddAnswersToAnAcknowledgement(t *testing.T) {
+	t.Parallel()
+	client, tp := operator(t, sharedServer(t)), newTap(t)
+	holder := newSession(t, client)
+	for name, c := range map[string]struct {
+		inTheWay func(election string) // so that the acknowledgement has to look what it is
+		parts    []string
+	}{
+		"read the key": {
+			func(election string) { put(t, client, ackKey(election), "foreign") }, []string{"GET", "/v1/kv/", "consistent"},
+		},
+		"list the ballots": {
+			func(election string) { acquire(t, client, ackKey(election), holder) }, []string{"GET", "/v1/kv/", "recurse"},
+		},
+	} {
+		for _, odd := range []string{"404", "403 page", "object"} {
+			t.Run(name+" "+odd, func(t *testing.T) {
+				election, st := newElection(), open(t, consul.Config{Addresses: tp.addr()})
+				candidate, err := leadership.NewCandidate(st, election, "own", nil)
+				require.NoError(t, err)
+				term, err := candidate.Campaign(soon(t))
+				require.NoError(t, err)
+				c.inTheWay(election)
+				acquire(t, client, ackKey(election)+"/_ballots/"+holder+"-b2", holder) // what holds the key might not lead
+				var last *catch
+				for range 4 {
+					last = tp.catch(oddAnswers[odd], c.parts...)
+				}
+				require.NoError(t, term.Acknowledge(soon(t)))
+				receive(t, last.caught, "the last odd answer")
+				leader, err := st.Leader(soon(t), election, nil)
+				require.NoError(t, err)
+				require.Equal(t, "own", leader.Value)
+				require.NoError(t, term.Resign(soon(t)))
+			})
+		}
 	}
 }
 

@@ -145,13 +145,16 @@ func (s *Store) commit(ctx context.Context, ops ...*api.KVTxnOp) (api.KVPairs, e
 	return request(ctx, s, func(ctx context.Context) (api.KVPairs, error) { return s.txn(ctx, ops...) })
 }
 
-// read reads a key.
+// read reads a key, for a caller that does not try again.
 func (s *Store) read(ctx context.Context, key string) (entry, error) {
-	return certain(ctx, func(ctx context.Context) (entry, error) {
-		return request(ctx, s, func(ctx context.Context) (entry, error) {
-			p, meta, err := s.client.KV().Get(key, s.consistent(ctx))
-			return entryOf(p), agents(meta, err)
-		})
+	return certain(ctx, func(ctx context.Context) (entry, error) { return s.readOnce(ctx, key) })
+}
+
+// readOnce reads a key by one request.
+func (s *Store) readOnce(ctx context.Context, key string) (entry, error) {
+	return request(ctx, s, func(ctx context.Context) (entry, error) {
+		p, meta, err := s.client.KV().Get(key, s.consistent(ctx))
+		return entryOf(p), agents(meta, err)
 	})
 }
 

@@ -104,7 +104,7 @@ func (f *Follower) follow() {
 			return
 		case err != nil:
 			in := b.delay()
-			f.log.Warn("attempt failed, will try again", "error", err, "in", in)
+			f.log.Warn("attempt failed, will try again", "error", err, "retry_in", in)
 			drain(f.failures)
 			f.failures <- failure{err, in}
 			f.fail(err)

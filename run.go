@@ -145,7 +145,7 @@ func (c *Candidate) hold(ctx context.Context, t *Term) error {
 
 // retry reports a failure and waits before the next try.
 func (c *Candidate) retry(ctx context.Context, err error, in time.Duration) {
-	c.log.Warn("attempt failed, will try again", "error", err, "in", in)
+	c.log.Warn("attempt failed, will try again", "error", err, "retry_in", in)
 	c.opts.Hooks.error(c.election, err, in)
 	c.events.failed(err)
 	sleep(ctx, in)

@@ -79,7 +79,12 @@ func OpenURL(ctx context.Context, u *URL) (Store, error) {
 	if !ok {
 		have := cmp.Or(strings.Join(known, ", "), "none")
 		todo := ""
-		if slices.Contains(ours, u.Scheme) {
+		switch {
+		case u.Scheme == "http":
+			todo = "; begin the URL with the name of the store: etcd:// or consul://"
+		case u.Scheme == "https":
+			todo = "; begin the URL with the name of the store: etcd+tls:// or consul+tls://"
+		case slices.Contains(ours, u.Scheme):
 			todo = fmt.Sprintf("; import _ %q", "github.com/go-leadership/leadership/store/"+strings.TrimSuffix(u.Scheme, "+tls"))
 		}
 		return nil, invalid("store scheme", u.Scheme, "no imported adapter registered it (imported: %s)%s", have, todo)

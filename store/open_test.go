@@ -71,6 +71,18 @@ func TestOpenSaysWhatToImport(t *testing.T) {
 	}
 }
 
+// An address that was copied from etcd's or Consul's own settings begins with http or https.
+func TestOpenSaysWhichSchemeToWrite(t *testing.T) {
+	for scheme, want := range map[string]string{
+		"http":  "etcd:// or consul://",
+		"HTTPS": "etcd+tls:// or consul+tls://",
+	} {
+		_, err := store.Open(t.Context(), scheme+"://h/", nil)
+		require.ErrorIs(t, err, store.ErrInvalid)
+		require.ErrorContains(t, err, want)
+	}
+}
+
 func TestOpenRefusesAWrongURL(t *testing.T) {
 	scheme := newScheme()
 	store.Register(scheme, func(context.Context, *store.URL) (store.Store, error) {

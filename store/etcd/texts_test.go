@@ -5,6 +5,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -80,6 +81,20 @@ func TestNoQuestionAboutTLSAfterAnAnswer(t *testing.T) {
 	}
 	require.NotContains(t, fails(st).Error(), "TLS")
 	require.ErrorContains(t, fails(open(t, etcd.Config{Endpoints: []string{address}})), "TLS")
+}
+
+// A server that speaks HTTP/1.1, as etcd does at its port for peers, needs another port, and no TLS.
+func TestPortForPeersIsNamed(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.NotFoundHandler())
+	t.Cleanup(server.Close)
+	st := open(t, etcd.Config{Endpoints: []string{server.Listener.Addr().String()}})
+	eventually(t, func() bool {
+		_, err := st.Ballots(within(t, time.Second), "a")
+		require.Error(t, err)
+		require.NotContains(t, err.Error(), "TLS")
+		return strings.Contains(err.Error(), "is this the port for clients")
+	}, "it says what happens")
 }
 
 // A server that takes connections and says nothing is one that does not answer.

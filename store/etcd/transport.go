@@ -118,12 +118,22 @@ func (s *Store) troubled(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.worked = s.worked || err == nil
-	if s.config.Client == nil && !s.worked && looksMismatched(err) {
+	switch {
+	case s.config.Client != nil || s.worked:
+	case speaksHTTP1(err):
+		err = fmt.Errorf("%w; the server speaks HTTP/1.1: is this the port for clients, 2379 by default?", err)
+	case looksMismatched(err):
 		err = adapter.HintTLS(err, "etcd", s.config.TLS != nil)
 	}
 	if err == nil || !isAlert(s.trouble) { // whose consequences say less
 		s.trouble = err
 	}
+}
+
+// speaksHTTP1 reports whether an error shows that the server answered in HTTP/1.1, as on etcd's port for peers. The
+// client library's error is text. A TLS server does not answer the client's first bytes so.
+func speaksHTTP1(err error) bool {
+	return err != nil && strings.Contains(err.Error(), "looked like an HTTP/1.1 header")
 }
 
 // looksMismatched reports whether an error is like those of one side which speaks TLS to one that does not. Those of

@@ -12,20 +12,24 @@ import (
 
 // Run stands for election and calls lead each time the candidate wins, with a context that ends when the term does.
 // When lead returns the candidate steps down and stands again, at the back of the queue. Run waits for lead to return
-// before it gives the ballot back, so two calls never overlap; a lead that ignores its context keeps everyone waiting.
+// before it gives the ballot back, so two calls never overlap; a lead that ignores its context keeps all candidates
+// behind it waiting.
 // Won callbacks run before lead. lead calls Term.Acknowledge when it has taken over: Run does not do it, and followers
 // know of no leader before. If lead is nil, Run acknowledges (but see Options.ManualAcknowledge) and holds the
 // leadership for as long as it can.
+//
+// If lead returns nil and has not acknowledged, the candidate has resigned: followers never hear of the term, the
+// takeover-failed callbacks are called with ErrResigned, and no error is reported. If lead goes on for a TTL without an
+// acknowledgement, the log says so, once per candidate.
 //
 // Between terms, Run backs off, doubling up to 5 s: from 100 ms after an error, from 1 ms otherwise. A turn is the time
 // from casting a ballot to the return of lead. One longer than 5 s sets the second back-off to its start, and an
 // acknowledgement the first.
 //
-// Run goes on for ever: whatever the store says is tried again, which Options.Logger, if set, and the hooks are told at
-// once. It returns nil after Stop, the cause of ctx when that ends, and a permanent error: the store is closed. A
-// denial ends it only if the store has never worked and goes on denying for 40 s, after which services have forgotten
-// what they cached while they could not read their permissions. A panic of lead gives the ballot back and goes on up;
-// so does runtime.Goexit.
+// Run tries again after every other error of the store, and reports it at once to Options.Logger, if set, and to the
+// Error hook. It returns nil after Stop, the cause of ctx when ctx ends, and a permanent error when the store is closed.
+// A denial ends it only if the store has never worked and goes on denying for 40 s: services that could not read their
+// permissions cache their denials for less. If lead panics or calls runtime.Goexit, Run gives the ballot back first.
 func (c *Candidate) Run(ctx context.Context, lead func(ctx context.Context, term *Term) error) error {
 	d, err := c.enter(true)
 	if err != nil {
@@ -77,8 +81,8 @@ func (c *Candidate) run(ctx context.Context, d *drive, lead func(context.Context
 	}
 }
 
-// serve lets the term's owner lead, and gives the ballot back when it has returned, even with a panic. It returns what
-// lead returned, unless the term had ended before.
+// serve calls lead, and gives the ballot back when lead has returned or panicked. It returns what lead returned, unless
+// the term had ended before.
 func (c *Candidate) serve(t *Term, lead func(context.Context, *Term) error) (err error) {
 	defer func() {
 		c.giveBack(t.ballot)
@@ -97,7 +101,7 @@ func (c *Candidate) serve(t *Term, lead func(context.Context, *Term) error) (err
 // errExited stands for the result of a function that has not returned.
 var errExited = errors.New("a function of the program's has panicked or ended its goroutine")
 
-// takeOver does the work that comes before leading: the won callbacks, in order, for as long as the term goes on.
+// takeOver calls the won callbacks, in order, for as long as the term goes on.
 func (c *Candidate) takeOver(t *Term) error {
 	for _, won := range c.callbacks.onWon() {
 		if t.ctx.Err() != nil {
@@ -110,8 +114,8 @@ func (c *Candidate) takeOver(t *Term) error {
 	return context.Cause(t.ctx)
 }
 
-// conclude ends a term whose leader has returned with err, and calls the callbacks that undo the work while no other
-// candidate leads yet. It returns what is left of err to be reported: nothing if the term had ended before.
+// conclude ends a term whose leader has returned err, and calls the callbacks that undo its work while the ballot still
+// stands. It returns the error to report: err, or nil if the term had ended before.
 func (c *Candidate) conclude(t *Term, err error) error {
 	ended := context.Cause(t.ctx) // nil if it goes on until here
 	t.finish(ErrResigned)

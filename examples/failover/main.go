@@ -1,8 +1,10 @@
-// Failover is one process of an election: a candidate, which leads when its turn comes, or a follower, which is told
-// who leads. Start as many of each as you like, on one machine or on many, and end them in whatever way you like:
+// Failover is one process of an election: a candidate, which leads when its turn comes, or a follower, which prints
+// who leads. Start as many of each as you like, on one machine or on many, and end them in any way:
 //
 //	failover candidate -store 'zookeeper://127.0.0.1:2181/?ttl=3s' -name a
 //	failover follower -store 'zookeeper://127.0.0.1:2181/?ttl=3s' -name f
+//
+// The default of -store is zookeeper://127.0.0.1:2181/, with a TTL of 10 s.
 //
 // It prints a line for each event: the time, its name, and what happened.
 //
@@ -97,7 +99,7 @@ func (p *process) candidate(ctx context.Context) error {
 // lead is called each time the candidate has won; ctx ends when it leads no longer.
 func (p *process) lead(ctx context.Context, term *leadership.Term) error {
 	p.say("elected token=%d", term.Token())
-	// Here a database, say, would become primary, and give the token to whatever it writes to.
+	// Here a database, say, would become primary, and send the token with its writes.
 	err := term.Acknowledge(ctx) // followers are told now, not before
 	if err == nil {
 		p.say("acknowledged")

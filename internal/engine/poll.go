@@ -13,7 +13,7 @@ import (
 // dropped when it has not been used for a TTL.
 //
 // It reads the leader when it begins, when its watch is over or does not tell what has changed, when the confirmations
-// stay away, and for a caller who wants to know as of now. Reads are numbered, so that such a caller gets the answer of
+// stay away, after an answer that took longer than a pace, and for a caller who wants to know as of now. Reads are numbered, so that such a caller gets the answer of
 // one that began after the call.
 type poll struct {
 	engine   *Engine
@@ -190,7 +190,7 @@ func (p *poll) work() (again bool) {
 	if f == nil {
 		return false
 	}
-	ctx := p.engine.life.Calls
+	ctx, asked := p.engine.life.Calls, time.Now()
 	watch, err := p.engine.driver.Leader(ctx, p.election, p.tell(f))
 	if err != nil {
 		if !p.failed(err) || ctx.Err() != nil {
@@ -206,10 +206,15 @@ func (p *poll) work() (again bool) {
 	if f.number >= p.cleared {
 		p.floor = 0
 	}
+	pace := p.engine.settings.Pace
+	slow := time.Since(asked) > pace && time.Since(p.known.AsOf) > pace // the answer says little of now
+	if slow {
+		p.wanted = max(p.wanted, p.begun+1)
+	}
 	p.notify()
 	p.mu.Unlock()
 	old.stop() // after the new watch has been set: no change is missed
-	return false
+	return slow
 }
 
 // begin begins a read, and returns nil if none is wanted. It takes the watch of a poll that was dropped back.

@@ -288,6 +288,28 @@ func TestLeaderIsReadWhenConfirmationsStayAway(t *testing.T) {
 	})
 }
 
+// TestLeaderIsReadAgainAfterASlowAnswer at once: what an answer says is as old as its request.
+func TestLeaderIsReadAgainAfterASlowAnswer(t *testing.T) {
+	play(t, Settings{}, func(t *testing.T, s *scene) {
+		for _, slow := range []bool{false, true} {
+			s.leader(nil)
+			read, asked := s.next("Leader"), time.Now()
+			time.Sleep(pace * 3 / 4)
+			if slow {
+				time.Sleep(pace / 2)
+			}
+			read.shows(State{Leader: one, AsOf: asked})
+			if !slow {
+				require.Zero(t, s.count("Leader"))
+				continue
+			}
+			s.next("Leader").shows(State{Leader: one, AsOf: time.Now()})
+			require.Zero(t, s.count("Leader"))
+			require.Equal(t, time.Now(), s.poll().now().AsOf)
+		}
+	})
+}
+
 // TestConfirmedIsOfTheOldestPoll, and does not go back.
 func TestConfirmedIsOfTheOldestPoll(t *testing.T) {
 	play(t, Settings{}, func(t *testing.T, s *scene) {

@@ -27,7 +27,8 @@ type Store interface {
 	// Campaign casts a ballot with the given value in the election and returns without waiting for the outcome.
 	// It blocks until the service has confirmed the ballot, retrying by itself if the outcome of a request is
 	// unknown; it may give up with [ErrUnavailable] after some time without an answer, so that its caller can say so.
-	// After an error no ballot of this call stands, or the store finds and withdraws it in the background.
+	// After an error, [ErrUnavailable] too, no ballot of this call stands, or the store finds and withdraws it in the
+	// background.
 	// Campaigning twice in one election is allowed: the two ballots are two candidates.
 	Campaign(ctx context.Context, election, value string) (Ballot, error)
 

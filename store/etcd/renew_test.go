@@ -1,0 +1,225 @@
+package etcd
+
+import (
+	"context"
+	"net"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-leadership/leadership/internal/adapter"
+	"github.com/go-leadership/leadership/store"
+	"github.com/stretchr/testify/require"
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/peer"
+)
+
+// never is the delay of an answer that does not come.
+const never = time.Hour
+
+// renewals is a cluster that only renews leases, in virtual time: each stream answers when the script says.
+type renewals struct {
+	start  time.Time
+	script []time.Duration // after how long each renewal is answered; the last one counts for all that follow
+
+	mu      sync.Mutex
+	asked   []asked         // guarded by mu, as are all below
+	streams int             // that have been opened
+	hungUp  []time.Duration // when the connection to the member was closed
+}
+
+// asked is a renewal that was sent.
+type asked struct {
+	at     time.Duration
+	stream int
+}
+
+// ask notes a renewal and returns after how long it is answered.
+func (r *renewals) ask(stream int) time.Duration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.asked = append(r.asked, asked{time.Since(r.start), stream})
+	return r.script[min(len(r.asked), len(r.script))-1]
+}
+
+func (r *renewals) sent() []asked {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return append([]asked(nil), r.asked...)
+}
+
+// renewalStream is one stream of renewals.
+type renewalStream struct {
+	grpc.ClientStream
+	cluster *renewals
+	ctx     context.Context
+	number  int
+	answer  <-chan time.Time
+}
+
+func (s *renewalStream) Context() context.Context {
+	return peer.NewContext(s.ctx, &peer.Peer{Addr: memberAddr{}})
+}
+
+func (s *renewalStream) SendMsg(any) error {
+	s.answer = time.After(s.cluster.ask(s.number))
+	return nil
+}
+
+func (s *renewalStream) RecvMsg(m any) error {
+	select {
+	case <-s.answer:
+		m.(*pb.LeaseKeepAliveResponse).TTL = 10
+		return nil
+	case <-s.ctx.Done():
+		return s.ctx.Err()
+	}
+}
+
+// memberConn is the connection to the cluster's member.
+type memberConn struct {
+	net.Conn
+	cluster *renewals
+}
+
+type memberAddr struct{}
+
+func (memberAddr) Network() string { return "tcp" }
+func (memberAddr) String() string  { return "member" }
+
+func (memberConn) RemoteAddr() net.Addr { return memberAddr{} }
+
+func (c memberConn) Close() error {
+	c.cluster.mu.Lock()
+	defer c.cluster.mu.Unlock()
+	c.cluster.hungUp = append(c.cluster.hungUp, time.Since(c.cluster.start))
+	return nil
+}
+
+// renewing renews a lease of 10 s for a time, while the cluster answers as the script says.
+func renewing(t *testing.T, endpoints int, d time.Duration, script ...time.Duration) *renewals {
+	r := &renewals{script: script}
+	stream := func(ctx context.Context, _ *grpc.StreamDesc, _ *grpc.ClientConn, _ string, _ grpc.Streamer,
+		_ ...grpc.CallOption,
+	) (grpc.ClientStream, error) {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.streams++
+		return &renewalStream{cluster: r, ctx: ctx, number: r.streams}, nil
+	}
+	client, err := clientv3.New(clientv3.Config{
+		Endpoints: []string{"member"}, Logger: zap.NewNop(),
+		DialOptions: []grpc.DialOption{grpc.WithChainStreamInterceptor(stream)}, // no connection is ever wanted
+	})
+	require.NoError(t, err)
+	defer func() { _ = client.Close() }()
+	s := &Store{
+		config: Config{TTL: 10 * time.Second}.withDefaults(), life: adapter.NewLife("etcd", false, ""),
+		client: client, endpoints: endpoints,
+	}
+	s.lines = map[string]*line{"member": {Conn: memberConn{cluster: r}, store: s, dialled: time.Now()}}
+	time.Sleep(time.Second) // the connection is not younger than the renewals
+	r.start = time.Now()
+	sess := &session{lease: store.NewLease(), lost: make(chan struct{})}
+	s.life.Go(func() { s.keepAlive(sess) })
+	time.Sleep(d)
+	synctest.Wait()
+	s.life.Stop()
+	s.life.Wait()
+	return r
+}
+
+// A renewal is sent a quarter of the TTL after the one before. One that is late is sent again on another stream: after a
+// tenth of the TTL, or if the line is slow, after half as much again as the shorter of the last two round trips, and
+// after a fifth of the TTL at the latest.
+func TestLateRenewalIsSentOnAnotherStream(t *testing.T) {
+	const ms = time.Millisecond
+	for name, test := range map[string]struct {
+		script []time.Duration
+		want   []asked
+	}{
+		"the first": {
+			[]time.Duration{never},
+			[]asked{{0, 1}, {1000 * ms, 2}, {2000 * ms, 3}},
+		},
+		"quick answers": {
+			[]time.Duration{100 * ms, 100 * ms, never},
+			[]asked{{0, 1}, {2500 * ms, 1}, {5000 * ms, 1}, {6000 * ms, 2}, {7000 * ms, 3}},
+		},
+		// The round trip of the answer that came late, 1.2 s, is not the line's.
+		"one slow answer": {
+			[]time.Duration{100 * ms, 1200 * ms, never, never},
+			[]asked{{0, 1}, {2500 * ms, 1}, {3500 * ms, 2}, {5000 * ms, 1}, {6000 * ms, 3}, {7000 * ms, 4}},
+		},
+		// There is no other to compare it with: 3/2 of it.
+		"one slow answer, the first": {
+			[]time.Duration{1200 * ms, never},
+			[]asked{{0, 1}, {1000 * ms, 2}, {2500 * ms, 1}, {4300 * ms, 3}, {6100 * ms, 4}},
+		},
+		"one slow answer before one quick": {
+			[]time.Duration{1200 * ms, never, 100 * ms, never},
+			[]asked{{0, 1}, {1000 * ms, 2}, {2500 * ms, 1}, {5000 * ms, 1}, {6000 * ms, 3}, {7000 * ms, 4}},
+		},
+		"two slow answers, the second slower": {
+			[]time.Duration{1200 * ms, never, 1300 * ms, never},
+			[]asked{{0, 1}, {1000 * ms, 2}, {2500 * ms, 1}, {5000 * ms, 1}, {6800 * ms, 3}, {8600 * ms, 4}},
+		},
+		"two slow answers, the first slower": {
+			[]time.Duration{1300 * ms, never, 1200 * ms, never},
+			[]asked{{0, 1}, {1000 * ms, 2}, {2500 * ms, 1}, {5000 * ms, 1}, {6800 * ms, 3}, {8600 * ms, 4}},
+		},
+		// Only the last two count.
+		"two slow answers after quick ones": {
+			[]time.Duration{100 * ms, 1200 * ms, never, 1200 * ms, never, never},
+			[]asked{
+				{0, 1}, {2500 * ms, 1}, {3500 * ms, 2}, {5000 * ms, 1}, {6000 * ms, 3},
+				{7500 * ms, 1}, {9300 * ms, 4},
+			},
+		},
+		// 3/2 of 1.6 s is more than a fifth of the TTL.
+		"two very slow answers": {
+			[]time.Duration{1600 * ms, never, 1600 * ms, never},
+			[]asked{{0, 1}, {1000 * ms, 2}, {2500 * ms, 1}, {5000 * ms, 1}, {7000 * ms, 3}, {9000 * ms, 4}},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				last := test.want[len(test.want)-1].at
+				r := renewing(t, 3, last+50*ms, test.script...)
+				require.Equal(t, test.want, r.sent())
+			})
+		})
+	}
+}
+
+// A member that leaves a renewal without an answer is left at the first look after a fifth of the TTL, or after half as
+// much again as the shorter of the last two round trips; the only one there is after three tenths of the TTL.
+func TestSilentMemberIsLeftByRenewals(t *testing.T) {
+	const ms = time.Millisecond
+	for name, test := range map[string]struct {
+		endpoints int
+		script    []time.Duration
+		want      time.Duration
+	}{
+		"quick answers":         {3, []time.Duration{100 * ms, 100 * ms, never}, 7000 * ms},
+		"one slow answer":       {3, []time.Duration{100 * ms, 1200 * ms, never}, 7000 * ms},
+		"two slow answers":      {3, []time.Duration{1200 * ms, never, 1200 * ms, never}, 8600 * ms},
+		"two very slow answers": {3, []time.Duration{1600 * ms, never, 1600 * ms, never}, 9000 * ms},
+		"the only one":          {1, []time.Duration{100 * ms, 100 * ms, never}, 8000 * ms},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := renewing(t, test.endpoints, test.want-time.Millisecond, test.script...)
+				require.Empty(t, r.hungUp)
+			})
+			synctest.Test(t, func(t *testing.T) {
+				r := renewing(t, test.endpoints, test.want, test.script...)
+				require.Equal(t, []time.Duration{test.want}, r.hungUp)
+			})
+		})
+	}
+}

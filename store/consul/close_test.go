@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-leadership/leadership/internal/storetest"
+	"github.com/go-leadership/leadership/store"
 	"github.com/go-leadership/leadership/store/consul"
 	"github.com/stretchr/testify/require"
 )
@@ -92,4 +94,8 @@ func left(t *testing.T, name string) bool {
 		found = found || session.Name == name
 	}
 	return found
+}
+
+func TestCloseAcceptsNoCampaignOnceBallotsAreLost(t *testing.T) {
+	storetest.CloseRefusesCampaigns(t, func() store.Store { return open(t, consul.Config{TTL: long}) })
 }

@@ -133,3 +133,9 @@ func TestCloseInBadTimes(t *testing.T) {
 		})
 	}
 }
+
+func TestCloseAcceptsNoCampaignOnceBallotsAreLost(t *testing.T) {
+	storetest.CloseRefusesCampaigns(t, func() store.Store {
+		return open(t, etcd.Config{TTL: long})
+	})
+}

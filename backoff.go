@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// The time between two tries: the first after an error, the first where a ballot or a term just ended, and the last
-// after either. Terms that end again and again at once must not keep the store busy.
+// The time between two tries: the first after an error, the first after a ballot or a term that just ended, and the
+// longest after either. Terms that end again and again at once must not keep the store busy.
 const (
 	errorBackoff = 100 * time.Millisecond
 	turnBackoff  = time.Millisecond

@@ -40,16 +40,16 @@ func (c *Candidate) OnWon(f func(ctx context.Context, term *Term) error) {
 	c.callbacks.won = append(c.callbacks.won, f)
 }
 
-// OnNewLeader registers a function to call, while the candidate waits for its turn, once for each leader that has
-// acknowledged, with its record; leaders that follow each other quickly are coalesced. It is not called while the
-// candidate leads or its term winds down: of the leader after it the candidate is told once it stands again.
+// OnNewLeader registers a function to call once for each leader that has acknowledged, while the candidate waits for
+// its turn; leaders that follow each other quickly are coalesced. It is not called while the candidate leads or its
+// term winds down: the function is called for the next leader once the candidate stands again.
 //
 // ctx ends when the candidate wins or stops standing. The candidate does not wait for the function then: one that goes
 // on runs beside the term. It delays the next call of the new-leader callbacks, the return of Run, and Done. A panic or
 // runtime.Goexit ends that call only, and is reported by the log and the error channel.
 //
-// A candidate with such a function follows the election besides standing in it, so that each change of leader costs it
-// a request. Register before Run, RunForElection or Campaign.
+// A candidate with such a function also follows the election, so each change of leader costs it a request. Register
+// before Run, RunForElection or Campaign.
 func (c *Candidate) OnNewLeader(f func(ctx context.Context, leader Leader)) {
 	checkCallback(f == nil)
 	c.callbacks.mu.Lock()
@@ -57,12 +57,12 @@ func (c *Candidate) OnNewLeader(f func(ctx context.Context, leader Leader)) {
 	c.callbacks.newLeader = append(c.callbacks.newLeader, &newLeaderCallback{call: f})
 }
 
-// OnTakeoverFailed registers a function to call when the candidate had won and did not get as far as acknowledging:
-// what was begun can be undone here, while the ballot still stands, so that no other candidate leads as long as the
-// session is renewed. It is called once for each term that ended without an acknowledgement, with the reason: the error
-// of a won callback or of the function given to Run, or why the term ended, which matches ErrResigned, ErrStopped or
-// ErrLost. A leader's function that returns nil and has not acknowledged has resigned. A panic or runtime.Goexit ends
-// that call only, and is reported. Register before Run or RunForElection; Campaign does not call it.
+// OnTakeoverFailed registers a function to call when the candidate had won and its term ended without an
+// acknowledgement. The function can undo what was begun: the ballot still stands, so no other candidate leads as long
+// as the session is renewed. It is called once for each such term, with the reason: the error of a won callback or of
+// the function given to Run, or why the term ended, which matches ErrResigned, ErrStopped or ErrLost. A leader's
+// function that returns nil and has not acknowledged has resigned. A panic or runtime.Goexit ends that call only, and
+// is reported. Register before Run or RunForElection; Campaign does not call it.
 func (c *Candidate) OnTakeoverFailed(f func(err error)) {
 	checkCallback(f == nil)
 	c.callbacks.mu.Lock()
@@ -85,7 +85,7 @@ func (c *Candidate) OnTermEnded(f func(term *Term, cause error)) {
 	c.callbacks.ended = append(c.callbacks.ended, f)
 }
 
-// checkCallback panics at once, where the mistake is, and not when the callback is due.
+// checkCallback panics when the callback is registered, so that the stack shows the mistake.
 func checkCallback(isNil bool) {
 	if isNil {
 		panic("leadership: the callback is nil")
@@ -164,7 +164,7 @@ func (c *Candidate) followNewLeaders(ctx context.Context, list []*newLeaderCallb
 	}
 }
 
-// errGoexit is what a callback is reported with that ended its goroutine.
+// errGoexit reports a callback that ended its goroutine.
 var errGoexit = errors.New("a callback has called runtime.Goexit")
 
 // call calls a function of the user's in a goroutine of its own and waits for it, so that neither a panic nor
@@ -184,7 +184,7 @@ func call(f func() error) error {
 	return <-result
 }
 
-// report tells of a failure that is not tried again.
+// report reports a failure that is not tried again.
 func (c *Candidate) report(err error) {
 	if err == nil {
 		return

@@ -19,8 +19,9 @@ import (
 //   - OnWon, OnNewLeader, OnTakeoverFailed and OnTermEnded register callbacks, for either of the above: the won
 //     callbacks come before the function given to Run. Campaign calls the new-leader callbacks only, while it waits.
 //
-// Candidates and followers on one store share its session: one heartbeat for all, and when it is lost their terms end
-// together. They share nothing else; two candidates of one election on one store are rivals like any others.
+// Candidates and followers on one store share its session: there is one heartbeat for all, and when the session is lost
+// their terms end together. They share nothing else; two candidates of one election on one store are rivals like any
+// others.
 //
 // The state machine is in candidate.go, with Run in run.go and the terms in term.go:
 //
@@ -55,9 +56,9 @@ type Candidate struct {
 	highest uint64 // fencing token seen
 }
 
-// NewCandidate returns a candidate for the election. The value is what it acknowledges with: what followers want to
-// know of their leader, an address as a rule. It sends nothing. Names and values that the stores don't take are
-// refused with an error that matches store.ErrInvalid.
+// NewCandidate returns a candidate for the election. Followers see the value when the candidate leads; it is usually an
+// address. NewCandidate sends nothing. It refuses names and values that stores don't take, with an error that matches
+// store.ErrInvalid.
 func NewCandidate(st store.Store, election, value string, opts *Options) (*Candidate, error) {
 	if err := checkStore(st, election); err != nil {
 		return nil, err
@@ -94,14 +95,14 @@ func (c *Candidate) Term() *Term {
 	return nil
 }
 
-// Campaign stands for election and returns once the candidate leads. It is the primitive on which the rest is built;
-// the caller acknowledges, watches Term.Context, and calls Term.Resign when its work has stopped, in any case: until
-// then the ballot stands, and the candidate can't campaign again. Of the callbacks it calls the new-leader callbacks
-// only.
+// Campaign stands for election and returns once the candidate leads. The other ways to drive a candidate are built on
+// it. The caller acknowledges, watches Term.Context, and must call Term.Resign when its work has stopped: until then
+// the ballot stands, and the candidate can't campaign again. Of the callbacks, Campaign calls only the new-leader
+// callbacks.
 //
-// It returns early with an error when ctx ends or Stop is called, when the store fails in a way that it can't mend by
-// itself, denies permission, when the ballot is lost, or with ErrNoLease; the ballot is given back first, which takes
-// no longer than one TTL. Once Campaign has returned, ctx has no effect on the term.
+// It returns early with an error when ctx ends, when Stop is called, when the store returns an error that it does not
+// retry by itself, such as a denial, when the ballot is lost, or with ErrNoLease. It gives the ballot back first, which
+// takes no longer than one TTL. Once Campaign has returned, ctx has no effect on the term.
 func (c *Candidate) Campaign(ctx context.Context) (*Term, error) {
 	d, err := c.enter(false)
 	if err != nil {
@@ -156,8 +157,9 @@ func (c *Candidate) await(ctx context.Context, d *drive, ballot store.Ballot) (*
 		if span, ok := ballot.Lease().Begin(); ok { // the term lasts as long as this unbroken run of renewals
 			return c.begin(ctx, d, ballot, span)
 		}
-		// First in line, and the session is not confirmed: an outage, or a link so slow that every answer comes too late.
-		// Only a renewal can tell that the session stands. If none does, the ballot must not keep the others waiting.
+		// First in line, and the session is not confirmed: an outage, or a link so slow that every answer comes too
+		// late. Only a renewal can show that the session stands. Without one, the ballot must not keep the others
+		// waiting.
 		select {
 		case <-renewal.Changed:
 		case <-ballot.Lost():

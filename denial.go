@@ -17,8 +17,9 @@ type denial struct {
 	since time.Time // of the first in an unbroken row; zero if the last attempt was not denied
 }
 
-// final reports whether an attempt that ended with err shows that the service will go on denying: it never worked, and
-// all that it has said for deniedFor is no. A store that has worked was permitted once, so that waiting can cure it.
+// final reports whether an attempt that ended with err shows that the service will go on denying: the store never
+// worked, and each answer for deniedFor was a denial. A store that has worked once had permission, and might get it
+// back.
 func (d *denial) final(err error, worked bool) bool {
 	switch {
 	case worked || !errors.Is(err, store.ErrDenied):

@@ -5,9 +5,9 @@ import (
 	"sync"
 )
 
-// events are the channels of RunForElection. Nothing ever blocks on them: what a slow reader has not taken yet is
-// replaced by what is true now. A false is never left out, so that a reader who saw true always learns that it ended;
-// a true that was not taken before the term ended is.
+// events are the channels of RunForElection. Nothing ever blocks on them: the present state replaces what a slow reader
+// has not read yet. A false is never left out, so a reader that saw true always learns that the term ended. A true that
+// was not read before the term ended is left out.
 type events struct {
 	mu       sync.Mutex
 	election chan bool  // guarded by mu, as is errors; nil before RunForElection; holds [false], [true] or [false true]
@@ -15,11 +15,11 @@ type events struct {
 	leading  bool       // true was sent last
 }
 
-// RunForElection stands for election in the background, until Stop. The first channel carries false at once, then
-// true each time a term of the candidate's begins and false each time one ends; it then stands again by itself. The
-// second carries errors, the latest replacing one that was not read. Readers may be slow or absent: nothing waits for
-// them, and a true that was not read before the term ended is taken back. IsLeader is always right, a value read from
-// the channel was right when it was sent.
+// RunForElection stands for election in the background, until Stop. The first channel carries false at once, then true
+// each time a term of the candidate's begins and false each time one ends; it then stands again by itself. The second
+// carries errors, the latest replacing one that was not read. Nothing waits for slow or absent readers; a true that was
+// not read before the term ended is taken back. IsLeader is always right; a value read from the channel was right when
+// it was sent.
 //
 // It acknowledges when the won callbacks have returned, unless Options.ManualAcknowledge leaves that to the caller.
 // After Stop, or a permanent error (the last on the second channel), both channels are closed; a candidate that led has

@@ -12,15 +12,15 @@ import (
 	"github.com/go-leadership/leadership/store"
 )
 
-// Follower learns who leads an election. It writes nothing to the store, and survives outages of the store by
-// itself; Fresh and AsOf tell how old its knowledge is. Stop ends it, and a permanent error: the store is closed. A
-// denial ends it as it ends Candidate.Run: only if the store has never worked, and denies for 40 s. It begins to follow
-// at the first call of Start, FollowElection, Wait or Changes. Its methods may be called from any number of goroutines,
-// and from its own callbacks and hooks: none of them waits for the function that calls it. Do not wait for
+// Follower learns who leads an election. It writes nothing to the store, and survives outages of the store by itself;
+// Fresh and AsOf tell how old its knowledge is. It ends with Stop, and with a permanent error when the store is closed.
+// A denial ends it as it ends Candidate.Run: only if the store has never worked, and denies for 40 s. It begins to
+// follow at the first call of Start, FollowElection, Wait or Changes. Its methods may be called from any number of
+// goroutines, and from its own callbacks and hooks: none of them waits for the function that calls it. Do not wait for
 // Done in one of them: Done is closed only after they have returned.
 //
-// One goroutine asks the store for the leader that differs from the one it knows. All who want to know see the latest
-// state; changes that come faster than they look are coalesced.
+// One goroutine asks the store for the next leader. All readers see the latest state; changes that come faster than
+// they read are coalesced.
 type Follower struct {
 	store    store.Store
 	election string
@@ -51,8 +51,8 @@ type failure struct {
 	retryIn time.Duration
 }
 
-// NewFollower returns a follower of the election. It sends nothing. A name that the stores don't take is refused with
-// an error that matches store.ErrInvalid.
+// NewFollower returns a follower of the election. It sends nothing. It refuses a name that stores don't take, with an
+// error that matches store.ErrInvalid.
 func NewFollower(st store.Store, election string, opts *Options) (*Follower, error) {
 	if err := checkStore(st, election); err != nil {
 		return nil, err
@@ -120,8 +120,8 @@ func (f *Follower) follow() {
 // firstAnswer is how long the first answer of the store may take, before the follower says why there is none.
 const firstAnswer = 10 * time.Second
 
-// ask asks for the next leader, or for a later time as of which prev is right. An outage is no error to the store; one
-// at the start is more likely to be a wrong address or setting, which the user is to hear of.
+// ask asks for the next leader, or for a later time as of which prev is right. To the store, an outage is no error; one
+// at the start is more likely to be a wrong address or setting: then the user must hear of it.
 func (f *Follower) ask(prev *store.Known) (store.Known, error) {
 	ctx := f.life
 	if prev == nil {
@@ -193,7 +193,7 @@ func (f *Follower) state() (leader Leader, known bool, changed <-chan struct{}) 
 
 // Leader returns the acknowledged leader and true, or false if there is no leader or nothing is known yet; AsOf tells
 // these two apart. It does not block. Once the follower has ended, which Err tells, it goes on returning what was known
-// last, and AsOf for when that was right.
+// last, and AsOf when that was right.
 func (f *Follower) Leader() (Leader, bool) {
 	leader, known, _ := f.state()
 	return leader, known && leader.Revision != 0

@@ -7,10 +7,9 @@ import (
 )
 
 // OnNewLeader registers a function to call for each leader that acknowledges, the present one included, in the order
-// registered. Like all who follow it sees the latest state: a leader that came and went while a callback was running
-// is left out. A callback that blocks holds up the callbacks of the follower and Done, and nothing else. A panic or
-// runtime.Goexit ends that call only, and is reported by the log and the error channel. Register before the follower
-// starts.
+// registered. A leader that came and went while a callback was running is left out. A callback that blocks holds up the
+// callbacks of the follower and Done, and nothing else. A panic or runtime.Goexit ends that call only, and is reported
+// by the log and the error channel. Register before the follower starts.
 func (f *Follower) OnNewLeader(call func(leader Leader)) {
 	checkCallback(call == nil)
 	f.mu.Lock()
@@ -19,8 +18,8 @@ func (f *Follower) OnNewLeader(call func(leader Leader)) {
 }
 
 // OnLeaderGone registers a function to call when there is no leader any more, and at the start if there is none.
-// Between two leaders it is called once, even if the follower saw the second take over at once. What OnNewLeader says
-// of callbacks that block, panic or call runtime.Goexit holds here too. Register before the follower starts.
+// Between two leaders it is called once, even if the follower saw the second take over at once. A callback that blocks,
+// panics or calls runtime.Goexit has the same effects as one of OnNewLeader. Register before the follower starts.
 func (f *Follower) OnLeaderGone(call func()) {
 	checkCallback(call == nil)
 	f.mu.Lock()
@@ -50,7 +49,7 @@ func (f *Follower) callback() {
 	}
 }
 
-// report tells of a failure that is not tried again.
+// report reports a failure that is not tried again.
 func (f *Follower) report(err error) {
 	if err != nil {
 		f.log.Error("callback failed", "error", err)

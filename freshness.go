@@ -2,14 +2,14 @@ package leadership
 
 import "time"
 
-// AsOf returns the local time for which Leader is known to be right; changes since then may not have arrived. While
+// AsOf returns the local time at which Leader is known to have been right; later changes might not have arrived. While
 // the store answers it is never older than a fraction of the store's TTL. It is zero before anything is known.
 func (f *Follower) AsOf() time.Time {
 	confirmed := f.store.Confirmed() // before polling is read: that poll was pending then
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if !f.polling.IsZero() && confirmed.After(f.polling) && confirmed.After(f.asOf) {
-		f.asOf = confirmed // all that the store had to tell by then would have ended the poll
+		f.asOf = confirmed // any change before that time would have ended the poll
 	}
 	return f.asOf
 }

@@ -8,10 +8,10 @@ import "time"
 // not stand again before the hooks of its last term have returned. The end of a term waits for no hook.
 //
 // TermBegan is called in the goroutine of Campaign or Run, Acknowledged in that of Term.Acknowledge, and Error in that
-// of the call which failed: a panic or runtime.Goexit in these goes on up, after a term that began has been given back.
-// All other hooks are called in the library's own goroutines, and so are all of a follower and of a candidate under
-// RunForElection. A panic ends the program there. runtime.Goexit ends the follower or RunForElection, with an error
-// that says so; in Renewed and InJeopardy it ends these two for the rest of the term.
+// of the call which failed: a panic or runtime.Goexit in these reaches the caller, after the ballot of a term that
+// began has been given back. All other hooks are called in the library's own goroutines, and so are all of a follower
+// and of a candidate under RunForElection. A panic ends the program there. runtime.Goexit ends the follower or
+// RunForElection, with an error that says so; in Renewed and InJeopardy it ends these two for the rest of the term.
 type Hooks struct {
 	// TermBegan is called when a term begins, before Campaign returns or Run calls anything else.
 	TermBegan func(election string, token uint64)
@@ -25,10 +25,10 @@ type Hooks struct {
 	// InJeopardy is called in a term when renewals are overdue and only the remaining time is left, once until the next
 	// renewal.
 	InJeopardy func(election string, token uint64, remaining time.Duration)
-	// LeaderChanged is called by a follower for each change of the acknowledged leader that it sees: for the leader that
-	// it finds at the start, and not if it finds none.
+	// LeaderChanged is called by a follower for each change of the acknowledged leader that it sees. It is called for
+	// the leader at the start, and not if there is none at the start.
 	LeaderChanged func(election string, leader Leader)
-	// Error is called after a failure that is going to be tried again after the given time.
+	// Error is called after a failure, before the next try after the given time.
 	Error func(election string, err error, retryIn time.Duration)
 }
 

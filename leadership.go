@@ -1,6 +1,6 @@
 // Package leadership elects one leader among many processes and tells everyone who it is.
 //
-// Processes that want to lead make a [Candidate], those that only want to know who leads a [Follower]. Both stand on
+// A process that wants to lead makes a [Candidate]; one that only wants to know who leads makes a [Follower]. Both use
 // a [store.Store]: a session in ZooKeeper, etcd or Consul, or in memory for tests, chosen by URL. This package knows no
 // backend.
 //
@@ -22,7 +22,7 @@
 //     machines' clocks run at the same rate to within a few per cent over one TTL and the store ends no session early.
 //     No clock is ever compared with another machine's.
 //   - G2 Fencing. Every term carries a 64-bit token that strictly grows from term to term of an election, for ever.
-//     A resource that remembers the highest token it has seen, and refuses lower ones, is safe even where G1's
+//     A resource that remembers the highest token it has seen, and refuses lower ones, is safe even if G1's
 //     assumptions fail.
 //   - G3 Liveness. When a leader resigns its successor leads after one notification; when it crashes, within the bound
 //     that the store documents. As long as the store comes back, no election stays without a leader.
@@ -32,14 +32,14 @@
 //   - G6 No herd. A change of leader wakes one candidate, and the number of requests it costs does not grow with the
 //     number of candidates.
 //   - G7 Nothing outlives its owner. When Run or Close has returned, or Done is closed, no goroutine, watch, ballot,
-//     session or connection of theirs is left, as far as the store can be reached. (A one-shot watch of ZooKeeper's may
+//     session or connection of theirs is left, if the store can be reached. (A one-shot watch of ZooKeeper's may
 //     wait at the server for the next change or the session's end.)
 //
 // Not promised: work already under way when leadership ends is not undone. A write that the leader sent a moment
 // before may arrive after its successor's first. Send the token along and let the resource refuse lower ones.
 //
 // Candidates, followers, terms and stores are made by their constructors and methods: the zero values of these types
-// are of no use. A nil callback panics when it is registered, a nil context where it is used.
+// are of no use. A nil callback panics when it is registered, a nil context when it is used.
 //
 // docs/guarantees.md says what each promise depends on, and which test shows it.
 package leadership

@@ -5,11 +5,11 @@ import (
 	"time"
 )
 
-// observe calls the hooks of a term, but for the first and Acknowledged: they come one after the other, the end last.
-// It tells of renewals, of those that are missing, and of an acknowledgement that is missing.
+// observe calls the hooks of a term except TermBegan and Acknowledged, one after the other, TermEnded last. It reports
+// renewals, overdue renewals, and a missing acknowledgement.
 func (t *Term) observe() {
 	c := t.candidate
-	told := t.lease.Last() // the renewal that was told of
+	told := t.lease.Last() // the renewal that was reported
 	defer func() {         // also if a hook has ended the goroutine
 		<-t.ctx.Done()
 		c.opts.Hooks.termEnded(c.election, t.Token(), context.Cause(t.ctx))

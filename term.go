@@ -33,12 +33,12 @@ type Term struct {
 // resource the leader writes to, and let the resource refuse tokens lower than the highest it has seen.
 func (t *Term) Token() uint64 { return t.ballot.Token() }
 
-// Context ends with the term. Its cause says why: it matches ErrLost, ErrResigned or ErrStopped; ErrClosed too, besides
-// ErrLost, where the store was closed.
+// Context ends with the term. Its cause says why: it matches ErrLost, ErrResigned or ErrStopped. If the store was
+// closed, it matches ErrLost and ErrClosed.
 func (t *Term) Context() context.Context { return t.ctx }
 
 // Deadline is when the term ends unless the session is renewed before; renewals move it. It is zero when the term is
-// over. It is the local clock's time, to be compared with nothing from another machine.
+// over. It is a time of the local clock: do not compare it with another machine's.
 func (t *Term) Deadline() time.Time {
 	deadline := t.lease.Last().Deadline // before current: read later, it could be that of a span which began since
 	if !t.current() {
@@ -57,14 +57,14 @@ func (t *Term) Remaining() time.Duration {
 }
 
 // Acknowledge tells the followers that this candidate leads. Call it when the work of taking over is done: followers
-// send their requests to the leader from then on. Until it is called they know of no leader, and the takeover-failed
-// callbacks are called for a term that ends without it. A candidate that leads for a TTL without an acknowledgement
-// says so in the log, once. When to call it does not matter if no follower, new-leader callback or other program reads
-// who leads: then call it at once.
+// send their requests to the leader from then on. Until it is called they know of no leader. A term that ends without
+// it calls the takeover-failed callbacks. A term that goes on for a TTL without it is logged as a warning, once per
+// candidate. If no follower, new-leader callback or other program reads who leads, call it at once.
 //
-// The store carries it out only while the term's ballot stands, so that a leader of the past can't. No other candidate
-// waits for it. It blocks until the store has confirmed it, trying again by itself if the outcome of a
-// request is unknown, and returns early when ctx or the term ends. A second call does nothing.
+// The store writes the acknowledgement only while the term's ballot stands, so a leader whose term is over can't
+// acknowledge. No other candidate waits for it. Acknowledge blocks until the store has confirmed it, trying again by
+// itself if the outcome of a request is unknown, and returns early when ctx or the term ends. A second call does
+// nothing.
 func (t *Term) Acknowledge(ctx context.Context) error {
 	c := t.candidate
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -104,7 +104,7 @@ func (t *Term) endedError() error {
 	if t.candidate.term.Load() != t {
 		<-t.ctx.Done() // finish is about to say why
 	}
-	cause := cmp.Or(context.Cause(t.ctx), t.ballot.Err(), ErrLost) // the lease has run out this moment where there is none
+	cause := cmp.Or(context.Cause(t.ctx), t.ballot.Err(), ErrLost) // ErrLost if the lease has just run out
 	return fmt.Errorf("%w: the term in election %q is over: %w", ErrNotElected, t.candidate.election, cause)
 }
 

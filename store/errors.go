@@ -10,7 +10,8 @@ import (
 
 // The conditions on which a caller decides. Match them with errors.Is; the errors themselves say more.
 var (
-	// ErrLost says that a ballot can never lead (again): its session ended, it was withdrawn, or somebody removed it.
+	// ErrLost says that a ballot can never lead (again): its session ended, it was withdrawn, or another client removed
+	// it.
 	ErrLost = errors.New("ballot lost")
 	// ErrNotFirst refuses an acknowledgement by a ballot that is not known to be first in line.
 	ErrNotFirst = errors.New("ballot is not first in line")
@@ -18,16 +19,17 @@ var (
 	ErrClosed = errors.New("store is closed")
 	// ErrInvalid refuses a name, a value, a URL or an option before anything is sent: a permanent error.
 	ErrInvalid = errors.New("invalid")
-	// ErrDenied says that the service itself refused the credentials or the operation. A store returns it at once, so that
-	// its caller can say so. It need not be permanent: a service denies also while it can't read its own permissions.
+	// ErrDenied says that the service itself refused the credentials or the operation. A store returns it at once, so
+	// that its caller can report it. It might pass: a service also denies while it can't read its own permissions.
 	ErrDenied = errors.New("permission denied")
 	// ErrUnavailable says that the service could not be reached, and the request was not carried out.
 	ErrUnavailable = errors.New("service unavailable")
-	// ErrUnknownOutcome says that a request was sent and its answer did not come: it may have been carried out.
+	// ErrUnknownOutcome says that a request was sent and its answer did not come: the request might have been carried
+	// out.
 	ErrUnknownOutcome = errors.New("outcome unknown")
 )
 
-// Permanent reports whether trying again can't cure err.
+// Permanent reports whether err is permanent: trying again does not help.
 func Permanent(err error) bool {
 	return errors.Is(err, ErrClosed) || errors.Is(err, ErrInvalid)
 }

@@ -5,14 +5,14 @@ import (
 	"time"
 )
 
-// Lease is the time for which a session is certain to stand, as far as this process alone can know it: the safety
-// arithmetic of the election, once for all stores. See Gray and Cheriton, "Leases: an efficient fault-tolerant
-// mechanism for distributed file cache consistency" (1989).
+// Lease is the time for which a session is certain to stand, by what this process knows. It is the safety arithmetic of
+// the election, once for all stores. See Gray and Cheriton, "Leases: an efficient fault-tolerant mechanism for
+// distributed file cache consistency" (1989).
 //
 // A store reads [Now] before it sends what renews the session and calls Renew when the service has confirmed it. The
 // lease then holds until sent + valid, without any further event, by the clocks of this machine alone. The service
-// counts the session's TTL from a later moment, so that with valid = TTL − grace the lease ends at least grace before
-// the service lets anybody else in, as long as the two clocks run at the same rate.
+// counts the session's TTL from a later moment. So with valid = TTL − grace the lease ends at least grace before the
+// service ends the session, as long as the two clocks run at the same rate.
 //
 // Once the deadline has passed nothing revives what was built on the lease: a confirmation that comes late starts a
 // new span, and the terms of the old one stay over. NewLease makes one. The methods may be called from any number of
@@ -24,7 +24,7 @@ type Lease struct {
 // Span is an unbroken run of renewals of a lease.
 type Span uint64
 
-// leaseState is immutable but for changed, which is closed when another state takes its place.
+// leaseState is immutable except for changed, which is closed when another state replaces it.
 type leaseState struct {
 	span      Span
 	held      bool // false before the first renewal and after a deadline that passed
@@ -35,11 +35,11 @@ type leaseState struct {
 	changed   chan struct{}
 }
 
-// Renewal tells of a lease's last renewal.
+// Renewal is a renewal of a lease.
 type Renewal struct {
 	Sent      time.Time       // when the request was sent
 	Confirmed time.Time       // when its answer came
-	Deadline  time.Time       // when the lease ends unless it is renewed; zero where it has ended
+	Deadline  time.Time       // when the lease ends unless it is renewed; zero if it has ended
 	Changed   <-chan struct{} // closed at the next renewal, or when the lease has been found to have ended
 }
 
@@ -103,7 +103,7 @@ func (l *Lease) Holds(span Span) bool {
 	return left > 0 && s.span == span
 }
 
-// Remaining returns the time until the lease's deadline, suspensions of the machine taken off; zero where it has
+// Remaining returns the time until the lease's deadline, less any suspension of the machine; zero if the lease has
 // ended.
 func (l *Lease) Remaining() time.Duration {
 	_, left := l.load()
@@ -120,9 +120,9 @@ func (l *Lease) Last() Renewal {
 	return r
 }
 
-// load returns the state, and the time that is left; zero where the lease does not hold. A deadline that is seen to
-// have passed ends the span there and then, unless a renewal that came in time has taken the place of that state:
-// to say no here and yes at the next call would be a revival.
+// load returns the state and the time that is left; zero if the lease does not hold. If the deadline has passed, load
+// ends the span at once, unless a renewal that came in time has replaced the state. Otherwise the span could be seen to
+// end here and to hold at the next call.
 func (l *Lease) load() (*leaseState, time.Duration) {
 	for {
 		s := l.state.Load()
@@ -138,7 +138,7 @@ func (l *Lease) load() (*leaseState, time.Duration) {
 
 func (s *leaseState) left(now time.Time) time.Duration { return s.valid - s.sent.Since(now) }
 
-// lapse puts a state that does not hold in the place of old, unless another state has taken that place already.
+// lapse replaces old by a state that does not hold, unless another state has replaced old already.
 func (l *Lease) lapse(old *leaseState, ended bool) bool {
 	next := &leaseState{
 		span: old.span + 1, ended: ended, sent: old.sent, confirmed: old.confirmed, changed: make(chan struct{}),

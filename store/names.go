@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// Limits that hold for every store, so that a name or a value which one store takes is taken by all of them.
+// Limits that hold for every store, so that all stores take the same names and values.
 const (
 	MaxElection = 200       // bytes of an election's name
 	MaxValue    = 128 << 10 // bytes of a candidate's value: 128 KiB
@@ -53,9 +53,10 @@ func CheckElection(name string) error {
 	return nil
 }
 
-// refused says why a character can't stand in a name, or nothing where it can. The ranges are those of ZooKeeper's
-// PathUtils.validatePath, which sees a character outside the basic plane as two surrogates, and refuses those. Consul's agent refuses
-// paths with what unicode.IsPrint says is not printed, which differs from one version of Unicode to the next.
+// refused returns why a character can't stand in a name, or "" if it can. The ranges are those of ZooKeeper's
+// PathUtils.validatePath, which sees a character outside the basic plane as two surrogates, and refuses those. Consul's
+// agent refuses paths with characters that are not printable by unicode.IsPrint, which differs between versions of
+// Unicode.
 func refused(r rune) string {
 	switch {
 	case r <= 0x1f, r >= 0x7f && r <= 0x9f:

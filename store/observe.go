@@ -11,9 +11,9 @@ type Known struct {
 	AsOf   time.Time // the local time as of which it is right; it is never later than a time at which this leader led
 }
 
-// Observer is what a store implements that tells who leads and as of when together. It is optional.
+// Observer is implemented by stores that return the leader together with the time as of which it leads. It is optional.
 type Observer interface {
-	// Observe returns who leads as soon as the leader differs from that of prev, or is known to be right as of a later
-	// time. If prev is nil, it asks the service. Otherwise it is as [Store.Leader].
+	// Observe returns the leader as soon as it differs from prev's, or is known to be right as of a later time. If prev
+	// is nil, it asks the service. In all else it is like [Store.Leader].
 	Observe(ctx context.Context, election string, prev *Known) (Known, error)
 }

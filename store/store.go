@@ -1,9 +1,10 @@
 // Package store is the contract between the election as a user sees it (package leadership) and the coordination
-// service that holds it (store/memory, store/zookeeper, store/etcd, store/consul). It speaks election, not key/value.
+// service that holds it (store/memory, store/zookeeper, store/etcd, store/consul). Its terms are those of elections,
+// not of keys and values.
 //
 // A user opens a store by URL ([Open]) or with the constructor of the adapter's package, and hands it to
-// leadership.NewCandidate and leadership.NewFollower. Someone who writes a store implements [Store] and [Ballot] as
-// the comments below say, and runs the suite in package conformance against it; docs/writing-a-store.md is the guide.
+// leadership.NewCandidate and leadership.NewFollower. The author of a store implements [Store] and [Ballot] as the
+// comments below say, and runs the suite in package conformance against it; docs/writing-a-store.md is the guide.
 package store
 
 import (
@@ -17,10 +18,10 @@ import (
 //
 // A store is made by its package's constructor or by [Open]. The zero values of those types are of no use.
 //
-// All methods may be called from any number of goroutines at once. A method that takes a context returns soon after
-// the context ends, whatever the service does. Errors are matched with errors.Is against the variables of this
-// package; an error that says [ErrUnknownOutcome] means that the request may have been carried out, and no store
-// reports a plain failure where the service might have acted.
+// All methods may be called from any number of goroutines at once. A method that takes a context returns soon after the
+// context ends, even if the service does not answer. Match errors with errors.Is against the variables of this package.
+// [ErrUnknownOutcome] says that the request might have been carried out; no store reports a plain failure if the
+// service might have acted.
 //
 // Before anything is sent, a store checks names with [CheckElection] and values with [CheckValue].
 type Store interface {
@@ -32,12 +33,12 @@ type Store interface {
 	// Campaigning twice in one election is allowed: the two ballots are two candidates.
 	Campaign(ctx context.Context, election, value string) (Ballot, error)
 
-	// Leader returns the acknowledged leader as soon as it differs from prev, and at once if prev is nil. The
-	// zero Leader means that there is no leader. With prev nil it reflects every acknowledgement, resignation and removal
-	// that the service had carried out, and confirmed to its client, before the call began. It is a long poll: nothing to
-	// drain, nothing to close, and changes that come faster than the calls are coalesced, the latest wins. What it returns
-	// never goes back in time from one call to the next. It writes nothing to the service. An outage is not an error: the
-	// call waits until it is over.
+	// Leader returns the acknowledged leader as soon as it differs from prev, and at once if prev is nil. The zero
+	// Leader means that there is no leader. With prev nil it reflects every acknowledgement, resignation and removal
+	// that the service had carried out, and confirmed to its client, before the call began. It is a long poll: nothing
+	// to drain, nothing to close, and changes that come faster than the calls are coalesced, the latest wins. What it
+	// returns never goes back in time from one call to the next. It writes nothing to the service. An outage is not an
+	// error: the call waits until the outage is over.
 	Leader(ctx context.Context, election string, prev *Leader) (Leader, error)
 
 	// Ballots lists the ballots that stand in the election, first in line first. An election without ballots
@@ -45,9 +46,9 @@ type Store interface {
 	Ballots(ctx context.Context, election string) ([]Standing, error)
 
 	// Confirmed returns the local time at which the last request was sent whose answer proved that the service had
-	// told us all that happened before: a pending Leader call that has not returned was right at that time. So it must
-	// not advance while a Leader call still has to look at news it was told of: the news comes first, who leads now is
-	// read after that. It is zero before the first such answer. It does not block.
+	// notified the store of all changes before: a pending Leader call was right at that time. So it must not advance
+	// while a Leader call has been notified of a change and has not yet read who leads. It is zero before the first
+	// such answer. It does not block.
 	Confirmed() time.Time
 
 	// TTL returns how long the service keeps a session that is not renewed, as the store's settings have it. It does not
@@ -55,9 +56,9 @@ type Store interface {
 	TTL() time.Duration
 
 	// Close ends the session and with it all ballots, makes pending and later calls return [ErrClosed], and returns
-	// when no goroutine, watch or connection of the store is left. It takes a few seconds at most; the session of a
-	// service that can't be reached ends there by itself after its TTL. Closing twice is allowed. The ballots are lost
-	// first, so that their terms say why they end, then the lease is ended, and then the session is let go.
+	// when no goroutine, watch or connection of the store is left. It takes a few seconds at most; if the service can't
+	// be reached, the session ends there by itself after its TTL. Closing twice is allowed. The ballots are lost first,
+	// so that their terms say why they end, then the lease is ended, and last the session is given up.
 	Close() error
 }
 
@@ -73,23 +74,23 @@ type Ballot interface {
 	Wait(ctx context.Context) error
 
 	// Acknowledge makes the value public as that of the election's leader, in one step that the service carries out
-	// only while the ballot stands. The caller has seen Wait return nil; otherwise it is refused with [ErrNotFirst].
-	// An acknowledgement that outlived its ballot is replaced. One of a session that never had a ballot in this queue
-	// might be that of a leader of another kind, and lives: Acknowledge fails then, with an error that names the holder.
-	// The acknowledgement is bound to the ballot's session by the service itself. Acknowledging again, after an unknown
-	// outcome say, is safe. Its Revision is higher than all before it.
+	// only while the ballot stands. The caller has seen Wait return nil; otherwise it is refused with [ErrNotFirst]. An
+	// acknowledgement that outlived its ballot is replaced. One of a session that never had a ballot in this queue
+	// might be that of another program that leads: if that session lives, Acknowledge fails with an error that names
+	// it. The acknowledgement is bound to the ballot's session by the service itself. Acknowledging again, after an
+	// unknown outcome say, is safe. Its Revision is higher than all before it.
 	Acknowledge(ctx context.Context, value string) (Leader, error)
 
-	// Withdraw removes the ballot and its acknowledgement in one step and returns nil once they are known to be
-	// gone. Where ctx ends before that, it returns an error, and the store goes on trying in the background, for as
-	// long as the session lives. Later ballots and acknowledgements of others are never touched. It is idempotent.
+	// Withdraw removes the ballot and its acknowledgement in one step and returns nil once they are known to be gone.
+	// If ctx ends before that, it returns an error, and the store goes on trying in the background as long as the
+	// session lives. It never touches later ballots or the acknowledgements of others. It is idempotent.
 	Withdraw(ctx context.Context) error
 
-	// Lease tells for how long the ballot's session is certain to stand. Ballots of one session share it.
+	// Lease is the time for which the ballot's session is certain to stand. Ballots of one session share it.
 	Lease() *Lease
 
-	// Lost is closed once the ballot can never lead, or lead again: withdrawn, removed by another client, or its session
-	// has ended. It closes when the store learns of it, which may be late; the lease is not.
+	// Lost is closed once the ballot can never lead, or lead again: withdrawn, removed by another client, or its
+	// session has ended. It closes when the store learns of that, which might be late; the lease ends in time.
 	Lost() <-chan struct{}
 
 	// Err is nil until Lost is closed, and then an error that says why and matches [ErrLost]; if the store was

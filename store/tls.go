@@ -10,10 +10,10 @@ import (
 // tlsOptions are those that TLS reads.
 var tlsOptions = []string{"cacert", "cert", "key", "servername"}
 
-// TLS returns the TLS settings of a URL whose scheme ends in "+tls", and nil for any other. The options, all of them
-// files but the last: cacert holds the certificates of the authorities to trust instead of the system's; cert and key
-// are the client's own certificate and its key; servername is the name to expect in the servers' certificates instead of
-// that in the URL. Check returns an error for what can't be used.
+// TLS returns the TLS settings of a URL whose scheme ends in "+tls", and nil for any other. All options except the last
+// name files: cacert holds the certificates of the authorities to trust instead of the system's; cert and key are the
+// client's own certificate and its key; servername is the name to expect in the servers' certificates instead of that
+// in the URL. Check returns an error if one can't be used.
 func (u *URL) TLS() *tls.Config {
 	if !strings.HasSuffix(u.Scheme, "+tls") {
 		return nil

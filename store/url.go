@@ -23,8 +23,8 @@ import (
 //
 //	zookeeper://user:password@host1:2181,host2:2181/path?ttl=10s
 //
-// ParseURL makes one; one made by hand has no options behind the "?". Every adapter understands the same option names
-// in the same meaning. However it is printed, it shows no password.
+// ParseURL makes one; one made by hand has no options after the "?". Options of the same name mean the same in every
+// adapter. A URL shows no password, whatever verb prints it.
 type URL struct {
 	Scheme   string   // without "://"
 	User     string   // empty if there is none
@@ -32,7 +32,7 @@ type URL struct {
 	Hosts    []string // as given, "host" or "host:port"; none if the URL names none
 	Path     string   // without "/" at either end
 
-	// Options are what a URL has no text for. Open sets them.
+	// Options are the settings that are not in the text of a URL. Open sets them.
 	Options
 
 	options map[string]string // nil in a URL that was not parsed, as is used
@@ -40,7 +40,8 @@ type URL struct {
 	errs    []error
 }
 
-// Options are the settings of a store that a URL has no text for. The zero value of each field stands for its default.
+// Options are the settings of a store that are not in the text of a URL. The zero value of each field stands for its
+// default.
 type Options struct {
 	// Logger receives what happens between the store and its service: trouble at Warn, the rest at Debug. Default:
 	// nothing is logged.
@@ -50,8 +51,8 @@ type Options struct {
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
-// ParseURL parses the URL of a store. Its errors show no part of the URL that might be a user or a password. "@" and "#"
-// have to be written %40 and %23, apart from the one "@" behind the password.
+// ParseURL parses the URL of a store. Its errors show no part of the URL that might be a user or a password. "@" and
+// "#" must be written %40 and %23, except for the one "@" after the password.
 //
 // The password may be kept out of the URL: the option passwordenv names the environment variable that holds it,
 // passwordfile a file; line breaks at its end are not part of it.
@@ -144,7 +145,7 @@ func (u *URL) setOptions(query string) error {
 	return nil
 }
 
-// setPassword takes the password from where the options say that it is.
+// setPassword reads the password from the variable or file that an option names.
 func (u *URL) setPassword() error {
 	name, inEnv := u.options["passwordenv"]
 	file, inFile := u.options["passwordfile"]
@@ -174,7 +175,7 @@ func (u *URL) invalid(format string, args ...any) error {
 	return &FieldError{Field: u.Scheme + " URL", Reason: fmt.Sprintf(format, args...)}
 }
 
-// String returns the URL without user, password and options: what errors and logs name the store by.
+// String returns the URL without user, password and options. Errors and logs name the store by it.
 func (u URL) String() string {
 	return u.Scheme + "://" + strings.Join(u.Hosts, ",") + "/" + u.Path
 }
@@ -182,8 +183,8 @@ func (u URL) String() string {
 // Format implements fmt.Formatter: with every verb it prints what String returns.
 func (u URL) Format(f fmt.State, verb rune) { opaque.Format(f, verb, u.String()) }
 
-// Option returns the option's value, or def if the URL does not have it. One that is given and empty is told by
-// Check.
+// Option returns the option's value, or def if the URL does not have it. If the option is given and empty, Check
+// returns an error.
 func (u *URL) Option(name, def string) string {
 	v, ok := u.ask(name)
 	switch {
@@ -218,8 +219,8 @@ func (u *URL) Duration(name string, def time.Duration) time.Duration {
 	return d
 }
 
-// Session returns the options ttl and grace of a session, which every store has: 10 s and a third of the ttl where the
-// URL does not have them. Zero is refused, since it stands for the default in the adapters' own settings.
+// Session returns the options ttl and grace of a session, which every store has. Their defaults are 10 s and a third of
+// the ttl. Zero is refused, since it stands for the default in the adapters' own settings.
 func (u *URL) Session() (ttl, grace time.Duration) {
 	ttl = u.Duration("ttl", 10*time.Second)
 	grace = u.Duration("grace", ttl/3)
@@ -231,8 +232,8 @@ func (u *URL) Session() (ttl, grace time.Duration) {
 	return ttl, grace
 }
 
-// Check returns an error that names every option which the adapter has not asked for, or whose value was not of its
-// kind; nil if there is none. An adapter calls it after it has read its options, before it connects.
+// Check returns an error that names every option that the adapter has not asked for, or whose value has the wrong type;
+// nil if there is none. An adapter calls it after it has read its options, before it connects.
 func (u *URL) Check() error {
 	known := slices.Collect(maps.Keys(u.used))
 	if u.Scheme != "memory" { // which takes no password

@@ -114,26 +114,32 @@ func origin(module string) (string, error) {
 // build replaces the binary, which is never seen half written. A build that is
 // interrupted leaves nothing.
 func build(ctx context.Context, b binary.Binary, module, path string, held *os.File) error {
-	// One that was killed may have left a file that is no program, which go
-	// build would refuse to overwrite.
-	fresh := path + ".new"
-	if err := remove(fresh); err != nil {
+	// One that was killed might have left both. go build would refuse to
+	// overwrite a file that is no program.
+	fresh, work := path+".new", path+".work"
+	clean := func() error { return errors.Join(remove(fresh), os.RemoveAll(work)) }
+	if err := clean(); err != nil {
+		return err
+	}
+	if err := os.Mkdir(work, 0o755); err != nil {
 		return err
 	}
 	cmd := exec.CommandContext(ctx, "go", "-C", module, "build", "-ldflags=-s -w", "-o", fresh, b.Package)
-	cmd.Env = append(os.Environ(), "GOWORK=off")
+	cmd.Env = append(os.Environ(), "GOWORK=off", "GOTMPDIR="+work)
 	cmd.ExtraFiles = []*os.File{held} // should we be killed, the lock lasts as long as it writes
-	// The compilers that it runs are interrupted with it.
+	// The compilers and linkers that it runs have the lock too, so an
+	// interruption has to end each of them: a SIGINT would not. A shell might
+	// lose it, and go build does not wait for what it has started.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGINT) }
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	if output, err := cmd.CombinedOutput(); err != nil {
 		err = fmt.Errorf("go build: %w\n%s", err, output)
 		if ctx.Err() != nil {
 			err = errors.New("interrupted")
 		}
-		return errors.Join(err, remove(fresh))
+		return errors.Join(err, clean())
 	}
-	return os.Rename(fresh, path)
+	return errors.Join(os.Rename(fresh, path), clean())
 }
 
 func remove(path string) error {

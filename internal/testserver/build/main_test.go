@@ -99,11 +99,11 @@ func TestProvideInterrupted(t *testing.T) {
 	write(t, module, "go.sum", "")
 	tools := t.TempDir()
 	linking := filepath.Join(tools, "linking")
-	// The linker stands still once it has begun to write.
+	// The linker stands still once it has begun to write, and no SIGINT ends it.
 	write(t, tools, "tool", `#!/bin/sh
 case $1$2 in
 */link-V=full) ;;
-*/link*) while [ "$1" != -o ]; do shift; done; echo half >"$2"; echo half >"$FRESH"; : >"$LINKING"; sleep 60 ;;
+*/link*) while [ "$1" != -o ]; do shift; done; echo half >"$2"; echo half >"$FRESH"; trap '' INT; : >"$LINKING"; sleep 600 ;;
 esac
 exec "$@"
 `)
@@ -132,8 +132,11 @@ exec "$@"
 	require.Len(t, left, 1)
 	require.Equal(t, "hello-v1.0.0.lock", left[0].Name())
 
+	// The next build waits for nothing that the interrupted one has started.
 	t.Setenv("GOFLAGS", "")
-	require.NoError(t, provide(t.Context(), io.Discard, b, module))
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	require.NoError(t, provide(ctx, io.Discard, b, module))
 	require.NoError(t, exec.Command(path).Run())
 }
 

@@ -1,9 +1,9 @@
 // Package bench holds the benchmarks of the library against real servers. There is nothing in it to import.
 //
 // Absolute times say more about a machine's disk and scheduler than about this library. So the benchmarks of latency
-// measure in the same run, in turn with the library, a floor: the fewest requests that any program on a plain client
-// of the same server could do the job with. What counts is the metric "ratio", the library's median divided by the
-// floor's. Nothing here fails for being slow; a benchmark fails only where something does not work.
+// measure in the same run, in turn with the library, a floor: the fewest requests that any program on a plain client of
+// the same server could do the job with. What counts is the metric "ratio", the library's median divided by the
+// floor's. Nothing here fails for being slow; a benchmark fails only if something does not work.
 //
 //	go test -run '^$' -bench . ./bench
 //	go test -run '^$' -bench 'Resign/etcd|Crash' -benchtime 10s -count 5 ./bench

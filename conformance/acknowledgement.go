@@ -31,7 +31,7 @@ var acknowledgement = []Case{
 			told := make(chan leadership.Leader, 8)
 			loser.OnNewLeader(func(_ context.Context, l leadership.Leader) { told <- l })
 			e.standing(b, "b", func() { loser.RunForElection() })
-			e.during(e.h.TTL/4, "nobody is told during the takeover", func() bool {
+			e.during(e.h.TTL/4, "neither is told during the takeover", func() bool {
 				_, known := f.Leader()
 				return !known && len(told) == 0
 			})
@@ -71,7 +71,7 @@ var acknowledgement = []Case{
 	{
 		Name:     "failed-takeover-is-never-acknowledged",
 		Promises: []string{"G5", "G3"},
-		Explains: "who fails to take over is not acknowledged and gives the ballot back; the next in line leads",
+		Explains: "a candidate that fails to take over is not acknowledged and gives the ballot back; the next in line leads",
 		check: func(e *env) {
 			a, b := e.open(), e.open()
 			failing := e.candidate(a, "a", nil)
@@ -157,15 +157,15 @@ var acknowledgement = []Case{
 			one, two := e.candidate(a, "l1", nil), e.candidate(b, "l2", nil)
 			events, _ := one.RunForElection()
 			e.check(!receive(e, events, "the first event"), "the first event is true")
-			e.check(receive(e, events, "a's victory"), "false where true is due")
+			e.check(receive(e, events, "a's victory"), "false, and true was due")
 			e.expect(values, "l1")
 			e.standing(b, "l2", func() { two.RunForElection() })
 			one.Resign()
-			e.check(!receive(e, events, "a's resignation"), "true where false is due")
+			e.check(!receive(e, events, "a's resignation"), "true, and false was due")
 			e.expect(values, "l2")
 			e.until("a stands again", func() bool { return len(e.ballots(c)) == 2 })
 			two.Resign()
-			e.check(receive(e, events, "a's second victory"), "false where true is due")
+			e.check(receive(e, events, "a's second victory"), "false, and true was due")
 			e.expect(values, "l1")
 			one.Stop()
 			e.check(!receive(e, events, "the final false"), "true after Stop")
@@ -230,13 +230,13 @@ var acknowledgement = []Case{
 			first := e.acknowledge(ballot, "a")
 			e.until("it is known", func() bool { return e.leader(b) == first })
 			e.withdraw(ballot)
-			e.until("nobody leads", func() bool { return e.leader(b) == store.Leader{} })
+			e.until("there is no leader", func() bool { return e.leader(b) == store.Leader{} })
 			ballot = e.cast(a, "a")
 			e.first(ballot)
 			second := e.acknowledge(ballot, "a")
 			e.check(second.Revision > first.Revision, "revision %d after %d", second.Revision, first.Revision)
 			a.Cut()
-			e.until("nobody leads", func() bool { return e.leader(b) == store.Leader{} })
+			e.until("there is no leader", func() bool { return e.leader(b) == store.Leader{} })
 		},
 	},
 	{
@@ -310,7 +310,7 @@ func (l *callLog) register(c *leadership.Candidate, name string) {
 	c.OnNewLeader(func(_ context.Context, leader leadership.Leader) { l.add(name + " lost to " + leader.Value) })
 }
 
-// is reports whether exactly these calls have been made, in whatever order.
+// is reports whether exactly these calls have been made, in any order.
 func (l *callLog) is(calls ...string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

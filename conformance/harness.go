@@ -26,7 +26,7 @@ type Harness struct {
 	// OpenLeast is Open with the least grace that the store takes, or a twelfth of the TTL if it takes less. A store
 	// whose grace can't be set gives Open here too.
 	OpenLeast func(ctx context.Context, dial DialFunc) (store.Store, error)
-	// Faults returns the switches of a store that does not use dial. Nil where dial serves.
+	// Faults returns the switches of a store that does not use dial. Nil if the store uses dial.
 	Faults func(st store.Store) Faults
 	// Clear removes everything that the service keeps of an election, as an operator would.
 	Clear func(ctx context.Context, election string) error

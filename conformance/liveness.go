@@ -63,7 +63,7 @@ var liveness = []Case{
 	{
 		Name:     "death-before-acknowledging",
 		Promises: []string{"G3"},
-		Explains: "nobody waits for an acknowledgement in order to campaign: a leader that dies before it is replaced",
+		Explains: "no campaign waits for an acknowledgement: a leader that dies before it acknowledges is replaced",
 		check: func(e *env) {
 			a, b := e.open(), e.open()
 			e.first(e.cast(a, "a"))
@@ -153,7 +153,7 @@ var liveness = []Case{
 	{
 		Name:     "abandoned-withdrawal-goes-on",
 		Promises: []string{"G3"},
-		Explains: "a withdrawal that is given up goes on in the background: the ballot is in nobody's way",
+		Explains: "a withdrawal that is given up goes on in the background: the ballot blocks no other",
 		check: func(e *env) {
 			a, b := e.open(), e.open()
 			old, next := e.cast(a, "a"), e.cast(b, "b")
@@ -180,7 +180,7 @@ var liveness = []Case{
 				m.Cut()
 			}
 			e.until("all ballots have expired", func() bool { return len(e.ballots(observer)) == 0 })
-			e.check(leading(all) == 0, "somebody leads without a ballot")
+			e.check(leading(all) == 0, "a candidate leads without a ballot")
 			for _, m := range members {
 				m.Heal()
 			}
@@ -241,7 +241,7 @@ var liveness = []Case{
 	{
 		Name:     "slow-line",
 		Promises: []string{"G3"},
-		Explains: "an election works over a slow line, where renewals still come in time",
+		Explains: "an election works over a slow line, as long as renewals come in time",
 		check: func(e *env) {
 			a, b := e.open(), e.open()
 			a.Delay(e.h.TTL / 50)

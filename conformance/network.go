@@ -16,11 +16,11 @@ type DialFunc func(ctx context.Context, network, address string) (net.Conn, erro
 // Faults are the switches on the line between one store and its service. Each takes effect at once, also for what is
 // under way, and lasts until Heal. They may be used from any goroutine.
 type Faults interface {
-	// Cut stops everything in both directions, new connections too. Nobody is told: bytes just don't arrive.
+	// Cut stops everything in both directions, new connections too. Neither side is told: bytes just don't arrive.
 	Cut()
 	// LoseReplies lets requests through; what comes back is lost, and so are the connections of that time.
 	LoseReplies()
-	// Delay adds the time to whatever passes, in each direction; zero takes it away.
+	// Delay adds the time to all that passes, in each direction; zero takes it away.
 	Delay(d time.Duration)
 	// DelayReplies adds the time to what comes back, besides that of Delay; zero takes it away.
 	DelayReplies(d time.Duration)
@@ -152,7 +152,7 @@ func (n *Network) pass(gone <-chan struct{}, delay func() time.Duration, since t
 }
 
 // faultyConn is a connection whose bytes obey the switches. The client holds one end of a pipe, which keeps its
-// deadlines whatever the line does; four goroutines, for which Close waits, carry the bytes on.
+// deadlines whatever the line does. Four goroutines carry the bytes; Close waits for them.
 type faultyConn struct {
 	net.Conn // the client's end
 	inner    net.Conn

@@ -21,7 +21,7 @@ var news = []Case{
 				after := time.Duration(i) * e.h.TTL / 150 // a look and a watch take four hundredths
 				leader := e.cast(a, "a")
 				e.first(leader)
-				e.until("nobody leads", func() bool { return e.leader(b) == store.Leader{} })
+				e.until("there is no leader", func() bool { return e.leader(b) == store.Leader{} })
 				told := make(chan store.Leader, 1)
 				go func() {
 					if l, err := b.Leader(e.ctx, e.election, &store.Leader{}); err == nil {
@@ -75,7 +75,7 @@ var news = []Case{
 			}
 			cancel()
 			var last store.Leader
-			over := false // nobody led after last
+			over := false // there was no leader after last
 			for _, l := range receive(e, read, "what was read") {
 				switch {
 				case l == store.Leader{}:

@@ -84,7 +84,7 @@ var oneLeader = []Case{
 	{
 		Name:     "waiter-with-a-lost-session-never-wins",
 		Promises: []string{"G1", "G3"},
-		Explains: "a ballot whose session has expired wins nothing, even where its predecessor goes at the same time",
+		Explains: "a ballot whose session has expired wins nothing, even if its predecessor goes at the same time",
 		check: func(e *env) {
 			a, b, c := e.open(), e.open(), e.open()
 			leader := e.cast(a, "a")
@@ -123,7 +123,7 @@ var oneLeader = []Case{
 	{
 		Name:     "renewal-keeps-others-out",
 		Promises: []string{"G1"},
-		Explains: "a session that is renewed does not expire: its leader stays, and nobody else becomes first",
+		Explains: "a session that is renewed does not expire: its leader stays, and no other ballot becomes first",
 		check: func(e *env) {
 			a, b := e.open(), e.open()
 			leader := e.cast(a, "a")

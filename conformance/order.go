@@ -56,7 +56,7 @@ var order = []Case{
 	{
 		Name:     "a-gap-promotes-nobody",
 		Promises: []string{"G4", "G3"},
-		Explains: "when one in the middle goes, by itself or by a crash, nobody is called before its turn",
+		Explains: "when one in the middle goes, by itself or by a crash, no other is called before its turn",
 		check: func(e *env) {
 			crashing, a, b := e.open(), e.open(), e.open()
 			one, two, three := e.cast(a, "1"), e.cast(b, "2"), e.cast(crashing, "3")
@@ -73,7 +73,7 @@ var order = []Case{
 			crashing.Cut()
 			e.until("the one in the middle has expired", func() bool { return len(e.ballots(a)) == 4 })
 			e.withdraw(four)
-			e.during(e.h.TTL/4, "nobody is called", func() bool { return len(called) == 0 })
+			e.during(e.h.TTL/4, "none is called", func() bool { return len(called) == 0 })
 			e.withdraw(one)
 			got := receive(e, called, "the second in line")
 			e.check(got == "2", "%s was called, not 2", got)

@@ -36,7 +36,7 @@ var ownership = []Case{
 				e.done(leader)
 				left := e.ballots(observer)
 				e.check(len(left) == 0, "ballots are left: %v", left)
-				e.until("nobody is acknowledged", func() bool { return e.leader(observer) == store.Leader{} })
+				e.until("no leader is acknowledged", func() bool { return e.leader(observer) == store.Leader{} })
 			})
 		},
 	},

@@ -11,8 +11,8 @@ import (
 )
 
 // Permissions tries everything that the suite does, once, and returns what the service denied: an error for each, or
-// nil. It stops with another error where the service does not answer, or does not take the credentials at all. wrote
-// reports whether it may have written something.
+// nil. It stops with another error if the service does not answer or refuses the credentials. wrote reports whether it
+// might have written something.
 func Permissions(ctx context.Context, h Harness) (wrote bool, err error) {
 	st, err := h.Open(ctx, NewNetwork().Dial)
 	if err != nil {

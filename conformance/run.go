@@ -21,7 +21,7 @@ import (
 // Case is one behaviour that every store has to show.
 type Case struct {
 	Name     string   // of the subtest
-	Promises []string // those of "G1" to "G7" that it checks; none where it checks the contract of package store alone
+	Promises []string // those of "G1" to "G7" that it checks; none if it checks only the contract of package store
 	Explains string   // the rule that a store breaks which fails it
 	check    func(e *env)
 }
@@ -65,7 +65,7 @@ func (c Case) Check(t testing.TB, h Harness) {
 }
 
 // lasting is a testing.TB that a case may go on using when the watchdog has given it up, and its test has ended: it
-// says nothing any more, where testing's own would panic.
+// then reports nothing, while testing's own would panic.
 type lasting struct {
 	testing.TB
 	mu    sync.Mutex
@@ -269,7 +269,7 @@ func (e *env) done(s interface{ Done() <-chan struct{} }) {
 	}
 }
 
-// cast casts a ballot, again where the service could not be reached for so long that the store gave up.
+// cast casts a ballot, again if the store gave up because it could not reach the service.
 func (e *env) cast(m *member, value string) store.Ballot {
 	e.TB.Helper()
 	b, err := m.Campaign(e.ctx, e.election, value)
@@ -291,7 +291,7 @@ func (e *env) withdraw(b store.Ballot) {
 	e.ok(b.Withdraw(e.ctx), "withdraw")
 }
 
-// acknowledge acknowledges, again where the outcome is unknown: a line may break at any time.
+// acknowledge acknowledges, again if the outcome is unknown: a line may break at any time.
 func (e *env) acknowledge(b store.Ballot, value string) store.Leader {
 	e.TB.Helper()
 	l, err := b.Acknowledge(e.ctx, value)

@@ -70,7 +70,7 @@ func (b *Ballot) Wait(ctx context.Context) error {
 	case <-ctx.Done():
 		return b.life.Fail("wait", b.Election, context.Cause(ctx))
 	}
-	return b.Err() // where it is both first and lost
+	return b.Err() // if it is both first and lost
 }
 
 // Acknowledge does what comes before and after the adapter's own part of store.Ballot's method.

@@ -27,8 +27,8 @@ type Life struct {
 	stopped bool // guarded by mu: no task starts once it is set
 }
 
-// NewLife begins the life of a store. Its name is made of the scheme, with "+tls" where it speaks TLS, and of what
-// comes behind "://".
+// NewLife begins the life of a store. Its name is made of the scheme, with "+tls" if it speaks TLS, and of what comes
+// behind "://".
 func NewLife(scheme string, tls bool, rest string) *Life {
 	if tls {
 		scheme += "+tls"
@@ -53,7 +53,7 @@ func (l *Life) Stop() {
 // Wait waits for all tasks.
 func (l *Life) Wait() { l.tasks.Wait() }
 
-// Go runs a task that Wait waits for. It reports false where the store has been stopped.
+// Go runs a task that Wait waits for. It reports false if the store has been stopped.
 func (l *Life) Go(task func()) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -135,7 +135,7 @@ func Repeat[T any](ctx context.Context, l *Life, op, election string, f func(con
 }
 
 // Ended is the error of a call that ctx has ended: why that has ended, the error of the last attempt, and that of the
-// one before, which says more where the last was just cut short. Either may be nil.
+// one before, which says more if the last was just cut short. Either may be nil.
 func Ended(ctx context.Context, err, last error) error {
 	cause := context.Cause(ctx)
 	switch {
@@ -168,8 +168,7 @@ func PauseFor(ctx context.Context, d time.Duration) {
 	}
 }
 
-// HintTLS adds to an error what scheme to write, if it looks like that of one side which speaks TLS to one that does
-// not.
+// HintTLS adds to an error which scheme to write. The error looks like one side speaks TLS and the other does not.
 func HintTLS(err error, scheme string, tls bool) error {
 	if tls {
 		return fmt.Errorf("%w; does the server speak TLS? if not, the scheme has to be %s", err, scheme)

@@ -107,7 +107,7 @@ func (b *ballot) lead() {
 	}
 	b.leads = true
 	close(b.first)
-	b.engine.queue.add(&b.item) // the nearest need not be watched any more
+	b.engine.queue.add(&b.item) // the nearest no longer needs a watch
 }
 
 // Acknowledge implements store.Ballot.
@@ -158,7 +158,7 @@ func (b *ballot) acknowledge(ctx context.Context, value string) (store.Leader, e
 }
 
 // try notes that there may be an acknowledgement from now on, before it is sent. It refuses if the ballot is lost: a
-// removal that is under way may not know of it.
+// removal that is under way might not know of it.
 func (b *ballot) try() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -209,7 +209,7 @@ func (b *ballot) remove(ctx context.Context) error {
 		return nil
 	}
 	err := s.driver.Remove(ctx, b.removal())
-	if err == nil && b.doubt { // else it might be entered again
+	if err == nil && b.doubt { // otherwise it might be entered again
 		err = s.driver.Void(ctx, b.entry.Election, b.nonce)
 	}
 	if errors.Is(err, ErrOver) {

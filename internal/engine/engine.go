@@ -33,8 +33,8 @@
 //
 // # A poll
 //
-// All who want to know the leader of an election share one watch (poll.go). What it told last, and as of when that was
-// right, change together under one lock.
+// All callers that ask for the leader of an election share one watch (poll.go). The leader that it told last and the
+// time as of which that is right change together, under one lock.
 //
 // # Goroutines
 //
@@ -115,7 +115,7 @@ func New(d Driver, s Settings) *Engine {
 	return e
 }
 
-// String returns what errors and logs name the store by.
+// String returns the name of the store in errors and logs.
 func (e *Engine) String() string { return e.settings.Name }
 
 // Format implements fmt.Formatter: with every verb it prints what String returns.

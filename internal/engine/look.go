@@ -143,7 +143,7 @@ func (b *ballot) next() (step func(context.Context) error) {
 		if place.More {
 			return b.askAhead
 		}
-		*place = Place{} // none is ahead: what is left is to read the own entry
+		*place = Place{} // none is ahead: only the own entry must be read
 		return b.drop(&b.prev)
 	case place.Nearest != "" && (b.prev == nil || b.prev.stale):
 		return b.watchPrev

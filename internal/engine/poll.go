@@ -9,12 +9,12 @@ import (
 	"github.com/go-leadership/leadership/store"
 )
 
-// poll is what is known of an election's leader, for all who want to know. It watches from the first call on, and is
-// dropped when it has not been used for a TTL.
+// poll is what is known of an election's leader, for all callers. It watches from the first call on, and is dropped
+// when it has not been used for a TTL.
 //
 // It reads the leader when it begins, when its watch is over or does not tell what has changed, when the confirmations
-// stay away, after an answer that took longer than a pace, and for a caller who wants to know as of now. Reads are numbered, so that such a caller gets the answer of
-// one that began after the call.
+// are missing, after an answer that took longer than a pace, and for a caller that needs the present state. Reads are
+// numbered, so that such a caller gets the answer of one that began after the call.
 type poll struct {
 	engine   *Engine
 	election string
@@ -31,7 +31,7 @@ type poll struct {
 	begun    uint64        // reads that have begun
 	reading  bool          // one is under way
 	answered uint64        // the last read that was answered
-	wanted   uint64        // the read that somebody waits for
+	wanted   uint64        // the read that callers wait for
 	failures int           // reads that failed for good
 	err      error         // of the last one
 	floor    uint64        // the revision of an acknowledgement of this store that has not been told yet; or 0
@@ -59,7 +59,7 @@ func (e *Engine) Observe(ctx context.Context, election string, prev *store.Known
 	})
 }
 
-// observe waits until what is known satisfies the caller. If it has to be fresh, a read that begins from now on tells.
+// observe waits until what is known satisfies the caller. If it must be fresh, a read that begins from now on shows it.
 func (e *Engine) observe(
 	ctx context.Context, election string, fresh bool, satisfies func(store.Known) bool,
 ) (store.Known, error) {
@@ -72,7 +72,7 @@ func (e *Engine) observe(
 		p := e.join(election)
 		defer e.leave(p)
 		var k store.Known
-		// If the store is closed meanwhile, what was told may be no more than what Close does itself.
+		// If the store is closed meanwhile, what was told might only be what Close itself does.
 		if k, err = p.wait(ctx, fresh, satisfies); err == nil && e.life.Calls.Err() == nil {
 			return k, nil
 		}
@@ -136,7 +136,7 @@ func (p *poll) wait(ctx context.Context, fresh bool, satisfies func(store.Known)
 		case !satisfies(p.known):
 		case p.floor == 0:
 			return p.known, nil
-		default: // it is news to the caller, and may be older than the acknowledgement
+		default: // it is news to the caller, and might be older than the acknowledgement
 			need = p.cleared
 		}
 		p.wanted = max(p.wanted, need)
@@ -176,7 +176,7 @@ func (p *poll) refresh() {
 	}
 }
 
-// drop ends the poll: nobody has it any more.
+// drop ends the poll: it has no callers any more.
 func (p *poll) drop() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -236,7 +236,7 @@ func (p *poll) begin() *feed {
 	return &feed{number: p.begun}
 }
 
-// failed is called when a read has failed, and reports whether it is to be sent again.
+// failed is called when a read has failed, and reports whether it must be sent again.
 func (p *poll) failed(err error) (again bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -6,7 +6,7 @@ import "sync"
 // service that does not answer don't pile up.
 const workers = 16
 
-// queue is what has to be looked at: ballots and polls that need a request. Workers run while there is something to do.
+// queue holds the ballots and polls that need a request. Workers run while it is not empty.
 type queue struct {
 	start func(func()) bool // starts a worker that Close waits for, or returns false when the store has been closed
 

@@ -144,7 +144,7 @@ func (e *Engine) failed(o *opening, err error) bool {
 
 func (s *session) renewed(p Proof) { s.lease.Renew(p.Sent, p.Valid) }
 
-// keep renews the session until it is over, and ends it if the service may still keep it.
+// keep renews the session until it is over, and ends it if the service might still keep it.
 func (s *session) keep() {
 	err := s.driver.Keep(s.ctx, s.renewed)
 	if err == nil && s.ctx.Err() == nil {
@@ -167,7 +167,7 @@ func (s *session) state() (over bool, left error) {
 // ended is called when the service is known to have ended the session.
 func (s *session) ended() { s.finish(adapter.ErrSessionEnded, nil) }
 
-// giveUp ends a session that the service may still keep.
+// giveUp ends a session that the service might still keep.
 func (s *session) giveUp(why error) { s.finish(fmt.Errorf("%w: %w", store.ErrLost, why), why) }
 
 // finish ends the session for this process, once: later calls wait for the first. First no ballot is added any more and
@@ -193,7 +193,7 @@ func (s *session) finish(why, left error) {
 	})
 }
 
-// endLimit bounds what is asked of the service to end a session.
+// endLimit bounds the requests that end a session.
 const endLimit = 3 * time.Second
 
 // end lets the session go. That of a caller's connection stays, so each of its entries is removed.
@@ -270,8 +270,8 @@ func (s *session) takes() bool {
 	return over && (left == nil || s.driver.Ends())
 }
 
-// clean removes something of the session in the background, which has to go or those behind it never lead: again and
-// again, until it is gone or the session is. If that is refused for good, the session is given up, and takes it along.
+// clean removes an entry of the session in the background, since those behind it would never lead: again and again,
+// until it or the session is gone. If the service refuses that for good, the session is given up, and takes it along.
 func (s *session) clean(what string, remove func(context.Context) error) {
 	ctx := s.ctx
 	if !s.driver.Ends() {

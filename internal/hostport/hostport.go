@@ -11,7 +11,7 @@ import (
 	"unicode"
 )
 
-// RefuseAny says which address of a list can't be used, and why; nothing where all can.
+// RefuseAny returns which address of a list can't be used, and why; "" if all can.
 func RefuseAny(addresses []string) (reason string) {
 	for i, address := range addresses {
 		if reason := Refuse(address); reason != "" {
@@ -32,8 +32,8 @@ func WithPorts(addresses []string, port string) []string {
 	return addresses
 }
 
-// Refuse says why an address can't be used, nothing where it can: it has to be "host", "host:port", "[IPv6]" or
-// "[IPv6]:port". The reason shows nothing of the address, in which somebody may have written a password.
+// Refuse returns why an address can't be used, "" if it can. It must be "host", "host:port", "[IPv6]" or "[IPv6]:port".
+// The reason shows no part of the address, which might hold a password.
 func Refuse(address string) (reason string) {
 	name := address
 	if i := strings.LastIndexByte(address, ':'); i >= 0 && !strings.HasSuffix(address, "]") {
@@ -55,7 +55,7 @@ func Refuse(address string) (reason string) {
 	return ""
 }
 
-// Hide returns the addresses with stars in the place of those that can't be used: a whole URL with a password may have
+// Hide returns the addresses with stars instead of those that can't be used: a whole URL with a password might have
 // been written there.
 func Hide(addresses []string) []string {
 	addresses = slices.Clone(addresses)
@@ -71,7 +71,7 @@ func notPrinted(r rune) bool {
 	return !unicode.IsGraphic(r) || unicode.IsSpace(r) || r == unicode.ReplacementChar
 }
 
-// WithPort returns an address that Refuse has nothing against with the port, where it names none.
+// WithPort returns an address that Refuse accepts, with the port if it names none.
 func WithPort(address, port string) string {
 	if _, _, err := net.SplitHostPort(address); err == nil {
 		return address

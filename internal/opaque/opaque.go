@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// Format is the work of a Format method: whatever the verb, it prints the text in the place of a value. It stands in
-// for String and GoString too, which fmt asks for some verbs only: %d prints a struct field by field. No method is asked
-// for %p and for %w where it does not belong, which go vet finds.
+// Format is the work of a Format method: it prints the text instead of a value, with any verb. It stands in for String
+// and GoString too, which fmt asks for some verbs only: %d prints a struct field by field. No method is asked for %p
+// and for %w in a wrong place, which go vet finds.
 func Format(f fmt.State, verb rune, text string) {
 	_, _ = fmt.Fprintf(f, fmt.FormatString(f, verb), text)
 }
@@ -25,7 +25,7 @@ func Name(value any) string {
 // longest is how many bytes of a value Shorten leaves.
 const longest = 64
 
-// Shorten returns what an error shows of a value that somebody gave.
+// Shorten returns what an error shows of a value that was given.
 func Shorten(value string) string {
 	if len(value) <= longest {
 		return value

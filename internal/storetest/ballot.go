@@ -17,7 +17,7 @@ var elections atomic.Int64
 // NewElection returns the name of an election that no other test of the package uses. None is a prefix of another.
 func NewElection() string { return fmt.Sprintf("test %06d", elections.Add(1)) }
 
-// Campaign casts a ballot as a candidate does: again, where the service was out of reach for the time of a TTL.
+// Campaign casts a ballot as a candidate does: again, if the service could not be reached for a TTL.
 func Campaign(ctx context.Context, st store.Store, election, value string) (store.Ballot, error) {
 	for {
 		b, err := st.Campaign(ctx, election, value)

@@ -12,8 +12,8 @@ import (
 	"go.uber.org/goleak"
 )
 
-// Main is all that a TestMain does: it runs the tests, ends the servers that they share and what else there is to end,
-// and checks that no goroutine is left. In a process that startLeader has started it leads instead.
+// Main is all that a TestMain does: it runs the tests, ends the servers that they share and what else must end, and
+// checks that no goroutine is left. In a process that startLeader has started it leads instead.
 func Main(m *testing.M, ends ...func()) {
 	if where := os.Getenv(leaderVariable); where != "" {
 		fmt.Fprintln(os.Stderr, lead(where))
@@ -22,7 +22,7 @@ func Main(m *testing.M, ends ...func()) {
 	goleak.VerifyTestMain(suite{m, ends})
 }
 
-// suite ends what is to be ended before goleak counts what is left.
+// suite ends what must end before goleak counts what is left.
 type suite struct {
 	*testing.M
 	ends []func()

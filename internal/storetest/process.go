@@ -19,9 +19,9 @@ import (
 // leaderVariable makes a test binary lead an election instead, see Main: its value is the store's URL and the election.
 const leaderVariable = "LEADERSHIP_TEST_LEAD"
 
-// lead leads, and tells of it on standard output: "leads" with its token, and after each time that nothing happened in
-// this process for half a TTL, since it was stopped, "resumed" with what IsLeader says first. It ends with its standard
-// input, and returns only where it fails.
+// lead leads, and reports on standard output: "leads" with its token, and, each time that this process was stopped for
+// half a TTL, "resumed" with the first answer of IsLeader. It ends with its standard input, and returns only if it
+// fails.
 func lead(where string) error {
 	go func() {
 		_, _ = io.Copy(io.Discard, os.Stdin)

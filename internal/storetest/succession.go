@@ -24,7 +24,7 @@ func LeaderIsStopped(t *testing.T, url string, successor store.Store) {
 	require.NoError(t, term.Context().Err())
 }
 
-// LeaderIsKilled kills a process that leads, on the store that has the URL, and what else is to end at the same time,
+// LeaderIsKilled kills a process that leads, on the store that has the URL, and what else must end at the same time,
 // and returns the time until its successor leads.
 func LeaderIsKilled(t *testing.T, url string, successor store.Store, also ...func()) time.Duration {
 	p, c := succession(t, url, successor)

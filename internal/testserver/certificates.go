@@ -22,9 +22,9 @@ type TLS int
 const (
 	// NoTLS is a connection in the clear.
 	NoTLS TLS = iota
-	// ServerTLS is TLS where the server alone shows a certificate.
+	// ServerTLS is TLS in which only the server shows a certificate.
 	ServerTLS
-	// MutualTLS is TLS where a client must show a certificate too.
+	// MutualTLS is TLS in which a client must show a certificate too.
 	MutualTLS
 )
 

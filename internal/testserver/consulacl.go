@@ -10,8 +10,7 @@ import (
 
 const managementToken = "11111111-2222-3333-4444-555555555555"
 
-// ManagementToken returns the token that may do everything, or nothing where
-// ACL is off.
+// ManagementToken returns the token that may do everything, or "" if ACL is off.
 func (c *Consul) ManagementToken() string {
 	if c.cfg.ACL {
 		return managementToken

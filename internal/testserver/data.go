@@ -12,9 +12,8 @@ func (m *Member) SaveData() error {
 	return m.copyData(m.dataDir(), m.file("saved"))
 }
 
-// RestoreData puts the copy that SaveData kept in the place of the member's
-// data, as an operator does who restores a server from a backup. The member
-// must not run. The copy can be restored again.
+// RestoreData replaces the member's data by the copy that SaveData kept, as an operator does who restores a server from
+// a backup. The member must not run. The copy can be restored again.
 func (m *Member) RestoreData() error {
 	if _, err := os.Stat(m.file("saved")); err != nil {
 		return fmt.Errorf("testserver: SaveData first: %w", err)
@@ -23,7 +22,7 @@ func (m *Member) RestoreData() error {
 }
 
 func (m *Member) copyData(from, to string) error {
-	m.mu.Lock() // nobody starts it meanwhile
+	m.mu.Lock() // it is not started meanwhile
 	defer m.mu.Unlock()
 	switch {
 	case m.closed:

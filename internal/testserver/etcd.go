@@ -32,8 +32,8 @@ type EtcdConfig struct {
 	// the clear, always.
 	TLS TLS
 
-	// Auth creates the user root with [Etcd.RootPassword] and enables
-	// authentication. Nobody else may do anything; see [Etcd.AddUser].
+	// Auth creates the user root with [Etcd.RootPassword] and enables authentication. No other user may do anything;
+	// see [Etcd.AddUser].
 	Auth bool
 
 	// Extra are further flags. They replace defaults of the same name. For

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// RootPassword is the password of the user root where Auth is on.
+// RootPassword is the password of the user root if Auth is on.
 func (e *Etcd) RootPassword() string { return rootPassword }
 
 const rootPassword = "root-password"
@@ -57,8 +57,8 @@ type step struct {
 	body map[string]any
 }
 
-// gateway makes the requests, in order, through the JSON gateway of the member
-// that leads, as root where that is asked for.
+// gateway makes the requests, in order, through the JSON gateway of the member that leads, as root if that is asked
+// for.
 func (e *Etcd) gateway(ctx context.Context, asRoot bool, steps ...step) error {
 	for _, s := range steps {
 		err := e.step(ctx, asRoot, s)

@@ -7,14 +7,12 @@ import (
 	"os"
 )
 
-// errPortTaken: somebody else has a port that the server wants.
+// errPortTaken: another process has a port that the server wants.
 var errPortTaken = errors.New("port taken")
 
-// failure says why the latest start of the member cannot succeed any more, or
-// nothing as long as it can. It reads the log, because a server that cannot
-// bind a port need not exit: ZooKeeper does at once if the port is for
-// clients, after ten seconds if it is for elections, and never if it is for
-// followers.
+// failure returns why the latest start of the member cannot succeed any more, or nil as long as it can. It reads the
+// log, because a server that cannot bind a port need not exit: ZooKeeper does at once if the port is for clients, after
+// ten seconds if it is for elections, and never if it is for followers.
 func (m *Member) failure() error {
 	m.mu.Lock()
 	p, from := m.process, m.logFrom

@@ -21,7 +21,7 @@ const (
 	portAttempts = 1000
 )
 
-// reserveFunc is reservePorts, or what a test has in its place.
+// reserveFunc is reservePorts, or a test's replacement.
 type reserveFunc func(n int) (*ports, error)
 
 // reservePorts finds n free ports. No other process reserves the same ones

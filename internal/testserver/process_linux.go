@@ -45,7 +45,7 @@ func (p *process) run(started chan<- error) {
 	err := p.cmd.Start()
 	started <- err
 	if err == nil {
-		_ = p.cmd.Wait() // how it ended matters to nobody: a signal is as good as an exit
+		_ = p.cmd.Wait() // how it ended does not matter: a signal is as good as an exit
 	}
 }
 

@@ -18,7 +18,7 @@ type server interface {
 type role int
 
 const (
-	unready  role = iota // it serves no clients, for example because nobody leads
+	unready  role = iota // it serves no clients, for example because there is no leader
 	follower             // it serves clients, by what another one decides
 	leader               // it serves clients and leads, or is alone
 )

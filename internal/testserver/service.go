@@ -18,8 +18,8 @@ type service struct {
 	members []*Member
 }
 
-// startAttempts bounds how often other ports are tried when somebody else
-// takes one between our choosing it and the server's binding it.
+// startAttempts bounds how often other ports are tried when another process takes one between our choosing it and the
+// server's binding it.
 const startAttempts = 5
 
 // plan says how to start a service.
@@ -28,9 +28,8 @@ type plan struct {
 	members int
 	ports   int // for each member; the first is the one for clients
 	reserve reserveFunc
-	// equip gives each member its server and writes its configuration. The
-	// ports are those of all members, the directory is for what they share.
-	// It is called again, for others, where a port was lost.
+	// equip gives each member its server and writes its configuration. The ports are those of all members, the
+	// directory is for what they share. It is called again, for others, if a port was lost.
 	equip func(dir string, members []*Member, ports []int) error
 }
 
@@ -108,10 +107,9 @@ func (s *service) Addrs() []string {
 // Member returns the member with index i, counted from 0.
 func (s *service) Member(i int) *Member { return s.members[i] }
 
-// Leader returns the index of the member that leads: the one that says so
-// itself, or the only one. It is an error where none or several say so, which
-// is normal for a moment after a fault. It asks only members that run and are
-// not paused, and gives each a second to answer.
+// Leader returns the index of the member that leads: the one that says so itself, or the only one. It is an error if
+// none or several say so, which is normal for a moment after a fault. It asks only members that run and are not paused,
+// and gives each a second to answer.
 func (s *service) Leader() (int, error) {
 	return leaderIn(s.roles(context.Background()))
 }

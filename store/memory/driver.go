@@ -11,8 +11,8 @@ import (
 	"github.com/go-leadership/leadership/store"
 )
 
-// driver implements engine.Driver. All its watches are of one stream, unless they are unordered. It never breaks: a line
-// that fails only waits.
+// driver implements engine.Driver. All its watches are of one stream, unless they are unordered. Its stream never
+// breaks: a line that is cut only delays.
 type driver struct {
 	service *Service
 	faults  *Faults
@@ -43,7 +43,7 @@ func (d *driver) Open(ctx context.Context) (engine.Session, engine.Proof, error)
 	s := &driverSession{driver: d}
 	sent := store.Now()
 	if err := d.faults.send(ctx, func() { s.id = d.service.open(d.ttl) }); err != nil {
-		d.service.drop(s.id) // nobody knows of it
+		d.service.drop(s.id) // its owner does not know of it
 		return nil, engine.Proof{}, err
 	}
 	d.mu.Lock()
@@ -150,9 +150,9 @@ func (s *driverSession) ID() string { return sessionName(s.id) }
 
 func sessionName(id uint64) string { return strconv.FormatUint(id, 10) }
 
-// Keep implements engine.Session: it renews the session a quarter of the TTL after the last request was sent, so that the
-// lease is renewed in time while two round trips and a twentieth of the TTL fit into it. What opened the session may have
-// been sent too long ago: then it is renewed at once.
+// Keep implements engine.Session: it renews the session a quarter of the TTL after the last request was sent, so that
+// the lease is renewed in time while two round trips and a twentieth of the TTL fit into it. If the request that opened
+// the session was sent longer ago than that, the session is renewed at once.
 func (s *driverSession) Keep(ctx context.Context, renewed func(engine.Proof)) error {
 	d := s.driver
 	least := time.Duration(0)

@@ -9,8 +9,8 @@ import (
 	"github.com/go-leadership/leadership/store"
 )
 
-// Faults are the switches on the line between one store and its service. They take effect at once, also for what is
-// under way, and all of them can be used at any time from any goroutine.
+// Faults are the switches on the line between one store and its service. They take effect at once, for requests under
+// way too, and may be used at any time from any goroutine.
 type Faults struct {
 	driver *driver
 
@@ -42,7 +42,7 @@ func (f *Faults) DelayReplies(d time.Duration) { f.set(func() { f.replies = d })
 // Heal undoes Cut, LoseReplies and StallWatches.
 func (f *Faults) Heal() { f.set(func() { f.cut, f.lose, f.stall = false, false, false }) }
 
-// Expire makes the service end the session at once, before its TTL has passed: what no promise covers.
+// Expire makes the service end the session at once, before its TTL has passed, which no promise covers.
 func (f *Faults) Expire() {
 	f.driver.service.drop(f.driver.lastSession())
 }

@@ -11,11 +11,11 @@ import (
 	"github.com/go-leadership/leadership/store"
 )
 
-// Service is a coordination service within this process: what the servers are to the other stores. The stores opened
-// on one service see the same elections. Its zero value is ready to use. All its state is behind one mutex, which no
-// caller's code ever runs under.
+// Service is a coordination service within this process, like the servers of the other stores. The stores opened on one
+// service see the same elections. Its zero value is ready to use. One mutex guards all its state; no caller's code runs
+// while it is held.
 type Service struct {
-	name string // constant: what comes behind memory:// in a URL; empty if it has none
+	name string // constant: the part of a URL after memory://; empty if it has none
 
 	mu        sync.Mutex
 	index     uint64               // of the last change; tokens and revisions are taken from it and it never goes back
@@ -56,8 +56,8 @@ type session struct {
 // NewService returns a service of its own that nothing else in the process shares.
 func NewService() *Service { return &Service{} }
 
-// Clear removes all that the service keeps of an election, as an operator might: ballots and acknowledgement. Tokens
-// go on growing. The last in line goes first, so that nobody becomes first by it.
+// Clear removes all that the service keeps of an election, as an operator might: ballots and acknowledgement. Tokens go
+// on growing. The last in line is removed first, so that no ballot becomes first meanwhile.
 func (s *Service) Clear(name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -134,7 +134,7 @@ func (s *Service) expire(id uint64) {
 	s.end(sess)
 }
 
-// drop ends a session at once, whatever its TTL.
+// drop ends a session at once, before its TTL has passed.
 func (s *Service) drop(id uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -7,7 +7,7 @@
 //
 // or, with a service that all of the process shares under a name, store.Open(ctx, "memory://name?ttl=10s", nil).
 //
-// A crashed holder is replaced TTL after its last renewal at the latest.
+// A crashed leader is replaced at most one TTL after its last renewal.
 package memory
 
 import (
@@ -18,7 +18,7 @@ import (
 	"github.com/go-leadership/leadership/store"
 )
 
-// Config are the settings of a store. The zero value of each field stands for its default.
+// Config holds the settings of a store. The zero value of each field stands for its default.
 type Config struct {
 	TTL   time.Duration // how long the session lives without renewal; 10 s
 	Grace time.Duration // time reserved before expiry for the leader's work to stop; a third of the TTL

@@ -91,7 +91,7 @@ var failures = regexp.MustCompile(`(?m)^\s*--- FAIL: \S+|^panic: test timed out.
 // that has run for nearly the whole of -timeout hangs; one that has just begun was in the queue of a busy machine.
 func failureIn(out string) string { return short(failures.FindString(out)) }
 
-// overlay writes the changed file, and what tells the go command to compile it in the place of the other.
+// overlay writes the changed file, and the overlay by which the go command compiles it instead of the original.
 func (m mutant) overlay(dir string) (string, error) {
 	changed, err := m.source()
 	if err != nil {

@@ -67,7 +67,7 @@ func (s *Store) keep() {
 		sent := store.Now()
 		if err := s.line.send(s.life.Calls, func() { sess.id = s.service.open(s.ttl) }); err != nil {
 			sess.end(err)
-			s.service.drop(sess.id) // nobody knows of it
+			s.service.drop(sess.id) // its owner does not know of it
 			opened = false
 			continue
 		}

@@ -2,8 +2,8 @@ package main
 
 import "syscall"
 
-// childAttributes make a child end when we end, in whatever way, and keep the terminal's Ctrl-C from it: that is for
-// us, who end the children then.
+// childAttributes make a child end when this process ends, and keep the terminal's Ctrl-C from it: this process gets
+// the signal and ends the children.
 func childAttributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
 }

@@ -96,7 +96,7 @@ func TestVerdict(t *testing.T) {
 		{"not heard", func([]change) []string { return []string{"a", "c"} },
 			"the follower heard of a, c, and a, b, c led"},
 		{"nothing heard", func([]change) []string { return nil },
-			"the follower heard of nobody, and a, b, c led"},
+			"the follower heard of no leader, and a, b, c led"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			changes := append([]change(nil), right...)

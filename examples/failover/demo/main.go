@@ -3,9 +3,9 @@
 //
 //	go run ./examples/failover/demo -store zookeeper
 //
-// It ends with status 0 exactly where each change of leader happened within its bound, in the order of the queue, and
-// was seen by the follower; otherwise with status 1 and a sentence on what failed. However it ends, it leaves no
-// process behind, and no file either unless it is killed by SIGKILL.
+// It ends with status 0 if each change of leader happened within its bound, in the order of the queue, and was seen by
+// the follower; otherwise with status 1 and a sentence on what failed. However it ends, it leaves no process behind,
+// and no file either unless it is killed by SIGKILL.
 package main
 
 import (
@@ -36,7 +36,7 @@ func main() {
 	flag.StringVar(&c.store, "store", "zookeeper", "`kind` of service to start: "+kinds())
 	flag.DurationVar(&c.slack, "slack", 0, "added to every bound, for a machine that is busy with other things")
 	flag.Parse()
-	// The end of the terminal, or of whoever reads the output, is a reason to clean up too.
+	// Clean up when the terminal or the reader of the output ends, too.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGPIPE)
 	defer stop()
 	if err := run(ctx, c); err != nil {
@@ -78,10 +78,10 @@ func run(ctx context.Context, c config) (err error) {
 	}
 	ctx, d.fail = context.WithCancelCause(ctx)
 	defer d.fail(nil)
-	defer d.end() // where play panics
+	defer d.end() // if play panics
 	err = d.play(ctx)
 	heard := names(d.journal.all(event.leader))
-	d.end() // before the table: nobody else prints then
+	d.end() // before the table: no process prints then
 	printTable(c.out, d.changes)
 	if err != nil {
 		return err

@@ -43,8 +43,8 @@ type change struct {
 	token    uint64
 	elected  time.Time
 	took     time.Duration // from what happened to the election
-	bound    time.Duration // on took; 0 where there is none
-	followed time.Duration // from the election to the follower's hearing of it; 0 where it has not
+	bound    time.Duration // on took; 0 if there is none
+	followed time.Duration // from the election to the follower's hearing of it; 0 if it has not
 }
 
 // play is the whole story.

@@ -60,7 +60,7 @@ func verdict(changes []change, heard []string) error {
 
 func join(names []string) string {
 	if len(names) == 0 {
-		return "nobody"
+		return "no leader"
 	}
 	return strings.Join(names, ", ")
 }

@@ -36,8 +36,7 @@ func (b Binary) Path() (string, error) {
 	return filepath.Join(cache, "go-leadership", "testserver", b.Name+"-"+b.Version), nil
 }
 
-// Find returns the path of a binary that exists. The error says how to have it
-// where it does not.
+// Find returns the path of a binary that exists. If there is none, the error says how to get it.
 func (b Binary) Find() (string, error) {
 	path, err := b.Path()
 	if err != nil {

@@ -7,8 +7,8 @@ import (
 	"github.com/go-leadership/leadership/store"
 )
 
-// Clear implements store.Clearer. Without a name it deletes all keys that begin with <prefix>/. That keys are locked
-// keeps nobody from deleting them: locks are advisory.
+// Clear implements store.Clearer. Without a name it deletes all keys that begin with <prefix>/. Locked keys can be
+// deleted: locks are advisory.
 func (s *Store) Clear(ctx context.Context, election string) error {
 	if election != "" {
 		if err := store.CheckElection(election); err != nil {

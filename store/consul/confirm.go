@@ -113,7 +113,7 @@ func (s *Store) prove(ctx context.Context, sess *session) error {
 	return err
 }
 
-// service is the name of the service that sessions with a check are registered under. Nobody is to connect to it.
+// service is the name of the service that sessions with a check are registered under. No client connects to it.
 const service = "leadership"
 
 // register registers a service with a check that passes until the TTL has gone by without another pass. The agent has

@@ -58,7 +58,7 @@ func (d *dialer) open(ctx context.Context, network, _ string) (net.Conn, error) 
 	return nil, fmt.Errorf("%w: %w", why, errors.Join(errs...))
 }
 
-// errNoConnection says that no request was sent; errAllRefuse that nobody listens where the agents should.
+// errNoConnection says that no request was sent; errAllRefuse that all agents refuse connections.
 var (
 	errNoConnection = errors.New("no connection")
 	errAllRefuse    = fmt.Errorf("%w", errNoConnection)

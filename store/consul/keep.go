@@ -32,8 +32,8 @@ import (
 // Below 10 s the session is bound to a TTL check, whose timer runs at the agent and only there, for exactly T from the
 // last pass that the agent received. Once it has run out, the agent tells its servers, and a pass that comes too late
 // does not call that back. So a pass counts if it was answered within T of when one that counts was sent: then the
-// timer has not run out. The session's own TTL of 10 s is renewed besides, for the day on which the agent dies or is
-// cut off with nobody left to turn the check critical.
+// timer has not run out. The session's own TTL of 10 s is renewed besides, in case the agent dies or is cut off, and no
+// agent is left to turn the check critical.
 //
 // With round trips R and grace G, a confirmation sent at s is answered at s + R, and the next one is sent at s + T/4.
 // So the lease goes on as long as T/4 + R < T - G. At the start the check is registered, the session created and the
@@ -46,7 +46,7 @@ type keeper struct {
 	*Store
 	session *session           // the present one, as of the last step; nil if there is none
 	under   []*confirmation    // of it, those that have not been answered yet, the oldest first
-	next    time.Time          // when the next one is to be sent
+	next    time.Time          // when the next one must be sent
 	answers chan *confirmation // all of them
 }
 

@@ -76,7 +76,7 @@ func entryOf(p *api.KVPair) entry {
 	return entry{true, string(p.Value), p.Session, p.CreateIndex, p.ModifyIndex}
 }
 
-// newNonce returns 16 hex digits that nobody else has.
+// newNonce returns 16 hex digits that no other ballot has.
 func newNonce() string {
 	var b [8]byte
 	_, _ = rand.Read(b[:]) // never fails

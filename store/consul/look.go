@@ -81,7 +81,7 @@ func (s *Store) promote() {
 	}
 }
 
-// seen is a watch with the state that is to be verified.
+// seen is a watch with the state that must be verified.
 type seen struct {
 	*watch
 	version uint64
@@ -184,7 +184,8 @@ func (s *Store) readAll(ctx context.Context, stale []seen) error {
 	return s.readEach(ctx, missing)
 }
 
-// readEach reads watches one by one: one of them may not be read, and is to be told so.
+// readEach reads watches one by one, since the token might lack the permission to read one of them, which must be told
+// so.
 func (s *Store) readEach(ctx context.Context, list []seen) error {
 	for _, st := range list {
 		err := st.refresh(ctx)

@@ -15,8 +15,8 @@ import (
 // requestLimit bounds a request. Servers without a leader hold one for up to 7 s before they give up.
 const requestLimit = 10 * time.Second
 
-// request sends a request and waits for its answer, or for ctx. The request itself goes on when ctx ends: whoever gave
-// up does not break a connection that others use. Its outcome is then unknown.
+// request sends a request and waits for its answer, or for ctx. The request itself goes on when ctx ends, so that its
+// connection, which others use, does not break. Its outcome is then unknown.
 func request[T any](ctx context.Context, s *Store, f func(ctx context.Context) (T, error)) (T, error) {
 	return requestFor(ctx, s, requestLimit, f)
 }

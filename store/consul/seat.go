@@ -9,20 +9,20 @@ import (
 	"github.com/hashicorp/consul/api"
 )
 
-// takeSeat waits, where there is a lock-delay, until a leader that did not resign has been gone for that long.
+// takeSeat waits, if there is a lock-delay, until a leader that did not resign has been gone for that long.
 //
-// Ballots have names of their own, so that Consul's lock-delay never meets them: it is the name of a key that can't be
-// locked for that time after a session which held it was ended. So who leads locks a key that all share. Who resigns
-// gives it up; where the leader's session ends, Consul refuses it to everybody for the delay: to who waited behind that
-// leader, to who comes later, and in whatever order they go.
+// Consul's lock-delay applies to the name of a key: the key can't be locked for that time after a session that held it
+// has ended. Ballots have names of their own, so it never applies to them. So a leader locks a key that all share, the
+// seat. A leader that resigns unlocks it. If the leader's session ends, Consul refuses the lock to every session for
+// the delay.
 //
-// Where only the leader's ballot was deleted, its session still holds the seat until that leader has noticed. One who
-// never does is replaced after the delay: the ballot that is first stands, so that nobody else's lock is good.
+// If only the leader's ballot was deleted, its session still holds the seat until that leader has noticed. If it never
+// does, its lock is replaced after the delay: the ballot that is first stands, so no other's lock is valid.
 func (b *ballot) takeSeat() {
 	s := b.store
 	key := s.layout.seat(b.Election)
 	wait := min(max(s.config.LockDelay/20, 10*time.Millisecond), time.Second)
-	var taken time.Time // since when it has been somebody else's
+	var taken time.Time // since when another session has held it
 	for b.Context().Err() == nil {
 		ops := []*api.KVTxnOp{{Verb: api.KVCheckSession, Key: b.key(), Session: b.session.id}}
 		if !taken.IsZero() && time.Since(taken) >= s.config.LockDelay {
@@ -37,7 +37,7 @@ func (b *ballot) takeSeat() {
 			return
 		case r != nil && r.failed(0):
 			if b.own.refresh(b.Context()) == nil && !stands(b.key(), b.own.see().entry) {
-				return // run sees to it
+				return // run loses the ballot
 			}
 		case r != nil && r.says("already held"):
 			if taken.IsZero() {

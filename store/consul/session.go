@@ -221,8 +221,8 @@ func (s *Store) confirmNow() {
 	}
 }
 
-// refusing reports whether nobody listens where the agent should: it is gone, and may have left its cluster, which ends
-// the sessions of its node.
+// refusing reports whether connections to the agent are refused: it is gone, and might have left its cluster, which
+// ends the sessions of its node.
 func refusing(err error) bool {
 	return errors.Is(err, errAllRefuse) || !errors.Is(err, errNoConnection) && errors.Is(err, syscall.ECONNREFUSED)
 }

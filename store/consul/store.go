@@ -6,18 +6,18 @@
 //
 // or [Open] with a [Config]. Options of the URL: ttl, grace, dc, namespace, partition, lockdelay; with the scheme
 // consul+tls also cacert, cert, key and servername. The path of the URL is the prefix of all keys, its password the ACL
-// token, which needs key:write on the prefix, session:write on the agent's node and, where the ttl is below 10 s,
+// token, which needs key:write on the prefix, session:write on the agent's node and, if the ttl is below 10 s,
 // service:write on the service "leadership". To follow, key:read is enough.
 //
 // The acknowledged value is at <prefix>/<election>, as it is, for clients in any language.
 //
-// A crashed leader is replaced within twice its TTL and a second; with a TTL below 10 s, within the TTL and 1.5 s, in
-// which the agent tells its servers; agents keep that back for up to 3 s after a server has joined. Sessions end early
-// where the agent leaves, its node or the store's check is deregistered, or a client destroys the session; so do
-// ballots that a client deletes. The holder is told by a watch and stops, as it does when its agent refuses
-// connections; its successor may lead a moment before, and a waiter whose ballot is deleted together with those ahead
-// of it may be first for a moment. Where that matters, fence with the token, or give the successor a time to wait with
-// lockdelay.
+// A crashed leader is replaced within twice its TTL and a second. With a TTL below 10 s it is replaced within the TTL
+// and 1.5 s, the time in which the agent updates its servers; agents delay that for up to 3 s after a server has
+// joined. A session ends early if the agent leaves, if its node or the store's check is deregistered, or if a client
+// destroys the session. A ballot ends early if a client deletes it. A watch tells the holder, whose term ends, as it
+// does when its agent refuses connections. The successor might lead a moment before, and a waiter whose ballot is
+// deleted together with those ahead of it might be first for a moment. If that matters, fence with the token, or make
+// the successor wait with lockdelay.
 //
 // The fencing token is the ballot's CreateIndex, which no removal of keys sets back, and a leader's revision the
 // ModifyIndex of the acknowledgement.
@@ -57,7 +57,7 @@ type Store struct {
 
 	opening chan struct{} // has room for the one who opens a session
 	opened  chan struct{} // has room for one: there is another session
-	due     chan struct{} // has room for one: the session is to be confirmed now
+	due     chan struct{} // has room for one: the session must be confirmed now
 	looking sync.Mutex    // held while a look is under way
 	watches watches
 	polls   polls.Set
@@ -140,11 +140,11 @@ func (s *Store) shutDown() {
 	s.mu.Lock()
 	ballots, sess := slices.Collect(maps.Keys(s.ballots)), s.current
 	s.mu.Unlock()
-	for _, b := range ballots { // before the lease ends, so that whoever sees that knows why
+	for _, b := range ballots { // before the lease ends, so that Err says why
 		b.LoseWith(adapter.ErrClosed)
 	}
 	if sess != nil {
-		sess.lease.End() // before anybody else can lead
+		sess.lease.End() // before another candidate can lead
 	}
 	ctx, cancel := context.WithTimeout(s.life.Background, closeLimit)
 	defer cancel()

@@ -65,7 +65,7 @@ type watch struct {
 	verified time.Time     // when the last read was sent that told the state of that time
 	turn     *list.Element
 	cancel   context.CancelFunc // of the query on a place of its own; nil where there is none
-	idle     *time.Timer        // runs while nobody uses it
+	idle     *time.Timer        // runs while nothing uses it
 
 	sharing   bool // it is left to overlook
 	unchecked bool // which has not looked at it yet
@@ -108,7 +108,7 @@ func (s *Store) watch(key string, ack bool, seen *entry, index uint64) *watch {
 	return w
 }
 
-// leave leaves the watch. Where nobody else uses it, it goes on for a moment.
+// leave leaves the watch. If nothing else uses it, it goes on for a moment.
 func (w *watch) leave() {
 	all := &w.store.watches
 	all.mu.Lock()

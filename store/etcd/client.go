@@ -34,7 +34,7 @@ func (s *Store) connect() {
 		Logger:      zap.New(slogCore{to: s.config.Logger}),
 		DialOptions: []grpc.DialOption{
 			grpc.WithContextDialer(s.dial),
-			// An endpoint that comes back is to be found again soon; the default goes up to two minutes.
+			// An endpoint that comes back must be found again soon; the default goes up to two minutes.
 			grpc.WithConnectParams(grpc.ConnectParams{
 				Backoff:           backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: time.Second},
 				MinConnectTimeout: s.long(),
@@ -191,7 +191,7 @@ func request[T any](ctx context.Context, s *Store, send func(context.Context, cl
 	return none, explain(err)
 }
 
-// errClientClosed says that the caller has closed its own client, which serves nobody any more.
+// errClientClosed says that the caller has closed the client that it handed in.
 var errClientClosed = fmt.Errorf("%w: so is the caller's client", store.ErrClosed)
 
 // explain says of an error what callers decide on. Only the cluster itself denies a request, or says that it was not

@@ -13,8 +13,8 @@ func (s *Store) String() string { return s.life.Name }
 // Format implements fmt.Formatter: with every verb it prints what String returns.
 func (s *Store) Format(f fmt.State, verb rune) { opaque.Format(f, verb, s.life.Name) }
 
-// Format implements fmt.Formatter: it prints the settings with any verb, and stars in the place of the password, and of
-// endpoints that Open would refuse: a whole URL with a password may have been written there.
+// Format implements fmt.Formatter: it prints the settings with any verb, and stars instead of the password, and of
+// endpoints that Open would refuse: they might hold a whole URL with a password.
 func (c Config) Format(f fmt.State, verb rune) {
 	type config Config // without this method
 	if c.Password != "" {

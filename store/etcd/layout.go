@@ -38,8 +38,8 @@ func newMark() string {
 }
 
 // isBallot reports whether a key below dir is a ballot: it is named after the lease it goes with, as those of the
-// client's concurrency.Election are. What somebody else put there stands in nobody's way. A list of keys without their
-// values does not do for this: the cluster leaves the leases out of it.
+// client's concurrency.Election are. Other keys there block no ballot. A list of keys without their values does not do
+// for this: the cluster leaves the leases out of it.
 func isBallot(dir string, kv *mvccpb.KeyValue) bool {
 	lease, nonce, _ := strings.Cut(strings.TrimPrefix(string(kv.Key), dir), "-")
 	return kv.Lease != 0 && lease == strconv.FormatInt(kv.Lease, 16) && !strings.Contains(nonce, "/")

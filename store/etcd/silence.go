@@ -85,11 +85,11 @@ type ear struct {
 	since time.Time // when that began
 }
 
-// interval is how often silent is to be called.
+// interval is how often silent must be called.
 func (e *ear) interval() time.Duration { return max(e.store.config.TTL/40, time.Millisecond) }
 
-// silent reports whether the member is to be left. It asks for a sign of life when there has been none for a while and
-// there is another member to go to.
+// silent reports whether the store must leave the member. It asks for a sign of life when there has been none for a
+// while and there is another member to go to.
 func (e *ear) silent() bool {
 	ws := &e.store.watches
 	ws.mu.Lock()

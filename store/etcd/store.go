@@ -1,7 +1,7 @@
 // Package etcd is the store for etcd: ballots are keys on one lease, in the order of their creation revisions. It is
 // tested with etcd 3.7.3. Releases without the fix of etcd's issue 15247 (pull request 16822) let a member that has
-// been deposed revoke leases that live, which ends a session early. It speaks to the members themselves: etcd's
-// grpc-proxy leaves requests for the progress of watches unanswered, so that a follower's news are never confirmed.
+// been deposed revoke leases that live, which ends a session early. Endpoints must be members: etcd's grpc-proxy does
+// not answer requests for the progress of watches, so a follower's knowledge is never confirmed.
 //
 //	import _ "github.com/go-leadership/leadership/store/etcd"
 //	st, err := store.Open(ctx, "etcd://10.0.0.1:2379,10.0.0.2:2379/prod?ttl=10s", nil)
@@ -14,11 +14,11 @@
 //
 // A crashed leader is replaced within its TTL and a second, and within two TTLs and 4 s if the cluster's leader dies
 // too: the next one counts every lease's TTL anew. A lease ends early only if it is revoked, a term also if a client
-// deletes the ballot: the holder then notices with the next event from its endpoint, and its successor may lead a
-// moment before that. A waiter whose ballot is deleted together with those ahead of it may be first for that moment.
+// deletes the ballot. The holder notices with the next event from its endpoint, and its successor might lead a moment
+// before that. A waiter whose ballot is deleted together with those ahead of it might be first for that moment.
 //
 // The fencing token is the ballot's CreateRevision, and a leader's revision the ModRevision of the acknowledgement.
-// Both go back where a cluster is restored from an old copy of its data.
+// Both go back if a cluster is restored from an old copy of its data.
 //
 // docs/backends.md compares the stores, and has the limits of each.
 package etcd
@@ -44,7 +44,7 @@ import (
 // one for each ballot. Close waits for all of them.
 type Store struct {
 	config   Config        // without the password
-	password func() string // out of reach of whoever prints the store
+	password func() string // a function, so that no fmt verb prints it
 	layout   layout
 
 	life    *adapter.Life
@@ -62,7 +62,7 @@ type Store struct {
 
 	mu        sync.Mutex
 	changed   chan struct{}    // guarded by mu, as are all below: closed and replaced when there is a client, or will be none
-	client    *clientv3.Client // set once: whoever has been connected reads it without mu
+	client    *clientv3.Client // set once: read without mu after connect has set it
 	refused   error            // why there is no client: its user is denied
 	trouble   error            // why there is no answer, where that is known
 	worked    bool             // the cluster has answered

@@ -53,7 +53,7 @@ func (s *Store) stream() error {
 var errSilent = errors.New("no answer on the stream of watches")
 
 func (s *Store) streamOf(client *clientv3.Client) error {
-	// A member that has no leader ends the stream, in the place of leaving us without news.
+	// A member that has no leader ends the stream, instead of keeping it open without news.
 	ctx, cancel := context.WithCancelCause(clientv3.WithRequireLeader(s.life.Background))
 	stop := func(err error) { cancel(err) }
 	defer stop(nil)
@@ -142,7 +142,7 @@ func (s *Store) handle(resp *pb.WatchResponse) error {
 		w.id, w.since = resp.WatchId, resp.Header.Revision
 		ws.byID[w.id] = w
 		close(w.ready)
-		if ws.set[w.key] != w { // nobody waits for it any more
+		if ws.set[w.key] != w { // nothing waits for it any more
 			ws.cancel(w)
 		}
 	case resp.Canceled:

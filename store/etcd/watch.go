@@ -12,14 +12,14 @@ import (
 )
 
 // watches are the watches that are set: one for each key, however many wait for it, all on one stream. Each tells the
-// next change and is then taken back; one that somebody follows goes on for a while, since he is going to come back.
+// next change and is then taken back; the watch of a follower goes on for a while, since the follower will come back.
 //
-// They begin now, never at a revision of the past: those the cluster delivers in a loop that runs every 100 ms. So
-// whoever sets one reads the key afterwards. When the stream breaks all are over, and set again by those who wait.
+// Watches begin now, never at a past revision: the cluster serves past revisions in a loop that runs every 100 ms. So
+// the key is read after its watch is set. When the stream breaks all watches are over, and the waiters set them again.
 //
-// The events of one stream come in the order of the revisions as a rule, but for those of one revision and of a stream
-// that can't take them as fast as they come, and are handed on in the order in which they came by one goroutine. The
-// client library's own watcher has a goroutine for each, and loses the order between two keys.
+// The events of one stream usually come in the order of the revisions, except those of one revision, and those of a
+// stream that is slower than its events. One goroutine hands them on in the order in which they came. The client
+// library's own watcher has a goroutine for each, and loses the order between two keys.
 type watches struct {
 	queued chan struct{} // has room for one: there are requests to send
 
@@ -47,7 +47,7 @@ type watch struct {
 	id      int64         // guarded by the mu of watches, as is waiting
 	waiting int           // how many wait for it
 	follow  bool          // guarded likewise: it goes on
-	idle    bool          // guarded likewise: nobody has waited for it since rest was called
+	idle    bool          // guarded likewise: nothing has waited for it since rest was called
 
 	told *mvccpb.Event // constant: the change before, where it has told that
 }
@@ -130,7 +130,7 @@ func (ws *watches) release(w *watch) {
 	}
 }
 
-// rest takes back the watches that nobody has come back for since it was called last.
+// rest takes back the watches for which nothing has waited since rest was called last.
 func (ws *watches) rest() {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
@@ -222,7 +222,7 @@ func (ws *watches) breakOff(err error) {
 	ws.set, ws.byID, ws.creating, ws.requests, ws.marks, ws.overdue, ws.asked = nil, nil, nil, nil, nil, 0, false
 }
 
-// next puts the watch of the change after in the place of one that has fired, or takes it back. The caller holds mu.
+// next replaces a watch that has fired by the watch of the next change, or takes it back. The caller holds mu.
 func (ws *watches) next(w *watch) {
 	if ws.set[w.key] != w {
 		ws.cancel(w)

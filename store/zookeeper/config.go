@@ -65,9 +65,9 @@ type ACL string
 
 // The choices for Config.ACL, and for the option acl of a URL.
 const (
-	ACLCreator ACL = "creator" // the identity that created them, and nobody else
-	ACLRead    ACL = "read"    // that identity, and anybody to read
-	ACLWorld   ACL = "world"   // anybody
+	ACLCreator ACL = "creator" // only the identity that created them
+	ACLRead    ACL = "read"    // that identity; every client may read
+	ACLWorld   ACL = "world"   // every client
 )
 
 func (a ACL) list() []zk.ACL {

@@ -81,7 +81,7 @@ func (s *Store) isRefused() bool {
 	return s.refused != nil && s.config.Conn == nil
 }
 
-// due returns when the next confirmation is to be sent.
+// due returns when the next confirmation must be sent.
 func (k *keeper) due() time.Time {
 	ttl := k.config.TTL
 	switch {

@@ -48,8 +48,8 @@ func (s *Store) established(id int64, ttl time.Duration, sent store.Instant) {
 			s.abandoned = 0
 		case id == s.abandoned: // it is being ended
 		case ttl < s.config.TTL || ttl > s.config.TTL && !known: // more is no harm to a session that was granted less
-			// The ensemble may end the session before the lease does, or already counts less than the lease does. It
-			// is over for us; keep closes the connection, so that its ballots go and nobody waits for them.
+			// The ensemble might end the session before the lease ends, or already counts a shorter TTL. The session is
+			// over for this store; keep closes the connection, so that its ballots go and no other waits for them.
 			s.refused = adapter.Refuse("ttl", s.config.TTL.String(), "the ensemble grants %v instead", ttl)
 			s.end(fmt.Errorf("%w: %w", store.ErrLost, s.refused))
 		default:

@@ -9,13 +9,13 @@
 // or [Open] with a [Config]. Options of the URL: ttl, grace, root, ballot, ack, acl; with the scheme zookeeper+tls
 // also cacert, cert, key and servername. The path of the URL is the chroot, user and password a digest identity.
 //
-// A crashed leader is replaced within its TTL and two ticks of the servers. A session ends early only where an
-// operator or a program with its id and password closes it, or its ballot is deleted: the holder then notices with
-// the next event from its server, and its successor may lead a moment before that.
+// A crashed leader is replaced within its TTL and two ticks of the servers. A session ends early only if an operator or
+// a program with its id and password closes it. A ballot ends early if it is deleted. The holder notices with the next
+// event from its server, and its successor might lead a moment before that.
 //
-// The client library can't take a watch back. A follower that was stopped leaves one at the server, on the node of the
-// acknowledgement, and a ballot withdrawn while it waited one on the ballot ahead of it: until that node changes or the
-// session ends, and one at most per node and session.
+// The client library can't take a watch back. A stopped follower leaves a watch at the server, on the node of the
+// acknowledgement, and a ballot that was withdrawn while it waited leaves one on the ballot ahead of it. Each stays
+// until its node changes or the session ends. There is one at most per node and session.
 //
 // The fencing token is the ballot's czxid, which no removal of nodes sets back, and a leader's revision the mzxid of
 // the acknowledgement.
@@ -70,7 +70,7 @@ type Store struct {
 	current       *session      // nil before the first and between two
 	changed       chan struct{} // closed and replaced at every connection and when a session ends
 	epoch         uint64        // counts connections
-	abandoned     int64         // the id of a session which the next handshake is to end; 0 where there is none
+	abandoned     int64         // the id of a session that the next handshake must end; 0 if there is none
 	confirmed     time.Time
 	authenticated bool
 	refused       error         // why no session will do

@@ -7,8 +7,8 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// watches are the one-shot watches that are set. Whoever waits for the same node shares one: the library keeps a
-// channel for every call that sets a watch until it fires, and can't take one back.
+// watches are the one-shot watches that are set. All that wait for the same node share one: the library keeps a channel
+// for every call that sets a watch until it fires, and can't take one back.
 type watches struct {
 	mu  sync.Mutex
 	set map[watchKey]*watch // guarded by mu
@@ -114,7 +114,7 @@ func (s *Store) watchAbsent(ctx context.Context, path string) (*watch, error) {
 		func() (node, <-chan zk.Event, error) {
 			exists, stat, ch, err := s.conn.ExistsW(path)
 			if exists {
-				err = zk.ErrNodeExists // the library now has a watch on the data, which nobody waits for
+				err = zk.ErrNodeExists // the library now has a watch on the data, for which nothing waits
 			}
 			return node{nil, stat}, ch, err
 		})

@@ -186,8 +186,8 @@ func TestAcknowledgeOfALostBallotIsNotTriedAgain(t *testing.T) {
 	})
 }
 
-// Where it is the acknowledgement by which the candidate learns that its ballot is lost, the term has ended by that,
-// and not because somebody resigned; nor is it a failure to report and to wait after.
+// If the candidate learns by its acknowledgement that its ballot is lost, that is the cause of the term's end, not a
+// resignation. It is no failure to report or to back off after.
 func TestAcknowledgeLearnsThatTheBallotIsLost(t *testing.T) {
 	virtual(t, func(w *world) {
 		var terms atomic.Int32
@@ -224,8 +224,8 @@ func TestAcknowledgeReturnsWhatCannotBeCured(t *testing.T) {
 	})
 }
 
-// A term that goes on for a TTL without an acknowledgement is told of once, however the candidate is driven: to the
-// followers nobody leads.
+// A term that goes on for a TTL without an acknowledgement is logged once, however the candidate is driven: followers
+// know of no leader.
 func TestMissingAcknowledgementIsToldOnce(t *testing.T) {
 	const told = "call Acknowledge when the takeover is complete"
 	hold := func(ctx context.Context, _ *leadership.Term) error { <-ctx.Done(); return nil }

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Cases 11 and 38: step by step, and nobody waits for an acknowledgement in order to campaign.
+// Cases 11 and 38: step by step, and no campaign waits for an acknowledgement.
 func TestCampaignReturnsOnceElected(t *testing.T) {
 	virtual(t, func(w *world) {
 		a, b := w.candidate(w.open(), "a", nil), w.candidate(w.open(), "b", nil)

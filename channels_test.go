@@ -59,7 +59,7 @@ func TestEventsOfACandidateThatNeverLeads(t *testing.T) {
 	})
 }
 
-// Case 49: nobody reads, and everything still works; a true that was not read before the term ended is taken back.
+// Case 49: without readers everything still works; a true that was not read before the term ended is taken back.
 func TestEventsCoalesce(t *testing.T) {
 	virtual(t, func(w *world) {
 		a, b := w.candidate(w.open(), "a", nil), w.candidate(w.open(), "b", nil)

@@ -33,7 +33,7 @@ func ExampleFollower_FollowElection() {
 	defer st.Close()
 	f := follower(st)
 	leaders, errs := f.FollowElection()
-	fmt.Printf("%q\n", <-leaders) // nobody yet
+	fmt.Printf("%q\n", <-leaders) // no leader yet
 	term := lead(st, "a")
 	fmt.Printf("%q\n", <-leaders)
 	must(term.Resign(context.Background()))
@@ -75,17 +75,17 @@ func ExampleFollower_Changes() {
 			fmt.Println("leader:", leader.Value)
 			must(term.Resign(context.Background()))
 		case term == nil:
-			fmt.Println("nobody leads yet")
+			fmt.Println("no leader yet")
 			term = lead(st, "a")
 		default:
-			fmt.Println("nobody leads any more")
+			fmt.Println("the leader is gone")
 			return
 		}
 	}
 	// Output:
-	// nobody leads yet
+	// no leader yet
 	// leader: a
-	// nobody leads any more
+	// the leader is gone
 }
 
 func ExampleFollower_OnNewLeader() {
@@ -116,7 +116,7 @@ func ExampleFollower_OnLeaderGone() {
 		close(came)
 	})
 	f.OnLeaderGone(func() {
-		fmt.Println("nobody leads")
+		fmt.Println("the leader is gone")
 		close(went)
 	})
 	f.Start()
@@ -126,7 +126,7 @@ func ExampleFollower_OnLeaderGone() {
 	f.Stop()
 	// Output:
 	// leader: a
-	// nobody leads
+	// the leader is gone
 }
 
 func ExampleFollower_Leader() {

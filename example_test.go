@@ -282,7 +282,7 @@ func ExampleCandidate_Acknowledge() {
 			break
 		}
 	}
-	// Here goes the work of taking over. Nobody is told of us before this:
+	// Take over here. No follower is told of this leader before this call:
 	must(c.Acknowledge(ctx))
 	leader, err := f.Wait(ctx)
 	fmt.Println(leader.Value, err)

@@ -212,8 +212,8 @@ func TestTermBeganHookThatPanicsWhileTheTermEnds(t *testing.T) {
 	}
 }
 
-// Case 72: a new-leader callback that blocks, whatever its context says, keeps nobody from leading; it runs beside the
-// term, never beside another call of itself, and Run returns when it has.
+// Case 72: a new-leader callback that blocks, whatever its context says, keeps no candidate from leading; it runs
+// beside the term, never beside another call of itself, and Run returns when it has.
 func TestNewLeaderCallbackThatBlocks(t *testing.T) {
 	virtual(t, func(w *world) {
 		other := w.lead(w.open(), "other")

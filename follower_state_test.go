@@ -46,7 +46,7 @@ func TestWaitEndsEarly(t *testing.T) {
 	})
 }
 
-// The present state first, also where nobody leads, then each that differs from the one yielded before.
+// The present state first, also if there is no leader, then each that differs from the one yielded before.
 func TestChanges(t *testing.T) {
 	virtual(t, func(w *world) {
 		f := w.follower(w.open(), nil)

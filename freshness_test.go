@@ -63,7 +63,7 @@ func TestAsOfWhileTheFirstAnswerIsAwaited(t *testing.T) {
 	})
 }
 
-// An address at which nobody answers is told of, though an outage is no error to the store.
+// A follower reports an address that does not answer, though an outage is no error to the store.
 func TestFollowerSaysThatThereIsNoAnswer(t *testing.T) {
 	virtual(t, func(w *world) {
 		st := w.open()

@@ -83,7 +83,7 @@ func TestMembersLeave(t *testing.T) {
 	}
 }
 
-// Case 8: five candidates: a middle one dies and nobody is promoted; the first dies and the second leads.
+// Case 8: five candidates: a middle one dies and none is promoted; the first dies and the second leads.
 func TestMiddleMemberDies(t *testing.T) {
 	virtual(t, func(w *world) {
 		m := elect(w, 5)
@@ -99,7 +99,7 @@ func TestMiddleMemberDies(t *testing.T) {
 	})
 }
 
-// Case 38: the leader dies before it acknowledges: the next one leads, and nobody has heard of the first.
+// Case 38: the leader dies before it acknowledges: the next one leads, and no follower has heard of the first.
 func TestLeaderDiesBeforeItAcknowledges(t *testing.T) {
 	virtual(t, func(w *world) {
 		var happened diary

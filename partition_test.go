@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Cases 15, 30 and 3: the holder is cut off. It is no leader any more when its lease ends, although every look at the
-// store says that it is, and a grace before anybody else leads.
+// Cases 15, 30 and 3: the holder is cut off. It stops leading when its lease ends, although the store still lists it as
+// the leader, and a grace before another candidate leads.
 func TestHolderIsCutOff(t *testing.T) {
 	virtual(t, func(w *world) {
 		st := w.open()
@@ -123,8 +123,8 @@ func TestOutageOfOneAlone(t *testing.T) {
 	}
 }
 
-// Cases 12 and 42: nobody reaches the store for longer than the TTL. Afterwards there is exactly one leader, and all
-// agree on it.
+// Cases 12 and 42: no candidate reaches the store for longer than the TTL. Afterwards there is exactly one leader, and
+// all agree on it.
 func TestOutageOfEveryone(t *testing.T) {
 	virtual(t, func(w *world) {
 		var candidates []*leadership.Candidate

@@ -219,8 +219,8 @@ func TestRunWaitsAfterAnErrorOfTheLeadersOwn(t *testing.T) {
 	}
 }
 
-// A ballot that is lost, or a leader who has had enough, is nobody's fault and costs next to nothing. Where it happens
-// each time at once, to a script that tidies up say, it must not become a flood.
+// A lost ballot or a leader that resigns is no error, and the candidate stands again soon. If that happens each time at
+// once, for example because a script deletes the ballots, it must not flood the store.
 func TestRunSlowsDownWhereNothingLasts(t *testing.T) {
 	for name, lost := range map[string]bool{"ballots": true, "leaders": false} {
 		t.Run(name, func(t *testing.T) {

@@ -133,7 +133,7 @@ func TestRunEndsWithStopContextOrStore(t *testing.T) {
 	}
 }
 
-// Case 53: renewing meanwhile, so that nobody else leads. Two terms of one candidate never overlap either.
+// Case 53: renewing meanwhile, so that no other candidate leads. Two terms of one candidate never overlap either.
 func TestRunWaitsForTheLeadersFunction(t *testing.T) {
 	virtual(t, func(w *world) {
 		st := w.open()

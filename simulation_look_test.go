@@ -86,7 +86,7 @@ func (k *checks) follows(f *simFollower) {
 		k.violate("%s says that %q (%d) led as of %v, and %v earlier it was %q (%d)", f.name, leader.Value, leader.Revision,
 			asOf.Sub(k.began), asOf.Sub(before.at), before.leader.Value, before.leader.Revision)
 	case !led && before.leader.Revision != 0 && k.ledSince(i-1):
-		k.violate("%s says that nobody led as of %v, and %q has all the time since", f.name, asOf.Sub(k.began), before.leader.Value)
+		k.violate("%s says that there was no leader as of %v, and %q has all the time since", f.name, asOf.Sub(k.began), before.leader.Value)
 	}
 }
 

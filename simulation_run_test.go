@@ -16,8 +16,8 @@ const (
 	simGrace  = simTTL / 3
 	simStep   = 37 * time.Millisecond
 	simEvents = 50
-	// simBound is how long after all faults have healed there is a leader that everybody knows: sessions that nobody
-	// ended expire, then the longest back-off passes, then what was under way on the slowest line arrives.
+	// simBound is how long after all faults have healed there is a leader that all followers know: sessions that were
+	// not ended expire, then the longest back-off passes, then what was under way on the slowest line arrives.
 	simBound = simTTL + 5*time.Second + 6*simDelay
 	simDelay = simTTL / 2
 )
@@ -120,7 +120,7 @@ func (s *simulation) event() {
 		s.note("%s resigns", c.name)
 		c.resign()
 	case n < 4:
-		s.note("%s is stopped, another stands in its place", c.name)
+		s.note("%s is stopped, another candidate replaces it", c.name)
 		c.replace()
 	case n < 6:
 		s.note("%s starts again on a new store", c.name)

@@ -33,11 +33,10 @@ func (r *seedRange) Set(s string) error {
 //
 //	go test -run TestSimulation -seed=N
 //
-// replays its schedule, and prints it where it fails again, with -v in any case. The order of goroutines at one
-// instant, and the random part of the core's back-off, are not the seed's: where a replay passes, -count=100 tries it
-// again.
+// replays its schedule, and prints it if it fails again, with -v in any case. The order of goroutines at one instant,
+// and the random part of the core's back-off, do not depend on the seed: if a replay passes, -count=100 tries it again.
 //
-// In the first variant the store keeps its word, and nobody ever sees two leaders. In the second it ends sessions and
+// In the first variant the store keeps its word, and there are never two leaders. In the second it ends sessions and
 // removes ballots early, which breaks G1's assumption; fencing holds all the same.
 func TestSimulation(t *testing.T) {
 	for _, early := range []bool{false, true} {

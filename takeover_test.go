@@ -97,8 +97,8 @@ func TestTakeoverFailedCallbackThatPanics(t *testing.T) {
 	})
 }
 
-// Whoever ends the term while the candidate takes over, and however: lead is not called, what was begun can be undone
-// while the ballot still stands, and the reason says who did it.
+// However the term ends while the candidate takes over, lead is not called, what was begun can be undone while the
+// ballot still stands, and the reason says why it ended.
 func TestTakeoverFailsWhereTheCandidateEndsItsTerm(t *testing.T) {
 	for how, test := range map[string]struct {
 		end    func(w *world, c *leadership.Candidate, term *leadership.Term, cancel context.CancelFunc)

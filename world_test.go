@@ -50,8 +50,8 @@ func virtual(t *testing.T, test func(w *world)) {
 	})
 }
 
-// watchdog ends the tests, with the stacks of all goroutines, where one does not end: virtual time can stand still,
-// because somebody spins, or run for ever, because stores go on renewing their sessions while the test is stuck.
+// watchdog ends the tests, with the stacks of all goroutines, if one does not end: virtual time can stand still,
+// because a goroutine spins, or run for ever, because stores go on renewing their sessions while the test is stuck.
 func watchdog(name string) (stop func() bool) {
 	return time.AfterFunc(2*time.Minute, func() {
 		debug.SetTraceback("all")

@@ -9,10 +9,10 @@ import (
 )
 
 // BenchmarkCampaign measures what it takes to enter an election on an open session: Store.Campaign behind a leader,
-// until the ballot has been cast and waits. The floor is what anybody has to do who stands in a queue: to make a key
-// and learn its place, by one request or, on ZooKeeper, two. Apart from the times it reports how many round trips
-// follow one another, and how many requests are sent; and, with the prefix "alone-", how long Candidate.Campaign takes
-// to return as the leader where nobody else stands.
+// until the ballot has been cast and waits. The floor is what entering a queue needs at least: to make a key and learn
+// its place, by one request or, on ZooKeeper, two. Apart from the times it reports how many round trips follow one
+// another, and how many requests are sent; and, with the prefix "alone-", how long Candidate.Campaign takes to return
+// as the leader if no other candidate stands.
 func BenchmarkCampaign(b *testing.B) {
 	onEachService(b, func(b *testing.B, s *server) {
 		behind := newBehind(b, s)

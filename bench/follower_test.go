@@ -9,8 +9,8 @@ import (
 )
 
 // BenchmarkFollower measures how long followers have an old leader or none: the leader resigns, its successor in
-// another session leads and acknowledges at once, until a follower in a third session has been told of it. The floor
-// is that of BenchmarkResign. Two writes follow each other here, each of which somebody is told of: with the prefix
+// another session leads and acknowledges at once, until a follower in a third session has been told of it. The floor is
+// that of BenchmarkResign. Two writes follow each other here, and another client is told of each. With the prefix
 // "relay-" it reports how long these two take plain clients, and "relay-ratio" is the ratio of that to the floor. No
 // program can do it in less.
 func BenchmarkFollower(b *testing.B) {
@@ -113,7 +113,7 @@ func newListener(b *testing.B, s *server, election string) *listener {
 	return l
 }
 
-// await returns when the follower was told of another leader. That nobody leads, between two, it may be told or not.
+// await returns when the follower was told of another leader. It might be told in between that there is none.
 func (l *listener) await(b *testing.B) time.Time {
 	b.Helper()
 	for {

@@ -26,8 +26,7 @@ const (
 
 // BenchmarkIdle compares what a process in which nothing happens sends per second with one election and with many, at
 // the same time. Everything counts, signs of life and renewals too. All elections of a process share its session, so
-// that the two are to be equal. What is sent depends on the session's TTL, 10 s here, and is in inverse proportion to
-// it.
+// the two should be equal. The number of requests is inversely proportional to the session's TTL, 10 s here.
 func BenchmarkIdle(b *testing.B) {
 	onEachService(b, func(b *testing.B, s *server) {
 		for _, role := range []string{roleLeading, roleWaiting, roleFollowing} {

@@ -28,11 +28,11 @@ type plain interface {
 	delete(ctx context.Context, key string) error
 	// watch returns once the key's next change is going to be told.
 	watch(ctx context.Context, key string) (<-chan told, error)
-	// enter does what anybody has to who stands in a queue: it makes a key of a new name, whose place it learns.
+	// enter does what entering a queue needs at least: it makes a key of a new name, and learns its place.
 	enter(ctx context.Context) (key string, err error)
 }
 
-// told is a change of a key: when it was known, and the value, which is empty where the key was deleted.
+// told is a change of a key: when it was known, and the value, which is empty if the key was deleted.
 type told struct {
 	at    time.Time
 	value string

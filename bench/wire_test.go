@@ -16,7 +16,7 @@ type wire struct {
 	mu      sync.Mutex
 	sent    int       // guarded by mu, as are all below: requests
 	events  int       // notifications of changes
-	pending int       // requests that are to be answered at once, and have not been
+	pending int       // requests that should be answered at once, and have not been
 	last    time.Time // when something was sent or received
 	deepest int       // see rounds
 }
@@ -176,7 +176,7 @@ func (m *metered) answered(number uint64) {
 	}
 }
 
-// noted notes a request that nobody waits for: a sign of life, or one that is answered by a change.
+// noted notes a request whose answer is not awaited: a sign of life, or one that is answered by a change.
 func (m *metered) noted() {
 	m.wire.sent++
 	m.wire.last = time.Now()

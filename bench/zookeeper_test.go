@@ -41,7 +41,7 @@ var zooKeeper = &service{
 	crashes: []crash{{2 * time.Second, 2*time.Second + 2*zooTick}},
 }
 
-// world lets anybody do anything, as does a store without a user.
+// world lets every client do anything, as does a store without a user.
 var world = zk.WorldACL(zk.PermAll)
 
 func zooConnect(b *testing.B, address string, dial dialFunc) *zk.Conn {
@@ -116,7 +116,7 @@ type zooTalk struct {
 	opened, greeted bool
 }
 
-// Numbers in the place of a request's.
+// Numbers that stand where a request's number would.
 const (
 	zooNotification = ^uint32(0)     // -1
 	zooPing         = ^uint32(0) - 1 // -2

@@ -24,7 +24,7 @@ func (s *stuck) Campaign(context.Context, string, string) (store.Ballot, error) 
 
 func (s *stuck) Close() error { return nil }
 
-// A case that the watchdog has given up says so, and what it does later is nobody's business: its test has ended.
+// A case that the watchdog has given up says so, and what it does later changes nothing: its test has ended.
 func TestWatchdog(t *testing.T) {
 	cases := conformance.Cases()
 	i := slices.IndexFunc(cases, func(c conformance.Case) bool { return c.Name == "values-are-bytes" })

@@ -58,7 +58,7 @@ func ExampleParseURL() {
 	}
 	fmt.Println(u.Hosts, u.Path)
 	fmt.Println(u.Duration("ttl", time.Minute), u.Duration("grace", time.Second))
-	fmt.Println(u.Check()) // any option that nobody asked for?
+	fmt.Println(u.Check()) // any option that was not read?
 	fmt.Println(u)         // without the password
 	// Output:
 	// [10.0.0.1:2181 [::1]:2181] prod

@@ -12,9 +12,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// history is what the observers of one lease have seen of its spans. Each writes down that a span is over after a
-// call has said so, and reads whether anybody has written that before its next call begins. So a span that is written
-// down and then seen to hold has been revived, whatever the order in which the calls took effect.
+// history is what the observers of one lease have seen of its spans. Each writes down that a span is over after a call
+// has returned that, and reads whether any observer has written that before its next call begins. So a span that is
+// written down and then seen to hold has been revived, whatever the order in which the calls took effect.
 type history struct {
 	over    [1 << 20]atomic.Bool
 	ended   atomic.Int64 // spans seen to end
@@ -95,7 +95,7 @@ func TestLeaseSpanThatEndedForOneEndedForAll(t *testing.T) {
 	require.Zero(t, h.revived.Load(), "a span was seen to hold after it had been seen to be over")
 }
 
-// TestLeaseEndIsFinalForAll: whoever asks after End has returned is told no, however many renew.
+// TestLeaseEndIsFinalForAll: after End has returned no call says that the lease holds, however many renew it.
 func TestLeaseEndIsFinalForAll(t *testing.T) {
 	for range 300 {
 		l := NewLease()

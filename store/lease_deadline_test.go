@@ -72,8 +72,8 @@ func TestLeaseRenewalThatAddsNothing(t *testing.T) {
 }
 
 // TestLeaseRenewedAtItsDeadline aims at the one moment where an answer could go wrong: a renewal confirmed in time
-// takes effect while others have just read the clock and found that the deadline has passed. Whichever comes first,
-// nobody may be told that the lease has ended and somebody, later, that the same span goes on.
+// takes effect while others have just read the clock and found that the deadline has passed. Whichever comes first, no
+// call may return that the lease has ended and a later one that the same span goes on.
 func TestLeaseRenewedAtItsDeadline(t *testing.T) {
 	for name, over := range map[string]func(l *Lease, span Span) bool{
 		"Holds":     func(l *Lease, span Span) bool { return !l.Holds(span) },

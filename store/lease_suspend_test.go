@@ -121,7 +121,7 @@ func TestLeaseOutlivesAWallClockThatIsSet(t *testing.T) {
 			l := NewLease()
 			require.True(t, l.Renew(apart(t, gained), aDay))
 			span, ok := l.Begin()
-			require.True(t, ok, "a clock that was set must cost nobody the leadership")
+			require.True(t, ok, "a clock that was set must end no leadership")
 			require.True(t, l.Holds(span))
 			requireRemaining(t, aDay, l)
 			require.NotZero(t, *asked, "the test has not shown anything")

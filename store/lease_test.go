@@ -76,10 +76,10 @@ func TestLeaseRenewedInTimeGoesOn(t *testing.T) {
 // TestLeaseLateConfirmationRevivesNothing: ET#21638.
 func TestLeaseLateConfirmationRevivesNothing(t *testing.T) {
 	for name, look := range map[string]func(*Lease, Span){
-		"nobody looked meanwhile":     func(*Lease, Span) {},
-		"somebody saw the lease end":  func(l *Lease, s Span) { l.Holds(s) },
-		"somebody read the last one":  func(l *Lease, _ Span) { l.Last(); l.Remaining() },
-		"somebody asked for the span": func(l *Lease, _ Span) { l.Begin() },
+		"not read meanwhile":        func(*Lease, Span) {},
+		"Holds saw the lease end":   func(l *Lease, s Span) { l.Holds(s) },
+		"the last renewal was read": func(l *Lease, _ Span) { l.Last(); l.Remaining() },
+		"the span was read":         func(l *Lease, _ Span) { l.Begin() },
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -205,7 +205,7 @@ func TestLeaseChanged(t *testing.T) {
 		third := l.Last().Changed
 		span, _ := l.Begin()
 		time.Sleep(valid)
-		open(third) // nobody has found it yet
+		open(third) // not found yet
 		require.False(t, l.Holds(span))
 		<-third
 
@@ -218,7 +218,7 @@ func TestLeaseChanged(t *testing.T) {
 	})
 }
 
-// TestLeaseThatLapsedIsNotUnderstoodAsTheNext: a span that was never begun, or is to come, does not hold.
+// TestLeaseThatLapsedIsNotUnderstoodAsTheNext: a span that never began, or has yet to begin, does not hold.
 func TestLeaseThatLapsedIsNotUnderstoodAsTheNext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := NewLease()

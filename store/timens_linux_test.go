@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// readingVariable hands an instant's readings, and what is to be found of them, to a process in a time namespace.
+// readingVariable hands an instant's readings, and the results to expect, to a process in a time namespace.
 const readingVariable = "LEADERSHIP_TEST_READING"
 
 // TestSuspensionInATimeNamespace: a process reads an instant, and another one, for which the kernel's CLOCK_BOOTTIME is

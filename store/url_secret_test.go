@@ -31,7 +31,7 @@ func shown(raw string) []string {
 	if err := u.Check(); err != nil {
 		texts = append(texts, err.Error())
 	}
-	if _, err := store.Open(context.Background(), raw, nil); err != nil { // nobody registered the scheme
+	if _, err := store.Open(context.Background(), raw, nil); err != nil { // the scheme is not registered
 		texts = append(texts, err.Error())
 	}
 	return texts

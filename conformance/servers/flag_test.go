@@ -167,7 +167,7 @@ func TestFlagStoreUnreachable(t *testing.T) {
 	t.Parallel()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	require.NoError(t, listener.Close()) // nobody listens there now
+	require.NoError(t, listener.Close()) // nothing listens there now
 	began := time.Now()
 	output, err := exec.CommandContext(t.Context(), os.Args[0], "-store=etcd://"+listener.Addr().String()).CombinedOutput()
 	require.Error(t, err)

@@ -24,7 +24,7 @@ import (
 // With -store the suite runs against that store, and nothing else does.
 var storeURL = flag.String("store", "", "`URL` of a store on a running cluster: run the suite against it, and nothing else")
 
-// placeVariable tells the process that runs the suite where in the cluster it is to do so.
+// placeVariable tells the process that runs the suite where in the cluster to run it.
 const placeVariable = "LEADERSHIP_CONFORMANCE_PLACE"
 
 func TestMain(m *testing.M) {

@@ -21,7 +21,7 @@ func TestWaitReturnsWhenFirst(t *testing.T) {
 		require.True(t, waiting.returned())
 		require.NoError(t, waiting.err)
 		for range 50 { // select is random
-			require.ErrorIs(t, b.Wait(ctx), errDisk, "whatever there is to tell")
+			require.ErrorIs(t, b.Wait(ctx), errDisk, "also if it is first")
 		}
 	})
 }
@@ -236,7 +236,7 @@ func TestWithdrawOfAnEntryThatIsKnownToBeGone(t *testing.T) {
 	})
 }
 
-// TestAlone: nobody else of this session and election, who stands, may have acknowledged.
+// TestAlone: no other ballot of this session and election that stands may have been acknowledged.
 func TestAlone(t *testing.T) {
 	play(t, Settings{}, func(t *testing.T, s *scene) {
 		b, _ := s.leading(1)

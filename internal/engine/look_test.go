@@ -260,7 +260,7 @@ func TestWatchThatFails(t *testing.T) {
 	})
 }
 
-// TestWatchThatIsRefused costs the ballot, which is removed, so that nobody waits for it.
+// TestWatchThatIsRefused costs the ballot, which is removed, so that no other waits for it.
 func TestWatchThatIsRefused(t *testing.T) {
 	play(t, Settings{}, func(t *testing.T, s *scene) {
 		b := s.cast(7, behind)
@@ -313,7 +313,7 @@ func TestLookFindsWhatAWatchLost(t *testing.T) {
 	play(t, Settings{}, func(t *testing.T, s *scene) {
 		b, _, _ := s.waitingBehind(behind)
 		time.Sleep(pace)
-		s.next("Entry").shows(State{}) // nobody has told
+		s.next("Entry").shows(State{}) // the watch has not told
 		require.False(t, b.isFirst())
 		s.next("Entry").shows(State{Token: 7})
 		require.True(t, b.isFirst())

@@ -268,7 +268,7 @@ func TestConfirmationOfAnotherWatch(t *testing.T) {
 // TestLeaderIsReadWhenConfirmationsStayAway, so that what is known is never older than TTL/2 and two round trips.
 func TestLeaderIsReadWhenConfirmationsStayAway(t *testing.T) {
 	play(t, Settings{}, func(t *testing.T, s *scene) {
-		for i := range 5 { // whose turn it is to be looked at
+		for i := range 5 { // whose turn it is
 			s.leading(uint64(i + 1))
 		}
 		watch := s.polled()

@@ -15,7 +15,7 @@ import (
 
 func TestSessionIsOpenedOnceForAllWhoWait(t *testing.T) {
 	play(t, Settings{}, func(t *testing.T, s *scene) {
-		s.quiet() // nobody wants a session
+		s.quiet() // no session is wanted
 		a, b := s.campaign(t.Context(), "x"), s.campaign(t.Context(), "y")
 		s.next("Open").answer(answer{})
 		require.Equal(t, 2, s.count("Enter"))
@@ -159,7 +159,7 @@ func (b *ballot) onLoss(f func()) {
 	b.end = func(why error) { f(); end(why) }
 }
 
-// TestErrOverEndsTheSession at once, whoever is told.
+// TestErrOverEndsTheSession at once, whichever call returns it.
 func TestErrOverEndsTheSession(t *testing.T) {
 	for op, act := range map[string]func(s *scene, b *ballot){
 		"Enter":       func(s *scene, _ *ballot) { s.campaign(s.Context(), "y") },

@@ -19,7 +19,7 @@ func woken(chs ...chan struct{}) (which []int) {
 
 func TestNextWakesOneAfterTheOther(t *testing.T) {
 	var turns Turns
-	turns.Next() // nobody waits
+	turns.Next() // nothing waits
 	a, b, c := turns.Join(), turns.Join(), turns.Join()
 	for _, want := range []int{0, 1, 2, 0} {
 		turns.Next()

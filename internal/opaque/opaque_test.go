@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// thing has a field that nobody is to see.
+// thing has a field that must not be shown.
 type thing struct{ Secret string }
 
 func (t thing) Format(f fmt.State, verb rune) { opaque.Format(f, verb, "a thing") }

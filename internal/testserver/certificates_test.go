@@ -33,7 +33,7 @@ func TestTLS(t *testing.T) {
 			require.True(t, pool.AppendCertsFromPEM(ca))
 			require.NoError(t, shakeHands(s.Addrs()[0], &tls.Config{RootCAs: pool}))
 			require.NoError(t, shakeHands(s.Addrs()[0], &tls.Config{RootCAs: pool, ServerName: "localhost"}))
-			require.Error(t, shakeHands(s.Addrs()[0], new(tls.Config)), "nobody else may trust it")
+			require.Error(t, shakeHands(s.Addrs()[0], new(tls.Config)), "no other client may trust it")
 			require.Error(t, shakeHands(s.Addrs()[0], &tls.Config{RootCAs: pool, ServerName: "example.com"}))
 
 			s, files = k.start(t, MutualTLS)

@@ -123,8 +123,7 @@ func TestClose(t *testing.T) {
 	require.NoError(t, e.Close(), "closing it again must do nothing")
 }
 
-// Whatever else happens to a process that is to be paused, the caller must
-// not wait for ever.
+// The caller of Pause must not wait for ever, whatever else happens to the process.
 func TestKillDuringPause(t *testing.T) {
 	t.Parallel()
 	m := NewEtcd(t, EtcdConfig{}).Member(0)

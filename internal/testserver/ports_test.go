@@ -14,7 +14,7 @@ func TestReservePorts(t *testing.T) {
 		require.False(t, seen[port], "port %d twice", port)
 		seen[port] = true
 		_, err := claimPort(port)
-		require.Error(t, err, "nobody else may reserve port %d", port)
+		require.Error(t, err, "no other process may reserve port %d", port)
 	}
 	p.release()
 	claim, err := claimPort(p.numbers[0])

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Somebody takes a port after it was chosen: the service starts on others.
+// Another process takes a port after it was chosen: the service starts on others.
 func TestPortTakenMeanwhile(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

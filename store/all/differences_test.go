@@ -193,8 +193,7 @@ func TestPlaces(t *testing.T) {
 	}
 }
 
-// What somebody else has put in the acknowledgement's place is shown to followers, but for Consul, where a session has
-// to hold it.
+// Followers see what another client has put at the acknowledgement's key; on Consul only if a session holds it.
 func TestForeignValueAtTheAcknowledgement(t *testing.T) {
 	for _, kind := range []string{"zookeeper", "etcd", "consul"} {
 		t.Run(kind, func(t *testing.T) {
@@ -215,12 +214,12 @@ func TestForeignValueAtTheAcknowledgement(t *testing.T) {
 			require.NoError(t, b.Wait(soon(t)))
 			leader, err := b.Acknowledge(soon(t), "own")
 			require.NoError(t, err)
-			require.Equal(t, "own", leader.Value, "it is in nobody's way")
+			require.Equal(t, "own", leader.Value, "it blocks no acknowledgement")
 		})
 	}
 }
 
-// ZooKeeper's nodes of an election outlive its candidates, and whoever clears the election removes them.
+// ZooKeeper's nodes of an election outlive its candidates, and clearing the election removes them.
 func TestNodesStayUntilCleared(t *testing.T) {
 	election := newElection()
 	st := open(t, on(t, "zookeeper", "ttl=10s"), nil)

@@ -97,7 +97,7 @@ func (o *zooKeeperOperator) remove(t *testing.T, path string) {
 
 func (o *zooKeeperOperator) end(t *testing.T, _ string) {
 	t.Helper()
-	require.FailNow(t, "a session of ZooKeeper's can't be ended by whoever does not know its password")
+	require.FailNow(t, "a session of ZooKeeper's can't be ended without its password")
 }
 
 func (o *zooKeeperOperator) write(t *testing.T) {

@@ -49,7 +49,7 @@ func TestOptionsAreRefusedAlike(t *testing.T) {
 				user + "h?cert=" + file + "&key=" + file:   kind + " URL",
 				user + "h\x00":                             kind + " URL",
 				user + "h?ttl=10s#":                        kind + " URL",
-				user + "h?root=/a&dc=b&user=c&password=d&": kind + " URL", // some other store's, and nobody's
+				user + "h?root=/a&dc=b&user=c&password=d&": kind + " URL", // another store's, and unknown ones
 			} {
 				_, err := store.Open(soon(t), kind+"://"+rest, nil)
 				requireInvalid(t, err, field)

@@ -11,11 +11,11 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Whoever reads or clears within a limit learns why the store can't be reached, not only that time is up.
+// A read or Clear within a limit returns why the store can't be reached, not only that time is up.
 func TestReadsSayWhyThereIsNoAnswer(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	require.NoError(t, listener.Close()) // nobody listens there now
+	require.NoError(t, listener.Close()) // nothing listens there now
 	for _, kind := range []string{"zookeeper", "etcd", "consul"} {
 		for name, read := range map[string]func(context.Context, store.Store) error{
 			"the leader":  func(ctx context.Context, st store.Store) error { _, err := st.Leader(ctx, "e", nil); return err },

@@ -183,6 +183,6 @@ func TestAcknowledgeEndsWithItsBallot(t *testing.T) {
 		began := time.Now()
 		_, err := ballot.Acknowledge(t.Context(), "a")
 		require.Equal(t, time.Second, time.Since(began))
-		require.ErrorIs(t, err, store.ErrLost, "nobody has cancelled anything")
+		require.ErrorIs(t, err, store.ErrLost, "no context was cancelled")
 	})
 }

@@ -12,7 +12,7 @@ import (
 func TestBallotsListsThoseStandingFirstInLineFirst(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		_, a, b := pair(t)
-		list, err := a.Ballots(t.Context(), "nobody/ever stood here")
+		list, err := a.Ballots(t.Context(), "no candidate/ever stood here")
 		require.NoError(t, err)
 		require.Empty(t, list)
 

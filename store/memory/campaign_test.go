@@ -22,7 +22,7 @@ func TestCampaignDoesNotWaitForTheOutcome(t *testing.T) {
 		require.False(t, isLost(ballot))
 		require.NoError(t, ballot.Err())
 		require.Equal(t, []string{"a", "b"}, standing(t, b))
-		require.Zero(t, leader(t, b), "nobody has acknowledged")
+		require.Zero(t, leader(t, b), "no candidate has acknowledged")
 	})
 }
 
@@ -159,8 +159,8 @@ func TestCampaignThatWasAbandonedLeavesNoBallot(t *testing.T) {
 	}
 }
 
-// TestCampaignAbandonedBeforeAnOutage: the outage is longer than the TTL, so the ballot goes with its session, and
-// what was to withdraw it leaves the next session's ballots alone.
+// TestCampaignAbandonedBeforeAnOutage: the outage is longer than the TTL, so the ballot goes with its session, and its
+// withdrawal leaves the next session's ballots alone.
 func TestCampaignAbandonedBeforeAnOutage(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		_, a, b := pair(t)

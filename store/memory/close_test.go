@@ -21,7 +21,7 @@ func TestCloseEndsTheSessionAndItsBallots(t *testing.T) {
 
 		began := time.Now()
 		require.NoError(t, a.Close())
-		require.False(t, ballot.Lease().Holds(span), "before anybody else leads")
+		require.False(t, ballot.Lease().Holds(span), "before another candidate leads")
 		require.Equal(t, []string{"b"}, standing(t, b))
 		require.Zero(t, leader(t, b))
 		require.True(t, isLost(ballot))

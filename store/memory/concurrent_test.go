@@ -14,8 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestEverythingAtOnce is for the race detector: all methods of a few stores from many goroutines, while somebody plays
-// with all the switches. Afterwards the service is as it was: every ballot was given back or went with its session.
+// TestEverythingAtOnce is for the race detector: all methods of a few stores from many goroutines, while all switches
+// are changed. Afterwards the service is as it was: every ballot was given back or went with its session.
 func TestEverythingAtOnce(t *testing.T) {
 	const stores, goroutines, rounds = 4, 6, 40
 	watchdog, cancel := context.WithTimeout(t.Context(), time.Minute)

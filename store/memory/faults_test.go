@@ -196,7 +196,7 @@ func TestExpireEndsTheSessionAtOnce(t *testing.T) {
 		a.Faults().Expire()
 		require.True(t, next.returned())
 		require.Zero(t, leader(t, b))
-		require.True(t, holds(ballot), "nobody can know")
+		require.True(t, holds(ballot), "the store can't know")
 		a.Faults().Expire() // again, with no session left
 		a.Faults().Heal()
 		require.True(t, isLost(ballot))

@@ -16,7 +16,7 @@ func TestLeaderAtOnceWherePrevIsNil(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		_, a, b := pair(t)
 		began := time.Now()
-		require.Zero(t, leader(t, b), "nobody ever stood")
+		require.Zero(t, leader(t, b), "no candidate ever stood")
 		ballot := stand(t, a, "a")
 		require.Zero(t, leader(t, b), "standing is not leading")
 		require.NoError(t, ballot.Wait(t.Context()))

@@ -21,7 +21,7 @@ func TestLost(t *testing.T) {
 			func(_ *memory.Service, _ *memory.Store, b store.Ballot) { _ = b.Withdraw(context.Background()) },
 			"ballot lost: ",
 		},
-		"removed by somebody": {
+		"removed by an operator": {
 			func(s *memory.Service, _ *memory.Store, _ store.Ballot) { s.Clear("x") },
 			"it was removed",
 		},
@@ -70,7 +70,7 @@ func TestLost(t *testing.T) {
 	}
 }
 
-// TestErrOfAWithdrawnBallotSaysSo, and not that somebody removed it, although the notification of its removal may
+// TestErrOfAWithdrawnBallotSaysSo, and not that an operator removed it, although the notification of its removal might
 // come before the answer.
 func TestErrOfAWithdrawnBallotSaysSo(t *testing.T) {
 	inBubble(t, func(t *testing.T) {

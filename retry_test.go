@@ -109,6 +109,33 @@ func TestRunForgetsErrorsOnceItHasAcknowledged(t *testing.T) {
 	})
 }
 
+// The first wait is between 50 and 100 ms: of a thousand, the least and the most are within a millisecond of these.
+func TestRunFirstWait(t *testing.T) {
+	virtual(t, func(w *world) {
+		var waits []time.Duration
+		c := w.candidate(w.open(), "a", trying(&waits, errTakeover))
+		enough := make(chan struct{})
+		result := async(func() error {
+			return c.Run(background, func(ctx context.Context, term *leadership.Term) error {
+				require.NoError(w, term.Acknowledge(ctx)) // so that errors are forgotten
+				if len(waits) == 1000 {
+					close(enough)
+					<-ctx.Done()
+				}
+				return errTakeover
+			})
+		})
+		<-enough
+		for _, d := range waits {
+			requireBackoff(w, []time.Duration{d})
+		}
+		require.Less(w, slices.Min(waits), 51*time.Millisecond)
+		require.Greater(w, slices.Max(waits), 99*time.Millisecond)
+		halt(c)
+		require.NoError(w, <-result)
+	})
+}
+
 // Case 35: whatever the store says is reported and tried again.
 func TestRunTriesAgainWhateverTheStoreSays(t *testing.T) {
 	for _, failure := range []error{

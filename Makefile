@@ -39,7 +39,7 @@ test: ## run all tests, with the race detector, on real servers: up to 12 minute
 long: ## run what takes hours, and go on where it was interrupted; PART=simulation SEEDS=1-1000
 	@./scripts/long $(PART)
 
-mutants: ## change the core and package store in one place at a time: does a test notice? Takes hours, goes on as long does
+mutants: ## change the core, the engine and package store in one place at a time: does a test notice? Takes hours, goes on as long does
 	@./scripts/long mutants
 
 conformance: ## run the conformance suite on a running cluster; STORE='etcd://host:2379/?ttl=3s'

@@ -4,9 +4,15 @@
 //	mutate -state .long/mutants -explained tools/mutate/survivors.txt ./store ./store/memory .
 //
 // changes the package in the first argument. For each change it runs that package's tests, and if they pass those of
-// the other packages, until some test fails, which it prints. Verdicts are kept in the file of -state, and a mutant
-// that has one is not tried again. The exit status is 1 if there is a survivor that the file of -explained does not
-// explain.
+// the other packages, until some test fails, which it prints. ./conformance=^TestMemory$ is a package of which only the
+// tests that match the pattern are run.
+//
+// Tests that a mutant keeps from ending are ended at a limit: a multiple of what they took without a change. Such a
+// mutant is listed as timed-out, and counts as killed. Before it does, the tests are measured again: if they now take
+// longer without a change too, since the machine has become busy, the mutant is tried again with the higher limit.
+//
+// Verdicts are kept in the file of -state, and a mutant that has one is not tried again. The exit status is 1 if there
+// is a survivor that the file of -explained does not explain.
 package main
 
 import (
@@ -26,8 +32,8 @@ var (
 	explainedPath = flag.String("explained", "", "`file` that explains survivors")
 	match         = flag.String("match", "", "try only mutants whose names contain this `text`")
 	every         = flag.Int("every", 1, "try only every `n`th mutant")
-	timeout       = flag.Duration("timeout", 5*time.Minute, "end of a package's tests, which counts as a failure")
-	filter        = flag.String("run", "", "run only the tests that match the `pattern`, as in go test")
+	times         = flag.Float64("times", 10, "end a package's tests after this multiple of what they took without a change")
+	least         = flag.Duration("least", time.Minute, "end no package's tests sooner")
 	list          = flag.Bool("list", false, "list the mutants and try none")
 )
 
@@ -44,11 +50,15 @@ func main() {
 	}
 }
 
-func run(ctx context.Context, packages []string) (ok bool, err error) {
-	if len(packages) == 0 {
+func run(ctx context.Context, args []string) (ok bool, err error) {
+	if len(args) == 0 {
 		return false, errors.New("name a package")
 	}
-	files, err := sources(ctx, packages[0])
+	var all []*tests
+	for _, arg := range args {
+		all = append(all, newTests(arg))
+	}
+	files, err := sources(ctx, all[0].pkg)
 	if err != nil {
 		return false, err
 	}
@@ -76,15 +86,18 @@ func run(ctx context.Context, packages []string) (ok bool, err error) {
 		return false, err
 	}
 	defer verdicts.close()
-	if err := passes(ctx, packages); err != nil {
-		return false, err
+	for _, t := range all {
+		if err := t.measure(ctx); err != nil {
+			return false, err
+		}
+		fmt.Println(t)
 	}
 	count := map[verdict]int{}
 	for i, m := range mutants {
 		v, known := verdicts.of(m.name)
 		failure := ""
 		if !known {
-			if v, failure, err = try(ctx, m, packages); err != nil {
+			if v, failure, err = try(ctx, m, all); err != nil {
 				return false, err
 			}
 			if err := verdicts.add(m.name, v); err != nil {
@@ -95,12 +108,12 @@ func run(ctx context.Context, packages []string) (ok bool, err error) {
 			v = survivedExplained
 		}
 		count[v]++
-		if v == survived || !known {
+		if v == survived || v == timedOut || !known {
 			fmt.Printf("%4d/%d %-9s %s (%s:%d) %s\n", i+1, len(mutants), v, m.name, m.file, m.line, failure)
 		}
 	}
 	total := len(mutants) - count[invalid]
-	fmt.Printf("%d mutants: %d killed, %d of them by time, %d survived, %d survived and explained; %d more do not compile\n",
+	fmt.Printf("%d mutants: %d killed, %d of them timed out, %d survived, %d survived and explained; %d more do not compile\n",
 		total, count[killed]+count[timedOut], count[timedOut], count[survived], count[survivedExplained], count[invalid])
 	return count[survived] == 0, nil
 }

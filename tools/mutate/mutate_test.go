@@ -106,17 +106,48 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// A mutant that never ends is told from one that fails.
+// A mutant that never ends is told from one that fails. The tests that don't match the pattern are not run.
 func TestRunTimesOut(t *testing.T) {
-	inModule(t, "package limit\n\nimport \"testing\"\n\nfunc Test(t *testing.T) {\n\tfor !Below(5) {\n\t}\n}\n")
-	*statePath, *match, *timeout = filepath.Join(t.TempDir(), "state"), "n >= 100", 2*time.Second
-	t.Cleanup(func() { *statePath, *match, *timeout = "", "", time.Minute })
-	if ok, err := run(t.Context(), []string{"."}); err != nil || !ok {
+	inModule(t, "package limit\n\nimport \"testing\"\n\nfunc TestA(t *testing.T) {\n\tfor !Below(5) {\n\t}\n}\n\n"+
+		"func TestB(t *testing.T) {\n\tt.Fatal()\n}\n")
+	*statePath, *match, *least = filepath.Join(t.TempDir(), "state"), "n >= 100", 2*time.Second
+	t.Cleanup(func() { *statePath, *match, *least = "", "", time.Minute })
+	if ok, err := run(t.Context(), []string{".=^TestA$"}); err != nil || !ok {
 		t.Fatalf("ok %v, %v", ok, err)
 	}
 	content, err := os.ReadFile(*statePath)
 	if err != nil || string(content) != "timed-out limit.go Below: n < 100 => n >= 100\n" {
 		t.Fatalf("%q, %v", content, err)
+	}
+}
+
+// A limit that has become too low for the machine kills nothing.
+func TestLimitIsRaised(t *testing.T) {
+	const slow = "package limit\n\nimport (\n\t\"testing\"\n\t\"time\"\n)\n\n" +
+		"func Test(t *testing.T) {\n\ttime.Sleep(time.Second)\n\tBelow(5)\n}\n"
+	inModule(t, slow)
+	*least = 0
+	t.Cleanup(func() { *least = time.Minute })
+	busy := &tests{pkg: ".", limit: 100 * time.Millisecond} // as if it had taken a hundredth of what it takes now
+	if o, err := busy.try(t.Context(), ""); err != nil || o.err != nil {
+		t.Fatal(err, o)
+	}
+	if busy.clean < time.Second || busy.limit < 10*time.Second {
+		t.Fatal(busy)
+	}
+}
+
+// A package without tests would let all through.
+func TestRunRefusesNoTests(t *testing.T) {
+	inModule(t, limitTest)
+	if _, err := run(t.Context(), []string{".=^TestA$"}); err == nil || !strings.Contains(err.Error(), "has no tests") {
+		t.Fatal(err)
+	}
+	if err := os.Remove("limit_test.go"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := run(t.Context(), []string{"."}); err == nil || !strings.Contains(err.Error(), "has no tests") {
+		t.Fatal(err)
 	}
 }
 

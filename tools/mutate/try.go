@@ -9,8 +9,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
-	"syscall"
-	"time"
 )
 
 // verdict is what became of a mutant.
@@ -18,7 +16,7 @@ type verdict string
 
 const (
 	killed            verdict = "killed"
-	timedOut          verdict = "timed-out" // taken for killed: see that -timeout is long enough for a test that passes
+	timedOut          verdict = "timed-out" // counts as killed: the limit is a multiple of the tests' time without a change
 	survived          verdict = "SURVIVED"
 	survivedExplained verdict = "explained"
 	invalid           verdict = "invalid" // it does not compile
@@ -47,18 +45,8 @@ func sources(ctx context.Context, pkg string) ([]string, error) {
 	return files, nil
 }
 
-// passes runs the tests without a change: if they fail, every mutant would seem killed.
-func passes(ctx context.Context, packages []string) error {
-	for _, pkg := range packages {
-		if out, err := test(ctx, pkg, ""); err != nil {
-			return fmt.Errorf("the tests of %s fail without a change: %w\n%s", pkg, err, out)
-		}
-	}
-	return nil
-}
-
 // try runs the tests on a mutant until one fails, and returns what the failure was.
-func try(ctx context.Context, m mutant, packages []string) (v verdict, failure string, err error) {
+func try(ctx context.Context, m mutant, all []*tests) (v verdict, failure string, err error) {
 	dir, err := os.MkdirTemp("", "mutate")
 	if err != nil {
 		return "", "", err
@@ -68,18 +56,18 @@ func try(ctx context.Context, m mutant, packages []string) (v verdict, failure s
 	if err != nil {
 		return "", "", err
 	}
-	for _, pkg := range packages {
-		out, err := test(ctx, pkg, overlay)
+	for _, t := range all {
+		o, err := t.try(ctx, overlay)
 		switch {
-		case ctx.Err() != nil:
-			return "", "", fmt.Errorf("interrupted in %s", m.name)
-		case err == nil:
-		case strings.Contains(out, "[build failed]"), strings.Contains(out, "[setup failed]"):
+		case err != nil:
+			return "", "", fmt.Errorf("%s: %w", m.name, err)
+		case o.err == nil:
+		case strings.Contains(o.output, "[build failed]"), strings.Contains(o.output, "[setup failed]"):
 			return invalid, "", nil
-		case strings.Contains(out, "panic: test timed out") && !strings.Contains(out, "--- FAIL"):
-			return timedOut, failureIn(out), nil
+		case o.hung:
+			return timedOut, failureIn(o.output), nil
 		default:
-			return killed, failureIn(out), nil
+			return killed, failureIn(o.output), nil
 		}
 	}
 	return survived, "", nil
@@ -87,8 +75,7 @@ func try(ctx context.Context, m mutant, packages []string) (v verdict, failure s
 
 var failures = regexp.MustCompile(`(?m)^\s*--- FAIL: \S+|^panic: test timed out.*\n\s*running tests:\n.*|^panic: .*|^fatal error: .*`)
 
-// failureIn returns what stands first in the output of tests: the test that failed, or why the program ended. A test
-// that has run for nearly the whole of -timeout hangs; one that has just begun was in the queue of a busy machine.
+// failureIn returns what stands first in the output of tests: the test that failed, or why the program ended.
 func failureIn(out string) string { return short(failures.FindString(out)) }
 
 // overlay writes the changed file, and the overlay by which the go command compiles it instead of the original.
@@ -111,16 +98,4 @@ func (m mutant) overlay(dir string) (string, error) {
 	}
 	path := filepath.Join(dir, "overlay.json")
 	return path, os.WriteFile(path, replace, 0o644)
-}
-
-// test runs the tests of one package. What it starts ends with it.
-func test(ctx context.Context, pkg, overlay string) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, *timeout+5*time.Minute) // the program's own end comes first; compiling takes time too
-	defer cancel()
-	cmd := exec.CommandContext(ctx, "go", "test", "-p", "1", "-vet=off", "-failfast", "-count=1", "-ldflags=-s -w",
-		"-timeout", timeout.String(), "-run", *filter, "-overlay", overlay, pkg)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
-	out, err := cmd.CombinedOutput()
-	return string(out), err
 }

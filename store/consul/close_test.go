@@ -75,7 +75,7 @@ func TestRegistrationWithoutAnAnswer(t *testing.T) {
 	}
 }
 
-// nameIn returns the name of the session that a request is to create or to register a check for.
+// nameIn returns the name of the session that a request creates, or registers a check for.
 func nameIn(body string) string {
 	i := strings.Index(body, "leadership-")
 	return body[i : i+len("leadership-")+16]

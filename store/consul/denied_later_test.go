@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A ballot that may not be removed any more goes with its session: nobody waits for it for ever.
+// A ballot that may not be removed any more goes with its session: none waits for it for ever.
 func TestRemovalIsDenied(t *testing.T) {
 	t.Parallel()
 	election, tp := newElection(), newTap(t)

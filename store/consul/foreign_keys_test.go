@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// put writes a key as anybody can, lock or not.
+// put writes a key as any client can, locked or not.
 func put(t *testing.T, client *api.Client, key, value string) {
 	t.Helper()
 	_, err := client.KV().Put(&api.KVPair{Key: key, Value: []byte(value)}, nil)
@@ -67,8 +67,8 @@ func TestForeignKeys(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// What is in the place of the acknowledgement is replaced if its holder can't lead: a plain value, one locked by a
-// session with a ballot in the queue, and our own that another program has written over.
+// A value at the acknowledgement's key is replaced if its holder can't lead: a plain value, one locked by a session
+// with a ballot in the queue, and our own that another program has written over.
 func TestAcknowledgementIsInTheWay(t *testing.T) {
 	client := operator(t, sharedServer(t))
 	later := map[string]func(){}

@@ -15,7 +15,7 @@ import (
 const (
 	// short is a TTL with a check.
 	short = time.Second
-	// checked is one too, whose lease does not run out before what is to end it.
+	// checked is one too, whose lease does not end before the test ends it.
 	checked = 8 * time.Second
 	// long is one without, which outlasts the tests that use it.
 	long = 10 * time.Second

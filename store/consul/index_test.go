@@ -12,7 +12,7 @@ import (
 )
 
 // A query is answered with an index that was set back, to less or to nothing, and with a key that is not there: the
-// service is asked again, without haste, and nobody is promoted or forgotten by mistake.
+// service is asked again, with pauses, and no ballot is promoted or forgotten by mistake.
 func TestIndexIsSetBack(t *testing.T) {
 	for name, index := range map[string]string{"to 0": "0", "to less": "2"} {
 		t.Run(name, func(t *testing.T) {
@@ -108,7 +108,7 @@ func TestSnapshotIsRestored(t *testing.T) {
 		case term := <-b.Terms:
 			next = term.Token()
 		case <-soon(t).Done():
-			require.FailNow(t, "nobody leads after the restoration")
+			require.FailNow(t, "there is no leader after the restore")
 		}
 		require.Greater(t, next, term.Token())
 		receive(t, told, "the follower is told")

@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// With a lock-delay, whoever comes after a leader that did not resign waits that long: who stood behind it, and who
-// comes when it is gone. Who comes after a resignation does not wait.
+// With a lock-delay, each candidate after a leader that did not resign waits that long: the one that stood behind it,
+// and one that comes when it is gone. After a resignation none waits.
 func TestLockDelay(t *testing.T) {
 	const delay = 4 * time.Second
 	client := operator(t, sharedServer(t))
@@ -55,7 +55,7 @@ func TestLockDelay(t *testing.T) {
 		require.NoError(t, third.Withdraw(soon(t)))
 		require.NoError(t, newcomer.Wait(soon(t)))
 	})
-	t.Run("nobody behind it", func(t *testing.T) {
+	t.Run("none behind it", func(t *testing.T) {
 		election := newElection()
 		castFirst(t, member(), election, "1")
 		began := time.Now()

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What answers is no agent: that is said, and never taken for an election in which nobody stands.
+// A server that is no agent answers: the error says so, and it never looks like an election without candidates.
 func TestNotConsul(t *testing.T) {
 	for name, answer := range map[string]http.HandlerFunc{
 		"it knows no such page": http.NotFound,

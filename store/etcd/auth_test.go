@@ -112,7 +112,7 @@ func TestAuth(t *testing.T) {
 	require.ErrorIs(t, c.Errors()[0], store.ErrDenied)
 	c.End()
 
-	// Nor may anybody read or write where another prefix begins.
+	// No user may read or write below another prefix.
 	config.Prefix = "other"
 	stranger := open(t, config)
 	for op, call := range map[string]func(ctx context.Context) error{
@@ -168,8 +168,8 @@ func TestAuthNotEnabled(t *testing.T) {
 	castFirst(t, open(t, etcd.Config{User: "ann", Password: secret}), newElection(), "own")
 }
 
-// Tokens that expire every second hinder nobody: the lease is renewed, the waiter's watch tells, a broken stream is
-// opened with another token.
+// Tokens that expire every second do no harm: the lease is renewed, the waiter's watch tells, a broken stream is opened
+// with another token.
 func TestAuthTokenExpires(t *testing.T) {
 	t.Parallel()
 	server, root := guarded(t, "--auth-token-ttl=1")

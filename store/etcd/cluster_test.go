@@ -91,7 +91,7 @@ func TestMemberPaused(t *testing.T) {
 	c.handsOver(t)
 }
 
-// There is no majority for longer than the TTL: nobody leads. Somebody leads again when there is one.
+// There is no majority for longer than the TTL: there is no leader. One leads again when there is a majority.
 func TestMajorityLost(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, middling)

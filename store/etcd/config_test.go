@@ -104,7 +104,7 @@ func TestLongestTTL(t *testing.T) {
 	require.EqualValues(t, 9_000_000_000, info.GrantedTTL)
 }
 
-// Several endpoints, some of which nobody is at: the store finds one that answers. A port need not be given.
+// Several endpoints, some without a server: the store finds one that answers. The port is optional.
 func TestSeveralEndpoints(t *testing.T) {
 	t.Parallel()
 	election := newElection()

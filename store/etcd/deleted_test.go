@@ -35,7 +35,7 @@ func TestLeaseRevoked(t *testing.T) {
 	require.Greater(t, receive(t, first.Terms, "the first leads again").Token(), term.Token())
 }
 
-// An operator deletes ballots: those who cast them notice, the one behind moves up, nobody else is disturbed.
+// An operator deletes ballots: their candidates notice, the one behind moves up, no other is disturbed.
 func TestBallotsDeleted(t *testing.T) {
 	t.Parallel()
 	client := operator(t)
@@ -66,12 +66,12 @@ func TestBallotsDeleted(t *testing.T) {
 	require.NoError(t, ballots[2].Withdraw(soon(t)))
 	leader, err = stores[0].Leader(soon(t), election, nil)
 	require.NoError(t, err)
-	require.Zero(t, leader, "is removed by whoever made it")
+	require.Zero(t, leader, "is removed by its maker")
 	_, err = ballots[2].Acknowledge(soon(t), "2")
 	require.ErrorIs(t, err, store.ErrLost)
 }
 
-// A resignation whose ballot somebody else deleted leaves the acknowledgement of the next one alone.
+// A resignation whose ballot another client deleted leaves the acknowledgement of the next one alone.
 func TestWithdrawAfterDeletion(t *testing.T) {
 	t.Parallel()
 	client := operator(t)

@@ -78,7 +78,7 @@ func TestAcknowledgementIsReplacedAtOnce(t *testing.T) {
 		cast(t, st, election, "first again")
 		acknowledge(t, second, "second")
 	})
-	t.Run("of nobody", func(t *testing.T) {
+	t.Run("without a holder", func(t *testing.T) {
 		election := newElection()
 		_, err := client.Put(soon(t), ackKey(election), "foreign")
 		require.NoError(t, err)

@@ -135,7 +135,7 @@ func TestLateResignation(t *testing.T) {
 	require.NoError(t, newer.Err())
 }
 
-// An acknowledgement that arrives after the resignation makes nobody leader.
+// An acknowledgement that arrives after the resignation makes no leader.
 func TestLateAcknowledgement(t *testing.T) {
 	t.Parallel()
 	election := newElection()

@@ -65,7 +65,7 @@ func TestPeers(t *testing.T) {
 	acknowledge(t, d, "d")
 }
 
-// Keys among the ballots that are none stand in nobody's way.
+// Keys below the ballots' prefix that are no ballots block none.
 func TestForeignKeys(t *testing.T) {
 	t.Parallel()
 	client := operator(t)
@@ -96,10 +96,10 @@ func TestForeignKeys(t *testing.T) {
 	acknowledge(t, b, "own")
 	require.NoError(t, b.Withdraw(soon(t)))
 	require.NoError(t, next.Wait(soon(t)))
-	require.Len(t, keys(t, client, before), 9, "and nobody touched them")
+	require.Len(t, keys(t, client, before), 9, "and they are untouched")
 }
 
-// Somebody puts a ballot again, without its lease: it is none any more, and nobody waits for it to go.
+// A client puts a ballot again, without its lease: it is none any more, and blocks no other.
 func TestBallotLosesItsLease(t *testing.T) {
 	t.Parallel()
 	client := operator(t)

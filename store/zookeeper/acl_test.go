@@ -129,8 +129,8 @@ func TestACLWithoutIdentity(t *testing.T) {
 	require.NoError(t, b.Withdraw(soon(t)))
 }
 
-// Somebody allows us to create nodes and not to remove them: the resignation says so, and the ballot goes with the
-// session, whether the store is closed or goes on, with another session then.
+// The ACL allows to create nodes and not to remove them: the resignation says so, and the ballot goes with the session,
+// whether the store is closed or goes on, with another session then.
 func TestRemovalIsDenied(t *testing.T) {
 	election := newElection()
 	conn := operator(t)
@@ -156,7 +156,7 @@ func TestRemovalIsDenied(t *testing.T) {
 	require.Empty(t, list(t, conn, dir(election)))
 }
 
-// Somebody takes away the permission to read a ballot: it can't be looked after any more, and stands in nobody's way.
+// The permission to read a ballot is taken away: the store can't watch it any more, and it must not block others.
 func TestLookIsDenied(t *testing.T) {
 	election := newElection()
 	conn := operator(t)

@@ -50,7 +50,7 @@ func (c *calls) startAll(st *zookeeper.Store, election string, first, waiter sto
 		})
 	}
 	c.start(func(ctx context.Context) error {
-		_, err := st.Leader(ctx, election+" of nobody", &store.Leader{})
+		_, err := st.Leader(ctx, election+" without candidates", &store.Leader{})
 		return err
 	})
 	c.start(func(ctx context.Context) error {
@@ -121,7 +121,7 @@ func TestCloseWithEverythingUnderWay(t *testing.T) {
 	}
 }
 
-// Close of a connected store ends the session at once: nobody waits for the TTL.
+// Close of a connected store ends the session at once: no candidate waits for the TTL.
 func TestCloseEndsTheSession(t *testing.T) {
 	election := newElection()
 	config := zookeeper.Config{Servers: sharedServer(t).Addrs(), TTL: long}

@@ -13,8 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// neverFirst checks that a ballot is lost without having been first for a moment. Whoever calls it has started before
-// the ballot is deleted.
+// neverFirst checks that a ballot is lost without having been first for a moment. Call it before the ballot is deleted.
 func neverFirst(t *testing.T, b store.Ballot) (check func()) {
 	t.Helper()
 	done := make(chan error, 1)
@@ -220,8 +219,8 @@ func TestBallotDeletedAfterReconnections(t *testing.T) {
 	require.Greater(t, next.Token(), b.Token())
 }
 
-// Somebody removes everything that the election has, the parent included, while candidates wait and lead: they make
-// it again, stand again, and one leads.
+// An operator removes all nodes of the election, its parent included, while candidates wait and lead: they make the
+// nodes again, stand again, and one leads.
 func TestParentDeleted(t *testing.T) {
 	election := newElection()
 	conn := operator(t)
@@ -248,7 +247,7 @@ func TestParentDeleted(t *testing.T) {
 	leaderAmong(t, all...)
 }
 
-// Somebody with the session's id closes it: all of its ballots are lost at once, and the next campaign opens another.
+// A client with the session's id closes it: all of its ballots are lost at once, and the next campaign opens another.
 func TestSessionClosedFromOutside(t *testing.T) {
 	st, tp := openTapped(t)
 	var ballots []store.Ballot

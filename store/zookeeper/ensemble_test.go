@@ -133,8 +133,8 @@ func memberPaused(t *testing.T, ensemble *testserver.ZooKeeper) {
 	require.NoError(t, term.Context().Err())
 }
 
-// The ensemble has no quorum for longer than the TTL: nobody leads, though the one member that is left still answers
-// its clients for a while; afterwards one leads, and nothing is lost or left behind.
+// The ensemble has no quorum for longer than the TTL: there is no leader, though the one member that is left still
+// answers its clients for a while; afterwards one leads, and nothing is lost or left behind.
 func twoOfThreeKilled(t *testing.T, ensemble *testserver.ZooKeeper) {
 	withoutQuorum(t, ensemble, (*testserver.Member).Kill, func(m *testserver.Member) error { return m.Start(soon(t)) })
 }

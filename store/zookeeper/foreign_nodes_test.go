@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Nodes that are no ballots hold nobody up, are in no list, and stay where they are.
+// Nodes that are no ballots block no candidate, are in no list, and stay.
 func TestForeignNodesAmongTheBallots(t *testing.T) {
 	election := newElection()
 	conn := operator(t)
@@ -32,8 +32,8 @@ func TestForeignNodesAmongTheBallots(t *testing.T) {
 	require.ElementsMatch(t, foreign, list(t, conn, dir(election)))
 }
 
-// Whatever looks like a ballot is one, whoever made it, and whether or not it goes with a session: only so do all
-// candidates agree. An operator removes it.
+// Every node that is named like a ballot is one, ephemeral or not, of any client: otherwise candidates could disagree.
+// An operator removes it.
 func TestForeignBallotCounts(t *testing.T) {
 	election := newElection()
 	conn := operator(t)
@@ -50,8 +50,8 @@ func TestForeignBallotCounts(t *testing.T) {
 	require.NoError(t, b.Wait(soon(t)))
 }
 
-// A node that somebody made in the acknowledgement's place is replaced, unless it has children: then the error says
-// what to do, and acknowledging works as soon as that is done.
+// A node that another client made at the acknowledgement's path is replaced, unless it has children: then the error
+// says what to do, and acknowledging works as soon as that is done.
 func TestAcknowledgementBehindAForeignNode(t *testing.T) {
 	election := newElection()
 	conn := operator(t)

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// However the settings, a store or what stands on one is printed, nobody reads the password.
+// The settings, a store, and what uses it print no password, with any verb.
 func TestPasswordIsNotPrinted(t *testing.T) {
 	const password = "hUnter2"
 	config := zookeeper.Config{Servers: []string{"127.0.0.1:1"}, User: "alice", Password: password, Chroot: "/prod"}

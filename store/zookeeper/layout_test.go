@@ -36,14 +36,14 @@ func TestParse(t *testing.T) {
 		{"ballot_x_-000000001", -1, true},
 		{"ballot-000000001", -1, true},
 
-		// A separator of somebody else's and a number.
+		// Another client's separator and a number.
 		{"ballot-0000000012", 12, true},
 		{"ballot_x-0000000012", 12, true},
 
 		{"ballot--000000001", -1, true},
 		{"ballot--0000000012", 12, true},
 
-		// What no sequence of ZooKeeper's ends in: in the way of nobody.
+		// No sequence of ZooKeeper's ends like this: these block no ballot.
 		{"ballot7", 0, false},
 		{"ballot 1", 0, false},
 		{"ballot0", 0, false},

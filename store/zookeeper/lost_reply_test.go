@@ -117,7 +117,7 @@ func TestCampaignGivenUpLeavesNothing(t *testing.T) {
 	})
 }
 
-// A node with the nonce belongs to another session, such as the one before: it is not ours, and in nobody's way.
+// A node with the nonce belongs to another session, such as the one before: it is not ours, and blocks no ballot.
 func TestBallotFoundIsNotOurs(t *testing.T) {
 	election := newElection()
 	conn := operator(t)

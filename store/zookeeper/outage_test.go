@@ -47,7 +47,7 @@ func TestServerComesUpLater(t *testing.T) {
 	require.Equal(t, []string{"own"}, values(t, open(t, config), election))
 }
 
-// Whoever runs a candidate is told that the service can't be reached: by the hook for errors and in the log.
+// The Error hook and the log report that the service can't be reached.
 func TestOutageIsVisible(t *testing.T) {
 	silent := storetest.SilentServer(t)
 	for name, server := range map[string]string{"refused": "127.0.0.1:1", "silent": silent} {
@@ -98,8 +98,8 @@ func TestErrorOfAStoreThatHasWorked(t *testing.T) {
 	}
 }
 
-// The server goes away for longer than the TTL while one leads and others wait: nobody leads meanwhile, one leads
-// afterwards, everybody stands again, once.
+// The server goes away for longer than the TTL while one leads and others wait: none leads meanwhile, one leads
+// afterwards, and each stands again, once.
 func TestOutageLongerThanTheTTL(t *testing.T) {
 	t.Parallel()
 	server := testserver.NewZooKeeper(t, testserver.ZooKeeperConfig{})
@@ -168,8 +168,8 @@ func TestOutageDuringResignation(t *testing.T) {
 	c.Stop()
 }
 
-// The session expires while nobody looks: all of its ballots are lost, their leases ended before, and the store opens
-// the next session by itself.
+// The session expires during an outage: all of its ballots are lost, their leases ended before, and the store opens the
+// next session by itself.
 func TestSessionExpires(t *testing.T) {
 	tp := newTap(t, nil)
 	var gate sync.RWMutex // held by the test: no connection can be opened

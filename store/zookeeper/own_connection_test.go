@@ -140,10 +140,10 @@ func TestCloseDuringCampaignOnCallersConnection(t *testing.T) {
 	request.letGo()
 	require.NoError(t, receive(t, closed, "the end of Close"))
 	later := cast(t, open(t, zookeeper.Config{Conn: callers, TTL: long}), election, "later")
-	require.NoError(t, later.Wait(within(t, long)), "a ballot of nobody's blocks the election as long as the session lives")
+	require.NoError(t, later.Wait(within(t, long)), "a ballot without an owner blocks the election as long as the session lives")
 }
 
-// The same with a resignation that was given up: its ballot is still to be removed in the background.
+// The same with a resignation that was given up: its ballot must still be removed in the background.
 func TestCloseWithOrphansOnCallersConnection(t *testing.T) {
 	election := newElection()
 	tp := newTap(t, nil)
@@ -158,7 +158,7 @@ func TestCloseWithOrphansOnCallersConnection(t *testing.T) {
 	receive(t, removal.caught, "a first try in the background")
 	require.NoError(t, st.Close())
 	later := cast(t, open(t, zookeeper.Config{Conn: callers, TTL: long}), election, "later")
-	require.NoError(t, later.Wait(within(t, long)), "a ballot of nobody's blocks the election as long as the session lives")
+	require.NoError(t, later.Wait(within(t, long)), "a ballot without an owner blocks the election as long as the session lives")
 }
 
 // Close returns soon while the caller's connection is down, however long that lasts.

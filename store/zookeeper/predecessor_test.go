@@ -85,7 +85,7 @@ func TestPredecessorGoesBeforeItIsWatched(t *testing.T) {
 	}
 }
 
-// A ballot in the middle of the queue goes: the one behind it waits for the one before it, and nobody is promoted.
+// A ballot in the middle of the queue goes: the one behind it waits for the one before it, and none is promoted.
 func TestMiddleOfTheQueueGoes(t *testing.T) {
 	election := newElection()
 	config := zookeeper.Config{Servers: sharedServer(t).Addrs(), TTL: long}

@@ -104,7 +104,7 @@ func removeAll(t *testing.T, conn *zk.Conn, path string) {
 		if err == nil || errors.Is(err, zk.ErrNoNode) {
 			return
 		}
-		require.ErrorIs(t, err, zk.ErrNotEmpty, "somebody made a new one meanwhile")
+		require.ErrorIs(t, err, zk.ErrNotEmpty, "another client made a new one meanwhile")
 	}
 	require.NoError(t, context.DeadlineExceeded)
 }

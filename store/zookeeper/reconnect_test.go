@@ -143,7 +143,7 @@ func TestServerPausedBriefly(t *testing.T) {
 }
 
 // They stop for longer than the TTL: the leader steps down at its deadline, without an event, and by the time the
-// server is back nobody leads who can't lead.
+// server is back no candidate leads without a lease.
 func TestServerPausedLongerThanTheTTL(t *testing.T) {
 	t.Parallel()
 	server := testserver.NewZooKeeper(t, testserver.ZooKeeperConfig{})
@@ -181,7 +181,7 @@ func TestReconnectionIsGrantedLess(t *testing.T) {
 	_, err := st.Campaign(soon(t), election, "own")
 	require.ErrorIs(t, err, store.ErrInvalid)
 	require.ErrorContains(t, err, ttl.String())
-	eventually(t, func() bool { return len(list(t, operator(t), dir(election))) == 0 }, "nobody waits for the old ballot")
+	eventually(t, func() bool { return len(list(t, operator(t), dir(election))) == 0 }, "the old ballot blocks no other")
 }
 
 // The service comes back with another, younger state, as after the loss of its disk. The client library refuses to

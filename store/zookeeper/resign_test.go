@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Resigning deletes ballot and acknowledgement in one step, so that nobody ever sees one without the other.
+// Resigning deletes ballot and acknowledgement in one step, so that no client ever sees one without the other.
 func TestResignationIsOneStep(t *testing.T) {
 	election := newElection()
 	st, tp := openTapped(t)
@@ -69,7 +69,7 @@ func TestResignationRepeatedLeavesTheNextAlone(t *testing.T) {
 	}
 }
 
-// The leader's ballot was deleted by somebody, its session lives on and with it the acknowledgement. While it cleans
+// Another client deletes the leader's ballot; its session lives on, and with it the acknowledgement. While it cleans
 // up, its successor acknowledges: the successor's stays.
 func TestCleaningUpLeavesTheSuccessorAlone(t *testing.T) {
 	election := newElection()
@@ -147,8 +147,8 @@ func TestWaiterWithdraws(t *testing.T) {
 	require.ErrorIs(t, err, store.ErrLost)
 }
 
-// An acknowledgement that exists already is replaced if its holder can't lead: nobody's, and one of a session with a
-// ballot in the queue.
+// An acknowledgement that exists already is replaced if its holder can't lead: one without a session, and one of a
+// session with a ballot in the queue.
 func TestAcknowledgementInTheWay(t *testing.T) {
 	conn := operator(t)
 	for name, flags := range map[string]int32{"persistent": zk.FlagPersistent, "of one behind": zk.FlagEphemeral} {
@@ -183,7 +183,7 @@ func TestAcknowledgementInTheWay(t *testing.T) {
 		st := open(t, zookeeper.Config{Servers: sharedServer(t).Addrs(), TTL: long})
 		b := castFirst(t, st, election, "ours")
 		_, err := b.Acknowledge(soon(t), "ours")
-		require.ErrorIs(t, err, zk.ErrNotEmpty, "nobody's data is removed")
+		require.ErrorIs(t, err, zk.ErrNotEmpty, "the data of others is not removed")
 		require.NoError(t, b.Withdraw(soon(t)))
 		require.Equal(t, []string{"below"}, list(t, conn, dir(election)+"/leader_ack"))
 	})

@@ -138,7 +138,7 @@ func TestTLS(t *testing.T) {
 		a.End()
 	})
 
-	// The connection can't be made, ever: whoever runs a candidate has to learn why.
+	// The connection can't be made, ever: the log and the Error hook must say why.
 	other := newAuthority(t, "ca")
 	other.issue(t, "client", nil, "client.example")
 	for name, c := range map[string]struct{ url, reason string }{

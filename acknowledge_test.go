@@ -57,7 +57,7 @@ func TestAcknowledgeIsRefusedToWhoDoesNotLead(t *testing.T) {
 	})
 }
 
-// The reason is the right one also where the term ends during the call.
+// The reason is the right one also if the term ends during the call.
 func TestAcknowledgeSaysWhyTheTermEnded(t *testing.T) {
 	virtual(t, func(w *world) {
 		c := w.candidate(w.open(), "a", nil)
@@ -79,7 +79,7 @@ func TestAcknowledgeSaysWhyTheTermEnded(t *testing.T) {
 	})
 }
 
-// Case 26: one whose ballot is gone cannot acknowledge, even where it has not heard of that, and one who was leader
+// Case 26: one whose ballot is gone cannot acknowledge, even if it has not heard of that, and one who was leader
 // cannot overwrite the new leader's acknowledgement.
 func TestAcknowledgeIsRefusedByTheStore(t *testing.T) {
 	virtual(t, func(w *world) {

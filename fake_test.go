@@ -55,7 +55,7 @@ func changing(st store.Store, change func(b *fakeBallot)) *fakeStore {
 // fakeBallot is a ballot with some of its methods replaced.
 type fakeBallot struct {
 	store.Ballot
-	token       uint64 // zero where it is not replaced
+	token       uint64 // zero if it is not replaced
 	lease       *store.Lease
 	lost        chan struct{}
 	frozen      chan struct{} // while it is open, who looks at Lost does not get on

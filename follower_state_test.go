@@ -250,7 +250,7 @@ func TestFollowerCallbacks(t *testing.T) {
 	})
 }
 
-// Between two leaders the death is reported once, even where the second took over at once.
+// Between two leaders the death is reported once, even if the second took over at once.
 func TestFollowerCallbacksAtADirectChange(t *testing.T) {
 	virtual(t, func(w *world) {
 		answers := make(chan store.Leader)

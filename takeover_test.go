@@ -17,7 +17,7 @@ func TestTakeoverFailedCallbacks(t *testing.T) {
 	type lead = func(ctx context.Context, term *leadership.Term) error
 	for name, test := range map[string]struct {
 		lead   lead
-		reason error // nil where it is not called
+		reason error // nil if it is not called
 	}{
 		"lead fails before it acknowledges": {func(context.Context, *leadership.Term) error { return errTakeover }, errTakeover},
 		"an error of another election": {func(context.Context, *leadership.Term) error {

@@ -122,7 +122,7 @@ func TestTermResignEndsWithItsContext(t *testing.T) {
 	})
 }
 
-// Resign promises an error where the ballot is not known to be gone; asking again is no reason to say otherwise.
+// Resign promises an error if the ballot is not known to be gone; asking again is no reason to say otherwise.
 func TestTermResignAgainAfterItFailed(t *testing.T) {
 	virtual(t, func(w *world) {
 		st := w.open()

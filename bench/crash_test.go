@@ -147,7 +147,7 @@ func hold(s *service, address, ttl, election string) error {
 	return err
 }
 
-// takeOver leads and acknowledges, again where the term was over before that.
+// takeOver leads and acknowledges, again if the term was over before that.
 func takeOver(candidate *leadership.Candidate) error {
 	for {
 		term, err := candidate.Campaign(context.Background())

@@ -49,7 +49,7 @@ func BenchmarkIdle(b *testing.B) {
 	})
 }
 
-// newProcess returns the wire of one that leads, waits or follows in n elections on one session. Where it does not lead
+// newProcess returns the wire of one that leads, waits or follows in n elections on one session. If it does not lead
 // itself, others does.
 func newProcess(b *testing.B, s *server, others store.Store, role string, n int) *wire {
 	b.Helper()

@@ -13,7 +13,7 @@ import (
 type queue struct {
 	wires      wires
 	candidates []*contender // the leader first
-	resigned   *contender   // that does not stand; nil where all do
+	resigned   *contender   // that does not stand; nil if all do
 }
 
 // newQueue returns when the first one leads and all others wait.

@@ -95,7 +95,7 @@ func (s *server) openStore(b *testing.B, ttl time.Duration, w *wire) store.Store
 // watchdog is how long anything may take before a benchmark fails.
 const watchdog = time.Minute
 
-// receive waits for a value, and fails the benchmark where none comes.
+// receive waits for a value, and fails the benchmark if none comes.
 func receive[T any](b *testing.B, ch <-chan T, what string) T {
 	b.Helper()
 	timer := time.NewTimer(watchdog)

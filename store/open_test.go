@@ -18,7 +18,7 @@ import (
 
 var schemesMade atomic.Uint64
 
-// newScheme returns a scheme that no test has registered, also where the tests run several times in one process.
+// newScheme returns a scheme that no test has registered, also if the tests run several times in one process.
 func newScheme() string { return fmt.Sprintf("test%d", schemesMade.Add(1)) }
 
 // noStore is a store on which nothing is called.

@@ -103,7 +103,7 @@ func TestFlagStoreInterrupted(t *testing.T) {
 	require.NotContains(t, said.String(), "signal")
 }
 
-// Where permissions are missing it says which, and does nothing else.
+// If permissions are missing it says which, and does nothing else.
 func TestFlagStoreWithoutPermission(t *testing.T) {
 	th := newTheirs(t)
 	before := th.keys(t)
@@ -117,7 +117,7 @@ func TestFlagStoreWithoutPermission(t *testing.T) {
 	require.Equal(t, before, th.keys(t))
 }
 
-// Where the password or token is wrong it says that, once, and not what would be missing.
+// If the password or token is wrong it says that, once, and not what would be missing.
 func TestFlagStoreWithAWrongPassword(t *testing.T) {
 	consul := testserver.NewConsul(t, testserver.ConsulConfig{ACL: true})
 	const unknown = "99999999-2222-3333-4444-555555555555"
@@ -135,7 +135,7 @@ func TestFlagStoreWithAWrongPassword(t *testing.T) {
 	}
 }
 
-// Where what the suite wrote can't be removed it says how to do that.
+// If what the suite wrote can't be removed it says how to do that.
 func TestFlagStoreLeavesSomething(t *testing.T) {
 	th := newTheirs(t)
 	cmd, said := th.inACase(t)

@@ -78,7 +78,7 @@ func (l *Life) Call(ctx context.Context) (call context.Context, done func(), err
 	return call, func() { stop(); cancel(nil) }, nil
 }
 
-// ReadLeader does what comes before and after the adapter's own part of store.Store's Leader. Where the store is closed
+// ReadLeader does what comes before and after the adapter's own part of store.Store's Leader. If the store is closed
 // meanwhile, what was read may be no more than what Close does itself, before the call's context has ended.
 func (l *Life) ReadLeader(
 	ctx context.Context, election string, read func(context.Context) (store.Leader, error),

@@ -20,7 +20,7 @@ import (
 // They are all there is: the environment variables which Consul's own tools read (CONSUL_HTTP_ADDR, CONSUL_HTTP_TOKEN
 // and the others) change nothing.
 type Config struct {
-	// Addresses are agents, "host" or "host:port"; the port is 8500 where none is given, with TLS 8501. Where one does
+	// Addresses are agents, "host" or "host:port"; the port is 8500 if none is given, with TLS 8501. If one does
 	// not answer, the next is tried. Required unless Client is set. One alone where TTL is below 10 s, since the check
 	// that it needs lives in one agent.
 	Addresses []string
@@ -44,7 +44,7 @@ type Config struct {
 	// be the same for all who stand in an election.
 	LockDelay time.Duration
 
-	// TLS turns on TLS. Where it has no ServerName, that of the agent dialled is used.
+	// TLS turns on TLS. If it has no ServerName, that of the agent dialled is used.
 	TLS *tls.Config
 	// Dial opens a connection to an agent, to go through a proxy say. TLS, if any, is spoken on top of it.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)

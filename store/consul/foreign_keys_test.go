@@ -109,7 +109,7 @@ func TestAcknowledgementIsInTheWay(t *testing.T) {
 	}
 }
 
-// The acknowledgement of who leads is another's to remove only where it is known to be its own.
+// The acknowledgement of who leads is another's to remove only if it is known to be its own.
 func TestWithdrawalSparesOthers(t *testing.T) {
 	client := operator(t, sharedServer(t))
 	election := newElection()

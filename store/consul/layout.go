@@ -27,7 +27,7 @@ func (l layout) void(election, name string) string   { return l.ack(election) + 
 // uuid is the form of a session's id: the length of the parts between its hyphens.
 var uuid = []int{8, 4, 4, 4, 12}
 
-// owner returns the session that a ballot's name begins with, and false where the key is not named like a ballot.
+// owner returns the session that a ballot's name begins with, and false if the key is not named like a ballot.
 func owner(key string) (id string, ok bool) {
 	name := key[strings.LastIndexByte(key, '/')+1:]
 	parts := strings.Split(name, "-")
@@ -64,7 +64,7 @@ func queue(dir string, pairs api.KVPairs) api.KVPairs {
 type entry struct {
 	exists         bool
 	value          string
-	session        string // that holds the lock; empty where none does
+	session        string // that holds the lock; empty if none does
 	create, modify uint64
 }
 

@@ -127,7 +127,7 @@ func (s *Store) verifyBatch(ctx context.Context, list []*watch) error {
 	for i, st := range states {
 		right[st.key] = st.state.exists && !(r != nil && r.failed(i))
 	}
-	for _, p := range pairs { // only where no check failed
+	for _, p := range pairs { // only if no check failed
 		right[p.Key] = right[p.Key] || !entryOf(p).exists
 	}
 	var stale []seen

@@ -55,7 +55,7 @@ func (s *Store) overlook() {
 	}
 }
 
-// sharing returns the watches without a place, all or those that have not been looked at yet. It reports false where
+// sharing returns the watches without a place, all or those that have not been looked at yet. It reports false if
 // there are none any more: then overlook ends.
 func (all *watches) sharing(every bool) (list []*watch, ok bool) {
 	all.mu.Lock()
@@ -72,8 +72,8 @@ func (all *watches) sharing(every bool) (list []*watch, ok bool) {
 	return list, true
 }
 
-// anyChange sends the index of the next change of anything below the prefix, or the same index where there was none
-// for the time of the wait; 0 where it could not be found out.
+// anyChange sends the index of the next change of anything below the prefix, or the same index if there was none
+// for the time of the wait; 0 if it could not be found out.
 func (s *Store) anyChange(ctx context.Context, index uint64, wait time.Duration) <-chan uint64 {
 	at := make(chan uint64, 1)
 	if !s.life.Go(func() {

@@ -100,14 +100,14 @@ func (r *refusal) failed(index int) bool {
 	return false
 }
 
-// refusalIn returns the refusal that an error is, nil where it is another.
+// refusalIn returns the refusal that an error is, nil if it is another.
 func refusalIn(err error) *refusal {
 	var r *refusal
 	_ = errors.As(err, &r)
 	return r
 }
 
-// txn carries out a transaction. One of reads alone is a consistent read. Where operations fail the error is a
+// txn carries out a transaction. One of reads alone is a consistent read. If operations fail the error is a
 // refusal; where one is not permitted it says that.
 func (s *Store) txn(ctx context.Context, ops ...*api.KVTxnOp) (api.KVPairs, error) {
 	all := make(api.TxnOps, len(ops))

@@ -48,7 +48,7 @@ func (s *Store) openSession(ctx context.Context) (*session, error) {
 	})
 }
 
-// session returns the present session, nil where there is none.
+// session returns the present session, nil if there is none.
 func (s *Store) session() *session {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -64,7 +64,7 @@ type watch struct {
 	err      error         // why it can't be read, as far as is known; the next read may clear it
 	verified time.Time     // when the last read was sent that told the state of that time
 	turn     *list.Element
-	cancel   context.CancelFunc // of the query on a place of its own; nil where there is none
+	cancel   context.CancelFunc // of the query on a place of its own; nil if there is none
 	idle     *time.Timer        // runs while nothing uses it
 
 	sharing   bool // it is left to overlook
@@ -80,7 +80,7 @@ type view struct {
 	changed <-chan struct{}
 }
 
-// watch joins the watch of a key. Where the caller has seen it already, it says what it was, at which index.
+// watch joins the watch of a key. If the caller has seen it already, it says what it was, at which index.
 func (s *Store) watch(key string, ack bool, seen *entry, index uint64) *watch {
 	s.watches.mu.Lock()
 	defer s.watches.mu.Unlock()
@@ -153,7 +153,7 @@ func (w *watch) see() view {
 	return view{w.state, w.known, w.err, w.changed}
 }
 
-// accept takes note of a state that was read when the watch had the given version. It reports false where another one
+// accept takes note of a state that was read when the watch had the given version. It reports false if another one
 // has been noted since.
 func (w *watch) accept(version uint64, e entry, index uint64, sent time.Time) bool {
 	all := &w.store.watches

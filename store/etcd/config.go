@@ -17,7 +17,7 @@ import (
 
 // Config are the settings of a store. The zero value of each field stands for its default.
 type Config struct {
-	// Endpoints are the cluster's client addresses, "host" or "host:port"; the port is 2379 where none is given.
+	// Endpoints are the cluster's client addresses, "host" or "host:port"; the port is 2379 if none is given.
 	// Required unless Client is set.
 	Endpoints []string
 	// Prefix begins all keys; "leadership". An election's value is at <prefix>/<election>, its ballots are below
@@ -34,7 +34,7 @@ type Config struct {
 
 	// User and Password are a user of the cluster; none.
 	User, Password string
-	// TLS turns on TLS. Where it has no ServerName, that of the endpoint dialled is used.
+	// TLS turns on TLS. If it has no ServerName, that of the endpoint dialled is used.
 	TLS *tls.Config
 	// Dial opens a connection to an endpoint, to go through a proxy say. TLS, if any, is spoken on top of it.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)

@@ -109,7 +109,7 @@ func (s *Store) saw(floor, revision int64, written bool) bool {
 	if r.backSince.IsZero() {
 		r.backSince = time.Now()
 	}
-	// Where the floor has gone back since, others have found out already.
+	// If the floor has gone back since, others have found out already.
 	restored := r.floor >= floor && (written || time.Since(r.backSince) >= s.long())
 	if restored {
 		r.floor, r.backSince = revision, time.Time{}

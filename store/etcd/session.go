@@ -23,7 +23,7 @@ type session struct {
 	id    int64
 	lease *store.Lease
 	lost  chan struct{} // closed when the store learns that the lease is over, or gives it up
-	left  error         // written before lost is closed: why it was given up; nil where the lease is known to be over
+	left  error         // written before lost is closed: why it was given up; nil if the lease is known to be over
 }
 
 // over reports whether the lease has ended.
@@ -36,7 +36,7 @@ func (sess *session) over() bool {
 	}
 }
 
-// openSession returns the current session, and opens one where there is none.
+// openSession returns the current session, and opens one if there is none.
 func (s *Store) openSession(ctx context.Context) (*session, error) {
 	select {
 	case s.opening <- struct{}{}:

@@ -64,13 +64,13 @@ type Store struct {
 	changed   chan struct{}    // guarded by mu, as are all below: closed and replaced when there is a client, or will be none
 	client    *clientv3.Client // set once: read without mu after connect has set it
 	refused   error            // why there is no client: its user is denied
-	trouble   error            // why there is no answer, where that is known
+	trouble   error            // why there is no answer, if that is known
 	worked    bool             // the cluster has answered
 	trip      time.Duration    // the shorter of the last two round trips
 	lastTrip  time.Duration    // the last one
 	allowed   time.Duration    // what the next request may take; it grows while none is answered
 	current   *session         // nil before the first and between two
-	pending   int64            // the id of a lease whose grant has not been answered; 0 where there is none
+	pending   int64            // the id of a lease whose grant has not been answered; 0 if there is none
 	confirmed time.Time
 	revisions revisions
 	ballots   map[*ballot]struct{}

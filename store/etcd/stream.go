@@ -103,7 +103,7 @@ func (s *Store) streamOf(client *clientv3.Client) error {
 	}
 }
 
-// handle does what a message of the cluster says. It returns an error where the stream is of no use any more.
+// handle does what a message of the cluster says. It returns an error if the stream is of no use any more.
 func (s *Store) handle(resp *pb.WatchResponse) error {
 	if resp.Header == nil {
 		return errMalformed

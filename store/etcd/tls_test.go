@@ -43,7 +43,7 @@ func TestTLS(t *testing.T) {
 	}
 }
 
-// Where TLS can't be agreed on, a campaign says why before long, and with whom.
+// If TLS can't be agreed on, a campaign says why before long, and with whom.
 func TestTLSMismatch(t *testing.T) {
 	t.Parallel()
 	plain := sharedServer(t)

@@ -43,7 +43,7 @@ type watch struct {
 	err     error         // written before ready is closed: why it was not set
 	since   int64         // written before ready is closed: the revision from which on it tells
 	fired   chan struct{} // closed at the change, and when the stream breaks
-	event   *mvccpb.Event // written before fired is closed: the change; nil where the stream broke
+	event   *mvccpb.Event // written before fired is closed: the change; nil if the stream broke
 	id      int64         // guarded by the mu of watches, as is waiting
 	waiting int           // how many wait for it
 	follow  bool          // guarded likewise: it goes on
@@ -96,7 +96,7 @@ func (s *Store) ready(ctx context.Context, w *watch) (*watch, error) {
 	return w, nil
 }
 
-// join returns the watch of a key, and asks for it where there is none.
+// join returns the watch of a key, and asks for it if there is none.
 func (ws *watches) join(key string, follow bool) *watch {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
@@ -174,8 +174,8 @@ func (ws *watches) take() []*pb.WatchRequest {
 	return list
 }
 
-// progress asks the cluster to say when the watches have told all up to a revision. It reports false where there are
-// no watches. Where an earlier request has not been answered for long the stream is of no use: some watch is silent.
+// progress asks the cluster to say when the watches have told all up to a revision. It reports false if there are
+// no watches. If an earlier request has not been answered for long the stream is of no use: some watch is silent.
 func (ws *watches) progress(revision int64, sent time.Time) bool {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()

@@ -124,7 +124,7 @@ func TestWithdrawWaitsUntilTheBallotIsKnownToBeGone(t *testing.T) {
 	})
 }
 
-// TestWithdrawWhoseReplyIsLost "returns nil once they are known to be gone. Where ctx ends before that, it returns an
+// TestWithdrawWhoseReplyIsLost "returns nil once they are known to be gone. If ctx ends before that, it returns an
 // error": ctx goes on here, and to ask again is safe, so nil it is.
 func TestWithdrawWhoseReplyIsLost(t *testing.T) {
 	inBubble(t, func(t *testing.T) {

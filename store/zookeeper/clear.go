@@ -41,7 +41,7 @@ func (s *Store) clear(ctx context.Context, election string) error {
 // most is how many nodes are deleted in one step. All nodes of an election are as a rule.
 const most = 1000
 
-// deleteTree deletes a node and all below it, again where others appear meanwhile.
+// deleteTree deletes a node and all below it, again if others appear meanwhile.
 func (s *Store) deleteTree(ctx context.Context, dir string) error {
 	for {
 		nodes, err := s.syncedChildren(ctx, dir)

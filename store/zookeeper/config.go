@@ -20,7 +20,7 @@ import (
 
 // Config are the settings of a store. The zero value of each field stands for its default.
 type Config struct {
-	// Servers are the ensemble's client addresses, "host" or "host:port"; the port is 2181 where none is given.
+	// Servers are the ensemble's client addresses, "host" or "host:port"; the port is 2181 if none is given.
 	// Required unless Conn is set. Names are looked up again at each connection.
 	Servers []string
 	// Chroot is the path under which everything happens, as in a ZooKeeper connection string; none. It and the three
@@ -45,7 +45,7 @@ type Config struct {
 	User, Password string
 	// ACL says who may use what the store creates; ACLCreator with User, ACLWorld without.
 	ACL ACL
-	// TLS turns on TLS. Where it has no ServerName, that of the server dialled is used.
+	// TLS turns on TLS. If it has no ServerName, that of the server dialled is used.
 	TLS *tls.Config
 	// Dial opens a connection to a server, to go through a proxy say. TLS, if any, is spoken on top of it.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)

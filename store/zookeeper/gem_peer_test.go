@@ -167,7 +167,7 @@ func (o *gemObserver) observe(ctx context.Context, t *testing.T, conn *zk.Conn, 
 	}
 }
 
-// report is the_king_is_dead and long_live_the_king. It reports false where things have changed meanwhile.
+// report is the_king_is_dead and long_live_the_king. It reports false if things have changed meanwhile.
 func (o *gemObserver) report(t *testing.T, conn *zk.Conn, path string, alive bool) bool {
 	if !alive {
 		o.reports <- "death"

@@ -51,7 +51,7 @@ func dir(election string) string {
 	return "/_zkelection/" + strings.ReplaceAll(election, "/", "__")
 }
 
-// open opens a store that the end of the test closes. Its TTL is ttl where the configuration names none.
+// open opens a store that the end of the test closes. Its TTL is ttl if the configuration names none.
 func open(t *testing.T, config zookeeper.Config) *zookeeper.Store {
 	t.Helper()
 	if config.TTL == 0 {

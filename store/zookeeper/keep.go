@@ -163,7 +163,7 @@ func (k *keeper) checkCaller(err error, after time.Duration) {
 	}
 }
 
-// sessionID returns the id of the present session, 0 where there is none. Of an own connection the wire knows it
+// sessionID returns the id of the present session, 0 if there is none. Of an own connection the wire knows it
 // before the library does.
 func (s *Store) sessionID() int64 {
 	if s.config.Conn != nil {

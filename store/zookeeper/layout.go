@@ -41,7 +41,7 @@ type place struct {
 // sign within the ten characters or before ten digits.
 var sequence = regexp.MustCompile(`(-?[0-9]{10}|-[0-9]{9})$`)
 
-// parse returns the place of a ballot's node, and false where the node is not a ballot: then no candidate waits for it.
+// parse returns the place of a ballot's node, and false if the node is not a ballot: then no candidate waits for it.
 func (l layout) parse(name string) (place, bool) {
 	rest, ok := strings.CutPrefix(name, l.prefix)
 	if !ok {

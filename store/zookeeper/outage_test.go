@@ -133,7 +133,7 @@ func TestOutageLongerThanTheTTL(t *testing.T) {
 				case heard = <-follower:
 				default:
 				}
-				return heard == leaderAmong(t, all...).Value // which is not sent again where it was the last to be read
+				return heard == leaderAmong(t, all...).Value // which is not sent again if it was the last to be read
 			}, "the follower hears of the leader")
 		})
 	}

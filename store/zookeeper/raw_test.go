@@ -64,7 +64,7 @@ func makePath(t *testing.T, conn *zk.Conn, path string) {
 	}
 }
 
-// list returns the names of a node's children; none where it does not exist.
+// list returns the names of a node's children; none if it does not exist.
 func list(t *testing.T, conn *zk.Conn, path string) []string {
 	t.Helper()
 	names, _, err := conn.Children(path)

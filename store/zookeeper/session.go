@@ -18,7 +18,7 @@ type session struct {
 	id    int64
 	lease *store.Lease
 	lost  chan struct{} // closed when the store learns that the session is over, or abandons it
-	left  error         // written before lost is closed: why it was abandoned; nil where it is known to be over
+	left  error         // written before lost is closed: why it was abandoned; nil if it is known to be over
 
 	synced  chan struct{} // closed when the first Sync has been answered: reads see all that came before
 	touches touches       // guarded by the store's mu
@@ -34,7 +34,7 @@ func (sess *session) over() bool {
 	}
 }
 
-// established is called by the wire when a server has answered the handshake: id is the session's, 0 where the one we
+// established is called by the wire when a server has answered the handshake: id is the session's, 0 if the one we
 // asked for has expired. Opening and resuming a session go through the ensemble's leader, so that this is a touch by
 // itself. It must not block.
 func (s *Store) established(id int64, ttl time.Duration, sent store.Instant) {
@@ -121,7 +121,7 @@ var errAbandoned = errors.New("the session is being ended")
 
 // abandon gives up a session, on a connection of the store's own, and ends it at the servers: the next handshake, which
 // resumes it, is followed by the request to end it. So the next session begins when nothing is left of this one. Where
-// no server can be reached it is over after its timeout. It reports false where the session is not the present one.
+// no server can be reached it is over after its timeout. It reports false if the session is not the present one.
 //
 // The caller then cuts the connection.
 func (s *Store) abandon(sess *session, reason error) (abandoned bool) {

@@ -76,10 +76,10 @@ type Store struct {
 	refused       error         // why no session will do
 	trouble       error         // why there is no connection, if there is none
 	worked        bool          // a server has answered a handshake
-	ready         time.Time     // when that of the present connection was answered; zero where it is not
+	ready         time.Time     // when that of the present connection was answered; zero if it is not
 	trip          time.Duration // how long that handshake, or the one before, took
 	patience      time.Duration // how long the present connection may leave a confirmation without an answer
-	unanswered    time.Time     // since when all handshakes have had no answer; zero where the last one had
+	unanswered    time.Time     // since when all handshakes have had no answer; zero if the last one had
 	ballots       map[*ballot]struct{}
 }
 
@@ -193,7 +193,7 @@ func (s *Store) Confirmed() time.Time {
 const closeLimit = 3 * time.Second
 
 // Close implements store.Store. With its own connection it ends the session, and the nodes go with it. On a connection
-// of the caller's it removes the store's nodes, for some seconds at most, and returns an error where some are left;
+// of the caller's it removes the store's nodes, for some seconds at most, and returns an error if some are left;
 // requests to which that connection has no answer by then end with it.
 func (s *Store) Close() error {
 	s.closing.Do(func() { s.closeErr = s.shutDown() })

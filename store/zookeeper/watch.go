@@ -89,7 +89,7 @@ type node struct {
 	stat *zk.Stat
 }
 
-// watchNode reads a node and returns the watch of its next change. Where the node does not exist it says zk.ErrNoNode
+// watchNode reads a node and returns the watch of its next change. If the node does not exist it says zk.ErrNoNode
 // and sets no watch.
 func (s *Store) watchNode(ctx context.Context, path string) (node, *watch, error) {
 	return s.watch(ctx, watchKey{path, false},
@@ -100,7 +100,7 @@ func (s *Store) watchNode(ctx context.Context, path string) (node, *watch, error
 		})
 }
 
-// watchAbsent returns the watch of a node's creation. Where the node exists it says zk.ErrNodeExists and the watch is
+// watchAbsent returns the watch of a node's creation. If the node exists it says zk.ErrNodeExists and the watch is
 // of no use.
 func (s *Store) watchAbsent(ctx context.Context, path string) (*watch, error) {
 	_, w, err := s.watch(ctx, watchKey{path, true},

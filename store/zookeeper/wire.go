@@ -40,7 +40,7 @@ type wire struct {
 	before uint64         // that of before this connection; used by Write alone
 	forget bool           // constant: the connect request is not to insist on the last zxid
 
-	abandoned func() int64 // the id of a session that has been abandoned; 0 where there is none
+	abandoned func() int64 // the id of a session that has been abandoned; 0 if there is none
 	gone      atomic.Bool  // it has been closed
 
 	header []byte // of the frame being read: what has come of its length; used by Read alone, as are the next three

@@ -20,9 +20,9 @@ import (
 // They are all there is: the environment variables which Consul's own tools read (CONSUL_HTTP_ADDR, CONSUL_HTTP_TOKEN
 // and the others) change nothing.
 type Config struct {
-	// Addresses are agents, "host" or "host:port"; the port is 8500 if none is given, with TLS 8501. If one does
-	// not answer, the next is tried. Required unless Client is set. One alone where TTL is below 10 s, since the check
-	// that it needs lives in one agent.
+	// Addresses are agents, "host" or "host:port"; the port is 8500 if none is given, with TLS 8501. If one does not
+	// answer, the next is tried. Required unless Client is set. Only one if TTL is below 10 s, since the check that it
+	// needs lives in one agent.
 	Addresses []string
 	// Token is the ACL token to use; the agent's own default token.
 	Token string

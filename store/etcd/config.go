@@ -26,7 +26,7 @@ type Config struct {
 	Prefix string
 
 	// TTL is that of the lease, in whole seconds; 10 s. It has to be one that the cluster grants unchanged, by default
-	// 2 s or more (1.5 of its election timeouts): where it grants another one, Campaign says so.
+	// 2 s or more (1.5 of its election timeouts). If it grants another one, Campaign returns an error.
 	TTL time.Duration
 	// Grace is the time reserved for the leader's work to stop before a rival can lead; a third of the TTL. Less than
 	// half of it.

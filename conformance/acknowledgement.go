@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/go-leadership/leadership"
 	"github.com/go-leadership/leadership/store"
@@ -50,7 +53,7 @@ var acknowledgement = []Case{
 		Promises: []string{"G5", "G4", "G3", "G1"},
 		Explains: "the winner's won callbacks run and each loser is told once of every leader, the third in line too",
 		check: func(e *env) {
-			log := &callLog{}
+			log := &callLog{takeover: e.h.TTL / 50}
 			members := []*member{e.open(), e.open(), e.open()}
 			var all []*leadership.Candidate
 			for i, m := range members {
@@ -66,6 +69,7 @@ var acknowledgement = []Case{
 			})
 			e.check(all[1].IsLeader() && !all[0].IsLeader() && !all[2].IsLeader(), "not 2 alone leads")
 			e.until("2 is acknowledged", func() bool { return e.leader(members[2]).Value == "2" })
+			e.check(!log.early.Load(), "a loser was told of a leader during its takeover")
 		},
 	},
 	{
@@ -85,7 +89,9 @@ var acknowledgement = []Case{
 			next := e.stand(b, "b", nil)
 			f := e.follower(b)
 			f.Start()
-			e.check(e.leader(b) == store.Leader{}, "it is acknowledged before it has taken over")
+			e.during(e.h.TTL/50, "nobody is acknowledged during the takeover", func() bool {
+				return e.leader(b) == store.Leader{}
+			})
 			goOn()
 			receive(e, failed, "the takeover-failed callback")
 			e.until("b leads", next.IsLeader)
@@ -138,9 +144,11 @@ var acknowledgement = []Case{
 			e.first(next)
 			got = receive(e, seen, "the leader's death")
 			e.check(got == leadership.Leader{}, "after the crash the follower saw %v", got)
+			e.during(e.h.TTL/50, "the follower sees no leader yet", func() bool { return len(seen) == 0 })
 			second := e.acknowledge(next, "b")
 			got = receive(e, seen, "the new leader")
 			e.check(got == second && second.Revision > record.Revision, "the follower saw %v, not %v", got, second)
+			e.during(e.h.TTL/50, "the follower sees nothing else", func() bool { return len(seen) == 0 })
 			e.withdraw(next)
 			got = receive(e, seen, "the second leader's resignation")
 			e.check(got == leadership.Leader{}, "after the resignation the follower saw %v", got)
@@ -295,6 +303,9 @@ func receiveClosed(e *env, ch <-chan struct{}, what string) {
 
 // callLog records which callbacks were called.
 type callLog struct {
+	takeover time.Duration // how long each takes
+	early    atomic.Bool   // a loser was told of a leader during its takeover
+
 	mu    sync.Mutex
 	calls []string // guarded by mu
 }
@@ -306,8 +317,25 @@ func (l *callLog) add(call string) {
 }
 
 func (l *callLog) register(c *leadership.Candidate, name string) {
-	c.OnWon(func(context.Context, *leadership.Term) error { l.add(name + " won"); return nil })
+	c.OnWon(func(ctx context.Context, _ *leadership.Term) error {
+		select {
+		case <-time.After(l.takeover):
+		case <-ctx.Done():
+		}
+		if l.told(name) {
+			l.early.Store(true)
+		}
+		l.add(name + " won")
+		return nil
+	})
 	c.OnNewLeader(func(_ context.Context, leader leadership.Leader) { l.add(name + " lost to " + leader.Value) })
+}
+
+// told reports whether a loser was told of the leader.
+func (l *callLog) told(leader string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.ContainsFunc(l.calls, func(call string) bool { return strings.HasSuffix(call, " lost to "+leader) })
 }
 
 // is reports whether exactly these calls have been made, in any order.

@@ -57,7 +57,8 @@ func onReference(service *reference.Service) conformance.Harness {
 		Clear:     func(_ context.Context, election string) error { service.Clear(election); return nil },
 		TTL:       ttl,
 		Expiry:    ttl,
-		Watchdog:  10 * ttl,
+		// If Close leaves sessions behind, every other of 30 rivals waits for one to expire.
+		Watchdog: 20 * ttl,
 	}
 }
 
@@ -73,7 +74,7 @@ func checkReference(t *testing.T, c conformance.Case, flaw reference.Flaw) *reco
 }
 
 // TestBrokenStores shows that the suite can fail. The reference store passes it. With a flaw it fails the cases that
-// caught lists, one of them for the promise that the flaw breaks. Others that fail are logged.
+// caught lists, one of them for the promise that the flaw breaks. It passes all others.
 func TestBrokenStores(t *testing.T) {
 	t.Run("none", func(t *testing.T) {
 		for _, c := range conformance.Cases() {
@@ -83,22 +84,20 @@ func TestBrokenStores(t *testing.T) {
 	})
 	for _, f := range reference.Flaws {
 		t.Run(f.Does, func(t *testing.T) {
-			expected, ok := caught[f.Flaw]
-			require.True(t, ok && len(expected.by) > 0, "no case is known to catch it")
+			require.NotEmpty(t, caught[f.Flaw], "no case is known to catch it")
 			var failed, promises []string
 			for _, c := range conformance.Cases() {
 				r := checkReference(t, c, f.Flaw)
-				if r.failed && !slices.Contains(expected.may, c.Name) {
-					failed = append(failed, c.Name)
-					promises = append(promises, c.Promises...)
+				if !r.failed {
+					continue
+				}
+				failed = append(failed, c.Name)
+				promises = append(promises, c.Promises...)
+				if !slices.Contains(caught[f.Flaw], c.Name) {
+					t.Logf("%s: %s", c.Name, r.log)
 				}
 			}
-			assert.Subset(t, failed, expected.by)
-			for _, name := range failed { // which a busy machine's scheduler can bring about
-				if !slices.Contains(expected.by, name) {
-					t.Logf("%s fails too, which is in neither list", name)
-				}
-			}
+			assert.ElementsMatch(t, caught[f.Flaw], failed)
 			if f.Promise != "" {
 				assert.Contains(t, promises, f.Promise, "no case that fails checks it")
 			}
@@ -127,7 +126,7 @@ func TestMistakesPage(t *testing.T) {
 	var want strings.Builder
 	want.WriteString("| promise | a store that ... | fails |\n|---|---|---|\n")
 	for _, f := range reference.Flaws {
-		fails := "`" + strings.Join(caught[f.Flaw].by, "`, `") + "`"
+		fails := "`" + strings.Join(caught[f.Flaw], "`, `") + "`"
 		fmt.Fprintf(&want, "| %s | %s | %s |\n", f.Promise, f.Does, fails)
 	}
 	if *update {

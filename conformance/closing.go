@@ -30,9 +30,11 @@ var closing = []Case{
 			e.first(ballot)
 			usual := min(time.Since(began), e.h.TTL/4)
 			e.ok(m.Close(), "close")
-			for range 30 {
+			const tries = 30
+			for i := range tries { // some time in each thirtieth
 				m := e.openWith(e.h.Open, delay)
-				e.closeAgainst(m, rival, elections, time.Duration(rand.Float64()*1.2*float64(usual)))
+				after := (float64(i) + rand.Float64()) / tries * 1.2 * float64(usual)
+				e.closeAgainst(m, rival, elections, time.Duration(after))
 			}
 		},
 	},

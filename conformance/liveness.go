@@ -243,14 +243,15 @@ var liveness = []Case{
 		Promises: []string{"G3"},
 		Explains: "an election works over a slow line, as long as renewals come in time",
 		check: func(e *env) {
-			a, b := e.open(), e.open()
+			a, b, observer := e.open(), e.open(), e.open()
 			a.Delay(e.h.TTL / 50)
 			b.Delay(e.h.TTL / 50)
 			old := e.candidate(a, "a", nil)
 			term, err := old.Campaign(e.ctx)
 			e.ok(err, "campaign")
 			e.ok(term.Acknowledge(e.ctx), "acknowledge")
-			next := e.stand(b, "b", nil)
+			next := e.candidate(b, "b", nil)
+			e.standing(observer, "b", func() { next.RunForElection() })
 			e.ok(term.Resign(e.ctx), "resign")
 			e.until("b leads", next.IsLeader)
 		},

@@ -104,6 +104,7 @@ var news = []Case{
 					defer close(told)
 					_, _ = b.Leader(e.ctx, e.election, &prev)
 				}()
+				e.pass(e.h.TTL / 500) // for the call to be pending
 				delay = e.delayReplies(b, delay)
 				e.pass(time.Duration(i) * e.h.TTL / 60)
 				e.acknowledge(ballot, fmt.Sprint(i))

@@ -77,6 +77,7 @@ var order = []Case{
 			e.withdraw(one)
 			got := receive(e, called, "the second in line")
 			e.check(got == "2", "%s was called, not 2", got)
+			e.during(e.h.TTL/20, "2 alone is called", func() bool { return len(called) == 0 })
 			e.withdraw(two)
 			got = receive(e, called, "the last in line")
 			e.check(got == "5", "%s was called, not 5", got)

@@ -91,8 +91,11 @@ var ownership = []Case{
 			e.ok(err, "make a follower")
 			defer f.Stop()
 			_, errs := f.FollowElection()
+			behind := e.cast(m, "b") // with the candidate's lease, and nothing that ends its term
 			e.ok(m.Close(), "close")
 			e.check(!c.IsLeader(), "the candidate still leads")
+			_, holds := behind.Lease().Begin()
+			e.check(!holds, "the lease holds after Close")
 			err = receive(e, ran, "the end of Run")
 			e.check(errors.Is(err, leadership.ErrClosed), "Run returned %v", err)
 			err = receive(e, errs, "the follower's error")

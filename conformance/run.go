@@ -242,12 +242,13 @@ func (e *env) stand(m *member, value string, opts *leadership.Options) *leadersh
 	return c
 }
 
-// standing calls start and waits until one more ballot stands.
+// standing calls start and waits until one more ballot stands, and a moment for its candidate to hear of that too.
 func (e *env) standing(m *member, value string, start func()) {
 	e.TB.Helper()
 	before := len(e.ballots(m))
 	start()
 	e.until(fmt.Sprintf("the ballot of %s stands", value), func() bool { return len(e.ballots(m)) == before+1 })
+	e.pass(e.h.TTL / 500)
 }
 
 // follower makes a follower that is stopped at the end.

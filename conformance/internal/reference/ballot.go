@@ -245,7 +245,8 @@ func (b *ballot) wait(ctx context.Context) error {
 		case s.has(WakesEverybody):
 			s.line.await(ctx, changed)
 		default:
-			if err := b.waitFor(ctx, before); err != nil || s.has(GapPromotes) {
+			b.waitFor(ctx, before)
+			if s.has(GapPromotes) && ctx.Err() == nil {
 				return b.lead(ctx)
 			}
 		}
@@ -271,8 +272,8 @@ func (b *ballot) ahead(ctx context.Context) (before *key, stands bool, changed <
 	return before, stands, changed, err
 }
 
-// waitFor waits until the ballot before goes. Watching and looking are one request.
-func (b *ballot) waitFor(ctx context.Context, before *key) error {
+// waitFor waits until the ballot before goes, or ctx ends. Watching and looking are one request.
+func (b *ballot) waitFor(ctx context.Context, before *key) {
 	s := b.store
 	for {
 		var k *key
@@ -280,16 +281,16 @@ func (b *ballot) waitFor(ctx context.Context, before *key) error {
 		err := s.line.call(ctx, func() { k, changed = s.service.get(before.name) })
 		switch {
 		case ctx.Err() != nil:
-			return nil
+			return
 		case err != nil:
 			continue
-		case s.has(WatchAfterList):
-			s.line.await(ctx, changed)
-			return nil
-		case k == nil || k.created != before.created:
-			return nil
+		case (k == nil || k.created != before.created) && !(s.has(WatchAfterList) && s.line.delayed()):
+			return
 		}
 		s.line.await(ctx, changed)
+		if s.has(WatchAfterList) {
+			return
+		}
 	}
 }
 

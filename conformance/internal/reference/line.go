@@ -68,6 +68,14 @@ func (l *Line) isCut() bool {
 	return l.cut
 }
 
+// delayed reports whether a request takes time, so that something can happen between one and the next. Without a delay
+// it would be up to the scheduler whether anything does, and with it whether a case fails.
+func (l *Line) delayed() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.delay+l.replies > 0
+}
+
 // breaks returns a channel that is closed when what was lost till then is known to be lost.
 func (l *Line) breaks() <-chan struct{} {
 	l.mu.Lock()

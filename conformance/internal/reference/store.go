@@ -227,7 +227,7 @@ func (s *Store) look(
 	if err != nil || prev == nil || leader != *prev || s.has(LeaderReturnsAtOnce) {
 		return leader, prev == nil || leader != *prev, err
 	}
-	if s.has(LeaderWatchedLate) {
+	if s.has(LeaderWatchedLate) && s.line.delayed() {
 		_ = s.line.call(ctx, func() {
 			_, changed := s.service.get(election)
 			notified = append(notified, s.line.notify(ctx, changed))

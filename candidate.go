@@ -150,6 +150,11 @@ func (c *Candidate) await(ctx context.Context, d *drive, ballot store.Ballot) (*
 	if err != nil {
 		return nil, err
 	}
+	select {
+	case <-requested(ballot):
+		return nil, errRequested
+	default:
+	}
 	patience := time.NewTimer(c.store.TTL())
 	defer patience.Stop()
 	for {

@@ -25,6 +25,9 @@ type Hooks struct {
 	// InJeopardy is called in a term when renewals are overdue and only the remaining time is left, once until the next
 	// renewal.
 	InJeopardy func(election string, token uint64, remaining time.Duration)
+	// ResignationRequested is called before TermEnded for a term that has ended because an operator asked for it: see
+	// store.Resigner.
+	ResignationRequested func(election string, token uint64)
 	// LeaderChanged is called by a follower for each change of the acknowledged leader that it sees. It is called for
 	// the leader at the start, and not if there is none at the start.
 	LeaderChanged func(election string, leader Leader)
@@ -59,6 +62,12 @@ func (h *Hooks) renewed(election string, token uint64, latency time.Duration) {
 func (h *Hooks) inJeopardy(election string, token uint64, remaining time.Duration) {
 	if h.InJeopardy != nil {
 		h.InJeopardy(election, token, remaining)
+	}
+}
+
+func (h *Hooks) resignationRequested(election string, token uint64) {
+	if h.ResignationRequested != nil {
+		h.ResignationRequested(election, token)
 	}
 }
 

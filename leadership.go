@@ -65,7 +65,8 @@ var (
 	ErrClosed = store.ErrClosed
 	// ErrNotElected refuses what only a leader may do.
 	ErrNotElected = errors.New("not elected")
-	// ErrResigned ends a term that Resign, or the return of the leader's function, gave up.
+	// ErrResigned ends a term that Resign, or the return of the leader's function, gave up, or whose end an operator has
+	// asked for: see store.Resigner. Campaign returns it if the operator asked before the term began.
 	ErrResigned = errors.New("resigned")
 	// ErrStopped ends what Stop stopped.
 	ErrStopped = errors.New("stopped")

@@ -2,6 +2,7 @@ package leadership
 
 import (
 	"context"
+	"errors"
 	"time"
 )
 
@@ -12,7 +13,11 @@ func (t *Term) observe() {
 	told := t.lease.Last() // the renewal that was reported
 	defer func() {         // also if a hook has ended the goroutine
 		<-t.ctx.Done()
-		c.opts.Hooks.termEnded(c.election, t.Token(), context.Cause(t.ctx))
+		cause := context.Cause(t.ctx)
+		if errors.Is(cause, errRequested) {
+			c.opts.Hooks.resignationRequested(c.election, t.Token())
+		}
+		c.opts.Hooks.termEnded(c.election, t.Token(), cause)
 	}()
 	began := time.Now()
 	<-t.began

@@ -57,7 +57,7 @@ func (c *Candidate) run(ctx context.Context, d *drive, lead func(context.Context
 			if t.acknowledged.Load() {
 				failures.reset()
 			}
-		case errors.Is(err, ErrLost) && !errors.Is(err, store.ErrDenied):
+		case errors.Is(err, errRequested), errors.Is(err, ErrLost) && !errors.Is(err, store.ErrDenied):
 			err = nil
 		case ctx.Err() != nil || c.life.Err() != nil:
 		case store.Permanent(err) || denied.final(err, c.worked()):

@@ -139,6 +139,7 @@ func (t *Term) current() bool {
 // watch ends the term when its lease runs out, its ballot is lost, or what drives the candidate ends. It needs no event
 // from the store for that, and no function of the user's runs here.
 func (t *Term) watch(driven context.Context) {
+	asked := requested(t.ballot)
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
@@ -161,10 +162,25 @@ func (t *Term) watch(driven context.Context) {
 		case <-driven.Done():
 			t.finish(stoppedBecause(context.Cause(driven)))
 			return
+		case <-asked:
+			t.finish(errRequested)
+			return
 		case <-t.ctx.Done():
 			return
 		}
 	}
+}
+
+// errRequested ends a term that an operator has asked to end.
+var errRequested = fmt.Errorf("%w: an operator has asked for it", ErrResigned)
+
+// requested returns the channel that is closed when an operator has asked the owner of a ballot to resign; nil if its
+// store can't tell.
+func requested(b store.Ballot) <-chan struct{} {
+	if r, ok := b.(store.Resigning); ok {
+		return r.ResignationRequested()
+	}
+	return nil
 }
 
 // stoppedBecause is why a term ends with the context of Run.

@@ -23,6 +23,7 @@ type ballot struct {
 	ctx   context.Context // ends when the ballot is lost, with the reason; lose alone ends it, under mu
 	end   context.CancelCauseFunc
 	first chan struct{} // closed when the ballot is first
+	asked chan struct{} // closed when an operator has asked it to resign
 
 	mu        sync.Mutex
 	leads     bool   // guarded by mu, as are all below: it is first, or was before it was lost
@@ -32,11 +33,14 @@ type ballot struct {
 	gone      bool   // neither the entry nor an acknowledgement stands, or ever will
 	discarded bool   // it is being removed in the background
 	forgotten bool   // the session has been told that it is gone
+	resigns   bool   // asked is closed
+	detects   string // the session ahead that is looked after
 	own, prev *sight // of the own entry, and of the nearest ahead; nil if there is none
 }
 
 func newBallot(s *session, entry Entry, nonce Nonce) *ballot {
-	b := &ballot{engine: s.engine, session: s, entry: entry, nonce: nonce, first: make(chan struct{})}
+	b := &ballot{engine: s.engine, session: s, entry: entry, nonce: nonce}
+	b.first, b.asked = make(chan struct{}), make(chan struct{})
 	b.item.work = b.work
 	b.ctx, b.end = context.WithCancelCause(context.Background())
 	return b
@@ -53,6 +57,9 @@ func (b *ballot) Lost() <-chan struct{} { return b.ctx.Done() }
 
 // Err implements store.Ballot.
 func (b *ballot) Err() error { return context.Cause(b.ctx) }
+
+// ResignationRequested implements store.Resigning.
+func (b *ballot) ResignationRequested() <-chan struct{} { return b.asked }
 
 // Wait implements store.Ballot.
 func (b *ballot) Wait(ctx context.Context) error {

@@ -8,9 +8,9 @@ import (
 	"github.com/go-leadership/leadership/store"
 )
 
-// Errors that a driver returns besides those of package store. [store.ErrUnknownOutcome] says that a request may have
-// been carried out, or may be later; [store.ErrUnavailable] that it was not and will not be. The engine sends both again.
-// Other errors are final. A method whose context ends before the answer comes returns soon, with one of these two.
+// Errors of a driver besides those of package store. [store.ErrUnknownOutcome] says that a request may have been carried
+// out, or may be later; [store.ErrUnavailable] that it was not and will not be. The engine sends both again. Other errors
+// are final. A method whose context ends before the answer comes returns soon, with one of these two.
 var (
 	// ErrGone says that the entry does not stand: it was made and has gone, or is of no use. Enter, Ahead, Acknowledge.
 	ErrGone = errors.New("the entry does not stand")
@@ -30,31 +30,33 @@ var (
 //  6. Acknowledge is carried out only while the entry stands. Remove is one step, and touches nobody else's.
 //  7. Proof.Valid counts from Proof.Sent, which is before the request was sent.
 //  8. A read follows the call: Entry, Leader and Ahead answer by a request that was sent after they were called.
-//  9. Locks are taken in the order: driver, ballot or poll, queue. The engine calls no driver under its own locks, and
-//     tell may be called under the driver's.
+//  9. Locks are taken in the order: driver, ballot or poll, queue. tell may be called under the driver's.
 //  10. No session ends before Proof.Sent and its TTL, unless its owner or an operator ends it.
 type Driver interface {
-	// Open opens a session, or returns that of the caller's connection. There is one at a time. If the outcome is unknown
-	// it is called again, and makes no second one; what it leaves behind ends by itself or with Close.
+	// Open opens a session, or returns that of the caller's connection. There is one at a time. After an unknown outcome
+	// it is called again. What it leaves behind ends by itself or with Close.
 	Open(ctx context.Context) (Session, Proof, error)
 
 	// Entry watches the key of an entry, or of an obstacle that Ahead has named. It returns when the watch is set and a
 	// read has been told; from then on every change is told, or News{Over: true}.
 	Entry(ctx context.Context, key string, tell Tell) (Watch, error)
-
 	// Leader does the same for the acknowledgement of an election.
 	Leader(ctx context.Context, election string, tell Tell) (Watch, error)
-
 	// Ahead returns what is ahead of an entry that stands, or ErrGone.
 	Ahead(ctx context.Context, e Entry) (Place, error)
-
 	// Confirm makes the watches tell News.AsOf, the time of this call or later, once they have told all that happened
-	// before. It may return earlier: nil says that the service answered.
+	// before. It may return earlier: nil says that the service answered. It needs no session.
 	Confirm(ctx context.Context) error
 
 	Ballots(ctx context.Context, election string) ([]store.Standing, error) // the first in line first
 	Clear(ctx context.Context, election string) error                       // all elections if the name is empty
 	Close() error                                                           // all other calls have returned
+}
+
+// Resigner is a driver that marks entries: from then on the State of the one with the token says Resign, and its watch
+// tells that. RequestResignation returns nil if there is no such entry.
+type Resigner interface {
+	RequestResignation(ctx context.Context, election string, token uint64) error
 }
 
 // Session is a session of the service. All entries that are made in it go when it ends.
@@ -68,11 +70,8 @@ type Session interface {
 	// End ends the session. led are the entries that have been first and still stand. It may give up: the session then
 	// ends by itself.
 	End(ctx context.Context, led []Removal) error
-
-	// Ends is false for the session of a caller's connection, which goes on. The engine then removes each entry before
-	// it calls End, and does not give the session up.
+	// Ends is false for the session of a caller's connection: the engine removes each entry before it calls End.
 	Ends() bool
-
 	// Enter makes an entry, and says what is ahead of it. An entry with a token beside an error stands, and is voided.
 	Enter(ctx context.Context, election string, n Nonce, value string) (Entry, error)
 	// Void removes the entry of a nonce, if there is one, and makes requests to enter it fail that are on their way.
@@ -89,8 +88,8 @@ type Proof struct {
 	Valid time.Duration
 }
 
-// Nonce names one cast. Casts that are under way at once have different slots. So one mark for each slot of a session,
-// the last turn that is void, keeps requests that are on their way from making an entry.
+// Nonce names one cast. Casts that are under way at once have different slots. So one mark for each slot, the last turn
+// that is void, keeps requests that are on their way from making an entry.
 type Nonce struct {
 	Name string // no other cast ever has it
 	Slot int    // from 0 to Slots - 1
@@ -139,6 +138,7 @@ type State struct {
 	Token   uint64       // of the entry; 0 if there is none
 	Session string       // of the entry: the ID of its session
 	Nonce   string       // of the entry: the name of its nonce, if it was made by a driver like this
+	Resign  bool         // an operator has marked the entry: its owner resigns
 	Leader  store.Leader // of an election
 	AsOf    time.Time    // all changes before it are in it; zero if that is not known
 }

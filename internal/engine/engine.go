@@ -51,6 +51,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -74,6 +75,7 @@ type Settings struct {
 // Engine implements store.Store. New makes one.
 type Engine struct {
 	driver   Driver
+	peers    Peers // the driver, if it is of such a service
 	settings Settings
 	id       string // random: the nonces of this store begin with it
 	life     *adapter.Life
@@ -85,15 +87,16 @@ type Engine struct {
 	closed   error // what Close returns; written once by closing
 
 	mu        sync.Mutex
-	ended     bool             // guarded by mu, as are all below: Close has begun
-	current   *session         // nil while there is none
-	opening   *opening         // nil unless a session is wanted and there is none
-	keeping   bool             // the keeper runs
-	polls     map[string]*poll // by election
-	casts     uint64           // counts nonces
-	looked    uint64           // counts the looks in turn
-	confirmed time.Time        // when the last Confirm began that was answered
-	shown     time.Time        // the last result of Confirmed
+	ended     bool                 // guarded by mu, as are all below: Close has begun
+	current   *session             // nil while there is none
+	opening   *opening             // nil unless a session is wanted and there is none
+	keeping   bool                 // the keeper runs
+	polls     map[string]*poll     // by election
+	detectors map[string]*detector // by session
+	casts     uint64               // counts nonces
+	looked    uint64               // counts the looks in turn
+	confirmed time.Time            // when the last Confirm began that was answered
+	shown     time.Time            // the last result of Confirmed
 }
 
 // New returns a store on the driver, which it closes.
@@ -102,6 +105,8 @@ func New(d Driver, s Settings) *Engine {
 		s.Logger = slog.Default()
 	}
 	e := &Engine{driver: d, settings: s, life: adapter.NewLife("", false, ""), polls: map[string]*poll{}}
+	e.peers, _ = d.(Peers)
+	e.detectors = map[string]*detector{}
 	e.life.Name = s.Name
 	var id [8]byte
 	_, _ = rand.Read(id[:]) // never fails
@@ -187,6 +192,18 @@ func (e *Engine) Ballots(ctx context.Context, election string) (list []store.Sta
 		return nil, e.life.Fail("list the ballots", election, err)
 	}
 	return list, nil
+}
+
+// RequestResignation implements store.Resigner.
+func (e *Engine) RequestResignation(ctx context.Context, election string, token uint64) error {
+	if err := store.CheckElection(election); err != nil {
+		return err
+	}
+	err := error(errors.ErrUnsupported)
+	if d, ok := e.driver.(Resigner); ok {
+		err = e.repeat(ctx, func(ctx context.Context) error { return d.RequestResignation(ctx, election, token) })
+	}
+	return e.life.Fail("request the resignation", election, err)
 }
 
 // Clear implements store.Clearer.

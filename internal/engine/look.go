@@ -52,6 +52,10 @@ func (b *ballot) tellOwn(g *sight) Tell {
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		g.take(n)
+		if g.state.Resign && !b.resigns {
+			b.resigns = true
+			close(b.asked)
+		}
 		switch {
 		case g.known && g.state.Token != b.entry.Token:
 			b.removed()
@@ -128,6 +132,11 @@ func (b *ballot) next() (step func(context.Context) error) {
 	defer b.mu.Unlock()
 	place := &b.entry.Place
 	lost := b.Err() != nil
+	if ahead := b.ahead(lost); ahead != b.detects {
+		old := b.detects
+		b.detects = ahead
+		return func(context.Context) error { b.engine.detect(b, old, ahead); return nil }
+	}
 	switch {
 	case b.prev != nil && (lost || b.leads):
 		return b.drop(&b.prev)
@@ -154,6 +163,14 @@ func (b *ballot) next() (step func(context.Context) error) {
 		return b.watchOwn
 	}
 	return nil
+}
+
+// ahead returns the session whose end the ballot waits for, if nothing but this process ends it. The caller holds mu.
+func (b *ballot) ahead(lost bool) string {
+	if b.engine.peers == nil || lost || b.leads || b.prev == nil || b.prev.gone() || b.prev.session == b.session.id {
+		return ""
+	}
+	return b.prev.session
 }
 
 // drop takes a watch back. The caller holds mu.

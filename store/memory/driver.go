@@ -18,6 +18,8 @@ type driver struct {
 	faults  *Faults
 	ttl     time.Duration
 	grace   time.Duration
+	peers   bool    // the peers end sessions, not the service
+	clock   float64 // of the process; 0: as time
 	line    *line
 	stop    context.CancelFunc
 	done    chan struct{} // closed when the line's goroutine has returned
@@ -42,7 +44,7 @@ func newDriver(service *Service, faults *Faults, ttl, grace time.Duration) *driv
 func (d *driver) Open(ctx context.Context) (engine.Session, engine.Proof, error) {
 	s := &driverSession{driver: d}
 	sent := store.Now()
-	if err := d.faults.send(ctx, func() { s.id = d.service.open(d.ttl) }); err != nil {
+	if err := d.faults.pass(ctx, func() { s.id = d.service.open(d.ttl, d.peers) }); err != nil {
 		d.service.drop(s.id) // its owner does not know of it
 		return nil, engine.Proof{}, err
 	}
@@ -53,7 +55,7 @@ func (d *driver) Open(ctx context.Context) (engine.Session, engine.Proof, error)
 }
 
 func (d *driver) proof(sent store.Instant) engine.Proof {
-	return engine.Proof{Sent: sent, Valid: d.ttl - d.grace}
+	return engine.Proof{Sent: sent, Valid: byClock(d.ttl-d.grace, d.clock)}
 }
 
 // lastSession returns the session that was opened last.
@@ -78,8 +80,8 @@ func (d *driver) watch(ctx context.Context, key string, tell engine.Tell) (engin
 	w := &watch{key: key, line: d.line, tell: tell}
 	stop := func() { d.service.unwatch(w) }
 	asked := time.Now()
-	var e event
-	if err := d.faults.call(ctx, func() { e = d.service.watch(w) }); err != nil {
+	e, err := read(ctx, d.faults, func() (event, error) { return d.service.watch(w), nil })
+	if err != nil {
 		stop()
 		return engine.Watch{}, err
 	}
@@ -93,30 +95,24 @@ func (d *driver) watch(ctx context.Context, key string, tell engine.Tell) (engin
 }
 
 // Ahead implements engine.Driver.
-func (d *driver) Ahead(ctx context.Context, e engine.Entry) (place engine.Place, err error) {
-	err = d.call(ctx, func() (err error) { place, err = d.service.ahead(e.Key); return err })
-	return place, err
-}
-
-// call carries out a request, and returns the line's error or the request's.
-func (d *driver) call(ctx context.Context, request func() error) error {
-	var refused error
-	if err := d.faults.call(ctx, func() { refused = request() }); err != nil {
-		return err
-	}
-	return refused
+func (d *driver) Ahead(ctx context.Context, e engine.Entry) (engine.Place, error) {
+	return read(ctx, d.faults, func() (engine.Place, error) { return d.service.ahead(e.Key) })
 }
 
 // Confirm implements engine.Driver.
 func (d *driver) Confirm(ctx context.Context) error {
 	asOf := time.Now()
-	return d.faults.send(ctx, func() { d.service.confirm(d.line, asOf) })
+	return d.faults.pass(ctx, func() { d.service.confirm(d.line, asOf) })
 }
 
 // Ballots implements engine.Driver.
-func (d *driver) Ballots(ctx context.Context, election string) (list []store.Standing, err error) {
-	err = d.call(ctx, func() error { list = d.service.standing(election); return nil })
-	return list, err
+func (d *driver) Ballots(ctx context.Context, election string) ([]store.Standing, error) {
+	return read(ctx, d.faults, func() ([]store.Standing, error) { return d.service.standing(election), nil })
+}
+
+// RequestResignation implements engine.Resigner.
+func (d *driver) RequestResignation(ctx context.Context, election string, token uint64) error {
+	return write(ctx, d.faults, func() error { d.service.mark(election, token); return nil })
 }
 
 // Clear implements engine.Driver. It is an operator's: it does not go over the store's line.
@@ -155,19 +151,23 @@ func sessionName(id uint64) string { return strconv.FormatUint(id, 10) }
 // the session was sent longer ago than that, the session is renewed at once.
 func (s *driverSession) Keep(ctx context.Context, renewed func(engine.Proof)) error {
 	d := s.driver
+	ttl := byClock(d.ttl, d.clock)
 	least := time.Duration(0)
-	for sent := s.opened; ; least = d.ttl / 20 {
-		adapter.PauseFor(ctx, max(least, d.ttl/4-time.Since(sent.Time())))
+	for sent := s.opened; ; least = ttl / 20 {
+		adapter.PauseFor(ctx, max(least, ttl/4-time.Since(sent.Time())))
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
 		var lives bool
 		sent = store.Now()
-		err := d.faults.send(ctx, func() { lives = d.service.touch(s.id) })
+		err := d.faults.pass(ctx, func() { lives = d.service.touch(s.id, d.faults.lingers()) })
 		switch {
 		case err == nil && !lives:
 			return nil
 		case err == nil:
+			if p := d.proof(sent); time.Since(sent.Time()) >= p.Valid {
+				d.service.tells(Event{What: ConfirmedLate})
+			}
 			renewed(d.proof(sent))
 		}
 	}
@@ -185,25 +185,44 @@ func (s *driverSession) End(context.Context, []engine.Removal) error {
 func (s *driverSession) Ends() bool { return true }
 
 // Enter implements engine.Session.
-func (s *driverSession) Enter(ctx context.Context, election string, n engine.Nonce, value string) (e engine.Entry, err error) {
-	d := s.driver
-	err = d.call(ctx, func() (err error) { e, err = d.service.enter(s.id, n, election, value); return err })
-	return e, err
+func (s *driverSession) Enter(ctx context.Context, election string, n engine.Nonce, value string) (engine.Entry, error) {
+	return ask(ctx, s, func() (engine.Entry, error) { return s.driver.service.enter(s.id, n, election, value) })
+}
+
+// ask carries out a request for an entry of the session.
+func ask[T any](ctx context.Context, s *driverSession, request func() (T, error)) (T, error) {
+	stood := make(chan bool, 2) // whether the session did when the request was carried out, the last time
+	v, err := send(ctx, s.driver.faults, true, func() (T, error) {
+		select {
+		case <-stood:
+		default:
+		}
+		stood <- s.driver.service.exists(s.id)
+		return request()
+	})
+	select {
+	case did := <-stood:
+		if did && !s.driver.service.exists(s.id) {
+			s.driver.service.tells(Event{What: EndedMeanwhile})
+		}
+	default:
+	}
+	return v, err
 }
 
 // Void implements engine.Session.
 func (s *driverSession) Void(ctx context.Context, _ string, n engine.Nonce) error {
-	return s.driver.call(ctx, func() error { return s.driver.service.void(s.id, n) })
+	_, err := ask(ctx, s, func() (struct{}, error) { return struct{}{}, s.driver.service.void(s.id, n) })
+	return err
 }
 
 // Acknowledge implements engine.Session.
-func (s *driverSession) Acknowledge(ctx context.Context, e engine.Entry, value string) (revision uint64, err error) {
-	d := s.driver
-	err = d.call(ctx, func() (err error) { revision, err = d.service.acknowledge(e.Key, value); return err })
-	return revision, err
+func (s *driverSession) Acknowledge(ctx context.Context, e engine.Entry, value string) (uint64, error) {
+	return ask(ctx, s, func() (uint64, error) { return s.driver.service.acknowledge(e.Key, value) })
 }
 
 // Remove implements engine.Session. An acknowledgement never outlives its ballot here.
 func (s *driverSession) Remove(ctx context.Context, r engine.Removal) error {
-	return s.driver.call(ctx, func() error { s.driver.service.withdraw(r.Key); return nil })
+	_, err := ask(ctx, s, func() (struct{}, error) { s.driver.service.withdraw(r.Key); return struct{}{}, nil })
+	return err
 }

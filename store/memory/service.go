@@ -3,6 +3,7 @@ package memory
 import (
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"slices"
 	"sync"
 	"time"
@@ -22,6 +23,8 @@ type Service struct {
 	elections map[string]*election // those with ballots
 	entries   map[string]*entry    // by key
 	sessions  map[uint64]*session
+	clock     float64                        // how fast the service's clock runs; 0: as time does
+	trace     func(Event)                    // nil, or told of events
 	watches   map[string]map[*watch]struct{} // by the key of an entry, or the name of an election behind "leader "
 }
 
@@ -33,7 +36,7 @@ type election struct {
 	holder  *entry // whose acknowledgement leader is
 }
 
-// entry is a ballot as the service keeps it. It is constant.
+// entry is a ballot as the service keeps it. It is constant, but for resign, which the service's mutex guards.
 type entry struct {
 	election *election
 	session  *session
@@ -41,13 +44,16 @@ type entry struct {
 	token    uint64
 	value    string
 	key      string
+	resign   bool // an operator has asked its owner to resign
 }
 
 // session is guarded by the service's mutex.
 type session struct {
 	id      uint64
 	ttl     time.Duration
-	expiry  *time.Timer
+	expiry  *time.Timer   // nil if the peers expire it
+	keeps   time.Duration // for how long the service keeps it after the last renewal, by its clock
+	mark    uint64        // the index of the last renewal
 	touched time.Time
 	entries []*entry
 	void    [engine.Slots]uint64 // the last turn of each slot that is void
@@ -66,9 +72,9 @@ func (s *Service) Clear(name string) {
 
 func (s *Service) clear(name string) {
 	if e, ok := s.elections[name]; ok {
-		for _, b := range slices.Backward(slices.Clone(e.ballots)) {
-			s.remove(b)
-		}
+		ballots := slices.Clone(e.ballots)
+		slices.Reverse(ballots)
+		s.remove(ballots...)
 	}
 }
 
@@ -94,29 +100,44 @@ func (s *Service) election(name string) *election {
 	return e
 }
 
-func (s *Service) open(ttl time.Duration) uint64 {
+// open opens a session. If the peers expire it, the service never does.
+func (s *Service) open(ttl time.Duration, peers bool) uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.index++
-	sess := &session{id: s.index, ttl: ttl, touched: time.Now()}
+	sess := &session{id: s.index, mark: s.index, ttl: ttl, keeps: byClock(ttl, s.clock), touched: time.Now()}
 	if s.sessions == nil {
 		s.sessions = map[uint64]*session{}
 	}
 	s.sessions[sess.id] = sess
-	sess.expiry = time.AfterFunc(ttl, func() { s.expire(sess.id) })
+	if !peers {
+		sess.expiry = time.AfterFunc(sess.keeps, func() { s.expire(sess.id) })
+	}
 	return sess.id
 }
 
-// touch renews a session and reports whether it exists.
-func (s *Service) touch(id uint64) bool {
+// touch renews a session and reports whether it exists. The service keeps it for linger longer than it has to.
+func (s *Service) touch(id uint64, linger time.Duration) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	sess, ok := s.sessions[id]
-	if ok {
-		sess.touched = time.Now()
-		sess.expiry.Reset(sess.ttl)
+	if !ok {
+		return false
 	}
-	return ok
+	s.index++
+	sess.mark, sess.touched = s.index, time.Now()
+	if sess.expiry != nil {
+		sess.keeps = byClock(sess.ttl, s.clock) + linger
+		sess.expiry.Reset(sess.keeps)
+	}
+	return true
+}
+
+// exists reports whether a session has not ended.
+func (s *Service) exists(id uint64) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.sessions[id] != nil
 }
 
 // expire ends a session whose TTL has passed since it was last touched.
@@ -127,10 +148,11 @@ func (s *Service) expire(id uint64) {
 	if !ok {
 		return
 	}
-	if left := sess.ttl - time.Since(sess.touched); left > 0 { // touched while the timer fired
+	if left := sess.keeps - time.Since(sess.touched); left > 0 { // touched while the timer fired
 		sess.expiry.Reset(left)
 		return
 	}
+	s.expired(sess)
 	s.end(sess)
 }
 
@@ -145,11 +167,14 @@ func (s *Service) drop(id uint64) {
 
 // end ends a session with all its ballots, in one step. The caller holds the mutex.
 func (s *Service) end(sess *session) {
-	sess.expiry.Stop()
-	delete(s.sessions, sess.id)
-	for _, b := range slices.Clone(sess.entries) {
-		s.remove(b)
+	if sess.expiry != nil {
+		sess.expiry.Stop()
 	}
+	delete(s.sessions, sess.id)
+	ballots := slices.Clone(sess.entries)
+	order := rand.New(rand.NewPCG(s.index, sess.id)) // any order, the same in each run
+	order.Shuffle(len(ballots), func(i, j int) { ballots[i], ballots[j] = ballots[j], ballots[i] })
+	s.remove(ballots...)
 }
 
 // errVoid refuses a request to enter a ballot whose nonce is void.
@@ -164,6 +189,7 @@ func (s *Service) enter(id uint64, n engine.Nonce, name, value string) (engine.E
 	case !ok:
 		return engine.Entry{}, engine.ErrOver
 	case n.Turn <= sess.void[n.Slot]:
+		s.tell(Event{What: EnterVoid, Election: name, Nonce: n.Name})
 		return engine.Entry{}, errVoid
 	}
 	b := sess.find(n.Name)
@@ -171,7 +197,7 @@ func (s *Service) enter(id uint64, n engine.Nonce, name, value string) (engine.E
 		s.index++
 		e := s.election(name)
 		b = &entry{election: e, session: sess, nonce: n.Name, token: s.index, value: value}
-		b.key = fmt.Sprintf("%s/%d", name, b.token)
+		b.key = entryKey(name, b.token)
 		e.ballots = append(e.ballots, b)
 		sess.entries = append(sess.entries, b)
 		s.entries[b.key] = b
@@ -189,28 +215,60 @@ func (sess *session) find(nonce string) *entry {
 	return nil
 }
 
-// remove takes a ballot and its acknowledgement away. Removing it again does nothing. The caller holds the mutex.
-func (s *Service) remove(b *entry) {
-	if s.entries[b.key] != b {
-		return
-	}
-	e := b.election
-	delete(s.entries, b.key)
-	e.ballots = slices.DeleteFunc(e.ballots, func(o *entry) bool { return o == b })
-	b.session.entries = slices.DeleteFunc(b.session.entries, func(o *entry) bool { return o == b })
+// remove takes ballots that stand and their acknowledgements away, in one step, and tells of them in the given order. The
+// caller holds the mutex.
+func (s *Service) remove(ballots ...*entry) {
+	s.together(ballots)
 	s.index++
-	if e.holder == b {
-		s.lead(e, nil, store.Leader{})
+	for _, b := range ballots {
+		e := b.election
+		delete(s.entries, b.key)
+		e.ballots = slices.DeleteFunc(e.ballots, func(o *entry) bool { return o == b })
+		b.session.entries = slices.DeleteFunc(b.session.entries, func(o *entry) bool { return o == b })
 	}
-	s.changed(b.key)
-	if len(e.ballots) == 0 {
-		delete(s.elections, e.name)
+	for _, b := range ballots {
+		e := b.election
+		if e.holder == b {
+			s.lead(e, nil, store.Leader{})
+		}
+		s.changed(b.key)
+		if len(e.ballots) == 0 {
+			delete(s.elections, e.name)
+		}
 	}
 }
 
 func (s *Service) lead(e *election, holder *entry, leader store.Leader) {
 	e.holder, e.leader = holder, leader
+	s.tell(Event{What: Led, Election: e.name, Leader: leader})
 	s.changed(leaderKey(e.name))
+}
+
+// Delete removes a ballot, as an operator might, if it stands.
+func (s *Service) Delete(election string, token uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if b := s.ballot(election, token); b != nil {
+		s.remove(b)
+	}
+}
+
+// ballot returns a ballot that stands, or nil. The caller holds the mutex.
+func (s *Service) ballot(election string, token uint64) *entry {
+	return s.entries[entryKey(election, token)]
+}
+
+func entryKey(election string, token uint64) string { return fmt.Sprintf("%s/%d", election, token) }
+
+// mark asks the owner of a ballot to resign.
+func (s *Service) mark(election string, token uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if b := s.ballot(election, token); b != nil && !b.resign {
+		b.resign = true
+		s.index++
+		s.changed(b.key)
+	}
 }
 
 // withdraw removes a ballot, if it stands.
@@ -232,6 +290,7 @@ func (s *Service) void(id uint64, n engine.Nonce) error {
 	}
 	sess.void[n.Slot] = max(sess.void[n.Slot], n.Turn)
 	if b := sess.find(n.Name); b != nil {
+		s.tell(Event{What: VoidFound, Election: b.election.name, Nonce: n.Name})
 		s.remove(b)
 	}
 	return nil
@@ -264,6 +323,7 @@ func (s *Service) acknowledge(key, value string) (revision uint64, err error) {
 	b, ok := s.entries[key]
 	switch {
 	case !ok:
+		s.tell(Event{What: AcknowledgementRefused})
 		return 0, engine.ErrGone
 	case b.election.ballots[0] != b:
 		return 0, store.ErrNotFirst

@@ -24,6 +24,8 @@ type Config struct {
 	Grace time.Duration // time reserved before expiry for the leader's work to stop; a third of the TTL
 
 	Watches Watches // how the service tells the store of changes, as other services do; Ordered
+	Peers   bool    // no server ends the session: the stores that wait behind it do, as on a shared disk
+	Clock   float64 // how fast the clock of the process runs: 1.02 gains 2 %; 1
 }
 
 // Watches is how a service tells of changes. Simulations try an election with each.
@@ -69,6 +71,9 @@ func Open(service *Service, config *Config) (*Store, error) {
 	if config.Watches < Ordered || config.Watches > Unordered {
 		return nil, &store.FieldError{Field: "watches", Value: fmt.Sprint(int(config.Watches)), Reason: "not one of the constants"}
 	}
+	if config.Clock < 0 {
+		return nil, &store.FieldError{Field: "clock", Value: fmt.Sprint(config.Clock), Reason: "it runs backwards"}
+	}
 	if grace < 0 || grace >= ttl/2 {
 		reason := fmt.Sprintf("not from 0 to below half of the ttl %v", ttl)
 		return nil, &store.FieldError{Field: "grace", Value: grace.String(), Reason: reason}
@@ -76,9 +81,14 @@ func Open(service *Service, config *Config) (*Store, error) {
 	s := &Store{}
 	s.faults.changed = make(chan struct{})
 	s.driver = newDriver(service, &s.faults, ttl, grace)
-	s.driver.line.kind = config.Watches
+	s.driver.line.kind, s.driver.peers, s.driver.clock = config.Watches, config.Peers, config.Clock
 	s.faults.driver = s.driver
-	s.engineOf = engine.New(s.driver, engine.Settings{
+	var d engine.Driver = s.driver
+	if config.Peers {
+		d = peersDriver{s.driver}
+	}
+	ttl = byClock(ttl, config.Clock) // all that the engine measures is measured by this clock
+	s.engineOf = engine.New(d, engine.Settings{
 		Name: "memory://" + service.name, TTL: ttl, Pace: ttl / 4, Removed: "it was removed",
 	})
 	return s, nil

@@ -16,6 +16,10 @@ type watch struct {
 	line *line
 	tell engine.Tell
 	told *told // written when it is set
+	mute bool  // it tells nothing any more; guarded by the service's mutex
+
+	known bool   // it has told a state; guarded by told's mutex, as is index
+	index uint64 // of the state that it has told
 }
 
 // told is what the watches of one line on one key have told last: that never goes back.
@@ -54,7 +58,7 @@ func leaderKey(election string) string { return "\x00" + election }
 // state returns what is at a key. The caller holds the service's mutex.
 func (s *Service) state(key string) engine.State {
 	if b, ok := s.entries[key]; ok {
-		return engine.State{Token: b.token, Session: sessionName(b.session.id), Nonce: b.nonce}
+		return engine.State{Token: b.token, Session: sessionName(b.session.id), Nonce: b.nonce, Resign: b.resign}
 	}
 	if key[0] == 0 {
 		if e, ok := s.elections[key[1:]]; ok {
@@ -67,6 +71,9 @@ func (s *Service) state(key string) engine.State {
 // changed tells those who watch a key of its state. The caller holds the service's mutex.
 func (s *Service) changed(key string) {
 	for w := range s.watches[key] {
+		if w.mute {
+			continue
+		}
 		e := event{at: time.Now(), watch: w, state: s.state(key), index: s.index}
 		switch w.line.kind {
 		case OneShot:
@@ -117,6 +124,15 @@ func (s *Service) unset(w *watch) {
 	}
 }
 
+// mute keeps the watches of a line that are set from telling anything.
+func (s *Service) mute(l *line) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for w := range l.watches {
+		w.mute = true
+	}
+}
+
 // unwatchAll takes all watches of a line back.
 func (s *Service) unwatchAll(l *line) {
 	s.mu.Lock()
@@ -136,7 +152,9 @@ func (s *Service) confirm(l *line, asOf time.Time) {
 	}
 	e := event{at: time.Now(), asOf: asOf}
 	for w := range l.watches {
-		e.watches = append(e.watches, w)
+		if !w.mute {
+			e.watches = append(e.watches, w)
+		}
 	}
 	l.push(e)
 }
@@ -162,11 +180,19 @@ func (l *line) take() (e event, ok bool) {
 	return e, true
 }
 
-// superseded reports whether a later state of the same key has arrived, too: the latest wins.
-func (l *line) superseded(e event) bool {
+// latest returns the latest state of a leader that has arrived by now. Those of entries keep their order.
+func (l *line) latest(e event) event {
+	if e.watch.key[0] != 0 {
+		return e
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return slices.ContainsFunc(l.events, func(o event) bool { return o.watch == e.watch && l.faults.arrived(o.at) })
+	for _, o := range l.events {
+		if o.watch == e.watch && l.faults.arrived(o.at) {
+			e = o
+		}
+	}
+	return e
 }
 
 // run delivers events until ctx ends.
@@ -192,16 +218,20 @@ func (l *line) deliver(ctx context.Context, e event) {
 	if l.faults.notified(ctx, e.at) != nil {
 		return
 	}
-	switch {
-	case e.watch == nil:
-	case l.kind == OneShot:
-		e.watch.fire()
-	case l.superseded(e):
-	default:
-		e.watch.deliver(e)
-	}
-	for _, w := range e.watches {
-		w.confirmed(e.asOf)
+	for again := l.faults.doubles(); ; again = false {
+		switch {
+		case e.watch == nil:
+		case l.kind == OneShot:
+			e.watch.fire()
+		default:
+			e.watch.deliver(l.latest(e))
+		}
+		for _, w := range e.watches {
+			w.confirmed(e.asOf)
+		}
+		if !again {
+			return
+		}
 	}
 }
 
@@ -220,6 +250,10 @@ func (w *watch) deliver(e event) {
 	if e.index >= t.index {
 		t.index, t.state = e.index, e.state
 	}
+	if w.known && t.index <= w.index && !w.line.faults.doubles() { // it has told that before
+		return
+	}
+	w.known, w.index = true, t.index
 	state := t.state
 	w.tell(engine.News{State: &state})
 }

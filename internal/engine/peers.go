@@ -1,0 +1,130 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/go-leadership/leadership/internal/adapter"
+)
+
+// Peers is a driver of a service that ends no session by itself: the peers do. An entry stands only while its session
+// does, and an acknowledgement only while its entry does, whatever the service still keeps of them.
+type Peers interface {
+	// Peer asks for a session of another process. ErrOver: it has ended.
+	Peer(ctx context.Context, session string) (Peer, error)
+	// Expire ends a session if it has this mark. nil: it has ended. ErrUnavailable: it has another mark by now.
+	Expire(ctx context.Context, session, mark string) error
+}
+
+// Peer is a session of another process.
+type Peer struct {
+	Mark string        // another one after each renewal, never an old one again
+	TTL  time.Duration // of that session
+	Age  time.Duration // for how long the session is proved to have had this mark; 0 if that is not known
+}
+
+// detector finds out that a session is not renewed any more, and expires it. There is one for each session that holds
+// the nearest entry ahead of a ballot, and it lives as long as there is such a ballot.
+//
+// A mark that has been seen is older than the answer that told of it, and was renewed by a request that its holder sent
+// before that. So once the mark has stood for the session's TTL since that answer, the holder's lease has ended, and the
+// service ends the session if the mark is still the same. The time is that of the monotonic clock alone: while this
+// machine is suspended it stands still, and the session is expired later. A wall clock that was set does not count.
+type detector struct {
+	engine  *Engine
+	session string
+	item    item
+	ctx     context.Context // ends when no ballot needs it
+	cancel  context.CancelFunc
+	timer   *time.Timer          // puts the item into the queue
+	ballots map[*ballot]struct{} // guarded by the engine's mu
+
+	mark  string    // only the worker uses it, as also since
+	since time.Time // since when the session has the mark, at the latest; zero before the first answer
+}
+
+// detect makes a detector look after a session for a ballot, in place of the one that does so far. Either may be empty.
+func (e *Engine) detect(b *ballot, old, session string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if d := e.detectors[old]; d != nil {
+		delete(d.ballots, b)
+		if len(d.ballots) == 0 {
+			delete(e.detectors, old)
+			d.stop()
+		}
+	}
+	if session == "" {
+		return
+	}
+	d := e.detectors[session]
+	if d == nil {
+		d = &detector{engine: e, session: session, ballots: map[*ballot]struct{}{}}
+		d.item.work = d.work
+		d.ctx, d.cancel = context.WithCancel(e.life.Calls)
+		d.timer = time.AfterFunc(0, func() { e.queue.add(&d.item) })
+		e.detectors[session] = d
+	}
+	d.ballots[b] = struct{}{}
+}
+
+func (d *detector) stop() {
+	d.cancel()
+	d.timer.Stop()
+}
+
+// work asks for the session, or expires it. A worker calls it, one at a time for each detector.
+func (d *detector) work() (again bool) {
+	next, over, err := d.look()
+	switch {
+	case d.ctx.Err() != nil:
+		return false
+	case over:
+		d.over()
+	case err != nil && !adapter.Uncertain(err):
+		d.engine.settings.Logger.Warn("can't find out whether the session of the ballot ahead is renewed",
+			"store", d.engine.settings.Name, "session", d.session, "error", err)
+	}
+	d.timer.Reset(next)
+	return false
+}
+
+// look returns when to look again, and whether the session is over.
+func (d *detector) look() (next time.Duration, over bool, err error) {
+	next = d.engine.settings.Pace
+	p, err := d.engine.peers.Peer(d.ctx, d.session)
+	if err != nil {
+		return next, errors.Is(err, ErrOver), err
+	}
+	now := time.Now() // after the answer
+	if d.since.IsZero() || p.Mark != d.mark {
+		d.mark, d.since = p.Mark, now
+	}
+	if proved := now.Add(-p.Age); proved.Before(d.since) {
+		d.since = proved
+	}
+	if left := p.TTL - now.Sub(d.since); left > 0 {
+		return min(left, max(p.TTL/4, time.Millisecond)), false, nil
+	}
+	err = d.engine.peers.Expire(d.ctx, d.session, d.mark)
+	return next, err == nil || errors.Is(err, ErrOver), err
+}
+
+// over makes the ballots read anew what the session held.
+func (d *detector) over() {
+	d.engine.mu.Lock()
+	ballots := make([]*ballot, 0, len(d.ballots))
+	for b := range d.ballots {
+		ballots = append(ballots, b)
+	}
+	d.engine.mu.Unlock()
+	for _, b := range ballots {
+		b.mu.Lock()
+		if b.prev != nil && b.prev.session == d.session && !b.prev.gone() {
+			b.prev.stale = true
+			b.engine.queue.add(&b.item)
+		}
+		b.mu.Unlock()
+	}
+}

@@ -1,0 +1,66 @@
+package memory
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/go-leadership/leadership/internal/engine"
+	"github.com/go-leadership/leadership/store"
+)
+
+// peersDriver implements engine.Peers, too: the service ends no session of it by itself.
+type peersDriver struct{ *driver }
+
+// errMark refuses to expire a session that was renewed.
+var errMark = fmt.Errorf("%w: the session has another mark", store.ErrUnavailable)
+
+// Peer implements engine.Peers.
+func (d peersDriver) Peer(ctx context.Context, session string) (engine.Peer, error) {
+	return read(ctx, d.faults, func() (engine.Peer, error) {
+		d.service.mu.Lock()
+		defer d.service.mu.Unlock()
+		sess := d.service.named(session)
+		if sess == nil {
+			return engine.Peer{}, engine.ErrOver
+		}
+		return engine.Peer{Mark: strconv.FormatUint(sess.mark, 10), TTL: byClock(sess.ttl, d.clock)}, nil
+	})
+}
+
+// Expire implements engine.Peers.
+func (d peersDriver) Expire(ctx context.Context, session, mark string) error {
+	return write(ctx, d.faults, func() error {
+		d.service.mu.Lock()
+		defer d.service.mu.Unlock()
+		sess := d.service.named(session)
+		if sess == nil {
+			return nil
+		}
+		if strconv.FormatUint(sess.mark, 10) != mark {
+			return errMark
+		}
+		d.service.expired(sess)
+		d.service.end(sess)
+		return nil
+	})
+}
+
+// named returns a session by what sessionName calls it, or nil. The caller holds the mutex.
+func (s *Service) named(name string) *session {
+	id, _ := strconv.ParseUint(name, 10, 64)
+	return s.sessions[id]
+}
+
+// byClock returns how long d takes by a clock that runs at the given rate; 0 stands for 1.
+func byClock(d time.Duration, rate float64) time.Duration {
+	if rate == 0 || rate == 1 {
+		return d
+	}
+	return time.Duration(float64(d) / rate)
+}
+
+// SetClock makes the service's clock run faster than time, or slower: it reckons the TTL of sessions by it. It is called
+// before the first store is opened.
+func (s *Service) SetClock(rate float64) { s.clock = rate }

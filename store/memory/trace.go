@@ -1,0 +1,76 @@
+package memory
+
+import "github.com/go-leadership/leadership/store"
+
+// Event is something that happened, for tests that want to know whether it ever does.
+type Event struct {
+	What     What
+	Election string       // empty if that is not known
+	Nonce    string       // of the cast, if What is EnterVoid or VoidFound
+	Leader   store.Leader // if What is Led
+}
+
+// What is the kind of an [Event].
+type What int
+
+// The events that a trace is told of.
+const (
+	Led                    What = iota // the acknowledgement of an election has changed: Leader
+	LeaderExpired                      // the session of the first in line has expired, and others wait
+	AcknowledgementRefused             // of a ballot that does not stand any more
+	EnterVoid                          // a ballot was refused, as its nonce is void
+	VoidFound                          // a ballot was removed because its nonce is void
+	WentTogether                       // a ballot and the one before it went in one step
+	ConfirmedLate                      // a renewal was answered after the deadline of the lease
+	EndedMeanwhile                     // a session ended before the answer to one of its requests arrived
+)
+
+// Trace makes the service call f for each [Event]. f must not block or call the service.
+func (s *Service) Trace(f func(Event)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.trace = f
+}
+
+// tell tells the trace. The caller holds the mutex.
+func (s *Service) tell(e Event) {
+	if s.trace != nil {
+		s.trace(e)
+	}
+}
+
+// tells is tell for those who don't hold the mutex.
+func (s *Service) tells(e Event) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.tell(e)
+}
+
+// expired tells that a session is going to be ended because it was not renewed. The caller holds the mutex.
+func (s *Service) expired(sess *session) {
+	for _, b := range sess.entries {
+		if list := b.election.ballots; list[0] == b && len(list) > 1 {
+			s.tell(Event{What: LeaderExpired, Election: b.election.name})
+		}
+	}
+}
+
+// together tells if one of the ballots that go in one step is next to another. The caller holds the mutex.
+func (s *Service) together(ballots []*entry) {
+	if s.trace == nil || len(ballots) < 2 {
+		return
+	}
+	going := map[*entry]bool{}
+	for _, b := range ballots {
+		going[b] = true
+	}
+	for _, b := range ballots {
+		list := b.election.ballots
+		for i := range list[1:] {
+			if list[i+1] == b && going[list[i]] {
+				s.tell(Event{What: WentTogether, Election: b.election.name})
+				return
+			}
+		}
+	}
+}

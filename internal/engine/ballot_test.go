@@ -2,6 +2,8 @@ package engine
 
 import (
 	"context"
+	"errors"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -254,4 +256,55 @@ func TestAlone(t *testing.T) {
 		s.withdraw(t.Context(), other)
 		require.True(t, b.alone())
 	})
+}
+
+// TestResignationRequested: the own watch tells it, at once or later, and only once.
+func TestResignationRequested(t *testing.T) {
+	play(t, Settings{}, func(t *testing.T, s *scene) {
+		b, own := s.leading(1)
+		require.Empty(t, b.ResignationRequested())
+		select {
+		case <-b.ResignationRequested():
+			require.Fail(t, "not asked")
+		default:
+		}
+		for range 2 {
+			own.tells(News{State: &State{Token: 1, Resign: true}})
+			<-b.ResignationRequested()
+		}
+		require.False(t, b.isLost(), "its owner resigns in order")
+		s.quiet()
+
+		b = s.cast(2, Place{})
+		s.next("Entry").shows(State{Token: 2, Resign: true})
+		<-b.ResignationRequested()
+	})
+}
+
+// TestRequestResignation is sent until it is answered, if the driver can do it.
+func TestRequestResignation(t *testing.T) {
+	play(t, Settings{}, func(t *testing.T, s *scene) {
+		err := s.Engine.RequestResignation(t.Context(), "x", 7)
+		require.ErrorIs(t, err, errors.ErrUnsupported)
+		s.Engine.driver = scriptedResigner{s.scripted}
+		require.ErrorIs(t, s.Engine.RequestResignation(t.Context(), "", 7), store.ErrInvalid)
+		c := start(func() (struct{}, error) { return struct{}{}, s.Engine.RequestResignation(t.Context(), "x", 7) })
+		s.next("RequestResignation").fail(errLater)
+		time.Sleep(50 * time.Millisecond)
+		r := s.next("RequestResignation")
+		require.Equal(t, "x 7", r.election+" "+r.key)
+		r.answer(answer{})
+		require.True(t, c.returned())
+		require.NoError(t, c.err)
+		c = start(func() (struct{}, error) { return struct{}{}, s.Engine.RequestResignation(t.Context(), "x", 7) })
+		s.next("RequestResignation").fail(store.ErrDenied)
+		require.True(t, c.returned())
+		require.EqualError(t, c.err, `request the resignation in election "x" on test://: permission denied`)
+	})
+}
+
+type scriptedResigner struct{ *scripted }
+
+func (s scriptedResigner) RequestResignation(ctx context.Context, election string, token uint64) error {
+	return s.ask(ctx, &request{op: "RequestResignation", election: election, key: strconv.FormatUint(token, 10)}).err
 }

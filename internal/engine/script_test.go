@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -74,6 +75,7 @@ type answer struct {
 	revision uint64
 	stream   uint64
 	list     []store.Standing
+	peer     Peer
 }
 
 // play runs a test. The store is closed at its end, when all that still waits is answered with success.
@@ -81,7 +83,8 @@ func play(t *testing.T, settings Settings, test func(t *testing.T, s *scene)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		s := &scene{T: t, scripted: &scripted{ends: true}}
-		settings.Name, settings.TTL, settings.Pace, settings.Removed = "test://", ttl, pace, "it was removed"
+		settings.Name, settings.TTL, settings.Removed = "test://", ttl, "it was removed"
+		settings.Pace = cmp.Or(settings.Pace, pace)
 		s.Engine = New(s.scripted, settings)
 		synctest.Wait()
 		defer s.end()

@@ -33,7 +33,7 @@ var (
 	match         = flag.String("match", "", "try only mutants whose names contain this `text`")
 	every         = flag.Int("every", 1, "try only every `n`th mutant")
 	times         = flag.Float64("times", 10, "end a package's tests after this multiple of what they took without a change")
-	least         = flag.Duration("least", time.Minute, "end no package's tests sooner")
+	least         = flag.Duration("least", 20*time.Second, "end no package's tests sooner")
 	list          = flag.Bool("list", false, "list the mutants and try none")
 )
 

@@ -111,7 +111,7 @@ func TestRunTimesOut(t *testing.T) {
 	inModule(t, "package limit\n\nimport \"testing\"\n\nfunc TestA(t *testing.T) {\n\tfor !Below(5) {\n\t}\n}\n\n"+
 		"func TestB(t *testing.T) {\n\tt.Fatal()\n}\n")
 	*statePath, *match, *least = filepath.Join(t.TempDir(), "state"), "n >= 100", 2*time.Second
-	t.Cleanup(func() { *statePath, *match, *least = "", "", time.Minute })
+	t.Cleanup(func() { *statePath, *match, *least = "", "", 20*time.Second })
 	if ok, err := run(t.Context(), []string{".=^TestA$"}); err != nil || !ok {
 		t.Fatalf("ok %v, %v", ok, err)
 	}
@@ -127,7 +127,7 @@ func TestLimitIsRaised(t *testing.T) {
 		"func Test(t *testing.T) {\n\ttime.Sleep(time.Second)\n\tBelow(5)\n}\n"
 	inModule(t, slow)
 	*least = 0
-	t.Cleanup(func() { *least = time.Minute })
+	t.Cleanup(func() { *least = 20 * time.Second })
 	busy := &tests{pkg: ".", limit: 100 * time.Millisecond} // as if it had taken a hundredth of what it takes now
 	if o, err := busy.try(t.Context(), ""); err != nil || o.err != nil {
 		t.Fatal(err, o)

@@ -33,6 +33,10 @@ type touch struct {
 // interval is how often a session is confirmed. Half a tick is no longer, if the TTL is at least three ticks.
 func interval(ttl time.Duration) time.Duration { return ttl / 6 }
 
+// silence is the longest time between two answers that lets the first count: until the next confirmation is sent, and
+// until a connection of the store's own that does not answer it is cut.
+func silence(ttl time.Duration) time.Duration { return interval(ttl) + ttl/4 }
+
 // reset begins anew with a handshake: the leader itself opens and resumes sessions, so it knows of this touch.
 func (l *touches) reset(sent store.Instant) { l.list = []touch{{sent: sent, known: true}} }
 
@@ -47,6 +51,9 @@ func (l *touches) next() time.Duration {
 // add adds a confirmation. It returns by how much earlier than this one the touch was sent from which the leader counts
 // the TTL at the least, and false if none is certain.
 func (l *touches) add(c touch) (age time.Duration, ok bool) {
+	if n := len(l.list); n > 0 && c.answered.Sub(l.list[n-1].answered) > silence(l.ttl) {
+		l.list = slices.DeleteFunc(l.list, func(t touch) bool { return !t.known })
+	}
 	var certain, newest time.Duration
 	for _, t := range l.list { // the later, the younger
 		gap, a := c.sent.Time().Sub(t.answered), t.sent.Since(c.sent.Time())

@@ -130,6 +130,34 @@ func TestTouchesThatFollowAtOnce(t *testing.T) {
 	}
 }
 
+// If the ensemble's leader pauses it sends no pings, and might answer what has come meanwhile before it learns of older
+// touches. So those prove nothing after a long silence, but a handshake still does.
+func TestTouchesBeforeASilence(t *testing.T) {
+	const ttl = 12 * time.Second
+	for _, own := range []bool{true, false} {
+		for silence, counts := range map[time.Duration]bool{ttl * 5 / 12: true, ttl*5/12 + 1: own} {
+			synctest.Test(t, func(t *testing.T) {
+				list := touches{ttl: ttl, grace: ttl / 12}
+				start := time.Now()
+				if own {
+					list.reset(store.Now())
+				}
+				list.add(touch{sent: store.Now(), answered: time.Now()})
+				time.Sleep(ttl / 4)
+				sent := store.Now()
+				time.Sleep(silence - ttl/4)
+				age, ok := list.add(touch{sent: sent, answered: time.Now()})
+				require.Equal(t, counts, ok, "own %v, silence %v", own, silence)
+				require.True(t, !ok || age == sent.Time().Sub(start))
+				time.Sleep(ttl / 4)
+				age, ok = list.add(touch{sent: store.Now(), answered: time.Now()})
+				require.True(t, ok, "it goes on")
+				require.Equal(t, silence, age)
+			})
+		}
+	}
+}
+
 // In steady state each confirmation counts from the one before, if the link is quick.
 func TestTouchesInSteadyState(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

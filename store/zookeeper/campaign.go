@@ -130,7 +130,7 @@ func (s *Store) disown(created <-chan result[string], dir, nonce string) {
 }
 
 // find looks for the ballot with the nonce after a creation whose outcome is unknown; the name is empty where there
-// is none. The Sync makes the answer final: what was sent on an earlier connection is carried out before it or never,
+// is none. The barrier makes the answer final: what was sent on an earlier connection is carried out before it or never,
 // because a session that has moved on, or ended, is refused.
 func (s *Store) find(ctx context.Context, dir, nonce string) (name string, nodes []string, err error) {
 	for {
@@ -163,7 +163,7 @@ func (s *Store) syncedChildren(ctx context.Context, dir string) ([]string, error
 	if _, err := s.await(ctx); err != nil {
 		return nil, err
 	}
-	if _, err := request(ctx, s, func() (string, error) { return s.conn.Sync("/") }); err != nil {
+	if _, err := request(ctx, s, func() (struct{}, error) { return struct{}{}, s.barrier() }); err != nil {
 		return nil, err
 	}
 	return request(ctx, s, func() ([]string, error) { return s.children(dir) })

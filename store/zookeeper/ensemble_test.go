@@ -2,6 +2,7 @@ package zookeeper_test
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -65,6 +66,10 @@ func TestEnsemble(t *testing.T) {
 		{"two of three killed", twoOfThreeKilled},
 		{"two of three paused", twoOfThreePaused},
 		{"members restarted one by one", membersRestarted},
+		{"leader of the ensemble alone", func(t *testing.T, e *testserver.ZooKeeper) { leaderAlone(t, e, func(*tap) {}) }},
+		{"leader of the ensemble alone, new connection", func(t *testing.T, e *testserver.ZooKeeper) {
+			leaderAlone(t, e, (*tap).breakOff)
+		}},
 	} {
 		t.Run(c.name, func(t *testing.T) { c.test(t, ensemble) })
 		require.NoError(t, ensemble.Ready(soon(t)))
@@ -184,4 +189,36 @@ func membersRestarted(t *testing.T, ensemble *testserver.ZooKeeper) {
 		require.NoError(t, ensemble.Ready(soon(t)))
 	}
 	settled(t, election, all)
+}
+
+// For some ticks, the ensemble's leader does not notice that it has lost the others, which might have elected another
+// one. What it answers alone renews no lease, and confirms nothing: neither a request nor a handshake does.
+func leaderAlone(t *testing.T, ensemble *testserver.ZooKeeper, then func(*tap)) {
+	leader, err := ensemble.Leader()
+	require.NoError(t, err)
+	tp := newTap(t, nil)
+	st := open(t, zookeeper.Config{Servers: ensemble.Addrs()[leader : leader+1], TTL: long, Dial: tp.Dial})
+	b := castFirst(t, st, newElection(), "own")
+	confirmedAgain(t, st)
+	for i := range ensemble.Addrs() {
+		if i != leader {
+			require.NoError(t, ensemble.Member(i).Pause())
+			defer ensemble.Member(i).Resume()
+		}
+	}
+	alone := time.Now()
+	then(tp)
+	eventually(t, func() bool {
+		answer, err := ensemble.Command(soon(t), leader, "srvr")
+		return err == nil && !strings.Contains(answer, "Mode: leader")
+	}, "it has noticed")
+	require.False(t, st.Confirmed().After(alone))
+	last := b.Lease().Last()
+	require.True(t, last.Sent.Before(alone), "renewed by what was sent %v later, until %v later", last.Sent.Sub(alone), last.Deadline.Sub(alone))
+	for i := range ensemble.Addrs() {
+		if i != leader {
+			require.NoError(t, ensemble.Member(i).Resume())
+		}
+	}
+	confirmedAgain(t, st)
 }

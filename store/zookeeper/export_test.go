@@ -19,7 +19,7 @@ func Mend(dial func(network, address string, timeout time.Duration) (net.Conn, e
 		if err != nil {
 			return nil, err
 		}
-		w := &wire{Conn: conn, established: func(int64, time.Duration, store.Instant) {}, timedOut: func() {}, reply: []byte{}, last: last}
+		w := &wire{Conn: conn, established: func(int64, bool, time.Duration, store.Instant) {}, timedOut: func() {}, reply: []byte{}, last: last}
 		w.abandoned = func() int64 { return 0 }
 		return w, nil
 	}

@@ -10,8 +10,8 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// keeper confirms the session until the store is closed: by a Sync after each connection, and then one a TTL/6 after
-// the answer to the last. While an answer takes longer than TTL/24, it sends one each TTL/48, so that a lease is
+// keeper confirms the session until the store is closed: once after each connection, and then a TTL/6 after the answer to
+// the last, see barrier. While an answer takes longer than TTL/24, it sends one each TTL/48, so that a lease is
 // renewed as often over a slow link. All of its state is that of the goroutine which runs keep.
 type keeper struct {
 	*Store
@@ -23,7 +23,7 @@ type keeper struct {
 	refusals int               // in a row, of a caller's connection
 }
 
-// confirmation is the answer to a Sync.
+// confirmation is the answer to a barrier.
 type confirmation struct {
 	id   int64 // of the session
 	sent store.Instant
@@ -107,7 +107,7 @@ func (s *Store) next() time.Duration {
 	return s.current.touches.next()
 }
 
-// send sends a Sync. On a connection of the store's own it does so only if that is up.
+// send sends a confirmation. On a connection of the store's own it does so only if that is up.
 func (k *keeper) send() {
 	k.last = time.Now()
 	if k.config.Conn == nil && !k.up() {
@@ -116,13 +116,23 @@ func (k *keeper) send() {
 	c := confirmation{id: k.sessionID(), sent: store.Now()}
 	k.under = append(k.under, c.sent)
 	k.life.Go(func() {
-		_, err := k.conn.Sync("/")
-		c.err = explain(err)
+		c.err = k.barrier()
 		select {
 		case k.answers <- c:
 		case <-k.life.Background.Done(): // keep might have ended
 		}
 	})
+}
+
+// barrier is answered by a quorum of the ensemble, behind all that was committed before it: a transaction that changes
+// nothing. A Sync is not enough: a leader of the ensemble that has lost the others answers it for some ticks more, and
+// they might have elected another one.
+func (s *Store) barrier() error {
+	_, err := s.conn.Multi(&zk.CheckVersionRequest{Path: "/", Version: -1})
+	if errors.Is(err, zk.ErrNoAuth) { // a refusal goes through the quorum too
+		return nil
+	}
+	return explain(err)
 }
 
 // cutSilent cuts a connection of the store's own that has answered no confirmation for long: the next server may answer
@@ -191,7 +201,11 @@ func (s *Store) touched(id int64, sent store.Instant) {
 		s.mu.Unlock()
 		return
 	}
-	age, certain := sess.touches.add(touch{sent: sent, answered: time.Now()})
+	var age time.Duration
+	certain := !sent.Time().Before(sess.since.Time()) // on this connection
+	if certain {
+		age, certain = sess.touches.add(touch{sent: sent, answered: time.Now()})
+	}
 	if s.polls.Settled() && sent.Time().After(s.confirmed) {
 		s.confirmed = sent.Time()
 	}

@@ -70,7 +70,7 @@ func (s *Store) readLeader(ctx context.Context, path string) (store.Leader, *wat
 }
 
 // awaitSynced waits until the present session has been confirmed once. The library makes sure that no later server of
-// a session is behind an earlier one; from session to session only a Sync does.
+// a session is behind an earlier one; from session to session only a barrier does.
 func (s *Store) awaitSynced(ctx context.Context) error {
 	for {
 		sess, err := s.await(ctx)

@@ -20,8 +20,9 @@ type session struct {
 	lost  chan struct{} // closed when the store learns that the session is over, or abandons it
 	left  error         // written before lost is closed: why it was abandoned; nil if it is known to be over
 
-	synced  chan struct{} // closed when the first Sync has been answered: reads see all that came before
-	touches touches       // guarded by the store's mu
+	synced  chan struct{} // closed when the first barrier has been answered: reads see all that came before
+	touches touches       // guarded by the store's mu, as is since
+	since   store.Instant // when the present connection's handshake was sent; zero on a caller's connection
 }
 
 // over reports whether the session is over.
@@ -35,9 +36,8 @@ func (sess *session) over() bool {
 }
 
 // established is called by the wire when a server has answered the handshake: id is the session's, 0 if the one we
-// asked for has expired. Opening and resuming a session go through the ensemble's leader, so that this is a touch by
-// itself. It must not block.
-func (s *Store) established(id int64, ttl time.Duration, sent store.Instant) {
+// asked for has expired, and resumed says whether it is the one we asked for. It must not block.
+func (s *Store) established(id int64, resumed bool, ttl time.Duration, sent store.Instant) {
 	s.hosts.answered()
 	s.set(func() {
 		s.unanswered, s.worked = time.Time{}, true
@@ -55,19 +55,24 @@ func (s *Store) established(id int64, ttl time.Duration, sent store.Instant) {
 		default:
 			s.epoch++
 			s.adopt(id)
-			s.begin(sent)
+			s.begin(resumed, sent)
 		}
 	})
 }
 
-// begin takes the session into use on a connection whose handshake was sent then, and has just been answered. The
-// caller holds mu.
-func (s *Store) begin(sent store.Instant) {
+// begin takes the session into use on a connection whose handshake was sent then, and has just been answered. A quorum
+// makes a new session. The ensemble's leader resumes one by itself, even if another one has been elected that it has not
+// heard of: so a confirmation has to come before that counts. The caller holds mu.
+func (s *Store) begin(resumed bool, sent store.Instant) {
 	sess, ttl, valid := s.current, s.config.TTL, s.config.TTL-s.config.Grace
 	s.ready = time.Now()
 	s.trip = s.ready.Sub(sent.Time())
 	s.patience = max(ttl/6, min(ttl/4, 2*s.trip))
+	sess.since = sent
 	sess.touches.reset(sent)
+	if resumed {
+		return
+	}
 	// The second confirmation is the first to renew the lease: see touches. If that comes too late, a lease would end
 	// soon after it has begun.
 	if _, holds := sess.lease.Begin(); holds || 3*s.trip+interval(ttl)+ttl/24 < valid {

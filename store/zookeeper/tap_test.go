@@ -22,11 +22,13 @@ const (
 	opDelete     = "op 2:"
 	opExists     = "op 3:"
 	opGetData    = "op 4:"
-	opSync       = "op 9:"
 	opList       = "op 12:"
 	opMulti      = "op 14:"
 	opSetAuth    = "op 100:"
 	opSetWatches = "op 101:"
+
+	// theRoot is in the transaction by which a session is confirmed: a path and any version.
+	theRoot = "\x00\x00\x00\x01/\xff\xff\xff\xff"
 )
 
 // tap is on the line between a store and its servers and understands the protocol, so that a test can meet a single

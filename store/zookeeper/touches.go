@@ -10,14 +10,19 @@ import (
 // touches derives from the confirmations of a session how long the ensemble's leader certainly lets it live.
 //
 // The leader ends a session when it has not heard of a touch for the TTL. A server answers by itself and reports the
-// touches it has seen with each ping of the leader's, every half tick; a Sync is answered by the leader. So the answer
-// to a confirmation proves that the leader knows of an earlier one only if a ping lay in between: if the earlier one
-// was answered half a tick before this one was sent. Times of sending prove less, since requests can arrive together.
+// touches it has seen with each ping of the leader's, every half tick; a barrier goes through the leader and a quorum. So
+// the answer to a confirmation proves that the leader knows of an earlier one only if a ping lay in between: if the
+// earlier one was answered half a tick before this one was sent. Times of sending prove less, since requests can arrive
+// together.
 //
 // A store does not know the tick. With a TTL of three ticks or more, half a tick is at most TTL/6; with two, the least
 // that servers grant by default, TTL/4. So the TTL counts from the newest confirmation that was answered TTL/6 before
 // this one was sent, but from at most half the grace after the newest that was answered TTL/4 before. With three ticks
 // the whole grace remains, with two at least half of it.
+//
+// A leader that pauses sends no pings, and when it resumes it might answer a confirmation before it hears of the touches
+// since its last ping. So after a silence only a touch of which the leader knew counts. A connection of the store's own
+// is cut before that. docs/backends.md has the arithmetic.
 type touches struct {
 	ttl, grace time.Duration
 	list       []touch // the oldest first
@@ -37,7 +42,8 @@ func interval(ttl time.Duration) time.Duration { return ttl / 6 }
 // until a connection of the store's own that does not answer it is cut.
 func silence(ttl time.Duration) time.Duration { return interval(ttl) + ttl/4 }
 
-// reset begins anew with a handshake: the leader itself opens and resumes sessions, so it knows of this touch.
+// reset begins anew with a handshake: a leader itself opens and resumes sessions. The first confirmation on the same
+// connection proves that it was the ensemble's leader.
 func (l *touches) reset(sent store.Instant) { l.list = []touch{{sent: sent, known: true}} }
 
 // next is how long after its answer the last confirmation is followed by another that can make it count.

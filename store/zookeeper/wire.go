@@ -33,7 +33,7 @@ import (
 //   - the store can cut a connection that has gone silent, so that the library tries the next server in time.
 type wire struct {
 	net.Conn
-	established func(id int64, ttl time.Duration, sent store.Instant)
+	established func(id int64, resumed bool, ttl time.Duration, sent store.Instant)
 	timedOut    func() // the handshake has; constant
 
 	last   *atomic.Uint64 // the store's: the highest zxid seen
@@ -50,6 +50,7 @@ type wire struct {
 
 	mu    sync.Mutex
 	sent  *store.Instant // guarded by mu: when the connect request was written
+	asked int64          // guarded by mu: the session that it asked for; 0 for a new one
 	reply []byte         // guarded by mu: of the connect reply, what has been read; nil once it is whole
 }
 
@@ -174,6 +175,9 @@ func (w *wire) Write(p []byte) (int, error) {
 	if first {
 		now := store.Now()
 		w.sent = &now
+		if len(p) >= requestSession+8 {
+			w.asked = int64(binary.BigEndian.Uint64(p[requestSession:]))
+		}
 	}
 	w.mu.Unlock()
 	if _, err := w.Conn.Write(w.withZxid(p, first)); err != nil {
@@ -232,7 +236,10 @@ func (w *wire) Read(p []byte) (int, error) {
 		_ = w.SetDeadline(time.Time{}) // from here on the library sets them
 		timeout := int32(binary.BigEndian.Uint32(reply[replyTimeout:]))
 		id := int64(binary.BigEndian.Uint64(reply[replySession:]))
-		w.established(id, time.Duration(timeout)*time.Millisecond, *sent)
+		w.mu.Lock()
+		resumed := id == w.asked
+		w.mu.Unlock()
+		w.established(id, resumed, time.Duration(timeout)*time.Millisecond, *sent)
 	}
 	return n, err
 }

@@ -12,15 +12,18 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// asked is the session for which handshaken asks.
+const asked = 77
+
 // handshaken is a wire on which the connect request has been written, and the server's end of it.
-func handshaken(t *testing.T, established func(int64, time.Duration, store.Instant)) (*wire, net.Conn) {
+func handshaken(t *testing.T, established func(int64, bool, time.Duration, store.Instant)) (*wire, net.Conn) {
 	t.Helper()
 	client, server := net.Pipe()
 	require.NoError(t, client.SetDeadline(time.Now().Add(time.Minute)))
 	t.Cleanup(func() { _ = client.Close(); _ = server.Close() })
 	w := &wire{Conn: client, established: established, timedOut: func() {}, reply: []byte{}, last: new(atomic.Uint64)}
 	w.abandoned = func() int64 { return 0 }
-	request := []byte("connect request")
+	request := binary.BigEndian.AppendUint64(make([]byte, requestSession), asked)
 	go func() { _, _ = w.Write(request) }()
 	_, err := io.ReadFull(server, make([]byte, len(request)))
 	require.NoError(t, err)
@@ -39,14 +42,16 @@ func connectReply(id int64, timeout time.Duration) []byte {
 func TestWireReadsTheSessionHoweverTheReplyIsCut(t *testing.T) {
 	for size := 1; size <= replyEnd+20; size++ {
 		var id int64
+		var resumed bool
 		var ttl time.Duration
-		w, server := handshaken(t, func(i int64, d time.Duration, sent store.Instant) {
+		granted := asked + int64(size%2)
+		w, server := handshaken(t, func(i int64, same bool, d time.Duration, sent store.Instant) {
 			require.Zero(t, id, "established twice")
-			id, ttl = i, d
+			id, resumed, ttl = i, same, d
 		})
 		frame := append(binary.BigEndian.AppendUint32(nil, 20), make([]byte, 20)...)
 		go func() {
-			for rest := append(connectReply(77, 4*time.Second), frame...); len(rest) > 0; {
+			for rest := append(connectReply(granted, 4*time.Second), frame...); len(rest) > 0; {
 				n := min(size, len(rest))
 				_, _ = server.Write(rest[:n])
 				rest = rest[n:]
@@ -56,7 +61,8 @@ func TestWireReadsTheSessionHoweverTheReplyIsCut(t *testing.T) {
 			_, err := io.ReadFull(w, make([]byte, n))
 			require.NoError(t, err)
 		}
-		require.EqualValues(t, 77, id)
+		require.Equal(t, granted, id)
+		require.Equal(t, granted == asked, resumed)
 		require.Equal(t, 4*time.Second, ttl)
 	}
 }
@@ -70,7 +76,7 @@ func TestWireRefusesFramesThatNoServerSends(t *testing.T) {
 		"a huge next frame":  string(connectReply(1, time.Second)) + "\x7f\xff\xff\xff",
 	} {
 		t.Run(name, func(t *testing.T) {
-			w, server := handshaken(t, func(int64, time.Duration, store.Instant) {})
+			w, server := handshaken(t, func(int64, bool, time.Duration, store.Instant) {})
 			go func() { _, _ = server.Write([]byte(sent)) }()
 			_, err := io.ReadFull(w, make([]byte, len(sent)+1))
 			require.ErrorContains(t, err, "not a ZooKeeper server")
@@ -90,7 +96,7 @@ func TestWireKeepsTheZxidToItself(t *testing.T) {
 	setWatches := binary.BigEndian.AppendUint32(make([]byte, requestOpcode), opSetWatches)
 	setWatches = append(setWatches, make([]byte, 8)...)
 	for size := 1; size <= len(frame); size++ {
-		w, server := handshaken(t, func(int64, time.Duration, store.Instant) {})
+		w, server := handshaken(t, func(int64, bool, time.Duration, store.Instant) {})
 		go func() {
 			for rest := append(append(connectReply(77, time.Second), frame...), event...); len(rest) > 0; {
 				n := min(size, len(rest))

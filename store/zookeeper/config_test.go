@@ -120,6 +120,7 @@ func TestSettingsOfTheLayout(t *testing.T) {
 func TestTTLIsNotGranted(t *testing.T) {
 	server := testserver.NewZooKeeper(t, testserver.ZooKeeperConfig{}) // grants 1 s to 10 s
 	for asked, granted := range map[time.Duration]string{
+		time.Millisecond:       "1s",
 		500 * time.Millisecond: "1s", 999 * time.Millisecond: "1s", 10001 * time.Millisecond: "10s", time.Hour: "10s",
 	} {
 		t.Run(asked.String(), func(t *testing.T) {

@@ -64,7 +64,7 @@ func (s *Store) awaitLine(ctx context.Context) error {
 func (s *Store) handshakeLimit(timeouts int) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	limit := s.config.TTL / 3
+	limit := max(s.config.TTL/3, leastLimit)
 	if s.trip > 0 && timeouts < 10 {
 		limit = min(limit, max(redial, 2*s.trip)<<timeouts)
 	}

@@ -11,7 +11,7 @@
 //
 // A crashed leader is replaced within its TTL and two ticks of the servers. A session ends early only if an operator or
 // a program with its id and password closes it. A ballot ends early if it is deleted. The holder notices with the next
-// event from its server, and its successor might lead a moment before that.
+// event from its server, when it is connected again, or when its lease ends. Its successor might lead before that.
 //
 // The client library can't take a watch back. A stopped follower leaves a watch at the server, on the node of the
 // acknowledgement, and a ballot that was withdrawn while it waited leaves one on the ballot ahead of it. Each stays

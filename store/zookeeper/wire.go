@@ -114,6 +114,10 @@ func (s *Store) dial(network, address string, _ time.Duration) (net.Conn, error)
 	return w, nil
 }
 
+// leastLimit is how long each step of connecting may take whatever the TTL, so that a server can refuse one that is too
+// short.
+const leastLimit = 250 * time.Millisecond
+
 // noTLS reports whether a server has answered the TLS handshake with something else, or by hanging up.
 func noTLS(err error) bool {
 	_, header := errors.AsType[tls.RecordHeaderError](err)
@@ -123,7 +127,7 @@ func noTLS(err error) bool {
 // dialWire does the work of dial. The limits fit the session, and round trips as long as it allows; a server that may
 // be gone holds up the others for a second at most, unless all have failed.
 func (s *Store) dialWire(network, address string, failed int) (*wire, error) {
-	limit := s.config.TTL / 4
+	limit := max(s.config.TTL/4, leastLimit)
 	if failed == 0 {
 		limit = min(limit, time.Second)
 	}
@@ -154,7 +158,7 @@ func (s *Store) dialWire(network, address string, failed int) (*wire, error) {
 
 // secure speaks TLS on a connection.
 func (s *Store) secure(conn net.Conn, address string) (net.Conn, error) {
-	ctx, cancel := context.WithTimeout(s.life.Background, s.config.TTL/2)
+	ctx, cancel := context.WithTimeout(s.life.Background, max(s.config.TTL/2, leastLimit))
 	defer cancel()
 	config := s.config.TLS.Clone()
 	if config.ServerName == "" {

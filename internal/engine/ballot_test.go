@@ -170,6 +170,18 @@ func TestWithdraw(t *testing.T) {
 	})
 }
 
+// TestWithdrawThatFindsTheSessionOver succeeds: the session has taken the entry along.
+func TestWithdrawThatFindsTheSessionOver(t *testing.T) {
+	play(t, Settings{}, func(t *testing.T, s *scene) {
+		b, _ := s.leading(1)
+		c := s.withdraw(t.Context(), b)
+		s.next("Remove").fail(ErrOver)
+		require.True(t, c.returned())
+		require.NoError(t, c.err)
+		s.quiet()
+	})
+}
+
 // TestWithdrawOfABallotThatWasEnteredTwice voids it, too: the first request may be on its way.
 func TestWithdrawOfABallotThatWasEnteredTwice(t *testing.T) {
 	play(t, Settings{}, func(t *testing.T, s *scene) {

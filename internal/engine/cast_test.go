@@ -79,6 +79,7 @@ func TestImpatientCallerLeavesAnOrphan(t *testing.T) {
 		s.next("Void").answer(answer{})
 		s.quiet()
 		require.Len(t, s.slots, Slots)
+		require.Empty(t, s.current.nonces)
 	})
 }
 
@@ -280,8 +281,12 @@ func TestStrayIsVoided(t *testing.T) {
 				}
 				require.Equal(t, s.id+"ff", s.find("Void").nonce.Name)
 				require.Len(t, s.slots, Slots-1)
+				require.Equal(t, 1, s.current.pending)
+				require.Contains(t, s.current.nonces, s.id+"ff")
 				s.find("Void").answer(answer{})
 				require.Len(t, s.slots, Slots)
+				require.Zero(t, s.current.pending)
+				require.NotContains(t, s.current.nonces, s.id+"ff")
 			})
 		})
 	}

@@ -155,6 +155,15 @@ func Uncertain(err error) bool {
 	return errors.Is(err, store.ErrUnknownOutcome) || errors.Is(err, store.ErrUnavailable)
 }
 
+// NotCast is the error of a campaign that got no session. No ballot was cast, even if the request for the session may
+// have been carried out.
+func NotCast(err error) error {
+	if errors.Is(err, store.ErrUnknownOutcome) && !errors.Is(err, store.ErrUnavailable) {
+		return fmt.Errorf("%w: %w", store.ErrUnavailable, err)
+	}
+	return err
+}
+
 // Pause waits a little before a request is sent again, or until ctx ends.
 func Pause(ctx context.Context) { PauseFor(ctx, 50*time.Millisecond) }
 

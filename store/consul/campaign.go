@@ -74,7 +74,7 @@ func (s *Store) cast(ctx context.Context, election, value string) (*ballot, erro
 		if ctx.Err() == nil {
 			_ = s.note(err)
 		}
-		return nil, err
+		return nil, adapter.NotCast(err)
 	}
 	b := &ballot{
 		Ballot: adapter.NewBallot(s.life, election), store: s, session: sess, name: sess.id + "-" + s.nonces.next(sess.id),

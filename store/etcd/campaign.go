@@ -41,7 +41,7 @@ func (s *Store) Campaign(ctx context.Context, election, value string) (store.Bal
 func (s *Store) cast(ctx context.Context, election, value string) (*ballot, error) {
 	sess, err := s.openSession(ctx)
 	if err != nil {
-		return nil, err
+		return nil, adapter.NotCast(err)
 	}
 	b := &ballot{Ballot: adapter.NewBallot(s.life, election), store: s, session: sess, name: ballotName(sess.id, s.mark)}
 	b.key = s.layout.dir(election) + b.name

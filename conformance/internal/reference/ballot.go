@@ -258,6 +258,7 @@ func (b *ballot) ahead(ctx context.Context) (before *key, stands bool, changed <
 	s := b.store
 	err = s.line.call(ctx, func() {
 		before, stands = nil, false
+		_, changed = s.service.list(s.directory(b.election)) // first, so that no change is missed
 		for _, k := range s.queue(b.election) {
 			if k.name == b.key.name {
 				stands = true
@@ -267,7 +268,6 @@ func (b *ballot) ahead(ctx context.Context) (before *key, stands bool, changed <
 				before = k
 			}
 		}
-		_, changed = s.service.list(s.directory(b.election))
 	})
 	return before, stands, changed, err
 }

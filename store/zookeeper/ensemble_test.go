@@ -16,7 +16,7 @@ func newEnsemble(t *testing.T) *testserver.ZooKeeper {
 	t.Helper()
 	return testserver.NewZooKeeper(t, testserver.ZooKeeperConfig{
 		Members: 3,
-		Extra:   map[string]string{"maxSessionTimeout": "60000"},
+		Extra:   map[string]string{"maxSessionTimeout": "60000", "forceSync": "no"},
 	})
 }
 

@@ -35,9 +35,11 @@ func TestCallersConnection(t *testing.T) {
 		all[0].Resign()
 		receive(t, all[1].Terms, "b leads")
 		require.Equal(t, "b", afterDeath(t, follower, ""))
+		eventually(t, func() bool { return len(values(t, stores[0], election)) == 2 }, "a stands again, behind b")
 		all[1].Resign()
 		receive(t, all[0].Terms, "a leads")
 		require.Equal(t, "a", afterDeath(t, follower, ""))
+		eventually(t, func() bool { return len(values(t, stores[0], election)) == 2 }, "b stands again, behind a")
 	}
 	sessions := []int64{conns[0].SessionID(), conns[1].SessionID()}
 	require.NoError(t, stores[0].Close())

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/go-leadership/leadership"
+	"github.com/go-leadership/leadership/store"
 	"github.com/go-leadership/leadership/store/memory"
 )
 
@@ -20,6 +21,8 @@ type checks struct {
 	began    time.Time
 	observer *memory.Store // its line never fails
 	calm     atomic.Bool   // leaders stay, and takeovers succeed
+	history
+	*witness
 
 	mu        sync.Mutex
 	violation string // the first; guarded by mu, as are all below
@@ -31,21 +34,25 @@ type checks struct {
 	acks      map[uint64]uint64  // tokens, by revision
 	values    map[uint64]string  // by revision
 	workers   []*simRun          // whose leader's function is running
-	history   []seen             // what the observer saw
 }
 
-// seen is who led at a time at which everything was at rest.
-type seen struct {
-	at      time.Time
-	leader  leadership.Leader
-	highest uint64 // revision until then
-}
-
-func newChecks(s *simulation) *checks {
-	return &checks{
-		sim: s, began: time.Now(), observer: mustOpen(s.memory, memory.Ordered),
-		token: map[*simRun]uint64{}, won: map[uint64]bool{}, acks: map[uint64]uint64{}, values: map[uint64]string{},
+func newChecks(s *simulation, all *witnesses) *checks {
+	observer, err := memory.Open(s.memory, &memory.Config{TTL: simTTL, Grace: simGrace})
+	if err != nil {
+		panic(err)
 	}
+	k := &checks{
+		sim: s, began: time.Now(), observer: observer, witness: newWitness(all),
+		history: history{ended: map[leadership.Leader]time.Time{}},
+		token:   map[*simRun]uint64{}, won: map[uint64]bool{}, acks: map[uint64]uint64{}, values: map[uint64]string{},
+	}
+	s.memory.Trace(func(e memory.Event) {
+		k.traced(e)
+		if e.What == memory.Led && e.Election == election {
+			k.led(e)
+		}
+	})
+	return k
 }
 
 func (k *checks) note(format string, args ...any) {
@@ -123,6 +130,7 @@ func (k *checks) hooks(r *simRun) *leadership.Hooks {
 	return &leadership.Hooks{
 		TermBegan: func(_ string, token uint64) {
 			k.note("%s won %d", r.value, token)
+			k.witness.began(k.sim.peers)
 			k.oneLeader(r)
 			k.mu.Lock()
 			last, again := k.highest, k.won[token]
@@ -137,9 +145,13 @@ func (k *checks) hooks(r *simRun) *leadership.Hooks {
 				k.violate("%s won with token %d, after one had won with %d", r.value, token, last)
 			}
 		},
-		TermEnded: func(_ string, token uint64, cause error) { k.note("%s lost %d: %v", r.value, token, cause) },
+		ResignationRequested: func(string, uint64) { k.resigned() },
+		TermEnded:            func(_ string, token uint64, cause error) { k.note("%s lost %d: %v", r.value, token, cause) },
 		Error: func(_ string, err error, _ time.Duration) {
 			k.note("%s: %v", r.value, err)
+			if errors.Is(err, store.ErrDenied) { // also if it ended a ballot
+				return
+			}
 			for _, wanted := range []error{leadership.ErrLost, leadership.ErrResigned, leadership.ErrStopped} {
 				if errors.Is(err, wanted) {
 					k.violate("%s: what is no error is going to be tried again: %v", r.value, err)

@@ -10,16 +10,20 @@ import (
 
 	"github.com/go-leadership/leadership"
 	"github.com/go-leadership/leadership/store"
-	"github.com/go-leadership/leadership/store/memory"
 )
 
-// simCandidate is a process with a candidate. It starts again and again, each time under another value.
+// simProcess is a process with one candidate, or two that share its store and so its session.
+type simProcess struct {
+	simLine
+	candidates []*simCandidate
+}
+
+// simCandidate starts again and again, each time under another value.
 type simCandidate struct {
-	sim       *simulation
+	process   *simProcess
 	name      string
 	primitive bool // it is driven by Campaign
 	form      func(r *simRun)
-	store     *memory.Store
 	made      int
 	run       *simRun
 	ended     chan struct{} // closed when the driver has returned
@@ -36,9 +40,18 @@ type simRun struct {
 	rude   atomic.Bool // its ballot may go while its leader's function still runs
 }
 
-func newSimCandidate(s *simulation, name string) *simCandidate {
-	c := &simCandidate{sim: s, name: name}
-	switch s.rng.IntN(4) {
+func newSimProcess(s *simulation, name string) *simProcess {
+	p := &simProcess{simLine: newSimLine(s, name)}
+	p.candidates = append(p.candidates, newSimCandidate(p, name))
+	if s.rng.IntN(3) == 0 {
+		p.candidates = append(p.candidates, newSimCandidate(p, name+"'"))
+	}
+	return p
+}
+
+func newSimCandidate(p *simProcess, name string) *simCandidate {
+	c := &simCandidate{process: p, name: name}
+	switch p.sim.rng.IntN(4) {
 	case 0, 1:
 		c.form = (*simRun).byRun
 	case 2:
@@ -50,21 +63,38 @@ func newSimCandidate(s *simulation, name string) *simCandidate {
 }
 
 // start opens a store and stands for election on it.
-func (c *simCandidate) start() {
-	c.store = mustOpen(c.sim.memory, c.sim.watches)
-	c.stand()
+func (p *simProcess) start() {
+	p.open()
+	for _, c := range p.candidates {
+		c.stand()
+	}
+}
+
+// stop stops the candidates and closes their store.
+func (p *simProcess) stop() {
+	for _, c := range p.candidates {
+		c.end()
+	}
+	_ = p.store.Close()
+}
+
+// rude notes that the ballots may go while their leaders' functions still run.
+func (p *simProcess) rude() {
+	for _, c := range p.candidates {
+		c.run.rude.Store(true)
+	}
 }
 
 func (c *simCandidate) stand() {
 	c.made++
-	s := c.sim
+	s := c.process.sim
 	r := &simRun{sim: s, value: fmt.Sprint(c.name, c.made)}
-	stream := uint64(c.name[0])<<32 + uint64(c.made)
+	stream := uint64(c.name[0])<<32 + uint64(len(c.name))<<24 + uint64(c.made)
 	r.rng = rand.New(rand.NewPCG(uint64(s.seed), stream))
 	takeovers := rand.New(rand.NewPCG(uint64(s.seed), ^stream)) // for the won callback
 	r.ctx, r.cancel = context.WithCancel(background)
 	var err error
-	r.Candidate, err = leadership.NewCandidate(c.store, election, r.value, &leadership.Options{Hooks: s.hooks(r)})
+	r.Candidate, err = leadership.NewCandidate(c.process.store, election, r.value, &leadership.Options{Hooks: s.hooks(r)})
 	if err != nil {
 		panic(err)
 	}
@@ -84,18 +114,10 @@ func (c *simCandidate) stand() {
 	}()
 }
 
-func (c *simCandidate) resign() { c.run.Resign() }
-
 // replace stops the candidate and makes another one on the same store.
 func (c *simCandidate) replace() {
 	c.end()
 	c.stand()
-}
-
-// stop stops the candidate and closes its store.
-func (c *simCandidate) stop() {
-	c.end()
-	_ = c.store.Close()
 }
 
 func (c *simCandidate) end() {
@@ -105,10 +127,10 @@ func (c *simCandidate) end() {
 	}
 	halt(c.run)
 	<-c.ended
-	c.sim.stood(c.run)
+	c.process.sim.stood(c.run)
 }
 
-// byRun leads for a while. When the term ends it takes its time to stop working, but not more than the grace.
+// byRun leads for a while. When the term ends it takes its time to stop working, but not more than simWork.
 func (r *simRun) byRun() {
 	err := r.Run(background, func(ctx context.Context, term *leadership.Term) error {
 		r.sim.working(r, +1)
@@ -116,7 +138,7 @@ func (r *simRun) byRun() {
 		if err := term.Acknowledge(ctx); err == nil {
 			r.tenure(ctx)
 		}
-		time.Sleep(time.Duration(r.rng.Int64N(int64(simGrace))))
+		time.Sleep(time.Duration(r.rng.Int64N(int64(simWork))))
 		return nil
 	})
 	r.sim.ended(r, err)
@@ -184,7 +206,7 @@ func (r *simRun) byCampaign() {
 		}
 		stop()
 		cancel()
-		time.Sleep(time.Duration(r.rng.Int64N(int64(simGrace))))
+		time.Sleep(time.Duration(r.rng.Int64N(int64(simWork))))
 		r.sim.working(r, -1)
 		r.giveUp(term)
 	}
@@ -198,16 +220,16 @@ func (r *simRun) giveUp(term *leadership.Term) {
 
 // simFollower is a process with a follower.
 type simFollower struct {
-	sim   *simulation
-	name  string
-	store *memory.Store
+	simLine
 	*leadership.Follower
-	highest uint64 // revision that Leader has shown
+	highest uint64    // revision that Leader has shown
+	asOf    time.Time // what AsOf has shown
 }
 
 func (f *simFollower) start() {
 	s := f.sim
-	f.store, f.highest = mustOpen(s.memory, s.watches), 0
+	f.open()
+	f.highest, f.asOf = 0, time.Time{}
 	var err error
 	if f.Follower, err = leadership.NewFollower(f.store, election, nil); err != nil {
 		panic(err)

@@ -17,48 +17,55 @@ const (
 	simStep   = 37 * time.Millisecond
 	simEvents = 50
 	// simBound is how long after all faults have healed there is a leader that all followers know: sessions that were
-	// not ended expire, then the longest back-off passes, then what was under way on the slowest line arrives.
-	simBound = simTTL + 5*time.Second + 6*simDelay
+	// not ended expire, late, then the longest back-off passes, then what was under way on the slowest line arrives.
+	simBound = simTTL + simDelay + 5*time.Second + 6*simDelay
 	simDelay = simTTL / 2
+	simLate  = 2 * simTTL // how late a request might be carried out whose answer never came
+	// simDrift is by how much a clock might be too fast or too slow. The grace is a third of the TTL; a quarter of the TTL
+	// is what remains for the leader's work to stop if the holder's clock is too slow and the other one too fast.
+	simDrift = 0.05
+	simWork  = simTTL / 4
 )
 
 // simulation is one service, its members, and a schedule of faults drawn from a seed.
 type simulation struct {
 	*checks
-	seed       int64
-	watches    memory.Watches // how the members are told of changes
-	rng        *rand.Rand
-	early      bool // the store may end sessions and ballots early
-	memory     *memory.Service
-	candidates []*simCandidate
-	followers  []*simFollower
+	seed      int64
+	watches   memory.Watches // how the members are told of changes
+	peers     bool           // the members expire sessions, not the service
+	rng       *rand.Rand
+	early     bool // the store may end sessions and ballots early
+	memory    *memory.Service
+	processes []*simProcess
+	followers []*simFollower
 }
 
-func newSimulation(seed int64, early bool) *simulation {
+// newSimulation draws a schedule. The seed says what the service is like: it tells of changes in one of three ways, or it
+// is no server, so that the members expire each other, and tells in any of these ways.
+func newSimulation(seed int64, early bool, all *witnesses) *simulation {
 	s := &simulation{seed: seed, rng: rand.New(rand.NewPCG(uint64(seed), 1)), early: early, memory: memory.NewService()}
-	s.watches = memory.Watches(seed % 3)
-	s.checks = newChecks(s)
+	s.watches, s.peers = memory.Watches(seed%4), seed%4 == 3
+	if s.peers {
+		s.watches = memory.Watches(seed / 4 % 3)
+	}
+	s.memory.SetClock(s.someClock())
+	s.checks = newChecks(s, all)
 	for i := range 3 + s.rng.IntN(3) {
-		s.candidates = append(s.candidates, newSimCandidate(s, string(rune('a'+i))))
+		s.processes = append(s.processes, newSimProcess(s, string(rune('a'+i))))
 	}
 	for i := range 1 + s.rng.IntN(2) {
-		s.followers = append(s.followers, &simFollower{sim: s, name: fmt.Sprint("follower ", i)})
+		s.followers = append(s.followers, &simFollower{simLine: newSimLine(s, fmt.Sprint("follower ", i))})
 	}
 	return s
 }
 
-func mustOpen(service *memory.Service, watches memory.Watches) *memory.Store {
-	st, err := memory.Open(service, &memory.Config{TTL: simTTL, Grace: simGrace, Watches: watches})
-	if err != nil {
-		panic(err)
-	}
-	return st
-}
+// someClock draws how fast a clock runs.
+func (s *simulation) someClock() float64 { return 1 + simDrift*(2*s.rng.Float64()-1) }
 
 // run runs the schedule, lets everything heal, and stops everything.
 func (s *simulation) run() {
-	for _, c := range s.candidates {
-		c.start()
+	for _, p := range s.processes {
+		p.start()
 		s.pass(time.Duration(s.rng.IntN(2)) * simStep)
 	}
 	for _, f := range s.followers {
@@ -102,91 +109,92 @@ func (s *simulation) pass(d time.Duration) {
 
 // event does one thing to one member.
 func (s *simulation) event() {
-	i := s.rng.IntN(len(s.candidates) + len(s.followers))
-	if i >= len(s.candidates) {
-		f := s.followers[i-len(s.candidates)]
+	i := s.rng.IntN(len(s.processes) + len(s.followers))
+	if i >= len(s.processes) {
+		f := s.followers[i-len(s.processes)]
 		if s.rng.IntN(6) == 0 {
 			s.note("%s starts again", f.name)
 			f.stop()
 			f.start()
 			return
 		}
-		s.fault(f.name, f.store)
+		f.fault()
 		return
 	}
-	c := s.candidates[i]
-	switch n := s.rng.IntN(20); {
+	p := s.processes[i]
+	c := p.candidates[s.rng.IntN(len(p.candidates))]
+	switch n := s.rng.IntN(22); {
 	case n < 2:
 		s.note("%s resigns", c.name)
-		c.resign()
+		c.run.Resign()
 	case n < 4:
-		s.note("%s is stopped, another candidate replaces it", c.name)
+		s.note("%s is stopped, another stands instead of it", c.name)
 		c.replace()
 	case n < 6:
-		s.note("%s starts again on a new store", c.name)
-		c.stop()
-		c.start()
+		s.note("%s starts again on a new store", p.name)
+		p.stop()
+		p.start()
 	case n < 7:
-		s.note("%s loses its store, and starts again on a new one", c.name)
-		c.run.rude.Store(true)
-		_ = c.store.Close()
-		c.stop()
-		c.start()
-	case s.early && n < 8:
+		s.note("%s loses its store, and starts again on a new one", p.name)
+		p.rude()
+		_ = p.store.Close()
+		p.stop()
+		p.start()
+	case n < 9:
+		s.request()
+	case s.early && n < 10:
 		s.note("the election is cleared")
 		s.memory.Clear(election)
-	case s.early && n < 10:
-		s.note("%s's session expires early", c.name)
-		c.store.Faults().Expire()
+	case s.early && n < 11:
+		if list, _ := s.service(); len(list) > 0 {
+			b := list[s.rng.IntN(len(list))]
+			s.note("the ballot of %s, %d, is deleted", b.Value, b.Token)
+			s.memory.Delete(election, b.Token)
+		}
+	case s.early && n < 13:
+		s.note("%s's session expires early", p.name)
+		p.store.Faults().Expire()
 	default:
-		s.fault(c.name, c.store)
+		p.fault()
 	}
 }
 
-// fault sets a switch on a member's line.
-func (s *simulation) fault(name string, st *memory.Store) {
-	faults := st.Faults()
-	switch n := s.rng.IntN(12); {
-	case n < 3:
-		s.note("%s is cut off", name)
-		faults.Cut()
-	case n < 5:
-		s.note("%s's replies are lost", name)
-		faults.LoseReplies()
-	case n < 6:
-		s.note("%s's watches stall", name)
-		faults.StallWatches()
-	case n < 8:
-		d := time.Duration(s.rng.Int64N(int64(simDelay)))
-		s.note("%s's line takes %v", name, d)
-		faults.Delay(d)
-	default:
-		s.note("%s's line heals", name)
-		faults.Heal()
+// request asks one to resign, most often the leader.
+func (s *simulation) request() {
+	list, _ := s.service()
+	if len(list) == 0 {
+		return
+	}
+	b := list[max(0, s.rng.IntN(2*len(list))-len(list))]
+	s.note("%s, %d, is asked to resign", b.Value, b.Token)
+	if err := s.observer.RequestResignation(background, election, b.Token); err != nil {
+		s.violate("can't ask %s to resign: %v", b.Value, err)
 	}
 }
 
-// heal ends all faults and waits for a leader whom everybody knows.
+// heal ends all faults and waits for a leader that all followers know.
 func (s *simulation) heal() {
 	if s.failed() {
 		return
 	}
 	s.note("everything heals")
 	s.calm.Store(true)
-	for _, c := range s.candidates {
-		c.store.Faults().Delay(0)
-		c.store.Faults().Heal()
+	for _, p := range s.processes {
+		p.healAll()
 	}
 	for _, f := range s.followers {
-		f.store.Faults().Delay(0)
-		f.store.Faults().Heal()
+		f.healAll()
 	}
-	for end := time.Now().Add(simBound); !s.settled(); s.pass(simStep) {
+	bound := simBound
+	if list, _ := s.service(); s.peers { // each waits for the one ahead, and asks for its session every quarter of the TTL
+		bound += time.Duration(len(list)) * 2 * simTTL
+	}
+	for end := time.Now().Add(bound); !s.settled(); s.pass(simStep) {
 		if s.failed() {
 			return
 		}
 		if time.Now().After(end) {
-			s.violate("no leader whom everybody knows %v after everything had healed: %s", simBound, s.opinions())
+			s.violate("no leader that all followers know %v after everything had healed: %s", bound, s.opinions())
 			return
 		}
 	}
@@ -198,10 +206,9 @@ func (s *simulation) heal() {
 
 // stop stops everything and checks that nothing is left.
 func (s *simulation) stop() {
-	for _, c := range s.candidates {
-		c.store.Faults().Heal()
-		c.store.Faults().Delay(0)
-		c.stop()
+	for _, p := range s.processes {
+		p.healAll()
+		p.stop()
 	}
 	for _, f := range s.followers {
 		f.stop()

@@ -78,6 +78,15 @@ func (p *simProcess) stop() {
 	_ = p.store.Close()
 }
 
+// impatient casts a ballot and leaves before the answer comes, if that takes long.
+func (p *simProcess) impatient() {
+	ctx, cancel := context.WithTimeout(background, time.Duration(p.sim.rng.Int64N(int64(simTTL/10))))
+	defer cancel()
+	if ballot, err := p.store.Campaign(ctx, election, "impatient"); err == nil {
+		_ = ballot.Withdraw(ctx)
+	}
+}
+
 // rude notes that the ballots may go while their leaders' functions still run.
 func (p *simProcess) rude() {
 	for _, c := range p.candidates {

@@ -123,7 +123,7 @@ func (s *simulation) event() {
 	}
 	p := s.processes[i]
 	c := p.candidates[s.rng.IntN(len(p.candidates))]
-	switch n := s.rng.IntN(22); {
+	switch n := s.rng.IntN(24); {
 	case n < 2:
 		s.note("%s resigns", c.name)
 		c.run.Resign()
@@ -142,16 +142,19 @@ func (s *simulation) event() {
 		p.start()
 	case n < 9:
 		s.request()
-	case s.early && n < 10:
+	case n < 10:
+		s.note("an impatient caller casts a ballot on %s's store", p.name)
+		p.impatient()
+	case s.early && n < 11:
 		s.note("the election is cleared")
 		s.memory.Clear(election)
-	case s.early && n < 11:
+	case s.early && n < 12:
 		if list, _ := s.service(); len(list) > 0 {
 			b := list[s.rng.IntN(len(list))]
 			s.note("the ballot of %s, %d, is deleted", b.Value, b.Token)
 			s.memory.Delete(election, b.Token)
 		}
-	case s.early && n < 13:
+	case s.early && n < 14:
 		s.note("%s's session expires early", p.name)
 		p.store.Faults().Expire()
 	default:

@@ -24,6 +24,7 @@ type ballot struct {
 	end   context.CancelCauseFunc
 	first chan struct{} // closed when the ballot is first
 	asked chan struct{} // closed when an operator has asked it to resign
+	back  chan struct{} // closed when its owner has begun to withdraw it
 
 	mu        sync.Mutex
 	leads     bool   // guarded by mu, as are all below: it is first, or was before it was lost
@@ -34,13 +35,14 @@ type ballot struct {
 	discarded bool   // it is being removed in the background
 	forgotten bool   // the session has been told that it is gone
 	resigns   bool   // asked is closed
+	withdrawn bool   // back is closed
 	detects   string // the session ahead that is looked after
 	own, prev *sight // of the own entry, and of the nearest ahead; nil if there is none
 }
 
 func newBallot(s *session, entry Entry, nonce Nonce) *ballot {
 	b := &ballot{engine: s.engine, session: s, entry: entry, nonce: nonce}
-	b.first, b.asked = make(chan struct{}), make(chan struct{})
+	b.first, b.asked, b.back = make(chan struct{}), make(chan struct{}), make(chan struct{})
 	b.item.work = b.work
 	b.ctx, b.end = context.WithCancelCause(context.Background())
 	return b
@@ -188,7 +190,7 @@ func (b *ballot) acknowledged(revision uint64) {
 // Withdraw implements store.Ballot. The ballot is lost before its entry is removed: it can't become first, and nothing
 // is acknowledged, while the removal is under way.
 func (b *ballot) Withdraw(ctx context.Context) error {
-	b.lose(fmt.Errorf("%w: it was withdrawn", store.ErrLost))
+	b.giveBack()
 	if b.isGone() {
 		return nil
 	}
@@ -197,6 +199,25 @@ func (b *ballot) Withdraw(ctx context.Context) error {
 		b.discard()
 	}
 	return b.engine.life.Fail("withdraw", b.entry.Election, err)
+}
+
+// giveBack notes that no leader's work depends on the ballot any more.
+func (b *ballot) giveBack() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.withdrawn {
+		b.withdrawn = true
+		close(b.back)
+	}
+	b.loseLocked(fmt.Errorf("%w: it was withdrawn", store.ErrLost))
+}
+
+// works reports whether a leader's work might depend on the ballot: its owner knows that it is first, and has not given
+// it back.
+func (b *ballot) works() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.waited && !b.withdrawn && !b.gone
 }
 
 func (b *ballot) isGone() bool {

@@ -320,3 +320,59 @@ type scriptedResigner struct{ *scripted }
 func (s scriptedResigner) RequestResignation(ctx context.Context, election string, token uint64) error {
 	return s.ask(ctx, &request{op: "RequestResignation", election: election, key: strconv.FormatUint(token, 10)}).err
 }
+
+// TestLeaderWhoseWatchIsRefused keeps its entry until its owner gives it back: the leader's work has to stop first. One
+// that waits is removed at once.
+func TestLeaderWhoseWatchIsRefused(t *testing.T) {
+	play(t, Settings{}, func(t *testing.T, s *scene) {
+		b, own := s.leading(1)
+		own.tells(News{Over: true})
+		s.next("Entry").fail(store.ErrDenied)
+		require.True(t, b.isLost())
+		require.ErrorIs(t, b.Err(), store.ErrDenied)
+		s.quiet()
+		c := s.withdraw(t.Context(), b)
+		s.next("Remove").answer(answer{})
+		require.True(t, c.returned())
+		require.NoError(t, c.err)
+	})
+	play(t, Settings{}, func(t *testing.T, s *scene) {
+		_, own, _ := s.waitingBehind(behind)
+		own.tells(News{Over: true})
+		s.next("Entry").fail(store.ErrDenied)
+		s.next("Remove").answer(answer{})
+	})
+}
+
+// TestSessionThatIsGivenUpEndsAfterTheLeadersWork: when its owner has given the ballot back, or after a TTL, or when the
+// store is closed.
+func TestSessionThatIsGivenUpEndsAfterTheLeadersWork(t *testing.T) {
+	for name, end := range map[string]func(t *testing.T, s *scene, b *ballot){
+		"given back": func(t *testing.T, s *scene, b *ballot) {
+			time.Sleep(time.Second)
+			s.quiet()
+			require.ErrorIs(t, b.Withdraw(t.Context()), errDisk)
+		},
+		"too late": func(t *testing.T, s *scene, b *ballot) {
+			time.Sleep(ttl - time.Nanosecond)
+			require.Zero(t, s.count("End"))
+			time.Sleep(time.Nanosecond)
+		},
+		"closed": func(t *testing.T, s *scene, b *ballot) { go func() { _ = s.Engine.Close() }() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			play(t, Settings{Pace: time.Hour}, func(t *testing.T, s *scene) {
+				b, _ := s.leading(1)
+				s.cast(2, Place{Nearest: "own1"})
+				s.next("Entry").shows(State{Token: 1, Session: s.scripted.session.ID()})
+				s.next("Entry").shows(State{Token: 2, Session: s.scripted.session.ID()})
+				s.scripted.session.ends(errDisk)
+				require.True(t, b.isLost())
+				require.False(t, s.holds(b))
+				s.quiet()
+				end(t, s, b)
+				s.next("End").answer(answer{})
+			})
+		})
+	}
+}

@@ -120,7 +120,9 @@ func (b *ballot) work() (again bool) {
 			return true
 		default: // such as a permission that was taken away
 			b.lose(fmt.Errorf("%w: %w", store.ErrLost, err))
-			b.discard() // so that those behind it don't wait for it
+			if !b.works() { // if it does, its owner gives it back when the leader's work has stopped
+				b.discard() // so that those behind it don't wait for it
+			}
 		}
 	}
 }

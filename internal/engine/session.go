@@ -4,9 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
-
+	"maps"
+	"slices"
 	"sync"
+	"time"
 
 	"github.com/go-leadership/leadership/internal/adapter"
 	"github.com/go-leadership/leadership/store"
@@ -180,10 +181,7 @@ func (s *session) finish(why, left error) {
 		if e.current == s {
 			e.current = nil
 		}
-		ballots := make([]*ballot, 0, len(s.ballots))
-		for b := range s.ballots {
-			ballots = append(ballots, b)
-		}
+		ballots := slices.Collect(maps.Keys(s.ballots))
 		e.mu.Unlock()
 		for _, b := range ballots {
 			b.lose(why)
@@ -199,15 +197,15 @@ const endLimit = 3 * time.Second
 // end lets the session go. That of a caller's connection stays, so each of its entries is removed.
 func (s *session) end() {
 	e := s.engine
+	e.mu.Lock()
+	ballots := slices.Collect(maps.Keys(s.ballots))
+	e.mu.Unlock()
+	if s.driver.Ends() {
+		s.awaitWork(ballots)
+	}
 	ctx, cancel := context.WithTimeout(e.life.Background, endLimit)
 	defer cancel()
 	var led []Removal
-	e.mu.Lock()
-	ballots := make([]*ballot, 0, len(s.ballots))
-	for b := range s.ballots {
-		ballots = append(ballots, b)
-	}
-	e.mu.Unlock()
 	for _, b := range ballots {
 		if !s.driver.Ends() {
 			b.discard()
@@ -221,6 +219,22 @@ func (s *session) end() {
 	}
 	if err := s.driver.End(ctx, led); err != nil {
 		e.settings.Logger.Warn("could not end the session, which ends by itself", "store", e.settings.Name, "error", err)
+	}
+}
+
+// awaitWork waits until the owners of ballots that have been first have given them back, so that no other process leads
+// while a leader's work still winds down. It does not wait longer than the service keeps the session, or until Close.
+func (s *session) awaitWork(ballots []*ballot) {
+	e := s.engine
+	ctx, cancel := context.WithTimeout(e.life.Calls, e.settings.TTL)
+	defer cancel()
+	for _, b := range ballots {
+		if b.works() {
+			select {
+			case <-b.back:
+			case <-ctx.Done():
+			}
+		}
 	}
 }
 

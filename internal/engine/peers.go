@@ -63,8 +63,9 @@ func (e *Engine) detect(b *ballot, old, session string) {
 		d = &detector{engine: e, session: session, ballots: map[*ballot]struct{}{}}
 		d.item.work = d.work
 		d.ctx, d.cancel = context.WithCancel(e.life.Calls)
-		d.timer = time.AfterFunc(0, func() { e.queue.add(&d.item) })
+		d.timer = time.AfterFunc(time.Hour, func() { e.queue.add(&d.item) }) // work says when
 		e.detectors[session] = d
+		e.queue.add(&d.item)
 	}
 	d.ballots[b] = struct{}{}
 }

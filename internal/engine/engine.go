@@ -218,25 +218,42 @@ func (e *Engine) Clear(ctx context.Context, election string) error {
 }
 
 // tend confirms what the watches have told, and looks at one thing in turn, at the store's pace. A confirmation may take
-// longer than that: the next one is sent when it has been answered.
+// longer than that: the next one is sent when it has been answered. Twice as often it looks which polls are getting old.
 func (e *Engine) tend() {
-	ticker := time.NewTicker(e.settings.Pace)
+	ticker := time.NewTicker(e.settings.Pace / 2)
 	defer ticker.Stop()
 	turns := make(chan struct{}, 1)
-	for {
-		select {
-		case turns <- struct{}{}:
-			e.life.Go(func() {
-				e.confirm()
-				<-turns
-			})
-		default:
+	for ticks := 0; ; ticks++ {
+		e.freshen()
+		if ticks%2 == 0 {
+			select {
+			case turns <- struct{}{}:
+				e.life.Go(func() {
+					e.confirm()
+					<-turns
+				})
+			default:
+			}
+			if ticks > 0 {
+				e.turn()
+			}
 		}
 		select {
 		case <-ticker.C:
-			e.turn()
 		case <-e.life.Calls.Done():
 			return
+		}
+	}
+}
+
+// freshen reads the leader of each poll that has not been confirmed for more than 3/2 of a pace. It is called every half
+// of one, so that what a poll knows is never older than two paces, or TTL/2, and the round trip of that read.
+func (e *Engine) freshen() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, p := range e.polls {
+		if time.Since(p.now().AsOf) > e.settings.Pace*3/2 {
+			p.refresh()
 		}
 	}
 }
@@ -254,8 +271,8 @@ func (e *Engine) confirm() {
 	e.confirmed = sent
 }
 
-// turn looks at what has waited longest for a look: a watch might have lost a change. It also reads the leader again
-// for each poll that has not been confirmed for more than one pace, and drops polls that are not used any more.
+// turn looks at what has waited longest for a look: a watch might have lost a change. It also drops polls that are not
+// used any more.
 func (e *Engine) turn() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -273,15 +290,12 @@ func (e *Engine) turn() {
 		}
 	}
 	for election, p := range e.polls {
-		switch {
-		case p.callers == 0 && time.Since(p.used) >= e.settings.TTL:
+		if p.callers == 0 && time.Since(p.used) >= e.settings.TTL {
 			delete(e.polls, election)
 			p.drop()
-		case time.Since(p.now().AsOf) > e.settings.Pace*3/2:
-			p.refresh()
-		default:
-			consider(&p.looked, p.refresh)
+			continue
 		}
+		consider(&p.looked, p.refresh)
 	}
 	if look != nil {
 		*oldest = e.looked

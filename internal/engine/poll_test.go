@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"strconv"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -285,6 +286,38 @@ func TestLeaderIsReadWhenConfirmationsStayAway(t *testing.T) {
 		read.shows(State{Leader: one, AsOf: time.Now()})
 		require.Zero(t, s.count("Leader"), "one read at a time")
 		require.LessOrEqual(t, time.Since(s.poll().now().AsOf), ttl/2)
+	})
+}
+
+// TestEachOfManyPollsIsFresh: none of them is older than TTL/2 and the time that an answer takes, whenever it began, and
+// though nothing is ever confirmed.
+func TestEachOfManyPollsIsFresh(t *testing.T) {
+	const trip = 100 * time.Millisecond
+	play(t, Settings{}, func(t *testing.T, s *scene) {
+		asked := map[*request]time.Time{}
+		var elections []string
+		for step := range 40 {
+			if step < 20 {
+				elections = append(elections, strconv.Itoa(step))
+				go func() { _, _ = s.Engine.Leader(t.Context(), elections[step], nil) }()
+			}
+			for next := time.Now().Add(ttl / 37); time.Now().Before(next); time.Sleep(trip / 10) {
+				synctest.Wait()
+				for _, r := range s.all() {
+					if _, ok := asked[r]; !ok {
+						asked[r] = time.Now()
+					}
+					if time.Since(asked[r]) >= trip {
+						r.shows(State{Leader: one, AsOf: asked[r]})
+					}
+				}
+				for _, election := range elections {
+					if asOf := s.polls[election].now().AsOf; !asOf.IsZero() {
+						require.LessOrEqual(t, time.Since(asOf), ttl/2+2*trip)
+					}
+				}
+			}
+		}
 	})
 }
 

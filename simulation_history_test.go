@@ -57,7 +57,11 @@ func (k *checks) follows(f *simFollower) {
 		}
 	}
 	bound := time.Duration(float64(simTTL/2)/f.clock) + 2*f.trip
-	if !f.broken && time.Since(f.since) > bound && time.Since(asOf) > bound {
+	since := k.began.Add(time.Duration(f.pause.Load()))
+	if since.Before(f.since) {
+		since = f.since
+	}
+	if !f.broken && time.Since(since) > bound && time.Since(asOf) > bound {
 		k.violate("%s knows the leader as of %v ago, its line is in order and a round trip takes %v", f.name,
 			time.Since(asOf), f.trip)
 	}

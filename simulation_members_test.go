@@ -231,16 +231,20 @@ func (r *simRun) giveUp(term *leadership.Term) {
 type simFollower struct {
 	simLine
 	*leadership.Follower
-	highest uint64    // revision that Leader has shown
-	asOf    time.Time // what AsOf has shown
+	highest uint64       // revision that Leader has shown
+	asOf    time.Time    // what AsOf has shown
+	pause   atomic.Int64 // until how long after the beginning it does not ask
 }
 
 func (f *simFollower) start() {
 	s := f.sim
 	f.open()
 	f.highest, f.asOf = 0, time.Time{}
+	for i := range s.rng.IntN(5) { // elections that are of no interest, but take their part of the store's looks
+		go func() { _, _ = f.store.Leader(background, fmt.Sprint("other/", i), &store.Leader{}) }() // until it is closed
+	}
 	var err error
-	if f.Follower, err = leadership.NewFollower(f.store, election, nil); err != nil {
+	if f.Follower, err = leadership.NewFollower(f.store, election, &leadership.Options{Hooks: f.hooks()}); err != nil {
 		panic(err)
 	}
 	var last uint64
@@ -262,6 +266,11 @@ func (f *simFollower) start() {
 		gone = true
 	})
 	f.Start()
+}
+
+// hooks note until when the follower does not ask, because a request was denied or the first answer did not come.
+func (f *simFollower) hooks() *leadership.Hooks {
+	return &leadership.Hooks{Error: func(_ string, _ error, in time.Duration) { f.pause.Store(int64(time.Since(f.sim.began) + in)) }}
 }
 
 func (f *simFollower) stop() {

@@ -37,6 +37,9 @@ type Harness struct {
 	// RoundTrip is the longest round trip, as a share of the TTL, at which the store documents that a candidate leads
 	// and keeps leading with the default grace. Default: 0.25.
 	RoundTrip float64
+	// WithoutResignation says that the store does not take requests to resign yet: it is no store.Resigner, or its method
+	// returns errors.ErrUnsupported. The cases for that are not checked then, and their logs say so.
+	WithoutResignation bool
 	// Watchdog ends a case that takes longer. Default: one minute and 20 times Expiry.
 	Watchdog time.Duration
 }

@@ -28,7 +28,8 @@ type Case struct {
 
 // Cases returns the suite's cases, in the order in which they run.
 func Cases() []Case {
-	return slices.Concat(oneLeader, slowLinks, fencing, liveness, order, acknowledgement, news, herd, ownership, closing, contract)
+	return slices.Concat(oneLeader, slowLinks, fencing, liveness, order, acknowledgement, news, herd, ownership, closing,
+		contract, resignation)
 }
 
 // Check runs the case against a harness. The case has a goroutine of its own, so that the watchdog can give it up.

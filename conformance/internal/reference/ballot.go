@@ -26,6 +26,7 @@ type ballot struct {
 	first     atomic.Bool // Wait has returned nil
 	acked     atomic.Bool
 	withdrawn atomic.Bool
+	asked     chan struct{} // closed by watch when an operator has asked for a resignation
 }
 
 var (
@@ -90,6 +91,7 @@ func (s *Store) campaign(ctx context.Context, election, value string) (*ballot, 
 			}
 		}
 		b := &ballot{store: s, session: sess, election: election, value: value, key: k, number: s.count()}
+		b.asked = make(chan struct{})
 		b.ctx, b.end = context.WithCancelCause(sess.over)
 		if !s.life.Go(b.watch) && !s.has(CloseForgetsCampaign) {
 			return nil, store.ErrClosed
@@ -148,6 +150,7 @@ func (b *ballot) watch() {
 	ctx, stop := context.WithCancel(b.ctx)
 	defer stop()
 	defer context.AfterFunc(s.life.Background, stop)()
+	asked := false
 	for ctx.Err() == nil && !s.has(OwnRemovalUnseen) {
 		var k *key
 		var changed <-chan struct{}
@@ -157,9 +160,34 @@ func (b *ballot) watch() {
 		case k == nil || k.created != b.key.created:
 			b.end(errRemoved)
 		default:
+			if k.asked && !asked && !s.has(RequestUnseen) {
+				asked = true
+				close(b.asked)
+			}
 			s.line.await(ctx, changed)
 		}
 	}
+}
+
+// ResignationRequested implements store.Resigning.
+func (b *ballot) ResignationRequested() <-chan struct{} { return b.asked }
+
+// RequestResignation implements store.Resigner.
+func (s *Store) RequestResignation(ctx context.Context, election string, token uint64) error {
+	_, err := adapter.Repeat(ctx, s.life, "request the resignation", election, func(ctx context.Context) (struct{}, error) {
+		return struct{}{}, s.line.call(ctx, func() {
+			for _, k := range s.queue(election) {
+				switch {
+				case s.token(k) != token && !s.has(RequestToAll):
+				case s.has(RequestRemoves):
+					s.service.removeBallot(k.name, func(*key) bool { return true }, election, func(*key) bool { return true })
+				default:
+					s.service.ask(k.name)
+				}
+			}
+		})
+	})
+	return err
 }
 
 // Token implements store.Ballot.

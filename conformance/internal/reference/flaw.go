@@ -75,6 +75,10 @@ const (
 	OutcomeDenied
 	WithdrawOnce
 	TTLOfDefault
+
+	RequestUnseen
+	RequestRemoves
+	RequestToAll
 )
 
 // Description is what a store with a flaw does wrong.
@@ -151,4 +155,8 @@ var Flaws = []Description{
 	{OutcomeDenied, "", "reports a plain failure if the request might have been carried out"},
 	{WithdrawOnce, "", "returns an error when a ballot is withdrawn again"},
 	{TTLOfDefault, "", "tells another TTL than that of its session"},
+
+	{RequestUnseen, "G3", "does not tell the owner of a ballot that an operator asks for its resignation"},
+	{RequestRemoves, "G1", "removes a ballot when an operator asks for its owner's resignation"},
+	{RequestToAll, "G4", "asks all to resign when an operator asks one"},
 }

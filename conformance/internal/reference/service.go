@@ -39,6 +39,7 @@ type key struct {
 	owner             uint64 // of an acknowledgement: when its ballot was created
 	created, modified uint64
 	count             uint64 // of the election's ballots, this one included
+	asked             bool   // an operator has asked its owner to resign
 }
 
 type session struct {
@@ -218,6 +219,19 @@ func (s *Service) removeBallot(name string, mine func(*key) bool, election strin
 	}
 	if k := s.keys[election]; k != nil && last(k) {
 		s.remove(election)
+	}
+}
+
+// ask marks a key.
+func (s *Service) ask(name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if k := s.keys[name]; k != nil && !k.asked {
+		asked := *k
+		asked.asked = true
+		s.index++
+		s.keys[name] = &asked
+		s.changed(name)
 	}
 }
 

@@ -1,0 +1,89 @@
+package conformance
+
+import (
+	"context"
+	"errors"
+
+	"github.com/go-leadership/leadership"
+	"github.com/go-leadership/leadership/store"
+)
+
+// resignation checks requests to resign.
+var resignation = []Case{
+	{
+		Name:     "resignation-on-request",
+		Promises: []string{"G1", "G3"},
+		Explains: "a leader that is asked to resign stops its work first, and then gives its ballot back; no other one is asked",
+		check: func(e *env) {
+			a, b := e.open(), e.open()
+			c := e.candidate(a, "a", nil)
+			term, err := c.Campaign(e.ctx)
+			e.ok(err, "campaign")
+			next := e.stand(b, "b", nil)
+			if !e.request(b, term.Token()) {
+				e.ok(term.Resign(e.ctx), "give the ballot back")
+				return
+			}
+			receiveClosed(e, term.Context().Done(), "the end of the term's context")
+			cause := context.Cause(term.Context())
+			e.check(errors.Is(cause, leadership.ErrResigned), "the term ended with: %v", cause)
+			e.check(!c.IsLeader(), "the old leader leads after its term's end")
+			e.during(e.h.TTL/10, "the next candidate waits until the leader's work has stopped", func() bool {
+				return !next.IsLeader()
+			})
+			e.ok(term.Resign(e.ctx), "give the ballot back")
+			e.until("the next candidate leads", next.IsLeader)
+			led := next.Term()
+			e.check(e.request(b, term.Token()), "a second request was not taken")
+			e.during(e.h.TTL/10, "the next leader, which was not asked, goes on", func() bool { return next.Term() == led })
+		},
+	},
+	{
+		Name:     "resignation-on-request-while-waiting",
+		Promises: []string{"G1", "G4"},
+		Explains: "a request to resign does not move a ballot that waits, and does not touch the others; its owner gives it back when it is first",
+		check: func(e *env) {
+			a, b := e.open(), e.open()
+			first, waiting := e.cast(a, "a"), e.cast(b, "b")
+			e.first(first)
+			if !e.request(a, waiting.Token()) {
+				return
+			}
+			receiveClosed(e, waiting.(store.Resigning).ResignationRequested(), "the request")
+			e.check(len(e.ballots(a)) == 2, "a ballot has gone")
+			e.check(first.Err() == nil && waiting.Err() == nil, "a ballot is lost: %v %v", first.Err(), waiting.Err())
+			e.during(e.h.TTL/20, "the other one was not asked", func() bool {
+				select {
+				case <-first.(store.Resigning).ResignationRequested():
+					return false
+				default:
+					return true
+				}
+			})
+			e.withdraw(first)
+			e.first(waiting)
+			e.withdraw(waiting)
+		},
+	},
+}
+
+// request asks for the resignation of a ballot, and reports whether the store can do that. It says so if it can't.
+func (e *env) request(m *member, token uint64) bool {
+	e.TB.Helper()
+	err := errors.ErrUnsupported
+	if r, ok := m.Store.(store.Resigner); ok {
+		err = r.RequestResignation(e.ctx, e.election, token)
+	}
+	unsupported := errors.Is(err, errors.ErrUnsupported)
+	switch {
+	case unsupported && e.h.WithoutResignation:
+		e.TB.Logf("NOT CHECKED: the store takes no requests to resign (store.Resigner)")
+		return false
+	case unsupported:
+		e.Fatalf("the store takes no requests to resign (store.Resigner): %v", err)
+	case e.h.WithoutResignation:
+		e.Fatalf("the store takes requests to resign: set Harness.WithoutResignation to false")
+	}
+	e.ok(err, "request the resignation of %d", token)
+	return true
+}

@@ -157,6 +157,9 @@ func (b *ballot) next() (step func(context.Context) error) {
 		*place = Place{} // none is ahead: only the own entry must be read
 		return b.drop(&b.prev)
 	case place.Nearest != "" && (b.prev == nil || b.prev.stale):
+		if pairs := b.pairs(); pairs != nil {
+			return func(ctx context.Context) error { return b.watchBoth(ctx, pairs) }
+		}
 		return b.watchPrev
 	case place.Nearest == "":
 		return b.watchOwn
@@ -230,10 +233,15 @@ func (b *ballot) watchPrev(ctx context.Context) error {
 	state := g.state
 	b.mu.Unlock()
 	old.stop()
-	if state.Token != 0 && state.Session == b.session.id && state.Nonce != "" {
-		b.session.stray(b.entry.Election, state.Nonce)
-	}
+	b.meet(state)
 	return nil
+}
+
+// meet looks whether the nearest ahead is an entry of this session that belongs to no ballot.
+func (b *ballot) meet(nearest State) {
+	if nearest.Token != 0 && nearest.Session == b.session.id && nearest.Nonce != "" {
+		b.session.stray(b.entry.Election, nearest.Nonce)
+	}
 }
 
 // errSame says that the service names an entry that has gone, or an obstacle that is back.

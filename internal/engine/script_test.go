@@ -64,7 +64,8 @@ type request struct {
 	removal  Removal
 	led      []Removal
 	tell     Tell
-	stopped  bool // its watch was taken back; guarded by the scene's mu
+	pair     *request // the nearest ahead, if op is Pair
+	stopped  bool     // its watch was taken back; guarded by the scene's mu
 	reply    chan answer
 }
 

@@ -18,7 +18,8 @@ type ballot struct {
 	nonce   Nonce
 	doubt   bool // a request to enter it may still be on its way
 	item    item
-	looked  uint64 // guarded by the engine's mu: when it was its turn to be looked at
+	denied  denials // used by work alone
+	looked  uint64  // guarded by the engine's mu: when it was its turn to be looked at
 
 	ctx   context.Context // ends when the ballot is lost, with the reason; lose alone ends it, under mu
 	end   context.CancelCauseFunc

@@ -68,6 +68,7 @@ type Settings struct {
 	TTL      time.Duration // of a session that is not renewed
 	Pace     time.Duration // from one confirmation to the next, and from one look in turn to the next; TTL/4
 	Patience time.Duration // how long Campaign waits for an answer; 0: as long as its context lasts
+	Denials  time.Duration // how long a denial has to last before it costs a ballot or a session; 0: the first one does
 	Removed  string        // what happened to a ballot that an operator has removed: "its key was deleted"
 	Logger   *slog.Logger  // nil: slog.Default
 }
@@ -115,6 +116,9 @@ func New(d Driver, s Settings) *Engine {
 	e.slots = make(chan *slot, Slots)
 	for i := range Slots {
 		e.slots <- &slot{number: i}
+	}
+	if f, ok := d.(Finder); ok {
+		f.OnFound(e.found)
 	}
 	e.life.Go(e.tend)
 	return e

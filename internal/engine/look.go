@@ -110,11 +110,12 @@ func (b *ballot) work() (again bool) {
 			return false
 		}
 		err := step(b.ctx)
+		borne := b.denied.bears(err, b.engine.settings.Denials)
 		switch {
 		case err == nil, b.Err() != nil: // if it is lost, next takes the watches back
 		case errors.Is(err, ErrOver):
 			b.session.ended()
-		case adapter.Uncertain(err):
+		case adapter.Uncertain(err), borne:
 			wait := backoff{}
 			wait.pause(b.ctx)
 			return true

@@ -41,6 +41,7 @@ type scene struct {
 // stands still.
 type scripted struct {
 	ends     bool        // what Session.Ends returns
+	found    func(session, election, nonce string)
 	confirms atomic.Bool // Confirm waits for an answer, too
 	deaf     atomic.Bool // requests outlast their contexts
 

@@ -135,7 +135,7 @@ func (e *Engine) failed(o *opening, err error) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	o.last = err
-	if adapter.Uncertain(err) {
+	if h := (hopeless{}); adapter.Uncertain(err) && !errors.As(err, &h) {
 		return false
 	}
 	o.err, e.opening = err, nil
@@ -291,6 +291,7 @@ func (s *session) clean(what string, remove func(context.Context) error) {
 	if !s.driver.Ends() {
 		ctx = s.engine.life.Background // the entries outlast finish
 	}
+	var denied denials
 	for wait := (backoff{}); !s.takes() && ctx.Err() == nil; wait.pause(ctx) {
 		err := remove(ctx)
 		switch {
@@ -300,6 +301,8 @@ func (s *session) clean(what string, remove func(context.Context) error) {
 			s.ended()
 			return
 		case ctx.Err() != nil || s.takes() || adapter.Uncertain(err): // finish may be about to end ctx
+			continue
+		case denied.bears(err, s.engine.settings.Denials):
 			continue
 		}
 		log := s.engine.settings.Logger.With("store", s.engine.settings.Name, "entry", what, "error", err)

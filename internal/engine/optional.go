@@ -1,0 +1,52 @@
+package engine
+
+import (
+	"errors"
+	"time"
+
+	"github.com/go-leadership/leadership/store"
+)
+
+// What some drivers need and others do without.
+
+// hopeless is an error that waiting does not cure soon.
+type hopeless struct{ error }
+
+// Unwrap returns the error.
+func (h hopeless) Unwrap() error { return h.error }
+
+// Hopeless marks an error of Open that matches ErrUnavailable or ErrUnknownOutcome: those who wait for a session are told
+// at once, since waiting won't cure it soon. The next call of theirs tries again.
+func Hopeless(err error) error { return hopeless{err} }
+
+// Finder is a driver that finds entries by itself, as after a restore of the service. OnFound is called before any other
+// method. found removes an entry that was made by this store in the session with that ID and has no ballot; it does not
+// block, and is not called under the driver's locks.
+type Finder interface {
+	OnFound(found func(session, election, nonce string))
+}
+
+// found is what a Finder calls.
+func (e *Engine) found(session, election, nonce string) {
+	e.mu.Lock()
+	s := e.current
+	e.mu.Unlock()
+	if s != nil && s.id == session {
+		s.stray(election, nonce)
+	}
+}
+
+// denials tells how long something has been denied: a denial might come of an outage, or of a cache, and pass.
+type denials struct{ since time.Time }
+
+// bears reports whether an error is a denial that has not lasted for the limit.
+func (d *denials) bears(err error, limit time.Duration) bool {
+	switch {
+	case !errors.Is(err, store.ErrDenied):
+		d.since = time.Time{}
+		return false
+	case d.since.IsZero():
+		d.since = time.Now()
+	}
+	return time.Since(d.since) < limit
+}

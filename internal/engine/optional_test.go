@@ -1,0 +1,93 @@
+package engine
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-leadership/leadership/store"
+	"github.com/stretchr/testify/require"
+)
+
+// OnFound implements Finder.
+func (s *scripted) OnFound(found func(session, election, nonce string)) { s.found = found }
+
+// TestHopelessOpenIsToldAtOnce: an error that is no final one, and that waiting does not cure.
+func TestHopelessOpenIsToldAtOnce(t *testing.T) {
+	play(t, Settings{}, func(t *testing.T, s *scene) {
+		c := s.campaign(t.Context(), "x")
+		s.next("Open").fail(fmt.Errorf("open: %w", Hopeless(errUnsent)))
+		require.True(t, c.returned())
+		require.ErrorIs(t, c.err, store.ErrUnavailable)
+		s.quiet()
+		s.cast(1, Place{}) // the next caller asks again
+	})
+}
+
+// TestFoundEntryIsVoided: one of this session that has no ballot. One with a ballot, of another store or of another
+// session stays.
+func TestFoundEntryIsVoided(t *testing.T) {
+	play(t, Settings{}, func(t *testing.T, s *scene) {
+		s.scripted.found("1", "x", s.id+"ff") // before there is a session
+		b, _ := s.leading(1)
+		own := b.session.id
+		s.scripted.found(own, "x", b.nonce.Name)
+		s.scripted.found(own, "x", "ff")
+		s.scripted.found("another", "x", s.id+"ff")
+		s.quiet()
+		s.scripted.found(own, "y", s.id+"ff")
+		s.scripted.found(own, "y", s.id+"ff") // again, while it is being voided
+		r := s.next("Void")
+		require.Equal(t, "y", r.election)
+		require.Equal(t, s.id+"ff", r.nonce.Name)
+		r.answer(answer{})
+		s.quiet()
+	})
+}
+
+// TestDenialThatPassesCostsNoBallot: it has to last as long as the settings say.
+func TestDenialThatPassesCostsNoBallot(t *testing.T) {
+	play(t, Settings{Denials: time.Second}, func(t *testing.T, s *scene) {
+		b, own := s.leading(1)
+		deny := func() {
+			time.Sleep(400 * time.Millisecond)
+			s.next("Entry").fail(store.ErrDenied)
+		}
+		own.tells(News{})
+		for range 2 {
+			deny()
+			deny()
+			time.Sleep(100 * time.Millisecond)
+			again := s.next("Entry")
+			again.shows(State{Token: 1, Session: b.session.id})
+			require.False(t, b.isLost(), "it passed")
+			again.tells(News{}) // and counts from its beginning again
+		}
+		deny()
+		deny()
+		deny()
+		require.False(t, b.isLost(), "0.8 s since the first one")
+		deny()
+		require.True(t, b.isLost())
+		require.ErrorIs(t, b.Err(), store.ErrDenied)
+	})
+}
+
+// TestDenialThatPassesCostsNoSession: that of a removal.
+func TestDenialThatPassesCostsNoSession(t *testing.T) {
+	play(t, Settings{Denials: time.Second}, func(t *testing.T, s *scene) {
+		b, _ := s.leading(1)
+		other, _ := s.leading(2)
+		s.withdraw(t.Context(), b)
+		s.next("Remove").fail(store.ErrDenied)
+		s.next("Remove").fail(store.ErrDenied) // in the background
+		time.Sleep(900 * time.Millisecond)
+		s.next("Remove").fail(store.ErrDenied)
+		synctest.Wait()
+		require.False(t, other.isLost())
+		time.Sleep(400 * time.Millisecond)
+		s.next("Remove").fail(store.ErrDenied)
+		require.True(t, other.isLost())
+	})
+}

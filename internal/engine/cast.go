@@ -62,7 +62,7 @@ func (e *Engine) campaign(ctx context.Context, election, value string) (*ballot,
 func (e *Engine) cast(ctx context.Context, election, value string) (*ballot, error) {
 	s, err := e.openSession(ctx)
 	if err != nil {
-		return nil, err
+		return nil, adapter.NotCast(err)
 	}
 	c, err := s.newCast(ctx, election)
 	if err != nil {

@@ -40,7 +40,7 @@ type scene struct {
 // scripted is a driver that does nothing by itself: each request waits until the test answers it. So every interleaving
 // stands still.
 type scripted struct {
-	ends     bool        // what Session.Ends returns
+	ends     bool // what Session.Ends returns
 	found    func(session, election, nonce string)
 	confirms atomic.Bool // Confirm waits for an answer, too
 	deaf     atomic.Bool // requests outlast their contexts

@@ -44,6 +44,20 @@ func TestSessionOpenIsSentAgain(t *testing.T) {
 	}
 }
 
+// TestCampaignWithoutASession casts nothing, even if the outcome of the request for the session is unknown.
+func TestCampaignWithoutASession(t *testing.T) {
+	play(t, Settings{}, func(t *testing.T, s *scene) {
+		ctx, cancel := context.WithCancel(t.Context())
+		c := s.campaign(ctx, "x")
+		s.next("Open").fail(errLater)
+		cancel()
+		require.True(t, c.returned())
+		require.ErrorIs(t, c.err, context.Canceled)
+		require.ErrorIs(t, c.err, errLater, "it says why")
+		require.ErrorIs(t, c.err, store.ErrUnavailable)
+	})
+}
+
 // TestSessionOpenFailsWithItsLastReason for a caller who does not wait any longer. The attempts go on.
 func TestSessionOpenFailsWithItsLastReason(t *testing.T) {
 	play(t, Settings{Patience: time.Second}, func(t *testing.T, s *scene) {

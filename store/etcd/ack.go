@@ -4,110 +4,83 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 
-	"github.com/go-leadership/leadership/store"
+	"github.com/go-leadership/leadership/internal/engine"
+	"github.com/go-leadership/leadership/internal/opaque"
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// ack is what a ballot knows of its acknowledgement.
-type ack struct {
-	mu        sync.Mutex
-	tried     bool  // guarded by mu, as are all below: there may be one
-	revision  int64 // of the last one that is known to have been made; 0 where none is
-	withdrawn bool  // there will be none any more
-}
-
-// Acknowledge implements store.Ballot. It is one transaction: the ballot exists, no session holds the key, the value is
-// put on the same lease. The ballot's existence proves that it is first, since nothing ever comes before it again. What
-// a session holds there is replaced if that session had a ballot ahead of this one, or is the store's own. Any other
-// might be that of a leader that stands in no queue of ours: Acknowledge fails and names it. Its key goes with it. A
-// key without a lease has no holder, and is replaced.
-func (b *ballot) Acknowledge(ctx context.Context, value string) (store.Leader, error) {
-	return b.Ballot.Acknowledge(ctx, value, func(ctx context.Context) (store.Leader, error) { return b.acknowledge(ctx, value) })
-}
-
-func (b *ballot) acknowledge(ctx context.Context, value string) (store.Leader, error) {
-	key := b.store.layout.ack(b.Election)
+// Acknowledge implements engine.Session. It is one transaction: the ballot exists, no session holds the key, the value is
+// put on the same lease. The ballot's existence proves that it is first, since no ballot ever comes before it again.
+// What a session holds there is replaced if that session has or had a ballot in this queue, or is the store's own. Any
+// other might be that of a leader that stands in no queue of ours: Acknowledge fails and names it. Its key goes with it.
+// A key without a lease has no holder, and is replaced.
+func (s *session) Acknowledge(ctx context.Context, e engine.Entry, value string) (revision uint64, err error) {
+	s.mu.Lock()
+	s.acknowledged[e.Key] = e.Election
+	s.mu.Unlock()
+	own, key := keyOf(e.Key), s.driver.layout.ack(e.Election)
 	free := clientv3.Compare(clientv3.LeaseValue(key), "=", clientv3.NoLease) // or there is no key
 	for {
-		leader, found, err := b.put(ctx, key, value, free)
-		if err != nil || found == nil {
-			return leader, err
+		resp, err := s.txn(ctx, append(stands(e), free),
+			[]clientv3.Op{clientv3.OpPut(key, value, s.onLease())},
+			[]clientv3.Op{clientv3.OpGet(own, clientv3.WithKeysOnly()), clientv3.OpGet(key)})
+		if err != nil {
+			return 0, err
 		}
-		if err := b.mayReplace(ctx, found); err != nil {
-			return store.Leader{}, err
+		if resp.Succeeded {
+			return uint64(resp.Header.Revision), nil
+		}
+		left, kvs := resp.Responses[0].GetResponseRange().Kvs, resp.Responses[1].GetResponseRange().Kvs
+		if len(left) == 0 || left[0].CreateRevision != int64(e.Token) {
+			return 0, engine.ErrGone
+		}
+		found := new(mvccpb.KeyValue) // of revision 0, if it went meanwhile
+		if len(kvs) > 0 {
+			found = kvs[0]
+		}
+		if err := s.mayReplace(ctx, e.Election, found); err != nil {
+			return 0, err
 		}
 		free = clientv3.Compare(clientv3.ModRevision(key), "=", found.ModRevision)
 	}
 }
 
-// put acknowledges on a condition. It returns what is at the key if that is not met.
-func (b *ballot) put(
-	ctx context.Context, key, value string, free clientv3.Cmp,
-) (leader store.Leader, found *mvccpb.KeyValue, err error) {
-	s := b.store
-	if !b.try() {
-		return leader, nil, fmt.Errorf("%w: %s", store.ErrLost, withdrawn)
+// mayReplace returns nil if what is at the acknowledgement's key can't be that of a leader in another queue: no lease
+// holds it, or one that had a ballot in this queue when it wrote it, or has one now. Any other lease belongs to a program
+// that might lead without a ballot. Its key goes with it, so that nothing has to be replaced once it is over. Then the
+// error names it.
+func (s *session) mayReplace(ctx context.Context, election string, found *mvccpb.KeyValue) error {
+	if found.Lease == 0 || found.Lease == s.id {
+		return nil
 	}
-	resp, err := s.txn(ctx, append(b.ifItStands(), free),
-		[]clientv3.Op{clientv3.OpPut(key, value, clientv3.WithLease(clientv3.LeaseID(b.session.id)))},
-		[]clientv3.Op{clientv3.OpGet(b.key, clientv3.WithKeysOnly()), clientv3.OpGet(key)})
-	if errors.Is(err, rpctypes.ErrLeaseNotFound) {
-		s.lose(b.session)
-		b.Lose("the session has ended")
-		return leader, nil, b.Err()
+	for _, revision := range []int64{found.ModRevision, 0} { // 0: now
+		stood, err := s.stood(ctx, election, found.Lease, revision)
+		if err != nil || stood {
+			return err
+		}
+	}
+	return fmt.Errorf("lease %s, which holds the key %q with the value %q, has no ballot in this queue: another program leads, "+
+		"or the key is left over", leaseName(found.Lease), found.Key, opaque.Shorten(string(found.Value)))
+}
+
+// stood reports whether a lease had a ballot in the queue at a revision. If the cluster has forgotten that revision, it
+// had none that is known.
+func (s *session) stood(ctx context.Context, election string, lease, revision int64) (bool, error) {
+	dir := s.driver.layout.dir(election)
+	resp, err := s.driver.get(ctx, dir+leaseName(lease), clientv3.WithPrefix(), clientv3.WithRev(revision))
+	if errors.Is(err, rpctypes.ErrCompacted) {
+		return false, nil
 	}
 	if err != nil {
-		return leader, nil, err
+		return false, err
 	}
-	if resp.Succeeded {
-		b.ack.mu.Lock()
-		defer b.ack.mu.Unlock()
-		b.ack.revision = max(b.ack.revision, resp.Header.Revision)
-		return store.Leader{Value: value, Revision: uint64(resp.Header.Revision)}, nil, nil
+	for _, kv := range resp.Kvs {
+		if kv.Lease == lease && isBallot(dir, kv) {
+			return true, nil
+		}
 	}
-	own, ack := resp.Responses[0].GetResponseRange().Kvs, resp.Responses[1].GetResponseRange().Kvs
-	switch {
-	case len(own) == 0 || own[0].CreateRevision != int64(b.token):
-		b.Lose("its key was deleted")
-		return leader, nil, b.Err()
-	case len(ack) == 0:
-		return leader, &mvccpb.KeyValue{}, nil // it went meanwhile
-	}
-	return leader, ack[0], nil
-}
-
-func (b *ballot) withdrawn() bool {
-	b.ack.mu.Lock()
-	defer b.ack.mu.Unlock()
-	return b.ack.withdrawn
-}
-
-// try says that there may be an acknowledgement from now on. It reports false where the ballot is being withdrawn, by a
-// request that may not know of it.
-func (b *ballot) try() bool {
-	b.ack.mu.Lock()
-	defer b.ack.mu.Unlock()
-	b.ack.tried = b.ack.tried || !b.ack.withdrawn
-	return !b.ack.withdrawn
-}
-
-// ifItStands is the condition that the ballot does.
-func (b *ballot) ifItStands() []clientv3.Cmp {
-	return []clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(b.key), "=", int64(b.token))}
-}
-
-const withdrawn = "it was withdrawn"
-
-// Withdraw implements store.Ballot. The ballot is lost when it returns, and not before its request has been sent, which
-// those who wait for the successor wait for.
-func (b *ballot) Withdraw(ctx context.Context) error {
-	b.ack.mu.Lock()
-	b.ack.withdrawn = true
-	b.ack.mu.Unlock()
-	defer b.Lose(withdrawn)
-	return b.store.orphans.Withdraw(ctx, b.Election, orphan{ballot: b})
+	return false, nil
 }

@@ -24,106 +24,105 @@ import (
 )
 
 // connect makes the client. With a user that takes an answer from the cluster, because the client authenticates first.
-func (s *Store) connect() {
+func (d *driver) connect() {
 	config := clientv3.Config{
-		Endpoints: s.config.Endpoints,
-		Username:  s.config.User, Password: s.password(),
-		TLS:         s.config.TLS,
-		Context:     s.life.Background,
-		DialTimeout: s.long() / 2, // of the authentication: a campaign can then still say why it fails; doubled below
-		Logger:      zap.New(slogCore{to: s.config.Logger}),
+		Endpoints: d.config.Endpoints,
+		Username:  d.config.User, Password: d.password(),
+		TLS:         d.config.TLS,
+		Context:     d.life.Background,
+		DialTimeout: d.long() / 2, // of the authentication: a campaign can then still say why it fails; doubled below
+		Logger:      zap.New(slogCore{to: d.config.Logger}),
 		DialOptions: []grpc.DialOption{
-			grpc.WithContextDialer(s.dial),
+			grpc.WithContextDialer(d.dial),
 			// An endpoint that comes back must be found again soon; the default goes up to two minutes.
 			grpc.WithConnectParams(grpc.ConnectParams{
 				Backoff:           backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: time.Second},
-				MinConnectTimeout: s.long(),
+				MinConnectTimeout: d.long(),
 			}),
 			// A connection that has died in silence is given up; the least that the library and servers allow.
 			grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 10 * time.Second, Timeout: 5 * time.Second}),
-			grpc.WithChainUnaryInterceptor(s.observe),
+			grpc.WithChainUnaryInterceptor(d.observe),
 		},
 	}
-	if s.config.TLS != nil {
+	if d.config.TLS != nil {
 		config.DialOptions = append(config.DialOptions,
-			grpc.WithTransportCredentials(security{credentials.NewTLS(s.config.TLS), s}))
+			grpc.WithTransportCredentials(security{credentials.NewTLS(d.config.TLS), d}))
 	}
-	for s.life.Background.Err() == nil {
+	for d.life.Background.Err() == nil {
 		client, err := clientv3.New(config)
 		switch {
 		case err == nil:
-			s.set(func() { s.client, s.refused = client, nil })
+			d.set(func() { d.client, d.refused = client, nil })
 			return
 		case errors.Is(explain(err), store.ErrDenied):
-			s.set(func() { s.refused = fmt.Errorf("%w: user %q: %w", store.ErrDenied, s.config.User, err) })
-			adapter.PauseFor(s.life.Background, s.renewal()) // the user may yet be added
+			d.set(func() { d.refused = fmt.Errorf("%w: user %q: %w", store.ErrDenied, d.config.User, err) })
+			adapter.PauseFor(d.life.Background, d.renewal()) // the user may yet be added
 			continue
-		case s.untroubled():
-			s.troubled(err)
+		case d.untroubled():
+			d.troubled(err)
 		}
-		config.DialTimeout = min(2*config.DialTimeout, 4*s.long()) // a slow line takes several round trips
-		adapter.Pause(s.life.Background)
+		config.DialTimeout = min(2*config.DialTimeout, 4*d.long()) // a slow line takes several round trips
+		adapter.Pause(d.life.Background)
 	}
 }
 
 // observe remembers why a request found no connection: the client library tells its caller only that time is up.
-func (s *Store) observe(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker,
+func (d *driver) observe(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker,
 	opts ...grpc.CallOption,
 ) error {
 	var member peer.Peer
 	sent := time.Now()
 	err := invoke(ctx, method, req, reply, cc, append(opts[:len(opts):len(opts)], grpc.Peer(&member))...)
-	if err != nil && time.Since(sent) > s.requestSilence()*9/10 { // it began to wait a little earlier
-		s.hangUp(&member, sent)
+	if err != nil && time.Since(sent) > d.requestSilence()*9/10 { // it began to wait a little earlier
+		d.hangUp(&member, sent)
 	}
 	switch status.Code(err) {
 	case codes.OK:
-		s.troubled(nil)
+		d.troubled(nil)
 	case codes.Canceled:
 	case codes.DeadlineExceeded:
 		// The reason is known already, unless the message has the latest.
-		if message := status.Convert(err).Message(); s.untroubled() || strings.Contains(message, "connection error") {
-			s.troubled(errors.New(message))
+		if message := status.Convert(err).Message(); d.untroubled() || strings.Contains(message, "connection error") {
+			d.troubled(errors.New(message))
 		}
 	default:
-		s.troubled(errors.New(status.Convert(err).Message()))
+		d.troubled(errors.New(status.Convert(err).Message()))
 	}
 	return err
 }
 
-func (s *Store) untroubled() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.trouble == nil
+func (d *driver) untroubled() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.trouble == nil
 }
 
 // unreached says why nothing came before ctx ended.
-func (s *Store) unreached(ctx context.Context) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+func (d *driver) unreached(ctx context.Context) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	cause := context.Cause(ctx)
-	if s.trouble == nil || errors.Is(cause, context.Canceled) || errors.Is(cause, store.ErrClosed) {
+	if d.trouble == nil || errors.Is(cause, context.Canceled) || errors.Is(cause, store.ErrClosed) {
 		return cause
 	}
-	return fmt.Errorf("%w: %w", cause, s.trouble)
+	return fmt.Errorf("%w: %w", cause, d.trouble)
 }
 
-// because adds why the attempt before failed to an error that says only that the service is unavailable, or that time
-// was up: the last attempt was cut short.
-func because(err, last error) error {
-	short := err == store.ErrUnavailable || strings.HasSuffix(err.Error(), context.DeadlineExceeded.Error())
-	if last != nil && short && errors.Is(err, store.ErrUnavailable) {
-		return fmt.Errorf("%w: %w", err, last)
-	}
-	return err
+// set changes the driver's state and wakes those who wait for the client.
+func (d *driver) set(change func()) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	change()
+	close(d.changed)
+	d.changed = make(chan struct{})
 }
 
 // connected returns the client as soon as there is one.
-func (s *Store) connected(ctx context.Context) (*clientv3.Client, error) {
+func (d *driver) connected(ctx context.Context) (*clientv3.Client, error) {
 	for {
-		s.mu.Lock()
-		client, changed, refused := s.client, s.changed, s.refused
-		s.mu.Unlock()
+		d.mu.Lock()
+		client, changed, refused := d.client, d.changed, d.refused
+		d.mu.Unlock()
 		switch {
 		case refused != nil:
 			return nil, refused
@@ -135,7 +134,11 @@ func (s *Store) connected(ctx context.Context) (*clientv3.Client, error) {
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			return nil, s.unreached(ctx)
+			err := d.unreached(ctx)
+			if !errors.Is(err, store.ErrUnavailable) {
+				err = fmt.Errorf("%w: %w", store.ErrUnavailable, err)
+			}
+			return nil, err
 		}
 	}
 }
@@ -147,48 +150,63 @@ const mostPatience = 10 * time.Second
 
 // requestSilence is for how long a member may owe the answer to a request. A second is nothing to a busy member that is
 // the only one.
-func (s *Store) requestSilence() time.Duration {
-	least := s.config.TTL / 5
-	if s.alone() {
+func (d *driver) requestSilence() time.Duration {
+	least := d.config.TTL / 5
+	if d.alone() {
 		least = max(least, time.Second)
 	}
-	return s.silence(min(least, mostPatience))
+	return d.silence(min(least, mostPatience))
 }
 
-// request sends one request and explains its error: ErrUnknownOutcome wherever it may have been carried out.
-func request[T any](ctx context.Context, s *Store, send func(context.Context, clientv3.KV) (T, error)) (T, error) {
+// errNotConnected is why a request is given up that was not sent.
+var errNotConnected = fmt.Errorf("%w: there is no connection", store.ErrUnavailable)
+
+// request sends one request and explains its error: ErrUnknownOutcome if it may have been carried out.
+func request[T any](ctx context.Context, d *driver, send func(context.Context, *clientv3.Client) (T, error)) (T, error) {
 	var none T
-	client, err := s.connected(ctx)
+	limit := d.requestSilence()
+	d.mu.Lock()
+	limit = max(limit, min(d.allowed, mostPatience))
+	d.mu.Unlock()
+	connecting, cancel := context.WithTimeoutCause(ctx, limit, errNotConnected)
+	client, err := d.connected(connecting)
+	cancel()
 	if err != nil {
 		return none, err
 	}
-	limit := s.requestSilence()
-	s.mu.Lock()
-	limit = max(limit, min(s.allowed, mostPatience))
-	s.mu.Unlock()
 	attempt, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	sent := time.Now()
-	value, err := send(attempt, clientv3.NewKV(client))
-	s.mu.Lock()
+	value, err := send(attempt, client)
+	d.mu.Lock()
 	switch {
 	case err == nil:
-		s.allowed = 2 * time.Since(sent)
+		d.allowed = 2 * time.Since(sent)
 	case attempt.Err() != nil && ctx.Err() == nil:
-		s.allowed = 2 * limit
+		d.allowed = 2 * limit
 	}
-	s.mu.Unlock()
+	d.mu.Unlock()
 	switch {
 	case err == nil:
 		return value, nil
-	case ctx.Err() != nil && errors.Is(context.Cause(ctx), store.ErrUnavailable):
-		return none, s.unreached(ctx)
 	case ctx.Err() != nil:
-		return none, fmt.Errorf("%w: %w", store.ErrUnknownOutcome, s.unreached(ctx))
+		return none, fmt.Errorf("%w: %w", store.ErrUnknownOutcome, d.unreached(ctx))
 	case client.Ctx().Err() != nil:
 		return none, errClientClosed
 	}
-	return none, explain(err)
+	return none, d.because(explain(err))
+}
+
+// because says in place of an error that says nothing certain why there is no answer, if that is known.
+func (d *driver) because(err error) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, kind := range []error{store.ErrUnknownOutcome, store.ErrUnavailable} {
+		if errors.Is(err, kind) && d.trouble != nil {
+			return fmt.Errorf("%w: %w", kind, d.trouble)
+		}
+	}
+	return err
 }
 
 // errClientClosed says that the caller has closed the client that it handed in.
@@ -260,12 +278,12 @@ func (c slogCore) Write(e zapcore.Entry, fields []zapcore.Field) error {
 func (c slogCore) Sync() error { return nil }
 
 // refusal is the error of a watch that the cluster did not set, from the text that it gives as the reason.
-func (s *Store) refusal(reason string) error {
+func (d *driver) refusal(reason string) error {
 	if _, description, ok := strings.Cut(reason, "desc = "); ok {
 		reason = description
 	}
 	err := explain(errors.New(reason))
-	if errors.Is(err, rpctypes.ErrUserEmpty) && s.client.Username != "" {
+	if errors.Is(err, rpctypes.ErrUserEmpty) && d.client.Username != "" {
 		// The stream is from before the cluster's authentication was enabled.
 		return fmt.Errorf("%w: %w", store.ErrUnavailable, rpctypes.ErrUserEmpty)
 	}

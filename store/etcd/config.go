@@ -3,6 +3,7 @@ package etcd
 import (
 	"context"
 	"crypto/tls"
+	"fmt"
 	"log/slog"
 	"math"
 	"net"
@@ -109,4 +110,15 @@ func openURL(_ context.Context, u *store.URL) (store.Store, error) {
 		return nil, err
 	}
 	return Open(c)
+}
+
+// Format implements fmt.Formatter: it prints the settings with any verb, and stars instead of the password, and of
+// endpoints that Open would refuse: they might hold a whole URL with a password.
+func (c Config) Format(f fmt.State, verb rune) {
+	type config Config // without this method
+	if c.Password != "" {
+		c.Password = "***"
+	}
+	c.Endpoints = hostport.Hide(c.Endpoints)
+	_, _ = fmt.Fprintf(f, fmt.FormatString(f, verb), config(c))
 }

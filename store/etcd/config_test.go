@@ -141,7 +141,7 @@ func TestPrefix(t *testing.T) {
 		leader := acknowledge(t, b, "\x00\xff")
 		list := keys(t, client, prefix+"/")
 		require.Len(t, list, 2)
-		require.Regexp(t, `/mit Teilen/und ünicode/_ballots/[0-9a-f]+-[0-9a-f]{16}$`, list[0])
+		require.Regexp(t, `/mit Teilen/und ünicode/_ballots/[0-9a-f]+-[0-9a-f]{24}$`, list[0])
 		require.Equal(t, prefix+"/"+election, list[1])
 		resp, err := client.Get(soon(t), list[1])
 		require.NoError(t, err)

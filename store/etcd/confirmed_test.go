@@ -72,7 +72,8 @@ func TestNotConfirmedWhileAWatchIsSilent(t *testing.T) {
 	silent, asked := time.Now(), tp.Count("progress_request")
 	b := castFirst(t, open(t, etcd.Config{TTL: long}), election, "own")
 	leader := acknowledge(t, b, "own")
-	eventually(t, func() bool { return tp.Count("progress_request") >= asked+2 }, "it is asked whether the watches are silent")
+	// Once: a busy machine takes the stream for silent before it asks again, and the next stream has no watch to ask for.
+	eventually(t, func() bool { return tp.Count("progress_request") > asked }, "it is asked whether the watches are silent")
 	if confirmed := st.Confirmed(); len(told) == 0 {
 		require.False(t, confirmed.After(silent))
 	}

@@ -3,6 +3,7 @@ package etcd_test
 import (
 	"testing"
 
+	"github.com/go-leadership/leadership/internal/testserver"
 	"github.com/go-leadership/leadership/store"
 	"github.com/go-leadership/leadership/store/etcd"
 	"github.com/stretchr/testify/require"
@@ -70,6 +71,16 @@ func TestAcknowledgementIsReplacedAtOnce(t *testing.T) {
 		require.NoError(t, second.Wait(soon(t)))
 		acknowledge(t, second, "second")
 	})
+	t.Run("of one that was ahead of those ahead", func(t *testing.T) {
+		election := newElection()
+		acknowledge(t, castFirst(t, st, election, "first"), "first")
+		second, third := cast(t, other, election, "second"), cast(t, other, election, "third")
+		deleteBallot(election, "first")
+		require.NoError(t, second.Wait(soon(t)))
+		require.NoError(t, second.Withdraw(soon(t)))
+		require.NoError(t, third.Wait(soon(t)))
+		acknowledge(t, third, "third")
+	})
 	t.Run("of one that stands behind", func(t *testing.T) {
 		election := newElection()
 		acknowledge(t, castFirst(t, st, election, "first"), "first")
@@ -87,4 +98,27 @@ func TestAcknowledgementIsReplacedAtOnce(t *testing.T) {
 		require.NoError(t, b.Withdraw(soon(t)))
 		require.Empty(t, keys(t, client, ackKey(election)))
 	})
+}
+
+// Once the cluster has forgotten the revision at which a session wrote, and the session has no ballot, it is not known
+// to have had one: the takeover fails. It succeeds once the session stands in the queue again. On a server of its own,
+// since the peers of the client library's election don't bear compaction.
+func TestHolderIsForgotten(t *testing.T) {
+	t.Parallel()
+	addrs := testserver.NewEtcd(t, testserver.EtcdConfig{Extra: fast}).Addrs()
+	client := operator(t, addrs...)
+	election := newElection()
+	first := open(t, etcd.Config{Endpoints: addrs, TTL: long})
+	leader := acknowledge(t, castFirst(t, first, election, "first"), "first")
+	key, _ := ballotOf(t, client, election, "first")
+	_, err := client.Delete(soon(t), key)
+	require.NoError(t, err)
+	next := castFirst(t, open(t, etcd.Config{Endpoints: addrs, TTL: long}), election, "next")
+	_, err = client.Compact(soon(t), int64(leader.Revision)+1)
+	require.NoError(t, err)
+	_, err = next.Acknowledge(soon(t), "next")
+	require.ErrorContains(t, err, "another program leads, or the key is left over")
+	require.False(t, store.Permanent(err))
+	cast(t, first, election, "first again")
+	acknowledge(t, next, "next")
 }

@@ -1,11 +1,12 @@
 package etcd
 
 import (
-	"crypto/rand"
-	"encoding/hex"
+	"fmt"
 	"strconv"
 	"strings"
 
+	"github.com/go-leadership/leadership/internal/engine"
+	"github.com/go-leadership/leadership/store"
 	"go.etcd.io/etcd/api/v3/mvccpb"
 )
 
@@ -18,57 +19,44 @@ func (l layout) ack(election string) string { return l.prefix + "/" + election }
 // dir begins the keys of ballots. Names of elections have no part that begins with "_".
 func (l layout) dir(election string) string { return l.ack(election) + "/_ballots/" }
 
-// void is the key that keeps a ballot from being cast any more.
-func (l layout) void(election, name string) string { return l.ack(election) + "/_void/" + name }
-
-// ballotName is the end of a ballot's key. The nonce tells this ballot from all others of the lease. It begins with the
-// store's mark, by which the store knows a ballot that it cast.
-func ballotName(lease int64, mark string) string {
-	return ballotOf(lease, mark) + newMark()
+// void is the key of the mark that says which turns of a slot of the session are void.
+func (l layout) void(lease int64, slot int) string {
+	return fmt.Sprintf("%s/_void/%s-%d", l.prefix, leaseName(lease), slot)
 }
 
-// ballotOf is how the names of a store's ballots begin.
-func ballotOf(lease int64, mark string) string { return strconv.FormatInt(lease, 16) + "-" + mark }
+// ballotName is the end of a ballot's key. The nonce tells this ballot from all others of the lease.
+func ballotName(lease int64, nonce string) string { return leaseName(lease) + "-" + nonce }
 
-// newMark returns four random bytes in hexadecimal.
-func newMark() string {
-	var random [4]byte
-	_, _ = rand.Read(random[:]) // never fails
-	return hex.EncodeToString(random[:])
-}
+// entryKey is the key by which the engine knows a ballot: the ballot's and the revision of its creation, since the
+// client's concurrency.Election uses a key again.
+func entryKey(key string, revision int64) string { return key + "@" + strconv.FormatInt(revision, 10) }
+
+// keyOf returns the ballot's key.
+func keyOf(entry string) string { return entry[:strings.LastIndexByte(entry, '@')] }
 
 // isBallot reports whether a key below dir is a ballot: it is named after the lease it goes with, as those of the
 // client's concurrency.Election are. Other keys there block no ballot. A list of keys without their values does not do
 // for this: the cluster leaves the leases out of it.
 func isBallot(dir string, kv *mvccpb.KeyValue) bool {
 	lease, nonce, _ := strings.Cut(strings.TrimPrefix(string(kv.Key), dir), "-")
-	return kv.Lease != 0 && lease == strconv.FormatInt(kv.Lease, 16) && !strings.Contains(nonce, "/")
+	return kv.Lease != 0 && lease == leaseName(kv.Lease) && !strings.Contains(nonce, "/")
 }
 
-// place is a ballot in the queue.
-type place struct {
-	key      string
-	revision int64 // of its creation
-	lease    int64
-}
-
-// queue returns the ballots among the keys, which are in the order of their creation.
-func queue(dir string, kvs []*mvccpb.KeyValue) []place {
-	var q []place
-	for _, kv := range kvs {
-		if isBallot(dir, kv) {
-			q = append(q, place{string(kv.Key), kv.CreateRevision, kv.Lease})
-		}
+// entryState returns the state of the entry with this key. kv is what is at the ballot's key, or nil.
+func entryState(entry string, kv *mvccpb.KeyValue) engine.State {
+	key := keyOf(entry)
+	dir := key[:strings.LastIndexByte(key, '/')+1]
+	if kv == nil || !isBallot(dir, kv) || entryKey(key, kv.CreateRevision) != entry {
+		return engine.State{}
 	}
-	return q
+	_, nonce, _ := strings.Cut(key[len(dir):], "-")
+	return engine.State{Token: uint64(kv.CreateRevision), Session: leaseName(kv.Lease), Nonce: nonce}
 }
 
-// ahead returns the ballots before revision, the nearest last, and whether the one of that revision stands.
-func ahead(q []place, revision int64) ([]place, bool) {
-	for i, p := range q {
-		if p.revision >= revision {
-			return q[:i:i], p.revision == revision
-		}
+// leaderState returns the state of an election. kv is what is at the acknowledgement's key, or nil.
+func leaderState(kv *mvccpb.KeyValue) engine.State {
+	if kv == nil {
+		return engine.State{}
 	}
-	return q, false
+	return engine.State{Leader: store.Leader{Value: string(kv.Value), Revision: uint64(kv.ModRevision)}}
 }

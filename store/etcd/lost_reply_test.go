@@ -2,6 +2,7 @@ package etcd_test
 
 import (
 	"context"
+	"fmt"
 	"testing"
 
 	"github.com/go-leadership/leadership/conformance"
@@ -93,7 +94,10 @@ func TestLateRequestOfAnAbandonedCampaign(t *testing.T) {
 	election := newElection()
 	tp := newTap(t)
 	st := open(t, etcd.Config{Client: tp.client, TTL: long})
-	castFirst(t, st, newElection(), "so that there is a lease")
+	other := newElection()
+	castFirst(t, st, other, "so that there is a lease")
+	_, lease := ballotOf(t, client, other, "so that there is a lease")
+	marks := fmt.Sprintf("leadership/_void/%x-", lease)
 	ctx, cancel := context.WithCancel(soon(t))
 	late := tp.catch(t, hold, "Txn", "request_put", election+"/_ballots/")
 	again := tp.catch(t, holdReply, "Txn", "request_put", election+"/_ballots/")
@@ -107,10 +111,11 @@ func TestLateRequestOfAnAbandonedCampaign(t *testing.T) {
 	late.letGo()
 	require.NoError(t, receive(t, late.arrived, "the late request"))
 	require.Empty(t, values(t, st, election))
-	require.NotEmpty(t, keys(t, client, ackKey(election)+"/_void/"), "a mark keeps it from being cast")
+	require.Len(t, keys(t, client, marks), 1, "a mark keeps it from being cast")
 	castFirst(t, st, election, "next")
 	require.NoError(t, st.Close())
-	require.Empty(t, keys(t, client, ackKey(election)), "the mark goes with the lease")
+	require.Empty(t, keys(t, client, ackKey(election)))
+	require.Empty(t, keys(t, client, marks), "the mark goes with the lease")
 }
 
 // A resignation that arrives again, after the candidate has entered and acknowledged once more, changes nothing.

@@ -65,6 +65,26 @@ func TestPeers(t *testing.T) {
 	acknowledge(t, d, "d")
 }
 
+// A peer that resigns and stands again uses the key of its ballot again, at the end of the queue.
+func TestPeerStandsAgainWithTheSameKey(t *testing.T) {
+	t.Parallel()
+	client := operator(t)
+	election := newElection()
+	a := peer(t, client, election)
+	require.NoError(t, receive(t, campaignAsPeer(t, a, "a"), "a leads"))
+	b := cast(t, open(t, etcd.Config{TTL: long}), election, "b")
+	waiting(t, b)
+	for range 5 {
+		require.NoError(t, a.Resign(soon(t)))
+		won := campaignAsPeer(t, a, "a")
+		require.NoError(t, b.Wait(soon(t)))
+		next := cast(t, open(t, etcd.Config{TTL: long}), election, "b")
+		require.NoError(t, b.Withdraw(soon(t)))
+		require.NoError(t, receive(t, won, "a leads again"))
+		b = next
+	}
+}
+
 // Keys below the ballots' prefix that are no ballots block none.
 func TestForeignKeys(t *testing.T) {
 	t.Parallel()

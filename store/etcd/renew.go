@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/go-leadership/leadership/internal/adapter"
+	"github.com/go-leadership/leadership/internal/engine"
 	"github.com/go-leadership/leadership/store"
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -23,8 +24,9 @@ import (
 // without a break if max(TTL/4, r) + r is less than TTL − grace: for round trips up to a third of the TTL with the
 // default grace, and up to a quarter with any.
 type keeper struct {
-	store   *Store
-	session *session
+	driver  *driver
+	lease   int64
+	renewed func(engine.Proof)
 	ctx     context.Context
 	streams sync.WaitGroup // of the renewers
 	answers chan answer
@@ -52,22 +54,27 @@ type answer struct {
 // mostRenewers bounds the streams that wait for an answer at the same time.
 const mostRenewers = 3
 
-// keepAlive renews the lease until it is over.
-func (s *Store) keepAlive(sess *session) {
-	ctx, cancel := context.WithCancel(clientv3.WithRequireLeader(s.life.Background))
-	k := &keeper{store: s, session: sess, ctx: ctx, answers: make(chan answer)}
+// Keep implements engine.Session.
+func (s *session) Keep(ctx context.Context, renewed func(engine.Proof)) error {
+	d := s.driver
+	keeping, cancel := context.WithCancel(clientv3.WithRequireLeader(ctx))
+	k := &keeper{driver: d, lease: s.id, renewed: renewed, ctx: keeping, answers: make(chan answer)}
 	defer k.streams.Wait()
 	defer cancel()
-	for ctx.Err() == nil && !sess.over() {
-		err := k.renew()
+	for {
+		over, err := k.renew()
 		switch {
-		case ctx.Err() != nil || err == nil:
-		case s.client.Ctx().Err() != nil:
-			s.abandon(sess, errClientClosed)
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case over:
+			return nil
+		case err == nil:
+		case d.client.Ctx().Err() != nil:
+			return errClientClosed
 		default:
 			k.warn(err.Error())
 			if store.Refused(explain(err)) { // perhaps not for ever
-				adapter.PauseFor(ctx, s.renewal())
+				adapter.PauseFor(ctx, d.renewal())
 			} else {
 				adapter.Pause(ctx)
 			}
@@ -75,11 +82,11 @@ func (s *Store) keepAlive(sess *session) {
 	}
 }
 
-// renew renews the lease once, and waits until the next renewal is due. Its error is that of the last stream if all
-// have broken.
-func (k *keeper) renew() error {
-	s := k.store
-	patience := min(s.patience(s.config.TTL/10), s.config.TTL/5)
+// renew renews the lease once, and waits until the next renewal is due. It reports whether the lease is over. Its error
+// is that of the last stream if all have broken.
+func (k *keeper) renew() (over bool, err error) {
+	d := k.driver
+	patience := min(d.patience(d.config.TTL/10), d.config.TTL/5)
 	late := time.NewTicker(patience)
 	defer late.Stop()
 	k.ask()
@@ -90,11 +97,10 @@ func (k *keeper) renew() error {
 			switch {
 			case i < 0: // one that was given up
 			case a.err == nil:
-				k.take(a)
-				return nil
+				return k.take(a), nil
 			case len(k.asked) == 1:
 				k.asked = nil
-				return a.err
+				return false, a.err
 			default:
 				k.asked = slices.Delete(k.asked, i, i+1)
 			}
@@ -104,10 +110,8 @@ func (k *keeper) renew() error {
 			if len(k.asked) < mostRenewers {
 				k.ask()
 			}
-		case <-k.session.lost:
-			return nil
 		case <-k.ctx.Done():
-			return nil
+			return false, nil
 		}
 	}
 }
@@ -122,9 +126,9 @@ func (k *keeper) ask() {
 	r.renew <- struct{}{}
 }
 
-// take takes an answer. The other streams are not needed any more.
-func (k *keeper) take(a answer) {
-	s := k.store
+// take takes an answer, and reports whether the lease is over. The other streams are not needed any more.
+func (k *keeper) take(a answer) (over bool) {
+	d := k.driver
 	for _, r := range k.asked {
 		if r != a.from {
 			r.cancel()
@@ -132,29 +136,23 @@ func (k *keeper) take(a answer) {
 	}
 	k.ready, k.asked, k.warned = a.from, nil, ""
 	if a.ttl <= 0 {
-		s.lose(k.session)
-		return
+		return true
 	}
-	s.measured(time.Since(a.sent.Time()))
-	k.session.lease.Renew(a.sent, s.config.TTL-s.config.Grace)
-	timer := time.NewTimer(s.renewal() - time.Since(a.sent.Time()))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-k.session.lost:
-	case <-k.ctx.Done():
-	}
+	d.measured(time.Since(a.sent.Time()))
+	k.renewed(d.proof(a.sent))
+	adapter.PauseFor(k.ctx, d.renewal()-time.Since(a.sent.Time()))
+	return false
 }
 
 // giveUp gives up the streams whose answer would not count any more, and leaves members that are silent.
 func (k *keeper) giveUp() {
-	s := k.store
-	silence := s.silence(s.config.TTL / 5)
+	d := k.driver
+	silence := d.silence(d.config.TTL / 5)
 	k.asked = slices.DeleteFunc(k.asked, func(r *renewer) bool {
 		if time.Since(r.asked) >= silence {
-			s.hangUp(r.member.Load(), r.asked)
+			d.hangUp(r.member.Load(), r.asked)
 		}
-		over := time.Since(r.asked) >= s.config.TTL-s.config.Grace
+		over := time.Since(r.asked) >= d.config.TTL-d.config.Grace
 		if over {
 			r.cancel()
 		}
@@ -166,7 +164,7 @@ func (k *keeper) giveUp() {
 func (k *keeper) warn(what string) {
 	if what != k.warned {
 		k.warned = what
-		k.store.config.Logger.Warn("the lease could not be renewed", "store", k.store.life.Name, "error", what)
+		k.driver.config.Logger.Warn("the lease could not be renewed", "store", k.driver.life.Name, "error", what)
 	}
 }
 
@@ -191,7 +189,7 @@ func (k *keeper) tell(ctx context.Context, a answer) {
 
 // run renews each time it is asked to, until the stream breaks. It does not return nil.
 func (r *renewer) run(ctx context.Context, k *keeper) error {
-	stream, err := pb.NewLeaseClient(k.store.client.ActiveConnection()).LeaseKeepAlive(ctx)
+	stream, err := pb.NewLeaseClient(k.driver.client.ActiveConnection()).LeaseKeepAlive(ctx)
 	if err != nil {
 		return err
 	}
@@ -205,7 +203,7 @@ func (r *renewer) run(ctx context.Context, k *keeper) error {
 			return ctx.Err()
 		}
 		sent := store.Now()
-		if err := stream.Send(&pb.LeaseKeepAliveRequest{ID: k.session.id}); err != nil {
+		if err := stream.Send(&pb.LeaseKeepAliveRequest{ID: k.lease}); err != nil {
 			if _, why := stream.Recv(); why != nil {
 				err = why
 			}

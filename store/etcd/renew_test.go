@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/go-leadership/leadership/internal/adapter"
-	"github.com/go-leadership/leadership/store"
+	"github.com/go-leadership/leadership/internal/engine"
 	"github.com/stretchr/testify/require"
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -30,6 +30,9 @@ type renewals struct {
 	asked   []asked         // guarded by mu, as are all below
 	streams int             // that have been opened
 	hungUp  []time.Duration // when the connection to the member was closed
+
+	proofs []engine.Proof // what Keep has proved
+	err    error          // what Keep returned
 }
 
 // asked is a renewal that was sent.
@@ -101,7 +104,7 @@ func (c memberConn) Close() error {
 }
 
 // renewing renews a lease of 10 s for a time, while the cluster answers as the script says.
-func renewing(t *testing.T, endpoints int, d time.Duration, script ...time.Duration) *renewals {
+func renewing(t *testing.T, endpoints int, duration time.Duration, script ...time.Duration) *renewals {
 	r := &renewals{script: script}
 	stream := func(ctx context.Context, _ *grpc.StreamDesc, _ *grpc.ClientConn, _ string, _ grpc.Streamer,
 		_ ...grpc.CallOption,
@@ -117,19 +120,22 @@ func renewing(t *testing.T, endpoints int, d time.Duration, script ...time.Durat
 	})
 	require.NoError(t, err)
 	defer func() { _ = client.Close() }()
-	s := &Store{
+	d := &driver{
 		config: Config{TTL: 10 * time.Second}.withDefaults(), life: adapter.NewLife("etcd", false, ""),
 		client: client, endpoints: endpoints,
 	}
-	s.lines = map[string]*line{"member": {Conn: memberConn{cluster: r}, store: s, dialled: time.Now()}}
+	d.lines = map[string]*line{"member": {Conn: memberConn{cluster: r}, driver: d, dialled: time.Now()}}
 	time.Sleep(time.Second) // the connection is not younger than the renewals
 	r.start = time.Now()
-	sess := &session{lease: store.NewLease(), lost: make(chan struct{})}
-	s.life.Go(func() { s.keepAlive(sess) })
-	time.Sleep(d)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var keeping sync.WaitGroup
+	sess := &session{driver: d}
+	keeping.Go(func() { r.err = sess.Keep(ctx, func(p engine.Proof) { r.proofs = append(r.proofs, p) }) })
+	time.Sleep(duration)
 	synctest.Wait()
-	s.life.Stop()
-	s.life.Wait()
+	cancel()
+	keeping.Wait()
 	return r
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-leadership/leadership/store"
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
@@ -19,47 +20,105 @@ type revisions struct {
 }
 
 // get reads. What it returns is not older than anything that was seen before it was sent: one member may lag behind
-// another, or wake from a pause. But where all that is read for long is too old, the cluster has been restored to the
+// another, or wake from a pause. But if all that is read for long is too old, the cluster has been restored to the
 // past, and there is nothing else to go by.
-func (s *Store) get(ctx context.Context, key string, opts ...clientv3.OpOption) (*clientv3.GetResponse, error) {
-	floor := s.floor()
-	resp, err := request(ctx, s, func(ctx context.Context, kv clientv3.KV) (*clientv3.GetResponse, error) {
-		return kv.Get(ctx, key, opts...)
+func (d *driver) get(ctx context.Context, key string, opts ...clientv3.OpOption) (*clientv3.GetResponse, error) {
+	floor := d.floor()
+	resp, err := request(ctx, d, func(ctx context.Context, client *clientv3.Client) (*clientv3.GetResponse, error) {
+		return clientv3.NewKV(client).Get(ctx, key, opts...)
 	})
 	if err != nil {
 		return nil, err
 	}
-	if resp.Header == nil {
-		return nil, errMalformed
+	return resp, d.sawRead(floor, resp.Header)
+}
+
+// look reads in one transaction, as get does: it writes nothing, so that it does not go through the cluster's log.
+func (d *driver) look(ctx context.Context, conditions []clientv3.Cmp, then, or []clientv3.Op) (*clientv3.TxnResponse, error) {
+	floor := d.floor()
+	resp, err := d.commit(ctx, conditions, then, or)
+	if err != nil {
+		return nil, err
 	}
-	s.sawCluster(resp.Header.ClusterId)
-	if !s.saw(floor, resp.Header.Revision, false) {
-		return nil, errBehind
+	return resp, d.sawRead(floor, resp.Header)
+}
+
+// read returns what is at each of the keys, nil if there is nothing, all at the revision returned.
+func (d *driver) read(ctx context.Context, keys ...string) (found []*mvccpb.KeyValue, revision int64, err error) {
+	if len(keys) == 1 {
+		resp, err := d.get(ctx, keys[0])
+		if err != nil {
+			return nil, 0, err
+		}
+		return []*mvccpb.KeyValue{first(resp.Kvs)}, resp.Header.Revision, nil
 	}
-	return resp, nil
+	var gets []clientv3.Op
+	for _, key := range keys {
+		gets = append(gets, clientv3.OpGet(key))
+	}
+	resp, err := d.look(ctx, nil, gets, nil)
+	if err != nil {
+		return nil, 0, err
+	}
+	for _, r := range resp.Responses {
+		found = append(found, first(r.GetResponseRange().Kvs))
+	}
+	return found, resp.Header.Revision, nil
+}
+
+func first(kvs []*mvccpb.KeyValue) *mvccpb.KeyValue {
+	if len(kvs) == 0 {
+		return nil
+	}
+	return kvs[0]
+}
+
+// sawRead returns an error if the answer to a read is not to be used.
+func (d *driver) sawRead(floor int64, header *pb.ResponseHeader) error {
+	if header == nil {
+		return errMalformed
+	}
+	d.sawCluster(header.ClusterId)
+	if !d.saw(floor, header.Revision, false) {
+		return errBehind
+	}
+	return nil
 }
 
 // sawCluster notices a cluster that was made of a snapshot: it has another id.
-func (s *Store) sawCluster(id uint64) {
-	s.mu.Lock()
-	before := s.revisions.cluster
-	s.revisions.cluster = cmp.Or(id, before) // some gateways leave it out
-	s.mu.Unlock()
+func (d *driver) sawCluster(id uint64) {
+	d.mu.Lock()
+	before := d.revisions.cluster
+	d.revisions.cluster = cmp.Or(id, before) // some gateways leave it out
+	d.mu.Unlock()
 	if before != 0 && id != 0 && before != id {
-		s.config.Logger.Warn("the cluster is another one", "store", s.life.Name, "from", before, "to", id)
-		s.life.Go(s.meetAll)
+		d.config.Logger.Warn("the cluster is another one", "store", d.life.Name, "from", before, "to", id)
+		d.life.Go(d.findAll)
 	}
 }
 
 // errBehind says that a member has not come as far as another one that we have seen.
 var errBehind = fmt.Errorf("%w: a member of the cluster lags behind", store.ErrUnavailable)
 
-// txn writes: then, where the conditions hold, and otherwise what is in or else. It goes through the cluster's log, so
+// txn writes: then, if the conditions hold, and otherwise what is in or else. It goes through the cluster's log, so
 // that a revision which is too low is proof of a restored cluster.
-func (s *Store) txn(ctx context.Context, conditions []clientv3.Cmp, then, or []clientv3.Op) (*clientv3.TxnResponse, error) {
-	floor := s.floor()
-	resp, err := request(ctx, s, func(ctx context.Context, kv clientv3.KV) (*clientv3.TxnResponse, error) {
-		return kv.Txn(ctx).If(conditions...).Then(then...).Else(or...).Commit()
+func (d *driver) txn(ctx context.Context, conditions []clientv3.Cmp, then, or []clientv3.Op) (*clientv3.TxnResponse, error) {
+	floor := d.floor()
+	resp, err := d.commit(ctx, conditions, then, or)
+	if err != nil {
+		return nil, err
+	}
+	if resp.Header == nil {
+		return nil, errMalformed
+	}
+	d.saw(floor, resp.Header.Revision, true)
+	return resp, nil
+}
+
+// commit sends a transaction, and checks that the answer is one.
+func (d *driver) commit(ctx context.Context, conditions []clientv3.Cmp, then, or []clientv3.Op) (*clientv3.TxnResponse, error) {
+	resp, err := request(ctx, d, func(ctx context.Context, client *clientv3.Client) (*clientv3.TxnResponse, error) {
+		return clientv3.NewKV(client).Txn(ctx).If(conditions...).Then(then...).Else(or...).Commit()
 	})
 	if err != nil {
 		return nil, err
@@ -68,10 +127,9 @@ func (s *Store) txn(ctx context.Context, conditions []clientv3.Cmp, then, or []c
 	if !resp.Succeeded {
 		asked = or
 	}
-	if resp.Header == nil || !answered(asked, resp.Responses) {
+	if !answered(asked, resp.Responses) {
 		return nil, errMalformed
 	}
-	s.saw(floor, resp.Header.Revision, true)
 	return resp, nil
 }
 
@@ -91,33 +149,46 @@ func answered(ops []clientv3.Op, results []*pb.ResponseOp) bool {
 	return true
 }
 
-func (s *Store) floor() int64 {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.revisions.floor
+func (d *driver) floor() int64 {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.revisions.floor
+}
+
+// raise notes a revision that a watch has told of.
+func (d *driver) raise(revision int64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.revisions.raise(revision)
+}
+
+func (r *revisions) raise(revision int64) {
+	if revision >= r.floor {
+		r.floor, r.backSince = revision, time.Time{}
+	}
 }
 
 // saw reports whether a revision may be used that was seen in answer to a request; the floor is that from before it.
-func (s *Store) saw(floor, revision int64, written bool) bool {
-	s.mu.Lock()
-	r := &s.revisions
+func (d *driver) saw(floor, revision int64, written bool) bool {
+	d.mu.Lock()
+	r := &d.revisions
 	if revision >= floor {
-		r.floor, r.backSince = max(r.floor, revision), time.Time{}
-		s.mu.Unlock()
+		r.raise(revision)
+		d.mu.Unlock()
 		return true
 	}
 	if r.backSince.IsZero() {
 		r.backSince = time.Now()
 	}
 	// If the floor has gone back since, others have found out already.
-	restored := r.floor >= floor && (written || time.Since(r.backSince) >= s.long())
+	restored := r.floor >= floor && (written || time.Since(r.backSince) >= d.long())
 	if restored {
 		r.floor, r.backSince = revision, time.Time{}
 	}
-	s.mu.Unlock()
+	d.mu.Unlock()
 	if restored {
-		s.config.Logger.Warn("the cluster has gone back", "store", s.life.Name, "from", floor, "to", revision)
-		s.life.Go(s.meetAll)
+		d.config.Logger.Warn("the cluster has gone back", "store", d.life.Name, "from", floor, "to", revision)
+		d.life.Go(d.findAll)
 	}
 	return restored
 }

@@ -1,84 +1,36 @@
 package etcd
 
 import (
-	"context"
 	"strings"
 
 	"github.com/go-leadership/leadership/internal/adapter"
-	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// A cluster that is restored from a snapshot has the ballots again that were withdrawn since. One of a session that
-// lives stands in the way of all behind it for as long as that session is renewed. Only its own store can know
-// that it was withdrawn, by its name: it has the lease of the store's session and a nonce with the store's mark, and no
-// ballot of the store has it. The store removes it when it meets it in a list.
-
-// meetAll meets all ballots after a restore that the store has noticed: nothing else may lead it to elections in which
-// it does not stand any more.
-func (s *Store) meetAll() {
-	s.mu.Lock()
-	sess := s.current
-	s.mu.Unlock()
-	if sess == nil {
+// findAll shows the engine all ballots of the session after a restore that the driver has noticed. A cluster that is
+// restored from a snapshot has the ballots again that were withdrawn since. One of a session that lives stands in the way
+// of all behind it for as long as that session is renewed. Only its own store knows that it was withdrawn, and nothing
+// else may lead that store to elections in which it does not stand any more.
+func (d *driver) findAll() {
+	d.mu.Lock()
+	lease := d.lease
+	d.mu.Unlock()
+	if lease == 0 {
 		return
 	}
-	prefix := s.config.Prefix + "/"
-	resp, err := adapter.Repeat(s.life.Background, s.life, "list the ballots", "",
-		func(ctx context.Context) (*clientv3.GetResponse, error) {
-			return s.get(ctx, prefix, clientv3.WithPrefix(), clientv3.WithKeysOnly())
-		})
+	ctx, prefix := d.life.Background, d.config.Prefix+"/"
+	resp, err := d.get(ctx, prefix, clientv3.WithPrefix(), clientv3.WithKeysOnly())
+	for adapter.Uncertain(err) && ctx.Err() == nil {
+		adapter.Pause(ctx)
+		resp, err = d.get(ctx, prefix, clientv3.WithPrefix(), clientv3.WithKeysOnly())
+	}
 	if err != nil {
 		return
 	}
 	for _, kv := range resp.Kvs {
-		election, name, ok := strings.Cut(strings.TrimPrefix(string(kv.Key), prefix), "/_ballots/")
-		if ok && strings.HasPrefix(name, ballotOf(sess.id, s.mark)) {
-			s.meet(election, sess, place{string(kv.Key), kv.CreateRevision, sess.id})
+		election, name, _ := strings.Cut(strings.TrimPrefix(string(kv.Key), prefix), "/_ballots/")
+		if nonce, ours := strings.CutPrefix(name, leaseName(lease)+"-"); ours {
+			d.found(leaseName(lease), election, nonce)
 		}
-	}
-}
-
-// own says that the key belongs to a ballot of this store that is being cast or stands.
-func (s *Store) own(key string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.names[key] = struct{}{}
-}
-
-// disown says that the key belongs to no ballot any more.
-func (s *Store) disown(key string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.names, key)
-}
-
-// queue returns the ballots among the keys, in the order of their creation, and has those removed that were revived.
-func (b *ballot) queue(kvs []*mvccpb.KeyValue) []place {
-	s := b.store
-	q := queue(s.layout.dir(b.Election), kvs)
-	for _, p := range q {
-		if p.lease == b.session.id {
-			s.meet(b.Election, b.session, p)
-		}
-	}
-	return q
-}
-
-// meet removes a ballot of a session of the store's if it was revived.
-func (s *Store) meet(election string, sess *session, p place) {
-	name := strings.TrimPrefix(p.key, s.layout.dir(election))
-	s.mu.Lock()
-	_, owned := s.names[p.key]
-	revived := !owned && strings.HasPrefix(name, ballotOf(sess.id, s.mark))
-	if revived {
-		s.names[p.key] = struct{}{} // once
-	}
-	s.mu.Unlock()
-	if revived {
-		s.orphans.Add(orphan{revived: true, ballot: &ballot{
-			Ballot: adapter.NewBallot(s.life, election), store: s, session: sess, name: name, key: p.key,
-			token: uint64(p.revision),
-		}})
 	}
 }

@@ -22,42 +22,42 @@ import (
 
 // silence is for how long a member that owes an answer may be silent before it is left; least is for quick ones of
 // several.
-func (s *Store) silence(least time.Duration) time.Duration {
-	if s.alone() {
-		least = max(least, s.config.TTL*3/10)
+func (d *driver) silence(least time.Duration) time.Duration {
+	if d.alone() {
+		least = max(least, d.config.TTL*3/10)
 	}
-	return s.patience(least)
+	return d.patience(least)
 }
 
 // patience is how long to wait for an answer; least is for quick members.
-func (s *Store) patience(least time.Duration) time.Duration {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return max(least, s.trip*3/2)
+func (d *driver) patience(least time.Duration) time.Duration {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return max(least, d.trip*3/2)
 }
 
 // alone reports whether there is one endpoint only.
-func (s *Store) alone() bool { return s.endpoints == 1 }
+func (d *driver) alone() bool { return d.endpoints == 1 }
 
 // measured takes down a round trip of little more than the line's time. The shorter of the last two counts.
-func (s *Store) measured(trip time.Duration) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.trip = trip
-	if s.lastTrip > 0 {
-		s.trip = min(trip, s.lastTrip)
+func (d *driver) measured(trip time.Duration) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.trip = trip
+	if d.lastTrip > 0 {
+		d.trip = min(trip, d.lastTrip)
 	}
-	s.lastTrip = trip
+	d.lastTrip = trip
 }
 
 // lineTo returns the connection to a member; nil if it is not one that the store dialled.
-func (s *Store) lineTo(member *peer.Peer) *line {
+func (d *driver) lineTo(member *peer.Peer) *line {
 	if member == nil || member.Addr == nil {
 		return nil
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, l := range s.lines {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, l := range d.lines {
 		if l.RemoteAddr().String() == member.Addr.String() {
 			return l
 		}
@@ -67,8 +67,8 @@ func (s *Store) lineTo(member *peer.Peer) *line {
 
 // hangUp closes the connection to a member that owes an answer, if it was made before that time and nothing has come
 // over it since.
-func (s *Store) hangUp(member *peer.Peer, since time.Time) {
-	if l := s.lineTo(member); l != nil && l.dialled.Before(since) && l.heard.Load() < since.UnixNano() {
+func (d *driver) hangUp(member *peer.Peer, since time.Time) {
+	if l := d.lineTo(member); l != nil && l.dialled.Before(since) && l.heard.Load() < since.UnixNano() {
 		_ = l.Close()
 	}
 }
@@ -76,8 +76,8 @@ func (s *Store) hangUp(member *peer.Peer, since time.Time) {
 // ear listens whether the member that has the stream of watches is silent. It counts intervals, and not the time, so
 // that a process that has stood still does not take its own silence for the member's.
 type ear struct {
-	store *Store
-	line  *line // nil if the store did not dial it
+	driver *driver
+	line   *line // nil if the store did not dial it
 
 	heard int64     // what there was at the interval before
 	idle  int       // for how many intervals nothing has come
@@ -86,12 +86,12 @@ type ear struct {
 }
 
 // interval is how often silent must be called.
-func (e *ear) interval() time.Duration { return max(e.store.config.TTL/40, time.Millisecond) }
+func (e *ear) interval() time.Duration { return max(e.driver.config.TTL/40, time.Millisecond) }
 
 // silent reports whether the store must leave the member. It asks for a sign of life when there has been none for a
 // while and there is another member to go to.
 func (e *ear) silent() bool {
-	ws := &e.store.watches
+	ws := &e.driver.watches
 	ws.mu.Lock()
 	heard, owes := int64(ws.messages), ws.asked || len(ws.creating) > 0
 	if e.line != nil {
@@ -102,7 +102,7 @@ func (e *ear) silent() bool {
 	} else {
 		e.idle++
 	}
-	probe := !owes && e.idle >= 3 && len(ws.byID) > 0 && !e.store.alone()
+	probe := !owes && e.idle >= 3 && len(ws.byID) > 0 && !e.driver.alone()
 	if probe {
 		ws.askProgress()
 	}
@@ -114,5 +114,5 @@ func (e *ear) silent() bool {
 	if e.owes++; e.owes == 1 {
 		e.since = time.Now().Add(-e.interval())
 	}
-	return time.Duration(e.owes)*e.interval() >= e.store.silence(e.store.config.TTL/10)
+	return time.Duration(e.owes)*e.interval() >= e.driver.silence(e.driver.config.TTL/10)
 }

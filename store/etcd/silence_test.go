@@ -16,15 +16,15 @@ func TestNewConnectionOwesNothing(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = listener.Close() })
 	address := listener.Addr().String()
-	s := &Store{config: Config{TTL: 4 * time.Second}, lines: map[string]*line{}}
+	d := &driver{config: Config{TTL: 4 * time.Second}, lines: map[string]*line{}}
 	before := time.Now()
-	conn, err := s.dial(context.Background(), address)
+	conn, err := d.dial(context.Background(), address)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
 	member := &peer.Peer{Addr: conn.RemoteAddr()}
 
-	s.hangUp(member, before)
+	d.hangUp(member, before)
 	require.NoError(t, conn.SetDeadline(time.Time{}), "it is open")
-	s.hangUp(member, time.Now())
+	d.hangUp(member, time.Now())
 	require.ErrorIs(t, conn.SetDeadline(time.Time{}), net.ErrClosed, "it has been silent since")
 }

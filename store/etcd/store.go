@@ -24,58 +24,20 @@
 package etcd
 
 import (
-	"context"
-	"errors"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/go-leadership/leadership/internal/adapter"
-	"github.com/go-leadership/leadership/internal/looks"
-	"github.com/go-leadership/leadership/internal/polls"
-	"github.com/go-leadership/leadership/store"
-	clientv3 "go.etcd.io/etcd/client/v3"
+	"github.com/go-leadership/leadership/internal/engine"
 )
 
-// Store is one lease, taken at the first Campaign. It implements store.Store.
-//
-// Its goroutines are connect, until there is a client; keepAlive, which renews the lease while there is one; watch,
-// which keeps the stream of watches; tend, which confirms; the orphans' Sweep, which removes what was left behind; and
-// one for each ballot. Close waits for all of them.
+// engineOf is the engine, under a name that does not show.
+type engineOf = engine.Engine
+
+// Store is one lease, taken at the first Campaign. It implements store.Store, store.Observer and store.Clearer.
 type Store struct {
-	config   Config        // without the password
-	password func() string // a function, so that no fmt verb prints it
-	layout   layout
-
-	life    *adapter.Life
-	closing sync.Once
-
-	watches watches
-	looks   looks.Turns
-	polls   polls.Set
-	orphans *adapter.Orphans[orphan]
-
-	endpoints int    // constant: how many there are
-	mark      string // constant: begins the nonces of this store's ballots
-
-	opening chan struct{} // holds one value while a lease is being granted
-
-	mu        sync.Mutex
-	changed   chan struct{}    // guarded by mu, as are all below: closed and replaced when there is a client, or will be none
-	client    *clientv3.Client // set once: read without mu after connect has set it
-	refused   error            // why there is no client: its user is denied
-	trouble   error            // why there is no answer, if that is known
-	worked    bool             // the cluster has answered
-	trip      time.Duration    // the shorter of the last two round trips
-	lastTrip  time.Duration    // the last one
-	allowed   time.Duration    // what the next request may take; it grows while none is answered
-	current   *session         // nil before the first and between two
-	pending   int64            // the id of a lease whose grant has not been answered; 0 if there is none
-	confirmed time.Time
-	revisions revisions
-	ballots   map[*ballot]struct{}
-	names     map[string]struct{} // the keys of ballots that are being cast, stand, or are being removed
-	lines     map[string]*line    // the last one dialled, by endpoint
+	*engineOf
+	driver *driver
 }
 
 // Open opens a store. It checks the settings and begins to connect; it does not wait for the service.
@@ -84,145 +46,37 @@ func Open(config Config) (*Store, error) {
 	if err := config.check(); err != nil {
 		return nil, err
 	}
+	d := newDriver(config)
+	s := &Store{driver: d}
+	s.engineOf = engine.New(d, engine.Settings{
+		Name: d.life.Name, TTL: config.TTL, Pace: d.renewal(), Patience: d.long(),
+		Removed: "its key was deleted", Logger: config.Logger,
+	})
+	d.begin()
+	return s, nil
+}
+
+// newDriver returns a driver that has not begun to work.
+func newDriver(config Config) *driver {
 	endpoints := config.Endpoints
 	if config.Client != nil {
 		endpoints = config.Client.Endpoints()
 	}
 	password := config.Password
 	config.Password = ""
-	s := &Store{
-		config:   config,
-		password: func() string { return password },
-		layout:   layout{config.Prefix},
-		life:     adapter.NewLife("etcd", config.TLS != nil, strings.Join(endpoints, ",")+"/"+config.Prefix),
-		opening:  make(chan struct{}, 1),
-		changed:  make(chan struct{}),
-		client:   config.Client, endpoints: len(endpoints), mark: newMark(), names: map[string]struct{}{},
-		ballots: map[*ballot]struct{}{},
-		lines:   map[string]*line{},
+	d := &driver{
+		config: config, password: func() string { return password },
+		layout:    layout{config.Prefix},
+		life:      adapter.NewLife("etcd", config.TLS != nil, strings.Join(endpoints, ",")+"/"+config.Prefix),
+		endpoints: len(endpoints), client: config.Client,
+		changed: make(chan struct{}), lines: map[string]*line{},
 	}
-	s.orphans = adapter.NewOrphans(s.life, 32, s.remove, s.abandonFor)
-	s.watches.queued = make(chan struct{}, 1)
-	if s.client == nil {
-		s.life.Go(s.connect)
-	}
-	s.life.Go(s.watch)
-	s.life.Go(s.tend)
-	s.life.Go(s.orphans.Sweep)
-	return s, nil
+	d.watches.queued = make(chan struct{}, 1)
+	return d
 }
 
 // renewal is how often the lease is renewed and the store confirmed.
-func (s *Store) renewal() time.Duration { return s.config.TTL / 4 }
-
-// tend looks now and then for what no watch has told, and confirms what the watches have told so far.
-func (s *Store) tend() {
-	for {
-		_, err := s.connected(s.life.Background)
-		if err == nil {
-			break
-		}
-		if s.life.Background.Err() != nil || errors.Is(err, store.ErrClosed) {
-			return
-		}
-		adapter.PauseFor(s.life.Background, s.renewal()) // refused
-	}
-	ticker := time.NewTicker(s.renewal())
-	defer ticker.Stop()
-	for {
-		s.confirm()
-		select {
-		case <-ticker.C:
-			s.looks.Next()
-			s.watches.rest()
-		case <-s.life.Background.Done():
-			return
-		}
-	}
-}
-
-// confirm finds out that the watches have told all there was at this moment: a read says how far the cluster has come,
-// and then the stream of watches, in the course of its events, that it has come as far.
-func (s *Store) confirm() {
-	sent := time.Now()
-	resp, err := s.get(s.life.Background, s.config.Prefix+"/", clientv3.WithCountOnly())
-	if err != nil {
-		return
-	}
-	if !s.watches.progress(resp.Header.Revision, sent) {
-		s.told(sent)
-	}
-}
-
-// told is called when the watches have told all there was when the request of that time was sent.
-func (s *Store) told(sent time.Time) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.polls.Settled() && sent.After(s.confirmed) {
-		s.confirmed = sent
-	}
-}
+func (d *driver) renewal() time.Duration { return d.config.TTL / 4 }
 
 // long is how long an outage is waited for in silence.
-func (s *Store) long() time.Duration { return max(s.config.TTL, 5*time.Second) }
-
-// set changes the store's state and wakes those who wait for the client.
-func (s *Store) set(change func()) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	change()
-	close(s.changed)
-	s.changed = make(chan struct{})
-}
-
-// TTL implements store.Store.
-func (s *Store) TTL() time.Duration { return s.config.TTL }
-
-// Confirmed implements store.Store.
-func (s *Store) Confirmed() time.Time {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.confirmed
-}
-
-// closeLimit bounds what Close asks of the cluster.
-const closeLimit = 3 * time.Second
-
-// Close implements store.Store. It revokes the lease, and the keys go with it.
-func (s *Store) Close() error {
-	s.closing.Do(s.shutDown)
-	return nil
-}
-
-func (s *Store) shutDown() {
-	s.life.Close() // first: no campaign wins from now on
-	s.endLeases()
-	ctx, cancel := context.WithTimeout(s.life.Background, closeLimit)
-	defer cancel()
-	select {
-	case s.opening <- struct{}{}: // no lease is being granted any more
-	case <-ctx.Done():
-	}
-	s.endLeases() // that of a session which was granted meanwhile
-	s.revokeAll(ctx)
-	s.life.Stop()
-	s.mu.Lock()
-	s.end(adapter.ErrClosed)
-	s.mu.Unlock()
-	s.life.Wait()
-	if s.config.Client == nil && s.client != nil {
-		_ = s.client.Close() // says only that its context, which is ours, has ended
-	}
-}
-
-// endLeases loses all ballots and then ends the lease: a term whose lease ends asks its ballot why.
-func (s *Store) endLeases() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for b := range s.ballots {
-		b.LoseWith(adapter.ErrClosed)
-	}
-	if s.current != nil {
-		s.current.lease.End()
-	}
-}
+func (d *driver) long() time.Duration { return max(d.config.TTL, 5*time.Second) }

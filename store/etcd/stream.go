@@ -15,31 +15,31 @@ import (
 )
 
 // watch keeps the stream of watches: there is one while there is something to watch.
-func (s *Store) watch() {
+func (d *driver) watch() {
 	for {
 		select {
-		case <-s.watches.queued:
-		case <-s.life.Background.Done():
-			s.watches.breakOff(store.ErrClosed)
+		case <-d.watches.queued:
+		case <-d.life.Background.Done():
+			d.watches.breakOff(store.ErrClosed)
 			return
 		}
-		err := s.stream()
-		s.watches.breakOff(err)
-		if s.life.Background.Err() == nil {
-			s.config.Logger.Debug("watches were interrupted", "store", s.life.Name, "error", err)
-			adapter.Pause(s.life.Background)
+		err := d.stream()
+		d.watches.breakOff(err)
+		if d.life.Background.Err() == nil {
+			d.config.Logger.Debug("watches were interrupted", "store", d.life.Name, "error", err)
+			adapter.Pause(d.life.Background)
 		}
 	}
 }
 
 // stream opens one stream, sends what is asked for and handles what comes, until it breaks. An error that is for good
 // is explained.
-func (s *Store) stream() error {
-	client, err := s.connected(s.life.Background)
+func (d *driver) stream() error {
+	client, err := d.connected(d.life.Background)
 	if err != nil {
 		return err
 	}
-	err = s.streamOf(client)
+	err = d.streamOf(client)
 	if client.Ctx().Err() != nil {
 		return errClientClosed
 	}
@@ -52,9 +52,9 @@ func (s *Store) stream() error {
 // errSilent says that the stream of watches has been given up.
 var errSilent = errors.New("no answer on the stream of watches")
 
-func (s *Store) streamOf(client *clientv3.Client) error {
+func (d *driver) streamOf(client *clientv3.Client) error {
 	// A member that has no leader ends the stream, instead of keeping it open without news.
-	ctx, cancel := context.WithCancelCause(clientv3.WithRequireLeader(s.life.Background))
+	ctx, cancel := context.WithCancelCause(clientv3.WithRequireLeader(d.life.Background))
 	stop := func(err error) { cancel(err) }
 	defer stop(nil)
 	stream, err := pb.NewWatchClient(client.ActiveConnection()).Watch(ctx)
@@ -68,7 +68,7 @@ func (s *Store) streamOf(client *clientv3.Client) error {
 		for {
 			resp, err := stream.Recv()
 			if err == nil {
-				err = s.handle(resp)
+				err = d.handle(resp)
 			}
 			if err != nil {
 				stop(err)
@@ -77,24 +77,24 @@ func (s *Store) streamOf(client *clientv3.Client) error {
 		}
 	})
 	member, _ := peer.FromContext(stream.Context())
-	ear := ear{store: s, line: s.lineTo(member)}
+	ear := ear{driver: d, line: d.lineTo(member)}
 	ticker := time.NewTicker(ear.interval())
 	defer ticker.Stop()
 	for {
-		for _, r := range s.watches.take() {
+		for _, r := range d.watches.take() {
 			if err := stream.Send(r); err != nil {
 				<-ctx.Done() // the receiver learns why
 				return context.Cause(ctx)
 			}
 		}
 		select {
-		case <-s.watches.queued:
+		case <-d.watches.queued:
 		case <-ticker.C:
 			switch {
-			case s.watches.silent():
+			case d.watches.silent():
 				return errSilent
 			case ear.silent():
-				s.hangUp(member, ear.since)
+				d.hangUp(member, ear.since)
 				return errSilent
 			}
 		case <-ctx.Done():
@@ -104,47 +104,17 @@ func (s *Store) streamOf(client *clientv3.Client) error {
 }
 
 // handle does what a message of the cluster says. It returns an error if the stream is of no use any more.
-func (s *Store) handle(resp *pb.WatchResponse) error {
+func (d *driver) handle(resp *pb.WatchResponse) error {
 	if resp.Header == nil {
 		return errMalformed
 	}
-	ws := &s.watches
-	var confirmed *mark
-	defer func() {
-		if confirmed != nil {
-			s.told(confirmed.sent)
-		}
-	}()
+	ws := &d.watches
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
 	ws.messages, ws.asked = ws.messages+1, false
 	switch {
 	case resp.Created:
-		if len(ws.creating) == 0 {
-			return fmt.Errorf("the cluster confirmed a watch that nobody asked for")
-		}
-		w := ws.creating[0]
-		ws.creating, ws.overdue = ws.creating[1:], 0
-		if resp.Canceled {
-			if ws.set[w.key] == w {
-				delete(ws.set, w.key)
-			}
-			w.err = s.refusal(resp.CancelReason)
-			close(w.ready)
-			if !errors.Is(w.err, store.ErrDenied) { // such as a token that has expired: the next stream has another
-				return w.err
-			}
-			return nil
-		}
-		if ws.byID == nil {
-			ws.byID = map[int64]*watch{}
-		}
-		w.id, w.since = resp.WatchId, resp.Header.Revision
-		ws.byID[w.id] = w
-		close(w.ready)
-		if ws.set[w.key] != w { // nothing waits for it any more
-			ws.cancel(w)
-		}
+		return d.created(resp)
 	case resp.Canceled:
 		if _, ours := ws.byID[resp.WatchId]; ours {
 			return fmt.Errorf("the cluster took a watch back: %s", resp.CancelReason)
@@ -155,14 +125,46 @@ func (s *Store) handle(resp *pb.WatchResponse) error {
 			return errMalformed
 		}
 		if w, ours := ws.byID[resp.WatchId]; ours {
-			w.event = last
-			close(w.fired)
-			ws.next(w)
+			d.raise(last.Kv.ModRevision) // first: no later read is older than what is told
+			w.happened(last)
 		}
 	case resp.WatchId == clientv3.InvalidWatchID:
 		for len(ws.marks) > 0 && ws.marks[0].revision <= resp.Header.Revision {
-			confirmed, ws.marks = &ws.marks[0], ws.marks[1:]
+			ws.confirmed(ws.marks[0].sent)
+			ws.marks = ws.marks[1:]
 		}
+	}
+	return nil
+}
+
+// created handles the answer to the oldest request for a watch. The caller holds the mu of watches.
+func (d *driver) created(resp *pb.WatchResponse) error {
+	ws := &d.watches
+	if len(ws.creating) == 0 {
+		return fmt.Errorf("the cluster confirmed a watch that was not asked for")
+	}
+	w := ws.creating[0]
+	ws.creating, ws.overdue = ws.creating[1:], 0
+	if resp.Canceled {
+		if ws.set[w.key] == w {
+			delete(ws.set, w.key)
+		}
+		w.over, w.err = true, d.refusal(resp.CancelReason)
+		close(w.ready)
+		if !errors.Is(w.err, store.ErrDenied) { // such as a token that has expired: the next stream has another
+			return w.err
+		}
+		return nil
+	}
+	if ws.byID == nil {
+		ws.byID = map[int64]*watch{}
+	}
+	d.raise(resp.Header.Revision) // a read that is older might miss what came before the watch
+	w.id = resp.WatchId
+	ws.byID[w.id] = w
+	close(w.ready)
+	if ws.set[w.key] != w { // no listener is left
+		ws.cancel(w)
 	}
 	return nil
 }

@@ -16,29 +16,29 @@ import (
 )
 
 // dial opens a connection for the client library.
-func (s *Store) dial(ctx context.Context, address string) (net.Conn, error) {
-	dial := s.config.Dial
+func (d *driver) dial(ctx context.Context, address string) (net.Conn, error) {
+	dial := d.config.Dial
 	if dial == nil {
 		dial = (&net.Dialer{}).DialContext
 	}
 	conn, err := dial(ctx, "tcp", address)
 	if err != nil {
 		if !errors.Is(ctx.Err(), context.Canceled) { // else it says nothing
-			s.troubled(fmt.Errorf("%s: %w", address, err))
+			d.troubled(fmt.Errorf("%s: %w", address, err))
 		}
 		return nil, err
 	}
-	l := &line{Conn: conn, store: s, dialled: time.Now()}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.lines[address] = l
+	l := &line{Conn: conn, driver: d, dialled: time.Now()}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.lines[address] = l
 	return l, nil
 }
 
 // line is a connection of which is known when something last came over it.
 type line struct {
 	net.Conn
-	store   *Store
+	driver  *driver
 	dialled time.Time
 	heard   atomic.Int64 // nanoseconds since the epoch
 }
@@ -47,7 +47,7 @@ type line struct {
 func (l *line) Read(p []byte) (int, error) {
 	n, err := l.Conn.Read(p)
 	if n > 0 && l.heard.Swap(time.Now().UnixNano()) == 0 {
-		l.store.measured(time.Since(l.dialled))
+		l.driver.measured(time.Since(l.dialled))
 	}
 	return n, l.explain(err)
 }
@@ -73,36 +73,36 @@ func (l *line) explain(err error) error {
 // endpoint, whatever the settings say.
 type security struct {
 	credentials.TransportCredentials
-	store *Store
+	driver *driver
 }
 
 // ClientHandshake implements credentials.TransportCredentials.
 func (c security) ClientHandshake(ctx context.Context, endpoint string, conn net.Conn) (net.Conn, credentials.AuthInfo, error) {
-	secured, info, err := c.TransportCredentials.ClientHandshake(ctx, cmp.Or(c.store.config.TLS.ServerName, endpoint), conn)
+	secured, info, err := c.TransportCredentials.ClientHandshake(ctx, cmp.Or(c.driver.config.TLS.ServerName, endpoint), conn)
 	if err != nil {
-		c.store.troubled(fmt.Errorf("%s: authentication handshake failed: %w", endpoint, err))
+		c.driver.troubled(fmt.Errorf("%s: authentication handshake failed: %w", endpoint, err))
 		return nil, nil, err
 	}
-	return alertable{secured, c.store}, info, nil
+	return alertable{secured, c.driver}, info, nil
 }
 
 // Clone implements credentials.TransportCredentials.
 func (c security) Clone() credentials.TransportCredentials {
-	return security{c.TransportCredentials.Clone(), c.store}
+	return security{c.TransportCredentials.Clone(), c.driver}
 }
 
 // alertable is a connection over which the server may yet say why it does not like us: with TLS 1.3 it sees the
 // client's certificate after the client's part of the handshake.
 type alertable struct {
 	net.Conn
-	store *Store
+	driver *driver
 }
 
 // Read implements net.Conn.
 func (c alertable) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
 	if isAlert(err) {
-		c.store.troubled(fmt.Errorf("%s: %w", c.RemoteAddr(), err))
+		c.driver.troubled(fmt.Errorf("%s: %w", c.RemoteAddr(), err))
 	}
 	return n, err
 }
@@ -114,19 +114,19 @@ func isAlert(err error) bool {
 }
 
 // troubled remembers why there is no answer; nil says that there was one.
-func (s *Store) troubled(err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.worked = s.worked || err == nil
+func (d *driver) troubled(err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.worked = d.worked || err == nil
 	switch {
-	case s.config.Client != nil || s.worked:
+	case d.config.Client != nil || d.worked:
 	case speaksHTTP1(err):
 		err = fmt.Errorf("%w; the server speaks HTTP/1.1: is this the port for clients, 2379 by default?", err)
 	case looksMismatched(err):
-		err = adapter.HintTLS(err, "etcd", s.config.TLS != nil)
+		err = adapter.HintTLS(err, "etcd", d.config.TLS != nil)
 	}
-	if err == nil || !isAlert(s.trouble) { // whose consequences say less
-		s.trouble = err
+	if err == nil || !isAlert(d.trouble) { // whose consequences say less
+		d.trouble = err
 	}
 }
 

@@ -6,25 +6,29 @@ import (
 	"sync"
 	"time"
 
+	"github.com/go-leadership/leadership/internal/engine"
 	"github.com/go-leadership/leadership/store"
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/mvccpb"
 )
 
-// watches are the watches that are set: one for each key, however many wait for it, all on one stream. Each tells the
-// next change and is then taken back; the watch of a follower goes on for a while, since the follower will come back.
+// watches are the watches that are set: one for each key, however many listen to it, all on one stream.
 //
-// Watches begin now, never at a past revision: the cluster serves past revisions in a loop that runs every 100 ms. So
-// the key is read after its watch is set. When the stream breaks all watches are over, and the waiters set them again.
+// They begin now, never at a revision of the past: those the cluster delivers in a loop that runs every 100 ms. So the
+// key is read once the watch has been set. When the stream breaks all are over, and the engine sets them again.
 //
 // The events of one stream usually come in the order of the revisions, except those of one revision, and those of a
-// stream that is slower than its events. One goroutine hands them on in the order in which they came. The client
-// library's own watcher has a goroutine for each, and loses the order between two keys.
+// stream that is slower than its events. One goroutine tells them in the order in which they came. The client library's
+// own watcher has a goroutine for each, and loses the order between two keys.
+//
+// What a listener is told never goes back. A listener is told what was read, or what its watch has told since, and then
+// the later events. What is read later by another listener is at least as new as all that was told before: each event
+// raises the floor of the reads (revision.go) before it is told.
 type watches struct {
 	queued chan struct{} // has room for one: there are requests to send
 
-	mu       sync.Mutex
-	stream   uint64             // guarded by mu, as are all below: counts streams
+	mu       sync.Mutex         // held while listeners are told
+	stream   uint64             // guarded by mu, as are all below: the number of the stream, less one
 	set      map[string]*watch  // by key
 	byID     map[int64]*watch   // those that the cluster has confirmed
 	creating []*watch           // those that it has not, in the order in which it was asked
@@ -35,21 +39,31 @@ type watches struct {
 	messages int                // how many have come
 }
 
-// watch is the next change of a key.
+// watch is the watch of a key.
 type watch struct {
-	key     string
-	stream  uint64        // constant
-	ready   chan struct{} // closed when the cluster has confirmed the watch, or refused it
-	err     error         // written before ready is closed: why it was not set
-	since   int64         // written before ready is closed: the revision from which on it tells
-	fired   chan struct{} // closed at the change, and when the stream breaks
-	event   *mvccpb.Event // written before fired is closed: the change; nil if the stream broke
-	id      int64         // guarded by the mu of watches, as is waiting
-	waiting int           // how many wait for it
-	follow  bool          // guarded likewise: it goes on
-	idle    bool          // guarded likewise: nothing has waited for it since rest was called
+	key       string
+	stream    uint64        // constant
+	ready     chan struct{} // closed when the cluster has confirmed the watch, or refused it
+	err       error         // written before ready is closed: why it was not set
+	id        int64         // guarded by the mu of watches, as are all below
+	over      bool          // the stream broke
+	last      *mvccpb.Event // nil if there was none
+	listeners map[*listener]struct{}
+}
 
-	told *mvccpb.Event // constant: the change before, where it has told that
+// listener is one who wants to know what is at a key.
+type listener struct {
+	key   string
+	tell  engine.Tell
+	state func(*mvccpb.KeyValue) engine.State // what the value at the key means, nil if there is none
+
+	watch *watch // written by join
+	seen  int64  // guarded by the mu of watches: the revision of what it was told last; 0 before the first
+}
+
+// newListener returns one for an entry.
+func newListener(entry string, tell engine.Tell) *listener {
+	return &listener{key: keyOf(entry), tell: tell, state: func(kv *mvccpb.KeyValue) engine.State { return entryState(entry, kv) }}
 }
 
 // mark is a request for progress: at the time sent, the cluster had come to this revision.
@@ -58,90 +72,106 @@ type mark struct {
 	sent     time.Time
 }
 
-// gone reports whether the watch has fired because the key was deleted.
-func (w *watch) gone() bool {
-	return w.hasFired() && w.event != nil && w.event.Type == mvccpb.Event_DELETE
-}
-
-func (w *watch) hasFired() bool {
-	select {
-	case <-w.fired:
-		return true
-	default:
-		return false
-	}
-}
-
-// watchKey returns a watch of the key's next change that has been confirmed. It has to be released.
-func (s *Store) watchKey(ctx context.Context, key string) (*watch, error) {
-	return s.ready(ctx, s.watches.join(key, false))
-}
-
-// followKey is watchKey for one who is going to come back for the change after the next.
-func (s *Store) followKey(ctx context.Context, key string) (*watch, error) {
-	return s.ready(ctx, s.watches.join(key, true))
-}
-
-func (s *Store) ready(ctx context.Context, w *watch) (*watch, error) {
+// ready waits until the cluster has confirmed a watch.
+func (d *driver) ready(ctx context.Context, w *watch) error {
 	select {
 	case <-w.ready:
+		return w.err
 	case <-ctx.Done():
-		s.watches.release(w)
-		return nil, s.unreached(ctx)
+		return fmt.Errorf("%w: %w", store.ErrUnavailable, d.unreached(ctx))
 	}
-	if w.err != nil {
-		s.watches.release(w)
-		return nil, w.err
-	}
-	return w, nil
 }
 
-// join returns the watch of a key, and asks for it if there is none.
-func (ws *watches) join(key string, follow bool) *watch {
+// join makes the listener one of the watch of its key, which is asked for if there is none.
+func (ws *watches) join(l *listener) {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
-	w, ok := ws.set[key]
+	w, ok := ws.set[l.key]
 	if !ok {
-		w = &watch{key: key, stream: ws.stream, ready: make(chan struct{}), fired: make(chan struct{})}
+		w = &watch{key: l.key, stream: ws.stream + 1, ready: make(chan struct{}), listeners: map[*listener]struct{}{}}
 		if ws.set == nil {
 			ws.set = map[string]*watch{}
 		}
-		ws.set[key] = w
+		ws.set[l.key] = w
 		ws.creating = append(ws.creating, w)
 		ws.ask(&pb.WatchRequest{RequestUnion: &pb.WatchRequest_CreateRequest{
-			CreateRequest: &pb.WatchCreateRequest{Key: []byte(key)},
+			CreateRequest: &pb.WatchCreateRequest{Key: []byte(l.key)},
 		}})
 	}
-	w.waiting++
-	w.follow, w.idle = w.follow || follow, false
-	return w
+	l.watch = w
+	w.listeners[l] = struct{}{}
 }
 
-// release says that one waits no longer; nil is allowed.
-func (ws *watches) release(w *watch) {
-	if w == nil {
-		return
-	}
+// leave takes a listener away, and the watch back if it was the last one.
+func (ws *watches) leave(l *listener) {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
-	if w.waiting--; w.waiting == 0 && ws.set[w.key] == w && !w.follow {
+	w := l.watch
+	if _, there := w.listeners[l]; !there {
+		return
+	}
+	delete(w.listeners, l)
+	if len(w.listeners) == 0 && ws.set[w.key] == w {
 		delete(ws.set, w.key)
 		ws.cancel(w)
 	}
 }
 
-// rest takes back the watches for which nothing has waited since rest was called last.
-func (ws *watches) rest() {
+// show tells the listeners what was found at their keys by a read that was sent at that time, unless the stream has
+// broken since.
+func (ws *watches) show(listeners []*listener, found []*mvccpb.KeyValue, revision int64, sent time.Time) error {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
-	for key, w := range ws.set {
-		switch {
-		case w.waiting > 0:
-		case w.idle:
-			delete(ws.set, key)
-			ws.cancel(w)
-		default:
-			w.idle = true
+	for _, l := range listeners {
+		if l.watch.over {
+			return errBroke
+		}
+	}
+	for i, l := range listeners {
+		l.seen = revision
+		if e := l.watch.last; e != nil && e.Kv.ModRevision > revision {
+			l.hear(e)
+			continue
+		}
+		state := l.state(found[i])
+		state.AsOf = sent
+		l.tell(engine.News{State: &state})
+	}
+	return nil
+}
+
+// errBroke says that the watches have to be set again.
+var errBroke = fmt.Errorf("%w: the stream of watches broke", store.ErrUnavailable)
+
+// hear tells the listener of an event, unless it knows of a later one. The caller holds the mu of watches.
+func (l *listener) hear(e *mvccpb.Event) {
+	if l.seen == 0 || e.Kv.ModRevision <= l.seen {
+		return
+	}
+	l.seen = e.Kv.ModRevision
+	kv := e.Kv
+	if e.Type == mvccpb.Event_DELETE {
+		kv = nil
+	}
+	state := l.state(kv)
+	l.tell(engine.News{State: &state})
+}
+
+// happened tells all who listen of an event. The caller holds mu.
+func (w *watch) happened(e *mvccpb.Event) {
+	w.last = e
+	for l := range w.listeners {
+		l.hear(e)
+	}
+}
+
+// confirmed tells all that have been told something that they know all there was at that time. The caller holds mu.
+func (ws *watches) confirmed(asOf time.Time) {
+	for _, w := range ws.byID {
+		for l := range w.listeners {
+			if l.seen != 0 {
+				l.tell(engine.News{AsOf: asOf})
+			}
 		}
 	}
 }
@@ -174,20 +204,18 @@ func (ws *watches) take() []*pb.WatchRequest {
 	return list
 }
 
-// progress asks the cluster to say when the watches have told all up to a revision. It reports false if there are
-// no watches. If an earlier request has not been answered for long the stream is of no use: some watch is silent.
-func (ws *watches) progress(revision int64, sent time.Time) bool {
+// progress asks the cluster to say when the watches have told all up to a revision. If an earlier request has not been
+// answered for long the stream is of no use: some watch is silent.
+func (ws *watches) progress(revision int64, sent time.Time) {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
 	if len(ws.creating) > 0 {
 		ws.overdue++
 	}
-	if len(ws.byID) == 0 {
-		return len(ws.set) > 0
+	if len(ws.byID) > 0 {
+		ws.marks = append(ws.marks, mark{revision, sent})
+		ws.askProgress()
 	}
-	ws.marks = append(ws.marks, mark{revision, sent})
-	ws.askProgress()
-	return true
 }
 
 // askProgress asks for the progress of the watches. The caller holds mu.
@@ -207,35 +235,22 @@ func (ws *watches) silent() bool {
 // breakOff ends all watches: the stream is no more. Those that have not been confirmed get to know why.
 func (ws *watches) breakOff(err error) {
 	if !store.Refused(err) {
-		err = fmt.Errorf("%w: the stream of watches broke: %w", store.ErrUnavailable, err)
+		err = fmt.Errorf("%w: %w", errBroke, err)
 	}
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
 	for _, w := range ws.creating {
-		w.err = err
+		w.over, w.err = true, err
 		close(w.ready)
 	}
 	for _, w := range ws.byID {
-		close(w.fired)
+		w.over = true
+		for l := range w.listeners {
+			if l.seen != 0 {
+				l.tell(engine.News{Over: true})
+			}
+		}
 	}
 	ws.stream++
 	ws.set, ws.byID, ws.creating, ws.requests, ws.marks, ws.overdue, ws.asked = nil, nil, nil, nil, nil, 0, false
-}
-
-// next replaces a watch that has fired by the watch of the next change, or takes it back. The caller holds mu.
-func (ws *watches) next(w *watch) {
-	if ws.set[w.key] != w {
-		ws.cancel(w)
-		return
-	}
-	if !w.follow {
-		delete(ws.set, w.key)
-		ws.cancel(w)
-		return
-	}
-	after := &watch{
-		key: w.key, stream: w.stream, ready: w.ready, since: w.event.Kv.ModRevision, fired: make(chan struct{}),
-		id: w.id, follow: true, told: w.event,
-	}
-	ws.set[w.key], ws.byID[w.id] = after, after
 }

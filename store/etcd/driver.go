@@ -1,0 +1,228 @@
+package etcd
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/go-leadership/leadership/internal/adapter"
+	"github.com/go-leadership/leadership/internal/engine"
+	"github.com/go-leadership/leadership/store"
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+// driver implements engine.Driver, engine.Pairs and engine.Finder on a cluster. All its watches are of one stream.
+//
+// Its goroutines are connect, until there is a client; watch, which keeps the stream of watches; the streams of
+// renewals, while there is a lease; and, after a restore, findAll. Close waits for all of them.
+type driver struct {
+	config   Config        // without the password
+	password func() string // a function, so that no fmt verb prints it
+	layout   layout
+	life     *adapter.Life                         // of the goroutines; its Calls end never
+	found    func(session, election, nonce string) // written by OnFound
+
+	endpoints int // constant: how many there are
+	watches   watches
+
+	mu        sync.Mutex
+	changed   chan struct{}    // guarded by mu, as are all below: closed and replaced when there is a client, or will be none
+	client    *clientv3.Client // set once: read without mu after connect has set it
+	refused   error            // why there is no client: its user is denied
+	trouble   error            // why there is no answer, if that is known
+	worked    bool             // the cluster has answered
+	trip      time.Duration    // the shorter of the last two round trips
+	lastTrip  time.Duration    // the last one
+	allowed   time.Duration    // what the next request may take; it grows while none is answered
+	pending   int64            // the id of a lease whose grant has not been answered; 0 if there is none
+	lease     int64            // the id of the session that was opened last
+	revisions revisions
+	lines     map[string]*line // the last one dialled, by endpoint
+}
+
+// OnFound implements engine.Finder.
+func (d *driver) OnFound(found func(session, election, nonce string)) { d.found = found }
+
+// begin begins to connect and to watch.
+func (d *driver) begin() {
+	if d.config.Client == nil {
+		d.life.Go(d.connect)
+	}
+	d.life.Go(d.watch)
+}
+
+// Entry implements engine.Driver.
+func (d *driver) Entry(ctx context.Context, key string, tell engine.Tell) (engine.Watch, error) {
+	list, err := d.see(ctx, newListener(key, tell))
+	if err != nil {
+		return engine.Watch{}, err
+	}
+	return list[0], nil
+}
+
+// Pair implements engine.Pairs.
+func (d *driver) Pair(
+	ctx context.Context, own, nearest string, tellOwn, tellNearest engine.Tell,
+) (ownWatch, nearestWatch engine.Watch, err error) {
+	list, err := d.see(ctx, newListener(own, tellOwn), newListener(nearest, tellNearest))
+	if err != nil {
+		return ownWatch, nearestWatch, err
+	}
+	return list[0], list[1], nil
+}
+
+// Leader implements engine.Driver.
+func (d *driver) Leader(ctx context.Context, election string, tell engine.Tell) (engine.Watch, error) {
+	list, err := d.see(ctx, &listener{key: d.layout.ack(election), tell: tell, state: leaderState})
+	if err != nil {
+		return engine.Watch{}, err
+	}
+	return list[0], nil
+}
+
+// see watches the keys, reads them in one request, and tells what there is.
+func (d *driver) see(ctx context.Context, listeners ...*listener) (list []engine.Watch, err error) {
+	ws := &d.watches
+	for _, l := range listeners {
+		ws.join(l) // all are asked for before one is waited for
+	}
+	defer func() {
+		if err != nil {
+			for _, l := range listeners {
+				ws.leave(l)
+			}
+		}
+	}()
+	keys := make([]string, len(listeners))
+	for i, l := range listeners {
+		keys[i] = l.key
+		if err := d.ready(ctx, l.watch); err != nil {
+			return nil, err
+		}
+	}
+	sent := time.Now()
+	found, revision, err := d.read(ctx, keys...)
+	if err != nil {
+		return nil, err
+	}
+	if err := ws.show(listeners, found, revision, sent); err != nil {
+		return nil, err
+	}
+	for _, l := range listeners {
+		list = append(list, engine.Watch{Stream: l.watch.stream, Stop: func() { ws.leave(l) }})
+	}
+	return list, nil
+}
+
+// Ahead implements engine.Driver.
+func (d *driver) Ahead(ctx context.Context, e engine.Entry) (engine.Place, error) {
+	own, dir := keyOf(e.Key), d.layout.dir(e.Election)
+	for before := int64(e.Token); ; {
+		resp, err := d.look(ctx, stands(e), []clientv3.Op{nearest(dir, clientv3.WithMaxCreateRev(before-1))},
+			[]clientv3.Op{clientv3.OpGet(own, clientv3.WithKeysOnly())})
+		if err != nil {
+			return engine.Place{}, err
+		}
+		if !resp.Succeeded {
+			return engine.Place{}, engine.ErrGone
+		}
+		place, foreign := placeIn(dir, resp.Responses[0].GetResponseRange())
+		if foreign == 0 {
+			return place, nil
+		}
+		before = foreign
+	}
+}
+
+// nearest reads the key below dir that was created last.
+func nearest(dir string, opts ...clientv3.OpOption) clientv3.Op {
+	return clientv3.OpGet(dir, append(opts, clientv3.WithPrefix(), clientv3.WithLimit(1),
+		clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortDescend))...)
+}
+
+// placeIn returns the place that follows from the answer to nearest. If that is no ballot, it returns the revision of
+// its creation: those before it have to be asked for.
+func placeIn(dir string, r *pb.RangeResponse) (place engine.Place, foreign int64) {
+	if len(r.Kvs) == 0 {
+		return engine.Place{}, 0
+	}
+	kv := r.Kvs[0]
+	if !isBallot(dir, kv) {
+		return engine.Place{}, kv.CreateRevision
+	}
+	return engine.Place{Nearest: entryKey(string(kv.Key), kv.CreateRevision), More: r.More}, 0
+}
+
+// Confirm implements engine.Driver: a read says how far the cluster has come, and then the stream of watches, in the
+// course of its events, that it has come as far.
+func (d *driver) Confirm(ctx context.Context) error {
+	sent := time.Now()
+	resp, err := d.get(ctx, d.config.Prefix+"/", clientv3.WithCountOnly())
+	if err != nil {
+		return err
+	}
+	d.watches.progress(resp.Header.Revision, sent)
+	return nil
+}
+
+// Ballots implements engine.Driver.
+func (d *driver) Ballots(ctx context.Context, election string) ([]store.Standing, error) {
+	dir := d.layout.dir(election)
+	resp, err := d.get(ctx, dir, clientv3.WithPrefix(), clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortAscend))
+	if err != nil {
+		return nil, err
+	}
+	var list []store.Standing
+	for _, kv := range resp.Kvs {
+		if isBallot(dir, kv) {
+			list = append(list, store.Standing{Value: string(kv.Value), Token: uint64(kv.CreateRevision)})
+		}
+	}
+	return list, nil
+}
+
+// Clear implements engine.Driver. Without a name it deletes all keys that begin with <prefix>/.
+func (d *driver) Clear(ctx context.Context, election string) error {
+	ops := []clientv3.Op{clientv3.OpDelete(d.config.Prefix+"/", clientv3.WithPrefix())}
+	if election != "" {
+		ops = []clientv3.Op{
+			clientv3.OpDelete(d.layout.ack(election)),
+			clientv3.OpDelete(d.layout.dir(election), clientv3.WithPrefix()),
+		}
+	}
+	_, err := d.txn(ctx, nil, ops, nil)
+	return err
+}
+
+// closeLimit bounds what Close asks of the cluster.
+const closeLimit = 3 * time.Second
+
+// Close implements engine.Driver. It revokes a lease whose grant has not been answered.
+func (d *driver) Close() error {
+	d.mu.Lock()
+	id, connected := d.pending, d.client != nil
+	d.mu.Unlock()
+	if id != 0 && connected {
+		ctx, cancel := context.WithTimeout(d.life.Background, closeLimit)
+		defer cancel()
+		_ = d.end(ctx, id) // else it ends by itself: nothing is attached to it
+	}
+	d.life.Stop()
+	d.life.Wait()
+	if d.config.Client == nil && d.client != nil {
+		_ = d.client.Close() // says only that its context, which is ours, has ended
+	}
+	return nil
+}
+
+// end revokes a lease, again and again while there is no answer.
+func (d *driver) end(ctx context.Context, id int64) error {
+	for {
+		err := d.revoke(ctx, id)
+		if !adapter.Uncertain(err) || ctx.Err() != nil {
+			return err
+		}
+		adapter.Pause(ctx)
+	}
+}

@@ -1,0 +1,216 @@
+package etcd
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/go-leadership/leadership/internal/engine"
+	"github.com/go-leadership/leadership/internal/testserver"
+	"github.com/stretchr/testify/require"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+)
+
+// opened returns a driver on a server of its own, and a session.
+func opened(t *testing.T) (*driver, *session) {
+	t.Helper()
+	server := testserver.NewEtcd(t, testserver.EtcdConfig{Extra: []string{"--unsafe-no-fsync"}})
+	d := newDriver(Config{Endpoints: server.Addrs(), TTL: 60 * time.Second}.withDefaults())
+	d.OnFound(func(string, string, string) {})
+	d.begin()
+	t.Cleanup(func() { require.NoError(t, d.Close()) })
+	s, _, err := d.Open(soon(t))
+	require.NoError(t, err)
+	return d, s.(*session)
+}
+
+func soon(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// marks lists the marks of the session, by slot.
+func (s *session) marks(t *testing.T) map[string]string {
+	t.Helper()
+	prefix := "leadership/_void/" + s.ID() + "-"
+	resp, err := s.driver.get(soon(t), prefix, clientv3.WithPrefix())
+	require.NoError(t, err)
+	list := map[string]string{}
+	for _, kv := range resp.Kvs {
+		list[string(kv.Key[len(prefix):])] = string(kv.Value)
+	}
+	return list
+}
+
+// Once a turn of a slot is void, nothing makes an entry of it or of an earlier one: no late request to enter, and no late
+// request to void an earlier turn, which would lower the mark. The next turn stands.
+func TestVoid(t *testing.T) {
+	t.Parallel()
+	d, s := opened(t)
+	asBefore := func(marked bool) *session { // whose requests are those that it sends late
+		late := &session{driver: d, id: s.id, acknowledged: map[string]string{}}
+		late.marked[3] = marked
+		return late
+	}
+	nonce := func(turn uint64) engine.Nonce {
+		return engine.Nonce{Name: fmt.Sprintf("nonce%d", turn), Slot: 3, Turn: turn}
+	}
+	enters := func(s *session, turn uint64) {
+		t.Helper()
+		_, err := s.Enter(soon(t), "x", nonce(turn), "v")
+		require.NoError(t, err)
+	}
+	isVoid := func(s *session, turn uint64) {
+		t.Helper()
+		_, err := s.Enter(soon(t), "x", nonce(turn), "v")
+		require.ErrorIs(t, err, engine.ErrGone)
+	}
+	standing := func() int {
+		t.Helper()
+		list, err := d.Ballots(soon(t), "x")
+		require.NoError(t, err)
+		return len(list)
+	}
+	enters(s, 1)
+	require.Empty(t, s.marks(t), "a mark costs nothing before it is needed")
+	require.NoError(t, s.Void(soon(t), "x", nonce(1)))
+	require.Zero(t, standing())
+	isVoid(s, 1)
+	isVoid(asBefore(false), 1)
+	enters(s, 2)
+	enters(s, 2)
+	require.Equal(t, 1, standing())
+	require.NoError(t, s.Void(soon(t), "x", nonce(5)))
+	for _, marked := range []bool{false, true} {
+		require.NoError(t, asBefore(marked).Void(soon(t), "x", nonce(1)))
+		require.NoError(t, asBefore(marked).Void(soon(t), "x", nonce(5)))
+		require.Equal(t, map[string]string{"3": fmt.Sprintf("%016x", 5)}, s.marks(t))
+		isVoid(asBefore(marked), 5)
+	}
+	require.NoError(t, asBefore(false).Void(soon(t), "x", nonce(6)))
+	require.Equal(t, map[string]string{"3": fmt.Sprintf("%016x", 6)}, s.marks(t))
+	isVoid(s, 6)
+	enters(s, 16)
+
+	// An operator deletes everything below the prefix.
+	require.NoError(t, d.Clear(soon(t), ""))
+	isVoid(s, 17)
+	require.NoError(t, s.Void(soon(t), "x", nonce(17)))
+	isVoid(s, 17)
+	enters(s, 18)
+	require.Equal(t, 1, standing())
+
+	for slot := range engine.Slots {
+		for turn := range uint64(3) {
+			n := engine.Nonce{Name: fmt.Sprint("slot", slot, turn), Slot: slot, Turn: turn + 20}
+			require.NoError(t, s.Void(soon(t), strconv.Itoa(slot), n))
+		}
+	}
+	require.Len(t, s.marks(t), engine.Slots)
+	require.NoError(t, s.End(soon(t), nil))
+	require.Empty(t, s.marks(t), "they go with the lease")
+	require.ErrorIs(t, s.Void(soon(t), "x", nonce(30)), engine.ErrOver)
+	_, err := s.Enter(soon(t), "x", nonce(30), "v")
+	require.ErrorIs(t, err, engine.ErrOver)
+}
+
+// Void of an entry that was acknowledged before a restore removes the acknowledgement too, unless that is of an entry
+// which stands, or of another session.
+func TestVoidRemovesTheAcknowledgement(t *testing.T) {
+	t.Parallel()
+	d, s := opened(t)
+	leader := func() string {
+		t.Helper()
+		found, _, err := d.read(soon(t), d.layout.ack("x"))
+		require.NoError(t, err)
+		return string(found[0].GetValue())
+	}
+	old, err := s.Enter(soon(t), "x", engine.Nonce{Name: "old", Slot: 1, Turn: 1}, "old")
+	require.NoError(t, err)
+	_, err = s.Acknowledge(soon(t), old, "old")
+	require.NoError(t, err)
+	void := func() {
+		t.Helper()
+		require.NoError(t, s.Void(soon(t), "x", engine.Nonce{Name: "stray", Slot: 2, Turn: 1}))
+	}
+	void()
+	require.Equal(t, "old", leader(), "it stands")
+	delete(s.acknowledged, old.Key) // as if it had been removed before the restore
+	void()
+	require.Empty(t, leader())
+
+	other, _, err := d.Open(soon(t))
+	require.NoError(t, err)
+	e, err := other.Enter(soon(t), "x", engine.Nonce{Name: "other", Slot: 1, Turn: 1}, "other")
+	require.NoError(t, err)
+	_, err = other.Acknowledge(soon(t), e, "other")
+	require.NoError(t, err)
+	void()
+	require.Equal(t, "other", leader())
+	require.NoError(t, other.End(soon(t), nil))
+}
+
+// The place is that behind the ballot that was created last before it. What is no ballot is left out.
+func TestPlace(t *testing.T) {
+	t.Parallel()
+	d, s := opened(t)
+	put := func(name string, lease int64) {
+		t.Helper()
+		_, err := d.txn(soon(t), nil, []clientv3.Op{
+			clientv3.OpPut(d.layout.dir("x")+name, "foreign", clientv3.WithLease(clientv3.LeaseID(lease))),
+		}, nil)
+		require.NoError(t, err)
+	}
+	turn := uint64(0)
+	enter := func() engine.Entry {
+		t.Helper()
+		turn++
+		e, err := s.Enter(soon(t), "x", engine.Nonce{Name: fmt.Sprint("n", turn), Turn: turn}, "v")
+		require.NoError(t, err)
+		place, err := d.Ahead(soon(t), e)
+		require.NoError(t, err)
+		require.Equal(t, e.Place, place, "Ahead says the same")
+		again, err := s.Enter(soon(t), "x", engine.Nonce{Name: fmt.Sprint("n", turn), Turn: turn}, "v")
+		require.NoError(t, err)
+		require.Equal(t, e, again, "and so does entering again")
+		return e
+	}
+	first := enter()
+	require.Zero(t, first.Place)
+	second := enter()
+	require.Equal(t, engine.Place{Nearest: first.Key}, second.Place)
+	put("foreign", 0)
+	put("foreign2", s.id)
+	third := enter()
+	require.Equal(t, engine.Place{Nearest: second.Key, More: true}, third.Place)
+	require.NoError(t, s.Remove(soon(t), engine.Removal{Entry: first}))
+	require.NoError(t, s.Remove(soon(t), engine.Removal{Entry: second}))
+	place, err := d.Ahead(soon(t), third)
+	require.NoError(t, err)
+	require.Zero(t, place)
+	_, err = d.Ahead(soon(t), second)
+	require.ErrorIs(t, err, engine.ErrGone)
+	_, err = s.Acknowledge(soon(t), second, "v")
+	require.ErrorIs(t, err, engine.ErrGone)
+}
+
+// Close revokes the lease whose grant has not been answered. That of a session is the session's to end.
+func TestCloseRevokesTheLeaseThatWasNotAnswered(t *testing.T) {
+	t.Parallel()
+	d, s := opened(t)
+	pending := d.newLease()
+	require.Equal(t, pending, d.newLease(), "the next attempt asks for the same")
+	_, err := d.grant(soon(t), pending)
+	require.NoError(t, err)
+	client, err := clientv3.New(clientv3.Config{Endpoints: d.config.Endpoints, Logger: zap.NewNop()})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = client.Close() })
+	require.NoError(t, d.Close())
+	leases, err := client.Leases(soon(t))
+	require.NoError(t, err)
+	require.Equal(t, []clientv3.LeaseStatus{{ID: clientv3.LeaseID(s.id)}}, leases.Leases)
+}

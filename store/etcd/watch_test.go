@@ -1,0 +1,237 @@
+package etcd
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/go-leadership/leadership/internal/engine"
+	"github.com/go-leadership/leadership/store"
+	"github.com/stretchr/testify/require"
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/mvccpb"
+)
+
+// heard is what listeners were told, in one order.
+type heard []string
+
+// listens returns a listener of an election's leader that notes what it is told.
+func (h *heard) listens(name, key string) *listener {
+	return &listener{key: key, state: leaderState, tell: func(n engine.News) {
+		switch {
+		case n.Over:
+			*h = append(*h, name+" over")
+		case n.State != nil:
+			*h = append(*h, fmt.Sprintf("%s %d", name, n.State.Leader.Revision))
+		default:
+			*h = append(*h, name+" as of "+n.AsOf.Format("05"))
+		}
+	}}
+}
+
+func (h *heard) take() heard {
+	list := *h
+	*h = nil
+	return list
+}
+
+// watching is a driver without a cluster.
+func watching() *driver {
+	return newDriver(Config{Endpoints: []string{"member"}}.withDefaults())
+}
+
+// confirms is what the cluster says to the oldest request for a watch.
+func (d *driver) confirms(t *testing.T, id, revision int64) {
+	t.Helper()
+	require.NoError(t, d.handle(&pb.WatchResponse{Header: &pb.ResponseHeader{Revision: revision}, Created: true, WatchId: id}))
+}
+
+// changes is an event of the cluster.
+func (d *driver) changes(t *testing.T, id int64, key string, revision int64) {
+	t.Helper()
+	require.NoError(t, d.handle(&pb.WatchResponse{
+		Header: &pb.ResponseHeader{Revision: revision}, WatchId: id,
+		Events: []*mvccpb.Event{{Kv: &mvccpb.KeyValue{Key: []byte(key), ModRevision: revision}}},
+	}))
+}
+
+// progresses is what the cluster says to a request for progress.
+func (d *driver) progresses(t *testing.T, revision int64) {
+	t.Helper()
+	require.NoError(t, d.handle(&pb.WatchResponse{Header: &pb.ResponseHeader{Revision: revision}, WatchId: -1}))
+}
+
+// shows is the answer to a read.
+func (d *driver) shows(l *listener, key string, revision int64) error {
+	kv := &mvccpb.KeyValue{Key: []byte(key), ModRevision: revision}
+	return d.watches.show([]*listener{l}, []*mvccpb.KeyValue{kv}, revision, time.Time{})
+}
+
+// A listener is told first what was read, and then what is newer. An event that comes between is told in place of a read
+// that is older, and never after one that has it already.
+func TestListenerIsNotToldOldNews(t *testing.T) {
+	var h heard
+	d := watching()
+	l := h.listens("l", "a")
+	d.watches.join(l)
+	d.confirms(t, 1, 10)
+	d.changes(t, 1, "a", 12)
+	require.Empty(t, h, "the read comes first")
+	require.NoError(t, d.shows(l, "a", 11))
+	require.Equal(t, heard{"l 12"}, h.take())
+	d.changes(t, 1, "a", 13)
+	require.Equal(t, heard{"l 13"}, h.take())
+
+	second := h.listens("second", "a")
+	d.watches.join(second)
+	require.Len(t, d.watches.byID, 1, "it shares the watch")
+	require.NoError(t, d.shows(second, "a", 15))
+	d.changes(t, 1, "a", 14) // the member that has the watches lags behind the one that was read from
+	require.Equal(t, heard{"second 15", "l 14"}, h.take())
+	d.changes(t, 1, "a", 16)
+	require.ElementsMatch(t, heard{"l 16", "second 16"}, h.take())
+}
+
+// What was read is right as of the time at which the read was sent. An event does not say as of when it is.
+func TestReadSaysAsOfWhen(t *testing.T) {
+	d := watching()
+	var told engine.State
+	l := &listener{key: "a", state: leaderState, tell: func(n engine.News) { told = *n.State }}
+	d.watches.join(l)
+	d.confirms(t, 1, 10)
+	sent := time.Now()
+	require.NoError(t, d.watches.show([]*listener{l}, []*mvccpb.KeyValue{nil}, 11, sent))
+	require.Equal(t, engine.State{AsOf: sent}, told)
+	d.changes(t, 1, "a", 12)
+	require.Zero(t, told.AsOf)
+}
+
+// All that a watch tells, and that it is set, raises the floor of the reads first: none is older than that.
+func TestFloorIsRaisedBeforeAWatchTells(t *testing.T) {
+	d := watching()
+	var floor int64
+	l := &listener{key: "a", state: leaderState, tell: func(engine.News) { floor = d.floor() }}
+	d.watches.join(l)
+	d.confirms(t, 1, 10)
+	require.EqualValues(t, 10, d.floor())
+	require.NoError(t, d.shows(l, "a", 10))
+	d.changes(t, 1, "a", 12)
+	require.EqualValues(t, 12, floor)
+	d.changes(t, 1, "a", 11)
+	require.EqualValues(t, 12, d.floor())
+}
+
+// News of a member that lags behind don't hide that the cluster has gone back, nor show it.
+func TestLaggingNewsAreNoReturn(t *testing.T) {
+	d := watching()
+	require.True(t, d.saw(0, 100, false))
+	require.False(t, d.saw(100, 50, false))
+	since := d.revisions.backSince
+	require.False(t, since.IsZero())
+	d.raise(60)
+	require.Equal(t, since, d.revisions.backSince)
+	require.True(t, d.saw(50, 70, false), "a read that began before the floor was raised")
+	require.Equal(t, since, d.revisions.backSince)
+	require.EqualValues(t, 100, d.floor())
+	d.raise(100)
+	require.Zero(t, d.revisions.backSince)
+}
+
+// Progress confirms a request as soon as the cluster has come as far as it had when that was sent: to those that have
+// been told something.
+func TestProgressConfirms(t *testing.T) {
+	var h heard
+	d := watching()
+	l, late := h.listens("l", "a"), h.listens("late", "b")
+	d.watches.join(l)
+	d.watches.join(late)
+	d.confirms(t, 1, 10)
+	d.confirms(t, 2, 10)
+	require.NoError(t, d.shows(l, "a", 10))
+	h.take()
+	at := time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
+	d.watches.progress(20, at)
+	d.watches.progress(30, at.Add(time.Second))
+	d.progresses(t, 19)
+	require.Empty(t, h)
+	d.progresses(t, 20)
+	require.Equal(t, heard{"l as of 00"}, h.take())
+	require.NoError(t, d.shows(late, "b", 25))
+	d.progresses(t, 30)
+	require.ElementsMatch(t, heard{"late 25", "l as of 01", "late as of 01"}, h.take())
+}
+
+// When the stream breaks all that have been told something learn that their watch is over. The others are not shown
+// what they have read. The next watches are of another stream.
+func TestBreakEndsAllWatches(t *testing.T) {
+	var h heard
+	d := watching()
+	l, reading, creating := h.listens("l", "a"), h.listens("reading", "b"), h.listens("creating", "c")
+	for _, l := range []*listener{l, reading, creating} {
+		d.watches.join(l)
+	}
+	d.confirms(t, 1, 10)
+	d.confirms(t, 2, 10)
+	require.NoError(t, d.shows(l, "a", 10))
+	h.take()
+	d.watches.breakOff(fmt.Errorf("cut"))
+	require.Equal(t, heard{"l over"}, h.take())
+	require.ErrorIs(t, d.shows(reading, "b", 11), store.ErrUnavailable)
+	require.ErrorIs(t, d.ready(t.Context(), creating.watch), store.ErrUnavailable)
+	require.Empty(t, h)
+
+	again := h.listens("again", "a")
+	d.watches.join(again)
+	require.NotEqual(t, l.watch.stream, again.watch.stream)
+	d.watches.leave(l) // the old watch
+	require.Len(t, d.watches.set, 1)
+}
+
+// The last listener that leaves takes the watch back: at once, or when the cluster has confirmed it.
+func TestWatchGoesWithItsLastListener(t *testing.T) {
+	var h heard
+	d := watching()
+	cancels := func() (n int) {
+		for _, r := range d.watches.take() {
+			if r.GetCancelRequest() != nil {
+				n++
+			}
+		}
+		return n
+	}
+	one, two := h.listens("one", "a"), h.listens("two", "a")
+	d.watches.join(one)
+	d.watches.join(two)
+	d.confirms(t, 1, 10)
+	d.watches.leave(one)
+	d.watches.leave(one)
+	require.Zero(t, cancels())
+	d.watches.leave(two)
+	require.Equal(t, 1, cancels())
+	require.Empty(t, d.watches.byID)
+
+	d.watches.join(one)
+	d.watches.leave(one)
+	d.watches.join(two) // a watch of its own
+	d.confirms(t, 2, 10)
+	require.Equal(t, 1, cancels())
+	d.confirms(t, 3, 10)
+	require.Zero(t, cancels())
+	require.Len(t, d.watches.byID, 1)
+}
+
+// The key of an entry names one ballot for ever: the client's own elections use a key again.
+func TestEntryKeyNamesOneBallot(t *testing.T) {
+	kv := func(lease, revision int64) *mvccpb.KeyValue {
+		return &mvccpb.KeyValue{Key: []byte("p/a@b/_ballots/2a-nonce"), Lease: lease, CreateRevision: revision}
+	}
+	entry := entryKey("p/a@b/_ballots/2a-nonce", 7)
+	require.Equal(t, "p/a@b/_ballots/2a-nonce", keyOf(entry))
+	require.Equal(t, engine.State{Token: 7, Session: "2a", Nonce: "nonce"}, entryState(entry, kv(42, 7)))
+	require.Zero(t, entryState(entry, nil))
+	require.Zero(t, entryState(entry, kv(42, 8)), "another ballot with the same key")
+	require.Zero(t, entryState(entry, kv(0, 7)), "it was overwritten, and goes with no lease")
+	require.Zero(t, entryState(entry, kv(43, 7)))
+	require.Equal(t, engine.State{Token: 7, Session: "2a"},
+		entryState("p/x/_ballots/2a@7", &mvccpb.KeyValue{Key: []byte("p/x/_ballots/2a"), Lease: 42, CreateRevision: 7}))
+}

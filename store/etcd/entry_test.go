@@ -214,3 +214,20 @@ func TestCloseRevokesTheLeaseThatWasNotAnswered(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []clientv3.LeaseStatus{{ID: clientv3.LeaseID(s.id)}}, leases.Leases)
 }
+
+// A lease that was to be revoked becomes that of no session, also if it is granted once more: the request to revoke it
+// might still be on its way.
+func TestRevokedLeaseIsNotUsed(t *testing.T) {
+	t.Parallel()
+	d, s := opened(t)
+	id := d.newLease()
+	d.doom(id)
+	other, _, err := d.Open(soon(t))
+	require.NoError(t, err)
+	require.NotEqual(t, leaseName(id), other.ID())
+	require.NotEqual(t, s.ID(), other.ID())
+	_, err = d.grant(soon(t), id)
+	require.NoError(t, err, "it was revoked")
+	require.NoError(t, d.revoke(soon(t), id))
+	require.NoError(t, other.End(soon(t), nil))
+}

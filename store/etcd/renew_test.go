@@ -25,6 +25,7 @@ const never = time.Hour
 type renewals struct {
 	start  time.Time
 	script []time.Duration // after how long each renewal is answered; the last one counts for all that follow
+	over   int             // from which renewal on the lease is over; 0: it never is
 
 	mu      sync.Mutex
 	asked   []asked         // guarded by mu, as are all below
@@ -76,7 +77,9 @@ func (s *renewalStream) SendMsg(any) error {
 func (s *renewalStream) RecvMsg(m any) error {
 	select {
 	case <-s.answer:
-		m.(*pb.LeaseKeepAliveResponse).TTL = 10
+		if over := s.cluster.over; over == 0 || len(s.cluster.sent()) < over {
+			m.(*pb.LeaseKeepAliveResponse).TTL = 10
+		}
 		return nil
 	case <-s.ctx.Done():
 		return s.ctx.Err()
@@ -106,6 +109,11 @@ func (c memberConn) Close() error {
 // renewing renews a lease of 10 s for a time, while the cluster answers as the script says.
 func renewing(t *testing.T, endpoints int, duration time.Duration, script ...time.Duration) *renewals {
 	r := &renewals{script: script}
+	r.renew(t, endpoints, duration)
+	return r
+}
+
+func (r *renewals) renew(t *testing.T, endpoints int, duration time.Duration) {
 	stream := func(ctx context.Context, _ *grpc.StreamDesc, _ *grpc.ClientConn, _ string, _ grpc.Streamer,
 		_ ...grpc.CallOption,
 	) (grpc.ClientStream, error) {
@@ -136,7 +144,6 @@ func renewing(t *testing.T, endpoints int, duration time.Duration, script ...tim
 	synctest.Wait()
 	cancel()
 	keeping.Wait()
-	return r
 }
 
 // A renewal is sent a quarter of the TTL after the one before. One that is late is sent again on another stream: after a
@@ -228,4 +235,23 @@ func TestSilentMemberIsLeftByRenewals(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Each answer proves that the lease stands for the TTL less the grace after the renewal was sent. When the cluster says
+// that it is over, Keep returns nil, and not before; when it is to end, why.
+func TestKeepEndsWithTheLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := &renewals{script: []time.Duration{100 * time.Millisecond}, over: 3}
+		r.renew(t, 3, 20*time.Second)
+		require.NoError(t, r.err)
+		require.Len(t, r.sent(), 3)
+		require.Len(t, r.proofs, 2)
+		for i, p := range r.proofs {
+			require.Equal(t, r.sent()[i].at, p.Sent.Time().Sub(r.start))
+			require.Equal(t, 10*time.Second-10*time.Second/3, p.Valid)
+		}
+	})
+	synctest.Test(t, func(t *testing.T) {
+		require.ErrorIs(t, renewing(t, 3, 20*time.Second, 100*time.Millisecond).err, context.Canceled)
+	})
 }

@@ -43,13 +43,15 @@ func (d *driver) Open(ctx context.Context) (engine.Session, engine.Proof, error)
 			_ = d.revoke(ctx, id) // else it ends by itself: nothing is attached to it
 			d.granted(0)
 			return nil, engine.Proof{}, adapter.Refuse("ttl", d.config.TTL.String(), "the cluster's range begins at %v", granted)
-		case err == nil:
+		case err == nil && !d.isDoomed(id):
 			d.granted(id)
 			return &session{driver: d, id: id, acknowledged: map[string]string{}}, d.proof(sent), nil
-		case !errors.Is(err, rpctypes.ErrLeaseExist):
+		case err != nil && !errors.Is(err, rpctypes.ErrLeaseExist):
 			return nil, engine.Proof{}, err
 		}
-		if err := d.revoke(ctx, id); err != nil { // granted to an earlier request, so that it may end before: ask anew
+		// An earlier request was carried out, so that the lease may end before. Or a request to revoke it may be on its way.
+		d.doom(id)
+		if err := d.revoke(ctx, id); err != nil {
 			return nil, engine.Proof{}, err
 		}
 		d.granted(0)
@@ -68,6 +70,19 @@ func (d *driver) newLease() int64 {
 		d.pending = rand.Int64N(1<<62) + 1
 	}
 	return d.pending
+}
+
+// doom says that a lease is going to be revoked: it never becomes that of a session.
+func (d *driver) doom(id int64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.doomed = id
+}
+
+func (d *driver) isDoomed(id int64) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.doomed == id
 }
 
 // granted says that the outcome of asking for the lease is known, and which one the session has, if any.

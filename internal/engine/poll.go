@@ -32,6 +32,7 @@ type poll struct {
 	reading  bool          // one is under way
 	answered uint64        // the last read that was answered
 	wanted   uint64        // the read that callers wait for
+	trouble  error         // of the last read, if it has no answer
 	failures int           // reads that failed for good
 	err      error         // of the last one
 	floor    uint64        // the revision of an acknowledgement of this store that has not been told yet; or 0
@@ -151,7 +152,7 @@ func (p *poll) wait(ctx context.Context, fresh bool, satisfies func(store.Known)
 		}
 		p.mu.Lock()
 		if ctx.Err() != nil {
-			return store.Known{}, adapter.Ended(ctx, nil, nil)
+			return store.Known{}, adapter.Ended(ctx, nil, p.trouble)
 		}
 	}
 }
@@ -202,7 +203,7 @@ func (p *poll) work() (again bool) {
 	}
 	p.mu.Lock()
 	old := p.feed
-	f.watch, p.feed, p.answered, p.reading = watch, f, f.number, false
+	f.watch, p.feed, p.answered, p.reading, p.trouble = watch, f, f.number, false, nil
 	if f.number >= p.cleared {
 		p.floor = 0
 	}
@@ -242,6 +243,7 @@ func (p *poll) failed(err error) (again bool) {
 	defer p.mu.Unlock()
 	p.reading = false
 	if adapter.Uncertain(err) {
+		p.trouble = err
 		return true
 	}
 	p.failures, p.err = p.failures+1, err

@@ -128,6 +128,25 @@ func TestLeaderIsReadAgainAfterAFailure(t *testing.T) {
 	})
 }
 
+// TestLeaderSaysWhyThereIsNoAnswer to a caller who does not wait any longer, until there is one.
+func TestLeaderSaysWhyThereIsNoAnswer(t *testing.T) {
+	play(t, Settings{}, func(t *testing.T, s *scene) {
+		impatient := func() error {
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+			defer cancel()
+			_, err := s.Engine.Leader(ctx, "x", nil)
+			require.ErrorIs(t, err, context.DeadlineExceeded)
+			return err
+		}
+		require.NotErrorIs(t, impatient(), errUnsent, "nothing is known yet")
+		s.next("Leader").fail(errUnsent)
+		require.ErrorIs(t, impatient(), errUnsent)
+		time.Sleep(time.Second)
+		s.next("Leader").shows(State{Leader: one})
+		require.NotErrorIs(t, impatient(), errUnsent)
+	})
+}
+
 // TestLeaderThatIsRefused is told to all who wait, and the next caller asks again.
 func TestLeaderThatIsRefused(t *testing.T) {
 	play(t, Settings{}, func(t *testing.T, s *scene) {

@@ -1,0 +1,262 @@
+// Package drivertest checks what package engine relies on: the invariants of engine.Driver, one case for each. The
+// driver of a store runs it in its own tests:
+//
+//	drivertest.Run(t, drivertest.Harness{Open: open, TTL: 2 * time.Second})
+//
+// It is about the driver alone. That elections work is what package conformance checks, on the whole store.
+package drivertest
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-leadership/leadership/internal/engine"
+)
+
+// Harness makes the drivers under test. All fields are required.
+type Harness struct {
+	// Open returns a driver with a connection of its own to the service, as in another process. The case closes it.
+	Open func(ctx context.Context) (engine.Driver, error)
+	// TTL is that of the sessions. The shorter, the faster the cases.
+	TTL time.Duration
+}
+
+// TB is the part of testing.TB that a case needs.
+type TB interface {
+	Helper()
+	Errorf(format string, args ...any)
+}
+
+// Case checks one invariant.
+type Case struct {
+	Name      string
+	Invariant string // what the engine relies on, and a driver breaks which fails the case
+	check     func(e *env)
+}
+
+// Cases returns all cases.
+func Cases() []Case { return append(append([]Case{}, watches...), sessions...) }
+
+// Run runs all cases as subtests.
+func Run(t *testing.T, h Harness) {
+	t.Helper()
+	for _, c := range Cases() {
+		t.Run(c.Name, func(t *testing.T) { c.Check(t, h) })
+	}
+}
+
+// Check runs the case. It takes a few TTL, and no longer than 30 of them and half a minute.
+func (c Case) Check(t TB, h Harness) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 30*h.TTL+30*time.Second)
+	defer cancel()
+	e := &env{TB: t, h: h, ctx: ctx, election: fmt.Sprint("drivertest/", c.Name, "/", time.Now().UnixNano())}
+	done := make(chan struct{})
+	go func() { // failed ends it
+		defer close(done)
+		defer e.cleanUp()
+		c.check(e)
+	}()
+	<-done
+	if e.failed {
+		t.Errorf("%s: %s", c.Name, c.Invariant)
+	}
+}
+
+// env is what a case works with.
+type env struct {
+	TB
+	h        Harness
+	ctx      context.Context
+	election string
+	closers  []func()
+	turns    uint64
+	failed   bool // only the case's goroutine uses it
+}
+
+func (e *env) cleanUp() {
+	for i := len(e.closers) - 1; i >= 0; i-- {
+		e.closers[i]()
+	}
+}
+
+// check ends the case if something does not hold.
+func (e *env) check(ok bool, format string, args ...any) {
+	e.Helper()
+	if !ok {
+		e.failed = true
+		e.Errorf(format, args...)
+		runtime.Goexit()
+	}
+}
+
+func (e *env) ok(err error, what string) {
+	e.Helper()
+	e.check(err == nil, "%s: %v", what, err)
+}
+
+// until waits for a condition.
+func (e *env) until(what string, holds func() bool) {
+	e.Helper()
+	for ; !holds(); time.Sleep(max(time.Millisecond, e.h.TTL/1000)) {
+		e.check(e.ctx.Err() == nil, "waited in vain until %s", what)
+	}
+}
+
+// process is a driver with a session that is renewed.
+type process struct {
+	engine.Driver
+	engine.Session
+	proof engine.Proof
+
+	mu     sync.Mutex
+	proofs []engine.Proof // guarded by mu: of renewals
+	over   chan struct{}  // closed when Keep has returned
+}
+
+// driver opens a driver.
+func (e *env) driver() engine.Driver {
+	e.Helper()
+	d, err := e.h.Open(e.ctx)
+	e.ok(err, "open a driver")
+	e.closers = append(e.closers, func() {
+		if err := d.Close(); err != nil {
+			e.Errorf("close a driver: %v", err)
+		}
+	})
+	return d
+}
+
+// process opens a driver and a session, which is renewed until the end of the case.
+func (e *env) process() *process {
+	e.Helper()
+	p := &process{Driver: e.driver(), over: make(chan struct{})}
+	var err error
+	p.Session, p.proof, err = p.Open(e.ctx)
+	e.ok(err, "open a session")
+	ctx, cancel := context.WithCancel(e.ctx)
+	go func() {
+		defer close(p.over)
+		_ = p.Keep(ctx, func(proof engine.Proof) {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			p.proofs = append(p.proofs, proof)
+		})
+	}()
+	e.closers = append(e.closers, func() {
+		cancel()
+		<-p.over
+		ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
+		defer cancel()
+		_ = p.End(ctx, nil)
+	})
+	return p
+}
+
+// nonce returns one that has not been used.
+func (e *env) nonce() engine.Nonce {
+	e.turns++
+	return engine.Nonce{Name: fmt.Sprintf("%016x%08x", time.Now().UnixNano(), e.turns), Turn: e.turns}
+}
+
+// enter makes an entry.
+func (e *env) enter(p *process) engine.Entry {
+	e.Helper()
+	entry, err := p.Enter(e.ctx, e.election, e.nonce(), "value")
+	e.ok(err, "enter")
+	entry.Election = e.election
+	return entry
+}
+
+// acknowledge makes a value the leader's.
+func (e *env) acknowledge(p *process, entry engine.Entry, value string) uint64 {
+	e.Helper()
+	revision, err := p.Acknowledge(e.ctx, entry, value)
+	e.ok(err, "acknowledge")
+	return revision
+}
+
+// remove removes an entry that led.
+func (e *env) remove(p *process, entry engine.Entry) {
+	e.Helper()
+	e.ok(p.Remove(e.ctx, engine.Removal{Entry: entry, Led: true, Acknowledged: true, Alone: func() bool { return true }}), "remove")
+}
+
+// news is what one watch has told.
+type news struct {
+	mu   sync.Mutex
+	list []engine.News
+	log  func(engine.News) // nil, or told of each
+}
+
+func (n *news) tell(one engine.News) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.list = append(n.list, one)
+	if n.log != nil {
+		n.log(one)
+	}
+}
+
+func (n *news) all() []engine.News {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return append([]engine.News{}, n.list...)
+}
+
+// state returns the last state, if there is one.
+func (n *news) state() (s engine.State, told bool) {
+	for _, one := range n.all() {
+		if one.State != nil {
+			s, told = *one.State, true
+		}
+	}
+	return s, told
+}
+
+// stale reports whether the watch has said that it has to be set and read anew.
+func (n *news) stale() bool {
+	for _, one := range n.all() {
+		if one.Over || one.State == nil && one.AsOf.IsZero() {
+			return true
+		}
+	}
+	return false
+}
+
+// entry watches an entry.
+func (e *env) entry(d engine.Driver, key string) (*news, engine.Watch) {
+	e.Helper()
+	n := &news{}
+	w, err := d.Entry(e.ctx, key, n.tell)
+	e.ok(err, "watch an entry")
+	e.closers = append(e.closers, w.Stop)
+	return n, w
+}
+
+// leader watches the leader.
+func (e *env) leader(d engine.Driver) *news {
+	e.Helper()
+	n := &news{}
+	w, err := d.Leader(e.ctx, e.election, n.tell)
+	e.ok(err, "watch the leader")
+	e.closers = append(e.closers, w.Stop)
+	return n
+}
+
+// gone follows an entry until it is told to be gone, with as many watches as that takes.
+func (e *env) gone(d engine.Driver, key string) {
+	e.Helper()
+	n, _ := e.entry(d, key)
+	e.until("the end of the entry is told", func() bool {
+		if n.stale() {
+			n, _ = e.entry(d, key)
+		}
+		s, told := n.state()
+		return told && s.Token == 0
+	})
+}

@@ -1,0 +1,182 @@
+package drivertest
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/go-leadership/leadership/internal/engine"
+)
+
+// changes is how many changes a case looks at.
+const changes = 20
+
+// watches checks what watches tell.
+var watches = []Case{
+	{
+		Name:      "news-never-goes-back",
+		Invariant: "what is told of one key never goes back, from one watch of the key to the next neither",
+		check: func(e *env) {
+			a, b := e.process(), e.driver()
+			entry := e.enter(a)
+			highest, n := uint64(0), e.leader(b)
+			look := func() {
+				last := highest
+				for _, one := range n.all() {
+					if one.State != nil {
+						revision := one.State.Leader.Revision
+						e.check(revision >= last, "revision %d was told after %d", revision, last)
+						last = revision
+					}
+				}
+				highest = last
+			}
+			for i := range changes {
+				e.acknowledge(a, entry, fmt.Sprint(i))
+				if i%3 == 0 {
+					look()
+					n = e.leader(b)
+				}
+				time.Sleep(e.h.TTL / 200)
+			}
+			look()
+		},
+	},
+	{
+		Name:      "every-change-is-told",
+		Invariant: "from the moment that a watch is set, every change is told, or that the watch is over",
+		check: func(e *env) {
+			a, b := e.process(), e.driver()
+			entry := e.enter(a)
+			n := e.leader(b)
+			revision := e.acknowledge(a, entry, "value")
+			e.until("the acknowledgement is told", func() bool {
+				if n.stale() {
+					n = e.leader(b)
+				}
+				s, _ := n.state()
+				return s.Leader.Value == "value" && s.Leader.Revision == revision
+			})
+			e.remove(a, entry)
+			e.until("its end is told", func() bool {
+				if n.stale() {
+					n = e.leader(b)
+				}
+				s, told := n.state()
+				return told && s.Leader.Revision == 0
+			})
+			e.gone(b, entry.Key)
+		},
+	},
+	{
+		Name:      "as-of-is-behind-the-news",
+		Invariant: "News.AsOf comes behind all news of the time before it",
+		check: func(e *env) {
+			a, b := e.process(), e.driver()
+			entry := e.enter(a)
+			for i := range changes {
+				n := e.leader(b)
+				revision := e.acknowledge(a, entry, fmt.Sprint(i))
+				after := time.Now()
+				for range 3 {
+					e.ok(b.Confirm(e.ctx), "confirm")
+					time.Sleep(e.h.TTL / 100)
+				}
+				known, stale := uint64(0), false
+				for _, one := range n.all() {
+					if one.State != nil {
+						known = one.State.Leader.Revision
+					}
+					stale = stale || one.Over || one.State == nil && one.AsOf.IsZero()
+					late := one.AsOf.After(after) || one.State != nil && one.State.AsOf.After(after)
+					e.check(!late || stale || known >= revision, "the leader is right as of a time after an acknowledgement that was not told")
+				}
+			}
+		},
+	},
+	{
+		Name:      "as-of-is-told",
+		Invariant: "Confirm makes the watches tell News.AsOf, or a new watch does",
+		check: func(e *env) {
+			b := e.driver()
+			n := e.leader(b)
+			called := time.Now()
+			e.until("the leader is right as of a time after the call", func() bool {
+				e.ok(b.Confirm(e.ctx), "confirm")
+				if time.Since(called) > e.h.TTL/2 { // this driver does not confirm: a read does
+					called = time.Now()
+					n = e.leader(b)
+				}
+				for _, one := range n.all() {
+					if !one.AsOf.Before(called) || one.State != nil && !one.State.AsOf.Before(called) {
+						return true
+					}
+				}
+				return false
+			})
+		},
+	},
+	{
+		Name:      "streams-are-in-order",
+		Invariant: "watches of one stream tell in the order of the changes once Entry has returned",
+		check: func(e *env) {
+			a, b, c := e.process(), e.process(), e.driver()
+			for range changes {
+				first, second := e.enter(a), e.enter(b)
+				var order []string // written under both logs' locks: tell comes one at a time for each watch
+				told := make(chan string, 100)
+				watch := func(entry engine.Entry, name string) uint64 {
+					n, w := e.entry(c, entry.Key)
+					n.mu.Lock()
+					n.log = func(one engine.News) {
+						if one.State != nil && one.State.Token == 0 {
+							told <- name
+						}
+					}
+					n.mu.Unlock()
+					return w.Stream
+				}
+				one, two := watch(first, "first"), watch(second, "second")
+				e.remove(a, first)
+				e.remove(b, second)
+				if one == 0 || one != two {
+					continue
+				}
+				time.Sleep(e.h.TTL / 50)
+				for len(told) > 0 {
+					order = append(order, <-told)
+				}
+				e.check(len(order) == 0 || order[0] == "first", "the later end was told first")
+			}
+		},
+	},
+	{
+		Name:      "reads-follow-their-call",
+		Invariant: "Entry, Leader and Ahead answer by a request that was sent after they were called",
+		check: func(e *env) {
+			a, b := e.process(), e.process()
+			for i := range changes {
+				entry := e.enter(a)
+				revision := e.acknowledge(a, entry, fmt.Sprint(i))
+				s, told := e.leader(b).state()
+				e.check(told && s.Leader.Revision >= revision, "revision %d was read after %d", s.Leader.Revision, revision)
+				n, _ := e.entry(b, entry.Key)
+				s, _ = n.state()
+				e.check(s.Token == entry.Token && s.Session == a.ID(), "an entry was read as %+v", s)
+				behind := e.enter(b)
+				place, err := b.Ahead(e.ctx, behind)
+				e.ok(err, "ahead")
+				e.check(place == engine.Place{Nearest: entry.Key}, "ahead is %+v", place)
+				e.remove(a, entry)
+				n, _ = e.entry(b, entry.Key)
+				s, told = n.state()
+				e.check(told && s.Token == 0, "an entry that has gone was read as %+v", s)
+				place, err = b.Ahead(e.ctx, behind)
+				e.ok(err, "ahead")
+				e.check(place.Nearest != entry.Key, "an entry that has gone is ahead")
+				e.remove(b, behind)
+				_, err = b.Ahead(e.ctx, behind)
+				e.check(err != nil, "nothing is said to be ahead of an entry that has gone")
+			}
+		},
+	},
+}

@@ -1,0 +1,253 @@
+package memory
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-leadership/leadership/internal/drivertest"
+	"github.com/go-leadership/leadership/internal/engine"
+	"github.com/go-leadership/leadership/store"
+	"github.com/stretchr/testify/require"
+)
+
+const driverTTL = 10 * time.Second
+
+// harness is that of drivers of one kind, changed by wrap.
+func harness(watches Watches, peers bool, wrap func(engine.Driver) engine.Driver) drivertest.Harness {
+	service := NewService()
+	return drivertest.Harness{TTL: driverTTL, Open: func(context.Context) (engine.Driver, error) {
+		faults := &Faults{changed: make(chan struct{})}
+		d := newDriver(service, faults, driverTTL, driverTTL/3)
+		faults.driver, d.line.kind, d.peers = d, watches, peers
+		if peers {
+			return wrap(peersDriver{d}), nil
+		}
+		return wrap(d), nil
+	}}
+}
+
+func TestDriver(t *testing.T) {
+	for _, watches := range []Watches{Ordered, OneShot, Unordered} {
+		for _, peers := range []bool{false, true} {
+			for _, c := range drivertest.Cases() {
+				t.Run(fmt.Sprint(watches, peers, " ", c.Name), func(t *testing.T) {
+					synctest.Test(t, func(t *testing.T) {
+						c.Check(t, harness(watches, peers, func(d engine.Driver) engine.Driver { return d }))
+					})
+				})
+			}
+		}
+	}
+}
+
+// flawed is a driver that breaks one invariant.
+type flawed struct {
+	*driver
+	flaw string
+
+	mu   sync.Mutex
+	back map[string]engine.State // the first state of each key; guarded by mu
+}
+
+// flawedSession is a session of it.
+type flawedSession struct {
+	*driverSession
+	flawed *flawed
+}
+
+func (f *flawed) Open(ctx context.Context) (engine.Session, engine.Proof, error) {
+	s, proof, err := f.driver.Open(ctx)
+	if err != nil {
+		return nil, proof, err
+	}
+	switch f.flaw {
+	case "counts from the answer, for a TTL":
+		proof = engine.Proof{Sent: store.Now(), Valid: f.ttl}
+	case "ends sessions early":
+		session := s.(*driverSession)
+		time.AfterFunc(f.ttl*3/4, func() { f.service.drop(session.id) })
+	}
+	return flawedSession{s.(*driverSession), f}, proof, nil
+}
+
+// told changes what is told.
+func (f *flawed) told(key string, tell engine.Tell) engine.Tell {
+	switch f.flaw {
+	case "goes back":
+		return func(n engine.News) {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			if n.State != nil {
+				if _, ok := f.back[key]; !ok && n.State.Leader.Revision > 0 {
+					f.back[key] = *n.State
+				}
+				defer func(first engine.State) { tell(engine.News{State: &first}) }(f.back[key])
+			}
+			tell(n)
+		}
+	case "confirms before it tells":
+		return func(n engine.News) {
+			if n.State == nil {
+				tell(n)
+				return
+			}
+			time.AfterFunc(driverTTL/30, func() { f.mu.Lock(); defer f.mu.Unlock(); tell(n) })
+		}
+	case "does not tell all changes":
+		first := true
+		return func(n engine.News) {
+			if n.State == nil || first {
+				first = false
+				tell(n)
+			}
+		}
+	case "never confirms":
+		return func(n engine.News) {
+			if n.AsOf.IsZero() {
+				tell(n)
+			}
+		}
+	case "has no order":
+		late := true
+		return func(n engine.News) {
+			if n.State == nil || n.State.Token > 0 {
+				tell(n)
+				return
+			}
+			f.mu.Lock()
+			d := time.Duration(0)
+			if late = len(f.back)%2 == 0; late {
+				d = driverTTL / 100
+			}
+			f.back[key] = *n.State
+			f.mu.Unlock()
+			time.AfterFunc(d, func() { tell(n) })
+		}
+	case "does not tell of marks":
+		return func(n engine.News) {
+			if n.State != nil {
+				s := *n.State
+				s.Resign, n.State = false, &s
+			}
+			tell(n)
+		}
+	case "reads what it has read before":
+		return func(n engine.News) {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			if n.State != nil {
+				if _, ok := f.back[key]; !ok {
+					f.back[key] = *n.State
+				}
+				s := f.back[key]
+				n.State = &s
+			}
+			tell(n)
+		}
+	}
+	return tell
+}
+
+func (f *flawed) Entry(ctx context.Context, key string, tell engine.Tell) (engine.Watch, error) {
+	return f.driver.Entry(ctx, key, f.told(key, tell))
+}
+
+func (f *flawed) Leader(ctx context.Context, election string, tell engine.Tell) (engine.Watch, error) {
+	return f.driver.Leader(ctx, election, f.told(election, tell))
+}
+
+func (s flawedSession) Enter(ctx context.Context, election string, n engine.Nonce, value string) (engine.Entry, error) {
+	switch s.flawed.flaw {
+	case "enters twice":
+		n.Name += fmt.Sprint(time.Now().UnixNano(), s.flawed.service.standing(election))
+	case "enters what is void":
+		n.Turn += 1 << 32
+	}
+	e, err := s.driverSession.Enter(ctx, election, n, value)
+	if s.flawed.flaw == "has falling tokens" {
+		e.Token = 1<<40 - e.Token
+	}
+	return e, err
+}
+
+func (s flawedSession) Acknowledge(ctx context.Context, e engine.Entry, value string) (uint64, error) {
+	revision, err := s.driverSession.Acknowledge(ctx, e, value)
+	if s.flawed.flaw == "acknowledges what has gone" {
+		return revision, nil
+	}
+	return revision, err
+}
+
+func (s flawedSession) Remove(ctx context.Context, r engine.Removal) error {
+	if s.flawed.flaw == "removes others" {
+		s.flawed.service.Clear(r.Election)
+	}
+	return s.driverSession.Remove(ctx, r)
+}
+
+func (s flawedSession) End(ctx context.Context, led []engine.Removal) error {
+	if s.flawed.flaw == "does not end sessions" {
+		return nil
+	}
+	return s.driverSession.End(ctx, led)
+}
+
+// recorder notes failures.
+type recorder struct {
+	mu     sync.Mutex
+	failed []string // guarded by mu
+}
+
+func (r *recorder) Helper() {}
+
+func (r *recorder) Errorf(format string, args ...any) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.failed = append(r.failed, fmt.Sprintf(format, args...))
+}
+
+// TestFlawedDrivers shows that each case can fail.
+func TestFlawedDrivers(t *testing.T) {
+	caught := map[string]bool{}
+	for flaw, by := range map[string]string{
+		"goes back":                         "news-never-goes-back",
+		"does not tell all changes":         "every-change-is-told",
+		"confirms before it tells":          "as-of-is-behind-the-news",
+		"never confirms":                    "as-of-is-told",
+		"has no order":                      "streams-are-in-order",
+		"reads what it has read before":     "reads-follow-their-call",
+		"has falling tokens":                "tokens-grow",
+		"enters twice":                      "enter-is-idempotent",
+		"enters what is void":               "void-is-final",
+		"acknowledges what has gone":        "acknowledge-needs-the-entry",
+		"removes others":                    "remove-touches-no-others",
+		"counts from the answer, for a TTL": "proofs-count-from-the-request",
+		"ends sessions early":               "session-lasts",
+		"does not end sessions":             "end-takes-all-entries",
+		"does not tell of marks":            "mark-is-told",
+	} {
+		caught[by] = true
+		t.Run(flaw, func(t *testing.T) {
+			for _, c := range drivertest.Cases() {
+				if c.Name != by {
+					continue
+				}
+				r := &recorder{}
+				synctest.Test(t, func(*testing.T) {
+					c.Check(r, harness(Ordered, false, func(d engine.Driver) engine.Driver {
+						return &flawed{driver: d.(*driver), flaw: flaw, back: map[string]engine.State{}}
+					}))
+				})
+				require.NotEmpty(t, r.failed)
+				t.Log(r.failed)
+			}
+		})
+	}
+	for _, c := range drivertest.Cases() {
+		require.True(t, caught[c.Name], "no driver is known to fail %s", c.Name)
+	}
+}

@@ -2,6 +2,8 @@ package engine
 
 import (
 	"context"
+	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
@@ -97,6 +99,10 @@ func TestAgeOfAMark(t *testing.T) {
 		require.Equal(t, 1, s.count("Expire"), "at once")
 	})
 	peers(t, func(t *testing.T, s *scene, _ *ballot, _, peer *request) {
+		peer.answer(answer{peer: Peer{Mark: "1", TTL: peerTTL, Age: peerTTL - time.Nanosecond}})
+		require.Zero(t, s.count("Expire"), "not a moment too soon")
+	})
+	peers(t, func(t *testing.T, s *scene, _ *ballot, _, peer *request) {
 		peer.answer(answer{peer: Peer{Mark: "1", TTL: peerTTL, Age: peerTTL - time.Second}})
 		time.Sleep(time.Second - 1)
 		s.quiet()
@@ -124,8 +130,13 @@ func TestRefusedExpiry(t *testing.T) {
 func TestPeerIsAskedAgainAfterAnError(t *testing.T) {
 	for _, err := range []error{errLater, errUnsent, store.ErrDenied} {
 		peers(t, func(t *testing.T, s *scene, b *ballot, _, peer *request) {
+			var log strings.Builder
+			s.Engine.settings.Logger = slog.New(slog.NewTextHandler(&log, nil))
 			peer.fail(err)
-			time.Sleep(pace)
+			require.Equal(t, err == store.ErrDenied, strings.Contains(log.String(), "permission denied"))
+			time.Sleep(pace - time.Nanosecond)
+			s.quiet()
+			time.Sleep(time.Nanosecond)
 			s.find("Peer").answer(answer{peer: Peer{Mark: "1", TTL: peerTTL, Age: peerTTL}})
 			s.find("Expire").fail(err)
 			time.Sleep(pace)

@@ -44,6 +44,21 @@ type Harness struct {
 	Watchdog time.Duration
 }
 
+// TB is what a case needs of a test. Every testing.TB has it, and so might the report of a program that runs the suite:
+//
+//	for _, c := range conformance.Cases() {
+//		c.Check(report, harness)
+//	}
+//
+// Its methods are called from several goroutines.
+type TB interface {
+	Helper()
+	Logf(format string, args ...any)
+	Errorf(format string, args ...any) // the case has failed, and might go on
+	Fail()                             // as Errorf, without a text
+	Failed() bool                      // whether Errorf or Fail has been called
+}
+
 // Run runs the suite as subtests of t.
 func Run(t *testing.T, h Harness) {
 	t.Helper()

@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"testing"
 	"time"
 
 	"github.com/go-leadership/leadership"
@@ -33,7 +32,7 @@ func Cases() []Case {
 }
 
 // Check runs the case against a harness. The case has a goroutine of its own, so that the watchdog can give it up.
-func (c Case) Check(t testing.TB, h Harness) {
+func (c Case) Check(t TB, h Harness) {
 	t.Helper()
 	watchdog := h.Watchdog
 	if watchdog == 0 {
@@ -65,10 +64,10 @@ func (c Case) Check(t testing.TB, h Harness) {
 	}
 }
 
-// lasting is a testing.TB that a case may go on using when the watchdog has given it up, and its test has ended: it
+// lasting is a TB that a case may go on using when the watchdog has given it up, and its test has ended: it
 // then reports nothing, while testing's own would panic.
 type lasting struct {
-	testing.TB
+	TB
 	mu    sync.Mutex
 	ended bool // guarded by mu
 }
@@ -111,9 +110,9 @@ func nonce() string {
 	return hex.EncodeToString(b[:])
 }
 
-// env is what a case works with. It is the case's testing.TB, whose FailNow ends the case's own goroutine.
+// env is what a case works with. It is the case's TB, whose FailNow ends the case's own goroutine.
 type env struct {
-	testing.TB
+	TB
 	h        Harness
 	ctx      context.Context // ends when the case has taken too long
 	election string          // of this case alone

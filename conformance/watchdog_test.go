@@ -30,7 +30,7 @@ func TestWatchdog(t *testing.T) {
 	i := slices.IndexFunc(cases, func(c conformance.Case) bool { return c.Name == "values-are-bytes" })
 	require.GreaterOrEqual(t, i, 0)
 	st, cleared := &stuck{letGo: make(chan struct{})}, make(chan struct{})
-	r := &recorder{TB: t}
+	r := &recorder{}
 	cases[i].Check(r, conformance.Harness{
 		Open:     func(context.Context, conformance.DialFunc) (store.Store, error) { return st, nil },
 		Clear:    func(context.Context, string) error { close(cleared); return nil },

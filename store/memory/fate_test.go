@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/go-leadership/leadership/store"
@@ -38,8 +39,9 @@ func (tr *traced) count(what memory.What) (n int) {
 	return n
 }
 
-// fates makes the next requests of a store end so, one after the other.
+// fates makes the next requests of a store end so, one after the other: those that come after all that is under way.
 func fates(st *memory.Store, list ...memory.Fate) {
+	synctest.Wait()
 	var mu sync.Mutex
 	st.Faults().Decide(func() (f memory.Fate) {
 		mu.Lock()
@@ -100,7 +102,7 @@ func TestTrace(t *testing.T) {
 		stand(t, a, "a")
 		last := stand(t, b, "b")
 		a.Faults().Cut()
-		time.Sleep(2*ttl + ttl/8) // so that no request of the store's own takes the fate below
+		time.Sleep(2*ttl + 10*time.Millisecond) // apart from the looks in turn, which have a fate, too
 		require.Equal(t, 1, tr.count(memory.LeaderExpired))
 		require.Equal(t, 1, tr.count(memory.WentTogether))
 		require.Equal(t, 2, tr.count(memory.Led))
@@ -154,6 +156,7 @@ func TestAcknowledgementRefused(t *testing.T) {
 		tr := trace(service)
 		ballot := stand(t, a, "a")
 		require.NoError(t, ballot.Wait(t.Context()))
+		synctest.Wait() // it is watched
 		a.Faults().StallWatches()
 		service.Delete("x", ballot.Token())
 		_, err := ballot.Acknowledge(t.Context(), "a")

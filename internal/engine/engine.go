@@ -36,6 +36,11 @@
 // All callers that ask for the leader of an election share one watch (poll.go). The leader that it told last and the
 // time as of which that is right change together, under one lock.
 //
+// # Without a server
+//
+// If nothing but the peers ends sessions ([Peers]), the ballot behind asks for the session of the nearest ahead, and
+// expires it once its mark has stood for its TTL (peers.go).
+//
 // # Goroutines
 //
 // The keeper, while a session is wanted; tend, which confirms and looks at one thing in turn, for as long as the store is

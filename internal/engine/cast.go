@@ -205,6 +205,7 @@ func (s *session) stray(election, nonce string) {
 			return
 		}
 		c.name(nonce)
+		c.nonce.Stray = true
 		c.void()
 	}) {
 		s.done()

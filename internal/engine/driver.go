@@ -47,7 +47,6 @@ type Driver interface {
 	// Confirm makes the watches tell News.AsOf, the time of this call or later, once they have told all that happened
 	// before. It may return earlier: nil says that the service answered. It needs no session.
 	Confirm(ctx context.Context) error
-
 	Ballots(ctx context.Context, election string) ([]store.Standing, error) // the first in line first
 	Clear(ctx context.Context, election string) error                       // all elections if the name is empty
 	Close() error                                                           // all other calls have returned
@@ -91,9 +90,10 @@ type Proof struct {
 // Nonce names one cast. Casts that are under way at once have different slots. So one mark for each slot, the last turn
 // that is void, keeps requests that are on their way from making an entry.
 type Nonce struct {
-	Name string // no other cast ever has it
-	Slot int    // from 0 to Slots - 1
-	Turn uint64 // higher than any before it in its slot
+	Name  string // no other cast ever has it
+	Slot  int    // from 0 to Slots - 1
+	Turn  uint64 // higher than any before it in its slot
+	Stray bool   // the entry was removed and has been seen since; its acknowledgement may be there, too
 }
 
 // Slots is how many casts, and removals in the background, are under way at once.

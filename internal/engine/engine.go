@@ -74,6 +74,7 @@ type Settings struct {
 	Pace     time.Duration // from one confirmation to the next, and from one look in turn to the next; TTL/4
 	Patience time.Duration // how long Campaign waits for an answer; 0: as long as its context lasts
 	Denials  time.Duration // how long a denial has to last before it costs a ballot or a session; 0: the first one does
+	Verifies bool          // Confirm finds what a watch has missed: nothing is looked at in turn
 	Removed  string        // what happened to a ballot that an operator has removed: "its key was deleted"
 	Logger   *slog.Logger  // nil: slog.Default
 }
@@ -289,7 +290,7 @@ func (e *Engine) turn() {
 	var oldest *uint64
 	var look func()
 	consider := func(last *uint64, f func()) {
-		if oldest == nil || *last < *oldest {
+		if !e.settings.Verifies && (oldest == nil || *last < *oldest) {
 			oldest, look = last, f
 		}
 	}

@@ -41,6 +41,7 @@ func TestFoundEntryIsVoided(t *testing.T) {
 		r := s.next("Void")
 		require.Equal(t, "y", r.election)
 		require.Equal(t, s.id+"ff", r.nonce.Name)
+		require.True(t, r.nonce.Stray)
 		r.answer(answer{})
 		s.quiet()
 	})
@@ -89,5 +90,17 @@ func TestDenialThatPassesCostsNoSession(t *testing.T) {
 		time.Sleep(400 * time.Millisecond)
 		s.next("Remove").fail(store.ErrDenied)
 		require.True(t, other.isLost())
+	})
+}
+
+// TestNothingIsLookedAtInTurn if the driver's Confirm finds what a watch has missed.
+func TestNothingIsLookedAtInTurn(t *testing.T) {
+	play(t, Settings{Verifies: true}, func(t *testing.T, s *scene) {
+		s.leading(1)
+		s.waitingBehind(behind)
+		for range 8 {
+			time.Sleep(pace)
+			s.quiet()
+		}
 	})
 }

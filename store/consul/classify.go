@@ -23,19 +23,19 @@ import (
 // sent again. Where Consul's words might come from something else too, such as a 404, it is asked twice.
 
 // explain sorts errors, and takes note of what goes on below.
-func (s *Store) explain(ctx context.Context, err error) error {
+func (d *driver) explain(ctx context.Context, err error) error {
 	if err == nil {
 		return nil
 	}
-	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() != nil && s.dialer != nil {
-		s.dialer.silent()
+	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() != nil && d.dialer != nil {
+		d.leaveAgent(ctx)
 	}
-	err = s.classify(err)
-	s.config.Logger.Debug("a request failed", "store", s.life.Name, "error", err)
+	err = d.classify(err)
+	d.config.Logger.Debug("a request failed", "store", d.life.Name, "error", err)
 	return err
 }
 
-func (s *Store) classify(err error) error {
+func (d *driver) classify(err error) error {
 	if matchesStore(err) || refusalIn(err) != nil || errors.Is(err, errEnded) || errors.Is(err, errUnchecked) {
 		return err
 	}
@@ -46,7 +46,7 @@ func (s *Store) classify(err error) error {
 	} else if body, ok := strings.CutPrefix(err.Error(), "Failed request: "); ok { // of a transaction
 		text = body
 	}
-	c := s.config
+	c := d.config
 	if denied := denial(text); denied != nil {
 		return denied
 	}
@@ -54,11 +54,11 @@ func (s *Store) classify(err error) error {
 	case code == http.StatusForbidden, isPage(text):
 		return &oddAnswer{strings.TrimSpace(fmt.Sprintf("%s (%d)", oneLine(text), code))}
 	case strings.Contains(text, "HTTP request to an HTTPS server"):
-		if s.worked.Load() {
+		if d.worked.Load() {
 			return &oddAnswer{"it speaks TLS"}
 		}
-		return s.mismatch(fmt.Errorf("%w: the agent speaks TLS, the scheme has to be consul+tls", store.ErrUnavailable))
-	case strings.Contains(text, "No path to datacenter") && s.worked.Load(): // servers that restart don't know it yet
+		return d.mismatch(fmt.Errorf("%w: the agent speaks TLS, the scheme has to be consul+tls", store.ErrUnavailable))
+	case strings.Contains(text, "No path to datacenter") && d.worked.Load(): // servers that restart don't know it yet
 		return fmt.Errorf("%w: %s", store.ErrUnavailable, oneLine(text))
 	case strings.Contains(text, "No path to datacenter"), strings.Contains(text, "cross datacenter lock"):
 		return adapter.Refuse("dc", c.Datacenter, "the agent says: %s", text)
@@ -76,21 +76,21 @@ func (s *Store) classify(err error) error {
 	case text != "":
 		return fmt.Errorf("%w: the agent says: %s", store.ErrUnknownOutcome, oneLine(text))
 	}
-	return s.classifyNet(err)
+	return d.classifyNet(err)
 }
 
 // errHopeless says that the connection can't be made with these settings: waiting does not help.
 var errHopeless = errors.New("settings and agent do not match")
 
 // mismatch adds to an error that the settings are wrong, unless the store has worked with them.
-func (s *Store) mismatch(err error) error {
-	if s.worked.Load() {
+func (d *driver) mismatch(err error) error {
+	if d.worked.Load() {
 		return err
 	}
 	return fmt.Errorf("%w: %w", err, errHopeless)
 }
 
-func (s *Store) classifyNet(err error) error {
+func (d *driver) classifyNet(err error) error {
 	var (
 		unverified *tls.CertificateVerificationError
 		header     tls.RecordHeaderError
@@ -99,14 +99,14 @@ func (s *Store) classifyNet(err error) error {
 	)
 	switch {
 	case errors.As(err, &unverified), errors.As(err, &invalid):
-		return s.mismatch(fmt.Errorf("%w: %w", store.ErrUnavailable, err))
+		return d.mismatch(fmt.Errorf("%w: %w", store.ErrUnavailable, err))
 	case errors.As(err, &header), strings.Contains(err.Error(), "server gave HTTP response to HTTPS client"):
-		if s.worked.Load() {
+		if d.worked.Load() {
 			return fmt.Errorf("%w: the answer is not TLS: %w", store.ErrUnavailable, err)
 		}
-		return s.mismatch(fmt.Errorf("%w: the agent does not speak TLS, the scheme has to be consul: %w", store.ErrUnavailable, err))
+		return d.mismatch(fmt.Errorf("%w: the agent does not speak TLS, the scheme has to be consul: %w", store.ErrUnavailable, err))
 	case strings.Contains(err.Error(), "remote error: tls:"): // in TLS 1.3 it comes behind the handshake
-		return s.mismatch(fmt.Errorf("%w: %w", store.ErrUnavailable, err))
+		return d.mismatch(fmt.Errorf("%w: %w", store.ErrUnavailable, err))
 	case errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, errNoConnection):
 		return fmt.Errorf("%w: no answer in time: %w", store.ErrUnknownOutcome, err)
 	case errors.Is(err, errNoConnection), errors.As(err, &dial) && dial.Op == "dial":

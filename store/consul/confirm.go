@@ -29,18 +29,18 @@ type confirmation struct {
 }
 
 // run sends the requests of a confirmation at the same time, and waits for all answers.
-func (c *confirmation) run(ctx context.Context, s *Store) {
-	ctx, cancel := context.WithTimeout(ctx, s.config.TTL-s.config.Grace)
+func (c *confirmation) run(ctx context.Context, d *driver) {
+	ctx, cancel := context.WithTimeout(ctx, d.config.TTL-d.config.Grace)
 	defer cancel()
 	sess := c.session
 	var requests sync.WaitGroup
 	if sess.check != "" {
-		requests.Go(func() { c.passed = s.pass(ctx, sess.check) })
+		requests.Go(func() { c.passed = d.pass(ctx, sess.check) })
 	}
 	if c.renews {
-		requests.Go(func() { c.renewed = s.renew(ctx, sess.id) })
+		requests.Go(func() { c.renewed = d.renew(ctx, sess.id) })
 	}
-	if c.proved = s.prove(ctx, sess); errors.Is(c.proved, errEnded) {
+	if c.proved = d.prove(ctx, sess); errors.Is(c.proved, errEnded) {
 		cancel() // whatever the others say
 	}
 	requests.Wait()
@@ -77,9 +77,9 @@ func (c *confirmation) err() error {
 var errNoSession = &oddAnswer{"a renewal was answered as if there were no session"}
 
 // renew renews the session itself.
-func (s *Store) renew(ctx context.Context, id string) error {
+func (d *driver) renew(ctx context.Context, id string) error {
 	var renewed []api.SessionEntry
-	_, err := s.client.Raw().Write("/v1/session/renew/"+id, nil, &renewed, s.writeOptions(ctx))
+	_, err := d.client.Raw().Write("/v1/session/renew/"+id, nil, &renewed, d.writeOptions(ctx))
 	if err == nil && (len(renewed) == 0 || renewed[0].ID != id) {
 		return errNoSession
 	}
@@ -87,9 +87,9 @@ func (s *Store) renew(ctx context.Context, id string) error {
 }
 
 // pass passes the check. The agent's answer has no content.
-func (s *Store) pass(ctx context.Context, check string) error {
+func (d *driver) pass(ctx context.Context, check string) error {
 	var content any
-	_, err := s.client.Raw().Write("/v1/agent/check/update/"+check, map[string]string{"Status": api.HealthPassing}, &content, s.writeOptions(ctx))
+	_, err := d.client.Raw().Write("/v1/agent/check/update/"+check, map[string]string{"Status": api.HealthPassing}, &content, d.writeOptions(ctx))
 	switch {
 	case errors.Is(err, io.EOF):
 		return nil
@@ -105,8 +105,8 @@ func notFound(err error) bool {
 }
 
 // prove finds out whether the session stands.
-func (s *Store) prove(ctx context.Context, sess *session) error {
-	info, meta, err := s.client.Session().Info(sess.id, s.consistent(ctx))
+func (d *driver) prove(ctx context.Context, sess *session) error {
+	info, meta, err := d.client.Session().Info(sess.id, d.consistent(ctx))
 	if err = agents(meta, err); err == nil && info == nil {
 		return errEnded
 	}
@@ -118,11 +118,11 @@ const service = "leadership"
 
 // register registers a service with a check that passes until the TTL has gone by without another pass. The agent has
 // told the servers when it answers, as a rule; otherwise the session can't be created, and Campaign tries again.
-func (s *Store) register(ctx context.Context, id string) error {
-	err := s.client.Agent().ServiceRegisterOpts(&api.AgentServiceRegistration{
-		ID: id, Name: service, Namespace: s.config.Namespace, Partition: s.config.Partition,
+func (d *driver) register(ctx context.Context, id string) error {
+	err := d.client.Agent().ServiceRegisterOpts(&api.AgentServiceRegistration{
+		ID: id, Name: service, Namespace: d.config.Namespace, Partition: d.config.Partition,
 		Check: &api.AgentServiceCheck{
-			CheckID: id, Name: "leadership session", TTL: s.config.TTL.String(), Status: api.HealthPassing,
+			CheckID: id, Name: "leadership session", TTL: d.config.TTL.String(), Status: api.HealthPassing,
 			DeregisterCriticalServiceAfter: "1m", // the least that an agent takes
 		},
 	}, api.ServiceRegisterOpts{}.WithContext(ctx))
@@ -130,13 +130,13 @@ func (s *Store) register(ctx context.Context, id string) error {
 }
 
 // deregister removes a session's service, if there is one.
-func (s *Store) deregister(ctx context.Context, id string) error {
+func (d *driver) deregister(ctx context.Context, id string) error {
 	if id == "" {
 		return nil
 	}
-	err := s.client.Agent().ServiceDeregisterOpts(id, s.readOptions(ctx))
+	err := d.client.Agent().ServiceDeregisterOpts(id, d.readOptions(ctx))
 	if notFound(err) {
 		return nil
 	}
-	return s.explain(ctx, err)
+	return d.explain(ctx, err)
 }

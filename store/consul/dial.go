@@ -41,7 +41,7 @@ func (d *dialer) open(ctx context.Context, network, _ string) (net.Conn, error) 
 		at := d.next
 		d.mu.Unlock()
 		address := d.addresses[at]
-		conn, err := d.openOne(ctx, network, address)
+		conn, err := d.openOne(ctx, network, at)
 		if err == nil {
 			return conn, nil
 		}
@@ -80,7 +80,8 @@ func (d *dialer) silent() {
 	d.next = (d.next + 1) % len(d.addresses)
 }
 
-func (d *dialer) openOne(ctx context.Context, network, address string) (net.Conn, error) {
+func (d *dialer) openOne(ctx context.Context, network string, at int) (net.Conn, error) {
+	address := d.addresses[at]
 	if len(d.addresses) > 1 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, dialLimit)
@@ -108,7 +109,7 @@ func (d *dialer) openOne(ctx context.Context, network, address string) (net.Conn
 		_ = conn.Close()
 		return nil, store.ErrClosed
 	}
-	t := &tracked{conn, d}
+	t := &tracked{conn, d, at}
 	d.conns[t] = struct{}{}
 	return t, nil
 }
@@ -117,6 +118,7 @@ func (d *dialer) openOne(ctx context.Context, network, address string) (net.Conn
 type tracked struct {
 	net.Conn
 	dialer *dialer
+	at     int // the index of its address
 }
 
 // Close implements net.Conn.

@@ -9,7 +9,7 @@ import (
 
 // follow asks for the next state, again and again, until the watch ends or its connection breaks.
 func (w *watch) follow(ctx context.Context) {
-	all := &w.store.watches
+	all := &w.driver.watches
 	var pace pace
 	for wait := time.Duration(0); ; wait = min(2*wait, mostWait) {
 		all.mu.Lock()
@@ -19,9 +19,9 @@ func (w *watch) follow(ctx context.Context) {
 		version, index := w.version, w.index
 		all.mu.Unlock()
 		asked := time.Now()
-		p, meta, err := w.store.client.KV().Get(w.key, w.ask(ctx, index, wait))
+		p, meta, err := w.driver.client.KV().Get(w.key, w.ask(ctx, index, wait))
 		if err != nil {
-			_ = w.store.explain(ctx, err)
+			_ = w.driver.explain(ctx, err)
 			w.broken(held(wait) - time.Since(asked))
 			return
 		}
@@ -29,14 +29,14 @@ func (w *watch) follow(ctx context.Context) {
 		if meta.LastIndex < index || early {
 			// The servers' state was replaced by a snapshot, or the server that answered is behind.
 			pace.pause(ctx)
-			_ = w.refresh(ctx)
+			_, _ = w.refresh(ctx)
 			continue
 		}
 		if time.Since(asked) > wait/2 {
 			pace.reset()
 		}
 		if !w.accept(version, entryOf(p), meta.LastIndex, time.Time{}) {
-			_ = w.refresh(ctx)
+			_, _ = w.refresh(ctx)
 		}
 		all.mu.Lock()
 		w.overdue = false
@@ -56,7 +56,7 @@ func (w *watch) follow(ctx context.Context) {
 }
 
 func (w *watch) ask(ctx context.Context, index uint64, wait time.Duration) *api.QueryOptions {
-	q := w.store.readOptions(ctx)
+	q := w.driver.readOptions(ctx)
 	q.WaitIndex, q.WaitTime = index, wait
 	return q
 }
@@ -65,8 +65,8 @@ func (w *watch) ask(ctx context.Context, index uint64, wait time.Duration) *api.
 // have been missed, for all watches whose queries broke off at once, and looks after them until the next look gives
 // them places again.
 func (w *watch) broken(after time.Duration) {
-	w.store.watches.mu.Lock()
-	defer w.store.watches.mu.Unlock()
+	w.driver.watches.mu.Lock()
+	defer w.driver.watches.mu.Unlock()
 	w.release(after)
 	if !w.removed() {
 		w.share()

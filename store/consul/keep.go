@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/go-leadership/leadership/internal/engine"
 	"github.com/go-leadership/leadership/store"
 )
 
@@ -39,13 +40,13 @@ import (
 // So the lease goes on as long as T/4 + R < T - G. At the start the check is registered, the session created and the
 // first confirmation answered after 3R, which has to be less than T; the first lease begins if 2R < T - G.
 
-// keeper confirms the session until the store is closed: by one confirmation each TTL/4, whether or not the one before
-// has been answered, so that a lease is renewed as often over a slow link. All of its state is that of the goroutine
-// that runs keep.
+// keeper confirms a session: by one confirmation each TTL/4, whether or not the one before has been answered, so that a
+// lease is renewed as often over a slow link. All of its state is that of the goroutine that runs Keep.
 type keeper struct {
-	*Store
-	session *session           // the present one, as of the last step; nil if there is none
-	under   []*confirmation    // of it, those that have not been answered yet, the oldest first
+	*driver
+	session *session
+	renew   func(engine.Proof)
+	under   []*confirmation    // those that have not been answered yet, the oldest first
 	next    time.Time          // when the next one must be sent
 	answers chan *confirmation // all of them
 }
@@ -53,53 +54,56 @@ type keeper struct {
 // mostUnderWay is how many confirmations are under way at most: those of a TTL.
 const mostUnderWay = 4
 
-// keep confirms the session, and lets the watches be looked after, until the store is closed.
-func (s *Store) keep() {
-	k := &keeper{Store: s, answers: make(chan *confirmation), next: time.Now().Add(s.config.TTL / 4)}
+// Keep implements engine.Session.
+func (s *session) Keep(ctx context.Context, renewed func(engine.Proof)) error {
+	d := s.driver
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	d.life.Go(func() { s.watch(ctx) })
+	k := &keeper{driver: d, session: s, renew: renewed, answers: make(chan *confirmation)}
+	k.next = s.sent.Time().Add(d.config.TTL / 4)
+	err := k.run(ctx)
+	if errors.Is(err, errEnded) || s.ended.Load() { // else the engine calls End
+		s.letGo()
+		return nil
+	}
+	return err
+}
+
+// run returns why the session is given up, or errEnded.
+func (k *keeper) run(ctx context.Context) error {
 	for {
-		timer := time.NewTimer(k.step())
+		left, err := k.step(ctx)
+		if err != nil {
+			return err
+		}
+		timer := time.NewTimer(left)
 		select {
 		case <-timer.C:
-		case <-s.opened:
-		case <-s.due:
+		case <-k.due:
 			k.next = time.Now()
 		case c := <-k.answers:
-			k.take(c)
-		case <-s.life.Background.Done():
-			timer.Stop()
-			return
+			err = k.take(c)
+		case <-ctx.Done():
+			err = context.Cause(ctx)
 		}
 		timer.Stop()
+		if err != nil {
+			return err
+		}
 	}
 }
 
 // step does what is due, and returns the time until something else is.
-func (k *keeper) step() time.Duration {
+func (k *keeper) step(ctx context.Context) (time.Duration, error) {
 	ttl := k.config.TTL
-	if k.life.Calls.Err() != nil {
-		return ttl // Close has ended the lease
-	}
-	if sess := k.Store.session(); sess != k.session {
-		k.session, k.under = sess, nil
-		if sess != nil {
-			k.next = sess.sent.Time().Add(ttl / 4)
-		}
-	}
-	due := !time.Now().Before(k.next)
-	if k.session == nil {
-		if due {
-			k.next = time.Now().Add(ttl / 4)
-			k.lookSoon()
-		}
-		return time.Until(k.next)
-	}
 	left := ttl - k.session.sent.Since(time.Now())
 	if left <= 0 {
-		k.giveUp(nil)
-		return 0
+		return 0, k.late(nil)
 	}
+	due := !time.Now().Before(k.next)
 	if silent := k.leaveSilent(); (due || silent) && len(k.under) < mostUnderWay {
-		k.send()
+		k.send(ctx)
 	}
 	if len(k.under) < mostUnderWay {
 		left = min(left, time.Until(k.next))
@@ -107,11 +111,11 @@ func (k *keeper) step() time.Duration {
 	if c := k.waiting(); c != nil {
 		left = min(left, ttl/3-time.Since(c.sent.Time()))
 	}
-	return max(left, time.Millisecond)
+	return max(left, time.Millisecond), nil
 }
 
 // send sends a confirmation.
-func (k *keeper) send() {
+func (k *keeper) send(ctx context.Context) {
 	sess := k.session
 	c := &confirmation{
 		session: sess, sent: store.Now(), renews: sess.check == "" || time.Since(sess.renewed) >= leastSessionTTL/4,
@@ -119,10 +123,10 @@ func (k *keeper) send() {
 	k.under = append(k.under, c)
 	k.next = c.sent.Time().Add(k.config.TTL / 4)
 	k.life.Go(func() {
-		c.run(k.life.Background, k.Store)
+		c.run(k.life.Background, k.driver)
 		select {
 		case k.answers <- c:
-		case <-k.life.Background.Done():
+		case <-ctx.Done():
 		}
 	})
 }
@@ -138,7 +142,7 @@ func (k *keeper) leaveSilent() bool {
 	}
 	if k.lines != nil {
 		k.dialer.silent()
-		k.lines.kept.CloseIdleConnections()
+		k.lines.close()
 	}
 	return true
 }
@@ -153,34 +157,30 @@ func (k *keeper) waiting() *confirmation {
 	return nil
 }
 
-// take takes the answers to a confirmation.
-func (k *keeper) take(c *confirmation) {
-	s, sess := k.Store, c.session
+// take takes the answers to a confirmation, and returns an error if the session is over.
+func (k *keeper) take(c *confirmation) error {
+	d, sess := k.driver, c.session
 	i := slices.Index(k.under, c)
-	if i < 0 || sess != s.session() {
-		return
+	if i < 0 {
+		return nil
 	}
 	k.under = slices.Delete(k.under, i, i+1)
 	if c.renews && c.renewed == nil {
 		sess.renewed = c.sent.Time()
 	}
-	err := s.explain(context.Background(), c.err()) // an agent that did not answer in time has been left
-	s.mu.Lock()
-	s.trouble = err
-	s.mu.Unlock()
+	err := d.explain(context.Background(), c.err()) // an agent that did not answer in time has been left
 	if err != nil && store.Refused(err) != sess.denied {
 		if sess.denied = !sess.denied; sess.denied {
-			s.config.Logger.Warn("the session can't be renewed", "store", s.life.Name, "error", err)
+			d.config.Logger.Warn("the session can't be renewed", "store", d.life.Name, "error", err)
 		}
 	}
 	switch {
-	case s.life.Calls.Err() != nil: // Close has ended the lease
 	case errors.Is(err, errEnded), errors.Is(err, errUnchecked):
-		s.abandon(sess, err)
+		return err
 	case err != nil && refusing(err):
-		s.abandon(sess, fmt.Errorf("the agent is gone: %w", err))
-	case sess.sent.Since(c.answered) >= s.config.TTL:
-		k.giveUp(err)
+		return fmt.Errorf("the agent is gone: %w", err)
+	case sess.sent.Since(c.answered) >= d.config.TTL:
+		return k.late(err)
 	case err != nil:
 		if again := time.Now().Add(50 * time.Millisecond); again.Before(k.next) {
 			k.next = again
@@ -189,25 +189,15 @@ func (k *keeper) take(c *confirmation) {
 		if c.sent.Time().After(sess.sent.Time()) {
 			sess.sent = c.sent
 		}
-		sess.lease.Renew(c.sent, s.config.TTL-s.config.Grace)
-		if s.settled() {
-			s.told(c.sent.Time())
-		}
-		s.lookSoon()
+		k.renew(d.proof(c.sent))
 	}
+	return nil
 }
 
-// giveUp gives the session up, which might have ended: no confirmation has counted for a TTL.
-func (k *keeper) giveUp(err error) {
+// late says that the session might have ended: no confirmation has counted for a TTL.
+func (k *keeper) late(err error) error {
 	if err == nil {
 		err = errors.New("the answer is late")
 	}
-	k.abandon(k.session, fmt.Errorf("not confirmed for longer than the ttl %v: %w", k.config.TTL, err))
-}
-
-// lookSoon lets look look at watches, unless it is at it.
-func (s *Store) lookSoon() {
-	if s.looking.TryLock() && !s.life.Go(func() { defer s.looking.Unlock(); s.look() }) {
-		s.looking.Unlock()
-	}
+	return fmt.Errorf("not confirmed for longer than the ttl %v: %w", k.config.TTL, err)
 }

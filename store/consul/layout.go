@@ -3,8 +3,10 @@ package consul
 import (
 	"crypto/rand"
 	"encoding/hex"
+	"fmt"
 	"strings"
 
+	"github.com/go-leadership/leadership/internal/engine"
 	"github.com/hashicorp/consul/api"
 )
 
@@ -12,24 +14,61 @@ import (
 //
 //	<prefix>/<election>                             the acknowledged value, as it is, locked by the leader's session
 //	<prefix>/<election>/_ballots/<session>-<nonce>  a ballot with its candidate's value, locked by its session
-//	<prefix>/<election>/_void/<session>-<nonce>     says that this ballot may never be cast (again)
+//	<prefix>/<election>/_values/<session>-<nonce>   the value, if it is long: casting reads all ballots of an election
 //	<prefix>/<election>/_seat                       locked by who leads, where there is a lock-delay
+//	<prefix>/_void/<session>-<slot>                 changed when a ballot cast in that slot is declared void
 //
 // All of them are locked by sessions whose keys go with them.
 type layout struct{ prefix string }
 
-func (l layout) ack(election string) string          { return l.prefix + "/" + election }
-func (l layout) seat(election string) string         { return l.ack(election) + "/_seat" }
-func (l layout) dir(election string) string          { return l.ack(election) + "/_ballots/" }
-func (l layout) ballot(election, name string) string { return l.dir(election) + name }
-func (l layout) void(election, name string) string   { return l.ack(election) + "/_void/" + name }
+func (l layout) ack(election string) string  { return l.prefix + "/" + election }
+func (l layout) seat(election string) string { return l.ack(election) + "/_seat" }
+func (l layout) dir(election string) string  { return l.ack(election) + ballots }
+func (l layout) void(session string, n int) string {
+	return fmt.Sprintf("%s/_void/%s-%d", l.prefix, session, n)
+}
+func (l layout) value(election, name string) string { return l.ack(election) + "/_values/" + name }
+
+func (l layout) ballot(election, session string, n engine.Nonce) string {
+	return l.dir(election) + session + "-" + n.Name
+}
+
+const ballots = "/_ballots/"
+
+// electionOf returns the election of a ballot's key; empty if the key is not one.
+func (l layout) electionOf(key string) string {
+	rest, _ := strings.CutPrefix(key, l.prefix+"/")
+	election, _, ok := strings.Cut(rest, ballots)
+	if !ok {
+		return ""
+	}
+	return election
+}
+
+// nameOf returns what comes behind the last slash of a key: the session of a ballot, and its nonce.
+func nameOf(key string) string { return key[strings.LastIndexByte(key, '/')+1:] }
+
+// nonceOf returns the nonce in a ballot's key.
+func nonceOf(key string) string {
+	id, _ := owner(key)
+	return strings.TrimPrefix(nameOf(key), id+"-")
+}
+
+// longValue is the length in bytes above which a value has a key of its own.
+const longValue = 256
+
+// The flags of a ballot.
+const (
+	isLong   = 1 << iota // its value has a key of its own
+	isCalled             // an operator has asked its owner to resign
+)
 
 // uuid is the form of a session's id: the length of the parts between its hyphens.
 var uuid = []int{8, 4, 4, 4, 12}
 
 // owner returns the session that a ballot's name begins with, and false if the key is not named like a ballot.
 func owner(key string) (id string, ok bool) {
-	name := key[strings.LastIndexByte(key, '/')+1:]
+	name := nameOf(key)
 	parts := strings.Split(name, "-")
 	if len(parts) <= len(uuid) || parts[len(uuid)] == "" {
 		return "", false
@@ -66,6 +105,7 @@ type entry struct {
 	value          string
 	session        string // that holds the lock; empty if none does
 	create, modify uint64
+	flags          uint64
 }
 
 // entryOf returns the entry of what Consul returned; it returns a key that does not exist as nil, or with no index.
@@ -73,11 +113,11 @@ func entryOf(p *api.KVPair) entry {
 	if p == nil || p.CreateIndex == 0 {
 		return entry{}
 	}
-	return entry{true, string(p.Value), p.Session, p.CreateIndex, p.ModifyIndex}
+	return entry{true, string(p.Value), p.Session, p.CreateIndex, p.ModifyIndex, p.Flags}
 }
 
-// newNonce returns 16 hex digits that no other ballot has.
-func newNonce() string {
+// newName returns 16 hex digits that nothing else has.
+func newName() string {
 	var b [8]byte
 	_, _ = rand.Read(b[:]) // never fails
 	return hex.EncodeToString(b[:])

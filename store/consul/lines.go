@@ -16,13 +16,14 @@ import (
 //
 // What confirms the session goes over connections of its own, which are kept: what is sent at once need not wait, nor a
 // connection be opened first, which takes a round trip at least. Up to three are used at a time, and more if answers
-// take longer than TTL/4.
+// take longer than TTL/4. What confirms the watches has one of its own, too.
 //
 // One connection is kept for what else is sent now and again, so that it need not be opened first. What comes while
 // that is busy has connections which are closed soon afterwards, a few at a time; and so has each blocking query: once
 // it has ended and no other follows, nothing of it is left, neither here nor at the agent.
 type lines struct {
 	kept    *http.Transport // keeps those of what confirms the session
+	looks   *http.Transport // keeps that of what confirms the watches
 	steady  *http.Transport // keeps one connection
 	single  *http.Transport // keeps those it has for a moment only
 	turn    chan struct{}   // has room for the one who uses steady
@@ -50,7 +51,7 @@ func newLines(d *dialer, c Config) *lines {
 	}
 	l := &lines{
 		base: &url.URL{Scheme: scheme, Host: c.Addresses[0]},
-		kept: transport(), steady: transport(), single: transport(), turn: make(chan struct{}, 1), extra: make(chan struct{}, burst),
+		kept: transport(), looks: transport(), steady: transport(), single: transport(), turn: make(chan struct{}, 1), extra: make(chan struct{}, burst),
 		token: c.Token, ns: c.Namespace, section: c.Partition,
 	}
 	l.kept.MaxIdleConnsPerHost = 2 * confirming
@@ -92,6 +93,9 @@ func (l *lines) RoundTrip(req *http.Request) (*http.Response, error) {
 	if urgent(req) {
 		return l.kept.RoundTrip(req)
 	}
+	if isLook(req.Context()) {
+		return l.looks.RoundTrip(req)
+	}
 	select {
 	case l.turn <- struct{}{}:
 		return send(l.steady, req, l.turn)
@@ -105,6 +109,13 @@ func (l *lines) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 }
 
+// lookKey is the key of the mark in a context that its requests confirm the watches.
+type lookKey struct{}
+
+func look(ctx context.Context) context.Context { return context.WithValue(ctx, lookKey{}, true) }
+
+func isLook(ctx context.Context) bool { return ctx.Value(lookKey{}) != nil }
+
 // urgent reports whether a request opens or confirms the session, or ends it. It waits for no other.
 func urgent(req *http.Request) bool {
 	path := req.URL.Path
@@ -117,20 +128,20 @@ const confirming = 3
 // warm opens the connections that a session is opened and confirmed over, by requests that agents answer by themselves.
 // So round trips that make connections take nothing off the lease. What goes wrong is seen by the next request too; an
 // agent that does not answer is left.
-func (s *Store) warm(ctx context.Context) {
-	if s.lines == nil {
+func (d *driver) warm(ctx context.Context) {
+	if d.lines == nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, max(requestLimit/2, s.config.TTL))
+	ctx, cancel := context.WithTimeout(ctx, max(requestLimit/2, d.config.TTL))
 	defer cancel()
 	var opened sync.WaitGroup
 	for range confirming {
-		opened.Go(func() { s.lines.ping(ctx, "/v1/agent/self") })
+		opened.Go(func() { d.lines.ping(ctx, "/v1/agent/self") })
 	}
-	opened.Go(func() { s.lines.ping(ctx, "/v1/status/leader") })
+	opened.Go(func() { d.lines.ping(ctx, "/v1/status/leader") })
 	opened.Wait()
 	if ctx.Err() != nil {
-		s.dialer.silent()
+		d.dialer.silent()
 	}
 }
 
@@ -175,6 +186,7 @@ func (b *body) Close() error {
 // close closes the connections that are idle.
 func (l *lines) close() {
 	l.kept.CloseIdleConnections()
+	l.looks.CloseIdleConnections()
 	l.steady.CloseIdleConnections()
 	l.single.CloseIdleConnections()
 }

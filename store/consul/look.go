@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/go-leadership/leadership/internal/adapter"
+	"github.com/go-leadership/leadership/internal/engine"
 	"github.com/go-leadership/leadership/store"
 	"github.com/hashicorp/consul/api"
 )
@@ -13,67 +14,73 @@ import (
 // batch is how many keys one transaction looks at: Consul takes 128 operations.
 const batch = 120
 
-// look looks at the watches whose turn it is, in one transaction: what it costs does not grow with their number.
-func (s *Store) look() {
-	s.promote()
-	list := s.watches.next(batch)
-	if len(list) == 0 {
-		return
+// Confirm implements engine.Driver. It looks at all acknowledgements that are watched, and at the ballots whose turn it
+// is, in transactions of up to 120 keys.
+func (d *driver) Confirm(ctx context.Context) error {
+	ctx = look(ctx)
+	if len(d.config.Addresses) > 1 { // then an agent that does not answer is left
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, d.config.TTL/2)
+		defer cancel()
 	}
-	ctx, cancel := context.WithTimeout(s.life.Background, max(s.config.TTL, requestLimit/2))
-	defer cancel()
-	if s.verify(ctx, list) != nil {
-		return
+	d.promote()
+	list := d.watches.next(batch)
+	switch {
+	case len(list) > 0:
+		return d.verify(ctx, list)
+	case d.isIdle():
+		return errIdle
 	}
-	s.watches.mu.Lock()
-	var oldest time.Time
-	all := true
-	for _, w := range s.watches.byKey {
-		if !w.ack || w.refs == 0 {
-			continue
-		}
-		all = all && !w.verified.IsZero()
-		if oldest.IsZero() || w.verified.Before(oldest) {
-			oldest = w.verified
-		}
-	}
-	s.watches.mu.Unlock()
-	if all && s.polls.Settled() {
-		s.told(oldest)
-	}
+	_, err := d.get(ctx, d.layout.prefix) // any answer will do
+	return err
 }
 
-// next returns those whose turn it is. A query that has not told yet what the last look found is broken off.
+// errIdle says that a store without a session watches nothing: it asks for nothing.
+var errIdle = errors.New("nothing is watched")
+
+// isIdle reports whether no session is kept.
+func (d *driver) isIdle() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.present == ""
+}
+
+// next returns the acknowledgements, and as many ballots as there is room for in the last batch of n. A query that has
+// not told yet what the last look found is broken off.
 func (all *watches) next(n int) []*watch {
 	all.mu.Lock()
 	defer all.mu.Unlock()
-	var list []*watch
-	for range all.turns.Len() {
-		e := all.turns.Front()
-		all.turns.MoveToBack(e)
+	var list, ballots []*watch
+	for e := all.turns.Front(); e != nil; e = e.Next() {
 		w := e.Value.(*watch)
+		switch {
+		case !w.known:
+		case w.ack:
+			list = append(list, w)
+		case len(ballots) < n:
+			ballots = append(ballots, w)
+		}
+	}
+	most := max(n, (len(list)+n-1)/n*n)
+	list = append(list, ballots[:min(len(ballots), most-len(list))]...)
+	for _, w := range list {
+		all.turns.MoveToBack(w.turn)
 		if w.overdue && w.cancel != nil {
 			w.cancel()
-		}
-		if w.known && w.err == nil {
-			list = append(list, w)
-		}
-		if len(list) == n {
-			break
 		}
 	}
 	return list
 }
 
 // promote gives places that have come free to watches without one.
-func (s *Store) promote() {
-	s.watches.mu.Lock()
-	defer s.watches.mu.Unlock()
-	if s.watches.shared == 0 {
+func (d *driver) promote() {
+	d.watches.mu.Lock()
+	defer d.watches.mu.Unlock()
+	if d.watches.shared == 0 {
 		return
 	}
-	for _, w := range s.watches.byKey {
-		if w.sharing && w.err == nil {
+	for _, w := range d.watches.byKey {
+		if w.sharing {
 			if w.place(); w.sharing {
 				return
 			}
@@ -90,10 +97,10 @@ type seen struct {
 
 // verify finds out which of the watches are out of date, and reads those anew. A watch that is up to date costs no
 // more than its name.
-func (s *Store) verify(ctx context.Context, list []*watch) error {
+func (d *driver) verify(ctx context.Context, list []*watch) error {
 	for len(list) > 0 {
 		n := min(batch, len(list))
-		if err := s.verifyBatch(ctx, list[:n]); err != nil {
+		if err := d.verifyBatch(ctx, list[:n]); err != nil {
 			return err
 		}
 		list = list[n:]
@@ -101,10 +108,10 @@ func (s *Store) verify(ctx context.Context, list []*watch) error {
 	return nil
 }
 
-func (s *Store) verifyBatch(ctx context.Context, list []*watch) error {
+func (d *driver) verifyBatch(ctx context.Context, list []*watch) error {
 	var states []seen
 	var ops []*api.KVTxnOp
-	s.watches.mu.Lock()
+	d.watches.mu.Lock()
 	for _, w := range list {
 		states = append(states, seen{w, w.version, w.state})
 		o := &api.KVTxnOp{Verb: api.KVGetOrEmpty, Key: w.key} // the check that a key is absent asks for more permission
@@ -113,12 +120,12 @@ func (s *Store) verifyBatch(ctx context.Context, list []*watch) error {
 		}
 		ops = append(ops, o)
 	}
-	s.watches.mu.Unlock()
+	d.watches.mu.Unlock()
 	sent := time.Now()
-	pairs, err := s.commit(ctx, ops...)
+	pairs, err := d.commit(ctx, ops...)
 	r := refusalIn(err)
 	if errors.Is(err, store.ErrDenied) {
-		return s.readEach(ctx, states)
+		return d.readEach(ctx, states)
 	}
 	if err != nil && r == nil {
 		return err
@@ -133,25 +140,26 @@ func (s *Store) verifyBatch(ctx context.Context, list []*watch) error {
 	var stale []seen
 	for _, st := range states {
 		if right[st.key] {
-			s.mark(st, sent)
+			d.mark(st, sent)
 		} else {
 			stale = append(stale, st)
 		}
 	}
-	return s.readAll(ctx, stale)
+	return d.readAll(ctx, stale)
 }
 
 // mark notes that a watch's state was that of the service at some time.
-func (s *Store) mark(st seen, sent time.Time) {
-	s.watches.mu.Lock()
-	defer s.watches.mu.Unlock()
+func (d *driver) mark(st seen, sent time.Time) {
+	d.watches.mu.Lock()
+	defer d.watches.mu.Unlock()
 	if st.watch.version == st.version {
-		st.verified, st.unchecked = sent, false
+		st.unchecked = false
+		st.tell(engine.News{AsOf: sent})
 	}
 }
 
 // readAll reads watches anew.
-func (s *Store) readAll(ctx context.Context, stale []seen) error {
+func (d *driver) readAll(ctx context.Context, stale []seen) error {
 	if len(stale) == 0 {
 		return nil
 	}
@@ -160,7 +168,7 @@ func (s *Store) readAll(ctx context.Context, stale []seen) error {
 		ops = append(ops, &api.KVTxnOp{Verb: api.KVGetOrEmpty, Key: st.key})
 	}
 	sent := time.Now()
-	pairs, err := s.commit(ctx, ops...)
+	pairs, err := d.commit(ctx, ops...)
 	if err != nil {
 		return err
 	}
@@ -176,24 +184,24 @@ func (s *Store) readAll(ctx context.Context, stale []seen) error {
 			continue
 		}
 		if st.accept(st.version, e, e.modify, sent) {
-			s.watches.mu.Lock()
+			d.watches.mu.Lock()
 			st.unchecked, st.overdue = false, st.cancel != nil
-			s.watches.mu.Unlock()
+			d.watches.mu.Unlock()
 		}
 	}
-	return s.readEach(ctx, missing)
+	return d.readEach(ctx, missing)
 }
 
 // readEach reads watches one by one, since the token might lack the permission to read one of them, which must be told
 // so.
-func (s *Store) readEach(ctx context.Context, list []seen) error {
+func (d *driver) readEach(ctx context.Context, list []seen) error {
 	for _, st := range list {
-		err := st.refresh(ctx)
+		_, err := st.refresh(ctx)
 		if err != nil && adapter.Uncertain(err) {
 			return err
 		}
 		if err != nil {
-			st.deny(err)
+			st.deny()
 		}
 	}
 	return nil

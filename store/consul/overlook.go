@@ -15,12 +15,12 @@ const calm = 200 * time.Millisecond
 // below the prefix, which returns when anything below it changes, wherever that is. Then transactions find out which
 // of the keys it was. While others' elections change all the time, that is so many requests per round; while nothing
 // changes, none.
-func (s *Store) overlook() {
-	all := &s.watches
-	ctx, cancel := context.WithCancel(s.life.Background)
+func (d *driver) overlook() {
+	all := &d.watches
+	ctx, cancel := context.WithCancel(d.life.Background)
 	defer cancel()
 	wait, index := firstWait, uint64(1)
-	moved := s.anyChange(ctx, index, wait)
+	moved := d.anyChange(ctx, index, wait)
 	asked := time.Now()
 	every := false // all of them have to be looked at, not just the new ones
 	for {
@@ -32,13 +32,13 @@ func (s *Store) overlook() {
 			all.mu.Unlock()
 			return
 		}
-		if s.verify(s.life.Background, list) == nil {
+		if d.verify(d.life.Background, list) == nil {
 			every = false
 		} else {
 			every = true
 			all.wake()
 		}
-		adapter.PauseFor(s.life.Background, calm-time.Since(began))
+		adapter.PauseFor(d.life.Background, calm-time.Since(began))
 		select {
 		case at := <-moved:
 			every = every || at != index
@@ -46,10 +46,10 @@ func (s *Store) overlook() {
 				wait = min(2*wait, mostWait)
 			}
 			index = max(1, at)
-			moved = s.anyChange(ctx, index, wait)
+			moved = d.anyChange(ctx, index, wait)
 			asked = time.Now()
 		case <-all.changed:
-		case <-s.life.Background.Done():
+		case <-d.life.Background.Done():
 			return
 		}
 	}
@@ -65,7 +65,7 @@ func (all *watches) sharing(every bool) (list []*watch, ok bool) {
 		return nil, false
 	}
 	for _, w := range all.byKey {
-		if w.sharing && w.err == nil && (every || w.unchecked) {
+		if w.sharing && (every || w.unchecked) {
 			list = append(list, w)
 		}
 	}
@@ -74,14 +74,14 @@ func (all *watches) sharing(every bool) (list []*watch, ok bool) {
 
 // anyChange sends the index of the next change of anything below the prefix, or the same index if there was none
 // for the time of the wait; 0 if it could not be found out.
-func (s *Store) anyChange(ctx context.Context, index uint64, wait time.Duration) <-chan uint64 {
+func (d *driver) anyChange(ctx context.Context, index uint64, wait time.Duration) <-chan uint64 {
 	at := make(chan uint64, 1)
-	if !s.life.Go(func() {
-		q := s.readOptions(ctx)
+	if !d.life.Go(func() {
+		q := d.readOptions(ctx)
 		q.WaitIndex, q.WaitTime = index, wait
-		_, meta, err := s.client.KV().Keys(s.layout.prefix+"/", "/", q)
+		_, meta, err := d.client.KV().Keys(d.layout.prefix+"/", "/", q)
 		if err != nil {
-			_ = s.explain(ctx, err)
+			_ = d.explain(ctx, err)
 			adapter.Pause(ctx)
 			at <- 0
 			return

@@ -8,12 +8,12 @@ import (
 
 // place gives the watch a place of its own, if one is free. The caller holds mu; the watch has none, and is known.
 func (w *watch) place() {
-	all := &w.store.watches
+	all := &w.driver.watches
 	now := time.Now()
 	all.held = slices.DeleteFunc(all.held, now.After)
 	if all.queries+len(all.held) < places {
-		ctx, cancel := context.WithCancel(w.store.life.Background)
-		if w.store.life.Go(func() { defer cancel(); w.follow(ctx) }) {
+		ctx, cancel := context.WithCancel(w.driver.life.Background)
+		if w.driver.life.Go(func() { defer cancel(); w.follow(ctx) }) {
 			all.queries++
 			w.cancel = cancel
 			w.unshare()
@@ -26,7 +26,7 @@ func (w *watch) place() {
 
 // share leaves the watch to overlook. The caller holds mu.
 func (w *watch) share() {
-	all := &w.store.watches
+	all := &w.driver.watches
 	if w.sharing {
 		return
 	}
@@ -34,7 +34,7 @@ func (w *watch) share() {
 	w.sharing, w.unchecked = true, true
 	all.wake()
 	if !all.over {
-		all.over = w.store.life.Go(w.store.overlook)
+		all.over = w.driver.life.Go(w.driver.overlook)
 	}
 }
 
@@ -43,9 +43,9 @@ func (w *watch) unshare() {
 	if !w.sharing {
 		return
 	}
-	w.store.watches.shared--
+	w.driver.watches.shared--
 	w.sharing = false
-	w.store.watches.wake()
+	w.driver.watches.wake()
 }
 
 // wake lets overlook see what has changed.
@@ -58,7 +58,7 @@ func (all *watches) wake() {
 
 // release gives the place back, which the agent may hold on to for some time. The caller holds mu.
 func (w *watch) release(after time.Duration) {
-	all := &w.store.watches
+	all := &w.driver.watches
 	all.queries--
 	if after > 0 {
 		all.held = append(all.held, time.Now().Add(after))

@@ -15,55 +15,72 @@ import (
 // requestLimit bounds a request. Servers without a leader hold one for up to 7 s before they give up.
 const requestLimit = 10 * time.Second
 
-// request sends a request and waits for its answer, or for ctx. The request itself goes on when ctx ends, so that its
-// connection, which others use, does not break. Its outcome is then unknown.
-func request[T any](ctx context.Context, s *Store, f func(ctx context.Context) (T, error)) (T, error) {
-	return requestFor(ctx, s, requestLimit, f)
+// request sends a request and waits for its answer, or for ctx. The request goes on when ctx ends, if it has been sent:
+// a caller that gives up does not break a connection that others use. Its outcome is then unknown. What has not been sent
+// leaves with its caller.
+func request[T any](ctx context.Context, d *driver, f func(ctx context.Context) (T, error)) (T, error) {
+	return requestFor(ctx, d, requestLimit, f)
 }
 
 // requestFor is request with another limit.
-func requestFor[T any](ctx context.Context, s *Store, limit time.Duration, f func(ctx context.Context) (T, error)) (T, error) {
+func requestFor[T any](ctx context.Context, d *driver, limit time.Duration, f func(ctx context.Context) (T, error)) (T, error) {
 	type result struct {
 		value T
 		err   error
 	}
 	answered := make(chan result, 1)
 	var zero T
-	if !s.life.Go(func() {
-		ctx, cancel := context.WithTimeout(s.life.Background, limit)
+	if ctx.Err() != nil {
+		return zero, fmt.Errorf("%w: %w", store.ErrUnavailable, context.Cause(ctx))
+	}
+	base := d.life.Background
+	if isLook(ctx) {
+		base = look(base)
+		if deadline, ok := ctx.Deadline(); ok {
+			limit = min(limit, time.Until(deadline))
+		}
+	}
+	s := &sending{}
+	sendCtx, cancel := context.WithTimeout(s.trace(base), limit)
+	s.cancel = cancel
+	if !d.life.Go(func() {
 		defer cancel()
-		value, err := f(ctx)
-		err = s.explain(ctx, err)
+		value, err := f(sendCtx)
+		err = d.explain(sendCtx, err)
 		if err == nil {
-			s.worked.Store(true)
+			d.worked.Store(true)
 		}
 		answered <- result{value, err}
 	}) {
+		cancel()
 		return zero, store.ErrClosed
 	}
 	select {
 	case r := <-answered:
 		return r.value, r.err
 	case <-ctx.Done():
+		if s.leave() {
+			return zero, fmt.Errorf("%w: %w", store.ErrUnavailable, context.Cause(ctx))
+		}
 		return zero, fmt.Errorf("%w: %w", store.ErrUnknownOutcome, context.Cause(ctx))
 	}
 }
 
-func (s *Store) readOptions(ctx context.Context) *api.QueryOptions {
-	c := s.config
+func (d *driver) readOptions(ctx context.Context) *api.QueryOptions {
+	c := d.config
 	return (&api.QueryOptions{Datacenter: c.Datacenter, Namespace: c.Namespace, Partition: c.Partition}).WithContext(ctx)
 }
 
 // consistent are the options of a read that sees all that was written before it was sent: the server that answers has
 // asked the others whether it still leads.
-func (s *Store) consistent(ctx context.Context) *api.QueryOptions {
-	q := s.readOptions(ctx)
+func (d *driver) consistent(ctx context.Context) *api.QueryOptions {
+	q := d.readOptions(ctx)
 	q.RequireConsistent = true
 	return q
 }
 
-func (s *Store) writeOptions(ctx context.Context) *api.WriteOptions {
-	c := s.config
+func (d *driver) writeOptions(ctx context.Context) *api.WriteOptions {
+	c := d.config
 	return (&api.WriteOptions{Datacenter: c.Datacenter, Namespace: c.Namespace, Partition: c.Partition}).WithContext(ctx)
 }
 
@@ -109,13 +126,13 @@ func refusalIn(err error) *refusal {
 
 // txn carries out a transaction. One of reads alone is a consistent read. If operations fail the error is a
 // refusal; where one is not permitted it says that.
-func (s *Store) txn(ctx context.Context, ops ...*api.KVTxnOp) (api.KVPairs, error) {
+func (d *driver) txn(ctx context.Context, ops ...*api.KVTxnOp) (api.KVPairs, error) {
 	all := make(api.TxnOps, len(ops))
 	for i, o := range ops {
-		o.Namespace, o.Partition = s.config.Namespace, s.config.Partition
+		o.Namespace, o.Partition = d.config.Namespace, d.config.Partition
 		all[i] = &api.TxnOp{KV: o}
 	}
-	ok, resp, _, err := s.client.Txn().Txn(all, s.consistent(ctx))
+	ok, resp, _, err := d.client.Txn().Txn(all, d.consistent(ctx))
 	if err != nil {
 		return nil, err
 	}
@@ -141,20 +158,18 @@ func (s *Store) txn(ctx context.Context, ops ...*api.KVTxnOp) (api.KVPairs, erro
 }
 
 // commit is txn as a request of its own.
-func (s *Store) commit(ctx context.Context, ops ...*api.KVTxnOp) (api.KVPairs, error) {
-	return request(ctx, s, func(ctx context.Context) (api.KVPairs, error) { return s.txn(ctx, ops...) })
+func (d *driver) commit(ctx context.Context, ops ...*api.KVTxnOp) (api.KVPairs, error) {
+	return request(ctx, d, func(ctx context.Context) (api.KVPairs, error) { return d.txn(ctx, ops...) })
 }
 
-// read reads a key, for a caller that does not try again.
-func (s *Store) read(ctx context.Context, key string) (entry, error) {
-	return certain(ctx, func(ctx context.Context) (entry, error) { return s.readOnce(ctx, key) })
-}
-
-// readOnce reads a key by one request.
-func (s *Store) readOnce(ctx context.Context, key string) (entry, error) {
-	return request(ctx, s, func(ctx context.Context) (entry, error) {
-		p, meta, err := s.client.KV().Get(key, s.consistent(ctx))
-		return entryOf(p), agents(meta, err)
+// get reads a key.
+func (d *driver) get(ctx context.Context, key string) (seed, error) {
+	return request(ctx, d, func(ctx context.Context) (seed, error) {
+		p, meta, err := d.client.KV().Get(key, d.consistent(ctx))
+		if err = agents(meta, err); err != nil {
+			return seed{}, err
+		}
+		return seed{entryOf(p), meta.LastIndex}, nil
 	})
 }
 

@@ -2,14 +2,18 @@ package consul
 
 import (
 	"context"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/go-leadership/leadership/internal/adapter"
+	"github.com/go-leadership/leadership/internal/engine"
 	"github.com/hashicorp/consul/api"
 )
 
-// takeSeat waits, if there is a lock-delay, until a leader that did not resign has been gone for that long.
+// The seat makes the next leader wait, if there is a lock-delay, until a leader that did not resign has been gone for
+// that long.
 //
 // Consul's lock-delay applies to the name of a key: the key can't be locked for that time after a session that held it
 // has ended. Ballots have names of their own, so it never applies to them. So a leader locks a key that all share, the
@@ -18,50 +22,85 @@ import (
 //
 // If only the leader's ballot was deleted, its session still holds the seat until that leader has noticed. If it never
 // does, its lock is replaced after the delay: the ballot that is first stands, so no other's lock is valid.
-func (b *ballot) takeSeat() {
-	s := b.store
-	key := s.layout.seat(b.Election)
-	wait := min(max(s.config.LockDelay/20, 10*time.Millisecond), time.Second)
-	var taken time.Time // since when another session has held it
-	for b.Context().Err() == nil {
-		ops := []*api.KVTxnOp{{Verb: api.KVCheckSession, Key: b.key(), Session: b.session.id}}
-		if !taken.IsZero() && time.Since(taken) >= s.config.LockDelay {
-			ops = append(ops, &api.KVTxnOp{Verb: api.KVDelete, Key: key})
-		}
-		ops = append(ops, &api.KVTxnOp{Verb: api.KVLock, Key: key, Session: b.session.id})
-		b.ack.try(func(a *ack) { a.seated = true })
-		_, err := s.commit(b.Context(), ops...)
-		r := refusalIn(err)
-		switch {
-		case err == nil:
-			return
-		case r != nil && r.failed(0):
-			if b.own.refresh(b.Context()) == nil && !stands(b.key(), b.own.see().entry) {
-				return // run loses the ballot
-			}
-		case r != nil && r.says("already held"):
-			if taken.IsZero() {
-				taken = time.Now()
-			}
-		case r == nil && !b.bears(err):
-			return
-		}
-		adapter.PauseFor(b.Context(), wait)
+//
+// To the engine the seat is an obstacle ahead of every ballot. It goes when it is time to try and take the seat; a try
+// that fails names the next obstacle.
+
+// obstacle returns the key of the obstacle that stands for the nth try to take the seat.
+func obstacle(n int) string { return "\x00" + strconv.Itoa(n) }
+
+// obstacleOf returns the number of an obstacle's key.
+func obstacleOf(key string) (n int, ok bool) {
+	rest, ok := strings.CutPrefix(key, "\x00")
+	if ok {
+		n, _ = strconv.Atoi(rest)
 	}
+	return n, ok
+}
+
+// waitForSeat watches an obstacle.
+func (d *driver) waitForSeat(n int, tell engine.Tell) engine.Watch {
+	gone := engine.News{State: &engine.State{}}
+	if n == 0 {
+		tell(gone)
+		return engine.Watch{Stop: func() {}}
+	}
+	tell(engine.News{State: &engine.State{Token: 1}})
+	ctx, stop := context.WithCancel(d.life.Background)
+	d.life.Go(func() {
+		defer stop()
+		adapter.PauseFor(ctx, min(max(d.config.LockDelay/20, 10*time.Millisecond), time.Second))
+		if ctx.Err() == nil {
+			tell(gone)
+		}
+	})
+	return engine.Watch{Stop: stop}
+}
+
+// takeSeat tries to take the seat for an entry that has no ballot ahead.
+func (d *driver) takeSeat(ctx context.Context, e engine.Entry) (engine.Place, error) {
+	st, key := standingOf(e), d.layout.seat(e.Election)
+	id, _ := owner(e.Key)
+	ops := []*api.KVTxnOp{{Verb: api.KVCheckSession, Key: e.Key, Session: id}}
+	st.mu.Lock()
+	if !st.taken.IsZero() && time.Since(st.taken) >= d.config.LockDelay {
+		ops = append(ops, &api.KVTxnOp{Verb: api.KVDelete, Key: key})
+	}
+	st.seated = true
+	st.mu.Unlock()
+	_, err := d.commit(ctx, append(ops, &api.KVTxnOp{Verb: api.KVLock, Key: key, Session: id})...)
+	r := refusalIn(err)
+	switch {
+	case err == nil:
+		return engine.Place{}, nil
+	case r == nil:
+		return engine.Place{}, err
+	case r.failed(0):
+		return engine.Place{}, d.stands(ctx, e.Key)
+	case r.says("already held"):
+		st.mu.Lock()
+		if st.taken.IsZero() {
+			st.taken = time.Now()
+		}
+		st.mu.Unlock()
+	}
+	n, _ := obstacleOf(e.Place.Nearest)
+	return engine.Place{Nearest: obstacle(n + 1), More: true}, nil
 }
 
 // leaveSeats removes the ballots of who leads before the session is destroyed: a store that is closed has resigned.
-func (s *Store) leaveSeats(ctx context.Context, ballots []*ballot) {
+func (s *session) leaveSeats(ctx context.Context, led []engine.Removal) {
+	if s.driver.config.LockDelay == 0 {
+		return
+	}
 	var left sync.WaitGroup
 	turns := make(chan struct{}, burst)
-	for _, b := range ballots {
-		if o := b.orphan(); o.seated {
-			turns <- struct{}{}
-			left.Go(func() {
-				defer func() { <-turns }()
-				_ = s.remove(ctx, o)
-			})
-		}
+	for _, r := range led {
+		turns <- struct{}{}
+		left.Go(func() {
+			defer func() { <-turns }()
+			_ = s.Remove(ctx, r)
+		})
 	}
 	left.Wait()
 }

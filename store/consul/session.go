@@ -4,113 +4,141 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
 	"github.com/go-leadership/leadership/internal/adapter"
+	"github.com/go-leadership/leadership/internal/engine"
 	"github.com/go-leadership/leadership/store"
 	"github.com/hashicorp/consul/api"
 )
 
-// session is what the store knows of its session.
+// session implements engine.Session.
 type session struct {
-	name    string
-	id      string // guarded by the store's mu until the session is adopted; empty until the service has told it
-	tried   bool   // guarded by the store's mu: a request to create it may have been carried out
-	check   string // constant: the id of the service and of its check that the session is bound to; empty if there is none
-	lease   *store.Lease
-	ctx     context.Context // ends, with the cause, when the store gives the session up or learns of its end
-	end     context.CancelCauseFunc
-	leaving map[string]struct{} // guarded by the store's mu: names of its ballots that are being removed
-	gone    chan struct{}       // closed when the service is known to have ended it: nothing of it is left there
+	driver *driver
+	name   string
+	id     string // guarded by the driver's mu until the session is adopted; empty until the service has told it
+	tried  bool   // guarded by the driver's mu: a request to create it may have been carried out
+	check  string // constant: the id of the service and of its check that the session is bound to; empty if there is none
 
-	// Of renewals. Written by the one who opens the session, then used by keep alone.
+	ended atomic.Bool   // the service has said that there is no such session
+	going sync.Once     // letGo
+	gone  chan struct{} // closed when nothing of it is left at the service, or retire has given up
+
+	mu    sync.Mutex
+	marks [engine.Slots]uint64 // guarded by mu: the index of the mark of each slot, as far as is known; 0: there is none
+
+	// Of renewals. Written by the one who opens the session, then used by Keep alone.
 	sent    store.Instant // when the last one that counted was sent
 	renewed time.Time     // when the session itself was last renewed, as against its check
 	unknown bool          // the last pass was answered as if there were no check
 	denied  bool          // the last renewal was denied, and the log has it
 }
 
-// openSession returns the present session, or opens one. One caller opens it for all.
-func (s *Store) openSession(ctx context.Context) (*session, error) {
-	select {
-	case s.opening <- struct{}{}:
-	case <-ctx.Done():
-		return nil, fmt.Errorf("%w: no session: %w", store.ErrUnavailable, context.Cause(ctx))
-	}
-	if sess := s.session(); sess != nil {
-		<-s.opening
-		return sess, nil
-	}
-	return requestFor(ctx, s, max(requestLimit, 2*s.config.TTL), func(ctx context.Context) (*session, error) {
-		defer func() { <-s.opening }()
-		return s.newSession(ctx)
-	})
+// ID implements engine.Session.
+func (s *session) ID() string { return s.id }
+
+// Ends implements engine.Session.
+func (s *session) Ends() bool { return true }
+
+// over is called when the service says that there is no such session.
+func (s *session) over() error {
+	s.ended.Store(true)
+	return engine.ErrOver
 }
 
-// session returns the present session, nil if there is none.
-func (s *Store) session() *session {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.current
+// Open implements engine.Driver.
+func (d *driver) Open(ctx context.Context) (engine.Session, engine.Proof, error) {
+	select {
+	case d.opening <- struct{}{}:
+	case <-ctx.Done():
+		return nil, engine.Proof{}, fmt.Errorf("%w: no session: %w", store.ErrUnavailable, context.Cause(ctx))
+	}
+	s, err := requestFor(ctx, d, max(requestLimit, 2*d.config.TTL), func(ctx context.Context) (*session, error) {
+		defer func() { <-d.opening }()
+		return d.newSession(ctx)
+	})
+	if err != nil {
+		return nil, engine.Proof{}, d.tell(err)
+	}
+	d.adopt(s)
+	return s, d.proof(s.sent), nil
+}
+
+func (d *driver) proof(sent store.Instant) engine.Proof {
+	return engine.Proof{Sent: sent, Valid: d.config.TTL - d.config.Grace}
+}
+
+// refusalLimit is for how long a session is tried to be opened though that is refused, be it not by Consul, or for an
+// outage. Then the caller is told.
+const refusalLimit = time.Second
+
+// tell marks an error of Open that the engine's callers are to be told of: it won't be cured soon.
+func (d *driver) tell(err error) error {
+	if errors.Is(err, errHopeless) {
+		return engine.Hopeless(err)
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	switch {
+	case !isOdd(err) && !errors.Is(err, errAway):
+		d.odd = time.Time{}
+	case d.odd.IsZero():
+		d.odd = time.Now()
+	case time.Since(d.odd) > refusalLimit:
+		d.odd = time.Time{}
+		return engine.Hopeless(err)
+	}
+	return err
 }
 
 // newSession creates a session. Creating it starts its timer at the servers, and registering the check that of the
-// agent: the lease begins with the session. Until the session is the store's, it is among those to clear away.
-func (s *Store) newSession(ctx context.Context) (*session, error) {
-	s.warm(ctx)
-	sess := &session{
-		leaving: map[string]struct{}{},
-		name:    "leadership-" + newNonce(), lease: store.NewLease(), gone: make(chan struct{}), sent: store.Now(), renewed: time.Now(),
-	}
-	if s.config.checked() {
+// agent: the lease begins with the session. Until Open returns it, the session is among those to clear away.
+func (d *driver) newSession(ctx context.Context) (*session, error) {
+	d.warm(ctx)
+	sess := &session{driver: d, name: "leadership-" + newName(), gone: make(chan struct{}), sent: store.Now(), renewed: time.Now()}
+	if d.config.checked() {
 		sess.check = sess.name
 	}
-	sess.ctx, sess.end = context.WithCancelCause(context.Background())
-	s.discard(sess)
-	err := s.create(ctx, sess)
-	if err == nil && !sess.lease.Renew(sess.sent, s.config.TTL-s.config.Grace) {
-		err = fmt.Errorf("%w: creating the session took longer than its lease of %v", store.ErrUnavailable, s.config.TTL-s.config.Grace)
-	}
-	if err == nil && !s.adopt(sess) {
-		err = store.ErrClosed
+	d.discard(sess)
+	err := d.create(ctx, sess)
+	lease := d.config.TTL - d.config.Grace
+	if err == nil && sess.sent.Since(time.Now()) >= lease {
+		err = fmt.Errorf("%w: creating the session took longer than its lease of %v", store.ErrUnavailable, lease)
 	}
 	if err != nil {
-		sess.end(err)
-		s.life.Go(func() { s.retire(sess) })
+		sess.letGo()
 		return nil, err
-	}
-	select {
-	case s.opened <- struct{}{}:
-	default:
 	}
 	return sess, nil
 }
 
 // create creates the session at the service, with its check.
-func (s *Store) create(ctx context.Context, sess *session) error {
+func (d *driver) create(ctx context.Context, sess *session) error {
 	// The library's own call leaves out an empty list and a delay of zero, which then are given defaults.
 	settings := map[string]any{
-		"Name": sess.name, "TTL": max(s.config.TTL, leastSessionTTL).String(), "Behavior": api.SessionBehaviorDelete,
-		"LockDelay": s.config.LockDelay.String(), "NodeChecks": []string{},
+		"Name": sess.name, "TTL": max(d.config.TTL, leastSessionTTL).String(), "Behavior": api.SessionBehaviorDelete,
+		"LockDelay": d.config.LockDelay.String(), "NodeChecks": []string{},
 	}
 	if sess.check != "" {
-		if err := s.register(ctx, sess.check); err != nil {
-			return fmt.Errorf("register the session's check: %w", s.explain(ctx, err))
+		if err := d.register(ctx, sess.check); err != nil {
+			return fmt.Errorf("register the session's check: %w", d.explain(ctx, err))
 		}
-		settings["ServiceChecks"] = []api.ServiceCheck{{ID: sess.check, Namespace: s.config.Namespace}}
+		settings["ServiceChecks"] = []api.ServiceCheck{{ID: sess.check, Namespace: d.config.Namespace}}
 	}
-	s.mu.Lock()
+	d.mu.Lock()
 	sess.tried = true
-	s.mu.Unlock()
+	d.mu.Unlock()
 	var created struct{ ID string }
-	_, err := s.client.Raw().Write("/v1/session/create", settings, &created, s.writeOptions(ctx))
+	_, err := d.client.Raw().Write("/v1/session/create", settings, &created, d.writeOptions(ctx))
 	if err == nil && created.ID == "" {
 		err = &oddAnswer{"a new session has no ID"}
 	}
-	err = s.explain(ctx, err)
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	err = d.explain(ctx, err)
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	if err != nil {
 		sess.tried = errors.Is(err, store.ErrUnknownOutcome)
 		return fmt.Errorf("create a session: %w", err)
@@ -119,73 +147,58 @@ func (s *Store) create(ctx context.Context, sess *session) error {
 	return nil
 }
 
-// adopt makes a session the store's, unless the store is being closed.
-func (s *Store) adopt(sess *session) bool {
-	settled := s.settled() // before mu: who holds the watches' mu may take this one
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.life.Calls.Err() != nil {
-		sess.lease.End()
-		return false
-	}
-	if at := sess.sent.Time(); settled && at.After(s.confirmed) {
-		s.confirmed = at
-	}
-	delete(s.discarded, sess)
-	s.current = sess
-	s.life.Go(func() { s.watchSession(sess) })
-	return true
+// adopt makes a session the one that is kept.
+func (d *driver) adopt(sess *session) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.discarded, sess)
+	d.present, d.odd = sess.id, time.Time{}
 }
 
-// finish forgets the session, if it is still the present one. Its ballots know why before its lease ends.
-func (s *Store) finish(sess *session, why error) bool {
-	s.mu.Lock()
-	present := s.current == sess
-	if present {
-		s.current = nil
-	}
-	for b := range s.ballots {
-		if b.session == sess {
-			b.LoseWith(why)
-		}
-	}
-	s.mu.Unlock()
-	sess.lease.End()
-	sess.end(why)
-	return present
+// letGo clears the session away in the background.
+func (s *session) letGo() {
+	s.going.Do(func() {
+		s.driver.discard(s)
+		s.driver.life.Go(func() { s.driver.retire(s) })
+	})
 }
 
-// abandon gives up a session that has ended, or might go on at the service, and destroys it: its ballots would stand in
-// the way of all others.
-func (s *Store) abandon(sess *session, why error) {
-	if s.finish(sess, fmt.Errorf("%w: %w", store.ErrLost, why)) {
-		s.discard(sess)
-		s.life.Go(func() { s.retire(sess) })
-	}
-}
-
-// watchSession waits for the end of the session by a blocking query, so that the holder stops at once if it ends
-// early. A query that breaks off may mean that the agent is gone: the session is confirmed at once.
-func (s *Store) watchSession(sess *session) {
-	ctx, cancel := context.WithCancel(s.life.Background)
+// End implements engine.Session. It destroys the session, and the keys go with it. If the service does not answer soon,
+// that goes on in the background, while another session is opened.
+func (s *session) End(ctx context.Context, led []engine.Removal) error {
+	d := s.driver
+	ctx, cancel := context.WithTimeout(ctx, min(d.config.TTL/4, closeLimit/2))
 	defer cancel()
-	defer context.AfterFunc(sess.ctx, cancel)()
+	s.leaveSeats(ctx, led)
+	s.letGo()
+	select {
+	case <-s.gone:
+		d.watches.settle(ctx) // queries that end by themselves leave nothing at the agent
+	case <-ctx.Done():
+	}
+	return nil
+}
+
+// watch waits for the end of the session by a blocking query, so that the holder stops at once if it ends early. A query
+// that breaks off may mean that the agent is gone: the session is confirmed at once.
+func (s *session) watch(ctx context.Context) {
+	d := s.driver
 	var pace pace
 	wait, index := firstWait, uint64(1)
 	for ctx.Err() == nil {
 		asked := time.Now()
-		q := s.readOptions(ctx)
+		q := d.readOptions(ctx)
 		q.WaitIndex, q.WaitTime = index, wait
-		info, meta, err := s.client.Session().Info(sess.id, q)
+		info, meta, err := d.client.Session().Info(s.id, q)
 		switch waited := time.Since(asked) > wait/2; {
 		case ctx.Err() != nil:
 			return
 		case err != nil:
-			_ = s.explain(ctx, err)
-			s.confirmNow()
+			_ = d.explain(ctx, err)
+			d.confirmNow()
 			pace.pause(ctx)
 		case info == nil:
-			s.confirmNow() // a server that is behind may not know it yet, one that leads does
+			d.confirmNow() // a server that is behind may not know it yet, one that leads does
 			pace.pause(ctx)
 			index = 1
 		case meta.LastIndex > index:
@@ -195,7 +208,7 @@ func (s *Store) watchSession(sess *session) {
 			wait = min(2*wait, mostWait)
 			index = max(1, meta.LastIndex)
 		default: // the state was replaced by a snapshot, the server that answers is behind, or it is no agent's answer
-			s.sweepRevived(sess)
+			d.sweepRevived(ctx, s)
 			pace.pause(ctx)
 			index = max(1, meta.LastIndex)
 		}
@@ -213,10 +226,10 @@ func (p *pace) pause(ctx context.Context) {
 
 func (p *pace) reset() { p.last = 0 }
 
-// confirmNow lets keep confirm the session at once.
-func (s *Store) confirmNow() {
+// confirmNow lets Keep confirm the session at once.
+func (d *driver) confirmNow() {
 	select {
-	case s.due <- struct{}{}:
+	case d.due <- struct{}{}:
 	default:
 	}
 }

@@ -15,9 +15,8 @@
 // and 1.5 s, the time in which the agent updates its servers; agents delay that for up to 3 s after a server has
 // joined. A session ends early if the agent leaves, if its node or the store's check is deregistered, or if a client
 // destroys the session. A ballot ends early if a client deletes it. A watch tells the holder, whose term ends, as it
-// does when its agent refuses connections. The successor might lead a moment before, and a waiter whose ballot is
-// deleted together with those ahead of it might be first for a moment. If that matters, fence with the token, or make
-// the successor wait with lockdelay.
+// does when its agent refuses connections. The successor might lead a moment before. If that matters, fence with the
+// token, or make the successor wait with lockdelay.
 //
 // The fencing token is the ballot's CreateIndex, which no removal of keys sets back, and a leader's revision the
 // ModifyIndex of the acknowledgement.
@@ -26,55 +25,19 @@
 package consul
 
 import (
-	"context"
-	"maps"
-	"slices"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/go-leadership/leadership/internal/adapter"
-	"github.com/go-leadership/leadership/internal/polls"
-	"github.com/hashicorp/consul/api"
+	"github.com/go-leadership/leadership/internal/engine"
+	"github.com/go-leadership/leadership/store"
 )
 
-// Store is one Consul session. It implements store.Store.
-//
-// Its goroutines are keep, which lets the session be confirmed by up to four others, and look look at some of the
-// watches; the orphans' Sweep, which removes what was left behind; one for each ballot, each watch with a query of its
-// own, the session's watch, and each request under way; overlook while there are watches without a query; retire, which
-// clears away a session that was given up; and sweepRevived. Close waits for all of them.
-type Store struct {
-	config Config
-	layout layout
-	client *api.Client
-	dialer *dialer // nil with a client of the caller's, as are lines
-	lines  *lines
+// engineOf is the engine, under a name that does not show.
+type engineOf = engine.Engine
 
-	life    *adapter.Life
-	closing sync.Once
-
-	opening chan struct{} // has room for the one who opens a session
-	opened  chan struct{} // has room for one: there is another session
-	due     chan struct{} // has room for one: the session must be confirmed now
-	looking sync.Mutex    // held while a look is under way
-	watches watches
-	polls   polls.Set
-	orphans *adapter.Orphans[orphan]
-	nonces  nonces
-	worked  atomic.Bool // a request has been answered as it should
-
-	sweeping atomic.Bool // sweepRevived is under way
-
-	mu        sync.Mutex
-	current   *session // guarded by mu, as are all below; nil before the first and between two
-	confirmed time.Time
-	trouble   error                // what went wrong last
-	ballots   map[*ballot]struct{} // until run has seen that they are lost
-	names     map[string]struct{}  // of those ballots, and of those being cast
-	discarded map[*session]struct{}
-}
+// Store is one Consul session. It implements store.Store, store.Observer, store.Clearer and store.Resigner.
+type Store struct{ *engineOf }
 
 // Open opens a store. It checks the settings; it does not wait for the service.
 func Open(config Config) (*Store, error) {
@@ -83,90 +46,48 @@ func Open(config Config) (*Store, error) {
 	if err := config.check(dial); err != nil {
 		return nil, err
 	}
-	s := &Store{
+	d, err := newDriver(config)
+	if err != nil {
+		return nil, err
+	}
+	return &Store{engine.New(d, engine.Settings{
+		Name: d.life.Name, TTL: config.TTL, Pace: config.TTL / 4,
+		Patience: max(2*config.TTL, 10*time.Second), // at round trips of TTL/4 it takes more than a TTL
+		Denials:  config.TTL,
+		Verifies: true,
+		Removed:  "its key was deleted, or taken by another program",
+		Logger:   config.Logger,
+	})}, nil
+}
+
+func newDriver(config Config) (*driver, error) {
+	d := &driver{
 		config: config, layout: layout{config.Prefix}, client: config.Client,
 		life:    adapter.NewLife("consul", config.TLS != nil, strings.Join(config.Addresses, ",")+"/"+config.Prefix),
-		opening: make(chan struct{}, 1), opened: make(chan struct{}, 1), due: make(chan struct{}, 1), ballots: map[*ballot]struct{}{},
-		names: map[string]struct{}{}, discarded: map[*session]struct{}{}, nonces: newNonces(),
+		opening: make(chan struct{}, 1), due: make(chan struct{}, 1), discarded: map[*session]struct{}{},
 	}
-	s.orphans = adapter.NewOrphans(s.life, 8, s.remove, s.abandonFor)
-	s.watches.byKey = map[string]*watch{}
-	s.watches.changed = make(chan struct{}, 1)
-	if s.client == nil {
-		s.dialer = &dialer{addresses: config.Addresses, dial: config.Dial, tls: config.TLS, ctx: s.life.Background}
-		s.dialer.conns = map[*tracked]struct{}{}
-		s.lines = newLines(s.dialer, config)
+	d.watches.byKey, d.watches.listed = map[string]*watch{}, map[string]map[string]seed{}
+	d.watches.changed = make(chan struct{}, 1)
+	if d.client == nil {
+		d.dialer = &dialer{addresses: config.Addresses, dial: config.Dial, tls: config.TLS, ctx: d.life.Background}
+		d.dialer.conns = map[*tracked]struct{}{}
+		d.lines = newLines(d.dialer, config)
 		var err error
-		if s.client, err = newClient(s.lines, config); err != nil {
-			s.life.Stop()
+		if d.client, err = newClient(d.lines, config); err != nil {
+			d.life.Stop()
 			return nil, adapter.Refuse("addresses", strings.Join(config.Addresses, ","), "%v", err)
 		}
 	}
-	s.life.Go(s.keep)
-	s.life.Go(s.orphans.Sweep)
-	return s, nil
+	return d, nil
 }
 
-// TTL implements store.Store.
-func (s *Store) TTL() time.Duration { return s.config.TTL }
+var (
+	_ store.Observer = (*Store)(nil)
+	_ store.Clearer  = (*Store)(nil)
+	_ store.Resigner = (*Store)(nil)
 
-// Confirmed implements store.Store.
-func (s *Store) Confirmed() time.Time {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.confirmed
-}
-
-// told says that whatever happened until a time is known.
-func (s *Store) told(at time.Time) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if at.After(s.confirmed) {
-		s.confirmed = at
-	}
-}
-
-// closeLimit bounds what Close waits for the service.
-const closeLimit = 2 * time.Second
-
-// Close implements store.Store. It destroys the session, and the keys go with it. A client of the caller's goes on.
-func (s *Store) Close() error {
-	s.closing.Do(s.shutDown)
-	return nil
-}
-
-func (s *Store) shutDown() {
-	s.life.Close()
-	s.mu.Lock()
-	ballots, sess := slices.Collect(maps.Keys(s.ballots)), s.current
-	s.mu.Unlock()
-	for _, b := range ballots { // before the lease ends, so that Err says why
-		b.LoseWith(adapter.ErrClosed)
-	}
-	if sess != nil {
-		sess.lease.End() // before another candidate can lead
-	}
-	ctx, cancel := context.WithTimeout(s.life.Background, closeLimit)
-	defer cancel()
-	if sess != nil {
-		sess.end(adapter.ErrClosed)
-		s.leaveSeats(ctx, ballots)
-		if s.clearAway(ctx, sess) == nil {
-			s.watches.settle(ctx) // queries that end by themselves leave nothing at the agent
-		}
-	}
-	opened := time.NewTimer(closeLimit / 2)
-	defer opened.Stop()
-	select {
-	case s.opening <- struct{}{}: // the one about to open a session has given up
-	case <-opened.C:
-	}
-	s.clearDiscarded(ctx)
-	s.life.Stop()
-	s.life.Wait()
-	s.watches.close()
-	if s.lines != nil {
-		s.dialer.closeAll()
-		s.lines.close()
-	}
-}
+	_ engine.Driver   = (*driver)(nil)
+	_ engine.Session  = (*session)(nil)
+	_ engine.Finder   = (*driver)(nil)
+	_ engine.Resigner = (*driver)(nil)
+)

@@ -1,0 +1,161 @@
+package consul
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/go-leadership/leadership/internal/engine"
+	"github.com/go-leadership/leadership/store"
+	"github.com/hashicorp/consul/api"
+)
+
+// Enter implements engine.Session. One transaction makes the ballot and lists those that stand, without long values. It
+// can be sent again when its outcome is unknown: it locks the same key for the same session. Since the first request may
+// be carried out after the second, and even after the ballot has been withdrawn, it asks that the mark of its slot be as
+// it was before the first: Void changes that.
+func (s *session) Enter(ctx context.Context, election string, n engine.Nonce, value string) (engine.Entry, error) {
+	d := s.driver
+	key := d.layout.ballot(election, s.id, n)
+	for {
+		ops := []*api.KVTxnOp{s.unchanged(n.Slot)}
+		if len(value) <= longValue {
+			ops = append(ops, &api.KVTxnOp{Verb: api.KVLock, Key: key, Value: []byte(value), Session: s.id})
+		} else {
+			ops = append(ops,
+				&api.KVTxnOp{Verb: api.KVLock, Key: key, Flags: isLong, Session: s.id},
+				&api.KVTxnOp{Verb: api.KVLock, Key: d.layout.value(election, nameOf(key)), Value: []byte(value), Session: s.id},
+			)
+		}
+		ops = append(ops, &api.KVTxnOp{Verb: api.KVGetTree, Key: d.layout.dir(election)})
+		pairs, err := d.commit(ctx, ops...)
+		r := refusalIn(err)
+		switch {
+		case err == nil:
+			return s.entered(election, key, pairs)
+		case r == nil:
+			return engine.Entry{}, err
+		case r.says("invalid session"):
+			return engine.Entry{}, s.over()
+		case !r.failed(0):
+			return engine.Entry{}, fmt.Errorf("%w: %w", store.ErrUnavailable, r)
+		}
+		if err := s.readMark(ctx, n.Slot); err != nil {
+			return engine.Entry{}, err
+		}
+	}
+}
+
+// entered finds the ballot's place among those that the transaction which made it has listed.
+func (s *session) entered(election, key string, pairs api.KVPairs) (engine.Entry, error) {
+	d := s.driver
+	dir := d.layout.dir(election)
+	list := queue(dir, pairs)
+	slices.SortFunc(list, func(p, q *api.KVPair) int { return cmp.Compare(p.CreateIndex, q.CreateIndex) })
+	list = slices.CompactFunc(list, func(p, q *api.KVPair) bool { return p.Key == q.Key }) // the lock answers with its key too
+	at := slices.IndexFunc(list, func(p *api.KVPair) bool { return p.Key == key })
+	if at < 0 { // what may not be read is left out
+		err := fmt.Errorf("%w: the token may not read the keys below %q, it lacks key:read", store.ErrDenied, dir)
+		return engine.Entry{Token: 1}, err // the ballot stands
+	}
+	own := entryOf(list[at])
+	listed := map[string]seed{key: {own, own.modify}}
+	st := &standing{long: list[at].Flags&isLong != 0}
+	for i, p := range list {
+		if id, _ := owner(p.Key); id == s.id && i != at {
+			d.found(s.id, election, nonceOf(p.Key))
+		}
+		if i < at {
+			st.ahead = append(st.ahead, p.Key)
+		}
+	}
+	if at > 0 {
+		listed[list[at-1].Key] = seed{entryOf(list[at-1]), own.create}
+	}
+	d.watches.list(election, listed)
+	return engine.Entry{Key: key, Token: own.create, Place: d.place(st.ahead), Private: st}, nil
+}
+
+// unchanged is the check that the mark of a slot is as it was when it was last read or changed.
+func (s *session) unchanged(slot int) *api.KVTxnOp {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	key := s.driver.layout.void(s.id, slot)
+	if at := s.marks[slot]; at != 0 {
+		return &api.KVTxnOp{Verb: api.KVCheckIndex, Key: key, Index: at}
+	}
+	return &api.KVTxnOp{Verb: api.KVCheckNotExists, Key: key}
+}
+
+// readMark reads the mark of a slot. A removal changes it, and one that came late may have changed it again.
+func (s *session) readMark(ctx context.Context, slot int) error {
+	mark, err := s.driver.get(ctx, s.driver.layout.void(s.id, slot))
+	if err == nil {
+		s.marked(slot, mark.modify)
+	}
+	return err
+}
+
+func (s *session) marked(slot int, index uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.marks[slot] = index
+}
+
+// Void implements engine.Session. One transaction changes the slot's mark and deletes the ballot. One that came back with
+// a snapshot may have brought its acknowledgement: that goes if it can't be another ballot's of this session.
+func (s *session) Void(ctx context.Context, election string, n engine.Nonce) error {
+	d := s.driver
+	key, mark, ack := d.layout.ballot(election, s.id, n), d.layout.void(s.id, n.Slot), d.layout.ack(election)
+	d.watches.forget(election)
+	pairs, err := d.commit(ctx,
+		&api.KVTxnOp{Verb: api.KVLock, Key: mark, Value: []byte(n.Name), Session: s.id},
+		&api.KVTxnOp{Verb: api.KVGetOrEmpty, Key: ack},
+		&api.KVTxnOp{Verb: api.KVGetOrEmpty, Key: key},
+		&api.KVTxnOp{Verb: api.KVDelete, Key: d.layout.value(election, nameOf(key))},
+		&api.KVTxnOp{Verb: api.KVDelete, Key: key},
+	)
+	switch r := refusalIn(err); {
+	case r != nil && r.says("invalid session"):
+		return s.over()
+	case r != nil:
+		return fmt.Errorf("%w: %w", store.ErrUnavailable, r)
+	case err != nil:
+		return err
+	}
+	known := map[string]entry{}
+	for _, p := range pairs {
+		known[p.Key] = entryOf(p)
+	}
+	s.marked(n.Slot, known[mark].modify)
+	if n.Stray && known[key].exists {
+		d.config.Logger.Warn("a withdrawn ballot has come back, as after a restore: it is removed", "store", d.life.Name, "key", key)
+	}
+	if n.Stray && known[ack].session == s.id {
+		return s.dropAck(ctx, election, known[ack])
+	}
+	return nil
+}
+
+// dropAck deletes an acknowledgement of this session, if the session has no ballot in the election.
+func (s *session) dropAck(ctx context.Context, election string, ack entry) error {
+	d := s.driver
+	pairs, err := d.list(ctx, d.layout.dir(election))
+	if err != nil {
+		return err
+	}
+	for _, p := range queue(d.layout.dir(election), pairs) {
+		if p.Session == s.id {
+			return nil
+		}
+	}
+	key := d.layout.ack(election)
+	_, err = d.commit(ctx,
+		&api.KVTxnOp{Verb: api.KVCheckIndex, Key: key, Index: ack.modify}, &api.KVTxnOp{Verb: api.KVDelete, Key: key},
+	)
+	if refusalIn(err) != nil { // another's by now
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,50 @@
+package consul_test
+
+import (
+	"context"
+	"net"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/go-leadership/leadership/store/consul"
+	"github.com/stretchr/testify/require"
+)
+
+// counted counts what a connection reads.
+type counted struct {
+	net.Conn
+	bytes *atomic.Int64
+}
+
+func (c *counted) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	c.bytes.Add(int64(n))
+	return n, err
+}
+
+// Neither casting a ballot nor a change of leader transfers the long values of others; a list does.
+func TestLongValuesAreNotListed(t *testing.T) {
+	election, others := newElection(), open(t, consul.Config{})
+	value := strings.Repeat("v", 64<<10)
+	first := castFirst(t, others, election, value)
+	second := cast(t, others, election, value)
+	var read atomic.Int64
+	st := open(t, consul.Config{Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := (&net.Dialer{}).DialContext(ctx, network, address)
+		return &counted{conn, &read}, err
+	}})
+	b := cast(t, st, election, "own")
+	require.NoError(t, second.Withdraw(soon(t)))
+	waiting(t, b)
+	require.NoError(t, first.Withdraw(soon(t)))
+	require.NoError(t, b.Wait(soon(t)))
+	require.Less(t, read.Load(), int64(32<<10), "bytes of casting and of two changes")
+	last := cast(t, others, election, value)
+	require.Equal(t, []string{"own", value}, values(t, st, election))
+	require.Greater(t, read.Load(), int64(64<<10))
+	require.NoError(t, last.Withdraw(soon(t)))
+	left, _, err := operator(t, sharedServer(t)).KV().Keys(ackKey(election)+"/_values/", "", nil)
+	require.NoError(t, err)
+	require.Empty(t, left)
+}

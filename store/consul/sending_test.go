@@ -1,0 +1,49 @@
+package consul
+
+import (
+	"context"
+	"net"
+	"net/http/httptrace"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// A request that has got no connection leaves with its caller: one that it gets later is closed before it is written to.
+// One that has been sent goes on.
+func TestUnsentRequestLeavesWithItsCaller(t *testing.T) {
+	for _, sent := range []bool{false, true} {
+		ctx, cancel := context.WithCancel(t.Context())
+		s := &sending{cancel: cancel}
+		ours, theirs := net.Pipe()
+		gotConn := func() {
+			httptrace.ContextClientTrace(s.trace(t.Context())).GotConn(httptrace.GotConnInfo{Conn: ours})
+		}
+		if sent {
+			gotConn()
+		}
+		require.Equal(t, !sent, s.leave())
+		require.Equal(t, sent, ctx.Err() == nil)
+		gotConn() // of another try
+		go func() { _, _ = theirs.Read(make([]byte, 1)); _ = theirs.Close() }()
+		_, err := ours.Write([]byte{0})
+		require.Equal(t, sent, err == nil)
+		_ = ours.Close()
+		_ = theirs.Close()
+		cancel()
+	}
+}
+
+// A request without an answer leaves the agent that it went to, and not one that was turned to meanwhile.
+func TestLeaveTheAgentThatIsSilent(t *testing.T) {
+	d := &driver{dialer: &dialer{addresses: []string{"a", "b", "c"}}}
+	s := &sending{}
+	ctx := s.trace(t.Context())
+	s.agent.Store(&tracked{at: 0})
+	d.leaveAgent(ctx)
+	require.Equal(t, 1, d.dialer.next)
+	d.leaveAgent(ctx)
+	require.Equal(t, 1, d.dialer.next)
+	d.leaveAgent(t.Context()) // it is not known which one it was
+	require.Equal(t, 2, d.dialer.next)
+}

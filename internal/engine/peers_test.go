@@ -133,7 +133,7 @@ func TestPeerIsAskedAgainAfterAnError(t *testing.T) {
 			var log strings.Builder
 			s.Engine.settings.Logger = slog.New(slog.NewTextHandler(&log, nil))
 			peer.fail(err)
-			require.Equal(t, err == store.ErrDenied, strings.Contains(log.String(), "permission denied"))
+			require.Equal(t, err == store.ErrDenied, log.Len() > 0, log.String())
 			time.Sleep(pace - time.Nanosecond)
 			s.quiet()
 			time.Sleep(time.Nanosecond)

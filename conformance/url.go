@@ -67,7 +67,7 @@ func URL(rawURL, place string) (Harness, error) {
 }
 
 // withoutResignation are the stores that take no requests to resign yet.
-var withoutResignation = map[string]bool{"zookeeper": true, "etcd": true}
+var withoutResignation = map[string]bool{"zookeeper": true}
 
 // roundTrips are the longest round trips that docs/backends.md documents, as shares of the TTL, if they are not those of
 // Harness. ZooKeeper's is 0.2; a busy machine takes its part.

@@ -12,7 +12,8 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// driver implements engine.Driver, engine.Pairs and engine.Finder on a cluster. All its watches are of one stream.
+// driver implements engine.Driver, engine.Pairs, engine.Finder and engine.Resigner on a cluster. All its watches are of
+// one stream.
 //
 // Its goroutines are connect, until there is a client; watch, which keeps the stream of watches; the streams of
 // renewals, while there is a lease; and, after a restore, findAll. Close waits for all of them.

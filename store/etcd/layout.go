@@ -50,7 +50,7 @@ func entryState(entry string, kv *mvccpb.KeyValue) engine.State {
 		return engine.State{}
 	}
 	_, nonce, _ := strings.Cut(key[len(dir):], "-")
-	return engine.State{Token: uint64(kv.CreateRevision), Session: leaseName(kv.Lease), Nonce: nonce}
+	return engine.State{Token: uint64(kv.CreateRevision), Session: leaseName(kv.Lease), Nonce: nonce, Resign: kv.Version > 1}
 }
 
 // leaderState returns the state of an election. kv is what is at the acknowledgement's key, or nil.

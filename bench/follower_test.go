@@ -109,7 +109,10 @@ func newListener(b *testing.B, s *server, election string) *listener {
 	require.NoError(b, err)
 	b.Cleanup(follower.Stop)
 	follower.Start()
-	l.last = receive(b, l.known, "the first state").leader.Revision
+	require.Eventually(b, func() bool { return !follower.AsOf().IsZero() }, time.Minute, time.Millisecond, "the first state")
+	if _, led := follower.Leader(); led { // else the hook is not called
+		l.last = receive(b, l.known, "the first leader").leader.Revision
+	}
 	return l
 }
 

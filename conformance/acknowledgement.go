@@ -89,7 +89,7 @@ var acknowledgement = []Case{
 			next := e.stand(b, "b", nil)
 			f := e.follower(b)
 			f.Start()
-			e.during(e.h.TTL/50, "nobody is acknowledged during the takeover", func() bool {
+			e.during(e.h.TTL/50, "no leader is acknowledged during the takeover", func() bool {
 				return e.leader(b) == store.Leader{}
 			})
 			goOn()

@@ -88,7 +88,7 @@ var sessions = []Case{
 	},
 	{
 		Name:      "remove-touches-no-others",
-		Invariant: "Remove removes the entry and its acknowledgement in one step, and nobody else's, however often it is called",
+		Invariant: "Remove removes the entry and its acknowledgement in one step, and nothing of others, however often it is called",
 		check: func(e *env) {
 			a, b := e.process(), e.process()
 			old := e.enter(a)

@@ -27,7 +27,7 @@ var (
 //     one transaction may come in any order.
 //  4. A later entry of an election has a higher token. So the set of entries ahead of one only shrinks.
 //  5. Enter is idempotent by nonce. Once Void has returned nil no entry of that nonce stands, or ever will.
-//  6. Acknowledge is carried out only while the entry stands. Remove is one step, and touches nobody else's.
+//  6. Acknowledge is carried out only while the entry stands. Remove is one step, and touches nothing of others.
 //  7. Proof.Valid counts from Proof.Sent, which is before the request was sent.
 //  8. A read follows the call: Entry, Leader and Ahead answer by a request that was sent after they were called.
 //  9. Locks are taken in the order: driver, ballot or poll, queue. tell may be called under the driver's.

@@ -53,7 +53,7 @@ func (s *session) Remove(ctx context.Context, gone engine.Removal) error {
 	}
 }
 
-// ops returns the operations that remove a ballot. Those on the acknowledgement and the seat touch nobody else's: while
+// ops returns the operations that remove a ballot. Those on the acknowledgement and the seat touch nothing of others: while
 // the ballot stands, what our session holds is the ballot's; otherwise only what it is known to have made.
 func (r removal) ops(known map[string]entry, standing bool) []*api.KVTxnOp {
 	l, id := r.session.driver.layout, r.session.id

@@ -5,33 +5,19 @@ import (
 	"errors"
 	"path"
 
-	"github.com/go-leadership/leadership/internal/adapter"
-	"github.com/go-leadership/leadership/store"
 	"github.com/go-zookeeper/zk"
 )
 
-// Clear implements store.Clearer. Without a name it deletes the root with everything below it, and the node of the
+// Clear implements engine.Driver. Without a name it deletes the root with everything below it, and the node of the
 // chroot where nothing else is in it.
-func (s *Store) Clear(ctx context.Context, election string) error {
+func (d *driver) Clear(ctx context.Context, election string) error {
 	if election != "" {
-		if err := store.CheckElection(election); err != nil {
-			return err
-		}
+		return d.deleteTree(ctx, d.layout.dir(election))
 	}
-	_, err := adapter.Repeat(ctx, s.life, "clear", election, func(ctx context.Context) (struct{}, error) {
-		return struct{}{}, s.clear(ctx, election)
-	})
-	return err
-}
-
-func (s *Store) clear(ctx context.Context, election string) error {
-	if election != "" {
-		return s.deleteTree(ctx, s.layout.dir(election))
-	}
-	if err := s.deleteTree(ctx, s.layout.root); err != nil || s.config.Chroot == "" {
+	if err := d.deleteTree(ctx, d.layout.root); err != nil || d.config.Chroot == "" {
 		return err
 	}
-	err := s.delete(ctx, s.config.Chroot)
+	err := d.delete(ctx, d.config.Chroot)
 	if errors.Is(err, zk.ErrNotEmpty) {
 		return nil
 	}
@@ -41,10 +27,10 @@ func (s *Store) clear(ctx context.Context, election string) error {
 // most is how many nodes are deleted in one step. All nodes of an election are as a rule.
 const most = 1000
 
-// deleteTree deletes a node and all below it, again if others appear meanwhile.
-func (s *Store) deleteTree(ctx context.Context, dir string) error {
+// deleteTree deletes a node and all below it, again where others appear meanwhile.
+func (d *driver) deleteTree(ctx context.Context, dir string) error {
 	for {
-		nodes, err := s.syncedChildren(ctx, dir)
+		nodes, err := d.syncedChildren(ctx, dir)
 		if errors.Is(err, zk.ErrNoNode) {
 			return nil
 		}
@@ -58,12 +44,12 @@ func (s *Store) deleteTree(ctx context.Context, dir string) error {
 		if len(nodes) <= most {
 			ops = append(ops, &zk.DeleteRequest{Path: dir, Version: -1})
 		}
-		_, err = s.multi(ctx, ops)
+		_, err = d.multi(ctx, ops)
 		switch {
 		case err == nil, errors.Is(err, zk.ErrNoNode): // of the directory, or of a node that has gone meanwhile
 		case errors.Is(err, zk.ErrNotEmpty): // a node has children, or another has appeared
 			for _, node := range nodes {
-				if err := s.deleteTree(ctx, path.Join(dir, node)); err != nil {
+				if err := d.deleteTree(ctx, path.Join(dir, node)); err != nil {
 					return err
 				}
 			}

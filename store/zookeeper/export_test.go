@@ -1,12 +1,11 @@
 package zookeeper
 
 import (
-	"context"
 	"net"
 	"sync/atomic"
 	"time"
 
-	"github.com/go-leadership/leadership/internal/adapter"
+	"github.com/go-leadership/leadership/internal/engine"
 	"github.com/go-leadership/leadership/store"
 )
 
@@ -25,39 +24,23 @@ func Mend(dial func(network, address string, timeout time.Duration) (net.Conn, e
 	}
 }
 
+// Driver returns the store's driver.
+func (s *Store) Driver() engine.Driver { return s.driver }
+
 // Watches returns how many one-shot watches the store has set.
 func (s *Store) Watches() int {
-	s.watches.mu.Lock()
-	defer s.watches.mu.Unlock()
-	return len(s.watches.set)
+	w := &s.driver.watches
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.set)
 }
 
 // Abandon gives up the present session.
 func (s *Store) Abandon(reason error) {
-	s.mu.Lock()
-	sess := s.current
-	s.mu.Unlock()
-	s.abandon(sess, reason)
-	s.cut(errAbandoned)
-}
-
-// AcknowledgeLate is what Acknowledge goes on with when it has seen that the ballot is not lost.
-func AcknowledgeLate(ctx context.Context, b store.Ballot, value string) (store.Leader, error) {
-	return b.(*ballot).putAck(ctx, value, -1)
-}
-
-// Swept waits until no orphan is left.
-func (s *Store) Swept(ctx context.Context) error {
-	for s.orphans.Left() > 0 && ctx.Err() == nil {
-		adapter.Pause(ctx)
-	}
-	return ctx.Err()
-}
-
-// TriedToAcknowledge is the state of a ballot whose acknowledgement had no answer.
-func TriedToAcknowledge(b store.Ballot) {
-	own := b.(*ballot)
-	own.ack.mu.Lock()
-	defer own.ack.mu.Unlock()
-	own.ack.tried = true
+	d := s.driver
+	d.mu.Lock()
+	sess := d.current
+	d.mu.Unlock()
+	d.abandon(sess, reason)
+	d.cut(errAbandoned)
 }

@@ -4,14 +4,7 @@ import (
 	"fmt"
 
 	"github.com/go-leadership/leadership/internal/hostport"
-	"github.com/go-leadership/leadership/internal/opaque"
 )
-
-// String returns the servers and the chroot, as in a URL: what errors and logs name the store by.
-func (s *Store) String() string { return s.life.Name }
-
-// Format implements fmt.Formatter: with every verb it prints what String returns.
-func (s *Store) Format(f fmt.State, verb rune) { opaque.Format(f, verb, s.life.Name) }
 
 // Format implements fmt.Formatter: it prints the settings with any verb, and stars instead of the password, and of
 // servers that Open would refuse: they might hold a whole URL with a password.

@@ -1,10 +1,12 @@
 package zookeeper_test
 
 import (
+	"crypto/rand"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/go-leadership/leadership/internal/engine"
 	"github.com/go-leadership/leadership/internal/storetest"
 	"github.com/go-leadership/leadership/store/zookeeper"
 	"github.com/stretchr/testify/require"
@@ -64,4 +66,15 @@ func open(t *testing.T, config zookeeper.Config) *zookeeper.Store {
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, st.Close()) })
 	return st
+}
+
+// enter makes an entry with the store's driver, without a ballot.
+func enter(t *testing.T, st *zookeeper.Store, election, value string) (engine.Session, engine.Entry) {
+	t.Helper()
+	session, _, err := st.Driver().Open(soon(t))
+	require.NoError(t, err)
+	e, err := session.Enter(soon(t), election, engine.Nonce{Name: rand.Text()}, value)
+	require.NoError(t, err)
+	require.Zero(t, e.Place)
+	return session, e
 }

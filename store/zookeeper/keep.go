@@ -14,11 +14,11 @@ import (
 // the last, see barrier. While an answer takes longer than TTL/24, it sends one each TTL/48, so that a lease is
 // renewed as often over a slow link. All of its state is that of the goroutine which runs keep.
 type keeper struct {
-	*Store
+	*driver
 	epoch    uint64            // of the last connection after which the session was confirmed
 	under    []store.Instant   // when those were sent that have no answer yet, the oldest first
 	last     time.Time         // when the last one was sent or answered
-	looked   time.Time         // when the last turn to look was given: the answer that it came with
+	before   time.Time         // when a confirmation of a caller's connection was sent, an interval ago at least
 	answers  chan confirmation // has room for as many as are under way
 	refusals int               // in a row, of a caller's connection
 }
@@ -33,18 +33,18 @@ type confirmation struct {
 // mostUnderWay is how many confirmations are under way at most: those of TTL/3.
 const mostUnderWay = 16
 
-func (s *Store) keep() {
-	k := &keeper{Store: s, answers: make(chan confirmation, mostUnderWay)}
+func (d *driver) keep() {
+	k := &keeper{driver: d, answers: make(chan confirmation, mostUnderWay)}
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
-		epoch, changed := s.connection()
-		if s.isRefused() {
-			s.hosts.quit()
-			s.conn.Close()
+		epoch, changed := d.connection()
+		if d.isRefused() {
+			d.hosts.quit()
+			d.conn.Close()
 			return
 		}
-		if s.config.Conn == nil && epoch != k.epoch || time.Until(k.due()) <= 0 {
+		if d.config.Conn == nil && epoch != k.epoch || time.Until(k.due()) <= 0 {
 			k.epoch = epoch
 			k.send()
 		}
@@ -56,29 +56,36 @@ func (s *Store) keep() {
 		case c := <-k.answers:
 			k.last = time.Now()
 			k.under = slices.DeleteFunc(k.under, func(i store.Instant) bool { return i == c.sent })
-			if c.err == nil && c.id != 0 && s.sessionID() == c.id {
-				s.touched(c.id, c.sent)
-				k.look()
+			if c.err == nil && c.id != 0 && d.sessionID() == c.id {
+				d.touched(c.id, c.sent)
+				k.tell(c.sent.Time())
 			}
 			k.checkCaller(c.err, time.Since(c.sent.Time()))
-		case <-s.life.Background.Done():
+		case <-d.life.Background.Done():
 			return
 		}
 	}
 }
 
-// look lets the next in turn look for itself, no more often over a slow link.
-func (k *keeper) look() {
-	if k.last.Sub(k.looked) >= interval(k.config.TTL) {
-		k.looked = k.last
-		k.looks.Next()
+// tell tells the watches as of when they have told all changes: as of a confirmation on a connection of the driver's own.
+// A caller's connection might have been replaced since the last one, and takes a moment to set its watches again: so
+// there it is as of one that was sent an interval earlier.
+func (k *keeper) tell(sent time.Time) {
+	ttl := k.config.TTL
+	if k.config.Conn != nil {
+		earlier := k.before
+		if sent.Sub(earlier) < interval(ttl) {
+			return
+		}
+		k.before, sent = sent, earlier
 	}
+	k.watches.confirmed(sent, interval(ttl))
 }
 
-func (s *Store) isRefused() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.refused != nil && s.config.Conn == nil
+func (d *driver) isRefused() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.refused != nil && d.config.Conn == nil
 }
 
 // due returns when the next confirmation must be sent.
@@ -98,13 +105,13 @@ func (k *keeper) due() time.Time {
 }
 
 // next is how long after the last answer the next confirmation is sent.
-func (s *Store) next() time.Duration {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.current == nil {
-		return interval(s.config.TTL)
+func (d *driver) next() time.Duration {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.current == nil {
+		return interval(d.config.TTL)
 	}
-	return s.current.touches.next()
+	return d.current.touches.next()
 }
 
 // send sends a confirmation. On a connection of the store's own it does so only if that is up.
@@ -127,8 +134,8 @@ func (k *keeper) send() {
 // barrier is answered by a quorum of the ensemble, behind all that was committed before it: a transaction that changes
 // nothing. A Sync is not enough: a leader of the ensemble that has lost the others answers it for some ticks more, and
 // they might have elected another one.
-func (s *Store) barrier() error {
-	_, err := s.conn.Multi(&zk.CheckVersionRequest{Path: "/", Version: -1})
+func (d *driver) barrier() error {
+	_, err := d.conn.Multi(&zk.CheckVersionRequest{Path: "/", Version: -1})
 	if errors.Is(err, zk.ErrNoAuth) { // a refusal goes through the quorum too
 		return nil
 	}
@@ -168,54 +175,50 @@ func (k *keeper) checkCaller(err error, after time.Duration) {
 	if k.refusals++; k.refusals == 3 {
 		k.set(func() {
 			k.refused = fmt.Errorf("%w: so is the caller's connection", store.ErrClosed)
-			k.end(fmt.Errorf("%w: %w", store.ErrLost, k.refused))
+			k.lose(k.refused)
 		})
 	}
 }
 
 // sessionID returns the id of the present session, 0 if there is none. Of an own connection the wire knows it
 // before the library does.
-func (s *Store) sessionID() int64 {
-	if s.config.Conn != nil {
-		return s.conn.SessionID()
+func (d *driver) sessionID() int64 {
+	if d.config.Conn != nil {
+		return d.conn.SessionID()
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.current == nil {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.current == nil {
 		return 0
 	}
-	return s.current.id
+	return d.current.id
 }
 
-// touched renews the lease of the session that has answered, if it is still the current one.
-func (s *Store) touched(id int64, sent store.Instant) {
-	s.mu.Lock()
-	if s.config.Conn != nil && (s.current == nil || s.current.id != id) {
-		s.epoch++
-		s.adopt(id)
-		close(s.changed)
-		s.changed = make(chan struct{})
+// touched takes the answer of a session that is the current one, or becomes it on a caller's connection.
+func (d *driver) touched(id int64, sent store.Instant) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.config.Conn != nil && (d.current == nil || d.current.id != id) {
+		d.epoch++
+		d.adopt(id)
 	}
-	sess := s.current
+	sess := d.current
 	if sess == nil || sess.id != id {
-		s.mu.Unlock()
 		return
 	}
-	var age time.Duration
-	certain := !sent.Time().Before(sess.since.Time()) // on this connection
-	if certain {
-		age, certain = sess.touches.add(touch{sent: sent, answered: time.Now()})
+	if !sent.Time().Before(sess.since.Time()) { // on this connection
+		if age, certain := sess.touches.add(touch{sent: sent, answered: time.Now()}); certain {
+			sess.prove(sent, d.config.TTL-d.config.Grace-age)
+		}
 	}
-	if s.polls.Settled() && sent.Time().After(s.confirmed) {
-		s.confirmed = sent.Time()
+	if sent.Time().After(d.confirmed) {
+		d.confirmed = sent.Time()
 	}
 	select {
 	case <-sess.synced:
 	default:
 		close(sess.synced)
 	}
-	s.mu.Unlock()
-	if certain {
-		sess.lease.Renew(sent, s.config.TTL-s.config.Grace-age)
-	}
+	close(d.changed)
+	d.changed = make(chan struct{})
 }

@@ -2,6 +2,7 @@ package zookeeper
 
 import (
 	"cmp"
+	"path"
 	"regexp"
 	"slices"
 	"strconv"
@@ -30,6 +31,16 @@ func (l layout) ackPath(election string) string { return l.dir(election) + "/" +
 // ballotStem returns what a ballot is created with; ZooKeeper appends the number. The nonce finds the ballot again
 // when the reply to its creation was lost. The last separator is not "-", which would look like the number's sign.
 func (l layout) ballotStem(nonce string) string { return l.prefix + "_" + nonce + "_" }
+
+// nonce returns what a ballot was created with that has the path, or nothing if it has another form.
+func (l layout) nonce(p string) string {
+	rest, ok := strings.CutPrefix(path.Base(p), l.prefix+"_")
+	nonce, _, found := strings.Cut(rest, "_")
+	if !ok || !found {
+		return ""
+	}
+	return nonce
+}
 
 // place is where a ballot stands in the queue.
 type place struct {

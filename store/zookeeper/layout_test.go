@@ -82,10 +82,24 @@ func TestParse(t *testing.T) {
 	}
 }
 
+// newNonce returns one as the engine makes them.
+func newNonce() string { return fmt.Sprintf("%016x%08x", rand.Uint64(), rand.Uint32()) }
+
+// The nonce is read back from the name that it makes.
+func TestNonceIsReadFromTheName(t *testing.T) {
+	for _, number := range []int32{0, 7, math.MaxInt32, math.MinInt32, -7} {
+		nonce := newNonce()
+		require.Equal(t, nonce, gemLayout.nonce("/e/"+gemLayout.ballotStem(nonce)+fmt.Sprintf("%010d", number)))
+	}
+	for _, other := range []string{"ballot0000000001", "ballot_0000000001", "leader_ack", "other_a_0000000001"} {
+		require.Empty(t, gemLayout.nonce("/e/"+other), other)
+	}
+}
+
 // Every number that ZooKeeper can give is read back from the name that it makes.
 func TestParseReadsWhatZooKeeperWrites(t *testing.T) {
 	check := func(number int32) {
-		for _, stem := range []string{"ballot", gemLayout.ballotStem(newNonces().take())} {
+		for _, stem := range []string{"ballot", gemLayout.ballotStem(newNonce())} {
 			name := stem + fmt.Sprintf("%010d", number)
 			p, ok := gemLayout.parse(name)
 			require.True(t, ok, name)
@@ -114,7 +128,7 @@ func TestQueueIsInOrderOfCreation(t *testing.T) {
 		var created []string
 		number := first
 		for range 20 { // through the wrap
-			created = append(created, gemLayout.ballotStem(newNonces().take())+fmt.Sprintf("%010d", number))
+			created = append(created, gemLayout.ballotStem(newNonce())+fmt.Sprintf("%010d", number))
 			number++
 		}
 		nodes := append([]string{"leader_ack", "ballotX", "ballot", "ballot99999999999", "other0000000001"}, created...)
@@ -213,7 +227,7 @@ func TestFindByNonce(t *testing.T) {
 
 // The gem orders by the digits at the end of the name, path[/\d+$/].to_i, and so do we.
 func TestNameMeansTheSameToTheGem(t *testing.T) {
-	name := gemLayout.ballotStem(newNonces().take()) + "0000000042"
+	name := gemLayout.ballotStem(newNonce()) + "0000000042"
 	require.True(t, slices.Contains([]byte("_-"), name[len(name)-11]), "a digit before the number would become part of it")
 	require.Equal(t, "/_zkelection/database__primary", gemLayout.dir("database/primary"))
 	require.Equal(t, "/_zkelection/database__primary/leader_ack", gemLayout.ackPath("database/primary"))

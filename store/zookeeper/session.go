@@ -4,147 +4,221 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
+	"strconv"
+	"sync"
 	"time"
 
 	"github.com/go-leadership/leadership/internal/adapter"
+	"github.com/go-leadership/leadership/internal/engine"
 	"github.com/go-leadership/leadership/store"
-	"github.com/go-zookeeper/zk"
 )
 
-// session is what the store knows of its session. The store confirms it, see keeper, and takes from the confirmations
-// how long it certainly lives, see touches.
+// session is what the driver knows of a session. It implements engine.Session. The driver confirms it from the first
+// connection on, see keeper, and takes from the confirmations how long it certainly lives, see touches. The engine has
+// it from Open on.
 type session struct {
-	id    int64
-	lease *store.Lease
-	lost  chan struct{} // closed when the store learns that the session is over, or abandons it
-	left  error         // written before lost is closed: why it was abandoned; nil if it is known to be over
+	driver *driver
+	id     int64         // constant
+	lost   chan struct{} // closed when the driver learns that the session is over, or gives it up
+	synced chan struct{} // closed when the first barrier has been answered: reads see all that came before
+	left   error         // written before lost is closed: why it was given up; nil if it is known to be over
 
-	synced  chan struct{} // closed when the first barrier has been answered: reads see all that came before
-	touches touches       // guarded by the store's mu, as is since
-	since   store.Instant // when the present connection's handshake was sent; zero on a caller's connection
+	touches touches            // guarded by the driver's mu, as are all below
+	since   store.Instant      // when the present connection's handshake was sent; zero on a caller's connection
+	proof   engine.Proof       // the last; zero before the first
+	renewed func(engine.Proof) // Keep's; nil while it does not run
+	opened  bool               // the engine has it
+
+	kept error // what Keep returned; of the engine's keeper alone
+
+	mu        sync.Mutex
+	creations map[string]*creation   // guarded by mu, as is nearest: by nonce, those whose outcome the engine does not know
+	nearest   map[string][]*standing // by key: the ballots that have it just ahead, and wait to know whose it is
 }
 
-// over reports whether the session is over.
-func (sess *session) over() bool {
+// ID implements engine.Session.
+func (s *session) ID() string { return sessionName(s.id) }
+
+func sessionName(id int64) string { return strconv.FormatUint(uint64(id), 16) }
+
+// Ends implements engine.Session.
+func (s *session) Ends() bool { return s.driver.config.Conn == nil }
+
+// over reports whether the session is over, or was given up.
+func (s *session) over() bool {
 	select {
-	case <-sess.lost:
+	case <-s.lost:
 		return true
 	default:
 		return false
 	}
 }
 
-// established is called by the wire when a server has answered the handshake: id is the session's, 0 if the one we
-// asked for has expired, and resumed says whether it is the one we asked for. It must not block.
-func (s *Store) established(id int64, resumed bool, ttl time.Duration, sent store.Instant) {
-	s.hosts.answered()
-	s.set(func() {
-		s.unanswered, s.worked = time.Time{}, true
-		known := s.current != nil && s.current.id == id
-		switch {
-		case id == 0:
-			s.end(adapter.ErrSessionEnded)
-			s.abandoned = 0
-		case id == s.abandoned: // it is being ended
-		case ttl < s.config.TTL || ttl > s.config.TTL && !known: // more is no harm to a session that was granted less
-			// The ensemble might end the session before the lease ends, or already counts a shorter TTL. The session is
-			// over for this store; keep closes the connection, so that its ballots go and no other waits for them.
-			s.refused = adapter.Refuse("ttl", s.config.TTL.String(), "the ensemble grants %v instead", ttl)
-			s.end(fmt.Errorf("%w: %w", store.ErrLost, s.refused))
-		default:
-			s.epoch++
-			s.adopt(id)
-			s.begin(resumed, sent)
-		}
-	})
+// await waits until requests can be sent in the session, and says why not if it is over.
+func (s *session) await(ctx context.Context) error {
+	current, err := s.driver.await(ctx)
+	switch {
+	case s.over() && (s.left == nil || !s.Ends()): // the session of a connection that the caller has closed is over
+		return engine.ErrOver
+	case s.over():
+		return fmt.Errorf("%w: %w", store.ErrUnavailable, s.left)
+	case err != nil:
+		return err
+	case current != s:
+		return fmt.Errorf("%w: the session is new", store.ErrUnavailable)
+	}
+	return nil
 }
 
-// begin takes the session into use on a connection whose handshake was sent then, and has just been answered. A quorum
-// makes a new session. The ensemble's leader resumes one by itself, even if another one has been elected that it has not
-// heard of: so a confirmation has to come before that counts. The caller holds mu.
-func (s *Store) begin(resumed bool, sent store.Instant) {
-	sess, ttl, valid := s.current, s.config.TTL, s.config.TTL-s.config.Grace
-	s.ready = time.Now()
-	s.trip = s.ready.Sub(sent.Time())
-	s.patience = max(ttl/6, min(ttl/4, 2*s.trip))
-	sess.since = sent
-	sess.touches.reset(sent)
-	if resumed {
-		return
-	}
-	// The second confirmation is the first to renew the lease: see touches. If that comes too late, a lease would end
-	// soon after it has begun.
-	if _, holds := sess.lease.Begin(); holds || 3*s.trip+interval(ttl)+ttl/24 < valid {
-		sess.lease.Renew(sent, valid)
+// prove notes that the session stands. The caller holds the driver's mu.
+func (s *session) prove(sent store.Instant, valid time.Duration) {
+	s.proof = engine.Proof{Sent: sent, Valid: valid}
+	if s.renewed != nil {
+		s.renewed(s.proof)
 	}
 }
 
-// giveUp abandons the session if servers have left all handshakes of more than a TTL without an answer. Each might have
-// prolonged it; or the service has been set back to an earlier state, refuses who has seen a later one, and has ballots
-// again that were withdrawn. It reports whether the next handshake need not insist on what was seen.
-func (s *Store) giveUp() (forget bool) {
-	s.mu.Lock()
-	sess := s.current
-	mute := !s.unanswered.IsZero() && time.Since(s.unanswered) > s.config.TTL
-	s.mu.Unlock()
-	if sess == nil {
-		return true
+// Keep implements engine.Session. The keeper of the driver confirms the session, also while it is not called.
+func (s *session) Keep(ctx context.Context, renewed func(engine.Proof)) error {
+	d := s.driver
+	d.mu.Lock()
+	s.renewed = renewed
+	renewed(s.proof)
+	d.mu.Unlock()
+	defer func() {
+		d.mu.Lock()
+		s.renewed = nil
+		d.mu.Unlock()
+	}()
+	select {
+	case <-s.lost:
+		s.kept = s.left
+	case <-ctx.Done():
+		s.kept = context.Cause(ctx)
 	}
-	return mute && s.abandon(sess, fmt.Errorf("no handshake was answered for %v", s.config.TTL))
-}
-
-// adopt makes id the current session. The caller holds mu.
-func (s *Store) adopt(id int64) {
-	if s.current != nil && s.current.id == id {
-		return
-	}
-	s.end(adapter.ErrSessionEnded)
-	s.current = &session{
-		id: id, lease: store.NewLease(), lost: make(chan struct{}), synced: make(chan struct{}),
-		touches: touches{ttl: s.config.TTL, grace: s.config.Grace},
-	}
-}
-
-// end forgets the session: it is over. Its ballots know why before its lease ends. The caller holds mu.
-func (s *Store) end(why error) {
-	if s.current == nil {
-		return
-	}
-	for b := range s.ballots {
-		if b.session == s.current {
-			b.LoseWith(why)
-		}
-	}
-	s.current.lease.End()
-	close(s.current.lost)
-	s.current = nil
+	return s.kept
 }
 
 // errAbandoned is why the connection of a session that was given up is cut.
 var errAbandoned = errors.New("the session is being ended")
 
-// abandon gives up a session, on a connection of the store's own, and ends it at the servers: the next handshake, which
-// resumes it, is followed by the request to end it. So the next session begins when nothing is left of this one. Where
-// no server can be reached it is over after its timeout. It reports false if the session is not the present one.
-//
-// The caller then cuts the connection.
-func (s *Store) abandon(sess *session, reason error) (abandoned bool) {
-	s.set(func() {
-		if abandoned = sess != nil && s.current == sess; abandoned {
-			sess.left, s.abandoned = reason, sess.id
-			s.end(fmt.Errorf("%w: %w", store.ErrLost, reason))
+// End implements engine.Session. On a connection of the driver's own, the next handshake resumes the session and is
+// followed by the request to end it. So the next session begins when nothing is left of this one. If no server can be
+// reached, it is over after its timeout. When the store is closed, closing the connection ends it.
+func (s *session) End(context.Context, []engine.Removal) error {
+	d := s.driver
+	if d.config.Conn != nil || errors.Is(s.kept, adapter.ErrClosed) {
+		return nil
+	}
+	d.set(func() {
+		d.leaving, d.ending = s.id, true
+		if d.current == s {
+			d.lose(errAbandoned)
+		}
+	})
+	d.cut(errAbandoned)
+	return nil
+}
+
+// established is called by the wire when a server has answered the handshake: id is the session's, 0 where the one we
+// asked for has expired, and resumed says whether it is the one we asked for. It must not block. The watches of the
+// connection before are over before the library reads what the new one tells.
+func (d *driver) established(id int64, resumed bool, ttl time.Duration, sent store.Instant) {
+	d.hosts.answered()
+	d.set(func() {
+		d.unanswered, d.worked = time.Time{}, true
+		known := d.current != nil && d.current.id == id
+		switch {
+		case id == 0:
+			d.lose(nil)
+			d.leaving, d.ending = 0, false
+		case id == d.leaving: // it is being ended
+		case ttl < d.config.TTL || ttl > d.config.TTL && !known: // more is no harm to a session that was granted less
+			// The ensemble might end the session before the lease ends, or already counts a shorter TTL. The session is
+			// over for this store; keep closes the connection, so that its ballots go and no other waits for them.
+			d.refused = adapter.Refuse("ttl", d.config.TTL.String(), "the ensemble grants %v instead", ttl)
+			d.lose(d.refused)
+		default:
+			d.epoch++
+			d.adopt(id)
+			d.begin(resumed, sent)
+		}
+	})
+	epoch, _ := d.connection()
+	d.watches.reconnected(epoch)
+}
+
+// begin takes the session into use on a connection whose handshake was sent then, and has just been answered. A quorum
+// makes a new session. The ensemble's leader resumes one by itself, even if another one has been elected that it has not
+// heard of: so a confirmation has to come before that counts. The caller holds mu.
+func (d *driver) begin(resumed bool, sent store.Instant) {
+	sess, ttl, valid := d.current, d.config.TTL, d.config.TTL-d.config.Grace
+	d.ready = time.Now()
+	d.trip = d.ready.Sub(sent.Time())
+	d.patience = max(ttl/6, min(ttl/4, 3*d.trip)) // a confirmation is written to disks, and takes longer than a handshake
+	sess.since = sent
+	sess.touches.reset(sent)
+	// The second confirmation is the first to renew the lease: see touches. If that comes too late, a lease would end
+	// soon after it has begun.
+	if !resumed && 3*d.trip+interval(ttl)+ttl/24 < valid {
+		sess.prove(sent, valid)
+	}
+}
+
+// giveUp gives up the session if servers have left all handshakes of more than a TTL without an answer. Each might have
+// prolonged it; or the service has been set back to an earlier state, refuses who has seen a later one, and has ballots
+// again that were withdrawn. It reports whether the next handshake need not insist on what was seen.
+func (d *driver) giveUp() (forget bool) {
+	d.mu.Lock()
+	sess := d.current
+	mute := !d.unanswered.IsZero() && time.Since(d.unanswered) > d.config.TTL
+	d.mu.Unlock()
+	if sess == nil {
+		return true
+	}
+	return mute && d.abandon(sess, fmt.Errorf("no handshake was answered for %v", d.config.TTL))
+}
+
+// adopt makes id the current session. The caller holds mu.
+func (d *driver) adopt(id int64) {
+	if d.current != nil && d.current.id == id {
+		return
+	}
+	d.lose(nil)
+	d.current = &session{
+		driver: d, id: id, lost: make(chan struct{}), synced: make(chan struct{}),
+		touches:   touches{ttl: d.config.TTL, grace: d.config.Grace},
+		creations: map[string]*creation{}, nearest: map[string][]*standing{},
+	}
+}
+
+// lose forgets the session: it is over, or given up for the reason given. The caller holds mu.
+func (d *driver) lose(left error) {
+	if d.current != nil {
+		d.current.left = left
+		close(d.current.lost)
+		d.current = nil
+	}
+}
+
+// abandon gives up a session on a connection of the store's own. It is ended when the engine asks for that, and so has
+// ended the lease; at once if the engine does not have it. It reports false if the session is not the present one.
+func (d *driver) abandon(sess *session, reason error) (abandoned bool) {
+	d.set(func() {
+		if abandoned = sess != nil && d.current == sess; abandoned {
+			d.leaving, d.ending = sess.id, !sess.opened
+			d.lose(reason)
 		}
 	})
 	return abandoned
 }
 
 // await returns the session as soon as there is one and the connection is authenticated.
-func (s *Store) await(ctx context.Context) (*session, error) {
+func (d *driver) await(ctx context.Context) (*session, error) {
 	for {
-		s.mu.Lock()
-		sess, ready, changed, refused := s.current, s.authenticated, s.changed, s.refused
-		s.mu.Unlock()
+		d.mu.Lock()
+		sess, ready, changed, refused := d.current, d.authenticated, d.changed, d.refused
+		d.mu.Unlock()
 		switch {
 		case refused != nil:
 			return nil, refused
@@ -154,103 +228,32 @@ func (s *Store) await(ctx context.Context) (*session, error) {
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			return nil, s.unreached(ctx)
+			return nil, d.unreached(ctx)
 		}
 	}
 }
 
 // unreached says why nothing came before ctx ended.
-func (s *Store) unreached(ctx context.Context) error {
-	up := s.up()
-	s.mu.Lock()
-	defer s.mu.Unlock()
+func (d *driver) unreached(ctx context.Context) error {
+	up := d.up()
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	what := "no session"
 	switch {
-	case s.current != nil && up:
-		return context.Cause(ctx)
-	case s.current != nil:
+	case d.current != nil && up:
+		return fmt.Errorf("%w: %w", store.ErrUnavailable, context.Cause(ctx))
+	case d.current != nil:
 		what = "no connection"
 	}
-	if s.trouble != nil {
-		return fmt.Errorf("%w: %s: %w", context.Cause(ctx), what, s.trouble)
+	if d.trouble != nil {
+		return fmt.Errorf("%w: %s: %w", store.ErrUnavailable, what, d.trouble)
 	}
-	return fmt.Errorf("%w: %s", context.Cause(ctx), what)
+	return fmt.Errorf("%w: %s", store.ErrUnavailable, what)
 }
 
 // connection returns the number of the connection and a channel that is closed when there is another one.
-func (s *Store) connection() (epoch uint64, changed <-chan struct{}) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.epoch, s.changed
-}
-
-// result is what a request returned.
-type result[T any] struct {
-	value T
-	err   error
-}
-
-// async sends a request without waiting for its answer. The client library knows no contexts: a request lasts until it
-// is answered or its connection is given up, and may be carried out after its caller has gone.
-func async[T any](s *Store, request func() (T, error)) <-chan result[T] {
-	return asyncThen(s, request, func(error) {})
-}
-
-// asyncThen is async, and calls ended with the outcome before it is received, even if the request is never sent.
-func asyncThen[T any](s *Store, request func() (T, error), ended func(error)) <-chan result[T] {
-	ch := make(chan result[T], 1)
-	end := func(r result[T]) {
-		ended(r.err)
-		ch <- r
-	}
-	if !s.life.Go(func() {
-		if err := s.awaitLine(s.life.Background); err != nil {
-			end(result[T]{err: err})
-			return
-		}
-		value, err := request()
-		end(result[T]{value, explain(err)})
-	}) {
-		end(result[T]{err: store.ErrClosed})
-	}
-	return ch
-}
-
-// receive waits for the answer of a request, or for ctx: then the outcome is unknown.
-func receive[T any](ctx context.Context, ch <-chan result[T]) (T, error) {
-	select {
-	case r := <-ch:
-		return r.value, r.err
-	case <-ctx.Done():
-		var zero T
-		return zero, fmt.Errorf("%w: %w", store.ErrUnknownOutcome, context.Cause(ctx))
-	}
-}
-
-func request[T any](ctx context.Context, s *Store, f func() (T, error)) (T, error) {
-	return receive(ctx, async(s, f))
-}
-
-// explain sorts the client library's errors. What the server said is certain; of everything else, raw network errors
-// included, the request may have been carried out.
-func explain(err error) error {
-	switch {
-	case err == nil:
-		return nil
-	case errors.Is(err, zk.ErrNoAuth), errors.Is(err, zk.ErrInvalidACL), errors.Is(err, zk.ErrAuthFailed):
-		return fmt.Errorf("%w: %w", store.ErrDenied, err)
-	case errors.Is(err, zk.ErrNoServer):
-		return fmt.Errorf("%w: %w", store.ErrUnavailable, err)
-	case errors.Is(err, zk.ErrNoNode), errors.Is(err, zk.ErrNodeExists), errors.Is(err, zk.ErrBadVersion),
-		errors.Is(err, zk.ErrNotEmpty), errors.Is(err, zk.ErrNoChildrenForEphemerals),
-		errors.Is(err, zk.ErrBadArguments), errors.Is(err, zk.ErrInvalidPath):
-		return err
-	}
-	switch code, unknown := strings.CutPrefix(err.Error(), "unknown error: "); { // of the server's, to the library
-	case code == "-127": // throttled
-		return fmt.Errorf("%w: %w", store.ErrUnavailable, err)
-	case unknown && code != "-1" && code != "-4" && code != "-7": // of the system, the connection, or late
-		return err
-	}
-	return fmt.Errorf("%w: %w", store.ErrUnknownOutcome, err)
+func (d *driver) connection() (epoch uint64, changed <-chan struct{}) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.epoch, d.changed
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/go-leadership/leadership/internal/engine"
 	"github.com/go-leadership/leadership/store"
 	"github.com/go-leadership/leadership/store/zookeeper"
 	"github.com/go-zookeeper/zk"
@@ -84,21 +85,24 @@ func TestWithdrawalAfterAnUnknownOutcome(t *testing.T) {
 	_, err := holder.Create(dir(election)+"/leader_ack", []byte("old:1234"), zk.FlagEphemeral, world)
 	require.NoError(t, err)
 	st := open(t, zookeeper.Config{Servers: sharedServer(t).Addrs(), TTL: long})
-	b := castFirst(t, st, election, "new:1234")
-	zookeeper.TriedToAcknowledge(b)
-	require.NoError(t, b.Withdraw(soon(t)))
+	remove := func(s engine.Session, e engine.Entry) {
+		require.NoError(t, s.Remove(soon(t), engine.Removal{
+			Entry: e, Led: true, Acknowledged: true, Alone: func() bool { return true },
+		}))
+	}
+	session, e := enter(t, st, election, "new:1234")
+	remove(session, e)
 	require.Equal(t, []string{"leader_ack"}, list(t, conn, dir(election)))
 
 	holder.Close()
 	eventually(t, func() bool { return len(list(t, conn, dir(election))) == 0 }, "the holder's session ends")
 	for _, made := range []bool{false, true} {
-		b := castFirst(t, st, election, "new:1234")
-		zookeeper.TriedToAcknowledge(b)
+		session, e := enter(t, st, election, "new:1234")
 		if made {
-			_, err = zookeeper.AcknowledgeLate(soon(t), b, "new:1234")
+			_, err = session.Acknowledge(soon(t), e, "new:1234")
 			require.NoError(t, err)
 		}
-		require.NoError(t, b.Withdraw(soon(t)))
+		remove(session, e)
 		require.Empty(t, list(t, conn, dir(election)))
 	}
 }

@@ -3,15 +3,22 @@ package zookeeper
 import (
 	"context"
 	"sync"
+	"time"
 
+	"github.com/go-leadership/leadership/internal/engine"
 	"github.com/go-zookeeper/zk"
 )
 
-// watches are the one-shot watches that are set. All that wait for the same node share one: the library keeps a channel
-// for every call that sets a watch until it fires, and can't take one back.
+// watches are the one-shot watches that are set. All watches of the engine on one node share one: the library keeps a
+// channel for every call that sets a watch until it fires, and can't take one back.
+//
+// A watch of the engine tells the state that it began with, and then that the node has changed, and no more. It is over
+// at each reconnection too. The library sets its own watches again then, so what is set anew on the same node shares it.
 type watches struct {
-	mu  sync.Mutex
-	set map[watchKey]*watch // guarded by mu
+	mu    sync.Mutex
+	set   map[watchKey]*watch // guarded by mu, as is epoch
+	epoch uint64              // of the present connection; 0 on a caller's, which does not tell
+	since time.Time           // guarded by mu: when that began
 }
 
 // watchKey tells the watch on a node that exists from that on one that does not yet.
@@ -20,29 +27,20 @@ type watchKey struct {
 	absent bool
 }
 
-// watch is the next change of a node.
+// watch is the next change of a node, as the library tells it.
 type watch struct {
-	epoch   uint64        // constant: the connection on which it was set
-	ready   chan struct{} // closed when it is known whether the watch could be set
-	failed  bool          // written before ready is closed
-	fired   chan struct{} // closed at the change
-	deleted bool          // written before fired is closed: the change was the node's end
-}
+	epoch    uint64         // constant: the connection on which it was set
+	ready    chan struct{}  // closed when it is known whether the watch could be set
+	failed   bool           // written before ready is closed
+	confirms chan time.Time // to relay; has room for one
 
-// gone reports whether the watch has fired because the node was deleted.
-func (w *watch) gone() bool { return w.hasFired() && w.deleted }
-
-func (w *watch) hasFired() bool {
-	select {
-	case <-w.fired:
-		return true
-	default:
-		return false
-	}
+	fired   bool                  // guarded by the mutex of watches, as are all below
+	deleted bool                  // the change was the node's end
+	tells   map[*engine.Tell]bool // whether a deletion is the end: of an entry, which never comes back
 }
 
 // event is the library's callback: it runs between two messages from the server, in their order, so that the watch of
-// an earlier change is always fired first. It must not block or use the connection.
+// an earlier change always fires first. It must not block or use the connection.
 func (w *watches) event(e zk.Event) {
 	if e.Type == zk.EventSession {
 		return
@@ -52,14 +50,65 @@ func (w *watches) event(e zk.Event) {
 	for _, key := range []watchKey{{e.Path, false}, {e.Path, true}} {
 		if entry, ok := w.set[key]; ok {
 			delete(w.set, key)
-			entry.deleted = e.Type == zk.EventNodeDeleted
-			close(entry.fired)
+			entry.fired, entry.deleted = true, e.Type == zk.EventNodeDeleted
+			entry.over()
 		}
 	}
 }
 
+// over ends the engine's watches. The caller holds the mutex of watches.
+func (w *watch) over() {
+	for tell, unique := range w.tells {
+		(*tell)(w.end(unique))
+	}
+	clear(w.tells)
+}
+
+// end is the last news of a watch.
+func (w *watch) end(unique bool) engine.News {
+	if w.deleted && unique {
+		return engine.News{State: &engine.State{}, Over: true}
+	}
+	return engine.News{Over: true}
+}
+
+// reconnected ends the engine's watches of the connection before.
+func (w *watches) reconnected(epoch uint64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.epoch, w.since = epoch, time.Now()
+	for _, entry := range w.set {
+		entry.over()
+	}
+}
+
+// confirmed tells that all changes before a time have been told. After a reconnection the library takes a moment to set
+// the watches again that were set before.
+func (w *watches) confirmed(asOf time.Time, settling time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, entry := range w.set {
+		switch {
+		case entry.confirms != nil:
+			select {
+			case entry.confirms <- asOf:
+			default:
+			}
+		case entry.epoch == w.epoch || asOf.Sub(w.since) > settling:
+			entry.confirm(asOf)
+		}
+	}
+}
+
+// confirm is confirmed for one watch. The caller holds the mutex of watches.
+func (w *watch) confirm(asOf time.Time) {
+	for tell := range w.tells {
+		(*tell)(engine.News{AsOf: asOf})
+	}
+}
+
 // join returns the watch for the key, and whether the caller has to set it.
-func (w *watches) join(key watchKey, epoch uint64) (*watch, bool) {
+func (w *watches) join(key watchKey, callers bool) (*watch, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if entry, ok := w.set[key]; ok {
@@ -68,7 +117,10 @@ func (w *watches) join(key watchKey, epoch uint64) (*watch, bool) {
 	if w.set == nil {
 		w.set = map[watchKey]*watch{}
 	}
-	entry := &watch{epoch: epoch, ready: make(chan struct{}), fired: make(chan struct{})}
+	entry := &watch{epoch: w.epoch, ready: make(chan struct{}), tells: map[*engine.Tell]bool{}}
+	if callers {
+		entry.confirms = make(chan time.Time, 1)
+	}
 	w.set[key] = entry
 	return entry, true
 }
@@ -83,80 +135,126 @@ func (w *watches) settle(key watchKey, entry *watch, ok bool) {
 	close(entry.ready)
 }
 
+// begin tells a state that was read after the watch had been set, and from then on what the watch tells. Watches that
+// were set on the present connection tell in the order of the changes; those that the library has set again don't, and a
+// caller's connection has no order. unique says that the node is an entry.
+func (w *watches) begin(entry *watch, unique bool, state engine.State, tell engine.Tell) engine.Watch {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !entry.fired || !entry.deleted || !unique { // else it has been deleted since it was read
+		tell(engine.News{State: &state})
+	}
+	if entry.fired {
+		tell(entry.end(unique))
+	} else {
+		entry.tells[&tell] = unique
+	}
+	stream := entry.epoch
+	if stream != w.epoch {
+		stream = 0
+	}
+	return engine.Watch{Stream: stream, Stop: func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		delete(entry.tells, &tell)
+	}}
+}
+
 // node is what a read returned.
 type node struct {
 	data []byte
 	stat *zk.Stat
 }
 
-// watchNode reads a node and returns the watch of its next change. If the node does not exist it says zk.ErrNoNode
-// and sets no watch.
-func (s *Store) watchNode(ctx context.Context, path string) (node, *watch, error) {
-	return s.watch(ctx, watchKey{path, false},
-		func() (node, error) { data, stat, err := s.conn.Get(path); return node{data, stat}, err },
+// readNode reads a node.
+func (d *driver) readNode(path string) (node, error) {
+	data, stat, err := d.conn.Get(path)
+	return node{data, stat}, err
+}
+
+// watchNode reads a node and returns the watch of its next change. If the node does not exist it says zk.ErrNoNode and
+// sets no watch.
+func (d *driver) watchNode(ctx context.Context, path string) (node, *watch, error) {
+	return d.watch(ctx, watchKey{path, false},
+		func() (node, error) { return d.readNode(path) },
 		func() (node, <-chan zk.Event, error) {
-			data, stat, ch, err := s.conn.GetW(path)
+			data, stat, ch, err := d.conn.GetW(path)
 			return node{data, stat}, ch, err
 		})
 }
 
-// watchAbsent returns the watch of a node's creation. If the node exists it says zk.ErrNodeExists and the watch is
-// of no use.
-func (s *Store) watchAbsent(ctx context.Context, path string) (*watch, error) {
-	_, w, err := s.watch(ctx, watchKey{path, true},
+// watchAbsent returns the watch of a node's creation. If the node exists it says zk.ErrNodeExists and the watch is of
+// no use.
+func (d *driver) watchAbsent(ctx context.Context, path string) (*watch, error) {
+	_, w, err := d.watch(ctx, watchKey{path, true},
 		func() (node, error) {
-			exists, stat, err := s.conn.Exists(path)
+			exists, stat, err := d.conn.Exists(path)
 			if exists {
 				err = zk.ErrNodeExists
 			}
 			return node{nil, stat}, err
 		},
 		func() (node, <-chan zk.Event, error) {
-			exists, stat, ch, err := s.conn.ExistsW(path)
+			exists, stat, ch, err := d.conn.ExistsW(path)
 			if exists {
-				err = zk.ErrNodeExists // the library now has a watch on the data, for which nothing waits
+				err = zk.ErrNodeExists // the library now has a watch on the data, which nothing waits for
 			}
 			return node{nil, stat}, ch, err
 		})
 	return w, err
 }
 
-// watch joins the watch for key and reads the node, with a plain read where the watch has been set already: all that
-// changed after that is going to fire it.
-func (s *Store) watch(ctx context.Context, key watchKey, read func() (node, error),
+// watch joins the watch for key and reads the node, with a plain read if the watch has been set already: every later
+// change fires it.
+func (d *driver) watch(ctx context.Context, key watchKey, read func() (node, error),
 	set func() (node, <-chan zk.Event, error),
 ) (node, *watch, error) {
 	for {
-		epoch, _ := s.connection()
-		entry, mine := s.watches.join(key, epoch)
+		entry, mine := d.watches.join(key, d.config.Conn != nil)
 		if mine {
-			n, err := receive(ctx, asyncThen(s, func() (node, error) {
+			n, err := receive(ctx, asyncThen(d, func() (node, error) {
 				n, ch, err := set()
-				if err == nil && s.config.Conn != nil {
-					s.life.Go(func() { s.relay(key.path, ch) })
+				if err == nil && d.config.Conn != nil {
+					d.life.Go(func() { d.relay(key.path, entry, ch) })
 				}
 				return n, err
-			}, func(err error) { s.watches.settle(key, entry, err == nil) }))
+			}, func(err error) { d.watches.settle(key, entry, err == nil) }))
 			return n, entry, err
 		}
 		select {
 		case <-entry.ready:
 		case <-ctx.Done():
-			return node{}, nil, context.Cause(ctx)
+			return node{}, nil, d.unreached(ctx)
 		}
 		if entry.failed {
 			continue
 		}
-		n, err := request(ctx, s, read)
+		n, err := request(ctx, d, read)
 		return n, entry, err
 	}
 }
 
-// relay does for a connection that is not ours what the library's callback does for our own.
-func (s *Store) relay(path string, ch <-chan zk.Event) {
-	select {
-	case e := <-ch:
-		s.watches.event(zk.Event{Type: e.Type, Path: path})
-	case <-s.life.Background.Done():
+// relay does for a caller's connection what the library's callback does for an own one. It alone reads the watch's
+// channel, so a confirmation comes behind what the library has told before.
+func (d *driver) relay(path string, entry *watch, ch <-chan zk.Event) {
+	for {
+		var asOf time.Time
+		select {
+		case e := <-ch:
+			d.watches.event(zk.Event{Type: e.Type, Path: path})
+			return
+		case asOf = <-entry.confirms:
+		case <-d.life.Background.Done():
+			return
+		}
+		select {
+		case e := <-ch:
+			d.watches.event(zk.Event{Type: e.Type, Path: path})
+			return
+		default:
+			d.watches.mu.Lock()
+			entry.confirm(asOf)
+			d.watches.mu.Unlock()
+		}
 	}
 }

@@ -89,27 +89,27 @@ const (
 )
 
 // dial opens a connection for the client library.
-func (s *Store) dial(network, address string, _ time.Duration) (net.Conn, error) {
-	failed, wait := s.hosts.round()
-	adapter.PauseFor(s.life.Background, wait)
-	w, err := s.dialWire(network, address, failed)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.ready = time.Time{}
+func (d *driver) dial(network, address string, _ time.Duration) (net.Conn, error) {
+	failed, wait := d.hosts.round()
+	adapter.PauseFor(d.life.Background, wait)
+	w, err := d.dialWire(network, address, failed)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.ready = time.Time{}
 	if err != nil {
-		s.trouble = fmt.Errorf("%s: %w", address, err)
-		if s.config.TLS != nil && noTLS(err) && !s.worked {
-			s.trouble = adapter.HintTLS(s.trouble, "zookeeper", true)
+		d.trouble = fmt.Errorf("%s: %w", address, err)
+		if d.config.TLS != nil && noTLS(err) && !d.worked {
+			d.trouble = adapter.HintTLS(d.trouble, "zookeeper", true)
 		}
 		return nil, err
 	}
-	s.wire = w
-	if s.unanswered.IsZero() {
-		s.unanswered = time.Now()
+	d.wire = w
+	if d.unanswered.IsZero() {
+		d.unanswered = time.Now()
 	}
-	s.trouble = fmt.Errorf("%s: connected, and no answer to the handshake", address)
-	if s.config.TLS == nil && !s.worked {
-		s.trouble = adapter.HintTLS(s.trouble, "zookeeper", false)
+	d.trouble = fmt.Errorf("%s: connected, and no answer to the handshake", address)
+	if d.config.TLS == nil && !d.worked {
+		d.trouble = adapter.HintTLS(d.trouble, "zookeeper", false)
 	}
 	return w, nil
 }
@@ -126,41 +126,44 @@ func noTLS(err error) bool {
 
 // dialWire does the work of dial. The limits fit the session, and round trips as long as it allows; a server that may
 // be gone holds up the others for a second at most, unless all have failed.
-func (s *Store) dialWire(network, address string, failed int) (*wire, error) {
-	limit := max(s.config.TTL/4, leastLimit)
+func (d *driver) dialWire(network, address string, failed int) (*wire, error) {
+	limit := max(d.config.TTL/4, leastLimit)
 	if failed == 0 {
 		limit = min(limit, time.Second)
 	}
-	ctx, cancel := context.WithTimeout(s.life.Background, limit)
+	ctx, cancel := context.WithTimeout(d.life.Background, limit)
 	defer cancel()
-	conn, err := s.config.Dial(ctx, network, address)
+	conn, err := d.config.Dial(ctx, network, address)
 	if err != nil {
 		return nil, err
 	}
-	if s.config.TLS != nil {
-		if conn, err = s.secure(conn, address); err != nil {
+	if d.config.TLS != nil {
+		if conn, err = d.secure(conn, address); err != nil {
 			return nil, err
 		}
 	}
-	if err := conn.SetDeadline(time.Now().Add(s.handshakeLimit(s.hosts.timeouts(address)))); err != nil {
+	if err := conn.SetDeadline(time.Now().Add(d.handshakeLimit(d.hosts.timeouts(address)))); err != nil {
 		_ = conn.Close()
 		return nil, err
 	}
 	return &wire{
-		Conn: conn, established: s.established, timedOut: func() { s.hosts.timedOut(address) }, reply: []byte{}, last: &s.last, forget: s.giveUp(),
+		Conn: conn, established: d.established, timedOut: func() { d.hosts.timedOut(address) }, reply: []byte{}, last: &d.last, forget: d.giveUp(),
 		abandoned: func() int64 {
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			return s.abandoned
+			d.mu.Lock()
+			defer d.mu.Unlock()
+			if !d.ending {
+				return 0
+			}
+			return d.leaving
 		},
 	}, nil
 }
 
 // secure speaks TLS on a connection.
-func (s *Store) secure(conn net.Conn, address string) (net.Conn, error) {
-	ctx, cancel := context.WithTimeout(s.life.Background, max(s.config.TTL/2, leastLimit))
+func (d *driver) secure(conn net.Conn, address string) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(d.life.Background, max(d.config.TTL/2, leastLimit))
 	defer cancel()
-	config := s.config.TLS.Clone()
+	config := d.config.TLS.Clone()
 	if config.ServerName == "" {
 		config.ServerName, _, _ = net.SplitHostPort(address)
 	}

@@ -1,0 +1,198 @@
+package zookeeper
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-leadership/leadership/internal/adapter"
+	"github.com/go-leadership/leadership/internal/engine"
+	"github.com/go-leadership/leadership/store"
+	"github.com/go-zookeeper/zk"
+)
+
+// driver implements engine.Driver: a connection to an ensemble, its own or the caller's, and the session that every such
+// connection has, whether the engine wants one or not.
+//
+// Its goroutines are keep, which confirms the session; authenticate, until that is done; one for each request under way;
+// and, on a caller's connection, one for each watch. Close waits for all of them.
+type driver struct {
+	config Config        // but for its password
+	secret func() string // the password, where neither package fmt nor a debugger's dump of the store comes upon it
+	layout layout
+	acl    []zk.ACL
+	conn   *zk.Conn
+	events <-chan zk.Event // of an own connection: closed when the client library has ended
+
+	life  *adapter.Life
+	hosts hosts
+	last  atomic.Uint64 // zxid: see wire
+
+	watches watches
+
+	mu            sync.Mutex
+	wire          *wire         // guarded by mu, as are all below
+	current       *session      // nil before the first and between two
+	changed       chan struct{} // closed and replaced at every connection, when a session ends and at every confirmation
+	epoch         uint64        // counts connections
+	leaving       int64         // the id of a session that was given up; 0 if there is none
+	ending        bool          // the next handshake must end it
+	confirmed     time.Time     // when the last confirmation that was answered was sent
+	authenticated bool
+	refused       error         // why no session will do
+	trouble       error         // why there is no connection, if there is none
+	worked        bool          // a server has answered a handshake
+	ready         time.Time     // when that of the present connection was answered; zero if it was not
+	trip          time.Duration // how long that handshake, or the one before, took
+	patience      time.Duration // how long the present connection may leave a confirmation without an answer
+	unanswered    time.Time     // since when all handshakes have had no answer; zero if the last one had
+}
+
+func newDriver(config Config) (*driver, error) {
+	password := config.Password
+	config.Password = ""
+	d := &driver{
+		config:  config,
+		secret:  func() string { return password },
+		layout:  layout{config.Chroot + config.Root, config.BallotPrefix, config.AckName},
+		life:    adapter.NewLife("zookeeper", config.TLS != nil, strings.Join(config.Servers, ",")+config.Chroot),
+		acl:     config.ACL.list(),
+		changed: make(chan struct{}),
+	}
+	if err := d.connect(); err != nil {
+		d.life.Stop()
+		return nil, err
+	}
+	d.authenticated = config.User == ""
+	if !d.authenticated {
+		d.life.Go(d.authenticate)
+	}
+	d.life.Go(d.keep)
+	return d, nil
+}
+
+func (d *driver) connect() error {
+	if d.config.Conn != nil {
+		d.conn = d.config.Conn
+		d.life.Name = "zookeeper://" + d.conn.Server()
+		return nil
+	}
+	var err error
+	d.conn, d.events, err = zk.Connect(d.config.Servers, d.config.TTL,
+		zk.WithHostProvider(&d.hosts),
+		zk.WithDialer(d.dial),
+		zk.WithEventCallback(d.watches.event),
+		zk.WithLogger(logger{d.config.Logger}),
+	)
+	if err != nil {
+		return adapter.Refuse("servers", strings.Join(d.config.Servers, ","), "%v", err)
+	}
+	return nil
+}
+
+// logger hands the client library's messages on. They hold addresses and session ids, no credentials.
+type logger struct{ to *slog.Logger }
+
+func (l logger) Printf(format string, args ...any) { l.to.Debug(fmt.Sprintf(format, args...)) }
+
+// authenticate adds the digest identity to the connection; the library repeats that at each later connection. No
+// request is sent before it is done.
+func (d *driver) authenticate() {
+	for d.life.Background.Err() == nil {
+		err := d.conn.AddAuth("digest", []byte(d.config.User+":"+d.secret()))
+		if errors.Is(err, zk.ErrAuthFailed) {
+			d.refuse(fmt.Errorf("%w: the server refuses the identity of user %q", store.ErrDenied, d.config.User))
+			return
+		}
+		if err == nil {
+			d.set(func() { d.authenticated = true })
+			return
+		}
+		adapter.Pause(d.life.Background)
+	}
+}
+
+// set changes the store's state and wakes those who wait for a change.
+func (d *driver) set(change func()) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	change()
+	close(d.changed)
+	d.changed = make(chan struct{})
+}
+
+func (d *driver) refuse(err error) { d.set(func() { d.refused = err }) }
+
+// Open implements engine.Driver: it waits for the session of the connection. It reports what is in the way now and then.
+func (d *driver) Open(ctx context.Context) (engine.Session, engine.Proof, error) {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	s, err := d.await(ctx)
+	if err != nil {
+		return nil, engine.Proof{}, err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	s.opened = true
+	return s, s.proof, nil
+}
+
+// Confirm implements engine.Driver: it waits for the next confirmation of the session, see keeper.
+func (d *driver) Confirm(ctx context.Context) error {
+	began := time.Now()
+	for {
+		d.mu.Lock()
+		done, changed, refused := !d.confirmed.Before(began), d.changed, d.refused
+		d.mu.Unlock()
+		switch {
+		case done:
+			return nil
+		case refused != nil:
+			return refused
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return d.unreached(ctx)
+		}
+	}
+}
+
+// Close implements engine.Driver. With its own connection it ends the session, and the nodes go with it. Requests to
+// which a caller's connection has no answer end with that.
+func (d *driver) Close() error {
+	d.hosts.quit()
+	d.life.Stop()
+	d.set(func() { d.lose(nil) })
+	if d.config.Conn != nil {
+		return d.awaitTasks()
+	}
+	d.conn.Close()
+	d.cut(store.ErrClosed) // a handshake under way
+	for range d.events {
+	} // until the library has ended
+	d.life.Wait()
+	return nil
+}
+
+// awaitTasks waits for the store's goroutines, but not for requests that a connection of the caller's does not answer.
+func (d *driver) awaitTasks() error {
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		d.life.Wait()
+	}()
+	timeout := time.NewTimer(time.Second)
+	defer timeout.Stop()
+	select {
+	case <-ended:
+		return nil
+	case <-timeout.C:
+		return d.life.Fail("close", "", fmt.Errorf("%w: the caller's connection has not answered all requests", store.ErrUnavailable))
+	}
+}

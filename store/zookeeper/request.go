@@ -1,0 +1,82 @@
+package zookeeper
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/go-leadership/leadership/store"
+	"github.com/go-zookeeper/zk"
+)
+
+// result is what a request returned.
+type result[T any] struct {
+	value T
+	err   error
+}
+
+// async sends a request without waiting for its answer. The client library knows no contexts: a request lasts until it
+// is answered or its connection is given up, and may be carried out after its caller has gone.
+func async[T any](d *driver, request func() (T, error)) <-chan result[T] {
+	return asyncThen(d, request, func(error) {})
+}
+
+// asyncThen is async, and calls ended with the outcome before it is received, even if the request is never sent.
+func asyncThen[T any](d *driver, request func() (T, error), ended func(error)) <-chan result[T] {
+	ch := make(chan result[T], 1)
+	end := func(r result[T]) {
+		ended(r.err)
+		ch <- r
+	}
+	if !d.life.Go(func() {
+		if err := d.awaitLine(d.life.Background); err != nil {
+			end(result[T]{err: err})
+			return
+		}
+		value, err := request()
+		end(result[T]{value, explain(err)})
+	}) {
+		end(result[T]{err: store.ErrClosed})
+	}
+	return ch
+}
+
+// receive waits for the answer of a request, or for ctx: then the outcome is unknown.
+func receive[T any](ctx context.Context, ch <-chan result[T]) (T, error) {
+	select {
+	case r := <-ch:
+		return r.value, r.err
+	case <-ctx.Done():
+		var zero T
+		return zero, fmt.Errorf("%w: %w", store.ErrUnknownOutcome, context.Cause(ctx))
+	}
+}
+
+func request[T any](ctx context.Context, d *driver, f func() (T, error)) (T, error) {
+	return receive(ctx, async(d, f))
+}
+
+// explain sorts the client library's errors. What the server said is certain; of everything else, raw network errors
+// included, the request may have been carried out.
+func explain(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, zk.ErrNoAuth), errors.Is(err, zk.ErrInvalidACL), errors.Is(err, zk.ErrAuthFailed):
+		return fmt.Errorf("%w: %w", store.ErrDenied, err)
+	case errors.Is(err, zk.ErrNoServer):
+		return fmt.Errorf("%w: %w", store.ErrUnavailable, err)
+	case errors.Is(err, zk.ErrNoNode), errors.Is(err, zk.ErrNodeExists), errors.Is(err, zk.ErrBadVersion),
+		errors.Is(err, zk.ErrNotEmpty), errors.Is(err, zk.ErrNoChildrenForEphemerals),
+		errors.Is(err, zk.ErrBadArguments), errors.Is(err, zk.ErrInvalidPath):
+		return err
+	}
+	switch code, unknown := strings.CutPrefix(err.Error(), "unknown error: "); { // of the server's, to the library
+	case code == "-127": // throttled
+		return fmt.Errorf("%w: %w", store.ErrUnavailable, err)
+	case unknown && code != "-1" && code != "-4" && code != "-7": // of the system, the connection, or late
+		return err
+	}
+	return fmt.Errorf("%w: %w", store.ErrUnknownOutcome, err)
+}

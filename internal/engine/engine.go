@@ -91,6 +91,7 @@ type Engine struct {
 	keeper   sync.WaitGroup // the goroutine that runs keep
 	calls    sync.WaitGroup // calls of users; one is added under mu while closed is false
 	closing  sync.Once
+	stand    error // why Close has left ballots standing; of the keeper, and then of closing
 	closed   error // what Close returns; written once by closing
 
 	mu        sync.Mutex
@@ -348,7 +349,7 @@ func (e *Engine) Close() error {
 		e.life.Stop()
 		e.life.Wait()
 		e.calls.Wait()
-		e.closed = e.driver.Close()
+		e.closed = errors.Join(e.stand, e.driver.Close())
 	})
 	return e.closed
 }

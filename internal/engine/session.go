@@ -214,8 +214,9 @@ func (s *session) end() {
 			led = append(led, r)
 		}
 	}
-	if !s.driver.Ends() {
-		s.settle(ctx)
+	if !s.driver.Ends() && !s.settle(ctx) {
+		e.stand = e.life.Fail("close", "", fmt.Errorf("%w: ballots stand until the session of the caller's connection ends",
+			store.ErrUnavailable))
 	}
 	if err := s.driver.End(ctx, led); err != nil {
 		e.settings.Logger.Warn("could not end the session, which ends by itself", "store", e.settings.Name, "error", err)
@@ -238,20 +239,23 @@ func (s *session) awaitWork(ballots []*ballot) {
 	}
 }
 
-// settle waits until no cast, orphan or removal of the session is under way.
-func (s *session) settle(ctx context.Context) {
+// settle waits until no cast, orphan or removal of the session is under way, and reports whether that came before ctx
+// ended.
+func (s *session) settle(ctx context.Context) bool {
 	e := s.engine
 	e.mu.Lock()
 	if s.pending == 0 {
 		e.mu.Unlock()
-		return
+		return true
 	}
 	settled := make(chan struct{})
 	s.settled = settled
 	e.mu.Unlock()
 	select {
 	case <-settled:
+		return true
 	case <-ctx.Done():
+		return false
 	}
 }
 

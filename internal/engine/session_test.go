@@ -328,6 +328,20 @@ func TestCloseOfACallersConnection(t *testing.T) {
 	})
 }
 
+// TestCloseLeavesBallotsOnACallersConnection says so, if the service has not answered for some seconds.
+func TestCloseLeavesBallotsOnACallersConnection(t *testing.T) {
+	play(t, Settings{}, func(t *testing.T, s *scene) {
+		s.ends = false
+		s.leading(1)
+		closing := start(func() (struct{}, error) { return struct{}{}, s.Engine.Close() })
+		s.next("Remove") // without an answer
+		time.Sleep(endLimit)
+		require.True(t, closing.returned())
+		require.ErrorIs(t, closing.err, store.ErrUnavailable)
+		require.ErrorContains(t, closing.err, "ballots stand")
+	})
+}
+
 // TestRemovalThatIsRefusedEndsTheSession: its end takes the entry along, else those behind it would never lead.
 func TestRemovalThatIsRefusedEndsTheSession(t *testing.T) {
 	play(t, Settings{}, func(t *testing.T, s *scene) {

@@ -27,7 +27,7 @@ func (d *driver) Clear(ctx context.Context, election string) error {
 // most is how many nodes are deleted in one step. All nodes of an election are as a rule.
 const most = 1000
 
-// deleteTree deletes a node and all below it, again where others appear meanwhile.
+// deleteTree deletes a node and all below it, again if others appear meanwhile.
 func (d *driver) deleteTree(ctx context.Context, dir string) error {
 	for {
 		nodes, err := d.syncedChildren(ctx, dir)

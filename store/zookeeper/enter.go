@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"slices"
 
 	"github.com/go-leadership/leadership/internal/adapter"
 	"github.com/go-leadership/leadership/internal/engine"
@@ -23,7 +24,8 @@ type creation struct {
 
 // standing is what the driver knows of an entry. It is the entry's Private.
 type standing struct {
-	before []int64 // guarded by the session's mu: the sessions of the ballots that were the nearest ahead
+	before  []int64 // guarded by the session's mu, as is nearest: the sessions of the ballots that were the nearest ahead
+	nearest string  // the key of the nearest ahead, as long as its session is not known; else empty
 }
 
 // Enter implements engine.Session. With the election's nodes in place it takes two round trips: the node's creation and
@@ -225,8 +227,23 @@ func (s *session) place(e engine.Entry, nodes []string) (engine.Place, error) {
 	nearest := dir + ahead[len(ahead)-1].name
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.nearest[nearest] = append(s.nearest[nearest], e.Private.(*standing))
+	b := e.Private.(*standing)
+	s.leave(b)
+	b.nearest = nearest
+	s.nearest[nearest] = append(s.nearest[nearest], b)
 	return engine.Place{Nearest: nearest, More: len(ahead) > 1}, nil
+}
+
+// leave forgets that a ballot waits to know whose the nearest ahead is. The caller holds mu.
+func (s *session) leave(b *standing) {
+	if b.nearest == "" {
+		return
+	}
+	s.nearest[b.nearest] = slices.DeleteFunc(s.nearest[b.nearest], func(o *standing) bool { return o == b })
+	if len(s.nearest[b.nearest]) == 0 {
+		delete(s.nearest, b.nearest)
+	}
+	b.nearest = ""
 }
 
 // owned notes whose session an entry is of, for the ballots that have it just ahead. n is empty if it has gone.
@@ -240,9 +257,10 @@ func (d *driver) owned(key string, n node) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, b := range s.nearest[key] {
-		if n.stat != nil {
+		if n.stat != nil && !slices.Contains(b.before, n.stat.EphemeralOwner) {
 			b.before = append(b.before, n.stat.EphemeralOwner)
 		}
+		b.nearest = ""
 	}
 	delete(s.nearest, key)
 }

@@ -16,6 +16,9 @@ func (s *session) Remove(ctx context.Context, r engine.Removal) error {
 	if err := s.await(ctx); err != nil {
 		return err
 	}
+	s.mu.Lock()
+	s.leave(r.Private.(*standing))
+	s.mu.Unlock()
 	var err error
 	switch {
 	case !r.Acknowledged:

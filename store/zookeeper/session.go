@@ -56,18 +56,25 @@ func (s *session) over() bool {
 
 // await waits until requests can be sent in the session, and says why not if it is over.
 func (s *session) await(ctx context.Context) error {
-	current, err := s.driver.await(ctx)
-	switch {
-	case s.over() && (s.left == nil || !s.Ends()): // the session of a connection that the caller has closed is over
-		return engine.ErrOver
-	case s.over():
-		return fmt.Errorf("%w: %w", store.ErrUnavailable, s.left)
-	case err != nil:
-		return err
-	case current != s:
-		return fmt.Errorf("%w: the session is new", store.ErrUnavailable)
+	d := s.driver
+	for {
+		d.mu.Lock()
+		ready, changed := d.authenticated, d.changed
+		d.mu.Unlock()
+		switch {
+		case s.over() && (s.left == nil || !s.Ends()): // the session of a connection that the caller has closed is over
+			return engine.ErrOver
+		case s.over():
+			return fmt.Errorf("%w: %w", store.ErrUnavailable, s.left)
+		case ready:
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return d.unreached(ctx)
+		}
 	}
-	return nil
 }
 
 // prove notes that the session stands. The caller holds the driver's mu.

@@ -29,7 +29,8 @@ type standing struct {
 }
 
 // Enter implements engine.Session. With the election's nodes in place it takes two round trips: the node's creation and
-// the list of nodes in one, and the node itself in the other, as the library's creation tells no token.
+// the list of nodes in one, and the watches on the node itself and on the nearest ahead in the other, as the library's
+// creation tells no token.
 func (s *session) Enter(ctx context.Context, election string, n engine.Nonce, value string) (engine.Entry, error) {
 	dir := s.driver.layout.dir(election)
 	if err := s.await(ctx); err != nil {
@@ -179,11 +180,30 @@ func (s *session) Void(ctx context.Context, election string, n engine.Nonce) err
 	return err
 }
 
-// entry reads a ballot's own node and finds its place. nodes is a list that may have been taken too early.
+// entry reads a ballot's own node and finds its place. nodes is a list that may have been taken too early. It sets the
+// watches on both nodes that the engine is going to ask for, at once: neither waits for the other's answer.
 func (s *session) entry(ctx context.Context, election, path string, nodes []string) (engine.Entry, error) {
 	d := s.driver
 	e := engine.Entry{Election: election, Key: path, Token: 1, Private: &standing{}} // it stands, whatever its token is
-	n, err := request(ctx, d, func() (node, error) { return d.readNode(path) })
+	place, err := s.place(e, nodes)
+	if err != nil { // the list was taken too early
+		if place, err = d.Ahead(ctx, e); err != nil {
+			return e, err
+		}
+	}
+	e.Place = place
+	nearest := make(chan struct{})
+	go func() {
+		defer close(nearest)
+		if place.Nearest != "" {
+			if n, w, err := d.watchNode(ctx, place.Nearest); err == nil { // if not, the engine finds out
+				d.watches.keep(w, n)
+				s.owned(place.Nearest, n.stat.EphemeralOwner)
+			}
+		}
+	}()
+	n, w, err := d.watchNode(ctx, path)
+	<-nearest
 	switch {
 	case errors.Is(err, zk.ErrNoNode): // deleted by somebody, or with its session
 		return e, engine.ErrGone
@@ -192,11 +212,9 @@ func (s *session) entry(ctx context.Context, election, path string, nodes []stri
 	case n.stat.EphemeralOwner != s.id: // created in another session
 		return e, engine.ErrGone
 	}
+	d.watches.keep(w, n)
 	e.Token = uint64(n.stat.Czxid)
-	if e.Place, err = s.place(e, nodes); err != nil { // the list was taken too early
-		e.Place, err = d.Ahead(ctx, e)
-	}
-	return e, err
+	return e, nil
 }
 
 // Ahead implements engine.Driver.
@@ -246,19 +264,22 @@ func (s *session) leave(b *standing) {
 	b.nearest = ""
 }
 
-// owned notes whose session an entry is of, for the ballots that have it just ahead. n is empty if it has gone.
-func (d *driver) owned(key string, n node) {
+// owned notes whose session an entry is of, for the ballots that have it just ahead.
+func (d *driver) owned(key string, owner int64) {
 	d.mu.Lock()
 	s := d.current
 	d.mu.Unlock()
-	if s == nil {
-		return
+	if s != nil {
+		s.owned(key, owner)
 	}
+}
+
+func (s *session) owned(key string, owner int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, b := range s.nearest[key] {
-		if n.stat != nil && !slices.Contains(b.before, n.stat.EphemeralOwner) {
-			b.before = append(b.before, n.stat.EphemeralOwner)
+		if !slices.Contains(b.before, owner) {
+			b.before = append(b.before, owner)
 		}
 		b.nearest = ""
 	}

@@ -13,27 +13,31 @@ import (
 
 // Entry implements engine.Driver.
 func (d *driver) Entry(ctx context.Context, key string, tell engine.Tell) (engine.Watch, error) {
+	if w, n, ok := d.watches.kept(watchKey{key, false}); ok {
+		return d.watches.begin(w, true, d.state(key, n), tell), nil
+	}
 	if _, err := d.await(ctx); err != nil {
 		return engine.Watch{}, err
 	}
 	n, w, err := d.watchNode(ctx, key)
-	if err != nil && !errors.Is(err, zk.ErrNoNode) {
+	switch {
+	case errors.Is(err, zk.ErrNoNode): // no later node has this name
+		tell(engine.News{State: &engine.State{}, Over: true})
+		return engine.Watch{Stop: func() {}}, nil
+	case err != nil:
 		return engine.Watch{}, err
 	}
-	state := engine.State{}
-	if err == nil {
-		state = engine.State{
-			Token:   uint64(n.stat.Czxid),
-			Session: sessionName(n.stat.EphemeralOwner),
-			Nonce:   d.layout.nonce(key),
-		}
+	d.owned(key, n.stat.EphemeralOwner)
+	return d.watches.begin(w, true, d.state(key, n), tell), nil
+}
+
+// state returns the state of an entry.
+func (d *driver) state(key string, n node) engine.State {
+	return engine.State{
+		Token:   uint64(n.stat.Czxid),
+		Session: sessionName(n.stat.EphemeralOwner),
+		Nonce:   d.layout.nonce(key),
 	}
-	d.owned(key, n)
-	if err != nil { // no later node has this name
-		tell(engine.News{State: &state, Over: true})
-		return engine.Watch{Stop: func() {}}, nil
-	}
-	return d.watches.begin(w, true, state, tell), nil
 }
 
 // Leader implements engine.Driver.

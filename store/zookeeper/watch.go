@@ -36,6 +36,7 @@ type watch struct {
 
 	fired   bool                  // guarded by the mutex of watches, as are all below
 	deleted bool                  // the change was the node's end
+	fresh   *node                 // what was read when it was set; nil once that was used, and after a reconnection
 	tells   map[*engine.Tell]bool // whether a deletion is the end: of an entry, which never comes back
 }
 
@@ -78,6 +79,7 @@ func (w *watches) reconnected(epoch uint64) {
 	defer w.mu.Unlock()
 	w.epoch, w.since = epoch, time.Now()
 	for _, entry := range w.set {
+		entry.fresh = nil
 		entry.over()
 	}
 }
@@ -158,6 +160,29 @@ func (w *watches) begin(entry *watch, unique bool, state engine.State, tell engi
 		defer w.mu.Unlock()
 		delete(entry.tells, &tell)
 	}}
+}
+
+// keep keeps what was read when a watch was set, for the watch that the engine is going to ask for.
+func (w *watches) keep(entry *watch, n node) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if entry.epoch == w.epoch {
+		entry.fresh = &n
+	}
+}
+
+// kept returns a watch that has been set and has not fired, with what was read then, if that has not been used yet. On
+// one connection that is as good as to read now: the server tells of a change before it answers what has seen it. On a
+// caller's connection it is not.
+func (w *watches) kept(key watchKey) (entry *watch, n node, ok bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	entry = w.set[key]
+	if entry == nil || entry.fresh == nil || w.epoch == 0 {
+		return nil, node{}, false
+	}
+	n, entry.fresh = *entry.fresh, nil
+	return entry, n, true
 }
 
 // node is what a read returned.

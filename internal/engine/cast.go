@@ -141,6 +141,7 @@ func (c *cast) stand(entry Entry, doubt bool) (*ballot, error) {
 	s := c.session
 	entry.Election = c.election
 	b := newBallot(s, entry, c.nonce)
+	b.entry.Place.Nonces = nil // it may be long
 	b.doubt = doubt
 	s.engine.mu.Lock()
 	over := s.over
@@ -154,6 +155,9 @@ func (c *cast) stand(entry Entry, doubt bool) (*ballot, error) {
 	}
 	c.release()
 	b.enter()
+	for _, nonce := range entry.Place.Nonces {
+		s.stray(c.election, nonce)
+	}
 	return b, nil
 }
 

@@ -292,6 +292,27 @@ func TestStrayIsVoided(t *testing.T) {
 	}
 }
 
+// TestStrayInAListIsVoided, also behind an entry of another store, which would not remove it.
+func TestStrayInAListIsVoided(t *testing.T) {
+	play(t, Settings{}, func(t *testing.T, s *scene) {
+		first, _ := s.leading(1)
+		list := []string{"ff", first.nonce.Name, s.id + "ff"}
+		b := s.cast(2, Place{Nearest: "other", More: true, Nonces: list})
+		require.Equal(t, 1, s.count("Void"))
+		require.Equal(t, s.id+"ff", s.find("Void").nonce.Name)
+		require.Empty(t, b.entry.Place.Nonces)
+		s.find("Void").answer(answer{})
+
+		prev := s.next("Entry")
+		prev.shows(other)
+		s.next("Entry").shows(State{Token: 2})
+		prev.goes()
+		s.next("Ahead").answer(answer{place: Place{Nearest: "own1", Nonces: list}})
+		require.Equal(t, 1, s.count("Void"))
+		require.Empty(t, b.entry.Place.Nonces)
+	})
+}
+
 func TestCampaignChecksItsArguments(t *testing.T) {
 	play(t, Settings{}, func(t *testing.T, s *scene) {
 		_, err := s.Engine.Campaign(t.Context(), "/", "")

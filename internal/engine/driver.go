@@ -87,8 +87,8 @@ type Proof struct {
 	Valid time.Duration
 }
 
-// Nonce names one cast. Casts that are under way at once have different slots. So one mark for each slot, the last turn
-// that is void, keeps requests that are on their way from making an entry.
+// Nonce names one cast. Casts that are under way at once have different slots: one mark for each slot, the last turn that
+// is void, keeps requests on their way from making an entry.
 type Nonce struct {
 	Name  string // no other cast ever has it
 	Slot  int    // from 0 to Slots - 1
@@ -110,8 +110,9 @@ type Entry struct {
 
 // Place is what is ahead of an entry.
 type Place struct {
-	Nearest string // the key of the nearest; empty if the entry is first. It may name an obstacle that is no entry.
-	More    bool   // whether there may be others ahead once that has gone
+	Nearest string   // the key of the nearest; empty if the entry is first. It may name an obstacle that is no entry.
+	More    bool     // whether there may be others ahead once that has gone
+	Nonces  []string // of entries ahead, if the driver has seen them: the engine voids strays
 }
 
 // Removal is an entry that goes.

@@ -255,6 +255,8 @@ func (b *ballot) askAhead(ctx context.Context) error {
 		return err
 	}
 	b.mu.Lock()
+	nonces := place.Nonces
+	place.Nonces = nil
 	same, old := place.Nearest == b.entry.Place.Nearest, b.prev
 	b.entry.Place, b.prev = place, nil // what the old watch tells from now on is of no interest
 	switch {
@@ -265,6 +267,9 @@ func (b *ballot) askAhead(ctx context.Context) error {
 	}
 	b.mu.Unlock()
 	old.stop()
+	for _, nonce := range nonces {
+		b.session.stray(b.entry.Election, nonce)
+	}
 	if same {
 		return errSame
 	}

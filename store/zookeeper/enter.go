@@ -242,6 +242,12 @@ func (s *session) place(e engine.Entry, nodes []string) (engine.Place, error) {
 	if len(ahead) == 0 {
 		return engine.Place{}, nil
 	}
+	var nonces []string
+	for _, p := range ahead {
+		if nonce := s.driver.layout.nonce(p.name); nonce != "" {
+			nonces = append(nonces, nonce)
+		}
+	}
 	nearest := dir + ahead[len(ahead)-1].name
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -249,7 +255,7 @@ func (s *session) place(e engine.Entry, nodes []string) (engine.Place, error) {
 	s.leave(b)
 	b.nearest = nearest
 	s.nearest[nearest] = append(s.nearest[nearest], b)
-	return engine.Place{Nearest: nearest, More: len(ahead) > 1}, nil
+	return engine.Place{Nearest: nearest, More: len(ahead) > 1, Nonces: nonces}, nil
 }
 
 // leave forgets that a ballot waits to know whose the nearest ahead is. The caller holds mu.

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/go-leadership/leadership"
+	"github.com/go-leadership/leadership/internal/engine"
 	"github.com/go-leadership/leadership/store"
 	"github.com/go-leadership/leadership/store/zookeeper"
 	"github.com/stretchr/testify/require"
@@ -56,6 +57,10 @@ func TestStoreKeepsThePasswordOutOfReach(t *testing.T) {
 	require.NoError(t, st.Close()) // nothing writes to it any more
 	type plain zookeeper.Store
 	for _, x := range []any{(*plain)(st), struct{ st *zookeeper.Store }{st}, struct{ st store.Store }{st}} {
+		require.NotContains(t, fmt.Sprintf("%+v%s", x, x), password)
+	}
+	d := st.Driver()
+	for _, x := range []any{d, struct{ d engine.Driver }{d}} {
 		text := fmt.Sprintf("%+v%s", x, x)
 		require.Contains(t, text, "alice")
 		require.NotContains(t, text, password)

@@ -12,7 +12,7 @@ func TestRequestsPerChange(t *testing.T) {
 		*service
 		change, entry float64
 	}{
-		{zooKeeper, 4, 5},
+		{zooKeeper, 3, 4},
 		{etcdService, 5, 4},
 		{consulService, 3, 3},
 	} {

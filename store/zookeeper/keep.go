@@ -77,7 +77,9 @@ func (k *keeper) tell(sent time.Time) {
 		if sent.Sub(earlier) < interval(ttl) {
 			return
 		}
-		k.before, sent = sent, earlier
+		if k.before, sent = sent, earlier; sent.IsZero() {
+			return
+		}
 	}
 	k.watches.confirmed(sent, interval(ttl))
 }

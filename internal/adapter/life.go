@@ -1,5 +1,5 @@
-// Package adapter is what the stores have in common: a store's life with its goroutines, a user's
-// call, what every ballot does alike, and the removal of ballots that nobody wants any more.
+// Package adapter is what the stores have in common: a store's life with its goroutines, a user's call, requests that are
+// sent again, and the texts of errors.
 package adapter
 
 import (

@@ -29,14 +29,14 @@ var (
 //  5. Enter is idempotent by nonce. Once Void has returned nil no entry of that nonce stands, or ever will.
 //  6. Acknowledge is carried out only while the entry stands. Remove is one step, and touches nothing of others.
 //  7. Proof.Valid counts from Proof.Sent, which is before the request was sent.
-//  8. A read follows the call: Entry, Leader and Ahead answer by a request that was sent after they were called.
+//  8. Entry, Leader and Ahead answer by a request that was sent after they were called. The first Entry after an Enter
+//     may tell what that read, if the watch was set before.
 //  9. Locks are taken in the order: driver, ballot or poll, queue. tell may be called under the driver's.
 //  10. No session ends before Proof.Sent and its TTL, unless its owner or an operator ends it.
 type Driver interface {
 	// Open opens a session, or returns that of the caller's connection. There is one at a time. After an unknown outcome
 	// it is called again. What it leaves behind ends by itself or with Close.
 	Open(ctx context.Context) (Session, Proof, error)
-
 	// Entry watches the key of an entry, or of an obstacle that Ahead has named. It returns when the watch is set and a
 	// read has been told; from then on every change is told, or News{Over: true}.
 	Entry(ctx context.Context, key string, tell Tell) (Watch, error)
@@ -65,7 +65,6 @@ type Session interface {
 	// Keep renews the session until it is over, and then returns nil. If it returns an error, or ctx has ended, the
 	// session is given up: the engine calls End.
 	Keep(ctx context.Context, renewed func(Proof)) error
-
 	// End ends the session. led are the entries that have been first and still stand. It may give up: the session then
 	// ends by itself.
 	End(ctx context.Context, led []Removal) error

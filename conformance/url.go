@@ -61,13 +61,8 @@ func URL(rawURL, place string) (Harness, error) {
 		TTL:       ttl,
 		Expiry:    2*ttl + time.Second,
 		RoundTrip: roundTrips[strings.TrimSuffix(u.Scheme, "+tls")],
-
-		WithoutResignation: withoutResignation[strings.TrimSuffix(u.Scheme, "+tls")],
 	}, nil
 }
-
-// withoutResignation are the stores that take no requests to resign yet.
-var withoutResignation = map[string]bool{"zookeeper": true}
 
 // roundTrips are the longest round trips that docs/backends.md documents, as shares of the TTL, if they are not those of
 // Harness. ZooKeeper's is 0.2; a busy machine takes its part.

@@ -75,7 +75,7 @@ func (s *session) mayReplace(ctx context.Context, e engine.Entry, ack node) erro
 }
 
 // putAck makes the acknowledgement, in place of one with the given version if that is not -1. The new one gets another
-// version, one for each time that it is written, so that whoever is about to remove the old one finds out.
+// version, one for each time that it is written, so that a request which is about to remove the old one fails.
 func (s *session) putAck(ctx context.Context, e engine.Entry, value string, stale int32) (revision uint64, err error) {
 	const versions = 8
 	d, data := s.driver, []byte(value)

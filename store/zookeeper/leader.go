@@ -37,6 +37,7 @@ func (d *driver) state(key string, n node) engine.State {
 		Token:   uint64(n.stat.Czxid),
 		Session: sessionName(n.stat.EphemeralOwner),
 		Nonce:   d.layout.nonce(key),
+		Resign:  n.stat.Version > 0,
 	}
 }
 

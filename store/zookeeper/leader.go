@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/go-leadership/leadership/internal/engine"
 	"github.com/go-leadership/leadership/store"
@@ -41,9 +42,11 @@ func (d *driver) state(key string, n node) engine.State {
 	}
 }
 
-// Leader implements engine.Driver.
+// Leader implements engine.Driver. It reports what is in the way now and then, as Open does.
 func (d *driver) Leader(ctx context.Context, election string, tell engine.Tell) (engine.Watch, error) {
-	if err := d.awaitSynced(ctx); err != nil {
+	waiting, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	if err := d.awaitSynced(waiting); err != nil {
 		return engine.Watch{}, err
 	}
 	d.mu.Lock()

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/go-leadership/leadership/store"
@@ -345,7 +346,7 @@ func TestLeaderWhoseWatchIsRefused(t *testing.T) {
 }
 
 // TestSessionThatIsGivenUpEndsAfterTheLeadersWork: when its owner has given the ballot back, or after a TTL, or when the
-// store is closed.
+// store is closed. The next one does not wait for that.
 func TestSessionThatIsGivenUpEndsAfterTheLeadersWork(t *testing.T) {
 	for name, end := range map[string]func(t *testing.T, s *scene, b *ballot){
 		"given back": func(t *testing.T, s *scene, b *ballot) {
@@ -370,8 +371,21 @@ func TestSessionThatIsGivenUpEndsAfterTheLeadersWork(t *testing.T) {
 				require.True(t, b.isLost())
 				require.False(t, s.holds(b))
 				s.quiet()
+				other := s.campaign(t.Context(), "y")
+				s.next("Open").answer(answer{})
+				s.next("Enter").answer(entered(3, Place{}))
+				require.True(t, other.returned())
+				require.NoError(t, other.err)
+				s.next("Entry").shows(State{Token: 3, Session: s.scripted.session.ID()})
+				s.quiet()
 				end(t, s, b)
-				s.next("End").answer(answer{})
+				synctest.Wait()
+				var ended []string
+				for _, r := range s.all() { // if the store is closed, both sessions end
+					ended = append(ended, r.op+" "+r.value)
+					r.answer(answer{})
+				}
+				require.Contains(t, ended, "End 1")
 			})
 		})
 	}

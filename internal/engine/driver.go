@@ -34,8 +34,8 @@ var (
 //  9. Locks are taken in the order: driver, ballot or poll, queue. tell may be called under the driver's.
 //  10. No session ends before Proof.Sent and its TTL, unless its owner or an operator ends it.
 type Driver interface {
-	// Open opens a session, or returns that of the caller's connection. There is one at a time. After an unknown outcome
-	// it is called again. What it leaves behind ends by itself or with Close.
+	// Open opens a session, or returns that of the caller's connection. The one before is kept no more, and may not have
+	// ended yet. After an unknown outcome it is called again. What it leaves behind ends by itself or with Close.
 	Open(ctx context.Context) (Session, Proof, error)
 	// Entry watches the key of an entry, or of an obstacle that Ahead has named. It returns when the watch is set and a
 	// read has been told; from then on every change is told, or News{Over: true}.

@@ -7,7 +7,8 @@
 //
 // One goroutine, the keeper, runs from the first Campaign until no session is wanted (session.go). It opens a session,
 // renews it, and ends it. However a session ends, finish tells the ballots why first, then ends the lease, and only then
-// the keeper lets the session go: no rival leads before this process knows that it does not.
+// the keeper lets the session go: no rival leads before this process knows that it does not. If a leader's work still
+// goes on then, the session ends when the work has stopped, and the next one is opened meanwhile.
 //
 // # A cast
 //
@@ -43,7 +44,7 @@
 //
 // # Goroutines
 //
-// The keeper, while a session is wanted; tend, which confirms and looks at one thing in turn, for as long as the store is
+// The keeper, while a session is wanted; one for each session that ends after its leader's work; tend, which confirms and looks at one thing in turn, for as long as the store is
 // open; up to [workers] workers, while there is something to look at; one for each orphan and each removal in the
 // background, together [Slots] at most that have sent a request. Close waits for all of them, and for the calls of users
 // that are in the driver, before it closes the driver.
@@ -88,7 +89,7 @@ type Engine struct {
 	life     *adapter.Life
 	queue    queue
 	slots    chan *slot     // those that are free, in the order in which they are taken
-	keeper   sync.WaitGroup // the goroutine that runs keep
+	keeper   sync.WaitGroup // the goroutine that runs keep, and those that end sessions after it
 	calls    sync.WaitGroup // calls of users; one is added under mu while closed is false
 	closing  sync.Once
 	stand    error // why Close has left ballots standing; of the keeper, and then of closing

@@ -145,7 +145,8 @@ func (e *Engine) failed(o *opening, err error) bool {
 
 func (s *session) renewed(p Proof) { s.lease.Renew(p.Sent, p.Valid) }
 
-// keep renews the session until it is over, and ends it if the service might still keep it.
+// keep renews the session until it is over, and ends it if the service might still keep it. While a leader's work goes
+// on that waits, and the next session may be opened beside it: a leader that does not stop keeps no other waiting.
 func (s *session) keep() {
 	err := s.driver.Keep(s.ctx, s.renewed)
 	if err == nil && s.ctx.Err() == nil {
@@ -153,9 +154,18 @@ func (s *session) keep() {
 	} else {
 		s.giveUp(err) // if ctx has ended, this waits until all ballots have been told
 	}
-	if _, left := s.state(); left != nil {
-		s.end()
+	if _, left := s.state(); left == nil {
+		return
 	}
+	work := s.work()
+	if len(work) == 0 {
+		s.end()
+		return
+	}
+	s.engine.keeper.Go(func() {
+		s.await(work)
+		s.end()
+	})
 }
 
 // state returns whether the session is over, and why the service might still keep it.
@@ -200,9 +210,6 @@ func (s *session) end() {
 	e.mu.Lock()
 	ballots := slices.Collect(maps.Keys(s.ballots))
 	e.mu.Unlock()
-	if s.driver.Ends() {
-		s.awaitWork(ballots)
-	}
 	ctx, cancel := context.WithTimeout(e.life.Background, endLimit)
 	defer cancel()
 	var led []Removal
@@ -223,18 +230,28 @@ func (s *session) end() {
 	}
 }
 
-// awaitWork waits until the owners of ballots that have been first have given them back, so that no other process leads
-// while a leader's work still winds down. It does not wait longer than the service keeps the session, or until Close.
-func (s *session) awaitWork(ballots []*ballot) {
+// work returns the ballots that a leader's work might depend on. On a caller's connection there are none, since each
+// ballot is removed by itself.
+func (s *session) work() (work []*ballot) {
+	if !s.driver.Ends() {
+		return nil
+	}
+	s.engine.mu.Lock()
+	ballots := slices.Collect(maps.Keys(s.ballots))
+	s.engine.mu.Unlock()
+	return slices.DeleteFunc(ballots, func(b *ballot) bool { return !b.works() })
+}
+
+// await waits until the owners of these ballots have given them back, so that no other process leads while a leader's
+// work still winds down. It does not wait longer than the service keeps the session, or until Close.
+func (s *session) await(work []*ballot) {
 	e := s.engine
 	ctx, cancel := context.WithTimeout(e.life.Calls, e.settings.TTL)
 	defer cancel()
-	for _, b := range ballots {
-		if b.works() {
-			select {
-			case <-b.back:
-			case <-ctx.Done():
-			}
+	for _, b := range work {
+		select {
+		case <-b.back:
+		case <-ctx.Done():
 		}
 	}
 }

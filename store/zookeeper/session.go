@@ -251,6 +251,8 @@ func (d *driver) unreached(ctx context.Context) error {
 		return fmt.Errorf("%w: %w", store.ErrUnavailable, context.Cause(ctx))
 	case d.current != nil:
 		what = "no connection"
+	case d.leaving != 0 && !d.ending:
+		what = "the session before stands until its leader's work has stopped"
 	}
 	if d.trouble != nil {
 		return fmt.Errorf("%w: %s: %w", store.ErrUnavailable, what, d.trouble)

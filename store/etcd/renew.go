@@ -32,7 +32,10 @@ type keeper struct {
 	answers chan answer
 	ready   *renewer   // the one that answered last; nil if there is none
 	asked   []*renewer // those that have not answered yet
-	warned  string     // what was logged since the last renewal
+
+	sent    store.Instant // when the last request was sent that has been answered
+	trouble string        // why there has been no answer since, as far as is known
+	warned  string        // what was logged of that
 }
 
 // renewer is one stream of renewals.
@@ -58,7 +61,7 @@ const mostRenewers = 3
 func (s *session) Keep(ctx context.Context, renewed func(engine.Proof)) error {
 	d := s.driver
 	keeping, cancel := context.WithCancel(clientv3.WithRequireLeader(ctx))
-	k := &keeper{driver: d, lease: s.id, renewed: renewed, ctx: keeping, answers: make(chan answer)}
+	k := &keeper{driver: d, lease: s.id, renewed: renewed, ctx: keeping, answers: make(chan answer), sent: s.granted}
 	defer k.streams.Wait()
 	defer cancel()
 	for {
@@ -72,7 +75,7 @@ func (s *session) Keep(ctx context.Context, renewed func(engine.Proof)) error {
 		case d.client.Ctx().Err() != nil:
 			return errClientClosed
 		default:
-			k.warn(err.Error())
+			k.troubled(err.Error())
 			if store.Refused(explain(err)) { // perhaps not for ever
 				adapter.PauseFor(ctx, d.renewal())
 			} else {
@@ -89,6 +92,8 @@ func (k *keeper) renew() (over bool, err error) {
 	patience := min(d.patience(d.config.TTL/10), d.config.TTL/5)
 	late := time.NewTicker(patience)
 	defer late.Stop()
+	ended := time.NewTimer(k.left())
+	defer ended.Stop()
 	k.ask()
 	for {
 		select {
@@ -105,11 +110,13 @@ func (k *keeper) renew() (over bool, err error) {
 				k.asked = slices.Delete(k.asked, i, i+1)
 			}
 		case <-late.C:
-			k.warn(fmt.Sprintf("no answer within %v", patience))
+			k.troubled(fmt.Sprintf("no answer within %v", patience))
 			k.giveUp()
 			if len(k.asked) < mostRenewers {
 				k.ask()
 			}
+		case <-ended.C:
+			k.warn()
 		case <-k.ctx.Done():
 			return false, nil
 		}
@@ -134,7 +141,8 @@ func (k *keeper) take(a answer) (over bool) {
 			r.cancel()
 		}
 	}
-	k.ready, k.asked, k.warned = a.from, nil, ""
+	k.ready, k.asked, k.trouble, k.warned = a.from, nil, "", ""
+	k.sent = a.sent
 	if a.ttl <= 0 {
 		return true
 	}
@@ -160,12 +168,24 @@ func (k *keeper) giveUp() {
 	})
 }
 
-// warn logs what keeps the lease from being renewed, once until it is renewed.
-func (k *keeper) warn(what string) {
-	if what != k.warned {
-		k.warned = what
-		k.driver.config.Logger.Warn("the lease could not be renewed", "store", k.driver.life.Name, "error", what)
+// left returns for how long the lease goes on if it is not renewed.
+func (k *keeper) left() time.Duration {
+	return k.driver.config.TTL - k.driver.config.Grace - k.sent.Since(time.Now())
+}
+
+// troubled notes what keeps the lease from being renewed.
+func (k *keeper) troubled(why string) {
+	k.trouble = why
+	k.warn()
+}
+
+// warn logs why the lease was not renewed in time, once it has ended: before that, another try might yet renew it.
+func (k *keeper) warn() {
+	if k.left() > 0 || k.trouble == k.warned {
+		return
 	}
+	k.warned = k.trouble
+	k.driver.config.Logger.Warn("the lease could not be renewed", "store", k.driver.life.Name, "error", k.trouble)
 }
 
 // open opens a stream.

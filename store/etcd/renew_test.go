@@ -2,6 +2,7 @@ package etcd
 
 import (
 	"context"
+	"log/slog"
 	"net"
 	"sync"
 	"testing"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/go-leadership/leadership/internal/adapter"
 	"github.com/go-leadership/leadership/internal/engine"
+	"github.com/go-leadership/leadership/store"
 	"github.com/stretchr/testify/require"
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -31,6 +33,7 @@ type renewals struct {
 	asked   []asked         // guarded by mu, as are all below
 	streams int             // that have been opened
 	hungUp  []time.Duration // when the connection to the member was closed
+	warned  []warning       // what was logged
 
 	proofs []engine.Proof // what Keep has proved
 	err    error          // what Keep returned
@@ -40,6 +43,20 @@ type renewals struct {
 type asked struct {
 	at     time.Duration
 	stream int
+}
+
+// warning is something that was logged at level Warn.
+type warning struct {
+	at   time.Duration
+	text string
+}
+
+// Write implements io.Writer: what the store logs at level Warn.
+func (r *renewals) Write(p []byte) (int, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.warned = append(r.warned, warning{time.Since(r.start), string(p)})
+	return len(p), nil
 }
 
 // ask notes a renewal and returns after how long it is answered.
@@ -128,8 +145,9 @@ func (r *renewals) renew(t *testing.T, endpoints int, duration time.Duration) {
 	})
 	require.NoError(t, err)
 	defer func() { _ = client.Close() }()
+	logger := slog.New(slog.NewTextHandler(r, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	d := &driver{
-		config: Config{TTL: 10 * time.Second}.withDefaults(), life: adapter.NewLife("etcd", false, ""),
+		config: Config{TTL: 10 * time.Second, Logger: logger}.withDefaults(), life: adapter.NewLife("etcd", false, ""),
 		client: client, endpoints: endpoints,
 	}
 	d.lines = map[string]*line{"member": {Conn: memberConn{cluster: r}, driver: d, dialled: time.Now()}}
@@ -138,7 +156,7 @@ func (r *renewals) renew(t *testing.T, endpoints int, duration time.Duration) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	var keeping sync.WaitGroup
-	sess := &session{driver: d}
+	sess := &session{driver: d, granted: store.Now()}
 	keeping.Go(func() { r.err = sess.Keep(ctx, func(p engine.Proof) { r.proofs = append(r.proofs, p) }) })
 	time.Sleep(duration)
 	synctest.Wait()
@@ -254,4 +272,37 @@ func TestKeepEndsWithTheLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		require.ErrorIs(t, renewing(t, 3, 20*time.Second, 100*time.Millisecond).err, context.Canceled)
 	})
+}
+
+// The log says that the lease could not be renewed only once it has ended, at that moment, and once. A renewal that is
+// late, or a lease that is renewed after all, is no trouble.
+func TestLateRenewalIsNoTrouble(t *testing.T) {
+	const (
+		ms    = time.Millisecond
+		lease = 10*time.Second - 10*time.Second/3
+	)
+	for name, test := range map[string]struct {
+		script []time.Duration
+		want   []time.Duration
+	}{
+		"quick answers": {[]time.Duration{100 * ms}, nil},
+		"answers after more than a fifth of the TTL": {[]time.Duration{2300 * ms}, nil},
+		"one late answer":                    {[]time.Duration{100 * ms, 3900 * ms, never, never, 100 * ms}, nil},
+		"no answer":                          {[]time.Duration{never}, []time.Duration{lease}},
+		"no answer after the second":         {[]time.Duration{100 * ms, 100 * ms, never}, []time.Duration{2500*ms + lease}},
+		"answers slower than half the lease": {[]time.Duration{4000 * ms}, []time.Duration{lease, 4000*ms + lease, 8000*ms + lease}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := renewing(t, 3, 15*time.Second, test.script...)
+				var at []time.Duration
+				for _, w := range r.warned {
+					require.Contains(t, w.text, "the lease could not be renewed")
+					require.Contains(t, w.text, "no answer within")
+					at = append(at, w.at)
+				}
+				require.Equal(t, test.want, at)
+			})
+		})
+	}
 }

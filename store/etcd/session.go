@@ -23,8 +23,9 @@ import (
 // store's lease, which counts from then, ends first. A member that is not the leader passes renewals on, and one that
 // has been deposed without knowing asks a quorum first. A new leader of the cluster counts the TTL anew.
 type session struct {
-	driver *driver
-	id     int64
+	driver  *driver
+	id      int64
+	granted store.Instant // constant: before the request for the lease was sent
 
 	mu           sync.Mutex
 	marked       [engine.Slots]bool // guarded by mu, as is acknowledged: the slots that have a mark of what is void
@@ -45,7 +46,7 @@ func (d *driver) Open(ctx context.Context) (engine.Session, engine.Proof, error)
 			return nil, engine.Proof{}, adapter.Refuse("ttl", d.config.TTL.String(), "the cluster's range begins at %v", granted)
 		case err == nil && !d.isDoomed(id):
 			d.granted(id)
-			return &session{driver: d, id: id, acknowledged: map[string]string{}}, d.proof(sent), nil
+			return &session{driver: d, id: id, granted: sent, acknowledged: map[string]string{}}, d.proof(sent), nil
 		case err != nil && !errors.Is(err, rpctypes.ErrLeaseExist):
 			return nil, engine.Proof{}, err
 		}

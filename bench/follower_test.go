@@ -71,7 +71,7 @@ type succession struct {
 
 func newSuccession(b *testing.B, s *server) *succession {
 	const election = "follower"
-	q := newQueue(b, s, election, 2, 2, ttl)
+	q := newQueue(b, s, election, 2, 2, ttl, "v")
 	f := newListener(b, s, election)
 	q.wires = append(q.wires, f.wire)
 	return &succession{q, f}

@@ -2,6 +2,7 @@ package bench
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 )
@@ -18,16 +19,21 @@ const herdTTL = time.Hour
 //	requests/entry         what was sent when one stood again, until all was at rest
 //	notifications/change   changes that the service told of in a change, to all sessions together
 //	notifications/entry    and when one stood again
+//	bytes/change           what passed in both directions in a change
+//	bytes/entry            and when one stood again
 //	p50-µs                 from the call of Resign until the next one has acknowledged
 //	all-requests/op        all that were sent while this went on, by the number of changes
 func BenchmarkHerd(b *testing.B) {
 	onEachService(b, func(b *testing.B, s *server) {
-		for _, n := range []struct{ candidates, sessions int }{
-			{10, 5}, {100, 5}, {500, 5}, {10, 10}, {100, 100},
+		for _, n := range []struct{ candidates, sessions, value int }{
+			{10, 5, 1}, {100, 5, 1}, {500, 5, 1}, {10, 10, 1}, {100, 100, 1}, {10, 5, 16 << 10}, {100, 5, 16 << 10},
 		} {
 			name := fmt.Sprintf("candidates=%d/sessions=%d", n.candidates, n.sessions)
+			if n.value > 1 {
+				name += fmt.Sprintf("/value=%d", n.value)
+			}
 			b.Run(name, func(b *testing.B) {
-				measureHerd(b, newQueue(b, s, "herd/"+name, n.candidates, n.sessions, herdTTL))
+				measureHerd(b, newQueue(b, s, "herd/"+name, n.candidates, n.sessions, herdTTL, strings.Repeat("v", n.value)))
 			})
 		}
 	})
@@ -52,17 +58,21 @@ func measureHerd(b *testing.B, q *queue) {
 	b.ReportMetric(float64(quantile(entries.requests, 0.5)), "requests/entry")
 	b.ReportMetric(float64(quantile(changes.notifications, 0.5)), "notifications/change")
 	b.ReportMetric(float64(quantile(entries.notifications, 0.5)), "notifications/entry")
+	b.ReportMetric(float64(quantile(changes.bytes, 0.5)), "bytes/change")
+	b.ReportMetric(float64(quantile(entries.bytes, 0.5)), "bytes/entry")
 	b.ReportMetric(microseconds(quantile(took, 0.5)), "p50-µs")
 	b.ReportMetric(float64(all)/float64(len(took)), "all-requests/op")
 }
 
 // counts is what passed each time that something was done.
-type counts struct{ requests, notifications []int }
+type counts struct{ requests, notifications, bytes []int }
 
 func (c *counts) add(b *testing.B, q *queue, do func()) {
 	requests, notifications := q.wires.sum((*wire).requests), q.wires.sum((*wire).notifications)
+	bytes := q.wires.sum((*wire).bytes)
 	do()
 	q.wires.settle(b)
 	c.requests = append(c.requests, q.wires.sum((*wire).requests)-requests)
 	c.notifications = append(c.notifications, q.wires.sum((*wire).notifications)-notifications)
+	c.bytes = append(c.bytes, q.wires.sum((*wire).bytes)-bytes)
 }

@@ -16,8 +16,8 @@ type queue struct {
 	resigned   *contender   // that does not stand; nil if all do
 }
 
-// newQueue returns when the first one leads and all others wait.
-func newQueue(b *testing.B, s *server, election string, candidates, sessions int, ttl time.Duration) *queue {
+// newQueue returns when the first one leads and all others wait. The value of each begins with the given one.
+func newQueue(b *testing.B, s *server, election string, candidates, sessions int, ttl time.Duration, value string) *queue {
 	b.Helper()
 	q := &queue{wires: s.newWires(sessions)}
 	var stores []store.Store
@@ -25,7 +25,7 @@ func newQueue(b *testing.B, s *server, election string, candidates, sessions int
 		stores = append(stores, s.openStore(b, ttl, w))
 	}
 	for i := range candidates {
-		c := newContender(b, stores[i%sessions], election, strconv.Itoa(i))
+		c := newContender(b, stores[i%sessions], election, value+strconv.Itoa(i))
 		c.stand(b)
 		q.candidates = append(q.candidates, c)
 	}

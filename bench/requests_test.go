@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -18,11 +19,29 @@ func TestRequestsPerChange(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			result := testing.Benchmark(func(b *testing.B) {
-				measureHerd(b, newQueue(b, &server{c.service, c.start(b)}, "requests", 10, 5, herdTTL))
+				measureHerd(b, newQueue(b, &server{c.service, c.start(b)}, "requests", 10, 5, herdTTL, "v"))
 			})
 			for metric, most := range map[string]float64{"requests/change": c.change, "requests/entry": c.entry} {
 				require.Positive(t, result.Extra[metric], "the measurement failed")
 				require.LessOrEqual(t, result.Extra[metric], most, "%s of %v", metric, result.Extra)
+			}
+		})
+	}
+}
+
+// Neither a change nor standing again transfers the values of the 18 candidates who look on. The value of the one that
+// changes is sent and read a few times.
+func TestBytesPerChange(t *testing.T) {
+	const value = 64 << 10
+	for _, c := range services {
+		t.Run(c.name, func(t *testing.T) {
+			result := testing.Benchmark(func(b *testing.B) {
+				measureHerd(b, newQueue(b, &server{c, c.start(b)}, "bytes", 20, 5, herdTTL, strings.Repeat("v", value)))
+			})
+			for _, metric := range []string{"bytes/change", "bytes/entry"} {
+				t.Logf("%s: %.2f values", metric, result.Extra[metric]/value)
+				require.Positive(t, result.Extra[metric], "the measurement failed")
+				require.LessOrEqual(t, result.Extra[metric], 6.0*value, metric)
 			}
 		})
 	}

@@ -16,8 +16,8 @@ import (
 func BenchmarkResign(b *testing.B) {
 	onEachService(b, func(b *testing.B, s *server) {
 		floor := &series{measure: newFloor(b, s).deletion}
-		ours := &series{measure: newQueue(b, s, "resign/2", 2, 2, ttl).handover}
-		three := &series{measure: newQueue(b, s, "resign/3", 3, 3, ttl).handover}
+		ours := &series{measure: newQueue(b, s, "resign/2", 2, 2, ttl, "v").handover}
+		three := &series{measure: newQueue(b, s, "resign/3", 3, 3, ttl, "v").handover}
 		peer := &series{measure: newPeers(b, s).measure}
 		interleave(b, floor, ours, three, peer)
 		reportRatio(b, floor, ours)

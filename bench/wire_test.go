@@ -16,6 +16,7 @@ type wire struct {
 	mu      sync.Mutex
 	sent    int       // guarded by mu, as are all below: requests
 	events  int       // notifications of changes
+	carried int       // bytes, in both directions
 	pending int       // requests that should be answered at once, and have not been
 	last    time.Time // when something was sent or received
 	deepest int       // see rounds
@@ -40,6 +41,13 @@ func (w *wire) notifications() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.events
+}
+
+// bytes returns how many bytes have passed so far, in both directions.
+func (w *wire) bytes() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.carried
 }
 
 // resetRounds begins to count round trips anew. Nothing may be under way.
@@ -136,6 +144,7 @@ type metered struct {
 func (m *metered) Write(p []byte) (int, error) {
 	m.wire.mu.Lock()
 	m.talk.sent(p)
+	m.wire.carried += len(p)
 	m.wire.mu.Unlock()
 	return m.Conn.Write(p)
 }
@@ -145,6 +154,7 @@ func (m *metered) Read(p []byte) (int, error) {
 	n, err := m.Conn.Read(p)
 	m.wire.mu.Lock()
 	m.talk.received(p[:n])
+	m.wire.carried += n
 	m.wire.mu.Unlock()
 	return n, err
 }

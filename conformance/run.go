@@ -27,7 +27,7 @@ type Case struct {
 
 // Cases returns the suite's cases, in the order in which they run.
 func Cases() []Case {
-	return slices.Concat(oneLeader, slowLinks, fencing, liveness, order, acknowledgement, news, herd, ownership, closing,
+	return slices.Concat(oneLeader, slowLinks, fencing, liveness, impatience, order, acknowledgement, news, herd, ownership, closing,
 		contract, resignation)
 }
 

@@ -74,7 +74,7 @@ func (s *Store) campaign(ctx context.Context, election, value string) (*ballot, 
 		switch {
 		case ctx.Err() != nil:
 			if !s.has(AbandonedCampaignStands) {
-				s.life.Go(func() { s.remove(sess, election, name, 0) })
+				s.life.Go(func() { s.clearAway(sess, election, name) })
 			}
 			return nil, context.Cause(ctx)
 		case err != nil:
@@ -433,6 +433,15 @@ func (s *Store) remove(sess *clientSession, election, name string, created uint6
 			return
 		}
 	}
+}
+
+// clearAway removes the ballot of a campaign that was given up, if there is one.
+func (s *Store) clearAway(sess *clientSession, election, name string) {
+	if s.has(AbandonedOneByOne) {
+		s.removals <- struct{}{}
+		defer func() { <-s.removals }()
+	}
+	s.remove(sess, election, name, 0)
 }
 
 // removeNow is the transaction of a withdrawal. If the ballot's creation is unknown, its session is enough.

@@ -24,6 +24,7 @@ const (
 
 	NoNonce
 	AbandonedCampaignStands
+	AbandonedOneByOne
 	AbandonedWithdrawalStands
 	WithdrawUnproven
 	WatchAfterList
@@ -104,6 +105,7 @@ var Flaws = []Description{
 
 	{NoNonce, "G3", "casts another ballot if the reply to the first is lost"},
 	{AbandonedCampaignStands, "G3", "leaves the ballot of a campaign that is given up"},
+	{AbandonedOneByOne, "G3", "removes what campaigns that were given up have left one by one"},
 	{AbandonedWithdrawalStands, "G3", "does not go on with a withdrawal whose context has ended"},
 	{WithdrawUnproven, "G3", "reports that a ballot is withdrawn without an answer"},
 	{WatchAfterList, "G3", "lists the ballots, then watches the one ahead, and does not look again"},

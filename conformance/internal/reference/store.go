@@ -19,7 +19,8 @@ type Store struct {
 	ttl, grace time.Duration
 	life       *adapter.Life
 	polls      polls.Set
-	number     uint64 // of the store
+	number     uint64        // of the store
+	removals   chan struct{} // has room for the one that removes: AbandonedOneByOne
 
 	mu        sync.Mutex
 	current   *clientSession // guarded by mu, as are all below; nil while there is none
@@ -44,7 +45,7 @@ func Open(service *Service, ttl, grace time.Duration) *Store {
 	s := &Store{
 		service: service, line: newLine(), ttl: ttl, grace: grace,
 		life: adapter.NewLife("reference", false, ""), next: make(chan struct{}), lease: store.NewLease(),
-		slots: map[string][]bool{},
+		slots: map[string][]bool{}, removals: make(chan struct{}, 1),
 	}
 	s.number = service.add(s)
 	s.life.Go(s.keep)

@@ -1,0 +1,60 @@
+package conformance
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/go-leadership/leadership/store"
+)
+
+// impatience checks that callers whose contexts end early harm no other.
+var impatience = []Case{
+	{
+		Name:     "impatient-callers-harm-no-other",
+		Promises: []string{"G3"},
+		Explains: "beside callers that give up before the service answers, a patient candidate leads soon, and no ballots pile up",
+		check: func(e *env) {
+			a, observer := e.open(), e.open()
+			delay := e.h.TTL / 200
+			e.withdraw(e.cast(a, "a")) // there is a session
+			a.Delay(delay)
+			ctx, stop := context.WithCancel(e.ctx)
+			var callers sync.WaitGroup
+			e.onClose(func() { stop(); callers.Wait() })
+			for i := range impatient {
+				callers.Go(func() {
+					for n := i; ctx.Err() == nil; n++ {
+						giveUp(ctx, a, e.election, delay*time.Duration(1+n%4)) // before and after the request is carried out
+					}
+				})
+			}
+			for range 10 {
+				began := time.Now()
+				b := e.cast(a, "patient")
+				e.first(b)
+				took, standing := time.Since(began), len(e.ballots(observer))
+				e.withdraw(b)
+				e.check(took < 3*e.h.TTL+e.h.Expiry, "a patient candidate led after %v", took)
+				e.check(standing <= 5*impatient, "%d ballots stand", standing)
+			}
+			stop()
+			callers.Wait()
+			e.until("nothing is left of them", func() bool { return len(e.ballots(observer)) == 0 })
+		},
+	},
+}
+
+// impatient is how many callers give up early.
+const impatient = 20
+
+// giveUp campaigns, and gives up after some time.
+func giveUp(ctx context.Context, st store.Store, election string, after time.Duration) {
+	ctx, cancel := context.WithTimeout(ctx, after)
+	defer cancel()
+	if b, err := st.Campaign(ctx, election, "impatient"); err == nil {
+		_ = b.Withdraw(ctx) // goes on in the background
+	} else {
+		<-ctx.Done() // it may have been refused at once
+	}
+}

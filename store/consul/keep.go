@@ -39,6 +39,12 @@ import (
 // With round trips R and grace G, a confirmation sent at s is answered at s + R, and the next one is sent at s + T/4.
 // So the lease goes on as long as T/4 + R < T - G. At the start the check is registered, the session created and the
 // first confirmation answered after 3R, which has to be less than T; the first lease begins if 2R < T - G.
+//
+// This needs a connection for each request. See lines: there is one for each kind of request. If R grows from almost
+// nothing while the session is kept, the requests of the first slow confirmation find theirs idle. Those sent at s + T/4
+// get theirs at s + R, or at once if R < T/4, and their answers at s + 2R, while the lease from s lasts until s + T - G:
+// so 2R < T - G. If a request had to open a connection first, it would be answered 2R after it was sent. So the lease
+// would go on only as long as T/4 + 2R < T - G, which a round trip of T/4 misses with the default grace of T/3.
 
 // keeper confirms a session: by one confirmation each TTL/4, whether or not the one before has been answered, so that a
 // lease is renewed as often over a slow link. All of its state is that of the goroutine that runs Keep.

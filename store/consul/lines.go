@@ -14,15 +14,18 @@ import (
 // lines carries the requests of a client of the store's own. An agent takes 200 connections from an address, unless it
 // was told otherwise, and speaks HTTP/1.1 without TLS: a request that waits for a change holds a connection.
 //
-// What confirms the session goes over connections of its own, which are kept: what is sent at once need not wait, nor a
-// connection be opened first, which takes a round trip at least. Up to three are used at a time, and more if answers
-// take longer than TTL/4. What confirms the watches has one of its own, too.
+// Each kind of request that confirms the session has a connection of its own. It is opened before the session, and each
+// confirmation uses it. So no request waits for one of another kind, or opens a connection first, which takes a round
+// trip at least. A pool for all of them would open fewer connections while answers come at once. A second connection is
+// kept for each kind if answers take longer than TTL/4. What confirms the watches has one connection, too.
 //
 // One connection is kept for what else is sent now and again, so that it need not be opened first. What comes while
 // that is busy has connections which are closed soon afterwards, a few at a time; and so has each blocking query: once
 // it has ended and no other follows, nothing of it is left, neither here nor at the agent.
 type lines struct {
-	kept    *http.Transport // keeps those of what confirms the session
+	passes  *http.Transport // keeps that of the passes of the check
+	proofs  *http.Transport // keeps that of the reads of the session
+	session *http.Transport // keeps that of the renewals, and of what else opens and ends the session
 	looks   *http.Transport // keeps that of what confirms the watches
 	steady  *http.Transport // keeps one connection
 	single  *http.Transport // keeps those it has for a moment only
@@ -50,12 +53,14 @@ func newLines(d *dialer, c Config) *lines {
 		scheme = "https"
 	}
 	l := &lines{
-		base: &url.URL{Scheme: scheme, Host: c.Addresses[0]},
-		kept: transport(), looks: transport(), steady: transport(), single: transport(), turn: make(chan struct{}, 1), extra: make(chan struct{}, burst),
-		token: c.Token, ns: c.Namespace, section: c.Partition,
+		base:   &url.URL{Scheme: scheme, Host: c.Addresses[0]},
+		passes: transport(), proofs: transport(), session: transport(), looks: transport(), steady: transport(), single: transport(),
+		turn: make(chan struct{}, 1), extra: make(chan struct{}, burst), token: c.Token, ns: c.Namespace, section: c.Partition,
 	}
-	l.kept.MaxIdleConnsPerHost = 2 * confirming
-	l.kept.IdleConnTimeout = max(c.TTL, leastSessionTTL/2)
+	for _, t := range []*http.Transport{l.passes, l.proofs, l.session} {
+		t.MaxIdleConnsPerHost = 2
+		t.IdleConnTimeout = max(c.TTL, leastSessionTTL/2)
+	}
 	l.steady.MaxConnsPerHost = 1
 	l.single.IdleConnTimeout = linger
 	l.single.MaxIdleConnsPerHost = places + burst
@@ -74,27 +79,9 @@ func newClient(l *lines, c Config) (*api.Client, error) {
 
 // RoundTrip implements http.RoundTripper.
 func (l *lines) RoundTrip(req *http.Request) (*http.Response, error) {
-	req = req.Clone(req.Context())
-	req.Header.Del("X-Consul-Token")
-	if l.token != "" {
-		req.Header.Set("X-Consul-Token", l.token)
-	}
-	query := req.URL.Query()
-	for name, value := range map[string]string{"ns": l.ns, "partition": l.section} {
-		query.Del(name)
-		if value != "" {
-			query.Set(name, value)
-		}
-	}
-	req.URL.RawQuery = query.Encode()
-	if query.Has("index") {
-		return l.single.RoundTrip(req)
-	}
-	if urgent(req) {
-		return l.kept.RoundTrip(req)
-	}
-	if isLook(req.Context()) {
-		return l.looks.RoundTrip(req)
+	req = l.complete(req)
+	if t := l.own(req); t != nil {
+		return t.RoundTrip(req)
 	}
 	select {
 	case l.turn <- struct{}{}:
@@ -109,21 +96,48 @@ func (l *lines) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 }
 
+// complete returns a request with the store's settings in place of those of the library.
+func (l *lines) complete(req *http.Request) *http.Request {
+	req = req.Clone(req.Context())
+	req.Header.Del("X-Consul-Token")
+	if l.token != "" {
+		req.Header.Set("X-Consul-Token", l.token)
+	}
+	query := req.URL.Query()
+	for name, value := range map[string]string{"ns": l.ns, "partition": l.section} {
+		query.Del(name)
+		if value != "" {
+			query.Set(name, value)
+		}
+	}
+	req.URL.RawQuery = query.Encode()
+	return req
+}
+
+// own returns the transport of a request that waits for no other; nil if it is to take turns.
+func (l *lines) own(req *http.Request) *http.Transport {
+	path := req.URL.Path
+	switch {
+	case req.URL.Query().Has("index"):
+		return l.single
+	case strings.HasPrefix(path, "/v1/agent/check/"):
+		return l.passes
+	case strings.HasPrefix(path, "/v1/session/info/"):
+		return l.proofs
+	case strings.HasPrefix(path, "/v1/session/"), strings.HasPrefix(path, "/v1/agent/"):
+		return l.session
+	case isLook(req.Context()):
+		return l.looks
+	}
+	return nil
+}
+
 // lookKey is the key of the mark in a context that its requests confirm the watches.
 type lookKey struct{}
 
 func look(ctx context.Context) context.Context { return context.WithValue(ctx, lookKey{}, true) }
 
 func isLook(ctx context.Context) bool { return ctx.Value(lookKey{}) != nil }
-
-// urgent reports whether a request opens or confirms the session, or ends it. It waits for no other.
-func urgent(req *http.Request) bool {
-	path := req.URL.Path
-	return strings.HasPrefix(path, "/v1/session/") || strings.HasPrefix(path, "/v1/agent/")
-}
-
-// confirming is how many requests a confirmation sends at once, at most.
-const confirming = 3
 
 // warm opens the connections that a session is opened and confirmed over, by requests that agents answer by themselves.
 // So round trips that make connections take nothing off the lease. What goes wrong is seen by the next request too; an
@@ -134,11 +148,14 @@ func (d *driver) warm(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, max(requestLimit/2, d.config.TTL))
 	defer cancel()
-	var opened sync.WaitGroup
-	for range confirming {
-		opened.Go(func() { d.lines.ping(ctx, "/v1/agent/self") })
+	paths := []string{"/v1/session/info/", "/v1/session/renew/", "/v1/status/leader"}
+	if d.config.checked() {
+		paths = append(paths, "/v1/agent/check/update/")
 	}
-	opened.Go(func() { d.lines.ping(ctx, "/v1/status/leader") })
+	var opened sync.WaitGroup
+	for _, path := range paths {
+		opened.Go(func() { d.lines.ping(ctx, path) })
+	}
 	opened.Wait()
 	if ctx.Err() != nil {
 		d.dialer.silent()
@@ -185,8 +202,7 @@ func (b *body) Close() error {
 
 // close closes the connections that are idle.
 func (l *lines) close() {
-	l.kept.CloseIdleConnections()
-	l.looks.CloseIdleConnections()
-	l.steady.CloseIdleConnections()
-	l.single.CloseIdleConnections()
+	for _, t := range []*http.Transport{l.passes, l.proofs, l.session, l.looks, l.steady, l.single} {
+		t.CloseIdleConnections()
+	}
 }

@@ -115,7 +115,7 @@ func (k *keeper) step(ctx context.Context) (time.Duration, error) {
 		left = min(left, time.Until(k.next))
 	}
 	if c := k.waiting(); c != nil {
-		left = min(left, ttl/3-time.Since(c.sent.Time()))
+		left = min(left, k.patience()-time.Since(c.sent.Time()))
 	}
 	return max(left, time.Millisecond), nil
 }
@@ -137,10 +137,10 @@ func (k *keeper) send(ctx context.Context) {
 	})
 }
 
-// leaveSilent leaves the agent if it has not answered a confirmation for TTL/3: the next one goes to another agent, if
-// the store knows one. It reports whether it did so.
+// leaveSilent leaves the agent if it has not answered a confirmation for the patience: the next one goes to another agent,
+// if the store knows one, and over new connections. It reports whether it did so.
 func (k *keeper) leaveSilent() bool {
-	if c := k.waiting(); c == nil || time.Since(c.sent.Time()) < k.config.TTL/3 {
+	if c := k.waiting(); c == nil || time.Since(c.sent.Time()) < k.patience() {
 		return false
 	}
 	for _, c := range k.under {
@@ -151,6 +151,15 @@ func (k *keeper) leaveSilent() bool {
 		k.lines.close()
 	}
 	return true
+}
+
+// patience returns how long an agent may take to answer a confirmation. It is longer if there is no other agent: then each
+// confirmation opens connections by itself if those under way are silent, and closing the others costs a round trip.
+func (k *keeper) patience() time.Duration {
+	if len(k.config.Addresses) > 1 {
+		return k.config.TTL / 3
+	}
+	return k.config.TTL / 2
 }
 
 // waiting returns the oldest confirmation under way whose agent has not been left; nil if there is none.

@@ -3,6 +3,7 @@ package consul_test
 import (
 	"context"
 	"net"
+	"net/http"
 	"strings"
 	"sync"
 	"testing"
@@ -52,6 +53,32 @@ func TestConfirmationsHaveConnections(t *testing.T) {
 			}
 		})
 	}
+}
+
+// An agent that is the only one keeps its connections if it answers a confirmation late: to open them again would take a
+// round trip each.
+func TestLoneAgentIsLate(t *testing.T) {
+	t.Parallel()
+	tp := newTap(t)
+	var log dialLog
+	b := castFirst(t, open(t, consul.Config{Addresses: tp.addr(), Dial: log.dial, TTL: checked}), newElection(), "own")
+	const look = "PUT /v1/txn"
+	cast := len(log.all(look))
+	eventually(t, func() bool { return len(log.all(look)) > cast }, "a look at the ballot")
+	late := tp.catch(func(tp *tap, w http.ResponseWriter, r *http.Request, body []byte) {
+		select {
+		case <-time.After(checked * 5 / 12):
+		case <-r.Context().Done():
+		}
+		tp.forward(w, r, body)
+	}, "PUT", "check/update")
+	receive(t, late.caught, "the late answer")
+	looks := log.all(look)
+	eventually(t, func() bool { return len(log.all(look)) > len(looks) }, "another look")
+	for _, request := range log.all(look)[cast:] {
+		require.Equal(t, looks[cast].conn, request.conn, "looks have several connections")
+	}
+	require.NoError(t, b.Err())
 }
 
 // dialLog numbers the connections that its dial opens, and the requests sent over them, in one order.

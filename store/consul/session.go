@@ -51,12 +51,12 @@ func (s *session) over() error {
 
 // Open implements engine.Driver.
 func (d *driver) Open(ctx context.Context) (engine.Session, engine.Proof, error) {
-	select {
-	case d.opening <- struct{}{}:
-	case <-ctx.Done():
-		return nil, engine.Proof{}, fmt.Errorf("%w: no session: %w", store.ErrUnavailable, context.Cause(ctx))
-	}
 	s, err := requestFor(ctx, d, max(requestLimit, 2*d.config.TTL), func(ctx context.Context) (*session, error) {
+		select {
+		case d.opening <- struct{}{}:
+		case <-ctx.Done():
+			return nil, fmt.Errorf("%w: no session: %w", store.ErrUnavailable, context.Cause(ctx))
+		}
 		defer func() { <-d.opening }()
 		return d.newSession(ctx)
 	})

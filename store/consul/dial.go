@@ -103,15 +103,23 @@ func (d *dialer) openOne(ctx context.Context, network string, at int) (net.Conn,
 		}
 		conn = secure
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.conns == nil {
+	t := &tracked{conn, d, at}
+	if !d.track(t) {
 		_ = conn.Close()
 		return nil, store.ErrClosed
 	}
-	t := &tracked{conn, d, at}
-	d.conns[t] = struct{}{}
 	return t, nil
+}
+
+// track keeps track of a connection. It reports false if the connections have been closed.
+func (d *dialer) track(t *tracked) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.conns == nil {
+		return false
+	}
+	d.conns[t] = struct{}{}
+	return true
 }
 
 // tracked is a connection of a dialer's.

@@ -8,13 +8,16 @@ package drivertest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/go-leadership/leadership/internal/engine"
+	"github.com/go-leadership/leadership/store"
 )
 
 // Harness makes the drivers under test. All fields are required.
@@ -28,6 +31,7 @@ type Harness struct {
 // TB is the part of testing.TB that a case needs.
 type TB interface {
 	Helper()
+	Logf(format string, args ...any)
 	Errorf(format string, args ...any)
 }
 
@@ -39,13 +43,16 @@ type Case struct {
 }
 
 // Cases returns all cases.
-func Cases() []Case { return append(append([]Case{}, watches...), sessions...) }
+func Cases() []Case { return slices.Concat(watches, sessions, requests, optional) }
 
-// Run runs all cases as subtests.
+// Run runs all cases as subtests, at once: each has an election and drivers of its own, and waits most of the time.
 func Run(t *testing.T, h Harness) {
 	t.Helper()
 	for _, c := range Cases() {
-		t.Run(c.Name, func(t *testing.T) { c.Check(t, h) })
+		t.Run(c.Name, func(t *testing.T) {
+			t.Parallel()
+			c.Check(t, h)
+		})
 	}
 }
 
@@ -123,6 +130,9 @@ func (e *env) driver() engine.Driver {
 	e.Helper()
 	d, err := e.h.Open(e.ctx)
 	e.ok(err, "open a driver")
+	if f, ok := d.(engine.Finder); ok {
+		f.OnFound(func(_, _, _ string) {})
+	}
 	e.closers = append(e.closers, func() {
 		if err := d.Close(); err != nil {
 			e.Errorf("close a driver: %v", err)
@@ -135,9 +145,7 @@ func (e *env) driver() engine.Driver {
 func (e *env) process() *process {
 	e.Helper()
 	p := &process{Driver: e.driver(), over: make(chan struct{})}
-	var err error
-	p.Session, p.proof, err = p.Open(e.ctx)
-	e.ok(err, "open a session")
+	p.Session, p.proof = e.open(p.Driver)
 	ctx, cancel := context.WithCancel(e.ctx)
 	go func() {
 		defer close(p.over)
@@ -157,6 +165,23 @@ func (e *env) process() *process {
 	return p
 }
 
+// open opens a session.
+func (e *env) open(d engine.Driver) (s engine.Session, proof engine.Proof) {
+	e.Helper()
+	e.finally("open a session", func() (err error) {
+		s, proof, err = d.Open(e.ctx)
+		return err
+	})
+	return s, proof
+}
+
+// renewedSince reports whether a renewal that was sent after the time has succeeded.
+func (p *process) renewedSince(t store.Instant) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.ContainsFunc(p.proofs, func(proof engine.Proof) bool { return proof.Sent.Time().After(t.Time()) })
+}
+
 // nonce returns one that has not been used.
 func (e *env) nonce() engine.Nonce {
 	e.turns++
@@ -164,12 +189,50 @@ func (e *env) nonce() engine.Nonce {
 }
 
 // enter makes an entry.
-func (e *env) enter(p *process) engine.Entry {
+func (e *env) enter(s engine.Session) (entry engine.Entry) {
 	e.Helper()
-	entry, err := p.Enter(e.ctx, e.election, e.nonce(), "value")
-	e.ok(err, "enter")
+	n := e.nonce()
+	e.finally("enter", func() (err error) {
+		entry, err = s.Enter(e.ctx, e.election, n, "value")
+		return err
+	})
 	entry.Election = e.election
 	return entry
+}
+
+// briefly makes a request with a context that ends after a share of the time that such a request takes.
+func (e *env) briefly(share float64, takes time.Duration, request func(ctx context.Context) error) error {
+	ctx, cancel := context.WithTimeout(e.ctx, time.Duration(share*float64(takes)))
+	defer cancel()
+	return request(ctx)
+}
+
+// finally makes a request until its outcome is known.
+func (e *env) finally(what string, request func() error) {
+	e.Helper()
+	var err error
+	e.until("it is known what became of the request to "+what, func() bool {
+		err = request()
+		return !uncertain(err)
+	})
+	e.ok(err, what)
+}
+
+// uncertain reports whether the engine sends a request again after the error.
+func uncertain(err error) bool {
+	return errors.Is(err, store.ErrUnknownOutcome) || errors.Is(err, store.ErrUnavailable)
+}
+
+// ballots checks that these tokens are those of the ballots.
+func (e *env) ballots(d engine.Driver, tokens ...uint64) {
+	e.Helper()
+	list, err := d.Ballots(e.ctx, e.election)
+	e.ok(err, "list the ballots")
+	found := []uint64{}
+	for _, b := range list {
+		found = append(found, b.Token)
+	}
+	e.check(slices.Equal(found, tokens), "the ballots are %v, not those with the tokens %v", list, tokens)
 }
 
 // acknowledge makes a value the leader's.
@@ -183,7 +246,12 @@ func (e *env) acknowledge(p *process, entry engine.Entry, value string) uint64 {
 // remove removes an entry that led.
 func (e *env) remove(p *process, entry engine.Entry) {
 	e.Helper()
-	e.ok(p.Remove(e.ctx, engine.Removal{Entry: entry, Led: true, Acknowledged: true, Alone: func() bool { return true }}), "remove")
+	e.finally("remove", func() error { return p.Remove(e.ctx, removal(entry)) })
+}
+
+// removal is that of an entry that led, and is the only one of its session.
+func removal(entry engine.Entry) engine.Removal {
+	return engine.Removal{Entry: entry, Led: true, Acknowledged: true, Alone: func() bool { return true }}
 }
 
 // news is what one watch has told.

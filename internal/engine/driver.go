@@ -26,7 +26,8 @@ var (
 //  3. Watches of one stream tell in the order of the changes once Entry has returned. Changes that the service makes in
 //     one transaction may come in any order.
 //  4. A later entry of an election has a higher token. So the set of entries ahead of one only shrinks.
-//  5. Enter is idempotent by nonce. Once Void has returned nil no entry of that nonce stands, or ever will.
+//  5. Enter is called with a nonce until the outcome is known, and makes one entry. Once Void has returned nil no entry
+//     of the nonce stands, or ever will: it is not called with that again, but requests may be on their way.
 //  6. Acknowledge is carried out only while the entry stands. Remove is one step, and touches nothing of others.
 //  7. Proof.Valid counts from Proof.Sent, which is before the request was sent.
 //  8. Entry, Leader and Ahead answer by a request that was sent after they were called. The first Entry after an Enter
@@ -35,14 +36,15 @@ var (
 //  10. No session ends before Proof.Sent and its TTL, unless its owner or an operator ends it.
 type Driver interface {
 	// Open opens a session, or returns that of the caller's connection. The one before is kept no more, and may not have
-	// ended yet. After an unknown outcome it is called again. What it leaves behind ends by itself or with Close.
+	// ended yet: it stays until End. If there can't be two, Open says ErrUnavailable until then. After an unknown outcome
+	// it is called again. What it leaves behind ends by itself or with Close. The zero Proof proves nothing.
 	Open(ctx context.Context) (Session, Proof, error)
 	// Entry watches the key of an entry, or of an obstacle that Ahead has named. It returns when the watch is set and a
 	// read has been told; from then on every change is told, or News{Over: true}.
 	Entry(ctx context.Context, key string, tell Tell) (Watch, error)
 	// Leader does the same for the acknowledgement of an election.
 	Leader(ctx context.Context, election string, tell Tell) (Watch, error)
-	// Ahead returns what is ahead of an entry that stands, or ErrGone.
+	// Ahead returns what is ahead of an entry that stands, or ErrGone. e.Place.Nearest has gone.
 	Ahead(ctx context.Context, e Entry) (Place, error)
 	// Confirm makes the watches tell News.AsOf, the time of this call or later, once they have told all that happened
 	// before. It may return earlier: nil says that the service answered. It needs no session.
@@ -50,12 +52,6 @@ type Driver interface {
 	Ballots(ctx context.Context, election string) ([]store.Standing, error) // the first in line first
 	Clear(ctx context.Context, election string) error                       // all elections if the name is empty
 	Close() error                                                           // all other calls have returned
-}
-
-// Resigner is a driver that marks entries: from then on the State of the one with the token says Resign, and its watch
-// tells that. RequestResignation returns nil if there is no such entry.
-type Resigner interface {
-	RequestResignation(ctx context.Context, election string, token uint64) error
 }
 
 // Session is a session of the service. All entries that are made in it go when it ends.
@@ -71,6 +67,7 @@ type Session interface {
 	// Ends is false for the session of a caller's connection: the engine removes each entry before it calls End.
 	Ends() bool
 	// Enter makes an entry, and says what is ahead of it. An entry with a token beside an error stands, and is voided.
+	// ErrGone: it is of no use, and voided.
 	Enter(ctx context.Context, election string, n Nonce, value string) (Entry, error)
 	// Void removes the entry of a nonce, if there is one, and makes requests to enter it fail that are on their way.
 	Void(ctx context.Context, election string, n Nonce) error

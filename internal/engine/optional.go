@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"context"
 	"errors"
 	"time"
 
@@ -18,6 +19,12 @@ func (h hopeless) Unwrap() error { return h.error }
 // Hopeless marks an error of Open that matches ErrUnavailable or ErrUnknownOutcome: those who wait for a session are told
 // at once, since waiting won't cure it soon. The next call of theirs tries again.
 func Hopeless(err error) error { return hopeless{err} }
+
+// Resigner is a driver that marks entries: from then on the State of the one with the token says Resign, and its watch
+// tells that. RequestResignation returns nil if there is no such entry.
+type Resigner interface {
+	RequestResignation(ctx context.Context, election string, token uint64) error
+}
 
 // Finder is a driver that finds entries by itself, as after a restore of the service. OnFound is called before any other
 // method. found removes an entry that was made by this store in the session with that ID and has no ballot; it does not

@@ -1,5 +1,18 @@
 package etcd
 
+import "github.com/go-leadership/leadership/internal/engine"
+
+// NewDriver returns a driver at work, without a store.
+func NewDriver(config Config) (engine.Driver, error) {
+	config = config.withDefaults()
+	if err := config.check(); err != nil {
+		return nil, err
+	}
+	d := newDriver(config)
+	d.begin()
+	return d, nil
+}
+
 // Watches returns how many watches the cluster has confirmed and not been asked to take back.
 func (s *Store) Watches() int {
 	s.driver.watches.mu.Lock()

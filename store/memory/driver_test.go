@@ -2,6 +2,7 @@ package memory
 
 import (
 	"context"
+	"crypto/rand"
 	"fmt"
 	"sync"
 	"testing"
@@ -23,6 +24,7 @@ func harness(watches Watches, peers bool, wrap func(engine.Driver) engine.Driver
 		faults := &Faults{changed: make(chan struct{})}
 		d := newDriver(service, faults, driverTTL, driverTTL/3)
 		faults.driver, d.line.kind, d.peers = d, watches, peers
+		faults.Delay(driverTTL / 2000) // so that a request can be on its way
 		if peers {
 			return wrap(peersDriver{d}), nil
 		}
@@ -49,8 +51,9 @@ type flawed struct {
 	*driver
 	flaw string
 
-	mu   sync.Mutex
-	back map[string]engine.State // the first state of each key; guarded by mu
+	mu     sync.Mutex
+	back   map[string]engine.State // the first state of each key; guarded by mu
+	before uint64                  // the session opened last; guarded by mu
 }
 
 // flawedSession is a session of it.
@@ -67,6 +70,11 @@ func (f *flawed) Open(ctx context.Context) (engine.Session, engine.Proof, error)
 	switch f.flaw {
 	case "counts from the answer, for a TTL":
 		proof = engine.Proof{Sent: store.Now(), Valid: f.ttl}
+	case "ends the session before":
+		f.mu.Lock()
+		f.service.drop(f.before)
+		f.before = s.(*driverSession).id
+		f.mu.Unlock()
 	case "ends sessions early":
 		session := s.(*driverSession)
 		time.AfterFunc(f.ttl*3/4, func() { f.service.drop(session.id) })
@@ -161,15 +169,18 @@ func (f *flawed) Leader(ctx context.Context, election string, tell engine.Tell) 
 }
 
 func (s flawedSession) Enter(ctx context.Context, election string, n engine.Nonce, value string) (engine.Entry, error) {
-	switch s.flawed.flaw {
-	case "enters twice":
-		n.Name += fmt.Sprint(time.Now().UnixNano(), s.flawed.service.standing(election))
-	case "enters what is void":
-		n.Turn += 1 << 32
+	if s.flawed.flaw == "enters twice" {
+		n.Name += rand.Text()
 	}
 	e, err := s.driverSession.Enter(ctx, election, n, value)
-	if s.flawed.flaw == "has falling tokens" {
+	switch s.flawed.flaw {
+	case "has falling tokens":
 		e.Token = 1<<40 - e.Token
+	case "enters what is void":
+		if err != nil {
+			n.Turn += 1 << 32
+			time.AfterFunc(driverTTL/100, func() { _, _ = s.flawed.service.enter(s.id, n, election, value) })
+		}
 	}
 	return e, err
 }
@@ -196,6 +207,51 @@ func (s flawedSession) End(ctx context.Context, led []engine.Removal) error {
 	return s.driverSession.End(ctx, led)
 }
 
+// flawedPair is one that watches two entries, and forgets the nearest.
+type flawedPair struct{ *flawed }
+
+func (f flawedPair) Pair(
+	ctx context.Context, own, nearest string, tellOwn, tellNearest engine.Tell,
+) (ownWatch, nearestWatch engine.Watch, err error) {
+	if ownWatch, err = f.Entry(ctx, own, tellOwn); err == nil {
+		nearestWatch, err = f.Entry(ctx, nearest, tellNearest)
+		nearestWatch.Stop()
+	}
+	return ownWatch, nearestWatch, err
+}
+
+// flawedPeers is one that expires a session whatever its mark is.
+type flawedPeers struct {
+	*flawed
+	engine.Peers
+}
+
+func (f flawedPeers) Expire(ctx context.Context, session, _ string) error {
+	p, err := f.Peer(ctx, session)
+	if err != nil {
+		return err
+	}
+	return f.Peers.Expire(ctx, session, p.Mark)
+}
+
+// spoil makes a driver flawed.
+func spoil(flaw string) func(engine.Driver) engine.Driver {
+	return func(d engine.Driver) engine.Driver {
+		f := &flawed{flaw: flaw, back: map[string]engine.State{}}
+		switch peers := d.(type) {
+		case peersDriver:
+			f.driver = peers.driver
+			return flawedPeers{f, peers}
+		default:
+			f.driver = d.(*driver)
+		}
+		if flaw == "forgets the nearest of a pair" {
+			return flawedPair{f}
+		}
+		return f
+	}
+}
+
 // recorder notes failures.
 type recorder struct {
 	mu     sync.Mutex
@@ -203,6 +259,8 @@ type recorder struct {
 }
 
 func (r *recorder) Helper() {}
+
+func (r *recorder) Logf(string, ...any) {}
 
 func (r *recorder) Errorf(format string, args ...any) {
 	r.mu.Lock()
@@ -229,6 +287,9 @@ func TestFlawedDrivers(t *testing.T) {
 		"ends sessions early":               "session-lasts",
 		"does not end sessions":             "end-takes-all-entries",
 		"does not tell of marks":            "mark-is-told",
+		"ends the session before":           "next-session",
+		"forgets the nearest of a pair":     "pair-is-two-entries",
+		"expires what was renewed":          "marks-of-sessions",
 	} {
 		caught[by] = true
 		t.Run(flaw, func(t *testing.T) {
@@ -238,9 +299,7 @@ func TestFlawedDrivers(t *testing.T) {
 				}
 				r := &recorder{}
 				synctest.Test(t, func(*testing.T) {
-					c.Check(r, harness(Ordered, false, func(d engine.Driver) engine.Driver {
-						return &flawed{driver: d.(*driver), flaw: flaw, back: map[string]engine.State{}}
-					}))
+					c.Check(r, harness(Ordered, by == "marks-of-sessions", spoil(flaw)))
 				})
 				require.NotEmpty(t, r.failed)
 				t.Log(r.failed)

@@ -128,18 +128,40 @@ func (d *driver) set(change func()) {
 
 func (d *driver) refuse(err error) { d.set(func() { d.refused = err }) }
 
-// Open implements engine.Driver: it waits for the session of the connection. It reports what is in the way now and then.
+// errKept is why there is no next session yet.
+var errKept = fmt.Errorf("%w: the session before stands until its leader's work has stopped", store.ErrUnavailable)
+
+// Open implements engine.Driver: it waits for the session of the connection, and before that for the end of the one that
+// was opened before. It reports what is in the way now and then.
 func (d *driver) Open(ctx context.Context) (engine.Session, engine.Proof, error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
-	s, err := d.await(ctx)
-	if err != nil {
-		return nil, engine.Proof{}, err
+	for {
+		s, err := d.await(ctx)
+		if err != nil {
+			return nil, engine.Proof{}, err
+		}
+		proof, opened, changed := d.open(s)
+		if opened {
+			return s, proof, nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return nil, engine.Proof{}, errKept
+		}
 	}
+}
+
+// open hands the session to the engine, unless the engine has had it, and it is of a connection of the driver's own.
+func (d *driver) open(s *session) (proof engine.Proof, opened bool, changed <-chan struct{}) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if s.opened && s.Ends() {
+		return proof, false, d.changed
+	}
 	s.opened = true
-	return s, s.proof, nil
+	return s.proof, true, nil
 }
 
 // Confirm implements engine.Driver: it waits for the next confirmation of the session, see keeper.

@@ -1,6 +1,7 @@
 package zookeeper
 
 import (
+	"context"
 	"net"
 	"sync/atomic"
 	"time"
@@ -24,8 +25,20 @@ func Mend(dial func(network, address string, timeout time.Duration) (net.Conn, e
 	}
 }
 
+// NewDriver returns a driver without a store.
+func NewDriver(config Config) (engine.Driver, error) {
+	config = config.withDefaults()
+	if err := config.check(); err != nil {
+		return nil, err
+	}
+	return newDriver(config)
+}
+
 // Driver returns the store's driver.
 func (s *Store) Driver() engine.Driver { return s.driver }
+
+// Session returns the session of the store's connection.
+func (s *Store) Session(ctx context.Context) (engine.Session, error) { return s.driver.await(ctx) }
 
 // Watches returns how many one-shot watches the store has set.
 func (s *Store) Watches() int {

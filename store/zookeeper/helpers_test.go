@@ -68,10 +68,10 @@ func open(t *testing.T, config zookeeper.Config) *zookeeper.Store {
 	return st
 }
 
-// enter makes an entry with the store's driver, without a ballot.
+// enter makes an entry in the store's session, without a ballot.
 func enter(t *testing.T, st *zookeeper.Store, election, value string) (engine.Session, engine.Entry) {
 	t.Helper()
-	session, _, err := st.Driver().Open(soon(t))
+	session, err := st.Session(soon(t))
 	require.NoError(t, err)
 	e, err := session.Enter(soon(t), election, engine.Nonce{Name: rand.Text()}, value)
 	require.NoError(t, err)

@@ -90,7 +90,9 @@ func (s *session) Keep(ctx context.Context, renewed func(engine.Proof)) error {
 	d := s.driver
 	d.mu.Lock()
 	s.renewed = renewed
-	renewed(s.proof)
+	if s.proof != (engine.Proof{}) {
+		renewed(s.proof)
+	}
 	d.mu.Unlock()
 	defer func() {
 		d.mu.Lock()
@@ -252,7 +254,7 @@ func (d *driver) unreached(ctx context.Context) error {
 	case d.current != nil:
 		what = "no connection"
 	case d.leaving != 0 && !d.ending:
-		what = "the session before stands until its leader's work has stopped"
+		return errKept
 	}
 	if d.trouble != nil {
 		return fmt.Errorf("%w: %s: %w", store.ErrUnavailable, what, d.trouble)

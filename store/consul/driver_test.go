@@ -1,0 +1,37 @@
+package consul_test
+
+import (
+	"context"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/go-leadership/leadership/internal/drivertest"
+	"github.com/go-leadership/leadership/internal/engine"
+	"github.com/go-leadership/leadership/store/consul"
+	"github.com/hashicorp/consul/api"
+	"github.com/stretchr/testify/require"
+)
+
+// renewed is a TTL with a check, in which a busy machine renews many sessions.
+const renewed = 5 * time.Second
+
+func TestDriver(t *testing.T) {
+	t.Parallel()
+	t.Run("own connections", func(t *testing.T) {
+		drivertest.Run(t, drivertest.Harness{TTL: renewed, Open: func(context.Context) (engine.Driver, error) {
+			return consul.NewDriver(consul.Config{TTL: renewed, Addresses: sharedServer(t).Addrs()[:1]})
+		}})
+	})
+	t.Run("caller's client", func(t *testing.T) {
+		transport := &http.Transport{}
+		t.Cleanup(transport.CloseIdleConnections)
+		client, err := api.NewClient(&api.Config{
+			Address: sharedServer(t).Addrs()[0], HttpClient: &http.Client{Transport: transport},
+		})
+		require.NoError(t, err)
+		drivertest.Run(t, drivertest.Harness{TTL: renewed, Open: func(context.Context) (engine.Driver, error) {
+			return consul.NewDriver(consul.Config{TTL: renewed, Client: client})
+		}})
+	})
+}

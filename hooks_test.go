@@ -129,6 +129,31 @@ func TestInJeopardySaysWhatIsLeft(t *testing.T) {
 	})
 }
 
+// Over a slow link each renewal comes when less than a third of the lease is left: that is no jeopardy. When renewals
+// stop, it is, and that is told before the lease ends.
+func TestSlowRenewalsAreNotOverdue(t *testing.T) {
+	virtual(t, func(w *world) {
+		var log journal
+		var renewals, jeopardies int
+		st := w.open()
+		st.Faults().Delay(renew / 2) // the lease of 8 s is renewed when 1.4 s are left: after 0.6 s and two round trips of 3 s
+		c := w.candidate(st, "a", &leadership.Options{Logger: log.logger(), Hooks: &leadership.Hooks{
+			Renewed:    func(string, uint64, time.Duration) { renewals++ },
+			InJeopardy: func(string, uint64, time.Duration) { jeopardies++ },
+		}})
+		c.RunForElection()
+		w.at(10 * ttl)
+		require.True(w, c.IsLeader())
+		require.Greater(w, renewals, 30)
+		require.Zero(w, jeopardies)
+		require.NotContains(w, log.String(), "renewals are overdue")
+		st.Faults().Cut()
+		w.until(func() bool { return !c.IsLeader() })
+		require.Equal(w, 1, jeopardies)
+		require.Contains(w, log.String(), "renewals are overdue")
+	})
+}
+
 func TestLostHookSaysWhy(t *testing.T) {
 	for name, test := range map[string]struct {
 		end  func(w *world, c *leadership.Candidate)

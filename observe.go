@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"github.com/go-leadership/leadership/store"
 )
 
 // observe calls the hooks of a term except TermBegan and Acknowledged, one after the other, TermEnded last. It reports
@@ -30,9 +32,9 @@ func (t *Term) observe() {
 		case !last.Confirmed.Equal(told.Confirmed):
 			told, warned = last, false
 			c.opts.Hooks.renewed(c.election, t.Token(), last.Confirmed.Sub(last.Sent))
-		case !warned && remaining < last.Deadline.Sub(last.Sent)/3:
+		case !warned && remaining < overdue(last):
 			warned = true
-			c.log.Warn("renewals are overdue, leadership ends soon", "token", t.Token(), "remaining", remaining)
+			c.log.Warn("renewals are overdue, leadership ends soon without one", "token", t.Token(), "remaining", remaining)
 			c.opts.Hooks.inJeopardy(c.election, t.Token(), remaining)
 		}
 		if time.Since(began) >= c.store.TTL() && !t.acknowledged.Load() && !c.warned.Swap(true) {
@@ -47,4 +49,11 @@ func (t *Term) observe() {
 			return
 		}
 	}
+}
+
+// overdue returns how much of the lease is left when the next renewal is overdue: a third. Over a slow link it comes later,
+// when two round trips like that of the last one have passed: two thirds of what is left then, an eighth at least.
+func overdue(last store.Renewal) time.Duration {
+	lease, trip := last.Deadline.Sub(last.Sent), last.Confirmed.Sub(last.Sent)
+	return max(lease/8, min(lease/3, (lease-2*trip)*2/3))
 }

@@ -2,8 +2,9 @@ package leadership
 
 import "time"
 
-// AsOf returns the local time at which Leader is known to have been right; later changes might not have arrived. While
-// the store answers it is never older than a fraction of the store's TTL. It is zero before anything is known.
+// AsOf returns the local time as of which Leader is known to be right: all changes before it are in what Leader returns,
+// and later ones might be. While the store answers it is never older than a fraction of the store's TTL. It is zero before
+// anything is known.
 func (f *Follower) AsOf() time.Time {
 	confirmed := f.store.Confirmed() // before polling is read: that poll was pending then
 	f.mu.Lock()

@@ -226,7 +226,7 @@ func (s *session) end() {
 			store.ErrUnavailable))
 	}
 	if err := s.driver.End(ctx, led); err != nil {
-		e.settings.Logger.Warn("could not end the session, which ends by itself", "store", e.settings.Name, "error", err)
+		e.settings.Logger.Warn("could not confirm the end of the session, which ends by itself", "store", e.settings.Name, "error", err)
 	}
 }
 

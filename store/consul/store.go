@@ -16,7 +16,8 @@
 // joined. A session ends early if the agent leaves, if its node or the store's check is deregistered, or if a client
 // destroys the session. A ballot ends early if a client deletes it. A watch tells the holder, whose term ends, as it
 // does when its agent refuses connections. The successor might lead a moment before. If that matters, fence with the
-// token, or make the successor wait with lockdelay.
+// token, or make the successor wait with lockdelay. A server that falls silent is made to leave by the others, without a
+// word to its candidates: with a TTL above 6 s connect them to client agents.
 //
 // The fencing token is the ballot's CreateIndex, which no removal of keys sets back, and a leader's revision the
 // ModifyIndex of the acknowledgement.

@@ -1,0 +1,54 @@
+package consul_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/go-leadership/leadership/internal/testserver"
+	"github.com/go-leadership/leadership/store/consul"
+	"github.com/stretchr/testify/require"
+)
+
+// The agent is one of three servers, and falls silent. The others' autopilot removes it, and the sessions of its node end
+// long before their TTL. If it is told to keep servers, they live on. A lock-delay makes the successor wait for the lease
+// in any case.
+func TestDeadServerIsRemoved(t *testing.T) {
+	const ttl = 20 * time.Second
+	const keep = "autopilot { cleanup_dead_servers = false }"
+	for name, c := range map[string]struct {
+		extra string
+		delay time.Duration
+		early bool // the session ends before its time: it lives for two TTLs since the last renewal, up to TTL/4 before
+		late  bool // it leads only once the lease has ended
+	}{
+		"removed":                   {early: true},
+		"removed, with a lockdelay": {delay: ttl, late: true},
+		"kept":                      {extra: keep, late: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			srv := testserver.NewConsul(t, testserver.ConsulConfig{Members: 3, Extra: c.extra})
+			leader, err := srv.Leader()
+			require.NoError(t, err)
+			silent, other := (leader+1)%3, (leader+2)%3
+			at := func(i int) *consul.Store {
+				return open(t, consul.Config{Addresses: []string{srv.Addrs()[i]}, TTL: ttl, LockDelay: c.delay})
+			}
+			election := newElection()
+			first := castFirst(t, at(silent), election, "first")
+			next := cast(t, at(other), election, "next")
+			began := time.Now()
+			require.NoError(t, srv.Member(silent).Pause())
+			defer func() { _ = srv.Member(silent).Resume() }()
+			require.NoError(t, next.Wait(within(t, 4*ttl)))
+			took, left := time.Since(began), first.Lease().Remaining()
+			t.Logf("the successor led after %v, when the lease had %v left", took, left)
+			if c.early {
+				require.Less(t, took, ttl*3/2)
+			}
+			if c.late {
+				require.Zero(t, left)
+			}
+		})
+	}
+}

@@ -6,9 +6,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-leadership/leadership/internal/drivertest"
-	"github.com/go-leadership/leadership/internal/engine"
 	"github.com/go-leadership/leadership/store/consul"
+	"github.com/go-leadership/leadership/store/engine"
+	"github.com/go-leadership/leadership/store/engine/drivertest"
 	"github.com/hashicorp/consul/api"
 	"github.com/stretchr/testify/require"
 )

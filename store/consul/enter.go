@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/go-leadership/leadership/internal/engine"
 	"github.com/go-leadership/leadership/store"
+	"github.com/go-leadership/leadership/store/engine"
 	"github.com/hashicorp/consul/api"
 )
 

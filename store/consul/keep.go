@@ -7,8 +7,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/go-leadership/leadership/internal/engine"
 	"github.com/go-leadership/leadership/store"
+	"github.com/go-leadership/leadership/store/engine"
 )
 
 // How a session is confirmed, and why the lease is safe.

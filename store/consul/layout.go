@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/go-leadership/leadership/internal/engine"
+	"github.com/go-leadership/leadership/store/engine"
 	"github.com/hashicorp/consul/api"
 )
 

@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-leadership/leadership/internal/engine"
 	"github.com/go-leadership/leadership/internal/testserver"
+	"github.com/go-leadership/leadership/store/engine"
 	"github.com/stretchr/testify/require"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"

@@ -1,6 +1,6 @@
 package etcd
 
-import "github.com/go-leadership/leadership/internal/engine"
+import "github.com/go-leadership/leadership/store/engine"
 
 // NewDriver returns a driver at work, without a store.
 func NewDriver(config Config) (engine.Driver, error) {

@@ -5,8 +5,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/go-leadership/leadership/internal/engine"
 	"github.com/go-leadership/leadership/store"
+	"github.com/go-leadership/leadership/store/engine"
 	"go.etcd.io/etcd/api/v3/mvccpb"
 )
 

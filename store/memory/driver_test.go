@@ -9,9 +9,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/go-leadership/leadership/internal/drivertest"
-	"github.com/go-leadership/leadership/internal/engine"
 	"github.com/go-leadership/leadership/store"
+	"github.com/go-leadership/leadership/store/engine"
+	"github.com/go-leadership/leadership/store/engine/drivertest"
 	"github.com/stretchr/testify/require"
 )
 

@@ -8,8 +8,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/go-leadership/leadership/internal/engine"
 	"github.com/go-leadership/leadership/store"
+	"github.com/go-leadership/leadership/store/engine"
 )
 
 // Service is a coordination service within this process, like the servers of the other stores. The stores opened on one

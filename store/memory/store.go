@@ -14,8 +14,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/go-leadership/leadership/internal/engine"
 	"github.com/go-leadership/leadership/store"
+	"github.com/go-leadership/leadership/store/engine"
 )
 
 // Config holds the settings of a store. The zero value of each field stands for its default.

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/go-leadership/leadership/internal/engine"
+	"github.com/go-leadership/leadership/store/engine"
 )
 
 // watch is a watch that a store has set on a key.

@@ -4,8 +4,8 @@ import (
 	"context"
 	"testing"
 
-	"github.com/go-leadership/leadership/internal/drivertest"
-	"github.com/go-leadership/leadership/internal/engine"
+	"github.com/go-leadership/leadership/store/engine"
+	"github.com/go-leadership/leadership/store/engine/drivertest"
 	"github.com/go-leadership/leadership/store/zookeeper"
 )
 

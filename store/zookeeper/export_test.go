@@ -6,8 +6,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/go-leadership/leadership/internal/engine"
 	"github.com/go-leadership/leadership/store"
+	"github.com/go-leadership/leadership/store/engine"
 )
 
 // Mend wraps the dialer of a client library's connection that is not the store's own, so that it has no data race when

@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-leadership/leadership/internal/engine"
 	"github.com/go-leadership/leadership/internal/storetest"
+	"github.com/go-leadership/leadership/store/engine"
 	"github.com/go-leadership/leadership/store/zookeeper"
 	"github.com/stretchr/testify/require"
 )

@@ -7,8 +7,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/go-leadership/leadership/internal/engine"
 	"github.com/go-leadership/leadership/store"
+	"github.com/go-leadership/leadership/store/engine"
 	"github.com/go-zookeeper/zk"
 )
 

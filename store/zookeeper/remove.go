@@ -6,8 +6,8 @@ import (
 	"fmt"
 
 	"github.com/go-leadership/leadership/internal/adapter"
-	"github.com/go-leadership/leadership/internal/engine"
 	"github.com/go-leadership/leadership/store"
+	"github.com/go-leadership/leadership/store/engine"
 	"github.com/go-zookeeper/zk"
 )
 

@@ -26,7 +26,7 @@ package zookeeper
 import (
 	"time"
 
-	"github.com/go-leadership/leadership/internal/engine"
+	"github.com/go-leadership/leadership/store/engine"
 )
 
 // engineOf is the engine, under a name that does not show.

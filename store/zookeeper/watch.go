@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/go-leadership/leadership/internal/engine"
+	"github.com/go-leadership/leadership/store/engine"
 	"github.com/go-zookeeper/zk"
 )
 

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/go-leadership/leadership/internal/adapter"
-	"github.com/go-leadership/leadership/internal/engine"
+	"github.com/go-leadership/leadership/store/engine"
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 )

@@ -3,8 +3,8 @@ package drivertest
 import (
 	"errors"
 
-	"github.com/go-leadership/leadership/internal/engine"
 	"github.com/go-leadership/leadership/store"
+	"github.com/go-leadership/leadership/store/engine"
 )
 
 // optional checks what a driver may do besides. A case says so if the driver does not do it.

@@ -1,5 +1,11 @@
 // Package engine is the election protocol, once for all stores. It implements store.Store and store.Ballot on a
-// [Driver], which is a connection to one service, and it names no service.
+// [Driver], which is a connection to one service, and it names no service. A new store is a driver, and
+//
+//	engine.New(driver, engine.Settings{Name: "myservice://host", TTL: ttl, Pace: ttl / 4, Removed: "its key was deleted"})
+//
+// Writers of drivers read docs/writing-a-store.md, then [Driver] and [Session] (driver.go), and examples/httpstore; what
+// is in optional.go, pair.go and peers.go only if they need it. Package drivertest has a case for each thing that the
+// engine relies on. Readers of the engine read this page, then session.go, cast.go, ballot.go, look.go and poll.go.
 //
 // # A session
 //
@@ -44,10 +50,10 @@
 //
 // # Goroutines
 //
-// The keeper, while a session is wanted; one for each session that ends after its leader's work; tend, which confirms and looks at one thing in turn, for as long as the store is
-// open; up to [workers] workers, while there is something to look at; one for each orphan and each removal in the
-// background, together [Slots] at most that have sent a request. Close waits for all of them, and for the calls of users
-// that are in the driver, before it closes the driver.
+// The keeper, while a session is wanted; one for each session that ends after its leader's work; tend, which confirms and
+// looks at one thing in turn, for as long as the store is open; up to [workers] workers, while there is something to look
+// at; one for each orphan and each removal in the background, together [Slots] at most that have sent a request. Close
+// waits for all of them, and for the calls of users that are in the driver, before it closes the driver.
 //
 // Locks are taken in this order: the driver's, [Engine].mu, a ballot's or poll's, the queue's. None is held while the
 // driver or a user's function is called.

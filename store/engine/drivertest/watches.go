@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/go-leadership/leadership/internal/engine"
+	"github.com/go-leadership/leadership/store/engine"
 )
 
 // changes is how many changes a case looks at.

@@ -1,9 +1,12 @@
-// Package drivertest checks what package engine relies on: the invariants of engine.Driver, one case for each. The
-// driver of a store runs it in its own tests:
+// Package drivertest checks what package engine relies on: the invariants of engine.Driver, one case for each. A driver
+// runs it in its own tests:
 //
-//	drivertest.Run(t, drivertest.Harness{Open: open, TTL: 2 * time.Second})
+//	func TestDriver(t *testing.T) {
+//		drivertest.Run(t, drivertest.Harness{Open: open, TTL: 2 * time.Second})
+//	}
 //
-// It is about the driver alone. That elections work is what package conformance checks, on the whole store.
+// It is about the driver alone. That elections work is what package conformance checks, on the whole store. A driver
+// without a network may run in the virtual time of testing/synctest, with [Case.Check].
 package drivertest
 
 import (
@@ -16,19 +19,20 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-leadership/leadership/internal/engine"
 	"github.com/go-leadership/leadership/store"
+	"github.com/go-leadership/leadership/store/engine"
 )
 
 // Harness makes the drivers under test. All fields are required.
 type Harness struct {
-	// Open returns a driver with a connection of its own to the service, as in another process. The case closes it.
+	// Open returns a driver with a connection of its own to the service, as in another process. The case closes it. It is
+	// called from several goroutines.
 	Open func(ctx context.Context) (engine.Driver, error)
 	// TTL is that of the sessions. The shorter, the faster the cases.
 	TTL time.Duration
 }
 
-// TB is the part of testing.TB that a case needs.
+// TB is the part of testing.TB that a case needs. Its methods are called from several goroutines.
 type TB interface {
 	Helper()
 	Logf(format string, args ...any)
@@ -38,7 +42,7 @@ type TB interface {
 // Case checks one invariant.
 type Case struct {
 	Name      string
-	Invariant string // what the engine relies on, and a driver breaks which fails the case
+	Invariant string // what the engine relies on, and a driver breaks that fails the case
 	check     func(e *env)
 }
 

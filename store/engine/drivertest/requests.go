@@ -5,7 +5,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/go-leadership/leadership/internal/engine"
+	"github.com/go-leadership/leadership/store/engine"
 )
 
 // requests checks requests to enter whose contexts end while they are on their way.

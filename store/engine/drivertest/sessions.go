@@ -5,8 +5,8 @@ import (
 	"errors"
 	"time"
 
-	"github.com/go-leadership/leadership/internal/engine"
 	"github.com/go-leadership/leadership/store"
+	"github.com/go-leadership/leadership/store/engine"
 )
 
 // sessions checks sessions and their entries.

@@ -86,12 +86,10 @@ var caught = map[reference.Flaw][]string{
 	reference.FreshBeforeNews:   {"confirmed-is-not-ahead-of-the-news"},
 	reference.FreshFromAnswer:   {"confirmed-is-not-ahead-of-the-news"},
 	reference.FreshNever:        {"confirmed-is-not-ahead-of-the-news", "late-confirmation-revives-nothing", "step-by-step"},
-	reference.RemovalByName: {
-		"impatient-callers-harm-no-other", "repeated-withdrawal-spares-the-next-ballot",
-	},
-	reference.NamesMeet:       {"elections-never-meet"},
-	reference.NamesUnchecked:  {"close-leaves-nothing", "refuses-bad-names-and-values"},
-	reference.BallotsReversed: {"tokens-are-listed"},
+	reference.RemovalByName:     {"repeated-withdrawal-spares-the-next-ballot"},
+	reference.NamesMeet:         {"elections-never-meet"},
+	reference.NamesUnchecked:    {"close-leaves-nothing", "refuses-bad-names-and-values"},
+	reference.BallotsReversed:   {"tokens-are-listed"},
 	reference.BallotsOfOthersHidden: {
 		"a-gap-promotes-nobody", "abandoned-campaign-leaves-no-ballot", "crash-is-taken-over",
 		"events-and-values-in-order", "lost-reply-makes-one-ballot", "outage-longer-than-the-session",

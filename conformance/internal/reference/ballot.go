@@ -63,7 +63,7 @@ func (s *Store) altered(value string) string {
 
 // campaign casts one ballot, again with the same name if the outcome is unknown, so that there is never a second.
 func (s *Store) campaign(ctx context.Context, election, value string) (*ballot, error) {
-	name := s.name(election)
+	name := s.name(election, value)
 	for {
 		sess, err := s.awaitSession(ctx)
 		if err != nil {
@@ -79,7 +79,7 @@ func (s *Store) campaign(ctx context.Context, election, value string) (*ballot, 
 			return nil, context.Cause(ctx)
 		case err != nil:
 			if s.has(NoNonce) {
-				name = s.name(election)
+				name = s.name(election, value)
 			}
 			continue
 		case k == nil: // the session is over and the store does not know yet
@@ -104,26 +104,35 @@ func (s *Store) campaign(ctx context.Context, election, value string) (*ballot, 
 }
 
 // name returns the key of a new ballot, which no other ballot ever has.
-func (s *Store) name(election string) string {
+func (s *Store) name(election, value string) string {
 	switch s.service.flaw {
 	case BallotShared:
 		return s.directory(election) + fmt.Sprint("store", s.number)
 	case RemovalByName:
-		return s.directory(election) + fmt.Sprint("store", s.number, "-", s.slot(election))
+		return s.directory(election) + fmt.Sprint("store", s.number, "-", s.slot(election, value))
 	}
 	return s.directory(election) + falling(s.service.number())
 }
 
-// slot takes the lowest number that no ballot of the store has in the election.
-func (s *Store) slot(election string) int {
+// slot takes the lowest number that only ballots with the value have had, and none has now. Other values have others, so
+// that it is not up to the scheduler which ballot has the name of which.
+func (s *Store) slot(election, value string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for len(s.slots[election]) == 0 || !slices.Contains(s.slots[election], false) {
-		s.slots[election] = append(s.slots[election], false)
+	list := s.slots[election]
+	i := slices.Index(list, slot{value: value})
+	if i < 0 {
+		i, list = len(list), append(list, slot{})
 	}
-	i := slices.Index(s.slots[election], false)
-	s.slots[election][i] = true
+	list[i] = slot{value: value, taken: true}
+	s.slots[election] = list
 	return i
+}
+
+// slot is a number that names of ballots end with.
+type slot struct {
+	value string
+	taken bool
 }
 
 // release gives the slot of a ballot back.
@@ -133,7 +142,7 @@ func (s *Store) release(b *ballot) {
 	if _, err := fmt.Sscanf(b.key.name[len(dir(b.key.name)):], "store%d-%d", &number, &i); err == nil {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		s.slots[b.election][i] = false
+		s.slots[b.election][i].taken = false
 	}
 }
 

@@ -29,7 +29,7 @@ type Store struct {
 	lease     *store.Lease      // of all sessions: LeaseOfTwoSessions
 	cast      uint64            // ballots so far: TokenOfClient
 	reads     int               // of the leader so far: LeaderBackInTime
-	slots     map[string][]bool // names in use, by election: RemovalByName
+	slots     map[string][]slot // of names, by election: RemovalByName
 }
 
 // clientSession is what the store knows of its session.
@@ -45,7 +45,7 @@ func Open(service *Service, ttl, grace time.Duration) *Store {
 	s := &Store{
 		service: service, line: newLine(), ttl: ttl, grace: grace,
 		life: adapter.NewLife("reference", false, ""), next: make(chan struct{}), lease: store.NewLease(),
-		slots: map[string][]bool{}, removals: make(chan struct{}, 1),
+		slots: map[string][]slot{}, removals: make(chan struct{}, 1),
 	}
 	s.number = service.add(s)
 	s.life.Go(s.keep)

@@ -138,10 +138,10 @@ func (c *Candidate) tellOfNewLeaders(ctx context.Context, d *drive) (stop contex
 }
 
 func (c *Candidate) followNewLeaders(ctx context.Context, list []*newLeaderCallback) {
-	var prev *Leader
+	var prev *store.Known
 	b := backoff{first: errorBackoff}
 	for {
-		leader, err := c.store.Leader(ctx, c.election, prev)
+		known, err := c.store.Observe(ctx, c.election, prev)
 		switch {
 		case ctx.Err() != nil:
 			return
@@ -153,7 +153,8 @@ func (c *Candidate) followNewLeaders(ctx context.Context, list []*newLeaderCallb
 			continue
 		}
 		b.reset()
-		prev = &leader
+		prev = &known // which might be no more than a later AsOf
+		leader := known.Leader
 		for _, callback := range list {
 			if leader.Revision == 0 || leader.Revision == callback.told || ctx.Err() != nil {
 				continue

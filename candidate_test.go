@@ -104,7 +104,8 @@ func TestIsLeaderAllocatesNothing(t *testing.T) {
 func TestLateConfirmationRevivesNothing(t *testing.T) {
 	virtual(t, func(w *world) {
 		st := w.open()
-		c := w.candidate(st, "a", nil)
+		var lease *store.Lease
+		c := w.candidate(changing(st, func(b *fakeBallot) { lease = b.Ballot.Lease() }), "a", nil)
 		term := w.campaign(c)
 		st.Faults().Delay(3 * time.Second) // the renewal sent at 3 s is confirmed at 9 s, the deadline is at 8 s
 		w.at(valid - 1)
@@ -112,7 +113,7 @@ func TestLateConfirmationRevivesNothing(t *testing.T) {
 		w.at(valid)
 		require.False(w, c.IsLeader())
 		w.at(10 * time.Second)
-		require.Equal(w, w.began.Add(renew), st.Confirmed(), "the confirmation has come")
+		require.Equal(w, w.began.Add(renew), lease.Last().Sent, "the confirmation has come")
 		require.Equal(w, []string{"a"}, w.ballots(), "the session and the ballot have outlived the term")
 		require.False(w, c.IsLeader())
 		require.Zero(w, term.Deadline())
@@ -131,14 +132,15 @@ func TestLateConfirmationRevivesNothingUnseen(t *testing.T) {
 	virtual(t, func(w *world) {
 		st := w.open()
 		resumed := make(chan struct{})
-		c := w.candidate(changing(st, func(b *fakeBallot) { b.frozen = resumed }), "a", nil)
+		var lease *store.Lease
+		c := w.candidate(changing(st, func(b *fakeBallot) { b.frozen, lease = resumed, b.Ballot.Lease() }), "a", nil)
 		resume := sync.OnceFunc(func() { close(resumed) })
 		w.Cleanup(resume)
 		term := w.campaign(c)
 		st.Faults().Delay(3 * time.Second)
 		w.at(10 * time.Second) // deadline at 8 s, confirmation at 9 s of what was sent at 3 s, lasting until 11 s
 		require.NoError(w, term.Context().Err(), "nothing of ours has run")
-		require.Equal(w, w.began.Add(renew), st.Confirmed())
+		require.Equal(w, w.began.Add(renew), lease.Last().Sent, "the confirmation has come")
 		require.False(w, c.IsLeader())
 		require.Zero(w, term.Remaining())
 		require.Zero(w, term.Deadline())

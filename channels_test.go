@@ -20,7 +20,7 @@ func TestEventsOfACandidate(t *testing.T) {
 		require.False(w, <-elected)
 		require.True(w, <-elected)
 		require.True(w, c.IsLeader())
-		require.Equal(w, w.began, st.Confirmed())
+		require.Zero(w, w.now())
 
 		st.Faults().Cut()
 		require.False(w, <-elected)

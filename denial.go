@@ -31,16 +31,3 @@ func (d *denial) final(err error, worked bool) bool {
 	}
 	return time.Since(d.since) >= deniedFor
 }
-
-// worked reports whether the store ever did what this candidate asked of it, or proved that its session stands.
-func (c *Candidate) worked() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.highest != 0 || !c.store.Confirmed().IsZero()
-}
-
-// worked reports whether the store ever answered, this follower or anyone else.
-func (f *Follower) worked() bool {
-	_, known, _ := f.state()
-	return known || !f.store.Confirmed().IsZero()
-}

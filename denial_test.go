@@ -20,31 +20,29 @@ const (
 
 func denied() error { return &store.Error{Op: "campaign", Err: store.ErrDenied} }
 
-// unproven is a store that has not confirmed anything yet.
-func unproven(st store.Store) *fakeStore {
-	return &fakeStore{Store: st, confirmed: func() time.Time { return time.Time{} }}
-}
+// unproven is a store that has not worked yet.
+func unproven(st store.Store) *fakeStore { return &fakeStore{Store: st, worked: never} }
+
+func never() bool  { return false }
+func always() bool { return true }
 
 // Case 59: what the service denies is told at once, by hook and log, and tried again. It ends Run only if the store has
 // never worked, and nothing but denials has come for as long as services cache what they found.
 func TestDenialEndsRun(t *testing.T) {
 	type campaign = func(context.Context, string, string) (store.Ballot, error)
 	for name, test := range map[string]struct {
-		prepare func(w *world, st *fakeStore, deny campaign)
+		prepare func(st *fakeStore, deny campaign)
 		ends    bool
 	}{
-		"never worked": {func(_ *world, st *fakeStore, deny campaign) { st.campaign = deny }, true},
-		"the store's session stands": {func(w *world, st *fakeStore, deny campaign) {
-			st.confirmed = func() time.Time { return w.began }
-			st.campaign = deny
-		}, false},
-		"a ballot was cast": {func(_ *world, st *fakeStore, deny campaign) {
+		"never worked":  {func(st *fakeStore, deny campaign) { st.campaign = deny }, true},
+		"it has worked": {func(st *fakeStore, deny campaign) { st.campaign, st.worked = deny, always }, false},
+		"a ballot was cast": {func(st *fakeStore, deny campaign) {
 			st.campaign = func(ctx context.Context, election, value string) (store.Ballot, error) {
-				st.campaign = deny
+				st.campaign, st.worked = deny, always
 				return st.Store.Campaign(ctx, election, value)
 			}
 		}, false},
-		"another error comes between": {func(_ *world, st *fakeStore, deny campaign) {
+		"another error comes between": {func(st *fakeStore, deny campaign) {
 			tries := 0
 			st.campaign = func(ctx context.Context, election, value string) (store.Ballot, error) {
 				if tries++; tries%8 == 0 {
@@ -58,7 +56,7 @@ func TestDenialEndsRun(t *testing.T) {
 			virtual(t, func(w *world) {
 				var log journal
 				st := unproven(w.open())
-				test.prepare(w, st, func(ctx context.Context, election, value string) (store.Ballot, error) {
+				test.prepare(st, func(ctx context.Context, election, value string) (store.Ballot, error) {
 					if w.now() < 10*time.Minute {
 						return nil, denied()
 					}
@@ -142,30 +140,28 @@ func TestDenialOfAStandingBallotIsReported(t *testing.T) {
 // The same rule for followers.
 func TestDenialEndsAFollower(t *testing.T) {
 	for name, test := range map[string]struct {
-		answers   int // before it is denied
-		confirmed bool
-		ends      bool
+		answers int // before it is denied
+		worked  bool
+		ends    bool
 	}{
-		"never worked":               {0, false, true},
-		"the store's session stands": {0, true, false},
-		"it had an answer":           {1, false, false},
+		"never worked":     {0, false, true},
+		"it has worked":    {0, true, false},
+		"it had an answer": {1, false, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			virtual(t, func(w *world) {
 				var log journal
 				st := unproven(w.open())
-				if test.confirmed {
-					st.confirmed = func() time.Time { return w.began }
-				}
 				asked := 0
-				st.leader = func(ctx context.Context, election string, prev *store.Leader) (store.Leader, error) {
+				st.worked = func() bool { return test.worked || asked > 0 && test.answers > 0 }
+				st.observe = func(ctx context.Context, election string, prev *store.Known) (store.Known, error) {
 					if asked++; asked <= test.answers {
-						return store.Leader{}, nil
+						return store.Known{AsOf: time.Now()}, nil
 					}
 					if w.now() < 10*time.Minute {
-						return store.Leader{}, denied()
+						return store.Known{}, denied()
 					}
-					return st.Store.Leader(ctx, election, prev)
+					return st.Store.Observe(ctx, election, prev)
 				}
 				f := w.follower(st, log.heard(store.ErrDenied))
 				f.Start()

@@ -141,7 +141,7 @@ func TestHooksThatExit(t *testing.T) {
 	for _, hook := range []string{"LeaderChanged", "Error"} {
 		t.Run(hook, func(t *testing.T) {
 			virtual(t, func(w *world) {
-				st := &fakeStore{Store: w.open(), leader: failing(1)}
+				st := &fakeStore{Store: w.open(), observe: failing(1)}
 				hooks := &leadership.Hooks{LeaderChanged: func(string, leadership.Leader) { runtime.Goexit() }}
 				if hook == "Error" {
 					hooks = &leadership.Hooks{Error: func(string, error, time.Duration) { runtime.Goexit() }}

@@ -2,7 +2,6 @@ package leadership_test
 
 import (
 	"context"
-	"time"
 
 	"github.com/go-leadership/leadership/store"
 )
@@ -10,9 +9,9 @@ import (
 // fakeStore shows the core what store/memory never does. What a test does not replace goes to the store below.
 type fakeStore struct {
 	store.Store
-	campaign  func(ctx context.Context, election, value string) (store.Ballot, error)
-	leader    func(ctx context.Context, election string, prev *store.Leader) (store.Leader, error)
-	confirmed func() time.Time
+	campaign func(ctx context.Context, election, value string) (store.Ballot, error)
+	observe  func(ctx context.Context, election string, prev *store.Known) (store.Known, error)
+	worked   func() bool
 }
 
 func (f *fakeStore) Campaign(ctx context.Context, election, value string) (store.Ballot, error) {
@@ -22,18 +21,18 @@ func (f *fakeStore) Campaign(ctx context.Context, election, value string) (store
 	return f.campaign(ctx, election, value)
 }
 
-func (f *fakeStore) Leader(ctx context.Context, election string, prev *store.Leader) (store.Leader, error) {
-	if f.leader == nil {
-		return f.Store.Leader(ctx, election, prev)
+func (f *fakeStore) Observe(ctx context.Context, election string, prev *store.Known) (store.Known, error) {
+	if f.observe == nil {
+		return f.Store.Observe(ctx, election, prev)
 	}
-	return f.leader(ctx, election, prev)
+	return f.observe(ctx, election, prev)
 }
 
-func (f *fakeStore) Confirmed() time.Time {
-	if f.confirmed == nil {
-		return f.Store.Confirmed()
+func (f *fakeStore) Worked() bool {
+	if f.worked == nil {
+		return f.Store.Worked()
 	}
-	return f.confirmed()
+	return f.worked()
 }
 
 // changing returns a store whose every ballot is changed before the core sees it.

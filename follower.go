@@ -37,8 +37,7 @@ type Follower struct {
 	started bool                 // guarded by mu, as are all below
 	known   bool                 // the first answer has come
 	leader  Leader               // what it was
-	asOf    time.Time            // for when leader is known to be right; it never goes back
-	polling time.Time            // when the poll for another leader began; zero while there is none
+	asOf    time.Time            // as of when leader is right
 	changed chan struct{}        // closed and replaced with each answer
 	onNew   []func(store.Leader) // callbacks
 	onGone  []func()
@@ -98,7 +97,7 @@ func (f *Follower) follow() {
 		switch {
 		case f.life.Err() != nil:
 			return
-		case err != nil && (store.Permanent(err) || denied.final(err, f.worked())):
+		case err != nil && (store.Permanent(err) || denied.final(err, f.store.Worked())):
 			f.log.Error("permanent error, the follower stops", "error", err)
 			f.end(err)
 			return
@@ -129,33 +128,13 @@ func (f *Follower) ask(prev *store.Known) (store.Known, error) {
 		ctx, cancel = context.WithTimeoutCause(ctx, firstAnswer, fmt.Errorf("%w: no answer for %v", store.ErrUnavailable, firstAnswer))
 		defer cancel()
 	}
-	if o, ok := f.store.(store.Observer); ok {
-		return o.Observe(ctx, f.election, prev)
-	}
-	next := store.Known{AsOf: time.Now()}
-	var leader *Leader
-	if prev != nil {
-		leader = &prev.Leader
-		f.setPolling(next.AsOf)
-		defer f.setPolling(time.Time{})
-	}
-	var err error
-	next.Leader, err = f.store.Leader(ctx, f.election, leader)
-	return next, err
-}
-
-func (f *Follower) setPolling(since time.Time) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.polling = since
+	return f.store.Observe(ctx, f.election, prev)
 }
 
 func (f *Follower) publish(known store.Known) {
 	leader := known.Leader
 	f.mu.Lock()
-	if known.AsOf.After(f.asOf) {
-		f.asOf = known.AsOf
-	}
+	f.asOf = known.AsOf
 	if f.known && f.leader == leader {
 		f.mu.Unlock()
 		return

@@ -143,7 +143,7 @@ func TestLeaderAfterStop(t *testing.T) {
 func TestChangesYieldsNothingTwice(t *testing.T) {
 	virtual(t, func(w *world) {
 		answers := make(chan store.Leader)
-		f := w.follower(&fakeStore{Store: w.open(), leader: inTurn(answers)}, nil)
+		f := w.follower(&fakeStore{Store: w.open(), observe: inTurn(answers)}, nil)
 		var seen diary
 		next := make(chan struct{})
 		ctx, cancel := context.WithCancel(background)
@@ -255,7 +255,7 @@ func TestFollowerCallbacksAtADirectChange(t *testing.T) {
 	virtual(t, func(w *world) {
 		answers := make(chan store.Leader)
 		var happened diary
-		f := w.follower(&fakeStore{Store: w.open(), leader: inTurn(answers)}, nil)
+		f := w.follower(&fakeStore{Store: w.open(), observe: inTurn(answers)}, nil)
 		f.OnNewLeader(func(leader leadership.Leader) { happened.add("new leader %s", leader.Value) })
 		f.OnLeaderGone(func() { happened.add("gone") })
 		f.Start()

@@ -83,7 +83,7 @@ func TestFollowElectionGivesEachValueThatDiffers(t *testing.T) {
 	virtual(t, func(w *world) {
 		var list []string
 		changes := make(chan store.Leader)
-		f := w.follower(&fakeStore{Store: w.open(), leader: inTurn(changes)}, nil)
+		f := w.follower(&fakeStore{Store: w.open(), observe: inTurn(changes)}, nil)
 		values, _ := f.FollowElection()
 		for i, value := range []string{"l1", "l1", "l2", "l1"} {
 			changes <- store.Leader{Value: value, Revision: uint64(i + 1)}
@@ -96,14 +96,14 @@ func TestFollowElectionGivesEachValueThatDiffers(t *testing.T) {
 	})
 }
 
-// inTurn is Leader of a store that takes its answers from a channel.
-func inTurn(answers <-chan store.Leader) func(context.Context, string, *store.Leader) (store.Leader, error) {
-	return func(ctx context.Context, _ string, _ *store.Leader) (store.Leader, error) {
+// inTurn is Observe of a store that takes its answers from a channel.
+func inTurn(answers <-chan store.Leader) func(context.Context, string, *store.Known) (store.Known, error) {
+	return func(ctx context.Context, _ string, _ *store.Known) (store.Known, error) {
 		select {
 		case leader := <-answers:
-			return leader, nil
+			return store.Known{Leader: leader, AsOf: time.Now()}, nil
 		case <-ctx.Done():
-			return store.Leader{}, ctx.Err()
+			return store.Known{}, context.Cause(ctx)
 		}
 	}
 }
@@ -112,7 +112,7 @@ func inTurn(answers <-chan store.Leader) func(context.Context, string, *store.Le
 func TestFollowElectionCoalesces(t *testing.T) {
 	virtual(t, func(w *world) {
 		changes := make(chan store.Leader)
-		f := w.follower(&fakeStore{Store: w.open(), leader: inTurn(changes)}, nil)
+		f := w.follower(&fakeStore{Store: w.open(), observe: inTurn(changes)}, nil)
 		values, _ := f.FollowElection()
 		give := func(revision uint64, value string) {
 			changes <- store.Leader{Value: value, Revision: revision}
@@ -139,17 +139,7 @@ func TestFollowElectionCoalesces(t *testing.T) {
 func TestFollowElectionAfterAValueThatWasReplaced(t *testing.T) {
 	virtual(t, func(w *world) {
 		answers := make(chan store.Leader)
-		f := w.follower(&fakeStore{
-			Store: w.open(),
-			leader: func(ctx context.Context, _ string, _ *store.Leader) (store.Leader, error) {
-				select {
-				case leader := <-answers:
-					return leader, nil
-				case <-ctx.Done():
-					return store.Leader{}, context.Cause(ctx)
-				}
-			},
-		}, nil)
+		f := w.follower(&fakeStore{Store: w.open(), observe: inTurn(answers)}, nil)
 		revision := uint64(0)
 		leads := func(value string) {
 			revision++
@@ -213,14 +203,14 @@ func TestFollowerTriesAgain(t *testing.T) {
 		failure := errors.New("never seen before")
 		tries, recovered := 0, time.Duration(0)
 		st := &fakeStore{Store: w.open()}
-		st.leader = func(ctx context.Context, election string, prev *store.Leader) (store.Leader, error) {
+		st.observe = func(ctx context.Context, election string, prev *store.Known) (store.Known, error) {
 			if tries++; tries == 13 {
 				recovered = w.now()
 			}
 			if tries != 9 && tries <= 12 {
-				return store.Leader{}, failure
+				return store.Known{}, failure
 			}
-			return st.Store.Leader(ctx, election, prev)
+			return st.Store.Observe(ctx, election, prev)
 		}
 		var waits []time.Duration
 		f := w.follower(st, trying(&waits, failure))
@@ -247,8 +237,8 @@ func TestFollowerEndsWithWhatCannotBeCured(t *testing.T) {
 		t.Run(failure.Error(), func(t *testing.T) {
 			virtual(t, func(w *world) {
 				st := &fakeStore{Store: w.open()}
-				st.leader = func(context.Context, string, *store.Leader) (store.Leader, error) {
-					return store.Leader{}, &store.Error{Op: "read the leader", Err: failure}
+				st.observe = func(context.Context, string, *store.Known) (store.Known, error) {
+					return store.Known{}, &store.Error{Op: "read the leader", Err: failure}
 				}
 				var log journal
 				f := w.follower(st, log.heard(nil))
@@ -279,8 +269,8 @@ func TestFollowerEndsWithWhatCannotBeCured(t *testing.T) {
 func TestFollowElectionReportsWhatEndedTheFollower(t *testing.T) {
 	virtual(t, func(w *world) {
 		st := &fakeStore{Store: w.open()}
-		st.leader = func(context.Context, string, *store.Leader) (store.Leader, error) {
-			return store.Leader{}, store.ErrInvalid
+		st.observe = func(context.Context, string, *store.Known) (store.Known, error) {
+			return store.Known{}, store.ErrInvalid
 		}
 		f := w.follower(st, nil)
 		f.Start()

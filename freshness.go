@@ -3,15 +3,11 @@ package leadership
 import "time"
 
 // AsOf returns the local time as of which Leader is known to be right: all changes before it are in what Leader returns,
-// and later ones might be. While the store answers it is never older than a fraction of the store's TTL. It is zero before
-// anything is known.
+// and later ones might be. While the service answers, it is no older than half the store's TTL and two round trips. It is
+// zero before anything is known.
 func (f *Follower) AsOf() time.Time {
-	confirmed := f.store.Confirmed() // before polling is read: that poll was pending then
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if !f.polling.IsZero() && confirmed.After(f.polling) && confirmed.After(f.asOf) {
-		f.asOf = confirmed // any change before that time would have ended the poll
-	}
 	return f.asOf
 }
 

@@ -86,18 +86,17 @@ func TestFollowerSaysThatThereIsNoAnswer(t *testing.T) {
 	})
 }
 
-// After an error there is no poll pending, and the store's confirmations say nothing about what the follower knows.
+// After an error AsOf is that of the last answer.
 func TestAsOfBetweenTwoTries(t *testing.T) {
 	virtual(t, func(w *world) {
 		st := &fakeStore{Store: w.open()}
 		asked := 0
-		st.leader = func(_ context.Context, _ string, prev *store.Leader) (store.Leader, error) {
+		st.observe = func(context.Context, string, *store.Known) (store.Known, error) {
 			if asked++; asked == 1 {
-				return store.Leader{Value: "a", Revision: 1}, nil
+				return store.Known{Leader: store.Leader{Value: "a", Revision: 1}, AsOf: time.Now()}, nil
 			}
-			return store.Leader{}, errors.New("never seen before")
+			return store.Known{AsOf: time.Now()}, errors.New("never seen before")
 		}
-		st.confirmed = func() time.Time { return time.Now().Add(-time.Millisecond) }
 		f := w.follower(st, nil)
 		f.Start()
 		w.at(10 * ttl)
@@ -105,15 +104,14 @@ func TestAsOfBetweenTwoTries(t *testing.T) {
 	})
 }
 
-// When the leader changes after a poll that has been pending for long, AsOf does not go back. It may speak of the time
-// at which that poll began until the next renewal.
+// When the leader changes, AsOf does not go back, and goes on with the next confirmation.
 func TestAsOfWhenTheLeaderChanges(t *testing.T) {
 	virtual(t, func(w *world) {
 		term := w.lead(w.open(), "a")
 		asked, silent := w.follower(w.open(), nil), w.follower(w.open(), nil)
 		asked.Start()
 		silent.Start()
-		w.at(101*renew + time.Second) // not at a multiple of the TTL, when the poll looks for itself
+		w.at(101*renew + time.Second) // between two confirmations
 		before := asked.AsOf()
 		require.Equal(w, w.began.Add(101*renew), before)
 		require.NoError(w, term.Resign(background))
@@ -122,12 +120,12 @@ func TestAsOfWhenTheLeaderChanges(t *testing.T) {
 		require.False(w, led)
 		require.False(w, asked.AsOf().Before(before), "it has gone back by %v", before.Sub(asked.AsOf()))
 		w.at(102*renew + time.Second)
-		require.Equal(w, w.began.Add(102*renew), silent.AsOf(), "one who was never asked before, at the next renewal")
+		require.Equal(w, w.began.Add(102*renew), silent.AsOf(), "one who was never asked before, with the next confirmation")
 	})
 }
 
-// A poll that is pending was right at the time of a confirmation, on a slow line too: a renewal's answer must not
-// overtake the news of a change that came before it.
+// What is known was right at the time of a confirmation, on a slow line too: its answer must not overtake the news of a
+// change that came before it.
 func TestAsOfOnASlowLine(t *testing.T) {
 	virtual(t, func(w *world) {
 		term := w.lead(w.open(), "a")

@@ -253,7 +253,7 @@ func TestWonHookThatPanics(t *testing.T) {
 func TestWithoutHooks(t *testing.T) {
 	for _, opts := range []*leadership.Options{nil, {}, {Hooks: &leadership.Hooks{}}} {
 		virtual(t, func(w *world) {
-			f := w.follower(&fakeStore{Store: w.open(), leader: failing(3)}, opts)
+			f := w.follower(&fakeStore{Store: w.open(), observe: failing(3)}, opts)
 			f.Start()
 			st := w.open()
 			c := w.candidate(changing(st, func(b *fakeBallot) {
@@ -276,17 +276,17 @@ func TestWithoutHooks(t *testing.T) {
 	}
 }
 
-// failing is Leader of a store that fails some times and then says "a".
-func failing(times int) func(context.Context, string, *store.Leader) (store.Leader, error) {
-	return func(ctx context.Context, _ string, prev *store.Leader) (store.Leader, error) {
+// failing is Observe of a store that fails some times and then says "a".
+func failing(times int) func(context.Context, string, *store.Known) (store.Known, error) {
+	return func(ctx context.Context, _ string, prev *store.Known) (store.Known, error) {
 		if times--; times >= 0 {
-			return store.Leader{}, store.ErrUnavailable
+			return store.Known{}, store.ErrUnavailable
 		}
 		if prev != nil {
 			<-ctx.Done()
-			return store.Leader{}, ctx.Err()
+			return store.Known{}, ctx.Err()
 		}
-		return store.Leader{Value: "a", Revision: 1}, nil
+		return store.Known{Leader: store.Leader{Value: "a", Revision: 1}, AsOf: time.Now()}, nil
 	}
 }
 

@@ -220,11 +220,11 @@ func TestNewLeaderCallbacksSurviveErrors(t *testing.T) {
 				leader := w.lead(w.open(), "other")
 				tries := 0
 				st := &fakeStore{Store: w.open()}
-				st.leader = func(ctx context.Context, election string, prev *store.Leader) (store.Leader, error) {
+				st.observe = func(ctx context.Context, election string, prev *store.Known) (store.Known, error) {
 					if tries++; tries != 4 && tries <= 7 {
-						return store.Leader{}, failure
+						return store.Known{}, failure
 					}
-					return st.Store.Leader(ctx, election, prev)
+					return st.Store.Observe(ctx, election, prev)
 				}
 				var waits []time.Duration
 				c := w.candidate(st, "a", trying(&waits, failure))

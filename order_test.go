@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 
 	"github.com/go-leadership/leadership"
+	"github.com/go-leadership/leadership/internal/storetest"
 	"github.com/go-leadership/leadership/store"
 	"github.com/go-leadership/leadership/store/memory"
 	"github.com/stretchr/testify/require"
@@ -136,7 +137,7 @@ func TestElectionsSideBySide(t *testing.T) {
 			}
 		}
 		for _, name := range []string{"a", "a/b", "a/b/c", "a b", "ведущий", "a.", "b"} {
-			leader, err := w.observer.Leader(background, name, nil)
+			leader, err := storetest.Leader(background, w.observer, name, nil)
 			require.NoError(w, err)
 			require.Equal(w, name+"0", leader.Value)
 		}

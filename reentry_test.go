@@ -284,9 +284,9 @@ func TestReentryOfAFollower(t *testing.T) {
 				virtual(t, func(w *world) {
 					st := w.open()
 					fake := &fakeStore{Store: st}
-					fake.leader = func(context.Context, string, *store.Leader) (store.Leader, error) {
-						fake.leader = nil
-						return store.Leader{}, store.ErrUnavailable
+					fake.observe = func(context.Context, string, *store.Known) (store.Known, error) {
+						fake.observe = nil
+						return store.Known{}, store.ErrUnavailable
 					}
 					v := &visitor{place: place}
 					f := w.follower(fake, &leadership.Options{Hooks: &leadership.Hooks{

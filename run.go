@@ -60,7 +60,7 @@ func (c *Candidate) run(ctx context.Context, d *drive, lead func(context.Context
 		case errors.Is(err, errRequested), errors.Is(err, ErrLost) && !errors.Is(err, store.ErrDenied):
 			err = nil
 		case ctx.Err() != nil || c.life.Err() != nil:
-		case store.Permanent(err) || denied.final(err, c.worked()):
+		case store.Permanent(err) || denied.final(err, c.store.Worked()):
 			c.log.Error("permanent error, the candidate stops", "error", err)
 			return err
 		}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/go-leadership/leadership"
+	"github.com/go-leadership/leadership/internal/storetest"
 	"github.com/go-leadership/leadership/store"
 	"github.com/go-leadership/leadership/store/memory"
 )
@@ -47,7 +48,7 @@ func (k *checks) service() ([]store.Standing, leadership.Leader) {
 	if err != nil {
 		panic(err)
 	}
-	leader, err := k.observer.Leader(background, election, nil)
+	leader, err := storetest.Leader(background, k.observer, election, nil)
 	if err != nil {
 		panic(err)
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/go-leadership/leadership"
+	"github.com/go-leadership/leadership/internal/storetest"
 	"github.com/go-leadership/leadership/store"
 )
 
@@ -242,7 +243,7 @@ func (f *simFollower) start() {
 	f.highest, f.asOf = 0, time.Time{}
 	st := f.store                  // the next start makes it another
 	for i := range s.rng.IntN(5) { // elections that are of no interest, but take their part of the store's looks
-		go func() { _, _ = st.Leader(background, fmt.Sprint("other/", i), &store.Leader{}) }() // until it is closed
+		go func() { _, _ = storetest.Leader(background, st, fmt.Sprint("other/", i), &store.Leader{}) }() // until it is closed
 	}
 	var err error
 	if f.Follower, err = leadership.NewFollower(f.store, election, &leadership.Options{Hooks: f.hooks()}); err != nil {

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/go-leadership/leadership"
+	"github.com/go-leadership/leadership/internal/storetest"
 	"github.com/go-leadership/leadership/store"
 	"github.com/go-leadership/leadership/store/memory"
 	"github.com/stretchr/testify/require"
@@ -143,7 +144,7 @@ func (w *world) now() time.Duration { return time.Since(w.began) }
 // leader returns the value of the acknowledged leader as the service has it.
 func (w *world) leader() string {
 	w.Helper()
-	leader, err := w.observer.Leader(background, election, nil)
+	leader, err := storetest.Leader(background, w.observer, election, nil)
 	require.NoError(w, err)
 	return leader.Value
 }

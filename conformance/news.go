@@ -24,7 +24,7 @@ var news = []Case{
 				e.until("there is no leader", func() bool { return e.leader(b) == store.Leader{} })
 				told := make(chan store.Leader, 1)
 				go func() {
-					if l, err := b.Leader(e.ctx, e.election, &store.Leader{}); err == nil {
+					if l, err := e.next(e.ctx, b, store.Leader{}); err == nil {
 						told <- l
 					}
 				}()
@@ -45,21 +45,21 @@ var news = []Case{
 	{
 		Name:     "leader-never-goes-back",
 		Promises: []string{"G5"},
-		Explains: "what Leader returns never goes back in time from one call to the next",
+		Explains: "what Observe returns never goes back in time from one call to the next",
 		check: func(e *env) {
 			a, b := e.open(), e.open()
 			ctx, cancel := context.WithCancel(e.ctx)
 			defer cancel()
-			read := make(chan []store.Leader, 1)
+			read := make(chan []store.Known, 1)
 			go func() {
-				var all []store.Leader
+				var all []store.Known
 				defer func() { read <- all }()
 				for ctx.Err() == nil {
-					l, err := b.Leader(ctx, e.election, nil)
+					known, err := b.Observe(ctx, e.election, nil)
 					if err != nil {
 						return
 					}
-					all = append(all, l)
+					all = append(all, known)
 					e.pass(e.h.TTL / 2000)
 				}
 			}()
@@ -75,8 +75,12 @@ var news = []Case{
 			}
 			cancel()
 			var last store.Leader
+			var asOf time.Time
 			over := false // there was no leader after last
-			for _, l := range receive(e, read, "what was read") {
+			for _, known := range receive(e, read, "what was read") {
+				e.check(!known.AsOf.Before(asOf), "AsOf went back by %v", asOf.Sub(known.AsOf))
+				asOf = known.AsOf
+				l := known.Leader
 				switch {
 				case l == store.Leader{}:
 					over = true
@@ -89,68 +93,6 @@ var news = []Case{
 			e.check(last != store.Leader{}, "no leader was read")
 		},
 	},
-	{
-		Name:     "confirmed-is-not-ahead-of-the-news",
-		Explains: "a Leader call that has not returned was right at the time that Confirmed tells, and that time goes on",
-		check: func(e *env) {
-			a, b := e.open(), e.open()
-			ballot := e.cast(a, "a")
-			e.first(ballot)
-			delay := e.h.TTL / 5
-			for i := range 12 { // from one renewal to the next, whenever that is
-				prev := e.leader(b)
-				told := make(chan struct{})
-				go func() {
-					defer close(told)
-					_, _ = b.Leader(e.ctx, e.election, &prev)
-				}()
-				e.pass(e.h.TTL / 500) // for the call to be pending
-				delay = e.delayReplies(b, delay)
-				e.pass(time.Duration(i) * e.h.TTL / 60)
-				e.acknowledge(ballot, fmt.Sprint(i))
-				e.notAhead(b, time.Now(), told)
-				b.DelayReplies(0)
-			}
-		},
-	},
-}
-
-// delayReplies delays the replies to a member by as much as its store can take, at most by delay, and returns how long
-// that is, once Confirmed has gone on.
-func (e *env) delayReplies(m *member, delay time.Duration) time.Duration {
-	e.TB.Helper()
-	for ; ; delay = max(delay/2, e.h.TTL/40) {
-		m.DelayReplies(delay)
-		began := time.Now()
-		e.until("Confirmed goes on while a call waits", func() bool {
-			return m.Confirmed().After(began) || time.Since(began) > e.h.TTL
-		})
-		if m.Confirmed().After(began) {
-			return delay
-		}
-	}
-}
-
-// notAhead waits until a pending Leader call has been told of a change that was made by the time given.
-func (e *env) notAhead(m *member, changed time.Time, told <-chan struct{}) {
-	e.TB.Helper()
-	var ahead time.Time // when Confirmed was first seen to be
-	e.until("the change is told", func() bool {
-		confirmed := m.Confirmed()
-		select {
-		case <-told:
-			return true
-		default:
-		}
-		switch {
-		case !confirmed.After(changed):
-		case ahead.IsZero():
-			ahead = time.Now()
-		default: // a call that is about to return needs a moment
-			e.check(time.Since(ahead) < e.h.TTL/20, "Confirmed is %v ahead of a change that is not told yet", confirmed.Sub(changed))
-		}
-		return false
-	})
 }
 
 // pass lets some time pass.

@@ -53,7 +53,7 @@ var ownership = []Case{
 			ended := make(chan error, 2)
 			prev := e.leader(m)
 			go func() { ended <- waiter.Wait(e.ctx) }()
-			go func() { _, err := m.Leader(e.ctx, e.election, &prev); ended <- err }()
+			go func() { _, err := e.next(e.ctx, m, prev); ended <- err }()
 			e.during(e.h.TTL/50, "both wait", func() bool { return len(ended) == 0 })
 			var closing sync.WaitGroup
 			for range 3 {
@@ -65,7 +65,7 @@ var ownership = []Case{
 			}
 			_, err := m.Campaign(e.ctx, e.election, "a")
 			e.check(errors.Is(err, store.ErrClosed), "campaigning after Close: %v", err)
-			_, err = m.Leader(e.ctx, e.election, nil)
+			_, err = m.Observe(e.ctx, e.election, nil)
 			e.check(errors.Is(err, store.ErrClosed), "reading the leader after Close: %v", err)
 			if err := goleak.Find(before); err != nil {
 				e.Fatalf("goroutines are left: %v", err)

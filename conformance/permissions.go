@@ -27,7 +27,7 @@ func Permissions(ctx context.Context, h Harness) (wrote bool, err error) {
 		needsBallot bool
 		do          func() error
 	}{
-		{"read the leader", false, func() error { _, err := st.Leader(ctx, election, nil); return err }},
+		{"read the leader", false, func() error { _, err := st.Observe(ctx, election, nil); return err }},
 		{"list the ballots", false, func() error { _, err := st.Ballots(ctx, election); return err }},
 		{"cast a ballot", false, func() (err error) {
 			ballot, err = st.Campaign(ctx, election, "value")

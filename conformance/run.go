@@ -27,8 +27,8 @@ type Case struct {
 
 // Cases returns the suite's cases, in the order in which they run.
 func Cases() []Case {
-	return slices.Concat(oneLeader, slowLinks, fencing, liveness, impatience, order, acknowledgement, news, herd, ownership, closing,
-		contract, resignation)
+	return slices.Concat(oneLeader, slowLinks, fencing, liveness, impatience, order, acknowledgement, news, freshness, herd,
+		ownership, closing, contract, resignation)
 }
 
 // Check runs the case against a harness. The case has a goroutine of its own, so that the watchdog can give it up.
@@ -312,9 +312,31 @@ func (e *env) ballots(m *member) []store.Standing {
 
 func (e *env) leader(m *member) store.Leader {
 	e.TB.Helper()
-	l, err := m.Leader(e.ctx, e.election, nil)
+	known, err := m.Observe(e.ctx, e.election, nil)
 	e.ok(err, "read the leader")
-	return l
+	return known.Leader
+}
+
+// next waits for a leader that differs from prev.
+func (e *env) next(ctx context.Context, m *member, prev store.Leader) (store.Leader, error) {
+	for last := (store.Known{Leader: prev}); ; {
+		known, err := m.Observe(ctx, e.election, &last)
+		if err == nil {
+			err = isNews(known, last)
+		}
+		if err != nil || known.Leader != prev {
+			return known.Leader, err
+		}
+		last = known
+	}
+}
+
+// isNews returns an error if Observe has returned what its caller knew.
+func isNews(known, prev store.Known) error {
+	if known.Leader == prev.Leader && !known.AsOf.After(prev.AsOf) {
+		return fmt.Errorf("it returned %v to a caller that knew %v", known, prev)
+	}
+	return nil
 }
 
 // until polls for a condition.

@@ -34,8 +34,8 @@ func ExampleOpen() {
 		fmt.Println(err)
 		return
 	}
-	leader, err := st.Leader(ctx, "database/primary", nil)
-	fmt.Println(leader.Value, err)
+	known, err := st.Observe(ctx, "database/primary", nil)
+	fmt.Println(known.Leader.Value, err)
 	// Output: dbhost2:4567 <nil>
 }
 

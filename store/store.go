@@ -33,23 +33,28 @@ type Store interface {
 	// Campaigning twice in one election is allowed: the two ballots are two candidates.
 	Campaign(ctx context.Context, election, value string) (Ballot, error)
 
-	// Leader returns the acknowledged leader as soon as it differs from prev, and at once if prev is nil. The zero
-	// Leader means that there is no leader. With prev nil it reflects every acknowledgement, resignation and removal
-	// that the service had carried out, and confirmed to its client, before the call began. It is a long poll: nothing
-	// to drain, nothing to close, and changes that come faster than the calls are coalesced, the latest wins. What it
-	// returns never goes back in time from one call to the next. It writes nothing to the service. An outage is not an
-	// error: the call waits until the outage is over.
-	Leader(ctx context.Context, election string, prev *Leader) (Leader, error)
+	// Observe returns the acknowledged leader, and as of when that is right: at once if prev is nil, otherwise as soon as
+	// the leader differs from prev's, or is known to be right as of a later time. The zero Leader means that there is no
+	// leader. With prev nil it reflects every acknowledgement, resignation and removal that the service had carried out,
+	// and confirmed to its client, before the call began.
+	//
+	// It is a long poll: nothing to drain, nothing to close, and changes that come faster than the calls are coalesced,
+	// the latest wins. What it returns never goes back in time from one call to the next, neither the leader nor AsOf. It
+	// writes nothing to the service. An outage is not an error: the call waits until the outage is over.
+	//
+	// AsOf is never later than a moment at which this leader was right: if a change was confirmed to its client before
+	// AsOf, the call reflects it. So AsOf must not advance while news of a change has not been read. While the service
+	// answers, calls that follow each other return an AsOf that is no older than half a TTL and two round trips, if the
+	// connection is the store's own.
+	Observe(ctx context.Context, election string, prev *Known) (Known, error)
 
 	// Ballots lists the ballots that stand in the election, first in line first. An election without ballots
 	// has none. It is meant for operators and tests; its cost grows with the number of ballots.
 	Ballots(ctx context.Context, election string) ([]Standing, error)
 
-	// Confirmed returns the local time at which the last request was sent whose answer proved that the service had
-	// notified the store of all changes before: a pending Leader call was right at that time. So it must not advance
-	// while a Leader call has been notified of a change and has not yet read who leads. It is zero before the first
-	// such answer. It does not block.
-	Confirmed() time.Time
+	// Worked reports whether the service has ever answered a request of this store with anything but a refusal. A denial
+	// is final only for a store that never worked. It does not block.
+	Worked() bool
 
 	// TTL returns how long the service keeps a session that is not renewed, as the store's settings have it. It does not
 	// block.
@@ -102,6 +107,12 @@ type Ballot interface {
 type Leader struct {
 	Value    string // exactly the bytes that the leader acknowledged with
 	Revision uint64 // grows with every acknowledgement in the election; 0 if there is no leader
+}
+
+// Known is what a store knows of an election's leader.
+type Known struct {
+	Leader Leader
+	AsOf   time.Time // local time as of which it is right: never later than a moment at which it was
 }
 
 // Standing is a ballot as the service lists it.

@@ -128,24 +128,3 @@ func TestRepeat(t *testing.T) {
 		})
 	}
 }
-
-func TestReadLeader(t *testing.T) {
-	l := adapter.NewLife("store", false, "a")
-	leader := store.Leader{Value: "v", Revision: 7}
-	read := func(context.Context) (store.Leader, error) { return leader, nil }
-	got, err := l.ReadLeader(t.Context(), "e", read)
-	require.NoError(t, err)
-	require.Equal(t, leader, got)
-	_, err = l.ReadLeader(t.Context(), "", read)
-	require.ErrorIs(t, err, store.ErrInvalid)
-	_, err = l.ReadLeader(t.Context(), "e", func(context.Context) (store.Leader, error) { return store.Leader{}, store.ErrDenied })
-	require.ErrorIs(t, err, store.ErrDenied)
-	_, err = l.ReadLeader(t.Context(), "e", func(ctx context.Context) (store.Leader, error) {
-		l.Close()
-		return store.Leader{}, nil // the end of a leader whose ballot Close has removed
-	})
-	require.ErrorIs(t, err, store.ErrClosed)
-	_, err = l.ReadLeader(t.Context(), "e", read)
-	require.ErrorIs(t, err, store.ErrClosed)
-	end(l)
-}

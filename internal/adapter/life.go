@@ -78,28 +78,6 @@ func (l *Life) Call(ctx context.Context) (call context.Context, done func(), err
 	return call, func() { stop(); cancel(nil) }, nil
 }
 
-// ReadLeader does what comes before and after the adapter's own part of store.Store's Leader. If the store is closed
-// meanwhile, what was read may be no more than what Close does itself, before the call's context has ended.
-func (l *Life) ReadLeader(
-	ctx context.Context, election string, read func(context.Context) (store.Leader, error),
-) (store.Leader, error) {
-	if err := store.CheckElection(election); err != nil {
-		return store.Leader{}, err
-	}
-	ctx, done, err := l.Call(ctx)
-	if err == nil {
-		defer done()
-		var leader store.Leader
-		if leader, err = read(ctx); err == nil && l.Calls.Err() == nil {
-			return leader, nil
-		}
-	}
-	if err == nil {
-		err = store.ErrClosed
-	}
-	return store.Leader{}, l.Fail("read the leader", election, err)
-}
-
 // Fail says which call has failed, in which election, if the error does not say that already.
 func (l *Life) Fail(op, election string, err error) error {
 	var already *store.Error

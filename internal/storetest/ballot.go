@@ -43,6 +43,13 @@ func CastFirst(t testing.TB, st store.Store, election, value string) store.Ballo
 	return b
 }
 
+// Renewed waits until the ballot's session has been renewed by a request that was sent from now on.
+func Renewed(t testing.TB, b store.Ballot) {
+	t.Helper()
+	now := time.Now()
+	Eventually(t, func() bool { return b.Lease().Last().Sent.After(now) }, "a renewal")
+}
+
 // Acknowledge acknowledges with the value.
 func Acknowledge(t testing.TB, b store.Ballot, value string) store.Leader {
 	t.Helper()

@@ -9,6 +9,7 @@ import (
 
 	"github.com/go-leadership/leadership"
 	"github.com/go-leadership/leadership/conformance"
+	"github.com/go-leadership/leadership/internal/storetest"
 	"github.com/go-leadership/leadership/store"
 	"github.com/go-leadership/leadership/store/memory"
 	"github.com/stretchr/testify/require"
@@ -208,7 +209,7 @@ func TestForeignValueAtTheAcknowledgement(t *testing.T) {
 				want = store.Leader{}
 			}
 			eventually(t, func() bool {
-				seen, err := st.Leader(soon(t), election, nil)
+				seen, err := storetest.Leader(soon(t), st, election, nil)
 				return err == nil && seen == want
 			}, "followers are shown it, or nothing")
 			require.NoError(t, b.Wait(soon(t)))

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-leadership/leadership/internal/storetest"
 	"github.com/go-leadership/leadership/store"
 	"github.com/stretchr/testify/require"
 )
@@ -18,7 +19,10 @@ func TestReadsSayWhyThereIsNoAnswer(t *testing.T) {
 	require.NoError(t, listener.Close()) // nothing listens there now
 	for _, kind := range []string{"zookeeper", "etcd", "consul"} {
 		for name, read := range map[string]func(context.Context, store.Store) error{
-			"the leader":  func(ctx context.Context, st store.Store) error { _, err := st.Leader(ctx, "e", nil); return err },
+			"the leader": func(ctx context.Context, st store.Store) error {
+				_, err := storetest.Leader(ctx, st, "e", nil)
+				return err
+			},
 			"the ballots": func(ctx context.Context, st store.Store) error { _, err := st.Ballots(ctx, "e"); return err },
 			"clear":       func(ctx context.Context, st store.Store) error { return st.(store.Clearer).Clear(ctx, "e") },
 		} {

@@ -60,9 +60,9 @@ func TestACL(t *testing.T) {
 		_, err := st.Campaign(soon(t), newElection(), "own")
 		require.ErrorIs(t, err, store.ErrDenied)
 		require.NotContains(t, err.Error(), wrong)
-		_, err = st.Leader(soon(t), newElection(), nil)
+		_, err = storetest.Leader(soon(t), st, newElection(), nil)
 		require.ErrorIs(t, err, store.ErrDenied)
-		_, err = st.Leader(soon(t), newElection(), &store.Leader{})
+		_, err = storetest.Leader(soon(t), st, newElection(), &store.Leader{})
 		require.ErrorIs(t, err, store.ErrDenied)
 	})
 	t.Run("no token", func(t *testing.T) {
@@ -76,18 +76,17 @@ func TestACL(t *testing.T) {
 			follower := open(t, config(token(mayRead), long))
 			told := make(chan store.Leader, 1)
 			go func() {
-				l, _ := follower.Leader(soon(t), election, &store.Leader{})
+				l, _ := storetest.Leader(soon(t), follower, election, &store.Leader{})
 				told <- l
 			}()
 			b := castFirst(t, st, election, "own")
 			leader := acknowledge(t, b, "own")
 			require.Equal(t, leader, receive(t, told, "the news"))
 			go func() {
-				_, _ = follower.Leader(soon(t), election, &leader)
+				_, _ = storetest.Leader(soon(t), follower, election, &leader)
 				told <- store.Leader{}
 			}()
-			before := follower.Confirmed()
-			eventually(t, func() bool { return follower.Confirmed().After(before) }, "reading is enough to know")
+			confirmed(t, follower, election) // reading is enough
 			require.NoError(t, b.Withdraw(soon(t)))
 			receive(t, told, "the end of the leader")
 		}

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-leadership/leadership/internal/storetest"
 	"github.com/go-leadership/leadership/store"
 	"github.com/go-leadership/leadership/store/consul"
 	"github.com/hashicorp/consul/api"
@@ -121,7 +122,7 @@ func TestDatacenter(t *testing.T) {
 	st := open(t, consul.Config{Datacenter: "elsewhere"})
 	_, err := st.Campaign(soon(t), newElection(), "own")
 	requireInvalid(t, err, "dc", "elsewhere")
-	_, err = st.Leader(soon(t), newElection(), nil)
+	_, err = storetest.Leader(soon(t), st, newElection(), nil)
 	requireInvalid(t, err, "dc")
 	_, err = open(t, consul.Config{Namespace: "team"}).Campaign(soon(t), newElection(), "own")
 	requireInvalid(t, err, "namespace or partition", "Enterprise")

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/go-leadership/leadership/internal/adapter"
+	"github.com/go-leadership/leadership/internal/storetest"
 	"github.com/go-leadership/leadership/internal/testserver"
 	"github.com/go-leadership/leadership/store"
 	"github.com/go-leadership/leadership/store/consul"
@@ -63,14 +64,14 @@ func TestDenialsPass(t *testing.T) {
 			}
 			tp.CloseClientConnections() // so that the watches ask again
 			receive(t, last.caught, "the last denial")
-			sent := time.Now()
-			eventually(t, func() bool { return st.Confirmed().After(sent) }, "the store works")
+			renewed(t, b)
+			confirmed(t, st, election)
 			require.True(t, b.Lease().Holds(span))
 			require.NoError(t, waiter.Err())
 			waiting(t, waiter)
 			require.NoError(t, b.Withdraw(soon(t)))
 			require.NoError(t, waiter.Wait(soon(t)))
-			leader, err := st.Leader(soon(t), election, nil)
+			leader, err := storetest.Leader(soon(t), st, election, nil)
 			require.NoError(t, err)
 			require.Zero(t, leader)
 		})
@@ -136,7 +137,7 @@ func TestNoQuestionAboutTLS(t *testing.T) {
 	for range 20 {
 		tp.catch(answer(http.StatusBadRequest, "Client sent an HTTP request to an HTTPS server.\n"), "GET", "/v1/kv/", "consistent")
 	}
-	_, err := st.Leader(soon(t), newElection(), nil)
+	_, err := storetest.Leader(soon(t), st, newElection(), nil)
 	require.ErrorContains(t, err, "not a Consul agent")
 	require.NotContains(t, err.Error(), "scheme")
 	tp.catch(answer(http.StatusBadRequest, "Client sent an HTTP request to an HTTPS server.\n"), "session/create")

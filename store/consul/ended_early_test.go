@@ -181,9 +181,9 @@ func TestNextAgent(t *testing.T) {
 			require.NoError(t, err)
 			defer st.Close()
 			b := castFirst(t, st, newElection(), "own")
-			before := st.Confirmed()
+			before := b.Lease().Last().Sent
 			require.NoError(t, fault(first))
-			eventually(t, func() bool { return st.Confirmed().After(before) && b.Lease().Remaining() > 0 }, "it is confirmed by another agent")
+			eventually(t, func() bool { return b.Lease().Last().Sent.After(before) && b.Lease().Remaining() > 0 }, "it is confirmed by another agent")
 			acknowledge(t, b, "own")
 			require.NoError(t, b.Err())
 		})

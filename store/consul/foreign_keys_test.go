@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-leadership/leadership/internal/storetest"
 	"github.com/go-leadership/leadership/store"
 	"github.com/go-leadership/leadership/store/consul"
 	"github.com/hashicorp/consul/api"
@@ -88,21 +89,21 @@ func TestAcknowledgementIsInTheWay(t *testing.T) {
 			if then := later[election]; then != nil {
 				then()
 			}
-			before, err := st.Leader(soon(t), election, nil)
+			before, err := storetest.Leader(soon(t), st, election, nil)
 			require.NoError(t, err)
 			leader := acknowledge(t, b, "own")
 			require.Greater(t, leader.Revision, before.Revision)
-			seen, err := st.Leader(soon(t), election, &before)
+			seen, err := storetest.Leader(soon(t), st, election, &before)
 			require.NoError(t, err)
 			require.Equal(t, leader, seen)
 			put(t, client, ackKey(election), "written over")
-			_, err = st.Leader(soon(t), election, &leader)
+			_, err = storetest.Leader(soon(t), st, election, &leader)
 			require.NoError(t, err)
 			again := acknowledge(t, b, "again")
 			require.Greater(t, again.Revision, leader.Revision)
 			put(t, client, ackKey(election), "written over again")
 			require.NoError(t, b.Withdraw(soon(t)))
-			seen, err = st.Leader(soon(t), election, nil)
+			seen, err = storetest.Leader(soon(t), st, election, nil)
 			require.NoError(t, err)
 			require.Zero(t, seen, "the acknowledgement went with the ballot")
 		})
@@ -129,7 +130,7 @@ func TestWithdrawalSparesOthers(t *testing.T) {
 	_, err := deposed.Acknowledge(soon(t), "deposed")
 	require.ErrorIs(t, err, store.ErrLost)
 	require.NoError(t, deposed.Withdraw(soon(t)))
-	seen, err := st.Leader(soon(t), election, nil)
+	seen, err := storetest.Leader(soon(t), st, election, nil)
 	require.NoError(t, err)
 	require.Equal(t, leader, seen)
 	require.Equal(t, []string{"next"}, values(t, st, election))

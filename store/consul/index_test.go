@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-leadership/leadership/internal/storetest"
 	"github.com/go-leadership/leadership/internal/testserver"
 	"github.com/go-leadership/leadership/store"
 	"github.com/go-leadership/leadership/store/consul"
@@ -35,7 +36,7 @@ func TestIndexIsSetBack(t *testing.T) {
 			told := make(chan store.Leader, 1)
 			catches = append(catches, tp.catch(back, "GET", "index=", "/v1/kv/"+"leadership/test%20"))
 			go func() {
-				l, _ := st.Leader(soon(t), election, &acknowledged)
+				l, _ := storetest.Leader(soon(t), st, election, &acknowledged)
 				told <- l
 			}()
 			for _, c := range catches[:2] {
@@ -63,7 +64,7 @@ func TestSilentQuery(t *testing.T) {
 	waiter := cast(t, st, election, "waiter")
 	told := make(chan store.Leader, 1)
 	go func() {
-		l, _ := st.Leader(soon(t), election, &acknowledged)
+		l, _ := storetest.Leader(soon(t), st, election, &acknowledged)
 		told <- l
 	}()
 	waiting(t, waiter)
@@ -88,10 +89,10 @@ func TestSnapshotIsRestored(t *testing.T) {
 		b := contend(t, st, election, "b")
 		eventually(t, func() bool { return len(ballotKeys(t, client, election)) == 2 }, "both stand")
 		told := make(chan store.Leader, 1)
-		known, err := st.Leader(soon(t), election, nil)
+		known, err := storetest.Leader(soon(t), st, election, nil)
 		require.NoError(t, err)
 		go func() {
-			l, _ := st.Leader(soon(t), election, &known)
+			l, _ := storetest.Leader(soon(t), st, election, &known)
 			told <- l
 		}()
 		if ttl == long {

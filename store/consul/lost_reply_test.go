@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-leadership/leadership/internal/storetest"
 	"github.com/go-leadership/leadership/store"
 	"github.com/go-leadership/leadership/store/consul"
 	"github.com/stretchr/testify/require"
@@ -77,11 +78,11 @@ func TestAcknowledgeLosesAMessage(t *testing.T) {
 			require.ErrorIs(t, err, store.ErrUnknownOutcome)
 			leader := acknowledge(t, b, "two")
 			require.Equal(t, "two", leader.Value)
-			seen, err := st.Leader(soon(t), election, nil)
+			seen, err := storetest.Leader(soon(t), st, election, nil)
 			require.NoError(t, err)
 			require.Equal(t, leader, seen)
 			require.NoError(t, b.Withdraw(soon(t)))
-			seen, err = st.Leader(soon(t), election, nil)
+			seen, err = storetest.Leader(soon(t), st, election, nil)
 			require.NoError(t, err)
 			require.Zero(t, seen)
 		})
@@ -96,7 +97,7 @@ func TestAcknowledgeLosesAMessage(t *testing.T) {
 		require.ErrorIs(t, err, store.ErrUnknownOutcome)
 		leader := acknowledge(t, b, "two")
 		require.Equal(t, 409, letGo())
-		seen, err := st.Leader(soon(t), election, nil)
+		seen, err := storetest.Leader(soon(t), st, election, nil)
 		require.NoError(t, err)
 		require.Equal(t, leader, seen)
 	})
@@ -110,7 +111,7 @@ func TestAcknowledgeLosesAMessage(t *testing.T) {
 		require.ErrorIs(t, err, store.ErrUnknownOutcome)
 		require.NoError(t, b.Withdraw(soon(t)))
 		require.Equal(t, 409, letGo())
-		seen, err := st.Leader(soon(t), election, nil)
+		seen, err := storetest.Leader(soon(t), st, election, nil)
 		require.NoError(t, err)
 		require.Zero(t, seen)
 	})
@@ -128,7 +129,7 @@ func TestWithdrawLosesAMessage(t *testing.T) {
 			require.NoError(t, b.Withdraw(soon(t)))
 			receive(t, c.caught, "the request")
 			require.Empty(t, values(t, st, election))
-			leader, err := st.Leader(soon(t), election, nil)
+			leader, err := storetest.Leader(soon(t), st, election, nil)
 			require.NoError(t, err)
 			require.Zero(t, leader)
 		})
@@ -155,8 +156,7 @@ func TestRenewalLosesAMessage(t *testing.T) {
 	for _, spring := range fates {
 		c := tp.catch(spring, "check/update")
 		receive(t, c.caught, "the renewal")
-		before := st.Confirmed()
-		eventually(t, func() bool { return st.Confirmed().After(before) }, "the next renewal")
+		renewed(t, b)
 	}
 	require.True(t, b.Lease().Holds(span))
 }

@@ -66,7 +66,7 @@ func TestThousandElections(t *testing.T) {
 		following.Go(func() {
 			prev := store.Leader{}
 			for {
-				l, err := many.Leader(ended, e.name, &prev)
+				l, err := storetest.Leader(ended, many, e.name, &prev)
 				if err != nil {
 					return
 				}

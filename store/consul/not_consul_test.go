@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/go-leadership/leadership/internal/storetest"
 	"github.com/go-leadership/leadership/store"
 	"github.com/go-leadership/leadership/store/consul"
 	"github.com/stretchr/testify/require"
@@ -25,8 +26,8 @@ func TestNotConsul(t *testing.T) {
 			defer srv.Close()
 			st := open(t, consul.Config{Addresses: []string{strings.TrimPrefix(srv.URL, "http://")}, TTL: long})
 			for what, call := range map[string]func(context.Context) error{
-				"leader":      func(ctx context.Context) error { _, err := st.Leader(ctx, "e", nil); return err },
-				"next leader": func(ctx context.Context) error { _, err := st.Leader(ctx, "e", &store.Leader{}); return err },
+				"leader":      func(ctx context.Context) error { _, err := storetest.Leader(ctx, st, "e", nil); return err },
+				"next leader": func(ctx context.Context) error { _, err := storetest.Leader(ctx, st, "e", &store.Leader{}); return err },
 				"ballots":     func(ctx context.Context) error { _, err := st.Ballots(ctx, "e"); return err },
 			} {
 				ctx := soon(t)

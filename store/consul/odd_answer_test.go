@@ -13,6 +13,7 @@ import (
 
 	"github.com/go-leadership/leadership"
 	"github.com/go-leadership/leadership/internal/adapter"
+	"github.com/go-leadership/leadership/internal/storetest"
 	"github.com/go-leadership/leadership/store"
 	"github.com/go-leadership/leadership/store/consul"
 	"github.com/stretchr/testify/require"
@@ -115,8 +116,7 @@ func TestOddAnswers(t *testing.T) {
 				}
 				receive(t, caught.caught, "the request before %q", odd)
 				if c.act == nil {
-					confirmed := time.Now()
-					eventually(t, func() bool { return st.Confirmed().After(confirmed) }, "the store works after %q", odd)
+					renewed(t, b)
 				}
 				require.True(t, b.Lease().Holds(span), "the lease after %q", odd)
 				require.NoError(t, b.Err(), odd)
@@ -132,7 +132,7 @@ func TestOddAnswers(t *testing.T) {
 }
 
 func readLeader(t *testing.T, st *consul.Store, _ store.Ballot, election string) {
-	leader, err := st.Leader(soon(t), election, nil)
+	leader, err := storetest.Leader(soon(t), st, election, nil)
 	require.NoError(t, err)
 	require.Equal(t, "own", leader.Value)
 }
@@ -151,7 +151,7 @@ func acknowledgeAgain(t *testing.T, st *consul.Store, b store.Ballot, election s
 	for {
 		leader, err := b.Acknowledge(soon(t), "own")
 		if err == nil {
-			seen, err := st.Leader(soon(t), election, nil)
+			seen, err := storetest.Leader(soon(t), st, election, nil)
 			require.NoError(t, err)
 			require.Equal(t, leader, seen)
 			return
@@ -191,7 +191,7 @@ func TestOddAnswersToAnAcknowledgement(t *testing.T) {
 				}
 				require.NoError(t, term.Acknowledge(soon(t)))
 				receive(t, last.caught, "the last odd answer")
-				leader, err := st.Leader(soon(t), election, nil)
+				leader, err := storetest.Leader(soon(t), st, election, nil)
 				require.NoError(t, err)
 				require.Equal(t, "own", leader.Value)
 				require.NoError(t, term.Resign(soon(t)))

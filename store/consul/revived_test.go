@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-leadership/leadership/internal/storetest"
 	"github.com/go-leadership/leadership/internal/testserver"
 	"github.com/go-leadership/leadership/store/consul"
 	"github.com/stretchr/testify/require"
@@ -40,7 +41,7 @@ func TestRestoreRevivesABallot(t *testing.T) {
 			require.NoError(t, client.Snapshot().Restore(nil, snapshot))
 			eventually(t, func() bool {
 				list := values(t, b, election)
-				leader, err := b.Leader(soon(t), election, nil)
+				leader, err := storetest.Leader(soon(t), b, election, nil)
 				require.NoError(t, err)
 				return len(list) > 0 && list[0] != "withdrawn" && leader.Value == list[0]
 			}, "another leads")

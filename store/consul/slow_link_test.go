@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/go-leadership/leadership/internal/storetest"
+	"github.com/go-leadership/leadership/store"
 	"github.com/go-leadership/leadership/store/consul"
 	"github.com/stretchr/testify/require"
 )
@@ -36,7 +37,7 @@ func TestSlowLink(t *testing.T) {
 			t.Logf("acknowledged after %v", time.Since(start))
 			link.RoundTrip(c.ttl / 4)
 			follower := open(t, consul.Config{Dial: link.Dial, TTL: c.ttl})
-			leader, err := follower.Leader(soon(t), election, nil)
+			leader, err := storetest.Leader(soon(t), follower, election, nil)
 			require.NoError(t, err)
 			require.Equal(t, "own", leader.Value)
 			start = time.Now()
@@ -44,12 +45,14 @@ func TestSlowLink(t *testing.T) {
 			eventually(t, func() bool {
 				require.NoError(t, term.Context().Err(), "after %v", time.Since(start))
 				least = min(least, term.Remaining())
+				known, err := follower.Observe(soon(t), election, &store.Known{}) // what is known
+				require.NoError(t, err)
+				require.Less(t, time.Since(known.AsOf), c.ttl)
 				return time.Since(start) > 2*c.ttl
 			}, "two TTLs")
 			t.Logf("the lease had %v left at least", least)
-			require.Less(t, time.Since(own.Store.Confirmed()), c.ttl)
 			own.Resign()
-			next, err := follower.Leader(soon(t), election, &leader)
+			next, err := storetest.Leader(soon(t), follower, election, &leader)
 			require.NoError(t, err)
 			require.NotEqual(t, leader, next)
 		})

@@ -37,7 +37,7 @@ import (
 // engineOf is the engine, under a name that does not show.
 type engineOf = engine.Engine
 
-// Store is one Consul session. It implements store.Store, store.Observer, store.Clearer and store.Resigner.
+// Store is one Consul session. It implements store.Store, store.Clearer and store.Resigner.
 type Store struct{ *engineOf }
 
 // Open opens a store. It checks the settings; it does not wait for the service.
@@ -83,7 +83,6 @@ func newDriver(config Config) (*driver, error) {
 }
 
 var (
-	_ store.Observer = (*Store)(nil)
 	_ store.Clearer  = (*Store)(nil)
 	_ store.Resigner = (*Store)(nil)
 

@@ -3,6 +3,7 @@ package consul_test
 import (
 	"testing"
 
+	"github.com/go-leadership/leadership/internal/storetest"
 	"github.com/go-leadership/leadership/store"
 	"github.com/go-leadership/leadership/store/consul"
 	"github.com/hashicorp/consul/api"
@@ -37,7 +38,7 @@ func TestDockerLeadershipHoldsTheKey(t *testing.T) {
 	require.ErrorContains(t, run.Errors()[0], held.Session)
 	require.NoError(t, lock.Unlock()) // which leaves the key, without a lock
 	receive(t, run.Terms, "the term")
-	leader, err := st.Leader(soon(t), election, nil)
+	leader, err := storetest.Leader(soon(t), st, election, nil)
 	require.NoError(t, err)
 	require.Equal(t, "new:1234", leader.Value)
 	old, err := client.LockOpts(&api.LockOptions{Key: ackKey(election), Value: []byte("old:1234")})

@@ -67,6 +67,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-leadership/leadership/internal/adapter"
@@ -98,8 +99,9 @@ type Engine struct {
 	keeper   sync.WaitGroup // the goroutine that runs keep, and those that end sessions after it
 	calls    sync.WaitGroup // calls of users; one is added under mu while closed is false
 	closing  sync.Once
-	stand    error // why Close has left ballots standing; of the keeper, and then of closing
-	closed   error // what Close returns; written once by closing
+	stand    error       // why Close has left ballots standing; of the keeper, and then of closing
+	closed   error       // what Close returns; written once by closing
+	worked   atomic.Bool // the driver has answered
 
 	mu        sync.Mutex
 	ended     bool                 // guarded by mu, as are all below: Close has begun
@@ -110,8 +112,6 @@ type Engine struct {
 	detectors map[string]*detector // by session
 	casts     uint64               // counts nonces
 	looked    uint64               // counts the looks in turn
-	confirmed time.Time            // when the last Confirm began that was answered
-	shown     time.Time            // the last result of Confirmed
 }
 
 // New returns a store on the driver, which it closes.
@@ -146,6 +146,9 @@ func (e *Engine) Format(f fmt.State, verb rune) { opaque.Format(f, verb, e.setti
 
 // TTL implements store.Store.
 func (e *Engine) TTL() time.Duration { return e.settings.TTL }
+
+// Worked implements store.Store.
+func (e *Engine) Worked() bool { return e.worked.Load() }
 
 // call begins a call of a user. The context that it returns ends with the caller's and when the store is closed; Close
 // waits for done.
@@ -209,6 +212,7 @@ func (e *Engine) Ballots(ctx context.Context, election string) (list []store.Sta
 	if err != nil {
 		return nil, e.life.Fail("list the ballots", election, err)
 	}
+	e.worked.Store(true)
 	return list, nil
 }
 
@@ -280,13 +284,9 @@ func (e *Engine) freshen() {
 func (e *Engine) confirm() {
 	ctx, cancel := context.WithTimeout(e.life.Calls, e.settings.TTL)
 	defer cancel()
-	sent := time.Now() // before the request: the answer proves nothing of what happened since
-	if e.driver.Confirm(ctx) != nil {
-		return
+	if e.driver.Confirm(ctx) == nil {
+		e.worked.Store(true)
 	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.confirmed = sent
 }
 
 // turn looks at what has waited longest for a look: a watch might have lost a change. It also drops polls that are not
@@ -319,22 +319,6 @@ func (e *Engine) turn() {
 		*oldest = e.looked
 		look()
 	}
-}
-
-// Confirmed implements store.Store: the moment as of which the oldest of all polls is right.
-func (e *Engine) Confirmed() time.Time {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	oldest := e.confirmed
-	for _, p := range e.polls {
-		if t := p.now().AsOf; t.Before(oldest) {
-			oldest = t
-		}
-	}
-	if oldest.After(e.shown) {
-		e.shown = oldest
-	}
-	return e.shown
 }
 
 // Close implements store.Store.

@@ -47,23 +47,8 @@ type feed struct {
 	stale  bool   // it tells no more, or did not tell what has changed
 }
 
-// Leader implements store.Store.
-func (e *Engine) Leader(ctx context.Context, election string, prev *store.Leader) (store.Leader, error) {
-	k, err := e.observe(ctx, election, prev == nil, func(k store.Known) bool { return prev == nil || k.Leader != *prev })
-	return k.Leader, err
-}
-
-// Observe implements store.Observer.
+// Observe implements store.Store. With prev nil, a read that begins from now on is awaited.
 func (e *Engine) Observe(ctx context.Context, election string, prev *store.Known) (store.Known, error) {
-	return e.observe(ctx, election, prev == nil, func(k store.Known) bool {
-		return prev == nil || k.Leader != prev.Leader || k.AsOf.After(prev.AsOf)
-	})
-}
-
-// observe waits until what is known satisfies the caller. If it must be fresh, a read that begins from now on shows it.
-func (e *Engine) observe(
-	ctx context.Context, election string, fresh bool, satisfies func(store.Known) bool,
-) (store.Known, error) {
 	if err := store.CheckElection(election); err != nil {
 		return store.Known{}, err
 	}
@@ -74,7 +59,7 @@ func (e *Engine) observe(
 		defer e.leave(p)
 		var k store.Known
 		// If the store is closed meanwhile, what was told might only be what Close itself does.
-		if k, err = p.wait(ctx, fresh, satisfies); err == nil && e.life.Calls.Err() == nil {
+		if k, err = p.wait(ctx, prev); err == nil && e.life.Calls.Err() == nil {
 			return k, nil
 		}
 	}
@@ -121,12 +106,13 @@ func (e *Engine) notOlder(election string, revision uint64) {
 	}
 }
 
-func (p *poll) wait(ctx context.Context, fresh bool, satisfies func(store.Known) bool) (store.Known, error) {
+// wait waits for news to one who knows prev.
+func (p *poll) wait(ctx context.Context, prev *store.Known) (store.Known, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	failures := p.failures
 	need := uint64(1) // the read that has to be answered
-	if fresh {
+	if prev == nil {
 		need = p.begun + 1
 	}
 	for {
@@ -134,7 +120,7 @@ func (p *poll) wait(ctx context.Context, fresh bool, satisfies func(store.Known)
 		case p.failures > failures:
 			return store.Known{}, p.err
 		case p.answered < need:
-		case !satisfies(p.known):
+		case prev != nil && p.known.Leader == prev.Leader && !p.known.AsOf.After(prev.AsOf):
 		case p.floor == 0:
 			return p.known, nil
 		default: // it is news to the caller, and might be older than the acknowledgement
@@ -203,6 +189,7 @@ func (p *poll) work() (again bool) {
 	}
 	p.mu.Lock()
 	old := p.feed
+	p.engine.worked.Store(true)
 	f.watch, p.feed, p.answered, p.reading, p.trouble = watch, f, f.number, false, nil
 	if f.number >= p.cleared {
 		p.floor = 0

@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/go-leadership/leadership/internal/storetest"
 	"github.com/go-leadership/leadership/store"
 	"github.com/stretchr/testify/require"
 )
@@ -16,9 +17,9 @@ var (
 	two = store.Leader{Value: "two", Revision: 2}
 )
 
-// leader starts a call of Leader.
+// leader begins to wait for a leader that differs from prev.
 func (s *scene) leader(prev *store.Leader) *call[store.Leader] {
-	return start(func() (store.Leader, error) { return s.Engine.Leader(context.Background(), "x", prev) })
+	return start(func() (store.Leader, error) { return storetest.Leader(context.Background(), s.Engine, "x", prev) })
 }
 
 func (s *scene) observe(prev *store.Known) *call[store.Known] {
@@ -134,7 +135,7 @@ func TestLeaderSaysWhyThereIsNoAnswer(t *testing.T) {
 		impatient := func() error {
 			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 			defer cancel()
-			_, err := s.Engine.Leader(ctx, "x", nil)
+			_, err := s.Observe(ctx, "x", nil)
 			require.ErrorIs(t, err, context.DeadlineExceeded)
 			return err
 		}
@@ -192,11 +193,12 @@ func TestLeaderIsNotOlderThanTheOwnAcknowledgement(t *testing.T) {
 	t.Run("told", func(t *testing.T) {
 		play(t, Settings{}, func(t *testing.T, s *scene) {
 			watch := acknowledge(t, s)
-			c := s.leader(&one)
+			known := s.poll().now()
+			c := s.observe(&known)
 			s.quiet()
 			watch.tells(News{State: &State{Leader: acknowledged}})
 			require.True(t, c.returned())
-			require.Equal(t, acknowledged, c.value)
+			require.Equal(t, acknowledged, c.value.Leader)
 			s.quiet()
 		})
 	})
@@ -318,7 +320,7 @@ func TestEachOfManyPollsIsFresh(t *testing.T) {
 		for step := range 40 {
 			if step < 20 {
 				elections = append(elections, strconv.Itoa(step))
-				go func() { _, _ = s.Engine.Leader(t.Context(), elections[step], nil) }()
+				go func() { _, _ = s.Observe(t.Context(), elections[step], nil) }()
 			}
 			for next := time.Now().Add(ttl / 37); time.Now().Before(next); time.Sleep(trip / 10) {
 				synctest.Wait()
@@ -362,40 +364,17 @@ func TestLeaderIsReadAgainAfterASlowAnswer(t *testing.T) {
 	})
 }
 
-// TestConfirmedIsOfTheOldestPoll, and does not go back.
-func TestConfirmedIsOfTheOldestPoll(t *testing.T) {
-	play(t, Settings{}, func(t *testing.T, s *scene) {
-		began := time.Now()
-		require.Equal(t, began, s.Confirmed())
-		time.Sleep(pace)
-		synctest.Wait()
-		require.Equal(t, began.Add(pace), s.Confirmed(), "without polls: the last answer")
-		s.leader(&one)
-		read := s.next("Leader")
-		time.Sleep(pace)
-		synctest.Wait()
-		require.Equal(t, began.Add(pace), s.Confirmed())
-		read.shows(State{Leader: one, AsOf: began.Add(pace + 1)})
-		require.Equal(t, began.Add(pace+1), s.Confirmed())
-		read.tells(News{AsOf: began.Add(3 * pace)})
-		require.Equal(t, began.Add(2*pace), s.Confirmed(), "the last Confirm")
-	})
-}
-
 // TestConfirmIsSentAgainWhenItIsAnswered: one at a time.
 func TestConfirmIsSentAgainWhenItIsAnswered(t *testing.T) {
 	play(t, Settings{}, func(t *testing.T, s *scene) {
 		s.confirms.Store(true)
-		began := time.Now()
 		time.Sleep(pace)
 		first := s.next("Confirm")
 		time.Sleep(pace)
 		require.Equal(t, 1, s.count("Confirm"))
 		first.answer(answer{})
-		require.Equal(t, began.Add(pace), s.Confirmed())
 		time.Sleep(pace)
 		s.next("Confirm").fail(errLater)
-		require.Equal(t, began.Add(pace), s.Confirmed())
 		time.Sleep(pace)
 		s.next("Confirm")
 	})
@@ -418,10 +397,10 @@ func TestCloseEndsPolls(t *testing.T) {
 
 func TestLeaderChecksItsArguments(t *testing.T) {
 	play(t, Settings{}, func(t *testing.T, s *scene) {
-		_, err := s.Engine.Leader(t.Context(), "/", nil)
+		_, err := s.Observe(t.Context(), "/", nil)
 		require.ErrorIs(t, err, store.ErrInvalid)
 		ctx, cancel := context.WithCancelCause(t.Context())
-		c := start(func() (store.Leader, error) { return s.Engine.Leader(ctx, "x", nil) })
+		c := start(func() (store.Known, error) { return s.Observe(ctx, "x", nil) })
 		cancel(errDisk)
 		require.True(t, c.returned())
 		require.ErrorIs(t, c.err, errDisk)

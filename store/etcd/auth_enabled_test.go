@@ -3,6 +3,7 @@ package etcd_test
 import (
 	"testing"
 
+	"github.com/go-leadership/leadership/internal/storetest"
 	"github.com/go-leadership/leadership/internal/testserver"
 	"github.com/go-leadership/leadership/store"
 	"github.com/go-leadership/leadership/store/etcd"
@@ -38,7 +39,7 @@ func TestAuthIsEnabled(t *testing.T) {
 	enabled := b.Lease().Last().Sent
 	eventually(t, func() bool { return b.Lease().Last().Sent.After(enabled) }, "a renewal")
 	leader := acknowledge(t, b, "first")
-	seen, err := two.Leader(soon(t), "a", &store.Leader{}) // on the stream that was opened before
+	seen, err := storetest.Leader(soon(t), two, "a", &store.Leader{}) // on the stream that was opened before
 	require.NoError(t, err)
 	require.Equal(t, leader, seen)
 	require.True(t, b.Lease().Holds(span))

@@ -28,16 +28,16 @@ func TestClose(t *testing.T) {
 	require.NoError(t, err)
 	first, second := castFirst(t, st, election, "first"), cast(t, st, election, "second")
 	acknowledge(t, first, "first")
-	leader, err := st.Leader(soon(t), election, nil)
+	leader, err := storetest.Leader(soon(t), st, election, nil)
 	require.NoError(t, err)
 	_, lease := ballotOf(t, client, election, "first")
 	ended := make(chan error, 4)
 	go func() { ended <- second.Wait(context.Background()) }()
-	go func() { _, err := st.Leader(context.Background(), election, &leader); ended <- err }()
+	go func() { _, err := storetest.Leader(context.Background(), st, election, &leader); ended <- err }()
 	go func() {
-		_, err := st.Leader(context.Background(), election+"x", &store.Leader{Revision: 1, Value: "x"})
+		_, err := storetest.Leader(context.Background(), st, election+"x", &store.Leader{Revision: 1, Value: "x"})
 		for err == nil {
-			_, err = st.Leader(context.Background(), election+"x", &store.Leader{})
+			_, err = storetest.Leader(context.Background(), st, election+"x", &store.Leader{})
 		}
 		ended <- err
 	}()
@@ -70,7 +70,7 @@ func TestClose(t *testing.T) {
 	require.NoError(t, st.Close())
 	_, err = st.Campaign(soon(t), election, "x")
 	require.ErrorIs(t, err, store.ErrClosed)
-	_, err = st.Leader(soon(t), election, nil)
+	_, err = storetest.Leader(soon(t), st, election, nil)
 	require.ErrorIs(t, err, store.ErrClosed)
 	_, err = st.Ballots(soon(t), election)
 	require.ErrorIs(t, err, store.ErrClosed)
@@ -112,7 +112,7 @@ func TestCloseInBadTimes(t *testing.T) {
 			require.NoError(t, err)
 			ended := make(chan error, 3)
 			go func() { _, err := st.Campaign(context.Background(), "c", "x"); ended <- err }()
-			go func() { _, err := st.Leader(context.Background(), "c", &store.Leader{}); ended <- err }()
+			go func() { _, err := storetest.Leader(context.Background(), st, "c", &store.Leader{}); ended <- err }()
 			go func() { _, err := st.Ballots(context.Background(), "d"); ended <- err }()
 			if c.work != nil {
 				c.work(st, network)

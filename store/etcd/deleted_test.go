@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/go-leadership/leadership/internal/storetest"
 	"github.com/go-leadership/leadership/store"
 	"github.com/go-leadership/leadership/store/etcd"
 	"github.com/stretchr/testify/require"
@@ -60,11 +61,11 @@ func TestBallotsDeleted(t *testing.T) {
 	acknowledge(t, ballots[2], "2")
 	remove(2)
 	require.NoError(t, ballots[3].Wait(soon(t)))
-	leader, err := stores[0].Leader(soon(t), election, nil)
+	leader, err := storetest.Leader(soon(t), stores[0], election, nil)
 	require.NoError(t, err)
 	require.Equal(t, "2", leader.Value, "an acknowledgement that outlived its ballot")
 	require.NoError(t, ballots[2].Withdraw(soon(t)))
-	leader, err = stores[0].Leader(soon(t), election, nil)
+	leader, err = storetest.Leader(soon(t), stores[0], election, nil)
 	require.NoError(t, err)
 	require.Zero(t, leader, "is removed by its maker")
 	_, err = ballots[2].Acknowledge(soon(t), "2")
@@ -87,7 +88,7 @@ func TestWithdrawAfterDeletion(t *testing.T) {
 	leader := acknowledge(t, second, "same value")
 	for range 3 {
 		require.NoError(t, first.Withdraw(soon(t)))
-		seen, err := st.Leader(soon(t), election, nil)
+		seen, err := storetest.Leader(soon(t), st, election, nil)
 		require.NoError(t, err)
 		require.Equal(t, leader, seen)
 	}
@@ -110,12 +111,12 @@ func TestAcknowledgementMeddledWith(t *testing.T) {
 	} {
 		_, err := client.Do(soon(t), meddle)
 		require.NoError(t, err)
-		seen, err := follower.Leader(soon(t), election, &leader)
+		seen, err := storetest.Leader(soon(t), follower, election, &leader)
 		require.NoError(t, err)
 		require.Equal(t, string(meddle.ValueBytes()), seen.Value)
 		again := acknowledge(t, b, "own")
 		require.Greater(t, again.Revision, leader.Revision)
-		leader, err = follower.Leader(soon(t), election, &seen)
+		leader, err = storetest.Leader(soon(t), follower, election, &seen)
 		require.NoError(t, err)
 		require.Equal(t, again, leader)
 	}

@@ -40,6 +40,7 @@ var (
 	leaderAmong    = storetest.LeaderAmong
 	requireInvalid = storetest.RequireInvalid
 	openURL        = storetest.OpenURL
+	confirmed      = storetest.Confirmed
 	confirmedAgain = storetest.ConfirmedAgain
 )
 

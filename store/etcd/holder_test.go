@@ -3,6 +3,7 @@ package etcd_test
 import (
 	"testing"
 
+	"github.com/go-leadership/leadership/internal/storetest"
 	"github.com/go-leadership/leadership/internal/testserver"
 	"github.com/go-leadership/leadership/store"
 	"github.com/go-leadership/leadership/store/etcd"
@@ -24,7 +25,7 @@ func TestAcknowledgementHasAnotherHolder(t *testing.T) {
 	st := open(t, etcd.Config{})
 	holds := func(value string) {
 		t.Helper()
-		leader, err := st.Leader(soon(t), election, nil)
+		leader, err := storetest.Leader(soon(t), st, election, nil)
 		require.NoError(t, err)
 		require.Equal(t, value, leader.Value)
 	}

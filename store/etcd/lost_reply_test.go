@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/go-leadership/leadership/conformance"
+	"github.com/go-leadership/leadership/internal/storetest"
 	"github.com/go-leadership/leadership/store"
 	"github.com/go-leadership/leadership/store/etcd"
 	"github.com/stretchr/testify/require"
@@ -36,7 +37,7 @@ func TestReplyLost(t *testing.T) {
 				require.ErrorIs(t, err, store.ErrUnknownOutcome)
 				leader = acknowledge(t, b, "own")
 			}
-			seen, err := st.Leader(soon(t), election, nil)
+			seen, err := storetest.Leader(soon(t), st, election, nil)
 			require.NoError(t, err)
 			require.Equal(t, leader, seen)
 			second := cast(t, st, election, "second")
@@ -133,7 +134,7 @@ func TestLateResignation(t *testing.T) {
 	late.letGo()
 	require.NoError(t, receive(t, late.arrived, "the first request"))
 	require.NoError(t, b.Withdraw(soon(t)))
-	seen, err := st.Leader(soon(t), election, nil)
+	seen, err := storetest.Leader(soon(t), st, election, nil)
 	require.NoError(t, err)
 	require.Equal(t, leader, seen)
 	require.Equal(t, []string{"own"}, values(t, st, election))
@@ -153,7 +154,7 @@ func TestLateAcknowledgement(t *testing.T) {
 	require.NoError(t, b.Withdraw(soon(t)))
 	late.letGo()
 	require.NoError(t, receive(t, late.arrived, "the acknowledgement"))
-	leader, err := st.Leader(soon(t), election, nil)
+	leader, err := storetest.Leader(soon(t), st, election, nil)
 	require.NoError(t, err)
 	require.Zero(t, leader)
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-leadership/leadership/internal/storetest"
 	"github.com/go-leadership/leadership/store"
 	"github.com/go-leadership/leadership/store/etcd"
 	"github.com/stretchr/testify/require"
@@ -28,7 +29,7 @@ func inMany(t *testing.T, st *etcd.Store, n int) {
 			leader, err = b.Acknowledge(ctx, "own")
 		}
 		require.NoError(t, err)
-		followers.Go(func() { _, _ = st.Leader(ctx, election, &leader) })
+		followers.Go(func() { _, _ = storetest.Leader(ctx, st, election, &leader) })
 	}
 	eventually(t, func() bool { return st.Watches() == 2*n }, "all watch")
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/go-leadership/leadership/conformance"
+	"github.com/go-leadership/leadership/internal/storetest"
 	"github.com/go-leadership/leadership/internal/testserver"
 	"github.com/go-leadership/leadership/store"
 	"github.com/go-leadership/leadership/store/etcd"
@@ -20,7 +21,7 @@ func TestUnreachableAtTheStart(t *testing.T) {
 	follower := open(t, etcd.Config{Endpoints: server.Addrs()})
 	leaders := make(chan store.Leader, 1)
 	go func() {
-		leader, err := follower.Leader(soon(t), "a", &store.Leader{})
+		leader, err := storetest.Leader(soon(t), follower, "a", &store.Leader{})
 		if err == nil {
 			leaders <- leader
 		}
@@ -29,7 +30,7 @@ func TestUnreachableAtTheStart(t *testing.T) {
 	require.ErrorIs(t, c.Errors()[0], store.ErrUnavailable)
 	require.ErrorContains(t, c.Errors()[0], "connection refused")
 	require.ErrorContains(t, c.Errors()[0], server.Addrs()[0])
-	require.Zero(t, follower.Confirmed())
+	require.False(t, follower.Worked())
 	require.NoError(t, server.Member(0).Start(soon(t)))
 	receive(t, c.Terms, "it leads")
 	require.Equal(t, "own", receive(t, leaders, "the follower learns").Value)

@@ -3,6 +3,7 @@ package etcd_test
 import (
 	"testing"
 
+	"github.com/go-leadership/leadership/internal/storetest"
 	"github.com/go-leadership/leadership/store"
 	"github.com/go-leadership/leadership/store/etcd"
 	"github.com/stretchr/testify/require"
@@ -48,7 +49,7 @@ func TestCallerClosesTheClient(t *testing.T) {
 	c := contend(t, st, election, "candidate")
 	eventually(t, func() bool { return len(values(t, st, election)) == 3 }, "all stand")
 	pending := make(chan error, 1)
-	go func() { _, err := st.Leader(soon(t), election, &store.Leader{}); pending <- err }()
+	go func() { _, err := storetest.Leader(soon(t), st, election, &store.Leader{}); pending <- err }()
 	eventually(t, func() bool { return st.Watches() == 4 }, "all watch") // three ballots, and the acknowledgement
 	require.NoError(t, client.Close())
 	lost(t, b)

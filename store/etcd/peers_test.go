@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"testing"
 
+	"github.com/go-leadership/leadership/internal/storetest"
 	"github.com/go-leadership/leadership/internal/testserver"
 	"github.com/go-leadership/leadership/store"
 	"github.com/go-leadership/leadership/store/etcd"
@@ -154,7 +155,7 @@ func TestCompaction(t *testing.T) {
 	second := cast(t, open(t, etcd.Config{Endpoints: addrs, TTL: long}), election, "second")
 	followed := make(chan store.Leader, 1)
 	go func() {
-		leader, _ := st.Leader(context.Background(), election, &store.Leader{})
+		leader, _ := storetest.Leader(context.Background(), st, election, &store.Leader{})
 		followed <- leader
 	}()
 	compact()

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/go-leadership/leadership"
+	"github.com/go-leadership/leadership/internal/storetest"
 	"github.com/go-leadership/leadership/internal/testserver"
 	"github.com/go-leadership/leadership/store"
 	"github.com/go-leadership/leadership/store/etcd"
@@ -51,16 +52,16 @@ func TestRestored(t *testing.T) {
 	term := receive(t, c.Terms, "the first term")
 	waiter := contend(t, open(t, config), election, "waiter")
 	follower := open(t, config)
-	late, err := follower.Leader(soon(t), "other", nil)
+	late, err := storetest.Leader(soon(t), follower, "other", nil)
 	require.NoError(t, err)
-	first, err := follower.Leader(soon(t), election, nil)
+	first, err := storetest.Leader(soon(t), follower, election, nil)
 	require.NoError(t, err)
 	require.Equal(t, "first", first.Value)
 	eventually(t, func() bool { return len(values(t, follower, election)) == 2 }, "both stand")
 	changed := make(chan store.Leader, 2)
 	for name, prev := range map[string]store.Leader{"other": late, election: first} {
 		go func() {
-			leader, err := follower.Leader(soon(t), name, &prev)
+			leader, err := storetest.Leader(soon(t), follower, name, &prev)
 			if err == nil {
 				changed <- leader
 			}
@@ -76,8 +77,7 @@ func TestRestored(t *testing.T) {
 	}
 	require.Equal(t, map[string]bool{"early": true, "": true}, seen)
 	require.Less(t, time.Since(start), 10*time.Second, "max(TTL, 5 s), with what a busy machine adds")
-	confirmed := follower.Confirmed()
-	eventually(t, func() bool { return follower.Confirmed().After(confirmed) }, "the follower's knowledge is confirmed")
+	confirmed(t, follower, election) // what the follower knows
 	eventually(t, func() bool { return log.has("gone back") }, "the log tells")
 	refused := func(c *contender) bool {
 		for _, err := range c.Errors() {

@@ -29,7 +29,7 @@ func TestSlowLink(t *testing.T) {
 			t.Logf("acknowledged after %v", time.Since(start))
 			link.RoundTrip(ttl / 4)
 			follower := open(t, etcd.Config{Dial: link.Dial, TTL: ttl})
-			leader, err := follower.Leader(soon(t), election, nil)
+			leader, err := storetest.Leader(soon(t), follower, election, nil)
 			require.NoError(t, err)
 			require.Equal(t, "own", leader.Value)
 			start = time.Now()
@@ -41,7 +41,7 @@ func TestSlowLink(t *testing.T) {
 			}, "two TTLs")
 			t.Logf("the lease had %v left at least", least)
 			c.Resign()
-			next, err := follower.Leader(soon(t), election, &leader)
+			next, err := storetest.Leader(soon(t), follower, election, &leader)
 			require.NoError(t, err)
 			require.NotEqual(t, leader, next)
 			for _, st := range []store.Store{follower, c.Store} {

@@ -142,7 +142,7 @@ func TestGatewayDenies(t *testing.T) {
 				require.ErrorIs(t, err, store.ErrUnavailable)
 				require.NotErrorIs(t, err, store.ErrDenied)
 				require.False(t, store.Permanent(err))
-				_, err = st.Leader(within(t, time.Second), "a", &store.Leader{Value: "x"})
+				_, err = storetest.Leader(within(t, time.Second), st, "a", &store.Leader{Value: "x"})
 				require.NotErrorIs(t, err, store.ErrDenied)
 			}
 		})

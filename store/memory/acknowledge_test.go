@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/go-leadership/leadership/internal/storetest"
 	"github.com/go-leadership/leadership/store"
 	"github.com/stretchr/testify/require"
 )
@@ -163,7 +164,7 @@ func TestAcknowledgementGoesWithItsSession(t *testing.T) {
 		ballot := lead(t, a, "a")
 		prev := leader(t, b)
 		a.Faults().Cut()
-		next, err := b.Leader(t.Context(), "x", &prev)
+		next, err := storetest.Leader(t.Context(), b, "x", &prev)
 		require.NoError(t, err)
 		require.Zero(t, next)
 		require.Equal(t, ttl, time.Since(ballot.Lease().Last().Sent))

@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/go-leadership/leadership/internal/storetest"
 	"github.com/go-leadership/leadership/store"
 	"github.com/go-leadership/leadership/store/memory"
 	"github.com/stretchr/testify/require"
@@ -204,7 +205,7 @@ func TestNamesAndValuesAreCheckedBeforeAnythingIsSent(t *testing.T) {
 		for _, name := range []string{"", "/", "a//b", "..", "a/_ballots", "a__b", "a\x00", strings.Repeat("x", 201)} {
 			_, err := a.Campaign(t.Context(), name, "a")
 			require.ErrorIs(t, err, store.ErrInvalid)
-			_, err = a.Leader(t.Context(), name, nil)
+			_, err = storetest.Leader(t.Context(), a, name, nil)
 			require.ErrorIs(t, err, store.ErrInvalid)
 			_, err = a.Ballots(t.Context(), name)
 			require.ErrorIs(t, err, store.ErrInvalid)

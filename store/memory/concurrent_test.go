@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/go-leadership/leadership/internal/storetest"
 	"github.com/go-leadership/leadership/store"
 	"github.com/go-leadership/leadership/store/memory"
 	"github.com/stretchr/testify/require"
@@ -48,7 +50,7 @@ func TestEverythingAtOnce(t *testing.T) {
 		list, err := last.Ballots(t.Context(), fmt.Sprint(i))
 		require.NoError(t, err)
 		require.Empty(t, list)
-		leader, err := last.Leader(t.Context(), fmt.Sprint(i), nil)
+		leader, err := storetest.Leader(t.Context(), last, fmt.Sprint(i), nil)
 		require.NoError(t, err)
 		require.Zero(t, leader)
 	}
@@ -81,9 +83,9 @@ func use(ctx context.Context, service *memory.Service, st *memory.Store, random 
 	fault()
 	ballot, err := st.Campaign(ctx, election, "v")
 	fault()
-	_, _ = st.Leader(ctx, election, nil)
+	_, _ = storetest.Leader(ctx, st, election, nil)
 	_, _ = st.Ballots(ctx, election)
-	st.Confirmed()
+	st.Worked()
 	if err != nil {
 		return
 	}
@@ -96,8 +98,8 @@ func use(ctx context.Context, service *memory.Service, st *memory.Store, random 
 		if ok {
 			ballot.Lease().Holds(span)
 		}
-		leader, _ := st.Leader(ctx, election, &store.Leader{})
-		_, _ = st.Leader(ctx, election, &leader)
+		leader, _ := storetest.Leader(ctx, st, election, &store.Leader{})
+		_, _ = storetest.Leader(ctx, st, election, &leader)
 	}
 	_, _, _ = ballot.Token(), ballot.Err(), ballot.Lease().Remaining()
 }
@@ -122,7 +124,7 @@ func TestCloseRacesCampaign(t *testing.T) {
 			})
 		}
 		for range random.IntN(200) {
-			st.Confirmed() // somewhat later each time
+			runtime.Gosched() // somewhat later each time
 		}
 		require.NoError(t, st.Close())
 		all.Wait()

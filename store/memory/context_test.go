@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/go-leadership/leadership/internal/storetest"
 	"github.com/go-leadership/leadership/store"
 	"github.com/go-leadership/leadership/store/memory"
 	"github.com/stretchr/testify/require"
@@ -19,11 +20,11 @@ var calls = map[string]func(ctx context.Context, st *memory.Store, first, second
 		return err
 	},
 	"Leader, first call": func(ctx context.Context, st *memory.Store, _, _ store.Ballot) error {
-		_, err := st.Leader(ctx, "x", nil)
+		_, err := storetest.Leader(ctx, st, "x", nil)
 		return err
 	},
 	"Leader, long poll": func(ctx context.Context, st *memory.Store, _, _ store.Ballot) error {
-		_, err := st.Leader(ctx, "x", &store.Leader{})
+		_, err := storetest.Leader(ctx, st, "x", &store.Leader{})
 		return err
 	},
 	"Ballots": func(ctx context.Context, st *memory.Store, _, _ store.Ballot) error {

@@ -5,6 +5,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/go-leadership/leadership/internal/storetest"
 	"github.com/go-leadership/leadership/store"
 	"github.com/go-leadership/leadership/store/memory"
 	"github.com/stretchr/testify/require"
@@ -79,7 +80,7 @@ func TestStallWatchesHoldsNotificationsBack(t *testing.T) {
 		_, a, b := pair(t)
 		first, second := stand(t, a, "a"), stand(t, b, "b")
 		next := wait(t.Context(), second)
-		follow := start(func() (store.Leader, error) { return b.Leader(t.Context(), "x", &store.Leader{}) })
+		follow := start(func() (store.Leader, error) { return storetest.Leader(t.Context(), b, "x", &store.Leader{}) })
 		require.False(t, next.returned())
 		b.Faults().StallWatches()
 		require.NoError(t, first.Wait(t.Context()))
@@ -222,7 +223,7 @@ func TestRequestsCountsWhatIsSent(t *testing.T) {
 		count(1, func() { _, _ = ballot.Acknowledge(t.Context(), "a") })
 		count(1, func() { leader(t, a) })
 		count(1, func() { standing(t, a) })
-		count(0, func() { a.Confirmed(); ballot.Lease().Remaining() })
+		count(0, func() { a.Worked(); ballot.Lease().Remaining() })
 		count(4, func() { time.Sleep(ttl) }) // one look in turn for each quarter of the TTL
 		count(1, func() { require.NoError(t, ballot.Withdraw(t.Context())) })
 		require.Zero(t, b.Faults().Requests())

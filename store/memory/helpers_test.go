@@ -65,7 +65,7 @@ func standing(t *testing.T, st store.Store) []string {
 // leader returns who leads election "x".
 func leader(t *testing.T, st store.Store) store.Leader {
 	t.Helper()
-	l, err := st.Leader(t.Context(), "x", nil)
+	l, err := storetest.Leader(t.Context(), st, "x", nil)
 	require.NoError(t, err)
 	return l
 }

@@ -3,9 +3,11 @@ package memory
 import (
 	"context"
 	"math/rand/v2"
+	"runtime"
 	"testing"
 	"time"
 
+	"github.com/go-leadership/leadership/internal/storetest"
 	"github.com/go-leadership/leadership/store"
 	"github.com/stretchr/testify/require"
 )
@@ -37,7 +39,7 @@ func TestServiceKeepsNoElectionThatNobodyNeeds(t *testing.T) {
 	require.NoError(t, err)
 	_, err = st.Ballots(t.Context(), "listed")
 	require.NoError(t, err)
-	leader, err := st.Leader(t.Context(), "read", nil)
+	leader, err := storetest.Leader(t.Context(), st, "read", nil)
 	require.NoError(t, err)
 	service.Clear("cleared")
 	require.Zero(t, service.electionsLeft())
@@ -47,7 +49,7 @@ func TestServiceKeepsNoElectionThatNobodyNeeds(t *testing.T) {
 	go func() {
 		defer close(told)
 		for {
-			next, err := st.Leader(ctx, "x", &leader)
+			next, err := storetest.Leader(ctx, st, "x", &leader)
 			if err != nil {
 				return
 			}
@@ -77,17 +79,17 @@ func TestServiceKeepsNoElectionThatNobodyNeeds(t *testing.T) {
 	require.Zero(t, service.watchesLeft())
 }
 
-// TestConfirmedIsZeroBeforeTheFirstAnswer, and neither it nor Open waits for that.
-func TestConfirmedIsZeroBeforeTheFirstAnswer(t *testing.T) {
+// TestWorkedIsFalseBeforeTheFirstAnswer, and neither it nor Open waits for that.
+func TestWorkedIsFalseBeforeTheFirstAnswer(t *testing.T) {
 	service := NewService()
 	service.mu.Lock() // the service is busy
 	st, err := Open(service, nil)
 	require.NoError(t, err)
-	require.True(t, st.Confirmed().IsZero())
+	require.False(t, st.Worked())
 	service.mu.Unlock()
 	_, err = st.Campaign(t.Context(), "x", "v")
 	require.NoError(t, err)
-	require.Eventually(t, func() bool { return !st.Confirmed().IsZero() }, time.Minute, time.Millisecond)
+	require.True(t, st.Worked())
 	require.NoError(t, st.Close())
 }
 
@@ -99,7 +101,7 @@ func TestCloseLeavesNoSession(t *testing.T) {
 		st, err := Open(service, &Config{TTL: time.Hour})
 		require.NoError(t, err)
 		for range random.IntN(100) {
-			st.Confirmed() // somewhat later each time
+			runtime.Gosched() // somewhat later each time
 		}
 		require.NoError(t, st.Close())
 		require.Zero(t, service.sessionsLeft(), "after %d times: the session stays for its TTL, an hour here", i)
@@ -118,7 +120,7 @@ func TestCloseLeavesNoSessionThatWasJustReopened(t *testing.T) {
 		st.Faults().Expire()
 		<-b.Lost()
 		for range random.IntN(50) {
-			st.Confirmed()
+			runtime.Gosched()
 		}
 		require.NoError(t, st.Close())
 		require.Zero(t, service.sessionsLeft(), "after %d times", i)

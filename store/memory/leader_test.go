@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-leadership/leadership/internal/storetest"
 	"github.com/go-leadership/leadership/store"
 	"github.com/go-leadership/leadership/store/memory"
 	"github.com/stretchr/testify/require"
@@ -39,7 +40,7 @@ func TestLeaderAtOnceWhereItDiffersFromPrev(t *testing.T) {
 		for _, prev := range []store.Leader{
 			{}, {Value: "a"}, {Value: "a", Revision: public.Revision + 1}, {Value: "b", Revision: public.Revision},
 		} {
-			got, err := b.Leader(t.Context(), "x", &prev)
+			got, err := storetest.Leader(t.Context(), b, "x", &prev)
 			require.NoError(t, err)
 			require.Equal(t, public, got)
 		}
@@ -52,7 +53,7 @@ func TestLeaderReturnsAsSoonAsItDiffers(t *testing.T) {
 		service, a, b := pair(t)
 		prev := store.Leader{}
 		follow := func() *result[store.Leader] {
-			r := start(func() (store.Leader, error) { return b.Leader(t.Context(), "x", &prev) })
+			r := start(func() (store.Leader, error) { return storetest.Leader(t.Context(), b, "x", &prev) })
 			time.Sleep(5 * ttl)
 			require.False(t, r.returned(), "the same for now")
 			return r
@@ -93,7 +94,7 @@ func TestLeaderOfElectionsThatChangeSideBySide(t *testing.T) {
 		_, a, b := pair(t)
 		var calls []*result[store.Leader]
 		for _, name := range []string{"x/y", "y", "X", "x_", "x "} {
-			calls = append(calls, start(func() (store.Leader, error) { return b.Leader(t.Context(), name, &store.Leader{}) }))
+			calls = append(calls, start(func() (store.Leader, error) { return storetest.Leader(t.Context(), b, name, &store.Leader{}) }))
 		}
 		lead(t, a, "a")
 		for _, c := range calls {
@@ -106,7 +107,7 @@ func TestLeaderOfElectionsThatChangeSideBySide(t *testing.T) {
 func TestLeaderCoalescesChanges(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		_, a, b := pair(t)
-		r := start(func() (store.Leader, error) { return b.Leader(t.Context(), "x", &store.Leader{}) })
+		r := start(func() (store.Leader, error) { return storetest.Leader(t.Context(), b, "x", &store.Leader{}) })
 		require.False(t, r.returned())
 		b.Faults().StallWatches()
 		var public store.Leader
@@ -127,7 +128,7 @@ func TestLeaderCoalescesChanges(t *testing.T) {
 func TestLeaderThatCameAndWentIsNoChange(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		_, a, b := pair(t)
-		r := start(func() (store.Leader, error) { return b.Leader(t.Context(), "x", &store.Leader{}) })
+		r := start(func() (store.Leader, error) { return storetest.Leader(t.Context(), b, "x", &store.Leader{}) })
 		require.False(t, r.returned())
 		b.Faults().StallWatches()
 		require.NoError(t, lead(t, a, "a").Withdraw(t.Context()))
@@ -169,7 +170,7 @@ func TestLeaderNeverGoesBackInTime(t *testing.T) {
 		last := store.Leader{}
 		var seen int
 		for last.Value != strconv.Itoa(changes) {
-			next, err := b.Leader(t.Context(), "x", &last)
+			next, err := storetest.Leader(t.Context(), b, "x", &last)
 			require.NoError(t, err)
 			require.Greater(t, next.Revision, last.Revision)
 			if last.Value != "" {
@@ -192,7 +193,7 @@ func TestReadingWritesNothing(t *testing.T) {
 		stand(t, b, "open the session")
 		before := stand(t, a, "a").Token()
 		for _, name := range []string{"x", "y", "never heard of"} {
-			_, err := b.Leader(t.Context(), name, nil)
+			_, err := storetest.Leader(t.Context(), b, name, nil)
 			require.NoError(t, err)
 			_, err = b.Ballots(t.Context(), name)
 			require.NoError(t, err)
@@ -209,10 +210,10 @@ func TestLeaderWaitsForTheEndOfAnOutage(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T) {
 				_, a, b := pair(t)
-				waiting := start(func() (store.Leader, error) { return b.Leader(t.Context(), "x", &store.Leader{}) })
+				waiting := start(func() (store.Leader, error) { return storetest.Leader(t.Context(), b, "x", &store.Leader{}) })
 				require.False(t, waiting.returned())
 				fault(b.Faults())
-				asking := start(func() (store.Leader, error) { return b.Leader(t.Context(), "x", nil) })
+				asking := start(func() (store.Leader, error) { return storetest.Leader(t.Context(), b, "x", nil) })
 				lead(t, a, "a")
 				time.Sleep(10 * ttl)
 				require.False(t, waiting.returned(), "an outage is not an error")
@@ -232,7 +233,7 @@ func TestLeaderWaitsForTheEndOfAnOutage(t *testing.T) {
 func TestLeaderFindsWhatAWatchMissed(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		_, a, b := pair(t)
-		r := start(func() (store.Leader, error) { return b.Leader(t.Context(), "x", &store.Leader{}) })
+		r := start(func() (store.Leader, error) { return storetest.Leader(t.Context(), b, "x", &store.Leader{}) })
 		require.False(t, r.returned())
 		b.Faults().StallWatches()
 		lead(t, a, "a")
@@ -250,7 +251,7 @@ func TestLeaderTellsAThousandFollowersOnce(t *testing.T) {
 		_, a, b := pair(t)
 		var calls []*result[store.Leader]
 		for range followers {
-			calls = append(calls, start(func() (store.Leader, error) { return b.Leader(t.Context(), "x", &store.Leader{}) }))
+			calls = append(calls, start(func() (store.Leader, error) { return storetest.Leader(t.Context(), b, "x", &store.Leader{}) }))
 		}
 		require.False(t, calls[0].returned())
 		before := b.Faults().Requests()

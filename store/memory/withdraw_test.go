@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-leadership/leadership/internal/storetest"
 	"github.com/go-leadership/leadership/store"
 	"github.com/go-leadership/leadership/store/memory"
 	"github.com/stretchr/testify/require"
@@ -17,7 +18,7 @@ func TestWithdrawRemovesBallotAndAcknowledgementInOneStep(t *testing.T) {
 		_, a, b := pair(t)
 		ballot := lead(t, a, "a")
 		prev := leader(t, b)
-		change := start(func() (store.Leader, error) { return b.Leader(t.Context(), "x", &prev) })
+		change := start(func() (store.Leader, error) { return storetest.Leader(t.Context(), b, "x", &prev) })
 		next := wait(t.Context(), stand(t, b, "b"))
 		require.False(t, change.returned())
 		require.False(t, next.returned())

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/go-leadership/leadership"
+	"github.com/go-leadership/leadership/internal/storetest"
 	"github.com/go-leadership/leadership/store"
 	"github.com/go-leadership/leadership/store/zookeeper"
 	"github.com/go-zookeeper/zk"
@@ -50,12 +51,12 @@ func TestACL(t *testing.T) {
 
 			other := open(t, second)
 			if c.mayRead {
-				seen, err := other.Leader(soon(t), election, nil)
+				seen, err := storetest.Leader(soon(t), other, election, nil)
 				require.NoError(t, err)
 				require.Equal(t, "first", seen.Value)
 				require.Equal(t, []string{"first"}, values(t, other, election))
 			} else {
-				_, err := other.Leader(soon(t), election, nil)
+				_, err := storetest.Leader(soon(t), other, election, nil)
 				requireDenied(t, err, path)
 				_, err = other.Ballots(soon(t), election)
 				require.ErrorIs(t, err, store.ErrDenied)
@@ -184,7 +185,7 @@ func TestAcknowledgeAfterItsSession(t *testing.T) {
 		require.ErrorIs(t, b.Err(), store.ErrLost)
 		_, err := session.Acknowledge(soon(t), e, "old")
 		require.ErrorIs(t, err, store.ErrUnavailable)
-		leader, err := st.Leader(soon(t), election, nil)
+		leader, err := storetest.Leader(soon(t), st, election, nil)
 		require.NoError(t, err)
 		require.Zero(t, leader)
 	}

@@ -50,7 +50,7 @@ func (c *calls) startAll(st *zookeeper.Store, election string, first, waiter sto
 		})
 	}
 	c.start(func(ctx context.Context) error {
-		_, err := st.Leader(ctx, election+" without candidates", &store.Leader{})
+		_, err := storetest.Leader(ctx, st, election+" without candidates", &store.Leader{})
 		return err
 	})
 	c.start(func(ctx context.Context) error {

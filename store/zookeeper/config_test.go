@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-leadership/leadership/internal/storetest"
 	"github.com/go-leadership/leadership/internal/testserver"
 	"github.com/go-leadership/leadership/store"
 	"github.com/go-leadership/leadership/store/zookeeper"
@@ -148,7 +149,7 @@ func TestNamesAndValuesAreChecked(t *testing.T) {
 	} {
 		_, err := st.Campaign(soon(t), election, "own")
 		requireInvalid(t, err, "election")
-		_, err = st.Leader(soon(t), election, nil)
+		_, err = storetest.Leader(soon(t), st, election, nil)
 		requireInvalid(t, err, "election")
 		_, err = st.Ballots(soon(t), election)
 		requireInvalid(t, err, "election")
@@ -177,7 +178,7 @@ func TestLongestValue(t *testing.T) {
 	require.NoError(t, b.Withdraw(soon(t)))
 	require.NoError(t, empty.Wait(soon(t)))
 	leader := acknowledge(t, empty, "")
-	seen, err := st.Leader(soon(t), election, nil)
+	seen, err := storetest.Leader(soon(t), st, election, nil)
 	require.NoError(t, err)
 	require.Equal(t, leader, seen)
 	require.NotZero(t, seen.Revision, "a leader without a value is a leader")

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-leadership/leadership"
+	"github.com/go-leadership/leadership/internal/storetest"
 	"github.com/go-leadership/leadership/internal/testserver"
 	"github.com/go-leadership/leadership/store/zookeeper"
 	"github.com/stretchr/testify/require"
@@ -43,7 +45,7 @@ func settled(t *testing.T, election string, all []*contender) (leader *contender
 		leader = leaderAmong(t, all...)
 		for _, c := range all {
 			st := c.Store
-			seen, err := st.Leader(soon(t), election, nil)
+			seen, err := storetest.Leader(soon(t), st, election, nil)
 			if err != nil || seen.Value != leader.Value || len(values(t, st, election)) != len(all) {
 				return false
 			}
@@ -198,8 +200,13 @@ func leaderAlone(t *testing.T, ensemble *testserver.ZooKeeper, then func(*tap)) 
 	require.NoError(t, err)
 	tp := newTap(t, nil)
 	st := open(t, zookeeper.Config{Servers: ensemble.Addrs()[leader : leader+1], TTL: long, Dial: tp.Dial})
-	b := castFirst(t, st, newElection(), "own")
-	confirmedAgain(t, st)
+	election := newElection()
+	b := castFirst(t, st, election, "own")
+	f, err := leadership.NewFollower(st, election, nil)
+	require.NoError(t, err)
+	defer func() { f.Stop(); <-f.Done() }()
+	f.Start()
+	eventually(t, func() bool { return !f.AsOf().IsZero() }, "the follower knows that there is no leader")
 	for i := range ensemble.Addrs() {
 		if i != leader {
 			require.NoError(t, ensemble.Member(i).Pause())
@@ -212,7 +219,7 @@ func leaderAlone(t *testing.T, ensemble *testserver.ZooKeeper, then func(*tap)) 
 		answer, err := ensemble.Command(soon(t), leader, "srvr")
 		return err == nil && !strings.Contains(answer, "Mode: leader")
 	}, "it has noticed")
-	require.False(t, st.Confirmed().After(alone))
+	require.False(t, f.AsOf().After(alone))
 	last := b.Lease().Last()
 	require.True(t, last.Sent.Before(alone), "renewed by what was sent %v later, until %v later", last.Sent.Sub(alone), last.Deadline.Sub(alone))
 	for i := range ensemble.Addrs() {
@@ -220,5 +227,5 @@ func leaderAlone(t *testing.T, ensemble *testserver.ZooKeeper, then func(*tap)) 
 			require.NoError(t, ensemble.Member(i).Resume())
 		}
 	}
-	confirmedAgain(t, st)
+	eventually(t, func() bool { return f.AsOf().After(alone) }, "the follower is confirmed")
 }

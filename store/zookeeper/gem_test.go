@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/go-leadership/leadership"
+	"github.com/go-leadership/leadership/internal/storetest"
 	"github.com/go-leadership/leadership/store/zookeeper"
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
@@ -130,13 +131,13 @@ func TestGemLeaderDies(t *testing.T) {
 	st := open(t, zookeeper.Config{Servers: sharedServer(t).Addrs()})
 	eventually(t, func() bool { return len(values(t, st, election)) == 2 }, "both ballots")
 	require.False(t, c.IsLeader())
-	leader, err := st.Leader(soon(t), election, nil)
+	leader, err := storetest.Leader(soon(t), st, election, nil)
 	require.NoError(t, err)
 	require.Equal(t, "gem", leader.Value)
 	g.close()
 	receive(t, c.Terms, "our win")
-	next, err := st.Leader(soon(t), election, &leader)
-	for ; err == nil && next.Revision == 0; next, err = st.Leader(soon(t), election, &next) {
+	next, err := storetest.Leader(soon(t), st, election, &leader)
+	for ; err == nil && next.Revision == 0; next, err = storetest.Leader(soon(t), st, election, &next) {
 	}
 	require.NoError(t, err)
 	require.Equal(t, "ours", next.Value)

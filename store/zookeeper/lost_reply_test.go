@@ -203,8 +203,8 @@ func TestRequestQueuedAcrossSessions(t *testing.T) {
 	eventually(t, func() bool { return len(list(t, conn, dir(election))) == 1 }, "what the first tries left is removed")
 	require.Equal(t, []string{"in the second"}, values(t, st, election))
 	require.Greater(t, b.Token(), before.Token())
-	confirmed := st.Confirmed()
-	eventually(t, func() bool { return st.Confirmed().After(confirmed.Add(ttl / 2)) }, "some confirmations")
+	first := b.Lease().Last().Sent
+	eventually(t, func() bool { return b.Lease().Last().Sent.After(first.Add(ttl / 2)) }, "some confirmations")
 	require.NoError(t, b.Err())
 }
 
@@ -221,7 +221,7 @@ func TestAcknowledgeLosesItsReply(t *testing.T) {
 			require.ErrorIs(t, err, store.ErrUnknownOutcome)
 			receive(t, c.caught, "the request")
 			leader := acknowledge(t, b, oddBytes)
-			seen, err := st.Leader(soon(t), election, nil)
+			seen, err := storetest.Leader(soon(t), st, election, nil)
 			require.NoError(t, err)
 			require.Equal(t, leader, seen)
 			require.NoError(t, b.Withdraw(soon(t)))
@@ -240,7 +240,7 @@ func TestCandidateAcknowledgesInSpiteOfALostReply(t *testing.T) {
 	receive(t, lostOnce.caught, "the first request")
 	require.True(t, c.IsLeader())
 	require.True(t, errors.Is(errors.Join(c.Errors()...), store.ErrUnknownOutcome), "the hooks tell of it")
-	leader, err := st.Leader(within(t, 10*time.Second), election, nil)
+	leader, err := storetest.Leader(within(t, 10*time.Second), st, election, nil)
 	require.NoError(t, err)
 	require.Equal(t, "ours", leader.Value)
 }

@@ -162,7 +162,7 @@ func TestOutageDuringResignation(t *testing.T) {
 	other := open(t, config)
 	eventually(t, func() bool { return len(values(t, other, election)) == 0 }, "the ballot is removed")
 	require.NoError(t, witness.Err(), "not with its session")
-	leader, err := other.Leader(soon(t), election, nil)
+	leader, err := storetest.Leader(soon(t), other, election, nil)
 	require.NoError(t, err)
 	require.Zero(t, leader)
 	c.Stop()
@@ -241,7 +241,7 @@ func TestWatchIsAskedForInAnOutage(t *testing.T) {
 	tp.breakOff()
 	read := make(chan error, 1)
 	go func() {
-		_, err := st.Leader(soon(t), election, nil)
+		_, err := storetest.Leader(soon(t), st, election, nil)
 		read <- err
 	}()
 	select {

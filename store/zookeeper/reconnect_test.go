@@ -42,7 +42,7 @@ func TestServerRestarts(t *testing.T) {
 		// It takes less than half a second; the rest is for a slow machine.
 		require.Less(t, time.Since(start), 6*time.Second)
 		require.NoError(t, b.Err())
-		leader, err := st.Leader(soon(t), election, nil)
+		leader, err := storetest.Leader(soon(t), st, election, nil)
 		require.NoError(t, err)
 		require.Equal(t, "own", leader.Value)
 	}

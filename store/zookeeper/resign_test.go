@@ -4,6 +4,7 @@ import (
 	"context"
 	"testing"
 
+	"github.com/go-leadership/leadership/internal/storetest"
 	"github.com/go-leadership/leadership/store"
 	"github.com/go-leadership/leadership/store/zookeeper"
 	"github.com/go-zookeeper/zk"
@@ -62,7 +63,7 @@ func TestResignationRepeatedLeavesTheNextAlone(t *testing.T) {
 
 			require.NoError(t, second.Err())
 			require.Equal(t, []string{"second"}, values(t, st, election))
-			seen, err := st.Leader(soon(t), election, nil)
+			seen, err := storetest.Leader(soon(t), st, election, nil)
 			require.NoError(t, err)
 			require.Equal(t, leader, seen, "the first ballot's resignation removed the second's acknowledgement")
 		})
@@ -96,7 +97,7 @@ func TestCleaningUpLeavesTheSuccessorAlone(t *testing.T) {
 	removal.letGo()
 	require.NoError(t, receive(t, withdrawn, "the resignation"))
 
-	seen, err := other.Leader(soon(t), election, nil)
+	seen, err := storetest.Leader(soon(t), other, election, nil)
 	require.NoError(t, err)
 	require.Equal(t, leader, seen, "the one who was leader removed the new leader's acknowledgement")
 }

@@ -3,6 +3,7 @@ package zookeeper_test
 import (
 	"testing"
 
+	"github.com/go-leadership/leadership/internal/storetest"
 	"github.com/go-leadership/leadership/store"
 	"github.com/go-leadership/leadership/store/zookeeper"
 	"github.com/stretchr/testify/require"
@@ -48,7 +49,7 @@ func TestWatchOnTheOwnBallotIsSilent(t *testing.T) {
 		require.ErrorIs(t, err, store.ErrLost)
 		lost(t, old)
 		require.NoError(t, old.Withdraw(soon(t)))
-		seen, err := other.Leader(soon(t), election, nil)
+		seen, err := storetest.Leader(soon(t), other, election, nil)
 		require.NoError(t, err)
 		require.Equal(t, leader, seen)
 		require.NoError(t, next.Withdraw(soon(t)))

@@ -61,9 +61,9 @@ func TestReconnectionIsNotCut(t *testing.T) {
 	}
 }
 
-// What followers know stays fresh over a slow link while their Leader calls are pending, and again once it is quick: the
+// What followers know stays fresh over a slow link while their calls are pending, and again once it is quick: the
 // store looks for itself meanwhile, which takes some round trips.
-func TestConfirmedOverASlowLink(t *testing.T) {
+func TestAsOfOverASlowLink(t *testing.T) {
 	for _, acknowledged := range []bool{true, false} {
 		t.Run(fmt.Sprintf("acknowledged %t", acknowledged), func(t *testing.T) {
 			t.Parallel()
@@ -74,14 +74,14 @@ func TestConfirmedOverASlowLink(t *testing.T) {
 			}
 			link := &storetest.Link{}
 			st := open(t, zookeeper.Config{Servers: sharedServer(t).Addrs(), TTL: middling, Dial: link.Dial})
-			known, err := st.Leader(soon(t), election, nil)
+			known, err := storetest.Leader(soon(t), st, election, nil)
 			require.NoError(t, err)
 			told := make(chan store.Leader, 3)
 			ctx, cancel := context.WithCancel(t.Context())
 			var calls sync.WaitGroup
 			for range cap(told) {
 				calls.Go(func() {
-					if l, err := st.Leader(ctx, election, &known); err == nil {
+					if l, err := storetest.Leader(ctx, st, election, &known); err == nil {
 						told <- l
 					}
 				})
@@ -92,7 +92,7 @@ func TestConfirmedOverASlowLink(t *testing.T) {
 				link.RoundTrip(middling * percent / 100)
 				for range 3 {
 					start := time.Now()
-					eventually(t, func() bool { return st.Confirmed().After(start) }, "at %d%% of the TTL", percent)
+					storetest.Confirmed(t, st, election)
 					if percent != 18 {
 						require.Less(t, time.Since(start), long/2)
 					}

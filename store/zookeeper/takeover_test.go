@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/go-leadership/leadership/internal/storetest"
 	"github.com/go-leadership/leadership/store"
 	"github.com/go-leadership/leadership/store/engine"
 	"github.com/go-leadership/leadership/store/zookeeper"
@@ -41,7 +42,7 @@ func TestAnotherProgramHoldsTheAcknowledgement(t *testing.T) {
 	require.ErrorContains(t, run.Errors()[0], session)
 	holder.Close()
 	receive(t, run.Terms, "the term")
-	leader, err := st.Leader(soon(t), election, nil)
+	leader, err := storetest.Leader(soon(t), st, election, nil)
 	require.NoError(t, err)
 	require.Equal(t, "new:1234", leader.Value)
 }

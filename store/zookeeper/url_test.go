@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-leadership/leadership/internal/storetest"
 	"github.com/go-leadership/leadership/store"
 	"github.com/go-leadership/leadership/store/zookeeper"
 	"github.com/stretchr/testify/require"
@@ -112,7 +113,7 @@ func TestPasswordIsNeverShown(t *testing.T) {
 		st := openURL(t, raw)
 		_, err := st.Campaign(within(t, 100*time.Millisecond), "taken", string(make([]byte, store.MaxValue+1)))
 		errs = append(errs, err)
-		_, err = st.Leader(within(t, 100*time.Millisecond), newElection(), &store.Leader{})
+		_, err = storetest.Leader(within(t, 100*time.Millisecond), st, newElection(), &store.Leader{})
 		errs = append(errs, err)
 		require.NoError(t, st.Close())
 		_, err = st.Ballots(soon(t), newElection())

@@ -61,6 +61,7 @@ const (
 	FreshBeforeNews
 	FreshFromAnswer
 	FreshNever
+	WorkedNever
 	RemovalByName
 	NamesMeet
 	NamesUnchecked
@@ -68,7 +69,7 @@ const (
 	BallotsOfOthersHidden
 	CampaignIgnoresContext
 	WaitIgnoresContext
-	LeaderReturnsAtOnce
+	KnownReturnedAgain
 	OutageIsAnError
 	FirstThoughLost
 	ErrUnmatched
@@ -137,11 +138,12 @@ var Flaws = []Description{
 
 	{GoroutineOfBallot, "G7", "leaves a goroutine for each ballot"},
 	{GoroutineOfClose, "G7", "leaves a goroutine after Close"},
-	{CallsOutliveClose, "G7", "lets Wait and Leader go on after Close"},
+	{CallsOutliveClose, "G7", "lets Wait and Observe go on after Close"},
 
-	{FreshBeforeNews, "", "advances Confirmed while a Leader call still has to look at news"},
-	{FreshFromAnswer, "", "counts Confirmed from when the answer came"},
-	{FreshNever, "", "never advances Confirmed"},
+	{FreshBeforeNews, "", "advances AsOf by the answer to a renewal, and looks for news of the leader after that"},
+	{FreshFromAnswer, "", "counts AsOf from when the answer came"},
+	{FreshNever, "", "never advances AsOf"},
+	{WorkedNever, "", "says that it has never worked"},
 	{RemovalByName, "", "uses names again, and removes a ballot by its name alone"},
 	{NamesMeet, "", "keeps ballots where those of an election with a longer name are"},
 	{NamesUnchecked, "", "does not check names"},
@@ -149,8 +151,8 @@ var Flaws = []Description{
 	{BallotsOfOthersHidden, "", "lists its own ballots alone"},
 	{CampaignIgnoresContext, "", "goes on campaigning when the context has ended"},
 	{WaitIgnoresContext, "", "goes on waiting when the context has ended"},
-	{LeaderReturnsAtOnce, "", "returns the same leader again"},
-	{OutageIsAnError, "", "returns an error from Leader in an outage"},
+	{KnownReturnedAgain, "", "returns from Observe with what the caller knows"},
+	{OutageIsAnError, "", "returns an error from Observe in an outage"},
 	{FirstThoughLost, "", "returns nil from Wait for a ballot that was first and is lost"},
 	{ErrUnmatched, "", "gives lost ballots an error of its own"},
 	{ErrWithoutClosed, "", "does not say that a ballot is lost because the store is closed"},

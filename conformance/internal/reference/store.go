@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/go-leadership/leadership/internal/adapter"
-	"github.com/go-leadership/leadership/internal/polls"
 	"github.com/go-leadership/leadership/store"
 )
 
@@ -18,18 +17,18 @@ type Store struct {
 	line       *Line
 	ttl, grace time.Duration
 	life       *adapter.Life
-	polls      polls.Set
 	number     uint64        // of the store
 	removals   chan struct{} // has room for the one that removes: AbandonedOneByOne
 
-	mu        sync.Mutex
-	current   *clientSession // guarded by mu, as are all below; nil while there is none
-	next      chan struct{}  // closed and replaced when current changes
-	confirmed time.Time
-	lease     *store.Lease      // of all sessions: LeaseOfTwoSessions
-	cast      uint64            // ballots so far: TokenOfClient
-	reads     int               // of the leader so far: LeaderBackInTime
-	slots     map[string][]slot // of names, by election: RemovalByName
+	mu      sync.Mutex
+	current *clientSession    // guarded by mu, as are all below; nil while there is none
+	next    chan struct{}     // closed and replaced when current changes
+	worked  bool              // a request was answered
+	renewal time.Time         // when the last one was sent that was answered: FreshBeforeNews
+	lease   *store.Lease      // of all sessions: LeaseOfTwoSessions
+	cast    uint64            // ballots so far: TokenOfClient
+	reads   int               // of the leader so far: LeaderBackInTime
+	slots   map[string][]slot // of names, by election: RemovalByName
 }
 
 // clientSession is what the store knows of its session.
@@ -106,7 +105,7 @@ func (s *Store) renew(sess *clientSession, sent store.Instant) {
 }
 
 func (s *Store) renewed(sess *clientSession, sent store.Instant) {
-	lasts, fresh := s.ttl-s.grace, sent.Time()
+	lasts, renewal := s.ttl-s.grace, sent.Time()
 	switch s.service.flaw {
 	case LeaseFromAnswer:
 		sent = store.Now()
@@ -114,15 +113,11 @@ func (s *Store) renewed(sess *clientSession, sent store.Instant) {
 		lasts = s.ttl
 	case LeaseEndless:
 		lasts = 1000 * time.Hour
-	case FreshFromAnswer:
-		fresh = time.Now()
 	}
 	sess.lease.Renew(sent, lasts)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if (s.polls.Settled() || s.has(FreshBeforeNews)) && !s.has(FreshNever) {
-		s.confirmed = fresh
-	}
+	s.worked, s.renewal = true, renewal
 }
 
 // end ends a session: its ballots first, then the lease, then the session at the service unless the line is cut.
@@ -171,104 +166,6 @@ func (s *Store) awaitSession(ctx context.Context) (*clientSession, error) {
 			return nil, context.Cause(ctx)
 		}
 	}
-}
-
-// Leader implements store.Store.
-func (s *Store) Leader(ctx context.Context, election string, prev *store.Leader) (store.Leader, error) {
-	unchecked := s.has(NamesUnchecked) || s.has(CallsOutliveClose) && store.CheckElection(election) == nil
-	if unchecked && s.life.Calls.Err() == nil {
-		return s.leader(ctx, election, prev)
-	}
-	return s.life.ReadLeader(ctx, election, func(ctx context.Context) (store.Leader, error) {
-		return s.leader(ctx, election, prev)
-	})
-}
-
-func (s *Store) leader(ctx context.Context, election string, prev *store.Leader) (store.Leader, error) {
-	poll := s.polls.Begin()
-	defer poll.End()
-	for {
-		leader, differs, err := s.look(ctx, poll, election, prev)
-		switch {
-		case ctx.Err() != nil:
-			return store.Leader{}, context.Cause(ctx)
-		case err != nil && s.has(OutageIsAnError):
-			return store.Leader{}, err
-		case err == nil && differs:
-			return leader, nil
-		case s.has(LeaderReturnsAtOnce):
-			adapter.PauseFor(ctx, s.ttl/1000) // in virtual time the caller would loop for ever
-			return leader, nil
-		}
-	}
-}
-
-// look reads the leader, and waits for the next change if it does not differ from prev.
-func (s *Store) look(
-	ctx context.Context, poll *polls.Poll, election string, prev *store.Leader,
-) (leader store.Leader, differs bool, err error) {
-	if s.has(OutageIsAnError) && s.line.isCut() {
-		adapter.PauseFor(ctx, s.ttl/1000)
-		return leader, false, store.ErrUnavailable
-	}
-	ctx, stop := context.WithCancel(ctx)
-	defer stop()
-	var notified []<-chan struct{}
-	err = s.line.call(ctx, func() {
-		var changed <-chan struct{}
-		leader, changed = s.read(election, prev == nil)
-		notified = append(notified, s.line.notify(ctx, changed))
-	})
-	defer func() {
-		stop()
-		for _, n := range notified {
-			<-n
-		}
-	}()
-	if err != nil || prev == nil || leader != *prev || s.has(LeaderReturnsAtOnce) {
-		return leader, prev == nil || leader != *prev, err
-	}
-	if s.has(LeaderWatchedLate) && s.line.delayed() {
-		_ = s.line.call(ctx, func() {
-			_, changed := s.service.get(election)
-			notified = append(notified, s.line.notify(ctx, changed))
-		})
-	}
-	last := notified[len(notified)-1]
-	poll.Wait(last)
-	<-last
-	poll.Wait()
-	return leader, false, nil
-}
-
-// read returns the leader, and a channel that is closed when it changes.
-func (s *Store) read(election string, atOnce bool) (store.Leader, <-chan struct{}) {
-	k, changed := s.service.get(election)
-	leader := s.record(k)
-	switch {
-	case s.has(LeaderUnacknowledged) && k == nil:
-		if list, _ := s.service.list(ballots(election)); len(list) > 0 {
-			leader = leaderOf(list[0])
-		}
-	case s.has(LeaderBackInTime) && atOnce:
-		s.mu.Lock()
-		s.reads++
-		behind := s.reads%2 == 0
-		s.mu.Unlock()
-		if behind {
-			leader = s.service.replica(election)
-		}
-	}
-	return leader, changed
-}
-
-// record is the leader that an acknowledgement's key shows.
-func (s *Store) record(k *key) store.Leader {
-	leader := leaderOf(k)
-	if s.has(RevisionConstant) && k != nil {
-		leader.Revision = k.created
-	}
-	return leader
 }
 
 // Ballots implements store.Store.
@@ -323,11 +220,11 @@ func (s *Store) token(k *key) uint64 {
 	return k.created
 }
 
-// Confirmed implements store.Store.
-func (s *Store) Confirmed() time.Time {
+// Worked implements store.Store.
+func (s *Store) Worked() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.confirmed
+	return s.worked && !s.has(WorkedNever)
 }
 
 // TTL implements store.Store.

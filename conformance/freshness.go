@@ -1,0 +1,217 @@
+package conformance
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/go-leadership/leadership/store"
+)
+
+// freshness checks what a store says of the time as of which it knows the leader.
+var freshness = []Case{
+	{
+		Name:     "as-of-is-not-ahead-of-the-news",
+		Explains: "AsOf is never later than a moment at which the leader was right, and goes on while answers take long",
+		check: func(e *env) {
+			a, b := e.open(), e.open()
+			ballot := e.cast(a, "a")
+			e.first(ballot)
+			w := e.observe(b)
+			delay := e.h.TTL / 5
+			for i := range 12 { // from one confirmation to the next, whenever that is
+				delay = e.delayReplies(b, w, delay)
+				e.pass(time.Duration(i) * e.h.TTL / 36)
+				l := w.changes(func() store.Leader { return e.acknowledge(ballot, fmt.Sprint(i)) })
+				e.until("the change is told", func() bool { return w.know(e, l) })
+				b.DelayReplies(0)
+			}
+			w.checkAsOf(e)
+		},
+	},
+	{
+		Name:     "as-of-under-constant-change",
+		Explains: "AsOf is never later than a moment at which the leader was right, though the leader changes all the time",
+		check: func(e *env) {
+			a := e.open()
+			members := []*member{e.open(), e.open(), e.open()}
+			w := e.observe(members...)
+			began := time.Now()
+			for i := 0; time.Since(began) < 2*e.h.TTL; i++ {
+				ballot := e.cast(a, "a")
+				e.first(ballot)
+				for j := range 5 {
+					w.changes(func() store.Leader { return e.acknowledge(ballot, fmt.Sprint(i, j)) })
+					e.pass(e.h.TTL / 500)
+				}
+				w.changes(func() store.Leader { e.withdraw(ballot); return store.Leader{} })
+				members[i%3].Delay(time.Duration(i%5) * e.h.TTL / 100)
+			}
+			last := w.eras[len(w.eras)-1].leader
+			e.until("the last change is told", func() bool { return w.know(e, last) })
+			w.checkAsOf(e)
+		},
+	},
+	{
+		Name:     "as-of-is-recent",
+		Explains: "while the service answers, AsOf is no older than half a TTL and two round trips",
+		check: func(e *env) {
+			a, b := e.open(), e.open()
+			ballot := e.cast(a, "a")
+			e.first(ballot)
+			e.acknowledge(ballot, "a")
+			w := e.observe(b)
+			e.until("the leader is known", func() bool { return !w.asOf(e).IsZero() })
+			var trips []trip
+			for _, delay := range []time.Duration{0, e.h.TTL / 20, e.h.TTL / 50} {
+				b.Delay(delay)
+				for began := time.Now(); time.Since(began) < e.h.TTL; e.pass(e.h.TTL / 500) {
+					sent := time.Now()
+					e.ballots(b)
+					now := time.Now()
+					trips = append(trips, trip{sent, now})
+					asOf := w.asOf(e)
+					bound := e.h.TTL/2 + 2*longest(trips, asOf) + e.h.TTL/20 // an answer that has come needs a moment
+					e.check(now.Sub(asOf) <= bound, "AsOf is %v old; round trips take %v", now.Sub(asOf), longest(trips, asOf))
+				}
+			}
+		},
+	},
+}
+
+// trip is how long a request was on its way.
+type trip struct{ sent, answered time.Time }
+
+// longest returns how long the longest trip took of those that were on their way after a time.
+func longest(trips []trip, after time.Time) (most time.Duration) {
+	for _, t := range trips {
+		if t.answered.After(after) {
+			most = max(most, t.answered.Sub(t.sent))
+		}
+	}
+	return most
+}
+
+// witness compares what stores say with what happens.
+type witness struct {
+	eras []era // of the case's own goroutine
+
+	mu    sync.Mutex
+	heard []heard // guarded by mu, as are all below: what all stores said
+	last  []store.Known
+	err   error // one that the case has not caused
+}
+
+// era is a time of one leader, or of none.
+type era struct {
+	leader   store.Leader
+	from, to time.Time // before it began, and after it ended; to is zero while it lasts
+}
+
+// heard is what a store said.
+type heard struct {
+	store.Known
+	at time.Time
+}
+
+// observe begins to observe the election through some members, until the case ends.
+func (e *env) observe(members ...*member) *witness {
+	e.TB.Helper()
+	w := &witness{eras: []era{{from: time.Now()}}, last: make([]store.Known, len(members))}
+	ctx, cancel := context.WithCancel(e.ctx)
+	var observing sync.WaitGroup
+	for i, m := range members {
+		observing.Go(func() {
+			var prev *store.Known
+			for {
+				known, err := m.Observe(ctx, e.election, prev)
+				if err == nil && prev != nil {
+					err = isNews(known, *prev)
+				}
+				if ctx.Err() != nil {
+					return
+				}
+				w.hear(i, known, err)
+				if err != nil {
+					return
+				}
+				prev = &known
+			}
+		})
+	}
+	e.onClose(func() { cancel(); observing.Wait() })
+	return w
+}
+
+func (w *witness) hear(i int, known store.Known, err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.last[i], w.err = known, err
+	w.heard = append(w.heard, heard{known, time.Now()})
+}
+
+// asOf returns as of when the member knows the leader that knows least.
+func (w *witness) asOf(e *env) time.Time {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	e.ok(w.err, "observe")
+	least := w.last[0].AsOf
+	for _, known := range w.last {
+		if known.AsOf.Before(least) {
+			least = known.AsOf
+		}
+	}
+	return least
+}
+
+// know reports whether all members know the leader.
+func (w *witness) know(e *env, leader store.Leader) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	e.ok(w.err, "observe")
+	return !slices.ContainsFunc(w.last, func(known store.Known) bool { return known.Leader != leader })
+}
+
+// changes notes a change of leader.
+func (w *witness) changes(change func() store.Leader) store.Leader {
+	from := time.Now()
+	leader := change()
+	w.eras[len(w.eras)-1].to = time.Now()
+	w.eras = append(w.eras, era{leader: leader, from: from})
+	return leader
+}
+
+// checkAsOf checks that nothing that was heard was over as of when it was said to be right.
+func (w *witness) checkAsOf(e *env) {
+	e.TB.Helper()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, h := range w.heard {
+		var over time.Time // when what was said was right last
+		right := true      // unless it was over by AsOf
+		for _, era := range w.eras {
+			if era.leader == h.Leader && !era.from.After(h.at) {
+				over, right = era.to, era.to.IsZero() || !h.AsOf.After(era.to)
+			}
+		}
+		e.check(right, "%v is said to lead as of %v after another leader was acknowledged", h.Leader, h.AsOf.Sub(over))
+	}
+}
+
+// delayReplies delays the replies to a member by as much as its store can take, at most by delay, and returns how long
+// that is, once AsOf has gone on.
+func (e *env) delayReplies(m *member, w *witness, delay time.Duration) time.Duration {
+	e.TB.Helper()
+	for ; ; delay = max(delay/2, e.h.TTL/40) {
+		m.DelayReplies(delay)
+		began := time.Now()
+		e.until("AsOf goes on", func() bool {
+			return w.asOf(e).After(began) || time.Since(began) > e.h.TTL
+		})
+		if w.asOf(e).After(began) {
+			return delay
+		}
+	}
+}

@@ -64,7 +64,7 @@ func TestDenialsPass(t *testing.T) {
 			}
 			tp.CloseClientConnections() // so that the watches ask again
 			receive(t, last.caught, "the last denial")
-			renewed(t, b)
+			storetest.Renewed(t, b)
 			confirmed(t, st, election)
 			require.True(t, b.Lease().Holds(span))
 			require.NoError(t, waiter.Err())

@@ -30,7 +30,6 @@ var (
 	cast           = storetest.Cast
 	castFirst      = storetest.CastFirst
 	acknowledge    = storetest.Acknowledge
-	renewed        = storetest.Renewed
 	confirmed      = storetest.Confirmed
 	waiting        = storetest.Waiting
 	lost           = storetest.Lost

@@ -156,7 +156,7 @@ func TestRenewalLosesAMessage(t *testing.T) {
 	for _, spring := range fates {
 		c := tp.catch(spring, "check/update")
 		receive(t, c.caught, "the renewal")
-		renewed(t, b)
+		storetest.Renewed(t, b)
 	}
 	require.True(t, b.Lease().Holds(span))
 }

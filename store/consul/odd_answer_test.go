@@ -116,7 +116,7 @@ func TestOddAnswers(t *testing.T) {
 				}
 				receive(t, caught.caught, "the request before %q", odd)
 				if c.act == nil {
-					renewed(t, b)
+					storetest.Renewed(t, b)
 				}
 				require.True(t, b.Lease().Holds(span), "the lease after %q", odd)
 				require.NoError(t, b.Err(), odd)

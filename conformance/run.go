@@ -295,12 +295,18 @@ func (e *env) withdraw(b store.Ballot) {
 // acknowledge acknowledges, again if the outcome is unknown: a line may break at any time.
 func (e *env) acknowledge(b store.Ballot, value string) store.Leader {
 	e.TB.Helper()
+	l, err := e.tryAcknowledge(b, value)
+	e.ok(err, "acknowledge as %s", value)
+	return l
+}
+
+func (e *env) tryAcknowledge(b store.Ballot, value string) (store.Leader, error) {
+	e.TB.Helper()
 	l, err := b.Acknowledge(e.ctx, value)
 	for ; e.ctx.Err() == nil && (errors.Is(err, store.ErrUnknownOutcome) || errors.Is(err, store.ErrUnavailable)); l, err = b.Acknowledge(e.ctx, value) {
 		e.TB.Logf("acknowledge as %s again: %v", value, err)
 	}
-	e.ok(err, "acknowledge as %s", value)
-	return l
+	return l, err
 }
 
 func (e *env) ballots(m *member) []store.Standing {

@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/peer"
@@ -139,6 +140,26 @@ func (d *driver) connected(ctx context.Context) (*clientv3.Client, error) {
 				err = fmt.Errorf("%w: %w", store.ErrUnavailable, err)
 			}
 			return nil, err
+		}
+	}
+}
+
+// awaitConnection waits for a connection while one is being made, but not for long. So the time that this takes counts
+// neither against the request for a lease nor against the lease. What goes wrong is seen by the request too.
+func (d *driver) awaitConnection(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, min(d.config.TTL/2, mostPatience))
+	defer cancel()
+	client, err := d.connected(ctx)
+	if err != nil {
+		return
+	}
+	conn := client.ActiveConnection()
+	for state := conn.GetState(); state == connectivity.Idle || state == connectivity.Connecting; state = conn.GetState() {
+		if state == connectivity.Idle {
+			conn.Connect()
+		}
+		if !conn.WaitForStateChange(ctx, state) {
+			return
 		}
 	}
 }

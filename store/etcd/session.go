@@ -35,6 +35,7 @@ type session struct {
 // Open implements engine.Driver. It asks for a lease under an id of our own choice, so that asking again after an
 // unknown outcome makes no second.
 func (d *driver) Open(ctx context.Context) (engine.Session, engine.Proof, error) {
+	d.awaitConnection(ctx)
 	for {
 		id := d.newLease()
 		sent := store.Now()

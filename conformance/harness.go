@@ -40,6 +40,8 @@ type Harness struct {
 	// WithoutResignation says that the store does not take requests to resign yet: it is no store.Resigner, or its method
 	// returns errors.ErrUnsupported. The cases for that are not checked then, and their logs say so.
 	WithoutResignation bool
+	// Lingering is how long after its last use a store documents that it keeps a goroutine for an election. Default: 0.
+	Lingering time.Duration
 	// Watchdog ends a case that takes longer. Default: one minute and 20 times Expiry.
 	Watchdog time.Duration
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/go-leadership/leadership"
 	"github.com/go-leadership/leadership/store"
@@ -153,8 +154,13 @@ func (e *env) leavesNothing(do func()) {
 	for range 4 { // the first time opens what the store opens when it is needed
 		before := goleak.IgnoreCurrent()
 		do()
-		if err = goleak.Find(before); err == nil {
-			return
+		for end := time.Now().Add(e.h.Lingering); ; {
+			if err = goleak.Find(before); err == nil {
+				return
+			}
+			if time.Now().After(end) {
+				break
+			}
 		}
 	}
 	e.Fatalf("goroutines are left: %v", err)

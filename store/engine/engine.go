@@ -50,10 +50,11 @@
 //
 // # Goroutines
 //
-// The keeper, while a session is wanted; one for each session that ends after its leader's work; tend, which confirms and
-// looks at one thing in turn, for as long as the store is open; up to [workers] workers, while there is something to look
-// at; one for each orphan and each removal in the background, together [Slots] at most that have sent a request. Close
-// waits for all of them, and for the calls of users that are in the driver, before it closes the driver.
+// The keeper, while a session is wanted; one for each session that ends after its leader's work, or is a caller's and was
+// given up; tend, which confirms and looks at one thing in turn, for as long as the store is open; up to [workers]
+// workers, while there is something to look at; one for each orphan and each removal in the background, together [Slots]
+// at most that have sent a request. Close waits for all of them, and for the calls of users that are in the driver,
+// before it closes the driver.
 //
 // Locks are taken in this order: the driver's, [Engine].mu, a ballot's or poll's, the queue's. None is held while the
 // driver or a user's function is called.
@@ -99,13 +100,14 @@ type Engine struct {
 	keeper   sync.WaitGroup // the goroutine that runs keep, and those that end sessions after it
 	calls    sync.WaitGroup // calls of users; one is added under mu while closed is false
 	closing  sync.Once
-	stand    error       // why Close has left ballots standing; of the keeper, and then of closing
 	closed   error       // what Close returns; written once by closing
 	worked   atomic.Bool // the driver has answered
 
 	mu        sync.Mutex
 	ended     bool                 // guarded by mu, as are all below: Close has begun
 	current   *session             // nil while there is none
+	last      *session             // the current one, or the one before
+	stand     error                // why Close has left ballots standing
 	opening   *opening             // nil unless a session is wanted and there is none
 	keeping   bool                 // the keeper runs
 	polls     map[string]*poll     // by election
@@ -340,7 +342,10 @@ func (e *Engine) Close() error {
 		e.life.Stop()
 		e.life.Wait()
 		e.calls.Wait()
-		e.closed = errors.Join(e.stand, e.driver.Close())
+		e.mu.Lock()
+		stand := e.stand
+		e.mu.Unlock()
+		e.closed = errors.Join(stand, e.driver.Close())
 	})
 	return e.closed
 }

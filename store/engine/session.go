@@ -33,8 +33,8 @@ type session struct {
 
 	over    bool                 // guarded by the engine's mu, as are all below: finish has begun
 	left    error                // why it was given up, if over: the service may keep it. nil: the service ended it
-	ballots map[*ballot]struct{} // those that stand, or whose end is not known
-	nonces  map[string]struct{}  // of casts, orphans and ballots
+	ballots map[*ballot]struct{} // those that stand, or whose end is not known; see install
+	nonces  map[string]struct{}  // of casts, orphans and ballots; see install
 	pending int                  // casts, orphans and removals under way
 	settled chan struct{}        // nil, or closed when pending gets to 0
 }
@@ -117,11 +117,15 @@ func (e *Engine) newSession(d Session, proof Proof) *session {
 	return s
 }
 
-// install makes the session the current one, unless the store has been closed.
+// install makes the session the current one, unless the store has been closed. The session of a caller's connection
+// might be the one that was given up before. Its entries are being removed, and known to both.
 func (e *Engine) install(o *opening, s *session) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.opening = nil
+	if e.last != nil && e.last.id == s.id {
+		s.ballots, s.nonces = e.last.ballots, e.last.nonces
+	}
+	e.opening, e.last = nil, s
 	if e.ended {
 		o.err = store.ErrClosed
 	} else {
@@ -147,7 +151,8 @@ func (e *Engine) failed(o *opening, err error) bool {
 func (s *session) renewed(p Proof) { s.lease.Renew(p.Sent, p.Valid) }
 
 // keep renews the session until it is over, and ends it if the service might still keep it. While a leader's work goes
-// on that waits, and the next session may be opened beside it: a leader that does not stop keeps no other waiting.
+// on that waits, and the next session may be opened beside it: a leader that does not stop keeps no other waiting. The
+// next one is opened too while the entries of a caller's connection are removed one by one.
 func (s *session) keep() {
 	err := s.driver.Keep(s.ctx, s.renewed)
 	if err == nil && s.ctx.Err() == nil {
@@ -159,11 +164,14 @@ func (s *session) keep() {
 		return
 	}
 	work := s.work()
-	if len(work) == 0 {
+	if len(work) == 0 && s.driver.Ends() {
 		s.end()
 		return
 	}
 	s.engine.keeper.Go(func() {
+		if !s.driver.Ends() {
+			s.discard(work)
+		}
 		s.await(work)
 		s.end()
 	})
@@ -192,9 +200,8 @@ func (s *session) finish(why, left error) {
 		if e.current == s {
 			e.current = nil
 		}
-		ballots := slices.Collect(maps.Keys(s.ballots))
 		e.mu.Unlock()
-		for _, b := range ballots {
+		for _, b := range s.own() {
 			b.lose(why)
 		}
 		s.lease.End()
@@ -208,39 +215,49 @@ const endLimit = 3 * time.Second
 // end lets the session go. That of a caller's connection stays, so each of its entries is removed.
 func (s *session) end() {
 	e := s.engine
-	e.mu.Lock()
-	ballots := slices.Collect(maps.Keys(s.ballots))
-	e.mu.Unlock()
-	ctx, cancel := context.WithTimeout(e.life.Background, endLimit)
-	defer cancel()
 	var led []Removal
-	for _, b := range ballots {
-		if !s.driver.Ends() {
-			b.discard()
-		}
+	if !s.driver.Ends() {
+		s.discard(nil)
+	}
+	for _, b := range s.own() {
 		if r := b.removal(); r.Led {
 			led = append(led, r)
 		}
 	}
-	if !s.driver.Ends() && !s.settle(ctx) {
+	if !s.driver.Ends() && !s.settle() {
+		e.mu.Lock()
 		e.stand = e.life.Fail("close", "", fmt.Errorf("%w: ballots stand until the session of the caller's connection ends",
 			store.ErrUnavailable))
+		e.mu.Unlock()
+		return
 	}
+	ctx, cancel := context.WithTimeout(e.life.Background, endLimit)
+	defer cancel()
 	if err := s.driver.End(ctx, led); err != nil {
 		e.settings.Logger.Warn("could not confirm the end of the session, which ends by itself", "store", e.settings.Name, "error", err)
 	}
 }
 
-// work returns the ballots that a leader's work might depend on. On a caller's connection there are none, since each
-// ballot is removed by itself.
-func (s *session) work() (work []*ballot) {
-	if !s.driver.Ends() {
-		return nil
-	}
+// own returns the ballots that were cast in the session.
+func (s *session) own() []*ballot {
 	s.engine.mu.Lock()
 	ballots := slices.Collect(maps.Keys(s.ballots))
 	s.engine.mu.Unlock()
-	return slices.DeleteFunc(ballots, func(b *ballot) bool { return !b.works() })
+	return slices.DeleteFunc(ballots, func(b *ballot) bool { return b.session != s })
+}
+
+// discard removes all entries but those that are spared, each by itself.
+func (s *session) discard(spared []*ballot) {
+	for _, b := range s.own() {
+		if !slices.Contains(spared, b) {
+			b.discard()
+		}
+	}
+}
+
+// work returns the ballots that a leader's work might depend on.
+func (s *session) work() []*ballot {
+	return slices.DeleteFunc(s.own(), func(b *ballot) bool { return !b.works() })
 }
 
 // await waits until the owners of these ballots have given them back, so that no other process leads while a leader's
@@ -257,9 +274,9 @@ func (s *session) await(work []*ballot) {
 	}
 }
 
-// settle waits until no cast, orphan or removal of the session is under way, and reports whether that came before ctx
-// ended.
-func (s *session) settle(ctx context.Context) bool {
+// settle waits until no cast, orphan or removal of the session is under way, and reports false if that takes longer than
+// endLimit once the store is being closed.
+func (s *session) settle() bool {
 	e := s.engine
 	e.mu.Lock()
 	if s.pending == 0 {
@@ -272,7 +289,14 @@ func (s *session) settle(ctx context.Context) bool {
 	select {
 	case <-settled:
 		return true
-	case <-ctx.Done():
+	case <-e.life.Calls.Done():
+	}
+	timer := time.NewTimer(endLimit)
+	defer timer.Stop()
+	select {
+	case <-settled:
+		return true
+	case <-timer.C:
 		return false
 	}
 }

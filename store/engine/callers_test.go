@@ -1,0 +1,68 @@
+package engine
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestSessionGivenUpOnACallersConnection: it stays at the service, so each of its entries is removed, that of a leader
+// once its work has stopped. The session that is opened next is the same one, and knows of them.
+func TestSessionGivenUpOnACallersConnection(t *testing.T) {
+	play(t, Settings{}, func(t *testing.T, s *scene) {
+		s.scripted.ends = false
+		b, _ := s.leading(1)
+		other, _, _ := s.waitingBehind(behind)
+		s.scripted.session.ends(errDisk)
+		require.True(t, b.isLost())
+		require.True(t, other.isLost())
+		require.ErrorIs(t, other.Err(), errDisk)
+		require.Equal(t, "own7", s.next("Remove").key)
+		require.Equal(t, 1, s.count("Remove"), "the leader's work goes on")
+
+		s.scripted.sessions = 0 // the next has the same ID
+		next := s.cast(8, Place{Nearest: "own1", Nonces: []string{b.nonce.Name, other.nonce.Name}})
+		require.Zero(t, s.count("Void"), "they are no strays")
+		s.find("Entry").shows(State{Token: 1, Session: b.session.id, Nonce: b.nonce.Name}).goes()
+		for range 2 { // the first was sent before the other had gone
+			s.find("Entry").shows(State{Token: 8, Session: b.session.id})
+		}
+		require.True(t, next.isFirst())
+		require.NoError(t, next.Wait(t.Context()))
+		s.acknowledge(next)
+		s.find("Acknowledge").answer(answer{revision: 9})
+		s.find("Remove").answer(answer{})
+
+		withdrawal := s.withdraw(t.Context(), b)
+		removal := s.next("Remove")
+		require.Equal(t, "own1", removal.key)
+		require.False(t, removal.removal.Alone(), "the acknowledgement may be the next one's")
+		removal.answer(answer{})
+		require.True(t, withdrawal.returned())
+		require.NoError(t, withdrawal.err)
+		s.find("Remove").answer(answer{}) // in the background, until that is known
+		s.find("End").answer(answer{})
+		require.False(t, next.isLost())
+		require.Len(t, s.current.ballots, 1)
+		require.Len(t, s.current.nonces, 1)
+	})
+}
+
+// TestCloseWaitsForRemovalsOnACallersConnection of the session that was given up before.
+func TestCloseWaitsForRemovalsOnACallersConnection(t *testing.T) {
+	play(t, Settings{}, func(t *testing.T, s *scene) {
+		s.scripted.ends = false
+		s.cast(1, Place{})
+		s.next("Entry").shows(State{Token: 1, Session: s.scripted.session.ID()})
+		s.scripted.session.ends(errDisk)
+		s.next("Remove").fail(errLater)
+		closing := start(func() (struct{}, error) { return struct{}{}, s.Engine.Close() })
+		require.False(t, closing.returned())
+		time.Sleep(time.Second)
+		s.find("Remove").answer(answer{})
+		s.next("End").answer(answer{})
+		require.True(t, closing.returned())
+		require.NoError(t, closing.err)
+	})
+}

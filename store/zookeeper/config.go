@@ -53,7 +53,8 @@ type Config struct {
 	// Conn is a connection to use instead of one of the store's own. It is never closed by the store, and Servers,
 	// User, Password, TLS and Dial can't be set with it. TTL then has to be the session timeout that was negotiated
 	// for it: the client does not tell. The first lease begins TTL/4 after Open, and losses are noticed up to TTL/6
-	// later than with a connection of the store's own, which changes nothing of what is promised.
+	// later than with a connection of the store's own, which changes nothing of what is promised. Each watch has a
+	// goroutine, that of a leader for up to 7/6 of the TTL after its last use.
 	Conn *zk.Conn
 
 	// Logger receives trouble at level Warn, and what the client library logs at Debug; nothing is logged.

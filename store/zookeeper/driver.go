@@ -20,7 +20,7 @@ import (
 // session that every such connection has, whether the engine wants one or not.
 //
 // Its goroutines are keep, which confirms the session; authenticate, until that is done; one for each request under way;
-// and, on a caller's connection, one for each watch. Close waits for all of them.
+// and, on a caller's connection, one for each watch that the engine has set. Close waits for all of them.
 type driver struct {
 	config Config        // but for its password
 	secret func() string // the password, where neither package fmt nor a debugger's dump of the store comes upon it
@@ -64,6 +64,7 @@ func newDriver(config Config) (*driver, error) {
 		acl:     config.ACL.list(),
 		changed: make(chan struct{}),
 	}
+	d.watches.relay = func(entry *watch, quit <-chan struct{}) { d.life.Go(func() { d.relay(entry, quit) }) }
 	if err := d.connect(); err != nil {
 		d.life.Stop()
 		return nil, err

@@ -21,6 +21,8 @@ type keeper struct {
 	before   time.Time         // when a confirmation of a caller's connection was sent, an interval ago at least
 	answers  chan confirmation // has room for as many as are under way
 	refusals int               // in a row, of a caller's connection
+	seen     time.Time         // when listen was called last
+	mute     time.Duration     // for how long a caller's connection has been there since the last answer
 }
 
 // confirmation is the answer to a barrier.
@@ -49,6 +51,7 @@ func (d *driver) keep() {
 			k.send()
 		}
 		k.cutSilent()
+		k.listen()
 		timer.Reset(max(time.Until(k.due()), time.Millisecond))
 		select {
 		case <-changed:
@@ -57,6 +60,7 @@ func (d *driver) keep() {
 			k.last = time.Now()
 			k.under = slices.DeleteFunc(k.under, func(i store.Instant) bool { return i == c.sent })
 			if c.err == nil && c.id != 0 && d.sessionID() == c.id {
+				k.mute = 0
 				d.touched(c.id, c.sent)
 				k.tell(c.sent.Time())
 			}
@@ -161,6 +165,24 @@ func (k *keeper) cutSilent() {
 	}
 	if time.Since(since) >= patience {
 		k.cut(fmt.Errorf("the server has not answered for %v", patience))
+	}
+}
+
+// listen gives up the session of a caller's connection that has been there for a TTL without an answer. The library
+// might be connecting again and again, and each handshake prolong the session: then its ballots would stand, and not
+// learn that they are first.
+func (k *keeper) listen() {
+	if k.config.Conn == nil {
+		return
+	}
+	now, before := time.Now(), k.seen
+	k.seen = now
+	if s := k.conn.State(); s == zk.StateConnected || s == zk.StateHasSession {
+		k.mute += min(now.Sub(before), interval(k.config.TTL))
+	}
+	if k.mute > k.config.TTL {
+		k.mute = 0
+		k.set(func() { k.lose(fmt.Errorf("the connection has not answered for %v", k.config.TTL)) })
 	}
 }
 

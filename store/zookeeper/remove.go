@@ -137,10 +137,12 @@ func (s *session) removeAck(ctx context.Context, r engine.Removal) error {
 	return err
 }
 
-// delete deletes a node, or finds it gone.
+// delete deletes a node, or finds it gone. On a caller's connection there might be no session whose answers count.
 func (d *driver) delete(ctx context.Context, path string) error {
-	if _, err := d.await(ctx); err != nil {
-		return err
+	if d.config.Conn == nil {
+		if _, err := d.await(ctx); err != nil {
+			return err
+		}
 	}
 	_, err := request(ctx, d, func() (struct{}, error) { return struct{}{}, d.conn.Delete(path, -1) })
 	if errors.Is(err, zk.ErrNoNode) {

@@ -54,17 +54,18 @@ func (s *session) over() bool {
 	}
 }
 
-// await waits until requests can be sent in the session, and says why not if it is over.
+// await waits until requests can be sent in the session, and says why not if it is over. That of a caller's connection
+// takes requests after it has been given up, too: its entries are removed.
 func (s *session) await(ctx context.Context) error {
 	d := s.driver
 	for {
 		d.mu.Lock()
-		ready, changed := d.authenticated, d.changed
+		ready, changed, refused := d.authenticated, d.changed, d.refused
 		d.mu.Unlock()
 		switch {
-		case s.over() && (s.left == nil || !s.Ends()): // the session of a connection that the caller has closed is over
+		case s.over() && (s.left == nil || !s.Ends() && (refused != nil || d.conn.SessionID() != s.id)):
 			return engine.ErrOver
-		case s.over():
+		case s.over() && s.Ends():
 			return fmt.Errorf("%w: %w", store.ErrUnavailable, s.left)
 		case ready:
 			return nil

@@ -19,6 +19,8 @@ type watches struct {
 	set   map[watchKey]*watch // guarded by mu, as is epoch
 	epoch uint64              // of the present connection; 0 on a caller's, which does not tell
 	since time.Time           // guarded by mu: when that began
+
+	relay func(*watch, <-chan struct{}) // starts to relay a watch of a caller's connection; constant
 }
 
 // watchKey tells the watch on a node that exists from that on one that does not yet.
@@ -29,12 +31,15 @@ type watchKey struct {
 
 // watch is the next change of a node, as the library tells it.
 type watch struct {
-	epoch    uint64         // constant: the connection on which it was set
-	ready    chan struct{}  // closed when it is known whether the watch could be set
-	failed   bool           // written before ready is closed
-	confirms chan time.Time // to relay; has room for one
+	path     string          // constant, as is epoch
+	epoch    uint64          // the connection on which it was set
+	ready    chan struct{}   // closed when it is known whether the watch could be set
+	failed   bool            // written before ready is closed, as is events
+	events   <-chan zk.Event // the library's channel, on a caller's connection
+	confirms chan time.Time  // to relay; has room for one
 
-	fired   bool                  // guarded by the mutex of watches, as are all below
+	quit    chan struct{} // guarded by the mutex of watches, as are all below: ends relay; nil while that does not run
+	fired   bool
 	deleted bool                  // the change was the node's end
 	fresh   *node                 // what was read when it was set; nil once that was used, and after a reconnection
 	tells   map[*engine.Tell]bool // whether a deletion is the end: of an entry, which never comes back
@@ -50,11 +55,16 @@ func (w *watches) event(e zk.Event) {
 	defer w.mu.Unlock()
 	for _, key := range []watchKey{{e.Path, false}, {e.Path, true}} {
 		if entry, ok := w.set[key]; ok {
-			delete(w.set, key)
-			entry.fired, entry.deleted = true, e.Type == zk.EventNodeDeleted
-			entry.over()
+			w.fire(key, entry, e)
 		}
 	}
+}
+
+// fire notes that a watch has fired. The caller holds mu.
+func (w *watches) fire(key watchKey, entry *watch, e zk.Event) {
+	delete(w.set, key)
+	entry.fired, entry.deleted = true, e.Type == zk.EventNodeDeleted
+	entry.over()
 }
 
 // over ends the engine's watches. The caller holds the mutex of watches.
@@ -63,6 +73,15 @@ func (w *watch) over() {
 		(*tell)(w.end(unique))
 	}
 	clear(w.tells)
+	w.rest()
+}
+
+// rest ends relay: nothing is to be told. The caller holds the mutex of watches.
+func (w *watch) rest() {
+	if w.quit != nil {
+		close(w.quit)
+		w.quit = nil
+	}
 }
 
 // end is the last news of a watch.
@@ -85,12 +104,19 @@ func (w *watches) reconnected(epoch uint64) {
 }
 
 // confirmed tells that all changes before a time have been told. After a reconnection the library takes a moment to set
-// the watches again that were set before.
+// the watches again that were set before. Those of a caller's connection that are not relayed are forgotten once they
+// have fired.
 func (w *watches) confirmed(asOf time.Time, settling time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for _, entry := range w.set {
+	for key, entry := range w.set {
 		switch {
+		case entry.confirms != nil && entry.quit == nil:
+			select {
+			case e := <-entry.events: // nil until the watch has been set
+				w.fire(key, entry, e)
+			default:
+			}
 		case entry.confirms != nil:
 			select {
 			case entry.confirms <- asOf:
@@ -119,7 +145,7 @@ func (w *watches) join(key watchKey, callers bool) (*watch, bool) {
 	if w.set == nil {
 		w.set = map[watchKey]*watch{}
 	}
-	entry := &watch{epoch: w.epoch, ready: make(chan struct{}), tells: map[*engine.Tell]bool{}}
+	entry := &watch{path: key.path, epoch: w.epoch, ready: make(chan struct{}), tells: map[*engine.Tell]bool{}}
 	if callers {
 		entry.confirms = make(chan time.Time, 1)
 	}
@@ -127,10 +153,13 @@ func (w *watches) join(key watchKey, callers bool) (*watch, bool) {
 	return entry, true
 }
 
-// settle says whether the watch could be set.
-func (w *watches) settle(key watchKey, entry *watch, ok bool) {
+// settle says whether the watch could be set, and on a caller's connection the channel of the library's.
+func (w *watches) settle(key watchKey, entry *watch, events <-chan zk.Event, ok bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if entry.confirms != nil {
+		entry.events = events
+	}
 	if entry.failed = !ok; !ok && w.set[key] == entry {
 		delete(w.set, key)
 	}
@@ -150,6 +179,10 @@ func (w *watches) begin(entry *watch, unique bool, state engine.State, tell engi
 		tell(entry.end(unique))
 	} else {
 		entry.tells[&tell] = unique
+		if entry.events != nil && entry.quit == nil {
+			entry.quit = make(chan struct{})
+			w.relay(entry, entry.quit)
+		}
 	}
 	stream := entry.epoch
 	if stream != w.epoch {
@@ -158,7 +191,9 @@ func (w *watches) begin(entry *watch, unique bool, state engine.State, tell engi
 	return engine.Watch{Stream: stream, Stop: func() {
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		delete(entry.tells, &tell)
+		if delete(entry.tells, &tell); len(entry.tells) == 0 {
+			entry.rest()
+		}
 	}}
 }
 
@@ -237,13 +272,11 @@ func (d *driver) watch(ctx context.Context, key watchKey, read func() (node, err
 	for {
 		entry, mine := d.watches.join(key, d.config.Conn != nil)
 		if mine {
-			n, err := receive(ctx, asyncThen(d, func() (node, error) {
-				n, ch, err := set()
-				if err == nil && d.config.Conn != nil {
-					d.life.Go(func() { d.relay(key.path, entry, ch) })
-				}
+			var events <-chan zk.Event
+			n, err := receive(ctx, asyncThen(d, func() (n node, err error) {
+				n, events, err = set()
 				return n, err
-			}, func(err error) { d.watches.settle(key, entry, err == nil) }))
+			}, func(err error) { d.watches.settle(key, entry, events, err == nil) }))
 			return n, entry, err
 		}
 		select {
@@ -259,22 +292,24 @@ func (d *driver) watch(ctx context.Context, key watchKey, read func() (node, err
 	}
 }
 
-// relay does for a caller's connection what the library's callback does for an own one. It alone reads the watch's
-// channel, so a confirmation comes behind what the library has told before.
-func (d *driver) relay(path string, entry *watch, ch <-chan zk.Event) {
+// relay does for a caller's connection what the library's callback does for an own one, while there is something to tell.
+// It alone reads the watch's channel then, so a confirmation comes behind what the library has told before.
+func (d *driver) relay(entry *watch, quit <-chan struct{}) {
 	for {
 		var asOf time.Time
 		select {
-		case e := <-ch:
-			d.watches.event(zk.Event{Type: e.Type, Path: path})
+		case e := <-entry.events:
+			d.watches.event(zk.Event{Type: e.Type, Path: entry.path})
 			return
 		case asOf = <-entry.confirms:
+		case <-quit:
+			return
 		case <-d.life.Background.Done():
 			return
 		}
 		select {
-		case e := <-ch:
-			d.watches.event(zk.Event{Type: e.Type, Path: path})
+		case e := <-entry.events:
+			d.watches.event(zk.Event{Type: e.Type, Path: entry.path})
 			return
 		default:
 			d.watches.mu.Lock()

@@ -27,7 +27,7 @@ func (w *watches) setNew(t *testing.T, path string) *watch {
 	t.Helper()
 	entry, mine := w.join(watchKey{path, false}, false)
 	require.True(t, mine)
-	w.settle(watchKey{path, false}, entry, true)
+	w.settle(watchKey{path, false}, entry, nil, true)
 	return entry
 }
 
@@ -116,28 +116,75 @@ func TestWatchAfterAReconnection(t *testing.T) {
 	})
 }
 
+// callers is a driver with a caller's connection, as far as its watches are concerned.
+func callers() *driver {
+	d := &driver{life: adapter.NewLife("zookeeper", false, "")}
+	d.watches.relay = func(entry *watch, quit <-chan struct{}) { d.life.Go(func() { d.relay(entry, quit) }) }
+	return d
+}
+
+// setCallers sets a watch on a caller's connection, and returns the library's channel.
+func (w *watches) setCallers(path string) (*watch, chan zk.Event) {
+	entry, _ := w.join(watchKey{path, false}, true)
+	ch := make(chan zk.Event, 1)
+	w.settle(watchKey{path, false}, entry, ch, true)
+	return entry, ch
+}
+
 // On a caller's connection, a confirmation comes behind what the library has told before.
 func TestRelayIsInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := &driver{life: adapter.NewLife("zookeeper", false, "")}
-		entry, _ := d.watches.join(watchKey{"/e", false}, true)
+		d := callers()
+		entry, _ := d.watches.setCallers("/e")
 		told := d.watches.watching(entry, true, stands)
-		ch := make(chan zk.Event, 1)
-		d.life.Go(func() { d.relay("/e", entry, ch) })
 		d.watches.confirmed(time.Now(), 0)
 		synctest.Wait()
 		require.Len(t, told.told, 2)
 		for range 100 { // whichever it takes first
-			entry, _ := d.watches.join(watchKey{"/x", false}, true)
-			told := d.watches.watching(entry, true, stands)
-			ch := make(chan zk.Event, 1)
+			entry, ch := d.watches.setCallers("/x")
 			ch <- zk.Event{Type: zk.EventNodeDeleted, Path: "/x"}
+			told := d.watches.watching(entry, true, stands)
 			d.watches.confirmed(time.Now(), 0)
-			d.life.Go(func() { d.relay("/x", entry, ch) })
 			synctest.Wait()
 			require.Equal(t, []engine.News{{State: &stands}, deleted}, told.told)
 		}
 		d.life.Stop()
 		d.life.Wait()
+	})
+}
+
+// A watch of a caller's connection has a goroutine while there is something to tell, and no longer. It is used again if
+// it has not fired, and forgotten if it has.
+func TestRelayEndsWithTheLastWatcher(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := callers()
+		entry, ch := d.watches.setCallers("/e")
+		first, second := d.watches.watching(entry, true, stands), d.watches.watching(entry, true, stands)
+		first.Stop()
+		synctest.Wait()
+		d.watches.confirmed(time.Now(), 0)
+		synctest.Wait()
+		require.Len(t, second.told, 2, "it is still relayed")
+		second.Stop()
+		d.life.Wait()
+
+		entry, mine := d.watches.join(watchKey{"/e", false}, true)
+		require.False(t, mine)
+		third := d.watches.watching(entry, true, stands)
+		third.Stop()
+		d.life.Wait()
+		ch <- zk.Event{Type: zk.EventNodeDeleted, Path: "/e"}
+		fourth := d.watches.watching(entry, true, stands)
+		d.life.Wait()
+		require.Equal(t, []engine.News{{State: &stands}, deleted}, fourth.told)
+		require.Empty(t, d.watches.set)
+
+		entry, ch = d.watches.setCallers("/x")
+		d.watches.confirmed(time.Now(), 0)
+		require.Len(t, d.watches.set, 1)
+		ch <- zk.Event{Type: zk.EventNodeDeleted, Path: "/x"}
+		d.watches.confirmed(time.Now(), 0)
+		require.Empty(t, d.watches.set)
+		require.True(t, entry.fired)
 	})
 }

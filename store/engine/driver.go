@@ -64,7 +64,8 @@ type Session interface {
 	// End ends the session. led are the entries that have been first and still stand. It may give up: the session then
 	// ends by itself.
 	End(ctx context.Context, led []Removal) error
-	// Ends is false for the session of a caller's connection: the engine removes each entry before it calls End.
+	// Ends is false for the session of a caller's connection: the engine removes each entry before it calls End. If it was
+	// given up, Open may return one with the same ID.
 	Ends() bool
 	// Enter makes an entry, and says what is ahead of it. An entry with a token beside an error stands, and is voided.
 	// ErrGone: it is of no use, and voided.

@@ -1,8 +1,10 @@
 package zookeeper_test
 
 import (
+	"errors"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/go-leadership/leadership/internal/storetest"
 	"github.com/go-leadership/leadership/store"
@@ -106,4 +108,16 @@ func TestWithdrawalAfterAnUnknownOutcome(t *testing.T) {
 		remove(session, e)
 		require.Empty(t, list(t, conn, dir(election)))
 	}
+}
+
+// While the session before stands for a leader's work, a campaign says that it waits for that.
+func TestSessionBeforeStandsForTheWork(t *testing.T) {
+	st := open(t, zookeeper.Config{Servers: sharedServer(t).Addrs(), TTL: long})
+	b := castFirst(t, st, newElection(), "works")
+	st.Abandon(errors.New("for a test"))
+	lost(t, b)
+	_, err := st.Campaign(within(t, 3*time.Second), newElection(), "other")
+	require.ErrorContains(t, err, "the session before stands until its leader's work has stopped")
+	_ = b.Withdraw(soon(t)) // with an error: it might stand until the session has ended
+	cast(t, st, newElection(), "other")
 }

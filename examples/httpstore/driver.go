@@ -1,0 +1,199 @@
+package httpstore
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-leadership/leadership/examples/httpstore/server"
+	"github.com/go-leadership/leadership/store"
+	"github.com/go-leadership/leadership/store/engine"
+)
+
+// driver implements engine.Driver and engine.Resigner. Each watch has a goroutine, which Close waits for, and a
+// connection: so the watches tell in any order.
+type driver struct {
+	Config
+	requests *http.Client
+	renewals *http.Client // apart, so that a connection is there for the next one
+	ctx      context.Context
+	stop     context.CancelFunc
+	watches  sync.WaitGroup
+}
+
+// errDial says that there was no connection, so nothing was sent.
+var errDial = errors.New("no connection")
+
+func newClient(c Config) *http.Client {
+	return &http.Client{Transport: &http.Transport{
+		MaxIdleConnsPerHost: 64,
+		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+			conn, err := c.Dial(ctx, network, address)
+			if err != nil {
+				return nil, fmt.Errorf("%w: %w", errDial, err)
+			}
+			return conn, nil
+		},
+	}}
+}
+
+// send sends a request. It waits for the answer for a TTL at most: a line may be cut without a word. If there is none,
+// the outcome is unknown.
+func (d *driver) send(ctx context.Context, client *http.Client, operation string, q server.Request) (a server.Answer, err error) {
+	if ctx.Err() != nil {
+		return a, fmt.Errorf("%w: %w", store.ErrUnavailable, context.Cause(ctx))
+	}
+	body, err := json.Marshal(q)
+	if err != nil {
+		return a, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, d.TTL+q.Wait)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+d.Address+"/"+operation, bytes.NewReader(body))
+	if err != nil {
+		return a, err
+	}
+	answer, err := client.Do(r)
+	switch {
+	case errors.Is(err, errDial):
+		return a, fmt.Errorf("%w: %w", store.ErrUnavailable, err)
+	case err != nil:
+		return a, fmt.Errorf("%w: %w", store.ErrUnknownOutcome, err)
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	if err == nil && answer.StatusCode == http.StatusOK {
+		err = json.Unmarshal(text, &a)
+	}
+	switch {
+	case err != nil:
+		return a, fmt.Errorf("%w: %w", store.ErrUnknownOutcome, err)
+	case answer.StatusCode == server.Over:
+		return a, engine.ErrOver
+	case answer.StatusCode == server.Gone:
+		return a, engine.ErrGone
+	case answer.StatusCode == server.Void, answer.StatusCode == server.Starting:
+		return a, fmt.Errorf("%w: %s", store.ErrUnavailable, answer.Status)
+	case answer.StatusCode == http.StatusBadRequest:
+		return a, fmt.Errorf("%w: %s", store.ErrInvalid, strings.TrimSpace(string(text)))
+	case answer.StatusCode != http.StatusOK: // such as a gateway's
+		return a, fmt.Errorf("%w: %s", store.ErrUnknownOutcome, answer.Status)
+	}
+	return a, nil
+}
+
+// ask is send of what belongs to no session's life.
+func (d *driver) ask(ctx context.Context, operation string, q server.Request) (server.Answer, error) {
+	return d.send(ctx, d.requests, operation, q)
+}
+
+// name returns the name of an election at the server. The empty name stands for all elections below the prefix.
+func (d *driver) name(election string) string { return d.Prefix + "/" + election }
+
+// Entry implements engine.Driver.
+func (d *driver) Entry(ctx context.Context, key string, tell engine.Tell) (engine.Watch, error) {
+	return d.watch(ctx, key, tell)
+}
+
+// Leader implements engine.Driver.
+func (d *driver) Leader(ctx context.Context, election string, tell engine.Tell) (engine.Watch, error) {
+	return d.watch(ctx, server.LeaderKey(d.name(election)), tell)
+}
+
+// watch reads a key, and then asks for another version than the one it has read. So nothing is missed between.
+func (d *driver) watch(ctx context.Context, key string, tell engine.Tell) (engine.Watch, error) {
+	sent := time.Now()
+	a, err := d.ask(ctx, "watch", server.Request{Key: key})
+	if err != nil {
+		return engine.Watch{}, err
+	}
+	tell(engine.News{State: stateOf(a, sent)})
+	ctx, stop := context.WithCancel(d.ctx)
+	d.watches.Go(func() { d.follow(ctx, key, a.Version, tell) })
+	return engine.Watch{Stop: stop}, nil
+}
+
+// follow asks for changes of a key, one long poll after the other. Each answer proves what was true after it was asked.
+func (d *driver) follow(ctx context.Context, key string, version uint64, tell engine.Tell) {
+	for ctx.Err() == nil {
+		sent := time.Now()
+		a, err := d.ask(ctx, "watch", server.Request{Key: key, Version: version, Wait: d.TTL / 8})
+		switch {
+		case err != nil:
+			pause(ctx, d.TTL/40)
+		case a.Version == version:
+			tell(engine.News{AsOf: sent})
+		default:
+			version = a.Version
+			tell(engine.News{State: stateOf(a, sent)})
+		}
+	}
+}
+
+func stateOf(a server.Answer, asOf time.Time) *engine.State {
+	s := &engine.State{Token: a.Token, Session: a.Session, Nonce: a.Nonce, Resign: a.Resign, AsOf: asOf}
+	if a.Token == 0 {
+		s.Leader = store.Leader{Value: string(a.Value), Revision: a.Version}
+	}
+	return s
+}
+
+// pause waits for some time, or until ctx ends.
+func pause(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
+
+// Ahead implements engine.Driver.
+func (d *driver) Ahead(ctx context.Context, e engine.Entry) (engine.Place, error) {
+	a, err := d.ask(ctx, "ahead", server.Request{Key: e.Key})
+	return engine.Place{Nearest: a.Nearest, More: a.More}, err
+}
+
+// Confirm implements engine.Driver. The watches confirm themselves.
+func (d *driver) Confirm(ctx context.Context) error {
+	_, err := d.ask(ctx, "confirm", server.Request{})
+	return err
+}
+
+// Ballots implements engine.Driver.
+func (d *driver) Ballots(ctx context.Context, election string) (list []store.Standing, err error) {
+	a, err := d.ask(ctx, "ballots", server.Request{Election: d.name(election)})
+	for _, b := range a.Ballots {
+		list = append(list, store.Standing{Value: string(b.Value), Token: b.Token})
+	}
+	return list, err
+}
+
+// RequestResignation implements engine.Resigner.
+func (d *driver) RequestResignation(ctx context.Context, election string, token uint64) error {
+	_, err := d.ask(ctx, "mark", server.Request{Election: d.name(election), Token: token})
+	return err
+}
+
+// Clear implements engine.Driver.
+func (d *driver) Clear(ctx context.Context, election string) error {
+	_, err := d.ask(ctx, "clear", server.Request{Election: d.name(election)})
+	return err
+}
+
+// Close implements engine.Driver.
+func (d *driver) Close() error {
+	d.stop()
+	d.watches.Wait()
+	d.requests.CloseIdleConnections()
+	d.renewals.CloseIdleConnections()
+	return nil
+}

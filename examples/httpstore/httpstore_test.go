@@ -1,0 +1,77 @@
+package httpstore
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-leadership/leadership/conformance"
+	"github.com/go-leadership/leadership/examples/httpstore/server"
+	"github.com/go-leadership/leadership/store/engine"
+	"github.com/go-leadership/leadership/store/engine/drivertest"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+)
+
+// serve is the variable that makes this program a server, in a process of its own.
+const serve = "HTTPSTORE_SERVE"
+
+const ttl = 3 * time.Second
+
+func TestMain(m *testing.M) {
+	if os.Getenv(serve) == "" {
+		goleak.VerifyTestMain(m)
+		return
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println(listener.Addr())
+	go func() { // until the tests are over, however they end
+		_, _ = bufio.NewReader(os.Stdin).ReadString('\n')
+		os.Exit(0)
+	}()
+	panic(http.Serve(listener, server.New(ttl)))
+}
+
+// start starts a server, which the end of the test ends, and returns its address.
+func start(t *testing.T) string {
+	t.Helper()
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), serve+"=1")
+	cmd.Stderr = os.Stderr
+	in, err := cmd.StdinPipe()
+	require.NoError(t, err)
+	out, err := cmd.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	t.Cleanup(func() {
+		_ = in.Close()
+		_ = cmd.Wait()
+	})
+	address, err := bufio.NewReader(out).ReadString('\n')
+	require.NoError(t, err)
+	return strings.TrimSpace(address)
+}
+
+func TestDriver(t *testing.T) {
+	address := start(t)
+	drivertest.Run(t, drivertest.Harness{TTL: ttl, Open: func(context.Context) (engine.Driver, error) {
+		return newDriver(Config{Address: address, TTL: ttl})
+	}})
+}
+
+func TestConformance(t *testing.T) {
+	h, err := conformance.URL("httpstore://"+start(t)+"/?ttl="+ttl.String(), "suite")
+	require.NoError(t, err)
+	h.Expiry = ttl + time.Second
+	conformance.Run(t, h)
+}

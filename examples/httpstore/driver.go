@@ -18,15 +18,20 @@ import (
 	"github.com/go-leadership/leadership/store/engine"
 )
 
-// driver implements engine.Driver and engine.Resigner. Each watch has a goroutine, which Close waits for, and a
-// connection: so the watches tell in any order.
+// driver implements engine.Driver and engine.Resigner. One long poll waits for all that is watched (watch.go); Close waits
+// for the goroutines that do.
 type driver struct {
 	Config
-	requests *http.Client
+	id       string       // random: the server knows the polls by it
+	requests *http.Client // of all but renewals
 	renewals *http.Client // apart, so that a connection is there for the next one
 	ctx      context.Context
 	stop     context.CancelFunc
-	watches  sync.WaitGroup
+	tasks    sync.WaitGroup
+	added    chan struct{} // has room for one: there is another watch
+
+	mu      sync.Mutex
+	watches map[*watch]struct{} // guarded by mu
 }
 
 // errDial says that there was no connection, so nothing was sent.
@@ -98,54 +103,6 @@ func (d *driver) ask(ctx context.Context, operation string, q server.Request) (s
 // name returns the name of an election at the server. The empty name stands for all elections below the prefix.
 func (d *driver) name(election string) string { return d.Prefix + "/" + election }
 
-// Entry implements engine.Driver.
-func (d *driver) Entry(ctx context.Context, key string, tell engine.Tell) (engine.Watch, error) {
-	return d.watch(ctx, key, tell)
-}
-
-// Leader implements engine.Driver.
-func (d *driver) Leader(ctx context.Context, election string, tell engine.Tell) (engine.Watch, error) {
-	return d.watch(ctx, server.LeaderKey(d.name(election)), tell)
-}
-
-// watch reads a key, and then asks for another version than the one it has read. So nothing is missed between.
-func (d *driver) watch(ctx context.Context, key string, tell engine.Tell) (engine.Watch, error) {
-	sent := time.Now()
-	a, err := d.ask(ctx, "watch", server.Request{Key: key})
-	if err != nil {
-		return engine.Watch{}, err
-	}
-	tell(engine.News{State: stateOf(a, sent)})
-	ctx, stop := context.WithCancel(d.ctx)
-	d.watches.Go(func() { d.follow(ctx, key, a.Version, tell) })
-	return engine.Watch{Stop: stop}, nil
-}
-
-// follow asks for changes of a key, one long poll after the other. Each answer proves what was true after it was asked.
-func (d *driver) follow(ctx context.Context, key string, version uint64, tell engine.Tell) {
-	for ctx.Err() == nil {
-		sent := time.Now()
-		a, err := d.ask(ctx, "watch", server.Request{Key: key, Version: version, Wait: d.TTL / 8})
-		switch {
-		case err != nil:
-			pause(ctx, d.TTL/40)
-		case a.Version == version:
-			tell(engine.News{AsOf: sent})
-		default:
-			version = a.Version
-			tell(engine.News{State: stateOf(a, sent)})
-		}
-	}
-}
-
-func stateOf(a server.Answer, asOf time.Time) *engine.State {
-	s := &engine.State{Token: a.Token, Session: a.Session, Nonce: a.Nonce, Resign: a.Resign, AsOf: asOf}
-	if a.Token == 0 {
-		s.Leader = store.Leader{Value: string(a.Value), Revision: a.Version}
-	}
-	return s
-}
-
 // pause waits for some time, or until ctx ends.
 func pause(ctx context.Context, d time.Duration) {
 	timer := time.NewTimer(d)
@@ -192,7 +149,7 @@ func (d *driver) Clear(ctx context.Context, election string) error {
 // Close implements engine.Driver.
 func (d *driver) Close() error {
 	d.stop()
-	d.watches.Wait()
+	d.tasks.Wait()
 	d.requests.CloseIdleConnections()
 	d.renewals.CloseIdleConnections()
 	return nil

@@ -6,6 +6,7 @@ package httpstore
 
 import (
 	"context"
+	"crypto/rand"
 	"fmt"
 	"log/slog"
 	"net"
@@ -73,8 +74,9 @@ func newDriver(c Config) (*driver, error) {
 		reason := fmt.Sprintf("not from 0 to below half of the ttl %v", c.TTL)
 		return nil, &store.FieldError{Field: "grace", Value: c.Grace.String(), Reason: reason}
 	}
-	d := &driver{Config: c}
+	d := &driver{Config: c, id: rand.Text(), added: make(chan struct{}, 1), watches: map[*watch]struct{}{}}
 	d.ctx, d.stop = context.WithCancel(context.Background())
 	d.requests, d.renewals = newClient(c), newClient(c)
+	d.tasks.Go(d.follow)
 	return d, nil
 }

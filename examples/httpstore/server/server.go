@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"net/http"
 	"slices"
 	"strings"
@@ -27,8 +28,15 @@ type Request struct {
 	Token                         uint64
 	Value                         []byte
 	TTL                           time.Duration
-	Version                       uint64        // the one that the watcher knows
-	Wait                          time.Duration // for how long a watch waits for another one
+	Watches                       []Watch
+	Wait                          time.Duration // for how long watch waits for a change of any
+	Poll                          string        // ends the wait of the request before that has the same
+}
+
+// Watch is a key, and the version that the watcher knows.
+type Watch struct {
+	Key     string
+	Version uint64
 }
 
 // Answer is the body of an answer.
@@ -38,7 +46,12 @@ type Answer struct {
 	Token, Version               uint64 // Version is that of a key's state: the index of its last change, 0 if there is none
 	Value                        []byte
 	Ballots                      []Ballot
+	Index                        uint64         // of the last change, when the states were read
+	States                       map[int]Answer // those that are not as the watcher knows them, by the number of the watch
 }
+
+// Unknown is the version of a watcher that knows none.
+const Unknown = math.MaxUint64
 
 // Ballot is an entry that stands.
 type Ballot struct {
@@ -69,7 +82,8 @@ type Server struct {
 	sessions  map[string]*session
 	elections map[string]*election
 	entries   map[string]*entry
-	watches   map[string]*watch
+	waiting   map[string]map[chan struct{}]bool // by key: the channels of those who wait for its change
+	polls     map[string]chan struct{}          // by poll: the channel of the last one
 }
 
 type session struct {
@@ -95,19 +109,14 @@ type entry struct {
 	turn     uint64 // of its last acknowledgement
 }
 
-// watch is what those wait for who watch a key.
-type watch struct {
-	changed chan struct{}
-	waiting int
-}
-
 // New returns a server that grants sessions of a TTL of up to longest. It keeps nothing on disk: so its indexes begin
 // with the time, and for that long after its start it opens no session, while leases that an earlier one granted end.
 func New(longest time.Duration) *Server {
 	now := time.Now()
 	return &Server{
 		longest: longest, began: now, index: uint64(now.UnixMicro()),
-		sessions: map[string]*session{}, elections: map[string]*election{}, entries: map[string]*entry{}, watches: map[string]*watch{},
+		sessions: map[string]*session{}, elections: map[string]*election{}, entries: map[string]*entry{},
+		waiting: map[string]map[chan struct{}]bool{}, polls: map[string]chan struct{}{},
 	}
 }
 
@@ -267,6 +276,7 @@ func (s *Server) remove(which func(*entry) bool, among map[string]*entry) {
 		if !which(e) {
 			continue
 		}
+		s.index++
 		delete(s.entries, e.Key)
 		delete(e.session.entries, e.Key)
 		in := s.elections[e.election]

@@ -1,0 +1,117 @@
+package httpstore
+
+import (
+	"context"
+	"time"
+
+	"github.com/go-leadership/leadership/examples/httpstore/server"
+	"github.com/go-leadership/leadership/store"
+	"github.com/go-leadership/leadership/store/engine"
+)
+
+// watch is what is watched by one of the engine's watches. The driver's mu guards its state.
+type watch struct {
+	key     string
+	tell    engine.Tell // called under mu
+	version uint64      // of the state that was told last
+	index   uint64      // of the server, when that state was read: answers may overtake each other
+}
+
+// Entry implements engine.Driver.
+func (d *driver) Entry(ctx context.Context, key string, tell engine.Tell) (engine.Watch, error) {
+	return d.watch(ctx, key, tell)
+}
+
+// Leader implements engine.Driver.
+func (d *driver) Leader(ctx context.Context, election string, tell engine.Tell) (engine.Watch, error) {
+	return d.watch(ctx, server.LeaderKey(d.name(election)), tell)
+}
+
+// watch reads a key, and then waits for another version than the one it has read: nothing is missed between. One answer
+// may tell of several changes, in any order: so the watches are of no stream.
+func (d *driver) watch(ctx context.Context, key string, tell engine.Tell) (engine.Watch, error) {
+	sent := time.Now()
+	a, err := d.ask(ctx, "watch", server.Request{Watches: []server.Watch{{Key: key, Version: server.Unknown}}})
+	if err != nil {
+		return engine.Watch{}, err
+	}
+	w := &watch{key: key, tell: tell}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	w.take(a, 0, sent)
+	d.watches[w] = struct{}{}
+	select {
+	case d.added <- struct{}{}:
+	default:
+	}
+	return engine.Watch{Stop: func() {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		delete(d.watches, w)
+	}}, nil
+}
+
+// take tells what an answer to a request that was sent then says of the i-th watch. The caller holds the driver's mu.
+func (w *watch) take(a server.Answer, i int, sent time.Time) {
+	if a.Index < w.index {
+		return
+	}
+	w.index = a.Index
+	state, changed := a.States[i]
+	if !changed {
+		w.tell(engine.News{AsOf: sent})
+		return
+	}
+	w.version = state.Version
+	s := &engine.State{Token: state.Token, Session: state.Session, Nonce: state.Nonce, Resign: state.Resign, AsOf: sent}
+	if state.Token == 0 {
+		s.Leader = store.Leader{Value: string(state.Value), Revision: state.Version}
+	}
+	w.tell(engine.News{State: s})
+}
+
+// follow sends one long poll after the other, and another one at once when there is another watch: the server then
+// answers the one before.
+func (d *driver) follow() {
+	for d.ctx.Err() == nil {
+		answered := make(chan struct{})
+		d.tasks.Go(func() {
+			defer close(answered)
+			d.poll()
+		})
+		select {
+		case <-answered:
+		case <-d.added:
+		case <-d.ctx.Done():
+		}
+	}
+}
+
+// poll waits for a change of what is watched, and tells of it.
+func (d *driver) poll() {
+	var list []*watch
+	q := server.Request{Poll: d.id, Wait: d.TTL / 4}
+	d.mu.Lock()
+	for w := range d.watches {
+		list = append(list, w)
+		q.Watches = append(q.Watches, server.Watch{Key: w.key, Version: w.version})
+	}
+	d.mu.Unlock()
+	if len(list) == 0 {
+		pause(d.ctx, q.Wait)
+		return
+	}
+	sent := time.Now()
+	a, err := d.ask(d.ctx, "watch", q)
+	if err != nil {
+		pause(d.ctx, d.TTL/40)
+		return
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for i, w := range list {
+		if _, watched := d.watches[w]; watched {
+			w.take(a, i, sent)
+		}
+	}
+}

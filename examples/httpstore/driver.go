@@ -28,10 +28,11 @@ type driver struct {
 	ctx      context.Context
 	stop     context.CancelFunc
 	tasks    sync.WaitGroup
-	added    chan struct{} // has room for one: there is another watch
+	due      chan struct{} // has room for one: the next poll must be sent
 
 	mu      sync.Mutex
-	watches map[*watch]struct{} // guarded by mu
+	watches map[*watch]struct{} // guarded by mu, as is polls: how many have been sent
+	polls   uint64
 }
 
 // errDial says that there was no connection, so nothing was sent.

@@ -74,9 +74,10 @@ func newDriver(c Config) (*driver, error) {
 		reason := fmt.Sprintf("not from 0 to below half of the ttl %v", c.TTL)
 		return nil, &store.FieldError{Field: "grace", Value: c.Grace.String(), Reason: reason}
 	}
-	d := &driver{Config: c, id: rand.Text(), added: make(chan struct{}, 1), watches: map[*watch]struct{}{}}
+	d := &driver{Config: c, id: rand.Text(), due: make(chan struct{}, 1), watches: map[*watch]struct{}{}}
 	d.ctx, d.stop = context.WithCancel(context.Background())
 	d.requests, d.renewals = newClient(c), newClient(c)
+	d.tasks.Go(d.follow)
 	d.tasks.Go(d.follow)
 	return d, nil
 }

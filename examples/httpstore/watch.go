@@ -40,10 +40,7 @@ func (d *driver) watch(ctx context.Context, key string, tell engine.Tell) (engin
 	defer d.mu.Unlock()
 	w.take(a, 0, sent)
 	d.watches[w] = struct{}{}
-	select {
-	case d.added <- struct{}{}:
-	default:
-	}
+	d.next()
 	return engine.Watch{Stop: func() {
 		d.mu.Lock()
 		defer d.mu.Unlock()
@@ -70,48 +67,55 @@ func (w *watch) take(a server.Answer, i int, sent time.Time) {
 	w.tell(engine.News{State: s})
 }
 
-// follow sends one long poll after the other, and another one at once when there is another watch: the server then
-// answers the one before.
+// follow sends long polls. Two goroutines do: one sends the next at once when there is another watch, and the server then
+// answers that of the other.
 func (d *driver) follow() {
-	for d.ctx.Err() == nil {
-		answered := make(chan struct{})
-		d.tasks.Go(func() {
-			defer close(answered)
-			d.poll()
-		})
+	for {
 		select {
-		case <-answered:
-		case <-d.added:
+		case <-d.due:
 		case <-d.ctx.Done():
+			return
+		}
+		if d.poll() {
+			d.next()
 		}
 	}
 }
 
-// poll waits for a change of what is watched, and tells of it.
-func (d *driver) poll() {
+// next lets the next poll be sent.
+func (d *driver) next() {
+	select {
+	case d.due <- struct{}{}:
+	default:
+	}
+}
+
+// poll waits for a change of what is watched, and tells of it. It reports whether no later poll has been sent.
+func (d *driver) poll() (last bool) {
 	var list []*watch
 	q := server.Request{Poll: d.id, Wait: d.TTL / 4}
 	d.mu.Lock()
+	d.polls++
+	number := d.polls
 	for w := range d.watches {
 		list = append(list, w)
 		q.Watches = append(q.Watches, server.Watch{Key: w.key, Version: w.version})
 	}
 	d.mu.Unlock()
 	if len(list) == 0 {
-		pause(d.ctx, q.Wait)
-		return
+		return false // the first watch sends the next
 	}
 	sent := time.Now()
 	a, err := d.ask(d.ctx, "watch", q)
 	if err != nil {
 		pause(d.ctx, d.TTL/40)
-		return
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for i, w := range list {
-		if _, watched := d.watches[w]; watched {
+		if _, watched := d.watches[w]; watched && err == nil {
 			w.take(a, i, sent)
 		}
 	}
+	return number == d.polls
 }

@@ -380,21 +380,6 @@ func TestConfirmIsSentAgainWhenItIsAnswered(t *testing.T) {
 	})
 }
 
-// TestCloseEndsPolls with ErrClosed, also if what Close does is told meanwhile.
-func TestCloseEndsPolls(t *testing.T) {
-	play(t, Settings{}, func(t *testing.T, s *scene) {
-		watch := s.polled()
-		a := s.leader(&one)
-		s.leading(1)
-		closing := start(func() (struct{}, error) { return struct{}{}, s.Engine.Close() })
-		watch.tells(News{State: &State{Leader: two}})
-		require.True(t, a.returned())
-		s.find("End").answer(answer{})
-		require.True(t, closing.returned())
-		require.ErrorIs(t, a.err, store.ErrClosed)
-	})
-}
-
 func TestLeaderChecksItsArguments(t *testing.T) {
 	play(t, Settings{}, func(t *testing.T, s *scene) {
 		_, err := s.Observe(t.Context(), "/", nil)

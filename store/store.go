@@ -53,8 +53,8 @@ type Store interface {
 	// has none. It is meant for operators and tests; its cost grows with the number of ballots.
 	Ballots(ctx context.Context, election string) ([]Standing, error)
 
-	// Worked reports whether the service has ever answered a request of this store with anything but a refusal. A denial
-	// is final only for a store that never worked. It does not block.
+	// Worked reports whether the service has ever cast a ballot for this store, or answered a read of an election. Before,
+	// a denial that lasts is believed, whether the service opens sessions or not; afterwards none is. It does not block.
 	Worked() bool
 
 	// TTL returns how long the service keeps a session that is not renewed, as the store's settings have it. It does not

@@ -114,6 +114,7 @@ func (c *cast) enter(ctx context.Context, value string) (*ballot, error) {
 		}
 		entry, err := s.driver.Enter(ctx, c.election, c.nonce, value)
 		if err == nil {
+			s.engine.worked.Store(true)
 			return c.stand(entry, doubt)
 		}
 		doubt = doubt || entry.Token != 0 || errors.Is(err, ErrGone) || errors.Is(err, store.ErrUnknownOutcome) ||

@@ -101,7 +101,7 @@ type Engine struct {
 	calls    sync.WaitGroup // calls of users; one is added under mu while closed is false
 	closing  sync.Once
 	closed   error       // what Close returns; written once by closing
-	worked   atomic.Bool // the driver has answered
+	worked   atomic.Bool // a ballot was cast, or a read of an election was answered
 
 	mu        sync.Mutex
 	ended     bool                 // guarded by mu, as are all below: Close has begun
@@ -286,9 +286,7 @@ func (e *Engine) freshen() {
 func (e *Engine) confirm() {
 	ctx, cancel := context.WithTimeout(e.life.Calls, e.settings.TTL)
 	defer cancel()
-	if e.driver.Confirm(ctx) == nil {
-		e.worked.Store(true)
-	}
+	_ = e.driver.Confirm(ctx) // the watches tell as of when it was answered
 }
 
 // turn looks at what has waited longest for a look: a watch might have lost a change. It also drops polls that are not

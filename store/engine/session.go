@@ -90,7 +90,6 @@ func (e *Engine) open(o *opening) *session {
 	for wait := (backoff{}); ; wait.pause(e.life.Calls) {
 		d, proof, err := e.driver.Open(e.life.Calls)
 		if err == nil {
-			e.worked.Store(true)
 			s := e.newSession(d, proof)
 			if e.install(o, s) {
 				return s

@@ -54,9 +54,6 @@ func newClient(c Config) *http.Client {
 // send sends a request. It waits for the answer for a TTL at most: a line may be cut without a word. If there is none,
 // the outcome is unknown.
 func (d *driver) send(ctx context.Context, client *http.Client, operation string, q server.Request) (a server.Answer, err error) {
-	if ctx.Err() != nil {
-		return a, fmt.Errorf("%w: %w", store.ErrUnavailable, context.Cause(ctx))
-	}
 	body, err := json.Marshal(q)
 	if err != nil {
 		return a, err
@@ -82,23 +79,38 @@ func (d *driver) send(ctx context.Context, client *http.Client, operation string
 	switch {
 	case err != nil:
 		return a, fmt.Errorf("%w: %w", store.ErrUnknownOutcome, err)
+	case answer.Header.Get(server.Header) == "": // a gateway's
+		return a, fmt.Errorf("%w: %s", store.ErrUnknownOutcome, answer.Status)
 	case answer.StatusCode == server.Over:
 		return a, engine.ErrOver
 	case answer.StatusCode == server.Gone:
 		return a, engine.ErrGone
 	case answer.StatusCode == server.Void, answer.StatusCode == server.Starting:
 		return a, fmt.Errorf("%w: %s", store.ErrUnavailable, answer.Status)
-	case answer.StatusCode == http.StatusBadRequest:
+	case answer.StatusCode != http.StatusOK:
 		return a, fmt.Errorf("%w: %s", store.ErrInvalid, strings.TrimSpace(string(text)))
-	case answer.StatusCode != http.StatusOK: // such as a gateway's
-		return a, fmt.Errorf("%w: %s", store.ErrUnknownOutcome, answer.Status)
 	}
 	return a, nil
 }
 
-// ask is send of what belongs to no session's life.
-func (d *driver) ask(ctx context.Context, operation string, q server.Request) (server.Answer, error) {
-	return d.send(ctx, d.requests, operation, q)
+// ask sends a request that goes on when ctx ends: cutting it short would cost its connection.
+func (d *driver) ask(ctx context.Context, operation string, q server.Request) (a server.Answer, err error) {
+	if ctx.Err() != nil {
+		return a, fmt.Errorf("%w: %w", store.ErrUnavailable, context.Cause(ctx))
+	}
+	answered := make(chan struct{})
+	var late server.Answer
+	var lateErr error
+	d.tasks.Go(func() {
+		defer close(answered)
+		late, lateErr = d.send(d.ctx, d.requests, operation, q)
+	})
+	select {
+	case <-answered:
+		return late, lateErr
+	case <-ctx.Done():
+		return a, fmt.Errorf("%w: %w", store.ErrUnknownOutcome, context.Cause(ctx))
+	}
 }
 
 // name returns the name of an election at the server. The empty name stands for all elections below the prefix.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"strings"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/go-leadership/leadership/conformance"
 	"github.com/go-leadership/leadership/examples/httpstore/server"
+	"github.com/go-leadership/leadership/store"
 	"github.com/go-leadership/leadership/store/engine"
 	"github.com/go-leadership/leadership/store/engine/drivertest"
 	"github.com/stretchr/testify/require"
@@ -67,6 +69,22 @@ func TestDriver(t *testing.T) {
 	drivertest.Run(t, drivertest.Harness{TTL: ttl, Open: func(context.Context) (engine.Driver, error) {
 		return newDriver(Config{Address: address, TTL: ttl})
 	}})
+}
+
+// TestAnswerOfAGateway: it says nothing of what the server did.
+func TestAnswerOfAGateway(t *testing.T) {
+	for _, status := range []int{http.StatusOK, server.Over, server.Gone, server.Void, server.Starting, http.StatusBadGateway} {
+		gateway := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(status)
+			_, _ = w.Write([]byte("{}"))
+		}))
+		defer gateway.Close()
+		d, err := newDriver(Config{Address: gateway.Listener.Addr().String()})
+		require.NoError(t, err)
+		defer d.Close()
+		_, err = (&session{driver: d}).Enter(t.Context(), "x", engine.Nonce{}, "value")
+		require.ErrorIs(t, err, store.ErrUnknownOutcome)
+	}
 }
 
 func TestConformance(t *testing.T) {

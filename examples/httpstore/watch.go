@@ -106,7 +106,7 @@ func (d *driver) poll() (last bool) {
 		return false // the first watch sends the next
 	}
 	sent := time.Now()
-	a, err := d.ask(d.ctx, "watch", q)
+	a, err := d.send(d.ctx, d.requests, "watch", q)
 	if err != nil {
 		pause(d.ctx, d.TTL/40)
 	}

@@ -67,6 +67,9 @@ const (
 	Starting = http.StatusServiceUnavailable // the leases of sessions before the start may not have ended
 )
 
+// Header is in every answer of a server, and not in those of gateways before it.
+const Header = "Httpstore"
+
 // refusal is the status of an answer to a request that was not carried out.
 type refusal int
 
@@ -122,6 +125,7 @@ func New(longest time.Duration) *Server {
 
 // ServeHTTP implements http.Handler.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set(Header, "1")
 	var q Request
 	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, 8<<20)).Decode(&q); err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)

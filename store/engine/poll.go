@@ -191,6 +191,9 @@ func (p *poll) work() (again bool) {
 	old := p.feed
 	p.engine.worked.Store(true)
 	f.watch, p.feed, p.answered, p.reading, p.trouble = watch, f, f.number, false, nil
+	if f.number == p.told {
+		p.asOf(asked) // the read was sent later
+	}
 	if f.number >= p.cleared {
 		p.floor = 0
 	}

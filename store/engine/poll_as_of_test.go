@@ -1,0 +1,22 @@
+package engine
+
+import (
+	"testing"
+	"time"
+
+	"github.com/go-leadership/leadership/store"
+	"github.com/stretchr/testify/require"
+)
+
+// TestAsOfOfAReadThatTellsNone, as on etcd if an event overtakes the answer: it was sent after the engine had asked.
+func TestAsOfOfAReadThatTellsNone(t *testing.T) {
+	play(t, Settings{}, func(t *testing.T, s *scene) {
+		asked := time.Now()
+		c := s.observe(nil)
+		read := s.next("Leader")
+		time.Sleep(time.Second)
+		read.shows(State{Leader: one})
+		require.True(t, c.returned())
+		require.Equal(t, store.Known{Leader: one, AsOf: asked}, c.value)
+	})
+}

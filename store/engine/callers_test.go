@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-leadership/leadership/store"
 	"github.com/stretchr/testify/require"
 )
 
@@ -64,5 +65,24 @@ func TestCloseWaitsForRemovalsOnACallersConnection(t *testing.T) {
 		s.next("End").answer(answer{})
 		require.True(t, closing.returned())
 		require.NoError(t, closing.err)
+	})
+}
+
+// TestStrayThatWaitsForASlot while a session on a caller's connection is given up: its entry outlasts that, and is voided.
+func TestStrayThatWaitsForASlot(t *testing.T) {
+	play(t, Settings{}, func(t *testing.T, s *scene) {
+		s.scripted.ends = false
+		stray := s.id + "ff"
+		s.cast(1, Place{})
+		for range Slots {
+			s.campaign(t.Context(), "y")
+		}
+		s.current.stray("x", stray)
+		require.Zero(t, s.count("Void"), "there is no slot")
+		s.scripted.session.ends(errDisk)
+		for range Slots {
+			s.find("Enter").fail(store.ErrDenied)
+		}
+		require.Equal(t, stray, s.find("Void").nonce.Name)
 	})
 }

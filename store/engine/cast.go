@@ -204,14 +204,13 @@ func (s *session) stray(election, nonce string) {
 	c := &cast{session: s, election: election}
 	if !s.engine.life.Go(func() {
 		select {
-		case c.slot = <-s.engine.slots:
-		case <-s.ctx.Done():
+		case c.slot = <-s.engine.slots: // clean knows whether the session still has the entry
+			c.name(nonce)
+			c.nonce.Stray = true
+			c.void()
+		case <-s.engine.life.Background.Done():
 			s.done()
-			return
 		}
-		c.name(nonce)
-		c.nonce.Stray = true
-		c.void()
 	}) {
 		s.done()
 	}

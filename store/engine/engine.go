@@ -51,10 +51,10 @@
 // # Goroutines
 //
 // The keeper, while a session is wanted; one for each session that ends after its leader's work, or is a caller's and was
-// given up; tend, which confirms and looks at one thing in turn, for as long as the store is open; up to [workers]
-// workers, while there is something to look at; one for each orphan and each removal in the background, together [Slots]
-// at most that have sent a request. Close waits for all of them, and for the calls of users that are in the driver,
-// before it closes the driver.
+// given up; tend, which looks at one thing in turn, for as long as the store is open; one for the confirmation under way;
+// up to [workers] workers, while there is something to look at; one for each orphan and each removal in the background,
+// together [Slots] at most that have sent a request. Close waits for all of them, and for the calls of users that are in
+// the driver, before it closes the driver.
 //
 // Locks are taken in this order: the driver's, [Engine].mu, a ballot's or poll's, the queue's. None is held while the
 // driver or a user's function is called.
@@ -286,7 +286,7 @@ func (e *Engine) freshen() {
 func (e *Engine) confirm() {
 	ctx, cancel := context.WithTimeout(e.life.Calls, e.settings.TTL)
 	defer cancel()
-	_ = e.driver.Confirm(ctx) // the watches tell as of when it was answered
+	_ = e.driver.Confirm(ctx) // its outcome is what the watches tell
 }
 
 // turn looks at what has waited longest for a look: a watch might have lost a change. It also drops polls that are not

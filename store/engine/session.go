@@ -84,7 +84,7 @@ func (e *Engine) keep() {
 	}
 }
 
-// open opens a session, or returns nil if that can't succeed. Those who wait get a final error at once, and the next
+// open opens a session, or returns nil if that can't succeed. Callers that wait get a final error at once, and the next
 // Campaign tries again. A session that opens while the store is being closed is finished before anything is cast in it.
 func (e *Engine) open(o *opening) *session {
 	for wait := (backoff{}); ; wait.pause(e.life.Calls) {
@@ -149,9 +149,9 @@ func (e *Engine) failed(o *opening, err error) bool {
 
 func (s *session) renewed(p Proof) { s.lease.Renew(p.Sent, p.Valid) }
 
-// keep renews the session until it is over, and ends it if the service might still keep it. While a leader's work goes
-// on that waits, and the next session may be opened beside it: a leader that does not stop keeps no other waiting. The
-// next one is opened too while the entries of a caller's connection are removed one by one.
+// keep renews the session until it is over, and ends it if the service might still keep it. If a leader's work goes on,
+// the end waits for it, and the next session is opened meanwhile: work that does not stop delays no other election. The
+// next session is also opened while the entries of a caller's connection are removed one by one.
 func (s *session) keep() {
 	err := s.driver.Keep(s.ctx, s.renewed)
 	if err == nil && s.ctx.Err() == nil {
@@ -260,7 +260,7 @@ func (s *session) work() []*ballot {
 }
 
 // await waits until the owners of these ballots have given them back, so that no other process leads while a leader's
-// work still winds down. It does not wait longer than the service keeps the session, or until Close.
+// work still winds down. It waits for a TTL at most, since the service keeps the session no longer, and not after Close.
 func (s *session) await(work []*ballot) {
 	e := s.engine
 	ctx, cancel := context.WithTimeout(e.life.Calls, e.settings.TTL)
@@ -300,7 +300,7 @@ func (s *session) settle() bool {
 	}
 }
 
-// begin counts a cast or removal; done is called at its end.
+// begin counts a cast, an orphan or a removal; done is called at its end. The caller holds the engine's mu.
 func (s *session) begin(nonce string) {
 	s.pending++
 	s.nonces[nonce] = struct{}{}

@@ -13,8 +13,8 @@ import (
 )
 
 // Service is a coordination service within this process, like the servers of the other stores. The stores opened on one
-// service see the same elections. Its zero value is ready to use. One mutex guards all its state; no caller's code runs
-// while it is held.
+// service see the same elections. Its zero value is ready to use. One mutex guards all its state; the function given to
+// Trace is called while it is held, and no other code of a caller's.
 type Service struct {
 	name string // constant: the part of a URL after memory://; empty if it has none
 
@@ -25,7 +25,7 @@ type Service struct {
 	sessions  map[uint64]*session
 	clock     float64                        // how fast the service's clock runs; 0: as time does
 	trace     func(Event)                    // nil, or told of events
-	watches   map[string]map[*watch]struct{} // by the key of an entry, or the name of an election behind "leader "
+	watches   map[string]map[*watch]struct{} // by the key of an entry, or by leaderKey
 }
 
 // election is guarded by the service's mutex.

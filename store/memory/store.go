@@ -43,7 +43,8 @@ const defaultTTL = 10 * time.Second
 // engineOf is the engine, under a name that does not show.
 type engineOf = engine.Engine
 
-// Store is one session on a [Service], made by [Open]. It implements store.Store and store.Clearer.
+// Store is one session on a [Service], made by [Open]. It implements store.Store, store.Clearer and
+// store.Resigner.
 type Store struct {
 	*engineOf
 	driver *driver

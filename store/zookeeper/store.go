@@ -32,7 +32,8 @@ import (
 // engineOf is the engine, under a name that does not show.
 type engineOf = engine.Engine
 
-// Store is one ZooKeeper session, made by [Open]. It implements store.Store and store.Clearer.
+// Store is one ZooKeeper session, made by [Open]. It implements store.Store, store.Clearer and
+// store.Resigner.
 type Store struct {
 	*engineOf
 	driver *driver

@@ -231,8 +231,10 @@ func (b *ballot) isGone() bool {
 func (b *ballot) remove(ctx context.Context) error {
 	s := b.session
 	if s.takes() {
-		_, left := s.state()
-		return left
+		if _, left := s.state(); left != nil {
+			return hopeless{left} // nothing is sent any more
+		}
+		return nil
 	}
 	if b.isGone() {
 		return nil

@@ -186,7 +186,7 @@ func (e *Engine) repeat(ctx context.Context, request func(context.Context) error
 			return nil
 		case ctx.Err() != nil:
 			return adapter.Ended(ctx, err, last)
-		case !adapter.Uncertain(err):
+		case !retriable(err):
 			return err
 		}
 		last = err

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/go-leadership/leadership/internal/adapter"
 	"github.com/go-leadership/leadership/store"
 )
 
@@ -15,6 +16,12 @@ type hopeless struct{ error }
 
 // Unwrap returns the error.
 func (h hopeless) Unwrap() error { return h.error }
+
+// retriable reports whether it helps to send a request again soon.
+func retriable(err error) bool {
+	h := hopeless{}
+	return adapter.Uncertain(err) && !errors.As(err, &h)
+}
 
 // Hopeless marks an error of Open that matches ErrUnavailable or ErrUnknownOutcome: those who wait for a session are told
 // at once, since waiting won't cure it soon. The next call of theirs tries again.

@@ -139,7 +139,7 @@ func (e *Engine) failed(o *opening, err error) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	o.last = err
-	if h := (hopeless{}); adapter.Uncertain(err) && !errors.As(err, &h) {
+	if retriable(err) {
 		return false
 	}
 	o.err, e.opening = err, nil

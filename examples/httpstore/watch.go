@@ -35,10 +35,10 @@ func (d *driver) watch(ctx context.Context, key string, tell engine.Tell) (engin
 	if err != nil {
 		return engine.Watch{}, err
 	}
-	w := &watch{key: key, tell: tell}
+	w := &watch{key: key, tell: tell, version: server.Unknown}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	w.take(a, 0, sent)
+	w.take(a, 0, server.Unknown, sent)
 	d.watches[w] = struct{}{}
 	d.next()
 	return engine.Watch{Stop: func() {
@@ -48,13 +48,14 @@ func (d *driver) watch(ctx context.Context, key string, tell engine.Tell) (engin
 	}}, nil
 }
 
-// take tells what an answer to a request that was sent then says of the i-th watch. The caller holds the driver's mu.
-func (w *watch) take(a server.Answer, i int, sent time.Time) {
-	if a.Index < w.index {
+// take tells what an answer says of the i-th watch, whose request asked for another version than asked. An answer that
+// nothing has changed is of no use if another version has been told since. The caller holds the driver's mu.
+func (w *watch) take(a server.Answer, i int, asked uint64, sent time.Time) {
+	state, changed := a.States[i]
+	if a.Index < w.index || !changed && asked != w.version {
 		return
 	}
 	w.index = a.Index
-	state, changed := a.States[i]
 	if !changed {
 		w.tell(engine.News{AsOf: sent})
 		return
@@ -114,7 +115,7 @@ func (d *driver) poll() (last bool) {
 	defer d.mu.Unlock()
 	for i, w := range list {
 		if _, watched := d.watches[w]; watched && err == nil {
-			w.take(a, i, sent)
+			w.take(a, i, q.Watches[i].Version, sent)
 		}
 	}
 	return number == d.polls

@@ -61,10 +61,10 @@ type Ballot struct {
 
 // The statuses of refusals.
 const (
-	Over     = http.StatusNotFound           // there is no such session
-	Gone     = http.StatusGone               // there is no such entry
-	Void     = http.StatusConflict           // the nonce is void, or a later request has been carried out
-	Starting = http.StatusServiceUnavailable // the leases of sessions before the start may not have ended
+	Over     = http.StatusNotFound // there is no such session
+	Gone     = http.StatusGone     // there is no such entry
+	Void     = http.StatusConflict // the nonce is void, or a later request has been carried out
+	Starting = http.StatusTooEarly // no gateway says so: the leases of sessions before the start may not have ended
 )
 
 // Header is in every answer of a server, and not in those of gateways before it.

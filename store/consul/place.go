@@ -15,7 +15,7 @@ func (w *watch) place() {
 		ctx, cancel := context.WithCancel(w.driver.life.Background)
 		if w.driver.life.Go(func() { defer cancel(); w.follow(ctx) }) {
 			all.queries++
-			w.cancel = cancel
+			w.cancel, w.overdue = cancel, false
 			w.unshare()
 			return
 		}

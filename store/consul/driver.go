@@ -19,8 +19,8 @@ import (
 // at by a transaction.
 //
 // Its goroutines are one for each watch with a query of its own, overlook while there are watches without, the session's
-// watch, up to four confirmations of the session, retire for each session that is over, and each request under way. Close
-// waits for all of them.
+// watch, up to four confirmations of the session, retire for each session that is over, sweepRevived, one for each wait
+// for the seat, and each request under way. Close waits for all of them.
 type driver struct {
 	config  Config
 	layout  layout

@@ -123,8 +123,8 @@ var watches = []Case{
 			a, b, c := e.process(), e.process(), e.driver()
 			for range changes {
 				first, second := e.enter(a), e.enter(b)
-				var order []string // written under both logs' locks: tell comes one at a time for each watch
-				told := make(chan string, 100)
+				var order []string
+				told := make(chan string, 100) // more than is told: tell does not block
 				watch := func(entry engine.Entry, name string) uint64 {
 					n, w := e.entry(c, entry.Key)
 					n.mu.Lock()

@@ -55,6 +55,6 @@ func giveUp(ctx context.Context, st store.Store, election string, after time.Dur
 	if b, err := st.Campaign(ctx, election, "impatient"); err == nil {
 		_ = b.Withdraw(ctx) // goes on in the background
 	} else {
-		<-ctx.Done() // it may have been refused at once
+		<-ctx.Done() // an error that comes at once makes no busy loop
 	}
 }

@@ -17,8 +17,8 @@ import (
 //
 // Memory is refused: it has no network to cut.
 //
-// OpenLeast opens with the option grace at a twelfth of the TTL. Expiry is set to the longest that the stores of this
-// module document, twice the TTL and a second.
+// OpenLeast opens with the option grace at a twelfth of the TTL. Expiry is set to twice the TTL and a second, the longest
+// that the stores of this module document for a service that itself keeps running.
 func URL(rawURL, place string) (Harness, error) {
 	parse := func(rawURL string) (*store.URL, error) {
 		u, err := store.ParseURL(rawURL)

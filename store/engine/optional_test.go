@@ -47,6 +47,21 @@ func TestFoundEntryIsVoided(t *testing.T) {
 	})
 }
 
+// TestDenialsBear nothing but denials, for as long as the limit.
+func TestDenialsBear(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var d denials
+		require.False(t, d.bears(errDisk, time.Second))
+		require.True(t, d.bears(store.ErrDenied, time.Second))
+		time.Sleep(time.Second - time.Nanosecond)
+		require.True(t, d.bears(store.ErrDenied, time.Second))
+		require.False(t, d.bears(errDisk, time.Second), "the row is broken")
+		require.True(t, d.bears(store.ErrDenied, time.Second))
+		time.Sleep(time.Second)
+		require.False(t, d.bears(store.ErrDenied, time.Second))
+	})
+}
+
 // TestDenialThatPassesCostsNoBallot: it has to last as long as the settings say.
 func TestDenialThatPassesCostsNoBallot(t *testing.T) {
 	play(t, Settings{Denials: time.Second}, func(t *testing.T, s *scene) {

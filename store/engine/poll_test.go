@@ -240,6 +240,7 @@ func TestPollIsDroppedWhenItIsNotUsed(t *testing.T) {
 		}
 		require.Nil(t, s.poll())
 		require.True(t, watch.isStopped())
+		watch.tells(News{Over: true}) // it is not listened to
 		s.quiet()
 		s.leader(nil)
 		s.next("Leader")
@@ -360,6 +361,8 @@ func TestLeaderIsReadAgainAfterASlowAnswer(t *testing.T) {
 			s.next("Leader").shows(State{Leader: one, AsOf: time.Now()})
 			require.Zero(t, s.count("Leader"))
 			require.Equal(t, time.Now(), s.poll().now().AsOf)
+			s.leader(&one)
+			require.Zero(t, s.count("Leader"), "once")
 		}
 	})
 }

@@ -235,6 +235,9 @@ func (s *scripted) watch(ctx context.Context, r *request) (Watch, error) {
 	return Watch{Stream: a.stream, Stop: func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
+		if r.stopped {
+			panic("a watch is stopped twice")
+		}
 		r.stopped = true
 	}}, a.err
 }

@@ -274,6 +274,21 @@ func TestCloseWaitsForCallsInTheDriver(t *testing.T) {
 	})
 }
 
+// TestCloseWaitsForItsOwnRequests in the driver before it closes it.
+func TestCloseWaitsForItsOwnRequests(t *testing.T) {
+	play(t, Settings{}, func(t *testing.T, s *scene) {
+		s.confirms.Store(true)
+		s.deaf.Store(true)
+		time.Sleep(pace)
+		confirm := s.next("Confirm")
+		closing := start(func() (struct{}, error) { return struct{}{}, s.Engine.Close() })
+		require.False(t, closing.returned())
+		require.False(t, s.isClosed())
+		confirm.answer(answer{})
+		require.True(t, closing.returned())
+	})
+}
+
 // TestCloseWhileTheSessionOpens: it is ended, and nothing is cast in it.
 func TestCloseWhileTheSessionOpens(t *testing.T) {
 	play(t, Settings{}, func(t *testing.T, s *scene) {
@@ -324,6 +339,26 @@ func TestCloseOfACallersConnection(t *testing.T) {
 		require.Zero(t, s.count("End"))
 		s.find("Void").answer(answer{})
 		s.next("End").answer(answer{})
+		require.True(t, closing.returned())
+	})
+}
+
+// TestCloseWaitsForNoStrayWithoutASlot: the removal of one has not begun, and the session is over.
+func TestCloseWaitsForNoStrayWithoutASlot(t *testing.T) {
+	play(t, Settings{}, func(t *testing.T, s *scene) {
+		s.ends = false
+		b, _ := s.leading(1)
+		for range Slots {
+			s.campaign(t.Context(), "y")
+		}
+		require.Equal(t, Slots, s.count("Enter"))
+		s.scripted.found(b.session.id, "z", s.id+"ff")
+		closing := start(func() (struct{}, error) { return struct{}{}, s.Engine.Close() })
+		for range Slots {
+			s.find("Void").answer(answer{})
+		}
+		s.find("Remove").answer(answer{})
+		s.find("End").answer(answer{})
 		require.True(t, closing.returned())
 	})
 }

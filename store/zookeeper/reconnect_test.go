@@ -129,7 +129,7 @@ func TestConnectionBreaksWhileAuthenticating(t *testing.T) {
 // The server's answers stop for a while that is shorter than the lease, and the leader never knows.
 func TestServerPausedBriefly(t *testing.T) {
 	t.Parallel()
-	server := testserver.NewZooKeeper(t, testserver.ZooKeeperConfig{})
+	server := testserver.NewZooKeeper(t, testserver.ZooKeeperConfig{Extra: map[string]string{"forceSync": "no"}})
 	c := contend(t, open(t, zookeeper.Config{Servers: server.Addrs(), TTL: long}), newElection(), "own")
 	term := receive(t, c.Terms, "the term")
 	for range 2 {

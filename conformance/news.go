@@ -3,6 +3,7 @@ package conformance
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/go-leadership/leadership/store"
@@ -51,6 +52,8 @@ var news = []Case{
 			ctx, cancel := context.WithCancel(e.ctx)
 			defer cancel()
 			read := make(chan []store.Known, 1)
+			led := make(chan struct{}) // closed when a leader has been read
+			seen := sync.OnceFunc(func() { close(led) })
 			go func() {
 				var all []store.Known
 				defer func() { read <- all }()
@@ -60,6 +63,9 @@ var news = []Case{
 						return
 					}
 					all = append(all, known)
+					if known.Leader.Revision != 0 {
+						seen()
+					}
 					e.pass(e.h.TTL / 2000)
 				}
 			}()
@@ -70,6 +76,7 @@ var news = []Case{
 					e.acknowledge(ballot, fmt.Sprint(i, j))
 					e.pass(e.h.TTL / 500)
 				}
+				receiveClosed(e, led, "a leader that is read")
 				e.withdraw(ballot)
 				e.pass(e.h.TTL / 500)
 			}

@@ -19,12 +19,12 @@ func (f *Follower) Fresh() bool {
 	return !asOf.IsZero() && time.Since(asOf) < f.store.TTL()
 }
 
-// watchFreshness logs when the store falls silent, and when it is back: once each.
+// watchFreshness logs when what is known has not been confirmed for a TTL, and when it is again: once each.
 func (f *Follower) watchFreshness() {
 	ttl := f.store.TTL()
 	timer := time.NewTimer(ttl)
 	defer timer.Stop()
-	silent := false
+	stale := false
 	for {
 		select {
 		case <-timer.C:
@@ -36,15 +36,15 @@ func (f *Follower) watchFreshness() {
 		switch {
 		case asOf.IsZero(): // ask says that there is no first answer
 			age = 0
-		case !silent && age >= ttl:
-			silent = true
-			f.log.Warn("store is silent, the leader might have changed", "as_of", asOf, "age", age)
-		case silent && age < ttl:
-			silent = false
-			f.log.Info("store answers again", "as_of", asOf)
+		case !stale && age >= ttl:
+			stale = true
+			f.log.Warn("not confirmed for a TTL who leads", "as_of", asOf, "age", age)
+		case stale && age < ttl:
+			stale = false
+			f.log.Info("confirmed again who leads", "as_of", asOf)
 		}
-		if silent {
-			timer.Reset(ttl / 8) // to say soon that it is back
+		if stale {
+			timer.Reset(ttl / 8) // to say soon that it is confirmed again
 		} else {
 			timer.Reset(ttl - age)
 		}

@@ -1,7 +1,7 @@
 // Package etcd is the store for etcd: ballots are keys on one lease, in the order of their creation revisions. It is
 // tested with etcd 3.7.3. Releases without the fix of etcd's issue 15247 (pull request 16822) let a member that has
 // been deposed revoke leases that live, which ends a session early. Endpoints must be members: etcd's grpc-proxy does
-// not answer requests for the progress of watches, so a follower's knowledge is never confirmed.
+// not answer requests for the progress of watches, so the store opens its stream of watches anew again and again.
 //
 //	import _ "github.com/go-leadership/leadership/store/etcd"
 //	st, err := store.Open(ctx, "etcd://10.0.0.1:2379,10.0.0.2:2379/prod?ttl=10s", nil)

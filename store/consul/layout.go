@@ -15,7 +15,7 @@ import (
 //	<prefix>/<election>                             the acknowledged value, as it is, locked by the leader's session
 //	<prefix>/<election>/_ballots/<session>-<nonce>  a ballot with its candidate's value, locked by its session
 //	<prefix>/<election>/_values/<session>-<nonce>   the value, if it is long: casting reads all ballots of an election
-//	<prefix>/<election>/_seat                       locked by who leads, where there is a lock-delay
+//	<prefix>/<election>/_seat                       locked by the leader, if there is a lock-delay
 //	<prefix>/_void/<session>-<slot>                 changed when a ballot cast in that slot is declared void
 //
 // All of them are locked by sessions whose keys go with them.

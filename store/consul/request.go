@@ -125,7 +125,7 @@ func refusalIn(err error) *refusal {
 }
 
 // txn carries out a transaction. One of reads alone is a consistent read. If operations fail the error is a
-// refusal; where one is not permitted it says that.
+// refusal, or store.ErrDenied if one is not permitted.
 func (d *driver) txn(ctx context.Context, ops ...*api.KVTxnOp) (api.KVPairs, error) {
 	all := make(api.TxnOps, len(ops))
 	for i, o := range ops {

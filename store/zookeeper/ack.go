@@ -45,7 +45,7 @@ func (s *session) Acknowledge(ctx context.Context, e engine.Entry, value string)
 		case errors.Is(err, zk.ErrBadVersion), errors.Is(err, zk.ErrNoNode): // it changed meanwhile
 			stale = -1
 		case errors.Is(err, zk.ErrNotEmpty): // ours is ephemeral, and never has children
-			return 0, fmt.Errorf("%s was made by somebody else and is in the way: delete it with all below it: %w", ack, err)
+			return 0, fmt.Errorf("%s was made by another program and is in the way: delete it with all below it: %w", ack, err)
 		default:
 			return 0, err
 		}

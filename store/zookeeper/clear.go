@@ -9,7 +9,7 @@ import (
 )
 
 // Clear implements engine.Driver. Without a name it deletes the root with everything below it, and the node of the
-// chroot where nothing else is in it.
+// chroot if nothing else is in it.
 func (d *driver) Clear(ctx context.Context, election string) error {
 	if election != "" {
 		return d.deleteTree(ctx, d.layout.dir(election))

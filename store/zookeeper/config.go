@@ -34,7 +34,7 @@ type Config struct {
 	AckName string
 
 	// TTL is the session's timeout; 10 s. It has to be one that the ensemble grants unchanged, by default 2 to 20 of
-	// its ticks: where it grants another one, Campaign says so. At least 3 ticks are needed for the full grace.
+	// its ticks: if it grants another one, Campaign says so. At least 3 ticks are needed for the full grace.
 	TTL time.Duration
 	// Grace is the time reserved for the leader's work to stop before a rival can lead; a third of the TTL. At least a
 	// twelfth and less than half of it.

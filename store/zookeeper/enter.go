@@ -205,7 +205,7 @@ func (s *session) entry(ctx context.Context, election, path string, nodes []stri
 	n, w, err := d.watchNode(ctx, path)
 	<-nearest
 	switch {
-	case errors.Is(err, zk.ErrNoNode): // deleted by somebody, or with its session
+	case errors.Is(err, zk.ErrNoNode): // deleted by an operator, or with its session
 		return e, engine.ErrGone
 	case err != nil:
 		return e, err

@@ -60,7 +60,7 @@ func TestAcknowledgementBehindAForeignNode(t *testing.T) {
 	b := castFirst(t, open(t, zookeeper.Config{Servers: sharedServer(t).Addrs(), TTL: long}), election, "ours")
 	_, err := b.Acknowledge(soon(t), "ours")
 	require.ErrorIs(t, err, zk.ErrNotEmpty)
-	require.ErrorContains(t, err, ack+" was made by somebody else")
+	require.ErrorContains(t, err, ack+" was made by another program")
 	require.ErrorContains(t, err, "delete it")
 	require.False(t, store.Permanent(err), "it can be cured while the candidate goes on")
 	require.NoError(t, conn.Delete(ack+"/child", -1))

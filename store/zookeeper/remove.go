@@ -52,7 +52,7 @@ func (s *session) unlessGone(ctx context.Context, path string, err error) error 
 func (s *session) removeAcknowledged(ctx context.Context, r engine.Removal) error {
 	results, err := s.multi(ctx, []any{
 		&zk.DeleteRequest{Path: r.Key, Version: -1},
-		&zk.DeleteRequest{Path: s.driver.layout.ackPath(r.Election), Version: -1}, // nobody else's while the ballot stands
+		&zk.DeleteRequest{Path: s.driver.layout.ackPath(r.Election), Version: -1}, // of no other while the ballot stands
 	})
 	switch {
 	case err == nil || adapter.Uncertain(err) || errors.Is(err, engine.ErrOver):

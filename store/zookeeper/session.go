@@ -130,7 +130,7 @@ func (s *session) End(context.Context, []engine.Removal) error {
 	return nil
 }
 
-// established is called by the wire when a server has answered the handshake: id is the session's, 0 where the one we
+// established is called by the wire when a server has answered the handshake: id is the session's, 0 if the one we
 // asked for has expired, and resumed says whether it is the one we asked for. It must not block. The watches of the
 // connection before are over before the library reads what the new one tells.
 func (d *driver) established(id int64, resumed bool, ttl time.Duration, sent store.Instant) {

@@ -113,7 +113,8 @@ type entry struct {
 }
 
 // New returns a server that grants sessions of a TTL of up to longest. It keeps nothing on disk: so its indexes begin
-// with the time, and for that long after its start it opens no session, while leases that an earlier one granted end.
+// with the time, which must not be set back, and for that long after its start it opens no session, while leases that an
+// earlier one granted end.
 func New(longest time.Duration) *Server {
 	now := time.Now()
 	return &Server{

@@ -4,8 +4,9 @@ import "time"
 
 // Hooks are functions to call as things happen to a candidate or a follower, in the manner of net/http/httptrace.
 // Any of them may be nil. They are called from several goroutines, so they have to be safe for that. They should return
-// soon: the next call of the same hook waits for the one before it, and a candidate under Run or RunForElection does
-// not stand again before the hooks of its last term have returned. The end of a term waits for no hook.
+// soon: the next call of the same hook, but for Error, waits for the one before it, and a candidate under Run or
+// RunForElection does not stand again before the hooks of its last term have returned. The end of a term waits for no
+// hook.
 //
 // TermBegan is called in the goroutine of Campaign or Run, Acknowledged in that of Term.Acknowledge, and Error in that
 // of the call which failed: a panic or runtime.Goexit in these reaches the caller, after the ballot of a term that

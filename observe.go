@@ -54,6 +54,9 @@ func (t *Term) observe() {
 // overdue returns how much of the lease is left when the next renewal is overdue: a third. Over a slow link it comes later,
 // when two round trips like that of the last one have passed: two thirds of what is left then, an eighth at least.
 func overdue(last store.Renewal) time.Duration {
+	if last.Deadline.IsZero() { // the lease has ended
+		return 0
+	}
 	lease, trip := last.Deadline.Sub(last.Sent), last.Confirmed.Sub(last.Sent)
 	return max(lease/8, min(lease/3, (lease-2*trip)*2/3))
 }

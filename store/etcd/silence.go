@@ -68,7 +68,7 @@ func (d *driver) lineTo(member *peer.Peer) *line {
 // hangUp closes the connection to a member that owes an answer, if it was made before that time and nothing has come
 // over it since.
 func (d *driver) hangUp(member *peer.Peer, since time.Time) {
-	if l := d.lineTo(member); l != nil && l.dialled.Before(since) && l.heard.Load() < since.UnixNano() {
+	if l := d.lineTo(member); l != nil && l.dialled.Before(since) && l.heard.Load() < int64(since.Sub(l.dialled)) {
 		_ = l.Close()
 	}
 }

@@ -40,13 +40,13 @@ type line struct {
 	net.Conn
 	driver  *driver
 	dialled time.Time
-	heard   atomic.Int64 // nanoseconds since the epoch
+	heard   atomic.Int64 // nanoseconds from dialled, by the monotonic clock; 0 if nothing has come
 }
 
 // Read implements net.Conn. The first that comes is an answer to the first that was sent.
 func (l *line) Read(p []byte) (int, error) {
 	n, err := l.Conn.Read(p)
-	if n > 0 && l.heard.Swap(time.Now().UnixNano()) == 0 {
+	if n > 0 && l.heard.Swap(max(1, int64(time.Since(l.dialled)))) == 0 {
 		l.driver.measured(time.Since(l.dialled))
 	}
 	return n, l.explain(err)

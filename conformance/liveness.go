@@ -214,6 +214,7 @@ var liveness = []Case{
 			c.RunForElection()
 			f := e.follower(a)
 			f.Start()
+			e.during(e.h.TTL/10, "no candidate leads on a cut line", func() bool { return !c.IsLeader() }) // they try meanwhile
 			a.Heal()
 			e.until("a leads", c.IsLeader)
 			leader, err := f.Wait(e.ctx)

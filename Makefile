@@ -28,7 +28,7 @@ demo: ## show a failover on a real server; STORE=zookeeper, etcd or consul
 
 quick: ## run the tests that need no server, with the race detector: under a minute
 	@./scripts/setup compiler
-	packages=$$(./scripts/serverless) && go test -race -count=1 $$packages
+	packages=$$(./scripts/serverless) && go test -short -race -count=1 $$packages # -short: 40 schedules of the simulation, not 200
 	go -C tools test -race -count=1 ./...
 
 test: ## run all tests, with the race detector, on real servers: up to 12 minutes

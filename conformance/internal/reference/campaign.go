@@ -1,0 +1,138 @@
+package reference
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/go-leadership/leadership/store"
+)
+
+// Campaign implements store.Store.
+func (s *Store) Campaign(ctx context.Context, election, value string) (store.Ballot, error) {
+	if err := errors.Join(store.CheckElection(election), store.CheckValue(value)); err != nil && !s.has(NamesUnchecked) {
+		return nil, err
+	}
+	if s.has(CampaignIgnoresContext) {
+		ctx = s.service.over
+	}
+	ctx, done, err := s.life.Call(ctx)
+	if err == nil {
+		defer done()
+		var b *ballot
+		if b, err = s.campaign(ctx, election, s.altered(value)); err == nil {
+			return b, nil
+		}
+	}
+	return nil, s.life.Fail("campaign", election, err)
+}
+
+func (s *Store) altered(value string) string {
+	if s.has(ValueAltered) {
+		return strings.TrimSpace(value)
+	}
+	return value
+}
+
+// campaign casts one ballot, again with the same name if the outcome is unknown, so that there is never a second.
+func (s *Store) campaign(ctx context.Context, election, value string) (*ballot, error) {
+	name := s.name(election, value)
+	for {
+		sess, err := s.awaitSession(ctx)
+		if err != nil {
+			return nil, err
+		}
+		var k *key
+		err = s.line.call(ctx, func() { k = s.service.create(sess.id, name, value) })
+		switch {
+		case ctx.Err() != nil:
+			if !s.has(AbandonedCampaignStands) {
+				s.life.Go(func() { s.clearAway(sess, election, name) })
+			}
+			return nil, context.Cause(ctx)
+		case err != nil:
+			if s.has(NoNonce) {
+				name = s.name(election, value)
+			}
+			continue
+		case k == nil: // the session is over and the store does not know yet
+			select {
+			case <-sess.over.Done():
+				continue
+			case <-ctx.Done():
+				return nil, context.Cause(ctx)
+			}
+		}
+		b := &ballot{store: s, session: sess, election: election, value: value, key: k, number: s.count()}
+		b.asked = make(chan struct{})
+		b.ctx, b.end = context.WithCancelCause(sess.over)
+		if !s.life.Go(b.watch) && !s.has(CloseForgetsCampaign) {
+			return nil, store.ErrClosed
+		}
+		if s.has(GoroutineOfBallot) {
+			s.service.leave()
+		}
+		return b, nil
+	}
+}
+
+// name returns the key of a new ballot, which no other ballot ever has.
+func (s *Store) name(election, value string) string {
+	switch s.service.flaw {
+	case BallotShared:
+		return s.directory(election) + fmt.Sprint("store", s.number)
+	case RemovalByName:
+		return s.directory(election) + fmt.Sprint("store", s.number, "-", s.slot(election, value))
+	}
+	return s.directory(election) + falling(s.service.number())
+}
+
+// slot takes the lowest number that only ballots with the value have had, and none has now. Other values have others, so
+// that it is not up to the scheduler which ballot has the name of which.
+func (s *Store) slot(election, value string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	list := s.slots[election]
+	i := slices.Index(list, slot{value: value})
+	if i < 0 {
+		i, list = len(list), append(list, slot{})
+	}
+	list[i] = slot{value: value, taken: true}
+	s.slots[election] = list
+	return i
+}
+
+// slot is a number that names of ballots end with.
+type slot struct {
+	value string
+	taken bool
+}
+
+// release gives the slot of a ballot back.
+func (s *Store) release(b *ballot) {
+	var number uint64
+	var i int
+	if _, err := fmt.Sscanf(b.key.name[len(dir(b.key.name)):], "store%d-%d", &number, &i); err == nil {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.slots[b.election][i].taken = false
+	}
+}
+
+func (s *Store) count() uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.cast++
+	return s.cast
+}
+
+// clearAway removes the ballot of a campaign that was given up, if there is one.
+func (s *Store) clearAway(sess *clientSession, election, name string) {
+	if s.has(AbandonedOneByOne) {
+		s.removals <- struct{}{}
+		defer func() { <-s.removals }()
+	}
+	s.remove(sess, election, name, 0)
+}

@@ -38,7 +38,7 @@ var caught = map[reference.Flaw][]string{
 		"removed-leader-steps-down", "removed-waiters-stand-again", "resignation-on-request", "resignation-on-request-while-waiting",
 	},
 	reference.OrderOfNames: {
-		"a-change-wakes-one", "a-gap-promotes-nobody", "abandoned-withdrawal-goes-on",
+		"a-change-wakes-one", "a-gap-promotes-none", "abandoned-withdrawal-goes-on",
 		"calls-end-with-their-context", "close-leaves-nothing", "cut-off-leader-stops-first",
 		"failed-takeover-is-never-acknowledged", "first-answer-after-a-pause", "impatient-callers-harm-no-other",
 		"leads-in-the-order-of-ballots", "lease-counts-from-the-request", "only-the-first-acknowledges",
@@ -47,10 +47,10 @@ var caught = map[reference.Flaw][]string{
 		"tokens-are-listed", "told-after-the-acknowledgement", "who-leaves-goes-to-the-back",
 		"winners-and-losers-callbacks",
 	},
-	reference.GapPromotes:       {"a-gap-promotes-nobody"},
-	reference.OwnBallotsSkipped: {"a-gap-promotes-nobody", "close-leaves-nothing", "second-ballot-of-the-same-store"},
+	reference.GapPromotes:       {"a-gap-promotes-none"},
+	reference.OwnBallotsSkipped: {"a-gap-promotes-none", "close-leaves-nothing", "second-ballot-of-the-same-store"},
 	reference.BallotShared: {
-		"a-gap-promotes-nobody", "close-leaves-nothing", "impatient-callers-harm-no-other",
+		"a-gap-promotes-none", "close-leaves-nothing", "impatient-callers-harm-no-other",
 		"leads-in-the-order-of-ballots", "second-ballot-of-the-same-store",
 	},
 	reference.AcknowledgedWhenFirst: {
@@ -92,7 +92,7 @@ var caught = map[reference.Flaw][]string{
 	reference.NamesUnchecked:    {"refuses-bad-names-and-values"},
 	reference.BallotsReversed:   {"tokens-are-listed"},
 	reference.BallotsOfOthersHidden: {
-		"a-gap-promotes-nobody", "abandoned-campaign-leaves-no-ballot", "crash-is-taken-over",
+		"a-gap-promotes-none", "abandoned-campaign-leaves-no-ballot", "crash-is-taken-over",
 		"events-and-values-in-order", "lost-reply-makes-one-ballot", "outage-longer-than-the-session",
 		"removed-waiters-stand-again", "replies-lost-for-long", "repeated-withdrawal-spares-the-next-ballot",
 		"resignation-on-request-while-waiting", "slow-line", "tokens-are-listed",

@@ -54,7 +54,7 @@ var order = []Case{
 		},
 	},
 	{
-		Name:     "a-gap-promotes-nobody",
+		Name:     "a-gap-promotes-none",
 		Promises: []string{"G4", "G3"},
 		Explains: "when one in the middle goes, by itself or by a crash, no other is called before its turn",
 		check: func(e *env) {

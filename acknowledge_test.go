@@ -241,7 +241,7 @@ func TestMissingAcknowledgementIsToldOnce(t *testing.T) {
 		}, 1},
 		"acknowledged in time": {drive: func(_ *world, c *leadership.Candidate) {
 			_ = c.Run(background, func(ctx context.Context, term *leadership.Term) error {
-				time.Sleep(ttl - 1)
+				time.Sleep(ttl - 1) // virtual time: the last moment before the warning
 				return serve(ctx, term)
 			})
 		}},

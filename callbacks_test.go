@@ -29,7 +29,7 @@ func TestWonCallbacksComeBeforeTheAcknowledgement(t *testing.T) {
 						require.True(w, c.IsLeader())
 						require.Equal(w, ctx, term.Context())
 						require.Empty(w, w.leader())
-						time.Sleep(10 * ttl)
+						time.Sleep(10 * ttl) // virtual time: longer than a session without renewals
 						require.Empty(w, w.leader())
 						happened.add("%s", callback)
 						return nil

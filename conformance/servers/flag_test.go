@@ -156,7 +156,7 @@ func TestFlagStoreRefused(t *testing.T) {
 		require.Error(t, err)
 		require.Contains(t, string(output), says)
 	}
-	output, err := newTheirs(t).suite(t, "prod", "none$").CombinedOutput()
+	output, err := newTheirs(t).suite(t, "prod", "^nonesuch$").CombinedOutput()
 	require.Error(t, err)
 	require.Contains(t, string(output), "no case was run")
 }

@@ -64,21 +64,62 @@ var freshness = []Case{
 			e.acknowledge(ballot, "a")
 			w := e.observe(b)
 			e.until("the leader is known", func() bool { return !w.asOf(e).IsZero() })
-			var trips []trip
+			r := recent{env: e, member: b, witness: w}
 			for _, delay := range []time.Duration{0, e.h.TTL / 20, e.h.TTL / 50} {
 				b.Delay(delay)
-				for began := time.Now(); time.Since(began) < e.h.TTL; e.pass(e.h.TTL / 500) {
-					sent := time.Now()
-					e.ballots(b)
-					now := time.Now()
-					trips = append(trips, trip{sent, now})
-					asOf := w.asOf(e)
-					bound := e.h.TTL/2 + 2*longest(trips, asOf) + e.h.TTL/20 // an answer that has come needs a moment
-					e.check(now.Sub(asOf) <= bound, "AsOf is %v old; round trips take %v", now.Sub(asOf), longest(trips, asOf))
-				}
+				r.check(e.h.TTL)
 			}
 		},
 	},
+	{
+		Name:     "as-of-is-recent-after-an-outage",
+		Explains: "half a TTL and two round trips after the service has answered again, AsOf is no older than that",
+		check: func(e *env) {
+			a, b := e.open(), e.open()
+			ballot := e.cast(a, "a")
+			e.first(ballot)
+			e.acknowledge(ballot, "a")
+			w := e.observe(b)
+			e.until("the leader is known", func() bool { return !w.asOf(e).IsZero() })
+			for _, outage := range []time.Duration{e.h.TTL / 2, 2 * e.h.TTL} {
+				b.Cut()
+				e.pass(outage)
+				b.Heal()
+				e.until("the service answers", func() bool {
+					ctx, cancel := context.WithTimeout(e.ctx, e.h.TTL/4)
+					defer cancel()
+					_, err := b.Ballots(ctx, e.election)
+					return err == nil
+				})
+				e.pass(e.h.TTL / 2)
+				r := recent{env: e, member: b, witness: w}
+				r.check(e.h.TTL)
+			}
+		},
+	},
+}
+
+// recent checks how old what a member knows is.
+type recent struct {
+	*env
+	member  *member
+	witness *witness
+	trips   []trip
+}
+
+// check looks again and again for some time.
+func (r *recent) check(d time.Duration) {
+	r.TB.Helper()
+	for began := time.Now(); time.Since(began) < d; r.pass(r.h.TTL / 500) {
+		sent := time.Now()
+		r.ballots(r.member)
+		now := time.Now()
+		r.trips = append(r.trips, trip{sent, now})
+		asOf := r.witness.asOf(r.env)
+		longest := longest(r.trips, asOf)
+		bound := r.h.TTL/2 + 2*longest + r.h.TTL/20 // an answer that has come needs a moment
+		r.env.check(now.Sub(asOf) <= bound, "AsOf is %v old; round trips take %v", now.Sub(asOf), longest)
+	}
 }
 
 // leads lets a member lead for a moment, with some acknowledgements.
@@ -189,19 +230,20 @@ func (w *witness) know(e *env, leader store.Leader) bool {
 	return !slices.ContainsFunc(w.last, func(known store.Known) bool { return known.Leader != leader })
 }
 
-// changes notes a change of leader. If it fails because the session has expired, there has been no leader for an unknown
-// part of the present era.
+// changes notes a change of leader. If it fails because the session has expired, the leader may stay until the next change
+// that succeeds, or there may be none from any time of the present era on.
 func (w *witness) changes(change func() (store.Leader, error)) (store.Leader, error) {
 	next := era{from: time.Now()}
 	var err error
-	next.leader, err = change()
-	last := &w.eras[len(w.eras)-1]
-	last.to = time.Now()
-	if err != nil {
-		next = era{from: last.from}
+	if next.leader, err = change(); err != nil {
+		w.eras = append(w.eras, era{from: w.eras[len(w.eras)-1].from})
+		return next.leader, err
+	}
+	for i, now := len(w.eras)-1, time.Now(); i >= 0 && w.eras[i].to.IsZero(); i-- {
+		w.eras[i].to = now
 	}
 	w.eras = append(w.eras, next)
-	return next.leader, err
+	return next.leader, nil
 }
 
 // checkAsOf checks that nothing that was heard was over as of when it was said to be right.

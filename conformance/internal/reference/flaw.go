@@ -61,6 +61,7 @@ const (
 	FreshBeforeNews
 	FreshFromAnswer
 	FreshNever
+	FreshUntilAnOutage
 	WorkedNever
 	RemovalByName
 	NamesMeet
@@ -143,6 +144,7 @@ var Flaws = []Description{
 	{FreshBeforeNews, "", "advances AsOf by the answer to a renewal, and looks for news of the leader after that"},
 	{FreshFromAnswer, "", "counts AsOf from when the answer came"},
 	{FreshNever, "", "never advances AsOf"},
+	{FreshUntilAnOutage, "", "does not advance AsOf any more once there was an outage"},
 	{WorkedNever, "", "says that it has never worked"},
 	{RemovalByName, "", "uses names again, and removes a ballot by its name alone"},
 	{NamesMeet, "", "keeps ballots where those of an election with a longer name are"},

@@ -13,6 +13,7 @@ import (
 type Line struct {
 	mu       sync.Mutex
 	cut      bool // guarded by mu, as are all below
+	wasCut   bool
 	lose     bool
 	delay    time.Duration
 	replies  time.Duration
@@ -24,7 +25,7 @@ type Line struct {
 func newLine() *Line { return &Line{changed: make(chan struct{}), broken: make(chan struct{})} }
 
 // Cut implements conformance.Faults.
-func (l *Line) Cut() { l.set(func() { l.cut = true }) }
+func (l *Line) Cut() { l.set(func() { l.cut, l.wasCut = true, true }) }
 
 // LoseReplies implements conformance.Faults.
 func (l *Line) LoseReplies() { l.set(func() { l.lose = true }) }
@@ -59,6 +60,13 @@ func (l *Line) set(change func()) {
 	change()
 	close(l.changed)
 	l.changed = make(chan struct{})
+}
+
+// hasBeenCut reports whether the line is cut or was.
+func (l *Line) hasBeenCut() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.wasCut
 }
 
 // isCut reports whether nothing passes.

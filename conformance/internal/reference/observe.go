@@ -99,7 +99,7 @@ func (s *Store) look(ctx context.Context, election string, prev *store.Known) (k
 
 // fresh returns how much later AsOf has to be for a caller who knows the leader.
 func (s *Store) fresh() time.Duration {
-	if s.has(FreshNever) || s.has(LeaderWatchedLate) {
+	if s.has(FreshNever) || s.has(LeaderWatchedLate) || s.has(FreshUntilAnOutage) && s.line.hasBeenCut() {
 		return 1000 * time.Hour
 	}
 	return s.ttl / 4

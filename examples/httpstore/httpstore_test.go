@@ -66,9 +66,15 @@ func start(t *testing.T) string {
 
 func TestDriver(t *testing.T) {
 	address := start(t)
-	drivertest.Run(t, drivertest.Harness{TTL: ttl, Open: func(context.Context) (engine.Driver, error) {
-		return newDriver(Config{Address: address, TTL: ttl})
-	}})
+	drivertest.Run(t, drivertest.Harness{
+		TTL:  ttl,
+		Open: func(context.Context) (engine.Driver, error) { return newDriver(Config{Address: address, TTL: ttl}) },
+		OpenSlow: func(_ context.Context, delay time.Duration) (engine.Driver, error) {
+			network := conformance.NewNetwork()
+			network.DelayReplies(delay)
+			return newDriver(Config{Address: address, TTL: ttl, Dial: network.Dial})
+		},
+	})
 }
 
 // TestAnswerOfAGateway: it says nothing of what the server did.

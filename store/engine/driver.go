@@ -29,7 +29,7 @@ var (
 //  5. Enter is called with a nonce until the outcome is known, and makes one entry. Once Void has returned nil no entry
 //     of the nonce stands, or ever will: it is not called with that again, but requests may be on their way.
 //  6. Acknowledge is carried out only while the entry stands. Remove is one step, and touches nothing of others.
-//  7. Proof.Valid counts from Proof.Sent, which is before the request was sent.
+//  7. Proof.Valid counts from Proof.Sent, which is before the request was sent, and never goes back.
 //  8. Entry, Leader and Ahead answer by a request that was sent after they were called. The first Entry after an Enter
 //     may tell what that read, if the watch was set before.
 //  9. Locks are taken in the order: driver, ballot or poll, queue. tell may be called under the driver's.

@@ -3,7 +3,10 @@ package etcd_test
 import (
 	"context"
 	"testing"
+	"time"
 
+	"github.com/go-leadership/leadership/conformance"
+	"github.com/go-leadership/leadership/internal/testserver"
 	"github.com/go-leadership/leadership/store/engine"
 	"github.com/go-leadership/leadership/store/engine/drivertest"
 	"github.com/go-leadership/leadership/store/etcd"
@@ -18,10 +21,39 @@ func TestDriver(t *testing.T) {
 			if client == nil {
 				config.Endpoints = sharedServer(t).Addrs()
 			}
-			drivertest.Run(t, drivertest.Harness{
+			harness := drivertest.Harness{
 				Open: func(context.Context) (engine.Driver, error) { return etcd.NewDriver(config) },
 				TTL:  ttl,
-			})
+			}
+			if client == nil {
+				harness.OpenSlow = func(_ context.Context, delay time.Duration) (engine.Driver, error) {
+					network, slow := conformance.NewNetwork(), config
+					network.DelayReplies(delay)
+					slow.Dial = network.Dial
+					return etcd.NewDriver(slow)
+				}
+			}
+			drivertest.Run(t, harness)
 		})
 	}
+}
+
+// The restore needs a server of its own, and a TTL that outlasts its restarts.
+func TestDriverAfterRestore(t *testing.T) {
+	t.Parallel()
+	server := testserver.NewEtcd(t, testserver.EtcdConfig{})
+	client := operator(t, server.Addrs()...)
+	config := etcd.Config{Endpoints: server.Addrs(), TTL: 10 * time.Second}
+	drivertest.RunRestore(t, drivertest.Harness{
+		Open: func(context.Context) (engine.Driver, error) { return etcd.NewDriver(config) },
+		TTL:  config.TTL,
+		Restore: func(_ context.Context, change func()) error {
+			advance(t, client, 1)
+			restart(t, server.Member(0), server.Member(0).SaveData)
+			change()
+			advance(t, client, 100) // so that the driver notices the restore
+			restart(t, server.Member(0), server.Member(0).RestoreData)
+			return nil
+		},
+	})
 }

@@ -20,16 +20,22 @@ const driverTTL = 10 * time.Second
 // harness is that of drivers of one kind, changed by wrap.
 func harness(watches Watches, peers bool, wrap func(engine.Driver) engine.Driver) drivertest.Harness {
 	service := NewService()
-	return drivertest.Harness{TTL: driverTTL, Open: func(context.Context) (engine.Driver, error) {
+	open := func(_ context.Context, delay time.Duration) (engine.Driver, error) {
 		faults := &Faults{changed: make(chan struct{})}
 		d := newDriver(service, faults, driverTTL, driverTTL/3)
 		faults.driver, d.line.kind, d.peers = d, watches, peers
 		faults.Delay(driverTTL / 2000) // so that a request can be on its way
+		faults.DelayReplies(delay)
 		if peers {
 			return wrap(peersDriver{d}), nil
 		}
 		return wrap(d), nil
-	}}
+	}
+	return drivertest.Harness{
+		TTL: driverTTL, OpenSlow: open,
+		Open:    func(ctx context.Context) (engine.Driver, error) { return open(ctx, 0) },
+		Restore: func(_ context.Context, change func()) error { service.restore(change); return nil },
+	}
 }
 
 func TestDriver(t *testing.T) {
@@ -44,6 +50,17 @@ func TestDriver(t *testing.T) {
 			}
 		}
 	}
+}
+
+func caseOf(t *testing.T, name string) drivertest.Case {
+	t.Helper()
+	for _, c := range drivertest.Cases() {
+		if c.Name == name {
+			return c
+		}
+	}
+	require.Fail(t, "there is no case "+name)
+	return drivertest.Case{}
 }
 
 // flawed is a driver that breaks one invariant.
@@ -68,8 +85,10 @@ func (f *flawed) Open(ctx context.Context) (engine.Session, engine.Proof, error)
 		return nil, proof, err
 	}
 	switch f.flaw {
-	case "counts from the answer, for a TTL":
-		proof = engine.Proof{Sent: store.Now(), Valid: f.ttl}
+	case "proves for a TTL":
+		proof.Valid = f.ttl
+	case "proves the session from the answer":
+		proof.Sent = store.Now()
 	case "ends the session before":
 		f.mu.Lock()
 		f.service.drop(f.before)
@@ -168,6 +187,20 @@ func (f *flawed) Leader(ctx context.Context, election string, tell engine.Tell) 
 	return f.driver.Leader(ctx, election, f.told(election, tell))
 }
 
+func (s flawedSession) Keep(ctx context.Context, renewed func(engine.Proof)) error {
+	last := s.opened
+	return s.driverSession.Keep(ctx, func(proof engine.Proof) {
+		switch s.flawed.flaw {
+		case "proves a renewal from the answer":
+			proof.Sent = store.Now()
+		case "proves a renewal twice":
+			renewed(proof)
+			proof.Sent, last = last, proof.Sent
+		}
+		renewed(proof)
+	})
+}
+
 func (s flawedSession) Enter(ctx context.Context, election string, n engine.Nonce, value string) (engine.Entry, error) {
 	if s.flawed.flaw == "enters twice" {
 		n.Name += rand.Text()
@@ -220,6 +253,11 @@ func (f flawedPair) Pair(
 	return ownWatch, nearestWatch, err
 }
 
+// flawedFinder is one that finds nothing.
+type flawedFinder struct{ *flawed }
+
+func (f flawedFinder) OnFound(func(session, election, nonce string)) {}
+
 // flawedPeers is one that expires a session whatever its mark is.
 type flawedPeers struct {
 	*flawed
@@ -245,8 +283,11 @@ func spoil(flaw string) func(engine.Driver) engine.Driver {
 		default:
 			f.driver = d.(*driver)
 		}
-		if flaw == "forgets the nearest of a pair" {
+		switch flaw {
+		case "forgets the nearest of a pair":
 			return flawedPair{f}
+		case "finds nothing":
+			return flawedFinder{f}
 		}
 		return f
 	}
@@ -272,38 +313,37 @@ func (r *recorder) Errorf(format string, args ...any) {
 func TestFlawedDrivers(t *testing.T) {
 	caught := map[string]bool{}
 	for flaw, by := range map[string]string{
-		"goes back":                         "news-never-goes-back",
-		"does not tell all changes":         "every-change-is-told",
-		"confirms before it tells":          "as-of-is-behind-the-news",
-		"never confirms":                    "as-of-is-told",
-		"has no order":                      "streams-are-in-order",
-		"reads what it has read before":     "reads-follow-their-call",
-		"has falling tokens":                "tokens-grow",
-		"enters twice":                      "enter-is-idempotent",
-		"enters what is void":               "void-is-final",
-		"acknowledges what has gone":        "acknowledge-needs-the-entry",
-		"removes others":                    "remove-touches-no-others",
-		"counts from the answer, for a TTL": "proofs-count-from-the-request",
-		"ends sessions early":               "session-lasts",
-		"does not end sessions":             "end-takes-all-entries",
-		"does not tell of marks":            "mark-is-told",
-		"ends the session before":           "next-session",
-		"forgets the nearest of a pair":     "pair-is-two-entries",
-		"expires what was renewed":          "marks-of-sessions",
+		"goes back":                          "news-never-goes-back",
+		"does not tell all changes":          "every-change-is-told",
+		"confirms before it tells":           "as-of-is-behind-the-news",
+		"never confirms":                     "as-of-is-told",
+		"has no order":                       "streams-are-in-order",
+		"reads what it has read before":      "reads-follow-their-call",
+		"has falling tokens":                 "tokens-grow",
+		"enters twice":                       "enter-is-idempotent",
+		"enters what is void":                "void-is-final",
+		"acknowledges what has gone":         "acknowledge-needs-the-entry",
+		"removes others":                     "remove-touches-no-others",
+		"proves for a TTL":                   "proofs-count-from-the-request",
+		"proves the session from the answer": "proofs-come-after-their-answer",
+		"proves a renewal from the answer":   "proofs-come-after-their-answer",
+		"proves a renewal twice":             "proofs-come-after-their-answer",
+		"ends sessions early":                "session-lasts",
+		"does not end sessions":              "end-takes-all-entries",
+		"does not tell of marks":             "mark-is-told",
+		"ends the session before":            "next-session",
+		"forgets the nearest of a pair":      "pair-is-two-entries",
+		"finds nothing":                      "restored-is-found",
+		"expires what was renewed":           "marks-of-sessions",
 	} {
 		caught[by] = true
 		t.Run(flaw, func(t *testing.T) {
-			for _, c := range drivertest.Cases() {
-				if c.Name != by {
-					continue
-				}
-				r := &recorder{}
-				synctest.Test(t, func(*testing.T) {
-					c.Check(r, harness(Ordered, by == "marks-of-sessions", spoil(flaw)))
-				})
-				require.NotEmpty(t, r.failed)
-				t.Log(r.failed)
-			}
+			r := &recorder{}
+			synctest.Test(t, func(*testing.T) {
+				caseOf(t, by).Check(r, harness(Ordered, by == "marks-of-sessions", spoil(flaw)))
+			})
+			require.NotEmpty(t, r.failed)
+			t.Log(r.failed)
 		})
 	}
 	for _, c := range drivertest.Cases() {

@@ -3,7 +3,9 @@ package zookeeper_test
 import (
 	"context"
 	"testing"
+	"time"
 
+	"github.com/go-leadership/leadership/conformance"
 	"github.com/go-leadership/leadership/store/engine"
 	"github.com/go-leadership/leadership/store/engine/drivertest"
 	"github.com/go-leadership/leadership/store/zookeeper"
@@ -11,15 +13,32 @@ import (
 
 func TestDriver(t *testing.T) {
 	t.Parallel()
-	drivertest.Run(t, drivertest.Harness{TTL: ttl, Open: func(context.Context) (engine.Driver, error) {
-		return zookeeper.NewDriver(zookeeper.Config{Servers: sharedServer(t).Addrs(), TTL: ttl})
-	}})
+	open := func(dial conformance.DialFunc) (engine.Driver, error) {
+		return zookeeper.NewDriver(zookeeper.Config{Servers: sharedServer(t).Addrs(), TTL: ttl, Dial: dial})
+	}
+	drivertest.Run(t, drivertest.Harness{
+		TTL:      ttl,
+		Open:     func(context.Context) (engine.Driver, error) { return open(nil) },
+		OpenSlow: func(_ context.Context, delay time.Duration) (engine.Driver, error) { return open(slow(delay)) },
+	})
 }
 
 // The caller closes each connection after the driver, and the session ends with it.
 func TestDriverOnCallersConnection(t *testing.T) {
 	t.Parallel()
-	drivertest.Run(t, drivertest.Harness{TTL: ttl, Open: func(context.Context) (engine.Driver, error) {
-		return zookeeper.NewDriver(zookeeper.Config{Conn: connectRaw(t, ttl, sharedServer(t).Addrs()...), TTL: ttl})
-	}})
+	open := func(dial conformance.DialFunc) (engine.Driver, error) {
+		return zookeeper.NewDriver(zookeeper.Config{Conn: connectThrough(t, dial, ttl, sharedServer(t).Addrs()...), TTL: ttl})
+	}
+	drivertest.Run(t, drivertest.Harness{
+		TTL:      ttl,
+		Open:     func(context.Context) (engine.Driver, error) { return open(nil) },
+		OpenSlow: func(_ context.Context, delay time.Duration) (engine.Driver, error) { return open(slow(delay)) },
+	})
+}
+
+// slow dials lines on which each answer takes the delay longer.
+func slow(delay time.Duration) conformance.DialFunc {
+	network := conformance.NewNetwork()
+	network.DelayReplies(delay)
+	return network.Dial
 }

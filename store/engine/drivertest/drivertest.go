@@ -23,13 +23,20 @@ import (
 	"github.com/go-leadership/leadership/store/engine"
 )
 
-// Harness makes the drivers under test. All fields are required.
+// Harness makes the drivers under test. Open and TTL are required.
 type Harness struct {
 	// Open returns a driver with a connection of its own to the service, as in another process. The case closes it. It is
 	// called from several goroutines.
 	Open func(ctx context.Context) (engine.Driver, error)
 	// TTL is that of the sessions. The shorter, the faster the cases.
 	TTL time.Duration
+	// OpenSlow is Open with a line on which each answer takes the delay longer. nil: no case finds a Proof.Sent that is
+	// the time of the answer.
+	OpenSlow func(ctx context.Context, delay time.Duration) (engine.Driver, error)
+	// Restore copies what the service keeps, calls change, and restores the service from the copy, without the knowledge
+	// of the drivers. Sessions live on. nil: no case checks an engine.Finder. It is for RunRestore: it would disturb the
+	// other cases.
+	Restore func(ctx context.Context, change func()) error
 }
 
 // TB is the part of testing.TB that a case needs. Its methods are called from several goroutines.
@@ -52,6 +59,7 @@ func Cases() []Case { return slices.Concat(watches, sessions, requests, optional
 // Run runs all cases as subtests, at once: each has an election and drivers of its own, and waits most of the time.
 func Run(t *testing.T, h Harness) {
 	t.Helper()
+	h.Restore = nil
 	for _, c := range Cases() {
 		t.Run(c.Name, func(t *testing.T) {
 			t.Parallel()
@@ -60,12 +68,20 @@ func Run(t *testing.T, h Harness) {
 	}
 }
 
+// RunRestore runs the case that restores the service. Run runs the others.
+func RunRestore(t *testing.T, h Harness) {
+	t.Helper()
+	i := slices.IndexFunc(optional, func(c Case) bool { return c.Name == "restored-is-found" })
+	optional[i].Check(t, h)
+}
+
 // Check runs the case. It takes a few TTL, and no longer than 30 of them and half a minute.
 func (c Case) Check(t TB, h Harness) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 30*h.TTL+30*time.Second)
 	defer cancel()
-	e := &env{TB: t, h: h, ctx: ctx, election: fmt.Sprint("drivertest/", c.Name, "/", time.Now().UnixNano())}
+	e := &env{TB: t, h: h, ctx: ctx, found: map[found]bool{}}
+	e.election = fmt.Sprint("drivertest/", c.Name, "/", time.Now().UnixNano())
 	done := make(chan struct{})
 	go func() { // failed ends it
 		defer close(done)
@@ -87,7 +103,13 @@ type env struct {
 	closers  []func()
 	turns    uint64
 	failed   bool // only the case's goroutine uses it
+
+	mu    sync.Mutex
+	found map[found]bool // guarded by mu: what an engine.Finder has found
 }
+
+// found is an entry that an engine.Finder has found.
+type found struct{ session, election, nonce string }
 
 func (e *env) cleanUp() {
 	for i := len(e.closers) - 1; i >= 0; i-- {
@@ -125,17 +147,32 @@ type process struct {
 	proof engine.Proof
 
 	mu     sync.Mutex
-	proofs []engine.Proof // guarded by mu: of renewals
-	over   chan struct{}  // closed when Keep has returned
+	proofs []proof       // guarded by mu: of renewals
+	over   chan struct{} // closed when Keep has returned
+}
+
+// proof is one that Keep has told.
+type proof struct {
+	engine.Proof
+	at time.Time // when it was told
 }
 
 // driver opens a driver.
 func (e *env) driver() engine.Driver {
 	e.Helper()
-	d, err := e.h.Open(e.ctx)
+	return e.driverOf(e.h.Open(e.ctx))
+}
+
+// driverOf uses a driver that was opened.
+func (e *env) driverOf(d engine.Driver, err error) engine.Driver {
+	e.Helper()
 	e.ok(err, "open a driver")
 	if f, ok := d.(engine.Finder); ok {
-		f.OnFound(func(_, _, _ string) {})
+		f.OnFound(func(session, election, nonce string) {
+			e.mu.Lock()
+			defer e.mu.Unlock()
+			e.found[found{session, election, nonce}] = true
+		})
 	}
 	e.closers = append(e.closers, func() {
 		if err := d.Close(); err != nil {
@@ -148,15 +185,22 @@ func (e *env) driver() engine.Driver {
 // process opens a driver and a session, which is renewed until the end of the case.
 func (e *env) process() *process {
 	e.Helper()
-	p := &process{Driver: e.driver(), over: make(chan struct{})}
+	return e.processOn(e.driver())
+}
+
+// processOn is process on a driver that was opened.
+func (e *env) processOn(d engine.Driver) *process {
+	e.Helper()
+	p := &process{Driver: d, over: make(chan struct{})}
 	p.Session, p.proof = e.open(p.Driver)
 	ctx, cancel := context.WithCancel(e.ctx)
 	go func() {
 		defer close(p.over)
-		_ = p.Keep(ctx, func(proof engine.Proof) {
+		_ = p.Keep(ctx, func(one engine.Proof) {
+			told := proof{one, time.Now()}
 			p.mu.Lock()
 			defer p.mu.Unlock()
-			p.proofs = append(p.proofs, proof)
+			p.proofs = append(p.proofs, told)
 		})
 	}()
 	e.closers = append(e.closers, func() {
@@ -181,9 +225,14 @@ func (e *env) open(d engine.Driver) (s engine.Session, proof engine.Proof) {
 
 // renewedSince reports whether a renewal that was sent after the time has succeeded.
 func (p *process) renewedSince(t store.Instant) bool {
+	return slices.ContainsFunc(p.renewals(), func(one proof) bool { return one.Sent.Time().After(t.Time()) })
+}
+
+// renewals returns what Keep has told so far.
+func (p *process) renewals() []proof {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return slices.ContainsFunc(p.proofs, func(proof engine.Proof) bool { return proof.Sent.Time().After(t.Time()) })
+	return slices.Clone(p.proofs)
 }
 
 // nonce returns one that has not been used.
@@ -193,9 +242,14 @@ func (e *env) nonce() engine.Nonce {
 }
 
 // enter makes an entry.
-func (e *env) enter(s engine.Session) (entry engine.Entry) {
+func (e *env) enter(s engine.Session) engine.Entry {
 	e.Helper()
-	n := e.nonce()
+	return e.enterAs(s, e.nonce())
+}
+
+// enterAs makes the entry of a nonce.
+func (e *env) enterAs(s engine.Session, n engine.Nonce) (entry engine.Entry) {
+	e.Helper()
 	e.finally("enter", func() (err error) {
 		entry, err = s.Enter(e.ctx, e.election, n, "value")
 		return err

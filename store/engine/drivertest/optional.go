@@ -83,6 +83,40 @@ var optional = []Case{
 		},
 	},
 	{
+		Name: "restored-is-found",
+		Invariant: "a Finder finds an entry of its session that was removed, and that a restore of the service has brought back; Void " +
+			"of a stray removes it with its acknowledgement, and nothing of others",
+		check: func(e *env) {
+			a, b := e.process(), e.process()
+			if _, ok := a.Driver.(engine.Finder); !ok {
+				e.Logf("the driver is no engine.Finder")
+				return
+			}
+			if e.h.Restore == nil {
+				e.Logf("the harness has no Restore")
+				return
+			}
+			n := e.nonce()
+			entry := e.enterAs(a, n)
+			e.acknowledge(a, entry, "value")
+			stands := e.enter(b)
+			e.entry(a, stands.Key) // the engine has some watch, too
+			e.ok(e.h.Restore(e.ctx, func() { e.remove(a, entry) }), "restore the service")
+			e.until("the entry is found", func() bool {
+				_ = a.Confirm(e.ctx) // the engine does all the time
+				e.mu.Lock()
+				defer e.mu.Unlock()
+				return e.found[found{a.ID(), e.election, n.Name}]
+			})
+			stray := e.nonce()
+			stray.Name, stray.Stray = n.Name, true
+			e.finally("void", func() error { return a.Void(e.ctx, e.election, stray) })
+			e.ballots(a, stands.Token)
+			s, _ := e.leader(a).state()
+			e.check(s.Leader == store.Leader{}, "%v leads", s.Leader)
+		},
+	},
+	{
 		Name: "marks-of-sessions",
 		Invariant: "a session has another mark after each renewal, and never an old one again; Expire ends it only while it has " +
 			"the mark, with all its entries, and Peer says ErrOver from then on",

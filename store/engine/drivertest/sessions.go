@@ -3,6 +3,7 @@ package drivertest
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/go-leadership/leadership/store"
@@ -81,12 +82,39 @@ var sessions = []Case{
 			}
 			a := e.process()
 			time.Sleep(2 * e.h.TTL)
-			a.mu.Lock()
-			proofs := append([]engine.Proof{}, a.proofs...)
-			a.mu.Unlock()
+			proofs := a.renewals()
 			e.check(len(proofs) >= 3, "%d renewals in two TTL", len(proofs))
 			for _, p := range proofs {
 				e.check(p.Valid > 0 && p.Valid < e.h.TTL, "a renewal is valid for %v", p.Valid)
+			}
+		},
+	},
+	{
+		Name: "proofs-come-after-their-answer",
+		Invariant: "Proof.Sent is the time before the request was sent, however long the answer takes, and that of one renewal is " +
+			"not before that of the one before",
+		check: func(e *env) {
+			if e.h.OpenSlow == nil {
+				e.Logf("the harness has no OpenSlow")
+				return
+			}
+			delay := e.h.TTL / 20
+			d := e.driverOf(e.h.OpenSlow(e.ctx, delay))
+			called := time.Now()
+			a := e.processOn(d)
+			opened := time.Now()
+			time.Sleep(2 * e.h.TTL)
+			proofs := a.renewals()
+			e.check(len(proofs) >= 3, "%d renewals in two TTL", len(proofs))
+			if a.proof != (engine.Proof{}) { // otherwise Keep tells the first
+				proofs = slices.Insert(proofs, 0, proof{a.proof, opened})
+			}
+			last := called.Add(-e.h.TTL) // it may have been opened before
+			for _, p := range proofs {
+				sent := p.Sent.Time()
+				e.check(p.at.Sub(sent) >= delay, "sent %v before the answer, which took %v at least", p.at.Sub(sent), delay)
+				e.check(!sent.Before(last), "sent %v before the last one that was told", last.Sub(sent))
+				last = sent
 			}
 		},
 	},

@@ -252,6 +252,7 @@ func (b *ballot) remove(ctx context.Context) error {
 		b.gone = true
 		b.mu.Unlock()
 		s.forget(b, b.nonce.Name)
+		s.refuse(b.entry.Key, nil)
 	}
 	return err
 }

@@ -180,3 +180,64 @@ func TestCloseLeavesBallotsOnACallersConnection(t *testing.T) {
 		require.ErrorContains(t, closing.err, "ballots stand")
 	})
 }
+
+// TestCloseLeavesWhatWasRefused on a caller's connection, and says which ballot it is: one that was withdrawn before, and
+// an orphan. One that could be removed in the end is not named.
+func TestCloseLeavesWhatWasRefused(t *testing.T) {
+	play(t, Settings{}, func(t *testing.T, s *scene) {
+		s.ends = false
+		b, _ := s.leading(1)
+		removed, _ := s.leading(2)
+		s.impatient()
+		nonce := s.next("Void").nonce.Name
+		s.next("Void").fail(store.ErrDenied)
+		for _, b := range []*ballot{b, removed} {
+			s.withdraw(t.Context(), b)
+			s.next("Remove").fail(store.ErrDenied)
+			s.next("Remove").fail(store.ErrDenied) // in the background
+		}
+		s.withdraw(t.Context(), removed)
+		s.next("Remove").answer(answer{})
+		closing := start(func() (struct{}, error) { return struct{}{}, s.Engine.Close() })
+		s.next("End").answer(answer{})
+		require.True(t, closing.returned())
+		require.ErrorIs(t, closing.err, store.ErrDenied)
+		require.ErrorContains(t, closing.err, "own1")
+		require.ErrorContains(t, closing.err, nonce)
+		require.NotContains(t, closing.err.Error(), "own2")
+	})
+	play(t, Settings{}, func(t *testing.T, s *scene) {
+		s.ends = false
+		b, _ := s.leading(1)
+		s.withdraw(t.Context(), b)
+		s.next("Remove").fail(store.ErrDenied)
+		s.next("Remove").fail(store.ErrDenied)
+		s.session.ends(nil)
+		require.NoError(t, s.Engine.Close(), "the session has taken it along")
+	})
+	play(t, Settings{}, func(t *testing.T, s *scene) {
+		s.ends = false
+		b, _ := s.leading(1)
+		closing := start(func() (struct{}, error) { return struct{}{}, s.Engine.Close() })
+		s.next("Remove").fail(store.ErrDenied)
+		s.next("End").answer(answer{})
+		require.True(t, closing.returned())
+		require.ErrorIs(t, closing.err, store.ErrDenied)
+		require.True(t, b.isLost())
+	})
+	play(t, Settings{}, func(t *testing.T, s *scene) {
+		s.ends = false
+		s.cast(1, Place{})
+		s.next("Entry").shows(State{Token: 1, Session: s.scripted.session.ID()})
+		s.scripted.session.ends(errDisk)
+		s.next("Remove").fail(store.ErrDenied)
+		s.next("End").answer(answer{})
+		s.scripted.sessions = 0 // the next has the same ID
+		s.cast(2, Place{})
+		closing := start(func() (struct{}, error) { return struct{}{}, s.Engine.Close() })
+		s.find("Remove").answer(answer{})
+		s.find("End").answer(answer{})
+		require.True(t, closing.returned())
+		require.ErrorContains(t, closing.err, "own1")
+	})
+}

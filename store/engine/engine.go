@@ -341,8 +341,11 @@ func (e *Engine) Close() error {
 		e.life.Wait()
 		e.calls.Wait()
 		e.mu.Lock()
-		stand := e.stand
+		stand, last := e.stand, e.last
 		e.mu.Unlock()
+		if last != nil {
+			stand = errors.Join(stand, last.stands())
+		}
 		e.closed = errors.Join(stand, e.driver.Close())
 	})
 	return e.closed

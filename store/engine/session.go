@@ -35,6 +35,7 @@ type session struct {
 	left    error                // why it was given up, if over: the service may keep it. nil: the service ended it
 	ballots map[*ballot]struct{} // those that stand, or whose end is not known; see install
 	nonces  map[string]struct{}  // of casts, orphans and ballots; see install
+	refused map[string]error     // why entries can't be removed; see install
 	pending int                  // casts, orphans and removals under way
 	settled chan struct{}        // nil, or closed when pending gets to 0
 }
@@ -109,7 +110,7 @@ func (e *Engine) open(o *opening) *session {
 func (e *Engine) newSession(d Session, proof Proof) *session {
 	s := &session{
 		engine: e, driver: d, id: d.ID(), lease: store.NewLease(),
-		ballots: map[*ballot]struct{}{}, nonces: map[string]struct{}{},
+		ballots: map[*ballot]struct{}{}, nonces: map[string]struct{}{}, refused: map[string]error{},
 	}
 	s.ctx, s.cancel = context.WithCancelCause(e.life.Background)
 	s.renewed(proof)
@@ -122,7 +123,7 @@ func (e *Engine) install(o *opening, s *session) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.last != nil && e.last.id == s.id {
-		s.ballots, s.nonces = e.last.ballots, e.last.nonces
+		s.ballots, s.nonces, s.refused = e.last.ballots, e.last.nonces, e.last.refused
 	}
 	e.opening, e.last = nil, s
 	if e.ended {
@@ -323,6 +324,31 @@ func (s *session) forget(b *ballot, nonce string) {
 	delete(s.nonces, nonce)
 }
 
+// refuse notes why an entry can't be removed, or that it could be.
+func (s *session) refuse(what string, why error) {
+	s.engine.mu.Lock()
+	defer s.engine.mu.Unlock()
+	delete(s.refused, what)
+	if why != nil {
+		s.refused[what] = why
+	}
+}
+
+// stands returns an error that names the entries which could not be removed, if there are any and the service has not
+// ended the session.
+func (s *session) stands() (err error) {
+	s.engine.mu.Lock()
+	defer s.engine.mu.Unlock()
+	if s.left == nil {
+		return nil
+	}
+	for _, what := range slices.Sorted(maps.Keys(s.refused)) {
+		err = errors.Join(err, s.engine.life.Fail("close", "",
+			fmt.Errorf("ballot %q stands until the session of the caller's connection ends: %w", what, s.refused[what])))
+	}
+	return err
+}
+
 // takes reports whether the session is over and takes all its entries along.
 func (s *session) takes() bool {
 	over, left := s.state()
@@ -341,6 +367,7 @@ func (s *session) clean(what string, remove func(context.Context) error) {
 		err := remove(ctx)
 		switch {
 		case err == nil:
+			s.refuse(what, nil)
 			return
 		case errors.Is(err, ErrOver):
 			s.ended()
@@ -353,6 +380,7 @@ func (s *session) clean(what string, remove func(context.Context) error) {
 		log := s.engine.settings.Logger.With("store", s.engine.settings.Name, "entry", what, "error", err)
 		if !s.driver.Ends() {
 			log.Warn("a ballot can't be removed, and stands until the session of the caller's connection ends")
+			s.refuse(what, err)
 			return
 		}
 		log.Warn("a ballot can't be removed, so the session ends")

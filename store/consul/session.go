@@ -174,9 +174,10 @@ func (s *session) End(ctx context.Context, led []engine.Removal) error {
 	select {
 	case <-s.gone:
 		d.watches.settle(ctx) // queries that end by themselves leave nothing at the agent
+		return nil
 	case <-ctx.Done():
+		return fmt.Errorf("%w: %w", store.ErrUnavailable, context.Cause(ctx))
 	}
-	return nil
 }
 
 // watch waits for the end of the session by a blocking query, so that the holder stops at once if it ends early. A query

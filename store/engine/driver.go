@@ -61,8 +61,8 @@ type Session interface {
 	// Keep renews the session until it is over, and then returns nil. If it returns an error, or ctx has ended, the
 	// session is given up: the engine calls End.
 	Keep(ctx context.Context, renewed func(Proof)) error
-	// End ends the session. led are the entries that have been first and still stand. It may give up: the session then
-	// ends by itself.
+	// End ends the session. led are the entries that have been first and still stand. nil: the session has ended, if Ends.
+	// It may give up: the session then ends by itself.
 	End(ctx context.Context, led []Removal) error
 	// Ends is false for the session of a caller's connection: the engine removes each entry before it calls End. If it was
 	// given up, Open may return one with the same ID.

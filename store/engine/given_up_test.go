@@ -3,6 +3,7 @@ package engine
 import (
 	"testing"
 
+	"github.com/go-leadership/leadership/store"
 	"github.com/stretchr/testify/require"
 )
 
@@ -15,4 +16,25 @@ func TestWithdrawAfterTheSessionWasGivenUp(t *testing.T) {
 		require.True(t, c.returned(), "at once")
 		require.ErrorIs(t, c.err, errLater, "it might stand")
 	})
+}
+
+// TestWithdrawAfterTheEndOfASession that was given up succeeds if the service has confirmed the end: the entry has gone.
+func TestWithdrawAfterTheEndOfASession(t *testing.T) {
+	for _, confirmed := range []bool{true, false} {
+		play(t, Settings{}, func(t *testing.T, s *scene) {
+			b := s.cast(1, Place{})
+			s.next("Entry").shows(State{Token: 1, Session: s.scripted.session.ID()})
+			s.session.ends(errDisk)
+			end := s.next("End")
+			if !confirmed {
+				end.fail(store.ErrUnavailable)
+				require.ErrorIs(t, b.Withdraw(t.Context()), errDisk, "it might stand")
+				return
+			}
+			end.answer(answer{})
+			require.NoError(t, b.Withdraw(t.Context()))
+			require.ErrorIs(t, b.Err(), errDisk, "the first reason stays")
+			s.quiet()
+		})
+	}
 }

@@ -32,7 +32,7 @@ type session struct {
 	once   sync.Once // finish
 
 	over    bool                 // guarded by the engine's mu, as are all below: finish has begun
-	left    error                // why it was given up, if over: the service may keep it. nil: the service ended it
+	left    error                // why it was given up, if over: the service may keep it. nil: it has ended there
 	ballots map[*ballot]struct{} // those that stand, or whose end is not known; see install
 	nonces  map[string]struct{}  // of casts, orphans and ballots; see install
 	refused map[string]error     // why entries can't be removed; see install
@@ -233,8 +233,13 @@ func (s *session) end() {
 	}
 	ctx, cancel := context.WithTimeout(e.life.Background, endLimit)
 	defer cancel()
-	if err := s.driver.End(ctx, led); err != nil {
+	switch err := s.driver.End(ctx, led); {
+	case err != nil:
 		e.settings.Logger.Warn("could not confirm the end of the session, which ends by itself", "store", e.settings.Name, "error", err)
+	case s.driver.Ends():
+		e.mu.Lock()
+		s.left = nil
+		e.mu.Unlock()
 	}
 }
 

@@ -175,9 +175,10 @@ func (s *driverSession) Keep(ctx context.Context, renewed func(engine.Proof)) er
 
 // End implements engine.Session. It ends the session at once, unless the line is cut.
 func (s *driverSession) End(context.Context, []engine.Removal) error {
-	if s.driver.faults.reached() {
-		s.driver.service.drop(s.id)
+	if !s.driver.faults.reached() {
+		return store.ErrUnavailable
 	}
+	s.driver.service.drop(s.id)
 	return nil
 }
 

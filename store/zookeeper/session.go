@@ -109,6 +109,9 @@ func (s *session) Keep(ctx context.Context, renewed func(engine.Proof)) error {
 	return s.kept
 }
 
+// errLater says that the request to end the session follows.
+var errLater = fmt.Errorf("%w: the session is ended by the next handshake", store.ErrUnavailable)
+
 // errAbandoned is why the connection of a session that was given up is cut.
 var errAbandoned = errors.New("the session is being ended")
 
@@ -127,7 +130,7 @@ func (s *session) End(context.Context, []engine.Removal) error {
 		}
 	})
 	d.cut(errAbandoned)
-	return nil
+	return errLater
 }
 
 // established is called by the wire when a server has answered the handshake: id is the session's, 0 if the one we

@@ -138,8 +138,9 @@ var sessions = []Case{
 		},
 	},
 	{
-		Name:      "end-takes-all-entries",
-		Invariant: "the entries and acknowledgements of a session go when it ends, and nothing is carried out in it any more",
+		Name: "end-takes-all-entries",
+		Invariant: "the entries and acknowledgements of a session go when it ends, before End has returned nil, and nothing is " +
+			"carried out in it any more",
 		check: func(e *env) {
 			d, b := e.driver(), e.driver()
 			s, _ := e.open(d)
@@ -150,7 +151,9 @@ var sessions = []Case{
 			entry := e.enter(s)
 			_, err := s.Acknowledge(e.ctx, entry, "value")
 			e.ok(err, "acknowledge")
-			e.ok(s.End(e.ctx, []engine.Removal{removal(entry)}), "end")
+			if e.ends(s, entry) {
+				e.ballots(b)
+			}
 			ended := time.Now()
 			e.gone(b, entry.Key)
 			e.check(time.Since(ended) < e.h.TTL/2, "the entry went %v after the end of its session", time.Since(ended))
@@ -190,7 +193,7 @@ var sessions = []Case{
 				next = e.enter(second)
 				e.ballots(b, old.Token, next.Token)
 			}
-			e.ok(first.End(e.ctx, []engine.Removal{removal(old)}), "end the session")
+			e.ends(first, old)
 			e.gone(b, old.Key)
 			if second == nil {
 				second, _ = e.open(d)
@@ -200,7 +203,16 @@ var sessions = []Case{
 			e.ballots(b, next.Token)
 			_, err = second.Acknowledge(e.ctx, next, "value")
 			e.ok(err, "acknowledge in the next session")
-			e.ok(second.End(e.ctx, nil), "end the next session")
+			e.ends(second, next)
 		},
 	},
+}
+
+// ends ends the session of an entry that led, and reports whether that is confirmed. Otherwise it ends by itself.
+func (e *env) ends(s engine.Session, entry engine.Entry) bool {
+	err := s.End(e.ctx, []engine.Removal{removal(entry)})
+	if err != nil {
+		e.Logf("the end of the session is not confirmed: %v", err)
+	}
+	return err == nil
 }

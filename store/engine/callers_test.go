@@ -86,3 +86,22 @@ func TestStrayThatWaitsForASlot(t *testing.T) {
 		require.Equal(t, stray, s.find("Void").nonce.Name)
 	})
 }
+
+// TestLookInTurnPassesOverLostBallots, as of the session before, whose entries the next one knows.
+func TestLookInTurnPassesOverLostBallots(t *testing.T) {
+	play(t, Settings{}, func(t *testing.T, s *scene) {
+		s.scripted.ends = false
+		s.leading(1) // its work goes on
+		s.scripted.session.ends(errDisk)
+		s.scripted.sessions = 0 // the next has the same ID
+		s.cast(2, behind)
+		s.find("Entry").shows(other)
+		s.find("Entry").shows(State{Token: 2})
+		for range 3 {
+			time.Sleep(pace)
+			require.Equal(t, "other", s.find("Entry").shows(other).key)
+			s.find("Entry").shows(State{Token: 2})
+			s.quiet()
+		}
+	})
+}

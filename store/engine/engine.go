@@ -304,7 +304,9 @@ func (e *Engine) turn() {
 	}
 	if e.current != nil {
 		for b := range e.current.ballots {
-			consider(&b.looked, b.again)
+			if b.Err() == nil {
+				consider(&b.looked, b.again)
+			}
 		}
 	}
 	for election, p := range e.polls {

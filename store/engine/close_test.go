@@ -114,6 +114,9 @@ func TestCloseWhileTheSessionOpens(t *testing.T) {
 		require.Zero(t, s.count("Enter"))
 		s.next("End").answer(answer{})
 		s.quiet()
+		s.Engine.mu.Lock()
+		s.ended = false // so that the store is closed
+		s.Engine.mu.Unlock()
 	})
 }
 

@@ -94,20 +94,25 @@ func play(t *testing.T, settings Settings, test func(t *testing.T, s *scene)) {
 	})
 }
 
-// end closes the store.
+// end closes the store, unless the test has begun to: a second Close waits for the first by a mutex, which is no state of
+// rest for synctest.
 func (s *scene) end() {
-	done := make(chan struct{})
-	go func() { defer close(done); _ = s.Engine.Close() }()
-	for synctest.Wait(); ; synctest.Wait() {
-		select {
-		case <-done:
+	s.Engine.mu.Lock()
+	begun := s.ended
+	s.Engine.mu.Unlock()
+	if !begun {
+		go func() { _ = s.Engine.Close() }()
+	}
+	for range 1000 {
+		if s.isClosed() {
 			return
-		default:
 		}
 		for _, r := range s.all() {
 			r.answer(answer{})
 		}
+		time.Sleep(10 * time.Millisecond) // in all, longer than Close waits for anything
 	}
+	s.Error("Close does not return")
 }
 
 func (s *scripted) ask(ctx context.Context, r *request) answer {

@@ -235,7 +235,7 @@ func (s *session) end() {
 	defer cancel()
 	switch err := s.driver.End(ctx, led); {
 	case err != nil:
-		e.settings.Logger.Warn("could not confirm the end of the session, which ends by itself", "store", e.settings.Name, "error", err)
+		e.settings.Logger.Warn("the end of the session is not confirmed; without renewals it ends by itself", "store", e.settings.Name, "error", err)
 	case s.driver.Ends():
 		e.mu.Lock()
 		s.left = nil

@@ -21,10 +21,11 @@ func TestRequestsPerChange(t *testing.T) {
 			result := testing.Benchmark(func(b *testing.B) {
 				measureHerd(b, newQueue(b, &server{c.service, c.start(b)}, "requests", 10, 5, herdTTL, "v"))
 			})
-			for metric, most := range map[string]float64{"requests/change": c.change, "requests/entry": c.entry} {
-				require.Positive(t, result.Extra[metric], "the measurement failed")
-				require.LessOrEqual(t, result.Extra[metric], most, "%s of %v", metric, result.Extra)
-			}
+			change, entry := result.Extra["requests/change"], result.Extra["requests/entry"]
+			require.Positive(t, change, "the measurement failed")
+			require.Positive(t, entry, "the measurement failed")
+			// On a busy machine a request of one part might be so late that it is counted with the other.
+			require.LessOrEqual(t, change+entry, c.change+c.entry, result.Extra)
 		})
 	}
 }

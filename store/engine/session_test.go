@@ -137,6 +137,11 @@ func TestFinishTellsTheBallotsBeforeTheLeaseEnds(t *testing.T) {
 		b, _ := s.leading(1)
 		told := false
 		b.onLoss(func() { told = s.holds(b) && b.session.ctx.Err() == nil && b.session.lease.Remaining() > 0 })
+		letGo := b.session.cancel
+		b.session.cancel = func(why error) {
+			require.False(t, s.holds(b), "the keeper would let the session go")
+			letGo(why)
+		}
 		s.session.ends(nil)
 		require.True(t, told)
 		require.False(t, s.holds(b))

@@ -1,0 +1,85 @@
+package engine
+
+import (
+	"testing"
+
+	"github.com/go-leadership/leadership/store"
+	"github.com/stretchr/testify/require"
+)
+
+// TestNearestThatHasGoneIsNotReadAgain, though its watch is over too: what is ahead is asked.
+func TestNearestThatHasGoneIsNotReadAgain(t *testing.T) {
+	play(t, Settings{}, func(t *testing.T, s *scene) {
+		b, _, prev := s.waitingBehind(Place{Nearest: "other", More: true})
+		prev.tells(News{State: &State{}, Over: true})
+		s.next("Ahead").answer(answer{})
+		require.True(t, b.isFirst())
+		s.quiet()
+	})
+}
+
+// TestLostIfTheOwnWatchEndsWithTheEntry: nothing is read again.
+func TestLostIfTheOwnWatchEndsWithTheEntry(t *testing.T) {
+	play(t, Settings{}, func(t *testing.T, s *scene) {
+		b, own := s.leading(1)
+		own.tells(News{State: &State{}, Over: true})
+		require.True(t, b.isLost())
+		s.quiet()
+	})
+}
+
+// TestFirstNotIfTheReadHasToldNothing: the watch was over before.
+func TestFirstNotIfTheReadHasToldNothing(t *testing.T) {
+	play(t, Settings{}, func(t *testing.T, s *scene) {
+		b := s.cast(7, behind)
+		s.next("Entry").shows(State{}) // none is ahead by now
+		own := s.next("Entry")
+		own.tells(News{Over: true})
+		own.answer(answer{stream: 1})
+		require.False(t, b.isFirst())
+		s.next("Entry").shows(State{Token: 7})
+		require.True(t, b.isFirst())
+	})
+}
+
+// TestWatchThatIsRefusedWhileTheBallotIsWithdrawn: the removal that is under way is enough.
+func TestWatchThatIsRefusedWhileTheBallotIsWithdrawn(t *testing.T) {
+	play(t, Settings{}, func(t *testing.T, s *scene) {
+		b := s.cast(7, behind)
+		entry := s.next("Entry")
+		s.deaf.Store(true)
+		s.withdraw(t.Context(), b)
+		entry.fail(store.ErrDenied)
+		require.Equal(t, 1, s.count("Remove"))
+		s.deaf.Store(false)
+	})
+}
+
+// TestEntryOfACallersConnectionThatWasGivenUp before the answer came stands on, and is voided.
+func TestEntryOfACallersConnectionThatWasGivenUp(t *testing.T) {
+	play(t, Settings{}, func(t *testing.T, s *scene) {
+		s.ends = false
+		s.campaign(t.Context(), "x")
+		s.next("Open").answer(answer{})
+		enter := s.next("Enter")
+		s.session.ends(errDisk)
+		enter.answer(entered(1, Place{}))
+		void := s.find("Void")
+		require.Equal(t, enter.nonce, void.nonce)
+		require.Zero(t, s.count("End"))
+		void.answer(answer{})
+		require.Equal(t, 1, s.count("End"))
+	})
+}
+
+// TestStrayOfASessionThatIsOver is left to the next session, which meets it again.
+func TestStrayOfASessionThatIsOver(t *testing.T) {
+	play(t, Settings{}, func(t *testing.T, s *scene) {
+		s.ends = false
+		b, _ := s.leading(1) // its work goes on
+		s.session.ends(errDisk)
+		b.session.stray("x", s.id+"ff")
+		require.Zero(t, s.count("Void"))
+		require.NotContains(t, b.session.nonces, s.id+"ff")
+	})
+}

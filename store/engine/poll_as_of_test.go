@@ -20,3 +20,18 @@ func TestAsOfOfAReadThatTellsNone(t *testing.T) {
 		require.Equal(t, store.Known{Leader: one, AsOf: asked}, c.value)
 	})
 }
+
+// TestAsOfOfAReadThatToldNoState, since its watch was over before, is that of the state that is known.
+func TestAsOfOfAReadThatToldNoState(t *testing.T) {
+	play(t, Settings{}, func(t *testing.T, s *scene) {
+		watch := s.polled()
+		known := s.poll().now()
+		time.Sleep(time.Second)
+		watch.tells(News{Over: true})
+		read := s.next("Leader")
+		read.tells(News{Over: true})
+		read.answer(answer{})
+		require.Equal(t, known, s.poll().now())
+		s.next("Leader") // again
+	})
+}

@@ -219,6 +219,7 @@ func TestEnterThatIsRefused(t *testing.T) {
 				require.ErrorIs(t, call.err, store.ErrDenied)
 				require.Equal(t, c.voids, s.count("Void"))
 				require.Len(t, s.slots, Slots-c.voids)
+				require.Len(t, s.current.nonces, c.voids)
 			})
 		})
 	}

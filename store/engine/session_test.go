@@ -27,6 +27,21 @@ func TestSessionIsOpenedOnceForAllWhoWait(t *testing.T) {
 	})
 }
 
+// TestOneKeeper, though the session is wanted again before the keeper runs.
+func TestOneKeeper(t *testing.T) {
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	for range 20 { // the keeper's goroutine may run at once
+		play(t, Settings{}, func(t *testing.T, s *scene) {
+			for range 3 {
+				_, err := s.openSession(over)
+				require.ErrorIs(t, err, context.Canceled)
+			}
+			require.Equal(t, 1, s.count("Open"))
+		})
+	}
+}
+
 func TestSessionOpenIsSentAgain(t *testing.T) {
 	for _, err := range []error{errLater, errUnsent} {
 		play(t, Settings{}, func(t *testing.T, s *scene) {

@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"log/slog"
+	"strings"
 	"testing"
 
 	"github.com/go-leadership/leadership/store"
@@ -21,7 +23,8 @@ func TestWithdrawAfterTheSessionWasGivenUp(t *testing.T) {
 // TestWithdrawAfterTheEndOfASession that was given up succeeds if the service has confirmed the end: the entry has gone.
 func TestWithdrawAfterTheEndOfASession(t *testing.T) {
 	for _, confirmed := range []bool{true, false} {
-		play(t, Settings{}, func(t *testing.T, s *scene) {
+		var log strings.Builder
+		play(t, Settings{Logger: slog.New(slog.NewTextHandler(&log, nil))}, func(t *testing.T, s *scene) {
 			b := s.cast(1, Place{})
 			s.next("Entry").shows(State{Token: 1, Session: s.scripted.session.ID()})
 			s.session.ends(errDisk)
@@ -29,10 +32,12 @@ func TestWithdrawAfterTheEndOfASession(t *testing.T) {
 			if !confirmed {
 				end.fail(store.ErrUnavailable)
 				require.ErrorIs(t, b.Withdraw(t.Context()), errDisk, "it might stand")
+				require.Contains(t, log.String(), "could not confirm the end")
 				return
 			}
 			end.answer(answer{})
 			require.NoError(t, b.Withdraw(t.Context()))
+			require.Empty(t, log.String())
 			require.ErrorIs(t, b.Err(), errDisk, "the first reason stays")
 			s.quiet()
 		})

@@ -211,6 +211,17 @@ func TestCloseLeavesWhatWasRefused(t *testing.T) {
 	})
 	play(t, Settings{}, func(t *testing.T, s *scene) {
 		s.ends = false
+		s.impatient()
+		s.next("Void").fail(store.ErrDenied)
+		s.scripted.found(s.current.id, "x", s.id+"00000001") // it is met again
+		s.next("Void").answer(answer{})
+		closing := start(func() (struct{}, error) { return struct{}{}, s.Engine.Close() })
+		s.next("End").answer(answer{})
+		require.True(t, closing.returned())
+		require.NoError(t, closing.err)
+	})
+	play(t, Settings{}, func(t *testing.T, s *scene) {
+		s.ends = false
 		b, _ := s.leading(1)
 		s.withdraw(t.Context(), b)
 		s.next("Remove").fail(store.ErrDenied)

@@ -227,7 +227,8 @@ func TestErrOverEndsTheSession(t *testing.T) {
 
 // TestRemovalThatIsRefusedEndsTheSession: its end takes the entry along, else those behind it would never lead.
 func TestRemovalThatIsRefusedEndsTheSession(t *testing.T) {
-	play(t, Settings{}, func(t *testing.T, s *scene) {
+	var log strings.Builder
+	play(t, Settings{Logger: slog.New(slog.NewTextHandler(&log, nil))}, func(t *testing.T, s *scene) {
 		b, _ := s.leading(1)
 		other, _, _ := s.waitingBehind(behind)
 		c := s.withdraw(t.Context(), b)
@@ -241,13 +242,16 @@ func TestRemovalThatIsRefusedEndsTheSession(t *testing.T) {
 		require.True(t, other.isLost())
 		require.NotErrorIs(t, other.Err(), store.ErrDenied, "it was not refused")
 		require.ErrorContains(t, other.Err(), "a ballot could not be removed: permission denied")
+		require.Contains(t, log.String(), "so the session ends")
+		require.Contains(t, log.String(), "own1")
 		s.next("End").answer(answer{})
 	})
 }
 
 // TestRemovalThatIsRefusedOnACallersConnection is only told of.
 func TestRemovalThatIsRefusedOnACallersConnection(t *testing.T) {
-	play(t, Settings{}, func(t *testing.T, s *scene) {
+	var log strings.Builder
+	play(t, Settings{Logger: slog.New(slog.NewTextHandler(&log, nil))}, func(t *testing.T, s *scene) {
 		s.ends = false
 		b, _ := s.leading(1)
 		other, _, _ := s.waitingBehind(behind)
@@ -257,6 +261,8 @@ func TestRemovalThatIsRefusedOnACallersConnection(t *testing.T) {
 		time.Sleep(time.Second)
 		s.quiet()
 		require.False(t, other.isLost())
+		require.Contains(t, log.String(), "stands until the session of the caller's connection ends")
+		require.Contains(t, log.String(), "own1")
 	})
 }
 

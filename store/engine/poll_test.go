@@ -298,7 +298,7 @@ func TestLeaderIsReadWhenConfirmationsStayAway(t *testing.T) {
 		known := s.poll().now().AsOf
 		s.leader(&one)
 		time.Sleep(pace)
-		watch.tells(News{AsOf: known.Add(pace)})
+		watch.tells(News{AsOf: known.Add(pace * 9 / 10)})
 		time.Sleep(pace)
 		require.Zero(t, s.count("Leader"), "the confirmation is not overdue")
 		time.Sleep(pace)

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"testing"
+	"time"
 
 	"github.com/go-leadership/leadership/store"
 	"github.com/stretchr/testify/require"
@@ -81,5 +82,19 @@ func TestStrayOfASessionThatIsOver(t *testing.T) {
 		b.session.stray("x", s.id+"ff")
 		require.Zero(t, s.count("Void"))
 		require.NotContains(t, b.session.nonces, s.id+"ff")
+	})
+}
+
+// TestLookInTurnAtAPoll that is confirmed: its watch might have lost a change all the same.
+func TestLookInTurnAtAPoll(t *testing.T) {
+	play(t, Settings{}, func(t *testing.T, s *scene) {
+		watch := s.polled()
+		time.Sleep(pace * 3 / 4)
+		watch.tells(News{AsOf: time.Now()})
+		s.quiet()
+		time.Sleep(pace / 4)
+		s.next("Leader").shows(State{Leader: two})
+		require.Equal(t, two, s.poll().now().Leader)
+		s.quiet()
 	})
 }

@@ -98,3 +98,18 @@ func TestLookInTurnAtAPoll(t *testing.T) {
 		s.quiet()
 	})
 }
+
+// TestAcknowledgeSaysThatItsBallotIsLost, also if the driver's error does not.
+func TestAcknowledgeSaysThatItsBallotIsLost(t *testing.T) {
+	play(t, Settings{}, func(t *testing.T, s *scene) {
+		b, own := s.leading(1)
+		s.deaf.Store(true)
+		c := s.acknowledge(b)
+		own.goes()
+		s.next("Acknowledge").fail(errLater)
+		require.True(t, c.returned())
+		require.ErrorIs(t, c.err, store.ErrLost)
+		require.ErrorIs(t, c.err, store.ErrUnknownOutcome)
+		s.deaf.Store(false)
+	})
+}

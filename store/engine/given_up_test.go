@@ -32,7 +32,7 @@ func TestWithdrawAfterTheEndOfASession(t *testing.T) {
 			if !confirmed {
 				end.fail(store.ErrUnavailable)
 				require.ErrorIs(t, b.Withdraw(t.Context()), errDisk, "it might stand")
-				require.Contains(t, log.String(), "could not confirm the end")
+				require.Contains(t, log.String(), "the end of the session is not confirmed")
 				return
 			}
 			end.answer(answer{})

@@ -1,0 +1,375 @@
+package file
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"syscall"
+
+	"github.com/go-leadership/leadership/store"
+	"github.com/go-leadership/leadership/store/engine"
+)
+
+// slot keeps a request to enter from being carried out after its nonce was made void. All such requests are of this
+// process, so that the mark need not be in the directory.
+type slot struct {
+	mu   sync.Mutex // held while a request of the slot is carried out
+	void uint64     // guarded by mu: the last turn that is void
+}
+
+// cast is a ballot of a session.
+type cast struct {
+	election string
+	try      int
+	name     string // of its directory
+	number   uint64 // of its ticket; 0 while none is known to stand
+
+	turns  atomic.Uint64 // of its acknowledgements
+	mu     sync.Mutex    // held while one is carried out
+	values uint64        // guarded by mu: the turn of the last one
+}
+
+// Enter implements engine.Session. It makes the ballot's directory, and then a ticket that points to it.
+func (s *session) Enter(ctx context.Context, election string, n engine.Nonce, value string) (engine.Entry, error) {
+	return ask(ctx, s.driver, func() (e engine.Entry, err error) {
+		slot := &s.slots[n.Slot]
+		slot.mu.Lock()
+		defer slot.mu.Unlock()
+		if n.Turn <= slot.void {
+			return e, fmt.Errorf("%w: the nonce is void", store.ErrUnavailable)
+		}
+		c, err := s.cast(election, n.Name)
+		if err != nil {
+			return e, err
+		}
+		p := s.driver.place(election)
+		var before []uint64
+		if c.number == 0 {
+			if before, err = s.enter(p, c, n.Name, value); err != nil {
+				return e, err
+			}
+		} else if before, err = p.tickets(s.driver); err != nil {
+			return e, err
+		}
+		e = engine.Entry{Key: key(election, c.number, c.name), Token: c.number, Private: c}
+		e.Place, err = p.ahead(s.driver, election, c.number, c.name, before)
+		return e, err
+	})
+}
+
+// cast returns the record of a nonce.
+func (s *session) cast(election, nonce string) (*cast, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.over {
+		return nil, engine.ErrOver
+	}
+	c := s.casts[nonce]
+	if c == nil {
+		c = &cast{election: election}
+		s.casts[nonce] = c
+	}
+	return c, nil
+}
+
+// enter makes a ballot with a ticket, and returns the numbers of those before it. A directory whose ticket is void, or not
+// known to stand, is withdrawn, and has no later one: others might have seen it.
+func (s *session) enter(p place, c *cast, nonce, value string) (before []uint64, err error) {
+	d := s.driver
+	for c.number == 0 {
+		if c.name != "" {
+			if err := p.withdraw(d, c.name); err != nil {
+				return nil, err
+			}
+		}
+		c.try++
+		c.name = ballotName(s.id, nonce, c.try)
+		err = d.made(func() error { return d.makeElection(c.election) }, func() error { return d.makeDirFile(p.ballot(c.name), value) })
+		if err != nil {
+			return nil, err
+		}
+		var n uint64
+		var void bool
+		err := d.made(func() error { return d.makeElection(c.election) }, func() (err error) {
+			n, before, void, err = d.numbers.take(p.queue(), "../_b/"+c.name)
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+		if !void {
+			c.number = n
+		}
+	}
+	if size := len(before); size >= 64 && c.number%uint64(size/2) == 0 {
+		d.life.Go(func() { d.collect(c.election) })
+	}
+	return before, nil
+}
+
+// makeDirFile makes a ballot's directory with its value.
+func (d *driver) makeDirFile(dir, value string) error {
+	if err := d.ops.mkdir(dir); err != nil {
+		return err
+	}
+	if err := d.allow(dir, forDirs); err != nil {
+		return err
+	}
+	return d.makeFile(dir+"/value", value)
+}
+
+// tickets returns the numbers of the tickets, in ascending order.
+func (p place) tickets(d *driver) ([]uint64, error) {
+	names, err := d.ops.list(p.queue())
+	if missing(err) {
+		return nil, nil
+	}
+	return numbered(names), err
+}
+
+// ahead returns what is ahead of an entry, of the tickets given. The answer that nothing is proves that the entry stood
+// after all those ahead of it had gone.
+func (p place) ahead(d *driver, election string, number uint64, name string, tickets []uint64) (engine.Place, error) {
+	slices.Sort(tickets)
+	at, _ := slices.BinarySearch(tickets, number)
+	seen := map[string]bool{} // the sessions that stand
+	for i := at - 1; i >= 0; i-- {
+		other, _, err := p.ticket(d, p.queue(), tickets[i])
+		if err != nil {
+			return engine.Place{}, err
+		}
+		if other == "" || other == name {
+			continue
+		}
+		stands, err := p.stands(d, other, seen)
+		if err != nil {
+			return engine.Place{}, err
+		}
+		if stands {
+			return engine.Place{Nearest: key(election, tickets[i], other), More: i > 0}, nil
+		}
+	}
+	session, _, _ := splitBallot(name)
+	if s := d.owned(session); s == nil || s.stands() != nil {
+		return engine.Place{}, engine.ErrOver
+	}
+	stands, err := p.stands(d, name, map[string]bool{})
+	if err == nil && !stands {
+		err = engine.ErrGone
+	}
+	return engine.Place{}, err
+}
+
+// ticket returns where an entry of a queue, or of the acknowledgements, points; the empty name if there is none.
+func (p place) ticket(d *driver, dir string, n uint64) (name, rest string, err error) {
+	target, err := d.ops.readlink(numberIn(dir, n))
+	if missing(err) || errors.Is(err, syscall.EINVAL) {
+		return "", "", nil
+	}
+	name, rest = ticketed(target)
+	if _, _, ok := splitBallot(name); !ok {
+		return "", "", err
+	}
+	return name, rest, err
+}
+
+// stands reports whether a ballot stands: it has its directory, and its session does. The ballot of a session that has
+// ended is withdrawn, so that nothing its owner still does has an effect.
+func (p place) stands(d *driver, name string, seen map[string]bool) (bool, error) {
+	there, err := d.ops.exists(p.ballot(name))
+	if !there || err != nil {
+		return false, err
+	}
+	session, _, ok := splitBallot(name)
+	if !ok || seen[session] {
+		return ok, nil
+	}
+	_, over, err := d.alive(session)
+	if err != nil {
+		return false, err
+	}
+	if over {
+		p.retire(d, name)
+		return false, nil
+	}
+	seen[session] = true
+	return true, nil
+}
+
+// withdraw withdraws a ballot with its acknowledgement: their directory gets another name.
+func (p place) withdraw(d *driver, name string) error {
+	err := d.ops.rename(p.ballot(name), p.ballot("~"+name))
+	if missing(err) {
+		return nil
+	}
+	if err == nil {
+		p.clean(d, "~"+name)
+	}
+	return err
+}
+
+// retire withdraws a ballot that does not stand, if the process may do that.
+func (p place) retire(d *driver, name string) {
+	if err := p.withdraw(d, name); err != nil && !denied(err) {
+		d.config.Logger.Debug("can't withdraw a ballot whose session has ended", "store", d.config.name(), "error", err)
+	}
+}
+
+// clean removes what a ballot has left.
+func (p place) clean(d *driver, name string) {
+	names, _ := d.ops.list(p.ballot(name))
+	for _, file := range names {
+		_ = d.ops.unlink(p.ballot(name) + "/" + file)
+	}
+	_ = d.ops.rmdir(p.ballot(name))
+}
+
+// Ahead implements engine.Driver.
+func (d *driver) Ahead(ctx context.Context, e engine.Entry) (engine.Place, error) {
+	return ask(ctx, d, func() (engine.Place, error) {
+		election, number, name := splitKey(e.Key)
+		p := d.place(election)
+		tickets, err := p.tickets(d)
+		if err != nil {
+			return engine.Place{}, err
+		}
+		return p.ahead(d, election, number, name, tickets)
+	})
+}
+
+// Void implements engine.Session.
+func (s *session) Void(ctx context.Context, election string, n engine.Nonce) error {
+	return do(ctx, s.driver, func() error {
+		slot := &s.slots[n.Slot]
+		slot.mu.Lock()
+		defer slot.mu.Unlock()
+		slot.void = max(slot.void, n.Turn)
+		c, err := s.cast(election, n.Name)
+		if err == nil && c.name != "" {
+			err = s.driver.place(election).withdraw(s.driver, c.name)
+		}
+		if err == nil {
+			s.forget(n.Name)
+		}
+		return err
+	})
+}
+
+func (s *session) forget(nonce string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.casts, nonce)
+}
+
+// Remove implements engine.Session.
+func (s *session) Remove(ctx context.Context, r engine.Removal) error {
+	return do(ctx, s.driver, func() error {
+		election, _, name := splitKey(r.Key)
+		if err := s.driver.place(election).withdraw(s.driver, name); err != nil {
+			return err
+		}
+		_, nonce, _ := splitBallot(name)
+		s.forget(nonce)
+		return s.stands()
+	})
+}
+
+// resigns is the name of the file that asks a ballot's owner to resign.
+const resigns = "resign"
+
+// Entry implements engine.Driver.
+func (d *driver) Entry(ctx context.Context, k string, tell engine.Tell) (engine.Watch, error) {
+	w := d.newWatch(tell)
+	w.entry = true
+	return d.watching(ctx, w, func() (engine.State, error) {
+		election, number, name := splitKey(k)
+		dir := d.place(election).ballot(name)
+		const gone = syscall.IN_MOVE_SELF | syscall.IN_DELETE_SELF
+		err := w.dir(dir, gone|syscall.IN_CREATE, resigns, func(mask uint32) { w.end(mask&gone != 0) })
+		if missing(err) {
+			return engine.State{}, nil
+		}
+		if err != nil {
+			return engine.State{}, err
+		}
+		session, nonce, _ := splitBallot(name)
+		over, err := w.session(session)
+		if err != nil {
+			return engine.State{}, err
+		}
+		if over {
+			if d.owned(session) != nil {
+				return engine.State{}, engine.ErrOver
+			}
+			d.place(election).retire(d, name)
+			return engine.State{}, nil
+		}
+		resign, err := d.ops.exists(dir + "/" + resigns)
+		return engine.State{Token: number, Session: session, Nonce: nonce, Resign: resign}, err
+	})
+}
+
+// watching sets a watch with the first state that read returns.
+func (d *driver) watching(ctx context.Context, w *watch, read func() (engine.State, error)) (engine.Watch, error) {
+	state, err := ask(ctx, d, read)
+	if err != nil {
+		w.stop()
+		return engine.Watch{}, err
+	}
+	w.tells(state)
+	return engine.Watch{Stop: w.stop}, nil
+}
+
+// RequestResignation implements engine.Resigner.
+func (d *driver) RequestResignation(ctx context.Context, election string, token uint64) error {
+	return do(ctx, d, func() error {
+		p := d.place(election)
+		name, _, err := p.ticket(d, p.queue(), token)
+		if err != nil || name == "" {
+			return err
+		}
+		err = d.makeFile(p.ballot(name)+"/"+resigns, "")
+		if missing(err) || taken(err) {
+			return nil
+		}
+		return err
+	})
+}
+
+// Ballots implements engine.Driver.
+func (d *driver) Ballots(ctx context.Context, election string) ([]store.Standing, error) {
+	return ask(ctx, d, func() (list []store.Standing, err error) {
+		p := d.place(election)
+		tickets, err := p.tickets(d)
+		if err != nil {
+			return nil, err
+		}
+		seen := map[string]bool{}
+		for _, n := range tickets {
+			name, _, err := p.ticket(d, p.queue(), n)
+			if err != nil {
+				return nil, err
+			}
+			if name == "" {
+				continue
+			}
+			stands, err := p.stands(d, name, seen)
+			if err != nil {
+				return nil, err
+			}
+			if !stands {
+				continue
+			}
+			value, err := d.ops.read(p.ballot(name) + "/value")
+			if err == nil {
+				list = append(list, store.Standing{Value: value, Token: n})
+			} else if !missing(err) {
+				return nil, err
+			}
+		}
+		return list, nil
+	})
+}

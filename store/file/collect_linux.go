@@ -1,0 +1,262 @@
+package file
+
+import (
+	"cmp"
+	"context"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// collect removes the tickets of ballots that have gone, and what else was left. A floor at the highest ticket comes
+// first: then none of the numbers is given out again, and a request that has found one free is void.
+func (d *driver) collect(election string) {
+	p := d.place(election)
+	if err := p.collect(d, p.tidyBallots(d)); err != nil && !missing(err) {
+		d.config.Logger.Debug("can't remove old tickets", "store", d.config.name(), "election", election, "error", err)
+	}
+}
+
+// collect removes the tickets of ballots that don't stand.
+func (p place) collect(d *driver, seen map[string]bool) error {
+	f, err := d.numbers.floors()
+	if err != nil {
+		return err
+	}
+	tickets, err := p.tickets(d)
+	if err != nil || len(tickets) == 0 {
+		return err
+	}
+	var dead []uint64
+	for _, n := range tickets {
+		name, _, err := p.ticket(d, p.queue(), n)
+		if err != nil {
+			return err
+		}
+		stands := false
+		if name != "" {
+			if stands, err = p.stands(d, name, seen); err != nil {
+				return err
+			}
+		}
+		if !stands {
+			dead = append(dead, n)
+		}
+	}
+	if len(dead) == 0 {
+		return nil
+	}
+	if _, err := d.numbers.raise(floors{max(f.floor, slices.Max(tickets)), f.end}); err != nil {
+		return err
+	}
+	for _, n := range dead {
+		if err := d.ops.unlink(numberIn(p.queue(), n)); err != nil && !missing(err) {
+			return err
+		}
+	}
+	return d.forgetFloors()
+}
+
+// tidyBallots removes what ballots have left, and withdraws those of sessions that are over. It returns the sessions that
+// are not.
+func (p place) tidyBallots(d *driver) map[string]bool {
+	seen := map[string]bool{}
+	names, _ := d.ops.list(p.ballots())
+	for _, name := range names {
+		if strings.HasPrefix(name, "~") {
+			p.clean(d, name)
+		} else {
+			_, _ = p.stands(d, name, seen)
+		}
+	}
+	return seen
+}
+
+// forgetFloors removes floors that others have made useless, if they are many. The others are made durable first.
+func (d *driver) forgetFloors() error {
+	names, err := d.ops.list(d.floorDir())
+	if err != nil || len(names) < 16 {
+		return err
+	}
+	if err := d.ops.sync(d.floorDir()); err != nil {
+		return err
+	}
+	var own []floors
+	for _, name := range names {
+		if f, boot, ok := parseFloor(name); ok && boot == d.boot {
+			own = append(own, f)
+		}
+	}
+	slices.SortFunc(own, func(a, b floors) int { return cmp.Or(cmp.Compare(a.floor, b.floor), cmp.Compare(a.end, b.end)) })
+	if len(own) < 4 {
+		return nil
+	}
+	highest := own[len(own)-1]
+	keep := own[len(own)-4:]
+	for _, name := range names {
+		f, boot, ok := parseFloor(name)
+		if ok && f.end <= highest.end && !(boot == d.boot && slices.Contains(keep, f)) {
+			_ = d.ops.unlink(d.floorDir() + "/" + name)
+		}
+	}
+	return nil
+}
+
+// tidy removes some of what processes have left that did not end their sessions: each session that is opened removes a
+// few, so that they don't grow in number.
+func (d *driver) tidy() {
+	const few, old = 8, time.Hour
+	sessions, _ := d.ops.list(d.root() + "/s")
+	for _, id := range sessions[:min(few, len(sessions))] {
+		_, _, _ = d.alive(id)
+	}
+	now := d.clock()
+	names, _ := d.ops.list(d.root() + "/t")
+	for _, name := range names {
+		made, _, _ := strings.Cut(name, "-")
+		at, err := strconv.ParseInt(made, 16, 64)
+		if age := now - time.Duration(at); err == nil && age >= 0 && age < old {
+			continue
+		}
+		d.removeAll(d.root() + "/t/" + name)
+	}
+}
+
+// removeAll removes a file, or a directory with its files.
+func (d *driver) removeAll(name string) {
+	names, err := d.ops.list(name)
+	if err != nil {
+		_ = d.ops.unlink(name)
+		return
+	}
+	for _, file := range names {
+		_ = d.ops.unlink(name + "/" + file)
+	}
+	_ = d.ops.rmdir(name)
+}
+
+// Clear implements engine.Driver. The last in line is withdrawn first, so that no ballot becomes first meanwhile. The
+// floors stay, so that tokens go on growing; with them the directory itself, its version and the sessions.
+func (d *driver) Clear(ctx context.Context, election string) error {
+	return do(ctx, d, func() error {
+		if election != "" {
+			return d.clear(d.place(election))
+		}
+		return d.clearBelow(d.root() + "/e")
+	})
+}
+
+// clearBelow clears all elections below a directory.
+func (d *driver) clearBelow(dir string) error {
+	names, err := d.ops.list(dir)
+	if missing(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if name[0] != '_' {
+			if err := d.clearBelow(dir + "/" + name); err != nil {
+				return err
+			}
+		}
+	}
+	if dir == d.root()+"/e" {
+		return nil
+	}
+	return d.clear(place(dir))
+}
+
+// clear clears one election.
+func (d *driver) clear(p place) error {
+	for {
+		highest, err := p.withdrawAll(d)
+		if err != nil {
+			return err
+		}
+		if highest > 0 {
+			f, err := d.numbers.floors()
+			if err != nil {
+				return err
+			}
+			if highest > f.floor {
+				if _, err := d.numbers.raise(floors{highest, f.end}); err != nil {
+					return err
+				}
+			}
+			for _, dir := range []string{p.queue(), p.acks()} {
+				names, err := d.ops.list(dir)
+				if err != nil && !missing(err) {
+					return err
+				}
+				for _, n := range numbered(names) {
+					if n <= highest {
+						_ = d.ops.unlink(numberIn(dir, n))
+					}
+				}
+			}
+		}
+		_ = d.ops.unlink(p.leader())
+		again := false
+		for _, dir := range []string{p.queue(), p.acks(), p.ballots()} {
+			err := d.ops.rmdir(dir)
+			switch {
+			case taken(err):
+				again = true // an entry was made meanwhile
+			case err != nil && !missing(err):
+				return err
+			}
+		}
+		if !again {
+			break
+		}
+	}
+	for dir := string(p); dir != d.root()+"/e"; dir = path.Dir(dir) {
+		if err := d.ops.rmdir(dir); err != nil && !missing(err) {
+			if taken(err) { // another election is below
+				return nil
+			}
+			return err
+		}
+	}
+	return nil
+}
+
+// withdrawAll withdraws all ballots, and returns the highest number of a ticket or acknowledgement.
+func (p place) withdrawAll(d *driver) (highest uint64, err error) {
+	tickets, err := p.tickets(d)
+	if err != nil {
+		return 0, err
+	}
+	acks, err := d.ops.list(p.acks())
+	if err != nil && !missing(err) {
+		return 0, err
+	}
+	for _, n := range append(numbered(acks), tickets...) {
+		highest = max(highest, n)
+	}
+	for _, n := range slices.Backward(tickets) {
+		name, _, err := p.ticket(d, p.queue(), n)
+		if err == nil && name != "" {
+			err = p.withdraw(d, name)
+		}
+		if err != nil {
+			return 0, err
+		}
+	}
+	names, err := d.ops.list(p.ballots())
+	if err != nil && !missing(err) {
+		return 0, err
+	}
+	for _, name := range names { // those that have no ticket yet, and what others have left
+		if strings.HasPrefix(name, "~") {
+			p.clean(d, name)
+		} else if err := p.withdraw(d, name); err != nil {
+			return 0, err
+		}
+	}
+	return highest, nil
+}

@@ -1,0 +1,78 @@
+package file
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-leadership/leadership/conformance"
+	"github.com/go-leadership/leadership/store"
+	"github.com/go-leadership/leadership/store/engine"
+	"github.com/go-leadership/leadership/store/engine/drivertest"
+	"github.com/stretchr/testify/require"
+)
+
+func TestDriver(t *testing.T) {
+	for name, on := range map[string]bool{"direct": false, "on a line with delays": true} {
+		t.Run(name, func(t *testing.T) {
+			config := Config{Directory: t.TempDir() + "/store", TTL: time.Second}.withDefaults()
+			drivertest.Run(t, drivertest.Harness{TTL: config.TTL, Open: func(context.Context) (engine.Driver, error) {
+				if !on {
+					return newDriver(config)
+				}
+				f := newFaulty()
+				d, err := newDriverWith(config, kernel{}, f, nil)
+				if err == nil {
+					f.begin(d)
+					f.Delay(2 * time.Millisecond)
+				}
+				return d, err
+			}})
+		})
+	}
+}
+
+// lined is a store on a faulty line.
+type lined struct {
+	*Store
+	*faulty
+}
+
+// openLined opens a store on a faulty line.
+func openLined(c Config) (lined, error) {
+	c = c.withDefaults()
+	f := newFaulty()
+	d, err := newDriverWith(c, kernel{}, f, nil)
+	if err != nil {
+		return lined{}, err
+	}
+	f.begin(d)
+	return lined{newStore(d, c), f}, nil
+}
+
+// harness is that of a directory.
+func harness(t *testing.T, ttl time.Duration) conformance.Harness {
+	config := Config{Directory: t.TempDir() + "/store", TTL: ttl}
+	open := func(grace time.Duration) func(context.Context, conformance.DialFunc) (store.Store, error) {
+		return func(context.Context, conformance.DialFunc) (store.Store, error) {
+			config := config
+			config.Grace = grace
+			return openLined(config)
+		}
+	}
+	operator := sync.OnceValue(func() *Store {
+		st, err := Open(config)
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, st.Close()) })
+		return st
+	})
+	return conformance.Harness{
+		Open: open(0), OpenLeast: open(ttl / 12),
+		Faults: func(st store.Store) conformance.Faults { return st.(lined).faulty },
+		Clear:  func(ctx context.Context, election string) error { return operator().Clear(ctx, election) },
+		TTL:    ttl, Expiry: ttl + 500*time.Millisecond,
+	}
+}
+
+func TestConformance(t *testing.T) { conformance.Run(t, harness(t, time.Second)) }

@@ -1,0 +1,176 @@
+package file
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+	"maps"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-leadership/leadership/internal/adapter"
+	"github.com/go-leadership/leadership/store"
+	"github.com/go-leadership/leadership/store/engine"
+)
+
+// driver implements engine.Driver and engine.Resigner on a directory. It is no engine.Peers: that measures for how long a
+// session has not been renewed, since machines share no clock; here a session has a deadline, by the clock of all.
+type driver struct {
+	config  Config
+	ops     ops
+	line    line
+	clock   func() time.Duration // since the machine was started, the same in all processes
+	boot    string               // the name of that time
+	durable bool                 // whether the file system is
+	hub     *hub
+	life    *adapter.Life // of the goroutines
+	numbers numbers
+	mode    atomic.Uint32 // the permissions of the directory if it is shared; otherwise 0
+	shown   shown
+
+	mu       sync.Mutex
+	watches  map[*watch]struct{} // guarded by mu, as are all below
+	monitors map[string]*monitor // by session
+	sessions map[string]*session // our own, that have not been ended
+}
+
+// line lies between a store and its directory. Tests put one there that they can cut and slow down.
+type line interface {
+	// request carries out a request. ErrUnavailable: it is not carried out. ErrUnknownOutcome: it may be, now or later.
+	request(ctx context.Context, do func()) error
+	// news carries what the store is told, in order.
+	news(tell func())
+}
+
+// direct is the line of a store. A request goes on if its caller leaves: a system call can't be interrupted.
+type direct struct{ life *adapter.Life }
+
+func (l direct) request(ctx context.Context, do func()) error {
+	if ctx.Err() != nil {
+		return fmt.Errorf("%w: %w", store.ErrUnavailable, context.Cause(ctx))
+	}
+	done := make(chan struct{})
+	if !l.life.Go(func() { do(); close(done) }) {
+		return store.ErrUnavailable
+	}
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("%w: %w", store.ErrUnknownOutcome, context.Cause(ctx))
+	}
+}
+
+func (l direct) news(tell func()) { tell() }
+
+// newDriver returns a driver for checked settings. It makes nothing.
+func newDriver(c Config) (engine.Driver, error) { return newDriverWith(c, kernel{}, nil, nil) }
+
+// newDriverWith is newDriver with other system calls, on another line, and with what tells the type of a file system. nil
+// stands for the usual ones.
+func newDriverWith(c Config, calls ops, l line, kind func(dir string) (uint32, error)) (*driver, error) {
+	if kind == nil {
+		kind = fileSystem
+	}
+	d := &driver{config: c, ops: calls, watches: map[*watch]struct{}{}, monitors: map[string]*monitor{}, sessions: map[string]*session{}}
+	k, err := kind(c.Directory)
+	if err != nil {
+		return nil, err
+	}
+	if d.durable, err = durable(c.Directory, k); err != nil {
+		return nil, err
+	}
+	if _, err := d.version(); err != nil {
+		return nil, err
+	}
+	offset, err := bootOffset()
+	if err == nil {
+		d.boot, err = bootID()
+	}
+	if err != nil {
+		return nil, err
+	}
+	d.clock = func() time.Duration { return bootTime() - offset }
+	if d.hub, err = openHub(); err != nil {
+		return nil, err
+	}
+	d.life = adapter.NewLife("file", false, c.Directory)
+	d.line = l
+	if l == nil {
+		d.line = direct{d.life}
+	}
+	d.numbers.driver, d.shown.driver = d, d
+	return d, nil
+}
+
+// ask carries out a request that has an answer.
+func ask[T any](ctx context.Context, d *driver, request func() (T, error)) (T, error) {
+	type answer struct {
+		value T
+		err   error
+	}
+	answers := make(chan answer, 2) // a test's line carries a request out twice
+	var none T
+	if err := d.line.request(ctx, func() {
+		value, err := request()
+		answers <- answer{value, explain(err)}
+	}); err != nil {
+		return none, err
+	}
+	a := <-answers
+	return a.value, a.err
+}
+
+// do carries out a request that has none.
+func do(ctx context.Context, d *driver, request func() error) error {
+	_, err := ask(ctx, d, func() (struct{}, error) { return struct{}{}, request() })
+	return err
+}
+
+// Confirm implements engine.Driver. What happened before is in the queue of events, which is told first.
+func (d *driver) Confirm(ctx context.Context) error {
+	asOf := time.Now()
+	return do(ctx, d, func() error {
+		d.hub.drain()
+		d.line.news(func() { d.confirmed(asOf) })
+		return nil
+	})
+}
+
+// Close implements engine.Driver.
+func (d *driver) Close() error {
+	d.life.Stop()
+	d.life.Wait()
+	for _, w := range d.all() {
+		w.stop()
+	}
+	return d.hub.close()
+}
+
+// own notes a session of this store, and forgets those that are over.
+func (d *driver) own(s *session) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	maps.DeleteFunc(d.sessions, func(_ string, old *session) bool { return old.isOver() })
+	d.sessions[s.id] = s
+}
+
+// owned returns the session of this store with that id, or nil.
+func (d *driver) owned(id string) *session {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.sessions[id]
+}
+
+func (d *driver) warn(what string, err error) {
+	d.config.Logger.Warn(what, "store", d.config.name(), "error", err)
+}
+
+// unique returns a name that nothing else has.
+func unique() string {
+	var b [8]byte
+	_, _ = rand.Read(b[:]) // never fails
+	return hex.EncodeToString(b[:])
+}

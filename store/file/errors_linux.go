@@ -1,0 +1,38 @@
+package file
+
+import (
+	"errors"
+	"fmt"
+	"syscall"
+
+	"github.com/go-leadership/leadership/store"
+)
+
+// missing reports whether something does not exist.
+func missing(err error) bool { return errors.Is(err, syscall.ENOENT) }
+
+// taken reports whether something exists already. That is what rename says of a directory that is not empty.
+func taken(err error) bool {
+	return errors.Is(err, syscall.EEXIST) || errors.Is(err, syscall.ENOTEMPTY)
+}
+
+// denied reports whether the process may not do something, now or ever.
+func denied(err error) bool {
+	return errors.Is(err, syscall.EACCES) || errors.Is(err, syscall.EPERM) || errors.Is(err, syscall.EROFS)
+}
+
+// explain says what kind an error of a system call is. Such a call has changed nothing.
+func explain(err error) error {
+	switch {
+	case err == nil, errors.Is(err, store.ErrUnavailable), errors.Is(err, store.ErrDenied), errors.Is(err, store.ErrInvalid):
+		return err
+	case errors.Is(err, syscall.EROFS):
+		return fmt.Errorf("%w: %w; the directory has to be on a file system that is mounted for writing", store.ErrDenied, err)
+	case denied(err):
+		return fmt.Errorf("%w: %w; candidates need to read and write the directory and all in it, as its owner or group",
+			store.ErrDenied, err)
+	case errors.Is(err, syscall.EMFILE):
+		return fmt.Errorf("%w: %w; raise the process's limit of open files (ulimit -n)", store.ErrUnavailable, err)
+	}
+	return fmt.Errorf("%w: %w", store.ErrUnavailable, err)
+}

@@ -1,0 +1,171 @@
+package file
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+
+	"github.com/go-leadership/leadership/store"
+)
+
+// hub is the process's inotify instance, shared by all its stores: a user has 128 by default. The kernel puts an event
+// into its queue before the call that causes it returns. So once the queue has been read, all is told that was done before.
+type hub struct {
+	users int // guarded by hubs: the stores that are open
+	file  *os.File
+	conn  syscall.RawConn
+	done  chan struct{} // closed when run has returned
+
+	reading sync.Mutex // held while events are read and told, so that they are told in order
+
+	mu    sync.Mutex
+	nodes map[int32]map[*sub]struct{} // guarded by mu: what is watched, by the number of its watch
+}
+
+// sub is one watch of one directory.
+type sub struct {
+	node int32
+	mask uint32
+	name string            // of an entry of the directory, if only events of that count
+	tell func(mask uint32) // called with reading locked
+}
+
+var (
+	hubs sync.Mutex // guards the hub; held while it is opened and closed
+	one  *hub       // nil while no store is open
+)
+
+// openHub returns the process's hub. The caller closes it.
+func openHub() (*hub, error) {
+	hubs.Lock()
+	defer hubs.Unlock()
+	if one == nil {
+		fd, err := syscall.InotifyInit1(syscall.IN_CLOEXEC | syscall.IN_NONBLOCK)
+		if errors.Is(err, syscall.EMFILE) {
+			err = fmt.Errorf("%w; the user has too many inotify instances, or the process too many open files: "+
+				"raise fs.inotify.max_user_instances with sysctl, or ulimit -n", err)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%w: inotify_init: %w", store.ErrUnavailable, err)
+		}
+		h := &hub{file: os.NewFile(uintptr(fd), "inotify"), done: make(chan struct{}), nodes: map[int32]map[*sub]struct{}{}}
+		if h.conn, err = h.file.SyscallConn(); err != nil {
+			return nil, errors.Join(err, h.file.Close())
+		}
+		go h.run() // close waits for it
+		one = h
+	}
+	one.users++
+	return one, nil
+}
+
+// close closes the hub if no store uses it any more.
+func (h *hub) close() error {
+	hubs.Lock()
+	defer hubs.Unlock()
+	if h.users--; h.users > 0 {
+		return nil
+	}
+	one = nil
+	err := h.file.Close()
+	<-h.done
+	return err
+}
+
+// run reads events until the hub is closed.
+func (h *hub) run() {
+	defer close(h.done)
+	_ = h.conn.Read(func(fd uintptr) bool { // called again whenever there are events
+		h.read(int(fd))
+		return false
+	})
+}
+
+// drain tells all events that are in the queue now.
+func (h *hub) drain() { _ = h.conn.Control(func(fd uintptr) { h.read(int(fd)) }) }
+
+func (h *hub) read(fd int) {
+	h.reading.Lock()
+	defer h.reading.Unlock()
+	buf := make([]byte, 16<<10)
+	for {
+		n, err := syscall.Read(fd, buf)
+		if err == syscall.EINTR {
+			continue
+		}
+		if n < syscall.SizeofInotifyEvent || err != nil {
+			return
+		}
+		for rest := buf[:n]; len(rest) >= syscall.SizeofInotifyEvent; {
+			node, mask := int32(binary.NativeEndian.Uint32(rest)), binary.NativeEndian.Uint32(rest[4:])
+			end := syscall.SizeofInotifyEvent + int(binary.NativeEndian.Uint32(rest[12:]))
+			h.event(node, mask, strings.TrimRight(string(rest[syscall.SizeofInotifyEvent:end]), "\x00"))
+			rest = rest[end:]
+		}
+	}
+}
+
+// event tells those who watch. If the queue has overflown, all are told, and look again.
+func (h *hub) event(node int32, mask uint32, name string) {
+	const all, ended = syscall.IN_Q_OVERFLOW, syscall.IN_IGNORED | syscall.IN_UNMOUNT
+	h.mu.Lock()
+	subs := slices.Collect(maps.Keys(h.nodes[node]))
+	if mask&all != 0 {
+		for _, of := range h.nodes {
+			subs = slices.AppendSeq(subs, maps.Keys(of))
+		}
+	}
+	if mask&syscall.IN_IGNORED != 0 {
+		delete(h.nodes, node)
+	}
+	h.mu.Unlock()
+	for _, s := range subs {
+		if mask&(s.mask|all|ended) != 0 && (s.name == "" || name == "" || s.name == name) {
+			s.tell(mask)
+		}
+	}
+}
+
+// add watches a directory for some events; if a name is given, for those of that entry, and of the directory itself.
+func (h *hub) add(dir string, mask uint32, name string, tell func(mask uint32)) (*sub, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var node int
+	err := os.ErrClosed
+	_ = h.conn.Control(func(fd uintptr) {
+		node, err = syscall.InotifyAddWatch(int(fd), dir, mask|syscall.IN_MASK_ADD|syscall.IN_ONLYDIR)
+	})
+	if errors.Is(err, syscall.ENOSPC) {
+		err = fmt.Errorf("%w: the user watches too many directories; raise fs.inotify.max_user_watches with sysctl", err)
+	}
+	if err != nil {
+		return nil, failed("inotify_add_watch", dir, err)
+	}
+	s := &sub{node: int32(node), mask: mask, name: name, tell: tell}
+	if h.nodes[s.node] == nil {
+		h.nodes[s.node] = map[*sub]struct{}{}
+	}
+	h.nodes[s.node][s] = struct{}{}
+	return s, nil
+}
+
+// remove ends a watch. It may be told of events for a moment.
+func (h *hub) remove(s *sub) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	of, ok := h.nodes[s.node]
+	if !ok {
+		return // the directory is gone
+	}
+	delete(of, s)
+	if len(of) == 0 {
+		delete(h.nodes, s.node)
+		_ = h.conn.Control(func(fd uintptr) { _, _ = syscall.InotifyRmWatch(int(fd), uint32(s.node)) })
+	}
+}

@@ -1,0 +1,260 @@
+package file
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/go-leadership/leadership/internal/adapter"
+)
+
+// layout is the version of the layout. Programs that know another one do not exclude those that know this one.
+const layout = 1
+
+// The directories of a store. The comment of the package says what is in them.
+func (d *driver) root() string                { return d.config.Directory }
+func (d *driver) versionFile() string         { return d.root() + "/version" }
+func (d *driver) floorDir() string            { return d.root() + "/f" }
+func (d *driver) sessionDir(id string) string { return d.root() + "/s/" + id }
+
+// temporary returns a path for something that is renamed when it is complete. It tells when that was.
+func (d *driver) temporary() string {
+	return fmt.Sprintf("%s/t/%016x-%s", d.root(), int64(d.clock()), unique())
+}
+
+// place is the directory of an election.
+type place string
+
+func (d *driver) place(election string) place { return place(d.root() + "/e/" + election) }
+
+func (p place) queue() string             { return string(p) + "/_q" }
+func (p place) acks() string              { return string(p) + "/_a" }
+func (p place) ballots() string           { return string(p) + "/_b" }
+func (p place) leader() string            { return string(p) + "/_leader" }
+func (p place) ballot(name string) string { return p.ballots() + "/" + name }
+
+// ballotName returns the name of a ballot's directory. A cast whose number has been found void is tried again with
+// another one.
+func ballotName(session, nonce string, try int) string {
+	return session + "." + nonce + "." + strconv.Itoa(try)
+}
+
+// splitBallot returns the session and the nonce of a ballot.
+func splitBallot(name string) (session, nonce string, ok bool) {
+	parts := strings.Split(name, ".")
+	if len(parts) != 3 || parts[0] == "" {
+		return "", "", false
+	}
+	return parts[0], parts[1], true
+}
+
+// ticketed returns the name of the ballot to which a ticket, or an acknowledgement, points.
+func ticketed(target string) (name, rest string) {
+	name, rest, _ = strings.Cut(strings.TrimPrefix(target, "../_b/"), "/")
+	return name, rest
+}
+
+// key names an entry for the engine.
+func key(election string, n uint64, name string) string {
+	return election + "//" + strconv.FormatUint(n, 10) + "/" + name
+}
+
+func splitKey(k string) (election string, n uint64, name string) {
+	election, rest, _ := strings.Cut(k, "//")
+	number, name, _ := strings.Cut(rest, "/")
+	n, _ = strconv.ParseUint(number, 10, 64)
+	return election, n, name
+}
+
+// numbered returns the numbers among names, in ascending order.
+func numbered(names []string) (list []uint64) {
+	for _, name := range names {
+		if n, err := strconv.ParseUint(name, 10, 64); err == nil {
+			list = append(list, n)
+		}
+	}
+	slices.Sort(list)
+	return list
+}
+
+func numberIn(dir string, n uint64) string { return dir + "/" + strconv.FormatUint(n, 10) }
+
+// version returns the version of the directory's layout, 0 if there is none yet, and refuses another one than ours.
+func (d *driver) version() (int, error) {
+	text, err := d.ops.read(d.versionFile())
+	if missing(err) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, explain(err)
+	}
+	first, _, _ := strings.Cut(text, "\n")
+	if v, err := strconv.Atoi(first); err != nil || v != layout {
+		return 0, adapter.Refuse("directory", d.root(), "its file version says %q; this program knows version %d alone: "+
+			"use the same release in all programs, or another directory", first, layout)
+	}
+	return layout, nil
+}
+
+// make makes what is missing of the directory.
+func (d *driver) make() error {
+	if err := d.makeRoot(d.root()); err != nil {
+		return err
+	}
+	if err := d.share(); err != nil {
+		return err
+	}
+	for _, name := range []string{"t", "s", "e", "f"} {
+		if err := d.makeDir(d.root() + "/" + name); err != nil {
+			return err
+		}
+	}
+	v, err := d.version()
+	if err != nil {
+		return err
+	}
+	if v == 0 {
+		text := fmt.Sprintf("%d\nThe version of the layout of this directory. It belongs to github.com/go-leadership/leadership.\n", layout)
+		if err := d.replace(text, d.versionFile()); err != nil {
+			return err
+		}
+	}
+	return d.ops.sync(d.root())
+}
+
+// makeRoot makes a directory with all those that it is in.
+func (d *driver) makeRoot(dir string) error {
+	err := d.ops.mkdir(dir)
+	if missing(err) && dir != "/" {
+		if err := d.makeRoot(path.Dir(dir)); err != nil {
+			return err
+		}
+		err = d.ops.mkdir(dir)
+	}
+	switch {
+	case taken(err):
+		return nil
+	case err != nil:
+		return err
+	}
+	if err := d.ops.sync(path.Dir(dir)); err != nil && !denied(err) { // it need not be ours to read
+		return err
+	}
+	return nil
+}
+
+// share finds out whether the directory is shared: whether its group, or all, may write to it. All that is made in it
+// then has the directory's permissions, whatever the umask.
+func (d *driver) share() error {
+	var st syscall.Stat_t
+	if err := syscall.Stat(d.root(), &st); err != nil {
+		return failed("stat", d.root(), err)
+	}
+	d.mode.Store(0)
+	if st.Mode&0o022 != 0 {
+		d.mode.Store(st.Mode & 0o2777)
+	}
+	return nil
+}
+
+// allow gives a new directory or file the permissions of a shared directory.
+func (d *driver) allow(path string, mask uint32) error {
+	if mode := d.mode.Load(); mode != 0 {
+		return d.ops.chmod(path, mode&mask)
+	}
+	return nil
+}
+
+const forDirs, forFiles = 0o2777, 0o666
+
+// makeDir makes a directory that others may use at once: in a shared directory it appears with its permissions.
+func (d *driver) makeDir(dir string) error {
+	if there, err := d.ops.exists(dir); there || err != nil {
+		return err
+	}
+	made := dir
+	if d.mode.Load() != 0 && path.Base(dir) != "t" {
+		made = d.temporary()
+	}
+	err := d.ops.mkdir(made)
+	if err == nil {
+		err = d.allow(made, forDirs)
+	}
+	if err == nil && made != dir {
+		if err = d.ops.rename(made, dir); err != nil {
+			_ = d.ops.rmdir(made)
+		}
+	}
+	if taken(err) {
+		return nil
+	}
+	return err
+}
+
+// makeFile makes a file.
+func (d *driver) makeFile(path, content string) error {
+	if err := d.ops.write(path, content); err != nil {
+		return err
+	}
+	return d.allow(path, forFiles)
+}
+
+// replace makes a file with a content in one step, in place of another one.
+func (d *driver) replace(content, path string) error {
+	temporary := d.temporary()
+	err := d.makeFile(temporary, content)
+	if err == nil {
+		err = d.ops.rename(temporary, path)
+	}
+	if err != nil {
+		_ = d.ops.unlink(temporary)
+	}
+	return err
+}
+
+// link makes a symbolic link in one step, in place of another one.
+func (d *driver) link(target, path string) error {
+	temporary := d.temporary()
+	err := d.ops.symlink(target, temporary)
+	if err == nil {
+		err = d.ops.rename(temporary, path)
+	}
+	if err != nil {
+		_ = d.ops.unlink(temporary)
+	}
+	return err
+}
+
+// makeElection makes the directories of an election.
+func (d *driver) makeElection(election string) error {
+	dir := d.root() + "/e"
+	for part := range strings.SplitSeq(election, "/") {
+		dir += "/" + part
+		if err := d.makeDir(dir); err != nil {
+			return err
+		}
+	}
+	p := d.place(election)
+	for _, dir := range []string{p.queue(), p.acks(), p.ballots()} {
+		if err := d.makeDir(dir); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// made carries something out, and makes what it has found missing first.
+func (d *driver) made(makes, do func() error) error {
+	for tries := 0; ; tries++ {
+		err := do()
+		if !missing(err) || tries == 3 { // it is cleared again and again
+			return err
+		}
+		if err := makes(); err != nil && !missing(err) {
+			return err
+		}
+	}
+}

@@ -1,0 +1,229 @@
+package file
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+
+	"github.com/go-leadership/leadership/store"
+	"github.com/go-leadership/leadership/store/engine"
+)
+
+// Acknowledge implements engine.Session. The number of the acknowledgement is reserved first, and then the entry with that
+// number points to the value, in the directory of the ballot. It is of no effect if the ballot does not stand.
+func (s *session) Acknowledge(ctx context.Context, e engine.Entry, value string) (revision uint64, err error) {
+	c, ok := e.Private.(*cast)
+	if !ok {
+		return 0, engine.ErrGone
+	}
+	d, p, turn := s.driver, s.driver.place(c.election), c.turns.Add(1)
+	return ask(ctx, d, func() (uint64, error) {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if turn < c.values {
+			return 0, fmt.Errorf("%w: a later acknowledgement has been made", store.ErrUnavailable)
+		}
+		c.values = turn
+		file := "v" + strconv.FormatUint(turn, 10)
+		number, before, err := s.reserve(p, c, file, value)
+		if err != nil {
+			return 0, err
+		}
+		if err := d.link("../_b/"+c.name+"/"+file, numberIn(p.acks(), number)); err != nil {
+			return 0, s.why(p, c, err)
+		}
+		stands, err := p.stands(d, c.name, map[string]bool{})
+		if err != nil {
+			return 0, fmt.Errorf("%w: %w", store.ErrUnknownOutcome, err)
+		}
+		if !stands {
+			return 0, s.why(p, c, engine.ErrGone)
+		}
+		for _, n := range before[:max(len(before)-1, 0)] { // the highest stays, so that a listing is never empty
+			_ = d.ops.unlink(numberIn(p.acks(), n))
+		}
+		d.shown.show(c.election)
+		return number, nil
+	})
+}
+
+// reserve writes the value, and takes a number for its acknowledgement.
+func (s *session) reserve(p place, c *cast, file, value string) (number uint64, before []uint64, err error) {
+	d := s.driver
+	if err := s.stands(); err != nil {
+		return 0, nil, err
+	}
+	if err := d.makeFile(p.ballot(c.name)+"/"+file, value); err != nil && !taken(err) {
+		return 0, nil, s.why(p, c, err)
+	}
+	for void := true; void; {
+		if number, before, void, err = d.numbers.take(p.acks(), "-"); err != nil {
+			return 0, nil, s.why(p, c, err)
+		}
+	}
+	return number, before, nil
+}
+
+// why returns what an error comes of: the session or the ballot might have gone.
+func (s *session) why(p place, c *cast, err error) error {
+	if !missing(err) && !errors.Is(err, engine.ErrGone) {
+		return err
+	}
+	if _, over, err := s.driver.alive(s.id); over && err == nil {
+		_ = s.remove()
+		return engine.ErrOver
+	}
+	if there, err := s.driver.ops.exists(p.ballot(c.name)); there || err != nil {
+		return fmt.Errorf("%w: the directory of the election changes", store.ErrUnavailable)
+	}
+	return engine.ErrGone
+}
+
+// acknowledged returns the latest acknowledgement whose ballot stands; the number is 0 if there is none.
+func (p place) acknowledged(d *driver, stands func(name string) (bool, error)) (number uint64, name, file string, err error) {
+	names, err := d.ops.list(p.acks())
+	if missing(err) {
+		return 0, "", "", nil
+	}
+	if err != nil {
+		return 0, "", "", err
+	}
+	for _, n := range slices.Backward(numbered(names)) {
+		name, file, err := p.ticket(d, p.acks(), n)
+		if err != nil {
+			return 0, "", "", err
+		}
+		if name == "" {
+			continue
+		}
+		if ok, err := stands(name); ok || err != nil {
+			return n, name, file, err
+		}
+	}
+	return 0, "", "", nil
+}
+
+// Leader implements engine.Driver. It needs no permission to write.
+func (d *driver) Leader(ctx context.Context, election string, tell engine.Tell) (engine.Watch, error) {
+	p, w := d.place(election), d.newWatch(tell)
+	return d.watching(ctx, w, func() (engine.State, error) {
+		if exists, err := w.path(p.acks(), syscall.IN_MOVED_TO); !exists || err != nil {
+			return engine.State{}, err
+		}
+		stands := func(name string) (bool, error) {
+			err := w.dir(p.ballot(name), syscall.IN_MOVE_SELF|syscall.IN_DELETE_SELF, "", w.changed)
+			if missing(err) {
+				return false, nil
+			}
+			if err != nil {
+				return false, err
+			}
+			session, _, _ := splitBallot(name)
+			over, err := w.session(session)
+			if over {
+				p.retire(d, name)
+			}
+			return !over, err
+		}
+		for range 10 {
+			number, name, file, err := p.acknowledged(d, stands)
+			if number == 0 || err != nil {
+				return engine.State{}, err
+			}
+			value, err := d.ops.read(p.ballot(name) + "/" + file)
+			if err == nil {
+				return engine.State{Leader: store.Leader{Value: value, Revision: number}}, nil
+			}
+			if !missing(err) {
+				return engine.State{}, err
+			}
+		}
+		return engine.State{}, fmt.Errorf("%w: the leader changes too fast", store.ErrUnavailable)
+	})
+}
+
+// shown shows the acknowledged values where other programs can read them: the link _leader points to the file with the
+// value, after that is durable. Once the ballot is withdrawn it points nowhere.
+type shown struct {
+	driver *driver
+
+	mu    sync.Mutex
+	due   map[string]bool // guarded by mu: the elections whose leader has changed
+	works bool            // guarded by mu: a goroutine is at it
+}
+
+// show shows the leader of an election soon.
+func (s *shown) show(election string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.due == nil {
+		s.due = map[string]bool{}
+	}
+	s.due[election] = true
+	if !s.works {
+		s.works = s.driver.life.Go(s.work)
+	}
+}
+
+func (s *shown) work() {
+	for {
+		s.mu.Lock()
+		election, found := "", false
+		for election = range s.due {
+			found = true
+			break
+		}
+		delete(s.due, election)
+		s.works = found
+		s.mu.Unlock()
+		if !found {
+			return
+		}
+		if err := s.driver.publish(s.driver.place(election)); err != nil {
+			s.driver.warn("can't show the leader of election "+election+" in "+s.driver.place(election).leader(), err)
+		}
+	}
+}
+
+// publish makes the link point to the value of the leader. It goes on until it does: this process might have been stopped
+// for long before it set the link, and have put it back.
+func (d *driver) publish(p place) error {
+	for range 100 {
+		_, name, file, err := p.acknowledged(d, func(name string) (bool, error) { return p.stands(d, name, map[string]bool{}) })
+		if name == "" || err != nil {
+			return err
+		}
+		target := "_b/" + name + "/" + file
+		if now, err := d.ops.readlink(p.leader()); err == nil && now == target {
+			return d.forgetValues(p.ballot(name), file)
+		}
+		err = d.ops.sync(p.ballot(name) + "/" + file)
+		if err == nil {
+			err = d.link(target, p.leader())
+		}
+		if err != nil && !missing(err) {
+			return err
+		}
+	}
+	return fmt.Errorf("%w: the leader changes too fast", store.ErrUnavailable)
+}
+
+// forgetValues removes the values that were acknowledged before.
+func (d *driver) forgetValues(dir, file string) error {
+	last, _ := strconv.ParseUint(file[1:], 10, 64)
+	names, err := d.ops.list(dir)
+	for _, name := range names {
+		if n, err := strconv.ParseUint(strings.TrimPrefix(name, "v"), 10, 64); err == nil && n < last && name[0] == 'v' {
+			_ = d.ops.unlink(dir + "/" + name)
+		}
+	}
+	if missing(err) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,312 @@
+package file
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/go-leadership/leadership/store"
+	"github.com/go-leadership/leadership/store/engine"
+)
+
+// session implements engine.Session. It is a directory with one file, which its owner has locked, and whose name is the
+// deadline. It ends when the lock is free, the file is removed, or the deadline has passed.
+type session struct {
+	driver *driver
+	id     string
+	opened store.Instant
+	ended  chan struct{} // closed when the session is known to be over
+
+	slots [engine.Slots]slot
+
+	mu       sync.Mutex
+	deadline time.Duration    // guarded by mu, as are all below
+	fd       int              // of the file; -1 if there is none yet
+	over     bool             // no file is there any more
+	casts    map[string]*cast // by nonce: those that may have an entry
+}
+
+// deadlineName is the name of a session's file.
+func deadlineName(deadline time.Duration) string { return fmt.Sprintf("%016x", int64(deadline)) }
+
+// Open implements engine.Driver. The session appears with its lock held.
+func (d *driver) Open(ctx context.Context) (engine.Session, engine.Proof, error) {
+	s := &session{driver: d, id: unique(), fd: -1, ended: make(chan struct{}), casts: map[string]*cast{}}
+	s.opened = store.Now()
+	err := do(ctx, d, func() error {
+		if _, err := d.version(); err != nil { // it might have been made since
+			return err
+		}
+		return d.made(d.make, s.make)
+	})
+	if err != nil {
+		if ctx.Err() == nil {
+			err = engine.Hopeless(err)
+		}
+		s.abandon()
+		return nil, engine.Proof{}, err
+	}
+	d.own(s)
+	d.life.Go(d.tidy)
+	return s, d.proof(s.opened), nil
+}
+
+func (d *driver) proof(sent store.Instant) engine.Proof {
+	return engine.Proof{Sent: sent, Valid: d.config.TTL - d.config.Grace}
+}
+
+// make makes the session's directory and file.
+func (s *session) make() error {
+	d := s.driver
+	if err := d.share(); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.over {
+		return engine.ErrOver // its caller has left
+	}
+	dir := d.temporary()
+	if err := d.ops.mkdir(dir); err != nil {
+		return err
+	}
+	deadline := d.clock() + d.config.TTL
+	file := dir + "/" + deadlineName(deadline)
+	fd, err := d.ops.lock(file)
+	if err == nil {
+		if err = d.allow(dir, forDirs); err == nil {
+			err = d.allow(file, forFiles)
+		}
+		if err == nil {
+			err = d.ops.rename(dir, d.sessionDir(s.id))
+		}
+		if err == nil {
+			s.deadline, s.fd = deadline, fd
+			return nil
+		}
+		_ = d.ops.unlink(file)
+		d.ops.close(fd)
+	}
+	_ = d.ops.rmdir(dir)
+	return err
+}
+
+// abandon ends a session whose opening has failed, or might still succeed.
+func (s *session) abandon() {
+	s.driver.life.Go(func() { _ = s.remove() })
+}
+
+// ID implements engine.Session.
+func (s *session) ID() string { return s.id }
+
+// Ends implements engine.Session.
+func (s *session) Ends() bool { return true }
+
+// Keep implements engine.Session: it renews the session a quarter of the TTL after the last renewal began, or a
+// twentieth after one that has failed. Its watch tells if a peer has ended the session.
+func (s *session) Keep(ctx context.Context, renewed func(engine.Proof)) error {
+	d := s.driver
+	w := d.newWatch(func(engine.News) {})
+	defer w.stop()
+	if _, err := ask(ctx, d, func() (bool, error) { return w.session(s.id) }); err != nil {
+		d.warn("can't watch the session, so that its end is noticed late", err)
+	}
+	least, warned := time.Duration(0), false
+	for sent := s.opened; ; least = d.config.TTL / 20 {
+		s.pause(ctx, max(least, d.config.TTL/4-time.Since(sent.Time())))
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		sent = store.Now()
+		err := do(ctx, d, s.renew)
+		switch {
+		case err == nil:
+			renewed(d.proof(sent))
+		case errors.Is(err, engine.ErrOver):
+			d.life.Go(s.clean)
+			return nil
+		case ctx.Err() == nil && !warned:
+			warned = true
+			d.warn("can't renew the session, which ends at its deadline", err)
+		}
+	}
+}
+
+// pause waits for some time, or until ctx or the session ends.
+func (s *session) pause(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-s.ended:
+	case <-ctx.Done():
+	}
+}
+
+// renew renews the session, which is one rename: it fails if a peer has removed the file. A renewal at or after the
+// deadline does not count: some may have taken the session for ended by the clock alone, as they can't remove the file.
+func (s *session) renew() error {
+	d := s.driver
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.over {
+		return engine.ErrOver
+	}
+	dir := d.sessionDir(s.id) + "/"
+	now := d.clock()
+	if now >= s.deadline {
+		s.removeLocked()
+		return engine.ErrOver
+	}
+	next := now + d.config.TTL
+	err := d.ops.rename(dir+deadlineName(s.deadline), dir+deadlineName(next))
+	if missing(err) {
+		s.removeLocked()
+		return engine.ErrOver
+	}
+	if err != nil {
+		return err
+	}
+	last := s.deadline
+	s.deadline = next
+	if d.clock() >= last {
+		s.removeLocked()
+		return engine.ErrOver
+	}
+	return nil
+}
+
+// remove ends the session.
+func (s *session) remove() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.removeLocked()
+}
+
+// removeLocked is remove. The caller holds mu. The file goes first: with it all ballots of the session do, at once.
+func (s *session) removeLocked() error {
+	if s.over {
+		return nil
+	}
+	d := s.driver
+	s.over = true
+	close(s.ended)
+	if s.fd < 0 {
+		return nil
+	}
+	dir := d.sessionDir(s.id)
+	err := d.ops.unlink(dir + "/" + deadlineName(s.deadline))
+	d.ops.close(s.fd) // and with it the lock
+	if missing(err) {
+		err = nil
+	}
+	_ = d.ops.rmdir(dir)
+	return err
+}
+
+// End implements engine.Session. What is left of the ballots is removed after the session has ended.
+func (s *session) End(ctx context.Context, _ []engine.Removal) error {
+	return do(ctx, s.driver, func() error {
+		err := s.remove()
+		s.clean()
+		return err
+	})
+}
+
+// clean removes what is left of the ballots of a session that is over.
+func (s *session) clean() {
+	for i := range s.slots { // no request makes anything after this
+		s.slots[i].mu.Lock()
+		s.slots[i].void = math.MaxUint64
+		s.slots[i].mu.Unlock()
+	}
+	s.mu.Lock()
+	casts := slices.Collect(maps.Values(s.casts))
+	clear(s.casts)
+	s.mu.Unlock()
+	for _, c := range casts {
+		if c.name != "" {
+			s.driver.place(c.election).retire(s.driver, c.name)
+		}
+	}
+}
+
+// isOver reports whether the session is known to be over. It does not block.
+func (s *session) isOver() bool {
+	select {
+	case <-s.ended:
+		return true
+	default:
+		return false
+	}
+}
+
+// stands returns an error if the session is known to be over.
+func (s *session) stands() error {
+	if s.isOver() {
+		return engine.ErrOver
+	}
+	return nil
+}
+
+// alive looks at a session, and returns its deadline, or that it is over. It is over if the lock is free: its process has
+// ended. It is over if its deadline has passed: the file is removed, so that its owner learns of it. That fails if it has
+// been renewed: then its name is another one.
+func (d *driver) alive(id string) (deadline time.Duration, over bool, err error) {
+	dir := d.sessionDir(id)
+	for empty := 0; empty < 100; {
+		now := d.clock() // before the file is looked at: a name that is seen after its own deadline has not been renewed in time
+		names, err := d.ops.list(dir)
+		if missing(err) {
+			return 0, true, nil
+		}
+		if err != nil {
+			return 0, false, err
+		}
+		file := ""
+		for _, name := range names { // a rename might show both
+			file = max(file, name)
+		}
+		if file == "" { // a rename might hide both: an empty directory can be removed
+			empty++
+			err := d.ops.rmdir(dir)
+			if err == nil || missing(err) || denied(err) && empty > 3 {
+				return 0, true, nil
+			}
+			if !taken(err) && !denied(err) {
+				return 0, false, err
+			}
+			continue
+		}
+		n, err := strconv.ParseInt(file, 16, 64)
+		if err != nil {
+			return 0, false, fmt.Errorf("%w: a session's file has the name %q", store.ErrUnavailable, file)
+		}
+		deadline = time.Duration(n)
+		free, err := d.ops.free(dir + "/" + file)
+		switch {
+		case missing(err):
+			continue
+		case err != nil && !denied(err):
+			return 0, false, err
+		case !free && now < deadline:
+			return deadline, false, nil
+		}
+		err = d.ops.unlink(dir + "/" + file)
+		switch {
+		case missing(err):
+			continue
+		case err != nil && !denied(err): // who may only read goes by the lock and the clock
+			return 0, false, err
+		}
+		_ = d.ops.rmdir(dir)
+		return 0, true, nil
+	}
+	return 0, false, fmt.Errorf("%w: %s can't be read or removed", store.ErrUnavailable, dir)
+}

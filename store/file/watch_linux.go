@@ -1,0 +1,292 @@
+package file
+
+import (
+	"maps"
+	"path"
+	"slices"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/go-leadership/leadership/store/engine"
+)
+
+// watch is one watch of the engine's. It tells the state that was read when it was set, and then once that this might have
+// changed: the engine reads again, with a new watch. So what was read is never older than what was told before.
+type watch struct {
+	driver *driver
+	tell   engine.Tell
+	entry  bool // it is of an entry
+
+	mu      sync.Mutex // held while tell is called; taken before the driver's
+	set     bool       // guarded by mu, as are all below: the state has been told
+	over    bool       // there is news
+	gone    bool       // and that is that the entry has gone
+	stopped bool
+	subs    []*sub
+	joined  []*monitor
+}
+
+// newWatch returns a watch that watches nothing yet. The caller stops it.
+func (d *driver) newWatch(tell engine.Tell) *watch {
+	w := &watch{driver: d, tell: tell}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.watches[w] = struct{}{}
+	return w
+}
+
+// dir watches a directory for some events, which news is called with.
+func (w *watch) dir(dir string, mask uint32, name string, news func(mask uint32)) error {
+	d := w.driver
+	s, err := d.hub.add(dir, mask, name, func(mask uint32) { d.line.news(func() { news(mask) }) })
+	if err != nil {
+		return err
+	}
+	w.mu.Lock()
+	stopped := w.stopped
+	if !stopped {
+		w.subs = append(w.subs, s)
+	}
+	w.mu.Unlock()
+	if stopped {
+		d.hub.remove(s)
+	}
+	return nil
+}
+
+// path watches a directory, or the nearest that exists of those it would be in: it tells when that might have changed.
+// It writes nothing, so that a follower needs no permission to.
+func (w *watch) path(dir string, mask uint32) (exists bool, err error) {
+	const ends = syscall.IN_DELETE_SELF | syscall.IN_MOVE_SELF
+	for {
+		err := w.dir(dir, mask|ends, "", w.changed)
+		if err == nil || !missing(err) {
+			return err == nil, err
+		}
+		child := dir
+		for {
+			err = w.dir(path.Dir(child), syscall.IN_CREATE|syscall.IN_MOVED_TO|ends, path.Base(child), w.changed)
+			if !missing(err) || child == "/" {
+				break
+			}
+			child = path.Dir(child)
+		}
+		if err != nil {
+			return false, err
+		}
+		if made, err := w.driver.ops.exists(child); !made || err != nil {
+			return false, err
+		}
+	}
+}
+
+// session watches a session, and reports whether it is over.
+func (w *watch) session(id string) (over bool, err error) {
+	m, err := w.driver.join(w, id)
+	if err != nil {
+		return false, err
+	}
+	return m.look()
+}
+
+// tells tells the state that was read after the watch was set, and what has come since.
+func (w *watch) tells(s engine.State) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.set = true
+	w.tell(engine.News{State: &s})
+	if w.over {
+		w.again()
+	}
+}
+
+// changed is called when what is watched might have changed.
+func (w *watch) changed(uint32) { w.end(false) }
+
+// end tells once that something has changed; if gone, that the entry has gone for good.
+func (w *watch) end(gone bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.over || w.stopped {
+		return
+	}
+	w.over, w.gone = true, gone
+	if w.set {
+		w.again()
+	}
+}
+
+// again tells that there is news. The caller holds mu.
+func (w *watch) again() {
+	if w.gone && w.entry {
+		w.tell(engine.News{State: &engine.State{}})
+	} else {
+		w.tell(engine.News{Over: true})
+	}
+}
+
+// confirmed tells that what was told is right as of a time.
+func (w *watch) confirmed(asOf time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.set && !w.over && !w.stopped {
+		w.tell(engine.News{AsOf: asOf})
+	}
+}
+
+// stop ends the watch.
+func (w *watch) stop() {
+	d := w.driver
+	w.mu.Lock()
+	subs, joined := w.subs, w.joined
+	w.stopped, w.subs, w.joined = true, nil, nil
+	w.mu.Unlock()
+	for _, s := range subs {
+		d.hub.remove(s)
+	}
+	for _, m := range joined {
+		m.leave(w)
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.watches, w)
+}
+
+// confirmed tells all watches that what they have told is right as of a time.
+func (d *driver) confirmed(asOf time.Time) {
+	for _, w := range d.all() {
+		w.confirmed(asOf)
+	}
+}
+
+func (d *driver) all() []*watch {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return slices.Collect(maps.Keys(d.watches))
+}
+
+// monitor looks after one session for all watches whose entries are in it: when the kernel tells that its file was closed
+// or removed, and at its deadline. A renewal is a rename, which it is not told of.
+type monitor struct {
+	driver *driver
+	id     string
+	sub    *sub        // nil if the session was over before
+	timer  *time.Timer // calls check
+
+	watches map[*watch]struct{} // guarded by the driver's mu, as are all below
+	retries int                 // how often to look again soon
+}
+
+// join adds a watch to the monitor of a session.
+func (d *driver) join(w *watch, id string) (*monitor, error) {
+	d.mu.Lock()
+	m := d.monitors[id]
+	if m == nil {
+		m = &monitor{driver: d, id: id, watches: map[*watch]struct{}{}}
+		m.timer = time.AfterFunc(time.Hour, func() { d.life.Go(m.check) }) // look says when
+		const ends = syscall.IN_CLOSE_WRITE | syscall.IN_DELETE | syscall.IN_DELETE_SELF
+		s, err := d.hub.add(d.sessionDir(id), ends, "", func(mask uint32) { d.line.news(func() { m.closed(mask) }) })
+		if err != nil && !missing(err) {
+			m.timer.Stop()
+			d.mu.Unlock()
+			return nil, err
+		}
+		m.sub = s
+		d.monitors[id] = m
+	}
+	m.watches[w] = struct{}{}
+	d.mu.Unlock()
+	w.mu.Lock()
+	stopped := w.stopped
+	if !stopped {
+		w.joined = append(w.joined, m)
+	}
+	w.mu.Unlock()
+	if stopped {
+		m.leave(w)
+	}
+	return m, nil
+}
+
+func (m *monitor) leave(w *watch) {
+	d := m.driver
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(m.watches, w)
+	if len(m.watches) == 0 {
+		m.drop()
+	}
+}
+
+// drop ends the monitor. The caller holds the driver's mu.
+func (m *monitor) drop() {
+	d := m.driver
+	m.timer.Stop()
+	if m.sub != nil {
+		d.hub.remove(m.sub)
+		m.sub = nil
+	}
+	if d.monitors[m.id] == m {
+		delete(d.monitors, m.id)
+	}
+}
+
+// closed is called when the session's file was removed, so that it is over, or closed. If its process has been killed,
+// the lock might be free a moment later only.
+func (m *monitor) closed(mask uint32) {
+	m.driver.mu.Lock()
+	m.retries = 14
+	m.timer.Reset(0)
+	m.driver.mu.Unlock()
+	if mask&(syscall.IN_DELETE|syscall.IN_DELETE_SELF) != 0 {
+		m.over()
+	}
+}
+
+// check looks at the session, and tells the watches if it is over.
+func (m *monitor) check() {
+	d := m.driver
+	over, err := ask(d.life.Background, d, m.look)
+	if err != nil || !over {
+		return // look has set the timer
+	}
+	if s := d.owned(m.id); s != nil {
+		_ = s.remove()
+	}
+	d.line.news(m.over)
+}
+
+// over tells the watches that the session is over.
+func (m *monitor) over() {
+	d := m.driver
+	d.mu.Lock()
+	watches := slices.Collect(maps.Keys(m.watches))
+	own := d.sessions[m.id] != nil
+	d.mu.Unlock()
+	for _, w := range watches {
+		w.end(!own) // when an entry of our own is read again, Entry says that the session has ended
+	}
+}
+
+// look reports whether the session is over, and sets the timer if it is not.
+func (m *monitor) look() (over bool, err error) {
+	d := m.driver
+	deadline, over, err := d.alive(m.id)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	wait := d.config.TTL / 4
+	switch {
+	case over:
+		return true, nil
+	case m.retries > 0: // 20 µs, and twice as long each time: a third of a second together
+		wait = 10 * time.Microsecond << (15 - m.retries)
+		m.retries--
+	case err == nil:
+		wait = max(deadline-d.clock(), 0) + time.Millisecond
+	}
+	if d.monitors[m.id] == m {
+		m.timer.Reset(wait)
+	}
+	return false, err
+}

@@ -47,16 +47,14 @@ var contract = []Case{
 			a := e.open()
 			suffixes := []string{"/a", "/a/b", "/a_/b", "/a_b", "/a b", "/ä/日本語", "/leader_ack", "/ballot", "/a/ballot0000000001"}
 			var records []store.Leader
-			for i, suffix := range suffixes {
+			for _, suffix := range suffixes {
 				name := e.election + suffix
 				e.onClose(func() { e.ok(e.h.Clear(e.ctx, name), "clear %q", name) })
 				ballot, err := a.Campaign(e.ctx, name, suffix)
 				e.ok(err, "campaign in %q", name)
 				e.first(ballot)
 				e.onClose(func() { e.withdraw(ballot) })
-				record := e.acknowledge(ballot, suffix)
-				records = append(records, record)
-				e.check(i == 0 || record.Revision != records[i-1].Revision, "two elections share a record")
+				records = append(records, e.acknowledge(ballot, suffix))
 			}
 			for i, suffix := range suffixes {
 				known, err := a.Observe(e.ctx, e.election+suffix, nil)

@@ -15,7 +15,7 @@ import (
 // its scheme has to be imported. All that the suite reads and writes is in a place of its own, a further part of the
 // URL's path; Clear without an election removes it.
 //
-// Memory is refused: it has no network to cut.
+// Memory and file are refused: they have no network to cut.
 //
 // OpenLeast opens with the option grace at a twelfth of the TTL. Expiry is set to twice the TTL and a second, the longest
 // that the stores of this module document for a service that itself keeps running.
@@ -31,9 +31,13 @@ func URL(rawURL, place string) (Harness, error) {
 	if err != nil {
 		return Harness{}, err
 	}
-	if u.Scheme == "memory" {
+	switch u.Scheme {
+	case "memory":
 		return Harness{}, errors.New("conformance: memory has no network to cut; " +
 			"go test -run TestMemory ./conformance runs the suite on it")
+	case "file":
+		return Harness{}, errors.New("conformance: a directory has no network to cut; " +
+			"go test -run TestConformance ./store/file runs the suite on it")
 	}
 	ttl, _ := u.Session()
 	opener := func(rawURL string) func(context.Context, DialFunc) (store.Store, error) {

@@ -20,7 +20,7 @@ var (
 )
 
 // ours are the schemes of this module's adapters.
-var ours = []string{"zookeeper", "zookeeper+tls", "etcd", "etcd+tls", "consul", "consul+tls", "memory"}
+var ours = []string{"zookeeper", "zookeeper+tls", "etcd", "etcd+tls", "consul", "consul+tls", "memory", "file"}
 
 // Register makes a store known by its URL scheme. Adapters call it from init, so that importing an adapter for its
 // side effect is enough, as with the drivers of database/sql. It panics if the scheme is taken: two packages of

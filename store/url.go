@@ -236,7 +236,7 @@ func (u *URL) Session() (ttl, grace time.Duration) {
 // nil if there is none. An adapter calls it after it has read its options, before it connects.
 func (u *URL) Check() error {
 	known := slices.Collect(maps.Keys(u.used))
-	if u.Scheme != "memory" { // which takes no password
+	if u.Scheme != "memory" && u.Scheme != "file" { // which take no password
 		known = append(known, "passwordenv", "passwordfile")
 	}
 	slices.Sort(known)

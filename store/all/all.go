@@ -9,6 +9,7 @@ package all
 import (
 	_ "github.com/go-leadership/leadership/store/consul"
 	_ "github.com/go-leadership/leadership/store/etcd"
+	_ "github.com/go-leadership/leadership/store/file"
 	_ "github.com/go-leadership/leadership/store/memory"
 	_ "github.com/go-leadership/leadership/store/zookeeper"
 )

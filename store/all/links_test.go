@@ -16,6 +16,7 @@ var clients = map[string]string{
 	"etcd":      "go.etcd.io/etcd/client/v3",
 	"consul":    "github.com/hashicorp/consul/api",
 	"memory":    "",
+	"file":      "",
 }
 
 // links returns the packages that a program links which imports these.
@@ -46,9 +47,9 @@ func TestProgramLinksOneClient(t *testing.T) {
 	}
 }
 
-// The root package, the contract and the store in memory link nothing but the standard library.
+// The root package, the contract, and the stores in memory and in a directory link nothing but the standard library.
 func TestCoreLinksTheStandardLibraryAlone(t *testing.T) {
-	for _, linked := range links(t, module, module+"/store", module+"/store/memory") {
+	for _, linked := range links(t, module, module+"/store", module+"/store/memory", module+"/store/file") {
 		domain, _, _ := strings.Cut(linked, "/")
 		if strings.Contains(domain, ".") {
 			require.True(t, linked == module || strings.HasPrefix(linked, module+"/"), "%s is linked", linked)

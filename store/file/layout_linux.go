@@ -231,6 +231,15 @@ func (d *driver) link(target, path string) error {
 // makeElection makes the directories of an election.
 func (d *driver) makeElection(election string) error {
 	dir := d.root() + "/e"
+	for _, dir := range []string{dir, d.floorDir()} {
+		if there, err := d.ops.exists(dir); err != nil {
+			return err
+		} else if !there {
+			if err := d.make(); err != nil {
+				return err
+			}
+		}
+	}
 	for part := range strings.SplitSeq(election, "/") {
 		dir += "/" + part
 		if err := d.makeDir(dir); err != nil {

@@ -32,7 +32,9 @@ type delivery struct {
 }
 
 // newFaulty returns the line of a driver. It ends with the driver.
-func newFaulty() *faulty { return &faulty{changed: make(chan struct{}), queue: make(chan delivery, 1<<20)} }
+func newFaulty() *faulty {
+	return &faulty{changed: make(chan struct{}), queue: make(chan delivery, 1<<20)}
+}
 
 // begin begins to deliver news.
 func (f *faulty) begin(d *driver) {

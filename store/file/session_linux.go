@@ -40,7 +40,11 @@ func (d *driver) Open(ctx context.Context) (engine.Session, engine.Proof, error)
 	s := &session{driver: d, id: unique(), fd: -1, ended: make(chan struct{}), casts: map[string]*cast{}}
 	s.opened = store.Now()
 	err := do(ctx, d, func() error {
-		if _, err := d.version(); err != nil { // it might have been made since
+		v, err := d.version() // it might have been made since
+		if err == nil && v == 0 {
+			err = d.make()
+		}
+		if err != nil {
 			return err
 		}
 		return d.made(d.make, s.make)

@@ -1,0 +1,130 @@
+package file
+
+import (
+	"os"
+	"testing"
+	"time"
+
+	"github.com/go-leadership/leadership/store/engine"
+	"github.com/stretchr/testify/require"
+)
+
+// live does all that a process does in an election, until it can't go on, and returns the highest token.
+func live(t *testing.T, d *driver) (token uint64) {
+	s, _, err := d.Open(soon(t))
+	if err != nil {
+		return 0
+	}
+	defer func() { _ = s.End(soon(t), nil) }()
+	for turn := range uint64(3) {
+		e, err := s.Enter(soon(t), "a/b", engine.Nonce{Name: unique(), Turn: turn + 1}, "first")
+		if err != nil {
+			return token
+		}
+		token, e.Election = e.Token, "a/b"
+		if _, err := s.Acknowledge(soon(t), e, "first"); err != nil {
+			return token
+		}
+		d.life.Wait() // the link is there
+		if s.(*session).renew() != nil || d.RequestResignation(soon(t), "a/b", token) != nil {
+			return token
+		}
+		if err := s.Remove(soon(t), engine.Removal{Entry: e}); err != nil {
+			return token
+		}
+	}
+	d.collect("a/b")
+	return token
+}
+
+// TestCrashBetweenCalls: a process is killed after each of its calls in turn. The next one leads at once, with a higher
+// token, and is all that stands and is shown.
+func TestCrashBetweenCalls(t *testing.T) {
+	for n, whole := 0, false; !whole; n++ {
+		c := configIn(t.TempDir() + "/store")
+		calls := &dying{ops: kernel{}, left: n}
+		d := driverWith(t, c, calls)
+		token := live(t, d)
+		whole = calls.made < n // it has not been killed
+		calls.die()
+
+		st := openWith(t, c, kernel{})
+		began := time.Now()
+		b, err := st.Campaign(soon(t), "a/b", "second")
+		require.NoError(t, err, "killed after %d calls", n)
+		require.NoError(t, b.Wait(soon(t)))
+		took := time.Since(began)
+		require.Less(t, took, ttl/2, "killed after %d calls", n)
+		require.Greater(t, b.Token(), token, "killed after %d calls", n)
+		_, err = b.Acknowledge(soon(t), "second")
+		require.NoError(t, err)
+		list, err := st.Ballots(soon(t), "a/b")
+		require.NoError(t, err)
+		require.Len(t, list, 1, "killed after %d calls", n)
+		require.Eventually(t, func() bool {
+			value, err := os.ReadFile(string(d.place("a/b").leader()))
+			return err == nil && string(value) == "second"
+		}, 10*time.Second, time.Millisecond, "killed after %d calls", n)
+		require.Less(t, n, 1000)
+	}
+}
+
+// TestShown: the link shows the value of the leader that is acknowledged, as it is, and points nowhere once it has gone.
+func TestShown(t *testing.T) {
+	c := configIn(t.TempDir() + "/store")
+	st := openWith(t, c, kernel{})
+	path := c.Directory + "/e/e/_leader"
+	shows := func(value string) {
+		t.Helper()
+		require.Eventually(t, func() bool {
+			text, err := os.ReadFile(path)
+			return err == nil && string(text) == value
+		}, 10*time.Second, time.Millisecond)
+	}
+	_, err := os.ReadFile(path)
+	require.ErrorIs(t, err, os.ErrNotExist)
+	b, err := st.Campaign(soon(t), "e", "cast")
+	require.NoError(t, err)
+	require.NoError(t, b.Wait(soon(t)))
+	_, err = os.ReadFile(path)
+	require.ErrorIs(t, err, os.ErrNotExist, "it is not acknowledged")
+	for _, value := range []string{"one", "\x00two\n", ""} {
+		_, err = b.Acknowledge(soon(t), value)
+		require.NoError(t, err)
+		shows(value)
+	}
+	require.NoError(t, b.Withdraw(soon(t)))
+	_, err = os.ReadFile(path)
+	require.ErrorIs(t, err, os.ErrNotExist, "it has been withdrawn")
+	lead(t, st, "three")
+	shows("three")
+}
+
+// TestShownLate: a process that was stopped before it set the link sets it when another one leads, and puts it right.
+func TestShownLate(t *testing.T) {
+	c := configIn(t.TempDir() + "/store")
+	var before func()
+	d := driverWith(t, c, hooked{ops: kernel{}, beforeRename: func(_, to string) {
+		if do := before; do != nil && to == c.Directory+"/e/e/_leader" {
+			before = nil
+			do()
+		}
+	}})
+	st := openWith(t, c, kernel{})
+	s := sessionOf(t, d)
+	before = func() { // the process is stopped, its session ends, and another one leads
+		require.NoError(t, s.(*session).remove())
+		lead(t, st, "second")
+		require.Eventually(t, func() bool {
+			text, err := os.ReadFile(c.Directory + "/e/e/_leader")
+			return err == nil && string(text) == "second"
+		}, 10*time.Second, time.Millisecond)
+	}
+	e, err := s.Enter(soon(t), "e", engine.Nonce{Name: unique(), Turn: 1}, "first")
+	require.NoError(t, err)
+	_, _ = s.Acknowledge(soon(t), e, "first")
+	d.life.Wait()
+	text, err := os.ReadFile(c.Directory + "/e/e/_leader")
+	require.NoError(t, err)
+	require.Equal(t, "second", string(text))
+}

@@ -1,0 +1,210 @@
+package file
+
+import (
+	"context"
+	"io/fs"
+	"path/filepath"
+	"runtime"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/go-leadership/leadership/store"
+	"github.com/go-leadership/leadership/store/engine"
+	"github.com/stretchr/testify/require"
+)
+
+const ttl = time.Second
+
+// configIn returns the settings of a store in a directory.
+func configIn(dir string) Config { return Config{Directory: dir, TTL: ttl}.withDefaults() }
+
+// soon returns a context that ends when a test has waited in vain.
+func soon(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// openWith opens a store with some calls, which the end of the test closes.
+func openWith(t *testing.T, c Config, calls ops) *Store {
+	t.Helper()
+	d, err := newDriverWith(c, calls, nil, nil)
+	require.NoError(t, err)
+	st := newStore(d, c)
+	t.Cleanup(func() { require.NoError(t, st.Close()) })
+	return st
+}
+
+// driverWith returns a driver, which the end of the test closes.
+func driverWith(t *testing.T, c Config, calls ops) *driver {
+	t.Helper()
+	d, err := newDriverWith(c, calls, nil, nil)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, d.Close()) })
+	return d
+}
+
+// sessionOf opens a session, which is not renewed.
+func sessionOf(t *testing.T, d *driver) engine.Session {
+	t.Helper()
+	s, _, err := d.Open(soon(t))
+	require.NoError(t, err)
+	return s
+}
+
+// lead casts a ballot that is first, and acknowledges.
+func lead(t *testing.T, st *Store, value string) store.Ballot {
+	t.Helper()
+	b, err := st.Campaign(soon(t), "e", value)
+	require.NoError(t, err)
+	require.NoError(t, b.Wait(soon(t)))
+	_, err = b.Acknowledge(soon(t), value)
+	require.NoError(t, err)
+	return b
+}
+
+// leads waits until a store knows that this value leads; empty: that none does.
+func leads(t *testing.T, st *Store, value string) {
+	t.Helper()
+	var prev *store.Known
+	for {
+		known, err := st.Observe(soon(t), "e", prev)
+		require.NoError(t, err)
+		if known.Leader.Value == value {
+			return
+		}
+		prev = &known
+	}
+}
+
+// files returns the paths of all that is in a directory.
+func files(t *testing.T, dir string) (list []string) {
+	t.Helper()
+	require.NoError(t, filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
+		list = append(list, path)
+		return err
+	}))
+	return list
+}
+
+// as carries out the calls as another user of a group.
+type as struct {
+	ops
+	user, group int
+}
+
+// do changes what the kernel checks permissions by, for this thread.
+func (a as) do(call func()) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	set := func(number, id int) { _, _, _ = syscall.RawSyscall(uintptr(number), uintptr(id), 0, 0) }
+	set(syscall.SYS_SETFSGID, a.group)
+	set(syscall.SYS_SETFSUID, a.user)
+	call()
+	set(syscall.SYS_SETFSUID, 0)
+	set(syscall.SYS_SETFSGID, 0)
+}
+
+func (a as) mkdir(p string) (err error)      { a.do(func() { err = a.ops.mkdir(p) }); return }
+func (a as) rmdir(p string) (err error)      { a.do(func() { err = a.ops.rmdir(p) }); return }
+func (a as) symlink(t, p string) (err error) { a.do(func() { err = a.ops.symlink(t, p) }); return }
+func (a as) rename(f, p string) (err error)  { a.do(func() { err = a.ops.rename(f, p) }); return }
+func (a as) unlink(p string) (err error)     { a.do(func() { err = a.ops.unlink(p) }); return }
+func (a as) sync(p string) (err error)       { a.do(func() { err = a.ops.sync(p) }); return }
+func (a as) write(p, c string) (err error)   { a.do(func() { err = a.ops.write(p, c) }); return }
+func (a as) chmod(p string, m uint32) (err error) {
+	a.do(func() { err = a.ops.chmod(p, m) })
+	return
+}
+func (a as) list(p string) (l []string, err error) { a.do(func() { l, err = a.ops.list(p) }); return }
+func (a as) read(p string) (c string, err error)   { a.do(func() { c, err = a.ops.read(p) }); return }
+func (a as) lock(p string) (fd int, err error)     { a.do(func() { fd, err = a.ops.lock(p) }); return }
+func (a as) free(p string) (ok bool, err error)    { a.do(func() { ok, err = a.ops.free(p) }); return }
+func (a as) exists(p string) (ok bool, err error)  { a.do(func() { ok, err = a.ops.exists(p) }); return }
+func (a as) readlink(p string) (l string, err error) {
+	a.do(func() { l, err = a.ops.readlink(p) })
+	return
+}
+
+// needRoot skips a test that has to be run as root, with a reason that is seen.
+func needRoot(t *testing.T) {
+	t.Helper()
+	if syscall.Geteuid() != 0 {
+		t.Skip("NOT TESTED: this test has to be run as root, to act as other users and to mount")
+	}
+}
+
+// dying is the calls of a process that is killed after some of those that change something.
+type dying struct {
+	ops
+	mu    sync.Mutex
+	left  int // guarded by mu, as are all below: how many calls are still carried out; negative: all
+	made  int
+	locks []int
+}
+
+func (k *dying) change(call func() error) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.left == 0 {
+		return syscall.EIO
+	}
+	k.left--
+	k.made++
+	return call()
+}
+
+func (k *dying) mkdir(p string) error { return k.change(func() error { return k.ops.mkdir(p) }) }
+func (k *dying) rmdir(p string) error { return k.change(func() error { return k.ops.rmdir(p) }) }
+func (k *dying) symlink(t, p string) error {
+	return k.change(func() error { return k.ops.symlink(t, p) })
+}
+func (k *dying) rename(f, p string) error {
+	return k.change(func() error { return k.ops.rename(f, p) })
+}
+func (k *dying) unlink(p string) error   { return k.change(func() error { return k.ops.unlink(p) }) }
+func (k *dying) write(p, c string) error { return k.change(func() error { return k.ops.write(p, c) }) }
+func (k *dying) sync(p string) error     { return k.change(func() error { return k.ops.sync(p) }) }
+func (k *dying) close(int)               {} // die does
+func (k *dying) lock(p string) (fd int, err error) {
+	err = k.change(func() (err error) {
+		if fd, err = k.ops.lock(p); err == nil {
+			k.locks = append(k.locks, fd)
+		}
+		return err
+	})
+	return fd, err
+}
+
+// die does what the kernel does at the end of a process.
+func (k *dying) die() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.left = 0
+	for _, fd := range k.locks {
+		k.ops.close(fd)
+	}
+	k.locks = nil
+}
+
+// hooked calls functions before some calls.
+type hooked struct {
+	ops
+	beforeRename, beforeSymlink func(from, to string) // nil, or called
+}
+
+func (h hooked) rename(from, to string) error {
+	if h.beforeRename != nil {
+		h.beforeRename(from, to)
+	}
+	return h.ops.rename(from, to)
+}
+
+func (h hooked) symlink(target, path string) error {
+	if h.beforeSymlink != nil {
+		h.beforeSymlink(target, path)
+	}
+	return h.ops.symlink(target, path)
+}

@@ -1,0 +1,93 @@
+package file
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/go-leadership/leadership/store"
+	"github.com/stretchr/testify/require"
+)
+
+// TestOverflow: the kernel has dropped events, of which one told of a leader. All is looked at again.
+func TestOverflow(t *testing.T) {
+	text, err := os.ReadFile("/proc/sys/fs/inotify/max_queued_events")
+	require.NoError(t, err)
+	most, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	require.NoError(t, err)
+	c := configIn(t.TempDir() + "/store")
+	c.TTL = time.Hour // nothing is looked at in turn
+	st, follower := openWith(t, c, kernel{}), openWith(t, c, kernel{})
+	b := lead(t, st, "one")
+	leads(t, follower, "one")
+
+	noise := t.TempDir()
+	s, err := one.add(noise, syscall.IN_CREATE|syscall.IN_DELETE, "", func(uint32) {})
+	require.NoError(t, err)
+	defer one.remove(s)
+	one.reading.Lock() // nothing reads the queue
+	for i := 0; i <= most; i += 2 {
+		path := fmt.Sprint(noise, "/", i%7)
+		require.NoError(t, kernel{}.mkdir(path))
+		require.NoError(t, kernel{}.rmdir(path))
+	}
+	_, err = b.Acknowledge(soon(t), "two")
+	require.NoError(t, err)
+	one.reading.Unlock()
+	leads(t, follower, "two")
+}
+
+// TestDirectoryIsRemoved: a candidate leads again at once, with a higher token.
+func TestDirectoryIsRemoved(t *testing.T) {
+	c := configIn(t.TempDir() + "/store")
+	st, follower := openWith(t, c, kernel{}), openWith(t, c, kernel{})
+	b := lead(t, st, "one")
+	leads(t, follower, "one")
+	require.NoError(t, os.RemoveAll(c.Directory))
+	<-b.Lost()
+	require.ErrorIs(t, b.Err(), store.ErrLost)
+	next := lead(t, st, "two")
+	require.Greater(t, next.Token(), b.Token())
+	leads(t, follower, "two")
+}
+
+// TestFullDisk: a leader goes on, and hands over. What needs room says that there is none.
+func TestFullDisk(t *testing.T) {
+	needRoot(t)
+	dir := t.TempDir()
+	if err := syscall.Mount("none", dir, "tmpfs", 0, "size=256k"); err != nil {
+		t.Skip("NOT TESTED: a small file system can't be mounted:", err)
+	}
+	t.Cleanup(func() { require.NoError(t, syscall.Unmount(dir, syscall.MNT_DETACH)) })
+	c := configIn(dir + "/store")
+	st, other := openWith(t, c, kernel{}), openWith(t, c, kernel{})
+	b := lead(t, st, "one")
+	next, err := other.Campaign(soon(t), "e", "two")
+	require.NoError(t, err)
+
+	require.ErrorIs(t, os.WriteFile(dir+"/filler", make([]byte, 1<<20), 0o600), syscall.ENOSPC)
+	for i := 0; ; i++ { // directories, which take memory in another way
+		if err := os.WriteFile(fmt.Sprint(dir, "/", i), []byte("x"), 0o600); err != nil {
+			require.ErrorIs(t, err, syscall.ENOSPC)
+			break
+		}
+	}
+	_, err = b.Acknowledge(soon(t), "three")
+	require.ErrorIs(t, err, store.ErrUnavailable)
+	require.ErrorContains(t, err, "no space left")
+	_, err = other.Campaign(soon(t), "e", "four")
+	require.ErrorIs(t, err, store.ErrUnavailable)
+	require.ErrorContains(t, err, "no space left")
+	renewed := b.Lease().Last().Changed
+	<-renewed
+	require.NoError(t, b.Err(), "it still leads")
+	require.NoError(t, b.Withdraw(soon(t)))
+	require.NoError(t, next.Wait(soon(t)))
+	require.NoError(t, os.Remove(dir+"/filler"))
+	_, err = next.Acknowledge(soon(t), "two")
+	require.NoError(t, err)
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/bits"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -104,7 +105,7 @@ func (s *session) enter(p place, c *cast, nonce, value string) (before []uint64,
 			c.number = n
 		}
 	}
-	if size := len(before); size >= 64 && c.number%uint64(size/2) == 0 {
+	if size := len(before); size >= 64 && c.number%(1<<(bits.Len(uint(size))-2)) == 0 { // each quarter to half of the size
 		d.life.Go(func() { d.collect(c.election) })
 	}
 	return before, nil

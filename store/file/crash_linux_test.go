@@ -42,6 +42,7 @@ func live(t *testing.T, d *driver) (token uint64) {
 func TestCrashBetweenCalls(t *testing.T) {
 	for n, whole := 0, false; !whole; n++ {
 		c := configIn(t.TempDir() + "/store")
+		c.TTL = time.Minute // which the next one does not wait for
 		calls := &dying{ops: kernel{}, left: n}
 		d := driverWith(t, c, calls)
 		token := live(t, d)

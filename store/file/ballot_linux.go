@@ -297,15 +297,13 @@ func (d *driver) Entry(ctx context.Context, k string, tell engine.Tell) (engine.
 			return engine.State{}, err
 		}
 		session, nonce, _ := splitBallot(name)
-		over, err := w.session(session)
-		if err != nil {
+		over, err := w.session(d.place(election), name)
+		switch {
+		case err != nil:
 			return engine.State{}, err
-		}
-		if over {
-			if d.owned(session) != nil {
-				return engine.State{}, engine.ErrOver
-			}
-			d.place(election).retire(d, name)
+		case over && d.owned(session) != nil:
+			return engine.State{}, engine.ErrOver
+		case over:
 			return engine.State{}, nil
 		}
 		resign, err := d.ops.exists(dir + "/" + resigns)

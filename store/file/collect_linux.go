@@ -3,11 +3,15 @@ package file
 import (
 	"cmp"
 	"context"
+	"fmt"
+	"math/rand/v2"
 	"path"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/go-leadership/leadership/store"
 )
 
 // collect removes the tickets of ballots that have gone, and what else was left. A floor at the highest ticket comes
@@ -109,6 +113,7 @@ func (d *driver) forgetFloors() error {
 func (d *driver) tidy() {
 	const few, old = 8, time.Hour
 	sessions, _ := d.ops.list(d.root() + "/s")
+	rand.Shuffle(len(sessions), func(i, j int) { sessions[i], sessions[j] = sessions[j], sessions[i] })
 	for _, id := range sessions[:min(few, len(sessions))] {
 		_, _, _ = d.alive(id)
 	}
@@ -172,7 +177,7 @@ func (d *driver) clearBelow(dir string) error {
 
 // clear clears one election.
 func (d *driver) clear(p place) error {
-	for {
+	for tries := 0; ; tries++ {
 		highest, err := p.withdrawAll(d)
 		if err != nil {
 			return err
@@ -212,6 +217,9 @@ func (d *driver) clear(p place) error {
 		}
 		if !again {
 			break
+		}
+		if tries == 100 {
+			return fmt.Errorf("%w: something is made again and again in %s", store.ErrUnavailable, p)
 		}
 	}
 	for dir := string(p); dir != d.root()+"/e"; dir = path.Dir(dir) {

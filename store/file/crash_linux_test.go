@@ -101,6 +101,39 @@ func TestShown(t *testing.T) {
 	shows("three")
 }
 
+// TestShownAfterACrash: a follower, or the next in line, that notices the end of the leader's process withdraws its ballot.
+func TestShownAfterACrash(t *testing.T) {
+	for _, waits := range []bool{false, true} {
+		c := configIn(t.TempDir() + "/store")
+		c.TTL = time.Minute // which is not waited for
+		calls := &dying{ops: kernel{}, left: -1}
+		d := driverWith(t, c, calls)
+		s := &enterer{t: t, s: sessionOf(t, d)}
+		_, err := s.s.Acknowledge(soon(t), s.enter(), "first")
+		require.NoError(t, err)
+		d.life.Wait()
+		text, err := os.ReadFile(c.Directory + "/e/e/_leader")
+		require.NoError(t, err)
+		require.Equal(t, "first", string(text))
+
+		st := openWith(t, c, kernel{})
+		leads(t, st, "first")
+		if waits {
+			b, err := st.Campaign(soon(t), "e", "second")
+			require.NoError(t, err)
+			calls.die()
+			require.NoError(t, b.Wait(soon(t)))
+		} else {
+			calls.die()
+			leads(t, st, "")
+		}
+		require.Eventually(t, func() bool {
+			_, err := os.ReadFile(c.Directory + "/e/e/_leader")
+			return os.IsNotExist(err)
+		}, 10*time.Second, time.Millisecond)
+	}
+}
+
 // TestShownLate: a process that was stopped before it set the link sets it when another one leads, and puts it right.
 func TestShownLate(t *testing.T) {
 	c := configIn(t.TempDir() + "/store")

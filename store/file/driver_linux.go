@@ -111,7 +111,7 @@ func ask[T any](ctx context.Context, d *driver, request func() (T, error)) (T, e
 		value T
 		err   error
 	}
-	answers := make(chan answer, 2) // a test's line carries a request out twice
+	answers := make(chan answer, 1)
 	var none T
 	if err := d.line.request(ctx, func() {
 		value, err := request()
@@ -145,6 +145,9 @@ func (d *driver) Close() error {
 	d.life.Wait()
 	for _, w := range d.all() {
 		w.stop()
+	}
+	for _, s := range d.sessions { // those that could not be ended
+		_ = s.remove()
 	}
 	return d.hub.close()
 }

@@ -72,7 +72,7 @@ func splitKey(k string) (election string, n uint64, name string) {
 // numbered returns the numbers among names, in ascending order.
 func numbered(names []string) (list []uint64) {
 	for _, name := range names {
-		if n, err := strconv.ParseUint(name, 10, 64); err == nil {
+		if n, err := strconv.ParseUint(name, 10, 62); err == nil {
 			list = append(list, n)
 		}
 	}

@@ -123,11 +123,7 @@ func (d *driver) Leader(ctx context.Context, election string, tell engine.Tell) 
 			if err != nil {
 				return false, err
 			}
-			session, _, _ := splitBallot(name)
-			over, err := w.session(session)
-			if over {
-				p.retire(d, name)
-			}
+			over, err := w.session(p, name)
 			return !over, err
 		}
 		for range 10 {

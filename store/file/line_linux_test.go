@@ -14,7 +14,6 @@ import (
 type faulty struct {
 	driver *driver
 	queue  chan delivery // has room for all that a test makes; news writes
-	tasks  sync.WaitGroup
 
 	mu       sync.Mutex
 	cut      bool // guarded by mu, as are all below

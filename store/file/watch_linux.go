@@ -16,7 +16,8 @@ import (
 type watch struct {
 	driver *driver
 	tell   engine.Tell
-	entry  bool // it is of an entry
+	entry  bool   // it is of an entry
+	dead   func() // withdraws the ballot whose session is over; guarded by mu
 
 	mu      sync.Mutex // held while tell is called; taken before the driver's
 	set     bool       // guarded by mu, as are all below: the state has been told
@@ -81,13 +82,30 @@ func (w *watch) path(dir string, mask uint32) (exists bool, err error) {
 	}
 }
 
-// session watches a session, and reports whether it is over.
-func (w *watch) session(id string) (over bool, err error) {
+// session watches the session of a ballot, and reports whether it is over: then the ballot is withdrawn.
+func (w *watch) session(p place, name string) (over bool, err error) {
+	w.mu.Lock()
+	w.dead = func() { p.retire(w.driver, name) }
+	w.mu.Unlock()
+	id, _, _ := splitBallot(name)
 	m, err := w.driver.join(w, id)
 	if err != nil {
 		return false, err
 	}
-	return m.look()
+	if over, err = m.look(); over {
+		p.retire(w.driver, name)
+	}
+	return over, err
+}
+
+// withdraw withdraws the ballot whose session is over.
+func (w *watch) withdraw() {
+	w.mu.Lock()
+	dead := w.dead
+	w.mu.Unlock()
+	if dead != nil {
+		dead()
+	}
 }
 
 // tells tells the state that was read after the watch was set, and what has come since.
@@ -257,7 +275,7 @@ func (m *monitor) check() {
 	d.line.news(m.over)
 }
 
-// over tells the watches that the session is over.
+// over tells the watches that the session is over. Their ballots are withdrawn.
 func (m *monitor) over() {
 	d := m.driver
 	d.mu.Lock()
@@ -267,6 +285,11 @@ func (m *monitor) over() {
 	for _, w := range watches {
 		w.end(!own) // when an entry of our own is read again, Entry says that the session has ended
 	}
+	d.life.Go(func() {
+		for _, w := range watches {
+			w.withdraw()
+		}
+	})
 }
 
 // look reports whether the session is over, and sets the timer if it is not.

@@ -55,7 +55,7 @@ func TestCrashBetweenCalls(t *testing.T) {
 		require.NoError(t, err, "killed after %d calls", n)
 		require.NoError(t, b.Wait(soon(t)))
 		took := time.Since(began)
-		require.Less(t, took, ttl/2, "killed after %d calls", n)
+		require.Less(t, took, c.TTL/2, "killed after %d calls", n)
 		require.Greater(t, b.Token(), token, "killed after %d calls", n)
 		_, err = b.Acknowledge(soon(t), "second")
 		require.NoError(t, err)

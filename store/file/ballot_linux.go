@@ -63,11 +63,11 @@ func (s *session) Enter(ctx context.Context, election string, n engine.Nonce, va
 
 // cast returns the record of a nonce.
 func (s *session) cast(election, nonce string) (*cast, error) {
+	if err := s.stands(); err != nil {
+		return nil, err
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.over {
-		return nil, engine.ErrOver
-	}
 	c := s.casts[nonce]
 	if c == nil {
 		c = &cast{election: election}
@@ -288,20 +288,24 @@ func (d *driver) Entry(ctx context.Context, k string, tell engine.Tell) (engine.
 	return d.watching(ctx, w, func() (engine.State, error) {
 		election, number, name := splitKey(k)
 		dir := d.place(election).ballot(name)
+		session, nonce, _ := splitBallot(name)
+		own := d.owned(session) // its entries go with the session: the error says so
 		const gone = syscall.IN_MOVE_SELF | syscall.IN_DELETE_SELF
-		err := w.dir(dir, gone|syscall.IN_CREATE, resigns, func(mask uint32) { w.end(mask&gone != 0) })
+		err := w.dir(dir, gone|syscall.IN_CREATE, resigns, func(mask uint32) { w.end(own == nil && mask&gone != 0) })
+		if missing(err) && own != nil {
+			return engine.State{}, own.stands()
+		}
 		if missing(err) {
 			return engine.State{}, nil
 		}
 		if err != nil {
 			return engine.State{}, err
 		}
-		session, nonce, _ := splitBallot(name)
 		over, err := w.session(d.place(election), name)
 		switch {
 		case err != nil:
 			return engine.State{}, err
-		case over && d.owned(session) != nil:
+		case over && own != nil:
 			return engine.State{}, engine.ErrOver
 		case over:
 			return engine.State{}, nil

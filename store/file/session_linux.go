@@ -251,9 +251,14 @@ func (s *session) isOver() bool {
 	}
 }
 
-// stands returns an error if the session is known to be over.
+// stands returns an error if the session is known to be over, by the clock too: the process might have been stopped.
 func (s *session) stands() error {
-	if s.isOver() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.over && s.driver.clock() >= s.deadline {
+		_ = s.removeLocked()
+	}
+	if s.over {
 		return engine.ErrOver
 	}
 	return nil

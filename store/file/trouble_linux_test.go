@@ -91,3 +91,26 @@ func TestFullDisk(t *testing.T) {
 	_, err = next.Acknowledge(soon(t), "two")
 	require.NoError(t, err)
 }
+
+// TestFrozen: a process is stopped for longer than its TTL, and goes on. Its errors say that the session has ended, and
+// what it does next is done in a new one.
+func TestFrozen(t *testing.T) {
+	c := configIn(t.TempDir() + "/store")
+	line, err := openLined(c)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, line.Close()) })
+	b := lead(t, line.Store, "one")
+	next, err := openWith(t, c, kernel{}).Campaign(soon(t), "e", "two")
+	require.NoError(t, err)
+	line.Cut()
+	require.NoError(t, next.Wait(soon(t)))
+	require.Zero(t, b.Lease().Remaining())
+	line.Heal()
+	<-b.Lost()
+	require.ErrorContains(t, b.Err(), "session has ended")
+	again, err := line.Campaign(soon(t), "e", "three")
+	require.NoError(t, err)
+	require.NoError(t, again.Err())
+	require.NoError(t, next.Withdraw(soon(t)))
+	require.NoError(t, again.Wait(soon(t)))
+}

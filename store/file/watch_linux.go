@@ -16,8 +16,7 @@ import (
 type watch struct {
 	driver *driver
 	tell   engine.Tell
-	entry  bool   // it is of an entry
-	dead   func() // withdraws the ballot whose session is over; guarded by mu
+	entry  bool // it is of an entry
 
 	mu      sync.Mutex // held while tell is called; taken before the driver's
 	set     bool       // guarded by mu, as are all below: the state has been told
@@ -26,6 +25,7 @@ type watch struct {
 	stopped bool
 	subs    []*sub
 	joined  []*monitor
+	dead    func() // withdraws the ballot, when its session is over
 }
 
 // newWatch returns a watch that watches nothing yet. The caller stops it.

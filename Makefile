@@ -1,5 +1,5 @@
-# STORE is one of zookeeper, etcd and consul; `make setup` without it takes all, `make demo` ZooKeeper. `make
-# conformance` takes the URL of a store.
+# STORE is one of zookeeper, etcd and consul; `make setup` without it takes all, `make demo` none: files. `make demo` and
+# `make conformance` take the URL of a store, too.
 STORE ?=
 # SUITEFLAGS are further flags for the conformance suite, such as -run TestStore/crash for some of its cases.
 SUITEFLAGS ?=
@@ -11,7 +11,6 @@ PART ?= suspended simulation chaos mutants
 SEEDS ?= 1-10000
 ROUNDS ?= 1-20
 
-DEMO = $(or $(STORE),zookeeper)
 STATICCHECK = go tool -modfile=tools/go.mod staticcheck
 
 .PHONY: help setup demo quick test long mutants conformance check bench
@@ -22,9 +21,13 @@ help: ## list the targets
 setup: ## install what the tests need (Debian, as root); STORE=etcd for one store's server alone
 	@./scripts/setup compiler $(or $(STORE),zookeeper etcd consul)
 
-demo: ## show a failover on a real server; STORE=zookeeper, etcd or consul
-	@./scripts/setup $(DEMO)
-	go run ./examples/failover/demo -store $(DEMO)
+demo: ## show failovers on this machine; STORE=zookeeper, etcd or consul: on a real server; STORE='etcd://host:2379/?ttl=3s'
+ifeq ($(STORE),)
+	@go run ./examples/failover/demo
+else
+	@$(if $(findstring ://,$(STORE)),,./scripts/setup $(STORE))
+	@go run ./examples/failover/demo/server -store '$(value STORE)'
+endif
 
 quick: ## run the tests that need no server, with the race detector: under a minute
 	@./scripts/setup compiler

@@ -23,6 +23,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"os/signal"
@@ -38,14 +39,14 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second signal ends it the hard way
-	if err := run(ctx, os.Args[1:]); err != nil {
+	if err := run(ctx, os.Args[1:], os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, "failover:", err)
 		os.Exit(1)
 	}
 }
 
-// run does what the arguments say, until ctx ends.
-func run(ctx context.Context, args []string) error {
+// run does what the arguments say, until ctx ends, and prints to out.
+func run(ctx context.Context, args []string, out io.Writer) error {
 	flags := flag.NewFlagSet("failover candidate|follower", flag.ExitOnError)
 	url := flags.String("store", "zookeeper://127.0.0.1:2181/", "`URL` of the store")
 	election := flags.String("election", "failover", "`name` of the election")
@@ -72,7 +73,7 @@ func run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	p := &process{store: st, election: *election, name: *name, opts: &leadership.Options{Logger: trouble}}
+	p := &process{store: st, election: *election, name: *name, out: out, opts: &leadership.Options{Logger: trouble}}
 	return errors.Join(play(p, ctx), st.Close())
 }
 
@@ -80,6 +81,7 @@ func run(ctx context.Context, args []string) error {
 type process struct {
 	store          store.Store
 	election, name string
+	out            io.Writer
 	opts           *leadership.Options
 }
 
@@ -136,5 +138,5 @@ func (p *process) follower(ctx context.Context) error {
 // say prints an event in one write, so that the lines of several processes can share a file.
 func (p *process) say(format string, args ...any) {
 	at := time.Now().UTC().Format("2006-01-02T15:04:05.000000Z")
-	fmt.Printf("%s %s %s\n", at, p.name, fmt.Sprintf(format, args...))
+	fmt.Fprintf(p.out, "%s %s %s\n", at, p.name, fmt.Sprintf(format, args...))
 }

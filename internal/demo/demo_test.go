@@ -1,0 +1,184 @@
+package demo
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-leadership/leadership/store"
+	_ "github.com/go-leadership/leadership/store/file"
+	"github.com/go-leadership/leadership/store/memory"
+	"github.com/stretchr/testify/require"
+)
+
+// watchdog ends a run that hangs. The tests are about what happens and in which order. How long it takes is for `make
+// demo` to judge: tests of other packages run beside these, so the bounds are widened.
+const (
+	watchdog = 2 * time.Minute
+	slack    = 20 * time.Second
+)
+
+// watched is a context for a run. Tests run in parallel, since they wait more than they work.
+func watched(t *testing.T) context.Context {
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(t.Context(), watchdog)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// The whole demo, as lines.
+func TestDemo(t *testing.T) {
+	ctx := watched(t)
+	var out bytes.Buffer
+	err := Run(ctx, Config{Slack: slack, Out: &out})
+	t.Logf("%s", &out)
+	require.NoError(t, err)
+	said := regexp.MustCompile(`(?m)^\d\d:\d\d:\d\d\.\d{3}  (\w+) +(.*)$`).FindAllStringSubmatch(out.String(), -1)
+	var story []string
+	for _, m := range said {
+		if line := m[1] + " " + m[2]; m[1] == "demo" || strings.Contains(line, " leads, ") {
+			story = append(story, regexp.MustCompile(`\d.*`).ReplaceAllString(line, "#"))
+		}
+	}
+	require.Equal(t, []string{
+		"demo three candidates and a follower on file:///tmp/demo-test-#",
+		"a leads, token #",
+		"demo queue: a, b, c",
+		"demo kills a (SIGKILL)",
+		"b leads, token #",
+		"demo kill a: b led after #",
+		"demo queue: b, c, a",
+		"demo freezes b (SIGSTOP)",
+		"c leads, token #",
+		"demo freeze b: c led after #",
+		"demo queue: c, a",
+		"demo wakes b (SIGCONT)",
+		"demo queue: c, a, b",
+		"demo ends c (SIGTERM), so that it resigns",
+		"a leads, token #",
+		"demo end c: a led after #",
+		"demo queue: a, b",
+	}, story)
+	require.Len(t, regexp.MustCompile(`(?m)^(start|kill a|freeze b|end c) +[abc] +\d+ `).FindAllString(out.String(), -1), 4)
+	require.Regexp(t, `\nas promised: .*\n$`, out.String())
+}
+
+// The whole demo, on a screen.
+func TestDemoOnScreen(t *testing.T) {
+	ctx := watched(t)
+	y := newTTY(t, 80, 24)
+	require.NoError(t, Run(ctx, Config{Slack: slack, Out: y, Screen: &Screen{Size: y.size, Color: true}}))
+	t.Logf("%s", y.shown())
+	require.Regexp(t, `^leadership demo, .* on file:///`, y.shown())
+	require.Regexp(t, `(?m)^leader    a since `, y.shown())
+	require.Contains(t, y.shown(), "queue     a, b\nfollower  knows a\n")
+	require.Regexp(t, `(?m)^c         process \d+ has resigned and ended$`, y.shown())
+	require.Regexp(t, `\nas promised: .*$`, y.shown())
+}
+
+// One who interrupts it, at any step, finds nothing left behind. The frozen process is killed too.
+func TestInterrupt(t *testing.T) {
+	for _, step := range []string{"three candidates", "a         leads", "SIGKILL", "SIGSTOP"} {
+		t.Run(step, func(t *testing.T) {
+			ctx, interrupt := context.WithCancelCause(watched(t))
+			interrupted := errors.New("interrupted")
+			out := writerFunc(func(p []byte) error {
+				if bytes.Contains(p, []byte(step)) {
+					interrupt(interrupted)
+				}
+				return nil
+			})
+			require.ErrorIs(t, Run(ctx, Config{Out: out, Slack: slack}), interrupted)
+		})
+	}
+}
+
+// A reader that goes away ends it; so does a panic.
+func TestWriterFails(t *testing.T) {
+	ctx := watched(t)
+	for _, screen := range []*Screen{nil, {Size: func() (int, int) { return 80, 24 }}} {
+		fail := func([]byte) error { return io.ErrClosedPipe }
+		require.ErrorIs(t, Run(ctx, Config{Out: writerFunc(fail), Screen: screen}), io.ErrClosedPipe)
+	}
+	require.PanicsWithValue(t, "oh", func() {
+		_ = Run(ctx, Config{Out: writerFunc(func(p []byte) error {
+			if bytes.Contains(p, []byte("SIGSTOP")) {
+				panic("oh")
+			}
+			return nil
+		})})
+	})
+}
+
+// A process that ends by itself ends the demo.
+func TestProcessEnds(t *testing.T) {
+	ctx := watched(t)
+	program := filepath.Join(t.TempDir(), "program")
+	require.NoError(t, os.WriteFile(program, []byte("#!/bin/sh\nexit 3\n"), 0o700))
+	s := stage()
+	s.program, s.store = program, openMemory(t)
+	require.EqualError(t, s.show(ctx), "process follower ended by itself: exit status 3")
+}
+
+// openMemory opens a store that no other process sees.
+func openMemory(t *testing.T) store.Store {
+	st, err := memory.Open(memory.NewService(), nil)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, st.Close()) })
+	return st
+}
+
+func TestPatience(t *testing.T) {
+	s := stage()
+	s.store = openMemory(t)
+	require.NoError(t, s.open())
+	defer s.close()
+	s.until(watched(t), time.Millisecond, "a miracle", func() bool { return false })
+	require.EqualError(t, s.err, "waited 1ms in vain for a miracle")
+}
+
+// Candidates of others would make the story another one. Those of a run that was interrupted are about to go.
+func TestElectionInUse(t *testing.T) {
+	s := stage()
+	s.store = openMemory(t)
+	ballot, err := s.store.Campaign(t.Context(), election, "x")
+	require.NoError(t, err)
+	require.NoError(t, s.open())
+	defer s.close()
+	waited := false
+	s.view = viewFunc(func() {
+		if !waited && slices.Equal(s.queue, []string{"x"}) {
+			waited = true
+			require.NoError(t, ballot.Withdraw(t.Context()))
+		}
+	})
+	s.program = "/no such program"
+	s.begin(watched(t))
+	require.ErrorIs(t, s.err, fs.ErrNotExist)
+	require.True(t, waited)
+}
+
+func TestWrongURL(t *testing.T) {
+	ctx := watched(t)
+	require.ErrorContains(t, Run(ctx, Config{URL: "etcd://localhost/"}), "no imported adapter registered it")
+}
+
+type writerFunc func(p []byte) error
+
+func (f writerFunc) Write(p []byte) (int, error) { return len(p), f(p) }
+
+// viewFunc is called whenever something might have changed.
+type viewFunc func()
+
+func (f viewFunc) event(event) error    { return nil }
+func (f viewFunc) refresh(*scene) error { f(); return nil }
+func (f viewFunc) end(*scene) error     { return nil }

@@ -1,0 +1,35 @@
+package demo
+
+import (
+	"fmt"
+	"os"
+	"testing"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) {
+	Child()
+	goleak.VerifyTestMain(tidy{m})
+}
+
+// tidy fails if the tests leave anything in the directory for temporary files. That no process is left, goleak sees:
+// each has a goroutine that waits for its end.
+type tidy struct{ m *testing.M }
+
+func (t tidy) Run() int {
+	dir, err := os.MkdirTemp("", "demo-test-")
+	if err != nil {
+		panic(err)
+	}
+	defer os.RemoveAll(dir)
+	os.Setenv("TMPDIR", dir)
+	os.Setenv("GORACE", "atexit_sleep_ms=0") // of the children: with the race detector a process takes a second to end
+	code := t.m.Run()
+	left, err := os.ReadDir(dir)
+	if len(left) > 0 || err != nil {
+		fmt.Fprintln(os.Stderr, "left behind:", left, err)
+		return 1
+	}
+	return code
+}

@@ -20,6 +20,7 @@ import (
 // Config says where to play, and where to show it. All fields but Out have defaults.
 type Config struct {
 	URL    string        // of the store. Default: store/file in a temporary directory; the program imports the package
+	TTL    time.Duration // of the default store. Default: 2 s
 	Crash  time.Duration // bound from a leader's crash to its successor's election. Default: the store's, for default servers
 	Slack  time.Duration // added to every bound, for a machine that is busy with other things. Default: 0
 	Pace   time.Duration // a pause after each act, to read it. Default: none
@@ -37,7 +38,8 @@ func Run(ctx context.Context, c Config) (err error) {
 			return err
 		}
 		defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-		c.URL = "file://" + filepath.ToSlash(dir) + "/store?ttl=2s"
+		path := strings.NewReplacer("%", "%25", "#", "%23", "?", "%3F", "@", "%40").Replace(filepath.ToSlash(dir))
+		c.URL = fmt.Sprintf("file://%s/store?ttl=%v", path, cmp.Or(c.TTL, 2*time.Second))
 	}
 	u, err := store.ParseURL(c.URL)
 	if err != nil {

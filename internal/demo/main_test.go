@@ -18,7 +18,7 @@ func TestMain(m *testing.M) {
 type tidy struct{ m *testing.M }
 
 func (t tidy) Run() int {
-	dir, err := os.MkdirTemp("", "demo-test-")
+	dir, err := os.MkdirTemp("", "demo-test-@#?%-")
 	if err != nil {
 		panic(err)
 	}

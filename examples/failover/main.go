@@ -1,10 +1,11 @@
 // Failover is one process of an election: a candidate, which leads when its turn comes, or a follower, which prints
-// who leads. Start as many of each as you like, on one machine or on many, and end them in any way:
+// who leads. Start as many of each as you like, and end them in any way:
 //
-//	failover candidate -store 'zookeeper://127.0.0.1:2181/?ttl=3s' -name a
-//	failover follower -store 'zookeeper://127.0.0.1:2181/?ttl=3s' -name f
+//	failover candidate -name a
+//	failover follower -name f
 //
-// The default of -store is zookeeper://127.0.0.1:2181/, with a TTL of 10 s.
+// The default of -store is file:///tmp/failover?ttl=3s, for processes on one machine. With the URL of a service they
+// can be on many: -store 'etcd://10.0.0.1:2379/?ttl=3s'.
 //
 // It prints a line for each event: the time, its name, and what happened.
 //
@@ -48,7 +49,7 @@ func main() {
 // run does what the arguments say, until ctx ends, and prints to out.
 func run(ctx context.Context, args []string, out io.Writer) error {
 	flags := flag.NewFlagSet("failover candidate|follower", flag.ExitOnError)
-	url := flags.String("store", "zookeeper://127.0.0.1:2181/", "`URL` of the store")
+	url := flags.String("store", "file:///tmp/failover?ttl=3s", "`URL` of the store")
 	election := flags.String("election", "failover", "`name` of the election")
 	name := flags.String("name", fmt.Sprint("process-", os.Getpid()), "this process's `name`, by which others know it")
 	var mode string

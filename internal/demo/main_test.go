@@ -1,15 +1,24 @@
 package demo
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 )
 
+// wholeVariable is the environment variable that makes the test program play the demo, with its pace.
+const wholeVariable = "LEADERSHIP_DEMO_WHOLE"
+
 func TestMain(m *testing.M) {
 	Child()
+	if pace, err := time.ParseDuration(os.Getenv(wholeVariable)); err == nil {
+		fmt.Fprintln(os.Stderr, Run(context.Background(), Config{TTL: longTTL, Pace: pace, Out: os.Stdout}))
+		return
+	}
 	goleak.VerifyTestMain(tidy{m})
 }
 

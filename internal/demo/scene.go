@@ -33,8 +33,7 @@ type scene struct {
 	logged    []event             // so far
 	queue     []string            // who stands, first in line first; nil until known
 	leader    string              // empty if there is none
-	since     time.Time           // it leads
-	token     uint64              // of its term
+	term      turn                // that leader's
 	known     string              // who leads, as far as the follower knows
 	turns     []turn              // so far; the last might be under way
 	processes map[string]*process // by name, the latest
@@ -80,7 +79,8 @@ func (s *scene) close() {
 func (s *scene) read(out *os.File) {
 	defer close(s.events)
 	defer out.Close()
-	for in := json.NewDecoder(out); ; {
+	in := json.NewDecoder(out)
+	for {
 		var e event
 		err := in.Decode(&e)
 		if errors.Is(err, io.EOF) {
@@ -163,8 +163,8 @@ func (s *scene) handle(e event) {
 		} else if s.leader != "" && s.processes[s.leader].fate != frozen {
 			s.fail("%s was elected while %s led", e.Who, s.leader)
 		}
-		s.leader, s.since, s.token = e.Who, e.At, e.Token
 		t.leader, t.token, t.took = e.Who, e.Token, e.At.Sub(t.began)
+		s.leader, s.term = e.Who, *t
 	case ended:
 		if s.leader == e.Who {
 			s.leader = ""

@@ -55,7 +55,7 @@ func Terminal(f *os.File) *Screen {
 	return &Screen{Size: size, Color: os.Getenv("NO_COLOR") == ""}
 }
 
-// frames draws the scene again and again in the same place, on the lowest lines of a screen.
+// frames draws the scene again and again in the same place, from the line on which the cursor was.
 type frames struct {
 	out           io.Writer
 	screen        *Screen
@@ -67,7 +67,8 @@ func (v *frames) event(event) error { return nil } // the next frame shows it
 
 func (v *frames) end(s *scene) error { return v.refresh(s) }
 
-// refresh draws a frame, in one write. Its lines are never wrapped, and two lines stay free, for the cursor and the verdict.
+// refresh draws a frame, in one write. Its lines are never wrapped, and two lines of the screen stay free: for the cursor
+// and the verdict.
 func (v *frames) refresh(s *scene) error {
 	width, height := v.screen.Size()
 	var b bytes.Buffer
@@ -120,13 +121,12 @@ func picture(s *scene, now time.Time, height int) []row {
 		{"follower  knows " + cmp.Or(s.known, "none"), ""},
 		{},
 	}
-	switch p := s.processes[s.leader]; {
-	case p == nil:
-	case p.fate == frozen:
+	if p := s.processes[s.leader]; p != nil && p.fate == frozen {
 		rows[2] = row{"leader    " + s.leader + ", frozen", yellow}
-	default:
+	} else if p != nil {
+		since := s.term.began.Add(s.term.took)
 		rows[2] = row{fmt.Sprintf("leader    %s since %s, for %.1f s, token %d",
-			s.leader, s.since.Format("15:04:05.000"), now.Sub(s.since).Seconds(), s.token), green}
+			s.leader, since.Format("15:04:05.000"), now.Sub(since).Seconds(), s.term.token), green}
 	}
 	for _, name := range candidates {
 		if p := s.processes[name]; p != nil {

@@ -1,4 +1,4 @@
-# STORE is one of zookeeper, etcd and consul; `make setup` without it takes all, `make demo` none: files. `make demo` and
+# STORE is one of zookeeper, etcd and consul; `make setup` without it takes all, `make demo` files. `make demo` and
 # `make conformance` take the URL of a store, too.
 STORE ?=
 # SUITEFLAGS are further flags for the conformance suite, such as -run TestStore/crash for some of its cases.
@@ -22,7 +22,7 @@ setup: ## install what the tests need (Debian, as root); STORE=etcd for one stor
 	@./scripts/setup compiler $(or $(STORE),zookeeper etcd consul)
 
 demo: ## show failovers on this machine; STORE=zookeeper, etcd or consul: on a real server; STORE='etcd://host:2379/?ttl=3s'
-ifeq ($(STORE),)
+ifeq ($(filter-out file,$(STORE)),)
 	@go run ./examples/failover/demo
 else
 	@$(if $(findstring ://,$(STORE)),,./scripts/setup $(STORE))

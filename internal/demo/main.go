@@ -15,7 +15,7 @@ import (
 func Main(run func(ctx context.Context, c Config) error) {
 	Child()
 	c := Config{Out: os.Stdout, Screen: Terminal(os.Stdout)}
-	flag.DurationVar(&c.Pace, "pace", time.Second, "`time` to read after each act")
+	flag.DurationVar(&c.Pace, "pace", 750*time.Millisecond, "`time` to read after each act")
 	flag.DurationVar(&c.Slack, "slack", 0, "`time` added to every bound, for a machine that is busy with other things")
 	flag.Parse()
 	// However the terminal or the reader of the output ends it, it cleans up.

@@ -9,32 +9,6 @@ import (
 	"github.com/go-leadership/leadership"
 )
 
-// A resource that remembers the highest token refuses a leader of the past, whatever that one believes.
-func ExampleTerm_Token() {
-	st := open()
-	defer st.Close()
-	var highest uint64
-	write := func(token uint64, what string) {
-		if token < highest {
-			fmt.Println("refused:", what)
-			return
-		}
-		highest = token
-		fmt.Println("written:", what)
-	}
-	old := lead(st, "a")
-	write(old.Token(), "by a")
-	must(old.Resign(context.Background()))
-	term := lead(st, "b")
-	write(term.Token(), "by b")
-	write(old.Token(), "by a, which came late")
-	must(term.Resign(context.Background()))
-	// Output:
-	// written: by a
-	// written: by b
-	// refused: by a, which came late
-}
-
 // A leader of the past can't make itself known: the store refuses it, and so does its own term before that.
 func ExampleTerm_Acknowledge() {
 	st := open()

@@ -1,8 +1,8 @@
 // Package leadership elects one leader among many processes and tells everyone who it is.
 //
 // A process that wants to lead makes a [Candidate]; one that only wants to know who leads makes a [Follower]. Both use
-// a [store.Store]: a session in ZooKeeper, etcd or Consul, or in memory for tests, chosen by URL. This package knows no
-// backend.
+// a [store.Store]: a session in ZooKeeper, etcd or Consul, in a directory of one machine, or in memory for tests, chosen
+// by URL. This package knows no backend.
 //
 //	st, err := store.Open(ctx, "zookeeper://10.0.0.1:2181,10.0.0.2:2181/?ttl=10s", nil)
 //	c, err := leadership.NewCandidate(st, "database/primary", "dbhost2:4567", nil)

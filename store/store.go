@@ -1,6 +1,6 @@
 // Package store is the contract between the election as a user sees it (package leadership) and the coordination
-// service that holds it (store/memory, store/zookeeper, store/etcd, store/consul). Its terms are those of elections,
-// not of keys and values.
+// service that holds it (store/memory, store/file, store/zookeeper, store/etcd, store/consul). Its terms are those of
+// elections, not of keys and values.
 //
 // A user opens a store by URL ([Open]) or with the constructor of the adapter's package, and hands it to
 // leadership.NewCandidate and leadership.NewFollower. The author of a store writes a driver for package

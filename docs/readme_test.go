@@ -2,6 +2,7 @@
 package docs
 
 import (
+	"go/format"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -24,6 +25,9 @@ const mostLines = 200
 func TestReadmeCompiles(t *testing.T) {
 	require.LessOrEqual(t, strings.Count(readme(t), "\n"), mostLines)
 	for _, block := range blocks(t, "go") {
+		formatted, err := format.Source([]byte(block))
+		require.NoError(t, err)
+		require.Equal(t, string(formatted), block)
 		source := program(block)
 		output, err := exec.CommandContext(t.Context(), "go", "vet", write(t, source)).CombinedOutput()
 		require.NoError(t, err, "%s\n%s", output, source)

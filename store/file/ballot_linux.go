@@ -46,7 +46,7 @@ func (s *session) Enter(ctx context.Context, election string, n engine.Nonce, va
 		if err != nil {
 			return e, err
 		}
-		p := s.driver.place(election)
+		p := s.driver.dirOf(election)
 		var before []uint64
 		if c.number == 0 {
 			if before, err = s.enter(p, c, n.Name, value); err != nil {
@@ -78,7 +78,7 @@ func (s *session) cast(election, nonce string) (*cast, error) {
 
 // enter makes a ballot with a ticket, and returns the numbers of those before it. A directory whose ticket is void, or not
 // known to stand, is withdrawn, and has no later one: others might have seen it.
-func (s *session) enter(p place, c *cast, nonce, value string) (before []uint64, err error) {
+func (s *session) enter(p electionDir, c *cast, nonce, value string) (before []uint64, err error) {
 	d := s.driver
 	for c.number == 0 {
 		if c.name != "" {
@@ -123,7 +123,7 @@ func (d *driver) makeDirFile(dir, value string) error {
 }
 
 // tickets returns the numbers of the tickets, in ascending order.
-func (p place) tickets(d *driver) ([]uint64, error) {
+func (p electionDir) tickets(d *driver) ([]uint64, error) {
 	names, err := d.ops.list(p.queue())
 	if missing(err) {
 		return nil, nil
@@ -133,7 +133,7 @@ func (p place) tickets(d *driver) ([]uint64, error) {
 
 // ahead returns what is ahead of an entry, of the tickets given. The answer that nothing is proves that the entry stood
 // after all those ahead of it had gone.
-func (p place) ahead(d *driver, election string, number uint64, name string, tickets []uint64) (engine.Place, error) {
+func (p electionDir) ahead(d *driver, election string, number uint64, name string, tickets []uint64) (engine.Place, error) {
 	slices.Sort(tickets)
 	at, _ := slices.BinarySearch(tickets, number)
 	seen := map[string]bool{} // the sessions that stand
@@ -165,7 +165,7 @@ func (p place) ahead(d *driver, election string, number uint64, name string, tic
 }
 
 // ticket returns where an entry of a queue, or of the acknowledgements, points; the empty name if there is none.
-func (p place) ticket(d *driver, dir string, n uint64) (name, rest string, err error) {
+func (p electionDir) ticket(d *driver, dir string, n uint64) (name, rest string, err error) {
 	target, err := d.ops.readlink(numberIn(dir, n))
 	if missing(err) || errors.Is(err, syscall.EINVAL) {
 		return "", "", nil
@@ -179,7 +179,7 @@ func (p place) ticket(d *driver, dir string, n uint64) (name, rest string, err e
 
 // stands reports whether a ballot stands: it has its directory, and its session does. The ballot of a session that has
 // ended is withdrawn, so that nothing its owner still does has an effect.
-func (p place) stands(d *driver, name string, seen map[string]bool) (bool, error) {
+func (p electionDir) stands(d *driver, name string, seen map[string]bool) (bool, error) {
 	there, err := d.ops.exists(p.ballot(name))
 	if !there || err != nil {
 		return false, err
@@ -201,7 +201,7 @@ func (p place) stands(d *driver, name string, seen map[string]bool) (bool, error
 }
 
 // withdraw withdraws a ballot with its acknowledgement: their directory gets another name.
-func (p place) withdraw(d *driver, name string) error {
+func (p electionDir) withdraw(d *driver, name string) error {
 	err := d.ops.rename(p.ballot(name), p.ballot("~"+name))
 	if missing(err) {
 		return nil
@@ -213,14 +213,14 @@ func (p place) withdraw(d *driver, name string) error {
 }
 
 // retire withdraws a ballot that does not stand, if the process may do that.
-func (p place) retire(d *driver, name string) {
+func (p electionDir) retire(d *driver, name string) {
 	if err := p.withdraw(d, name); err != nil && !denied(err) {
 		d.config.Logger.Debug("can't withdraw a ballot whose session has ended", "store", d.config.name(), "error", err)
 	}
 }
 
 // clean removes what a ballot has left.
-func (p place) clean(d *driver, name string) {
+func (p electionDir) clean(d *driver, name string) {
 	names, _ := d.ops.list(p.ballot(name))
 	for _, file := range names {
 		_ = d.ops.unlink(p.ballot(name) + "/" + file)
@@ -232,7 +232,7 @@ func (p place) clean(d *driver, name string) {
 func (d *driver) Ahead(ctx context.Context, e engine.Entry) (engine.Place, error) {
 	return ask(ctx, d, func() (engine.Place, error) {
 		election, number, name := splitKey(e.Key)
-		p := d.place(election)
+		p := d.dirOf(election)
 		tickets, err := p.tickets(d)
 		if err != nil {
 			return engine.Place{}, err
@@ -250,7 +250,7 @@ func (s *session) Void(ctx context.Context, election string, n engine.Nonce) err
 		slot.void = max(slot.void, n.Turn)
 		c, err := s.cast(election, n.Name)
 		if err == nil && c.name != "" {
-			err = s.driver.place(election).withdraw(s.driver, c.name)
+			err = s.driver.dirOf(election).withdraw(s.driver, c.name)
 		}
 		if err == nil {
 			s.forget(n.Name)
@@ -269,7 +269,7 @@ func (s *session) forget(nonce string) {
 func (s *session) Remove(ctx context.Context, r engine.Removal) error {
 	return do(ctx, s.driver, func() error {
 		election, _, name := splitKey(r.Key)
-		if err := s.driver.place(election).withdraw(s.driver, name); err != nil {
+		if err := s.driver.dirOf(election).withdraw(s.driver, name); err != nil {
 			return err
 		}
 		_, nonce, _ := splitBallot(name)
@@ -287,7 +287,7 @@ func (d *driver) Entry(ctx context.Context, k string, tell engine.Tell) (engine.
 	w.entry = true
 	return d.watching(ctx, w, func() (engine.State, error) {
 		election, number, name := splitKey(k)
-		dir := d.place(election).ballot(name)
+		dir := d.dirOf(election).ballot(name)
 		session, nonce, _ := splitBallot(name)
 		own := d.owned(session) // its entries go with the session: the error says so
 		const gone = syscall.IN_MOVE_SELF | syscall.IN_DELETE_SELF
@@ -301,7 +301,7 @@ func (d *driver) Entry(ctx context.Context, k string, tell engine.Tell) (engine.
 		if err != nil {
 			return engine.State{}, err
 		}
-		over, err := w.session(d.place(election), name)
+		over, err := w.session(d.dirOf(election), name)
 		switch {
 		case err != nil:
 			return engine.State{}, err
@@ -329,7 +329,7 @@ func (d *driver) watching(ctx context.Context, w *watch, read func() (engine.Sta
 // RequestResignation implements engine.Resigner.
 func (d *driver) RequestResignation(ctx context.Context, election string, token uint64) error {
 	return do(ctx, d, func() error {
-		p := d.place(election)
+		p := d.dirOf(election)
 		name, _, err := p.ticket(d, p.queue(), token)
 		if err != nil || name == "" {
 			return err
@@ -345,7 +345,7 @@ func (d *driver) RequestResignation(ctx context.Context, election string, token 
 // Ballots implements engine.Driver.
 func (d *driver) Ballots(ctx context.Context, election string) ([]store.Standing, error) {
 	return ask(ctx, d, func() (list []store.Standing, err error) {
-		p := d.place(election)
+		p := d.dirOf(election)
 		tickets, err := p.tickets(d)
 		if err != nil {
 			return nil, err

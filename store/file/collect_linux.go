@@ -17,14 +17,14 @@ import (
 // collect removes the tickets of ballots that have gone, and what else was left. A floor at the highest ticket comes
 // first: then none of the numbers is given out again, and a request that has found one free is void.
 func (d *driver) collect(election string) {
-	p := d.place(election)
+	p := d.dirOf(election)
 	if err := p.collect(d, p.tidyBallots(d)); err != nil && !missing(err) {
 		d.config.Logger.Debug("can't remove old tickets", "store", d.config.name(), "election", election, "error", err)
 	}
 }
 
 // collect removes the tickets of ballots that don't stand.
-func (p place) collect(d *driver, seen map[string]bool) error {
+func (p electionDir) collect(d *driver, seen map[string]bool) error {
 	f, err := d.numbers.floors()
 	if err != nil {
 		return err
@@ -65,7 +65,7 @@ func (p place) collect(d *driver, seen map[string]bool) error {
 
 // tidyBallots removes what ballots have left, and withdraws those of sessions that are over. It returns the sessions that
 // are not.
-func (p place) tidyBallots(d *driver) map[string]bool {
+func (p electionDir) tidyBallots(d *driver) map[string]bool {
 	seen := map[string]bool{}
 	names, _ := d.ops.list(p.ballots())
 	for _, name := range names {
@@ -147,7 +147,7 @@ func (d *driver) removeAll(name string) {
 func (d *driver) Clear(ctx context.Context, election string) error {
 	return do(ctx, d, func() error {
 		if election != "" {
-			return d.clear(d.place(election))
+			return d.clear(d.dirOf(election))
 		}
 		return d.clearBelow(d.root() + "/e")
 	})
@@ -172,11 +172,11 @@ func (d *driver) clearBelow(dir string) error {
 	if dir == d.root()+"/e" {
 		return nil
 	}
-	return d.clear(place(dir))
+	return d.clear(electionDir(dir))
 }
 
 // clear clears one election.
-func (d *driver) clear(p place) error {
+func (d *driver) clear(p electionDir) error {
 	for tries := 0; ; tries++ {
 		highest, err := p.withdrawAll(d)
 		if err != nil {
@@ -234,7 +234,7 @@ func (d *driver) clear(p place) error {
 }
 
 // withdrawAll withdraws all ballots, and returns the highest number of a ticket or acknowledgement.
-func (p place) withdrawAll(d *driver) (highest uint64, err error) {
+func (p electionDir) withdrawAll(d *driver) (highest uint64, err error) {
 	tickets, err := p.tickets(d)
 	if err != nil {
 		return 0, err

@@ -63,7 +63,7 @@ func TestCrashBetweenCalls(t *testing.T) {
 		require.NoError(t, err)
 		require.Len(t, list, 1, "killed after %d calls", n)
 		require.Eventually(t, func() bool {
-			value, err := os.ReadFile(string(d.place("a/b").leader()))
+			value, err := os.ReadFile(string(d.dirOf("a/b").leader()))
 			return err == nil && string(value) == "second"
 		}, 10*time.Second, time.Millisecond, "killed after %d calls", n)
 		require.Less(t, n, 1000)

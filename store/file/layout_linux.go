@@ -25,16 +25,16 @@ func (d *driver) temporary() string {
 	return fmt.Sprintf("%s/t/%016x-%s", d.root(), int64(d.clock()), unique())
 }
 
-// place is the directory of an election.
-type place string
+// electionDir is the directory of an election.
+type electionDir string
 
-func (d *driver) place(election string) place { return place(d.root() + "/e/" + election) }
+func (d *driver) dirOf(election string) electionDir { return electionDir(d.root() + "/e/" + election) }
 
-func (p place) queue() string             { return string(p) + "/_q" }
-func (p place) acks() string              { return string(p) + "/_a" }
-func (p place) ballots() string           { return string(p) + "/_b" }
-func (p place) leader() string            { return string(p) + "/_leader" }
-func (p place) ballot(name string) string { return p.ballots() + "/" + name }
+func (p electionDir) queue() string             { return string(p) + "/_q" }
+func (p electionDir) acks() string              { return string(p) + "/_a" }
+func (p electionDir) ballots() string           { return string(p) + "/_b" }
+func (p electionDir) leader() string            { return string(p) + "/_leader" }
+func (p electionDir) ballot(name string) string { return p.ballots() + "/" + name }
 
 // ballotName returns the name of a ballot's directory. A cast whose number has been found void is tried again with
 // another one.
@@ -116,13 +116,11 @@ func (d *driver) make() error {
 	if err != nil {
 		return err
 	}
-	if v == 0 {
-		text := fmt.Sprintf("%d\nThe version of the layout of this directory. It belongs to github.com/go-leadership/leadership.\n", layout)
-		if err := d.replace(text, d.versionFile()); err != nil {
-			return err
-		}
+	if v != 0 {
+		return nil
 	}
-	return d.ops.sync(d.root())
+	text := fmt.Sprintf("%d\nThe version of the layout of this directory. It belongs to github.com/go-leadership/leadership.\n", layout)
+	return d.replace(text, d.versionFile())
 }
 
 // makeRoot makes a directory with all those that it is in.
@@ -134,16 +132,10 @@ func (d *driver) makeRoot(dir string) error {
 		}
 		err = d.ops.mkdir(dir)
 	}
-	switch {
-	case taken(err):
+	if taken(err) {
 		return nil
-	case err != nil:
-		return err
 	}
-	if err := d.ops.sync(path.Dir(dir)); err != nil && !denied(err) { // it need not be ours to read
-		return err
-	}
-	return nil
+	return err
 }
 
 // share finds out whether the directory is shared: whether its group, or all, may write to it. All that is made in it
@@ -202,10 +194,13 @@ func (d *driver) makeFile(path, content string) error {
 	return d.allow(path, forFiles)
 }
 
-// replace makes a file with a content in one step, in place of another one.
+// replace makes a file with a content in one step, in place of another one. If the power fails there is all of it, or none.
 func (d *driver) replace(content, path string) error {
 	temporary := d.temporary()
 	err := d.makeFile(temporary, content)
+	if err == nil {
+		err = d.ops.sync(temporary)
+	}
 	if err == nil {
 		err = d.ops.rename(temporary, path)
 	}
@@ -246,7 +241,7 @@ func (d *driver) makeElection(election string) error {
 			return err
 		}
 	}
-	p := d.place(election)
+	p := d.dirOf(election)
 	for _, dir := range []string{p.queue(), p.acks(), p.ballots()} {
 		if err := d.makeDir(dir); err != nil {
 			return err

@@ -21,7 +21,7 @@ func (s *session) Acknowledge(ctx context.Context, e engine.Entry, value string)
 	if !ok {
 		return 0, engine.ErrGone
 	}
-	d, p, turn := s.driver, s.driver.place(c.election), c.turns.Add(1)
+	d, p, turn := s.driver, s.driver.dirOf(c.election), c.turns.Add(1)
 	return ask(ctx, d, func() (uint64, error) {
 		c.mu.Lock()
 		defer c.mu.Unlock()
@@ -53,7 +53,7 @@ func (s *session) Acknowledge(ctx context.Context, e engine.Entry, value string)
 }
 
 // reserve writes the value, and takes a number for its acknowledgement.
-func (s *session) reserve(p place, c *cast, file, value string) (number uint64, before []uint64, err error) {
+func (s *session) reserve(p electionDir, c *cast, file, value string) (number uint64, before []uint64, err error) {
 	d := s.driver
 	if err := s.stands(); err != nil {
 		return 0, nil, err
@@ -70,7 +70,7 @@ func (s *session) reserve(p place, c *cast, file, value string) (number uint64, 
 }
 
 // why returns what an error comes of: the session or the ballot might have gone.
-func (s *session) why(p place, c *cast, err error) error {
+func (s *session) why(p electionDir, c *cast, err error) error {
 	if !missing(err) && !errors.Is(err, engine.ErrGone) {
 		return err
 	}
@@ -85,7 +85,7 @@ func (s *session) why(p place, c *cast, err error) error {
 }
 
 // acknowledged returns the latest acknowledgement whose ballot stands; the number is 0 if there is none.
-func (p place) acknowledged(d *driver, stands func(name string) (bool, error)) (number uint64, name, file string, err error) {
+func (p electionDir) acknowledged(d *driver, stands func(name string) (bool, error)) (number uint64, name, file string, err error) {
 	names, err := d.ops.list(p.acks())
 	if missing(err) {
 		return 0, "", "", nil
@@ -110,7 +110,7 @@ func (p place) acknowledged(d *driver, stands func(name string) (bool, error)) (
 
 // Leader implements engine.Driver. It needs no permission to write.
 func (d *driver) Leader(ctx context.Context, election string, tell engine.Tell) (engine.Watch, error) {
-	p, w := d.place(election), d.newWatch(tell)
+	p, w := d.dirOf(election), d.newWatch(tell)
 	return d.watching(ctx, w, func() (engine.State, error) {
 		if exists, err := w.path(p.acks(), syscall.IN_MOVED_TO); !exists || err != nil {
 			return engine.State{}, err
@@ -180,15 +180,15 @@ func (s *shown) work() {
 		if !found {
 			return
 		}
-		if err := s.driver.publish(s.driver.place(election)); err != nil {
-			s.driver.warn("can't show the leader of election "+election+" in "+s.driver.place(election).leader(), err)
+		if err := s.driver.publish(s.driver.dirOf(election)); err != nil {
+			s.driver.warn("can't show the leader of election "+election+" in "+s.driver.dirOf(election).leader(), err)
 		}
 	}
 }
 
 // publish makes the link point to the value of the leader. It goes on until it does: this process might have been stopped
 // for long before it set the link, and have put it back.
-func (d *driver) publish(p place) error {
+func (d *driver) publish(p electionDir) error {
 	for range 100 {
 		_, name, file, err := p.acknowledged(d, func(name string) (bool, error) { return p.stands(d, name, map[string]bool{}) })
 		if name == "" || err != nil {

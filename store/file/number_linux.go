@@ -2,6 +2,7 @@ package file
 
 import (
 	"fmt"
+	"path"
 	"strconv"
 	"strings"
 	"sync"
@@ -102,8 +103,8 @@ func (n *numbers) secure(end uint64) error {
 	if end <= n.durable {
 		return nil
 	}
-	for _, dir := range []string{d.floorDir(), d.root()} {
-		if err := d.ops.sync(dir); err != nil {
+	for dir := d.floorDir(); dir != "/"; dir = path.Dir(dir) {
+		if err := d.ops.sync(dir); err != nil && len(dir) >= len(d.root()) { // those above need not be ours to read
 			return err
 		}
 	}

@@ -70,7 +70,7 @@ func TestLateTicketIsVoid(t *testing.T) {
 		}
 		leader = other.enter()
 		require.Empty(t, leader.Place.Nearest, "it leads")
-		require.NoError(t, d.place("e").collect(d, map[string]bool{}))
+		require.NoError(t, d.dirOf("e").collect(d, map[string]bool{}))
 		there, err := kernel{}.exists(path)
 		require.NoError(t, err)
 		require.False(t, there, "the number that the other process has found is free again")

@@ -236,7 +236,7 @@ func (s *session) clean() {
 	s.mu.Unlock()
 	for _, c := range casts {
 		if c.name != "" {
-			s.driver.place(c.election).retire(s.driver, c.name)
+			s.driver.dirOf(c.election).retire(s.driver, c.name)
 		}
 	}
 }

@@ -83,7 +83,7 @@ func (w *watch) path(dir string, mask uint32) (exists bool, err error) {
 }
 
 // session watches the session of a ballot, and reports whether it is over: then the ballot is withdrawn.
-func (w *watch) session(p place, name string) (over bool, err error) {
+func (w *watch) session(p electionDir, name string) (over bool, err error) {
 	w.mu.Lock()
 	w.dead = func() { p.retire(w.driver, name) }
 	w.mu.Unlock()

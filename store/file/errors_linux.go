@@ -3,9 +3,11 @@ package file
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"syscall"
 
 	"github.com/go-leadership/leadership/store"
+	"github.com/go-leadership/leadership/store/engine"
 )
 
 // missing reports whether something does not exist.
@@ -21,10 +23,15 @@ func denied(err error) bool {
 	return errors.Is(err, syscall.EACCES) || errors.Is(err, syscall.EPERM) || errors.Is(err, syscall.EROFS)
 }
 
+// explained are the errors that say already what kind they are.
+var explained = []error{
+	engine.ErrOver, engine.ErrGone, store.ErrUnavailable, store.ErrUnknownOutcome, store.ErrDenied, store.ErrInvalid,
+}
+
 // explain says what kind an error of a system call is. Such a call has changed nothing.
 func explain(err error) error {
 	switch {
-	case err == nil, errors.Is(err, store.ErrUnavailable), errors.Is(err, store.ErrDenied), errors.Is(err, store.ErrInvalid):
+	case err == nil, slices.ContainsFunc(explained, func(kind error) bool { return errors.Is(err, kind) }):
 		return err
 	case errors.Is(err, syscall.EROFS):
 		return fmt.Errorf("%w: %w; the directory has to be on a file system that is mounted for writing", store.ErrDenied, err)

@@ -138,7 +138,7 @@ func (p electionDir) ahead(d *driver, election string, number uint64, name strin
 	at, _ := slices.BinarySearch(tickets, number)
 	seen := map[string]bool{} // the sessions that stand
 	for i := at - 1; i >= 0; i-- {
-		other, _, err := p.ticket(d, p.queue(), tickets[i])
+		other, err := p.ticket(d, tickets[i])
 		if err != nil {
 			return engine.Place{}, err
 		}
@@ -164,17 +164,17 @@ func (p electionDir) ahead(d *driver, election string, number uint64, name strin
 	return engine.Place{}, err
 }
 
-// ticket returns where an entry of a queue, or of the acknowledgements, points; the empty name if there is none.
-func (p electionDir) ticket(d *driver, dir string, n uint64) (name, rest string, err error) {
-	target, err := d.ops.readlink(numberIn(dir, n))
-	if missing(err) || errors.Is(err, syscall.EINVAL) {
-		return "", "", nil
+// ticket returns the ballot that a ticket points to; the empty name if there is none.
+func (p electionDir) ticket(d *driver, n uint64) (name string, err error) {
+	target, err := d.ops.readlink(numberIn(p.queue(), n))
+	if missing(err) || errors.Is(err, syscall.EINVAL) { // it is no link, and not ours
+		return "", nil
 	}
-	name, rest = ticketed(target)
+	name, _ = ticketed(target)
 	if _, _, ok := splitBallot(name); !ok {
-		return "", "", err
+		return "", err
 	}
-	return name, rest, err
+	return name, err
 }
 
 // stands reports whether a ballot stands: it has its directory, and its session does. The ballot of a session that has
@@ -330,7 +330,7 @@ func (d *driver) watching(ctx context.Context, w *watch, read func() (engine.Sta
 func (d *driver) RequestResignation(ctx context.Context, election string, token uint64) error {
 	return do(ctx, d, func() error {
 		p := d.dirOf(election)
-		name, _, err := p.ticket(d, p.queue(), token)
+		name, err := p.ticket(d, token)
 		if err != nil || name == "" {
 			return err
 		}
@@ -352,7 +352,7 @@ func (d *driver) Ballots(ctx context.Context, election string) ([]store.Standing
 		}
 		seen := map[string]bool{}
 		for _, n := range tickets {
-			name, _, err := p.ticket(d, p.queue(), n)
+			name, err := p.ticket(d, n)
 			if err != nil {
 				return nil, err
 			}

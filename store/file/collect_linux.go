@@ -35,7 +35,7 @@ func (p electionDir) collect(d *driver, seen map[string]bool) error {
 	}
 	var dead []uint64
 	for _, n := range tickets {
-		name, _, err := p.ticket(d, p.queue(), n)
+		name, err := p.ticket(d, n)
 		if err != nil {
 			return err
 		}
@@ -247,7 +247,7 @@ func (p electionDir) withdrawAll(d *driver) (highest uint64, err error) {
 		highest = max(highest, n)
 	}
 	for _, n := range slices.Backward(tickets) {
-		name, _, err := p.ticket(d, p.queue(), n)
+		name, err := p.ticket(d, n)
 		if err == nil && name != "" {
 			err = p.withdraw(d, name)
 		}

@@ -162,3 +162,30 @@ func TestShownLate(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "second", string(text))
 }
+
+// TestLeaderWhileItAcknowledges: the leader acknowledges twice between a listing of the acknowledgements and the reading of
+// one, which is removed then. There is a leader all the while.
+func TestLeaderWhileItAcknowledges(t *testing.T) {
+	c := configIn(t.TempDir() + "/store")
+	b := lead(t, openWith(t, c, kernel{}), "one")
+	slow := false
+	d := driverWith(t, c, hooked{ops: kernel{}, beforeReadlink: func(string) {
+		if !slow {
+			slow = true
+			for _, value := range []string{"two", "three"} {
+				_, err := b.Acknowledge(soon(t), value)
+				require.NoError(t, err)
+			}
+		}
+	}})
+	var told engine.News
+	w, err := d.Leader(soon(t), "e", func(n engine.News) {
+		if n.State != nil {
+			told = n
+		}
+	})
+	require.NoError(t, err)
+	w.Stop()
+	require.True(t, slow)
+	require.Equal(t, "three", told.State.Leader.Value)
+}

@@ -193,6 +193,14 @@ func (k *dying) die() {
 type hooked struct {
 	ops
 	beforeRename, beforeSymlink func(from, to string) // nil, or called
+	beforeReadlink              func(path string)     // nil, or called
+}
+
+func (h hooked) readlink(path string) (string, error) {
+	if h.beforeReadlink != nil {
+		h.beforeReadlink(path)
+	}
+	return h.ops.readlink(path)
 }
 
 func (h hooked) rename(from, to string) error {

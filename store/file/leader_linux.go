@@ -84,28 +84,40 @@ func (s *session) why(p electionDir, c *cast, err error) error {
 	return engine.ErrGone
 }
 
-// acknowledged returns the latest acknowledgement whose ballot stands; the number is 0 if there is none.
+// acknowledged returns the latest acknowledgement whose ballot stands; the number is 0 if there is none. One that has been
+// removed since it was listed has a successor: then they are listed again.
 func (p electionDir) acknowledged(d *driver, stands func(name string) (bool, error)) (number uint64, name, file string, err error) {
-	names, err := d.ops.list(p.acks())
-	if missing(err) {
-		return 0, "", "", nil
-	}
-	if err != nil {
-		return 0, "", "", err
-	}
-	for _, n := range slices.Backward(numbered(names)) {
-		name, file, err := p.ticket(d, p.acks(), n)
+	for range 100 {
+		names, err := d.ops.list(p.acks())
+		if missing(err) {
+			return 0, "", "", nil
+		}
 		if err != nil {
 			return 0, "", "", err
 		}
-		if name == "" {
-			continue
+		removed := false
+		for _, n := range slices.Backward(numbered(names)) {
+			target, err := d.ops.readlink(numberIn(p.acks(), n))
+			if missing(err) {
+				removed = true
+				continue
+			}
+			if err != nil {
+				return 0, "", "", err
+			}
+			name, file := ticketed(target)
+			if _, _, ok := splitBallot(name); !ok || file == "" {
+				continue
+			}
+			if ok, err := stands(name); ok || err != nil {
+				return n, name, file, err
+			}
 		}
-		if ok, err := stands(name); ok || err != nil {
-			return n, name, file, err
+		if !removed {
+			return 0, "", "", nil
 		}
 	}
-	return 0, "", "", nil
+	return 0, "", "", fmt.Errorf("%w: the leader changes too fast", store.ErrUnavailable)
 }
 
 // Leader implements engine.Driver. It needs no permission to write.

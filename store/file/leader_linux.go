@@ -102,6 +102,9 @@ func (p electionDir) acknowledged(d *driver, stands func(name string) (bool, err
 				removed = true
 				continue
 			}
+			if errors.Is(err, syscall.EINVAL) { // it is no link, and not ours
+				continue
+			}
 			if err != nil {
 				return 0, "", "", err
 			}

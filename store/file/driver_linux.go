@@ -59,9 +59,20 @@ func (l direct) request(ctx context.Context, do func()) error {
 	case <-done:
 		return nil
 	case <-ctx.Done():
+	}
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	select {
+	case <-done:
+		return nil
+	case <-timer.C:
 		return fmt.Errorf("%w: %w", store.ErrUnknownOutcome, context.Cause(ctx))
 	}
 }
+
+// patience is how long a request whose caller leaves is waited for: a disk that works answers sooner, and what became of
+// the request is known.
+const patience = 200 * time.Millisecond
 
 func (l direct) news(tell func()) { tell() }
 

@@ -104,13 +104,16 @@ func (f *faulty) news(tell func()) { f.queue <- delivery{time.Now(), tell} }
 // wait waits until nothing blocks the line and the delay is over, both as the switches are set meanwhile. It reports
 // whether replies were lost at any time until then.
 func (f *faulty) wait(ctx context.Context, began time.Time, delay func() time.Duration, blocked func() bool) (lost bool, err error) {
-	for ctx.Err() == nil {
+	for {
 		f.mu.Lock()
 		lost = lost || f.lose
 		waits, changed, left := blocked(), f.changed, delay()-time.Since(began)
 		f.mu.Unlock()
-		if !waits && left <= 0 {
+		switch {
+		case !waits && left <= 0:
 			return lost, nil
+		case ctx.Err() != nil:
+			return lost, context.Cause(ctx)
 		}
 		timer := time.NewTimer(max(left, 0))
 		after := timer.C
@@ -124,5 +127,4 @@ func (f *faulty) wait(ctx context.Context, began time.Time, delay func() time.Du
 		}
 		timer.Stop()
 	}
-	return lost, context.Cause(ctx)
 }

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/go-leadership/leadership/internal/demo"
+	"github.com/go-leadership/leadership/internal/localdir"
 	"github.com/go-leadership/leadership/internal/storetest"
 	"github.com/go-leadership/leadership/store"
 	_ "github.com/go-leadership/leadership/store/file"
@@ -25,7 +26,10 @@ import (
 // learns of both. The value of the leader is in the file that the README names.
 func TestReadmeRuns(t *testing.T) {
 	const where, election = "file:///dev/shm/election?ttl=5s", "database/primary"
-	dir := filepath.Join(t.TempDir(), "election")
+	place, err := os.MkdirTemp(localdir.Temp(), "election-")
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, os.RemoveAll(place)) })
+	dir := filepath.Join(place, "election")
 	url := "file://" + dir + "?ttl=5s"
 	programs := blocks(t, "go")
 	require.Len(t, programs, 2)

@@ -4,7 +4,7 @@
 //	failover candidate -name a
 //	failover follower -name f
 //
-// The default of -store is file:///tmp/failover?ttl=3s, for processes on one machine. With the URL of a service they
+// The default of -store is file:///dev/shm/failover?ttl=3s, for processes on one machine. With the URL of a service they
 // can be on many: -store 'etcd://10.0.0.1:2379/?ttl=3s'.
 //
 // It prints a line for each event: the time, its name, and what happened.
@@ -49,7 +49,7 @@ func main() {
 // run does what the arguments say, until ctx ends, and prints to out.
 func run(ctx context.Context, args []string, out io.Writer) error {
 	flags := flag.NewFlagSet("failover candidate|follower", flag.ExitOnError)
-	url := flags.String("store", "file:///tmp/failover?ttl=3s", "`URL` of the store")
+	url := flags.String("store", "file:///dev/shm/failover?ttl=3s", "`URL` of the store")
 	election := flags.String("election", "failover", "`name` of the election")
 	name := flags.String("name", fmt.Sprint("process-", os.Getpid()), "this process's `name`, by which others know it")
 	var mode string

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/go-leadership/leadership/internal/localdir"
 	"github.com/go-leadership/leadership/store"
 )
 
@@ -33,7 +34,7 @@ type Config struct {
 func Run(ctx context.Context, c Config) (err error) {
 	if c.URL == "" {
 		var dir string
-		dir, err = os.MkdirTemp("", "leadership-demo-")
+		dir, err = os.MkdirTemp(localdir.Temp(), "leadership-demo-")
 		if err != nil {
 			return err
 		}

@@ -6,10 +6,11 @@ SUITEFLAGS ?=
 # BENCHFLAGS are further flags for the benchmarks, such as -benchtime 10s.
 BENCHFLAGS ?=
 # PART is what `make long` runs: all of these, or some of them.
-PART ?= suspended simulation chaos mutants
-# SEEDS are the seeds of PART=simulation, ROUNDS the rounds of PART=chaos.
+PART ?= suspended simulation file chaos mutants
+# SEEDS are the seeds of PART=simulation, ROUNDS the rounds of PART=chaos, FOR is how long PART=file takes.
 SEEDS ?= 1-10000
 ROUNDS ?= 1-20
+FOR ?= 1h
 
 STATICCHECK = go tool -modfile=tools/go.mod staticcheck
 
@@ -55,9 +56,11 @@ check: ## check format, vet, staticcheck, and that go.mod is tidy
 	@unformatted=$$(gofmt -l .); test -z "$$unformatted" || { echo "gofmt -w is needed for:"; echo "$$unformatted"; exit 1; } >&2
 	go vet ./...
 	go vet -tags timens ./store
+	go vet -tags mutants ./store/file
 	go -C tools vet ./...
 	$(STATICCHECK) ./...
 	$(STATICCHECK) -tags timens ./store
+	$(STATICCHECK) -tags mutants ./store/file
 	go -C tools tool staticcheck ./...
 	go mod tidy -diff
 	go -C tools mod tidy -diff
@@ -65,4 +68,4 @@ check: ## check format, vet, staticcheck, and that go.mod is tidy
 bench: ## run the benchmarks; BENCHFLAGS="-benchtime 10s"
 	go test -run '^$$' -bench . $(BENCHFLAGS) ./...
 
-export SEEDS ROUNDS
+export SEEDS ROUNDS FOR

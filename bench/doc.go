@@ -20,6 +20,17 @@
 //
 // Each runs on each service: a service is described once, in the file of its name, and each benchmark is written once.
 //
+// The store of a directory has no server and no connections. Its benchmarks run between processes of this machine:
+//
+//	BenchmarkFileResign     from the call of Resign until IsLeader is true in another process
+//	BenchmarkFileCrash      from the SIGKILL of a leader with a small heap until another process leads
+//	BenchmarkFileFollower   from the call of Acknowledge until a follower in another process is told
+//	BenchmarkFileCampaign   casting a ballot behind one other, and behind 1,000
+//	BenchmarkFileHerd       the hand-over with 10 and with 1,000 candidates
+//	BenchmarkFileIdle       the share of a processor, with 1, 200 and 10,000 elections
+//
+// Their floor is a rename until another process's inotify fires.
+//
 // # Metrics
 //
 // Those of latency are medians, of as many measurements as -benchtime asks for:

@@ -6,8 +6,20 @@ import (
 	"testing"
 )
 
-// TestMain runs the benchmarks or, where BenchmarkCrash has started this program again, the process to be killed.
+// roles are what other processes of a benchmark do, by the value of roleVariable.
+var roles = map[string]func() error{}
+
+const roleVariable = "LEADERSHIP_BENCH_ROLE"
+
+// TestMain runs the benchmarks or, where a benchmark has started this program again, what that process is for.
 func TestMain(m *testing.M) {
+	if name, ok := os.LookupEnv(roleVariable); ok {
+		if err := roles[name](); err != nil {
+			fmt.Fprintln(os.Stderr, name+":", err)
+			os.Exit(1)
+		}
+		return
+	}
 	if name, ok := os.LookupEnv(holderService); ok {
 		err := hold(serviceNamed(name), os.Getenv(holderServer), os.Getenv(holderTTL), os.Getenv(holderElection))
 		if err != nil {

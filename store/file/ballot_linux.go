@@ -132,8 +132,9 @@ func (p electionDir) tickets(d *driver) ([]uint64, error) {
 }
 
 // ahead returns what is ahead of an entry, of the tickets given. The answer that nothing is proves that the entry stood
-// after all those ahead of it had gone.
-func (p electionDir) ahead(d *driver, election string, number uint64, name string, tickets []uint64) (engine.Place, error) {
+// after all those ahead of it had gone. More is exact: most old tickets are of ballots that have gone, and the next leader
+// has not to look at them when its turn comes.
+func (p electionDir) ahead(d *driver, election string, number uint64, name string, tickets []uint64) (place engine.Place, err error) {
 	slices.Sort(tickets)
 	at, _ := slices.BinarySearch(tickets, number)
 	seen := map[string]bool{} // the sessions that stand
@@ -146,12 +147,18 @@ func (p electionDir) ahead(d *driver, election string, number uint64, name strin
 			continue
 		}
 		stands, err := p.stands(d, other, seen)
-		if err != nil {
+		switch {
+		case err != nil:
 			return engine.Place{}, err
+		case stands && place.Nearest == "":
+			place.Nearest = key(election, tickets[i], other)
+		case stands:
+			place.More = true
+			return place, nil
 		}
-		if stands {
-			return engine.Place{Nearest: key(election, tickets[i], other), More: i > 0}, nil
-		}
+	}
+	if place.Nearest != "" {
+		return place, nil
 	}
 	session, _, _ := splitBallot(name)
 	if s := d.owned(session); s == nil || s.stands() != nil {
@@ -315,7 +322,8 @@ func (d *driver) Entry(ctx context.Context, k string, tell engine.Tell) (engine.
 	})
 }
 
-// watching sets a watch with the first state that read returns.
+// watching sets a watch with the first state that read returns. All watches tell in the order of the events, which come in
+// one queue.
 func (d *driver) watching(ctx context.Context, w *watch, read func() (engine.State, error)) (engine.Watch, error) {
 	state, err := ask(ctx, d, read)
 	if err != nil {
@@ -323,7 +331,7 @@ func (d *driver) watching(ctx context.Context, w *watch, read func() (engine.Sta
 		return engine.Watch{}, err
 	}
 	w.tells(state)
-	return engine.Watch{Stop: w.stop}, nil
+	return engine.Watch{Stream: 1, Stop: w.stop}, nil
 }
 
 // RequestResignation implements engine.Resigner.

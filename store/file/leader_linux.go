@@ -62,7 +62,11 @@ func (s *session) reserve(p electionDir, c *cast, file, value string) (number ui
 		return 0, nil, s.why(p, c, err)
 	}
 	for void := true; void; {
-		if number, before, void, err = d.numbers.take(p.acks(), "-"); err != nil {
+		err := d.made(func() error { return d.makeElection(c.election) }, func() (err error) {
+			number, before, void, err = d.numbers.take(p.acks(), "-")
+			return err
+		})
+		if err != nil {
 			return 0, nil, s.why(p, c, err)
 		}
 	}

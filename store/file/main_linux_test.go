@@ -8,7 +8,12 @@ import (
 	"go.uber.org/goleak"
 )
 
+// TestMain runs the tests or, if a test has started this program again, what that process is for.
 func TestMain(m *testing.M) {
+	if role, ok := os.LookupEnv(roleVariable); ok {
+		play(role)
+		return
+	}
 	if err := os.Setenv("TMPDIR", localdir.Temp()); err != nil { // for the tests' directories
 		panic(err)
 	}

@@ -272,6 +272,7 @@ func (m *monitor) check() {
 	if s := d.owned(m.id); s != nil {
 		_ = s.remove()
 	}
+	d.hub.drain() // what happened before is told before
 	d.line.news(m.over)
 }
 

@@ -1,0 +1,263 @@
+package file
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/go-leadership/leadership"
+	"github.com/go-leadership/leadership/store"
+	"github.com/stretchr/testify/require"
+)
+
+var chaosFor = flag.Duration("chaos", 20*time.Second, "how long processes are killed and stopped in TestChaos; a quarter with -short")
+
+// margin is how long a change of leaders may take at most on a machine that is very busy. The TTL of the processes that
+// are only killed is many times as long.
+const margin = 2 * time.Second
+
+// TestChaos starts 20 processes, and sends them SIGKILL, SIGSTOP and SIGCONT at random. By the one clock that all of them
+// read, no two lead at the same time, tokens grow, and there is a leader again in time: soon after a kill, and a TTL after
+// a stop.
+func TestChaos(t *testing.T) {
+	lasts := *chaosFor
+	if testing.Short() {
+		lasts /= 4
+	}
+	t.Run("kill", func(t *testing.T) { newChaos(t, 20, 30*time.Second, 0).run(lasts * 3 / 10) })
+	t.Run("kill and stop", func(t *testing.T) { newChaos(t, 20, 600*time.Millisecond, 3).run(lasts * 7 / 10) })
+}
+
+// TestKilledLeaderIsReplacedAtOnce: the next one leads long before the TTL is over, though no process begins meanwhile
+// that would look at old sessions.
+func TestKilledLeaderIsReplacedAtOnce(t *testing.T) {
+	c := newChaos(t, 5, 30*time.Second, 0)
+	for len(c.members) > 0 {
+		require.Eventually(t, func() bool { return c.leader() != nil }, time.Minute, time.Millisecond, "a leader")
+		for _, p := range c.members {
+			require.Eventually(t, func() bool { return p.journal.records[0].token.Load() != 0 }, time.Minute, time.Millisecond, "a ballot")
+		}
+		i := 0
+		if leader := c.leader(); leader != nil { // else it has just resigned
+			i = *leader
+		}
+		c.report.note(c.members[i].name, "is killed")
+		c.bury(c.members[i])
+		c.members = slices.Delete(c.members, i, i+1)
+	}
+	c.report.check(t)
+}
+
+// chaosMember is what a process in the chaos is told.
+type chaosMember struct {
+	Directory string
+	TTL       time.Duration
+	Journal   string
+	Slow      bool // its system calls are delayed now and then
+}
+
+var chaosRole = role("chaos", func(c chaosMember) error {
+	j, err := openJournal(c.Journal)
+	if err != nil {
+		return err
+	}
+	config := Config{Directory: c.Directory, TTL: c.TTL}.withDefaults()
+	var calls ops = kernel{}
+	if c.Slow {
+		calls = slow{calls}
+	}
+	d, err := newDriverWith(config, calls, nil, nil)
+	if err != nil {
+		return err
+	}
+	st := newStore(d, config)
+	candidate, err := leadership.NewCandidate(journaled{st, j}, "chaos", "member", nil)
+	if err != nil {
+		return err
+	}
+	for {
+		term, err := candidate.Campaign(context.Background())
+		switch {
+		case err == nil:
+		case errors.Is(err, leadership.ErrTokenRegressed), errors.Is(err, store.ErrInvalid), errors.Is(err, store.ErrDenied):
+			return err
+		default: // the session has ended
+			time.Sleep(time.Millisecond)
+			continue
+		}
+		if rand.N(2) == 0 {
+			go func() { _ = term.Acknowledge(context.Background()) }()
+		}
+		j.lead(candidate, term, rand.N([]time.Duration{time.Microsecond, 10 * time.Millisecond, 300 * time.Millisecond}[rand.N(3)]))
+		_ = term.Resign(context.Background())
+	}
+})
+
+// slow delays calls that change something now and then, for about as long as some terms last.
+type slow struct{ ops }
+
+func (s slow) delay() {
+	if rand.N(20) == 0 {
+		time.Sleep(rand.N(40 * time.Millisecond))
+	}
+}
+
+func (s slow) symlink(target, path string) error { s.delay(); return s.ops.symlink(target, path) }
+func (s slow) unlink(path string) error          { s.delay(); return s.ops.unlink(path) }
+func (s slow) mkdir(path string) error           { s.delay(); return s.ops.mkdir(path) }
+
+// chaos is one run.
+type chaos struct {
+	t         *testing.T
+	directory string
+	ttl       time.Duration
+	stops     int // how many may be stopped at a time
+	members   []*chaosProcess
+	started   int
+	report    chaosReport
+}
+
+// chaosProcess is one process in the chaos.
+type chaosProcess struct {
+	*process
+	name    string
+	journal *journal
+	stopped time.Duration // since when; 0 if it goes on
+	wake    time.Duration // when it is continued
+	freezes []freeze
+}
+
+func newChaos(t *testing.T, size int, ttl time.Duration, stops int) *chaos {
+	c := &chaos{t: t, directory: t.TempDir(), ttl: ttl, stops: stops, report: chaosReport{ttl: ttl}}
+	for range size {
+		c.members = append(c.members, c.start())
+	}
+	return c
+}
+
+func (c *chaos) start() *chaosProcess {
+	c.started++
+	p := &chaosProcess{name: fmt.Sprintf("process %d", c.started)}
+	path := fmt.Sprintf("%s/%d.journal", c.directory, c.started)
+	var err error
+	p.journal, err = openJournal(path)
+	require.NoError(c.t, err)
+	p.process = start(c.t, chaosRole, chaosMember{c.directory + "/store", c.ttl, path, c.started%2 == 0})
+	c.report.note(p.name, "starts")
+	return p
+}
+
+// run sends signals for some time, then lets all go on until one leads, and checks what was noted.
+func (c *chaos) run(lasts time.Duration) {
+	require.Eventually(c.t, func() bool { return c.leader() != nil }, time.Minute, time.Millisecond, "a first leader")
+	for end := bootTime() + lasts; bootTime() < end; time.Sleep(rand.N(60 * time.Millisecond)) {
+		c.act()
+	}
+	for _, p := range c.members {
+		c.wake(p)
+	}
+	quiet := bootTime()
+	led := func() bool {
+		for _, p := range c.members {
+			for _, t := range p.journal.tenures(p.name, 0) {
+				if t.began > quiet {
+					return true
+				}
+			}
+		}
+		return false
+	}
+	require.Eventually(c.t, led, time.Minute, time.Millisecond, "a leader when all processes go on")
+	for _, p := range c.members {
+		require.False(c.t, p.hasEnded(), "%s has ended by itself: %s", p.name, p.errors)
+		c.bury(p)
+	}
+	c.report.check(c.t)
+}
+
+// act does one thing to one process: half of the time to the leader, if there is one.
+func (c *chaos) act() {
+	stopped, ready := 0, 0
+	for i, p := range c.members {
+		require.False(c.t, p.hasEnded(), "%s has ended by itself: %s", p.name, p.errors)
+		if p.stopped != 0 && bootTime() >= p.wake {
+			c.wake(p)
+		}
+		if p.journal.nearlyFull() {
+			c.members[i] = c.replace(p)
+		}
+		if p.stopped != 0 {
+			stopped++
+		} else if p.journal.records[0].token.Load() != 0 {
+			ready++
+		}
+	}
+	victim := rand.N(len(c.members))
+	if i := c.leader(); i != nil && rand.N(2) == 0 {
+		victim = *i
+	}
+	p := c.members[victim]
+	if stop := c.stops > 0 && rand.N(3) > 0; stop {
+		if stopped < c.stops && p.stopped == 0 {
+			c.stop(p, rand.N(3*c.ttl))
+		}
+		return
+	}
+	if ready >= len(c.members)/2 { // else new ones have to begin first, so that they might lead too
+		c.members[victim] = c.replace(p)
+	}
+}
+
+// leader returns the process that seems to lead, if one does.
+func (c *chaos) leader() *int {
+	for i, p := range c.members {
+		if _, leads := p.journal.leads(); leads && p.stopped == 0 {
+			return &i
+		}
+	}
+	return nil
+}
+
+func (c *chaos) stop(p *chaosProcess, lasts time.Duration) {
+	p.stopped = bootTime()
+	p.wake = p.stopped + lasts
+	c.report.note(p.name, "is stopped")
+	require.NoError(c.t, p.Process.Signal(syscall.SIGSTOP))
+}
+
+func (c *chaos) wake(p *chaosProcess) {
+	if p.stopped == 0 {
+		return
+	}
+	require.NoError(c.t, p.Process.Signal(syscall.SIGCONT))
+	p.freezes = append(p.freezes, freeze{p.stopped, bootTime()})
+	p.stopped = 0
+	c.report.note(p.name, "goes on")
+}
+
+// replace kills a process, and starts another one in its stead.
+func (c *chaos) replace(p *chaosProcess) *chaosProcess {
+	c.report.note(p.name, "is killed")
+	c.bury(p)
+	return c.start()
+}
+
+// bury kills a process, and notes what it has done.
+func (c *chaos) bury(p *chaosProcess) {
+	killed := bootTime()
+	p.kill()
+	if p.stopped != 0 {
+		p.freezes = append(p.freezes, freeze{p.stopped, killed})
+	}
+	c.report.add(p, killed)
+	require.NotContains(c.t, p.errors.String(), "DATA RACE")
+	require.NoError(c.t, p.journal.close())
+	require.NoError(c.t, os.Remove(fmt.Sprintf("%s/%s.journal", c.directory, p.name[len("process "):])))
+}

@@ -1,0 +1,51 @@
+package file
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// mutants are mistakes that could be made in one line, each with the test that fails then. TestMutants makes them, if this
+// is built with the tag mutants.
+var mutants = []struct{ name, file, right, wrong, test string }{
+	{"no second look at the floor", "number_linux.go",
+		"err == nil && number > f.floor {", "err == nil {", "TestLateTicketIsVoid"},
+	{"a lease of three TTLs", "session_linux.go",
+		"Valid: d.config.TTL - d.config.Grace", "Valid: 3 * d.config.TTL", "TestChaos/kill_and_stop"},
+	{"no end is durable", "number_linux.go",
+		"err := n.secure(f.end); err", "err := error(nil); err", "TestPowerFailsAtEachCall"},
+	{"the directory itself is not durable", "number_linux.go",
+		`dir := d.floorDir(); dir != "/"; dir`, "dir := d.floorDir(); dir != path.Dir(d.root()); dir", "TestPowerFailsAfterAKill"},
+	{"the version is not durable", "layout_linux.go",
+		"err = d.ops.sync(temporary)", "err = nil", "TestPowerFailsAfterAKill"},
+	{"a boot begins at the floor of the last", "number_linux.go",
+		"last = max(last, f.end)", "last = max(last, f.floor)", "TestPowerFailsAtEachCall"},
+	{"tickets are removed without a floor", "collect_linux.go",
+		"_, err := d.numbers.raise(floors{max(f.floor, slices.Max(tickets)), f.end}); err", "_, err := f.floor, error(nil); err", "TestLateTicketIsVoid"},
+	{"tokens begin anew in a directory that was removed", "number_linux.go",
+		"last = max(last, seen)", "last = max(last, 0)", "TestDirectoryIsRemovedUnderProcesses"},
+	{"a free lock does not count", "session_linux.go",
+		"case !free && now < deadline:", "case free && now < 0, now < deadline:", "TestKilledLeaderIsReplacedAtOnce"},
+	{"the deadline does not count", "session_linux.go",
+		"case !free && now < deadline:", "case !free && now > 0:", "TestChaos/kill_and_stop"},
+	{"a session ends before its deadline", "session_linux.go",
+		"case !free && now < deadline:", "case !free && now < deadline-d.config.TTL/2:", "TestChaos/kill_and_stop"},
+	{"the end of a process is not watched", "watch_linux.go",
+		"syscall.IN_CLOSE_WRITE | syscall.IN_DELETE |", "syscall.IN_DELETE |", "TestKilledLeaderIsReplacedAtOnce"},
+	{"one is ahead at most", "ballot_linux.go",
+		"place.More = true", "place.More = false", "TestChaos/kill$"},
+	{"each store has an inotify instance", "hub_linux.go",
+		"if one == nil {", "if true {", "TestMoreProcessesThanInotifyInstances"},
+}
+
+// TestMutantsAreOfThisSource: each line that a mutant changes is there, once.
+func TestMutantsAreOfThisSource(t *testing.T) {
+	for _, m := range mutants {
+		source, err := os.ReadFile(m.file)
+		require.NoError(t, err)
+		require.Equal(t, 1, strings.Count(string(source), m.right), "%s: %s in %s", m.name, m.right, m.file)
+	}
+}

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"os"
 	"testing"
+
+	"github.com/go-leadership/leadership/internal/localdir"
 )
 
 // roles are what other processes of a benchmark do, by the value of roleVariable.
@@ -27,6 +29,9 @@ func TestMain(m *testing.M) {
 			os.Exit(1)
 		}
 		return
+	}
+	if err := os.Setenv("TMPDIR", localdir.Temp()); err != nil { // for the benchmarks' directories
+		panic(err)
 	}
 	os.Exit(m.Run())
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/bits"
 	"slices"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -88,16 +89,18 @@ func (s *session) enter(p electionDir, c *cast, nonce, value string) (before []u
 		}
 		c.try++
 		c.name = ballotName(s.id, nonce, c.try)
-		err = d.made(func() error { return d.makeElection(c.election) }, func() error { return d.makeDirFile(p.ballot(c.name), value) })
-		if err != nil {
-			return nil, err
-		}
 		var n uint64
-		var void bool
-		err := d.made(func() error { return d.makeElection(c.election) }, func() (err error) {
+		void := true
+		err := d.made(func() error { return d.makeElection(c.election) }, func() error { return d.makeDirFile(p.ballot(c.name), value) })
+		if err == nil {
 			n, before, void, err = d.numbers.take(p.queue(), "../_b/"+c.name)
-			return err
-		})
+		}
+		switch {
+		case missing(err) && c.try%4 != 0: // the directories were removed meanwhile
+			err = d.made(d.make, func() error { return d.makeElection(c.election) })
+		case err != nil && !errors.Is(err, store.ErrUnknownOutcome): // there is no ticket
+			_ = p.withdraw(d, c.name)
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -210,11 +213,16 @@ func (p electionDir) stands(d *driver, name string, seen map[string]bool) (bool,
 // withdraw withdraws a ballot with its acknowledgement: their directory gets another name.
 func (p electionDir) withdraw(d *driver, name string) error {
 	err := d.ops.rename(p.ballot(name), p.ballot("~"+name))
-	if missing(err) {
+	switch {
+	case missing(err):
 		return nil
-	}
-	if err == nil {
+	case err == nil:
 		p.clean(d, "~"+name)
+	case errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT): // the longer name needs a block; this needs none
+		p.clean(d, name)
+		if there, err2 := d.ops.exists(p.ballot(name)); !there && err2 == nil {
+			return nil
+		}
 	}
 	return err
 }
@@ -288,13 +296,14 @@ func (s *session) Remove(ctx context.Context, r engine.Removal) error {
 // resigns is the name of the file that asks a ballot's owner to resign.
 const resigns = "resign"
 
-// Entry implements engine.Driver.
+// Entry implements engine.Driver. A ballot whose ticket an operator has removed is withdrawn: the others do not count it.
 func (d *driver) Entry(ctx context.Context, k string, tell engine.Tell) (engine.Watch, error) {
 	w := d.newWatch(tell)
 	w.entry = true
 	return d.watching(ctx, w, func() (engine.State, error) {
 		election, number, name := splitKey(k)
-		dir := d.dirOf(election).ballot(name)
+		p := d.dirOf(election)
+		dir := p.ballot(name)
 		session, nonce, _ := splitBallot(name)
 		own := d.owned(session) // its entries go with the session: the error says so
 		const gone = syscall.IN_MOVE_SELF | syscall.IN_DELETE_SELF
@@ -308,13 +317,28 @@ func (d *driver) Entry(ctx context.Context, k string, tell engine.Tell) (engine.
 		if err != nil {
 			return engine.State{}, err
 		}
-		over, err := w.session(d.dirOf(election), name)
+		over, err := w.session(p, name)
 		switch {
 		case err != nil:
 			return engine.State{}, err
 		case over && own != nil:
 			return engine.State{}, engine.ErrOver
 		case over:
+			return engine.State{}, nil
+		}
+		if own != nil {
+			const gone = syscall.IN_DELETE | syscall.IN_MOVED_FROM
+			err := w.dir(p.queue(), gone, strconv.FormatUint(number, 10), w.changed)
+			if err != nil && !missing(err) {
+				return engine.State{}, err
+			}
+		}
+		switch ticketed, err := p.ticket(d, number); {
+		case err != nil:
+			return engine.State{}, err
+		case ticketed != name && own != nil:
+			return engine.State{}, p.withdraw(d, name)
+		case ticketed != name:
 			return engine.State{}, nil
 		}
 		resign, err := d.ops.exists(dir + "/" + resigns)

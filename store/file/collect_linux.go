@@ -7,7 +7,6 @@ import (
 	"math/rand/v2"
 	"path"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -117,15 +116,14 @@ func (d *driver) tidy() {
 	for _, id := range sessions[:min(few, len(sessions))] {
 		_, _, _ = d.alive(id)
 	}
-	now := d.clock()
 	names, _ := d.ops.list(d.root() + "/t")
+	now := d.clock() // after all that is listed was made, unless that was before the machine was started
 	for _, name := range names {
 		made, _, _ := strings.Cut(name, "-")
-		at, err := strconv.ParseInt(made, 16, 64)
-		if age := now - time.Duration(at); err == nil && age >= 0 && age < old {
-			continue
+		at, err := parseDeadline(made)
+		if age := now - at; err == nil && (age < 0 || age >= old) {
+			d.removeAll(d.root() + "/t/" + name)
 		}
-		d.removeAll(d.root() + "/t/" + name)
 	}
 }
 

@@ -4,10 +4,12 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"maps"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/go-leadership/leadership/internal/adapter"
@@ -34,6 +36,7 @@ type driver struct {
 	watches  map[*watch]struct{} // guarded by mu, as are all below
 	monitors map[string]*monitor // by session
 	sessions map[string]*session // our own, that have not been ended
+	identity [2]uint64           // device and inode of the directory when news was confirmed last
 }
 
 // line lies between a store and its directory. Tests put one there that they can cut and slow down.
@@ -87,13 +90,18 @@ func newDriverWith(c Config, calls ops, l line, kind func(dir string) (uint32, e
 	}
 	d := &driver{config: c, ops: calls, watches: map[*watch]struct{}{}, monitors: map[string]*monitor{}, sessions: map[string]*session{}}
 	k, err := kind(c.Directory)
+	if errors.Is(err, syscall.ENOTDIR) {
+		return nil, adapter.Refuse("directory", c.Directory, "it is in something that is no directory")
+	}
 	if err != nil {
 		return nil, err
 	}
 	if d.durable, err = durable(c.Directory, k); err != nil {
 		return nil, err
 	}
-	if _, err := d.version(); err != nil {
+	if _, err := d.version(); errors.Is(err, syscall.ENOTDIR) {
+		return nil, adapter.Refuse("directory", c.Directory, "it is no directory")
+	} else if err != nil {
 		return nil, err
 	}
 	offset, err := bootOffset()
@@ -113,6 +121,7 @@ func newDriverWith(c Config, calls ops, l line, kind func(dir string) (uint32, e
 		d.line = direct{d.life}
 	}
 	d.numbers.driver, d.shown.driver = d, d
+	d.moved() // from what is there now
 	return d, nil
 }
 
@@ -145,9 +154,39 @@ func (d *driver) Confirm(ctx context.Context) error {
 	asOf := time.Now()
 	return do(ctx, d, func() error {
 		d.hub.drain()
-		d.line.news(func() { d.confirmed(asOf) })
+		if err := d.lookAtDue(); err != nil {
+			return err
+		}
+		moved := d.moved()
+		d.line.news(func() {
+			if moved {
+				d.again()
+			}
+			d.confirmed(asOf)
+		})
 		return nil
 	})
+}
+
+// moved reports whether another directory has the name of ours, so that nothing is told of what happens in it: inotify
+// follows a directory, not its name.
+func (d *driver) moved() bool {
+	var st syscall.Stat_t
+	if err := syscall.Stat(d.root(), &st); err != nil {
+		st = syscall.Stat_t{}
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	last := d.identity
+	d.identity = [2]uint64{st.Dev, st.Ino}
+	return d.identity != last
+}
+
+// again makes all that is watched be read again.
+func (d *driver) again() {
+	for _, w := range d.all() {
+		w.changed(0)
+	}
 }
 
 // Close implements engine.Driver.

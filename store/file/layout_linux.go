@@ -72,7 +72,7 @@ func splitKey(k string) (election string, n uint64, name string) {
 // numbered returns the numbers among names, in ascending order.
 func numbered(names []string) (list []uint64) {
 	for _, name := range names {
-		if n, err := strconv.ParseUint(name, 10, 62); err == nil {
+		if n, err := strconv.ParseUint(name, 10, 62); err == nil && strconv.FormatUint(n, 10) == name {
 			list = append(list, n)
 		}
 	}
@@ -145,10 +145,15 @@ func (d *driver) share() error {
 	if err := syscall.Stat(d.root(), &st); err != nil {
 		return failed("stat", d.root(), err)
 	}
-	d.mode.Store(0)
-	if st.Mode&0o022 != 0 {
-		d.mode.Store(st.Mode & 0o2777)
+	mode := uint32(0)
+	switch {
+	case st.Mode&0o002 != 0:
+		return adapter.Refuse("directory", d.root(), "all users may write to it, and so remove what others have made: "+
+			"let a group write to it (chmod o-w)")
+	case st.Mode&0o020 != 0:
+		mode = st.Mode & 0o2777
 	}
+	d.mode.Store(mode)
 	return nil
 }
 
@@ -213,7 +218,7 @@ func (d *driver) replace(content, path string) error {
 // link makes a symbolic link in one step, in place of another one.
 func (d *driver) link(target, path string) error {
 	temporary := d.temporary()
-	err := d.ops.symlink(target, temporary)
+	err := d.made(d.make, func() error { return d.ops.symlink(target, temporary) })
 	if err == nil {
 		err = d.ops.rename(temporary, path)
 	}

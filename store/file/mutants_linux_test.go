@@ -12,7 +12,7 @@ import (
 // is built with the tag mutants.
 var mutants = []struct{ name, file, right, wrong, test string }{
 	{"no second look at the floor", "number_linux.go",
-		"err == nil && number > f.floor {", "err == nil {", "TestLateTicketIsVoid"},
+		"number > f.floor {", "number > 0 {", "TestLateTicketIsVoid"},
 	{"a lease of three TTLs", "session_linux.go",
 		"Valid: d.config.TTL - d.config.Grace", "Valid: 3 * d.config.TTL", "TestChaos/kill_and_stop"},
 	{"no end is durable", "number_linux.go",

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/go-leadership/leadership/store"
 )
 
 // Tokens and revisions are numbers of entries in a directory, which grow. A floor is an empty entry of f whose name is
@@ -25,9 +27,10 @@ const block = 1024
 type numbers struct {
 	driver *driver
 
-	mu      sync.Mutex
-	durable uint64 // guarded by mu, and held while syncing: the end that is known to be durable
-	seen    uint64 // the highest end that was seen: the directory might be removed, and made again
+	mu            sync.Mutex
+	durable       uint64 // guarded by mu, and held while syncing: the end that is known to be durable
+	seen          uint64 // the highest end that was seen: the directory might be removed, and made again
+	tickets, acks uint64 // the highest numbers of any election
 }
 
 // floors are what holds in this boot.
@@ -112,6 +115,19 @@ func (n *numbers) secure(end uint64) error {
 	return nil
 }
 
+// last returns the highest number that is known of a directory's: of tickets, or of acknowledgements. If an operator removes
+// those, the numbers go on.
+func (n *numbers) last(dir string, number uint64) uint64 {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	of := &n.tickets
+	if path.Base(dir) != "_q" {
+		of = &n.acks
+	}
+	*of = max(*of, number)
+	return *of
+}
+
 // take makes an entry with the next number in a directory, and returns the numbers that were there, and might be. The
 // number is void if a floor was raised over it meanwhile: then the entry that had it before may have been removed.
 func (n *numbers) take(dir, target string) (number uint64, before []uint64, void bool, err error) {
@@ -125,10 +141,11 @@ func (n *numbers) take(dir, target string) (number uint64, before []uint64, void
 		return 0, nil, false, err
 	}
 	before = numbered(names)
-	number = f.floor
+	number = max(f.floor, n.last(dir, 0))
 	if len(before) > 0 {
 		number = max(number, before[len(before)-1])
 	}
+	defer func() { n.last(dir, number) }()
 	for {
 		number++
 		if number >= f.end {
@@ -148,11 +165,13 @@ func (n *numbers) take(dir, target string) (number uint64, before []uint64, void
 		}
 		before = append(before, number)
 	}
-	if f, err = n.floors(); err == nil && number > f.floor {
-		return number, before, false, nil
+	if f, err = n.floors(); err == nil {
+		if number > f.floor {
+			return number, before, false, nil
+		}
+		if err = d.ops.unlink(numberIn(dir, number)); err == nil || missing(err) { // who raised the floor might be first
+			return number, before, true, nil
+		}
 	}
-	if err != nil {
-		return number, before, true, err // it can't be known
-	}
-	return number, before, true, d.ops.unlink(numberIn(dir, number))
+	return number, before, true, fmt.Errorf("%w: %w", store.ErrUnknownOutcome, err) // the entry may stay
 }

@@ -74,7 +74,7 @@ func (kernel) exists(path string) (bool, error) {
 // list returns the names in a directory. A name that stands all the while is always found; one that is renamed meanwhile
 // might not be.
 func (kernel) list(dir string) (names []string, err error) {
-	fd, err := open(dir, forReading|syscall.O_DIRECTORY)
+	fd, err := open(dir, forReading|syscall.O_DIRECTORY|syscall.O_NOFOLLOW)
 	if err != nil {
 		return nil, failed("open", dir, err)
 	}

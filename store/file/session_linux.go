@@ -35,6 +35,15 @@ type session struct {
 // deadlineName is the name of a session's file.
 func deadlineName(deadline time.Duration) string { return fmt.Sprintf("%016x", int64(deadline)) }
 
+// parseDeadline parses the name of a session's file.
+func parseDeadline(name string) (time.Duration, error) {
+	n, err := strconv.ParseInt(name, 16, 64)
+	if err == nil && deadlineName(time.Duration(n)) != name {
+		err = strconv.ErrSyntax
+	}
+	return time.Duration(n), err
+}
+
 // Open implements engine.Driver. The session appears with its lock held.
 func (d *driver) Open(ctx context.Context) (engine.Session, engine.Proof, error) {
 	s := &session{driver: d, id: unique(), fd: -1, ended: make(chan struct{}), casts: map[string]*cast{}}
@@ -280,10 +289,15 @@ func (d *driver) alive(id string) (deadline time.Duration, over bool, err error)
 		}
 		file := ""
 		for _, name := range names { // a rename might show both
-			file = max(file, name)
+			if _, err := parseDeadline(name); err == nil {
+				file = max(file, name)
+			}
 		}
 		if file == "" { // a rename might hide both: an empty directory can be removed
 			empty++
+			for _, name := range names { // not ours
+				_ = d.ops.unlink(dir + "/" + name)
+			}
 			err := d.ops.rmdir(dir)
 			if err == nil || missing(err) || denied(err) && empty > 3 {
 				return 0, true, nil
@@ -293,11 +307,7 @@ func (d *driver) alive(id string) (deadline time.Duration, over bool, err error)
 			}
 			continue
 		}
-		n, err := strconv.ParseInt(file, 16, 64)
-		if err != nil {
-			return 0, false, fmt.Errorf("%w: a session's file has the name %q", store.ErrUnavailable, file)
-		}
-		deadline = time.Duration(n)
+		deadline, _ = parseDeadline(file)
 		free, err := d.ops.free(dir + "/" + file)
 		switch {
 		case missing(err):

@@ -192,8 +192,9 @@ type monitor struct {
 	sub    *sub        // nil if the session was over before
 	timer  *time.Timer // calls check
 
-	watches map[*watch]struct{} // guarded by the driver's mu, as are all below
-	retries int                 // how often to look again soon
+	watches  map[*watch]struct{} // guarded by the driver's mu, as are all below
+	deadline time.Duration       // when it was looked at last
+	retries  int                 // how often to look again soon
 }
 
 // join adds a watch to the monitor of a session.
@@ -265,15 +266,41 @@ func (m *monitor) closed(mask uint32) {
 // check looks at the session, and tells the watches if it is over.
 func (m *monitor) check() {
 	d := m.driver
-	over, err := ask(d.life.Background, d, m.look)
-	if err != nil || !over {
-		return // look has set the timer
+	if over, err := ask(d.life.Background, d, m.look); err == nil && over { // if not, look has set the timer
+		m.ended()
 	}
+}
+
+// ended tells that the session has been found over.
+func (m *monitor) ended() {
+	d := m.driver
 	if s := d.owned(m.id); s != nil {
 		_ = s.remove()
 	}
 	d.hub.drain() // what happened before is told before
 	d.line.news(m.over)
+}
+
+// lookAtDue looks at the sessions that might be over: nothing may be confirmed of their ballots before.
+func (d *driver) lookAtDue() error {
+	d.mu.Lock()
+	var due []*monitor
+	for _, m := range d.monitors {
+		if m.retries > 0 || d.clock() >= m.deadline {
+			due = append(due, m)
+		}
+	}
+	d.mu.Unlock()
+	for _, m := range due {
+		over, err := m.look()
+		if err != nil {
+			return err
+		}
+		if over {
+			m.ended()
+		}
+	}
+	return nil
 }
 
 // over tells the watches that the session is over. Their ballots are withdrawn.
@@ -300,6 +327,7 @@ func (m *monitor) look() (over bool, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	wait := d.config.TTL / 4
+	m.deadline = deadline
 	switch {
 	case over:
 		return true, nil

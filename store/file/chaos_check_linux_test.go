@@ -91,7 +91,7 @@ func (r *chaosReport) violations() (list []violation, longest time.Duration) {
 
 // unexcused returns for how long there was no leader between two terms without a reason. It may take the margin to change
 // leaders, and to tell that a process which might have led meanwhile was killed; and the TTL longer if it was stopped. A
-// process might not have led if its ballot was behind that of the next leader.
+// process can't have led if its ballot was behind that of the next leader.
 func (r *chaosReport) unexcused(before, now tenure) time.Duration {
 	if now.began <= before.end+margin {
 		return 0
@@ -105,7 +105,7 @@ func (r *chaosReport) unexcused(before, now tenure) time.Duration {
 					last = b.token
 				}
 			}
-			return last <= now.token
+			return before.token <= last && last <= now.token
 		}
 		for _, f := range l.freezes {
 			if might(f.began) {

@@ -206,9 +206,16 @@ func (c *chaos) act() {
 	p := c.members[victim]
 	if stop := c.stops > 0 && rand.N(3) > 0; stop {
 		if stopped < c.stops && p.stopped == 0 {
-			c.stop(p, rand.N(3*c.ttl))
+			lasts := rand.N(3 * c.ttl)
+			if rand.N(6) == 0 {
+				lasts = c.ttl + 3*margin/2 // for longer than the others may wait for it
+			}
+			c.stop(p, lasts)
 		}
 		return
+	}
+	if p.stopped != 0 && rand.N(8) > 0 {
+		return // most go on by themselves
 	}
 	if ready >= len(c.members)/2 { // else new ones have to begin first, so that they might lead too
 		c.members[victim] = c.replace(p)

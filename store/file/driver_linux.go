@@ -121,7 +121,9 @@ func newDriverWith(c Config, calls ops, l line, kind func(dir string) (uint32, e
 		d.line = direct{d.life}
 	}
 	d.numbers.driver, d.shown.driver = d, d
-	d.moved() // from what is there now
+	if _, err := d.moved(); err != nil { // from what is there now
+		return nil, errors.Join(explain(err), d.hub.close())
+	}
 	return d, nil
 }
 
@@ -157,7 +159,10 @@ func (d *driver) Confirm(ctx context.Context) error {
 		if err := d.lookAtDue(); err != nil {
 			return err
 		}
-		moved := d.moved()
+		moved, err := d.moved()
+		if err != nil {
+			return err
+		}
 		d.line.news(func() {
 			if moved {
 				d.again()
@@ -169,17 +174,18 @@ func (d *driver) Confirm(ctx context.Context) error {
 }
 
 // moved reports whether another directory has the name of ours, so that nothing is told of what happens in it: inotify
-// follows a directory, not its name.
-func (d *driver) moved() bool {
+// follows a directory, not its name. It fails if the directory can't be looked into any more.
+func (d *driver) moved() (bool, error) {
 	var st syscall.Stat_t
-	if err := syscall.Stat(d.root(), &st); err != nil {
-		st = syscall.Stat_t{}
+	err := failed("stat", d.root(), syscall.Stat(d.root()+"/.", &st)) // the dot takes the permission to search it
+	if err != nil && !missing(err) {
+		return false, err
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	last := d.identity
 	d.identity = [2]uint64{st.Dev, st.Ino}
-	return d.identity != last
+	return d.identity != last, nil
 }
 
 // again makes all that is watched be read again.

@@ -30,7 +30,7 @@ var mutants = []struct{ name, file, right, wrong, test string }{
 	{"a free lock does not count", "session_linux.go",
 		"case !free && now < deadline:", "case free && now < 0, now < deadline:", "TestKilledLeaderIsReplacedAtOnce"},
 	{"the deadline does not count", "session_linux.go",
-		"case !free && now < deadline:", "case !free && now > 0:", "TestChaos/kill_and_stop"},
+		"case !free && now < deadline:", "case !free && now > 0:", "TestReadOnlyFollower"},
 	{"a session ends before its deadline", "session_linux.go",
 		"case !free && now < deadline:", "case !free && now < deadline-d.config.TTL/2:", "TestChaos/kill_and_stop"},
 	{"the end of a process is not watched", "watch_linux.go",

@@ -6,8 +6,8 @@
 //
 // or [Open] with a [Config]. Options of the URL: ttl and grace.
 //
-// A leader that is killed is replaced within milliseconds, since the kernel tells of its death; one that is frozen after
-// its TTL. When it goes on, its lease has ended, by the clock that its session ended by.
+// A leader that is killed is replaced within milliseconds, since the kernel tells of its death; one that is frozen
+// after its TTL. When it goes on, its lease has ended: both count the time that the machine was suspended.
 //
 // # The leader, for other programs
 //
@@ -15,21 +15,24 @@
 //
 // prints the acknowledged value, as it is. The file changes in one step, a moment after the acknowledgement: when the
 // value is durable. It never holds a value that was not acknowledged. While none leads the link points nowhere, and cat
-// fails. If the leader's process has crashed, the link points to its value until another candidate, or a follower that may
-// write, has noticed; if the machine has, until one of them is started.
+// fails. If the leader's process has crashed, the link points to its value until another candidate, or a follower that
+// may write, has noticed; if the machine has, until one of them is started.
 //
 // # Who may take part
 //
-// Candidates need to read and write the directory, which the first of them makes. Followers need to read it, and write
-// nothing but to remove a session that has ended, if they may. What is made has the permissions that the umask allows. But
-// if the directory is writable for its group, or for all, everything in it has the directory's permissions, whatever the
+// Candidates need to read and write the directory, which the first of them makes. Followers need to read it. If they
+// may write, they also remove sessions that have ended, and their ballots. What is made has the permissions that the
+// umask allows. But if the directory is writable for its group, all in it has the directory's permissions, whatever the
 // umask. So users of a group share one after
 //
 //	mkdir election; chgrp GROUP election; chmod 2770 election
 //
+// They trust each other with the elections: each of them can end any session. A directory that all users may write to
+// is refused.
+//
 // The file system is one that is tested: ext2 to ext4, XFS, Btrfs, F2FS or tmpfs. Others are refused before anything is
-// made: NFS, CIFS, 9p and FUSE, which other machines change without a word to this kernel; overlay, since two containers
-// have one each, though their paths are the same, and would not exclude each other. Containers share a volume.
+// made: NFS, CIFS, 9p and FUSE, which other machines change without a word to this kernel; overlay, since two
+// containers that use the same path have one each, and do not exclude each other. Containers share a volume.
 //
 // # Layout
 //
@@ -42,29 +45,32 @@
 //	e/<election>/_a/<number>                an acknowledgement: a link to a value of a ballot; the number is the revision
 //	e/<election>/_leader                    a link to the value of the leader
 //
-// State is names. Each change is one system call: mkdir, symlink, rename or unlink. So no process can be frozen inside a
-// critical section, and whatever a process has begun when it dies is of no effect.
+// State is names. What counts for others changes by one system call: mkdir, symlink, rename, unlink or rmdir. So no
+// process can be frozen inside a critical section.
 //
-//   - A session is made in t with its file, which is locked with flock, and then renamed to s. A renewal renames the file
-//     to the next deadline: the old name is gone if a peer has removed it, so the rename is a compare-and-swap. Deadlines
-//     are of CLOCK_BOOTTIME, which all processes share and which goes on while the machine is suspended.
-//   - A session is over if the lock is free, since its process has gone, or if its deadline has passed. Who finds that
-//     removes the file: that fails if the session has been renewed. A renewal after the deadline does not count, so that
-//     those who can't remove the file agree.
-//   - A ballot stands while its directory has its name, and its session is not over. All ballots of a session end at once.
+//   - A session is made in t with its file, which is locked with flock, and then renamed to s. A renewal renames the
+//     file to the next deadline: the old name is gone if a peer has removed it, so the rename is a compare-and-swap.
+//     Deadlines are of CLOCK_BOOTTIME, which all processes share and which goes on while the machine is suspended.
+//   - A session is over if the lock is free, since its process has gone, or if its deadline has passed. The process
+//     that finds it over removes the file, which fails if the session has been renewed. A renewal after the deadline
+//     does not count, so that processes that may only read agree.
+//   - A ballot stands while its directory has its name, and its session is not over. All ballots of a session end at
+//     once.
 //   - To cast one, a process makes its directory, and then the ticket with the lowest number above the floor and all
-//     tickets. It then reads the floor again: if that is not below the number, the ticket is void, and another is taken.
-//   - Who waits watches the nearest ballot ahead that stands, and its session, with inotify. Renewals are not watched.
+//     tickets. It then reads the floor again: if that is not below the number, the ticket is void, and another is
+//     taken.
+//   - A process that waits watches the nearest ballot ahead that stands, and its session, with inotify. Renewals are
+//     not watched.
 //   - The leader is the highest acknowledgement whose ballot stands. To withdraw a ballot is to rename its directory,
-//     which takes the acknowledgement along. Before a ballot is first, those ahead of it have been withdrawn: what their
-//     owners may still do has no effect.
+//     which takes the acknowledgement along. Before a ballot is first, those ahead of it have been withdrawn: what
+//     their owners may still do has no effect.
 //   - Tickets of ballots that have gone are removed after a floor at the highest ticket has been made.
 //
 // # Why it is right
 //
-// One leader: a session ends only when its process has gone, or after its deadline; the lease ends a grace before that, by
-// the same clock. A ballot is first when none of those with lower tickets stands. A lower ticket can come later only if its
-// number has been used before, and was removed. Then there is a floor above it, and its owner sees that in its second look.
+// One leader: a session ends only when its process has gone, or after its deadline; the lease ends a grace before that.
+// A ballot is first when none of those with lower tickets stands. A lower ticket can come later only if its number has
+// been used before, and was removed. Then there is a floor above it, and its owner sees that in its second look.
 //
 // Growing tokens: a floor also says below which end numbers may be given out in this boot of the machine. The end is
 // durable before any is. What else was written is not synced, so a power failure may undo it. The next boot begins with
@@ -74,14 +80,15 @@
 //
 // # Limits
 //
-// One kernel: virtual machines that share a disk exclude nobody. One clock: processes in time namespaces read the same,
-// their offsets are subtracted. What is deleted by hand while it is in use is lost as in any service: two might lead for a
-// moment. If memory of a killed process is large, the kernel takes long to end it: tens of milliseconds for each gigabyte. A
-// child process that a leader was forking when it was killed keeps the lock until it has called exec. A waiter that is
-// frozen costs its TTL when its turn comes. If the disk is full a leader goes on leading and hands over, while Campaign and
-// Acknowledge fail. Calls return with their contexts, though their system calls can't be interrupted: if a disk hangs for
-// good, Close does. Each quarter of a TTL a candidate changes one name, which a journal writes to the disk: on SD cards use
-// /run or /dev/shm.
+// One kernel: virtual machines that share a disk do not exclude each other. One clock: processes in time namespaces
+// read the same, their offsets are subtracted. What is deleted by hand while it is in use is lost as in any service:
+// two might lead for a moment. Remove elections with Clear: if an election's directory is deleted and no process has
+// used it since it started, tokens begin anew. If memory of a killed process is large, the kernel takes long to end it:
+// tens of milliseconds for each gigabyte. A child process that a leader was forking when it was killed keeps the lock
+// until it has called exec. A waiter that is frozen costs its TTL when its turn comes. If the disk is full a leader
+// goes on leading and hands over, while Campaign and Acknowledge fail. Calls return with their contexts, though their
+// system calls can't be interrupted: if a disk hangs for good, Close does. Each quarter of a TTL a candidate changes
+// one name, which a journal writes to the disk: on SD cards use /run or /dev/shm.
 package file
 
 import (

@@ -155,6 +155,7 @@ func (d *driver) mark(st seen, sent time.Time) {
 	if st.watch.version == st.version {
 		st.unchecked = false
 		st.tell(engine.News{AsOf: sent})
+		st.watch.absent()
 	}
 }
 

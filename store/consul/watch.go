@@ -248,6 +248,7 @@ func (w *watch) accept(version uint64, e entry, index uint64, sent time.Time) bo
 	if w.known && w.state == e {
 		if !sent.IsZero() { // those who came since the last state do not know it
 			w.tell(engine.News{State: w.news(sent)})
+			w.absent()
 		}
 		return true
 	}
@@ -259,6 +260,14 @@ func (w *watch) accept(version uint64, e entry, index uint64, sent time.Time) bo
 	}
 	w.tell(engine.News{State: w.news(sent)})
 	return true
+}
+
+// absent is called when a state has been found to be right. A key that does not exist may have existed since it was found
+// not to before: what was read then may come later, and is not believed any more. The caller holds mu.
+func (w *watch) absent() {
+	if !w.state.exists {
+		w.version++
+	}
 }
 
 // released removes a key of this store's whose lock another program has taken: it is no ballot any more. The caller holds

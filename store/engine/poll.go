@@ -247,10 +247,12 @@ func (p *poll) tell(f *feed) Tell {
 	return func(n News) {
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		if f.number < p.told {
+		if f.number < p.told || f.stale {
 			return
 		}
 		switch {
+		case n.State != nil && p.mayBeOlder(n.State):
+			f.stale = true
 		case n.State != nil:
 			p.told, p.known.Leader = f.number, n.State.Leader
 			p.asOf(n.State.AsOf)
@@ -268,6 +270,12 @@ func (p *poll) tell(f *feed) Tell {
 		}
 		p.notify()
 	}
+}
+
+// mayBeOlder reports whether a state was read before the time as of which another one is known to be right. The caller
+// holds mu.
+func (p *poll) mayBeOlder(s *State) bool {
+	return !s.AsOf.IsZero() && s.AsOf.Before(p.known.AsOf) && s.Leader != p.known.Leader
 }
 
 // stop takes the watch back.

@@ -35,3 +35,23 @@ func TestAsOfOfAReadThatToldNoState(t *testing.T) {
 		s.next("Leader") // again
 	})
 }
+
+// TestReadThatIsOlderThanAConfirmation: its answer comes last, and tells of a leader who had gone by then.
+func TestReadThatIsOlderThanAConfirmation(t *testing.T) {
+	play(t, Settings{}, func(t *testing.T, s *scene) {
+		watch := s.polled()
+		asked := time.Now()
+		s.observe(nil)
+		read := s.next("Leader")
+		time.Sleep(time.Second)
+		watch.tells(News{State: &State{}})
+		watch.tells(News{AsOf: time.Now()})
+		known := s.poll().now()
+		require.Equal(t, store.Known{AsOf: time.Now()}, known)
+		read.shows(State{Leader: one, AsOf: asked})
+		require.Equal(t, known, s.poll().now())
+		read.tells(News{State: &State{Leader: one}}) // an event of the time between
+		require.Equal(t, known, s.poll().now())
+		s.next("Leader").shows(State{AsOf: time.Now()})
+	})
+}

@@ -45,6 +45,7 @@ type feed struct {
 	number uint64 // of the read
 	watch  Watch  // written when it has been set
 	stale  bool   // it tells no more, or did not tell what has changed
+	older  bool   // its state was not taken, since it may be older than what is known
 }
 
 // Observe implements store.Store. With prev nil, a read that begins from now on is awaited.
@@ -190,11 +191,14 @@ func (p *poll) work() (again bool) {
 	p.mu.Lock()
 	old := p.feed
 	p.engine.worked.Store(true)
-	f.watch, p.feed, p.answered, p.reading, p.trouble = watch, f, f.number, false, nil
+	f.watch, p.feed, p.reading, p.trouble = watch, f, false, nil
+	if !f.older {
+		p.answered = f.number
+	}
 	if f.number == p.told {
 		p.asOf(asked) // the read was sent later
 	}
-	if f.number >= p.cleared {
+	if p.answered >= p.cleared {
 		p.floor = 0
 	}
 	pace := p.engine.settings.Pace
@@ -252,7 +256,7 @@ func (p *poll) tell(f *feed) Tell {
 		}
 		switch {
 		case n.State != nil && p.mayBeOlder(n.State):
-			f.stale = true
+			f.stale, f.older = true, true
 		case n.State != nil:
 			p.told, p.known.Leader = f.number, n.State.Leader
 			p.asOf(n.State.AsOf)

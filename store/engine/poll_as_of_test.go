@@ -41,7 +41,7 @@ func TestReadThatIsOlderThanAConfirmation(t *testing.T) {
 	play(t, Settings{}, func(t *testing.T, s *scene) {
 		watch := s.polled()
 		asked := time.Now()
-		s.observe(nil)
+		c := s.observe(nil)
 		read := s.next("Leader")
 		time.Sleep(time.Second)
 		watch.tells(News{State: &State{}})
@@ -52,6 +52,8 @@ func TestReadThatIsOlderThanAConfirmation(t *testing.T) {
 		require.Equal(t, known, s.poll().now())
 		read.tells(News{State: &State{Leader: one}}) // an event of the time between
 		require.Equal(t, known, s.poll().now())
+		require.False(t, c.returned(), "no read that began after the call has told a state")
 		s.next("Leader").shows(State{AsOf: time.Now()})
+		require.True(t, c.returned())
 	})
 }

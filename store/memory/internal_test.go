@@ -9,6 +9,7 @@ import (
 
 	"github.com/go-leadership/leadership/internal/storetest"
 	"github.com/go-leadership/leadership/store"
+	"github.com/go-leadership/leadership/store/engine"
 	"github.com/stretchr/testify/require"
 )
 
@@ -125,4 +126,17 @@ func TestCloseLeavesNoSessionThatWasJustReopened(t *testing.T) {
 		require.NoError(t, st.Close())
 		require.Zero(t, service.sessionsLeft(), "after %d times", i)
 	}
+}
+
+// TestWatchIsSetTwice: a request that is carried out twice sets its watch again, and the line may be telling the first
+// change meanwhile. The race detector objects if that writes what the line reads.
+func TestWatchIsSetTwice(t *testing.T) {
+	service := NewService()
+	l := &line{kind: OneShot, wake: make(chan struct{}, 1), watches: map[*watch]struct{}{}}
+	fired := make(chan struct{})
+	w := &watch{key: leaderKey("x"), line: l, tell: func(engine.News) { close(fired) }}
+	service.watch(w)
+	go w.fire()
+	service.watch(w)
+	<-fired
 }

@@ -15,7 +15,7 @@ type watch struct {
 	key  string
 	line *line
 	tell engine.Tell
-	told *told // written when it is set
+	told *told // written when it is set for the first time
 	mute bool  // it tells nothing any more; guarded by the service's mutex
 
 	known bool   // it has told a state; guarded by told's mutex, as is index
@@ -95,17 +95,22 @@ func (s *Service) watch(w *watch) event {
 	if s.watches[w.key] == nil {
 		s.watches[w.key] = map[*watch]struct{}{}
 	}
-	for other := range s.watches[w.key] {
-		if other.line == w.line {
-			w.told = other.told
-		}
-	}
-	if w.told == nil {
-		w.told = &told{}
+	if w.told == nil { // else a request that is carried out twice sets it again, and its line may be reading told
+		w.told = s.told(w)
 	}
 	s.watches[w.key][w] = struct{}{}
 	w.line.watches[w] = struct{}{}
 	return event{state: s.state(w.key), index: s.index}
+}
+
+// told returns what the other watches of w's line on its key have told. The caller holds the service's mutex.
+func (s *Service) told(w *watch) *told {
+	for other := range s.watches[w.key] {
+		if other.line == w.line {
+			return other.told
+		}
+	}
+	return &told{}
 }
 
 // unwatch takes a watch back, if it was set.

@@ -1,0 +1,135 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"regexp"
+	"strings"
+
+	"github.com/alecthomas/kong"
+)
+
+// grammar is the command line. A flag is set by its value on the command line, or else by its environment variable, or
+// else by the configuration file.
+type grammar struct {
+	Config string `env:"LEADERSHIP_CONFIG" placeholder:"FILE" help:"Configuration file: flags and their values, in YAML. Default: $XDG_CONFIG_HOME/leadership.yaml or /etc/leadership.yaml, if it exists."`
+
+	Leader  leaderCmd  `cmd:"" help:"Print the value of the leader."`
+	Ballots ballotsCmd `cmd:"" help:"List who stands, first in line first, and who leads."`
+	Version versionCmd `cmd:"" help:"Print the version."`
+}
+
+const description = `Run a program only while it leads; see and steer elections.
+
+Elections are held in a store: --store is its URL, --election the name of the election. Flags come first, then the
+environment (LEADERSHIP_STORE, LEADERSHIP_ELECTION), then the configuration file.
+
+Keep a password out of the URL with its options passwordenv=VARIABLE or passwordfile=FILE.
+
+` + exitCodes
+
+// app is what subcommands work with, besides their flags.
+type app struct {
+	in        io.Reader
+	out, errs io.Writer
+	outStyle  style // of out
+	errsStyle style // of errs
+}
+
+// run does what the arguments say, and returns the exit code.
+func run(args []string) (code int) {
+	a := &app{in: os.Stdin, out: os.Stdout, errs: os.Stderr, outStyle: styleOf(os.Stdout), errsStyle: styleOf(os.Stderr)}
+	err := a.run(args)
+	code, advice := explain(err)
+	if err == nil || err.Error() == "" {
+		return code
+	}
+	fmt.Fprintf(a.errs, "leadership: %s\n", withoutPasswords(err.Error()))
+	if advice != "" {
+		fmt.Fprintf(a.errs, "  %s\n", advice)
+	}
+	return code
+}
+
+func (a *app) run(args []string) error {
+	var g grammar
+	done := false
+	parser, err := kong.New(&g,
+		kong.Name("leadership"), kong.Description(description), kong.Writers(a.out, a.errs),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true, WrapUpperBound: 110}),
+		kong.Exit(func(int) { done = true; panic(helpShown{}) }),
+	)
+	if err != nil {
+		return err
+	}
+	var c *kong.Context
+	func() {
+		defer func() {
+			if p := recover(); p != nil && p != (helpShown{}) {
+				panic(p)
+			}
+		}()
+		c, err = parser.Parse(args)
+	}()
+	if done || err != nil {
+		return err
+	}
+	a.warnOfPassword(c)
+	return c.Run(a)
+}
+
+// helpShown ends the parsing of a command line that asks for help.
+type helpShown struct{}
+
+// BeforeResolve reads the configuration file, before kong resolves the flags.
+func (g *grammar) BeforeResolve(c *kong.Context) error {
+	path := g.Config // of the environment
+	for _, p := range c.Path {
+		if p.Flag != nil && p.Flag.Name == "config" {
+			path, _ = c.FlagValue(p.Flag).(string)
+		}
+	}
+	file, err := loadConfig(path)
+	if err == nil && file != nil {
+		c.AddResolver(file)
+	}
+	return err
+}
+
+// warnOfPassword warns of a password on the command line, which other users of the machine can read.
+func (a *app) warnOfPassword(c *kong.Context) {
+	for _, p := range c.Path {
+		if p.Flag == nil || p.Flag.Name != "store" || p.Resolved {
+			continue
+		}
+		if url, _ := c.FlagValue(p.Flag).(string); hasPassword(url) {
+			a.warnf("the password in --store is visible in the list of processes: " +
+				"use the URL's option passwordenv=VARIABLE or passwordfile=FILE instead")
+		}
+	}
+}
+
+// warnf tells the user of something that is not an error.
+func (a *app) warnf(format string, args ...any) {
+	fmt.Fprintf(a.errs, "leadership: warning: %s\n", withoutPasswords(fmt.Sprintf(format, args...)))
+}
+
+// hasPassword reports whether the text of a store's URL shows a password.
+func hasPassword(url string) bool {
+	_, rest, _ := strings.Cut(url, "://")
+	rest, _, _ = strings.Cut(rest, "?")
+	authority, _, _ := strings.Cut(rest, "/")
+	at := strings.LastIndexByte(authority, '@')
+	if at < 0 {
+		return false
+	}
+	_, password, _ := strings.Cut(authority[:at], ":")
+	return password != ""
+}
+
+var credentials = regexp.MustCompile(`://[^\s"']*@`)
+
+// withoutPasswords returns a text without the users and passwords of the URLs in it. Errors of this module show none;
+// errors of the command line repeat arguments, which might be anything.
+func withoutPasswords(text string) string { return credentials.ReplaceAllString(text, "://") }

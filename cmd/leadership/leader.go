@@ -1,0 +1,93 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/go-leadership/leadership/store"
+)
+
+type leaderCmd struct {
+	electionFlags
+	outputFlags
+	Wait time.Duration `placeholder:"DURATION" help:"Wait for a leader, at most so long."`
+}
+
+// Help is the text below the flags' in --help.
+func (leaderCmd) Help() string {
+	return `It prints the exact bytes that the leader acknowledged with, and a line break. A leader that has not
+acknowledged yet is not shown: leadership ballots shows it.
+
+Exit codes: 0: there is a leader; 1: there is none; 64: wrong usage; 69: the store did not answer; 77: it denied.`
+}
+
+// leaderJSON is a leader in JSON.
+type leaderJSON struct {
+	valueJSON
+	Revision uint64 `json:"revision"`
+}
+
+func leaderOf(l store.Leader) *leaderJSON {
+	if l.Revision == 0 {
+		return nil
+	}
+	return &leaderJSON{valueOf(l.Value), l.Revision}
+}
+
+// Run implements the subcommand.
+func (c *leaderCmd) Run(a *app) error {
+	if err := c.check(); err != nil {
+		return err
+	}
+	var leader store.Leader
+	err := c.with(func(ctx context.Context, s *session) (err error) {
+		defer a.progress("asking " + s.address)()
+		leader, err = c.find(ctx, s)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		err = printJSON(a.out, struct {
+			placeJSON
+			Leader *leaderJSON `json:"leader"`
+		}{c.place(), leaderOf(leader)})
+	} else if leader.Revision != 0 {
+		value := leader.Value
+		if a.outStyle.terminal {
+			value = printable(value)
+		}
+		_, err = fmt.Fprintln(a.out, value)
+	}
+	if err == nil && leader.Revision == 0 {
+		err = c.noLeader()
+	}
+	return err
+}
+
+// find returns the leader, or the zero Leader if there is none even after --wait.
+func (c *leaderCmd) find(ctx context.Context, s *session) (store.Leader, error) {
+	var known store.Known
+	err := s.ask(ctx, func(ctx context.Context) (err error) {
+		known, err = s.Observe(ctx, c.Election, nil)
+		return err
+	})
+	if err != nil || known.Leader.Revision != 0 || c.Wait <= 0 {
+		return known.Leader, err
+	}
+	waiting, cancel := context.WithTimeout(ctx, c.Wait)
+	defer cancel()
+	for err == nil && known.Leader.Revision == 0 {
+		known, err = s.Observe(waiting, c.Election, &known)
+	}
+	switch {
+	case ctx.Err() != nil:
+		return store.Leader{}, context.Cause(ctx)
+	case waiting.Err() != nil || errors.Is(err, context.DeadlineExceeded):
+		return known.Leader, nil
+	}
+	return known.Leader, err
+}

@@ -1,0 +1,21 @@
+// Leadership shows and steers elections from the command line, on every store of this module:
+//
+//	go install github.com/go-leadership/leadership/cmd/leadership@latest
+//	export LEADERSHIP_STORE='etcd://10.0.0.1:2379/?ttl=10s' LEADERSHIP_ELECTION=database/primary
+//	leadership leader    # who leads
+//	leadership ballots   # who stands, in order
+//
+// leadership --help lists the subcommands and the exit codes; docs/command.md explains them.
+package main
+
+import (
+	"os"
+
+	"github.com/go-leadership/leadership/internal/demo"
+	_ "github.com/go-leadership/leadership/store/all"
+)
+
+func main() {
+	demo.Child() // a process of the subcommand demo does not come back
+	os.Exit(run(os.Args[1:]))
+}

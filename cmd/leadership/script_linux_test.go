@@ -1,0 +1,109 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-leadership/leadership"
+	"github.com/go-leadership/leadership/internal/localdir"
+	"github.com/go-leadership/leadership/store"
+	"github.com/rogpeppe/go-internal/testscript"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+)
+
+// TestMain runs the tests, or is one of the programs that the scripts run.
+func TestMain(m *testing.M) {
+	testscript.Main(leaks{m}, map[string]func(){"leadership": main, "candidate": candidate})
+}
+
+// leaks runs tests and fails if a goroutine is left.
+type leaks struct{ *testing.M }
+
+func (l leaks) Run() int {
+	code := l.M.Run()
+	if err := goleak.Find(); err != nil && code == 0 {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return code
+}
+
+// Each script uses the program as a person would, on a directory of its own.
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir:                 "testdata/script",
+		RequireExplicitExec: true,
+		RequireUniqueNames:  true,
+		Setup: func(e *testscript.Env) error {
+			e.Setenv("DIR", storeDir(t))
+			e.Setenv("LEADERSHIP_STORE", "file://"+e.Getenv("DIR")+"?ttl=2s")
+			e.Setenv("LEADERSHIP_ELECTION", "job")
+			return nil
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"standing": standing},
+	})
+}
+
+// standing is the command "standing N" of scripts: it waits until so many ballots stand.
+func standing(ts *testscript.TestScript, _ bool, args []string) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	st, err := store.Open(ctx, ts.Getenv("LEADERSHIP_STORE"), nil)
+	ts.Check(err)
+	defer st.Close()
+	for {
+		ballots, err := st.Ballots(ctx, ts.Getenv("LEADERSHIP_ELECTION"))
+		ts.Check(err)
+		if fmt.Sprint(len(ballots)) == args[0] {
+			return
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+}
+
+// storeDir returns a directory for a store, which is removed at the end.
+func storeDir(t *testing.T) string {
+	dir, err := os.MkdirTemp(localdir.Temp(), "leadership-script-")
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
+	return dir + "/store"
+}
+
+// candidate stands with the value of its first argument until SIGINT. It acknowledges, unless there is an argument
+// "silent".
+func candidate() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	args := strings.Join(os.Args[2:], " ")
+	if err := stand(ctx, os.Args[1], args == "silent"); ctx.Err() == nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+func stand(ctx context.Context, value string, silent bool) error {
+	st, err := store.Open(ctx, os.Getenv("LEADERSHIP_STORE"), nil)
+	if err != nil {
+		return err
+	}
+	defer st.Close()
+	c, err := leadership.NewCandidate(st, os.Getenv("LEADERSHIP_ELECTION"), value, nil)
+	if err != nil {
+		return err
+	}
+	return c.Run(ctx, func(ctx context.Context, term *leadership.Term) error {
+		if !silent {
+			if err := term.Acknowledge(ctx); err != nil {
+				return err
+			}
+		}
+		<-ctx.Done()
+		return context.Cause(ctx)
+	})
+}

@@ -1,0 +1,165 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/go-leadership/leadership/store"
+)
+
+// storeFlags say which store.
+type storeFlags struct {
+	Store   string        `env:"LEADERSHIP_STORE" placeholder:"URL" help:"URL of the store, such as etcd://host:2379/?ttl=10s."`
+	Timeout time.Duration `env:"LEADERSHIP_TIMEOUT" default:"10s" placeholder:"10s" help:"How long to wait for the store's answer. Default: 10s."`
+}
+
+// electionFlags say which election.
+type electionFlags struct {
+	storeFlags
+	Election string `env:"LEADERSHIP_ELECTION" placeholder:"NAME" help:"Name of the election, such as database/primary."`
+}
+
+// outputFlags say how to print.
+type outputFlags struct {
+	JSON bool `help:"Print JSON, for programs."`
+}
+
+func (f storeFlags) check() error {
+	if f.Store == "" {
+		return missing("store", "URL")
+	}
+	if f.Timeout <= 0 {
+		return &failure{code: exitUsage, err: fmt.Errorf("--timeout=%v is not more than zero", f.Timeout)}
+	}
+	return nil
+}
+
+func (f electionFlags) check() error {
+	if err := f.storeFlags.check(); err != nil {
+		return err
+	}
+	if f.Election == "" {
+		return missing("election", "NAME")
+	}
+	return store.CheckElection(f.Election)
+}
+
+func missing(flag, value string) error {
+	return &failure{
+		code:   exitUsage,
+		err:    fmt.Errorf("no %s is given", flag),
+		advice: fmt.Sprintf("give --%s=%s, set LEADERSHIP_%s, or write %q into the configuration file", flag, value, strings.ToUpper(flag), flag+": "+value),
+	}
+}
+
+// address is the store's URL without user, password and options.
+func (f storeFlags) address() string {
+	u, err := store.ParseURL(f.Store)
+	if err != nil {
+		return "the store"
+	}
+	return u.String()
+}
+
+// String names the election and the store, for people.
+func (f electionFlags) String() string {
+	return fmt.Sprintf("election %q on %s", f.Election, f.address())
+}
+
+// session is an open store.
+type session struct {
+	store.Store
+	timeout time.Duration
+	address string
+}
+
+// open opens the store. The caller closes it.
+func (f storeFlags) open(ctx context.Context) (*session, error) {
+	u, err := store.ParseURL(f.Store)
+	if err != nil {
+		return nil, err
+	}
+	if u.Scheme == "memory" {
+		return nil, &failure{code: exitUsage, err: errors.New("a memory store is seen by one process alone, and this is another")}
+	}
+	s := &session{timeout: f.Timeout, address: u.String()}
+	s.Store, err = store.OpenURL(ctx, u)
+	return s, err
+}
+
+// ask calls the store, which has the time of --timeout to answer.
+func (s *session) ask(ctx context.Context, question func(context.Context) error) error {
+	asking, cancel := context.WithTimeout(ctx, s.timeout)
+	defer cancel()
+	err := question(asking)
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case asking.Err() != nil:
+		return &failure{exitUnavailable, fmt.Errorf("no answer within %v: %w", s.timeout, err), adviceUnavailable}
+	}
+	return err
+}
+
+// end closes the store. After a failure it does not wait for long: the program is about to end.
+func (s *session) end(err error) error {
+	const patience = 500 * time.Millisecond
+	closed := make(chan error, 1)
+	go func() { closed <- s.Close() }()
+	if err == nil {
+		return <-closed
+	}
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	select {
+	case <-closed:
+	case <-timer.C:
+	}
+	return err
+}
+
+// interruptible returns a context that ends with the first SIGINT, SIGTERM or SIGHUP. The second one ends the program.
+func interruptible() (ctx context.Context, stop func()) {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	signals := make(chan os.Signal, 1)
+	for _, s := range []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
+		if !signal.Ignored(s) { // nohup ignores SIGHUP
+			signal.Notify(signals, s)
+		}
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		select {
+		case s := <-signals:
+			signal.Stop(signals)
+			number, _ := s.(syscall.Signal)
+			cancel(interrupted{number})
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, func() {
+		signal.Stop(signals)
+		cancel(nil)
+		<-ended
+	}
+}
+
+// with opens the store, calls do until a signal ends its context, and closes the store.
+func (f storeFlags) with(do func(ctx context.Context, s *session) error) error {
+	ctx, stop := interruptible()
+	defer stop()
+	s, err := f.open(ctx)
+	if err != nil {
+		return err
+	}
+	return s.end(do(ctx, s))
+}

@@ -127,7 +127,7 @@ func (s *session) Keep(ctx context.Context, renewed func(engine.Proof)) error {
 	d := s.driver
 	w := d.newWatch(func(engine.News) {})
 	defer w.stop()
-	if err := do(ctx, d, func() error { _, err := d.join(w, s.id); return err }); err != nil {
+	if err := do(ctx, d, func() error { _, err := d.join(w, s.id, "", nil); return err }); err != nil {
 		d.warn("can't watch the session, so that its end is noticed late", err)
 	}
 	least, warned := time.Duration(0), false

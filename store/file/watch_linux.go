@@ -25,7 +25,6 @@ type watch struct {
 	stopped bool
 	subs    []*sub
 	joined  []*monitor
-	dead    func() // withdraws the ballot, when its session is over
 }
 
 // newWatch returns a watch that watches nothing yet. The caller stops it.
@@ -84,11 +83,8 @@ func (w *watch) path(dir string, mask uint32) (exists bool, err error) {
 
 // session watches the session of a ballot, and reports whether it is over: then the ballot is withdrawn.
 func (w *watch) session(p electionDir, name string) (over bool, err error) {
-	w.mu.Lock()
-	w.dead = func() { p.retire(w.driver, name) }
-	w.mu.Unlock()
 	id, _, _ := splitBallot(name)
-	m, err := w.driver.join(w, id)
+	m, err := w.driver.join(w, id, name, func() { p.retire(w.driver, name) })
 	if err != nil {
 		return false, err
 	}
@@ -96,16 +92,6 @@ func (w *watch) session(p electionDir, name string) (over bool, err error) {
 		p.retire(w.driver, name)
 	}
 	return over, err
-}
-
-// withdraw withdraws the ballot whose session is over.
-func (w *watch) withdraw() {
-	w.mu.Lock()
-	dead := w.dead
-	w.mu.Unlock()
-	if dead != nil {
-		dead()
-	}
 }
 
 // tells tells the state that was read after the watch was set, and what has come since.
@@ -192,20 +178,21 @@ type monitor struct {
 	sub    *sub        // nil if the session was over before
 	timer  *time.Timer // calls check
 
-	watches  map[*watch]struct{} // guarded by the driver's mu, as are all below
-	deadline time.Duration       // when it was looked at last
-	retries  int                 // how often to look again soon
+	watches  map[*watch]map[string]func() // what withdraws the session's ballots that each watches; guarded by the driver's mu, as are all below
+	deadline time.Duration                // when it was looked at last
+	retries  int                          // how often to look again soon
 }
 
-// join adds a watch to the monitor of a session.
-func (d *driver) join(w *watch, id string) (*monitor, error) {
+// join adds a watch to the monitor of a session. When that is over, withdraw is called for the ballot, if there is one: a
+// watch of the leader looks at ballots of several sessions, and each goes with its own.
+func (d *driver) join(w *watch, id, ballot string, withdraw func()) (*monitor, error) {
 	d.mu.Lock()
 	m := d.monitors[id]
 	if m == nil {
-		m = &monitor{driver: d, id: id, watches: map[*watch]struct{}{}}
+		m = &monitor{driver: d, id: id, watches: map[*watch]map[string]func(){}}
 		m.timer = time.AfterFunc(time.Hour, func() { d.life.Go(m.check) }) // look says when
 		const ends = syscall.IN_CLOSE_WRITE | syscall.IN_DELETE | syscall.IN_DELETE_SELF
-		s, err := d.hub.add(d.sessionDir(id), ends, "", func(mask uint32) { d.line.news(func() { m.closed(mask) }) })
+		s, err := d.hub.add(d.sessionDir(id), ends, "", func(uint32) { d.line.news(m.closed) })
 		if err != nil && !missing(err) {
 			m.timer.Stop()
 			d.mu.Unlock()
@@ -214,7 +201,12 @@ func (d *driver) join(w *watch, id string) (*monitor, error) {
 		m.sub = s
 		d.monitors[id] = m
 	}
-	m.watches[w] = struct{}{}
+	if m.watches[w] == nil {
+		m.watches[w] = map[string]func(){}
+	}
+	if withdraw != nil {
+		m.watches[w][ballot] = withdraw
+	}
 	d.mu.Unlock()
 	w.mu.Lock()
 	stopped := w.stopped
@@ -251,16 +243,13 @@ func (m *monitor) drop() {
 	}
 }
 
-// closed is called when the session's file was removed, so that it is over, or closed. If its process has been killed,
-// the lock might be free a moment later only.
-func (m *monitor) closed(mask uint32) {
+// closed is called when a file of the session's directory was removed or closed: the session might be over. If its process
+// has been killed, the lock might be free a moment later only.
+func (m *monitor) closed() {
 	m.driver.mu.Lock()
+	defer m.driver.mu.Unlock()
 	m.retries = 14
 	m.timer.Reset(0)
-	m.driver.mu.Unlock()
-	if mask&(syscall.IN_DELETE|syscall.IN_DELETE_SELF) != 0 {
-		m.over()
-	}
 }
 
 // check looks at the session, and tells the watches if it is over.
@@ -307,15 +296,20 @@ func (d *driver) lookAtDue() error {
 func (m *monitor) over() {
 	d := m.driver
 	d.mu.Lock()
-	watches := slices.Collect(maps.Keys(m.watches))
+	var watches []*watch
+	ballots := map[string]func(){}
+	for w, of := range m.watches {
+		watches = append(watches, w)
+		maps.Copy(ballots, of)
+	}
 	own := d.sessions[m.id] != nil
 	d.mu.Unlock()
 	for _, w := range watches {
 		w.end(!own) // when an entry of our own is read again, Entry says that the session has ended
 	}
 	d.life.Go(func() {
-		for _, w := range watches {
-			w.withdraw()
+		for _, withdraw := range ballots {
+			withdraw()
 		}
 	})
 }

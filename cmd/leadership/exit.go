@@ -32,6 +32,8 @@ const exitCodes = `Exit codes:
 
 const adviceUnavailable = "check the address, and that the service runs and can be reached from here; --timeout gives it longer"
 
+const adviceDenied = "check the user and the password of the URL, and what docs/backends.md says of permissions"
+
 // failure is an error, the exit code that it ends the program with, and what to do next.
 type failure struct {
 	code   int
@@ -66,7 +68,7 @@ func explain(err error) (code int, advice string) {
 	case errors.Is(err, store.ErrInvalid):
 		return exitUsage, "correct the URL of the store or the name; docs/backends.md lists the options of each store"
 	case errors.Is(err, store.ErrDenied):
-		return exitDenied, "check the user and the password of the URL, and what docs/backends.md says of permissions"
+		return exitDenied, adviceDenied
 	case errors.Is(err, store.ErrUnavailable), errors.Is(err, context.DeadlineExceeded):
 		return exitUnavailable, adviceUnavailable
 	case errors.Is(err, errors.ErrUnsupported):

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -15,9 +16,14 @@ import (
 type grammar struct {
 	Config string `env:"LEADERSHIP_CONFIG" placeholder:"FILE" help:"Configuration file: flags and their values, in YAML. Default: $XDG_CONFIG_HOME/leadership.yaml or /etc/leadership.yaml, if it exists."`
 
-	Leader  leaderCmd  `cmd:"" help:"Print the value of the leader."`
-	Ballots ballotsCmd `cmd:"" help:"List who stands, first in line first, and who leads."`
-	Version versionCmd `cmd:"" help:"Print the version."`
+	Watch    watchCmd    `cmd:"" help:"Print who leads, and each change."`
+	Leader   leaderCmd   `cmd:"" help:"Print the value of the leader."`
+	Ballots  ballotsCmd  `cmd:"" help:"List who stands, first in line first, and who leads."`
+	Stepdown stepdownCmd `cmd:"" help:"Ask the leader to resign, and wait until another leads."`
+	Assert   assertCmd   `cmd:"" help:"Tell by the exit code whether the ballot with a token is first in line."`
+	Clear    clearCmd    `cmd:"" help:"Remove the ballots and the leader of an election."`
+	Demo     demoCmd     `cmd:"" help:"Show failovers on this machine."`
+	Version  versionCmd  `cmd:"" help:"Print the version."`
 }
 
 const description = `Run a program only while it leads; see and steer elections.
@@ -42,7 +48,7 @@ func run(args []string) (code int) {
 	a := &app{in: os.Stdin, out: os.Stdout, errs: os.Stderr, outStyle: styleOf(os.Stdout), errsStyle: styleOf(os.Stderr)}
 	err := a.run(args)
 	code, advice := explain(err)
-	if err == nil || err.Error() == "" {
+	if err == nil || errors.As(err, &interrupted{}) {
 		return code
 	}
 	fmt.Fprintf(a.errs, "leadership: %s\n", withoutPasswords(err.Error()))

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -46,7 +47,7 @@ func TestScripts(t *testing.T) {
 			e.Setenv("LEADERSHIP_ELECTION", "job")
 			return nil
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"standing": standing},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"standing": standing, "appears": appears},
 	})
 }
 
@@ -67,6 +68,22 @@ func standing(ts *testscript.TestScript, _ bool, args []string) {
 	}
 }
 
+// appears is the command "appears FILE PATTERN" of scripts: it waits until the file has a match.
+func appears(ts *testscript.TestScript, _ bool, args []string) {
+	pattern := regexp.MustCompile("(?m)" + args[1])
+	end := time.Now().Add(time.Minute)
+	for {
+		text, _ := os.ReadFile(ts.MkAbs(args[0])) // which might not be there yet
+		if pattern.Match(text) {
+			return
+		}
+		if time.Now().After(end) {
+			ts.Fatalf("no match for %q in %s:\n%s", args[1], args[0], text)
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+}
+
 // storeDir returns a directory for a store, which is removed at the end.
 func storeDir(t *testing.T) string {
 	dir, err := os.MkdirTemp(localdir.Temp(), "leadership-script-")
@@ -75,19 +92,19 @@ func storeDir(t *testing.T) string {
 	return dir + "/store"
 }
 
-// candidate stands with the value of its first argument until SIGINT. It acknowledges, unless there is an argument
-// "silent".
+// candidate stands with the value of its first argument until SIGINT. With the second argument "silent" it does not
+// acknowledge; with "stubborn" its work does not stop when it is asked to resign.
 func candidate() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	args := strings.Join(os.Args[2:], " ")
-	if err := stand(ctx, os.Args[1], args == "silent"); ctx.Err() == nil {
+	manner := strings.Join(os.Args[2:], " ")
+	if err := stand(ctx, os.Args[1], manner); ctx.Err() == nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 }
 
-func stand(ctx context.Context, value string, silent bool) error {
+func stand(ctx context.Context, value, manner string) error {
 	st, err := store.Open(ctx, os.Getenv("LEADERSHIP_STORE"), nil)
 	if err != nil {
 		return err
@@ -97,13 +114,16 @@ func stand(ctx context.Context, value string, silent bool) error {
 	if err != nil {
 		return err
 	}
-	return c.Run(ctx, func(ctx context.Context, term *leadership.Term) error {
-		if !silent {
-			if err := term.Acknowledge(ctx); err != nil {
+	return c.Run(ctx, func(leading context.Context, term *leadership.Term) error {
+		if manner != "silent" {
+			if err := term.Acknowledge(leading); err != nil {
 				return err
 			}
 		}
-		<-ctx.Done()
-		return context.Cause(ctx)
+		if manner == "stubborn" {
+			leading = ctx
+		}
+		<-leading.Done()
+		return context.Cause(leading)
 	})
 }

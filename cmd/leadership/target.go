@@ -126,11 +126,12 @@ func (s *session) end(err error) error {
 	return err
 }
 
-// interruptible returns a context that ends with the first SIGINT, SIGTERM or SIGHUP. The second one ends the program.
-func interruptible() (ctx context.Context, stop func()) {
+// interruptible returns a context that ends with the first SIGINT, SIGTERM or SIGHUP, or one of the further signals. The
+// second one ends the program.
+func interruptible(further ...os.Signal) (ctx context.Context, stop func()) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	signals := make(chan os.Signal, 1)
-	for _, s := range []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
+	for _, s := range append([]os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP}, further...) {
 		if !signal.Ignored(s) { // nohup ignores SIGHUP
 			signal.Notify(signals, s)
 		}

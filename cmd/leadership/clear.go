@@ -1,0 +1,69 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/go-leadership/leadership/store"
+)
+
+type clearCmd struct {
+	electionFlags
+	confirmFlags
+	All bool `help:"Clear all elections below the path of the URL, instead of one."`
+}
+
+// Help is the text below the flags' in --help.
+func (clearCmd) Help() string {
+	return `It removes the ballots of an election and the acknowledgement, of every process. What is needed for tokens to grow stays.
+Programs that stand lose their ballots, and stand again with new tokens, which are higher than all before. A leader
+might learn of that later than its successor leads: leadership stepdown is the safe way to change the leader.
+
+Exit codes: 0: it is cleared; 1: nothing was done; 64: wrong usage; 69: the store did not answer: call it again; 77: it
+denied.`
+}
+
+// Run implements the subcommand.
+func (c *clearCmd) Run(a *app) error {
+	check := c.electionFlags.check
+	if c.All {
+		check, c.Election = c.storeFlags.check, ""
+	}
+	if err := check(); err != nil {
+		return err
+	}
+	return c.with(func(ctx context.Context, s *session) error {
+		clearer, ok := s.Store.(store.Clearer)
+		if !ok {
+			return fmt.Errorf("%s can't clear elections: %w", s.address, errors.ErrUnsupported)
+		}
+		what, err := c.what(ctx, a, s)
+		if err == nil {
+			err = c.confirm(ctx, a, what)
+		}
+		if err != nil {
+			return err
+		}
+		defer a.progress("clearing " + s.address)()
+		return s.ask(ctx, func(ctx context.Context) error { return clearer.Clear(ctx, c.Election) })
+	})
+}
+
+// what says what is about to be removed.
+func (c *clearCmd) what(ctx context.Context, a *app, s *session) (string, error) {
+	if c.All {
+		return fmt.Sprintf("All elections on %s are removed, with the ballots and the leader of each.", s.address), nil
+	}
+	defer a.progress("asking " + s.address)()
+	q, err := s.queueOf(ctx, c.Election)
+	if err != nil {
+		return "", err
+	}
+	leader := "no leader"
+	if q.leader.Revision != 0 {
+		leader = "the leader " + printable(q.leader.Value)
+	}
+	return fmt.Sprintf("All of %v is removed: %s and %d ballots. Programs that still run stand again.",
+		c.electionFlags, leader, len(q.ballots)), nil
+}

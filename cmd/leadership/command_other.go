@@ -1,0 +1,8 @@
+//go:build !unix
+
+package main
+
+import "os/exec"
+
+// ownGroup does nothing: when watch ends, it kills the command alone.
+func ownGroup(*exec.Cmd) {}

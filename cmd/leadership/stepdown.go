@@ -1,0 +1,161 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/go-leadership/leadership/store"
+)
+
+type stepdownCmd struct {
+	electionFlags
+	outputFlags
+	confirmFlags
+}
+
+// Help is the text below the flags' in --help.
+func (stepdownCmd) Help() string {
+	return `It asks the first in line to resign. The leader's work is stopped first; then its ballot goes and the next in
+line leads, so that no two leaders overlap. It waits, for --timeout, until another candidate leads and has acknowledged.
+If none does by then it says why. The request stands nevertheless: the leader resigns as soon as its work has stopped.
+
+Exit codes: 0: another candidate leads; 1: none does yet, or nothing was done; 64: wrong usage; 69: the store did not
+answer; 70: the store takes no such requests; 77: it denied.`
+}
+
+// Run implements the subcommand.
+func (c *stepdownCmd) Run(a *app) error {
+	if err := c.check(); err != nil {
+		return err
+	}
+	return c.with(func(ctx context.Context, s *session) error {
+		resigner, ok := s.Store.(store.Resigner)
+		if !ok {
+			return fmt.Errorf("%s takes no requests to resign: %w", s.address, errors.ErrUnsupported)
+		}
+		end := a.progress("asking " + s.address)
+		q, err := s.queueOf(ctx, c.Election)
+		end()
+		switch {
+		case err != nil:
+			return err
+		case len(q.ballots) == 0:
+			return &failure{code: exitNo, err: fmt.Errorf("no candidate stands in %v: there is none to step down", c.electionFlags)}
+		}
+		if err := c.confirm(ctx, a, c.plan(q)); err != nil {
+			return err
+		}
+		defer a.progress(fmt.Sprintf("waiting until %s has resigned and another leads", printable(q.ballots[0].Value)))()
+		began := time.Now()
+		token := q.ballots[0].Token
+		err = s.ask(ctx, func(ctx context.Context) error { return resigner.RequestResignation(ctx, c.Election, token) })
+		if err != nil {
+			return err
+		}
+		after, err := c.await(ctx, s, q)
+		if err != nil {
+			return err
+		}
+		return c.print(a, q, after, time.Since(began))
+	})
+}
+
+// plan says what is about to happen.
+func (c *stepdownCmd) plan(q queue) string {
+	leader := q.ballots[0]
+	does := "leads"
+	if !q.leads() {
+		does = "is first in line, and has not acknowledged"
+	}
+	text := fmt.Sprintf("In %v, %s %s with token %d.\nIt is asked to resign. Its work stops first; then ",
+		c.electionFlags, printable(leader.Value), does, leader.Token)
+	if len(q.ballots) == 1 {
+		return text + "there is no leader, until it stands again: no other candidate stands."
+	}
+	return text + fmt.Sprintf("%s leads, which is next in line.", printable(q.ballots[1].Value))
+}
+
+// await waits until another ballot leads and has acknowledged, for the time of --timeout. If none does, the error says
+// why.
+func (c *stepdownCmd) await(ctx context.Context, s *session, before queue) (after queue, err error) {
+	waiting, cancel := context.WithTimeout(ctx, s.timeout)
+	defer cancel()
+	for known := (*store.Known)(nil); waiting.Err() == nil; {
+		now, err := s.Observe(waiting, c.Election, known)
+		if err != nil && waiting.Err() == nil {
+			return after, err
+		}
+		if err != nil || now.Leader.Revision == 0 || now.Leader == before.leader {
+			known = &now
+			continue
+		}
+		after, err = s.queueOf(ctx, c.Election)
+		if err != nil || c.done(before, after) {
+			return after, err
+		}
+		known = &now
+	}
+	if ctx.Err() != nil {
+		return after, context.Cause(ctx)
+	}
+	after, err = s.queueOf(ctx, c.Election)
+	if err != nil || c.done(before, after) {
+		return after, err
+	}
+	return after, c.undone(before, after)
+}
+
+func (c *stepdownCmd) done(before, after queue) bool {
+	return after.leads() && after.ballots[0].Token != before.ballots[0].Token
+}
+
+// undone is the error if no other ballot leads in time.
+func (c *stepdownCmd) undone(before, after queue) error {
+	old := before.ballots[0]
+	stands := slices.ContainsFunc(after.ballots, func(b store.Standing) bool { return b.Token == old.Token })
+	switch {
+	case stands:
+		return &failure{
+			exitNo, fmt.Errorf("%s still stands %v after the request in %v: its work has not stopped", printable(old.Value), c.Timeout, c.electionFlags),
+			"it resigns once its work has stopped; if its program hangs, end that",
+		}
+	case len(after.ballots) == 0:
+		return &failure{code: exitNo, err: fmt.Errorf("%s has resigned in %v, and no other candidate stands", printable(old.Value), c.electionFlags)}
+	}
+	next := after.ballots[0]
+	return &failure{
+		exitNo, fmt.Errorf("%s has resigned in %v; %s is first in line with token %d, and has not acknowledged", printable(old.Value), c.electionFlags, printable(next.Value), next.Token),
+		"leadership leader --wait=1m waits until it has",
+	}
+}
+
+// print prints who leads.
+func (c *stepdownCmd) print(a *app, before, after queue, took time.Duration) error {
+	old, now := before.ballots[0], after.ballots[0]
+	if c.JSON {
+		return printJSON(a.out, struct {
+			placeJSON
+			Resigned tokenJSON `json:"resigned"`
+			Leader   tokenJSON `json:"leader"`
+			Took     float64   `json:"took_seconds"`
+		}{c.place(), tokenOf(old), tokenOf(now), took.Seconds()})
+	}
+	again := ""
+	if now.Value == old.Value {
+		again = " again"
+	}
+	_, err := fmt.Fprintf(a.out, "%s leads%s with token %d, %v after the request\n",
+		a.outStyle.paint(green, printable(now.Value)), again, now.Token, took.Round(time.Millisecond))
+	return err
+}
+
+// tokenJSON is a ballot in JSON.
+type tokenJSON struct {
+	Token uint64 `json:"token"`
+	valueJSON
+}
+
+func tokenOf(b store.Standing) tokenJSON { return tokenJSON{b.Token, valueOf(b.Value)} }

@@ -1,0 +1,117 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/go-leadership/leadership"
+	"github.com/go-leadership/leadership/store"
+)
+
+type watchCmd struct {
+	electionFlags
+	outputFlags
+	Exec string `placeholder:"COMMAND" help:"Run this shell command at the start and at each change, with the leader in its environment."`
+}
+
+// Help is the text below the flags' in --help.
+func (watchCmd) Help() string {
+	return `It prints a line for the present leader, and one for each change, until it is ended by a signal. Changes that
+come faster than they can be printed are left out; the latest is always printed. It survives outages of the store,
+and tells of them on stderr.
+
+The command of --exec finds the leader's value in LEADERSHIP_LEADER, which is empty if there is none, and
+LEADERSHIP_REVISION, which is 0 if there is none and grows with each leader. One command runs at a time; when it has
+ended, the next one is told of the latest leader. With --json, what the command prints goes to stderr.
+
+Exit codes: 64: wrong usage; 69: the store did not answer at the start; 77: it denied; 130 and 143: ended by Ctrl-C or
+SIGTERM, after the command has ended.`
+}
+
+// Run implements the subcommand.
+func (c *watchCmd) Run(a *app) error {
+	if err := c.check(); err != nil {
+		return err
+	}
+	return c.with(func(ctx context.Context, s *session) error {
+		end := a.progress("asking " + s.address)
+		err := s.ask(ctx, func(ctx context.Context) error { // a follower would wait for ever
+			_, err := s.Observe(ctx, c.Election, nil)
+			return err
+		})
+		end()
+		if err != nil {
+			return err
+		}
+		return c.follow(ctx, a, s)
+	})
+}
+
+// follow prints the changes until ctx ends.
+func (c *watchCmd) follow(ctx context.Context, a *app, s *session) error {
+	f, err := leadership.NewFollower(s, c.Election, nil)
+	if err != nil {
+		return err
+	}
+	defer func() { f.Stop(); <-f.Done() }()
+	f.Start()
+	command := c.command(ctx, a)
+	defer command.end()
+	watching, stop := context.WithCancel(ctx)
+	silence := make(chan struct{})
+	go func() { defer close(silence); a.tellSilence(watching, f, s.address) }()
+	defer func() { stop(); <-silence }()
+	for leader := range f.Changes(ctx) {
+		command.run(leader)
+		if err := c.print(a, leader); err != nil {
+			return err
+		}
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return f.Err()
+}
+
+// print prints a line for a change.
+func (c *watchCmd) print(a *app, leader store.Leader) error {
+	now := time.Now()
+	if c.JSON {
+		return printJSON(a.out, struct {
+			Time time.Time `json:"time"`
+			placeJSON
+			Leader *leaderJSON `json:"leader"`
+		}{now, c.place(), leaderOf(leader)})
+	}
+	text := a.outStyle.paint(yellow, "no leader")
+	if leader.Revision != 0 {
+		text = "leader  " + a.outStyle.paint(green, printable(leader.Value))
+	}
+	_, err := fmt.Fprintf(a.out, "%s  %s\n", now.Format("15:04:05.000"), text)
+	return err
+}
+
+// tellSilence tells when the store has been silent for a TTL, and when it answers again, until ctx ends.
+func (a *app) tellSilence(ctx context.Context, f *leadership.Follower, address string) {
+	ticks := time.NewTicker(200 * time.Millisecond)
+	defer ticks.Stop()
+	silent := false
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticks.C:
+		}
+		asOf, fresh := f.AsOf(), f.Fresh()
+		switch {
+		case asOf.IsZero(): // it has just started
+		case fresh && silent:
+			silent = false
+			a.warnf("%s answers again", address)
+		case !fresh && !silent:
+			silent = true
+			a.warnf("%s has been silent since %s: trying on", address, asOf.Format("15:04:05"))
+		}
+	}
+}

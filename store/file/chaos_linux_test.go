@@ -61,6 +61,7 @@ type chaosMember struct {
 	TTL       time.Duration
 	Journal   string
 	Slow      bool // its system calls are delayed now and then
+	Follows   bool // it follows the election, too: it looks at the ballots of all leaders, and withdraws the dead
 }
 
 var chaosRole = role("chaos", func(c chaosMember) error {
@@ -82,6 +83,13 @@ var chaosRole = role("chaos", func(c chaosMember) error {
 	if err != nil {
 		return err
 	}
+	if c.Follows {
+		f, err := leadership.NewFollower(st, "chaos", nil)
+		if err != nil {
+			return err
+		}
+		f.Start()
+	}
 	for {
 		term, err := candidate.Campaign(context.Background())
 		switch {
@@ -100,7 +108,7 @@ var chaosRole = role("chaos", func(c chaosMember) error {
 	}
 })
 
-// slow delays calls that change something now and then, for about as long as some terms last.
+// slow delays some calls now and then, for about as long as some terms last.
 type slow struct{ ops }
 
 func (s slow) delay() {
@@ -109,9 +117,10 @@ func (s slow) delay() {
 	}
 }
 
-func (s slow) symlink(target, path string) error { s.delay(); return s.ops.symlink(target, path) }
-func (s slow) unlink(path string) error          { s.delay(); return s.ops.unlink(path) }
-func (s slow) mkdir(path string) error           { s.delay(); return s.ops.mkdir(path) }
+func (s slow) symlink(target, path string) error    { s.delay(); return s.ops.symlink(target, path) }
+func (s slow) unlink(path string) error             { s.delay(); return s.ops.unlink(path) }
+func (s slow) mkdir(path string) error              { s.delay(); return s.ops.mkdir(path) }
+func (s slow) readlink(path string) (string, error) { s.delay(); return s.ops.readlink(path) }
 
 // chaos is one run.
 type chaos struct {
@@ -149,7 +158,7 @@ func (c *chaos) start() *chaosProcess {
 	var err error
 	p.journal, err = openJournal(path)
 	require.NoError(c.t, err)
-	p.process = start(c.t, chaosRole, chaosMember{c.directory + "/store", c.ttl, path, c.started%2 == 0})
+	p.process = start(c.t, chaosRole, chaosMember{c.directory + "/store", c.ttl, path, c.started%2 == 0, c.started%4 < 2})
 	c.report.note(p.name, "starts")
 	return p
 }

@@ -49,11 +49,6 @@ type Options struct {
 	// Dial opens the connections of a store that speaks over a network, for example through a proxy. A store without
 	// a network ignores it. Default: a net.Dialer.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
-	// Inherit makes a session that ends with the process last until the processes that this one starts have ended too,
-	// or the TTL has passed. It is for a process that starts others which must not run beside the next leader's, and
-	// which ends them if it is killed. A store over a network ignores it: its sessions last for the TTL. Default: the
-	// session ends with the process.
-	Inherit bool
 }
 
 // ParseURL parses the URL of a store. Its errors show no part of the URL that might be a user or a password. "@" and

@@ -25,10 +25,6 @@ type Config struct {
 	Grace time.Duration
 	// Logger receives trouble at level Warn, and the rest at Debug; nothing is logged.
 	Logger *slog.Logger
-	// Inherit lets the programs that this process starts hold the session: if this process is killed, a rival leads when
-	// all of them have ended, or have closed the files that they inherited, or the TTL has passed; false: a rival leads
-	// at once.
-	Inherit bool
 }
 
 func (c Config) withDefaults() Config {
@@ -70,7 +66,7 @@ func init() { store.Register("file", openURL) }
 
 // openURL opens file:///directory?options. The options are ttl and grace.
 func openURL(_ context.Context, u *store.URL) (store.Store, error) {
-	c := Config{Directory: "/" + u.Path, Logger: u.Logger, Inherit: u.Inherit}
+	c := Config{Directory: "/" + u.Path, Logger: u.Logger}
 	c.TTL, c.Grace = u.Session()
 	if err := u.Check(); err != nil {
 		return nil, err

@@ -337,8 +337,6 @@ func (p *machineProcess) sync(path string) error {
 	})
 }
 
-func (p *machineProcess) inherit(fd int) (int, error) { return fd, nil } // no other process has its files
-
 func (p *machineProcess) close(fd int) {
 	p.disk.mu.Lock()
 	defer p.disk.mu.Unlock()

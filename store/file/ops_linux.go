@@ -22,11 +22,10 @@ type ops interface {
 	lock(path string) (fd int, err error) // makes a file, and locks it until fd is closed, by the end of the process too
 	free(path string) (bool, error)       // whether no process has the file locked
 	sync(path string) error               // makes a file or directory durable
-	inherit(fd int) (int, error)          // makes fd another, which programs that are started keep, and with it its lock
 	close(fd int)
 }
 
-// kernel is the ops of the system. Files are closed on exec: a child that kept one would keep its lock.
+// kernel is the ops of the system. All files are closed on exec: a child that kept one would keep its lock.
 type kernel struct{}
 
 const (
@@ -53,19 +52,6 @@ func (kernel) chmod(path string, mode uint32) error {
 	return failed("chmod", path, syscall.Chmod(path, mode))
 }
 func (kernel) close(fd int) { _ = syscall.Close(fd) }
-
-// inherited is the lowest descriptor of an inherited file. The files that exec.Cmd passes on have the lowest ones, and
-// take the place of others.
-const inherited = 100
-
-func (kernel) inherit(fd int) (int, error) {
-	n, _, errno := syscall.Syscall(syscall.SYS_FCNTL, uintptr(fd), syscall.F_DUPFD, inherited)
-	if errno != 0 {
-		return fd, os.NewSyscallError("fcntl", errno)
-	}
-	_ = syscall.Close(fd)
-	return int(n), nil
-}
 
 func (kernel) readlink(path string) (string, error) {
 	buf := make([]byte, 512)

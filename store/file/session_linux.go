@@ -93,13 +93,7 @@ func (s *session) make() error {
 	file := dir + "/" + deadlineName(deadline)
 	fd, err := d.ops.lock(file)
 	if err == nil {
-		if d.config.Inherit {
-			fd, err = d.ops.inherit(fd)
-		}
-		if err == nil {
-			err = d.allow(dir, forDirs)
-		}
-		if err == nil {
+		if err = d.allow(dir, forDirs); err == nil {
 			err = d.allow(file, forFiles)
 		}
 		if err == nil {

@@ -87,8 +87,7 @@
 // tens of milliseconds for each gigabyte. A child process that a leader was forking when it was killed keeps the lock
 // until it has called exec. A waiter that is frozen costs its TTL when its turn comes. If the disk is full a leader
 // goes on leading and hands over, while Campaign and Acknowledge fail. Calls return with their contexts, though their
-// system calls can't be interrupted: if a disk hangs for good, Close does. With Config.Inherit a program that
-// outlives a killed leader delays its replacement, by the TTL at most. Each quarter of a TTL a candidate changes
+// system calls can't be interrupted: if a disk hangs for good, Close does. Each quarter of a TTL a candidate changes
 // one name, which a journal writes to the disk: on SD cards use /run or /dev/shm.
 package file
 

@@ -1,0 +1,106 @@
+package guard
+
+import (
+	"fmt"
+	"os"
+	"os/signal"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// watchChildren returns a channel that has a value whenever a child may have changed its state.
+func watchChildren() chan os.Signal {
+	c := make(chan os.Signal, 1)
+	signal.Notify(c, syscall.SIGCHLD)
+	return c
+}
+
+// reap calls changed for each child that has exited or stopped. It reports whether wait4 says ECHILD: no child is left,
+// nor, if this process is a subreaper or an init, any other descendant. It does not block.
+//
+// All the waiting of a process is done in one goroutine, which is also the one that sends signals to children. So a
+// process id stands for the child until reap has returned it.
+func reap(changed func(pid int, status syscall.WaitStatus)) (none bool) {
+	for {
+		var status syscall.WaitStatus
+		pid, err := syscall.Wait4(-1, &status, syscall.WNOHANG|syscall.WUNTRACED, nil)
+		switch {
+		case err == syscall.EINTR:
+		case err == syscall.ECHILD:
+			return true
+		case err != nil || pid == 0:
+			return false
+		default:
+			changed(pid, status)
+		}
+	}
+}
+
+func ended(status syscall.WaitStatus) bool { return status.Exited() || status.Signaled() }
+
+// childrenOf returns the children of all threads of a process, zombies included.
+func childrenOf(pid string) ([]int, error) {
+	tasks, err := os.ReadDir("/proc/" + pid + "/task")
+	if err != nil {
+		return nil, err
+	}
+	var children []int
+	for _, task := range tasks {
+		list, err := os.ReadFile("/proc/" + pid + "/task/" + task.Name() + "/children")
+		if err != nil {
+			continue // the thread has ended
+		}
+		for field := range strings.FieldsSeq(string(list)) {
+			if child, err := strconv.Atoi(field); err == nil {
+				children = append(children, child)
+			}
+		}
+	}
+	return children, nil
+}
+
+// checkChildren reports whether this process can find its descendants: CONFIG_PROC_CHILDREN, and /proc.
+func checkChildren() error {
+	if _, err := os.ReadFile("/proc/thread-self/children"); err != nil {
+		return fmt.Errorf("the kernel does not list the children of a process: %w", err)
+	}
+	return nil
+}
+
+// killDescendants kills every descendant of this process, except the children that spare names and their descendants.
+// A process may start another while this goes on, so the caller reaps and repeats it until nothing is left.
+//
+// The kernel may give the process id of a grandchild to another process between its reading and the kill, if its parent
+// reaps it just then and all other ids were used meanwhile. That takes far longer than the microseconds between the two.
+func killDescendants(spare func(pid int) bool) {
+	seen := map[int]bool{}
+	for {
+		before := len(seen)
+		direct, err := childrenOf("self")
+		if err != nil {
+			return
+		}
+		for _, pid := range direct {
+			if !spare(pid) {
+				killTree(pid, seen)
+			}
+		}
+		if len(seen) == before {
+			return
+		}
+	}
+}
+
+func killTree(pid int, seen map[int]bool) {
+	children, _ := childrenOf(strconv.Itoa(pid)) // before it dies: then its children have another parent
+	if !seen[pid] {
+		seen[pid] = true
+		_ = unix.Kill(pid, unix.SIGKILL)
+	}
+	for _, child := range children {
+		killTree(child, seen)
+	}
+}

@@ -1,0 +1,174 @@
+// Package guard runs a command that must not outlive a lease, even if the processes that watch over it are killed,
+// stopped or frozen. It knows neither elections nor stores.
+//
+// Up to four processes take part, each the child of the one before:
+//
+//   - The supervisor is the calling process. It holds the lease, tells the guardian of each renewal, and reaps: as a
+//     subreaper it adopts what its descendants leave behind. [Process.Wait] returns when wait4 reports ECHILD, that is,
+//     when nothing of the command is left. Only then may the caller give its ballot back.
+//   - The guardian is the same binary, executed again. It holds a timer in the kernel that sends it SIGKILL shortly
+//     before the lease ends (timer_create with CLOCK_BOOTTIME), also while the guardian is stopped or frozen. Before
+//     that, a timer of its own ends the command.
+//   - The init, the same binary again, is PID 1 of a PID namespace. It dies with the guardian (PR_SET_PDEATHSIG), and
+//     the kernel then kills every process of the namespace: no code of ours has to run. It is missing in the mode
+//     [Subreaper], where the guardian reaps and kills its descendants itself.
+//   - The command has a process group of its own.
+//
+// With D the end of the lease, m1 = max(500 ms, TTL/10) and m2 = m1/2, the guardian sends TERM at D − m1 − StopTimeout,
+// KILL at K = D − m1, and the kernel kills the guardian at T = D − m2. Once TERM was sent because a renewal was missing,
+// a late renewal does not take it back.
+//
+// What is not covered: a frozen cgroup v1, a CPU quota that stops the kernel from killing in time (hence the margins),
+// a paused virtual machine, and work that the command hands to processes outside its tree. Against those a fencing
+// token helps. The mode Subreaper leaves more uncovered: see [Mode.Uncovered].
+package guard
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"os/exec"
+	"syscall"
+	"time"
+)
+
+// Config says what to run and how. Command, TTL and Mode are required.
+type Config struct {
+	// Command is the program and its arguments. A program without a slash is looked up in PATH.
+	Command []string
+	// Env is the environment of the command. Nil means the environment of this process.
+	Env []string
+	// Dir is the working directory of the command. Empty means that of this process.
+	Dir string
+	// Files are the command's file descriptors from 3 on. The guardian closes its copies as soon as the command runs.
+	// The caller closes its own after Start.
+	Files []*os.File
+
+	// TTL is for how long one renewal extends the lease: the session's TTL less the grace of the store.
+	TTL time.Duration
+	// RenewEvery is the time between two renewals. Zero means TTL/3.
+	RenewEvery time.Duration
+	// StopTimeout is the time that the command has between TERM and KILL. At zero it gets both at once.
+	StopTimeout time.Duration
+
+	// Mode is what SelfTest has returned, or UnguardedMode().
+	Mode Mode
+	// Strict refuses every mode but Namespace.
+	Strict bool
+	// WaitAll lets the processes that the command leaves behind go on, and Wait waits for them. By default they are
+	// killed when the command has exited.
+	WaitAll bool
+	// Logger is told what is unusual. Nil means that nothing is logged.
+	Logger *slog.Logger
+}
+
+// Start starts the command. It returns when the command runs, or an error when nothing of it is left. lease returns the
+// time until the lease ends; Start calls it once and has read the clock before. An error of type *ExecError means that
+// the command could not be executed.
+//
+// One Process at a time may run in a process, and while it does every child of the caller belongs to it: os/exec loses
+// the exit statuses of its children to the Process. Use [Process.Run] for other commands. Children from before Start
+// are left alone, but their statuses are lost.
+func Start(c Config, lease func() time.Duration) (*Process, error) {
+	if err := c.Check(); err != nil {
+		return nil, err
+	}
+	r, err := start(c, lease)
+	if err != nil {
+		return nil, err
+	}
+	return &Process{r}, nil
+}
+
+// Process is a command that runs. Start makes one. Its methods may be called from any number of goroutines.
+type Process struct{ r running }
+
+// running is what a mode does for a Process. The methods are those of Process.
+type running interface {
+	renew(lease func() time.Duration) error
+	signal(syscall.Signal) error
+	stop()
+	killNow()
+	run(ctx context.Context, command []string) (code int, err error)
+	wait() Result
+}
+
+// ErrEnded is returned for a command that has ended.
+var ErrEnded = errors.New("the command has ended")
+
+// Renew tells the guardian that the lease has been renewed. It reads the clock and then calls lease, which returns the
+// time until the lease ends. Renew does not wait for the guardian. If the guardian has sent TERM already because the
+// renewal was missing, it ignores the new one, and Wait returns soon with the cause Deadline. An error means that the
+// guardian could not be told.
+func (p *Process) Renew(lease func() time.Duration) error { return p.r.renew(lease) }
+
+// Signal sends a signal to the process group of the command. If the command has exited and WaitAll lets others go on,
+// they get it. Signal does not wait for its delivery.
+func (p *Process) Signal(s syscall.Signal) error { return p.r.signal(s) }
+
+// Stop ends the command: TERM and CONT now, KILL after StopTimeout, and no later than the lease demands. The lease
+// should be renewed meanwhile. Stop does not wait.
+func (p *Process) Stop() { p.r.stop() }
+
+// Kill ends the command at once, for example because the ballot is lost. It kills the guardian, so it works also if the
+// guardian is stopped. Kill does not wait.
+func (p *Process) Kill() { p.r.killNow() }
+
+// Run runs another command beside the first, for example one that finds out whether the first is ready. It has the same
+// environment and directory, the null device as stdin, and stderr as stdout. Run returns when it has exited: with its exit
+// code, or 128 and the signal that killed it. It is killed when ctx is cancelled and when the first command ends.
+func (p *Process) Run(ctx context.Context, command []string) (code int, err error) {
+	return p.r.run(ctx, command)
+}
+
+// Wait returns when nothing of the command is left: neither the command, nor a descendant of it, nor its guardian. Only
+// then may the caller let another lead.
+func (p *Process) Wait() Result { return p.r.wait() }
+
+// Result tells how the command ended.
+type Result struct {
+	// Code is the exit code of the command, or 128 + Signal.
+	Code int
+	// Signal is the signal that killed the command, or zero.
+	Signal syscall.Signal
+	// Cause is why it ended.
+	Cause Cause
+}
+
+// Cause is why a command ended.
+type Cause string
+
+const (
+	// Exited: the command ended by itself, or by a signal that Signal has passed on.
+	Exited Cause = "the command exited"
+	// Stopped: Stop was called.
+	Stopped Cause = "stop was requested"
+	// Killed: Kill was called.
+	Killed Cause = "kill was requested"
+	// Deadline: the lease was not renewed in time.
+	Deadline Cause = "the lease was not renewed in time"
+	// GuardianDied: the guardian or the init was killed, or did not act in time and the supervisor has killed it.
+	GuardianDied Cause = "the guardian died"
+
+	supervisorDied Cause = "the supervisor died" // which is why no Result has it
+)
+
+// ExecError says that the command could not be executed.
+type ExecError struct {
+	Command string
+	Err     error
+}
+
+func (e *ExecError) Error() string { return "run " + e.Command + ": " + e.Err.Error() }
+
+// Unwrap returns the cause.
+func (e *ExecError) Unwrap() error { return e.Err }
+
+// Code returns the exit code that shells use: 127 if the command does not exist, 126 otherwise.
+func (e *ExecError) Code() int {
+	if errors.Is(e.Err, os.ErrNotExist) || errors.Is(e.Err, exec.ErrNotFound) {
+		return 127
+	}
+	return 126
+}

@@ -1,0 +1,209 @@
+package guard
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// guardian is the state of the guardian process. One goroutine, on the main thread, has all of it.
+type guardian struct {
+	settings
+	supervisor link
+	requests   chan request // closed by receive when the supervisor is dead
+	kernel     killTimer
+	alarm      *alarm
+	ward       ward
+	kill       instant // K, by the last renewal
+
+	ending  Cause   // why the command has been sent TERM; empty if it has not
+	stopped instant // when StopTimeout is over, if it has
+	killing bool
+}
+
+// ward is what the guardian ends: the init of a namespace, or a tree of processes.
+type ward interface {
+	start() error
+	reports() <-chan report // from the init, closed when it is dead; nil without one
+	signal(syscall.Signal)
+	kill() // may be called again
+	// changed takes note of a child's new state and reports whether the rest is to be killed.
+	changed(pid int, status syscall.WaitStatus) bool
+}
+
+// guardianMain is the guardian process. If it dies:
+//
+//   - before the end of the lease has come from the supervisor, or before the init is cloned: there is no command.
+//   - between the clone and the init's PR_SET_PDEATHSIG: the init waits for a message that never comes, sees that the
+//     link has ended, and exits.
+//   - after that: the kernel kills the init and with it the namespace. In the mode Subreaper the kernel kills the
+//     command; the supervisor adopts what the command has started, and kills it.
+//
+// In each case the supervisor reaps the guardian, and waits for what it has adopted.
+func guardianMain(s settings, args []string) {
+	g := &guardian{settings: s, supervisor: newLink(linkFD), requests: make(chan request)}
+	children := watchChildren()
+	go receive(g.supervisor, g.requests)
+	if s.Mode == Namespace {
+		g.ward = &namespace{settings: s, args: args}
+	} else {
+		g.ward = &tree{command: command{settings: s, args: args}, report: g.report}
+	}
+	if err := g.begin(); err != nil {
+		g.report(report{Failed: err.Error()})
+	}
+	g.watch(children)
+}
+
+// begin arms the timers and starts the command, or the init that will start it.
+func (g *guardian) begin() (err error) {
+	first, ok := <-g.requests
+	if !ok {
+		return errors.New("the supervisor died")
+	}
+	if g.kernel, err = newKillTimer(); err != nil {
+		return err
+	}
+	if g.alarm, err = newAlarm(); err != nil {
+		return err
+	}
+	if err := g.arm(first.Deadline); err != nil {
+		return err
+	}
+	if now() >= g.kill.add(-g.StopTimeout) {
+		return fmt.Errorf("too late to start: the lease ends in %v", first.Deadline.sub(now()).Round(time.Millisecond))
+	}
+	if err := g.ward.start(); err != nil {
+		return err
+	}
+	if g.SelfTest && g.Mode == Subreaper {
+		g.report(report{Started: true})
+		g.freeze()
+	}
+	return nil
+}
+
+// arm moves the kernel's timer before the alarm, so that it is armed at any time in which a command runs.
+func (g *guardian) arm(deadline instant) error {
+	if err := g.kernel.set(deadline.add(-g.TimerMargin)); err != nil {
+		return err
+	}
+	g.kill = deadline.add(-g.Margin)
+	return g.setAlarm()
+}
+
+func (g *guardian) setAlarm() error {
+	if g.ending == "" {
+		return g.alarm.set(g.kill.add(-g.StopTimeout))
+	}
+	return g.alarm.set(min(g.stopped, g.kill))
+}
+
+// watch ends when wait4 says that nothing is left.
+func (g *guardian) watch(children <-chan os.Signal) {
+	reports := g.ward.reports()
+	for !reap(g.changed) {
+		var again <-chan time.Time
+		if g.killing {
+			again = time.After(time.Millisecond)
+		}
+		select {
+		case r, ok := <-g.requests:
+			g.tick()
+			if !ok {
+				g.requests = nil
+				g.end(supervisorDied)
+				break
+			}
+			g.handle(r)
+		case r, ok := <-reports:
+			if !ok {
+				reports = nil
+				break
+			}
+			g.report(r)
+			if r.Started && g.SelfTest {
+				g.freeze()
+			}
+		case <-g.alarm.C:
+			g.tick()
+		case <-again:
+			g.ward.kill() // what has been started meanwhile
+		case <-children:
+		}
+	}
+	if reports != nil {
+		for r := range reports {
+			g.report(r)
+		}
+	}
+}
+
+func (g *guardian) changed(pid int, status syscall.WaitStatus) {
+	if g.ward.changed(pid, status) {
+		g.killing = true
+		g.ward.kill()
+	}
+}
+
+// freeze is the end of a self-test, in which the kernel's timer must kill the guardian.
+func (g *guardian) freeze() { _ = unix.Kill(os.Getpid(), unix.SIGSTOP) }
+
+// tick does what is due. It comes before a renewal that arrives too late.
+func (g *guardian) tick() {
+	n := now()
+	if g.ending == "" && n >= g.kill.add(-g.StopTimeout) {
+		g.end(Deadline)
+	}
+	if n >= g.kill || g.ending != "" && n >= g.stopped {
+		g.killing = true
+		g.ward.kill()
+	}
+}
+
+func (g *guardian) handle(r request) {
+	switch {
+	case r.Deadline != 0:
+		g.renew(r.Deadline)
+	case r.Signal != 0:
+		g.ward.signal(r.Signal)
+	case r.Stop:
+		g.end(Stopped)
+	}
+}
+
+// renew takes a renewal, unless the command has been sent TERM because one was missing. While the command stops for
+// another reason, the renewal gives it the rest of StopTimeout.
+func (g *guardian) renew(deadline instant) {
+	if g.killing || g.ending != "" && g.ending != Stopped {
+		return
+	}
+	if deadline.add(-g.Margin) > g.kill {
+		if err := g.arm(deadline); err != nil {
+			g.report(report{Note: err.Error()}) // the old deadline holds
+		}
+	}
+	g.report(report{Kill: g.kill})
+}
+
+// end sends TERM, and CONT for a command that is stopped.
+func (g *guardian) end(cause Cause) {
+	if g.ending != "" {
+		return
+	}
+	g.ending, g.stopped = cause, now().add(g.StopTimeout)
+	g.report(report{Cause: cause})
+	g.ward.signal(unix.SIGTERM)
+	g.ward.signal(unix.SIGCONT)
+	if g.setAlarm() != nil {
+		g.stopped = 0 // no alarm: kill at the next event, which is this one
+		g.tick()
+	}
+}
+
+// report tells the supervisor. If that fails, the supervisor is dead, or stopped: then it has no use for the report.
+func (g *guardian) report(r report) { _ = g.supervisor.send(r) }

@@ -1,0 +1,87 @@
+package guard
+
+import (
+	"fmt"
+	"os"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// initMain is PID 1 of the namespace. It starts the command, reaps, and passes signals on. When it exits, the kernel
+// kills what is left in the namespace. It dies with the guardian: see guardianMain.
+func initMain(s settings, args []string) {
+	guardian, requests := newLink(linkFD), make(chan request)
+	children := watchChildren()
+	// Again: exec clears it if it changes the credentials. If the guardian is dead by now, the link has ended.
+	if err := unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0); err != nil {
+		_ = guardian.send(report{Failed: os.NewSyscallError("prctl", err).Error()})
+		return
+	}
+	if note := mountProc(); note != "" {
+		_ = guardian.send(report{Note: note})
+	}
+	if err := dropCapabilities(s.User); err != nil {
+		_ = guardian.send(report{Failed: err.Error()})
+		return
+	}
+	go receive(guardian, requests)
+	if r, ok := <-requests; !ok || !r.Start {
+		return
+	}
+	if s.SelfTest {
+		_ = guardian.send(report{Started: true, Pid: os.Getpid()})
+		<-requests // until the guardian dies, and this process with it
+		return
+	}
+	initLoop(guardian, requests, children, &command{settings: s, args: args})
+}
+
+func initLoop(guardian link, requests <-chan request, children <-chan os.Signal, c *command) {
+	started := c.start(syscall.SysProcAttr{})
+	_ = guardian.send(started)
+	if !started.Started {
+		return
+	}
+	for {
+		none := reap(func(pid int, status syscall.WaitStatus) {
+			if r, exited := c.changed(pid, status); exited {
+				_ = guardian.send(r)
+			}
+		})
+		if none || c.exited && !c.settings.WaitAll {
+			return
+		}
+		select {
+		case r, ok := <-requests:
+			if !ok {
+				return // the guardian is dead
+			}
+			c.signal(r.Signal)
+		case <-children:
+		}
+	}
+}
+
+// mountProc gives the namespace its own /proc. Only the mount at /proc is made private, so that others that the command
+// makes are seen outside as before. It returns what the user should know.
+func mountProc() string {
+	err := unix.Mount("", "/proc", "", unix.MS_PRIVATE, "")
+	if err == nil {
+		err = unix.Mount("proc", "/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "")
+	}
+	if err != nil {
+		return fmt.Sprintf("/proc shows the process ids outside of the command's namespace: it can't be mounted: %v", err)
+	}
+	return ""
+}
+
+// dropCapabilities takes back what the user namespace has given. Only this thread matters, which starts the command.
+func dropCapabilities(user bool) error {
+	if !user {
+		return nil
+	}
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var none [2]unix.CapUserData // which empties the ambient set, too
+	return os.NewSyscallError("capset", unix.Capset(&header, &none[0]))
+}

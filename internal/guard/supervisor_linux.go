@@ -1,0 +1,220 @@
+package guard
+
+import (
+	"errors"
+	"log/slog"
+	"os"
+	"os/signal"
+	"slices"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// supervisor is a guarded command, in the process that holds the lease. The goroutine of loop has all fields below done.
+type supervisor struct {
+	link    link
+	log     *slog.Logger
+	env     []string
+	dir     string
+	calls   chan func()   // done by loop
+	started chan error    // written by loop once: whether the command runs; has room for it
+	done    chan struct{} // closed by loop when nothing is left
+
+	guardian int   // its process id; zero when it has been reaped
+	spare    []int // children from before, which are none of our business
+	terminal bool  // the command has the terminal
+	children chan os.Signal
+	reports  chan report // closed by receive when the guardian is dead
+	sides    map[int]chan syscall.WaitStatus
+	patience time.Duration // how long after kill the guardian may take
+	watch    *time.Timer
+	end
+}
+
+// end is what is known about the end of a guarded command. It is settled when done is closed.
+type end struct {
+	kill     instant // when the guardian kills the command, by its last report
+	killed   bool    // Kill was called
+	silent   bool    // the guardian had to be killed
+	frozen   bool    // the guardian was seen stopped
+	guardian syscall.WaitStatus
+	pid      int // of the command, where it was started
+	cause    Cause
+	exited   bool
+	status   syscall.WaitStatus // of the command, if it exited
+	notes    []string
+	at       instant
+}
+
+// one is locked while a supervisor reaps the children of this process.
+var one sync.Mutex
+
+// launch starts the guardian and gives it the lease. If this process dies before that, the guardian sees the end of its
+// link and exits; if it dies later, the guardian ends the command.
+func launch(s settings, c Config, deadline instant, patience time.Duration) (*supervisor, error) {
+	if !one.TryLock() {
+		return nil, errors.New("guard: another command runs in this process")
+	}
+	v := &supervisor{
+		log: c.logger(), env: c.Env, dir: c.Dir, calls: make(chan func()), started: make(chan error, 1),
+		done: make(chan struct{}), terminal: s.Terminal, children: watchChildren(), reports: make(chan report),
+		sides: map[int]chan syscall.WaitStatus{}, patience: patience, watch: time.NewTimer(0),
+	}
+	v.end.kill = deadline.add(-s.Margin)
+	if c.Env == nil {
+		v.env = os.Environ()
+	}
+	if err := v.spawn(s, c); err != nil {
+		v.close()
+		return nil, err
+	}
+	_ = v.link.send(request{Deadline: deadline}) // if the guardian is dead already, its end tells
+	go receive(v.link, v.reports)
+	go v.loop()
+	return v, nil
+}
+
+func (v *supervisor) spawn(s settings, c Config) (err error) {
+	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+		return os.NewSyscallError("prctl", err)
+	}
+	var theirs link
+	if v.link, theirs, err = newLinks(); err != nil {
+		return err
+	}
+	defer theirs.file.Close()
+	var files []uintptr
+	for _, f := range c.Files {
+		files = append(files, f.Fd())
+	}
+	s.Files = len(files)
+	v.spare, _ = childrenOf("self")
+	v.guardian, err = spawn(guardianName, s, c.Command, theirs, files, syscall.ProcAttr{
+		Dir: c.Dir, Env: v.env, Sys: &syscall.SysProcAttr{Setpgid: true}, // a Ctrl-C is not for the guardian
+	})
+	return err
+}
+
+// close gives back what launch has taken.
+func (v *supervisor) close() {
+	signal.Stop(v.children)
+	v.watch.Stop()
+	if v.link.file != nil {
+		_ = v.link.file.Close()
+	}
+	one.Unlock()
+}
+
+// loop ends when wait4 says ECHILD, not when the guardian has exited: it has adopted what a dead guardian has left.
+func (v *supervisor) loop() {
+	defer close(v.done)
+	defer v.close()
+	reports := v.reports
+	v.setWatch()
+	for !v.gone() {
+		var again <-chan time.Time
+		if v.guardian == 0 {
+			killDescendants(v.spared)
+			again = time.After(time.Millisecond) // what was started meanwhile
+		}
+		select {
+		case f := <-v.calls:
+			f()
+		case r, ok := <-reports:
+			if !ok {
+				reports = nil
+				break
+			}
+			v.handle(r)
+		case <-v.watch.C:
+			if now() < v.kill.add(v.patience) {
+				v.setWatch()
+				break
+			}
+			v.silent = true
+			v.killGuardian()
+		case <-again:
+		case <-v.children:
+		}
+	}
+	if reports != nil {
+		for r := range reports {
+			v.handle(r)
+		}
+	}
+	v.at = now()
+	if v.terminal {
+		takeTerminal()
+	}
+}
+
+// gone reaps and reports whether nothing is left. Without children from before Start, only wait4 says so.
+func (v *supervisor) gone() bool {
+	if reap(v.changed) {
+		return true
+	}
+	if v.guardian != 0 || len(v.spare) == 0 {
+		return false
+	}
+	children, err := childrenOf("self")
+	return err == nil && !slices.ContainsFunc(children, func(pid int) bool { return !v.spared(pid) })
+}
+
+func (v *supervisor) spared(pid int) bool { return slices.Contains(v.spare, pid) }
+
+func (v *supervisor) changed(pid int, status syscall.WaitStatus) {
+	if !ended(status) {
+		v.frozen = v.frozen || pid == v.guardian
+		return
+	}
+	if pid == v.guardian {
+		v.guardian, v.end.guardian = 0, status
+	}
+	if side := v.sides[pid]; side != nil {
+		side <- status
+		delete(v.sides, pid)
+	}
+	v.spare = slices.DeleteFunc(v.spare, func(p int) bool { return p == pid })
+}
+
+func (v *supervisor) handle(r report) {
+	if r.Note != "" {
+		v.notes = append(v.notes, r.Note)
+		v.log.Warn(r.Note)
+	}
+	switch {
+	case r.Started:
+		v.pid = r.Pid
+		v.started <- nil
+	case r.Failed != "":
+		v.started <- r.startError()
+	case r.Kill != 0:
+		v.kill = r.Kill
+		v.setWatch()
+	case r.Exited:
+		v.exited, v.status = true, r.Status
+		v.because(Exited)
+	case r.Cause != "":
+		v.because(r.Cause)
+	}
+}
+
+func (v *supervisor) because(c Cause) {
+	if v.cause == "" {
+		v.cause = c
+	}
+}
+
+// setWatch sets the time at which the guardian must have ended the command. A suspension of the machine makes the watch
+// late; the kernel's timer is not.
+func (v *supervisor) setWatch() { v.watch.Reset(max(0, v.kill.add(v.patience).sub(now()))) }
+
+// killGuardian ends everything: with the guardian the kernel kills the namespace, or the command. The rest is adopted.
+func (v *supervisor) killGuardian() {
+	if v.guardian != 0 {
+		_ = unix.Kill(v.guardian, unix.SIGKILL)
+	}
+}

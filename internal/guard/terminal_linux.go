@@ -1,0 +1,33 @@
+package guard
+
+import (
+	"runtime"
+
+	"golang.org/x/sys/unix"
+)
+
+// ownsTerminal reports whether the command should get the terminal: stdin and stdout are one, so no pipeline needs it,
+// and this process is in its foreground group.
+func ownsTerminal() bool {
+	for _, fd := range []int{0, 1} {
+		if _, err := unix.IoctlGetTermios(fd, unix.TCGETS); err != nil {
+			return false
+		}
+	}
+	foreground, err := unix.IoctlGetInt(0, unix.TIOCGPGRP)
+	return err == nil && foreground == unix.Getpgrp()
+}
+
+// takeTerminal takes the terminal back from the command. SIGTTOU, which the kernel sends to a background group that
+// does so, is blocked on this thread alone: ignoring it would be inherited.
+func takeTerminal() {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	var block, old unix.Sigset_t
+	block.Val[0] = 1 << (unix.SIGTTOU - 1)
+	if unix.PthreadSigmask(unix.SIG_BLOCK, &block, &old) != nil {
+		return
+	}
+	defer func() { _ = unix.PthreadSigmask(unix.SIG_SETMASK, &old, nil) }()
+	_ = unix.IoctlSetPointerInt(0, unix.TIOCSPGRP, unix.Getpgrp())
+}

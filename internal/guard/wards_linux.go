@@ -1,0 +1,93 @@
+package guard
+
+import (
+	"os"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// namespace is the init of a PID namespace, seen from the guardian.
+type namespace struct {
+	settings settings
+	args     []string
+	pid      int // of the init; zero when it has been reaped
+	link     link
+	messages chan report // closed by receive when the init is dead
+}
+
+// start clones the init and lets it start the command. The init has been told to die with this thread before ForkExec
+// returns, and gets the message only then.
+func (n *namespace) start() error {
+	ours, theirs, err := newLinks()
+	if err != nil {
+		return err
+	}
+	attr := &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Cloneflags: unix.CLONE_NEWPID | unix.CLONE_NEWNS}
+	if n.settings.User {
+		attr.Cloneflags |= unix.CLONE_NEWUSER
+		attr.UidMappings = []syscall.SysProcIDMap{{ContainerID: os.Getuid(), HostID: os.Getuid(), Size: 1}}
+		attr.GidMappings = []syscall.SysProcIDMap{{ContainerID: os.Getgid(), HostID: os.Getgid(), Size: 1}}
+		attr.AmbientCaps = []uintptr{unix.CAP_SYS_ADMIN} // for /proc: an ordinary user loses them at exec otherwise
+	}
+	n.pid, err = spawn(initName, n.settings, n.args, theirs, n.settings.inheritedFiles(), syscall.ProcAttr{Env: os.Environ(), Sys: attr})
+	_ = theirs.file.Close()
+	n.settings.closeInherited()
+	if err != nil {
+		return err
+	}
+	n.link, n.messages = ours, make(chan report)
+	go receive(ours, n.messages)
+	return ours.send(request{Start: true})
+}
+
+func (n *namespace) reports() <-chan report { return n.messages }
+
+func (n *namespace) signal(s syscall.Signal) {
+	if n.pid != 0 {
+		_ = n.link.send(request{Signal: s})
+	}
+}
+
+// kill kills the init, and with it the kernel kills all in the namespace.
+func (n *namespace) kill() {
+	if n.pid != 0 {
+		_ = unix.Kill(n.pid, unix.SIGKILL)
+	}
+}
+
+func (n *namespace) changed(pid int, status syscall.WaitStatus) bool {
+	if pid == n.pid && ended(status) {
+		n.pid = 0
+	}
+	return false // the kernel has killed the rest, or the init would not have ended
+}
+
+// tree is the command and its descendants, which the guardian adopts.
+type tree struct {
+	command
+	report func(report)
+}
+
+func (t *tree) start() error {
+	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+		return os.NewSyscallError("prctl", err)
+	}
+	if !t.settings.SelfTest {
+		t.report(t.command.start(syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}))
+	}
+	return nil
+}
+
+func (t *tree) reports() <-chan report { return nil }
+
+func (t *tree) kill() { killDescendants(func(int) bool { return false }) }
+
+func (t *tree) changed(pid int, status syscall.WaitStatus) bool {
+	r, exited := t.command.changed(pid, status)
+	if !exited {
+		return false
+	}
+	t.report(r)
+	return !t.settings.WaitAll
+}

@@ -1,0 +1,89 @@
+package guard
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// settings is what the supervisor gives the guardian and the guardian the init, as an argument. The command follows.
+type settings struct {
+	Mode        Kind
+	User        bool          `json:",omitempty"` // a user namespace, too
+	Path        string        `json:",omitempty"` // of the program
+	Margin      time.Duration `json:",omitempty"` // m1
+	TimerMargin time.Duration `json:",omitempty"` // m2
+	StopTimeout time.Duration `json:",omitempty"`
+	WaitAll     bool          `json:",omitempty"`
+	Terminal    bool          `json:",omitempty"` // the command gets the terminal
+	Files       int           `json:",omitempty"` // how many files the command gets
+	SelfTest    bool          `json:",omitempty"` // no command: the guardian stops itself
+}
+
+// request goes from the supervisor to the guardian, and from there to the init. One of the fields is set.
+type request struct {
+	Deadline instant        `json:",omitempty"` // the lease ends then
+	Signal   syscall.Signal `json:",omitempty"` // for the command
+	Stop     bool           `json:",omitempty"`
+	Start    bool           `json:",omitempty"` // to the init: start the command
+}
+
+// report goes from the init to the guardian, and from there to the supervisor.
+type report struct {
+	Started bool               `json:",omitempty"`
+	Pid     int                `json:",omitempty"` // of the command, as the one that started it sees it
+	Kill    instant            `json:",omitempty"` // when the guardian will kill the command unless there is a renewal
+	Exited  bool               `json:",omitempty"`
+	Status  syscall.WaitStatus `json:",omitempty"` // of the command, if it exited
+	Cause   Cause              `json:",omitempty"` // why the guardian ends the command
+	Failed  string             `json:",omitempty"` // the command could not be started
+	Errno   syscall.Errno      `json:",omitempty"` // exec's, if it was exec that failed
+	Note    string             `json:",omitempty"` // for the log
+}
+
+// link is one end of a connection that carries one message at a time and tells when the other end is gone.
+type link struct {
+	file *os.File
+	fd   int
+}
+
+// newLinks returns the two ends. Neither is inherited unless asked for.
+func newLinks() (ours, theirs link, err error) {
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+	if err != nil {
+		return link{}, link{}, fmt.Errorf("socketpair: %w", err)
+	}
+	return newLink(fds[0]), newLink(fds[1]), nil
+}
+
+func newLink(fd int) link { return link{os.NewFile(uintptr(fd), "guard"), fd} }
+
+// send sends a message and never blocks: the other side may be stopped.
+func (l link) send(message any) error {
+	data, err := json.Marshal(message)
+	if err != nil {
+		return err
+	}
+	_, err = unix.SendmsgN(l.fd, data, nil, nil, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)
+	return os.NewSyscallError("sendmsg", err)
+}
+
+// receive passes messages on until the other end is gone. It then closes the channel.
+func receive[T any](l link, messages chan<- T) {
+	defer close(messages)
+	buffer := make([]byte, 64<<10)
+	for {
+		n, err := l.file.Read(buffer)
+		if err != nil || n == 0 {
+			return
+		}
+		var message T
+		if json.Unmarshal(buffer[:n], &message) == nil {
+			messages <- message
+		}
+	}
+}

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"os"
 	"time"
 
 	"github.com/go-leadership/leadership/internal/adapter"
@@ -38,6 +39,19 @@ type Resigner interface {
 // block, and is not called under the driver's locks.
 type Finder interface {
 	OnFound(found func(session, election, nonce string))
+}
+
+// ProcessBound is a Session that ends as soon as its process is gone: see store.ProcessBound.
+type ProcessBound interface {
+	SessionFile() (*os.File, error)
+}
+
+// SessionFile implements store.ProcessBound.
+func (b *ballot) SessionFile() (*os.File, error) {
+	if s, ok := b.session.driver.(ProcessBound); ok {
+		return s.SessionFile()
+	}
+	return nil, nil
 }
 
 // found is what a Finder calls.

@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"os"
 	"slices"
 	"strconv"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/go-leadership/leadership/store"
@@ -120,6 +122,20 @@ func (s *session) ID() string { return s.id }
 
 // Ends implements engine.Session.
 func (s *session) Ends() bool { return true }
+
+// SessionFile implements engine.ProcessBound. The lock is that of the open file, which the copy shares.
+func (s *session) SessionFile() (*os.File, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.over {
+		return nil, engine.ErrOver
+	}
+	fd, _, errno := syscall.Syscall(syscall.SYS_FCNTL, uintptr(s.fd), syscall.F_DUPFD_CLOEXEC, 0)
+	if errno != 0 {
+		return nil, failed("dup", s.driver.sessionDir(s.id), errno)
+	}
+	return os.NewFile(fd, "session"), nil
+}
 
 // Keep implements engine.Session: it renews the session a quarter of the TTL after the last renewal began, or a
 // twentieth after one that has failed. Its watch tells if a peer has ended the session.

@@ -85,7 +85,7 @@
 // two might lead for a moment. Remove elections with Clear: if an election's directory is deleted and no process has
 // used it since it started, tokens begin anew. If memory of a killed process is large, the kernel takes long to end it:
 // tens of milliseconds for each gigabyte. A child process that a leader was forking when it was killed keeps the lock
-// until it has called exec. A waiter that is frozen costs its TTL when its turn comes. If the disk is full a leader
+// until it has called exec; one that was given the ballot's SessionFile keeps it until it ends. A waiter that is frozen costs its TTL when its turn comes. If the disk is full a leader
 // goes on leading and hands over, while Campaign and Acknowledge fail. Calls return with their contexts, though their
 // system calls can't be interrupted: if a disk hangs for good, Close does. Each quarter of a TTL a candidate changes
 // one name, which a journal writes to the disk: on SD cards use /run or /dev/shm.

@@ -1,0 +1,59 @@
+package file
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/go-leadership/leadership/store"
+	"github.com/go-leadership/leadership/store/engine"
+	"github.com/stretchr/testify/require"
+)
+
+// TestSessionFile: the ballot of a process that has died stands while another process has the session's file open, until
+// its deadline, and no longer.
+func TestSessionFile(t *testing.T) {
+	for _, closed := range []bool{true, false} {
+		c := configIn(t.TempDir() + "/store")
+		if closed {
+			c.TTL = time.Minute // which the next one does not wait for
+		}
+		calls := &dying{ops: kernel{}, left: -1}
+		st := openWith(t, c, calls)
+		b := lead(t, st, "first")
+		file, err := b.(store.ProcessBound).SessionFile()
+		require.NoError(t, err)
+		defer file.Close()
+		before := time.Now()
+		calls.die()
+
+		next, err := openWith(t, c, kernel{}).Campaign(soon(t), "e", "second")
+		require.NoError(t, err)
+		if closed {
+			ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+			require.ErrorIs(t, next.Wait(ctx), context.DeadlineExceeded)
+			cancel()
+			require.NoError(t, file.Close())
+			require.NoError(t, next.Wait(soon(t)))
+			require.Less(t, time.Since(before), c.TTL/2)
+			continue
+		}
+		require.NoError(t, next.Wait(soon(t)))
+		require.Greater(t, time.Since(before), c.TTL/2, "the session was renewed a quarter of its TTL before it died at most")
+	}
+}
+
+// TestSessionFileOfAClosedStore: a session that is closed ends at once, though a process has its file open.
+func TestSessionFileOfAClosedStore(t *testing.T) {
+	c := configIn(t.TempDir() + "/store")
+	c.TTL = time.Minute // which the next one does not wait for
+	st := openWith(t, c, kernel{})
+	b := lead(t, st, "first")
+	file, err := b.(store.ProcessBound).SessionFile()
+	require.NoError(t, err)
+	defer file.Close()
+	require.NoError(t, st.Close())
+	lead(t, openWith(t, c, kernel{}), "second")
+	_, err = b.(store.ProcessBound).SessionFile()
+	require.ErrorIs(t, err, engine.ErrOver)
+}

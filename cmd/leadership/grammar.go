@@ -16,6 +16,7 @@ import (
 type grammar struct {
 	Config string `env:"LEADERSHIP_CONFIG" placeholder:"FILE" help:"Configuration file: flags and their values, in YAML. Default: $XDG_CONFIG_HOME/leadership.yaml or /etc/leadership.yaml, if it exists."`
 
+	Run      runCmd      `cmd:"" help:"Run a command only while this process leads."`
 	Watch    watchCmd    `cmd:"" help:"Print who leads, and each change."`
 	Leader   leaderCmd   `cmd:"" help:"Print the value of the leader."`
 	Ballots  ballotsCmd  `cmd:"" help:"List who stands, first in line first, and who leads."`
@@ -48,7 +49,7 @@ func run(args []string) (code int) {
 	a := &app{in: os.Stdin, out: os.Stdout, errs: os.Stderr, outStyle: styleOf(os.Stdout), errsStyle: styleOf(os.Stderr)}
 	err := a.run(args)
 	code, advice := explain(err)
-	if err == nil || errors.As(err, &interrupted{}) {
+	if err == nil || err.Error() == "" || errors.As(err, &interrupted{}) {
 		return code
 	}
 	fmt.Fprintf(a.errs, "leadership: %s\n", withoutPasswords(err.Error()))

@@ -12,10 +12,12 @@ import (
 	"os"
 
 	"github.com/go-leadership/leadership/internal/demo"
+	"github.com/go-leadership/leadership/internal/guard"
 	_ "github.com/go-leadership/leadership/store/all"
 )
 
 func main() {
+	guard.Main() // a process that guards a command does not come back
 	demo.Child() // a process of the subcommand demo does not come back
 	os.Exit(run(os.Args[1:]))
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/go-leadership/leadership"
+	"github.com/go-leadership/leadership/internal/guard"
 	"github.com/go-leadership/leadership/internal/localdir"
 	"github.com/go-leadership/leadership/store"
 	"github.com/rogpeppe/go-internal/testscript"
@@ -20,6 +21,7 @@ import (
 
 // TestMain runs the tests, or is one of the programs that the scripts run.
 func TestMain(m *testing.M) {
+	guard.Main()
 	testscript.Main(leaks{m}, map[string]func(){"leadership": main, "candidate": candidate})
 }
 
@@ -45,6 +47,7 @@ func TestScripts(t *testing.T) {
 			e.Setenv("DIR", storeDir(t))
 			e.Setenv("LEADERSHIP_STORE", "file://"+e.Getenv("DIR")+"?ttl=2s")
 			e.Setenv("LEADERSHIP_ELECTION", "job")
+			e.Setenv("GORACE", "atexit_sleep_ms=0") // the race detector lets each process wait for a second at its end
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){"standing": standing, "appears": appears},

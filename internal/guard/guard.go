@@ -44,6 +44,9 @@ type Config struct {
 	// Files are the command's file descriptors from 3 on. The guardian closes its copies as soon as the command runs.
 	// The caller closes its own after Start.
 	Files []*os.File
+	// Keep are files that the guardian and the init hold open until they end, and the command does not get. A lock that
+	// must last as long as the command is such a file. The caller closes its own after Start.
+	Keep []*os.File
 
 	// TTL is for how long one renewal extends the lease: the session's TTL less the grace of the store.
 	TTL time.Duration

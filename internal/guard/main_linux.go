@@ -17,7 +17,7 @@ const (
 	initName     = "leadership-init"
 )
 
-// linkFD is the link to the parent. The command's files follow.
+// linkFD is the link to the parent. The command's files follow, and then those to keep.
 const linkFD = 3
 
 // init keeps the main goroutine on the main thread: the kernel sends PR_SET_PDEATHSIG's signal when the thread that
@@ -49,7 +49,7 @@ func Main() {
 		fmt.Fprintf(os.Stderr, "%s is started by `leadership run` alone\n", os.Args[0])
 		os.Exit(125)
 	}
-	for fd := linkFD; fd <= linkFD+s.Files; fd++ {
+	for fd := linkFD; fd <= linkFD+s.Files+s.Keep; fd++ {
 		unix.CloseOnExec(fd)
 	}
 	drainSignals()
@@ -88,6 +88,15 @@ func (s settings) inheritedFiles() []uintptr {
 	var files []uintptr
 	for i := range s.Files {
 		files = append(files, uintptr(linkFD+1+i))
+	}
+	return files
+}
+
+// keptFiles are the files to keep in a guardian or an init.
+func (s settings) keptFiles() []uintptr {
+	var files []uintptr
+	for i := range s.Keep {
+		files = append(files, uintptr(linkFD+1+s.Files+i))
 	}
 	return files
 }

@@ -87,10 +87,10 @@ func (v *supervisor) spawn(s settings, c Config) (err error) {
 	}
 	defer theirs.file.Close()
 	var files []uintptr
-	for _, f := range c.Files {
+	for _, f := range slices.Concat(c.Files, c.Keep) {
 		files = append(files, f.Fd())
 	}
-	s.Files = len(files)
+	s.Files, s.Keep = len(c.Files), len(c.Keep)
 	v.spare, _ = childrenOf("self")
 	v.guardian, err = spawn(guardianName, s, c.Command, theirs, files, syscall.ProcAttr{
 		Dir: c.Dir, Env: v.env, Sys: &syscall.SysProcAttr{Setpgid: true}, // a Ctrl-C is not for the guardian

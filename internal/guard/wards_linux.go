@@ -30,7 +30,7 @@ func (n *namespace) start() error {
 		attr.GidMappings = []syscall.SysProcIDMap{{ContainerID: os.Getgid(), HostID: os.Getgid(), Size: 1}}
 		attr.AmbientCaps = []uintptr{unix.CAP_SYS_ADMIN} // for /proc: an ordinary user loses them at exec otherwise
 	}
-	n.pid, err = spawn(initName, n.settings, n.args, theirs, n.settings.inheritedFiles(), syscall.ProcAttr{Env: os.Environ(), Sys: attr})
+	n.pid, err = spawn(initName, n.settings, n.args, theirs, append(n.settings.inheritedFiles(), n.settings.keptFiles()...), syscall.ProcAttr{Env: os.Environ(), Sys: attr})
 	_ = theirs.file.Close()
 	n.settings.closeInherited()
 	if err != nil {

@@ -21,6 +21,7 @@ type settings struct {
 	WaitAll     bool          `json:",omitempty"`
 	Terminal    bool          `json:",omitempty"` // the command gets the terminal
 	Files       int           `json:",omitempty"` // how many files the command gets
+	Keep        int           `json:",omitempty"` // how many files follow, which it does not get
 	SelfTest    bool          `json:",omitempty"` // no command: the guardian stops itself
 }
 

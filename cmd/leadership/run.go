@@ -1,0 +1,214 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/go-leadership/leadership/internal/guard"
+	"github.com/go-leadership/leadership/store"
+)
+
+type runCmd struct {
+	electionFlags
+	Value        string        `placeholder:"TEXT" help:"What others read of this process while it leads, such as its address. Default: the name of the host."`
+	Wait         time.Duration `placeholder:"DURATION" help:"Give up if this process has not led within this time. Default: wait for ever."`
+	StopTimeout  time.Duration `placeholder:"DURATION" help:"Time that the command has between SIGTERM and SIGKILL, out of the lease. Default: half of what fits, at most 10s."`
+	Again        bool          `help:"Stand again when leadership was lost or the command has failed, after 1 s at first and 1 min at last."`
+	AgainLimit   int           `default:"5" placeholder:"5" help:"With --again: give up after this many failures of the command within a minute. 0: never. Default: 5."`
+	ReadyExec    string        `xor:"ready" placeholder:"COMMAND" help:"The command has taken over when this shell command succeeds."`
+	ReadyHTTP    string        `name:"ready-http" xor:"ready" placeholder:"URL" help:"The command has taken over when this URL is answered with 2xx."`
+	ReadyFD      bool          `name:"ready-fd" xor:"ready" help:"The command has taken over when it writes to the descriptor in $LEADERSHIP_READY_FD."`
+	ReadyTimeout time.Duration `default:"1m" placeholder:"1m" help:"The takeover has failed if the command is not ready within this time. Default: 1m."`
+	Strict       bool          `help:"Refuse to start unless the command can be run in a PID namespace, which leaves no process behind."`
+	Unguarded    bool          `help:"Run the command as a plain child, which may outlive the leadership. The only way on other systems than Linux."`
+	WaitAll      bool          `help:"When the command has exited, wait for the processes that it has left, and do not kill them."`
+	LogLevel     string        `enum:"debug,info,warn,error" default:"info" placeholder:"info" help:"What to log to standard error: debug, info, warn or error. Default: info."`
+
+	Command []string `arg:"" passthrough:"" placeholder:"COMMAND" help:"The command and its arguments, after --."`
+}
+
+// Help is the text below the flags' in --help.
+func (runCmd) Help() string {
+	return `It waits until this process leads, runs the command, and stops it before another process can lead. The command's
+environment has LEADERSHIP_STORE, LEADERSHIP_ELECTION, LEADERSHIP_VALUE and LEADERSHIP_TOKEN, the fencing token:
+resources refuse writes with a lower token than the highest they have seen.
+
+While the command runs it gets SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2 and SIGWINCH. The second SIGTERM or
+SIGINT kills it. Before, SIGTERM and SIGINT end the candidacy.
+
+Exit codes: the command's own; 128+N: signal N ended the command, or the candidacy; 64: wrong usage; 75: the command was
+stopped because leadership was lost; 124: never led within --wait; 125: another failure of leadership itself; 126: the
+command can't be executed; 127: there is no such command.`
+}
+
+// Run implements the subcommand.
+func (c *runCmd) Run(a *app) error {
+	if err := c.check(); err != nil {
+		return err
+	}
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(c.LogLevel)); err != nil {
+		return err
+	}
+	log := slog.New(slog.NewTextHandler(a.errs, &slog.HandlerOptions{Level: level}))
+	config, err := c.guard(log)
+	if err != nil {
+		return err
+	}
+	if hasPassword(c.Store) {
+		a.warnf("the command does not get LEADERSHIP_STORE, since the URL shows a password: " +
+			"use its option passwordenv=VARIABLE or passwordfile=FILE instead")
+	}
+	signals, stop := notifySignals()
+	defer stop()
+	st, err := c.openFor(log)
+	if err != nil {
+		return err
+	}
+	r := &runner{
+		election: c.Election, value: c.Value, wait: c.Wait,
+		again:   retries{enabled: c.Again, limit: c.AgainLimit},
+		ready:   readiness{exec: c.ReadyExec, url: c.ReadyHTTP, fd: c.ReadyFD, timeout: c.ReadyTimeout},
+		env:     commandEnv(os.Environ(), c.Store, c.Election, c.Value),
+		start:   starter(config),
+		signals: signals, terminal: hasTerminal(), manager: managerOf(os.Getenv), log: log, store: &bound{Store: st},
+	}
+	o := r.run()
+	err = o.exit()
+	if closed := closeSoon(st, o.kind == final); err == nil && closed != nil {
+		log.Warn("could not close the store", "error", closed)
+	}
+	return err
+}
+
+// exit returns what main makes of an outcome.
+func (o outcome) exit() error {
+	switch {
+	case o.code == 0:
+		return nil
+	case o.err == nil:
+		return &failure{code: o.code, err: errors.New("")}
+	}
+	return &failure{code: o.code, err: o.err}
+}
+
+// closeSoon closes the store. A runner that is asked to end does not wait for long.
+func closeSoon(st store.Store, asked bool) error {
+	closed := make(chan error, 1)
+	go func() { closed <- st.Close() }()
+	if !asked {
+		return <-closed
+	}
+	timer := time.NewTimer(withdrawal)
+	defer timer.Stop()
+	select {
+	case err := <-closed:
+		return err
+	case <-timer.C:
+		return errors.New("it does not answer")
+	}
+}
+
+// check returns a usage error.
+func (c *runCmd) check() error {
+	if err := c.electionFlags.check(); err != nil {
+		return err
+	}
+	if len(c.Command) > 0 && c.Command[0] == "--" {
+		c.Command = c.Command[1:]
+	}
+	if c.Value == "" {
+		host, err := os.Hostname()
+		if err != nil {
+			return fmt.Errorf("give --value: %w", err)
+		}
+		c.Value = host
+	}
+	switch {
+	case len(c.Command) == 0:
+		return usage("no command is given: leadership run [flags] -- command args")
+	case c.Wait < 0 || c.StopTimeout < 0 || c.AgainLimit < 0:
+		return usage("--wait, --stop-timeout and --again-limit can't be negative")
+	case c.ReadyTimeout <= 0:
+		return usage("--ready-timeout=%v is not more than zero", c.ReadyTimeout)
+	case c.Strict && c.Unguarded:
+		return usage("--strict and --unguarded exclude each other")
+	}
+	if u, err := url.Parse(c.ReadyHTTP); c.ReadyHTTP != "" && (err != nil || u.Host == "" || !strings.HasPrefix(u.Scheme, "http")) {
+		return usage("--ready-http is no URL that begins with http:// or https://")
+	}
+	return store.CheckValue(c.Value)
+}
+
+func usage(format string, args ...any) error {
+	return &failure{code: exitUsage, err: fmt.Errorf(format, args...), advice: "see leadership run --help"}
+}
+
+// mostStopTimeout is the longest default of --stop-timeout.
+const mostStopTimeout = 10 * time.Second
+
+// guard returns how the command is guarded, and says what that does not cover.
+func (c *runCmd) guard(log *slog.Logger) (guard.Config, error) {
+	u, err := store.ParseURL(c.Store)
+	if err != nil {
+		return guard.Config{}, err
+	}
+	ttl, grace := u.Session()
+	config := guard.Config{
+		Command: c.Command, TTL: ttl - grace, RenewEvery: ttl / 3, // no store renews less often
+		StopTimeout: c.StopTimeout, Mode: guard.UnguardedMode(), Strict: c.Strict, WaitAll: c.WaitAll, Logger: log,
+	}
+	if config.StopTimeout == 0 {
+		config.StopTimeout = max(0, min(mostStopTimeout, config.MaxStopTimeout()/2))
+	}
+	if !c.Unguarded {
+		if config.Mode, err = guard.SelfTest(context.Background()); err != nil {
+			return config, &failure{code: exitFailed, err: err, advice: "--unguarded runs the command as a plain child, which may outlive the leadership"}
+		}
+	}
+	var exec *guard.ExecError
+	switch err := config.Check(); {
+	case errors.As(err, &exec):
+		return config, &failure{code: exec.Code(), err: err}
+	case err != nil:
+		return config, &failure{code: exitUsage, err: err, advice: "give the store's URL a longer ttl, or a shorter --stop-timeout"}
+	}
+	if config.Mode.Kind != guard.Namespace {
+		for _, fault := range config.Mode.Uncovered {
+			log.Warn("two commands may run at once after this fault", "fault", fault, "mode", config.Mode.Kind)
+		}
+	}
+	for _, note := range config.Mode.Notes {
+		log.Debug("note", "mode", config.Mode.Kind, "note", note)
+	}
+	return config, nil
+}
+
+// starter returns the startFunc of a configuration.
+func starter(config guard.Config) startFunc {
+	return func(s spec, lease func() time.Duration) (process, error) {
+		c := config
+		c.Env, c.Files, c.Keep = s.env, s.files, s.keep
+		p, err := guard.Start(c, lease)
+		if err != nil {
+			return nil, err // not a process that is nil
+		}
+		return p, nil
+	}
+}
+
+// openFor opens the store, which logs.
+func (c *runCmd) openFor(log *slog.Logger) (store.Store, error) {
+	u, err := store.ParseURL(c.Store)
+	if err != nil {
+		return nil, err
+	}
+	u.Logger = log
+	return store.OpenURL(context.Background(), u)
+}

@@ -1,0 +1,48 @@
+package main
+
+import "time"
+
+// The back-off between two turns, and the time within which failures are counted.
+const (
+	firstDelay = time.Second
+	lastDelay  = time.Minute
+)
+
+// retries decides whether, and when, a runner stands again.
+type retries struct {
+	enabled bool
+	limit   int // of failures within lastDelay; 0: there is none
+
+	delay    time.Duration
+	failures []time.Time // within lastDelay
+}
+
+// next returns how long to wait before standing again, after a turn that took some time. It returns false if this was
+// the last turn: a signal has asked for the end, the command is done, or it has failed too often.
+func (r *retries) next(o outcome, asked bool, now time.Time, took time.Duration) (time.Duration, bool) {
+	switch {
+	case asked || o.kind == final:
+		return 0, false
+	case !r.enabled || o.kind == exited && o.code == 0:
+		return 0, false
+	case o.kind != lost && r.tooMany(now):
+		return 0, false
+	}
+	if took >= lastDelay {
+		r.delay = 0
+	}
+	r.delay = min(max(2*r.delay, firstDelay), lastDelay)
+	return r.delay, true
+}
+
+// tooMany counts a failure.
+func (r *retries) tooMany(now time.Time) bool {
+	recent := r.failures[:0]
+	for _, t := range r.failures {
+		if now.Sub(t) < lastDelay {
+			recent = append(recent, t)
+		}
+	}
+	r.failures = append(recent, now)
+	return r.limit > 0 && len(r.failures) >= r.limit
+}

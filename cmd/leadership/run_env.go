@@ -1,0 +1,24 @@
+package main
+
+import (
+	"slices"
+	"strings"
+)
+
+// commandVariables are set for the command, and never inherited: those of an outer run have no meaning for this one.
+var commandVariables = []string{
+	"LEADERSHIP_STORE", "LEADERSHIP_ELECTION", "LEADERSHIP_VALUE", "LEADERSHIP_TOKEN", "LEADERSHIP_READY_FD",
+}
+
+// commandEnv is the environment of the command: this process's, with where the election is held. A URL that shows a
+// password is left out.
+func commandEnv(inherited []string, url, election, value string) []string {
+	env := slices.DeleteFunc(slices.Clone(inherited), func(variable string) bool {
+		name, _, _ := strings.Cut(variable, "=")
+		return slices.Contains(commandVariables, name) || slices.Contains(managerVariables, name)
+	})
+	if !hasPassword(url) {
+		env = append(env, "LEADERSHIP_STORE="+url)
+	}
+	return append(env, "LEADERSHIP_ELECTION="+election, "LEADERSHIP_VALUE="+value)
+}

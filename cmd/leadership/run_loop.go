@@ -1,0 +1,187 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/go-leadership/leadership"
+)
+
+// withdrawal is how long a runner that is asked to end waits until the store has confirmed that its ballot is gone.
+const withdrawal = 3 * time.Second
+
+// runner runs a command while it leads. Signals, timers and the service manager are served in the goroutine of run. The
+// command is started, kept and stopped in that of Candidate.Run: see lead.
+type runner struct {
+	election, value string
+	wait            time.Duration // how long to wait for the first term; 0: for ever
+	again           retries
+	ready           readiness
+	env             []string // of the command; a term adds its own
+	start           startFunc
+	signals         <-chan os.Signal
+	terminal        bool // SIGHUP means that the terminal has gone
+	manager         manager
+	log             *slog.Logger
+	store           *bound
+
+	mu      sync.Mutex
+	command process        // guarded by mu, as are all below: nil unless it runs
+	led     bool           // a term has begun
+	asked   syscall.Signal // the first that asked the runner or its command to end; 0 if none has
+	leave   func(error)    // ends what attend attends
+	last    *outcome       // of this turn; nil if the command has not been started
+}
+
+// errNeverLed ends a candidacy that has waited too long, and errOver one whose command has ended.
+var (
+	errNeverLed = errors.New("this process has never led within --wait")
+	errOver     = errors.New("the command has ended")
+)
+
+// run stands for election, again and again if it is to. It returns when nothing of the command is left, and its ballot is
+// gone or withdrawal is over.
+func (r *runner) run() outcome {
+	candidate, err := leadership.NewCandidate(r.store, r.election, r.value, &leadership.Options{Logger: r.log})
+	if err != nil {
+		return broken(err)
+	}
+	var patience <-chan time.Time
+	if r.wait > 0 {
+		timer := time.NewTimer(r.wait)
+		defer timer.Stop()
+		patience = timer.C
+	}
+	r.manager.tell("READY=1")
+	defer r.manager.tell("STOPPING=1")
+	for {
+		began := time.Now()
+		o := r.turn(candidate, patience)
+		delay, goesOn := r.again.next(o, r.endAsked(), time.Now(), time.Since(began))
+		if !goesOn {
+			return o
+		}
+		r.log.Info("will stand again", "in", delay, "because", o.reason())
+		r.manager.tell("STATUS=Stands again in %v: %s", delay, o.reason())
+		if o := r.sleep(delay, patience); o.kind == final {
+			return o
+		}
+	}
+}
+
+// endAsked reports whether a signal has asked the runner, or its command, to end.
+func (r *runner) endAsked() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.asked != 0
+}
+
+// turn stands for election until the command has run once.
+func (r *runner) turn(candidate *leadership.Candidate, patience <-chan time.Time) outcome {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	defer cancel(nil)
+	r.begin(cancel)
+	r.manager.tell("STATUS=Waits for its turn in election %q", r.election)
+	over := make(chan outcome, 1)
+	go func() {
+		err := candidate.Run(ctx, func(_ context.Context, term *leadership.Term) error {
+			r.finish(r.lead(term))
+			return nil
+		})
+		switch cause := context.Cause(ctx); {
+		case cause == nil: // it is permanent
+			over <- broken(err)
+		case errors.Is(cause, errOver):
+			over <- *r.outcome()
+		default:
+			over <- ended(cause)
+		}
+	}()
+	return r.attend(over, patience)
+}
+
+// sleep waits, and returns a final outcome if a signal or the end of the patience has ended that.
+func (r *runner) sleep(delay time.Duration, patience <-chan time.Time) outcome {
+	over := make(chan outcome, 2)
+	r.begin(func(cause error) { over <- ended(cause) }) // is called once
+	timer := time.AfterFunc(delay, func() { over <- outcome{} })
+	defer timer.Stop()
+	return r.attend(over, patience)
+}
+
+// begin begins something that leave ends.
+func (r *runner) begin(leave func(error)) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.last = nil
+	var once sync.Once
+	r.leave = func(cause error) { once.Do(func() { leave(cause) }) }
+}
+
+// finish notes how the command has ended. A signal that comes from now on does not change that.
+func (r *runner) finish(o outcome) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.command, r.last = nil, &o
+	r.leave(errOver)
+}
+
+func (r *runner) outcome() *outcome {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.last
+}
+
+// attend serves signals, timers and the service manager until there is an outcome. Once the runner leaves, it waits no
+// longer than withdrawal, and no longer than until the next signal that asks for the end.
+func (r *runner) attend(over <-chan outcome, patience <-chan time.Time) outcome {
+	pulse, stop := r.manager.pulse()
+	defer stop()
+	var leaving error
+	var limit <-chan time.Time
+	for {
+		var cause error
+		select {
+		case o := <-over:
+			return o
+		case s := <-r.signals:
+			cause = r.onSignal(s)
+		case <-patience:
+			cause = r.onPatience()
+		case <-pulse:
+			r.manager.tell("WATCHDOG=1")
+			continue
+		case <-limit:
+			cause = leaving
+		}
+		switch {
+		case cause == nil:
+		case leaving == nil:
+			timer := time.NewTimer(withdrawal)
+			defer timer.Stop()
+			leaving, limit = cause, timer.C
+		default:
+			r.log.Warn("could not confirm that the ballot was removed; it is gone when its session has expired")
+			if o := r.outcome(); o != nil {
+				return *o
+			}
+			return ended(leaving)
+		}
+	}
+}
+
+// onPatience ends a candidacy that has never led, and returns why, or nil if it has.
+func (r *runner) onPatience() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.led {
+		return nil
+	}
+	r.leave(errNeverLed)
+	return errNeverLed
+}

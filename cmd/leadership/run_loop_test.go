@@ -1,0 +1,214 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-leadership/leadership"
+	"github.com/go-leadership/leadership/internal/guard"
+	"github.com/stretchr/testify/require"
+)
+
+// The command runs while the candidate leads: followers know of it at once, its end is moved by each renewal, and the
+// exit code is its own.
+func TestRunWhileLeading(t *testing.T) {
+	virtual(t, func(w *world) {
+		over := w.run()
+		c := w.command(1)
+		require.Equal(w, "a", w.leader())
+		require.Equal(w, []string{"A=1", fmt.Sprint("LEADERSHIP_TOKEN=", w.token())}, c.env)
+		ends, moves := c.lease()
+		require.Equal(w, w.began.Add(testLease), ends)
+		require.Zero(w, moves)
+
+		w.at(time.Minute)
+		ends, moves = c.lease()
+		require.Equal(w, w.began.Add(time.Minute+testLease), ends)
+		require.Equal(w, 20, moves, "one each TTL/4")
+		require.Empty(w, c.told())
+
+		c.exit(guard.Result{Code: 7})
+		require.Equal(w, outcome{kind: exited, code: 7}, <-over)
+		require.Empty(w, w.ballots())
+	})
+}
+
+// The command starts when its turn has come.
+func TestRunWaits(t *testing.T) {
+	virtual(t, func(w *world) {
+		rival := w.rival()
+		over := w.run()
+		w.at(time.Hour)
+		require.Empty(w, w.commands)
+		require.NoError(w, rival.Withdraw(w.Context()))
+		w.command(1).exit(guard.Result{})
+		require.Equal(w, outcome{kind: exited}, <-over)
+	})
+}
+
+// The ballot is given back when nothing of the command is left, and not before: also if an operator asks for it.
+func TestRunKeepsTheBallotUntilTheCommandHasGone(t *testing.T) {
+	virtual(t, func(w *world) {
+		over := w.run()
+		c := w.command(1)
+		rival := w.rival()
+		require.NoError(w, w.observer.RequestResignation(w.Context(), "job", w.token()))
+		require.Equal(w, []string{"stop"}, c.told())
+		w.at(time.Hour)
+		require.Equal(w, []string{"a", "rival"}, w.ballots())
+		c.exit(guard.Result{Code: 143})
+		require.NoError(w, rival.Wait(w.Context()))
+		o := <-over
+		require.Equal(w, [2]int{int(lost), exitLost}, [2]int{int(o.kind), o.code})
+		require.ErrorIs(w, o.err, leadership.ErrResigned)
+	})
+}
+
+// A command whose term is lost is killed at once. The runner waits for it.
+func TestRunKillsWhatHasLost(t *testing.T) {
+	for name, lose := range map[string]func(*world){
+		"the lease has run out":  func(w *world) { w.store.Faults().Cut(); w.at(testLease) },
+		"the ballot was removed": func(w *world) { w.service.Delete("job", w.token()); synctest.Wait() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			virtual(t, func(w *world) {
+				over := w.run()
+				c := w.command(1)
+				lose(w)
+				require.Equal(w, []string{"kill"}, c.told())
+				w.store.Faults().Heal()
+				w.at(time.Minute)
+				require.Empty(w, over)
+				c.exit(guard.Result{Code: 137})
+				o := <-over
+				require.Equal(w, [2]int{int(lost), exitLost}, [2]int{int(o.kind), o.code})
+				require.ErrorIs(w, o.err, leadership.ErrLost)
+			})
+		})
+	}
+}
+
+// The guard stops a command whose lease is about to end. The term may go on by then.
+func TestRunEndsATermWhoseCommandWasStopped(t *testing.T) {
+	virtual(t, func(w *world) {
+		over := w.run()
+		w.command(1).exit(guard.Result{Code: 143, Cause: guard.Deadline})
+		o := <-over
+		require.Equal(w, [2]int{int(lost), exitLost}, [2]int{int(o.kind), o.code})
+		require.ErrorIs(w, o.err, leadership.ErrLost)
+		require.Empty(w, w.ballots())
+	})
+}
+
+// A runner that has never led within its patience gives its ballot back. Once it has led, it is patient.
+func TestRunPatience(t *testing.T) {
+	virtual(t, func(w *world) {
+		rival := w.rival()
+		w.runner.wait = 30 * time.Second
+		over := w.run()
+		w.at(30 * time.Second)
+		require.Equal(w, outcome{final, exitNeverLed, errNeverLed}, <-over)
+		require.Equal(w, []string{"rival"}, w.ballots())
+		require.NoError(w, rival.Withdraw(w.Context()))
+		require.Empty(w, w.commands)
+	})
+	virtual(t, func(w *world) {
+		w.runner.wait = 30 * time.Second
+		w.runner.again.enabled = true
+		over := w.run()
+		c := w.command(1)
+		w.at(time.Minute)
+		require.Empty(w, c.told())
+		c.exit(guard.Result{Code: 1})
+		w.rival() // which stands before the runner
+		w.at(time.Hour)
+		require.Equal(w, []string{"rival", "a"}, w.ballots())
+		require.Empty(w, over)
+		w.signal(syscall.SIGTERM)
+		<-over
+	})
+}
+
+// The ballot goes before the runner, also if it has to be left to the store.
+func TestRunLeavesInTime(t *testing.T) {
+	virtual(t, func(w *world) {
+		w.rival()
+		w.runner.wait = time.Minute
+		over := w.run()
+		w.at(59 * time.Second)
+		w.store.Faults().Cut()
+		w.at(time.Minute)
+		require.Empty(w, over)
+		w.at(time.Minute + withdrawal)
+		require.Equal(w, outcome{final, exitNeverLed, errNeverLed}, <-over)
+		w.store.Faults().Heal()
+		w.at(time.Hour) // for what is left in the background
+		require.Equal(w, []string{"rival"}, w.ballots())
+	})
+}
+
+// A store that is closed, or an election that has no valid name, ends the runner.
+func TestRunBroken(t *testing.T) {
+	virtual(t, func(w *world) {
+		w.runner.again.enabled = true
+		require.NoError(w, w.store.Close())
+		o := <-w.run()
+		require.Equal(w, [2]int{int(final), exitFailed}, [2]int{int(o.kind), o.code})
+		require.ErrorIs(w, o.err, leadership.ErrClosed)
+	})
+	virtual(t, func(w *world) {
+		w.runner.election = ""
+		require.Equal(w, exitFailed, (<-w.run()).code)
+	})
+}
+
+// What could not be started has an exit code that says why.
+func TestRunNotStarted(t *testing.T) {
+	for _, test := range []struct {
+		err  error
+		kind kind
+		code int
+	}{
+		{&guard.ExecError{Command: "x", Err: syscall.ENOENT}, failed, 127},
+		{&guard.ExecError{Command: "x", Err: syscall.EACCES}, failed, 126},
+		{errors.New("no fork"), failed, 125},
+		{fmt.Errorf("late: %w", leadership.ErrLost), lost, 75},
+	} {
+		virtual(t, func(w *world) {
+			w.refuseWith(test.err)
+			o := <-w.run()
+			require.Equal(w, [2]int{int(test.kind), test.code}, [2]int{int(o.kind), o.code})
+			require.ErrorIs(w, o.err, test.err)
+			require.Empty(w, w.ballots())
+		})
+	}
+}
+
+func TestVerdict(t *testing.T) {
+	over, refused := context.Canceled, errors.New("refused")
+	for _, test := range []struct {
+		result        guard.Result
+		over, refused error
+		kind          kind
+		code          int
+	}{
+		{guard.Result{Cause: guard.Exited}, nil, nil, exited, 0},
+		{guard.Result{Code: 130, Signal: 2, Cause: guard.Exited}, nil, nil, exited, 130},
+		{guard.Result{Code: 137, Signal: 9, Cause: guard.Killed}, nil, nil, exited, 137},
+		{guard.Result{Code: 137, Cause: guard.GuardianDied}, nil, nil, failed, 125},
+		{guard.Result{Code: 137, Cause: guard.GuardianDied}, over, nil, lost, 75},
+		{guard.Result{Code: 143, Cause: guard.Stopped}, nil, refused, failed, 125},
+		{guard.Result{Code: 0, Cause: guard.Stopped}, over, nil, lost, 75},
+		{guard.Result{Code: 0, Cause: guard.Deadline}, nil, nil, lost, 75},
+	} {
+		o := verdict(test.result, test.over, test.refused)
+		require.Equal(t, test.kind, o.kind, "%+v", test)
+		require.Equal(t, test.code, o.code, "%+v", test)
+		require.Equal(t, o.kind == exited, o.err == nil)
+	}
+}

@@ -1,0 +1,17 @@
+//go:build !unix
+
+package main
+
+import (
+	"os"
+	"os/signal"
+)
+
+// notifySignals returns the signals that are passed on, from now on.
+func notifySignals() (signals <-chan os.Signal, stop func()) {
+	ch := make(chan os.Signal, 16)
+	signal.Notify(ch, os.Interrupt)
+	return ch, func() { signal.Stop(ch) }
+}
+
+func hasTerminal() bool { return true }

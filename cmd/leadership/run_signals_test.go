@@ -1,0 +1,110 @@
+package main
+
+import (
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/go-leadership/leadership/internal/guard"
+	"github.com/stretchr/testify/require"
+)
+
+// Before the runner leads, some signals end it: its ballot is gone when it returns.
+func TestSignalBeforeLeading(t *testing.T) {
+	for _, test := range []struct {
+		signal   syscall.Signal
+		terminal bool
+		ends     bool
+	}{
+		{syscall.SIGTERM, false, true}, {syscall.SIGINT, false, true}, {syscall.SIGQUIT, false, true},
+		{syscall.SIGHUP, true, true}, {syscall.SIGHUP, false, false}, {syscall.SIGUSR1, true, false},
+	} {
+		virtual(t, func(w *world) {
+			rival := w.rival()
+			w.runner.terminal, w.runner.again.enabled = test.terminal, true
+			over := w.run()
+			w.at(time.Minute)
+			w.signal(test.signal)
+			if !test.ends {
+				require.Empty(w, over)
+				require.NoError(w, rival.Withdraw(w.Context()))
+				w.command(1).exit(guard.Result{})
+				require.Equal(w, outcome{kind: exited}, <-over)
+				return
+			}
+			require.Equal(w, outcome{kind: final, code: 128 + int(test.signal)}, <-over)
+			require.Equal(w, time.Minute, w.now())
+			require.Equal(w, []string{"rival"}, w.ballots())
+		})
+	}
+}
+
+// A runner whose store does not answer ends in time, and at once after a second signal.
+func TestSignalWithoutTheStore(t *testing.T) {
+	for _, second := range []bool{false, true} {
+		virtual(t, func(w *world) {
+			w.rival()
+			over := w.run()
+			w.store.Faults().Cut()
+			w.signal(syscall.SIGTERM)
+			require.Empty(w, over)
+			if second {
+				w.at(time.Second)
+				w.signal(syscall.SIGINT)
+				require.Len(w, over, 1)
+			} else {
+				w.at(withdrawal)
+			}
+			require.Equal(w, outcome{kind: final, code: 143}, <-over)
+			w.at(time.Hour) // for what is left in the background
+		})
+	}
+}
+
+// While the command runs it gets the signals. The second that asks for its end kills it.
+func TestSignalWhileLeading(t *testing.T) {
+	virtual(t, func(w *world) {
+		w.runner.again.enabled = true
+		over := w.run()
+		c := w.command(1)
+		for _, s := range []syscall.Signal{
+			syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGWINCH, syscall.SIGQUIT,
+			syscall.SIGTERM, syscall.SIGHUP, syscall.SIGINT,
+		} {
+			w.signal(s)
+		}
+		require.Equal(w, []string{
+			"hangup", "user defined signal 1", "user defined signal 2", "window changed", "quit", "terminated", "hangup", "kill",
+		}, c.told())
+		require.Equal(w, []string{"a"}, w.ballots())
+		c.exit(guard.Result{Code: 137})
+		require.Equal(w, outcome{kind: exited, code: 137}, <-over, "it does not stand again")
+		require.Empty(w, w.ballots())
+	})
+}
+
+// A signal that comes while the ballot of an ended command is given back does not change its exit code.
+func TestSignalAfterTheCommand(t *testing.T) {
+	virtual(t, func(w *world) {
+		over := w.run()
+		w.store.Faults().Cut()
+		w.command(1).exit(guard.Result{Code: 7})
+		w.signal(syscall.SIGTERM)
+		w.signal(syscall.SIGTERM)
+		require.Equal(w, outcome{kind: exited, code: 7}, <-over)
+		w.at(time.Hour)
+	})
+}
+
+// A signal ends the time between two turns.
+func TestSignalBetweenTurns(t *testing.T) {
+	virtual(t, func(w *world) {
+		w.runner.again.enabled = true
+		over := w.run()
+		w.command(1).exit(guard.Result{Code: 7})
+		require.Empty(w, over)
+		w.signal(syscall.SIGTERM)
+		require.Equal(w, outcome{kind: final, code: 143}, <-over)
+		require.Zero(w, w.now())
+	})
+}

@@ -1,0 +1,32 @@
+//go:build unix
+
+package main
+
+import (
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+// notifySignals returns the signals that are passed on, from now on. Those that are ignored, by nohup for example, stay
+// ignored.
+func notifySignals() (signals <-chan os.Signal, stop func()) {
+	ch := make(chan os.Signal, 16)
+	for _, s := range []os.Signal{
+		syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGWINCH,
+	} {
+		if !signal.Ignored(s) {
+			signal.Notify(ch, s)
+		}
+	}
+	return ch, func() { signal.Stop(ch) }
+}
+
+// hasTerminal reports whether the process has a controlling terminal.
+func hasTerminal() bool {
+	tty, err := os.Open("/dev/tty")
+	if err == nil {
+		tty.Close()
+	}
+	return err == nil
+}

@@ -1,0 +1,35 @@
+package main
+
+import (
+	"context"
+	"sync"
+
+	"github.com/go-leadership/leadership/store"
+)
+
+// bound is a store that remembers its last ballot: that of the candidate, which has one at a time.
+type bound struct {
+	store.Store
+
+	mu     sync.Mutex
+	ballot store.Ballot // guarded by mu
+}
+
+// Campaign implements store.Store.
+func (b *bound) Campaign(ctx context.Context, election, value string) (store.Ballot, error) {
+	ballot, err := b.Store.Campaign(ctx, election, value)
+	if err == nil {
+		b.mu.Lock()
+		b.ballot = ballot
+		b.mu.Unlock()
+	}
+	return ballot, err
+}
+
+// last returns the last ballot. The runner needs it beside the term: the lease goes on when an operator has ended the
+// term, and the command is guarded until it has gone.
+func (b *bound) last() store.Ballot {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.ballot
+}

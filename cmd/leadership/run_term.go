@@ -1,0 +1,157 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/go-leadership/leadership"
+	"github.com/go-leadership/leadership/internal/guard"
+	"github.com/go-leadership/leadership/store"
+)
+
+// process is what a runner uses of a guard.Process.
+type process interface {
+	Renew(lease func() time.Duration) error
+	Signal(s syscall.Signal) error
+	Stop()
+	Kill()
+	Run(ctx context.Context, command []string) (code int, err error)
+	Wait() guard.Result
+}
+
+// spec is what a term adds to the configuration of the guard.
+type spec struct {
+	env   []string
+	files []*os.File // of the command, from descriptor 3 on
+	keep  []*os.File // of those that guard it
+}
+
+// startFunc starts the command under a lease.
+type startFunc func(s spec, lease func() time.Duration) (process, error)
+
+// lead runs the command in a term. It returns when nothing of the command is left.
+func (r *runner) lead(term *leadership.Term) outcome {
+	r.mu.Lock()
+	r.led = true
+	r.mu.Unlock()
+	ballot := r.store.last()
+	renewal := ballot.Lease().Last() // before the lease is read, so that no renewal is missed
+	ready, err := r.ready.begin()
+	if err != nil {
+		return outcome{failed, exitFailed, err}
+	}
+	defer ready.close()
+	command, err := r.startIn(term, ballot, ready)
+	ready.started()
+	if err != nil {
+		return notStarted(err)
+	}
+	r.mu.Lock()
+	r.command = command
+	r.mu.Unlock()
+	r.log.Info("command started", "token", term.Token())
+	r.manager.tell("STATUS=Leads election %q with token %d", r.election, term.Token())
+	return r.guard(term, ballot, renewal, command, func(ctx context.Context) error {
+		if err := r.ready.await(ctx, command, ready); err != nil {
+			return err
+		}
+		return term.Acknowledge(ctx)
+	})
+}
+
+// startIn starts the command. If the session would end with this process, those that guard the command keep it: no other
+// candidate leads before they are gone, and the command with them.
+func (r *runner) startIn(term *leadership.Term, ballot store.Ballot, ready *readySignal) (process, error) {
+	s := spec{env: slices.Concat(r.env, []string{fmt.Sprintf("LEADERSHIP_TOKEN=%d", term.Token())}, ready.env()), files: ready.files()}
+	if b, ok := ballot.(store.ProcessBound); ok {
+		file, err := b.SessionFile()
+		if err != nil {
+			return nil, err
+		}
+		if file != nil {
+			defer file.Close()
+			s.keep = append(s.keep, file)
+		}
+	}
+	return r.start(s, ballot.Lease().Remaining)
+}
+
+func notStarted(err error) outcome {
+	var exec *guard.ExecError
+	switch {
+	case errors.Is(err, store.ErrLost):
+		return outcome{lost, exitLost, fmt.Errorf("the command was not started: %w", err)}
+	case errors.As(err, &exec):
+		return outcome{failed, exec.Code(), err}
+	}
+	return outcome{failed, exitFailed, err}
+}
+
+// guard keeps the command running while the term goes on, and stops it then, or when the takeover has failed. It passes
+// on renewals until the command has gone: an operator who asks for a resignation ends the term, and not the lease.
+func (r *runner) guard(term *leadership.Term, ballot store.Ballot, renewal store.Renewal, command process, takeOver func(context.Context) error) outcome {
+	ctx, cancel := context.WithCancel(term.Context())
+	defer cancel()
+	results, taken := make(chan guard.Result, 1), make(chan error, 1)
+	go func() { results <- command.Wait() }()
+	go func() { taken <- takeOver(ctx) }()
+	var over, refused error // why the term, and the takeover, ended
+	ends, gone := term.Context().Done(), ballot.Lost()
+	kill := sync.OnceFunc(command.Kill) // another candidate might lead soon
+	for {
+		select {
+		case <-renewal.Changed:
+			if renewal = ballot.Lease().Last(); renewal.Deadline.IsZero() {
+				break
+			}
+			if err := command.Renew(ballot.Lease().Remaining); err != nil {
+				r.log.Debug("the renewal was not passed on", "error", err)
+			}
+		case <-gone:
+			gone = nil
+			kill()
+		case <-ends:
+			ends, over = nil, context.Cause(term.Context())
+			if errors.Is(over, leadership.ErrLost) {
+				kill()
+			} else {
+				command.Stop()
+			}
+		case err := <-taken:
+			taken = nil
+			if err != nil && term.Context().Err() == nil {
+				refused = err
+				r.log.Error("the takeover has failed, the command is stopped", "error", err)
+				command.Stop()
+			}
+		case result := <-results:
+			cancel()
+			if taken != nil {
+				<-taken
+			}
+			return verdict(result, over, refused)
+		}
+	}
+}
+
+// verdict is the outcome of a command that has ended. over and refused are why its term and its takeover had ended
+// before, or nil.
+func verdict(result guard.Result, over, refused error) outcome {
+	switch {
+	case refused != nil:
+		return outcome{failed, exitFailed, fmt.Errorf("the takeover has failed: %w", refused)}
+	case over != nil:
+		return outcome{lost, exitLost, fmt.Errorf("the command was stopped: %w", over)}
+	case result.Cause == guard.Deadline:
+		return outcome{lost, exitLost, fmt.Errorf("the command was stopped: %w: %s", leadership.ErrLost, result.Cause)}
+	case result.Cause == guard.GuardianDied:
+		return outcome{failed, exitFailed, fmt.Errorf("the command was killed: %s", result.Cause)}
+	}
+	return outcome{kind: exited, code: result.Code}
+}

@@ -20,7 +20,7 @@ func Mend(dial func(network, address string, timeout time.Duration) (net.Conn, e
 			return nil, err
 		}
 		w := &wire{Conn: conn, established: func(int64, bool, time.Duration, store.Instant) {}, timedOut: func() {}, reply: []byte{}, last: last}
-		w.abandoned = func() int64 { return 0 }
+		w.abandoned, w.watched = func() int64 { return 0 }, func([]watchKey, bool) {}
 		return w, nil
 	}
 }

@@ -72,8 +72,9 @@ func (d *driver) keep() {
 }
 
 // tell tells the watches as of when they have told all changes: as of a confirmation on a connection of the driver's own.
-// A caller's connection might have been replaced since the last one, and takes a moment to set its watches again: so
-// there it is as of one that was sent an interval earlier.
+// A caller's connection might have been replaced since, and the answer to the request that sets its watches again can't
+// be seen: so there it is as of a confirmation that was sent an interval earlier. If the library takes longer than that
+// to set them again and to read the events, the time is too late: a change that was missed meanwhile is told after it.
 func (k *keeper) tell(sent time.Time) {
 	ttl := k.config.TTL
 	if k.config.Conn != nil {
@@ -85,7 +86,7 @@ func (k *keeper) tell(sent time.Time) {
 			return
 		}
 	}
-	k.watches.confirmed(sent, interval(ttl))
+	k.watches.confirmed(sent)
 }
 
 func (d *driver) isRefused() bool {

@@ -157,8 +157,7 @@ func (d *driver) established(id int64, resumed bool, ttl time.Duration, sent sto
 			d.begin(resumed, sent)
 		}
 	})
-	epoch, _ := d.connection()
-	d.watches.reconnected(epoch)
+	d.watches.reconnected()
 }
 
 // begin takes the session into use on a connection whose handshake was sent then, and has just been answered. A quorum

@@ -2,6 +2,7 @@ package zookeeper_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/go-leadership/leadership/internal/storetest"
 	"github.com/go-leadership/leadership/store"
@@ -74,4 +75,35 @@ func TestWatchOnTheLeaderIsSilent(t *testing.T) {
 		require.NoError(t, b.Withdraw(soon(t)))
 		require.Equal(t, "", receive(t, follower, "its end"))
 	}
+}
+
+// A request to set the watches again is late: until it has been answered, nothing is known to be right by the watches.
+func TestWatchesAreSetAgainLate(t *testing.T) {
+	election := newElection()
+	other := open(t, zookeeper.Config{Servers: sharedServer(t).Addrs(), TTL: long})
+	b := castFirst(t, other, election, "leader")
+	one := acknowledge(t, b, "one")
+	tp := newTap(t, nil)
+	st := open(t, zookeeper.Config{Servers: sharedServer(t).Addrs(), TTL: long, Dial: tp.Dial})
+	for range 50 { // it looks now and then at one or another of them
+		_, err := st.Observe(soon(t), newElection(), nil)
+		require.NoError(t, err)
+	}
+	storetest.Confirmed(t, st, election)
+	late := tp.catch(t, hold, opSetWatches)
+	tp.breakOff()
+	receive(t, late.caught, "the watches are set again")
+	confirmedAgain(t, st) // and they are read again
+	known, err := st.Observe(soon(t), election, nil)
+	require.NoError(t, err)
+	require.Equal(t, one, known.Leader)
+	two := acknowledge(t, b, "two")
+	changed := time.Now()
+	for known.Leader != two {
+		require.False(t, known.AsOf.After(changed), "the leader before is said to lead %v later", known.AsOf.Sub(changed))
+		known, err = st.Observe(soon(t), election, &known)
+		require.NoError(t, err)
+	}
+	late.letGo()
+	storetest.Confirmed(t, st, election)
 }

@@ -14,11 +14,17 @@ import (
 //
 // A watch of the engine tells the state that it began with, and then that the node has changed, and no more. It is over
 // at each reconnection too. The library sets its own watches again then, so what is set anew on the same node shares it.
+//
+// It sends SetWatches for that, several if they are many, each when the one before has been answered; none if there are
+// no watches. The wire reads which watches are in which, since each has an xid of its own and not the protocol's -8. The
+// server compares every node with the last zxid in the request and sends an event if it has changed, else sets the watch,
+// and then answers. So once the answer has been read, every change from before has been told, and every later one will
+// be. Only then, and when the read that sets it has been answered, does the server have a watch. On a caller's
+// connection there is no wire, and so no answer is seen: see keeper.tell.
 type watches struct {
 	mu    sync.Mutex
 	set   map[watchKey]*watch // guarded by mu, as is epoch
-	epoch uint64              // of the present connection; 0 on a caller's, which does not tell
-	since time.Time           // guarded by mu: when that began
+	epoch uint64              // counts connections; 0 on a caller's, which does not tell
 
 	relay func(*watch, <-chan struct{}) // starts to relay a watch of a caller's connection; constant
 }
@@ -31,14 +37,15 @@ type watchKey struct {
 
 // watch is the next change of a node, as the library tells it.
 type watch struct {
-	path     string          // constant, as is epoch
-	epoch    uint64          // the connection on which it was set
+	path     string          // constant
 	ready    chan struct{}   // closed when it is known whether the watch could be set
 	failed   bool            // written before ready is closed, as is events
 	events   <-chan zk.Event // the library's channel, on a caller's connection
 	confirms chan time.Time  // to relay; has room for one
 
-	quit    chan struct{} // guarded by the mutex of watches, as are all below: ends relay; nil while that does not run
+	epoch   uint64        // guarded by the mutex of watches, as are all below: the last connection on which the server has it
+	again   time.Time     // when the server said that it has set it again; zero if it was set by a read on that connection
+	quit    chan struct{} // ends relay; nil while that does not run
 	fired   bool
 	deleted bool                  // the change was the node's end
 	fresh   *node                 // what was read when it was set; nil once that was used, and after a reconnection
@@ -93,20 +100,35 @@ func (w *watch) end(unique bool) engine.News {
 }
 
 // reconnected ends the engine's watches of the connection before.
-func (w *watches) reconnected(epoch uint64) {
+func (w *watches) reconnected() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.epoch, w.since = epoch, time.Now()
+	w.epoch++
 	for _, entry := range w.set {
 		entry.fresh = nil
 		entry.over()
 	}
 }
 
-// confirmed tells that all changes before a time have been told. After a reconnection the library takes a moment to set
-// the watches again that were set before. Those of a caller's connection that are not relayed are forgotten once they
-// have fired.
-func (w *watches) confirmed(asOf time.Time, settling time.Duration) {
+// answered notes that the server has set watches on the present connection, or set them again. It is called before the
+// library is shown the answer.
+func (w *watches) answered(keys []watchKey, again bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, key := range keys {
+		if entry, ok := w.set[key]; ok && entry.epoch != w.epoch {
+			entry.epoch, entry.again = w.epoch, time.Time{}
+			if again {
+				entry.again = time.Now()
+			}
+		}
+	}
+}
+
+// confirmed tells that all changes before a time have been told, by the watches that the server has. One that was set
+// again misses a node which was made and removed before: so it tells that only as of later times. Those of a caller's
+// connection that are not relayed are forgotten once they have fired.
+func (w *watches) confirmed(asOf time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for key, entry := range w.set {
@@ -122,7 +144,7 @@ func (w *watches) confirmed(asOf time.Time, settling time.Duration) {
 			case entry.confirms <- asOf:
 			default:
 			}
-		case entry.epoch == w.epoch || asOf.Sub(w.since) > settling:
+		case entry.epoch == w.epoch && !asOf.Before(entry.again):
 			entry.confirm(asOf)
 		}
 	}
@@ -145,7 +167,7 @@ func (w *watches) join(key watchKey, callers bool) (*watch, bool) {
 	if w.set == nil {
 		w.set = map[watchKey]*watch{}
 	}
-	entry := &watch{path: key.path, epoch: w.epoch, ready: make(chan struct{}), tells: map[*engine.Tell]bool{}}
+	entry := &watch{path: key.path, ready: make(chan struct{}), tells: map[*engine.Tell]bool{}}
 	if callers {
 		entry.confirms = make(chan time.Time, 1)
 	}
@@ -167,8 +189,8 @@ func (w *watches) settle(key watchKey, entry *watch, events <-chan zk.Event, ok 
 }
 
 // begin tells a state that was read after the watch had been set, and from then on what the watch tells. Watches that
-// were set on the present connection tell in the order of the changes; those that the library has set again don't, and a
-// caller's connection has no order. unique says that the node is an entry.
+// the server has on the present connection tell in the order of the changes; those that the library is about to set again
+// don't, and a caller's connection has no order. unique says that the node is an entry.
 func (w *watches) begin(entry *watch, unique bool, state engine.State, tell engine.Tell) engine.Watch {
 	w.mu.Lock()
 	defer w.mu.Unlock()

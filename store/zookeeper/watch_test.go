@@ -27,6 +27,7 @@ func (w *watches) setNew(t *testing.T, path string) *watch {
 	t.Helper()
 	entry, mine := w.join(watchKey{path, false}, false)
 	require.True(t, mine)
+	w.answered([]watchKey{{path, false}}, false)
 	w.settle(watchKey{path, false}, entry, nil, true)
 	return entry
 }
@@ -74,7 +75,7 @@ func TestWatchKeepsWhatWasRead(t *testing.T) {
 	require.True(t, kept())
 	require.False(t, kept(), "twice")
 	w.keep(entry, read)
-	w.reconnected(4)
+	w.reconnected()
 	require.False(t, kept())
 	w.keep(entry, read)
 	require.False(t, kept(), "it was set on another connection")
@@ -90,15 +91,16 @@ func TestWatchKeepsWhatWasRead(t *testing.T) {
 	require.False(t, ok, "a caller's connection has no order")
 }
 
-// A reconnection ends the engine's watches. Those that are set again have no order, and are confirmed a moment later.
+// A reconnection ends the engine's watches. Those that the library sets again are confirmed, and have an order, once the
+// server has said that it has set them on the present connection, however long that takes.
 func TestWatchAfterAReconnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &watches{epoch: 3}
 		entry := w.setNew(t, "/e")
 		before := w.watching(entry, true, stands)
 		asOf := time.Now()
-		w.confirmed(asOf, time.Second)
-		w.reconnected(4)
+		w.confirmed(asOf)
+		w.reconnected()
 		require.Equal(t, []engine.News{{State: &stands}, {AsOf: asOf}, over}, before.told)
 
 		joined, mine := w.join(watchKey{"/e", false}, false)
@@ -106,11 +108,23 @@ func TestWatchAfterAReconnection(t *testing.T) {
 		after, fresh := w.watching(joined, true, stands), w.watching(w.setNew(t, "/new"), true, stands)
 		require.Zero(t, after.Stream)
 		require.EqualValues(t, 4, fresh.Stream)
-		w.confirmed(time.Now().Add(time.Second), time.Second)
+		time.Sleep(time.Hour)
+		w.confirmed(time.Now())
 		require.Len(t, after.told, 1)
 		require.Len(t, fresh.told, 2)
-		w.confirmed(time.Now().Add(time.Second+1), time.Second)
-		require.Len(t, after.told, 2)
+
+		sent := time.Now()
+		time.Sleep(time.Second)
+		w.answered([]watchKey{{"/e", true}, {"/other", false}}, true)
+		w.confirmed(time.Now())
+		require.Len(t, after.told, 1, "these are others")
+		w.answered([]watchKey{{"/other", false}, {"/e", false}, {"/new", false}}, true)
+		w.confirmed(sent)
+		require.Len(t, after.told, 1, "a change before it was set may have been missed")
+		require.Len(t, fresh.told, 4, "it was set before")
+		w.confirmed(time.Now())
+		require.Equal(t, engine.News{AsOf: time.Now()}, after.told[1])
+		require.EqualValues(t, 4, w.watching(joined, true, stands).Stream)
 		w.event(zk.Event{Type: zk.EventNodeDeleted, Path: "/e"})
 		require.Equal(t, deleted, after.told[2])
 	})
@@ -137,14 +151,14 @@ func TestRelayIsInOrder(t *testing.T) {
 		d := callers()
 		entry, _ := d.watches.setCallers("/e")
 		told := d.watches.watching(entry, true, stands)
-		d.watches.confirmed(time.Now(), 0)
+		d.watches.confirmed(time.Now())
 		synctest.Wait()
 		require.Len(t, told.told, 2)
 		for range 100 { // whichever it takes first
 			entry, ch := d.watches.setCallers("/x")
 			ch <- zk.Event{Type: zk.EventNodeDeleted, Path: "/x"}
 			told := d.watches.watching(entry, true, stands)
-			d.watches.confirmed(time.Now(), 0)
+			d.watches.confirmed(time.Now())
 			synctest.Wait()
 			require.Equal(t, []engine.News{{State: &stands}, deleted}, told.told)
 		}
@@ -162,7 +176,7 @@ func TestRelayEndsWithTheLastWatcher(t *testing.T) {
 		first, second := d.watches.watching(entry, true, stands), d.watches.watching(entry, true, stands)
 		first.Stop()
 		synctest.Wait()
-		d.watches.confirmed(time.Now(), 0)
+		d.watches.confirmed(time.Now())
 		synctest.Wait()
 		require.Len(t, second.told, 2, "it is still relayed")
 		second.Stop()
@@ -180,10 +194,10 @@ func TestRelayEndsWithTheLastWatcher(t *testing.T) {
 		require.Empty(t, d.watches.set)
 
 		entry, ch = d.watches.setCallers("/x")
-		d.watches.confirmed(time.Now(), 0)
+		d.watches.confirmed(time.Now())
 		require.Len(t, d.watches.set, 1)
 		ch <- zk.Event{Type: zk.EventNodeDeleted, Path: "/x"}
-		d.watches.confirmed(time.Now(), 0)
+		d.watches.confirmed(time.Now())
 		require.Empty(t, d.watches.set)
 		require.True(t, entry.fired)
 	})

@@ -30,6 +30,8 @@ import (
 //   - a new session does not insist on the last zxid of another: a service that was restored to an earlier state would
 //     refuse the library for ever;
 //   - a session that was abandoned is ended in the handshake that resumes it;
+//   - the store is told which watches the server has set, when it says so: the library sets its own again after a
+//     reconnection, in a request of its own or several, and tells nobody of the answers;
 //   - the store can cut a connection that has gone silent, so that the library tries the next server in time.
 type wire struct {
 	net.Conn
@@ -40,18 +42,20 @@ type wire struct {
 	before uint64         // that of before this connection; used by Write alone
 	forget bool           // constant: the connect request is not to insist on the last zxid
 
-	abandoned func() int64 // the id of a session that has been abandoned; 0 if there is none
-	gone      atomic.Bool  // it has been closed
+	abandoned func() int64                      // the id of a session that has been abandoned; 0 if there is none
+	watched   func(keys []watchKey, again bool) // the server has set these watches, or set them again; constant
+	gone      atomic.Bool                       // it has been closed
 
-	header []byte // of the frame being read: what has come of its length; used by Read alone, as are the next three
-	length int    // of that frame
-	left   int    // bytes of it which are still to come
-	zxid   uint64 // what has come of its zxid
+	prefix []byte         // of the frame being read: what has come of its length; used by Read alone, as are the next three
+	length int            // of that frame
+	left   int            // bytes of it which are still to come
+	header [minFrame]byte // what has come of its header
 
 	mu    sync.Mutex
 	sent  *store.Instant // guarded by mu: when the connect request was written
 	asked int64          // guarded by mu: the session that it asked for; 0 for a new one
 	reply []byte         // guarded by mu: of the connect reply, what has been read; nil once it is whole
+	asks  map[uint32]ask // guarded by mu: by xid, the requests under way that set watches
 }
 
 // The connect reply: the length of its frame, the protocol version, the timeout, the session id, a password of 16
@@ -72,8 +76,10 @@ const (
 	requestZxid    = lengthBytes + 4
 	requestSession = requestZxid + 8 + 4
 	requestOpcode  = lengthBytes + 4
-	setWatchesZxid = requestOpcode + 4
-	opSetWatches   = 101
+	requestBody    = requestOpcode + 4
+	setWatchesZxid = requestBody
+
+	setWatchesLists = setWatchesZxid + 8 // the watches on nodes, on nodes that do not exist, and on children
 )
 
 // closeSession is the request that ends a session: its length, an xid, its opcode.
@@ -84,6 +90,7 @@ var closeSession = []byte{0, 0, 0, 8, 0, 0, 0, 1, 0xff, 0xff, 0xff, 0xf5}
 const (
 	frameZxid    = 4
 	frameZxidEnd = frameZxid + 8
+	frameError   = frameZxidEnd
 	minFrame     = 16
 	maxFrame     = 64 << 20
 )
@@ -156,6 +163,7 @@ func (d *driver) dialWire(network, address string, failed int) (*wire, error) {
 			}
 			return d.leaving
 		},
+		watched: d.watches.answered,
 	}, nil
 }
 
@@ -185,6 +193,11 @@ func (w *wire) Write(p []byte) (int, error) {
 		if len(p) >= requestSession+8 {
 			w.asked = int64(binary.BigEndian.Uint64(p[requestSession:]))
 		}
+	} else if a := asksOf(p); len(a.keys) > 0 {
+		if w.asks == nil {
+			w.asks = map[uint32]ask{}
+		}
+		w.asks[binary.BigEndian.Uint32(p[lengthBytes:])] = a
 	}
 	w.mu.Unlock()
 	if _, err := w.Conn.Write(w.withZxid(p, first)); err != nil {
@@ -203,7 +216,7 @@ func (w *wire) withZxid(p []byte, first bool) []byte {
 			w.last.Store(0)
 		}
 		w.before = w.last.Load()
-	case len(p) < requestOpcode+4 || binary.BigEndian.Uint32(p[requestOpcode:]) != opSetWatches:
+	case len(p) < requestBody || binary.BigEndian.Uint32(p[requestOpcode:]) != opSetWatches:
 		return p
 	}
 	if len(p) < at+8 {
@@ -221,7 +234,7 @@ func (w *wire) withZxid(p []byte, first bool) []byte {
 func (w *wire) Read(p []byte) (int, error) {
 	limit := w.left
 	if limit == 0 {
-		limit = lengthBytes - len(w.header)
+		limit = lengthBytes - len(w.prefix)
 	}
 	p = p[:min(len(p), limit)]
 	n, err := w.Conn.Read(p)
@@ -270,16 +283,16 @@ func (w *wire) handshake(p []byte) (sent *store.Instant, reply []byte) {
 func (w *wire) count(p []byte, handshaking bool) error {
 	if w.left > 0 {
 		if !handshaking {
-			w.hide(p)
+			w.note(p)
 		}
 		w.left -= len(p)
 		return nil
 	}
-	if w.header = append(w.header, p...); len(w.header) < lengthBytes {
+	if w.prefix = append(w.prefix, p...); len(w.prefix) < lengthBytes {
 		return nil
 	}
-	length := binary.BigEndian.Uint32(w.header)
-	w.header = w.header[:0]
+	length := binary.BigEndian.Uint32(w.prefix)
+	w.prefix = w.prefix[:0]
 	low, high := uint32(minFrame), uint32(maxFrame)
 	if handshaking {
 		low, high = minReply, maxReply
@@ -287,22 +300,36 @@ func (w *wire) count(p []byte, handshaking bool) error {
 	if length < low || length > high {
 		return fmt.Errorf("not a ZooKeeper server: a frame of %d bytes instead of %d to %d", length, low, high)
 	}
-	w.length, w.left, w.zxid = int(length), int(length), 0
+	w.length, w.left = int(length), int(length)
 	return nil
 }
 
-// hide takes the zxid out of the frame that p belongs to. Events have none: all bits are set.
-func (w *wire) hide(p []byte) {
-	for i := range p {
-		at := w.length - w.left + i
-		if at < frameZxid || at >= frameZxidEnd {
-			continue
+// note follows the header of the frame that p belongs to, and takes the zxid out.
+func (w *wire) note(p []byte) {
+	at := w.length - w.left
+	for i := 0; i < len(p) && at < minFrame; i, at = i+1, at+1 {
+		w.header[at] = p[i]
+		if at >= frameZxid && at < frameZxidEnd {
+			p[i] = 0
 		}
-		w.zxid = w.zxid<<8 | uint64(p[i])
-		p[i] = 0
-		if at == frameZxidEnd-1 && int64(w.zxid) > 0 {
-			w.last.Store(max(w.last.Load(), w.zxid))
+		if at == minFrame-1 {
+			w.replied()
 		}
+	}
+}
+
+// replied takes the header of a frame. Events have no zxid: all bits are set.
+func (w *wire) replied() {
+	if zxid := binary.BigEndian.Uint64(w.header[frameZxid:]); int64(zxid) > 0 {
+		w.last.Store(max(w.last.Load(), zxid))
+	}
+	xid := binary.BigEndian.Uint32(w.header[:])
+	w.mu.Lock()
+	a := w.asks[xid]
+	delete(w.asks, xid)
+	w.mu.Unlock()
+	if a.set(int32(binary.BigEndian.Uint32(w.header[frameError:]))) {
+		w.watched(a.keys, a.op == opSetWatches)
 	}
 }
 

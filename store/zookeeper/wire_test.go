@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"io"
 	"net"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -22,7 +23,7 @@ func handshaken(t *testing.T, established func(int64, bool, time.Duration, store
 	require.NoError(t, client.SetDeadline(time.Now().Add(time.Minute)))
 	t.Cleanup(func() { _ = client.Close(); _ = server.Close() })
 	w := &wire{Conn: client, established: established, timedOut: func() {}, reply: []byte{}, last: new(atomic.Uint64)}
-	w.abandoned = func() int64 { return 0 }
+	w.abandoned, w.watched = func() int64 { return 0 }, func([]watchKey, bool) {}
 	request := binary.BigEndian.AppendUint64(make([]byte, requestSession), asked)
 	go func() { _, _ = w.Write(request) }()
 	_, err := io.ReadFull(server, make([]byte, len(request)))
@@ -124,5 +125,75 @@ func TestWireKeepsTheZxidToItself(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, zxid, binary.BigEndian.Uint64(p[len(p)-8:]))
 		}
+	}
+}
+
+// The answers to the requests that set watches tell which the server has, however their frames were cut.
+func TestWireTellsWhichWatchesAreSet(t *testing.T) {
+	text := func(b []byte, s string) []byte {
+		return append(binary.BigEndian.AppendUint32(b, uint32(len(s))), s...)
+	}
+	request := func(xid, op uint32, body []byte) []byte {
+		b := binary.BigEndian.AppendUint32(nil, uint32(8+len(body)))
+		return append(binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(b, xid), op), body...)
+	}
+	list := func(b []byte, paths ...string) []byte {
+		b = binary.BigEndian.AppendUint32(b, uint32(len(paths)))
+		for _, p := range paths {
+			b = text(b, p)
+		}
+		return b
+	}
+	again := list(list(list(make([]byte, 8), "/a", "/b"), "/absent"), "/children")
+	answer := func(xid uint32, code int32, body int) []byte {
+		b := binary.BigEndian.AppendUint32(nil, uint32(minFrame+body))
+		b = append(binary.BigEndian.AppendUint32(b, xid), 0, 0, 0, 0, 0, 0, 0, 1)
+		return append(binary.BigEndian.AppendUint32(b, uint32(code)), make([]byte, body)...)
+	}
+	type told struct {
+		keys  []watchKey
+		again bool
+	}
+	for size := 1; size <= minFrame+lengthBytes+1; size++ {
+		w, server := handshaken(t, func(int64, bool, time.Duration, store.Instant) {})
+		var all []told
+		w.watched = func(keys []watchKey, again bool) { all = append(all, told{keys, again}) }
+		for _, r := range [][]byte{
+			request(1, opGetData, append(text(nil, "/read"), 1)),
+			request(2, opGetData, append(text(nil, "/not watched"), 0)),
+			request(3, opGetData, append(text(nil, "/gone"), 1)),
+			request(4, opExists, append(text(nil, "/not yet"), 1)),
+			request(5, opSetWatches, again),
+			request(6, opSetWatches, again),
+			request(7, opSetWatches, again),
+			request(8, opSetWatches, again[:len(again)/2]), // no client sends this
+			request(0xffffffff, 11, nil),
+		} {
+			go func() { _, _ = w.Write(r) }()
+			_, err := io.ReadFull(server, make([]byte, len(r)))
+			require.NoError(t, err)
+		}
+		answers := [][]byte{
+			connectReply(asked, time.Second), answer(1, 0, 100), answer(2, 0, 100), answer(3, codeNoNode, 0), answer(4, codeNoNode, 0),
+			answer(5, 0, 0), answer(5, 0, 0), answer(6, -4, 0), answer(0xffffffff, 0, 20),
+		}
+		go func() {
+			for rest := slices.Concat(answers...); len(rest) > 0; {
+				n := min(size, len(rest))
+				_, _ = server.Write(rest[:n])
+				rest = rest[n:]
+			}
+		}()
+		for _, a := range answers {
+			_, err := io.ReadFull(w, make([]byte, lengthBytes))
+			require.NoError(t, err)
+			_, err = io.ReadFull(w, make([]byte, len(a)-lengthBytes))
+			require.NoError(t, err)
+		}
+		require.Equal(t, []told{
+			{[]watchKey{{"/read", false}}, false},
+			{[]watchKey{{"/not yet", true}}, false},
+			{[]watchKey{{"/a", false}, {"/b", false}, {"/absent", true}}, true},
+		}, all, "7 has not been answered, 6 was refused")
 	}
 }

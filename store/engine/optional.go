@@ -34,6 +34,21 @@ type Resigner interface {
 	RequestResignation(ctx context.Context, election string, token uint64) error
 }
 
+// Syncer is a driver whose reads may be answered by a server that is behind. State.AsOf says how old they can be. After
+// Sync has returned nil, what is read by a method that is called then includes all that was confirmed to its client before
+// the call of Sync. The engine calls it before it reads the leader for a caller who needs the present one.
+type Syncer interface {
+	Sync(ctx context.Context) error
+}
+
+// sync makes the next read of the leader include all that was confirmed before the call.
+func (e *Engine) sync(ctx context.Context) error {
+	if d, ok := e.driver.(Syncer); ok {
+		return d.Sync(ctx)
+	}
+	return nil
+}
+
 // Finder is a driver that finds entries by itself, as after a restore of the service. OnFound is called before any other
 // method. found removes an entry that was made by this store in the session with that ID and has no ballot; it does not
 // block, and is not called under the driver's locks.

@@ -14,7 +14,8 @@ import (
 //
 // It reads the leader when it begins, when its watch is over or does not tell what has changed, when the confirmations
 // are missing, after an answer that took longer than a pace, and for a caller that needs the present state. Reads are
-// numbered, so that such a caller gets the answer of one that began after the call.
+// numbered, so that such a caller gets the answer of one that began after the call. That one is as of the present, with a
+// driver whose reads may be behind too: see Syncer.
 type poll struct {
 	engine   *Engine
 	election string
@@ -32,6 +33,7 @@ type poll struct {
 	reading  bool          // one is under way
 	answered uint64        // the last read that was answered
 	wanted   uint64        // the read that callers wait for
+	present  uint64        // the newest one that has to be as of the present
 	trouble  error         // of the last read, if it has no answer
 	failures int           // reads that failed for good
 	err      error         // of the last one
@@ -44,6 +46,8 @@ type poll struct {
 type feed struct {
 	number uint64 // of the read
 	watch  Watch  // written when it has been set
+	synced bool   // the read is as of the present
+	dated  bool   // it has told a state with its AsOf
 	stale  bool   // it tells no more, or did not tell what has changed
 	older  bool   // its state was not taken, since it may be older than what is known
 }
@@ -115,6 +119,7 @@ func (p *poll) wait(ctx context.Context, prev *store.Known) (store.Known, error)
 	need := uint64(1) // the read that has to be answered
 	if prev == nil {
 		need = p.begun + 1
+		p.present = need
 	}
 	for {
 		switch {
@@ -179,7 +184,7 @@ func (p *poll) work() (again bool) {
 		return false
 	}
 	ctx, asked := p.engine.life.Calls, time.Now()
-	watch, err := p.engine.driver.Leader(ctx, p.election, p.tell(f))
+	watch, err := p.read(ctx, f)
 	if err != nil {
 		if !p.failed(err) || ctx.Err() != nil {
 			return false
@@ -195,7 +200,7 @@ func (p *poll) work() (again bool) {
 	if !f.older {
 		p.answered = f.number
 	}
-	if f.number == p.told {
+	if f.number == p.told && !f.dated {
 		p.asOf(asked) // the read was sent later
 	}
 	if p.answered >= p.cleared {
@@ -210,6 +215,16 @@ func (p *poll) work() (again bool) {
 	p.mu.Unlock()
 	old.stop() // after the new watch has been set: no change is missed
 	return slow
+}
+
+// read reads the leader, and sets a watch.
+func (p *poll) read(ctx context.Context, f *feed) (Watch, error) {
+	if f.synced {
+		if err := p.engine.sync(ctx); err != nil {
+			return Watch{}, err
+		}
+	}
+	return p.engine.driver.Leader(ctx, p.election, p.tell(f))
 }
 
 // begin begins a read, and returns nil if none is wanted. It takes the watch of a poll that was dropped back.
@@ -228,7 +243,7 @@ func (p *poll) begin() *feed {
 	}
 	p.begun++
 	p.reading = true
-	return &feed{number: p.begun}
+	return &feed{number: p.begun, synced: p.answered < p.present}
 }
 
 // failed is called when a read has failed, and reports whether it must be sent again.
@@ -259,6 +274,7 @@ func (p *poll) tell(f *feed) Tell {
 			f.stale, f.older = true, true
 		case n.State != nil:
 			p.told, p.known.Leader = f.number, n.State.Leader
+			f.dated = f.dated || !n.State.AsOf.IsZero()
 			p.asOf(n.State.AsOf)
 			if p.known.Leader.Revision >= p.floor {
 				p.floor = 0

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -18,6 +19,58 @@ func TestAsOfOfAReadThatTellsNone(t *testing.T) {
 		read.shows(State{Leader: one})
 		require.True(t, c.returned())
 		require.Equal(t, store.Known{Leader: one, AsOf: asked}, c.value)
+	})
+}
+
+// TestAsOfOfAReadThatTellsAnEarlierOne, as on ZooKeeper, whose servers may be behind, is that.
+func TestAsOfOfAReadThatTellsAnEarlierOne(t *testing.T) {
+	play(t, Settings{}, func(t *testing.T, s *scene) {
+		confirmed := time.Now()
+		time.Sleep(time.Second)
+		c := s.observe(&store.Known{Leader: two})
+		read := s.next("Leader")
+		read.tells(News{State: &State{Leader: one, AsOf: confirmed}})
+		read.tells(News{State: &State{Leader: one}}) // an event of before
+		read.answer(answer{})
+		require.True(t, c.returned())
+		require.Equal(t, store.Known{Leader: one, AsOf: confirmed}, c.value)
+	})
+}
+
+// syncing is the scripted driver as one whose servers may be behind.
+type syncing struct{ *scripted }
+
+func (s syncing) Sync(ctx context.Context) error { return s.ask(ctx, &request{op: "Sync"}).err }
+
+// TestPresentLeaderIsReadAfterASync, for a caller who needs it, and no other read is.
+func TestPresentLeaderIsReadAfterASync(t *testing.T) {
+	play(t, Settings{}, func(t *testing.T, s *scene) {
+		s.Engine.driver = syncing{s.scripted} // nothing has been asked yet
+		earlier := time.Now()
+		old := s.observe(&store.Known{Leader: two})
+		watch := s.next("Leader").shows(State{Leader: one, AsOf: earlier})
+		require.True(t, old.returned())
+		for range 2 {
+			c := s.observe(nil)
+			s.next("Sync").fail(errLater)
+			time.Sleep(50 * time.Millisecond)
+			s.next("Sync").answer(answer{})
+			synced := time.Now()
+			s.next("Leader").fail(errLater)
+			time.Sleep(50 * time.Millisecond)
+			late := s.observe(nil)
+			s.next("Sync").answer(answer{})
+			watch = s.next("Leader").shows(State{Leader: one, AsOf: synced})
+			require.True(t, c.returned())
+			require.Equal(t, store.Known{Leader: one, AsOf: synced}, c.value)
+			require.False(t, late.returned(), "that began before the call")
+			s.next("Sync").answer(answer{})
+			watch = s.next("Leader").shows(State{Leader: one, AsOf: synced})
+			require.True(t, late.returned())
+		}
+		watch.tells(News{Over: true})
+		s.next("Leader").shows(State{Leader: two, AsOf: earlier.Add(time.Hour)})
+		s.quiet()
 	})
 }
 

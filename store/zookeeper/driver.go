@@ -16,7 +16,7 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// driver implements engine.Driver and engine.Resigner: a connection to an ensemble, its own or the caller's, and the
+// driver implements engine.Driver, engine.Resigner and engine.Syncer: a connection to an ensemble, its own or the caller's, and the
 // session that every such connection has, whether the engine wants one or not.
 //
 // Its goroutines are keep, which confirms the session; authenticate, until that is done; one for each request under way;
@@ -42,7 +42,7 @@ type driver struct {
 	epoch         uint64        // counts connections
 	leaving       int64         // the id of a session that was given up; 0 if there is none
 	ending        bool          // the next handshake must end it
-	confirmed     time.Time     // when the last confirmation that was answered was sent
+	confirmed     time.Time     // when the last confirmation, or barrier of Sync, that was answered was sent
 	authenticated bool
 	refused       error         // why no session will do
 	trouble       error         // why there is no connection, if there is none

@@ -42,11 +42,36 @@ func (d *driver) state(key string, n node) engine.State {
 	}
 }
 
+// Sync implements engine.Syncer: a server answers reads by itself, and may be behind. After an answer to a barrier those
+// of the session are not behind that.
+func (d *driver) Sync(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	sess, err := d.await(ctx)
+	if err != nil {
+		return err
+	}
+	sent := time.Now()
+	if _, err := request(ctx, d, func() (struct{}, error) { return struct{}{}, d.barrier() }); err != nil {
+		return err
+	}
+	if err := d.still(sess); err != nil {
+		return err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if sent.After(d.confirmed) {
+		d.confirmed = sent
+	}
+	return nil
+}
+
 // Leader implements engine.Driver. It reports what is in the way now and then, as Open does.
 func (d *driver) Leader(ctx context.Context, election string, tell engine.Tell) (engine.Watch, error) {
 	waiting, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
-	if err := d.awaitSynced(waiting); err != nil {
+	sess, err := d.awaitSynced(waiting)
+	if err != nil {
 		return engine.Watch{}, err
 	}
 	d.mu.Lock()
@@ -54,37 +79,54 @@ func (d *driver) Leader(ctx context.Context, election string, tell engine.Tell) 
 	d.mu.Unlock()
 	path := d.layout.ackPath(election)
 	for {
+		var leader store.Leader
 		n, w, err := d.watchNode(ctx, path)
-		if err == nil {
-			leader := store.Leader{Value: string(n.data), Revision: uint64(n.stat.Mzxid)}
-			return d.watches.begin(w, false, engine.State{Leader: leader, AsOf: asOf}, tell), nil
-		}
-		if errors.Is(err, zk.ErrNoNode) {
+		switch {
+		case err == nil:
+			leader = store.Leader{Value: string(n.data), Revision: uint64(n.stat.Mzxid)}
+		case errors.Is(err, zk.ErrNoNode):
 			w, err = d.watchAbsent(ctx, path)
-			if err == nil {
-				return d.watches.begin(w, false, engine.State{AsOf: asOf}, tell), nil
-			}
 		}
-		if !errors.Is(err, zk.ErrNodeExists) {
+		switch {
+		case errors.Is(err, zk.ErrNodeExists):
+			continue
+		case err == nil:
+			err = d.still(sess)
+		}
+		if err != nil {
 			return engine.Watch{}, fmt.Errorf("read %s: %w", path, err)
 		}
+		return d.watches.begin(w, false, engine.State{Leader: leader, AsOf: asOf}, tell), nil
 	}
+}
+
+// errReplaced says that the server which answered may have been that of a later session.
+var errReplaced = fmt.Errorf("%w: the session has been replaced", store.ErrUnavailable)
+
+// still returns nil if the session was the present one until now: all answers that have come were given in it.
+func (d *driver) still(sess *session) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.current != sess || d.config.Conn != nil && d.conn.SessionID() != sess.id {
+		return errReplaced
+	}
+	return nil
 }
 
 // awaitSynced waits until the present session has been confirmed once. The library makes sure that no later server of
 // a session is behind an earlier one; from session to session only a barrier does.
-func (d *driver) awaitSynced(ctx context.Context) error {
+func (d *driver) awaitSynced(ctx context.Context) (*session, error) {
 	for {
 		sess, err := d.await(ctx)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		select {
 		case <-sess.synced:
-			return nil
+			return sess, nil
 		case <-sess.lost:
 		case <-ctx.Done():
-			return d.unreached(ctx)
+			return nil, d.unreached(ctx)
 		}
 	}
 }

@@ -41,7 +41,7 @@ test: ## run all tests, with the race detector, on real servers: up to 12 minute
 	go test -count=1 -run '^TestSimulation$$' . -seeds 1-1000 # 2,000 schedules; with the race detector they are 200
 	go test -count=1 -run '^TestBrokenStores$$' ./conformance -every # without the race detector, which makes it take minutes
 	@# Eight packages at once, those that take long first: they wait more than they work.
-	go test -p 8 -race -count=1 -timeout 20m ./store/zookeeper ./store/consul ./conformance/servers ./...
+	go test -p 8 -race -count=1 -timeout 20m ./store/zookeeper ./store/consul ./conformance/cluster/... ./...
 
 long: ## run what takes hours, and go on where it was interrupted; PART=simulation SEEDS=1-1000
 	@./scripts/long $(PART)

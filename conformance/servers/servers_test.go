@@ -11,17 +11,17 @@ import (
 
 func TestZooKeeper(t *testing.T) {
 	srv := testserver.NewZooKeeper(t, testserver.ZooKeeperConfig{Extra: map[string]string{"forceSync": "no"}})
-	conformance.Run(t, harness.ZooKeeper.On(t, srv.Addrs()...))
+	harness.Run(t, harness.ZooKeeper.On(t, srv.Addrs()...))
 }
 
 func TestEtcd(t *testing.T) {
 	srv := testserver.NewEtcd(t, testserver.EtcdConfig{Extra: []string{"--unsafe-no-fsync"}})
-	conformance.Run(t, harness.Etcd.On(t, srv.Addrs()...))
+	harness.Run(t, harness.Etcd.On(t, srv.Addrs()...))
 }
 
 func TestConsul(t *testing.T) {
 	srv := testserver.NewConsul(t, testserver.ConsulConfig{})
-	conformance.Run(t, harness.Consul.On(t, srv.Addrs()...))
+	harness.Run(t, harness.Consul.On(t, srv.Addrs()...))
 }
 
 // From 10 s on the session's own TTL ends it, after twice that time at most. That takes long: the cases run side by

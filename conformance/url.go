@@ -4,10 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/url"
+	"os"
+	"path"
 	"strings"
 	"time"
 
+	"github.com/go-leadership/leadership/internal/filefaults"
 	"github.com/go-leadership/leadership/store"
 )
 
@@ -15,7 +19,8 @@ import (
 // its scheme has to be imported. All that the suite reads and writes is in a place of its own, a further part of the
 // URL's path; Clear without an election removes it.
 //
-// Memory and file are refused: they have no network to cut.
+// Memory is refused: no other process sees it. A directory has no network to cut; faults are injected between its store
+// and the kernel.
 //
 // OpenLeast opens with the option grace at a twelfth of the TTL. Expiry is set to twice the TTL and a second, the longest
 // that the stores of this module document for a service that itself keeps running.
@@ -31,13 +36,10 @@ func URL(rawURL, place string) (Harness, error) {
 	if err != nil {
 		return Harness{}, err
 	}
-	switch u.Scheme {
-	case "memory":
+	ofFile := u.Scheme == "file" && filefaults.Open != nil
+	if u.Scheme == "memory" {
 		return Harness{}, errors.New("conformance: memory has no network to cut; " +
 			"go test -run TestMemory ./conformance runs the suite on it")
-	case "file":
-		return Harness{}, errors.New("conformance: a directory has no network to cut; " +
-			"go test -run TestConformance ./store/file runs the suite on it")
 	}
 	ttl, _ := u.Session()
 	opener := func(rawURL string) func(context.Context, DialFunc) (store.Store, error) {
@@ -45,6 +47,9 @@ func URL(rawURL, place string) (Harness, error) {
 			u, err := parse(rawURL)
 			if err != nil {
 				return nil, err
+			}
+			if ofFile {
+				return filefaults.Open(u)
 			}
 			u.Dial = dial
 			return store.OpenURL(ctx, u)
@@ -58,14 +63,43 @@ func URL(rawURL, place string) (Harness, error) {
 	if err := st.Close(); err != nil {
 		return Harness{}, err
 	}
-	return Harness{
+	h := Harness{
 		Open:      open,
 		OpenLeast: opener(withGrace(rawURL, ttl/12)),
 		Clear:     func(ctx context.Context, election string) error { return clearWith(ctx, open, election) },
 		TTL:       ttl,
 		Expiry:    2*ttl + time.Second,
 		RoundTrip: roundTrips[strings.TrimSuffix(u.Scheme, "+tls")],
-	}, nil
+	}
+	if ofFile {
+		h.Faults = func(st store.Store) Faults { return st.(Faults) }
+		if place != "" {
+			h.Clear = clearDirectory("/"+u.Path, h.Clear)
+		}
+	}
+	return h, nil
+}
+
+// clearDirectory returns a Clear that removes the whole directory in which the suite runs if it is given no election: a
+// directory keeps a few files for its tokens. Those above go too, if they are not there now.
+func clearDirectory(dir string, clearOne func(context.Context, string) error) func(context.Context, string) error {
+	var above []string
+	for up := path.Dir(dir); up != "/"; up = path.Dir(up) {
+		if _, err := os.Stat(up); !errors.Is(err, fs.ErrNotExist) {
+			break
+		}
+		above = append(above, up)
+	}
+	return func(ctx context.Context, election string) error {
+		if election != "" {
+			return clearOne(ctx, election)
+		}
+		err := os.RemoveAll(dir)
+		for _, up := range above {
+			_ = os.Remove(up) // it fails if others use it by now
+		}
+		return err
+	}
 }
 
 // roundTrips are the longest round trips that docs/backends.md documents, as shares of the TTL, if they are not those of

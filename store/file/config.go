@@ -66,19 +66,28 @@ func init() { store.Register("file", openURL) }
 
 // openURL opens file:///directory?options. The options are ttl and grace.
 func openURL(_ context.Context, u *store.URL) (store.Store, error) {
+	c, err := configOf(u)
+	if err != nil {
+		return nil, err
+	}
+	return Open(c)
+}
+
+// configOf returns the configuration that a URL stands for.
+func configOf(u *store.URL) (Config, error) {
 	c := Config{Directory: "/" + u.Path, Logger: u.Logger}
 	c.TTL, c.Grace = u.Session()
 	if err := u.Check(); err != nil {
-		return nil, err
+		return c, err
 	}
 	switch {
 	case len(u.Hosts) > 0:
 		reason := fmt.Sprintf("a directory on this machine has no host: write file:///%s/%s with three slashes", u.Hosts[0], u.Path)
-		return nil, &store.FieldError{Field: "file URL", Reason: strings.TrimSuffix(reason, "/")}
+		return c, &store.FieldError{Field: "file URL", Reason: strings.TrimSuffix(reason, "/")}
 	case u.User != "" || u.Password != "":
-		return nil, &store.FieldError{Field: "file URL", Reason: "it takes no user or password: who may use a directory is up to its permissions"}
+		return c, &store.FieldError{Field: "file URL", Reason: "it takes no user or password: who may use a directory is up to its permissions"}
 	case u.Path == "":
 		c.Directory = ""
 	}
-	return Open(c)
+	return c, nil
 }

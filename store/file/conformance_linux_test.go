@@ -33,24 +33,6 @@ func TestDriver(t *testing.T) {
 	}
 }
 
-// lined is a store on a faulty line.
-type lined struct {
-	*Store
-	*faulty
-}
-
-// openLined opens a store on a faulty line.
-func openLined(c Config) (lined, error) {
-	c = c.withDefaults()
-	f := newFaulty()
-	d, err := newDriverWith(c, kernel{}, f, nil)
-	if err != nil {
-		return lined{}, err
-	}
-	f.begin(d)
-	return lined{newStore(d, c), f}, nil
-}
-
 // harness is that of a directory.
 func harness(t *testing.T, ttl time.Duration) conformance.Harness {
 	config := Config{Directory: t.TempDir() + "/store", TTL: ttl}

@@ -6,14 +6,47 @@ import (
 	"sync"
 	"time"
 
+	"github.com/go-leadership/leadership/internal/filefaults"
 	"github.com/go-leadership/leadership/store"
 )
+
+func init() { filefaults.Open = openFaulty }
+
+// openFaulty opens the store of a URL on a faulty line.
+func openFaulty(u *store.URL) (store.Store, error) {
+	c, err := configOf(u)
+	if err == nil {
+		err = c.withDefaults().check()
+	}
+	if err != nil {
+		return nil, err
+	}
+	return openLined(c)
+}
+
+// lined is a store on a faulty line.
+type lined struct {
+	*Store
+	*faulty
+}
+
+// openLined opens a store on a faulty line.
+func openLined(c Config) (lined, error) {
+	c = c.withDefaults()
+	f := newFaulty()
+	d, err := newDriverWith(c, kernel{}, f, nil)
+	if err != nil {
+		return lined{}, err
+	}
+	f.begin(d)
+	return lined{newStore(d, c), f}, nil
+}
 
 // faulty is a line between a store and its directory with the switches of package conformance. A store that is cut off
 // is one whose process has been stopped: its session ends at the deadline.
 type faulty struct {
 	driver *driver
-	queue  chan delivery // has room for all that a test makes; news writes
+	queue  chan delivery // has room for all that a case of the suite makes; news writes
 
 	mu       sync.Mutex
 	cut      bool // guarded by mu, as are all below
@@ -53,12 +86,22 @@ func (f *faulty) begin(d *driver) {
 	})
 }
 
-func (f *faulty) Cut()                         { f.set(func() { f.cut = true }) }
-func (f *faulty) LoseReplies()                 { f.set(func() { f.lose = true }) }
-func (f *faulty) Delay(d time.Duration)        { f.set(func() { f.delay = d }) }
-func (f *faulty) DelayReplies(d time.Duration) { f.set(func() { f.replies = d }) }
-func (f *faulty) Heal()                        { f.set(func() { f.cut, f.lose = false, false }) }
+// Cut implements conformance.Faults.
+func (f *faulty) Cut() { f.set(func() { f.cut = true }) }
 
+// LoseReplies implements conformance.Faults.
+func (f *faulty) LoseReplies() { f.set(func() { f.lose = true }) }
+
+// Delay implements conformance.Faults.
+func (f *faulty) Delay(d time.Duration) { f.set(func() { f.delay = d }) }
+
+// DelayReplies implements conformance.Faults.
+func (f *faulty) DelayReplies(d time.Duration) { f.set(func() { f.replies = d }) }
+
+// Heal implements conformance.Faults.
+func (f *faulty) Heal() { f.set(func() { f.cut, f.lose = false, false }) }
+
+// Requests implements conformance.Faults.
 func (f *faulty) Requests() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()

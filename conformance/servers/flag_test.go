@@ -151,7 +151,6 @@ func TestFlagStoreRefused(t *testing.T) {
 	for says, args := range map[string][]string{
 		`invalid ttl "1ms"`:            {"-store=etcd://h/?ttl=1ms"},
 		"memory has no network to cut": {"-store=memory://h"},
-		"directory has no network":     {"-store=file:///tmp/h"},
 	} {
 		output, err := exec.CommandContext(t.Context(), os.Args[0], args...).CombinedOutput()
 		require.Error(t, err)

@@ -20,7 +20,7 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "%-12s %s\n", $$1, $$2 }' Makefile
 
 setup: ## install what the tests need (Debian, as root); STORE=etcd for one store's server alone
-	@./scripts/setup compiler $(or $(STORE),zookeeper etcd consul)
+	@./scripts/setup compiler tmux $(or $(STORE),zookeeper etcd consul)
 
 demo: ## show failovers on this machine; STORE=zookeeper, etcd or consul: on a real server; STORE='etcd://host:2379/?ttl=3s'
 ifeq ($(filter-out file,$(STORE)),)
@@ -36,7 +36,7 @@ quick: ## run the tests that need no server, with the race detector: under a min
 	go -C tools test -race -count=1 ./...
 
 test: ## run all tests, with the race detector, on real servers: up to 12 minutes
-	@./scripts/setup compiler zookeeper etcd consul
+	@./scripts/setup compiler tmux zookeeper etcd consul
 	go -C tools test -race -count=1 ./...
 	go test -count=1 -run '^TestSimulation$$' . -seeds 1-1000 # 2,000 schedules; with the race detector they are 200
 	go test -count=1 -run '^TestBrokenStores$$' ./conformance -every # without the race detector, which makes it take minutes

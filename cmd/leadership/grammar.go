@@ -24,7 +24,12 @@ type grammar struct {
 	Assert   assertCmd   `cmd:"" help:"Tell by the exit code whether the ballot with a token is first in line."`
 	Clear    clearCmd    `cmd:"" help:"Remove the ballots and the leader of an election."`
 	Demo     demoCmd     `cmd:"" help:"Show failovers on this machine."`
-	Version  versionCmd  `cmd:"" help:"Print the version."`
+
+	Conformance conformanceCmd `cmd:"" help:"Run the conformance suite on a store."`
+	Completion  completionCmd  `cmd:"" help:"Print a script that completes command lines of a shell."`
+	Version     versionCmd     `cmd:"" help:"Print the version."`
+
+	Complete completeCmd `cmd:"" name:"__complete" hidden:""`
 }
 
 const description = `Run a program only while it leads; see and steer elections.

@@ -91,7 +91,9 @@ func appears(ts *testscript.TestScript, _ bool, args []string) {
 func storeDir(t *testing.T) string {
 	dir, err := os.MkdirTemp(localdir.Temp(), "leadership-script-")
 	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
+	t.Cleanup(func() { // processes that a failed test has left end at that moment
+		require.Eventually(t, func() bool { return os.RemoveAll(dir) == nil }, time.Minute, 10*time.Millisecond)
+	})
 	return dir + "/store"
 }
 

@@ -37,7 +37,11 @@ func (f storeFlags) check() error {
 	if f.Timeout <= 0 {
 		return &failure{code: exitUsage, err: fmt.Errorf("--timeout=%v is not more than zero", f.Timeout)}
 	}
-	return nil
+	u, err := store.ParseURL(f.Store)
+	if err == nil && u.Scheme == "memory" {
+		err = &failure{code: exitUsage, err: errors.New("a memory store is seen by one process alone, and this is another")}
+	}
+	return err
 }
 
 func (f electionFlags) check() error {
@@ -84,9 +88,6 @@ func (f storeFlags) open(ctx context.Context) (*session, error) {
 	u, err := store.ParseURL(f.Store)
 	if err != nil {
 		return nil, err
-	}
-	if u.Scheme == "memory" {
-		return nil, &failure{code: exitUsage, err: errors.New("a memory store is seen by one process alone, and this is another")}
 	}
 	s := &session{timeout: f.Timeout, address: u.String()}
 	s.Store, err = store.OpenURL(ctx, u)

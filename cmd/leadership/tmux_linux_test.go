@@ -1,0 +1,106 @@
+package main
+
+import (
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// terminal is a terminal of tmux, whose screen a test reads.
+type terminal struct {
+	t      *testing.T
+	socket string
+}
+
+// newTerminal starts a shell in a terminal of its own.
+func newTerminal(t *testing.T, environment ...string) terminal {
+	t.Helper()
+	if _, err := exec.LookPath("tmux"); err != nil {
+		t.Skip("tmux is not installed: make setup installs it")
+	}
+	term := terminal{t, filepath.Join(t.TempDir(), "tmux")}
+	args := []string{"-f", "/dev/null", "new-session", "-d", "-x", "120", "-y", "40"}
+	for _, variable := range append(environment, "TERM=screen", "NO_COLOR=") {
+		args = append(args, "-e", variable)
+	}
+	term.tmux(append(args, "sh")...)
+	t.Cleanup(func() { term.tmux("kill-server") })
+	return term
+}
+
+func (term terminal) tmux(args ...string) string {
+	term.t.Helper()
+	output, err := exec.Command("tmux", append([]string{"-u", "-S", term.socket}, args...)...).CombinedOutput()
+	require.NoError(term.t, err, "tmux %q: %s", args, output)
+	return string(output)
+}
+
+// enter types a line.
+func (term terminal) enter(line string) {
+	term.t.Helper()
+	term.tmux("send-keys", "-l", line)
+	term.tmux("send-keys", "Enter")
+}
+
+// shows waits until the screen, with its colours, has a match.
+func (term terminal) shows(pattern string) {
+	term.t.Helper()
+	match := regexp.MustCompile("(?m)" + pattern)
+	var screen string
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+		if screen = term.tmux("capture-pane", "-e", "-p"); match.MatchString(screen) {
+			return
+		}
+	}
+	require.Fail(term.t, "the terminal does not show it", "no match for %q on\n%s", pattern, strings.TrimSpace(screen))
+}
+
+// What a person sees of watch and stepdown: colours, questions, and how long it takes.
+func TestTerminal(t *testing.T) {
+	t.Parallel()
+	term := newTerminal(t, "LEADERSHIP_STORE=file://"+storeDir(t)+"?ttl=2s", "LEADERSHIP_ELECTION=job")
+	term.enter("clear; leadership watch & watch=$!")
+	term.shows(`\d\d:\d\d:\d\d\.\d\d\d  \x1b\[33mno leader`)
+	term.enter("candidate a & first=$!")
+	term.shows(`leader  \x1b\[32ma\b`)
+	term.enter("candidate b & second=$!")
+	term.enter("until leadership ballots | grep waits; do :; done")
+	term.shows(`^2 +2 +waits +b`)
+
+	term.enter("clear; leadership stepdown; echo exit code $?")
+	term.shows(`Go on\? \[y/N\]`)
+	term.enter("n")
+	term.shows(`^leadership: nothing was done\nexit code 1`)
+	term.enter("clear; leadership stepdown; echo exit code $?")
+	term.shows(`Go on\? \[y/N\]`)
+	term.enter("y")
+	term.shows(`\x1b\[32mb\x1b\[39m leads with token 2`)
+	term.shows("exit code 0")
+	term.enter("clear; leadership ballots")
+	term.shows(`1 +2 +\x1b\[32mleads\x1b\[39m +b`)
+
+	term.enter("clear; leadership leader --store=etcd://127.0.0.1:1 --timeout=1m")
+	term.shows(`^asking etcd://127\.0\.0\.1:1/ \.\.\. \d+ s`)
+	term.tmux("send-keys", "C-c")
+	term.enter("echo exit code $?")
+	term.shows(`^exit code 130`)
+
+	term.enter("clear; kill -INT $first $second; kill $watch; wait; echo all have ended")
+	term.shows("^all have ended")
+}
+
+// The demo redraws its screen in place, and ends with its verdict.
+func TestDemoOnATerminal(t *testing.T) {
+	t.Parallel()
+	term := newTerminal(t)
+	term.enter("clear; leadership demo --slack=1m --pace=200ms; echo exit code $?")
+	term.shows(`leadership demo, \d+\.\d s, on file:///`)
+	term.shows(`leader    a since`)
+	term.shows(`^as promised: one leader at a time`)
+	term.shows(`^exit code 0`)
+}

@@ -16,7 +16,7 @@ func TestAgain(t *testing.T) {
 		for n, at := range []time.Duration{0, 1, 3, 7, 15} {
 			w.at(at * time.Second)
 			require.Empty(w, over)
-			w.command(n + 1).exit(guard.Result{Code: 7})
+			w.program(n + 1).exit(guard.Result{Code: 7})
 			if n < 4 {
 				require.Empty(w, w.ballots(), "it stands again later")
 			}
@@ -31,10 +31,10 @@ func TestAgainUntilDone(t *testing.T) {
 		w.runner.again = retries{enabled: true}
 		over := w.run()
 		for n := range 100 {
-			w.command(n + 1).exit(guard.Result{Code: 1})
+			w.program(n + 1).exit(guard.Result{Code: 1})
 			time.Sleep(time.Minute)
 		}
-		w.command(101).exit(guard.Result{})
+		w.program(101).exit(guard.Result{})
 		require.Equal(w, outcome{kind: exited}, <-over)
 	})
 }
@@ -45,11 +45,11 @@ func TestAgainAfterALoss(t *testing.T) {
 		w.runner.again = retries{enabled: true, limit: 1}
 		over := w.run()
 		for n := range 10 {
-			w.command(n + 1).exit(guard.Result{Cause: guard.Deadline})
+			w.program(n + 1).exit(guard.Result{Cause: guard.Deadline})
 			time.Sleep(time.Minute)
 		}
 		require.Empty(w, over)
-		w.command(11).exit(guard.Result{Code: 3})
+		w.program(11).exit(guard.Result{Code: 3})
 		require.Equal(w, outcome{kind: exited, code: 3}, <-over)
 	})
 }

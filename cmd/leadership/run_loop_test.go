@@ -19,7 +19,7 @@ import (
 func TestRunWhileLeading(t *testing.T) {
 	virtual(t, func(w *world) {
 		over := w.run()
-		c := w.command(1)
+		c := w.program(1)
 		require.Equal(w, "a", w.leader())
 		require.Equal(w, []string{"A=1", fmt.Sprint("LEADERSHIP_TOKEN=", w.token())}, c.env)
 		ends, moves := c.lease()
@@ -46,7 +46,7 @@ func TestRunWaits(t *testing.T) {
 		w.at(time.Hour)
 		require.Empty(w, w.commands)
 		require.NoError(w, rival.Withdraw(w.Context()))
-		w.command(1).exit(guard.Result{})
+		w.program(1).exit(guard.Result{})
 		require.Equal(w, outcome{kind: exited}, <-over)
 	})
 }
@@ -55,7 +55,7 @@ func TestRunWaits(t *testing.T) {
 func TestRunKeepsTheBallotUntilTheCommandHasGone(t *testing.T) {
 	virtual(t, func(w *world) {
 		over := w.run()
-		c := w.command(1)
+		c := w.program(1)
 		rival := w.rival()
 		require.NoError(w, w.observer.RequestResignation(w.Context(), "job", w.token()))
 		require.Equal(w, []string{"stop"}, c.told())
@@ -78,7 +78,7 @@ func TestRunKillsWhatHasLost(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			virtual(t, func(w *world) {
 				over := w.run()
-				c := w.command(1)
+				c := w.program(1)
 				lose(w)
 				require.Equal(w, []string{"kill"}, c.told())
 				w.store.Faults().Heal()
@@ -97,7 +97,7 @@ func TestRunKillsWhatHasLost(t *testing.T) {
 func TestRunEndsATermWhoseCommandWasStopped(t *testing.T) {
 	virtual(t, func(w *world) {
 		over := w.run()
-		w.command(1).exit(guard.Result{Code: 143, Cause: guard.Deadline})
+		w.program(1).exit(guard.Result{Code: 143, Cause: guard.Deadline})
 		o := <-over
 		require.Equal(w, [2]int{int(lost), exitLost}, [2]int{int(o.kind), o.code})
 		require.ErrorIs(w, o.err, leadership.ErrLost)
@@ -121,7 +121,7 @@ func TestRunPatience(t *testing.T) {
 		w.runner.wait = 30 * time.Second
 		w.runner.again.enabled = true
 		over := w.run()
-		c := w.command(1)
+		c := w.program(1)
 		w.at(time.Minute)
 		require.Empty(w, c.told())
 		c.exit(guard.Result{Code: 1})

@@ -96,7 +96,10 @@ func (r readiness) await(ctx context.Context, command process, signal *readySign
 func (s *readySignal) await(ctx context.Context) error {
 	defer context.AfterFunc(ctx, func() { _ = s.read.SetReadDeadline(time.Unix(0, 0)) })()
 	_, err := s.read.Read(make([]byte, 1))
-	if errors.Is(err, io.EOF) {
+	switch {
+	case ctx.Err() != nil:
+		return errors.New("nothing was written to LEADERSHIP_READY_FD")
+	case errors.Is(err, io.EOF):
 		return errors.New("the command has closed LEADERSHIP_READY_FD without writing to it")
 	}
 	return err

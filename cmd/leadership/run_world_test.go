@@ -33,8 +33,9 @@ type world struct {
 	began    time.Time
 
 	mu       sync.Mutex
-	commands []*fake // guarded by mu: all that were started
-	refuse   error   // guarded by mu: what starting a command fails with
+	commands []*fake               // guarded by mu, as are all below: all that were started
+	refuse   error                 // what starting a command fails with
+	answer   func(line string) int // the exit code of --ready-exec; called under mu
 }
 
 func virtual(t *testing.T, test func(w *world)) {
@@ -137,13 +138,13 @@ func (w *world) rival() store.Ballot {
 // fake is a process that does what the test says.
 type fake struct {
 	spec
+	world   *world
 	results chan guard.Result
 
 	mu    sync.Mutex
-	ends  time.Time             // guarded by mu, as is all below: when its lease ends, as it was told last
-	moves int                   // renewals
-	heard []string              // what it was told
-	ready func(line string) int // the exit code of --ready-exec
+	ends  time.Time // guarded by mu, as is all below: when its lease ends, as it was told last
+	moves int       // renewals
+	heard []string  // what it was told
 }
 
 // start is the runner's startFunc.
@@ -153,13 +154,13 @@ func (w *world) start(s spec, lease func() time.Duration) (process, error) {
 	if w.refuse != nil {
 		return nil, w.refuse
 	}
-	c := &fake{spec: s, results: make(chan guard.Result, 10), ends: time.Now().Add(lease())}
+	c := &fake{spec: s, world: w, results: make(chan guard.Result, 10), ends: time.Now().Add(lease())}
 	w.commands = append(w.commands, c)
 	return c, nil
 }
 
-// command returns the command that was started as the nth, from 1 on.
-func (w *world) command(n int) *fake {
+// program returns the command that was started as the nth, from 1 on.
+func (w *world) program(n int) *fake {
 	w.Helper()
 	synctest.Wait()
 	w.mu.Lock()
@@ -206,9 +207,9 @@ func (c *fake) Stop()                         { c.hear("stop") }
 func (c *fake) Kill()                         { c.hear("kill") }
 func (c *fake) Wait() guard.Result            { return <-c.results }
 func (c *fake) Run(_ context.Context, command []string) (int, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.ready(command[2]), nil
+	c.world.mu.Lock()
+	defer c.world.mu.Unlock()
+	return c.world.answer(command[2]), nil
 }
 
 // lease returns when the command's lease ends, as it knows, and how often that was moved.

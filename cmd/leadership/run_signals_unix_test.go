@@ -1,3 +1,5 @@
+//go:build unix
+
 package main
 
 import (
@@ -28,7 +30,7 @@ func TestSignalBeforeLeading(t *testing.T) {
 			if !test.ends {
 				require.Empty(w, over)
 				require.NoError(w, rival.Withdraw(w.Context()))
-				w.command(1).exit(guard.Result{})
+				w.program(1).exit(guard.Result{})
 				require.Equal(w, outcome{kind: exited}, <-over)
 				return
 			}
@@ -66,7 +68,7 @@ func TestSignalWhileLeading(t *testing.T) {
 	virtual(t, func(w *world) {
 		w.runner.again.enabled = true
 		over := w.run()
-		c := w.command(1)
+		c := w.program(1)
 		for _, s := range []syscall.Signal{
 			syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGWINCH, syscall.SIGQUIT,
 			syscall.SIGTERM, syscall.SIGHUP, syscall.SIGINT,
@@ -88,7 +90,7 @@ func TestSignalAfterTheCommand(t *testing.T) {
 	virtual(t, func(w *world) {
 		over := w.run()
 		w.store.Faults().Cut()
-		w.command(1).exit(guard.Result{Code: 7})
+		w.program(1).exit(guard.Result{Code: 7})
 		w.signal(syscall.SIGTERM)
 		w.signal(syscall.SIGTERM)
 		require.Equal(w, outcome{kind: exited, code: 7}, <-over)
@@ -101,7 +103,7 @@ func TestSignalBetweenTurns(t *testing.T) {
 	virtual(t, func(w *world) {
 		w.runner.again.enabled = true
 		over := w.run()
-		w.command(1).exit(guard.Result{Code: 7})
+		w.program(1).exit(guard.Result{Code: 7})
 		require.Empty(w, over)
 		w.signal(syscall.SIGTERM)
 		require.Equal(w, outcome{kind: final, code: 143}, <-over)

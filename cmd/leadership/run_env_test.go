@@ -1,0 +1,77 @@
+package main
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// The command gets what it needs to find the election, and nothing that was meant for another process.
+func TestCommandEnv(t *testing.T) {
+	inherited := []string{
+		"PATH=/bin", "LEADERSHIP_STORE=old", "LEADERSHIP_TOKEN=1", "LEADERSHIP_READY_FD=3", "LEADERSHIP_CONFIG=/c",
+		"LEADERSHIP_PASSWORD=secret", "NOTIFY_SOCKET=/n", "WATCHDOG_PID=1", "WATCHDOG_USEC=1", "EMPTY=", "ODD",
+	}
+	const url = "etcd://me@h:2379/?passwordenv=LEADERSHIP_PASSWORD"
+	require.Equal(t, []string{
+		"PATH=/bin", "LEADERSHIP_CONFIG=/c", "LEADERSHIP_PASSWORD=secret", "EMPTY=", "ODD",
+		"LEADERSHIP_STORE=" + url, "LEADERSHIP_ELECTION=job", "LEADERSHIP_VALUE=a b",
+	}, commandEnv(inherited, url, "job", "a b"))
+	require.Equal(t, []string{"LEADERSHIP_ELECTION=job", "LEADERSHIP_VALUE="},
+		commandEnv([]string{"LEADERSHIP_STORE=etcd://me:secret@h/"}, "etcd://me:secret@h/", "job", ""))
+}
+
+func getenv(env map[string]string) func(string) string {
+	return func(name string) string { return env[name] }
+}
+
+func TestManagerOf(t *testing.T) {
+	me := fmt.Sprint(os.Getpid())
+	for _, test := range []struct {
+		env      map[string]string
+		watchdog time.Duration
+	}{
+		{map[string]string{}, 0},
+		{map[string]string{"WATCHDOG_USEC": "30000000"}, 30 * time.Second},
+		{map[string]string{"WATCHDOG_USEC": "30000000", "WATCHDOG_PID": me}, 30 * time.Second},
+		{map[string]string{"WATCHDOG_USEC": "30000000", "WATCHDOG_PID": me + "1"}, 0},
+		{map[string]string{"WATCHDOG_USEC": "no"}, 0},
+		{map[string]string{"WATCHDOG_USEC": "-1"}, 0},
+	} {
+		require.Equal(t, test.watchdog, managerOf(getenv(test.env)).watchdog)
+	}
+}
+
+// The manager is told, by a path or by an abstract name. Without a manager nothing happens.
+func TestManagerIsTold(t *testing.T) {
+	dir, err := os.MkdirTemp("", "notify")
+	require.NoError(t, err)
+	defer os.RemoveAll(dir)
+	for _, name := range []string{filepath.Join(dir, "notify"), "@leadership-test-" + filepath.Base(dir)} {
+		conn, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: name, Net: "unixgram"})
+		require.NoError(t, err)
+		defer conn.Close()
+		m := managerOf(getenv(map[string]string{"NOTIFY_SOCKET": name, "WATCHDOG_USEC": "20000"}))
+		m.tell("STATUS=%d", 7)
+		ticks, stop := m.pulse()
+		defer stop()
+		<-ticks
+		m.tell("WATCHDOG=1")
+		for _, want := range []string{"STATUS=7", "WATCHDOG=1"} {
+			buffer := make([]byte, 100)
+			n, err := conn.Read(buffer)
+			require.NoError(t, err)
+			require.Equal(t, want, string(buffer[:n]))
+		}
+	}
+	manager{}.tell("READY=1")
+	manager{socket: filepath.Join(dir, "gone"), watchdog: time.Second}.tell("READY=1")
+	ticks, stop := manager{watchdog: time.Second}.pulse()
+	defer stop()
+	require.Nil(t, ticks)
+}

@@ -1,0 +1,131 @@
+package main
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-leadership/leadership/internal/guard"
+	"github.com/stretchr/testify/require"
+)
+
+// Followers know of the leader when the command is ready, and not before.
+func TestReadyExec(t *testing.T) {
+	virtual(t, func(w *world) {
+		ready := false
+		w.runner.ready = readiness{exec: "is it?", timeout: time.Minute}
+		w.answer = func(line string) int {
+			require.Equal(w, "is it?", line)
+			if !ready {
+				return 1
+			}
+			return 0
+		}
+		over := w.run()
+		c := w.program(1)
+		w.at(30 * time.Second)
+		require.Empty(w, w.leader())
+		w.mu.Lock()
+		ready = true
+		w.mu.Unlock()
+		w.at(31 * time.Second)
+		require.Equal(w, "a", w.leader())
+		c.exit(guard.Result{})
+		require.Equal(w, outcome{kind: exited}, <-over)
+	})
+}
+
+// A command that is not ready in time is stopped: the takeover has failed. So is one that the store does not want.
+func TestNotReady(t *testing.T) {
+	virtual(t, func(w *world) {
+		w.runner.ready = readiness{exec: "false", timeout: time.Minute}
+		w.answer = func(string) int { return 3 }
+		over := w.run()
+		c := w.program(1)
+		w.at(time.Minute - 1)
+		require.Empty(w, c.told())
+		w.at(time.Minute)
+		require.Equal(w, []string{"stop"}, c.told())
+		require.Equal(w, []string{"a"}, w.ballots())
+		require.Empty(w, w.leader())
+		c.exit(guard.Result{Code: 143, Cause: guard.Stopped})
+		o := <-over
+		require.Equal(w, [2]int{int(failed), exitFailed}, [2]int{int(o.kind), o.code})
+		require.ErrorContains(w, o.err, "the takeover has failed: the command is not ready after 1m0s: --ready-exec: it has ended with exit code 3")
+	})
+}
+
+// A command that ends before it is ready has its own exit code.
+func TestExitBeforeReady(t *testing.T) {
+	virtual(t, func(w *world) {
+		w.runner.ready = readiness{exec: "false", timeout: time.Minute}
+		w.answer = func(string) int { return 3 }
+		over := w.run()
+		w.at(time.Second)
+		w.program(1).exit(guard.Result{Code: 7})
+		require.Equal(w, outcome{kind: exited, code: 7}, <-over)
+		require.Equal(w, time.Second, w.now())
+	})
+}
+
+func TestReadyHTTP(t *testing.T) {
+	var asked atomic.Int32
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if asked.Add(1) == 1 {
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}
+	}))
+	defer server.Close()
+	r := readiness{url: server.URL, timeout: time.Minute}
+	require.NoError(t, r.await(t.Context(), nil, nil))
+	require.EqualValues(t, 2, asked.Load())
+	server.Close()
+	r.timeout = 10 * time.Millisecond
+	require.ErrorContains(t, r.await(t.Context(), nil, nil), "not ready after 10ms")
+}
+
+func TestReadyFD(t *testing.T) {
+	r := readiness{fd: true, timeout: time.Minute}
+	begin := func() *readySignal {
+		s, err := r.begin()
+		require.NoError(t, err)
+		t.Cleanup(s.close)
+		require.Len(t, s.files(), 1)
+		require.Equal(t, []string{"LEADERSHIP_READY_FD=3"}, s.env())
+		return s
+	}
+	s := begin()
+	_, err := s.write.WriteString("\n")
+	require.NoError(t, err)
+	require.NoError(t, r.await(t.Context(), nil, s))
+
+	s = begin()
+	s.started()
+	require.ErrorContains(t, r.await(t.Context(), nil, s), "closed LEADERSHIP_READY_FD")
+
+	s = begin()
+	ctx, cancel := context.WithCancel(t.Context())
+	time.AfterFunc(10*time.Millisecond, cancel)
+	require.ErrorIs(t, r.await(ctx, nil, s), context.Canceled)
+	r.timeout = 10 * time.Millisecond
+	require.ErrorContains(t, r.await(t.Context(), nil, begin()), "not ready after 10ms: nothing was written")
+}
+
+// A question that takes too long is asked again.
+func TestReadyAsksAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began, asked := time.Now(), 0
+		require.NoError(t, repeated(func(ctx context.Context) error {
+			if asked++; asked == 3 {
+				return nil
+			}
+			<-ctx.Done()
+			return ctx.Err()
+		})(t.Context()))
+		require.Equal(t, 2*(readyPatience+readyInterval), time.Since(began))
+	})
+}

@@ -30,12 +30,14 @@ type runner struct {
 	log             *slog.Logger
 	store           *bound
 
-	mu      sync.Mutex
-	command process        // guarded by mu, as are all below: nil unless it runs
-	led     bool           // a term has begun
-	asked   syscall.Signal // the first that asked the runner or its command to end; 0 if none has
-	leave   func(error)    // ends what attend attends
-	last    *outcome       // of this turn; nil if the command has not been started
+	mu       sync.Mutex
+	command  process        // guarded by mu, as are all below: nil unless it runs
+	starting bool           // the command is being started
+	held     []os.Signal    // which came meanwhile
+	led      bool           // a term has begun
+	asked    syscall.Signal // the first that asked the runner or its command to end; 0 if none has
+	leave    func(error)    // ends what attend attends
+	last     *outcome       // of this turn; nil if the command has not been started
 }
 
 // errNeverLed ends a candidacy that has waited too long, and errOver one whose command has ended.
@@ -89,8 +91,10 @@ func (r *runner) turn(candidate *leadership.Candidate, patience <-chan time.Time
 	r.manager.tell("STATUS=Waits for its turn in election %q", r.election)
 	over := make(chan outcome, 1)
 	go func() {
-		err := candidate.Run(ctx, func(_ context.Context, term *leadership.Term) error {
-			r.finish(r.lead(term))
+		err := candidate.Run(ctx, func(ctx context.Context, term *leadership.Term) error {
+			o := r.lead(term)
+			_ = term.Resign(ctx) // it only ends: Run gives the ballot back
+			r.finish(o)
 			return nil
 		})
 		switch cause := context.Cause(ctx); {

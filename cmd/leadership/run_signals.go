@@ -14,6 +14,11 @@ func (r *runner) onSignal(s os.Signal) error {
 	}
 	asks := number == syscall.SIGTERM || number == syscall.SIGINT
 	r.mu.Lock()
+	if r.starting {
+		r.held = append(r.held, s)
+		r.mu.Unlock()
+		return nil
+	}
 	command, second := r.command, asks && r.asked != 0
 	ends := asks || number == syscall.SIGQUIT || number == syscall.SIGHUP && r.terminal
 	if r.asked == 0 && (asks || command == nil && ends) {
@@ -37,4 +42,15 @@ func (r *runner) onSignal(s os.Signal) error {
 		}
 	}
 	return nil
+}
+
+// started notes the command, or nil if it could not be started, and handles the signals that came meanwhile.
+func (r *runner) started(command process) {
+	r.mu.Lock()
+	held := r.held
+	r.starting, r.held, r.command = false, nil, command
+	r.mu.Unlock()
+	for _, s := range held {
+		_ = r.onSignal(s)
+	}
 }

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"errors"
 	"syscall"
 	"testing"
 	"time"
@@ -108,5 +109,33 @@ func TestSignalBetweenTurns(t *testing.T) {
 		w.signal(syscall.SIGTERM)
 		require.Equal(w, outcome{kind: final, code: 143}, <-over)
 		require.Zero(w, w.now())
+	})
+}
+
+// Signals that come while the command is started are passed on when it runs.
+func TestSignalWhileStarting(t *testing.T) {
+	virtual(t, func(w *world) {
+		w.slow = time.Minute
+		over := w.run()
+		w.signal(syscall.SIGHUP)
+		w.signal(syscall.SIGTERM)
+		w.signal(syscall.SIGTERM)
+		w.at(time.Second)
+		c := w.program(1)
+		w.at(time.Minute)
+		require.Equal(w, []string{"hangup", "terminated", "kill"}, c.told())
+		c.exit(guard.Result{Code: 137})
+		require.Equal(w, outcome{kind: exited, code: 137}, <-over)
+	})
+}
+
+// One that asks for the end ends the runner, if the command can't be started.
+func TestSignalWhileNotStarting(t *testing.T) {
+	virtual(t, func(w *world) {
+		w.runner.again.enabled, w.slow, w.refuse = true, time.Second, errors.New("no fork")
+		over := w.run()
+		w.signal(syscall.SIGTERM)
+		w.at(time.Second)
+		require.Equal(w, outcome{kind: final, code: 143}, <-over)
 	})
 }

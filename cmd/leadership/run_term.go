@@ -38,23 +38,16 @@ type startFunc func(s spec, lease func() time.Duration) (process, error)
 // lead runs the command in a term. It returns when nothing of the command is left.
 func (r *runner) lead(term *leadership.Term) outcome {
 	r.mu.Lock()
-	r.led = true
+	r.led, r.starting = true, true
 	r.mu.Unlock()
 	ballot := r.store.last()
 	renewal := ballot.Lease().Last() // before the lease is read, so that no renewal is missed
-	ready, err := r.ready.begin()
-	if err != nil {
-		return outcome{failed, exitFailed, err}
-	}
-	defer ready.close()
-	command, err := r.startIn(term, ballot, ready)
-	ready.started()
+	command, ready, err := r.startIn(term, ballot)
+	r.started(command)
 	if err != nil {
 		return notStarted(err)
 	}
-	r.mu.Lock()
-	r.command = command
-	r.mu.Unlock()
+	defer ready.close()
 	r.log.Info("command started", "token", term.Token())
 	r.manager.tell("STATUS=Leads election %q with token %d", r.election, term.Token())
 	return r.guard(term, ballot, renewal, command, func(ctx context.Context) error {
@@ -67,19 +60,29 @@ func (r *runner) lead(term *leadership.Term) outcome {
 
 // startIn starts the command. If the session would end with this process, those that guard the command keep it: no other
 // candidate leads before they are gone, and the command with them.
-func (r *runner) startIn(term *leadership.Term, ballot store.Ballot, ready *readySignal) (process, error) {
+func (r *runner) startIn(term *leadership.Term, ballot store.Ballot) (command process, ready *readySignal, err error) {
+	if ready, err = r.ready.begin(); err != nil {
+		return nil, nil, err
+	}
+	defer func() {
+		ready.started()
+		if err != nil {
+			ready.close()
+		}
+	}()
 	s := spec{env: slices.Concat(r.env, []string{fmt.Sprintf("LEADERSHIP_TOKEN=%d", term.Token())}, ready.env()), files: ready.files()}
 	if b, ok := ballot.(store.ProcessBound); ok {
 		file, err := b.SessionFile()
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		if file != nil {
 			defer file.Close()
 			s.keep = append(s.keep, file)
 		}
 	}
-	return r.start(s, ballot.Lease().Remaining)
+	command, err = r.start(s, ballot.Lease().Remaining)
+	return command, ready, err
 }
 
 func notStarted(err error) outcome {

@@ -35,6 +35,7 @@ type world struct {
 	mu       sync.Mutex
 	commands []*fake               // guarded by mu, as are all below: all that were started
 	refuse   error                 // what starting a command fails with
+	slow     time.Duration         // how long starting a command takes; constant
 	answer   func(line string) int // the exit code of --ready-exec; called under mu
 }
 
@@ -149,6 +150,7 @@ type fake struct {
 
 // start is the runner's startFunc.
 func (w *world) start(s spec, lease func() time.Duration) (process, error) {
+	defer time.Sleep(w.slow) // it runs before this is known
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.refuse != nil {

@@ -4,9 +4,13 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"os/exec"
 	"os/signal"
 	"regexp"
+	"runtime"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -22,7 +26,7 @@ import (
 // TestMain runs the tests, or is one of the programs that the scripts run.
 func TestMain(m *testing.M) {
 	guard.Main()
-	testscript.Main(leaks{m}, map[string]func(){"leadership": main, "candidate": candidate})
+	testscript.Main(leaks{m}, map[string]func(){"leadership": main, "candidate": candidate, "code": code})
 }
 
 // leaks runs tests and fails if a goroutine is left.
@@ -95,6 +99,29 @@ func storeDir(t *testing.T) string {
 		require.Eventually(t, func() bool { return os.RemoveAll(dir) == nil }, time.Minute, 10*time.Millisecond)
 	})
 	return dir + "/store"
+}
+
+// code runs a command and prints its exit code, which scripts can't see otherwise. With "-pid FILE" before the command, it
+// writes the command's process id to the file.
+func code() {
+	args, file := os.Args[1:], ""
+	if args[0] == "-pid" {
+		file, args = args[1], args[2:]
+	}
+	runtime.LockOSThread() // or the thread might end, and the command with it
+	cmd := exec.Command(args[0], args[1:]...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} // a script that fails leaves nothing behind
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	if err := cmd.Start(); err != nil {
+		panic(err)
+	}
+	if file != "" {
+		if err := os.WriteFile(file, []byte(strconv.Itoa(cmd.Process.Pid)), 0o666); err != nil {
+			panic(err)
+		}
+	}
+	_ = cmd.Wait()
+	fmt.Println("code", cmd.ProcessState.ExitCode())
 }
 
 // candidate stands with the value of its first argument until SIGINT. With the second argument "silent" it does not

@@ -4,7 +4,6 @@ import (
 	"context"
 	"os"
 	"os/exec"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -60,7 +59,7 @@ func (c *watchCmd) start(ctx context.Context, a *app, leader store.Leader) *exec
 	if c.JSON {
 		cmd.Stdout = a.errs
 	}
-	cmd.Env = append(c.environ(), "LEADERSHIP_REVISION="+strconv.FormatUint(leader.Revision, 10))
+	cmd.Env = append(electionEnv(os.Environ(), c.Store, c.Election), "LEADERSHIP_REVISION="+strconv.FormatUint(leader.Revision, 10))
 	if strings.Contains(leader.Value, "\x00") {
 		a.warnf("the leader's value has a zero byte, which no environment can hold: LEADERSHIP_LEADER is left out")
 	} else {
@@ -69,18 +68,4 @@ func (c *watchCmd) start(ctx context.Context, a *app, leader store.Leader) *exec
 	ownGroup(cmd)
 	cmd.WaitDelay = killDelay
 	return cmd
-}
-
-// environ is the environment of a command that this program runs: its own, with the store and the election. A store
-// whose URL shows a password is left out.
-func (f electionFlags) environ() []string {
-	env := slices.DeleteFunc(os.Environ(), func(entry string) bool {
-		name, _, _ := strings.Cut(entry, "=")
-		return name == "LEADERSHIP_STORE" || name == "LEADERSHIP_ELECTION"
-	})
-	env = append(env, "LEADERSHIP_ELECTION="+f.Election)
-	if !hasPassword(f.Store) {
-		env = append(env, "LEADERSHIP_STORE="+f.Store)
-	}
-	return env
 }

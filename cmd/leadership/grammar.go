@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/alecthomas/kong"
+	"github.com/go-leadership/leadership/internal/suite"
 )
 
 // grammar is the command line. A flag is set by its value on the command line, or else by its environment variable, or
@@ -111,6 +112,9 @@ func (g *grammar) BeforeResolve(c *kong.Context) error {
 
 // warnOfPassword warns of a password on the command line, which other users of the machine can read.
 func (a *app) warnOfPassword(c *kong.Context) {
+	if _, child := suite.Place(); child {
+		return // its parent has warned
+	}
 	for _, p := range c.Path {
 		if p.Flag == nil || p.Flag.Name != "store" || p.Resolved {
 			continue

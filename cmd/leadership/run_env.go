@@ -10,9 +10,13 @@ var commandVariables = []string{
 	"LEADERSHIP_STORE", "LEADERSHIP_ELECTION", "LEADERSHIP_VALUE", "LEADERSHIP_TOKEN", "LEADERSHIP_READY_FD",
 }
 
-// commandEnv is the environment of the command: this process's, with where the election is held. A URL that shows a
-// password is left out.
+// commandEnv is the environment of the command: this process's, with where the election is held, and the value.
 func commandEnv(inherited []string, url, election, value string) []string {
+	return append(electionEnv(inherited, url, election), "LEADERSHIP_VALUE="+value)
+}
+
+// electionEnv is an environment with where the election is held. A URL that shows a password is left out.
+func electionEnv(inherited []string, url, election string) []string {
 	env := slices.DeleteFunc(slices.Clone(inherited), func(variable string) bool {
 		name, _, _ := strings.Cut(variable, "=")
 		return slices.Contains(commandVariables, name) || slices.Contains(managerVariables, name)
@@ -20,5 +24,5 @@ func commandEnv(inherited []string, url, election, value string) []string {
 	if !hasPassword(url) {
 		env = append(env, "LEADERSHIP_STORE="+url)
 	}
-	return append(env, "LEADERSHIP_ELECTION="+election, "LEADERSHIP_VALUE="+value)
+	return append(env, "LEADERSHIP_ELECTION="+election)
 }

@@ -60,7 +60,7 @@ func TestPresentLeaderIsReadAfterASync(t *testing.T) {
 			time.Sleep(50 * time.Millisecond)
 			late := s.observe(nil)
 			s.next("Sync").answer(answer{})
-			watch = s.next("Leader").shows(State{Leader: one, AsOf: synced})
+			s.next("Leader").shows(State{Leader: one, AsOf: synced})
 			require.True(t, c.returned())
 			require.Equal(t, store.Known{Leader: one, AsOf: synced}, c.value)
 			require.False(t, late.returned(), "that began before the call")

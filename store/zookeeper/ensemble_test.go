@@ -1,6 +1,7 @@
 package zookeeper_test
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -9,8 +10,10 @@ import (
 	"github.com/go-leadership/leadership"
 	"github.com/go-leadership/leadership/internal/storetest"
 	"github.com/go-leadership/leadership/internal/testserver"
+	"github.com/go-leadership/leadership/store"
 	"github.com/go-leadership/leadership/store/zookeeper"
 	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
@@ -66,6 +69,7 @@ func TestEnsemble(t *testing.T) {
 		{"candidates on different members", candidatesOnDifferentMembers},
 		{"leader of the ensemble killed", ensembleLeaderKilled},
 		{"member of the candidate paused", memberPaused},
+		{"member of the follower behind", memberBehind},
 		{"two of three killed", twoOfThreeKilled},
 		{"two of three paused", twoOfThreePaused},
 		{"members restarted one by one", membersRestarted},
@@ -139,6 +143,35 @@ func memberPaused(t *testing.T, ensemble *testserver.ZooKeeper) {
 		}
 	}
 	require.NoError(t, term.Context().Err())
+}
+
+// The leader changes while the member of a follower is paused. When it resumes, it might answer before it has heard of
+// the change: that is no answer to who asks for the present leader.
+func memberBehind(t *testing.T, ensemble *testserver.ZooKeeper) {
+	election := newElection()
+	leader, err := ensemble.Leader()
+	require.NoError(t, err)
+	behind := (leader + 1) % len(ensemble.Addrs())
+	b := castFirst(t, open(t, zookeeper.Config{Servers: ensemble.Addrs()[leader : leader+1], TTL: patient}), election, "own")
+	tp := newTap(t, nil)
+	st := open(t, zookeeper.Config{Servers: ensemble.Addrs()[behind : behind+1], TTL: patient, Dial: tp.Dial})
+	for i := range 10 {
+		_, err := st.Observe(soon(t), election, nil)
+		require.NoError(t, err)
+		require.NoError(t, ensemble.Member(behind).Pause())
+		changed := acknowledge(t, b, fmt.Sprint(i))
+		sent := func() int { return tp.Count(opGetData, dir(election)) + tp.Count(opMulti, theRoot) }
+		before := sent()
+		observed := make(chan store.Known, 1)
+		go func() {
+			known, err := st.Observe(soon(t), election, nil)
+			assert.NoError(t, err)
+			observed <- known
+		}()
+		eventually(t, func() bool { return sent() > before }, "the request has been sent")
+		require.NoError(t, ensemble.Member(behind).Resume())
+		require.Equal(t, changed, receive(t, observed, "the leader").Leader)
+	}
 }
 
 // The ensemble has no quorum for longer than the TTL: there is no leader, though the one member that is left still

@@ -24,6 +24,9 @@ var Etcd = Binary{Name: "etcd", Version: "v3.7.3", Package: "go.etcd.io/etcd/ser
 // Consul is the Consul agent, server and client in one.
 var Consul = Binary{Name: "consul", Version: "v1.19.2", Package: "github.com/hashicorp/consul"}
 
+// Etcdctl is the client of etcd's command line.
+var Etcdctl = Binary{Name: "etcdctl", Version: "v3.7.3", Package: "go.etcd.io/etcd/etcdctl/v3"}
+
 func (b Binary) String() string { return b.Name + " " + b.Version }
 
 // Path returns where the binary is or will be: below the user's cache

@@ -28,7 +28,7 @@ import (
 // modules holds the nested modules, seen from the root of the repository.
 const modules = "internal/testserver/build"
 
-var servers = []binary.Binary{binary.Etcd, binary.Consul}
+var servers = []binary.Binary{binary.Etcd, binary.Consul, binary.Etcdctl}
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)

@@ -6,7 +6,7 @@ SUITEFLAGS ?=
 # BENCHFLAGS are further flags for the benchmarks, such as -benchtime 10s.
 BENCHFLAGS ?=
 # PART is what `make long` runs: all of these, or some of them.
-PART ?= suspended simulation file chaos mutants
+PART ?= suspended guardian simulation file chaos mutants
 # SEEDS are the seeds of PART=simulation, ROUNDS the rounds of PART=chaos, FOR is how long PART=file takes.
 SEEDS ?= 1-10000
 ROUNDS ?= 1-20

@@ -1,0 +1,110 @@
+package faults
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/go-leadership/leadership/internal/localdir"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+)
+
+var every = flag.Bool("every", false, "make all trials, on all stores, and compare with consul lock and etcdctl lock; this takes about ten minutes")
+
+// TestMain runs the tests or, if a test has started this program, is the naive wrapper.
+func TestMain(m *testing.M) {
+	if os.Getenv(naiveVariable) != "" {
+		fmt.Fprintln(os.Stderr, lead(os.Args[1:]))
+		os.Exit(1)
+	}
+	flag.Parse()
+	if err := os.Setenv("TMPDIR", localdir.Temp()); err != nil { // for the stores in files
+		panic(err)
+	}
+	parallel := "8" // trials wait more than they work
+	if *every {
+		parallel = "16"
+	}
+	if err := flag.Set("test.parallel", parallel); err != nil {
+		panic(err)
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// side is a mode of leadership run and a user.
+type side struct{ mode, user string }
+
+var sides = []side{{namespace, root}, {namespace, ordinary}, {subreaper, root}, {subreaper, ordinary}, {unguarded, root}, {unguarded, ordinary}}
+
+// TestFaults makes each fault in each mode, as each user, and requires that the old command does nothing after its rival
+// has started where the docs say so. In a mode without a guardian it requires nothing: the table is the result.
+func TestFaults(t *testing.T) {
+	p := build(t)
+	results := &table{}
+	t.Run("on", func(t *testing.T) {
+		base := cell{machine: look(), programs: p, old: p.leadership}
+		for i, c := range cells(t, base) {
+			c.order = i
+			if !c.applies() {
+				continue
+			}
+			if why := c.missing(); why != "" {
+				results.add(c, outcome{why: "not shown"}, why)
+				continue
+			}
+			t.Run(c.name(), func(t *testing.T) {
+				t.Parallel()
+				if c.fault.mutate != nil {
+					c.old = c.fault.mutate.build(t)
+				}
+				o := c.try(t)
+				if t.Failed() {
+					o = outcome{why: "failed"}
+				}
+				results.add(c, o, "")
+				t.Logf("%v", o)
+				if c.covered() && !t.Failed() {
+					require.Zero(t, o.beats, "the old command beat for %v after its rival had started", o.span)
+					require.False(t, o.alive, "the old command is not dead")
+				}
+			})
+		}
+	})
+	t.Log(results)
+}
+
+// cells are those to try: the core, or all.
+func cells(t *testing.T, base cell) (all []cell) {
+	add := func(s *service, w wrapper, sides []side, variants ...string) {
+		for _, f := range faults {
+			for _, side := range sides {
+				for _, v := range variants {
+					c := base
+					c.service, c.wrapper, c.fault, c.mode, c.user, c.variant = s, w, f, side.mode, side.user, v
+					all = append(all, c)
+				}
+			}
+		}
+	}
+	if !*every {
+		for i, variant := range []string{"daemon", "child", "daemon", "plain"} { // forking makes a machine busy
+			add(files, run, sides[i:i+1], variant)
+		}
+		return all
+	}
+	plain := []side{{"", root}}
+	add(files, run, sides, variants...)
+	add(files, naive, plain, variants...)
+	zookeeper, etcd, consul, etcdAddress, consulAddress := stores(t)
+	for _, s := range []*service{zookeeper, etcd, consul} {
+		add(s, run, []side{{namespace, root}, {subreaper, ordinary}}, "plain", "daemon")
+	}
+	base.programs = base.programs.withLocks(t)
+	add(locks("consul lock", consulAddress, time.Minute), consulLock, plain, variants...)
+	add(locks("etcdctl lock", etcdAddress, ttl), etcdctlLock, plain, variants...)
+	return slices.DeleteFunc(all, func(c cell) bool { return c.fault.unborn && c.variant != "plain" })
+}

@@ -159,11 +159,8 @@ func (c *runCmd) guard(log *slog.Logger) (guard.Config, error) {
 	if err != nil {
 		return guard.Config{}, err
 	}
-	ttl, grace := u.Session()
-	config := guard.Config{
-		Command: c.Command, TTL: ttl - grace, RenewEvery: ttl / 3, // no store renews less often
-		StopTimeout: c.StopTimeout, Mode: guard.UnguardedMode(), Strict: c.Strict, WaitAll: c.WaitAll, Logger: log,
-	}
+	config := c.times(u.Session())
+	config.Command, config.Mode, config.Strict, config.WaitAll, config.Logger = c.Command, guard.UnguardedMode(), c.Strict, c.WaitAll, log
 	if config.StopTimeout == 0 {
 		config.StopTimeout = max(0, min(mostStopTimeout, config.MaxStopTimeout()/2))
 	}
@@ -188,6 +185,12 @@ func (c *runCmd) guard(log *slog.Logger) (guard.Config, error) {
 		log.Debug("note", "mode", config.Mode.Kind, "note", note)
 	}
 	return config, nil
+}
+
+// times returns the times that the guard keeps. What it calls the TTL is the lease. No store renews that less often than
+// each third of the session's TTL.
+func (c *runCmd) times(ttl, grace time.Duration) guard.Config {
+	return guard.Config{TTL: ttl - grace, RenewEvery: ttl / 3, StopTimeout: c.StopTimeout}
 }
 
 // starter returns the startFunc of a configuration.

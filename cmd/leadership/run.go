@@ -150,8 +150,8 @@ func usage(format string, args ...any) error {
 	return &failure{code: exitUsage, err: fmt.Errorf(format, args...), advice: "see leadership run --help"}
 }
 
-// mostStopTimeout is the longest default of --stop-timeout.
-const mostStopTimeout = 10 * time.Second
+// defaultStopTimeout is half of what fits. The rest is for renewals that are late.
+func defaultStopTimeout(most time.Duration) time.Duration { return max(0, min(10*time.Second, most/2)) }
 
 // guard returns how the command is guarded, and says what that does not cover.
 func (c *runCmd) guard(log *slog.Logger) (guard.Config, error) {
@@ -162,7 +162,7 @@ func (c *runCmd) guard(log *slog.Logger) (guard.Config, error) {
 	config := c.times(u.Session())
 	config.Command, config.Mode, config.Strict, config.WaitAll, config.Logger = c.Command, guard.UnguardedMode(), c.Strict, c.WaitAll, log
 	if config.StopTimeout == 0 {
-		config.StopTimeout = max(0, min(mostStopTimeout, config.MaxStopTimeout()/2))
+		config.StopTimeout = defaultStopTimeout(config.MaxStopTimeout())
 	}
 	if !c.Unguarded {
 		if config.Mode, err = guard.SelfTest(context.Background()); err != nil {

@@ -210,14 +210,14 @@ func (p electionDir) stands(d *driver, name string, seen map[string]bool) (bool,
 	return true, nil
 }
 
-// withdraw withdraws a ballot with its acknowledgement: their directory gets another name.
+// withdraw withdraws a ballot with its acknowledgement: their directory gets another name. It is removed later.
 func (p electionDir) withdraw(d *driver, name string) error {
 	err := d.ops.rename(p.ballot(name), p.ballot("~"+name))
 	switch {
 	case missing(err):
 		return nil
 	case err == nil:
-		p.clean(d, "~"+name)
+		d.later.clean(p, "~"+name)
 	case errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT): // the longer name needs a block; this needs none
 		p.clean(d, name)
 		if there, err2 := d.ops.exists(p.ballot(name)); !there && err2 == nil {

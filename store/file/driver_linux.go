@@ -30,7 +30,7 @@ type driver struct {
 	life    *adapter.Life // of the goroutines
 	numbers numbers
 	mode    atomic.Uint32 // the permissions of the directory if it is shared; otherwise 0
-	shown   shown
+	later   later
 
 	mu       sync.Mutex
 	watches  map[*watch]struct{} // guarded by mu, as are all below
@@ -120,7 +120,7 @@ func newDriverWith(c Config, calls ops, l line, kind func(dir string) (uint32, e
 	if l == nil {
 		d.line = direct{d.life}
 	}
-	d.numbers.driver, d.shown.driver = d, d
+	d.numbers.driver, d.later.driver = d, d
 	if _, err := d.moved(); err != nil { // from what is there now
 		return nil, errors.Join(explain(err), d.hub.close())
 	}

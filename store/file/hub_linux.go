@@ -22,7 +22,8 @@ type hub struct {
 	conn  syscall.RawConn
 	done  chan struct{} // closed when run has returned
 
-	reading sync.Mutex // held while events are read and told, so that they are told in order
+	reading sync.Mutex     // held while events are read and told, so that they are told in order
+	buf     [16 << 10]byte // guarded by reading
 
 	mu    sync.Mutex
 	nodes map[int32]map[*sub]struct{} // guarded by mu: what is watched, by the number of its watch
@@ -91,18 +92,15 @@ func (h *hub) run() {
 func (h *hub) drain() { _ = h.conn.Control(func(fd uintptr) { h.read(int(fd)) }) }
 
 func (h *hub) read(fd int) {
+	const most = syscall.SizeofInotifyEvent + 256 // of one event, which has a name
 	h.reading.Lock()
 	defer h.reading.Unlock()
-	buf := make([]byte, 16<<10)
-	for {
-		n, err := syscall.Read(fd, buf)
-		if err == syscall.EINTR {
-			continue
+	for n := len(h.buf); n > len(h.buf)-most; { // else there was room for another event, and none in the queue
+		var err error
+		for n, err = syscall.Read(fd, h.buf[:]); err == syscall.EINTR; {
+			n, err = syscall.Read(fd, h.buf[:])
 		}
-		if n < syscall.SizeofInotifyEvent || err != nil {
-			return
-		}
-		for rest := buf[:n]; len(rest) >= syscall.SizeofInotifyEvent; {
+		for rest := h.buf[:max(n, 0)]; len(rest) >= syscall.SizeofInotifyEvent; {
 			node, mask := int32(binary.NativeEndian.Uint32(rest)), binary.NativeEndian.Uint32(rest[4:])
 			end := syscall.SizeofInotifyEvent + int(binary.NativeEndian.Uint32(rest[12:]))
 			h.event(node, mask, strings.TrimRight(string(rest[syscall.SizeofInotifyEvent:end]), "\x00"))

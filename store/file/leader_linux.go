@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 
 	"github.com/go-leadership/leadership/store"
@@ -47,7 +46,7 @@ func (s *session) Acknowledge(ctx context.Context, e engine.Entry, value string)
 		for _, n := range before[:max(len(before)-1, 0)] { // the highest stays, so that a listing is never empty
 			_ = d.ops.unlink(numberIn(p.acks(), n))
 		}
-		d.shown.show(c.election)
+		d.later.show(c.election)
 		return number, nil
 	})
 }
@@ -160,49 +159,6 @@ func (d *driver) Leader(ctx context.Context, election string, tell engine.Tell) 
 		}
 		return engine.State{}, fmt.Errorf("%w: the leader changes too fast", store.ErrUnavailable)
 	})
-}
-
-// shown shows the acknowledged values where other programs can read them: the link _leader points to the file with the
-// value, after that is durable. Once the ballot is withdrawn it points nowhere.
-type shown struct {
-	driver *driver
-
-	mu    sync.Mutex
-	due   map[string]bool // guarded by mu: the elections whose leader has changed
-	works bool            // guarded by mu: a goroutine is at it
-}
-
-// show shows the leader of an election soon.
-func (s *shown) show(election string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.due == nil {
-		s.due = map[string]bool{}
-	}
-	s.due[election] = true
-	if !s.works {
-		s.works = s.driver.life.Go(s.work)
-	}
-}
-
-func (s *shown) work() {
-	for {
-		s.mu.Lock()
-		election, found := "", false
-		for election = range s.due {
-			found = true
-			break
-		}
-		delete(s.due, election)
-		s.works = found
-		s.mu.Unlock()
-		if !found {
-			return
-		}
-		if err := s.driver.publish(s.driver.dirOf(election)); err != nil {
-			s.driver.warn("can't show the leader of election "+election+" in "+s.driver.dirOf(election).leader(), err)
-		}
-	}
 }
 
 // publish makes the link point to the value of the leader. It goes on until it does: this process might have been stopped

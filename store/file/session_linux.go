@@ -29,6 +29,7 @@ type session struct {
 	sent   atomic.Int64  // when the last renewal was sent, as a time.Duration since opened
 
 	slots [engine.Slots]slot
+	tries atomic.Uint64 // to cast a ballot
 
 	mu       sync.Mutex
 	deadline time.Duration    // guarded by mu, as are all below

@@ -17,7 +17,10 @@ func live(t *testing.T, d *driver) (token uint64) {
 	if err != nil {
 		return 0
 	}
-	defer func() { _ = s.End(soon(t), nil) }()
+	defer func() {
+		_ = s.End(soon(t), nil)
+		d.life.Wait() // what is done later is done
+	}()
 	for turn := range uint64(3) {
 		e, err := s.Enter(soon(t), "a/b", engine.Nonce{Name: unique(), Turn: turn + 1}, "first")
 		if err != nil {

@@ -33,6 +33,7 @@ var freshness = []Case{
 				b.DelayReplies(0)
 				if err := ballot.Err(); err != nil {
 					e.TB.Logf("on a busy machine the session can expire: %v", err)
+					w.mightEnd()
 					ballot = e.cast(a, "a")
 					e.first(ballot)
 				}
@@ -243,7 +244,7 @@ func (w *witness) changes(change func() (store.Leader, error)) (store.Leader, er
 	next := era{from: time.Now()}
 	var err error
 	if next.leader, err = change(); err != nil {
-		w.eras = append(w.eras, era{from: w.eras[len(w.eras)-1].from})
+		w.mightEnd()
 		return next.leader, err
 	}
 	for i, now := len(w.eras)-1, time.Now(); i >= 0 && w.eras[i].to.IsZero(); i-- {
@@ -251,6 +252,11 @@ func (w *witness) changes(change func() (store.Leader, error)) (store.Leader, er
 	}
 	w.eras = append(w.eras, next)
 	return next.leader, nil
+}
+
+// mightEnd notes that there might be no leader any more since the last change.
+func (w *witness) mightEnd() {
+	w.eras = append(w.eras, era{from: w.eras[len(w.eras)-1].from})
 }
 
 // checkAsOf checks that nothing that was heard was over as of when it was said to be right.

@@ -111,7 +111,7 @@ func (a *app) tellSilence(ctx context.Context, f *leadership.Follower, address s
 			a.warnf("%s answers again", address)
 		case !fresh && !silent:
 			silent = true
-			a.warnf("%s has been silent since %s: trying on", address, asOf.Format("15:04:05"))
+			a.warnf("%s has been silent since %s, still trying", address, asOf.Format("15:04:05"))
 		}
 	}
 }

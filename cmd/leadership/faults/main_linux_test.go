@@ -25,7 +25,11 @@ func TestMain(m *testing.M) {
 	if err := os.Setenv("TMPDIR", localdir.Temp()); err != nil { // for the stores in files
 		panic(err)
 	}
-	if err := flag.Set("test.parallel", "8"); err != nil { // trials wait more than they work
+	parallel := "8" // trials wait more than they work
+	if *every {
+		parallel = "16"
+	}
+	if err := flag.Set("test.parallel", parallel); err != nil {
 		panic(err)
 	}
 	goleak.VerifyTestMain(m)

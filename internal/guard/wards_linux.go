@@ -38,8 +38,12 @@ func (n *namespace) start() error {
 	}
 	n.link, n.messages = ours, make(chan report)
 	go receive(ours, n.messages)
+	beforeStart()
 	return ours.send(request{Start: true})
 }
+
+// beforeStart is called when the init has been cloned and does not start the command yet. Tests replace it.
+var beforeStart = func() {}
 
 func (n *namespace) reports() <-chan report { return n.messages }
 

@@ -1,0 +1,26 @@
+package guard
+
+import (
+	"os"
+	"testing"
+
+	"go.uber.org/goleak"
+	"golang.org/x/sys/unix"
+)
+
+// partVariable makes the test binary play a part, such as that of a supervisor that a test kills.
+const partVariable = "LEADERSHIP_TEST_PART"
+
+var parts = map[string]func(){}
+
+func TestMain(m *testing.M) {
+	if os.Getenv("LEADERSHIP_TEST_DIE") != "" {
+		beforeStart = func() { _ = unix.Kill(os.Getpid(), unix.SIGKILL) }
+	}
+	Main()
+	if play := parts[os.Getenv(partVariable)]; play != nil {
+		play()
+		os.Exit(0)
+	}
+	goleak.VerifyTestMain(m)
+}

@@ -1,0 +1,247 @@
+package guard
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+)
+
+// The times of the trials: wide margins, so that a busy machine does not matter.
+const (
+	trialLease  = 4 * time.Second
+	trialMargin = 2 * time.Second // K
+	trialTimer  = 1500 * time.Millisecond
+	trialStop   = 200 * time.Millisecond
+)
+
+// trial is a supervisor with a command that ignores TERM, has a child, a daemon, and a process that forks without end.
+// They are the writers of pipes, so the end of a pipe tells that the last of them is dead.
+type trial struct {
+	variant  variant
+	cmd      *exec.Cmd // the supervisor
+	stdin    *os.File  // closed: no more renewals
+	lines    chan string
+	command  *pipe // the command is its writer
+	rest     *pipe // the descendants of the command are, too
+	guardian int
+	tree     []int   // all processes
+	groups   []int   // of all but the supervisor
+	deadline instant // the end of the last lease
+}
+
+// pipe is the reading end of a pipe, of which the end matters.
+type pipe struct {
+	file *os.File
+	gone chan struct{} // closed when the last writer is dead
+	at   instant       // then
+}
+
+func newPipe(t *testing.T) (*pipe, *os.File) {
+	r, w, err := os.Pipe()
+	require.NoError(t, err)
+	p := &pipe{file: r, gone: make(chan struct{})}
+	go func() {
+		defer close(p.gone)
+		_, _ = r.Read(make([]byte, 1))
+		p.at = now()
+	}()
+	return p, w
+}
+
+// await waits until the last writer is dead.
+func (p *pipe) await(t *testing.T, writer string) {
+	select {
+	case <-p.gone:
+	case <-time.After(time.Minute):
+		require.FailNow(t, writer+" does not end")
+	}
+}
+
+// over reports whether the last writer is dead at this very moment.
+func (p *pipe) over(t *testing.T) (over bool) {
+	conn, err := p.file.SyscallConn()
+	require.NoError(t, err)
+	require.NoError(t, conn.Control(func(fd uintptr) {
+		poll := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
+		_, _ = unix.Poll(poll, 0)
+		over = poll[0].Revents&unix.POLLHUP != 0
+	}))
+	return over
+}
+
+// script ignores TERM. Descriptor 3 is the command's alone, 4 everyone's. Three processes write a byte to 5 when they run.
+const script = `
+trap '' TERM
+sh -c 'echo >&5; exec sleep 1000 5>&-' 3>&- &
+setsid sh -c '(echo >&5; exec sleep 1000 5>&-) &' 3>&-
+sh -c 'echo >&5; exec sh -c "$FORKS" "$FORKS" 5>&-' 3>&- &
+exec sleep 1000 5>&-
+`
+
+// forks starts itself again and exits.
+const forks = `sleep 0.001; sh -c "$0" "$0" & exit`
+
+// starting limits how many supervisors start at once: each must be ready before its first lease ends.
+var starting = make(chan struct{}, 2)
+
+func startTrial(t *testing.T, v variant) *trial {
+	starting <- struct{}{}
+	defer func() { <-starting }()
+	tr := &trial{variant: v, cmd: v.command(t, "supervisor"), lines: make(chan string, 100)}
+	var command, rest *os.File
+	tr.command, command = newPipe(t)
+	tr.rest, rest = newPipe(t)
+	isReady, ready, err := os.Pipe()
+	require.NoError(t, err)
+	data, err := json.Marshal(v.mode)
+	require.NoError(t, err)
+	tr.cmd.Env = append(tr.cmd.Env, "LEADERSHIP_TEST_MODE="+string(data), "FORKS="+forks)
+	tr.cmd.ExtraFiles = []*os.File{command, rest, ready}
+	stdin, w, err := os.Pipe()
+	require.NoError(t, err)
+	r, stdout, err := os.Pipe()
+	require.NoError(t, err)
+	tr.cmd.Stdin, tr.cmd.Stdout, tr.cmd.Stderr, tr.stdin = stdin, stdout, os.Stderr, w
+	require.NoError(t, tr.cmd.Start())
+	for _, f := range []*os.File{command, rest, ready, stdin, stdout} {
+		require.NoError(t, f.Close())
+	}
+	var reading sync.WaitGroup
+	reading.Go(func() {
+		defer close(tr.lines)
+		for s := bufio.NewScanner(r); s.Scan(); {
+			tr.lines <- s.Text()
+		}
+	})
+	t.Cleanup(func() {
+		tr.killAll()
+		<-tr.command.gone
+		<-tr.rest.gone
+		reading.Wait()
+		for _, f := range []*os.File{w, r, tr.command.file, tr.rest.file, isReady} {
+			_ = f.Close()
+		}
+	})
+	_, err = fmt.Sscanf(tr.line(t, "guardian"), "%d", &tr.guardian)
+	require.NoError(t, err)
+	tr.line(t, "running")
+	_, err = io.ReadFull(isReady, make([]byte, 3))
+	require.NoError(t, err)
+	tr.tree = family(tr.cmd.Process.Pid)
+	for _, pid := range tr.tree[1:] {
+		if group, err := unix.Getpgid(pid); err == nil && group != unix.Getpgrp() {
+			tr.groups = append(tr.groups, group)
+		}
+	}
+	return tr
+}
+
+// line returns the rest of the next line that begins with a word.
+func (tr *trial) line(t *testing.T, word string) string {
+	for {
+		select {
+		case line, ok := <-tr.lines:
+			require.True(t, ok, "the supervisor ended before it said %q", word)
+			if rest, ok := strings.CutPrefix(line, word+" "); ok {
+				return rest
+			}
+		case <-time.After(time.Minute):
+			require.FailNow(t, "the supervisor did not say: "+word)
+		}
+	}
+}
+
+// hold ends the renewals.
+func (tr *trial) hold(t *testing.T) {
+	require.NoError(t, tr.stdin.Close())
+	nanoseconds, err := strconv.ParseInt(tr.line(t, "held"), 10, 64)
+	require.NoError(t, err)
+	tr.deadline = instant(nanoseconds)
+}
+
+// family returns a process and its descendants.
+func family(pid int) []int {
+	all := []int{pid}
+	children, _ := childrenOf(strconv.Itoa(pid))
+	for _, child := range children {
+		all = append(all, family(child)...)
+	}
+	return all
+}
+
+// killAll ends what is left of a trial. A process that forks without end keeps its group. This process has adopted what is
+// left and does not reap it, so its ids are still its own.
+func (tr *trial) killAll() {
+	_ = tr.cmd.Process.Kill()
+	_ = tr.cmd.Wait()
+	for !closed(tr.command.gone) || !closed(tr.rest.gone) {
+		for _, group := range tr.groups {
+			_ = unix.Kill(-group, unix.SIGKILL)
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+func closed(c chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
+func init() { parts["supervisor"] = playSupervisor }
+
+// playSupervisor renews the lease until stdin ends.
+func playSupervisor() {
+	denyIfAsked()
+	var m Mode
+	must(json.Unmarshal([]byte(os.Getenv("LEADERSHIP_TEST_MODE")), &m))
+	c := Config{Command: []string{"sh", "-c", script}, Files: []*os.File{os.NewFile(3, ""), os.NewFile(4, ""), os.NewFile(5, "")}}
+	path, err := c.path()
+	must(err)
+	v, err := launch(settings{
+		Mode: m.Kind, User: m.UserNamespace, Path: path, Margin: trialMargin, TimerMargin: trialTimer, StopTimeout: trialStop,
+	}, c, now().add(trialLease), (trialMargin-trialTimer)/2)
+	must(err)
+	for _, f := range c.Files {
+		must(f.Close())
+	}
+	must(v.call(func() error {
+		fmt.Println("guardian", v.guardian)
+		return nil
+	}))
+	must(v.running(c.Command))
+	fmt.Println("running .")
+	v.renewUntilEOF(os.Stdin)
+	fmt.Println("held", int64(now().add(trialLease)))
+	fmt.Println("waited", v.wait().Cause)
+}
+
+func (v *supervisor) renewUntilEOF(f *os.File) {
+	eof := make(chan struct{})
+	go func() {
+		defer close(eof)
+		_, _ = f.Read(make([]byte, 1))
+	}()
+	for {
+		select {
+		case <-eof:
+			return
+		case <-time.After(50 * time.Millisecond):
+			_ = v.renew(lasts(trialLease))
+		}
+	}
+}

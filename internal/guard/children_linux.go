@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -70,12 +71,14 @@ func checkChildren() error {
 	return nil
 }
 
-// killDescendants kills every descendant of this process, except the children that spare names and their descendants.
-// A process may start another while this goes on, so the caller reaps and repeats it until nothing is left.
+// signalDescendants sends a signal to every descendant of this process, except the children that spare names and their
+// descendants. A process may start another while this goes on, so to kill all the caller reaps and repeats it until
+// nothing is left.
 //
-// The kernel may give the process id of a grandchild to another process between its reading and the kill, if its parent
-// reaps it just then and all other ids were used meanwhile. That takes far longer than the microseconds between the two.
-func killDescendants(spare func(pid int) bool) {
+// The kernel may give the process id of a grandchild to another process between its reading and the signal, if its
+// parent reaps it just then and all other ids were used meanwhile. That takes far longer than the microseconds between
+// the two.
+func signalDescendants(signal syscall.Signal, spare func(pid int) bool) {
 	seen := map[int]bool{}
 	for {
 		before := len(seen)
@@ -85,7 +88,7 @@ func killDescendants(spare func(pid int) bool) {
 		}
 		for _, pid := range direct {
 			if !spare(pid) {
-				killTree(pid, seen)
+				signalFamily(signal, pid, seen)
 			}
 		}
 		if len(seen) == before {
@@ -94,13 +97,19 @@ func killDescendants(spare func(pid int) bool) {
 	}
 }
 
-func killTree(pid int, seen map[int]bool) {
+func signalFamily(signal syscall.Signal, pid int, seen map[int]bool) {
 	children, _ := childrenOf(strconv.Itoa(pid)) // before it dies: then its children have another parent
 	if !seen[pid] {
 		seen[pid] = true
-		_ = unix.Kill(pid, unix.SIGKILL)
+		_ = unix.Kill(pid, signal)
 	}
 	for _, child := range children {
-		killTree(child, seen)
+		signalFamily(signal, child, seen)
 	}
+}
+
+// pause is the time between two sweeps through the descendants. It grows for those that can't be killed because they
+// have become another user's.
+func pause(sweeps int) time.Duration {
+	return min(1+time.Duration(sweeps/100), 50) * time.Millisecond
 }

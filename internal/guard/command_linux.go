@@ -15,6 +15,7 @@ type command struct {
 	args     []string
 	pid      int // zero before it runs and after it has exited
 	exited   bool
+	stopped  bool // by stop
 }
 
 // start executes the command in a process group of its own. attr has what the mode adds.
@@ -42,15 +43,15 @@ func (c *command) signal(s syscall.Signal) {
 	case c.exited && c.settings.Mode == Namespace:
 		_ = unix.Kill(-1, s) // all but the init, which is the sender
 	case c.exited:
-		signalDescendants(s)
+		signalDescendants(s, func(int) bool { return false })
 	}
 }
 
-func signalDescendants(s syscall.Signal) {
-	children, _ := childrenOf("self")
-	for _, pid := range children {
-		_ = unix.Kill(pid, s)
-	}
+// stop sends TERM, and CONT for a command that is stopped. If others outlive the command, they get it after its exit.
+func (c *command) stop() {
+	c.stopped = true
+	c.signal(unix.SIGTERM)
+	c.signal(unix.SIGCONT)
 }
 
 // changed takes note of a child's new state. It returns a report if the command has exited.
@@ -59,6 +60,9 @@ func (c *command) changed(pid int, status syscall.WaitStatus) (report, bool) {
 	case pid != c.pid:
 	case ended(status):
 		c.pid, c.exited = 0, true
+		if c.stopped && c.settings.WaitAll {
+			c.stop()
+		}
 		return report{Exited: true, Status: status}, true
 	case status.Stopped() && status.StopSignal() == syscall.SIGTSTP && c.settings.Terminal:
 		// Ctrl-Z: no shell sees that the command is stopped, and the lease would be renewed for nothing.

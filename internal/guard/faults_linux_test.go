@@ -15,8 +15,12 @@ type fault struct {
 	inject func(tr *trial)
 	// waits: the supervisor lives, and its Wait returns.
 	waits bool
+	// terms: TERM is sent at once.
+	terms bool
 	// uncovered: in the mode Subreaper a descendant of the command outlives the lease.
 	uncovered bool
+	// pid1: the fault is also tried with a supervisor that is PID 1.
+	pid1 bool
 	// remedy, if there is one, lets Wait return after the lease.
 	remedy func(tr *trial)
 }
@@ -34,9 +38,9 @@ func (tr *trial) child() int { return family(tr.guardian)[1] }
 
 var faults = []fault{
 	{name: "renewals end", inject: func(*trial) {}, waits: true},
-	{name: "supervisor killed", inject: func(tr *trial) { tr.send(unix.SIGKILL, tr.supervisor()) }},
-	{name: "supervisor stopped", inject: func(tr *trial) { tr.send(unix.SIGSTOP, tr.supervisor()) }},
-	{name: "guardian killed", inject: func(tr *trial) { tr.send(unix.SIGKILL, tr.guardian) }, waits: true},
+	{name: "supervisor killed", inject: func(tr *trial) { tr.send(unix.SIGKILL, tr.supervisor()) }, terms: true},
+	{name: "supervisor stopped", inject: func(tr *trial) { tr.send(unix.SIGSTOP, tr.supervisor()) }, pid1: true},
+	{name: "guardian killed", inject: func(tr *trial) { tr.send(unix.SIGKILL, tr.guardian) }, waits: true, pid1: true},
 	{name: "guardian stopped", inject: func(tr *trial) { tr.send(unix.SIGSTOP, tr.guardian) }, waits: true},
 	{name: "init killed", inject: func(tr *trial) { tr.send(unix.SIGKILL, tr.child()) }, waits: true},
 	{name: "init stopped", inject: func(tr *trial) { tr.send(unix.SIGSTOP, tr.child()) }, waits: true},
@@ -61,6 +65,9 @@ func TestFaults(t *testing.T) {
 	var running sync.WaitGroup
 	for _, v := range available(t) {
 		for _, f := range faults {
+			if v.pid1 && !f.pid1 {
+				continue
+			}
 			running.Go(func() {
 				t.Run(v.name+"/"+f.name, func(t *testing.T) { f.test(t, startTrial(t, v)) })
 			})
@@ -78,13 +85,19 @@ func (f fault) test(t *testing.T, tr *trial) {
 		require.True(t, tr.command.over(t), "Wait has returned, and the command runs")
 		require.True(t, tr.rest.over(t), "Wait has returned, and a descendant of the command runs")
 	}
+	if f.terms {
+		tr.polite.await(t, "what TERM ends")
+		require.Less(t, tr.polite.at, tr.deadline.add(-trialMargin-trialStop), "TERM was sent late")
+	}
 	tr.command.await(t, "the command")
 	require.LessOrEqual(t, tr.command.at, tr.deadline, "the command outlived the lease")
 	if !lives {
 		tr.rest.await(t, "a descendant of the command")
 		require.LessOrEqual(t, tr.rest.at, tr.deadline, "a descendant of the command outlived the lease")
 	}
-	time.Sleep(tr.deadline.sub(now()))
+	if f.remedy != nil || lives {
+		time.Sleep(tr.deadline.sub(now())) // what is covered has to be so until then
+	}
 	if lives {
 		require.False(t, tr.rest.over(t), "Mode.Uncovered names a fault that is covered")
 	}

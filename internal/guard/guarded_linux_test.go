@@ -1,34 +1,71 @@
 package guard
 
 import (
+	"bufio"
+	"context"
+	"errors"
 	"os"
+	"os/exec"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 )
+
+const long = time.Minute
 
 func lasts(d time.Duration) func() time.Duration { return func() time.Duration { return d } }
 
-// eachMode runs a test in each guarded mode that this machine has.
+// eachMode runs a test in each guarded mode that this process can have, and unguarded.
 func eachMode(t *testing.T, test func(t *testing.T, m Mode)) {
-	for _, m := range []Mode{namespaceMode(false), namespaceMode(true), subreaperMode()} {
-		name := string(m.Kind)
-		if m.UserNamespace {
-			name += " of a user"
-		}
-		t.Run(name, func(t *testing.T) {
-			if _, err := selfTest(t.Context(), m); err != nil {
-				t.Skipf("this machine does not have the mode: %v", err)
+	user := namespaceMode(os.Getuid() != 0)
+	for _, m := range []Mode{user, subreaperMode(), UnguardedMode()} {
+		t.Run(string(m.Kind), func(t *testing.T) {
+			if m.Kind != Unguarded {
+				if _, err := selfTest(t.Context(), m); err != nil {
+					t.Skipf("this process can't have the mode: %v", err)
+				}
 			}
 			test(t, m)
 		})
 	}
 }
 
+func eachGuardedMode(t *testing.T, test func(t *testing.T, m Mode)) {
+	eachMode(t, func(t *testing.T, m Mode) {
+		if m.Kind != Unguarded {
+			test(t, m)
+		}
+	})
+}
+
 func shell(m Mode, script string) Config {
-	return Config{Command: []string{"sh", "-c", script}, TTL: 10 * time.Second, Mode: m, StopTimeout: time.Second}
+	return Config{Command: []string{"sh", "-c", script}, TTL: long, Mode: m, StopTimeout: 10 * time.Second}
+}
+
+// startShell starts a script whose descriptor 3 is a pipe, and returns the pipe's reader.
+func startShell(t *testing.T, m Mode, script string, change ...func(*Config)) (*Process, *bufio.Reader) {
+	r, w, err := os.Pipe()
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = r.Close() })
+	c := shell(m, script)
+	c.Files = []*os.File{w}
+	for _, f := range change {
+		f(&c)
+	}
+	p, err := Start(c, lasts(long))
+	require.NoError(t, err)
+	require.NoError(t, w.Close())
+	return p, bufio.NewReader(r)
+}
+
+func readLine(t *testing.T, r *bufio.Reader) string {
+	line, err := r.ReadString('\n')
+	require.NoError(t, err)
+	return strings.TrimSuffix(line, "\n")
 }
 
 func TestExitStatus(t *testing.T) {
@@ -37,31 +74,150 @@ func TestExitStatus(t *testing.T) {
 			"exit 7":        {Code: 7, Cause: Exited},
 			"kill -USR1 $$": {Code: 128 + int(syscall.SIGUSR1), Signal: syscall.SIGUSR1, Cause: Exited},
 		} {
-			p, err := Start(shell(m, script), lasts(10*time.Second))
-			require.NoError(t, err)
+			p, _ := startShell(t, m, script)
 			require.Equal(t, want, p.Wait(), script)
+			require.ErrorIs(t, p.Renew(lasts(long)), ErrEnded)
+			require.ErrorIs(t, p.Signal(syscall.SIGUSR1), ErrEnded)
 		}
 	})
 }
 
-func TestStopAndKill(t *testing.T) {
+func TestCommandThatCannotBeExecuted(t *testing.T) {
+	directory := t.TempDir()
+	noFormat := directory + "/no-format"
+	require.NoError(t, os.WriteFile(noFormat, []byte{0}, 0o755))
 	eachMode(t, func(t *testing.T, m Mode) {
-		r, w, err := os.Pipe()
-		require.NoError(t, err)
-		defer r.Close()
-		c := shell(m, "trap 'exit 3' TERM; echo >&3; while :; do sleep 0.01; done")
-		c.Files = []*os.File{w}
-		p, err := Start(c, lasts(10*time.Second))
-		require.NoError(t, err)
-		require.NoError(t, w.Close())
-		_, err = r.Read(make([]byte, 1))
-		require.NoError(t, err)
+		for command, code := range map[string]int{
+			"surely-no-such-command": 127, directory + "/missing": 127, directory: 126, noFormat: 126,
+		} {
+			_, err := Start(Config{Command: []string{command}, TTL: long, Mode: m}, lasts(long))
+			failed := new(ExecError)
+			require.ErrorAs(t, err, &failed, command)
+			require.Equal(t, code, failed.Code(), "%v", err)
+			require.Contains(t, err.Error(), command)
+		}
+	})
+}
+
+func TestSignalsReachTheGroup(t *testing.T) {
+	eachMode(t, func(t *testing.T, m Mode) {
+		p, r := startShell(t, m, `
+			trap : USR2
+			sh -c 'trap "echo child >&3; exit" USR2; echo >&3; while :; do sleep 0.01; done' &
+			while ! wait; do :; done`)
+		readLine(t, r)
+		require.NoError(t, p.Signal(syscall.SIGUSR2))
+		require.Equal(t, "child", readLine(t, r))
+		require.Equal(t, Exited, p.Wait().Cause)
+	})
+}
+
+// TestStop: TERM, also to a command that is stopped; KILL after StopTimeout.
+func TestStop(t *testing.T) {
+	eachMode(t, func(t *testing.T, m Mode) {
+		p, r := startShell(t, m, `trap 'exit 3' TERM; echo >&3; kill -STOP $$; while :; do sleep 0.01; done`)
+		readLine(t, r)
 		p.Stop()
 		require.Equal(t, Result{Code: 3, Cause: Stopped}, p.Wait())
 
-		p, err = Start(shell(m, "trap '' TERM; sleep 60"), lasts(10*time.Second))
-		require.NoError(t, err)
+		p, r = startShell(t, m, `trap '' TERM; echo >&3; exec sleep 1000`, func(c *Config) { c.StopTimeout = 0 })
+		readLine(t, r)
+		p.Stop()
+		require.Equal(t, Result{Code: 137, Signal: syscall.SIGKILL, Cause: Stopped}, p.Wait())
+	})
+}
+
+func TestKill(t *testing.T) {
+	eachMode(t, func(t *testing.T, m Mode) {
+		p, r := startShell(t, m, `trap 'echo term >&3' TERM; echo >&3; while :; do sleep 0.01; done`)
+		readLine(t, r)
 		p.Kill()
 		require.Equal(t, Result{Code: 137, Signal: syscall.SIGKILL, Cause: Killed}, p.Wait())
+		_, err := r.ReadByte()
+		require.Error(t, err, "the command got TERM")
+	})
+}
+
+// TestWhatTheCommandLeaves is killed when the command has exited, or waited for.
+func TestWhatTheCommandLeaves(t *testing.T) {
+	eachMode(t, func(t *testing.T, m Mode) {
+		p, r := startShell(t, m, `sh -c 'trap "" TERM; exec sleep 1000' & exit 4`)
+		require.Equal(t, 4, p.Wait().Code)
+		_, err := r.ReadByte()
+		require.Error(t, err)
+		if m.Kind == Unguarded {
+			return
+		}
+		for _, end := range []string{"exit 5", "trap 'exit 5' TERM; while :; do sleep 0.01; done"} {
+			p, r = startShell(t, m, `setsid sh -c 'trap "echo late >&3; exit" TERM; echo >&3; while :; do sleep 0.01; done' & `+end,
+				func(c *Config) { c.WaitAll = true })
+			readLine(t, r)
+			p.Stop() // what is left gets it, whether the command has exited or exits then
+			require.Equal(t, "late", readLine(t, r))
+			require.Equal(t, 5, p.Wait().Code)
+		}
+	})
+}
+
+// TestRun: another command runs beside the first, and ends with it.
+func TestRun(t *testing.T) {
+	eachMode(t, func(t *testing.T, m Mode) {
+		p, _ := startShell(t, m, "exec sleep 1000")
+		code, err := p.Run(t.Context(), []string{"sh", "-c", "exit 9"})
+		require.NoError(t, err)
+		require.Equal(t, 9, code)
+		failed := new(ExecError)
+		_, err = p.Run(t.Context(), []string{"surely-no-such-command"})
+		require.ErrorAs(t, err, &failed)
+		require.Equal(t, 127, failed.Code())
+
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		_, err = p.Run(ctx, []string{"sleep", "1000"})
+		require.ErrorIs(t, err, context.Canceled)
+
+		ended := make(chan int)
+		go func() {
+			code, _ := p.Run(t.Context(), []string{"sleep", "1000"})
+			ended <- code
+		}()
+		p.Stop()
+		require.Equal(t, Stopped, p.Wait().Cause)
+		<-ended
+	})
+}
+
+// TestOtherChildren: a child from before Start goes on, and Wait does not wait for it.
+func TestOtherChildren(t *testing.T) {
+	other := exec.Command("sleep", "1000")
+	require.NoError(t, other.Start())
+	eachMode(t, func(t *testing.T, m Mode) {
+		p, _ := startShell(t, m, "sleep 1000 & exit 6")
+		require.Equal(t, 6, p.Wait().Code)
+		require.NoError(t, other.Process.Signal(unix.Signal(0)))
+	})
+	require.NoError(t, other.Process.Kill())
+	_ = other.Wait()
+}
+
+func TestOneProcessAtATime(t *testing.T) {
+	m := subreaperMode()
+	p, _ := startShell(t, m, "exec sleep 1000")
+	_, err := Start(shell(m, ":"), lasts(long))
+	require.ErrorContains(t, err, "another command runs")
+	p.Kill()
+	p.Wait()
+	p, _ = startShell(t, m, ":")
+	require.Zero(t, p.Wait().Code)
+}
+
+// TestLeaseThatHasEnded starts nothing.
+func TestLeaseThatHasEnded(t *testing.T) {
+	eachMode(t, func(t *testing.T, m Mode) {
+		for _, left := range []time.Duration{0, 15 * time.Second} {
+			_, err := Start(shell(m, "exit 1"), lasts(left)) // m1 is 6 s, StopTimeout 10 s
+			require.Error(t, err)
+			require.False(t, errors.As(err, new(*ExecError)))
+		}
 	})
 }

@@ -30,6 +30,7 @@ type ward interface {
 	start() error
 	reports() <-chan report // from the init, closed when it is dead; nil without one
 	signal(syscall.Signal)
+	stop() // TERM and CONT
 	kill() // may be called again
 	// changed takes note of a child's new state and reports whether the rest is to be killed.
 	changed(pid int, status syscall.WaitStatus) bool
@@ -89,12 +90,15 @@ func (g *guardian) begin() (err error) {
 
 // arm moves the kernel's timer before the alarm, so that it is armed at any time in which a command runs.
 func (g *guardian) arm(deadline instant) error {
-	if err := g.kernel.set(deadline.add(-g.TimerMargin)); err != nil {
+	if err := setKillTimer(g.kernel, deadline.add(-g.TimerMargin)); err != nil {
 		return err
 	}
 	g.kill = deadline.add(-g.Margin)
 	return g.setAlarm()
 }
+
+// setKillTimer is killTimer.set. Tests replace it.
+var setKillTimer = killTimer.set
 
 func (g *guardian) setAlarm() error {
 	if g.ending == "" {
@@ -105,11 +109,12 @@ func (g *guardian) setAlarm() error {
 
 // watch ends when wait4 says that nothing is left.
 func (g *guardian) watch(children <-chan os.Signal) {
-	reports := g.ward.reports()
+	reports, sweeps := g.ward.reports(), 0
 	for !reap(g.changed) {
 		var again <-chan time.Time
 		if g.killing {
-			again = time.After(time.Millisecond)
+			again = time.After(pause(sweeps))
+			sweeps++
 		}
 		select {
 		case r, ok := <-g.requests:
@@ -190,15 +195,14 @@ func (g *guardian) renew(deadline instant) {
 	g.report(report{Kill: g.kill})
 }
 
-// end sends TERM, and CONT for a command that is stopped.
+// end sends TERM.
 func (g *guardian) end(cause Cause) {
 	if g.ending != "" {
 		return
 	}
 	g.ending, g.stopped = cause, now().add(g.StopTimeout)
 	g.report(report{Cause: cause})
-	g.ward.signal(unix.SIGTERM)
-	g.ward.signal(unix.SIGCONT)
+	g.ward.stop()
 	if g.setAlarm() != nil {
 		g.stopped = 0 // no alarm: kill at the next event, which is this one
 		g.tick()

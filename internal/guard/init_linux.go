@@ -57,7 +57,11 @@ func initLoop(guardian link, requests <-chan request, children <-chan os.Signal,
 			if !ok {
 				return // the guardian is dead
 			}
-			c.signal(r.Signal)
+			if r.Stop {
+				c.stop()
+			} else {
+				c.signal(r.Signal)
+			}
 		case <-children:
 		}
 	}

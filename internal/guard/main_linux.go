@@ -62,7 +62,7 @@ func Main() {
 // through the supervisor.
 func drainSignals() {
 	drain := make(chan os.Signal, 1) // never read: os/signal drops what it can't deliver
-	for s := syscall.Signal(1); s < 32; s++ {
+	for s := syscall.Signal(1); s < 65; s++ {
 		if s != syscall.SIGCHLD && !signal.Ignored(s) {
 			signal.Notify(drain, s)
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"os/exec"
+	"sync"
 	"syscall"
 	"time"
 )
@@ -33,6 +34,9 @@ func startPlain(c Config, lease func() time.Duration) (*plain, error) {
 	}
 	if err := p.extend(lease); err != nil {
 		return nil, err
+	}
+	if time.Until(p.kill) <= c.StopTimeout {
+		return nil, errors.New("guard: too late to start: the lease ends soon")
 	}
 	setGroup(cmd)
 	if err := cmd.Start(); err != nil {
@@ -139,7 +143,18 @@ func (p *plain) killNow() {
 }
 
 func (p *plain) run(ctx context.Context, command []string) (int, error) {
-	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
+	beside, cancel := context.WithCancel(ctx)
+	var waiting sync.WaitGroup
+	waiting.Go(func() {
+		defer cancel()
+		select {
+		case <-p.exited:
+		case <-beside.Done():
+		}
+	})
+	defer waiting.Wait()
+	defer cancel()
+	cmd := exec.CommandContext(beside, command[0], command[1:]...)
 	cmd.Env, cmd.Dir, cmd.Stdout, cmd.Stderr = p.config.Env, p.config.Dir, os.Stderr, os.Stderr
 	err := cmd.Run()
 	if ctx.Err() != nil {

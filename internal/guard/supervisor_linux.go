@@ -112,13 +112,14 @@ func (v *supervisor) close() {
 func (v *supervisor) loop() {
 	defer close(v.done)
 	defer v.close()
-	reports := v.reports
+	reports, sweeps := v.reports, 0
 	v.setWatch()
 	for !v.gone() {
 		var again <-chan time.Time
 		if v.guardian == 0 {
-			killDescendants(v.spared)
-			again = time.After(time.Millisecond) // what was started meanwhile
+			signalDescendants(unix.SIGKILL, v.spared)
+			again = time.After(pause(sweeps)) // what was started meanwhile
+			sweeps++
 		}
 		select {
 		case f := <-v.calls:

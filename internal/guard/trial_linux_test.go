@@ -34,6 +34,7 @@ type trial struct {
 	lines    chan string
 	command  *pipe // the command is its writer
 	rest     *pipe // the descendants of the command are, too
+	polite   *pipe // a descendant that TERM ends is
 	guardian int
 	tree     []int   // all processes
 	groups   []int   // of all but the supervisor
@@ -80,8 +81,11 @@ func (p *pipe) over(t *testing.T) (over bool) {
 	return over
 }
 
-// script ignores TERM. Descriptor 3 is the command's alone, 4 everyone's. Three processes write a byte to 5 when they run.
+// script ignores TERM, but for the writer of descriptor 6. Descriptor 3 is the command's alone, 4 everyone's. Three
+// processes write a byte to 5 when they run.
 const script = `
+sleep 1000 3>&- 4>&- 5>&- &
+exec 6>&-
 trap '' TERM
 sh -c 'echo >&5; exec sleep 1000 5>&-' 3>&- &
 setsid sh -c '(echo >&5; exec sleep 1000 5>&-) &' 3>&-
@@ -99,22 +103,23 @@ func startTrial(t *testing.T, v variant) *trial {
 	starting <- struct{}{}
 	defer func() { <-starting }()
 	tr := &trial{variant: v, cmd: v.command(t, "supervisor"), lines: make(chan string, 100)}
-	var command, rest *os.File
+	var command, rest, polite *os.File
 	tr.command, command = newPipe(t)
 	tr.rest, rest = newPipe(t)
+	tr.polite, polite = newPipe(t)
 	isReady, ready, err := os.Pipe()
 	require.NoError(t, err)
 	data, err := json.Marshal(v.mode)
 	require.NoError(t, err)
 	tr.cmd.Env = append(tr.cmd.Env, "LEADERSHIP_TEST_MODE="+string(data), "FORKS="+forks)
-	tr.cmd.ExtraFiles = []*os.File{command, rest, ready}
+	tr.cmd.ExtraFiles = []*os.File{command, rest, ready, polite}
 	stdin, w, err := os.Pipe()
 	require.NoError(t, err)
 	r, stdout, err := os.Pipe()
 	require.NoError(t, err)
 	tr.cmd.Stdin, tr.cmd.Stdout, tr.cmd.Stderr, tr.stdin = stdin, stdout, os.Stderr, w
 	require.NoError(t, tr.cmd.Start())
-	for _, f := range []*os.File{command, rest, ready, stdin, stdout} {
+	for _, f := range []*os.File{command, rest, ready, polite, stdin, stdout} {
 		require.NoError(t, f.Close())
 	}
 	var reading sync.WaitGroup
@@ -128,17 +133,17 @@ func startTrial(t *testing.T, v variant) *trial {
 		tr.killAll()
 		<-tr.command.gone
 		<-tr.rest.gone
+		<-tr.polite.gone
 		reading.Wait()
-		for _, f := range []*os.File{w, r, tr.command.file, tr.rest.file, isReady} {
+		for _, f := range []*os.File{w, r, tr.command.file, tr.rest.file, tr.polite.file, isReady} {
 			_ = f.Close()
 		}
 	})
-	_, err = fmt.Sscanf(tr.line(t, "guardian"), "%d", &tr.guardian)
-	require.NoError(t, err)
 	tr.line(t, "running")
 	_, err = io.ReadFull(isReady, make([]byte, 3))
 	require.NoError(t, err)
 	tr.tree = family(tr.cmd.Process.Pid)
+	tr.guardian = tr.tree[1]
 	for _, pid := range tr.tree[1:] {
 		if group, err := unix.Getpgid(pid); err == nil && group != unix.Getpgrp() {
 			tr.groups = append(tr.groups, group)
@@ -185,7 +190,7 @@ func family(pid int) []int {
 func (tr *trial) killAll() {
 	_ = tr.cmd.Process.Kill()
 	_ = tr.cmd.Wait()
-	for !closed(tr.command.gone) || !closed(tr.rest.gone) {
+	for !closed(tr.command.gone) || !closed(tr.rest.gone) || !closed(tr.polite.gone) {
 		for _, group := range tr.groups {
 			_ = unix.Kill(-group, unix.SIGKILL)
 		}
@@ -206,10 +211,10 @@ func init() { parts["supervisor"] = playSupervisor }
 
 // playSupervisor renews the lease until stdin ends.
 func playSupervisor() {
-	denyIfAsked()
+	prepare()
 	var m Mode
 	must(json.Unmarshal([]byte(os.Getenv("LEADERSHIP_TEST_MODE")), &m))
-	c := Config{Command: []string{"sh", "-c", script}, Files: []*os.File{os.NewFile(3, ""), os.NewFile(4, ""), os.NewFile(5, "")}}
+	c := Config{Command: []string{"sh", "-c", script}, Files: []*os.File{os.NewFile(3, ""), os.NewFile(4, ""), os.NewFile(5, ""), os.NewFile(6, "")}}
 	path, err := c.path()
 	must(err)
 	v, err := launch(settings{
@@ -219,10 +224,6 @@ func playSupervisor() {
 	for _, f := range c.Files {
 		must(f.Close())
 	}
-	must(v.call(func() error {
-		fmt.Println("guardian", v.guardian)
-		return nil
-	}))
 	must(v.running(c.Command))
 	fmt.Println("running .")
 	v.renewUntilEOF(os.Stdin)

@@ -3,6 +3,7 @@ package guard
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -24,6 +25,7 @@ type variant struct {
 	mode   Mode
 	uid    int
 	denied bool // namespaces, by a seccomp filter
+	pid1   bool // the supervisor is PID 1, as in a container
 }
 
 // variants are those that this machine might have: as root, those of an ordinary user, too.
@@ -32,7 +34,11 @@ func variants() []variant {
 	v := []variant{}
 	if user == 0 {
 		user = nobody
-		v = append(v, variant{name: "root in a namespace", mode: namespaceMode(false)})
+		v = append(v,
+			variant{name: "root in a namespace", mode: namespaceMode(false)},
+			variant{name: "process 1 in a namespace", mode: namespaceMode(false), pid1: true},
+			variant{name: "process 1 with a subreaper", mode: subreaperMode(), pid1: true},
+		)
 	}
 	return append(v,
 		variant{name: "user in a namespace", mode: namespaceMode(true), uid: user},
@@ -42,6 +48,9 @@ func variants() []variant {
 
 // available returns the variants that this machine has. The others are subtests that are skipped, with the reason.
 func available(t *testing.T) (have []variant) {
+	if os.Getuid() != 0 {
+		t.Run("as root", func(t *testing.T) { t.Skip("these tests do not run as root") })
+	}
 	for _, v := range variants() {
 		if reason := v.selfTest(t, v.mode).Error; reason != "" {
 			t.Run(v.name, func(t *testing.T) { t.Skipf("this machine does not have it: %s", reason) })
@@ -61,6 +70,9 @@ func (v variant) command(t *testing.T, part string, env ...string) *exec.Cmd {
 	if v.uid != os.Getuid() {
 		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(v.uid), Gid: uint32(v.uid)}}
 	}
+	if v.pid1 {
+		cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWPID | unix.CLONE_NEWNS}
+	}
 	return cmd
 }
 
@@ -76,6 +88,9 @@ func (v variant) selfTest(t *testing.T, m Mode) (result tested) {
 	require.NoError(t, err)
 	cmd := v.command(t, "self-test", "LEADERSHIP_TEST_MODE="+string(data))
 	output, err := cmd.Output()
+	if v.pid1 && errors.Is(err, unix.EPERM) {
+		return tested{Error: err.Error()}
+	}
 	require.NoError(t, err)
 	require.NoError(t, json.Unmarshal(output, &result), "%s", output)
 	return result
@@ -84,7 +99,7 @@ func (v variant) selfTest(t *testing.T, m Mode) (result tested) {
 func init() { parts["self-test"] = playSelfTest }
 
 func playSelfTest() {
-	denyIfAsked()
+	prepare()
 	var m Mode
 	must(json.Unmarshal([]byte(os.Getenv("LEADERSHIP_TEST_MODE")), &m))
 	var err error
@@ -107,12 +122,20 @@ func must(err error) {
 	}
 }
 
-// denyIfAsked installs a seccomp filter under which clone and unshare make no namespaces. clone3 is missing under it, as
-// in many containers, since a filter can't read its arguments.
-func denyIfAsked() {
-	if os.Getenv("LEADERSHIP_TEST_DENIED") != "true" {
-		return
+// prepare makes this process what its variant says.
+func prepare() {
+	if os.Getpid() == 1 {
+		must(unix.Mount("", "/proc", "", unix.MS_PRIVATE, ""))
+		must(unix.Mount("proc", "/proc", "proc", 0, ""))
 	}
+	if os.Getenv("LEADERSHIP_TEST_DENIED") == "true" {
+		deny()
+	}
+}
+
+// deny installs a seccomp filter under which clone and unshare make no namespaces. clone3 is missing under it, as
+// in many containers, since a filter can't read its arguments.
+func deny() {
 	const load, equal, set, answer = unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, unix.BPF_JMP | unix.BPF_JSET | unix.BPF_K, unix.BPF_RET | unix.BPF_K
 	const namespaces = unix.CLONE_NEWUSER | unix.CLONE_NEWPID | unix.CLONE_NEWNS
 	filter := []unix.SockFilter{

@@ -53,6 +53,12 @@ func (n *namespace) signal(s syscall.Signal) {
 	}
 }
 
+func (n *namespace) stop() {
+	if n.pid != 0 {
+		_ = n.link.send(request{Stop: true})
+	}
+}
+
 // kill kills the init, and with it the kernel kills all in the namespace.
 func (n *namespace) kill() {
 	if n.pid != 0 {
@@ -85,7 +91,7 @@ func (t *tree) start() error {
 
 func (t *tree) reports() <-chan report { return nil }
 
-func (t *tree) kill() { killDescendants(func(int) bool { return false }) }
+func (t *tree) kill() { signalDescendants(unix.SIGKILL, func(int) bool { return false }) }
 
 func (t *tree) changed(pid int, status syscall.WaitStatus) bool {
 	r, exited := t.command.changed(pid, status)

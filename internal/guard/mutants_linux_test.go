@@ -1,0 +1,37 @@
+package guard
+
+import (
+	"testing"
+
+	"github.com/go-leadership/leadership/internal/mutants"
+)
+
+// mistakes are run by TestMutants, if this is built with the tag mutants.
+var mistakes = []mutants.Mutant{
+	{"no timer in the kernel", "guardian_linux.go",
+		"deadline.add(-g.TimerMargin)", "deadline.add(1e15)", "TestFaults/.*/supervisor_and_guardian_stopped"},
+	{"the self-test takes any end of a guardian", "selftest_linux.go",
+		"case v.silent:", "case false:", "TestSelfTestNoticesMissingTimer"},
+	{"Wait returns on the guardian's exit", "supervisor_linux.go",
+		"if reap(v.changed) {", "if reap(v.changed) || v.guardian == 0 {", "TestFaults/user_with_a_subreaper/guardian_killed"},
+	{"the supervisor adopts nothing", "supervisor_linux.go",
+		"PR_SET_CHILD_SUBREAPER, 1", "PR_SET_CHILD_SUBREAPER, 0", "TestFaults/user_with_a_subreaper/guardian_killed"},
+	{"the init outlives the guardian", "init_linux.go",
+		"uintptr(unix.SIGKILL)", "0", "TestFaults/.*_in_a_namespace/all_stopped"},
+	{"the init does not wait for the guardian", "init_linux.go",
+		"if r, ok := <-requests; !ok || !r.Start {", "if false {", "TestGuardianDiesBeforeTheCommand"},
+	{"a late renewal takes TERM back", "guardian_linux.go",
+		"g.ending != Stopped {", "g.ending != Stopped {\n\t\tg.ending = \"\"\n\t}\n\tif g.killing {", "TestLateRenewal"},
+	{"the guardian does not kill", "guardian_linux.go",
+		"if n >= g.kill || g.ending", "if n < 0 && g.ending", "TestLateRenewal"},
+	{"the guardian does not mind a dead supervisor", "guardian_linux.go",
+		"g.end(supervisorDied)", "", "TestFaults/.*/supervisor_killed"},
+	{"a silent guardian is not killed", "supervisor_linux.go",
+		"v.silent = true\n\t\t\tv.killGuardian()", "v.silent = true", "TestSupervisorKillsASilentGuardian"},
+	{"signals reach the command alone", "command_linux.go",
+		"unix.Kill(-c.pid, s)", "unix.Kill(c.pid, s)", "TestStop"},
+	{"what the command leaves is not killed", "init_linux.go",
+		"c.exited && !c.settings.WaitAll", "false", "TestWhatTheCommandLeaves"},
+}
+
+func TestMutantsAreOfThisSource(t *testing.T) { mutants.Check(t, mistakes) }

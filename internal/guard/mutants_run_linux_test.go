@@ -1,0 +1,12 @@
+//go:build mutants
+
+package guard
+
+import (
+	"testing"
+
+	"github.com/go-leadership/leadership/internal/mutants"
+)
+
+// TestMutants: each mistake fails its test.
+func TestMutants(t *testing.T) { mutants.Run(t, mistakes) }

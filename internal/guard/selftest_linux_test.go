@@ -1,0 +1,62 @@
+package guard
+
+import (
+	"context"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestSelfTest: each user gets the best mode that the machine has, and is told what it does not cover.
+func TestSelfTest(t *testing.T) {
+	user := os.Getuid()
+	if user == 0 {
+		user = nobody
+	}
+	for _, v := range []variant{
+		{name: "this user", uid: os.Getuid()},
+		{name: "user", uid: user},
+		{name: "user without namespaces", uid: user, denied: true},
+		{name: "this user without namespaces", uid: os.Getuid(), denied: true},
+	} {
+		t.Run(v.name, func(t *testing.T) {
+			result := v.selfTest(t, Mode{})
+			require.Empty(t, result.Error)
+			m := result.Mode
+			t.Logf("%+v", m)
+			switch m.Kind {
+			case Namespace:
+				require.False(t, v.denied)
+				require.Empty(t, m.Uncovered)
+				require.NotEmpty(t, m.Notes)
+			case Subreaper:
+				require.NotEmpty(t, m.Uncovered)
+				require.Len(t, m.Reasons, 2, "why there is no namespace, and none of a user")
+				if v.uid == 0 {
+					require.Contains(t, m.Reasons[1], "would lose the capabilities")
+				}
+				require.ErrorContains(t, Config{
+					Command: []string{"sh"}, TTL: long, Mode: m, Strict: true,
+				}.Check(), strings.Join(m.Reasons, "; "))
+			default:
+				require.Fail(t, "mode", "%v", m.Kind)
+			}
+		})
+	}
+}
+
+func TestSelfTestIsCancelled(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := SelfTest(ctx)
+	require.ErrorIs(t, err, context.Canceled)
+}
+
+// TestSelfTestNoticesMissingTimer: a guardian that nothing kills is found out.
+func TestSelfTestNoticesMissingTimer(t *testing.T) {
+	t.Setenv("LEADERSHIP_TEST_NO_TIMER", "yes")
+	_, err := selfTest(t.Context(), subreaperMode())
+	require.ErrorContains(t, err, "the kernel's timer did not kill a stopped guardian")
+}

@@ -1,6 +1,7 @@
 package guard
 
 import (
+	"cmp"
 	"sync"
 	"testing"
 	"time"
@@ -12,20 +13,24 @@ import (
 // fault is what befalls a trial.
 type fault struct {
 	name   string
-	inject func(tr *trial)
-	// waits: the supervisor lives, and its Wait returns.
-	waits bool
+	inject func(t *testing.T, tr *trial)
+	// waits: the supervisor lives, its Wait returns, and this is why.
+	waits Cause
 	// terms: TERM is sent at once.
 	terms bool
+	// supervised: the supervisor ends the command before the kernel would.
+	supervised bool
 	// uncovered: in the mode Subreaper a descendant of the command outlives the lease.
 	uncovered bool
 	// pid1: the fault is also tried with a supervisor that is PID 1.
 	pid1 bool
+	// forks is how often the process that forks without end does so. Zero: it does not.
+	forks time.Duration
 	// remedy, if there is one, lets Wait return after the lease.
 	remedy func(tr *trial)
 }
 
-func (tr *trial) send(s unix.Signal, pids ...int) {
+func send(s unix.Signal, pids ...int) {
 	for _, pid := range pids {
 		_ = unix.Kill(pid, s)
 	}
@@ -37,24 +42,45 @@ func (tr *trial) supervisor() int { return tr.cmd.Process.Pid }
 func (tr *trial) child() int { return family(tr.guardian)[1] }
 
 var faults = []fault{
-	{name: "renewals end", inject: func(*trial) {}, waits: true},
-	{name: "supervisor killed", inject: func(tr *trial) { tr.send(unix.SIGKILL, tr.supervisor()) }, terms: true},
-	{name: "supervisor stopped", inject: func(tr *trial) { tr.send(unix.SIGSTOP, tr.supervisor()) }, pid1: true},
-	{name: "guardian killed", inject: func(tr *trial) { tr.send(unix.SIGKILL, tr.guardian) }, waits: true, pid1: true},
-	{name: "guardian stopped", inject: func(tr *trial) { tr.send(unix.SIGSTOP, tr.guardian) }, waits: true},
-	{name: "init killed", inject: func(tr *trial) { tr.send(unix.SIGKILL, tr.child()) }, waits: true},
-	{name: "init stopped", inject: func(tr *trial) { tr.send(unix.SIGSTOP, tr.child()) }, waits: true},
 	{
+		name: "renewals end", waits: Deadline, supervised: true, forks: 30 * time.Millisecond,
+		inject: func(*testing.T, *trial) {},
+	}, {
+		name: "a late renewal", waits: Deadline, supervised: true, // once TERM was sent
+		inject: func(t *testing.T, tr *trial) {
+			tr.polite.await(t, "what TERM ends")
+			require.GreaterOrEqual(t, tr.polite.at, tr.deadline.add(-trialMargin-trialStop-time.Second), "TERM was sent early")
+			tr.write(t)
+		},
+	}, {
+		name: "supervisor killed", terms: true, supervised: true,
+		inject: func(_ *testing.T, tr *trial) { send(unix.SIGKILL, tr.supervisor()) },
+	}, {
+		name: "supervisor stopped", pid1: true, supervised: true,
+		inject: func(_ *testing.T, tr *trial) { send(unix.SIGSTOP, tr.supervisor()) },
+	}, {
+		name: "guardian killed", waits: GuardianDied, pid1: true, supervised: true, forks: time.Millisecond,
+		inject: func(_ *testing.T, tr *trial) { send(unix.SIGKILL, tr.guardian) },
+	}, {
+		name: "guardian stopped", waits: Deadline, supervised: true,
+		inject: func(_ *testing.T, tr *trial) { send(unix.SIGSTOP, tr.guardian) },
+	}, {
+		name: "init killed", waits: GuardianDied, supervised: true, forks: time.Millisecond, // without one, the command
+		inject: func(_ *testing.T, tr *trial) { send(unix.SIGKILL, tr.child()) },
+	}, {
+		name: "init stopped", waits: Deadline, supervised: true,
+		inject: func(_ *testing.T, tr *trial) { send(unix.SIGSTOP, tr.child()) },
+	}, {
 		name: "supervisor and guardian killed", uncovered: true,
-		inject: func(tr *trial) { tr.send(unix.SIGKILL, tr.supervisor(), tr.guardian) },
+		inject: func(_ *testing.T, tr *trial) { send(unix.SIGKILL, tr.supervisor(), tr.guardian) },
 	}, {
 		name: "supervisor and guardian stopped", uncovered: true,
-		inject: func(tr *trial) { tr.send(unix.SIGSTOP, tr.supervisor(), tr.guardian) },
-		remedy: func(tr *trial) { tr.send(unix.SIGCONT, tr.supervisor()) },
+		inject: func(_ *testing.T, tr *trial) { send(unix.SIGSTOP, tr.supervisor(), tr.guardian) },
+		remedy: func(tr *trial) { send(unix.SIGCONT, tr.supervisor()) },
 	}, {
 		name: "all stopped", uncovered: true,
-		inject: func(tr *trial) { tr.send(unix.SIGSTOP, family(tr.supervisor())...) },
-		remedy: func(tr *trial) { tr.send(unix.SIGCONT, tr.tree...) },
+		inject: func(_ *testing.T, tr *trial) { send(unix.SIGSTOP, family(tr.supervisor())...) },
+		remedy: func(tr *trial) { send(unix.SIGCONT, tr.tree...) },
 	},
 }
 
@@ -69,7 +95,7 @@ func TestFaults(t *testing.T) {
 				continue
 			}
 			running.Go(func() {
-				t.Run(v.name+"/"+f.name, func(t *testing.T) { f.test(t, startTrial(t, v)) })
+				t.Run(v.name+"/"+f.name, func(t *testing.T) { f.test(t, startTrial(t, v, cmp.Or(f.forks, time.Hour))) })
 			})
 		}
 	}
@@ -77,23 +103,36 @@ func TestFaults(t *testing.T) {
 }
 
 func (f fault) test(t *testing.T, tr *trial) {
-	tr.hold(t)
-	f.inject(tr)
-	lives := f.uncovered && tr.variant.mode.Kind == Subreaper
-	if f.waits && !lives {
-		tr.line(t, "waited")
+	if f.waits == GuardianDied {
+		tr.deadline = now().add(trialLease) // of no renewal later than the fault
+	} else {
+		tr.hold(t)
+	}
+	f.inject(t, tr)
+	tree := tr.variant.mode.Kind == Subreaper
+	if f.waits != "" {
+		cause := tr.line(t, "waited")
 		require.True(t, tr.command.over(t), "Wait has returned, and the command runs")
 		require.True(t, tr.rest.over(t), "Wait has returned, and a descendant of the command runs")
+		if tree && f.name == "init killed" {
+			f.waits = Exited // by a signal: there is no init, and it was the command
+		}
+		require.Equal(t, string(f.waits), cause)
 	}
 	if f.terms {
 		tr.polite.await(t, "what TERM ends")
 		require.Less(t, tr.polite.at, tr.deadline.add(-trialMargin-trialStop), "TERM was sent late")
 	}
 	tr.command.await(t, "the command")
-	require.LessOrEqual(t, tr.command.at, tr.deadline, "the command outlived the lease")
+	end := tr.deadline
+	if f.supervised {
+		end = end.add(-trialTimer)
+	}
+	require.LessOrEqual(t, tr.command.at, end, "the command outlived the lease")
+	lives := f.uncovered && tree
 	if !lives {
 		tr.rest.await(t, "a descendant of the command")
-		require.LessOrEqual(t, tr.rest.at, tr.deadline, "a descendant of the command outlived the lease")
+		require.LessOrEqual(t, tr.rest.at, end, "a descendant of the command outlived the lease")
 	}
 	if f.remedy != nil || lives {
 		time.Sleep(tr.deadline.sub(now())) // what is covered has to be so until then

@@ -17,11 +17,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The times of the trials: wide margins, so that a busy machine does not matter.
+// The times of the trials: wide margins, so that a busy machine does not matter. TERM is sent after 2.8 s, KILL after 3 s,
+// the supervisor kills a silent guardian after 4.5 s, and the kernel kills it after 6 s.
 const (
-	trialLease  = 4 * time.Second
-	trialMargin = 2 * time.Second // K
-	trialTimer  = 1500 * time.Millisecond
+	trialLease  = 7 * time.Second
+	trialMargin = 4 * time.Second
+	trialTimer  = time.Second
 	trialStop   = 200 * time.Millisecond
 )
 
@@ -30,7 +31,7 @@ const (
 type trial struct {
 	variant  variant
 	cmd      *exec.Cmd // the supervisor
-	stdin    *os.File  // closed: no more renewals
+	stdin    *os.File  // a byte: no more renewals; another: one, late
 	lines    chan string
 	command  *pipe // the command is its writer
 	rest     *pipe // the descendants of the command are, too
@@ -93,13 +94,13 @@ sh -c 'echo >&5; exec sh -c "$FORKS" "$FORKS" 5>&-' 3>&- &
 exec sleep 1000 5>&-
 `
 
-// forks starts itself again and exits.
-const forks = `sleep 0.001; sh -c "$0" "$0" & exit`
+// forks starts itself again and exits, after some seconds.
+const forks = `sleep %g; sh -c "$0" "$0" & exit`
 
 // starting limits how many supervisors start at once: each must be ready before its first lease ends.
 var starting = make(chan struct{}, 2)
 
-func startTrial(t *testing.T, v variant) *trial {
+func startTrial(t *testing.T, v variant, forkAfter time.Duration) *trial {
 	starting <- struct{}{}
 	defer func() { <-starting }()
 	tr := &trial{variant: v, cmd: v.command(t, "supervisor"), lines: make(chan string, 100)}
@@ -111,7 +112,7 @@ func startTrial(t *testing.T, v variant) *trial {
 	require.NoError(t, err)
 	data, err := json.Marshal(v.mode)
 	require.NoError(t, err)
-	tr.cmd.Env = append(tr.cmd.Env, "LEADERSHIP_TEST_MODE="+string(data), "FORKS="+forks)
+	tr.cmd.Env = append(tr.cmd.Env, "LEADERSHIP_TEST_MODE="+string(data), "FORKS="+fmt.Sprintf(forks, forkAfter.Seconds()))
 	tr.cmd.ExtraFiles = []*os.File{command, rest, ready, polite}
 	stdin, w, err := os.Pipe()
 	require.NoError(t, err)
@@ -169,10 +170,15 @@ func (tr *trial) line(t *testing.T, word string) string {
 
 // hold ends the renewals.
 func (tr *trial) hold(t *testing.T) {
-	require.NoError(t, tr.stdin.Close())
+	tr.write(t)
 	nanoseconds, err := strconv.ParseInt(tr.line(t, "held"), 10, 64)
 	require.NoError(t, err)
 	tr.deadline = instant(nanoseconds)
+}
+
+func (tr *trial) write(t *testing.T) {
+	_, err := tr.stdin.Write([]byte{0})
+	require.NoError(t, err)
 }
 
 // family returns a process and its descendants.
@@ -209,7 +215,7 @@ func closed(c chan struct{}) bool {
 
 func init() { parts["supervisor"] = playSupervisor }
 
-// playSupervisor renews the lease until stdin ends.
+// playSupervisor renews the lease until it reads a byte.
 func playSupervisor() {
 	prepare()
 	var m Mode
@@ -226,22 +232,27 @@ func playSupervisor() {
 	}
 	must(v.running(c.Command))
 	fmt.Println("running .")
-	v.renewUntilEOF(os.Stdin)
+	v.renewUntilRead(os.Stdin)
 	fmt.Println("held", int64(now().add(trialLease)))
+	go func() {
+		if n, _ := os.Stdin.Read(make([]byte, 1)); n > 0 {
+			_ = v.renew(lasts(long))
+		}
+	}()
 	fmt.Println("waited", v.wait().Cause)
 }
 
-func (v *supervisor) renewUntilEOF(f *os.File) {
-	eof := make(chan struct{})
+func (v *supervisor) renewUntilRead(f *os.File) {
+	read := make(chan struct{})
 	go func() {
-		defer close(eof)
+		defer close(read)
 		_, _ = f.Read(make([]byte, 1))
 	}()
 	for {
 		select {
-		case <-eof:
+		case <-read:
 			return
-		case <-time.After(50 * time.Millisecond):
+		case <-time.After(100 * time.Millisecond):
 			_ = v.renew(lasts(trialLease))
 		}
 	}

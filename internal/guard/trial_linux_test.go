@@ -215,7 +215,7 @@ func closed(c chan struct{}) bool {
 
 func init() { parts["supervisor"] = playSupervisor }
 
-// playSupervisor renews the lease until it reads a byte.
+// playSupervisor renews the lease until it reads a byte, or the command has ended.
 func playSupervisor() {
 	prepare()
 	var m Mode
@@ -251,6 +251,8 @@ func (v *supervisor) renewUntilRead(f *os.File) {
 	for {
 		select {
 		case <-read:
+			return
+		case <-v.done:
 			return
 		case <-time.After(100 * time.Millisecond):
 			_ = v.renew(lasts(trialLease))

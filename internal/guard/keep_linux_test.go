@@ -10,7 +10,7 @@ import (
 
 // A file to keep is open as long as anything of the command is left, though the command does not have it.
 func TestKeep(t *testing.T) {
-	eachMode(t, func(t *testing.T, m Mode) {
+	eachGuardedMode(t, func(t *testing.T, m Mode) {
 		r, w, err := os.Pipe()
 		require.NoError(t, err)
 		defer r.Close()
@@ -19,7 +19,7 @@ func TestKeep(t *testing.T) {
 		defer ready.Close()
 		c := shell(m, "(echo kept >&4) 2>/dev/null; echo >&3; exec sleep 60")
 		c.Files, c.Keep = []*os.File{tell}, []*os.File{w}
-		p, err := Start(c, lasts(10*time.Second))
+		p, err := Start(c, lasts(long))
 		require.NoError(t, err)
 		require.NoError(t, w.Close())
 		require.NoError(t, tell.Close())

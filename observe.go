@@ -41,7 +41,14 @@ func (t *Term) observe() {
 			c.log.Warn("leading for a TTL without an acknowledgement: followers do not know of this leader; "+
 				"call Acknowledge when the takeover is complete", "token", t.Token(), "ttl", c.store.TTL())
 		}
-		timer.Reset(max(remaining/4, 10*time.Millisecond))
+		next := remaining // when there may be something to report, besides a renewal
+		if !warned {
+			next -= overdue(last)
+		}
+		if left := c.store.TTL() - time.Since(began); left > 0 {
+			next = min(next, left)
+		}
+		timer.Reset(max(next, 10*time.Millisecond))
 		select {
 		case <-last.Changed:
 		case <-timer.C:

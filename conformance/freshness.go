@@ -26,9 +26,17 @@ var freshness = []Case{
 				delay = e.delayReplies(b, w, delay)
 				e.pass(time.Duration(i) * e.h.TTL / 36)
 				l, err := w.changes(func() (store.Leader, error) { return e.tryAcknowledge(ballot, fmt.Sprint(i)) })
-				e.ok(err, "acknowledge")
-				e.until("the change is told", func() bool { return w.know(e, l) })
+				if !errors.Is(err, store.ErrLost) {
+					e.ok(err, "acknowledge")
+					e.until("the change is told", func() bool { return w.know(e, l) || ballot.Err() != nil })
+				}
 				b.DelayReplies(0)
+				if err := ballot.Err(); err != nil {
+					e.TB.Logf("on a busy machine the session can expire: %v", err)
+					w.mightEnd()
+					ballot = e.cast(a, "a")
+					e.first(ballot)
+				}
 			}
 			w.checkAsOf(e)
 		},
@@ -236,7 +244,7 @@ func (w *witness) changes(change func() (store.Leader, error)) (store.Leader, er
 	next := era{from: time.Now()}
 	var err error
 	if next.leader, err = change(); err != nil {
-		w.eras = append(w.eras, era{from: w.eras[len(w.eras)-1].from})
+		w.mightEnd()
 		return next.leader, err
 	}
 	for i, now := len(w.eras)-1, time.Now(); i >= 0 && w.eras[i].to.IsZero(); i-- {
@@ -244,6 +252,11 @@ func (w *witness) changes(change func() (store.Leader, error)) (store.Leader, er
 	}
 	w.eras = append(w.eras, next)
 	return next.leader, nil
+}
+
+// mightEnd notes that there might be no leader any more since the last change.
+func (w *witness) mightEnd() {
+	w.eras = append(w.eras, era{from: w.eras[len(w.eras)-1].from})
 }
 
 // checkAsOf checks that nothing that was heard was over as of when it was said to be right.

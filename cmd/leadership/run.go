@@ -150,8 +150,8 @@ func usage(format string, args ...any) error {
 	return &failure{code: exitUsage, err: fmt.Errorf(format, args...), advice: "see leadership run --help"}
 }
 
-// mostStopTimeout is the longest default of --stop-timeout.
-const mostStopTimeout = 10 * time.Second
+// defaultStopTimeout is half of what fits. The rest is for renewals that are late.
+func defaultStopTimeout(most time.Duration) time.Duration { return max(0, min(10*time.Second, most/2)) }
 
 // guard returns how the command is guarded, and says what that does not cover.
 func (c *runCmd) guard(log *slog.Logger) (guard.Config, error) {
@@ -159,13 +159,10 @@ func (c *runCmd) guard(log *slog.Logger) (guard.Config, error) {
 	if err != nil {
 		return guard.Config{}, err
 	}
-	ttl, grace := u.Session()
-	config := guard.Config{
-		Command: c.Command, TTL: ttl - grace, RenewEvery: ttl / 3, // no store renews less often
-		StopTimeout: c.StopTimeout, Mode: guard.UnguardedMode(), Strict: c.Strict, WaitAll: c.WaitAll, Logger: log,
-	}
+	config := c.times(u.Session())
+	config.Command, config.Mode, config.Strict, config.WaitAll, config.Logger = c.Command, guard.UnguardedMode(), c.Strict, c.WaitAll, log
 	if config.StopTimeout == 0 {
-		config.StopTimeout = max(0, min(mostStopTimeout, config.MaxStopTimeout()/2))
+		config.StopTimeout = defaultStopTimeout(config.MaxStopTimeout())
 	}
 	if !c.Unguarded {
 		if config.Mode, err = guard.SelfTest(context.Background()); err != nil {
@@ -188,6 +185,12 @@ func (c *runCmd) guard(log *slog.Logger) (guard.Config, error) {
 		log.Debug("note", "mode", config.Mode.Kind, "note", note)
 	}
 	return config, nil
+}
+
+// times returns the times that the guard keeps. What it calls the TTL is the lease. No store renews that less often than
+// each third of the session's TTL.
+func (c *runCmd) times(ttl, grace time.Duration) guard.Config {
+	return guard.Config{TTL: ttl - grace, RenewEvery: ttl / 3, StopTimeout: c.StopTimeout}
 }
 
 // starter returns the startFunc of a configuration.

@@ -1,13 +1,18 @@
 package main
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"testing"
 	"time"
 
+	"github.com/go-leadership/leadership/store/memory"
 	"github.com/stretchr/testify/require"
 )
 
@@ -28,6 +33,39 @@ func TestCommandEnv(t *testing.T) {
 
 func getenv(env map[string]string) func(string) string {
 	return func(name string) string { return env[name] }
+}
+
+// The service manager is told that the service is up when it stands, what it does, and that it ends.
+func TestServiceIsTold(t *testing.T) {
+	name := "@leadership-test-" + strconv.Itoa(os.Getpid())
+	conn, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: name, Net: "unixgram"})
+	require.NoError(t, err)
+	defer conn.Close()
+	st, err := memory.Open(memory.NewService(), nil)
+	require.NoError(t, err)
+	defer st.Close()
+	r := &runner{
+		election: "job", value: "a", store: &bound{Store: st}, log: slog.New(slog.DiscardHandler),
+		manager: manager{socket: name, watchdog: 20 * time.Millisecond},
+		start: func(spec, func() time.Duration) (process, error) {
+			time.Sleep(50 * time.Millisecond) // in which it is alive
+			return nil, errors.New("no fork")
+		},
+	}
+	require.Equal(t, failed, r.run().kind)
+	told := map[string]bool{}
+	var first, last string
+	for last != "STOPPING=1" {
+		buffer := make([]byte, 200)
+		n, err := conn.Read(buffer)
+		require.NoError(t, err)
+		last = string(buffer[:n])
+		first = cmp.Or(first, last)
+		told[last] = true
+	}
+	require.Equal(t, "READY=1", first)
+	require.Contains(t, told, `STATUS=Waits for its turn in election "job"`)
+	require.Contains(t, told, "WATCHDOG=1")
 }
 
 func TestManagerOf(t *testing.T) {

@@ -116,8 +116,8 @@ func (b *ballot) lead() {
 		return
 	}
 	b.leads = true
-	close(b.first)
 	b.engine.queue.add(&b.item) // the nearest no longer needs a watch
+	close(b.first)              // last: the owner's goroutine runs before the worker's
 }
 
 // Acknowledge implements store.Ballot.
@@ -192,6 +192,7 @@ func (b *ballot) acknowledged(revision uint64) {
 // is acknowledged, while the removal is under way.
 func (b *ballot) Withdraw(ctx context.Context) error {
 	b.giveBack()
+	defer b.engine.queue.add(&b.item) // the watches go after the removal, which the next in line waits for
 	if b.isGone() {
 		return nil
 	}
@@ -202,7 +203,7 @@ func (b *ballot) Withdraw(ctx context.Context) error {
 	return b.engine.life.Fail("withdraw", b.entry.Election, err)
 }
 
-// giveBack notes that no leader's work depends on the ballot any more.
+// giveBack notes that no leader's work depends on the ballot any more, and loses it.
 func (b *ballot) giveBack() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -210,8 +211,10 @@ func (b *ballot) giveBack() {
 		b.withdrawn = true
 		close(b.back)
 	}
-	b.loseLocked(fmt.Errorf("%w: it was withdrawn", store.ErrLost))
+	b.end(b.engine.life.Fail("stand", b.entry.Election, errWithdrawn))
 }
+
+var errWithdrawn = fmt.Errorf("%w: it was withdrawn", store.ErrLost)
 
 // works reports whether a leader's work might depend on the ballot: its owner knows that it is first, and has not given
 // it back.

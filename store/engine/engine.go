@@ -242,14 +242,20 @@ func (e *Engine) Clear(ctx context.Context, election string) error {
 }
 
 // tend confirms what the watches have told, and looks at one thing in turn, at the store's pace. A confirmation may take
-// longer than that: the next one is sent when it has been answered. Twice as often it looks which polls are getting old.
+// longer than that: the next one is sent when it has been answered. If there are polls, it looks twice as often which of
+// them are getting old.
 func (e *Engine) tend() {
-	ticker := time.NewTicker(e.settings.Pace / 2)
-	defer ticker.Stop()
+	timer := time.NewTimer(0)
+	defer timer.Stop()
 	turns := make(chan struct{}, 1)
-	for ticks := 0; ; ticks++ {
-		e.freshen()
-		if ticks%2 == 0 {
+	for half, began := false, false; ; began = true {
+		select {
+		case <-timer.C:
+		case <-e.life.Calls.Done():
+			return
+		}
+		polls := e.freshen()
+		if !half {
 			select {
 			case turns <- struct{}{}:
 				e.life.Go(func() {
@@ -258,21 +264,22 @@ func (e *Engine) tend() {
 				})
 			default:
 			}
-			if ticks > 0 {
+			if began {
 				e.turn()
 			}
 		}
-		select {
-		case <-ticker.C:
-		case <-e.life.Calls.Done():
-			return
+		wait := e.settings.Pace
+		if half || polls {
+			half, wait = !half, wait/2
 		}
+		timer.Reset(wait)
 	}
 }
 
 // freshen reads the leader of each poll that has not been confirmed for more than 3/2 of a pace. It is called every half
-// of one, so that what a poll knows is never older than two paces, or TTL/2, and the round trip of that read.
-func (e *Engine) freshen() {
+// of one, so that what a poll knows is never older than two paces, or TTL/2, and the round trip of that read. It reports
+// whether there are polls.
+func (e *Engine) freshen() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for _, p := range e.polls {
@@ -280,6 +287,7 @@ func (e *Engine) freshen() {
 			p.refresh()
 		}
 	}
+	return len(e.polls) > 0
 }
 
 // confirm asks the driver to confirm.

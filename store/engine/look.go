@@ -13,7 +13,6 @@ import (
 type sight struct {
 	key     string
 	watch   Watch
-	set     bool   // the watch has been set: what it tells from now on is a change, in the order of its stream
 	known   bool   // it has told a state
 	stale   bool   // it tells no more, or did not tell what has changed
 	state   State  // the last one
@@ -86,7 +85,7 @@ func (b *ballot) tellPrev(g *sight) Tell {
 // inOrder reports whether the end of the own entry would have been told before the change that was just told of the
 // nearest, which was the last one ahead. Entries of one session go in one transaction, which has no order.
 func (b *ballot) inOrder() bool {
-	return b.own != nil && b.own.set && !b.own.stale && b.own.watch.Stream != 0 &&
+	return b.own != nil && !b.own.stale && b.own.watch.Stream != 0 &&
 		b.own.watch.Stream == b.prev.watch.Stream && !b.entry.Place.More && b.prev.session != b.session.id
 }
 
@@ -195,7 +194,7 @@ func (g *sight) stop() {
 // replace puts a sight whose watch has been set in place of another, and returns that one, to be stopped. The caller
 // holds mu.
 func (b *ballot) replace(at **sight, g *sight, w Watch) (old *sight) {
-	old, g.watch, g.set = *at, w, true
+	old, g.watch = *at, w
 	*at = g
 	return old
 }

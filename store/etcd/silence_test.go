@@ -21,10 +21,22 @@ func TestNewConnectionOwesNothing(t *testing.T) {
 	conn, err := d.dial(context.Background(), address)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
+	server, err := listener.Accept()
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = server.Close() })
 	member := &peer.Peer{Addr: conn.RemoteAddr()}
 
 	d.hangUp(member, before)
 	require.NoError(t, conn.SetDeadline(time.Time{}), "it is open")
+	for range 2 {
+		since := time.Now()
+		_, err = server.Write([]byte("an answer"))
+		require.NoError(t, err)
+		_, err = conn.Read(make([]byte, 100))
+		require.NoError(t, err)
+		d.hangUp(member, since)
+		require.NoError(t, conn.SetDeadline(time.Time{}), "it has answered since")
+	}
 	d.hangUp(member, time.Now())
 	require.ErrorIs(t, conn.SetDeadline(time.Time{}), net.ErrClosed, "it has been silent since")
 }

@@ -30,6 +30,7 @@ type cast struct {
 	number   uint64 // of its ticket; 0 while none is known to stand
 
 	turns  atomic.Uint64 // of its acknowledgements
+	shown  atomic.Uint64 // the turn of the last one that has succeeded: its value is to be shown
 	mu     sync.Mutex    // held while one is carried out
 	values uint64        // guarded by mu: the turn of the last one
 }
@@ -51,6 +52,9 @@ func (s *session) Enter(ctx context.Context, election string, n engine.Nonce, va
 		var before []uint64
 		if c.number == 0 {
 			if before, err = s.enter(p, c, n.Name, value); err != nil {
+				if c.name == "" { // nothing is left of it
+					s.forget(n.Name)
+				}
 				return e, err
 			}
 		} else if before, err = p.tickets(s.driver); err != nil {
@@ -88,20 +92,20 @@ func (s *session) enter(p electionDir, c *cast, nonce, value string) (before []u
 			}
 		}
 		c.try++
-		c.name = ballotName(s.id, nonce, c.try)
+		c.name = ballotName(s.id, nonce, s.tries.Add(1))
 		var n uint64
 		void := true
 		err := d.made(func() error { return d.makeElection(c.election) }, func() error { return d.makeDirFile(p.ballot(c.name), value) })
 		if err == nil {
 			n, before, void, err = d.numbers.take(p.queue(), "../_b/"+c.name)
 		}
-		switch {
-		case missing(err) && c.try%4 != 0: // the directories were removed meanwhile
+		if missing(err) && c.try%4 != 0 { // the directories were removed meanwhile
 			err = d.made(d.make, func() error { return d.makeElection(c.election) })
-		case err != nil && !errors.Is(err, store.ErrUnknownOutcome): // there is no ticket
-			_ = p.withdraw(d, c.name)
 		}
 		if err != nil {
+			if !errors.Is(err, store.ErrUnknownOutcome) && p.withdraw(d, c.name) == nil { // there is no ticket
+				c.name = ""
+			}
 			return nil, err
 		}
 		if !void {
@@ -210,14 +214,14 @@ func (p electionDir) stands(d *driver, name string, seen map[string]bool) (bool,
 	return true, nil
 }
 
-// withdraw withdraws a ballot with its acknowledgement: their directory gets another name.
+// withdraw withdraws a ballot with its acknowledgement: their directory gets another name. It is removed later.
 func (p electionDir) withdraw(d *driver, name string) error {
 	err := d.ops.rename(p.ballot(name), p.ballot("~"+name))
 	switch {
 	case missing(err):
 		return nil
 	case err == nil:
-		p.clean(d, "~"+name)
+		d.later.clean(p, "~"+name)
 	case errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT): // the longer name needs a block; this needs none
 		p.clean(d, name)
 		if there, err2 := d.ops.exists(p.ballot(name)); !there && err2 == nil {
@@ -340,6 +344,9 @@ func (d *driver) Entry(ctx context.Context, k string, tell engine.Tell) (engine.
 			return engine.State{}, p.withdraw(d, name)
 		case ticketed != name:
 			return engine.State{}, nil
+		}
+		if own != nil {
+			own.showAgain(p, nonce)
 		}
 		resign, err := d.ops.exists(dir + "/" + resigns)
 		return engine.State{Token: number, Session: session, Nonce: nonce, Resign: resign}, err

@@ -1,7 +1,9 @@
 package file
 
 import (
+	"log/slog"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -15,7 +17,10 @@ func live(t *testing.T, d *driver) (token uint64) {
 	if err != nil {
 		return 0
 	}
-	defer func() { _ = s.End(soon(t), nil) }()
+	defer func() {
+		_ = s.End(soon(t), nil)
+		d.life.Wait() // what is done later is done
+	}()
 	for turn := range uint64(3) {
 		e, err := s.Enter(soon(t), "a/b", engine.Nonce{Name: unique(), Turn: turn + 1}, "first")
 		if err != nil {
@@ -49,6 +54,7 @@ func TestCrashBetweenCalls(t *testing.T) {
 		whole = calls.made < n // it has not been killed
 		calls.die()
 
+		c.Logger = slog.New(slog.NewTextHandler(t.Output(), nil))
 		st := openWith(t, c, kernel{})
 		began := time.Now()
 		b, err := st.Campaign(soon(t), "a/b", "second")
@@ -161,6 +167,47 @@ func TestShownLate(t *testing.T) {
 	text, err := os.ReadFile(c.Directory + "/e/e/_leader")
 	require.NoError(t, err)
 	require.Equal(t, "second", string(text))
+}
+
+// deathbed is the calls of a process that is killed right after it has set the link.
+type deathbed struct {
+	*dying
+	before func()
+}
+
+func (d deathbed) rename(from, to string) error {
+	if !strings.HasSuffix(to, "/_leader") {
+		return d.dying.rename(from, to)
+	}
+	d.before()
+	err := d.ops.rename(from, to)
+	d.die()
+	return err
+}
+
+// TestShownLateByTheDead: as TestShownLate, but the process is killed before it puts the link right: the leader does.
+func TestShownLateByTheDead(t *testing.T) {
+	c := configIn(t.TempDir() + "/store")
+	shows := func(value string) {
+		t.Helper()
+		require.Eventually(t, func() bool {
+			text, err := os.ReadFile(c.Directory + "/e/e/_leader")
+			return err == nil && string(text) == value
+		}, 10*time.Second, time.Millisecond)
+	}
+	st := openWith(t, c, kernel{})
+	var s engine.Session
+	d := driverWith(t, c, deathbed{&dying{ops: kernel{}, left: -1}, func() {
+		require.NoError(t, s.(*session).remove())
+		lead(t, st, "second")
+		shows("second")
+	}})
+	s = sessionOf(t, d)
+	e, err := s.Enter(soon(t), "e", engine.Nonce{Name: unique(), Turn: 1}, "first")
+	require.NoError(t, err)
+	_, _ = s.Acknowledge(soon(t), e, "first")
+	d.life.Wait()
+	shows("second")
 }
 
 // TestLeaderWhileItAcknowledges: the leader acknowledges twice between a listing of the acknowledgements and the reading of

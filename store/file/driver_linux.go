@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -30,7 +31,7 @@ type driver struct {
 	life    *adapter.Life // of the goroutines
 	numbers numbers
 	mode    atomic.Uint32 // the permissions of the directory if it is shared; otherwise 0
-	shown   shown
+	later   later
 
 	mu       sync.Mutex
 	watches  map[*watch]struct{} // guarded by mu, as are all below
@@ -120,7 +121,7 @@ func newDriverWith(c Config, calls ops, l line, kind func(dir string) (uint32, e
 	if l == nil {
 		d.line = direct{d.life}
 	}
-	d.numbers.driver, d.shown.driver = d, d
+	d.numbers.driver, d.later.driver = d, d
 	if _, err := d.moved(); err != nil { // from what is there now
 		return nil, errors.Join(explain(err), d.hub.close())
 	}
@@ -154,6 +155,9 @@ func do(ctx context.Context, d *driver, request func() error) error {
 // Confirm implements engine.Driver. What happened before is in the queue of events, which is told first.
 func (d *driver) Confirm(ctx context.Context) error {
 	asOf := time.Now()
+	for _, s := range d.own() {
+		s.takeTurn()
+	}
 	return do(ctx, d, func() error {
 		d.hub.drain()
 		if err := d.lookAtDue(); err != nil {
@@ -202,14 +206,21 @@ func (d *driver) Close() error {
 	for _, w := range d.all() {
 		w.stop()
 	}
-	for _, s := range d.sessions { // those that could not be ended
+	for _, s := range d.own() { // those that could not be ended
 		_ = s.remove()
 	}
 	return d.hub.close()
 }
 
-// own notes a session of this store, and forgets those that are over.
-func (d *driver) own(s *session) {
+// own returns the sessions of this store.
+func (d *driver) own() []*session {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return slices.Collect(maps.Values(d.sessions))
+}
+
+// add notes a session of this store, and forgets those that are over.
+func (d *driver) add(s *session) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	maps.DeleteFunc(d.sessions, func(_ string, old *session) bool { return old.isOver() })

@@ -3,6 +3,7 @@ package file
 import (
 	"context"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"runtime"
 	"sync"
@@ -87,6 +88,16 @@ func files(t *testing.T, dir string) (list []string) {
 		return err
 	}))
 	return list
+}
+
+// shown waits until the leader of the election e is shown, so that nothing is under construction.
+func shown(t *testing.T, dir string) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		_, err := os.Stat(dir + "/e/e/_leader")
+		list, err2 := os.ReadDir(dir + "/t")
+		return err == nil && err2 == nil && len(list) == 0
+	}, 10*time.Second, time.Millisecond)
 }
 
 // as carries out the calls as another user of a group.

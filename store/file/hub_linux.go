@@ -7,6 +7,7 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -20,9 +21,11 @@ type hub struct {
 	users int // guarded by hubs: the stores that are open
 	file  *os.File
 	conn  syscall.RawConn
-	done  chan struct{} // closed when run has returned
+	find  func(dir string) (fd int, err error) // lookup, but for tests
+	done  chan struct{}                        // closed when run has returned
 
-	reading sync.Mutex // held while events are read and told, so that they are told in order
+	reading sync.Mutex     // held while events are read and told, so that they are told in order
+	buf     [16 << 10]byte // guarded by reading
 
 	mu    sync.Mutex
 	nodes map[int32]map[*sub]struct{} // guarded by mu: what is watched, by the number of its watch
@@ -54,7 +57,7 @@ func openHub() (*hub, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%w: inotify_init: %w", store.ErrUnavailable, err)
 		}
-		h := &hub{file: os.NewFile(uintptr(fd), "inotify"), done: make(chan struct{}), nodes: map[int32]map[*sub]struct{}{}}
+		h := &hub{file: os.NewFile(uintptr(fd), "inotify"), find: lookup, done: make(chan struct{}), nodes: map[int32]map[*sub]struct{}{}}
 		if h.conn, err = h.file.SyscallConn(); err != nil {
 			return nil, errors.Join(err, h.file.Close())
 		}
@@ -91,18 +94,15 @@ func (h *hub) run() {
 func (h *hub) drain() { _ = h.conn.Control(func(fd uintptr) { h.read(int(fd)) }) }
 
 func (h *hub) read(fd int) {
+	const most = syscall.SizeofInotifyEvent + 256 // of one event, which has a name
 	h.reading.Lock()
 	defer h.reading.Unlock()
-	buf := make([]byte, 16<<10)
-	for {
-		n, err := syscall.Read(fd, buf)
-		if err == syscall.EINTR {
-			continue
+	for n := len(h.buf); n > len(h.buf)-most; { // else there was room for another event, and none in the queue
+		var err error
+		for n, err = syscall.Read(fd, h.buf[:]); err == syscall.EINTR; {
+			n, err = syscall.Read(fd, h.buf[:])
 		}
-		if n < syscall.SizeofInotifyEvent || err != nil {
-			return
-		}
-		for rest := buf[:n]; len(rest) >= syscall.SizeofInotifyEvent; {
+		for rest := h.buf[:max(n, 0)]; len(rest) >= syscall.SizeofInotifyEvent; {
 			node, mask := int32(binary.NativeEndian.Uint32(rest)), binary.NativeEndian.Uint32(rest[4:])
 			end := syscall.SizeofInotifyEvent + int(binary.NativeEndian.Uint32(rest[12:]))
 			h.event(node, mask, strings.TrimRight(string(rest[syscall.SizeofInotifyEvent:end]), "\x00"))
@@ -132,14 +132,20 @@ func (h *hub) event(node int32, mask uint32, name string) {
 	}
 }
 
-// add watches a directory for some events; if a name is given, for those of that entry, and of the directory itself.
+// add watches a directory for some events; if a name is given, for those of that entry, and of the directory itself. The
+// directory is looked up before the lock is taken, since a disk that hangs must not block the other stores.
 func (h *hub) add(dir string, mask uint32, name string, tell func(mask uint32)) (*sub, error) {
+	fd, err := h.find(dir)
+	if err != nil {
+		return nil, failed("inotify_add_watch", dir, err)
+	}
+	defer syscall.Close(fd)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	var node int
-	err := os.ErrClosed
-	_ = h.conn.Control(func(fd uintptr) {
-		node, err = syscall.InotifyAddWatch(int(fd), dir, mask|syscall.IN_MASK_ADD|syscall.IN_ONLYDIR)
+	err = os.ErrClosed
+	_ = h.conn.Control(func(hub uintptr) {
+		node, err = syscall.InotifyAddWatch(int(hub), "/proc/self/fd/"+strconv.Itoa(fd), mask|syscall.IN_MASK_ADD)
 	})
 	if errors.Is(err, syscall.ENOSPC) {
 		err = fmt.Errorf("%w: the user watches too many directories; raise fs.inotify.max_user_watches with sysctl", err)
@@ -153,6 +159,12 @@ func (h *hub) add(dir string, mask uint32, name string, tell func(mask uint32)) 
 	}
 	h.nodes[s.node][s] = struct{}{}
 	return s, nil
+}
+
+// lookup finds a directory, and opens it as a place in the tree: what is in it is not read.
+func lookup(dir string) (fd int, err error) {
+	const path = 0o10000000 // O_PATH
+	return open(dir, path|syscall.O_DIRECTORY|syscall.O_CLOEXEC)
 }
 
 // remove ends a watch. It may be told of events for a moment.

@@ -38,8 +38,8 @@ func (p electionDir) ballot(name string) string { return p.ballots() + "/" + nam
 
 // ballotName returns the name of a ballot's directory. A cast whose number has been found void is tried again with
 // another one.
-func ballotName(session, nonce string, try int) string {
-	return session + "." + nonce + "." + strconv.Itoa(try)
+func ballotName(session, nonce string, try uint64) string {
+	return session + "." + nonce + "." + strconv.FormatUint(try, 10)
 }
 
 // splitBallot returns the session and the nonce of a ballot.

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 
 	"github.com/go-leadership/leadership/store"
@@ -29,28 +28,36 @@ func (s *session) Acknowledge(ctx context.Context, e engine.Entry, value string)
 			return 0, fmt.Errorf("%w: a later acknowledgement has been made", store.ErrUnavailable)
 		}
 		c.values = turn
-		file := "v" + strconv.FormatUint(turn, 10)
+		file := valueFile(turn)
 		number, before, err := s.reserve(p, c, file, value)
-		if err != nil {
-			return 0, err
+		if err == nil {
+			err = d.link("../_b/"+c.name+"/"+file, numberIn(p.acks(), number))
 		}
-		if err := d.link("../_b/"+c.name+"/"+file, numberIn(p.acks(), number)); err != nil {
+		if err != nil { // nothing has been acknowledged: what was made for it is not left behind
+			_ = d.ops.unlink(p.ballot(c.name) + "/" + file)
+			if number > 0 {
+				_ = d.ops.unlink(numberIn(p.acks(), number))
+			}
 			return 0, s.why(p, c, err)
 		}
 		stands, err := p.stands(d, c.name, map[string]bool{})
 		if err != nil {
 			return 0, fmt.Errorf("%w: %w", store.ErrUnknownOutcome, err)
 		}
-		if !stands {
+		if !stands { // followers might have seen it while it did
 			return 0, s.why(p, c, engine.ErrGone)
 		}
 		for _, n := range before[:max(len(before)-1, 0)] { // the highest stays, so that a listing is never empty
 			_ = d.ops.unlink(numberIn(p.acks(), n))
 		}
-		d.shown.show(c.election)
+		c.shown.Store(turn)
+		d.later.show(c.election)
 		return number, nil
 	})
 }
+
+// valueFile names the file with the value of an acknowledgement.
+func valueFile(turn uint64) string { return "v" + strconv.FormatUint(turn, 10) }
 
 // reserve writes the value, and takes a number for its acknowledgement.
 func (s *session) reserve(p electionDir, c *cast, file, value string) (number uint64, before []uint64, err error) {
@@ -58,8 +65,8 @@ func (s *session) reserve(p electionDir, c *cast, file, value string) (number ui
 	if err := s.stands(); err != nil {
 		return 0, nil, err
 	}
-	if err := d.makeFile(p.ballot(c.name)+"/"+file, value); err != nil && !taken(err) {
-		return 0, nil, s.why(p, c, err)
+	if err := d.makeFile(p.ballot(c.name)+"/"+file, value); err != nil {
+		return 0, nil, err
 	}
 	for void := true; void; {
 		err := d.made(func() error { return d.makeElection(c.election) }, func() (err error) {
@@ -67,7 +74,7 @@ func (s *session) reserve(p electionDir, c *cast, file, value string) (number ui
 			return err
 		})
 		if err != nil {
-			return 0, nil, s.why(p, c, err)
+			return number, nil, err
 		}
 	}
 	return number, before, nil
@@ -162,48 +169,23 @@ func (d *driver) Leader(ctx context.Context, election string, tell engine.Tell) 
 	})
 }
 
-// shown shows the acknowledged values where other programs can read them: the link _leader points to the file with the
-// value, after that is durable. Once the ballot is withdrawn it points nowhere.
-type shown struct {
-	driver *driver
-
-	mu    sync.Mutex
-	due   map[string]bool // guarded by mu: the elections whose leader has changed
-	works bool            // guarded by mu: a goroutine is at it
-}
-
-// show shows the leader of an election soon.
-func (s *shown) show(election string) {
+// showAgain shows the value of a ballot that has been acknowledged again, if something else is shown: that has failed, or
+// a process that was stopped for long before it set the link has set it, and was killed before it put it right.
+func (s *session) showAgain(p electionDir, nonce string) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.due == nil {
-		s.due = map[string]bool{}
+	c := s.casts[nonce]
+	s.mu.Unlock()
+	if c == nil || c.shown.Load() == 0 {
+		return
 	}
-	s.due[election] = true
-	if !s.works {
-		s.works = s.driver.life.Go(s.work)
+	now, err := s.driver.ops.readlink(p.leader())
+	if err != nil || now != shownAs(c.name, valueFile(c.shown.Load())) {
+		s.driver.later.show(c.election)
 	}
 }
 
-func (s *shown) work() {
-	for {
-		s.mu.Lock()
-		election, found := "", false
-		for election = range s.due {
-			found = true
-			break
-		}
-		delete(s.due, election)
-		s.works = found
-		s.mu.Unlock()
-		if !found {
-			return
-		}
-		if err := s.driver.publish(s.driver.dirOf(election)); err != nil {
-			s.driver.warn("can't show the leader of election "+election+" in "+s.driver.dirOf(election).leader(), err)
-		}
-	}
-}
+// shownAs is where the link points to.
+func shownAs(ballot, file string) string { return "_b/" + ballot + "/" + file }
 
 // publish makes the link point to the value of the leader. It goes on until it does: this process might have been stopped
 // for long before it set the link, and have put it back.
@@ -213,7 +195,7 @@ func (d *driver) publish(p electionDir) error {
 		if name == "" || err != nil {
 			return err
 		}
-		target := "_b/" + name + "/" + file
+		target := shownAs(name, file)
 		if now, err := d.ops.readlink(p.leader()); err == nil && now == target {
 			return d.forgetValues(p.ballot(name), file)
 		}

@@ -39,6 +39,18 @@ var mutants = []struct{ name, file, right, wrong, test string }{
 		"place.More = true", "place.More = false", "TestChaos/kill$"},
 	{"each store has an inotify instance", "hub_linux.go",
 		"if one == nil {", "if true {", "TestMoreProcessesThanInotifyInstances"},
+	{"a lock is held while a directory is looked up", "hub_linux.go",
+		"fd, err := h.find(dir)", "h.mu.Lock(); fd, err := h.find(dir); h.mu.Unlock()", "TestDiskHangs"},
+	{"the driver's lock is held while a session's directory is looked up", "watch_linux.go",
+		"err := m.begun(); err", "err := func() error { d.mu.Lock(); defer d.mu.Unlock(); _, err := d.hub.find(d.sessionDir(id)); return err }(); err", "TestDiskHangs"},
+	{"a renewal that has failed is tried again late", "session_linux.go",
+		"wait = d.config.TTL / 20", "wait = d.config.TTL / 4", "TestRenewalIsTriedAgainSoon"},
+	{"what others show is not looked at again", "leader_linux.go",
+		"c == nil || c.shown.Load() == 0", "true", "TestShownLateByTheDead"},
+	{"failed casts are remembered", "ballot_linux.go",
+		`if c.name == "" { // nothing`, "if false { // nothing", "TestFailedCastsLeaveNothing"},
+	{"failed acknowledgements leave their number", "leader_linux.go",
+		"if number > 0 {", "if false {", "TestFailedAcknowledgementsLeaveNothing"},
 }
 
 // TestMutantsAreOfThisSource: each line that a mutant changes is there, once.

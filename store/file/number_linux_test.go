@@ -34,8 +34,8 @@ func (e *enterer) remove(entry engine.Entry) {
 func TestTicketsAreCollected(t *testing.T) {
 	c := configIn(t.TempDir() + "/store")
 	c.TTL = time.Hour
-	a := &enterer{t: t, s: sessionOf(t, driverWith(t, c, kernel{}))}
-	b := &enterer{t: t, s: sessionOf(t, driverWith(t, c, kernel{}))}
+	one, two := driverWith(t, c, kernel{}), driverWith(t, c, kernel{})
+	a, b := &enterer{t: t, s: sessionOf(t, one)}, &enterer{t: t, s: sessionOf(t, two)}
 	first, last := a.enter(), uint64(0)
 	_, err := a.s.Acknowledge(soon(t), first, "value")
 	require.NoError(t, err)
@@ -47,6 +47,8 @@ func TestTicketsAreCollected(t *testing.T) {
 		last = entry.Token
 		by.remove(entry)
 	}
+	one.life.Wait()
+	two.life.Wait()
 	require.Less(t, len(files(t, c.Directory)), 150)
 }
 

@@ -90,6 +90,7 @@ func TestSharedGroup(t *testing.T) {
 	leads(t, two, "one")
 	require.NoError(t, two.RequestResignation(soon(t), "e", first.Token()))
 	<-first.(store.Resigning).ResignationRequested()
+	shown(t, dir)
 	for _, path := range files(t, dir) {
 		var st syscall.Stat_t
 		require.NoError(t, syscall.Lstat(path, &st))
@@ -121,6 +122,7 @@ func TestUmaskOfOne(t *testing.T) {
 	defer syscall.Umask(old)
 	dir := t.TempDir() + "/store"
 	lead(t, openWith(t, configIn(dir), kernel{}), "value")
+	shown(t, dir)
 	for _, path := range files(t, dir) {
 		st, err := os.Lstat(path)
 		require.NoError(t, err)

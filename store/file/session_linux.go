@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -24,8 +25,11 @@ type session struct {
 	id     string
 	opened store.Instant
 	ended  chan struct{} // closed when the session is known to be over
+	turn   chan struct{} // takeTurn writes, Keep reads; has room for one
+	sent   atomic.Int64  // when the last renewal was sent, as a time.Duration since opened
 
 	slots [engine.Slots]slot
+	tries atomic.Uint64 // to cast a ballot
 
 	mu       sync.Mutex
 	deadline time.Duration    // guarded by mu, as are all below
@@ -48,7 +52,7 @@ func parseDeadline(name string) (time.Duration, error) {
 
 // Open implements engine.Driver. The session appears with its lock held.
 func (d *driver) Open(ctx context.Context) (engine.Session, engine.Proof, error) {
-	s := &session{driver: d, id: unique(), fd: -1, ended: make(chan struct{}), casts: map[string]*cast{}}
+	s := &session{driver: d, id: unique(), fd: -1, ended: make(chan struct{}), turn: make(chan struct{}, 1), casts: map[string]*cast{}}
 	s.opened = store.Now()
 	err := do(ctx, d, func() error {
 		v, err := d.version() // it might have been made since
@@ -67,7 +71,7 @@ func (d *driver) Open(ctx context.Context) (engine.Session, engine.Proof, error)
 		s.abandon()
 		return nil, engine.Proof{}, err
 	}
-	d.own(s)
+	d.add(s)
 	d.life.Go(d.tidy)
 	return s, d.proof(s.opened), nil
 }
@@ -137,8 +141,9 @@ func (s *session) SessionFile() (*os.File, error) {
 	return os.NewFile(fd, "session"), nil
 }
 
-// Keep implements engine.Session: it renews the session a quarter of the TTL after the last renewal began, or a
-// twentieth after one that has failed. Its watch tells if a peer has ended the session.
+// Keep implements engine.Session: it renews the session each quarter of the TTL, when the engine confirms, or else three
+// tenths after the last renewal was sent; a twentieth after one that has failed. Its watch tells if a peer has ended the
+// session.
 func (s *session) Keep(ctx context.Context, renewed func(engine.Proof)) error {
 	d := s.driver
 	w := d.newWatch(func(engine.News) {})
@@ -146,17 +151,19 @@ func (s *session) Keep(ctx context.Context, renewed func(engine.Proof)) error {
 	if err := do(ctx, d, func() error { _, err := d.join(w, s.id, "", nil); return err }); err != nil {
 		d.warn("can't watch the session, so that its end is noticed late", err)
 	}
-	least, warned := time.Duration(0), false
-	for sent := s.opened; ; least = d.config.TTL / 20 {
-		s.pause(ctx, max(least, d.config.TTL/4-time.Since(sent.Time())))
+	warned := false
+	for wait := s.wait(s.opened); ; {
+		s.pause(ctx, wait)
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		sent = store.Now()
+		sent := store.Now()
 		err := do(ctx, d, s.renew)
 		switch {
 		case err == nil:
 			renewed(d.proof(sent))
+			wait = s.wait(sent)
+			continue
 		case errors.Is(err, engine.ErrOver):
 			d.life.Go(s.clean)
 			return nil
@@ -164,15 +171,33 @@ func (s *session) Keep(ctx context.Context, renewed func(engine.Proof)) error {
 			warned = true
 			d.warn("can't renew the session, which ends at its deadline", err)
 		}
+		wait = d.config.TTL / 20
 	}
 }
 
-// pause waits for some time, or until ctx or the session ends.
+// wait notes when the last renewal was sent, and returns for how long to wait for the next, if no turn comes before.
+func (s *session) wait(sent store.Instant) time.Duration {
+	s.sent.Store(int64(sent.Time().Sub(s.opened.Time())))
+	return s.driver.config.TTL*3/10 - time.Since(sent.Time())
+}
+
+// takeTurn makes Keep renew the session if that is due: at a time at which the processor is needed anyway.
+func (s *session) takeTurn() {
+	if time.Since(s.opened.Time())-time.Duration(s.sent.Load()) >= s.driver.config.TTL/5 {
+		select {
+		case s.turn <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// pause waits for some time, for a turn, or until ctx or the session ends.
 func (s *session) pause(ctx context.Context, d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
+	case <-s.turn:
 	case <-s.ended:
 	case <-ctx.Done():
 	}

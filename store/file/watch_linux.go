@@ -175,30 +175,25 @@ func (d *driver) all() []*watch {
 type monitor struct {
 	driver *driver
 	id     string
-	sub    *sub        // nil if the session was over before
-	timer  *time.Timer // calls check
+	timer  *time.Timer  // calls check
+	begun  func() error // calls begin once
 
-	watches  map[*watch]map[string]func() // what withdraws the session's ballots that each watches; guarded by the driver's mu, as are all below
+	sub      *sub                         // nil if the session was over before; guarded by the driver's mu, as are all below
+	watches  map[*watch]map[string]func() // what withdraws the session's ballots that each watches
 	deadline time.Duration                // when it was looked at last
 	retries  int                          // how often to look again soon
 }
 
 // join adds a watch to the monitor of a session. When that is over, withdraw is called for the ballot, if there is one: a
-// watch of the leader looks at ballots of several sessions, and each goes with its own.
+// watch of the leader looks at ballots of several sessions, and each goes with its own. No lock is held while the session's
+// directory is looked up; a watch that joins meanwhile waits for that, too.
 func (d *driver) join(w *watch, id, ballot string, withdraw func()) (*monitor, error) {
 	d.mu.Lock()
 	m := d.monitors[id]
 	if m == nil {
 		m = &monitor{driver: d, id: id, watches: map[*watch]map[string]func(){}}
 		m.timer = time.AfterFunc(time.Hour, func() { d.life.Go(m.check) }) // look says when
-		const ends = syscall.IN_CLOSE_WRITE | syscall.IN_DELETE | syscall.IN_DELETE_SELF
-		s, err := d.hub.add(d.sessionDir(id), ends, "", func(uint32) { d.line.news(m.closed) })
-		if err != nil && !missing(err) {
-			m.timer.Stop()
-			d.mu.Unlock()
-			return nil, err
-		}
-		m.sub = s
+		m.begun = sync.OnceValue(m.begin)
 		d.monitors[id] = m
 	}
 	if m.watches[w] == nil {
@@ -208,6 +203,10 @@ func (d *driver) join(w *watch, id, ballot string, withdraw func()) (*monitor, e
 		m.watches[w][ballot] = withdraw
 	}
 	d.mu.Unlock()
+	if err := m.begun(); err != nil {
+		m.leave(w)
+		return nil, err
+	}
 	w.mu.Lock()
 	stopped := w.stopped
 	if !stopped {
@@ -218,6 +217,20 @@ func (d *driver) join(w *watch, id, ballot string, withdraw func()) (*monitor, e
 		m.leave(w)
 	}
 	return m, nil
+}
+
+// begin watches the session's directory, if it is still there.
+func (m *monitor) begin() error {
+	d := m.driver
+	const ends = syscall.IN_CLOSE_WRITE | syscall.IN_DELETE | syscall.IN_DELETE_SELF
+	s, err := d.hub.add(d.sessionDir(m.id), ends, "", func(uint32) { d.line.news(m.closed) })
+	if err != nil && !missing(err) {
+		return err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	m.sub = s // the watch that has made the monitor keeps it until then
+	return nil
 }
 
 func (m *monitor) leave(w *watch) {

@@ -148,7 +148,9 @@ func (c *cell) trial(t *testing.T) (outcome, error) {
 		return outcome{}, errDisturbed
 	}
 	if !c.fault.unborn {
-		f.find()
+		if err := f.find(); err != nil {
+			return outcome{}, err
+		}
 	}
 	from := time.Now()
 	if c.fault.make != nil {

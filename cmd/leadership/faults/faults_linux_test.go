@@ -11,6 +11,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 )
 
 // scene is what a fault happens to.
@@ -26,14 +27,19 @@ type scene struct {
 }
 
 // find finds the processes of the old contender.
-func (f *scene) find() {
+func (f *scene) find() error {
 	f.supervisor = f.old.Process.Pid
-	if f.wrapper.guarded && f.mode != unguarded {
-		f.guardian, f.init = f.old.named("leadership-guardian"), f.old.named("leadership-init")
-		if f.guardian == 0 || (f.init != 0) != (f.mode == namespace) {
-			f.t.Fatalf("the mode is not %s: the guardian is %d, the init %d", f.mode, f.guardian, f.init)
-		}
+	if !f.wrapper.guarded || f.mode == unguarded {
+		return nil
 	}
+	f.guardian, f.init = f.old.named("leadership-guardian"), f.old.named("leadership-init")
+	if f.guardian != 0 && (f.init != 0) == (f.mode == namespace) {
+		return nil
+	}
+	if within(5*time.Second, func() bool { return gone(f.supervisor) }) {
+		return errDisturbed // it was about to end
+	}
+	return fmt.Errorf("the mode is not %s: the guardian is %d, the init %d", f.mode, f.guardian, f.init)
 }
 
 func (f *scene) kill(pids ...int)   { f.t.Helper(); kill(f.t, syscall.SIGKILL, pids...) }

@@ -25,11 +25,7 @@ func TestMain(m *testing.M) {
 	if err := os.Setenv("TMPDIR", localdir.Temp()); err != nil { // for the stores in files
 		panic(err)
 	}
-	parallel := "8" // trials wait more than they work
-	if *every {
-		parallel = "16"
-	}
-	if err := flag.Set("test.parallel", parallel); err != nil {
+	if err := flag.Set("test.parallel", "8"); err != nil { // trials wait more than they work
 		panic(err)
 	}
 	goleak.VerifyTestMain(m)

@@ -62,7 +62,7 @@ func locks(name, address string, patience time.Duration) *service {
 
 // stores starts a server of each kind, and returns a service for each.
 func stores(t *testing.T) (zookeeper, etcd, consul *service, etcdAddress, consulAddress string) {
-	z := testserver.NewZooKeeper(t, testserver.ZooKeeperConfig{})
+	z := testserver.NewZooKeeper(t, testserver.ZooKeeperConfig{Extra: map[string]string{"maxSessionTimeout": "60000"}})
 	e := testserver.NewEtcd(t, testserver.EtcdConfig{})
 	c := testserver.NewConsul(t, testserver.ConsulConfig{})
 	etcdAddress, consulAddress = e.Addrs()[0], c.Addrs()[0]

@@ -1,0 +1,119 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/alecthomas/kong"
+	"github.com/go-leadership/leadership/store"
+	"github.com/stretchr/testify/require"
+)
+
+func example(t *testing.T, name string) string {
+	text, err := os.ReadFile("../../examples/command/" + name)
+	require.NoError(t, err)
+	return string(text)
+}
+
+// settings returns the lines "name=value" of a file, below each section, the values of a name that is given twice joined.
+func settings(text string) map[string]string {
+	set := map[string]string{}
+	section := ""
+	for line := range strings.Lines(text) {
+		line = strings.TrimSpace(line)
+		name, value, ok := strings.Cut(line, "=")
+		switch {
+		case strings.HasPrefix(line, "#") || strings.HasPrefix(line, ";"):
+		case strings.HasPrefix(line, "["):
+			section = strings.Trim(line, "[]")
+		case ok:
+			set[section+"."+name] = strings.TrimSpace(set[section+"."+name] + " " + value)
+		}
+	}
+	return set
+}
+
+// parseRun parses a command line of an example, as leadership does, and checks the URL of its store.
+func parseRun(t *testing.T, line, url string) runCmd {
+	args := splitLine(line)
+	require.Equal(t, "leadership", args[0][strings.LastIndexByte(args[0], '/')+1:])
+	var g grammar
+	parser, err := kong.New(&g)
+	require.NoError(t, err)
+	_, err = parser.Parse(args[1:])
+	require.NoError(t, err, line)
+	url = regexp.MustCompile(`[&?]passwordfile=[^&]*`).ReplaceAllString(url, "") // which is not on this machine
+	g.Run.Store, g.Run.Election = url, "e"
+	require.NoError(t, g.Run.check())
+	require.False(t, hasPassword(url))
+	u, err := store.ParseURL(url)
+	require.NoError(t, err)
+	ttl, grace := u.Session()
+	require.LessOrEqual(t, g.Run.StopTimeout, g.Run.times(ttl, grace).MaxStopTimeout())
+	return g.Run
+}
+
+// splitLine splits a line at spaces that are not between quotes.
+func splitLine(line string) (args []string) {
+	for _, m := range regexp.MustCompile(`'([^']*)'|"([^"]*)"|(\S+)`).FindAllStringSubmatch(line, -1) {
+		args = append(args, m[1]+m[2]+m[3])
+	}
+	return args
+}
+
+func TestExampleUnit(t *testing.T) {
+	set := settings(example(t, "primary.service"))
+	for name, value := range map[string]string{
+		"Type": "notify", "NotifyAccess": "main", "KillMode": "mixed", "Delegate": "yes", "SuccessExitStatus": "143", "Restart": "on-failure",
+	} {
+		require.Equal(t, value, set["Service."+name], name)
+	}
+	_, err := time.ParseDuration(set["Service.WatchdogSec"])
+	require.NoError(t, err)
+	url := regexp.MustCompile(`"LEADERSHIP_STORE=([^"]*)"`).FindStringSubmatch(set["Service.Environment"])
+	require.Len(t, url, 2)
+	run := parseRun(t, set["Service.ExecStart"], url[1])
+	require.True(t, run.Again)
+	require.Equal(t, []string{"/usr/local/lib/database/primary"}, run.Command)
+	require.Equal(t, "1min", set["Service.TimeoutStopSec"], "it is more than the stop timeout")
+	require.Less(t, run.StopTimeout, time.Minute)
+}
+
+func TestExampleContainer(t *testing.T) {
+	entry := regexp.MustCompile(`(?m)^ENTRYPOINT (.*)$`).FindStringSubmatch(example(t, "Containerfile"))
+	require.Len(t, entry, 2)
+	var args []string
+	require.NoError(t, json.Unmarshal([]byte(entry[1]), &args))
+	run := parseRun(t, strings.Join(append(args, "/usr/local/bin/worker", "--again=no"), " "), "etcd://h:2379/")
+	require.Equal(t, []string{"/usr/local/bin/worker", "--again=no"}, run.Command)
+}
+
+func TestExampleSupervisor(t *testing.T) {
+	set := settings(example(t, "supervisord.conf"))
+	url := regexp.MustCompile(`LEADERSHIP_STORE="([^"]*)"`).FindStringSubmatch(set["program:worker.environment"])
+	require.Len(t, url, 2)
+	parseRun(t, set["program:worker.command"], url[1])
+	require.Equal(t, "TERM", set["program:worker.stopsignal"])
+	require.Equal(t, "false", set["program:worker.stopasgroup"])
+}
+
+// The others give up before the job of the first can be over.
+func TestExampleCrontab(t *testing.T) {
+	text := example(t, "crontab")
+	line := regexp.MustCompile(`(?m)^(?:\S+ ){5}(/.*)$`).FindStringSubmatch(text)
+	require.Len(t, line, 2)
+	run := parseRun(t, line[1], settings(text)[".LEADERSHIP_STORE"])
+	require.Equal(t, []string{"/bin/sh", "-c"}, run.Command[:2])
+	require.Contains(t, run.Command[2], "sleep 60;")
+	require.Less(t, run.Wait, 60*time.Second/2)
+	require.NoError(t, exec.Command("sh", "-n", "-c", run.Command[2]).Run())
+}
+
+func TestExampleScript(t *testing.T) {
+	require.NoError(t, exec.Command("sh", "-n", "../../examples/command/primary").Run())
+}

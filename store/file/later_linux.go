@@ -1,0 +1,80 @@
+package file
+
+import (
+	"sync"
+	"time"
+)
+
+// later does what is not urgent a moment later, so that the processes that are told of a change have the processor and the
+// disk for themselves: it shows new leaders, and removes what withdrawn ballots have left. If the process is killed before,
+// others do that.
+type later struct {
+	driver *driver
+
+	mu    sync.Mutex
+	shows map[string]bool // guarded by mu, as are all below: the elections whose leader has changed
+	left  []leftover
+	works bool // a goroutine is at it
+}
+
+// leftover is the directory of a ballot that has been withdrawn.
+type leftover struct {
+	election electionDir
+	name     string
+}
+
+// moment is how long later waits.
+const moment = 5 * time.Millisecond
+
+// show shows the leader of an election.
+func (l *later) show(election string) {
+	l.add(func() {
+		if l.shows == nil {
+			l.shows = map[string]bool{}
+		}
+		l.shows[election] = true
+	})
+}
+
+// clean removes what a ballot has left.
+func (l *later) clean(p electionDir, name string) {
+	l.add(func() { l.left = append(l.left, leftover{p, name}) })
+}
+
+func (l *later) add(note func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	note()
+	if !l.works {
+		l.works = l.driver.life.Go(l.work)
+	}
+}
+
+// work does what is due, and what becomes due meanwhile. The end of the store does not wait for the moment.
+func (l *later) work() {
+	d := l.driver
+	for more := true; more; {
+		timer := time.NewTimer(moment)
+		select {
+		case <-timer.C:
+		case <-d.life.Background.Done():
+			timer.Stop()
+		}
+		l.mu.Lock()
+		shows, left := l.shows, l.left
+		l.shows, l.left = nil, nil
+		l.mu.Unlock()
+		for election := range shows {
+			if err := d.publish(d.dirOf(election)); err != nil {
+				d.warn("can't show the leader of election "+election+" in "+d.dirOf(election).leader(), err)
+			}
+		}
+		for _, b := range left {
+			b.election.clean(d, b.name)
+		}
+		l.mu.Lock()
+		more = len(l.shows)+len(l.left) > 0
+		l.works = more
+		l.mu.Unlock()
+	}
+}

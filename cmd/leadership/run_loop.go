@@ -36,7 +36,8 @@ type runner struct {
 	held     []os.Signal    // which came meanwhile
 	led      bool           // a term has begun
 	asked    syscall.Signal // the first that asked the runner or its command to end; 0 if none has
-	leave    func(error)    // ends what attend attends
+	leave    func(error)    // ends what attend attends; called with mu locked, and does nothing the second time
+	left     error          // what leave was called with first
 	last     *outcome       // of this turn; nil if the command has not been started
 }
 
@@ -122,9 +123,13 @@ func (r *runner) sleep(delay time.Duration, patience <-chan time.Time) outcome {
 func (r *runner) begin(leave func(error)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.last = nil
-	var once sync.Once
-	r.leave = func(cause error) { once.Do(func() { leave(cause) }) }
+	r.last, r.left = nil, nil
+	r.leave = func(cause error) {
+		if r.left == nil {
+			r.left = cause
+			leave(cause)
+		}
+	}
 }
 
 // finish notes how the command has ended. A signal that comes from now on does not change that.

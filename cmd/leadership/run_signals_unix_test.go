@@ -6,8 +6,10 @@ import (
 	"errors"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/go-leadership/leadership"
 	"github.com/go-leadership/leadership/internal/guard"
 	"github.com/stretchr/testify/require"
 )
@@ -137,5 +139,29 @@ func TestSignalWhileNotStarting(t *testing.T) {
 		w.signal(syscall.SIGTERM)
 		w.at(time.Second)
 		require.Equal(w, outcome{kind: final, code: 143}, <-over)
+	})
+}
+
+// A signal that comes when the term has begun, and the command has not: none is started, since the runner would not wait
+// for its end.
+func TestSignalAsTheTermBegins(t *testing.T) {
+	virtual(t, func(w *world) {
+		candidate, err := leadership.NewCandidate(w.runner.store, "job", "a", nil)
+		require.NoError(w, err)
+		term, err := candidate.Campaign(w.Context())
+		require.NoError(w, err)
+		over := make(chan error, 1)
+		w.runner.begin(func(cause error) { over <- cause })
+		require.Equal(w, interrupted{syscall.SIGTERM}, w.runner.onSignal(syscall.SIGTERM))
+		require.Equal(w, interrupted{syscall.SIGTERM}, <-over)
+		led := make(chan outcome, 1)
+		go func() { led <- w.runner.lead(term) }()
+		synctest.Wait()
+		for _, c := range w.commands {
+			c.results <- guard.Result{Code: 143} // so that the test ends
+		}
+		require.Equal(w, outcome{kind: final, code: 143}, <-led)
+		require.Empty(w, w.commands)
+		require.NoError(w, term.Resign(w.Context()))
 	})
 }

@@ -35,11 +35,12 @@ type spec struct {
 // startFunc starts the command under a lease.
 type startFunc func(s spec, lease func() time.Duration) (process, error)
 
-// lead runs the command in a term. It returns when nothing of the command is left.
+// lead runs the command in a term. It returns when nothing of the command is left. If the turn has been left, it starts
+// none: run does not wait for that one.
 func (r *runner) lead(term *leadership.Term) outcome {
-	r.mu.Lock()
-	r.led, r.starting = true, true
-	r.mu.Unlock()
+	if left := r.enter(); left != nil {
+		return ended(left)
+	}
 	ballot := r.store.last()
 	renewal := ballot.Lease().Last() // before the lease is read, so that no renewal is missed
 	command, ready, err := r.startIn(term, ballot)
@@ -56,6 +57,16 @@ func (r *runner) lead(term *leadership.Term) outcome {
 		}
 		return term.Acknowledge(ctx)
 	})
+}
+
+// enter begins a term, or returns why the turn has been left.
+func (r *runner) enter() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.left == nil {
+		r.led, r.starting = true, true
+	}
+	return r.left
 }
 
 // startIn starts the command. If the session would end with this process, those that guard the command keep it: no other

@@ -151,7 +151,7 @@ func answers(ctx context.Context, url string) error {
 	}
 	response.Body.Close()
 	if response.StatusCode/100 != 2 {
-		return fmt.Errorf("%s answers %s", url, response.Status)
+		return fmt.Errorf("%s answers %s", request.URL.Redacted(), response.Status)
 	}
 	return nil
 }

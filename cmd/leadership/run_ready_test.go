@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -80,12 +81,17 @@ func TestReadyHTTP(t *testing.T) {
 		}
 	}))
 	defer server.Close()
-	r := readiness{url: server.URL, timeout: time.Minute}
+	address := strings.Replace(server.URL, "://", "://me:secret@", 1)
+	require.EqualError(t, answers(t.Context(), address), strings.Replace(address, "secret", "xxxxx", 1)+" answers 503 Service Unavailable")
+	r := readiness{url: address, timeout: time.Minute}
+	asked.Store(0)
 	require.NoError(t, r.await(t.Context(), nil, nil))
 	require.EqualValues(t, 2, asked.Load())
 	server.Close()
 	r.timeout = 10 * time.Millisecond
-	require.ErrorContains(t, r.await(t.Context(), nil, nil), "not ready after 10ms")
+	err := r.await(t.Context(), nil, nil)
+	require.ErrorContains(t, err, "not ready after 10ms")
+	require.NotContains(t, err.Error(), "secret")
 }
 
 func TestReadyFD(t *testing.T) {

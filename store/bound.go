@@ -8,6 +8,7 @@ type ProcessBound interface {
 	// SessionFile returns an open file that keeps the ballot's session from ending with this process: as long as some
 	// process has the file open, the session goes on until its deadline. Give it to a child process whose work has to be
 	// over before another candidate leads. The file says nothing else, and keeps no session that is closed or lost.
-	// The caller closes it. It is nil if the session does not end with its process.
+	// The caller closes it. It is nil if the session does not end with its process. An error matches ErrLost if the session
+	// is over.
 	SessionFile() (*os.File, error)
 }

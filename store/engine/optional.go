@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"time"
 
@@ -63,10 +64,15 @@ type ProcessBound interface {
 
 // SessionFile implements store.ProcessBound.
 func (b *ballot) SessionFile() (*os.File, error) {
-	if s, ok := b.session.driver.(ProcessBound); ok {
-		return s.SessionFile()
+	s, ok := b.session.driver.(ProcessBound)
+	if !ok {
+		return nil, nil
 	}
-	return nil, nil
+	file, err := s.SessionFile()
+	if errors.Is(err, ErrOver) {
+		err = fmt.Errorf("%w: %w", store.ErrLost, err)
+	}
+	return file, err
 }
 
 // found is what a Finder calls.

@@ -56,4 +56,5 @@ func TestSessionFileOfAClosedStore(t *testing.T) {
 	lead(t, openWith(t, c, kernel{}), "second")
 	_, err = b.(store.ProcessBound).SessionFile()
 	require.ErrorIs(t, err, engine.ErrOver)
+	require.ErrorIs(t, err, store.ErrLost)
 }

@@ -77,6 +77,7 @@ func (c *runCmd) Run(a *app) error {
 		ready:   readiness{exec: c.ReadyExec, url: c.ReadyHTTP, fd: c.ReadyFD, timeout: c.ReadyTimeout},
 		env:     commandEnv(os.Environ(), c.Store, c.Election, c.Value),
 		start:   starter(config),
+		least:   leastToStart(config),
 		signals: signals, terminal: hasTerminal(), manager: managerOf(os.Getenv), log: log, store: &bound{Store: st},
 	}
 	o := r.run()
@@ -148,6 +149,12 @@ func (c *runCmd) check() error {
 
 func usage(format string, args ...any) error {
 	return &failure{code: exitUsage, err: fmt.Errorf(format, args...), advice: "see leadership run --help"}
+}
+
+// leastToStart is how much of a lease has to be left to start a command: what ends the command, and half of what is for
+// renewals that are late.
+func leastToStart(c guard.Config) time.Duration {
+	return c.TTL - c.RenewEvery - (c.MaxStopTimeout()-c.StopTimeout)/2
 }
 
 // defaultStopTimeout is half of what fits. The rest is for renewals that are late.

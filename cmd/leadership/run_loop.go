@@ -24,6 +24,7 @@ type runner struct {
 	ready           readiness
 	env             []string // of the command; a term adds its own
 	start           startFunc
+	least           time.Duration // of the lease, to start a command
 	signals         <-chan os.Signal
 	terminal        bool // SIGHUP means that the terminal has gone
 	manager         manager

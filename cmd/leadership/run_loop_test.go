@@ -44,7 +44,7 @@ func TestRunWaits(t *testing.T) {
 		rival := w.rival()
 		over := w.run()
 		w.at(time.Hour)
-		require.Empty(w, w.commands)
+		require.Zero(w, w.started())
 		require.NoError(w, rival.Withdraw(w.Context()))
 		w.program(1).exit(guard.Result{})
 		require.Equal(w, outcome{kind: exited}, <-over)
@@ -115,7 +115,7 @@ func TestRunPatience(t *testing.T) {
 		require.Equal(w, outcome{final, exitNeverLed, errNeverLed}, <-over)
 		require.Equal(w, []string{"rival"}, w.ballots())
 		require.NoError(w, rival.Withdraw(w.Context()))
-		require.Empty(w, w.commands)
+		require.Zero(w, w.started())
 	})
 	virtual(t, func(w *world) {
 		w.runner.wait = 30 * time.Second
@@ -177,7 +177,6 @@ func TestRunNotStarted(t *testing.T) {
 		{&guard.ExecError{Command: "x", Err: syscall.ENOENT}, failed, 127},
 		{&guard.ExecError{Command: "x", Err: syscall.EACCES}, failed, 126},
 		{errors.New("no fork"), failed, 125},
-		{fmt.Errorf("late: %w", leadership.ErrLost), lost, 75},
 	} {
 		virtual(t, func(w *world) {
 			w.refuseWith(test.err)
@@ -187,6 +186,45 @@ func TestRunNotStarted(t *testing.T) {
 			require.Empty(w, w.ballots())
 		})
 	}
+}
+
+// A command is not started when its lease is about to end. If a renewal comes in time it is.
+func TestRunWaitsForAFreshLease(t *testing.T) {
+	for _, renewed := range []bool{true, false} {
+		virtual(t, func(w *world) {
+			w.runner.least = 6 * time.Second
+			rival := w.rival()
+			over := w.run()
+			w.at(time.Minute) // the last renewal
+			w.at(time.Minute + 2500*time.Millisecond)
+			require.NoError(w, rival.Withdraw(w.Context()))
+			synctest.Wait()
+			require.Zero(w, w.started())
+			if !renewed {
+				w.store.Faults().Cut()
+				w.at(time.Minute + testLease)
+				require.Equal(w, "a", w.ballots()[0])
+				w.store.Faults().Heal()
+				o := <-over
+				require.Equal(w, [2]int{int(lost), exitLost}, [2]int{int(o.kind), o.code})
+				require.ErrorIs(w, o.err, leadership.ErrLost)
+				require.Zero(w, w.started())
+				return
+			}
+			w.at(time.Minute + 3*time.Second)
+			w.program(1).exit(guard.Result{})
+			require.Equal(w, outcome{kind: exited}, <-over)
+		})
+	}
+}
+
+// A guard that finds the lease too short says so, and that is no failure of the command.
+func TestRunLateStart(t *testing.T) {
+	virtual(t, func(w *world) {
+		w.runner.least, w.slow, w.refuse = 6*time.Second, 2500*time.Millisecond, errors.New("too late")
+		o := <-w.run()
+		require.Equal(w, [2]int{int(lost), exitLost}, [2]int{int(o.kind), o.code})
+	})
 }
 
 func TestVerdict(t *testing.T) {

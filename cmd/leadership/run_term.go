@@ -38,15 +38,19 @@ type startFunc func(s spec, lease func() time.Duration) (process, error)
 // lead runs the command in a term. It returns when nothing of the command is left. If the turn has been left, it starts
 // none: run does not wait for that one.
 func (r *runner) lead(term *leadership.Term) outcome {
+	ballot := r.store.last()
+	renewal, err := r.fresh(term, ballot)
 	if left := r.enter(); left != nil {
 		return ended(left)
 	}
-	ballot := r.store.last()
-	renewal := ballot.Lease().Last() // before the lease is read, so that no renewal is missed
-	command, ready, err := r.startIn(term, ballot)
+	var command process
+	var ready *readySignal
+	if err == nil {
+		command, ready, err = r.startIn(term, ballot)
+	}
 	r.started(command)
 	if err != nil {
-		return notStarted(err)
+		return r.notStarted(err, ballot)
 	}
 	defer ready.close()
 	r.log.Info("command started", "token", term.Token())
@@ -59,7 +63,7 @@ func (r *runner) lead(term *leadership.Term) outcome {
 	})
 }
 
-// enter begins a term, or returns why the turn has been left.
+// enter begins to start the command, or returns why the turn has been left.
 func (r *runner) enter() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -67,6 +71,22 @@ func (r *runner) enter() error {
 		r.led, r.starting = true, true
 	}
 	return r.left
+}
+
+// fresh waits until enough of the lease is left to start the command, and returns its last renewal: a candidate might be
+// elected when a renewal is late.
+func (r *runner) fresh(term *leadership.Term, ballot store.Ballot) (store.Renewal, error) {
+	for {
+		renewal := ballot.Lease().Last() // before the lease is read, so that no renewal is missed
+		if ballot.Lease().Remaining() >= r.least {
+			return renewal, nil
+		}
+		select {
+		case <-renewal.Changed:
+		case <-term.Context().Done():
+			return renewal, context.Cause(term.Context())
+		}
+	}
 }
 
 // startIn starts the command. If the session would end with this process, those that guard the command keep it: no other
@@ -96,13 +116,14 @@ func (r *runner) startIn(term *leadership.Term, ballot store.Ballot) (command pr
 	return command, ready, err
 }
 
-func notStarted(err error) outcome {
+// notStarted is the outcome of a term whose command could not be started. If little of the lease is left, that is why.
+func (r *runner) notStarted(err error, ballot store.Ballot) outcome {
 	var exec *guard.ExecError
 	switch {
-	case errors.Is(err, store.ErrLost):
-		return outcome{lost, exitLost, fmt.Errorf("the command was not started: %w", err)}
 	case errors.As(err, &exec):
 		return outcome{failed, exec.Code(), err}
+	case ballot.Lease().Remaining() < r.least:
+		return outcome{lost, exitLost, fmt.Errorf("the command was not started: %w", err)}
 	}
 	return outcome{failed, exitFailed, err}
 }

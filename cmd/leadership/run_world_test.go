@@ -161,6 +161,13 @@ func (w *world) start(s spec, lease func() time.Duration) (process, error) {
 	return c, nil
 }
 
+// started returns how many commands were started.
+func (w *world) started() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.commands)
+}
+
 // program returns the command that was started as the nth, from 1 on.
 func (w *world) program(n int) *fake {
 	w.Helper()

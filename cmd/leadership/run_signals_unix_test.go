@@ -161,7 +161,7 @@ func TestSignalAsTheTermBegins(t *testing.T) {
 			c.results <- guard.Result{Code: 143} // so that the test ends
 		}
 		require.Equal(w, outcome{kind: final, code: 143}, <-led)
-		require.Empty(w, w.commands)
+		require.Zero(w, w.started())
 		require.NoError(w, term.Resign(w.Context()))
 	})
 }

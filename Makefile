@@ -56,11 +56,11 @@ check: ## check format, vet, staticcheck, and that go.mod is tidy
 	@unformatted=$$(gofmt -l .); test -z "$$unformatted" || { echo "gofmt -w is needed for:"; echo "$$unformatted"; exit 1; } >&2
 	go vet ./...
 	go vet -tags timens ./store
-	go vet -tags mutants ./store/file
+	go vet -tags mutants ./store/file ./internal/guard
 	go -C tools vet ./...
 	$(STATICCHECK) ./...
 	$(STATICCHECK) -tags timens ./store
-	$(STATICCHECK) -tags mutants ./store/file
+	$(STATICCHECK) -tags mutants ./store/file ./internal/guard
 	go -C tools tool staticcheck ./...
 	go mod tidy -diff
 	go -C tools mod tidy -diff

@@ -26,7 +26,7 @@ func eachMode(t *testing.T, test func(t *testing.T, m Mode)) {
 		t.Run(string(m.Kind), func(t *testing.T) {
 			if m.Kind != Unguarded {
 				if err := tried[m.Kind](); err != nil {
-					t.Skipf("this process can't have the mode: %v", err)
+					skipWhatIsDenied(t, err.Error())
 				}
 			}
 			test(t, m)
@@ -213,14 +213,15 @@ func TestOtherChildren(t *testing.T) {
 }
 
 func TestOneProcessAtATime(t *testing.T) {
-	m := subreaperMode()
-	p, _ := startShell(t, m, "exec sleep 1000")
-	_, err := Start(shell(m, ":"), lasts(long))
-	require.ErrorContains(t, err, "another command runs")
-	p.Kill()
-	p.Wait()
-	p, _ = startShell(t, m, ":")
-	require.Zero(t, p.Wait().Code)
+	eachGuardedMode(t, func(t *testing.T, m Mode) {
+		p, _ := startShell(t, m, "exec sleep 1000")
+		_, err := Start(shell(m, ":"), lasts(long))
+		require.ErrorContains(t, err, "another command runs")
+		p.Kill()
+		p.Wait()
+		p, _ = startShell(t, m, ":")
+		require.Zero(t, p.Wait().Code)
+	})
 }
 
 // TestLeaseThatHasEnded starts nothing.

@@ -52,8 +52,9 @@ type end struct {
 // one is locked while a supervisor reaps the children of this process.
 var one sync.Mutex
 
-// launch starts the guardian and gives it the lease. If this process dies before that, the guardian sees the end of its
-// link and exits; if it dies later, the guardian ends the command.
+// launch starts the guardian and gives it the lease. If this process dies before the guardian is there, nothing is left.
+// If it dies before the lease is sent, the guardian sees the end of its link and exits. If it dies later, the guardian
+// ends the command, and if that dies too, the kernel does.
 func launch(s settings, c Config, deadline instant, patience time.Duration) (*supervisor, error) {
 	if !one.TryLock() {
 		return nil, errors.New("guard: another command runs in this process")

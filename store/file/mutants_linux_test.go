@@ -1,16 +1,14 @@
 package file
 
 import (
-	"os"
-	"strings"
 	"testing"
 
-	"github.com/stretchr/testify/require"
+	"github.com/go-leadership/leadership/internal/mutants"
 )
 
-// mutants are mistakes that could be made in one line, each with the test that fails then. TestMutants makes them, if this
+// mistakes could be made in one line, each with the test that fails then. TestMutants makes them, if this
 // is built with the tag mutants.
-var mutants = []struct{ name, file, right, wrong, test string }{
+var mistakes = []mutants.Mutant{
 	{"no second look at the floor", "number_linux.go",
 		"number > f.floor {", "number > 0 {", "TestLateTicketIsVoid"},
 	{"a lease of three TTLs", "session_linux.go",
@@ -53,11 +51,4 @@ var mutants = []struct{ name, file, right, wrong, test string }{
 		"if number > 0 {", "if false {", "TestFailedAcknowledgementsLeaveNothing"},
 }
 
-// TestMutantsAreOfThisSource: each line that a mutant changes is there, once.
-func TestMutantsAreOfThisSource(t *testing.T) {
-	for _, m := range mutants {
-		source, err := os.ReadFile(m.file)
-		require.NoError(t, err)
-		require.Equal(t, 1, strings.Count(string(source), m.right), "%s: %s in %s", m.name, m.right, m.file)
-	}
-}
+func TestMutantsAreOfThisSource(t *testing.T) { mutants.Check(t, mistakes) }

@@ -9,7 +9,10 @@ import (
 // mistakes are run by TestMutants, if this is built with the tag mutants.
 var mistakes = []mutants.Mutant{
 	{"no timer in the kernel", "guardian_linux.go",
-		"deadline.add(-g.TimerMargin)", "deadline.add(1e15)", "TestFaults/.*/supervisor_and_guardian_stopped"},
+		"deadline.add(-g.TimerMargin)", "deadline.add(1e15)", "TestSelfTest$"},
+	{"no timer in the kernel, except for the self-test", "guardian_linux.go",
+		"deadline.add(-g.TimerMargin)", "deadline.add(map[bool]time.Duration{true: 0, false: 1e15}[g.SelfTest])",
+		"TestFaults/.*/supervisor_and_guardian_stopped"},
 	{"the self-test takes any end of a guardian", "selftest_linux.go",
 		"case v.silent:", "case false:", "TestSelfTestNoticesMissingTimer"},
 	{"Wait returns on the guardian's exit", "supervisor_linux.go",

@@ -16,6 +16,10 @@ var parts = map[string]func(){}
 func TestMain(m *testing.M) {
 	if os.Getenv("LEADERSHIP_TEST_DIE") != "" {
 		beforeStart = func() { _ = unix.Kill(os.Getpid(), unix.SIGKILL) }
+		if os.Args[0] == initName { // as if the guardian had died before PR_SET_PDEATHSIG
+			_ = unix.Prctl(unix.PR_SET_PDEATHSIG, 0, 0, 0, 0)
+			_, _ = unix.Poll([]unix.PollFd{{Fd: linkFD}}, -1)
+		}
 	}
 	if os.Getenv("LEADERSHIP_TEST_NO_TIMER") != "" {
 		setKillTimer = func(killTimer, instant) error { return nil } // as on a kernel that has it in name only

@@ -26,7 +26,7 @@ var mistakes = []mutants.Mutant{
 	{"a late renewal takes TERM back", "guardian_linux.go",
 		"g.ending != Stopped {", "g.ending != Stopped {\n\t\tg.ending = \"\"\n\t}\n\tif g.killing {", "TestFaults/.*/a_late_renewal"},
 	{"the guardian does not kill", "guardian_linux.go",
-		"if n >= g.kill || g.ending", "if n < 0 && g.ending", "TestFaults/.*/init_stopped"},
+		"if n >= g.kill || g.ending", "if n < 0 && g.ending", "TestFaults/.*/supervisor_stopped"},
 	{"the guardian does not mind a dead supervisor", "guardian_linux.go",
 		"g.end(supervisorDied)", "", "TestFaults/.*/supervisor_killed"},
 	{"a silent guardian is not killed", "supervisor_linux.go",

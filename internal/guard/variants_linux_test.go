@@ -59,6 +59,9 @@ func available(t *testing.T) (have []variant) {
 		}
 		have = append(have, v)
 	}
+	if len(have) == 0 { // root that may not become another user
+		have = append(have, variant{name: "this user with a subreaper", mode: subreaperMode(), uid: os.Getuid()})
+	}
 	return have
 }
 

@@ -121,7 +121,7 @@ func (f fault) test(t *testing.T, tr *trial) {
 	}
 	if f.terms {
 		tr.polite.await(t, "what TERM ends")
-		require.Less(t, tr.polite.at, tr.deadline.add(-trialMargin-trialStop), "TERM was sent late")
+		require.Less(t, tr.polite.at, tr.deadline.add(-trialMargin-trialStop-time.Second), "TERM was sent late")
 	}
 	tr.command.await(t, "the command")
 	end := tr.deadline

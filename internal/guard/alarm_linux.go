@@ -38,7 +38,7 @@ func (a *alarm) ring() {
 	}
 }
 
-// set makes the alarm expire at i, at once if i has passed. It takes the place of an earlier instant.
+// set makes the alarm expire at i, at once if i has passed. It replaces an earlier instant.
 func (a *alarm) set(i instant) error {
 	spec := unix.ItimerSpec{Value: unix.NsecToTimespec(max(1, int64(i)))} // zero would disarm it
 	if err := unix.TimerfdSettime(a.fd, unix.TFD_TIMER_ABSTIME, &spec, nil); err != nil {

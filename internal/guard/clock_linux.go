@@ -45,7 +45,7 @@ func newKillTimer() (killTimer, error) {
 	return killTimer(id), nil
 }
 
-// set makes the timer expire at i, at once if i has passed. It takes the place of an earlier instant.
+// set makes the timer expire at i, at once if i has passed. It replaces an earlier instant.
 func (t killTimer) set(i instant) error {
 	spec := struct{ intervalSec, intervalNsec, sec, nsec int64 }{sec: int64(i) / 1e9, nsec: int64(i) % 1e9}
 	_, _, errno := unix.RawSyscall6(sysTimerSettime, uintptr(t), unix.TFD_TIMER_ABSTIME, uintptr(unsafe.Pointer(&spec)), 0, 0, 0)

@@ -1,6 +1,7 @@
 package guard
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,7 +11,7 @@ import (
 )
 
 // SelfTest finds the best mode that this machine gives, and tries it: it starts a guardian with its init, stops the
-// guardian, and expects that the kernel kills both. It takes about a tenth of a second. It fails if no guarded mode
+// guardian, and expects that the kernel kills it. It takes about a tenth of a second. It fails if no guarded mode
 // works, and while a Process runs.
 func SelfTest(ctx context.Context) (Mode, error) {
 	var reasons []string
@@ -86,7 +87,7 @@ func freezeGuardian(ctx context.Context, m Mode, after time.Duration) (notes []s
 	case v.silent:
 		return nil, false, errors.New("the kernel's timer did not kill a stopped guardian")
 	case !killed:
-		return nil, false, startErr
+		return nil, false, cmp.Or(startErr, errors.New("the guardian has ended by itself, though it had been stopped"))
 	case startErr != nil || !v.frozen:
 		return nil, true, fmt.Errorf("the guardian was not seen stopped within %v", after)
 	case m.Kind == Namespace && v.pid != 1:

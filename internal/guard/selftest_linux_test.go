@@ -5,8 +5,10 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 )
 
 // TestSelfTest: each user gets the best mode that the machine has, and is told what it does not cover.
@@ -61,4 +63,44 @@ func TestSelfTestNoticesMissingTimer(t *testing.T) {
 	t.Setenv("LEADERSHIP_TEST_NO_TIMER", "yes")
 	_, err := selfTest(t.Context(), subreaperMode())
 	require.ErrorContains(t, err, "the kernel's timer did not kill a stopped guardian")
+}
+
+// TestSelfTestNoticesAGuardianThatGoesOn: one that was stopped and ends by itself was not killed by the kernel.
+func TestSelfTestNoticesAGuardianThatGoesOn(t *testing.T) {
+	t.Setenv("LEADERSHIP_TEST_NO_TIMER", "yes")
+	tested := make(chan error, 1)
+	go func() {
+		_, err := selfTest(t.Context(), subreaperMode())
+		tested <- err
+	}()
+	for {
+		select {
+		case err := <-tested:
+			require.ErrorContains(t, err, "the guardian has ended by itself")
+			return
+		case <-time.After(time.Millisecond):
+			children, _ := childrenOf("self")
+			for _, pid := range children {
+				_ = unix.Kill(pid, unix.SIGCONT)
+			}
+		}
+	}
+}
+
+// TestTwoReportsOfAFailure: the second does not block the supervisor.
+func TestTwoReportsOfAFailure(t *testing.T) {
+	v := &supervisor{started: make(chan error, 1)}
+	handled := make(chan struct{})
+	go func() {
+		defer close(handled)
+		v.handle(report{Failed: "of the init"})
+		v.handle(report{Failed: "of the guardian"})
+	}()
+	select {
+	case <-handled:
+	case <-time.After(10 * time.Second):
+		<-v.started // so that the other goroutine ends
+		require.Fail(t, "the second report blocks")
+	}
+	require.EqualError(t, <-v.started, "guard: of the init")
 }

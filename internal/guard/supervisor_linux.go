@@ -20,7 +20,7 @@ type supervisor struct {
 	env     []string
 	dir     string
 	calls   chan func()   // done by loop
-	started chan error    // written by loop once: whether the command runs; has room for it
+	started chan error    // written by loop: whether the command runs; has room for the first report, which counts
 	done    chan struct{} // closed by loop when nothing is left
 
 	guardian int   // its process id; zero when it has been reaped
@@ -190,9 +190,9 @@ func (v *supervisor) handle(r report) {
 	switch {
 	case r.Started:
 		v.pid = r.Pid
-		v.started <- nil
+		v.tellStarted(nil)
 	case r.Failed != "":
-		v.started <- r.startError()
+		v.tellStarted(r.startError())
 	case r.Kill != 0:
 		v.kill = r.Kill
 		v.setWatch()
@@ -201,6 +201,15 @@ func (v *supervisor) handle(r report) {
 		v.because(Exited)
 	case r.Cause != "":
 		v.because(r.Cause)
+	}
+}
+
+// tellStarted tells whether the command runs. What comes first counts: an init that fails and the guardian that then can't
+// reach it might both report.
+func (v *supervisor) tellStarted(err error) {
+	select {
+	case v.started <- err:
+	default:
 	}
 }
 

@@ -58,8 +58,9 @@ func TestPresentLeaderIsReadAfterASync(t *testing.T) {
 			synced := time.Now()
 			s.next("Leader").fail(errLater)
 			time.Sleep(50 * time.Millisecond)
+			again := s.next("Sync") // the read has begun again
 			late := s.observe(nil)
-			s.next("Sync").answer(answer{})
+			again.answer(answer{})
 			s.next("Leader").shows(State{Leader: one, AsOf: synced})
 			require.True(t, c.returned())
 			require.Equal(t, store.Known{Leader: one, AsOf: synced}, c.value)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"os/exec"
 	"slices"
 	"syscall"
 	"testing"
@@ -51,6 +52,37 @@ func TestKilledLeaderIsReplacedAtOnce(t *testing.T) {
 		c.report.note(c.members[i].name, "is killed")
 		c.bury(c.members[i])
 		c.members = slices.Delete(c.members, i, i+1)
+	}
+	c.report.check(t)
+}
+
+// TestFrozenLeaderIsReplacedInTime: some process leads soon after the TTL of one that is stopped, whether that led or waited.
+func TestFrozenLeaderIsReplacedInTime(t *testing.T) {
+	c := newChaos(t, 3, 4*time.Second, 1)
+	for range 2 {
+		require.Eventually(t, func() bool { return c.leader() != nil }, time.Minute, time.Millisecond, "a leader")
+		frozen := c.members[0]
+		if i := c.leader(); i != nil {
+			frozen = c.members[*i]
+		}
+		c.stop(frozen, 0)
+		over := frozen.stopped + c.ttl
+		led := func() bool {
+			for _, p := range c.members {
+				for _, term := range p.journal.tenures(p.name, 0) {
+					if p != frozen && term.began > over {
+						return true
+					}
+				}
+			}
+			return false
+		}
+		require.Eventually(t, led, time.Minute, time.Millisecond, "a leader when the TTL is over")
+		require.Less(t, bootTime(), over+c.ttl/4)
+		c.wake(frozen)
+	}
+	for _, p := range c.members {
+		c.bury(p)
 	}
 	c.report.check(t)
 }
@@ -125,7 +157,9 @@ func (s slow) readlink(path string) (string, error) { s.delay(); return s.ops.re
 // chaos is one run.
 type chaos struct {
 	t         *testing.T
-	directory string
+	directory string // of the journals
+	store     string
+	as        []func(*exec.Cmd) // how the processes are started
 	ttl       time.Duration
 	stops     int // how many may be stopped at a time
 	members   []*chaosProcess
@@ -145,10 +179,16 @@ type chaosProcess struct {
 
 func newChaos(t *testing.T, size int, ttl time.Duration, stops int) *chaos {
 	c := &chaos{t: t, directory: t.TempDir(), ttl: ttl, stops: stops, report: chaosReport{ttl: ttl}}
+	c.store = c.directory + "/store"
+	c.grow(size)
+	return c
+}
+
+// grow starts some processes.
+func (c *chaos) grow(size int) {
 	for range size {
 		c.members = append(c.members, c.start())
 	}
-	return c
 }
 
 func (c *chaos) start() *chaosProcess {
@@ -158,7 +198,8 @@ func (c *chaos) start() *chaosProcess {
 	var err error
 	p.journal, err = openJournal(path)
 	require.NoError(c.t, err)
-	p.process = start(c.t, chaosRole, chaosMember{c.directory + "/store", c.ttl, path, c.started%2 == 0, c.started%4 < 2})
+	require.NoError(c.t, os.Chmod(path, 0o666)) // the process might be another user's
+	p.process = start(c.t, chaosRole, chaosMember{c.store, c.ttl, path, c.started%2 == 0, c.started%4 < 2}, c.as...)
 	c.report.note(p.name, "starts")
 	return p
 }

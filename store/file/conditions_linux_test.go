@@ -114,3 +114,117 @@ func TestDirectoryIsRemovedUnderProcesses(t *testing.T) {
 		}
 	}
 }
+
+// leadsAbove waits until a process leads with a token that is higher than one, and returns its token.
+func (c *chaos) leadsAbove(last uint64) (token uint64) {
+	c.t.Helper()
+	require.Eventually(c.t, func() bool {
+		for _, p := range c.members {
+			if now, leads := p.journal.leads(); leads && now > last {
+				token = now
+				return true
+			}
+		}
+		return false
+	}, 30*time.Second, time.Millisecond, "a leader with a token above %d", last)
+	return token
+}
+
+// TestFullDiskUnderProcesses: the disk of processes is full for more than a TTL, and then has room again. Each of them
+// lives, and leads again; no two lead at a time, and tokens grow.
+func TestFullDiskUnderProcesses(t *testing.T) {
+	needRoot(t)
+	dir := t.TempDir()
+	if err := syscall.Mount("none", dir, "tmpfs", 0, "size=256k"); err != nil {
+		t.Skip("NOT TESTED: a small file system can't be mounted:", err)
+	}
+	t.Cleanup(func() { require.NoError(t, syscall.Unmount(dir, syscall.MNT_DETACH)) })
+	c := newChaos(t, 0, time.Second, 0)
+	c.store = dir + "/store"
+	c.grow(3)
+	last := c.leadsAbove(0)
+	for range 2 {
+		full := false
+		var fillers []string
+		for end := bootTime() + c.ttl*3/2; bootTime() < end; time.Sleep(time.Millisecond) { // all that becomes free
+			name := fmt.Sprint(dir, "/", len(fillers))
+			if err := os.WriteFile(name, make([]byte, 16<<10), 0o600); err != nil {
+				require.ErrorIs(t, err, syscall.ENOSPC)
+				full = true
+			}
+			fillers = append(fillers, name)
+		}
+		require.True(t, full)
+		for _, name := range fillers {
+			if err := os.Remove(name); !missing(err) {
+				require.NoError(t, err)
+			}
+		}
+		now := uint64(0)
+		for _, p := range c.members {
+			require.False(t, p.hasEnded(), "%s has ended by itself: %s", p.name, p.errors)
+			token, _ := p.journal.leads()
+			now = max(now, token)
+		}
+		last = c.leadsAbove(max(last, now))
+	}
+	c.end()
+}
+
+// end ends all processes, and requires that no two have led at a time, and that tokens have grown.
+func (c *chaos) end() {
+	for _, p := range c.members {
+		c.bury(p)
+	}
+	c.members = nil
+	violations, _ := c.report.violations()
+	for _, v := range violations {
+		require.Contains(c.t, v.what, "no leader", c.report.around(v.from, v.to))
+	}
+}
+
+// TestDirectoryIsLockedUnderProcesses: the processes of a user may not look into the directory any more, or not write to
+// it. They say so, and end. When the user may, others lead, with higher tokens.
+func TestDirectoryIsLockedUnderProcesses(t *testing.T) {
+	needRoot(t)
+	c := newChaos(t, 0, time.Second, 0)
+	require.NoError(t, os.Chmod(reachable(t, c.directory), 0o777))
+	c.as = []func(*exec.Cmd){func(cmd *exec.Cmd) {
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: someone, Gid: group}}
+	}}
+	last := uint64(0)
+	for _, mode := range []os.FileMode{0, 0o500} {
+		c.grow(3)
+		last = c.leadsAbove(last)
+		var locked []string
+		for _, path := range append(files(t, c.store+"/e"), c.store) {
+			if st, err := os.Stat(path); err == nil && st.IsDir() {
+				locked = append(locked, path)
+			}
+		}
+		for _, path := range locked {
+			if err := os.Chmod(path, mode); !missing(err) {
+				require.NoError(t, err)
+			}
+		}
+		for _, p := range c.members {
+			select {
+			case <-p.done:
+				require.Contains(t, p.errors.String(), store.ErrDenied.Error())
+			case <-soon(t).Done():
+				require.Fail(t, "the process does not end", "mode %v", mode)
+			}
+			token, _ := p.journal.leads()
+			last = max(last, token)
+		}
+		c.end()
+		for _, path := range locked {
+			if err := os.Chmod(path, 0o700); !missing(err) {
+				require.NoError(t, err)
+			}
+		}
+	}
+	c.grow(3)
+	c.leadsAbove(last)
+	c.end()
+}

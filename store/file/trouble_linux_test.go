@@ -42,16 +42,26 @@ func TestOverflow(t *testing.T) {
 	leads(t, follower, "two")
 }
 
-// TestDirectoryIsRemoved: a candidate leads again at once, with a higher token.
+// TestDirectoryIsRemoved: the leader is told at its next renewal, long before its deadline. One that has taken part in
+// another election only leads with a higher token than all before. Followers know of it.
 func TestDirectoryIsRemoved(t *testing.T) {
 	c := configIn(t.TempDir() + "/store")
-	st, follower := openWith(t, c, kernel{}), openWith(t, c, kernel{})
+	c.TTL = 8 * time.Second
+	st, other, follower := openWith(t, c, kernel{}), openWith(t, c, kernel{}), openWith(t, c, kernel{})
+	_, err := other.Campaign(soon(t), "another", "two")
+	require.NoError(t, err)
+	for range 3 {
+		require.NoError(t, lead(t, st, "one").Withdraw(soon(t)))
+	}
 	b := lead(t, st, "one")
 	leads(t, follower, "one")
+	began := time.Now()
 	require.NoError(t, os.Rename(c.Directory, c.Directory+".removed")) // what is removed one by one is made again
 	<-b.Lost()
 	require.ErrorIs(t, b.Err(), store.ErrLost)
-	next := lead(t, st, "two")
+	require.Less(t, time.Since(began), c.TTL*3/4)
+	require.NoError(t, st.Close())
+	next := lead(t, other, "two")
 	require.Greater(t, next.Token(), b.Token())
 	leads(t, follower, "two")
 }

@@ -74,8 +74,7 @@ var faults = []fault{
 		before: func(f *scene) { f.join(f.machine.memory) }, make: (*scene).exhaust},
 	{name: "guardian killed", needs: "guardian", make: func(f *scene) { f.kill(f.guardian) }},
 	{name: "guardian frozen", needs: "guardian", make: func(f *scene) { f.stop(f.guardian) }},
-	{name: "supervisor and guardian killed", needs: "guardian", covers: alone,
-		make: func(f *scene) { f.kill(f.supervisor, f.guardian) }},
+	{name: "supervisor and guardian killed", needs: "guardian", covers: alone, make: (*scene).killWatch},
 	{name: "supervisor and guardian frozen", needs: "guardian", covers: alone,
 		make: func(f *scene) { f.stop(f.supervisor, f.guardian) }},
 	{name: "all processes stopped, later continued", covers: alone,
@@ -97,12 +96,9 @@ var faults = []fault{
 		make: func(f *scene) { f.stop(f.init, f.supervisor, f.guardian) }},
 	{name: "CPU quota of 10 %, supervisor frozen", needs: "cpu",
 		covers: func(c *cell) bool { return c.mode == namespace || c.variant != "forking" },
-		before: func(f *scene) { f.join(f.machine.cpu) },
-		make: func(f *scene) {
-			f.old.undo = func() { set(f.t, f.groups[0], "cpu.cfs_quota_us", "-1") }
-			set(f.t, f.groups[0], "cpu.cfs_quota_us", "10000")
-			f.stop(f.supervisor)
-		}},
+		before: func(f *scene) { f.join(f.machine.cpu) }, make: func(f *scene) { f.throttle(); f.stop(f.supervisor) }},
+	{name: "CPU quota of 10 %, supervisor and guardian killed", needs: "cpu", covers: alone,
+		before: func(f *scene) { f.join(f.machine.cpu) }, make: func(f *scene) { f.throttle(); f.killWatch() }},
 	{name: "supervisor frozen until the command has ended: a late renewal", needs: "guardian",
 		make: func(f *scene) {
 			f.stop(f.supervisor)
@@ -145,6 +141,22 @@ func (f *scene) exhaust() {
 	if !within(long, func() bool { return gone(f.supervisor) }) {
 		t.Fatal("the kernel does not kill the supervisor")
 	}
+}
+
+// killWatch kills the supervisor, and the guardian if there is one.
+func (f *scene) killWatch() {
+	f.t.Helper()
+	f.kill(f.supervisor)
+	if f.guardian != 0 {
+		f.kill(f.guardian)
+	}
+}
+
+// throttle gives the old contender's cgroup 10 ms of a processor in each 100 ms.
+func (f *scene) throttle() {
+	f.t.Helper()
+	f.old.undo = func() { set(f.t, f.groups[0], "cpu.cfs_quota_us", "-1") }
+	set(f.t, f.groups[0], "cpu.cfs_quota_us", "10000")
 }
 
 // freeze sets the state of the old contender's cgroup of version 2.

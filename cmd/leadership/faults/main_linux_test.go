@@ -99,6 +99,7 @@ func cells(t *testing.T, base cell) (all []cell) {
 	for _, s := range []*service{zookeeper, etcd, consul} {
 		add(s, run, []side{{namespace, root}, {subreaper, ordinary}}, "plain", "daemon")
 	}
+	add(etcd, run, sides[4:5], "plain", "daemon")
 	base.programs = base.programs.withLocks(t)
 	add(locks("consul lock", consulAddress, time.Minute), consulLock, plain, variants...)
 	add(locks("etcdctl lock", etcdAddress, ttl), etcdctlLock, plain, variants...)

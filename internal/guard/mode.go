@@ -51,7 +51,7 @@ func subreaperMode(reasons ...string) Mode {
 	return Mode{Kind: Subreaper, Reasons: reasons, Uncovered: []string{
 		"supervisor and guardian are killed together: descendants of the command go on",
 		"supervisor and guardian are stopped or frozen together: descendants of the command go on until the supervisor continues",
-		"all processes are stopped or frozen and continue after the lease: descendants of the command may run for about a millisecond",
+		"all processes are stopped or frozen and continue after the lease: descendants of the command may run until the supervisor has killed them, from a millisecond on",
 		"the command becomes another user (sudo, su, setuid programs): it can't be killed",
 	}}
 }

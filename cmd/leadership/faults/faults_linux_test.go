@@ -97,7 +97,8 @@ var faults = []fault{
 	{name: "CPU quota of 10 %, supervisor frozen", needs: "cpu",
 		covers: func(c *cell) bool { return c.mode == namespace || c.variant != "forking" },
 		before: func(f *scene) { f.join(f.machine.cpu) }, make: func(f *scene) { f.throttle(); f.stop(f.supervisor) }},
-	{name: "CPU quota of 10 %, supervisor and guardian killed", needs: "cpu", covers: alone,
+	{name: "CPU quota of 10 %, supervisor and guardian killed", needs: "cpu",
+		covers: func(c *cell) bool { return c.mode == namespace },
 		before: func(f *scene) { f.join(f.machine.cpu) }, make: func(f *scene) { f.throttle(); f.killWatch() }},
 	{name: "supervisor frozen until the command has ended: a late renewal", needs: "guardian",
 		make: func(f *scene) {

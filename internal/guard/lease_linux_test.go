@@ -1,6 +1,8 @@
 package guard
 
 import (
+	"encoding/json"
+	"io"
 	"os"
 	"testing"
 
@@ -37,5 +39,26 @@ func TestGuardianDiesBeforeTheCommand(t *testing.T) {
 		require.NoError(t, w.Close())
 		_, err = r.Read(make([]byte, 1))
 		require.Error(t, err, "the command ran")
+	})
+}
+
+// TestSupervisorAndGuardianDieBeforeTheCommand: the init alone is left, and starts nothing.
+func TestSupervisorAndGuardianDieBeforeTheCommand(t *testing.T) {
+	eachGuardedMode(t, func(t *testing.T, m Mode) {
+		if m.Kind != Namespace {
+			return // no init
+		}
+		r, w, err := os.Pipe()
+		require.NoError(t, err)
+		defer r.Close()
+		data, err := json.Marshal(m)
+		require.NoError(t, err)
+		v := variant{uid: os.Getuid()}
+		cmd := v.command(t, "supervisor", "LEADERSHIP_TEST_MODE="+string(data), "LEADERSHIP_TEST_DIE=both")
+		cmd.ExtraFiles = []*os.File{w, w, w, w}
+		require.ErrorContains(t, cmd.Run(), "killed")
+		require.NoError(t, w.Close())
+		_, err = r.Read(make([]byte, 1))
+		require.ErrorIs(t, err, io.EOF, "the command ran")
 	})
 }

@@ -15,7 +15,12 @@ var parts = map[string]func(){}
 
 func TestMain(m *testing.M) {
 	if os.Getenv("LEADERSHIP_TEST_DIE") != "" {
-		beforeStart = func() { _ = unix.Kill(os.Getpid(), unix.SIGKILL) }
+		beforeStart = func() {
+			if os.Getenv("LEADERSHIP_TEST_DIE") == "both" {
+				_ = unix.Kill(os.Getppid(), unix.SIGKILL)
+			}
+			_ = unix.Kill(os.Getpid(), unix.SIGKILL)
+		}
 		if os.Args[0] == initName { // as if the guardian had died before PR_SET_PDEATHSIG
 			_ = unix.Prctl(unix.PR_SET_PDEATHSIG, 0, 0, 0, 0)
 			_, _ = unix.Poll([]unix.PollFd{{Fd: linkFD}}, -1)

@@ -21,8 +21,6 @@ var mistakes = []mutants.Mutant{
 		"PR_SET_CHILD_SUBREAPER, 1", "PR_SET_CHILD_SUBREAPER, 0", "TestFaults/user_with_a_subreaper/guardian_killed"},
 	{"the init outlives the guardian", "init_linux.go",
 		"uintptr(unix.SIGKILL)", "0", "TestFaults/.*_in_a_namespace/all_stopped"},
-	{"the init does not wait for the guardian", "init_linux.go",
-		"if r, ok := <-requests; !ok || !r.Start {", "if false {", "TestGuardianDiesBeforeTheCommand"},
 	{"a late renewal takes TERM back", "guardian_linux.go",
 		"g.ending != Stopped {", "g.ending != Stopped {\n\t\tg.ending = \"\"\n\t}\n\tif g.killing {", "TestFaults/.*/a_late_renewal"},
 	{"the guardian does not kill", "guardian_linux.go",
@@ -32,7 +30,7 @@ var mistakes = []mutants.Mutant{
 	{"a silent guardian is not killed", "supervisor_linux.go",
 		"v.silent = true\n\t\t\tv.killGuardian()", "v.silent = true", "TestFaults/.*/guardian_stopped"},
 	{"signals reach the command alone", "command_linux.go",
-		"unix.Kill(-c.pid, s)", "unix.Kill(c.pid, s)", "TestStop"},
+		"unix.Kill(-c.pid, s)", "unix.Kill(c.pid, s)", "TestSignalsReachTheGroup"},
 	{"what the command leaves is not killed", "init_linux.go",
 		"c.exited && !c.settings.WaitAll", "false", "TestWhatTheCommandLeaves"},
 }

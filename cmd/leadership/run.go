@@ -56,7 +56,9 @@ func (c *runCmd) Run(a *app) error {
 	if err := level.UnmarshalText([]byte(c.LogLevel)); err != nil {
 		return err
 	}
-	log := slog.New(slog.NewTextHandler(a.errs, &slog.HandlerOptions{Level: level}))
+	errs, end := newSteadyLog(a.errs)
+	defer end()
+	log := slog.New(slog.NewTextHandler(errs, &slog.HandlerOptions{Level: level}))
 	config, err := c.guard(log)
 	if err != nil {
 		return err

@@ -9,9 +9,10 @@ import (
 )
 
 // notifySignals returns the signals that are passed on, from now on. Those that are ignored, by nohup for example, stay
-// ignored.
+// ignored. A reader of stderr that has gone is no reason to end any more: the runtime would do so, by SIGPIPE.
 func notifySignals() (signals <-chan os.Signal, stop func()) {
-	ch := make(chan os.Signal, 16)
+	ch, pipe := make(chan os.Signal, 16), make(chan os.Signal, 1)
+	signal.Notify(pipe, syscall.SIGPIPE)
 	for _, s := range []os.Signal{
 		syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGWINCH,
 	} {
@@ -19,7 +20,7 @@ func notifySignals() (signals <-chan os.Signal, stop func()) {
 			signal.Notify(ch, s)
 		}
 	}
-	return ch, func() { signal.Stop(ch) }
+	return ch, func() { signal.Stop(ch); signal.Stop(pipe) }
 }
 
 // hasTerminal reports whether the process has a controlling terminal.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"reflect"
 	"regexp"
 	"strings"
 
@@ -70,6 +71,7 @@ func (a *app) run(args []string) error {
 	done := false
 	parser, err := kong.New(&g,
 		kong.Name("leadership"), kong.Description(description), kong.Writers(a.out, a.errs),
+		kong.KindMapper(reflect.String, kong.MapperFunc(decodeText)),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true, WrapUpperBound: 110}),
 		kong.Exit(func(int) { done = true; panic(helpShown{}) }),
 	)
@@ -90,6 +92,19 @@ func (a *app) run(args []string) error {
 	}
 	a.warnOfPassword(c)
 	return c.Run(a)
+}
+
+// decodeText takes a text as it is. Kong's own decoder replaces bytes that are not UTF-8, in the arguments of run's
+// command too.
+func decodeText(c *kong.DecodeContext, target reflect.Value) error {
+	if _, is := c.Scan.Peek().Value.(string); !is { // but of the configuration file
+		return c.Scan.PopValueInto("string", target.Addr().Interface())
+	}
+	token, err := c.Scan.PopValue("string")
+	if err == nil {
+		target.SetString(token.Value.(string))
+	}
+	return err
 }
 
 // helpShown ends the parsing of a command line that asks for help.

@@ -12,11 +12,12 @@ import (
 type manager struct {
 	socket   string        // NOTIFY_SOCKET
 	watchdog time.Duration // the manager ends a service that has been silent for so long; 0: it does not
+	patience time.Duration // how long it may take to read a message
 }
 
 // managerOf reads the environment that systemd sets.
 func managerOf(getenv func(string) string) manager {
-	m := manager{socket: getenv("NOTIFY_SOCKET")}
+	m := manager{socket: getenv("NOTIFY_SOCKET"), patience: time.Second}
 	if pid := getenv("WATCHDOG_PID"); pid == "" || pid == strconv.Itoa(os.Getpid()) {
 		if us, err := strconv.ParseInt(getenv("WATCHDOG_USEC"), 10, 64); err == nil && us > 0 {
 			m.watchdog = time.Duration(us) * time.Microsecond
@@ -38,7 +39,7 @@ func (m manager) tell(format string, args ...any) {
 		return
 	}
 	defer conn.Close()
-	_ = conn.SetWriteDeadline(time.Now().Add(time.Second))
+	_ = conn.SetWriteDeadline(time.Now().Add(m.patience))
 	_, _ = fmt.Fprintf(conn, format, args...)
 }
 

@@ -54,8 +54,8 @@ func (r *runner) lead(term *leadership.Term) outcome {
 	}
 	defer ready.close()
 	r.log.Info("command started", "token", term.Token())
-	r.manager.tell("STATUS=Leads election %q with token %d", r.election, term.Token())
 	return r.guard(term, ballot, renewal, command, func(ctx context.Context) error {
+		r.manager.tell("STATUS=Leads election %q with token %d", r.election, term.Token())
 		if err := r.ready.await(ctx, command, ready); err != nil {
 			return err
 		}

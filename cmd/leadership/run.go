@@ -16,19 +16,19 @@ import (
 
 type runCmd struct {
 	electionFlags
-	Value        string        `placeholder:"TEXT" help:"What others read of this process while it leads, such as its address. Default: the name of the host."`
-	Wait         time.Duration `placeholder:"DURATION" help:"Give up if this process has not led within this time. Default: wait for ever."`
-	StopTimeout  time.Duration `placeholder:"DURATION" help:"Time that the command has between SIGTERM and SIGKILL, out of the lease. Default: half of what fits, at most 10s."`
-	Again        bool          `help:"Stand again when leadership was lost or the command has failed, after 1 s at first and 1 min at last."`
-	AgainLimit   int           `default:"5" placeholder:"5" help:"With --again: give up after this many failures of the command within a minute. 0: never. Default: 5."`
-	ReadyExec    string        `xor:"ready" placeholder:"COMMAND" help:"The command has taken over when this shell command succeeds."`
-	ReadyHTTP    string        `name:"ready-http" xor:"ready" placeholder:"URL" help:"The command has taken over when this URL is answered with 2xx."`
-	ReadyFD      bool          `name:"ready-fd" xor:"ready" help:"The command has taken over when it writes to the descriptor in $LEADERSHIP_READY_FD."`
-	ReadyTimeout time.Duration `default:"1m" placeholder:"1m" help:"The takeover has failed if the command is not ready within this time. Default: 1m."`
-	Strict       bool          `help:"Refuse to start unless the command can be run in a PID namespace, which leaves no process behind."`
-	Unguarded    bool          `help:"Run the command as a plain child, which may outlive the leadership. The only way on other systems than Linux."`
-	WaitAll      bool          `help:"When the command has exited, wait for the processes that it has left, and do not kill them."`
-	LogLevel     string        `enum:"debug,info,warn,error" default:"info" placeholder:"info" help:"What to log to standard error: debug, info, warn or error. Default: info."`
+	Value        string         `placeholder:"TEXT" help:"What others read of this process while it leads, such as its address. Default: the name of the host."`
+	Wait         *time.Duration `placeholder:"DURATION" help:"Give up if this process has not led within this time. Default: wait for ever."`
+	StopTimeout  *time.Duration `placeholder:"DURATION" help:"Time that the command has between SIGTERM and SIGKILL, out of the lease. Default: half of what fits, at most 10s."`
+	Again        bool           `help:"Stand again when leadership was lost or the command has failed, after 1 s at first and 1 min at last."`
+	AgainLimit   int            `default:"5" placeholder:"5" help:"With --again: give up after this many failures of the command within a minute. 0: never. Default: 5."`
+	ReadyExec    string         `xor:"ready" placeholder:"COMMAND" help:"The command has taken over when this shell command succeeds."`
+	ReadyHTTP    string         `name:"ready-http" xor:"ready" placeholder:"URL" help:"The command has taken over when this URL is answered with 2xx."`
+	ReadyFD      bool           `name:"ready-fd" xor:"ready" help:"The command has taken over when it writes to the descriptor in $LEADERSHIP_READY_FD."`
+	ReadyTimeout time.Duration  `default:"1m" placeholder:"1m" help:"The takeover has failed if the command is not ready within this time. Default: 1m."`
+	Strict       bool           `help:"Refuse to start unless the command can be run in a PID namespace, which leaves no process behind."`
+	Unguarded    bool           `help:"Run the command as a plain child, which may outlive the leadership. The only way on other systems than Linux."`
+	WaitAll      bool           `help:"When the command has exited, wait for the processes that it has left, and do not kill them."`
+	LogLevel     string         `enum:"debug,info,warn,error" default:"info" placeholder:"info" help:"What to log to standard error: debug, info, warn or error. Default: info."`
 
 	Command []string `arg:"" passthrough:"" placeholder:"COMMAND" help:"The command and its arguments, after --."`
 }
@@ -74,7 +74,7 @@ func (c *runCmd) Run(a *app) error {
 		return err
 	}
 	r := &runner{
-		election: c.Election, value: c.Value, wait: c.Wait,
+		election: c.Election, value: c.Value, wait: value(c.Wait, 0),
 		again:   retries{enabled: c.Again, limit: c.AgainLimit},
 		ready:   readiness{exec: c.ReadyExec, url: c.ReadyHTTP, fd: c.ReadyFD, timeout: c.ReadyTimeout},
 		env:     commandEnv(os.Environ(), c.Store, c.Election, c.Value),
@@ -136,8 +136,10 @@ func (c *runCmd) check() error {
 	switch {
 	case len(c.Command) == 0:
 		return usage("no command is given: leadership run [flags] -- command args")
-	case c.Wait < 0 || c.StopTimeout < 0 || c.AgainLimit < 0:
-		return usage("--wait, --stop-timeout and --again-limit can't be negative")
+	case value(c.Wait, 1) <= 0:
+		return usage("--wait=%v is not more than zero", *c.Wait)
+	case value(c.StopTimeout, 0) < 0 || c.AgainLimit < 0:
+		return usage("--stop-timeout and --again-limit can't be negative")
 	case c.ReadyTimeout <= 0:
 		return usage("--ready-timeout=%v is not more than zero", c.ReadyTimeout)
 	case c.Strict && c.Unguarded:
@@ -147,6 +149,14 @@ func (c *runCmd) check() error {
 		return usage("--ready-http is no URL that begins with http:// or https://")
 	}
 	return store.CheckValue(c.Value)
+}
+
+// value returns what a flag was set to, or the default.
+func value(flag *time.Duration, otherwise time.Duration) time.Duration {
+	if flag != nil {
+		return *flag
+	}
+	return otherwise
 }
 
 func usage(format string, args ...any) error {
@@ -170,9 +180,7 @@ func (c *runCmd) guard(log *slog.Logger) (guard.Config, error) {
 	}
 	config := c.times(u.Session())
 	config.Command, config.Mode, config.Strict, config.WaitAll, config.Logger = c.Command, guard.UnguardedMode(), c.Strict, c.WaitAll, log
-	if config.StopTimeout == 0 {
-		config.StopTimeout = defaultStopTimeout(config.MaxStopTimeout())
-	}
+	config.StopTimeout = value(c.StopTimeout, defaultStopTimeout(config.MaxStopTimeout()))
 	if !c.Unguarded {
 		if config.Mode, err = guard.SelfTest(context.Background()); err != nil {
 			return config, &failure{code: exitFailed, err: err, advice: "--unguarded runs the command as a plain child, which may outlive the leadership"}
@@ -180,6 +188,8 @@ func (c *runCmd) guard(log *slog.Logger) (guard.Config, error) {
 	}
 	var exec *guard.ExecError
 	switch err := config.Check(); {
+	case errors.Is(err, guard.ErrStrict):
+		return config, &failure{code: exitFailed, err: err, advice: "allow user namespaces, or leave --strict out: then the log names what is not covered"}
 	case errors.As(err, &exec):
 		return config, &failure{code: exec.Code(), err: err}
 	case err != nil:
@@ -199,7 +209,7 @@ func (c *runCmd) guard(log *slog.Logger) (guard.Config, error) {
 // times returns the times that the guard keeps. What it calls the TTL is the lease. No store renews that less often than
 // each third of the session's TTL.
 func (c *runCmd) times(ttl, grace time.Duration) guard.Config {
-	return guard.Config{TTL: ttl - grace, RenewEvery: ttl / 3, StopTimeout: c.StopTimeout}
+	return guard.Config{TTL: ttl - grace, RenewEvery: ttl / 3}
 }
 
 // starter returns the startFunc of a configuration.

@@ -100,6 +100,7 @@ func (s *readySignal) await(ctx context.Context) error {
 	case ctx.Err() != nil:
 		return errors.New("nothing was written to LEADERSHIP_READY_FD")
 	case errors.Is(err, io.EOF):
+		sleep(ctx, readyPatience) // a command that has exited has closed it, too, and then its exit code counts
 		return errors.New("the command has closed LEADERSHIP_READY_FD without writing to it")
 	}
 	return err
@@ -115,14 +116,22 @@ func repeated(ask func(context.Context) error) func(context.Context) error {
 			if err == nil {
 				return nil
 			}
-			timer := time.NewTimer(readyInterval)
-			select {
-			case <-timer.C:
-			case <-ctx.Done():
-				timer.Stop()
+			if !sleep(ctx, readyInterval) {
 				return err
 			}
 		}
+	}
+}
+
+// sleep reports whether d has passed before ctx has ended.
+func sleep(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
 	}
 }
 

@@ -62,6 +62,9 @@ func (c Config) Check() error {
 	return err
 }
 
+// ErrStrict is returned if Strict is set on a machine without PID namespaces.
+var ErrStrict = errors.New("guard: strict needs a PID namespace, and this machine gives none")
+
 func (c Config) checkMode() error {
 	switch {
 	case c.Mode.Kind == "":
@@ -71,7 +74,7 @@ func (c Config) checkMode() error {
 		if len(c.Mode.Reasons) > 0 {
 			reasons = " (" + strings.Join(c.Mode.Reasons, "; ") + ")"
 		}
-		return fmt.Errorf("guard: strict needs a PID namespace, and this machine gives none%s", reasons)
+		return fmt.Errorf("%w%s", ErrStrict, reasons)
 	}
 	return nil
 }

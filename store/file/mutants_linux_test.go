@@ -33,8 +33,6 @@ var mistakes = []mutants.Mutant{
 		"case !free && now < deadline:", "case !free && now < deadline-d.config.TTL/2:", "TestChaos/kill_and_stop"},
 	{"a session lives for longer than its TTL", "session_linux.go",
 		"case !free && now < deadline:", "case !free && now < deadline+d.config.TTL/2:", "TestFrozenLeaderIsReplacedInTime"},
-	{"a session that is not there can be renewed later", "session_linux.go",
-		"if missing(err) {\n		s.removeLocked()", "if missing(err) {\n		return err\n		s.removeLocked()", "TestDirectoryIsRemoved$"},
 	{"the end of a process is not watched", "watch_linux.go",
 		"syscall.IN_CLOSE_WRITE | syscall.IN_DELETE |", "syscall.IN_DELETE |", "TestKilledLeaderIsReplacedAtOnce"},
 	{"one is ahead at most", "ballot_linux.go",

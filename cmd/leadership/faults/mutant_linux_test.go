@@ -31,8 +31,8 @@ var mutants = []struct {
 }{
 	{"no kernel timer", "supervisor and guardian frozen", namespace, "daemon", mutation{
 		"internal/guard/guardian_linux.go",
-		"if err := g.kernel.set(deadline.add(-g.TimerMargin)); err != nil {",
-		"at := deadline.add(-g.TimerMargin)\nif !g.SelfTest {\nat = now().add(time.Hour)\n}\nif err := g.kernel.set(at); err != nil {",
+		"deadline.add(-g.TimerMargin)",
+		"func() instant {\nif g.SelfTest {\nreturn deadline.add(-g.TimerMargin)\n}\nreturn now().add(time.Hour)\n}()",
 	}},
 	{"release on the guardian's exit", "guardian killed", subreaper, "daemon", mutation{
 		"internal/guard/supervisor_linux.go",

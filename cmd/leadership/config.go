@@ -30,17 +30,18 @@ func loadConfig(path string) (*config, error) {
 	if path != "" {
 		return readConfig(path)
 	}
-	places := []string{"/etc/leadership.yaml"}
 	if dir, err := os.UserConfigDir(); err == nil {
-		places = slices.Insert(places, 0, filepath.Join(dir, "leadership.yaml"))
-	}
-	for _, place := range places {
-		c, err := readConfig(place)
-		if !errors.Is(err, fs.ErrNotExist) {
+		c, err := readConfig(filepath.Join(dir, "leadership.yaml"))
+		// HOME can be that of another user, as under sudo.
+		if !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrPermission) {
 			return c, err
 		}
 	}
-	return nil, nil
+	c, err := readConfig("/etc/leadership.yaml")
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	return c, err
 }
 
 func readConfig(path string) (*config, error) {

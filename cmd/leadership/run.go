@@ -144,6 +144,8 @@ func (c *runCmd) check() error {
 		return usage("--ready-timeout=%v is not more than zero", c.ReadyTimeout)
 	case c.Strict && c.Unguarded:
 		return usage("--strict and --unguarded exclude each other")
+	case c.WaitAll && c.Unguarded:
+		return usage("--wait-all and --unguarded exclude each other: an unguarded command's children can't be waited for")
 	}
 	if u, err := url.Parse(c.ReadyHTTP); c.ReadyHTTP != "" && (err != nil || u.Host == "" || !strings.HasPrefix(u.Scheme, "http")) {
 		return usage("--ready-http is no URL that begins with http:// or https://")

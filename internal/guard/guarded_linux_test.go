@@ -155,7 +155,9 @@ func TestKill(t *testing.T) {
 func TestWhatTheCommandLeaves(t *testing.T) {
 	eachMode(t, func(t *testing.T, m Mode) {
 		p, r := startShell(t, m, `sh -c 'trap "" TERM; exec sleep 1000' & exit 4`)
+		begun := now()
 		require.Equal(t, 4, p.Wait().Code)
+		require.Less(t, now().sub(begun), long/2, "it was killed with the lease, and not before")
 		_, err := r.ReadByte()
 		require.Error(t, err)
 		if m.Kind == Unguarded {

@@ -54,7 +54,7 @@ func parseRun(t *testing.T, line, url string) runCmd {
 	u, err := store.ParseURL(url)
 	require.NoError(t, err)
 	ttl, grace := u.Session()
-	require.LessOrEqual(t, g.Run.StopTimeout, g.Run.times(ttl, grace).MaxStopTimeout())
+	require.LessOrEqual(t, value(g.Run.StopTimeout, 0), g.Run.times(ttl, grace).MaxStopTimeout())
 	return g.Run
 }
 
@@ -81,7 +81,7 @@ func TestExampleUnit(t *testing.T) {
 	require.True(t, run.Again)
 	require.Equal(t, []string{"/usr/local/lib/database/primary"}, run.Command)
 	require.Equal(t, "1min", set["Service.TimeoutStopSec"], "it is more than the stop timeout")
-	require.Less(t, run.StopTimeout, time.Minute)
+	require.Less(t, value(run.StopTimeout, 0), time.Minute)
 }
 
 func TestExampleContainer(t *testing.T) {
@@ -110,7 +110,7 @@ func TestExampleCrontab(t *testing.T) {
 	run := parseRun(t, line[1], settings(text)[".LEADERSHIP_STORE"])
 	require.Equal(t, []string{"/bin/sh", "-c"}, run.Command[:2])
 	require.Contains(t, run.Command[2], "sleep 60;")
-	require.Less(t, run.Wait, 60*time.Second/2)
+	require.Less(t, value(run.Wait, 0), 60*time.Second/2)
 	require.NoError(t, exec.Command("sh", "-n", "-c", run.Command[2]).Run())
 }
 

@@ -46,13 +46,14 @@ func TestServiceIsTold(t *testing.T) {
 	defer st.Close()
 	r := &runner{
 		election: "job", value: "a", store: &bound{Store: st}, log: slog.New(slog.DiscardHandler),
-		manager: manager{socket: name, watchdog: 20 * time.Millisecond},
+		manager: manager{socket: name, watchdog: 20 * time.Millisecond, patience: time.Minute},
 		start: func(spec, func() time.Duration) (process, error) {
 			time.Sleep(50 * time.Millisecond) // in which it is alive
 			return nil, errors.New("no fork")
 		},
 	}
 	require.Equal(t, failed, r.run().kind)
+	require.NoError(t, conn.SetReadDeadline(time.Now().Add(time.Minute)))
 	told := map[string]bool{}
 	var first, last string
 	for last != "STOPPING=1" {

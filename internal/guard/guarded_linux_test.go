@@ -163,9 +163,10 @@ func TestWhatTheCommandLeaves(t *testing.T) {
 		if m.Kind == Unguarded {
 			return
 		}
-		for _, end := range []string{"exit 5", "trap 'exit 5' TERM; while :; do sleep 0.01; done"} {
-			p, r = startShell(t, m, `setsid sh -c 'trap "echo late >&3; exit" TERM; echo >&3; while :; do sleep 0.01; done' & `+end,
-				func(c *Config) { c.WaitAll = true })
+		for term, end := range map[string]string{":": "exit 5", "exit 5": "while :; do sleep 0.01; done"} {
+			p, r = startShell(t, m, `trap '`+term+`' TERM
+				setsid sh -c 'trap "echo late >&3; exit" TERM; echo >&3; while :; do sleep 0.01; done' &
+				`+end, func(c *Config) { c.WaitAll = true })
 			readLine(t, r)
 			p.Stop() // what is left gets it, whether the command has exited or exits then
 			require.Equal(t, "late", readLine(t, r))

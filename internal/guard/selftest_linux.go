@@ -1,7 +1,6 @@
 package guard
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -86,8 +85,10 @@ func freezeGuardian(ctx context.Context, m Mode, after time.Duration) (notes []s
 		return nil, false, ctx.Err()
 	case v.silent:
 		return nil, false, errors.New("the kernel's timer did not kill a stopped guardian")
+	case !killed && startErr != nil: // such as that the time was over before it began
+		return nil, true, startErr
 	case !killed:
-		return nil, false, cmp.Or(startErr, errors.New("the guardian has ended by itself, though it had been stopped"))
+		return nil, false, errors.New("the guardian has ended by itself, though it had been stopped")
 	case startErr != nil || !v.frozen:
 		return nil, true, fmt.Errorf("the guardian was not seen stopped within %v", after)
 	case m.Kind == Namespace && v.pid != 1:

@@ -34,5 +34,9 @@ func TestMain(m *testing.M) {
 		play()
 		os.Exit(0)
 	}
+	// A process with the race detector sleeps for a second when it exits; the processes of the trials need not.
+	if err := os.Setenv("GORACE", os.Getenv("GORACE")+" atexit_sleep_ms=0"); err != nil {
+		panic(err)
+	}
 	goleak.VerifyTestMain(m)
 }

@@ -32,7 +32,7 @@ endif
 
 quick: ## run the tests that need no server, with the race detector: under a minute
 	@./scripts/setup compiler
-	packages=$$(./scripts/serverless) && go test -short -race -count=1 $$packages # -short: 40 schedules of the simulation, not 200
+	packages=$$(./scripts/serverless) && go test -p 4 -short -race -count=1 ./store/file $$packages # -short: 40 schedules of the simulation, not 200, and not the suite on files
 	go -C tools test -race -count=1 ./...
 
 test: ## run all tests, with the race detector, on real servers: up to 12 minutes

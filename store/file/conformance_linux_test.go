@@ -57,4 +57,9 @@ func harness(t *testing.T, ttl time.Duration) conformance.Harness {
 	}
 }
 
-func TestConformance(t *testing.T) { conformance.Run(t, harness(t, time.Second)) }
+func TestConformance(t *testing.T) {
+	if testing.Short() {
+		t.Skip("the suite takes a minute: make test runs it")
+	}
+	conformance.Run(t, harness(t, time.Second))
+}

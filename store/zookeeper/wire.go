@@ -31,7 +31,7 @@ import (
 //     refuse the library for ever;
 //   - a session that was abandoned is ended in the handshake that resumes it;
 //   - the store is told which watches the server has set, when it says so: the library sets its own again after a
-//     reconnection, in a request of its own or several, and tells nobody of the answers;
+//     reconnection, in a request of its own or several, and does not report the answers;
 //   - the store can cut a connection that has gone silent, so that the library tries the next server in time.
 type wire struct {
 	net.Conn

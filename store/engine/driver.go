@@ -74,7 +74,8 @@ type Session interface {
 	Void(ctx context.Context, election string, n Nonce) error
 	// Acknowledge makes the value that of the election's leader, if the entry stands. It replaces what is there.
 	Acknowledge(ctx context.Context, e Entry, value string) (revision uint64, err error)
-	// Remove removes the entry, and its acknowledgement, if they are still there.
+	// Remove removes the entry, and its acknowledgement, if they are still there. If a request to enter it may still be on
+	// its way, the engine calls Void after it.
 	Remove(ctx context.Context, r Removal) error
 }
 

@@ -31,6 +31,9 @@ var requests = []Case{
 				e.ballots(a, entry.Token)
 				entry.Election = e.election
 				e.remove(a, entry)
+				if err != nil { // the first request may still be on its way
+					e.finally("void", func() error { return a.Void(e.ctx, e.election, n) })
+				}
 			}
 		},
 	},

@@ -15,6 +15,8 @@
 //	BenchmarkAcknowledge    from the call of Acknowledge until a follower in another session knows
 //	BenchmarkHerd           requests and time that a change of leader costs, by the number of candidates
 //	BenchmarkIdle           requests per second of a process in which nothing happens, by the number of elections
+//	BenchmarkScale          goroutines, memory and processor time by the number of elections led or followed, and the time
+//	                        until all are led and until all is closed
 //	BenchmarkIsLeader       the question on the hot path, and BenchmarkTimeNow, one reading of the clock
 //	BenchmarkIsLeaderRatio  the two in turn
 //
@@ -43,7 +45,7 @@
 //	requests                  all that were sent for one ballot, those in the background too
 //
 // Those of BenchmarkCrash are p50-s and max-s, of eight leaders each time, bound-s, what the store promises, and
-// max-ratio, the maximum divided by that. Those of BenchmarkHerd and BenchmarkIdle are explained there.
+// max-ratio, the maximum divided by that. Those of BenchmarkHerd, BenchmarkIdle and BenchmarkScale are explained there.
 //
 // # What is counted
 //

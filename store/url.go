@@ -219,19 +219,6 @@ func (u *URL) Duration(name string, def time.Duration) time.Duration {
 	return d
 }
 
-// Session returns the options ttl and grace of a session, which every store has. Their defaults are 10 s and a third of
-// the ttl. Zero is refused, since it stands for the default in the adapters' own settings.
-func (u *URL) Session() (ttl, grace time.Duration) {
-	ttl = u.Duration("ttl", 10*time.Second)
-	grace = u.Duration("grace", ttl/3)
-	for name, d := range map[string]time.Duration{"ttl": ttl, "grace": grace} {
-		if _, given := u.options[name]; given && d == 0 && len(u.errs) == 0 {
-			u.errs = append(u.errs, invalid(name, u.options[name], "a session needs one"))
-		}
-	}
-	return ttl, grace
-}
-
 // Check returns an error that names every option that the adapter has not asked for, or whose value has the wrong type;
 // nil if there is none. An adapter calls it after it has read its options, before it connects.
 func (u *URL) Check() error {

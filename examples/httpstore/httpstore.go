@@ -7,7 +7,6 @@ package httpstore
 import (
 	"context"
 	"crypto/rand"
-	"fmt"
 	"log/slog"
 	"net"
 	"time"
@@ -56,23 +55,14 @@ func Open(c Config) (store.Store, error) {
 }
 
 func newDriver(c Config) (*driver, error) {
-	if c.TTL == 0 {
-		c.TTL = 10 * time.Second
+	if c.Address == "" {
+		return nil, &store.FieldError{Field: "address", Reason: "exactly one is needed"}
 	}
-	if c.Grace == 0 {
-		c.Grace = c.TTL / 3
+	if err := store.CheckSession(&c.TTL, &c.Grace, time.Second, 24*time.Hour, time.Millisecond); err != nil {
+		return nil, err
 	}
 	if c.Dial == nil {
 		c.Dial = (&net.Dialer{}).DialContext
-	}
-	switch {
-	case c.Address == "":
-		return nil, &store.FieldError{Field: "address", Reason: "exactly one is needed"}
-	case c.TTL < time.Second:
-		return nil, &store.FieldError{Field: "ttl", Value: c.TTL.String(), Reason: "less than 1s"}
-	case c.Grace < 0 || c.Grace >= c.TTL/2:
-		reason := fmt.Sprintf("not from 0 to below half of the ttl %v", c.TTL)
-		return nil, &store.FieldError{Field: "grace", Value: c.Grace.String(), Reason: reason}
 	}
 	d := &driver{Config: c, id: rand.Text(), due: make(chan struct{}, 1), watches: map[*watch]struct{}{}}
 	d.ctx, d.stop = context.WithCancel(context.Background())

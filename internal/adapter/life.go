@@ -1,5 +1,5 @@
-// Package adapter is what the stores have in common: a store's life with its goroutines, a user's call, requests that are
-// sent again, and the texts of errors.
+// Package adapter is what the stores have in common: their settings, a store's life with its goroutines, a user's call,
+// requests that are sent again, and the texts of errors.
 package adapter
 
 import (
@@ -9,7 +9,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/go-leadership/leadership/internal/opaque"
 	"github.com/go-leadership/leadership/store"
 )
 
@@ -161,9 +160,4 @@ func HintTLS(err error, scheme string, tls bool) error {
 		return fmt.Errorf("%w; does the server speak TLS? if not, the scheme has to be %s", err, scheme)
 	}
 	return fmt.Errorf("%w; does the server speak TLS? then the scheme has to be %s+tls", err, scheme)
-}
-
-// Refuse says why a setting can't be used.
-func Refuse(field, value, format string, args ...any) error {
-	return &store.FieldError{Field: field, Value: opaque.Shorten(value), Reason: fmt.Sprintf(format, args...)}
 }

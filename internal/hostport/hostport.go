@@ -21,13 +21,11 @@ func RefuseAny(addresses []string) (reason string) {
 	return ""
 }
 
-// WithPorts returns the addresses with the port for each that names none. Those that can't be used stay as they are.
+// WithPorts returns addresses that RefuseAny accepts, with the port for each that names none.
 func WithPorts(addresses []string, port string) []string {
 	addresses = slices.Clone(addresses)
 	for i, address := range addresses {
-		if Refuse(address) == "" {
-			addresses[i] = WithPort(address, port)
-		}
+		addresses[i] = WithPort(address, port)
 	}
 	return addresses
 }

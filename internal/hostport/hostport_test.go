@@ -45,8 +45,8 @@ func TestLists(t *testing.T) {
 	require.Empty(t, hostport.RefuseAny(nil))
 	require.Empty(t, hostport.RefuseAny([]string{"h", "h:1"}))
 	require.Equal(t, `host 2: it is not "host", "host:port" or "[IPv6]:port"`, hostport.RefuseAny([]string{"h", "h/x", "h:x"}))
-	given := []string{"h", "h:1", "h/x", "", "[::1]"}
-	require.Equal(t, []string{"h:80", "h:1", "h/x", "", "[::1]:80"}, hostport.WithPorts(given, "80"))
+	given := []string{"h", "h:1", "[::1]"}
+	require.Equal(t, []string{"h:80", "h:1", "[::1]:80"}, hostport.WithPorts(given, "80"))
 	require.Equal(t, "h", given[0], "the caller's list")
 	require.Empty(t, hostport.WithPorts(nil, "80"))
 }

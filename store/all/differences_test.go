@@ -29,11 +29,11 @@ func TestTTLRanges(t *testing.T) {
 		{"zookeeper", "999ms", false, "grants 1s"},    // 2 ticks
 		{"zookeeper", "10001ms", false, "grants 10s"}, // 20 ticks
 		{"etcd", "999ms", true, "from 1s"},
-		{"etcd", "2500ms", true, "whole number of seconds"},
+		{"etcd", "2500ms", true, "multiple of 1s"},
 		{"etcd", "1s", false, "begins at 2s"}, // 1.5 election timeouts, rounded up
 		{"consul", "999ms", true, "from 1s to 24h0m0s"},
 		{"consul", "24h1s", true, "from 1s to 24h0m0s"},
-		{"memory", "999us", true, "less than 1ms"},
+		{"memory", "999us", true, "from 1ms to 24h0m0s"},
 	} {
 		t.Run(c.kind+" "+c.ttl, func(t *testing.T) {
 			t.Parallel()

@@ -16,7 +16,7 @@ func TestAnswerFromBetweenTwoAbsences(t *testing.T) {
 		"a read": func(w *watch, asOf time.Time) { require.True(t, w.accept(w.version, entry{}, 1, asOf)) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			d, err := newDriver(Config{Addresses: []string{"127.0.0.1:1"}, TTL: time.Second}.withDefaults())
+			d, err := newDriver(Config{Addresses: []string{"127.0.0.1:1"}, TTL: time.Second})
 			require.NoError(t, err)
 			defer func() { require.NoError(t, d.Close()) }()
 			all := &d.watches

@@ -1,8 +1,10 @@
 package consul
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
+	"fmt"
 	"log/slog"
 	"net"
 	"strings"
@@ -10,7 +12,6 @@ import (
 	"unicode"
 
 	"github.com/go-leadership/leadership/internal/adapter"
-	"github.com/go-leadership/leadership/internal/hostport"
 	"github.com/go-leadership/leadership/store"
 	"github.com/hashicorp/consul/api"
 )
@@ -57,7 +58,7 @@ type Config struct {
 	Logger *slog.Logger
 }
 
-// The bounds on what Consul takes.
+// What Consul takes.
 const (
 	leastTTL        = time.Second
 	leastSessionTTL = 10 * time.Second // of a session without a check
@@ -68,42 +69,26 @@ const (
 // checked reports whether the session needs a check to end in time.
 func (c Config) checked() bool { return c.TTL < leastSessionTTL }
 
-func (c Config) withDefaults() Config {
+// settings points to the fields that all stores have.
+func (c *Config) settings() adapter.Settings {
 	port := "8500"
 	if c.TLS != nil {
 		port = "8501"
 	}
-	c.Addresses = hostport.WithPorts(c.Addresses, port)
-	if c.Prefix == "" {
-		c.Prefix = "leadership"
+	return adapter.Settings{
+		TTL: &c.TTL, Grace: &c.Grace, Least: leastTTL, Most: mostTTL, Unit: time.Millisecond, Logger: &c.Logger,
+		Servers: &c.Addresses, Field: "addresses", Port: port, Password: &c.Token, TLS: &c.TLS, Dial: &c.Dial,
+		Client: "client", Given: c.Client != nil,
 	}
-	if c.TTL == 0 {
-		c.TTL = leastSessionTTL
-	}
-	if c.Grace == 0 {
-		c.Grace = c.TTL / 3
-	}
-	if c.Dial == nil {
-		c.Dial = (&net.Dialer{}).DialContext
-	}
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
-	return c
 }
 
-// check returns an error that names the first field which can't be used.
-func (c Config) check(dial bool) error {
-	own := len(c.Addresses) > 0 || c.Token != "" || c.TLS != nil || dial
+// complete fills in the defaults. It returns an error that names the first field which can't be used.
+func (c *Config) complete() error {
+	c.Prefix = cmp.Or(c.Prefix, "leadership")
+	if err := c.settings().Complete(); err != nil {
+		return err
+	}
 	switch {
-	case c.Client == nil && len(c.Addresses) == 0:
-		return adapter.Refuse("addresses", "", "there are none")
-	case c.Client != nil && own:
-		return adapter.Refuse("client", "", "addresses, token, TLS and dial belong to a client of the store's own")
-	case c.TTL < leastTTL || c.TTL > mostTTL || c.TTL%time.Millisecond != 0:
-		return adapter.Refuse("ttl", c.TTL.String(), "not a whole number of milliseconds from %v to %v", leastTTL, mostTTL)
-	case c.Grace < c.TTL/12 || c.Grace >= c.TTL/2:
-		return adapter.Refuse("grace", c.Grace.String(), "not from a twelfth to below half of the ttl %v", c.TTL)
 	case c.LockDelay < 0 || c.LockDelay > mostLockDelay:
 		return adapter.Refuse("lockdelay", c.LockDelay.String(), "not between 0s and %v", mostLockDelay)
 	case c.checked() && len(c.Addresses) > 1:
@@ -111,9 +96,6 @@ func (c Config) check(dial bool) error {
 			"with the ttl %v, below %v, there can be one alone: the check that ends the session lives there", c.TTL, leastSessionTTL)
 	case strings.ContainsAny(c.Token, "\r\n"):
 		return adapter.Refuse("token", "", "it has a line break in it")
-	}
-	if reason := hostport.RefuseAny(c.Addresses); reason != "" {
-		return adapter.Refuse("addresses", "", "%s", reason)
 	}
 	return c.checkPrefix()
 }
@@ -139,16 +121,21 @@ func init() {
 // partition and lockdelay, and with TLS cacert, cert, key and servername.
 func openURL(_ context.Context, u *store.URL) (store.Store, error) {
 	c := Config{
-		Addresses: u.Hosts, Token: u.Password, Prefix: u.Path, TLS: u.TLS(), Dial: u.Dial, Logger: u.Logger,
-		Datacenter: u.Option("dc", ""), Namespace: u.Option("namespace", ""), Partition: u.Option("partition", ""),
+		Prefix: u.Path, Datacenter: u.Option("dc", ""), Namespace: u.Option("namespace", ""), Partition: u.Option("partition", ""),
 		LockDelay: u.Duration("lockdelay", 0),
 	}
-	c.TTL, c.Grace = u.Session()
-	if err := u.Check(); err != nil {
+	if err := c.settings().Read(u); err != nil {
 		return nil, err
 	}
 	if u.User != "" {
 		return nil, adapter.Refuse("user", "", "Consul knows tokens alone: write consul://:token@host, or use the option passwordfile")
 	}
 	return Open(c)
+}
+
+// Format implements fmt.Formatter: it prints the settings with any verb, and stars instead of secrets.
+func (c Config) Format(f fmt.State, verb rune) {
+	type config Config // without this method
+	c.settings().Hide()
+	_, _ = fmt.Fprintf(f, fmt.FormatString(f, verb), config(c))
 }

@@ -33,7 +33,7 @@ func TestConfigRefusals(t *testing.T) {
 		{"ttl", "from 1s to 24h0m0s", consul.Config{Addresses: one, TTL: 999 * time.Millisecond}},
 		{"ttl", "from 1s to 24h0m0s", consul.Config{Addresses: one, TTL: -time.Second}},
 		{"ttl", "from 1s to 24h0m0s", consul.Config{Addresses: one, TTL: 25 * time.Hour}},
-		{"ttl", "milliseconds", consul.Config{Addresses: one, TTL: time.Second + time.Microsecond}},
+		{"ttl", "multiple of 1ms", consul.Config{Addresses: one, TTL: time.Second + time.Microsecond}},
 		{"grace", "half", consul.Config{Addresses: one, Grace: 5 * time.Second}},
 		{"grace", "twelfth", consul.Config{Addresses: one, Grace: time.Millisecond}},
 		{"grace", "twelfth", consul.Config{Addresses: one, Grace: -time.Second}},

@@ -10,7 +10,7 @@ import (
 
 // A session that is not opened, since its caller has gone, is not waited for by Close.
 func TestOpenForACallerThatHasGone(t *testing.T) {
-	d, err := newDriver(Config{Addresses: []string{"127.0.0.1:1"}, TTL: time.Second}.withDefaults())
+	d, err := newDriver(Config{Addresses: []string{"127.0.0.1:1"}, TTL: time.Second})
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()

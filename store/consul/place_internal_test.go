@@ -10,7 +10,7 @@ import (
 // A query had gone silent, a look found what it did not tell, and it was broken off. The next query on the same key is
 // left alone: it has missed nothing.
 func TestNextQueryAfterASilentOne(t *testing.T) {
-	d, err := newDriver(Config{Addresses: []string{"127.0.0.1:1"}, TTL: time.Second}.withDefaults())
+	d, err := newDriver(Config{Addresses: []string{"127.0.0.1:1"}, TTL: time.Second})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, d.Close()) }()
 	all := &d.watches

@@ -42,15 +42,11 @@ type Store struct{ *engineOf }
 
 // Open opens a store. It checks the settings; it does not wait for the service.
 func Open(config Config) (*Store, error) {
-	dial := config.Dial != nil
-	config = config.withDefaults()
-	if err := config.check(dial); err != nil {
-		return nil, err
-	}
 	d, err := newDriver(config)
 	if err != nil {
 		return nil, err
 	}
+	config = d.config
 	return &Store{engine.New(d, engine.Settings{
 		Name: d.life.Name, TTL: config.TTL, Pace: config.TTL / 4,
 		Patience: max(2*config.TTL, 10*time.Second), // at round trips of TTL/4 it takes more than a TTL
@@ -62,6 +58,9 @@ func Open(config Config) (*Store, error) {
 }
 
 func newDriver(config Config) (*driver, error) {
+	if err := config.complete(); err != nil {
+		return nil, err
+	}
 	d := &driver{
 		config: config, layout: layout{config.Prefix}, client: config.Client,
 		life:    adapter.NewLife("consul", config.TLS != nil, strings.Join(config.Addresses, ",")+"/"+config.Prefix),

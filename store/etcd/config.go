@@ -1,6 +1,7 @@
 package etcd
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"fmt"
@@ -11,7 +12,6 @@ import (
 	"time"
 
 	"github.com/go-leadership/leadership/internal/adapter"
-	"github.com/go-leadership/leadership/internal/hostport"
 	"github.com/go-leadership/leadership/store"
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
@@ -49,51 +49,25 @@ type Config struct {
 	Logger *slog.Logger
 }
 
-const defaultPort = "2379"
+// The longest lease, in whole seconds: the cluster's own limit, unless a time.Duration holds less.
+const maxTTL = min(math.MaxInt64/time.Second, 9_000_000_000) * time.Second
 
-func (c Config) withDefaults() Config {
-	c.Endpoints = hostport.WithPorts(c.Endpoints, defaultPort)
-	if c.Prefix == "" {
-		c.Prefix = "leadership"
+// settings points to the fields that all stores have.
+func (c *Config) settings() adapter.Settings {
+	return adapter.Settings{
+		TTL: &c.TTL, Grace: &c.Grace, Least: time.Second, Most: maxTTL, Unit: time.Second, Logger: &c.Logger,
+		Servers: &c.Endpoints, Field: "endpoints", Port: "2379", User: &c.User, Password: &c.Password, TLS: &c.TLS, Dial: &c.Dial,
+		Client: "client", Given: c.Client != nil,
 	}
-	if c.TTL == 0 {
-		c.TTL = 10 * time.Second
-	}
-	if c.Grace == 0 {
-		c.Grace = c.TTL / 3
-	}
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
-	return c
 }
 
-// maxTTL is the longest lease of a time.Duration in whole seconds. The cluster's own limit is 9,000,000,000 s.
-const maxTTL = math.MaxInt64 / time.Second * time.Second
-
-// check returns an error that names the first field which can't be used.
-func (c Config) check() error {
-	own := len(c.Endpoints) > 0 || c.User != "" || c.Password != "" || c.TLS != nil || c.Dial != nil
-	switch {
-	case c.Client == nil && len(c.Endpoints) == 0:
-		return adapter.Refuse("endpoints", "", "there are none")
-	case c.Client != nil && own:
-		return adapter.Refuse("client", "", "endpoints, user, password, TLS and dial belong to a client of the store's own")
-	case c.TTL < time.Second || c.TTL > min(maxTTL, 9_000_000_000*time.Second) || c.TTL%time.Second != 0:
-		return adapter.Refuse("ttl", c.TTL.String(), "not a whole number of seconds from 1s to %v", min(maxTTL, 9_000_000_000*time.Second))
-	case c.Grace < c.TTL/12 || c.Grace >= c.TTL/2:
-		return adapter.Refuse("grace", c.Grace.String(), "not from a twelfth to below half of the ttl %v", c.TTL)
-	case c.User == "" && c.Password != "":
-		return adapter.Refuse("user", "", "there is a password and no user")
-	case c.User != "" && c.Password == "":
-		return adapter.Refuse("user", "", "there is a user and no password")
-	case strings.HasSuffix(c.Prefix, "/") || strings.ContainsFunc(c.Prefix, func(r rune) bool { return r < ' ' }):
+// complete fills in the defaults. It returns an error that names the first field which can't be used.
+func (c *Config) complete() error {
+	c.Prefix = cmp.Or(c.Prefix, "leadership")
+	if strings.HasSuffix(c.Prefix, "/") || strings.ContainsFunc(c.Prefix, func(r rune) bool { return r < ' ' }) {
 		return adapter.Refuse("prefix", c.Prefix, `it ends in "/" or has a control character`)
 	}
-	if reason := hostport.RefuseAny(c.Endpoints); reason != "" {
-		return adapter.Refuse("endpoints", "", "%s", reason)
-	}
-	return nil
+	return c.settings().Complete()
 }
 
 func init() {
@@ -104,21 +78,16 @@ func init() {
 // openURL opens etcd://user:password@host1:2379,host2:2379/prefix?options, or etcd+tls://. The options are ttl and
 // grace, with TLS also cacert, cert, key and servername.
 func openURL(_ context.Context, u *store.URL) (store.Store, error) {
-	c := Config{Endpoints: u.Hosts, Prefix: u.Path, User: u.User, Password: u.Password, TLS: u.TLS(), Dial: u.Dial, Logger: u.Logger}
-	c.TTL, c.Grace = u.Session()
-	if err := u.Check(); err != nil {
+	c := Config{Prefix: u.Path}
+	if err := c.settings().Read(u); err != nil {
 		return nil, err
 	}
 	return Open(c)
 }
 
-// Format implements fmt.Formatter: it prints the settings with any verb, and stars instead of the password, and of
-// endpoints that Open would refuse: they might hold a whole URL with a password.
+// Format implements fmt.Formatter: it prints the settings with any verb, and stars instead of secrets.
 func (c Config) Format(f fmt.State, verb rune) {
 	type config Config // without this method
-	if c.Password != "" {
-		c.Password = "***"
-	}
-	c.Endpoints = hostport.Hide(c.Endpoints)
+	c.settings().Hide()
 	_, _ = fmt.Fprintf(f, fmt.FormatString(f, verb), config(c))
 }

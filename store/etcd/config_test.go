@@ -40,7 +40,7 @@ func TestConfigIsChecked(t *testing.T) {
 		{"client", nil, func(c *etcd.Config) { c.Endpoints, c.Client, c.Dial = nil, client, conformance.NewNetwork().Dial }},
 		{"ttl", []string{"-1s"}, func(c *etcd.Config) { c.TTL = -time.Second }},
 		{"ttl", []string{"999ms", "1s"}, func(c *etcd.Config) { c.TTL = 999 * time.Millisecond }},
-		{"ttl", []string{"2.5s", "whole"}, func(c *etcd.Config) { c.TTL = 2500 * time.Millisecond }},
+		{"ttl", []string{"2.5s", "multiple of 1s"}, func(c *etcd.Config) { c.TTL = 2500 * time.Millisecond }},
 		{"ttl", []string{"2500000h0m1s", "2500000h0m0s"}, func(c *etcd.Config) { c.TTL = 9_000_000_001 * time.Second }},
 		{"grace", []string{"-1s"}, func(c *etcd.Config) { c.Grace = -time.Second }},
 		{"grace", []string{"166ms", "2s"}, func(c *etcd.Config) { c.Grace = 166 * time.Millisecond }},

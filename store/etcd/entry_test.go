@@ -18,7 +18,8 @@ import (
 func opened(t *testing.T) (*driver, *session) {
 	t.Helper()
 	server := testserver.NewEtcd(t, testserver.EtcdConfig{Extra: []string{"--unsafe-no-fsync"}})
-	d := newDriver(Config{Endpoints: server.Addrs(), TTL: 60 * time.Second}.withDefaults())
+	d, err := newDriver(Config{Endpoints: server.Addrs(), TTL: 60 * time.Second})
+	require.NoError(t, err)
 	d.OnFound(func(string, string, string) {})
 	d.begin()
 	t.Cleanup(func() { require.NoError(t, d.Close()) })

@@ -4,11 +4,10 @@ import "github.com/go-leadership/leadership/store/engine"
 
 // NewDriver returns a driver at work, without a store.
 func NewDriver(config Config) (engine.Driver, error) {
-	config = config.withDefaults()
-	if err := config.check(); err != nil {
+	d, err := newDriver(config)
+	if err != nil {
 		return nil, err
 	}
-	d := newDriver(config)
 	d.begin()
 	return d, nil
 }

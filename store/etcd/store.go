@@ -43,22 +43,24 @@ type Store struct {
 
 // Open opens a store. It checks the settings and begins to connect; it does not wait for the service.
 func Open(config Config) (*Store, error) {
-	config = config.withDefaults()
-	if err := config.check(); err != nil {
+	d, err := newDriver(config)
+	if err != nil {
 		return nil, err
 	}
-	d := newDriver(config)
 	s := &Store{driver: d}
 	s.engineOf = engine.New(d, engine.Settings{
-		Name: d.life.Name, TTL: config.TTL, Pace: d.renewal(), Patience: d.long(),
-		Removed: "its key was deleted", Logger: config.Logger,
+		Name: d.life.Name, TTL: d.config.TTL, Pace: d.renewal(), Patience: d.long(),
+		Removed: "its key was deleted", Logger: d.config.Logger,
 	})
 	d.begin()
 	return s, nil
 }
 
 // newDriver returns a driver that has not begun to work.
-func newDriver(config Config) *driver {
+func newDriver(config Config) (*driver, error) {
+	if err := config.complete(); err != nil {
+		return nil, err
+	}
 	endpoints := config.Endpoints
 	if config.Client != nil {
 		endpoints = config.Client.Endpoints()
@@ -73,7 +75,7 @@ func newDriver(config Config) *driver {
 		changed: make(chan struct{}), lines: map[string]*line{},
 	}
 	d.watches.queued = make(chan struct{}, 1)
-	return d
+	return d, nil
 }
 
 // renewal is how often the lease is renewed and the store confirmed.

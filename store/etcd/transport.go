@@ -17,11 +17,7 @@ import (
 
 // dial opens a connection for the client library.
 func (d *driver) dial(ctx context.Context, address string) (net.Conn, error) {
-	dial := d.config.Dial
-	if dial == nil {
-		dial = (&net.Dialer{}).DialContext
-	}
-	conn, err := dial(ctx, "tcp", address)
+	conn, err := d.config.Dial(ctx, "tcp", address)
 	if err != nil {
 		if !errors.Is(ctx.Err(), context.Canceled) { // else it says nothing
 			d.troubled(fmt.Errorf("%s: %w", address, err))

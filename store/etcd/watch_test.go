@@ -37,7 +37,11 @@ func (h *heard) take() heard {
 
 // watching is a driver without a cluster.
 func watching() *driver {
-	return newDriver(Config{Endpoints: []string{"member"}}.withDefaults())
+	d, err := newDriver(Config{Endpoints: []string{"member"}})
+	if err != nil {
+		panic(err)
+	}
+	return d
 }
 
 // confirms is what the cluster says to the oldest request for a watch.

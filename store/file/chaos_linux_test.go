@@ -101,7 +101,7 @@ var chaosRole = role("chaos", func(c chaosMember) error {
 	if err != nil {
 		return err
 	}
-	config := Config{Directory: c.Directory, TTL: c.TTL}.withDefaults()
+	config := completed(Config{Directory: c.Directory, TTL: c.TTL})
 	var calls ops = kernel{}
 	if c.Slow {
 		calls = slow{calls}

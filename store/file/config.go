@@ -2,7 +2,6 @@ package file
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"path/filepath"
 	"strings"
@@ -27,23 +26,15 @@ type Config struct {
 	Logger *slog.Logger
 }
 
-func (c Config) withDefaults() Config {
-	if c.TTL == 0 {
-		c.TTL = 10 * time.Second
-	}
-	if c.Grace == 0 {
-		c.Grace = c.TTL / 3
-	}
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
-	return c
-}
-
 const leastTTL, mostTTL = 100 * time.Millisecond, 24 * time.Hour
 
-// check returns an error that names the first field which can't be used.
-func (c Config) check() error {
+// settings points to the fields that all stores have.
+func (c *Config) settings() adapter.Settings {
+	return adapter.Settings{TTL: &c.TTL, Grace: &c.Grace, Least: leastTTL, Most: mostTTL, Unit: time.Millisecond, Logger: &c.Logger}
+}
+
+// complete fills in the defaults. It returns an error that names the first field which can't be used.
+func (c *Config) complete() error {
 	switch {
 	case c.Directory == "":
 		return adapter.Refuse("directory", "", "there is none: the URL is of the form file:///directory")
@@ -51,12 +42,8 @@ func (c Config) check() error {
 		return adapter.Refuse("directory", c.Directory, `it is not an absolute path, or is "/", or has "//", "." or ".." in it`)
 	case strings.ContainsRune(c.Directory, 0):
 		return adapter.Refuse("directory", c.Directory, "it has a NUL byte")
-	case c.TTL < leastTTL || c.TTL > mostTTL:
-		return adapter.Refuse("ttl", c.TTL.String(), "not from %v to %v", leastTTL, mostTTL)
-	case c.Grace < c.TTL/12 || c.Grace >= c.TTL/2:
-		return adapter.Refuse("grace", c.Grace.String(), "not from a twelfth to below half of the ttl %v", c.TTL)
 	}
-	return nil
+	return c.settings().Complete()
 }
 
 // name is the store in errors and logs.
@@ -75,19 +62,16 @@ func openURL(_ context.Context, u *store.URL) (store.Store, error) {
 
 // configOf returns the configuration that a URL stands for.
 func configOf(u *store.URL) (Config, error) {
-	c := Config{Directory: "/" + u.Path, Logger: u.Logger}
-	c.TTL, c.Grace = u.Session()
-	if err := u.Check(); err != nil {
+	var c Config
+	if u.Path != "" {
+		c.Directory = "/" + u.Path
+	}
+	if err := c.settings().Read(u); err != nil {
 		return c, err
 	}
-	switch {
-	case len(u.Hosts) > 0:
-		reason := fmt.Sprintf("a directory on this machine has no host: write file:///%s/%s with three slashes", u.Hosts[0], u.Path)
-		return c, &store.FieldError{Field: "file URL", Reason: strings.TrimSuffix(reason, "/")}
-	case u.User != "" || u.Password != "":
-		return c, &store.FieldError{Field: "file URL", Reason: "it takes no user or password: who may use a directory is up to its permissions"}
-	case u.Path == "":
-		c.Directory = ""
+	if len(u.Hosts) > 0 {
+		return c, adapter.Refuse("file URL", "", "a directory on this machine has no host: write file:///%s with three slashes",
+			strings.TrimSuffix(u.Hosts[0]+"/"+u.Path, "/"))
 	}
 	return c, nil
 }

@@ -16,7 +16,7 @@ import (
 func TestDriver(t *testing.T) {
 	for name, on := range map[string]bool{"direct": false, "on a line with delays": true} {
 		t.Run(name, func(t *testing.T) {
-			config := Config{Directory: t.TempDir() + "/store", TTL: time.Second}.withDefaults()
+			config := completed(Config{Directory: t.TempDir() + "/store", TTL: time.Second})
 			drivertest.Run(t, drivertest.Harness{TTL: config.TTL, Open: func(context.Context) (engine.Driver, error) {
 				if !on {
 					return newDriver(config)

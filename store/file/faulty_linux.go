@@ -15,9 +15,6 @@ func init() { filefaults.Open = openFaulty }
 // openFaulty opens the store of a URL on a faulty line.
 func openFaulty(u *store.URL) (store.Store, error) {
 	c, err := configOf(u)
-	if err == nil {
-		err = c.withDefaults().check()
-	}
 	if err != nil {
 		return nil, err
 	}
@@ -32,7 +29,9 @@ type lined struct {
 
 // openLined opens a store on a faulty line.
 func openLined(c Config) (lined, error) {
-	c = c.withDefaults()
+	if err := c.complete(); err != nil {
+		return lined{}, err
+	}
 	f := newFaulty()
 	d, err := newDriverWith(c, kernel{}, f, nil)
 	if err != nil {

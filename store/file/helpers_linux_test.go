@@ -19,7 +19,15 @@ import (
 const ttl = time.Second
 
 // configIn returns the settings of a store in a directory.
-func configIn(dir string) Config { return Config{Directory: dir, TTL: ttl}.withDefaults() }
+func configIn(dir string) Config { return completed(Config{Directory: dir, TTL: ttl}) }
+
+// completed returns settings with the defaults.
+func completed(c Config) Config {
+	if err := c.complete(); err != nil {
+		panic(err)
+	}
+	return c
+}
 
 // soon returns a context that ends when a test has waited in vain.
 func soon(t *testing.T) context.Context {

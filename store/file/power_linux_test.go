@@ -56,7 +56,7 @@ type member struct {
 func (m *machine) open(until int) (*member, error) {
 	p := m.disk.process()
 	p.until = until
-	config := Config{Directory: m.root, TTL: time.Hour}.withDefaults()
+	config := completed(Config{Directory: m.root, TTL: time.Hour})
 	d, err := newDriverWith(config, p, nil, func(string) (uint32, error) { return ext4, nil })
 	if err != nil {
 		return nil, err

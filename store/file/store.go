@@ -106,8 +106,7 @@ type Store struct{ *engineOf }
 // Open opens a store. It checks the settings and the file system, and makes nothing: the first Campaign does. It fails
 // with store.ErrUnavailable if the user has too many inotify instances: each process has one for all its stores.
 func Open(config Config) (*Store, error) {
-	config = config.withDefaults()
-	if err := config.check(); err != nil {
+	if err := config.complete(); err != nil {
 		return nil, err
 	}
 	d, err := newDriver(config)

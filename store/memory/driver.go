@@ -16,10 +16,7 @@ import (
 type driver struct {
 	service *Service
 	faults  *Faults
-	ttl     time.Duration
-	grace   time.Duration
-	peers   bool    // the peers end sessions, not the service
-	clock   float64 // of the process; 0: as time
+	config  Config
 	line    *line
 	stop    context.CancelFunc
 	done    chan struct{} // closed when the line's goroutine has returned
@@ -28,9 +25,9 @@ type driver struct {
 	last uint64 // guarded by mu: the session opened last
 }
 
-func newDriver(service *Service, faults *Faults, ttl, grace time.Duration) *driver {
-	d := &driver{service: service, faults: faults, ttl: ttl, grace: grace, done: make(chan struct{})}
-	d.line = &line{faults: faults, wake: make(chan struct{}, 1), watches: map[*watch]struct{}{}}
+func newDriver(service *Service, faults *Faults, config Config) *driver {
+	d := &driver{service: service, faults: faults, config: config, done: make(chan struct{})}
+	d.line = &line{kind: config.Watches, faults: faults, wake: make(chan struct{}, 1), watches: map[*watch]struct{}{}}
 	ctx, stop := context.WithCancel(context.Background())
 	d.stop = stop
 	go func() { // Close waits for it
@@ -44,7 +41,7 @@ func newDriver(service *Service, faults *Faults, ttl, grace time.Duration) *driv
 func (d *driver) Open(ctx context.Context) (engine.Session, engine.Proof, error) {
 	s := &driverSession{driver: d}
 	sent := store.Now()
-	if err := d.faults.pass(ctx, func() { s.id = d.service.open(d.ttl, d.peers) }); err != nil {
+	if err := d.faults.pass(ctx, func() { s.id = d.service.open(d.config.TTL, d.config.Peers) }); err != nil {
 		d.service.drop(s.id) // its owner does not know of it
 		return nil, engine.Proof{}, err
 	}
@@ -55,7 +52,7 @@ func (d *driver) Open(ctx context.Context) (engine.Session, engine.Proof, error)
 }
 
 func (d *driver) proof(sent store.Instant) engine.Proof {
-	return engine.Proof{Sent: sent, Valid: byClock(d.ttl-d.grace, d.clock)}
+	return engine.Proof{Sent: sent, Valid: byClock(d.config.TTL-d.config.Grace, d.config.Clock)}
 }
 
 // lastSession returns the session that was opened last.
@@ -151,7 +148,7 @@ func sessionName(id uint64) string { return strconv.FormatUint(id, 10) }
 // the session was sent longer ago than that, the session is renewed at once.
 func (s *driverSession) Keep(ctx context.Context, renewed func(engine.Proof)) error {
 	d := s.driver
-	ttl := byClock(d.ttl, d.clock)
+	ttl := byClock(d.config.TTL, d.config.Clock)
 	least := time.Duration(0)
 	for sent := s.opened; ; least = ttl / 20 {
 		adapter.PauseFor(ctx, max(least, ttl/4-time.Since(sent.Time())))

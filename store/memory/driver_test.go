@@ -22,8 +22,8 @@ func harness(watches Watches, peers bool, wrap func(engine.Driver) engine.Driver
 	service := NewService()
 	open := func(_ context.Context, delay time.Duration) (engine.Driver, error) {
 		faults := &Faults{changed: make(chan struct{})}
-		d := newDriver(service, faults, driverTTL, driverTTL/3)
-		faults.driver, d.line.kind, d.peers = d, watches, peers
+		d := newDriver(service, faults, Config{TTL: driverTTL, Grace: driverTTL / 3, Watches: watches, Peers: peers})
+		faults.driver = d
 		faults.Delay(driverTTL / 2000) // so that a request can be on its way
 		faults.DelayReplies(delay)
 		if peers {
@@ -86,7 +86,7 @@ func (f *flawed) Open(ctx context.Context) (engine.Session, engine.Proof, error)
 	}
 	switch f.flaw {
 	case "proves for a TTL":
-		proof.Valid = f.ttl
+		proof.Valid = driverTTL
 	case "proves the session from the answer":
 		proof.Sent = store.Now()
 	case "ends the session before":
@@ -96,7 +96,7 @@ func (f *flawed) Open(ctx context.Context) (engine.Session, engine.Proof, error)
 		f.mu.Unlock()
 	case "ends sessions early":
 		session := s.(*driverSession)
-		time.AfterFunc(f.ttl*3/4, func() { f.service.drop(session.id) })
+		time.AfterFunc(driverTTL*3/4, func() { f.service.drop(session.id) })
 	}
 	return flawedSession{s.(*driverSession), f}, proof, nil
 }

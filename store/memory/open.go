@@ -18,12 +18,8 @@ func init() { store.Register("memory", openURL) }
 // openURL opens a store on the service that the process shares under the URL's name. It lives as long as the process.
 func openURL(_ context.Context, u *store.URL) (store.Store, error) {
 	config := &Config{}
-	config.TTL, config.Grace = u.Session()
-	if err := u.Check(); err != nil {
+	if err := config.settings().Read(u); err != nil {
 		return nil, err
-	}
-	if u.User != "" || u.Password != "" {
-		return nil, &store.FieldError{Field: "memory URL", Reason: "it takes no user or password"}
 	}
 	servicesMu.Lock()
 	defer servicesMu.Unlock()

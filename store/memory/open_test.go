@@ -31,7 +31,7 @@ func TestConfig(t *testing.T) {
 		"ttl":      {&memory.Config{TTL: time.Minute}, 40 * time.Second},
 		"shortest": {&memory.Config{TTL: time.Millisecond}, time.Millisecond - time.Millisecond/3},
 		"grace":    {&memory.Config{Grace: time.Second}, 9 * time.Second},
-		"both":     {&memory.Config{TTL: time.Hour, Grace: time.Second}, time.Hour - time.Second},
+		"both":     {&memory.Config{TTL: time.Hour, Grace: 5 * time.Minute}, 55 * time.Minute},
 		"most":     {&memory.Config{Grace: ttl/2 - 1}, ttl/2 + 1},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -48,15 +48,17 @@ func TestConfig(t *testing.T) {
 // TestConfigIsRefused at once, with the field and both values, and nothing is opened.
 func TestConfigIsRefused(t *testing.T) {
 	for want, config := range map[string]memory.Config{
-		`invalid ttl "-1s": less than 1ms`:                                {TTL: -time.Second},
-		`invalid ttl "1ns": less than 1ms`:                                {TTL: 1},
-		`invalid ttl "999.999µs": less than 1ms`:                          {TTL: time.Millisecond - 1},
-		`invalid grace "-1ns": not from 0 to below half of the ttl 10s`:   {Grace: -1},
-		`invalid grace "6s": not from 0 to below half of the ttl 10s`:     {Grace: 6 * time.Second},
-		`invalid grace "10s": not from 0 to below half of the ttl 10s`:    {Grace: 10 * time.Second},
-		`invalid grace "1s": not from 0 to below half of the ttl 1s`:      {TTL: time.Second, Grace: time.Second},
-		`invalid grace "600ms": not from 0 to below half of the ttl 1s`:   {TTL: time.Second, Grace: 600 * time.Millisecond},
-		`invalid grace "-1h0m0s": not from 0 to below half of the ttl 2s`: {TTL: 2 * time.Second, Grace: -time.Hour},
+		`invalid ttl "-1s": not a multiple of 1ms from 1ms to 24h0m0s`:            {TTL: -time.Second},
+		`invalid ttl "1ns": not a multiple of 1ms from 1ms to 24h0m0s`:            {TTL: 1},
+		`invalid ttl "1.5ms": not a multiple of 1ms from 1ms to 24h0m0s`:          {TTL: 1500 * time.Microsecond},
+		`invalid ttl "24h0m0.001s": not a multiple of 1ms from 1ms to 24h0m0s`:    {TTL: 24*time.Hour + time.Millisecond},
+		`invalid grace "-1ns": not from a twelfth to below half of the ttl 10s`:   {Grace: -1},
+		`invalid grace "999ms": not from a twelfth to below half of the ttl 12s`:  {TTL: 12 * time.Second, Grace: 999 * time.Millisecond},
+		`invalid grace "6s": not from a twelfth to below half of the ttl 10s`:     {Grace: 6 * time.Second},
+		`invalid grace "10s": not from a twelfth to below half of the ttl 10s`:    {Grace: 10 * time.Second},
+		`invalid grace "1s": not from a twelfth to below half of the ttl 1s`:      {TTL: time.Second, Grace: time.Second},
+		`invalid grace "600ms": not from a twelfth to below half of the ttl 1s`:   {TTL: time.Second, Grace: 600 * time.Millisecond},
+		`invalid grace "-1h0m0s": not from a twelfth to below half of the ttl 2s`: {TTL: 2 * time.Second, Grace: -time.Hour},
 	} {
 		st, err := memory.Open(memory.NewService(), &config)
 		require.Nil(t, st)
@@ -110,18 +112,18 @@ func TestURLServiceOutlivesItsStores(t *testing.T) {
 func TestURLOptions(t *testing.T) {
 	requireLease(t, ttl-grace, openURL(t, newURL()))
 	requireLease(t, 40*time.Second, openURL(t, newURL()+"?ttl=1m"))
-	requireLease(t, 59*time.Second, openURL(t, newURL()+"?ttl=1m&grace=1s"))
+	requireLease(t, 55*time.Second, openURL(t, newURL()+"?ttl=1m&grace=5s"))
 	requireLease(t, 9*time.Second, openURL(t, newURL()+"/some/path?grace=1s"))
 	openURL(t, "memory://")
 }
 
 func TestURLIsRefused(t *testing.T) {
 	for query, want := range map[string]string{
-		"?ttl=-1s":          `invalid ttl "-1s": less than 1ms`,
-		"?ttl=1us":          `invalid ttl "1µs": less than 1ms`,
+		"?ttl=-1s":          `invalid ttl "-1s": not a multiple of 1ms from 1ms`,
+		"?ttl=1us":          `invalid ttl "1µs": not a multiple of 1ms from 1ms`,
 		"?ttl=10":           `invalid ttl "10": not a duration such as "10s"`,
 		"?ttl=":             `invalid ttl: not a duration such as "10s"`,
-		"?ttl=1s&grace=1s":  `invalid grace "1s": not from 0 to below half of the ttl 1s`,
+		"?ttl=1s&grace=1s":  `invalid grace "1s": not from a twelfth to below half of the ttl 1s`,
 		"?grace=-1s":        `invalid grace "-1s"`,
 		"?grace=x":          `invalid grace "x": not a duration such as "10s"`,
 		"?tls=1":            `unknown option "tls"; it knows grace, ttl`,

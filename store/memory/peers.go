@@ -25,7 +25,7 @@ func (d peersDriver) Peer(ctx context.Context, session string) (engine.Peer, err
 		if sess == nil {
 			return engine.Peer{}, engine.ErrOver
 		}
-		return engine.Peer{Mark: strconv.FormatUint(sess.mark, 10), TTL: byClock(sess.ttl, d.clock)}, nil
+		return engine.Peer{Mark: strconv.FormatUint(sess.mark, 10), TTL: byClock(sess.ttl, d.config.Clock)}, nil
 	})
 }
 

@@ -12,20 +12,40 @@ package memory
 
 import (
 	"fmt"
+	"log/slog"
 	"time"
 
-	"github.com/go-leadership/leadership/store"
+	"github.com/go-leadership/leadership/internal/adapter"
 	"github.com/go-leadership/leadership/store/engine"
 )
 
-// Config holds the settings of a store. The zero value of each field stands for its default.
+// Config are the settings of a store. The zero value of each field stands for its default.
 type Config struct {
-	TTL   time.Duration // how long the session lives without renewal; 10 s
-	Grace time.Duration // time reserved before expiry for the leader's work to stop; a third of the TTL
+	TTL    time.Duration // how long the session lives without renewal, from 1 ms to 24 h; 10 s
+	Grace  time.Duration // time reserved before expiry for the leader's work to stop; a third of the TTL
+	Logger *slog.Logger  // receives trouble at level Warn; nothing is logged
 
 	Watches Watches // how the service tells the store of changes, as other services do; Ordered
 	Peers   bool    // no server ends the session: the stores that wait behind it do, as on a shared disk
 	Clock   float64 // how fast the clock of the process runs: 1.02 gains 2 %; 1
+}
+
+// settings points to the fields that all stores have.
+func (c *Config) settings() adapter.Settings {
+	return adapter.Settings{
+		TTL: &c.TTL, Grace: &c.Grace, Least: time.Millisecond, Most: 24 * time.Hour, Unit: time.Millisecond, Logger: &c.Logger,
+	}
+}
+
+// complete fills in the defaults. It returns an error that names the first field which can't be used.
+func (c *Config) complete() error {
+	switch {
+	case c.Watches < Ordered || c.Watches > Unordered:
+		return adapter.Refuse("watches", fmt.Sprint(int(c.Watches)), "not one of the constants")
+	case c.Clock < 0:
+		return adapter.Refuse("clock", fmt.Sprint(c.Clock), "it runs backwards")
+	}
+	return c.settings().Complete()
 }
 
 // Watches is how a service tells of changes. Simulations try an election with each.
@@ -37,8 +57,6 @@ const (
 	OneShot                  // in order, once, without what is there now, as ZooKeeper does
 	Unordered                // each watch for itself, some late, and without confirmations, as Consul does
 )
-
-const defaultTTL = 10 * time.Second
 
 // engineOf is the engine, under a name that does not show.
 type engineOf = engine.Engine
@@ -54,43 +72,26 @@ type Store struct {
 // Open opens a store on the service. It returns at once; the session opens at the first Campaign.
 func Open(service *Service, config *Config) (*Store, error) {
 	if service == nil {
-		return nil, &store.FieldError{Field: "service", Reason: "it is nil"}
+		return nil, adapter.Refuse("service", "", "it is nil")
 	}
-	if config == nil {
-		config = &Config{}
+	var c Config
+	if config != nil {
+		c = *config
 	}
-	ttl, grace := config.TTL, config.Grace
-	if ttl == 0 {
-		ttl = defaultTTL
-	}
-	if grace == 0 {
-		grace = ttl / 3
-	}
-	if ttl < time.Millisecond { // negative ones too
-		return nil, &store.FieldError{Field: "ttl", Value: ttl.String(), Reason: "less than 1ms"}
-	}
-	if config.Watches < Ordered || config.Watches > Unordered {
-		return nil, &store.FieldError{Field: "watches", Value: fmt.Sprint(int(config.Watches)), Reason: "not one of the constants"}
-	}
-	if config.Clock < 0 {
-		return nil, &store.FieldError{Field: "clock", Value: fmt.Sprint(config.Clock), Reason: "it runs backwards"}
-	}
-	if grace < 0 || grace >= ttl/2 {
-		reason := fmt.Sprintf("not from 0 to below half of the ttl %v", ttl)
-		return nil, &store.FieldError{Field: "grace", Value: grace.String(), Reason: reason}
+	if err := c.complete(); err != nil {
+		return nil, err
 	}
 	s := &Store{}
 	s.faults.changed = make(chan struct{})
-	s.driver = newDriver(service, &s.faults, ttl, grace)
-	s.driver.line.kind, s.driver.peers, s.driver.clock = config.Watches, config.Peers, config.Clock
+	s.driver = newDriver(service, &s.faults, c)
 	s.faults.driver = s.driver
 	var d engine.Driver = s.driver
-	if config.Peers {
+	if c.Peers {
 		d = peersDriver{s.driver}
 	}
-	ttl = byClock(ttl, config.Clock) // all that the engine measures is measured by this clock
+	ttl := byClock(c.TTL, c.Clock) // all that the engine measures is measured by this clock
 	s.engineOf = engine.New(d, engine.Settings{
-		Name: "memory://" + service.name, TTL: ttl, Pace: ttl / 4, Removed: "it was removed",
+		Name: "memory://" + service.name, TTL: ttl, Pace: ttl / 4, Removed: "it was removed", Logger: c.Logger,
 	})
 	return s, nil
 }

@@ -1,9 +1,11 @@
 package zookeeper
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"log/slog"
 	"math"
 	"net"
@@ -13,7 +15,6 @@ import (
 	"time"
 
 	"github.com/go-leadership/leadership/internal/adapter"
-	"github.com/go-leadership/leadership/internal/hostport"
 	"github.com/go-leadership/leadership/store"
 	"github.com/go-zookeeper/zk"
 )
@@ -82,65 +83,37 @@ func (a ACL) list() []zk.ACL {
 	}
 }
 
-func (c Config) withDefaults() Config {
-	c.Servers = hostport.WithPorts(c.Servers, strconv.Itoa(zk.DefaultPort))
-	if c.Root == "" {
-		c.Root = "/_zkelection"
+// settings points to the fields that all stores have.
+func (c *Config) settings() adapter.Settings {
+	return adapter.Settings{
+		TTL: &c.TTL, Grace: &c.Grace, Least: time.Millisecond, Most: math.MaxInt32 * time.Millisecond, Unit: time.Millisecond,
+		Logger: &c.Logger, Servers: &c.Servers, Field: "servers", Port: strconv.Itoa(zk.DefaultPort), User: &c.User,
+		Password: &c.Password, TLS: &c.TLS, Dial: &c.Dial, Client: "conn", Given: c.Conn != nil,
 	}
-	if c.BallotPrefix == "" {
-		c.BallotPrefix = "ballot"
-	}
-	if c.AckName == "" {
-		c.AckName = "leader_ack"
-	}
-	if c.TTL == 0 {
-		c.TTL = 10 * time.Second
-	}
-	if c.Grace == 0 {
-		c.Grace = c.TTL / 3
-	}
+}
+
+// complete fills in the defaults. It returns an error that names the first field which can't be used.
+func (c *Config) complete() error {
+	c.Root, c.BallotPrefix, c.AckName = cmp.Or(c.Root, "/_zkelection"), cmp.Or(c.BallotPrefix, "ballot"), cmp.Or(c.AckName, "leader_ack")
 	if c.ACL == "" {
 		c.ACL = ACLWorld
 		if c.User != "" {
 			c.ACL = ACLCreator
 		}
 	}
-	if c.Dial == nil {
-		c.Dial = (&net.Dialer{}).DialContext
-	}
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
-	return c
-}
-
-// check returns an error that names the first field which can't be used.
-func (c Config) check() error {
-	own := len(c.Servers) > 0 || c.User != "" || c.Password != "" || c.TLS != nil
-	switch {
-	case c.Conn == nil && len(c.Servers) == 0:
-		return adapter.Refuse("servers", "", "there are none")
-	case c.Conn != nil && own:
-		return adapter.Refuse("conn", "", "servers, user, password and TLS belong to a connection of the store's own")
-	case c.TTL < time.Millisecond || c.TTL > math.MaxInt32*time.Millisecond || c.TTL%time.Millisecond != 0:
-		return adapter.Refuse("ttl", c.TTL.String(), "not a whole number of milliseconds from 1ms to %v", math.MaxInt32*time.Millisecond)
-	case c.Grace < c.TTL/12 || c.Grace >= c.TTL/2: // half of it is what sessions of 2 to 3 ticks may need
-		return adapter.Refuse("grace", c.Grace.String(), "not from a twelfth to below half of the ttl %v", c.TTL)
-	case c.User == "" && c.Password != "":
-		return adapter.Refuse("user", "", "there is a password and no user")
-	case strings.Contains(c.User, ":"):
+	if strings.Contains(c.User, ":") {
 		return adapter.Refuse("user", "", `it has a ":" in it; the password is another setting`)
-	case c.User != "" && c.Password == "":
-		return adapter.Refuse("user", "", "there is a user and no password")
+	}
+	if err := c.settings().Complete(); err != nil {
+		return err
+	}
+	switch {
 	case c.ACL != ACLCreator && c.ACL != ACLRead && c.ACL != ACLWorld:
 		return adapter.Refuse("acl", string(c.ACL), "not %s, %s or %s", ACLCreator, ACLRead, ACLWorld)
 	case c.ACL != ACLWorld && c.User == "" && c.Conn == nil:
 		return adapter.Refuse("acl", string(c.ACL), "it needs a user to authenticate as")
 	case strings.HasPrefix(c.AckName, c.BallotPrefix):
 		return adapter.Refuse("ack", c.AckName, "it begins like a ballot, with %q", c.BallotPrefix)
-	}
-	if reason := hostport.RefuseAny(c.Servers); reason != "" {
-		return adapter.Refuse("servers", "", "%s", reason)
 	}
 	return errors.Join(checkPath("chroot", c.Chroot), checkPath("root", c.Root),
 		checkNode("ballot", c.BallotPrefix), checkNode("ack", c.AckName))
@@ -181,16 +154,21 @@ func init() {
 // ttl, grace, root, ballot, ack, acl, and with TLS cacert, cert and key (files) and servername.
 func openURL(_ context.Context, u *store.URL) (store.Store, error) {
 	c := Config{
-		Servers: u.Hosts, User: u.User, Password: u.Password, TLS: u.TLS(), Dial: u.Dial, Logger: u.Logger,
 		Root: u.Option("root", ""), BallotPrefix: u.Option("ballot", ""), AckName: u.Option("ack", ""),
 		ACL: ACL(u.Option("acl", "")),
 	}
-	c.TTL, c.Grace = u.Session()
 	if u.Path != "" {
 		c.Chroot = "/" + u.Path
 	}
-	if err := u.Check(); err != nil {
+	if err := c.settings().Read(u); err != nil {
 		return nil, err
 	}
 	return Open(c)
+}
+
+// Format implements fmt.Formatter: it prints the settings with any verb, and stars instead of secrets.
+func (c Config) Format(f fmt.State, verb rune) {
+	type config Config // without this method
+	c.settings().Hide()
+	_, _ = fmt.Fprintf(f, fmt.FormatString(f, verb), config(c))
 }

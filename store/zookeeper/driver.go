@@ -54,6 +54,9 @@ type driver struct {
 }
 
 func newDriver(config Config) (*driver, error) {
+	if err := config.complete(); err != nil {
+		return nil, err
+	}
 	password := config.Password
 	config.Password = ""
 	d := &driver{

@@ -26,13 +26,7 @@ func Mend(dial func(network, address string, timeout time.Duration) (net.Conn, e
 }
 
 // NewDriver returns a driver without a store.
-func NewDriver(config Config) (engine.Driver, error) {
-	config = config.withDefaults()
-	if err := config.check(); err != nil {
-		return nil, err
-	}
-	return newDriver(config)
-}
+func NewDriver(config Config) (engine.Driver, error) { return newDriver(config) }
 
 // Driver returns the store's driver.
 func (s *Store) Driver() engine.Driver { return s.driver }

@@ -41,20 +41,16 @@ type Store struct {
 
 // Open opens a store. It checks the settings and begins to connect; it does not wait for the service.
 func Open(config Config) (*Store, error) {
-	config = config.withDefaults()
-	if err := config.check(); err != nil {
-		return nil, err
-	}
 	d, err := newDriver(config)
 	if err != nil {
 		return nil, err
 	}
 	return &Store{driver: d, engineOf: engine.New(d, engine.Settings{
 		Name:     d.life.Name,
-		TTL:      config.TTL,
-		Pace:     interval(config.TTL),
-		Patience: max(config.TTL, 5*time.Second),
+		TTL:      d.config.TTL,
+		Pace:     interval(d.config.TTL),
+		Patience: max(d.config.TTL, 5*time.Second),
 		Removed:  "its node was deleted",
-		Logger:   config.Logger,
+		Logger:   d.config.Logger,
 	})}, nil
 }

@@ -1,0 +1,99 @@
+package adapter
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"log/slog"
+	"net"
+	"time"
+
+	"github.com/go-leadership/leadership/internal/hostport"
+	"github.com/go-leadership/leadership/internal/opaque"
+	"github.com/go-leadership/leadership/store"
+)
+
+// Settings are those that the stores have in common: how they are taken from a URL, completed, checked and printed. They
+// point to the fields of a store's Config, which is flat, so that a program writes etcd.Config{TTL: ttl}.
+type Settings struct {
+	TTL, Grace        *time.Duration
+	Least, Most, Unit time.Duration // see store.CheckSession
+	Logger            **slog.Logger
+
+	// A store without a network has none of the following.
+	Servers  *[]string // addresses
+	Field    string    // the name of Servers in errors
+	Port     string    // of an address that names none
+	User     *string   // nil if the service knows no users
+	Password *string   // or token
+	TLS      **tls.Config
+	Dial     *func(ctx context.Context, network, address string) (net.Conn, error)
+	Client   string // the name in errors of a client that is not the store's own
+	Given    bool   // there is such a client
+}
+
+// Read takes the settings from a URL whose other options have been asked for. It refuses those that have not, and a user
+// or a password if there is none.
+func (s Settings) Read(u *store.URL) error {
+	*s.TTL, *s.Grace = u.Session()
+	*s.Logger = u.Logger
+	if s.Servers != nil {
+		*s.Servers, *s.Password, *s.TLS, *s.Dial = u.Hosts, u.Password, u.TLS(), u.Dial
+	}
+	if s.User != nil {
+		*s.User = u.User
+	}
+	if err := u.Check(); err != nil {
+		return err
+	}
+	if s.Servers == nil && (u.User != "" || u.Password != "") {
+		return Refuse(u.Scheme+" URL", "", "it takes no user or password")
+	}
+	return nil
+}
+
+// Complete fills in the defaults. It returns an error that names the first setting which can't be used.
+func (s Settings) Complete() error {
+	if *s.Logger == nil {
+		*s.Logger = slog.New(slog.DiscardHandler)
+	}
+	if err := store.CheckSession(s.TTL, s.Grace, s.Least, s.Most, s.Unit); err != nil || s.Servers == nil {
+		return err
+	}
+	user := ""
+	if s.User != nil {
+		user = *s.User
+	}
+	switch {
+	case !s.Given && len(*s.Servers) == 0:
+		return Refuse(s.Field, "", "there are none")
+	case s.Given && (len(*s.Servers) > 0 || user != "" || *s.Password != "" || *s.TLS != nil || *s.Dial != nil):
+		return Refuse(s.Client, "", "%s, credentials, TLS and dial belong to a client of the store's own", s.Field)
+	case s.User != nil && user == "" && *s.Password != "":
+		return Refuse("user", "", "there is a password and no user")
+	case user != "" && *s.Password == "":
+		return Refuse("user", "", "there is a user and no password")
+	}
+	if reason := hostport.RefuseAny(*s.Servers); reason != "" {
+		return Refuse(s.Field, "", "%s", reason)
+	}
+	*s.Servers = hostport.WithPorts(*s.Servers, s.Port)
+	if *s.Dial == nil {
+		*s.Dial = (&net.Dialer{}).DialContext
+	}
+	return nil
+}
+
+// Hide puts stars for the password, and for addresses that Complete would refuse: they might hold a whole URL with a
+// password.
+func (s Settings) Hide() {
+	if *s.Password != "" {
+		*s.Password = "***"
+	}
+	*s.Servers = hostport.Hide(*s.Servers)
+}
+
+// Refuse says why a setting can't be used.
+func Refuse(field, value, format string, args ...any) error {
+	return &store.FieldError{Field: field, Value: opaque.Shorten(value), Reason: fmt.Sprintf(format, args...)}
+}

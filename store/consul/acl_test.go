@@ -69,6 +69,15 @@ func TestACL(t *testing.T) {
 		_, err := open(t, config("", long)).Campaign(soon(t), newElection(), "own")
 		require.ErrorIs(t, err, store.ErrDenied)
 	})
+	t.Run("no list", func(t *testing.T) { // Consul's answer to a list is empty then, without an error
+		election := newElection()
+		castFirst(t, open(t, config(token(mayWrite+maySession), long)), election, "own")
+		_, err := open(t, config(token(`key_prefix "other/" { policy = "read" }`), long)).Ballots(soon(t), election)
+		require.ErrorIs(t, err, store.ErrDenied)
+		ballots, err := open(t, config(token(mayRead), long)).Ballots(soon(t), election)
+		require.NoError(t, err)
+		require.Len(t, ballots, 1)
+	})
 	t.Run("enough", func(t *testing.T) {
 		for _, ttl := range []time.Duration{short, long} {
 			election := newElection()

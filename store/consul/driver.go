@@ -139,10 +139,14 @@ func (d *driver) stands(ctx context.Context, key string) error {
 	return fmt.Errorf("%w: the ballot stands", store.ErrUnavailable)
 }
 
-// Ballots implements engine.Driver.
+// Ballots implements engine.Driver. Consul leaves keys that the token may not read out of a list, without an error. It
+// denies the read of one key, so an empty list is checked by such a read.
 func (d *driver) Ballots(ctx context.Context, election string) ([]store.Standing, error) {
 	dir := d.layout.dir(election)
 	pairs, err := certain(ctx, func(ctx context.Context) (api.KVPairs, error) { return d.list(ctx, dir) })
+	if err == nil && len(pairs) == 0 {
+		_, err = certain(ctx, func(ctx context.Context) (seed, error) { return d.get(ctx, dir) })
+	}
 	if err != nil {
 		return nil, err
 	}

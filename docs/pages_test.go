@@ -1,6 +1,9 @@
 package docs
 
 import (
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -47,6 +50,118 @@ func TestNamedTestsExist(t *testing.T) {
 			require.True(t, exist[name], "%s names %s", path, name)
 		}
 	}
+}
+
+// Each name of a package of this module that a page gives, such as `store.Lease` or `engine.Session.Acknowledge`, exists,
+// and so does each member of a type of it, such as `Term.Acknowledge`.
+func TestNamesExist(t *testing.T) {
+	packages, members := declared(t)
+	code := regexp.MustCompile("`(\\w+)\\.([A-Z]\\w*(?:\\.[A-Z]\\w*)?)(?:\\(.*?\\))?`")
+	named := 0
+	for path, text := range pages(t) {
+		for _, m := range code.FindAllStringSubmatch(text, -1) {
+			within, name := m[1], m[2]
+			if names, ok := packages[within]; ok {
+				require.True(t, names[name], "%s names %s.%s", path, within, name)
+				named++
+			} else if types, ok := members[within]; ok {
+				require.True(t, types[name], "%s names %s.%s", path, within, name)
+				named++
+			}
+		}
+	}
+	require.Greater(t, named, 50)
+}
+
+// Each Go file and page that a page names by its path exists.
+func TestNamedFilesExist(t *testing.T) {
+	code := regexp.MustCompile("`([\\w./-]+/[\\w.-]+\\.(?:go|md|txt))`")
+	for path, text := range pages(t) {
+		for _, m := range code.FindAllStringSubmatch(text, -1) {
+			_, err := os.Stat(filepath.Join("..", m[1]))
+			require.NoError(t, err, "%s names %s", path, m[1])
+		}
+	}
+}
+
+// declared returns the exported names of each public package ("Lease", "Lease.Holds"), and the members of each type.
+func declared(t *testing.T) (packages, members map[string]map[string]bool) {
+	packages, members = map[string]map[string]bool{}, map[string]map[string]bool{}
+	add := func(all map[string]map[string]bool, within, name string) {
+		if all[within] == nil {
+			all[within] = map[string]bool{}
+		}
+		all[within][name] = true
+	}
+	for _, pattern := range []string{"../*.go", "../store/*.go", "../store/*/*.go", "../store/engine/drivertest/*.go", "../conformance/*.go"} {
+		paths, err := filepath.Glob(pattern)
+		require.NoError(t, err)
+		require.NotEmpty(t, paths)
+		for _, path := range paths {
+			if strings.HasSuffix(path, "_test.go") {
+				continue
+			}
+			file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+			require.NoError(t, err)
+			member := func(of, name string) {
+				add(members, of, name)
+				add(packages, file.Name.Name, of+"."+name)
+			}
+			for _, d := range file.Decls {
+				switch d := d.(type) {
+				case *ast.FuncDecl:
+					if d.Recv == nil {
+						add(packages, file.Name.Name, d.Name.Name)
+					} else {
+						member(typeName(d.Recv.List[0].Type), d.Name.Name)
+					}
+				case *ast.GenDecl:
+					for _, spec := range d.Specs {
+						switch spec := spec.(type) {
+						case *ast.ValueSpec:
+							for _, name := range spec.Names {
+								add(packages, file.Name.Name, name.Name)
+							}
+						case *ast.TypeSpec:
+							add(packages, file.Name.Name, spec.Name.Name)
+							for _, name := range parts(spec.Type) {
+								member(spec.Name.Name, name)
+							}
+						}
+					}
+				}
+			}
+		}
+	}
+	require.True(t, packages["engine"]["Session.Acknowledge"] && members["Term"]["Acknowledge"])
+	return packages, members
+}
+
+// typeName returns the name of a receiver's type.
+func typeName(e ast.Expr) string {
+	if star, ok := e.(*ast.StarExpr); ok {
+		e = star.X
+	}
+	return e.(*ast.Ident).Name
+}
+
+// parts returns the fields of a struct, or the methods of an interface.
+func parts(e ast.Expr) (names []string) {
+	var list *ast.FieldList
+	switch e := e.(type) {
+	case *ast.StructType:
+		list = e.Fields
+	case *ast.InterfaceType:
+		list = e.Methods
+	default:
+		return nil
+	}
+	for _, field := range list.List {
+		for _, name := range field.Names {
+			names = append(names, name.Name)
+		}
+	}
+	return names
 }
 
 // Each link within the repository leads to a file, and to a heading of it.

@@ -21,7 +21,7 @@ type runCmd struct {
 	StopTimeout  *time.Duration `placeholder:"DURATION" help:"Time that the command has between SIGTERM and SIGKILL, out of the lease. Default: half of what fits, at most 10s."`
 	Again        bool           `help:"Stand again when leadership was lost or the command has failed, after 1 s at first and 1 min at last."`
 	AgainLimit   int            `default:"5" placeholder:"5" help:"With --again: give up after this many failures of the command within a minute. 0: never. Default: 5."`
-	ReadyExec    string         `xor:"ready" placeholder:"COMMAND" help:"The command has taken over when this shell command succeeds."`
+	ReadyExec    string         `xor:"ready" placeholder:"COMMAND" help:"The command has taken over when this shell command succeeds. It is guarded as the command is."`
 	ReadyHTTP    string         `name:"ready-http" xor:"ready" placeholder:"URL" help:"The command has taken over when this URL is answered with 2xx."`
 	ReadyFD      bool           `name:"ready-fd" xor:"ready" help:"The command has taken over when it writes to the descriptor in $LEADERSHIP_READY_FD."`
 	ReadyTimeout time.Duration  `default:"1m" placeholder:"1m" help:"The takeover has failed if the command is not ready within this time. Default: 1m."`

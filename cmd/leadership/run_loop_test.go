@@ -177,6 +177,7 @@ func TestRunNotStarted(t *testing.T) {
 		{&guard.ExecError{Command: "x", Err: syscall.ENOENT}, failed, 127},
 		{&guard.ExecError{Command: "x", Err: syscall.EACCES}, failed, 126},
 		{errors.New("no fork"), failed, 125},
+		{fmt.Errorf("guard: %w", guard.ErrLate), lost, 75},
 	} {
 		virtual(t, func(w *world) {
 			w.refuseWith(test.err)
@@ -218,12 +219,45 @@ func TestRunWaitsForAFreshLease(t *testing.T) {
 	}
 }
 
-// A guard that finds the lease too short says so, and that is no failure of the command.
-func TestRunLateStart(t *testing.T) {
+// A term that ends before the command runs is no failure of the command, whatever the start fails with.
+func TestRunTermEndsWhileStarting(t *testing.T) {
+	for reason, end := range map[error]func(w *world){
+		leadership.ErrResigned: func(w *world) { require.NoError(w, w.observer.RequestResignation(w.Context(), "job", w.token())) },
+		leadership.ErrLost:     func(w *world) { w.service.Delete("job", w.token()) },
+	} {
+		virtual(t, func(w *world) {
+			w.slow, w.refuse = time.Second, errors.New("no fork")
+			over := w.run()
+			end(w)
+			w.at(time.Second)
+			o := <-over
+			require.Equal(w, [2]int{int(lost), exitLost}, [2]int{int(o.kind), o.code})
+			require.ErrorIs(w, o.err, reason)
+			require.Zero(w, w.started())
+		})
+	}
+}
+
+// A term that ends between the win and the start: the command is not started.
+func TestRunTermEndsBeforeTheStart(t *testing.T) {
 	virtual(t, func(w *world) {
-		w.runner.least, w.slow, w.refuse = 6*time.Second, 2500*time.Millisecond, errors.New("too late")
-		o := <-w.run()
+		candidate, err := leadership.NewCandidate(w.runner.store, "job", "a", nil)
+		require.NoError(w, err)
+		term, err := candidate.Campaign(w.Context())
+		require.NoError(w, err)
+		w.runner.begin(func(error) {})
+		candidate.Resign()
+		led := make(chan outcome, 1)
+		go func() { led <- w.runner.lead(term) }()
+		synctest.Wait()
+		for _, c := range w.commands {
+			c.results <- guard.Result{Code: 143} // so that the test ends
+		}
+		o := <-led
+		require.Zero(w, w.started())
 		require.Equal(w, [2]int{int(lost), exitLost}, [2]int{int(o.kind), o.code})
+		require.ErrorIs(w, o.err, leadership.ErrResigned)
+		require.NoError(w, term.Resign(w.Context()))
 	})
 }
 

@@ -135,7 +135,7 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// succeeds runs a line of the shell, beside the command and guarded as it is.
+// succeeds runs a line of the shell, beside the command and guarded as the command is.
 func succeeds(ctx context.Context, command process, line string) error {
 	code, err := command.Run(ctx, []string{"/bin/sh", "-c", line})
 	if err == nil && code != 0 {

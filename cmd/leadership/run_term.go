@@ -50,7 +50,7 @@ func (r *runner) lead(term *leadership.Term) outcome {
 	}
 	r.started(command)
 	if err != nil {
-		return r.notStarted(err, ballot)
+		return notStarted(err, term)
 	}
 	defer ready.close()
 	r.log.Info("command started", "token", term.Token())
@@ -74,11 +74,11 @@ func (r *runner) enter() error {
 }
 
 // fresh waits until enough of the lease is left to start the command, and returns its last renewal: a candidate might be
-// elected when a renewal is late.
+// elected when a renewal is late. It returns an error if the term is over.
 func (r *runner) fresh(term *leadership.Term, ballot store.Ballot) (store.Renewal, error) {
 	for {
 		renewal := ballot.Lease().Last() // before the lease is read, so that no renewal is missed
-		if ballot.Lease().Remaining() >= r.least {
+		if term.Context().Err() == nil && ballot.Lease().Remaining() >= r.least {
 			return renewal, nil
 		}
 		select {
@@ -116,13 +116,16 @@ func (r *runner) startIn(term *leadership.Term, ballot store.Ballot) (command pr
 	return command, ready, err
 }
 
-// notStarted is the outcome of a term whose command could not be started. If little of the lease is left, that is why.
-func (r *runner) notStarted(err error, ballot store.Ballot) outcome {
+// notStarted is the outcome of a term whose command could not be started.
+func notStarted(err error, term *leadership.Term) outcome {
 	var exec *guard.ExecError
+	over := context.Cause(term.Context())
 	switch {
 	case errors.As(err, &exec):
 		return outcome{failed, exec.Code(), err}
-	case ballot.Lease().Remaining() < r.least:
+	case over != nil:
+		return outcome{lost, exitLost, fmt.Errorf("the command was not started: %w", over)}
+	case errors.Is(err, guard.ErrLate):
 		return outcome{lost, exitLost, fmt.Errorf("the command was not started: %w", err)}
 	}
 	return outcome{failed, exitFailed, err}

@@ -9,17 +9,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// command is the command, in the process that has started it: the init, or the guardian in mode Subreaper.
+// command is the command and its probes, in the process that starts them: the init, or the guardian in mode Subreaper.
 type command struct {
 	settings settings
+	attr     syscall.SysProcAttr // what the mode adds
 	args     []string
 	pid      int // zero before it runs and after it has exited
 	exited   bool
-	stopped  bool // by stop
+	stopped  bool        // by stop
+	probes   map[int]int // the number of each probe that runs, by its process id
 }
 
-// start executes the command in a process group of its own. attr has what the mode adds.
-func (c *command) start(attr syscall.SysProcAttr) report {
+// start executes the command in a process group of its own.
+func (c *command) start() report {
+	attr := c.attr
 	attr.Setpgid = true
 	attr.Foreground, attr.Ctty = c.settings.Terminal, 0
 	pid, err := syscall.ForkExec(c.settings.Path, c.args, &syscall.ProcAttr{
@@ -27,12 +30,53 @@ func (c *command) start(attr syscall.SysProcAttr) report {
 	})
 	c.settings.closeInherited()
 	if err != nil {
-		r := report{Failed: err.Error()}
-		_ = errors.As(err, &r.Errno)
-		return r
+		return failed(err)
 	}
 	c.pid = pid
 	return report{Started: true, Pid: pid}
+}
+
+func failed(err error) report {
+	r := report{Failed: err.Error()}
+	_ = errors.As(err, &r.Errno)
+	return r
+}
+
+// probe starts or kills a probe. It returns a report if it could not start it.
+func (c *command) probe(r request) (failure report, is bool) {
+	if r.Path == "" {
+		for pid, number := range c.probes {
+			if number == r.Probe {
+				_ = unix.Kill(-pid, unix.SIGKILL)
+			}
+		}
+		return report{}, false
+	}
+	pid, err := c.startProbe(r)
+	if err != nil {
+		failure = failed(err)
+		failure.Probe = r.Probe
+		return failure, true
+	}
+	if c.probes == nil {
+		c.probes = map[int]int{}
+	}
+	c.probes[pid] = r.Probe
+	return report{}, false
+}
+
+func (c *command) startProbe(r request) (int, error) {
+	if c.stopped {
+		return 0, errors.New("the command is being stopped")
+	}
+	null, err := os.Open(os.DevNull)
+	if err != nil {
+		return 0, err
+	}
+	defer null.Close()
+	attr := c.attr
+	attr.Setpgid = true
+	return syscall.ForkExec(r.Path, r.Args, &syscall.ProcAttr{Env: os.Environ(), Files: []uintptr{null.Fd(), 2, 2}, Sys: &attr})
 }
 
 // signal sends a signal to the command's process group, or, once the command has exited, to what it has left.
@@ -48,15 +92,23 @@ func (c *command) signal(s syscall.Signal) {
 }
 
 // stop sends TERM, and CONT for a command that is stopped. If others outlive the command, they get it after its exit.
+// Probes are killed.
 func (c *command) stop() {
 	c.stopped = true
+	for pid := range c.probes {
+		_ = unix.Kill(-pid, unix.SIGKILL)
+	}
 	c.signal(unix.SIGTERM)
 	c.signal(unix.SIGCONT)
 }
 
-// changed takes note of a child's new state. It returns a report if the command has exited.
+// changed takes note of a child's new state. It returns a report if the command or a probe has exited.
 func (c *command) changed(pid int, status syscall.WaitStatus) (report, bool) {
+	number, probe := c.probes[pid]
 	switch {
+	case probe && ended(status):
+		delete(c.probes, pid)
+		return report{Probe: number, Status: status}, true
 	case pid != c.pid:
 	case ended(status):
 		c.pid, c.exited = 0, true
@@ -73,8 +125,11 @@ func (c *command) changed(pid int, status syscall.WaitStatus) (report, bool) {
 
 // startError is the error of a report that the command could not be started.
 func (r report) startError() error {
-	if r.Errno != 0 {
+	switch {
+	case r.Errno != 0:
 		return &ExecError{Err: r.Errno}
+	case r.Late:
+		return fmt.Errorf("guard: %w", ErrLate)
 	}
 	return fmt.Errorf("guard: %s", r.Failed)
 }

@@ -67,8 +67,9 @@ type Config struct {
 }
 
 // Start starts the command. It returns when the command runs, or an error when nothing of it is left. lease returns the
-// time until the lease ends; Start calls it once and has read the clock before. An error of type *ExecError means that
-// the command could not be executed.
+// time until the lease ends; Start reads the clock before it calls it, and calls it again and again, so that a renewal
+// which comes meanwhile counts. An error of type *ExecError means that the command could not be executed, and one that
+// matches ErrLate that the lease has ended or is about to.
 //
 // One Process at a time may run in a process, and while it does every child of the caller belongs to it: os/exec loses
 // the exit statuses of its children to the Process. Use [Process.Run] for other commands. Children from before Start
@@ -93,9 +94,12 @@ type running interface {
 	signal(syscall.Signal) error
 	stop()
 	killNow()
-	run(ctx context.Context, command []string) (code int, err error)
+	run(ctx context.Context, probe []string) (code int, err error)
 	wait() Result
 }
+
+// ErrLate is returned if the lease ends too soon to start a command.
+var ErrLate = errors.New("the lease ends too soon to start the command")
 
 // ErrEnded is returned for a command that has ended.
 var ErrEnded = errors.New("the command has ended")
@@ -118,11 +122,12 @@ func (p *Process) Stop() { p.r.stop() }
 // guardian is stopped. Kill does not wait.
 func (p *Process) Kill() { p.r.killNow() }
 
-// Run runs another command beside the first, for example one that finds out whether the first is ready. It has the same
-// environment and directory, the null device as stdin, and stderr as stdout. Run returns when it has exited: with its exit
-// code, or 128 and the signal that killed it. It is killed when ctx is cancelled and when the first command ends.
-func (p *Process) Run(ctx context.Context, command []string) (code int, err error) {
-	return p.r.run(ctx, command)
+// Run runs a probe beside the command, for example to find out whether the command is ready. The probe has the same
+// environment and directory, the null device as stdin, and stderr as stdout. Run returns when the probe has exited: with
+// its exit code, or 128 and the signal that killed it. It is killed, and not waited for, when ctx is cancelled, and when the
+// command is stopped or has ended; with WaitAll it may outlast the command. It is guarded as the command is.
+func (p *Process) Run(ctx context.Context, probe []string) (code int, err error) {
+	return p.r.run(ctx, probe)
 }
 
 // Wait returns when nothing of the command is left: neither the command, nor a descendant of it, nor its guardian. Only

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"os/exec"
 	"syscall"
 	"time"
@@ -32,7 +31,7 @@ func start(c Config, lease func() time.Duration) (running, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := v.running(c.Command); err != nil {
+	if err := v.running(c.Command, lease); err != nil {
 		return nil, err
 	}
 	return v, nil
@@ -43,31 +42,67 @@ func deadlineOf(lease func() time.Duration) (instant, error) {
 	at := now()
 	left := lease()
 	if left <= 0 {
-		return 0, errors.New("guard: the lease has ended")
+		return 0, fmt.Errorf("guard: %w", ErrLate)
 	}
 	return at.add(left), nil
 }
 
-// running waits until the command runs, or until nothing is left of what was to run it.
-func (v *supervisor) running(command []string) error {
-	select {
-	case err := <-v.started:
-		if err == nil {
-			return nil
+// startInterval is how often running looks at the lease.
+const startInterval = 10 * time.Millisecond
+
+// running waits until the command runs, or until nothing is left of what was to run it. Meanwhile it passes on renewals,
+// since a start may take longer than the rest of the lease on a busy machine. lease may be nil.
+func (v *supervisor) running(command []string, lease func() time.Duration) error {
+	ticker := time.NewTicker(startInterval)
+	defer ticker.Stop()
+	var told instant
+	for {
+		select {
+		case err := <-v.started:
+			if err == nil {
+				return nil
+			}
+			<-v.done
+			if failed := new(ExecError); errors.As(err, &failed) && len(command) > 0 {
+				failed.Command = command[0]
+			}
+			return err
+		case <-v.done:
+			return v.notStarted()
+		case <-ticker.C:
+			told = v.renewed(lease, told)
 		}
-		<-v.done
-		if failed := new(ExecError); errors.As(err, &failed) && len(command) > 0 {
-			failed.Command = command[0]
-		}
-		return err
-	case <-v.done:
 	}
+}
+
+// renewed passes on a renewal, or ends everything if the lease has ended. It returns the deadline that it was told last.
+func (v *supervisor) renewed(lease func() time.Duration, told instant) instant {
+	if lease == nil {
+		return told
+	}
+	deadline, err := deadlineOf(lease)
+	switch {
+	case err != nil:
+		v.killNow()
+	case deadline.sub(told) >= startInterval: // what is less is the clock's jitter
+		if v.tell(request{Deadline: deadline}) == nil {
+			return deadline
+		}
+	}
+	return told
+}
+
+// notStarted is why nothing is left, and the command has not run.
+func (v *supervisor) notStarted() error {
 	select {
 	case err := <-v.started:
 		return err
 	default:
-		return fmt.Errorf("guard: the guardian ended before the command ran: %s", describe(v.end.guardian))
 	}
+	if v.killed || v.cause == Deadline || v.at >= v.end.kill {
+		return fmt.Errorf("guard: %w", ErrLate)
+	}
+	return fmt.Errorf("guard: the guardian ended before the command ran: %s", describe(v.end.guardian))
 }
 
 func describe(status syscall.WaitStatus) string {
@@ -89,15 +124,20 @@ func (v *supervisor) call(f func() error) error {
 }
 
 func (v *supervisor) tell(r request) error {
-	return v.call(func() error {
-		switch err := v.link.send(r); {
-		case errors.Is(err, unix.EAGAIN):
-			return errors.New("guard: the guardian does not answer")
-		case err != nil:
-			return ErrEnded
-		}
-		return nil
-	})
+	return v.call(func() error { return v.send(r) })
+}
+
+// send is for loop alone.
+func (v *supervisor) send(r request) error {
+	switch err := v.link.send(r); {
+	case errors.Is(err, unix.EAGAIN):
+		return errors.New("guard: the guardian does not answer")
+	case errors.Is(err, unix.E2BIG):
+		return err
+	case err != nil:
+		return ErrEnded
+	}
+	return nil
 }
 
 func (v *supervisor) renew(lease func() time.Duration) error {
@@ -148,40 +188,43 @@ func codeOf(status syscall.WaitStatus) int {
 	return status.ExitStatus()
 }
 
-func (v *supervisor) run(ctx context.Context, command []string) (int, error) {
-	path, err := exec.LookPath(command[0])
+// run has the process that has started the command start the probe, so that it ends as the command does.
+func (v *supervisor) run(ctx context.Context, probe []string) (int, error) {
+	path, err := exec.LookPath(probe[0])
 	if err != nil {
-		return 0, &ExecError{command[0], err}
+		return 0, &ExecError{probe[0], err}
 	}
-	null, err := os.Open(os.DevNull)
-	if err != nil {
-		return 0, err
-	}
-	defer null.Close()
-	pid, ended := 0, make(chan syscall.WaitStatus, 1)
-	err = v.call(func() (err error) {
-		pid, err = syscall.ForkExec(path, command, &syscall.ProcAttr{
-			Dir: v.dir, Env: v.env, Files: []uintptr{null.Fd(), 2, 2}, Sys: &syscall.SysProcAttr{Setpgid: true},
-		})
-		if err != nil {
-			return &ExecError{command[0], err}
+	number, ended := 0, make(chan report, 1)
+	err = v.call(func() error {
+		v.last++
+		number = v.last
+		err := v.send(request{Probe: number, Path: path, Args: probe})
+		if err == nil {
+			v.probes[number] = ended
 		}
-		v.sides[pid] = ended
-		return nil
+		return err
 	})
 	if err != nil {
 		return 0, err
 	}
 	select {
-	case status := <-ended:
-		return codeOf(status), nil
+	case r := <-ended:
+		return r.probeResult(probe[0])
+	case <-v.done:
+		return 0, ErrEnded
 	case <-ctx.Done():
 	}
-	_ = v.call(func() error {
-		if v.sides[pid] != nil {
-			return unix.Kill(-pid, unix.SIGKILL)
-		}
-		return nil
-	})
-	return codeOf(<-ended), ctx.Err()
+	_ = v.tell(request{Probe: number})
+	return 0, ctx.Err()
+}
+
+func (r report) probeResult(name string) (code int, err error) {
+	if r.Failed == "" {
+		return codeOf(r.Status), nil
+	}
+	err = r.startError()
+	if failed := new(ExecError); errors.As(err, &failed) {
+		failed.Command = name
+	}
+	return 0, err
 }

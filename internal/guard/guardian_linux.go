@@ -14,7 +14,7 @@ import (
 type guardian struct {
 	settings
 	supervisor link
-	requests   chan request // closed by receive when the supervisor is dead
+	requests   chan request // from begin on; closed by receive when the supervisor is dead
 	kernel     killTimer
 	alarm      *alarm
 	ward       ward
@@ -30,6 +30,7 @@ type ward interface {
 	start() error
 	reports() <-chan report // from the init, closed when it is dead; nil without one
 	signal(syscall.Signal)
+	probe(request)
 	stop() // TERM and CONT
 	kill() // may be called again
 	// changed takes note of a child's new state and reports whether the rest is to be killed.
@@ -48,23 +49,23 @@ type ward interface {
 func guardianMain(s settings, args []string) {
 	g := &guardian{settings: s, supervisor: newLink(linkFD), requests: make(chan request)}
 	children := watchChildren()
-	go receive(g.supervisor, g.requests)
 	if s.Mode == Namespace {
 		g.ward = &namespace{settings: s, args: args}
 	} else {
 		g.ward = &tree{command: command{settings: s, args: args}, report: g.report}
 	}
 	if err := g.begin(); err != nil {
-		g.report(report{Failed: err.Error()})
+		g.report(report{Failed: err.Error(), Late: errors.Is(err, ErrLate)})
 	}
+	go receive(g.supervisor, g.requests)
 	g.watch(children)
 }
 
 // begin arms the timers and starts the command, or the init that will start it.
 func (g *guardian) begin() (err error) {
-	first, ok := <-g.requests
-	if !ok {
-		return errors.New("the supervisor died")
+	deadline, err := g.lease()
+	if err != nil {
+		return err
 	}
 	if g.kernel, err = newKillTimer(); err != nil {
 		return err
@@ -72,12 +73,13 @@ func (g *guardian) begin() (err error) {
 	if g.alarm, err = newAlarm(); err != nil {
 		return err
 	}
-	if err := g.arm(first.Deadline); err != nil {
+	if err := g.arm(deadline); err != nil {
 		return err
 	}
 	if now() >= g.kill.add(-g.StopTimeout) {
-		return fmt.Errorf("too late to start: the lease ends in %v", first.Deadline.sub(now()).Round(time.Millisecond))
+		return fmt.Errorf("%w: in %v", ErrLate, deadline.sub(now()).Round(time.Millisecond))
 	}
+	g.report(report{Kill: g.kill})
 	if err := g.ward.start(); err != nil {
 		return err
 	}
@@ -86,6 +88,18 @@ func (g *guardian) begin() (err error) {
 		g.freeze()
 	}
 	return nil
+}
+
+// lease waits for the end of the lease. The lease might have been renewed until this process runs: the latest counts.
+func (g *guardian) lease() (deadline instant, err error) {
+	for deadline == 0 || g.supervisor.pending() {
+		r, ok := receiveOne[request](g.supervisor)
+		if !ok {
+			return 0, errors.New("the supervisor died")
+		}
+		deadline = max(deadline, r.Deadline)
+	}
+	return deadline, nil
 }
 
 // arm moves the kernel's timer before the alarm, so that it is armed at any time in which a command runs.
@@ -176,6 +190,8 @@ func (g *guardian) handle(r request) {
 		g.renew(r.Deadline)
 	case r.Signal != 0:
 		g.ward.signal(r.Signal)
+	case r.Probe != 0:
+		g.ward.probe(r)
 	case r.Stop:
 		g.end(Stopped)
 	}

@@ -38,14 +38,14 @@ func initMain(s settings, args []string) {
 }
 
 func initLoop(guardian link, requests <-chan request, children <-chan os.Signal, c *command) {
-	started := c.start(syscall.SysProcAttr{})
+	started := c.start()
 	_ = guardian.send(started)
 	if !started.Started {
 		return
 	}
 	for {
 		none := reap(func(pid int, status syscall.WaitStatus) {
-			if r, exited := c.changed(pid, status); exited {
+			if r, is := c.changed(pid, status); is {
 				_ = guardian.send(r)
 			}
 		})
@@ -57,9 +57,14 @@ func initLoop(guardian link, requests <-chan request, children <-chan os.Signal,
 			if !ok {
 				return // the guardian is dead
 			}
-			if r.Stop {
+			switch {
+			case r.Stop:
 				c.stop()
-			} else {
+			case r.Probe != 0:
+				if failure, is := c.probe(r); is {
+					_ = guardian.send(failure)
+				}
+			default:
 				c.signal(r.Signal)
 			}
 		case <-children:

@@ -4,7 +4,9 @@ import (
 	"encoding/json"
 	"io"
 	"os"
+	"strconv"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -60,5 +62,58 @@ func TestSupervisorAndGuardianDieBeforeTheCommand(t *testing.T) {
 		require.NoError(t, w.Close())
 		_, err = r.Read(make([]byte, 1))
 		require.ErrorIs(t, err, io.EOF, "the command ran")
+	})
+}
+
+// TestSlowStart: a start goes on beyond the lease if the lease is renewed meanwhile. Otherwise it starts nothing.
+func TestSlowStart(t *testing.T) {
+	eachGuardedMode(t, func(t *testing.T, m Mode) {
+		for _, who := range []string{guardianName, initName} {
+			if who == initName && m.Kind != Namespace {
+				continue
+			}
+			fates := []string{"renewed", "lost"}
+			if who == initName {
+				fates = append(fates, "not renewed") // of a slow guardian see TestLeaseThatHasEnded
+			}
+			for _, fate := range fates {
+				t.Run(who+" "+fate, func(t *testing.T) {
+					r, w, err := os.Pipe()
+					require.NoError(t, err)
+					defer r.Close()
+					c := shell(m, "echo >&3; exec sleep 1000")
+					c.TTL, c.StopTimeout, c.Files = 20*time.Second, time.Second, []*os.File{w}
+					ends := now().add(3200 * time.Millisecond) // TERM would be sent after 200 ms, KILL after 1.2 s
+					runs := now().add(map[string]time.Duration{
+						"renewed": 400 * time.Millisecond, "not renewed": 1400 * time.Millisecond, "lost": time.Minute,
+					}[fate])
+					c.Env = append(os.Environ(), "LEADERSHIP_TEST_SLOW="+who+" "+strconv.FormatInt(int64(runs), 10))
+					looks := 0
+					p, err := Start(c, func() time.Duration {
+						switch looks++; {
+						case looks > 5 && fate == "renewed":
+							return c.TTL
+						case looks > 5 && fate == "lost":
+							return 0
+						}
+						return ends.sub(now())
+					})
+					require.NoError(t, w.Close())
+					_, ran := r.Read(make([]byte, 1))
+					if err == nil {
+						p.Kill()
+						p.Wait()
+					}
+					if fate == "renewed" {
+						require.NoError(t, err)
+						require.NoError(t, ran)
+						return
+					}
+					require.ErrorIs(t, err, ErrLate)
+					require.ErrorIs(t, ran, io.EOF, "the command ran")
+					require.Less(t, now(), ends, "Start has returned late")
+				})
+			}
+		}
 	})
 }

@@ -2,7 +2,10 @@ package guard
 
 import (
 	"os"
+	"strconv"
+	"strings"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
@@ -25,6 +28,11 @@ func TestMain(m *testing.M) {
 			_ = unix.Prctl(unix.PR_SET_PDEATHSIG, 0, 0, 0, 0)
 			_, _ = unix.Poll([]unix.PollFd{{Fd: linkFD}}, -1)
 		}
+	}
+	if name, at, ok := strings.Cut(os.Getenv("LEADERSHIP_TEST_SLOW"), " "); ok && os.Args[0] == name {
+		until, err := strconv.ParseInt(at, 10, 64)
+		must(err)
+		time.Sleep(instant(until).sub(now()))
 	}
 	if os.Getenv("LEADERSHIP_TEST_NO_TIMER") != "" {
 		setKillTimer = func(killTimer, instant) error { return nil } // as on a kernel that has it in name only

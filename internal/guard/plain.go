@@ -2,7 +2,7 @@ package guard
 
 import (
 	"context"
-	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"sync"
@@ -36,7 +36,7 @@ func startPlain(c Config, lease func() time.Duration) (*plain, error) {
 		return nil, err
 	}
 	if time.Until(p.kill) <= c.StopTimeout {
-		return nil, errors.New("guard: too late to start: the lease ends soon")
+		return nil, fmt.Errorf("guard: %w", ErrLate)
 	}
 	setGroup(cmd)
 	if err := cmd.Start(); err != nil {
@@ -54,7 +54,7 @@ func (p *plain) extend(lease func() time.Duration) error {
 	at := time.Now()
 	left := lease()
 	if left <= 0 {
-		return errors.New("guard: the lease has ended")
+		return fmt.Errorf("guard: %w", ErrLate)
 	}
 	m1, _ := margins(p.config.TTL)
 	p.kill = at.Add(left - m1)

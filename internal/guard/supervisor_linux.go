@@ -17,8 +17,6 @@ import (
 type supervisor struct {
 	link    link
 	log     *slog.Logger
-	env     []string
-	dir     string
 	calls   chan func()   // done by loop
 	started chan error    // written by loop: whether the command runs; has room for the first report, which counts
 	done    chan struct{} // closed by loop when nothing is left
@@ -27,9 +25,10 @@ type supervisor struct {
 	spare    []int // children from before, which are none of our business
 	terminal bool  // the command has the terminal
 	children chan os.Signal
-	reports  chan report // closed by receive when the guardian is dead
-	sides    map[int]chan syscall.WaitStatus
-	patience time.Duration // how long after kill the guardian may take
+	reports  chan report         // closed by receive when the guardian is dead
+	probes   map[int]chan report // by number: where the end of a probe that runs is told; each has room for it
+	last     int                 // the number of the last probe
+	patience time.Duration       // how long after kill the guardian may take
 	watch    *time.Timer
 	end
 }
@@ -60,14 +59,11 @@ func launch(s settings, c Config, deadline instant, patience time.Duration) (*su
 		return nil, errors.New("guard: another command runs in this process")
 	}
 	v := &supervisor{
-		log: c.logger(), env: c.Env, dir: c.Dir, calls: make(chan func()), started: make(chan error, 1),
+		log: c.logger(), calls: make(chan func()), started: make(chan error, 1),
 		done: make(chan struct{}), terminal: s.Terminal, children: watchChildren(), reports: make(chan report),
-		sides: map[int]chan syscall.WaitStatus{}, patience: patience, watch: time.NewTimer(0),
+		probes: map[int]chan report{}, patience: patience, watch: time.NewTimer(0),
 	}
 	v.end.kill = deadline.add(-s.Margin)
-	if c.Env == nil {
-		v.env = os.Environ()
-	}
 	if err := v.spawn(s, c); err != nil {
 		v.close()
 		return nil, err
@@ -93,8 +89,12 @@ func (v *supervisor) spawn(s settings, c Config) (err error) {
 	}
 	s.Files, s.Keep = len(c.Files), len(c.Keep)
 	v.spare, _ = childrenOf("self")
+	env := c.Env
+	if env == nil {
+		env = os.Environ()
+	}
 	v.guardian, err = spawn(guardianName, s, c.Command, theirs, files, syscall.ProcAttr{
-		Dir: c.Dir, Env: v.env, Sys: &syscall.SysProcAttr{Setpgid: true}, // a Ctrl-C is not for the guardian
+		Dir: c.Dir, Env: env, Sys: &syscall.SysProcAttr{Setpgid: true}, // a Ctrl-C is not for the guardian
 	})
 	return err
 }
@@ -175,10 +175,6 @@ func (v *supervisor) changed(pid int, status syscall.WaitStatus) {
 	if pid == v.guardian {
 		v.guardian, v.end.guardian = 0, status
 	}
-	if side := v.sides[pid]; side != nil {
-		side <- status
-		delete(v.sides, pid)
-	}
 	v.spare = slices.DeleteFunc(v.spare, func(p int) bool { return p == pid })
 }
 
@@ -188,6 +184,11 @@ func (v *supervisor) handle(r report) {
 		v.log.Warn(r.Note)
 	}
 	switch {
+	case r.Probe != 0:
+		if probe := v.probes[r.Probe]; probe != nil {
+			probe <- r
+			delete(v.probes, r.Probe)
+		}
 	case r.Started:
 		v.pid = r.Pid
 		v.tellStarted(nil)

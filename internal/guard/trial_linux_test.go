@@ -230,7 +230,7 @@ func playSupervisor() {
 	for _, f := range c.Files {
 		must(f.Close())
 	}
-	must(v.running(c.Command))
+	must(v.running(c.Command, nil))
 	fmt.Println("running .")
 	v.renewUntilRead(os.Stdin)
 	fmt.Println("held", int64(now().add(trialLease)))

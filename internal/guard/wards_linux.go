@@ -53,6 +53,12 @@ func (n *namespace) signal(s syscall.Signal) {
 	}
 }
 
+func (n *namespace) probe(r request) {
+	if n.pid != 0 {
+		_ = n.link.send(r)
+	}
+}
+
 func (n *namespace) stop() {
 	if n.pid != 0 {
 		_ = n.link.send(request{Stop: true})
@@ -84,20 +90,26 @@ func (t *tree) start() error {
 		return os.NewSyscallError("prctl", err)
 	}
 	if !t.settings.SelfTest {
-		t.report(t.command.start(syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}))
+		t.attr.Pdeathsig = syscall.SIGKILL
+		t.report(t.command.start())
 	}
 	return nil
 }
 
 func (t *tree) reports() <-chan report { return nil }
 
+func (t *tree) probe(r request) {
+	if failure, is := t.command.probe(r); is {
+		t.report(failure)
+	}
+}
+
 func (t *tree) kill() { signalDescendants(unix.SIGKILL, func(int) bool { return false }) }
 
 func (t *tree) changed(pid int, status syscall.WaitStatus) bool {
-	r, exited := t.command.changed(pid, status)
-	if !exited {
-		return false
+	r, is := t.command.changed(pid, status)
+	if is {
+		t.report(r)
 	}
-	t.report(r)
-	return !t.settings.WaitAll
+	return r.Exited && !t.settings.WaitAll
 }

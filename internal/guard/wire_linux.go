@@ -31,6 +31,10 @@ type request struct {
 	Signal   syscall.Signal `json:",omitempty"` // for the command
 	Stop     bool           `json:",omitempty"`
 	Start    bool           `json:",omitempty"` // to the init: start the command
+
+	Probe int      `json:",omitempty"` // the number of a probe: start it, or kill it if Path is empty
+	Path  string   `json:",omitempty"` // of the probe's program
+	Args  []string `json:",omitempty"` // of the probe
 }
 
 // report goes from the init to the guardian, and from there to the supervisor.
@@ -39,9 +43,11 @@ type report struct {
 	Pid     int                `json:",omitempty"` // of the command, as the one that started it sees it
 	Kill    instant            `json:",omitempty"` // when the guardian will kill the command unless there is a renewal
 	Exited  bool               `json:",omitempty"`
-	Status  syscall.WaitStatus `json:",omitempty"` // of the command, if it exited
+	Probe   int                `json:",omitempty"` // the number of a probe that exited, or failed to start
+	Status  syscall.WaitStatus `json:",omitempty"` // of what exited
 	Cause   Cause              `json:",omitempty"` // why the guardian ends the command
-	Failed  string             `json:",omitempty"` // the command could not be started
+	Late    bool               `json:",omitempty"` // the command could not be started since the lease ends too soon
+	Failed  string             `json:",omitempty"` // the command, or the probe, could not be started
 	Errno   syscall.Errno      `json:",omitempty"` // exec's, if it was exec that failed
 	Note    string             `json:",omitempty"` // for the log
 }
@@ -63,11 +69,17 @@ func newLinks() (ours, theirs link, err error) {
 
 func newLink(fd int) link { return link{os.NewFile(uintptr(fd), "guard"), fd} }
 
+// maxMessage is how long a message may be.
+const maxMessage = 64 << 10
+
 // send sends a message and never blocks: the other side may be stopped.
 func (l link) send(message any) error {
 	data, err := json.Marshal(message)
 	if err != nil {
 		return err
+	}
+	if len(data) > maxMessage {
+		return unix.E2BIG
 	}
 	_, err = unix.SendmsgN(l.fd, data, nil, nil, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)
 	return os.NewSyscallError("sendmsg", err)
@@ -76,15 +88,31 @@ func (l link) send(message any) error {
 // receive passes messages on until the other end is gone. It then closes the channel.
 func receive[T any](l link, messages chan<- T) {
 	defer close(messages)
-	buffer := make([]byte, 64<<10)
+	for {
+		message, ok := receiveOne[T](l)
+		if !ok {
+			return
+		}
+		messages <- message
+	}
+}
+
+// receiveOne waits for a message. It returns false when the other end is gone.
+func receiveOne[T any](l link) (message T, ok bool) {
+	buffer := make([]byte, maxMessage)
 	for {
 		n, err := l.file.Read(buffer)
 		if err != nil || n == 0 {
-			return
+			return message, false
 		}
-		var message T
 		if json.Unmarshal(buffer[:n], &message) == nil {
-			messages <- message
+			return message, true
 		}
 	}
+}
+
+// pending reports whether receiveOne would not wait.
+func (l link) pending() bool {
+	n, _ := unix.Poll([]unix.PollFd{{Fd: int32(l.fd), Events: unix.POLLIN}}, 0)
+	return n > 0
 }

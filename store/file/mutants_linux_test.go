@@ -30,7 +30,7 @@ var mistakes = []mutants.Mutant{
 	{"the deadline does not count", "session_linux.go",
 		"case !free && now < deadline:", "case !free && now > 0:", "TestReadOnlyFollower"},
 	{"a session ends before its deadline", "session_linux.go",
-		"case !free && now < deadline:", "case !free && now < deadline-d.config.TTL/2:", "TestChaos/kill_and_stop"},
+		"case !free && now < deadline:", "case !free && now < deadline-d.config.TTL/2:", "TestDriver"},
 	{"a session lives for longer than its TTL", "session_linux.go",
 		"case !free && now < deadline:", "case !free && now < deadline+d.config.TTL/2:", "TestFrozenLeaderIsReplacedInTime"},
 	{"the end of a process is not watched", "watch_linux.go",

@@ -146,6 +146,8 @@ type process struct {
 	engine.Session
 	proof engine.Proof
 
+	stopRenewing func() // returns when Keep has
+
 	mu     sync.Mutex
 	proofs []proof       // guarded by mu: of renewals
 	over   chan struct{} // closed when Keep has returned
@@ -203,9 +205,12 @@ func (e *env) processOn(d engine.Driver) *process {
 			p.proofs = append(p.proofs, told)
 		})
 	}()
-	e.closers = append(e.closers, func() {
+	p.stopRenewing = func() {
 		cancel()
 		<-p.over
+	}
+	e.closers = append(e.closers, func() {
+		p.stopRenewing()
 		ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
 		defer cancel()
 		_ = p.End(ctx, nil)

@@ -138,6 +138,34 @@ var sessions = []Case{
 		},
 	},
 	{
+		Name:      "session-stands-for-its-ttl",
+		Invariant: "no session that is renewed no more ends before Proof.Sent and its TTL",
+		check: func(e *env) {
+			a, b := e.process(), e.driver()
+			entry := e.enter(a)
+			opened := store.Now()
+			e.until("the session is renewed", func() bool { return a.renewedSince(opened) })
+			a.stopRenewing()
+			proofs := a.renewals()
+			ends := proofs[len(proofs)-1].Sent.Time().Add(e.h.TTL)
+			late := false
+			for {
+				n, _ := e.entry(b, entry.Key)
+				s, _ := n.state()
+				left := time.Until(ends)
+				if left <= 0 {
+					break
+				}
+				e.check(s.Token == entry.Token, "the entry has gone %v before the end of its session", left)
+				late = late || left < e.h.TTL/4
+				time.Sleep(e.h.TTL / 100)
+			}
+			if !late {
+				e.Logf("this machine was too slow to look in the last quarter of the TTL")
+			}
+		},
+	},
+	{
 		Name: "end-takes-all-entries",
 		Invariant: "the entries and acknowledgements of a session go when it ends, before End has returned nil, and nothing is " +
 			"carried out in it any more",

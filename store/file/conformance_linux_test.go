@@ -51,7 +51,7 @@ func harness(t *testing.T, ttl time.Duration) conformance.Harness {
 	})
 	return conformance.Harness{
 		Open: open(0), OpenLeast: open(ttl / 12),
-		Faults: func(st store.Store) conformance.Faults { return st.(lined).faulty },
+		Faults: func(st store.Store) conformance.Faults { return st.(lined).faultyLine },
 		Clear:  func(ctx context.Context, election string) error { return operator().Clear(ctx, election) },
 		TTL:    ttl, Expiry: ttl + 500*time.Millisecond,
 	}

@@ -3,10 +3,11 @@ package memory
 import (
 	"context"
 	"strconv"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-leadership/leadership/internal/adapter"
+	"github.com/go-leadership/leadership/internal/faulty"
 	"github.com/go-leadership/leadership/store"
 	"github.com/go-leadership/leadership/store/engine"
 )
@@ -18,48 +19,33 @@ type driver struct {
 	faults  *Faults
 	config  Config
 	line    *line
-	stop    context.CancelFunc
-	done    chan struct{} // closed when the line's goroutine has returned
-
-	mu   sync.Mutex
-	last uint64 // guarded by mu: the session opened last
+	stop    context.CancelFunc // ends the line's goroutines
+	last    atomic.Uint64      // the session opened last
 }
 
-func newDriver(service *Service, faults *Faults, config Config) *driver {
-	d := &driver{service: service, faults: faults, config: config, done: make(chan struct{})}
-	d.line = &line{kind: config.Watches, faults: faults, wake: make(chan struct{}, 1), watches: map[*watch]struct{}{}}
+func newDriver(service *Service, config Config) *driver {
+	d := &driver{service: service, config: config}
+	d.faults = &Faults{driver: d, line: faulty.New()}
+	d.line = &line{kind: config.Watches, faults: d.faults, wake: make(chan struct{}, 1), watches: map[*watch]struct{}{}}
 	ctx, stop := context.WithCancel(context.Background())
 	d.stop = stop
-	go func() { // Close waits for it
-		defer close(d.done)
-		d.line.run(ctx)
-	}()
+	d.line.tasks.Go(func() { d.line.run(ctx) })
 	return d
 }
 
 // Open implements engine.Driver.
 func (d *driver) Open(ctx context.Context) (engine.Session, engine.Proof, error) {
-	s := &driverSession{driver: d}
-	sent := store.Now()
-	if err := d.faults.pass(ctx, func() { s.id = d.service.open(d.config.TTL, d.config.Peers) }); err != nil {
+	s := &driverSession{driver: d, opened: store.Now()}
+	if err := d.faults.line.Send(ctx, func() { s.id = d.service.open(d.config.TTL, d.config.Peers) }); err != nil {
 		d.service.drop(s.id) // its owner does not know of it
 		return nil, engine.Proof{}, err
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.last, s.opened = s.id, sent
-	return s, d.proof(sent), nil
+	d.last.Store(s.id)
+	return s, d.proof(s.opened), nil
 }
 
 func (d *driver) proof(sent store.Instant) engine.Proof {
 	return engine.Proof{Sent: sent, Valid: byClock(d.config.TTL-d.config.Grace, d.config.Clock)}
-}
-
-// lastSession returns the session that was opened last.
-func (d *driver) lastSession() uint64 {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.last
 }
 
 // Entry implements engine.Driver.
@@ -99,7 +85,7 @@ func (d *driver) Ahead(ctx context.Context, e engine.Entry) (engine.Place, error
 // Confirm implements engine.Driver.
 func (d *driver) Confirm(ctx context.Context) error {
 	asOf := time.Now()
-	return d.faults.pass(ctx, func() { d.service.confirm(d.line, asOf) })
+	return d.faults.line.Send(ctx, func() { d.service.confirm(d.line, asOf) })
 }
 
 // Ballots implements engine.Driver.
@@ -114,19 +100,14 @@ func (d *driver) RequestResignation(ctx context.Context, election string, token 
 
 // Clear implements engine.Driver. It is an operator's: it does not go over the store's line.
 func (d *driver) Clear(_ context.Context, election string) error {
-	if election == "" {
-		d.service.clearAll()
-	} else {
-		d.service.Clear(election)
-	}
+	d.service.Clear(election)
 	return nil
 }
 
 // Close implements engine.Driver.
 func (d *driver) Close() error {
 	d.stop()
-	<-d.done
-	d.line.late.Wait()
+	d.line.tasks.Wait()
 	d.service.unwatchAll(d.line)
 	return nil
 }
@@ -157,22 +138,23 @@ func (s *driverSession) Keep(ctx context.Context, renewed func(engine.Proof)) er
 		}
 		var lives bool
 		sent = store.Now()
-		err := d.faults.pass(ctx, func() { lives = d.service.touch(s.id, d.faults.lingers()) })
+		err := d.faults.line.Send(ctx, func() { lives = d.service.touch(s.id, time.Duration(d.faults.linger.Load())) })
 		switch {
 		case err == nil && !lives:
 			return nil
 		case err == nil:
-			if p := d.proof(sent); time.Since(sent.Time()) >= p.Valid {
+			p := d.proof(sent)
+			if time.Since(sent.Time()) >= p.Valid {
 				d.service.tells(Event{What: ConfirmedLate})
 			}
-			renewed(d.proof(sent))
+			renewed(p)
 		}
 	}
 }
 
 // End implements engine.Session. It ends the session at once, unless the line is cut.
 func (s *driverSession) End(context.Context, []engine.Removal) error {
-	if !s.driver.faults.reached() {
+	if s.driver.faults.line.IsCut() {
 		return store.ErrUnavailable
 	}
 	s.driver.service.drop(s.id)
@@ -189,21 +171,13 @@ func (s *driverSession) Enter(ctx context.Context, election string, n engine.Non
 
 // ask carries out a request for an entry of the session.
 func ask[T any](ctx context.Context, s *driverSession, request func() (T, error)) (T, error) {
-	stood := make(chan bool, 2) // whether the session did when the request was carried out, the last time
+	var stood atomic.Bool // whether the session did when the request was carried out, the last time
 	v, err := send(ctx, s.driver.faults, true, func() (T, error) {
-		select {
-		case <-stood:
-		default:
-		}
-		stood <- s.driver.service.exists(s.id)
+		stood.Store(s.driver.service.exists(s.id))
 		return request()
 	})
-	select {
-	case did := <-stood:
-		if did && !s.driver.service.exists(s.id) {
-			s.driver.service.tells(Event{What: EndedMeanwhile})
-		}
-	default:
+	if stood.Load() && !s.driver.service.exists(s.id) {
+		s.driver.service.tells(Event{What: EndedMeanwhile})
 	}
 	return v, err
 }

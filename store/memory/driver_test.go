@@ -21,11 +21,9 @@ const driverTTL = 10 * time.Second
 func harness(watches Watches, peers bool, wrap func(engine.Driver) engine.Driver) drivertest.Harness {
 	service := NewService()
 	open := func(_ context.Context, delay time.Duration) (engine.Driver, error) {
-		faults := &Faults{changed: make(chan struct{})}
-		d := newDriver(service, faults, Config{TTL: driverTTL, Grace: driverTTL / 3, Watches: watches, Peers: peers})
-		faults.driver = d
-		faults.Delay(driverTTL / 2000) // so that a request can be on its way
-		faults.DelayReplies(delay)
+		d := newDriver(service, Config{TTL: driverTTL, Grace: driverTTL / 3, Watches: watches, Peers: peers})
+		d.faults.Delay(driverTTL / 2000) // so that a request can be on its way
+		d.faults.DelayReplies(delay)
 		if peers {
 			return wrap(peersDriver{d}), nil
 		}

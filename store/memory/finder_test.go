@@ -50,7 +50,7 @@ type finder struct {
 func (f *finder) OnFound(found func(session, election, nonce string)) { f.found = found }
 
 func (f *finder) Confirm(ctx context.Context) error {
-	id := f.lastSession()
+	id := f.last.Load()
 	for _, b := range f.service.entriesOf(id) {
 		f.found(sessionName(id), b.election.name, b.nonce)
 	}

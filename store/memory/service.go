@@ -2,7 +2,6 @@ package memory
 
 import (
 	"fmt"
-	"maps"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -62,28 +61,18 @@ type session struct {
 // NewService returns a service of its own that nothing else in the process shares.
 func NewService() *Service { return &Service{} }
 
-// Clear removes all that the service keeps of an election, as an operator might: ballots and acknowledgement. Tokens go
-// on growing. The last in line is removed first, so that no ballot becomes first meanwhile.
-func (s *Service) Clear(name string) {
+// Clear removes all that the service keeps of an election, as an operator might: ballots and acknowledgement; of all
+// elections if the name is empty. Tokens go on growing. The last in line is removed first, so that no ballot becomes
+// first meanwhile.
+func (s *Service) Clear(election string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.clear(name)
-}
-
-func (s *Service) clear(name string) {
-	if e, ok := s.elections[name]; ok {
-		ballots := slices.Clone(e.ballots)
-		slices.Reverse(ballots)
-		s.remove(ballots...)
-	}
-}
-
-// clearAll is Clear of every election.
-func (s *Service) clearAll() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, name := range slices.Collect(maps.Keys(s.elections)) {
-		s.clear(name)
+	for name, e := range s.elections {
+		if name == election || election == "" {
+			ballots := slices.Clone(e.ballots)
+			slices.Reverse(ballots)
+			s.remove(ballots...)
+		}
 	}
 }
 
@@ -202,8 +191,7 @@ func (s *Service) enter(id uint64, n engine.Nonce, name, value string) (engine.E
 		sess.entries = append(sess.entries, b)
 		s.entries[b.key] = b
 	}
-	place, _ := s.place(b)
-	return engine.Entry{Election: name, Key: b.key, Token: b.token, Place: place}, nil
+	return engine.Entry{Election: name, Key: b.key, Token: b.token, Place: b.place()}, nil
 }
 
 func (sess *session) find(nonce string) *entry {
@@ -296,13 +284,12 @@ func (s *Service) void(id uint64, n engine.Nonce) error {
 	return nil
 }
 
-// place returns what is ahead of b, and whether b stands at all. The caller holds the mutex.
-func (s *Service) place(b *entry) (place engine.Place, stands bool) {
-	i := slices.Index(b.election.ballots, b)
-	if i > 0 {
-		place = engine.Place{Nearest: b.election.ballots[i-1].key, More: i > 1}
+// place returns what is ahead of a ballot that stands. The caller holds the service's mutex.
+func (b *entry) place() engine.Place {
+	if i := slices.Index(b.election.ballots, b); i > 0 {
+		return engine.Place{Nearest: b.election.ballots[i-1].key, More: i > 1}
 	}
-	return place, i >= 0
+	return engine.Place{}
 }
 
 func (s *Service) ahead(key string) (engine.Place, error) {
@@ -312,8 +299,7 @@ func (s *Service) ahead(key string) (engine.Place, error) {
 	if !ok {
 		return engine.Place{}, engine.ErrGone
 	}
-	place, _ := s.place(b)
-	return place, nil
+	return b.place(), nil
 }
 
 // acknowledge makes the value of a ballot public if the ballot stands and is first.

@@ -66,7 +66,6 @@ type engineOf = engine.Engine
 type Store struct {
 	*engineOf
 	driver *driver
-	faults Faults
 }
 
 // Open opens a store on the service. It returns at once; the session opens at the first Campaign.
@@ -81,10 +80,7 @@ func Open(service *Service, config *Config) (*Store, error) {
 	if err := c.complete(); err != nil {
 		return nil, err
 	}
-	s := &Store{}
-	s.faults.changed = make(chan struct{})
-	s.driver = newDriver(service, &s.faults, c)
-	s.faults.driver = s.driver
+	s := &Store{driver: newDriver(service, c)}
 	var d engine.Driver = s.driver
 	if c.Peers {
 		d = peersDriver{s.driver}
@@ -97,4 +93,4 @@ func Open(service *Service, config *Config) (*Store, error) {
 }
 
 // Faults returns the switches on the line between this store and its service.
-func (s *Store) Faults() *Faults { return &s.faults }
+func (s *Store) Faults() *Faults { return s.driver.faults }

@@ -2,8 +2,6 @@ package memory
 
 import (
 	"context"
-	"maps"
-	"slices"
 	"sync"
 	"time"
 
@@ -35,7 +33,7 @@ type line struct {
 	faults  *Faults
 	wake    chan struct{}       // has room for one
 	watches map[*watch]struct{} // guarded by the service's mutex
-	late    sync.WaitGroup      // goroutines that deliver out of order; run starts them
+	tasks   sync.WaitGroup      // the goroutine of run, and those that deliver out of order, which it starts
 
 	mu     sync.Mutex
 	events []event // guarded by mu
@@ -141,10 +139,9 @@ func (s *Service) mute(l *line) {
 // unwatchAll takes all watches of a line back.
 func (s *Service) unwatchAll(l *line) {
 	s.mu.Lock()
-	watches := slices.Collect(maps.Keys(l.watches))
-	s.mu.Unlock()
-	for _, w := range watches {
-		s.unwatch(w)
+	defer s.mu.Unlock()
+	for w := range l.watches {
+		s.unset(w)
 	}
 }
 
@@ -193,7 +190,7 @@ func (l *line) latest(e event) event {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, o := range l.events {
-		if o.watch == e.watch && l.faults.arrived(o.at) {
+		if o.watch == e.watch && l.faults.line.Arrived(o.at) {
 			e = o
 		}
 	}
@@ -205,7 +202,7 @@ func (l *line) run(ctx context.Context) {
 	for {
 		for e, ok := l.take(); ok; e, ok = l.take() {
 			if l.kind == Unordered {
-				l.late.Go(func() { l.deliver(ctx, e) })
+				l.tasks.Go(func() { l.deliver(ctx, e) })
 			} else {
 				l.deliver(ctx, e)
 			}
@@ -220,10 +217,10 @@ func (l *line) run(ctx context.Context) {
 
 // deliver delivers an event when it arrives.
 func (l *line) deliver(ctx context.Context, e event) {
-	if l.faults.notified(ctx, e.at) != nil {
+	if l.faults.line.Await(ctx, e.at) != nil {
 		return
 	}
-	for again := l.faults.doubles(); ; again = false {
+	for again := l.faults.double.Load(); ; again = false {
 		switch {
 		case e.watch == nil:
 		case l.kind == OneShot:
@@ -255,7 +252,7 @@ func (w *watch) deliver(e event) {
 	if e.index >= t.index {
 		t.index, t.state = e.index, e.state
 	}
-	if w.known && t.index <= w.index && !w.line.faults.doubles() { // it has told that before
+	if w.known && t.index <= w.index && !w.line.faults.double.Load() { // it has told that before
 		return
 	}
 	w.known, w.index = true, t.index

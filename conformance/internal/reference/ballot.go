@@ -43,7 +43,7 @@ func (b *ballot) watch() {
 	for ctx.Err() == nil && !s.has(OwnRemovalUnseen) {
 		var k *key
 		var changed <-chan struct{}
-		err := s.line.send(ctx, func() { k, changed = s.service.get(b.key.name) })
+		err := s.line.Send(ctx, func() { k, changed = s.service.get(b.key.name) })
 		switch {
 		case err != nil:
 		case k == nil || k.created != b.key.created:
@@ -201,7 +201,7 @@ func (b *ballot) waitFor(ctx context.Context, before *key) {
 			return
 		case err != nil:
 			continue
-		case (k == nil || k.created != before.created) && !(s.has(WatchAfterList) && s.line.delayed()):
+		case (k == nil || k.created != before.created) && !(s.has(WatchAfterList) && s.line.Delayed()):
 			return
 		}
 		s.line.await(ctx, changed)
@@ -290,7 +290,7 @@ func (b *ballot) Withdraw(ctx context.Context) error {
 	}
 	select {
 	case <-b.session.over.Done(): // and the ballot with it
-		if errors.Is(context.Cause(b.session.over), store.ErrClosed) && s.line.isCut() {
+		if errors.Is(context.Cause(b.session.over), store.ErrClosed) && s.line.IsCut() {
 			return s.life.Fail("withdraw", b.election, store.ErrClosed)
 		}
 		return nil

@@ -51,7 +51,7 @@ func (s *Store) observe(ctx context.Context, election string, prev *store.Known)
 // look reads the leader. AsOf is when that request was sent, so that nothing depends on the order in which answers and
 // notifications arrive. If the answer is no news, look waits until there is a notification, or AsOf has to be later.
 func (s *Store) look(ctx context.Context, election string, prev *store.Known) (known store.Known, isNews bool, err error) {
-	if s.has(OutageIsAnError) && s.line.isCut() {
+	if s.has(OutageIsAnError) && s.line.IsCut() {
 		adapter.PauseFor(ctx, s.ttl/1000)
 		return known, false, store.ErrUnavailable
 	}
@@ -82,7 +82,7 @@ func (s *Store) look(ctx context.Context, election string, prev *store.Known) (k
 	case s.has(FreshBeforeNews):
 		known.AsOf = s.nextRenewal(ctx, known.AsOf)
 		return known, true, nil
-	case s.has(LeaderWatchedLate) && s.line.delayed():
+	case s.has(LeaderWatchedLate) && s.line.Delayed():
 		_ = s.line.call(ctx, func() {
 			_, changed := s.service.get(election)
 			notified = append(notified, s.line.notify(ctx, changed))
@@ -99,7 +99,7 @@ func (s *Store) look(ctx context.Context, election string, prev *store.Known) (k
 
 // fresh returns how much later AsOf has to be for a caller who knows the leader.
 func (s *Store) fresh() time.Duration {
-	if s.has(FreshNever) || s.has(LeaderWatchedLate) || s.has(FreshUntilAnOutage) && s.line.hasBeenCut() {
+	if s.has(FreshNever) || s.has(LeaderWatchedLate) || s.has(FreshUntilAnOutage) && s.line.wasCut.Load() {
 		return 1000 * time.Hour
 	}
 	return s.ttl / 4

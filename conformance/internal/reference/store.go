@@ -65,7 +65,7 @@ func (s *Store) keep() {
 		}
 		sess.over, sess.end = context.WithCancelCause(context.Background())
 		sent := store.Now()
-		if err := s.line.send(s.life.Calls, func() { sess.id = s.service.open(s.ttl) }); err != nil {
+		if err := s.line.Send(s.life.Calls, func() { sess.id = s.service.open(s.ttl) }); err != nil {
 			sess.end(err)
 			s.service.drop(sess.id) // its owner does not know of it
 			opened = false
@@ -91,7 +91,7 @@ func (s *Store) renew(sess *clientSession, sent store.Instant) {
 		if s.has(LeaseBeforeAnswer) {
 			s.renewed(sess, sent)
 		}
-		err := s.line.send(s.life.Calls, func() { lives = s.service.touch(sess.id) })
+		err := s.line.Send(s.life.Calls, func() { lives = s.service.touch(sess.id) })
 		if s.has(AnswersCutOff) && time.Since(sent.Time()) > s.ttl/5 {
 			continue
 		}
@@ -132,7 +132,7 @@ func (s *Store) end(sess *clientSession) {
 	if !s.has(LeaseOfTwoSessions) && !(closed && (s.has(LeaseOutlivesClose) || s.has(CloseForgetsCampaign))) {
 		sess.lease.End()
 	}
-	if closed && !s.line.isCut() && !s.has(CloseLeavesSession) {
+	if closed && !s.line.IsCut() && !s.has(CloseLeavesSession) {
 		s.service.drop(sess.id)
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/go-leadership/leadership/internal/adapter"
@@ -20,7 +19,7 @@ import (
 // session that every such connection has, whether the engine wants one or not.
 //
 // Its goroutines are keep, which confirms the session; authenticate, until that is done; one for each request under way;
-// and, on a caller's connection, one for each watch that the engine has set. Close waits for all of them.
+// and, on a caller's connection, one for each node that the engine watches. Close waits for all of them.
 type driver struct {
 	config Config        // but for its password
 	secret func() string // the password, where neither package fmt nor a debugger's dump of the store comes upon it
@@ -31,7 +30,6 @@ type driver struct {
 
 	life  *adapter.Life
 	hosts hosts
-	last  atomic.Uint64 // zxid: see wire
 
 	watches watches
 
@@ -67,7 +65,7 @@ func newDriver(config Config) (*driver, error) {
 		acl:     config.ACL.list(),
 		changed: make(chan struct{}),
 	}
-	d.watches.relay = func(entry *watch, quit <-chan struct{}) { d.life.Go(func() { d.relay(entry, quit) }) }
+	d.watches.start, d.watches.done = d.life.Go, d.life.Background.Done()
 	if err := d.connect(); err != nil {
 		d.life.Stop()
 		return nil, err

@@ -196,13 +196,13 @@ func (s *session) entry(ctx context.Context, election, path string, nodes []stri
 	go func() {
 		defer close(nearest)
 		if place.Nearest != "" {
-			if n, w, err := d.watchNode(ctx, place.Nearest); err == nil { // if not, the engine finds out
+			if n, w, err := d.watch(ctx, watchKey{place.Nearest, false}, true); err == nil { // if not, the engine finds out
 				d.watches.keep(w, n)
 				s.owned(place.Nearest, n.stat.EphemeralOwner)
 			}
 		}
 	}()
-	n, w, err := d.watchNode(ctx, path)
+	n, w, err := d.watch(ctx, watchKey{path, false}, true)
 	<-nearest
 	switch {
 	case errors.Is(err, zk.ErrNoNode): // deleted by an operator, or with its session
@@ -210,6 +210,7 @@ func (s *session) entry(ctx context.Context, election, path string, nodes []stri
 	case err != nil:
 		return e, err
 	case n.stat.EphemeralOwner != s.id: // created in another session
+		d.watches.remove(w)
 		return e, engine.ErrGone
 	}
 	d.watches.keep(w, n)

@@ -71,24 +71,6 @@ func (d *driver) keep() {
 	}
 }
 
-// tell tells the watches as of when they have told all changes: as of a confirmation on a connection of the driver's own.
-// A caller's connection might have been replaced since, and the answer to the request that sets its watches again can't
-// be seen: so there it is as of a confirmation that was sent an interval earlier. If the library takes longer than that
-// to set them again and to read the events, the time is too late: a change that was missed meanwhile is told after it.
-func (k *keeper) tell(sent time.Time) {
-	ttl := k.config.TTL
-	if k.config.Conn != nil {
-		earlier := k.before
-		if sent.Sub(earlier) < interval(ttl) {
-			return
-		}
-		if k.before, sent = sent, earlier; sent.IsZero() {
-			return
-		}
-	}
-	k.watches.confirmed(sent)
-}
-
 func (d *driver) isRefused() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -166,42 +148,6 @@ func (k *keeper) cutSilent() {
 	}
 	if time.Since(since) >= patience {
 		k.cut(fmt.Errorf("the server has not answered for %v", patience))
-	}
-}
-
-// listen gives up the session of a caller's connection that has been there for a TTL without an answer. The library
-// might be connecting again and again, and each handshake prolong the session: then its ballots would stand, and not
-// learn that they are first.
-func (k *keeper) listen() {
-	if k.config.Conn == nil {
-		return
-	}
-	now, before := time.Now(), k.seen
-	k.seen = now
-	if s := k.conn.State(); s == zk.StateConnected || s == zk.StateHasSession {
-		k.mute += min(now.Sub(before), interval(k.config.TTL))
-	}
-	if k.mute > k.config.TTL {
-		k.mute = 0
-		k.set(func() { k.lose(fmt.Errorf("the connection has not answered for %v", k.config.TTL)) })
-	}
-}
-
-// checkCaller finds out that the caller has closed its connection: the library then refuses each request at once, where
-// otherwise one waits for the next connection.
-func (k *keeper) checkCaller(err error, after time.Duration) {
-	if k.config.Conn == nil {
-		return
-	}
-	if !errors.Is(err, zk.ErrConnectionClosed) || after > 10*time.Millisecond || k.conn.State() != zk.StateDisconnected {
-		k.refusals = 0
-		return
-	}
-	if k.refusals++; k.refusals == 3 {
-		k.set(func() {
-			k.refused = fmt.Errorf("%w: so is the caller's connection", store.ErrClosed)
-			k.lose(k.refused)
-		})
 	}
 }
 

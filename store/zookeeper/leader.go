@@ -14,13 +14,13 @@ import (
 
 // Entry implements engine.Driver.
 func (d *driver) Entry(ctx context.Context, key string, tell engine.Tell) (engine.Watch, error) {
-	if w, n, ok := d.watches.kept(watchKey{key, false}); ok {
-		return d.watches.begin(w, true, d.state(key, n), tell), nil
+	if w, n, ok := d.watches.kept(key); ok {
+		return d.watches.begin(w, d.state(key, n), tell), nil
 	}
 	if _, err := d.await(ctx); err != nil {
 		return engine.Watch{}, err
 	}
-	n, w, err := d.watchNode(ctx, key)
+	n, w, err := d.watch(ctx, watchKey{key, false}, true)
 	switch {
 	case errors.Is(err, zk.ErrNoNode): // no later node has this name
 		tell(engine.News{State: &engine.State{}, Over: true})
@@ -29,7 +29,7 @@ func (d *driver) Entry(ctx context.Context, key string, tell engine.Tell) (engin
 		return engine.Watch{}, err
 	}
 	d.owned(key, n.stat.EphemeralOwner)
-	return d.watches.begin(w, true, d.state(key, n), tell), nil
+	return d.watches.begin(w, d.state(key, n), tell), nil
 }
 
 // state returns the state of an entry.
@@ -80,23 +80,25 @@ func (d *driver) Leader(ctx context.Context, election string, tell engine.Tell) 
 	path := d.layout.ackPath(election)
 	for {
 		var leader store.Leader
-		n, w, err := d.watchNode(ctx, path)
+		n, w, err := d.watch(ctx, watchKey{path, false}, false)
 		switch {
 		case err == nil:
 			leader = store.Leader{Value: string(n.data), Revision: uint64(n.stat.Mzxid)}
 		case errors.Is(err, zk.ErrNoNode):
-			w, err = d.watchAbsent(ctx, path)
+			_, w, err = d.watch(ctx, watchKey{path, true}, false)
 		}
 		switch {
 		case errors.Is(err, zk.ErrNodeExists):
 			continue
 		case err == nil:
-			err = d.still(sess)
+			if err = d.still(sess); err != nil {
+				d.watches.remove(w)
+			}
 		}
 		if err != nil {
 			return engine.Watch{}, fmt.Errorf("read %s: %w", path, err)
 		}
-		return d.watches.begin(w, false, engine.State{Leader: leader, AsOf: asOf}, tell), nil
+		return d.watches.begin(w, engine.State{Leader: leader, AsOf: asOf}, tell), nil
 	}
 }
 

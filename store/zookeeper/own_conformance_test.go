@@ -2,7 +2,6 @@ package zookeeper_test
 
 import (
 	"context"
-	"net"
 	"slices"
 	"sync"
 	"testing"
@@ -31,11 +30,7 @@ func (s callersStore) Close() error {
 func openOnCallers(ttl, grace time.Duration, servers ...string) func(context.Context, conformance.DialFunc) (store.Store, error) {
 	return func(_ context.Context, dial conformance.DialFunc) (store.Store, error) {
 		conn, events, err := zk.Connect(servers, ttl, zk.WithLogger(silent{}),
-			zk.WithDialer(zookeeper.Mend(func(network, address string, timeout time.Duration) (net.Conn, error) {
-				ctx, cancel := context.WithTimeout(context.Background(), timeout)
-				defer cancel()
-				return dial(ctx, network, address)
-			})))
+			zk.WithDialer(mend(dial)))
 		if err != nil {
 			return nil, err
 		}

@@ -3,12 +3,10 @@ package zookeeper_test
 import (
 	"context"
 	"errors"
-	"net"
 	"testing"
 	"time"
 
 	"github.com/go-leadership/leadership/conformance"
-	"github.com/go-leadership/leadership/store/zookeeper"
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 )
@@ -28,11 +26,7 @@ func connectThrough(t *testing.T, dial conformance.DialFunc, timeout time.Durati
 	t.Helper()
 	tp := newTap(t, dial)
 	conn, events, err := zk.Connect(servers, timeout, zk.WithLogger(silent{}),
-		zk.WithDialer(zookeeper.Mend(func(network, address string, timeout time.Duration) (net.Conn, error) {
-			ctx, cancel := context.WithTimeout(context.Background(), timeout)
-			defer cancel()
-			return tp.Dial(ctx, network, address)
-		})))
+		zk.WithDialer(mend(tp.Dial)))
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		conn.Close()

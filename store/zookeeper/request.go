@@ -19,25 +19,16 @@ type result[T any] struct {
 // async sends a request without waiting for its answer. The client library knows no contexts: a request lasts until it
 // is answered or its connection is given up, and may be carried out after its caller has gone.
 func async[T any](d *driver, request func() (T, error)) <-chan result[T] {
-	return asyncThen(d, request, func(error) {})
-}
-
-// asyncThen is async, and calls ended with the outcome before it is received, even if the request is never sent.
-func asyncThen[T any](d *driver, request func() (T, error), ended func(error)) <-chan result[T] {
 	ch := make(chan result[T], 1)
-	end := func(r result[T]) {
-		ended(r.err)
-		ch <- r
-	}
 	if !d.life.Go(func() {
 		if err := d.awaitLine(d.life.Background); err != nil {
-			end(result[T]{err: err})
+			ch <- result[T]{err: err}
 			return
 		}
 		value, err := request()
-		end(result[T]{value, explain(err)})
+		ch <- result[T]{value, explain(err)}
 	}) {
-		end(result[T]{err: store.ErrClosed})
+		ch <- result[T]{err: store.ErrClosed}
 	}
 	return ch
 }

@@ -17,19 +17,10 @@ type watching struct {
 	told []engine.News
 }
 
-func (w *watches) watching(entry *watch, unique bool, state engine.State) *watching {
+func (w *watches) watching(x *watch, state engine.State) *watching {
 	told := &watching{}
-	told.Watch = w.begin(entry, unique, state, func(n engine.News) { told.told = append(told.told, n) })
+	told.Watch = w.begin(x, state, func(n engine.News) { told.told = append(told.told, n) })
 	return told
-}
-
-func (w *watches) setNew(t *testing.T, path string) *watch {
-	t.Helper()
-	entry, mine := w.join(watchKey{path, false}, false)
-	require.True(t, mine)
-	w.answered([]watchKey{{path, false}}, false)
-	w.settle(watchKey{path, false}, entry, nil, true)
-	return entry
 }
 
 var (
@@ -38,132 +29,123 @@ var (
 	over    = engine.News{Over: true}
 )
 
+// on returns the key of a node that exists.
+func on(path string) watchKey { return watchKey{path, false} }
+
 func TestWatchTellsTheEndOfAnEntry(t *testing.T) {
 	w := &watches{epoch: 3}
-	entry, ack := w.setNew(t, "/e"), w.setNew(t, "/ack")
-	first, second := w.watching(entry, true, stands), w.watching(entry, true, stands)
-	leader := w.watching(ack, false, engine.State{})
+	first, second := w.watching(w.add(on("/e"), true), stands), w.watching(w.add(on("/e"), true), stands)
+	leader := w.watching(w.add(on("/ack"), false), engine.State{})
+	absent := w.watching(w.add(watchKey{"/absent", true}, false), engine.State{})
 	require.EqualValues(t, 3, first.Stream)
 	second.Stop()
+	require.True(t, w.wanted(on("/e")), "by the first")
 	w.event(zk.Event{Type: zk.EventNodeDeleted, Path: "/e"})
 	w.event(zk.Event{Type: zk.EventNodeDeleted, Path: "/ack"})
+	w.event(zk.Event{Type: zk.EventNodeCreated, Path: "/absent"})
+	w.event(zk.Event{Type: zk.EventSession})
+	first.Stop()
 	require.Equal(t, []engine.News{{State: &stands}, deleted}, first.told)
 	require.Equal(t, []engine.News{{State: &stands}}, second.told)
 	require.Equal(t, over, leader.told[1], "another acknowledgement may stand by now")
+	require.Equal(t, over, absent.told[1])
 	require.Empty(t, w.set)
+	require.False(t, w.wanted(on("/e")))
 }
 
 // What was read before the entry was deleted is not told after that.
 func TestWatchFiresBeforeItIsTold(t *testing.T) {
 	w := &watches{epoch: 3}
-	entry, changed := w.setNew(t, "/e"), w.setNew(t, "/changed")
+	entry, changed := w.add(on("/e"), true), w.add(on("/changed"), true)
 	w.event(zk.Event{Type: zk.EventNodeDeleted, Path: "/e"})
 	w.event(zk.Event{Type: zk.EventNodeDataChanged, Path: "/changed"})
-	require.Equal(t, []engine.News{deleted}, w.watching(entry, true, stands).told)
-	require.Equal(t, []engine.News{{State: &stands}, over}, w.watching(changed, true, stands).told)
+	require.Equal(t, []engine.News{deleted}, w.watching(entry, stands).told)
+	require.Equal(t, []engine.News{{State: &stands}, over}, w.watching(changed, stands).told)
 }
 
 // What was read when a watch was set is used once, and only as long as the watch and its connection last.
 func TestWatchKeepsWhatWasRead(t *testing.T) {
 	w := &watches{epoch: 3}
-	key := watchKey{"/e", false}
 	read := node{stat: &zk.Stat{Czxid: 7}}
-	kept := func() bool { _, n, ok := w.kept(key); return ok && n.stat == read.stat }
-	entry := w.setNew(t, "/e")
+	kept := func() bool { _, n, ok := w.kept("/e"); return ok && n.stat == read.stat }
+	x := w.add(on("/e"), true)
 	require.False(t, kept())
-	w.keep(entry, read)
+	w.keep(x, read)
 	require.True(t, kept())
 	require.False(t, kept(), "twice")
-	w.keep(entry, read)
+	w.keep(x, read)
+	w.keep(w.add(on("/e"), true), read)
+	require.Len(t, w.set[on("/e")], 1, "the one before was not asked for")
+	require.True(t, kept())
+	w.keep(w.add(on("/e"), true), read)
 	w.reconnected()
 	require.False(t, kept())
-	w.keep(entry, read)
+	w.keep(x, read)
 	require.False(t, kept(), "it was set on another connection")
-	w.event(zk.Event{Type: zk.EventNodeDataChanged, Path: "/e"})
-	entry = w.setNew(t, "/e")
-	w.keep(entry, read)
+	x = w.add(on("/e"), true)
+	w.keep(x, read)
 	w.event(zk.Event{Type: zk.EventNodeDataChanged, Path: "/e"})
 	require.False(t, kept(), "it has fired")
 
 	callers := &watches{}
-	callers.keep(callers.setNew(t, "/e"), read)
-	_, _, ok := callers.kept(key)
+	callers.keep(callers.add(on("/e"), true), read)
+	_, _, ok := callers.kept("/e")
 	require.False(t, ok, "a caller's connection has no order")
+	require.Empty(t, callers.set)
 }
 
-// A reconnection ends the engine's watches. Those that the library sets again are confirmed, and have an order, once the
-// server has said that it has set them on the present connection, however long that takes.
+// A reconnection ends the watches, those too whose read has not been answered. Confirmations are told to the others.
 func TestWatchAfterAReconnection(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := &watches{epoch: 3}
-		entry := w.setNew(t, "/e")
-		before := w.watching(entry, true, stands)
-		asOf := time.Now()
-		w.confirmed(asOf)
-		w.reconnected()
-		require.Equal(t, []engine.News{{State: &stands}, {AsOf: asOf}, over}, before.told)
+	w := &watches{epoch: 3}
+	before, unread := w.watching(w.add(on("/e"), true), stands), w.add(on("/e"), true)
+	asOf := time.Now()
+	w.confirmed(asOf)
+	w.reconnected()
+	require.Equal(t, []engine.News{{State: &stands}, {AsOf: asOf}, over}, before.told)
+	require.Equal(t, []engine.News{{State: &stands}, over}, w.watching(unread, stands).told, "it was sent before, or lost")
 
-		joined, mine := w.join(watchKey{"/e", false}, false)
-		require.False(t, mine, "the library sets it again")
-		after, fresh := w.watching(joined, true, stands), w.watching(w.setNew(t, "/new"), true, stands)
-		require.Zero(t, after.Stream)
-		require.EqualValues(t, 4, fresh.Stream)
-		time.Sleep(time.Hour)
-		w.confirmed(time.Now())
-		require.Len(t, after.told, 1)
-		require.Len(t, fresh.told, 2)
-
-		sent := time.Now()
-		time.Sleep(time.Second)
-		w.answered([]watchKey{{"/e", true}, {"/other", false}}, true)
-		w.confirmed(time.Now())
-		require.Len(t, after.told, 1, "these are others")
-		w.answered([]watchKey{{"/other", false}, {"/e", false}, {"/new", false}}, true)
-		w.confirmed(sent)
-		require.Len(t, after.told, 1, "a change before it was set may have been missed")
-		require.Len(t, fresh.told, 4, "it was set before")
-		w.confirmed(time.Now())
-		require.Equal(t, engine.News{AsOf: time.Now()}, after.told[1])
-		require.EqualValues(t, 4, w.watching(joined, true, stands).Stream)
-		w.event(zk.Event{Type: zk.EventNodeDeleted, Path: "/e"})
-		require.Equal(t, deleted, after.told[2])
-	})
+	after := w.watching(w.add(on("/e"), true), stands)
+	require.EqualValues(t, 4, after.Stream)
+	w.confirmed(asOf)
+	require.Equal(t, []engine.News{{State: &stands}, {AsOf: asOf}}, after.told)
+	w.event(zk.Event{Type: zk.EventNodeDeleted, Path: "/e"})
+	require.Equal(t, deleted, after.told[2])
+	require.Len(t, before.told, 3)
 }
 
-// callers is a driver with a caller's connection, as far as its watches are concerned.
-func callers() *driver {
-	d := &driver{life: adapter.NewLife("zookeeper", false, "")}
-	d.watches.relay = func(entry *watch, quit <-chan struct{}) { d.life.Go(func() { d.relay(entry, quit) }) }
-	return d
+// callers are the watches of a caller's connection, and the life of their goroutines.
+func callers() (*watches, *adapter.Life) {
+	life := adapter.NewLife("zookeeper", false, "")
+	return &watches{start: life.Go, done: life.Background.Done()}, life
 }
 
-// setCallers sets a watch on a caller's connection, and returns the library's channel.
-func (w *watches) setCallers(path string) (*watch, chan zk.Event) {
-	entry, _ := w.join(watchKey{path, false}, true)
-	ch := make(chan zk.Event, 1)
-	w.settle(watchKey{path, false}, entry, ch, true)
-	return entry, ch
+// addRelayed sets a watch on a caller's connection, and returns the library's channel.
+func (w *watches) addRelayed(path string) (*watch, chan zk.Event) {
+	x, ch := w.add(on(path), true), make(chan zk.Event, 1)
+	w.addRelay(on(path), ch)
+	return x, ch
 }
 
 // On a caller's connection, a confirmation comes behind what the library has told before.
 func TestRelayIsInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := callers()
-		entry, _ := d.watches.setCallers("/e")
-		told := d.watches.watching(entry, true, stands)
-		d.watches.confirmed(time.Now())
+		w, life := callers()
+		x, _ := w.addRelayed("/e")
+		told := w.watching(x, stands)
+		w.confirmed(time.Now())
 		synctest.Wait()
 		require.Len(t, told.told, 2)
 		for range 100 { // whichever it takes first
-			entry, ch := d.watches.setCallers("/x")
+			x, ch := w.addRelayed("/x")
 			ch <- zk.Event{Type: zk.EventNodeDeleted, Path: "/x"}
-			told := d.watches.watching(entry, true, stands)
-			d.watches.confirmed(time.Now())
+			told := w.watching(x, stands)
+			w.confirmed(time.Now())
 			synctest.Wait()
-			require.Equal(t, []engine.News{{State: &stands}, deleted}, told.told)
+			require.Equal(t, deleted, told.told[len(told.told)-1])
+			require.Less(t, len(told.told), 3)
 		}
-		d.life.Stop()
-		d.life.Wait()
+		life.Stop()
+		life.Wait()
 	})
 }
 
@@ -171,34 +153,36 @@ func TestRelayIsInOrder(t *testing.T) {
 // it has not fired, and forgotten if it has.
 func TestRelayEndsWithTheLastWatcher(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := callers()
-		entry, ch := d.watches.setCallers("/e")
-		first, second := d.watches.watching(entry, true, stands), d.watches.watching(entry, true, stands)
+		w, life := callers()
+		x, ch := w.addRelayed("/e")
+		first, second := w.watching(x, stands), w.watching(w.add(on("/e"), true), stands)
 		first.Stop()
 		synctest.Wait()
-		d.watches.confirmed(time.Now())
+		w.confirmed(time.Now())
 		synctest.Wait()
 		require.Len(t, second.told, 2, "it is still relayed")
 		second.Stop()
-		d.life.Wait()
+		life.Wait()
 
-		entry, mine := d.watches.join(watchKey{"/e", false}, true)
-		require.False(t, mine)
-		third := d.watches.watching(entry, true, stands)
+		require.True(t, w.relayed(on("/e")))
+		third := w.watching(w.add(on("/e"), true), stands)
 		third.Stop()
-		d.life.Wait()
+		life.Wait()
 		ch <- zk.Event{Type: zk.EventNodeDeleted, Path: "/e"}
-		fourth := d.watches.watching(entry, true, stands)
-		d.life.Wait()
-		require.Equal(t, []engine.News{{State: &stands}, deleted}, fourth.told)
-		require.Empty(t, d.watches.set)
+		fourth := w.watching(w.add(on("/e"), true), stands)
+		life.Wait()
+		require.Equal(t, deleted, fourth.told[len(fourth.told)-1])
+		require.Empty(t, w.set)
+		require.False(t, w.relayed(on("/e")))
 
-		entry, ch = d.watches.setCallers("/x")
-		d.watches.confirmed(time.Now())
-		require.Len(t, d.watches.set, 1)
+		x, ch = w.addRelayed("/x")
+		w.addRelay(on("/x"), make(chan zk.Event, 1))
+		w.remove(x)
+		w.confirmed(time.Now())
+		require.True(t, w.relayed(on("/x")))
 		ch <- zk.Event{Type: zk.EventNodeDeleted, Path: "/x"}
-		d.watches.confirmed(time.Now())
-		require.Empty(t, d.watches.set)
-		require.True(t, entry.fired)
+		w.confirmed(time.Now())
+		require.False(t, w.relayed(on("/x")))
+		life.Wait()
 	})
 }

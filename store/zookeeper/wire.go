@@ -1,6 +1,7 @@
 package zookeeper
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"crypto/tls"
@@ -10,7 +11,6 @@ import (
 	"io"
 	"net"
 	"os"
-	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -19,81 +19,74 @@ import (
 	"github.com/go-leadership/leadership/store"
 )
 
-// wire is a connection to a server as the client library sees it. It mends what the library leaves open:
+// wire is a connection to a server as the client library sees it. It mends what the library leaves open; the tests
+// behind each demand it:
 //
-//   - the session timeout that was negotiated, and the moment the session was confirmed, are read off the handshake;
-//   - the handshake has a deadline that fits the session;
-//   - a frame whose length can't be a server's is an error: the library would allocate what it says, or panic;
-//   - a failed write shows as a failed read: the library blocks for ever on one that fails while it authenticates;
-//   - the library is shown no zxid: it reads the last one when it sets its watches again, and writes it with each
-//     reply, without a lock. The store keeps the last one, and puts it into the requests that tell it;
+//   - the timeout that was granted, the session, and when its handshake was sent are read off the handshake, which has a
+//     deadline that fits the session (TestTTLIsNotGranted, TestFirstHandshakeAfterALongOutage);
 //   - a new session does not insist on the last zxid of another: a service that was restored to an earlier state would
-//     refuse the library for ever;
-//   - a session that was abandoned is ended in the handshake that resumes it;
-//   - the store is told which watches the server has set, when it says so: the library sets its own again after a
-//     reconnection, in a request of its own or several, and does not report the answers;
-//   - the store can cut a connection that has gone silent, so that the library tries the next server in time.
+//     refuse the library for ever (TestServerLosesItsData);
+//   - a session that was given up is ended in the handshake that resumes it (TestRestoredCopyHasAWithdrawnBallot);
+//   - reads set a watch if the driver wants one: see watches;
+//   - a frame whose length can't be a server's is an error: the library would allocate what it says, or panic
+//     (TestWireRefusesFramesThatNoServerSends);
+//   - a failed write shows as a failed read: the library blocks for ever on one that fails while it authenticates
+//     (TestConnectionBreaksWhileAuthenticating).
+//
+// Until the handshake is over a single goroutine of the library's uses it, and then one writes and one reads.
 type wire struct {
 	net.Conn
-	established func(id int64, resumed bool, ttl time.Duration, sent store.Instant)
-	timedOut    func() // the handshake has; constant
+	in *bufio.Reader // of Conn: reading the length of a frame costs no system call of its own
 
-	last   *atomic.Uint64 // the store's: the highest zxid seen
-	before uint64         // that of before this connection; used by Write alone
-	forget bool           // constant: the connect request is not to insist on the last zxid
+	established func(id int64, resumed bool, ttl time.Duration, sent store.Instant) // constant, as are all to leaving
+	timedOut    func()                                                              // the handshake has
+	wanted      func(watchKey) bool                                                 // whether a read of this must set a watch
+	forget      bool                                                                // the last zxid is not insisted on
+	leaving     int64                                                               // the id of a session to be ended; 0 if there is none
 
-	abandoned func() int64                      // the id of a session that has been abandoned; 0 if there is none
-	watched   func(keys []watchKey, again bool) // the server has set these watches, or set them again; constant
-	gone      atomic.Bool                       // it has been closed
-
-	prefix []byte         // of the frame being read: what has come of its length; used by Read alone, as are the next three
-	length int            // of that frame
-	left   int            // bytes of it which are still to come
-	header [minFrame]byte // what has come of its header
-
-	mu    sync.Mutex
-	sent  *store.Instant // guarded by mu: when the connect request was written
-	asked int64          // guarded by mu: the session that it asked for; 0 for a new one
-	reply []byte         // guarded by mu: of the connect reply, what has been read; nil once it is whole
-	asks  map[uint32]ask // guarded by mu: by xid, the requests under way that set watches
+	gone  atomic.Bool   // it has been closed
+	sent  store.Instant // when the connect request was written
+	asked int64         // the session that it asked for; 0 for a new one
+	state int           // of the handshake
+	left  int           // bytes of the frame being read which are still to come; used by Read alone
 }
 
-// The connect reply: the length of its frame, the protocol version, the timeout, the session id, a password of 16
-// bytes with its length, and a flag that older servers leave out.
+// The states of the handshake.
+const (
+	silent = iota
+	asking // the connect request has been written
+	shaken // it has been answered
+)
+
+func newWire(conn net.Conn) *wire { return &wire{Conn: conn, in: bufio.NewReader(conn)} }
+
+// A frame begins with the length of the rest. The connect reply has the protocol version, the timeout, the session id, a
+// password of 16 bytes with its length, and a flag that older servers leave out. Later frames begin with a header of 16
+// bytes. The longest is a list of nodes: 64 MiB holds a million ballots.
 const (
 	lengthBytes  = 4
 	replyTimeout = lengthBytes + 4
 	replySession = replyTimeout + 4
-	replyEnd     = replySession + 8
-	minReply     = replyEnd - lengthBytes + 4 + 16
+	minReply     = 4 + 4 + 8 + 4 + 16
 	maxReply     = minReply + 1
+	minFrame     = 16
+	maxFrame     = 64 << 20
 )
 
-// Requests: the connect request has the last zxid behind its length and the protocol version, then the timeout and the
-// session id. Later ones have their opcode behind the length and the xid; that which sets watches has the zxid behind
-// that.
+// The connect request has the last zxid behind its length and the protocol version, then the timeout and the session id.
+// Later ones have their xid and opcode. Those that read a node have its path with its length, and whether to watch it.
 const (
 	requestZxid    = lengthBytes + 4
 	requestSession = requestZxid + 8 + 4
 	requestOpcode  = lengthBytes + 4
-	requestBody    = requestOpcode + 4
-	setWatchesZxid = requestBody
+	requestPath    = requestOpcode + 4 + lengthBytes
 
-	setWatchesLists = setWatchesZxid + 8 // the watches on nodes, on nodes that do not exist, and on children
+	opExists  = 3
+	opGetData = 4
 )
 
 // closeSession is the request that ends a session: its length, an xid, its opcode.
 var closeSession = []byte{0, 0, 0, 8, 0, 0, 0, 1, 0xff, 0xff, 0xff, 0xf5}
-
-// Later frames begin with a header of 16 bytes: xid, zxid, error. The longest is a list of nodes: 64 MiB holds a
-// million ballots.
-const (
-	frameZxid    = 4
-	frameZxidEnd = frameZxid + 8
-	frameError   = frameZxidEnd
-	minFrame     = 16
-	maxFrame     = 64 << 20
-)
 
 // dial opens a connection for the client library.
 func (d *driver) dial(network, address string, _ time.Duration) (net.Conn, error) {
@@ -110,7 +103,9 @@ func (d *driver) dial(network, address string, _ time.Duration) (net.Conn, error
 		}
 		return nil, err
 	}
-	d.wire = w
+	if d.wire = w; d.ending {
+		w.leaving = d.leaving
+	}
 	if d.unanswered.IsZero() {
 		d.unanswered = time.Now()
 	}
@@ -153,18 +148,10 @@ func (d *driver) dialWire(network, address string, failed int) (*wire, error) {
 		_ = conn.Close()
 		return nil, err
 	}
-	return &wire{
-		Conn: conn, established: d.established, timedOut: func() { d.hosts.timedOut(address) }, reply: []byte{}, last: &d.last, forget: d.giveUp(),
-		abandoned: func() int64 {
-			d.mu.Lock()
-			defer d.mu.Unlock()
-			if !d.ending {
-				return 0
-			}
-			return d.leaving
-		},
-		watched: d.watches.answered,
-	}, nil
+	w := newWire(conn)
+	w.established, w.wanted, w.forget = d.established, d.watches.wanted, d.giveUp()
+	w.timedOut = func() { d.hosts.timedOut(address) }
+	return w, nil
 }
 
 // secure speaks TLS on a connection.
@@ -185,152 +172,88 @@ func (d *driver) secure(conn net.Conn, address string) (net.Conn, error) {
 
 // Write implements net.Conn. It never fails: a connection that can't be written is closed, which fails the reads.
 func (w *wire) Write(p []byte) (int, error) {
-	w.mu.Lock()
-	first := w.sent == nil
-	if first {
-		now := store.Now()
-		w.sent = &now
-		if len(p) >= requestSession+8 {
-			w.asked = int64(binary.BigEndian.Uint64(p[requestSession:]))
-		}
-	} else if a := asksOf(p); len(a.keys) > 0 {
-		if w.asks == nil {
-			w.asks = map[uint32]ask{}
-		}
-		w.asks[binary.BigEndian.Uint32(p[lengthBytes:])] = a
+	out := p
+	if w.state == silent {
+		w.state, w.sent = asking, store.Now()
+		out = w.connect(p)
+	} else if key, ok := reads(p); ok && w.wanted(key) {
+		out = bytes.Clone(p)
+		out[len(out)-1] = 1
 	}
-	w.mu.Unlock()
-	if _, err := w.Conn.Write(w.withZxid(p, first)); err != nil {
+	if _, err := w.Conn.Write(out); err != nil {
 		_ = w.Close()
 	}
 	return len(p), nil
 }
 
-// withZxid returns the request with the last zxid in it, if it is one that tells it.
-func (w *wire) withZxid(p []byte, first bool) []byte {
-	at := setWatchesZxid
-	switch {
-	case first:
-		at = requestZxid
-		if w.forget {
-			w.last.Store(0)
-		}
-		w.before = w.last.Load()
-	case len(p) < requestBody || binary.BigEndian.Uint32(p[requestOpcode:]) != opSetWatches:
-		return p
-	}
-	if len(p) < at+8 {
+// connect returns the connect request as it is sent.
+func (w *wire) connect(p []byte) []byte {
+	if len(p) < requestSession+8 {
 		return p
 	}
 	p = bytes.Clone(p)
-	binary.BigEndian.PutUint64(p[at:], w.before)
-	if id := w.abandoned(); first && id != 0 && len(p) >= requestSession+8 && binary.BigEndian.Uint64(p[requestSession:]) == uint64(id) {
+	if w.forget {
+		clear(p[requestZxid:][:8])
+	}
+	if w.asked = int64(binary.BigEndian.Uint64(p[requestSession:])); w.asked != 0 && w.asked == w.leaving {
 		p = append(p, closeSession...)
 	}
 	return p
 }
 
-// Read implements net.Conn. It never reads beyond the end of a frame or of its length, as the library does not either.
-func (w *wire) Read(p []byte) (int, error) {
-	limit := w.left
-	if limit == 0 {
-		limit = lengthBytes - len(w.prefix)
+// reads returns the node that a request reads, and false if it reads none.
+func reads(p []byte) (key watchKey, ok bool) {
+	if len(p) <= requestPath {
+		return key, false
 	}
-	p = p[:min(len(p), limit)]
-	n, err := w.Conn.Read(p)
+	op := binary.BigEndian.Uint32(p[requestOpcode:])
+	return watchKey{string(p[requestPath : len(p)-1]), op == opExists}, op == opExists || op == opGetData
+}
+
+// Read implements net.Conn. It never reads beyond the end of a frame.
+func (w *wire) Read(p []byte) (n int, err error) {
+	if w.left == 0 {
+		err = w.next()
+	}
+	if err == nil {
+		n, err = w.in.Read(p[:min(len(p), w.left)])
+		w.left -= n
+	}
 	if err != nil {
-		w.gone.Store(true)
-		if errors.Is(err, os.ErrDeadlineExceeded) && w.handshaking() {
+		_ = w.Close()
+		if errors.Is(err, os.ErrDeadlineExceeded) && w.state != shaken {
 			w.timedOut()
 		}
-	}
-	if n == 0 {
-		return n, err
-	}
-	sent, reply := w.handshake(p[:n])
-	if bad := w.count(p[:n], reply != nil); bad != nil {
-		_ = w.Close()
-		return 0, bad
-	}
-	if len(reply) == replyEnd {
-		_ = w.SetDeadline(time.Time{}) // from here on the library sets them
-		timeout := int32(binary.BigEndian.Uint32(reply[replyTimeout:]))
-		id := int64(binary.BigEndian.Uint64(reply[replySession:]))
-		w.mu.Lock()
-		resumed := id == w.asked
-		w.mu.Unlock()
-		w.established(id, resumed, time.Duration(timeout)*time.Millisecond, *sent)
 	}
 	return n, err
 }
 
-// handshake collects the connect reply as far as it matters, and returns what there is; nil when that is over.
-func (w *wire) handshake(p []byte) (sent *store.Instant, reply []byte) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.reply == nil || w.sent == nil {
-		return nil, nil
-	}
-	reply = append(w.reply, p[:min(len(p), replyEnd-len(w.reply))]...)
-	w.reply = reply
-	if len(reply) == replyEnd {
-		w.reply = nil
-	}
-	return w.sent, reply
-}
-
-// count follows the frames, and refuses a length that can't be right.
-func (w *wire) count(p []byte, handshaking bool) error {
-	if w.left > 0 {
-		if !handshaking {
-			w.note(p)
-		}
-		w.left -= len(p)
-		return nil
-	}
-	if w.prefix = append(w.prefix, p...); len(w.prefix) < lengthBytes {
-		return nil
-	}
-	length := binary.BigEndian.Uint32(w.prefix)
-	w.prefix = w.prefix[:0]
-	low, high := uint32(minFrame), uint32(maxFrame)
-	if handshaking {
+// next looks at the beginning of the next frame. It takes the connect reply before the library sees it.
+func (w *wire) next() error {
+	low, high := minFrame, maxFrame
+	if w.state != shaken {
 		low, high = minReply, maxReply
 	}
-	if length < low || length > high {
+	p, err := w.in.Peek(lengthBytes)
+	if err != nil {
+		return err
+	}
+	length := binary.BigEndian.Uint32(p)
+	if length < uint32(low) || length > uint32(high) {
 		return fmt.Errorf("not a ZooKeeper server: a frame of %d bytes instead of %d to %d", length, low, high)
 	}
-	w.length, w.left = int(length), int(length)
+	w.left = lengthBytes + int(length)
+	if w.state == shaken {
+		return nil
+	}
+	if p, err = w.in.Peek(w.left); err != nil {
+		return err
+	}
+	w.state = shaken
+	_ = w.SetDeadline(time.Time{}) // from here on the library sets them
+	id, timeout := int64(binary.BigEndian.Uint64(p[replySession:])), int32(binary.BigEndian.Uint32(p[replyTimeout:]))
+	w.established(id, id == w.asked, time.Duration(timeout)*time.Millisecond, w.sent)
 	return nil
-}
-
-// note follows the header of the frame that p belongs to, and takes the zxid out.
-func (w *wire) note(p []byte) {
-	at := w.length - w.left
-	for i := 0; i < len(p) && at < minFrame; i, at = i+1, at+1 {
-		w.header[at] = p[i]
-		if at >= frameZxid && at < frameZxidEnd {
-			p[i] = 0
-		}
-		if at == minFrame-1 {
-			w.replied()
-		}
-	}
-}
-
-// replied takes the header of a frame. Events have no zxid: all bits are set.
-func (w *wire) replied() {
-	if zxid := binary.BigEndian.Uint64(w.header[frameZxid:]); int64(zxid) > 0 {
-		w.last.Store(max(w.last.Load(), zxid))
-	}
-	xid := binary.BigEndian.Uint32(w.header[:])
-	w.mu.Lock()
-	a := w.asks[xid]
-	delete(w.asks, xid)
-	w.mu.Unlock()
-	if a.set(int32(binary.BigEndian.Uint32(w.header[frameError:]))) {
-		w.watched(a.keys, a.op == opSetWatches)
-	}
 }
 
 // Close implements net.Conn.
@@ -341,7 +264,7 @@ func (w *wire) Close() error {
 
 // SetReadDeadline implements net.Conn. During the handshake the store's own deadline holds.
 func (w *wire) SetReadDeadline(t time.Time) error {
-	if w.handshaking() {
+	if w.state != shaken {
 		return nil
 	}
 	return w.Conn.SetReadDeadline(t)
@@ -349,14 +272,8 @@ func (w *wire) SetReadDeadline(t time.Time) error {
 
 // SetWriteDeadline implements net.Conn. During the handshake the store's own deadline holds.
 func (w *wire) SetWriteDeadline(t time.Time) error {
-	if w.handshaking() {
+	if w.state != shaken {
 		return nil
 	}
 	return w.Conn.SetWriteDeadline(t)
-}
-
-func (w *wire) handshaking() bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.reply != nil
 }

@@ -4,8 +4,6 @@ import (
 	"encoding/binary"
 	"io"
 	"net"
-	"slices"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -22,13 +20,33 @@ func handshaken(t *testing.T, established func(int64, bool, time.Duration, store
 	client, server := net.Pipe()
 	require.NoError(t, client.SetDeadline(time.Now().Add(time.Minute)))
 	t.Cleanup(func() { _ = client.Close(); _ = server.Close() })
-	w := &wire{Conn: client, established: established, timedOut: func() {}, reply: []byte{}, last: new(atomic.Uint64)}
-	w.abandoned, w.watched = func() int64 { return 0 }, func([]watchKey, bool) {}
-	request := binary.BigEndian.AppendUint64(make([]byte, requestSession), asked)
-	go func() { _, _ = w.Write(request) }()
-	_, err := io.ReadFull(server, make([]byte, len(request)))
-	require.NoError(t, err)
+	w := newWire(client)
+	w.established, w.timedOut = established, func() {}
+	send(t, w, server, connectRequest(0, asked))
 	return w, server
+}
+
+// send writes a request, and returns what has arrived.
+func send(t *testing.T, w *wire, server net.Conn, request []byte) []byte {
+	t.Helper()
+	go func() {
+		_, _ = w.Write(request)
+		_, _ = w.Conn.Write([]byte{0xee})
+	}()
+	var arrived []byte
+	for b := make([]byte, 1); ; {
+		_, err := io.ReadFull(server, b)
+		require.NoError(t, err)
+		if b[0] == 0xee {
+			return arrived
+		}
+		arrived = append(arrived, b[0])
+	}
+}
+
+func connectRequest(zxid, session uint64) []byte {
+	b := binary.BigEndian.AppendUint64(make([]byte, requestZxid), zxid)
+	return binary.BigEndian.AppendUint64(append(b, 0, 0, 0, 0), session)
 }
 
 func connectReply(id int64, timeout time.Duration) []byte {
@@ -41,7 +59,7 @@ func connectReply(id int64, timeout time.Duration) []byte {
 }
 
 func TestWireReadsTheSessionHoweverTheReplyIsCut(t *testing.T) {
-	for size := 1; size <= replyEnd+20; size++ {
+	for size := 1; size <= minReply+24; size++ {
 		var id int64
 		var resumed bool
 		var ttl time.Duration
@@ -59,6 +77,7 @@ func TestWireReadsTheSessionHoweverTheReplyIsCut(t *testing.T) {
 			}
 		}()
 		for _, n := range []int{4, minReply, 4, 20} {
+			require.Equal(t, n == 4 && id == 0, w.state != shaken, "the deadline of the handshake holds")
 			_, err := io.ReadFull(w, make([]byte, n))
 			require.NoError(t, err)
 		}
@@ -85,115 +104,52 @@ func TestWireRefusesFramesThatNoServerSends(t *testing.T) {
 	}
 }
 
-// A zxid is not shown, however its frame was cut, and is in the next requests that tell it.
-func TestWireKeepsTheZxidToItself(t *testing.T) {
-	const zxid = uint64(0x1122334455667788)
-	frame := binary.BigEndian.AppendUint32(nil, 20)
-	frame = binary.BigEndian.AppendUint32(frame, 1)
-	frame = binary.BigEndian.AppendUint64(frame, zxid)
-	frame = append(frame, make([]byte, 8)...)
-	event := binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint32(nil, 20), 0xffffffff_ffffffff)
-	event = append(append(event, 0xff, 0xff, 0xff, 0xff), make([]byte, 8)...)
-	setWatches := binary.BigEndian.AppendUint32(make([]byte, requestOpcode), opSetWatches)
-	setWatches = append(setWatches, make([]byte, 8)...)
-	for size := 1; size <= len(frame); size++ {
-		w, server := handshaken(t, func(int64, bool, time.Duration, store.Instant) {})
-		go func() {
-			for rest := append(append(connectReply(77, time.Second), frame...), event...); len(rest) > 0; {
-				n := min(size, len(rest))
-				_, _ = server.Write(rest[:n])
-				rest = rest[n:]
+// The connect request is changed as the driver wants, and the library's buffer is not.
+func TestWireConnects(t *testing.T) {
+	const zxid = 0x1122334455667788
+	for _, forget := range []bool{false, true} {
+		for _, leaving := range []int64{0, asked, asked + 1} {
+			client, server := net.Pipe()
+			w := newWire(client)
+			w.forget, w.leaving = forget, leaving
+			request := connectRequest(zxid, asked)
+			expected := connectRequest(zxid, asked)
+			if forget {
+				expected = connectRequest(0, asked)
 			}
-		}()
-		read := func(n int) []byte {
-			p := make([]byte, n)
-			_, err := io.ReadFull(w, p)
-			require.NoError(t, err)
-			return p
-		}
-		read(4 + minReply)
-		require.Zero(t, binary.BigEndian.Uint64(read(len(frame))[lengthBytes+frameZxid:]))
-		read(len(event))
-		require.Equal(t, zxid, w.last.Load())
-
-		client, server := net.Pipe()
-		later := &wire{Conn: client, reply: []byte{}, last: w.last, abandoned: w.abandoned}
-		for _, request := range [][]byte{make([]byte, requestZxid+8), setWatches} {
-			go func() { _, _ = later.Write(request) }()
-			p := make([]byte, len(request))
-			_, err := io.ReadFull(server, p)
-			require.NoError(t, err)
-			require.Equal(t, zxid, binary.BigEndian.Uint64(p[len(p)-8:]))
+			if leaving == asked {
+				expected = append(expected, closeSession...)
+			}
+			require.Equal(t, expected, send(t, w, server, request))
+			require.Equal(t, connectRequest(zxid, asked), request)
+			_, _ = client.Close(), server.Close()
 		}
 	}
 }
 
-// The answers to the requests that set watches tell which the server has, however their frames were cut.
-func TestWireTellsWhichWatchesAreSet(t *testing.T) {
-	text := func(b []byte, s string) []byte {
-		return append(binary.BigEndian.AppendUint32(b, uint32(len(s))), s...)
+// Reads of the nodes that the driver wants to watch set a watch; all else is sent as it is.
+func TestWireSetsWatches(t *testing.T) {
+	w, server := handshaken(t, nil)
+	w.wanted = func(key watchKey) bool { return key == watchKey{"/read", false} || key == watchKey{"/not yet", true} }
+	request := func(op uint32, path string, flag byte) []byte {
+		b := binary.BigEndian.AppendUint32(nil, uint32(4+4+4+len(path)+1))
+		b = binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(b, 1), op)
+		b = binary.BigEndian.AppendUint32(b, uint32(len(path)))
+		return append(append(b, path...), flag)
 	}
-	request := func(xid, op uint32, body []byte) []byte {
-		b := binary.BigEndian.AppendUint32(nil, uint32(8+len(body)))
-		return append(binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(b, xid), op), body...)
+	const opDelete = 2
+	for _, r := range []struct {
+		op   uint32
+		path string
+		set  byte
+	}{
+		{opGetData, "/read", 1}, {opGetData, "/other", 0}, {opGetData, "/not yet", 0}, {opExists, "/not yet", 1},
+		{opExists, "/read", 0}, {opDelete, "/read", 0},
+	} {
+		sent := request(r.op, r.path, 0)
+		require.Equal(t, request(r.op, r.path, r.set), send(t, w, server, sent))
+		require.Equal(t, request(r.op, r.path, 0), sent, "the library's buffer is its own")
 	}
-	list := func(b []byte, paths ...string) []byte {
-		b = binary.BigEndian.AppendUint32(b, uint32(len(paths)))
-		for _, p := range paths {
-			b = text(b, p)
-		}
-		return b
-	}
-	again := list(list(list(make([]byte, 8), "/a", "/b"), "/absent"), "/children")
-	answer := func(xid uint32, code int32, body int) []byte {
-		b := binary.BigEndian.AppendUint32(nil, uint32(minFrame+body))
-		b = append(binary.BigEndian.AppendUint32(b, xid), 0, 0, 0, 0, 0, 0, 0, 1)
-		return append(binary.BigEndian.AppendUint32(b, uint32(code)), make([]byte, body)...)
-	}
-	type told struct {
-		keys  []watchKey
-		again bool
-	}
-	for size := 1; size <= minFrame+lengthBytes+1; size++ {
-		w, server := handshaken(t, func(int64, bool, time.Duration, store.Instant) {})
-		var all []told
-		w.watched = func(keys []watchKey, again bool) { all = append(all, told{keys, again}) }
-		for _, r := range [][]byte{
-			request(1, opGetData, append(text(nil, "/read"), 1)),
-			request(2, opGetData, append(text(nil, "/not watched"), 0)),
-			request(3, opGetData, append(text(nil, "/gone"), 1)),
-			request(4, opExists, append(text(nil, "/not yet"), 1)),
-			request(5, opSetWatches, again),
-			request(6, opSetWatches, again),
-			request(7, opSetWatches, again),
-			request(8, opSetWatches, again[:len(again)/2]), // no client sends this
-			request(0xffffffff, 11, nil),
-		} {
-			go func() { _, _ = w.Write(r) }()
-			_, err := io.ReadFull(server, make([]byte, len(r)))
-			require.NoError(t, err)
-		}
-		answers := [][]byte{
-			connectReply(asked, time.Second), answer(1, 0, 100), answer(2, 0, 100), answer(3, codeNoNode, 0), answer(4, codeNoNode, 0),
-			answer(5, 0, 0), answer(5, 0, 0), answer(6, -4, 0), answer(0xffffffff, 0, 20),
-		}
-		go func() {
-			for rest := slices.Concat(answers...); len(rest) > 0; {
-				n := min(size, len(rest))
-				_, _ = server.Write(rest[:n])
-				rest = rest[n:]
-			}
-		}()
-		for _, a := range answers {
-			_, err := io.ReadFull(w, make([]byte, lengthBytes))
-			require.NoError(t, err)
-			_, err = io.ReadFull(w, make([]byte, len(a)-lengthBytes))
-			require.NoError(t, err)
-		}
-		require.Equal(t, []told{
-			{[]watchKey{{"/read", false}}, false},
-			{[]watchKey{{"/not yet", true}}, false},
-			{[]watchKey{{"/a", false}, {"/b", false}, {"/absent", true}}, true},
-		}, all, "7 has not been answered, 6 was refused")
-	}
+	ping := []byte{0, 0, 0, 8, 0xff, 0xff, 0xff, 0xfe, 0, 0, 0, 11}
+	require.Equal(t, ping, send(t, w, server, ping))
 }

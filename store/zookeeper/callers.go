@@ -1,0 +1,190 @@
+package zookeeper
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/go-leadership/leadership/store"
+	"github.com/go-zookeeper/zk"
+)
+
+// This file is what a connection of the caller's needs besides: there is no wire, so the library keeps the watches, and
+// what happens to the connection is found out by asking.
+
+// relay reads the library's channel of one watch of a caller's connection, until that fires. It has a goroutine while the
+// engine has a watch on the node (TestRelayEndsWithTheLastWatcher).
+type relay struct {
+	events   <-chan zk.Event
+	confirms chan time.Time // has room for one
+	reading  sync.Mutex     // held by the goroutine: the next one waits for it
+
+	quit chan struct{} // guarded by the mutex of watches: ends the goroutine; nil while there is none
+}
+
+// relayed reports whether the library has a watch, and the relay will tell when it fires.
+func (w *watches) relayed(key watchKey) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.relays[key] != nil
+}
+
+// setCallers reads a node and lets the library set a watch.
+func (d *driver) setCallers(key watchKey) (n node, err error) {
+	var events <-chan zk.Event
+	if key.absent {
+		var exists bool
+		if exists, n.stat, events, err = d.conn.ExistsW(key.path); exists {
+			err = zk.ErrNodeExists // the library now has a watch on the data, which nothing waits for
+		}
+	} else {
+		n.data, n.stat, events, err = d.conn.GetW(key.path)
+	}
+	if err == nil {
+		d.watches.addRelay(key, events)
+	}
+	return n, err
+}
+
+// addRelay takes a channel of the library's, unless another read has set a watch meanwhile.
+func (w *watches) addRelay(key watchKey, events <-chan zk.Event) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.relays[key] != nil {
+		return
+	}
+	if w.relays == nil {
+		w.relays = map[watchKey]*relay{}
+	}
+	w.relays[key] = &relay{events: events, confirms: make(chan time.Time, 1)}
+	w.steer(key)
+}
+
+// steer starts or ends the goroutine of a relay. The caller holds mu.
+func (w *watches) steer(key watchKey) {
+	r := w.relays[key]
+	if r == nil || len(w.set[key]) > 0 == (r.quit != nil) {
+		return
+	}
+	if r.quit != nil {
+		close(r.quit)
+		r.quit = nil
+		return
+	}
+	quit := make(chan struct{})
+	r.quit = quit
+	w.start(func() { w.run(key, r, quit) })
+}
+
+// run is the goroutine of a relay. It alone reads the channel, so a confirmation comes behind what the library has told
+// before.
+func (w *watches) run(key watchKey, r *relay, quit <-chan struct{}) {
+	r.reading.Lock()
+	defer r.reading.Unlock()
+	for {
+		var asOf time.Time
+		select {
+		case e := <-r.events:
+			w.fired(key, r, e)
+			return
+		case asOf = <-r.confirms:
+		case <-quit:
+			return
+		case <-w.done:
+			return
+		}
+		select {
+		case e := <-r.events:
+			w.fired(key, r, e)
+			return
+		default:
+			w.mu.Lock()
+			w.confirm(key, asOf)
+			w.mu.Unlock()
+		}
+	}
+}
+
+// fired ends the watches on a node, and the relay before that: a read from then on sets a watch anew.
+func (w *watches) fired(key watchKey, r *relay, e zk.Event) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.relays[key] == r {
+		delete(w.relays, key)
+	}
+	w.over(key, e.Type == zk.EventNodeDeleted)
+}
+
+// confirmRelays lets the relays tell a confirmation. Those without a goroutine are forgotten once they have fired. The
+// caller holds mu.
+func (w *watches) confirmRelays(asOf time.Time) {
+	for key, r := range w.relays {
+		if r.quit != nil {
+			select {
+			case r.confirms <- asOf:
+			default:
+			}
+			continue
+		}
+		select {
+		case <-r.events:
+			delete(w.relays, key)
+		default:
+		}
+	}
+}
+
+// tell tells the watches as of when they have told all changes: as of a confirmation on a connection of the driver's own.
+// A caller's connection might have been replaced since, and the answer to the request that sets its watches again can't
+// be seen: so there it is as of a confirmation that was sent an interval earlier. If the library takes longer than that
+// to set them again and to read the events, the time is too late: a change that was missed meanwhile is told after it.
+func (k *keeper) tell(sent time.Time) {
+	ttl := k.config.TTL
+	if k.config.Conn != nil {
+		earlier := k.before
+		if sent.Sub(earlier) < interval(ttl) {
+			return
+		}
+		if k.before, sent = sent, earlier; sent.IsZero() {
+			return
+		}
+	}
+	k.watches.confirmed(sent)
+}
+
+// listen gives up the session of a caller's connection that has been there for a TTL without an answer. The library
+// might be connecting again and again, and each handshake prolong the session: then its ballots would stand, and not
+// learn that they are first.
+func (k *keeper) listen() {
+	if k.config.Conn == nil {
+		return
+	}
+	now, before := time.Now(), k.seen
+	k.seen = now
+	if s := k.conn.State(); s == zk.StateConnected || s == zk.StateHasSession {
+		k.mute += min(now.Sub(before), interval(k.config.TTL))
+	}
+	if k.mute > k.config.TTL {
+		k.mute = 0
+		k.set(func() { k.lose(fmt.Errorf("the connection has not answered for %v", k.config.TTL)) })
+	}
+}
+
+// checkCaller finds out that the caller has closed its connection: the library then refuses each request at once, where
+// otherwise one waits for the next connection.
+func (k *keeper) checkCaller(err error, after time.Duration) {
+	if k.config.Conn == nil {
+		return
+	}
+	if !errors.Is(err, zk.ErrConnectionClosed) || after > 10*time.Millisecond || k.conn.State() != zk.StateDisconnected {
+		k.refusals = 0
+		return
+	}
+	if k.refusals++; k.refusals == 3 {
+		k.set(func() {
+			k.refused = fmt.Errorf("%w: so is the caller's connection", store.ErrClosed)
+			k.lose(k.refused)
+		})
+	}
+}

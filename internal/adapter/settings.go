@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"reflect"
 	"time"
 
 	"github.com/go-leadership/leadership/internal/hostport"
@@ -84,13 +85,29 @@ func (s Settings) Complete() error {
 	return nil
 }
 
-// Hide puts stars for the password, and for addresses that Complete would refuse: they might hold a whole URL with a
-// password.
-func (s Settings) Hide() {
+// Print does the work of a Config's Format method, which has a copy of it; config points to that copy, as a type without
+// the method. There are stars instead of the password, and of addresses that Complete would refuse: they might hold a
+// whole URL with a password.
+func (s Settings) Print(f fmt.State, verb rune, config any) {
 	if *s.Password != "" {
 		*s.Password = "***"
 	}
 	*s.Servers = hostport.Hide(*s.Servers)
+	_, _ = fmt.Fprintf(f, fmt.FormatString(f, verb), reflect.ValueOf(config).Elem())
+}
+
+// Secure speaks TLS on a connection. The server's certificate is that of the address, unless the settings name another.
+func Secure(ctx context.Context, conn net.Conn, config *tls.Config, address string) (net.Conn, error) {
+	if config.ServerName == "" {
+		config = config.Clone()
+		config.ServerName, _, _ = net.SplitHostPort(address)
+	}
+	secure := tls.Client(conn, config)
+	if err := secure.HandshakeContext(ctx); err != nil {
+		_ = conn.Close()
+		return nil, err
+	}
+	return secure, nil
 }
 
 // Refuse says why a setting can't be used.

@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/go-leadership/leadership/internal/adapter"
 	"github.com/go-leadership/leadership/store"
 )
 
@@ -92,16 +93,9 @@ func (d *dialer) openOne(ctx context.Context, network string, at int) (net.Conn,
 		return nil, err
 	}
 	if d.tls != nil {
-		config := d.tls.Clone()
-		if config.ServerName == "" {
-			config.ServerName, _, _ = net.SplitHostPort(address)
-		}
-		secure := tls.Client(conn, config)
-		if err := secure.HandshakeContext(ctx); err != nil {
-			_ = conn.Close()
+		if conn, err = adapter.Secure(ctx, conn, d.tls, address); err != nil {
 			return nil, err
 		}
-		conn = secure
 	}
 	t := &tracked{conn, d, at}
 	if !d.track(t) {

@@ -88,6 +88,5 @@ func openURL(_ context.Context, u *store.URL) (store.Store, error) {
 // Format implements fmt.Formatter: it prints the settings with any verb, and stars instead of secrets.
 func (c Config) Format(f fmt.State, verb rune) {
 	type config Config // without this method
-	c.settings().Hide()
-	_, _ = fmt.Fprintf(f, fmt.FormatString(f, verb), config(c))
+	c.settings().Print(f, verb, (*config)(&c))
 }

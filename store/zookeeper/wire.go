@@ -140,7 +140,9 @@ func (d *driver) dialWire(network, address string, failed int) (*wire, error) {
 		return nil, err
 	}
 	if d.config.TLS != nil {
-		if conn, err = d.secure(conn, address); err != nil {
+		ctx, cancel := context.WithTimeout(d.life.Background, max(d.config.TTL/2, leastLimit))
+		defer cancel()
+		if conn, err = adapter.Secure(ctx, conn, d.config.TLS, address); err != nil {
 			return nil, err
 		}
 	}
@@ -152,22 +154,6 @@ func (d *driver) dialWire(network, address string, failed int) (*wire, error) {
 	w.established, w.wanted, w.forget = d.established, d.watches.wanted, d.giveUp()
 	w.timedOut = func() { d.hosts.timedOut(address) }
 	return w, nil
-}
-
-// secure speaks TLS on a connection.
-func (d *driver) secure(conn net.Conn, address string) (net.Conn, error) {
-	ctx, cancel := context.WithTimeout(d.life.Background, max(d.config.TTL/2, leastLimit))
-	defer cancel()
-	config := d.config.TLS.Clone()
-	if config.ServerName == "" {
-		config.ServerName, _, _ = net.SplitHostPort(address)
-	}
-	secure := tls.Client(conn, config)
-	if err := secure.HandshakeContext(ctx); err != nil {
-		_ = conn.Close()
-		return nil, err
-	}
-	return secure, nil
 }
 
 // Write implements net.Conn. It never fails: a connection that can't be written is closed, which fails the reads.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/go-leadership/leadership/internal/adapter"
 	"github.com/go-leadership/leadership/store"
+	"github.com/go-leadership/leadership/store/consul/internal/agent"
 	"github.com/go-leadership/leadership/store/engine"
 	"github.com/hashicorp/consul/api"
 )
@@ -27,7 +28,7 @@ func (s *session) Acknowledge(ctx context.Context, e engine.Entry, value string)
 	st.mu.Unlock()
 	for ctx.Err() == nil {
 		revision, err := s.putAck(ctx, e, value, stale)
-		r := refusalIn(err)
+		r := agent.RefusalIn(err)
 		switch {
 		case err == nil:
 			st.mu.Lock()
@@ -36,46 +37,46 @@ func (s *session) Acknowledge(ctx context.Context, e engine.Entry, value string)
 			return revision, nil
 		case r == nil:
 			return 0, err
-		case r.failed(0):
+		case r.Failed(0):
 			return 0, s.driver.stands(ctx, e.Key)
-		case r.says("lock delay"): // of a session with a delay that ours does not have
+		case r.Says("lock delay"): // of a session with a delay that ours does not have
 			adapter.Pause(ctx)
 		default:
-			found, err := s.driver.get(ctx, s.driver.layout.ack(e.Election))
+			found, err := s.driver.client.Get(ctx, s.driver.layout.ack(e.Election))
 			if err == nil {
-				err = s.mayReplace(ctx, e, found.entry)
+				err = s.mayReplace(ctx, e, found.Entry)
 			}
 			if err != nil {
 				return 0, err
 			}
-			stale = found.modify
+			stale = found.Modify
 		}
 	}
 	return 0, fmt.Errorf("%w: %w", store.ErrUnavailable, context.Cause(ctx))
 }
 
 // mayReplace returns nil if what is in the acknowledgement's place belongs to none that might lead.
-func (s *session) mayReplace(ctx context.Context, e engine.Entry, found entry) error {
+func (s *session) mayReplace(ctx context.Context, e engine.Entry, found agent.Entry) error {
 	d := s.driver
-	if found.session == "" || found.session == s.id || standingOf(e).before(found.session) {
+	if found.Session == "" || found.Session == s.id || standingOf(e).before(found.Session) {
 		return nil
 	}
 	dir := d.layout.dir(e.Election)
-	pairs, err := d.list(ctx, dir)
+	pairs, err := d.client.List(ctx, dir)
 	if err != nil {
 		return err
 	}
-	if slices.ContainsFunc(queue(dir, pairs), func(p *api.KVPair) bool { return p.Session == found.session }) {
+	if slices.ContainsFunc(queue(dir, pairs), func(p *api.KVPair) bool { return p.Session == found.Session }) {
 		return nil
 	}
 	return fmt.Errorf("the key %q is locked with the value %q by %s, which has no ballot in this election: another program leads, or the key is left over",
-		d.layout.ack(e.Election), oneLine(found.value), d.holder(ctx, found.session))
+		d.layout.ack(e.Election), agent.OneLine(found.Value), d.holder(ctx, found.Session))
 }
 
 // holder says whose a session is, as far as the token may know.
 func (d *driver) holder(ctx context.Context, id string) string {
-	info, err := request(ctx, d, func(ctx context.Context) (*api.SessionEntry, error) {
-		info, _, err := d.client.Session().Info(id, d.readOptions(ctx))
+	info, err := agent.Request(ctx, d.client, func(ctx context.Context) (*api.SessionEntry, error) {
+		info, _, err := d.client.Session().Info(id, d.client.ReadOptions(ctx))
 		return info, err
 	})
 	if err != nil || info == nil {
@@ -98,7 +99,7 @@ func (s *session) putAck(ctx context.Context, e engine.Entry, value string, stal
 		)
 	}
 	ops = append(ops, &api.KVTxnOp{Verb: api.KVLock, Key: key, Value: []byte(value), Session: s.id})
-	pairs, err := s.driver.commit(ctx, ops...)
+	pairs, err := s.driver.client.Commit(ctx, ops...)
 	if err != nil {
 		return 0, err
 	}

@@ -4,11 +4,11 @@ import (
 	"context"
 	"errors"
 	"io"
-	"net/http"
 	"sync"
 	"time"
 
 	"github.com/go-leadership/leadership/store"
+	"github.com/go-leadership/leadership/store/consul/internal/agent"
 	"github.com/hashicorp/consul/api"
 )
 
@@ -56,16 +56,16 @@ func (c *confirmation) err() error {
 	switch {
 	case c.passed == nil:
 		sess.unknown = false
-	case notFound(c.passed) && sess.unknown:
+	case agent.NotFound(c.passed) && sess.unknown:
 		return errUnchecked
-	case notFound(c.passed): // perhaps not the agent's words: ask again
+	case agent.NotFound(c.passed): // perhaps not the agent's words: ask again
 		sess.unknown = true
 		return c.passed
 	}
 	switch {
 	case c.passed != nil:
 		return c.passed
-	case notFound(c.renewed) && c.proved == nil:
+	case agent.NotFound(c.renewed) && c.proved == nil:
 		return errNoSession
 	case c.renewed != nil:
 		return c.renewed
@@ -74,12 +74,12 @@ func (c *confirmation) err() error {
 }
 
 // errNoSession says that a renewal was answered as if there were no session, which a read has found.
-var errNoSession = &oddAnswer{"a renewal was answered as if there were no session"}
+var errNoSession = agent.Odd("a renewal was answered as if there were no session")
 
 // renew renews the session itself.
 func (d *driver) renew(ctx context.Context, id string) error {
 	var renewed []api.SessionEntry
-	_, err := d.client.Raw().Write("/v1/session/renew/"+id, nil, &renewed, d.writeOptions(ctx))
+	_, err := d.client.Raw().Write("/v1/session/renew/"+id, nil, &renewed, d.client.WriteOptions(ctx))
 	if err == nil && (len(renewed) == 0 || renewed[0].ID != id) {
 		return errNoSession
 	}
@@ -89,25 +89,20 @@ func (d *driver) renew(ctx context.Context, id string) error {
 // pass passes the check. The agent's answer has no content.
 func (d *driver) pass(ctx context.Context, check string) error {
 	var content any
-	_, err := d.client.Raw().Write("/v1/agent/check/update/"+check, map[string]string{"Status": api.HealthPassing}, &content, d.writeOptions(ctx))
+	_, err := d.client.Raw().Write("/v1/agent/check/update/"+check, map[string]string{"Status": api.HealthPassing}, &content, d.client.WriteOptions(ctx))
 	switch {
 	case errors.Is(err, io.EOF):
 		return nil
 	case err == nil:
-		return &oddAnswer{"the pass of a check was answered with content"}
+		return agent.Odd("the pass of a check was answered with content")
 	}
 	return err
 }
 
-func notFound(err error) bool {
-	var status api.StatusError
-	return errors.As(err, &status) && status.Code == http.StatusNotFound
-}
-
 // prove finds out whether the session stands.
 func (d *driver) prove(ctx context.Context, sess *session) error {
-	info, meta, err := d.client.Session().Info(sess.id, d.consistent(ctx))
-	if err = agents(meta, err); err == nil && info == nil {
+	info, meta, err := d.client.Session().Info(sess.id, d.client.Consistent(ctx))
+	if err = agent.FromAgent(meta, err); err == nil && info == nil {
 		return errEnded
 	}
 	return err
@@ -134,9 +129,9 @@ func (d *driver) deregister(ctx context.Context, id string) error {
 	if id == "" {
 		return nil
 	}
-	err := d.client.Agent().ServiceDeregisterOpts(id, d.readOptions(ctx))
-	if notFound(err) {
+	err := d.client.Agent().ServiceDeregisterOpts(id, d.client.ReadOptions(ctx))
+	if agent.NotFound(err) {
 		return nil
 	}
-	return d.explain(ctx, err)
+	return d.client.Explain(ctx, err)
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-leadership/leadership/internal/adapter"
 	"github.com/go-leadership/leadership/store"
+	"github.com/go-leadership/leadership/store/consul/internal/agent"
 )
 
 // Sessions that are not kept and might be at the service: those given up, those whose creation was not answered, and
@@ -29,7 +30,7 @@ func (d *driver) discard(sess *session) {
 func (d *driver) retire(sess *session) {
 	began, limit := store.Now(), 3*max(d.config.TTL, leastSessionTTL)
 	for began.Since(time.Now()) < limit && d.life.Background.Err() == nil {
-		ctx, cancel := context.WithTimeout(d.life.Background, requestLimit)
+		ctx, cancel := context.WithTimeout(d.life.Background, agent.RequestLimit)
 		err := d.clearAway(ctx, sess)
 		cancel()
 		if err == nil {
@@ -58,9 +59,9 @@ func (d *driver) clearAway(ctx context.Context, sess *session) error {
 	tried := sess.tried
 	d.mu.Unlock()
 	if ids == nil && tried {
-		list, meta, err := d.client.Session().List(d.consistent(ctx))
-		if err = agents(meta, err); err != nil {
-			return errors.Join(d.explain(ctx, err), d.deregister(ctx, sess.check))
+		list, meta, err := d.client.Session().List(d.client.Consistent(ctx))
+		if err = agent.FromAgent(meta, err); err != nil {
+			return errors.Join(d.client.Explain(ctx, err), d.deregister(ctx, sess.check))
 		}
 		for _, other := range list {
 			if other.Name == sess.name {
@@ -78,11 +79,11 @@ func (d *driver) clearAway(ctx context.Context, sess *session) error {
 // destroy destroys a session.
 func (d *driver) destroy(ctx context.Context, id string) error {
 	var done bool
-	_, err := d.client.Raw().Write("/v1/session/destroy/"+id, nil, &done, d.writeOptions(ctx))
+	_, err := d.client.Raw().Write("/v1/session/destroy/"+id, nil, &done, d.client.WriteOptions(ctx))
 	if err == nil && !done {
-		err = &oddAnswer{"a session was not destroyed"}
+		err = agent.Odd("a session was not destroyed")
 	}
-	return d.explain(ctx, err)
+	return d.client.Explain(ctx, err)
 }
 
 // clearDiscarded clears away what is left when the store is closed, once.
@@ -91,7 +92,7 @@ func (d *driver) clearDiscarded(ctx context.Context) {
 	list := slices.Collect(maps.Keys(d.discarded))
 	d.mu.Unlock()
 	var left sync.WaitGroup
-	turns := make(chan struct{}, burst)
+	turns := make(chan struct{}, agent.Burst)
 	for _, sess := range list {
 		turns <- struct{}{}
 		left.Go(func() {

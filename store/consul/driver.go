@@ -3,35 +3,34 @@ package consul
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/go-leadership/leadership/internal/adapter"
 	"github.com/go-leadership/leadership/store"
+	"github.com/go-leadership/leadership/store/consul/internal/agent"
+	"github.com/go-leadership/leadership/store/consul/internal/kvwatch"
 	"github.com/go-leadership/leadership/store/engine"
 	"github.com/hashicorp/consul/api"
 )
 
-// driver implements engine.Driver. Its watches tell in any order: each key has a blocking query of its own, or is looked
-// at by a transaction.
+// driver implements engine.Driver. Its watches tell in any order.
 //
-// Its goroutines are one for each watch with a query of its own, overlook while there are watches without, the session's
-// watch, up to four confirmations of the session, retire for each session that is over, sweepRevived, one for each wait
-// for the seat, and each request under way. Close waits for all of them.
+// Its goroutines are those of the watcher and the client, the session's watch, up to four confirmations of the session,
+// retire for each session that is over, sweepRevived, and one for each wait for the seat. Close waits for all of them.
 type driver struct {
 	config  Config
 	layout  layout
-	client  *api.Client
-	dialer  *dialer       // nil with a client of the caller's, as are lines
-	lines   *lines        // constant
 	life    *adapter.Life // of the goroutines; its Calls are not used
+	client  *agent.Client
+	watches *kvwatch.Watcher
 	opening chan struct{} // has room for the one who opens a session
 	due     chan struct{} // has room for one: the session must be confirmed now
-	watches watches
-	worked  atomic.Bool // a request has been answered as it should
 
 	found    func(session, election, nonce string) // set before the first call
 	sweeping atomic.Bool                           // sweepRevived is under way
@@ -40,6 +39,27 @@ type driver struct {
 	present   string                // guarded by mu, as are all below: the id of the session that is kept
 	discarded map[*session]struct{} // not kept, and perhaps at the service
 	odd       time.Time             // since when no session could be opened for odd answers; zero if it could
+}
+
+func newDriver(config Config) (*driver, error) {
+	if err := config.complete(); err != nil {
+		return nil, err
+	}
+	life := adapter.NewLife("consul", config.TLS != nil, strings.Join(config.Addresses, ",")+"/"+config.Prefix)
+	client, err := agent.New(life, agent.Config{
+		Addresses: config.Addresses, Token: config.Token, Datacenter: config.Datacenter, Namespace: config.Namespace,
+		Partition: config.Partition, TTL: config.TTL, TLS: config.TLS, Dial: config.Dial, Client: config.Client,
+		Logger: config.Logger,
+	})
+	if err != nil {
+		life.Stop()
+		return nil, err
+	}
+	return &driver{
+		config: config, layout: layout{config.Prefix}, life: life, client: client,
+		watches: kvwatch.New(client, config.Prefix+"/"),
+		opening: make(chan struct{}, 1), due: make(chan struct{}, 1), discarded: map[*session]struct{}{},
+	}, nil
 }
 
 // OnFound implements engine.Finder.
@@ -57,14 +77,72 @@ func (d *driver) Entry(ctx context.Context, key string, tell engine.Tell) (engin
 	if n, ok := obstacleOf(key); ok {
 		return d.waitForSeat(n, tell), nil
 	}
-	return d.subscribe(ctx, key, false, tell)
+	stop, err := d.watches.Watch(ctx, key, kvwatch.Options{Once: true}, func(n kvwatch.News) {
+		if n.Over {
+			tell(engine.News{Over: true})
+			return
+		}
+		id, _ := owner(key)
+		st := &engine.State{Session: id, AsOf: n.AsOf}
+		if stands(key, n.Entry) {
+			st.Token, st.Nonce, st.Resign = n.Create, nonceOf(key), n.Flags&isCalled != 0
+		} else if n.Exists && d.isSession(id) {
+			d.removeTaken(key, n.Modify)
+		}
+		tell(engine.News{State: st})
+	})
+	return engine.Watch{Stop: stop}, err
+}
+
+// removeTaken removes a key of this store's whose lock another program has taken: it is no ballot any more.
+func (d *driver) removeTaken(key string, modify uint64) {
+	d.life.Go(func() {
+		_, _ = d.client.Commit(d.life.Background,
+			&api.KVTxnOp{Verb: api.KVCheckIndex, Key: key, Index: modify}, &api.KVTxnOp{Verb: api.KVDelete, Key: key},
+		)
+	})
 }
 
 // Leader implements engine.Driver.
 func (d *driver) Leader(ctx context.Context, election string, tell engine.Tell) (engine.Watch, error) {
-	return certain(ctx, func(ctx context.Context) (engine.Watch, error) {
-		return d.subscribe(ctx, d.layout.ack(election), true, tell)
+	return agent.Certain(ctx, func(ctx context.Context) (engine.Watch, error) {
+		stop, err := d.watches.Watch(ctx, d.layout.ack(election), kvwatch.Options{}, func(n kvwatch.News) {
+			if n.Over {
+				tell(engine.News{Over: true})
+				return
+			}
+			st := &engine.State{AsOf: n.AsOf}
+			if n.Session != "" { // without a lock it was written by a program that does not stand
+				st.Leader = store.Leader{Value: n.Value, Revision: n.Modify}
+			}
+			tell(engine.News{State: st})
+		})
+		return engine.Watch{Stop: stop}, err
 	})
+}
+
+// errIdle says that a store without a session watches nothing: it asks for nothing.
+var errIdle = errors.New("nothing is watched")
+
+// Confirm implements engine.Driver.
+func (d *driver) Confirm(ctx context.Context) error {
+	if len(d.config.Addresses) > 1 { // then an agent that does not answer is left
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, d.config.TTL/2)
+		defer cancel()
+	}
+	asked, err := d.watches.Confirm(ctx)
+	if err != nil || asked {
+		return err
+	}
+	d.mu.Lock()
+	idle := d.present == ""
+	d.mu.Unlock()
+	if idle {
+		return errIdle
+	}
+	_, err = d.client.Get(agent.Confirming(ctx), d.layout.prefix) // any answer will do
+	return err
 }
 
 // standing is what the driver knows of an entry that it has made. Ahead and Acknowledge are called one at a time.
@@ -90,10 +168,7 @@ func (d *driver) Ahead(ctx context.Context, e engine.Entry) (engine.Place, error
 	if _, ok := obstacleOf(e.Place.Nearest); ok {
 		return d.takeSeat(ctx, e)
 	}
-	names, err := request(ctx, d, func(ctx context.Context) ([]string, error) {
-		names, meta, err := d.client.KV().Keys(d.layout.dir(e.Election), "", d.consistent(ctx))
-		return names, agents(meta, err)
-	})
+	names, err := d.client.Keys(ctx, d.layout.dir(e.Election))
 	if err != nil {
 		return engine.Place{}, err
 	}
@@ -129,11 +204,11 @@ func (d *driver) place(ahead []string) engine.Place {
 
 // stands returns ErrGone if a ballot does not stand, and another error if it does, against what was read before.
 func (d *driver) stands(ctx context.Context, key string) error {
-	s, err := d.get(ctx, key)
+	s, err := d.client.Get(ctx, key)
 	switch {
 	case err != nil:
 		return err
-	case !stands(key, s.entry):
+	case !stands(key, s.Entry):
 		return engine.ErrGone
 	}
 	return fmt.Errorf("%w: the ballot stands", store.ErrUnavailable)
@@ -143,9 +218,9 @@ func (d *driver) stands(ctx context.Context, key string) error {
 // denies the read of one key, so an empty list is checked by such a read.
 func (d *driver) Ballots(ctx context.Context, election string) ([]store.Standing, error) {
 	dir := d.layout.dir(election)
-	pairs, err := certain(ctx, func(ctx context.Context) (api.KVPairs, error) { return d.list(ctx, dir) })
+	pairs, err := agent.Certain(ctx, func(ctx context.Context) (api.KVPairs, error) { return d.client.List(ctx, dir) })
 	if err == nil && len(pairs) == 0 {
-		_, err = certain(ctx, func(ctx context.Context) (seed, error) { return d.get(ctx, dir) })
+		_, err = agent.Certain(ctx, func(ctx context.Context) (agent.Read, error) { return d.client.Get(ctx, dir) })
 	}
 	if err != nil {
 		return nil, err
@@ -156,28 +231,20 @@ func (d *driver) Ballots(ctx context.Context, election string) ([]store.Standing
 	for _, p := range queue {
 		value := string(p.Value)
 		if p.Flags&isLong != 0 {
-			s, err := certain(ctx, func(ctx context.Context) (seed, error) {
-				return d.get(ctx, d.layout.value(election, nameOf(p.Key)))
+			s, err := agent.Certain(ctx, func(ctx context.Context) (agent.Read, error) {
+				return d.client.Get(ctx, d.layout.value(election, nameOf(p.Key)))
 			})
 			if err != nil {
 				return nil, err
 			}
-			if !s.exists { // it has gone meanwhile, and the ballot with it
+			if !s.Exists { // it has gone meanwhile, and the ballot with it
 				continue
 			}
-			value = s.value
+			value = s.Value
 		}
 		list = append(list, store.Standing{Value: value, Token: p.CreateIndex})
 	}
 	return list, nil
-}
-
-// list reads all keys below dir.
-func (d *driver) list(ctx context.Context, dir string) (api.KVPairs, error) {
-	return request(ctx, d, func(ctx context.Context) (api.KVPairs, error) {
-		pairs, meta, err := d.client.KV().List(dir, d.consistent(ctx))
-		return pairs, agents(meta, err)
-	})
 }
 
 // Clear implements engine.Driver. Without a name it deletes all keys that begin with <prefix>/. Locked keys can be
@@ -187,13 +254,13 @@ func (d *driver) Clear(ctx context.Context, election string) error {
 	if election != "" {
 		tree = d.layout.ack(election) + "/_"
 	}
-	_, err := request(ctx, d, func(ctx context.Context) (struct{}, error) {
+	_, err := agent.Request(ctx, d.client, func(ctx context.Context) (struct{}, error) {
 		if election != "" {
-			if _, err := d.client.KV().Delete(d.layout.ack(election), d.writeOptions(ctx)); err != nil {
+			if _, err := d.client.KV().Delete(d.layout.ack(election), d.client.WriteOptions(ctx)); err != nil {
 				return struct{}{}, err
 			}
 		}
-		_, err := d.client.KV().DeleteTree(tree, d.writeOptions(ctx))
+		_, err := d.client.KV().DeleteTree(tree, d.client.WriteOptions(ctx))
 		return struct{}{}, err
 	})
 	return err
@@ -215,10 +282,6 @@ func (d *driver) Close() error {
 	d.clearDiscarded(ctx)
 	d.life.Stop()
 	d.life.Wait()
-	d.watches.close()
-	if d.lines != nil {
-		d.dialer.closeAll()
-		d.lines.close()
-	}
+	d.client.Close()
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/go-leadership/leadership/store"
+	"github.com/go-leadership/leadership/store/consul/internal/agent"
 	"github.com/go-leadership/leadership/store/engine"
 	"github.com/hashicorp/consul/api"
 )
@@ -29,16 +30,16 @@ func (s *session) Enter(ctx context.Context, election string, n engine.Nonce, va
 			)
 		}
 		ops = append(ops, &api.KVTxnOp{Verb: api.KVGetTree, Key: d.layout.dir(election)})
-		pairs, err := d.commit(ctx, ops...)
-		r := refusalIn(err)
+		pairs, err := d.client.Commit(ctx, ops...)
+		r := agent.RefusalIn(err)
 		switch {
 		case err == nil:
 			return s.entered(election, key, pairs)
 		case r == nil:
 			return engine.Entry{}, err
-		case r.says("invalid session"):
+		case r.Says("invalid session"):
 			return engine.Entry{}, s.over()
-		case !r.failed(0):
+		case !r.Failed(0):
 			return engine.Entry{}, fmt.Errorf("%w: %w", store.ErrUnavailable, r)
 		}
 		if err := s.readMark(ctx, n.Slot); err != nil {
@@ -59,8 +60,8 @@ func (s *session) entered(election, key string, pairs api.KVPairs) (engine.Entry
 		err := fmt.Errorf("%w: the token may not read the keys below %q, it lacks key:read", store.ErrDenied, dir)
 		return engine.Entry{Token: 1}, err // the ballot stands
 	}
-	own := entryOf(list[at])
-	listed := map[string]seed{key: {own, own.modify}}
+	own := agent.EntryOf(list[at])
+	offered := map[string]agent.Read{key: {Entry: own, Index: own.Modify}}
 	st := &standing{long: list[at].Flags&isLong != 0}
 	for i, p := range list {
 		if id, _ := owner(p.Key); id == s.id && i != at {
@@ -71,10 +72,10 @@ func (s *session) entered(election, key string, pairs api.KVPairs) (engine.Entry
 		}
 	}
 	if at > 0 {
-		listed[list[at-1].Key] = seed{entryOf(list[at-1]), own.create}
+		offered[list[at-1].Key] = agent.Read{Entry: agent.EntryOf(list[at-1]), Index: own.Create}
 	}
-	d.watches.list(election, listed)
-	return engine.Entry{Key: key, Token: own.create, Place: d.place(st.ahead), Private: st}, nil
+	d.watches.Offer(dir, offered)
+	return engine.Entry{Key: key, Token: own.Create, Place: d.place(st.ahead), Private: st}, nil
 }
 
 // unchanged is the check that the mark of a slot is as it was when it was last read or changed.
@@ -90,9 +91,9 @@ func (s *session) unchanged(slot int) *api.KVTxnOp {
 
 // readMark reads the mark of a slot. A removal changes it, and one that came late may have changed it again.
 func (s *session) readMark(ctx context.Context, slot int) error {
-	mark, err := s.driver.get(ctx, s.driver.layout.void(s.id, slot))
+	mark, err := s.driver.client.Get(ctx, s.driver.layout.void(s.id, slot))
 	if err == nil {
-		s.marked(slot, mark.modify)
+		s.marked(slot, mark.Modify)
 	}
 	return err
 }
@@ -108,40 +109,40 @@ func (s *session) marked(slot int, index uint64) {
 func (s *session) Void(ctx context.Context, election string, n engine.Nonce) error {
 	d := s.driver
 	key, mark, ack := d.layout.ballot(election, s.id, n), d.layout.void(s.id, n.Slot), d.layout.ack(election)
-	d.watches.forget(election)
-	pairs, err := d.commit(ctx,
+	d.watches.Forget(d.layout.dir(election))
+	pairs, err := d.client.Commit(ctx,
 		&api.KVTxnOp{Verb: api.KVLock, Key: mark, Value: []byte(n.Name), Session: s.id},
 		&api.KVTxnOp{Verb: api.KVGetOrEmpty, Key: ack},
 		&api.KVTxnOp{Verb: api.KVGetOrEmpty, Key: key},
 		&api.KVTxnOp{Verb: api.KVDelete, Key: d.layout.value(election, nameOf(key))},
 		&api.KVTxnOp{Verb: api.KVDelete, Key: key},
 	)
-	switch r := refusalIn(err); {
-	case r != nil && r.says("invalid session"):
+	switch r := agent.RefusalIn(err); {
+	case r != nil && r.Says("invalid session"):
 		return s.over()
 	case r != nil:
 		return fmt.Errorf("%w: %w", store.ErrUnavailable, r)
 	case err != nil:
 		return err
 	}
-	known := map[string]entry{}
+	known := map[string]agent.Entry{}
 	for _, p := range pairs {
-		known[p.Key] = entryOf(p)
+		known[p.Key] = agent.EntryOf(p)
 	}
-	s.marked(n.Slot, known[mark].modify)
-	if n.Stray && known[key].exists {
+	s.marked(n.Slot, known[mark].Modify)
+	if n.Stray && known[key].Exists {
 		d.config.Logger.Warn("a withdrawn ballot has come back, as after a restore: it is removed", "store", d.life.Name, "key", key)
 	}
-	if n.Stray && known[ack].session == s.id {
+	if n.Stray && known[ack].Session == s.id {
 		return s.dropAck(ctx, election, known[ack])
 	}
 	return nil
 }
 
 // dropAck deletes an acknowledgement of this session, if the session has no ballot in the election.
-func (s *session) dropAck(ctx context.Context, election string, ack entry) error {
+func (s *session) dropAck(ctx context.Context, election string, ack agent.Entry) error {
 	d := s.driver
-	pairs, err := d.list(ctx, d.layout.dir(election))
+	pairs, err := d.client.List(ctx, d.layout.dir(election))
 	if err != nil {
 		return err
 	}
@@ -151,10 +152,10 @@ func (s *session) dropAck(ctx context.Context, election string, ack entry) error
 		}
 	}
 	key := d.layout.ack(election)
-	_, err = d.commit(ctx,
-		&api.KVTxnOp{Verb: api.KVCheckIndex, Key: key, Index: ack.modify}, &api.KVTxnOp{Verb: api.KVDelete, Key: key},
+	_, err = d.client.Commit(ctx,
+		&api.KVTxnOp{Verb: api.KVCheckIndex, Key: key, Index: ack.Modify}, &api.KVTxnOp{Verb: api.KVDelete, Key: key},
 	)
-	if refusalIn(err) != nil { // another's by now
+	if agent.RefusalIn(err) != nil { // another's by now
 		return nil
 	}
 	return err

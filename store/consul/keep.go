@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/go-leadership/leadership/store"
+	"github.com/go-leadership/leadership/store/consul/internal/agent"
 	"github.com/go-leadership/leadership/store/engine"
 )
 
@@ -40,7 +41,7 @@ import (
 // So the lease goes on as long as T/4 + R < T - G. At the start the check is registered, the session created and the
 // first confirmation answered after 3R, which has to be less than T; the first lease begins if 2R < T - G.
 //
-// This needs a connection for each request. See lines: there is one for each kind of request. If R grows from almost
+// This needs a connection for each request. See connections in package agent: there is one for each kind of request. If R grows from almost
 // nothing while the session is kept, the requests of the first slow confirmation find theirs idle. Those sent at s + T/4
 // get theirs at s + R, or at once if R < T/4, and their answers at s + 2R, while the lease from s lasts until s + T - G:
 // so 2R < T - G. If a request had to open a connection first, it would be answered 2R after it was sent. So the lease
@@ -65,7 +66,9 @@ func (s *session) Keep(ctx context.Context, renewed func(engine.Proof)) error {
 	d := s.driver
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	d.life.Go(func() { s.watch(ctx) })
+	d.life.Go(func() {
+		d.client.WatchSession(ctx, s.id, d.confirmNow, func() { d.sweepRevived(ctx, s) })
+	})
 	k := &keeper{driver: d, session: s, renew: renewed, answers: make(chan *confirmation)}
 	k.next = s.sent.Time().Add(d.config.TTL / 4)
 	err := k.run(ctx)
@@ -146,10 +149,7 @@ func (k *keeper) leaveSilent() bool {
 	for _, c := range k.under {
 		c.left = true
 	}
-	if k.lines != nil {
-		k.dialer.silent()
-		k.lines.close()
-	}
+	k.client.LeaveSilent()
 	return true
 }
 
@@ -183,7 +183,10 @@ func (k *keeper) take(c *confirmation) error {
 	if c.renews && c.renewed == nil {
 		sess.renewed = c.sent.Time()
 	}
-	err := d.explain(context.Background(), c.err()) // an agent that did not answer in time has been left
+	err := c.err()
+	if !errors.Is(err, errEnded) && !errors.Is(err, errUnchecked) {
+		err = d.client.Explain(context.Background(), err) // an agent that did not answer in time has been left
+	}
 	if err != nil && store.Refused(err) != sess.denied {
 		if sess.denied = !sess.denied; sess.denied {
 			d.config.Logger.Warn("the session can't be renewed", "store", d.life.Name, "error", err)
@@ -192,7 +195,7 @@ func (k *keeper) take(c *confirmation) error {
 	switch {
 	case errors.Is(err, errEnded), errors.Is(err, errUnchecked):
 		return err
-	case err != nil && refusing(err):
+	case err != nil && agent.Refusing(err):
 		return fmt.Errorf("the agent is gone: %w", err)
 	case sess.sent.Since(c.answered) >= d.config.TTL:
 		return k.late(err)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/go-leadership/leadership/store/consul/internal/agent"
 	"github.com/go-leadership/leadership/store/engine"
 	"github.com/hashicorp/consul/api"
 )
@@ -82,9 +83,9 @@ func owner(key string) (id string, ok bool) {
 }
 
 // stands reports whether a key is a ballot: it is named like one and locked by the session in its name.
-func stands(key string, e entry) bool {
+func stands(key string, e agent.Entry) bool {
 	id, ok := owner(key)
-	return ok && e.exists && e.session == id
+	return ok && e.Exists && e.Session == id
 }
 
 // queue returns the ballots among the keys below dir. They are not sorted.
@@ -92,28 +93,11 @@ func queue(dir string, pairs api.KVPairs) api.KVPairs {
 	var list api.KVPairs
 	for _, p := range pairs {
 		name, below := strings.CutPrefix(p.Key, dir)
-		if below && !strings.Contains(name, "/") && stands(p.Key, entryOf(p)) {
+		if below && !strings.Contains(name, "/") && stands(p.Key, agent.EntryOf(p)) {
 			list = append(list, p)
 		}
 	}
 	return list
-}
-
-// entry is a key as it was seen. The zero entry is a key that does not exist.
-type entry struct {
-	exists         bool
-	value          string
-	session        string // that holds the lock; empty if none does
-	create, modify uint64
-	flags          uint64
-}
-
-// entryOf returns the entry of what Consul returned; it returns a key that does not exist as nil, or with no index.
-func entryOf(p *api.KVPair) entry {
-	if p == nil || p.CreateIndex == 0 {
-		return entry{}
-	}
-	return entry{true, string(p.Value), p.Session, p.CreateIndex, p.ModifyIndex, p.Flags}
 }
 
 // newName returns 16 hex digits that nothing else has.

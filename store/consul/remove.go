@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-leadership/leadership/internal/adapter"
 	"github.com/go-leadership/leadership/store"
+	"github.com/go-leadership/leadership/store/consul/internal/agent"
 	"github.com/go-leadership/leadership/store/engine"
 	"github.com/hashicorp/consul/api"
 )
@@ -23,21 +24,21 @@ type removal struct {
 // from what is read.
 func (s *session) Remove(ctx context.Context, gone engine.Removal) error {
 	d, st := s.driver, standingOf(gone.Entry)
-	d.watches.forget(gone.Election)
+	d.watches.Forget(d.layout.dir(gone.Election))
 	st.mu.Lock()
 	r := removal{Removal: gone, session: s, tried: gone.Acknowledged, seated: st.seated}
 	st.mu.Unlock()
 	ack, seat := d.layout.ack(r.Election), d.layout.seat(r.Election)
-	known := map[string]entry{ack: {exists: r.Revision != 0, modify: r.Revision, session: s.id}}
+	known := map[string]agent.Entry{ack: {Exists: r.Revision != 0, Modify: r.Revision, Session: s.id}}
 	standing, trusted := true, !r.seated
 	for {
 		if trusted {
-			_, err := d.commit(ctx, r.ops(known, standing)...)
-			refused := refusalIn(err)
+			_, err := d.client.Commit(ctx, r.ops(known, standing)...)
+			refused := agent.RefusalIn(err)
 			if refused == nil || errors.Is(err, store.ErrDenied) {
 				return err
 			}
-			if refused.says("invalid session") {
+			if refused.Says("invalid session") {
 				return s.over()
 			}
 			adapter.PauseFor(ctx, time.Millisecond)
@@ -55,7 +56,7 @@ func (s *session) Remove(ctx context.Context, gone engine.Removal) error {
 
 // ops returns the operations that remove a ballot. Those on the acknowledgement and the seat touch nothing of others: while
 // the ballot stands, what our session holds is the ballot's; otherwise only what it is known to have made.
-func (r removal) ops(known map[string]entry, standing bool) []*api.KVTxnOp {
+func (r removal) ops(known map[string]agent.Entry, standing bool) []*api.KVTxnOp {
 	l, id := r.session.driver.layout, r.session.id
 	var ops []*api.KVTxnOp
 	if standing && (r.tried || r.seated) {
@@ -65,13 +66,13 @@ func (r removal) ops(known map[string]entry, standing bool) []*api.KVTxnOp {
 		e := known[key]
 		switch {
 		case !may:
-		case !e.exists:
+		case !e.Exists:
 			if standing { // one may be on its way
 				ops = append(ops, &api.KVTxnOp{Verb: api.KVCheckNotExists, Key: key})
 			}
-		case e.session == id && (standing || made == 0 || made == e.modify):
+		case e.Session == id && (standing || made == 0 || made == e.Modify):
 			ops = append(ops,
-				&api.KVTxnOp{Verb: api.KVCheckIndex, Key: key, Index: e.modify}, &api.KVTxnOp{Verb: api.KVDelete, Key: key},
+				&api.KVTxnOp{Verb: api.KVCheckIndex, Key: key, Index: e.Modify}, &api.KVTxnOp{Verb: api.KVDelete, Key: key},
 			)
 		}
 	}
@@ -84,21 +85,21 @@ func (r removal) ops(known map[string]entry, standing bool) []*api.KVTxnOp {
 }
 
 // readAllOf reads keys in one transaction.
-func (d *driver) readAllOf(ctx context.Context, keys ...string) (map[string]entry, error) {
+func (d *driver) readAllOf(ctx context.Context, keys ...string) (map[string]agent.Entry, error) {
 	var ops []*api.KVTxnOp
 	for _, key := range keys {
 		ops = append(ops, &api.KVTxnOp{Verb: api.KVGetOrEmpty, Key: key})
 	}
-	pairs, err := d.commit(ctx, ops...)
+	pairs, err := d.client.Commit(ctx, ops...)
 	if err != nil {
 		return nil, err
 	}
 	if len(pairs) < len(keys) {
 		return nil, fmt.Errorf("%w: the token may not read %q, it lacks key:read", store.ErrDenied, keys)
 	}
-	known := map[string]entry{}
+	known := map[string]agent.Entry{}
 	for _, p := range pairs {
-		known[p.Key] = entryOf(p)
+		known[p.Key] = agent.EntryOf(p)
 	}
 	return known, nil
 }

@@ -6,13 +6,14 @@ import (
 	"slices"
 
 	"github.com/go-leadership/leadership/store"
+	"github.com/go-leadership/leadership/store/consul/internal/agent"
 	"github.com/hashicorp/consul/api"
 )
 
 // RequestResignation implements engine.Resigner. The mark is a flag of the ballot's key, whose lock stays as it is.
 func (d *driver) RequestResignation(ctx context.Context, election string, token uint64) error {
 	dir := d.layout.dir(election)
-	pairs, err := certain(ctx, func(ctx context.Context) (api.KVPairs, error) { return d.list(ctx, dir) })
+	pairs, err := agent.Certain(ctx, func(ctx context.Context) (api.KVPairs, error) { return d.client.List(ctx, dir) })
 	if err != nil {
 		return err
 	}
@@ -22,11 +23,11 @@ func (d *driver) RequestResignation(ctx context.Context, election string, token 
 		return nil
 	}
 	p := list[i]
-	_, err = d.commit(ctx,
+	_, err = d.client.Commit(ctx,
 		&api.KVTxnOp{Verb: api.KVCheckIndex, Key: p.Key, Index: p.ModifyIndex},
 		&api.KVTxnOp{Verb: api.KVSet, Key: p.Key, Value: p.Value, Flags: p.Flags | isCalled},
 	)
-	if r := refusalIn(err); r != nil {
+	if r := agent.RefusalIn(err); r != nil {
 		return fmt.Errorf("%w: %w", store.ErrUnavailable, r) // it has changed, and is read again
 	}
 	return err

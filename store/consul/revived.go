@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/go-leadership/leadership/internal/adapter"
+	"github.com/go-leadership/leadership/store/consul/internal/agent"
 )
 
 // Ballots that come back.
@@ -24,13 +25,10 @@ func (d *driver) sweepRevived(ctx context.Context, sess *session) {
 	}
 	if !d.life.Go(func() {
 		defer d.sweeping.Store(false)
-		ctx, cancel := context.WithTimeout(ctx, max(d.config.TTL, requestLimit))
+		ctx, cancel := context.WithTimeout(ctx, max(d.config.TTL, agent.RequestLimit))
 		defer cancel()
 		for ctx.Err() == nil {
-			names, err := request(ctx, d, func(ctx context.Context) ([]string, error) {
-				names, meta, err := d.client.KV().Keys(d.layout.prefix+"/", "", d.consistent(ctx))
-				return names, agents(meta, err)
-			})
+			names, err := d.client.Keys(ctx, d.layout.prefix+"/")
 			if err == nil {
 				for _, key := range names {
 					if id, _ := owner(key); id == sess.id && d.layout.electionOf(key) != "" {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/go-leadership/leadership/internal/adapter"
+	"github.com/go-leadership/leadership/store/consul/internal/agent"
 	"github.com/go-leadership/leadership/store/engine"
 	"github.com/hashicorp/consul/api"
 )
@@ -68,16 +69,16 @@ func (d *driver) takeSeat(ctx context.Context, e engine.Entry) (engine.Place, er
 	}
 	st.seated = true
 	st.mu.Unlock()
-	_, err := d.commit(ctx, append(ops, &api.KVTxnOp{Verb: api.KVLock, Key: key, Session: id})...)
-	r := refusalIn(err)
+	_, err := d.client.Commit(ctx, append(ops, &api.KVTxnOp{Verb: api.KVLock, Key: key, Session: id})...)
+	r := agent.RefusalIn(err)
 	switch {
 	case err == nil:
 		return engine.Place{}, nil
 	case r == nil:
 		return engine.Place{}, err
-	case r.failed(0):
+	case r.Failed(0):
 		return engine.Place{}, d.stands(ctx, e.Key)
-	case r.says("already held"):
+	case r.Says("already held"):
 		st.mu.Lock()
 		if st.taken.IsZero() {
 			st.taken = time.Now()
@@ -94,7 +95,7 @@ func (s *session) leaveSeats(ctx context.Context, led []engine.Removal) {
 		return
 	}
 	var left sync.WaitGroup
-	turns := make(chan struct{}, burst)
+	turns := make(chan struct{}, agent.Burst)
 	for _, r := range led {
 		turns <- struct{}{}
 		left.Go(func() {

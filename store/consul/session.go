@@ -6,11 +6,10 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 
-	"github.com/go-leadership/leadership/internal/adapter"
 	"github.com/go-leadership/leadership/store"
+	"github.com/go-leadership/leadership/store/consul/internal/agent"
 	"github.com/go-leadership/leadership/store/engine"
 	"github.com/hashicorp/consul/api"
 )
@@ -51,7 +50,7 @@ func (s *session) over() error {
 
 // Open implements engine.Driver.
 func (d *driver) Open(ctx context.Context) (engine.Session, engine.Proof, error) {
-	s, err := requestFor(ctx, d, max(requestLimit, 2*d.config.TTL), func(ctx context.Context) (*session, error) {
+	s, err := agent.RequestFor(ctx, d.client, max(agent.RequestLimit, 2*d.config.TTL), func(ctx context.Context) (*session, error) {
 		select {
 		case d.opening <- struct{}{}:
 		case <-ctx.Done():
@@ -77,13 +76,13 @@ const refusalLimit = time.Second
 
 // tell marks an error of Open that the engine's callers are to be told of: it won't be cured soon.
 func (d *driver) tell(err error) error {
-	if errors.Is(err, errHopeless) {
+	if errors.Is(err, agent.ErrHopeless) {
 		return engine.Hopeless(err)
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	switch {
-	case !isOdd(err) && !errors.Is(err, errAway):
+	case !agent.IsOdd(err) && !errors.Is(err, agent.ErrAway):
 		d.odd = time.Time{}
 	case d.odd.IsZero():
 		d.odd = time.Now()
@@ -97,7 +96,7 @@ func (d *driver) tell(err error) error {
 // newSession creates a session. Creating it starts its timer at the servers, and registering the check that of the
 // agent: the lease begins with the session. Until Open returns it, the session is among those to clear away.
 func (d *driver) newSession(ctx context.Context) (*session, error) {
-	d.warm(ctx)
+	d.client.Warm(ctx, d.config.checked())
 	sess := &session{driver: d, name: "leadership-" + newName(), gone: make(chan struct{}), sent: store.Now(), renewed: time.Now()}
 	if d.config.checked() {
 		sess.check = sess.name
@@ -124,7 +123,7 @@ func (d *driver) create(ctx context.Context, sess *session) error {
 	}
 	if sess.check != "" {
 		if err := d.register(ctx, sess.check); err != nil {
-			return fmt.Errorf("register the session's check: %w", d.explain(ctx, err))
+			return fmt.Errorf("register the session's check: %w", d.client.Explain(ctx, err))
 		}
 		settings["ServiceChecks"] = []api.ServiceCheck{{ID: sess.check, Namespace: d.config.Namespace}}
 	}
@@ -132,11 +131,11 @@ func (d *driver) create(ctx context.Context, sess *session) error {
 	sess.tried = true
 	d.mu.Unlock()
 	var created struct{ ID string }
-	_, err := d.client.Raw().Write("/v1/session/create", settings, &created, d.writeOptions(ctx))
+	_, err := d.client.Raw().Write("/v1/session/create", settings, &created, d.client.WriteOptions(ctx))
 	if err == nil && created.ID == "" {
-		err = &oddAnswer{"a new session has no ID"}
+		err = agent.Odd("a new session has no ID")
 	}
-	err = d.explain(ctx, err)
+	err = d.client.Explain(ctx, err)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if err != nil {
@@ -173,59 +172,12 @@ func (s *session) End(ctx context.Context, led []engine.Removal) error {
 	s.letGo()
 	select {
 	case <-s.gone:
-		d.watches.settle(ctx) // queries that end by themselves leave nothing at the agent
+		d.watches.Settle(ctx, s.id) // queries that end by themselves leave nothing at the agent
 		return nil
 	case <-ctx.Done():
 		return fmt.Errorf("%w: %w", store.ErrUnavailable, context.Cause(ctx))
 	}
 }
-
-// watch waits for the end of the session by a blocking query, so that the holder stops at once if it ends early. A query
-// that breaks off may mean that the agent is gone: the session is confirmed at once.
-func (s *session) watch(ctx context.Context) {
-	d := s.driver
-	var pace pace
-	wait, index := firstWait, uint64(1)
-	for ctx.Err() == nil {
-		asked := time.Now()
-		q := d.readOptions(ctx)
-		q.WaitIndex, q.WaitTime = index, wait
-		info, meta, err := d.client.Session().Info(s.id, q)
-		switch waited := time.Since(asked) > wait/2; {
-		case ctx.Err() != nil:
-			return
-		case err != nil:
-			_ = d.explain(ctx, err)
-			d.confirmNow()
-			pace.pause(ctx)
-		case info == nil:
-			d.confirmNow() // a server that is behind may not know it yet, one that leads does
-			pace.pause(ctx)
-			index = 1
-		case meta.LastIndex > index:
-			index = meta.LastIndex
-		case waited:
-			pace.reset()
-			wait = min(2*wait, mostWait)
-			index = max(1, meta.LastIndex)
-		default: // the state was replaced by a snapshot, the server that answers is behind, or it is no agent's answer
-			d.sweepRevived(ctx, s)
-			pace.pause(ctx)
-			index = max(1, meta.LastIndex)
-		}
-	}
-}
-
-// pace slows down queries that are answered at once without news.
-type pace struct{ last time.Duration }
-
-// pause waits from 50 ms, doubled each time, to a second.
-func (p *pace) pause(ctx context.Context) {
-	p.last = min(max(2*p.last, 50*time.Millisecond), time.Second)
-	adapter.PauseFor(ctx, p.last)
-}
-
-func (p *pace) reset() { p.last = 0 }
 
 // confirmNow lets Keep confirm the session at once.
 func (d *driver) confirmNow() {
@@ -233,10 +185,4 @@ func (d *driver) confirmNow() {
 	case d.due <- struct{}{}:
 	default:
 	}
-}
-
-// refusing reports whether connections to the agent are refused: it is gone, and might have left its cluster, which
-// ends the sessions of its node.
-func refusing(err error) bool {
-	return errors.Is(err, errAllRefuse) || !errors.Is(err, errNoConnection) && errors.Is(err, syscall.ECONNREFUSED)
 }

@@ -26,10 +26,8 @@
 package consul
 
 import (
-	"strings"
 	"time"
 
-	"github.com/go-leadership/leadership/internal/adapter"
 	"github.com/go-leadership/leadership/store"
 	"github.com/go-leadership/leadership/store/engine"
 )
@@ -55,30 +53,6 @@ func Open(config Config) (*Store, error) {
 		Removed:  "its key was deleted, or taken by another program",
 		Logger:   config.Logger,
 	})}, nil
-}
-
-func newDriver(config Config) (*driver, error) {
-	if err := config.complete(); err != nil {
-		return nil, err
-	}
-	d := &driver{
-		config: config, layout: layout{config.Prefix}, client: config.Client,
-		life:    adapter.NewLife("consul", config.TLS != nil, strings.Join(config.Addresses, ",")+"/"+config.Prefix),
-		opening: make(chan struct{}, 1), due: make(chan struct{}, 1), discarded: map[*session]struct{}{},
-	}
-	d.watches.byKey, d.watches.listed = map[string]*watch{}, map[string]map[string]seed{}
-	d.watches.changed = make(chan struct{}, 1)
-	if d.client == nil {
-		d.dialer = &dialer{addresses: config.Addresses, dial: config.Dial, tls: config.TLS, ctx: d.life.Background}
-		d.dialer.conns = map[*tracked]struct{}{}
-		d.lines = newLines(d.dialer, config)
-		var err error
-		if d.client, err = newClient(d.lines, config); err != nil {
-			d.life.Stop()
-			return nil, adapter.Refuse("addresses", strings.Join(config.Addresses, ","), "%v", err)
-		}
-	}
-	return d, nil
 }
 
 var (

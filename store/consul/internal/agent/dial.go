@@ -1,4 +1,4 @@
-package consul
+package agent
 
 import (
 	"context"
@@ -72,6 +72,16 @@ func (d *dialer) pass(at int) {
 	if d.next == at {
 		d.next = (at + 1) % len(d.addresses)
 	}
+}
+
+// leave leaves the agent that did not answer a request in time, if it is still the present one.
+func (d *dialer) leave(ctx context.Context) {
+	s, ok := ctx.Value(sendingKey{}).(*sending)
+	if !ok || s.agent.Load() == nil {
+		d.silent()
+		return
+	}
+	d.pass(s.agent.Load().at)
 }
 
 // silent says that the present agent did not answer in time.

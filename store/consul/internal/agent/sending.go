@@ -1,4 +1,4 @@
-package consul
+package agent
 
 import (
 	"context"
@@ -41,14 +41,4 @@ func (s *sending) leave() bool {
 	}
 	s.cancel()
 	return true
-}
-
-// leaveAgent leaves the agent that did not answer a request in time, if it is still the present one.
-func (d *driver) leaveAgent(ctx context.Context) {
-	s, ok := ctx.Value(sendingKey{}).(*sending)
-	if !ok || s.agent.Load() == nil {
-		d.dialer.silent()
-		return
-	}
-	d.dialer.pass(s.agent.Load().at)
 }

@@ -1,4 +1,4 @@
-package consul
+package agent
 
 import (
 	"context"
@@ -36,14 +36,14 @@ func TestUnsentRequestLeavesWithItsCaller(t *testing.T) {
 
 // A request without an answer leaves the agent that it went to, and not one that was turned to meanwhile.
 func TestLeaveTheAgentThatIsSilent(t *testing.T) {
-	d := &driver{dialer: &dialer{addresses: []string{"a", "b", "c"}}}
+	d := &dialer{addresses: []string{"a", "b", "c"}}
 	s := &sending{}
 	ctx := s.trace(t.Context())
 	s.agent.Store(&tracked{at: 0})
-	d.leaveAgent(ctx)
-	require.Equal(t, 1, d.dialer.next)
-	d.leaveAgent(ctx)
-	require.Equal(t, 1, d.dialer.next)
-	d.leaveAgent(t.Context()) // it is not known which one it was
-	require.Equal(t, 2, d.dialer.next)
+	d.leave(ctx)
+	require.Equal(t, 1, d.next)
+	d.leave(ctx)
+	require.Equal(t, 1, d.next)
+	d.leave(t.Context()) // it is not known which one it was
+	require.Equal(t, 2, d.next)
 }

@@ -1,0 +1,89 @@
+// Package agent talks to Consul's agents: it dials them, carries requests over few connections, says what their answers
+// and errors mean, and reads and writes keys. It knows nothing of elections.
+package agent
+
+import (
+	"context"
+	"crypto/tls"
+	"log/slog"
+	"net"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-leadership/leadership/internal/adapter"
+	"github.com/hashicorp/consul/api"
+)
+
+// Config are the settings of a client. The store's Config explains them.
+type Config struct {
+	Addresses                               []string
+	Token, Datacenter, Namespace, Partition string
+	TTL                                     time.Duration // connections for each quarter of it are kept
+	TLS                                     *tls.Config
+	Dial                                    func(ctx context.Context, network, address string) (net.Conn, error)
+	Client                                  *api.Client // of the caller, instead of the addresses and what belongs to them
+	Logger                                  *slog.Logger
+}
+
+// Client sends requests to an agent. Its goroutines are one for each request under way; they are tasks of its life.
+type Client struct {
+	*api.Client
+	Life   *adapter.Life // its Calls are not used
+	config Config
+	dialer *dialer      // nil with a client of the caller's, as are the connections
+	conns  *connections // constant
+	worked atomic.Bool  // a request has been answered as it should
+}
+
+// New returns a client. It sends nothing.
+func New(life *adapter.Life, config Config) (*Client, error) {
+	c := &Client{Client: config.Client, Life: life, config: config}
+	if c.Client != nil {
+		return c, nil
+	}
+	c.dialer = &dialer{addresses: config.Addresses, dial: config.Dial, tls: config.TLS, ctx: life.Background}
+	c.dialer.conns = map[*tracked]struct{}{}
+	c.conns = newConnections(c.dialer, config)
+	var err error
+	if c.Client, err = newAPIClient(c.conns, config); err != nil {
+		return nil, adapter.Refuse("addresses", strings.Join(config.Addresses, ","), "%v", err)
+	}
+	return c, nil
+}
+
+// LeaveSilent leaves the agent that does not answer, if there is another, and the connections to it that are idle.
+func (c *Client) LeaveSilent() {
+	if c.dialer != nil {
+		c.dialer.silent()
+		c.conns.closeIdle()
+	}
+}
+
+// Close closes all connections but those of a caller's client. All requests have ended.
+func (c *Client) Close() {
+	if c.dialer != nil {
+		c.dialer.closeAll()
+		c.conns.closeIdle()
+	}
+}
+
+// ReadOptions are the options of a read that any server may answer.
+func (c *Client) ReadOptions(ctx context.Context) *api.QueryOptions {
+	q := &api.QueryOptions{Datacenter: c.config.Datacenter, Namespace: c.config.Namespace, Partition: c.config.Partition}
+	return q.WithContext(ctx)
+}
+
+// Consistent are the options of a read that sees all that was written before it was sent: the server that answers has
+// asked the others whether it still leads.
+func (c *Client) Consistent(ctx context.Context) *api.QueryOptions {
+	q := c.ReadOptions(ctx)
+	q.RequireConsistent = true
+	return q
+}
+
+// WriteOptions are the options of a write.
+func (c *Client) WriteOptions(ctx context.Context) *api.WriteOptions {
+	q := &api.WriteOptions{Datacenter: c.config.Datacenter, Namespace: c.config.Namespace, Partition: c.config.Partition}
+	return q.WithContext(ctx)
+}

@@ -1,0 +1,215 @@
+package agent
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/consul/api"
+)
+
+// connections carries the requests of a client of the store's own. An agent takes 200 connections from an address, unless
+// it was told otherwise, and speaks HTTP/1.1 without TLS: a request that waits for a change holds a connection.
+//
+// Each kind of request that confirms the session has a connection of its own. It is opened before the session, and each
+// confirmation uses it. So no request waits for one of another kind, or opens a connection first, which takes a round
+// trip at least (TestConfirmationsHaveConnections, TestSlowLink). A pool for all of them would open fewer connections
+// while answers come at once. A second connection is kept for each kind if answers take longer than TTL/4. What confirms
+// the watches has one connection, too.
+//
+// One connection is kept for what else is sent now and again, so that it need not be opened first. What comes while
+// that is busy has connections which are closed soon afterwards, a few at a time; and so has each blocking query: once
+// it has ended and no other follows, nothing of it is left, neither here nor at the agent.
+type connections struct {
+	passes   *http.Transport // keeps that of the passes of the check
+	reads    *http.Transport // keeps that of the reads of the session
+	session  *http.Transport // keeps that of the renewals, and of what else opens and ends the session
+	confirms *http.Transport // keeps that of what confirms the watches
+	steady   *http.Transport // keeps one connection
+	brief    *http.Transport // keeps those it has for a moment only
+	turn     chan struct{}   // has room for the one who uses steady
+	extra    chan struct{}   // has room for those who use brief at the same time, blocking queries apart
+	base     *url.URL        // of the requests: the dialer knows the agents
+	token    string
+	query    map[string]string // the parts of each request's query that name what it is about
+}
+
+const (
+	// Queries is how many blocking queries for keys a client is meant to have under way.
+	Queries = 64
+	// Burst is how many requests are under way besides the one on the kept connection.
+	Burst = 16
+
+	briefly   = 100 * time.Millisecond
+	idleAtTTL = 5 * time.Second // the least for which connections that confirm the session are kept
+)
+
+func newConnections(d *dialer, c Config) *connections {
+	kept := func(idle int, timeout time.Duration) *http.Transport {
+		t := &http.Transport{DialContext: d.open, DisableCompression: true, MaxIdleConnsPerHost: idle, IdleConnTimeout: timeout}
+		if c.TLS != nil {
+			t.DialTLSContext = d.open
+		}
+		return t
+	}
+	renewing := max(c.TTL, idleAtTTL)
+	n := &connections{
+		passes: kept(2, renewing), reads: kept(2, renewing), session: kept(2, renewing),
+		confirms: kept(0, 0), steady: kept(0, 0), brief: kept(Queries+Burst, briefly),
+		turn: make(chan struct{}, 1), extra: make(chan struct{}, Burst),
+		base: &url.URL{Scheme: "http", Host: c.Addresses[0]}, token: c.Token,
+		query: map[string]string{"ns": c.Namespace, "partition": c.Partition},
+	}
+	if c.TLS != nil {
+		n.base.Scheme = "https"
+	}
+	n.steady.MaxConnsPerHost = 1
+	return n
+}
+
+// newAPIClient returns a client that uses the connections. The library completes what its configuration leaves out from
+// the environment: what it may find there is given a value here, and replaced or removed in each request.
+func newAPIClient(n *connections, c Config) (*api.Client, error) {
+	const replaced = "-"
+	return api.NewClient(&api.Config{
+		Address: n.base.Host, Scheme: n.base.Scheme, HttpClient: &http.Client{Transport: n},
+		Token: replaced, Namespace: replaced, Partition: replaced,
+	})
+}
+
+// RoundTrip implements http.RoundTripper.
+func (n *connections) RoundTrip(req *http.Request) (*http.Response, error) {
+	req = n.complete(req)
+	if t := n.own(req); t != nil {
+		return t.RoundTrip(req)
+	}
+	select {
+	case n.turn <- struct{}{}:
+		return send(n.steady, req, n.turn)
+	default:
+	}
+	select {
+	case n.extra <- struct{}{}:
+		return send(n.brief, req, n.extra)
+	case <-req.Context().Done():
+		return nil, req.Context().Err()
+	}
+}
+
+// complete returns a request with the store's settings in place of those of the library.
+func (n *connections) complete(req *http.Request) *http.Request {
+	req = req.Clone(req.Context())
+	req.Header.Del("X-Consul-Token")
+	if n.token != "" {
+		req.Header.Set("X-Consul-Token", n.token)
+	}
+	query := req.URL.Query()
+	for name, value := range n.query {
+		query.Del(name)
+		if value != "" {
+			query.Set(name, value)
+		}
+	}
+	req.URL.RawQuery = query.Encode()
+	return req
+}
+
+// own returns the transport of a request that waits for no other; nil if it is to take turns.
+func (n *connections) own(req *http.Request) *http.Transport {
+	path := req.URL.Path
+	switch {
+	case req.URL.Query().Has("index"):
+		return n.brief
+	case strings.HasPrefix(path, "/v1/agent/check/"):
+		return n.passes
+	case strings.HasPrefix(path, "/v1/session/info/"):
+		return n.reads
+	case strings.HasPrefix(path, "/v1/session/"), strings.HasPrefix(path, "/v1/agent/"):
+		return n.session
+	case confirms(req.Context()):
+		return n.confirms
+	}
+	return nil
+}
+
+// send sends a request and takes its place out of turns once it has been answered.
+func send(t *http.Transport, req *http.Request, turns <-chan struct{}) (*http.Response, error) {
+	resp, err := t.RoundTrip(req)
+	if err != nil {
+		<-turns
+		return nil, err
+	}
+	resp.Body = &body{resp.Body, sync.OnceFunc(func() { <-turns })}
+	return resp, nil
+}
+
+// body calls done when it is closed.
+type body struct {
+	io.ReadCloser
+	done func()
+}
+
+// Close implements io.Closer.
+func (b *body) Close() error {
+	err := b.ReadCloser.Close()
+	b.done()
+	return err
+}
+
+// closeIdle closes the connections that are idle.
+func (n *connections) closeIdle() {
+	for _, t := range []*http.Transport{n.passes, n.reads, n.session, n.confirms, n.steady, n.brief} {
+		t.CloseIdleConnections()
+	}
+}
+
+// confirmingKey is the key of the mark in a context that its requests confirm the watches.
+type confirmingKey struct{}
+
+// Confirming returns a context whose requests confirm the watches. They have a connection of their own.
+func Confirming(ctx context.Context) context.Context {
+	return context.WithValue(ctx, confirmingKey{}, true)
+}
+
+func confirms(ctx context.Context) bool { return ctx.Value(confirmingKey{}) != nil }
+
+// Warm opens the connections that a session is opened and confirmed over, by requests that agents answer by themselves.
+// So round trips that make connections take nothing off the lease. What goes wrong is seen by the next request too; an
+// agent that does not answer is left.
+func (c *Client) Warm(ctx context.Context, checked bool) {
+	if c.conns == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, max(RequestLimit/2, c.config.TTL))
+	defer cancel()
+	paths := []string{"/v1/session/info/", "/v1/session/renew/", "/v1/status/leader"}
+	if checked {
+		paths = append(paths, "/v1/agent/check/update/")
+	}
+	var opened sync.WaitGroup
+	for _, path := range paths {
+		opened.Go(func() { c.conns.ping(ctx, path) })
+	}
+	opened.Wait()
+	if ctx.Err() != nil {
+		c.dialer.silent()
+	}
+}
+
+// ping sends a request that changes nothing.
+func (n *connections) ping(ctx context.Context, path string) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodOptions, n.base.JoinPath(path).String(), http.NoBody)
+	if err != nil {
+		return
+	}
+	resp, err := n.RoundTrip(req)
+	if err != nil {
+		return
+	}
+	_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, 1<<16))
+	_ = resp.Body.Close()
+}

@@ -1,0 +1,226 @@
+package agent
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/go-leadership/leadership/internal/adapter"
+	"github.com/go-leadership/leadership/store"
+	"github.com/hashicorp/consul/api"
+)
+
+// What an error means.
+//
+// Answers come from an agent, or from something in between: a gateway, a proxy, a load balancer. Only what Consul alone
+// says, in its own words, is certain. Everything else is an odd answer: the request may have been carried out, and is
+// sent again. Where Consul's words might come from something else too, such as a 404, it is asked twice.
+
+// Explain sorts the error of a request, and takes note of what goes on below.
+func (c *Client) Explain(ctx context.Context, err error) error {
+	if err == nil {
+		return nil
+	}
+	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() != nil && c.dialer != nil {
+		c.dialer.leave(ctx)
+	}
+	err = c.classify(err)
+	c.config.Logger.Debug("a request failed", "store", c.Life.Name, "error", err)
+	return err
+}
+
+func (c *Client) classify(err error) error {
+	if matchesStore(err) || RefusalIn(err) != nil {
+		return err
+	}
+	var status api.StatusError
+	code, text := 0, ""
+	if errors.As(err, &status) {
+		code, text = status.Code, status.Body
+	} else if body, ok := strings.CutPrefix(err.Error(), "Failed request: "); ok { // of a transaction
+		text = body
+	}
+	settings := c.config
+	if denied := denial(text); denied != nil {
+		return denied
+	}
+	switch {
+	case code == http.StatusForbidden, isPage(text):
+		return Odd(strings.TrimSpace(fmt.Sprintf("%s (%d)", OneLine(text), code)))
+	case strings.Contains(text, "HTTP request to an HTTPS server"):
+		if c.worked.Load() {
+			return Odd("it speaks TLS")
+		}
+		return c.mismatch(fmt.Errorf("%w: the agent speaks TLS, the scheme has to be consul+tls", store.ErrUnavailable))
+	case strings.Contains(text, "No path to datacenter") && c.worked.Load(): // servers that restart don't know it yet
+		return fmt.Errorf("%w: %s", store.ErrUnavailable, OneLine(text))
+	case strings.Contains(text, "No path to datacenter"), strings.Contains(text, "cross datacenter lock"):
+		return adapter.Refuse("dc", settings.Datacenter, "the agent says: %s", text)
+	case strings.Contains(text, "Consul Enterprise feature"):
+		return adapter.Refuse("namespace or partition", strings.Trim(settings.Namespace+"/"+settings.Partition, "/"), "the agent says: %s", text)
+	case strings.Contains(text, "Invalid Session TTL"):
+		return adapter.Refuse("ttl", settings.TTL.String(), "the servers say: %s", text)
+	case code == http.StatusRequestEntityTooLarge, strings.Contains(text, "too large"):
+		return adapter.Refuse("value", "", "the agent says: %s", text)
+	case code == http.StatusTooManyRequests, strings.Contains(text, "rate limit"),
+		strings.Contains(text, "too many concurrent connections"), strings.Contains(text, "No cluster leader"):
+		return fmt.Errorf("%w: %s", store.ErrUnavailable, OneLine(text))
+	case code/100 == 4:
+		return Odd(fmt.Sprintf("%s (%d)", cmp.Or(OneLine(text), http.StatusText(code)), code))
+	case text != "":
+		return fmt.Errorf("%w: the agent says: %s", store.ErrUnknownOutcome, OneLine(text))
+	}
+	return c.classifyNet(err)
+}
+
+// ErrHopeless says that the connection can't be made with these settings: waiting does not help.
+var ErrHopeless = errors.New("settings and agent do not match")
+
+// mismatch adds to an error that the settings are wrong, unless the store has worked with them.
+func (c *Client) mismatch(err error) error {
+	if c.worked.Load() {
+		return err
+	}
+	return fmt.Errorf("%w: %w", err, ErrHopeless)
+}
+
+func (c *Client) classifyNet(err error) error {
+	var (
+		unverified *tls.CertificateVerificationError
+		header     tls.RecordHeaderError
+		invalid    x509.CertificateInvalidError
+		dial       *net.OpError
+	)
+	switch {
+	case errors.As(err, &unverified), errors.As(err, &invalid):
+		return c.mismatch(fmt.Errorf("%w: %w", store.ErrUnavailable, err))
+	case errors.As(err, &header), strings.Contains(err.Error(), "server gave HTTP response to HTTPS client"):
+		if c.worked.Load() {
+			return fmt.Errorf("%w: the answer is not TLS: %w", store.ErrUnavailable, err)
+		}
+		return c.mismatch(fmt.Errorf("%w: the agent does not speak TLS, the scheme has to be consul: %w", store.ErrUnavailable, err))
+	case strings.Contains(err.Error(), "remote error: tls:"): // in TLS 1.3 it comes behind the handshake
+		return c.mismatch(fmt.Errorf("%w: %w", store.ErrUnavailable, err))
+	case errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, errNoConnection):
+		return fmt.Errorf("%w: no answer in time: %w", store.ErrUnknownOutcome, err)
+	case errors.Is(err, errNoConnection), errors.As(err, &dial) && dial.Op == "dial":
+		return fmt.Errorf("%w: %w", store.ErrUnavailable, err)
+	}
+	return fmt.Errorf("%w: %w", store.ErrUnknownOutcome, err)
+}
+
+func matchesStore(err error) bool {
+	for _, known := range []error{
+		store.ErrDenied, store.ErrInvalid, store.ErrClosed, store.ErrLost, store.ErrUnavailable, store.ErrUnknownOutcome,
+	} {
+		if errors.Is(err, known) {
+			return true
+		}
+	}
+	return false
+}
+
+// ErrAway says that the agent can't find out what the token may do, because its servers don't answer. It denies
+// everything meanwhile, to a token that it names "primary-dc-down" (agent/consul/acl.go). A server that starts says for
+// a moment that its ACL system must be bootstrapped.
+var ErrAway = errors.New("the agent can't reach the servers that know the token")
+
+// denial returns the error for Consul's words that the token does not do, and nil for other words.
+func denial(text string) error {
+	own := strings.Contains(text, "Permission denied") || strings.Contains(text, "ACL not found") ||
+		strings.Contains(text, "lacks permission")
+	switch {
+	case !own || isPage(text):
+		return nil
+	case strings.Contains(text, "primary-dc-down"), strings.Contains(text, "must be bootstrapped"):
+		return fmt.Errorf("%w: %w: %s", store.ErrUnavailable, ErrAway, OneLine(text))
+	}
+	return fmt.Errorf("%w: %s", store.ErrDenied, strings.TrimPrefix(OneLine(text), "Permission denied: "))
+}
+
+// isPage reports whether a text is markup: Consul's errors are plain text.
+func isPage(text string) bool { return strings.HasPrefix(strings.TrimSpace(text), "<") }
+
+// OneLine returns the beginning of a text on one line.
+func OneLine(text string) string {
+	const most = 300
+	text = strings.Join(strings.Fields(text), " ")
+	if len(text) > most {
+		text = strings.ToValidUTF8(text[:most], "") + "..."
+	}
+	return text
+}
+
+// Odd returns the error for an answer that Consul does not give.
+func Odd(what string) error { return &oddAnswer{what} }
+
+type oddAnswer struct{ what string }
+
+// Error returns one line of text.
+func (o *oddAnswer) Error() string { return "what answers is not a Consul agent: " + o.what }
+
+// Is says that the request may have been carried out.
+func (o *oddAnswer) Is(target error) bool { return target == store.ErrUnknownOutcome }
+
+// IsOdd reports whether an error says that Consul does not answer like that.
+func IsOdd(err error) bool {
+	var odd *oddAnswer
+	return errors.As(err, &odd)
+}
+
+// FromAgent makes sure that an answer is that of an agent: whatever answers "not found" looks like a missing key.
+func FromAgent(meta *api.QueryMeta, err error) error {
+	if err == nil && meta.LastIndex == 0 {
+		return Odd("there is no X-Consul-Index")
+	}
+	return err
+}
+
+// NotFound reports whether a request was answered with 404.
+func NotFound(err error) bool {
+	var status api.StatusError
+	return errors.As(err, &status) && status.Code == http.StatusNotFound
+}
+
+// Refusing reports whether connections to all agents are refused.
+func Refusing(err error) bool {
+	return errors.Is(err, errAllRefuse) || !errors.Is(err, errNoConnection) && errors.Is(err, syscall.ECONNREFUSED)
+}
+
+// Refusal says which operations of a transaction failed, so that nothing of it was carried out.
+type Refusal struct{ errs api.TxnErrors }
+
+// Error returns one line of text.
+func (r *Refusal) Error() string {
+	var b strings.Builder
+	b.WriteString("the transaction was refused")
+	for _, e := range r.errs {
+		fmt.Fprintf(&b, "; operation %d: %s", e.OpIndex, e.What)
+	}
+	return b.String()
+}
+
+// Says reports whether an operation failed for a reason that contains the text.
+func (r *Refusal) Says(text string) bool {
+	return slices.ContainsFunc(r.errs, func(e *api.TxnError) bool { return strings.Contains(e.What, text) })
+}
+
+// Failed reports whether the operation with an index failed.
+func (r *Refusal) Failed(index int) bool {
+	return slices.ContainsFunc(r.errs, func(e *api.TxnError) bool { return e.OpIndex == index })
+}
+
+// RefusalIn returns the refusal that an error is, nil if it is another.
+func RefusalIn(err error) *Refusal {
+	var r *Refusal
+	_ = errors.As(err, &r)
+	return r
+}

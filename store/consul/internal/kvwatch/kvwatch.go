@@ -1,0 +1,297 @@
+// Package kvwatch watches keys of Consul. Its users tell it a key, and are told each state of the key and until when that
+// was right; they need not know how an agent is asked. The package knows nothing of what the keys stand for.
+//
+// What it promises:
+//  1. A user is told one thing at a time, in the order in which it was known, and never an older state of a key after a
+//     newer one, from one watch of the key to the next neither.
+//  2. Watch returns when a read has been told that was sent after the call, or what was offered.
+//  3. A state with a time AsOf holds all changes before that time. Each Confirm tells one, or a newer state.
+//  4. Every change of a state is told at once as a rule, within 200 ms beyond the first 64 keys. A query that has gone
+//     silent, and an index of the servers that was set back, make that later by two calls of Confirm at most for keys that
+//     come again, and by as many as it takes to look at 120 of the others at a time.
+//  5. The end of a key that is watched While another one exists is told only if the other one existed then, or later.
+//     Otherwise the watch is over without a word: a read has to tell. So a user who knows no other obstacle needs no read.
+package kvwatch
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-leadership/leadership/internal/adapter"
+	"github.com/go-leadership/leadership/store/consul/internal/agent"
+)
+
+// How keys are watched.
+//
+// A blocking query holds a connection, and an agent takes 200 of them from an address, of all processes together. One
+// that is given up goes on counting there until its wait is over, since the agent does not notice before. So there is a
+// limited number of queries, see agent.Queries, and the next one is sent when the agent has let go of an old one. A query's
+// wait begins short, the longer the more there are, so that many don't ask more often than few, and doubles as the
+// watch lasts: short watches leave nothing for long, long ones ask rarely (TestIdleCost).
+//
+// Keys beyond that number are watched together, see shared.go: TestThousandElections stands in 1,000 elections within the
+// connections that a stock agent grants.
+//
+// And all are read in turn, one transaction at each Confirm, see verify.go.
+
+// linger is how long a watch goes on after its last user has left: there often is a next one, and the query of a key that
+// is being deleted ends by itself.
+const linger = 100 * time.Millisecond
+
+// Watcher watches keys. Its goroutines are one for each key with a query of its own, and runShared with a query while
+// there are keys without. They are tasks of the client's life.
+type Watcher struct {
+	client *agent.Client
+	prefix string
+
+	mu      sync.Mutex
+	byKey   map[string]*watch                // guarded by mu, as are all below
+	turns   uint64                           // counts the turns in which keys are verified
+	queries int                              // under way
+	held    []time.Time                      // when the agent lets go of queries that were given up
+	shared  int                              // watches without a query of their own
+	running bool                             // runShared is
+	offers  map[string]map[string]agent.Read // by directory and key
+
+	wake chan struct{} // has room for one: runShared has something to do
+}
+
+// New returns a watcher of keys that begin with a prefix.
+func New(client *agent.Client, prefix string) *Watcher {
+	return &Watcher{
+		client: client, prefix: prefix, byKey: map[string]*watch{},
+		offers: map[string]map[string]agent.Read{}, wake: make(chan struct{}, 1),
+	}
+}
+
+// Options say what is known of a key.
+type Options struct {
+	// Once says that the key never exists again once it has gone. Its value is not told.
+	Once bool
+	// While is the key of another one in the same directory; empty if it does not matter. See promise 5 of the package.
+	While string
+	// Session holds the key: if another does, or none, the key has ended. It is needed with While.
+	Session string
+}
+
+// ended reports whether a key has ended.
+func (o Options) ended(e agent.Entry) bool { return !e.Exists || e.Session != o.Session }
+
+// News is what a user is told.
+type News struct {
+	agent.Entry
+	AsOf time.Time // all changes before it are in the entry; zero if that is not known
+	Over bool      // nothing more is told, and the entry was not: watch the key again
+}
+
+// Watch watches a key, until stop is called. tell is called under a lock of the watcher: it does not block, and does not
+// call the watcher. It may still be called for a moment when stop has returned.
+func (all *Watcher) Watch(ctx context.Context, key string, o Options, tell func(News)) (stop func(), err error) {
+	u := &user{Options: o, tell: tell}
+	w, told := all.join(key, o.Once, u)
+	for !told {
+		if told, err = w.read(ctx); err != nil {
+			w.leave(u)
+			return nil, err
+		}
+	}
+	all.mu.Lock()
+	u.set = true
+	all.mu.Unlock()
+	return func() { w.leave(u) }, nil
+}
+
+// Offer offers entries of a directory that were read, until they are watched, or something newer of the directory might
+// have been told: from then on a read has to tell what they are.
+func (all *Watcher) Offer(dir string, read map[string]agent.Read) {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	all.offers[dir] = read
+}
+
+// Forget takes back what was offered.
+func (all *Watcher) Forget(dir string) {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	delete(all.offers, dir)
+}
+
+// Settle waits a little for queries that end by themselves, now that the keys of a session are gone.
+func (all *Watcher) Settle(ctx context.Context, session string) {
+	for range 20 {
+		all.mu.Lock()
+		left := false
+		for _, w := range all.byKey {
+			left = left || w.cancel != nil && w.once && w.state.Exists && w.state.Session == session
+		}
+		all.mu.Unlock()
+		if !left {
+			return
+		}
+		adapter.PauseFor(ctx, 5*time.Millisecond)
+	}
+}
+
+// join adds a user to the watch of a key, and reports whether it has been told what was offered.
+func (all *Watcher) join(key string, once bool, u *user) (w *watch, told bool) {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	w = all.byKey[key]
+	isNew := w == nil
+	if isNew {
+		dir := key[:strings.LastIndexByte(key, '/')+1]
+		w = &watch{Watcher: all, key: key, dir: dir, once: once, index: 1, users: map[*user]struct{}{}}
+		all.byKey[key] = w
+	}
+	w.users[u] = struct{}{}
+	offered, ok := all.offers[w.dir][key]
+	offered.Value = "" // of no use
+	if delete(all.offers[w.dir], key); len(all.offers[w.dir]) == 0 {
+		delete(all.offers, w.dir)
+	}
+	switch {
+	case !ok || !isNew && (!w.known || w.state != offered.Entry):
+		if once {
+			delete(all.offers, w.dir)
+		}
+		return w, false
+	case isNew:
+		w.known, w.state, w.index = true, offered.Entry, max(1, offered.Index)
+		w.start()
+	}
+	u.tell(News{Entry: w.state})
+	return w, true
+}
+
+// watch is a key with its latest known state.
+type watch struct {
+	*Watcher
+	key, dir string
+	once     bool
+
+	// Guarded by the watcher's mu.
+	users   map[*user]struct{}
+	known   bool
+	state   agent.Entry
+	index   uint64 // of the state, for the next query; at least 1
+	version uint64 // counts states
+	turn    uint64 // in which it was verified last
+
+	cancel   context.CancelFunc // of its own query; nil if there is none
+	late     bool               // verify found what the query has not told yet
+	sharing  bool               // it has no query of its own
+	unshared bool               // and runShared has not verified it yet
+}
+
+// user is one of those who watch a key.
+type user struct {
+	Options
+	tell func(News)
+	set  bool // guarded by the watcher's mu: Watch has returned
+}
+
+// leave takes a user away. Without any, the watch goes on for a moment.
+func (w *watch) leave(u *user) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.users, u)
+	switch {
+	case len(w.users) > 0 || w.removed():
+	case !w.known, w.once && !w.state.Exists:
+		w.remove()
+	default:
+		time.AfterFunc(linger, func() {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			if len(w.users) == 0 && !w.removed() {
+				w.remove()
+			}
+		})
+	}
+}
+
+// remove ends the watch. The caller holds mu.
+func (w *watch) remove() {
+	delete(w.byKey, w.key)
+	if w.cancel != nil {
+		w.cancel()
+	}
+	w.unshare()
+}
+
+// removed reports whether the watch has ended. The caller holds mu.
+func (w *watch) removed() bool { return w.byKey[w.key] != w }
+
+// read reads the key as it is now, and reports whether all users have been told of that.
+func (w *watch) read(ctx context.Context) (told bool, err error) {
+	w.mu.Lock()
+	version := w.version
+	w.mu.Unlock()
+	sent := time.Now()
+	a, err := w.client.Get(ctx, w.key)
+	if err != nil {
+		return false, err
+	}
+	told = w.accept(version, a, sent, nil)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.removed() && w.cancel == nil && !w.sharing && !w.over() {
+		w.start()
+	}
+	return told, nil
+}
+
+// over reports whether there is nothing more to wait for. The caller holds mu.
+func (w *watch) over() bool { return w.once && !w.state.Exists }
+
+// accept takes note of a state that was read when the watch had the given version. It reports false if another one
+// has been noted since. A consistent read says when it was sent, and so as of when the state is right. beside are the
+// names of keys that existed when the state was read, as far as they were read.
+func (w *watch) accept(version uint64, a agent.Read, sent time.Time, beside []string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.version != version {
+		return false
+	}
+	if w.once {
+		a.Value = "" // of no use
+	}
+	w.index = max(1, a.Index)
+	if w.known && w.state == a.Entry && sent.IsZero() {
+		return true
+	}
+	if !w.known || w.state != a.Entry || !a.Exists {
+		// A key that does not exist may have existed since it was found not to before: what was read then may come later,
+		// and is not believed any more.
+		w.version++
+	}
+	if !w.known || w.state != a.Entry {
+		w.state, w.known = a.Entry, true
+		delete(w.offers, w.dir)
+	}
+	for u := range w.users { // those who came since the last state do not know it
+		if u.While != "" && u.set && u.ended(a.Entry) && !slices.Contains(beside, u.While) {
+			delete(w.users, u)
+			u.tell(News{Over: true})
+			continue
+		}
+		u.tell(News{Entry: a.Entry, AsOf: sent})
+	}
+	return true
+}
+
+// deny ends a watch whose key can't be read: its users watch it again, and are told why not.
+func (w *watch) deny() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.removed() {
+		return
+	}
+	w.remove()
+	for u := range w.users {
+		u.tell(News{Over: true})
+	}
+}

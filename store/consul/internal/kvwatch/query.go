@@ -1,0 +1,98 @@
+package kvwatch
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/go-leadership/leadership/store/consul/internal/agent"
+	"github.com/hashicorp/consul/api"
+)
+
+// eachWait is the least wait of a new query for each one that runs.
+const eachWait = 4 * time.Second
+
+// start gives the watch a query of its own, if there may be one more; otherwise it is shared. The caller holds mu; the
+// watch has no query, and its state is known.
+func (w *watch) start() {
+	w.held = slices.DeleteFunc(w.held, time.Now().After)
+	ctx, cancel := context.WithCancel(w.client.Life.Background)
+	if w.queries+len(w.held) >= agent.Queries || !w.client.Life.Go(func() { defer cancel(); w.follow(ctx) }) {
+		cancel()
+		w.share()
+		return
+	}
+	w.queries++
+	w.cancel, w.late = cancel, false
+	w.unshare()
+}
+
+// follow asks for the next state, again and again, until there is nothing more to wait for, or the query breaks: because
+// the watch has ended, as a rule. Otherwise runShared finds what may have been missed, for all watches whose queries broke
+// at once, and watches them until the next Confirm gives them queries again.
+func (w *watch) follow(ctx context.Context) {
+	w.mu.Lock()
+	poll := agent.Poll{Wait: max(agent.FirstWait, eachWait*time.Duration(w.queries))}
+	whole := false
+	w.mu.Unlock()
+	for {
+		w.mu.Lock()
+		version := w.version
+		if now := w.whole(); now != whole { // the directory's index says nothing about the key
+			whole, poll.Index = now, 0
+		}
+		poll.Index = max(w.index, poll.Index)
+		w.mu.Unlock()
+		change, known, err := w.ask(ctx, &poll, version, whole)
+		if err == nil && (change == agent.Back || !known) {
+			_, _ = w.read(ctx)
+			poll.Index = 0 // that of the state, which may have been set back
+		}
+		w.mu.Lock()
+		if done := ctx.Err() != nil || w.over(); done || err != nil {
+			if w.queries--; err != nil {
+				w.held = append(w.held, poll.Held())
+			}
+			if w.cancel = nil; !w.removed() && !w.over() {
+				w.share()
+			}
+			w.mu.Unlock()
+			return
+		}
+		if change != agent.Back {
+			w.late = false
+		}
+		w.mu.Unlock()
+	}
+}
+
+// whole reports whether the query is for the names in the whole directory: all users need to know of another key, too,
+// when this one ends. The caller holds mu.
+func (w *watch) whole() bool {
+	for u := range w.users {
+		if u.While == "" {
+			return false
+		}
+	}
+	return len(w.users) > 0
+}
+
+// ask asks once, and reports whether the state is known that the key had then.
+func (w *watch) ask(ctx context.Context, poll *agent.Poll, version uint64, whole bool) (change agent.Change, known bool, err error) {
+	var a agent.Read
+	var names []string
+	change, err = poll.Ask(ctx, w.client, func(q *api.QueryOptions) (meta *api.QueryMeta, err error) {
+		if whole {
+			names, meta, err = w.client.KV().Keys(w.dir, "", q)
+			return meta, err
+		}
+		p, meta, err := w.client.KV().Get(w.key, q)
+		a.Entry = agent.EntryOf(p)
+		return meta, err
+	})
+	if err != nil || change == agent.Back || whole && slices.Contains(names, w.key) {
+		return change, true, err
+	}
+	a.Index = poll.Index
+	return change, w.accept(version, a, time.Time{}, names), nil
+}

@@ -1,0 +1,129 @@
+package kvwatch
+
+import (
+	"context"
+	"time"
+
+	"github.com/go-leadership/leadership/internal/adapter"
+	"github.com/go-leadership/leadership/store/consul/internal/agent"
+	"github.com/hashicorp/consul/api"
+)
+
+// leastRound is the least time between two rounds of runShared: the most that a shared watch is late, besides the requests
+// themselves.
+const leastRound = 200 * time.Millisecond
+
+// share leaves the watch to runShared. The caller holds mu.
+func (w *watch) share() {
+	if w.sharing {
+		return
+	}
+	w.shared++
+	w.sharing, w.unshared = true, true
+	w.wakeShared()
+	if !w.running {
+		w.running = w.client.Life.Go(w.runShared)
+	}
+}
+
+// unshare takes the watch from runShared, if it has it. The caller holds mu.
+func (w *watch) unshare() {
+	if w.sharing {
+		w.shared--
+		w.sharing = false
+		w.wakeShared()
+	}
+}
+
+func (all *Watcher) wakeShared() {
+	select {
+	case all.wake <- struct{}{}:
+	default:
+	}
+}
+
+// promote gives shared watches queries of their own, if there may be more.
+func (all *Watcher) promote() {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	for _, w := range all.byKey {
+		if !w.sharing {
+			continue
+		}
+		if w.start(); w.sharing {
+			return
+		}
+	}
+}
+
+// runShared watches all keys that have no query of their own, while there are any: by one query for the names directly
+// below the prefix, which returns when anything below it changes, wherever that is. Then transactions find out which
+// of the keys it was. While others' keys change all the time, that is so many requests per round; while nothing
+// changes, none.
+func (all *Watcher) runShared() {
+	background := all.client.Life.Background
+	ctx, cancel := context.WithCancel(background)
+	defer cancel()
+	poll := agent.Poll{Index: 1, Wait: agent.FirstWait}
+	changed := all.anyChange(ctx, &poll)
+	every := false // all of them must be verified, not just the new ones
+	for {
+		began := time.Now()
+		list := all.sharing(every)
+		if list == nil {
+			cancel()
+			<-changed
+			all.mu.Lock()
+			all.held = append(all.held, poll.Held())
+			all.mu.Unlock()
+			return
+		}
+		if every = all.verify(background, list) != nil; every {
+			all.wakeShared()
+		}
+		adapter.PauseFor(background, leastRound-time.Since(began))
+		select {
+		case change := <-changed:
+			every = every || change != agent.Same
+			changed = all.anyChange(ctx, &poll)
+		case <-all.wake:
+		case <-background.Done():
+			<-changed
+			return
+		}
+	}
+}
+
+// sharing returns the shared watches, all or those that have not been verified yet. It returns nil if there are none any
+// more: then runShared ends.
+func (all *Watcher) sharing(every bool) []*watch {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	if all.shared == 0 {
+		all.running = false
+		return nil
+	}
+	list := []*watch{}
+	for _, w := range all.byKey {
+		if w.sharing && (every || w.unshared) {
+			w.unshared = false
+			list = append(list, w)
+		}
+	}
+	return list
+}
+
+// anyChange asks for the next change of anything below the prefix.
+func (all *Watcher) anyChange(ctx context.Context, poll *agent.Poll) <-chan agent.Change {
+	changed := make(chan agent.Change, 1)
+	if !all.client.Life.Go(func() {
+		change, _ := poll.Ask(ctx, all.client, func(q *api.QueryOptions) (*api.QueryMeta, error) {
+			_, meta, err := all.client.KV().Keys(all.prefix, "/", q)
+			return meta, err
+		})
+		changed <- change
+	}) {
+		changed <- agent.Back
+	}
+	return changed
+}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"slices"
 	"strings"
 	"sync"
@@ -19,7 +20,8 @@ import (
 	"github.com/hashicorp/consul/api"
 )
 
-// driver implements engine.Driver. Its watches tell in any order.
+// driver implements engine.Driver. The watch of a ballot is a stream of its own, which the last one ahead of it joins; all
+// others tell in any order.
 //
 // Its goroutines are those of the watcher and the client, the session's watch, up to four confirmations of the session,
 // retire for each session that is over, sweepRevived, and one for each wait for the seat. Close waits for all of them.
@@ -34,10 +36,12 @@ type driver struct {
 
 	found    func(session, election, nonce string) // set before the first call
 	sweeping atomic.Bool                           // sweepRevived is under way
+	seed     maphash.Seed                          // of streamOf
 
 	mu        sync.Mutex
 	present   string                // guarded by mu, as are all below: the id of the session that is kept
 	discarded map[*session]struct{} // not kept, and perhaps at the service
+	second    map[string]string     // keys of own ballots that have one ahead, by the key of that
 	odd       time.Time             // since when no session could be opened for odd answers; zero if it could
 }
 
@@ -57,8 +61,9 @@ func newDriver(config Config) (*driver, error) {
 	}
 	return &driver{
 		config: config, layout: layout{config.Prefix}, life: life, client: client,
-		watches: kvwatch.New(client, config.Prefix+"/"),
-		opening: make(chan struct{}, 1), due: make(chan struct{}, 1), discarded: map[*session]struct{}{},
+		watches: kvwatch.New(client, config.Prefix+"/", stands),
+		opening: make(chan struct{}, 1), due: make(chan struct{}, 1), seed: maphash.MakeSeed(),
+		discarded: map[*session]struct{}{}, second: map[string]string{},
 	}, nil
 }
 
@@ -77,7 +82,10 @@ func (d *driver) Entry(ctx context.Context, key string, tell engine.Tell) (engin
 	if n, ok := obstacleOf(key); ok {
 		return d.waitForSeat(n, tell), nil
 	}
-	stop, err := d.watches.Watch(ctx, key, kvwatch.Options{Once: true}, func(n kvwatch.News) {
+	d.mu.Lock()
+	own := d.second[key]
+	d.mu.Unlock()
+	stop, err := d.watches.Watch(ctx, key, kvwatch.Options{Once: true, While: own}, func(n kvwatch.News) {
 		if n.Over {
 			tell(engine.News{Over: true})
 			return
@@ -91,7 +99,17 @@ func (d *driver) Entry(ctx context.Context, key string, tell engine.Tell) (engin
 		}
 		tell(engine.News{State: st})
 	})
-	return engine.Watch{Stop: stop}, err
+	return engine.Watch{Stop: func() { stop(); d.noLonger(key) }, Stream: d.streamOf(cmp.Or(own, key))}, err
+}
+
+// streamOf returns the number of a ballot's stream.
+func (d *driver) streamOf(key string) uint64 { return max(1, maphash.String(d.seed, key)) }
+
+// noLonger forgets which ballot is behind the one with a key.
+func (d *driver) noLonger(key string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.second, key)
 }
 
 // removeTaken removes a key of this store's whose lock another program has taken: it is no ballot any more.
@@ -187,13 +205,18 @@ func (d *driver) Ahead(ctx context.Context, e engine.Entry) (engine.Place, error
 	if len(ahead) == 0 && d.config.LockDelay > 0 {
 		return d.takeSeat(ctx, e)
 	}
-	return d.place(ahead), nil
+	return d.place(e.Key, ahead), nil
 }
 
 // place returns the place of an entry behind others, the nearest last.
-func (d *driver) place(ahead []string) engine.Place {
+func (d *driver) place(key string, ahead []string) engine.Place {
 	seat := d.config.LockDelay > 0
 	switch n := len(ahead); {
+	case n == 1 && !seat:
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		d.second[ahead[0]] = key
+		return engine.Place{Nearest: ahead[0]}
 	case n > 0:
 		return engine.Place{Nearest: ahead[n-1], More: n > 1 || seat}
 	case seat:

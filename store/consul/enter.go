@@ -75,7 +75,7 @@ func (s *session) entered(election, key string, pairs api.KVPairs) (engine.Entry
 		offered[list[at-1].Key] = agent.Read{Entry: agent.EntryOf(list[at-1]), Index: own.Create}
 	}
 	d.watches.Offer(dir, offered)
-	return engine.Entry{Key: key, Token: own.Create, Place: d.place(st.ahead), Private: st}, nil
+	return engine.Entry{Key: key, Token: own.Create, Place: d.place(key, st.ahead), Private: st}, nil
 }
 
 // unchanged is the check that the mark of a slot is as it was when it was last read or changed.

@@ -22,7 +22,7 @@ func newWatcher(t *testing.T, o Options, tell func(News)) (*Watcher, *watch) {
 	})
 	require.NoError(t, err)
 	t.Cleanup(func() { life.Stop(); life.Wait(); client.Close() })
-	all := New(client, "prefix/")
+	all := New(client, "prefix/", func(_ string, e agent.Entry) bool { return e.Session != "" })
 	w, told := all.join("prefix/key", o.Once, &user{Options: o, tell: tell, set: true})
 	require.False(t, told)
 	return all, w
@@ -46,20 +46,26 @@ func TestAnswerFromBetweenTwoAbsences(t *testing.T) {
 func TestEndWhileAnotherExists(t *testing.T) {
 	stands := agent.Read{Entry: agent.Entry{Exists: true, Session: "s", Create: 2, Modify: 2}, Index: 2}
 	released := agent.Read{Entry: agent.Entry{Exists: true, Create: 2, Modify: 3}, Index: 3}
+	own := func(session string) map[string]agent.Entry {
+		return map[string]agent.Entry{"prefix/own": {Exists: true, Session: session}, "prefix/other": stands.Entry}
+	}
+	flagged := agent.Read{Entry: agent.Entry{Exists: true, Session: "s", Create: 2, Modify: 3, Flags: 1}, Index: 3}
 	for name, c := range map[string]struct {
 		end    agent.Read
-		beside []string
+		beside map[string]agent.Entry
 		want   News
 	}{
-		"it existed":    {agent.Read{Index: 3}, []string{"other", "prefix/own"}, News{}},
-		"it did not":    {agent.Read{Index: 3}, []string{"other"}, News{Over: true}},
-		"it is unknown": {agent.Read{Index: 3}, nil, News{Over: true}},
-		"lock given up": {released, nil, News{Over: true}},
-		"nothing ended": {agent.Read{Entry: agent.Entry{Exists: true, Session: "s", Create: 2, Modify: 3}}, nil, News{Entry: agent.Entry{Exists: true, Session: "s", Create: 2, Modify: 3}}},
+		"it stood":           {agent.Read{Index: 3}, own("o"), News{}},
+		"it was released":    {agent.Read{Index: 3}, own(""), News{Over: true}},
+		"it was deleted":     {agent.Read{Index: 3}, map[string]agent.Entry{}, News{Over: true}},
+		"it was not read":    {agent.Read{Index: 3}, nil, News{Over: true}},
+		"released":           {released, own("o"), News{Entry: released.Entry}},
+		"released by a read": {released, nil, News{Over: true}},
+		"it goes on":         {flagged, nil, News{Entry: flagged.Entry}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var told []News
-			_, w := newWatcher(t, Options{Once: true, While: "prefix/own", Session: "s"}, func(n News) { told = append(told, n) })
+			_, w := newWatcher(t, Options{Once: true, While: "prefix/own"}, func(n News) { told = append(told, n) })
 			require.True(t, w.accept(w.version, stands, time.Time{}, nil))
 			require.True(t, w.accept(w.version, c.end, time.Time{}, c.beside))
 			require.Equal(t, []News{{Entry: stands.Entry}, c.want}, told)

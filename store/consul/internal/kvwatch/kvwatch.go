@@ -9,13 +9,13 @@
 //  4. Every change of a state is told at once as a rule, within 200 ms beyond the first 64 keys. A query that has gone
 //     silent, and an index of the servers that was set back, make that later by two calls of Confirm at most for keys that
 //     come again, and by as many as it takes to look at 120 of the others at a time.
-//  5. The end of a key that is watched While another one exists is told only if the other one existed then, or later.
-//     Otherwise the watch is over without a word: a read has to tell. So a user who knows no other obstacle needs no read.
+//  5. The end of a key that is watched While another one stands is told only if the other one stood then, or later.
+//     Otherwise the watch is over without a word: a read has to tell. So a user who waits for the end of the one, and must
+//     know that it has come before that of the other, need not read the other (BenchmarkResign).
 package kvwatch
 
 import (
 	"context"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -46,6 +46,7 @@ const linger = 100 * time.Millisecond
 type Watcher struct {
 	client *agent.Client
 	prefix string
+	stands func(key string, e agent.Entry) bool
 
 	mu      sync.Mutex
 	byKey   map[string]*watch                // guarded by mu, as are all below
@@ -59,10 +60,11 @@ type Watcher struct {
 	wake chan struct{} // has room for one: runShared has something to do
 }
 
-// New returns a watcher of keys that begin with a prefix.
-func New(client *agent.Client, prefix string) *Watcher {
+// New returns a watcher of keys that begin with a prefix. stands says for keys that are watched While others stand, and for
+// those others, whether they do.
+func New(client *agent.Client, prefix string, stands func(key string, e agent.Entry) bool) *Watcher {
 	return &Watcher{
-		client: client, prefix: prefix, byKey: map[string]*watch{},
+		client: client, prefix: prefix, stands: stands, byKey: map[string]*watch{},
 		offers: map[string]map[string]agent.Read{}, wake: make(chan struct{}, 1),
 	}
 }
@@ -71,14 +73,10 @@ func New(client *agent.Client, prefix string) *Watcher {
 type Options struct {
 	// Once says that the key never exists again once it has gone. Its value is not told.
 	Once bool
-	// While is the key of another one in the same directory; empty if it does not matter. See promise 5 of the package.
+	// While is the key of another one in the same directory; empty if it does not matter. See promise 5 of the package. It
+	// costs reads of the whole directory whenever anything in it changes.
 	While string
-	// Session holds the key: if another does, or none, the key has ended. It is needed with While.
-	Session string
 }
-
-// ended reports whether a key has ended.
-func (o Options) ended(e agent.Entry) bool { return !e.Exists || e.Session != o.Session }
 
 // News is what a user is told.
 type News struct {
@@ -249,8 +247,8 @@ func (w *watch) over() bool { return w.once && !w.state.Exists }
 
 // accept takes note of a state that was read when the watch had the given version. It reports false if another one
 // has been noted since. A consistent read says when it was sent, and so as of when the state is right. beside are the
-// names of keys that existed when the state was read, as far as they were read.
-func (w *watch) accept(version uint64, a agent.Read, sent time.Time, beside []string) bool {
+// entries of the directory at the same time, as far as they were read.
+func (w *watch) accept(version uint64, a agent.Read, sent time.Time, beside map[string]agent.Entry) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.version != version {
@@ -273,7 +271,7 @@ func (w *watch) accept(version uint64, a agent.Read, sent time.Time, beside []st
 		delete(w.offers, w.dir)
 	}
 	for u := range w.users { // those who came since the last state do not know it
-		if u.While != "" && u.set && u.ended(a.Entry) && !slices.Contains(beside, u.While) {
+		if u.While != "" && u.set && !w.stands(w.key, a.Entry) && !w.stands(u.While, beside[u.While]) {
 			delete(w.users, u)
 			u.tell(News{Over: true})
 			continue

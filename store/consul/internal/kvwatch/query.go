@@ -33,14 +33,10 @@ func (w *watch) start() {
 func (w *watch) follow(ctx context.Context) {
 	w.mu.Lock()
 	poll := agent.Poll{Wait: max(agent.FirstWait, eachWait*time.Duration(w.queries))}
-	whole := false
 	w.mu.Unlock()
 	for {
 		w.mu.Lock()
-		version := w.version
-		if now := w.whole(); now != whole { // the directory's index says nothing about the key
-			whole, poll.Index = now, 0
-		}
+		version, whole := w.version, w.whole()
 		poll.Index = max(w.index, poll.Index)
 		w.mu.Unlock()
 		change, known, err := w.ask(ctx, &poll, version, whole)
@@ -66,8 +62,8 @@ func (w *watch) follow(ctx context.Context) {
 	}
 }
 
-// whole reports whether the query is for the names in the whole directory: all users need to know of another key, too,
-// when this one ends. The caller holds mu.
+// whole reports whether the query is for the whole directory: all users need to know of another key, too, when this one
+// ends. The caller holds mu.
 func (w *watch) whole() bool {
 	for u := range w.users {
 		if u.While == "" {
@@ -79,20 +75,20 @@ func (w *watch) whole() bool {
 
 // ask asks once, and reports whether the state is known that the key had then.
 func (w *watch) ask(ctx context.Context, poll *agent.Poll, version uint64, whole bool) (change agent.Change, known bool, err error) {
-	var a agent.Read
-	var names []string
+	var read map[string]agent.Entry
 	change, err = poll.Ask(ctx, w.client, func(q *api.QueryOptions) (meta *api.QueryMeta, err error) {
+		var pairs api.KVPairs
 		if whole {
-			names, meta, err = w.client.KV().Keys(w.dir, "", q)
-			return meta, err
+			pairs, meta, err = w.client.KV().List(w.dir, q)
+		} else {
+			pairs = make(api.KVPairs, 1)
+			pairs[0], meta, err = w.client.KV().Get(w.key, q)
 		}
-		p, meta, err := w.client.KV().Get(w.key, q)
-		a.Entry = agent.EntryOf(p)
+		read = entries(pairs)
 		return meta, err
 	})
-	if err != nil || change == agent.Back || whole && slices.Contains(names, w.key) {
+	if err != nil || change == agent.Back {
 		return change, true, err
 	}
-	a.Index = poll.Index
-	return change, w.accept(version, a, time.Time{}, names), nil
+	return change, w.accept(version, agent.Read{Entry: read[w.key], Index: poll.Index}, time.Time{}, read), nil
 }

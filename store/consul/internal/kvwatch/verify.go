@@ -144,7 +144,9 @@ func (all *Watcher) readAll(ctx context.Context, stale []seen) error {
 func entries(pairs api.KVPairs) map[string]agent.Entry {
 	read := map[string]agent.Entry{}
 	for _, p := range pairs {
-		read[p.Key] = agent.EntryOf(p)
+		if p != nil {
+			read[p.Key] = agent.EntryOf(p)
+		}
 	}
 	return read
 }

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -46,8 +47,8 @@ type Options struct {
 	// Logger receives what happens between the store and its service: trouble at Warn, the rest at Debug. Default:
 	// nothing is logged.
 	Logger *slog.Logger
-	// Dial opens the connections of a store that speaks over a network, for example through a proxy. A store without
-	// a network ignores it. Default: a net.Dialer.
+	// Dial opens the connections of a store that speaks over a network, for example through a proxy. TLS, if any, is
+	// spoken on top of them. A store without a network ignores it. Default: a net.Dialer.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
@@ -63,7 +64,11 @@ func ParseURL(raw string) (*URL, error) {
 	}
 	u := &URL{Scheme: strings.ToLower(scheme), options: map[string]string{}}
 	rest, query, _ := strings.Cut(rest, "?")
-	authority, path, _ := strings.Cut(rest, "/")
+	hosts, path, _ := strings.Cut(rest, "/")
+	user := ""
+	if i := strings.LastIndexByte(hosts, '@'); i >= 0 {
+		user, hosts = hosts[:i], hosts[i+1:]
+	}
 	switch {
 	case strings.ContainsFunc(raw, unicode.IsControl) || !utf8.ValidString(raw):
 		return nil, u.invalid("it has a control character or is not valid UTF-8")
@@ -72,22 +77,7 @@ func ParseURL(raw string) (*URL, error) {
 	case strings.Contains(path+query, "@"):
 		return nil, u.invalid(`behind the hosts "@" has to be written %%40, and "/" and "?" in a password %%2F and %%3F`)
 	}
-	if i := strings.LastIndexByte(authority, '@'); i >= 0 {
-		if err := u.setUser(authority[:i]); err != nil {
-			return nil, err
-		}
-		authority = authority[i+1:]
-	}
-	if err := u.setHosts(authority); err != nil {
-		return nil, err
-	}
-	if err := u.setPath(path); err != nil {
-		return nil, err
-	}
-	if err := u.setOptions(query); err != nil {
-		return nil, err
-	}
-	if err := u.setPassword(); err != nil {
+	if err := cmp.Or(u.setUser(user), u.setHosts(hosts), u.setPath(path), u.setOptions(query), u.setPassword()); err != nil {
 		return nil, err
 	}
 	return u, nil

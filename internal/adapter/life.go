@@ -86,31 +86,6 @@ func (l *Life) Fail(op, election string, err error) error {
 	return &store.Error{Op: op, Store: l.Name, Election: election, Err: err}
 }
 
-// Repeat carries out a user's call that may be carried out more than once: f is called until its error is one that
-// another attempt can't cure, or ctx has ended.
-func Repeat[T any](ctx context.Context, l *Life, op, election string, f func(context.Context) (T, error)) (T, error) {
-	var none T
-	call, done, err := l.Call(ctx)
-	if err != nil {
-		return none, l.Fail(op, election, err)
-	}
-	defer done()
-	var last error // of the attempt before
-	for {
-		value, err := f(call)
-		switch {
-		case err == nil:
-			return value, nil
-		case call.Err() != nil:
-			return none, l.Fail(op, election, Ended(call, err, last))
-		case !Uncertain(err):
-			return none, l.Fail(op, election, err)
-		}
-		last = err
-		Pause(call)
-	}
-}
-
 // Ended is the error of a call that ctx has ended: why that has ended, the error of the last attempt, and that of the
 // one before, which says more if the last was just cut short. Either may be nil.
 func Ended(ctx context.Context, err, last error) error {

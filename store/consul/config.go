@@ -38,8 +38,8 @@ type Config struct {
 	// TTL is the session's timeout, from 1 s to 24 h; 10 s. Below 10 s, the least that Consul takes for a session, a
 	// TTL check is bound to the session: it belongs to a service that the store registers at its agent.
 	TTL time.Duration
-	// Grace is the time reserved for the leader's work to stop before a rival can lead; a third of the TTL. At least a
-	// twelfth and less than half of it.
+	// Grace is the time reserved for the leader's work to stop before a rival can lead; a third of the TTL. See
+	// [store.CheckSession].
 	Grace time.Duration
 	// LockDelay is how long a successor has to wait after a leader that did not resign, at most 60 s; none. It should
 	// be the same for all who stand in an election.
@@ -47,14 +47,14 @@ type Config struct {
 
 	// TLS turns on TLS. If it has no ServerName, that of the agent dialled is used.
 	TLS *tls.Config
-	// Dial opens a connection to an agent, to go through a proxy say. TLS, if any, is spoken on top of it.
+	// Dial is that of [store.Options].
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 
 	// Client is a client to use instead of one of the store's own. It is never closed by the store, and Addresses,
 	// Token, TLS and Dial can't be set with it. Its transport has to let at least 80 requests run at once.
 	Client *api.Client
 
-	// Logger receives trouble at level Warn, and what goes on below at Debug; nothing is logged.
+	// Logger is that of [store.Options].
 	Logger *slog.Logger
 }
 

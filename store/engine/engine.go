@@ -85,7 +85,7 @@ type Settings struct {
 	Denials  time.Duration // how long a denial has to last before it costs a ballot or a session; 0: the first one does
 	Verifies bool          // Confirm finds what a watch has missed: nothing is looked at in turn
 	Removed  string        // what happened to a ballot that an operator has removed: "its key was deleted"
-	Logger   *slog.Logger  // nil: slog.Default
+	Logger   *slog.Logger  // nil: nothing is logged
 }
 
 // Engine implements store.Store. New makes one.
@@ -119,7 +119,7 @@ type Engine struct {
 // New returns a store on the driver, which it closes.
 func New(d Driver, s Settings) *Engine {
 	if s.Logger == nil {
-		s.Logger = slog.Default()
+		s.Logger = slog.New(slog.DiscardHandler)
 	}
 	e := &Engine{driver: d, settings: s, life: adapter.NewLife("", false, ""), polls: map[string]*poll{}}
 	e.peers, _ = d.(Peers)

@@ -29,15 +29,15 @@ type Config struct {
 	// TTL is that of the lease, in whole seconds; 10 s. It has to be one that the cluster grants unchanged, by default
 	// 2 s or more (1.5 of its election timeouts). If it grants another one, Campaign returns an error.
 	TTL time.Duration
-	// Grace is the time reserved for the leader's work to stop before a rival can lead; a third of the TTL. Less than
-	// half of it.
+	// Grace is the time reserved for the leader's work to stop before a rival can lead; a third of the TTL. See
+	// [store.CheckSession].
 	Grace time.Duration
 
 	// User and Password are a user of the cluster; none.
 	User, Password string
 	// TLS turns on TLS. If it has no ServerName, that of the endpoint dialled is used.
 	TLS *tls.Config
-	// Dial opens a connection to an endpoint, to go through a proxy say. TLS, if any, is spoken on top of it.
+	// Dial is that of [store.Options].
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 
 	// Client is a client to use instead of one of the store's own. It is never closed by the store, and Endpoints,
@@ -45,7 +45,7 @@ type Config struct {
 	// as those of its package namespace, are not gone through: Prefix is there for that.
 	Client *clientv3.Client
 
-	// Logger receives trouble at level Warn, and what the client library logs at Debug; nothing is logged.
+	// Logger is that of [store.Options].
 	Logger *slog.Logger
 }
 

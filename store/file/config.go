@@ -19,10 +19,10 @@ type Config struct {
 	// TTL is how long a session lives without renewal; 10 s. A process that is killed is replaced at once. One that is
 	// frozen is replaced after its TTL.
 	TTL time.Duration
-	// Grace is the time reserved for the leader's work to stop before a rival can lead; a third of the TTL. At least a
-	// twelfth of it, and less than half.
+	// Grace is the time reserved for the leader's work to stop before a rival can lead; a third of the TTL. See
+	// [store.CheckSession].
 	Grace time.Duration
-	// Logger receives trouble at level Warn, and the rest at Debug; nothing is logged.
+	// Logger is that of [store.Options].
 	Logger *slog.Logger
 }
 

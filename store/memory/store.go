@@ -23,7 +23,7 @@ import (
 type Config struct {
 	TTL    time.Duration // how long the session lives without renewal, from 1 ms to 24 h; 10 s
 	Grace  time.Duration // time reserved before expiry for the leader's work to stop; a third of the TTL
-	Logger *slog.Logger  // receives trouble at level Warn; nothing is logged
+	Logger *slog.Logger  // that of store.Options
 
 	Watches Watches // how the service tells the store of changes, as other services do; Ordered
 	Peers   bool    // no server ends the session: the stores that wait behind it do, as on a shared disk

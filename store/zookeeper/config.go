@@ -37,8 +37,8 @@ type Config struct {
 	// TTL is the session's timeout; 10 s. It has to be one that the ensemble grants unchanged, by default 2 to 20 of
 	// its ticks: if it grants another one, Campaign says so. At least 3 ticks are needed for the full grace.
 	TTL time.Duration
-	// Grace is the time reserved for the leader's work to stop before a rival can lead; a third of the TTL. At least a
-	// twelfth and less than half of it.
+	// Grace is the time reserved for the leader's work to stop before a rival can lead; a third of the TTL. See
+	// [store.CheckSession].
 	Grace time.Duration
 
 	// User and Password are a digest identity to authenticate with; none. Package fmt prints stars for the password,
@@ -48,7 +48,7 @@ type Config struct {
 	ACL ACL
 	// TLS turns on TLS. If it has no ServerName, that of the server dialled is used.
 	TLS *tls.Config
-	// Dial opens a connection to a server, to go through a proxy say. TLS, if any, is spoken on top of it.
+	// Dial is that of [store.Options].
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 
 	// Conn is a connection to use instead of one of the store's own. It is never closed by the store, and Servers,
@@ -58,7 +58,7 @@ type Config struct {
 	// goroutine, that of a leader for up to 7/6 of the TTL after its last use.
 	Conn *zk.Conn
 
-	// Logger receives trouble at level Warn, and what the client library logs at Debug; nothing is logged.
+	// Logger is that of [store.Options].
 	Logger *slog.Logger
 }
 

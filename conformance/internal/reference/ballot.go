@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"sync/atomic"
 
-	"github.com/go-leadership/leadership/internal/adapter"
 	"github.com/go-leadership/leadership/store"
 )
 
@@ -63,7 +62,7 @@ func (b *ballot) ResignationRequested() <-chan struct{} { return b.asked }
 
 // RequestResignation implements store.Resigner.
 func (s *Store) RequestResignation(ctx context.Context, election string, token uint64) error {
-	_, err := adapter.Repeat(ctx, s.life, "request the resignation", election, func(ctx context.Context) (struct{}, error) {
+	_, err := repeat(ctx, s.life, "request the resignation", election, func(ctx context.Context) (struct{}, error) {
 		return struct{}{}, s.line.call(ctx, func() {
 			for _, k := range s.queue(election) {
 				switch {
@@ -298,7 +297,7 @@ func (b *ballot) Withdraw(ctx context.Context) error {
 	}
 	b.end(errWithdrawn)
 	s.release(b)
-	_, err := adapter.Repeat(ctx, s.life, "withdraw", b.election, func(ctx context.Context) (struct{}, error) {
+	_, err := repeat(ctx, s.life, "withdraw", b.election, func(ctx context.Context) (struct{}, error) {
 		err := s.line.call(ctx, func() { b.removeNow() })
 		if s.has(WithdrawUnproven) {
 			err = nil

@@ -173,7 +173,7 @@ func (s *Store) Ballots(ctx context.Context, election string) ([]store.Standing,
 	if err := store.CheckElection(election); err != nil && !s.has(NamesUnchecked) {
 		return nil, err
 	}
-	return adapter.Repeat(ctx, s.life, "list the ballots", election, func(ctx context.Context) ([]store.Standing, error) {
+	return repeat(ctx, s.life, "list the ballots", election, func(ctx context.Context) ([]store.Standing, error) {
 		var standing []store.Standing
 		var mine uint64
 		if sess := s.session(); sess != nil {

@@ -16,18 +16,6 @@ func follower(st store.Store) *leadership.Follower {
 	return f
 }
 
-func ExampleNewFollower() {
-	st := open()
-	defer st.Close()
-	f, err := leadership.NewFollower(st, "x", nil)
-	must(err)
-	f.Start()
-	f.Stop()
-	_, err = f.Wait(context.Background())
-	fmt.Println(err)
-	// Output: stopped
-}
-
 func ExampleFollower_FollowElection() {
 	st := open()
 	defer st.Close()
@@ -93,23 +81,6 @@ func ExampleFollower_OnNewLeader() {
 	defer st.Close()
 	term := lead(st, "a")
 	f := follower(st)
-	told := make(chan struct{})
-	f.OnNewLeader(func(leader leadership.Leader) {
-		fmt.Println("leader:", leader.Value)
-		close(told)
-	})
-	f.Start()
-	<-told
-	f.Stop()
-	must(term.Resign(context.Background()))
-	// Output: leader: a
-}
-
-func ExampleFollower_OnLeaderGone() {
-	st := open()
-	defer st.Close()
-	term := lead(st, "a")
-	f := follower(st)
 	came, went := make(chan struct{}), make(chan struct{})
 	f.OnNewLeader(func(leader leadership.Leader) {
 		fmt.Println("leader:", leader.Value)
@@ -129,38 +100,21 @@ func ExampleFollower_OnLeaderGone() {
 	// the leader is gone
 }
 
+// Leader answers at once, from what the follower knows. Fresh says whether that has been confirmed lately.
 func ExampleFollower_Leader() {
 	st := open()
 	defer st.Close()
 	f := follower(st)
 	defer f.Stop()
 	_, ok := f.Leader()
-	fmt.Println(ok, "known:", !f.AsOf().IsZero())
+	fmt.Println(ok, "fresh:", f.Fresh())
 	term := lead(st, "a")
 	_, err := f.Wait(context.Background())
 	must(err)
-	leader, ok := f.Leader() // what is known now, without asking the store
-	fmt.Println(ok, leader.Value)
+	leader, ok := f.Leader()
+	fmt.Println(ok, "fresh:", f.Fresh(), "leader:", leader.Value)
 	must(term.Resign(context.Background()))
 	// Output:
-	// false known: false
-	// true a
-}
-
-func ExampleFollower_AsOf() {
-	st := open()
-	defer st.Close()
-	f := follower(st)
-	defer f.Stop()
-	fmt.Println("nothing is known:", f.AsOf().IsZero())
-	term := lead(st, "a")
-	_, err := f.Wait(context.Background())
-	must(err)
-	if age := time.Since(f.AsOf()); age < time.Minute {
-		fmt.Println("fresh enough")
-	}
-	must(term.Resign(context.Background()))
-	// Output:
-	// nothing is known: true
-	// fresh enough
+	// false fresh: false
+	// true fresh: true leader: a
 }

@@ -25,18 +25,6 @@ func ExampleTerm_Acknowledge() {
 	// true not elected: the term in election "x" is over: resigned
 }
 
-func ExampleTerm_Deadline() {
-	st := open()
-	defer st.Close()
-	term := lead(st, "a")
-	fmt.Println(term.Deadline().After(time.Now()))
-	must(term.Resign(context.Background()))
-	fmt.Println(term.Deadline().IsZero())
-	// Output:
-	// true
-	// true
-}
-
 func ExampleTerm_Remaining() {
 	st := open()
 	defer st.Close()

@@ -94,6 +94,7 @@ func ExampleNewCandidate() {
 	// true invalid election "shop//orders": it begins or ends with "/" or has "//" in it
 }
 
+// Run drives a candidate by a function. When the function returns, the candidate steps down and stands again.
 func ExampleCandidate_Run() {
 	st := open()
 	defer st.Close()
@@ -115,6 +116,7 @@ func ExampleCandidate_Run() {
 	// <nil>
 }
 
+// Campaign is for programs with a loop of their own: they acknowledge, watch the context of the term, and resign.
 func ExampleCandidate_Campaign() {
 	st := open()
 	defer st.Close()
@@ -131,6 +133,7 @@ func ExampleCandidate_Campaign() {
 	// leading: false
 }
 
+// RunForElection drives a candidate by channels: true when a term begins, false when it ends.
 func ExampleCandidate_RunForElection() {
 	st := open()
 	defer st.Close()
@@ -138,19 +141,23 @@ func ExampleCandidate_RunForElection() {
 	election, errs := c.RunForElection()
 	for leading := range election {
 		fmt.Println("leading:", leading)
-		if leading {
+		if term := c.Term(); term != nil { // nil if it has ended meanwhile
+			fmt.Println("token:", term.Token())
 			c.Stop() // closes both channels
 		}
 	}
 	for err := range errs {
 		fmt.Println(err)
 	}
+	<-c.Done() // now the store can be closed
 	// Output:
 	// leading: false
 	// leading: true
+	// token: 2
 	// leading: false
 }
 
+// Callbacks work with Run and with RunForElection. The won callbacks take over; followers are told after the last one.
 func ExampleCandidate_OnWon() {
 	st := open()
 	defer st.Close()
@@ -207,27 +214,7 @@ func ExampleCandidate_OnTermEnded() {
 	// <nil>
 }
 
-func ExampleCandidate_Term() {
-	st := open()
-	defer st.Close()
-	c := candidate(st, "a", nil)
-	fmt.Println(c.Term() == nil)
-	election, _ := c.RunForElection()
-	for leading := range election {
-		if leading {
-			break
-		}
-	}
-	if term := c.Term(); term != nil { // nil if it has ended meanwhile
-		fmt.Println("write with token", term.Token())
-	}
-	c.Stop()
-	<-c.Done() // nothing of the candidate's is left: now the store can be closed
-	// Output:
-	// true
-	// write with token 2
-}
-
+// A takeover that fails is never acknowledged: followers do not hear of it.
 func ExampleCandidate_OnTakeoverFailed() {
 	st := open()
 	defer st.Close()
@@ -244,11 +231,12 @@ func ExampleCandidate_OnTakeoverFailed() {
 	// <nil>
 }
 
+// IsLeader is cheap enough to ask at each request.
 func ExampleCandidate_IsLeader() {
 	st := open()
 	defer st.Close()
 	c := candidate(st, "a", nil)
-	serve := func(request string) { // cheap enough to ask each time
+	serve := func(request string) {
 		if !c.IsLeader() {
 			fmt.Println("refused:", request)
 			return

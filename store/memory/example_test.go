@@ -44,7 +44,7 @@ func ExampleOpen() {
 }
 
 // A partition on demand: the leader can't renew its session, so its lease ends, and only then the service lets the
-// next one lead. Within testing/synctest this takes no time at all.
+// next one lead. In a bubble of testing/synctest this takes no time at all: see examples/singleton.
 func ExampleFaults() {
 	ctx := context.Background()
 	service := memory.NewService()

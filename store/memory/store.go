@@ -7,6 +7,22 @@
 //
 // or, with a service that all of the process shares under a name, store.Open(ctx, "memory://name?ttl=10s", nil).
 //
+// To test a program of one's own in virtual time, give each process that the test plays a store of its own:
+//
+//	synctest.Test(t, func(t *testing.T) {
+//		service := memory.NewService()
+//		a, err := memory.Open(service, nil) // hand it to the first process
+//		b, err := memory.Open(service, nil) // hand it to the second
+//		...
+//		a.Faults().Cut()             // the first loses its connection
+//		time.Sleep(10 * time.Second) // takes no time: its lease ends, then its session, and the second leads
+//		synctest.Wait()
+//		...
+//	})
+//
+// Close all stores before the function returns. Stores inside and outside a bubble can't share a service.
+// examples/singleton and examples/redirect have such tests.
+//
 // A crashed leader is replaced at most one TTL after its last renewal.
 package memory
 

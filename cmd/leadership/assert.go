@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -38,14 +37,21 @@ func (c *assertCmd) Run(a *app) error {
 	})
 	position := slices.IndexFunc(ballots, func(b store.Standing) bool { return b.Token == c.Token })
 	switch {
-	case errors.Is(err, store.ErrDenied):
-		return &failure{exitUnavailable, err, adviceDenied}
 	case err != nil:
-		return err
+		return cantTell(err)
 	case position < 0:
 		return &failure{code: exitNo, err: fmt.Errorf("no ballot with token %d stands in %v", c.Token, c.electionFlags)}
 	case position > 0:
 		return &failure{code: exitNo, err: fmt.Errorf("the ballot with token %d waits in %v: %d before it", c.Token, c.electionFlags, position)}
 	}
 	return nil
+}
+
+// cantTell gives errors of the store the exit code that says so, however they came about.
+func cantTell(err error) error {
+	code, advice := explain(err)
+	if code == exitUsage || code > exitSignal {
+		return err
+	}
+	return &failure{exitUnavailable, err, advice}
 }

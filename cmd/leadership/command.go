@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -59,7 +60,9 @@ func (c *watchCmd) start(ctx context.Context, a *app, leader store.Leader) *exec
 	if c.JSON {
 		cmd.Stdout = a.errs
 	}
-	cmd.Env = append(electionEnv(os.Environ(), c.Store, c.Election), "LEADERSHIP_REVISION="+strconv.FormatUint(leader.Revision, 10))
+	outer := func(variable string) bool { return strings.HasPrefix(variable, "LEADERSHIP_LEADER=") } // of another watch
+	cmd.Env = append(slices.DeleteFunc(electionEnv(os.Environ(), c.Store, c.Election), outer),
+		"LEADERSHIP_REVISION="+strconv.FormatUint(leader.Revision, 10))
 	if strings.Contains(leader.Value, "\x00") {
 		a.warnf("the leader's value has a zero byte, which no environment can hold: LEADERSHIP_LEADER is left out")
 	} else {

@@ -116,13 +116,8 @@ func (c *config) Resolve(_ *kong.Context, parent *kong.Path, flag *kong.Flag) (a
 	if !ok || parent.Command == nil {
 		return nil, nil
 	}
-	switch node.Kind {
-	case yaml.ScalarNode:
-		return node.Value, nil // as it is written
-	case yaml.SequenceNode:
-		var list []any
-		err := node.Decode(&list)
-		return list, err
+	if node.Kind != yaml.ScalarNode {
+		return nil, c.wrong("%s: a value is expected", flag.Name)
 	}
-	return nil, c.wrong("%s: a value or a list is expected", flag.Name)
+	return node.Value, nil // as it is written
 }

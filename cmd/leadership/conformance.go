@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/go-leadership/leadership/conformance"
@@ -88,7 +89,10 @@ func (c *conformanceCmd) list(a *app, pattern *regexp.Regexp) error {
 
 // supervise runs the cases in another process of this program.
 func (c *conformanceCmd) supervise(a *app) error {
-	ctx, stop := interruptible()
+	if err := checkWritable(c.JUnit); err != nil {
+		return &failure{code: exitUsage, err: fmt.Errorf("--junit: %w", err)}
+	}
+	ctx, stop := interruptible(syscall.SIGQUIT)
 	defer stop()
 	program, err := os.Executable()
 	if err != nil {
@@ -104,18 +108,38 @@ func (c *conformanceCmd) supervise(a *app) error {
 			a.warnf("%v", err)
 		}
 		return context.Cause(ctx)
-	case errors.As(err, &exit): // that process has said why
+	case errors.As(err, &exit):
 		if err != error(exit) {
 			a.warnf("%v", err)
 		}
-		return &failure{code: exit.ExitCode(), err: fmt.Errorf("the suite failed on %s", c.address())}
+		if exit.Exited() { // and has said why
+			return &failure{code: exit.ExitCode(), err: errors.New("")}
+		}
+		return fmt.Errorf("the process that ran the suite on %s has ended: %w", c.address(), exit)
 	}
 	return err
 }
 
+// checkWritable finds out before the suite runs, which takes minutes, whether the file of --junit can be written.
+func checkWritable(path string) error {
+	if path == "" {
+		return nil
+	}
+	_, absent := os.Lstat(path)
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE, 0o644)
+	if err != nil {
+		return err
+	}
+	f.Close()
+	if absent != nil {
+		return os.Remove(path)
+	}
+	return nil
+}
+
 // cases is the process that runs the cases.
 func (c *conformanceCmd) cases(a *app, place string, pattern *regexp.Regexp) error {
-	signal.Ignore(os.Interrupt) // a terminal sends it to this process too, which the other one ends
+	signal.Ignore(os.Interrupt, syscall.SIGQUIT) // a terminal sends them to this process too, which the other one ends
 	h, err := conformance.URL(c.Store, place)
 	if err != nil {
 		return err
@@ -129,7 +153,7 @@ func (c *conformanceCmd) cases(a *app, place string, pattern *regexp.Regexp) err
 			r = check(each, h)
 			end()
 			if r.Outcome == suite.Failed {
-				fmt.Fprintf(a.errs, "%s  %s\n%s", a.errsStyle.paint(red, "FAILED"), each.Name, indent(r.Log))
+				fmt.Fprintf(a.errs, "%s  %s\n%s", a.errsStyle.paint(red, "FAILED"), each.Name, indent(visible(r.Log)))
 			}
 		}
 		results = append(results, r)
@@ -141,7 +165,7 @@ func (c *conformanceCmd) cases(a *app, place string, pattern *regexp.Regexp) err
 		err = printed
 	}
 	if err == nil && suite.Count(results, suite.Failed) > 0 {
-		err = &failure{code: exitNo, err: fmt.Errorf("%d of %d cases failed", suite.Count(results, suite.Failed), len(results)-suite.Count(results, suite.NotRun))}
+		err = &failure{code: exitNo, err: fmt.Errorf("%d of %d cases failed on %s", suite.Count(results, suite.Failed), len(results)-suite.Count(results, suite.NotRun), c.address())}
 	}
 	return err
 }

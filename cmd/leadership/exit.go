@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"errors"
+	"io/fs"
+	"os"
 	"syscall"
 
 	"github.com/alecthomas/kong"
@@ -61,6 +63,8 @@ func explain(err error) (code int, advice string) {
 		return 0, ""
 	case errors.As(err, &sig):
 		return exitSignal + int(sig.signal), ""
+	case readerGone(err):
+		return exitSignal + int(syscall.SIGPIPE), ""
 	case errors.As(err, &f):
 		return f.code, f.advice
 	case errors.As(err, &usage):
@@ -75,6 +79,12 @@ func explain(err error) (code int, advice string) {
 		return exitSoftware, "this store can't do that; docs/backends.md says what each store can do"
 	}
 	return exitSoftware, ""
+}
+
+// readerGone reports whether nothing reads stdout any more: in a pipe to head, for example.
+func readerGone(err error) bool {
+	var write *fs.PathError
+	return errors.As(err, &write) && write.Path == os.Stdout.Name() && errors.Is(write, syscall.EPIPE)
 }
 
 // helpOf is the command line that shows the help for one that was wrong.

@@ -25,6 +25,17 @@ func TestExitCodes(t *testing.T) {
 	}
 }
 
+// Scripts rely on assert: it answers yes or no only if the store has.
+func TestAssertCantTell(t *testing.T) {
+	for err, want := range map[error]int{
+		store.ErrDenied: 69, store.ErrUnavailable: 69, context.DeadlineExceeded: 69, errors.ErrUnsupported: 69, store.ErrClosed: 69,
+		errors.New("of its own"): 69, store.ErrInvalid: 64, error(interrupted{2}): 130,
+	} {
+		code, _ := explain(cantTell(fmt.Errorf("op: %w", err)))
+		require.Equal(t, want, code, "%v", err)
+	}
+}
+
 // Whatever an error repeats of a command line, no password is shown.
 func TestWithoutPasswords(t *testing.T) {
 	for text, want := range map[string]string{

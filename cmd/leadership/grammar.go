@@ -5,9 +5,12 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/signal"
 	"reflect"
 	"regexp"
+	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/alecthomas/kong"
 	"github.com/go-leadership/leadership/internal/suite"
@@ -53,13 +56,15 @@ type app struct {
 
 // run does what the arguments say, and returns the exit code.
 func run(args []string) (code int) {
+	// If the reader of stdout or stderr goes, a write fails, and the program ends in order. The runtime would end it at once.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	a := &app{in: os.Stdin, out: os.Stdout, errs: os.Stderr, outStyle: styleOf(os.Stdout), errsStyle: styleOf(os.Stderr)}
 	err := a.run(args)
 	code, advice := explain(err)
-	if err == nil || err.Error() == "" || errors.As(err, &interrupted{}) {
+	if err == nil || err.Error() == "" || errors.As(err, &interrupted{}) || readerGone(err) {
 		return code
 	}
-	fmt.Fprintf(a.errs, "leadership: %s\n", withoutPasswords(err.Error()))
+	fmt.Fprintf(a.errs, "leadership: %s\n", visible(withoutPasswords(err.Error())))
 	if advice != "" {
 		fmt.Fprintf(a.errs, "  %s\n", advice)
 	}
@@ -110,8 +115,11 @@ func decodeText(c *kong.DecodeContext, target reflect.Value) error {
 // helpShown ends the parsing of a command line that asks for help.
 type helpShown struct{}
 
-// BeforeResolve reads the configuration file, before kong resolves the flags.
+// BeforeResolve reads the configuration file, before kong resolves the flags. What needs none works without a right one.
 func (g *grammar) BeforeResolve(c *kong.Context) error {
+	if command := c.Selected(); command != nil && slices.Contains([]string{"version", "completion", "__complete"}, command.Name) {
+		return nil
+	}
 	path := g.Config // of the environment
 	for _, p := range c.Path {
 		if p.Flag != nil && p.Flag.Name == "config" {
@@ -143,7 +151,7 @@ func (a *app) warnOfPassword(c *kong.Context) {
 
 // warnf tells the user of something that is not an error.
 func (a *app) warnf(format string, args ...any) {
-	fmt.Fprintf(a.errs, "leadership: warning: %s\n", withoutPasswords(fmt.Sprintf(format, args...)))
+	fmt.Fprintf(a.errs, "leadership: warning: %s\n", visible(withoutPasswords(fmt.Sprintf(format, args...))))
 }
 
 // hasPassword reports whether the text of a store's URL shows a password.

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -41,6 +40,9 @@ func (c *leaderCmd) Run(a *app) error {
 	if err := c.check(); err != nil {
 		return err
 	}
+	if c.Wait < 0 {
+		return &failure{code: exitUsage, err: fmt.Errorf("--wait=%v is less than zero", c.Wait)}
+	}
 	var leader store.Leader
 	err := c.with(func(ctx context.Context, s *session) (err error) {
 		defer a.progress("asking " + s.address)()
@@ -70,11 +72,7 @@ func (c *leaderCmd) Run(a *app) error {
 
 // find returns the leader, or the zero Leader if there is none even after --wait.
 func (c *leaderCmd) find(ctx context.Context, s *session) (store.Leader, error) {
-	var known store.Known
-	err := s.ask(ctx, func(ctx context.Context) (err error) {
-		known, err = s.Observe(ctx, c.Election, nil)
-		return err
-	})
+	known, err := c.now(ctx, s)
 	if err != nil || known.Leader.Revision != 0 || c.Wait <= 0 {
 		return known.Leader, err
 	}
@@ -86,8 +84,17 @@ func (c *leaderCmd) find(ctx context.Context, s *session) (store.Leader, error) 
 	switch {
 	case ctx.Err() != nil:
 		return store.Leader{}, context.Cause(ctx)
-	case waiting.Err() != nil || errors.Is(err, context.DeadlineExceeded):
-		return known.Leader, nil
+	case waiting.Err() != nil: // the store might have been silent
+		known, err = c.now(ctx, s)
 	}
 	return known.Leader, err
+}
+
+// now returns the present leader.
+func (c *leaderCmd) now(ctx context.Context, s *session) (known store.Known, err error) {
+	err = s.ask(ctx, func(ctx context.Context) error {
+		known, err = s.Observe(ctx, c.Election, nil)
+		return err
+	})
+	return known, err
 }

@@ -8,6 +8,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"unicode/utf16"
 	"unicode/utf8"
 
 	"github.com/mattn/go-isatty"
@@ -44,10 +45,38 @@ func (s style) paint(color, text string) string {
 
 // printable returns a value as a person reads it: quoted if it has a character that a terminal does not just show.
 func printable(value string) string {
-	if value != "" && strings.TrimSpace(value) == value && utf8.ValidString(value) && !strings.ContainsFunc(value, func(r rune) bool { return !strconv.IsPrint(r) }) {
+	if value != "" && value[0] != '"' && strings.TrimSpace(value) == value && visible(value) == value && !strings.ContainsAny(value, "\n\t") {
 		return value
 	}
 	return strconv.Quote(value)
+}
+
+// brief is a value for a line that has to fit a terminal.
+func brief(value string) string {
+	const most = 40
+	if runes := []rune(value); len(runes) > most {
+		value = string(runes[:most]) + "..."
+	}
+	return printable(value)
+}
+
+// visible returns a text with the characters that might steer a terminal escaped, all but line breaks and tabs. Errors
+// repeat what servers answer.
+func visible(text string) string {
+	var b strings.Builder
+	for text != "" {
+		r, size := utf8.DecodeRuneInString(text)
+		switch {
+		case r == utf8.RuneError && size == 1:
+			fmt.Fprintf(&b, `\x%02x`, text[0])
+		case r == '\n' || r == '\t' || strconv.IsPrint(r):
+			b.WriteRune(r)
+		default:
+			b.WriteString(strings.Trim(strconv.QuoteRune(r), "'"))
+		}
+		text = text[size:]
+	}
+	return b.String()
 }
 
 // cell is a field of a table.
@@ -91,11 +120,27 @@ func texts(list ...string) []cell {
 	return row
 }
 
-// printJSON prints one line of JSON.
+// printJSON prints one line of JSON, in which the characters that might steer a terminal are escaped.
 func printJSON(w io.Writer, v any) error {
-	e := json.NewEncoder(w)
+	var text, line strings.Builder
+	e := json.NewEncoder(&text)
 	e.SetEscapeHTML(false)
-	return e.Encode(v)
+	if err := e.Encode(v); err != nil {
+		return err
+	}
+	for _, r := range text.String() {
+		switch {
+		case r == '\n' || strconv.IsPrint(r):
+			line.WriteRune(r)
+		case r > 0xffff:
+			high, low := utf16.EncodeRune(r)
+			fmt.Fprintf(&line, `\u%04x\u%04x`, high, low)
+		default: // it is part of a string: JSON itself has no such characters
+			fmt.Fprintf(&line, `\u%04x`, r)
+		}
+	}
+	_, err := io.WriteString(w, line.String())
+	return err
 }
 
 // valueJSON is a value in JSON. A value may be any bytes, and JSON has text only.

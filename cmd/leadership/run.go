@@ -63,10 +63,7 @@ func (c *runCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	if hasPassword(c.Store) {
-		a.warnf("the command does not get LEADERSHIP_STORE, since the URL shows a password: " +
-			"use its option passwordenv=VARIABLE or passwordfile=FILE instead")
-	}
+	a.warnOfClearPassword(c.Store)
 	signals, stop := notifySignals()
 	defer stop()
 	st, err := c.openFor(log)

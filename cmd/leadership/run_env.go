@@ -15,6 +15,14 @@ func commandEnv(inherited []string, url, election, value string) []string {
 	return append(electionEnv(inherited, url, election), "LEADERSHIP_VALUE="+value)
 }
 
+// warnOfClearPassword warns if the command does not get the URL.
+func (a *app) warnOfClearPassword(url string) {
+	if hasPassword(url) {
+		a.warnf("the command does not get LEADERSHIP_STORE, since the URL shows a password: " +
+			"use its option passwordenv=VARIABLE or passwordfile=FILE instead")
+	}
+}
+
 // electionEnv is an environment with where the election is held. A URL that shows a password is left out.
 func electionEnv(inherited []string, url, election string) []string {
 	env := slices.DeleteFunc(slices.Clone(inherited), func(variable string) bool {

@@ -48,7 +48,7 @@ func (c *stepdownCmd) Run(a *app) error {
 		if err := c.confirm(ctx, a, c.plan(q)); err != nil {
 			return err
 		}
-		defer a.progress(fmt.Sprintf("waiting until %s has resigned and another leads", printable(q.ballots[0].Value)))()
+		defer a.progress(fmt.Sprintf("waiting until %s has resigned and another leads", brief(q.ballots[0].Value)))()
 		began := time.Now()
 		token := q.ballots[0].Token
 		err = s.ask(ctx, func(ctx context.Context) error { return resigner.RequestResignation(ctx, c.Election, token) })

@@ -34,6 +34,9 @@ func (c *watchCmd) Run(a *app) error {
 	if err := c.check(); err != nil {
 		return err
 	}
+	if c.Exec != "" {
+		a.warnOfClearPassword(c.Store)
+	}
 	return c.with(func(ctx context.Context, s *session) error {
 		end := a.progress("asking " + s.address)
 		err := s.ask(ctx, func(ctx context.Context) error { // a follower would wait for ever
@@ -56,12 +59,11 @@ func (c *watchCmd) follow(ctx context.Context, a *app, s *session) error {
 	}
 	defer func() { f.Stop(); <-f.Done() }()
 	f.Start()
-	command := c.command(ctx, a)
-	defer command.end()
 	watching, stop := context.WithCancel(ctx)
+	command := c.command(watching, a)
 	silence := make(chan struct{})
 	go func() { defer close(silence); a.tellSilence(watching, f, s.address) }()
-	defer func() { stop(); <-silence }()
+	defer func() { stop(); <-silence; command.end() }()
 	for leader := range f.Changes(ctx) {
 		command.run(leader)
 		if err := c.print(a, leader); err != nil {

@@ -21,25 +21,22 @@ func (s *session) Acknowledge(ctx context.Context, e engine.Entry, value string)
 	s.mu.Lock()
 	s.acknowledged[e.Key] = e.Election
 	s.mu.Unlock()
-	own, key := keyOf(e.Key), s.driver.layout.ack(e.Election)
+	key := s.driver.layout.ack(e.Election)
 	free := clientv3.Compare(clientv3.LeaseValue(key), "=", clientv3.NoLease) // or there is no key
 	for {
-		resp, err := s.txn(ctx, append(stands(e), free),
-			[]clientv3.Op{clientv3.OpPut(key, value, s.onLease())},
-			[]clientv3.Op{clientv3.OpGet(own, clientv3.WithKeysOnly()), clientv3.OpGet(key)})
+		resp, err := s.change(ctx, append(stands(e), free), clientv3.OpPut(key, value, s.onLease()))
 		if err != nil {
 			return 0, err
 		}
 		if resp.Succeeded {
 			return uint64(resp.Header.Revision), nil
 		}
-		left, kvs := resp.Responses[0].GetResponseRange().Kvs, resp.Responses[1].GetResponseRange().Kvs
-		if len(left) == 0 || left[0].CreateRevision != int64(e.Token) {
-			return 0, engine.ErrGone
+		left, found, err := s.driver.ballotAndAck(ctx, e)
+		if err != nil {
+			return 0, err
 		}
-		found := new(mvccpb.KeyValue) // of revision 0, if it went meanwhile
-		if len(kvs) > 0 {
-			found = kvs[0]
+		if !left {
+			return 0, engine.ErrGone
 		}
 		if err := s.mayReplace(ctx, e.Election, found); err != nil {
 			return 0, err
@@ -70,14 +67,14 @@ func (s *session) mayReplace(ctx context.Context, election string, found *mvccpb
 // had none that is known.
 func (s *session) stood(ctx context.Context, election string, lease, revision int64) (bool, error) {
 	dir := s.driver.layout.dir(election)
-	resp, err := s.driver.get(ctx, dir+leaseName(lease), clientv3.WithPrefix(), clientv3.WithRev(revision))
+	found, _, err := s.driver.look(ctx, nil, clientv3.OpGet(dir+leaseName(lease), clientv3.WithPrefix(), clientv3.WithRev(revision)))
 	if errors.Is(err, rpctypes.ErrCompacted) {
 		return false, nil
 	}
 	if err != nil {
 		return false, err
 	}
-	for _, kv := range resp.Kvs {
+	for _, kv := range found[0].Kvs {
 		if kv.Lease == lease && isBallot(dir, kv) {
 			return true, nil
 		}

@@ -96,15 +96,15 @@ func (d *driver) see(ctx context.Context, listeners ...*listener) (list []engine
 			}
 		}
 	}()
-	keys := make([]string, len(listeners))
-	for i, l := range listeners {
-		keys[i] = l.key
+	var gets []clientv3.Op
+	for _, l := range listeners {
+		gets = append(gets, clientv3.OpGet(l.key))
 		if err := d.ready(ctx, l.watch); err != nil {
 			return nil, err
 		}
 	}
 	sent := time.Now()
-	found, revision, err := d.read(ctx, keys...)
+	found, revision, err := d.look(ctx, nil, gets...)
 	if err != nil {
 		return nil, err
 	}
@@ -117,23 +117,28 @@ func (d *driver) see(ctx context.Context, listeners ...*listener) (list []engine
 	return list, nil
 }
 
-// Ahead implements engine.Driver.
+// Ahead implements engine.Driver. The first member asked answers by itself, without the others: what is ahead only
+// shrinks, so any state is good that is not older than the one in which the nearest had gone. That takes a third off the
+// time in which a ballot leads that had several ahead.
 func (d *driver) Ahead(ctx context.Context, e engine.Entry) (engine.Place, error) {
-	own, dir := keyOf(e.Key), d.layout.dir(e.Election)
-	for before := int64(e.Token); ; {
-		resp, err := d.look(ctx, stands(e), []clientv3.Op{nearest(dir, clientv3.WithMaxCreateRev(before-1))},
-			[]clientv3.Op{clientv3.OpGet(own, clientv3.WithKeysOnly())})
-		if err != nil {
+	dir := d.layout.dir(e.Election)
+	last := []clientv3.OpOption{clientv3.WithMaxCreateRev(int64(e.Token) - 1), clientv3.WithSerializable()}
+	for {
+		found, _, err := d.look(ctx, stands(e), nearest(dir, last...))
+		switch {
+		case err == errBehind && len(last) == 2:
+			last = last[:1] // all members together are not behind
+			continue
+		case err != nil:
 			return engine.Place{}, err
-		}
-		if !resp.Succeeded {
+		case found == nil:
 			return engine.Place{}, engine.ErrGone
 		}
-		place, foreign := placeIn(dir, resp.Responses[0].GetResponseRange())
+		place, foreign := placeIn(dir, found[0])
 		if foreign == 0 {
 			return place, nil
 		}
-		before = foreign
+		last[0] = clientv3.WithMaxCreateRev(foreign - 1)
 	}
 }
 
@@ -160,23 +165,24 @@ func placeIn(dir string, r *pb.RangeResponse) (place engine.Place, foreign int64
 // course of its events, that it has come as far.
 func (d *driver) Confirm(ctx context.Context) error {
 	sent := time.Now()
-	resp, err := d.get(ctx, d.config.Prefix+"/", clientv3.WithCountOnly())
+	_, revision, err := d.look(ctx, nil, clientv3.OpGet(d.config.Prefix+"/", clientv3.WithCountOnly()))
 	if err != nil {
 		return err
 	}
-	d.watches.progress(resp.Header.Revision, sent)
+	d.watches.progress(revision, sent)
 	return nil
 }
 
 // Ballots implements engine.Driver.
 func (d *driver) Ballots(ctx context.Context, election string) ([]store.Standing, error) {
 	dir := d.layout.dir(election)
-	resp, err := d.get(ctx, dir, clientv3.WithPrefix(), clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortAscend))
+	found, _, err := d.look(ctx, nil,
+		clientv3.OpGet(dir, clientv3.WithPrefix(), clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortAscend)))
 	if err != nil {
 		return nil, err
 	}
 	var list []store.Standing
-	for _, kv := range resp.Kvs {
+	for _, kv := range found[0].Kvs {
 		if isBallot(dir, kv) {
 			list = append(list, store.Standing{Value: string(kv.Value), Token: uint64(kv.CreateRevision)})
 		}
@@ -193,7 +199,7 @@ func (d *driver) Clear(ctx context.Context, election string) error {
 			clientv3.OpDelete(d.layout.dir(election), clientv3.WithPrefix()),
 		}
 	}
-	_, err := d.txn(ctx, nil, ops, nil)
+	_, err := d.change(ctx, nil, ops...)
 	return err
 }
 

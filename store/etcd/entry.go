@@ -1,6 +1,7 @@
 package etcd
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -19,20 +20,22 @@ func stands(e engine.Entry) []clientv3.Cmp {
 func (s *session) Enter(ctx context.Context, election string, n engine.Nonce, value string) (engine.Entry, error) {
 	dir := s.driver.layout.dir(election)
 	key := dir + ballotName(s.id, n.Name)
-	resp, err := s.txn(ctx,
-		[]clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(key), "=", 0), s.notVoid(n)},
-		[]clientv3.Op{nearest(dir), clientv3.OpPut(key, value, s.onLease())},
-		[]clientv3.Op{clientv3.OpGet(key, clientv3.WithKeysOnly())})
+	resp, err := s.change(ctx, []clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(key), "=", 0), s.notVoid(n)},
+		nearest(dir), clientv3.OpPut(key, value, s.onLease()))
 	if err != nil {
 		return engine.Entry{}, err
 	}
 	e := engine.Entry{Election: election, Token: uint64(resp.Header.Revision)}
 	if !resp.Succeeded { // an earlier request was carried out
-		own := resp.Responses[0].GetResponseRange().Kvs
-		if len(own) == 0 {
+		found, _, err := s.driver.look(ctx, nil, clientv3.OpGet(key, clientv3.WithKeysOnly()))
+		if err != nil {
+			return engine.Entry{}, err
+		}
+		own := first(found[0])
+		if own == nil {
 			return engine.Entry{}, fmt.Errorf("%w: it was deleted at once", engine.ErrGone)
 		}
-		e.Token = uint64(own[0].CreateRevision)
+		e.Token = uint64(own.CreateRevision)
 	}
 	e.Key = entryKey(key, int64(e.Token))
 	foreign := int64(1)
@@ -74,25 +77,24 @@ func (s *session) Void(ctx context.Context, election string, n engine.Nonce) err
 	key := s.driver.layout.dir(election) + ballotName(s.id, n.Name)
 	mark, ack := s.driver.layout.void(s.id, n.Slot), s.driver.layout.ack(election)
 	for {
-		resp, err := s.txn(ctx, []clientv3.Cmp{s.notVoid(n)},
-			[]clientv3.Op{clientv3.OpGet(ack), clientv3.OpDelete(key), clientv3.OpPut(mark, turn(n), s.onLease())},
-			[]clientv3.Op{clientv3.OpGet(ack), clientv3.OpGet(mark)})
+		resp, err := s.change(ctx, []clientv3.Cmp{s.notVoid(n)},
+			clientv3.OpDelete(key), clientv3.OpPut(mark, turn(n), s.onLease()))
 		if err != nil {
 			return err
 		}
-		if !resp.Succeeded {
-			marks := resp.Responses[1].GetResponseRange().Kvs
-			s.setMarked(n.Slot, len(marks) > 0)
-			if len(marks) == 0 || string(marks[0].Value) < turn(n) { // the condition was another
-				continue
-			}
+		found, _, err := s.driver.look(ctx, nil, clientv3.OpGet(ack), clientv3.OpGet(mark))
+		if err != nil {
+			return err
 		}
-		s.setMarked(n.Slot, true)
-		found := resp.Responses[0].GetResponseRange().Kvs
-		if len(found) == 0 || found[0].Lease != s.id || s.acknowledgedIn(election) {
+		held, marked := first(found[0]), first(found[1])
+		s.setMarked(n.Slot, marked != nil)
+		if !resp.Succeeded && (marked == nil || string(marked.Value) < turn(n)) { // the condition was another
+			continue
+		}
+		if held == nil || held.Lease != s.id || s.acknowledgedIn(election) {
 			return nil
 		}
-		return s.deleteAck(ctx, found[0])
+		return s.deleteAck(ctx, held)
 	}
 }
 
@@ -109,52 +111,58 @@ func (s *session) Remove(ctx context.Context, r engine.Removal) error {
 
 func (s *session) remove(ctx context.Context, r engine.Removal) error {
 	own, ack := keyOf(r.Key), s.driver.layout.ack(r.Election)
-	ballot := clientv3.OpDelete(own)
 	if !r.Acknowledged {
-		_, err := s.txn(ctx, stands(r.Entry), []clientv3.Op{ballot}, nil)
+		_, err := s.change(ctx, stands(r.Entry), clientv3.OpDelete(own))
 		return err
 	}
 	state := clientv3.Compare(clientv3.LeaseValue(ack), "=", clientv3.LeaseID(s.id))
-	then := []clientv3.Op{ballot, clientv3.OpDelete(ack)}
+	changes := []clientv3.Op{clientv3.OpDelete(own), clientv3.OpDelete(ack)}
 	for {
-		resp, err := s.txn(ctx, append(stands(r.Entry), state), then,
-			[]clientv3.Op{clientv3.OpGet(own, clientv3.WithKeysOnly()), clientv3.OpGet(ack)})
+		resp, err := s.change(ctx, append(stands(r.Entry), state), changes...)
 		if err != nil || resp.Succeeded {
 			return err
 		}
-		left, kvs := resp.Responses[0].GetResponseRange().Kvs, resp.Responses[1].GetResponseRange().Kvs
-		found := new(mvccpb.KeyValue) // of revision 0, if there is none
-		if len(kvs) > 0 {
-			found = kvs[0]
-		}
-		if len(left) == 0 || left[0].CreateRevision != int64(r.Token) { // deleted by another client
-			if len(kvs) > 0 && s.isOf(found, r) {
-				return s.deleteAck(ctx, found)
-			}
+		left, held, err := s.driver.ballotAndAck(ctx, r.Entry)
+		switch {
+		case err != nil:
+			return err
+		case !left && s.isOf(held, r): // deleted by another client
+			return s.deleteAck(ctx, held)
+		case !left:
 			return nil
 		}
-		state = clientv3.Compare(clientv3.ModRevision(ack), "=", found.ModRevision)
-		if then = []clientv3.Op{ballot}; found.Lease == 0 || found.Lease == s.id {
-			then = append(then, clientv3.OpDelete(ack))
+		state = clientv3.Compare(clientv3.ModRevision(ack), "=", held.ModRevision)
+		if changes = changes[:1]; held.Lease == 0 || held.Lease == s.id {
+			changes = changes[:2]
 		}
 	}
 }
 
+// ballotAndAck reads whether the entry stands, and what is at the acknowledgement's key: of revision 0, if there is
+// nothing.
+func (d *driver) ballotAndAck(ctx context.Context, e engine.Entry) (stands bool, held *mvccpb.KeyValue, err error) {
+	found, _, err := d.look(ctx, nil,
+		clientv3.OpGet(keyOf(e.Key), clientv3.WithKeysOnly()), clientv3.OpGet(d.layout.ack(e.Election)))
+	if err != nil {
+		return false, nil, err
+	}
+	return first(found[0]).GetCreateRevision() == int64(e.Token), cmp.Or(first(found[1]), new(mvccpb.KeyValue)), nil
+}
+
 // isOf reports whether what is at the acknowledgement's key is that of an entry which has gone: if it has that revision,
 // or, if the revision is not known, if it is of the session and of no other entry.
-func (s *session) isOf(found *mvccpb.KeyValue, r engine.Removal) bool {
+func (s *session) isOf(held *mvccpb.KeyValue, r engine.Removal) bool {
 	if r.Revision != 0 {
-		return found.ModRevision == int64(r.Revision)
+		return held.ModRevision == int64(r.Revision)
 	}
 	// Others of this session which acknowledge later than they are asked here make it another revision.
-	return found.Lease == s.id && r.Alone()
+	return held.Lease == s.id && r.Alone()
 }
 
 // deleteAck deletes what was found at an acknowledgement's key, unless it has changed.
 func (s *session) deleteAck(ctx context.Context, found *mvccpb.KeyValue) error {
 	ack := string(found.Key)
-	_, err := s.txn(ctx, []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(ack), "=", found.ModRevision)},
-		[]clientv3.Op{clientv3.OpDelete(ack)}, nil)
+	_, err := s.change(ctx, []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(ack), "=", found.ModRevision)}, clientv3.OpDelete(ack))
 	return err
 }
 

@@ -38,10 +38,10 @@ func soon(t *testing.T) context.Context {
 func (s *session) marks(t *testing.T) map[string]string {
 	t.Helper()
 	prefix := "leadership/_void/" + s.ID() + "-"
-	resp, err := s.driver.get(soon(t), prefix, clientv3.WithPrefix())
+	found, _, err := s.driver.look(soon(t), nil, clientv3.OpGet(prefix, clientv3.WithPrefix()))
 	require.NoError(t, err)
 	list := map[string]string{}
-	for _, kv := range resp.Kvs {
+	for _, kv := range found[0].Kvs {
 		list[string(kv.Key[len(prefix):])] = string(kv.Value)
 	}
 	return list
@@ -126,9 +126,9 @@ func TestVoidRemovesTheAcknowledgement(t *testing.T) {
 	d, s := opened(t)
 	leader := func() string {
 		t.Helper()
-		found, _, err := d.read(soon(t), d.layout.ack("x"))
+		found, _, err := d.look(soon(t), nil, clientv3.OpGet(d.layout.ack("x")))
 		require.NoError(t, err)
-		return string(found[0].GetValue())
+		return string(first(found[0]).GetValue())
 	}
 	old, err := s.Enter(soon(t), "x", engine.Nonce{Name: "old", Slot: 1, Turn: 1}, "old")
 	require.NoError(t, err)
@@ -161,9 +161,7 @@ func TestPlace(t *testing.T) {
 	d, s := opened(t)
 	put := func(name string, lease int64) {
 		t.Helper()
-		_, err := d.txn(soon(t), nil, []clientv3.Op{
-			clientv3.OpPut(d.layout.dir("x")+name, "foreign", clientv3.WithLease(clientv3.LeaseID(lease))),
-		}, nil)
+		_, err := d.change(soon(t), nil, clientv3.OpPut(d.layout.dir("x")+name, "foreign", clientv3.WithLease(clientv3.LeaseID(lease))))
 		require.NoError(t, err)
 	}
 	turn := uint64(0)

@@ -15,17 +15,18 @@ func (d *driver) RequestResignation(ctx context.Context, election string, token 
 		return nil // to etcd it would mean any revision
 	}
 	dir := d.layout.dir(election)
-	resp, err := d.get(ctx, dir, clientv3.WithPrefix(), clientv3.WithMinCreateRev(created), clientv3.WithMaxCreateRev(created))
+	found, _, err := d.look(ctx, nil,
+		clientv3.OpGet(dir, clientv3.WithPrefix(), clientv3.WithMinCreateRev(created), clientv3.WithMaxCreateRev(created)))
 	if err != nil {
 		return err
 	}
-	for _, kv := range resp.Kvs {
+	for _, kv := range found[0].Kvs {
 		if !isBallot(dir, kv) {
 			continue
 		}
 		key := string(kv.Key)
-		_, err := d.txn(ctx, []clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(key), "=", created)},
-			[]clientv3.Op{clientv3.OpPut(key, "", clientv3.WithIgnoreValue(), clientv3.WithIgnoreLease())}, nil)
+		_, err := d.change(ctx, []clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(key), "=", created)},
+			clientv3.OpPut(key, "", clientv3.WithIgnoreValue(), clientv3.WithIgnoreLease()))
 		return err
 	}
 	return nil

@@ -19,15 +19,16 @@ func (d *driver) findAll() {
 		return
 	}
 	ctx, prefix := d.life.Background, d.config.Prefix+"/"
-	resp, err := d.get(ctx, prefix, clientv3.WithPrefix(), clientv3.WithKeysOnly())
+	all := clientv3.OpGet(prefix, clientv3.WithPrefix(), clientv3.WithKeysOnly())
+	found, _, err := d.look(ctx, nil, all)
 	for adapter.Uncertain(err) && ctx.Err() == nil {
 		adapter.Pause(ctx)
-		resp, err = d.get(ctx, prefix, clientv3.WithPrefix(), clientv3.WithKeysOnly())
+		found, _, err = d.look(ctx, nil, all)
 	}
 	if err != nil {
 		return
 	}
-	for _, kv := range resp.Kvs {
+	for _, kv := range found[0].Kvs {
 		election, name, _ := strings.Cut(strings.TrimPrefix(string(kv.Key), prefix), "/_ballots/")
 		if nonce, ours := strings.CutPrefix(name, leaseName(lease)+"-"); ours {
 			d.found(leaseName(lease), election, nonce)

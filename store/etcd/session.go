@@ -131,9 +131,9 @@ func (s *session) End(ctx context.Context, _ []engine.Removal) error { return s.
 // onLease attaches a key to the lease.
 func (s *session) onLease() clientv3.OpOption { return clientv3.WithLease(clientv3.LeaseID(s.id)) }
 
-// txn is the driver's for keys of this lease.
-func (s *session) txn(ctx context.Context, conditions []clientv3.Cmp, then, or []clientv3.Op) (*clientv3.TxnResponse, error) {
-	resp, err := s.driver.txn(ctx, conditions, then, or)
+// change is the driver's, for keys of this lease.
+func (s *session) change(ctx context.Context, conditions []clientv3.Cmp, ops ...clientv3.Op) (*clientv3.TxnResponse, error) {
+	resp, err := s.driver.change(ctx, conditions, ops...)
 	if errors.Is(err, rpctypes.ErrLeaseNotFound) {
 		return nil, fmt.Errorf("%w: %w", engine.ErrOver, err)
 	}

@@ -16,7 +16,7 @@ func TestNewConnectionOwesNothing(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = listener.Close() })
 	address := listener.Addr().String()
-	d := &driver{config: Config{TTL: 4 * time.Second}, lines: map[string]*line{}}
+	d := &driver{config: Config{TTL: 4 * time.Second, Dial: (&net.Dialer{}).DialContext}, lines: map[string]*line{}}
 	before := time.Now()
 	conn, err := d.dial(context.Background(), address)
 	require.NoError(t, err)

@@ -38,6 +38,9 @@ type catch struct {
 
 func (c *catch) letGo() { c.once.Do(func() { close(c.release) }) }
 
+// look begins the text of a request that reads and has no condition.
+const look = "Txn success:{request_range"
+
 // fate is what becomes of a request that is caught.
 type fate int
 

@@ -119,7 +119,7 @@ func (ws *watches) leave(l *listener) {
 
 // show tells the listeners what was found at their keys by a read that was sent at that time, unless the stream has
 // broken since.
-func (ws *watches) show(listeners []*listener, found []*mvccpb.KeyValue, revision int64, sent time.Time) error {
+func (ws *watches) show(listeners []*listener, found []*pb.RangeResponse, revision int64, sent time.Time) error {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
 	for _, l := range listeners {
@@ -133,7 +133,7 @@ func (ws *watches) show(listeners []*listener, found []*mvccpb.KeyValue, revisio
 			l.hear(e)
 			continue
 		}
-		state := l.state(found[i])
+		state := l.state(first(found[i]))
 		state.AsOf = sent
 		l.tell(engine.News{State: &state})
 	}

@@ -68,7 +68,7 @@ func (d *driver) progresses(t *testing.T, revision int64) {
 // shows is the answer to a read.
 func (d *driver) shows(l *listener, key string, revision int64) error {
 	kv := &mvccpb.KeyValue{Key: []byte(key), ModRevision: revision}
-	return d.watches.show([]*listener{l}, []*mvccpb.KeyValue{kv}, revision, time.Time{})
+	return d.watches.show([]*listener{l}, []*pb.RangeResponse{{Kvs: []*mvccpb.KeyValue{kv}}}, revision, time.Time{})
 }
 
 // A listener is told first what was read, and then what is newer. An event that comes between is told in place of a read
@@ -104,7 +104,7 @@ func TestReadSaysAsOfWhen(t *testing.T) {
 	d.watches.join(l)
 	d.confirms(t, 1, 10)
 	sent := time.Now()
-	require.NoError(t, d.watches.show([]*listener{l}, []*mvccpb.KeyValue{nil}, 11, sent))
+	require.NoError(t, d.watches.show([]*listener{l}, []*pb.RangeResponse{{}}, 11, sent))
 	require.Equal(t, engine.State{AsOf: sent}, told)
 	d.changes(t, 1, "a", 12)
 	require.Zero(t, told.AsOf)

@@ -81,9 +81,6 @@ func (s *Service) election(name string) *election {
 	e, ok := s.elections[name]
 	if !ok {
 		e = &election{name: name}
-		if s.elections == nil {
-			s.elections, s.entries = map[string]*election{}, map[string]*entry{}
-		}
 		s.elections[name] = e
 	}
 	return e
@@ -95,8 +92,8 @@ func (s *Service) open(ttl time.Duration, peers bool) uint64 {
 	defer s.mu.Unlock()
 	s.index++
 	sess := &session{id: s.index, mark: s.index, ttl: ttl, keeps: byClock(ttl, s.clock), touched: time.Now()}
-	if s.sessions == nil {
-		s.sessions = map[uint64]*session{}
+	if s.sessions == nil { // no ballot has been cast yet
+		s.sessions, s.elections, s.entries = map[uint64]*session{}, map[string]*election{}, map[string]*entry{}
 	}
 	s.sessions[sess.id] = sess
 	if !peers {

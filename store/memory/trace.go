@@ -1,6 +1,10 @@
 package memory
 
-import "github.com/go-leadership/leadership/store"
+import (
+	"slices"
+
+	"github.com/go-leadership/leadership/store"
+)
 
 // Event is something that happened, for tests that want to know whether it ever does.
 type Event struct {
@@ -57,20 +61,11 @@ func (s *Service) expired(sess *session) {
 
 // together tells if one of the ballots that go in one step is next to another. The caller holds the mutex.
 func (s *Service) together(ballots []*entry) {
-	if s.trace == nil || len(ballots) < 2 {
-		return
-	}
-	going := map[*entry]bool{}
-	for _, b := range ballots {
-		going[b] = true
-	}
 	for _, b := range ballots {
 		list := b.election.ballots
-		for i := range list[1:] {
-			if list[i+1] == b && going[list[i]] {
-				s.tell(Event{What: WentTogether, Election: b.election.name})
-				return
-			}
+		if i := slices.Index(list, b); s.trace != nil && i > 0 && slices.Contains(ballots, list[i-1]) {
+			s.tell(Event{What: WentTogether, Election: b.election.name})
+			return
 		}
 	}
 }

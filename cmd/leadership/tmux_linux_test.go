@@ -31,7 +31,7 @@ func newTerminal(t *testing.T, environment ...string) terminal {
 	}
 	term.tmux(append(args, "sh")...)
 	t.Cleanup(func() { term.tmux("kill-server") })
-	term.shows(`^[#$] `) // what is typed before the prompt would be shown twice
+	term.shows(`^[#$]`) // what is typed before the prompt would be shown twice
 	return term
 }
 

@@ -32,6 +32,7 @@ type driver struct {
 	hosts hosts
 
 	watches watches
+	dirs    dirs
 
 	mu            sync.Mutex
 	wire          *wire         // guarded by mu, as are all below
@@ -138,53 +139,33 @@ var errKept = fmt.Errorf("%w: the session before stands until its leader's work 
 func (d *driver) Open(ctx context.Context) (engine.Session, engine.Proof, error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
-	for {
-		s, err := d.await(ctx)
-		if err != nil {
-			return nil, engine.Proof{}, err
-		}
-		proof, opened, changed := d.open(s)
-		if opened {
-			return s, proof, nil
-		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return nil, engine.Proof{}, errKept
-		}
+	s, err := d.await(ctx)
+	if err != nil {
+		return nil, engine.Proof{}, err
 	}
-}
-
-// open hands the session to the engine, unless the engine has had it, and it is of a connection of the driver's own.
-func (d *driver) open(s *session) (proof engine.Proof, opened bool, changed <-chan struct{}) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if s.opened && s.Ends() {
-		return proof, false, d.changed
+	var proof engine.Proof
+	var kept bool
+	err = d.until(ctx, func() (bool, error) {
+		s = d.current
+		if kept = s != nil && s.opened && s.Ends(); kept || s == nil {
+			return false, d.refused
+		}
+		s.opened, proof = true, s.proof
+		return true, nil
+	})
+	switch {
+	case err == nil:
+		return s, proof, nil
+	case kept && ctx.Err() != nil:
+		err = errKept
 	}
-	s.opened = true
-	return s.proof, true, nil
+	return nil, proof, err
 }
 
 // Confirm implements engine.Driver: it waits for the next confirmation of the session, see keeper.
 func (d *driver) Confirm(ctx context.Context) error {
 	began := time.Now()
-	for {
-		d.mu.Lock()
-		done, changed, refused := !d.confirmed.Before(began), d.changed, d.refused
-		d.mu.Unlock()
-		switch {
-		case done:
-			return nil
-		case refused != nil:
-			return refused
-		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return d.unreached(ctx)
-		}
-	}
+	return d.until(ctx, func() (bool, error) { return !d.confirmed.Before(began), d.refused })
 }
 
 // Close implements engine.Driver. With its own connection it ends the session, and the nodes go with it. Requests to

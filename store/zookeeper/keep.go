@@ -185,11 +185,7 @@ func (d *driver) touched(id int64, sent store.Instant) {
 	if sent.Time().After(d.confirmed) {
 		d.confirmed = sent.Time()
 	}
-	select {
-	case <-sess.synced:
-	default:
-		close(sess.synced)
-	}
+	sess.synced = true
 	close(d.changed)
 	d.changed = make(chan struct{})
 }

@@ -117,20 +117,12 @@ func (d *driver) still(sess *session) error {
 
 // awaitSynced waits until the present session has been confirmed once. The library makes sure that no later server of
 // a session is behind an earlier one; from session to session only a barrier does.
-func (d *driver) awaitSynced(ctx context.Context) (*session, error) {
-	for {
-		sess, err := d.await(ctx)
-		if err != nil {
-			return nil, err
-		}
-		select {
-		case <-sess.synced:
-			return sess, nil
-		case <-sess.lost:
-		case <-ctx.Done():
-			return nil, d.unreached(ctx)
-		}
-	}
+func (d *driver) awaitSynced(ctx context.Context) (sess *session, err error) {
+	err = d.until(ctx, func() (bool, error) {
+		sess = d.current
+		return sess != nil && d.authenticated && sess.synced && d.refused == nil, d.refused
+	})
+	return sess, err
 }
 
 // Ballots implements engine.Driver. It reads every ballot, some at a time.

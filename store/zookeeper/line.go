@@ -11,11 +11,16 @@ import (
 
 // up reports whether the session is established on the present connection.
 func (d *driver) up() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.upLocked()
+}
+
+// upLocked is up. The caller holds mu.
+func (d *driver) upLocked() bool {
 	if d.config.Conn != nil {
 		return d.conn.State() == zk.StateHasSession
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
 	return !d.ready.IsZero() && !d.wire.gone.Load()
 }
 
@@ -40,22 +45,14 @@ func (d *driver) awaitLine(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
-	for {
-		_, changed := d.connection()
-		if d.up() {
-			return nil
-		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			d.mu.Lock()
-			defer d.mu.Unlock()
-			if d.trouble == nil {
-				return fmt.Errorf("%w: no connection", store.ErrUnavailable)
-			}
-			return fmt.Errorf("%w: no connection: %w", store.ErrUnavailable, d.trouble)
-		}
+	var trouble error
+	if d.until(ctx, func() (bool, error) { trouble = d.trouble; return d.upLocked(), nil }) == nil {
+		return nil
 	}
+	if trouble == nil {
+		return fmt.Errorf("%w: no connection", store.ErrUnavailable)
+	}
+	return fmt.Errorf("%w: no connection: %w", store.ErrUnavailable, trouble)
 }
 
 // handshakeLimit is how long a handshake may take with a server with which so many have timed out. One that has just

@@ -32,7 +32,11 @@ func TestCampaignLosesAMessage(t *testing.T) {
 				election := newElection()
 				makePath(t, conn, dir(election))
 				st, tp := openTapped(t)
-				c := tp.catch(t, fate, op, dir(election))
+				what := dir(election)
+				if op == opCreate {
+					what += "/" // the ballot
+				}
+				c := tp.catch(t, fate, op, what)
 				b := castFirst(t, st, election, "the only one")
 				receive(t, c.caught, "the request")
 				require.Len(t, list(t, conn, dir(election)), 1)
@@ -98,7 +102,7 @@ func TestCampaignGivenUpLeavesNothing(t *testing.T) {
 		makePath(t, conn, dir(election))
 		st, tp := openTapped(t)
 		witness := castFirst(t, st, newElection(), "stands as long as the session does")
-		c := tp.catch(t, hold, opCreate, dir(election))
+		c := tp.catch(t, hold, opCreate, dir(election)+"/")
 		ctx, cancel := context.WithCancel(context.Background())
 		given := make(chan error, 1)
 		go func() {
@@ -124,7 +128,7 @@ func TestBallotFoundIsNotOurs(t *testing.T) {
 	makePath(t, conn, dir(election))
 	st, tp := openTapped(t)
 	witness := castFirst(t, st, newElection(), "so that there is a session")
-	c := tp.catch(t, hold, opCreate, dir(election))
+	c := tp.catch(t, hold, opCreate, dir(election)+"/")
 	type outcome struct {
 		store.Ballot
 		err error
@@ -159,7 +163,7 @@ func TestSessionEndsDuringCampaign(t *testing.T) {
 	makePath(t, conn, dir(election))
 	st, tp := openTapped(t)
 	before := castFirst(t, st, newElection(), "in the first session")
-	c := tp.catch(t, holdReply, opCreate, dir(election))
+	c := tp.catch(t, holdReply, opCreate, dir(election)+"/")
 	done := make(chan error, 1)
 	var b store.Ballot
 	go func() {

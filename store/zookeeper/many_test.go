@@ -36,6 +36,22 @@ func TestStoppedFollowersLeaveOneWatch(t *testing.T) {
 	one("when that has gone")
 }
 
+// The node of an election is asked for once, and again when it has been found missing.
+func TestNodeOfAnElectionIsKnown(t *testing.T) {
+	election := newElection()
+	conn := operator(t)
+	makePath(t, conn, dir(election))
+	st, tp := openTapped(t)
+	asked := func() int { return tp.Count(opCreate, dir(election)+"\xff") } // no data
+	for range 3 {
+		require.NoError(t, castFirst(t, st, election, "own").Withdraw(soon(t)))
+		require.Equal(t, 1, asked())
+	}
+	require.NoError(t, conn.Delete(dir(election), -1))
+	castFirst(t, st, election, "own")
+	require.Equal(t, 2, asked())
+}
+
 // A thousand elections share one session and its confirmations, and outlive a broken connection together.
 func TestThousandElections(t *testing.T) {
 	const elections = 1000

@@ -133,7 +133,7 @@ func TestCloseDuringCampaignOnCallersConnection(t *testing.T) {
 	st, err := zookeeper.Open(zookeeper.Config{Conn: callers, TTL: long})
 	require.NoError(t, err)
 	require.NoError(t, castFirst(t, st, newElection(), "so that there is a session").Withdraw(soon(t)))
-	request := tp.catch(t, hold, opCreate, dir(election))
+	request := tp.catch(t, hold, opCreate, dir(election)+"/")
 	campaign, closed := make(chan error, 1), make(chan error, 1)
 	go func() { _, err := st.Campaign(soon(t), election, "own"); campaign <- err }()
 	receive(t, request.caught, "the request")

@@ -20,7 +20,6 @@ type session struct {
 	driver *driver
 	id     int64         // constant
 	lost   chan struct{} // closed when the driver learns that the session is over, or gives it up
-	synced chan struct{} // closed when the first barrier has been answered: reads see all that came before
 	left   error         // written before lost is closed: why it was given up; nil if it is known to be over
 
 	touches touches            // guarded by the driver's mu, as are all below
@@ -28,6 +27,7 @@ type session struct {
 	proof   engine.Proof       // the last; zero before the first
 	renewed func(engine.Proof) // Keep's; nil while it does not run
 	opened  bool               // the engine has it
+	synced  bool               // the first barrier has been answered: reads see all that came before
 
 	kept error // what Keep returned; of the engine's keeper alone
 
@@ -58,24 +58,17 @@ func (s *session) over() bool {
 // takes requests after it has been given up, too: its entries are removed.
 func (s *session) await(ctx context.Context) error {
 	d := s.driver
-	for {
-		d.mu.Lock()
-		ready, changed, refused := d.authenticated, d.changed, d.refused
-		d.mu.Unlock()
+	return d.until(ctx, func() (bool, error) {
 		switch {
-		case s.over() && (s.left == nil || !s.Ends() && (refused != nil || d.conn.SessionID() != s.id)):
-			return engine.ErrOver
-		case s.over() && s.Ends():
-			return fmt.Errorf("%w: %w", store.ErrUnavailable, s.left)
-		case ready:
-			return nil
+		case !s.over():
+			return d.authenticated, nil
+		case s.left == nil, !s.Ends() && (d.refused != nil || d.conn.SessionID() != s.id):
+			return false, engine.ErrOver
+		case s.Ends():
+			return false, fmt.Errorf("%w: %w", store.ErrUnavailable, s.left)
 		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return d.unreached(ctx)
-		}
-	}
+		return d.authenticated, nil
+	})
 }
 
 // prove notes that the session stands. The caller holds the driver's mu.
@@ -198,7 +191,7 @@ func (d *driver) adopt(id int64) {
 	}
 	d.lose(nil)
 	d.current = &session{
-		driver: d, id: id, lost: make(chan struct{}), synced: make(chan struct{}),
+		driver: d, id: id, lost: make(chan struct{}),
 		touches:   touches{ttl: d.config.TTL, grace: d.config.Grace},
 		creations: map[string]*creation{}, nearest: map[string][]*standing{},
 	}
@@ -225,31 +218,41 @@ func (d *driver) abandon(sess *session, reason error) (abandoned bool) {
 	return abandoned
 }
 
-// await returns the session as soon as there is one and the connection is authenticated.
-func (d *driver) await(ctx context.Context) (*session, error) {
+// until waits for a condition. It is asked under mu, now and at each change.
+func (d *driver) until(ctx context.Context, holds func() (bool, error)) error {
 	for {
 		d.mu.Lock()
-		sess, ready, changed, refused := d.current, d.authenticated, d.changed, d.refused
+		done, err := holds()
+		changed := d.changed
 		d.mu.Unlock()
 		switch {
-		case refused != nil:
-			return nil, refused
-		case sess != nil && ready:
-			return sess, nil
+		case done:
+			return nil
+		case err != nil:
+			return err
 		}
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			return nil, d.unreached(ctx)
+			return d.unreached(ctx)
 		}
 	}
 }
 
+// await returns the session as soon as there is one and the connection is authenticated.
+func (d *driver) await(ctx context.Context) (sess *session, err error) {
+	err = d.until(ctx, func() (bool, error) {
+		sess = d.current
+		return sess != nil && d.authenticated && d.refused == nil, d.refused
+	})
+	return sess, err
+}
+
 // unreached says why nothing came before ctx ended.
 func (d *driver) unreached(ctx context.Context) error {
-	up := d.up()
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	up := d.upLocked()
 	what := "no session"
 	switch {
 	case d.current != nil && up:

@@ -145,10 +145,11 @@ func (w *watches) confirmed(asOf time.Time) {
 	}
 }
 
-// confirm is confirmed for one node. The caller holds mu.
+// confirm is confirmed for one node. The engine takes no such time from the watch of an entry: telling those of 10,000
+// elections took 1 % of a processor. The caller holds mu.
 func (w *watches) confirm(key watchKey, asOf time.Time) {
 	for x := range w.set[key] {
-		if x.tell != nil {
+		if x.tell != nil && !x.entry {
 			x.tell(engine.News{AsOf: asOf})
 		}
 	}

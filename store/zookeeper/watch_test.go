@@ -98,19 +98,19 @@ func TestWatchKeepsWhatWasRead(t *testing.T) {
 func TestWatchAfterAReconnection(t *testing.T) {
 	w := &watches{epoch: 3}
 	before, unread := w.watching(w.add(on("/e"), true), stands), w.add(on("/e"), true)
+	leader := w.watching(w.add(on("/ack"), false), engine.State{})
 	asOf := time.Now()
 	w.confirmed(asOf)
 	w.reconnected()
-	require.Equal(t, []engine.News{{State: &stands}, {AsOf: asOf}, over}, before.told)
+	require.Equal(t, []engine.News{{State: &stands}, over}, before.told, "an entry's is not confirmed")
+	require.Equal(t, []engine.News{{State: &engine.State{}}, {AsOf: asOf}, over}, leader.told)
 	require.Equal(t, []engine.News{{State: &stands}, over}, w.watching(unread, stands).told, "it was sent before, or lost")
 
 	after := w.watching(w.add(on("/e"), true), stands)
 	require.EqualValues(t, 4, after.Stream)
-	w.confirmed(asOf)
-	require.Equal(t, []engine.News{{State: &stands}, {AsOf: asOf}}, after.told)
 	w.event(zk.Event{Type: zk.EventNodeDeleted, Path: "/e"})
-	require.Equal(t, deleted, after.told[2])
-	require.Len(t, before.told, 3)
+	require.Equal(t, deleted, after.told[1])
+	require.Len(t, before.told, 2)
 }
 
 // callers are the watches of a caller's connection, and the life of their goroutines.
@@ -121,7 +121,7 @@ func callers() (*watches, *adapter.Life) {
 
 // addRelayed sets a watch on a caller's connection, and returns the library's channel.
 func (w *watches) addRelayed(path string) (*watch, chan zk.Event) {
-	x, ch := w.add(on(path), true), make(chan zk.Event, 1)
+	x, ch := w.add(on(path), false), make(chan zk.Event, 1)
 	w.addRelay(on(path), ch)
 	return x, ch
 }
@@ -141,7 +141,7 @@ func TestRelayIsInOrder(t *testing.T) {
 			told := w.watching(x, stands)
 			w.confirmed(time.Now())
 			synctest.Wait()
-			require.Equal(t, deleted, told.told[len(told.told)-1])
+			require.Equal(t, over, told.told[len(told.told)-1])
 			require.Less(t, len(told.told), 3)
 		}
 		life.Stop()
@@ -155,7 +155,7 @@ func TestRelayEndsWithTheLastWatcher(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, life := callers()
 		x, ch := w.addRelayed("/e")
-		first, second := w.watching(x, stands), w.watching(w.add(on("/e"), true), stands)
+		first, second := w.watching(x, stands), w.watching(w.add(on("/e"), false), stands)
 		first.Stop()
 		synctest.Wait()
 		w.confirmed(time.Now())
@@ -165,13 +165,13 @@ func TestRelayEndsWithTheLastWatcher(t *testing.T) {
 		life.Wait()
 
 		require.True(t, w.relayed(on("/e")))
-		third := w.watching(w.add(on("/e"), true), stands)
+		third := w.watching(w.add(on("/e"), false), stands)
 		third.Stop()
 		life.Wait()
 		ch <- zk.Event{Type: zk.EventNodeDeleted, Path: "/e"}
-		fourth := w.watching(w.add(on("/e"), true), stands)
+		fourth := w.watching(w.add(on("/e"), false), stands)
 		life.Wait()
-		require.Equal(t, deleted, fourth.told[len(fourth.told)-1])
+		require.Equal(t, over, fourth.told[len(fourth.told)-1])
 		require.Empty(t, w.set)
 		require.False(t, w.relayed(on("/e")))
 

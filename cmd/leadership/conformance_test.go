@@ -27,7 +27,7 @@ func TestFailedCase(t *testing.T) {
 	require.Contains(t, result.Log, "no <store> today")
 
 	var out bytes.Buffer
-	c := &conformanceCmd{storeFlags: storeFlags{Store: "file:///x"}}
+	c := &conformanceCmd{storeFlags: storeFlags{storeFlag: storeFlag{Store: "file:///x"}}}
 	require.NoError(t, c.print(&app{out: &out}, []suite.Result{result}))
 	require.Contains(t, out.String(), each.Name+"  G1 G3     FAILED  0.0s\n")
 

@@ -15,7 +15,8 @@ import (
 )
 
 type runCmd struct {
-	electionFlags
+	storeFlag
+	electionFlag
 	Value        string         `placeholder:"TEXT" help:"What others read of this process while it leads, such as its address. Default: the name of the host."`
 	Wait         *time.Duration `placeholder:"DURATION" help:"Give up if this process has not led within this time. Default: wait for ever."`
 	StopTimeout  *time.Duration `placeholder:"DURATION" help:"Time that the command has between SIGTERM and SIGKILL, out of the lease. Default: half of what fits, at most 10s."`
@@ -43,7 +44,7 @@ While the command runs it gets SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR
 SIGINT kills it. Before, SIGTERM and SIGINT end the candidacy.
 
 Exit codes: the command's own; 128+N: signal N ended the command, or the candidacy; 64: wrong usage; 75: the command was
-stopped because leadership was lost; 124: never led within --wait; 125: another failure of leadership itself; 126: the
+stopped, or not started, because leadership was lost; 124: never led within --wait; 125: another failure of leadership itself; 126: the
 command can't be executed; 127: there is no such command.`
 }
 
@@ -117,7 +118,10 @@ func closeSoon(st store.Store, asked bool) error {
 
 // check returns a usage error.
 func (c *runCmd) check() error {
-	if err := c.electionFlags.check(); err != nil {
+	if err := c.storeFlag.check(); err != nil {
+		return err
+	}
+	if err := c.electionFlag.check(); err != nil {
 		return err
 	}
 	if len(c.Command) > 0 && c.Command[0] == "--" {

@@ -53,6 +53,7 @@ func (l *steadyLog) Write(record []byte) (int, error) {
 
 func (l *steadyLog) pass(w io.Writer) {
 	defer close(l.done)
+	writeInBackground()
 	for record := range l.records {
 		_, _ = w.Write(record) // there is no other place to say that it failed
 	}

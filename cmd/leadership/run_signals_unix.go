@@ -9,10 +9,16 @@ import (
 )
 
 // notifySignals returns the signals that are passed on, from now on. Those that are ignored, by nohup for example, stay
-// ignored. A reader of stderr that has gone is no reason to end any more: the runtime would do so, by SIGPIPE.
+// ignored. Others have no effect any more: SIGPIPE, by which the runtime would end this process when the reader of stderr
+// has gone, and those by which a terminal stops a job in the background. They have a handler, since children would inherit
+// that they are ignored.
 func notifySignals() (signals <-chan os.Signal, stop func()) {
-	ch, pipe := make(chan os.Signal, 16), make(chan os.Signal, 1)
-	signal.Notify(pipe, syscall.SIGPIPE)
+	ch, drain := make(chan os.Signal, 16), make(chan os.Signal, 1)
+	for _, s := range append(terminalStops, syscall.SIGPIPE) {
+		if !signal.Ignored(s) {
+			signal.Notify(drain, s)
+		}
+	}
 	for _, s := range []os.Signal{
 		syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGWINCH,
 	} {
@@ -20,7 +26,7 @@ func notifySignals() (signals <-chan os.Signal, stop func()) {
 			signal.Notify(ch, s)
 		}
 	}
-	return ch, func() { signal.Stop(ch); signal.Stop(pipe) }
+	return ch, func() { signal.Stop(ch); signal.Stop(drain) }
 }
 
 // hasTerminal reports whether the process has a controlling terminal.

@@ -13,16 +13,26 @@ import (
 	"github.com/go-leadership/leadership/store"
 )
 
-// storeFlags say which store.
+// storeFlag says which store.
+type storeFlag struct {
+	Store string `env:"LEADERSHIP_STORE" placeholder:"URL" help:"URL of the store, such as etcd://host:2379/?ttl=10s."`
+}
+
+// storeFlags say which store, and how long it has to answer.
 type storeFlags struct {
-	Store   string        `env:"LEADERSHIP_STORE" placeholder:"URL" help:"URL of the store, such as etcd://host:2379/?ttl=10s."`
+	storeFlag
 	Timeout time.Duration `env:"LEADERSHIP_TIMEOUT" default:"10s" placeholder:"10s" help:"How long to wait for the store's answer. Default: 10s."`
 }
 
-// electionFlags say which election.
+// electionFlag says which election.
+type electionFlag struct {
+	Election string `env:"LEADERSHIP_ELECTION" placeholder:"NAME" help:"Name of the election, such as database/primary."`
+}
+
+// electionFlags say which election of which store, and how long the store has to answer.
 type electionFlags struct {
 	storeFlags
-	Election string `env:"LEADERSHIP_ELECTION" placeholder:"NAME" help:"Name of the election, such as database/primary."`
+	electionFlag
 }
 
 // outputFlags say how to print.
@@ -30,12 +40,9 @@ type outputFlags struct {
 	JSON bool `help:"Print JSON, for programs."`
 }
 
-func (f storeFlags) check() error {
+func (f storeFlag) check() error {
 	if f.Store == "" {
 		return missing("store", "URL")
-	}
-	if f.Timeout <= 0 {
-		return &failure{code: exitUsage, err: fmt.Errorf("--timeout=%v is not more than zero", f.Timeout)}
 	}
 	u, err := store.ParseURL(f.Store)
 	if err == nil && u.Scheme == "memory" {
@@ -44,14 +51,28 @@ func (f storeFlags) check() error {
 	return err
 }
 
-func (f electionFlags) check() error {
-	if err := f.storeFlags.check(); err != nil {
+func (f storeFlags) check() error {
+	if err := f.storeFlag.check(); err != nil {
 		return err
 	}
+	if f.Timeout <= 0 {
+		return &failure{code: exitUsage, err: fmt.Errorf("--timeout=%v is not more than zero", f.Timeout)}
+	}
+	return nil
+}
+
+func (f electionFlag) check() error {
 	if f.Election == "" {
 		return missing("election", "NAME")
 	}
 	return store.CheckElection(f.Election)
+}
+
+func (f electionFlags) check() error {
+	if err := f.storeFlags.check(); err != nil {
+		return err
+	}
+	return f.electionFlag.check()
 }
 
 func missing(flag, value string) error {
@@ -63,7 +84,7 @@ func missing(flag, value string) error {
 }
 
 // address is the store's URL without user, password and options.
-func (f storeFlags) address() string {
+func (f storeFlag) address() string {
 	u, err := store.ParseURL(f.Store)
 	if err != nil {
 		return "the store"

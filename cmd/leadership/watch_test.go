@@ -37,7 +37,7 @@ func TestWatchSurvivesAnOutage(t *testing.T) {
 		require.NoError(t, err)
 		defer st.Close()
 		ctx, stop := context.WithCancelCause(t.Context())
-		c := &watchCmd{electionFlags: electionFlags{Election: "job"}}
+		c := &watchCmd{electionFlags: electionFlags{electionFlag: electionFlag{Election: "job"}}}
 		var out, errs screen
 		ended := make(chan error, 1)
 		go func() {

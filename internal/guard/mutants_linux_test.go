@@ -36,11 +36,11 @@ var mistakes = []mutants.Mutant{
 	{"a probe outlives the stop of the command", "command_linux.go",
 		"for pid := range c.probes {", "for pid := range map[int]int{} {", "TestProbeEnds"},
 	{"a start passes no renewal on", "guarded_linux.go",
-		"told = v.renewed(lease, told)", "_ = told", "TestSlowStart/.*_renewed"},
+		"told = v.renewed(lease, told)", "_ = told", "TestSlowStart/.*/.*_renewed"},
 	{"the guardian takes the first end of the lease", "guardian_linux.go",
 		"deadline == 0 || g.supervisor.pending()", "deadline == 0", "TestSlowStart/.*/leadership-guardian_renewed"},
 	{"a start goes on without a lease", "guarded_linux.go",
-		"case err != nil:\n\t\tv.killNow()", "case err != nil:", "TestSlowStart/.*_lost"},
+		"case err != nil:\n\t\tv.killNow()", "case err != nil:", "TestSlowStart/.*/.*_lost"},
 	{"what the command leaves is not killed", "init_linux.go",
 		"c.exited && !c.settings.WaitAll", "false", "TestWhatTheCommandLeaves"},
 }

@@ -227,7 +227,7 @@ func TestAcknowledgeReturnsWhatCannotBeCured(t *testing.T) {
 // A term that goes on for a TTL without an acknowledgement is logged once, however the candidate is driven: followers
 // know of no leader.
 func TestMissingAcknowledgementIsToldOnce(t *testing.T) {
-	const told = "call Acknowledge when the takeover is complete"
+	const told = "followers do not know of this leader until the takeover is acknowledged"
 	hold := func(ctx context.Context, _ *leadership.Term) error { <-ctx.Done(); return nil }
 	for name, test := range map[string]struct {
 		opts  leadership.Options

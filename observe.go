@@ -38,8 +38,8 @@ func (t *Term) observe() {
 			c.opts.Hooks.inJeopardy(c.election, t.Token(), remaining)
 		}
 		if time.Since(began) >= c.store.TTL() && !t.acknowledged.Load() && !c.warned.Swap(true) {
-			c.log.Warn("leading for a TTL without an acknowledgement: followers do not know of this leader; "+
-				"call Acknowledge when the takeover is complete", "token", t.Token(), "ttl", c.store.TTL())
+			c.log.Warn("leading for a TTL without an acknowledgement: "+
+				"followers do not know of this leader until the takeover is acknowledged", "token", t.Token(), "ttl", c.store.TTL())
 		}
 		next := remaining // when there may be something to report, besides a renewal
 		if !warned {

@@ -99,14 +99,16 @@ func (o outcome) exit() error {
 	return &failure{code: o.code, err: o.err}
 }
 
-// closeSoon closes the store. A runner that is asked to end does not wait for long.
+// closeSoon closes the store. It waits no longer than the session lasts without a renewal. A runner that is asked to end
+// does not wait for long.
 func closeSoon(st store.Store, asked bool) error {
 	closed := make(chan error, 1)
 	go func() { closed <- st.Close() }()
-	if !asked {
-		return <-closed
+	patience := st.TTL()
+	if asked {
+		patience = withdrawal
 	}
-	timer := time.NewTimer(withdrawal)
+	timer := time.NewTimer(patience)
 	defer timer.Stop()
 	select {
 	case err := <-closed:

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 )
 
 // TestRenewalWhileStopping: a command that is stopped on request has the rest of its time, by the last renewal.
@@ -115,5 +116,24 @@ func TestSlowStart(t *testing.T) {
 				})
 			}
 		}
+	})
+}
+
+// TestStoppedInit: the guardian continues an init that another process has stopped.
+func TestStoppedInit(t *testing.T) {
+	eachGuardedMode(t, func(t *testing.T, m Mode) {
+		if m.Kind != Namespace {
+			return // no init
+		}
+		p, r := startShell(t, m, `trap 'echo heard >&3' USR2; echo >&3; while :; do sleep 0.01; done`)
+		defer time.AfterFunc(20*time.Second, p.Kill).Stop() // which ends the pipe
+		readLine(t, r)
+		init, err := childrenOf(strconv.Itoa(p.r.(*supervisor).guardian))
+		require.NoError(t, err)
+		require.NoError(t, unix.Kill(init[0], unix.SIGSTOP))
+		require.NoError(t, p.Signal(unix.SIGUSR2))
+		require.Equal(t, "heard", readLine(t, r))
+		p.Kill()
+		p.Wait()
 	})
 }

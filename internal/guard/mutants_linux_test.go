@@ -35,6 +35,8 @@ var mistakes = []mutants.Mutant{
 		"_ = v.tell(request{Probe: number})", "", "TestProbeEnds"},
 	{"a probe outlives the stop of the command", "command_linux.go",
 		"for pid := range c.probes {", "for pid := range map[int]int{} {", "TestProbeEnds"},
+	{"a stopped init is left so", "wards_linux.go",
+		"_ = unix.Kill(pid, unix.SIGCONT)", "", "TestStoppedInit"},
 	{"a start passes no renewal on", "guarded_linux.go",
 		"told = v.renewed(lease, told)", "_ = told", "TestSlowStart/.*/.*_renewed"},
 	{"the guardian takes the first end of the lease", "guardian_linux.go",

@@ -73,8 +73,13 @@ func (n *namespace) kill() {
 }
 
 func (n *namespace) changed(pid int, status syscall.WaitStatus) bool {
-	if pid == n.pid && ended(status) {
+	switch {
+	case pid != n.pid:
+	case ended(status):
 		n.pid = 0
+	case status.Stopped():
+		// It would not see that the command exits, and the lease would be renewed for nothing.
+		_ = unix.Kill(pid, unix.SIGCONT)
 	}
 	return false // the kernel has killed the rest, or the init would not have ended
 }

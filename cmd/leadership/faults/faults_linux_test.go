@@ -91,9 +91,10 @@ var faults = []fault{
 		},
 		after: func(f *scene) { f.freezeOld("THAWED") }},
 	{name: "init killed", needs: "init", make: func(f *scene) { f.kill(f.init) }},
-	{name: "init frozen, supervisor killed", needs: "init", make: func(f *scene) { f.stop(f.init); f.kill(f.supervisor) }},
-	{name: "init frozen, supervisor and guardian frozen", needs: "init",
-		make: func(f *scene) { f.stop(f.init, f.supervisor, f.guardian) }},
+	{name: "guardian and init frozen, supervisor killed", needs: "init", // the guardian would continue an init that is stopped alone
+		make: func(f *scene) { f.stop(f.guardian, f.init); f.kill(f.supervisor) }},
+	{name: "supervisor, guardian and init frozen", needs: "init",
+		make: func(f *scene) { f.stop(f.supervisor, f.guardian, f.init) }},
 	{name: "CPU quota of 10 %, supervisor frozen", needs: "cpu",
 		covers: func(c *cell) bool { return c.mode == namespace || c.variant != "forking" },
 		before: func(f *scene) { f.join(f.machine.cpu) }, make: func(f *scene) { f.throttle(); f.stop(f.supervisor) }},

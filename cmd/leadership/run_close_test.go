@@ -1,0 +1,30 @@
+package main
+
+import (
+	"testing"
+	"time"
+
+	"github.com/go-leadership/leadership/store"
+	"github.com/stretchr/testify/require"
+)
+
+// mute is a store that does not answer when it is closed.
+type mute struct {
+	store.Store
+	answer chan error
+}
+
+func (m mute) Close() error { return <-m.answer }
+
+// A store that does not answer does not keep the program from ending.
+func TestCloseSoon(t *testing.T) {
+	for asked, patience := range map[bool]time.Duration{true: withdrawal, false: testTTL} {
+		virtual(t, func(w *world) {
+			st := mute{w.store, make(chan error)}
+			time.AfterFunc(time.Hour, func() { st.answer <- nil })
+			require.EqualError(w, closeSoon(st, asked), "it does not answer")
+			require.Equal(w, patience, w.now())
+			w.at(time.Hour)
+		})
+	}
+}

@@ -16,7 +16,7 @@ func TestWaitForALeaderWhileTheStoreIsSilent(t *testing.T) {
 		require.NoError(t, err)
 		defer st.Close()
 		s := &session{Store: st, address: "the store", timeout: 5 * time.Second}
-		c := &leaderCmd{electionFlags: electionFlags{Election: "job"}, Wait: time.Minute}
+		c := &leaderCmd{electionFlags: electionFlags{electionFlag: electionFlag{Election: "job"}}, Wait: time.Minute}
 		time.AfterFunc(time.Second, st.Faults().Cut)
 		began := time.Now()
 		_, err = c.find(t.Context(), s)

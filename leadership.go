@@ -65,15 +65,15 @@ var (
 	ErrClosed = store.ErrClosed
 	// ErrNotElected refuses what only a leader may do.
 	ErrNotElected = errors.New("not elected")
-	// ErrResigned ends a term that Resign, or the return of the leader's function, gave up, or whose end an operator has
-	// asked for: see store.Resigner. Campaign returns it if the operator asked before the term began.
+	// ErrResigned ends a term after Resign, when the leader's function has returned, and when an operator has asked for it:
+	// see store.Resigner. Campaign returns it if the operator asked before the term began.
 	ErrResigned = errors.New("resigned")
-	// ErrStopped ends what Stop stopped.
+	// ErrStopped ends terms, campaigns and followers after Stop, and a term of Run when the context of Run has ended.
 	ErrStopped = errors.New("stopped")
 	// ErrRunning refuses a second campaign of the same candidate while the first goes on.
 	ErrRunning = errors.New("already running for this election")
-	// ErrNoLease gives up a ballot that was first in line for a TTL while the store could not confirm the session in time:
-	// no answer came, or each came too late to count. The next in line can lead. Campaign returns it; Run and
+	// ErrNoLease says that a ballot was first in line for a TTL and its session was not confirmed in time: no answer came,
+	// or each came too late to count. The ballot is given back, so that the next in line can lead. Campaign returns it; Run and
 	// RunForElection report it and stand again, at the back of the queue.
 	ErrNoLease = errors.New("first in line, and the session is not confirmed in time")
 	// ErrTokenRegressed refuses a ballot whose fencing token is not higher than the last one of this candidate: the

@@ -21,7 +21,7 @@ import (
 type Case struct {
 	Name     string   // of the subtest
 	Promises []string // those of "G1" to "G7" that it checks; none if it checks only the contract of package store
-	Explains string   // the rule that a store breaks which fails it
+	Explains string   // the rule; a store that fails the case breaks it
 	check    func(e *env)
 }
 

@@ -53,8 +53,9 @@ type Store interface {
 	// has none. It is meant for operators and tests; its cost grows with the number of ballots.
 	Ballots(ctx context.Context, election string) ([]Standing, error)
 
-	// Worked reports whether the service has ever cast a ballot for this store, or answered a read of an election. Before,
-	// a denial that lasts is believed, whether the service opens sessions or not; afterwards none is. It does not block.
+	// Worked reports whether the service has ever cast a ballot for this store, or answered a read of an election. Until
+	// then, callers take a denial that lasts for a permanent error, even if the service opens sessions; afterwards they
+	// try again after each denial. It does not block.
 	Worked() bool
 
 	// TTL returns how long the service keeps a session that is not renewed, as the store's settings have it. It does not

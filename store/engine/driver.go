@@ -21,13 +21,14 @@ var (
 // Driver is a connection to one service. The engine speaks of entries: an entry is a ballot as the service keeps it.
 //
 // What the engine relies on:
-//  1. What is told of one key never goes back, from one watch of the key to the next neither.
-//  2. News.AsOf comes behind all news of the time before it.
+//  1. What is told of one key never goes back in time, not from one watch of the key to the next either.
+//  2. News.AsOf is told after all news of changes before that time.
 //  3. Watches of one stream tell in the order of the changes once Entry has returned. Changes that the service makes in
 //     one transaction may come in any order.
 //  4. A later entry of an election has a higher token. So the set of entries ahead of one only shrinks.
-//  5. Enter is called with a nonce until the outcome is known, and makes one entry. Once Void has returned nil no entry
-//     of the nonce stands, or ever will: it is not called with that again, but requests may be on their way.
+//  5. The engine calls Enter with the same nonce until the outcome is known, and these calls make one entry. Once Void has
+//     returned nil, no entry of the nonce stands or ever will: Enter is not called with it again, but requests of earlier
+//     calls may still be on their way.
 //  6. Acknowledge is carried out only while the entry stands. Remove is one step, and touches nothing of others.
 //  7. Proof.Valid counts from Proof.Sent, which is before the request was sent, and never goes back.
 //  8. Entry, Leader and Ahead answer by a request that was sent after they were called. The first Entry after an Enter
@@ -35,9 +36,10 @@ var (
 //  9. Locks are taken in the order: driver, ballot or poll, queue. tell may be called under the driver's.
 //  10. No session ends before Proof.Sent and its TTL, unless its owner or an operator ends it.
 type Driver interface {
-	// Open opens a session, or returns that of the caller's connection. The one before is kept no more, and may not have
-	// ended yet: it stays until End. If there can't be two, Open says ErrUnavailable until then. After an unknown outcome
-	// it is called again. What it leaves behind ends by itself or with Close. The zero Proof proves nothing.
+	// Open opens a session, or returns that of the caller's connection. Keep of the session before has returned, but that
+	// session might not have ended: it stays until End. If there can't be two, Open returns ErrUnavailable until then.
+	// After an unknown outcome Open is called again: a session that was opened without an answer ends by itself or with
+	// Close. The zero Proof proves nothing.
 	Open(ctx context.Context) (Session, Proof, error)
 	// Entry watches the key of an entry, or of an obstacle that Ahead has named. It returns when the watch is set and a
 	// read has been told; from then on every change is told, or News{Over: true}.
@@ -61,14 +63,14 @@ type Session interface {
 	// Keep renews the session until it is over, and then returns nil. If it returns an error, or ctx has ended, the
 	// session is given up: the engine calls End.
 	Keep(ctx context.Context, renewed func(Proof)) error
-	// End ends the session. led are the entries that have been first and still stand. nil: the session has ended, if Ends.
-	// It may give up: the session then ends by itself.
+	// End ends the session. led are its entries that have been first and still stand. If it returns nil, and Ends is true,
+	// the session has ended. If it returns an error, the session ends by itself.
 	End(ctx context.Context, led []Removal) error
 	// Ends is false for the session of a caller's connection: the engine removes each entry before it calls End. If it was
 	// given up, Open may return one with the same ID.
 	Ends() bool
-	// Enter makes an entry, and says what is ahead of it. An entry with a token beside an error stands, and is voided.
-	// ErrGone: it is of no use, and voided.
+	// Enter makes an entry, and returns what is ahead of it. If it returns an error with an entry that has a token, the
+	// entry stands, and the engine voids it. ErrGone: the entry was made and is of no use; the engine voids it too.
 	Enter(ctx context.Context, election string, n Nonce, value string) (Entry, error)
 	// Void removes the entry of a nonce, if there is one, and makes requests to enter it fail that are on their way.
 	Void(ctx context.Context, election string, n Nonce) error

@@ -25,8 +25,8 @@ func retriable(err error) bool {
 	return adapter.Uncertain(err) && !errors.As(err, &h)
 }
 
-// Hopeless marks an error of Open that matches ErrUnavailable or ErrUnknownOutcome: those who wait for a session are told
-// at once, since waiting won't cure it soon. The next call of theirs tries again.
+// Hopeless marks an error of Open that matches ErrUnavailable or ErrUnknownOutcome: callers that wait for a session get
+// it at once, since waiting will not help soon. Their next call tries again.
 func Hopeless(err error) error { return hopeless{err} }
 
 // Resigner is a driver that marks entries: from then on the State of the one with the token says Resign, and its watch

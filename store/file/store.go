@@ -80,15 +80,19 @@
 //
 // # Limits
 //
-// One kernel: virtual machines that share a disk do not exclude each other. One clock: processes in time namespaces
-// read the same, their offsets are subtracted. What is deleted by hand while it is in use is lost as in any service:
-// two might lead for a moment. Remove elections with Clear: if an election's directory is deleted and no process has
-// used it since it started, tokens begin anew. If memory of a killed process is large, the kernel takes long to end it:
-// tens of milliseconds for each gigabyte. A child process that a leader was forking when it was killed keeps the lock
-// until it has called exec; one that was given the ballot's SessionFile keeps it until it ends. A waiter that is frozen costs its TTL when its turn comes. If the disk is full a leader
-// goes on leading and hands over, while Campaign and Acknowledge fail. Calls return with their contexts, though their
-// system calls can't be interrupted: if a disk hangs for good, Close does. Each quarter of a TTL a candidate changes
-// one name, which a journal writes to the disk: on SD cards use /run or /dev/shm.
+//   - One kernel: virtual machines that share a disk do not exclude each other.
+//   - One clock: processes in time namespaces read the same one, since the store subtracts their offsets.
+//   - As in any service, what is deleted by hand while it is in use is lost: two might lead for a moment. Remove
+//     elections with Clear. If an election's directory is deleted and no process has used it since it started, tokens
+//     begin anew.
+//   - The kernel takes longer to end a process with much memory: tens of milliseconds for each gigabyte.
+//   - A child process that a leader was forking when it was killed keeps the lock until it has called exec. A child that
+//     was given the ballot's SessionFile keeps it until it ends.
+//   - If a waiter is frozen when its turn comes, the next in line waits for its TTL.
+//   - If the disk is full, a leader goes on leading and hands over; Campaign and Acknowledge fail.
+//   - Calls return with their contexts, but system calls can't be interrupted: if a disk hangs for good, so does Close.
+//   - A candidate changes one name each quarter of a TTL, and a journal writes that to the disk: on SD cards use /run or
+//     /dev/shm.
 package file
 
 import (

@@ -49,7 +49,7 @@ type TB interface {
 // Case checks one invariant.
 type Case struct {
 	Name      string
-	Invariant string // what the engine relies on, and a driver breaks that fails the case
+	Invariant string // what the engine relies on; a driver that fails the case breaks it
 	check     func(e *env)
 }
 

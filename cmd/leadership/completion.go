@@ -31,6 +31,7 @@ var completions = map[string]string{
 complete -F _leadership leadership
 `,
 	"zsh": `_leadership() {
+	[[ $PREFIX == --*=* ]] && compset -P '--*=' && { _files; return }
 	local -a items
 	local name help
 	leadership __complete -- "${(@)words[2,CURRENT-1]}" 2>/dev/null | while IFS=$'\t' read -r name help; do
@@ -40,7 +41,12 @@ complete -F _leadership leadership
 }
 compdef _leadership leadership
 `,
-	"fish": `complete -c leadership -a '(leadership __complete -- (commandline -opc)[2..] 2>/dev/null)'
+	"fish": `function __leadership_offers
+	set -l word (commandline -ct)
+	set -g __leadership_items (leadership __complete -- (commandline -opc)[2..] 2>/dev/null | string match -- "$word*")
+	set -q __leadership_items[1]
+end
+complete -c leadership -f -n __leadership_offers -a '(string join -- \n $__leadership_items)'
 `,
 }
 

@@ -1,0 +1,230 @@
+package servers_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/go-leadership/leadership"
+	"github.com/go-leadership/leadership/internal/storetest"
+	"github.com/go-leadership/leadership/internal/testserver"
+	"github.com/go-leadership/leadership/store"
+	_ "github.com/go-leadership/leadership/store/all"
+	"github.com/stretchr/testify/require"
+)
+
+func TestMain(m *testing.M) { storetest.Main(m) }
+
+// service is a service with one server.
+type service interface {
+	Addrs() []string
+	Member(int) *testserver.Member
+}
+
+// program builds the command, once.
+var program = sync.OnceValues(func() (string, error) {
+	path := filepath.Join(os.TempDir(), "leadership-"+strconv.Itoa(os.Getpid()))
+	output, err := exec.Command("go", "build", "-o", path, "github.com/go-leadership/leadership/cmd/leadership").CombinedOutput()
+	if err != nil {
+		err = errors.New(string(output))
+	}
+	return path, err
+})
+
+// trial is an election on a service.
+type trial struct {
+	*testing.T
+	program, url, election string
+}
+
+// on returns the same on another election.
+func (t trial) on(election string) trial {
+	t.election = election
+	return t
+}
+
+// start starts the command.
+func (t trial) start(args ...string) *running {
+	t.Helper()
+	r := &running{cmd: exec.Command(t.program, args...)}
+	r.cmd.Stdout, r.cmd.Stderr = &r.out, &r.errs
+	r.cmd.Env = append(os.Environ(), "LEADERSHIP_STORE="+t.url, "LEADERSHIP_ELECTION="+t.election)
+	require.NoError(t, r.cmd.Start())
+	t.Cleanup(func() { r.cmd.Process.Kill(); r.wait() })
+	return r
+}
+
+// exits runs the command, and returns what it prints. It fails if it has another exit code.
+func (t trial) exits(code int, args ...string) string {
+	t.Helper()
+	r := t.start(args...)
+	require.Equal(t, code, r.wait(), "leadership %q: %s%s", args, &r.out, &r.errs)
+	if code != 0 {
+		require.NotEmpty(t, r.errs.String())
+	}
+	return r.out.String()
+}
+
+// running is a process.
+type running struct {
+	cmd       *exec.Cmd
+	out, errs buffer
+	once      sync.Once
+}
+
+// wait returns its exit code.
+func (r *running) wait() int {
+	r.once.Do(func() { _ = r.cmd.Wait() })
+	return r.cmd.ProcessState.ExitCode()
+}
+
+// buffer is read while it is written.
+type buffer struct {
+	mu   sync.Mutex
+	text bytes.Buffer // guarded by mu
+}
+
+func (b *buffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.Write(p)
+}
+
+func (b *buffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.String()
+}
+
+// stands lets a candidate stand until the test ends, or the function that is returned is called.
+func (t trial) stands(value string) (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	st, err := store.Open(ctx, t.url, nil)
+	require.NoError(t, err)
+	c, err := leadership.NewCandidate(st, t.election, value, nil)
+	require.NoError(t, err)
+	ended := make(chan error, 1)
+	go func() {
+		ended <- c.Run(ctx, func(leading context.Context, term *leadership.Term) error {
+			_ = term.Acknowledge(leading) // if it fails, the term is over
+			<-leading.Done()
+			return nil
+		})
+	}()
+	stop = sync.OnceFunc(func() {
+		cancel()
+		<-ended
+		_ = st.Close()
+	})
+	t.Cleanup(stop)
+	return stop
+}
+
+// tokens returns the tokens of the ballots, the first in line first.
+func (t trial) tokens() (tokens []string) {
+	t.Helper()
+	var list struct{ Ballots []struct{ Token uint64 } }
+	require.NoError(t, json.Unmarshal([]byte(t.exits(0, "ballots", "--json")), &list))
+	for _, b := range list.Ballots {
+		tokens = append(tokens, "--token="+strconv.FormatUint(b.Token, 10))
+	}
+	return tokens
+}
+
+func TestServers(t *testing.T) {
+	path, err := program()
+	require.NoError(t, err)
+	t.Cleanup(func() { os.Remove(path) })
+	for kind, start := range map[string]func(*testing.T) service{
+		"zookeeper": func(t *testing.T) service { return testserver.NewZooKeeper(t, testserver.ZooKeeperConfig{}) },
+		"etcd":      func(t *testing.T) service { return testserver.NewEtcd(t, testserver.EtcdConfig{}) },
+		"consul":    func(t *testing.T) service { return testserver.NewConsul(t, testserver.ConsulConfig{}) },
+	} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			s := start(t)
+			steer(trial{t, path, kind + "://" + s.Addrs()[0] + "/one%20path?ttl=3s", "db/primary one/ü"}, s.Member(0))
+		})
+	}
+}
+
+func steer(t trial, server *testserver.Member) {
+	// There is no leader.
+	t.exits(1, "leader")
+	t.exits(1, "assert", "--token=1")
+	t.exits(1, "stepdown", "--yes")
+	require.Contains(t, t.exits(0, "ballots"), "no candidate stands")
+
+	// One leads, with a value that would clear a terminal; then another.
+	const value = "a\x1b[2J\nb"
+	watch := t.start("watch")
+	waiting := t.start("leader", "--wait=1m")
+	stopFirst := t.stands(value)
+	require.Zero(t, waiting.wait(), &waiting.errs)
+	require.Equal(t, value+"\n", waiting.out.String())
+	first := t.tokens()
+	t.exits(0, "assert", first[0])
+	stopSecond := t.stands("second")
+	require.Eventually(t, func() bool { return len(t.tokens()) == 2 }, time.Minute, 10*time.Millisecond)
+	require.Regexp(t, `^second leads with token \d+, `, t.exits(0, "stepdown", "--yes", "--timeout=1m"))
+	t.exits(1, "assert", first[0])
+	require.Eventually(t, func() bool { return strings.HasSuffix(watch.out.String(), "leader  second\n") }, time.Minute, 10*time.Millisecond)
+	require.Contains(t, watch.out.String(), `leader  "a\x1b[2J\nb"`)
+
+	// A server that is frozen: it can't tell, also if it has begun to wait before.
+	second := t.tokens()
+	none := t.on("none")
+	waiting = none.start("leader", "--wait=3s", "--timeout=1s")
+	none.exits(1, "leader") // takes as long as that one's first answer
+	require.NoError(t, server.Pause())
+	t.exits(69, "assert", "--timeout=500ms", second[0])
+	t.exits(69, "assert", "--timeout=500ms", first[0])
+	t.exits(69, "leader", "--timeout=500ms")
+	t.exits(69, "ballots", "--timeout=500ms")
+	t.exits(69, "stepdown", "--yes", "--timeout=500ms")
+	t.exits(69, "clear", "--yes", "--timeout=500ms")
+	t.exits(69, "watch", "--timeout=500ms")
+	require.Equal(t, 69, waiting.wait(), &waiting.errs)
+	require.NoError(t, server.Resume())
+
+	// A server that is killed and started again: who waits and watches goes on.
+	waiting = none.start("leader", "--wait=1m", "--timeout=1m")
+	t.exits(0, "leader", "--wait=1m", "--timeout=1m")
+	require.NoError(t, server.Kill())
+	t.exits(69, "assert", "--timeout=500ms", second[0])
+	require.NoError(t, server.Start(t.Context()))
+	t.exits(0, "leader", "--wait=1m", "--timeout=1m")
+	none.stands("third")
+	require.Zero(t, waiting.wait(), &waiting.errs)
+	require.Equal(t, "third\n", waiting.out.String())
+	require.Eventually(t, func() bool { return len(t.tokens()) == 2 }, time.Minute, 10*time.Millisecond)
+	t.exits(0, "stepdown", "--yes", "--timeout=1m")
+	leader := strings.TrimSuffix(t.exits(0, "leader", "--wait=1m"), "\n")
+	if leader == value {
+		leader = strconv.Quote(value)
+	}
+	require.Eventually(t, func() bool { return strings.HasSuffix(watch.out.String(), "leader  "+leader+"\n") }, time.Minute, 10*time.Millisecond)
+	require.NoError(t, watch.cmd.Process.Signal(syscall.SIGTERM))
+	require.Equal(t, 128+int(syscall.SIGTERM), watch.wait())
+
+	// What is cleared away stands again, with a higher token.
+	before := t.tokens()
+	t.exits(0, "clear", "--yes")
+	for _, token := range before {
+		t.exits(1, "assert", token)
+	}
+	t.exits(0, "leader", "--wait=1m")
+	stopFirst()
+	stopSecond()
+	require.Empty(t, t.tokens())
+}

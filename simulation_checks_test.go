@@ -48,7 +48,7 @@ func newChecks(s *simulation, all *witnesses) *checks {
 	}
 	s.memory.Trace(func(e memory.Event) {
 		k.traced(e)
-		if e.What == memory.Led && e.Election == election {
+		if e.Kind == memory.Led && e.Election == election {
 			k.led(e)
 		}
 	})

@@ -70,7 +70,7 @@ func newWitness(all *witnesses) *witness {
 func (w *witness) traced(e memory.Event) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	switch e.What {
+	switch e.Kind {
 	case memory.LeaderExpired:
 		w.expired = true
 	case memory.AcknowledgementRefused:

@@ -145,7 +145,7 @@ func (s *driverSession) Keep(ctx context.Context, renewed func(engine.Proof)) er
 		case err == nil:
 			p := d.proof(sent)
 			if time.Since(sent.Time()) >= p.Valid {
-				d.service.tells(Event{What: ConfirmedLate})
+				d.service.tells(Event{Kind: ConfirmedLate})
 			}
 			renewed(p)
 		}
@@ -177,7 +177,7 @@ func ask[T any](ctx context.Context, s *driverSession, request func() (T, error)
 		return request()
 	})
 	if stood.Load() && !s.driver.service.exists(s.id) {
-		s.driver.service.tells(Event{What: EndedMeanwhile})
+		s.driver.service.tells(Event{Kind: EndedMeanwhile})
 	}
 	return v, err
 }

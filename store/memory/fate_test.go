@@ -28,11 +28,11 @@ func trace(service *memory.Service) *traced {
 	return tr
 }
 
-func (tr *traced) count(what memory.What) (n int) {
+func (tr *traced) count(kind memory.Kind) (n int) {
 	tr.mu.Lock()
 	defer tr.mu.Unlock()
 	for _, e := range tr.events {
-		if e.What == what {
+		if e.Kind == kind {
 			n++
 		}
 	}

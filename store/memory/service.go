@@ -175,7 +175,7 @@ func (s *Service) enter(id uint64, n engine.Nonce, name, value string) (engine.E
 	case !ok:
 		return engine.Entry{}, engine.ErrOver
 	case n.Turn <= sess.void[n.Slot]:
-		s.tell(Event{What: EnterVoid, Election: name, Nonce: n.Name})
+		s.tell(Event{Kind: EnterVoid, Election: name, Nonce: n.Name})
 		return engine.Entry{}, errVoid
 	}
 	b := sess.find(n.Name)
@@ -225,7 +225,7 @@ func (s *Service) remove(ballots ...*entry) {
 
 func (s *Service) lead(e *election, holder *entry, leader store.Leader) {
 	e.holder, e.leader = holder, leader
-	s.tell(Event{What: Led, Election: e.name, Leader: leader})
+	s.tell(Event{Kind: Led, Election: e.name, Leader: leader})
 	s.changed(leaderKey(e.name))
 }
 
@@ -275,7 +275,7 @@ func (s *Service) void(id uint64, n engine.Nonce) error {
 	}
 	sess.void[n.Slot] = max(sess.void[n.Slot], n.Turn)
 	if b := sess.find(n.Name); b != nil {
-		s.tell(Event{What: VoidFound, Election: b.election.name, Nonce: n.Name})
+		s.tell(Event{Kind: VoidFound, Election: b.election.name, Nonce: n.Name})
 		s.remove(b)
 	}
 	return nil
@@ -306,7 +306,7 @@ func (s *Service) acknowledge(key, value string) (revision uint64, err error) {
 	b, ok := s.entries[key]
 	switch {
 	case !ok:
-		s.tell(Event{What: AcknowledgementRefused})
+		s.tell(Event{Kind: AcknowledgementRefused})
 		return 0, engine.ErrGone
 	case b.election.ballots[0] != b:
 		return 0, store.ErrNotFirst

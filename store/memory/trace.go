@@ -8,18 +8,18 @@ import (
 
 // Event is something that happened, for tests that want to know whether it ever does.
 type Event struct {
-	What     What
+	Kind     Kind
 	Election string       // empty if that is not known
-	Nonce    string       // of the cast, if What is EnterVoid or VoidFound
-	Leader   store.Leader // if What is Led
+	Nonce    string       // of the cast, if Kind is EnterVoid or VoidFound
+	Leader   store.Leader // if Kind is Led
 }
 
-// What is the kind of an [Event].
-type What int
+// Kind is the kind of an [Event].
+type Kind int
 
 // The events that a trace is told of.
 const (
-	Led                    What = iota // the acknowledgement of an election has changed: Leader
+	Led                    Kind = iota // the acknowledgement of an election has changed: Leader
 	LeaderExpired                      // the session of the first in line has expired, and others wait
 	AcknowledgementRefused             // of a ballot that does not stand any more
 	EnterVoid                          // a ballot was refused, as its nonce is void
@@ -54,7 +54,7 @@ func (s *Service) tells(e Event) {
 func (s *Service) expired(sess *session) {
 	for _, b := range sess.entries {
 		if list := b.election.ballots; list[0] == b && len(list) > 1 {
-			s.tell(Event{What: LeaderExpired, Election: b.election.name})
+			s.tell(Event{Kind: LeaderExpired, Election: b.election.name})
 		}
 	}
 }
@@ -64,7 +64,7 @@ func (s *Service) together(ballots []*entry) {
 	for _, b := range ballots {
 		list := b.election.ballots
 		if i := slices.Index(list, b); s.trace != nil && i > 0 && slices.Contains(ballots, list[i-1]) {
-			s.tell(Event{What: WentTogether, Election: b.election.name})
+			s.tell(Event{Kind: WentTogether, Election: b.election.name})
 			return
 		}
 	}

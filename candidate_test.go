@@ -65,8 +65,8 @@ func TestIsLeaderEndsAtTheDeadlineToTheNanosecond(t *testing.T) {
 	})
 }
 
-// Case 16: where the process was not running, no goroutine of ours has run either. A ballot that holds up the one which
-// watches over the term stands for that.
+// Case 16: while the process does not run, no goroutine of ours runs either. In this test, a ballot that holds up the
+// goroutine of the term stands for that.
 func TestIsLeaderIsRightWhereNothingOfOursHasRun(t *testing.T) {
 	virtual(t, func(w *world) {
 		st := w.open()
@@ -127,7 +127,7 @@ func TestLateConfirmationRevivesNothing(t *testing.T) {
 	})
 }
 
-// The same where nothing of ours has run when the confirmation comes: the lease holds again, and the term is over.
+// The same if nothing of ours has run when the confirmation comes: the lease holds again, and the term is over.
 func TestLateConfirmationRevivesNothingUnseen(t *testing.T) {
 	virtual(t, func(w *world) {
 		st := w.open()

@@ -75,7 +75,7 @@ var (
 	// ErrNoLease says that a ballot was first in line for a TTL and its session was not confirmed in time: no answer came,
 	// or each came too late to count. The ballot is given back, so that the next in line can lead. Campaign returns it; Run and
 	// RunForElection report it and stand again, at the back of the queue.
-	ErrNoLease = errors.New("first in line, and the session is not confirmed in time")
+	ErrNoLease = errors.New("first in line, but the session was not confirmed in time")
 	// ErrTokenRegressed refuses a ballot whose fencing token is not higher than the last one of this candidate: the
 	// store has been restored to an earlier state. Resources that remember tokens would refuse its leader.
 	ErrTokenRegressed = errors.New("fencing token is not higher than the last")

@@ -207,7 +207,7 @@ func TestTakeoverFailsWhereLeadDoesNotAcknowledge(t *testing.T) {
 	}
 }
 
-// Even where lead never returns: what was begun is undone on the way out.
+// Even if lead never returns, what was begun is undone on the way out.
 func TestTakeoverFailsWhereLeadPanics(t *testing.T) {
 	for name, leave := range map[string]func(){"panic": func() { panic("boom") }, "Goexit": runtime.Goexit} {
 		t.Run(name, func(t *testing.T) {

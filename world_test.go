@@ -40,7 +40,7 @@ type world struct {
 	began    time.Time
 }
 
-// virtual runs a test in virtual time. It fails where anything is left running when the test's cleanups are through.
+// virtual runs a test in virtual time. It fails if anything is left running after the test's cleanups.
 func virtual(t *testing.T, test func(w *world)) {
 	t.Helper()
 	defer watchdog(t.Name())()

@@ -104,7 +104,7 @@ func (a *accident) happen(ttl time.Duration) {
 	_ = a.holder.Process.Kill()
 }
 
-// wait returns how long the successor took to lead, less than nothing where it led before the signal.
+// wait returns how long the successor took to lead, negative if it led before the signal.
 func (a *accident) wait(b *testing.B) time.Duration {
 	b.Helper()
 	killed := receive(b, a.killed, "the kill")

@@ -13,7 +13,7 @@ var roles = map[string]func() error{}
 
 const roleVariable = "LEADERSHIP_BENCH_ROLE"
 
-// TestMain runs the benchmarks or, where a benchmark has started this program again, what that process is for.
+// TestMain runs the benchmarks or, if a benchmark has started this program again, what that process is for.
 func TestMain(m *testing.M) {
 	if name, ok := os.LookupEnv(roleVariable); ok {
 		if err := roles[name](); err != nil {

@@ -146,7 +146,7 @@ func TestFlagStoreLeavesSomething(t *testing.T) {
 	require.Regexp(t, "(?s)permission denied.*is left; remove it with\n\tetcdctl --endpoints [^ ]* del --prefix 'prod/leadership-conformance-[^/']*/'", said.String())
 }
 
-// What can't be run is refused before anything is done, or at once where it runs nothing.
+// What can't be run is refused before anything is done, or at once if it runs nothing.
 func TestFlagStoreRefused(t *testing.T) {
 	for says, args := range map[string][]string{
 		`invalid ttl "1ms"`:            {"-store=etcd://h/?ttl=1ms"},

@@ -63,7 +63,7 @@ func supervise(rawURL string) error {
 // cases is the process that runs the cases.
 type cases struct{ *testing.M }
 
-// Run implements goleak.TestingM. It fails where it was told to run no case.
+// Run implements goleak.TestingM. It fails if it was told to run no case.
 func (s cases) Run() int {
 	code := s.M.Run()
 	if *storeURL != "" && code == 0 && ran == 0 {

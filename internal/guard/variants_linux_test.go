@@ -76,7 +76,7 @@ func skipWhatIsDenied(t *testing.T, reason string) {
 // notPermitted says that the test binary may not be started as another user, or as PID 1.
 const notPermitted = "this process may not start it"
 
-// command returns the test binary in a part, as the variant's user. Where the user can't read the binary's directory,
+// command returns the test binary in a part, as the variant's user. If the user can't read the binary's directory,
 // /proc/self/exe still is this binary.
 func (v variant) command(t *testing.T, part string, env ...string) *exec.Cmd {
 	cmd := exec.CommandContext(t.Context(), "/proc/self/exe")

@@ -39,7 +39,7 @@ type Certificates struct {
 	// CACert is the authority's certificate. It signed the server's and the client's.
 	CACert string
 	// ClientCert and ClientKey are what a client shows. They exist with
-	// ServerTLS too, where no client needs them.
+	// ServerTLS too, if no client needs them.
 	ClientCert, ClientKey string
 
 	serverCert, serverKey string

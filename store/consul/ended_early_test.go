@@ -165,7 +165,7 @@ func TestServerRestarts(t *testing.T) {
 	}
 }
 
-// Several agents in the configuration: where one is gone, or does not answer, the next is used. The session is the
+// Several agents in the configuration: if one is gone, or does not answer, the next is used. The session is the
 // cluster's, and goes on.
 func TestNextAgent(t *testing.T) {
 	for name, fault := range map[string]func(m *testserver.Member) error{

@@ -73,7 +73,7 @@ func TestOddAnswers(t *testing.T) {
 	for name, c := range map[string]struct {
 		parts   []string
 		indexed bool
-		some    []string                                                              // of the answers, where the request is sent rarely
+		some    []string                                                              // of the answers, if the request is sent rarely
 		act     func(t *testing.T, st *consul.Store, b store.Ballot, election string) // makes the store send the request
 	}{
 		"pass the check":    {parts: []string{"PUT", "check/update"}},

@@ -231,7 +231,7 @@ func (d *driver) because(err error) error {
 }
 
 // errClientClosed says that the caller has closed the client that it handed in.
-var errClientClosed = fmt.Errorf("%w: so is the caller's client", store.ErrClosed)
+var errClientClosed = fmt.Errorf("%w: the caller has closed its client", store.ErrClosed)
 
 // explain says of an error what callers decide on. Only the cluster itself denies a request, or says that it was not
 // carried out: something in between, which answers with a status of HTTP, might have passed the request on.

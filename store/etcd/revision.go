@@ -95,7 +95,7 @@ func (d *driver) sawCluster(id uint64) {
 	d.revisions.cluster = cmp.Or(id, before) // some gateways leave it out
 	d.mu.Unlock()
 	if before != 0 && id != 0 && before != id {
-		d.config.Logger.Warn("the cluster is another one", "store", d.life.Name, "from", before, "to", id)
+		d.config.Logger.Warn("the id of the cluster has changed: was it restored?", "store", d.life.Name, "from", before, "to", id)
 		d.life.Go(d.findAll)
 	}
 }
@@ -141,7 +141,7 @@ func (d *driver) saw(floor, revision int64, written bool) bool {
 	}
 	d.mu.Unlock()
 	if restored {
-		d.config.Logger.Warn("the cluster has gone back", "store", d.life.Name, "from", floor, "to", revision)
+		d.config.Logger.Warn("the revision of the cluster has gone back: was it restored?", "store", d.life.Name, "from", floor, "to", revision)
 		d.life.Go(d.findAll)
 	}
 	return restored

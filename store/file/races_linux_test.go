@@ -38,7 +38,7 @@ func (b between) list(dir string) ([]string, error) {
 }
 
 // TestVoidTicketIsRemovedByAnother: a slow collector removes a ticket that is void, before its owner does. A later ticket of
-// the owner's is of another ballot: whoever saw the void one must not wait for the ballot that waits for him.
+// the owner's is of another ballot: a process that saw the void one must not wait for the ballot that waits for it.
 func TestVoidTicketIsRemovedByAnother(t *testing.T) {
 	c := configIn(t.TempDir() + "/store")
 	c.TTL = time.Hour

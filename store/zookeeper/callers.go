@@ -183,7 +183,7 @@ func (k *keeper) checkCaller(err error, after time.Duration) {
 	}
 	if k.refusals++; k.refusals == 3 {
 		k.set(func() {
-			k.refused = fmt.Errorf("%w: so is the caller's connection", store.ErrClosed)
+			k.refused = fmt.Errorf("%w: the caller has closed its connection", store.ErrClosed)
 			k.lose(k.refused)
 		})
 	}

@@ -52,7 +52,7 @@ type catch struct {
 	fate    fate
 	request string        // may be read when it has been caught
 	caught  chan struct{} // closed when the request has been sent
-	arrived chan struct{} // closed when its reply has come, where the fate concerns that
+	arrived chan struct{} // closed when its reply has come, if the fate concerns that
 	release chan struct{} // closed by the test to let a held one go
 	once    sync.Once
 }
@@ -269,7 +269,7 @@ func (c *tapped) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// admit decides about a reply, and waits where it is held.
+// admit decides about a reply, and waits if it is held.
 func (c *tapped) admit(body []byte) bool {
 	if !c.greeted {
 		c.greeted = true

@@ -22,7 +22,7 @@ import (
 //
 // Answers come from an agent, or from something in between: a gateway, a proxy, a load balancer. Only what Consul alone
 // says, in its own words, is certain. Everything else is an odd answer: the request may have been carried out, and is
-// sent again. Where Consul's words might come from something else too, such as a 404, it is asked twice.
+// sent again. If Consul's words might come from something else too, such as a 404, it is asked twice.
 
 // Explain sorts the error of a request, and takes note of what goes on below.
 func (c *Client) Explain(ctx context.Context, err error) error {

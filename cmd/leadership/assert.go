@@ -16,10 +16,10 @@ type assertCmd struct {
 // Help is the text below the flags' in --help.
 func (assertCmd) Help() string {
 	return `For scripts: it answers by its exit code, and says on stderr why that is not 0. The answer was right at some
-moment since the call. It may be wrong a moment later: only a resource that refuses lower tokens is safe from that.
+moment since the call. It might be wrong a moment later: only a resource that refuses lower tokens is safe from that.
 
 Exit codes: 0: the ballot with this token stands and is first in line; 1: it does not stand, or is not first; 64: wrong
-usage; 69: can't tell, since the store did not answer, or denied it.`
+usage; 69: can't tell, since the store did not answer, denied it, or failed.`
 }
 
 // Run implements the subcommand.

@@ -22,7 +22,7 @@ func (f confirmFlags) confirm(ctx context.Context, a *app, plan string) error {
 		return nil
 	}
 	if file, ok := a.in.(*os.File); !ok || !isatty.IsTerminal(file.Fd()) {
-		return &failure{exitUsage, errors.New("it asks before it does that, and stdin is no terminal"), "add --yes if you are sure"}
+		return &failure{exitUsage, errors.New("it asks for confirmation, and stdin is no terminal"), "add --yes if you are sure"}
 	}
 	fmt.Fprintf(a.errs, "%s\nGo on? [y/N] ", plan)
 	answer := make(chan string, 1)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"os"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -32,5 +33,40 @@ func TestDocs(t *testing.T) {
 		if code, _, ok := strings.Cut(strings.TrimSpace(line), "  "); ok {
 			require.Contains(t, string(text), "\n| "+code+" | ")
 		}
+	}
+}
+
+// A reader who enters the blocks of docs/command.md from top to bottom has them taken: the flags exist, and the times fit
+// the URL that was exported last.
+func TestDocsCommandLines(t *testing.T) {
+	page, err := os.ReadFile("../../docs/command.md")
+	require.NoError(t, err)
+	url := ""
+	seen := map[string]bool{}
+	for _, block := range regexp.MustCompile("(?ms)^```[a-z]*\n(.*?)^```").FindAllStringSubmatch(string(page), -1) {
+		for line := range strings.Lines(block[1]) {
+			if store := regexp.MustCompile(`LEADERSHIP_STORE='(.*?)'`).FindStringSubmatch(line); store != nil {
+				url = store[1]
+			}
+			line = regexp.MustCompile(`^(\$ |[0-9* ]+ )`).ReplaceAllString(strings.TrimSpace(line), "") // of a prompt, or of cron
+			line, _, _ = strings.Cut(line, " || exit")
+			if !strings.HasPrefix(line, "leadership ") {
+				continue
+			}
+			words := regexp.MustCompile(`(?:'[^']*'|"[^"]*"|[^\s'"])+`).FindAllString(strings.Replace(line, `"$TOKEN"`, "7", 1), -1)
+			seen[words[1]] = true
+			if words[1] == "run" {
+				parseRun(t, line, url)
+				continue
+			}
+			var g grammar
+			parser, err := kong.New(&g)
+			require.NoError(t, err)
+			_, err = parser.Parse(words[1:])
+			require.NoError(t, err, line)
+		}
+	}
+	for _, name := range []string{"run", "watch", "leader", "ballots", "stepdown", "assert"} {
+		require.True(t, seen[name], name)
 	}
 }

@@ -19,7 +19,8 @@ func (leaderCmd) Help() string {
 	return `It prints the exact bytes that the leader acknowledged with, and a line break. A leader that has not
 acknowledged yet is not shown: leadership ballots shows it.
 
-Exit codes: 0: there is a leader; 1: there is none; 64: wrong usage; 69: the store did not answer; 77: it denied.`
+Exit codes: 0: there is a leader; 1: there is none; 64: wrong usage; 69: the store did not answer, so there might be one;
+77: it denied.`
 }
 
 // leaderJSON is a leader in JSON.

@@ -21,8 +21,9 @@ func (stepdownCmd) Help() string {
 	return `It asks the first in line to resign. The leader's work is stopped first; then its ballot goes and the next in
 line leads, so that no two leaders overlap. It waits, for --timeout, until another candidate leads and has acknowledged.
 If none does by then it says why. The request stands nevertheless: the leader resigns as soon as its work has stopped.
+If no other candidate stands, the same one leads again, with a higher token.
 
-Exit codes: 0: another candidate leads; 1: none does yet, or nothing was done; 64: wrong usage; 69: the store did not
+Exit codes: 0: another ballot leads; 1: none does yet, or nothing was done; 64: wrong usage; 69: the store did not
 answer; 70: the store takes no such requests; 77: it denied.`
 }
 
@@ -120,7 +121,7 @@ func (c *stepdownCmd) undone(before, after queue) error {
 	case stands:
 		return &failure{
 			exitNo, fmt.Errorf("%s still stands %v after the request in %v: its work has not stopped", printable(old.Value), c.Timeout, c.electionFlags),
-			"it resigns once its work has stopped; if its program hangs, end that",
+			"it resigns when its work has stopped; if its program hangs, end the program",
 		}
 	case len(after.ballots) == 0:
 		return &failure{code: exitNo, err: fmt.Errorf("%s has resigned in %v, and no other candidate stands", printable(old.Value), c.electionFlags)}

@@ -46,7 +46,7 @@ func (f storeFlag) check() error {
 	}
 	u, err := store.ParseURL(f.Store)
 	if err == nil && u.Scheme == "memory" {
-		err = &failure{code: exitUsage, err: errors.New("a memory store is seen by one process alone, and this is another")}
+		err = &failure{code: exitUsage, err: errors.New("a memory store exists in one process alone, and not in this one")}
 	}
 	return err
 }

@@ -13,11 +13,10 @@ import (
 
 // callbacks are a candidate's, in the order in which they were registered. Each call runs in a goroutine of its own.
 type callbacks struct {
-	turn chan struct{} // holds one while new-leader callbacks are called, so that they are called by one goroutine at a time
-
 	mu        sync.Mutex
 	won       []func(context.Context, *Term) error // guarded by mu, as are all below
 	newLeader []*newLeaderCallback
+	turn      chan struct{} // holds one while new-leader callbacks are called: by one goroutine at a time; nil if there are none
 	failed    []func(error)
 	ended     []func(*Term, error)
 }
@@ -55,6 +54,9 @@ func (c *Candidate) OnNewLeader(f func(ctx context.Context, leader Leader)) {
 	c.callbacks.mu.Lock()
 	defer c.callbacks.mu.Unlock()
 	c.callbacks.newLeader = append(c.callbacks.newLeader, &newLeaderCallback{call: f})
+	if c.callbacks.turn == nil {
+		c.callbacks.turn = make(chan struct{}, 1)
+	}
 }
 
 // OnTakeoverFailed registers a function to call when the candidate had won and its term ended without an
@@ -117,19 +119,19 @@ func (c *Candidate) callTermEnded(t *Term) {
 }
 
 // tellOfNewLeaders calls the new-leader callbacks until stop is called, which does not wait for one that is running.
-func (c *Candidate) tellOfNewLeaders(ctx context.Context, d *drive) (stop context.CancelFunc) {
+func (c *Candidate) tellOfNewLeaders(d *drive) (stop context.CancelFunc) {
 	c.callbacks.mu.Lock()
-	list := slices.Clone(c.callbacks.newLeader)
+	list, turn := slices.Clone(c.callbacks.newLeader), c.callbacks.turn
 	c.callbacks.mu.Unlock()
 	if len(list) == 0 {
 		return func() {}
 	}
-	ctx, cancel := context.WithCancel(ctx)
+	ctx, cancel := context.WithCancel(d.ctx)
 	d.start(func() {
 		defer cancel()
 		select {
-		case c.callbacks.turn <- struct{}{}:
-			defer func() { <-c.callbacks.turn }()
+		case turn <- struct{}{}:
+			defer func() { <-turn }()
 			c.followNewLeaders(ctx, list)
 		case <-ctx.Done(): // a callback of an earlier term is still running
 		}

@@ -48,11 +48,9 @@ type Candidate struct {
 	tasks     *tasks
 	warned    atomic.Bool // of an acknowledgement that was missing; once for all terms
 
-	life context.Context // ends with Stop
-	stop context.CancelCauseFunc
-
 	mu      sync.Mutex
-	drive   *drive // guarded by mu, as is highest; nil while idle
+	stopped bool   // guarded by mu, as are all below: Stop was called
+	drive   *drive // nil while idle
 	highest uint64 // fencing token seen
 }
 
@@ -67,9 +65,7 @@ func NewCandidate(st store.Store, election, value string, opts *Options) (*Candi
 		return nil, err
 	}
 	c := &Candidate{store: st, election: election, value: value, opts: opts.orDefault(), tasks: newTasks()}
-	c.callbacks.turn = make(chan struct{}, 1)
 	c.log = c.opts.Logger.With("election", election)
-	c.life, c.stop = context.WithCancelCause(context.Background())
 	return c, nil
 }
 
@@ -104,19 +100,18 @@ func (c *Candidate) Term() *Term {
 // retry by itself, such as a denial, when the ballot is lost, or with ErrNoLease. It gives the ballot back first, which
 // takes no longer than one TTL. Once Campaign has returned, ctx has no effect on the term.
 func (c *Candidate) Campaign(ctx context.Context) (*Term, error) {
-	d, err := c.enter(false)
+	d, err := c.enter(ctx, false)
 	if err != nil {
 		return nil, err
 	}
 	won := false
 	defer func() {
+		d.cancel(nil)
 		if !won {
 			d.exit()
 		}
 	}()
-	ctx, done := c.bound(ctx)
-	defer done()
-	t, err := c.campaign(ctx, d)
+	t, err := c.campaign(d)
 	if err != nil {
 		return nil, err
 	}
@@ -125,12 +120,13 @@ func (c *Candidate) Campaign(ctx context.Context) (*Term, error) {
 }
 
 // campaign casts a ballot, waits until it is first, and begins a term.
-func (c *Candidate) campaign(ctx context.Context, d *drive) (*Term, error) {
+func (c *Candidate) campaign(d *drive) (*Term, error) {
+	ctx := d.ctx
 	ballot, err := c.store.Campaign(ctx, c.election, c.value)
 	if err != nil {
 		return nil, causeOr(ctx, err)
 	}
-	t, err := c.await(ctx, d, ballot)
+	t, err := c.await(d, ballot)
 	if err != nil {
 		c.giveBack(ballot)
 		return nil, causeOr(ctx, err)
@@ -139,19 +135,20 @@ func (c *Candidate) campaign(ctx context.Context, d *drive) (*Term, error) {
 }
 
 // await waits until the ballot is first and its lease holds, and begins its term.
-func (c *Candidate) await(ctx context.Context, d *drive, ballot store.Ballot) (*Term, error) {
+func (c *Candidate) await(d *drive, ballot store.Ballot) (*Term, error) {
+	ctx := d.ctx
 	if err := c.checkToken(ballot.Token()); err != nil {
 		return nil, err
 	}
 	c.log.Debug("standing", "token", ballot.Token())
-	stopTelling := c.tellOfNewLeaders(ctx, d)
+	stopTelling := c.tellOfNewLeaders(d)
 	err := ballot.Wait(ctx)
 	stopTelling()
 	if err != nil {
 		return nil, err
 	}
 	select {
-	case <-requested(ballot):
+	case <-resignation(ballot):
 		return nil, errRequested
 	default:
 	}
@@ -160,7 +157,7 @@ func (c *Candidate) await(ctx context.Context, d *drive, ballot store.Ballot) (*
 	for {
 		renewal := ballot.Lease().Last()
 		if span, ok := ballot.Lease().Begin(); ok { // the term lasts as long as this unbroken run of renewals
-			return c.begin(ctx, d, ballot, span)
+			return c.begin(d, ballot, span)
 		}
 		// First in line, and the session is not confirmed: an outage, or a link so slow that every answer comes too
 		// late. Only a renewal can show that the session stands. Without one, the ballot must not keep the others
@@ -190,28 +187,21 @@ func (c *Candidate) checkToken(token uint64) error {
 }
 
 // begin begins a term: from here on IsLeader is true.
-func (c *Candidate) begin(ctx context.Context, d *drive, ballot store.Ballot, span store.Span) (*Term, error) {
-	t := &Term{
-		candidate: c, drive: d, ballot: ballot, lease: ballot.Lease(), span: span,
-		began: make(chan struct{}), finished: make(chan struct{}),
-	}
-	t.ctx, t.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
-	c.mu.Lock() // Stop takes it too: it either finds the term or has ended the candidate's life before
-	if c.life.Err() != nil {
+func (c *Candidate) begin(d *drive, ballot store.Ballot, span store.Span) (*Term, error) {
+	t := &Term{candidate: c, drive: d, ballot: ballot, lease: ballot.Lease(), span: span}
+	t.ctx, t.cancel = context.WithCancelCause(context.WithoutCancel(d.ctx))
+	c.mu.Lock() // Stop takes it too: it either finds the term or has been called before
+	if c.stopped {
 		c.mu.Unlock()
 		return nil, ErrStopped
 	}
+	t.reports.open(t)
 	c.term.Store(t)
 	c.mu.Unlock()
-	driven := c.life // what ends the term from outside
-	if d.serves {
-		driven = ctx
-	}
-	d.start(func() { t.watch(driven) })
-	t.observed = d.start(t.observe)
+	d.start(t.watch)
 	returned := false
 	defer func() {
-		close(t.began)
+		t.reports.resume()
 		if !returned { // the hook has panicked, or has ended its goroutine: this call gives the ballot back, or nothing does
 			t.finish(ErrResigned)
 			c.giveBack(ballot)
@@ -249,10 +239,13 @@ func (c *Candidate) Acknowledge(ctx context.Context) error {
 // Term.Resign gives it back, since only its owner knows when the work has stopped. Calling Stop again, or before
 // anything else, is allowed.
 func (c *Candidate) Stop() {
-	c.stop(ErrStopped)
 	c.mu.Lock()
-	t := c.term.Load()
+	c.stopped = true
+	d, t := c.drive, c.term.Load()
 	c.mu.Unlock()
+	if d != nil {
+		d.cancel(ErrStopped)
+	}
 	if t != nil {
 		t.finish(ErrStopped)
 	}
@@ -264,13 +257,6 @@ func (c *Candidate) Stop() {
 // Giving the ballot back takes one round trip, or one TTL if the store does not answer. Close the store after that, or
 // the next leader might begin while the work of this one still winds down.
 func (c *Candidate) Done() <-chan struct{} { return c.tasks.done }
-
-// bound returns a context that ends with ctx and with Stop.
-func (c *Candidate) bound(ctx context.Context) (context.Context, func()) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	stop := context.AfterFunc(c.life, func() { cancel(ErrStopped) })
-	return ctx, func() { stop(); cancel(nil) }
-}
 
 // giveBack withdraws a ballot. It waits for the store no longer than one TTL: a session is gone by then if the service
 // does not hear from it, and a link that takes longer than that can't keep one. The store goes on by itself after that.

@@ -1,6 +1,7 @@
 package leadership
 
 import (
+	"context"
 	"fmt"
 	"sync"
 )
@@ -9,25 +10,39 @@ import (
 // returned. A candidate has one at a time.
 type drive struct {
 	candidate *Candidate
+	ctx       context.Context // that of the call: ends with it, and with Stop
+	cancel    context.CancelCauseFunc
 	serves    bool           // Run or RunForElection: it gives the ballots of its terms back by itself
-	tasks     sync.WaitGroup // goroutines that it started; Run waits for them, Campaign leaves them to Done
+	tasks     sync.WaitGroup // what it has begun; Run waits for that, Campaign leaves it to Done
 	over      sync.Once
 }
 
 // enter begins a drive, unless the candidate has one or is stopped.
-func (c *Candidate) enter(serves bool) (*drive, error) {
+func (c *Candidate) enter(ctx context.Context, serves bool) (*drive, error) {
+	d := &drive{candidate: c, serves: serves}
+	d.ctx, d.cancel = context.WithCancelCause(ctx)
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	var err error
 	switch {
-	case c.life.Err() != nil:
-		return nil, ErrStopped
+	case c.stopped:
+		err = ErrStopped
 	case c.drive != nil:
-		return nil, fmt.Errorf("%w: %q", ErrRunning, c.election)
-	case !c.tasks.begin():
-		return nil, ErrStopped
+		err = fmt.Errorf("%w: %q", ErrRunning, c.election)
+	default:
+		c.tasks.begin() // not refused, as Stop was not called
+		c.drive = d
+		return d, nil
 	}
-	c.drive = &drive{candidate: c, serves: serves}
-	return c.drive, nil
+	d.cancel(err)
+	return nil, err
+}
+
+// isStopped reports whether Stop was called.
+func (c *Candidate) isStopped() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.stopped
 }
 
 // exit ends the drive, once: the candidate is idle.
@@ -47,14 +62,22 @@ func (d *drive) wait() {
 	d.exit()
 }
 
-// start runs f in a goroutine of the drive. The channel that it returns is closed when f has returned.
-func (d *drive) start(f func()) <-chan struct{} {
-	done := make(chan struct{})
-	d.candidate.tasks.begin() // never refused: the drive is a task
-	d.tasks.Go(func() {
-		defer d.candidate.tasks.end()
-		defer close(done)
+// begin counts a task of the drive, which is not over, or has another task.
+func (d *drive) begin() {
+	d.candidate.tasks.begin() // never refused: the drive is a task, and so is the other one
+	d.tasks.Add(1)
+}
+
+func (d *drive) end() {
+	d.tasks.Done()
+	d.candidate.tasks.end()
+}
+
+// start runs f in a goroutine, as a task of the drive.
+func (d *drive) start(f func()) {
+	d.begin()
+	go func() {
+		defer d.end()
 		f()
-	})
-	return done
+	}()
 }

@@ -27,7 +27,7 @@ type events struct {
 // error and are closed.
 func (c *Candidate) RunForElection() (<-chan bool, <-chan error) {
 	election, errs := make(chan bool, 2), make(chan error, 1)
-	d, err := c.enter(true)
+	d, err := c.enter(context.Background(), true)
 	if err != nil {
 		errs <- err
 		close(election)
@@ -44,7 +44,7 @@ func (c *Candidate) RunForElection() (<-chan bool, <-chan error) {
 				c.events.failed(errExited)
 			}
 		}()
-		if err := c.run(context.Background(), d, c.hold); err != nil {
+		if err := c.run(d, c.hold); err != nil {
 			c.events.failed(err)
 		}
 		exited = false

@@ -123,6 +123,42 @@ func TestHooksThatExit(t *testing.T) {
 			require.ErrorIs(w, <-ended, leadership.ErrStopped)
 		})
 	})
+	for _, hook := range []string{"Renewed", "InJeopardy", "ResignationRequested"} {
+		t.Run(hook+" is called again", func(t *testing.T) {
+			virtual(t, func(w *world) {
+				var calls, ended atomic.Int32
+				exit := func(name string) {
+					if name == hook {
+						calls.Add(1)
+						runtime.Goexit()
+					}
+				}
+				st := w.open()
+				c := w.candidate(st, "a", &leadership.Options{Hooks: &leadership.Hooks{
+					Renewed:              func(string, uint64, time.Duration) { exit("Renewed") },
+					InJeopardy:           func(string, uint64, time.Duration) { exit("InJeopardy") },
+					ResignationRequested: func(string, uint64) { exit("ResignationRequested") },
+					TermEnded:            func(string, uint64, error) { ended.Add(1) },
+				}})
+				c.RunForElection()
+				w.at(renew)
+				for i := range 2 {
+					st.Faults().Cut()
+					w.until(func() bool { return c.Term().Remaining() < 2*time.Second })
+					st.Faults().Heal()
+					w.at(w.now() + ttl)
+					require.True(w, c.IsLeader())
+					require.NoError(w, w.observer.RequestResignation(background, election, c.Term().Token()))
+					synctest.Wait()
+					require.EqualValues(w, i+1, ended.Load(), "a hook that exits holds up no other")
+					w.until(c.IsLeader)
+				}
+				require.GreaterOrEqual(w, calls.Load(), int32(2))
+				halt(c)
+				require.EqualValues(w, 3, ended.Load())
+			})
+		})
+	}
 	t.Run("TermBegan", func(t *testing.T) {
 		virtual(t, func(w *world) {
 			c := w.candidate(w.open(), "a", &leadership.Options{Hooks: &leadership.Hooks{

@@ -31,7 +31,8 @@ type Follower struct {
 	life context.Context // ends with Stop, or with a permanent error
 	end  context.CancelCauseFunc
 
-	failures chan failure // for the Error hook: the latest that it was not called with
+	failures chan failure // for the Error hook: the latest that it was not called with; nil if there is no such hook
+	silence  silence
 
 	mu      sync.Mutex
 	started bool                 // guarded by mu, as are all below
@@ -57,8 +58,10 @@ func NewFollower(st store.Store, election string, opts *Options) (*Follower, err
 		return nil, err
 	}
 	f := &Follower{
-		store: st, election: election, opts: opts.orDefault(), tasks: newTasks(),
-		failures: make(chan failure, 1), changed: make(chan struct{}),
+		store: st, election: election, opts: opts.orDefault(), tasks: newTasks(), changed: make(chan struct{}),
+	}
+	if f.opts.Hooks.Error != nil {
+		f.failures = make(chan failure, 1)
 	}
 	f.log = f.opts.Logger.With("election", election)
 	f.life, f.end = context.WithCancelCause(context.Background())
@@ -72,15 +75,15 @@ func (f *Follower) Start() {
 	if f.started || f.life.Err() != nil {
 		return
 	}
+	f.silence.start(f)
 	f.started = f.tasks.run(f.follow)
-	f.tasks.run(f.watchFreshness)
 	if len(f.onNew)+len(f.onGone) > 0 {
 		f.tasks.run(f.callback)
 	}
 	if f.opts.Hooks.LeaderChanged != nil {
 		f.tasks.run(f.callLeaderChanged)
 	}
-	if f.opts.Hooks.Error != nil {
+	if f.failures != nil {
 		f.tasks.run(f.callError)
 	}
 }
@@ -89,6 +92,7 @@ func (f *Follower) Start() {
 // wait for an answer.
 func (f *Follower) follow() {
 	defer f.tasks.stop() // it has ended, by itself or by Stop
+	defer f.silence.timer.Stop()
 	var prev *store.Known
 	b := backoff{first: errorBackoff}
 	var denied denial
@@ -104,8 +108,10 @@ func (f *Follower) follow() {
 		case err != nil:
 			in := b.delay()
 			f.log.Warn("attempt failed, will try again", "error", err, "retry_in", in)
-			drain(f.failures)
-			f.failures <- failure{err, in}
+			if f.failures != nil {
+				drain(f.failures)
+				f.failures <- failure{err, in}
+			}
 			f.fail(err)
 			sleep(f.life, in)
 			continue

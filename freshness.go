@@ -19,34 +19,43 @@ func (f *Follower) Fresh() bool {
 	return !asOf.IsZero() && time.Since(asOf) < f.store.TTL()
 }
 
-// watchFreshness logs when what is known has not been confirmed for a TTL, and when it is again: once each.
-func (f *Follower) watchFreshness() {
-	ttl := f.store.TTL()
-	timer := time.NewTimer(ttl)
-	defer timer.Stop()
-	stale := false
-	for {
-		select {
-		case <-timer.C:
-		case <-f.life.Done():
-			return
-		}
-		asOf := f.AsOf()
-		age := time.Since(asOf)
-		switch {
-		case asOf.IsZero(): // ask says that there is no first answer
-			age = 0
-		case !stale && age >= ttl:
-			stale = true
-			f.log.Warn("not confirmed for a TTL who leads", "as_of", asOf, "age", age)
-		case stale && age < ttl:
-			stale = false
-			f.log.Info("confirmed again who leads", "as_of", asOf)
-		}
-		if stale {
-			timer.Reset(ttl / 8) // to say soon that it is confirmed again
-		} else {
-			timer.Reset(ttl - age)
-		}
+// silence tells of a store that is silent for a TTL, and of its return. A timer calls check, which sets it again: a follower
+// whose store answers costs no goroutine.
+type silence struct {
+	follower *Follower
+	timer    *time.Timer
+	stale    bool // it has told of the silence; check alone uses it
+}
+
+// start begins to check.
+func (s *silence) start(f *Follower) {
+	s.follower = f
+	s.timer = time.AfterFunc(time.Hour, s.check)
+	s.timer.Reset(f.store.TTL()) // check uses the timer
+}
+
+// check logs when what is known has not been confirmed for a TTL, and when it is again: once each.
+func (s *silence) check() {
+	f := s.follower
+	if f.life.Err() != nil || !f.tasks.begin() {
+		return
+	}
+	defer f.tasks.end()
+	ttl, asOf := f.store.TTL(), f.AsOf()
+	age := time.Since(asOf)
+	switch {
+	case asOf.IsZero(): // ask says that there is no first answer
+		age = 0
+	case !s.stale && age >= ttl:
+		s.stale = true
+		f.log.Warn("not confirmed for a TTL who leads", "as_of", asOf, "age", age)
+	case s.stale && age < ttl:
+		s.stale = false
+		f.log.Info("confirmed again who leads", "as_of", asOf)
+	}
+	if s.stale {
+		s.timer.Reset(ttl / 8) // to say soon that it is confirmed again
+	} else {
+		s.timer.Reset(ttl - age)
 	}
 }

@@ -12,8 +12,9 @@ import "time"
 // of the call which failed: a panic or runtime.Goexit in these reaches the caller, after the ballot of a term that
 // began has been given back. All other hooks are called in the library's own goroutines, and so are all of a follower,
 // all of a candidate under RunForElection, and Error for the new-leader callbacks. A panic ends the program there.
-// runtime.Goexit ends the follower or RunForElection, with an error that says so; in Renewed and InJeopardy it ends these
-// two for the rest of the term, and in Error for the new-leader callbacks it ends those until the candidate stands again.
+// runtime.Goexit ends the follower or RunForElection, with an error that says so; in Renewed, InJeopardy,
+// ResignationRequested and TermEnded it ends that call only, and in Error for the new-leader callbacks it ends those until
+// the candidate stands again.
 type Hooks struct {
 	// TermBegan is called when a term begins, before Campaign returns or Run calls anything else.
 	TermBegan func(election string, token uint64)

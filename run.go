@@ -31,7 +31,7 @@ import (
 // A denial ends it only if the store has never worked and goes on denying for 40 s: services that could not read their
 // permissions cache their denials for less. If lead panics or calls runtime.Goexit, Run gives the ballot back first.
 func (c *Candidate) Run(ctx context.Context, lead func(ctx context.Context, term *Term) error) error {
-	d, err := c.enter(true)
+	d, err := c.enter(ctx, true)
 	if err != nil {
 		return err
 	}
@@ -39,18 +39,18 @@ func (c *Candidate) Run(ctx context.Context, lead func(ctx context.Context, term
 	if lead == nil {
 		lead = c.hold
 	}
-	return c.run(ctx, d, lead)
+	return c.run(d, lead)
 }
 
 // run is Run after enter.
-func (c *Candidate) run(ctx context.Context, d *drive, lead func(context.Context, *Term) error) error {
-	ctx, done := c.bound(ctx)
-	defer done()
+func (c *Candidate) run(d *drive, lead func(context.Context, *Term) error) error {
+	ctx := d.ctx
+	defer d.cancel(nil)
 	failures, turns := backoff{first: errorBackoff}, backoff{first: turnBackoff}
 	var denied denial
 	for {
 		began := time.Now()
-		t, err := c.campaign(ctx, d)
+		t, err := c.campaign(d)
 		switch {
 		case err == nil:
 			err = c.serve(t, lead)
@@ -59,7 +59,7 @@ func (c *Candidate) run(ctx context.Context, d *drive, lead func(context.Context
 			}
 		case errors.Is(err, errRequested), errors.Is(err, ErrLost) && !errors.Is(err, store.ErrDenied):
 			err = nil
-		case ctx.Err() != nil || c.life.Err() != nil:
+		case ctx.Err() != nil || c.isStopped():
 		case store.Permanent(err) || denied.final(err, c.store.Worked()):
 			c.log.Error("permanent error, the candidate stops", "error", err)
 			return err
@@ -67,9 +67,9 @@ func (c *Candidate) run(ctx context.Context, d *drive, lead func(context.Context
 		if time.Since(began) > lastBackoff {
 			turns.reset()
 		}
-		ended := ctx.Err() != nil // asked before life: Stop ends life first, and ctx a moment later
+		ended := ctx.Err() != nil // asked first: Stop ends ctx after it has set stopped
 		switch {
-		case c.life.Err() != nil:
+		case c.isStopped():
 			return nil
 		case ended:
 			return context.Cause(ctx)
@@ -86,7 +86,7 @@ func (c *Candidate) run(ctx context.Context, d *drive, lead func(context.Context
 func (c *Candidate) serve(t *Term, lead func(context.Context, *Term) error) (err error) {
 	defer func() {
 		c.giveBack(t.ballot)
-		<-t.observed // the hooks of a term come before those of the next
+		t.reports.wait() // the hooks of a term come before those of the next
 	}()
 	result := errExited // unless all that is called returns
 	defer func() { err = c.conclude(t, result) }()

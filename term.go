@@ -20,13 +20,11 @@ type Term struct {
 	lease     *store.Lease
 	span      store.Span // of the lease: a lease that lapsed and was renewed later does not revive the term
 
-	ctx          context.Context // ends with the term, with its cause
+	ctx          context.Context // ends with the term, with its cause; finish ends it last
 	cancel       context.CancelCauseFunc
+	reports      reports
 	acknowledged atomic.Bool
-	withdrawn    atomic.Bool     // the ballot is known to be gone
-	began        chan struct{}   // closed when the hook that reports the beginning has returned
-	finished     chan struct{}   // closed by finish, when the term's context and the channel of RunForElection say so too
-	observed     <-chan struct{} // closed when observe has returned, and with it the last hook
+	withdrawn    atomic.Bool // the ballot is known to be gone
 }
 
 // Token is the term's fencing token: higher than that of every earlier term of the election. Give it to every
@@ -137,46 +135,81 @@ func (t *Term) current() bool {
 }
 
 // watch ends the term when its lease runs out, its ballot is lost, or what drives the candidate ends. It needs no event
-// from the store for that, and no function of the user's runs here.
-func (t *Term) watch(driven context.Context) {
-	asked := requested(t.ballot)
-	timer := time.NewTimer(0)
-	defer timer.Stop()
+// from the store for that, and no function of the user's runs here. It is the only goroutine of a term that has nothing to
+// report. Renewals do not wake it unless a hook wants to know of them.
+func (t *Term) watch() { t.finish(t.untilOver()) }
+
+// untilOver returns why the term is over.
+func (t *Term) untilOver() error {
+	lapsed, lost, asked := t.lease.Lapsed(t.span), t.ballot.Lost(), resignation(t.ballot)
+	var driven <-chan struct{} // once Campaign has returned, its context has no effect
+	if t.drive.serves {
+		driven = t.drive.ctx.Done()
+	}
+	late, renewed := t.awaitRenewal(t.lease.Last())
 	for {
-		last := t.lease.Last() // before Holds, so that no change is missed
-		if !t.lease.Holds(t.span) {
-			err := t.ballot.Err() // known by now if the store was closed
-			if err == nil {
-				err = fmt.Errorf("%w: the session was not renewed before its deadline", ErrLost)
-			}
-			t.finish(err)
-			return
-		}
-		timer.Reset(t.lease.Remaining())
 		select {
-		case <-last.Changed:
-		case <-timer.C:
-		case <-t.ballot.Lost():
-			t.finish(t.ballot.Err())
-			return
-		case <-driven.Done():
-			t.finish(stoppedBecause(context.Cause(driven)))
-			return
+		case <-lapsed:
+			return t.lapseError()
+		case <-lost:
+			return t.ballot.Err()
+		case <-driven:
+			return stoppedBecause(context.Cause(t.drive.ctx))
 		case <-asked:
-			t.finish(errRequested)
-			return
+			return errRequested
 		case <-t.ctx.Done():
-			return
+			return nil // it has been said
+		case <-late:
+			late, renewed = t.reportOverdue(late)
+		case <-renewed:
+			late, renewed = t.reportRenewed()
 		}
 	}
+}
+
+// lapseError is why a term is over whose lease has lapsed.
+func (t *Term) lapseError() error {
+	if err := t.ballot.Err(); err != nil { // known by now if the store was closed
+		return err
+	}
+	return fmt.Errorf("%w: the session was not renewed before its deadline", ErrLost)
+}
+
+// awaitRenewal returns the channels that tell when a renewal is overdue and, if a hook wants to know, of the next one.
+func (t *Term) awaitRenewal(last store.Renewal) (late, renewed <-chan struct{}) {
+	if t.candidate.opts.Hooks.Renewed != nil {
+		renewed = last.Changed
+	}
+	return last.Overdue, renewed
+}
+
+// reportOverdue reports that a renewal is overdue, and returns what tells of it when it comes.
+func (t *Term) reportOverdue(late <-chan struct{}) (_, renewed <-chan struct{}) {
+	last := t.lease.Last()
+	if last.Overdue != late { // it has come
+		return t.reportRenewed()
+	}
+	if remaining := t.Remaining(); remaining > 0 {
+		t.reports.add(report{what: overdue, time: remaining})
+	}
+	return nil, last.Changed
+}
+
+// reportRenewed reports a renewal, and returns what awaitRenewal does.
+func (t *Term) reportRenewed() (late, renewed <-chan struct{}) {
+	last := t.lease.Last()
+	if t.current() {
+		t.reports.add(report{what: renewal, time: last.Confirmed.Sub(last.Sent)})
+	}
+	return t.awaitRenewal(last)
 }
 
 // errRequested ends a term that an operator has asked to end.
 var errRequested = fmt.Errorf("%w: an operator has asked for it", ErrResigned)
 
-// requested returns the channel that is closed when an operator has asked the owner of a ballot to resign; nil if its
+// resignation returns the channel that is closed when an operator has asked the owner of a ballot to resign; nil if its
 // store can't tell.
-func requested(b store.Ballot) <-chan struct{} {
+func resignation(b store.Ballot) <-chan struct{} {
 	if r, ok := b.(store.Resigning); ok {
 		return r.ResignationRequested()
 	}
@@ -191,16 +224,19 @@ func stoppedBecause(cause error) error {
 	return fmt.Errorf("%w: %w", ErrStopped, cause)
 }
 
-// finish ends the term: from here on IsLeader is false. The ballot stands until it is given back, so that no other
+// finish ends the term, unless it is over already: from here on IsLeader is false. The ballot stands until it is given back, so that no other
 // candidate leads while the leader's work still winds down. It waits for no function of the user's.
 func (t *Term) finish(cause error) {
 	c := t.candidate
 	if !c.term.CompareAndSwap(t, nil) {
-		<-t.finished // another call is about to close it
+		<-t.ctx.Done() // another call is about to end it
 		return
 	}
-	t.cancel(cause)
 	c.events.termEnded()
-	close(t.finished)
+	if errors.Is(cause, errRequested) {
+		t.reports.add(report{what: requested})
+	}
+	t.reports.add(report{what: ended, cause: cause})
+	t.cancel(cause)
 	c.log.Info("leadership ended", "token", t.Token(), "cause", cause)
 }

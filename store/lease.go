@@ -1,6 +1,7 @@
 package store
 
 import (
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -17,14 +18,19 @@ import (
 // Once the deadline has passed nothing revives what was built on the lease: a confirmation that comes late starts a
 // new span, and the terms of the old one stay over. NewLease makes one. The methods may be called from any number of
 // goroutines.
+//
+// One timer tells all who wait for the end of the lease, however many terms are built on it.
 type Lease struct {
 	state atomic.Pointer[leaseState]
+
+	mu    sync.Mutex
+	timer *time.Timer // guarded by mu; calls ring when the next renewal is overdue, and at the deadline; nil before the first
 }
 
 // Span is an unbroken run of renewals of a lease.
 type Span uint64
 
-// leaseState is immutable except for changed, which is closed when another state replaces it.
+// leaseState is immutable except for its channels, which are closed by the one who replaces it.
 type leaseState struct {
 	span      Span
 	held      bool // false before the first renewal and after a deadline that passed
@@ -32,7 +38,10 @@ type leaseState struct {
 	sent      Instant
 	valid     time.Duration
 	confirmed time.Time
-	changed   chan struct{}
+	late      bool          // the next renewal is overdue
+	changed   chan struct{} // closed at the next renewal and when the lease lapses
+	overdue   chan struct{} // closed when late is set; renewals before that pass it on
+	lapsed    chan struct{} // closed when the span is over; all states of the span have the same
 }
 
 // Renewal is a renewal of a lease.
@@ -40,13 +49,16 @@ type Renewal struct {
 	Sent      time.Time       // when the request was sent
 	Confirmed time.Time       // when its answer came
 	Deadline  time.Time       // when the lease ends unless it is renewed; zero if it has ended
-	Changed   <-chan struct{} // closed at the next renewal, or when the lease has been found to have ended
+	Changed   <-chan struct{} // closed at the next renewal, or when the lease has ended
+	Overdue   <-chan struct{} // closed when a renewal is overdue: this one's next, or that of a later one
 }
 
 // NewLease returns a lease that does not hold yet.
 func NewLease() *Lease {
 	l := &Lease{}
-	l.state.Store(&leaseState{changed: make(chan struct{})})
+	l.state.Store(&leaseState{
+		changed: make(chan struct{}), overdue: make(chan struct{}), lapsed: make(chan struct{}),
+	})
 	return l
 }
 
@@ -64,7 +76,11 @@ func (l *Lease) Renew(sent Instant, valid time.Duration) bool {
 			continue
 		}
 		next := &leaseState{
-			span: old.span, held: true, sent: sent, valid: valid, confirmed: now, changed: make(chan struct{}),
+			span: old.span, held: true, sent: sent, valid: valid, confirmed: now,
+			changed: make(chan struct{}), overdue: old.overdue, lapsed: old.lapsed,
+		}
+		if old.late {
+			next.overdue = make(chan struct{})
 		}
 		left := next.left(now)
 		if old.held && left <= old.left(now) {
@@ -75,6 +91,7 @@ func (l *Lease) Renew(sent Instant, valid time.Duration) bool {
 		}
 		if l.state.CompareAndSwap(old, next) {
 			close(old.changed)
+			l.ring()
 			return true
 		}
 	}
@@ -84,9 +101,10 @@ func (l *Lease) Renew(sent Instant, valid time.Duration) bool {
 func (l *Lease) End() {
 	for {
 		if old := l.state.Load(); old.ended || l.lapse(old, true) {
-			return
+			break
 		}
 	}
+	l.ring()
 }
 
 // Begin returns the current span and whether the lease holds.
@@ -103,6 +121,19 @@ func (l *Lease) Holds(span Span) bool {
 	return left > 0 && s.span == span
 }
 
+// Lapsed returns a channel that is closed when the span is over: at its deadline, if not before, with no event needed. It
+// does not block. (After a suspension of the machine the channel is closed at the next call of another method, or as
+// late as the timer of a clock that stood still meanwhile.)
+func (l *Lease) Lapsed(span Span) <-chan struct{} {
+	if s, _ := l.load(); s.span == span {
+		return s.lapsed
+	}
+	return lapsed
+}
+
+// lapsed is the channel of the spans that are over.
+var lapsed = func() chan struct{} { c := make(chan struct{}); close(c); return c }()
+
 // Remaining returns the time until the lease's deadline, less any suspension of the machine; zero if the lease has
 // ended.
 func (l *Lease) Remaining() time.Duration {
@@ -113,7 +144,7 @@ func (l *Lease) Remaining() time.Duration {
 // Last returns the last renewal.
 func (l *Lease) Last() Renewal {
 	s, left := l.load()
-	r := Renewal{Sent: s.sent.t, Confirmed: s.confirmed, Changed: s.changed}
+	r := Renewal{Sent: s.sent.t, Confirmed: s.confirmed, Changed: s.changed, Overdue: s.overdue}
 	if left > 0 {
 		r.Deadline = s.sent.t.Add(s.valid)
 	}
@@ -141,11 +172,49 @@ func (s *leaseState) left(now time.Time) time.Duration { return s.valid - s.sent
 // lapse replaces old by a state that does not hold, unless another state has replaced old already.
 func (l *Lease) lapse(old *leaseState, ended bool) bool {
 	next := &leaseState{
-		span: old.span + 1, ended: ended, sent: old.sent, confirmed: old.confirmed, changed: make(chan struct{}),
+		span: old.span + 1, ended: ended, sent: old.sent, confirmed: old.confirmed,
+		late: old.late, changed: make(chan struct{}), overdue: old.overdue, lapsed: make(chan struct{}),
 	}
 	if !l.state.CompareAndSwap(old, next) {
 		return false
 	}
 	close(old.changed)
+	close(old.lapsed)
 	return true
+}
+
+// ring ends the lease if its deadline has passed, says that the next renewal is overdue if it is, and sets the timer to
+// what comes next. The timer calls it, and whoever has changed the lease.
+func (l *Lease) ring() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.timer == nil {
+		l.timer = time.AfterFunc(time.Hour, l.ring)
+	}
+	for {
+		s, left := l.load()
+		switch next := left - s.reserve(); {
+		case left <= 0:
+			l.timer.Stop()
+			return
+		case s.late:
+			l.timer.Reset(left)
+			return
+		case next >= 0:
+			l.timer.Reset(next + 1)
+			return
+		}
+		late := *s
+		late.late = true
+		if l.state.CompareAndSwap(s, &late) {
+			close(s.overdue)
+		}
+	}
+}
+
+// reserve is the rest of the lease in which the next renewal is overdue: a third. Over a slow link it comes
+// later, when two round trips like that of the last one have passed: two thirds of what is left then, an eighth at least.
+func (s *leaseState) reserve() time.Duration {
+	trip := s.confirmed.Sub(s.sent.t)
+	return max(s.valid/8, min(s.valid/3, (s.valid-2*trip)*2/3))
 }

@@ -204,10 +204,12 @@ func TestLeaseChanged(t *testing.T) {
 
 		third := l.Last().Changed
 		span, _ := l.Begin()
-		time.Sleep(valid)
-		open(third) // not found yet
+		time.Sleep(valid - 1)
+		synctest.Wait()
+		open(third)
+		time.Sleep(1)
+		<-third // without a call
 		require.False(t, l.Holds(span))
-		<-third
 
 		fourth := l.Last().Changed
 		open(fourth)

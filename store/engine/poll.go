@@ -52,15 +52,14 @@ type feed struct {
 	older  bool   // its state was not taken, since it may be older than what is known
 }
 
-// Observe implements store.Store. With prev nil, a read that begins from now on is awaited.
+// Observe implements store.Store. With prev nil, a read that begins from now on is awaited. A follower calls it for each
+// confirmation, so it makes no context of its own.
 func (e *Engine) Observe(ctx context.Context, election string, prev *store.Known) (store.Known, error) {
 	if err := store.CheckElection(election); err != nil {
 		return store.Known{}, err
 	}
-	ctx, done, err := e.call(ctx)
+	p, err := e.join(ctx, election)
 	if err == nil {
-		defer done()
-		p := e.join(election)
 		defer e.leave(p)
 		var k store.Known
 		// If the store is closed meanwhile, what was told might only be what Close itself does.
@@ -74,10 +73,16 @@ func (e *Engine) Observe(ctx context.Context, election string, prev *store.Known
 	return store.Known{}, e.life.Fail("read the leader", election, err)
 }
 
-// join returns the poll of an election, which the caller leaves.
-func (e *Engine) join(election string) *poll {
+// join begins a call of a user and returns the poll of the election, which the caller leaves.
+func (e *Engine) join(ctx context.Context, election string) (*poll, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	switch {
+	case e.ended:
+		return nil, store.ErrClosed
+	case ctx.Err() != nil:
+		return nil, context.Cause(ctx)
+	}
 	p, ok := e.polls[election]
 	if !ok {
 		p = &poll{engine: e, election: election, changed: make(chan struct{})}
@@ -85,7 +90,8 @@ func (e *Engine) join(election string) *poll {
 		e.polls[election] = p
 	}
 	p.callers++
-	return p
+	e.calls.Add(1)
+	return p, nil
 }
 
 func (e *Engine) leave(p *poll) {
@@ -93,6 +99,7 @@ func (e *Engine) leave(p *poll) {
 	defer e.mu.Unlock()
 	p.callers--
 	p.used = time.Now()
+	e.calls.Done()
 }
 
 // notOlder makes the poll of an election, if there is one, show nothing that is older than an acknowledgement which this
@@ -113,6 +120,7 @@ func (e *Engine) notOlder(election string, revision uint64) {
 
 // wait waits for news to one who knows prev.
 func (p *poll) wait(ctx context.Context, prev *store.Known) (store.Known, error) {
+	closed := p.engine.life.Calls
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	failures := p.failures
@@ -141,10 +149,13 @@ func (p *poll) wait(ctx context.Context, prev *store.Known) (store.Known, error)
 		select {
 		case <-changed:
 		case <-ctx.Done():
+		case <-closed.Done():
 		}
 		p.mu.Lock()
-		if ctx.Err() != nil {
-			return store.Known{}, adapter.Ended(ctx, nil, p.trouble)
+		for _, over := range []context.Context{ctx, closed} {
+			if over.Err() != nil {
+				return store.Known{}, adapter.Ended(over, nil, p.trouble)
+			}
 		}
 	}
 }

@@ -1,0 +1,89 @@
+package leadership_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/go-leadership/leadership"
+	"github.com/stretchr/testify/require"
+)
+
+// A process may lead or follow thousands of elections: each costs one goroutine of the library's, beside the one that
+// called Run.
+func TestOneGoroutineForEachElection(t *testing.T) {
+	const elections = 50
+	count := func() int {
+		synctest.Wait()
+		return strings.Count(stacks(), "\ngoroutine ")
+	}
+	name := func(i int) string { return fmt.Sprint("one/", i) }
+	t.Run("led", func(t *testing.T) {
+		virtual(t, func(w *world) {
+			st := w.open()
+			ctx, cancel := context.WithCancel(background)
+			defer cancel()
+			run := func(i int) <-chan error {
+				c, err := leadership.NewCandidate(st, name(i), "a", nil)
+				require.NoError(w, err)
+				result := async(func() error { return c.Run(ctx, serve) })
+				w.until(c.IsLeader)
+				return result
+			}
+			results := []<-chan error{run(0)}
+			before := count()
+			for i := range elections {
+				results = append(results, run(i+1))
+			}
+			w.at(2 * ttl)
+			require.Equal(w, 2*elections, count()-before)
+			cancel()
+			for _, result := range results {
+				require.ErrorIs(w, <-result, context.Canceled)
+			}
+		})
+	})
+	t.Run("followed", func(t *testing.T) {
+		virtual(t, func(w *world) {
+			st := w.open()
+			follow := func(i int) {
+				f, err := leadership.NewFollower(st, name(i), nil)
+				require.NoError(w, err)
+				w.Cleanup(func() { w.end(f) })
+				f.Start()
+			}
+			follow(0)
+			before := count()
+			for i := range elections {
+				follow(i + 1)
+			}
+			w.at(2 * ttl)
+			require.Equal(w, elections, count()-before)
+		})
+	})
+}
+
+// Hooks and a log cost no goroutine while there is nothing to tell.
+func TestHooksCostNoGoroutine(t *testing.T) {
+	virtual(t, func(w *world) {
+		var happened diary
+		var log journal
+		st := w.open()
+		lead := func(opts *leadership.Options) int {
+			before := strings.Count(stacks(), "\ngoroutine ")
+			c := w.candidate(st, "a", opts)
+			c.RunForElection()
+			w.until(c.IsLeader)
+			w.at(w.now() + 2*ttl)
+			cost := strings.Count(stacks(), "\ngoroutine ") - before
+			halt(c)
+			synctest.Wait()
+			return cost
+		}
+		lead(nil) // opens the session
+		plain := lead(nil)
+		require.Equal(w, plain, lead(&leadership.Options{Hooks: keeping(w, &happened), Logger: log.logger()}))
+	})
+}

@@ -207,7 +207,7 @@ func TestLeaseChanged(t *testing.T) {
 		time.Sleep(valid - 1)
 		synctest.Wait()
 		open(third)
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		<-third // without a call
 		require.False(t, l.Holds(span))
 

@@ -43,6 +43,10 @@ func (l leaks) Run() int {
 
 // Each script uses the program as a person would, on a directory of its own.
 func TestScripts(t *testing.T) {
+	if signal.Ignored(syscall.SIGHUP) { // the tests run under nohup, and scripts send it
+		signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
+		t.Cleanup(func() { signal.Ignore(syscall.SIGHUP) })
+	}
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata/script",
 		RequireExplicitExec: true,

@@ -193,5 +193,5 @@ func (c *Candidate) report(err error) {
 		return
 	}
 	c.log.Error("callback failed", "error", err)
-	c.events.failed(err)
+	c.channels.failed(err)
 }

@@ -23,7 +23,8 @@ import (
 // their terms end together. They share nothing else; two candidates of one election on one store are rivals like any
 // others.
 //
-// The state machine is in candidate.go, with Run in run.go and the terms in term.go:
+// The state machine is in candidate.go, with Run in run.go and the terms in term.go. What happens is an event (event.go),
+// which the log, the hooks and the channels tell:
 //
 //	idle ──cast──▶ waiting ──first, and the lease holds──▶ leading ──finish──▶ winding down ──withdraw──▶ idle
 //
@@ -43,7 +44,7 @@ type Candidate struct {
 	log      *slog.Logger
 
 	term      atomic.Pointer[Term] // the term that goes on; set by begin, cleared by Term.finish
-	events    events
+	channels  channels
 	callbacks callbacks
 	tasks     *tasks
 	warned    atomic.Bool // of an acknowledgement that was missing; once for all terms
@@ -207,8 +208,7 @@ func (c *Candidate) begin(d *drive, ballot store.Ballot, span store.Span) (*Term
 			c.giveBack(ballot)
 		}
 	}()
-	c.log.Info("elected", "token", t.Token())
-	c.opts.Hooks.termBegan(c.election, t.Token())
+	c.tell(event{what: termBegan, token: t.Token()})
 	returned = true
 	return t, nil
 }

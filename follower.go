@@ -31,7 +31,7 @@ type Follower struct {
 	life context.Context // ends with Stop, or with a permanent error
 	end  context.CancelCauseFunc
 
-	failures chan failure // for the Error hook: the latest that it was not called with; nil if there is no such hook
+	failures chan event // for the Error hook: the latest that it was not called with; nil if there is no such hook
 	silence  silence
 
 	mu      sync.Mutex
@@ -45,12 +45,6 @@ type Follower struct {
 	errors  chan error // of FollowElection; nil before
 }
 
-// failure is a call of the Error hook.
-type failure struct {
-	err     error
-	retryIn time.Duration
-}
-
 // NewFollower returns a follower of the election. It sends nothing. It refuses a name that stores don't take, with an
 // error that matches store.ErrInvalid.
 func NewFollower(st store.Store, election string, opts *Options) (*Follower, error) {
@@ -61,7 +55,7 @@ func NewFollower(st store.Store, election string, opts *Options) (*Follower, err
 		store: st, election: election, opts: opts.orDefault(), tasks: newTasks(), changed: make(chan struct{}),
 	}
 	if f.opts.Hooks.Error != nil {
-		f.failures = make(chan failure, 1)
+		f.failures = make(chan event, 1)
 	}
 	f.log = f.opts.Logger.With("election", election)
 	f.life, f.end = context.WithCancelCause(context.Background())
@@ -110,7 +104,7 @@ func (f *Follower) follow() {
 			f.log.Warn("attempt failed, will try again", "error", err, "retry_in", in)
 			if f.failures != nil {
 				drain(f.failures)
-				f.failures <- failure{err, in}
+				f.failures <- event{what: attemptFailed, err: err, time: in}
 			}
 			f.fail(err)
 			sleep(f.life, in)

@@ -66,7 +66,7 @@ func (f *Follower) callLeaderChanged() {
 	known := false
 	for leader := range f.Changes(context.Background()) {
 		if known || leader.Revision != 0 {
-			f.opts.Hooks.leaderChanged(f.election, leader)
+			f.opts.Hooks.tell(f.election, event{what: leaderChanged, leader: leader})
 		}
 		known = true
 	}
@@ -78,7 +78,7 @@ func (f *Follower) callError() {
 	for {
 		select {
 		case failed := <-f.failures:
-			f.opts.Hooks.error(f.election, failed.err, failed.retryIn)
+			f.opts.Hooks.tell(f.election, failed)
 		case <-f.life.Done():
 			return
 		}

@@ -38,50 +38,24 @@ type Hooks struct {
 	Error func(election string, err error, retryIn time.Duration)
 }
 
-func (h *Hooks) termBegan(election string, token uint64) {
-	if h.TermBegan != nil {
-		h.TermBegan(election, token)
-	}
-}
-
-func (h *Hooks) termEnded(election string, token uint64, cause error) {
-	if h.TermEnded != nil {
-		h.TermEnded(election, token, cause)
-	}
-}
-
-func (h *Hooks) acknowledged(election string, token uint64, leader Leader) {
-	if h.Acknowledged != nil {
-		h.Acknowledged(election, token, leader)
-	}
-}
-
-func (h *Hooks) renewed(election string, token uint64, latency time.Duration) {
-	if h.Renewed != nil {
-		h.Renewed(election, token, latency)
-	}
-}
-
-func (h *Hooks) inJeopardy(election string, token uint64, remaining time.Duration) {
-	if h.InJeopardy != nil {
-		h.InJeopardy(election, token, remaining)
-	}
-}
-
-func (h *Hooks) resignationRequested(election string, token uint64) {
-	if h.ResignationRequested != nil {
-		h.ResignationRequested(election, token)
-	}
-}
-
-func (h *Hooks) leaderChanged(election string, leader Leader) {
-	if h.LeaderChanged != nil {
-		h.LeaderChanged(election, leader)
-	}
-}
-
-func (h *Hooks) error(election string, err error, retryIn time.Duration) {
-	if h.Error != nil {
-		h.Error(election, err, retryIn)
+// tell calls the hook of an event, if there is one.
+func (h *Hooks) tell(election string, e event) {
+	switch {
+	case e.what == termBegan && h.TermBegan != nil:
+		h.TermBegan(election, e.token)
+	case e.what == termAcknowledged && h.Acknowledged != nil:
+		h.Acknowledged(election, e.token, e.leader)
+	case e.what == termRenewed && h.Renewed != nil:
+		h.Renewed(election, e.token, e.time)
+	case e.what == termOverdue && h.InJeopardy != nil:
+		h.InJeopardy(election, e.token, e.time)
+	case e.what == termRequested && h.ResignationRequested != nil:
+		h.ResignationRequested(election, e.token)
+	case e.what == termEnded && h.TermEnded != nil:
+		h.TermEnded(election, e.token, e.err)
+	case e.what == leaderChanged && h.LeaderChanged != nil:
+		h.LeaderChanged(election, e.leader)
+	case e.what == attemptFailed && h.Error != nil:
+		h.Error(election, e.err, e.time)
 	}
 }

@@ -5,48 +5,31 @@ import (
 	"time"
 )
 
-// report is what a term has to tell by hooks and the log.
-type report struct {
-	what  reported
-	time  time.Duration // renewal: from request to confirmation; overdue: what remains of the lease
-	cause error         // ended
-}
-
-type reported int
-
-const (
-	renewal reported = iota
-	overdue
-	unacknowledged
-	requested // an operator has asked for the end of the term
-	ended     // the last
-)
-
-// reports are those of a term. They are made one after the other in a goroutine that runs while there is something to
-// report: a function of the user's that hangs delays the next report, and not the end of the term. They are a task of the
-// drive until the last one has been made.
+// reports are the events of a term that are told in the background, one after the other, by a goroutine that runs while
+// there are any: a function of the user's that hangs delays the next report, and not the end of the term. They are a task
+// of the drive until the last one, termEnded, has been told.
 type reports struct {
 	term  *Term
-	told  sync.WaitGroup // until the last report has been made
-	timer *time.Timer    // adds unacknowledged; nil if the candidate has warned of that before
+	told  sync.WaitGroup // until the last one has been told
+	timer *time.Timer    // adds termUnacknowledged; nil if the candidate has warned of that before
 
 	mu   sync.Mutex
-	list []report // guarded by mu, as are all below: what is still to be reported
-	busy bool     // a goroutine makes reports, or none may begin yet
-	over bool     // the last one has been added
+	list []event // guarded by mu, as are all below: what is still to be told
+	busy bool    // a goroutine tells, or none may begin yet
+	over bool    // the last one has been added
 }
 
-// open begins the reports of a term. None is made before resume is called.
+// open begins the reports of a term. None is told before resume is called.
 func (r *reports) open(t *Term) {
 	r.term, r.busy = t, true
 	r.told.Add(1)
 	t.drive.begin()
 	if !t.candidate.warned.Load() {
-		r.timer = time.AfterFunc(t.candidate.store.TTL(), func() { r.add(report{what: unacknowledged}) })
+		r.timer = time.AfterFunc(t.candidate.store.TTL(), func() { r.add(event{what: termUnacknowledged}) })
 	}
 }
 
-// resume makes the reports that have been added: the hook that reports the beginning has returned, or another one has
+// resume tells what has been added: the hook that reports the beginning has returned, or another one has
 // ended its goroutine.
 func (r *reports) resume() {
 	r.mu.Lock()
@@ -57,34 +40,34 @@ func (r *reports) resume() {
 	}
 }
 
-// add adds a report, unless the last one has been added. A renewal replaces one that has not been reported. It does not
+// add adds an event, unless the last one has been added. A renewal replaces one that has not been told. It does not
 // block.
-func (r *reports) add(n report) {
+func (r *reports) add(e event) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.over {
 		return
 	}
-	if n.what == ended {
+	if e.what == termEnded {
 		r.over = true
 		if r.timer != nil {
 			r.timer.Stop()
 		}
 	}
-	if last := len(r.list) - 1; last >= 0 && n.what == renewal && r.list[last].what == renewal {
+	if last := len(r.list) - 1; last >= 0 && e.what == termRenewed && r.list[last].what == termRenewed {
 		r.list = r.list[:last]
 	}
-	r.list = append(r.list, n)
+	r.list = append(r.list, e)
 	if !r.busy {
 		r.busy = true
 		r.term.drive.start(r.run)
 	}
 }
 
-// wait waits until the last report has been made.
+// wait waits until the last one has been told.
 func (r *reports) wait() { r.told.Wait() }
 
-// run makes reports. If a hook ends this goroutine, another one goes on.
+// run tells. If a hook ends this goroutine, another one goes on.
 func (r *reports) run() {
 	returned := false
 	defer func() {
@@ -92,45 +75,38 @@ func (r *reports) run() {
 			r.resume()
 		}
 	}()
-	for n, ok := r.next(); ok; n, ok = r.next() {
-		r.make(n)
+	for e, ok := r.next(); ok; e, ok = r.next() {
+		r.tell(e)
 	}
 	returned = true
 }
 
-func (r *reports) next() (report, bool) {
+func (r *reports) next() (event, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if len(r.list) == 0 {
 		r.list, r.busy = nil, false
-		return report{}, false
+		return event{}, false
 	}
-	n := r.list[0]
+	e := r.list[0]
 	r.list = r.list[1:]
-	return n, true
+	return e, true
 }
 
-func (r *reports) make(n report) {
+func (r *reports) tell(e event) {
 	t, c := r.term, r.term.candidate
-	hooks, token := c.opts.Hooks, t.Token()
-	switch n.what {
-	case renewal:
-		hooks.renewed(c.election, token, n.time)
-	case overdue:
-		c.log.Warn("renewals are overdue, leadership ends soon without one", "token", token, "remaining", n.time)
-		hooks.inJeopardy(c.election, token, n.time)
-	case unacknowledged:
-		if !t.acknowledged.Load() && !c.warned.Swap(true) {
-			c.log.Warn("leading for a TTL without an acknowledgement: "+
-				"followers do not know of this leader until the takeover is acknowledged", "token", token, "ttl", c.store.TTL())
+	e.token = t.Token()
+	switch e.what {
+	case termUnacknowledged:
+		if t.acknowledged.Load() || c.warned.Swap(true) {
+			return
 		}
-	case requested:
+	case termRequested:
 		<-t.ctx.Done() // finish is about to end it
-		hooks.resignationRequested(c.election, token)
-	case ended:
+	case termEnded:
 		defer t.drive.end()
 		defer r.told.Done()
 		<-t.ctx.Done()
-		hooks.termEnded(c.election, token, n.cause)
 	}
+	c.tell(e)
 }

@@ -137,7 +137,7 @@ func (c *Candidate) conclude(t *Term, err error) error {
 
 // hold leads if the program gives no function: until the term ends.
 func (c *Candidate) hold(ctx context.Context, t *Term) error {
-	c.events.termBegan(func() bool { return t.current() })
+	c.channels.termBegan(func() bool { return t.current() })
 	if !c.opts.ManualAcknowledge {
 		if err := t.Acknowledge(ctx); err != nil {
 			return err
@@ -149,8 +149,6 @@ func (c *Candidate) hold(ctx context.Context, t *Term) error {
 
 // retry reports a failure and waits before the next try.
 func (c *Candidate) retry(ctx context.Context, err error, in time.Duration) {
-	c.log.Warn("attempt failed, will try again", "error", err, "retry_in", in)
-	c.opts.Hooks.error(c.election, err, in)
-	c.events.failed(err)
+	c.tell(event{what: attemptFailed, err: err, time: in})
 	sleep(ctx, in)
 }

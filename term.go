@@ -79,8 +79,7 @@ func (t *Term) Acknowledge(ctx context.Context) error {
 		leader, err := t.ballot.Acknowledge(ctx, c.value)
 		if err == nil {
 			if t.acknowledged.CompareAndSwap(false, true) {
-				c.log.Info("acknowledged", "token", t.Token(), "revision", leader.Revision)
-				c.opts.Hooks.acknowledged(c.election, t.Token(), leader)
+				c.tell(event{what: termAcknowledged, token: t.Token(), leader: leader})
 			}
 			return nil
 		}
@@ -190,7 +189,7 @@ func (t *Term) reportOverdue(late <-chan struct{}) (_, renewed <-chan struct{}) 
 		return t.reportRenewed()
 	}
 	if remaining := t.Remaining(); remaining > 0 {
-		t.reports.add(report{what: overdue, time: remaining})
+		t.reports.add(event{what: termOverdue, time: remaining})
 	}
 	return nil, last.Changed
 }
@@ -199,7 +198,7 @@ func (t *Term) reportOverdue(late <-chan struct{}) (_, renewed <-chan struct{}) 
 func (t *Term) reportRenewed() (late, renewed <-chan struct{}) {
 	last := t.lease.Last()
 	if t.current() {
-		t.reports.add(report{what: renewal, time: last.Confirmed.Sub(last.Sent)})
+		t.reports.add(event{what: termRenewed, time: last.Confirmed.Sub(last.Sent)})
 	}
 	return t.awaitRenewal(last)
 }
@@ -232,11 +231,11 @@ func (t *Term) finish(cause error) {
 		<-t.ctx.Done() // another call is about to end it
 		return
 	}
-	c.events.termEnded()
+	c.channels.termEnded()
 	if errors.Is(cause, errRequested) {
-		t.reports.add(report{what: requested})
+		t.reports.add(event{what: termRequested})
 	}
-	t.reports.add(report{what: ended, cause: cause})
+	t.reports.add(event{what: termEnded, err: cause})
 	t.cancel(cause)
 	c.log.Info("leadership ended", "token", t.Token(), "cause", cause)
 }

@@ -5,10 +5,10 @@ import (
 	"sync"
 )
 
-// events are the channels of RunForElection. Nothing ever blocks on them: the present state replaces what a slow reader
+// channels are those of RunForElection. Nothing ever blocks on them: the present state replaces what a slow reader
 // has not read yet. A false is never left out, so a reader that saw true always learns that the term ended. A true that
 // was not read before the term ended is left out.
-type events struct {
+type channels struct {
 	mu       sync.Mutex
 	election chan bool  // guarded by mu, as is errors; nil before RunForElection; holds [false], [true] or [false true]
 	errors   chan error // holds the latest
@@ -34,70 +34,70 @@ func (c *Candidate) RunForElection() (<-chan bool, <-chan error) {
 		close(errs)
 		return election, errs
 	}
-	c.events.open(election, errs)
+	c.channels.open(election, errs)
 	go func() { // Done waits for d.wait
 		defer d.wait()
-		defer c.events.close()
+		defer c.channels.close()
 		exited := true
 		defer func() {
 			if exited {
-				c.events.failed(errExited)
+				c.channels.failed(errExited)
 			}
 		}()
 		if err := c.run(d, c.hold); err != nil {
-			c.events.failed(err)
+			c.channels.failed(err)
 		}
 		exited = false
 	}()
 	return election, errs
 }
 
-func (e *events) open(election chan bool, errs chan error) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.election, e.errors = election, errs
+func (ch *channels) open(election chan bool, errs chan error) {
+	ch.mu.Lock()
+	defer ch.mu.Unlock()
+	ch.election, ch.errors = election, errs
 	election <- false
 }
 
 // termBegan sends true if the term still goes on. Term.finish clears the term before it calls termEnded, so that no
 // true follows the false of its own term.
-func (e *events) termBegan(goesOn func() bool) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.election != nil && goesOn() {
-		e.leading = true
-		e.election <- true // there is room: at most one false is waiting
+func (ch *channels) termBegan(goesOn func() bool) {
+	ch.mu.Lock()
+	defer ch.mu.Unlock()
+	if ch.election != nil && goesOn() {
+		ch.leading = true
+		ch.election <- true // there is room: at most one false is waiting
 	}
 }
 
 // termEnded sends false, and takes back what was not read.
-func (e *events) termEnded() {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if !e.leading {
+func (ch *channels) termEnded() {
+	ch.mu.Lock()
+	defer ch.mu.Unlock()
+	if !ch.leading {
 		return
 	}
-	e.leading = false
-	drain(e.election)
-	e.election <- false
+	ch.leading = false
+	drain(ch.election)
+	ch.election <- false
 }
 
-func (e *events) failed(err error) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.errors == nil {
+func (ch *channels) failed(err error) {
+	ch.mu.Lock()
+	defer ch.mu.Unlock()
+	if ch.errors == nil {
 		return
 	}
-	drain(e.errors)
-	e.errors <- err
+	drain(ch.errors)
+	ch.errors <- err
 }
 
-func (e *events) close() {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	close(e.election)
-	close(e.errors)
-	e.election, e.errors = nil, nil
+func (ch *channels) close() {
+	ch.mu.Lock()
+	defer ch.mu.Unlock()
+	close(ch.election)
+	close(ch.errors)
+	ch.election, ch.errors = nil, nil
 }
 
 // drain empties a channel of which the caller is the only sender.

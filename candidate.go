@@ -23,8 +23,8 @@ import (
 // their terms end together. They share nothing else; two candidates of one election on one store are rivals like any
 // others.
 //
-// The state machine is in candidate.go, with Run in run.go and the terms in term.go. What happens is an event (event.go),
-// which the log, the hooks and the channels tell:
+// What happens is an event (event.go), which the log, the hooks and the channels tell. The state machine is in candidate.go,
+// with Run in run.go and the terms in term.go:
 //
 //	idle ──cast──▶ waiting ──first, and the lease holds──▶ leading ──finish──▶ winding down ──withdraw──▶ idle
 //

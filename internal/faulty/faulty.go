@@ -103,10 +103,21 @@ func (l *Line) Send(ctx context.Context, request func()) error {
 
 // Await waits until news arrive that the service has sent at that time, or ctx ends.
 func (l *Line) Await(ctx context.Context, sent time.Time) error {
-	_, err := l.wait(ctx, sent, func() (bool, time.Duration) {
-		return l.cut || l.lose || l.stall, l.delay + l.replies + l.lag
-	})
+	_, err := l.wait(ctx, sent, l.news)
 	return err
+}
+
+// Arrived reports whether news that the service sent at that time have arrived.
+func (l *Line) Arrived(sent time.Time) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	blocked, delay := l.news()
+	return !blocked && time.Since(sent) >= delay
+}
+
+// news returns whether the way of news is blocked, and how long it takes. The caller holds the mutex.
+func (l *Line) news() (blocked bool, delay time.Duration) {
+	return l.cut || l.lose || l.stall, l.delay + l.replies + l.lag
 }
 
 // wait waits until what began at that time has passed a way, as the switches are set meanwhile. It reports whether

@@ -71,7 +71,9 @@ func TestAwait(t *testing.T) {
 		l.Stall()
 		time.AfterFunc(time.Second, l.Heal)
 		sent := time.Now()
+		require.False(t, l.Arrived(sent))
 		require.NoError(t, l.Await(t.Context(), sent))
 		require.Equal(t, 2*time.Second, time.Since(sent))
+		require.True(t, l.Arrived(sent))
 	})
 }

@@ -182,6 +182,21 @@ func (l *line) take() (e event, ok bool) {
 	return e, true
 }
 
+// latest returns the latest state of a leader that has arrived by now. Those of entries keep their order.
+func (l *line) latest(e event) event {
+	if e.watch.key[0] != 0 {
+		return e
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, o := range l.events {
+		if o.watch == e.watch && l.faults.line.Arrived(o.at) {
+			e = o
+		}
+	}
+	return e
+}
+
 // run delivers events until ctx ends.
 func (l *line) run(ctx context.Context) {
 	for {
@@ -211,7 +226,7 @@ func (l *line) deliver(ctx context.Context, e event) {
 		case l.kind == OneShot:
 			e.watch.fire()
 		default:
-			e.watch.deliver(e)
+			e.watch.deliver(l.latest(e))
 		}
 		for _, w := range e.watches {
 			w.confirmed(e.asOf)

@@ -13,7 +13,8 @@ import (
 )
 
 // Acknowledge implements engine.Session. It is one transaction: the ballot stands, the key is locked with the value. The
-// ballot's standing proves that it is first, since nothing ever comes before it again.
+// ballot's standing proves that it is first, since nothing ever comes before it again. The first transaction marks it as
+// first: the next in line then knows that none is ahead once it has gone (BenchmarkResign, with three candidates).
 //
 // A key that exists already is replaced in one transaction, unless it has changed since it was seen, if its holder
 // can't lead: if no session locks it, if the lock is of the ballot's own session, or if it is of one that had a ballot
@@ -25,9 +26,11 @@ func (s *session) Acknowledge(ctx context.Context, e engine.Entry, value string)
 	st := standingOf(e)
 	st.mu.Lock()
 	stale := st.revision // index of what is in the way
+	own := st.own        // the ballot as it was made, without the mark
+	st.own = agent.Entry{}
 	st.mu.Unlock()
 	for ctx.Err() == nil {
-		revision, err := s.putAck(ctx, e, value, stale)
+		revision, err := s.putAck(ctx, e, value, own, stale)
 		r := agent.RefusalIn(err)
 		switch {
 		case err == nil:
@@ -37,6 +40,8 @@ func (s *session) Acknowledge(ctx context.Context, e engine.Entry, value string)
 			return revision, nil
 		case r == nil:
 			return 0, err
+		case r.Failed(0) && own.Exists: // it has changed: it may be marked, or called
+			own = agent.Entry{}
 		case r.Failed(0):
 			return 0, s.driver.stands(ctx, e.Key)
 		case r.Says("lock delay"): // of a session with a delay that ours does not have
@@ -87,9 +92,15 @@ func (d *driver) holder(ctx context.Context, id string) string {
 
 // putAck makes the acknowledgement, in place of what has the given index if that is not 0. A request that comes late,
 // behind another, finds another index or none, and changes nothing.
-func (s *session) putAck(ctx context.Context, e engine.Entry, value string, stale uint64) (revision uint64, err error) {
+func (s *session) putAck(ctx context.Context, e engine.Entry, value string, own agent.Entry, stale uint64) (revision uint64, err error) {
 	key := s.driver.layout.ack(e.Election)
 	ops := []*api.KVTxnOp{{Verb: api.KVCheckSession, Key: e.Key, Session: s.id}}
+	if own.Exists { // not changed, so still locked by the session
+		ops = []*api.KVTxnOp{
+			{Verb: api.KVCheckIndex, Key: e.Key, Index: own.Modify},
+			{Verb: api.KVSet, Key: e.Key, Value: []byte(own.Value), Flags: own.Flags | isFirst},
+		}
+	}
 	if stale == 0 {
 		ops = append(ops, &api.KVTxnOp{Verb: api.KVCheckNotExists, Key: key})
 	} else {

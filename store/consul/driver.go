@@ -41,7 +41,7 @@ type driver struct {
 	mu        sync.Mutex
 	present   string                // guarded by mu, as are all below: the id of the session that is kept
 	discarded map[*session]struct{} // not kept, and perhaps at the service
-	second    map[string]string     // keys of own ballots that have one ahead, by the key of that
+	behind    map[string]behind     // own ballots, by the key of the nearest ahead
 	odd       time.Time             // since when no session could be opened for odd answers; zero if it could
 }
 
@@ -63,7 +63,7 @@ func newDriver(config Config) (*driver, error) {
 		config: config, layout: layout{config.Prefix}, life: life, client: client,
 		watches: kvwatch.New(client, config.Prefix+"/", stands),
 		opening: make(chan struct{}, 1), due: make(chan struct{}, 1), seed: maphash.MakeSeed(),
-		discarded: map[*session]struct{}{}, second: map[string]string{},
+		discarded: map[*session]struct{}{}, behind: map[string]behind{},
 	}, nil
 }
 
@@ -83,9 +83,13 @@ func (d *driver) Entry(ctx context.Context, key string, tell engine.Tell) (engin
 		return d.waitForSeat(n, tell), nil
 	}
 	d.mu.Lock()
-	own := d.second[key]
+	b := d.behind[key]
 	d.mu.Unlock()
-	stop, err := d.watches.Watch(ctx, key, kvwatch.Options{Once: true, While: own}, func(n kvwatch.News) {
+	options := kvwatch.Options{Once: true, While: b.key}
+	if b.more {
+		options.From = func(e agent.Entry) bool { return e.Flags&isFirst != 0 }
+	}
+	stop, err := d.watches.Watch(ctx, key, options, func(n kvwatch.News) {
 		if n.Over {
 			tell(engine.News{Over: true})
 			return
@@ -94,12 +98,19 @@ func (d *driver) Entry(ctx context.Context, key string, tell engine.Tell) (engin
 		st := &engine.State{Session: id, AsOf: n.AsOf}
 		if stands(key, n.Entry) {
 			st.Token, st.Nonce, st.Resign = n.Create, nonceOf(key), n.Flags&isCalled != 0
+			st.First = n.Flags&isFirst != 0 && d.config.LockDelay == 0
 		} else if n.Exists && d.isSession(id) {
 			d.removeTaken(key, n.Modify)
 		}
 		tell(engine.News{State: st})
 	})
-	return engine.Watch{Stop: func() { stop(); d.noLonger(key) }, Stream: d.streamOf(cmp.Or(own, key))}, err
+	return engine.Watch{Stop: func() { stop(); d.noLonger(key) }, Stream: d.streamOf(cmp.Or(b.key, key))}, err
+}
+
+// behind is an own ballot that waits for another.
+type behind struct {
+	key  string
+	more bool // there may be others ahead
 }
 
 // streamOf returns the number of a ballot's stream.
@@ -109,7 +120,7 @@ func (d *driver) streamOf(key string) uint64 { return max(1, maphash.String(d.se
 func (d *driver) noLonger(key string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	delete(d.second, key)
+	delete(d.behind, key)
 }
 
 // removeTaken removes a key of this store's whose lock another program has taken: it is no ballot any more.
@@ -169,9 +180,10 @@ type standing struct {
 	ahead []string // constant: the keys of the ballots that were ahead when it was made, the nearest last
 
 	mu       sync.Mutex
-	seated   bool      // guarded by mu, as are all below: it may have the seat
-	taken    time.Time // since when another session has held the seat
-	revision uint64    // of the last acknowledgement that is known to have been made
+	seated   bool        // guarded by mu, as are all below: it may have the seat
+	taken    time.Time   // since when another session has held the seat
+	revision uint64      // of the last acknowledgement that is known to have been made
+	own      agent.Entry // the ballot as it was made; zero once it was to be marked as first
 }
 
 func standingOf(e engine.Entry) *standing { return e.Private.(*standing) }
@@ -205,19 +217,23 @@ func (d *driver) Ahead(ctx context.Context, e engine.Entry) (engine.Place, error
 	if len(ahead) == 0 && d.config.LockDelay > 0 {
 		return d.takeSeat(ctx, e)
 	}
-	return d.place(e.Key, ahead), nil
+	return d.place(e.Key, standingOf(e), ahead), nil
 }
 
-// place returns the place of an entry behind others, the nearest last.
-func (d *driver) place(key string, ahead []string) engine.Place {
+// longQueue is the length from which on a read of the whole queue takes longer than one of the own ballot, which it would
+// save (BenchmarkHerd).
+const longQueue = 100
+
+// place returns the place of a ballot behind others, the nearest last.
+func (d *driver) place(key string, st *standing, ahead []string) engine.Place {
 	seat := d.config.LockDelay > 0
 	switch n := len(ahead); {
-	case n == 1 && !seat:
-		d.mu.Lock()
-		defer d.mu.Unlock()
-		d.second[ahead[0]] = key
-		return engine.Place{Nearest: ahead[0]}
 	case n > 0:
+		if !seat && len(st.ahead) < longQueue {
+			d.mu.Lock()
+			defer d.mu.Unlock()
+			d.behind[ahead[n-1]] = behind{key, n > 1}
+		}
 		return engine.Place{Nearest: ahead[n-1], More: n > 1 || seat}
 	case seat:
 		return engine.Place{Nearest: obstacle(0), More: true}

@@ -62,7 +62,7 @@ func (s *session) entered(election, key string, pairs api.KVPairs) (engine.Entry
 	}
 	own := agent.EntryOf(list[at])
 	offered := map[string]agent.Read{key: {Entry: own, Index: own.Modify}}
-	st := &standing{long: list[at].Flags&isLong != 0}
+	st := &standing{long: own.Flags&isLong != 0, own: own}
 	for i, p := range list {
 		if id, _ := owner(p.Key); id == s.id && i != at {
 			d.found(s.id, election, nonceOf(p.Key))
@@ -75,7 +75,7 @@ func (s *session) entered(election, key string, pairs api.KVPairs) (engine.Entry
 		offered[list[at-1].Key] = agent.Read{Entry: agent.EntryOf(list[at-1]), Index: own.Create}
 	}
 	d.watches.Offer(dir, offered)
-	return engine.Entry{Key: key, Token: own.Create, Place: d.place(key, st.ahead), Private: st}, nil
+	return engine.Entry{Key: key, Token: own.Create, Place: d.place(key, st, st.ahead), Private: st}, nil
 }
 
 // unchanged is the check that the mark of a slot is as it was when it was last read or changed.

@@ -62,6 +62,7 @@ const longValue = 256
 const (
 	isLong   = 1 << iota // its value has a key of its own
 	isCalled             // an operator has asked its owner to resign
+	isFirst              // it was acknowledged
 )
 
 // uuid is the form of a session's id: the length of the parts between its hyphens.

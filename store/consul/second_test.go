@@ -1,7 +1,9 @@
 package consul_test
 
 import (
+	"fmt"
 	"testing"
+	"time"
 
 	"github.com/go-leadership/leadership/store"
 	"github.com/go-leadership/leadership/store/consul"
@@ -36,6 +38,39 @@ func TestSecondEndsWithTheFirst(t *testing.T) {
 				require.ErrorIs(t, receive(t, waited, "the end of the second"), store.ErrLost, "it was first")
 				lost(t, first)
 			}
+		})
+	}
+}
+
+// The second in line asks nothing before it leads, whether or not there was another one ahead when its ballot was cast:
+// it knows from the first one's acknowledgement that none is left.
+func TestSuccessorAsksNothing(t *testing.T) {
+	for _, ahead := range []int{1, 2} {
+		t.Run(fmt.Sprint(ahead), func(t *testing.T) {
+			tp, election := newTap(t), newElection()
+			asked := func() int { return tp.Count("_ballots/") - tp.Count("_ballots/", "index=") }
+			var leaders []store.Ballot
+			for range ahead {
+				leaders = append(leaders, cast(t, open(t, consul.Config{}), election, "ahead"))
+			}
+			second := cast(t, open(t, consul.Config{Addresses: tp.addr(), TTL: time.Hour}), election, "second")
+			cast(t, open(t, consul.Config{}), election, "third")
+			for i, leader := range leaders {
+				require.NoError(t, leader.Wait(soon(t)))
+				acknowledge(t, leader, "ahead")
+				if i == ahead-1 {
+					eventually(t, func() bool {
+						return tp.Count("_ballots/", "recurse") > 0 && tp.Count("_ballots/", "index=") > ahead // its own, too
+					}, "it knows that it is second")
+					before := asked()
+					require.NoError(t, leader.Withdraw(soon(t)))
+					require.NoError(t, second.Wait(soon(t)))
+					require.Equal(t, before, asked())
+				} else {
+					require.NoError(t, leader.Withdraw(soon(t)))
+				}
+			}
+			acknowledge(t, second, "second")
 		})
 	}
 }

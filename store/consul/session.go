@@ -151,7 +151,7 @@ func (d *driver) adopt(sess *session) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	delete(d.discarded, sess)
-	clear(d.second) // what is left of another session
+	clear(d.behind) // what is left of another session
 	d.present, d.odd = sess.id, time.Time{}
 }
 

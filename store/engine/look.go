@@ -17,6 +17,7 @@ type sight struct {
 	stale   bool   // it tells no more, or did not tell what has changed
 	state   State  // the last one
 	session string // of the entry, also when that has gone
+	first   bool   // the entry was known to be first, likewise
 }
 
 // take notes news.
@@ -24,7 +25,7 @@ func (g *sight) take(n News) {
 	if n.State != nil {
 		g.known, g.state = true, *n.State
 		if g.state.Token != 0 {
-			g.session = g.state.Session
+			g.session, g.first = g.state.Session, g.state.First
 		}
 	}
 	if n.Over || n.State == nil && n.AsOf.IsZero() {
@@ -86,8 +87,11 @@ func (b *ballot) tellPrev(g *sight) Tell {
 // nearest, which was the last one ahead. Entries of one session go in one transaction, which has no order.
 func (b *ballot) inOrder() bool {
 	return b.own != nil && !b.own.stale && b.own.watch.Stream != 0 &&
-		b.own.watch.Stream == b.prev.watch.Stream && !b.entry.Place.More && b.prev.session != b.session.id
+		b.own.watch.Stream == b.prev.watch.Stream && !b.more() && b.prev.session != b.session.id
 }
+
+// more reports whether there may be others ahead once the nearest has gone.
+func (b *ballot) more() bool { return b.entry.Place.More && !b.prev.first }
 
 // again makes a worker read anew all that the ballot depends on.
 func (b *ballot) again() {
@@ -151,7 +155,7 @@ func (b *ballot) next() (step func(context.Context) error) {
 		return nil
 	case b.leads:
 	case b.prev != nil && b.prev.gone():
-		if place.More {
+		if b.more() {
 			return b.askAhead
 		}
 		*place = Place{} // none is ahead: only the own entry must be read

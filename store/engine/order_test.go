@@ -19,6 +19,24 @@ func TestNearestThatHasGoneIsNotReadAgain(t *testing.T) {
 	})
 }
 
+// TestNearestIsKnownToBeFirst, so nothing is asked when it has gone. What it was told before that does not count.
+func TestNearestIsKnownToBeFirst(t *testing.T) {
+	for _, last := range []bool{true, false} {
+		play(t, Settings{}, func(t *testing.T, s *scene) {
+			b, _, prev := s.waitingBehind(Place{Nearest: "other", More: true})
+			prev.tells(News{State: &State{Token: 3, First: true}})
+			prev.tells(News{State: &State{Token: 3, First: last}})
+			prev.tells(News{State: &State{}})
+			require.Equal(t, last, b.isFirst())
+			if !last {
+				s.next("Ahead").answer(answer{})
+			}
+			require.True(t, b.isFirst())
+			s.quiet()
+		})
+	}
+}
+
 // TestLostIfTheOwnWatchEndsWithTheEntry: nothing is read again.
 func TestLostIfTheOwnWatchEndsWithTheEntry(t *testing.T) {
 	play(t, Settings{}, func(t *testing.T, s *scene) {

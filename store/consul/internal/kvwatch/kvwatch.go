@@ -76,7 +76,12 @@ type Options struct {
 	// While is the key of another one in the same directory; empty if it does not matter. See promise 5 of the package. It
 	// costs reads of the whole directory whenever anything in it changes.
 	While string
+	// From says from which entry of the key on While matters; from the first if it is nil.
+	From func(agent.Entry) bool
 }
+
+// needs reports whether a user needs to know of another key when the one with an entry ends.
+func (o Options) needs(e agent.Entry) bool { return o.While != "" && (o.From == nil || o.From(e)) }
 
 // News is what a user is told.
 type News struct {
@@ -266,12 +271,13 @@ func (w *watch) accept(version uint64, a agent.Read, sent time.Time, beside map[
 		// and is not believed any more.
 		w.version++
 	}
+	before := w.state
 	if !w.known || w.state != a.Entry {
 		w.state, w.known = a.Entry, true
 		delete(w.offers, w.dir)
 	}
 	for u := range w.users { // those who came since the last state do not know it
-		if u.While != "" && u.set && !w.stands(w.key, a.Entry) && !w.stands(u.While, beside[u.While]) {
+		if u.set && u.needs(before) && !w.stands(w.key, a.Entry) && !w.stands(u.While, beside[u.While]) {
 			delete(w.users, u)
 			u.tell(News{Over: true})
 			continue

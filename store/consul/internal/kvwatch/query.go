@@ -66,7 +66,7 @@ func (w *watch) follow(ctx context.Context) {
 // ends. The caller holds mu.
 func (w *watch) whole() bool {
 	for u := range w.users {
-		if u.While == "" {
+		if !u.needs(w.state) {
 			return false
 		}
 	}

@@ -34,7 +34,7 @@ func (s *session) Enter(ctx context.Context, election string, n engine.Nonce, va
 		r := agent.RefusalIn(err)
 		switch {
 		case err == nil:
-			return s.entered(election, key, pairs)
+			return s.entered(election, key, value, pairs)
 		case r == nil:
 			return engine.Entry{}, err
 		case r.Says("invalid session"):
@@ -49,7 +49,7 @@ func (s *session) Enter(ctx context.Context, election string, n engine.Nonce, va
 }
 
 // entered finds the ballot's place among those that the transaction which made it has listed.
-func (s *session) entered(election, key string, pairs api.KVPairs) (engine.Entry, error) {
+func (s *session) entered(election, key, value string, pairs api.KVPairs) (engine.Entry, error) {
 	d := s.driver
 	dir := d.layout.dir(election)
 	list := queue(dir, pairs)
@@ -63,6 +63,9 @@ func (s *session) entered(election, key string, pairs api.KVPairs) (engine.Entry
 	own := agent.EntryOf(list[at])
 	offered := map[string]agent.Read{key: {Entry: own, Index: own.Modify}}
 	st := &standing{long: own.Flags&isLong != 0, own: own}
+	if !st.long {
+		st.own.Value = value // which the lock does not answer with
+	}
 	for i, p := range list {
 		if id, _ := owner(p.Key); id == s.id && i != at {
 			d.found(s.id, election, nonceOf(p.Key))

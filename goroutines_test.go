@@ -3,6 +3,7 @@ package leadership_test
 import (
 	"context"
 	"fmt"
+	"regexp"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -15,10 +16,6 @@ import (
 // called Run.
 func TestOneGoroutineForEachElection(t *testing.T) {
 	const elections = 50
-	count := func() int {
-		synctest.Wait()
-		return strings.Count(stacks(), "\ngoroutine ")
-	}
 	name := func(i int) string { return fmt.Sprint("one/", i) }
 	t.Run("led", func(t *testing.T) {
 		virtual(t, func(w *world) {
@@ -33,12 +30,12 @@ func TestOneGoroutineForEachElection(t *testing.T) {
 				return result
 			}
 			results := []<-chan error{run(0)}
-			before := count()
+			before := goroutines()
 			for i := range elections {
 				results = append(results, run(i+1))
 			}
 			w.at(2 * ttl)
-			require.Equal(w, 2*elections, count()-before)
+			require.Equal(w, 2*elections, goroutines()-before)
 			cancel()
 			for _, result := range results {
 				require.ErrorIs(w, <-result, context.Canceled)
@@ -55,14 +52,21 @@ func TestOneGoroutineForEachElection(t *testing.T) {
 				f.Start()
 			}
 			follow(0)
-			before := count()
+			before := goroutines()
 			for i := range elections {
 				follow(i + 1)
 			}
 			w.at(2 * ttl)
-			require.Equal(w, elections, count()-before)
+			require.Equal(w, elections, goroutines()-before)
 		})
 	})
+}
+
+// goroutines returns how many there are in this test's bubble when everything is at rest.
+func goroutines() int {
+	synctest.Wait()
+	all := stacks()
+	return strings.Count(all, regexp.MustCompile(`synctest bubble \d+\]`).FindString(all)) // the first is this goroutine
 }
 
 // Hooks and a log cost no goroutine while there is nothing to tell.
@@ -72,12 +76,12 @@ func TestHooksCostNoGoroutine(t *testing.T) {
 		var log journal
 		st := w.open()
 		lead := func(opts *leadership.Options) int {
-			before := strings.Count(stacks(), "\ngoroutine ")
+			before := goroutines()
 			c := w.candidate(st, "a", opts)
 			c.RunForElection()
 			w.until(c.IsLeader)
 			w.at(w.now() + 2*ttl)
-			cost := strings.Count(stacks(), "\ngoroutine ") - before
+			cost := goroutines() - before
 			halt(c)
 			synctest.Wait()
 			return cost

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -223,6 +224,53 @@ func TestHooksThatHang(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Renewals that come while the hook of one hangs are told as one, the latest.
+func TestRenewalsWhileTheHookHangs(t *testing.T) {
+	virtual(t, func(w *world) {
+		resumed := make(chan struct{})
+		var latencies []time.Duration
+		st := w.open()
+		c := w.candidate(st, "a", &leadership.Options{Hooks: &leadership.Hooks{
+			Renewed: func(_ string, _ uint64, latency time.Duration) {
+				latencies = append(latencies, latency)
+				<-resumed
+			},
+		}})
+		c.RunForElection()
+		w.at(4 * renew)
+		st.Faults().Delay(500 * time.Millisecond)
+		w.at(5*renew + 2*time.Second)
+		close(resumed)
+		synctest.Wait()
+		require.Equal(w, []time.Duration{0, time.Second}, latencies)
+	})
+}
+
+// A renewal that comes at the moment when it is overdue: if the hook is called, less than a third of the lease was left.
+func TestRenewedWhenItIsOverdue(t *testing.T) {
+	virtual(t, func(w *world) {
+		lease := store.NewLease()
+		lease.Renew(store.Now(), valid)
+		var calls, wrong atomic.Int32
+		c := w.candidate(changing(w.open(), func(b *fakeBallot) { b.lease = lease }), "a", &leadership.Options{
+			Hooks: &leadership.Hooks{InJeopardy: func(_ string, _ uint64, remaining time.Duration) {
+				calls.Add(1)
+				if remaining >= valid/3 {
+					wrong.Add(1)
+				}
+			}},
+		})
+		w.campaign(c)
+		for range 300 {
+			<-lease.Last().Overdue
+			lease.Renew(store.Now(), valid)
+			synctest.Wait()
+		}
+		require.True(w, c.IsLeader())
+		require.Zero(w, wrong.Load(), "of %d calls", calls.Load())
+	})
 }
 
 // A panic in the hook that reports the term's beginning goes up to who drives the candidate, and leaves no term behind.

@@ -25,7 +25,11 @@ func (r *reports) open(t *Term) {
 	r.told.Add(1)
 	t.drive.begin()
 	if !t.candidate.warned.Load() {
-		r.timer = time.AfterFunc(t.candidate.store.TTL(), func() { r.add(event{what: termUnacknowledged}) })
+		r.timer = time.AfterFunc(t.candidate.store.TTL(), func() {
+			if !t.acknowledged.Load() {
+				r.add(event{what: termUnacknowledged})
+			}
+		})
 	}
 }
 
@@ -98,7 +102,7 @@ func (r *reports) tell(e event) {
 	e.token = t.Token()
 	switch e.what {
 	case termUnacknowledged:
-		if t.acknowledged.Load() || c.warned.Swap(true) {
+		if c.warned.Swap(true) {
 			return
 		}
 	case termRequested:

@@ -184,11 +184,12 @@ func (t *Term) awaitRenewal(last store.Renewal) (late, renewed <-chan struct{}) 
 
 // reportOverdue reports that a renewal is overdue, and returns what tells of it when it comes.
 func (t *Term) reportOverdue(late <-chan struct{}) (_, renewed <-chan struct{}) {
+	remaining := t.Remaining() // before last, which shows that this is not what a later renewal has left
 	last := t.lease.Last()
 	if last.Overdue != late { // it has come
 		return t.reportRenewed()
 	}
-	if remaining := t.Remaining(); remaining > 0 {
+	if remaining > 0 {
 		t.reports.add(event{what: termOverdue, time: remaining})
 	}
 	return nil, last.Changed

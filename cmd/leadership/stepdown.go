@@ -145,8 +145,8 @@ func (c *stepdownCmd) print(a *app, before, after queue, took time.Duration) err
 		}{c.place(), tokenOf(old), tokenOf(now), took.Seconds()})
 	}
 	again := ""
-	if now.Value == old.Value {
-		again = " again"
+	if now.Value == old.Value && !slices.ContainsFunc(before.ballots, func(b store.Standing) bool { return b.Token == now.Token }) {
+		again = " again" // it did not stand before
 	}
 	_, err := fmt.Fprintf(a.out, "%s leads%s with token %d, %v after the request\n",
 		a.outStyle.paint(green, printable(now.Value)), again, now.Token, took.Round(time.Millisecond))

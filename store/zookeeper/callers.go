@@ -155,7 +155,7 @@ func (k *keeper) tell(sent time.Time) {
 
 // listen gives up the session of a caller's connection that has been there for a TTL without an answer. The library
 // might be connecting again and again, and each handshake prolong the session: then its ballots would stand, and not
-// learn that they are first.
+// learn that they are first (conformance: the cases in which replies are lost, by TestCallersConnectionConforms).
 func (k *keeper) listen() {
 	if k.config.Conn == nil {
 		return
@@ -171,8 +171,8 @@ func (k *keeper) listen() {
 	}
 }
 
-// checkCaller finds out that the caller has closed its connection: the library then refuses each request at once, where
-// otherwise one waits for the next connection.
+// checkCaller finds out that the caller has closed its connection (TestCallerClosesTheConnection): the library then
+// refuses each request at once; without that, one waits for the next connection.
 func (k *keeper) checkCaller(err error, after time.Duration) {
 	if k.config.Conn == nil {
 		return

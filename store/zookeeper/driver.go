@@ -15,8 +15,8 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// driver implements engine.Driver, engine.Resigner and engine.Syncer: a connection to an ensemble, its own or the caller's, and the
-// session that every such connection has, whether the engine wants one or not.
+// driver implements engine.Driver, engine.Resigner and engine.Syncer: a connection to an ensemble, its own or the
+// caller's, and the session that every such connection has, whether the engine wants one or not.
 //
 // Its goroutines are keep, which confirms the session; authenticate, until that is done; one for each request under way;
 // and, on a caller's connection, one for each node that the engine watches. Close waits for all of them.

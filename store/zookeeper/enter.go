@@ -96,7 +96,7 @@ func (s *session) creation(ctx context.Context, dir, nonce, value string) (*crea
 		return c, nil
 	}
 	d := s.driver
-	if err := d.awaitLine(ctx); err != nil {
+	if err := d.awaitConnection(ctx); err != nil {
 		return nil, err
 	}
 	c = &creation{done: make(chan struct{})}

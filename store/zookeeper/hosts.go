@@ -7,7 +7,7 @@ import (
 
 // hosts gives the client the servers in turn. The client waits a second each time Next says that all servers have been
 // tried, and sees only then that it has been closed; dial waits for a shorter time, so that Next says so only at the
-// end. Names stay as they are, to be looked up at each dial.
+// end (TestServerRestarts). Names stay as they are, to be looked up at each dial.
 type hosts struct {
 	mu      sync.Mutex
 	servers []string // guarded by mu, as are all below

@@ -11,8 +11,8 @@ import (
 )
 
 // keeper confirms the session until the store is closed: once after each connection, and then a TTL/6 after the answer to
-// the last, see barrier. While an answer takes longer than TTL/24, it sends one each TTL/48, so that a lease is
-// renewed as often over a slow link. All of its state is that of the goroutine which runs keep.
+// the last, see barrier. While an answer takes longer than TTL/24, it sends one each TTL/48, so that a lease is renewed as
+// often over a slow link (TestSlowLink). All of its state is that of the goroutine which runs keep.
 type keeper struct {
 	*driver
 	epoch    uint64            // of the last connection after which the session was confirmed
@@ -122,7 +122,7 @@ func (k *keeper) send() {
 
 // barrier is answered by a quorum of the ensemble, behind all that was committed before it: a transaction that changes
 // nothing. A Sync is not enough: a leader of the ensemble that has lost the others answers it for some ticks more, and
-// they might have elected another one.
+// they might have elected another one (TestEnsemble).
 func (d *driver) barrier() error {
 	_, err := d.conn.Multi(&zk.CheckVersionRequest{Path: "/", Version: -1})
 	if errors.Is(err, zk.ErrNoAuth) { // a refusal goes through the quorum too
@@ -132,7 +132,8 @@ func (d *driver) barrier() error {
 }
 
 // cutSilent cuts a connection of the store's own that has answered no confirmation for long: the next server may answer
-// while the lease still holds. The time counts from the end of the handshake, which has limits of its own.
+// while the lease still holds (TestSilentServer). The time counts from the end of the handshake, which has limits of its
+// own (TestReconnectionIsNotCut).
 func (k *keeper) cutSilent() {
 	if k.config.Conn != nil || len(k.under) == 0 {
 		return

@@ -25,8 +25,8 @@ func (s *session) Remove(ctx context.Context, r engine.Removal) error {
 		err = s.driver.delete(ctx, r.Key)
 	case r.Revision == 0:
 		err = s.removeDoubtful(ctx, r)
-	default:
-		err = s.removeAcknowledged(ctx, r)
+	default: // no other acknowledgement stands while the ballot does
+		err = s.removeBoth(ctx, r, &zk.DeleteRequest{Path: s.driver.layout.ackPath(r.Election), Version: -1})
 	}
 	return s.unlessGone(ctx, r.Key, err)
 }
@@ -48,24 +48,6 @@ func (s *session) unlessGone(ctx context.Context, path string, err error) error 
 	return err
 }
 
-// removeAcknowledged removes a ballot with an acknowledgement whose revision is known.
-func (s *session) removeAcknowledged(ctx context.Context, r engine.Removal) error {
-	results, err := s.multi(ctx, []any{
-		&zk.DeleteRequest{Path: r.Key, Version: -1},
-		&zk.DeleteRequest{Path: s.driver.layout.ackPath(r.Election), Version: -1}, // of no other while the ballot stands
-	})
-	switch {
-	case err == nil || adapter.Uncertain(err) || errors.Is(err, engine.ErrOver):
-		return err
-	case len(results) > 0 && errors.Is(results[0].Error, zk.ErrNoNode):
-		return s.removeAck(ctx, r)
-	case len(results) > 1 && errors.Is(results[1].Error, zk.ErrNoNode):
-		return s.removeUnacknowledged(ctx, r)
-	default: // what stands at the acknowledgement's place is not ours to remove
-		return s.driver.delete(ctx, r.Key)
-	}
-}
-
 // removeDoubtful removes a ballot of which it is not known whether it has acknowledged. What another session holds at
 // the acknowledgement's place stays, and the transaction proves that it has not changed since it was read: an
 // acknowledgement might be on its way.
@@ -79,22 +61,27 @@ func (s *session) removeDoubtful(ctx context.Context, r engine.Removal) error {
 		return err
 	case err != nil: // it may not be read, so it is not ours
 		return s.driver.delete(ctx, r.Key)
+	case n.stat.EphemeralOwner == s.id:
+		return s.removeBoth(ctx, r, &zk.DeleteRequest{Path: path, Version: n.stat.Version})
 	}
-	ack := any(&zk.CheckVersionRequest{Path: path, Version: n.stat.Version})
-	if n.stat.EphemeralOwner == s.id {
-		ack = &zk.DeleteRequest{Path: path, Version: n.stat.Version}
-	}
+	return s.removeBoth(ctx, r, &zk.CheckVersionRequest{Path: path, Version: n.stat.Version})
+}
+
+// removeBoth removes a ballot in one transaction with what ack does to its acknowledgement, or checks of another's.
+func (s *session) removeBoth(ctx context.Context, r engine.Removal, ack any) error {
 	results, err := s.multi(ctx, []any{&zk.DeleteRequest{Path: r.Key, Version: -1}, ack})
+	refused := func(i int, why error) bool { return i < len(results) && errors.Is(results[i].Error, why) }
 	switch {
 	case err == nil || adapter.Uncertain(err) || errors.Is(err, engine.ErrOver):
 		return err
-	case len(results) > 0 && errors.Is(results[0].Error, zk.ErrNoNode):
+	case refused(0, zk.ErrNoNode):
 		return s.removeAck(ctx, r)
-	case len(results) > 1 && (errors.Is(results[1].Error, zk.ErrNoNode) || errors.Is(results[1].Error, zk.ErrBadVersion)):
+	case refused(1, zk.ErrNoNode):
+		return s.removeUnacknowledged(ctx, r)
+	case refused(1, zk.ErrBadVersion):
 		return fmt.Errorf("%w: the acknowledgement has changed meanwhile", store.ErrUnavailable) // to be tried again
-	default:
-		return s.driver.delete(ctx, r.Key)
 	}
+	return s.driver.delete(ctx, r.Key) // what stands at the acknowledgement's place is not ours to remove
 }
 
 // removeUnacknowledged removes a ballot without an acknowledgement, in a transaction that proves that there is none:

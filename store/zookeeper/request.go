@@ -21,7 +21,7 @@ type result[T any] struct {
 func async[T any](d *driver, request func() (T, error)) <-chan result[T] {
 	ch := make(chan result[T], 1)
 	if !d.life.Go(func() {
-		if err := d.awaitLine(d.life.Background); err != nil {
+		if err := d.awaitConnection(d.life.Background); err != nil {
 			ch <- result[T]{err: err}
 			return
 		}

@@ -187,6 +187,7 @@ func (w *watches) kept(path string) (*watch, node, bool) {
 
 // node is what a read returned.
 type node struct {
+	path string
 	data []byte
 	stat *zk.Stat
 }
@@ -194,7 +195,7 @@ type node struct {
 // readNode reads a node.
 func (d *driver) readNode(path string) (node, error) {
 	data, stat, err := d.conn.Get(path)
-	return node{data, stat}, err
+	return node{path, data, stat}, err
 }
 
 // readAbsent reads that a node does not exist. If it does, it says zk.ErrNodeExists.

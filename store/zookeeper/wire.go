@@ -3,19 +3,14 @@ package zookeeper
 import (
 	"bufio"
 	"bytes"
-	"context"
-	"crypto/tls"
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"os"
 	"sync/atomic"
-	"syscall"
 	"time"
 
-	"github.com/go-leadership/leadership/internal/adapter"
 	"github.com/go-leadership/leadership/store"
 )
 
@@ -87,74 +82,6 @@ const (
 
 // closeSession is the request that ends a session: its length, an xid, its opcode.
 var closeSession = []byte{0, 0, 0, 8, 0, 0, 0, 1, 0xff, 0xff, 0xff, 0xf5}
-
-// dial opens a connection for the client library.
-func (d *driver) dial(network, address string, _ time.Duration) (net.Conn, error) {
-	failed, wait := d.hosts.round()
-	adapter.PauseFor(d.life.Background, wait)
-	w, err := d.dialWire(network, address, failed)
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.ready = time.Time{}
-	if err != nil {
-		d.trouble = fmt.Errorf("%s: %w", address, err)
-		if d.config.TLS != nil && noTLS(err) && !d.worked {
-			d.trouble = adapter.HintTLS(d.trouble, "zookeeper", true)
-		}
-		return nil, err
-	}
-	if d.wire = w; d.ending {
-		w.leaving = d.leaving
-	}
-	if d.unanswered.IsZero() {
-		d.unanswered = time.Now()
-	}
-	d.trouble = fmt.Errorf("%s: connected, and no answer to the handshake", address)
-	if d.config.TLS == nil && !d.worked {
-		d.trouble = adapter.HintTLS(d.trouble, "zookeeper", false)
-	}
-	return w, nil
-}
-
-// leastLimit is how long each step of connecting may take whatever the TTL, so that a server can refuse one that is too
-// short.
-const leastLimit = 250 * time.Millisecond
-
-// noTLS reports whether a server has answered the TLS handshake with something else, or by hanging up.
-func noTLS(err error) bool {
-	_, header := errors.AsType[tls.RecordHeaderError](err)
-	return header || errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET)
-}
-
-// dialWire does the work of dial. The limits fit the session, and round trips as long as it allows; a server that may
-// be gone holds up the others for a second at most, unless all have failed.
-func (d *driver) dialWire(network, address string, failed int) (*wire, error) {
-	limit := max(d.config.TTL/4, leastLimit)
-	if failed == 0 {
-		limit = min(limit, time.Second)
-	}
-	ctx, cancel := context.WithTimeout(d.life.Background, limit)
-	defer cancel()
-	conn, err := d.config.Dial(ctx, network, address)
-	if err != nil {
-		return nil, err
-	}
-	if d.config.TLS != nil {
-		ctx, cancel := context.WithTimeout(d.life.Background, max(d.config.TTL/2, leastLimit))
-		defer cancel()
-		if conn, err = adapter.Secure(ctx, conn, d.config.TLS, address); err != nil {
-			return nil, err
-		}
-	}
-	if err := conn.SetDeadline(time.Now().Add(d.handshakeLimit(d.hosts.timeouts(address)))); err != nil {
-		_ = conn.Close()
-		return nil, err
-	}
-	w := newWire(conn)
-	w.established, w.wanted, w.forget = d.established, d.watches.wanted, d.giveUp()
-	w.timedOut = func() { d.hosts.timedOut(address) }
-	return w, nil
-}
 
 // Write implements net.Conn. It never fails: a connection that can't be written is closed, which fails the reads.
 func (w *wire) Write(p []byte) (int, error) {

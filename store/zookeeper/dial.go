@@ -1,0 +1,143 @@
+package zookeeper
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"syscall"
+	"time"
+
+	"github.com/go-leadership/leadership/internal/adapter"
+	"github.com/go-leadership/leadership/store"
+	"github.com/go-zookeeper/zk"
+)
+
+// dial opens a connection for the client library.
+func (d *driver) dial(network, address string, _ time.Duration) (net.Conn, error) {
+	failed, wait := d.hosts.round()
+	adapter.PauseFor(d.life.Background, wait)
+	w, err := d.dialWire(network, address, failed)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.ready = time.Time{}
+	if err != nil {
+		d.trouble = fmt.Errorf("%s: %w", address, err)
+		if d.config.TLS != nil && noTLS(err) && !d.worked {
+			d.trouble = adapter.HintTLS(d.trouble, "zookeeper", true)
+		}
+		return nil, err
+	}
+	if d.wire = w; d.ending {
+		w.leaving = d.leaving
+	}
+	if d.unanswered.IsZero() {
+		d.unanswered = time.Now()
+	}
+	d.trouble = fmt.Errorf("%s: connected, and no answer to the handshake", address)
+	if d.config.TLS == nil && !d.worked {
+		d.trouble = adapter.HintTLS(d.trouble, "zookeeper", false)
+	}
+	return w, nil
+}
+
+// leastLimit is how long each step of connecting may take whatever the TTL, so that a server can refuse one that is too
+// short.
+const leastLimit = 250 * time.Millisecond
+
+// noTLS reports whether a server has answered the TLS handshake with something else, or by hanging up.
+func noTLS(err error) bool {
+	_, header := errors.AsType[tls.RecordHeaderError](err)
+	return header || errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET)
+}
+
+// dialWire does the work of dial. The limits fit the session, and round trips as long as it allows; a server that may
+// be gone holds up the others for a second at most, unless all have failed.
+func (d *driver) dialWire(network, address string, failed int) (*wire, error) {
+	limit := max(d.config.TTL/4, leastLimit)
+	if failed == 0 {
+		limit = min(limit, time.Second)
+	}
+	ctx, cancel := context.WithTimeout(d.life.Background, limit)
+	defer cancel()
+	conn, err := d.config.Dial(ctx, network, address)
+	if err != nil {
+		return nil, err
+	}
+	if d.config.TLS != nil {
+		ctx, cancel := context.WithTimeout(d.life.Background, max(d.config.TTL/2, leastLimit))
+		defer cancel()
+		if conn, err = adapter.Secure(ctx, conn, d.config.TLS, address); err != nil {
+			return nil, err
+		}
+	}
+	if err := conn.SetDeadline(time.Now().Add(d.handshakeLimit(d.hosts.timeouts(address)))); err != nil {
+		_ = conn.Close()
+		return nil, err
+	}
+	w := newWire(conn)
+	w.established, w.wanted, w.forget = d.established, d.watches.wanted, d.giveUp()
+	w.timedOut = func() { d.hosts.timedOut(address) }
+	return w, nil
+}
+
+// handshakeLimit is how long a handshake may take with a server with which so many have timed out. One that has just
+// started can leave one without an answer: the first limit fits the last round trip, and then it doubles
+// (TestServerRestarts). A connection that is refused says nothing of that (TestFirstHandshakeAfterALongOutage).
+func (d *driver) handshakeLimit(timeouts int) time.Duration {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	limit := max(d.config.TTL/3, leastLimit)
+	if d.trip > 0 && timeouts < 10 {
+		limit = min(limit, max(redial, 2*d.trip)<<timeouts)
+	}
+	return limit
+}
+
+// up reports whether the session is established on the present connection.
+func (d *driver) up() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.upLocked()
+}
+
+// upLocked is up. The caller holds mu.
+func (d *driver) upLocked() bool {
+	if d.config.Conn != nil {
+		return d.conn.State() == zk.StateHasSession
+	}
+	return !d.ready.IsZero() && !d.wire.gone.Load()
+}
+
+// cut closes the connection, if it is the store's own; the library opens another.
+func (d *driver) cut(why error) {
+	d.mu.Lock()
+	w := d.wire
+	if w != nil {
+		d.ready, d.trouble = time.Time{}, why
+	}
+	d.mu.Unlock()
+	if w != nil {
+		_ = w.Close()
+	}
+}
+
+// awaitConnection waits for a connection of the store's own, for a second at most. The library would keep a request until
+// there is one, however long that takes.
+func (d *driver) awaitConnection(ctx context.Context) error {
+	if d.config.Conn != nil || d.up() {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	var trouble error
+	if d.until(ctx, func() (bool, error) { trouble = d.trouble; return d.upLocked(), nil }) == nil {
+		return nil
+	}
+	if trouble == nil {
+		return fmt.Errorf("%w: no connection", store.ErrUnavailable)
+	}
+	return fmt.Errorf("%w: no connection: %w", store.ErrUnavailable, trouble)
+}

@@ -3,7 +3,6 @@ package zookeeper
 import (
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/go-leadership/leadership/store"
@@ -18,7 +17,7 @@ import (
 type relay struct {
 	events   <-chan zk.Event
 	confirms chan time.Time // has room for one
-	reading  sync.Mutex     // held by the goroutine: the next one waits for it
+	reading  chan struct{}  // has room for one: full while a goroutine reads events, for which the next one waits
 
 	quit chan struct{} // guarded by the mutex of watches: ends the goroutine; nil while there is none
 }
@@ -57,7 +56,7 @@ func (w *watches) addRelay(key watchKey, events <-chan zk.Event) {
 	if w.relays == nil {
 		w.relays = map[watchKey]*relay{}
 	}
-	w.relays[key] = &relay{events: events, confirms: make(chan time.Time, 1)}
+	w.relays[key] = &relay{events: events, confirms: make(chan time.Time, 1), reading: make(chan struct{}, 1)}
 	w.steer(key)
 }
 
@@ -80,8 +79,8 @@ func (w *watches) steer(key watchKey) {
 // run is the goroutine of a relay. It alone reads the channel, so a confirmation comes behind what the library has told
 // before.
 func (w *watches) run(key watchKey, r *relay, quit <-chan struct{}) {
-	r.reading.Lock()
-	defer r.reading.Unlock()
+	r.reading <- struct{}{}
+	defer func() { <-r.reading }()
 	for {
 		var asOf time.Time
 		select {

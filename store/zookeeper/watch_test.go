@@ -149,6 +149,25 @@ func TestRelayIsInOrder(t *testing.T) {
 	})
 }
 
+// The goroutine of a relay that was told to end may have read an event: the next one tells nothing before it has ended.
+func TestRelayIsNotDoubled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, life := callers()
+		w.addRelay(on("/e"), make(chan zk.Event))
+		before := w.relays[on("/e")].reading
+		before <- struct{}{}
+		told := w.watching(w.add(on("/e"), false), stands)
+		w.confirmed(time.Now())
+		synctest.Wait()
+		require.Len(t, told.told, 1)
+		<-before
+		synctest.Wait()
+		require.Len(t, told.told, 2)
+		told.Stop()
+		life.Wait()
+	})
+}
+
 // A watch of a caller's connection has a goroutine while there is something to tell, and no longer. It is used again if
 // it has not fired, and forgotten if it has.
 func TestRelayEndsWithTheLastWatcher(t *testing.T) {

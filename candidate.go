@@ -23,8 +23,7 @@ import (
 // their terms end together. They share nothing else; two candidates of one election on one store are rivals like any
 // others.
 //
-// What happens is an event (event.go), which the log, the hooks and the channels tell. The state machine is in candidate.go,
-// with Run in run.go and the terms in term.go:
+// Its states:
 //
 //	idle ──cast──▶ waiting ──first, and the lease holds──▶ leading ──finish──▶ winding down ──withdraw──▶ idle
 //
@@ -34,8 +33,8 @@ import (
 // and Run stands again. Two terms of one candidate never overlap.
 //
 // Its methods may be called from any number of goroutines, and from its own functions, callbacks and hooks: none of
-// them waits for the function that calls it. Do not wait for Done in one of them: Done is
-// closed only after they have returned.
+// them waits for the function that calls it. Do not wait for Done in one of them: Done is closed only after they have
+// returned.
 type Candidate struct {
 	store    store.Store
 	election string

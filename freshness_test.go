@@ -164,8 +164,8 @@ func TestFresh(t *testing.T) {
 		require.True(w, f.Fresh())
 		said := func(silent, back int) {
 			w.Helper()
-			require.Equal(w, silent, strings.Count(log.String(), "not confirmed for a TTL"), "%s", log.String())
-			require.Equal(w, back, strings.Count(log.String(), "confirmed again"), "%s", log.String())
+			require.Equal(w, silent, strings.Count(log.String(), "has not been confirmed for a TTL"), "%s", log.String())
+			require.Equal(w, back, strings.Count(log.String(), "is confirmed again"), "%s", log.String())
 		}
 		last := 5 * ttl // the last renewal
 		for outage := range 2 {
@@ -203,7 +203,7 @@ func TestSilenceBeforeTheFirstAnswer(t *testing.T) {
 		st.Faults().Cut()
 		f.Start()
 		w.at(10 * ttl)
-		require.NotContains(w, log.String(), "not confirmed for a TTL")
+		require.NotContains(w, log.String(), "has not been confirmed for a TTL")
 		require.Contains(w, log.String(), "no answer for 10s")
 	})
 }

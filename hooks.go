@@ -4,7 +4,7 @@ import "time"
 
 // Hooks are functions to call as things happen to a candidate or a follower, in the manner of net/http/httptrace.
 // Any of them may be nil. They are called from several goroutines, so they have to be safe for that. They should return
-// soon: the next call of the same hook, but for Error, waits for the one before it, and a candidate under Run or
+// soon: the next call of the same hook waits for the one before it (except Error), and a candidate under Run or
 // RunForElection does not stand again before the hooks of its last term have returned. The end of a term waits for no
 // hook.
 //

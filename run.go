@@ -22,12 +22,12 @@ import (
 // takeover-failed callbacks are called with ErrResigned, and no error is reported. If lead goes on for a TTL without an
 // acknowledgement, the log says so, once per candidate.
 //
-// Between terms, Run backs off, doubling up to 5 s: from 100 ms after an error, from 1 ms otherwise. A turn is the time
-// from casting a ballot to the return of lead. One longer than 5 s sets the second back-off to its start, and an
-// acknowledgement the first.
+// Between terms, Run backs off, doubling up to 5 s: from 100 ms after an error, from 1 ms otherwise. An acknowledgement
+// resets the back-off after errors. A turn, from casting a ballot to the return of lead, resets the other one if it was
+// longer than 5 s.
 //
-// Run tries again after every other error of the store, and reports it at once to Options.Logger, if set, and to the
-// Error hook. It returns nil after Stop, the cause of ctx when ctx ends, and a permanent error when the store is closed.
+// Run returns nil after Stop, the cause of ctx when ctx ends, and a permanent error when the store is closed. After every
+// other error of the store it tries again, and reports the error at once to Options.Logger, if set, and to the Error hook.
 // A denial ends it only if the store has never worked and goes on denying for 40 s: services that could not read their
 // permissions cache their denials for less. If lead panics or calls runtime.Goexit, Run gives the ballot back first.
 func (c *Candidate) Run(ctx context.Context, lead func(ctx context.Context, term *Term) error) error {

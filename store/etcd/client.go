@@ -32,7 +32,7 @@ func (d *driver) connect() {
 		TLS:         d.config.TLS,
 		Context:     d.life.Background,
 		DialTimeout: d.long() / 2, // of the authentication: a campaign can then still say why it fails; doubled below
-		Logger:      zap.New(slogCore{to: d.config.Logger}),
+		Logger:      libraryLogger(d.config.Logger),
 		DialOptions: []grpc.DialOption{
 			grpc.WithContextDialer(d.dial),
 			// An endpoint that comes back must be found again soon; the default goes up to two minutes.
@@ -118,50 +118,41 @@ func (d *driver) set(change func()) {
 	d.changed = make(chan struct{})
 }
 
-// connected returns the client as soon as there is one.
+// connected returns the client as soon as there is one, and no connection is being made. So the time that this takes
+// counts neither against a request nor against the lease, and a request without a connection is known not to be sent.
 func (d *driver) connected(ctx context.Context) (*clientv3.Client, error) {
-	for {
+	for ctx.Err() == nil {
 		d.mu.Lock()
 		client, changed, refused := d.client, d.changed, d.refused
 		d.mu.Unlock()
 		switch {
 		case refused != nil:
 			return nil, refused
-		case client != nil && client.Ctx().Err() != nil && ctx.Err() == nil:
+		case client == nil:
+			select {
+			case <-changed:
+			case <-ctx.Done():
+			}
+			continue
+		case client.Ctx().Err() != nil:
 			return nil, errClientClosed // which the client library would find out in 2.5 s
-		case client != nil:
+		}
+		conn := client.ActiveConnection()
+		switch state := conn.GetState(); state {
+		case connectivity.Idle:
+			conn.Connect()
+			fallthrough
+		case connectivity.Connecting:
+			conn.WaitForStateChange(ctx, state)
+		default:
 			return client, nil
 		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			err := d.unreached(ctx)
-			if !errors.Is(err, store.ErrUnavailable) {
-				err = fmt.Errorf("%w: %w", store.ErrUnavailable, err)
-			}
-			return nil, err
-		}
 	}
-}
-
-// awaitConnection waits for a connection while one is being made, but not for long. So the time that this takes counts
-// neither against the request for a lease nor against the lease. What goes wrong is seen by the request too.
-func (d *driver) awaitConnection(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, min(d.config.TTL/2, mostPatience))
-	defer cancel()
-	client, err := d.connected(ctx)
-	if err != nil {
-		return
+	err := d.unreached(ctx)
+	if !errors.Is(err, store.ErrUnavailable) {
+		err = fmt.Errorf("%w: %w", store.ErrUnavailable, err)
 	}
-	conn := client.ActiveConnection()
-	for state := conn.GetState(); state == connectivity.Idle || state == connectivity.Connecting; state = conn.GetState() {
-		if state == connectivity.Idle {
-			conn.Connect()
-		}
-		if !conn.WaitForStateChange(ctx, state) {
-			return
-		}
-	}
+	return nil, err
 }
 
 // A request that is not answered in time is given up, since the next one goes to another endpoint. The time grows
@@ -262,41 +253,25 @@ func explain(err error) error {
 	return fmt.Errorf("%w: %w", store.ErrUnknownOutcome, err)
 }
 
-// slogCore hands the client library's messages on. They hold addresses and errors, no credentials.
-type slogCore struct {
-	to     *slog.Logger
-	fields []zapcore.Field
+// libraryLogger logs the client library's messages at level Debug. They hold addresses and errors, no credentials.
+func libraryLogger(to *slog.Logger) *zap.Logger {
+	enabled := func(zapcore.Level) bool { return to.Enabled(context.Background(), slog.LevelDebug) }
+	encoder := zapcore.NewJSONEncoder(zapcore.EncoderConfig{
+		MessageKey: "message", LevelKey: "level", SkipLineEnding: true, EncodeLevel: zapcore.LowercaseLevelEncoder,
+		EncodeDuration: zapcore.StringDurationEncoder,
+	})
+	return zap.New(zapcore.NewCore(encoder, debugLog{to}, zap.LevelEnablerFunc(enabled)))
 }
 
-func (c slogCore) Enabled(zapcore.Level) bool {
-	return c.to.Enabled(context.Background(), slog.LevelDebug)
+// debugLog implements zapcore.WriteSyncer.
+type debugLog struct{ to *slog.Logger }
+
+func (l debugLog) Write(p []byte) (int, error) {
+	l.to.Debug("etcd's client", "log", string(p))
+	return len(p), nil
 }
 
-func (c slogCore) With(fields []zapcore.Field) zapcore.Core {
-	return slogCore{c.to, append(c.fields[:len(c.fields):len(c.fields)], fields...)}
-}
-
-func (c slogCore) Check(e zapcore.Entry, checked *zapcore.CheckedEntry) *zapcore.CheckedEntry {
-	if c.Enabled(e.Level) {
-		return checked.AddCore(e, c)
-	}
-	return checked
-}
-
-func (c slogCore) Write(e zapcore.Entry, fields []zapcore.Field) error {
-	encoder := zapcore.NewMapObjectEncoder()
-	for _, f := range append(c.fields[:len(c.fields):len(c.fields)], fields...) {
-		f.AddTo(encoder)
-	}
-	args := []any{"level", e.Level.String()}
-	for name, value := range encoder.Fields {
-		args = append(args, name, value)
-	}
-	c.to.Debug(e.Message, args...)
-	return nil
-}
-
-func (c slogCore) Sync() error { return nil }
+func (debugLog) Sync() error { return nil }
 
 // refusal is the error of a watch that the cluster did not set, from the text that it gives as the reason.
 func (d *driver) refusal(reason string) error {

@@ -37,7 +37,6 @@ type driver struct {
 	lastTrip  time.Duration    // the last one
 	allowed   time.Duration    // what the next request may take; it grows while none is answered
 	pending   int64            // the id of a lease whose grant has not been answered; 0 if there is none
-	doomed    int64            // the id of the lease that was revoked last, or is going to be
 	lease     int64            // the id of the session that was opened last
 	revisions revisions
 	lines     map[string]*line // the last one dialled, by endpoint

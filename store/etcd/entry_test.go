@@ -10,8 +10,10 @@ import (
 	"github.com/go-leadership/leadership/internal/testserver"
 	"github.com/go-leadership/leadership/store/engine"
 	"github.com/stretchr/testify/require"
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
+	"google.golang.org/grpc"
 )
 
 // opened returns a driver on a server of its own, and a session.
@@ -197,13 +199,49 @@ func TestPlace(t *testing.T) {
 	require.ErrorIs(t, err, engine.ErrGone)
 }
 
+// What is ahead is read from one member. If that one is behind what was seen, all are asked.
+func TestPlaceIsReadFromOneMemberFirst(t *testing.T) {
+	t.Parallel()
+	server := testserver.NewEtcd(t, testserver.EtcdConfig{Extra: []string{"--unsafe-no-fsync"}})
+	var alone []bool // of each read
+	note := func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker,
+		opts ...grpc.CallOption,
+	) error {
+		if txn, ok := req.(*pb.TxnRequest); ok && txn.Success[0].GetRequestRange() != nil && len(txn.Success) == 1 {
+			alone = append(alone, txn.Success[0].GetRequestRange().Serializable)
+		}
+		return invoke(ctx, method, req, reply, cc, opts...)
+	}
+	client, err := clientv3.New(clientv3.Config{
+		Endpoints: server.Addrs(), Logger: zap.NewNop(), DialOptions: []grpc.DialOption{grpc.WithChainUnaryInterceptor(note)},
+	})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = client.Close() })
+	d, err := newDriver(Config{Client: client, TTL: 60 * time.Second})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, d.Close()) })
+	s, _, err := d.Open(soon(t))
+	require.NoError(t, err)
+	e, err := s.Enter(soon(t), "x", engine.Nonce{Name: "n", Turn: 1}, "v")
+	require.NoError(t, err)
+	place, err := d.Ahead(soon(t), e)
+	require.NoError(t, err)
+	require.Zero(t, place)
+	require.Equal(t, []bool{true}, alone)
+
+	d.raise(d.floor() + 1) // as if another member had told of it
+	_, err = d.Ahead(soon(t), e)
+	require.ErrorIs(t, err, errBehind)
+	require.Equal(t, []bool{true, true, false}, alone)
+}
+
 // Close revokes the lease whose grant has not been answered. That of a session is the session's to end.
 func TestCloseRevokesTheLeaseThatWasNotAnswered(t *testing.T) {
 	t.Parallel()
 	d, s := opened(t)
 	pending := d.newLease()
 	require.Equal(t, pending, d.newLease(), "the next attempt asks for the same")
-	_, err := d.grant(soon(t), pending)
+	_, _, err := d.grant(soon(t), pending)
 	require.NoError(t, err)
 	client, err := clientv3.New(clientv3.Config{Endpoints: d.config.Endpoints, Logger: zap.NewNop()})
 	require.NoError(t, err)
@@ -214,18 +252,20 @@ func TestCloseRevokesTheLeaseThatWasNotAnswered(t *testing.T) {
 	require.Equal(t, []clientv3.LeaseStatus{{ID: clientv3.LeaseID(s.id)}}, leases.Leases)
 }
 
-// A lease that was to be revoked becomes that of no session, also if it is granted once more: the request to revoke it
-// might still be on its way.
-func TestRevokedLeaseIsNotUsed(t *testing.T) {
+// A lease that an earlier request was granted becomes that of no session: it might end before one of now. The request to
+// revoke it might be on its way for long.
+func TestLeaseOfAnEarlierRequestIsNotUsed(t *testing.T) {
 	t.Parallel()
 	d, s := opened(t)
 	id := d.newLease()
-	d.doom(id)
+	_, _, err := d.grant(soon(t), id)
+	require.NoError(t, err)
 	other, _, err := d.Open(soon(t))
 	require.NoError(t, err)
 	require.NotEqual(t, leaseName(id), other.ID())
 	require.NotEqual(t, s.ID(), other.ID())
-	_, err = d.grant(soon(t), id)
+	require.NotEqual(t, id, d.newLease())
+	_, _, err = d.grant(soon(t), id)
 	require.NoError(t, err, "it was revoked")
 	require.NoError(t, d.revoke(soon(t), id))
 	require.NoError(t, other.End(soon(t), nil))

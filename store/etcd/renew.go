@@ -18,7 +18,11 @@ import (
 
 // keeper renews a lease. It asks a quarter of the TTL after it asked last, or when the answer to that has come if that
 // is later. If an answer is late, the keeper asks on another stream too, which goes to the next endpoint, and takes the
-// answer that comes first. A late answer counts for as long as the lease lasts that it gives.
+// answer that comes first. A late answer counts for as long as the lease lasts that it gives. The client library's
+// KeepAlive does not say when it sent what was answered.
+//
+// The stream that answered last is used again. With a stream for each renewal the lease is lost under TestAuthTokenExpires:
+// the library authenticates for each one, which takes a round trip and lets the server check the password.
 //
 // An answer to a request of the time t gives a lease until t + TTL − grace. So with a round trip of r the lease holds
 // without a break if max(TTL/4, r) + r is less than TTL − grace: for round trips up to a third of the TTL with the

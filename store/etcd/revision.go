@@ -12,7 +12,8 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// revisions is how far the cluster is known to have come.
+// revisions is how far the cluster is known to have come. A member that resumes might answer with an old state
+// (TestMemberPaused), and a cluster that is restored goes back (TestRestored).
 type revisions struct {
 	cluster   uint64    // the id of the cluster
 	floor     int64     // the highest revision seen

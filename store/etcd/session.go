@@ -35,28 +35,22 @@ type session struct {
 // Open implements engine.Driver. It asks for a lease under an id of our own choice, so that asking again after an
 // unknown outcome makes no second.
 func (d *driver) Open(ctx context.Context) (engine.Session, engine.Proof, error) {
-	d.awaitConnection(ctx)
 	for {
 		id := d.newLease()
-		sent := store.Now()
-		granted, err := d.grant(ctx, id)
+		sent, granted, err := d.grant(ctx, id)
 		switch {
-		case err == nil && granted != d.config.TTL:
-			_ = d.revoke(ctx, id) // else it ends by itself: nothing is attached to it
-			d.granted(0)
-			return nil, engine.Proof{}, adapter.Refuse("ttl", d.config.TTL.String(), "the cluster's range begins at %v", granted)
-		case err == nil && !d.isDoomed(id):
+		case err == nil && granted == d.config.TTL:
 			d.granted(id)
 			return &session{driver: d, id: id, granted: sent, acknowledged: map[string]string{}}, d.proof(sent), nil
 		case err != nil && !errors.Is(err, rpctypes.ErrLeaseExist):
 			return nil, engine.Proof{}, err
 		}
-		// An earlier request was carried out, so that the lease may end before. Or a request to revoke it may be on its way.
-		d.doom(id)
-		if err := d.revoke(ctx, id); err != nil {
-			return nil, engine.Proof{}, err
-		}
 		d.granted(0)
+		_ = d.revoke(ctx, id) // else it ends by itself: nothing is attached to it
+		if err == nil {
+			return nil, engine.Proof{}, adapter.Refuse("ttl", d.config.TTL.String(), "the cluster's range begins at %v", granted)
+		}
+		// An earlier request was carried out, so that the lease might end before one of now.
 	}
 }
 
@@ -74,19 +68,6 @@ func (d *driver) newLease() int64 {
 	return d.pending
 }
 
-// doom says that a lease is going to be revoked: it never becomes that of a session.
-func (d *driver) doom(id int64) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.doomed = id
-}
-
-func (d *driver) isDoomed(id int64) bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.doomed == id
-}
-
 // granted says that the outcome of asking for the lease is known, and which one the session has, if any.
 func (d *driver) granted(id int64) {
 	d.mu.Lock()
@@ -94,16 +75,14 @@ func (d *driver) granted(id int64) {
 	d.pending, d.lease = 0, id
 }
 
-// grant sends one request for a lease, and returns the TTL that was granted.
-func (d *driver) grant(ctx context.Context, id int64) (time.Duration, error) {
+// grant sends one request for a lease, and returns when, and the TTL that was granted.
+func (d *driver) grant(ctx context.Context, id int64) (sent store.Instant, granted time.Duration, err error) {
 	resp, err := request(ctx, d, func(ctx context.Context, client *clientv3.Client) (*pb.LeaseGrantResponse, error) {
+		sent = store.Now()
 		return pb.NewLeaseClient(client.ActiveConnection()).LeaseGrant(ctx,
 			&pb.LeaseGrantRequest{ID: id, TTL: int64(d.config.TTL / time.Second)})
 	})
-	if err != nil {
-		return 0, err
-	}
-	return time.Duration(resp.TTL) * time.Second, nil
+	return sent, time.Duration(resp.GetTTL()) * time.Second, err
 }
 
 // revoke ends a lease with all its keys.

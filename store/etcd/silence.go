@@ -7,7 +7,8 @@ import (
 )
 
 // A member that falls silent is left within a quarter of the TTL if there is another endpoint: the connection to it is
-// closed, so that all that waits for its answers goes elsewhere at once. The client library would wait for 15 s.
+// closed, so that all that waits for its answers goes elsewhere at once. The client library would wait for 15 s, and the
+// lease would end (TestSilentMemberIsLeft).
 //
 //   - A request that a silent member gets is given up after TTL/5.
 //   - The stream of watches is probed when nothing has come over its connection for 3/40 of the TTL, and the member

@@ -27,6 +27,7 @@ func TestSlowLink(t *testing.T) {
 			c := contend(t, open(t, etcd.Config{Dial: link.Dial, TTL: ttl}), election, "own")
 			term := receive(t, c.Terms, "it leads")
 			t.Logf("acknowledged after %v", time.Since(start))
+			require.Empty(t, c.Errors(), "the first campaign takes long enough")
 			link.RoundTrip(ttl / 4)
 			follower := open(t, etcd.Config{Dial: link.Dial, TTL: ttl})
 			leader, err := storetest.Leader(soon(t), follower, election, nil)

@@ -19,7 +19,8 @@ import (
 //
 // The events of one stream usually come in the order of the revisions, except those of one revision, and those of a
 // stream that is slower than its events. One goroutine tells them in the order in which they came. The client library's
-// own watcher has a goroutine for each, and loses the order between two keys.
+// own watcher has a goroutine for each, and loses the order between two keys. TestRoundTrips needs that order: a ballot
+// leads without a request when the only one ahead has gone.
 //
 // What a listener is told never goes back. A listener is told what was read, or what its watch has told since, and then
 // the later events. What is read later by another listener is at least as new as all that was told before: each event

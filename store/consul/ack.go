@@ -66,16 +66,17 @@ func (s *session) mayReplace(ctx context.Context, e engine.Entry, found agent.En
 	if found.Session == "" || found.Session == s.id || standingOf(e).before(found.Session) {
 		return nil
 	}
-	dir := d.layout.dir(e.Election)
-	pairs, err := d.client.List(ctx, dir)
-	if err != nil {
+	if stands, err := d.hasBallot(ctx, e.Election, found.Session); stands || err != nil {
 		return err
-	}
-	if slices.ContainsFunc(queue(dir, pairs), func(p *api.KVPair) bool { return p.Session == found.Session }) {
-		return nil
 	}
 	return fmt.Errorf("the key %q is locked with the value %q by %s, which has no ballot in this election: another program leads, or the key is left over",
 		d.layout.ack(e.Election), agent.OneLine(found.Value), d.holder(ctx, found.Session))
+}
+
+// hasBallot reports whether a session has a ballot in an election.
+func (d *driver) hasBallot(ctx context.Context, election, session string) (bool, error) {
+	pairs, err := d.client.List(ctx, d.layout.dir(election))
+	return slices.ContainsFunc(queue(d.layout.dir(election), pairs), func(p *api.KVPair) bool { return p.Session == session }), err
 }
 
 // holder says whose a session is, as far as the token may know.

@@ -265,7 +265,6 @@ func (d *driver) Ballots(ctx context.Context, election string) ([]store.Standing
 		return nil, err
 	}
 	queue := queue(dir, pairs)
-	slices.SortFunc(queue, func(p, q *api.KVPair) int { return cmp.Compare(p.CreateIndex, q.CreateIndex) })
 	list := make([]store.Standing, 0, len(queue))
 	for _, p := range queue {
 		value := string(p.Value)

@@ -1,7 +1,6 @@
 package consul
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -53,7 +52,6 @@ func (s *session) entered(election, key, value string, pairs api.KVPairs) (engin
 	d := s.driver
 	dir := d.layout.dir(election)
 	list := queue(dir, pairs)
-	slices.SortFunc(list, func(p, q *api.KVPair) int { return cmp.Compare(p.CreateIndex, q.CreateIndex) })
 	list = slices.CompactFunc(list, func(p, q *api.KVPair) bool { return p.Key == q.Key }) // the lock answers with its key too
 	at := slices.IndexFunc(list, func(p *api.KVPair) bool { return p.Key == key })
 	if at < 0 { // what may not be read is left out
@@ -145,17 +143,11 @@ func (s *session) Void(ctx context.Context, election string, n engine.Nonce) err
 // dropAck deletes an acknowledgement of this session, if the session has no ballot in the election.
 func (s *session) dropAck(ctx context.Context, election string, ack agent.Entry) error {
 	d := s.driver
-	pairs, err := d.client.List(ctx, d.layout.dir(election))
-	if err != nil {
+	if stands, err := d.hasBallot(ctx, election, s.id); stands || err != nil {
 		return err
 	}
-	for _, p := range queue(d.layout.dir(election), pairs) {
-		if p.Session == s.id {
-			return nil
-		}
-	}
 	key := d.layout.ack(election)
-	_, err = d.client.Commit(ctx,
+	_, err := d.client.Commit(ctx,
 		&api.KVTxnOp{Verb: api.KVCheckIndex, Key: key, Index: ack.Modify}, &api.KVTxnOp{Verb: api.KVDelete, Key: key},
 	)
 	if agent.RefusalIn(err) != nil { // another's by now

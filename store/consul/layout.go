@@ -1,9 +1,11 @@
 package consul
 
 import (
+	"cmp"
 	"crypto/rand"
 	"encoding/hex"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/go-leadership/leadership/store/consul/internal/agent"
@@ -89,7 +91,7 @@ func stands(key string, e agent.Entry) bool {
 	return ok && e.Exists && e.Session == id
 }
 
-// queue returns the ballots among the keys below dir. They are not sorted.
+// queue returns the ballots among the keys below dir, the first in line first.
 func queue(dir string, pairs api.KVPairs) api.KVPairs {
 	var list api.KVPairs
 	for _, p := range pairs {
@@ -98,6 +100,7 @@ func queue(dir string, pairs api.KVPairs) api.KVPairs {
 			list = append(list, p)
 		}
 	}
+	slices.SortFunc(list, func(p, q *api.KVPair) int { return cmp.Compare(p.CreateIndex, q.CreateIndex) })
 	return list
 }
 

@@ -183,10 +183,9 @@ type watch struct {
 	version uint64 // counts states
 	turn    uint64 // in which it was verified last
 
-	cancel   context.CancelFunc // of its own query; nil if there is none
-	late     bool               // verify found what the query has not told yet
-	sharing  bool               // it has no query of its own
-	unshared bool               // and runShared has not verified it yet
+	cancel  context.CancelFunc // of its own query; nil if there is none
+	late    bool               // verify found what the query has not told yet
+	sharing bool               // it has no query of its own
 }
 
 // user is one of those who watch a key.

@@ -19,7 +19,7 @@ func (w *watch) share() {
 		return
 	}
 	w.shared++
-	w.sharing, w.unshared = true, true
+	w.sharing = true
 	w.wakeShared()
 	if !w.running {
 		w.running = w.client.Life.Go(w.runShared)
@@ -58,18 +58,17 @@ func (all *Watcher) promote() {
 
 // runShared watches all keys that have no query of their own, while there are any: by one query for the names directly
 // below the prefix, which returns when anything below it changes, wherever that is. Then transactions find out which
-// of the keys it was. While others' keys change all the time, that is so many requests per round; while nothing
-// changes, none.
+// of the keys it was. While others' keys change all the time, and while watches join, whose change the query may have told
+// before they came, that is so many requests per round; while nothing changes, none.
 func (all *Watcher) runShared() {
 	background := all.client.Life.Background
 	ctx, cancel := context.WithCancel(background)
 	defer cancel()
 	poll := agent.Poll{Index: 1, Wait: agent.FirstWait}
 	changed := all.anyChange(ctx, &poll)
-	every := false // all of them must be verified, not just the new ones
 	for {
 		began := time.Now()
-		list := all.sharing(every)
+		list := all.sharing()
 		if list == nil {
 			cancel()
 			<-changed
@@ -78,13 +77,12 @@ func (all *Watcher) runShared() {
 			all.mu.Unlock()
 			return
 		}
-		if every = all.verify(background, list) != nil; every {
+		if all.verify(background, list) != nil {
 			all.wakeShared()
 		}
 		adapter.PauseFor(background, leastRound-time.Since(began))
 		select {
-		case change := <-changed:
-			every = every || change != agent.Same
+		case <-changed:
 			changed = all.anyChange(ctx, &poll)
 		case <-all.wake:
 		case <-background.Done():
@@ -94,19 +92,16 @@ func (all *Watcher) runShared() {
 	}
 }
 
-// sharing returns the shared watches, all or those that have not been verified yet. It returns nil if there are none any
-// more: then runShared ends.
-func (all *Watcher) sharing(every bool) []*watch {
+// sharing returns the shared watches. It returns nil if there are none any more: then runShared ends.
+func (all *Watcher) sharing() (list []*watch) {
 	all.mu.Lock()
 	defer all.mu.Unlock()
 	if all.shared == 0 {
 		all.running = false
 		return nil
 	}
-	list := []*watch{}
 	for _, w := range all.byKey {
-		if w.sharing && (every || w.unshared) {
-			w.unshared = false
+		if w.sharing {
 			list = append(list, w)
 		}
 	}
@@ -114,16 +109,16 @@ func (all *Watcher) sharing(every bool) []*watch {
 }
 
 // anyChange asks for the next change of anything below the prefix.
-func (all *Watcher) anyChange(ctx context.Context, poll *agent.Poll) <-chan agent.Change {
-	changed := make(chan agent.Change, 1)
+func (all *Watcher) anyChange(ctx context.Context, poll *agent.Poll) <-chan struct{} {
+	changed := make(chan struct{}, 1)
 	if !all.client.Life.Go(func() {
-		change, _ := poll.Ask(ctx, all.client, func(q *api.QueryOptions) (*api.QueryMeta, error) {
+		_, _ = poll.Ask(ctx, all.client, func(q *api.QueryOptions) (*api.QueryMeta, error) {
 			_, meta, err := all.client.KV().Keys(all.prefix, "/", q)
 			return meta, err
 		})
-		changed <- change
+		changed <- struct{}{}
 	}) {
-		changed <- agent.Back
+		changed <- struct{}{}
 	}
 	return changed
 }

@@ -102,7 +102,7 @@ func (all *Watcher) verifyBatch(ctx context.Context, list []*watch) error {
 		if !right {
 			stale = append(stale, st)
 		} else if !st.accept(st.version, agent.Read{Entry: st.state, Index: st.index}, sent, nil) {
-			st.again()
+			all.wakeShared() // another state was noted meanwhile, which might be older
 		}
 	}
 	return all.readAll(ctx, stale)
@@ -134,7 +134,7 @@ func (all *Watcher) readAll(ctx context.Context, stale []seen) error {
 			st.late = st.cancel != nil
 			all.mu.Unlock()
 		default:
-			st.again()
+			all.wakeShared()
 		}
 	}
 	return readEach(ctx, missing)
@@ -149,16 +149,6 @@ func entries(pairs api.KVPairs) map[string]agent.Entry {
 		}
 	}
 	return read
-}
-
-// again makes runShared verify the watch once more, if it has it: another state was noted meanwhile, which might be older.
-func (w *watch) again() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.sharing {
-		w.unshared = true
-		w.wakeShared()
-	}
 }
 
 // readEach reads watches one by one, since the token might lack the permission to read one of them, which must be told

@@ -146,6 +146,34 @@ func (d *driver) create(ctx context.Context, sess *session) error {
 	return nil
 }
 
+// service is the name of the service that sessions with a check are registered under. No client connects to it.
+const service = "leadership"
+
+// register registers a service with a check that passes until the TTL has gone by without another pass. The agent has
+// told the servers when it answers, as a rule; otherwise the session can't be created, and Campaign tries again.
+func (d *driver) register(ctx context.Context, id string) error {
+	err := d.client.Agent().ServiceRegisterOpts(&api.AgentServiceRegistration{
+		ID: id, Name: service, Namespace: d.config.Namespace, Partition: d.config.Partition,
+		Check: &api.AgentServiceCheck{
+			CheckID: id, Name: "leadership session", TTL: d.config.TTL.String(), Status: api.HealthPassing,
+			DeregisterCriticalServiceAfter: "1m", // the least that an agent takes
+		},
+	}, api.ServiceRegisterOpts{}.WithContext(ctx))
+	return err
+}
+
+// deregister removes a session's service, if there is one.
+func (d *driver) deregister(ctx context.Context, id string) error {
+	if id == "" {
+		return nil
+	}
+	err := d.client.Agent().ServiceDeregisterOpts(id, d.client.ReadOptions(ctx))
+	if agent.NotFound(err) {
+		return nil
+	}
+	return d.client.Explain(ctx, err)
+}
+
 // adopt makes a session the one that is kept.
 func (d *driver) adopt(sess *session) {
 	d.mu.Lock()

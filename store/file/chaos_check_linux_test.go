@@ -3,6 +3,7 @@ package file
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -31,8 +32,11 @@ type chaosLife struct {
 	killed  time.Duration
 }
 
-// freeze is a time for which a process was stopped.
-type freeze struct{ began, ended time.Duration }
+// freeze is a time for which a process was stopped. It stood still at the latest from the time stood on.
+type freeze struct{ began, stood, ended time.Duration }
+
+// excuse is a time for which there is a reason that there is no leader.
+type excuse struct{ began, ended time.Duration }
 
 func (r *chaosReport) note(member, what string) {
 	r.schedule = append(r.schedule, chaosEvent{bootTime(), member, what})
@@ -96,7 +100,7 @@ func (r *chaosReport) unexcused(before, now tenure) time.Duration {
 	if now.began <= before.end+margin {
 		return 0
 	}
-	excuses := []freeze{{before.end, before.end + margin}}
+	excuses := []excuse{{before.end, before.end + margin}}
 	for _, l := range r.lives {
 		might := func(at time.Duration) bool {
 			var last uint64
@@ -108,15 +112,15 @@ func (r *chaosReport) unexcused(before, now tenure) time.Duration {
 			return before.token <= last && last <= now.token
 		}
 		for _, f := range l.freezes {
-			if might(f.began) {
-				excuses = append(excuses, freeze{f.began, min(f.ended, f.began+r.ttl) + margin})
+			if might(f.stood) {
+				excuses = append(excuses, excuse{f.began, min(f.ended, f.began+r.ttl) + margin})
 			}
 		}
-		if might(l.killed) {
-			excuses = append(excuses, freeze{l.killed, l.killed + margin})
+		if might(math.MaxInt64) { // with its last ballot
+			excuses = append(excuses, excuse{l.killed, l.killed + margin})
 		}
 	}
-	slices.SortFunc(excuses, func(a, b freeze) int { return cmp.Compare(a.began, b.began) })
+	slices.SortFunc(excuses, func(a, b excuse) int { return cmp.Compare(a.began, b.began) })
 	bare, at := time.Duration(0), before.end
 	for _, e := range excuses {
 		if e.began > at {

@@ -16,6 +16,7 @@ import (
 	"github.com/go-leadership/leadership"
 	"github.com/go-leadership/leadership/store"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 )
 
 var chaosFor = flag.Duration("chaos", 20*time.Second, "how long processes are killed and stopped in TestChaos; a quarter with -short")
@@ -173,6 +174,7 @@ type chaosProcess struct {
 	name    string
 	journal *journal
 	stopped time.Duration // since when; 0 if it goes on
+	stood   time.Duration // when it stood still at the latest
 	wake    time.Duration // when it is continued
 	freezes []freeze
 }
@@ -287,6 +289,11 @@ func (c *chaos) stop(p *chaosProcess, lasts time.Duration) {
 	p.wake = p.stopped + lasts
 	c.report.note(p.name, "is stopped")
 	require.NoError(c.t, p.Process.Signal(syscall.SIGSTOP))
+	for err := error(syscall.EINTR); err != nil; { // until it stands still: it may lead and resign meanwhile
+		err = unix.Waitid(unix.P_PID, p.Process.Pid, nil, unix.WSTOPPED|unix.WNOWAIT, nil)
+		require.True(c.t, err == nil || err == syscall.EINTR, "wait for the stop: %v", err)
+	}
+	p.stood = bootTime()
 }
 
 func (c *chaos) wake(p *chaosProcess) {
@@ -294,7 +301,7 @@ func (c *chaos) wake(p *chaosProcess) {
 		return
 	}
 	require.NoError(c.t, p.Process.Signal(syscall.SIGCONT))
-	p.freezes = append(p.freezes, freeze{p.stopped, bootTime()})
+	p.freezes = append(p.freezes, freeze{p.stopped, p.stood, bootTime()})
 	p.stopped = 0
 	c.report.note(p.name, "goes on")
 }
@@ -311,7 +318,7 @@ func (c *chaos) bury(p *chaosProcess) {
 	killed := bootTime()
 	p.kill()
 	if p.stopped != 0 {
-		p.freezes = append(p.freezes, freeze{p.stopped, killed})
+		p.freezes = append(p.freezes, freeze{p.stopped, p.stood, killed})
 	}
 	c.report.add(p, killed)
 	require.NotContains(c.t, p.errors.String(), "DATA RACE")

@@ -224,8 +224,8 @@ func stoppedBecause(cause error) error {
 	return fmt.Errorf("%w: %w", ErrStopped, cause)
 }
 
-// finish ends the term, unless it is over already: from here on IsLeader is false. The ballot stands until it is given back, so that no other
-// candidate leads while the leader's work still winds down. It waits for no function of the user's.
+// finish ends the term, unless it is over already: from here on IsLeader is false. The ballot stands until it is given
+// back, so that no other candidate leads while the leader's work still winds down. It waits for no function of the user's.
 func (t *Term) finish(cause error) {
 	c := t.candidate
 	if !c.term.CompareAndSwap(t, nil) {

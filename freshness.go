@@ -58,4 +58,7 @@ func (s *silence) check() {
 	} else {
 		s.timer.Reset(ttl - age)
 	}
+	if f.life.Err() != nil { // the follower may have stopped the timer before it was set
+		s.timer.Stop()
+	}
 }

@@ -65,6 +65,9 @@ func NewLease() *Lease {
 // Renew extends the lease to sent + valid and reports whether it holds now. A renewal that arrives after its own
 // deadline changes nothing, nor does one that arrives after a later one. It does not block.
 func (l *Lease) Renew(sent Instant, valid time.Duration) bool {
+	if valid <= 0 { // it proves nothing, and might come with the zero Instant, too long ago to be subtracted
+		return l.Remaining() > 0
+	}
 	for {
 		old := l.state.Load()
 		if old.ended {

@@ -36,6 +36,22 @@ func TestLeaseHoldsToTheNanosecond(t *testing.T) {
 	})
 }
 
+// TestLeaseIsNotRenewedByNothing: a renewal that is valid for no time changes nothing, even if the wall clock is so late
+// that the time since the zero Instant overflows.
+func TestLeaseIsNotRenewedByNothing(t *testing.T) {
+	for _, years := range []time.Duration{0, 30, 60, 200} {
+		synctest.Test(t, func(t *testing.T) {
+			time.Sleep(years * 365 * 24 * time.Hour)
+			l := NewLease()
+			require.False(t, l.Renew(Instant{}, 0), "after %d years", years)
+			require.Zero(t, l.Remaining(), "after %d years", years)
+			require.True(t, l.Renew(Now(), time.Second))
+			require.True(t, l.Renew(Instant{}, 0))
+			require.Equal(t, time.Second, l.Remaining(), "after %d years", years)
+		})
+	}
+}
+
 // TestLeaseRenewedInItsLastNanosecond: the span goes on. A nanosecond later a new one begins.
 func TestLeaseRenewedInItsLastNanosecond(t *testing.T) {
 	for name, c := range map[string]struct {

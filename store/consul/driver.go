@@ -104,7 +104,7 @@ func (d *driver) Entry(ctx context.Context, key string, tell engine.Tell) (engin
 		}
 		tell(engine.News{State: st})
 	})
-	return engine.Watch{Stop: func() { stop(); d.noLonger(key) }, Stream: d.streamOf(cmp.Or(b.key, key))}, err
+	return engine.Watch{Stop: func() { stop(); d.noLonger(key, b.key) }, Stream: d.streamOf(cmp.Or(b.key, key))}, err
 }
 
 // behind is an own ballot that waits for another.
@@ -116,11 +116,13 @@ type behind struct {
 // streamOf returns the number of a ballot's stream.
 func (d *driver) streamOf(key string) uint64 { return max(1, maphash.String(d.seed, key)) }
 
-// noLonger forgets which ballot is behind the one with a key.
-func (d *driver) noLonger(key string) {
+// noLonger forgets that an own ballot is behind the one with a key.
+func (d *driver) noLonger(key, own string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	delete(d.behind, key)
+	if d.behind[key].key == own {
+		delete(d.behind, key)
+	}
 }
 
 // removeTaken removes a key of this store's whose lock another program has taken: it is no ballot any more.
@@ -179,6 +181,8 @@ type standing struct {
 	long  bool     // constant: its value has a key of its own
 	ahead []string // constant: the keys of the ballots that were ahead when it was made, the nearest last
 
+	nearest string // guarded by the driver's mu: the key under which driver.behind may have it
+
 	mu       sync.Mutex
 	seated   bool        // guarded by mu, as are all below: it may have the seat
 	taken    time.Time   // since when another session has held the seat
@@ -229,10 +233,12 @@ func (d *driver) place(key string, st *standing, ahead []string) engine.Place {
 	seat := d.config.LockDelay > 0
 	switch n := len(ahead); {
 	case n > 0:
-		if !seat && len(st.ahead) < longQueue {
-			d.mu.Lock()
-			defer d.mu.Unlock()
-			d.behind[ahead[n-1]] = behind{key, n > 1}
+		nearest := ahead[n-1]
+		id, _ := owner(nearest)
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		if !seat && len(st.ahead) < longQueue && id != d.present {
+			d.behind[nearest], st.nearest = behind{key, n > 1}, nearest
 		}
 		return engine.Place{Nearest: ahead[n-1], More: n > 1 || seat}
 	case seat:

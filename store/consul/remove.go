@@ -24,6 +24,10 @@ type removal struct {
 // from what is read.
 func (s *session) Remove(ctx context.Context, gone engine.Removal) error {
 	d, st := s.driver, standingOf(gone.Entry)
+	d.mu.Lock()
+	nearest := st.nearest
+	d.mu.Unlock()
+	d.noLonger(nearest, gone.Key)
 	d.watches.Forget(d.layout.dir(gone.Election))
 	st.mu.Lock()
 	r := removal{Removal: gone, session: s, tried: gone.Acknowledged, seated: st.seated}

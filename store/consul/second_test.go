@@ -74,3 +74,25 @@ func TestSuccessorAsksNothing(t *testing.T) {
 		})
 	}
 }
+
+// The second in line stops to read the whole queue at each change once the queue is long, and leads all the same.
+func TestSecondOfALongQueue(t *testing.T) {
+	tp, election := newTap(t), newElection()
+	first := castFirst(t, open(t, consul.Config{}), election, "first")
+	second := cast(t, open(t, consul.Config{Addresses: tp.addr(), TTL: time.Hour}), election, "second")
+	lists := func() int { return tp.Count("_ballots/", "recurse") }
+	acknowledge(t, first, "first")
+	eventually(t, func() bool { return lists() > 0 }, "it reads the queue")
+	others := open(t, consul.Config{})
+	for range 120 {
+		cast(t, others, election, "behind")
+	}
+	before := lists()
+	for range 20 {
+		cast(t, others, election, "behind")
+	}
+	require.LessOrEqual(t, lists(), before+1) // one may have been on its way
+	require.NoError(t, first.Withdraw(soon(t)))
+	require.NoError(t, second.Wait(soon(t)))
+	acknowledge(t, second, "second")
+}

@@ -121,12 +121,12 @@ func (d *driver) see(ctx context.Context, listeners ...*listener) (list []engine
 // time in which a ballot leads that had several ahead.
 func (d *driver) Ahead(ctx context.Context, e engine.Entry) (engine.Place, error) {
 	dir := d.layout.dir(e.Election)
-	last := []clientv3.OpOption{clientv3.WithMaxCreateRev(int64(e.Token) - 1), clientv3.WithSerializable()}
+	look, last := d.lookAtOne, []clientv3.OpOption{clientv3.WithMaxCreateRev(int64(e.Token) - 1), clientv3.WithSerializable()}
 	for {
-		found, _, err := d.look(ctx, stands(e), nearest(dir, last...))
+		found, _, err := look(ctx, stands(e), nearest(dir, last...))
 		switch {
-		case err == errBehind && len(last) == 2:
-			last = last[:1] // all members together are not behind
+		case len(last) == 2 && (err == errBehind || err == nil && found == nil):
+			look, last = d.look, last[:1] // all members together are not behind, and know whether the entry stands
 			continue
 		case err != nil:
 			return engine.Place{}, err

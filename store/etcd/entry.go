@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/go-leadership/leadership/store"
 	"github.com/go-leadership/leadership/store/engine"
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -28,8 +29,8 @@ func (s *session) Enter(ctx context.Context, election string, n engine.Nonce, va
 	e := engine.Entry{Election: election, Token: uint64(resp.Header.Revision)}
 	if !resp.Succeeded { // an earlier request was carried out
 		found, _, err := s.driver.look(ctx, nil, clientv3.OpGet(key, clientv3.WithKeysOnly()))
-		if err != nil {
-			return engine.Entry{}, err
+		if err != nil { // the entry might stand
+			return engine.Entry{}, fmt.Errorf("%w: %w", store.ErrUnknownOutcome, err)
 		}
 		own := first(found[0])
 		if own == nil {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/go-leadership/leadership/internal/testserver"
+	"github.com/go-leadership/leadership/store"
 	"github.com/go-leadership/leadership/store/engine"
 	"github.com/stretchr/testify/require"
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
@@ -230,9 +231,54 @@ func TestPlaceIsReadFromOneMemberFirst(t *testing.T) {
 	require.Equal(t, []bool{true}, alone)
 
 	d.raise(d.floor() + 1) // as if another member had told of it
+	_, _, err = d.lookAtOne(soon(t), nil, nearest("/", clientv3.WithSerializable()))
+	require.ErrorIs(t, err, errBehind)
+	require.Zero(t, d.revisions.backSince, "one member is no proof of a restored cluster")
 	_, err = d.Ahead(soon(t), e)
 	require.ErrorIs(t, err, errBehind)
-	require.Equal(t, []bool{true, true, false}, alone)
+	require.Equal(t, []bool{true, true, true, false}, alone)
+
+	d.revisions = revisions{cluster: d.revisions.cluster + 1}
+	_, _, err = d.lookAtOne(soon(t), nil, nearest("/", clientv3.WithSerializable()))
+	require.ErrorIs(t, err, errBehind, "it is a member of another cluster")
+
+	alone, d.revisions = nil, revisions{}
+	e.Token++ // it does not stand, one member says
+	_, err = d.Ahead(soon(t), e)
+	require.ErrorIs(t, err, engine.ErrGone)
+	require.Equal(t, []bool{true, false}, alone)
+}
+
+// If it is not known what has become of an earlier request that was carried out, an entry may stand: the engine voids it.
+func TestEntryOfAnEarlierRequestMayStand(t *testing.T) {
+	t.Parallel()
+	server := testserver.NewEtcd(t, testserver.EtcdConfig{Extra: []string{"--unsafe-no-fsync"}})
+	behind := func() {}
+	client, err := clientv3.New(clientv3.Config{
+		Endpoints: server.Addrs(), Logger: zap.NewNop(),
+		DialOptions: []grpc.DialOption{grpc.WithChainUnaryInterceptor(func(ctx context.Context, method string, req, reply any,
+			cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption,
+		) error {
+			err := invoke(ctx, method, req, reply, cc, opts...)
+			if txn, ok := req.(*pb.TxnRequest); ok && len(txn.Success) == 2 {
+				behind()
+			}
+			return err
+		})},
+	})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = client.Close() })
+	d, err := newDriver(Config{Client: client, TTL: 60 * time.Second})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, d.Close()) })
+	s, _, err := d.Open(soon(t))
+	require.NoError(t, err)
+	n := engine.Nonce{Name: "n", Turn: 1}
+	_, err = s.Enter(soon(t), "x", n, "v")
+	require.NoError(t, err)
+	behind = func() { d.raise(d.floor() + 1000) } // the member that is asked next lags behind another one
+	_, err = s.Enter(soon(t), "x", n, "v")
+	require.ErrorIs(t, err, store.ErrUnknownOutcome)
 }
 
 // Close revokes the lease whose grant has not been answered. That of a session is the session's to end.

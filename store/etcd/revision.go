@@ -35,10 +35,32 @@ func (d *driver) look(ctx context.Context, conditions []clientv3.Cmp, gets ...cl
 	if !d.saw(floor, resp.Header.Revision, false) {
 		return nil, 0, errBehind
 	}
+	return ranges(resp), resp.Header.Revision, nil
+}
+
+// lookAtOne is look at one member, which answers without the others: gets are serializable. It may be behind, or no
+// member any more, so its answer is no proof of a restored cluster.
+func (d *driver) lookAtOne(ctx context.Context, conditions []clientv3.Cmp, gets ...clientv3.Op,
+) (found []*pb.RangeResponse, revision int64, err error) {
+	d.mu.Lock()
+	floor, cluster := d.revisions.floor, d.revisions.cluster
+	d.mu.Unlock()
+	resp, err := d.txn(ctx, conditions, gets)
+	if err != nil {
+		return nil, 0, err
+	}
+	if resp.Header.Revision < floor || cluster != 0 && resp.Header.ClusterId != cluster {
+		return nil, 0, errBehind
+	}
+	return ranges(resp), resp.Header.Revision, nil
+}
+
+// ranges returns what the gets of a transaction have found.
+func ranges(resp *clientv3.TxnResponse) (found []*pb.RangeResponse) {
 	for _, r := range resp.Responses {
 		found = append(found, r.GetResponseRange())
 	}
-	return found, resp.Header.Revision, nil
+	return found
 }
 
 // change writes, if the conditions hold. It goes through the cluster's log, so that a revision which is too low is proof

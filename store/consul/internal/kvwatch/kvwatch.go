@@ -11,7 +11,8 @@
 //     come again, and by as many as it takes to look at 120 of the others at a time.
 //  5. The end of a key that is watched While another one stands is told only if the other one stood then, or later.
 //     Otherwise the watch is over without a word: a read has to tell. So a user who waits for the end of the one, and must
-//     know that it has come before that of the other, need not read the other (BenchmarkResign).
+//     know that it has come before that of the other, need not read the other (BenchmarkResign). That holds once Watch
+//     has returned.
 package kvwatch
 
 import (
@@ -185,6 +186,7 @@ type watch struct {
 
 	cancel  context.CancelFunc // of its own query; nil if there is none
 	late    bool               // verify found what the query has not told yet
+	long    bool               // the directory has too many keys to be read at each change
 	sharing bool               // it has no query of its own
 }
 

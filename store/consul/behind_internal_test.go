@@ -1,0 +1,25 @@
+package consul
+
+import (
+	"testing"
+
+	"github.com/go-leadership/leadership/store/engine"
+	"github.com/stretchr/testify/require"
+)
+
+// What is known of a ballot behind another goes with either of them, and is not kept for one behind its own session's.
+func TestBehindIsForgotten(t *testing.T) {
+	const ownID, otherID = "00000000-0000-0000-0000-00000000000a", "00000000-0000-0000-0000-00000000000b"
+	l := layout{"prefix"}
+	d := &driver{layout: l, present: ownID, behind: map[string]behind{}}
+	own, other := l.ballot("x", ownID, engine.Nonce{Name: "n"}), l.ballot("x", otherID, engine.Nonce{Name: "n"})
+	st := &standing{}
+	d.place(own, st, []string{other})
+	require.Equal(t, map[string]behind{other: {own, false}}, d.behind)
+	d.noLonger(other, "that of another ballot, which is behind it no more")
+	require.Len(t, d.behind, 1)
+	d.noLonger(st.nearest, own)
+	require.Empty(t, d.behind)
+	d.place(other, st, []string{own})
+	require.Empty(t, d.behind)
+}

@@ -13,7 +13,8 @@ import (
 
 // mended is a connection for the client library's own watches, which it sets again after a reconnection. It keeps a data
 // race of the library's from the tests: that goes on reading and writing the last zxid without a lock. So the library is
-// shown none, and what it tells the server is put right.
+// shown none, and what it tells the server is put right. It also answers a request that could not be written twice, and
+// waits for ever if its caller has left, so a write never fails: the connection is closed, which fails the reads.
 type mended struct {
 	net.Conn
 	last   *atomic.Uint64 // the highest zxid seen on all connections
@@ -50,7 +51,10 @@ func (m *mended) Write(p []byte) (int, error) {
 		p = bytes.Clone(p)
 		binary.BigEndian.PutUint64(p[at:], m.before)
 	}
-	return m.Conn.Write(p)
+	if _, err := m.Conn.Write(p); err != nil {
+		_ = m.Close()
+	}
+	return len(p), nil
 }
 
 func (m *mended) Read(p []byte) (int, error) {

@@ -251,8 +251,8 @@ func (c *faultyConn) RemoteAddr() net.Addr { return c.server.RemoteAddr() }
 // Close implements net.Conn. It waits until nothing of the connection is left.
 func (c *faultyConn) Close() error {
 	c.once.Do(func() {
+		_ = c.Conn.Close() // first, so that nothing that is held back is delivered once closed says not to wait
 		close(c.closed)
-		_ = c.Conn.Close()
 		_ = c.inner.Close()
 		_ = c.server.SetDeadline(time.Now().Add(time.Second))
 		c.network.mu.Lock()

@@ -69,3 +69,26 @@ func TestDelayReplies(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "b", string(buf))
 }
+
+// What is held back does not arrive because the client closes the connection: a store that leaves a slow member would
+// have its answer at once. The client's reader is in Read meanwhile, as those of all client libraries are.
+func TestCloseDeliversNothingEarly(t *testing.T) {
+	network := conformance.NewNetwork()
+	for range 500 {
+		address, answered := echo(t)
+		network.DelayReplies(0)
+		conn, err := network.Dial(t.Context(), "tcp", address)
+		require.NoError(t, err)
+		network.DelayReplies(time.Hour)
+		_, err = conn.Write([]byte("a"))
+		require.NoError(t, err)
+		<-answered
+		read := make(chan int)
+		go func() {
+			n, _ := conn.Read(make([]byte, 1))
+			read <- n
+		}()
+		require.NoError(t, conn.Close())
+		require.Zero(t, <-read, "the reply came early")
+	}
+}

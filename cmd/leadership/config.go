@@ -1,8 +1,10 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -51,8 +53,12 @@ func readConfig(path string) (*config, error) {
 	}
 	c := &config{path: path, flags: map[string]yaml.Node{}, sections: map[string]map[string]yaml.Node{}}
 	var all map[string]yaml.Node
-	if err := yaml.Unmarshal(text, &all); err != nil {
+	in := yaml.NewDecoder(bytes.NewReader(text))
+	if err := in.Decode(&all); err != nil && !errors.Is(err, io.EOF) { // an empty file sets nothing
 		return nil, c.wrong("%w", err)
+	}
+	if err := in.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
+		return nil, c.wrong("it has more than one YAML document; only one is allowed")
 	}
 	for name, node := range all {
 		if node.Kind != yaml.MappingNode {

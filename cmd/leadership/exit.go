@@ -66,6 +66,8 @@ func explain(err error) (code int, advice string) {
 		return exitSignal + int(sig.signal), ""
 	case readerGone(err):
 		return exitSignal + int(syscall.SIGPIPE), ""
+	case outputFails(err): // --help's too, which kong wraps as wrong usage
+		return exitSoftware, ""
 	case errors.As(err, &f):
 		return f.code, f.advice
 	case errors.As(err, &usage):
@@ -82,11 +84,14 @@ func explain(err error) (code int, advice string) {
 	return exitSoftware, ""
 }
 
-// readerGone reports whether nothing reads stdout any more: in a pipe to head, for example.
-func readerGone(err error) bool {
-	var write *fs.PathError
-	return errors.As(err, &write) && write.Path == os.Stdout.Name() && errors.Is(write, syscall.EPIPE)
+// outputFails reports whether err is that of a write to stdout, to a full disk for example.
+func outputFails(err error) bool {
+	var failed *fs.PathError
+	return errors.As(err, &failed) && failed.Op == "write" && failed.Path == os.Stdout.Name()
 }
+
+// readerGone reports whether nothing reads stdout any more: in a pipe to head, for example.
+func readerGone(err error) bool { return outputFails(err) && errors.Is(err, syscall.EPIPE) }
 
 // helpOf is the command line that shows the help for one that was wrong.
 func helpOf(c *kong.Context) string {

@@ -22,6 +22,8 @@ func (demoCmd) Help() string {
 killed, the next one frozen and woken again, and the one after that resigns. Without a store they use files in a
 temporary directory. Each failover is measured against the bound that the store documents. Linux only.
 
+On a server, the ballots of the last candidates stay until their sessions expire, however the demo ends.
+
 Exit codes: 0: all was as promised; 1: it was not; 64: wrong usage; 69: the store did not answer; 77: it denied.`
 }
 

@@ -196,9 +196,7 @@ func withoutQuorum(t *testing.T, ensemble *testserver.ZooKeeper, down, up func(*
 			require.NoError(t, down(m))
 		}
 	}
-	start := time.Now()
-	eventually(t, func() bool { return !leader.IsLeader() }, "the leader steps down")
-	require.Less(t, time.Since(start), ttl)
+	stepsDown(t, leader, time.Now().Add(ttl))
 	require.Never(t, func() bool {
 		return all[0].IsLeader() || all[1].IsLeader() || all[2].IsLeader()
 	}, ttl, 10*time.Millisecond)

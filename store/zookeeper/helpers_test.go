@@ -68,6 +68,20 @@ func open(t *testing.T, config zookeeper.Config) *zookeeper.Store {
 	return st
 }
 
+// stepsDown waits until a leader does not lead any more, which is so before its session could end. The clock is read
+// before each look, so it does not matter for how long the test stood still.
+func stepsDown(t *testing.T, leader *contender, sessionEnds time.Time) {
+	t.Helper()
+	eventually(t, func() bool {
+		now := time.Now()
+		if !leader.IsLeader() {
+			return true
+		}
+		require.Less(t, now, sessionEnds, "it leads when its session might have ended")
+		return false
+	}, "the leader steps down")
+}
+
 // enter makes an entry in the store's session, without a ballot.
 func enter(t *testing.T, st *zookeeper.Store, election, value string) (engine.Session, engine.Entry) {
 	t.Helper()

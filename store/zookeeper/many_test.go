@@ -75,7 +75,13 @@ func TestThousandElections(t *testing.T) {
 	confirmedAgain(t, st)
 	confirmedAgain(t, st)
 	interval := long / 6
-	require.LessOrEqual(t, tp.Count(opMulti, theRoot)-syncs, 3+int(time.Since(start)/interval), "one heartbeat for all")
+	most := 3 + int(time.Since(start)/interval)
+	for _, took := range tp.confirmations(start) {
+		if late := took - long/24; late > 0 { // others are sent meanwhile
+			most += 1 + int(late/(long/48))
+		}
+	}
+	require.LessOrEqual(t, tp.Count(opMulti, theRoot)-syncs, most, "one heartbeat for all")
 
 	tp.breakOff()
 	confirmedAgain(t, st)

@@ -43,6 +43,7 @@ type tap struct {
 	password []byte
 	conns    []*tapped
 	granted  time.Duration // what handshakes say from now on; 0 for what the server says
+	trips    []*trip       // of the confirmations
 	deaf     bool          // events don't arrive
 	held     sync.WaitGroup
 }
@@ -125,6 +126,25 @@ func (tp *tap) loseEvents() {
 	tp.deaf = true
 }
 
+// trip is the way of one request: until its answer came, or its connection was closed.
+type trip struct{ sent, ended time.Time } // ended: zero if it has not
+
+// confirmations returns how long the confirmations took, or have taken, that were under way since then.
+func (tp *tap) confirmations(since time.Time) (took []time.Duration) {
+	tp.mu.Lock()
+	defer tp.mu.Unlock()
+	for _, t := range tp.trips {
+		ended := t.ended
+		if ended.IsZero() {
+			ended = time.Now()
+		}
+		if ended.After(since) {
+			took = append(took, ended.Sub(t.sent))
+		}
+	}
+	return took
+}
+
 func (tp *tap) swallows(body []byte) bool {
 	const event = -1
 	tp.mu.Lock()
@@ -177,7 +197,9 @@ func (tp *tap) Dial(ctx context.Context, network, address string) (net.Conn, err
 	if err != nil {
 		return nil, err
 	}
-	c := &tapped{Conn: conn, tap: tp, closed: make(chan struct{}), replies: map[int32]*catch{}}
+	c := &tapped{
+		Conn: conn, tap: tp, closed: make(chan struct{}), replies: map[int32]*catch{}, trips: map[int32]*trip{},
+	}
 	tp.mu.Lock()
 	defer tp.mu.Unlock()
 	tp.conns = append(tp.conns, c)
@@ -194,6 +216,8 @@ type tapped struct {
 	mu        sync.Mutex
 	connected bool             // guarded by mu, as is replies: the handshake has been sent
 	replies   map[int32]*catch // whose replies are awaited
+
+	trips map[int32]*trip // guarded by the tap's mu: confirmations without an answer
 
 	greeted bool   // of the reader alone, as is rest: the handshake has been answered
 	rest    []byte // of the frame that is being read
@@ -239,6 +263,9 @@ func (c *tapped) match(frame []byte) *catch {
 	}
 	xid, op, body := int32(binary.BigEndian.Uint32(frame[4:])), int32(binary.BigEndian.Uint32(frame[8:])), frame[12:]
 	request := fmt.Sprintf("op %d:%s", op, body)
+	if storetest.Mentions(request, []string{opMulti, theRoot}) {
+		c.depart(xid)
+	}
 	caught := c.tap.Note(request)
 	if caught == nil {
 		return nil
@@ -248,6 +275,26 @@ func (c *tapped) match(frame []byte) *catch {
 		c.replies[xid] = caught
 	}
 	return caught
+}
+
+// depart notes that a confirmation is sent.
+func (c *tapped) depart(xid int32) {
+	c.tap.mu.Lock()
+	defer c.tap.mu.Unlock()
+	c.trips[xid] = &trip{sent: time.Now()}
+	c.tap.trips = append(c.tap.trips, c.trips[xid])
+}
+
+// arrive notes the end of the trips that are given.
+func (c *tapped) arrive(which func(xid int32) bool) {
+	c.tap.mu.Lock()
+	defer c.tap.mu.Unlock()
+	for xid, t := range c.trips {
+		if which(xid) {
+			t.ended = time.Now()
+			delete(c.trips, xid)
+		}
+	}
 }
 
 func (c *tapped) Read(p []byte) (int, error) {
@@ -283,6 +330,7 @@ func (c *tapped) admit(body []byte) bool {
 		return true
 	}
 	xid := int32(binary.BigEndian.Uint32(body))
+	c.arrive(func(of int32) bool { return of == xid })
 	c.mu.Lock()
 	caught := c.replies[xid]
 	delete(c.replies, xid)
@@ -303,6 +351,7 @@ func (c *tapped) admit(body []byte) bool {
 
 func (c *tapped) Close() error {
 	c.once.Do(func() { close(c.closed) })
+	c.arrive(func(int32) bool { return true })
 	return c.Conn.Close()
 }
 

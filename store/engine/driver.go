@@ -140,7 +140,7 @@ type State struct {
 	Session string       // of the entry: the ID of its session
 	Nonce   string       // of the entry: the name of its nonce, if it was made by a driver like this
 	Resign  bool         // an operator has marked the entry: its owner resigns
-	First   bool         // the entry is known to be first, as one that was acknowledged: none is ahead of it, ever
+	First   bool         // none is ahead of the entry, or ever will be: it was acknowledged. false: that is not known
 	Leader  store.Leader // of an election
 	AsOf    time.Time    // all changes before it are in it; zero if that is not known
 }

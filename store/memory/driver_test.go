@@ -160,6 +160,40 @@ func (f *flawed) told(key string, tell engine.Tell) engine.Tell {
 			}
 			tell(n)
 		}
+	case "says that all are first":
+		return func(n engine.News) {
+			if n.State != nil {
+				s := *n.State
+				s.First, n.State = s.Token != 0, &s
+			}
+			tell(n)
+		}
+	case "says that a session which has led is first":
+		return func(n engine.News) {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			if n.State != nil {
+				s := *n.State
+				if s.First {
+					f.back[s.Session] = s
+				}
+				s.First, n.State = f.back[s.Session].First, &s
+			}
+			tell(n)
+		}
+	case "says of what has gone that it is first":
+		return func(n engine.News) {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			if n.State != nil {
+				s := *n.State
+				if s.First {
+					f.back[key] = s
+				}
+				s.First, n.State = f.back[key].First, &s
+			}
+			tell(n)
+		}
 	case "reads what it has read before":
 		return func(n engine.News) {
 			f.mu.Lock()
@@ -316,29 +350,32 @@ func (r *recorder) Errorf(format string, args ...any) {
 func TestFlawedDrivers(t *testing.T) {
 	caught := map[string]bool{}
 	for flaw, by := range map[string]string{
-		"goes back":                           "news-never-goes-back",
-		"does not tell all changes":           "every-change-is-told",
-		"confirms before it tells":            "as-of-is-behind-the-news",
-		"never confirms":                      "as-of-is-told",
-		"has no order":                        "streams-are-in-order",
-		"reads what it has read before":       "reads-follow-their-call",
-		"has falling tokens":                  "tokens-grow",
-		"enters twice":                        "enter-is-idempotent",
-		"enters what is void":                 "void-is-final",
-		"acknowledges what has gone":          "acknowledge-needs-the-entry",
-		"removes others":                      "remove-touches-no-others",
-		"proves for a TTL":                    "proofs-count-from-the-request",
-		"proves the session from the answer":  "proofs-come-after-their-answer",
-		"proves a renewal from the answer":    "proofs-come-after-their-answer",
-		"proves a renewal twice":              "proofs-come-after-their-answer",
-		"ends sessions early":                 "session-lasts",
-		"ends a session when its renewals do": "session-stands-for-its-ttl",
-		"does not end sessions":               "end-takes-all-entries",
-		"does not tell of marks":              "mark-is-told",
-		"ends the session before":             "next-session",
-		"forgets the nearest of a pair":       "pair-is-two-entries",
-		"finds nothing":                       "restored-is-found",
-		"expires what was renewed":            "marks-of-sessions",
+		"goes back":                                  "news-never-goes-back",
+		"does not tell all changes":                  "every-change-is-told",
+		"confirms before it tells":                   "as-of-is-behind-the-news",
+		"never confirms":                             "as-of-is-told",
+		"has no order":                               "streams-are-in-order",
+		"reads what it has read before":              "reads-follow-their-call",
+		"says that all are first":                    "first-has-none-ahead",
+		"says that a session which has led is first": "first-has-none-ahead",
+		"says of what has gone that it is first":     "first-has-none-ahead",
+		"has falling tokens":                         "tokens-grow",
+		"enters twice":                               "enter-is-idempotent",
+		"enters what is void":                        "void-is-final",
+		"acknowledges what has gone":                 "acknowledge-needs-the-entry",
+		"removes others":                             "remove-touches-no-others",
+		"proves for a TTL":                           "proofs-count-from-the-request",
+		"proves the session from the answer":         "proofs-come-after-their-answer",
+		"proves a renewal from the answer":           "proofs-come-after-their-answer",
+		"proves a renewal twice":                     "proofs-come-after-their-answer",
+		"ends sessions early":                        "session-lasts",
+		"ends a session when its renewals do":        "session-stands-for-its-ttl",
+		"does not end sessions":                      "end-takes-all-entries",
+		"does not tell of marks":                     "mark-is-told",
+		"ends the session before":                    "next-session",
+		"forgets the nearest of a pair":              "pair-is-two-entries",
+		"finds nothing":                              "restored-is-found",
+		"expires what was renewed":                   "marks-of-sessions",
 	} {
 		caught[by] = true
 		t.Run(flaw, func(t *testing.T) {

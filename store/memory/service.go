@@ -35,7 +35,7 @@ type election struct {
 	holder  *entry // whose acknowledgement leader is
 }
 
-// entry is a ballot as the service keeps it. It is constant, but for resign, which the service's mutex guards.
+// entry is a ballot as the service keeps it. It is constant, but for resign and led, which the service's mutex guards.
 type entry struct {
 	election *election
 	session  *session
@@ -44,6 +44,7 @@ type entry struct {
 	value    string
 	key      string
 	resign   bool // an operator has asked its owner to resign
+	led      bool // it has been acknowledged
 }
 
 // session is guarded by the service's mutex.
@@ -313,6 +314,10 @@ func (s *Service) acknowledge(key, value string) (revision uint64, err error) {
 	}
 	s.index++
 	s.lead(b.election, b, store.Leader{Value: value, Revision: s.index})
+	if !b.led {
+		b.led = true
+		s.changed(b.key)
+	}
 	return s.index, nil
 }
 

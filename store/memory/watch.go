@@ -56,7 +56,9 @@ func leaderKey(election string) string { return "\x00" + election }
 // state returns what is at a key. The caller holds the service's mutex.
 func (s *Service) state(key string) engine.State {
 	if b, ok := s.entries[key]; ok {
-		return engine.State{Token: b.token, Session: sessionName(b.session.id), Nonce: b.nonce, Resign: b.resign}
+		return engine.State{
+			Token: b.token, Session: sessionName(b.session.id), Nonce: b.nonce, Resign: b.resign, First: b.led,
+		}
 	}
 	if key[0] == 0 {
 		if e, ok := s.elections[key[1:]]; ok {

@@ -2,6 +2,7 @@ package drivertest
 
 import (
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-leadership/leadership/store/engine"
@@ -180,6 +181,52 @@ var watches = []Case{
 				e.remove(b, third)
 				_, err = b.Ahead(e.ctx, third)
 				e.check(err != nil, "nothing is said to be ahead of an entry that has gone")
+			}
+		},
+	},
+	{
+		Name:      "first-has-none-ahead",
+		Invariant: "State.First is told of no entry that has another ahead of it, and not once the entry has gone",
+		check: func(e *env) {
+			a, b, c := e.process(), e.process(), e.driver()
+			owners := []*process{a, b, a, b} // one session has a ballot that led, and one that waits
+			var line []engine.Entry
+			for _, p := range owners {
+				line = append(line, e.enter(p))
+			}
+			var removed, marks, wrong atomic.Int64
+			look := func(when string) {
+				e.Helper()
+				for i, entry := range line {
+					n := &news{log: func(one engine.News) {
+						switch {
+						case one.State == nil || !one.State.First:
+						case one.State.Token == 0 || int64(i) > removed.Load():
+							wrong.Add(1)
+						default:
+							marks.Add(1)
+						}
+					}}
+					w, err := c.Entry(e.ctx, entry.Key, n.tell) // stays: it is told of what comes
+					e.ok(err, "watch an entry")
+					e.closers = append(e.closers, w.Stop)
+				}
+				e.check(wrong.Load() == 0, "%s, an entry is said to be first that is not", when)
+			}
+			look("when all have been entered")
+			for i, entry := range line {
+				e.acknowledge(owners[i], entry, "value")
+				look("when the first in line has been acknowledged")
+				if r, ok := c.(engine.Resigner); ok {
+					e.ok(r.RequestResignation(e.ctx, e.election, line[len(line)-1].Token), "request a resignation")
+					look("when the last in line is asked to resign")
+				}
+				removed.Add(1) // before it goes: what is told of the next may come at once
+				e.remove(owners[i], entry)
+				look("when the first in line has gone")
+			}
+			if marks.Load() == 0 {
+				e.Logf("the driver does not tell State.First")
 			}
 		},
 	},

@@ -24,25 +24,25 @@ import (
 // others tell in any order.
 //
 // Its goroutines are those of the watcher and the client, the session's watch, up to four confirmations of the session,
-// retire for each session that is over, sweepRevived, and one for each wait for the seat. Close waits for all of them.
+// one of retire for each session that is over, sweepRevived, and one for each wait for the seat. Close waits for all of
+// them.
 type driver struct {
 	config  Config
 	layout  layout
-	life    *adapter.Life // of the goroutines; its Calls are not used
+	life    *adapter.Life // of the goroutines; its Calls end when Close begins
 	client  *agent.Client
 	watches *kvwatch.Watcher
-	opening chan struct{} // has room for the one who opens a session
 	due     chan struct{} // has room for one: the session must be confirmed now
 
 	found    func(session, election, nonce string) // set before the first call
 	sweeping atomic.Bool                           // sweepRevived is under way
+	retiring sync.WaitGroup                        // sessions that are being cleared away
+	odd      time.Time                             // Open's: since when no session could be opened for odd answers; zero if it could
 	seed     maphash.Seed                          // of streamOf
 
-	mu        sync.Mutex
-	present   string                // guarded by mu, as are all below: the id of the session that is kept
-	discarded map[*session]struct{} // not kept, and perhaps at the service
-	behind    map[string]behind     // own ballots, by the key of the nearest ahead
-	odd       time.Time             // since when no session could be opened for odd answers; zero if it could
+	mu      sync.Mutex
+	present string            // guarded by mu, as is behind: the id of the session that is kept
+	behind  map[string]behind // own ballots, by the key of the nearest ahead
 }
 
 func newDriver(config Config) (*driver, error) {
@@ -62,8 +62,7 @@ func newDriver(config Config) (*driver, error) {
 	return &driver{
 		config: config, layout: layout{config.Prefix}, life: life, client: client,
 		watches: kvwatch.New(client, config.Prefix+"/", stands),
-		opening: make(chan struct{}, 1), due: make(chan struct{}, 1), seed: maphash.MakeSeed(),
-		discarded: map[*session]struct{}{}, behind: map[string]behind{},
+		due:     make(chan struct{}, 1), seed: maphash.MakeSeed(), behind: map[string]behind{},
 	}, nil
 }
 
@@ -336,17 +335,12 @@ func (d *driver) Clear(ctx context.Context, election string) error {
 // closeLimit bounds what Close waits for the service.
 const closeLimit = 2 * time.Second
 
-// Close implements engine.Driver. What is being opened is waited for, so that nothing of it is left.
+// Close implements engine.Driver. Each session that is left is tried to be cleared away once more.
 func (d *driver) Close() error {
-	ctx, cancel := context.WithTimeout(d.life.Background, closeLimit)
-	defer cancel()
-	opened := time.NewTimer(closeLimit / 2)
-	defer opened.Stop()
-	select {
-	case d.opening <- struct{}{}:
-	case <-opened.C:
-	}
-	d.clearDiscarded(ctx)
+	d.life.Close()
+	limit := time.AfterFunc(closeLimit, d.life.Stop)
+	d.retiring.Wait()
+	limit.Stop()
 	d.life.Stop()
 	d.life.Wait()
 	d.client.Close()

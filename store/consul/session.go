@@ -18,13 +18,14 @@ import (
 type session struct {
 	driver *driver
 	name   string
-	id     string // guarded by the driver's mu until the session is adopted; empty until the service has told it
-	tried  bool   // guarded by the driver's mu: a request to create it may have been carried out
+	id     string // written by create, as is unsure; empty if the service has not told it
+	unsure bool   // it has no id, and might have been created
 	check  string // constant: the id of the service and of its check that the session is bound to; empty if there is none
 
-	ended atomic.Bool   // the service has said that there is no such session
-	going sync.Once     // letGo
-	gone  chan struct{} // closed when nothing of it is left at the service, or retire has given up
+	ended atomic.Bool // the service has said that there is no such session
+	// letGo clears the session away in the background, once. The channel is closed when nothing of it is left at the
+	// service, or retire has given up.
+	letGo func() (gone <-chan struct{})
 
 	mu    sync.Mutex
 	marks [engine.Slots]uint64 // guarded by mu: the index of the mark of each slot, as far as is known; 0: there is none
@@ -48,21 +49,27 @@ func (s *session) over() error {
 	return engine.ErrOver
 }
 
-// Open implements engine.Driver.
+// Open implements engine.Driver. When ctx ends, as it does when the store is closed, creating the session goes on for a
+// moment: if the answer comes, the session is destroyed by its id (TestCloseWhileTheSessionIsCreated).
 func (d *driver) Open(ctx context.Context) (engine.Session, engine.Proof, error) {
-	s, err := agent.RequestFor(ctx, d.client, max(agent.RequestLimit, 2*d.config.TTL), func(ctx context.Context) (*session, error) {
-		select {
-		case d.opening <- struct{}{}:
-		case <-ctx.Done():
-			return nil, fmt.Errorf("%w: no session: %w", store.ErrUnavailable, context.Cause(ctx))
-		}
-		defer func() { <-d.opening }()
-		return d.newSession(ctx)
-	})
+	if ctx.Err() != nil {
+		return nil, engine.Proof{}, fmt.Errorf("%w: no session: %w", store.ErrUnavailable, context.Cause(ctx))
+	}
+	work, cancel := context.WithTimeout(d.life.Background, max(agent.RequestLimit, 2*d.config.TTL))
+	defer cancel()
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(closeLimit/2, cancel) })()
+	s, err := d.newSession(work)
+	if err == nil && ctx.Err() != nil {
+		s.letGo()
+		err = fmt.Errorf("%w: no session: %w", store.ErrUnavailable, context.Cause(ctx))
+	}
 	if err != nil {
 		return nil, engine.Proof{}, d.tell(err)
 	}
-	d.adopt(s)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	clear(d.behind) // what is left of another session
+	d.present, d.odd = s.id, time.Time{}
 	return s, d.proof(s.sent), nil
 }
 
@@ -79,8 +86,6 @@ func (d *driver) tell(err error) error {
 	if errors.Is(err, agent.ErrHopeless) {
 		return engine.Hopeless(err)
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
 	switch {
 	case !agent.IsOdd(err) && !errors.Is(err, agent.ErrAway):
 		d.odd = time.Time{}
@@ -94,14 +99,14 @@ func (d *driver) tell(err error) error {
 }
 
 // newSession creates a session. Creating it starts its timer at the servers, and registering the check that of the
-// agent: the lease begins with the session. Until Open returns it, the session is among those to clear away.
+// agent: the lease begins with the session.
 func (d *driver) newSession(ctx context.Context) (*session, error) {
 	d.client.Warm(ctx, d.config.checked())
-	sess := &session{driver: d, name: "leadership-" + newName(), gone: make(chan struct{}), sent: store.Now(), renewed: time.Now()}
+	sess := &session{driver: d, name: "leadership-" + newName(), sent: store.Now(), renewed: time.Now()}
+	sess.letGo = sync.OnceValue(func() <-chan struct{} { return d.retire(sess) })
 	if d.config.checked() {
 		sess.check = sess.name
 	}
-	d.discard(sess)
 	err := d.create(ctx, sess)
 	lease := d.config.TTL - d.config.Grace
 	if err == nil && sess.sent.Since(time.Now()) >= lease {
@@ -127,19 +132,13 @@ func (d *driver) create(ctx context.Context, sess *session) error {
 		}
 		settings["ServiceChecks"] = []api.ServiceCheck{{ID: sess.check, Namespace: d.config.Namespace}}
 	}
-	d.mu.Lock()
-	sess.tried = true
-	d.mu.Unlock()
 	var created struct{ ID string }
 	_, err := d.client.Raw().Write("/v1/session/create", settings, &created, d.client.WriteOptions(ctx))
 	if err == nil && created.ID == "" {
 		err = agent.Odd("a new session has no ID")
 	}
-	err = d.client.Explain(ctx, err)
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if err != nil {
-		sess.tried = errors.Is(err, store.ErrUnknownOutcome)
+	if err = d.client.Explain(ctx, err); err != nil {
+		sess.unsure = errors.Is(err, store.ErrUnknownOutcome)
 		return fmt.Errorf("create a session: %w", err)
 	}
 	sess.id = created.ID
@@ -174,23 +173,6 @@ func (d *driver) deregister(ctx context.Context, id string) error {
 	return d.client.Explain(ctx, err)
 }
 
-// adopt makes a session the one that is kept.
-func (d *driver) adopt(sess *session) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	delete(d.discarded, sess)
-	clear(d.behind) // what is left of another session
-	d.present, d.odd = sess.id, time.Time{}
-}
-
-// letGo clears the session away in the background.
-func (s *session) letGo() {
-	s.going.Do(func() {
-		s.driver.discard(s)
-		s.driver.life.Go(func() { s.driver.retire(s) })
-	})
-}
-
 // End implements engine.Session. It destroys the session, and the keys go with it. If the service does not answer soon,
 // that goes on in the background, while another session is opened.
 func (s *session) End(ctx context.Context, led []engine.Removal) error {
@@ -198,9 +180,8 @@ func (s *session) End(ctx context.Context, led []engine.Removal) error {
 	ctx, cancel := context.WithTimeout(ctx, min(d.config.TTL/4, closeLimit/2))
 	defer cancel()
 	s.leaveSeats(ctx, led)
-	s.letGo()
 	select {
-	case <-s.gone:
+	case <-s.letGo():
 		d.watches.Settle(ctx, s.id) // queries that end by themselves leave nothing at the agent
 		return nil
 	case <-ctx.Done():

@@ -24,9 +24,10 @@ import (
 // says, in its own words, is certain. Everything else is an odd answer: the request may have been carried out, and is
 // sent again. If Consul's words might come from something else too, such as a 404, it is asked twice.
 
-// Explain sorts the error of a request, and takes note of what goes on below.
+// Explain sorts the outcome of a request, and takes note of what goes on below.
 func (c *Client) Explain(ctx context.Context, err error) error {
 	if err == nil {
+		c.worked.Store(true)
 		return nil
 	}
 	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() != nil && c.dialer != nil {

@@ -17,11 +17,6 @@ const RequestLimit = 10 * time.Second
 // a caller that gives up does not break a connection that others use. Its outcome is then unknown. What has not been sent
 // leaves with its caller.
 func Request[T any](ctx context.Context, c *Client, f func(ctx context.Context) (T, error)) (T, error) {
-	return RequestFor(ctx, c, RequestLimit, f)
-}
-
-// RequestFor is Request with another limit.
-func RequestFor[T any](ctx context.Context, c *Client, limit time.Duration, f func(ctx context.Context) (T, error)) (T, error) {
 	type result struct {
 		value T
 		err   error
@@ -31,7 +26,7 @@ func RequestFor[T any](ctx context.Context, c *Client, limit time.Duration, f fu
 	if ctx.Err() != nil {
 		return zero, fmt.Errorf("%w: %w", store.ErrUnavailable, context.Cause(ctx))
 	}
-	base := c.Life.Background
+	base, limit := c.Life.Background, RequestLimit
 	if confirms(ctx) {
 		base = Confirming(base)
 		if deadline, ok := ctx.Deadline(); ok {
@@ -44,11 +39,7 @@ func RequestFor[T any](ctx context.Context, c *Client, limit time.Duration, f fu
 	if !c.Life.Go(func() {
 		defer cancel()
 		value, err := f(sendCtx)
-		err = c.Explain(sendCtx, err)
-		if err == nil {
-			c.worked.Store(true)
-		}
-		answered <- result{value, err}
+		answered <- result{value, c.Explain(sendCtx, err)}
 	}) {
 		cancel()
 		return zero, store.ErrClosed

@@ -150,14 +150,17 @@ func (d *driver) ballotAndAck(ctx context.Context, e engine.Entry) (stands bool,
 	return first(found[0]).GetCreateRevision() == int64(e.Token), cmp.Or(first(found[1]), new(mvccpb.KeyValue)), nil
 }
 
-// isOf reports whether what is at the acknowledgement's key is that of an entry which has gone: if it has that revision,
-// or, if the revision is not known, if it is of the session and of no other entry.
+// isOf reports whether what is at the acknowledgement's key is that of an entry which has gone: if it is of the session,
+// and has that revision, or, if the revision is not known, if it is of no other entry. The revision alone is no proof: a
+// cluster that is restored gives it out again.
 func (s *session) isOf(held *mvccpb.KeyValue, r engine.Removal) bool {
-	if r.Revision != 0 {
+	switch {
+	case held.Lease != s.id:
+		return false
+	case r.Revision != 0:
 		return held.ModRevision == int64(r.Revision)
 	}
-	// Others of this session which acknowledge later than they are asked here make it another revision.
-	return held.Lease == s.id && r.Alone()
+	return r.Alone() // others that acknowledge later than this is asked make it another revision
 }
 
 // deleteAck deletes what was found at an acknowledgement's key, unless it has changed.

@@ -17,11 +17,17 @@ import (
 	"google.golang.org/grpc"
 )
 
-// opened returns a driver on a server of its own, and a session.
-func opened(t *testing.T) (*driver, *session) {
+// opened returns a driver on a server of its own, and a session. Requests go through the interceptors.
+func opened(t *testing.T, interceptors ...grpc.UnaryClientInterceptor) (*driver, *session) {
 	t.Helper()
 	server := testserver.NewEtcd(t, testserver.EtcdConfig{Extra: []string{"--unsafe-no-fsync"}})
-	d, err := newDriver(Config{Endpoints: server.Addrs(), TTL: 60 * time.Second})
+	client, err := clientv3.New(clientv3.Config{
+		Endpoints: server.Addrs(), Logger: zap.NewNop(),
+		DialOptions: []grpc.DialOption{grpc.WithChainUnaryInterceptor(interceptors...)},
+	})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = client.Close() })
+	d, err := newDriver(Config{Client: client, TTL: 60 * time.Second})
 	require.NoError(t, err)
 	d.OnFound(func(string, string, string) {})
 	d.begin()
@@ -158,6 +164,58 @@ func TestVoidRemovesTheAcknowledgement(t *testing.T) {
 	require.NoError(t, other.End(soon(t), nil))
 }
 
+// Remove of an entry that another client deleted removes the acknowledgement, if that is the entry's. If it is another
+// session's, it stays, even at the same revision, which a restored cluster gives out again.
+func TestRemoveLeavesTheAcknowledgementOfOthers(t *testing.T) {
+	t.Parallel()
+	d, s := opened(t)
+	other, _, err := d.Open(soon(t))
+	require.NoError(t, err)
+	turn := uint64(0)
+	lead := func(s engine.Session, election string) (engine.Entry, uint64) {
+		t.Helper()
+		turn++
+		e, err := s.Enter(soon(t), election, engine.Nonce{Name: fmt.Sprint("n", turn), Turn: turn}, "v")
+		require.NoError(t, err)
+		revision, err := s.Acknowledge(soon(t), e, "v")
+		require.NoError(t, err)
+		return e, revision
+	}
+	yes, no := func() bool { return true }, func() bool { return false }
+	for name, c := range map[string]struct {
+		next     engine.Session // acknowledges after the entry was deleted; nil if none does
+		revision func(own, next uint64) uint64
+		alone    func() bool
+		stays    bool
+	}{
+		"its own":                               {revision: func(own, _ uint64) uint64 { return own }, alone: no},
+		"its own, of another revision":          {revision: func(own, _ uint64) uint64 { return own - 1 }, alone: yes, stays: true},
+		"its own, perhaps":                      {revision: func(_, _ uint64) uint64 { return 0 }, alone: yes},
+		"perhaps another ballot's":              {revision: func(_, _ uint64) uint64 { return 0 }, alone: no, stays: true},
+		"another ballot's":                      {s, func(own, _ uint64) uint64 { return own }, yes, true},
+		"another session's":                     {other, func(own, _ uint64) uint64 { return own }, yes, true},
+		"another session's, of the revision":    {other, func(_, next uint64) uint64 { return next }, yes, true},
+		"another session's, revision not known": {other, func(_, _ uint64) uint64 { return 0 }, yes, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e, own := lead(s, name)
+			_, err := d.change(soon(t), nil, clientv3.OpDelete(keyOf(e.Key)))
+			require.NoError(t, err)
+			next := uint64(0)
+			if c.next != nil {
+				_, next = lead(c.next, name)
+			}
+			require.NoError(t, s.Remove(soon(t), engine.Removal{
+				Entry: e, Led: true, Acknowledged: true, Revision: c.revision(own, next), Alone: c.alone,
+			}))
+			_, held, err := d.ballotAndAck(soon(t), e)
+			require.NoError(t, err)
+			require.Equal(t, c.stays, held.ModRevision != 0)
+		})
+	}
+	require.NoError(t, other.End(soon(t), nil))
+}
+
 // The place is that behind the ballot that was created last before it. What is no ballot is left out.
 func TestPlace(t *testing.T) {
 	t.Parallel()
@@ -203,26 +261,15 @@ func TestPlace(t *testing.T) {
 // What is ahead is read from one member. If that one is behind what was seen, all are asked.
 func TestPlaceIsReadFromOneMemberFirst(t *testing.T) {
 	t.Parallel()
-	server := testserver.NewEtcd(t, testserver.EtcdConfig{Extra: []string{"--unsafe-no-fsync"}})
 	var alone []bool // of each read
-	note := func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker,
+	d, s := opened(t, func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker,
 		opts ...grpc.CallOption,
 	) error {
 		if txn, ok := req.(*pb.TxnRequest); ok && txn.Success[0].GetRequestRange() != nil && len(txn.Success) == 1 {
 			alone = append(alone, txn.Success[0].GetRequestRange().Serializable)
 		}
 		return invoke(ctx, method, req, reply, cc, opts...)
-	}
-	client, err := clientv3.New(clientv3.Config{
-		Endpoints: server.Addrs(), Logger: zap.NewNop(), DialOptions: []grpc.DialOption{grpc.WithChainUnaryInterceptor(note)},
 	})
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = client.Close() })
-	d, err := newDriver(Config{Client: client, TTL: 60 * time.Second})
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, d.Close()) })
-	s, _, err := d.Open(soon(t))
-	require.NoError(t, err)
 	e, err := s.Enter(soon(t), "x", engine.Nonce{Name: "n", Turn: 1}, "v")
 	require.NoError(t, err)
 	place, err := d.Ahead(soon(t), e)
@@ -252,29 +299,18 @@ func TestPlaceIsReadFromOneMemberFirst(t *testing.T) {
 // If it is not known what has become of an earlier request that was carried out, an entry may stand: the engine voids it.
 func TestEntryOfAnEarlierRequestMayStand(t *testing.T) {
 	t.Parallel()
-	server := testserver.NewEtcd(t, testserver.EtcdConfig{Extra: []string{"--unsafe-no-fsync"}})
 	behind := func() {}
-	client, err := clientv3.New(clientv3.Config{
-		Endpoints: server.Addrs(), Logger: zap.NewNop(),
-		DialOptions: []grpc.DialOption{grpc.WithChainUnaryInterceptor(func(ctx context.Context, method string, req, reply any,
-			cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption,
-		) error {
-			err := invoke(ctx, method, req, reply, cc, opts...)
-			if txn, ok := req.(*pb.TxnRequest); ok && len(txn.Success) == 2 {
-				behind()
-			}
-			return err
-		})},
+	d, s := opened(t, func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker,
+		opts ...grpc.CallOption,
+	) error {
+		err := invoke(ctx, method, req, reply, cc, opts...)
+		if txn, ok := req.(*pb.TxnRequest); ok && len(txn.Success) == 2 {
+			behind()
+		}
+		return err
 	})
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = client.Close() })
-	d, err := newDriver(Config{Client: client, TTL: 60 * time.Second})
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, d.Close()) })
-	s, _, err := d.Open(soon(t))
-	require.NoError(t, err)
 	n := engine.Nonce{Name: "n", Turn: 1}
-	_, err = s.Enter(soon(t), "x", n, "v")
+	_, err := s.Enter(soon(t), "x", n, "v")
 	require.NoError(t, err)
 	behind = func() { d.raise(d.floor() + 1000) } // the member that is asked next lags behind another one
 	_, err = s.Enter(soon(t), "x", n, "v")
@@ -289,11 +325,8 @@ func TestCloseRevokesTheLeaseThatWasNotAnswered(t *testing.T) {
 	require.Equal(t, pending, d.newLease(), "the next attempt asks for the same")
 	_, _, err := d.grant(soon(t), pending)
 	require.NoError(t, err)
-	client, err := clientv3.New(clientv3.Config{Endpoints: d.config.Endpoints, Logger: zap.NewNop()})
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = client.Close() })
 	require.NoError(t, d.Close())
-	leases, err := client.Leases(soon(t))
+	leases, err := d.client.Leases(soon(t))
 	require.NoError(t, err)
 	require.Equal(t, []clientv3.LeaseStatus{{ID: clientv3.LeaseID(s.id)}}, leases.Leases)
 }

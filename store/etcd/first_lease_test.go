@@ -12,7 +12,6 @@ import (
 	"github.com/go-leadership/leadership/store/etcd"
 	"github.com/stretchr/testify/require"
 	clientv3 "go.etcd.io/etcd/client/v3"
-	"go.uber.org/zap"
 	"google.golang.org/grpc"
 )
 
@@ -32,15 +31,13 @@ func TestFirstLeaseWaitsForTheConnection(t *testing.T) {
 		}
 		return invoke(ctx, method, req, reply, cc, opts...)
 	}
-	client, err := clientv3.New(clientv3.Config{
-		Endpoints: sharedServer(t).Addrs()[:1], Logger: zap.NewNop(),
+	client := connect(t, clientv3.Config{
+		Endpoints: sharedServer(t).Addrs()[:1],
 		DialOptions: []grpc.DialOption{
 			grpc.WithContextDialer(func(ctx context.Context, address string) (net.Conn, error) { return link.Dial(ctx, "tcp", address) }),
 			grpc.WithChainUnaryInterceptor(count),
 		},
 	})
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = client.Close() })
 	b, err := open(t, etcd.Config{Client: client, TTL: ttl}).Campaign(soon(t), newElection(), "own")
 	require.NoError(t, err)
 	require.EqualValues(t, 1, requests.Load())

@@ -289,8 +289,7 @@ func uncertain(err error) bool {
 // ballots checks that these tokens are those of the ballots.
 func (e *env) ballots(d engine.Driver, tokens ...uint64) {
 	e.Helper()
-	list, err := d.Ballots(e.ctx, e.election)
-	e.ok(err, "list the ballots")
+	list := e.list(d)
 	found := []uint64{}
 	for _, b := range list {
 		found = append(found, b.Token)
@@ -298,11 +297,34 @@ func (e *env) ballots(d engine.Driver, tokens ...uint64) {
 	e.check(slices.Equal(found, tokens), "the ballots are %v, not those with the tokens %v", list, tokens)
 }
 
-// acknowledge makes a value the leader's.
-func (e *env) acknowledge(p *process, entry engine.Entry, value string) uint64 {
+// list returns the ballots.
+func (e *env) list(d engine.Driver) (list []store.Standing) {
 	e.Helper()
-	revision, err := p.Acknowledge(e.ctx, entry, value)
-	e.ok(err, "acknowledge")
+	e.finally("list the ballots", func() (err error) {
+		list, err = d.Ballots(e.ctx, e.election)
+		return err
+	})
+	return list
+}
+
+// ahead asks what is ahead of an entry.
+func (e *env) ahead(d engine.Driver, entry engine.Entry) (place engine.Place) {
+	e.Helper()
+	e.finally("learn what is ahead", func() (err error) {
+		place, err = d.Ahead(e.ctx, entry)
+		return err
+	})
+	return place
+}
+
+// acknowledge makes a value the leader's.
+func (e *env) acknowledge(p engine.Session, entry engine.Entry, value string) uint64 {
+	e.Helper()
+	var revision uint64
+	e.finally("acknowledge", func() (err error) {
+		revision, err = p.Acknowledge(e.ctx, entry, value)
+		return err
+	})
 	return revision
 }
 
@@ -362,9 +384,7 @@ func (n *news) stale() bool {
 // entry watches an entry.
 func (e *env) entry(d engine.Driver, key string) (*news, engine.Watch) {
 	e.Helper()
-	n := &news{}
-	w, err := d.Entry(e.ctx, key, n.tell)
-	e.ok(err, "watch an entry")
+	n, w := e.watch("watch an entry", func(tell engine.Tell) (engine.Watch, error) { return d.Entry(e.ctx, key, tell) })
 	e.closers = append(e.closers, w.Stop)
 	return n, w
 }
@@ -372,11 +392,20 @@ func (e *env) entry(d engine.Driver, key string) (*news, engine.Watch) {
 // leader watches the leader.
 func (e *env) leader(d engine.Driver) *news {
 	e.Helper()
-	n := &news{}
-	w, err := d.Leader(e.ctx, e.election, n.tell)
-	e.ok(err, "watch the leader")
+	n, w := e.watch("watch the leader", func(tell engine.Tell) (engine.Watch, error) { return d.Leader(e.ctx, e.election, tell) })
 	e.closers = append(e.closers, w.Stop)
 	return n
+}
+
+// watch begins to watch, again if the service could not be reached.
+func (e *env) watch(what string, begin func(engine.Tell) (engine.Watch, error)) (n *news, w engine.Watch) {
+	e.Helper()
+	e.finally(what, func() (err error) {
+		n = &news{} // what a watch tells that could not begin is not taken for what the next one tells
+		w, err = begin(n.tell)
+		return err
+	})
+	return n, w
 }
 
 // gone follows an entry until it is told to be gone, with as many watches as that takes.

@@ -21,7 +21,8 @@ var optional = []Case{
 			}
 			entry, other := e.enter(a), e.enter(a)
 			n, _ := e.entry(b, entry.Key)
-			e.ok(r.RequestResignation(e.ctx, e.election, entry.Token), "request")
+			request := func() error { return r.RequestResignation(e.ctx, e.election, entry.Token) }
+			e.finally("request", request)
 			e.until("the mark is told", func() bool {
 				if n.stale() {
 					n, _ = e.entry(b, entry.Key)
@@ -34,11 +35,10 @@ var optional = []Case{
 			n, _ = e.entry(b, other.Key)
 			s, _ = n.state()
 			e.check(!s.Resign, "another entry is marked")
-			list, err := b.Ballots(e.ctx, e.election)
-			e.ok(err, "list the ballots")
+			list := e.list(b)
 			e.check(len(list) == 2 && list[0] == store.Standing{Value: "value", Token: entry.Token}, "the ballots are %v", list)
 			e.remove(a, entry)
-			e.ok(r.RequestResignation(e.ctx, e.election, entry.Token), "request the resignation of an entry that has gone")
+			e.finally("request the resignation of an entry that has gone", request)
 		},
 	},
 	{
@@ -53,9 +53,12 @@ var optional = []Case{
 			}
 			first, second := e.enter(a), e.enter(b)
 			watch := func() (own, nearest *news) {
-				own, nearest = &news{}, &news{}
-				ownWatch, nearestWatch, err := pairs.Pair(e.ctx, second.Key, first.Key, own.tell, nearest.tell)
-				e.ok(err, "watch two entries")
+				var ownWatch, nearestWatch engine.Watch
+				e.finally("watch two entries", func() (err error) {
+					own, nearest = &news{}, &news{}
+					ownWatch, nearestWatch, err = pairs.Pair(e.ctx, second.Key, first.Key, own.tell, nearest.tell)
+					return err
+				})
 				e.closers = append(e.closers, ownWatch.Stop, nearestWatch.Stop)
 				return own, nearest
 			}

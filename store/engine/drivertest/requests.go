@@ -46,8 +46,7 @@ var requests = []Case{
 			takes := e.timed(a)
 			other := e.nonce()
 			other.Slot = 1
-			standing, err := a.Enter(e.ctx, e.election, other, "other")
-			e.ok(err, "enter")
+			standing := e.enterAs(a, other)
 			for i := range changes {
 				n := e.nonce()
 				err := e.briefly(2*float64(i)/changes, takes, func(ctx context.Context) error {

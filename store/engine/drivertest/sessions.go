@@ -55,11 +55,12 @@ var sessions = []Case{
 			revision := e.acknowledge(a, old, "old")
 			next := e.enter(b)
 			removal := engine.Removal{Entry: old, Led: true, Acknowledged: true, Revision: revision, Alone: func() bool { return true }}
-			e.ok(a.Remove(e.ctx, removal), "remove")
+			remove := func() error { return a.Remove(e.ctx, removal) }
+			e.finally("remove", remove)
 			s, _ := e.leader(b).state()
 			e.check(s.Leader.Revision == 0, "the acknowledgement of an entry that has gone is still there")
 			revision = e.acknowledge(b, next, "next")
-			e.ok(a.Remove(e.ctx, removal), "remove again")
+			e.finally("remove again", remove)
 			s, _ = e.leader(b).state()
 			e.check(s.Leader.Revision == revision, "a removal took the acknowledgement of another entry")
 			n, _ := e.entry(b, next.Key)
@@ -177,8 +178,7 @@ var sessions = []Case{
 				return
 			}
 			entry := e.enter(s)
-			_, err := s.Acknowledge(e.ctx, entry, "value")
-			e.ok(err, "acknowledge")
+			e.acknowledge(s, entry, "value")
 			if e.ends(s, entry) {
 				e.ballots(b)
 			}
@@ -187,7 +187,7 @@ var sessions = []Case{
 			e.check(time.Since(ended) < e.h.TTL/2, "the entry went %v after the end of its session", time.Since(ended))
 			state, _ := e.leader(b).state()
 			e.check(state.Leader == store.Leader{}, "%v leads", state.Leader)
-			_, err = s.Acknowledge(e.ctx, entry, "value")
+			_, err := s.Acknowledge(e.ctx, entry, "value")
 			e.check(err != nil, "an acknowledgement of a session that has ended")
 		},
 	},
@@ -229,8 +229,7 @@ var sessions = []Case{
 				next = e.enter(second)
 			}
 			e.ballots(b, next.Token)
-			_, err = second.Acknowledge(e.ctx, next, "value")
-			e.ok(err, "acknowledge in the next session")
+			e.acknowledge(second, next, "value")
 			e.ends(second, next)
 		},
 	},

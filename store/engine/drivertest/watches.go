@@ -80,7 +80,7 @@ var watches = []Case{
 				revision := e.acknowledge(a, entry, fmt.Sprint(i))
 				after := time.Now()
 				for range 3 {
-					e.ok(b.Confirm(e.ctx), "confirm")
+					e.finally("confirm", func() error { return b.Confirm(e.ctx) })
 					time.Sleep(e.h.TTL / 100)
 				}
 				known, stale := uint64(0), false
@@ -103,7 +103,7 @@ var watches = []Case{
 			n := e.leader(b)
 			called := time.Now()
 			e.until("the leader is right as of a time after the call", func() bool {
-				e.ok(b.Confirm(e.ctx), "confirm")
+				e.finally("confirm", func() error { return b.Confirm(e.ctx) })
 				if time.Since(called) > e.h.TTL/2 { // this driver does not confirm: a read does
 					called = time.Now()
 					n = e.leader(b)
@@ -156,7 +156,6 @@ var watches = []Case{
 		Invariant: "Entry, Leader and Ahead answer by a request that was sent after they were called",
 		check: func(e *env) {
 			a, b := e.process(), e.process()
-			var err error
 			for i := range changes {
 				entry := e.enter(a)
 				revision := e.acknowledge(a, entry, fmt.Sprint(i))
@@ -168,18 +167,16 @@ var watches = []Case{
 				s, _ = n.state()
 				e.check(s.Token == entry.Token && s.Session == a.ID(), "an entry was read as %+v", s)
 				e.remove(b, second)
-				third.Place, err = b.Ahead(e.ctx, third)
-				e.ok(err, "ahead")
+				third.Place = e.ahead(b, third)
 				e.check(third.Place.Nearest == entry.Key, "ahead is %+v", third.Place)
 				e.remove(a, entry)
 				n, _ = e.entry(b, entry.Key)
 				s, told = n.state()
 				e.check(told && s.Token == 0, "an entry that has gone was read as %+v", s)
-				place, err := b.Ahead(e.ctx, third)
-				e.ok(err, "ahead")
+				place := e.ahead(b, third)
 				e.check(place.Nearest != entry.Key, "an entry that has gone is ahead")
 				e.remove(b, third)
-				_, err = b.Ahead(e.ctx, third)
+				_, err := b.Ahead(e.ctx, third)
 				e.check(err != nil, "nothing is said to be ahead of an entry that has gone")
 			}
 		},

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -36,17 +35,21 @@ import (
 // them waits for the function that calls it. Do not wait for Done in one of them: Done is closed only after they have
 // returned.
 type Candidate struct {
-	store    store.Store
-	election string
-	value    string
-	opts     Options
-	log      *slog.Logger
+	news
+	store  store.Store
+	value  string
+	manual bool // Options.ManualAcknowledge
 
-	term      atomic.Pointer[Term] // the term that goes on; set by begin, cleared by Term.finish
-	channels  channels
-	callbacks callbacks
-	tasks     *tasks
-	warned    atomic.Bool // of an acknowledgement that was missing; once for all terms
+	term     atomic.Pointer[Term] // the term that goes on; set by begin, cleared by Term.finish, both under mu
+	channels termChannels
+	tasks    *tasks
+	warned   atomic.Bool // of an acknowledgement that was missing; once for all terms
+
+	onWon            callbacks[func(context.Context, *Term) error]
+	onNewLeader      callbacks[*newLeaderCallback]
+	onTakeoverFailed callbacks[func(error)]
+	onTermEnded      callbacks[func(*Term, error)]
+	turn             chan struct{} // holds one while new-leader callbacks are called: by one goroutine at a time
 
 	mu      sync.Mutex
 	stopped bool   // guarded by mu, as are all below: Stop was called
@@ -64,8 +67,9 @@ func NewCandidate(st store.Store, election, value string, opts *Options) (*Candi
 	if err := store.CheckValue(value); err != nil {
 		return nil, err
 	}
-	c := &Candidate{store: st, election: election, value: value, opts: opts.orDefault(), tasks: newTasks()}
-	c.log = c.opts.Logger.With("election", election)
+	c := &Candidate{store: st, value: value, manual: opts != nil && opts.ManualAcknowledge, tasks: newTasks()}
+	c.turn = make(chan struct{}, 1)
+	c.news = newNews(election, opts, c.channels.failed)
 	return c, nil
 }
 
@@ -108,7 +112,7 @@ func (c *Candidate) Campaign(ctx context.Context) (*Term, error) {
 	defer func() {
 		d.cancel(nil)
 		if !won {
-			d.exit()
+			d.leave()
 		}
 	}()
 	t, err := c.campaign(d)
@@ -189,16 +193,19 @@ func (c *Candidate) checkToken(token uint64) error {
 // begin begins a term: from here on IsLeader is true.
 func (c *Candidate) begin(d *drive, ballot store.Ballot, span store.Span) (*Term, error) {
 	t := &Term{candidate: c, drive: d, ballot: ballot, lease: ballot.Lease(), span: span}
+	t.reports = queue{start: d.tasks.Go, tell: t.report, busy: true} // until the hook of the beginning has returned
+	t.told.Add(1)
+	d.tasks.Add(1) // the term could be given back meanwhile, by its hook
+	defer d.tasks.Done()
 	t.ctx, t.cancel = context.WithCancelCause(context.WithoutCancel(d.ctx))
 	c.mu.Lock() // Stop takes it too: it either finds the term or has been called before
 	if c.stopped {
 		c.mu.Unlock()
 		return nil, ErrStopped
 	}
-	t.reports.open(t)
 	c.term.Store(t)
 	c.mu.Unlock()
-	d.start(t.watch)
+	d.tasks.Go(t.watch)
 	returned := false
 	defer func() {
 		t.reports.resume()
@@ -217,7 +224,10 @@ func (c *Candidate) begin(d *drive, ballot store.Ballot, span store.Span) (*Term
 // have returned, and stand again, at the back of the queue. The ballot of a term that Campaign returned stands until
 // Term.Resign gives it back.
 func (c *Candidate) Resign() {
-	if t := c.term.Load(); t != nil {
+	c.mu.Lock()
+	t := c.term.Load()
+	c.mu.Unlock()
+	if t != nil {
 		t.finish(ErrResigned)
 	}
 }

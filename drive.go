@@ -13,8 +13,7 @@ type drive struct {
 	ctx       context.Context // that of the call: ends with it, and with Stop
 	cancel    context.CancelCauseFunc
 	serves    bool           // Run or RunForElection: it gives the ballots of its terms back by itself
-	tasks     sync.WaitGroup // what it has begun; Run waits for that, Campaign leaves it to Done
-	over      sync.Once
+	tasks     sync.WaitGroup // what it has started; one of them, or the call, starts the next
 }
 
 // enter begins a drive, unless the candidate has one or is stopped.
@@ -45,39 +44,31 @@ func (c *Candidate) isStopped() bool {
 	return c.stopped
 }
 
-// exit ends the drive, once: the candidate is idle.
-func (d *drive) exit() {
-	d.over.Do(func() {
-		c := d.candidate
-		c.mu.Lock()
-		c.drive = nil
-		c.mu.Unlock()
-		c.tasks.end()
-	})
-}
-
-// wait waits for all that the drive has started, and ends it.
+// wait ends a drive of Run, when all that it has started is over.
 func (d *drive) wait() {
 	d.tasks.Wait()
-	d.exit()
-}
-
-// begin counts a task of the drive, which is not over, or has another task.
-func (d *drive) begin() {
-	d.candidate.tasks.begin() // never refused: the drive is a task, and so is the other one
-	d.tasks.Add(1)
-}
-
-func (d *drive) end() {
-	d.tasks.Done()
+	d.free()
 	d.candidate.tasks.end()
 }
 
-// start runs f in a goroutine, as a task of the drive.
-func (d *drive) start(f func()) {
-	d.begin()
-	go func() {
-		defer d.end()
-		f()
-	}()
+// leave ends a drive of Campaign, unless it is over already. Done waits for what it has started; Campaign does not.
+func (d *drive) leave() {
+	if d.free() {
+		go func() {
+			d.tasks.Wait()
+			d.candidate.tasks.end()
+		}()
+	}
+}
+
+// free makes the candidate idle, and reports whether it was not.
+func (d *drive) free() bool {
+	c := d.candidate
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.drive != d {
+		return false
+	}
+	c.drive = nil
+	return true
 }

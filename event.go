@@ -1,15 +1,18 @@
 package leadership
 
-import "time"
+import (
+	"log/slog"
+	"time"
+)
 
-// event is something that has happened to a candidate or a follower. The log, the hooks and the channels each tell of
-// it in their way. (Callbacks are no news: a term waits for them.)
+// event is something that has happened to a candidate or a follower. All that is told of it, to the log, the hooks and the
+// channels, comes from here. (Callbacks are no news: a term waits for them.)
 type event struct {
 	what   happening
 	token  uint64        // of the term, if it is about one
 	leader Leader        // of termAcknowledged and leaderChanged
 	time   time.Duration // termRenewed: from request to confirmation; termOverdue: what remains; attemptFailed: until the next
-	err    error         // termEnded: the cause; attemptFailed
+	err    error         // termEnded: the cause; attemptFailed; callbackFailed
 }
 
 type happening int
@@ -23,27 +26,65 @@ const (
 	termRequested      // an operator has asked for its end
 	termEnded
 	leaderChanged
+	noLeaderYet // at the start
 	attemptFailed
+	callbackFailed
 )
 
-// tell tells the log, the hooks and the channels of an event, except that a term has ended: Term.finish tells the log and
-// the channels of that before any hook is called.
-func (c *Candidate) tell(e event) {
+// news tells the events of one candidate or follower.
+type news struct {
+	election string
+	log      *slog.Logger
+	hooks    *Hooks
+	failed   func(error) // shows an error on the channel
+}
+
+func newNews(election string, opts *Options, failed func(error)) news {
+	n := news{election: election, log: slog.New(slog.DiscardHandler), hooks: &noHooks, failed: failed}
+	if opts != nil && opts.Logger != nil {
+		n.log = opts.Logger.With("election", election)
+	}
+	if opts != nil && opts.Hooks != nil {
+		n.hooks = opts.Hooks
+	}
+	return n
+}
+
+var noHooks Hooks
+
+// tell tells all of an event. The caller may run functions of the user's.
+func (n *news) tell(e event) {
+	n.note(e)
+	n.hooks.tell(n.election, e)
+}
+
+// note tells the log and the error channel, and calls no function of the user's but the log's handler.
+func (n *news) note(e event) {
 	switch e.what {
 	case termBegan:
-		c.log.Info("elected", "token", e.token)
+		n.log.Info("elected", "token", e.token)
 	case termAcknowledged:
-		c.log.Info("acknowledged", "token", e.token, "revision", e.leader.Revision)
+		n.log.Info("acknowledged", "token", e.token, "revision", e.leader.Revision)
 	case termOverdue:
-		c.log.Warn("renewals are overdue, leadership ends soon without one", "token", e.token, "remaining", e.time)
+		n.log.Warn("renewals are overdue, leadership ends soon without one", "token", e.token, "remaining", e.time)
 	case termUnacknowledged:
-		c.log.Warn("leading for a TTL without an acknowledgement: "+
-			"followers do not know of this leader until the takeover is acknowledged", "token", e.token, "ttl", c.store.TTL())
+		n.log.Warn("leading for a TTL without an acknowledgement: "+
+			"followers do not know of this leader until the takeover is acknowledged", "token", e.token, "ttl", e.time)
+	case termEnded:
+		n.log.Info("leadership ended", "token", e.token, "cause", e.err)
+	case leaderChanged:
+		if e.leader.Revision == 0 {
+			n.log.Info("leader gone")
+			break
+		}
+		n.log.Info("leader changed", "leader", e.leader.Value, "revision", e.leader.Revision)
+	case noLeaderYet:
+		n.log.Info("no leader yet")
 	case attemptFailed:
-		c.log.Warn("attempt failed, will try again", "error", e.err, "retry_in", e.time)
-	}
-	c.opts.Hooks.tell(c.election, e)
-	if e.what == attemptFailed {
-		c.channels.failed(e.err)
+		n.log.Warn("attempt failed, will try again", "error", e.err, "retry_in", e.time)
+		n.failed(e.err)
+	case callbackFailed:
+		n.log.Error("callback failed", "error", e.err)
+		n.failed(e.err)
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"log/slog"
 	"sync"
 	"time"
 
@@ -22,27 +21,27 @@ import (
 // One goroutine asks the store for the next leader. All readers see the latest state; changes that come faster than
 // they read are coalesced.
 type Follower struct {
-	store    store.Store
-	election string
-	opts     Options
-	log      *slog.Logger
-	tasks    *tasks
+	news
+	store store.Store
+	tasks *tasks
 
 	life context.Context // ends with Stop, or with a permanent error
 	end  context.CancelCauseFunc
 
-	failures chan event // for the Error hook: the latest that it was not called with; nil if there is no such hook
-	silence  silence
+	onNewLeader  callbacks[func(Leader)]
+	onLeaderGone callbacks[func()]
+	changes      []*queue // of the callbacks and of the hook that want to know of a change; written by Start
+	failures     *queue   // of the Error hook; nil if there is none; likewise
+	silence      silence
 
-	mu      sync.Mutex
-	started bool                 // guarded by mu, as are all below
-	known   bool                 // the first answer has come
-	leader  Leader               // what it was
-	asOf    time.Time            // as of when leader is right
-	changed chan struct{}        // closed and replaced with each answer
-	onNew   []func(store.Leader) // callbacks
-	onGone  []func()
-	errors  chan error // of FollowElection; nil before
+	mu       sync.Mutex
+	started  bool           // guarded by mu, as are all below
+	known    bool           // the first answer has come
+	leader   Leader         // what it was
+	asOf     time.Time      // as of when leader is right
+	changed  chan struct{}  // closed and replaced with each answer
+	followed bool           // FollowElection was called
+	channels leaderChannels // of FollowElection
 }
 
 // NewFollower returns a follower of the election. It sends nothing. It refuses a name that stores don't take, with an
@@ -51,13 +50,8 @@ func NewFollower(st store.Store, election string, opts *Options) (*Follower, err
 	if err := checkStore(st, election); err != nil {
 		return nil, err
 	}
-	f := &Follower{
-		store: st, election: election, opts: opts.orDefault(), tasks: newTasks(), changed: make(chan struct{}),
-	}
-	if f.opts.Hooks.Error != nil {
-		f.failures = make(chan event, 1)
-	}
-	f.log = f.opts.Logger.With("election", election)
+	f := &Follower{store: st, tasks: newTasks(), changed: make(chan struct{})}
+	f.news = newNews(election, opts, f.channels.failed)
 	f.life, f.end = context.WithCancelCause(context.Background())
 	return f, nil
 }
@@ -69,50 +63,28 @@ func (f *Follower) Start() {
 	if f.started || f.life.Err() != nil {
 		return
 	}
+	if len(f.onNewLeader.all())+len(f.onLeaderGone.all()) > 0 {
+		f.changes = append(f.changes, f.queueOfChanges(f.callBack))
+	}
+	if f.hooks.LeaderChanged != nil {
+		f.changes = append(f.changes, f.queueOfChanges(func(_ Leader, e event) { f.callHook(e) }))
+	}
+	if f.hooks.Error != nil {
+		f.failures = f.newQueue(f.callHook)
+	}
 	f.silence.start(f)
 	f.started = f.tasks.run(f.follow)
-	if len(f.onNew)+len(f.onGone) > 0 {
-		f.tasks.run(f.callback)
-	}
-	if f.opts.Hooks.LeaderChanged != nil {
-		f.tasks.run(f.callLeaderChanged)
-	}
-	if f.failures != nil {
-		f.tasks.run(f.callError)
-	}
 }
 
 // follow asks for the next leader until the follower's life ends. No function of the user's runs here, since it might
 // wait for an answer.
 func (f *Follower) follow() {
 	defer f.tasks.stop() // it has ended, by itself or by Stop
+	defer f.closeChannels()
 	defer f.silence.timer.Stop()
-	var prev *store.Known
-	b := backoff{first: errorBackoff}
-	var denied denial
-	for {
-		known, err := f.ask(prev)
-		switch {
-		case f.life.Err() != nil:
-			return
-		case err != nil && (store.Permanent(err) || denied.final(err, f.store.Worked())):
-			f.log.Error("permanent error, the follower stops", "error", err)
-			f.end(err)
-			return
-		case err != nil:
-			in := b.delay()
-			f.log.Warn("attempt failed, will try again", "error", err, "retry_in", in)
-			if f.failures != nil {
-				drain(f.failures)
-				f.failures <- event{what: attemptFailed, err: err, time: in}
-			}
-			f.fail(err)
-			sleep(f.life, in)
-			continue
-		}
-		b.reset()
-		prev = &known
-		f.publish(known)
+	if err := observe(f.life, f.store, f.ask, f.tellFailure, f.publish); err != nil {
+		f.log.Error("permanent error, the follower stops", "error", err)
+		f.end(err)
 	}
 }
 
@@ -131,35 +103,34 @@ func (f *Follower) ask(prev *store.Known) (store.Known, error) {
 	return f.store.Observe(ctx, f.election, prev)
 }
 
+// publish tells of an answer, which might be no more than a later time as of which the leader is right.
 func (f *Follower) publish(known store.Known) {
-	leader := known.Leader
 	f.mu.Lock()
 	f.asOf = known.AsOf
-	if f.known && f.leader == leader {
+	if f.known && f.leader == known.Leader {
 		f.mu.Unlock()
 		return
 	}
-	first := !f.known
-	f.known, f.leader = true, leader
+	e := event{what: leaderChanged, leader: known.Leader}
+	if !f.known && e.leader.Revision == 0 {
+		e.what = noLeaderYet
+	}
+	f.known, f.leader = true, e.leader
 	close(f.changed)
 	f.changed = make(chan struct{})
-	f.mu.Unlock()
-	switch {
-	case leader.Revision != 0:
-		f.log.Info("leader changed", "leader", leader.Value, "revision", leader.Revision)
-	case first:
-		f.log.Info("no leader yet")
-	default:
-		f.log.Info("leader gone")
+	f.channels.show(e.leader.Value)
+	for _, q := range f.changes {
+		q.add(e)
 	}
+	f.mu.Unlock()
+	f.note(e)
 }
 
-func (f *Follower) fail(err error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.errors != nil {
-		drain(f.errors)
-		f.errors <- err
+// tellFailure tells of a failure that is tried again.
+func (f *Follower) tellFailure(e event) {
+	f.note(e)
+	if f.failures != nil {
+		f.failures.add(e)
 	}
 }
 
@@ -237,58 +208,35 @@ func (f *Follower) each(ctx context.Context) iter.Seq2[Leader, error] {
 // the latest replacing one that was not read. Both are closed after Stop, and after a permanent error. Call it once;
 // later calls return closed channels.
 func (f *Follower) FollowElection() (<-chan string, <-chan error) {
-	values, errs := make(chan string, 1), make(chan error, 1)
-	refuse := func(err error) (<-chan string, <-chan error) {
-		errs <- err
-		close(values)
-		close(errs)
-		return values, errs
-	}
+	f.Start()
 	f.mu.Lock()
-	if f.errors != nil {
-		f.mu.Unlock()
-		return refuse(errFollowed)
+	defer f.mu.Unlock()
+	if f.followed {
+		return refused[string](errFollowed)
 	}
-	if !f.tasks.run(func() { f.feed(values, errs) }) { // which starts the follower
-		f.mu.Unlock()
-		return refuse(f.Err())
+	if err := f.Err(); err != nil {
+		return refused[string](err)
 	}
-	f.errors = errs
-	f.mu.Unlock()
+	f.followed = true
+	values, errs := f.channels.open(1)
+	if f.known {
+		f.channels.show(f.leader.Value)
+	}
 	return values, errs
 }
 
 // errFollowed refuses a second call of FollowElection.
 var errFollowed = errors.New("FollowElection was called before")
 
-// feed keeps the latest value in the channel.
-func (f *Follower) feed(values chan string, errs chan error) {
-	defer func() {
-		f.mu.Lock()
-		defer f.mu.Unlock()
-		f.errors = make(chan error, 1) // taken, and never read
-		if err := f.Err(); !errors.Is(err, ErrStopped) {
-			drain(errs)
-			errs <- err
-		}
-		close(values)
-		close(errs)
-	}()
-	var read, waiting *string // the value that the reader took last, and the one in the channel, which it may have taken
-	for leader := range f.Changes(context.Background()) {
-		select {
-		case <-values: // it was not read, and is out of date
-		default:
-			if waiting != nil {
-				read = waiting
-			}
-		}
-		waiting = nil
-		if read == nil || *read != leader.Value {
-			waiting = &leader.Value
-			values <- leader.Value
-		}
+// closeChannels closes the channels of FollowElection, when the follower has ended.
+func (f *Follower) closeChannels() {
+	f.mu.Lock() // FollowElection opens none from now on
+	defer f.mu.Unlock()
+	last := f.Err()
+	if errors.Is(last, ErrStopped) {
+		last = nil
 	}
+	f.channels.close(last)
 }
 
 // Stop ends the follower for good and returns at once: it closes the channels and ends the iterators. Callbacks that

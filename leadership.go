@@ -92,17 +92,3 @@ type Options struct {
 	// returned.
 	ManualAcknowledge bool
 }
-
-func (o *Options) orDefault() Options {
-	var opts Options
-	if o != nil {
-		opts = *o
-	}
-	if opts.Logger == nil {
-		opts.Logger = slog.New(slog.DiscardHandler)
-	}
-	if opts.Hooks == nil {
-		opts.Hooks = &Hooks{}
-	}
-	return opts
-}

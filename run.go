@@ -42,6 +42,32 @@ func (c *Candidate) Run(ctx context.Context, lead func(ctx context.Context, term
 	return c.run(d, lead)
 }
 
+// RunForElection stands for election in the background, until Stop. The first channel carries false at once, then true
+// each time a term of the candidate's begins and false each time one ends; it then stands again by itself. The second
+// carries errors, the latest replacing one that was not read. Nothing waits for slow or absent readers; a true that was
+// not read before the term ended is taken back. IsLeader is always right; a value read from the channel was right when
+// it was sent.
+//
+// It acknowledges when the won callbacks have returned, unless Options.ManualAcknowledge leaves that to the caller.
+// After Stop, or a permanent error (the last on the second channel), both channels are closed; a candidate that led has
+// been sent a final false. If the candidate is running or stopped already, the channels that it returns carry that
+// error and are closed.
+func (c *Candidate) RunForElection() (<-chan bool, <-chan error) {
+	d, err := c.enter(context.Background(), true)
+	if err != nil {
+		return refused[bool](err)
+	}
+	elected, errs := c.channels.open(2)
+	elected <- false
+	go func() { // Done waits for d.wait
+		defer d.wait()
+		last := errExited // unless run returns
+		defer func() { c.channels.close(last) }()
+		last = c.run(d, c.hold)
+	}()
+	return elected, errs
+}
+
 // run is Run after enter.
 func (c *Candidate) run(d *drive, lead func(context.Context, *Term) error) error {
 	ctx := d.ctx
@@ -60,7 +86,7 @@ func (c *Candidate) run(d *drive, lead func(context.Context, *Term) error) error
 		case errors.Is(err, errRequested), errors.Is(err, ErrLost) && !errors.Is(err, store.ErrDenied):
 			err = nil
 		case ctx.Err() != nil || c.isStopped():
-		case store.Permanent(err) || denied.final(err, c.store.Worked()):
+		case denied.permanent(err, c.store):
 			c.log.Error("permanent error, the candidate stops", "error", err)
 			return err
 		}
@@ -86,7 +112,7 @@ func (c *Candidate) run(d *drive, lead func(context.Context, *Term) error) error
 func (c *Candidate) serve(t *Term, lead func(context.Context, *Term) error) (err error) {
 	defer func() {
 		c.giveBack(t.ballot)
-		t.reports.wait() // the hooks of a term come before those of the next
+		t.told.Wait() // the hooks of a term come before those of the next
 	}()
 	result := errExited // unless all that is called returns
 	defer func() { err = c.conclude(t, result) }()
@@ -103,7 +129,7 @@ var errExited = errors.New("a function of the program's has panicked or ended it
 
 // takeOver calls the won callbacks, in order, for as long as the term goes on.
 func (c *Candidate) takeOver(t *Term) error {
-	for _, won := range c.callbacks.onWon() {
+	for _, won := range c.onWon.all() {
 		if t.ctx.Err() != nil {
 			break
 		}
@@ -129,16 +155,20 @@ func (c *Candidate) conclude(t *Term, err error) error {
 		why, reported = fmt.Errorf("%w; the term had ended: %w", err, ended), nil
 	}
 	if !t.acknowledged.Load() {
-		c.callTakeoverFailed(why)
+		for _, failed := range c.onTakeoverFailed.all() {
+			c.call(func() { failed(why) })
+		}
 	}
-	c.callTermEnded(t)
+	for _, ended := range c.onTermEnded.all() {
+		c.call(func() { ended(t, context.Cause(t.ctx)) })
+	}
 	return reported
 }
 
 // hold leads if the program gives no function: until the term ends.
 func (c *Candidate) hold(ctx context.Context, t *Term) error {
 	c.channels.termBegan(func() bool { return t.current() })
-	if !c.opts.ManualAcknowledge {
+	if !c.manual {
 		if err := t.Acknowledge(ctx); err != nil {
 			return err
 		}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -22,7 +23,8 @@ type Term struct {
 
 	ctx          context.Context // ends with the term, with its cause; finish ends it last
 	cancel       context.CancelCauseFunc
-	reports      reports
+	reports      queue          // what watch has seen
+	told         sync.WaitGroup // until the last report, termEnded, has been told
 	acknowledged atomic.Bool
 	withdrawn    atomic.Bool // the ballot is known to be gone
 }
@@ -117,7 +119,7 @@ func (t *Term) Resign(ctx context.Context) error {
 	if t.drive.serves || t.withdrawn.Load() {
 		return nil
 	}
-	defer t.drive.exit()
+	defer t.drive.leave()
 	err := t.ballot.Withdraw(ctx)
 	if errors.Is(err, ErrClosed) {
 		err = nil // Close has ended the session, as far as it could be reached
@@ -135,8 +137,15 @@ func (t *Term) current() bool {
 
 // watch ends the term when its lease runs out, its ballot is lost, or what drives the candidate ends. It needs no event
 // from the store for that, and no function of the user's runs here. It is the only goroutine of a term that has nothing to
-// report. Renewals do not wake it unless a hook wants to know of them.
-func (t *Term) watch() { t.finish(t.untilOver()) }
+// report. All reports come from here, so the end is the last. Renewals do not wake it unless a hook wants to know of them.
+func (t *Term) watch() {
+	t.finish(t.untilOver())
+	cause := context.Cause(t.ctx)
+	if errors.Is(cause, errRequested) {
+		t.reports.add(event{what: termRequested})
+	}
+	t.reports.add(event{what: termEnded, err: cause})
+}
 
 // untilOver returns why the term is over.
 func (t *Term) untilOver() error {
@@ -144,6 +153,12 @@ func (t *Term) untilOver() error {
 	var driven <-chan struct{} // once Campaign has returned, its context has no effect
 	if t.drive.serves {
 		driven = t.drive.ctx.Done()
+	}
+	var silent <-chan time.Time
+	if !t.candidate.warned.Load() {
+		timer := time.NewTimer(t.candidate.store.TTL())
+		defer timer.Stop()
+		silent = timer.C
 	}
 	late, renewed := t.awaitRenewal(t.lease.Last())
 	for {
@@ -162,8 +177,23 @@ func (t *Term) untilOver() error {
 			late, renewed = t.reportOverdue(late)
 		case <-renewed:
 			late, renewed = t.reportRenewed()
+		case <-silent:
+			if !t.acknowledged.Load() && !t.candidate.warned.Swap(true) {
+				t.reports.add(event{what: termUnacknowledged, time: t.candidate.store.TTL()})
+			}
 		}
 	}
+}
+
+// report tells of what watch has seen, in the background. finish has told the log of the end.
+func (t *Term) report(e event) {
+	e.token = t.Token()
+	if e.what != termEnded {
+		t.candidate.tell(e)
+		return
+	}
+	defer t.told.Done()
+	t.candidate.hooks.tell(t.candidate.election, e)
 }
 
 // lapseError is why a term is over whose lease has lapsed.
@@ -176,7 +206,7 @@ func (t *Term) lapseError() error {
 
 // awaitRenewal returns the channels that tell when a renewal is overdue and, if a hook wants to know, of the next one.
 func (t *Term) awaitRenewal(last store.Renewal) (late, renewed <-chan struct{}) {
-	if t.candidate.opts.Hooks.Renewed != nil {
+	if t.candidate.hooks.Renewed != nil {
 		renewed = last.Changed
 	}
 	return last.Overdue, renewed
@@ -224,19 +254,20 @@ func stoppedBecause(cause error) error {
 	return fmt.Errorf("%w: %w", ErrStopped, cause)
 }
 
-// finish ends the term, unless it is over already: from here on IsLeader is false. The ballot stands until it is given
-// back, so that no other candidate leads while the leader's work still winds down. It waits for no function of the user's.
+// finish ends the term, unless it is over already: from here on IsLeader is false, and the context has ended. The ballot
+// stands until it is given back, so that no other candidate leads while the leader's work still winds down. It waits for
+// no function of the user's.
 func (t *Term) finish(cause error) {
 	c := t.candidate
-	if !c.term.CompareAndSwap(t, nil) {
-		<-t.ctx.Done() // another call is about to end it
-		return
+	c.mu.Lock() // so that those who find no term find its context ended, too
+	over := c.term.Load() != t
+	if !over {
+		c.term.Store(nil)
+		c.channels.termEnded()
+		t.cancel(cause)
 	}
-	c.channels.termEnded()
-	if errors.Is(cause, errRequested) {
-		t.reports.add(event{what: termRequested})
+	c.mu.Unlock()
+	if !over {
+		c.note(event{what: termEnded, token: t.Token(), err: cause})
 	}
-	t.reports.add(event{what: termEnded, err: cause})
-	t.cancel(cause)
-	c.log.Info("leadership ended", "token", t.Token(), "cause", cause)
 }

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"strconv"
 	"testing"
 	"testing/synctest"
@@ -51,6 +52,24 @@ func TestLeaderIsToldToAll(t *testing.T) {
 		watch.tells(News{State: &State{Leader: two}})
 		require.True(t, a.returned() && b.returned())
 		require.Equal(t, two, a.value)
+		s.quiet()
+	})
+}
+
+// TestObserveWithAnEndedContext returns its cause, sends nothing, and does not tell of what is known.
+func TestObserveWithAnEndedContext(t *testing.T) {
+	play(t, Settings{}, func(t *testing.T, s *scene) {
+		cause := errors.New("the caller's")
+		ctx, cancel := context.WithCancelCause(t.Context())
+		cancel(cause)
+		_, err := s.Observe(ctx, "x", nil)
+		require.ErrorIs(t, err, cause)
+		s.quiet()
+		s.polled()
+		for _, prev := range []*store.Known{nil, {Leader: two}} {
+			_, err = s.Observe(ctx, "x", prev)
+			require.ErrorIs(t, err, cause)
+		}
 		s.quiet()
 	})
 }

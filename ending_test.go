@@ -1,0 +1,61 @@
+package leadership_test
+
+import (
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-leadership/leadership"
+	"github.com/go-leadership/leadership/store"
+	"github.com/stretchr/testify/require"
+)
+
+// When Resign or Stop returns, the term's context has ended, also if another call is ending the term.
+func TestContextHasEndedWhenResignReturns(t *testing.T) {
+	virtual(t, func(w *world) {
+		st := w.open()
+		for range 300 {
+			c, err := leadership.NewCandidate(st, election, "a", nil)
+			require.NoError(w, err)
+			term := w.campaign(c)
+			var late atomic.Int32
+			var calls sync.WaitGroup
+			for _, end := range []func(){c.Resign, c.Resign, c.Stop, c.Stop} {
+				calls.Go(func() {
+					end()
+					if term.Context().Err() == nil {
+						late.Add(1)
+					}
+				})
+			}
+			calls.Wait()
+			require.Zero(w, late.Load())
+			require.NoError(w, term.Resign(background))
+		}
+	})
+}
+
+// TermEnded is the last hook of a term, also if the term ends while a renewal is being reported.
+func TestTermEndedIsTheLastHook(t *testing.T) {
+	virtual(t, func(w *world) {
+		var last atomic.Value
+		hooks := &leadership.Hooks{
+			Renewed:   func(string, uint64, time.Duration) { last.Store("renewed") },
+			TermEnded: func(string, uint64, error) { last.Store("ended") },
+		}
+		lease := store.NewLease()
+		lease.Renew(store.Now(), valid)
+		c := w.candidate(changing(w.open(), func(b *fakeBallot) { b.lease = lease }), "a", &leadership.Options{Hooks: hooks})
+		for range 300 {
+			term := w.campaign(c)
+			time.Sleep(time.Nanosecond) // so that the renewal is later than the one before
+			go lease.Renew(store.Now(), valid)
+			go c.Resign()
+			synctest.Wait()
+			require.Equal(w, "ended", last.Load())
+			require.NoError(w, term.Resign(background))
+		}
+	})
+}

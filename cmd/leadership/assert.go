@@ -47,7 +47,7 @@ func (c *assertCmd) Run(a *app) error {
 	return nil
 }
 
-// cantTell gives errors of the store the exit code that says so, however they came about.
+// cantTell gives every error of the store the exit code exitUnavailable: without an answer, assert can't tell.
 func cantTell(err error) error {
 	code, advice := explain(err)
 	if code == exitUsage || code > exitSignal {

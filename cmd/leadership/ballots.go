@@ -31,7 +31,8 @@ type queue struct {
 // leads reports whether the first in line is the leader that has acknowledged.
 func (q queue) leads() bool { return len(q.ballots) > 0 && q.leader.Revision != 0 }
 
-// queueOf reads both. They are read one after the other, so it reads again if the first in line has changed meanwhile.
+// queueOf reads the ballots and the leader. These are two requests, so it reads again if the first in line has changed
+// between them.
 func (s *session) queueOf(ctx context.Context, election string) (q queue, err error) {
 	err = s.ask(ctx, func(ctx context.Context) error {
 		before, err := s.Ballots(ctx, election)
@@ -58,7 +59,7 @@ type ballotJSON struct {
 	Position int    `json:"position"` // 1 is the first in line
 	Token    uint64 `json:"token"`
 	valueJSON
-	Leads bool `json:"leads"` // and has acknowledged
+	Leads bool `json:"leads"` // is first, and has acknowledged
 }
 
 // Run implements the subcommand.

@@ -50,7 +50,7 @@ func (c *clearCmd) Run(a *app) error {
 	})
 }
 
-// what says what is about to be removed.
+// what returns the sentence that says what Run is about to remove.
 func (c *clearCmd) what(ctx context.Context, a *app, s *session) (string, error) {
 	if c.All {
 		return fmt.Sprintf("All elections on %s are removed, with the ballots and the leader of each.", s.address), nil

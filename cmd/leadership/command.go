@@ -21,7 +21,7 @@ type command struct {
 	ended  chan struct{}     // closed when no command runs, and none will
 }
 
-// command starts to run commands. When ctx ends, the command that runs is told to end.
+// command starts to run commands. When ctx ends, the command that runs gets SIGTERM.
 func (c *watchCmd) command(ctx context.Context, a *app) *command {
 	x := &command{latest: make(chan store.Leader, 1), ended: make(chan struct{})}
 	go func() {
@@ -41,7 +41,7 @@ func (c *watchCmd) command(ctx context.Context, a *app) *command {
 // run runs the command for a leader, once the one that runs has ended, and unless another leader comes before.
 func (x *command) run(leader store.Leader) {
 	select {
-	case <-x.latest: // it has not been taken
+	case <-x.latest: // no command has been started for the earlier leader
 	default:
 	}
 	x.latest <- leader

@@ -21,7 +21,7 @@ func (completionCmd) Help() string {
     leadership completion fish | source`
 }
 
-// The scripts ask this program what may stand next.
+// The scripts ask this program for the words that can come next.
 var completions = map[string]string{
 	"bash": `_leadership() {
 	local IFS=$'\n' cur=${COMP_WORDS[COMP_CWORD]}
@@ -56,7 +56,7 @@ func (c *completionCmd) Run(a *app) error {
 	return err
 }
 
-// completeCmd prints what may stand behind words of a command line: a name, a tab, and a sentence, one a line.
+// completeCmd prints the words that can come next on a command line, one a line: the word, a tab, and what it means.
 type completeCmd struct {
 	Words []string `arg:"" optional:"" passthrough:""`
 }
@@ -71,8 +71,8 @@ func (c *completeCmd) Run(a *app, k *kong.Kong) error {
 	return err
 }
 
-// next returns what may stand behind the words, and what it means. Nothing if the last of them is a flag that needs a
-// value, or if another program's command line has begun.
+// next returns the words that can come next, and what each means. It returns none if the last word is a flag that needs
+// a value, or if the command line of another program has begun.
 func next(node *kong.Node, words []string) (items [][2]string) {
 	flags := slices.Clone(node.Flags)
 	for i := 0; i < len(words); i++ {

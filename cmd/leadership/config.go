@@ -27,7 +27,7 @@ type config struct {
 	sections map[string]map[string]yaml.Node
 }
 
-// loadConfig loads the file, or the one at a default place if the path is empty; nil if there is none.
+// loadConfig loads the file at the path, or the default file if the path is empty. It returns nil if there is no file.
 func loadConfig(path string) (*config, error) {
 	if path != "" {
 		return readConfig(path)
@@ -78,7 +78,7 @@ func (c *config) wrong(format string, args ...any) error {
 	return fmt.Errorf("configuration file %s: %w", c.path, fmt.Errorf(format, args...))
 }
 
-// Validate implements kong.Resolver. It refuses what is no flag, so that a slip does not go unnoticed.
+// Validate implements kong.Resolver. It refuses names that are no flags, so that a typing error is noticed.
 func (c *config) Validate(model *kong.Application) error {
 	known := map[string]bool{}
 	commands := map[string]map[string]bool{}

@@ -11,7 +11,7 @@ import (
 	"github.com/mattn/go-isatty"
 )
 
-// confirmFlags let scripts do what a person is asked about.
+// confirmFlags let a script answer the question in advance.
 type confirmFlags struct {
 	Yes bool `short:"y" help:"Don't ask."`
 }

@@ -42,7 +42,7 @@ func (c *demoCmd) Run(a *app) error {
 		return nil
 	}
 	if c.Store == "" {
-		// However the terminal or the reader of the output ends it, it cleans up.
+		// These signals end the demo in order, so that it removes its directory.
 		ctx, stop := interruptible(syscall.SIGPIPE, syscall.SIGQUIT)
 		defer stop()
 		return show(ctx)

@@ -21,7 +21,7 @@ const (
 	exitSignal      = 128
 )
 
-// exitCodes is what --help says of them.
+// exitCodes is the text of --help about the exit codes.
 const exitCodes = `Exit codes:
 
     0      done, or the answer is yes

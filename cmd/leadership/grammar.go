@@ -56,7 +56,8 @@ type app struct {
 
 // run does what the arguments say, and returns the exit code.
 func run(args []string) (code int) {
-	// If the reader of stdout or stderr goes, a write fails, and the program ends in order. The runtime would end it at once.
+	// If the reader of stdout or stderr goes away, a write fails, and the program ends in order. Without this, the runtime
+	// would end the program at once.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	a := &app{in: os.Stdin, out: os.Stdout, errs: os.Stderr, outStyle: styleOf(os.Stdout), errsStyle: styleOf(os.Stderr)}
 	err := a.run(args)
@@ -102,7 +103,7 @@ func (a *app) run(args []string) error {
 // decodeText takes a text as it is. Kong's own decoder replaces bytes that are not UTF-8, in the arguments of run's
 // command too.
 func decodeText(c *kong.DecodeContext, target reflect.Value) error {
-	if _, is := c.Scan.Peek().Value.(string); !is { // but of the configuration file
+	if _, is := c.Scan.Peek().Value.(string); !is { // a value of the configuration file
 		return c.Scan.PopValueInto("string", target.Addr().Interface())
 	}
 	token, err := c.Scan.PopValue("string")
@@ -115,7 +116,8 @@ func decodeText(c *kong.DecodeContext, target reflect.Value) error {
 // helpShown ends the parsing of a command line that asks for help.
 type helpShown struct{}
 
-// BeforeResolve reads the configuration file, before kong resolves the flags. What needs none works without a right one.
+// BeforeResolve reads the configuration file, before kong resolves the flags. Subcommands that need no configuration do
+// not read the file, so they work even if it is wrong.
 func (g *grammar) BeforeResolve(c *kong.Context) error {
 	if command := c.Selected(); command != nil && slices.Contains([]string{"version", "completion", "__complete"}, command.Name) {
 		return nil

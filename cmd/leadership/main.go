@@ -17,7 +17,7 @@ import (
 )
 
 func main() {
-	guard.Main() // a process that guards a command does not come back
-	demo.Child() // a process of the subcommand demo does not come back
+	guard.Main() // does not return in a process that guards a command
+	demo.Child() // does not return in a process of the subcommand demo
 	os.Exit(run(os.Args[1:]))
 }

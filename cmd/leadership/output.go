@@ -43,7 +43,7 @@ func (s style) paint(color, text string) string {
 	return "\x1b[" + color + "m" + text + "\x1b[m"
 }
 
-// printable returns a value as a person reads it: quoted if it has a character that a terminal does not just show.
+// printable returns a value for people: quoted if a terminal can't show one of its characters as it is.
 func printable(value string) string {
 	if value != "" && value[0] != '"' && strings.TrimSpace(value) == value && visible(value) == value && !strings.ContainsAny(value, "\n\t") {
 		return value

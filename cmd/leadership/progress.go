@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// progress shows, on a terminal, what the program is doing if that takes longer than a second. The function that it
-// returns ends that and takes the line away.
+// progress shows on a terminal what the program is doing, if that takes longer than a second. The function that it
+// returns ends this and erases the line.
 func (a *app) progress(doing string) (end func()) {
 	if !a.errsStyle.terminal {
 		return func() {}

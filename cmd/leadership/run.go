@@ -88,7 +88,7 @@ func (c *runCmd) Run(a *app) error {
 	return err
 }
 
-// exit returns what main makes of an outcome.
+// exit returns the outcome as the error that Run returns.
 func (o outcome) exit() error {
 	switch {
 	case o.code == 0:
@@ -168,13 +168,13 @@ func usage(format string, args ...any) error {
 	return &failure{code: exitUsage, err: fmt.Errorf(format, args...), advice: "see leadership run --help"}
 }
 
-// leastToStart is how much of a lease has to be left to start a command: what ends the command, and half of what is for
-// renewals that are late.
+// leastToStart is how much of a lease has to be left to start a command: the time to end the command, and half of the
+// time that is reserved for late renewals.
 func leastToStart(c guard.Config) time.Duration {
 	return c.TTL - c.RenewEvery - (c.MaxStopTimeout()-c.StopTimeout)/2
 }
 
-// defaultStopTimeout is half of what fits. The rest is for renewals that are late.
+// defaultStopTimeout is half of the longest stop timeout. The other half is reserved for late renewals.
 func defaultStopTimeout(most time.Duration) time.Duration { return max(0, min(10*time.Second, most/2)) }
 
 // guard returns how the command is guarded, and says what that does not cover.
@@ -211,8 +211,8 @@ func (c *runCmd) guard(log *slog.Logger) (guard.Config, error) {
 	return config, nil
 }
 
-// times returns the times that the guard keeps. What it calls the TTL is the lease. No store renews that less often than
-// each third of the session's TTL.
+// times returns the times that the guard keeps. Its TTL is the length of our lease. Every store renews a lease at least
+// once in each third of the session's TTL.
 func (c *runCmd) times(ttl, grace time.Duration) guard.Config {
 	return guard.Config{TTL: ttl - grace, RenewEvery: ttl / 3}
 }
@@ -224,7 +224,7 @@ func starter(config guard.Config) startFunc {
 		c.Env, c.Files, c.Keep = s.env, s.files, s.keep
 		p, err := guard.Start(c, lease)
 		if err != nil {
-			return nil, err // not a process that is nil
+			return nil, err // not p: an interface that holds a nil *guard.Process is not nil
 		}
 		return p, nil
 	}

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// commandVariables are set for the command, and never inherited: those of an outer run have no meaning for this one.
+// commandVariables are set for the command, and never inherited: the values of an outer run mean nothing to this one.
 var commandVariables = []string{
 	"LEADERSHIP_STORE", "LEADERSHIP_ELECTION", "LEADERSHIP_VALUE", "LEADERSHIP_TOKEN", "LEADERSHIP_READY_FD",
 }

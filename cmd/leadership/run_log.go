@@ -14,7 +14,7 @@ const (
 )
 
 // steadyLog passes records on to a writer that might block for ever: a pipe that is full, or a terminal after Ctrl-S.
-// Nothing that keeps or ends a leadership may wait for those. What does not fit is left out, and counted.
+// The code that keeps or ends a leadership must not wait for it. Records that do not fit are dropped, and counted.
 type steadyLog struct {
 	records chan []byte   // Write sends, end closes, pass receives
 	done    chan struct{} // closed when all is passed on

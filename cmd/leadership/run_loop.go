@@ -37,7 +37,7 @@ type runner struct {
 	held     []os.Signal    // which came meanwhile
 	led      bool           // a term has begun
 	asked    syscall.Signal // the first that asked the runner or its command to end; 0 if none has
-	leave    func(error)    // ends what attend attends; called with mu locked, and does nothing the second time
+	leave    func(error)    // ends what attend waits for; called with mu locked, and does nothing the second time
 	left     error          // what leave was called with first
 	last     *outcome       // of this turn; nil if the command has not been started
 }
@@ -111,7 +111,7 @@ func (r *runner) turn(candidate *leadership.Candidate, patience <-chan time.Time
 	return r.attend(over, patience)
 }
 
-// sleep waits, and returns a final outcome if a signal or the end of the patience has ended that.
+// sleep waits for the delay. If a signal or the end of the patience comes first, it returns a final outcome.
 func (r *runner) sleep(delay time.Duration, patience <-chan time.Time) outcome {
 	over := make(chan outcome, 2)
 	r.begin(func(cause error) { over <- ended(cause) }) // is called once

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// manager is the service manager, if it wants to be told: see sd_notify(3). The zero manager does not.
+// manager is the service manager that expects messages, see sd_notify(3). The zero manager is none.
 type manager struct {
 	socket   string        // NOTIFY_SOCKET
 	watchdog time.Duration // the manager ends a service that has been silent for so long; 0: it does not
@@ -43,7 +43,7 @@ func (m manager) tell(format string, args ...any) {
 	_, _ = fmt.Fprintf(conn, format, args...)
 }
 
-// pulse returns when to tell that the service is alive: twice in the time that the manager waits.
+// pulse ticks when the manager is to be told that the service is alive: twice in the time that the manager waits.
 func (m manager) pulse() (ticks <-chan time.Time, stop func()) {
 	if m.socket == "" || m.watchdog == 0 {
 		return nil, func() {}

@@ -26,8 +26,8 @@ func (b *bound) Campaign(ctx context.Context, election, value string) (store.Bal
 	return ballot, err
 }
 
-// last returns the last ballot. The runner needs it beside the term: the lease goes on when an operator has ended the
-// term, and the command is guarded until it has gone.
+// last returns the last ballot. The runner needs the ballot's lease after its term: if an operator ends the term, the
+// lease goes on, and the command is guarded until it has ended.
 func (b *bound) last() store.Ballot {
 	b.mu.Lock()
 	defer b.mu.Unlock()

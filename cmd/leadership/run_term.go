@@ -131,8 +131,9 @@ func notStarted(err error, term *leadership.Term) outcome {
 	return outcome{failed, exitFailed, err}
 }
 
-// guard keeps the command running while the term goes on, and stops it then, or when the takeover has failed. It passes
-// on renewals until the command has gone: an operator who asks for a resignation ends the term, and not the lease.
+// guard lets the command run while the term goes on. It stops the command when the term ends or the takeover has failed.
+// It passes on renewals until the command has ended: an operator who asks for a resignation ends the term, and not the
+// lease.
 func (r *runner) guard(term *leadership.Term, ballot store.Ballot, renewal store.Renewal, command process, takeOver func(context.Context) error) outcome {
 	ctx, cancel := context.WithCancel(term.Context())
 	defer cancel()

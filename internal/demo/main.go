@@ -18,7 +18,7 @@ func Main(run func(ctx context.Context, c Config) error) {
 	flag.DurationVar(&c.Pace, "pace", 750*time.Millisecond, "`time` to read after each act")
 	flag.DurationVar(&c.Slack, "slack", 0, "`time` added to every bound, for a machine that is busy with other things")
 	flag.Parse()
-	// However the terminal or the reader of the output ends it, it cleans up.
+	// These signals end the demo in order, so that it removes its directory.
 	ctx, stop := signal.NotifyContext(context.Background(),
 		os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGPIPE, syscall.SIGQUIT)
 	defer stop()

@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// alarm is a timer on CLOCK_BOOTTIME, which Go's timers are not.
+// alarm is a timer on CLOCK_BOOTTIME. Go's timers use CLOCK_MONOTONIC.
 type alarm struct {
 	file *os.File
 	fd   int

@@ -22,8 +22,8 @@ func watchChildren() chan os.Signal {
 // reap calls changed for each child that has exited or stopped. It reports whether wait4 says ECHILD: no child is left,
 // nor, if this process is a subreaper or an init, any other descendant. It does not block.
 //
-// All the waiting of a process is done in one goroutine, which is also the one that sends signals to children. So a
-// process id stands for the child until reap has returned it.
+// One goroutine of a process waits for all its children, and sends all signals to them. So a process id means the same
+// child until reap has returned it.
 func reap(changed func(pid int, status syscall.WaitStatus)) (none bool) {
 	for {
 		var status syscall.WaitStatus
@@ -75,9 +75,9 @@ func checkChildren() error {
 // descendants. A process may start another while this goes on, so to kill all the caller reaps and repeats it until
 // nothing is left.
 //
-// The kernel may give the process id of a grandchild to another process between its reading and the signal, if its
-// parent reaps it just then and all other ids were used meanwhile. That takes far longer than the microseconds between
-// the two.
+// Between the reading of a grandchild's process id and the signal, its parent might reap it, and the kernel might give
+// the id to another process. That happens only after all other ids have been used, which takes far longer than these
+// microseconds.
 func signalDescendants(signal syscall.Signal, spare func(pid int) bool) {
 	seen := map[int]bool{}
 	for {

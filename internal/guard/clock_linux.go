@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// instant is a moment of CLOCK_BOOTTIME, which all processes of a machine share and which counts suspensions.
+// instant is a time of CLOCK_BOOTTIME, which all processes of a machine share and which goes on during a suspension.
 type instant time.Duration
 
 func now() instant {

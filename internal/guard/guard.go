@@ -66,10 +66,10 @@ type Config struct {
 	Logger *slog.Logger
 }
 
-// Start starts the command. It returns when the command runs, or an error when nothing of it is left. lease returns the
-// time until the lease ends; Start reads the clock before it calls it, and calls it again and again, so that a renewal
-// which comes meanwhile counts. An error of type *ExecError means that the command could not be executed, and one that
-// matches ErrLate that the lease has ended or is about to.
+// Start starts the command. It returns nil when the command runs, and an error when nothing of it is left. lease returns
+// the time until the lease ends. Start reads the clock before each call of lease, and calls it again and again, so that
+// a renewal during the start counts. An error of type *ExecError means that the command could not be executed. One that
+// matches ErrLate means that the lease has ended or is about to end.
 //
 // One Process at a time may run in a process, and while it does every child of the caller belongs to it: os/exec loses
 // the exit statuses of its children to the Process. Use [Process.Run] for other commands. Children from before Start
@@ -123,9 +123,10 @@ func (p *Process) Stop() { p.r.stop() }
 func (p *Process) Kill() { p.r.killNow() }
 
 // Run runs a probe beside the command, for example to find out whether the command is ready. The probe has the same
-// environment and directory, the null device as stdin, and stderr as stdout. Run returns when the probe has exited: with
-// its exit code, or 128 and the signal that killed it. It is killed, and not waited for, when ctx is cancelled, and when the
-// command is stopped or has ended; with WaitAll it may outlast the command. It is guarded as the command is.
+// environment and directory, the null device as stdin, and stderr as stdout. It is guarded as the command is. Run returns
+// when the probe has exited: with its exit code, or 128 plus the signal that killed it. If ctx is cancelled, or if the
+// command is stopped or has ended, Run kills the probe and does not wait for it. With WaitAll the probe may outlast the
+// command.
 func (p *Process) Run(ctx context.Context, probe []string) (code int, err error) {
 	return p.r.run(ctx, probe)
 }

@@ -37,7 +37,7 @@ func start(c Config, lease func() time.Duration) (running, error) {
 	return v, nil
 }
 
-// deadlineOf reads the clock before the lease, so that what is left is counted from too early and never too late.
+// deadlineOf reads the clock before it calls lease. So the deadline may be too early, and is never too late.
 func deadlineOf(lease func() time.Duration) (instant, error) {
 	at := now()
 	left := lease()
@@ -112,7 +112,7 @@ func describe(status syscall.WaitStatus) string {
 	return fmt.Sprintf("exit status %d", status.ExitStatus())
 }
 
-// call has loop do f and returns its error.
+// call lets loop call f, and returns the error of f.
 func (v *supervisor) call(f func() error) error {
 	result := make(chan error, 1)
 	select {
@@ -188,7 +188,7 @@ func codeOf(status syscall.WaitStatus) int {
 	return status.ExitStatus()
 }
 
-// run has the process that has started the command start the probe, so that it ends as the command does.
+// run lets the process that started the command start the probe too. So the probe ends as the command does.
 func (v *supervisor) run(ctx context.Context, probe []string) (int, error) {
 	path, err := exec.LookPath(probe[0])
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// guardian is the state of the guardian process. One goroutine, on the main thread, has all of it.
+// guardian is the state of the guardian process. It belongs to one goroutine, on the main thread.
 type guardian struct {
 	settings
 	supervisor link
@@ -102,7 +102,7 @@ func (g *guardian) lease() (deadline instant, err error) {
 	return deadline, nil
 }
 
-// arm moves the kernel's timer before the alarm, so that it is armed at any time in which a command runs.
+// arm sets the kernel's timer first and then the alarm. So the kernel's timer is armed whenever a command runs.
 func (g *guardian) arm(deadline instant) error {
 	if err := setKillTimer(g.kernel, deadline.add(-g.TimerMargin)); err != nil {
 		return err
@@ -225,5 +225,5 @@ func (g *guardian) end(cause Cause) {
 	}
 }
 
-// report tells the supervisor. If that fails, the supervisor is dead, or stopped: then it has no use for the report.
+// report sends a report to the supervisor. If that fails, the supervisor is dead or stopped, and does not need it.
 func (g *guardian) report(r report) { _ = g.supervisor.send(r) }

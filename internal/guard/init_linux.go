@@ -13,7 +13,8 @@ import (
 func initMain(s settings, args []string) {
 	guardian, requests := newLink(linkFD), make(chan request)
 	children := watchChildren()
-	// Again: exec clears it if it changes the credentials. If the guardian is dead by now, the link has ended.
+	// The guardian has set it before, but exec clears it if exec changes the credentials. If the guardian is dead by now,
+	// the link has ended.
 	if err := unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0); err != nil {
 		_ = guardian.send(report{Failed: os.NewSyscallError("prctl", err).Error()})
 		return

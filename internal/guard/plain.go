@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// plain is an unguarded command: a child, which this process ends if it can. The goroutine of loop has all fields below
-// done.
+// plain is an unguarded command: a child, which this process ends if it can. All fields below done belong to the
+// goroutine of loop.
 type plain struct {
 	cmd    *exec.Cmd
 	config Config

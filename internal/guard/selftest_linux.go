@@ -42,7 +42,7 @@ func SelfTest(ctx context.Context) (Mode, error) {
 
 func nothing() error { return nil }
 
-// noCapabilities refuses a user namespace to a process that has capabilities: the command would lose them.
+// noCapabilities refuses a user namespace if this process has capabilities: the command would lose them.
 func noCapabilities() error {
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var have [2]unix.CapUserData

@@ -13,7 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// supervisor is a guarded command, in the process that holds the lease. The goroutine of loop has all fields below done.
+// supervisor is a guarded command, in the process that holds the lease. All fields below done belong to the goroutine of
+// loop.
 type supervisor struct {
 	link    link
 	log     *slog.Logger
@@ -22,7 +23,7 @@ type supervisor struct {
 	done    chan struct{} // closed by loop when nothing is left
 
 	guardian int   // its process id; zero when it has been reaped
-	spare    []int // children from before, which are none of our business
+	spare    []int // children from before Start, which stay
 	terminal bool  // the command has the terminal
 	children chan os.Signal
 	reports  chan report         // closed by receive when the guardian is dead
@@ -33,7 +34,7 @@ type supervisor struct {
 	end
 }
 
-// end is what is known about the end of a guarded command. It is settled when done is closed.
+// end is what is known about the end of a guarded command. It does not change after done is closed.
 type end struct {
 	kill     instant // when the guardian kills the command, by its last report
 	killed   bool    // Kill was called
@@ -68,7 +69,7 @@ func launch(s settings, c Config, deadline instant, patience time.Duration) (*su
 		v.close()
 		return nil, err
 	}
-	_ = v.link.send(request{Deadline: deadline}) // if the guardian is dead already, its end tells
+	_ = v.link.send(request{Deadline: deadline}) // if the guardian is dead already, loop reaps it
 	go receive(v.link, v.reports)
 	go v.loop()
 	return v, nil
@@ -109,7 +110,8 @@ func (v *supervisor) close() {
 	one.Unlock()
 }
 
-// loop ends when wait4 says ECHILD, not when the guardian has exited: it has adopted what a dead guardian has left.
+// loop ends when wait4 says ECHILD, not when the guardian has exited: this process adopts the descendants of a dead
+// guardian.
 func (v *supervisor) loop() {
 	defer close(v.done)
 	defer v.close()
@@ -224,7 +226,8 @@ func (v *supervisor) because(c Cause) {
 // late; the kernel's timer is not.
 func (v *supervisor) setWatch() { v.watch.Reset(max(0, v.kill.add(v.patience).sub(now()))) }
 
-// killGuardian ends everything: with the guardian the kernel kills the namespace, or the command. The rest is adopted.
+// killGuardian ends everything: with the guardian the kernel kills the namespace, or the command. This process adopts
+// the other descendants, and kills them.
 func (v *supervisor) killGuardian() {
 	if v.guardian != 0 {
 		_ = unix.Kill(v.guardian, unix.SIGKILL)

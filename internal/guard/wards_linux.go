@@ -42,7 +42,7 @@ func (n *namespace) start() error {
 	return ours.send(request{Start: true})
 }
 
-// beforeStart is called when the init has been cloned and does not start the command yet. Tests replace it.
+// beforeStart is called after the init has been cloned and before it starts the command. Tests replace it.
 var beforeStart = func() {}
 
 func (n *namespace) reports() <-chan report { return n.messages }

@@ -18,9 +18,10 @@ type Cluster interface {
 	Ready(ctx context.Context) error
 }
 
-// RunDisturbed runs the suite on a cluster that is never left alone: in turn, two cases begin just when the cluster's
-// leader has been killed, and go on without that member; and just when another member is being restarted. Those that
-// count goroutines (G7) begin when the member is back: connections that are being made again have goroutines too.
+// RunDisturbed runs the suite on a cluster whose members are killed and restarted all the time. In turn, two cases begin
+// just when the cluster's leader has been killed, and run without that member; and two begin just when another member is
+// being restarted. Cases that count goroutines (G7) begin when the member is back, since new connections have
+// goroutines too.
 func RunDisturbed(t *testing.T, c Cluster, h conformance.Harness) {
 	ctx, cancel := context.WithTimeout(context.Background(), 18*time.Minute) // a busy machine takes ten
 	defer cancel()

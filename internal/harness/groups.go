@@ -9,7 +9,7 @@ import (
 	"github.com/go-leadership/leadership/conformance"
 )
 
-// Run runs the suite, four cases at a time: they wait more than they work. Those that count come last, one by one.
+// Run runs the suite, four cases at a time, since cases mostly wait. Those that count run last, one by one.
 func Run(t *testing.T, h conformance.Harness) {
 	var cases sync.WaitGroup
 	room := make(chan struct{}, 4)

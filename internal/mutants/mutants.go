@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Mutant is a mistake that could be made in one place: in File, Wrong stands for Right. The test fails then.
+// Mutant is a mistake in one place: in File, Wrong replaces Right. Then the test fails.
 // It is an alias, so that a table has a line for each and no names of fields.
 type Mutant = struct{ Name, File, Right, Wrong, Test string }
 

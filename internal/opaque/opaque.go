@@ -1,5 +1,5 @@
-// Package opaque shows what a log line can hold: what a thing is called, and none of its fields, which may hold a
-// password, and change while they are read; of a long value its beginning.
+// Package opaque formats values for log lines and errors. It shows the name of a thing and none of its fields, since
+// fields might hold a password and might change while they are read. Of a long value it shows the beginning.
 package opaque
 
 import (
@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// Format is the work of a Format method: it prints the text instead of a value, with any verb. It stands in for String
-// and GoString too, which fmt asks for some verbs only: %d prints a struct field by field. No method is asked for %p
-// and for %w in a wrong place, which go vet finds.
+// Format implements a Format method: it prints the text instead of a value, with any verb. String and GoString are not
+// enough: fmt calls them for some verbs only, and prints a struct field by field with %d. For %p, and for %w outside
+// Errorf, fmt calls no method; go vet finds those.
 func Format(f fmt.State, verb rune, text string) {
 	_, _ = fmt.Fprintf(f, fmt.FormatString(f, verb), text)
 }

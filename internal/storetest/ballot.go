@@ -58,8 +58,8 @@ func Acknowledge(t testing.TB, b store.Ballot, value string) store.Leader {
 	return leader
 }
 
-// Waiting checks that a ballot stands and is not first. It can't prove that the ballot never will be; it gives wrong
-// promotions the time that a right one takes many times over.
+// Waiting checks that a ballot stands and is not first. It can't prove that the ballot never will be. It waits many
+// times as long as a promotion takes.
 func Waiting(t testing.TB, b store.Ballot) {
 	t.Helper()
 	require.ErrorIs(t, b.Wait(Within(t, 100*time.Millisecond)), context.DeadlineExceeded)

@@ -45,9 +45,9 @@ var shared struct {
 	ends []func() error // guarded by mu while tests run
 }
 
-// Shared returns what a test gets a server from that most tests of its package share: one for all that do it no harm,
-// since starting one for each would take longer than the tests. It is started for the first that asks; Main ends it. A
-// test keeps to an election of its own, see NewElection, and leaves the server as it was.
+// Shared returns a function that gives a test the server which most tests of its package share. Starting a server for
+// each test would take longer than the tests. The first call starts the server; Main ends it. A test uses an election of
+// its own, see NewElection, and leaves the server as it was.
 func Shared[C any, S interface{ Close() error }](start func(context.Context, C) (S, error), config C) func(testing.TB) S {
 	once := sync.OnceValues(func() (S, error) {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)

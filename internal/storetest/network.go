@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// SilentServer returns the address of a server that takes connections and never says a word on them.
+// SilentServer returns the address of a server that accepts connections and never sends a byte.
 func SilentServer(t testing.TB) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")

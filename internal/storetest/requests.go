@@ -25,7 +25,7 @@ func (r *Requests[C]) Await(catch *C, parts ...string) {
 	r.pending = append(r.pending, pending[C]{catch, parts})
 }
 
-// Note takes down a request and returns the catch that has waited for it, or nil.
+// Note records a request and returns the catch that has waited for it, or nil.
 func (r *Requests[C]) Note(request string) *C {
 	r.mu.Lock()
 	defer r.mu.Unlock()

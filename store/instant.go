@@ -10,7 +10,7 @@ type Instant struct {
 	known     bool          // whether the machine can tell
 }
 
-// Now reads the clocks. A store calls it before it sends what renews a session.
+// Now reads the clocks. A store calls it before it sends a renewal of its session.
 func Now() Instant {
 	s, known := suspended()
 	return Instant{time.Now(), s, known}

@@ -187,7 +187,7 @@ func (l *Lease) lapse(old *leaseState, ended bool) bool {
 }
 
 // ring ends the lease if its deadline has passed, says that the next renewal is overdue if it is, and sets the timer to
-// what comes next. The timer calls it, and whoever has changed the lease.
+// what comes next. The timer calls it, and each method that has changed the lease.
 func (l *Lease) ring() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -73,7 +73,7 @@ func refused(r rune) string {
 	return ""
 }
 
-// CheckValue reports, with a [FieldError], why a candidate's value can't be used. It may be any bytes, none included.
+// CheckValue reports, with a [FieldError], why a candidate's value can't be used. It may be any bytes, or empty.
 func CheckValue(value string) error {
 	if len(value) > MaxValue {
 		return &FieldError{Field: "value", Reason: fmt.Sprintf("it has %d bytes, more than %d", len(value), MaxValue)}

@@ -22,9 +22,9 @@ var (
 // ours are the schemes of this module's adapters.
 var ours = []string{"zookeeper", "zookeeper+tls", "etcd", "etcd+tls", "consul", "consul+tls", "memory", "file"}
 
-// Register makes a store known by its URL scheme. Adapters call it from init, so that importing an adapter for its
-// side effect is enough, as with the drivers of database/sql. It panics if the scheme is taken: two packages of
-// the program then claim the same name. It panics if open is nil.
+// Register registers a store under its URL scheme. Adapters call it from init, so that importing an adapter for its
+// side effect is enough, as with the drivers of database/sql. It panics if the scheme is taken: two packages of the
+// program then claim the same name. It panics if open is nil.
 func Register(scheme string, open OpenFunc) {
 	if open == nil {
 		panic("store: scheme " + scheme + " registered with a nil function")
@@ -66,8 +66,8 @@ func Open(ctx context.Context, rawURL string, opts *Options) (Store, error) {
 	return OpenURL(ctx, u)
 }
 
-// OpenURL is Open for a URL that was parsed, and perhaps changed, or made by hand. A URL serves once: its options are
-// checked off as the adapter reads them.
+// OpenURL is Open for a URL that was parsed, and perhaps changed, or made by hand. Use a URL for one store only: the
+// adapter marks the options that it has read.
 func OpenURL(ctx context.Context, u *URL) (Store, error) {
 	if u == nil {
 		return nil, &FieldError{Field: "store URL", Reason: "it is nil"}

@@ -60,7 +60,7 @@ func (s *session) Acknowledge(ctx context.Context, e engine.Entry, value string)
 	return 0, fmt.Errorf("%w: %w", store.ErrUnavailable, context.Cause(ctx))
 }
 
-// mayReplace returns nil if what is in the acknowledgement's place belongs to none that might lead.
+// mayReplace returns nil if what is at the acknowledgement's key belongs to no program that might lead.
 func (s *session) mayReplace(ctx context.Context, e engine.Entry, found agent.Entry) error {
 	d := s.driver
 	if found.Session == "" || found.Session == s.id || standingOf(e).before(found.Session) {

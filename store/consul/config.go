@@ -18,31 +18,32 @@ import (
 
 // Config are the settings of a store. The zero value of each field stands for its default.
 //
-// They are all there is: the environment variables which Consul's own tools read (CONSUL_HTTP_ADDR, CONSUL_HTTP_TOKEN
-// and the others) change nothing.
+// The store ignores the environment variables of Consul's own tools (CONSUL_HTTP_ADDR, CONSUL_HTTP_TOKEN and the
+// others).
 type Config struct {
-	// Addresses are agents, "host" or "host:port"; the port is 8500 if none is given, with TLS 8501. If one does not
-	// answer, the next is tried. Required unless Client is set. Only one if TTL is below 10 s, since the check that it
-	// needs lives in one agent.
+	// Addresses are agents, "host" or "host:port"; the default port is 8500, with TLS 8501. If one does not answer, the
+	// next is tried. Required unless Client is set. Only one is allowed if TTL is below 10 s, since the check that it
+	// needs belongs to one agent.
 	Addresses []string
-	// Token is the ACL token to use; the agent's own default token.
+	// Token is the ACL token to use. Default: the agent's own default token.
 	Token string
-	// Prefix is the key below which everything happens, without "/" at either end; "leadership".
+	// Prefix is the key above all keys of the store, without "/" at either end. Default: "leadership".
 	Prefix string
-	// Datacenter is the datacenter to use; the agent's own. A session belongs to a node of its datacenter, so that one
-	// can only follow, not stand, in another than the agent's.
+	// Datacenter is the datacenter to use. Default: the agent's own. A session belongs to a node of its datacenter. So
+	// in another datacenter than the agent's a program can follow, and can't stand.
 	Datacenter string
-	// Namespace and Partition are those of Consul Enterprise; the token's own.
+	// Namespace and Partition are those of Consul Enterprise. Default: the token's own.
 	Namespace, Partition string
 
-	// TTL is the session's timeout, from 1 s to 24 h; 10 s. Below 10 s, the least that Consul takes for a session, a
-	// TTL check is bound to the session: it belongs to a service that the store registers at its agent.
+	// TTL is the session's timeout, from 1 s to 24 h. Default: 10 s. Below 10 s, the least that Consul accepts for a
+	// session, the store binds the session to a TTL check. The check belongs to a service that the store registers at
+	// its agent.
 	TTL time.Duration
-	// Grace is the time reserved for the leader's work to stop before a rival can lead; a third of the TTL. See
-	// [store.CheckSession].
+	// Grace is the time reserved for the leader's work to stop before a rival can lead. Default: a third of the TTL.
+	// See [store.CheckSession].
 	Grace time.Duration
-	// LockDelay is how long a successor has to wait after a leader that did not resign, at most 60 s; none. It should
-	// be the same for all who stand in an election.
+	// LockDelay is how long a successor has to wait after a leader that did not resign, at most 60 s. Default: none. It
+	// should be the same for all candidates of an election.
 	LockDelay time.Duration
 
 	// TLS turns on TLS. If it has no ServerName, that of the agent dialled is used.
@@ -50,15 +51,15 @@ type Config struct {
 	// Dial is that of [store.Options].
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 
-	// Client is a client to use instead of one of the store's own. It is never closed by the store, and Addresses,
-	// Token, TLS and Dial can't be set with it. Its transport has to let at least 80 requests run at once.
+	// Client is a client to use instead of one of the store's own. The store never closes it. Addresses, Token, TLS and
+	// Dial can't be set with it. Its transport has to let at least 80 requests run at once.
 	Client *api.Client
 
 	// Logger is that of [store.Options].
 	Logger *slog.Logger
 }
 
-// What Consul takes.
+// What Consul accepts.
 const (
 	leastTTL        = time.Second
 	leastSessionTTL = 10 * time.Second // of a session without a check

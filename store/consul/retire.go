@@ -10,8 +10,8 @@ import (
 	"github.com/go-leadership/leadership/store/consul/internal/agent"
 )
 
-// retire clears away, in the background, what there might be of a session that is not kept: one that was given up, and
-// one whose creation was not answered (TestRegistrationWithoutAnAnswer, TestSessionThatComesLate). It tries until that has
+// retire removes, in the background, what there might be of a session that is not kept: one that was given up, or one
+// whose creation was not answered (TestRegistrationWithoutAnAnswer, TestSessionThatComesLate). It tries until that has
 // worked, or the session has expired. When the store is closed it tries once more. The channel is closed at the end.
 func (d *driver) retire(sess *session) <-chan struct{} {
 	d.mu.Lock()

@@ -160,8 +160,8 @@ func (d *driver) connected(ctx context.Context) (*clientv3.Client, error) {
 // is known to be slower.
 const mostPatience = 10 * time.Second
 
-// requestSilence is for how long a member may owe the answer to a request. A second is nothing to a busy member that is
-// the only one.
+// requestSilence is how long a member may take to answer a request. A busy member that is the only one often takes a
+// second.
 func (d *driver) requestSilence() time.Duration {
 	least := d.config.TTL / 5
 	if d.alone() {
@@ -170,7 +170,7 @@ func (d *driver) requestSilence() time.Duration {
 	return d.silence(min(least, mostPatience))
 }
 
-// errNotConnected is why a request is given up that was not sent.
+// errNotConnected is the reason if a request is given up that was not sent.
 var errNotConnected = fmt.Errorf("%w: there is no connection", store.ErrUnavailable)
 
 // request sends one request and explains its error: ErrUnknownOutcome if it may have been carried out.
@@ -209,7 +209,8 @@ func request[T any](ctx context.Context, d *driver, send func(context.Context, *
 	return none, d.because(explain(err))
 }
 
-// because says in place of an error that says nothing certain why there is no answer, if that is known.
+// because returns the reason why there is no answer, if that is known. Otherwise it returns the error, which says
+// nothing certain.
 func (d *driver) because(err error) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -224,8 +225,8 @@ func (d *driver) because(err error) error {
 // errClientClosed says that the caller has closed the client that it handed in.
 var errClientClosed = fmt.Errorf("%w: the caller has closed its client", store.ErrClosed)
 
-// explain says of an error what callers decide on. Only the cluster itself denies a request, or says that it was not
-// carried out: something in between, which answers with a status of HTTP, might have passed the request on.
+// explain turns an error into one of those on which callers decide. Only the cluster itself denies a request, or says
+// that it was not carried out. A gateway, which answers with a status of HTTP, might have passed the request on.
 func explain(err error) error {
 	if err == nil {
 		return nil

@@ -18,31 +18,31 @@ import (
 
 // Config are the settings of a store. The zero value of each field stands for its default.
 type Config struct {
-	// Endpoints are the cluster's client addresses, "host" or "host:port"; the port is 2379 if none is given.
-	// Required unless Client is set.
+	// Endpoints are the cluster's client addresses, "host" or "host:port"; the default port is 2379. Required unless
+	// Client is set.
 	Endpoints []string
-	// Prefix begins all keys; "leadership". An election's value is at <prefix>/<election>, its ballots are below
-	// <prefix>/<election>/_ballots/. A user of the cluster needs the permission to read and write the keys that begin
-	// with <prefix>/; a follower that to read them.
+	// Prefix begins all keys. Default: "leadership". An election's value is at <prefix>/<election>, its ballots are
+	// below <prefix>/<election>/_ballots/. A candidate's user needs permission to read and write the keys that begin
+	// with <prefix>/, a follower's to read them.
 	Prefix string
 
-	// TTL is that of the lease, in whole seconds; 10 s. It has to be one that the cluster grants unchanged, by default
-	// 2 s or more (1.5 of its election timeouts). If it grants another one, Campaign returns an error.
+	// TTL is that of the lease, in whole seconds. Default: 10 s. The cluster has to grant it unchanged; by default it
+	// grants 2 s or more (1.5 of its election timeouts). If the cluster grants another TTL, Campaign returns an error.
 	TTL time.Duration
-	// Grace is the time reserved for the leader's work to stop before a rival can lead; a third of the TTL. See
-	// [store.CheckSession].
+	// Grace is the time reserved for the leader's work to stop before a rival can lead. Default: a third of the TTL.
+	// See [store.CheckSession].
 	Grace time.Duration
 
-	// User and Password are a user of the cluster; none.
+	// User and Password are a user of the cluster. Default: none.
 	User, Password string
 	// TLS turns on TLS. If it has no ServerName, that of the endpoint dialled is used.
 	TLS *tls.Config
 	// Dial is that of [store.Options].
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 
-	// Client is a client to use instead of one of the store's own. It is never closed by the store, and Endpoints,
-	// User, Password, TLS and Dial can't be set with it. Wrappers that were put around its KV, Lease or Watcher, such
-	// as those of its package namespace, are not gone through: Prefix is there for that.
+	// Client is a client to use instead of one of the store's own. The store never closes it. Endpoints, User,
+	// Password, TLS and Dial can't be set with it. The store does not use wrappers around its KV, Lease or Watcher,
+	// such as those of etcd's package namespace: use Prefix instead.
 	Client *clientv3.Client
 
 	// Logger is that of [store.Options].

@@ -139,8 +139,8 @@ func (s *session) remove(ctx context.Context, r engine.Removal) error {
 	}
 }
 
-// ballotAndAck reads whether the entry stands, and what is at the acknowledgement's key: of revision 0, if there is
-// nothing.
+// ballotAndAck reads whether the entry stands, and what is at the acknowledgement's key. If nothing is there, held has
+// the revision 0.
 func (d *driver) ballotAndAck(ctx context.Context, e engine.Entry) (stands bool, held *mvccpb.KeyValue, err error) {
 	found, _, err := d.look(ctx, nil,
 		clientv3.OpGet(keyOf(e.Key), clientv3.WithKeysOnly()), clientv3.OpGet(d.layout.ack(e.Election)))

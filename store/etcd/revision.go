@@ -12,8 +12,8 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// revisions is how far the cluster is known to have come. A member that resumes might answer with an old state
-// (TestMemberPaused), and a cluster that is restored goes back (TestRestored).
+// revisions is the highest revision that the cluster is known to have reached. A member that resumes might answer with
+// an old state (TestMemberPaused), and a cluster that is restored goes back (TestRestored).
 type revisions struct {
 	cluster   uint64    // the id of the cluster
 	floor     int64     // the highest revision seen
@@ -63,9 +63,9 @@ func ranges(resp *clientv3.TxnResponse) (found []*pb.RangeResponse) {
 	return found
 }
 
-// change writes, if the conditions hold. It goes through the cluster's log, so that a revision which is too low is proof
-// of a restored cluster. If the conditions don't hold, the caller looks why: to ask for that in the same request, which
-// etcd can do, makes it a twelfth slower each time.
+// change writes, if the conditions hold. It goes through the cluster's log, so that a revision which is too low is
+// proof of a restored cluster. If the conditions don't hold, the caller sends another request to learn why. Asking for
+// that in the same request, which etcd can do, makes each change a twelfth slower.
 func (d *driver) change(ctx context.Context, conditions []clientv3.Cmp, ops ...clientv3.Op) (*clientv3.TxnResponse, error) {
 	floor := d.floor()
 	resp, err := d.txn(ctx, conditions, ops)

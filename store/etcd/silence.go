@@ -40,7 +40,7 @@ func (d *driver) patience(least time.Duration) time.Duration {
 // alone reports whether there is one endpoint only.
 func (d *driver) alone() bool { return d.endpoints == 1 }
 
-// measured takes down a round trip of little more than the line's time. The shorter of the last two counts.
+// measured records a round trip that took little more time than the line needs. The shorter of the last two counts.
 func (d *driver) measured(trip time.Duration) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -74,8 +74,8 @@ func (d *driver) hangUp(member *peer.Peer, since time.Time) {
 	}
 }
 
-// ear listens whether the member that has the stream of watches is silent. It counts intervals, and not the time, so
-// that a process that has stood still does not take its own silence for the member's.
+// ear notices if the member that has the stream of watches is silent. It counts intervals and not time, so that a
+// process that was paused does not take its own silence for the member's.
 type ear struct {
 	driver *driver
 	line   *line // nil if the store did not dial it

@@ -31,7 +31,7 @@ func (d *driver) dial(ctx context.Context, address string) (net.Conn, error) {
 	return l, nil
 }
 
-// line is a connection of which is known when something last came over it.
+// line is a connection that records when data last came over it.
 type line struct {
 	net.Conn
 	driver  *driver
@@ -39,7 +39,7 @@ type line struct {
 	heard   atomic.Int64 // nanoseconds from dialled, by the monotonic clock; 0 if nothing has come
 }
 
-// Read implements net.Conn. The first that comes is an answer to the first that was sent.
+// Read implements net.Conn. The first data to come answers the first that was sent.
 func (l *line) Read(p []byte) (int, error) {
 	n, err := l.Conn.Read(p)
 	if n > 0 && l.heard.Swap(max(1, int64(time.Since(l.dialled)))) == 0 {
@@ -57,7 +57,7 @@ func (l *line) Write(p []byte) (int, error) {
 // errNoAnswer is why a connection was closed on this side.
 var errNoAnswer = errors.New("no answer came")
 
-// explain says of a connection that was closed on this side why: the member at its other end was silent.
+// explain gives the reason why a connection was closed on this side: the member at its other end was silent.
 func (l *line) explain(err error) error {
 	if errors.Is(err, net.ErrClosed) || errors.Is(err, io.ErrClosedPipe) {
 		return fmt.Errorf("%w from %s", errNoAnswer, l.RemoteAddr())
@@ -87,7 +87,7 @@ func (c security) Clone() credentials.TransportCredentials {
 	return security{c.TransportCredentials.Clone(), c.driver}
 }
 
-// alertable is a connection over which the server may yet say why it does not like us: with TLS 1.3 it sees the
+// alertable is a connection over which the server might still send the reason for a refusal: with TLS 1.3 it sees the
 // client's certificate after the client's part of the handshake.
 type alertable struct {
 	net.Conn

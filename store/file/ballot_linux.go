@@ -15,8 +15,8 @@ import (
 	"github.com/go-leadership/leadership/store/engine"
 )
 
-// slot keeps a request to enter from being carried out after its nonce was made void. All such requests are of this
-// process, so that the mark need not be in the directory.
+// slot refuses requests to enter whose nonce was made void. Only this process sends such requests, so the mark need not
+// be in the directory.
 type slot struct {
 	mu   sync.Mutex // held while a request of the slot is carried out
 	void uint64     // guarded by mu: the last turn that is void
@@ -81,8 +81,8 @@ func (s *session) cast(election, nonce string) (*cast, error) {
 	return c, nil
 }
 
-// enter makes a ballot with a ticket, and returns the numbers of those before it. A directory whose ticket is void, or not
-// known to stand, is withdrawn, and has no later one: others might have seen it.
+// enter makes a ballot with a ticket, and returns the numbers of the tickets before it. If a ticket is void, or not
+// known to stand, its directory is withdrawn and gets no other ticket: other processes might have seen it.
 func (s *session) enter(p electionDir, c *cast, nonce, value string) (before []uint64, err error) {
 	d := s.driver
 	for c.number == 0 {
@@ -138,9 +138,9 @@ func (p electionDir) tickets(d *driver) ([]uint64, error) {
 	return numbered(names), err
 }
 
-// ahead returns what is ahead of an entry, of the tickets given. The answer that nothing is proves that the entry stood
-// after all those ahead of it had gone. More is exact: most old tickets are of ballots that have gone, and the next leader
-// has not to look at them when its turn comes.
+// ahead returns what is ahead of an entry among the given tickets. If nothing is, that proves that the entry stood
+// after all those ahead of it had gone. More is exact: most old tickets belong to ballots that have gone, and the next
+// leader need not check them when its turn comes.
 func (p electionDir) ahead(d *driver, election string, number uint64, name string, tickets []uint64) (place engine.Place, err error) {
 	slices.Sort(tickets)
 	at, _ := slices.BinarySearch(tickets, number)
@@ -191,8 +191,8 @@ func (p electionDir) ticket(d *driver, n uint64) (name string, err error) {
 	return name, err
 }
 
-// stands reports whether a ballot stands: it has its directory, and its session does. The ballot of a session that has
-// ended is withdrawn, so that nothing its owner still does has an effect.
+// stands reports whether a ballot stands: it has its directory, and its session does. It withdraws the ballot of a
+// session that has ended, so that later calls of its owner have no effect.
 func (p electionDir) stands(d *driver, name string, seen map[string]bool) (bool, error) {
 	there, err := d.ops.exists(p.ballot(name))
 	if !there || err != nil {

@@ -62,8 +62,8 @@ func (p electionDir) collect(d *driver, seen map[string]bool) error {
 	return d.forgetFloors()
 }
 
-// tidyBallots removes what ballots have left, and withdraws those of sessions that are over. It returns the sessions that
-// are not.
+// tidyBallots removes what ballots have left, and withdraws those of sessions that are over. It returns the sessions
+// that are not over.
 func (p electionDir) tidyBallots(d *driver) map[string]bool {
 	seen := map[string]bool{}
 	names, _ := d.ops.list(p.ballots())
@@ -107,8 +107,8 @@ func (d *driver) forgetFloors() error {
 	return nil
 }
 
-// tidy removes some of what processes have left that did not end their sessions: each session that is opened removes a
-// few, so that they don't grow in number.
+// tidy removes some of what is left of processes that did not end their sessions. Each new session removes a few, so
+// that their number does not grow.
 func (d *driver) tidy() {
 	const few, old = 8, time.Hour
 	sessions, _ := d.ops.list(d.root() + "/s")

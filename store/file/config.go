@@ -13,14 +13,14 @@ import (
 
 // Config are the settings of a store. The zero value of each field stands for its default.
 type Config struct {
-	// Directory is where the elections are; required. It is made when the first candidate stands. All processes that give
-	// the same one exclude each other; see the comment of the package for the file systems that it may be on.
+	// Directory is where the elections are. Required. The first candidate makes it. All processes with the same
+	// directory take part in the same elections. The comment of the package names the file systems that it may be on.
 	Directory string
-	// TTL is how long a session lives without renewal; 10 s. A process that is killed is replaced at once. One that is
-	// frozen is replaced after its TTL.
+	// TTL is how long a session lives without renewal. Default: 10 s. A process that is killed is replaced at once. One
+	// that is frozen is replaced after its TTL.
 	TTL time.Duration
-	// Grace is the time reserved for the leader's work to stop before a rival can lead; a third of the TTL. See
-	// [store.CheckSession].
+	// Grace is the time reserved for the leader's work to stop before a rival can lead. Default: a third of the TTL.
+	// See [store.CheckSession].
 	Grace time.Duration
 	// Logger is that of [store.Options].
 	Logger *slog.Logger

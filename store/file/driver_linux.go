@@ -18,8 +18,9 @@ import (
 	"github.com/go-leadership/leadership/store/engine"
 )
 
-// driver implements engine.Driver and engine.Resigner on a directory. It is no engine.Peers: that measures for how long a
-// session has not been renewed, since machines share no clock; here a session has a deadline, by the clock of all.
+// driver implements engine.Driver and engine.Resigner on a directory. It does not implement engine.Peers, which
+// measures how long a session has not been renewed, for machines that share no clock. Here a session has a deadline, by
+// a clock that all processes share.
 type driver struct {
 	config  Config
 	ops     ops
@@ -74,8 +75,8 @@ func (l direct) request(ctx context.Context, do func()) error {
 	}
 }
 
-// patience is how long a request whose caller leaves is waited for: a disk that works answers sooner, and what became of
-// the request is known.
+// patience is how long a request is waited for after its caller has left. A disk that works answers sooner, and then
+// the outcome is known.
 const patience = 200 * time.Millisecond
 
 func (l direct) news(tell func()) { tell() }
@@ -83,8 +84,8 @@ func (l direct) news(tell func()) { tell() }
 // newDriver returns a driver for checked settings. It makes nothing.
 func newDriver(c Config) (engine.Driver, error) { return newDriverWith(c, kernel{}, nil, nil) }
 
-// newDriverWith is newDriver with other system calls, on another line, and with what tells the type of a file system. nil
-// stands for the usual ones.
+// newDriverWith is newDriver with other system calls, on another line, and with another function that returns the type
+// of a file system. nil means the usual one.
 func newDriverWith(c Config, calls ops, l line, kind func(dir string) (uint32, error)) (*driver, error) {
 	if kind == nil {
 		kind = fileSystem
@@ -177,8 +178,8 @@ func (d *driver) Confirm(ctx context.Context) error {
 	})
 }
 
-// moved reports whether another directory has the name of ours, so that nothing is told of what happens in it: inotify
-// follows a directory, not its name. It fails if the directory can't be looked into any more.
+// moved reports whether another directory has our directory's name now. inotify follows a directory and not its name,
+// so it would not tell of changes in the new one. It fails if the directory can't be searched any more.
 func (d *driver) moved() (bool, error) {
 	var st syscall.Stat_t
 	err := failed("stat", d.root(), syscall.Stat(d.root()+"/.", &st)) // the dot takes the permission to search it
@@ -192,7 +193,7 @@ func (d *driver) moved() (bool, error) {
 	return d.identity != last, nil
 }
 
-// again makes all that is watched be read again.
+// again makes the engine read all watched keys again.
 func (d *driver) again() {
 	for _, w := range d.all() {
 		w.changed(0)

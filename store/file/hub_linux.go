@@ -16,7 +16,8 @@ import (
 )
 
 // hub is the process's inotify instance, shared by all its stores: a user has 128 by default. The kernel puts an event
-// into its queue before the call that causes it returns. So once the queue has been read, all is told that was done before.
+// into its queue before the call that causes it returns. So after the queue has been read, all earlier changes have
+// been told.
 type hub struct {
 	users int // guarded by hubs: the stores that are open
 	file  *os.File

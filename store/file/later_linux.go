@@ -5,16 +5,16 @@ import (
 	"time"
 )
 
-// later does what is not urgent a moment later, so that the processes that are told of a change have the processor and the
-// disk for themselves: it shows new leaders, and removes what withdrawn ballots have left. If the process is killed before,
-// others do that.
+// later does work that is not urgent a moment later: it shows new leaders, and removes what withdrawn ballots have
+// left. Meanwhile the processes that are told of a change can use the processor and the disk. If this process is killed
+// before, other processes do the work.
 type later struct {
 	driver *driver
 
 	mu    sync.Mutex
 	shows map[string]bool // guarded by mu, as are all below: the elections whose leader has changed
 	left  []leftover
-	works bool // a goroutine is at it
+	works bool // a goroutine runs work
 }
 
 // leftover is the directory of a ballot that has been withdrawn.

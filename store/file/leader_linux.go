@@ -80,7 +80,7 @@ func (s *session) reserve(p electionDir, c *cast, file, value string) (number ui
 	return number, before, nil
 }
 
-// why returns what an error comes of: the session or the ballot might have gone.
+// why returns the reason for an error: the session or the ballot might have gone.
 func (s *session) why(p electionDir, c *cast, err error) error {
 	if !missing(err) && !errors.Is(err, engine.ErrGone) {
 		return err
@@ -169,8 +169,9 @@ func (d *driver) Leader(ctx context.Context, election string, tell engine.Tell) 
 	})
 }
 
-// showAgain shows the value of a ballot that has been acknowledged again, if something else is shown: that has failed, or
-// a process that was stopped for long before it set the link has set it, and was killed before it put it right.
+// showAgain shows the value of an acknowledged ballot again, if the link points to something else. Either showing it
+// has failed, or another process was stopped just before it set the link, set it to an old value when it resumed, and
+// was killed before it corrected that.
 func (s *session) showAgain(p electionDir, nonce string) {
 	s.mu.Lock()
 	c := s.casts[nonce]
@@ -187,8 +188,8 @@ func (s *session) showAgain(p electionDir, nonce string) {
 // shownAs is where the link points to.
 func shownAs(ballot, file string) string { return "_b/" + ballot + "/" + file }
 
-// publish makes the link point to the value of the leader. It goes on until it does: this process might have been stopped
-// for long before it set the link, and have put it back.
+// publish makes the link point to the value of the leader. It repeats that until the link does: this process might have
+// been stopped just before it set the link, and then have set it to an old value.
 func (d *driver) publish(p electionDir) error {
 	for range 100 {
 		_, name, file, err := p.acknowledged(d, func(name string) (bool, error) { return p.stands(d, name, map[string]bool{}) })

@@ -23,7 +23,7 @@ import (
 // block is by how much an end is raised. A machine that crashes skips so many numbers at most.
 const block = 1024
 
-// numbers are what a driver knows of the floors.
+// numbers are what a driver knows about the floors.
 type numbers struct {
 	driver *driver
 
@@ -33,7 +33,7 @@ type numbers struct {
 	tickets, acks uint64 // the highest numbers of any election
 }
 
-// floors are what holds in this boot.
+// floors are the limits that hold in this boot.
 type floors struct{ floor, end uint64 }
 
 func (d *driver) floorPath(f floors) string {
@@ -107,7 +107,7 @@ func (n *numbers) secure(end uint64) error {
 		return nil
 	}
 	for dir := d.floorDir(); dir != "/"; dir = path.Dir(dir) {
-		if err := d.ops.sync(dir); err != nil && len(dir) >= len(d.root()) { // those above need not be ours to read
+		if err := d.ops.sync(dir); err != nil && len(dir) >= len(d.root()) { // we might have no permission to read the directories above
 			return err
 		}
 	}

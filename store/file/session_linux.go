@@ -175,13 +175,14 @@ func (s *session) Keep(ctx context.Context, renewed func(engine.Proof)) error {
 	}
 }
 
-// wait notes when the last renewal was sent, and returns for how long to wait for the next, if no turn comes before.
+// wait records when the last renewal was sent, and returns how long to wait for the next one if takeTurn is not called
+// before.
 func (s *session) wait(sent store.Instant) time.Duration {
 	s.sent.Store(int64(sent.Time().Sub(s.opened.Time())))
 	return s.driver.config.TTL*3/10 - time.Since(sent.Time())
 }
 
-// takeTurn makes Keep renew the session if that is due: at a time at which the processor is needed anyway.
+// takeTurn makes Keep renew the session if a renewal is due. It is called when the process runs anyway.
 func (s *session) takeTurn() {
 	if time.Since(s.opened.Time())-time.Duration(s.sent.Load()) >= s.driver.config.TTL/5 {
 		select {
@@ -314,9 +315,9 @@ func (s *session) stands() error {
 	return nil
 }
 
-// alive looks at a session, and returns its deadline, or that it is over. It is over if the lock is free: its process has
-// ended. It is over if its deadline has passed: the file is removed, so that its owner learns of it. That fails if it has
-// been renewed: then its name is another one.
+// alive checks a session, and returns its deadline, or that it is over. It is over if the lock is free: its process has
+// ended. It is over if its deadline has passed: the file is removed, so that its owner learns of it. That fails if it
+// has been renewed: then its name is another one.
 func (d *driver) alive(id string) (deadline time.Duration, over bool, err error) {
 	dir := d.sessionDir(id)
 	for empty := 0; empty < 100; {
@@ -362,7 +363,7 @@ func (d *driver) alive(id string) (deadline time.Duration, over bool, err error)
 		switch {
 		case missing(err):
 			continue
-		case err != nil && !denied(err): // who may only read goes by the lock and the clock
+		case err != nil && !denied(err): // a process that may only read goes by the lock and the clock
 			return 0, false, err
 		}
 		_ = d.ops.rmdir(dir)

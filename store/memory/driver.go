@@ -98,7 +98,7 @@ func (d *driver) RequestResignation(ctx context.Context, election string, token 
 	return write(ctx, d.faults, func() error { d.service.mark(election, token); return nil })
 }
 
-// Clear implements engine.Driver. It is an operator's: it does not go over the store's line.
+// Clear implements engine.Driver. It is an operator's call, so it does not go over the store's line.
 func (d *driver) Clear(_ context.Context, election string) error {
 	d.service.Clear(election)
 	return nil

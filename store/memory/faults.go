@@ -16,7 +16,7 @@ type Faults struct {
 	driver *driver
 	line   *faulty.Line
 	double atomic.Bool                 // notifications come twice
-	linger atomic.Int64                // for how long the service keeps the session longer than it has to
+	linger atomic.Int64                // how long the service keeps the session after its TTL
 	fate   atomic.Pointer[func() Fate] // decides on each request, if it is not nil
 }
 
@@ -44,19 +44,19 @@ func (f *Faults) Double() { f.double.Store(true) }
 // Mute keeps the watches that are set from telling anything any more. Those that are set later are not affected.
 func (f *Faults) Mute() { f.driver.service.mute(f.driver.line) }
 
-// Linger makes the service keep the session so much longer than it has to, from the next renewal on.
+// Linger makes the service keep the session for that time after its TTL, from the next renewal on.
 func (f *Faults) Linger(d time.Duration) { f.linger.Store(int64(d)) }
 
 // Fate is what happens to one request, besides what the switches do. The zero Fate lets it pass.
 type Fate struct {
 	Err   error         // it is not carried out, and fails with this error
-	Lost  bool          // it is not carried out, and no answer comes
+	Lost  bool          // the request is not carried out, and no answer comes
 	Late  time.Duration // no answer comes, and a request that changes something is carried out so much later
 	Twice bool          // it is carried out once more before the answer comes
 }
 
-// Decide makes decide say what happens to each request that is sent, but for those that open and renew the session and
-// confirm what has been told. nil lets all pass. It is called from several goroutines.
+// Decide lets decide choose what happens to each request that is sent. It is not asked about requests that open or
+// renew the session, or that confirm what has been told. nil lets all pass. It is called from several goroutines.
 func (f *Faults) Decide(decide func() Fate) { f.fate.Store(&decide) }
 
 // Heal undoes Cut, LoseReplies, StallWatches and Double.

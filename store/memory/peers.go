@@ -47,7 +47,7 @@ func (d peersDriver) Expire(ctx context.Context, session, mark string) error {
 	})
 }
 
-// named returns a session by what sessionName calls it, or nil. The caller holds the mutex.
+// named returns the session with that name of sessionName, or nil. The caller holds the mutex.
 func (s *Service) named(name string) *session {
 	id, _ := strconv.ParseUint(name, 10, 64)
 	return s.sessions[id]
@@ -61,6 +61,6 @@ func byClock(d time.Duration, rate float64) time.Duration {
 	return time.Duration(float64(d) / rate)
 }
 
-// SetClock makes the service's clock run faster than time, or slower: it reckons the TTL of sessions by it. It is called
-// before the first store is opened.
+// SetClock makes the service's clock run faster or slower than time. The service measures the TTL of sessions by it. It
+// is called before the first store is opened.
 func (s *Service) SetClock(rate float64) { s.clock = rate }

@@ -37,13 +37,13 @@ import (
 
 // Config are the settings of a store. The zero value of each field stands for its default.
 type Config struct {
-	TTL    time.Duration // how long the session lives without renewal, from 1 ms to 24 h; 10 s
-	Grace  time.Duration // time reserved before expiry for the leader's work to stop; a third of the TTL
+	TTL    time.Duration // how long the session lives without renewal, from 1 ms to 24 h. Default: 10 s
+	Grace  time.Duration // time reserved before expiry for the leader's work to stop. Default: a third of the TTL
 	Logger *slog.Logger  // that of store.Options
 
-	Watches Watches // how the service tells the store of changes, as other services do; Ordered
+	Watches Watches // how the service tells the store of changes, as other services do. Default: Ordered
 	Peers   bool    // no server ends the session: the stores that wait behind it do, as on a shared disk
-	Clock   float64 // how fast the clock of the process runs: 1.02 gains 2 %; 1
+	Clock   float64 // how fast the clock of the process runs: 1.02 gains 2 %. Default: 1
 }
 
 // settings points to the fields that all stores have.

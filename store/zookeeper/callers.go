@@ -9,8 +9,8 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// This file is what a connection of the caller's needs besides: there is no wire, so the library keeps the watches, and
-// what happens to the connection is found out by asking.
+// This file has what a connection of the caller's needs in addition. It has no wire, so the library keeps the watches,
+// and the store sends requests to find out what happens to the connection.
 
 // relay reads the library's channel of one watch of a caller's connection, until that fires. It has a goroutine while the
 // engine has a watch on the node (TestRelayEndsWithTheLastWatcher).
@@ -134,10 +134,11 @@ func (w *watches) confirmRelays(asOf time.Time) {
 	}
 }
 
-// tell tells the watches as of when they have told all changes: as of a confirmation on a connection of the driver's own.
-// A caller's connection might have been replaced since, and the answer to the request that sets its watches again can't
-// be seen: so there it is as of a confirmation that was sent an interval earlier. If the library takes longer than that
-// to set them again and to read the events, the time is too late: a change that was missed meanwhile is told after it.
+// tell tells the watches as of when they have told all changes: as of a confirmation on a connection of the driver's
+// own. A caller's connection might have been replaced since, and the answer to the request that sets its watches again
+// can't be seen. So there the time is that of a confirmation that was sent an interval earlier. If the library takes
+// longer than that to set them again and to read the events, the time is too late: a change that was missed meanwhile
+// is told after it.
 func (k *keeper) tell(sent time.Time) {
 	ttl := k.config.TTL
 	if k.config.Conn != nil {

@@ -24,7 +24,7 @@ func (d *driver) Clear(ctx context.Context, election string) error {
 	return err
 }
 
-// most is how many nodes are deleted in one step. All nodes of an election are as a rule.
+// most is how many nodes are deleted in one step. It is enough for all nodes of most elections.
 const most = 1000
 
 // deleteTree deletes a node and all below it, again if others appear meanwhile.

@@ -21,41 +21,42 @@ import (
 
 // Config are the settings of a store. The zero value of each field stands for its default.
 type Config struct {
-	// Servers are the ensemble's client addresses, "host" or "host:port"; the port is 2181 if none is given.
-	// Required unless Conn is set. Names are looked up again at each connection.
+	// Servers are the ensemble's client addresses, "host" or "host:port"; the default port is 2181. Required unless
+	// Conn is set. Names are looked up again at each connection.
 	Servers []string
-	// Chroot is the path under which everything happens, as in a ZooKeeper connection string; none. It and the three
-	// below have at most 1024 bytes each.
+	// Chroot is the path of all nodes of the store, as in a ZooKeeper connection string. Default: none. It and the
+	// three fields below have at most 1024 bytes each.
 	Chroot string
-	// Root is the path below the chroot that holds the elections; "/_zkelection".
+	// Root is the path below the chroot that holds the elections. Default: "/_zkelection".
 	Root string
-	// BallotPrefix begins the names of ballots; "ballot".
+	// BallotPrefix begins the names of ballots. Default: "ballot".
 	BallotPrefix string
-	// AckName is the name of the node that holds the acknowledged value; "leader_ack".
+	// AckName is the name of the node that holds the acknowledged value. Default: "leader_ack".
 	AckName string
 
-	// TTL is the session's timeout; 10 s. It has to be one that the ensemble grants unchanged, by default 2 to 20 of
-	// its ticks: if it grants another one, Campaign says so. At least 3 ticks are needed for the full grace.
+	// TTL is the session's timeout. Default: 10 s. The ensemble has to grant it unchanged; by default it grants 2 to 20
+	// of its ticks. If the ensemble grants another one, Campaign returns an error. The full grace needs at least 3
+	// ticks.
 	TTL time.Duration
-	// Grace is the time reserved for the leader's work to stop before a rival can lead; a third of the TTL. See
-	// [store.CheckSession].
+	// Grace is the time reserved for the leader's work to stop before a rival can lead. Default: a third of the TTL.
+	// See [store.CheckSession].
 	Grace time.Duration
 
-	// User and Password are a digest identity to authenticate with; none. Package fmt prints stars for the password,
-	// unless the Config is in an unexported field: there it asks no methods.
+	// User and Password are a digest identity to authenticate with. Default: none. Package fmt prints stars for the
+	// password, unless the Config is in an unexported field: there it asks no methods.
 	User, Password string
-	// ACL says who may use what the store creates; ACLCreator with User, ACLWorld without.
+	// ACL says who may use the nodes that the store creates. Default: ACLCreator with User, ACLWorld without.
 	ACL ACL
 	// TLS turns on TLS. If it has no ServerName, that of the server dialled is used.
 	TLS *tls.Config
 	// Dial is that of [store.Options].
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 
-	// Conn is a connection to use instead of one of the store's own. It is never closed by the store, and Servers,
-	// User, Password, TLS and Dial can't be set with it. TTL then has to be the session timeout that was negotiated
-	// for it: the client does not tell. The first lease begins TTL/4 after Open, and losses are noticed up to TTL/6
-	// later than with a connection of the store's own, which changes nothing of what is promised. Each watch has a
-	// goroutine, that of a leader for up to 7/6 of the TTL after its last use.
+	// Conn is a connection to use instead of one of the store's own. The store never closes it. Servers, User,
+	// Password, TLS and Dial can't be set with it. TTL has to be the session timeout that was negotiated for it: the
+	// client does not tell the store. The first lease begins TTL/4 after Open, and losses are noticed up to TTL/6 later
+	// than with a connection of the store's own. All promises hold. Each watch has a goroutine; that of a leader's
+	// watch ends up to 7/6 of the TTL after its last use.
 	Conn *zk.Conn
 
 	// Logger is that of [store.Options].

@@ -28,11 +28,12 @@ func (l layout) dir(election string) string {
 
 func (l layout) ackPath(election string) string { return l.dir(election) + "/" + l.ack }
 
-// ballotStem returns what a ballot is created with; ZooKeeper appends the number. The nonce finds the ballot again
-// when the reply to its creation was lost. The last separator is not "-", which would look like the number's sign.
+// ballotStem returns the path with which a ballot is created; ZooKeeper appends the number. The nonce finds the ballot
+// again when the reply to its creation was lost. The last separator is not "-", which would look like the number's
+// sign.
 func (l layout) ballotStem(nonce string) string { return l.prefix + "_" + nonce + "_" }
 
-// nonce returns what a ballot was created with that has the path, or nothing if it has another form.
+// nonce returns the nonce in a ballot's path, or an empty string if the path has another form.
 func (l layout) nonce(p string) string {
 	rest, ok := strings.CutPrefix(path.Base(p), l.prefix+"_")
 	nonce, _, found := strings.Cut(rest, "_")

@@ -14,8 +14,8 @@ import (
 	"github.com/go-leadership/leadership/store"
 )
 
-// wire is a connection to a server as the client library sees it. It mends what the library leaves open; the tests
-// behind each demand it:
+// wire is a connection to a server as the client library sees it. It corrects what the library does not do; each point
+// names the tests that demand it:
 //
 //   - the timeout that was granted, the session, and when its handshake was sent are read off the handshake, which has a
 //     deadline that fits the session (TestTTLIsNotGranted, TestFirstHandshakeAfterALongOutage);

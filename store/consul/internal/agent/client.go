@@ -52,7 +52,8 @@ func New(life *adapter.Life, config Config) (*Client, error) {
 	return c, nil
 }
 
-// LeaveSilent leaves the agent that does not answer, if there is another, and the connections to it that are idle.
+// LeaveSilent moves to the next agent, if there is one, and closes the idle connections to the agent that does not
+// answer.
 func (c *Client) LeaveSilent() {
 	if c.dialer != nil {
 		c.dialer.silent()

@@ -65,7 +65,7 @@ var (
 	errAllRefuse    = fmt.Errorf("%w", errNoConnection)
 )
 
-// pass says that the address with an index does not serve, if it is still the one to begin with.
+// pass moves to the next address, if the address with this index does not serve and is still the one to begin with.
 func (d *dialer) pass(at int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -74,7 +74,7 @@ func (d *dialer) pass(at int) {
 	}
 }
 
-// leave leaves the agent that did not answer a request in time, if it is still the present one.
+// leave moves to the next agent if this one did not answer a request in time and is still the present one.
 func (d *dialer) leave(ctx context.Context) {
 	s, ok := ctx.Value(sendingKey{}).(*sending)
 	if !ok || s.agent.Load() == nil {

@@ -24,7 +24,8 @@ import (
 // says, in its own words, is certain. Everything else is an odd answer: the request may have been carried out, and is
 // sent again. If Consul's words might come from something else too, such as a 404, it is asked twice.
 
-// Explain sorts the outcome of a request, and takes note of what goes on below.
+// Explain turns the outcome of a request into an error on which callers decide. It leaves an agent that does not
+// answer.
 func (c *Client) Explain(ctx context.Context, err error) error {
 	if err == nil {
 		c.worked.Store(true)
@@ -160,7 +161,7 @@ func OneLine(text string) string {
 	return text
 }
 
-// Odd returns the error for an answer that Consul does not give.
+// Odd returns the error for an answer that Consul itself never gives.
 func Odd(what string) error { return &oddAnswer{what} }
 
 type oddAnswer struct{ what string }

@@ -137,10 +137,15 @@ func declared(t *testing.T) (packages, members map[string]map[string]bool) {
 	return packages, members
 }
 
-// typeName returns the name of a receiver's type.
+// typeName returns the name of a receiver's type, which might be generic.
 func typeName(e ast.Expr) string {
-	if star, ok := e.(*ast.StarExpr); ok {
-		e = star.X
+	switch e := e.(type) {
+	case *ast.StarExpr:
+		return typeName(e.X)
+	case *ast.IndexExpr:
+		return typeName(e.X)
+	case *ast.IndexListExpr:
+		return typeName(e.X)
 	}
 	return e.(*ast.Ident).Name
 }

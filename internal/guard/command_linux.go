@@ -25,7 +25,7 @@ func (c *command) start() report {
 	attr := c.attr
 	attr.Setpgid = true
 	attr.Foreground, attr.Ctty = c.settings.Terminal, 0
-	pid, err := syscall.ForkExec(c.settings.Path, c.args, &syscall.ProcAttr{
+	pid, err := syscall.ForkExec(string(c.settings.Path), c.args, &syscall.ProcAttr{
 		Env: os.Environ(), Files: append([]uintptr{0, 1, 2}, c.settings.inheritedFiles()...), Sys: &attr,
 	})
 	c.settings.closeInherited()
@@ -44,7 +44,7 @@ func failed(err error) report {
 
 // probe starts or kills a probe. It returns a report if it could not start it.
 func (c *command) probe(r request) (failure report, is bool) {
-	if r.Path == "" {
+	if len(r.Path) == 0 {
 		for pid, number := range c.probes {
 			if number == r.Probe {
 				_ = unix.Kill(-pid, unix.SIGKILL)
@@ -76,7 +76,9 @@ func (c *command) startProbe(r request) (int, error) {
 	defer null.Close()
 	attr := c.attr
 	attr.Setpgid = true
-	return syscall.ForkExec(r.Path, r.Args, &syscall.ProcAttr{Env: os.Environ(), Files: []uintptr{null.Fd(), 2, 2}, Sys: &attr})
+	return syscall.ForkExec(string(r.Path), stringsOf(r.Args), &syscall.ProcAttr{
+		Env: os.Environ(), Files: []uintptr{null.Fd(), 2, 2}, Sys: &attr,
+	})
 }
 
 // signal sends a signal to the command's process group, or, once the command has exited, to what it has left.
@@ -123,11 +125,11 @@ func (c *command) changed(pid int, status syscall.WaitStatus) (report, bool) {
 	return report{}, false
 }
 
-// startError is the error of a report that the command could not be started.
-func (r report) startError() error {
+// startError is the error of a report that the command, or a probe, could not be started.
+func (r report) startError(command string) error {
 	switch {
 	case r.Errno != 0:
-		return &ExecError{Err: r.Errno}
+		return &ExecError{command, r.Errno}
 	case r.Late:
 		return fmt.Errorf("guard: %w", ErrLate)
 	}

@@ -25,13 +25,13 @@ func start(c Config, lease func() time.Duration) (running, error) {
 	}
 	m1, m2 := margins(c.TTL)
 	v, err := launch(settings{
-		Mode: c.Mode.Kind, User: c.Mode.UserNamespace, Path: path, Margin: m1, TimerMargin: m2, StopTimeout: c.StopTimeout,
+		Mode: c.Mode.Kind, User: c.Mode.UserNamespace, Path: []byte(path), Margin: m1, TimerMargin: m2, StopTimeout: c.StopTimeout,
 		WaitAll: c.WaitAll, Terminal: ownsTerminal(),
 	}, c, deadline, m2/2) // between the guardian's time to kill and the kernel's
 	if err != nil {
 		return nil, err
 	}
-	if err := v.running(c.Command, lease); err != nil {
+	if err := v.running(lease); err != nil {
 		return nil, err
 	}
 	return v, nil
@@ -52,7 +52,7 @@ const startInterval = 10 * time.Millisecond
 
 // running waits until the command runs, or until nothing is left of what was to run it. Meanwhile it passes on renewals,
 // since a start may take longer than the rest of the lease on a busy machine. lease may be nil.
-func (v *supervisor) running(command []string, lease func() time.Duration) error {
+func (v *supervisor) running(lease func() time.Duration) error {
 	ticker := time.NewTicker(startInterval)
 	defer ticker.Stop()
 	var told instant
@@ -63,9 +63,6 @@ func (v *supervisor) running(command []string, lease func() time.Duration) error
 				return nil
 			}
 			<-v.done
-			if failed := new(ExecError); errors.As(err, &failed) && len(command) > 0 {
-				failed.Command = command[0]
-			}
 			return err
 		case <-v.done:
 			return v.notStarted()
@@ -169,10 +166,13 @@ func (v *supervisor) wait() Result {
 			r.Signal = v.status.Signal()
 		}
 	}
+	if r.Cause == Exited && v.waitAll && v.end.guardian.Signaled() {
+		r.Cause = "" // what the command had left did not end by itself
+	}
 	switch {
-	case v.killed && v.cause != Exited:
+	case v.killed && r.Cause != Exited:
 		r.Cause = Killed
-	case v.cause != "":
+	case r.Cause != "":
 	case v.at >= v.end.kill:
 		r.Cause = Deadline
 	default:
@@ -198,7 +198,7 @@ func (v *supervisor) run(ctx context.Context, probe []string) (int, error) {
 	err = v.call(func() error {
 		v.last++
 		number = v.last
-		err := v.send(request{Probe: number, Path: path, Args: probe})
+		err := v.send(request{Probe: number, Path: []byte(path), Args: bytesOf(probe)})
 		if err == nil {
 			v.probes[number] = ended
 		}
@@ -222,9 +222,5 @@ func (r report) probeResult(name string) (code int, err error) {
 	if r.Failed == "" {
 		return codeOf(r.Status), nil
 	}
-	err = r.startError()
-	if failed := new(ExecError); errors.As(err, &failed) {
-		failed.Command = name
-	}
-	return 0, err
+	return 0, r.startError(name)
 }

@@ -111,6 +111,33 @@ func TestCommandThatCannotBeExecuted(t *testing.T) {
 	})
 }
 
+// TestFailedStartNamesTheCommand: also if all is over before Start looks.
+func TestFailedStartNamesTheCommand(t *testing.T) {
+	for range 100 { // select takes any
+		v := &supervisor{name: "x", started: make(chan error, 1), done: make(chan struct{})}
+		v.handle(report{Failed: "not found", Errno: unix.ENOENT})
+		close(v.done)
+		require.EqualError(t, v.running(nil), "run x: no such file or directory")
+	}
+}
+
+// TestAnyBytes: names of files and arguments need not be UTF-8.
+func TestAnyBytes(t *testing.T) {
+	command := t.TempDir() + "/caf\xe9"
+	require.NoError(t, os.WriteFile(command, []byte("#!/bin/sh\necho; exec sleep 1000"), 0o755))
+	eachMode(t, func(t *testing.T, m Mode) {
+		p, err := Start(Config{Command: []string{command}, TTL: long, Mode: m}, lasts(long))
+		require.NoError(t, err)
+		code, err := p.Run(t.Context(), []string{"sh", "-c", "test -e '" + command + "'"})
+		require.NoError(t, err)
+		require.Zero(t, code)
+		code, err = p.Run(t.Context(), []string{command + "/../caf\xe9"})
+		require.Error(t, err, code)
+		p.Kill()
+		p.Wait()
+	})
+}
+
 func TestSignalsReachTheGroup(t *testing.T) {
 	eachMode(t, func(t *testing.T, m Mode) {
 		p, r := startShell(t, m, `
@@ -170,7 +197,37 @@ func TestWhatTheCommandLeaves(t *testing.T) {
 			readLine(t, r)
 			p.Stop() // what is left gets it, whether the command has exited or exits then
 			require.Equal(t, "late", readLine(t, r))
-			require.Equal(t, 5, p.Wait().Code)
+			require.Equal(t, Result{Code: 5, Cause: Stopped}, p.Wait())
+		}
+	})
+}
+
+// TestWhatEndsTheRest: with WaitAll, the cause is what has ended the processes that the command has left.
+func TestWhatEndsTheRest(t *testing.T) {
+	eachGuardedMode(t, func(t *testing.T, m Mode) {
+		for cause, end := range map[Cause]func(v *supervisor){
+			Exited:       func(v *supervisor) { _ = v.signal(unix.SIGUSR1) },
+			Stopped:      (*supervisor).stop,
+			Killed:       (*supervisor).killNow,
+			Deadline:     func(*supervisor) {},
+			GuardianDied: func(v *supervisor) { _ = v.call(func() error { return unix.Kill(v.guardian, unix.SIGKILL) }) },
+		} {
+			t.Run(string(cause), func(t *testing.T) {
+				c := shell(m, `setsid sleep 1000 & exit 0`)
+				c.StopTimeout, c.WaitAll = time.Second, true
+				lease := lasts(long)
+				if cause == Deadline {
+					c.TTL, lease = 10*time.Second, lasts(4*time.Second) // KILL after 3 s
+				}
+				p, err := Start(c, lease)
+				require.NoError(t, err)
+				v := p.r.(*supervisor)
+				for exited := false; !exited; time.Sleep(time.Millisecond) {
+					require.NoError(t, v.call(func() error { exited = v.exited; return nil }))
+				}
+				end(v)
+				require.Equal(t, Result{Cause: cause}, p.Wait())
+			})
 		}
 	})
 }

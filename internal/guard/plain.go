@@ -156,6 +156,8 @@ func (p *plain) run(ctx context.Context, command []string) (int, error) {
 	defer cancel()
 	cmd := exec.CommandContext(beside, command[0], command[1:]...)
 	cmd.Env, cmd.Dir, cmd.Stdout, cmd.Stderr = p.config.Env, p.config.Dir, os.Stderr, os.Stderr
+	setGroup(cmd)
+	cmd.Cancel = func() error { killGroup(cmd); return nil }
 	err := cmd.Run()
 	if ctx.Err() != nil {
 		return 0, ctx.Err()

@@ -89,9 +89,10 @@ func playProbe() {
 	must(err)
 }
 
-// TestProbeEnds: a probe is killed with its children when it is cancelled, and when the command is stopped.
+// TestProbeEnds: a probe is killed with its children when it is cancelled, and when the command is stopped; unguarded,
+// when the command has ended.
 func TestProbeEnds(t *testing.T) {
-	eachGuardedMode(t, func(t *testing.T, m Mode) {
+	eachMode(t, func(t *testing.T, m Mode) {
 		f := newFifo(t)
 		p, r := startShell(t, m, `trap "" TERM; echo >&3; while :; do sleep 0.01; done`)
 		readLine(t, r)
@@ -112,6 +113,13 @@ func TestProbeEnds(t *testing.T) {
 			ended <- err
 		}()
 		f.begun(t)
+		if m.Kind == Unguarded {
+			p.Kill()
+			<-ended
+			f.ended(t)
+			p.Wait()
+			return
+		}
 		p.Stop()
 		require.NoError(t, <-ended)
 		f.ended(t)

@@ -79,7 +79,7 @@ func freezeGuardian(ctx context.Context, m Mode, after time.Duration) (notes []s
 		v.killNow()
 		<-v.done
 	}
-	startErr := v.running(nil, nil)
+	startErr := v.running(nil)
 	switch killed := v.end.guardian.Signaled() && v.end.guardian.Signal() == unix.SIGKILL; {
 	case ctx.Err() != nil:
 		return nil, false, ctx.Err()

@@ -16,6 +16,7 @@ import (
 // supervisor is a guarded command, in the process that holds the lease. All fields below done belong to the goroutine of
 // loop.
 type supervisor struct {
+	name    string // of the command, for errors
 	link    link
 	log     *slog.Logger
 	calls   chan func()   // done by loop
@@ -25,6 +26,7 @@ type supervisor struct {
 	guardian int   // its process id; zero when it has been reaped
 	spare    []int // children from before Start, which stay
 	terminal bool  // the command has the terminal
+	waitAll  bool
 	children chan os.Signal
 	reports  chan report         // closed by receive when the guardian is dead
 	probes   map[int]chan report // by number: where the end of a probe that runs is told; each has room for it
@@ -61,10 +63,13 @@ func launch(s settings, c Config, deadline instant, patience time.Duration) (*su
 	}
 	v := &supervisor{
 		log: c.logger(), calls: make(chan func()), started: make(chan error, 1),
-		done: make(chan struct{}), terminal: s.Terminal, children: watchChildren(), reports: make(chan report),
+		done: make(chan struct{}), terminal: s.Terminal, waitAll: s.WaitAll, children: watchChildren(), reports: make(chan report),
 		probes: map[int]chan report{}, patience: patience, watch: time.NewTimer(0),
 	}
 	v.end.kill = deadline.add(-s.Margin)
+	if len(c.Command) > 0 { // a self-test has none
+		v.name = c.Command[0]
+	}
 	if err := v.spawn(s, c); err != nil {
 		v.close()
 		return nil, err
@@ -195,7 +200,7 @@ func (v *supervisor) handle(r report) {
 		v.pid = r.Pid
 		v.tellStarted(nil)
 	case r.Failed != "":
-		v.tellStarted(r.startError())
+		v.tellStarted(r.startError(v.name))
 	case r.Kill != 0:
 		v.kill = r.Kill
 		v.setWatch()
@@ -216,8 +221,10 @@ func (v *supervisor) tellStarted(err error) {
 	}
 }
 
+// because notes why the command ends. The first reason counts, but what ends those that have outlived the command counts
+// more than that it has exited.
 func (v *supervisor) because(c Cause) {
-	if v.cause == "" {
+	if v.cause == "" || v.cause == Exited && v.waitAll {
 		v.cause = c
 	}
 }

@@ -224,13 +224,13 @@ func playSupervisor() {
 	path, err := c.path()
 	must(err)
 	v, err := launch(settings{
-		Mode: m.Kind, User: m.UserNamespace, Path: path, Margin: trialMargin, TimerMargin: trialTimer, StopTimeout: trialStop,
+		Mode: m.Kind, User: m.UserNamespace, Path: []byte(path), Margin: trialMargin, TimerMargin: trialTimer, StopTimeout: trialStop,
 	}, c, now().add(trialLease), (trialMargin-trialTimer)/2)
 	must(err)
 	for _, f := range c.Files {
 		must(f.Close())
 	}
-	must(v.running(c.Command, nil))
+	must(v.running(nil))
 	fmt.Println("running .")
 	v.renewUntilRead(os.Stdin)
 	fmt.Println("held", int64(now().add(trialLease)))

@@ -10,11 +10,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// settings is what the supervisor gives the guardian and the guardian the init, as an argument. The command follows.
+// settings is what the supervisor gives the guardian and the guardian the init, as an argument. The command follows. Paths
+// and arguments of programs are bytes here and in request: JSON would change a string that is not UTF-8.
 type settings struct {
 	Mode        Kind
 	User        bool          `json:",omitempty"` // a user namespace, too
-	Path        string        `json:",omitempty"` // of the program
+	Path        []byte        `json:",omitempty"` // of the program
 	Margin      time.Duration `json:",omitempty"` // m1
 	TimerMargin time.Duration `json:",omitempty"` // m2
 	StopTimeout time.Duration `json:",omitempty"`
@@ -33,8 +34,8 @@ type request struct {
 	Start    bool           `json:",omitempty"` // to the init: start the command
 
 	Probe int      `json:",omitempty"` // the number of a probe: start it, or kill it if Path is empty
-	Path  string   `json:",omitempty"` // of the probe's program
-	Args  []string `json:",omitempty"` // of the probe
+	Path  []byte   `json:",omitempty"` // of the probe's program
+	Args  [][]byte `json:",omitempty"` // of the probe
 }
 
 // report goes from the init to the guardian, and from there to the supervisor.
@@ -50,6 +51,20 @@ type report struct {
 	Failed  string             `json:",omitempty"` // the command, or the probe, could not be started
 	Errno   syscall.Errno      `json:",omitempty"` // exec's, if it was exec that failed
 	Note    string             `json:",omitempty"` // for the log
+}
+
+func bytesOf(args []string) (list [][]byte) {
+	for _, arg := range args {
+		list = append(list, []byte(arg))
+	}
+	return list
+}
+
+func stringsOf(list [][]byte) (args []string) {
+	for _, arg := range list {
+		args = append(args, string(arg))
+	}
+	return args
 }
 
 // link is one end of a connection that carries one message at a time and tells when the other end is gone.

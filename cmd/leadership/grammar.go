@@ -50,8 +50,9 @@ Keep a password out of the URL with its options passwordenv=VARIABLE or password
 type app struct {
 	in        io.Reader
 	out, errs io.Writer
-	outStyle  style // of out
-	errsStyle style // of errs
+	outStyle  style  // of out
+	errsStyle style  // of errs
+	end       func() // called before the program ends
 }
 
 // run does what the arguments say, and returns the exit code.
@@ -59,7 +60,10 @@ func run(args []string) (code int) {
 	// If the reader of stdout or stderr goes away, a write fails, and the program ends in order. Without this, the runtime
 	// would end the program at once.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
-	a := &app{in: os.Stdin, out: os.Stdout, errs: os.Stderr, outStyle: styleOf(os.Stdout), errsStyle: styleOf(os.Stderr)}
+	a := &app{
+		in: os.Stdin, out: os.Stdout, errs: os.Stderr, outStyle: styleOf(os.Stdout), errsStyle: styleOf(os.Stderr), end: func() {},
+	}
+	defer func() { a.end() }()
 	err := a.run(args)
 	code, advice := explain(err)
 	if err == nil || err.Error() == "" || errors.As(err, &interrupted{}) || readerGone(err) {

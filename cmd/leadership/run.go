@@ -57,9 +57,8 @@ func (c *runCmd) Run(a *app) error {
 	if err := level.UnmarshalText([]byte(c.LogLevel)); err != nil {
 		return err
 	}
-	errs, end := newSteadyLog(a.errs)
-	defer end()
-	log := slog.New(slog.NewTextHandler(errs, &slog.HandlerOptions{Level: level}))
+	a.errs, a.end = newSteadyLog(a.errs) // also for the error that this returns
+	log := slog.New(slog.NewTextHandler(a.errs, &slog.HandlerOptions{Level: level}))
 	config, err := c.guard(log)
 	if err != nil {
 		return err

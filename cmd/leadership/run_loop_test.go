@@ -93,6 +93,21 @@ func TestRunKillsWhatHasLost(t *testing.T) {
 	}
 }
 
+// A command that goes as soon as it is killed was stopped for its lost ballot, also if the term does not know of that yet.
+func TestRunKilledBeforeTheTermEnds(t *testing.T) {
+	for range 20 { // select takes any
+		virtual(t, func(w *world) {
+			over := w.run()
+			c := w.program(1)
+			c.kill = func() { c.results <- guard.Result{Code: 137, Cause: guard.Killed} }
+			w.service.Delete("job", w.token())
+			o := <-over
+			require.Equal(w, [2]int{int(lost), exitLost}, [2]int{int(o.kind), o.code})
+			require.ErrorIs(w, o.err, leadership.ErrLost)
+		})
+	}
+}
+
 // The guard stops a command whose lease is about to end. The term may go on by then.
 func TestRunEndsATermWhoseCommandWasStopped(t *testing.T) {
 	virtual(t, func(w *world) {

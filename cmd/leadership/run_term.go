@@ -154,6 +154,9 @@ func (r *runner) guard(term *leadership.Term, ballot store.Ballot, renewal store
 			}
 		case <-gone:
 			gone = nil
+			if over == nil { // the term is about to end, too
+				over = ballot.Err()
+			}
 			kill()
 		case <-ends:
 			ends, over = nil, context.Cause(term.Context())

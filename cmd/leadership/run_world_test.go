@@ -141,6 +141,7 @@ type fake struct {
 	spec
 	world   *world
 	results chan guard.Result
+	kill    func() // by Kill, if it is set
 
 	mu    sync.Mutex
 	ends  time.Time // guarded by mu, as is all below: when its lease ends, as it was told last
@@ -213,8 +214,13 @@ func (c *fake) Renew(lease func() time.Duration) error {
 
 func (c *fake) Signal(s syscall.Signal) error { c.hear(s.String()); return nil }
 func (c *fake) Stop()                         { c.hear("stop") }
-func (c *fake) Kill()                         { c.hear("kill") }
-func (c *fake) Wait() guard.Result            { return <-c.results }
+func (c *fake) Kill() {
+	c.hear("kill")
+	if c.kill != nil {
+		c.kill()
+	}
+}
+func (c *fake) Wait() guard.Result { return <-c.results }
 func (c *fake) Run(_ context.Context, command []string) (int, error) {
 	c.world.mu.Lock()
 	defer c.world.mu.Unlock()

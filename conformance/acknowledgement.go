@@ -303,7 +303,7 @@ func (e *env) acknowledgeInVain(c *leadership.Candidate, own, other *member) (*l
 	return term, err
 }
 
-// expect waits for a value; the empty one, which a change of leader may or may not show, is passed over.
+// expect waits for a value. It ignores the empty value, which a change of leader might show or not.
 func (e *env) expect(values <-chan string, want string) {
 	e.TB.Helper()
 	got := receive(e, values, want)

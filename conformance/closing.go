@@ -31,8 +31,9 @@ var closing = []Case{
 			usual := min(time.Since(began), e.h.TTL/4)
 			e.ok(m.Close(), "close")
 			const tries = 30
-			// Some time in each thirtieth. The last are late enough if the first store alone opened its session before its
-			// line had a delay, which is a third of usual.
+			// Each try closes the store at a random time in another thirtieth of 1.6 times the usual time. That is long
+			// enough even if only the first store opened its session before its line had a delay: the session takes a
+			// third of the usual time.
 			for i := range tries {
 				m := e.openWith(e.h.Open, delay)
 				after := (float64(i) + rand.Float64()) / tries * 1.6 * float64(usual)

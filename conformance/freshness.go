@@ -115,7 +115,7 @@ type recent struct {
 	trips   []trip
 }
 
-// check looks again and again for some time.
+// check checks again and again, for some time, how old the member's knowledge is.
 func (r *recent) check(d time.Duration) {
 	r.TB.Helper()
 	for began := time.Now(); time.Since(began) < d; r.pass(r.h.TTL / 500) {
@@ -148,7 +148,7 @@ func (e *env) leads(m *member, w *witness, value string) error {
 // trip is how long a request was on its way.
 type trip struct{ sent, answered time.Time }
 
-// longest returns how long the longest trip took of those that were on their way after a time.
+// longest returns the longest of the trips that were under way after that time.
 func longest(trips []trip, after time.Time) (most time.Duration) {
 	for _, t := range trips {
 		if t.answered.After(after) {
@@ -168,13 +168,13 @@ type witness struct {
 	err   error // one that the case has not caused
 }
 
-// era is a time of one leader, or of none.
+// era is a period with one leader, or with none.
 type era struct {
 	leader   store.Leader
 	from, to time.Time // before it began, and after it ended; to is zero while it lasts
 }
 
-// heard is what a store said.
+// heard is an answer of a store.
 type heard struct {
 	store.Known
 	at time.Time
@@ -259,7 +259,7 @@ func (w *witness) mightEnd() {
 	w.eras = append(w.eras, era{from: w.eras[len(w.eras)-1].from})
 }
 
-// checkAsOf checks that nothing that was heard was over as of when it was said to be right.
+// checkAsOf checks each answer of a store: at its AsOf, the leader that it names must not have been over.
 func (w *witness) checkAsOf(e *env) {
 	e.TB.Helper()
 	w.mu.Lock()

@@ -26,7 +26,7 @@ var herd = []Case{
 	},
 }
 
-// crowd is the number of candidates that look on: far more than a session is renewed within two TTLs.
+// crowd is the number of waiting candidates: far more than the renewals of a session within two TTLs.
 const crowd = 100
 
 // changeBeforeACrowd lets the leadership change once and returns how many requests a crowd of waiting candidates sent

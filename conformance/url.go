@@ -16,8 +16,8 @@ import (
 )
 
 // URL returns the harness of the store that a URL names, on a running service that others may use too. The adapter of
-// its scheme has to be imported. All that the suite reads and writes is in a place of its own, a further part of the
-// URL's path; Clear without an election removes it.
+// its scheme has to be imported. The suite reads and writes only below a path of its own, a further part of the URL's
+// path; Clear without an election removes it.
 //
 // Memory is refused: no other process sees it. A directory has no network to cut; faults are injected between its store
 // and the kernel.
@@ -114,7 +114,7 @@ func withGrace(rawURL string, grace time.Duration) string {
 	return base + "?" + options.Encode()
 }
 
-// clearWith clears an election, or everything, as an operator does who comes for that alone.
+// clearWith opens a store, clears an election, or everything, and closes the store.
 func clearWith(ctx context.Context, open func(context.Context, DialFunc) (store.Store, error), election string) error {
 	st, err := open(ctx, nil)
 	if err != nil {

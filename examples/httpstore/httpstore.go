@@ -18,8 +18,8 @@ import (
 // Config are the settings of a store. The zero value of each field stands for its default.
 type Config struct {
 	Address string        // of the server, "host:port"; required
-	Prefix  string        // of the names of all elections; none
-	TTL     time.Duration // how long the session lives without renewal; 10 s
+	Prefix  string        // of the names of all elections. Default: none
+	TTL     time.Duration // how long the session lives without renewal. Default: 10 s
 	Grace   time.Duration // reserved before expiry for the leader's work to stop; a third of the TTL
 	Dial    func(ctx context.Context, network, address string) (net.Conn, error)
 	Logger  *slog.Logger

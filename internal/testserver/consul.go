@@ -20,8 +20,7 @@ type ConsulConfig struct {
 	// clear, always.
 	TLS TLS
 
-	// ACL denies everything to everybody who has no token; see
-	// [Consul.ManagementToken] and [Consul.CreateToken].
+	// ACL denies everything to clients without a token; see [Consul.ManagementToken] and [Consul.CreateToken].
 	ACL bool
 
 	// Extra is further configuration of all agents, as HCL or JSON. It

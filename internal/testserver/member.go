@@ -78,9 +78,8 @@ func (m *Member) Kill() error {
 	return nil
 }
 
-// Pause stops the member in its tracks, by SIGSTOP, and returns when all its
-// threads stand still. Its connections stay open, and the kernel accepts new
-// ones for it.
+// Pause stops the member by SIGSTOP, and returns when all its threads have stopped. Its connections stay open, and the
+// kernel accepts new ones for it.
 func (m *Member) Pause() error {
 	if p := m.current(); p != nil {
 		return p.pause()

@@ -32,7 +32,7 @@ var (
 	errWithdrawn = fmt.Errorf("%w: it was withdrawn", store.ErrLost)
 )
 
-// watch learns that the ballot was removed.
+// watch waits until the ballot is removed.
 func (b *ballot) watch() {
 	s := b.store
 	ctx, stop := context.WithCancel(b.ctx)
@@ -188,7 +188,7 @@ func (b *ballot) ahead(ctx context.Context) (before *key, stands bool, changed <
 	return before, stands, changed, err
 }
 
-// waitFor waits until the ballot before goes, or ctx ends. Watching and looking are one request.
+// waitFor waits until the ballot before it goes, or ctx ends. It reads and watches in one request.
 func (b *ballot) waitFor(ctx context.Context, before *key) {
 	s := b.store
 	for {

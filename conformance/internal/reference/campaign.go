@@ -89,8 +89,8 @@ func (s *Store) name(election, value string) string {
 	return s.directory(election) + falling(s.service.number())
 }
 
-// slot takes the lowest number that only ballots with the value have had, and none has now. Other values have others, so
-// that it is not up to the scheduler which ballot has the name of which.
+// slot takes the lowest number that no ballot has now and that only ballots with this value have had. Ballots with
+// other values have other numbers. So names do not depend on the scheduler.
 func (s *Store) slot(election, value string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -11,8 +11,8 @@ import (
 	"github.com/go-leadership/leadership/store"
 )
 
-// Service is the coordination service: keys that belong to sessions, and watches on them. It does what it is asked;
-// all that is particular to elections is in [Store].
+// Service is the coordination service: keys that belong to sessions, and watches on them. It knows no elections; what
+// elections need is in [Store].
 type Service struct {
 	flaw Flaw // of the stores that are opened on it
 

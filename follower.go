@@ -30,9 +30,10 @@ type Follower struct {
 
 	onNewLeader  callbacks[func(Leader)]
 	onLeaderGone callbacks[func()]
-	changes      []*queue // of the callbacks and of the hook that want to know of a change; written by Start
-	failures     *queue   // of the Error hook; nil if there is none; likewise
-	silence      silence
+	changes      []*queue    // of the callbacks and of the hook that want to know of a change; written by Start
+	failures     *queue      // of the Error hook; nil if there is none; likewise
+	silence      *time.Timer // calls checkSilence; nil if there is no logger; likewise
+	silent       bool        // checkSilence has told of it, which alone uses it
 
 	mu       sync.Mutex
 	started  bool           // guarded by mu, as are all below
@@ -72,7 +73,10 @@ func (f *Follower) Start() {
 	if f.hooks.Error != nil {
 		f.failures = f.newQueue(f.callHook)
 	}
-	f.silence.start(f)
+	if f.log != noLog {
+		f.silence = time.AfterFunc(time.Hour, f.checkSilence)
+		f.silence.Reset(f.store.TTL()) // checkSilence uses the timer
+	}
 	f.started = f.tasks.run(f.follow)
 }
 
@@ -81,10 +85,12 @@ func (f *Follower) Start() {
 func (f *Follower) follow() {
 	defer f.tasks.stop() // it has ended, by itself or by Stop
 	defer f.closeChannels()
-	defer f.silence.timer.Stop()
-	if err := observe(f.life, f.store, f.ask, f.tellFailure, f.publish); err != nil {
+	if f.silence != nil {
+		defer f.silence.Stop()
+	}
+	if err := observe(f.life, f.store, f.ask, f.tellFailure, func(known store.Known) { f.learn(&known) }); err != nil {
 		f.log.Error("permanent error, the follower stops", "error", err)
-		f.end(err)
+		f.stop(err)
 	}
 }
 
@@ -103,15 +109,24 @@ func (f *Follower) ask(prev *store.Known) (store.Known, error) {
 	return f.store.Observe(ctx, f.election, prev)
 }
 
-// publish tells of an answer, which might be no more than a later time as of which the leader is right.
-func (f *Follower) publish(known store.Known) {
+// learn takes what the store knows by now, tells of it, and returns as of when that is right. The answer is that of Observe;
+// nil if AsOf asks. A Peeker is asked again: AsOf might have learned more since it answered.
+func (f *Follower) learn(answer *store.Known) (asOf time.Time) {
 	f.mu.Lock()
-	f.asOf = known.AsOf
-	if f.known && f.leader == known.Leader {
-		f.mu.Unlock()
-		return
+	if st, ok := f.store.(store.Peeker); ok && (f.known || answer != nil) && f.life.Err() == nil {
+		if known, ok := st.Peek(f.election); ok {
+			answer = &known
+		}
 	}
-	e := event{what: leaderChanged, leader: known.Leader}
+	if answer != nil {
+		f.asOf = answer.AsOf
+	}
+	asOf = f.asOf
+	if answer == nil || f.known && f.leader == answer.Leader {
+		f.mu.Unlock()
+		return asOf
+	}
+	e := event{what: leaderChanged, leader: answer.Leader}
 	if !f.known && e.leader.Revision == 0 {
 		e.what = noLeaderYet
 	}
@@ -124,6 +139,7 @@ func (f *Follower) publish(known store.Known) {
 	}
 	f.mu.Unlock()
 	f.note(e)
+	return asOf
 }
 
 // tellFailure tells of a failure that is tried again.
@@ -242,8 +258,14 @@ func (f *Follower) closeChannels() {
 // Stop ends the follower for good and returns at once: it closes the channels and ends the iterators. Callbacks that
 // are running go on; Done tells when they have returned. Calling Stop again, or before anything else, is allowed.
 func (f *Follower) Stop() {
-	f.end(ErrStopped)
+	f.stop(ErrStopped)
 	f.tasks.stop()
+}
+
+// stop ends the life of the follower. AsOf returns from then on what is learned here.
+func (f *Follower) stop(cause error) {
+	f.learn(nil)
+	f.end(cause)
 }
 
 // Done returns a channel that is closed when the follower has ended, by Stop or by a permanent error, and nothing of it

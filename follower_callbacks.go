@@ -62,7 +62,7 @@ func (f *Follower) callHook(e event) {
 	returned := false
 	defer func() {
 		if !returned {
-			f.end(errHookExited)
+			f.stop(errHookExited)
 		}
 	}()
 	f.hooks.tell(f.election, e)

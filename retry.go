@@ -10,11 +10,13 @@ import (
 )
 
 // observe asks who leads until ctx ends, and calls show with each answer. It returns a permanent error; others it tells.
+// A store.Peeker answers for another leader alone.
 func observe(ctx context.Context, st store.Store, ask func(prev *store.Known) (store.Known, error), tell func(event),
 	show func(store.Known)) error {
 	var prev *store.Known
 	b := backoff{first: errorBackoff}
 	var denied denial
+	_, peeker := st.(store.Peeker)
 	for {
 		known, err := ask(prev)
 		switch {
@@ -29,8 +31,11 @@ func observe(ctx context.Context, st store.Store, ask func(prev *store.Known) (s
 			continue
 		}
 		b.reset()
-		prev = &known
 		show(known)
+		if peeker {
+			known.AsOf = store.Never
+		}
+		prev = &known
 	}
 }
 

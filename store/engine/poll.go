@@ -27,6 +27,7 @@ type poll struct {
 	mu       sync.Mutex
 	known    store.Known   // guarded by mu, as are all below
 	changed  chan struct{} // closed and replaced when something has changed
+	dating   int           // callers that wait for a later AsOf
 	feed     *feed         // the watch; nil before the first has been set
 	told     uint64        // the newest feed that has told a state
 	begun    uint64        // reads that have begun
@@ -39,6 +40,7 @@ type poll struct {
 	err      error         // of the last one
 	floor    uint64        // the revision of an acknowledgement of this store that has not been told yet; or 0
 	cleared  uint64        // the read that began after that acknowledgement
+	held     store.Known   // what was known before that
 	dropped  bool
 }
 
@@ -52,8 +54,7 @@ type feed struct {
 	older  bool   // its state was not taken, since it may be older than what is known
 }
 
-// Observe implements store.Store. With prev nil, a read that begins from now on is awaited. A follower calls it for each
-// confirmation, so it makes no context of its own.
+// Observe implements store.Store. With prev nil, a read that begins from now on is awaited.
 func (e *Engine) Observe(ctx context.Context, election string, prev *store.Known) (store.Known, error) {
 	if err := store.CheckElection(election); err != nil {
 		return store.Known{}, err
@@ -71,6 +72,22 @@ func (e *Engine) Observe(ctx context.Context, election string, prev *store.Known
 		err = store.ErrClosed
 	}
 	return store.Known{}, e.life.Fail("read the leader", election, err)
+}
+
+// Peek implements store.Peeker.
+func (e *Engine) Peek(election string) (store.Known, bool) {
+	e.mu.Lock()
+	p := e.polls[election]
+	e.mu.Unlock()
+	if p == nil {
+		return store.Known{}, false
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.floor != 0 { // what has come since might be older than the acknowledgement
+		return p.held, p.answered > 0
+	}
+	return p.known, p.answered > 0
 }
 
 // join begins a call of a user and returns the poll of the election, which the caller leaves.
@@ -114,6 +131,9 @@ func (e *Engine) notOlder(election string, revision uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.known.Leader.Revision < revision {
+		if p.floor == 0 {
+			p.held = p.known
+		}
 		p.floor, p.cleared = revision, p.begun+1
 	}
 }
@@ -128,6 +148,9 @@ func (p *poll) wait(ctx context.Context, prev *store.Known) (store.Known, error)
 	if prev == nil {
 		need = p.begun + 1
 		p.present = need
+	} else if prev.AsOf.Before(store.Never) {
+		p.dating++
+		defer func() { p.dating-- }()
 	}
 	for {
 		switch {
@@ -294,6 +317,13 @@ func (p *poll) tell(f *feed) Tell {
 			f.stale = true
 		case f.number == p.told && !f.stale: // before that, what is known was told by another watch
 			p.asOf(n.AsOf)
+			if p.floor != 0 {
+				p.wanted = max(p.wanted, p.cleared)
+				p.engine.queue.add(&p.item)
+			}
+			if p.dating == 0 && !n.Over {
+				return // no caller waits for that: followers use Peek
+			}
 		}
 		f.stale = f.stale || n.Over
 		if f.stale {

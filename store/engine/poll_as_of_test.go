@@ -111,3 +111,62 @@ func TestReadThatIsOlderThanAConfirmation(t *testing.T) {
 		require.True(t, c.returned())
 	})
 }
+
+// TestPeek shows what Observe would return, and wakes no call that waits for another leader alone.
+func TestPeek(t *testing.T) {
+	play(t, Settings{}, func(t *testing.T, s *scene) {
+		_, ok := s.Peek("x")
+		require.False(t, ok, "nothing is known")
+		first := s.observe(nil)
+		_, ok = s.Peek("x")
+		require.False(t, ok, "nothing has been answered")
+		began := time.Now()
+		watch := s.next("Leader").shows(State{Leader: one, AsOf: began})
+		require.True(t, first.returned())
+		asleep := s.observe(&store.Known{Leader: one, AsOf: store.Never})
+		dated := s.observe(&first.value)
+		require.False(t, asleep.returned())
+		changed := s.poll().changed
+		watch.tells(News{AsOf: began.Add(1)})
+		require.True(t, dated.returned())
+		require.NotEqual(t, changed, s.poll().changed, "all were woken, for the one that waits for a time")
+		changed = s.poll().changed
+		watch.tells(News{AsOf: began.Add(2)})
+		require.Equal(t, changed, s.poll().changed, "none was woken")
+		known, ok := s.Peek("x")
+		require.True(t, ok)
+		require.Equal(t, store.Known{Leader: one, AsOf: began.Add(2)}, known)
+		require.False(t, asleep.returned())
+		watch.tells(News{State: &State{Leader: two}})
+		require.True(t, asleep.returned())
+		known, _ = s.Peek("x")
+		require.Equal(t, asleep.value, known)
+		s.quiet()
+	})
+}
+
+// TestPeekIsNotAheadOfTheOwnAcknowledgement: until it has been told, what was known before it stands. A confirmation asks
+// for it, if the watch does not tell.
+func TestPeekIsNotAheadOfTheOwnAcknowledgement(t *testing.T) {
+	play(t, Settings{}, func(t *testing.T, s *scene) {
+		b, _ := s.leading(1)
+		watch := s.polled()
+		before, _ := s.Peek("x")
+		asleep := s.observe(&store.Known{Leader: one, AsOf: store.Never})
+		c := s.acknowledge(b)
+		s.next("Acknowledge").answer(answer{revision: 9})
+		require.True(t, c.returned())
+		s.quiet()
+		later := before.AsOf.Add(time.Second)
+		watch.tells(News{AsOf: later})
+		known, ok := s.Peek("x")
+		require.True(t, ok)
+		require.Equal(t, before, known)
+		s.next("Leader").shows(State{Leader: one}) // the acknowledgement has gone again
+		known, _ = s.Peek("x")
+		require.Equal(t, one, known.Leader)
+		require.False(t, known.AsOf.Before(later))
+		require.False(t, asleep.returned())
+		s.quiet()
+	})
+}

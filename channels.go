@@ -22,8 +22,7 @@ func (ch *channels[T]) failed(err error) {
 	ch.mu.Lock()
 	defer ch.mu.Unlock()
 	if ch.errors != nil {
-		drain(ch.errors)
-		ch.errors <- err
+		replace(ch.errors, err)
 	}
 }
 
@@ -35,8 +34,7 @@ func (ch *channels[T]) close(last error) {
 		return
 	}
 	if last != nil {
-		drain(ch.errors)
-		ch.errors <- last
+		replace(ch.errors, last)
 	}
 	close(ch.values)
 	close(ch.errors)
@@ -51,12 +49,13 @@ func refused[T any](err error) (<-chan T, <-chan error) {
 	return values, errs
 }
 
-// drain empties a channel of which the caller is the only sender.
-func drain[T any](ch chan T) {
+// replace sends a value in place of all that was not read. The caller is the only sender.
+func replace[T any](ch chan T, value T) {
 	for {
 		select {
 		case <-ch:
 		default:
+			ch <- value
 			return
 		}
 	}
@@ -86,8 +85,7 @@ func (ch *termChannels) termEnded() {
 	defer ch.mu.Unlock()
 	if ch.leading {
 		ch.leading = false
-		drain(ch.values)
-		ch.values <- false
+		replace(ch.values, false)
 	}
 }
 

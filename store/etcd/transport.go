@@ -19,9 +19,7 @@ import (
 func (d *driver) dial(ctx context.Context, address string) (net.Conn, error) {
 	conn, err := d.config.Dial(ctx, "tcp", address)
 	if err != nil {
-		if !errors.Is(ctx.Err(), context.Canceled) { // else it says nothing
-			d.troubled(fmt.Errorf("%s: %w", address, err))
-		}
+		d.notConnected(ctx, fmt.Errorf("%s: %w", address, err))
 		return nil, err
 	}
 	l := &line{Conn: conn, driver: d, dialled: time.Now()}
@@ -29,6 +27,14 @@ func (d *driver) dial(ctx context.Context, address string) (net.Conn, error) {
 	defer d.mu.Unlock()
 	d.lines[address] = l
 	return l, nil
+}
+
+// notConnected records why there is no connection. It ignores a try that the client library has given up: the reasons of
+// those before it say more.
+func (d *driver) notConnected(ctx context.Context, err error) {
+	if !errors.Is(ctx.Err(), context.Canceled) {
+		d.troubled(err)
+	}
 }
 
 // line is a connection that records when data last came over it.
@@ -76,7 +82,7 @@ type security struct {
 func (c security) ClientHandshake(ctx context.Context, endpoint string, conn net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	secured, info, err := c.TransportCredentials.ClientHandshake(ctx, cmp.Or(c.driver.config.TLS.ServerName, endpoint), conn)
 	if err != nil {
-		c.driver.troubled(fmt.Errorf("%s: authentication handshake failed: %w", endpoint, err))
+		c.driver.notConnected(ctx, fmt.Errorf("%s: authentication handshake failed: %w", endpoint, err))
 		return nil, nil, err
 	}
 	return alertable{secured, c.driver}, info, nil

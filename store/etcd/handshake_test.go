@@ -1,0 +1,25 @@
+package etcd
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"net"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc/credentials"
+)
+
+// A handshake that the client library gives up, since its own time is over, does not hide why those before it failed.
+func TestHandshakeThatIsGivenUpSaysNothing(t *testing.T) {
+	d := &driver{config: Config{TLS: &tls.Config{}}, trouble: errors.New("unknown authority")}
+	ours, silent := net.Pipe()
+	defer ours.Close()
+	defer silent.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, _, err := security{credentials.NewTLS(d.config.TLS), d}.ClientHandshake(ctx, "endpoint", ours)
+	require.ErrorIs(t, err, context.Canceled)
+	require.EqualError(t, d.trouble, "unknown authority")
+}

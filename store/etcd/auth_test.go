@@ -176,7 +176,7 @@ func TestAuthTokenExpires(t *testing.T) {
 	server, root := guarded(t, "--auth-token-ttl=1")
 	election := newElection()
 	config := user(t, server, "ann")
-	config.TTL = middling
+	config.TTL = 10 * time.Second // each renewal might need another token first
 	st := open(t, config)
 	b := castFirst(t, st, election, "first")
 	waiter := cast(t, open(t, config), election, "waiter")
@@ -184,7 +184,7 @@ func TestAuthTokenExpires(t *testing.T) {
 	span, ok := b.Lease().Begin()
 	require.True(t, ok)
 	start := time.Now()
-	eventually(t, func() bool { return b.Lease().Last().Sent.Sub(start) > 2*middling }, "renewals for two TTLs")
+	eventually(t, func() bool { return b.Lease().Last().Sent.Sub(start) > 2*config.TTL }, "renewals for two TTLs")
 	require.True(t, b.Lease().Holds(span))
 	leader := acknowledge(t, b, "first")
 	seen, err := storetest.Leader(soon(t), follower, election, &store.Leader{})

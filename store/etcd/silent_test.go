@@ -64,6 +64,7 @@ func (c *mutable) Read(p []byte) (int, error) {
 // Whichever connection falls silent, the lease holds and a waiter learns that it leads: streams move on.
 func TestConnectionFallsSilent(t *testing.T) {
 	t.Parallel()
+	const ttl = 12 * time.Second // a busy machine takes a second for a new connection
 	server := testserver.NewEtcd(t, testserver.EtcdConfig{Members: 3, Extra: fast})
 	for _, address := range server.Addrs() {
 		t.Run("one of three", func(t *testing.T) {
@@ -71,7 +72,7 @@ func TestConnectionFallsSilent(t *testing.T) {
 			var lines muter
 			election := newElection()
 			first := castFirst(t, open(t, etcd.Config{Endpoints: server.Addrs(), TTL: long}), election, "first")
-			st := open(t, etcd.Config{Endpoints: server.Addrs(), Dial: lines.Dial, TTL: 6 * time.Second})
+			st := open(t, etcd.Config{Endpoints: server.Addrs(), Dial: lines.Dial, TTL: ttl})
 			own := castFirst(t, st, newElection(), "own")
 			waiter := cast(t, st, election, "waiter")
 			waiting(t, waiter)
@@ -83,13 +84,12 @@ func TestConnectionFallsSilent(t *testing.T) {
 			start := time.Now()
 			eventually(t, func() bool {
 				require.True(t, own.Lease().Holds(span))
-				return time.Since(start) > 6*time.Second
+				return time.Since(start) > ttl
 			}, "the end of a TTL")
 		})
 	}
 	t.Run("the only one", func(t *testing.T) {
 		t.Parallel()
-		const ttl = 12 * time.Second
 		var lines muter
 		election := newElection()
 		address := server.Addrs()[0]

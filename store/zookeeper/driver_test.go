@@ -14,10 +14,10 @@ import (
 func TestDriver(t *testing.T) {
 	t.Parallel()
 	open := func(dial conformance.DialFunc) (engine.Driver, error) {
-		return zookeeper.NewDriver(zookeeper.Config{Servers: sharedServer(t).Addrs(), TTL: ttl, Dial: dial})
+		return zookeeper.NewDriver(zookeeper.Config{Servers: sharedServer(t).Addrs(), TTL: middling, Dial: dial})
 	}
 	drivertest.Run(t, drivertest.Harness{
-		TTL:      ttl,
+		TTL:      middling, // in which a busy machine renews many sessions
 		Open:     func(context.Context) (engine.Driver, error) { return open(nil) },
 		OpenSlow: func(_ context.Context, delay time.Duration) (engine.Driver, error) { return open(slow(delay)) },
 	})
@@ -27,10 +27,10 @@ func TestDriver(t *testing.T) {
 func TestDriverOnCallersConnection(t *testing.T) {
 	t.Parallel()
 	open := func(dial conformance.DialFunc) (engine.Driver, error) {
-		return zookeeper.NewDriver(zookeeper.Config{Conn: connectThrough(t, dial, ttl, sharedServer(t).Addrs()...), TTL: ttl})
+		return zookeeper.NewDriver(zookeeper.Config{Conn: connectThrough(t, dial, middling, sharedServer(t).Addrs()...), TTL: middling})
 	}
 	drivertest.Run(t, drivertest.Harness{
-		TTL:      ttl,
+		TTL:      middling, // in which a busy machine renews many sessions
 		Open:     func(context.Context) (engine.Driver, error) { return open(nil) },
 		OpenSlow: func(_ context.Context, delay time.Duration) (engine.Driver, error) { return open(slow(delay)) },
 	})

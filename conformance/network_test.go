@@ -56,10 +56,12 @@ func TestDelayReplies(t *testing.T) {
 	require.NoError(t, err)
 	require.GreaterOrEqual(t, time.Since(began), delay)
 
+	network.DelayReplies(time.Hour) // so that the cut comes before the reply, however slow the machine is
 	_, err = conn.Write([]byte("b"))
 	require.NoError(t, err)
 	<-answered
 	network.Cut()
+	network.DelayReplies(0)
 	require.NoError(t, conn.SetReadDeadline(time.Now().Add(2*delay)))
 	_, err = conn.Read(buf)
 	require.Error(t, err, "the reply passed the cut")

@@ -136,6 +136,10 @@ func (c *runCmd) check() error {
 		c.Value = host
 	}
 	switch {
+	case !fitsEnvironment("LEADERSHIP_VALUE=" + c.Value):
+		return usage("--value is too long for an environment variable, or has a zero byte: the command gets it as LEADERSHIP_VALUE")
+	case strings.Contains(c.ReadyExec, "\x00"):
+		return usage("--ready-exec has a zero byte")
 	case len(c.Command) == 0:
 		return usage("no command is given: leadership run [flags] -- command args")
 	case value(c.Wait, 1) <= 0:
@@ -153,6 +157,11 @@ func (c *runCmd) check() error {
 		return usage("--ready-http is no URL that begins with http:// or https://")
 	}
 	return store.CheckValue(c.Value)
+}
+
+// fitsEnvironment reports whether a variable can be passed on: Linux takes 128 KiB of each, with a zero byte at the end.
+func fitsEnvironment(variable string) bool {
+	return len(variable) < 128<<10 && !strings.Contains(variable, "\x00")
 }
 
 // value returns what a flag was set to, or the default.

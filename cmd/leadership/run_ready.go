@@ -106,18 +106,22 @@ func (s *readySignal) await(ctx context.Context) error {
 	return err
 }
 
-// repeated asks again and again until there is no error. It returns the last one when ctx ends.
+// repeated asks again and again until there is no error. It returns the last one when ctx ends; what ctx itself has cut
+// short says less.
 func repeated(ask func(context.Context) error) func(context.Context) error {
 	return func(ctx context.Context) error {
-		for {
+		for last := error(nil); ; {
 			asking, cancel := context.WithTimeout(ctx, readyPatience)
 			err := ask(asking)
 			cancel()
 			if err == nil {
 				return nil
 			}
+			if last == nil || ctx.Err() == nil {
+				last = err
+			}
 			if !sleep(ctx, readyInterval) {
-				return err
+				return last
 			}
 		}
 	}

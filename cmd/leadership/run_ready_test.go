@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -37,6 +38,24 @@ func TestReadyExec(t *testing.T) {
 		require.Equal(w, "a", w.leader())
 		c.exit(guard.Result{})
 		require.Equal(w, outcome{kind: exited}, <-over)
+	})
+}
+
+// The last question is cut short by the end of the time. Why the one before failed says more.
+func TestNotReadySaysWhy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		asked := 0
+		err := repeated(func(ctx context.Context) error {
+			if asked++; asked == 1 {
+				return errors.New("it has ended with exit code 1")
+			}
+			<-ctx.Done()
+			return ctx.Err()
+		})(ctx)
+		require.EqualError(t, err, "it has ended with exit code 1")
+		require.Equal(t, 2, asked)
 	})
 }
 

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// DialFunc opens a connection, as (&net.Dialer{}).DialContext does. Every adapter that speaks over a network takes
-// one as an option.
+// DialFunc opens a connection, as (&net.Dialer{}).DialContext does. Every store that speaks over a network takes one as
+// an option.
 type DialFunc func(ctx context.Context, network, address string) (net.Conn, error)
 
 // Faults are the switches on the line between one store and its service. Each takes effect at once, also for what is

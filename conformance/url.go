@@ -15,7 +15,7 @@ import (
 	"github.com/go-leadership/leadership/store"
 )
 
-// URL returns the harness of the store that a URL names, on a running service that others may use too. The adapter of
+// URL returns the harness of the store that a URL names, on a running service that others may use too. The package of
 // its scheme has to be imported. The suite reads and writes only below a path of its own, a further part of the URL's
 // path; Clear without an election removes it.
 //

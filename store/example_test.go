@@ -10,8 +10,8 @@ import (
 	_ "github.com/go-leadership/leadership/store/memory" // registers memory://
 )
 
-// A store is chosen by its URL; the adapter is imported for its scheme. What a store does is seldom called directly:
-// leadership.NewCandidate and leadership.NewFollower are made from it.
+// A store is chosen by its URL; the store's package is imported for its scheme. What a store does is seldom called
+// directly: leadership.NewCandidate and leadership.NewFollower are made from it.
 func ExampleOpen() {
 	ctx := context.Background()
 	st, err := store.Open(ctx, "memory://example-open?ttl=5s", nil)
@@ -49,7 +49,7 @@ func ExampleOpen_refused() {
 	// true true
 }
 
-// Someone who writes an adapter gets the URL parsed, and asks it for the options there are.
+// The author of a store gets the URL parsed, and asks it for the store's options.
 func ExampleParseURL() {
 	u, err := store.ParseURL("zookeeper://admin:pass%2Fword@10.0.0.1:2181,[::1]:2181/prod?ttl=10s")
 	if err != nil {

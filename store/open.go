@@ -19,12 +19,12 @@ var (
 	schemes   = map[string]OpenFunc{} // guarded by schemesMu
 )
 
-// ours are the schemes of this module's adapters.
+// ours are the schemes of this module's stores.
 var ours = []string{"zookeeper", "zookeeper+tls", "etcd", "etcd+tls", "consul", "consul+tls", "memory", "file"}
 
-// Register registers a store under its URL scheme. Adapters call it from init, so that importing an adapter for its
-// side effect is enough, as with the drivers of database/sql. It panics if the scheme is taken: two packages of the
-// program then claim the same name. It panics if open is nil.
+// Register registers a store under its URL scheme. A store's package calls it from init, so that importing the package
+// for its side effect is enough, as with the drivers of database/sql. It panics if the scheme is taken: two packages of
+// the program then claim the same name. It panics if open is nil.
 func Register(scheme string, open OpenFunc) {
 	if open == nil {
 		panic("store: scheme " + scheme + " registered with a nil function")
@@ -47,7 +47,7 @@ func registered(scheme string) bool {
 //
 //	st, err := store.Open(ctx, "zookeeper://10.0.0.1:2181,10.0.0.2:2181/prod?ttl=10s", &store.Options{Logger: slog.Default()})
 //
-// The adapter of the URL's scheme has to be imported, if only for its side effect:
+// The package of the URL's scheme has to be imported, if only for its side effect:
 //
 //	import _ "github.com/go-leadership/leadership/store/zookeeper"
 //
@@ -67,7 +67,7 @@ func Open(ctx context.Context, rawURL string, opts *Options) (Store, error) {
 }
 
 // OpenURL is Open for a URL that was parsed, and perhaps changed, or made by hand. Use a URL for one store only: the
-// adapter marks the options that it has read.
+// store's package marks the options that it has read.
 func OpenURL(ctx context.Context, u *URL) (Store, error) {
 	if u == nil {
 		return nil, &FieldError{Field: "store URL", Reason: "it is nil"}
@@ -87,7 +87,7 @@ func OpenURL(ctx context.Context, u *URL) (Store, error) {
 		case slices.Contains(ours, u.Scheme):
 			todo = fmt.Sprintf("; import _ %q", "github.com/go-leadership/leadership/store/"+strings.TrimSuffix(u.Scheme, "+tls"))
 		}
-		return nil, invalid("store scheme", u.Scheme, "no imported adapter registered it (imported: %s)%s", have, todo)
+		return nil, invalid("store scheme", u.Scheme, "no imported package registered it (imported: %s)%s", have, todo)
 	}
 	if err := ctx.Err(); err != nil {
 		return nil, err

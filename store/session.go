@@ -8,7 +8,7 @@ const defaultTTL = 10 * time.Second
 func defaultGrace(ttl time.Duration) time.Duration { return ttl / 3 }
 
 // Session returns the options ttl and grace of a session, which every store has. Their defaults are those of
-// [CheckSession]. Zero is refused, since it stands for the default in the adapters' own settings.
+// [CheckSession]. Zero is refused, since it stands for the default in a store's Config.
 func (u *URL) Session() (ttl, grace time.Duration) {
 	ttl = u.Duration("ttl", defaultTTL)
 	grace = u.Duration("grace", defaultGrace(ttl))

@@ -2,10 +2,10 @@
 // service that holds it (store/memory, store/file, store/zookeeper, store/etcd, store/consul). Its terms are those of
 // elections, not of keys and values.
 //
-// A user opens a store by URL ([Open]) or with the constructor of the adapter's package, and hands it to
-// leadership.NewCandidate and leadership.NewFollower. The author of a store writes a driver for package
-// store/engine, or implements [Store] and [Ballot] as the comments below say, and runs the suite in package conformance
-// against it; docs/writing-a-store.md is the guide.
+// A user opens a store by URL ([Open]) or with the constructor of the store's package, and hands it to
+// leadership.NewCandidate and leadership.NewFollower. The author of a store writes a driver for package store/engine,
+// or implements [Store] and [Ballot] as the comments below say, and runs the suite in package conformance against it;
+// docs/writing-a-store.md is the guide.
 package store
 
 import (

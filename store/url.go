@@ -37,7 +37,7 @@ type URL struct {
 	Options
 
 	options map[string]string // nil in a URL that was not parsed, as is used
-	used    map[string]bool   // options that the adapter has asked for
+	used    map[string]bool   // options that the store's package has asked for
 	errs    []error
 }
 
@@ -186,7 +186,7 @@ func (u *URL) Option(name, def string) string {
 	return v
 }
 
-// ask returns an option as it was written, and notes that the adapter knows it.
+// ask returns an option as it was written, and notes that the store's package knows it.
 func (u *URL) ask(name string) (value string, given bool) {
 	if u.used == nil {
 		u.used = map[string]bool{}
@@ -209,8 +209,8 @@ func (u *URL) Duration(name string, def time.Duration) time.Duration {
 	return d
 }
 
-// Check returns an error that names every option that the adapter has not asked for, or whose value has the wrong type;
-// nil if there is none. An adapter calls it after it has read its options, before it connects.
+// Check returns an error that names every option that the store's package has not asked for, or whose value has the
+// wrong type; nil if there is none. The package calls it after it has read its options, before it connects.
 func (u *URL) Check() error {
 	known := slices.Collect(maps.Keys(u.used))
 	if u.Scheme != "memory" && u.Scheme != "file" { // which take no password

@@ -145,7 +145,7 @@ func TestURLStringIsOneLine(t *testing.T) {
 	}
 }
 
-// TestURLPathHasNoSlashAtEitherEnd: adapters put it between slashes of their own.
+// TestURLPathHasNoSlashAtEitherEnd: stores put it between slashes of their own.
 func TestURLPathHasNoSlashAtEitherEnd(t *testing.T) {
 	for _, raw := range []string{"z://h/a", "z://h/a/", "z://h//a//", "z://h/%2Fa", "z://h/a%2f", "z://h/%2F", "z://h//"} {
 		u, err := store.ParseURL(raw)

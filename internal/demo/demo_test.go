@@ -171,7 +171,7 @@ func TestElectionInUse(t *testing.T) {
 
 func TestWrongURL(t *testing.T) {
 	ctx := watched(t)
-	require.ErrorContains(t, Run(ctx, Config{URL: "etcd://localhost/"}), "no imported adapter registered it")
+	require.ErrorContains(t, Run(ctx, Config{URL: "etcd://localhost/"}), "no imported package registered it")
 }
 
 type writerFunc func(p []byte) error

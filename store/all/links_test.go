@@ -27,7 +27,7 @@ func links(t *testing.T, packages ...string) []string {
 	return strings.Fields(string(output))
 }
 
-// A program that imports the root package and one adapter links that adapter's client and no other.
+// A program that imports the root package and one store links that store's client and no other.
 func TestProgramLinksOneClient(t *testing.T) {
 	for name, own := range clients {
 		t.Run(name, func(t *testing.T) {

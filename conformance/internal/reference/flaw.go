@@ -1,5 +1,5 @@
 // Package reference is a small store with switches, on a service within the process. Without a flaw it keeps the
-// contract of package store and passes the conformance suite. With one it breaks one rule, as the author of an adapter
+// contract of package store and passes the conformance suite. With one it breaks one rule, as the author of a store
 // might by mistake: the suite has to notice.
 package reference
 

@@ -82,8 +82,8 @@ func (l *simLine) fault() {
 		s.note("%s's member lags by %v", l.name, d)
 		faults.Lag(d)
 	case n < 13:
-		s.note("%s's session lingers for %v", l.name, d)
-		faults.Linger(d)
+		s.note("%s's session ends %v later than its TTL", l.name, d)
+		faults.DelayExpiry(d)
 	case n < 16:
 		s.note("%s's requests fail", l.name)
 		faults.Decide(l.fates())
@@ -108,7 +108,7 @@ func (l *simLine) healAll() {
 	f.Delay(0)
 	f.DelayReplies(0)
 	f.Lag(0)
-	f.Linger(0)
+	f.DelayExpiry(0)
 	l.now(false, 0)
 }
 

@@ -87,7 +87,7 @@ func (k *checks) opinions() string {
 // nothingLeft checks what is left when everything has been stopped: no ballot and no acknowledgement, once the sessions
 // that were closed on a cut line have expired. Goroutines that are left make synctest fail.
 func (k *checks) nothingLeft() {
-	time.Sleep(2 * (simTTL + simLate)) // sessions linger, their clocks are slow, and requests are late
+	time.Sleep(2 * (simTTL + simLate)) // sessions end late, their clocks are slow, and requests are late
 	if k.sim.peers {
 		k.expireAll()
 	}

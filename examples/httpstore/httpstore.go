@@ -49,8 +49,8 @@ func Open(c Config) (store.Store, error) {
 		return nil, err
 	}
 	return engine.New(d, engine.Settings{
-		Name: "httpstore://" + c.Address + "/" + c.Prefix, TTL: d.TTL, Pace: d.TTL / 4, Patience: max(d.TTL, 5*time.Second),
-		Removed: "its entry was deleted", Logger: c.Logger,
+		Name: "httpstore://" + c.Address + "/" + c.Prefix, TTL: d.TTL, Pace: d.TTL / 4,
+		CampaignTimeout: max(d.TTL, 5*time.Second), RemovedReason: "its entry was deleted", Logger: c.Logger,
 	}), nil
 }
 

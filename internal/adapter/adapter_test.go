@@ -3,7 +3,9 @@ package adapter_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
+	"time"
 
 	"github.com/go-leadership/leadership/internal/adapter"
 	"github.com/go-leadership/leadership/store"
@@ -64,4 +66,34 @@ func TestFailSaysItOnce(t *testing.T) {
 	err := l.Fail("try", "e", store.ErrDenied)
 	require.EqualError(t, err, `try in election "e" on store://a: permission denied`)
 	require.Equal(t, err, l.Fail("wrap", "e", err))
+}
+
+// TestEndedSaysItOnce: an attempt that was cut short and the one before it often fail for the same reason.
+func TestEndedSaysItOnce(t *testing.T) {
+	ctx, cancel := context.WithDeadline(t.Context(), time.Now())
+	defer cancel()
+	refused := fmt.Errorf("%w: connection refused", store.ErrUnavailable)
+	cut := fmt.Errorf("%w: %w", store.ErrUnknownOutcome, context.DeadlineExceeded)
+	unknown := fmt.Errorf("%w: connection refused", store.ErrUnknownOutcome)
+	waiting := fmt.Errorf("%w: %w while it connects", store.ErrUnknownOutcome, context.DeadlineExceeded)
+	last := fmt.Errorf("%w: context deadline exceeded while it connects", store.ErrUnavailable) // of the request alone
+	for _, c := range []struct {
+		err, last error
+		text      string
+	}{
+		{nil, nil, "context deadline exceeded"},
+		{nil, refused, "context deadline exceeded: service unavailable: connection refused"},
+		{cut, nil, "outcome unknown: context deadline exceeded"},
+		{cut, cut, "outcome unknown: context deadline exceeded"},
+		{cut, refused, "outcome unknown: context deadline exceeded: service unavailable: connection refused"},
+		{waiting, last, "outcome unknown: context deadline exceeded while it connects"},
+		{unknown, refused, "context deadline exceeded: outcome unknown: connection refused"},
+	} {
+		err := adapter.Ended(ctx, c.err, c.last)
+		require.EqualError(t, err, c.text)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		if c.err != nil {
+			require.ErrorIs(t, err, store.ErrUnknownOutcome)
+		}
+	}
 }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -96,10 +97,19 @@ func Ended(ctx context.Context, err, last error) error {
 	case !errors.Is(err, cause):
 		return fmt.Errorf("%w: %w", cause, err)
 	}
-	if last != nil && !errors.Is(last, cause) {
+	if last != nil && !errors.Is(last, cause) && !strings.Contains(err.Error(), reason(last)) {
 		return fmt.Errorf("%w: %w", err, last)
 	}
 	return err
+}
+
+// reason is the text of an error without the kind that it begins with.
+func reason(err error) string {
+	text := err.Error()
+	for _, kind := range []error{store.ErrUnknownOutcome, store.ErrUnavailable} {
+		text = strings.TrimPrefix(text, kind.Error()+": ")
+	}
+	return text
 }
 
 // Uncertain reports whether a request is worth sending again: it was not carried out, or may not have been.

@@ -47,11 +47,11 @@ func Open(config Config) (*Store, error) {
 	config = d.config
 	return &Store{engine.New(d, engine.Settings{
 		Name: d.life.Name, TTL: config.TTL, Pace: config.TTL / 4,
-		Patience: max(2*config.TTL, 10*time.Second), // at round trips of TTL/4 it takes more than a TTL
-		Denials:  config.TTL,
-		Verifies: true,
-		Removed:  "its key was deleted, or taken by another program",
-		Logger:   config.Logger,
+		CampaignTimeout: max(2*config.TTL, 10*time.Second), // at round trips of TTL/4 it takes more than a TTL
+		DenialTimeout:   config.TTL,
+		ConfirmRereads:  true,
+		RemovedReason:   "its key was deleted, or taken by another program",
+		Logger:          config.Logger,
 	})}, nil
 }
 
@@ -59,8 +59,8 @@ var (
 	_ store.Clearer  = (*Store)(nil)
 	_ store.Resigner = (*Store)(nil)
 
-	_ engine.Driver   = (*driver)(nil)
-	_ engine.Session  = (*session)(nil)
-	_ engine.Finder   = (*driver)(nil)
-	_ engine.Resigner = (*driver)(nil)
+	_ engine.Driver  = (*driver)(nil)
+	_ engine.Session = (*session)(nil)
+	_ engine.Finder  = (*driver)(nil)
+	_ store.Resigner = (*driver)(nil)
 )

@@ -106,7 +106,7 @@ func (b *ballot) removed() {
 	if !b.leads && !b.doubt {
 		b.gone = true
 	}
-	b.loseLocked(fmt.Errorf("%w: %s", store.ErrLost, b.engine.settings.Removed))
+	b.loseLocked(fmt.Errorf("%w: %s", store.ErrLost, b.engine.settings.RemovedReason))
 }
 
 // lead makes the ballot first, unless it is lost. The caller holds mu, and knows that none is ahead and that the entry

@@ -45,9 +45,9 @@ func (e *Engine) campaign(ctx context.Context, election, value string) (*ballot,
 		return nil, err
 	}
 	defer done()
-	if patience := e.settings.Patience; patience > 0 {
+	if timeout := e.settings.CampaignTimeout; timeout > 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, patience, fmt.Errorf("%w: no answer for %v", store.ErrUnavailable, patience))
+		ctx, cancel = context.WithTimeoutCause(ctx, timeout, fmt.Errorf("%w: no answer for %v", store.ErrUnavailable, timeout))
 		defer cancel()
 	}
 	for wait := (backoff{}); ; wait.pause(ctx) {

@@ -103,7 +103,7 @@ func TestErrorOfAnEndedContext(t *testing.T) {
 
 // TestWhatWasNotSentLeavesWithItsCaller.
 func TestWhatWasNotSentLeavesWithItsCaller(t *testing.T) {
-	play(t, Settings{Patience: time.Second}, func(t *testing.T, s *scene) {
+	play(t, Settings{CampaignTimeout: time.Second}, func(t *testing.T, s *scene) {
 		c := s.campaign(t.Context(), "x")
 		s.next("Open").answer(answer{})
 		s.next("Enter").fail(errUnsent)

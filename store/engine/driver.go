@@ -18,7 +18,9 @@ var (
 	ErrOver = errors.New("the session is over")
 )
 
-// Driver is a connection to one service. The engine speaks of entries: an entry is a ballot as the service keeps it.
+// Driver is a connection to one service. The engine speaks of entries: an entry is a ballot as the service keeps it. A
+// driver that can mark an entry implements store.Resigner, too: from then on its State says Resign, and its watch tells
+// that.
 //
 // What the engine relies on:
 //  1. What is told of one key never goes back in time, not from one watch of the key to the next either.

@@ -1,7 +1,7 @@
 // Package engine is the election protocol, once for all stores. It implements store.Store and store.Ballot on a
 // [Driver], which is a connection to one service, and it names no service. A new store is a driver, and
 //
-//	engine.New(driver, engine.Settings{Name: "myservice://host", TTL: ttl, Pace: ttl / 4, Removed: "its key was deleted"})
+//	engine.New(driver, engine.Settings{Name: "myservice://host", TTL: ttl, Pace: ttl / 4, RemovedReason: "its key was deleted"})
 //
 // Writers of drivers read docs/writing-a-store.md, then [Driver] and [Session] (driver.go), and examples/httpstore; what
 // is in optional.go, pair.go and peers.go only if they need it. Package drivertest has a case for each thing that the
@@ -78,14 +78,15 @@ import (
 
 // Settings are those of a store, which its driver has checked.
 type Settings struct {
-	Name     string        // of the store in errors and logs: its URL without credentials
-	TTL      time.Duration // of a session that is not renewed
-	Pace     time.Duration // from one confirmation to the next, and from one look in turn to the next; TTL/4
-	Patience time.Duration // how long Campaign waits for an answer; 0: as long as its context lasts
-	Denials  time.Duration // how long a denial has to last before it costs a ballot or a session; 0: the first one does
-	Verifies bool          // Confirm finds what a watch has missed: nothing is looked at in turn
-	Removed  string        // what happened to a ballot that an operator has removed: "its key was deleted"
-	Logger   *slog.Logger  // nil: nothing is logged
+	Name   string        // of the store in errors and logs: its URL without credentials
+	TTL    time.Duration // of a session that is not renewed
+	Pace   time.Duration // from one confirmation to the next, and from one look in turn to the next; TTL/4
+	Logger *slog.Logger  // nil: nothing is logged
+
+	CampaignTimeout time.Duration // how long Campaign waits for an answer; 0: as long as its context lasts
+	DenialTimeout   time.Duration // how long a denial has to last before it costs a ballot or a session; 0: the first one does
+	ConfirmRereads  bool          // Confirm finds what a watch has missed, so nothing is looked at in turn
+	RemovedReason   string        // what happened to a ballot that an operator has removed: "its key was deleted"
 }
 
 // Engine implements store.Store. New makes one.
@@ -224,7 +225,7 @@ func (e *Engine) RequestResignation(ctx context.Context, election string, token 
 		return err
 	}
 	err := error(errors.ErrUnsupported)
-	if d, ok := e.driver.(Resigner); ok {
+	if d, ok := e.driver.(store.Resigner); ok {
 		err = e.repeat(ctx, func(ctx context.Context) error { return d.RequestResignation(ctx, election, token) })
 	}
 	return e.life.Fail("request the resignation", election, err)
@@ -306,7 +307,7 @@ func (e *Engine) turn() {
 	var oldest *uint64
 	var look func()
 	consider := func(last *uint64, f func()) {
-		if !e.settings.Verifies && (oldest == nil || *last < *oldest) {
+		if !e.settings.ConfirmRereads && (oldest == nil || *last < *oldest) {
 			oldest, look = last, f
 		}
 	}

@@ -113,7 +113,7 @@ func (b *ballot) work() (again bool) {
 			return false
 		}
 		err := step(b.ctx)
-		borne := b.denied.bears(err, b.engine.settings.Denials)
+		borne := b.denied.bears(err, b.engine.settings.DenialTimeout)
 		switch {
 		case err == nil, b.Err() != nil: // if it is lost, next takes the watches back
 		case errors.Is(err, ErrOver):

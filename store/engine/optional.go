@@ -29,12 +29,6 @@ func retriable(err error) bool {
 // it at once, since waiting will not help soon. Their next call tries again.
 func Hopeless(err error) error { return hopeless{err} }
 
-// Resigner is a driver that marks entries: from then on the State of the one with the token says Resign, and its watch
-// tells that. RequestResignation returns nil if there is no such entry.
-type Resigner interface {
-	RequestResignation(ctx context.Context, election string, token uint64) error
-}
-
 // Syncer is a driver whose reads may be answered by a server that is behind. State.AsOf says how old they can be. After
 // Sync has returned nil, what is read by a method that is called then includes all that was confirmed to its client before
 // the call of Sync. The engine calls it before it reads the leader for a caller who needs the present one.

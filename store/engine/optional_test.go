@@ -64,7 +64,7 @@ func TestDenialsBear(t *testing.T) {
 
 // TestDenialThatPassesCostsNoBallot: it has to last as long as the settings say.
 func TestDenialThatPassesCostsNoBallot(t *testing.T) {
-	play(t, Settings{Denials: time.Second}, func(t *testing.T, s *scene) {
+	play(t, Settings{DenialTimeout: time.Second}, func(t *testing.T, s *scene) {
 		b, own := s.leading(1)
 		deny := func() {
 			time.Sleep(400 * time.Millisecond)
@@ -92,7 +92,7 @@ func TestDenialThatPassesCostsNoBallot(t *testing.T) {
 
 // TestDenialThatPassesCostsNoSession: that of a removal.
 func TestDenialThatPassesCostsNoSession(t *testing.T) {
-	play(t, Settings{Denials: time.Second}, func(t *testing.T, s *scene) {
+	play(t, Settings{DenialTimeout: time.Second}, func(t *testing.T, s *scene) {
 		b, _ := s.leading(1)
 		other, _ := s.leading(2)
 		s.withdraw(t.Context(), b)
@@ -110,7 +110,7 @@ func TestDenialThatPassesCostsNoSession(t *testing.T) {
 
 // TestNothingIsLookedAtInTurn if the driver's Confirm finds what a watch has missed.
 func TestNothingIsLookedAtInTurn(t *testing.T) {
-	play(t, Settings{Verifies: true}, func(t *testing.T, s *scene) {
+	play(t, Settings{ConfirmRereads: true}, func(t *testing.T, s *scene) {
 		s.leading(1)
 		s.waitingBehind(behind)
 		for range 8 {

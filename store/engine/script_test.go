@@ -85,7 +85,7 @@ func play(t *testing.T, settings Settings, test func(t *testing.T, s *scene)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		s := &scene{T: t, scripted: &scripted{ends: true}}
-		settings.Name, settings.TTL, settings.Removed = "test://", ttl, "it was removed"
+		settings.Name, settings.TTL, settings.RemovedReason = "test://", ttl, "it was removed"
 		settings.Pace = cmp.Or(settings.Pace, pace)
 		s.Engine = New(s.scripted, settings)
 		synctest.Wait()

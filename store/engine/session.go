@@ -379,7 +379,7 @@ func (s *session) clean(what string, remove func(context.Context) error) {
 			return
 		case ctx.Err() != nil || s.takes() || adapter.Uncertain(err): // finish may be about to end ctx
 			continue
-		case denied.bears(err, s.engine.settings.Denials):
+		case denied.bears(err, s.engine.settings.DenialTimeout):
 			continue
 		}
 		log := s.engine.settings.Logger.With("store", s.engine.settings.Name, "entry", what, "error", err)

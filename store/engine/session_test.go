@@ -75,7 +75,7 @@ func TestCampaignWithoutASession(t *testing.T) {
 
 // TestSessionOpenFailsWithItsLastReason for a caller who does not wait any longer. The attempts go on.
 func TestSessionOpenFailsWithItsLastReason(t *testing.T) {
-	play(t, Settings{Patience: time.Second}, func(t *testing.T, s *scene) {
+	play(t, Settings{CampaignTimeout: time.Second}, func(t *testing.T, s *scene) {
 		c := s.campaign(t.Context(), "x")
 		s.next("Open").fail(errUnsent)
 		time.Sleep(time.Second)

@@ -106,6 +106,9 @@ func (d *driver) unreached(ctx context.Context) error {
 	if d.trouble == nil || errors.Is(cause, context.Canceled) || errors.Is(cause, store.ErrClosed) {
 		return cause
 	}
+	if rest, ok := strings.CutPrefix(d.trouble.Error(), cause.Error()); ok { // the client library says so too
+		return fmt.Errorf("%w%s", cause, rest)
+	}
 	return fmt.Errorf("%w: %w", cause, d.trouble)
 }
 

@@ -1,7 +1,10 @@
 package etcd
 
 import (
+	"context"
+	"errors"
 	"testing"
+	"time"
 
 	"github.com/go-leadership/leadership/store"
 	"github.com/stretchr/testify/require"
@@ -32,4 +35,19 @@ func TestWhatAnErrorMeans(t *testing.T) {
 	}
 	require.ErrorIs(t, explain(rpctypes.ErrGRPCLeaseNotFound), rpctypes.ErrLeaseNotFound)
 	require.ErrorIs(t, explain(rpctypes.ErrGRPCTimeout), store.ErrUnknownOutcome)
+}
+
+// TestDeadlineIsSaidOnce: the client library's reason for no answer may be that time is up.
+func TestDeadlineIsSaidOnce(t *testing.T) {
+	ctx, cancel := context.WithDeadline(t.Context(), time.Now())
+	defer cancel()
+	for reason, text := range map[string]string{
+		"context deadline exceeded":                    "context deadline exceeded",
+		"context deadline exceeded while it connected": "context deadline exceeded while it connected",
+		"connection refused":                           "context deadline exceeded: connection refused",
+	} {
+		err := (&driver{trouble: errors.New(reason)}).unreached(ctx)
+		require.EqualError(t, err, text)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+	}
 }

@@ -50,8 +50,8 @@ func Open(config Config) (*Store, error) {
 	s := &Store{driver: d}
 	s.engineOf = engine.New(d, engine.Settings{
 		Name: d.life.Name, TTL: d.config.TTL, Pace: d.renewal(),
-		Patience: max(2*d.config.TTL, 5*time.Second), // at round trips of TTL/4 it takes more than a TTL
-		Removed:  "its key was deleted", Logger: d.config.Logger,
+		CampaignTimeout: max(2*d.config.TTL, 5*time.Second), // at round trips of TTL/4 it takes more than a TTL
+		RemovedReason:   "its key was deleted", Logger: d.config.Logger,
 	})
 	d.begin()
 	return s, nil

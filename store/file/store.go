@@ -122,7 +122,7 @@ func Open(config Config) (*Store, error) {
 
 func newStore(d engine.Driver, c Config) *Store {
 	return &Store{engine.New(d, engine.Settings{
-		Name: c.name(), TTL: c.TTL, Pace: c.TTL / 4, Patience: max(c.TTL, 5*time.Second),
-		Removed: "its directory was removed", Logger: c.Logger,
+		Name: c.name(), TTL: c.TTL, Pace: c.TTL / 4, CampaignTimeout: max(c.TTL, 5*time.Second),
+		RemovedReason: "its directory was removed", Logger: c.Logger,
 	})}
 }

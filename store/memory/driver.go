@@ -93,7 +93,7 @@ func (d *driver) Ballots(ctx context.Context, election string) ([]store.Standing
 	return read(ctx, d.faults, func() ([]store.Standing, error) { return d.service.standing(election), nil })
 }
 
-// RequestResignation implements engine.Resigner.
+// RequestResignation implements store.Resigner.
 func (d *driver) RequestResignation(ctx context.Context, election string, token uint64) error {
 	return write(ctx, d.faults, func() error { d.service.mark(election, token); return nil })
 }
@@ -138,7 +138,7 @@ func (s *driverSession) Keep(ctx context.Context, renewed func(engine.Proof)) er
 		}
 		var lives bool
 		sent = store.Now()
-		err := d.faults.line.Send(ctx, func() { lives = d.service.touch(s.id, time.Duration(d.faults.linger.Load())) })
+		err := d.faults.line.Send(ctx, func() { lives = d.service.touch(s.id, time.Duration(d.faults.late.Load())) })
 		switch {
 		case err == nil && !lives:
 			return nil

@@ -198,12 +198,12 @@ func TestLagAndDouble(t *testing.T) {
 	})
 }
 
-// TestLinger: the service keeps the session longer than it has to.
-func TestLinger(t *testing.T) {
+// TestDelayExpiry: the service keeps the session longer than it has to.
+func TestDelayExpiry(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		_, a, b := pair(t)
 		stand(t, a, "a")
-		a.Faults().Linger(ttl)
+		a.Faults().DelayExpiry(ttl)
 		time.Sleep(renewal + time.Millisecond)
 		a.Faults().Cut()
 		time.Sleep(2*ttl - 2*time.Millisecond)

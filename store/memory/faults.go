@@ -16,7 +16,7 @@ type Faults struct {
 	driver *driver
 	line   *faulty.Line
 	double atomic.Bool                 // notifications come twice
-	linger atomic.Int64                // how long the service keeps the session after its TTL
+	late   atomic.Int64                // how much longer than its TTL the service keeps the session
 	fate   atomic.Pointer[func() Fate] // decides on each request, if it is not nil
 }
 
@@ -44,8 +44,8 @@ func (f *Faults) Double() { f.double.Store(true) }
 // Mute keeps the watches that are set from telling anything any more. Those that are set later are not affected.
 func (f *Faults) Mute() { f.driver.service.mute(f.driver.line) }
 
-// Linger makes the service keep the session for that time after its TTL, from the next renewal on.
-func (f *Faults) Linger(d time.Duration) { f.linger.Store(int64(d)) }
+// DelayExpiry makes the service keep the session so much longer than its TTL, from the next renewal on.
+func (f *Faults) DelayExpiry(d time.Duration) { f.late.Store(int64(d)) }
 
 // Fate is what happens to one request, besides what the switches do. The zero Fate lets it pass.
 type Fate struct {

@@ -103,8 +103,8 @@ func (s *Service) open(ttl time.Duration, peers bool) uint64 {
 	return sess.id
 }
 
-// touch renews a session and reports whether it exists. The service keeps it for linger longer than it has to.
-func (s *Service) touch(id uint64, linger time.Duration) bool {
+// touch renews a session and reports whether it exists. The service keeps it so much longer than its TTL.
+func (s *Service) touch(id uint64, longer time.Duration) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	sess, ok := s.sessions[id]
@@ -114,7 +114,7 @@ func (s *Service) touch(id uint64, linger time.Duration) bool {
 	s.index++
 	sess.mark, sess.touched = s.index, time.Now()
 	if sess.expiry != nil {
-		sess.keeps = byClock(sess.ttl, s.clock) + linger
+		sess.keeps = byClock(sess.ttl, s.clock) + longer
 		sess.expiry.Reset(sess.keeps)
 	}
 	return true
@@ -231,18 +231,7 @@ func (s *Service) lead(e *election, holder *entry, leader store.Leader) {
 }
 
 // Delete removes a ballot, as an operator might, if it stands.
-func (s *Service) Delete(election string, token uint64) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if b := s.ballot(election, token); b != nil {
-		s.remove(b)
-	}
-}
-
-// ballot returns a ballot that stands, or nil. The caller holds the mutex.
-func (s *Service) ballot(election string, token uint64) *entry {
-	return s.entries[entryKey(election, token)]
-}
+func (s *Service) Delete(election string, token uint64) { s.withdraw(entryKey(election, token)) }
 
 func entryKey(election string, token uint64) string { return fmt.Sprintf("%s/%d", election, token) }
 
@@ -250,7 +239,7 @@ func entryKey(election string, token uint64) string { return fmt.Sprintf("%s/%d"
 func (s *Service) mark(election string, token uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if b := s.ballot(election, token); b != nil && !b.resign {
+	if b := s.entries[entryKey(election, token)]; b != nil && !b.resign {
 		b.resign = true
 		s.index++
 		s.changed(b.key)

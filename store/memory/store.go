@@ -103,7 +103,7 @@ func Open(service *Service, config *Config) (*Store, error) {
 	}
 	ttl := byClock(c.TTL, c.Clock) // all that the engine measures is measured by this clock
 	s.engineOf = engine.New(d, engine.Settings{
-		Name: "memory://" + service.name, TTL: ttl, Pace: ttl / 4, Removed: "it was removed", Logger: c.Logger,
+		Name: "memory://" + service.name, TTL: ttl, Pace: ttl / 4, RemovedReason: "it was removed", Logger: c.Logger,
 	})
 	return s, nil
 }

@@ -46,11 +46,11 @@ func Open(config Config) (*Store, error) {
 		return nil, err
 	}
 	return &Store{driver: d, engineOf: engine.New(d, engine.Settings{
-		Name:     d.life.Name,
-		TTL:      d.config.TTL,
-		Pace:     interval(d.config.TTL),
-		Patience: max(d.config.TTL, 5*time.Second),
-		Removed:  "its node was deleted",
-		Logger:   d.config.Logger,
+		Name:            d.life.Name,
+		TTL:             d.config.TTL,
+		Pace:            interval(d.config.TTL),
+		CampaignTimeout: max(d.config.TTL, 5*time.Second),
+		RemovedReason:   "its node was deleted",
+		Logger:          d.config.Logger,
 	})}, nil
 }

@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/go-leadership/leadership/store"
 	"github.com/go-leadership/leadership/store/engine"
 )
 
@@ -214,7 +215,7 @@ var watches = []Case{
 			for i, entry := range line {
 				e.acknowledge(owners[i], entry, "value")
 				look("when the first in line has been acknowledged")
-				if r, ok := c.(engine.Resigner); ok {
+				if r, ok := c.(store.Resigner); ok {
 					e.ok(r.RequestResignation(e.ctx, e.election, line[len(line)-1].Token), "request a resignation")
 					look("when the last in line is asked to resign")
 				}

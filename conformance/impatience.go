@@ -40,6 +40,11 @@ var impatience = []Case{
 					continue
 				}
 				e.ok(err, "a patient candidate waits to be first")
+				if led == 0 { // for longer than each caller takes for all that it does
+					e.during(15*delay, "the patient candidate keeps its ballot", func() bool {
+						return b.Err() == nil || b.Lease().Remaining() == 0
+					})
+				}
 				led++
 				standing := len(e.ballots(observer))
 				e.withdraw(b)

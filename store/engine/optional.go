@@ -36,14 +36,6 @@ type Syncer interface {
 	Sync(ctx context.Context) error
 }
 
-// sync makes the next read of the leader include all that was confirmed before the call.
-func (e *Engine) sync(ctx context.Context) error {
-	if d, ok := e.driver.(Syncer); ok {
-		return d.Sync(ctx)
-	}
-	return nil
-}
-
 // Finder is a driver that finds entries by itself, as after a restore of the service. OnFound is called before any other
 // method. found removes an entry that was made by this store in the session with that ID and has no ballot; it does not
 // block, and is not called under the driver's locks.

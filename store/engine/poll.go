@@ -253,8 +253,8 @@ func (p *poll) work() (again bool) {
 
 // read reads the leader, and sets a watch.
 func (p *poll) read(ctx context.Context, f *feed) (Watch, error) {
-	if f.synced {
-		if err := p.engine.sync(ctx); err != nil {
+	if d, ok := p.engine.driver.(Syncer); ok && f.synced {
+		if err := d.Sync(ctx); err != nil {
 			return Watch{}, err
 		}
 	}

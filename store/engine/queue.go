@@ -36,18 +36,13 @@ func (q *queue) add(it *item) {
 	defer q.mu.Unlock()
 	switch it.state {
 	case idle:
-		q.append(it)
+		it.state = queued
+		q.list = append(q.list, it)
+		if q.running < workers && q.start(q.run) {
+			q.running++
+		}
 	case busy:
 		it.state = dirty
-	}
-}
-
-// append puts an item into the list. The caller holds mu.
-func (q *queue) append(it *item) {
-	it.state = queued
-	q.list = append(q.list, it)
-	if q.running < workers && q.start(q.run) {
-		q.running++
 	}
 }
 

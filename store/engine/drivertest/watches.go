@@ -205,8 +205,11 @@ var watches = []Case{
 							marks.Add(1)
 						}
 					}}
-					w, err := c.Entry(e.ctx, entry.Key, n.tell) // stays: it is told of what comes
-					e.ok(err, "watch an entry")
+					var w engine.Watch // stays: it is told of what comes
+					e.finally("watch an entry", func() (err error) {
+						w, err = c.Entry(e.ctx, entry.Key, n.tell)
+						return err
+					})
 					e.closers = append(e.closers, w.Stop)
 				}
 				e.check(wrong.Load() == 0, "%s, an entry is said to be first that is not", when)
@@ -216,7 +219,8 @@ var watches = []Case{
 				e.acknowledge(owners[i], entry, "value")
 				look("when the first in line has been acknowledged")
 				if r, ok := c.(store.Resigner); ok {
-					e.ok(r.RequestResignation(e.ctx, e.election, line[len(line)-1].Token), "request a resignation")
+					last := line[len(line)-1].Token
+					e.finally("request a resignation", func() error { return r.RequestResignation(e.ctx, e.election, last) })
 					look("when the last in line is asked to resign")
 				}
 				removed.Add(1) // before it goes: what is told of the next may come at once

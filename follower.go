@@ -118,6 +118,9 @@ func (f *Follower) learn(answer *store.Known) (asOf time.Time) {
 			answer = &known
 		}
 	}
+	if answer != nil && answer.AsOf.Before(f.asOf) {
+		answer = nil // older, and the store could not be asked again
+	}
 	if answer != nil {
 		f.asOf = answer.AsOf
 	}

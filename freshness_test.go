@@ -187,14 +187,15 @@ func TestConfirmationsWakeNoFollower(t *testing.T) {
 // peekingStore shows what a test says, and answers when the test wants it to.
 type peekingStore struct {
 	fakeStore
-	mu    sync.Mutex
-	known store.Known // guarded by mu
+	mu     sync.Mutex
+	known  store.Known // guarded by mu
+	silent bool        // guarded by mu: it does not know
 }
 
 func (s *peekingStore) Peek(string) (store.Known, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.known, true
+	return s.known, !s.silent
 }
 
 func (s *peekingStore) set(leader store.Leader) {
@@ -236,6 +237,12 @@ func TestAnswerThatIsOlderThanAsOf(t *testing.T) {
 		_, led := f.Leader()
 		require.False(w, led, "it has gone since")
 		require.Equal(w, w.began.Add(2*time.Second), f.AsOf())
+		st.mu.Lock()
+		st.silent = true
+		st.mu.Unlock()
+		answers <- a
+		synctest.Wait()
+		require.Equal(w, w.began.Add(2*time.Second), f.AsOf(), "it does not go back, though the store can't be asked")
 		require.Equal(w, []string{`1s leader "a"`, `2s leader ""`}, happened.all())
 	})
 }

@@ -50,8 +50,9 @@ type Driver interface {
 	Leader(ctx context.Context, election string, tell Tell) (Watch, error)
 	// Ahead returns what is ahead of an entry that stands, or ErrGone. e.Place.Nearest has gone.
 	Ahead(ctx context.Context, e Entry) (Place, error)
-	// Confirm makes the watches tell News.AsOf, the time of this call or later, once they have told all that happened
-	// before. It may return earlier: nil says that the service answered. It needs no session.
+	// Confirm makes the watches of Leader tell News.AsOf, the time of this call or later, once they have told all that
+	// happened before. Those of Entry need not tell it. It may return earlier: nil says that the service answered. It needs
+	// no session.
 	Confirm(ctx context.Context) error
 	Ballots(ctx context.Context, election string) ([]store.Standing, error) // the first in line first
 	Clear(ctx context.Context, election string) error                       // all elections if the name is empty

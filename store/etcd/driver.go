@@ -56,10 +56,7 @@ func (d *driver) begin() {
 // Entry implements engine.Driver.
 func (d *driver) Entry(ctx context.Context, key string, tell engine.Tell) (engine.Watch, error) {
 	list, err := d.see(ctx, newListener(key, tell))
-	if err != nil {
-		return engine.Watch{}, err
-	}
-	return list[0], nil
+	return list[0], err
 }
 
 // Pair implements engine.Pairs.
@@ -67,23 +64,19 @@ func (d *driver) Pair(
 	ctx context.Context, own, nearest string, tellOwn, tellNearest engine.Tell,
 ) (ownWatch, nearestWatch engine.Watch, err error) {
 	list, err := d.see(ctx, newListener(own, tellOwn), newListener(nearest, tellNearest))
-	if err != nil {
-		return ownWatch, nearestWatch, err
-	}
-	return list[0], list[1], nil
+	return list[0], list[1], err
 }
 
 // Leader implements engine.Driver.
 func (d *driver) Leader(ctx context.Context, election string, tell engine.Tell) (engine.Watch, error) {
-	list, err := d.see(ctx, &listener{key: d.layout.ack(election), tell: tell, state: leaderState})
-	if err != nil {
-		return engine.Watch{}, err
-	}
-	return list[0], nil
+	list, err := d.see(ctx, &listener{key: d.layout.ack(election), tell: tell, state: leaderState, dated: true})
+	return list[0], err
 }
 
-// see watches the keys, reads them in one request, and tells what there is.
+// see watches the keys, reads them in one request, and tells what there is. It returns a watch for each listener, the
+// zero Watch with an error.
 func (d *driver) see(ctx context.Context, listeners ...*listener) (list []engine.Watch, err error) {
+	list = make([]engine.Watch, len(listeners))
 	ws := &d.watches
 	for _, l := range listeners {
 		ws.join(l) // all are asked for before one is waited for
@@ -99,19 +92,19 @@ func (d *driver) see(ctx context.Context, listeners ...*listener) (list []engine
 	for _, l := range listeners {
 		gets = append(gets, clientv3.OpGet(l.key))
 		if err := d.ready(ctx, l.watch); err != nil {
-			return nil, err
+			return list, err
 		}
 	}
 	sent := time.Now()
 	found, revision, err := d.look(ctx, nil, gets...)
 	if err != nil {
-		return nil, err
+		return list, err
 	}
 	if err := ws.show(listeners, found, revision, sent); err != nil {
-		return nil, err
+		return list, err
 	}
-	for _, l := range listeners {
-		list = append(list, engine.Watch{Stream: l.watch.stream, Stop: func() { ws.leave(l) }})
+	for i, l := range listeners {
+		list[i] = engine.Watch{Stream: l.watch.stream, Stop: func() { ws.leave(l) }}
 	}
 	return list, nil
 }

@@ -144,7 +144,7 @@ func (d *driver) created(resp *pb.WatchResponse) error {
 		return fmt.Errorf("the cluster confirmed a watch that was not asked for")
 	}
 	w := ws.creating[0]
-	ws.creating, ws.overdue = ws.creating[1:], 0
+	ws.creating = ws.creating[1:]
 	if resp.Canceled {
 		if ws.set[w.key] == w {
 			delete(ws.set, w.key)

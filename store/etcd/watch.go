@@ -35,7 +35,6 @@ type watches struct {
 	creating []*watch           // those that it has not, in the order in which it was asked
 	requests []*pb.WatchRequest // to be sent
 	marks    []mark             // of the progress that was asked for
-	overdue  int                // how often that was while some watch had not been confirmed, and none was
 	asked    bool               // progress was asked for since the last message
 	messages int                // how many have come
 }
@@ -57,6 +56,7 @@ type listener struct {
 	key   string
 	tell  engine.Tell
 	state func(*mvccpb.KeyValue) engine.State // what the value at the key means, nil if there is none
+	dated bool                                // wants to be told News.AsOf: ballots do without
 
 	watch *watch // written by join
 	seen  int64  // guarded by the mu of watches: the revision of what it was told last; 0 before the first
@@ -166,11 +166,12 @@ func (w *watch) happened(e *mvccpb.Event) {
 	}
 }
 
-// confirmed tells all that have been told something that they know all there was at that time. The caller holds mu.
+// confirmed tells those that have been told something, and want to know, that they know all there was at that time. The
+// caller holds mu.
 func (ws *watches) confirmed(asOf time.Time) {
 	for _, w := range ws.byID {
 		for l := range w.listeners {
-			if l.seen != 0 {
+			if l.dated && l.seen != 0 {
 				l.tell(engine.News{AsOf: asOf})
 			}
 		}
@@ -205,15 +206,12 @@ func (ws *watches) take() []*pb.WatchRequest {
 	return list
 }
 
-// progress asks the cluster to say when the watches have told all up to a revision. If an earlier request has not been
-// answered for long the stream is of no use: some watch is silent.
+// progress asks the cluster to say when the watches have told all up to a revision. It does not answer before it has set
+// those that it was asked for.
 func (ws *watches) progress(revision int64, sent time.Time) {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
-	if len(ws.creating) > 0 {
-		ws.overdue++
-	}
-	if len(ws.byID) > 0 {
+	if len(ws.set) > 0 {
 		ws.marks = append(ws.marks, mark{revision, sent})
 		ws.askProgress()
 	}
@@ -225,12 +223,12 @@ func (ws *watches) askProgress() {
 	ws.ask(&pb.WatchRequest{RequestUnion: &pb.WatchRequest_ProgressRequest{ProgressRequest: &pb.WatchProgressRequest{}}})
 }
 
-// silent reports whether the cluster has left several requests for progress unanswered, or watches unconfirmed for as
-// long.
+// silent reports whether the cluster has left several requests for progress unanswered. Then the stream is of no use: some
+// watch is silent, or none has been confirmed.
 func (ws *watches) silent() bool {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
-	return len(ws.marks) > 2 || ws.overdue > 2
+	return len(ws.marks) > 2
 }
 
 // breakOff ends all watches: the stream is no more. Those that have not been confirmed get to know why.
@@ -253,5 +251,5 @@ func (ws *watches) breakOff(err error) {
 		}
 	}
 	ws.stream++
-	ws.set, ws.byID, ws.creating, ws.requests, ws.marks, ws.overdue, ws.asked = nil, nil, nil, nil, nil, 0, false
+	ws.set, ws.byID, ws.creating, ws.requests, ws.marks, ws.asked = nil, nil, nil, nil, nil, false
 }

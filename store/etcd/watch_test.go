@@ -17,7 +17,7 @@ type heard []string
 
 // listens returns a listener of an election's leader that notes what it is told.
 func (h *heard) listens(name, key string) *listener {
-	return &listener{key: key, state: leaderState, tell: func(n engine.News) {
+	return &listener{key: key, state: leaderState, dated: true, tell: func(n engine.News) {
 		switch {
 		case n.Over:
 			*h = append(*h, name+" over")
@@ -142,16 +142,18 @@ func TestLaggingNewsAreNoReturn(t *testing.T) {
 }
 
 // Progress confirms a request as soon as the cluster has come as far as it had when that was sent: to those that have
-// been told something.
+// been told something, and want to know.
 func TestProgressConfirms(t *testing.T) {
 	var h heard
 	d := watching()
-	l, late := h.listens("l", "a"), h.listens("late", "b")
-	d.watches.join(l)
-	d.watches.join(late)
-	d.confirms(t, 1, 10)
-	d.confirms(t, 2, 10)
+	l, late, ballot := h.listens("l", "a"), h.listens("late", "b"), h.listens("ballot", "c")
+	ballot.dated = false
+	for i, l := range []*listener{l, late, ballot} {
+		d.watches.join(l)
+		d.confirms(t, int64(i+1), 10)
+	}
 	require.NoError(t, d.shows(l, "a", 10))
+	require.NoError(t, d.shows(ballot, "c", 10))
 	h.take()
 	at := time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 	d.watches.progress(20, at)
@@ -163,6 +165,28 @@ func TestProgressConfirms(t *testing.T) {
 	require.NoError(t, d.shows(late, "b", 25))
 	d.progresses(t, 30)
 	require.ElementsMatch(t, heard{"late 25", "l as of 01", "late as of 01"}, h.take())
+}
+
+// A stream on which several requests for progress have no answer is of no use, also if no watch was ever confirmed.
+func TestStreamWithoutProgressIsSilent(t *testing.T) {
+	for name, confirmed := range map[string]bool{"confirmed": true, "not confirmed": false} {
+		t.Run(name, func(t *testing.T) {
+			var h heard
+			d := watching()
+			d.watches.progress(5, time.Now()) // nothing is watched: nothing is asked for
+			d.watches.join(h.listens("l", "a"))
+			if confirmed {
+				d.confirms(t, 1, 10)
+			}
+			for range 3 {
+				require.False(t, d.watches.silent())
+				d.watches.progress(20, time.Now())
+			}
+			require.True(t, d.watches.silent())
+			d.progresses(t, 20)
+			require.False(t, d.watches.silent())
+		})
+	}
 }
 
 // When the stream breaks all that have been told something learn that their watch is over. The others are not shown

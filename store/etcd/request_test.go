@@ -1,0 +1,40 @@
+package etcd
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-leadership/leadership/internal/storetest"
+	"github.com/go-leadership/leadership/store"
+	"github.com/stretchr/testify/require"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc"
+)
+
+// A cluster that is slower than the store's first patience is one that answers late, and not one that never does: the
+// time that a request may take doubles while none is answered.
+func TestSlowClusterIsWaitedFor(t *testing.T) {
+	t.Parallel()
+	var slow atomic.Bool
+	d, _ := opened(t, func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker,
+		opts ...grpc.CallOption,
+	) error {
+		if slow.Load() {
+			select {
+			case <-time.After(1500 * time.Millisecond):
+			case <-ctx.Done():
+			}
+		}
+		return invoke(ctx, method, req, reply, cc, opts...)
+	})
+	read := func() error {
+		_, _, err := d.look(soon(t), nil, clientv3.OpGet("x"))
+		return err
+	}
+	d.config.TTL = 2 * time.Second // a request is given up after a second
+	slow.Store(true)
+	require.ErrorIs(t, read(), store.ErrUnknownOutcome)
+	storetest.Eventually(t, func() bool { return read() == nil }, "an answer")
+}

@@ -122,7 +122,8 @@ func (d *driver) set(change func()) {
 }
 
 // connected returns the client as soon as there is one, and no connection is being made. So the time that this takes
-// counts neither against a request nor against the lease, and a request without a connection is known not to be sent.
+// counts neither against a request nor against the lease, and a request without a connection is known not to be sent
+// (TestFirstLeaseWaitsForTheConnection).
 func (d *driver) connected(ctx context.Context) (*clientv3.Client, error) {
 	for ctx.Err() == nil {
 		d.mu.Lock()
@@ -159,8 +160,8 @@ func (d *driver) connected(ctx context.Context) (*clientv3.Client, error) {
 }
 
 // A request that is not answered in time is given up, since the next one goes to another endpoint. The time grows
-// while none is answered, so that a slow cluster is one that answers late. It is mostPatience at most, unless the line
-// is known to be slower.
+// while none is answered, so that a slow cluster is one that answers late (TestSlowClusterIsWaitedFor). It is
+// mostPatience at most, unless the line is known to be slower.
 const mostPatience = 10 * time.Second
 
 // requestSilence is how long a member may take to answer a request. A busy member that is the only one often takes a
@@ -206,8 +207,6 @@ func request[T any](ctx context.Context, d *driver, send func(context.Context, *
 		return value, nil
 	case ctx.Err() != nil:
 		return none, fmt.Errorf("%w: %w", store.ErrUnknownOutcome, d.unreached(ctx))
-	case client.Ctx().Err() != nil:
-		return none, errClientClosed
 	}
 	return none, d.because(explain(err))
 }

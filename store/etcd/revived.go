@@ -10,7 +10,7 @@ import (
 // findAll shows the engine all ballots of the session after a restore that the driver has noticed. A cluster that is
 // restored from a snapshot has the ballots again that were withdrawn since. One of a session that lives stands in the way
 // of all behind it for as long as that session is renewed. Only its own store knows that it was withdrawn, and nothing
-// else may lead that store to elections in which it does not stand any more.
+// else may lead that store to elections in which it does not stand any more (TestRestoredBallotIsRemoved).
 func (d *driver) findAll() {
 	d.mu.Lock()
 	lease := d.lease

@@ -33,7 +33,7 @@ type session struct {
 }
 
 // Open implements engine.Driver. It asks for a lease under an id of our own choice, so that asking again after an
-// unknown outcome makes no second.
+// unknown outcome makes no second (TestGrantReplyLost), and Close can revoke it.
 func (d *driver) Open(ctx context.Context) (engine.Session, engine.Proof, error) {
 	for {
 		id := d.newLease()

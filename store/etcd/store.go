@@ -76,6 +76,7 @@ func newDriver(config Config) (*driver, error) {
 		changed: make(chan struct{}), lines: map[string]*line{},
 	}
 	d.watches.queued = make(chan struct{}, 1)
+	d.watches.dated = map[*listener]bool{}
 	return d, nil
 }
 

@@ -40,9 +40,6 @@ func (d *driver) stream() error {
 		return err
 	}
 	err = d.streamOf(client)
-	if client.Ctx().Err() != nil {
-		return errClientClosed
-	}
 	if explained := explain(err); store.Refused(explained) {
 		return explained
 	}

@@ -63,7 +63,8 @@ func (l *line) Write(p []byte) (int, error) {
 // errNoAnswer is why a connection was closed on this side.
 var errNoAnswer = errors.New("no answer came")
 
-// explain gives the reason why a connection was closed on this side: the member at its other end was silent.
+// explain gives the reason why a connection was closed on this side: the member at its other end was silent
+// (TestSilentServerIsNamed).
 func (l *line) explain(err error) error {
 	if errors.Is(err, net.ErrClosed) || errors.Is(err, io.ErrClosedPipe) {
 		return fmt.Errorf("%w from %s", errNoAnswer, l.RemoteAddr())
@@ -72,7 +73,7 @@ func (l *line) explain(err error) error {
 }
 
 // security is TLS by the store's settings. The client library's own expects every server to have the name of its
-// endpoint, whatever the settings say.
+// endpoint, whatever the settings say (TestTLS). What fails is told with the endpoint (TestTLSMismatch).
 type security struct {
 	credentials.TransportCredentials
 	driver *driver
@@ -132,8 +133,9 @@ func (d *driver) troubled(err error) {
 	}
 }
 
-// speaksHTTP1 reports whether an error shows that the server answered in HTTP/1.1, as on etcd's port for peers. The
-// client library's error is text. A TLS server does not answer the client's first bytes so.
+// speaksHTTP1 reports whether an error shows that the server answered in HTTP/1.1, as on etcd's port for peers
+// (TestPortForPeersIsNamed). The client library's error is text. A TLS server does not answer the client's first bytes
+// so.
 func speaksHTTP1(err error) bool {
 	return err != nil && strings.Contains(err.Error(), "looked like an HTTP/1.1 header")
 }

@@ -34,6 +34,7 @@ type watches struct {
 	byID     map[int64]*watch   // those that the cluster has confirmed
 	creating []*watch           // those that it has not, in the order in which it was asked
 	requests []*pb.WatchRequest // to be sent
+	dated    map[*listener]bool // those that want to be told News.AsOf, and have been told something
 	marks    []mark             // of the progress that was asked for
 	asked    bool               // progress was asked for since the last message
 	messages int                // how many have come
@@ -112,6 +113,7 @@ func (ws *watches) leave(l *listener) {
 		return
 	}
 	delete(w.listeners, l)
+	delete(ws.dated, l)
 	if len(w.listeners) == 0 && ws.set[w.key] == w {
 		delete(ws.set, w.key)
 		ws.cancel(w)
@@ -130,6 +132,9 @@ func (ws *watches) show(listeners []*listener, found []*pb.RangeResponse, revisi
 	}
 	for i, l := range listeners {
 		l.seen = revision
+		if l.dated {
+			ws.dated[l] = true
+		}
 		if e := l.watch.last; e != nil && e.Kv.ModRevision > revision {
 			l.hear(e)
 			continue
@@ -166,15 +171,10 @@ func (w *watch) happened(e *mvccpb.Event) {
 	}
 }
 
-// confirmed tells those that have been told something, and want to know, that they know all there was at that time. The
-// caller holds mu.
+// confirmed tells those that want to know that they know all there was at that time. The caller holds mu.
 func (ws *watches) confirmed(asOf time.Time) {
-	for _, w := range ws.byID {
-		for l := range w.listeners {
-			if l.dated && l.seen != 0 {
-				l.tell(engine.News{AsOf: asOf})
-			}
-		}
+	for l := range ws.dated {
+		l.tell(engine.News{AsOf: asOf})
 	}
 }
 
@@ -250,6 +250,7 @@ func (ws *watches) breakOff(err error) {
 			}
 		}
 	}
+	clear(ws.dated)
 	ws.stream++
 	ws.set, ws.byID, ws.creating, ws.requests, ws.marks, ws.asked = nil, nil, nil, nil, nil, false
 }

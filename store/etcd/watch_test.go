@@ -165,6 +165,18 @@ func TestProgressConfirms(t *testing.T) {
 	require.NoError(t, d.shows(late, "b", 25))
 	d.progresses(t, 30)
 	require.ElementsMatch(t, heard{"late 25", "l as of 01", "late as of 01"}, h.take())
+
+	d.watches.leave(l)
+	d.watches.progress(40, at.Add(2*time.Second))
+	d.progresses(t, 40)
+	require.Equal(t, heard{"late as of 02"}, h.take(), "the other one has left")
+	d.watches.breakOff(fmt.Errorf("cut"))
+	require.ElementsMatch(t, heard{"late over", "ballot over"}, h.take())
+	d.watches.join(h.listens("again", "a"))
+	d.confirms(t, 1, 10)
+	d.watches.progress(50, at.Add(3*time.Second))
+	d.progresses(t, 50)
+	require.Empty(t, h, "the watch before is over, and the new one has told nothing")
 }
 
 // A stream on which several requests for progress have no answer is of no use, also if no watch was ever confirmed.

@@ -40,7 +40,7 @@ type Candidate struct {
 	value  string
 	manual bool // Options.ManualAcknowledge
 
-	term     atomic.Pointer[Term] // the term that goes on; set by begin, cleared by Term.finish, both under mu
+	term     atomic.Pointer[Term] // the term that goes on; set by begin, cleared by finish, both under mu
 	channels termChannels
 	tasks    *tasks
 	warned   atomic.Bool // of an acknowledgement that was missing; once for all terms
@@ -210,13 +210,30 @@ func (c *Candidate) begin(d *drive, ballot store.Ballot, span store.Span) (*Term
 	defer func() {
 		t.reports.resume()
 		if !returned { // the hook has panicked, or has ended its goroutine: this call gives the ballot back, or nothing does
-			t.finish(ErrResigned)
+			c.finish(t, ErrResigned)
 			c.giveBack(ballot)
 		}
 	}()
 	c.tell(event{what: termBegan, token: t.Token()})
 	returned = true
 	return t, nil
+}
+
+// finish ends a term, unless it is over already: from here on IsLeader is false, and the context has ended. The ballot
+// stands until it is given back, so that no other candidate leads while the leader's work still winds down. It waits for
+// no function of the user's.
+func (c *Candidate) finish(t *Term, cause error) {
+	c.mu.Lock() // so that a call which finds no term finds its context ended, too
+	over := c.term.Load() != t
+	if !over {
+		c.term.Store(nil)
+		c.channels.termEnded()
+		t.cancel(cause)
+	}
+	c.mu.Unlock()
+	if !over {
+		c.note(event{what: termEnded, token: t.Token(), err: cause})
+	}
 }
 
 // Resign ends the candidate's term, if it leads: IsLeader is false when Resign returns, and the term's context has
@@ -228,7 +245,7 @@ func (c *Candidate) Resign() {
 	t := c.term.Load()
 	c.mu.Unlock()
 	if t != nil {
-		t.finish(ErrResigned)
+		c.finish(t, ErrResigned)
 	}
 }
 
@@ -256,7 +273,7 @@ func (c *Candidate) Stop() {
 		d.cancel(ErrStopped)
 	}
 	if t != nil {
-		t.finish(ErrStopped)
+		c.finish(t, ErrStopped)
 	}
 	c.tasks.stop()
 }

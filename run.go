@@ -144,7 +144,7 @@ func (c *Candidate) takeOver(t *Term) error {
 // stands. It returns the error to report: err, or nil if the term had ended before.
 func (c *Candidate) conclude(t *Term, err error) error {
 	ended := context.Cause(t.ctx) // nil if it goes on until here
-	t.finish(ErrResigned)
+	c.finish(t, ErrResigned)
 	why, reported := cmp.Or(err, ErrResigned), err
 	switch {
 	case ended == nil:

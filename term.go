@@ -89,7 +89,7 @@ func (t *Term) Acknowledge(ctx context.Context) error {
 			return context.Cause(ctx)
 		}
 		if errors.Is(err, ErrLost) {
-			t.finish(err) // learnt here first, unless the term is over already
+			c.finish(t, err) // learnt here first, unless the term is over already
 			return t.endedError()
 		}
 		if !errors.Is(err, store.ErrUnknownOutcome) && !errors.Is(err, store.ErrUnavailable) {
@@ -115,7 +115,7 @@ func (t *Term) endedError() error {
 // A term of Run or RunForElection only ends, and Resign returns at once: they give the ballot back when the leader's
 // function and the callbacks have returned.
 func (t *Term) Resign(ctx context.Context) error {
-	t.finish(ErrResigned)
+	t.candidate.finish(t, ErrResigned)
 	if t.drive.serves || t.withdrawn.Load() {
 		return nil
 	}
@@ -139,7 +139,7 @@ func (t *Term) current() bool {
 // from the store for that, and no function of the user's runs here. It is the only goroutine of a term that has nothing to
 // report. All reports come from here, so the end is the last. Renewals do not wake it unless a hook wants to know of them.
 func (t *Term) watch() {
-	t.finish(t.untilOver())
+	t.candidate.finish(t, t.untilOver())
 	cause := context.Cause(t.ctx)
 	if errors.Is(cause, errRequested) {
 		t.reports.add(event{what: termRequested})
@@ -252,22 +252,4 @@ func stoppedBecause(cause error) error {
 		return cause
 	}
 	return fmt.Errorf("%w: %w", ErrStopped, cause)
-}
-
-// finish ends the term, unless it is over already: from here on IsLeader is false, and the context has ended. The ballot
-// stands until it is given back, so that no other candidate leads while the leader's work still winds down. It waits for
-// no function of the user's.
-func (t *Term) finish(cause error) {
-	c := t.candidate
-	c.mu.Lock() // so that those who find no term find its context ended, too
-	over := c.term.Load() != t
-	if !over {
-		c.term.Store(nil)
-		c.channels.termEnded()
-		t.cancel(cause)
-	}
-	c.mu.Unlock()
-	if !over {
-		c.note(event{what: termEnded, token: t.Token(), err: cause})
-	}
 }

@@ -16,7 +16,7 @@ import (
 func TestContextHasEndedWhenResignReturns(t *testing.T) {
 	virtual(t, func(w *world) {
 		st := w.open()
-		for range 300 {
+		for range 30 {
 			c, err := leadership.NewCandidate(st, election, "a", nil)
 			require.NoError(w, err)
 			term := w.campaign(c)
@@ -48,7 +48,7 @@ func TestTermEndedIsTheLastHook(t *testing.T) {
 		lease := store.NewLease()
 		lease.Renew(store.Now(), valid)
 		c := w.candidate(changing(w.open(), func(b *fakeBallot) { b.lease = lease }), "a", &leadership.Options{Hooks: hooks})
-		for range 300 {
+		for range 30 {
 			term := w.campaign(c)
 			time.Sleep(time.Nanosecond) // so that the renewal is later than the one before
 			go lease.Renew(store.Now(), valid)

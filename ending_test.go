@@ -59,3 +59,28 @@ func TestTermEndedIsTheLastHook(t *testing.T) {
 		}
 	})
 }
+
+// A term that its first hook gives back: Done waits for that hook, and for the one that follows.
+func TestDoneWaitsForTheFirstHook(t *testing.T) {
+	virtual(t, func(w *world) {
+		released := make(chan struct{})
+		var ended atomic.Bool
+		var c *leadership.Candidate
+		c = w.candidate(w.open(), "a", &leadership.Options{Hooks: &leadership.Hooks{
+			TermBegan: func(string, uint64) {
+				_ = c.Term().Resign(background)
+				<-released
+			},
+			TermEnded: func(string, uint64, error) { ended.Store(true) },
+		}})
+		result := async(func() error { _, err := c.Campaign(background); return err })
+		synctest.Wait()
+		require.Empty(w, w.ballots())
+		c.Stop()
+		require.False(w, isDone(c), "Campaign has not returned")
+		close(released)
+		require.NoError(w, <-result)
+		require.True(w, isDone(c))
+		require.True(w, ended.Load())
+	})
+}

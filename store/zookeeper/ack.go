@@ -55,14 +55,10 @@ func (s *session) Acknowledge(ctx context.Context, e engine.Entry, value string)
 
 // mayReplace returns nil if the node at the acknowledgement's place belongs to no session that might lead.
 func (s *session) mayReplace(ctx context.Context, e engine.Entry, ack node) error {
-	owner := ack.stat.EphemeralOwner
-	s.mu.Lock()
-	before := slices.Contains(e.Private.(*standing).before, owner)
-	s.mu.Unlock()
-	if owner == 0 || owner == s.id || before {
+	d, owner := s.driver, ack.stat.EphemeralOwner
+	if owner == 0 || owner == s.id || d.elections.hasMet(e.Key, owner) {
 		return nil
 	}
-	d := s.driver
 	queue, err := d.readQueue(ctx, d.layout.dir(e.Election))
 	if err != nil {
 		return err

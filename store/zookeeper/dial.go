@@ -17,9 +17,9 @@ import (
 
 // dial opens a connection for the client library.
 func (d *driver) dial(network, address string, _ time.Duration) (net.Conn, error) {
-	failed, wait := d.hosts.round()
+	failed, silent, wait := d.hosts.round()
 	adapter.PauseFor(d.life.Background, wait)
-	w, err := d.dialWire(network, address, failed)
+	w, err := d.dialWire(network, address, failed, silent)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.ready = time.Time{}
@@ -55,7 +55,7 @@ func noTLS(err error) bool {
 
 // dialWire does the work of dial. The limits fit the session, and round trips as long as it allows; a server that may
 // be gone holds up the others for a second at most, unless all have failed.
-func (d *driver) dialWire(network, address string, failed int) (*wire, error) {
+func (d *driver) dialWire(network, address string, failed, silent int) (*wire, error) {
 	limit := max(d.config.TTL/4, leastLimit)
 	if failed == 0 {
 		limit = min(limit, time.Second)
@@ -73,25 +73,24 @@ func (d *driver) dialWire(network, address string, failed int) (*wire, error) {
 			return nil, err
 		}
 	}
-	if err := conn.SetDeadline(time.Now().Add(d.handshakeLimit(d.hosts.timeouts(address)))); err != nil {
+	if err := conn.SetDeadline(time.Now().Add(d.handshakeLimit(silent))); err != nil {
 		_ = conn.Close()
 		return nil, err
 	}
 	w := newWire(conn)
-	w.established, w.wanted, w.forget = d.established, d.watches.wanted, d.giveUp()
-	w.timedOut = func() { d.hosts.timedOut(address) }
+	w.established, w.timedOut, w.wanted, w.forget = d.established, d.hosts.timedOut, d.watches.wanted, d.giveUp()
 	return w, nil
 }
 
-// handshakeLimit is how long a handshake may take with a server with which so many have timed out. One that has just
-// started can leave one without an answer: the first limit fits the last round trip, and then it doubles
-// (TestServerRestarts). A connection that is refused says nothing of that (TestFirstHandshakeAfterALongOutage).
-func (d *driver) handshakeLimit(timeouts int) time.Duration {
+// handshakeLimit is how long a handshake may take after so many have timed out. A server that has just started can
+// leave one without an answer: the first limit fits the last round trip, and then it doubles (TestServerRestarts). A
+// connection that is refused says nothing of that (TestFirstHandshakeAfterALongOutage).
+func (d *driver) handshakeLimit(silent int) time.Duration {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	limit := max(d.config.TTL/3, leastLimit)
-	if d.trip > 0 && timeouts < 10 {
-		limit = min(limit, max(redial, 2*d.trip)<<timeouts)
+	if d.trip > 0 && silent < 10 {
+		limit = min(limit, max(redial, 2*d.trip)<<silent)
 	}
 	return limit
 }

@@ -31,8 +31,8 @@ type driver struct {
 	life  *adapter.Life
 	hosts hosts
 
-	watches watches
-	dirs    dirs
+	watches   watches
+	elections elections
 
 	mu            sync.Mutex
 	wire          *wire         // guarded by mu, as are all below

@@ -196,7 +196,7 @@ func withoutQuorum(t *testing.T, ensemble *testserver.ZooKeeper, down, up func(*
 			require.NoError(t, down(m))
 		}
 	}
-	stepsDown(t, leader, time.Now().Add(ttl))
+	stepDown(t, time.Now().Add(ttl), all...)
 	require.Never(t, func() bool {
 		return all[0].IsLeader() || all[1].IsLeader() || all[2].IsLeader()
 	}, ttl, 10*time.Millisecond)

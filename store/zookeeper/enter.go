@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"path"
-	"slices"
-	"sync"
 
 	"github.com/go-leadership/leadership/internal/adapter"
 	"github.com/go-leadership/leadership/store"
@@ -21,12 +19,6 @@ type creation struct {
 	path  string        // written before done is closed, as are err and nodes
 	err   error
 	nodes []string // of the election: a list taken behind the creation, as a rule; nil if there is none
-}
-
-// standing is what the driver knows of an entry. It is the entry's Private.
-type standing struct {
-	before  []int64 // guarded by the session's mu, as is nearest: the sessions of the ballots that were the nearest ahead
-	nearest string  // the key of the nearest ahead, as long as its session is not known; else empty
 }
 
 // Enter implements engine.Session. With the election's nodes in place it takes two round trips: the node's creation and
@@ -104,7 +96,7 @@ func (s *session) creation(ctx context.Context, dir, nonce, value string) (*crea
 	s.creations[nonce] = c
 	s.mu.Unlock()
 	stem := dir + "/" + d.layout.ballotStem(nonce)
-	if s.driver.dirs.missing(dir) { // it might exist all the same, or those above it might not
+	if d.elections.missing(dir) { // it might exist all the same, or those above it might not
 		async(d, func() (string, error) { return d.conn.Create(dir, nil, zk.FlagPersistent, d.acl) })
 	}
 	created := async(d, func() (string, error) {
@@ -127,33 +119,6 @@ func (s *session) creation(ctx context.Context, dir, nonce, value string) (*crea
 	}
 	return c, nil
 }
-
-// dirs are the elections' nodes that are known to exist, so that a new election costs one round trip more than an old
-// one, and no request in vain: 10,000 new elections lead in two thirds of the time.
-type dirs struct {
-	mu    sync.Mutex
-	known map[string]struct{} // guarded by mu
-}
-
-// missing reports whether a node is not known to exist, and takes it as known from then on.
-func (k *dirs) missing(dir string) bool {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if _, ok := k.known[dir]; ok {
-		return false
-	}
-	if len(k.known) >= mostDirs {
-		clear(k.known)
-	}
-	if k.known == nil {
-		k.known = map[string]struct{}{}
-	}
-	k.known[dir] = struct{}{}
-	return true
-}
-
-// mostDirs bounds the memory for elections that a store has stood in.
-const mostDirs = 1 << 15
 
 // forget is called when what became of a creation is known.
 func (s *session) forget(nonce string) {
@@ -215,8 +180,8 @@ func (s *session) Void(ctx context.Context, election string, n engine.Nonce) err
 // watches on both nodes that the engine is going to ask for, at once: neither waits for the other's answer.
 func (s *session) entry(ctx context.Context, election, path string, nodes []string) (engine.Entry, error) {
 	d := s.driver
-	e := engine.Entry{Election: election, Key: path, Token: 1, Private: &standing{}} // it stands, whatever its token is
-	place, err := s.place(e, nodes)
+	e := engine.Entry{Election: election, Key: path, Token: 1} // it stands, whatever its token is
+	place, err := d.layout.place(path, nodes)
 	if err != nil { // the list was taken too early
 		if place, err = d.Ahead(ctx, e); err != nil {
 			return e, err
@@ -229,7 +194,7 @@ func (s *session) entry(ctx context.Context, election, path string, nodes []stri
 		if place.Nearest != "" {
 			if n, w, err := d.watch(ctx, watchKey{place.Nearest, false}, true); err == nil { // if not, the engine finds out
 				d.watches.keep(w, n)
-				s.owned(place.Nearest, n.stat.EphemeralOwner)
+				d.elections.met(place.Nearest, n.stat.EphemeralOwner)
 			}
 		}
 	}()
@@ -255,19 +220,13 @@ func (d *driver) Ahead(ctx context.Context, e engine.Entry) (engine.Place, error
 	if err != nil && !errors.Is(err, zk.ErrNoNode) {
 		return engine.Place{}, err
 	}
-	d.mu.Lock()
-	s := d.current
-	d.mu.Unlock()
-	if s == nil {
-		return engine.Place{}, fmt.Errorf("%w: no session", store.ErrUnavailable)
-	}
-	return s.place(e, nodes)
+	return d.layout.place(e.Key, nodes)
 }
 
 // place returns what is ahead of an entry in a list of nodes, or engine.ErrGone if it is not in the list.
-func (s *session) place(e engine.Entry, nodes []string) (engine.Place, error) {
-	dir, name := path.Split(e.Key)
-	ahead, listed := s.driver.layout.ahead(nodes, name)
+func (l layout) place(key string, nodes []string) (engine.Place, error) {
+	dir, name := path.Split(key)
+	ahead, listed := l.ahead(nodes, name)
 	if !listed {
 		return engine.Place{}, engine.ErrGone
 	}
@@ -276,52 +235,11 @@ func (s *session) place(e engine.Entry, nodes []string) (engine.Place, error) {
 	}
 	var nonces []string
 	for _, p := range ahead {
-		if nonce := s.driver.layout.nonce(p.name); nonce != "" {
+		if nonce := l.nonce(p.name); nonce != "" {
 			nonces = append(nonces, nonce)
 		}
 	}
-	nearest := dir + ahead[len(ahead)-1].name
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	b := e.Private.(*standing)
-	s.leave(b)
-	b.nearest = nearest
-	s.nearest[nearest] = append(s.nearest[nearest], b)
-	return engine.Place{Nearest: nearest, More: len(ahead) > 1, Nonces: nonces}, nil
-}
-
-// leave forgets that a ballot waits to know whose the nearest ahead is. The caller holds mu.
-func (s *session) leave(b *standing) {
-	if b.nearest == "" {
-		return
-	}
-	s.nearest[b.nearest] = slices.DeleteFunc(s.nearest[b.nearest], func(o *standing) bool { return o == b })
-	if len(s.nearest[b.nearest]) == 0 {
-		delete(s.nearest, b.nearest)
-	}
-	b.nearest = ""
-}
-
-// owned notes whose session an entry is of, for the ballots that have it just ahead.
-func (d *driver) owned(key string, owner int64) {
-	d.mu.Lock()
-	s := d.current
-	d.mu.Unlock()
-	if s != nil {
-		s.owned(key, owner)
-	}
-}
-
-func (s *session) owned(key string, owner int64) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, b := range s.nearest[key] {
-		if !slices.Contains(b.before, owner) {
-			b.before = append(b.before, owner)
-		}
-		b.nearest = ""
-	}
-	delete(s.nearest, key)
+	return engine.Place{Nearest: dir + ahead[len(ahead)-1].name, More: len(ahead) > 1, Nonces: nonces}, nil
 }
 
 // find looks for the ballot with the nonce after a creation whose outcome is unknown; the name is empty if there is none.

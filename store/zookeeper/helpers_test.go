@@ -2,6 +2,7 @@ package zookeeper_test
 
 import (
 	"crypto/rand"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -68,16 +69,16 @@ func open(t *testing.T, config zookeeper.Config) *zookeeper.Store {
 	return st
 }
 
-// stepsDown waits until a leader does not lead any more, which is so before its session could end. The clock is read
+// stepDown waits until none of the contenders leads any more, which is so before a session could end. The clock is read
 // before each look, so it does not matter for how long the test stood still.
-func stepsDown(t *testing.T, leader *contender, sessionEnds time.Time) {
+func stepDown(t *testing.T, sessionEnds time.Time, contenders ...*contender) {
 	t.Helper()
 	eventually(t, func() bool {
 		now := time.Now()
-		if !leader.IsLeader() {
+		if !slices.ContainsFunc(contenders, func(c *contender) bool { return c.IsLeader() }) {
 			return true
 		}
-		require.Less(t, now, sessionEnds, "it leads when its session might have ended")
+		require.Less(t, now, sessionEnds, "one leads when its session might have ended")
 		return false
 	}, "the leader steps down")
 }

@@ -12,10 +12,10 @@ type hosts struct {
 	mu      sync.Mutex
 	servers []string // guarded by mu, as are all below
 	next    int
-	tried   int            // since the last connection
-	silent  map[string]int // by server: the handshakes that have timed out since the last connection
-	began   time.Time      // when the last round through all servers began
-	closed  bool           // the client is being closed
+	tried   int       // since the last connection
+	silent  int       // how many handshakes have timed out since the last connection
+	began   time.Time // when the last round through all servers began
+	closed  bool      // the client is being closed
 }
 
 // Init implements zk.HostProvider.
@@ -47,8 +47,8 @@ func (h *hosts) Next() (server string, wait bool) {
 const redial = 250 * time.Millisecond
 
 // round tells of the server that Next has just returned how many rounds through all servers have failed since the last
-// connection, and how long to wait before it is dialled.
-func (h *hosts) round() (failed int, wait time.Duration) {
+// connection, how many handshakes have timed out, and how long to wait before it is dialled.
+func (h *hosts) round() (failed, silent int, wait time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	failed = (h.tried - 1) / len(h.servers)
@@ -58,24 +58,14 @@ func (h *hosts) round() (failed int, wait time.Duration) {
 		}
 		h.began = time.Now().Add(wait)
 	}
-	return failed, wait
+	return failed, h.silent, wait
 }
 
 // timedOut tells that a server has left a handshake without an answer for as long as it was given.
-func (h *hosts) timedOut(server string) {
+func (h *hosts) timedOut() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.silent == nil {
-		h.silent = map[string]int{}
-	}
-	h.silent[server]++
-}
-
-// timeouts returns how often that has happened since the last connection.
-func (h *hosts) timeouts(server string) int {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.silent[server]
+	h.silent++
 }
 
 // quit makes the client notice that it is being closed.
@@ -92,6 +82,5 @@ func (h *hosts) Connected() { h.answered() }
 func (h *hosts) answered() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.tried = 0
-	clear(h.silent)
+	h.tried, h.silent = 0, 0
 }

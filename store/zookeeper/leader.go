@@ -28,7 +28,7 @@ func (d *driver) Entry(ctx context.Context, key string, tell engine.Tell) (engin
 	case err != nil:
 		return engine.Watch{}, err
 	}
-	d.owned(key, n.stat.EphemeralOwner)
+	d.elections.met(key, n.stat.EphemeralOwner)
 	return d.watches.begin(w, d.state(key, n), tell), nil
 }
 

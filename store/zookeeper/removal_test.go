@@ -1,11 +1,13 @@
 package zookeeper_test
 
 import (
+	"context"
 	"testing"
 
 	"github.com/go-leadership/leadership/store"
 	"github.com/go-leadership/leadership/store/engine"
 	"github.com/go-leadership/leadership/store/zookeeper"
+	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 )
 
@@ -74,6 +76,78 @@ func TestAcknowledgementChangesBeforeItsRemoval(t *testing.T) {
 	require.Len(t, list(t, conn, dir(election)), 2)
 	require.NoError(t, session.Remove(soon(t), removal))
 	require.Empty(t, list(t, conn, dir(election)))
+}
+
+// An acknowledgement is on its way when its ballot is removed: it arrives after the read of what is there, and before the
+// transaction that removes the ballot. Nothing is removed, and the next try removes both.
+func TestAcknowledgementArrivesBeforeTheRemoval(t *testing.T) {
+	conn := operator(t)
+	for name, inTheWay := range map[string]bool{"none was there": false, "it replaces one of no session": true} {
+		t.Run(name, func(t *testing.T) {
+			election := newElection()
+			ack := "leader_ack"
+			if inTheWay {
+				makePath(t, conn, dir(election)+"/"+ack)
+				ack += "\x00\x00\x00\x00" // with the version that is deleted
+			}
+			st, tp := openTapped(t)
+			session, e := enter(t, st, election, "ours")
+			late := tp.catch(t, hold, opMulti, ack)
+			ctx, cancel := context.WithCancel(soon(t))
+			acknowledged := make(chan error, 1)
+			go func() {
+				_, err := session.Acknowledge(ctx, e, "ours")
+				acknowledged <- err
+			}()
+			receive(t, late.caught, "the acknowledgement")
+			cancel()
+			require.ErrorIs(t, receive(t, acknowledged, "the end of the call"), store.ErrUnknownOutcome)
+
+			removal := engine.Removal{Entry: e, Led: true, Acknowledged: true, Alone: func() bool { return true }}
+			request := tp.catch(t, hold, opMulti, "leader_ack")
+			removed := make(chan error, 1)
+			go func() { removed <- session.Remove(soon(t), removal) }()
+			receive(t, request.caught, "the removal")
+			late.letGo()
+			eventually(t, func() bool {
+				data, _, err := conn.Get(dir(election) + "/leader_ack")
+				return err == nil && string(data) == "ours"
+			}, "the acknowledgement arrives")
+			request.letGo()
+			require.ErrorIs(t, receive(t, removed, "the removal"), store.ErrUnavailable)
+			require.Len(t, list(t, conn, dir(election)), 2)
+			require.NoError(t, session.Remove(soon(t), removal))
+			require.Empty(t, list(t, conn, dir(election)))
+		})
+	}
+}
+
+// What may not be read in the acknowledgement's place is another's: it stays, and the ballot goes. If the ballot may not
+// be removed either, that is said, and not tried for ever.
+func TestRemovalWithoutPermissions(t *testing.T) {
+	conn := operator(t)
+	st, _ := openTapped(t)
+	for _, mayRemove := range []bool{true, false} {
+		election := newElection()
+		session, e := enter(t, st, election, "ours")
+		revision, err := session.Acknowledge(soon(t), e, "ours")
+		require.NoError(t, err)
+		removal := engine.Removal{Entry: e, Led: true, Acknowledged: true, Revision: revision, Alone: func() bool { return true }}
+		if mayRemove {
+			ack := dir(election) + "/leader_ack"
+			require.NoError(t, conn.Delete(ack, -1))
+			_, err = conn.Create(ack, nil, zk.FlagEphemeral, zk.DigestACL(zk.PermAll, "other", "p"))
+			require.NoError(t, err)
+			removal.Revision = 0
+			require.NoError(t, session.Remove(soon(t), removal))
+			require.Equal(t, []string{"leader_ack"}, list(t, conn, dir(election)))
+			continue
+		}
+		_, err = conn.SetACL(dir(election), zk.WorldACL(zk.PermAll&^zk.PermDelete), -1)
+		require.NoError(t, err)
+		require.ErrorIs(t, session.Remove(soon(t), removal), store.ErrDenied)
+		require.Len(t, list(t, conn, dir(election)), 2)
+	}
 }
 
 // The server of a new session might be behind what an earlier one has shown. So a read of the leader waits for the

@@ -16,17 +16,11 @@ func (s *session) Remove(ctx context.Context, r engine.Removal) error {
 	if err := s.await(ctx); err != nil {
 		return err
 	}
-	s.mu.Lock()
-	s.leave(r.Private.(*standing))
-	s.mu.Unlock()
 	var err error
-	switch {
-	case !r.Acknowledged:
+	if r.Acknowledged {
+		err = s.removeBoth(ctx, r)
+	} else {
 		err = s.driver.delete(ctx, r.Key)
-	case r.Revision == 0:
-		err = s.removeDoubtful(ctx, r)
-	default: // no other acknowledgement stands while the ballot does
-		err = s.removeBoth(ctx, r, &zk.DeleteRequest{Path: s.driver.layout.ackPath(r.Election), Version: -1})
 	}
 	return s.unlessGone(ctx, r.Key, err)
 }
@@ -48,58 +42,44 @@ func (s *session) unlessGone(ctx context.Context, path string, err error) error 
 	return err
 }
 
-// removeDoubtful removes a ballot of which it is not known whether it has acknowledged. What another session holds at
-// the acknowledgement's place stays, and the transaction proves that it has not changed since it was read: an
-// acknowledgement might be on its way.
-func (s *session) removeDoubtful(ctx context.Context, r engine.Removal) error {
+// removeBoth removes a ballot and its acknowledgement in one transaction.
+func (s *session) removeBoth(ctx context.Context, r engine.Removal) error {
 	path := s.driver.layout.ackPath(r.Election)
+	if r.Revision != 0 { // as a rule no other acknowledgement stands while the ballot does
+		err := s.removeWith(ctx, r, &zk.DeleteRequest{Path: path, Version: -1})
+		if !errors.Is(err, errChanged) {
+			return err
+		}
+	}
 	n, err := request(ctx, s.driver, func() (node, error) { return s.driver.readNode(path) })
 	switch {
-	case errors.Is(err, zk.ErrNoNode):
-		return s.removeUnacknowledged(ctx, r)
+	case errors.Is(err, zk.ErrNoNode): // one might be on its way
+		return s.removeWith(ctx, r, &zk.CreateRequest{Path: path, Acl: s.driver.acl, Flags: zk.FlagEphemeral}, &zk.DeleteRequest{Path: path, Version: -1})
 	case err != nil && adapter.Uncertain(err):
 		return err
 	case err != nil: // it may not be read, so it is not ours
 		return s.driver.delete(ctx, r.Key)
 	case n.stat.EphemeralOwner == s.id:
-		return s.removeBoth(ctx, r, &zk.DeleteRequest{Path: path, Version: n.stat.Version})
+		return s.removeWith(ctx, r, &zk.DeleteRequest{Path: path, Version: n.stat.Version})
 	}
-	return s.removeBoth(ctx, r, &zk.CheckVersionRequest{Path: path, Version: n.stat.Version})
+	return s.removeWith(ctx, r, &zk.CheckVersionRequest{Path: path, Version: n.stat.Version})
 }
 
-// removeBoth removes a ballot in one transaction with what ack does to its acknowledgement, or checks of another's.
-func (s *session) removeBoth(ctx context.Context, r engine.Removal, ack any) error {
-	results, err := s.multi(ctx, []any{&zk.DeleteRequest{Path: r.Key, Version: -1}, ack})
-	refused := func(i int, why error) bool { return i < len(results) && errors.Is(results[i].Error, why) }
+// errChanged says that the acknowledgement is not what a removal took it for.
+var errChanged = fmt.Errorf("%w: the acknowledgement has changed meanwhile", store.ErrUnavailable)
+
+// removeWith removes a ballot in one transaction with what removes its acknowledgement, or proves that there is none.
+func (s *session) removeWith(ctx context.Context, r engine.Removal, ack ...any) error {
+	results, err := s.multi(ctx, append([]any{&zk.DeleteRequest{Path: r.Key, Version: -1}}, ack...))
 	switch {
-	case err == nil || adapter.Uncertain(err) || errors.Is(err, engine.ErrOver):
+	case err == nil || adapter.Uncertain(err) || len(results) == 0:
 		return err
-	case refused(0, zk.ErrNoNode):
+	case errors.Is(results[0].Error, zk.ErrNoNode):
 		return s.removeAck(ctx, r)
-	case refused(1, zk.ErrNoNode):
-		return s.removeUnacknowledged(ctx, r)
-	case refused(1, zk.ErrBadVersion):
-		return fmt.Errorf("%w: the acknowledgement has changed meanwhile", store.ErrUnavailable) // to be tried again
+	case errors.Is(err, store.ErrDenied):
+		return err
 	}
-	return s.driver.delete(ctx, r.Key) // what stands at the acknowledgement's place is not ours to remove
-}
-
-// removeUnacknowledged removes a ballot without an acknowledgement, in a transaction that proves that there is none:
-// one may be on its way.
-func (s *session) removeUnacknowledged(ctx context.Context, r engine.Removal) error {
-	path := s.driver.layout.ackPath(r.Election)
-	_, err := s.multi(ctx, []any{
-		&zk.CreateRequest{Path: path, Acl: s.driver.acl, Flags: zk.FlagEphemeral},
-		&zk.DeleteRequest{Path: path, Version: -1},
-		&zk.DeleteRequest{Path: r.Key, Version: -1},
-	})
-	switch {
-	case errors.Is(err, zk.ErrNodeExists):
-		return fmt.Errorf("%w: acknowledged meanwhile", store.ErrUnavailable) // to be tried again
-	case errors.Is(err, zk.ErrNoNode):
-		return nil
-	}
-	return err
+	return errChanged
 }
 
 // removeAck removes an acknowledgement whose ballot is gone, if it is still the same. Only here another may come in its

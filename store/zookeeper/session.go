@@ -32,8 +32,7 @@ type session struct {
 	kept error // what Keep returned; of the engine's keeper alone
 
 	mu        sync.Mutex
-	creations map[string]*creation   // guarded by mu, as is nearest: by nonce, those whose outcome the engine does not know
-	nearest   map[string][]*standing // by key: the ballots that have it just ahead, and wait to know whose it is
+	creations map[string]*creation // guarded by mu: by nonce, those whose outcome the engine does not know
 }
 
 // ID implements engine.Session.
@@ -193,7 +192,7 @@ func (d *driver) adopt(id int64) {
 	d.current = &session{
 		driver: d, id: id, lost: make(chan struct{}),
 		touches:   touches{ttl: d.config.TTL, grace: d.config.Grace},
-		creations: map[string]*creation{}, nearest: map[string][]*standing{},
+		creations: map[string]*creation{},
 	}
 }
 

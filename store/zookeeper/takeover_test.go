@@ -79,6 +79,30 @@ func TestAcknowledgementOutlivesItsBallot(t *testing.T) {
 	}
 }
 
+// The same if the holder's ballot is the nearest ahead only when another has gone.
+func TestAcknowledgementOutlivesABallotFurtherAhead(t *testing.T) {
+	election := newElection()
+	conn, holder := operator(t), operator(t)
+	makePath(t, conn, dir(election))
+	ballot := func(c *zk.Conn) string {
+		path, err := c.Create(dir(election)+"/ballot_", []byte("old"), zk.FlagEphemeral|zk.FlagSequence, world)
+		require.NoError(t, err)
+		return path
+	}
+	stood, between := ballot(holder), ballot(conn)
+	_, err := holder.Create(dir(election)+"/leader_ack", []byte("old"), zk.FlagEphemeral, world)
+	require.NoError(t, err)
+	st, tp := openTapped(t)
+	b := cast(t, st, election, "new")
+	read := tp.catch(t, holdReply, opGetData, stood)
+	require.NoError(t, conn.Delete(between, -1))
+	receive(t, read.arrived, "what is ahead now")
+	require.NoError(t, conn.Delete(stood, -1))
+	read.letGo()
+	require.NoError(t, b.Wait(soon(t)))
+	acknowledge(t, b, "new")
+}
+
 // An acknowledgement whose outcome is unknown might not be there: what another program holds is not removed with the
 // ballot, and what this ballot made is.
 func TestWithdrawalAfterAnUnknownOutcome(t *testing.T) {

@@ -1,0 +1,58 @@
+package zookeeper
+
+import (
+	"path"
+	"slices"
+	"sync"
+)
+
+// elections is what the driver knows of those in which it stands or has stood: that their nodes exist, so that a new
+// election costs one round trip more than an old one, and no request in vain (10,000 new elections lead in two thirds of
+// the time), and which sessions had a ballot there, as it has read of those ahead of its own
+// (TestAcknowledgementOutlivesItsBallot).
+type elections struct {
+	mu    sync.Mutex
+	known map[string][]int64 // guarded by mu: by the election's node, the last sessions that were met
+}
+
+// mostElections and mostMet bound the memory.
+const (
+	mostElections = 1 << 15
+	mostMet       = 8
+)
+
+// missing reports whether an election's node is not known to exist, and takes it as known from then on.
+func (k *elections) missing(dir string) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	_, ok := k.known[dir]
+	if !ok {
+		k.keep(dir, nil)
+	}
+	return !ok
+}
+
+// keep keeps what is known of an election. The caller holds mu.
+func (k *elections) keep(dir string, met []int64) {
+	if _, ok := k.known[dir]; k.known == nil || !ok && len(k.known) >= mostElections {
+		k.known = map[string][]int64{}
+	}
+	k.known[dir] = met
+}
+
+// met notes whose session a ballot was made in.
+func (k *elections) met(ballot string, owner int64) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	met := k.known[path.Dir(ballot)]
+	if !slices.Contains(met, owner) {
+		k.keep(path.Dir(ballot), append(met[max(0, len(met)-mostMet+1):], owner))
+	}
+}
+
+// hasMet reports whether a session is known to have had a ballot in the election of another.
+func (k *elections) hasMet(ballot string, owner int64) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return slices.Contains(k.known[path.Dir(ballot)], owner)
+}

@@ -84,3 +84,31 @@ func TestDoneWaitsForTheFirstHook(t *testing.T) {
 		require.True(w, ended.Load())
 	})
 }
+
+// What happens while a follower's callback runs is told when that has returned, but not what is over by then, and nothing
+// after Stop.
+func TestFollowerCallbackThatMissesSomething(t *testing.T) {
+	for _, stop := range []bool{false, true} {
+		virtual(t, func(w *world) {
+			released := make(chan struct{})
+			var gone, led atomic.Int32
+			f := w.follower(w.open(), nil)
+			f.OnLeaderGone(func() { gone.Add(1); <-released })
+			f.OnNewLeader(func(leadership.Leader) { led.Add(1) })
+			f.Start()
+			synctest.Wait()
+			term := w.lead(w.open(), "a")
+			synctest.Wait()
+			if stop {
+				f.Stop()
+			} else {
+				require.NoError(w, term.Resign(background))
+			}
+			synctest.Wait()
+			close(released)
+			synctest.Wait()
+			require.EqualValues(w, 1, gone.Load())
+			require.Zero(w, led.Load())
+		})
+	}
+}

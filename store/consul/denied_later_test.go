@@ -32,7 +32,10 @@ func TestListWithoutTheOwnBallot(t *testing.T) {
 	leader, second := castFirst(t, st, election, "leader"), cast(t, st, election, "second")
 	third := cast(t, open(t, consul.Config{Addresses: tp.addr()}), election, "third")
 	waiting(t, third)
-	filtered := tp.catch(answer(http.StatusOK, "[]"), http.MethodGet, "keys", "_ballots")
+	filtered := tp.catch(func(tp *tap, w http.ResponseWriter, r *http.Request, body []byte) {
+		w.Header().Set("X-Consul-Index", "1000000")
+		answer(http.StatusOK, "[]")(tp, w, r, body)
+	}, http.MethodGet, "recurse", "consistent", "_ballots")
 	require.NoError(t, second.Withdraw(soon(t)))
 	receive(t, filtered.caught, "the list")
 	waiting(t, third)

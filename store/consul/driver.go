@@ -196,31 +196,26 @@ func (s *standing) before(id string) bool {
 	return slices.ContainsFunc(s.ahead, func(key string) bool { o, _ := owner(key); return o == id })
 }
 
-// Ahead implements engine.Driver. The names that are left, of those that were ahead, tell which is the nearest.
+// Ahead implements engine.Driver. A list has the locks, which names alone have not: a ballot whose lock was released does
+// not stand (TestReleasedBallotIsNotFirst).
 func (d *driver) Ahead(ctx context.Context, e engine.Entry) (engine.Place, error) {
 	if _, ok := obstacleOf(e.Place.Nearest); ok {
 		return d.takeSeat(ctx, e)
 	}
-	names, err := d.client.Keys(ctx, d.layout.dir(e.Election))
+	dir := d.layout.dir(e.Election)
+	pairs, err := d.client.List(ctx, dir)
 	if err != nil {
 		return engine.Place{}, err
 	}
-	if !slices.Contains(names, e.Key) { // gone, or not to be read any more, which a list does not tell
+	list := queue(dir, pairs)
+	at := slices.IndexFunc(list, func(p *api.KVPair) bool { return p.Key == e.Key })
+	if at < 0 { // gone, or not to be read any more, which a list does not tell
 		return engine.Place{}, d.stands(ctx, e.Key)
 	}
-	left := map[string]bool{}
-	for _, key := range names {
-		left[key] = true
-	}
-	ahead := standingOf(e).ahead
-	if i := slices.Index(ahead, e.Place.Nearest); i >= 0 { // it has gone, though its key may be there
-		ahead = ahead[:i]
-	}
-	ahead = slices.DeleteFunc(slices.Clone(ahead), func(key string) bool { return !left[key] })
-	if len(ahead) == 0 && d.config.LockDelay > 0 {
+	if at == 0 && d.config.LockDelay > 0 {
 		return d.takeSeat(ctx, e)
 	}
-	return d.place(e.Key, standingOf(e), ahead), nil
+	return d.place(e.Key, standingOf(e), keys(list[:at])), nil
 }
 
 // longQueue is the length from which on a read of the whole queue takes longer than one of the own ballot, which it would

@@ -65,13 +65,11 @@ func (s *session) entered(election, key, value string, pairs api.KVPairs) (engin
 		st.own.Value = value // which the lock does not answer with
 	}
 	for i, p := range list {
-		if id, _ := owner(p.Key); id == s.id && i != at {
+		if p.Session == s.id && i != at {
 			d.found(s.id, election, nonceOf(p.Key))
 		}
-		if i < at {
-			st.ahead = append(st.ahead, p.Key)
-		}
 	}
+	st.ahead = keys(list[:at])
 	if at > 0 {
 		offered[list[at-1].Key] = agent.Read{Entry: agent.EntryOf(list[at-1]), Index: own.Create}
 	}

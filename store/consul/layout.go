@@ -104,6 +104,15 @@ func queue(dir string, pairs api.KVPairs) api.KVPairs {
 	return list
 }
 
+// keys returns the keys of ballots.
+func keys(list api.KVPairs) []string {
+	names := make([]string, len(list))
+	for i, p := range list {
+		names[i] = p.Key
+	}
+	return names
+}
+
 // newName returns 16 hex digits that nothing else has.
 func newName() string {
 	var b [8]byte

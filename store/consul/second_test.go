@@ -2,6 +2,8 @@ package consul_test
 
 import (
 	"fmt"
+	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -40,6 +42,34 @@ func TestSecondEndsWithTheFirst(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A ballot that waits behind two is lost, and never first, if an operator releases its lock and no watch tells that before
+// both have gone: a released key is still among the names.
+func TestReleasedBallotIsNotFirst(t *testing.T) {
+	client, tp, election := operator(t, sharedServer(t)), newTap(t), newElection()
+	ahead := open(t, consul.Config{})
+	first, second := castFirst(t, ahead, election, "first"), cast(t, ahead, election, "second")
+	session := sessionOf(t, client, election, "first")
+	tp.always(func(tp *tap, w http.ResponseWriter, r *http.Request, body []byte) {
+		if strings.Contains(r.URL.Path, session) {
+			tp.forward(w, r, body)
+		} else {
+			hang(tp, w, r, body)
+		}
+	}, "GET", "_ballots/", "index=")
+	third := cast(t, open(t, consul.Config{Addresses: tp.addr(), TTL: time.Hour}), election, "third")
+	waiting(t, third)
+	for _, p := range ballotKeys(t, client, election) {
+		if p.Session != session {
+			ok, _, _, err := client.KV().Txn(api.KVTxnOps{{Verb: api.KVUnlock, Key: p.Key, Session: p.Session}}, nil)
+			require.NoError(t, err)
+			require.True(t, ok)
+		}
+	}
+	require.NoError(t, first.Withdraw(soon(t)))
+	require.NoError(t, second.Withdraw(soon(t)))
+	require.ErrorIs(t, third.Wait(soon(t)), store.ErrLost, "it was first")
 }
 
 // The second in line asks nothing before it leads, whether or not there was another one ahead when its ballot was cast:

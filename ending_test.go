@@ -112,3 +112,16 @@ func TestFollowerCallbackThatMissesSomething(t *testing.T) {
 		})
 	}
 }
+
+// FollowElection shows the present state at once, if the follower knows it already.
+func TestFollowElectionOfAKnownLeader(t *testing.T) {
+	virtual(t, func(w *world) {
+		w.lead(w.open(), "a")
+		f := w.follower(w.open(), nil)
+		f.Start()
+		synctest.Wait()
+		values, _ := f.FollowElection()
+		require.Len(w, values, 1)
+		require.Equal(w, "a", <-values)
+	})
+}

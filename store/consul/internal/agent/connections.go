@@ -24,6 +24,9 @@ import (
 // One connection is kept for what else is sent now and again, so that it need not be opened first. What comes while
 // that is busy has connections which are closed soon afterwards, a few at a time; and so has each blocking query: once
 // it has ended and no other follows, nothing of it is left, neither here nor at the agent.
+//
+// Agents compress answers of more than 1,400 bytes for a client that allows it, as this one does (BenchmarkHerd shows what
+// is transferred).
 type connections struct {
 	passes   *http.Transport // keeps that of the passes of the check
 	reads    *http.Transport // keeps that of the reads of the session
@@ -50,7 +53,7 @@ const (
 
 func newConnections(d *dialer, c Config) *connections {
 	kept := func(idle int, timeout time.Duration) *http.Transport {
-		t := &http.Transport{DialContext: d.open, DisableCompression: true, MaxIdleConnsPerHost: idle, IdleConnTimeout: timeout}
+		t := &http.Transport{DialContext: d.open, MaxIdleConnsPerHost: idle, IdleConnTimeout: timeout}
 		if c.TLS != nil {
 			t.DialTLSContext = d.open
 		}

@@ -150,6 +150,20 @@ func TestRemovalWithoutPermissions(t *testing.T) {
 	}
 }
 
+// That no acknowledgement is on its way is proved by creating its node. If that is refused for good, the ballot goes alone:
+// it would stand for as long as the session otherwise, and no other would lead.
+func TestRemovalThatMayNotCreate(t *testing.T) {
+	election := newElection()
+	conn := operator(t)
+	st, _ := openTapped(t)
+	session, e := enter(t, st, election, "ours")
+	_, err := conn.SetACL(dir(election), zk.WorldACL(zk.PermAll&^zk.PermCreate), -1)
+	require.NoError(t, err)
+	removal := engine.Removal{Entry: e, Led: true, Acknowledged: true, Alone: func() bool { return true }}
+	require.NoError(t, session.Remove(soon(t), removal))
+	require.Empty(t, list(t, conn, dir(election)))
+}
+
 // The server of a new session might be behind what an earlier one has shown. So a read of the leader waits for the
 // session's first confirmation. Here none is answered.
 func TestLeaderIsReadAfterTheFirstConfirmation(t *testing.T) {

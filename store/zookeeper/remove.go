@@ -47,39 +47,62 @@ func (s *session) removeBoth(ctx context.Context, r engine.Removal) error {
 	path := s.driver.layout.ackPath(r.Election)
 	if r.Revision != 0 { // as a rule no other acknowledgement stands while the ballot does
 		err := s.removeWith(ctx, r, &zk.DeleteRequest{Path: path, Version: -1})
-		if !errors.Is(err, errChanged) {
+		switch {
+		case errors.Is(err, errNoBallot):
+			return s.removeAck(ctx, r)
+		case !errors.Is(err, errChanged):
 			return err
 		}
 	}
 	n, err := request(ctx, s.driver, func() (node, error) { return s.driver.readNode(path) })
 	switch {
 	case errors.Is(err, zk.ErrNoNode): // one might be on its way
-		return s.removeWith(ctx, r, &zk.CreateRequest{Path: path, Acl: s.driver.acl, Flags: zk.FlagEphemeral}, &zk.DeleteRequest{Path: path, Version: -1})
+		err = s.removeWith(ctx, r, &zk.CreateRequest{Path: path, Acl: s.driver.acl, Flags: zk.FlagEphemeral}, &zk.DeleteRequest{Path: path, Version: -1})
+		if errors.Is(err, errNoBallot) {
+			return nil
+		}
+		return err
 	case err != nil && adapter.Uncertain(err):
 		return err
 	case err != nil: // it may not be read, so it is not ours
 		return s.driver.delete(ctx, r.Key)
 	case n.stat.EphemeralOwner == s.id:
-		return s.removeWith(ctx, r, &zk.DeleteRequest{Path: path, Version: n.stat.Version})
+		err = s.removeWith(ctx, r, &zk.DeleteRequest{Path: path, Version: n.stat.Version})
+	default:
+		err = s.removeWith(ctx, r, &zk.CheckVersionRequest{Path: path, Version: n.stat.Version})
 	}
-	return s.removeWith(ctx, r, &zk.CheckVersionRequest{Path: path, Version: n.stat.Version})
+	if errors.Is(err, errNoBallot) {
+		return s.removeAck(ctx, r)
+	}
+	return err
 }
 
-// errChanged says that the acknowledgement is not what a removal took it for.
-var errChanged = fmt.Errorf("%w: the acknowledgement has changed meanwhile", store.ErrUnavailable)
+var (
+	// errChanged says that the acknowledgement is not what a removal took it for.
+	errChanged = fmt.Errorf("%w: the acknowledgement has changed meanwhile", store.ErrUnavailable)
+	// errNoBallot says that the ballot has been removed before.
+	errNoBallot = errors.New("the ballot has gone")
+)
 
-// removeWith removes a ballot in one transaction with what removes its acknowledgement, or proves that there is none.
+// removeWith removes a ballot in one transaction with what removes its acknowledgement, or proves that there is none. If
+// what concerns the acknowledgement is refused for good, the ballot is removed alone: no acknowledgement of it can come
+// any more, and one that stands is replaced by the next leader's.
 func (s *session) removeWith(ctx context.Context, r engine.Removal, ack ...any) error {
 	results, err := s.multi(ctx, append([]any{&zk.DeleteRequest{Path: r.Key, Version: -1}}, ack...))
 	switch {
 	case err == nil || adapter.Uncertain(err) || len(results) == 0:
 		return err
 	case errors.Is(results[0].Error, zk.ErrNoNode):
-		return s.removeAck(ctx, r)
-	case errors.Is(err, store.ErrDenied):
-		return err
+		return errNoBallot
 	}
-	return errChanged
+	for _, result := range results[1:] {
+		for _, change := range []error{zk.ErrNoNode, zk.ErrNodeExists, zk.ErrBadVersion, zk.ErrNotEmpty} {
+			if errors.Is(result.Error, change) {
+				return errChanged
+			}
+		}
+	}
+	return s.driver.delete(ctx, r.Key)
 }
 
 // removeAck removes an acknowledgement whose ballot is gone, if it is still the same. Only here another may come in its

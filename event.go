@@ -40,7 +40,7 @@ type news struct {
 }
 
 func newNews(election string, opts *Options, failed func(error)) news {
-	n := news{election: election, log: noLog, hooks: &noHooks, failed: failed}
+	n := news{election: election, log: slog.New(slog.DiscardHandler), hooks: &noHooks, failed: failed}
 	if opts != nil && opts.Logger != nil {
 		n.log = opts.Logger.With("election", election)
 	}
@@ -50,10 +50,7 @@ func newNews(election string, opts *Options, failed func(error)) news {
 	return n
 }
 
-var (
-	noLog   = slog.New(slog.DiscardHandler)
-	noHooks Hooks
-)
+var noHooks Hooks
 
 // tell tells all of an event. The caller may run functions of the user's.
 func (n *news) tell(e event) {

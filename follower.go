@@ -30,10 +30,9 @@ type Follower struct {
 
 	onNewLeader  callbacks[func(Leader)]
 	onLeaderGone callbacks[func()]
-	changes      []*queue    // of the callbacks and of the hook that want to know of a change; written by Start
-	failures     *queue      // of the Error hook; nil if there is none; likewise
-	silence      *time.Timer // calls checkSilence; nil if there is no logger; likewise
-	silent       bool        // checkSilence has told of it, which alone uses it
+	changes      []*queue // of the callbacks and of the hook that want to know of a change; written by Start
+	failures     *queue   // of the Error hook; nil if there is none; likewise
+	silence      silence
 
 	mu       sync.Mutex
 	started  bool           // guarded by mu, as are all below
@@ -73,10 +72,7 @@ func (f *Follower) Start() {
 	if f.hooks.Error != nil {
 		f.failures = f.newQueue(f.callHook)
 	}
-	if f.log != noLog {
-		f.silence = time.AfterFunc(time.Hour, f.checkSilence)
-		f.silence.Reset(f.store.TTL()) // checkSilence uses the timer
-	}
+	f.silence.start(f)
 	f.started = f.tasks.run(f.follow)
 }
 
@@ -85,12 +81,10 @@ func (f *Follower) Start() {
 func (f *Follower) follow() {
 	defer f.tasks.stop() // it has ended, by itself or by Stop
 	defer f.closeChannels()
-	if f.silence != nil {
-		defer f.silence.Stop()
-	}
-	if err := observe(f.life, f.store, f.ask, f.tellFailure, func(known store.Known) { f.learn(&known) }); err != nil {
+	defer f.silence.timer.Stop()
+	if err := observe(f.life, f.store, f.ask, f.tellFailure, f.publish); err != nil {
 		f.log.Error("permanent error, the follower stops", "error", err)
-		f.stop(err)
+		f.end(err)
 	}
 }
 
@@ -109,27 +103,15 @@ func (f *Follower) ask(prev *store.Known) (store.Known, error) {
 	return f.store.Observe(ctx, f.election, prev)
 }
 
-// learn takes what the store knows by now, tells of it, and returns as of when that is right. The answer is that of Observe;
-// nil if AsOf asks. A Peeker is asked again: AsOf might have learned more since it answered.
-func (f *Follower) learn(answer *store.Known) (asOf time.Time) {
+// publish tells of an answer, which might be no more than a later time as of which the leader is right.
+func (f *Follower) publish(known store.Known) {
 	f.mu.Lock()
-	if st, ok := f.store.(store.Peeker); ok && (f.known || answer != nil) && f.life.Err() == nil {
-		if known, ok := st.Peek(f.election); ok {
-			answer = &known
-		}
-	}
-	if answer != nil && answer.AsOf.Before(f.asOf) {
-		answer = nil // older, and the store could not be asked again
-	}
-	if answer != nil {
-		f.asOf = answer.AsOf
-	}
-	asOf = f.asOf
-	if answer == nil || f.known && f.leader == answer.Leader {
+	f.asOf = known.AsOf
+	if f.known && f.leader == known.Leader {
 		f.mu.Unlock()
-		return asOf
+		return
 	}
-	e := event{what: leaderChanged, leader: answer.Leader}
+	e := event{what: leaderChanged, leader: known.Leader}
 	if !f.known && e.leader.Revision == 0 {
 		e.what = noLeaderYet
 	}
@@ -142,7 +124,6 @@ func (f *Follower) learn(answer *store.Known) (asOf time.Time) {
 	}
 	f.mu.Unlock()
 	f.note(e)
-	return asOf
 }
 
 // tellFailure tells of a failure that is tried again.
@@ -261,14 +242,8 @@ func (f *Follower) closeChannels() {
 // Stop ends the follower for good and returns at once: it closes the channels and ends the iterators. Callbacks that
 // are running go on; Done tells when they have returned. Calling Stop again, or before anything else, is allowed.
 func (f *Follower) Stop() {
-	f.stop(ErrStopped)
+	f.end(ErrStopped)
 	f.tasks.stop()
-}
-
-// stop ends the life of the follower. AsOf returns from then on what is learned here.
-func (f *Follower) stop(cause error) {
-	f.learn(nil)
-	f.end(cause)
 }
 
 // Done returns a channel that is closed when the follower has ended, by Stop or by a permanent error, and nothing of it

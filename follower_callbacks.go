@@ -62,7 +62,7 @@ func (f *Follower) callHook(e event) {
 	returned := false
 	defer func() {
 		if !returned {
-			f.stop(errHookExited)
+			f.end(errHookExited)
 		}
 	}()
 	f.hooks.tell(f.election, e)

@@ -5,7 +5,11 @@ import "time"
 // AsOf returns the local time as of which Leader is known to be right: all changes before it are in what Leader returns,
 // and later ones might be. While the service answers, it is no older than half the store's TTL and two round trips. It is
 // zero before anything is known.
-func (f *Follower) AsOf() time.Time { return f.learn(nil) }
+func (f *Follower) AsOf() time.Time {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.asOf
+}
 
 // Fresh reports whether what Leader returns is known to have been right within the last TTL of the store: a healthy
 // store confirms it several times in that time. It is false before anything is known, while the store is silent, and
@@ -15,9 +19,24 @@ func (f *Follower) Fresh() bool {
 	return !asOf.IsZero() && time.Since(asOf) < f.store.TTL()
 }
 
-// checkSilence logs when what is known has not been confirmed for a TTL, and when it is again: once each. A timer calls it,
-// and it sets that again: so it costs no goroutine.
-func (f *Follower) checkSilence() {
+// silence tells of a store that is silent for a TTL, and of its return. A timer calls check, which sets it again: a follower
+// whose store answers costs no goroutine.
+type silence struct {
+	follower *Follower
+	timer    *time.Timer
+	stale    bool // it has told of the silence; check alone uses it
+}
+
+// start begins to check.
+func (s *silence) start(f *Follower) {
+	s.follower = f
+	s.timer = time.AfterFunc(time.Hour, s.check)
+	s.timer.Reset(f.store.TTL()) // check uses the timer
+}
+
+// check logs when what is known has not been confirmed for a TTL, and when it is again: once each.
+func (s *silence) check() {
+	f := s.follower
 	if f.life.Err() != nil || !f.tasks.begin() {
 		return
 	}
@@ -27,19 +46,19 @@ func (f *Follower) checkSilence() {
 	switch {
 	case asOf.IsZero(): // ask says that there is no first answer
 		age = 0
-	case !f.silent && age >= ttl:
-		f.silent = true
+	case !s.stale && age >= ttl:
+		s.stale = true
 		f.log.Warn("who leads has not been confirmed for a TTL", "as_of", asOf, "age", age)
-	case f.silent && age < ttl:
-		f.silent = false
+	case s.stale && age < ttl:
+		s.stale = false
 		f.log.Info("who leads is confirmed again", "as_of", asOf)
 	}
-	if f.silent {
-		f.silence.Reset(ttl / 8) // to say soon that it is confirmed again
+	if s.stale {
+		s.timer.Reset(ttl / 8) // to say soon that it is confirmed again
 	} else {
-		f.silence.Reset(ttl - age)
+		s.timer.Reset(ttl - age)
 	}
 	if f.life.Err() != nil { // the follower may have stopped the timer before it was set
-		f.silence.Stop()
+		s.timer.Stop()
 	}
 }

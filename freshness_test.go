@@ -5,15 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/go-leadership/leadership"
 	"github.com/go-leadership/leadership/store"
-	"github.com/go-leadership/leadership/store/memory"
 	"github.com/stretchr/testify/require"
 )
 
@@ -149,103 +146,6 @@ func TestAsOfOnASlowLine(t *testing.T) {
 		}
 		_, led := f.Leader()
 		require.False(w, led)
-	})
-}
-
-// countingStore counts the answers that its followers are woken for.
-type countingStore struct {
-	*memory.Store
-	answers atomic.Int32
-}
-
-func (s *countingStore) Observe(ctx context.Context, election string, prev *store.Known) (store.Known, error) {
-	defer s.answers.Add(1)
-	return s.Store.Observe(ctx, election, prev)
-}
-
-// A follower is woken by a change of leader, and by nothing else: AsOf asks the store.
-func TestConfirmationsWakeNoFollower(t *testing.T) {
-	virtual(t, func(w *world) {
-		st := &countingStore{Store: w.open()}
-		f := w.follower(st, nil)
-		f.Start()
-		w.at(100 * renew)
-		require.EqualValues(w, 1, st.answers.Load(), "the first state")
-		require.True(w, f.Fresh())
-		w.lead(w.open(), "a")
-		synctest.Wait()
-		require.EqualValues(w, 2, st.answers.Load())
-		w.at(200 * renew)
-		f.Stop()
-		require.Equal(w, w.began.Add(200*renew), f.AsOf(), "it asks at the end once more")
-		for _, later := range []time.Duration{201 * renew, 300 * renew} { // what the store knows grows for a while
-			w.at(later)
-			require.Equal(w, w.began.Add(200*renew), f.AsOf())
-		}
-		require.False(w, f.Fresh())
-	})
-}
-
-// peekingStore shows what a test says, and answers when the test wants it to.
-type peekingStore struct {
-	fakeStore
-	mu     sync.Mutex
-	known  store.Known // guarded by mu
-	silent bool        // guarded by mu: it does not know
-}
-
-func (s *peekingStore) Peek(string) (store.Known, bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.known, !s.silent
-}
-
-func (s *peekingStore) set(leader store.Leader) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.known = store.Known{Leader: leader, AsOf: time.Now()}
-}
-
-// AsOf might learn of a change before the answer of the store comes, and of the next. The older answer changes nothing.
-func TestAnswerThatIsOlderThanAsOf(t *testing.T) {
-	virtual(t, func(w *world) {
-		answers := make(chan store.Known)
-		st := &peekingStore{fakeStore: fakeStore{Store: w.open()}}
-		st.observe = func(ctx context.Context, _ string, _ *store.Known) (store.Known, error) {
-			select {
-			case known := <-answers:
-				return known, nil
-			case <-ctx.Done():
-				return store.Known{}, context.Cause(ctx)
-			}
-		}
-		var happened diary
-		f := w.follower(st, &leadership.Options{Hooks: keeping(w, &happened)})
-		st.set(store.Leader{})
-		require.Zero(w, f.AsOf(), "it has not begun")
-		f.Start()
-		answers <- st.known
-		w.at(time.Second)
-		a := store.Known{Leader: store.Leader{Value: "a", Revision: 1}, AsOf: time.Now()}
-		st.set(a.Leader)
-		require.Equal(w, a.AsOf, f.AsOf())
-		leader, _ := f.Leader()
-		require.Equal(w, a.Leader, leader, "what AsOf says is said of this one")
-		w.at(2 * time.Second)
-		st.set(store.Leader{})
-		require.Equal(w, w.began.Add(2*time.Second), f.AsOf())
-		answers <- a
-		synctest.Wait()
-		_, led := f.Leader()
-		require.False(w, led, "it has gone since")
-		require.Equal(w, w.began.Add(2*time.Second), f.AsOf())
-		st.mu.Lock()
-		st.silent = true
-		st.mu.Unlock()
-		answers <- a
-		synctest.Wait()
-		require.Equal(w, w.began.Add(2*time.Second), f.AsOf(), "it does not go back, though the store can't be asked")
-		require.Equal(w, []string{`1s leader "a"`, `2s leader ""`}, happened.all())
 	})
 }
 

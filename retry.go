@@ -10,13 +10,11 @@ import (
 )
 
 // observe asks who leads until ctx ends, and calls show with each answer. It returns a permanent error; others it tells.
-// A store.Peeker answers for another leader alone.
 func observe(ctx context.Context, st store.Store, ask func(prev *store.Known) (store.Known, error), tell func(event),
 	show func(store.Known)) error {
 	var prev *store.Known
 	b := backoff{first: errorBackoff}
 	var denied denial
-	_, peeker := st.(store.Peeker)
 	for {
 		known, err := ask(prev)
 		switch {
@@ -31,11 +29,8 @@ func observe(ctx context.Context, st store.Store, ask func(prev *store.Known) (s
 			continue
 		}
 		b.reset()
-		show(known)
-		if peeker {
-			known.AsOf = store.Never
-		}
 		prev = &known
+		show(known)
 	}
 }
 

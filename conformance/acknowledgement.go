@@ -145,13 +145,13 @@ var acknowledgement = []Case{
 			e.first(next)
 			got = receive(e, seen, "the leader's death")
 			e.check(got == leadership.Leader{}, "after the crash the follower saw %v", got)
-			e.during(e.h.TTL/50, "the follower sees no leader yet", func() bool { return len(seen) == 0 })
+			e.nothing(seen, "before another has acknowledged")
 			second := e.acknowledge(next, "b")
 			e.check(second.Revision > record.Revision, "revision %d after %d", second.Revision, record.Revision)
 			for got = receive(e, seen, "the new leader"); got != second; got = receive(e, seen, "the new leader") {
 				e.check(repeats(second, got) && got.Revision > record.Revision, "the follower saw %v, not %v", got, second)
 			}
-			e.during(e.h.TTL/50, "the follower sees nothing else", func() bool { return len(seen) == 0 })
+			e.nothing(seen, "though nothing has changed")
 			e.withdraw(next)
 			got = receive(e, seen, "the second leader's resignation")
 			e.check(got == leadership.Leader{}, "after the resignation the follower saw %v", got)
@@ -309,6 +309,16 @@ func (e *env) acknowledgeInVain(c *leadership.Candidate, own, other *member) (*l
 // repeats reports whether an acknowledgement is another one, or repeats it because its outcome was unknown.
 func repeats(l, other store.Leader) bool {
 	return l.Value == other.Value && l.Revision >= other.Revision
+}
+
+// nothing checks for a moment that a follower sees nothing more.
+func (e *env) nothing(seen <-chan leadership.Leader, why string) {
+	e.TB.Helper()
+	select {
+	case leader := <-seen:
+		e.check(false, "the follower saw %v %s", leader, why)
+	case <-time.After(e.h.TTL / 50):
+	}
 }
 
 // expect waits for a value. It ignores the empty value, which a change of leader might show or not.

@@ -89,7 +89,7 @@ var ownership = []Case{
 			ran := make(chan error, 1)
 			go func() { ran <- c.Run(e.ctx, nil) }()
 			e.until("a leads", c.IsLeader)
-			f, err := leadership.NewFollower(m.Store, e.election, nil)
+			f, err := leadership.NewFollower(m, e.election, nil)
 			e.ok(err, "make a follower")
 			defer f.Stop()
 			_, errs := f.FollowElection()

@@ -251,10 +251,10 @@ func (e *env) standing(m *member, value string, start func()) {
 	e.pass(e.h.TTL / 500)
 }
 
-// follower makes a follower that is stopped at the end. It has the store itself, which might be a store.Peeker.
+// follower makes a follower that is stopped at the end.
 func (e *env) follower(m *member) *leadership.Follower {
 	e.TB.Helper()
-	f, err := leadership.NewFollower(m.Store, e.election, nil)
+	f, err := leadership.NewFollower(m, e.election, nil)
 	e.ok(err, "make a follower")
 	e.onClose(f.Stop)
 	return f

@@ -27,9 +27,10 @@ type poll struct {
 	mu       sync.Mutex
 	known    store.Known   // guarded by mu, as are all below
 	changed  chan struct{} // closed and replaced when something has changed
-	dating   int           // callers that wait for a later AsOf
 	feed     *feed         // the watch; nil before the first has been set
 	told     uint64        // the newest feed that has told a state
+	changes  uint64        // how often the leader that is known has changed
+	last     uint64        // the highest revision of a leader that has been told
 	begun    uint64        // reads that have begun
 	reading  bool          // one is under way
 	answered uint64        // the last read that was answered
@@ -40,21 +41,22 @@ type poll struct {
 	err      error         // of the last one
 	floor    uint64        // the revision of an acknowledgement of this store that has not been told yet; or 0
 	cleared  uint64        // the read that began after that acknowledgement
-	held     store.Known   // what was known before that
 	dropped  bool
 }
 
 // feed is one watch of the leader. It is guarded by the poll's mu.
 type feed struct {
-	number uint64 // of the read
-	watch  Watch  // written when it has been set
-	synced bool   // the read is as of the present
-	dated  bool   // it has told a state with its AsOf
-	stale  bool   // it tells no more, or did not tell what has changed
-	older  bool   // its state was not taken, since it may be older than what is known
+	number  uint64 // of the read
+	changes uint64 // the poll's when the read began
+	watch   Watch  // written when it has been set
+	synced  bool   // the read is as of the present
+	dated   bool   // it has told a state with its AsOf
+	stale   bool   // it tells no more, or did not tell what has changed
+	older   bool   // its state was not taken, since it may be older than what is known
 }
 
-// Observe implements store.Store. With prev nil, a read that begins from now on is awaited.
+// Observe implements store.Store. With prev nil, a read that begins from now on is awaited. A follower calls it for each
+// confirmation, so it makes no context of its own.
 func (e *Engine) Observe(ctx context.Context, election string, prev *store.Known) (store.Known, error) {
 	if err := store.CheckElection(election); err != nil {
 		return store.Known{}, err
@@ -72,22 +74,6 @@ func (e *Engine) Observe(ctx context.Context, election string, prev *store.Known
 		err = store.ErrClosed
 	}
 	return store.Known{}, e.life.Fail("read the leader", election, err)
-}
-
-// Peek implements store.Peeker.
-func (e *Engine) Peek(election string) (store.Known, bool) {
-	e.mu.Lock()
-	p := e.polls[election]
-	e.mu.Unlock()
-	if p == nil {
-		return store.Known{}, false
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.floor != 0 { // what has come since might be older than the acknowledgement
-		return p.held, p.answered > 0
-	}
-	return p.known, p.answered > 0
 }
 
 // join begins a call of a user and returns the poll of the election, which the caller leaves.
@@ -131,9 +117,6 @@ func (e *Engine) notOlder(election string, revision uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.known.Leader.Revision < revision {
-		if p.floor == 0 {
-			p.held = p.known
-		}
 		p.floor, p.cleared = revision, p.begun+1
 	}
 }
@@ -148,9 +131,6 @@ func (p *poll) wait(ctx context.Context, prev *store.Known) (store.Known, error)
 	if prev == nil {
 		need = p.begun + 1
 		p.present = need
-	} else if prev.AsOf.Before(store.Never) {
-		p.dating++
-		defer func() { p.dating-- }()
 	}
 	for {
 		switch {
@@ -277,7 +257,7 @@ func (p *poll) begin() *feed {
 	}
 	p.begun++
 	p.reading = true
-	return &feed{number: p.begun, synced: p.answered < p.present}
+	return &feed{number: p.begun, changes: p.changes, synced: p.answered < p.present}
 }
 
 // failed is called when a read has failed, and reports whether it must be sent again.
@@ -304,10 +284,14 @@ func (p *poll) tell(f *feed) Tell {
 			return
 		}
 		switch {
-		case n.State != nil && p.mayBeOlder(n.State):
+		case n.State != nil && p.mayBeOlder(f, n.State):
 			f.stale, f.older = true, true
 		case n.State != nil:
+			if n.State.Leader != p.known.Leader {
+				p.changes++
+			}
 			p.told, p.known.Leader = f.number, n.State.Leader
+			p.last = max(p.last, n.State.Leader.Revision)
 			f.dated = f.dated || !n.State.AsOf.IsZero()
 			p.asOf(n.State.AsOf)
 			if p.known.Leader.Revision >= p.floor {
@@ -317,13 +301,6 @@ func (p *poll) tell(f *feed) Tell {
 			f.stale = true
 		case f.number == p.told && !f.stale: // before that, what is known was told by another watch
 			p.asOf(n.AsOf)
-			if p.floor != 0 {
-				p.wanted = max(p.wanted, p.cleared)
-				p.engine.queue.add(&p.item)
-			}
-			if p.dating == 0 && !n.Over {
-				return // no caller waits for that: followers use Peek
-			}
 		}
 		f.stale = f.stale || n.Over
 		if f.stale {
@@ -333,10 +310,15 @@ func (p *poll) tell(f *feed) Tell {
 	}
 }
 
-// mayBeOlder reports whether a state was read before the time as of which another one is known to be right. The caller
-// holds mu.
-func (p *poll) mayBeOlder(s *State) bool {
-	return !s.AsOf.IsZero() && s.AsOf.Before(p.known.AsOf) && s.Leader != p.known.Leader
+// mayBeOlder reports whether a state might be older than what is known: it was read before the time as of which that is
+// known to be right, or another watch has told of a change since the read began. A revision that is higher than all
+// before is not older. The caller holds mu.
+func (p *poll) mayBeOlder(f *feed, s *State) bool {
+	if s.Leader == p.known.Leader {
+		return false
+	}
+	overtaken := f.number != p.told && f.changes != p.changes && s.Leader.Revision <= p.last
+	return overtaken || !s.AsOf.IsZero() && s.AsOf.Before(p.known.AsOf)
 }
 
 // stop takes the watch back.

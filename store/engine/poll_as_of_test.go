@@ -90,6 +90,32 @@ func TestAsOfOfAReadThatToldNoState(t *testing.T) {
 	})
 }
 
+// TestReadThatIsOvertakenByNews: its answer comes after the news of what happened since, and its time as of which it is
+// right is later than that of the news, which came in the answer to a long poll.
+func TestReadThatIsOvertakenByNews(t *testing.T) {
+	play(t, Settings{}, func(t *testing.T, s *scene) {
+		watch := s.polled() // one leads
+		began := s.poll().now().AsOf
+		time.Sleep(time.Second)
+		asked := time.Now()
+		c := s.observe(nil)
+		read := s.next("Leader")
+		watch.tells(News{State: &State{AsOf: began}})
+		require.Equal(t, store.Known{AsOf: began}, s.poll().now())
+		read.shows(State{Leader: one, AsOf: asked})
+		require.Equal(t, store.Known{AsOf: began}, s.poll().now(), "a leader who had gone")
+		require.False(t, c.returned())
+		again := s.next("Leader")
+		watch.tells(News{State: &State{Leader: two, AsOf: began}})
+		watch.tells(News{State: &State{AsOf: began}})
+		third := store.Leader{Value: "third", Revision: two.Revision + 1}
+		again.shows(State{Leader: third, AsOf: time.Now()})
+		require.True(t, c.returned(), "no other can have come before")
+		require.Equal(t, third, c.value.Leader)
+		s.quiet()
+	})
+}
+
 // TestReadThatIsOlderThanAConfirmation: its answer comes last, and tells of a leader who had gone by then.
 func TestReadThatIsOlderThanAConfirmation(t *testing.T) {
 	play(t, Settings{}, func(t *testing.T, s *scene) {
@@ -109,64 +135,5 @@ func TestReadThatIsOlderThanAConfirmation(t *testing.T) {
 		require.False(t, c.returned(), "no read that began after the call has told a state")
 		s.next("Leader").shows(State{AsOf: time.Now()})
 		require.True(t, c.returned())
-	})
-}
-
-// TestPeek shows what Observe would return, and wakes no call that waits for another leader alone.
-func TestPeek(t *testing.T) {
-	play(t, Settings{}, func(t *testing.T, s *scene) {
-		_, ok := s.Peek("x")
-		require.False(t, ok, "nothing is known")
-		first := s.observe(nil)
-		_, ok = s.Peek("x")
-		require.False(t, ok, "nothing has been answered")
-		began := time.Now()
-		watch := s.next("Leader").shows(State{Leader: one, AsOf: began})
-		require.True(t, first.returned())
-		asleep := s.observe(&store.Known{Leader: one, AsOf: store.Never})
-		dated := s.observe(&first.value)
-		require.False(t, asleep.returned())
-		changed := s.poll().changed
-		watch.tells(News{AsOf: began.Add(1)})
-		require.True(t, dated.returned())
-		require.NotEqual(t, changed, s.poll().changed, "all were woken, for the one that waits for a time")
-		changed = s.poll().changed
-		watch.tells(News{AsOf: began.Add(2)})
-		require.Equal(t, changed, s.poll().changed, "none was woken")
-		known, ok := s.Peek("x")
-		require.True(t, ok)
-		require.Equal(t, store.Known{Leader: one, AsOf: began.Add(2)}, known)
-		require.False(t, asleep.returned())
-		watch.tells(News{State: &State{Leader: two}})
-		require.True(t, asleep.returned())
-		known, _ = s.Peek("x")
-		require.Equal(t, asleep.value, known)
-		s.quiet()
-	})
-}
-
-// TestPeekIsNotAheadOfTheOwnAcknowledgement: until it has been told, what was known before it stands. A confirmation asks
-// for it, if the watch does not tell.
-func TestPeekIsNotAheadOfTheOwnAcknowledgement(t *testing.T) {
-	play(t, Settings{}, func(t *testing.T, s *scene) {
-		b, _ := s.leading(1)
-		watch := s.polled()
-		before, _ := s.Peek("x")
-		asleep := s.observe(&store.Known{Leader: one, AsOf: store.Never})
-		c := s.acknowledge(b)
-		s.next("Acknowledge").answer(answer{revision: 9})
-		require.True(t, c.returned())
-		s.quiet()
-		later := before.AsOf.Add(time.Second)
-		watch.tells(News{AsOf: later})
-		known, ok := s.Peek("x")
-		require.True(t, ok)
-		require.Equal(t, before, known)
-		s.next("Leader").shows(State{Leader: one}) // the acknowledgement has gone again
-		known, _ = s.Peek("x")
-		require.Equal(t, one, known.Leader)
-		require.False(t, known.AsOf.Before(later))
-		require.False(t, asleep.returned())
-		s.quiet()
 	})
 }

@@ -311,14 +311,14 @@ func (p *poll) tell(f *feed) Tell {
 }
 
 // mayBeOlder reports whether a state might be older than what is known: it was read before the time as of which that is
-// known to be right, or another watch has told of a change since the read began. A revision that is higher than all
-// before is not older. The caller holds mu.
+// known to be right, or another watch has told of a change since the read began, and the leader is one of before that.
+// The caller holds mu.
 func (p *poll) mayBeOlder(f *feed, s *State) bool {
 	if s.Leader == p.known.Leader {
 		return false
 	}
-	overtaken := f.number != p.told && f.changes != p.changes && s.Leader.Revision <= p.last
-	return overtaken || !s.AsOf.IsZero() && s.AsOf.Before(p.known.AsOf)
+	overtaken := f.number != p.told && f.changes != p.changes
+	return overtaken && 0 < s.Leader.Revision && s.Leader.Revision <= p.last || !s.AsOf.IsZero() && s.AsOf.Before(p.known.AsOf)
 }
 
 // stop takes the watch back.

@@ -13,7 +13,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// The servers of compose.yaml are those of the tests, on loopback ports only, and each has a URL that opens.
+// The servers of compose.yaml have the versions of the tests and loopback ports only, and the URL of each opens.
 func TestCompose(t *testing.T) {
 	text, err := os.ReadFile("../compose.yaml")
 	require.NoError(t, err)

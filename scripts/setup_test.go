@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// On a machine on which setup can't install what is missing, it names it, and how to get it.
+// If setup can't install what is missing, it says what that is, and how to get it.
 func TestSetupAdvises(t *testing.T) {
 	const missing = "setup: missing:\n  a C compiler and the C library's headers, for the race detector\n"
 	for name, c := range map[string]struct {
@@ -47,7 +47,7 @@ func TestSetupAdvises(t *testing.T) {
 	require.Equal(t, "setup: there is no \"paper\" to install; there are compiler, tmux, zookeeper, etcd, consul, etcdctl\n", failingSetup(t, nil, "paper"))
 }
 
-// What is there already needs neither root nor a package manager.
+// If nothing is missing, setup needs neither root nor a package manager.
 func TestSetupHasNothingToDo(t *testing.T) {
 	cmd := setup(t, map[string]string{"id": "1000", "cc": ""}, "compiler")
 	cmd.Env = append(cmd.Env, "CC=cc")

@@ -47,7 +47,8 @@ func (c *assertCmd) Run(a *app) error {
 	return nil
 }
 
-// cantTell gives every error of the store the exit code exitUnavailable: without an answer, assert can't tell.
+// cantTell gives every error of the store the exit code exitUnavailable: without an answer, assert can say neither yes
+// nor no.
 func cantTell(err error) error {
 	code, advice := explain(err)
 	if code == exitUsage || code > exitSignal {

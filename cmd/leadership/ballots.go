@@ -16,13 +16,13 @@ type ballotsCmd struct {
 
 // Help is the text below the flags' in --help.
 func (ballotsCmd) Help() string {
-	return `The first in line leads; it is shown as "leads" once it has acknowledged. The token is the fencing token
-of the ballot: resources refuse writes with a lower one than the highest they have seen.
+	return `The first in line leads. It is shown as "leads" once it has acknowledged, which is when followers know it. The
+token is the fencing token of the ballot: resources refuse writes with a lower one than the highest they have seen.
 
 Exit codes: 0: the list is complete, and may be empty; 64: wrong usage; 69: the store did not answer; 77: it denied.`
 }
 
-// queue is who stands in an election, and who leads.
+// queue is the ballots of an election, and its leader.
 type queue struct {
 	ballots []store.Standing
 	leader  store.Leader

@@ -41,7 +41,7 @@ func (c *watchCmd) command(ctx context.Context, a *app) *command {
 // run runs the command for a leader, once the one that runs has ended, and unless another leader comes before.
 func (x *command) run(leader store.Leader) {
 	select {
-	case <-x.latest: // no command has been started for the earlier leader
+	case <-x.latest: // an earlier leader, for which no command was started
 	default:
 	}
 	x.latest <- leader

@@ -104,7 +104,7 @@ func (c *conformanceCmd) supervise(a *app) error {
 	var exit *exec.ExitError
 	switch {
 	case ctx.Err() != nil:
-		if err != suite.ErrInterrupted { // something is left
+		if err != suite.ErrInterrupted { // keys of the suite could not be removed
 			a.warnf("%v", err)
 		}
 		return context.Cause(ctx)
@@ -112,7 +112,7 @@ func (c *conformanceCmd) supervise(a *app) error {
 		if err != error(exit) {
 			a.warnf("%v", err)
 		}
-		if exit.Exited() { // and has said why
+		if exit.Exited() { // it has printed why
 			return &failure{code: exit.ExitCode(), err: errors.New("")}
 		}
 		return fmt.Errorf("the process that ran the suite on %s has ended: %w", c.address(), exit)
@@ -182,7 +182,7 @@ func check(each conformance.Case, h conformance.Harness) suite.Result {
 	return result
 }
 
-// report is what a case says. It implements conformance.TB.
+// report collects what a case logs. It implements conformance.TB.
 type report struct {
 	mu     sync.Mutex
 	log    strings.Builder // guarded by mu, as is failed
@@ -214,7 +214,7 @@ func (r *report) Failed() bool {
 	return r.failed
 }
 
-// indent returns lines of a text, each a little to the right.
+// indent returns a text with its lines indented.
 func indent(text string) string {
 	var b strings.Builder
 	for line := range strings.Lines(text) {

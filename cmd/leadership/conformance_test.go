@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A case that fails is in the table and in the file for CI, with what it said.
+// A case that fails is in the table and in the file for CI, with its log.
 func TestFailedCase(t *testing.T) {
 	each := conformance.Cases()[0]
 	result := check(each, conformance.Harness{

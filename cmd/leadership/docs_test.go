@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// docs/command.md names each subcommand, and each variable of the environment. The help of each subcommand but those
-// that can't fail lists exit codes.
+// docs/command.md names each subcommand and each environment variable. The help of each subcommand lists its exit codes,
+// unless it can't fail.
 func TestDocs(t *testing.T) {
 	text, err := os.ReadFile("../../docs/command.md")
 	require.NoError(t, err)
@@ -36,8 +36,8 @@ func TestDocs(t *testing.T) {
 	}
 }
 
-// A reader who enters the blocks of docs/command.md from top to bottom has them taken: the flags exist, and the times fit
-// the URL that was exported last.
+// The program accepts each command line of docs/command.md: the flags exist, and the times fit the URL that was exported
+// last above it.
 func TestDocsCommandLines(t *testing.T) {
 	page, err := os.ReadFile("../../docs/command.md")
 	require.NoError(t, err)

@@ -20,7 +20,7 @@ func example(t *testing.T, name string) string {
 	return string(text)
 }
 
-// settings returns the lines "name=value" of a file, below each section, the values of a name that is given twice joined.
+// settings returns the lines "name=value" of a file as "section.name". If a name is given twice, the values are joined.
 func settings(text string) map[string]string {
 	set := map[string]string{}
 	section := ""
@@ -47,7 +47,7 @@ func parseRun(t *testing.T, line, url string) runCmd {
 	require.NoError(t, err)
 	_, err = parser.Parse(args[1:])
 	require.NoError(t, err, line)
-	url = regexp.MustCompile(`[&?]passwordfile=[^&]*`).ReplaceAllString(url, "") // which is not on this machine
+	url = regexp.MustCompile(`[&?]passwordfile=[^&]*`).ReplaceAllString(url, "") // the file is not on this machine
 	g.Run.Store, g.Run.Election = url, "e"
 	require.NoError(t, g.Run.check())
 	require.False(t, hasPassword(url))
@@ -102,7 +102,7 @@ func TestExampleSupervisor(t *testing.T) {
 	require.Equal(t, "false", set["program:worker.stopasgroup"])
 }
 
-// The others give up before the job of the first can be over.
+// The machines that do not lead give up before the first one's job can be over.
 func TestExampleCrontab(t *testing.T) {
 	text := example(t, "crontab")
 	line := regexp.MustCompile(`(?m)^(?:\S+ ){5}(/.*)$`).FindStringSubmatch(text)

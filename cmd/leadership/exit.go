@@ -37,7 +37,7 @@ const adviceUnavailable = "check the address, and that the service runs and can 
 
 const adviceDenied = "check the user and the password of the URL, and what docs/backends.md says of permissions"
 
-// failure is an error, the exit code that it ends the program with, and what to do next.
+// failure is an error with the program's exit code, and what the user can do next.
 type failure struct {
 	code   int
 	err    error
@@ -47,7 +47,7 @@ type failure struct {
 func (f *failure) Error() string { return f.err.Error() }
 func (f *failure) Unwrap() error { return f.err }
 
-// interrupted is the cause of a context that a signal has ended.
+// interrupted is the cause of a context that was ended by a signal.
 type interrupted struct{ signal syscall.Signal }
 
 func (i interrupted) Error() string { return "interrupted: " + i.signal.String() }

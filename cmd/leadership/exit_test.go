@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Each kind of error has its exit code, however deep it is wrapped.
+// Each kind of error has its exit code, also if it is wrapped.
 func TestExitCodes(t *testing.T) {
 	for err, want := range map[error]int{
 		nil: 0, store.ErrInvalid: 64, store.ErrDenied: 77, store.ErrUnavailable: 69, context.DeadlineExceeded: 69,
@@ -25,7 +25,7 @@ func TestExitCodes(t *testing.T) {
 	}
 }
 
-// Scripts rely on assert: it answers yes or no only if the store has.
+// Scripts rely on assert: it says yes or no only if the store has answered.
 func TestAssertCantTell(t *testing.T) {
 	for err, want := range map[error]int{
 		store.ErrDenied: 69, store.ErrUnavailable: 69, context.DeadlineExceeded: 69, errors.ErrUnsupported: 69, store.ErrClosed: 69,
@@ -36,7 +36,7 @@ func TestAssertCantTell(t *testing.T) {
 	}
 }
 
-// Whatever an error repeats of a command line, no password is shown.
+// No error shows a password of the command line.
 func TestWithoutPasswords(t *testing.T) {
 	for text, want := range map[string]string{
 		"unexpected argument etcd://me:s3cret@host/":     "unexpected argument etcd://host/",

@@ -11,7 +11,7 @@ import (
 type leaderCmd struct {
 	electionFlags
 	outputFlags
-	Wait time.Duration `placeholder:"DURATION" help:"Wait for a leader, at most so long."`
+	Wait time.Duration `placeholder:"DURATION" help:"Wait for a leader, for at most this time."`
 }
 
 // Help is the text below the flags' in --help.

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// If the store falls silent while leader waits, there might be a leader: the answer is not that there is none.
+// If the store stops answering while the subcommand waits, there might be a leader: the answer is not "no leader".
 func TestWaitForALeaderWhileTheStoreIsSilent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st, err := memory.Open(memory.NewService(), &memory.Config{TTL: 10 * time.Second})

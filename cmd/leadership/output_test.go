@@ -8,8 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A value or a message from elsewhere can't steer the terminal, and a value that is quoted can be told from one that is
-// not.
+// Values and messages can't steer the terminal. A value that was quoted differs from a value with quotes of its own.
 func TestPrintable(t *testing.T) {
 	for value, want := range map[string]string{
 		"host a:1": "host a:1", "ü 世": "ü 世", "": `""`, " a": `" a"`, "a\n": `"a\n"`, "\x1b[2J": `"\x1b[2J"`,
@@ -24,7 +23,7 @@ func TestPrintable(t *testing.T) {
 	}
 }
 
-// JSON is shown on terminals, too.
+// JSON can't steer the terminal either.
 func TestJSONIsVisible(t *testing.T) {
 	value := "\x1b[2J <ü> \u009b \u202e \U000e0001 \u2028"
 	var out bytes.Buffer

@@ -19,8 +19,8 @@ type runCmd struct {
 	electionFlag
 	Value        string         `placeholder:"TEXT" help:"What others read of this process while it leads, such as its address. Default: the name of the host."`
 	Wait         *time.Duration `placeholder:"DURATION" help:"Give up if this process has not led within this time. Default: wait for ever."`
-	StopTimeout  *time.Duration `placeholder:"DURATION" help:"Time that the command has between SIGTERM and SIGKILL, out of the lease. Default: half of what fits, at most 10s."`
-	Again        bool           `help:"Stand again when leadership was lost or the command has failed, after 1 s at first and 1 min at last."`
+	StopTimeout  *time.Duration `placeholder:"DURATION" help:"Time between SIGTERM and SIGKILL; the lease is shorter for the command by as much. Default: half of what fits, at most 10s."`
+	Again        bool           `help:"Stand again when leadership was lost or the command has failed, after 1 s, which doubles up to 1 min."`
 	AgainLimit   int            `default:"5" placeholder:"5" help:"With --again: give up after this many failures of the command within a minute. 0: never. Default: 5."`
 	ReadyExec    string         `xor:"ready" placeholder:"COMMAND" help:"The command has taken over when this shell command succeeds. It is guarded as the command is."`
 	ReadyHTTP    string         `name:"ready-http" xor:"ready" placeholder:"URL" help:"The command has taken over when this URL is answered with 2xx."`
@@ -41,7 +41,7 @@ environment has LEADERSHIP_STORE, LEADERSHIP_ELECTION, LEADERSHIP_VALUE and LEAD
 resources refuse writes with a lower token than the highest they have seen.
 
 While the command runs it gets SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2 and SIGWINCH. The second SIGTERM or
-SIGINT kills it. Before, SIGTERM and SIGINT end the candidacy.
+SIGINT kills it. Before the command runs, SIGTERM and SIGINT end the candidacy.
 
 Exit codes: the command's own; 128+N: signal N ended the command, or the candidacy; 64: wrong usage; 75: the command was
 stopped, or not started, because leadership was lost; 124: never led within --wait; 125: another failure of leadership itself; 126: the

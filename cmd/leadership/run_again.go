@@ -17,8 +17,8 @@ type retries struct {
 	failures []time.Time // within lastDelay
 }
 
-// next returns how long to wait before standing again, after a turn that took some time. It returns false if this was
-// the last turn: a signal has asked for the end, the command is done, or it has failed too often.
+// next returns how long to wait before the next turn. It returns false if this was the last: a signal has asked for the
+// end, the command has succeeded, or it has failed too often.
 func (r *retries) next(o outcome, asked bool, now time.Time, took time.Duration) (time.Duration, bool) {
 	switch {
 	case asked || o.kind == final:

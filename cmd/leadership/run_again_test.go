@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A command that fails is run again, after a back-off, and is given up when it fails too often.
+// A command that fails is run again after a back-off, unless it has failed too often.
 func TestAgain(t *testing.T) {
 	virtual(t, func(w *world) {
 		w.runner.again = retries{enabled: true, limit: 5}
@@ -25,7 +25,7 @@ func TestAgain(t *testing.T) {
 	})
 }
 
-// A command that is done is not run again.
+// A command that has succeeded is not run again.
 func TestAgainUntilDone(t *testing.T) {
 	virtual(t, func(w *world) {
 		w.runner.again = retries{enabled: true}
@@ -39,7 +39,7 @@ func TestAgainUntilDone(t *testing.T) {
 	})
 }
 
-// Leadership that is lost is no failure of the command.
+// The loss of leadership does not count as a failure of the command.
 func TestAgainAfterALoss(t *testing.T) {
 	virtual(t, func(w *world) {
 		w.runner.again = retries{enabled: true, limit: 1}

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// mute is a store that does not answer when it is closed.
+// mute is a store whose Close blocks.
 type mute struct {
 	store.Store
 	answer chan error
@@ -16,7 +16,7 @@ type mute struct {
 
 func (m mute) Close() error { return <-m.answer }
 
-// A store that does not answer does not keep the program from ending.
+// The program ends also if closing the store blocks.
 func TestCloseSoon(t *testing.T) {
 	for asked, patience := range map[bool]time.Duration{true: withdrawal, false: testTTL} {
 		virtual(t, func(w *world) {

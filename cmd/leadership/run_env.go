@@ -10,7 +10,7 @@ var commandVariables = []string{
 	"LEADERSHIP_STORE", "LEADERSHIP_ELECTION", "LEADERSHIP_VALUE", "LEADERSHIP_TOKEN", "LEADERSHIP_READY_FD",
 }
 
-// commandEnv is the environment of the command: this process's, with where the election is held, and the value.
+// commandEnv is the environment of the command: this process's, with the store, the election and the value.
 func commandEnv(inherited []string, url, election, value string) []string {
 	return append(electionEnv(inherited, url, election), "LEADERSHIP_VALUE="+value)
 }
@@ -23,7 +23,7 @@ func (a *app) warnOfClearPassword(url string) {
 	}
 }
 
-// electionEnv is an environment with where the election is held. A URL that shows a password is left out.
+// electionEnv adds the store and the election to an environment. A URL with a password in it is left out.
 func electionEnv(inherited []string, url, election string) []string {
 	env := slices.DeleteFunc(slices.Clone(inherited), func(variable string) bool {
 		name, _, _ := strings.Cut(variable, "=")

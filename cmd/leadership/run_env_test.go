@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The command gets what it needs to find the election, and nothing that was meant for another process.
+// The command gets the variables with which it finds the election, and none that are meant for another process.
 func TestCommandEnv(t *testing.T) {
 	inherited := []string{
 		"PATH=/bin", "LEADERSHIP_STORE=old", "LEADERSHIP_TOKEN=1", "LEADERSHIP_READY_FD=3", "LEADERSHIP_CONFIG=/c",
@@ -35,7 +35,7 @@ func getenv(env map[string]string) func(string) string {
 	return func(name string) string { return env[name] }
 }
 
-// The service manager is told that the service is up when it stands, what it does, and that it ends.
+// The service manager is told when the service is up, which is when its ballot stands, what it does, and when it ends.
 func TestServiceIsTold(t *testing.T) {
 	name := "@leadership-test-" + strconv.Itoa(os.Getpid())
 	conn, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: name, Net: "unixgram"})
@@ -48,7 +48,7 @@ func TestServiceIsTold(t *testing.T) {
 		election: "job", value: "a", store: &bound{Store: st}, log: slog.New(slog.DiscardHandler),
 		manager: manager{socket: name, watchdog: 20 * time.Millisecond, patience: time.Minute},
 		start: func(spec, func() time.Duration) (process, error) {
-			time.Sleep(50 * time.Millisecond) // in which it is alive
+			time.Sleep(50 * time.Millisecond) // for some messages to the watchdog
 			return nil, errors.New("no fork")
 		},
 	}
@@ -86,7 +86,7 @@ func TestManagerOf(t *testing.T) {
 	}
 }
 
-// The manager is told, by a path or by an abstract name. Without a manager nothing happens.
+// Messages reach the manager by a path and by an abstract name. Without a manager none is sent.
 func TestManagerIsTold(t *testing.T) {
 	dir, err := os.MkdirTemp("", "notify")
 	require.NoError(t, err)

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A writer that blocks delays neither the records nor, for long, the end.
+// A writer that blocks does not delay the caller, and delays the end by logPatience only.
 func TestLogThatIsNotRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		read, write := io.Pipe()
@@ -26,7 +26,7 @@ func TestLogThatIsNotRead(t *testing.T) {
 		require.Equal(t, "record 0\nrecord 1\n", text.String())
 		synctest.Wait()
 		fmt.Fprintln(log, "the last")
-		end() // although there is no reader
+		end() // returns although nothing is read
 		fmt.Fprintln(log, "too late")
 
 		text.Reset()

@@ -14,8 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The command runs while the candidate leads: followers know of it at once, its end is moved by each renewal, and the
-// exit code is its own.
+// The command runs while the candidate leads. Followers know it at once, each renewal moves its deadline, and its exit
+// code is the program's.
 func TestRunWhileLeading(t *testing.T) {
 	virtual(t, func(w *world) {
 		over := w.run()
@@ -38,7 +38,7 @@ func TestRunWhileLeading(t *testing.T) {
 	})
 }
 
-// The command starts when its turn has come.
+// The command starts when the ballot is first.
 func TestRunWaits(t *testing.T) {
 	virtual(t, func(w *world) {
 		rival := w.rival()
@@ -51,7 +51,7 @@ func TestRunWaits(t *testing.T) {
 	})
 }
 
-// The ballot is given back when nothing of the command is left, and not before: also if an operator asks for it.
+// The ballot is given back when the command has gone, and not before, also if an operator asks for the resignation.
 func TestRunKeepsTheBallotUntilTheCommandHasGone(t *testing.T) {
 	virtual(t, func(w *world) {
 		over := w.run()
@@ -69,7 +69,7 @@ func TestRunKeepsTheBallotUntilTheCommandHasGone(t *testing.T) {
 	})
 }
 
-// A command whose term is lost is killed at once. The runner waits for it.
+// If the term is lost, the command is killed at once, and the runner waits for its end.
 func TestRunKillsWhatHasLost(t *testing.T) {
 	for name, lose := range map[string]func(*world){
 		"the lease has run out":  func(w *world) { w.store.Faults().Cut(); w.at(testLease) },
@@ -93,9 +93,9 @@ func TestRunKillsWhatHasLost(t *testing.T) {
 	}
 }
 
-// A command that goes as soon as it is killed was stopped for its lost ballot, also if the term does not know of that yet.
+// The exit code says that leadership was lost, also if the killed command has gone before the term has ended.
 func TestRunKilledBeforeTheTermEnds(t *testing.T) {
-	for range 20 { // select takes any
+	for range 20 { // select chooses at random
 		virtual(t, func(w *world) {
 			over := w.run()
 			c := w.program(1)
@@ -108,7 +108,7 @@ func TestRunKilledBeforeTheTermEnds(t *testing.T) {
 	}
 }
 
-// The guard stops a command whose lease is about to end. The term may go on by then.
+// The guard stops a command whose lease is about to end. The term ends with it, also if it could go on.
 func TestRunEndsATermWhoseCommandWasStopped(t *testing.T) {
 	virtual(t, func(w *world) {
 		over := w.run()
@@ -120,7 +120,7 @@ func TestRunEndsATermWhoseCommandWasStopped(t *testing.T) {
 	})
 }
 
-// A runner that has never led within its patience gives its ballot back. Once it has led, it is patient.
+// A runner that has not led within --wait gives its ballot back. If it has led once, it waits for ever.
 func TestRunPatience(t *testing.T) {
 	virtual(t, func(w *world) {
 		rival := w.rival()
@@ -140,7 +140,7 @@ func TestRunPatience(t *testing.T) {
 		w.at(time.Minute)
 		require.Empty(w, c.told())
 		c.exit(guard.Result{Code: 1})
-		w.rival() // which stands before the runner
+		w.rival() // stands before the runner does
 		w.at(time.Hour)
 		require.Equal(w, []string{"rival", "a"}, w.ballots())
 		require.Empty(w, over)
@@ -149,7 +149,7 @@ func TestRunPatience(t *testing.T) {
 	})
 }
 
-// The ballot goes before the runner, also if it has to be left to the store.
+// The runner ends when its ballot is gone, or after withdrawal if the store has to remove it in the background.
 func TestRunLeavesInTime(t *testing.T) {
 	virtual(t, func(w *world) {
 		w.rival()
@@ -162,12 +162,12 @@ func TestRunLeavesInTime(t *testing.T) {
 		w.at(time.Minute + withdrawal)
 		require.Equal(w, outcome{final, exitNeverLed, errNeverLed}, <-over)
 		w.store.Faults().Heal()
-		w.at(time.Hour) // for what is left in the background
+		w.at(time.Hour) // until the work in the background is over
 		require.Equal(w, []string{"rival"}, w.ballots())
 	})
 }
 
-// A store that is closed, or an election that has no valid name, ends the runner.
+// A closed store and an invalid name of the election end the runner.
 func TestRunBroken(t *testing.T) {
 	virtual(t, func(w *world) {
 		w.runner.again.enabled = true
@@ -182,7 +182,7 @@ func TestRunBroken(t *testing.T) {
 	})
 }
 
-// What could not be started has an exit code that says why.
+// If the command could not be started, the exit code says why.
 func TestRunNotStarted(t *testing.T) {
 	for _, test := range []struct {
 		err  error
@@ -204,7 +204,7 @@ func TestRunNotStarted(t *testing.T) {
 	}
 }
 
-// A command is not started when its lease is about to end. If a renewal comes in time it is.
+// A command is not started when the lease is about to end. It is started after a renewal.
 func TestRunWaitsForAFreshLease(t *testing.T) {
 	for _, renewed := range []bool{true, false} {
 		virtual(t, func(w *world) {
@@ -234,7 +234,7 @@ func TestRunWaitsForAFreshLease(t *testing.T) {
 	}
 }
 
-// A term that ends before the command runs is no failure of the command, whatever the start fails with.
+// If the term ends before the command runs, that is no failure of the command, whatever error the start returns.
 func TestRunTermEndsWhileStarting(t *testing.T) {
 	for reason, end := range map[error]func(w *world){
 		leadership.ErrResigned: func(w *world) { require.NoError(w, w.observer.RequestResignation(w.Context(), "job", w.token())) },
@@ -253,7 +253,7 @@ func TestRunTermEndsWhileStarting(t *testing.T) {
 	}
 }
 
-// A term that ends between the win and the start: the command is not started.
+// If the term ends between the win and the start, the command is not started.
 func TestRunTermEndsBeforeTheStart(t *testing.T) {
 	virtual(t, func(w *world) {
 		candidate, err := leadership.NewCandidate(w.runner.store, "job", "a", nil)

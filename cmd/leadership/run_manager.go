@@ -29,7 +29,7 @@ func managerOf(getenv func(string) string) manager {
 // managerVariables are not passed on: the command is not the service.
 var managerVariables = []string{"NOTIFY_SOCKET", "WATCHDOG_PID", "WATCHDOG_USEC"}
 
-// tell sends one message, if there is a manager. An error changes nothing: the manager notices what it misses.
+// tell sends one message, if there is a manager. Errors are ignored: a manager that misses messages acts by itself.
 func (m manager) tell(format string, args ...any) {
 	if m.socket == "" {
 		return

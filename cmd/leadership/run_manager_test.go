@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A manager that does not read holds no command up: its lease is renewed meanwhile.
+// A manager that does not read its messages does not delay the renewals that the command is told of.
 func TestManagerThatDoesNotRead(t *testing.T) {
 	dir, err := os.MkdirTemp("", "notify")
 	require.NoError(t, err)
@@ -68,7 +68,7 @@ func TestManagerThatDoesNotRead(t *testing.T) {
 	<-gone
 }
 
-// unread is a command that tells when it is guarded.
+// unread is a command with a channel that says when it is guarded.
 type unread struct {
 	fake
 	guarded chan struct{} // closed by Wait

@@ -106,8 +106,8 @@ func (s *readySignal) await(ctx context.Context) error {
 	return err
 }
 
-// repeated asks again and again until there is no error. It returns the last one when ctx ends; what ctx itself has cut
-// short says less.
+// repeated asks again and again until there is no error. When ctx ends it returns the last error, except that of the
+// question which ctx has cut short.
 func repeated(ask func(context.Context) error) func(context.Context) error {
 	return func(ctx context.Context) error {
 		for last := error(nil); ; {

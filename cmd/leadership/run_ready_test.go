@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Followers know of the leader when the command is ready, and not before.
+// Followers know the leader when the command is ready, and not before.
 func TestReadyExec(t *testing.T) {
 	virtual(t, func(w *world) {
 		ready := false
@@ -41,7 +41,7 @@ func TestReadyExec(t *testing.T) {
 	})
 }
 
-// The last question is cut short by the end of the time. Why the one before failed says more.
+// The error of a command that is not ready is that of the last probe which was not cut short by the timeout.
 func TestNotReadySaysWhy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -59,7 +59,7 @@ func TestNotReadySaysWhy(t *testing.T) {
 	})
 }
 
-// A command that is not ready in time is stopped: the takeover has failed. So is one that the store does not want.
+// A command that is not ready in time is stopped: the takeover has failed. So is one whose acknowledgement is refused.
 func TestNotReady(t *testing.T) {
 	virtual(t, func(w *world) {
 		w.runner.ready = readiness{exec: "false", timeout: time.Minute}
@@ -140,7 +140,7 @@ func TestReadyFD(t *testing.T) {
 	require.ErrorContains(t, r.await(t.Context(), nil, begin()), "not ready after 10ms: nothing was written")
 }
 
-// A question that takes too long is asked again.
+// A probe that takes too long is repeated.
 func TestReadyAsksAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began, asked := time.Now(), 0

@@ -5,8 +5,8 @@ import (
 	"syscall"
 )
 
-// onSignal passes a signal on to the command. Without a command, one that asks for the end ends the candidacy: then it
-// returns why.
+// onSignal passes a signal on to the command. If there is no command, a signal that asks for the end ends the candidacy,
+// and onSignal returns why.
 func (r *runner) onSignal(s os.Signal) error {
 	number, ok := s.(syscall.Signal)
 	if !ok {

@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Before the runner leads, some signals end it: its ballot is gone when it returns.
+// Before the runner leads, some signals end it. Its ballot is gone when it returns.
 func TestSignalBeforeLeading(t *testing.T) {
 	for _, test := range []struct {
 		signal   syscall.Signal
@@ -44,7 +44,7 @@ func TestSignalBeforeLeading(t *testing.T) {
 	}
 }
 
-// A runner whose store does not answer ends in time, and at once after a second signal.
+// If the store does not answer, the runner ends after withdrawal, and at once after a second signal.
 func TestSignalWithoutTheStore(t *testing.T) {
 	for _, second := range []bool{false, true} {
 		virtual(t, func(w *world) {
@@ -61,12 +61,12 @@ func TestSignalWithoutTheStore(t *testing.T) {
 				w.at(withdrawal)
 			}
 			require.Equal(w, outcome{kind: final, code: 143}, <-over)
-			w.at(time.Hour) // for what is left in the background
+			w.at(time.Hour) // until the work in the background is over
 		})
 	}
 }
 
-// While the command runs it gets the signals. The second that asks for its end kills it.
+// The command gets the signals while it runs. The second one that asks for its end kills it.
 func TestSignalWhileLeading(t *testing.T) {
 	virtual(t, func(w *world) {
 		w.runner.again.enabled = true
@@ -88,7 +88,7 @@ func TestSignalWhileLeading(t *testing.T) {
 	})
 }
 
-// A signal that comes while the ballot of an ended command is given back does not change its exit code.
+// A signal that comes after the command has ended, while the ballot is given back, does not change the exit code.
 func TestSignalAfterTheCommand(t *testing.T) {
 	virtual(t, func(w *world) {
 		over := w.run()
@@ -114,7 +114,7 @@ func TestSignalBetweenTurns(t *testing.T) {
 	})
 }
 
-// Signals that come while the command is started are passed on when it runs.
+// Signals that come while the command is being started are passed on when it runs.
 func TestSignalWhileStarting(t *testing.T) {
 	virtual(t, func(w *world) {
 		w.slow = time.Minute
@@ -131,7 +131,7 @@ func TestSignalWhileStarting(t *testing.T) {
 	})
 }
 
-// One that asks for the end ends the runner, if the command can't be started.
+// If the command can't be started, a signal that came meanwhile and asks for the end ends the runner.
 func TestSignalWhileNotStarting(t *testing.T) {
 	virtual(t, func(w *world) {
 		w.runner.again.enabled, w.slow, w.refuse = true, time.Second, errors.New("no fork")
@@ -142,8 +142,8 @@ func TestSignalWhileNotStarting(t *testing.T) {
 	})
 }
 
-// A signal that comes when the term has begun, and the command has not: none is started, since the runner would not wait
-// for its end.
+// A signal that comes after the term has begun and before the command is started: no command is started, since the runner
+// would not wait for its end.
 func TestSignalAsTheTermBegins(t *testing.T) {
 	virtual(t, func(w *world) {
 		candidate, err := leadership.NewCandidate(w.runner.store, "job", "a", nil)

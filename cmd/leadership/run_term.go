@@ -63,7 +63,7 @@ func (r *runner) lead(term *leadership.Term) outcome {
 	})
 }
 
-// enter begins to start the command, or returns why the turn has been left.
+// enter notes that the command is being started. If the turn has been left, it returns why.
 func (r *runner) enter() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()

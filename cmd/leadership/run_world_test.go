@@ -33,8 +33,8 @@ type world struct {
 	began    time.Time
 
 	mu       sync.Mutex
-	commands []*fake               // guarded by mu, as are all below: all that were started
-	refuse   error                 // what starting a command fails with
+	commands []*fake               // guarded by mu, as are all below: those that were started
+	refuse   error                 // the error with which starting a command fails
 	slow     time.Duration         // how long starting a command takes; constant
 	answer   func(line string) int // the exit code of --ready-exec; called under mu
 }
@@ -144,14 +144,14 @@ type fake struct {
 	kill    func() // by Kill, if it is set
 
 	mu    sync.Mutex
-	ends  time.Time // guarded by mu, as is all below: when its lease ends, as it was told last
+	ends  time.Time // guarded by mu, as is all below: when its lease ends, by the last renewal
 	moves int       // renewals
-	heard []string  // what it was told
+	heard []string  // the calls of its methods
 }
 
 // start is the runner's startFunc.
 func (w *world) start(s spec, lease func() time.Duration) (process, error) {
-	defer time.Sleep(w.slow) // it runs before this is known
+	defer time.Sleep(w.slow) // the command runs before startFunc returns
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.refuse != nil {
@@ -191,7 +191,7 @@ func (c *fake) hear(what string) {
 	c.heard = append(c.heard, what)
 }
 
-// told returns what the command was told, in order.
+// told returns the calls of the command's methods, in order.
 func (c *fake) told() []string {
 	synctest.Wait()
 	c.mu.Lock()
@@ -227,7 +227,7 @@ func (c *fake) Run(_ context.Context, command []string) (int, error) {
 	return c.world.answer(command[2]), nil
 }
 
-// lease returns when the command's lease ends, as it knows, and how often that was moved.
+// lease returns when the command's lease ends, as far as it knows, and how many renewals it was told of.
 func (c *fake) lease() (ends time.Time, moves int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

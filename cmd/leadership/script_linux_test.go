@@ -41,7 +41,7 @@ func (l leaks) Run() int {
 	return code
 }
 
-// Each script uses the program as a person would, on a directory of its own.
+// Each script uses the program as a user does, on its own directory.
 func TestScripts(t *testing.T) {
 	if signal.Ignored(syscall.SIGHUP) { // the tests run under nohup, and scripts send it
 		signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
@@ -84,7 +84,7 @@ func appears(ts *testscript.TestScript, _ bool, args []string) {
 	pattern := regexp.MustCompile("(?m)" + args[1])
 	end := time.Now().Add(time.Minute)
 	for {
-		text, _ := os.ReadFile(ts.MkAbs(args[0])) // which might not be there yet
+		text, _ := os.ReadFile(ts.MkAbs(args[0])) // an error: it is not there yet
 		if pattern.Match(text) {
 			return
 		}

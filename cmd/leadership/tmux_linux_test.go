@@ -74,7 +74,7 @@ func startCandidate(t *testing.T, environment []string, value string) {
 	})
 }
 
-// What a person sees of watch and stepdown: colours, questions, and how long it takes.
+// On a terminal, watch and stepdown show colours, questions, and how long something takes.
 func TestTerminal(t *testing.T) {
 	t.Parallel()
 	environment := []string{"LEADERSHIP_STORE=file://" + storeDir(t) + "?ttl=2s", "LEADERSHIP_ELECTION=job"}

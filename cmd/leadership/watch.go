@@ -94,7 +94,7 @@ func (c *watchCmd) print(a *app, leader store.Leader) error {
 	return err
 }
 
-// tellSilence tells when the store has been silent for a TTL, and when it answers again, until ctx ends.
+// tellSilence prints when the store has not answered for a TTL, and when it answers again, until ctx ends.
 func (a *app) tellSilence(ctx context.Context, f *leadership.Follower, address string) {
 	ticks := time.NewTicker(200 * time.Millisecond)
 	defer ticks.Stop()

@@ -30,7 +30,7 @@ func (s *screen) String() string {
 	return s.text.String()
 }
 
-// While the store is silent watch says so, once, and once more when it answers again. It goes on as if nothing had been.
+// watch prints once that the store does not answer, and once that it answers again, and goes on.
 func TestWatchSurvivesAnOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st, err := memory.Open(memory.NewService(), &memory.Config{TTL: 10 * time.Second})

@@ -14,7 +14,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// start runs a process of the example until the test stops it, and returns what it says, without the times.
+// start runs a process of the example until the test stops it. It returns a function for the output, without the times.
 func start(t *testing.T, args ...string) (says func(want string), stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -29,7 +29,7 @@ func start(t *testing.T, args ...string) (says func(want string), stop func()) {
 	says = func(want string) {
 		t.Helper()
 		said := ""
-		for said == "" || said == "f leader none" && said != want { // which is between two leaders, or is not
+		for said == "" || said == "f leader none" && said != want { // between two leaders it might be printed
 			require.True(t, lines.Scan(), "it ended before it said %q", want)
 			var at string
 			at, said, _ = strings.Cut(lines.Text(), " ")
@@ -41,7 +41,7 @@ func start(t *testing.T, args ...string) (says func(want string), stop func()) {
 	stop = func() {
 		t.Helper()
 		cancel()
-		go func() { _, _ = io.Copy(io.Discard, out) }() // what it says at its end
+		go func() { _, _ = io.Copy(io.Discard, out) }() // the last lines
 		require.NoError(t, <-ended)
 	}
 	return says, stop

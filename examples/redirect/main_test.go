@@ -50,8 +50,8 @@ func get(s *service, path string) string {
 	return fmt.Sprint(w.Code, " ", strings.TrimSpace(w.Body.String()))
 }
 
-// One process answers, and the other redirects to it. If the leader is cut off, it does not answer any more when its
-// lease has ended, and the other one answers when its session has.
+// One process answers, and the other redirects to it. If the leader is cut off, it answers until its lease ends. The
+// other one answers when the session has ended.
 func TestLeaderIsCutOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		on := memory.NewService()

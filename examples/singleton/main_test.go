@@ -23,11 +23,11 @@ type turn struct {
 	began, end time.Duration // since the beginning of the test
 }
 
-// The leader is cut off from the service while it works. Its work stops before the other process begins, and no period
-// is left out.
+// The leader is cut off from the service while it works. Its work stops before the other process begins, and the job runs
+// in each period.
 //
-// In the bubble of synctest.Test all clocks are virtual: this hour takes some milliseconds. Each store is the session of
-// another process, on a service that the test has for itself.
+// In the bubble of synctest.Test all clocks are virtual: this hour takes some milliseconds. Each store plays one process,
+// on a service of the test's own.
 func TestLeaderIsCutOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const ttl, period, work = 10 * time.Second, time.Minute, 20 * time.Second

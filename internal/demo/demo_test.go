@@ -20,13 +20,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The tests are about what happens and in which order. How long it takes is for `make demo` to judge: tests of other
-// packages run beside these, so the bounds are widened, and a session is not lost if a process waits for a processor.
+// The tests check what happens, and in which order. The times are judged by `make demo`: here the bounds are wider, and
+// the sessions longer, since tests of other packages run at the same time.
 const (
 	slack    = 20 * time.Second
-	ttl      = 5 * time.Second // which a freeze takes
-	longTTL  = time.Minute     // if nothing waits for the end of a session
-	watchdog = 2 * time.Minute // ends a run that hangs
+	ttl      = 5 * time.Second // of tests with a freeze, which takes as long
+	longTTL  = time.Minute     // of tests in which no session ends
+	watchdog = 2 * time.Minute // after which a run is ended
 )
 
 // watched is a context for a run. Tests run in parallel, since they wait more than they work.
@@ -87,7 +87,7 @@ func TestDemoOnScreen(t *testing.T) {
 	require.Regexp(t, `\nas promised: .*$`, y.shown())
 }
 
-// One who interrupts it, at any step, finds nothing left behind. The frozen process is killed too.
+// An interrupt at any step leaves nothing behind. The frozen process is killed, too.
 func TestInterrupt(t *testing.T) {
 	for _, step := range []string{"three candidates", "a         leads", "SIGKILL", "SIGSTOP"} {
 		t.Run(step, func(t *testing.T) {
@@ -104,7 +104,7 @@ func TestInterrupt(t *testing.T) {
 	}
 }
 
-// A reader that goes away ends it; so does a panic.
+// The demo ends if its output can't be written, and if it panics.
 func TestWriterFails(t *testing.T) {
 	ctx := watched(t)
 	for _, screen := range []*Screen{nil, {Size: func() (int, int) { return 80, 24 }}} {
@@ -128,7 +128,7 @@ func TestProcessEnds(t *testing.T) {
 	require.NoError(t, os.WriteFile(program, []byte("#!/bin/sh\nexit 3\n"), 0o700))
 	s := stage()
 	s.program, s.store = program, openMemory(t)
-	require.ErrorContains(t, s.show(ctx), " ended by itself: exit status 3") // the follower, or a
+	require.ErrorContains(t, s.show(ctx), " ended by itself: exit status 3") // of the follower or of a
 }
 
 // openMemory opens a store that no other process sees.
@@ -148,7 +148,7 @@ func TestPatience(t *testing.T) {
 	require.EqualError(t, s.err, "waited 1ms in vain for a miracle")
 }
 
-// Candidates of others would make the story another one. Those of a run that was interrupted are about to go.
+// The demo waits until no other candidate stands. The ballots of an interrupted run are about to go.
 func TestElectionInUse(t *testing.T) {
 	s := stage()
 	s.store = openMemory(t)

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What breaks a promise ends the play.
+// A broken promise ends the demo.
 func TestBrokenPromises(t *testing.T) {
 	at := time.Now()
 	learn := func(name string) event { return event{At: at, Who: follower, What: learnt, Name: name} }

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// If the demo is killed, its processes end, a frozen one too.
+// If the demo is killed, its processes end, also a frozen one.
 func TestKilled(t *testing.T) {
 	for name, c := range map[string]struct {
 		step string

@@ -22,8 +22,8 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(tidy{m})
 }
 
-// tidy fails if the tests leave anything in the directory for temporary files. That no process is left, goleak sees:
-// each has a goroutine that waits for its end.
+// tidy fails if the tests leave anything in the directory for temporary files. goleak finds processes that are left,
+// since a goroutine waits for each.
 type tidy struct{ m *testing.M }
 
 func (t tidy) Run() int {

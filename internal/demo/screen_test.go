@@ -14,14 +14,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// tty is a terminal that knows what the demo prints, and that is as unforgiving as can be: it fails if a line is wrapped
-// or the cursor is moved off the screen.
+// tty is a terminal that understands what the demo prints. It fails if a line would wrap or the cursor leaves the screen.
 type tty struct {
 	t             *testing.T
 	width, height int
 	lines         []string // of the screen, from the top
 	row, column   int      // of the cursor
-	colors        int      // how often one was set
+	colors        int      // how often a colour was set
 }
 
 func newTTY(t *testing.T, width, height int) *tty {
@@ -30,7 +29,7 @@ func newTTY(t *testing.T, width, height int) *tty {
 
 func (y *tty) size() (width, height int) { return y.width, y.height }
 
-// resize makes it another size. What it shows stays at the top.
+// resize changes its size. The text stays at the top.
 func (y *tty) resize(width, height int) {
 	y.lines = append(y.lines, make([]string, height)...)[:height]
 	y.width, y.height, y.row = width, height, min(y.row, height-1)
@@ -114,7 +113,7 @@ func (y *tty) print(text string) {
 // shown is the screen without empty lines at its end.
 func (y *tty) shown() string { return strings.TrimRight(strings.Join(y.lines, "\n"), "\n") }
 
-// stage is a scene with three candidates of which nothing is known yet.
+// stage is a scene with three candidates that have not reported anything.
 func stage() *scene {
 	s := &scene{address: "file:///x", began: time.Now(), processes: map[string]*process{}, turns: []turn{{
 		after: "start", began: time.Now(), due: "a",
@@ -199,7 +198,7 @@ a         process 100 is froz`, y.shown())
 	})
 }
 
-// What is no terminal is not redrawn.
+// If the output is no terminal, nothing is redrawn.
 func TestNoTerminal(t *testing.T) {
 	f, err := os.Create(filepath.Join(t.TempDir(), "out"))
 	require.NoError(t, err)

@@ -10,21 +10,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// fault is what befalls a trial.
+// fault is a fault of a trial.
 type fault struct {
 	name   string
 	inject func(t *testing.T, tr *trial)
-	// waits: the supervisor lives, its Wait returns, and this is why.
+	// waits is the cause that the supervisor's Wait returns with, if the supervisor lives.
 	waits Cause
-	// terms: TERM is sent at once.
+	// terms says that TERM is sent at once.
 	terms bool
-	// supervised: the supervisor ends the command before the kernel would.
+	// supervised says that the supervisor ends the command before the kernel would.
 	supervised bool
-	// uncovered: in the mode Subreaper a descendant of the command outlives the lease.
+	// uncovered says that a descendant of the command outlives the lease in the mode Subreaper.
 	uncovered bool
-	// pid1: the fault is also tried with a supervisor that is PID 1.
+	// pid1 says that the fault is also tried with a supervisor that is PID 1.
 	pid1 bool
-	// forks is how often the process that forks without end does so. Zero: it does not.
+	// forks is the interval at which a process forks without end. Zero: there is none.
 	forks time.Duration
 	// remedy, if there is one, lets Wait return after the lease.
 	remedy func(tr *trial)
@@ -46,7 +46,7 @@ var faults = []fault{
 		name: "renewals end", waits: Deadline, supervised: true, forks: 30 * time.Millisecond,
 		inject: func(*testing.T, *trial) {},
 	}, {
-		name: "a late renewal", waits: Deadline, supervised: true, // once TERM was sent
+		name: "a late renewal", waits: Deadline, supervised: true, // it comes after TERM
 		inject: func(t *testing.T, tr *trial) {
 			tr.polite.await(t, "what TERM ends")
 			require.GreaterOrEqual(t, tr.polite.at, tr.deadline.add(-trialMargin-trialStop-time.Second), "TERM was sent early")
@@ -84,8 +84,8 @@ var faults = []fault{
 	},
 }
 
-// TestFaults: whatever happens, the command and what it has started are dead before the lease ends, except where
-// Mode.Uncovered says so. Wait returns only then, and does if the supervisor lives.
+// TestFaults checks that with each fault the command and its descendants are dead before the lease ends, unless
+// Mode.Uncovered excepts the fault. If the supervisor lives, Wait returns, and not before they are dead.
 func TestFaults(t *testing.T) {
 	require.NoError(t, unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)) // see killAll
 	var running sync.WaitGroup
@@ -104,7 +104,7 @@ func TestFaults(t *testing.T) {
 
 func (f fault) test(t *testing.T, tr *trial) {
 	if f.waits == GuardianDied {
-		tr.deadline = now().add(trialLease) // of no renewal later than the fault
+		tr.deadline = now().add(trialLease) // the last renewal is no later than the fault
 	} else {
 		tr.hold(t)
 	}
@@ -115,7 +115,7 @@ func (f fault) test(t *testing.T, tr *trial) {
 		require.True(t, tr.command.over(t), "Wait has returned, and the command runs")
 		require.True(t, tr.rest.over(t), "Wait has returned, and a descendant of the command runs")
 		if tree && f.name == "init killed" {
-			f.waits = Exited // by a signal: there is no init, and it was the command
+			f.waits = Exited // by a signal: without an init, the command itself was killed
 		}
 		require.Equal(t, string(f.waits), cause)
 	}
@@ -126,7 +126,7 @@ func (f fault) test(t *testing.T, tr *trial) {
 	tr.command.await(t, "the command")
 	end := tr.deadline
 	if f.supervised {
-		end = end.add(-trialTimer - 400*time.Millisecond) // the deadline is known to a renewal's interval
+		end = end.add(-trialTimer - 400*time.Millisecond) // less an interval of renewals, by which the deadline is uncertain
 	}
 	require.LessOrEqual(t, tr.command.at, end, "the command outlived the lease")
 	lives := f.uncovered && tree
@@ -135,7 +135,7 @@ func (f fault) test(t *testing.T, tr *trial) {
 		require.LessOrEqual(t, tr.rest.at, end, "a descendant of the command outlived the lease")
 	}
 	if f.remedy != nil || lives {
-		time.Sleep(tr.deadline.sub(now())) // what is covered has to be so until then
+		time.Sleep(tr.deadline.sub(now())) // nothing may change until the lease ends
 	}
 	if lives {
 		require.False(t, tr.rest.over(t), "Mode.Uncovered names a fault that is covered")

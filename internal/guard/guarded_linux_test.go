@@ -20,7 +20,7 @@ const long = time.Minute
 
 func lasts(d time.Duration) func() time.Duration { return func() time.Duration { return d } }
 
-// eachMode runs a test in each guarded mode that this process can have, and unguarded.
+// eachMode runs a test in each guarded mode that this process may use, and unguarded.
 func eachMode(t *testing.T, test func(t *testing.T, m Mode)) {
 	for _, m := range []Mode{namespaceMode(os.Getuid() != 0), subreaperMode(), UnguardedMode()} {
 		t.Run(string(m.Kind), func(t *testing.T) {
@@ -111,9 +111,10 @@ func TestCommandThatCannotBeExecuted(t *testing.T) {
 	})
 }
 
-// TestFailedStartNamesTheCommand: also if all is over before Start looks.
+// TestFailedStartNamesTheCommand checks that the error names the command, also if all processes have ended before Start
+// reads why.
 func TestFailedStartNamesTheCommand(t *testing.T) {
-	for range 100 { // select takes any
+	for range 100 { // select chooses at random
 		v := &supervisor{name: "x", started: make(chan error, 1), done: make(chan struct{})}
 		v.handle(report{Failed: "not found", Errno: unix.ENOENT})
 		close(v.done)
@@ -121,7 +122,7 @@ func TestFailedStartNamesTheCommand(t *testing.T) {
 	}
 }
 
-// TestAnyBytes: names of files and arguments need not be UTF-8.
+// TestAnyBytes checks that names of files and arguments need not be UTF-8.
 func TestAnyBytes(t *testing.T) {
 	command := t.TempDir() + "/caf\xe9"
 	require.NoError(t, os.WriteFile(command, []byte("#!/bin/sh\necho; exec sleep 1000"), 0o755))
@@ -152,7 +153,7 @@ func TestSignalsReachTheGroup(t *testing.T) {
 	})
 }
 
-// TestStop: TERM, also to a command that is stopped; KILL after StopTimeout.
+// TestStop checks that Stop sends TERM, also to a stopped command, and KILL after StopTimeout.
 func TestStop(t *testing.T) {
 	eachMode(t, func(t *testing.T, m Mode) {
 		p, r := startShell(t, m, `trap 'exit 3' TERM; echo >&3; kill -STOP $$; while :; do sleep 0.01; done`)
@@ -178,7 +179,8 @@ func TestKill(t *testing.T) {
 	})
 }
 
-// TestWhatTheCommandLeaves is killed when the command has exited, or waited for.
+// TestWhatTheCommandLeaves checks that the processes which the command leaves are killed when it exits or, with WaitAll,
+// waited for.
 func TestWhatTheCommandLeaves(t *testing.T) {
 	eachMode(t, func(t *testing.T, m Mode) {
 		p, r := startShell(t, m, `sh -c 'trap "" TERM; exec sleep 1000' & exit 4`)
@@ -195,14 +197,14 @@ func TestWhatTheCommandLeaves(t *testing.T) {
 				setsid sh -c 'trap "echo late >&3; exit" TERM; echo >&3; while :; do sleep 0.01; done' &
 				`+end, func(c *Config) { c.WaitAll = true })
 			readLine(t, r)
-			p.Stop() // what is left gets it, whether the command has exited or exits then
+			p.Stop() // the processes that are left get TERM, also if the command exits only now
 			require.Equal(t, "late", readLine(t, r))
 			require.Equal(t, Result{Code: 5, Cause: Stopped}, p.Wait())
 		}
 	})
 }
 
-// TestWhatEndsTheRest: with WaitAll, the cause is what has ended the processes that the command has left.
+// TestWhatEndsTheRest checks that with WaitAll the cause is that of the end of the processes which the command has left.
 func TestWhatEndsTheRest(t *testing.T) {
 	eachGuardedMode(t, func(t *testing.T, m Mode) {
 		for cause, end := range map[Cause]func(v *supervisor){
@@ -232,7 +234,7 @@ func TestWhatEndsTheRest(t *testing.T) {
 	})
 }
 
-// TestRun: another command runs beside the first, and ends with it.
+// TestRun checks that another command runs beside the first, and ends with it.
 func TestRun(t *testing.T) {
 	eachMode(t, func(t *testing.T, m Mode) {
 		p, _ := startShell(t, m, "exec sleep 1000")
@@ -260,7 +262,7 @@ func TestRun(t *testing.T) {
 	})
 }
 
-// TestOtherChildren: a child from before Start goes on, and Wait does not wait for it.
+// TestOtherChildren checks that a child from before Start goes on, and that Wait does not wait for it.
 func TestOtherChildren(t *testing.T) {
 	other := exec.Command("sleep", "1000")
 	require.NoError(t, other.Start())
@@ -285,7 +287,7 @@ func TestOneProcessAtATime(t *testing.T) {
 	})
 }
 
-// TestLeaseThatHasEnded starts nothing.
+// TestLeaseThatHasEnded checks that Start starts nothing if the lease has ended.
 func TestLeaseThatHasEnded(t *testing.T) {
 	eachMode(t, func(t *testing.T, m Mode) {
 		for _, left := range []time.Duration{0, 15 * time.Second} {

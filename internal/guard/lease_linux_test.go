@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestRenewalWhileStopping: a command that is stopped on request has the rest of its time, by the last renewal.
+// TestRenewalWhileStopping checks that a command which was asked to stop has until the lease ends, by its last renewal.
 func TestRenewalWhileStopping(t *testing.T) {
 	eachGuardedMode(t, func(t *testing.T, m Mode) {
 		p, r := startShell(t, m, `trap 'echo term >&3; sleep 0.2; exit 3' TERM; echo >&3; while :; do sleep 0.05; done`)
@@ -26,7 +26,7 @@ func TestRenewalWhileStopping(t *testing.T) {
 	})
 }
 
-// TestGuardianDiesBeforeTheCommand: the init has been cloned, the command has not been started.
+// TestGuardianDiesBeforeTheCommand lets the guardian die after it has cloned the init, and before the command is started.
 func TestGuardianDiesBeforeTheCommand(t *testing.T) {
 	eachGuardedMode(t, func(t *testing.T, m Mode) {
 		if m.Kind != Namespace {
@@ -45,7 +45,7 @@ func TestGuardianDiesBeforeTheCommand(t *testing.T) {
 	})
 }
 
-// TestSupervisorAndGuardianDieBeforeTheCommand: the init alone is left, and starts nothing.
+// TestSupervisorAndGuardianDieBeforeTheCommand checks that an init which is left alone starts nothing.
 func TestSupervisorAndGuardianDieBeforeTheCommand(t *testing.T) {
 	eachGuardedMode(t, func(t *testing.T, m Mode) {
 		if m.Kind != Namespace {
@@ -66,7 +66,8 @@ func TestSupervisorAndGuardianDieBeforeTheCommand(t *testing.T) {
 	})
 }
 
-// TestSlowStart: a start goes on beyond the lease if the lease is renewed meanwhile. Otherwise it starts nothing.
+// TestSlowStart checks that a slow start goes on beyond the first lease if the lease is renewed, and starts nothing
+// otherwise.
 func TestSlowStart(t *testing.T) {
 	eachGuardedMode(t, func(t *testing.T, m Mode) {
 		for _, who := range []string{guardianName, initName} {
@@ -113,7 +114,7 @@ func TestSlowStart(t *testing.T) {
 					require.ErrorIs(t, err, ErrLate)
 					require.ErrorIs(t, ran, io.EOF, "the command ran")
 					end := ends
-					if fate == "lost" { // before the guardian would be killed for its silence
+					if fate == "lost" { // Start returns before the guardian would be killed for its silence
 						end = ends.add(-2 * time.Second)
 					}
 					require.Less(t, now(), end, "Start has returned late")
@@ -123,7 +124,7 @@ func TestSlowStart(t *testing.T) {
 	})
 }
 
-// TestStoppedInit: the guardian continues an init that another process has stopped.
+// TestStoppedInit checks that the guardian continues an init which another process has stopped.
 func TestStoppedInit(t *testing.T) {
 	eachGuardedMode(t, func(t *testing.T, m Mode) {
 		if m.Kind != Namespace {

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// partVariable makes the test binary play a part, such as that of a supervisor that a test kills.
+// partVariable makes the test binary another program, such as a supervisor that a test kills.
 const partVariable = "LEADERSHIP_TEST_PART"
 
 var parts = map[string]func(){}
@@ -35,7 +35,7 @@ func TestMain(m *testing.M) {
 		time.Sleep(instant(until).sub(now()))
 	}
 	if os.Getenv("LEADERSHIP_TEST_NO_TIMER") != "" {
-		setKillTimer = func(killTimer, instant) error { return nil } // as on a kernel that has it in name only
+		setKillTimer = func(killTimer, instant) error { return nil } // as on a kernel whose timer never fires
 	}
 	Main()
 	if play := parts[os.Getenv(partVariable)]; play != nil {

@@ -6,7 +6,7 @@ import (
 	"github.com/go-leadership/leadership/internal/mutants"
 )
 
-// mistakes are run by TestMutants, if this is built with the tag mutants.
+// mistakes are the mutants of TestMutants, which is built with the tag mutants.
 var mistakes = []mutants.Mutant{
 	{"no timer in the kernel", "guardian_linux.go",
 		"deadline.add(-g.TimerMargin)", "deadline.add(1e15)", "TestSelfTest$"},

@@ -8,5 +8,5 @@ import (
 	"github.com/go-leadership/leadership/internal/mutants"
 )
 
-// TestMutants: each mistake fails its test.
+// TestMutants checks that each mistake fails its test.
 func TestMutants(t *testing.T) { mutants.Run(t, mistakes) }

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// fifo is a pipe with a name, which a probe has open.
+// fifo is a named pipe that a probe has open.
 type fifo struct {
 	path string
 	file *os.File
@@ -51,7 +51,8 @@ func (f fifo) stubborn() []string {
 	return []string{"sh", "-c", `trap "" TERM; exec >"$0"; echo; sleep 60 & sleep 60`, f.path}
 }
 
-// TestProbeOfADeadSupervisor: a probe ends with the lease at the latest, also if the supervisor is killed or stopped.
+// TestProbeOfADeadSupervisor checks that a probe ends with the lease at the latest, also if the supervisor is killed or
+// stopped.
 func TestProbeOfADeadSupervisor(t *testing.T) {
 	eachGuardedMode(t, func(t *testing.T, m Mode) {
 		t.Parallel()
@@ -89,8 +90,8 @@ func playProbe() {
 	must(err)
 }
 
-// TestProbeEnds: a probe is killed with its children when it is cancelled, and when the command is stopped; unguarded,
-// when the command has ended.
+// TestProbeEnds checks that a probe is killed with its children when it is cancelled, and when the command is stopped or,
+// unguarded, has ended.
 func TestProbeEnds(t *testing.T) {
 	eachMode(t, func(t *testing.T, m Mode) {
 		f := newFifo(t)
@@ -130,7 +131,7 @@ func TestProbeEnds(t *testing.T) {
 	})
 }
 
-// TestProbeSeesTheCommand: both are in one PID namespace, and have the same environment and directory.
+// TestProbeSeesTheCommand checks that both are in one PID namespace, and have the same environment and directory.
 func TestProbeSeesTheCommand(t *testing.T) {
 	eachMode(t, func(t *testing.T, m Mode) {
 		dir := t.TempDir()
@@ -146,7 +147,7 @@ func TestProbeSeesTheCommand(t *testing.T) {
 	})
 }
 
-// TestProbeThatIsTooLong is refused, as execve would do.
+// TestProbeThatIsTooLong checks that a command line too long for execve is refused.
 func TestProbeThatIsTooLong(t *testing.T) {
 	eachGuardedMode(t, func(t *testing.T, m Mode) {
 		p, _ := startShell(t, m, "exec sleep 1000")

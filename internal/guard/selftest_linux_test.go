@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestSelfTest: each user gets the best mode that the machine has, and is told what it does not cover.
+// TestSelfTest checks that each user gets the best mode of the machine, and is told what it does not cover.
 func TestSelfTest(t *testing.T) {
 	user := os.Getuid()
 	if user == 0 {
@@ -58,14 +58,15 @@ func TestSelfTestIsCancelled(t *testing.T) {
 	require.ErrorIs(t, err, context.Canceled)
 }
 
-// TestSelfTestNoticesMissingTimer: a guardian that nothing kills is found out.
+// TestSelfTestNoticesMissingTimer checks that the self-test fails if no timer kills the guardian.
 func TestSelfTestNoticesMissingTimer(t *testing.T) {
 	t.Setenv("LEADERSHIP_TEST_NO_TIMER", "yes")
 	_, err := selfTest(t.Context(), subreaperMode())
 	require.ErrorContains(t, err, "the kernel's timer did not kill a stopped guardian")
 }
 
-// TestSelfTestNoticesAGuardianThatGoesOn: one that was stopped and ends by itself was not killed by the kernel.
+// TestSelfTestNoticesAGuardianThatGoesOn checks that the self-test fails if a stopped guardian is continued and ends by
+// itself, instead of being killed by the kernel.
 func TestSelfTestNoticesAGuardianThatGoesOn(t *testing.T) {
 	t.Setenv("LEADERSHIP_TEST_NO_TIMER", "yes")
 	tested := make(chan error, 1)
@@ -87,7 +88,7 @@ func TestSelfTestNoticesAGuardianThatGoesOn(t *testing.T) {
 	}
 }
 
-// TestTwoReportsOfAFailure: the second does not block the supervisor.
+// TestTwoReportsOfAFailure checks that the second report does not block the supervisor.
 func TestTwoReportsOfAFailure(t *testing.T) {
 	v := &supervisor{started: make(chan error, 1)}
 	handled := make(chan struct{})

@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestTerminal: the command reads the terminal and gets its Ctrl-C. A Ctrl-Z does not stop it. When the command has
-// ended, the supervisor has the terminal again.
+// TestTerminal checks that the command reads the terminal and gets its Ctrl-C, that a Ctrl-Z does not stop it, and that
+// the supervisor has the terminal again when the command has ended.
 func TestTerminal(t *testing.T) {
 	eachGuardedMode(t, func(t *testing.T, m Mode) {
 		keyboard, screen := newTerminal(t)

@@ -33,20 +33,20 @@ type trial struct {
 	cmd      *exec.Cmd // the supervisor
 	stdin    *os.File  // a byte: no more renewals; another: one, late
 	lines    chan string
-	command  *pipe // the command is its writer
-	rest     *pipe // the descendants of the command are, too
-	polite   *pipe // a descendant that TERM ends is
+	command  *pipe // written by the command
+	rest     *pipe // written by the command and its descendants
+	polite   *pipe // written by a descendant that TERM ends
 	guardian int
 	tree     []int   // all processes
-	groups   []int   // of all but the supervisor
+	groups   []int   // process groups of all but the supervisor
 	deadline instant // the end of the last lease
 }
 
-// pipe is the reading end of a pipe, of which the end matters.
+// pipe is the reading end of a pipe. It is read for its end, which is that of its last writer.
 type pipe struct {
 	file *os.File
 	gone chan struct{} // closed when the last writer is dead
-	at   instant       // then
+	at   instant       // when gone was closed
 }
 
 func newPipe(t *testing.T) (*pipe, *os.File) {
@@ -82,8 +82,8 @@ func (p *pipe) over(t *testing.T) (over bool) {
 	return over
 }
 
-// script ignores TERM, but for the writer of descriptor 6. Descriptor 3 is the command's alone, 4 everyone's. Three
-// processes write a byte to 5 when they run.
+// script ignores TERM, except in the process that has descriptor 6. Only the command has descriptor 3; all processes have
+// 4. Three processes write a byte to 5 when they run.
 const script = `
 sleep 1000 3>&- 4>&- 5>&- &
 exec 6>&-
@@ -181,7 +181,7 @@ func (tr *trial) write(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// family returns a process and its descendants.
+// family returns the ids of a process and its descendants.
 func family(pid int) []int {
 	all := []int{pid}
 	children, _ := childrenOf(strconv.Itoa(pid))

@@ -73,11 +73,11 @@ func skipWhatIsDenied(t *testing.T, reason string) {
 	require.Fail(t, reason)
 }
 
-// notPermitted says that the test binary may not be started as another user, or as PID 1.
+// notPermitted reports whether the test binary may not be started as another user, or as PID 1.
 const notPermitted = "this process may not start it"
 
-// command returns the test binary in a part, as the variant's user. If the user can't read the binary's directory,
-// /proc/self/exe still is this binary.
+// command runs the test binary with a part, as the variant's user. Its path is /proc/self/exe, since the user might not
+// be able to read the binary's directory.
 func (v variant) command(t *testing.T, part string, env ...string) *exec.Cmd {
 	cmd := exec.CommandContext(t.Context(), "/proc/self/exe")
 	cmd.Dir = "/"
@@ -137,7 +137,7 @@ func must(err error) {
 	}
 }
 
-// prepare makes this process what its variant says.
+// prepare gives this process the user and the limits of its variant.
 func prepare() {
 	if os.Getpid() == 1 {
 		must(unix.Mount("", "/proc", "", unix.MS_PRIVATE, ""))

@@ -28,8 +28,8 @@ func RunDisturbed(t *testing.T, c Cluster, h conformance.Harness) {
 	for i, group := range groups(2) {
 		t.Run(group.name(), func(t *testing.T) {
 			leader := leaderOf(t, ctx, c)
-			calm := slices.Contains(group[0].Promises, "G7")
-			if i%2 == 0 && !calm {
+			undisturbed := slices.Contains(group[0].Promises, "G7")
+			if i%2 == 0 && !undisturbed {
 				require.NoError(t, c.Member(leader).Kill())
 				group.run(t, h)
 				require.NoError(t, c.Member(leader).Start(ctx))
@@ -41,7 +41,7 @@ func RunDisturbed(t *testing.T, c Cluster, h conformance.Harness) {
 			}
 			started := make(chan error, 1)
 			go func() { started <- restarted.Start(ctx) }()
-			if calm {
+			if undisturbed {
 				require.NoError(t, <-started)
 				leaderOf(t, ctx, c)
 				group.run(t, h)

@@ -49,8 +49,7 @@ func TestTLS(t *testing.T) {
 	}
 }
 
-// shakeHands connects and sends a request: that a certificate is missing shows
-// in the first answer only.
+// shakeHands connects and sends a request: only the first answer shows that a certificate is missing.
 func shakeHands(addr string, config *tls.Config) error {
 	conn, err := tls.Dial("tcp", addr, config)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Limits are those that users meet.
+// The servers have the limits of a default configuration.
 func TestConsulConfig(t *testing.T) {
 	t.Parallel()
 	c := NewConsul(t, ConsulConfig{Extra: `session_ttl_min = "1s"`})

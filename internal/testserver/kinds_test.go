@@ -16,7 +16,7 @@ import (
 type kind struct {
 	name  string
 	start func(t *testing.T, members int, reserve reserveFunc) (*service, error)
-	put   func(t *testing.T, addr, value string) // under one fixed key
+	put   func(t *testing.T, addr, value string) // writes one fixed key
 	get   func(t *testing.T, addr string) string
 }
 

@@ -12,8 +12,7 @@ func TestMain(m *testing.M) {
 	if os.Getenv(orphanVariable) != "" {
 		startAndHang()
 	}
-	// The tests mostly wait, for servers that mostly wait. A -parallel on the
-	// command line is parsed later and prevails.
+	// The tests and their servers mostly wait. A -parallel on the command line is parsed later and wins.
 	if err := flag.Set("test.parallel", "4"); err != nil {
 		panic(err)
 	}

@@ -88,7 +88,7 @@ func TestCluster(t *testing.T) {
 	})
 }
 
-// A server that is put back to what it had earlier has forgotten what came after.
+// A server whose data is restored does not have what was written after the copy.
 func TestRestoreData(t *testing.T) {
 	onEach(t, 1, func(t *testing.T, k kind, s *service) {
 		m := s.Member(0)
@@ -123,7 +123,7 @@ func TestClose(t *testing.T) {
 	require.NoError(t, e.Close(), "closing it again must do nothing")
 }
 
-// The caller of Pause must not wait for ever, whatever else happens to the process.
+// Pause returns also if the process is killed meanwhile.
 func TestKillDuringPause(t *testing.T) {
 	t.Parallel()
 	m := NewEtcd(t, EtcdConfig{}).Member(0)
@@ -139,7 +139,7 @@ func TestKillDuringPause(t *testing.T) {
 	}
 }
 
-// requireServes returns the leader. A slow machine may have just lost one.
+// requireServes returns the leader. On a slow machine the servers might be electing another one.
 func requireServes(t *testing.T, s *service) (leader int) {
 	t.Helper()
 	require.NoError(t, poll(bounded(t), func(context.Context) (missing string, err error) {

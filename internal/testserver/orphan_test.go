@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// orphanVariable makes the test binary start a server, say where, and hang.
+// orphanVariable makes the test binary start a server, print its address, and hang.
 const orphanVariable = "TESTSERVER_START_AND_HANG"
 
 func startAndHang() {
@@ -30,7 +30,7 @@ func startAndHang() {
 	select {}
 }
 
-// A test binary that ends by SIGKILL runs no cleanup. Its servers end all the same.
+// A test binary that is killed runs no cleanup. Its servers end nevertheless.
 func TestServerEndsWithKilledParent(t *testing.T) {
 	t.Parallel()
 	parent := exec.Command(os.Args[0])

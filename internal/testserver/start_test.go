@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Another process takes a port after it was chosen: the service starts on others.
+// If another process takes a port after it was chosen, the service starts on other ports.
 func TestPortTakenMeanwhile(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

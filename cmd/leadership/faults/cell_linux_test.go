@@ -26,7 +26,7 @@ const (
 
 var variants = []string{"plain", "child", "daemon", "forking"}
 
-// cell is one trial: a fault that happens to a wrapper with a command, in a mode, as a user.
+// cell is one trial: a fault of a wrapper that runs a command, in a mode, as a user.
 type cell struct {
 	machine  machine
 	programs programs
@@ -52,13 +52,13 @@ func (c *cell) column() string {
 	return c.mode + ", " + c.user
 }
 
-// outcome is what the old command did after its rival had started.
+// outcome is what the old command did after the rival's command had started.
 type outcome struct {
 	beats int           // of the old command, after the rival's start
 	span  time.Duration // from the rival's start to the last of them
 	alive bool          // processes of the command were left at the end
-	going bool          // and were beating
-	why   string        // the trial could not be made; or empty
+	going bool          // and were still beating
+	why   string        // why the trial could not be made; or empty
 }
 
 func (o outcome) String() string {
@@ -77,8 +77,8 @@ func (o outcome) String() string {
 	return "0"
 }
 
-// window is for how long the old command is watched after its rival's start, unless it has gone before. consul lock gives
-// its command 5 s between TERM and KILL.
+// window is how long the old command is watched after the rival's start, unless it ends before. consul lock gives its
+// command 5 s between TERM and KILL.
 func (c *cell) window() time.Duration {
 	if !c.wrapper.guarded && (c.fault.after != nil || c.fault.needs == "network") {
 		return 20 * time.Second
@@ -86,10 +86,10 @@ func (c *cell) window() time.Duration {
 	return time.Second
 }
 
-// errDisturbed says that a wrapper has given up by itself. It does so if the machine is too busy for the TTL.
+// errDisturbed says that a wrapper gave up by itself: the machine was too busy for the TTL.
 var errDisturbed = errors.New("a wrapper has ended before the fault, or the rival before its command has started")
 
-// try makes the trial, again if it was disturbed: then with twice the TTL, and with it the time that a wrapper has.
+// try makes the trial. If it was disturbed, it is made again with twice the TTL.
 func (c cell) try(t *testing.T) (o outcome) {
 	const tries = 4
 	c.ttl = ttl
@@ -114,7 +114,7 @@ func (c cell) try(t *testing.T) (o outcome) {
 // logs returns what the wrappers have written.
 func (c *cell) logs() (text string) {
 	for _, name := range []string{"old", "next"} {
-		log, _ := os.ReadFile(c.dir + "/" + name + ".log") // none: it was not started
+		log, _ := os.ReadFile(c.dir + "/" + name + ".log") // an error: it was not started
 		text += name + ":\n" + string(log)
 	}
 	return text
@@ -181,7 +181,7 @@ func (c *cell) prepare(t *testing.T) {
 
 const nobody = 65534
 
-// measure counts what the old command has done since its rival's start.
+// measure counts the beats of the old command since the rival's start.
 func (f *scene) measure() (o outcome) {
 	from := f.next.started()
 	o.alive = !f.old.commandGone()

@@ -19,7 +19,7 @@ type contender struct {
 	file  string // of the pulse
 	log   string
 	cg    string // its cgroup of version 2, or ""
-	undo  func() // takes back what keeps it from ending, or nil
+	undo  func() // removes what keeps it from ending; or nil
 }
 
 // start starts a contender of a trial. The end of the test ends it, and requires that nothing is left of its command.
@@ -64,8 +64,8 @@ func (c *cell) start(t testing.TB, name, url string, cgroups ...string) *contend
 	return x
 }
 
-// end ends the wrapper and its command, frozen or not. The wrapper is not reaped before, so that its process id, by which
-// others are found, is not another's.
+// end ends the wrapper and its command, frozen or not. The wrapper is reaped last: its process id, by which the others
+// are found, must not become another process's.
 func (x *contender) end(t testing.TB) {
 	atomic.StoreInt64(&x.pulse.Stop, 1)
 	if x.undo != nil {

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// scene is what a fault happens to.
+// scene has what a fault needs of the old contender.
 type scene struct {
 	*cell
 	t         *testing.T
@@ -37,7 +37,7 @@ func (f *scene) find() error {
 		return nil
 	}
 	if within(5*time.Second, func() bool { return gone(f.supervisor) }) {
-		return errDisturbed // it was about to end
+		return errDisturbed // the contender is ending
 	}
 	return fmt.Errorf("the mode is not %s: the guardian is %d, the init %d", f.mode, f.guardian, f.init)
 }
@@ -46,10 +46,10 @@ func (f *scene) kill(pids ...int)   { f.t.Helper(); kill(f.t, syscall.SIGKILL, p
 func (f *scene) stop(pids ...int)   { f.t.Helper(); stopAll(f.t, func() []int { return pids }) }
 func (f *scene) resume(pids ...int) { f.t.Helper(); kill(f.t, syscall.SIGCONT, pids...) }
 
-// fault is what happens to the old contender.
+// fault is a fault of the old contender.
 type fault struct {
 	name   string
-	needs  string                // what else the fault takes: guardian, init, network, or a cgroup: unified, memory, cpu, freezer
+	needs  string                // what the fault requires: guardian, init, network, or a cgroup: unified, memory, cpu, freezer
 	unborn bool                  // the fault comes before the command
 	before func(f *scene)        // before the old contender is started
 	make   func(f *scene)        // while its command runs and the rival waits
@@ -58,7 +58,7 @@ type fault struct {
 	mutate *mutation             // of the old contender's program, or nil
 }
 
-// alone is covered with a namespace, or if the command has no other process.
+// alone reports whether the command is covered: it has a namespace, or no other process.
 func alone(c *cell) bool { return c.mode == namespace || c.mode == subreaper && c.variant == "plain" }
 
 func never(*cell) bool { return false }
@@ -115,10 +115,10 @@ var faults = []fault{
 // children puts the supervisor last: it might end the others.
 func children(pids []int) []int { return append(slices.Clone(pids[1:]), pids[0]) }
 
-// join has the old contender run in a cgroup.
+// join makes the old contender run in a cgroup.
 func (f *scene) join(parent string) { f.groups = append(f.groups, group(f.t, parent)) }
 
-// exhaust has the kernel kill the supervisor, since the memory of its cgroup is used up.
+// exhaust uses up the memory of the supervisor's cgroup, so that the kernel kills the supervisor.
 func (f *scene) exhaust() {
 	t, dir := f.t, f.groups[0]
 	if err := os.WriteFile(fmt.Sprintf("/proc/%d/oom_score_adj", f.supervisor), []byte("1000"), 0); err != nil {
@@ -170,7 +170,7 @@ func (f *scene) freeze(state string) {
 	}
 }
 
-// freezeOld does so for version 1.
+// freezeOld sets that of version 1.
 func (f *scene) freezeOld(state string) {
 	f.t.Helper()
 	dir := f.groups[0]
@@ -194,7 +194,7 @@ func (f *scene) cutLater() {
 	f.url = f.line.address()
 }
 
-// missing returns why a cell can't be shown, or nothing.
+// missing returns why the machine can't show a cell; empty if it can.
 func (c *cell) missing() string {
 	m := c.machine
 	have := map[string]string{"unified": m.unified, "memory": m.memory, "cpu": m.cpu, "freezer": m.freezer}

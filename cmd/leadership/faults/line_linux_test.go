@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// line is a TCP line to a server which can be cut: then nothing passes, and no end learns of it.
+// line is a TCP proxy to a server. After cut nothing passes, and neither side is told.
 type line struct {
 	listener net.Listener
 	server   string
@@ -64,7 +64,7 @@ func (l *line) accept() {
 	}
 }
 
-// keep has close close a connection.
+// keep makes close close a connection, too.
 func (l *line) keep(c net.Conn) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

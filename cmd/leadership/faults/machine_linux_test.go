@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// machine is what this machine can show.
+// machine is what this machine offers for faults.
 type machine struct {
 	root bool
 	// The directories of this process's own cgroups, in which trials make theirs; empty if there are none or they can't
@@ -20,7 +20,7 @@ type machine struct {
 
 var groups atomic.Int64 // made so far
 
-// look finds out what the machine can show.
+// look finds out what the machine offers.
 func look() machine {
 	m := machine{root: os.Geteuid() == 0}
 	if !m.root {
@@ -93,7 +93,7 @@ func groupName(parent string) string {
 	return fmt.Sprintf("%s/leadership-faults-%d-%d", parent, os.Getpid(), groups.Add(1))
 }
 
-// group makes a cgroup, which the end of the test removes: nothing is in it any more.
+// group makes a cgroup. The end of the test removes it, after its processes have ended.
 func group(t testing.TB, parent string) string {
 	t.Helper()
 	dir := groupName(parent)

@@ -36,8 +36,8 @@ type side struct{ mode, user string }
 
 var sides = []side{{namespace, root}, {namespace, ordinary}, {subreaper, root}, {subreaper, ordinary}, {unguarded, root}, {unguarded, ordinary}}
 
-// TestFaults makes each fault in each mode, as each user, and requires that the old command does nothing after its rival
-// has started where the docs say so. In a mode without a guardian it requires nothing: the table is the result.
+// TestFaults makes each fault in each mode, as each user. If the docs say 0, it requires that the old command does
+// nothing after the rival's has started. In a mode without a guardian it requires nothing, and the table is the result.
 func TestFaults(t *testing.T) {
 	p := build(t)
 	results := &table{}
@@ -87,7 +87,7 @@ func cells(t *testing.T, base cell) (all []cell) {
 		}
 	}
 	if !*every {
-		for i, variant := range []string{"daemon", "child", "daemon", "plain"} { // forking makes a machine busy
+		for i, variant := range []string{"daemon", "child", "daemon", "plain"} { // not forking, which makes the machine busy
 			add(files, run, sides[i:i+1], variant)
 		}
 		return all

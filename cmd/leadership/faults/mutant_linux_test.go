@@ -11,19 +11,18 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// mutation is a change to the source of the leadership program. It has the program make a fault by itself, or break a
-// promise.
+// mutation is a change to the source of the program. It makes the program cause a fault by itself, or break a promise.
 type mutation struct{ file, right, wrong string }
 
-// diesEarly has the guardian die after it has cloned the init, and before the init may start the command. It lets the
-// self-test pass.
+// diesEarly makes the guardian die after it has cloned the init, and before the init may start the command, except in the
+// self-test.
 var diesEarly = &mutation{
 	"internal/guard/wards_linux.go",
 	"return ours.send(request{Start: true})",
 	"if n.settings.SelfTest {\nreturn ours.send(request{Start: true})\n}\nreturn unix.Kill(os.Getpid(), unix.SIGKILL)",
 }
 
-// mutants are mistakes, each with a cell that must show it: the old command goes on beside its rival's.
+// mutants are mistakes, each with a cell that must show it: the old command goes on beside the rival's.
 var mutants = []struct {
 	name                 string
 	fault, mode, variant string
@@ -41,7 +40,7 @@ var mutants = []struct {
 	}},
 }
 
-// TestMutants: the table shows what the guardian is for.
+// TestMutants shows that the table finds mistakes in the guardian.
 func TestMutants(t *testing.T) {
 	p := build(t)
 	user := ordinary

@@ -79,7 +79,7 @@ func stopAll(t testing.TB, pids func() []int) {
 	}
 }
 
-// long is how long a trial waits for what has to come, on a machine that is busy.
+// long is how long a trial waits for something that has to happen, on a busy machine.
 const long = 45 * time.Second
 
 // within waits until a condition holds, and reports whether it does.

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// service is where the elections are.
+// service holds the elections of trials.
 type service struct {
 	name     string
 	network  bool

@@ -8,7 +8,7 @@ import (
 	"sync"
 )
 
-// table is what the trials have shown.
+// table collects the results of the trials.
 type table struct {
 	mu      sync.Mutex
 	results []result // guarded by mu
@@ -61,7 +61,7 @@ func (t *table) String() string {
 	return b.String()
 }
 
-// entry is what is shown of a fault in a column: one figure, or one for each variant of the command.
+// entry is the text of a fault in a column: one figure, or one for each variant of the command.
 func entry(rows []result, fault, column string) string {
 	var texts, variantsOf []string
 	for _, v := range variants {

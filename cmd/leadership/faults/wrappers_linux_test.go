@@ -40,7 +40,7 @@ var run = wrapper{name: "leadership run", guarded: true, command: func(c *cell, 
 	return append(append(argv, "--"), beating...)
 }}
 
-// naive is what users write: it stops the command's process group when leadership is lost.
+// naive is a wrapper as users write them: it stops the command's process group when leadership is lost.
 var naive = wrapper{name: "a process group", env: []string{naiveVariable + "=1"}, command: func(c *cell, name, url string, beating []string) []string {
 	return append([]string{c.programs.tests, url, c.election()}, beating...)
 }}
@@ -98,7 +98,7 @@ func lead(args []string) error {
 	return context.Cause(term.Context())
 }
 
-// programs are the paths of what trials run.
+// programs are the paths of the programs that trials run.
 type programs struct{ dir, beat, leadership, tests, consul, etcdctl string }
 
 // build builds the programs into a directory which all users may read.

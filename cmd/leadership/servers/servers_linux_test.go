@@ -181,11 +181,11 @@ func steer(t trial, server *testserver.Member) {
 	require.Eventually(t, func() bool { return strings.HasSuffix(watch.out.String(), "leader  second\n") }, time.Minute, 10*time.Millisecond)
 	require.Contains(t, watch.out.String(), `leader  "a\x1b[2J\nb"`)
 
-	// A server that is frozen: it can't tell, also if it has begun to wait before.
+	// The server is frozen: the commands exit with 69, also if they began to wait before.
 	second := t.tokens()
 	none := t.on("none")
 	waiting = none.start("leader", "--wait=3s", "--timeout=1s")
-	none.exits(1, "leader") // takes as long as that one's first answer
+	none.exits(1, "leader") // by now the one that waits has had its first answer, too
 	require.NoError(t, server.Pause())
 	t.exits(69, "assert", "--timeout=500ms", second[0])
 	t.exits(69, "assert", "--timeout=500ms", first[0])
@@ -197,7 +197,7 @@ func steer(t trial, server *testserver.Member) {
 	require.Equal(t, 69, waiting.wait(), &waiting.errs)
 	require.NoError(t, server.Resume())
 
-	// A server that is killed and started again: who waits and watches goes on.
+	// The server is killed and started again: commands that wait or watch go on.
 	waiting = none.start("leader", "--wait=1m", "--timeout=1m")
 	t.exits(0, "leader", "--wait=1m", "--timeout=1m")
 	require.NoError(t, server.Kill())
@@ -217,7 +217,7 @@ func steer(t trial, server *testserver.Member) {
 	require.NoError(t, watch.cmd.Process.Signal(syscall.SIGTERM))
 	require.Equal(t, 128+int(syscall.SIGTERM), watch.wait())
 
-	// What is cleared away stands again, with a higher token.
+	// A candidate whose ballot is cleared stands again, with a higher token.
 	before := t.tokens()
 	t.exits(0, "clear", "--yes")
 	for _, token := range before {

@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The demo is there within a minute of a clone: the program links, and the go command downloads, no client of a service
-// and nothing else but this module.
+// The demo runs within a minute of a clone: it links no client of a service, so the go command downloads nothing but this
+// module.
 func TestLinksNoClient(t *testing.T) {
 	const module = "github.com/go-leadership/leadership"
 	output, err := exec.Command("go", "list", "-deps", "-f", "{{if not .Standard}}{{.ImportPath}}{{end}}", ".").CombinedOutput()

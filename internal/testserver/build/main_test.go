@@ -30,7 +30,7 @@ func TestVersions(t *testing.T) {
 	}
 }
 
-// hello is a program in a module of its own, and a cache directory for nothing else.
+// hello is a program in its own module, with its own cache directory.
 func hello(t *testing.T) (b binary.Binary, module string) {
 	goCache, err := exec.Command("go", "env", "GOCACHE").Output()
 	require.NoError(t, err)
@@ -82,7 +82,7 @@ func TestProvide(t *testing.T) {
 	write(t, module, "go.sum", "\n")
 	require.Equal(t, 1, builds(), "what it was built from has changed")
 
-	// A build that fails leaves what there was, but not for good.
+	// A build that fails leaves the old program. The next build replaces it.
 	write(t, module, "go.mod", "module hello\n\ngo 1.26\n\n")
 	write(t, module, "main.go", "package main\n")
 	require.ErrorContains(t, provide(t.Context(), io.Discard, b, module), "function main is undeclared")
@@ -92,14 +92,13 @@ func TestProvide(t *testing.T) {
 	require.Equal(t, 1, builds())
 }
 
-// A build that is interrupted, in the middle of writing the program, leaves nothing but the lock. So does one that
-// waits.
+// A build that is interrupted while it writes the program, or while it waits for another, leaves nothing but the lock.
 func TestProvideInterrupted(t *testing.T) {
 	b, module := hello(t)
 	write(t, module, "go.sum", "")
 	tools := t.TempDir()
 	linking := filepath.Join(tools, "linking")
-	// The linker stands still once it has begun to write, and no SIGINT ends it.
+	// The linker stops once it has begun to write, and ignores SIGINT.
 	write(t, tools, "tool", `#!/bin/sh
 case $1$2 in
 */link-V=full) ;;
@@ -132,7 +131,7 @@ exec "$@"
 	require.Len(t, left, 1)
 	require.Equal(t, "hello-v1.0.0.lock", left[0].Name())
 
-	// The next build waits for nothing that the interrupted one has started.
+	// The next build does not wait for the processes of the interrupted one.
 	t.Setenv("GOFLAGS", "")
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()

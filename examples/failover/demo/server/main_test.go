@@ -17,8 +17,8 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// The whole demo, once on each server. The test is about what happens and in which order. How long it takes is for `make
-// demo` to judge: tests of other packages run beside this one, so the bounds are widened here.
+// The whole demo, once on each server. The test checks what happens, and in which order. The times are judged by `make
+// demo`: here the bounds are wider, since tests of other packages run at the same time.
 func TestDemo(t *testing.T) {
 	for kind := range servers {
 		t.Run(kind, func(t *testing.T) {

@@ -152,18 +152,18 @@ func TestAcknowledgeTriesAgain(t *testing.T) {
 						return b.Ballot.Acknowledge(ctx, value)
 					}
 				})
-				var told []time.Duration
+				var waits []time.Duration
 				c := w.candidate(fake, "a", &leadership.Options{Hooks: &leadership.Hooks{
 					Error: func(name string, err error, in time.Duration) {
 						require.Equal(w, election, name)
 						require.ErrorIs(w, err, failure)
-						told = append(told, in)
+						waits = append(waits, in)
 					},
 				}})
 				require.NoError(w, w.campaign(c).Acknowledge(background))
 				require.Equal(w, "a", w.leader())
-				require.Len(w, told, 3)
-				require.Equal(w, told[0]+told[1]+told[2], w.now())
+				require.Len(w, waits, 3)
+				require.Equal(w, waits[0]+waits[1]+waits[2], w.now())
 			})
 		})
 	}
@@ -227,7 +227,7 @@ func TestAcknowledgeReturnsWhatCannotBeCured(t *testing.T) {
 // A term that goes on for a TTL without an acknowledgement is logged once, however the candidate is driven: followers
 // know of no leader.
 func TestMissingAcknowledgementIsToldOnce(t *testing.T) {
-	const told = "followers do not know of this leader until the takeover is acknowledged"
+	const warning = "followers do not know of this leader until the takeover is acknowledged"
 	hold := func(ctx context.Context, _ *leadership.Term) error { <-ctx.Done(); return nil }
 	for name, test := range map[string]struct {
 		opts  leadership.Options
@@ -254,14 +254,14 @@ func TestMissingAcknowledgementIsToldOnce(t *testing.T) {
 				c := w.candidate(w.open(), "a", &test.opts)
 				go test.drive(w, c)
 				w.at(ttl - 1)
-				require.NotContains(w, log.String(), told)
+				require.NotContains(w, log.String(), warning)
 				w.at(ttl + ttl/4)
-				require.Equal(w, test.times, strings.Count(log.String(), told), "%s", log.String())
+				require.Equal(w, test.times, strings.Count(log.String(), warning), "%s", log.String())
 				w.at(3 * ttl)
 				c.Resign()
 				w.at(10 * ttl)
 				require.True(w, c.IsLeader())
-				require.Equal(w, test.times, strings.Count(log.String(), told), "once for all terms")
+				require.Equal(w, test.times, strings.Count(log.String(), warning), "once for all terms")
 				halt(c)
 			})
 		})

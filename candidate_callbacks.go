@@ -55,7 +55,7 @@ func (c *Candidate) OnTermEnded(f func(term *Term, cause error)) {
 // newLeaderCallback is a callback of Candidate.OnNewLeader.
 type newLeaderCallback struct {
 	call func(context.Context, Leader)
-	told uint64 // revision of the leader that it was called for last; belongs to the goroutine whose turn it is
+	last uint64 // revision of the leader that it was called for last; belongs to the goroutine whose turn it is
 }
 
 // tellOfNewLeaders calls the new-leader callbacks until stop is called, which does not wait for one that is running.
@@ -85,10 +85,10 @@ func (c *Candidate) tellOfNewLeaders(d *drive) (stop context.CancelFunc) {
 // callNewLeaders calls those who have not been called for this leader.
 func (c *Candidate) callNewLeaders(ctx context.Context, list []*newLeaderCallback, leader Leader) {
 	for _, callback := range list {
-		if leader.Revision == 0 || leader.Revision == callback.told || ctx.Err() != nil {
+		if leader.Revision == 0 || leader.Revision == callback.last || ctx.Err() != nil {
 			continue
 		}
-		callback.told = leader.Revision
+		callback.last = leader.Revision
 		c.call(func() { callback.call(ctx, leader) })
 	}
 }

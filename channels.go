@@ -68,7 +68,7 @@ type termChannels struct {
 	leading bool // true was sent last
 }
 
-// termBegan sends true if the term still goes on. Candidate.finish clears the term before it calls termEnded, so that no
+// termBegan sends true if the term still goes on. Term.end marks the term as over before it calls termEnded, so that no
 // true follows the false of its own term.
 func (ch *termChannels) termBegan(goesOn func() bool) {
 	ch.mu.Lock()

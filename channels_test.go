@@ -96,7 +96,7 @@ func TestEventsCoalesce(t *testing.T) {
 	})
 }
 
-// A reader who saw true always learns that it ended, even if the candidate leads again by the time it looks.
+// A reader who saw true always learns that it ended, even if the candidate leads again when it reads the channel.
 func TestEventsNeverLeaveOutAFalse(t *testing.T) {
 	virtual(t, func(w *world) {
 		c := w.candidate(w.open(), "a", nil)

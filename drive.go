@@ -6,49 +6,79 @@ import (
 	"sync"
 )
 
-// drive is one use of a candidate: a call of Run or RunForElection, or a call of Campaign with the term that it
-// returned. A candidate has one at a time.
-type drive struct {
-	candidate *Candidate
-	ctx       context.Context // that of the call: ends with it, and with Stop
-	cancel    context.CancelCauseFunc
-	serves    bool           // Run or RunForElection: it gives the ballots of its terms back by itself
-	tasks     sync.WaitGroup // what it has started; one of them, or the call, starts the next
+// drives are the uses of a candidate: one at a time, until Stop.
+type drives struct {
+	election string
+	tasks    *tasks // each drive is one of them, with all that it has started
+
+	mu      sync.Mutex
+	stopped bool   // guarded by mu, as is current: Stop was called
+	current *drive // nil while the candidate is idle
 }
 
-// enter begins a drive, unless the candidate has one or is stopped.
-func (c *Candidate) enter(ctx context.Context, serves bool) (*drive, error) {
-	d := &drive{candidate: c, serves: serves}
+// drive is one use of a candidate: a call of Run or RunForElection, or a call of Campaign with the term that it
+// returned.
+type drive struct {
+	drives *drives
+	ctx    context.Context // that of the call: ends with it, and with Stop
+	cancel context.CancelCauseFunc
+	serves bool           // Run or RunForElection: it gives the ballots of its terms back by itself
+	tasks  sync.WaitGroup // what it has started; one of them, or the call, starts the next
+}
+
+// enter begins a drive, unless there is one or Stop was called.
+func (s *drives) enter(ctx context.Context, serves bool) (*drive, error) {
+	d := &drive{drives: s, serves: serves}
 	d.ctx, d.cancel = context.WithCancelCause(ctx)
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	var err error
 	switch {
-	case c.stopped:
+	case s.stopped:
 		err = ErrStopped
-	case c.drive != nil:
-		err = fmt.Errorf("%w: %q", ErrRunning, c.election)
+	case s.current != nil:
+		err = fmt.Errorf("%w: %q", ErrRunning, s.election)
 	default:
-		c.tasks.begin() // not refused, as Stop was not called
-		c.drive = d
+		s.tasks.begin() // not refused, as Stop was not called
+		s.current = d
 		return d, nil
 	}
 	d.cancel(err)
 	return nil, err
 }
 
-// isStopped reports whether Stop was called.
-func (c *Candidate) isStopped() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.stopped
+// stop refuses further drives, and ends the context of the current one. Nothing that unlessStopped does comes after it.
+func (s *drives) stop() {
+	s.mu.Lock()
+	s.stopped = true
+	d := s.current
+	s.mu.Unlock()
+	if d != nil {
+		d.cancel(ErrStopped)
+	}
+	s.tasks.stop()
+}
+
+func (s *drives) isStopped() bool {
+	return s.unlessStopped(func() {}) != nil
+}
+
+// unlessStopped calls a function that does not block, or returns ErrStopped if Stop was called.
+func (s *drives) unlessStopped(f func()) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.stopped {
+		return ErrStopped
+	}
+	f()
+	return nil
 }
 
 // wait ends a drive of Run, when all that it has started is over.
 func (d *drive) wait() {
 	d.tasks.Wait()
 	d.free()
-	d.candidate.tasks.end()
+	d.drives.tasks.end()
 }
 
 // leave ends a drive of Campaign, unless it is over already. Done waits for what it has started; Campaign does not.
@@ -56,19 +86,18 @@ func (d *drive) leave() {
 	if d.free() {
 		go func() {
 			d.tasks.Wait()
-			d.candidate.tasks.end()
+			d.drives.tasks.end()
 		}()
 	}
 }
 
 // free makes the candidate idle, and reports whether it was not.
 func (d *drive) free() bool {
-	c := d.candidate
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.drive != d {
+	d.drives.mu.Lock()
+	defer d.drives.mu.Unlock()
+	if d.drives.current != d {
 		return false
 	}
-	c.drive = nil
+	d.drives.current = nil
 	return true
 }

@@ -1,6 +1,9 @@
 package leadership_test
 
 import (
+	"context"
+	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -12,7 +15,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// When Resign or Stop returns, the term's context has ended, also if another call is ending the term.
+// When Resign or Stop returns, the candidate does not lead, and the term's context and all that are derived from it have
+// ended, also if another call is ending the term: it takes a while to end so many. When the context ends, the candidate
+// has ceased to lead.
 func TestContextHasEndedWhenResignReturns(t *testing.T) {
 	virtual(t, func(w *world) {
 		st := w.open()
@@ -20,20 +25,119 @@ func TestContextHasEndedWhenResignReturns(t *testing.T) {
 			c, err := leadership.NewCandidate(st, election, "a", nil)
 			require.NoError(w, err)
 			term := w.campaign(c)
+			goOn := func(ctx context.Context) bool { return ctx.Err() == nil }
+			contexts := []context.Context{term.Context()}
+			for range 1000 {
+				derived, cancel := context.WithCancel(term.Context())
+				defer cancel()
+				contexts = append(contexts, derived)
+			}
 			var late atomic.Int32
 			var calls sync.WaitGroup
 			for _, end := range []func(){c.Resign, c.Resign, c.Stop, c.Stop} {
 				calls.Go(func() {
 					end()
-					if term.Context().Err() == nil {
+					if c.IsLeader() || slices.ContainsFunc(contexts, goOn) {
 						late.Add(1)
 					}
 				})
 			}
+			calls.Go(func() {
+				<-term.Context().Done()
+				if c.IsLeader() {
+					late.Add(1)
+				}
+			})
 			calls.Wait()
 			require.Zero(w, late.Load())
 			require.NoError(w, term.Resign(background))
 		}
+	})
+}
+
+// However a term ends, IsLeader is false before its ballot is withdrawn: the next candidate leads from then on.
+func TestTermIsOverBeforeItsBallotIsWithdrawn(t *testing.T) {
+	for name, drive := range map[string]func(w *world, c *leadership.Candidate){
+		"Resign": func(w *world, c *leadership.Candidate) { require.NoError(w, w.campaign(c).Resign(background)) },
+		"a panic in TermBegan": func(w *world, c *leadership.Candidate) {
+			require.Panics(w, func() { _, _ = c.Campaign(background) })
+		},
+		"lead returns": func(w *world, c *leadership.Candidate) {
+			calls := 0
+			require.NoError(w, c.Run(background, func(context.Context, *leadership.Term) error {
+				if calls++; calls == 2 {
+					c.Stop()
+				}
+				return nil
+			}))
+		},
+		"lead panics": func(w *world, c *leadership.Candidate) {
+			require.Panics(w, func() {
+				_ = c.Run(background, func(context.Context, *leadership.Term) error { panic("boom") })
+			})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			virtual(t, func(w *world) {
+				var c *leadership.Candidate
+				var led []bool
+				st := changing(w.open(), func(b *fakeBallot) {
+					b.withdraw = func(ctx context.Context) error {
+						led = append(led, c.IsLeader())
+						return b.Ballot.Withdraw(ctx)
+					}
+				})
+				hooks := &leadership.Hooks{}
+				if name == "a panic in TermBegan" {
+					hooks.TermBegan = func(string, uint64) { panic("boom") }
+				}
+				c = w.candidate(st, "a", &leadership.Options{Hooks: hooks})
+				drive(w, c)
+				require.NotEmpty(w, led)
+				require.NotContains(w, led, true)
+			})
+		})
+	}
+}
+
+// Stop comes when the ballot is first and the term has not begun: it does not begin.
+func TestStopJustBeforeTheTermBegins(t *testing.T) {
+	virtual(t, func(w *world) {
+		var c *leadership.Candidate
+		var began atomic.Bool
+		c = w.candidate(changing(w.open(), func(b *fakeBallot) { b.onLease = func() { c.Stop() } }), "a",
+			&leadership.Options{Hooks: &leadership.Hooks{TermBegan: func(string, uint64) { began.Store(true) }}})
+		_, err := c.Campaign(background)
+		require.ErrorIs(w, err, leadership.ErrStopped)
+		require.False(w, c.IsLeader())
+		require.False(w, began.Load())
+		require.Empty(w, w.ballots())
+	})
+}
+
+// resigningHandler resigns in each record: a handler is a function of the user's too.
+type resigningHandler struct {
+	slog.Handler
+	resign *func()
+}
+
+func (h resigningHandler) Enabled(context.Context, slog.Level) bool { return true }
+func (h resigningHandler) Handle(context.Context, slog.Record) error {
+	(*h.resign)()
+	return nil
+}
+func (h resigningHandler) WithAttrs([]slog.Attr) slog.Handler { return h }
+
+// No lock is held while the log is told of a term, so that its handler may call the candidate.
+func TestLogHandlerThatResigns(t *testing.T) {
+	virtual(t, func(w *world) {
+		resign := func() {}
+		c := w.candidate(w.open(), "a", &leadership.Options{Logger: slog.New(resigningHandler{slog.DiscardHandler, &resign})})
+		resign = c.Resign
+		term, err := c.Campaign(background)
+		require.NoError(w, err)
+		require.False(w, c.IsLeader(), "it has resigned")
+		require.NoError(w, term.Resign(background))
 	})
 }
 

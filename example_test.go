@@ -183,13 +183,13 @@ func ExampleCandidate_OnNewLeader() {
 	defer st.Close()
 	term := lead(st, "a")
 	c := candidate(st, "b", nil)
-	told := make(chan struct{})
+	called := make(chan struct{})
 	c.OnNewLeader(func(ctx context.Context, leader leadership.Leader) {
 		fmt.Println("new leader:", leader.Value)
-		close(told)
+		close(called)
 	})
 	c.RunForElection()
-	<-told
+	<-called
 	c.Stop()
 	must(term.Resign(context.Background()))
 	// Output: new leader: a

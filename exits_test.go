@@ -15,7 +15,7 @@ import (
 // exits are the two ways for a function of the user's not to return.
 var exits = map[string]struct {
 	leave func()
-	told  string // in the error that tells of it
+	says  string // what the error says
 }{
 	"panic":  {func() { panic("boom") }, "boom"},
 	"Goexit": {runtime.Goexit, "runtime.Goexit"},
@@ -25,7 +25,7 @@ var exits = map[string]struct {
 // goes on, and the log and the error channel tell of it.
 func TestCallbacksThatExit(t *testing.T) {
 	for exit, how := range exits {
-		for place, register := range map[string]func(c *leadership.Candidate, leave, next func()){
+		for kind, register := range map[string]func(c *leadership.Candidate, leave, next func()){
 			"won": func(c *leadership.Candidate, leave, next func()) {
 				turns := 0
 				c.OnWon(func(context.Context, *leadership.Term) error {
@@ -56,7 +56,7 @@ func TestCallbacksThatExit(t *testing.T) {
 				c.OnTermEnded(func(*leadership.Term, error) { next() })
 			},
 		} {
-			t.Run(place+" "+exit, func(t *testing.T) {
+			t.Run(kind+" "+exit, func(t *testing.T) {
 				virtual(t, func(w *world) {
 					other := w.lead(w.open(), "other")
 					var log journal
@@ -67,12 +67,12 @@ func TestCallbacksThatExit(t *testing.T) {
 					w.at(time.Second)
 					require.NoError(w, other.Resign(background))
 					w.at(ttl)
-					if place == "term-ended" {
+					if kind == "term-ended" {
 						c.Resign()
 						synctest.Wait()
 					}
 					require.Error(w, <-errs)
-					require.Contains(w, log.String(), how.told)
+					require.Contains(w, log.String(), how.says)
 					w.at(2 * ttl)
 					require.True(w, next.Load(), "the next callback was not called")
 					require.True(w, c.IsLeader(), "the candidate does not go on")
@@ -96,9 +96,9 @@ func TestFollowersCallbacksThatExit(t *testing.T) {
 				f.OnNewLeader(func(leadership.Leader) { how.leave() })
 				f.OnNewLeader(func(leadership.Leader) { happened.add("new leader") })
 				_, errs := f.FollowElection()
-				require.ErrorContains(w, <-errs, how.told)
+				require.ErrorContains(w, <-errs, how.says)
 				w.lead(w.open(), "a")
-				require.ErrorContains(w, <-errs, how.told)
+				require.ErrorContains(w, <-errs, how.says)
 				synctest.Wait()
 				require.Equal(w, []string{"gone", "new leader"}, happened.all())
 			})

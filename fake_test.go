@@ -56,8 +56,9 @@ type fakeBallot struct {
 	store.Ballot
 	token       uint64 // zero if it is not replaced
 	lease       *store.Lease
+	onLease     func() // called before the lease is returned
 	lost        chan struct{}
-	frozen      chan struct{} // while it is open, who looks at Lost does not get on
+	frozen      chan struct{} // while it is open, Lost does not return
 	wait        func(ctx context.Context) error
 	acknowledge func(ctx context.Context, value string) (store.Leader, error)
 	withdraw    func(ctx context.Context) error
@@ -71,6 +72,9 @@ func (b *fakeBallot) Token() uint64 {
 }
 
 func (b *fakeBallot) Lease() *store.Lease {
+	if b.onLease != nil {
+		b.onLease()
+	}
 	if b.lease == nil {
 		return b.Ballot.Lease()
 	}

@@ -25,8 +25,8 @@ type Follower struct {
 	store store.Store
 	tasks *tasks
 
-	life context.Context // ends with Stop, or with a permanent error
-	end  context.CancelCauseFunc
+	ctx context.Context // ends with Stop, or with a permanent error
+	end context.CancelCauseFunc
 
 	onNewLeader  callbacks[func(Leader)]
 	onLeaderGone callbacks[func()]
@@ -52,15 +52,15 @@ func NewFollower(st store.Store, election string, opts *Options) (*Follower, err
 	}
 	f := &Follower{store: st, tasks: newTasks(), changed: make(chan struct{})}
 	f.news = newNews(election, opts, f.channels.failed)
-	f.life, f.end = context.WithCancelCause(context.Background())
+	f.ctx, f.end = context.WithCancelCause(context.Background())
 	return f, nil
 }
 
-// Start begins to follow. It does not block; a second call does nothing.
+// Start begins to follow. It does not block; a second call does nothing, nor does one after Stop.
 func (f *Follower) Start() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.started || f.life.Err() != nil {
+	if f.started || f.ctx.Err() != nil {
 		return
 	}
 	if len(f.onNewLeader.all())+len(f.onLeaderGone.all()) > 0 {
@@ -76,13 +76,13 @@ func (f *Follower) Start() {
 	f.started = f.tasks.run(f.follow)
 }
 
-// follow asks for the next leader until the follower's life ends. No function of the user's runs here, since it might
+// follow asks for the next leader until the follower ends. No function of the user's runs here, since it might
 // wait for an answer.
 func (f *Follower) follow() {
 	defer f.tasks.stop() // it has ended, by itself or by Stop
 	defer f.closeChannels()
 	defer f.silence.timer.Stop()
-	if err := observe(f.life, f.store, f.ask, f.tellFailure, f.publish); err != nil {
+	if err := observe(f.ctx, f.store, f.ask, f.tellFailure, f.publish); err != nil {
 		f.log.Error("permanent error, the follower stops", "error", err)
 		f.end(err)
 	}
@@ -94,7 +94,7 @@ const firstAnswer = 10 * time.Second
 // ask asks for the next leader, or for a later time as of which prev is right. To the store, an outage is no error; one
 // at the start is more likely to be a wrong address or setting: then the user must hear of it.
 func (f *Follower) ask(prev *store.Known) (store.Known, error) {
-	ctx := f.life
+	ctx := f.ctx
 	if prev == nil {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, firstAnswer, fmt.Errorf("%w: no answer for %v", store.ErrUnavailable, firstAnswer))
@@ -150,7 +150,7 @@ func (f *Follower) Leader() (Leader, bool) {
 }
 
 // Err is nil while the follower goes on, and then ErrStopped or the error that ended it.
-func (f *Follower) Err() error { return context.Cause(f.life) }
+func (f *Follower) Err() error { return context.Cause(f.ctx) }
 
 // Wait returns the leader as soon as there is one. It returns early when ctx ends, with its cause, and when the
 // follower ends, with ErrStopped or the error that ended it.
@@ -165,7 +165,7 @@ func (f *Follower) Wait(ctx context.Context) (Leader, error) {
 
 // Changes iterates over the leaders: the present state as soon as it is known, the zero Leader if there is none,
 // then each state that differs from the one yielded before. It ends when ctx or the follower ends, without yielding
-// anything more; Err tells why.
+// anything more; if the follower ended, Err tells why.
 func (f *Follower) Changes(ctx context.Context) iter.Seq[Leader] {
 	return func(yield func(Leader) bool) {
 		for leader, err := range f.each(ctx) {
@@ -183,7 +183,7 @@ func (f *Follower) each(ctx context.Context) iter.Seq2[Leader, error] {
 		var last *Leader
 		for {
 			leader, known, changed := f.state()
-			if known && ctx.Err() == nil && f.life.Err() == nil && (last == nil || leader != *last) {
+			if known && ctx.Err() == nil && f.ctx.Err() == nil && (last == nil || leader != *last) {
 				last = &leader
 				if !yield(leader, nil) {
 					return
@@ -194,8 +194,8 @@ func (f *Follower) each(ctx context.Context) iter.Seq2[Leader, error] {
 			case <-ctx.Done():
 				yield(Leader{}, context.Cause(ctx))
 				return
-			case <-f.life.Done():
-				yield(Leader{}, context.Cause(f.life))
+			case <-f.ctx.Done():
+				yield(Leader{}, context.Cause(f.ctx))
 				return
 			}
 		}
@@ -205,8 +205,9 @@ func (f *Follower) each(ctx context.Context) iter.Seq2[Leader, error] {
 // FollowElection follows in the background, until Stop. The first channel carries the value of the leader, empty if
 // there is none: the present state as soon as it is known, then each that differs from the one read last. One that was
 // not read is replaced by the next, so a slow or absent reader holds nothing up. The second channel carries errors,
-// the latest replacing one that was not read. Both are closed after Stop, and after a permanent error. Call it once;
-// later calls return closed channels.
+// the latest replacing one that was not read. Both are closed after Stop, and after a permanent error, which is the last
+// on the second channel. Call it once: later calls, and those after the follower has ended, return closed channels, the
+// second with an error.
 func (f *Follower) FollowElection() (<-chan string, <-chan error) {
 	f.Start()
 	f.mu.Lock()

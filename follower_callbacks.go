@@ -18,7 +18,7 @@ func (f *Follower) newQueue(tell func(event)) *queue {
 	return &queue{
 		start: func(run func()) { f.tasks.run(run) }, // it is not refused: follow adds the events, and is a task
 		tell: func(e event) {
-			if f.life.Err() == nil {
+			if f.ctx.Err() == nil {
 				tell(e)
 			}
 		},
@@ -49,8 +49,8 @@ func (f *Follower) callBack(before Leader, e event) {
 	if e.leader.Revision == 0 {
 		return
 	}
-	for _, told := range f.onNewLeader.all() {
-		f.call(func() { told(e.leader) })
+	for _, callback := range f.onNewLeader.all() {
+		f.call(func() { callback(e.leader) })
 	}
 }
 

@@ -24,7 +24,7 @@ func (f *Follower) Fresh() bool {
 type silence struct {
 	follower *Follower
 	timer    *time.Timer
-	stale    bool // it has told of the silence; check alone uses it
+	stale    bool // the silence has been logged; check alone uses it
 }
 
 // start begins to check.
@@ -37,7 +37,7 @@ func (s *silence) start(f *Follower) {
 // check logs when what is known has not been confirmed for a TTL, and when it is again: once each.
 func (s *silence) check() {
 	f := s.follower
-	if f.life.Err() != nil || !f.tasks.begin() {
+	if f.ctx.Err() != nil || !f.tasks.begin() {
 		return
 	}
 	defer f.tasks.end()
@@ -58,7 +58,7 @@ func (s *silence) check() {
 	} else {
 		s.timer.Reset(ttl - age)
 	}
-	if f.life.Err() != nil { // the follower may have stopped the timer before it was set
+	if f.ctx.Err() != nil { // the follower may have stopped the timer before it was set
 		s.timer.Stop()
 	}
 }

@@ -40,7 +40,7 @@ func TestAsOf(t *testing.T) {
 		require.True(w, led)
 		require.Equal(w, "a", leader.Value, "what it knew then")
 		st.Faults().Heal()
-		w.at(last + 10*ttl + 2*renew) // not after a whole TTL: then the poll looks for itself, which may come first
+		w.at(last + 10*ttl + 2*renew) // not after a whole TTL: then the store reads again, and the answer might come first
 		require.Equal(w, w.began.Add(last+10*ttl+2*renew), f.AsOf())
 	})
 }

@@ -5,8 +5,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"strings"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -79,82 +77,6 @@ func TestHooksOfACandidate(t *testing.T) {
 	})
 }
 
-// InJeopardy comes when renewals are overdue, once until the next one that succeeds.
-func TestInJeopardy(t *testing.T) {
-	virtual(t, func(w *world) {
-		var happened diary
-		st := w.open()
-		c := w.candidate(st, "a", &leadership.Options{Hooks: keeping(w, &happened)})
-		c.RunForElection()
-		synctest.Wait()
-		require.Len(w, happened.all(), 2)
-		jeopardy := func(from time.Duration) {
-			st.Faults().Cut()
-			w.at(from + valid*2/3)
-			require.False(w, happened.has("in jeopardy 1"))
-			w.at(from + valid - 10*time.Millisecond)
-			require.Equal(w, []string{"in jeopardy 1"}, happened.all())
-		}
-		happened.entries = nil
-		jeopardy(0)
-		st.Faults().Heal()
-		w.at(valid)
-		require.True(w, c.IsLeader())
-		require.Equal(w, []string{"in jeopardy 1", "7.99s renewed 1 in 4.99s"}, happened.all())
-		happened.entries = nil
-		jeopardy(renew) // the renewal was sent at 3 s
-		w.at(renew + valid)
-		require.Equal(w, []string{
-			"in jeopardy 1", "11s lost 1: ballot lost: the session was not renewed before its deadline",
-		}, happened.all())
-	})
-}
-
-// A third of the lease is left when renewals are called overdue, less the quarter that passes between two looks.
-func TestInJeopardySaysWhatIsLeft(t *testing.T) {
-	virtual(t, func(w *world) {
-		var log journal
-		var left []time.Duration
-		st := w.open()
-		c := w.candidate(st, "a", &leadership.Options{Logger: log.logger(), Hooks: &leadership.Hooks{
-			InJeopardy: func(_ string, _ uint64, remaining time.Duration) { left = append(left, remaining) },
-		}})
-		c.RunForElection()
-		synctest.Wait()
-		st.Faults().Cut()
-		w.at(valid)
-		require.Len(w, left, 1)
-		require.Less(w, left[0], valid/3)
-		require.GreaterOrEqual(w, left[0], valid/4)
-		require.Equal(w, 1, strings.Count(log.String(), "renewals are overdue"))
-	})
-}
-
-// Over a slow link each renewal comes when less than a third of the lease is left: that is no jeopardy. When renewals
-// stop, it is, and that is told before the lease ends.
-func TestSlowRenewalsAreNotOverdue(t *testing.T) {
-	virtual(t, func(w *world) {
-		var log journal
-		var renewals, jeopardies int
-		st := w.open()
-		st.Faults().Delay(renew / 2) // the lease of 8 s is renewed when 1.4 s are left: after 0.6 s and two round trips of 3 s
-		c := w.candidate(st, "a", &leadership.Options{Logger: log.logger(), Hooks: &leadership.Hooks{
-			Renewed:    func(string, uint64, time.Duration) { renewals++ },
-			InJeopardy: func(string, uint64, time.Duration) { jeopardies++ },
-		}})
-		c.RunForElection()
-		w.at(10 * ttl)
-		require.True(w, c.IsLeader())
-		require.Greater(w, renewals, 30)
-		require.Zero(w, jeopardies)
-		require.NotContains(w, log.String(), "renewals are overdue")
-		st.Faults().Cut()
-		w.until(func() bool { return !c.IsLeader() })
-		require.Equal(w, 1, jeopardies)
-		require.Contains(w, log.String(), "renewals are overdue")
-	})
-}
-
 func TestLostHookSaysWhy(t *testing.T) {
 	for name, test := range map[string]struct {
 		end  func(w *world, c *leadership.Candidate)
@@ -224,53 +146,6 @@ func TestHooksThatHang(t *testing.T) {
 			})
 		})
 	}
-}
-
-// Renewals that come while the hook of one hangs are told as one, the latest.
-func TestRenewalsWhileTheHookHangs(t *testing.T) {
-	virtual(t, func(w *world) {
-		resumed := make(chan struct{})
-		var latencies []time.Duration
-		st := w.open()
-		c := w.candidate(st, "a", &leadership.Options{Hooks: &leadership.Hooks{
-			Renewed: func(_ string, _ uint64, latency time.Duration) {
-				latencies = append(latencies, latency)
-				<-resumed
-			},
-		}})
-		c.RunForElection()
-		w.at(4 * renew)
-		st.Faults().Delay(500 * time.Millisecond)
-		w.at(5*renew + 2*time.Second)
-		close(resumed)
-		synctest.Wait()
-		require.Equal(w, []time.Duration{0, time.Second}, latencies)
-	})
-}
-
-// A renewal that comes at the moment when it is overdue: if the hook is called, less than a third of the lease was left.
-func TestRenewedWhenItIsOverdue(t *testing.T) {
-	virtual(t, func(w *world) {
-		lease := store.NewLease()
-		lease.Renew(store.Now(), valid)
-		var calls, wrong atomic.Int32
-		c := w.candidate(changing(w.open(), func(b *fakeBallot) { b.lease = lease }), "a", &leadership.Options{
-			Hooks: &leadership.Hooks{InJeopardy: func(_ string, _ uint64, remaining time.Duration) {
-				calls.Add(1)
-				if remaining >= valid/3 {
-					wrong.Add(1)
-				}
-			}},
-		})
-		w.campaign(c)
-		for range 300 {
-			<-lease.Last().Overdue
-			lease.Renew(store.Now(), valid)
-			synctest.Wait()
-		}
-		require.True(w, c.IsLeader())
-		require.Zero(w, wrong.Load(), "of %d calls", calls.Load())
-	})
 }
 
 // A panic in the hook that reports the term's beginning goes up to who drives the candidate, and leaves no term behind.

@@ -212,7 +212,7 @@ func TestNewLeaderCallbackThatPanicsIsReported(t *testing.T) {
 	})
 }
 
-// A failing look at the leader is tried again, and never keeps a candidate from standing and winning.
+// A failing read of the leader is tried again, and never keeps a candidate from standing and winning.
 func TestNewLeaderCallbacksSurviveErrors(t *testing.T) {
 	for _, failure := range []error{errors.New("never seen before"), store.ErrDenied, store.ErrInvalid} {
 		t.Run(failure.Error(), func(t *testing.T) {

@@ -91,7 +91,7 @@ func TestStoreCallsThatHang(t *testing.T) {
 }
 
 // Cases 42 and 45: a candidate alone in its election leads again after an outage longer than the TTL, with a higher
-// token; one that was down for less keeps its ballot's place.
+// token; one that was down for less keeps its position in the queue.
 func TestOutageOfOneAlone(t *testing.T) {
 	for outage, kept := range map[time.Duration]bool{renew: true, 10 * ttl: false} {
 		virtual(t, func(w *world) {

@@ -11,21 +11,21 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// places are where a user's code runs inside a candidate. The script of TestReentry passes through all of them.
-var places = []string{
+// sites are where a user's code runs inside a candidate. The script of TestReentry passes through all of them.
+var sites = []string{
 	"lead", "won callback", "new-leader callback", "takeover-failed callback", "term-ended callback",
 	"TermBegan", "TermEnded", "Acknowledged", "Renewed", "InJeopardy", "Error",
 }
 
-// visitor runs an action at the first arrival at its place.
+// visitor runs an action at the first arrival at its site.
 type visitor struct {
-	place  string
+	site   string
 	action func()
 	done   bool // only read and written by the goroutine that arrives, and after everything has ended
 }
 
-func (v *visitor) at(place string) {
-	if place != v.place || v.done {
+func (v *visitor) at(site string) {
+	if site != v.site || v.done {
 		return
 	}
 	v.done = true
@@ -54,7 +54,7 @@ func reentrant(w *world, st store.Store, v *visitor) *leadership.Candidate {
 	}})
 	c.OnWon(func(context.Context, *leadership.Term) error {
 		v.at("won callback")
-		if v.place == "takeover-failed callback" && !v.done {
+		if v.site == "takeover-failed callback" && !v.done {
 			return errTakeover
 		}
 		return nil
@@ -114,7 +114,7 @@ type scene struct {
 	st store.Store
 }
 
-// Case 56: every method of a candidate and of its term, and Close, called from each place at which a user's code runs,
+// Case 56: every method of a candidate and of its term, and Close, called from each site at which a user's code runs,
 // with a context that never ends, in each form. None of them waits for itself, and the ends have their effect.
 func TestReentry(t *testing.T) {
 	for action, test := range map[string]struct {
@@ -158,16 +158,16 @@ func TestReentry(t *testing.T) {
 		"Close": {ends: true, err: leadership.ErrClosed, call: func(s scene) { require.NoError(s.w, s.st.Close()) }},
 	} {
 		for form, drive := range forms {
-			for _, place := range places {
-				if form == "RunForElection" && place == "lead" || form == "Campaign" &&
-					(place == "won callback" || place == "takeover-failed callback" || place == "term-ended callback") {
-					continue // that form has no such place
+			for _, site := range sites {
+				if form == "RunForElection" && site == "lead" || form == "Campaign" &&
+					(site == "won callback" || site == "takeover-failed callback" || site == "term-ended callback") {
+					continue // that form has no such site
 				}
-				t.Run(action+" in "+place+" of "+form, func(t *testing.T) {
+				t.Run(action+" in "+site+" of "+form, func(t *testing.T) {
 					virtual(t, func(w *world) {
 						other := w.lead(w.open(), "other")
 						st := w.open()
-						v := &visitor{place: place}
+						v := &visitor{site: site}
 						c := reentrant(w, st, v)
 						returned := false
 						v.action = func() {
@@ -189,7 +189,7 @@ func TestReentry(t *testing.T) {
 						w.at(4 * ttl)
 						w.service.Clear(election) // TermEnded
 						w.at(6 * ttl)
-						require.True(w, v.done, "the script did not come to the place")
+						require.True(w, v.done, "the script did not come to the site")
 						require.True(w, returned, "the call has not returned")
 						require.Equal(w, test.ends, !pending(result))
 						if test.ends {
@@ -247,10 +247,10 @@ func TestReentryByTerm(t *testing.T) {
 	})
 }
 
-// followerPlaces are where a user's code runs inside a follower.
-var followerPlaces = []string{"LeaderChanged", "Error", "new leader callback", "gone callback", "Changes"}
+// followerSites are where a user's code runs inside a follower.
+var followerSites = []string{"LeaderChanged", "Error", "new leader callback", "gone callback", "Changes"}
 
-// Every method of a follower, and Close, called from each of its places, with a context that never ends.
+// Every method of a follower, and Close, called from each of its sites, with a context that never ends.
 func TestReentryOfAFollower(t *testing.T) {
 	type scene struct {
 		w  *world
@@ -279,8 +279,8 @@ func TestReentryOfAFollower(t *testing.T) {
 		"Stop":   {func(s scene) { s.f.Stop() }, true},
 		"Close":  {func(s scene) { require.NoError(s.w, s.st.Close()) }, true},
 	} {
-		for _, place := range followerPlaces {
-			t.Run(name+" in "+place, func(t *testing.T) {
+		for _, site := range followerSites {
+			t.Run(name+" in "+site, func(t *testing.T) {
 				virtual(t, func(w *world) {
 					st := w.open()
 					fake := &fakeStore{Store: st}
@@ -288,7 +288,7 @@ func TestReentryOfAFollower(t *testing.T) {
 						fake.observe = nil
 						return store.Known{}, store.ErrUnavailable
 					}
-					v := &visitor{place: place}
+					v := &visitor{site: site}
 					f := w.follower(fake, &leadership.Options{Hooks: &leadership.Hooks{
 						LeaderChanged: func(string, leadership.Leader) { v.at("LeaderChanged") },
 						Error:         func(string, error, time.Duration) { v.at("Error") },

@@ -34,6 +34,12 @@ func observe(ctx context.Context, st store.Store, ask func(prev *store.Known) (s
 	}
 }
 
+// retry reports a failure and waits before the next try.
+func (n *news) retry(ctx context.Context, err error, in time.Duration) {
+	n.tell(event{what: attemptFailed, err: err, time: in})
+	sleep(ctx, in)
+}
+
 // The time between two tries: the first after an error, the first after a ballot or a term that just ended, and the
 // longest after either. Terms that end again and again at once must not keep the store busy.
 const (

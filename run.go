@@ -26,12 +26,13 @@ import (
 // resets the back-off after errors. A turn, from casting a ballot to the return of lead, resets the other one if it was
 // longer than 5 s.
 //
-// Run returns nil after Stop, the cause of ctx when ctx ends, and a permanent error when the store is closed. After every
+// Run returns nil after Stop, the cause of ctx when ctx ends, and a permanent error when the store is closed. It returns
+// ErrRunning at once if the candidate is being driven already, and ErrStopped if Stop was called before. After every
 // other error of the store it tries again, and reports the error at once to Options.Logger, if set, and to the Error hook.
 // A denial ends it only if the store has never worked and goes on denying for 40 s: services that could not read their
 // permissions cache their denials for less. If lead panics or calls runtime.Goexit, Run gives the ballot back first.
 func (c *Candidate) Run(ctx context.Context, lead func(ctx context.Context, term *Term) error) error {
-	d, err := c.enter(ctx, true)
+	d, err := c.drives.enter(ctx, true)
 	if err != nil {
 		return err
 	}
@@ -53,7 +54,7 @@ func (c *Candidate) Run(ctx context.Context, lead func(ctx context.Context, term
 // been sent a final false. If the candidate is running or stopped already, the channels that it returns carry that
 // error and are closed.
 func (c *Candidate) RunForElection() (<-chan bool, <-chan error) {
-	d, err := c.enter(context.Background(), true)
+	d, err := c.drives.enter(context.Background(), true)
 	if err != nil {
 		return refused[bool](err)
 	}
@@ -85,7 +86,7 @@ func (c *Candidate) run(d *drive, lead func(context.Context, *Term) error) error
 			}
 		case errors.Is(err, errRequested), errors.Is(err, ErrLost) && !errors.Is(err, store.ErrDenied):
 			err = nil
-		case ctx.Err() != nil || c.isStopped():
+		case ctx.Err() != nil || c.drives.isStopped():
 		case denied.permanent(err, c.store):
 			c.log.Error("permanent error, the candidate stops", "error", err)
 			return err
@@ -95,7 +96,7 @@ func (c *Candidate) run(d *drive, lead func(context.Context, *Term) error) error
 		}
 		ended := ctx.Err() != nil // asked first: Stop ends ctx after it has set stopped
 		switch {
-		case c.isStopped():
+		case c.drives.isStopped():
 			return nil
 		case ended:
 			return context.Cause(ctx)
@@ -110,10 +111,7 @@ func (c *Candidate) run(d *drive, lead func(context.Context, *Term) error) error
 // serve calls lead, and gives the ballot back when lead has returned or panicked. It returns what lead returned, unless
 // the term had ended before.
 func (c *Candidate) serve(t *Term, lead func(context.Context, *Term) error) (err error) {
-	defer func() {
-		c.giveBack(t.ballot)
-		t.told.Wait() // the hooks of a term come before those of the next
-	}()
+	defer t.giveBack()
 	result := errExited // unless all that is called returns
 	defer func() { err = c.conclude(t, result) }()
 	failed := c.takeOver(t)
@@ -144,7 +142,7 @@ func (c *Candidate) takeOver(t *Term) error {
 // stands. It returns the error to report: err, or nil if the term had ended before.
 func (c *Candidate) conclude(t *Term, err error) error {
 	ended := context.Cause(t.ctx) // nil if it goes on until here
-	c.finish(t, ErrResigned)
+	t.end(ErrResigned)
 	why, reported := cmp.Or(err, ErrResigned), err
 	switch {
 	case ended == nil:
@@ -167,7 +165,7 @@ func (c *Candidate) conclude(t *Term, err error) error {
 
 // hold leads if the program gives no function: until the term ends.
 func (c *Candidate) hold(ctx context.Context, t *Term) error {
-	c.channels.termBegan(func() bool { return t.current() })
+	c.channels.termBegan(t.current)
 	if !c.manual {
 		if err := t.Acknowledge(ctx); err != nil {
 			return err
@@ -175,10 +173,4 @@ func (c *Candidate) hold(ctx context.Context, t *Term) error {
 	}
 	<-ctx.Done()
 	return nil
-}
-
-// retry reports a failure and waits before the next try.
-func (c *Candidate) retry(ctx context.Context, err error, in time.Duration) {
-	c.tell(event{what: attemptFailed, err: err, time: in})
-	sleep(ctx, in)
 }

@@ -20,7 +20,7 @@ type checks struct {
 	sim      *simulation
 	began    time.Time
 	observer *memory.Store // its line never fails
-	calm     atomic.Bool   // leaders stay, and takeovers succeed
+	stable   atomic.Bool   // leaders stay, and takeovers succeed
 	history
 	*witness
 
@@ -161,7 +161,7 @@ func (k *checks) hooks(r *simRun) *leadership.Hooks {
 		Acknowledged: func(_ string, token uint64, leader leadership.Leader) {
 			k.note("%s acknowledged %d", r.value, token)
 			k.acknowledged(token, leader)
-			k.told(r.value, leader)
+			k.notified(r.value, leader)
 		},
 	}
 }
@@ -206,8 +206,8 @@ func (k *checks) fencing() {
 	}
 }
 
-// told checks that a revision always means the same leader.
-func (k *checks) told(who string, leader leadership.Leader) {
+// notified checks that a revision always means the same leader.
+func (k *checks) notified(who string, leader leadership.Leader) {
 	k.mu.Lock()
 	before, known := k.values[leader.Revision]
 	k.values[leader.Revision] = leader.Value

@@ -44,7 +44,7 @@ func (k *checks) follows(f *simFollower) {
 			k.violate("%s went back from revision %d to %d", f.name, f.highest, leader.Revision)
 		}
 		f.highest = leader.Revision
-		k.told(f.name, leader)
+		k.notified(f.name, leader)
 	}
 	if asOf.Before(f.asOf) {
 		k.violate("%s knew the leader as of %v, and now as of %v", f.name, f.asOf.Sub(k.began), asOf.Sub(k.began))

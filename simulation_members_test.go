@@ -108,10 +108,10 @@ func (c *simCandidate) stand() {
 	if err != nil {
 		panic(err)
 	}
-	r.OnNewLeader(func(_ context.Context, leader leadership.Leader) { s.told(r.value, leader) })
+	r.OnNewLeader(func(_ context.Context, leader leadership.Leader) { s.notified(r.value, leader) })
 	r.OnWon(func(ctx context.Context, _ *leadership.Term) error {
 		s.rest(ctx, takeovers.Int64N(int64(simTTL/4)))
-		if takeovers.IntN(8) == 0 && !s.calm.Load() {
+		if takeovers.IntN(8) == 0 && !s.stable.Load() {
 			return errTakeover
 		}
 		return nil
@@ -158,7 +158,7 @@ func (r *simRun) byRun() {
 func (r *simRun) tenure(ctx context.Context) {
 	if enough := r.rng.Int64N(int64(8 * simTTL)); r.rng.IntN(2) == 0 {
 		r.sim.rest(ctx, enough)
-		if !r.sim.calm.Load() {
+		if !r.sim.stable.Load() {
 			return
 		}
 	}
@@ -242,7 +242,7 @@ func (f *simFollower) start() {
 	f.open()
 	f.highest, f.asOf = 0, time.Time{}
 	st := f.store                  // the next start makes it another
-	for i := range s.rng.IntN(5) { // elections that are of no interest, but take their part of the store's looks
+	for i := range s.rng.IntN(5) { // elections that are of no interest, but cost the store requests
 		go func() { _, _ = storetest.Leader(background, st, fmt.Sprint("other/", i), &store.Leader{}) }() // until it is closed
 	}
 	var err error
@@ -259,7 +259,7 @@ func (f *simFollower) start() {
 			s.violate("%s: no death between two leaders", f.name)
 		}
 		last, gone = leader.Revision, false
-		s.told(f.name, leader)
+		s.notified(f.name, leader)
 	})
 	f.OnLeaderGone(func() {
 		if gone {

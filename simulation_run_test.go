@@ -9,7 +9,7 @@ import (
 	"github.com/go-leadership/leadership/store/memory"
 )
 
-// The simulation's times. A step is how far apart two looks at everything are; what happens between two of them is
+// The simulation's times. A step is how far apart two checks of everything are; what happens between two of them is
 // seen by hooks.
 const (
 	simTTL    = 3 * time.Second
@@ -94,11 +94,11 @@ func (s *simulation) gap() time.Duration {
 	}
 }
 
-// pass lets time pass, and looks at everything now and then.
+// pass lets time pass, and checks everything now and then.
 func (s *simulation) pass(d time.Duration) {
 	for end := time.Now().Add(d); ; {
 		synctest.Wait()
-		s.look()
+		s.checkAtRest()
 		left := time.Until(end)
 		if left <= 0 || s.failed() {
 			return
@@ -181,7 +181,7 @@ func (s *simulation) heal() {
 		return
 	}
 	s.note("everything heals")
-	s.calm.Store(true)
+	s.stable.Store(true)
 	for _, p := range s.processes {
 		p.healAll()
 	}
@@ -192,7 +192,7 @@ func (s *simulation) heal() {
 	if list, _ := s.service(); s.peers { // each waits for the one ahead, and asks for its session every quarter of the TTL
 		bound += time.Duration(len(list)) * 2 * simTTL
 	}
-	for end := time.Now().Add(bound); !s.settled(); s.pass(simStep) {
+	for end := time.Now().Add(bound); !s.agreed(); s.pass(simStep) {
 		if s.failed() {
 			return
 		}
@@ -202,7 +202,7 @@ func (s *simulation) heal() {
 		}
 	}
 	s.pass(2 * simTTL)
-	if !s.settled() && !s.failed() {
+	if !s.agreed() && !s.failed() {
 		s.violate("the leader did not last: %s", s.opinions())
 	}
 }

@@ -15,18 +15,30 @@ import (
 // Term is one candidate's time as leader. It is over when the ballot is lost, when its lease runs out, or when the
 // candidate resigns or is stopped. Its methods may be called from any number of goroutines.
 type Term struct {
-	candidate *Candidate
-	drive     *drive
-	ballot    store.Ballot
-	lease     *store.Lease
-	span      store.Span // of the lease: a lease that lapsed and was renewed later does not revive the term
+	*candidacy
+	drive  *drive
+	ballot store.Ballot
+	lease  *store.Lease
+	span   store.Span // of the lease: a lease that lapsed and was renewed later does not revive the term
 
-	ctx          context.Context // ends with the term, with its cause; finish ends it last
+	ending       sync.Once   // by the first of those who call end
+	over         atomic.Bool // set before ctx ends
+	ctx          context.Context
 	cancel       context.CancelCauseFunc
-	reports      queue          // what watch has seen
-	told         sync.WaitGroup // until the last report, termEnded, has been told
 	acknowledged atomic.Bool
 	withdrawn    atomic.Bool // the ballot is known to be gone
+
+	reports  queue          // what watch has seen
+	reported sync.WaitGroup // until the last report, termEnded, has been told
+}
+
+// newTerm returns a term that goes on, and that nothing watches before begin.
+func newTerm(c *candidacy, d *drive, ballot store.Ballot, span store.Span) *Term {
+	t := &Term{candidacy: c, drive: d, ballot: ballot, lease: ballot.Lease(), span: span}
+	t.ctx, t.cancel = context.WithCancelCause(context.WithoutCancel(d.ctx))
+	t.reports = queue{start: d.tasks.Go, tell: t.report, busy: true} // until the hook of the beginning has returned
+	t.reported.Add(1)
+	return t
 }
 
 // Token is the term's fencing token: higher than that of every earlier term of the election. Give it to every
@@ -66,7 +78,6 @@ func (t *Term) Remaining() time.Duration {
 // itself if the outcome of a request is unknown, and returns early when ctx or the term ends. A second call does
 // nothing.
 func (t *Term) Acknowledge(ctx context.Context) error {
-	c := t.candidate
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(t.ctx, func() { cancel(t.endedError()) })()
@@ -78,10 +89,10 @@ func (t *Term) Acknowledge(ctx context.Context) error {
 		if t.acknowledged.Load() {
 			return nil
 		}
-		leader, err := t.ballot.Acknowledge(ctx, c.value)
+		leader, err := t.ballot.Acknowledge(ctx, t.value)
 		if err == nil {
 			if t.acknowledged.CompareAndSwap(false, true) {
-				c.tell(event{what: termAcknowledged, token: t.Token(), leader: leader})
+				t.tell(event{what: termAcknowledged, token: t.Token(), leader: leader})
 			}
 			return nil
 		}
@@ -89,22 +100,22 @@ func (t *Term) Acknowledge(ctx context.Context) error {
 			return context.Cause(ctx)
 		}
 		if errors.Is(err, ErrLost) {
-			c.finish(t, err) // learnt here first, unless the term is over already
+			t.end(err) // learnt here first, unless the term is over already
 			return t.endedError()
 		}
 		if !errors.Is(err, store.ErrUnknownOutcome) && !errors.Is(err, store.ErrUnavailable) {
 			return err
 		}
-		c.retry(ctx, err, b.delay())
+		t.retry(ctx, err, b.delay())
 	}
 }
 
 func (t *Term) endedError() error {
-	if t.candidate.term.Load() != t {
-		<-t.ctx.Done() // finish is about to say why
+	if t.over.Load() {
+		<-t.ctx.Done() // end is about to say why
 	}
 	cause := cmp.Or(context.Cause(t.ctx), t.ballot.Err(), ErrLost) // ErrLost if the lease has just run out
-	return fmt.Errorf("%w: the term in election %q is over: %w", ErrNotElected, t.candidate.election, cause)
+	return fmt.Errorf("%w: the term in election %q is over: %w", ErrNotElected, t.election, cause)
 }
 
 // Resign ends the term, if it is not over yet. Call it, once the leader's work has stopped, for every term that
@@ -115,7 +126,7 @@ func (t *Term) endedError() error {
 // A term of Run or RunForElection only ends, and Resign returns at once: they give the ballot back when the leader's
 // function and the callbacks have returned.
 func (t *Term) Resign(ctx context.Context) error {
-	t.candidate.finish(t, ErrResigned)
+	t.end(ErrResigned)
 	if t.drive.serves || t.withdrawn.Load() {
 		return nil
 	}
@@ -132,14 +143,43 @@ func (t *Term) Resign(ctx context.Context) error {
 
 // current reports whether the term goes on at this very call.
 func (t *Term) current() bool {
-	return t.candidate.term.Load() == t && t.lease.Holds(t.span)
+	return !t.over.Load() && t.lease.Holds(t.span)
+}
+
+// begin watches the term, and tells that it has begun.
+func (t *Term) begin() {
+	t.drive.tasks.Go(t.watch)
+	defer t.reports.resume()
+	t.tell(event{what: termBegan, token: t.Token()})
+}
+
+// end ends the term, unless it is over already: from here on IsLeader is false, and the context has ended. The ballot
+// stands until it is given back, so that no other candidate leads while the leader's work still winds down. It waits for
+// no function of the user's.
+func (t *Term) end(cause error) {
+	first := false
+	t.ending.Do(func() { // the other calls wait for the first, so that the context has ended when they return, too
+		first = true
+		t.over.Store(true) // before termEnded: see termBegan there
+		t.channels.termEnded()
+		t.cancel(cause)
+	})
+	if first {
+		t.note(event{what: termEnded, token: t.Token(), err: cause})
+	}
+}
+
+// giveBack gives the ballot back, and waits until the hook of the end has returned: it comes before those of the next term.
+func (t *Term) giveBack() {
+	t.withdraw(t.ballot)
+	t.reported.Wait()
 }
 
 // watch ends the term when its lease runs out, its ballot is lost, or what drives the candidate ends. It needs no event
 // from the store for that, and no function of the user's runs here. It is the only goroutine of a term that has nothing to
 // report. All reports come from here, so the end is the last. Renewals do not wake it unless a hook wants to know of them.
 func (t *Term) watch() {
-	t.candidate.finish(t, t.untilOver())
+	t.end(t.untilOver())
 	cause := context.Cause(t.ctx)
 	if errors.Is(cause, errRequested) {
 		t.reports.add(event{what: termRequested})
@@ -155,8 +195,8 @@ func (t *Term) untilOver() error {
 		driven = t.drive.ctx.Done()
 	}
 	var silent <-chan time.Time
-	if !t.candidate.warned.Load() {
-		timer := time.NewTimer(t.candidate.store.TTL())
+	if !t.warned.Load() {
+		timer := time.NewTimer(t.store.TTL())
 		defer timer.Stop()
 		silent = timer.C
 	}
@@ -178,22 +218,22 @@ func (t *Term) untilOver() error {
 		case <-renewed:
 			late, renewed = t.reportRenewed()
 		case <-silent:
-			if !t.acknowledged.Load() && !t.candidate.warned.Swap(true) {
-				t.reports.add(event{what: termUnacknowledged, time: t.candidate.store.TTL()})
+			if !t.acknowledged.Load() && !t.warned.Swap(true) {
+				t.reports.add(event{what: termUnacknowledged, time: t.store.TTL()})
 			}
 		}
 	}
 }
 
-// report tells of what watch has seen, in the background. finish has told the log of the end.
+// report tells of what watch has seen, in the background. end has told the log of the end.
 func (t *Term) report(e event) {
 	e.token = t.Token()
 	if e.what != termEnded {
-		t.candidate.tell(e)
+		t.tell(e)
 		return
 	}
-	defer t.told.Done()
-	t.candidate.hooks.tell(t.candidate.election, e)
+	defer t.reported.Done()
+	t.hooks.tell(t.election, e)
 }
 
 // lapseError is why a term is over whose lease has lapsed.
@@ -206,7 +246,7 @@ func (t *Term) lapseError() error {
 
 // awaitRenewal returns the channels that tell when a renewal is overdue and, if a hook wants to know, of the next one.
 func (t *Term) awaitRenewal(last store.Renewal) (late, renewed <-chan struct{}) {
-	if t.candidate.hooks.Renewed != nil {
+	if t.hooks.Renewed != nil {
 		renewed = last.Changed
 	}
 	return last.Overdue, renewed

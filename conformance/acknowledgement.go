@@ -188,7 +188,7 @@ var acknowledgement = []Case{
 	{
 		Name:     "only-the-first-acknowledges",
 		Promises: []string{"G5"},
-		Explains: "the store refuses an acknowledgement by a ballot that is not first, or does not stand any more",
+		Explains: "the store refuses an acknowledgement by a ballot that is not first, or no longer stands",
 		check: func(e *env) {
 			a, b := e.open(), e.open()
 			leader, waiter := e.cast(a, "a"), e.cast(b, "b")
@@ -239,7 +239,7 @@ var acknowledgement = []Case{
 			ballot := e.cast(a, "a")
 			e.first(ballot)
 			first := e.acknowledge(ballot, "a")
-			e.until("it is known", func() bool { return e.leader(b) == first })
+			e.until("the leader is known", func() bool { return e.leader(b) == first })
 			e.withdraw(ballot)
 			e.until("there is no leader", func() bool { return e.leader(b) == store.Leader{} })
 			ballot = e.cast(a, "a")
@@ -286,13 +286,13 @@ var acknowledgement = []Case{
 }
 
 // acknowledgeInVain lets a candidate acknowledge a new term while replies to it are lost, until the other member sees
-// that. A term that ends meanwhile lasts as long as a lease does that is not renewed.
+// that. The term might end meanwhile, but not before the deadline that its lease had when the first reply was lost.
 func (e *env) acknowledgeInVain(c *leadership.Candidate, own, other *member) (*leadership.Term, error) {
 	e.TB.Helper()
 	term, err := c.Campaign(e.ctx)
 	e.ok(err, "campaign")
-	began := time.Now()
 	own.LoseReplies()
+	deadline := term.Deadline() // zero if the term is over
 	acknowledged := make(chan error, 1)
 	go func() { acknowledged <- term.Acknowledge(e.ctx) }()
 	e.until("the request has been carried out, or the term is over", func() bool {
@@ -300,18 +300,18 @@ func (e *env) acknowledgeInVain(c *leadership.Candidate, own, other *member) (*l
 	})
 	own.Heal()
 	err = receive(e, acknowledged, "the acknowledgement")
-	if lasted := time.Since(began); term.Context().Err() != nil {
-		e.check(lasted >= e.h.TTL/4, "the term ended %v after the first reply was lost: %v", lasted, err)
+	if left := time.Until(deadline); term.Context().Err() != nil && !deadline.IsZero() {
+		e.check(left <= 0, "the term ended %v before its lease: %v", left, err)
 	}
 	return term, err
 }
 
-// repeats reports whether an acknowledgement is another one, or repeats it because its outcome was unknown.
+// repeats reports whether l is the acknowledgement other, or a repetition of it after an unknown outcome.
 func repeats(l, other store.Leader) bool {
 	return l.Value == other.Value && l.Revision >= other.Revision
 }
 
-// nothing checks for a moment that a follower sees nothing more.
+// nothing checks for a moment that the follower sees no change.
 func (e *env) nothing(seen <-chan leadership.Leader, why string) {
 	e.TB.Helper()
 	select {
@@ -321,7 +321,7 @@ func (e *env) nothing(seen <-chan leadership.Leader, why string) {
 	}
 }
 
-// expect waits for a value. It ignores the empty value, which a change of leader might show or not.
+// expect waits for a value. Before it, the empty value is allowed: a change of leader might show it.
 func (e *env) expect(values <-chan string, want string) {
 	e.TB.Helper()
 	got := receive(e, values, want)
@@ -359,7 +359,7 @@ func (l *callLog) add(call string) {
 }
 
 func (l *callLog) register(c *leadership.Candidate, name string) {
-	again := false // losers were told of an earlier term, if its lease ran out on a busy machine
+	again := false // it has led before: on a busy machine a lease can end, and losers know the earlier term
 	c.OnWon(func(ctx context.Context, _ *leadership.Term) error {
 		select {
 		case <-time.After(l.takeover):

@@ -19,7 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// recorder is a conformance.TB that only remembers failures, as a program might that is no test.
+// recorder is a conformance.TB that records failures. A program that is no test might have one like it.
 type recorder struct {
 	mu     sync.Mutex
 	failed bool
@@ -56,7 +56,7 @@ func onReference(service *reference.Service) conformance.Harness {
 		Clear:     func(_ context.Context, election string) error { service.Clear(election); return nil },
 		TTL:       ttl,
 		Expiry:    ttl,
-		// If Close leaves sessions behind, every other of 30 rivals waits for one to expire.
+		// If Close leaves sessions, every second of 30 rivals waits until one expires.
 		Watchdog: 20 * ttl,
 	}
 }
@@ -74,9 +74,9 @@ func checkReference(t *testing.T, c conformance.Case, flaw reference.Flaw) *reco
 
 var every = flag.Bool("every", false, "try every flaw with every case, not only with those that it fails")
 
-// TestBrokenStores shows that the suite can fail. The reference store passes it. With a flaw it fails the cases that
-// caught lists, one of them for the promise that the flaw breaks. It passes all others, which -every tries: that takes
-// minutes with the race detector.
+// TestBrokenStores shows that the suite finds mistakes. The reference store passes it. With a flaw it fails the cases
+// that caught lists, at least one of the promise that the flaw breaks. It passes all others, which run with -every and
+// take minutes with the race detector.
 func TestBrokenStores(t *testing.T) {
 	t.Run("none", func(t *testing.T) {
 		for _, c := range conformance.Cases() {
@@ -122,7 +122,7 @@ const (
 
 var update = flag.Bool("update", false, "write the table of docs/mistakes.md")
 
-// The page lists each flaw with the cases that catch it.
+// docs/mistakes.md lists each flaw with the cases that catch it.
 func TestMistakesPage(t *testing.T) {
 	page, err := os.ReadFile(mistakesPage)
 	require.NoError(t, err)

@@ -9,12 +9,12 @@ import (
 	"github.com/go-leadership/leadership/store"
 )
 
-// closing checks what Close does to ballots, and to those that are being cast.
+// closing checks what Close does to ballots, also to those that are being cast.
 var closing = []Case{
 	{
 		Name:     "close-against-a-campaign",
 		Promises: []string{"G1", "G7"},
-		Explains: "a ballot that is being cast while its store is closed never leads once another one may",
+		Explains: "a ballot that is being cast while its store is closed never leads once another one can",
 		check: func(e *env) {
 			elections := []string{e.election}
 			for i := range 7 {
@@ -23,7 +23,7 @@ var closing = []Case{
 				elections = append(elections, name)
 			}
 			rival := e.open()
-			delay := e.h.TTL / 500 // so that there is a time between the steps
+			delay := e.h.TTL / 500 // so that Close can come between two steps
 			began := time.Now()
 			m := e.openWith(e.h.Open, delay)
 			ballot := e.cast(m, "a")
@@ -31,9 +31,9 @@ var closing = []Case{
 			usual := min(time.Since(began), e.h.TTL/4)
 			e.ok(m.Close(), "close")
 			const tries = 30
-			// Each try closes the store at a random time in another thirtieth of 1.6 times the usual time. That is long
-			// enough even if only the first store opened its session before its line had a delay: the session takes a
-			// third of the usual time.
+			// The tries divide 1.6 times the usual time of a campaign into thirty parts. Each closes the store at a random
+			// time of another part. The factor covers stores that open the session only now, over the delayed line, which
+			// takes a third of the usual time.
 			for i := range tries {
 				m := e.openWith(e.h.Open, delay)
 				after := (float64(i) + rand.Float64()) / tries * 1.6 * float64(usual)
@@ -65,8 +65,8 @@ type claim struct {
 	span  store.Span
 }
 
-// closeAgainst closes a store some time after its first campaigns have begun, one in each election. In the first of the
-// elections a rival stands, most often behind.
+// closeAgainst begins a campaign in each election, and closes the store some time after that. In the first election a
+// rival stands, most often behind.
 func (e *env) closeAgainst(m, rival *member, elections []string, after time.Duration) {
 	e.TB.Helper()
 	var claimed atomic.Pointer[claim] // of the first election

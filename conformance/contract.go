@@ -87,11 +87,11 @@ var contract = []Case{
 	},
 	{
 		Name:     "stop-and-resign-at-any-time",
-		Explains: "Stop and Resign work twice, before anything, while idle, and after each other",
+		Explains: "Stop and Resign can be called twice, before any other call, while idle, and after each other",
 		check: func(e *env) {
 			a := e.open()
 			c := e.candidate(a, "a", nil)
-			c.Resign() // before anything
+			c.Resign() // before any other call
 			err := c.Acknowledge(e.ctx)
 			e.check(errors.Is(err, leadership.ErrNotElected), "acknowledging without leading: %v", err)
 			events, _ := c.RunForElection()
@@ -125,7 +125,7 @@ var contract = []Case{
 			e.check(ballot.Token() != 0, "the token is 0")
 			e.check(ballot.Err() == nil, "a standing ballot has the error %v", ballot.Err())
 			e.first(ballot)
-			e.first(ballot) // and stays so
+			e.first(ballot) // it stays first
 			e.until("the lease holds", func() bool {
 				e.ok(ballot.Err(), "wait until the lease holds")
 				_, ok := ballot.Lease().Begin()

@@ -22,7 +22,7 @@ var freshness = []Case{
 			e.first(ballot)
 			w := e.observe(b)
 			delay := e.h.TTL / 5
-			for i := range 12 { // from one confirmation to the next, whenever that is
+			for i := range 12 { // at different times between two confirmations
 				delay = e.delayReplies(b, w, delay)
 				e.pass(time.Duration(i) * e.h.TTL / 36)
 				l, err := w.changes(func() (store.Leader, error) { return e.tryAcknowledge(ballot, fmt.Sprint(i)) })
@@ -109,7 +109,7 @@ var freshness = []Case{
 	},
 }
 
-// recent checks how old what a member knows is.
+// recent checks the age of what a member knows.
 type recent struct {
 	*env
 	member  *member
@@ -118,20 +118,20 @@ type recent struct {
 	asked   time.Time // when the last trip ended
 }
 
-// check checks again and again, for some time, how old the member's knowledge is.
+// check checks the age of what the member knows, again and again, for some time.
 func (r *recent) check(d time.Duration) {
 	r.TB.Helper()
 	for began := time.Now(); time.Since(began) < d; {
 		now := r.ask()
 		asOf := r.witness.asOf(r.env)
 		longest := longest(r.trips, asOf)
-		bound := r.h.TTL/2 + 2*longest + r.h.TTL/20 // an answer that has come needs a moment
+		bound := r.h.TTL/2 + 2*longest + r.h.TTL/20 // the last for the time from an answer to its effect
 		r.env.check(now.Sub(asOf) <= bound, "AsOf is %v old; round trips take %v", now.Sub(asOf), longest)
 	}
 }
 
-// ask takes a trip, and returns when it ended. It counts from the end of the one before: no time in which this process
-// stood still is left out.
+// ask makes a trip, and returns when it ended. A trip begins when the one before ended, so that it includes the time for
+// which this process stood still.
 func (r *recent) ask() time.Time {
 	r.TB.Helper()
 	r.pass(r.h.TTL / 500)
@@ -142,7 +142,7 @@ func (r *recent) ask() time.Time {
 	return now
 }
 
-// leads lets a member lead for a moment, with some acknowledgements.
+// leads lets a member lead for a moment, and acknowledge several times.
 func (e *env) leads(m *member, w *witness, value string) error {
 	e.TB.Helper()
 	ballot := e.cast(m, value)
@@ -172,12 +172,12 @@ func longest(trips []trip, after time.Time) (most time.Duration) {
 
 // witness compares what stores say with what happens.
 type witness struct {
-	eras []era // of the case's own goroutine
+	eras []era // used by the case's own goroutine alone
 
 	mu    sync.Mutex
-	heard []heard // guarded by mu, as are all below: what all stores said
+	heard []heard // guarded by mu, as are all below: the answers of all stores
 	last  []store.Known
-	err   error // one that the case has not caused
+	err   error // an error of Observe that the case has not caused
 }
 
 // era is a period with one leader, or with none.
@@ -228,7 +228,7 @@ func (w *witness) hear(i int, known store.Known, err error) {
 	w.heard = append(w.heard, heard{known, time.Now()})
 }
 
-// asOf returns as of when the member knows the leader that knows least.
+// asOf returns the earliest AsOf of the members.
 func (w *witness) asOf(e *env) time.Time {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -250,8 +250,8 @@ func (w *witness) know(e *env, leader store.Leader) bool {
 	return !slices.ContainsFunc(w.last, func(known store.Known) bool { return known.Leader != leader })
 }
 
-// changes notes a change of leader. If it fails because the session has expired, the leader may stay until the next change
-// that succeeds, or there may be none from any time of the present era on.
+// changes records a change of leader. If it fails since the session has expired, the leader might stay until the next
+// change that succeeds, or might have gone at any time of the present era.
 func (w *witness) changes(change func() (store.Leader, error)) (store.Leader, error) {
 	next := era{from: time.Now()}
 	var err error
@@ -266,7 +266,7 @@ func (w *witness) changes(change func() (store.Leader, error)) (store.Leader, er
 	return next.leader, nil
 }
 
-// mightEnd notes that there might be no leader any more since the last change.
+// mightEnd records that the leader might have gone at any time since the last change.
 func (w *witness) mightEnd() {
 	w.eras = append(w.eras, era{from: w.eras[len(w.eras)-1].from})
 }
@@ -277,7 +277,7 @@ func (w *witness) checkAsOf(e *env) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, h := range w.heard {
-		var over time.Time // when what was said was right last
+		var over time.Time // when the answer was right for the last time
 		right := true      // unless it was over by AsOf
 		for _, era := range w.eras {
 			if era.leader == h.Leader && !era.from.After(h.at) {
@@ -288,8 +288,8 @@ func (w *witness) checkAsOf(e *env) {
 	}
 }
 
-// delayReplies delays the replies to a member by as much as its store can take, at most by delay, and returns how long
-// that is, once AsOf has gone on.
+// delayReplies delays the replies to a member, by delay or, if AsOf then does not advance, by the longest shorter delay
+// with which it does. It returns the delay once AsOf has advanced.
 func (e *env) delayReplies(m *member, w *witness, delay time.Duration) time.Duration {
 	e.TB.Helper()
 	for ; ; delay = max(delay/2, e.h.TTL/40) {

@@ -12,7 +12,7 @@ var herd = []Case{
 		Promises: []string{"G6", "G4"},
 		Explains: "when a leader resigns and its successor acknowledges, the candidates behind it send nothing",
 		check: func(e *env) {
-			// On a busy machine a change can take long enough for many renewals of the session: then it says nothing.
+			// On a busy machine a change can take so long that the renewals of the session hide what is counted.
 			for range 5 {
 				sent, took := e.changeBeforeACrowd()
 				if took < 2*e.h.TTL {
@@ -29,8 +29,8 @@ var herd = []Case{
 // crowd is the number of waiting candidates: far more than the renewals of a session within two TTLs.
 const crowd = 100
 
-// changeBeforeACrowd lets the leadership change once and returns how many requests a crowd of waiting candidates sent
-// meanwhile. They share a session, whose renewals count too.
+// changeBeforeACrowd changes the leader once, and returns how many requests a crowd of waiting candidates sent meanwhile.
+// They share a session, whose renewals count too.
 func (e *env) changeBeforeACrowd() (sent int, took time.Duration) {
 	a, b, bystanders := e.open(), e.open(), e.open()
 	defer e.closeAll()
@@ -43,18 +43,18 @@ func (e *env) changeBeforeACrowd() (sent int, took time.Duration) {
 	}
 	e.first(leader)
 	e.acknowledge(leader, "leader")
-	e.settle(bystanders)
+	e.awaitQuiet(bystanders)
 
 	before, start := bystanders.Requests(), time.Now()
 	e.withdraw(leader)
 	e.first(next)
 	e.acknowledge(next, "next")
-	e.settle(bystanders)
+	e.awaitQuiet(bystanders)
 	return bystanders.Requests() - before, time.Since(start)
 }
 
-// settle waits until a member sends nothing but renewals.
-func (e *env) settle(m *member) {
+// awaitQuiet waits until a member sends nothing but renewals.
+func (e *env) awaitQuiet(m *member) {
 	e.TB.Helper()
 	last, since := m.Requests(), time.Now()
 	e.until("nothing is sent any more", func() bool {

@@ -40,7 +40,7 @@ var impatience = []Case{
 					continue
 				}
 				e.ok(err, "a patient candidate waits to be first")
-				if led == 0 { // for longer than each caller takes for all that it does
+				if led == 0 { // once, for longer than a caller needs for its campaign and its removal
 					e.during(15*delay, "the patient candidate keeps its ballot", func() bool {
 						return b.Err() == nil || b.Lease().Remaining() == 0
 					})
@@ -67,6 +67,6 @@ func giveUp(ctx context.Context, st store.Store, election string, after time.Dur
 	if b, err := st.Campaign(ctx, election, "impatient"); err == nil {
 		_ = b.Withdraw(ctx) // goes on in the background
 	} else {
-		<-ctx.Done() // an error that comes at once makes no busy loop
+		<-ctx.Done() // otherwise an error that comes at once would make a busy loop
 	}
 }

@@ -27,7 +27,7 @@ var liveness = []Case{
 	{
 		Name:     "crash-is-taken-over",
 		Promises: []string{"G3"},
-		Explains: "when a leader crashes, its ballot expires and the next in line leads; who returns stays behind it",
+		Explains: "when a leader crashes, its ballot expires and the next in line leads; if the old leader returns, it stays behind",
 		check: func(e *env) {
 			a, b := e.open(), e.open()
 			old := e.stand(a, "a", nil)
@@ -37,7 +37,7 @@ var liveness = []Case{
 			e.until("b leads", next.IsLeader)
 			a.Heal()
 			e.until("a stands again", func() bool { return len(e.ballots(b)) == 2 })
-			e.check(next.IsLeader(), "b does not lead any more since a returned")
+			e.check(next.IsLeader(), "b no longer leads since a returned")
 			e.until("a leads after b", func() bool {
 				next.Resign()
 				return old.IsLeader()
@@ -47,7 +47,7 @@ var liveness = []Case{
 	{
 		Name:     "replies-lost-for-long",
 		Promises: []string{"G3"},
-		Explains: "a leader whose requests arrive, and to which no reply comes, does not keep the next in line waiting",
+		Explains: "a leader that gets no replies, though its requests arrive, does not keep the next in line waiting",
 		check: func(e *env) {
 			a, b := e.open(), e.open()
 			old := e.stand(a, "a", nil)
@@ -57,7 +57,7 @@ var liveness = []Case{
 			e.until("b leads", next.IsLeader)
 			a.Heal()
 			e.until("a stands again", func() bool { return len(e.ballots(b)) == 2 })
-			e.check(next.IsLeader(), "b does not lead any more since a returned")
+			e.check(next.IsLeader(), "b no longer leads since a returned")
 		},
 	},
 	{

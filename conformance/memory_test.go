@@ -29,8 +29,8 @@ func onMemory(ttl time.Duration) conformance.Harness {
 	}
 }
 
-// In real time the cases wait more than they work. Those that count goroutines and requests run alone. The TTL is that of
-// the stores on servers: a session of one second ends if the machine is busy for as long.
+// The suite in real time. The cases mostly wait, so they run in parallel, except for those that count goroutines and
+// requests. The TTL is 3 s, since a session of 1 s ends if the machine is busy for as long.
 func TestMemory(t *testing.T) {
 	ttl := 3 * time.Second
 	if testing.Short() {

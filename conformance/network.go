@@ -13,31 +13,32 @@ import (
 // an option.
 type DialFunc func(ctx context.Context, network, address string) (net.Conn, error)
 
-// Faults are the switches on the line between one store and its service. Each takes effect at once, also for what is
-// under way, and lasts until Heal. They may be used from any goroutine.
+// Faults are the switches on the network between one store and its service. Each takes effect at once, also for bytes
+// that are under way. They may be used from any goroutine.
 type Faults interface {
-	// Cut stops everything in both directions, new connections too. Neither side is told: bytes just don't arrive.
+	// Cut stops all bytes in both directions, also those of new connections, until Heal. Neither side is told.
 	Cut()
-	// LoseReplies lets requests through; what comes back is lost, and so are the connections of that time.
+	// LoseReplies lets requests through and loses what comes back, until Heal. Heal then breaks the connections that
+	// have lost bytes.
 	LoseReplies()
-	// Delay adds the time to all that passes, in each direction; zero takes it away.
+	// Delay delays all bytes by this time in each direction. Zero ends that; Heal does not.
 	Delay(d time.Duration)
-	// DelayReplies adds the time to what comes back, besides that of Delay; zero takes it away.
+	// DelayReplies delays what comes back by this time besides that of Delay. Zero ends that; Heal does not.
 	DelayReplies(d time.Duration)
-	// Heal undoes Cut and LoseReplies. Connections that have lost bytes are broken off.
+	// Heal undoes Cut and LoseReplies. Connections that have lost bytes are closed.
 	Heal()
 	// Requests counts what the store has sent so far: writes to its connections. Renewals count too.
 	Requests() int
 }
 
-// Network injects faults below everything that a store's client does: it dials, and what passes over the connections
-// it dialled obeys the switches. TLS, host names and the cluster stay as they are.
+// Network injects faults below a store's client: it dials, and its switches act on the connections that it has dialled.
+// TLS, host names and the cluster stay as they are.
 type Network struct {
 	mu       sync.Mutex
 	cut      bool // guarded by mu, as are all below
 	lose     bool
 	delay    time.Duration // of each direction
-	replies  time.Duration // of what comes back, besides
+	replies  time.Duration // besides delay, of what comes back
 	requests int
 	changed  chan struct{} // closed and replaced when a switch is set
 	conns    map[*faultyConn]struct{}
@@ -122,8 +123,8 @@ var errGivenUp = errors.New("given up while the line was cut")
 func (n *Network) wayOut() time.Duration  { return n.delay }
 func (n *Network) wayBack() time.Duration { return n.delay + n.replies }
 
-// pass waits until the line is not cut and the delay has passed since the time given, both as the switches are set
-// meanwhile. Once gone is closed it does not wait any more.
+// pass waits until the network is not cut and the delay has passed since the given time. A switch that is set meanwhile
+// takes effect. Once gone is closed, pass returns.
 func (n *Network) pass(gone <-chan struct{}, delay func() time.Duration, since time.Time) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -151,8 +152,8 @@ func (n *Network) pass(gone <-chan struct{}, delay func() time.Duration, since t
 	}
 }
 
-// faultyConn is a connection whose bytes obey the switches. The client holds one end of a pipe, which keeps its
-// deadlines whatever the line does. Four goroutines carry the bytes; Close waits for them.
+// faultyConn is a connection on which the switches act. The client has one end of a pipe, on which its deadlines work
+// also if the network is cut. Four goroutines carry the bytes; Close waits for them.
 type faultyConn struct {
 	net.Conn // the client's end
 	inner    net.Conn
@@ -167,7 +168,7 @@ type faultyConn struct {
 	pumps  sync.WaitGroup
 }
 
-// chunk is what was read at once.
+// chunk is the bytes of one read.
 type chunk struct {
 	bytes []byte
 	read  time.Time
@@ -234,7 +235,7 @@ func (c *faultyConn) deliver() {
 	}
 }
 
-// lost reports whether what arrives now is lost. Nothing arrives on a connection that has lost something.
+// lost reports whether bytes that arrive now are lost. After a loss, all later bytes of the connection are lost, too.
 func (c *faultyConn) lost() bool {
 	c.network.mu.Lock()
 	defer c.network.mu.Unlock()
@@ -251,7 +252,7 @@ func (c *faultyConn) RemoteAddr() net.Addr { return c.server.RemoteAddr() }
 // Close implements net.Conn. It waits until nothing of the connection is left.
 func (c *faultyConn) Close() error {
 	c.once.Do(func() {
-		_ = c.Conn.Close() // first, so that nothing that is held back is delivered once closed says not to wait
+		_ = c.Conn.Close() // first: once closed is closed, bytes that are held back are delivered at once
 		close(c.closed)
 		_ = c.inner.Close()
 		_ = c.server.SetDeadline(time.Now().Add(time.Second))

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// echo returns the address of a server that answers each byte with itself, and a channel that tells of each.
+// echo returns the address of a server that sends each byte back, and a channel that receives each byte.
 func echo(t *testing.T) (address string, answered <-chan byte) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -37,7 +37,7 @@ func echo(t *testing.T) (address string, answered <-chan byte) {
 	return listener.Addr().String(), told
 }
 
-// DelayReplies holds replies back and lets requests pass at once. A cut stops what is held back, too.
+// DelayReplies holds replies back and lets requests pass at once. A cut also stops replies that are held back.
 func TestDelayReplies(t *testing.T) {
 	const delay = 300 * time.Millisecond
 	address, answered := echo(t)
@@ -72,8 +72,8 @@ func TestDelayReplies(t *testing.T) {
 	require.Equal(t, "b", string(buf))
 }
 
-// What is held back does not arrive because the client closes the connection: a store that leaves a slow member would
-// have its answer at once. The client's reader is in Read meanwhile, as those of all client libraries are.
+// Bytes that are held back are not delivered when the client closes the connection. Otherwise a store that leaves a slow
+// member would get its answer at once. The client is in Read meanwhile, as all client libraries are.
 func TestCloseDeliversNothingEarly(t *testing.T) {
 	network := conformance.NewNetwork()
 	for range 500 {

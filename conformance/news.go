@@ -14,13 +14,13 @@ var news = []Case{
 	{
 		Name:     "changes-at-any-moment",
 		Promises: []string{"G3", "G5"},
-		Explains: "a change between looking and watching is not missed, be it of the leader or of the ballot ahead",
+		Explains: "a change between a read and the watch after it is not missed, of the leader or of the ballot ahead",
 		check: func(e *env) {
 			a, b := e.open(), e.open()
 			b.Delay(e.h.TTL / 100)
 			var last store.Leader
 			for i := range 6 {
-				after := time.Duration(i) * e.h.TTL / 150 // a look and a watch take four hundredths
+				after := time.Duration(i) * e.h.TTL / 150 // a read and a watch take TTL/25
 				leader := e.cast(a, "a")
 				e.first(leader)
 				e.until("there is no leader", func() bool { return e.leader(b) == store.Leader{} })

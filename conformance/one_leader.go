@@ -22,7 +22,7 @@ var oneLeader = []Case{
 			}})
 			a.Cut()
 			e.until("b leads", func() bool {
-				e.check(!next.IsLeader() || !old.IsLeader(), "two leaders") // b is asked first, and stays leader
+				e.check(!next.IsLeader() || !old.IsLeader(), "two leaders") // b is asked first: if it leads, it still does when a is asked
 				return next.IsLeader()
 			})
 			e.check(!receive(e, both, "b's victory"), "a still saw itself as leader when b won")
@@ -57,7 +57,7 @@ var oneLeader = []Case{
 			before := waiter.Lease().Last().Sent
 			a.Heal()
 			e.until("the session is confirmed, or over", func() bool {
-				return waiter.Lease().Last().Sent.After(before) || waiter.Err() != nil // on a busy machine it can expire meanwhile
+				return waiter.Lease().Last().Sent.After(before) || waiter.Err() != nil // on a busy machine the session can expire
 			})
 			e.check(!c.IsLeader() && term.Remaining() == 0, "a confirmation revived the term")
 			receiveClosed(e, term.Context().Done(), "the end of the term's context")

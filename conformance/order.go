@@ -37,7 +37,7 @@ var order = []Case{
 	{
 		Name:     "who-leaves-goes-to-the-back",
 		Promises: []string{"G4"},
-		Explains: "who withdraws and stands again is behind all who stood meanwhile, be they one, two or three",
+		Explains: "a candidate that withdraws and stands again is behind all that stood meanwhile: one, two or three",
 		check: func(e *env) {
 			a, b, c := e.open(), e.open(), e.open()
 			first, second, third := e.cast(a, "a"), e.cast(b, "b"), e.cast(c, "c")
@@ -46,7 +46,7 @@ var order = []Case{
 			first = e.cast(a, "a")
 			e.first(second)
 			e.withdraw(second)
-			e.withdraw(third) // while it is first, seen or not
+			e.withdraw(third) // while it is first, whether it has been told or not
 			e.first(first)
 			third = e.cast(c, "c")
 			e.withdraw(first)

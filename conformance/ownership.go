@@ -45,10 +45,10 @@ var ownership = []Case{
 	{
 		Name:     "close-leaves-nothing",
 		Promises: []string{"G7"},
-		Explains: "after Close no goroutine of the store is left, and its ballots vanish; what was waiting ends",
+		Explains: "after Close no goroutine of the store is left, its ballots vanish, and calls that wait end",
 		check: func(e *env) {
 			before := goleak.IgnoreCurrent()
-			m := e.openClosed() // alone: another store may be connecting again
+			m := e.openClosed() // the only store, since goroutines of another that reconnects would be counted
 			leader, waiter := e.cast(m, "a"), e.cast(m, "a")
 			e.first(leader)
 			e.acknowledge(leader, "a")
@@ -93,7 +93,7 @@ var ownership = []Case{
 			e.ok(err, "make a follower")
 			defer f.Stop()
 			_, errs := f.FollowElection()
-			behind := e.cast(m, "b") // with the candidate's lease, and nothing that ends its term
+			behind := e.cast(m, "b") // has the lease of the candidate's term
 			e.ok(m.Close(), "close")
 			e.check(!c.IsLeader(), "the candidate still leads")
 			_, holds := behind.Lease().Begin()
@@ -111,7 +111,7 @@ var ownership = []Case{
 		check: func(e *env) {
 			m := e.openClosed()
 			var terms []*leadership.Term
-			for i := range 20 { // one would often be told in time by luck
+			for i := range 20 { // a single term would often be told in time by luck
 				name := fmt.Sprintf("%s/%d", e.election, i)
 				e.onClose(func() { e.ok(e.h.Clear(e.ctx, name), "clear %q", name) })
 				c, err := leadership.NewCandidate(m, name, "a", nil)
@@ -147,14 +147,14 @@ var ownership = []Case{
 	},
 }
 
-// leavesNothing does something several times, and one of them has to leave nothing: the first time may open what the
-// store opens when it is needed. A goroutine that is left is no leak if another ended for it: the store opened a
-// session or a connection again.
+// leavesNothing calls f several times. One of the calls has to leave no goroutine: the first might open what the store
+// opens on demand. A goroutine that is left is no leak if another one has ended: the store has then opened a session or
+// a connection again.
 func (e *env) leavesNothing(do func()) {
 	e.TB.Helper()
 	var err error
 	for range 4 {
-		e.pass(e.h.TTL / 500) // until goroutines that are ending have ended: one of them would hide one that is left
+		e.pass(e.h.TTL / 500) // until goroutines that are ending have ended: they would hide one that is left
 		before, count := goleak.IgnoreCurrent(), runtime.NumGoroutine()
 		do()
 		for end := time.Now().Add(e.h.Lingering); ; {

@@ -54,8 +54,8 @@ func Permissions(ctx context.Context, h Harness) (wrote bool, err error) {
 	return wrote, errors.Join(missing...)
 }
 
-// isOfCredentials reports whether a service has denied something because of who asks: no permission is missing then. The
-// words are those of etcd, Consul and the ZooKeeper store.
+// isOfCredentials reports whether a service has refused the credentials, so that no permission is missing. The words are
+// those of etcd, Consul and the ZooKeeper store.
 func isOfCredentials(err error) bool {
 	return slices.ContainsFunc([]string{
 		"authentication failed", "user name is empty", "ACL not found", "refuses the identity",

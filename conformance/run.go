@@ -17,7 +17,7 @@ import (
 	"github.com/go-leadership/leadership/store"
 )
 
-// Case is one behaviour that every store has to show.
+// Case checks one rule that every store has to keep.
 type Case struct {
 	Name     string   // of the subtest
 	Promises []string // those of "G1" to "G7" that it checks; none if it checks only the contract of package store
@@ -31,7 +31,7 @@ func Cases() []Case {
 		ownership, closing, contract, resignation)
 }
 
-// Check runs the case against a harness. The case has a goroutine of its own, so that the watchdog can give it up.
+// Check runs the case against a harness, in a goroutine that is left behind if the case does not end in time.
 func (c Case) Check(t TB, h Harness) {
 	t.Helper()
 	watchdog := h.Watchdog
@@ -64,8 +64,7 @@ func (c Case) Check(t TB, h Harness) {
 	}
 }
 
-// lasting is a TB that a case may go on using when the watchdog has given it up, and its test has ended: it
-// then reports nothing, while testing's own would panic.
+// lasting is a TB that reports nothing once the watchdog has given the case up, while testing's own would panic.
 type lasting struct {
 	TB
 	mu    sync.Mutex
@@ -110,7 +109,7 @@ func nonce() string {
 	return hex.EncodeToString(b[:])
 }
 
-// env is what a case works with. It is the case's TB, whose FailNow ends the case's own goroutine.
+// env is the environment of a case, and its TB: FailNow ends the case's own goroutine.
 type env struct {
 	TB
 	h        Harness
@@ -139,7 +138,7 @@ func (e *env) recover() {
 	}
 }
 
-// cleanUp heals the lines, undoes what the case did, the last first, and clears its election.
+// cleanUp heals the networks, calls the functions of onClose, the last first, and clears the election.
 func (e *env) cleanUp() {
 	e.closeAll()
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
@@ -165,7 +164,7 @@ func (e *env) closeAll() {
 
 func (e *env) onClose(f func()) { e.closers = append(e.closers, f) }
 
-// member is a process: a store with a session of its own, and the switches on its line.
+// member plays one process: a store with its own session, and the switches of its network.
 type member struct {
 	store.Store
 	Faults
@@ -192,7 +191,7 @@ func (e *env) openLeast() *member {
 	return e.closing(e.openWith(e.h.OpenLeast, 0))
 }
 
-// openSlow opens a member whose line has a delay in each direction from the beginning.
+// openSlow opens a member whose network has a delay in each direction from the start.
 func (e *env) openSlow(delay time.Duration) *member {
 	e.TB.Helper()
 	return e.closing(e.openWith(e.h.Open, delay))
@@ -215,7 +214,7 @@ func (e *env) openWith(open func(context.Context, DialFunc) (store.Store, error)
 	return m
 }
 
-// closing closes a member at the end.
+// closing closes a member at the end of the case.
 func (e *env) closing(m *member) *member {
 	e.onClose(func() {
 		if err := m.Close(); err != nil {
@@ -225,7 +224,7 @@ func (e *env) closing(m *member) *member {
 	return m
 }
 
-// candidate makes a candidate that is stopped at the end.
+// candidate makes a candidate that is stopped at the end of the case.
 func (e *env) candidate(m *member, value string, opts *leadership.Options) *leadership.Candidate {
 	e.TB.Helper()
 	c, err := leadership.NewCandidate(m, e.election, value, opts)
@@ -242,7 +241,7 @@ func (e *env) stand(m *member, value string, opts *leadership.Options) *leadersh
 	return c
 }
 
-// standing calls start and waits until one more ballot stands, and a moment for its candidate to hear of that too.
+// standing calls start, waits until one more ballot stands, and gives its candidate a moment to learn that.
 func (e *env) standing(m *member, value string, start func()) {
 	e.TB.Helper()
 	before := len(e.ballots(m))
@@ -251,7 +250,7 @@ func (e *env) standing(m *member, value string, start func()) {
 	e.pass(e.h.TTL / 500)
 }
 
-// follower makes a follower that is stopped at the end.
+// follower makes a follower that is stopped at the end of the case.
 func (e *env) follower(m *member) *leadership.Follower {
 	e.TB.Helper()
 	f, err := leadership.NewFollower(m, e.election, nil)
@@ -260,7 +259,7 @@ func (e *env) follower(m *member) *leadership.Follower {
 	return f
 }
 
-// done waits until nothing is left of a candidate or follower that was stopped.
+// done waits until a stopped candidate or follower has ended.
 func (e *env) done(s interface{ Done() <-chan struct{} }) {
 	e.TB.Helper()
 	select {
@@ -270,7 +269,7 @@ func (e *env) done(s interface{ Done() <-chan struct{} }) {
 	}
 }
 
-// cast casts a ballot, again if the store gave up because it could not reach the service.
+// cast casts a ballot. It tries again if the store could not reach the service.
 func (e *env) cast(m *member, value string) store.Ballot {
 	e.TB.Helper()
 	b, err := m.Campaign(e.ctx, e.election, value)
@@ -292,7 +291,7 @@ func (e *env) withdraw(b store.Ballot) {
 	e.ok(b.Withdraw(e.ctx), "withdraw")
 }
 
-// acknowledge acknowledges, again if the outcome is unknown: a line may break at any time.
+// acknowledge acknowledges. It tries again if the outcome is unknown, since a connection can break at any time.
 func (e *env) acknowledge(b store.Ballot, value string) store.Leader {
 	e.TB.Helper()
 	l, err := e.tryAcknowledge(b, value)
@@ -345,7 +344,7 @@ func isNews(known, prev store.Known) error {
 	return nil
 }
 
-// until polls for a condition.
+// until waits until a condition holds.
 func (e *env) until(what string, condition func() bool) {
 	e.TB.Helper()
 	tick := time.NewTicker(max(time.Millisecond, e.h.TTL/500))
@@ -359,7 +358,7 @@ func (e *env) until(what string, condition func() bool) {
 	}
 }
 
-// during lets time pass while a condition has to hold.
+// during checks for some time that a condition holds.
 func (e *env) during(d time.Duration, what string, condition func() bool) {
 	e.TB.Helper()
 	tick := time.NewTicker(max(time.Millisecond, d/500))

@@ -16,8 +16,8 @@ import (
 )
 
 // URL returns the harness of the store that a URL names, on a running service that others may use too. The package of
-// its scheme has to be imported. The suite reads and writes only below a path of its own, a further part of the URL's
-// path; Clear without an election removes it.
+// its scheme has to be imported. The suite reads and writes only below its own path, which is below the URL's. Clear
+// without an election removes that path.
 //
 // Memory is refused: no other process sees it. A directory has no network to cut; faults are injected between its store
 // and the kernel.
@@ -56,7 +56,7 @@ func URL(rawURL, place string) (Harness, error) {
 		}
 	}
 	open := opener(rawURL)
-	st, err := open(context.Background(), nil) // which refuses what is wrong with the URL
+	st, err := open(context.Background(), nil) // checks the URL
 	if err != nil {
 		return Harness{}, err
 	}
@@ -80,8 +80,8 @@ func URL(rawURL, place string) (Harness, error) {
 	return h, nil
 }
 
-// clearDirectory returns a Clear that removes the whole directory in which the suite runs if it is given no election: a
-// directory keeps a few files for its tokens. Those above go too, if they are not there now.
+// clearDirectory returns a Clear that, without an election, removes the whole directory of the suite: the store keeps a
+// few files there for its tokens. It also removes the directories above that do not exist yet.
 func clearDirectory(dir string, clearOne func(context.Context, string) error) func(context.Context, string) error {
 	var above []string
 	for up := path.Dir(dir); up != "/"; up = path.Dir(up) {
@@ -102,8 +102,8 @@ func clearDirectory(dir string, clearOne func(context.Context, string) error) fu
 	}
 }
 
-// roundTrips are the longest round trips that docs/backends.md documents, as shares of the TTL, if they are not those of
-// Harness. ZooKeeper's is 0.2; a busy machine takes its part.
+// roundTrips are the longest round trips that docs/backends.md documents, as shares of the TTL, if they differ from the
+// default of Harness. ZooKeeper's is 0.2, less a margin for a busy machine.
 var roundTrips = map[string]float64{"zookeeper": 0.18}
 
 // withGrace returns the URL of a store with another grace.

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// stuck is a store whose Campaign returns when it is let go, whatever its context says.
+// stuck is a store whose Campaign ignores its context, and returns when the test says so.
 type stuck struct {
 	store.Store
 	letGo chan struct{}
@@ -24,7 +24,7 @@ func (s *stuck) Campaign(context.Context, string, string) (store.Ballot, error) 
 
 func (s *stuck) Close() error { return nil }
 
-// A case that the watchdog has given up says so, and what it does later changes nothing: its test has ended.
+// The watchdog fails a case that does not end. What the case reports after that changes nothing.
 func TestWatchdog(t *testing.T) {
 	cases := conformance.Cases()
 	i := slices.IndexFunc(cases, func(c conformance.Case) bool { return c.Name == "values-are-bytes" })
@@ -41,6 +41,6 @@ func TestWatchdog(t *testing.T) {
 	require.Contains(t, r.log, "did not end within 20ms")
 	said := r.log
 	close(st.letGo)
-	<-cleared // the last that a case does
+	<-cleared // the last call of a case
 	require.Equal(t, said, r.log)
 }

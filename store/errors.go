@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/go-leadership/leadership/internal/opaque"
+	"github.com/go-leadership/leadership/internal/redact"
 )
 
 // The conditions on which a caller decides. Match them with errors.Is; the errors themselves say more.
@@ -80,5 +80,5 @@ func (e *FieldError) Unwrap() error { return ErrInvalid }
 
 // invalid returns a FieldError whose value is shortened to what a log line can hold.
 func invalid(field, value, format string, args ...any) error {
-	return &FieldError{Field: field, Value: opaque.Shorten(value), Reason: fmt.Sprintf(format, args...)}
+	return &FieldError{Field: field, Value: redact.Shorten(value), Reason: fmt.Sprintf(format, args...)}
 }

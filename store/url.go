@@ -17,7 +17,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/go-leadership/leadership/internal/hostport"
-	"github.com/go-leadership/leadership/internal/opaque"
+	"github.com/go-leadership/leadership/internal/redact"
 )
 
 // URL is a store's address and settings, as in
@@ -128,7 +128,7 @@ func (u *URL) setOptions(query string) error {
 	}
 	for name, v := range values {
 		if len(v) > 1 {
-			return u.invalid("option %q is given %d times", opaque.Shorten(name), len(v))
+			return u.invalid("option %q is given %d times", redact.Shorten(name), len(v))
 		}
 		u.options[name] = v[0]
 	}
@@ -171,7 +171,7 @@ func (u URL) String() string {
 }
 
 // Format implements fmt.Formatter: with every verb it prints what String returns.
-func (u URL) Format(f fmt.State, verb rune) { opaque.Format(f, verb, u.String()) }
+func (u URL) Format(f fmt.State, verb rune) { redact.Format(f, verb, u.String()) }
 
 // Option returns the option's value, or def if the URL does not have it. If the option is given and empty, Check
 // returns an error.
@@ -223,7 +223,7 @@ func (u *URL) Check() error {
 		case slices.Contains(tlsOptions, name) && registered(u.Scheme+"+tls"):
 			u.errs = append(u.errs, u.invalid("option %q is known with TLS alone: write %s+tls://", name, u.Scheme))
 		default:
-			u.errs = append(u.errs, u.invalid("unknown option %q; it knows %s", opaque.Shorten(name), strings.Join(known, ", ")))
+			u.errs = append(u.errs, u.invalid("unknown option %q; it knows %s", redact.Shorten(name), strings.Join(known, ", ")))
 		}
 	}
 	return errors.Join(u.errs...)

@@ -20,7 +20,7 @@ import (
 	"go.uber.org/zap"
 )
 
-// theirs is an etcd with TLS and users, on which others have keys.
+// theirs is an etcd server with TLS and users, on which others have keys.
 type theirs struct {
 	srv  *testserver.Etcd
 	root *clientv3.Client
@@ -45,7 +45,7 @@ func newTheirs(t *testing.T) *theirs {
 	return &theirs{srv, root}
 }
 
-// keys are all that there are, with their versions.
+// keys returns all keys on the server, with their versions.
 func (th *theirs) keys(t *testing.T) map[string]int64 {
 	resp, err := th.root.Get(t.Context(), "\x00", clientv3.WithFromKey())
 	require.NoError(t, err)
@@ -56,7 +56,7 @@ func (th *theirs) keys(t *testing.T) map[string]int64 {
 	return keys
 }
 
-// suite is this test's own program, told to run cases of the suite against a path of that etcd.
+// suite is this test program, with flags to run cases of the suite against a path of that server.
 func (th *theirs) suite(t *testing.T, path, cases string) *exec.Cmd {
 	u := "etcd+tls://suite@" + th.srv.Addrs()[0] + "/" + path + "?ttl=2s&passwordenv=SUITE_PASSWORD&cacert=" + url.QueryEscape(th.srv.CACert)
 	cmd := exec.CommandContext(t.Context(), os.Args[0], "-store="+u, "-test.run=^TestStore$/"+cases)
@@ -65,7 +65,7 @@ func (th *theirs) suite(t *testing.T, path, cases string) *exec.Cmd {
 	return cmd
 }
 
-// inACase starts the suite and returns in the middle of a case. What it says to stderr is there once it has ended.
+// inACase starts the suite and returns in the middle of a case. Its stderr may be read once it has ended.
 func (th *theirs) inACase(t *testing.T) (*exec.Cmd, *bytes.Buffer) {
 	const name = "renewal-keeps-others-out"
 	var said bytes.Buffer
@@ -103,7 +103,7 @@ func TestFlagStoreInterrupted(t *testing.T) {
 	require.NotContains(t, said.String(), "signal")
 }
 
-// If permissions are missing it says which, and does nothing else.
+// If permissions are missing, the suite names them and does nothing else.
 func TestFlagStoreWithoutPermission(t *testing.T) {
 	th := newTheirs(t)
 	before := th.keys(t)
@@ -117,7 +117,7 @@ func TestFlagStoreWithoutPermission(t *testing.T) {
 	require.Equal(t, before, th.keys(t))
 }
 
-// If the password or token is wrong it says that, once, and not what would be missing.
+// If the password or token is wrong, the suite says that once, and names no permissions.
 func TestFlagStoreWithAWrongPassword(t *testing.T) {
 	consul := testserver.NewConsul(t, testserver.ConsulConfig{ACL: true})
 	const unknown = "99999999-2222-3333-4444-555555555555"
@@ -135,7 +135,7 @@ func TestFlagStoreWithAWrongPassword(t *testing.T) {
 	}
 }
 
-// If what the suite wrote can't be removed it says how to do that.
+// If the suite can't remove its keys, it says how to do that.
 func TestFlagStoreLeavesSomething(t *testing.T) {
 	th := newTheirs(t)
 	cmd, said := th.inACase(t)
@@ -146,7 +146,7 @@ func TestFlagStoreLeavesSomething(t *testing.T) {
 	require.Regexp(t, "(?s)permission denied.*is left; remove it with\n\tetcdctl --endpoints [^ ]* del --prefix 'prod/leadership-conformance-[^/']*/'", said.String())
 }
 
-// What can't be run is refused before anything is done, or at once if it runs nothing.
+// Flags that make no sense, or run no case, are refused before the suite starts.
 func TestFlagStoreRefused(t *testing.T) {
 	for says, args := range map[string][]string{
 		`invalid ttl "1ms"`:            {"-store=etcd://h/?ttl=1ms"},
@@ -161,8 +161,7 @@ func TestFlagStoreRefused(t *testing.T) {
 	require.Contains(t, string(output), "no case was run")
 }
 
-// A store that can't be reached is not waited for longer than the trial may take: the error says why, and claims
-// nothing of what was never written.
+// If the store can't be reached, the suite gives up in time. The error says why, and speaks of no keys that are left.
 func TestFlagStoreUnreachable(t *testing.T) {
 	t.Parallel()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")

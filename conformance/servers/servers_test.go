@@ -24,9 +24,9 @@ func TestConsul(t *testing.T) {
 	harness.Run(t, harness.Consul.On(t, srv.Addrs()...))
 }
 
-// From 10 s on the session's own TTL ends it, after twice that time at most. That takes long: the cases run side by
-// side, apart from those that count goroutines and requests, of which the stores have the same with a check. Together
-// they come from one address with more connections than a stock agent takes from one.
+// With a TTL of 10 s or more the store uses no check, and Consul ends a session after up to twice the TTL. The cases take
+// long, so they run in parallel, without those that count goroutines and requests, which TestConsul has. Together they
+// open more connections from one address than an agent takes by default.
 func TestConsulWithoutCheck(t *testing.T) {
 	srv := testserver.NewConsul(t, testserver.ConsulConfig{Extra: `limits { http_max_conns_per_client = 5000 }`})
 	h := harness.ConsulSession.On(t, srv.Addrs()...)
@@ -37,6 +37,6 @@ func TestConsulWithoutCheck(t *testing.T) {
 		case "stop-leaves-nothing", "close-leaves-nothing", "many-starts-and-stops", "a-change-wakes-one":
 			continue
 		}
-		cases.Go(func() { t.Run(c.Name, func(t *testing.T) { c.Check(t, h) }) }) // they wait more than they work
+		cases.Go(func() { t.Run(c.Name, func(t *testing.T) { c.Check(t, h) }) }) // they mostly wait
 	}
 }

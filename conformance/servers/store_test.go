@@ -35,7 +35,7 @@ func TestMain(m *testing.M) {
 		return
 	}
 	if *storeURL != "" {
-		signal.Ignore(os.Interrupt) // a terminal sends it to this process too, which the other one ends
+		signal.Ignore(os.Interrupt) // a terminal sends it to this process too, and the supervisor ends this one
 	}
 	goleak.VerifyTestMain(cases{m})
 }

@@ -15,15 +15,15 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// end closes a life as a store does.
-func end(l *adapter.Life) {
+// end ends a lifecycle as a store does.
+func end(l *adapter.Lifecycle) {
 	l.Close()
 	l.Stop()
 	l.Wait()
 }
 
-func TestLifeEndsCallsBeforeTasks(t *testing.T) {
-	l := adapter.NewLife("store", false, "a")
+func TestLifecycleEndsCallsBeforeTasks(t *testing.T) {
+	l := adapter.NewLifecycle("store", false, "a")
 	call, done, err := l.Call(t.Context())
 	require.NoError(t, err)
 	defer done()
@@ -45,7 +45,7 @@ func TestLifeEndsCallsBeforeTasks(t *testing.T) {
 }
 
 func TestCallEndsWithItsContext(t *testing.T) {
-	l := adapter.NewLife("store", false, "a")
+	l := adapter.NewLifecycle("store", false, "a")
 	defer end(l)
 	why := errors.New("why")
 	ctx, cancel := context.WithCancelCause(t.Context())
@@ -60,7 +60,7 @@ func TestCallEndsWithItsContext(t *testing.T) {
 }
 
 func TestFailSaysItOnce(t *testing.T) {
-	l := adapter.NewLife("store", false, "a")
+	l := adapter.NewLifecycle("store", false, "a")
 	defer end(l)
 	require.NoError(t, l.Fail("try", "e", nil))
 	err := l.Fail("try", "e", store.ErrDenied)

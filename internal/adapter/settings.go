@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/go-leadership/leadership/internal/hostport"
-	"github.com/go-leadership/leadership/internal/opaque"
+	"github.com/go-leadership/leadership/internal/redact"
 	"github.com/go-leadership/leadership/store"
 )
 
@@ -112,5 +112,5 @@ func Secure(ctx context.Context, conn net.Conn, config *tls.Config, address stri
 
 // Refuse says why a setting can't be used.
 func Refuse(field, value, format string, args ...any) error {
-	return &store.FieldError{Field: field, Value: opaque.Shorten(value), Reason: fmt.Sprintf(format, args...)}
+	return &store.FieldError{Field: field, Value: redact.Shorten(value), Reason: fmt.Sprintf(format, args...)}
 }

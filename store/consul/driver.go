@@ -24,12 +24,12 @@ import (
 // others tell in any order.
 //
 // Its goroutines are those of the watcher and the client, the session's watch, up to four confirmations of the session,
-// one of retire for each session that is over, sweepRevived, and one for each wait for the seat. Close waits for all of
+// one of retire for each session that is over, sweepRevived, and one for each wait for the leader lock. Close waits for all of
 // them.
 type driver struct {
 	config  Config
 	layout  layout
-	life    *adapter.Life // of the goroutines; its Calls end when Close begins
+	life    *adapter.Lifecycle // of the goroutines; its Calls end when Close begins
 	client  *agent.Client
 	watches *kvwatch.Watcher
 	due     chan struct{} // has room for one: the session must be confirmed now
@@ -49,7 +49,7 @@ func newDriver(config Config) (*driver, error) {
 	if err := config.complete(); err != nil {
 		return nil, err
 	}
-	life := adapter.NewLife("consul", config.TLS != nil, strings.Join(config.Addresses, ",")+"/"+config.Prefix)
+	life := adapter.NewLifecycle("consul", config.TLS != nil, strings.Join(config.Addresses, ",")+"/"+config.Prefix)
 	client, err := agent.New(life, agent.Config{
 		Addresses: config.Addresses, Token: config.Token, Datacenter: config.Datacenter, Namespace: config.Namespace,
 		Partition: config.Partition, TTL: config.TTL, TLS: config.TLS, Dial: config.Dial, Client: config.Client,
@@ -79,7 +79,7 @@ func (d *driver) isSession(id string) bool {
 // Entry implements engine.Driver.
 func (d *driver) Entry(ctx context.Context, key string, tell engine.Tell) (engine.Watch, error) {
 	if n, ok := obstacleOf(key); ok {
-		return d.waitForSeat(n, tell), nil
+		return d.watchObstacle(n, tell), nil
 	}
 	d.mu.Lock()
 	b := d.behind[key]
@@ -183,8 +183,8 @@ type standing struct {
 	nearest string // guarded by the driver's mu: the key under which driver.behind may have it
 
 	mu       sync.Mutex
-	seated   bool        // guarded by mu, as are all below: it may have the seat
-	taken    time.Time   // since when another session has held the seat
+	locked   bool        // guarded by mu, as are all below: it may have the leader lock
+	taken    time.Time   // since when another session has held the leader lock
 	revision uint64      // of the last acknowledgement that is known to have been made
 	own      agent.Entry // the ballot as it was made; zero once it was to be marked as first
 }
@@ -200,7 +200,7 @@ func (s *standing) before(id string) bool {
 // not stand (TestReleasedBallotIsNotFirst).
 func (d *driver) Ahead(ctx context.Context, e engine.Entry) (engine.Place, error) {
 	if _, ok := obstacleOf(e.Place.Nearest); ok {
-		return d.takeSeat(ctx, e)
+		return d.takeLock(ctx, e)
 	}
 	dir := d.layout.dir(e.Election)
 	pairs, err := d.client.List(ctx, dir)
@@ -213,7 +213,7 @@ func (d *driver) Ahead(ctx context.Context, e engine.Entry) (engine.Place, error
 		return engine.Place{}, d.stands(ctx, e.Key)
 	}
 	if at == 0 && d.config.LockDelay > 0 {
-		return d.takeSeat(ctx, e)
+		return d.takeLock(ctx, e)
 	}
 	return d.place(e.Key, standingOf(e), keys(list[:at])), nil
 }
@@ -224,18 +224,18 @@ const longQueue = 100
 
 // place returns the place of a ballot behind others, the nearest last.
 func (d *driver) place(key string, st *standing, ahead []string) engine.Place {
-	seat := d.config.LockDelay > 0
+	delayed := d.config.LockDelay > 0
 	switch n := len(ahead); {
 	case n > 0:
 		nearest := ahead[n-1]
 		id, _ := owner(nearest)
 		d.mu.Lock()
 		defer d.mu.Unlock()
-		if !seat && len(st.ahead) < longQueue && id != d.present {
+		if !delayed && len(st.ahead) < longQueue && id != d.present {
 			d.behind[nearest], st.nearest = behind{key, n > 1}, nearest
 		}
-		return engine.Place{Nearest: ahead[n-1], More: n > 1 || seat}
-	case seat:
+		return engine.Place{Nearest: ahead[n-1], More: n > 1 || delayed}
+	case delayed:
 		return engine.Place{Nearest: obstacle(0), More: true}
 	}
 	return engine.Place{}

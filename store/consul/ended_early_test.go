@@ -168,6 +168,7 @@ func TestServerRestarts(t *testing.T) {
 // Several agents in the configuration: if one is gone, or does not answer, the next is used. The session is the
 // cluster's, and goes on.
 func TestNextAgent(t *testing.T) {
+	const ttl = 20 * time.Second
 	for name, fault := range map[string]func(m *testserver.Member) error{
 		"killed": (*testserver.Member).Kill,
 		"paused": (*testserver.Member).Pause,
@@ -177,13 +178,14 @@ func TestNextAgent(t *testing.T) {
 			srv := testserver.NewConsul(t, testserver.ConsulConfig{Client: true})
 			first := srv.Client()
 			defer func() { _ = first.Resume() }()
-			st, err := store.Open(soon(t), "consul://"+strings.Join([]string{first.Addr(), srv.Addrs()[0]}, ",")+"/?ttl=20s", nil)
+			st, err := store.Open(soon(t), "consul://"+strings.Join([]string{first.Addr(), srv.Addrs()[0]}, ",")+"/?ttl="+ttl.String(), nil)
 			require.NoError(t, err)
 			defer st.Close()
 			b := castFirst(t, st, newElection(), "own")
 			before := b.Lease().Last().Sent
 			require.NoError(t, fault(first))
 			eventually(t, func() bool { return b.Lease().Last().Sent.After(before) && b.Lease().Remaining() > 0 }, "it is confirmed by another agent")
+			require.Less(t, b.Lease().Last().Sent.Sub(before), ttl*3/4, "the agent was left late")
 			acknowledge(t, b, "own")
 			require.NoError(t, b.Err())
 		})

@@ -52,7 +52,7 @@ func TestForeignKeys(t *testing.T) {
 	acquire(t, client, dir+session+"-", session)
 	acquire(t, client, dir+session, session)
 	acquire(t, client, dir+session+"-below/another", session)
-	put(t, client, ackKey(election)+"/_seat", "foreign")
+	put(t, client, ackKey(election)+"/_lock", "foreign")
 	st := open(t, consul.Config{})
 	b := castFirst(t, st, election, "own")
 	require.Equal(t, []string{"own"}, values(t, st, election))

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"sync"
 	"time"
 
@@ -42,26 +41,29 @@ import (
 //
 // With round trips R and grace G, a confirmation sent at s is answered at s + R, and the next one is sent at s + T/4.
 // So the lease goes on as long as T/4 + R < T - G. At the start the check is registered, the session created and the
-// first confirmation answered after 3R, which has to be less than T; the first lease begins if 2R < T - G.
+// first confirmation answered after 3R, which has to be less than T; the first lease begins if 2R < T - G. With several
+// addresses a confirmation ends after T/3, see patience: then R < T/3 besides.
 //
-// This needs a connection for each request. See connections in package agent: there is one for each kind of request. If R grows from almost
-// nothing while the session is kept, the requests of the first slow confirmation find theirs idle. Those sent at s + T/4
-// get theirs at s + R, or at once if R < T/4, and their answers at s + 2R, while the lease from s lasts until s + T - G:
-// so 2R < T - G. If a request had to open a connection first, it would be answered 2R after it was sent. So the lease
-// would go on only as long as T/4 + 2R < T - G, which a round trip of T/4 misses with the default grace of T/3.
+// This needs a connection for each kind of request, see connections in package agent. If R grows from almost nothing while
+// the session is kept, the requests of the first slow confirmation find theirs idle. Those sent at s + T/4 get theirs at
+// s + R, or at once if R < T/4, and their answers at s + 2R, while the lease from s lasts until s + T - G: so 2R < T - G.
+// With several addresses they end at s + T/4 + T/3: so 2R < 7/12 T besides. If a request had to open a connection first, it
+// would be answered 2R after it was sent. So the lease would go on only as long as T/4 + 2R < T - G, and with several
+// addresses 2R < T/3 besides. A round trip of T/4 misses both with the default grace of T/3.
 
-// keeper confirms a session: by one confirmation each TTL/4, whether or not the one before has been answered, so that a
-// lease is renewed as often over a slow link. All of its state is that of the goroutine that runs Keep.
+// keeper confirms a session: by one confirmation each TTL/4, whether or not the one before has been answered, so that one
+// that hangs does not cost the lease (TestConfirmationHangs). All of its state is that of the goroutine that runs Keep.
 type keeper struct {
 	*driver
 	session *session
 	renew   func(engine.Proof)
-	under   []*confirmation    // those that have not been answered yet, the oldest first
+	under   int                // how many have not been answered yet
 	next    time.Time          // when the next one must be sent
 	answers chan *confirmation // all of them
 }
 
-// mostUnderWay is how many confirmations are under way at most: those of a TTL.
+// mostUnderWay is how many confirmations are under way at most: those of a TTL. The session can be in doubt more often than
+// that (TestDoubtsAreBounded).
 const mostUnderWay = 4
 
 // Keep implements engine.Session.
@@ -85,13 +87,19 @@ func (s *session) Keep(ctx context.Context, renewed func(engine.Proof)) error {
 // run returns why the session is given up, or errEnded.
 func (k *keeper) run(ctx context.Context) error {
 	for {
-		left, err := k.step(ctx)
-		if err != nil {
-			return err
+		left := k.config.TTL - k.session.sent.Since(time.Now())
+		if left <= 0 {
+			return k.late(nil)
 		}
-		timer := time.NewTimer(left)
+		if k.under < mostUnderWay {
+			if !time.Now().Before(k.next) {
+				k.send(ctx)
+			}
+			left = min(left, time.Until(k.next))
+		}
+		var err error
 		select {
-		case <-timer.C:
+		case <-time.After(left):
 		case <-k.due:
 			k.next = time.Now()
 		case c := <-k.answers:
@@ -99,31 +107,10 @@ func (k *keeper) run(ctx context.Context) error {
 		case <-ctx.Done():
 			err = context.Cause(ctx)
 		}
-		timer.Stop()
 		if err != nil {
 			return err
 		}
 	}
-}
-
-// step does what is due, and returns the time until something else is.
-func (k *keeper) step(ctx context.Context) (time.Duration, error) {
-	ttl := k.config.TTL
-	left := ttl - k.session.sent.Since(time.Now())
-	if left <= 0 {
-		return 0, k.late(nil)
-	}
-	due := !time.Now().Before(k.next)
-	if silent := k.leaveSilent(); (due || silent) && len(k.under) < mostUnderWay {
-		k.send(ctx)
-	}
-	if len(k.under) < mostUnderWay {
-		left = min(left, time.Until(k.next))
-	}
-	if c := k.waiting(); c != nil {
-		left = min(left, k.patience()-time.Since(c.sent.Time()))
-	}
-	return max(left, time.Millisecond), nil
 }
 
 // send sends a confirmation.
@@ -132,7 +119,7 @@ func (k *keeper) send(ctx context.Context) {
 	c := &confirmation{
 		session: sess, sent: store.Now(), renews: sess.check == "" || time.Since(sess.renewed) >= leastSessionTTL/4,
 	}
-	k.under = append(k.under, c)
+	k.under++
 	k.next = c.sent.Time().Add(k.config.TTL / 4)
 	k.life.Go(func() {
 		c.run(k.life.Background, k.driver)
@@ -143,52 +130,16 @@ func (k *keeper) send(ctx context.Context) {
 	})
 }
 
-// leaveSilent leaves the agent if it has not answered a confirmation for the patience: the next one goes to another agent,
-// if the store knows one, and over new connections. It reports whether it did so.
-func (k *keeper) leaveSilent() bool {
-	if c := k.waiting(); c == nil || time.Since(c.sent.Time()) < k.patience() {
-		return false
-	}
-	for _, c := range k.under {
-		c.left = true
-	}
-	k.client.LeaveSilent()
-	return true
-}
-
-// patience returns how long an agent may take to answer a confirmation. It is longer if there is no other agent: then each
-// confirmation opens connections by itself if those under way are silent, and closing the others costs a round trip.
-func (k *keeper) patience() time.Duration {
-	if len(k.config.Addresses) > 1 {
-		return k.config.TTL / 3
-	}
-	return k.config.TTL / 2
-}
-
-// waiting returns the oldest confirmation under way whose agent has not been left; nil if there is none.
-func (k *keeper) waiting() *confirmation {
-	for _, c := range k.under {
-		if !c.left {
-			return c
-		}
-	}
-	return nil
-}
-
 // take takes the answers to a confirmation, and returns an error if the session is over.
 func (k *keeper) take(c *confirmation) error {
 	d, sess := k.driver, c.session
-	i := slices.Index(k.under, c)
-	if i < 0 {
-		return nil
-	}
-	k.under = slices.Delete(k.under, i, i+1)
+	k.under--
 	if c.renews && c.renewed == nil {
 		sess.renewed = c.sent.Time()
 	}
 	err := c.err()
 	if !errors.Is(err, errEnded) && !errors.Is(err, errUnchecked) {
-		err = d.client.Explain(context.Background(), err) // an agent that did not answer in time has been left
+		err = d.client.Explain(err)
 	}
 	if err != nil && store.Refused(err) != sess.denied {
 		if sess.denied = !sess.denied; sess.denied {
@@ -233,15 +184,24 @@ type confirmation struct {
 	session *session
 	sent    store.Instant // before its requests
 	renews  bool          // the session itself, as against its check
-	left    bool          // its agent was left, since it did not answer
 
 	passed, renewed, proved error     // what came of the requests
 	answered                time.Time // when the last of their answers came
 }
 
+// patience returns how long an agent may take to answer a confirmation. Then it is left (TestNextAgent). The only one has
+// as long as the lease lasts: later confirmations open connections by themselves if those under way are silent, and to open
+// all anew costs a round trip (TestLoneAgentIsLate).
+func (d *driver) patience() time.Duration {
+	if len(d.config.Addresses) > 1 {
+		return d.config.TTL / 3
+	}
+	return d.config.TTL - d.config.Grace
+}
+
 // run sends the requests of a confirmation at the same time, and waits for all answers.
 func (c *confirmation) run(ctx context.Context, d *driver) {
-	ctx, cancel := context.WithTimeout(ctx, d.config.TTL-d.config.Grace)
+	ctx, cancel := context.WithTimeout(ctx, d.patience())
 	defer cancel()
 	sess := c.session
 	var requests sync.WaitGroup

@@ -65,16 +65,16 @@ func TestLockDelay(t *testing.T) {
 		require.Greater(t, time.Since(began), delay)
 		acknowledge(t, b, "2")
 	})
-	t.Run("seat held by one who does not notice", func(t *testing.T) {
+	t.Run("lock held by one who does not notice", func(t *testing.T) {
 		election, session := newElection(), newSession(t, client)
-		acquire(t, client, ackKey(election)+"/_seat", session)
+		acquire(t, client, ackKey(election)+"/_lock", session)
 		began := time.Now()
 		castFirst(t, member(), election, "1")
 		require.Greater(t, time.Since(began), delay)
 	})
-	t.Run("seat written by hand", func(t *testing.T) {
+	t.Run("lock written by hand", func(t *testing.T) {
 		election := newElection()
-		_, err := client.KV().Put(&api.KVPair{Key: ackKey(election) + "/_seat"}, nil)
+		_, err := client.KV().Put(&api.KVPair{Key: ackKey(election) + "/_lock"}, nil)
 		require.NoError(t, err)
 		b := castFirst(t, member(), election, "1")
 		require.NoError(t, b.Withdraw(soon(t)))

@@ -3,6 +3,8 @@ package consul_test
 import (
 	"context"
 	"net/http"
+	"net/http/httptest"
+	"sync"
 	"testing"
 	"time"
 
@@ -174,4 +176,46 @@ func TestSessionThatComesLate(t *testing.T) {
 	receive(t, c.caught, "the request")
 	require.Greater(t, tp.Count("session/create"), 1)
 	eventually(t, func() bool { return tp.Count("session/destroy") == tp.Count("session/create")-1 }, "it is destroyed")
+}
+
+// A request to create a session that is carried out after the sessions to clear away were listed creates none.
+func TestLateCreationFails(t *testing.T) {
+	tp := newTap(t)
+	st := open(t, consul.Config{Addresses: tp.addr(), TTL: checked})
+	late, status := make(chan func() int, 1), make(chan int, 1)
+	tp.catch(func(tp *tap, _ http.ResponseWriter, r *http.Request, body []byte) {
+		r = r.Clone(context.WithoutCancel(r.Context()))
+		late <- func() int {
+			answer := httptest.NewRecorder()
+			tp.forward(answer, r, body)
+			return answer.Code
+		}
+		panic(http.ErrAbortHandler)
+	}, "PUT", "session/create")
+	tp.catch(func(tp *tap, w http.ResponseWriter, r *http.Request, body []byte) {
+		tp.forward(w, r, body)
+		status <- (<-late)() // before the store has all of the list
+	}, "session/list")
+	castFirst(t, st, newElection(), "own")
+	require.Equal(t, http.StatusInternalServerError, receive(t, status, "the request"))
+}
+
+// A session whose creation was not answered is destroyed though its check can't be removed; and that is tried again.
+func TestUnsureSessionIsDestroyed(t *testing.T) {
+	const destroy = "session/destroy"
+	tp, removed := newTap(t), make(chan struct{})
+	remove := sync.OnceFunc(func() { close(removed) })
+	tp.always(func(tp *tap, w http.ResponseWriter, r *http.Request, body []byte) {
+		if tp.Count(destroy) == 0 {
+			answer(http.StatusForbidden, "Permission denied: token lacks permission 'service:write'")(tp, w, r, body)
+			return
+		}
+		tp.forward(w, r, body)
+		remove()
+	}, "service/deregister")
+	st := open(t, consul.Config{Addresses: tp.addr(), TTL: checked})
+	tp.catch(loseReply, "PUT", "session/create")
+	castFirst(t, st, newElection(), "own")
+	eventually(t, func() bool { return tp.Count(destroy) > 0 }, "it is destroyed")
+	receive(t, removed, "the removal of its check")
 }

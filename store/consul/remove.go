@@ -13,11 +13,11 @@ import (
 	"github.com/hashicorp/consul/api"
 )
 
-// removal is a ballot that goes, with its acknowledgement and the seat.
+// removal is a ballot that goes, with its acknowledgement and the leader lock.
 type removal struct {
 	engine.Removal
 	session       *session
-	tried, seated bool // it may have acknowledged; it may have taken the seat
+	tried, locked bool // it may have acknowledged; it may have taken the leader lock
 }
 
 // Remove implements engine.Session. It is one transaction, made from what is known of the keys, and if that is refused,
@@ -30,11 +30,11 @@ func (s *session) Remove(ctx context.Context, gone engine.Removal) error {
 	d.noLonger(nearest, gone.Key)
 	d.watches.Forget(d.layout.dir(gone.Election))
 	st.mu.Lock()
-	r := removal{Removal: gone, session: s, tried: gone.Acknowledged, seated: st.seated}
+	r := removal{Removal: gone, session: s, tried: gone.Acknowledged, locked: st.locked}
 	st.mu.Unlock()
-	ack, seat := d.layout.ack(r.Election), d.layout.seat(r.Election)
+	ack, lock := d.layout.ack(r.Election), d.layout.lock(r.Election)
 	known := map[string]agent.Entry{ack: {Exists: r.Revision != 0, Modify: r.Revision, Session: s.id}}
-	standing, trusted := true, !r.seated
+	standing, trusted := true, !r.locked
 	for {
 		if trusted {
 			_, err := d.client.Commit(ctx, r.ops(known, standing)...)
@@ -48,22 +48,22 @@ func (s *session) Remove(ctx context.Context, gone engine.Removal) error {
 			adapter.PauseFor(ctx, time.Millisecond)
 		}
 		var err error
-		if known, err = d.readAllOf(ctx, ack, seat, r.Key); err != nil {
+		if known, err = d.readAllOf(ctx, ack, lock, r.Key); err != nil {
 			return err
 		}
 		standing, trusted = stands(r.Key, known[r.Key]), true
 		if !standing && r.Revision == 0 && !r.Alone() {
-			r.tried, r.seated = false, false // what is there may be that of another ballot of this session
+			r.tried, r.locked = false, false // what is there may be that of another ballot of this session
 		}
 	}
 }
 
-// ops returns the operations that remove a ballot. Those on the acknowledgement and the seat touch nothing of others: while
+// ops returns the operations that remove a ballot. Those on the acknowledgement and the leader lock touch nothing of others: while
 // the ballot stands, what our session holds is the ballot's; otherwise only what it is known to have made.
 func (r removal) ops(known map[string]agent.Entry, standing bool) []*api.KVTxnOp {
 	l, id := r.session.driver.layout, r.session.id
 	var ops []*api.KVTxnOp
-	if standing && (r.tried || r.seated) {
+	if standing && (r.tried || r.locked) {
 		ops = append(ops, &api.KVTxnOp{Verb: api.KVCheckSession, Key: r.Key, Session: id})
 	}
 	own := func(key string, may bool, made uint64) {
@@ -81,7 +81,7 @@ func (r removal) ops(known map[string]agent.Entry, standing bool) []*api.KVTxnOp
 		}
 	}
 	own(l.ack(r.Election), r.tried, r.Revision)
-	own(l.seat(r.Election), r.seated, 0)
+	own(l.lock(r.Election), r.locked, 0)
 	if standingOf(r.Entry).long {
 		ops = append(ops, &api.KVTxnOp{Verb: api.KVDelete, Key: l.value(r.Election, nameOf(r.Key))})
 	}

@@ -128,7 +128,7 @@ func (d *driver) create(ctx context.Context, sess *session) error {
 	}
 	if sess.check != "" {
 		if err := d.register(ctx, sess.check); err != nil {
-			return fmt.Errorf("register the session's check: %w", d.client.Explain(ctx, err))
+			return fmt.Errorf("register the session's check: %w", d.client.Explain(err))
 		}
 		settings["ServiceChecks"] = []api.ServiceCheck{{ID: sess.check, Namespace: d.config.Namespace}}
 	}
@@ -137,7 +137,7 @@ func (d *driver) create(ctx context.Context, sess *session) error {
 	if err == nil && created.ID == "" {
 		err = agent.Odd("a new session has no ID")
 	}
-	if err = d.client.Explain(ctx, err); err != nil {
+	if err = d.client.Explain(err); err != nil {
 		sess.unsure = errors.Is(err, store.ErrUnknownOutcome)
 		return fmt.Errorf("create a session: %w", err)
 	}
@@ -170,7 +170,7 @@ func (d *driver) deregister(ctx context.Context, id string) error {
 	if agent.NotFound(err) {
 		return nil
 	}
-	return d.client.Explain(ctx, err)
+	return d.client.Explain(err)
 }
 
 // End implements engine.Session. It destroys the session, and the keys go with it. If the service does not answer soon,
@@ -179,10 +179,9 @@ func (s *session) End(ctx context.Context, led []engine.Removal) error {
 	d := s.driver
 	ctx, cancel := context.WithTimeout(ctx, min(d.config.TTL/4, closeLimit/2))
 	defer cancel()
-	s.leaveSeats(ctx, led)
+	s.releaseLocks(ctx, led)
 	select {
 	case <-s.letGo():
-		d.watches.Settle(ctx, s.id) // queries that end by themselves leave nothing at the agent
 		return nil
 	case <-ctx.Done():
 		return fmt.Errorf("%w: %w", store.ErrUnavailable, context.Cause(ctx))

@@ -12,31 +12,28 @@ import (
 
 // ballot implements store.Ballot.
 type ballot struct {
-	engine  *Engine
-	session *session
-	entry   Entry // constant, but for Place, which mu guards; as are nonce and doubt
-	nonce   Nonce
-	doubt   bool // a request to enter it may still be on its way
-	item    item
-	denied  denials // used by work alone
-	looked  uint64  // guarded by the engine's mu: when it was its turn to be looked at
+	engine   *Engine
+	session  *session
+	entry    Entry // constant, but for Place, which mu guards; as are nonce and doubt
+	nonce    Nonce
+	doubt    bool // a request to enter it may still be on its way
+	item     item
+	denied   denials // used by work alone
+	resynced uint64  // guarded by the engine's mu: the number of its last resync
 
 	ctx   context.Context // ends when the ballot is lost, with the reason; lose alone ends it, under mu
 	end   context.CancelCauseFunc
-	first chan struct{} // closed when the ballot is first
+	first chan struct{} // closed under mu, as are all below: when the ballot is first
 	asked chan struct{} // closed when an operator has asked it to resign
 	back  chan struct{} // closed when its owner has begun to withdraw it
 
 	mu        sync.Mutex
-	leads     bool   // guarded by mu, as are all below: it is first, or was before it was lost
-	waited    bool   // Wait has said that it is first
+	waited    bool   // guarded by mu, as are all below: Wait has said that it is first
 	tried     bool   // it may have been acknowledged
 	revision  uint64 // of the last acknowledgement that is known
 	gone      bool   // neither the entry nor an acknowledgement stands, or ever will
 	discarded bool   // it is being removed in the background
 	forgotten bool   // the session has been told that it is gone
-	resigns   bool   // asked is closed
-	withdrawn bool   // back is closed
 	detects   string // the session ahead that is looked after
 	own, prev *sight // of the own entry, and of the nearest ahead; nil if there is none
 }
@@ -47,6 +44,16 @@ func newBallot(s *session, entry Entry, nonce Nonce) *ballot {
 	b.item.work = b.work
 	b.ctx, b.end = context.WithCancelCause(context.Background())
 	return b
+}
+
+// closed reports whether a channel that carries nothing is closed.
+func closed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
 }
 
 // Token implements store.Ballot.
@@ -103,7 +110,7 @@ func (b *ballot) loseLocked(why error) {
 // removed loses a ballot whose entry has been found not to stand. There is nothing to remove if the ballot was never
 // first, and so never acknowledged, and can't be entered again. The caller holds mu.
 func (b *ballot) removed() {
-	if !b.leads && !b.doubt {
+	if !closed(b.first) && !b.doubt {
 		b.gone = true
 	}
 	b.loseLocked(fmt.Errorf("%w: %s", store.ErrLost, b.engine.settings.RemovedReason))
@@ -112,10 +119,9 @@ func (b *ballot) removed() {
 // lead makes the ballot first, unless it is lost. The caller holds mu, and knows that none is ahead and that the entry
 // stood when the last one ahead went, or later.
 func (b *ballot) lead() {
-	if b.leads || b.Err() != nil {
+	if closed(b.first) || b.Err() != nil {
 		return
 	}
-	b.leads = true
 	b.engine.queue.add(&b.item) // the nearest no longer needs a watch
 	close(b.first)              // last: the owner's goroutine runs before the worker's
 }
@@ -207,8 +213,7 @@ func (b *ballot) Withdraw(ctx context.Context) error {
 func (b *ballot) giveBack() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if !b.withdrawn {
-		b.withdrawn = true
+	if !closed(b.back) {
 		close(b.back)
 	}
 	b.end(b.engine.life.Fail("stand", b.entry.Election, errWithdrawn))
@@ -221,7 +226,7 @@ var errWithdrawn = fmt.Errorf("%w: it was withdrawn", store.ErrLost)
 func (b *ballot) works() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.waited && !b.withdrawn && !b.gone
+	return b.waited && !closed(b.back) && !b.gone
 }
 
 func (b *ballot) isGone() bool {
@@ -264,7 +269,7 @@ func (b *ballot) remove(ctx context.Context) error {
 func (b *ballot) removal() Removal {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return Removal{Entry: b.entry, Led: b.leads, Acknowledged: b.tried, Revision: b.revision, Alone: b.alone}
+	return Removal{Entry: b.entry, Led: closed(b.first), Acknowledged: b.tried, Revision: b.revision, Alone: b.alone}
 }
 
 // alone reports whether no other ballot of the session that stands in this election may have been acknowledged.
@@ -288,7 +293,7 @@ func (b *ballot) alone() bool {
 	return true
 }
 
-// discard removes the entry in the background, in its turn among the casts: removals keep up with them.
+// discard removes the entry in the background.
 func (b *ballot) discard() {
 	s := b.session
 	b.mu.Lock()
@@ -301,15 +306,5 @@ func (b *ballot) discard() {
 	b.engine.mu.Lock()
 	s.begin(b.nonce.Name)
 	b.engine.mu.Unlock()
-	if !b.engine.life.Go(func() {
-		defer s.done()
-		select {
-		case slot := <-b.engine.slots:
-			s.clean(b.entry.Key, b.remove)
-			b.engine.slots <- slot
-		case <-b.engine.life.Background.Done():
-		}
-	}) {
-		s.done()
-	}
+	s.background(func(*slot) { s.clean(b.entry.Key, b.remove) })
 }

@@ -87,8 +87,8 @@ func TestStrayThatWaitsForASlot(t *testing.T) {
 	})
 }
 
-// TestLookInTurnPassesOverLostBallots, as of the session before, whose entries the next one knows.
-func TestLookInTurnPassesOverLostBallots(t *testing.T) {
+// TestResyncPassesOverLostBallots, as of the session before, whose entries the next one knows.
+func TestResyncPassesOverLostBallots(t *testing.T) {
 	play(t, Settings{}, func(t *testing.T, s *scene) {
 		s.scripted.ends = false
 		s.leading(1) // its work goes on

@@ -164,22 +164,20 @@ func (c *cast) stand(entry Entry, doubt bool) (*ballot, error) {
 
 // leave ends a cast that made no ballot. If there may be an entry, an orphan voids it, and keeps the slot until then.
 func (c *cast) leave(doubt bool) {
-	s := c.session
-	if doubt && s.engine.life.Go(c.void) {
-		return
+	end := func() {
+		c.session.forget(nil, c.nonce.Name)
+		c.release()
 	}
-	s.forget(nil, c.nonce.Name)
-	c.release()
+	if !doubt || !c.session.engine.life.Go(func() { c.void(); end() }) {
+		end()
+	}
 }
 
-// void is the orphan.
+// void removes the entry of the cast, now or when it comes to be.
 func (c *cast) void() {
-	s := c.session
-	s.clean(c.election+" "+c.nonce.Name, func(ctx context.Context) error {
-		return s.driver.Void(ctx, c.election, c.nonce)
+	c.session.clean(c.election+" "+c.nonce.Name, func(ctx context.Context) error {
+		return c.session.driver.Void(ctx, c.election, c.nonce)
 	})
-	s.forget(nil, c.nonce.Name)
-	c.release()
 }
 
 func (c *cast) release() {
@@ -201,16 +199,24 @@ func (s *session) stray(election, nonce string) {
 	}
 	s.begin(nonce)
 	s.engine.mu.Unlock()
-	c := &cast{session: s, election: election}
-	if !s.engine.life.Go(func() {
-		select {
-		case c.slot = <-s.engine.slots: // clean knows whether the session still has the entry
-			c.name(nonce)
-			c.nonce.Stray = true
-			c.void()
-		case <-s.engine.life.Background.Done():
-			s.done()
-		}
+	s.background(func(slot *slot) {
+		c := &cast{session: s, slot: slot, election: election}
+		c.name(nonce)
+		c.nonce.Stray = true
+		c.void() // clean knows whether the session still has the entry
+		s.forget(nil, nonce)
+	})
+}
+
+// background carries out a removal that has begun, in its turn among the casts: removals keep up with them. When the
+// store is stopped, each slot is given back, and clean sends nothing any more.
+func (s *session) background(remove func(*slot)) {
+	e := s.engine
+	if !e.life.Go(func() {
+		defer s.done()
+		slot := <-e.slots
+		remove(slot)
+		e.slots <- slot
 	}) {
 		s.done()
 	}

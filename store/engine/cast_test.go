@@ -281,6 +281,7 @@ func TestStrayIsVoided(t *testing.T) {
 					return
 				}
 				require.Equal(t, s.id+"ff", s.find("Void").nonce.Name)
+				require.NotZero(t, s.find("Void").nonce.Turn, "else what was void before in its slot would be so no more")
 				require.Len(t, s.slots, Slots-1)
 				require.Equal(t, 1, s.current.pending)
 				require.Contains(t, s.current.nonces, s.id+"ff")

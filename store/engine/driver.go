@@ -32,10 +32,11 @@ var (
 //     returned nil, no entry of the nonce stands or ever will: Enter is not called with it again, but requests of earlier
 //     calls may still be on their way.
 //  6. Acknowledge is carried out only while the entry stands. Remove is one step, and touches nothing of others.
-//  7. Proof.Valid counts from Proof.Sent, which is before the request was sent, and never goes back.
+//  7. Proof.Valid counts from Proof.Sent, which is before the request was sent. Proofs may be told in any order, and one
+//     that is not valid proves nothing.
 //  8. Entry, Leader and Ahead answer by a request that was sent after they were called. The first Entry after an Enter
 //     may tell what that read, if the watch was set before. What Leader tells is as of then, or as of State.AsOf.
-//  9. Locks are taken in the order: driver, ballot or poll, queue. tell may be called under the driver's.
+//  9. Locks are taken in the order: driver, ballot or observation, queue. tell may be called under the driver's.
 //  10. No session ends before Proof.Sent and its TTL, unless its owner or an operator ends it.
 type Driver interface {
 	// Open opens a session, or returns that of the caller's connection. Keep of the session before has returned, but that

@@ -3,18 +3,18 @@
 //
 //	engine.New(driver, engine.Settings{Name: "myservice://host", TTL: ttl, Pace: ttl / 4, RemovedReason: "its key was deleted"})
 //
-// Writers of drivers read docs/writing-a-store.md, then [Driver] and [Session] (driver.go), and examples/httpstore; what
-// is in optional.go, pair.go and peers.go only if they need it. Package drivertest has a case for each thing that the
-// engine relies on. Readers of the engine read this page, then session.go, cast.go, ballot.go, look.go and poll.go.
+// Writers of drivers read docs/writing-a-store.md, then [Driver] and [Session] (driver.go), and examples/httpstore;
+// what is in optional.go and peers.go only if they need it. Package drivertest has a case for each thing that the
+// engine relies on. Readers of the engine read this page, then session.go, cast.go, ballot.go, watch.go and observe.go.
 //
 // # A session
 //
 //	none ──Campaign──▶ opening ──▶ open ──ended by the service, given up, or Close──▶ over ──▶ none
 //
 // One goroutine, the keeper, runs from the first Campaign until no session is wanted (session.go). It opens a session,
-// renews it, and ends it. However a session ends, finish tells the ballots why first, then ends the lease, and only then
-// the keeper lets the session go: no rival leads before this process knows that it does not. If a leader's work still
-// goes on then, the session ends when the work has stopped, and the next one is opened meanwhile.
+// renews it, and ends it. However a session ends, finish tells the ballots why first, then ends the lease, and only
+// then the keeper lets the session go: no rival leads before this process knows that it does not. If a leader's work
+// still goes on then, the session ends when the work has stopped, and the next one is opened meanwhile.
 //
 // # A cast
 //
@@ -22,8 +22,8 @@
 //	              └──outcome unknown, and the caller has gone──▶ orphan ──Void──▶ slot is free
 //
 // Campaign takes a slot, which it keeps until the outcome of its request is known (cast.go). An impatient caller leaves
-// its slot to an orphan, so that requests without an answer hold back the next casts, and never grow in number. What was
-// not sent leaves no orphan.
+// its slot to an orphan, so that requests without an answer hold back the next casts, and never grow in number. What
+// was not sent leaves no orphan.
 //
 // # A ballot
 //
@@ -33,14 +33,14 @@
 //	   └────deleted, withdrawn, session over────────┴──▶ lost
 //
 // A ballot never goes back. It has no goroutine: watches tell it of changes, and what needs a request is put into a
-// queue that a few short-lived workers work off (look.go). The set of entries ahead only shrinks. So when the nearest
+// queue that a few short-lived workers work off (watch.go). The set of entries ahead only shrinks. So when the nearest
 // has gone, and it was the only one ahead, the ballot is first if it stands: watches of one stream tell of its own end
 // before they tell of a later end of another's, and no request is needed. In every other case the engine reads the own
 // entry after it has learned that the nearest has gone, or asks the service what is ahead.
 //
-// # A poll
+// # An observation
 //
-// All callers that ask for the leader of an election share one watch (poll.go). The leader that it told last and the
+// All callers that ask for the leader of an election share one watch (observe.go). The leader that it told last and the
 // time as of which that is right change together, under one lock.
 //
 // # Without a server
@@ -50,14 +50,14 @@
 //
 // # Goroutines
 //
-// The keeper, while a session is wanted; one for each session that ends after its leader's work, or is a caller's and was
-// given up; tend, which looks at one thing in turn, for as long as the store is open; one for the confirmation under way;
-// up to [workers] workers, while there is something to look at; one for each orphan and each removal in the background,
-// together [Slots] at most that have sent a request. Close waits for all of them, and for the calls of users that are in
-// the driver, before it closes the driver.
+// The keeper, while a session is wanted; one for each session that ends after its leader's work, or is a caller's and
+// was given up; maintain, for as long as the store is open; one for the confirmation under way; up to [workers]
+// workers, while there is something to look at; one for each orphan and each removal in the background, together
+// [Slots] at most that have sent a request. Close waits for all of them, and for the calls of users that are in the
+// driver, before it closes the driver.
 //
-// Locks are taken in this order: the driver's, [Engine].mu, a ballot's or poll's, the queue's. None is held while the
-// driver or a user's function is called.
+// Locks are taken in this order: the driver's, [Engine].mu, a ballot's or observation's, the queue's. None is held
+// while the driver or a user's function is called.
 package engine
 
 import (
@@ -72,7 +72,7 @@ import (
 	"time"
 
 	"github.com/go-leadership/leadership/internal/adapter"
-	"github.com/go-leadership/leadership/internal/opaque"
+	"github.com/go-leadership/leadership/internal/redact"
 	"github.com/go-leadership/leadership/store"
 )
 
@@ -80,12 +80,12 @@ import (
 type Settings struct {
 	Name   string        // of the store in errors and logs: its URL without credentials
 	TTL    time.Duration // of a session that is not renewed
-	Pace   time.Duration // from one confirmation to the next, and from one look in turn to the next; TTL/4
+	Pace   time.Duration // from one confirmation to the next, and from one resync to the next; TTL/4
 	Logger *slog.Logger  // nil: nothing is logged
 
 	CampaignTimeout time.Duration // how long Campaign waits for an answer; 0: as long as its context lasts
 	DenialTimeout   time.Duration // how long a denial has to last before it costs a ballot or a session; 0: the first one does
-	ConfirmRereads  bool          // Confirm finds what a watch has missed, so nothing is looked at in turn
+	ConfirmRereads  bool          // Confirm finds what a watch has missed, so nothing is resynced
 	RemovedReason   string        // what happened to a ballot that an operator has removed: "its key was deleted"
 }
 
@@ -95,7 +95,7 @@ type Engine struct {
 	peers    Peers // the driver, if it is of such a service
 	settings Settings
 	id       string // random: the nonces of this store begin with it
-	life     *adapter.Life
+	life     *adapter.Lifecycle
 	queue    queue
 	slots    chan *slot     // those that are free, in the order in which they are taken
 	keeper   sync.WaitGroup // the goroutine that runs keep, and those that end sessions after it
@@ -104,17 +104,17 @@ type Engine struct {
 	closed   error       // what Close returns; written once by closing
 	worked   atomic.Bool // a ballot was cast, or a read of an election was answered
 
-	mu        sync.Mutex
-	ended     bool                 // guarded by mu, as are all below: Close has begun
-	current   *session             // nil while there is none
-	last      *session             // the current one, or the one before
-	stand     error                // why Close has left ballots standing
-	opening   *opening             // nil unless a session is wanted and there is none
-	keeping   bool                 // the keeper runs
-	polls     map[string]*poll     // by election
-	detectors map[string]*detector // by session
-	casts     uint64               // counts nonces
-	looked    uint64               // counts the looks in turn
+	mu           sync.Mutex
+	ended        bool                    // guarded by mu, as are all below: Close has begun
+	current      *session                // nil while there is none
+	last         *session                // the current one, or the one before
+	stand        error                   // why Close has left ballots standing
+	opening      *opening                // nil unless a session is wanted and there is none
+	keeping      bool                    // the keeper runs
+	observations map[string]*observation // by election
+	detectors    map[string]*detector    // by session
+	casts        uint64                  // counts nonces
+	resyncs      uint64                  // counts the resyncs
 }
 
 // New returns a store on the driver, which it closes.
@@ -122,7 +122,7 @@ func New(d Driver, s Settings) *Engine {
 	if s.Logger == nil {
 		s.Logger = slog.New(slog.DiscardHandler)
 	}
-	e := &Engine{driver: d, settings: s, life: adapter.NewLife("", false, ""), polls: map[string]*poll{}}
+	e := &Engine{driver: d, settings: s, life: adapter.NewLifecycle("", false, ""), observations: map[string]*observation{}}
 	e.peers, _ = d.(Peers)
 	e.detectors = map[string]*detector{}
 	e.life.Name = s.Name
@@ -137,7 +137,7 @@ func New(d Driver, s Settings) *Engine {
 	if f, ok := d.(Finder); ok {
 		f.OnFound(e.found)
 	}
-	e.life.Go(e.tend)
+	e.life.Go(e.maintain)
 	return e
 }
 
@@ -145,7 +145,7 @@ func New(d Driver, s Settings) *Engine {
 func (e *Engine) String() string { return e.settings.Name }
 
 // Format implements fmt.Formatter: with every verb it prints what String returns.
-func (e *Engine) Format(f fmt.State, verb rune) { opaque.Format(f, verb, e.settings.Name) }
+func (e *Engine) Format(f fmt.State, verb rune) { redact.Format(f, verb, e.settings.Name) }
 
 // TTL implements store.Store.
 func (e *Engine) TTL() time.Duration { return e.settings.TTL }
@@ -154,18 +154,22 @@ func (e *Engine) TTL() time.Duration { return e.settings.TTL }
 func (e *Engine) Worked() bool { return e.worked.Load() }
 
 // call begins a call of a user. The context that it returns ends with the caller's and when the store is closed; Close
-// waits for done.
+// waits for done. The caller's is asked before mu is locked: it might be of the program's own type, and wait for a caller.
 func (e *Engine) call(ctx context.Context) (call context.Context, done func(), err error) {
-	e.mu.Lock()
-	if e.ended {
-		e.mu.Unlock()
-		return nil, nil, store.ErrClosed
-	}
-	e.calls.Add(1)
-	e.mu.Unlock()
 	call, end, err := e.life.Call(ctx)
+	e.mu.Lock()
+	ended := e.ended
+	if err == nil && !ended {
+		e.calls.Add(1)
+	}
+	e.mu.Unlock()
+	if ended { // whatever ctx says
+		if err == nil {
+			end()
+		}
+		err = store.ErrClosed
+	}
 	if err != nil {
-		e.calls.Done()
 		return nil, nil, err
 	}
 	return call, func() { end(); e.calls.Done() }, nil
@@ -242,53 +246,41 @@ func (e *Engine) Clear(ctx context.Context, election string) error {
 	return e.life.Fail("clear", election, err)
 }
 
-// tend confirms what the watches have told, and looks at one thing in turn, at the store's pace. A confirmation may take
-// longer than that: the next one is sent when it has been answered. If there are polls, it looks twice as often which of
-// them are getting old.
-func (e *Engine) tend() {
-	timer := time.NewTimer(0)
-	defer timer.Stop()
-	turns := make(chan struct{}, 1)
-	for half, began := false, false; ; began = true {
-		select {
-		case <-timer.C:
-		case <-e.life.Calls.Done():
-			return
-		}
-		polls := e.freshen()
-		if !half {
+// maintain confirms what the watches have told, and resyncs one ballot or observation, at the store's pace. A
+// confirmation may take longer than that: the next one is sent when it has been answered. Twice as often it looks which
+// observations are getting old.
+func (e *Engine) maintain() {
+	confirming := make(chan struct{}, 1)
+	for tick := 0; e.life.Calls.Err() == nil; tick++ {
+		e.freshen()
+		if tick%2 == 0 {
 			select {
-			case turns <- struct{}{}:
+			case confirming <- struct{}{}:
 				e.life.Go(func() {
 					e.confirm()
-					<-turns
+					<-confirming
 				})
 			default:
 			}
-			if began {
-				e.turn()
+			if tick > 0 { // at first nothing has been watched for long
+				e.resync()
 			}
 		}
-		wait := e.settings.Pace
-		if half || polls {
-			half, wait = !half, wait/2
-		}
-		timer.Reset(wait)
+		adapter.PauseFor(e.life.Calls, e.settings.Pace/2)
 	}
 }
 
-// freshen reads the leader of each poll that has not been confirmed for more than 3/2 of a pace. It is called every half
-// of one, so that what a poll knows is never older than two paces, or TTL/2, and the round trip of that read. It reports
-// whether there are polls.
-func (e *Engine) freshen() bool {
+// freshen reads the leader of each observation that has not been confirmed for more than 3/2 of a pace. It is called
+// every half of one, so that what an observation knows is never older than two paces, or TTL/2, and the round trip of
+// that read.
+func (e *Engine) freshen() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	for _, p := range e.polls {
-		if time.Since(p.now().AsOf) > e.settings.Pace*3/2 {
-			p.refresh()
+	for _, o := range e.observations {
+		if time.Since(o.now().AsOf) > e.settings.Pace*3/2 {
+			o.refresh()
 		}
 	}
-	return len(e.polls) > 0
 }
 
 // confirm asks the driver to confirm.
@@ -298,45 +290,45 @@ func (e *Engine) confirm() {
 	_ = e.driver.Confirm(ctx) // its outcome is what the watches tell
 }
 
-// turn looks at what has waited longest for a look: a watch might have lost a change. It also drops polls that are not
-// used any more.
-func (e *Engine) turn() {
+// resync reads anew what was resynced longest ago: a watch might have lost a change. It also drops observations that
+// are not used any more.
+func (e *Engine) resync() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.looked++
+	e.resyncs++
 	var oldest *uint64
-	var look func()
+	var read func()
 	consider := func(last *uint64, f func()) {
 		if !e.settings.ConfirmRereads && (oldest == nil || *last < *oldest) {
-			oldest, look = last, f
+			oldest, read = last, f
 		}
 	}
 	if e.current != nil {
 		for b := range e.current.ballots {
 			if b.Err() == nil {
-				consider(&b.looked, b.again)
+				consider(&b.resynced, b.resync)
 			}
 		}
 	}
-	for election, p := range e.polls {
-		if p.callers == 0 && time.Since(p.used) >= e.settings.TTL {
-			delete(e.polls, election)
-			p.drop()
+	for election, o := range e.observations {
+		if o.callers == 0 && time.Since(o.used) >= e.settings.TTL {
+			delete(e.observations, election)
+			o.drop()
 			continue
 		}
-		consider(&p.looked, p.refresh)
+		consider(&o.resynced, o.refresh)
 	}
-	if look != nil {
-		*oldest = e.looked
-		look()
+	if read != nil {
+		*oldest = e.resyncs
+		read()
 	}
 }
 
 // Close implements store.Store.
 //
-// The order matters: from ended on, no ballot, session or call begins; then the ballots are lost and the lease is ended;
-// then the calls end; then the keeper lets the session go; then the store's own work ends. So no Campaign wins once
-// the ballots are lost, and no other process leads before the lease has ended.
+// The order matters: from ended on, no ballot, session or call begins; then the ballots are lost and the lease is
+// ended; then the calls end; then the keeper lets the session go; then the store's own work ends. So no Campaign wins
+// once the ballots are lost, and no other process leads before the lease has ended.
 func (e *Engine) Close() error {
 	e.closing.Do(func() {
 		e.mu.Lock()
@@ -347,6 +339,11 @@ func (e *Engine) Close() error {
 			s.finish(adapter.ErrClosed, store.ErrClosed)
 		}
 		e.life.Close()
+		e.mu.Lock()
+		for _, o := range e.observations {
+			o.wake()
+		}
+		e.mu.Unlock()
 		e.keeper.Wait()
 		e.life.Stop()
 		e.life.Wait()

@@ -29,6 +29,12 @@ func retriable(err error) bool {
 // it at once, since waiting will not help soon. Their next call tries again.
 func Hopeless(err error) error { return hopeless{err} }
 
+// Pairs is a driver that watches two entries and reads both in one request.
+type Pairs interface {
+	// Pair does what Entry does for the own entry and for the nearest ahead. After an error neither is watched.
+	Pair(ctx context.Context, own, nearest string, tellOwn, tellNearest Tell) (ownWatch, nearestWatch Watch, err error)
+}
+
 // Syncer is a driver whose reads may be answered by a server that is behind. State.AsOf says how old they can be. After
 // Sync has returned nil, what is read by a method that is called then includes all that was confirmed to its client before
 // the call of Sync. The engine calls it before it reads the leader for a caller who needs the present one.

@@ -103,16 +103,16 @@ func TestStrayOfASessionThatIsOver(t *testing.T) {
 	})
 }
 
-// TestLookInTurnAtAPoll that is confirmed: its watch might have lost a change all the same.
-func TestLookInTurnAtAPoll(t *testing.T) {
+// TestResyncOfAnObservation that is confirmed: its watch might have lost a change all the same.
+func TestResyncOfAnObservation(t *testing.T) {
 	play(t, Settings{}, func(t *testing.T, s *scene) {
-		watch := s.polled()
+		watch := s.watched()
 		time.Sleep(pace * 3 / 4)
 		watch.tells(News{AsOf: time.Now()})
 		s.quiet()
 		time.Sleep(pace / 4)
 		s.next("Leader").shows(State{Leader: two})
-		require.Equal(t, two, s.poll().now().Leader)
+		require.Equal(t, two, s.observation().now().Leader)
 		s.quiet()
 	})
 }

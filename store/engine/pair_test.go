@@ -83,7 +83,7 @@ func TestPairOfWhichTheOwnHasGone(t *testing.T) {
 	})
 }
 
-// TestPairIsReadAgain after an error, when both watches are over, and when it is the ballot's turn to be looked at. If
+// TestPairIsReadAgain after an error, when both watches are over, and when it is the ballot is resynced. If
 // one watch is over, one entry is read.
 func TestPairIsReadAgain(t *testing.T) {
 	playPairs(t, func(t *testing.T, s *scene) {
@@ -98,7 +98,7 @@ func TestPairIsReadAgain(t *testing.T) {
 		s.quiet()
 		require.True(t, prev.isStopped())
 
-		b.again()
+		b.resync()
 		r := s.next("Pair")
 		require.False(t, own.isStopped(), "as long as the next is not set")
 		_, prev = r.showPair(State{Token: 7}, other)

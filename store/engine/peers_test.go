@@ -31,7 +31,7 @@ func marked(mark string) answer { return answer{peer: Peer{Mark: mark, TTL: peer
 func peers(t *testing.T, test func(t *testing.T, s *scene, b *ballot, prev, peer *request)) {
 	t.Helper()
 	play(t, Settings{Pace: time.Hour}, func(t *testing.T, s *scene) {
-		s.Engine.settings.Pace = pace // but nothing is looked at in turn
+		s.Engine.settings.Pace = pace // but nothing is resynced
 		s.Engine.peers = scriptedPeers{s.scripted}
 		b := s.cast(7, behind)
 		prev := s.find("Entry").shows(other)

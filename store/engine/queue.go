@@ -6,7 +6,7 @@ import "sync"
 // service that does not answer don't pile up.
 const workers = 16
 
-// queue holds the ballots, polls and detectors that need a request. Workers run while it is not empty.
+// queue holds the ballots, observations and detectors that need a request. Workers run while it is not empty.
 type queue struct {
 	start func(func()) bool // starts a worker that Close waits for, or returns false when the store has been closed
 
@@ -15,7 +15,7 @@ type queue struct {
 	running int
 }
 
-// item is how the queue knows a ballot, poll or detector. Its state is guarded by the queue's mu.
+// item is how the queue knows a ballot, observation or detector. Its state is guarded by the queue's mu.
 type item struct {
 	work  func() (again bool) // called by one worker at a time
 	state state

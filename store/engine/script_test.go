@@ -318,7 +318,7 @@ func (b *ballot) isFirst() bool {
 	synctest.Wait()
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.leads
+	return closed(b.first)
 }
 
 func (b *ballot) isLost() bool {

@@ -37,7 +37,7 @@ type session struct {
 	nonces  map[string]struct{}  // of casts, orphans and ballots; see install
 	refused map[string]error     // why entries can't be removed; see install
 	pending int                  // casts, orphans and removals under way
-	settled chan struct{}        // nil, or closed when pending gets to 0
+	drained chan struct{}        // nil, or closed when pending gets to 0
 }
 
 // openSession returns the session, and waits for one if there is none.
@@ -173,7 +173,9 @@ func (s *session) keep() {
 			s.discard(work)
 		}
 		s.await(work)
-		s.end()
+		if s.driver.Ends() || s.emptied() {
+			s.end()
+		}
 	})
 }
 
@@ -212,24 +214,28 @@ func (s *session) finish(why, left error) {
 // endLimit bounds the requests that end a session.
 const endLimit = 3 * time.Second
 
-// end lets the session go. That of a caller's connection stays, so each of its entries is removed.
+// emptied removes each entry of a caller's connection, which stays, and reports whether all are known to be gone.
+func (s *session) emptied() bool {
+	s.discard(nil)
+	if s.drain() {
+		return true
+	}
+	e := s.engine
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.stand = e.life.Fail("close", "", fmt.Errorf("%w: ballots stand until the session of the caller's connection ends",
+		store.ErrUnavailable))
+	return false
+}
+
+// end lets the session go.
 func (s *session) end() {
 	e := s.engine
 	var led []Removal
-	if !s.driver.Ends() {
-		s.discard(nil)
-	}
 	for _, b := range s.own() {
 		if r := b.removal(); r.Led {
 			led = append(led, r)
 		}
-	}
-	if !s.driver.Ends() && !s.settle() {
-		e.mu.Lock()
-		e.stand = e.life.Fail("close", "", fmt.Errorf("%w: ballots stand until the session of the caller's connection ends",
-			store.ErrUnavailable))
-		e.mu.Unlock()
-		return
 	}
 	ctx, cancel := context.WithTimeout(e.life.Background, endLimit)
 	defer cancel()
@@ -279,27 +285,27 @@ func (s *session) await(work []*ballot) {
 	}
 }
 
-// settle waits until no cast, orphan or removal of the session is under way, and reports false if that takes longer than
+// drain waits until no cast, orphan or removal of the session is under way, and reports false if that takes longer than
 // endLimit once the store is being closed.
-func (s *session) settle() bool {
+func (s *session) drain() bool {
 	e := s.engine
 	e.mu.Lock()
 	if s.pending == 0 {
 		e.mu.Unlock()
 		return true
 	}
-	settled := make(chan struct{})
-	s.settled = settled
+	drained := make(chan struct{})
+	s.drained = drained
 	e.mu.Unlock()
 	select {
-	case <-settled:
+	case <-drained:
 		return true
 	case <-e.life.Calls.Done():
 	}
 	timer := time.NewTimer(endLimit)
 	defer timer.Stop()
 	select {
-	case <-settled:
+	case <-drained:
 		return true
 	case <-timer.C:
 		return false
@@ -315,9 +321,9 @@ func (s *session) begin(nonce string) {
 func (s *session) done() {
 	s.engine.mu.Lock()
 	defer s.engine.mu.Unlock()
-	if s.pending--; s.pending == 0 && s.settled != nil {
-		close(s.settled)
-		s.settled = nil
+	if s.pending--; s.pending == 0 && s.drained != nil {
+		close(s.drained)
+		s.drained = nil
 	}
 }
 

@@ -200,7 +200,7 @@ func TestErrOverEndsTheSession(t *testing.T) {
 		"Enter":       func(s *scene, _ *ballot) { s.campaign(s.Context(), "y") },
 		"Acknowledge": func(s *scene, b *ballot) { s.acknowledge(b) },
 		"Remove":      func(s *scene, b *ballot) { s.withdraw(s.Context(), b) },
-		"Entry":       func(s *scene, b *ballot) { b.again() },
+		"Entry":       func(s *scene, b *ballot) { b.resync() },
 		"Void": func(s *scene, _ *ballot) {
 			ctx, cancel := context.WithCancel(s.Context())
 			s.campaign(ctx, "y")

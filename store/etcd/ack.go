@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/go-leadership/leadership/internal/opaque"
+	"github.com/go-leadership/leadership/internal/redact"
 	"github.com/go-leadership/leadership/store/engine"
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
@@ -60,14 +60,14 @@ func (s *session) mayReplace(ctx context.Context, election string, found *mvccpb
 		}
 	}
 	return fmt.Errorf("lease %s, which holds the key %q with the value %q, has no ballot in this queue: another program leads, "+
-		"or the key is left over", leaseName(found.Lease), found.Key, opaque.Shorten(string(found.Value)))
+		"or the key is left over", leaseName(found.Lease), found.Key, redact.Shorten(string(found.Value)))
 }
 
 // stood reports whether a lease had a ballot in the queue at a revision. If the cluster has forgotten that revision, it
 // had none that is known.
 func (s *session) stood(ctx context.Context, election string, lease, revision int64) (bool, error) {
 	dir := s.driver.layout.dir(election)
-	found, _, err := s.driver.look(ctx, nil, clientv3.OpGet(dir+leaseName(lease), clientv3.WithPrefix(), clientv3.WithRev(revision)))
+	found, _, err := s.driver.read(ctx, nil, clientv3.OpGet(dir+leaseName(lease), clientv3.WithPrefix(), clientv3.WithRev(revision)))
 	if errors.Is(err, rpctypes.ErrCompacted) {
 		return false, nil
 	}

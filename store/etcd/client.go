@@ -53,16 +53,16 @@ func (d *driver) connect() {
 		client, err := clientv3.New(config)
 		switch {
 		case err == nil:
-			d.set(func() { d.client, d.refused = client, nil })
+			d.connects(func() { d.client, d.refused = client, nil })
 			return
 		case errors.Is(explain(err), store.ErrDenied):
-			d.set(func() { d.refused = fmt.Errorf("%w: user %q: %w", store.ErrDenied, d.config.User, err) })
+			d.connects(func() { d.refused = fmt.Errorf("%w: user %q: %w", store.ErrDenied, d.config.User, err) })
 			adapter.PauseFor(d.life.Background, d.renewal()) // the user may yet be added
 			continue
 		case d.untroubled():
 			d.troubled(err)
 		}
-		config.DialTimeout = min(2*config.DialTimeout, 4*d.long()) // a slow line takes several round trips
+		config.DialTimeout = min(2*config.DialTimeout, 4*d.long()) // a slow link takes several round trips
 		adapter.Pause(d.life.Background)
 	}
 }
@@ -74,8 +74,8 @@ func (d *driver) observe(ctx context.Context, method string, req, reply any, cc 
 	var member peer.Peer
 	sent := time.Now()
 	err := invoke(ctx, method, req, reply, cc, append(opts[:len(opts):len(opts)], grpc.Peer(&member))...)
-	if err != nil && time.Since(sent) > d.requestSilence()*9/10 { // it began to wait a little earlier
-		d.hangUp(&member, sent)
+	if err != nil && time.Since(sent) > d.requestTimeout()*9/10 { // it began to wait a little earlier
+		d.disconnect(&member, sent)
 	}
 	switch status.Code(err) {
 	case codes.OK:
@@ -112,8 +112,8 @@ func (d *driver) unreached(ctx context.Context) error {
 	return fmt.Errorf("%w: %w", cause, d.trouble)
 }
 
-// set changes the driver's state and wakes those who wait for the client.
-func (d *driver) set(change func()) {
+// connects changes the driver's state and wakes those who wait for the client.
+func (d *driver) connects(change func()) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	change()
@@ -161,17 +161,17 @@ func (d *driver) connected(ctx context.Context) (*clientv3.Client, error) {
 
 // A request that is not answered in time is given up, since the next one goes to another endpoint. The time grows
 // while none is answered, so that a slow cluster is one that answers late (TestSlowClusterIsWaitedFor). It is
-// mostPatience at most, unless the line is known to be slower.
-const mostPatience = 10 * time.Second
+// longestTimeout at most, unless the link is known to be slower.
+const longestTimeout = 10 * time.Second
 
-// requestSilence is how long a member may take to answer a request. A busy member that is the only one often takes a
+// requestTimeout is how long a member may take to answer a request. A busy member that is the only one often takes a
 // second.
-func (d *driver) requestSilence() time.Duration {
+func (d *driver) requestTimeout() time.Duration {
 	least := d.config.TTL / 5
 	if d.alone() {
 		least = max(least, time.Second)
 	}
-	return d.silence(min(least, mostPatience))
+	return d.silence(min(least, longestTimeout))
 }
 
 // errNotConnected is the reason if a request is given up that was not sent.
@@ -180,9 +180,9 @@ var errNotConnected = fmt.Errorf("%w: there is no connection", store.ErrUnavaila
 // request sends one request and explains its error: ErrUnknownOutcome if it may have been carried out.
 func request[T any](ctx context.Context, d *driver, send func(context.Context, *clientv3.Client) (T, error)) (T, error) {
 	var none T
-	limit := d.requestSilence()
+	limit := d.requestTimeout()
 	d.mu.Lock()
-	limit = max(limit, min(d.allowed, mostPatience))
+	limit = max(limit, min(d.allowed, longestTimeout))
 	d.mu.Unlock()
 	connecting, cancel := context.WithTimeoutCause(ctx, limit, errNotConnected)
 	client, err := d.connected(connecting)

@@ -21,25 +21,25 @@ type driver struct {
 	config   Config        // without the password
 	password func() string // a function, so that no fmt verb prints it
 	layout   layout
-	life     *adapter.Life                         // of the goroutines; its Calls end never
+	life     *adapter.Lifecycle                    // of the goroutines; its Calls end never
 	found    func(session, election, nonce string) // written by OnFound
 
 	endpoints int // constant: how many there are
 	watches   watches
 
-	mu        sync.Mutex
-	changed   chan struct{}    // guarded by mu, as are all below: closed and replaced when there is a client, or will be none
-	client    *clientv3.Client // set once: read without mu after connect has set it
-	refused   error            // why there is no client: its user is denied
-	trouble   error            // why there is no answer, if that is known
-	worked    bool             // the cluster has answered
-	trip      time.Duration    // the shorter of the last two round trips
-	lastTrip  time.Duration    // the last one
-	allowed   time.Duration    // what the next request may take; it grows while none is answered
-	pending   int64            // the id of a lease whose grant has not been answered; 0 if there is none
-	lease     int64            // the id of the session that was opened last
-	revisions revisions
-	lines     map[string]*line // the last one dialled, by endpoint
+	mu          sync.Mutex
+	changed     chan struct{}    // guarded by mu, as are all below: closed and replaced when there is a client, or will be none
+	client      *clientv3.Client // set once: read without mu after connect has set it
+	refused     error            // why there is no client: its user is denied
+	trouble     error            // why there is no answer, if that is known
+	worked      bool             // the cluster has answered
+	trip        time.Duration    // the shorter of the last two round trips
+	lastTrip    time.Duration    // the last one
+	allowed     time.Duration    // what the next request may take; it grows while none is answered
+	pending     int64            // the id of a lease whose grant has not been answered; 0 if there is none
+	lease       int64            // the id of the session that was opened last
+	revisions   revisions
+	connections map[string]*connection // the last one dialled, by endpoint
 }
 
 // OnFound implements engine.Finder.
@@ -55,7 +55,7 @@ func (d *driver) begin() {
 
 // Entry implements engine.Driver.
 func (d *driver) Entry(ctx context.Context, key string, tell engine.Tell) (engine.Watch, error) {
-	list, err := d.see(ctx, newListener(key, tell))
+	list, err := d.set(ctx, entryWatch(key, tell))
 	return list[0], err
 }
 
@@ -63,50 +63,49 @@ func (d *driver) Entry(ctx context.Context, key string, tell engine.Tell) (engin
 func (d *driver) Pair(
 	ctx context.Context, own, nearest string, tellOwn, tellNearest engine.Tell,
 ) (ownWatch, nearestWatch engine.Watch, err error) {
-	list, err := d.see(ctx, newListener(own, tellOwn), newListener(nearest, tellNearest))
+	list, err := d.set(ctx, entryWatch(own, tellOwn), entryWatch(nearest, tellNearest))
 	return list[0], list[1], err
 }
 
 // Leader implements engine.Driver.
 func (d *driver) Leader(ctx context.Context, election string, tell engine.Tell) (engine.Watch, error) {
-	list, err := d.see(ctx, &listener{key: d.layout.ack(election), tell: tell, state: leaderState, dated: true})
+	list, err := d.set(ctx, &watch{key: d.layout.ack(election), tell: tell, state: leaderState, dated: true})
 	return list[0], err
 }
 
-// see watches the keys, reads them in one request, and tells what there is. It returns a watch for each listener, the
-// zero Watch with an error.
-func (d *driver) see(ctx context.Context, listeners ...*listener) (list []engine.Watch, err error) {
-	list = make([]engine.Watch, len(listeners))
+// set sets watches, reads their keys in one request, and tells what there is. With an error it returns zero Watches.
+func (d *driver) set(ctx context.Context, list ...*watch) (watches []engine.Watch, err error) {
+	watches = make([]engine.Watch, len(list))
 	ws := &d.watches
-	for _, l := range listeners {
-		ws.join(l) // all are asked for before one is waited for
+	var gets []clientv3.Op
+	for _, w := range list {
+		ws.set(w) // all are asked for before one is waited for
+		gets = append(gets, clientv3.OpGet(w.key))
 	}
 	defer func() {
 		if err != nil {
-			for _, l := range listeners {
-				ws.leave(l)
+			for _, w := range list {
+				ws.stop(w)
 			}
 		}
 	}()
-	var gets []clientv3.Op
-	for _, l := range listeners {
-		gets = append(gets, clientv3.OpGet(l.key))
-		if err := d.ready(ctx, l.watch); err != nil {
-			return list, err
+	for _, w := range list {
+		if err := d.ready(ctx, w); err != nil {
+			return watches, err
 		}
 	}
 	sent := time.Now()
-	found, revision, err := d.look(ctx, nil, gets...)
+	found, revision, err := d.read(ctx, nil, gets...)
 	if err != nil {
-		return list, err
+		return watches, err
 	}
-	if err := ws.show(listeners, found, revision, sent); err != nil {
-		return list, err
+	if err := ws.show(list, found, revision, sent); err != nil {
+		return watches, err
 	}
-	for i, l := range listeners {
-		list[i] = engine.Watch{Stream: l.watch.stream, Stop: func() { ws.leave(l) }}
+	for i, w := range list {
+		watches[i] = engine.Watch{Stream: w.stream, Stop: func() { ws.stop(w) }}
 	}
-	return list, nil
+	return watches, nil
 }
 
 // Ahead implements engine.Driver. The first member asked answers by itself, without the others: what is ahead only
@@ -114,12 +113,12 @@ func (d *driver) see(ctx context.Context, listeners ...*listener) (list []engine
 // time in which a ballot leads that had several ahead.
 func (d *driver) Ahead(ctx context.Context, e engine.Entry) (engine.Place, error) {
 	dir := d.layout.dir(e.Election)
-	look, last := d.lookAtOne, []clientv3.OpOption{clientv3.WithMaxCreateRev(int64(e.Token) - 1), clientv3.WithSerializable()}
+	read, last := d.readAtOne, []clientv3.OpOption{clientv3.WithMaxCreateRev(int64(e.Token) - 1), clientv3.WithSerializable()}
 	for {
-		found, _, err := look(ctx, stands(e), nearest(dir, last...))
+		found, _, err := read(ctx, stands(e), nearest(dir, last...))
 		switch {
 		case len(last) == 2 && (err == errBehind || err == nil && found == nil):
-			look, last = d.look, last[:1] // all members together are not behind, and know whether the entry stands
+			read, last = d.read, last[:1] // all members together are not behind, and know whether the entry stands
 			continue
 		case err != nil:
 			return engine.Place{}, err
@@ -157,7 +156,7 @@ func placeIn(dir string, r *pb.RangeResponse) (place engine.Place, foreign int64
 // course of its events, that it has come as far.
 func (d *driver) Confirm(ctx context.Context) error {
 	sent := time.Now()
-	_, revision, err := d.look(ctx, nil, clientv3.OpGet(d.config.Prefix+"/", clientv3.WithCountOnly()))
+	_, revision, err := d.read(ctx, nil, clientv3.OpGet(d.config.Prefix+"/", clientv3.WithCountOnly()))
 	if err != nil {
 		return err
 	}
@@ -168,7 +167,7 @@ func (d *driver) Confirm(ctx context.Context) error {
 // Ballots implements engine.Driver.
 func (d *driver) Ballots(ctx context.Context, election string) ([]store.Standing, error) {
 	dir := d.layout.dir(election)
-	found, _, err := d.look(ctx, nil,
+	found, _, err := d.read(ctx, nil,
 		clientv3.OpGet(dir, clientv3.WithPrefix(), clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortAscend)))
 	if err != nil {
 		return nil, err

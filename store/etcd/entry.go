@@ -28,7 +28,7 @@ func (s *session) Enter(ctx context.Context, election string, n engine.Nonce, va
 	}
 	e := engine.Entry{Election: election, Token: uint64(resp.Header.Revision)}
 	if !resp.Succeeded { // an earlier request was carried out
-		found, _, err := s.driver.look(ctx, nil, clientv3.OpGet(key, clientv3.WithKeysOnly()))
+		found, _, err := s.driver.read(ctx, nil, clientv3.OpGet(key, clientv3.WithKeysOnly()))
 		if err != nil { // the entry might stand
 			return engine.Entry{}, fmt.Errorf("%w: %w", store.ErrUnknownOutcome, err)
 		}
@@ -49,54 +49,34 @@ func (s *session) Enter(ctx context.Context, election string, n engine.Nonce, va
 	return e, err
 }
 
-// A mark for each slot of the session says which turns of the slot are void: that turn and all before it. It is put when
-// the first one is, and goes with the lease. A request that is late finds the mark, or one that is higher.
+// A mark for each slot of the session keeps late requests to enter from making an entry: Void puts it again, and a request
+// to enter asks for the revision that it had when the slot's turn began. There is none before the first Void, and all go
+// with the lease. If the mark is another one than the session knows of, because a restored cluster has lost it or a late
+// request to void has put it again, the next entry of the slot is refused, and Void is called for that.
 
-// notVoid is the condition that the turn of the nonce is not void.
+// notVoid is the condition that no turn of the slot has been made void since the last one that the session knows of.
 func (s *session) notVoid(n engine.Nonce) clientv3.Cmp {
-	mark := s.driver.layout.void(s.id, n.Slot)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.marked[n.Slot] {
-		return clientv3.Compare(clientv3.CreateRevision(mark), "=", 0)
-	}
-	return clientv3.Compare(clientv3.Value(mark), "<", turn(n))
-}
-
-// turn is the value of a mark. Marks are compared as text.
-func turn(n engine.Nonce) string { return fmt.Sprintf("%016x", n.Turn) }
-
-// setMarked says whether there is a mark.
-func (s *session) setMarked(slot int, marked bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.marked[slot] = marked
+	return clientv3.Compare(clientv3.ModRevision(s.driver.layout.void(s.id, n.Slot)), "=", s.voided[n.Slot])
 }
 
 // Void implements engine.Session. After a restore, the entry might be one that was acknowledged and withdrawn before.
 func (s *session) Void(ctx context.Context, election string, n engine.Nonce) error {
 	key := s.driver.layout.dir(election) + ballotName(s.id, n.Name)
-	mark, ack := s.driver.layout.void(s.id, n.Slot), s.driver.layout.ack(election)
-	for {
-		resp, err := s.change(ctx, []clientv3.Cmp{s.notVoid(n)},
-			clientv3.OpDelete(key), clientv3.OpPut(mark, turn(n), s.onLease()))
-		if err != nil {
-			return err
-		}
-		found, _, err := s.driver.look(ctx, nil, clientv3.OpGet(ack), clientv3.OpGet(mark))
-		if err != nil {
-			return err
-		}
-		held, marked := first(found[0]), first(found[1])
-		s.setMarked(n.Slot, marked != nil)
-		if !resp.Succeeded && (marked == nil || string(marked.Value) < turn(n)) { // the condition was another
-			continue
-		}
-		if held == nil || held.Lease != s.id || s.acknowledgedIn(election) {
-			return nil
-		}
-		return s.deleteAck(ctx, held)
+	resp, err := s.change(ctx, nil, clientv3.OpDelete(key),
+		clientv3.OpPut(s.driver.layout.void(s.id, n.Slot), "", s.onLease()), clientv3.OpGet(s.driver.layout.ack(election)))
+	if err != nil {
+		return err
 	}
+	s.mu.Lock()
+	s.voided[n.Slot] = resp.Header.Revision
+	s.mu.Unlock()
+	held := first(resp.Responses[2].GetResponseRange())
+	if held == nil || held.Lease != s.id || s.acknowledgedIn(election) {
+		return nil
+	}
+	return s.deleteAck(ctx, held)
 }
 
 // Remove implements engine.Session. What another session holds at the acknowledgement's key stays.
@@ -142,7 +122,7 @@ func (s *session) remove(ctx context.Context, r engine.Removal) error {
 // ballotAndAck reads whether the entry stands, and what is at the acknowledgement's key. If nothing is there, held has
 // the revision 0.
 func (d *driver) ballotAndAck(ctx context.Context, e engine.Entry) (stands bool, held *mvccpb.KeyValue, err error) {
-	found, _, err := d.look(ctx, nil,
+	found, _, err := d.read(ctx, nil,
 		clientv3.OpGet(keyOf(e.Key), clientv3.WithKeysOnly()), clientv3.OpGet(d.layout.ack(e.Election)))
 	if err != nil {
 		return false, nil, err

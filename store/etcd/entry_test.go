@@ -43,33 +43,33 @@ func soon(t *testing.T) context.Context {
 	return ctx
 }
 
-// marks lists the marks of the session, by slot.
-func (s *session) marks(t *testing.T) map[string]string {
+// marks returns the revisions of the marks of the session, by slot.
+func (s *session) marks(t *testing.T) map[string]int64 {
 	t.Helper()
 	prefix := "leadership/_void/" + s.ID() + "-"
-	found, _, err := s.driver.look(soon(t), nil, clientv3.OpGet(prefix, clientv3.WithPrefix()))
+	found, _, err := s.driver.read(soon(t), nil, clientv3.OpGet(prefix, clientv3.WithPrefix()))
 	require.NoError(t, err)
-	list := map[string]string{}
+	list := map[string]int64{}
 	for _, kv := range found[0].Kvs {
-		list[string(kv.Key[len(prefix):])] = string(kv.Value)
+		list[string(kv.Key[len(prefix):])] = kv.ModRevision
 	}
 	return list
 }
 
-// Once a turn of a slot is void, nothing makes an entry of it or of an earlier one: no late request to enter, and no late
-// request to void an earlier turn, which would lower the mark. The next turn stands.
+// asOfNow is a session whose requests are those that this one sends now, and that arrive late.
+func (s *session) asOfNow() *session {
+	return &session{driver: s.driver, id: s.id, voided: s.voided, acknowledged: map[string]string{}}
+}
+
+// Once a turn of a slot is void, no late request makes an entry of it or of an earlier one, also if requests to void
+// arrive late. The next turn stands, at the latest once it was void itself.
 func TestVoid(t *testing.T) {
 	t.Parallel()
 	d, s := opened(t)
-	asBefore := func(marked bool) *session { // whose requests are those that it sends late
-		late := &session{driver: d, id: s.id, acknowledged: map[string]string{}}
-		late.marked[3] = marked
-		return late
-	}
 	nonce := func(turn uint64) engine.Nonce {
 		return engine.Nonce{Name: fmt.Sprintf("nonce%d", turn), Slot: 3, Turn: turn}
 	}
-	enters := func(s *session, turn uint64) {
+	enters := func(turn uint64) {
 		t.Helper()
 		_, err := s.Enter(soon(t), "x", nonce(turn), "v")
 		require.NoError(t, err)
@@ -85,33 +85,38 @@ func TestVoid(t *testing.T) {
 		require.NoError(t, err)
 		return len(list)
 	}
-	enters(s, 1)
+	first := s.asOfNow()
+	enters(1)
 	require.Empty(t, s.marks(t), "a mark costs nothing before it is needed")
 	require.NoError(t, s.Void(soon(t), "x", nonce(1)))
 	require.Zero(t, standing())
-	isVoid(s, 1)
-	isVoid(asBefore(false), 1)
-	enters(s, 2)
-	enters(s, 2)
+	isVoid(first, 1)
+	second := s.asOfNow()
+	enters(2)
+	enters(2)
 	require.Equal(t, 1, standing())
-	require.NoError(t, s.Void(soon(t), "x", nonce(5)))
-	for _, marked := range []bool{false, true} {
-		require.NoError(t, asBefore(marked).Void(soon(t), "x", nonce(1)))
-		require.NoError(t, asBefore(marked).Void(soon(t), "x", nonce(5)))
-		require.Equal(t, map[string]string{"3": fmt.Sprintf("%016x", 5)}, s.marks(t))
-		isVoid(asBefore(marked), 5)
-	}
-	require.NoError(t, asBefore(false).Void(soon(t), "x", nonce(6)))
-	require.Equal(t, map[string]string{"3": fmt.Sprintf("%016x", 6)}, s.marks(t))
-	isVoid(s, 6)
-	enters(s, 16)
+	require.NoError(t, s.Void(soon(t), "x", nonce(2)))
+	require.Zero(t, standing())
+	isVoid(first, 1)
+	isVoid(second, 2)
+
+	require.NoError(t, first.Void(soon(t), "x", nonce(1))) // late
+	require.Len(t, s.marks(t), 1)
+	isVoid(second, 2)
+	isVoid(s, 3)
+	third := s.asOfNow()
+	require.NoError(t, s.Void(soon(t), "x", nonce(3)))
+	isVoid(third, 3)
+	enters(4)
+	require.Equal(t, 1, standing())
 
 	// An operator deletes everything below the prefix.
+	fifth := s.asOfNow()
 	require.NoError(t, d.Clear(soon(t), ""))
-	isVoid(s, 17)
-	require.NoError(t, s.Void(soon(t), "x", nonce(17)))
-	isVoid(s, 17)
-	enters(s, 18)
+	isVoid(s, 5)
+	require.NoError(t, s.Void(soon(t), "x", nonce(5)))
+	isVoid(fifth, 5)
+	enters(6)
 	require.Equal(t, 1, standing())
 
 	for slot := range engine.Slots {
@@ -120,11 +125,15 @@ func TestVoid(t *testing.T) {
 			require.NoError(t, s.Void(soon(t), strconv.Itoa(slot), n))
 		}
 	}
-	require.Len(t, s.marks(t), engine.Slots)
+	marks := s.marks(t)
+	require.Len(t, marks, engine.Slots)
+	for slot, revision := range s.voided {
+		require.Equal(t, marks[strconv.Itoa(slot)], revision)
+	}
 	require.NoError(t, s.End(soon(t), nil))
 	require.Empty(t, s.marks(t), "they go with the lease")
 	require.ErrorIs(t, s.Void(soon(t), "x", nonce(30)), engine.ErrOver)
-	_, err := s.Enter(soon(t), "x", nonce(30), "v")
+	_, err := (&session{driver: d, id: s.id}).Enter(soon(t), "x", nonce(30), "v")
 	require.ErrorIs(t, err, engine.ErrOver)
 }
 
@@ -135,7 +144,7 @@ func TestVoidRemovesTheAcknowledgement(t *testing.T) {
 	d, s := opened(t)
 	leader := func() string {
 		t.Helper()
-		found, _, err := d.look(soon(t), nil, clientv3.OpGet(d.layout.ack("x")))
+		found, _, err := d.read(soon(t), nil, clientv3.OpGet(d.layout.ack("x")))
 		require.NoError(t, err)
 		return string(first(found[0]).GetValue())
 	}
@@ -278,7 +287,7 @@ func TestPlaceIsReadFromOneMemberFirst(t *testing.T) {
 	require.Equal(t, []bool{true}, alone)
 
 	d.raise(d.floor() + 1) // as if another member had told of it
-	_, _, err = d.lookAtOne(soon(t), nil, nearest("/", clientv3.WithSerializable()))
+	_, _, err = d.readAtOne(soon(t), nil, nearest("/", clientv3.WithSerializable()))
 	require.ErrorIs(t, err, errBehind)
 	require.Zero(t, d.revisions.backSince, "one member is no proof of a restored cluster")
 	_, err = d.Ahead(soon(t), e)
@@ -286,7 +295,7 @@ func TestPlaceIsReadFromOneMemberFirst(t *testing.T) {
 	require.Equal(t, []bool{true, true, true, false}, alone)
 
 	d.revisions = revisions{cluster: d.revisions.cluster + 1}
-	_, _, err = d.lookAtOne(soon(t), nil, nearest("/", clientv3.WithSerializable()))
+	_, _, err = d.readAtOne(soon(t), nil, nearest("/", clientv3.WithSerializable()))
 	require.ErrorIs(t, err, errBehind, "it is a member of another cluster")
 
 	alone, d.revisions = nil, revisions{}

@@ -19,7 +19,7 @@ func (l layout) ack(election string) string { return l.prefix + "/" + election }
 // dir begins the keys of ballots. Names of elections have no part that begins with "_".
 func (l layout) dir(election string) string { return l.ack(election) + "/_ballots/" }
 
-// void is the key of the mark that says which turns of a slot of the session are void.
+// void is the key of the mark of a slot of the session: see Void.
 func (l layout) void(lease int64, slot int) string {
 	return fmt.Sprintf("%s/_void/%s-%d", l.prefix, leaseName(lease), slot)
 }

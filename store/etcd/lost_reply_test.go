@@ -22,7 +22,7 @@ func TestReplyLost(t *testing.T) {
 		"enter":       {"Txn", "request_put", "_ballots/"},
 		"acknowledge": {"Txn", `key:"leadership/test`, `value:"own"`},
 		"withdraw":    {"Txn", "request_delete_range", "_ballots/"},
-		"look":        {look, "_ballots/"},
+		"look":        {readTxn, "_ballots/"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -50,7 +50,7 @@ func TestCallerClosesTheClient(t *testing.T) {
 	eventually(t, func() bool { return len(values(t, st, election)) == 3 }, "all stand")
 	pending := make(chan error, 1)
 	go func() { _, err := storetest.Leader(soon(t), st, election, &store.Leader{}); pending <- err }()
-	eventually(t, func() bool { return st.Watches() == 4 }, "all watch") // three ballots, and the acknowledgement
+	eventually(t, func() bool { return st.Watches() == 6 }, "all watch") // one, two and two ballots, and the acknowledgement
 	require.NoError(t, client.Close())
 	lost(t, b)
 	lost(t, waiter)

@@ -93,8 +93,8 @@ func (s *session) Keep(ctx context.Context, renewed func(engine.Proof)) error {
 // is that of the last stream if all have broken.
 func (k *keeper) renew() (over bool, err error) {
 	d := k.driver
-	patience := min(d.patience(d.config.TTL/10), d.config.TTL/5)
-	late := time.NewTicker(patience)
+	limit := min(d.timeout(d.config.TTL/10), d.config.TTL/5)
+	late := time.NewTicker(limit)
 	defer late.Stop()
 	ended := time.NewTimer(k.left())
 	defer ended.Stop()
@@ -114,7 +114,7 @@ func (k *keeper) renew() (over bool, err error) {
 				k.asked = slices.Delete(k.asked, i, i+1)
 			}
 		case <-late.C:
-			k.troubled(fmt.Sprintf("no answer within %v", patience))
+			k.troubled(fmt.Sprintf("no answer within %v", limit))
 			k.giveUp()
 			if len(k.asked) < mostRenewers {
 				k.ask()
@@ -162,7 +162,7 @@ func (k *keeper) giveUp() {
 	silence := d.silence(d.config.TTL / 5)
 	k.asked = slices.DeleteFunc(k.asked, func(r *renewer) bool {
 		if time.Since(r.asked) >= silence {
-			d.hangUp(r.member.Load(), r.asked)
+			d.disconnect(r.member.Load(), r.asked)
 		}
 		over := time.Since(r.asked) >= d.config.TTL-d.config.Grace
 		if over {

@@ -147,10 +147,10 @@ func (r *renewals) renew(t *testing.T, endpoints int, duration time.Duration) {
 	defer func() { _ = client.Close() }()
 	logger := slog.New(slog.NewTextHandler(r, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	d := &driver{
-		config: Config{TTL: 10 * time.Second, Grace: 10 * time.Second / 3, Logger: logger}, life: adapter.NewLife("etcd", false, ""),
+		config: Config{TTL: 10 * time.Second, Grace: 10 * time.Second / 3, Logger: logger}, life: adapter.NewLifecycle("etcd", false, ""),
 		client: client, endpoints: endpoints,
 	}
-	d.lines = map[string]*line{"member": {Conn: memberConn{cluster: r}, driver: d, dialled: time.Now()}}
+	d.connections = map[string]*connection{"member": {Conn: memberConn{cluster: r}, driver: d, dialled: time.Now()}}
 	time.Sleep(time.Second) // the connection is not younger than the renewals
 	r.start = time.Now()
 	ctx, cancel := context.WithCancel(t.Context())

@@ -30,7 +30,7 @@ func TestSlowClusterIsWaitedFor(t *testing.T) {
 		return invoke(ctx, method, req, reply, cc, opts...)
 	})
 	read := func() error {
-		_, _, err := d.look(soon(t), nil, clientv3.OpGet("x"))
+		_, _, err := d.read(soon(t), nil, clientv3.OpGet("x"))
 		return err
 	}
 	d.config.TTL = 2 * time.Second // a request is given up after a second

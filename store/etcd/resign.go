@@ -15,7 +15,7 @@ func (d *driver) RequestResignation(ctx context.Context, election string, token 
 		return nil // to etcd it would mean any revision
 	}
 	dir := d.layout.dir(election)
-	found, _, err := d.look(ctx, nil,
+	found, _, err := d.read(ctx, nil,
 		clientv3.OpGet(dir, clientv3.WithPrefix(), clientv3.WithMinCreateRev(created), clientv3.WithMaxCreateRev(created)))
 	if err != nil {
 		return err

@@ -18,29 +18,30 @@ type revisions struct {
 	cluster   uint64    // the id of the cluster
 	floor     int64     // the highest revision seen
 	backSince time.Time // since when only lower ones are read; zero while they are not
+	restores  int       // how often a restore was noticed
+	searching bool      // findAll runs
 }
 
-// look reads in one transaction, and returns what was found by each get, and the revision of all; nothing if the
+// read reads in one transaction, and returns what was found by each get, and the revision of all; nothing if the
 // conditions do not hold. It does not go through the cluster's log. What it returns is not older than anything that was
 // seen before it was sent: one member may lag behind another, or wake from a pause. But if all that is read for long is
 // too old, the cluster has been restored to the past, and there is nothing else to go by.
-func (d *driver) look(ctx context.Context, conditions []clientv3.Cmp, gets ...clientv3.Op,
+func (d *driver) read(ctx context.Context, conditions []clientv3.Cmp, gets ...clientv3.Op,
 ) (found []*pb.RangeResponse, revision int64, err error) {
 	floor := d.floor()
 	resp, err := d.txn(ctx, conditions, gets)
 	if err != nil {
 		return nil, 0, err
 	}
-	d.sawCluster(resp.Header.ClusterId)
-	if !d.saw(floor, resp.Header.Revision, false) {
+	if !d.saw(floor, resp.Header, false) {
 		return nil, 0, errBehind
 	}
 	return ranges(resp), resp.Header.Revision, nil
 }
 
-// lookAtOne is look at one member, which answers without the others: gets are serializable. It may be behind, or no
+// readAtOne is read at one member, which answers without the others: gets are serializable. It may be behind, or no
 // member any more, so its answer is no proof of a restored cluster.
-func (d *driver) lookAtOne(ctx context.Context, conditions []clientv3.Cmp, gets ...clientv3.Op,
+func (d *driver) readAtOne(ctx context.Context, conditions []clientv3.Cmp, gets ...clientv3.Op,
 ) (found []*pb.RangeResponse, revision int64, err error) {
 	d.mu.Lock()
 	floor, cluster := d.revisions.floor, d.revisions.cluster
@@ -72,7 +73,7 @@ func (d *driver) change(ctx context.Context, conditions []clientv3.Cmp, ops ...c
 	if err != nil {
 		return nil, err
 	}
-	d.saw(floor, resp.Header.Revision, true)
+	d.saw(floor, resp.Header, true)
 	return resp, nil
 }
 
@@ -111,18 +112,6 @@ func first(r *pb.RangeResponse) *mvccpb.KeyValue {
 	return r.Kvs[0]
 }
 
-// sawCluster notices a cluster that was made of a snapshot: it has another id.
-func (d *driver) sawCluster(id uint64) {
-	d.mu.Lock()
-	before := d.revisions.cluster
-	d.revisions.cluster = cmp.Or(id, before) // some gateways leave it out
-	d.mu.Unlock()
-	if before != 0 && id != 0 && before != id {
-		d.config.Logger.Warn("the id of the cluster has changed: was it restored?", "store", d.life.Name, "from", before, "to", id)
-		d.life.Go(d.findAll)
-	}
-}
-
 // errBehind says that a member has not come as far as another one that we have seen.
 var errBehind = fmt.Errorf("%w: a member of the cluster lags behind", store.ErrUnavailable)
 
@@ -145,27 +134,43 @@ func (r *revisions) raise(revision int64) {
 	}
 }
 
-// saw reports whether a revision may be used that was seen in answer to a request; the floor is that from before it.
-func (d *driver) saw(floor, revision int64, written bool) bool {
+// saw reports whether an answer may be used; the floor is that from before the request. It notices a cluster that was
+// made of a snapshot: it has another id, or has gone back.
+func (d *driver) saw(floor int64, header *pb.ResponseHeader, written bool) bool {
 	d.mu.Lock()
 	r := &d.revisions
-	if revision >= floor {
-		r.raise(revision)
-		d.mu.Unlock()
-		return true
-	}
-	if r.backSince.IsZero() {
+	before := r.cluster
+	r.cluster = cmp.Or(header.ClusterId, before) // some gateways leave it out
+	renamed := before != 0 && r.cluster != before
+	lower, back := header.Revision < floor, false
+	switch {
+	case !lower:
+		r.raise(header.Revision)
+	case r.backSince.IsZero():
 		r.backSince = time.Now()
 	}
 	// If the floor has gone back since, others have found out already.
-	restored := r.floor >= floor && (written || time.Since(r.backSince) >= d.long())
-	if restored {
-		r.floor, r.backSince = revision, time.Time{}
+	if lower && r.floor >= floor && (written || time.Since(r.backSince) >= d.long()) {
+		back = true
+		r.floor, r.backSince = header.Revision, time.Time{}
+	}
+	search := (back || renamed) && !r.searching
+	if back || renamed {
+		r.restores++
+		r.searching = true
 	}
 	d.mu.Unlock()
-	if restored {
-		d.config.Logger.Warn("the revision of the cluster has gone back: was it restored?", "store", d.life.Name, "from", floor, "to", revision)
-		d.life.Go(d.findAll)
+	restored := func(what string, from, to any) {
+		d.config.Logger.Warn(what+": was it restored?", "store", d.life.Name, "from", from, "to", to)
+		if search {
+			d.life.Go(d.findAll)
+		}
 	}
-	return restored
+	switch {
+	case back:
+		restored("the revision of the cluster has gone back", floor, header.Revision)
+	case renamed:
+		restored("the id of the cluster has changed", before, header.ClusterId)
+	}
+	return !lower || back
 }

@@ -1,6 +1,7 @@
 package etcd
 
 import (
+	"context"
 	"strings"
 
 	"github.com/go-leadership/leadership/internal/adapter"
@@ -11,27 +12,45 @@ import (
 // restored from a snapshot has the ballots again that were withdrawn since. One of a session that lives stands in the way
 // of all behind it for as long as that session is renewed. Only its own store knows that it was withdrawn, and nothing
 // else may lead that store to elections in which it does not stand any more (TestRestoredBallotIsRemoved).
+//
+// One call runs at a time. If another restore is noticed meanwhile, it begins anew after a pause: the endpoints might be
+// those of two clusters, and then every other answer looks like one (TestEndpointsOfTwoClusters).
 func (d *driver) findAll() {
-	d.mu.Lock()
-	lease := d.lease
-	d.mu.Unlock()
-	if lease == 0 {
-		return
+	ctx := d.life.Background
+	for {
+		d.mu.Lock()
+		restores, lease := d.revisions.restores, d.lease
+		d.mu.Unlock()
+		if lease != 0 {
+			d.findOf(ctx, leaseName(lease))
+		}
+		d.mu.Lock()
+		done := d.revisions.restores == restores || ctx.Err() != nil
+		d.revisions.searching = !done
+		d.mu.Unlock()
+		if done {
+			return
+		}
+		adapter.Pause(ctx)
 	}
-	ctx, prefix := d.life.Background, d.config.Prefix+"/"
+}
+
+// findOf shows the engine all ballots of one session.
+func (d *driver) findOf(ctx context.Context, session string) {
+	prefix := d.config.Prefix + "/"
 	all := clientv3.OpGet(prefix, clientv3.WithPrefix(), clientv3.WithKeysOnly())
-	found, _, err := d.look(ctx, nil, all)
+	found, _, err := d.read(ctx, nil, all)
 	for adapter.Uncertain(err) && ctx.Err() == nil {
 		adapter.Pause(ctx)
-		found, _, err = d.look(ctx, nil, all)
+		found, _, err = d.read(ctx, nil, all)
 	}
 	if err != nil {
 		return
 	}
 	for _, kv := range found[0].Kvs {
 		election, name, _ := strings.Cut(strings.TrimPrefix(string(kv.Key), prefix), "/_ballots/")
-		if nonce, ours := strings.CutPrefix(name, leaseName(lease)+"-"); ours {
-			d.found(leaseName(lease), election, nonce)
+		if nonce, ours := strings.CutPrefix(name, session+"-"); ours {
+			d.found(session, election, nonce)
 		}
 	}
 }

@@ -28,8 +28,8 @@ type session struct {
 	granted store.Instant // constant: before the request for the lease was sent
 
 	mu           sync.Mutex
-	marked       [engine.Slots]bool // guarded by mu, as is acknowledged: the slots that have a mark of what is void
-	acknowledged map[string]string  // the elections of the entries that may have been acknowledged, by key
+	voided       [engine.Slots]int64 // guarded by mu, as is acknowledged: the revision of each slot's mark; 0 if there is none
+	acknowledged map[string]string   // the elections of the entries that may have been acknowledged, by key
 }
 
 // Open implements engine.Driver. It asks for a lease under an id of our own choice, so that asking again after an

@@ -15,9 +15,9 @@ import (
 //     left after another TTL/10, each rounded up to TTL/40: 9/40 of the TTL at most.
 //   - A renewal that is late is sent on another stream too after TTL/10, and the member left after TTL/5.
 //
-// They take longer if the last round trips did, so that a slow line is not taken for a silent one: half as much again as
+// They take longer if the last round trips did, so that a slow link is not taken for a silent one: half as much again as
 // the shorter of the last two. One answer can be late because the cluster elects a leader, and says nothing about the
-// line: the lease has to outlast the next silent member. With one endpoint there is nowhere to go, and it takes 3/10 of
+// link: the lease has to outlast the next silent member. With one endpoint there is nowhere to go, and it takes 3/10 of
 // the TTL: more than the round trip of TTL/4 that the store works with, and little enough for a renewal over another
 // connection.
 
@@ -27,11 +27,11 @@ func (d *driver) silence(least time.Duration) time.Duration {
 	if d.alone() {
 		least = max(least, d.config.TTL*3/10)
 	}
-	return d.patience(least)
+	return d.timeout(least)
 }
 
-// patience is how long to wait for an answer; least is for quick members.
-func (d *driver) patience(least time.Duration) time.Duration {
+// timeout is how long to wait for an answer; least is for quick members.
+func (d *driver) timeout(least time.Duration) time.Duration {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return max(least, d.trip*3/2)
@@ -40,7 +40,7 @@ func (d *driver) patience(least time.Duration) time.Duration {
 // alone reports whether there is one endpoint only.
 func (d *driver) alone() bool { return d.endpoints == 1 }
 
-// measured records a round trip that took little more time than the line needs. The shorter of the last two counts.
+// measured records a round trip that took little more time than the link needs. The shorter of the last two counts.
 func (d *driver) measured(trip time.Duration) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -51,34 +51,34 @@ func (d *driver) measured(trip time.Duration) {
 	d.lastTrip = trip
 }
 
-// lineTo returns the connection to a member; nil if it is not one that the store dialled.
-func (d *driver) lineTo(member *peer.Peer) *line {
+// connectionTo returns the connection to a member; nil if it is not one that the store dialled.
+func (d *driver) connectionTo(member *peer.Peer) *connection {
 	if member == nil || member.Addr == nil {
 		return nil
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for _, l := range d.lines {
-		if l.RemoteAddr().String() == member.Addr.String() {
-			return l
+	for _, c := range d.connections {
+		if c.RemoteAddr().String() == member.Addr.String() {
+			return c
 		}
 	}
 	return nil
 }
 
-// hangUp closes the connection to a member that owes an answer, if it was made before that time and nothing has come
+// disconnect closes the connection to a member that owes an answer, if it was made before that time and nothing has come
 // over it since.
-func (d *driver) hangUp(member *peer.Peer, since time.Time) {
-	if l := d.lineTo(member); l != nil && l.dialled.Before(since) && l.heard.Load() < int64(since.Sub(l.dialled)) {
-		_ = l.Close()
+func (d *driver) disconnect(member *peer.Peer, since time.Time) {
+	if c := d.connectionTo(member); c != nil && c.dialled.Before(since) && c.heard.Load() < int64(since.Sub(c.dialled)) {
+		_ = c.Close()
 	}
 }
 
-// ear notices if the member that has the stream of watches is silent. It counts intervals and not time, so that a
+// detector notices if the member that has the stream of watches is silent. It counts intervals and not time, so that a
 // process that was paused does not take its own silence for the member's.
-type ear struct {
-	driver *driver
-	line   *line // nil if the store did not dial it
+type detector struct {
+	driver     *driver
+	connection *connection // nil if the store did not dial it
 
 	heard int64     // what there was at the interval before
 	idle  int       // for how many intervals nothing has come
@@ -87,33 +87,33 @@ type ear struct {
 }
 
 // interval is how often silent must be called.
-func (e *ear) interval() time.Duration { return max(e.driver.config.TTL/40, time.Millisecond) }
+func (t *detector) interval() time.Duration { return max(t.driver.config.TTL/40, time.Millisecond) }
 
 // silent reports whether the store must leave the member. It asks for a sign of life when there has been none for a
 // while and there is another member to go to.
-func (e *ear) silent() bool {
-	ws := &e.driver.watches
+func (t *detector) silent() bool {
+	ws := &t.driver.watches
 	ws.mu.Lock()
 	heard, owes := int64(ws.messages), ws.asked || len(ws.creating) > 0
-	if e.line != nil {
-		heard += e.line.heard.Load()
+	if t.connection != nil {
+		heard += t.connection.heard.Load()
 	}
-	if heard != e.heard {
-		e.heard, e.idle, e.owes = heard, 0, 0
+	if heard != t.heard {
+		t.heard, t.idle, t.owes = heard, 0, 0
 	} else {
-		e.idle++
+		t.idle++
 	}
-	probe := !owes && e.idle >= 3 && len(ws.byID) > 0 && !e.driver.alone()
+	probe := !owes && t.idle >= 3 && len(ws.byID) > 0 && !t.driver.alone()
 	if probe {
 		ws.askProgress()
 	}
 	ws.mu.Unlock()
-	if !owes || e.idle == 0 {
-		e.owes = 0
+	if !owes || t.idle == 0 {
+		t.owes = 0
 		return false
 	}
-	if e.owes++; e.owes == 1 {
-		e.since = time.Now().Add(-e.interval())
+	if t.owes++; t.owes == 1 {
+		t.since = time.Now().Add(-t.interval())
 	}
-	return time.Duration(e.owes)*e.interval() >= e.driver.silence(e.driver.config.TTL/10)
+	return time.Duration(t.owes)*t.interval() >= t.driver.silence(t.driver.config.TTL/10)
 }

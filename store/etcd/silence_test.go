@@ -16,7 +16,7 @@ func TestNewConnectionOwesNothing(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = listener.Close() })
 	address := listener.Addr().String()
-	d := &driver{config: Config{TTL: 4 * time.Second, Dial: (&net.Dialer{}).DialContext}, lines: map[string]*line{}}
+	d := &driver{config: Config{TTL: 4 * time.Second, Dial: (&net.Dialer{}).DialContext}, connections: map[string]*connection{}}
 	before := time.Now()
 	conn, err := d.dial(context.Background(), address)
 	require.NoError(t, err)
@@ -26,7 +26,7 @@ func TestNewConnectionOwesNothing(t *testing.T) {
 	t.Cleanup(func() { _ = server.Close() })
 	member := &peer.Peer{Addr: conn.RemoteAddr()}
 
-	d.hangUp(member, before)
+	d.disconnect(member, before)
 	require.NoError(t, conn.SetDeadline(time.Time{}), "it is open")
 	for range 2 {
 		since := time.Now()
@@ -34,9 +34,9 @@ func TestNewConnectionOwesNothing(t *testing.T) {
 		require.NoError(t, err)
 		_, err = conn.Read(make([]byte, 100))
 		require.NoError(t, err)
-		d.hangUp(member, since)
+		d.disconnect(member, since)
 		require.NoError(t, conn.SetDeadline(time.Time{}), "it has answered since")
 	}
-	d.hangUp(member, time.Now())
+	d.disconnect(member, time.Now())
 	require.ErrorIs(t, conn.SetDeadline(time.Time{}), net.ErrClosed, "it has been silent since")
 }

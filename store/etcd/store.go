@@ -71,12 +71,12 @@ func newDriver(config Config) (*driver, error) {
 	d := &driver{
 		config: config, password: func() string { return password },
 		layout:    layout{config.Prefix},
-		life:      adapter.NewLife("etcd", config.TLS != nil, strings.Join(endpoints, ",")+"/"+config.Prefix),
+		life:      adapter.NewLifecycle("etcd", config.TLS != nil, strings.Join(endpoints, ",")+"/"+config.Prefix),
 		endpoints: len(endpoints), client: config.Client,
-		changed: make(chan struct{}), lines: map[string]*line{},
+		changed: make(chan struct{}), connections: map[string]*connection{},
 	}
 	d.watches.queued = make(chan struct{}, 1)
-	d.watches.dated = map[*listener]bool{}
+	d.watches.dated = map[*watch]bool{}
 	return d, nil
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/go-leadership/leadership/internal/adapter"
 	"github.com/go-leadership/leadership/store"
+	"github.com/go-leadership/leadership/store/engine"
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc/peer"
@@ -52,15 +53,13 @@ var errSilent = errors.New("no answer on the stream of watches")
 func (d *driver) streamOf(client *clientv3.Client) error {
 	// A member that has no leader ends the stream, instead of keeping it open without news.
 	ctx, cancel := context.WithCancelCause(clientv3.WithRequireLeader(d.life.Background))
-	stop := func(err error) { cancel(err) }
-	defer stop(nil)
+	var receiver sync.WaitGroup
+	defer receiver.Wait()
+	defer cancel(nil)
 	stream, err := pb.NewWatchClient(client.ActiveConnection()).Watch(ctx)
 	if err != nil {
 		return err
 	}
-	var receiver sync.WaitGroup
-	defer receiver.Wait()
-	defer stop(nil)
 	receiver.Go(func() {
 		for {
 			resp, err := stream.Recv()
@@ -68,14 +67,14 @@ func (d *driver) streamOf(client *clientv3.Client) error {
 				err = d.handle(resp)
 			}
 			if err != nil {
-				stop(err)
+				cancel(err)
 				return
 			}
 		}
 	})
 	member, _ := peer.FromContext(stream.Context())
-	ear := ear{driver: d, line: d.lineTo(member)}
-	ticker := time.NewTicker(ear.interval())
+	detector := detector{driver: d, connection: d.connectionTo(member)}
+	ticker := time.NewTicker(detector.interval())
 	defer ticker.Stop()
 	for {
 		for _, r := range d.watches.take() {
@@ -90,8 +89,8 @@ func (d *driver) streamOf(client *clientv3.Client) error {
 			switch {
 			case d.watches.silent():
 				return errSilent
-			case ear.silent():
-				d.hangUp(member, ear.since)
+			case detector.silent():
+				d.disconnect(member, detector.since)
 				return errSilent
 			}
 		case <-ctx.Done():
@@ -127,7 +126,9 @@ func (d *driver) handle(resp *pb.WatchResponse) error {
 		}
 	case resp.WatchId == clientv3.InvalidWatchID:
 		for len(ws.marks) > 0 && ws.marks[0].revision <= resp.Header.Revision {
-			ws.confirmed(ws.marks[0].sent)
+			for w := range ws.dated {
+				w.tell(engine.News{AsOf: ws.marks[0].sent})
+			}
 			ws.marks = ws.marks[1:]
 		}
 	}
@@ -143,13 +144,13 @@ func (d *driver) created(resp *pb.WatchResponse) error {
 	w := ws.creating[0]
 	ws.creating = ws.creating[1:]
 	if resp.Canceled {
-		if ws.set[w.key] == w {
-			delete(ws.set, w.key)
-		}
 		w.over, w.err = true, d.refusal(resp.CancelReason)
 		close(w.ready)
 		if !errors.Is(w.err, store.ErrDenied) { // such as a token that has expired: the next stream has another
 			return w.err
+		}
+		if len(ws.byID) == 0 {
+			ws.marks = nil // of a stream without watches the cluster tells no progress (TestRefusedWatchesAreNoSilence)
 		}
 		return nil
 	}
@@ -160,7 +161,7 @@ func (d *driver) created(resp *pb.WatchResponse) error {
 	w.id = resp.WatchId
 	ws.byID[w.id] = w
 	close(w.ready)
-	if ws.set[w.key] != w { // no listener is left
+	if w.stopped {
 		ws.cancel(w)
 	}
 	return nil

@@ -38,8 +38,8 @@ type catch struct {
 
 func (c *catch) letGo() { c.once.Do(func() { close(c.release) }) }
 
-// look begins the text of a request that reads and has no condition.
-const look = "Txn success:{request_range"
+// readTxn begins the text of a request that reads and has no condition.
+const readTxn = "Txn success:{request_range"
 
 // fate is what becomes of a request that is caught.
 type fate int
@@ -127,7 +127,7 @@ func (tp *tap) stream(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.Clien
 	if err != nil {
 		return nil, err
 	}
-	return tappedStream{s, tp, method}, nil
+	return &tappedStream{ClientStream: s, tap: tp, method: method}, nil
 }
 
 // opened counts the streams of a method so far.
@@ -148,9 +148,11 @@ type tappedStream struct {
 	grpc.ClientStream
 	tap    *tap
 	method string
+	silent bool // a message was lost, so all after it are; of the receiver alone
 }
 
-// silenceWatches lets nothing that comes on streams of watches arrive, until the function returned is called.
+// silenceWatches lets nothing that comes on streams of watches arrive, until the function returned is called. A stream that
+// has lost a message stays silent: none goes on behind a gap.
 func (tp *tap) silenceWatches() (heard func()) {
 	set := func(deaf bool) {
 		tp.mu.Lock()
@@ -161,19 +163,19 @@ func (tp *tap) silenceWatches() (heard func()) {
 	return func() { set(false) }
 }
 
-func (s tappedStream) RecvMsg(m any) error {
+func (s *tappedStream) RecvMsg(m any) error {
 	for {
 		err := s.ClientStream.RecvMsg(m)
 		s.tap.mu.Lock()
-		deaf := s.tap.deaf && strings.HasSuffix(s.method, "/Watch")
+		s.silent = s.silent || s.tap.deaf && strings.HasSuffix(s.method, "/Watch")
 		s.tap.mu.Unlock()
-		if err != nil || !deaf {
+		if err != nil || !s.silent {
 			return err
 		}
 	}
 }
 
-func (s tappedStream) SendMsg(m any) error {
+func (s *tappedStream) SendMsg(m any) error {
 	s.tap.Note(describe(s.method, m))
 	return s.ClientStream.SendMsg(m)
 }

@@ -22,11 +22,11 @@ func (d *driver) dial(ctx context.Context, address string) (net.Conn, error) {
 		d.notConnected(ctx, fmt.Errorf("%s: %w", address, err))
 		return nil, err
 	}
-	l := &line{Conn: conn, driver: d, dialled: time.Now()}
+	c := &connection{Conn: conn, driver: d, dialled: time.Now()}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.lines[address] = l
-	return l, nil
+	d.connections[address] = c
+	return c, nil
 }
 
 // notConnected records why there is no connection. It ignores a try that the client library has given up: the reasons of
@@ -37,8 +37,8 @@ func (d *driver) notConnected(ctx context.Context, err error) {
 	}
 }
 
-// line is a connection that records when data last came over it.
-type line struct {
+// connection is one that records when data last came over it.
+type connection struct {
 	net.Conn
 	driver  *driver
 	dialled time.Time
@@ -46,18 +46,18 @@ type line struct {
 }
 
 // Read implements net.Conn. The first data to come answers the first that was sent.
-func (l *line) Read(p []byte) (int, error) {
-	n, err := l.Conn.Read(p)
-	if n > 0 && l.heard.Swap(max(1, int64(time.Since(l.dialled)))) == 0 {
-		l.driver.measured(time.Since(l.dialled))
+func (c *connection) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	if n > 0 && c.heard.Swap(max(1, int64(time.Since(c.dialled)))) == 0 {
+		c.driver.measured(time.Since(c.dialled))
 	}
-	return n, l.explain(err)
+	return n, c.explain(err)
 }
 
 // Write implements net.Conn.
-func (l *line) Write(p []byte) (int, error) {
-	n, err := l.Conn.Write(p)
-	return n, l.explain(err)
+func (c *connection) Write(p []byte) (int, error) {
+	n, err := c.Conn.Write(p)
+	return n, c.explain(err)
 }
 
 // errNoAnswer is why a connection was closed on this side.
@@ -65,9 +65,9 @@ var errNoAnswer = errors.New("no answer came")
 
 // explain gives the reason why a connection was closed on this side: the member at its other end was silent
 // (TestSilentServerIsNamed).
-func (l *line) explain(err error) error {
+func (c *connection) explain(err error) error {
 	if errors.Is(err, net.ErrClosed) || errors.Is(err, io.ErrClosedPipe) {
-		return fmt.Errorf("%w from %s", errNoAnswer, l.RemoteAddr())
+		return fmt.Errorf("%w from %s", errNoAnswer, c.RemoteAddr())
 	}
 	return err
 }

@@ -12,12 +12,12 @@ import (
 	"go.etcd.io/etcd/api/v3/mvccpb"
 )
 
-// heard is what listeners were told, in one order.
+// heard is what watches told, in one order.
 type heard []string
 
-// listens returns a listener of an election's leader that notes what it is told.
-func (h *heard) listens(name, key string) *listener {
-	return &listener{key: key, state: leaderState, dated: true, tell: func(n engine.News) {
+// watch returns a watch of an election's leader that notes what it tells.
+func (h *heard) watch(name, key string) *watch {
+	return &watch{key: key, state: leaderState, dated: true, tell: func(n engine.News) {
 		switch {
 		case n.Over:
 			*h = append(*h, name+" over")
@@ -66,18 +66,18 @@ func (d *driver) progresses(t *testing.T, revision int64) {
 }
 
 // shows is the answer to a read.
-func (d *driver) shows(l *listener, key string, revision int64) error {
+func (d *driver) shows(l *watch, key string, revision int64) error {
 	kv := &mvccpb.KeyValue{Key: []byte(key), ModRevision: revision}
-	return d.watches.show([]*listener{l}, []*pb.RangeResponse{{Kvs: []*mvccpb.KeyValue{kv}}}, revision, time.Time{})
+	return d.watches.show([]*watch{l}, []*pb.RangeResponse{{Kvs: []*mvccpb.KeyValue{kv}}}, revision, time.Time{})
 }
 
-// A listener is told first what was read, and then what is newer. An event that comes between is told in place of a read
+// A watch tells first what was read, and then what is newer. An event that comes between is told in place of a read
 // that is older, and never after one that has it already.
-func TestListenerIsNotToldOldNews(t *testing.T) {
+func TestWatchTellsNoOldNews(t *testing.T) {
 	var h heard
 	d := watching()
-	l := h.listens("l", "a")
-	d.watches.join(l)
+	l := h.watch("l", "a")
+	d.watches.set(l)
 	d.confirms(t, 1, 10)
 	d.changes(t, 1, "a", 12)
 	require.Empty(t, h, "the read comes first")
@@ -86,25 +86,25 @@ func TestListenerIsNotToldOldNews(t *testing.T) {
 	d.changes(t, 1, "a", 13)
 	require.Equal(t, heard{"l 13"}, h.take())
 
-	second := h.listens("second", "a")
-	d.watches.join(second)
-	require.Len(t, d.watches.byID, 1, "it shares the watch")
+	second := h.watch("second", "a")
+	d.watches.set(second)
+	d.confirms(t, 2, 13)
 	require.NoError(t, d.shows(second, "a", 15))
-	d.changes(t, 1, "a", 14) // the member that has the watches lags behind the one that was read from
-	require.Equal(t, heard{"second 15", "l 14"}, h.take())
-	d.changes(t, 1, "a", 16)
-	require.ElementsMatch(t, heard{"l 16", "second 16"}, h.take())
+	d.changes(t, 2, "a", 14) // the member that has the watches lags behind the one that was read from
+	require.Equal(t, heard{"second 15"}, h.take())
+	d.changes(t, 2, "a", 16)
+	require.Equal(t, heard{"second 16"}, h.take())
 }
 
 // What was read is right as of the time at which the read was sent. An event does not say as of when it is.
 func TestReadSaysAsOfWhen(t *testing.T) {
 	d := watching()
 	var told engine.State
-	l := &listener{key: "a", state: leaderState, tell: func(n engine.News) { told = *n.State }}
-	d.watches.join(l)
+	l := &watch{key: "a", state: leaderState, tell: func(n engine.News) { told = *n.State }}
+	d.watches.set(l)
 	d.confirms(t, 1, 10)
 	sent := time.Now()
-	require.NoError(t, d.watches.show([]*listener{l}, []*pb.RangeResponse{{}}, 11, sent))
+	require.NoError(t, d.watches.show([]*watch{l}, []*pb.RangeResponse{{}}, 11, sent))
 	require.Equal(t, engine.State{AsOf: sent}, told)
 	d.changes(t, 1, "a", 12)
 	require.Zero(t, told.AsOf)
@@ -114,8 +114,8 @@ func TestReadSaysAsOfWhen(t *testing.T) {
 func TestFloorIsRaisedBeforeAWatchTells(t *testing.T) {
 	d := watching()
 	var floor int64
-	l := &listener{key: "a", state: leaderState, tell: func(engine.News) { floor = d.floor() }}
-	d.watches.join(l)
+	l := &watch{key: "a", state: leaderState, tell: func(engine.News) { floor = d.floor() }}
+	d.watches.set(l)
 	d.confirms(t, 1, 10)
 	require.EqualValues(t, 10, d.floor())
 	require.NoError(t, d.shows(l, "a", 10))
@@ -128,17 +128,31 @@ func TestFloorIsRaisedBeforeAWatchTells(t *testing.T) {
 // News of a member that lags behind don't hide that the cluster has gone back, nor show it.
 func TestLaggingNewsAreNoReturn(t *testing.T) {
 	d := watching()
-	require.True(t, d.saw(0, 100, false))
-	require.False(t, d.saw(100, 50, false))
+	require.True(t, d.saw(0, &pb.ResponseHeader{Revision: 100}, false))
+	require.False(t, d.saw(100, &pb.ResponseHeader{Revision: 50}, false))
 	since := d.revisions.backSince
 	require.False(t, since.IsZero())
 	d.raise(60)
 	require.Equal(t, since, d.revisions.backSince)
-	require.True(t, d.saw(50, 70, false), "a read that began before the floor was raised")
+	require.True(t, d.saw(50, &pb.ResponseHeader{Revision: 70}, false), "a read that began before the floor was raised")
 	require.Equal(t, since, d.revisions.backSince)
 	require.EqualValues(t, 100, d.floor())
 	d.raise(100)
 	require.Zero(t, d.revisions.backSince)
+}
+
+// A write whose answer is lower than what was seen before is proof that the cluster has gone back, and a read after a while.
+// It is noticed once: what was sent before that, and answered later, has to be sent again.
+func TestRestoreIsNoticedOnce(t *testing.T) {
+	d := watching()
+	require.True(t, d.saw(0, &pb.ResponseHeader{Revision: 100}, false))
+	require.True(t, d.saw(100, &pb.ResponseHeader{Revision: 50}, true))
+	require.EqualValues(t, 50, d.floor())
+	require.False(t, d.saw(100, &pb.ResponseHeader{Revision: 49}, true))
+	require.EqualValues(t, 50, d.floor())
+	require.True(t, d.saw(50, &pb.ResponseHeader{Revision: 51}, false))
+	d.life.Stop()
+	d.life.Wait()
 }
 
 // Progress confirms a request as soon as the cluster has come as far as it had when that was sent: to those that have
@@ -146,10 +160,10 @@ func TestLaggingNewsAreNoReturn(t *testing.T) {
 func TestProgressConfirms(t *testing.T) {
 	var h heard
 	d := watching()
-	l, late, ballot := h.listens("l", "a"), h.listens("late", "b"), h.listens("ballot", "c")
+	l, late, ballot := h.watch("l", "a"), h.watch("late", "b"), h.watch("ballot", "c")
 	ballot.dated = false
-	for i, l := range []*listener{l, late, ballot} {
-		d.watches.join(l)
+	for i, l := range []*watch{l, late, ballot} {
+		d.watches.set(l)
 		d.confirms(t, int64(i+1), 10)
 	}
 	require.NoError(t, d.shows(l, "a", 10))
@@ -166,13 +180,13 @@ func TestProgressConfirms(t *testing.T) {
 	d.progresses(t, 30)
 	require.ElementsMatch(t, heard{"late 25", "l as of 01", "late as of 01"}, h.take())
 
-	d.watches.leave(l)
+	d.watches.stop(l)
 	d.watches.progress(40, at.Add(2*time.Second))
 	d.progresses(t, 40)
 	require.Equal(t, heard{"late as of 02"}, h.take(), "the other one has left")
 	d.watches.breakOff(fmt.Errorf("cut"))
 	require.ElementsMatch(t, heard{"late over", "ballot over"}, h.take())
-	d.watches.join(h.listens("again", "a"))
+	d.watches.set(h.watch("again", "a"))
 	d.confirms(t, 1, 10)
 	d.watches.progress(50, at.Add(3*time.Second))
 	d.progresses(t, 50)
@@ -186,7 +200,7 @@ func TestStreamWithoutProgressIsSilent(t *testing.T) {
 			var h heard
 			d := watching()
 			d.watches.progress(5, time.Now()) // nothing is watched: nothing is asked for
-			d.watches.join(h.listens("l", "a"))
+			d.watches.set(h.watch("l", "a"))
 			if confirmed {
 				d.confirms(t, 1, 10)
 			}
@@ -201,14 +215,43 @@ func TestStreamWithoutProgressIsSilent(t *testing.T) {
 	}
 }
 
+// While the cluster refuses all watches it tells no progress, and the stream is of use: it answers. Beside a watch that
+// it has set, progress is owed.
+func TestRefusedWatchesAreNoSilence(t *testing.T) {
+	var h heard
+	d := watching()
+	refuses := func() {
+		t.Helper()
+		l := h.watch("l", "a")
+		d.watches.set(l)
+		d.watches.progress(20, time.Now())
+		require.NoError(t, d.handle(&pb.WatchResponse{
+			Header: &pb.ResponseHeader{Revision: 10}, Created: true, Canceled: true, WatchId: -1,
+			CancelReason: "rpc error: code = PermissionDenied desc = etcdserver: permission denied",
+		}))
+		require.ErrorIs(t, d.ready(t.Context(), l), store.ErrDenied)
+	}
+	for range 5 {
+		refuses()
+		require.False(t, d.watches.silent())
+	}
+	d.watches.set(h.watch("set", "b"))
+	d.confirms(t, 1, 10)
+	for range 3 {
+		require.False(t, d.watches.silent())
+		refuses()
+	}
+	require.True(t, d.watches.silent())
+}
+
 // When the stream breaks all that have been told something learn that their watch is over. The others are not shown
 // what they have read. The next watches are of another stream.
 func TestBreakEndsAllWatches(t *testing.T) {
 	var h heard
 	d := watching()
-	l, reading, creating := h.listens("l", "a"), h.listens("reading", "b"), h.listens("creating", "c")
-	for _, l := range []*listener{l, reading, creating} {
-		d.watches.join(l)
+	l, reading, creating := h.watch("l", "a"), h.watch("reading", "b"), h.watch("creating", "c")
+	for _, l := range []*watch{l, reading, creating} {
+		d.watches.set(l)
 	}
 	d.confirms(t, 1, 10)
 	d.confirms(t, 2, 10)
@@ -217,47 +260,42 @@ func TestBreakEndsAllWatches(t *testing.T) {
 	d.watches.breakOff(fmt.Errorf("cut"))
 	require.Equal(t, heard{"l over"}, h.take())
 	require.ErrorIs(t, d.shows(reading, "b", 11), store.ErrUnavailable)
-	require.ErrorIs(t, d.ready(t.Context(), creating.watch), store.ErrUnavailable)
+	require.ErrorIs(t, d.ready(t.Context(), creating), store.ErrUnavailable)
 	require.Empty(t, h)
 
-	again := h.listens("again", "a")
-	d.watches.join(again)
-	require.NotEqual(t, l.watch.stream, again.watch.stream)
-	d.watches.leave(l) // the old watch
-	require.Len(t, d.watches.set, 1)
+	again := h.watch("again", "a")
+	d.watches.set(again)
+	require.NotEqual(t, l.stream, again.stream)
+	d.confirms(t, 1, 10) // with the identifier that the old one had
+	d.watches.stop(l)
+	require.Len(t, d.watches.byID, 1)
 }
 
-// The last listener that leaves takes the watch back: at once, or when the cluster has confirmed it.
-func TestWatchGoesWithItsLastListener(t *testing.T) {
+// A watch that is stopped is taken back at once, or when the cluster has confirmed it.
+func TestWatchIsTakenBack(t *testing.T) {
 	var h heard
 	d := watching()
-	cancels := func() (n int) {
+	canceled := func() (ids []int64) {
 		for _, r := range d.watches.take() {
-			if r.GetCancelRequest() != nil {
-				n++
+			if c := r.GetCancelRequest(); c != nil {
+				ids = append(ids, c.WatchId)
 			}
 		}
-		return n
+		return ids
 	}
-	one, two := h.listens("one", "a"), h.listens("two", "a")
-	d.watches.join(one)
-	d.watches.join(two)
+	one, two := h.watch("one", "a"), h.watch("two", "a")
+	d.watches.set(one)
+	d.watches.set(two)
+	d.confirms(t, 0, 10) // the cluster's first identifier
+	d.watches.stop(two)
+	require.Empty(t, canceled())
 	d.confirms(t, 1, 10)
-	d.watches.leave(one)
-	d.watches.leave(one)
-	require.Zero(t, cancels())
-	d.watches.leave(two)
-	require.Equal(t, 1, cancels())
+	require.Equal(t, []int64{1}, canceled())
+	d.watches.stop(two)
+	require.Empty(t, canceled())
+	d.watches.stop(one)
+	require.Equal(t, []int64{0}, canceled())
 	require.Empty(t, d.watches.byID)
-
-	d.watches.join(one)
-	d.watches.leave(one)
-	d.watches.join(two) // a watch of its own
-	d.confirms(t, 2, 10)
-	require.Equal(t, 1, cancels())
-	d.confirms(t, 3, 10)
-	require.Zero(t, cancels())
-	require.Len(t, d.watches.byID, 1)
 }
 
 // The key of an entry names one ballot for ever: the client's own elections use a key again.

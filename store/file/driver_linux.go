@@ -29,7 +29,7 @@ type driver struct {
 	boot    string               // the name of that time
 	durable bool                 // whether the file system is
 	hub     *hub
-	life    *adapter.Life // of the goroutines
+	life    *adapter.Lifecycle // of the goroutines
 	numbers numbers
 	mode    atomic.Uint32 // the permissions of the directory if it is shared; otherwise 0
 	later   later
@@ -50,7 +50,7 @@ type line interface {
 }
 
 // direct is the line of a store. A request goes on if its caller leaves: a system call can't be interrupted.
-type direct struct{ life *adapter.Life }
+type direct struct{ life *adapter.Lifecycle }
 
 func (l direct) request(ctx context.Context, do func()) error {
 	if ctx.Err() != nil {
@@ -117,7 +117,7 @@ func newDriverWith(c Config, calls ops, l line, kind func(dir string) (uint32, e
 	if d.hub, err = openHub(); err != nil {
 		return nil, err
 	}
-	d.life = adapter.NewLife("file", false, c.Directory)
+	d.life = adapter.NewLifecycle("file", false, c.Directory)
 	d.line = l
 	if l == nil {
 		d.line = direct{d.life}

@@ -21,7 +21,7 @@ func TestOverflow(t *testing.T) {
 	most, err := strconv.Atoi(strings.TrimSpace(string(text)))
 	require.NoError(t, err)
 	c := configIn(t.TempDir() + "/store")
-	c.TTL = time.Hour // nothing is looked at in turn
+	c.TTL = time.Hour // nothing is resynced
 	st, follower := openWith(t, c, kernel{}), openWith(t, c, kernel{})
 	b := lead(t, st, "one")
 	leads(t, follower, "one")

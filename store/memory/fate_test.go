@@ -102,7 +102,7 @@ func TestTrace(t *testing.T) {
 		stand(t, a, "a")
 		last := stand(t, b, "b")
 		a.Faults().Cut()
-		time.Sleep(2*ttl + 10*time.Millisecond) // apart from the looks in turn, which have a fate, too
+		time.Sleep(2*ttl + 10*time.Millisecond) // apart from the resyncs, which have a fate, too
 		require.Equal(t, 1, tr.count(memory.LeaderExpired))
 		require.Equal(t, 1, tr.count(memory.WentTogether))
 		require.Equal(t, 2, tr.count(memory.Led))

@@ -208,7 +208,7 @@ func TestExpireEndsTheSessionAtOnce(t *testing.T) {
 func TestRequestsCountsWhatIsSent(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		_, a, b := pair(t)
-		time.Sleep(10*ttl + renewal/2) // apart from the looks in turn
+		time.Sleep(10*ttl + renewal/2) // apart from the resyncs
 		require.Zero(t, a.Faults().Requests())
 		count := func(want int, do func()) {
 			t.Helper()
@@ -224,7 +224,7 @@ func TestRequestsCountsWhatIsSent(t *testing.T) {
 		count(1, func() { leader(t, a) })
 		count(1, func() { standing(t, a) })
 		count(0, func() { a.Worked(); ballot.Lease().Remaining() })
-		count(4, func() { time.Sleep(ttl) }) // one look in turn for each quarter of the TTL
+		count(4, func() { time.Sleep(ttl) }) // one resync for each quarter of the TTL
 		count(1, func() { require.NoError(t, ballot.Withdraw(t.Context())) })
 		require.Zero(t, b.Faults().Requests())
 	})

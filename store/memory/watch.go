@@ -10,18 +10,18 @@ import (
 
 // watch is a watch that a store has set on a key.
 type watch struct {
-	key  string
-	line *line
-	tell engine.Tell
-	told *told // written when it is set for the first time
-	mute bool  // it tells nothing any more; guarded by the service's mutex
+	key       string
+	line      *line
+	tell      engine.Tell
+	delivered *delivered // written when it is set for the first time
+	mute      bool       // it tells nothing any more; guarded by the service's mutex
 
-	known bool   // it has told a state; guarded by told's mutex, as is index
+	known bool   // it has told a state; guarded by the mutex of delivered, as is index
 	index uint64 // of the state that it has told
 }
 
-// told is what the watches of one line on one key have told last: that never goes back.
-type told struct {
+// delivered is what the watches of one line on one key have told last: that never goes back.
+type delivered struct {
 	mu    sync.Mutex // held while tell is called
 	index uint64     // guarded by mu, as is state
 	state engine.State
@@ -95,22 +95,22 @@ func (s *Service) watch(w *watch) event {
 	if s.watches[w.key] == nil {
 		s.watches[w.key] = map[*watch]struct{}{}
 	}
-	if w.told == nil { // else a request that is carried out twice sets it again, and its line may be reading told
-		w.told = s.told(w)
+	if w.delivered == nil { // else a request that is carried out twice sets it again, and its line may be reading delivered
+		w.delivered = s.delivered(w)
 	}
 	s.watches[w.key][w] = struct{}{}
 	w.line.watches[w] = struct{}{}
 	return event{state: s.state(w.key), index: s.index}
 }
 
-// told returns what the other watches of w's line on its key have told. The caller holds the service's mutex.
-func (s *Service) told(w *watch) *told {
+// delivered returns what the other watches of w's line on its key have told. The caller holds the service's mutex.
+func (s *Service) delivered(w *watch) *delivered {
 	for other := range s.watches[w.key] {
 		if other.line == w.line {
-			return other.told
+			return other.delivered
 		}
 	}
-	return &told{}
+	return &delivered{}
 }
 
 // unwatch takes a watch back, if it was set.
@@ -241,14 +241,14 @@ func (l *line) deliver(ctx context.Context, e event) {
 
 // fire tells that something has changed, and nothing more.
 func (w *watch) fire() {
-	w.told.mu.Lock()
-	defer w.told.mu.Unlock()
+	w.delivered.mu.Lock()
+	defer w.delivered.mu.Unlock()
 	w.tell(engine.News{Over: true})
 }
 
 // deliver tells a state, or a later one that has been told by another watch.
 func (w *watch) deliver(e event) {
-	t := w.told
+	t := w.delivered
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if e.index >= t.index {
@@ -263,7 +263,7 @@ func (w *watch) deliver(e event) {
 }
 
 func (w *watch) confirmed(asOf time.Time) {
-	w.told.mu.Lock()
-	defer w.told.mu.Unlock()
+	w.delivered.mu.Lock()
+	defer w.delivered.mu.Unlock()
 	w.tell(engine.News{AsOf: asOf})
 }

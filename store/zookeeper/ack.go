@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/go-leadership/leadership/internal/opaque"
+	"github.com/go-leadership/leadership/internal/redact"
 	"github.com/go-leadership/leadership/store"
 	"github.com/go-leadership/leadership/store/engine"
 	"github.com/go-zookeeper/zk"
@@ -53,7 +53,7 @@ func (s *session) Acknowledge(ctx context.Context, e engine.Entry, value string)
 	return 0, fmt.Errorf("%w: %w", store.ErrUnknownOutcome, context.Cause(ctx))
 }
 
-// mayReplace returns nil if the node at the acknowledgement's place belongs to no session that might lead.
+// mayReplace returns nil if the node of the acknowledgement belongs to no session that might lead.
 func (s *session) mayReplace(ctx context.Context, e engine.Entry, ack node) error {
 	d, owner := s.driver, ack.stat.EphemeralOwner
 	if owner == 0 || owner == s.id || d.elections.hasMet(e.Key, owner) {
@@ -67,7 +67,7 @@ func (s *session) mayReplace(ctx context.Context, e engine.Entry, ack node) erro
 		return nil
 	}
 	return fmt.Errorf("%s with the value %q is held by session %#x, which has no ballot in this election: another program leads, or the session is left over",
-		d.layout.ackPath(e.Election), opaque.Shorten(string(ack.data)), uint64(owner))
+		d.layout.ackPath(e.Election), redact.Shorten(string(ack.data)), uint64(owner))
 }
 
 // putAck makes the acknowledgement, in place of one with the given version if that is not -1. The new one gets another
@@ -111,18 +111,7 @@ func (s *session) multi(ctx context.Context, ops []any) ([]zk.MultiResponse, err
 	return s.driver.multi(ctx, ops)
 }
 
-// multi carries out a transaction.
+// multi carries out a transaction. An answer with an error has its parts, too.
 func (d *driver) multi(ctx context.Context, ops []any) ([]zk.MultiResponse, error) {
-	type answer struct {
-		results []zk.MultiResponse
-		err     error
-	}
-	a, err := request(ctx, d, func() (answer, error) { // an answer with an error still has its parts
-		results, err := d.conn.Multi(ops...)
-		return answer{results, explain(err)}, nil
-	})
-	if err != nil {
-		return nil, err
-	}
-	return a.results, a.err
+	return request(ctx, d, func() ([]zk.MultiResponse, error) { return d.conn.Multi(ops...) })
 }

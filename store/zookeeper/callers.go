@@ -12,16 +12,6 @@ import (
 // This file has what a connection of the caller's needs in addition. It has no wire, so the library keeps the watches,
 // and the store sends requests to find out what happens to the connection.
 
-// relay reads the library's channel of one watch of a caller's connection, until that fires. It has a goroutine while the
-// engine has a watch on the node (TestRelayEndsWithTheLastWatcher).
-type relay struct {
-	events   <-chan zk.Event
-	confirms chan time.Time // has room for one
-	reading  chan struct{}  // has room for one: full while a goroutine reads events, for which the next one waits
-
-	quit chan struct{} // guarded by the mutex of watches: ends the goroutine; nil while there is none
-}
-
 // relayed reports whether the library has a watch, and the relay will tell when it fires.
 func (w *watches) relayed(key watchKey) bool {
 	w.mu.Lock()
@@ -41,97 +31,49 @@ func (d *driver) setCallers(key watchKey) (n node, err error) {
 		n.data, n.stat, events, err = d.conn.GetW(key.path)
 	}
 	if err == nil {
-		d.watches.addRelay(key, events)
+		d.watches.relay(key, events)
 	}
 	return n, err
 }
 
-// addRelay takes a channel of the library's, unless another read has set a watch meanwhile.
-func (w *watches) addRelay(key watchKey, events <-chan zk.Event) {
+// relay starts a goroutine that waits for the event of one watch of the library's, unless there is one on the same node. As
+// the watch, it lasts until the node changes.
+func (w *watches) relay(key watchKey, events <-chan zk.Event) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.relays[key] != nil {
 		return
 	}
 	if w.relays == nil {
-		w.relays = map[watchKey]*relay{}
+		w.relays = map[watchKey]chan time.Time{}
 	}
-	w.relays[key] = &relay{events: events, confirms: make(chan time.Time, 1), reading: make(chan struct{}, 1)}
-	w.steer(key)
-}
-
-// steer starts or ends the goroutine of a relay. The caller holds mu.
-func (w *watches) steer(key watchKey) {
-	r := w.relays[key]
-	if r == nil || len(w.set[key]) > 0 == (r.quit != nil) {
-		return
-	}
-	if r.quit != nil {
-		close(r.quit)
-		r.quit = nil
-		return
-	}
-	quit := make(chan struct{})
-	r.quit = quit
-	w.start(func() { w.run(key, r, quit) })
-}
-
-// run is the goroutine of a relay. It alone reads the channel, so a confirmation comes behind what the library has told
-// before.
-func (w *watches) run(key watchKey, r *relay, quit <-chan struct{}) {
-	r.reading <- struct{}{}
-	defer func() { <-r.reading }()
-	for {
-		var asOf time.Time
-		select {
-		case e := <-r.events:
-			w.fired(key, r, e)
-			return
-		case asOf = <-r.confirms:
-		case <-quit:
-			return
-		case <-w.done:
-			return
+	confirms := make(chan time.Time, 1)
+	w.relays[key] = confirms
+	w.start(func() {
+		for {
+			select {
+			case e := <-events:
+				w.fired(key, e)
+				return
+			case asOf := <-confirms:
+				if len(events) == 0 { // a confirmation comes behind what the library has told before
+					w.mu.Lock()
+					w.confirm(key, asOf)
+					w.mu.Unlock()
+				}
+			case <-w.done:
+				return
+			}
 		}
-		select {
-		case e := <-r.events:
-			w.fired(key, r, e)
-			return
-		default:
-			w.mu.Lock()
-			w.confirm(key, asOf)
-			w.mu.Unlock()
-		}
-	}
+	})
 }
 
 // fired ends the watches on a node, and the relay before that: a read from then on sets a watch anew.
-func (w *watches) fired(key watchKey, r *relay, e zk.Event) {
+func (w *watches) fired(key watchKey, e zk.Event) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.relays[key] == r {
-		delete(w.relays, key)
-	}
+	delete(w.relays, key)
 	w.over(key, e.Type == zk.EventNodeDeleted)
-}
-
-// confirmRelays lets the relays tell a confirmation. Those without a goroutine are forgotten once they have fired. The
-// caller holds mu.
-func (w *watches) confirmRelays(asOf time.Time) {
-	for key, r := range w.relays {
-		if r.quit != nil {
-			select {
-			case r.confirms <- asOf:
-			default:
-			}
-			continue
-		}
-		select {
-		case <-r.events:
-			delete(w.relays, key)
-		default:
-		}
-	}
 }
 
 // tell tells the watches as of when they have told all changes: as of a confirmation on a connection of the driver's

@@ -55,8 +55,8 @@ type Config struct {
 	// Conn is a connection to use instead of one of the store's own. The store never closes it. Servers, User,
 	// Password, TLS and Dial can't be set with it. TTL has to be the session timeout that was negotiated for it: the
 	// client does not tell the store. The first lease begins TTL/4 after Open, and losses are noticed up to TTL/6 later
-	// than with a connection of the store's own. All promises hold. Each watch has a goroutine; that of a leader's
-	// watch ends up to 7/6 of the TTL after its last use.
+	// than with a connection of the store's own. All promises hold. Each node that is watched has a
+	// goroutine, until it changes or the store is closed.
 	Conn *zk.Conn
 
 	// Logger is that of [store.Options].
@@ -125,21 +125,20 @@ func (c *Config) complete() error {
 const maxPath = 1024
 
 func checkPath(field, p string) error {
-	if len(p) > maxPath {
-		return adapter.Refuse(field, "", "it has %d bytes, more than %d", len(p), maxPath)
-	}
-	if p != "" && (p[0] != '/' || p == "/" || path.Clean(p) != p || strings.ContainsFunc(p, control)) {
-		return adapter.Refuse(field, p, `not a clean absolute path such as "/elections"`)
-	}
-	return nil
+	return check(field, p, p == "" || p[0] == '/' && p != "/" && path.Clean(p) == p, `not a clean absolute path such as "/elections"`)
 }
 
 func checkNode(field, name string) error {
-	if len(name) > maxPath {
-		return adapter.Refuse(field, "", "it has %d bytes, more than %d", len(name), maxPath)
-	}
-	if name == "." || name == ".." || strings.Contains(name, "/") || strings.ContainsFunc(name, control) {
-		return adapter.Refuse(field, name, "not the name of a node")
+	return check(field, name, name != "." && name != ".." && !strings.Contains(name, "/"), "not the name of a node")
+}
+
+// check returns an error if a setting is too long, not well formed, or has characters that ZooKeeper allows in no path.
+func check(field, value string, formed bool, otherwise string) error {
+	switch {
+	case len(value) > maxPath:
+		return adapter.Refuse(field, "", "it has %d bytes, more than %d", len(value), maxPath)
+	case !formed || strings.ContainsFunc(value, control):
+		return adapter.Refuse(field, value, "%s", otherwise)
 	}
 	return nil
 }

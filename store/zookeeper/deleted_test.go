@@ -69,7 +69,7 @@ var deletions = map[string]func(own, before string) []any{
 func TestOwnBallotDeletedWhileWaiting(t *testing.T) {
 	conn := operator(t)
 	for name, ops := range deletions {
-		for during, fate := range map[string]fate{"a look that found nothing": holdReply, "a look": hold} {
+		for during, fate := range map[string]fate{"a read that found nothing": holdReply, "a read": hold} {
 			t.Run(name+" during "+during, func(t *testing.T) {
 				st, tp := openTapped(t)
 				other := open(t, zookeeper.Config{Servers: sharedServer(t).Addrs(), TTL: long})
@@ -78,17 +78,17 @@ func TestOwnBallotDeletedWhileWaiting(t *testing.T) {
 					castFirst(t, other, election, "before")
 					check := neverFirst(t, cast(t, st, election, "own"))
 					own, before := find(t, conn, election, "own"), find(t, conn, election, "before")
-					// An event that means nothing makes the waiter look, at its own ballot and then at this one.
-					look := tp.catch(t, fate, opGetData, before)
+					// An event that means nothing makes the waiter read its own ballot and then this one.
+					read := tp.catch(t, fate, opGetData, before)
 					_, err := conn.Set(before, []byte("before"), -1)
 					require.NoError(t, err)
-					receive(t, look.caught, "the waiter looks")
+					receive(t, read.caught, "the waiter reads")
 					if fate == holdReply {
-						receive(t, look.arrived, "the waiter's answer")
+						receive(t, read.arrived, "the waiter's answer")
 					}
 					_, err = conn.Multi(ops(own, before)...)
 					require.NoError(t, err)
-					look.letGo()
+					read.letGo()
 					check()
 				}
 			})
@@ -108,7 +108,7 @@ func TestOwnBallotDeletedWhileJoining(t *testing.T) {
 				castFirst(t, other, election, "before")
 				before := find(t, conn, election, "before")
 				reads := tp.Count(opGetData, dir(election))
-				look := tp.catch(t, hold, opGetData, before)
+				read := tp.catch(t, hold, opGetData, before)
 				done := make(chan error, 1)
 				go func() {
 					b, err := st.Campaign(soon(t), election, "own")
@@ -117,11 +117,11 @@ func TestOwnBallotDeletedWhileJoining(t *testing.T) {
 					}
 					done <- err
 				}()
-				receive(t, look.caught, "the new ballot looks")
-				eventually(t, func() bool { return tp.Count(opGetData, dir(election)) == reads+2 }, "and at itself")
+				receive(t, read.caught, "the new ballot reads")
+				eventually(t, func() bool { return tp.Count(opGetData, dir(election)) == reads+2 }, "and itself")
 				_, err := conn.Multi(ops(find(t, conn, election, "own"), before)...)
 				require.NoError(t, err)
-				look.letGo()
+				read.letGo()
 				// The store may cast another ballot instead, which is first.
 				if err = receive(t, done, "the campaign"); err == nil {
 					require.Len(t, list(t, conn, dir(election)), 1, "it was first, and had been deleted before")

@@ -11,23 +11,24 @@ import (
 	"time"
 
 	"github.com/go-leadership/leadership/internal/adapter"
-	"github.com/go-leadership/leadership/store"
 	"github.com/go-zookeeper/zk"
 )
 
 // dial opens a connection for the client library.
 func (d *driver) dial(network, address string, _ time.Duration) (net.Conn, error) {
-	failed, silent, wait := d.hosts.round()
-	adapter.PauseFor(d.life.Background, wait)
-	w, err := d.dialWire(network, address, failed, silent)
+	failed, wait := d.hosts.round()
+	adapter.PauseFor(d.lifecycle.Background, wait)
+	w, err := d.dialWire(network, address, failed)
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.ready = time.Time{}
+	d.ready, d.trouble = time.Time{}, fmt.Errorf("%s: connected, and no answer to the handshake", address)
 	if err != nil {
 		d.trouble = fmt.Errorf("%s: %w", address, err)
-		if d.config.TLS != nil && noTLS(err) && !d.worked {
-			d.trouble = adapter.HintTLS(d.trouble, "zookeeper", true)
-		}
+	}
+	if tls := d.config.TLS != nil; d.trip == 0 && (tls && noTLS(err) || !tls && err == nil) {
+		d.trouble = adapter.HintTLS(d.trouble, "zookeeper", tls)
+	}
+	if err != nil {
 		return nil, err
 	}
 	if d.wire = w; d.ending {
@@ -35,10 +36,6 @@ func (d *driver) dial(network, address string, _ time.Duration) (net.Conn, error
 	}
 	if d.unanswered.IsZero() {
 		d.unanswered = time.Now()
-	}
-	d.trouble = fmt.Errorf("%s: connected, and no answer to the handshake", address)
-	if d.config.TLS == nil && !d.worked {
-		d.trouble = adapter.HintTLS(d.trouble, "zookeeper", false)
 	}
 	return w, nil
 }
@@ -55,25 +52,25 @@ func noTLS(err error) bool {
 
 // dialWire does the work of dial. The limits fit the session, and round trips as long as it allows; a server that may
 // be gone holds up the others for a second at most, unless all have failed.
-func (d *driver) dialWire(network, address string, failed, silent int) (*wire, error) {
+func (d *driver) dialWire(network, address string, failed int) (*wire, error) {
 	limit := max(d.config.TTL/4, leastLimit)
 	if failed == 0 {
 		limit = min(limit, time.Second)
 	}
-	ctx, cancel := context.WithTimeout(d.life.Background, limit)
+	ctx, cancel := context.WithTimeout(d.lifecycle.Background, limit)
 	defer cancel()
 	conn, err := d.config.Dial(ctx, network, address)
 	if err != nil {
 		return nil, err
 	}
 	if d.config.TLS != nil {
-		ctx, cancel := context.WithTimeout(d.life.Background, max(d.config.TTL/2, leastLimit))
+		ctx, cancel := context.WithTimeout(d.lifecycle.Background, max(d.config.TTL/2, leastLimit))
 		defer cancel()
 		if conn, err = adapter.Secure(ctx, conn, d.config.TLS, address); err != nil {
 			return nil, err
 		}
 	}
-	if err := conn.SetDeadline(time.Now().Add(d.handshakeLimit(silent))); err != nil {
+	if err := conn.SetDeadline(time.Now().Add(d.handshakeLimit())); err != nil {
 		_ = conn.Close()
 		return nil, err
 	}
@@ -82,14 +79,14 @@ func (d *driver) dialWire(network, address string, failed, silent int) (*wire, e
 	return w, nil
 }
 
-// handshakeLimit is how long a handshake may take after so many have timed out. A server that has just started can
+// handshakeLimit is how long the next handshake may take. A server that has just started can
 // leave one without an answer: the first limit fits the last round trip, and then it doubles (TestServerRestarts). A
 // connection that is refused says nothing of that (TestFirstHandshakeAfterALongOutage).
-func (d *driver) handshakeLimit(silent int) time.Duration {
+func (d *driver) handshakeLimit() time.Duration {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	limit := max(d.config.TTL/3, leastLimit)
-	if d.trip > 0 && silent < 10 {
+	if silent := d.hosts.silent; d.trip > 0 && silent < 10 {
 		limit = min(limit, max(redial, 2*d.trip)<<silent)
 	}
 	return limit
@@ -131,12 +128,5 @@ func (d *driver) awaitConnection(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
-	var trouble error
-	if d.until(ctx, func() (bool, error) { trouble = d.trouble; return d.upLocked(), nil }) == nil {
-		return nil
-	}
-	if trouble == nil {
-		return fmt.Errorf("%w: no connection", store.ErrUnavailable)
-	}
-	return fmt.Errorf("%w: no connection: %w", store.ErrUnavailable, trouble)
+	return d.until(ctx, func() (bool, error) { return d.upLocked(), d.refused })
 }

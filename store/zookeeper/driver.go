@@ -19,7 +19,7 @@ import (
 // caller's, and the session that every such connection has, whether the engine wants one or not.
 //
 // Its goroutines are keep, which confirms the session; authenticate, until that is done; one for each request under way;
-// and, on a caller's connection, one for each node that the engine watches. Close waits for all of them.
+// and, on a caller's connection, one for each node with a watch. Close waits for all of them.
 type driver struct {
 	config Config        // but for its password
 	secret func() string // the password, where neither package fmt nor a debugger's dump of the store comes upon it
@@ -28,8 +28,8 @@ type driver struct {
 	conn   *zk.Conn
 	events <-chan zk.Event // of an own connection: closed when the client library has ended
 
-	life  *adapter.Life
-	hosts hosts
+	lifecycle *adapter.Lifecycle
+	hosts     hosts
 
 	watches   watches
 	elections elections
@@ -38,17 +38,14 @@ type driver struct {
 	wire          *wire         // guarded by mu, as are all below
 	current       *session      // nil before the first and between two
 	changed       chan struct{} // closed and replaced at every connection, when a session ends and at every confirmation
-	epoch         uint64        // counts connections
 	leaving       int64         // the id of a session that was given up; 0 if there is none
 	ending        bool          // the next handshake must end it
-	confirmed     time.Time     // when the last confirmation, or barrier of Sync, that was answered was sent
+	confirmed     time.Time     // when the session's last confirmation, or barrier, that was answered was sent; zero before
 	authenticated bool
 	refused       error         // why no session will do
 	trouble       error         // why there is no connection, if there is none
-	worked        bool          // a server has answered a handshake
 	ready         time.Time     // when that of the present connection was answered; zero if it was not
-	trip          time.Duration // how long that handshake, or the one before, took
-	patience      time.Duration // how long the present connection may leave a confirmation without an answer
+	trip          time.Duration // how long that handshake, or the one before, took; zero if no session was ever granted
 	unanswered    time.Time     // since when all handshakes have had no answer; zero if the last one had
 }
 
@@ -59,30 +56,30 @@ func newDriver(config Config) (*driver, error) {
 	password := config.Password
 	config.Password = ""
 	d := &driver{
-		config:  config,
-		secret:  func() string { return password },
-		layout:  layout{config.Chroot + config.Root, config.BallotPrefix, config.AckName},
-		life:    adapter.NewLife("zookeeper", config.TLS != nil, strings.Join(config.Servers, ",")+config.Chroot),
-		acl:     config.ACL.list(),
-		changed: make(chan struct{}),
+		config:    config,
+		secret:    func() string { return password },
+		layout:    layout{config.Chroot + config.Root, config.BallotPrefix, config.AckName},
+		lifecycle: adapter.NewLifecycle("zookeeper", config.TLS != nil, strings.Join(config.Servers, ",")+config.Chroot),
+		acl:       config.ACL.list(),
+		changed:   make(chan struct{}),
 	}
-	d.watches.start, d.watches.done = d.life.Go, d.life.Background.Done()
+	d.watches.start, d.watches.done = d.lifecycle.Go, d.lifecycle.Background.Done()
 	if err := d.connect(); err != nil {
-		d.life.Stop()
+		d.lifecycle.Stop()
 		return nil, err
 	}
 	d.authenticated = config.User == ""
 	if !d.authenticated {
-		d.life.Go(d.authenticate)
+		d.lifecycle.Go(d.authenticate)
 	}
-	d.life.Go(d.keep)
+	d.lifecycle.Go(d.keep)
 	return d, nil
 }
 
 func (d *driver) connect() error {
 	if d.config.Conn != nil {
 		d.conn = d.config.Conn
-		d.life.Name = "zookeeper://" + d.conn.Server()
+		d.lifecycle.Name = "zookeeper://" + d.conn.Server()
 		return nil
 	}
 	var err error
@@ -106,17 +103,19 @@ func (l logger) Printf(format string, args ...any) { l.to.Debug(fmt.Sprintf(form
 // authenticate adds the digest identity to the connection; the library repeats that at each later connection. No
 // request is sent before it is done.
 func (d *driver) authenticate() {
-	for d.life.Background.Err() == nil {
+	for d.lifecycle.Background.Err() == nil {
 		err := d.conn.AddAuth("digest", []byte(d.config.User+":"+d.secret()))
 		if errors.Is(err, zk.ErrAuthFailed) {
-			d.refuse(fmt.Errorf("%w: the server refuses the identity of user %q", store.ErrDenied, d.config.User))
+			d.set(func() {
+				d.refused = fmt.Errorf("%w: the server refuses the identity of user %q", store.ErrDenied, d.config.User)
+			})
 			return
 		}
 		if err == nil {
 			d.set(func() { d.authenticated = true })
 			return
 		}
-		adapter.Pause(d.life.Background)
+		adapter.Pause(d.lifecycle.Background)
 	}
 }
 
@@ -129,8 +128,6 @@ func (d *driver) set(change func()) {
 	d.changed = make(chan struct{})
 }
 
-func (d *driver) refuse(err error) { d.set(func() { d.refused = err }) }
-
 // errKept is why there is no next session yet.
 var errKept = fmt.Errorf("%w: the session before stands until its leader's work has stopped", store.ErrUnavailable)
 
@@ -139,15 +136,12 @@ var errKept = fmt.Errorf("%w: the session before stands until its leader's work 
 func (d *driver) Open(ctx context.Context) (engine.Session, engine.Proof, error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
-	s, err := d.await(ctx)
-	if err != nil {
-		return nil, engine.Proof{}, err
-	}
+	var s *session
 	var proof engine.Proof
 	var kept bool
-	err = d.until(ctx, func() (bool, error) {
+	err := d.until(ctx, func() (bool, error) {
 		s = d.current
-		if kept = s != nil && s.opened && s.Ends(); kept || s == nil {
+		if kept = s != nil && s.opened && s.Ends(); kept || s == nil || !d.authenticated || d.refused != nil {
 			return false, d.refused
 		}
 		s.opened, proof = true, s.proof
@@ -171,8 +165,8 @@ func (d *driver) Confirm(ctx context.Context) error {
 // Close implements engine.Driver. With its own connection it ends the session, and the nodes go with it. Requests to
 // which a caller's connection has no answer end with that.
 func (d *driver) Close() error {
-	d.hosts.quit()
-	d.life.Stop()
+	d.hosts.closed.Store(true)
+	d.lifecycle.Stop()
 	d.set(func() { d.lose(nil) })
 	if d.config.Conn != nil {
 		return d.awaitTasks()
@@ -181,7 +175,7 @@ func (d *driver) Close() error {
 	d.cut(store.ErrClosed) // a handshake under way
 	for range d.events {
 	} // until the library has ended
-	d.life.Wait()
+	d.lifecycle.Wait()
 	return nil
 }
 
@@ -190,14 +184,12 @@ func (d *driver) awaitTasks() error {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		d.life.Wait()
+		d.lifecycle.Wait()
 	}()
-	timeout := time.NewTimer(time.Second)
-	defer timeout.Stop()
 	select {
 	case <-ended:
 		return nil
-	case <-timeout.C:
-		return d.life.Fail("close", "", fmt.Errorf("%w: the caller's connection has not answered all requests", store.ErrUnavailable))
+	case <-time.After(time.Second):
+		return d.lifecycle.Fail("close", "", fmt.Errorf("%w: the caller's connection has not answered all requests", store.ErrUnavailable))
 	}
 }

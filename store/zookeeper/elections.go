@@ -12,7 +12,7 @@ import (
 // (TestAcknowledgementOutlivesItsBallot).
 type elections struct {
 	mu    sync.Mutex
-	known map[string][]int64 // guarded by mu: by the election's node, the last sessions that were met
+	known map[string][]int64 // guarded by mu: by the election's node, the last sessions that were met, the newest last
 }
 
 // mostElections and mostMet bound the memory.
@@ -44,10 +44,8 @@ func (k *elections) keep(dir string, met []int64) {
 func (k *elections) met(ballot string, owner int64) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	met := k.known[path.Dir(ballot)]
-	if !slices.Contains(met, owner) {
-		k.keep(path.Dir(ballot), append(met[max(0, len(met)-mostMet+1):], owner))
-	}
+	met := slices.DeleteFunc(k.known[path.Dir(ballot)], func(session int64) bool { return session == owner })
+	k.keep(path.Dir(ballot), append(met[max(0, len(met)-mostMet+1):], owner))
 }
 
 // hasMet reports whether a session is known to have had a ballot in the election of another.

@@ -21,6 +21,10 @@ func TestElectionsThatAreKnown(t *testing.T) {
 		require.True(t, k.hasMet("/e/other", owner))
 		require.False(t, k.hasMet("/other/ballot", owner))
 	}
+	k.met("/e/ballot", 1)
+	k.met("/e/ballot", 10)
+	require.True(t, k.hasMet("/e/other", 1), "it was met again")
+	require.False(t, k.hasMet("/e/other", 2), "the oldest is forgotten")
 	for i := range mostElections - 1 {
 		k.missing(fmt.Sprint("/", i))
 	}
@@ -38,8 +42,7 @@ func TestHandshakeLimit(t *testing.T) {
 	require.NoError(t, d.hosts.Init([]string{"a", "b"}))
 	limit := func() time.Duration {
 		d.hosts.Next()
-		_, silent, _ := d.hosts.round()
-		return d.handshakeLimit(silent)
+		return d.handshakeLimit()
 	}
 	for range 2 {
 		for _, want := range []time.Duration{400, 800, 1600, 3000, 3000} {

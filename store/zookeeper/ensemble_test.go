@@ -42,8 +42,8 @@ func contendOnEach(t *testing.T, ensemble *testserver.ZooKeeper, ttl time.Durati
 	return all
 }
 
-// settled waits until one of the candidates leads, every one stands once, and all stores agree who leads.
-func settled(t *testing.T, election string, all []*contender) (leader *contender) {
+// agreed waits until one of the candidates leads, every one stands once, and all stores agree who leads.
+func agreed(t *testing.T, election string, all []*contender) (leader *contender) {
 	t.Helper()
 	eventually(t, func() bool {
 		leader = leaderAmong(t, all...)
@@ -89,7 +89,7 @@ func candidatesOnDifferentMembers(t *testing.T, ensemble *testserver.ZooKeeper) 
 	all := contendOnEach(t, ensemble, long, election)
 	for range 2 {
 		for _, c := range all {
-			require.Same(t, c, settled(t, election, all))
+			require.Same(t, c, agreed(t, election, all))
 			c.Resign()
 		}
 	}
@@ -187,7 +187,7 @@ func twoOfThreePaused(t *testing.T, ensemble *testserver.ZooKeeper) {
 func withoutQuorum(t *testing.T, ensemble *testserver.ZooKeeper, down, up func(*testserver.Member) error) {
 	election := newElection()
 	all := contendOnEach(t, ensemble, ttl, election)
-	leader := settled(t, election, all)
+	leader := agreed(t, election, all)
 	var left *testserver.Member
 	for i, c := range all {
 		if m := ensemble.Member(i); c == leader {
@@ -206,7 +206,7 @@ func withoutQuorum(t *testing.T, ensemble *testserver.ZooKeeper, down, up func(*
 		}
 	}
 	serves(t, ensemble)
-	settled(t, election, all)
+	agreed(t, election, all)
 }
 
 // serves waits until a plain client gets a session from each member. ZooKeeper 3.8 elects a leader now and then that
@@ -259,12 +259,12 @@ func membersRestarted(t *testing.T, ensemble *testserver.ZooKeeper) {
 	}
 	oneLeader(t, all...)
 	for i := range all {
-		settled(t, election, all)
+		agreed(t, election, all)
 		require.NoError(t, ensemble.Member(i).Stop())
 		require.NoError(t, ensemble.Member(i).Start(soon(t)))
 		require.NoError(t, ensemble.Ready(soon(t)))
 	}
-	settled(t, election, all)
+	agreed(t, election, all)
 }
 
 // For some ticks, the ensemble's leader does not notice that it has lost the others, which might have elected another

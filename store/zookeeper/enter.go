@@ -16,7 +16,7 @@ import (
 // library may send it late, on a later connection, and even in a later session.
 type creation struct {
 	done  chan struct{} // closed when there is an outcome
-	path  string        // written before done is closed, as are err and nodes
+	path  string        // written before done is closed, as are err and nodes; empty if there is none
 	err   error
 	nodes []string // of the election: a list taken behind the creation, as a rule; nil if there is none
 }
@@ -25,76 +25,78 @@ type creation struct {
 // the list of nodes in one, and the watches on the node itself and on the nearest ahead in the other, as the library's
 // creation tells no token.
 func (s *session) Enter(ctx context.Context, election string, n engine.Nonce, value string) (engine.Entry, error) {
-	dir := s.driver.layout.dir(election)
+	d, dir := s.driver, s.driver.layout.dir(election)
 	if err := s.await(ctx); err != nil {
 		return engine.Entry{}, err
 	}
-	path, nodes, err := s.create(ctx, dir, n.Name, value)
+	c, err := s.creation(ctx, dir, n.Name, value)
 	if err != nil {
 		return engine.Entry{}, err
+	}
+	path, nodes, err := d.outcome(ctx, c, dir, n.Name)
+	switch {
+	case err != nil:
+		return engine.Entry{}, fmt.Errorf("%w: %w", store.ErrUnknownOutcome, err)
+	case path == "":
+		s.creations.Delete(n.Name)
+		switch {
+		case errors.Is(c.err, store.ErrUnknownOutcome):
+			return engine.Entry{}, fmt.Errorf("%w: the ballot was not created", store.ErrUnavailable)
+		case !errors.Is(c.err, zk.ErrNoNode):
+			return engine.Entry{}, fmt.Errorf("create %s...: %w", dir+"/"+d.layout.ballotStem(n.Name), c.err)
+		}
+		if err := d.makeDir(ctx, dir); err != nil { // it is missing, or its creation was overtaken
+			return engine.Entry{}, err
+		}
+		return s.Enter(ctx, election, n, value)
 	}
 	e, err := s.entry(ctx, election, path, nodes)
 	switch {
 	case err == nil:
-		s.forget(n.Name)
+		s.creations.Delete(n.Name)
 	case adapter.Uncertain(err): // there is a node
 		err = fmt.Errorf("%w: %w", store.ErrUnknownOutcome, err)
 	}
 	return e, err
 }
 
-// create creates the ballot's node, or finds what became of a request to create it. It returns the path of the node, and
-// a list of the election's nodes that may be nil.
-func (s *session) create(ctx context.Context, dir, nonce, value string) (path string, nodes []string, err error) {
-	c, err := s.creation(ctx, dir, nonce, value)
-	if err != nil {
+// outcome waits for a creation, and returns the node that was created for the nonce with a list of the election's nodes,
+// which may be nil. The path is empty if there is none and will be none. Without an answer, and without a creation that is
+// known, it looks for the node.
+func (d *driver) outcome(ctx context.Context, c *creation, dir, nonce string) (path string, nodes []string, err error) {
+	if c != nil {
+		select {
+		case <-c.done:
+		case <-ctx.Done():
+			return "", nil, fmt.Errorf("%w: %w", store.ErrUnknownOutcome, context.Cause(ctx))
+		}
+		if !errors.Is(c.err, store.ErrUnknownOutcome) {
+			return c.path, c.nodes, nil
+		}
+	}
+	// The barrier makes this final: what was sent on an earlier connection is carried out before it or never, because a
+	// session that has moved on, or ended, is refused.
+	nodes, err = d.syncedChildren(ctx, dir)
+	if err != nil && !errors.Is(err, zk.ErrNoNode) {
 		return "", nil, err
 	}
-	select {
-	case <-c.done:
-	case <-ctx.Done():
-		return "", nil, fmt.Errorf("%w: %w", store.ErrUnknownOutcome, context.Cause(ctx))
+	if name, ok := d.layout.find(nodes, nonce); ok {
+		path = dir + "/" + name
 	}
-	switch {
-	case c.err == nil:
-		return c.path, c.nodes, nil
-	case errors.Is(c.err, store.ErrUnknownOutcome):
-		name, nodes, err := s.driver.find(ctx, dir, nonce)
-		switch {
-		case err != nil:
-			return "", nil, fmt.Errorf("%w: %w", store.ErrUnknownOutcome, err)
-		case name == "":
-			s.forget(nonce)
-			return "", nil, fmt.Errorf("%w: the ballot was not created", store.ErrUnavailable)
-		}
-		return dir + "/" + name, nodes, nil
-	}
-	s.forget(nonce)
-	if errors.Is(c.err, zk.ErrNoNode) { // as also if it has overtaken the one before it
-		if err := s.driver.makeDir(ctx, dir); err != nil {
-			return "", nil, err
-		}
-		return s.create(ctx, dir, nonce, value)
-	}
-	return "", nil, fmt.Errorf("create %s...: %w", dir+"/"+s.driver.layout.ballotStem(nonce), c.err)
+	return path, nodes, nil
 }
 
 // creation returns the request that is known for a nonce, or sends one, if there is a connection.
 func (s *session) creation(ctx context.Context, dir, nonce, value string) (*creation, error) {
-	s.mu.Lock()
-	c := s.creations[nonce]
-	s.mu.Unlock()
-	if c != nil {
-		return c, nil
+	if c, ok := s.creations.Load(nonce); ok {
+		return c.(*creation), nil
 	}
 	d := s.driver
 	if err := d.awaitConnection(ctx); err != nil {
 		return nil, err
 	}
-	c = &creation{done: make(chan struct{})}
-	s.mu.Lock()
-	s.creations[nonce] = c
-	s.mu.Unlock()
+	c := &creation{done: make(chan struct{})}
+	s.creations.Store(nonce, c)
 	stem := dir + "/" + d.layout.ballotStem(nonce)
 	if d.elections.missing(dir) { // it might exist all the same, or those above it might not
 		async(d, func() (string, error) { return d.conn.Create(dir, nil, zk.FlagPersistent, d.acl) })
@@ -110,70 +112,48 @@ func (s *session) creation(ctx context.Context, dir, nonce, value string) (*crea
 			c.nodes = (<-listed).value
 		}
 		close(c.done)
-		if s.over() {
-			s.driver.sweep(c, dir, nonce)
+		select {
+		case <-s.lost:
+			s.sweep(c, dir, nonce)
+		default:
 		}
 	}
-	if !d.life.Go(await) {
+	if !d.lifecycle.Go(await) {
 		await() // both have failed
 	}
 	return c, nil
 }
 
-// forget is called when what became of a creation is known.
-func (s *session) forget(nonce string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.creations, nonce)
-}
-
 // sweep removes a node that was created in another session than it was meant for.
-func (d *driver) sweep(c *creation, dir, nonce string) {
-	for ctx := d.life.Background; ctx.Err() == nil; adapter.Pause(ctx) {
-		if err := d.remove(ctx, c, dir, nonce); err == nil || !adapter.Uncertain(err) {
+func (s *session) sweep(c *creation, dir, nonce string) {
+	for ctx := s.driver.lifecycle.Background; ctx.Err() == nil; adapter.Pause(ctx) {
+		if err := s.void(ctx, c, dir, nonce); err == nil || !adapter.Uncertain(err) {
 			return
 		}
 	}
 }
 
-// remove removes the node of a creation that has an outcome, and returns nil once it is known that there is none.
-func (d *driver) remove(ctx context.Context, c *creation, dir, nonce string) error {
-	switch {
-	case c == nil, errors.Is(c.err, store.ErrUnknownOutcome):
-		name, _, err := d.find(ctx, dir, nonce)
-		if err != nil || name == "" {
-			return err
-		}
-		return d.delete(ctx, dir+"/"+name)
-	case c.err == nil:
-		return d.delete(ctx, c.path)
-	}
-	return nil
-}
-
 // Void implements engine.Session. A request that is on its way is waited for: there is no way to make it fail.
 func (s *session) Void(ctx context.Context, election string, n engine.Nonce) error {
-	s.mu.Lock()
-	c := s.creations[n.Name]
-	s.mu.Unlock()
-	if c != nil {
-		select {
-		case <-c.done:
-		case <-ctx.Done():
-			return fmt.Errorf("%w: %w", store.ErrUnknownOutcome, context.Cause(ctx))
-		}
-	}
 	if err := s.await(ctx); err != nil {
 		return err
 	}
-	err := s.driver.remove(ctx, c, s.driver.layout.dir(election), n.Name)
-	if c != nil && c.err == nil {
-		err = s.unlessGone(ctx, c.path, err)
-	}
+	known, _ := s.creations.Load(n.Name)
+	c, _ := known.(*creation)
+	err := s.void(ctx, c, s.driver.layout.dir(election), n.Name)
 	if err == nil {
-		s.forget(n.Name)
+		s.creations.Delete(n.Name)
 	}
 	return err
+}
+
+// void removes the node that a creation has made, if any.
+func (s *session) void(ctx context.Context, c *creation, dir, nonce string) error {
+	path, _, err := s.driver.outcome(ctx, c, dir, nonce)
+	if err != nil || path == "" {
+		return err
+	}
+	return s.unlessGone(ctx, path, s.driver.delete(ctx, path))
 }
 
 // entry reads a ballot's own node and finds its place. nodes is a list that may have been taken too early. It sets the
@@ -242,18 +222,6 @@ func (l layout) place(key string, nodes []string) (engine.Place, error) {
 	return engine.Place{Nearest: dir + ahead[len(ahead)-1].name, More: len(ahead) > 1, Nonces: nonces}, nil
 }
 
-// find looks for the ballot with the nonce after a creation whose outcome is unknown; the name is empty if there is none.
-// The barrier makes the answer final: what was sent on an earlier connection is carried out before it or never, because
-// a session that has moved on, or ended, is refused.
-func (d *driver) find(ctx context.Context, dir, nonce string) (name string, nodes []string, err error) {
-	nodes, err = d.syncedChildren(ctx, dir)
-	if err != nil && !errors.Is(err, zk.ErrNoNode) {
-		return "", nil, err
-	}
-	name, _ = d.layout.find(nodes, nonce)
-	return name, nodes, nil
-}
-
 // children lists an election's nodes.
 func (d *driver) children(dir string) ([]string, error) {
 	nodes, _, err := d.conn.Children(dir)
@@ -262,10 +230,7 @@ func (d *driver) children(dir string) ([]string, error) {
 
 // syncedChildren lists the nodes as they are on the ensemble's leader.
 func (d *driver) syncedChildren(ctx context.Context, dir string) ([]string, error) {
-	if _, err := d.await(ctx); err != nil {
-		return nil, err
-	}
-	if _, err := request(ctx, d, func() (struct{}, error) { return struct{}{}, d.barrier() }); err != nil {
+	if err := d.sync(ctx); err != nil {
 		return nil, err
 	}
 	return request(ctx, d, func() ([]string, error) { return d.children(dir) })

@@ -29,9 +29,6 @@ func (s *Store) Watches() (n int) {
 // Abandon gives up the present session.
 func (s *Store) Abandon(reason error) {
 	d := s.driver
-	d.mu.Lock()
-	sess := d.current
-	d.mu.Unlock()
-	d.abandon(sess, reason)
+	d.set(func() { d.abandon(reason) })
 	d.cut(errAbandoned)
 }

@@ -69,7 +69,7 @@ func TestAcknowledgementBehindAForeignNode(t *testing.T) {
 	require.Empty(t, list(t, conn, dir(election)))
 }
 
-// The counter wraps within an election's life in theory only; here it is seen with nodes made by hand.
+// The counter wraps within an election's lifetime in theory only; here it is seen with nodes made by hand.
 func TestBallotsAcrossTheWrap(t *testing.T) {
 	election := newElection()
 	conn := operator(t)

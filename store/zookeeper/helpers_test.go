@@ -60,9 +60,6 @@ func open(t *testing.T, config zookeeper.Config) *zookeeper.Store {
 	if config.TTL == 0 {
 		config.TTL = ttl
 	}
-	if config.Conn == nil {
-		config.Dial = newTap(t, config.Dial).Dial // see settle
-	}
 	st, err := zookeeper.Open(config)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, st.Close()) })
@@ -70,7 +67,7 @@ func open(t *testing.T, config zookeeper.Config) *zookeeper.Store {
 }
 
 // stepDown waits until none of the contenders leads any more, which is so before a session could end. The clock is read
-// before each look, so it does not matter for how long the test stood still.
+// before each check, so it does not matter for how long the test stood still.
 func stepDown(t *testing.T, sessionEnds time.Time, contenders ...*contender) {
 	t.Helper()
 	eventually(t, func() bool {

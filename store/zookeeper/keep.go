@@ -15,19 +15,19 @@ import (
 // often over a slow link (TestSlowLink). All of its state is that of the goroutine which runs keep.
 type keeper struct {
 	*driver
-	epoch    uint64            // of the last connection after which the session was confirmed
-	under    []store.Instant   // when those were sent that have no answer yet, the oldest first
-	last     time.Time         // when the last one was sent or answered
-	before   time.Time         // when a confirmation of a caller's connection was sent, an interval ago at least
-	answers  chan confirmation // has room for as many as are under way
-	refusals int               // in a row, of a caller's connection
-	seen     time.Time         // when listen was called last
-	mute     time.Duration     // for how long a caller's connection has been there since the last answer
+	connected time.Time         // when the last connection was, after which the session was confirmed
+	under     []store.Instant   // when those were sent that have no answer yet, the oldest first
+	last      time.Time         // when the last one was sent or answered
+	before    time.Time         // when a confirmation of a caller's connection was sent, an interval ago at least
+	answers   chan confirmation // has room for as many as are under way
+	refusals  int               // in a row, of a caller's connection
+	seen      time.Time         // when listen was called last
+	mute      time.Duration     // for how long a caller's connection has been there since the last answer
 }
 
 // confirmation is the answer to a barrier.
 type confirmation struct {
-	id   int64 // of the session
+	id   int64 // of a caller's connection: the session when it was sent
 	sent store.Instant
 	err  error
 }
@@ -40,14 +40,17 @@ func (d *driver) keep() {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
-		epoch, changed := d.connection()
-		if d.isRefused() {
-			d.hosts.quit()
+		d.mu.Lock()
+		changed, ready, refused := d.changed, d.ready, d.refused
+		d.mu.Unlock()
+		if refused != nil && d.config.Conn == nil {
+			d.hosts.closed.Store(true)
 			d.conn.Close()
+			d.cut(refused)
 			return
 		}
-		if d.config.Conn == nil && epoch != k.epoch || time.Until(k.due()) <= 0 {
-			k.epoch = epoch
+		if ready.After(k.connected) || time.Until(k.due()) <= 0 {
+			k.connected = ready
 			k.send()
 		}
 		k.cutSilent()
@@ -59,22 +62,15 @@ func (d *driver) keep() {
 		case c := <-k.answers:
 			k.last = time.Now()
 			k.under = slices.DeleteFunc(k.under, func(i store.Instant) bool { return i == c.sent })
-			if c.err == nil && c.id != 0 && d.sessionID() == c.id {
+			if c.err == nil && d.touched(c) {
 				k.mute = 0
-				d.touched(c.id, c.sent)
 				k.tell(c.sent.Time())
 			}
 			k.checkCaller(c.err, time.Since(c.sent.Time()))
-		case <-d.life.Background.Done():
+		case <-d.lifecycle.Background.Done():
 			return
 		}
 	}
-}
-
-func (d *driver) isRefused() bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.refused != nil && d.config.Conn == nil
 }
 
 // due returns when the next confirmation must be sent.
@@ -109,13 +105,13 @@ func (k *keeper) send() {
 	if k.config.Conn == nil && !k.up() {
 		return
 	}
-	c := confirmation{id: k.sessionID(), sent: store.Now()}
+	c := confirmation{id: k.conn.SessionID(), sent: store.Now()}
 	k.under = append(k.under, c.sent)
-	k.life.Go(func() {
+	k.lifecycle.Go(func() {
 		c.err = k.barrier()
 		select {
 		case k.answers <- c:
-		case <-k.life.Background.Done(): // keep might have ended
+		case <-k.lifecycle.Background.Done(): // keep might have ended
 		}
 	})
 }
@@ -139,8 +135,9 @@ func (k *keeper) cutSilent() {
 		return
 	}
 	k.mu.Lock()
-	since, patience := k.ready, k.patience
+	since, trip, ttl := k.ready, k.trip, k.config.TTL
 	k.mu.Unlock()
+	patience := max(ttl/6, min(ttl/4, 3*trip)) // a confirmation is written to disks, and takes longer than a handshake
 	if since.IsZero() {
 		return
 	}
@@ -152,41 +149,26 @@ func (k *keeper) cutSilent() {
 	}
 }
 
-// sessionID returns the id of the present session, 0 if there is none. Of an own connection the wire knows it
-// before the library does.
-func (d *driver) sessionID() int64 {
-	if d.config.Conn != nil {
-		return d.conn.SessionID()
-	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.current == nil {
-		return 0
-	}
-	return d.current.id
-}
-
-// touched takes the answer of a session that is the current one, or becomes it on a caller's connection.
-func (d *driver) touched(id int64, sent store.Instant) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.config.Conn != nil && (d.current == nil || d.current.id != id) {
-		d.epoch++
-		d.adopt(id)
-	}
-	sess := d.current
-	if sess == nil || sess.id != id {
-		return
-	}
-	if !sent.Time().Before(sess.since.Time()) { // on this connection
-		if age, certain := sess.touches.add(touch{sent: sent, answered: time.Now()}); certain {
-			sess.prove(sent, d.config.TTL-d.config.Grace-age)
+// touched takes a confirmation of the session that is the present one, or becomes it on a caller's connection. It reports
+// false of any other.
+func (d *driver) touched(c confirmation) (present bool) {
+	d.set(func() {
+		if d.config.Conn != nil {
+			if c.id == 0 || c.id != d.conn.SessionID() {
+				return
+			}
+			d.adopt(c.id)
 		}
-	}
-	if sent.Time().After(d.confirmed) {
-		d.confirmed = sent.Time()
-	}
-	sess.synced = true
-	close(d.changed)
-	d.changed = make(chan struct{})
+		sess := d.current
+		if present = sess != nil && !c.sent.Time().Before(sess.since.Time()); !present {
+			return
+		}
+		if age, certain := sess.touches.add(touch{sent: c.sent, answered: time.Now()}); certain {
+			sess.prove(c.sent, d.config.TTL-d.config.Grace-age)
+		}
+		if c.sent.Time().After(d.confirmed) {
+			d.confirmed = c.sent.Time()
+		}
+	})
+	return present
 }

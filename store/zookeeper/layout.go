@@ -15,7 +15,7 @@ import (
 //	/_zkelection/<election>/leader_ack                   ephemeral, with the acknowledged value
 //
 // with "/" in an election's name written "__". Anything that begins with the ballot prefix and ends in a sequence
-// number as ZooKeeper writes it is a ballot of any client; the number is its place in the queue.
+// number as ZooKeeper writes it is a ballot of any client; the number is its position in the queue.
 type layout struct {
 	root   string // chroot and root
 	prefix string // of ballots
@@ -43,8 +43,8 @@ func (l layout) nonce(p string) string {
 	return nonce
 }
 
-// place is where a ballot stands in the queue.
-type place struct {
+// ballot is the name of a ballot's node, and its position in the queue.
+type ballot struct {
 	name   string
 	number int32
 }
@@ -53,11 +53,11 @@ type place struct {
 // sign within the ten characters or before ten digits.
 var sequence = regexp.MustCompile(`(-?[0-9]{10}|-[0-9]{9})$`)
 
-// parse returns the place of a ballot's node, and false if the node is not a ballot: then no candidate waits for it.
-func (l layout) parse(name string) (place, bool) {
+// parse takes the name of a ballot's node apart, and returns false if the node is not a ballot: then no candidate waits for it.
+func (l layout) parse(name string) (ballot, bool) {
 	rest, ok := strings.CutPrefix(name, l.prefix)
 	if !ok {
-		return place{}, false
+		return ballot{}, false
 	}
 	text := sequence.FindString(rest)
 	if strings.HasPrefix(text, "-0") && len(text) == 11 {
@@ -65,60 +65,41 @@ func (l layout) parse(name string) (place, bool) {
 	}
 	number, err := strconv.ParseInt(text, 10, 32)
 	if err != nil || number == 0 && text[0] == '-' {
-		return place{}, false
+		return ballot{}, false
 	}
-	return place{name, int32(number)}, true
+	return ballot{name, int32(number)}, true
 }
 
-// queue returns the ballots among an election's nodes in the order of their creation.
-//
-// The counter is 32 bits wide and wraps, so that only distances tell the order, and only if all numbers lie within half
-// the circle. A forged number, or one that is 2^31 creations old, can make that untrue: then no order suits every
-// candidate, and the list begins behind the widest gap in the circle, with the lowest number if several are as wide.
-// What counts for a candidate is what ahead returns.
-func (l layout) queue(nodes []string) []place {
-	list := l.ballots(nodes)
-	slices.SortFunc(list, func(a, b place) int {
-		return cmp.Or(cmp.Compare(a.number, b.number), cmp.Compare(a.name, b.name))
-	})
-	first, widest := 0, uint32(0)
-	for i, p := range list {
-		if gap := uint32(p.number - list[(i+len(list)-1)%len(list)].number); gap > widest {
-			first, widest = i, gap
-		}
-	}
-	return slices.Concat(list[first:], list[:first])
-}
-
-// ahead returns the ballots ahead of own, the nearest last, and whether own is among the nodes. Ahead are those whose
-// number is less than half the circle below own's, whatever else is listed. So of any two ballots exactly one is ahead
-// of the other, and two candidates that see each other never both lead: at exactly half the circle the lower number is
-// ahead, with one number the lower name.
-func (l layout) ahead(nodes []string, own string) ([]place, bool) {
+// ahead returns the ballots ahead of own, the nearest last, and whether own is among the nodes. The counter is 32 bits wide
+// and wraps, so only distances tell the order: ahead are those whose number is less than half the circle below own's,
+// whatever else is listed. A number might be forged, or 2^31 creations old. But of any two ballots exactly one is ahead of
+// the other, so two candidates that see each other never both lead: at exactly half the circle the lower number is ahead,
+// with one number the lower name.
+func (l layout) ahead(nodes []string, own string) ([]ballot, bool) {
 	o, ok := l.parse(own)
 	if !ok || !slices.Contains(nodes, own) {
 		return nil, false
 	}
-	distance := func(p place) uint32 { return uint32(o.number - p.number) }
-	list := slices.DeleteFunc(l.ballots(nodes), func(p place) bool {
-		switch d := distance(p); d {
+	distance := func(b ballot) uint32 { return uint32(o.number - b.number) }
+	list := slices.DeleteFunc(l.ballots(nodes), func(b ballot) bool {
+		switch d := distance(b); d {
 		case 0:
-			return p.name >= own
+			return b.name >= own
 		case 1 << 31:
-			return p.number > o.number
+			return b.number > o.number
 		default:
 			return d > 1<<31
 		}
 	})
-	slices.SortFunc(list, func(a, b place) int {
+	slices.SortFunc(list, func(a, b ballot) int {
 		return cmp.Or(cmp.Compare(distance(b), distance(a)), cmp.Compare(a.name, b.name))
 	})
 	return list, true
 }
 
 // ballots returns the ballots among an election's nodes.
-func (l layout) ballots(nodes []string) []place {
-	var list []place
+func (l layout) ballots(nodes []string) []ballot {
+	var list []ballot
 	for _, node := range nodes {
 		if p, ok := l.parse(node); ok {
 			list = append(list, p)

@@ -77,7 +77,7 @@ func TestParse(t *testing.T) {
 		p, ok := gemLayout.parse(c.name)
 		require.Equal(t, c.ok, ok, c.name)
 		if ok {
-			require.Equal(t, place{c.name, c.number}, p)
+			require.Equal(t, ballot{c.name, c.number}, p)
 		}
 	}
 }
@@ -116,8 +116,8 @@ func TestParseReadsWhatZooKeeperWrites(t *testing.T) {
 	}
 }
 
-func TestQueueIsInOrderOfCreation(t *testing.T) {
-	names := func(list []place) []string {
+func TestAheadIsInOrderOfCreation(t *testing.T) {
+	names := func(list []ballot) []string {
 		out := []string{}
 		for _, p := range list {
 			out = append(out, p.name)
@@ -133,8 +133,7 @@ func TestQueueIsInOrderOfCreation(t *testing.T) {
 		}
 		nodes := append([]string{"leader_ack", "ballotX", "ballot", "ballot99999999999", "other0000000001"}, created...)
 		rand.Shuffle(len(nodes), func(i, j int) { nodes[i], nodes[j] = nodes[j], nodes[i] })
-		require.Equal(t, created, names(gemLayout.queue(nodes)))
-
+		require.ElementsMatch(t, created, names(gemLayout.ballots(nodes)))
 		for i, own := range created {
 			ahead, listed := gemLayout.ahead(nodes, own)
 			require.True(t, listed)
@@ -143,7 +142,7 @@ func TestQueueIsInOrderOfCreation(t *testing.T) {
 		_, listed := gemLayout.ahead(nodes, gemLayout.ballotStem("0")+"0000000000")
 		require.False(t, listed, "a list that was taken before the ballot was cast says nothing about what is ahead")
 	}
-	require.Empty(t, gemLayout.queue(nil))
+	require.Empty(t, gemLayout.ballots(nil))
 }
 
 // Two ballots with one number can only be made by hand, or by two candidates of different prefixes; all candidates
@@ -152,12 +151,20 @@ func TestSameNumber(t *testing.T) {
 	nodes := []string{"ballot_b_0000000001", "ballot_a_0000000001", "ballot0000000001"}
 	for range 20 {
 		rand.Shuffle(len(nodes), func(i, j int) { nodes[i], nodes[j] = nodes[j], nodes[i] })
-		require.Equal(t, "ballot0000000001", gemLayout.queue(nodes)[0].name)
+		for own, want := range map[string][]ballot{
+			"ballot0000000001":    {},
+			"ballot_a_0000000001": {{"ballot0000000001", 1}},
+			"ballot_b_0000000001": {{"ballot0000000001", 1}, {"ballot_a_0000000001", 1}},
+		} {
+			ahead, listed := gemLayout.ahead(nodes, own)
+			require.True(t, listed)
+			require.Equal(t, want, ahead)
+		}
 	}
 }
 
 // Numbers that no counter gives within one queue, forged or 2^31 creations old: of any two ballots exactly one is ahead
-// of the other, and neither that nor the order of a list depends on how the nodes were listed.
+// of the other, and that does not depend on how the nodes were listed.
 func TestNumbersHalfTheCircleAway(t *testing.T) {
 	for _, numbers := range [][]int32{
 		{0, 5, math.MaxInt32 - 1},
@@ -173,13 +180,11 @@ func TestNumbersHalfTheCircleAway(t *testing.T) {
 		for i, n := range numbers {
 			nodes = append(nodes, fmt.Sprintf("ballot_%d_%010d", i, n))
 		}
-		sorted := gemLayout.queue(nodes)
-		ahead := map[string][]place{}
+		ahead := map[string][]ballot{}
 		for _, own := range nodes {
 			ahead[own], _ = gemLayout.ahead(nodes, own)
 		}
 		for _, listed := range permutations(nodes) {
-			require.Equal(t, sorted, gemLayout.queue(listed))
 			for _, own := range listed {
 				list, ok := gemLayout.ahead(listed, own)
 				require.True(t, ok)
@@ -187,7 +192,7 @@ func TestNumbersHalfTheCircleAway(t *testing.T) {
 			}
 		}
 		isAhead := func(a, b string) bool {
-			return slices.ContainsFunc(ahead[b], func(p place) bool { return p.name == a })
+			return slices.ContainsFunc(ahead[b], func(p ballot) bool { return p.name == a })
 		}
 		for i, a := range nodes {
 			require.False(t, isAhead(a, a))
@@ -197,7 +202,7 @@ func TestNumbersHalfTheCircleAway(t *testing.T) {
 		}
 	}
 	list, _ := gemLayout.ahead([]string{"ballot_0000000000", "ballot_2147483646", "ballot_0000000005"}, "ballot_0000000005")
-	require.Equal(t, []place{{"ballot_0000000000", 0}}, list)
+	require.Equal(t, []ballot{{"ballot_0000000000", 0}}, list)
 }
 
 // permutations returns the names in every order.

@@ -1,10 +1,11 @@
 package zookeeper
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"sync"
+	"slices"
 	"time"
 
 	"github.com/go-leadership/leadership/store"
@@ -42,11 +43,15 @@ func (d *driver) state(key string, n node) engine.State {
 	}
 }
 
-// Sync implements engine.Syncer: a server answers reads by itself, and may be behind. After an answer to a barrier those
-// of the session are not behind that.
+// Sync implements engine.Syncer: a server answers reads by itself, and may be behind.
 func (d *driver) Sync(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
+	return d.sync(ctx)
+}
+
+// sync sends a barrier. Reads of its session are not behind that.
+func (d *driver) sync(ctx context.Context) error {
 	sess, err := d.await(ctx)
 	if err != nil {
 		return err
@@ -55,28 +60,29 @@ func (d *driver) Sync(ctx context.Context) error {
 	if _, err := request(ctx, d, func() (struct{}, error) { return struct{}{}, d.barrier() }); err != nil {
 		return err
 	}
-	if err := d.still(sess); err != nil {
-		return err
-	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if sent.After(d.confirmed) {
+	err = d.stillLocked(sess) // in one step with the note: a later session needs a barrier of its own
+	if err == nil && sent.After(d.confirmed) {
 		d.confirmed = sent
 	}
-	return nil
+	return err
 }
 
 // Leader implements engine.Driver. It reports what is in the way now and then, as Open does.
 func (d *driver) Leader(ctx context.Context, election string, tell engine.Tell) (engine.Watch, error) {
 	waiting, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
-	sess, err := d.awaitSynced(waiting)
+	var sess *session
+	var asOf time.Time
+	err := d.until(waiting, func() (bool, error) {
+		// The library lets no later server of a session be behind an earlier one; from session to session only a barrier does.
+		sess, asOf = d.current, d.confirmed
+		return sess != nil && d.authenticated && !d.confirmed.IsZero() && d.refused == nil, d.refused
+	})
 	if err != nil {
 		return engine.Watch{}, err
 	}
-	d.mu.Lock()
-	asOf := d.confirmed // the session's servers are never behind what they have confirmed
-	d.mu.Unlock()
 	path := d.layout.ackPath(election)
 	for {
 		var leader store.Leader
@@ -109,23 +115,18 @@ var errReplaced = fmt.Errorf("%w: the session has been replaced", store.ErrUnava
 func (d *driver) still(sess *session) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	return d.stillLocked(sess)
+}
+
+// stillLocked is still. The caller holds mu.
+func (d *driver) stillLocked(sess *session) error {
 	if d.current != sess || d.config.Conn != nil && d.conn.SessionID() != sess.id {
 		return errReplaced
 	}
 	return nil
 }
 
-// awaitSynced waits until the present session has been confirmed once. The library makes sure that no later server of
-// a session is behind an earlier one; from session to session only a barrier does.
-func (d *driver) awaitSynced(ctx context.Context) (sess *session, err error) {
-	err = d.until(ctx, func() (bool, error) {
-		sess = d.current
-		return sess != nil && d.authenticated && sess.synced && d.refused == nil, d.refused
-	})
-	return sess, err
-}
-
-// Ballots implements engine.Driver. It reads every ballot, some at a time.
+// Ballots implements engine.Driver. It reads every ballot.
 func (d *driver) Ballots(ctx context.Context, election string) ([]store.Standing, error) {
 	queue, err := d.readQueue(ctx, d.layout.dir(election))
 	if err != nil {
@@ -138,33 +139,30 @@ func (d *driver) Ballots(ctx context.Context, election string) ([]store.Standing
 	return list, nil
 }
 
-// readQueue reads the ballots of an election, some at a time, in their order.
+// readQueue reads the ballots of an election, some at a time, in the order of their creation.
 func (d *driver) readQueue(ctx context.Context, dir string) ([]node, error) {
 	nodes, err := d.syncedChildren(ctx, dir)
 	if err != nil && !errors.Is(err, zk.ErrNoNode) {
 		return nil, err
 	}
-	queue := d.layout.queue(nodes)
-	read := make([]result[node], len(queue))
-	var readers sync.WaitGroup
-	turns := make(chan struct{}, 32)
-	for i, p := range queue {
-		turns <- struct{}{}
-		readers.Go(func() {
-			defer func() { <-turns }()
-			n, err := request(ctx, d, func() (node, error) { return d.readNode(dir + "/" + p.name) })
-			read[i] = result[node]{n, err}
-		})
-	}
-	readers.Wait()
 	var list []node
-	for _, r := range read {
-		switch {
-		case r.err == nil:
-			list = append(list, r.value)
-		case !errors.Is(r.err, zk.ErrNoNode): // that one has gone since
-			return nil, r.err
+	for some := range slices.Chunk(d.layout.ballots(nodes), 32) {
+		var reads []<-chan result[node]
+		for _, p := range some {
+			reads = append(reads, async(d, func() (node, error) { return d.readNode(dir + "/" + p.name) }))
+		}
+		for _, read := range reads {
+			n, err := receive(ctx, read)
+			switch {
+			case err == nil:
+				list = append(list, n)
+			case !errors.Is(err, zk.ErrNoNode): // that one has gone since
+				return nil, err
+			}
 		}
 	}
+	slices.SortFunc(list, func(a, b node) int {
+		return cmp.Or(cmp.Compare(a.stat.Czxid, b.stat.Czxid), cmp.Compare(a.path, b.path))
+	})
 	return list, nil
 }

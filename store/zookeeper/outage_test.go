@@ -225,7 +225,7 @@ func TestRepliesAreLostForLong(t *testing.T) {
 }
 
 // A watch that is asked for while there has been no connection for long is set by one who asks later: a read of the
-// leader and a candidate's look go on as soon as there is a connection again.
+// leader and a candidate's read go on as soon as there is a connection again.
 func TestWatchIsAskedForInAnOutage(t *testing.T) {
 	election := newElection()
 	var away atomic.Bool

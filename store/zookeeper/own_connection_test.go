@@ -124,12 +124,12 @@ func TestCallersConnectionOwnBallotDeleted(t *testing.T) {
 		check := neverFirst(t, cast(t, st, election, "own"))
 		own, before := find(t, conn, election, "own"), find(t, conn, election, "before")
 		letGo := func() {}
-		if i%2 == 0 { // while the waiter looks
-			look := tp.catch(t, hold, opGetData, before)
+		if i%2 == 0 { // while the waiter reads
+			read := tp.catch(t, hold, opGetData, before)
 			_, err := conn.Set(before, []byte("before"), -1)
 			require.NoError(t, err)
-			receive(t, look.caught, "the waiter looks")
-			letGo = look.letGo
+			receive(t, read.caught, "the waiter reads")
+			letGo = read.letGo
 		}
 		_, err := conn.Multi(deletions["deleted"](own, before)...)
 		require.NoError(t, err)

@@ -126,7 +126,7 @@ func TestSuccessorAsksNothing(t *testing.T) {
 		}
 		return n
 	}
-	// A look of the kind that goes with every confirmation may fall into the interval: then it is tried again.
+	// A resync, as goes with every confirmation, might fall into the interval: then it is tried again.
 	for range 20 {
 		before := []int{count(queue[0].tap), count(queue[1].tap), count(queue[2].tap)}
 		require.NoError(t, conn.Delete(find(t, conn, election, "first"), -1))

@@ -37,7 +37,7 @@ func connectThrough(t *testing.T, dial conformance.DialFunc, timeout time.Durati
 	return conn
 }
 
-// operator returns a connection to the shared server with which a test looks and meddles.
+// operator returns a connection to the shared server with which a test reads nodes and meddles.
 func operator(t *testing.T) *zk.Conn {
 	t.Helper()
 	return connectRaw(t, long, sharedServer(t).Addrs()...)

@@ -25,6 +25,13 @@ func TestBallotIsRemovedWithItsAcknowledgement(t *testing.T) {
 		"the ballot is gone": {before: func(t *testing.T, ballot, _ string) {
 			require.NoError(t, conn.Delete(ballot, -1))
 		}},
+		"both are gone": {before: func(t *testing.T, ballot, ack string) {
+			_, err := conn.Multi(&zk.DeleteRequest{Path: ack, Version: -1}, &zk.DeleteRequest{Path: ballot, Version: -1})
+			require.NoError(t, err)
+		}, unknown: true},
+		"the ballot is gone, and perhaps the acknowledgement": {before: func(t *testing.T, ballot, _ string) {
+			require.NoError(t, conn.Delete(ballot, -1))
+		}, unknown: true},
 		"the acknowledgement is gone": {before: func(t *testing.T, _, ack string) {
 			require.NoError(t, conn.Delete(ack, -1))
 		}},

@@ -44,37 +44,41 @@ func (s *session) unlessGone(ctx context.Context, path string, err error) error 
 
 // removeBoth removes a ballot and its acknowledgement in one transaction.
 func (s *session) removeBoth(ctx context.Context, r engine.Removal) error {
-	path := s.driver.layout.ackPath(r.Election)
+	err := errChanged
 	if r.Revision != 0 { // as a rule no other acknowledgement stands while the ballot does
-		err := s.removeWith(ctx, r, &zk.DeleteRequest{Path: path, Version: -1})
-		switch {
-		case errors.Is(err, errNoBallot):
-			return s.removeAck(ctx, r)
-		case !errors.Is(err, errChanged):
-			return err
-		}
+		err = s.removeWith(ctx, r, &zk.DeleteRequest{Path: s.driver.layout.ackPath(r.Election), Version: -1})
 	}
-	n, err := request(ctx, s.driver, func() (node, error) { return s.driver.readNode(path) })
-	switch {
-	case errors.Is(err, zk.ErrNoNode): // one might be on its way
-		err = s.removeWith(ctx, r, &zk.CreateRequest{Path: path, Acl: s.driver.acl, Flags: zk.FlagEphemeral}, &zk.DeleteRequest{Path: path, Version: -1})
-		if errors.Is(err, errNoBallot) {
-			return nil
+	if errors.Is(err, errChanged) {
+		var ops []any
+		if ops, err = s.ackRemoval(ctx, r.Election); err == nil {
+			err = s.removeWith(ctx, r, ops...)
 		}
-		return err
-	case err != nil && adapter.Uncertain(err):
-		return err
-	case err != nil: // it may not be read, so it is not ours
-		return s.driver.delete(ctx, r.Key)
-	case n.stat.EphemeralOwner == s.id:
-		err = s.removeWith(ctx, r, &zk.DeleteRequest{Path: path, Version: n.stat.Version})
-	default:
-		err = s.removeWith(ctx, r, &zk.CheckVersionRequest{Path: path, Version: n.stat.Version})
 	}
 	if errors.Is(err, errNoBallot) {
 		return s.removeAck(ctx, r)
 	}
 	return err
+}
+
+// ackRemoval reads the acknowledgement. It returns the operations that remove it if it is the session's, and prove that it
+// is not if it is not.
+func (s *session) ackRemoval(ctx context.Context, election string) ([]any, error) {
+	d, path := s.driver, s.driver.layout.ackPath(election)
+	n, err := request(ctx, d, func() (node, error) { return d.readNode(path) })
+	switch {
+	case errors.Is(err, zk.ErrNoNode): // one might be on its way
+		return []any{
+			&zk.CreateRequest{Path: path, Acl: d.acl, Flags: zk.FlagEphemeral},
+			&zk.DeleteRequest{Path: path, Version: -1},
+		}, nil
+	case err != nil && adapter.Uncertain(err):
+		return nil, err
+	case err != nil: // it may not be read, so it is not ours
+		return nil, nil
+	case n.stat.EphemeralOwner == s.id:
+		return []any{&zk.DeleteRequest{Path: path, Version: n.stat.Version}}, nil
+	}
+	return []any{&zk.CheckVersionRequest{Path: path, Version: n.stat.Version}}, nil
 }
 
 var (
@@ -127,13 +131,8 @@ func (s *session) removeAck(ctx context.Context, r engine.Removal) error {
 	return err
 }
 
-// delete deletes a node, or finds it gone. On a caller's connection there might be no session whose answers count.
+// delete deletes a node, or finds it gone.
 func (d *driver) delete(ctx context.Context, path string) error {
-	if d.config.Conn == nil {
-		if _, err := d.await(ctx); err != nil {
-			return err
-		}
-	}
 	_, err := request(ctx, d, func() (struct{}, error) { return struct{}{}, d.conn.Delete(path, -1) })
 	if errors.Is(err, zk.ErrNoNode) {
 		return nil

@@ -20,8 +20,8 @@ type result[T any] struct {
 // is answered or its connection is given up, and may be carried out after its caller has gone.
 func async[T any](d *driver, request func() (T, error)) <-chan result[T] {
 	ch := make(chan result[T], 1)
-	if !d.life.Go(func() {
-		if err := d.awaitConnection(d.life.Background); err != nil {
+	if !d.lifecycle.Go(func() {
+		if err := d.awaitConnection(d.lifecycle.Background); err != nil {
 			ch <- result[T]{err: err}
 			return
 		}

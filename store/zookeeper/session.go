@@ -27,12 +27,10 @@ type session struct {
 	proof   engine.Proof       // the last; zero before the first
 	renewed func(engine.Proof) // Keep's; nil while it does not run
 	opened  bool               // the engine has it
-	synced  bool               // the first barrier has been answered: reads see all that came before
 
 	kept error // what Keep returned; of the engine's keeper alone
 
-	mu        sync.Mutex
-	creations map[string]*creation // guarded by mu: by nonce, those whose outcome the engine does not know
+	creations sync.Map // of *creation, by nonce: those whose outcome the engine does not know
 }
 
 // ID implements engine.Session.
@@ -43,23 +41,13 @@ func sessionName(id int64) string { return strconv.FormatUint(uint64(id), 16) }
 // Ends implements engine.Session.
 func (s *session) Ends() bool { return s.driver.config.Conn == nil }
 
-// over reports whether the session is over, or was given up.
-func (s *session) over() bool {
-	select {
-	case <-s.lost:
-		return true
-	default:
-		return false
-	}
-}
-
 // await waits until requests can be sent in the session, and says why not if it is over. That of a caller's connection
 // takes requests after it has been given up, too: its entries are removed.
 func (s *session) await(ctx context.Context) error {
 	d := s.driver
 	return d.until(ctx, func() (bool, error) {
 		switch {
-		case !s.over():
+		case d.current == s:
 			return d.authenticated, nil
 		case s.left == nil, !s.Ends() && (d.refused != nil || d.conn.SessionID() != s.id):
 			return false, engine.ErrOver
@@ -131,7 +119,7 @@ func (s *session) End(context.Context, []engine.Removal) error {
 func (d *driver) established(id int64, resumed bool, ttl time.Duration, sent store.Instant) {
 	d.hosts.answered()
 	d.set(func() {
-		d.unanswered, d.worked = time.Time{}, true
+		d.unanswered = time.Time{}
 		known := d.current != nil && d.current.id == id
 		switch {
 		case id == 0:
@@ -144,7 +132,6 @@ func (d *driver) established(id int64, resumed bool, ttl time.Duration, sent sto
 			d.refused = adapter.Refuse("ttl", d.config.TTL.String(), "the ensemble grants %v instead", ttl)
 			d.lose(d.refused)
 		default:
-			d.epoch++
 			d.adopt(id)
 			d.begin(resumed, sent)
 		}
@@ -159,7 +146,6 @@ func (d *driver) begin(resumed bool, sent store.Instant) {
 	sess, ttl, valid := d.current, d.config.TTL, d.config.TTL-d.config.Grace
 	d.ready = time.Now()
 	d.trip = d.ready.Sub(sent.Time())
-	d.patience = max(ttl/6, min(ttl/4, 3*d.trip)) // a confirmation is written to disks, and takes longer than a handshake
 	sess.since = sent
 	sess.touches.reset(sent)
 	// The second confirmation is the first to renew the lease: see touches. If that comes too late, a lease would end
@@ -173,14 +159,13 @@ func (d *driver) begin(resumed bool, sent store.Instant) {
 // prolonged it; or the service has been set back to an earlier state, refuses who has seen a later one, and has ballots
 // again that were withdrawn. It reports whether the next handshake need not insist on what was seen.
 func (d *driver) giveUp() (forget bool) {
-	d.mu.Lock()
-	sess := d.current
-	mute := !d.unanswered.IsZero() && time.Since(d.unanswered) > d.config.TTL
-	d.mu.Unlock()
-	if sess == nil {
-		return true
-	}
-	return mute && d.abandon(sess, fmt.Errorf("no handshake was answered for %v", d.config.TTL))
+	d.set(func() {
+		if !d.unanswered.IsZero() && time.Since(d.unanswered) > d.config.TTL {
+			d.abandon(fmt.Errorf("no handshake was answered for %v", d.config.TTL))
+		}
+		forget = d.current == nil
+	})
+	return forget
 }
 
 // adopt makes id the current session. The caller holds mu.
@@ -189,10 +174,10 @@ func (d *driver) adopt(id int64) {
 		return
 	}
 	d.lose(nil)
+	d.confirmed = time.Time{}
 	d.current = &session{
 		driver: d, id: id, lost: make(chan struct{}),
-		touches:   touches{ttl: d.config.TTL, grace: d.config.Grace},
-		creations: map[string]*creation{},
+		touches: touches{ttl: d.config.TTL, grace: d.config.Grace},
 	}
 }
 
@@ -205,16 +190,13 @@ func (d *driver) lose(left error) {
 	}
 }
 
-// abandon gives up a session on a connection of the store's own. It is ended when the engine asks for that, and so has
-// ended the lease; at once if the engine does not have it. It reports false if the session is not the present one.
-func (d *driver) abandon(sess *session, reason error) (abandoned bool) {
-	d.set(func() {
-		if abandoned = sess != nil && d.current == sess; abandoned {
-			d.leaving, d.ending = sess.id, !sess.opened
-			d.lose(reason)
-		}
-	})
-	return abandoned
+// abandon gives up the session on a connection of the store's own. It is ended when the engine asks for that, and so has
+// ended the lease; at once if the engine does not have it. The caller holds mu.
+func (d *driver) abandon(reason error) {
+	if d.current != nil {
+		d.leaving, d.ending = d.current.id, !d.current.opened
+		d.lose(reason)
+	}
 }
 
 // until waits for a condition. It is asked under mu, now and at each change.
@@ -265,11 +247,4 @@ func (d *driver) unreached(ctx context.Context) error {
 		return fmt.Errorf("%w: %s: %w", store.ErrUnavailable, what, d.trouble)
 	}
 	return fmt.Errorf("%w: %s", store.ErrUnavailable, what)
-}
-
-// connection returns the number of the connection and a channel that is closed when there is another one.
-func (d *driver) connection() (epoch uint64, changed <-chan struct{}) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.epoch, d.changed
 }

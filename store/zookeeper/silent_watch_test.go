@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// openDeaf opens a store to which no event is ever delivered. It looks often: with each confirmation.
+// openDeaf opens a store to which no event is ever delivered. It resyncs often: with each confirmation.
 func openDeaf(t *testing.T) (*zookeeper.Store, *tap) {
 	t.Helper()
 	tp := newTap(t, nil)
@@ -18,7 +18,7 @@ func openDeaf(t *testing.T) (*zookeeper.Store, *tap) {
 	return open(t, zookeeper.Config{Servers: sharedServer(t).Addrs(), Dial: tp.Dial}), tp
 }
 
-// The watch on the predecessor is silent: a look now and then finds it gone.
+// The watch on the predecessor is silent: a resync finds it gone.
 func TestWatchOnThePredecessorIsSilent(t *testing.T) {
 	election := newElection()
 	other := open(t, zookeeper.Config{Servers: sharedServer(t).Addrs(), TTL: long})
@@ -38,7 +38,7 @@ func TestWatchOnTheOwnBallotIsSilent(t *testing.T) {
 	other := open(t, zookeeper.Config{Servers: sharedServer(t).Addrs(), TTL: long})
 	tp := newTap(t, nil)
 	tp.loseEvents()
-	st := open(t, zookeeper.Config{Servers: sharedServer(t).Addrs(), TTL: long, Dial: tp.Dial}) // looks rarely
+	st := open(t, zookeeper.Config{Servers: sharedServer(t).Addrs(), TTL: long, Dial: tp.Dial}) // resyncs rarely
 	for range 3 {
 		old := castFirst(t, st, election, "old")
 		acknowledge(t, old, "old")
@@ -61,7 +61,7 @@ func TestWatchOnTheOwnBallotIsSilent(t *testing.T) {
 	lost(t, b)
 }
 
-// A follower's watch is silent: it hears of each leader all the same, a look later.
+// A follower's watch is silent: it hears of each leader all the same, a resync later.
 func TestWatchOnTheLeaderIsSilent(t *testing.T) {
 	election := newElection()
 	other := open(t, zookeeper.Config{Servers: sharedServer(t).Addrs(), TTL: long})
@@ -86,7 +86,7 @@ func TestWatchesAreSetAgainLate(t *testing.T) {
 	one := acknowledge(t, b, "one")
 	tp := newTap(t, nil)
 	st := open(t, zookeeper.Config{Servers: sharedServer(t).Addrs(), TTL: long, Dial: tp.Dial})
-	for range 50 { // it looks now and then at one or another of them
+	for range 50 { // it resyncs one or another of them
 		_, err := st.Observe(soon(t), newElection(), nil)
 		require.NoError(t, err)
 	}

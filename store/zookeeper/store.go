@@ -46,7 +46,7 @@ func Open(config Config) (*Store, error) {
 		return nil, err
 	}
 	return &Store{driver: d, engineOf: engine.New(d, engine.Settings{
-		Name:            d.life.Name,
+		Name:            d.lifecycle.Name,
 		TTL:             d.config.TTL,
 		Pace:            interval(d.config.TTL),
 		CampaignTimeout: max(d.config.TTL, 5*time.Second),

@@ -2,6 +2,7 @@ package zookeeper
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -19,9 +20,9 @@ import (
 // answers in the order of the changes. So a watch whose read was answered, and that is not over, misses no change.
 type watches struct {
 	mu     sync.Mutex
-	set    map[watchKey]map[*watch]struct{} // guarded by mu, as are all below: those that are not over
-	epoch  uint64                           // counts connections; 0 on a caller's, which does not tell
-	relays map[watchKey]*relay              // of a caller's connection
+	set    map[watchKey][]*watch       // guarded by mu, as are all below: those that are not over
+	epoch  uint64                      // counts connections; 0 on a caller's, which does not tell
+	relays map[watchKey]chan time.Time // of a caller's connection: each hands confirmations to its goroutine
 
 	start func(func()) bool // starts the goroutine of a relay; constant, as is done
 	done  <-chan struct{}   // ends it
@@ -49,14 +50,10 @@ func (w *watches) add(key watchKey, entry bool) *watch {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.set == nil {
-		w.set = map[watchKey]map[*watch]struct{}{}
-	}
-	if w.set[key] == nil {
-		w.set[key] = map[*watch]struct{}{}
+		w.set = map[watchKey][]*watch{}
 	}
 	x := &watch{key: key, entry: entry, epoch: w.epoch}
-	w.set[key][x] = struct{}{}
-	w.steer(key)
+	w.set[key] = append(w.set[key], x)
 	return x
 }
 
@@ -71,14 +68,13 @@ func (w *watches) wanted(key watchKey) bool {
 func (w *watches) remove(x *watch) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.drop(x)
+	w.drop(x.key, func(y *watch) bool { return x == y })
 }
 
-// drop is remove. The caller holds mu.
-func (w *watches) drop(x *watch) {
-	if delete(w.set[x.key], x); len(w.set[x.key]) == 0 {
-		delete(w.set, x.key)
-		w.steer(x.key)
+// drop takes some of the watches on a node back. The caller holds mu.
+func (w *watches) drop(key watchKey, some func(*watch) bool) {
+	if w.set[key] = slices.DeleteFunc(w.set[key], some); len(w.set[key]) == 0 {
+		delete(w.set, key)
 	}
 }
 
@@ -110,7 +106,7 @@ func (w *watches) event(e zk.Event) {
 
 // over ends the watches on a node. The caller holds mu.
 func (w *watches) over(key watchKey, deleted bool) {
-	for x := range w.set[key] {
+	for _, x := range w.set[key] {
 		x.end = &engine.News{Over: true}
 		if deleted && x.entry {
 			x.end.State = &engine.State{}
@@ -136,19 +132,22 @@ func (w *watches) reconnected() {
 func (w *watches) confirmed(asOf time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.confirmRelays(asOf)
-	if w.epoch == 0 {
-		return
-	}
 	for key := range w.set {
-		w.confirm(key, asOf)
+		if w.epoch != 0 {
+			w.confirm(key, asOf)
+			continue
+		}
+		select {
+		case w.relays[key] <- asOf:
+		default:
+		}
 	}
 }
 
 // confirm is confirmed for one node. The engine takes no such time from the watch of an entry: telling those of 10,000
 // elections took 1 % of a processor. The caller holds mu.
 func (w *watches) confirm(key watchKey, asOf time.Time) {
-	for x := range w.set[key] {
+	for _, x := range w.set[key] {
 		if x.tell != nil && !x.entry {
 			x.tell(engine.News{AsOf: asOf})
 		}
@@ -160,14 +159,8 @@ func (w *watches) confirm(key watchKey, asOf time.Time) {
 func (w *watches) keep(x *watch, n node) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for y := range w.set[x.key] {
-		if y.fresh != nil { // it was not asked for, and need not be
-			w.drop(y)
-		}
-	}
-	if x.fresh = &n; w.epoch == 0 {
-		w.drop(x)
-	}
+	w.drop(x.key, func(y *watch) bool { return y.fresh != nil || y == x && w.epoch == 0 }) // the fresh were not asked for
+	x.fresh = &n
 }
 
 // kept returns a watch on an entry that is not over, with what was read then, if that has not been used yet. On one
@@ -175,7 +168,7 @@ func (w *watches) keep(x *watch, n node) {
 func (w *watches) kept(path string) (*watch, node, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for x := range w.set[watchKey{path, false}] {
+	for _, x := range w.set[watchKey{path, false}] {
 		if x.fresh != nil {
 			n := *x.fresh
 			x.fresh = nil

@@ -113,23 +113,23 @@ func TestWatchAfterAReconnection(t *testing.T) {
 	require.Len(t, before.told, 2)
 }
 
-// callers are the watches of a caller's connection, and the life of their goroutines.
-func callers() (*watches, *adapter.Life) {
-	life := adapter.NewLife("zookeeper", false, "")
-	return &watches{start: life.Go, done: life.Background.Done()}, life
+// callers are the watches of a caller's connection, and the lifecycle of their goroutines.
+func callers() (*watches, *adapter.Lifecycle) {
+	lifecycle := adapter.NewLifecycle("zookeeper", false, "")
+	return &watches{start: lifecycle.Go, done: lifecycle.Background.Done()}, lifecycle
 }
 
 // addRelayed sets a watch on a caller's connection, and returns the library's channel.
 func (w *watches) addRelayed(path string) (*watch, chan zk.Event) {
 	x, ch := w.add(on(path), false), make(chan zk.Event, 1)
-	w.addRelay(on(path), ch)
+	w.relay(on(path), ch)
 	return x, ch
 }
 
 // On a caller's connection, a confirmation comes behind what the library has told before.
 func TestRelayIsInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w, life := callers()
+		w, lifecycle := callers()
 		x, _ := w.addRelayed("/e")
 		told := w.watching(x, stands)
 		w.confirmed(time.Now())
@@ -144,64 +144,42 @@ func TestRelayIsInOrder(t *testing.T) {
 			require.Equal(t, over, told.told[len(told.told)-1])
 			require.Less(t, len(told.told), 3)
 		}
-		life.Stop()
-		life.Wait()
+		lifecycle.Stop()
+		lifecycle.Wait()
 	})
 }
 
-// The goroutine of a relay that was told to end may have read an event: the next one tells nothing before it has ended.
-func TestRelayIsNotDoubled(t *testing.T) {
+// On a caller's connection, a node has one goroutine however many watch it, which lasts until the library's watch has fired:
+// that can't be taken back, and another one would add to it.
+func TestRelayIsUsedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w, life := callers()
-		w.addRelay(on("/e"), make(chan zk.Event))
-		before := w.relays[on("/e")].reading
-		before <- struct{}{}
-		told := w.watching(w.add(on("/e"), false), stands)
-		w.confirmed(time.Now())
-		synctest.Wait()
-		require.Len(t, told.told, 1)
-		<-before
-		synctest.Wait()
-		require.Len(t, told.told, 2)
-		told.Stop()
-		life.Wait()
-	})
-}
-
-// A watch of a caller's connection has a goroutine while there is something to tell, and no longer. It is used again if
-// it has not fired, and forgotten if it has.
-func TestRelayEndsWithTheLastWatcher(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w, life := callers()
+		w, lifecycle := callers()
 		x, ch := w.addRelayed("/e")
 		first, second := w.watching(x, stands), w.watching(w.add(on("/e"), false), stands)
+		w.relay(on("/e"), make(chan zk.Event, 1)) // of a read that was under way at once
 		first.Stop()
-		synctest.Wait()
 		w.confirmed(time.Now())
 		synctest.Wait()
-		require.Len(t, second.told, 2, "it is still relayed")
+		require.Len(t, first.told, 1)
+		require.Len(t, second.told, 2)
 		second.Stop()
-		life.Wait()
-
+		w.confirmed(time.Now())
 		require.True(t, w.relayed(on("/e")))
+
 		third := w.watching(w.add(on("/e"), false), stands)
-		third.Stop()
-		life.Wait()
 		ch <- zk.Event{Type: zk.EventNodeDeleted, Path: "/e"}
-		fourth := w.watching(w.add(on("/e"), false), stands)
-		life.Wait()
-		require.Equal(t, over, fourth.told[len(fourth.told)-1])
+		lifecycle.Wait()
+		require.Equal(t, over, third.told[len(third.told)-1])
 		require.Empty(t, w.set)
 		require.False(t, w.relayed(on("/e")))
 
-		x, ch = w.addRelayed("/x")
-		w.addRelay(on("/x"), make(chan zk.Event, 1))
+		x, ch = w.addRelayed("/e")
 		w.remove(x)
-		w.confirmed(time.Now())
-		require.True(t, w.relayed(on("/x")))
-		ch <- zk.Event{Type: zk.EventNodeDeleted, Path: "/x"}
-		w.confirmed(time.Now())
-		require.False(t, w.relayed(on("/x")))
-		life.Wait()
+		ch <- zk.Event{Type: zk.EventNodeDeleted, Path: "/e"}
+		lifecycle.Wait()
+		require.False(t, w.relayed(on("/e")))
+		w.addRelayed("/e")
+		lifecycle.Stop()
+		lifecycle.Wait()
 	})
 }

@@ -163,7 +163,7 @@ func (w *wire) next() error {
 		return err
 	}
 	w.state = shaken
-	_ = w.SetDeadline(time.Time{}) // from here on the library sets them
+	_ = w.Conn.SetDeadline(time.Time{}) // from here on the library sets them
 	id, timeout := int64(binary.BigEndian.Uint64(p[replySession:])), int32(binary.BigEndian.Uint32(p[replyTimeout:]))
 	w.established(id, id == w.asked, time.Duration(timeout)*time.Millisecond, w.sent)
 	return nil
@@ -175,7 +175,8 @@ func (w *wire) Close() error {
 	return w.Conn.Close()
 }
 
-// SetReadDeadline implements net.Conn. During the handshake the store's own deadline holds.
+// SetReadDeadline implements net.Conn. During the handshake the driver's own deadline holds. After it the library's does,
+// which is the only one while a session is being ended (TestServerFreezesWhileASessionIsEnded).
 func (w *wire) SetReadDeadline(t time.Time) error {
 	if w.state != shaken {
 		return nil
@@ -183,7 +184,7 @@ func (w *wire) SetReadDeadline(t time.Time) error {
 	return w.Conn.SetReadDeadline(t)
 }
 
-// SetWriteDeadline implements net.Conn. During the handshake the store's own deadline holds.
+// SetWriteDeadline implements net.Conn: see SetReadDeadline.
 func (w *wire) SetWriteDeadline(t time.Time) error {
 	if w.state != shaken {
 		return nil

@@ -4,7 +4,9 @@ import (
 	"encoding/binary"
 	"io"
 	"net"
+	"os"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/go-leadership/leadership/store"
@@ -152,4 +154,30 @@ func TestWireSetsWatches(t *testing.T) {
 	}
 	ping := []byte{0, 0, 0, 8, 0xff, 0xff, 0xff, 0xfe, 0, 0, 0, 11}
 	require.Equal(t, ping, send(t, w, server, ping))
+}
+
+// The library's deadlines hold after the handshake, and not before: that one has a deadline of the driver's.
+func TestWireHasTheLibrarysDeadlinesAfterTheHandshake(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, server := handshaken(t, func(int64, bool, time.Duration, store.Instant) {})
+		require.NoError(t, w.Conn.SetDeadline(time.Now().Add(time.Second)))
+		require.NoError(t, w.SetReadDeadline(time.Now()))
+		require.NoError(t, w.SetWriteDeadline(time.Now()))
+		reply := connectReply(asked, time.Second)
+		go func() { _, _ = server.Write(reply) }()
+		_, err := io.ReadFull(w, make([]byte, len(reply)))
+		require.NoError(t, err)
+
+		time.Sleep(time.Minute)
+		frame := append([]byte{0, 0, 0, minFrame}, make([]byte, minFrame)...)
+		go func() { _, _ = server.Write(frame) }()
+		_, err = io.ReadFull(w, make([]byte, len(frame)))
+		require.NoError(t, err, "the handshake's deadline ends with it")
+
+		began := time.Now()
+		require.NoError(t, w.SetReadDeadline(began.Add(time.Hour)))
+		_, err = w.Read(make([]byte, 1))
+		require.ErrorIs(t, err, os.ErrDeadlineExceeded)
+		require.Equal(t, time.Hour, time.Since(began))
+	})
 }

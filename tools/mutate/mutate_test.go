@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// limit has mutants that its tests kill, some that they let through, and one that does not compile.
+// limit is a package with mutants that its tests kill, some that survive, and one that does not compile.
 const limit = `package limit
 
 // Below has a constant that no test looks at.
@@ -86,7 +86,7 @@ func TestRun(t *testing.T) {
 		t.Errorf("%d mutants, want %d: %v", len(got), len(want), got)
 	}
 
-	// What has a verdict is not tried again, and what is explained is no fault.
+	// Mutants that have a verdict are not tried again. Survivors that are explained are no failure.
 	*explainedPath = filepath.Join(t.TempDir(), "explained")
 	var explanation strings.Builder
 	explanation.WriteString("# a comment\n\nlimit.go Below: 100 => 102\n\tof no mutant\n")
@@ -106,7 +106,7 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// A mutant that never ends is told from one that fails. The tests that don't match the pattern are not run.
+// A mutant whose tests hang has another verdict than one whose tests fail. Tests that don't match the pattern are not run.
 func TestRunTimesOut(t *testing.T) {
 	inModule(t, "package limit\n\nimport \"testing\"\n\nfunc TestA(t *testing.T) {\n\tfor !Below(5) {\n\t}\n}\n\n"+
 		"func TestB(t *testing.T) {\n\tt.Fatal()\n}\n")
@@ -121,14 +121,14 @@ func TestRunTimesOut(t *testing.T) {
 	}
 }
 
-// A limit that has become too low for the machine kills nothing.
+// If the time limit has become too short for the machine, no mutant counts as killed.
 func TestLimitIsRaised(t *testing.T) {
 	const slow = "package limit\n\nimport (\n\t\"testing\"\n\t\"time\"\n)\n\n" +
 		"func Test(t *testing.T) {\n\ttime.Sleep(time.Second)\n\tBelow(5)\n}\n"
 	inModule(t, slow)
 	*least = 0
 	t.Cleanup(func() { *least = 20 * time.Second })
-	busy := &tests{pkg: ".", limit: 100 * time.Millisecond} // as if it had taken a hundredth of what it takes now
+	busy := &tests{pkg: ".", limit: 100 * time.Millisecond} // as if the tests had taken a hundredth of their time now
 	if o, err := busy.try(t.Context(), ""); err != nil || o.err != nil {
 		t.Fatal(err, o)
 	}
@@ -137,7 +137,7 @@ func TestLimitIsRaised(t *testing.T) {
 	}
 }
 
-// A package without tests would let all through.
+// A package without tests is refused: all mutants would survive.
 func TestRunRefusesNoTests(t *testing.T) {
 	inModule(t, limitTest)
 	if _, err := run(t.Context(), []string{".=^TestA$"}); err == nil || !strings.Contains(err.Error(), "has no tests") {
@@ -151,7 +151,7 @@ func TestRunRefusesNoTests(t *testing.T) {
 	}
 }
 
-// A test that fails anyhow kills nothing.
+// If the tests fail without a mutant, no mutant counts as killed.
 func TestRunRefusesFailingTests(t *testing.T) {
 	inModule(t, strings.Replace(limitTest, "!Below(5)", "true", 1))
 	if _, err := run(t.Context(), []string{"."}); err == nil || !strings.Contains(err.Error(), "fail without a change") {

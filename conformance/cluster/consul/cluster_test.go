@@ -10,12 +10,12 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// The suite on a cluster that is never left alone. The stores speak to an agent that is no server, as they do in
+// The suite on a cluster whose servers are killed and restarted meanwhile. The stores speak to a client agent, as in
 // production.
 func TestCluster(t *testing.T) {
 	srv := testserver.NewConsul(t, testserver.ConsulConfig{
 		Members: 3, Client: true,
-		Extra: "autopilot { cleanup_dead_servers = false }", // which would make a cluster of two of them
+		Extra: "autopilot { cleanup_dead_servers = false }", // otherwise the cluster removes a killed server, and two are left
 	})
 	harness.RunDisturbed(t, srv, harness.Consul.Patiently().On(t, srv.Client().Addr()))
 }

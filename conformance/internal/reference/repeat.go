@@ -8,7 +8,7 @@ import (
 
 // repeat carries out a user's call that may be carried out more than once: f is called until its error is one that
 // another attempt can't cure, or ctx has ended.
-func repeat[T any](ctx context.Context, l *adapter.Life, op, election string, f func(context.Context) (T, error)) (T, error) {
+func repeat[T any](ctx context.Context, l *adapter.Lifecycle, op, election string, f func(context.Context) (T, error)) (T, error) {
 	var none T
 	call, done, err := l.Call(ctx)
 	if err != nil {

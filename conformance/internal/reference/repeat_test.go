@@ -40,7 +40,7 @@ func (a *answers) asked() int {
 }
 
 // end closes a life as a store does.
-func end(l *adapter.Life) {
+func end(l *adapter.Lifecycle) {
 	l.Close()
 	l.Stop()
 	l.Wait()
@@ -63,7 +63,7 @@ func TestRepeat(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				l := adapter.NewLife("store", false, "a")
+				l := adapter.NewLifecycle("store", false, "a")
 				defer end(l)
 				ctx, cancel := context.WithTimeout(t.Context(), 120*time.Millisecond)
 				defer cancel()

@@ -16,7 +16,7 @@ type Store struct {
 	service    *Service
 	line       *Line
 	ttl, grace time.Duration
-	life       *adapter.Life
+	life       *adapter.Lifecycle
 	number     uint64        // of the store
 	removals   chan struct{} // has room for the one that removes: AbandonedOneByOne
 
@@ -43,7 +43,7 @@ type clientSession struct {
 func Open(service *Service, ttl, grace time.Duration) *Store {
 	s := &Store{
 		service: service, line: newLine(), ttl: ttl, grace: grace,
-		life: adapter.NewLife("reference", false, ""), next: make(chan struct{}), lease: store.NewLease(),
+		life: adapter.NewLifecycle("reference", false, ""), next: make(chan struct{}), lease: store.NewLease(),
 		slots: map[string][]slot{}, removals: make(chan struct{}, 1),
 	}
 	s.number = service.add(s)

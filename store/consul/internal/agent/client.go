@@ -29,7 +29,7 @@ type Config struct {
 // Client sends requests to an agent. Its goroutines are one for each request under way; they are tasks of its life.
 type Client struct {
 	*api.Client
-	Life   *adapter.Life // its Calls are not used
+	Life   *adapter.Lifecycle // its Calls are not used
 	config Config
 	dialer *dialer      // nil with a client of the caller's, as are the connections
 	conns  *connections // constant
@@ -37,7 +37,7 @@ type Client struct {
 }
 
 // New returns a client. It sends nothing.
-func New(life *adapter.Life, config Config) (*Client, error) {
+func New(life *adapter.Lifecycle, config Config) (*Client, error) {
 	c := &Client{Client: config.Client, Life: life, config: config}
 	if c.Client != nil {
 		return c, nil
@@ -50,15 +50,6 @@ func New(life *adapter.Life, config Config) (*Client, error) {
 		return nil, adapter.Refuse("addresses", strings.Join(config.Addresses, ","), "%v", err)
 	}
 	return c, nil
-}
-
-// LeaveSilent moves to the next agent, if there is one, and closes the idle connections to the agent that does not
-// answer.
-func (c *Client) LeaveSilent() {
-	if c.dialer != nil {
-		c.dialer.silent()
-		c.conns.closeIdle()
-	}
 }
 
 // Close closes all connections but those of a caller's client. All requests have ended.

@@ -2,11 +2,14 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net/http"
+	"net/http/httptrace"
 	"net/url"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/consul/api"
@@ -28,6 +31,7 @@ import (
 // Agents compress answers of more than 1,400 bytes for a client that allows it, as this one does (BenchmarkHerd shows what
 // is transferred).
 type connections struct {
+	dialer   *dialer
 	passes   *http.Transport // keeps that of the passes of the check
 	reads    *http.Transport // keeps that of the reads of the session
 	session  *http.Transport // keeps that of the renewals, and of what else opens and ends the session
@@ -61,6 +65,7 @@ func newConnections(d *dialer, c Config) *connections {
 	}
 	renewing := max(c.TTL, idleAtTTL)
 	n := &connections{
+		dialer: d,
 		passes: kept(2, renewing), reads: kept(2, renewing), session: kept(2, renewing),
 		confirms: kept(0, 0), steady: kept(0, 0), brief: kept(Queries+Burst, briefly),
 		turn: make(chan struct{}, 1), extra: make(chan struct{}, Burst),
@@ -84,9 +89,34 @@ func newAPIClient(n *connections, c Config) (*api.Client, error) {
 	})
 }
 
-// RoundTrip implements http.RoundTripper.
+// RoundTrip implements http.RoundTripper. If the header of an answer has not come when the time of the request is over, the
+// agent that the request went to is left: the next connections are to another one. The idle connections are closed, since
+// they might be dead. If another agent has been turned to already, nothing is done. An agent that is the only one can't be
+// left. Then the idle connections are closed only after a read of the session, which each confirmation has: after any other
+// request, the next confirmation would have to open its connections anew.
 func (n *connections) RoundTrip(req *http.Request) (*http.Response, error) {
-	req = n.complete(req)
+	at := n.dialer.present()
+	var got atomic.Pointer[tracked] // the last, if the request is sent again
+	ctx := httptrace.WithClientTrace(req.Context(), &httptrace.ClientTrace{GotConn: func(info httptrace.GotConnInfo) {
+		if conn, ok := info.Conn.(*tracked); ok {
+			got.Store(conn)
+		}
+	}})
+	resp, err := n.roundTrip(n.complete(req.WithContext(ctx)))
+	if err == nil || !errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return resp, err
+	}
+	if conn := got.Load(); conn != nil {
+		at = conn.at
+	}
+	if n.dialer.pass(at) && (len(n.dialer.addresses) > 1 || n.own(req) == n.reads) {
+		n.closeIdle()
+	}
+	return nil, err
+}
+
+// roundTrip sends a request over the connection that it is to use.
+func (n *connections) roundTrip(req *http.Request) (*http.Response, error) {
 	if t := n.own(req); t != nil {
 		return t.RoundTrip(req)
 	}
@@ -198,9 +228,6 @@ func (c *Client) Warm(ctx context.Context, checked bool) {
 		opened.Go(func() { c.conns.ping(ctx, path) })
 	}
 	opened.Wait()
-	if ctx.Err() != nil {
-		c.dialer.silent()
-	}
 }
 
 // ping sends a request that changes nothing.

@@ -38,15 +38,12 @@ func (d *dialer) open(ctx context.Context, network, _ string) (net.Conn, error) 
 	defer context.AfterFunc(d.ctx, cancel)()
 	var errs []error
 	for range d.addresses {
-		d.mu.Lock()
-		at := d.next
-		d.mu.Unlock()
-		address := d.addresses[at]
+		at := d.present()
 		conn, err := d.openOne(ctx, network, at)
 		if err == nil {
 			return conn, nil
 		}
-		errs = append(errs, fmt.Errorf("%s: %w", address, err))
+		errs = append(errs, fmt.Errorf("%s: %w", d.addresses[at], err))
 		if ctx.Err() != nil {
 			break
 		}
@@ -65,30 +62,23 @@ var (
 	errAllRefuse    = fmt.Errorf("%w", errNoConnection)
 )
 
-// pass moves to the next address, if the address with this index does not serve and is still the one to begin with.
-func (d *dialer) pass(at int) {
+// present returns the index of the address to begin with.
+func (d *dialer) present() int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.next == at {
-		d.next = (at + 1) % len(d.addresses)
-	}
+	return d.next
 }
 
-// leave moves to the next agent if this one did not answer a request in time and is still the present one.
-func (d *dialer) leave(ctx context.Context) {
-	s, ok := ctx.Value(sendingKey{}).(*sending)
-	if !ok || s.agent.Load() == nil {
-		d.silent()
-		return
-	}
-	d.pass(s.agent.Load().at)
-}
-
-// silent says that the present agent did not answer in time.
-func (d *dialer) silent() {
+// pass moves to the next address, if the address with this index does not serve and is still the one to begin with. It
+// reports whether that was so.
+func (d *dialer) pass(at int) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.next = (d.next + 1) % len(d.addresses)
+	if d.next != at {
+		return false
+	}
+	d.next = (at + 1) % len(d.addresses)
+	return true
 }
 
 func (d *dialer) openOne(ctx context.Context, network string, at int) (net.Conn, error) {

@@ -24,15 +24,11 @@ import (
 // says, in its own words, is certain. Everything else is an odd answer: the request may have been carried out, and is
 // sent again. If Consul's words might come from something else too, such as a 404, it is asked twice.
 
-// Explain turns the outcome of a request into an error on which callers decide. It leaves an agent that does not
-// answer.
-func (c *Client) Explain(ctx context.Context, err error) error {
+// Explain turns the outcome of a request into an error on which callers decide.
+func (c *Client) Explain(err error) error {
 	if err == nil {
 		c.worked.Store(true)
 		return nil
-	}
-	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() != nil && c.dialer != nil {
-		c.dialer.leave(ctx)
 	}
 	err = c.classify(err)
 	c.config.Logger.Debug("a request failed", "store", c.Life.Name, "error", err)

@@ -53,7 +53,7 @@ func (p *Poll) Ask(ctx context.Context, c *Client, ask func(*api.QueryOptions) (
 	q.WaitIndex, q.WaitTime = p.Index, p.Wait
 	meta, err := ask(q)
 	if err != nil {
-		return Back, c.Explain(ctx, err)
+		return Back, c.Explain(err)
 	}
 	known, waited := p.Index, time.Since(p.asked) > p.Wait/2
 	p.Index = max(1, meta.LastIndex)

@@ -39,7 +39,7 @@ func Request[T any](ctx context.Context, c *Client, f func(ctx context.Context) 
 	if !c.Life.Go(func() {
 		defer cancel()
 		value, err := f(sendCtx)
-		answered <- result{value, c.Explain(sendCtx, err)}
+		answered <- result{value, c.Explain(err)}
 	}) {
 		cancel()
 		return zero, store.ErrClosed

@@ -10,10 +10,7 @@ import (
 type sending struct {
 	cancel context.CancelFunc // of its context
 	state  atomic.Int32
-	agent  atomic.Pointer[tracked] // the connection that it got; nil before, and with a client of the caller's
 }
-
-type sendingKey struct{}
 
 const (
 	waiting int32 = iota // for a connection
@@ -23,11 +20,7 @@ const (
 
 // trace returns a context for the request's client.
 func (s *sending) trace(ctx context.Context) context.Context {
-	ctx = context.WithValue(ctx, sendingKey{}, s)
 	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(info httptrace.GotConnInfo) {
-		if conn, ok := info.Conn.(*tracked); ok {
-			s.agent.Store(conn)
-		}
 		if !s.state.CompareAndSwap(waiting, sent) && s.state.Load() == left {
 			_ = info.Conn.Close() // before a byte of the request is written
 		}

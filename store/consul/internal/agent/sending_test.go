@@ -33,17 +33,3 @@ func TestUnsentRequestLeavesWithItsCaller(t *testing.T) {
 		cancel()
 	}
 }
-
-// A request without an answer leaves the agent that it went to, and not one that was turned to meanwhile.
-func TestLeaveTheAgentThatIsSilent(t *testing.T) {
-	d := &dialer{addresses: []string{"a", "b", "c"}}
-	s := &sending{}
-	ctx := s.trace(t.Context())
-	s.agent.Store(&tracked{at: 0})
-	d.leave(ctx)
-	require.Equal(t, 1, d.next)
-	d.leave(ctx)
-	require.Equal(t, 1, d.next)
-	d.leave(t.Context()) // it is not known which one it was
-	require.Equal(t, 2, d.next)
-}

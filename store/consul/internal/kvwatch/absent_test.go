@@ -15,7 +15,7 @@ import (
 // newWatcher returns a watcher whose agent does not answer, and a watch of a key with one user.
 func newWatcher(t *testing.T, o Options, tell func(News)) (*Watcher, *watch) {
 	t.Helper()
-	life := adapter.NewLife("consul", false, "")
+	life := adapter.NewLifecycle("consul", false, "")
 	client, err := agent.New(life, agent.Config{
 		Addresses: []string{"127.0.0.1:1"}, TTL: time.Second, Logger: slog.New(slog.DiscardHandler),
 		Dial: func(ctx context.Context, _, _ string) (net.Conn, error) { <-ctx.Done(); return nil, ctx.Err() },

@@ -21,7 +21,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/go-leadership/leadership/internal/adapter"
 	"github.com/go-leadership/leadership/store/consul/internal/agent"
 )
 
@@ -54,7 +53,6 @@ type Watcher struct {
 	turns   uint64                           // counts the turns in which keys are verified
 	queries int                              // under way
 	held    []time.Time                      // when the agent lets go of queries that were given up
-	shared  int                              // watches without a query of their own
 	running bool                             // runShared is
 	offers  map[string]map[string]agent.Read // by directory and key
 
@@ -123,22 +121,6 @@ func (all *Watcher) Forget(dir string) {
 	delete(all.offers, dir)
 }
 
-// Settle waits a little for queries that end by themselves, now that the keys of a session are gone.
-func (all *Watcher) Settle(ctx context.Context, session string) {
-	for range 20 {
-		all.mu.Lock()
-		left := false
-		for _, w := range all.byKey {
-			left = left || w.cancel != nil && w.once && w.state.Exists && w.state.Session == session
-		}
-		all.mu.Unlock()
-		if !left {
-			return
-		}
-		adapter.PauseFor(ctx, 5*time.Millisecond)
-	}
-}
-
 // join adds a user to the watch of a key, and reports whether it has been told what was offered.
 func (all *Watcher) join(key string, once bool, u *user) (w *watch, told bool) {
 	all.mu.Lock()
@@ -184,10 +166,9 @@ type watch struct {
 	version uint64 // counts states
 	turn    uint64 // in which it was verified last
 
-	cancel  context.CancelFunc // of its own query; nil if there is none
-	late    bool               // verify found what the query has not told yet
-	long    bool               // the directory has too many keys to be read at each change
-	sharing bool               // it has no query of its own
+	cancel context.CancelFunc // of its own query; nil if there is none
+	late   bool               // verify found what the query has not told yet
+	long   bool               // the directory has too many keys to be read at each change
 }
 
 // user is one of those who watch a key.
@@ -222,8 +203,9 @@ func (w *watch) remove() {
 	delete(w.byKey, w.key)
 	if w.cancel != nil {
 		w.cancel()
+	} else {
+		w.wakeShared()
 	}
-	w.unshare()
 }
 
 // removed reports whether the watch has ended. The caller holds mu.
@@ -232,7 +214,7 @@ func (w *watch) removed() bool { return w.byKey[w.key] != w }
 // read reads the key as it is now, and reports whether all users have been told of that.
 func (w *watch) read(ctx context.Context) (told bool, err error) {
 	w.mu.Lock()
-	version := w.version
+	version, first := w.version, !w.known
 	w.mu.Unlock()
 	sent := time.Now()
 	a, err := w.client.Get(ctx, w.key)
@@ -242,11 +224,14 @@ func (w *watch) read(ctx context.Context) (told bool, err error) {
 	told = w.accept(version, a, sent, nil)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if !w.removed() && w.cancel == nil && !w.sharing && !w.over() {
+	if first && w.shared() {
 		w.start()
 	}
 	return told, nil
 }
+
+// shared reports whether the watch goes on without a query of its own. The caller holds mu.
+func (w *watch) shared() bool { return !w.removed() && w.known && w.cancel == nil && !w.over() }
 
 // over reports whether there is nothing more to wait for. The caller holds mu.
 func (w *watch) over() bool { return w.once && !w.state.Exists }

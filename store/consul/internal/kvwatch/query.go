@@ -12,19 +12,25 @@ import (
 // eachWait is the least wait of a new query for each one that runs.
 const eachWait = 4 * time.Second
 
-// start gives the watch a query of its own, if there may be one more; otherwise it is shared. The caller holds mu; the
+// start gives the watch a query of its own, if there may be one more; otherwise runShared has it. The caller holds mu; the
 // watch has no query, and its state is known.
 func (w *watch) start() {
+	if !w.startQuery() {
+		w.share()
+	}
+}
+
+// startQuery is start for a watch that runShared has. It reports whether the watch has a query.
+func (w *watch) startQuery() bool {
 	w.held = slices.DeleteFunc(w.held, time.Now().After)
 	ctx, cancel := context.WithCancel(w.client.Life.Background)
 	if w.queries+len(w.held) >= agent.Queries || !w.client.Life.Go(func() { defer cancel(); w.follow(ctx) }) {
 		cancel()
-		w.share()
-		return
+		return false
 	}
 	w.queries++
 	w.cancel, w.late = cancel, false
-	w.unshare()
+	return true
 }
 
 // follow asks for the next state, again and again, until there is nothing more to wait for, or the query breaks: because
@@ -49,7 +55,7 @@ func (w *watch) follow(ctx context.Context) {
 			if w.queries--; err != nil {
 				w.held = append(w.held, poll.Held())
 			}
-			if w.cancel = nil; !w.removed() && !w.over() {
+			if w.cancel = nil; w.shared() {
 				w.share()
 			}
 			w.mu.Unlock()

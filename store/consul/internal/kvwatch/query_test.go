@@ -1,8 +1,11 @@
 package kvwatch
 
 import (
+	"slices"
 	"testing"
+	"time"
 
+	"github.com/go-leadership/leadership/store/consul/internal/agent"
 	"github.com/stretchr/testify/require"
 )
 
@@ -18,4 +21,41 @@ func TestNextQueryAfterASilentOne(t *testing.T) {
 	all.mu.Unlock()
 	require.Equal(t, []*watch{w}, all.due())
 	require.False(t, brokenOff)
+}
+
+// There are as many queries as are meant to be, and those that were given up count until the agent lets go of them. A watch
+// without one gets it when there is room.
+func TestQueriesAreLimited(t *testing.T) {
+	all, w := newWatcher(t, Options{}, func(News) {})
+	all.mu.Lock()
+	w.known, all.queries = true, agent.Queries
+	all.running = true // in this test runShared is not: it would count a query of its own as given up
+	w.start()
+	all.mu.Unlock()
+	require.Len(t, all.wake, 1, "it is watched with others")
+	hasQuery := func(queries int, held ...time.Time) bool {
+		all.mu.Lock()
+		all.queries, all.held = queries, held
+		all.mu.Unlock()
+		all.promote()
+		all.mu.Lock()
+		defer all.mu.Unlock()
+		return w.cancel != nil
+	}
+	over, later := time.Now().Add(-time.Second), time.Now().Add(time.Hour)
+	require.False(t, hasQuery(agent.Queries))
+	require.False(t, hasQuery(1, slices.Repeat([]time.Time{later}, agent.Queries-1)...))
+	require.True(t, hasQuery(1, slices.Repeat([]time.Time{over, later}, agent.Queries/2)...))
+	all.mu.Lock()
+	queries, held := all.queries, len(all.held)
+	all.held = nil
+	w.cancel()
+	all.mu.Unlock()
+	require.Equal(t, 2, queries)
+	require.Equal(t, agent.Queries/2, held)
+	require.Eventually(t, func() bool {
+		all.mu.Lock()
+		defer all.mu.Unlock()
+		return w.cancel == nil && all.queries == 1 && len(all.held) == 1 && all.held[0].After(time.Now())
+	}, 10*time.Second, time.Millisecond, "it counts that the query was given up")
 }

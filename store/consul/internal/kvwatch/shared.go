@@ -13,25 +13,11 @@ import (
 // themselves.
 const leastRound = 200 * time.Millisecond
 
-// share leaves the watch to runShared. The caller holds mu.
-func (w *watch) share() {
-	if w.sharing {
-		return
-	}
-	w.shared++
-	w.sharing = true
-	w.wakeShared()
-	if !w.running {
-		w.running = w.client.Life.Go(w.runShared)
-	}
-}
-
-// unshare takes the watch from runShared, if it has it. The caller holds mu.
-func (w *watch) unshare() {
-	if w.sharing {
-		w.shared--
-		w.sharing = false
-		w.wakeShared()
+// share has runShared look at once for what a watch without a query of its own may have missed. The caller holds mu.
+func (all *Watcher) share() {
+	all.wakeShared()
+	if !all.running {
+		all.running = all.client.Life.Go(all.runShared)
 	}
 }
 
@@ -47,13 +33,11 @@ func (all *Watcher) promote() {
 	all.mu.Lock()
 	defer all.mu.Unlock()
 	for _, w := range all.byKey {
-		if !w.sharing {
-			continue
-		}
-		if w.start(); w.sharing {
+		if w.shared() && !w.startQuery() {
 			return
 		}
 	}
+	all.wakeShared() // it ends if it has none left
 }
 
 // runShared watches all keys that have no query of their own, while there are any: by one query for the names directly
@@ -96,15 +80,12 @@ func (all *Watcher) runShared() {
 func (all *Watcher) sharing() (list []*watch) {
 	all.mu.Lock()
 	defer all.mu.Unlock()
-	if all.shared == 0 {
-		all.running = false
-		return nil
-	}
 	for _, w := range all.byKey {
-		if w.sharing {
+		if w.shared() {
 			list = append(list, w)
 		}
 	}
+	all.running = list != nil
 	return list
 }
 

@@ -1,5 +1,5 @@
-// Package adapter is what the stores have in common: their settings, a store's life with its goroutines, a user's call,
-// requests that are sent again, and the texts of errors.
+// Package adapter is what the stores have in common: their settings, the lifecycle of a store with its goroutines,
+// a user's call, requests that are sent again, and the texts of errors.
 package adapter
 
 import (
@@ -13,8 +13,8 @@ import (
 	"github.com/go-leadership/leadership/store"
 )
 
-// Life is a store's, from its opening to the end of Close. It owns the store's goroutines.
-type Life struct {
+// Lifecycle is that of a store, from its opening to the end of Close. It owns the store's goroutines.
+type Lifecycle struct {
 	Name string // of the store in errors and logs: its URL without credentials
 
 	Calls      context.Context // of the user's calls: ends when Close is called, with store.ErrClosed as its cause
@@ -27,23 +27,23 @@ type Life struct {
 	stopped bool // guarded by mu: no task starts once it is set
 }
 
-// NewLife begins the life of a store. Its name is made of the scheme, with "+tls" if it speaks TLS, and of what comes
-// behind "://".
-func NewLife(scheme string, tls bool, rest string) *Life {
+// NewLifecycle begins the lifecycle of a store. Its name is made of the scheme, with "+tls" if it speaks TLS, and of what
+// comes behind "://".
+func NewLifecycle(scheme string, tls bool, rest string) *Lifecycle {
 	if tls {
 		scheme += "+tls"
 	}
-	l := &Life{Name: scheme + "://" + rest}
+	l := &Lifecycle{Name: scheme + "://" + rest}
 	l.Background, l.stop = context.WithCancel(context.Background())
 	l.Calls, l.close = context.WithCancelCause(l.Background)
 	return l
 }
 
 // Close ends the user's calls: the store is being closed.
-func (l *Life) Close() { l.close(store.ErrClosed) }
+func (l *Lifecycle) Close() { l.close(store.ErrClosed) }
 
 // Stop ends the store's own work. No task starts from then on.
-func (l *Life) Stop() {
+func (l *Lifecycle) Stop() {
 	l.mu.Lock()
 	l.stopped = true
 	l.mu.Unlock()
@@ -51,10 +51,10 @@ func (l *Life) Stop() {
 }
 
 // Wait waits for all tasks.
-func (l *Life) Wait() { l.tasks.Wait() }
+func (l *Lifecycle) Wait() { l.tasks.Wait() }
 
 // Go runs a task that Wait waits for. It reports false if the store has been stopped.
-func (l *Life) Go(task func()) bool {
+func (l *Lifecycle) Go(task func()) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.stopped {
@@ -66,7 +66,7 @@ func (l *Life) Go(task func()) bool {
 
 // Call begins a user's call: the context it returns ends with the caller's and when the store is closed. The caller
 // calls done at the end.
-func (l *Life) Call(ctx context.Context) (call context.Context, done func(), err error) {
+func (l *Lifecycle) Call(ctx context.Context) (call context.Context, done func(), err error) {
 	if l.Calls.Err() != nil {
 		return nil, nil, store.ErrClosed
 	}
@@ -79,7 +79,7 @@ func (l *Life) Call(ctx context.Context) (call context.Context, done func(), err
 }
 
 // Fail says which call has failed, in which election, if the error does not say that already.
-func (l *Life) Fail(op, election string, err error) error {
+func (l *Lifecycle) Fail(op, election string, err error) error {
 	var already *store.Error
 	if err == nil || errors.As(err, &already) {
 		return err

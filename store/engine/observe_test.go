@@ -3,7 +3,6 @@ package engine
 import (
 	"context"
 	"errors"
-	"strconv"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -27,8 +26,8 @@ func (s *scene) observe(prev *store.Known) *call[store.Known] {
 	return start(func() (store.Known, error) { return s.Observe(context.Background(), "x", prev) })
 }
 
-// polled begins to poll election "x", and returns the watch, which has told that one leads.
-func (s *scene) polled() *request {
+// watched begins to observe election "x", and returns the watch, which has told that one leads.
+func (s *scene) watched() *request {
 	s.Helper()
 	c := s.leader(nil)
 	r := s.next("Leader").shows(State{Leader: one, AsOf: time.Now()})
@@ -40,7 +39,7 @@ func (s *scene) polled() *request {
 // TestLeaderIsToldToAll who wait, by one watch.
 func TestLeaderIsToldToAll(t *testing.T) {
 	play(t, Settings{}, func(t *testing.T, s *scene) {
-		watch := s.polled()
+		watch := s.watched()
 		a, b := s.leader(&one), s.leader(&one)
 		differs := s.leader(&two)
 		require.True(t, differs.returned(), "at once")
@@ -65,7 +64,7 @@ func TestObserveWithAnEndedContext(t *testing.T) {
 		_, err := s.Observe(ctx, "x", nil)
 		require.ErrorIs(t, err, cause)
 		s.quiet()
-		s.polled()
+		s.watched()
 		for _, prev := range []*store.Known{nil, {Leader: two}} {
 			_, err = s.Observe(ctx, "x", prev)
 			require.ErrorIs(t, err, cause)
@@ -96,14 +95,14 @@ func TestLeaderOfAWatchThatIsOver(t *testing.T) {
 	for name, news := range map[string]News{"over": {Over: true}, "look again": {}, "state and over": {Over: true, State: &State{Leader: one}}} {
 		t.Run(name, func(t *testing.T) {
 			play(t, Settings{}, func(t *testing.T, s *scene) {
-				old := s.polled()
+				old := s.watched()
 				c := s.leader(&one)
 				old.tells(news)
 				again := s.next("Leader")
 				require.False(t, old.isStopped())
 				again.tells(News{State: &State{Leader: two}})
 				old.tells(News{State: &State{Leader: one}})
-				require.Equal(t, two, s.poll().now().Leader)
+				require.Equal(t, two, s.observation().now().Leader)
 				again.answer(answer{})
 				require.True(t, c.returned())
 				require.Equal(t, two, c.value)
@@ -115,10 +114,10 @@ func TestLeaderOfAWatchThatIsOver(t *testing.T) {
 	}
 }
 
-func (s *scene) poll() *poll {
+func (s *scene) observation() *observation {
 	s.Engine.mu.Lock()
 	defer s.Engine.mu.Unlock()
-	return s.polls["x"]
+	return s.observations["x"]
 }
 
 // TestLeaderOfAWatchThatIsOverBeforeItHasBeenSet is read again.
@@ -193,7 +192,7 @@ func TestLeaderIsNotOlderThanTheOwnAcknowledgement(t *testing.T) {
 	acknowledged := store.Leader{Value: "value", Revision: 9}
 	acknowledge := func(t *testing.T, s *scene) (watch *request) {
 		b, _ := s.leading(1)
-		watch = s.polled()
+		watch = s.watched()
 		c := s.acknowledge(b)
 		s.next("Acknowledge").answer(answer{revision: 9})
 		require.True(t, c.returned())
@@ -212,7 +211,7 @@ func TestLeaderIsNotOlderThanTheOwnAcknowledgement(t *testing.T) {
 	t.Run("told", func(t *testing.T) {
 		play(t, Settings{}, func(t *testing.T, s *scene) {
 			watch := acknowledge(t, s)
-			known := s.poll().now()
+			known := s.observation().now()
 			c := s.observe(&known)
 			s.quiet()
 			watch.tells(News{State: &State{Leader: acknowledged}})
@@ -232,15 +231,15 @@ func TestLeaderIsNotOlderThanTheOwnAcknowledgement(t *testing.T) {
 	})
 }
 
-// TestPollIsDroppedWhenItIsNotUsed for a TTL.
-func TestPollIsDroppedWhenItIsNotUsed(t *testing.T) {
+// TestObservationIsDroppedWhenItIsNotUsed for a TTL.
+func TestObservationIsDroppedWhenItIsNotUsed(t *testing.T) {
 	play(t, Settings{}, func(t *testing.T, s *scene) {
-		watch := s.polled()
+		watch := s.watched()
 		c := s.leader(&one)
 		for range 8 { // it is used
 			time.Sleep(pace)
 			watch.tells(News{AsOf: time.Now()})
-			if s.count("Leader") > 0 { // its turn to be looked at
+			if s.count("Leader") > 0 { // its resync
 				again := s.next("Leader").shows(State{Leader: one, AsOf: time.Now()})
 				require.True(t, watch.isStopped())
 				watch = again
@@ -249,7 +248,7 @@ func TestPollIsDroppedWhenItIsNotUsed(t *testing.T) {
 		watch.tells(News{State: &State{Leader: two, AsOf: time.Now()}})
 		require.True(t, c.returned())
 		for range 4 {
-			require.NotNil(t, s.poll())
+			require.NotNil(t, s.observation())
 			require.False(t, watch.isStopped())
 			time.Sleep(pace)
 			synctest.Wait()
@@ -257,7 +256,7 @@ func TestPollIsDroppedWhenItIsNotUsed(t *testing.T) {
 				watch = s.next("Leader").shows(State{Leader: two, AsOf: time.Now()})
 			}
 		}
-		require.Nil(t, s.poll())
+		require.Nil(t, s.observation())
 		require.True(t, watch.isStopped())
 		watch.tells(News{Over: true}) // it is not listened to
 		s.quiet()
@@ -279,7 +278,7 @@ func TestObserve(t *testing.T) {
 		watch.tells(News{State: &State{Leader: one, AsOf: began}})
 		watch.tells(News{AsOf: began.Add(-time.Second)})
 		require.False(t, c.returned())
-		require.Equal(t, began, s.poll().now().AsOf)
+		require.Equal(t, began, s.observation().now().AsOf)
 		watch.tells(News{AsOf: began.Add(time.Second)})
 		require.True(t, c.returned())
 		require.Equal(t, store.Known{Leader: one, AsOf: began.Add(time.Second)}, c.value)
@@ -287,118 +286,6 @@ func TestObserve(t *testing.T) {
 		watch.tells(News{State: &State{Leader: two}})
 		require.True(t, c.returned())
 		require.Equal(t, store.Known{Leader: two, AsOf: began.Add(time.Second)}, c.value, "no later: it may lead since then")
-	})
-}
-
-// TestConfirmationOfAnotherWatch says nothing about what was told before: of one that has not told a state yet, and of
-// one that is over.
-func TestConfirmationOfAnotherWatch(t *testing.T) {
-	play(t, Settings{}, func(t *testing.T, s *scene) {
-		watch := s.polled()
-		known := s.poll().now()
-		watch.tells(News{Over: true})
-		next := s.next("Leader")
-		watch.tells(News{AsOf: known.AsOf.Add(1)})
-		next.tells(News{AsOf: known.AsOf.Add(2)})
-		require.Equal(t, known, s.poll().now())
-		next.shows(State{Leader: one})
-		next.tells(News{AsOf: known.AsOf.Add(3)})
-		require.Equal(t, known.AsOf.Add(3), s.poll().now().AsOf)
-	})
-}
-
-// TestLeaderIsReadWhenConfirmationsStayAway, so that what is known is never older than TTL/2 and two round trips.
-func TestLeaderIsReadWhenConfirmationsStayAway(t *testing.T) {
-	play(t, Settings{}, func(t *testing.T, s *scene) {
-		for i := range 5 { // whose turn it is
-			s.leading(uint64(i + 1))
-		}
-		watch := s.polled()
-		known := s.poll().now().AsOf
-		s.leader(&one)
-		time.Sleep(pace)
-		watch.tells(News{AsOf: known.Add(pace * 9 / 10)})
-		time.Sleep(pace)
-		require.Zero(t, s.count("Leader"), "the confirmation is not overdue")
-		time.Sleep(pace)
-		require.Equal(t, 1, s.count("Leader"))
-		read := s.find("Leader")
-		time.Sleep(pace * 3 / 2)
-		read.shows(State{Leader: one, AsOf: time.Now()})
-		require.Zero(t, s.count("Leader"), "one read at a time")
-		require.LessOrEqual(t, time.Since(s.poll().now().AsOf), ttl/2)
-	})
-}
-
-// TestEachOfManyPollsIsFresh: none of them is older than TTL/2 and the time that an answer takes, whenever it began, and
-// though nothing is ever confirmed.
-func TestEachOfManyPollsIsFresh(t *testing.T) {
-	const trip = 100 * time.Millisecond
-	play(t, Settings{}, func(t *testing.T, s *scene) {
-		asked := map[*request]time.Time{}
-		var elections []string
-		for step := range 40 {
-			if step < 20 {
-				elections = append(elections, strconv.Itoa(step))
-				go func() { _, _ = s.Observe(t.Context(), elections[step], nil) }()
-			}
-			for next := time.Now().Add(ttl / 37); time.Now().Before(next); time.Sleep(trip / 10) {
-				synctest.Wait()
-				for _, r := range s.all() {
-					if _, ok := asked[r]; !ok {
-						asked[r] = time.Now()
-					}
-					if time.Since(asked[r]) >= trip {
-						r.shows(State{Leader: one, AsOf: asked[r]})
-					}
-				}
-				for _, election := range elections {
-					if asOf := s.polls[election].now().AsOf; !asOf.IsZero() {
-						require.LessOrEqual(t, time.Since(asOf), ttl/2+2*trip)
-					}
-				}
-			}
-		}
-	})
-}
-
-// TestLeaderIsReadAgainAfterASlowAnswer at once: what an answer says is as old as its request.
-func TestLeaderIsReadAgainAfterASlowAnswer(t *testing.T) {
-	play(t, Settings{}, func(t *testing.T, s *scene) {
-		for _, slow := range []bool{false, true} {
-			s.leader(nil)
-			read, asked := s.next("Leader"), time.Now()
-			time.Sleep(pace * 3 / 4)
-			if slow {
-				time.Sleep(pace / 2)
-			}
-			read.shows(State{Leader: one, AsOf: asked})
-			if !slow {
-				require.Zero(t, s.count("Leader"))
-				continue
-			}
-			s.next("Leader").shows(State{Leader: one, AsOf: time.Now()})
-			require.Zero(t, s.count("Leader"))
-			require.Equal(t, time.Now(), s.poll().now().AsOf)
-			s.leader(&one)
-			require.Zero(t, s.count("Leader"), "once")
-		}
-	})
-}
-
-// TestConfirmIsSentAgainWhenItIsAnswered: one at a time.
-func TestConfirmIsSentAgainWhenItIsAnswered(t *testing.T) {
-	play(t, Settings{}, func(t *testing.T, s *scene) {
-		s.confirms.Store(true)
-		time.Sleep(pace)
-		first := s.next("Confirm")
-		time.Sleep(pace)
-		require.Equal(t, 1, s.count("Confirm"))
-		first.answer(answer{})
-		time.Sleep(pace)
-		s.next("Confirm").fail(errLater)
-		time.Sleep(pace)
-		s.next("Confirm")
 	})
 }
 

@@ -1,6 +1,6 @@
-// Package opaque formats values for log lines and errors. It shows the name of a thing and none of its fields, since
+// Package redact formats values for log lines and errors. It shows the name of a thing and none of its fields, since
 // fields might hold a password and might change while they are read. Of a long value it shows the beginning.
-package opaque
+package redact
 
 import (
 	"fmt"

@@ -286,16 +286,16 @@ func TestWatchOfALostBallot(t *testing.T) {
 	})
 }
 
-// TestLookInTurn: each pace one ballot reads anew all that it depends on, the nearest first and itself last.
-func TestLookInTurn(t *testing.T) {
+// TestResync: each pace one ballot reads anew all that it depends on, the nearest first and itself last.
+func TestResync(t *testing.T) {
 	play(t, Settings{}, func(t *testing.T, s *scene) {
 		s.leading(1)
 		s.waitingBehind(behind)
-		looked := map[string]int{}
+		resynced := map[string]int{}
 		for range 4 {
 			time.Sleep(pace)
 			first := s.next("Entry")
-			looked[first.key]++
+			resynced[first.key]++
 			if first.key == "own1" {
 				first.shows(State{Token: 1})
 			} else {
@@ -304,7 +304,7 @@ func TestLookInTurn(t *testing.T) {
 			}
 			s.quiet()
 		}
-		require.Equal(t, map[string]int{"own1": 2, "other": 2}, looked)
+		require.Equal(t, map[string]int{"own1": 2, "other": 2}, resynced)
 	})
 }
 

@@ -14,8 +14,8 @@ import (
 	"github.com/go-leadership/leadership/store/memory"
 )
 
-// look checks what has to hold whenever everything is at rest.
-func (k *checks) look() {
+// checkAtRest checks what has to hold whenever everything is at rest.
+func (k *checks) checkAtRest() {
 	k.oneLeader(nil)
 	ballots, leader := k.service()
 	if leader.Revision != 0 {
@@ -24,7 +24,7 @@ func (k *checks) look() {
 			return
 		}
 		k.acknowledged(ballots[0].Token, leader)
-		k.told("the observer", leader)
+		k.notified("the observer", leader)
 	}
 	if !k.sim.early {
 		for _, r := range k.leaders() {
@@ -55,8 +55,8 @@ func (k *checks) service() ([]store.Standing, leadership.Leader) {
 	return ballots, leader
 }
 
-// settled reports whether there is a leader whom everybody knows.
-func (k *checks) settled() bool {
+// agreed reports whether there is a leader whom everybody knows.
+func (k *checks) agreed() bool {
 	synctest.Wait()
 	leaders := k.leaders()
 	_, leader := k.service()

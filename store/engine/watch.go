@@ -11,7 +11,6 @@ import (
 
 // sight is what a ballot has been told of one entry by one watch. It is guarded by the ballot's mu.
 type sight struct {
-	key     string
 	watch   Watch
 	known   bool   // it has told a state
 	stale   bool   // it tells no more, or did not tell what has changed
@@ -52,8 +51,7 @@ func (b *ballot) tellOwn(g *sight) Tell {
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		g.take(n)
-		if g.state.Resign && !b.resigns {
-			b.resigns = true
+		if g.state.Resign && !closed(b.asked) {
 			close(b.asked)
 		}
 		switch {
@@ -93,8 +91,8 @@ func (b *ballot) inOrder() bool {
 // more reports whether there may be others ahead once the nearest has gone.
 func (b *ballot) more() bool { return b.entry.Place.More && !b.prev.first }
 
-// again makes a worker read anew all that the ballot depends on.
-func (b *ballot) again() {
+// resync makes a worker read anew all that the ballot depends on.
+func (b *ballot) resync() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, g := range []*sight{b.own, b.prev} {
@@ -119,8 +117,7 @@ func (b *ballot) work() (again bool) {
 		case errors.Is(err, ErrOver):
 			b.session.ended()
 		case adapter.Uncertain(err), borne:
-			wait := backoff{}
-			wait.pause(b.ctx)
+			adapter.Pause(b.ctx)
 			return true
 		default: // such as a permission that was taken away
 			b.lose(fmt.Errorf("%w: %w", store.ErrLost, err))
@@ -138,13 +135,14 @@ func (b *ballot) next() (step func(context.Context) error) {
 	defer b.mu.Unlock()
 	place := &b.entry.Place
 	lost := b.Err() != nil
-	if ahead := b.ahead(lost); ahead != b.detects {
+	if ahead := b.ahead(); ahead != b.detects {
 		old := b.detects
 		b.detects = ahead
 		return func(context.Context) error { b.engine.detect(b, old, ahead); return nil }
 	}
+	leads, own := closed(b.first), b.own == nil || b.own.stale
 	switch {
-	case b.prev != nil && (lost || b.leads):
+	case b.prev != nil && (lost || leads):
 		return b.drop(&b.prev)
 	case b.own != nil && lost:
 		return b.drop(&b.own)
@@ -153,30 +151,26 @@ func (b *ballot) next() (step func(context.Context) error) {
 		return func(context.Context) error { b.session.forget(b, b.nonce.Name); return nil }
 	case lost:
 		return nil
-	case b.leads:
 	case b.prev != nil && b.prev.gone():
 		if b.more() {
 			return b.askAhead
 		}
 		*place = Place{} // none is ahead: only the own entry must be read
 		return b.drop(&b.prev)
-	case place.Nearest != "" && (b.prev == nil || b.prev.stale):
-		if pairs := b.pairs(); pairs != nil {
-			return func(ctx context.Context) error { return b.watchBoth(ctx, pairs) }
+	case !leads && place.Nearest != "" && (b.prev == nil || b.prev.stale):
+		if _, ok := b.engine.driver.(Pairs); ok && own {
+			return b.watch(&sight{}, &sight{})
 		}
-		return b.watchPrev
-	case place.Nearest == "":
-		return b.watchOwn
-	}
-	if b.own == nil || b.own.stale {
-		return b.watchOwn
+		return b.watch(nil, &sight{})
+	case own, !leads && place.Nearest == "":
+		return b.watch(&sight{}, nil)
 	}
 	return nil
 }
 
 // ahead returns the session whose end the ballot waits for, if nothing but this process ends it. The caller holds mu.
-func (b *ballot) ahead(lost bool) string {
-	if b.engine.peers == nil || lost || b.leads || b.prev == nil || b.prev.gone() || b.prev.session == b.session.id {
+func (b *ballot) ahead() string {
+	if b.engine.peers == nil || b.prev == nil || b.prev.gone() || b.prev.session == b.session.id {
 		return ""
 	}
 	return b.prev.session
@@ -195,50 +189,46 @@ func (g *sight) stop() {
 	}
 }
 
-// replace puts a sight whose watch has been set in place of another, and returns that one, to be stopped. The caller
-// holds mu.
-func (b *ballot) replace(at **sight, g *sight, w Watch) (old *sight) {
-	old, g.watch = *at, w
-	*at = g
+// watch returns a step that watches and reads the own entry, the nearest ahead, or both in one request. It puts what
+// the watches tell in place of what those before have told. If none is ahead, and so none was before the read was sent,
+// its answer proves that the own entry outlived all: the ballot is first, unless it is lost. The caller holds mu.
+func (b *ballot) watch(own, prev *sight) (step func(context.Context) error) {
+	driver, key, nearest := b.engine.driver, b.entry.Key, b.entry.Place.Nearest
+	return func(ctx context.Context) (err error) {
+		switch {
+		case prev == nil:
+			own.watch, err = driver.Entry(ctx, key, b.tellOwn(own))
+		case own == nil:
+			prev.watch, err = driver.Entry(ctx, nearest, b.tellPrev(prev))
+		default:
+			own.watch, prev.watch, err = driver.(Pairs).Pair(ctx, key, nearest, b.tellOwn(own), b.tellPrev(prev))
+		}
+		if err != nil {
+			return err
+		}
+		b.mu.Lock()
+		oldOwn, oldPrev := replace(&b.own, own), replace(&b.prev, prev)
+		if nearest == "" && own.known {
+			b.lead()
+		}
+		var ahead State
+		if prev != nil {
+			ahead = prev.state
+		}
+		b.mu.Unlock()
+		oldOwn.stop()
+		oldPrev.stop()
+		b.meet(ahead)
+		return nil
+	}
+}
+
+// replace puts g, unless it is nil, in place of another, and returns that one, to be stopped.
+func replace(at **sight, g *sight) (old *sight) {
+	if g != nil {
+		old, *at = *at, g
+	}
 	return old
-}
-
-// watchOwn watches and reads the own entry. If none is ahead, and none was before the read was sent, the ballot is first.
-func (b *ballot) watchOwn(ctx context.Context) error {
-	b.mu.Lock()
-	none := b.entry.Place.Nearest == "" // before the read: then its answer proves that the entry outlived all ahead
-	b.mu.Unlock()
-	g := &sight{key: b.entry.Key}
-	w, err := b.engine.driver.Entry(ctx, g.key, b.tellOwn(g))
-	if err != nil {
-		return err
-	}
-	b.mu.Lock()
-	old := b.replace(&b.own, g, w)
-	if none && g.known { // and the entry stood, else the ballot is lost
-		b.lead()
-	}
-	b.mu.Unlock()
-	old.stop()
-	return nil
-}
-
-// watchPrev watches and reads the nearest entry ahead.
-func (b *ballot) watchPrev(ctx context.Context) error {
-	b.mu.Lock()
-	g := &sight{key: b.entry.Place.Nearest}
-	b.mu.Unlock()
-	w, err := b.engine.driver.Entry(ctx, g.key, b.tellPrev(g))
-	if err != nil {
-		return err
-	}
-	b.mu.Lock()
-	old := b.replace(&b.prev, g, w)
-	state := g.state
-	b.mu.Unlock()
-	old.stop()
-	b.meet(state)
-	return nil
 }
 
 // meet looks whether the nearest ahead is an entry of this session that belongs to no ballot.

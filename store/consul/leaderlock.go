@@ -13,21 +13,20 @@ import (
 	"github.com/hashicorp/consul/api"
 )
 
-// The seat makes the next leader wait, if there is a lock-delay, until a leader that did not resign has been gone for
-// that long.
+// The leader lock makes the next leader wait, if there is a lock-delay, until a leader that did not resign has been gone
+// for that long.
 //
 // Consul's lock-delay applies to the name of a key: the key can't be locked for that time after a session that held it
-// has ended. Ballots have names of their own, so it never applies to them. So a leader locks a key that all share, the
-// seat. A leader that resigns unlocks it. If the leader's session ends, Consul refuses the lock to every session for
-// the delay.
+// has ended. Ballots have names of their own, so it never applies to them. So a leader locks a key that all share. A leader
+// that resigns unlocks it. If the leader's session ends, Consul refuses the lock to every session for the delay.
 //
-// If only the leader's ballot was deleted, its session still holds the seat until that leader has noticed. If it never
+// If only the leader's ballot was deleted, its session still holds the lock until that leader has noticed. If it never
 // does, its lock is replaced after the delay: the ballot that is first stands, so no other's lock is valid.
 //
-// To the engine the seat is an obstacle ahead of every ballot. It goes when it is time to try and take the seat; a try
+// To the engine the lock is an obstacle ahead of every ballot. It goes when it is time to try and take the lock; a try
 // that fails names the next obstacle.
 
-// obstacle returns the key of the obstacle that stands for the nth try to take the seat.
+// obstacle returns the key of the obstacle that stands for the nth try to take the lock.
 func obstacle(n int) string { return "\x00" + strconv.Itoa(n) }
 
 // obstacleOf returns the number of an obstacle's key.
@@ -39,8 +38,8 @@ func obstacleOf(key string) (n int, ok bool) {
 	return n, ok
 }
 
-// waitForSeat watches an obstacle.
-func (d *driver) waitForSeat(n int, tell engine.Tell) engine.Watch {
+// watchObstacle watches an obstacle.
+func (d *driver) watchObstacle(n int, tell engine.Tell) engine.Watch {
 	gone := engine.News{State: &engine.State{}}
 	if n == 0 {
 		tell(gone)
@@ -58,16 +57,16 @@ func (d *driver) waitForSeat(n int, tell engine.Tell) engine.Watch {
 	return engine.Watch{Stop: stop}
 }
 
-// takeSeat tries to take the seat for an entry that has no ballot ahead.
-func (d *driver) takeSeat(ctx context.Context, e engine.Entry) (engine.Place, error) {
-	st, key := standingOf(e), d.layout.seat(e.Election)
+// takeLock tries to take the leader lock for an entry that has no ballot ahead.
+func (d *driver) takeLock(ctx context.Context, e engine.Entry) (engine.Place, error) {
+	st, key := standingOf(e), d.layout.lock(e.Election)
 	id, _ := owner(e.Key)
 	ops := []*api.KVTxnOp{{Verb: api.KVCheckSession, Key: e.Key, Session: id}}
 	st.mu.Lock()
 	if !st.taken.IsZero() && time.Since(st.taken) >= d.config.LockDelay {
 		ops = append(ops, &api.KVTxnOp{Verb: api.KVDelete, Key: key})
 	}
-	st.seated = true
+	st.locked = true
 	st.mu.Unlock()
 	_, err := d.client.Commit(ctx, append(ops, &api.KVTxnOp{Verb: api.KVLock, Key: key, Session: id})...)
 	r := agent.RefusalIn(err)
@@ -89,8 +88,8 @@ func (d *driver) takeSeat(ctx context.Context, e engine.Entry) (engine.Place, er
 	return engine.Place{Nearest: obstacle(n + 1), More: true}, nil
 }
 
-// leaveSeats removes the ballots of who leads before the session is destroyed: a store that is closed has resigned.
-func (s *session) leaveSeats(ctx context.Context, led []engine.Removal) {
+// releaseLocks removes the ballots of who leads before the session is destroyed: a store that is closed has resigned.
+func (s *session) releaseLocks(ctx context.Context, led []engine.Removal) {
 	if s.driver.config.LockDelay == 0 {
 		return
 	}

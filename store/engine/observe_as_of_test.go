@@ -78,14 +78,14 @@ func TestPresentLeaderIsReadAfterASync(t *testing.T) {
 // TestAsOfOfAReadThatToldNoState, since its watch was over before, is that of the state that is known.
 func TestAsOfOfAReadThatToldNoState(t *testing.T) {
 	play(t, Settings{}, func(t *testing.T, s *scene) {
-		watch := s.polled()
-		known := s.poll().now()
+		watch := s.watched()
+		known := s.observation().now()
 		time.Sleep(time.Second)
 		watch.tells(News{Over: true})
 		read := s.next("Leader")
 		read.tells(News{Over: true})
 		read.answer(answer{})
-		require.Equal(t, known, s.poll().now())
+		require.Equal(t, known, s.observation().now())
 		s.next("Leader") // again
 	})
 }
@@ -94,16 +94,16 @@ func TestAsOfOfAReadThatToldNoState(t *testing.T) {
 // right is later than that of the news, which came in the answer to a long poll.
 func TestReadThatIsOvertakenByNews(t *testing.T) {
 	play(t, Settings{}, func(t *testing.T, s *scene) {
-		watch := s.polled() // one leads
-		began := s.poll().now().AsOf
+		watch := s.watched() // one leads
+		began := s.observation().now().AsOf
 		time.Sleep(time.Second)
 		asked := time.Now()
 		c := s.observe(nil)
 		read := s.next("Leader")
 		watch.tells(News{State: &State{AsOf: began}})
-		require.Equal(t, store.Known{AsOf: began}, s.poll().now())
+		require.Equal(t, store.Known{AsOf: began}, s.observation().now())
 		read.shows(State{Leader: one, AsOf: asked})
-		require.Equal(t, store.Known{AsOf: began}, s.poll().now(), "a leader who had gone")
+		require.Equal(t, store.Known{AsOf: began}, s.observation().now(), "a leader who had gone")
 		require.False(t, c.returned())
 		again := s.next("Leader")
 		watch.tells(News{State: &State{Leader: two, AsOf: began}})
@@ -119,19 +119,19 @@ func TestReadThatIsOvertakenByNews(t *testing.T) {
 // TestReadThatIsOlderThanAConfirmation: its answer comes last, and tells of a leader who had gone by then.
 func TestReadThatIsOlderThanAConfirmation(t *testing.T) {
 	play(t, Settings{}, func(t *testing.T, s *scene) {
-		watch := s.polled()
+		watch := s.watched()
 		asked := time.Now()
 		c := s.observe(nil)
 		read := s.next("Leader")
 		time.Sleep(time.Second)
 		watch.tells(News{State: &State{}})
 		watch.tells(News{AsOf: time.Now()})
-		known := s.poll().now()
+		known := s.observation().now()
 		require.Equal(t, store.Known{AsOf: time.Now()}, known)
 		read.shows(State{Leader: one, AsOf: asked})
-		require.Equal(t, known, s.poll().now())
+		require.Equal(t, known, s.observation().now())
 		read.tells(News{State: &State{Leader: one}}) // an event of the time between
-		require.Equal(t, known, s.poll().now())
+		require.Equal(t, known, s.observation().now())
 		require.False(t, c.returned(), "no read that began after the call has told a state")
 		s.next("Leader").shows(State{AsOf: time.Now()})
 		require.True(t, c.returned())

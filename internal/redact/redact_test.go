@@ -1,17 +1,17 @@
-package opaque_test
+package redact_test
 
 import (
 	"fmt"
 	"testing"
 
-	"github.com/go-leadership/leadership/internal/opaque"
+	"github.com/go-leadership/leadership/internal/redact"
 	"github.com/stretchr/testify/require"
 )
 
 // thing has a field that must not be shown.
 type thing struct{ Secret string }
 
-func (t thing) Format(f fmt.State, verb rune) { opaque.Format(f, verb, "a thing") }
+func (t thing) Format(f fmt.State, verb rune) { redact.Format(f, verb, "a thing") }
 
 type named struct{ secret string }
 
@@ -31,7 +31,7 @@ func TestFormatShowsNoField(t *testing.T) {
 }
 
 func TestName(t *testing.T) {
-	require.Equal(t, "by name", opaque.Name(named{"hUnter2"}))
-	require.Equal(t, "opaque_test.thing", opaque.Name(thing{"hUnter2"}))
-	require.Equal(t, "<nil>", opaque.Name(nil))
+	require.Equal(t, "by name", redact.Name(named{"hUnter2"}))
+	require.Equal(t, "redact_test.thing", redact.Name(thing{"hUnter2"}))
+	require.Equal(t, "<nil>", redact.Name(nil))
 }

@@ -1,0 +1,157 @@
+package agent
+
+import (
+	"bufio"
+	"context"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-leadership/leadership/internal/adapter"
+	"github.com/stretchr/testify/require"
+)
+
+// A request without an answer leaves the agent that it went to, with the idle connections to it, and not one that was
+// turned to meanwhile.
+func TestLeaveTheAgentThatIsSilent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newAgents(t, []string{"a", "b", "c"}, func(_ string, req *http.Request) bool {
+			return req.Method == http.MethodOptions
+		})
+		silent := func(limit time.Duration) {
+			if a.ask(limit) == nil {
+				t.Error("it was answered")
+			}
+		}
+		a.client.Warm(t.Context(), false)
+		a.dials("a", "a", "a")
+		given, giveUp := context.WithCancel(t.Context())
+		time.AfterFunc(time.Second, giveUp)
+		_, _, err := a.client.Session().Info("id", a.client.ReadOptions(given))
+		require.Error(t, err) // which says nothing of the agent
+		var patient sync.WaitGroup
+		patient.Go(func() { silent(time.Minute) })
+		silent(time.Second)
+		a.dials("a", "a")
+		silent(time.Second)
+		a.dials("b")
+		patient.Wait()
+		a.client.Warm(t.Context(), false)
+		a.dials("c", "c", "c")
+	})
+}
+
+// An agent that was left answers late, and its connection is kept. A request without an answer over that connection does not
+// leave the agent that was turned to.
+func TestKeptConnectionOfAnAgentThatWasLeft(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		frozen := false // written while no request is under way
+		a := newAgents(t, []string{"a", "b"}, func(address string, _ *http.Request) bool {
+			if address == "a" {
+				time.Sleep(2 * time.Second)
+				return !frozen
+			}
+			return true
+		})
+		var late sync.WaitGroup
+		late.Go(func() {
+			if err := a.ask(time.Minute); err != nil {
+				t.Error(err)
+			}
+		})
+		require.Error(t, a.ask(time.Second))
+		a.dials("a", "a")
+		require.NoError(t, a.ask(time.Second))
+		a.dials("b")
+		late.Wait()
+		synctest.Wait()
+		frozen = true
+		require.Error(t, a.ask(10*time.Second), "it went to b")
+		require.NoError(t, a.ask(time.Second))
+		a.dials()
+		a.client.Warm(t.Context(), false)
+		a.dials("b", "b")
+	})
+}
+
+// The only agent can't be left. Its idle connections are closed if it does not answer a confirmation, and kept if it takes
+// too long for another request: the next confirmation would have to open them first.
+func TestLoneAgentKeepsItsConnections(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newAgents(t, []string{"a"}, func(_ string, req *http.Request) bool {
+			return req.Method == http.MethodOptions
+		})
+		a.client.Warm(t.Context(), false)
+		a.dials("a", "a", "a")
+		_, err := a.client.List(t.Context(), "prefix/")
+		require.Error(t, err)
+		a.client.Warm(t.Context(), false)
+		a.dials("a") // that of the list was closed
+		require.Error(t, a.ask(time.Second))
+		a.client.Warm(t.Context(), false)
+		a.dials("a", "a", "a")
+	})
+}
+
+// agents is a client of agents that a test answers for.
+type agents struct {
+	t      *testing.T
+	client *Client
+	dialed chan string
+}
+
+// newAgents returns agents. answers reports whether an agent answers a request.
+func newAgents(t *testing.T, addresses []string, answers func(address string, req *http.Request) bool) *agents {
+	a := &agents{t: t, dialed: make(chan string, 16)}
+	life := adapter.NewLifecycle("consul", false, "")
+	var serving sync.WaitGroup
+	var err error
+	a.client, err = New(life, Config{
+		Addresses: addresses, TTL: time.Hour, Logger: slog.New(slog.DiscardHandler),
+		Dial: func(_ context.Context, _, address string) (net.Conn, error) {
+			a.dialed <- address
+			conn, agent := net.Pipe()
+			serving.Go(func() {
+				defer agent.Close()
+				for r := bufio.NewReader(agent); ; {
+					req, err := http.ReadRequest(r)
+					if err != nil {
+						return
+					}
+					if answers(address, req) {
+						_, _ = io.WriteString(agent, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n[]")
+					}
+				}
+			})
+			return conn, nil
+		},
+	})
+	require.NoError(t, err)
+	t.Cleanup(func() { life.Stop(); life.Wait(); a.client.Close(); serving.Wait() })
+	return a
+}
+
+// dials checks which agents connections were opened to.
+func (a *agents) dials(addresses ...string) {
+	a.t.Helper()
+	synctest.Wait()
+	var dialed []string
+	for len(a.dialed) > 0 {
+		dialed = append(dialed, <-a.dialed)
+	}
+	require.Equal(a.t, strings.Join(addresses, " "), strings.Join(dialed, " "))
+}
+
+// ask sends a read of a confirmation.
+func (a *agents) ask(limit time.Duration) error {
+	ctx, cancel := context.WithTimeout(a.t.Context(), limit)
+	defer cancel()
+	_, _, err := a.client.Session().Info("id", a.client.ReadOptions(ctx))
+	return err
+}

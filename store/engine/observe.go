@@ -1,0 +1,354 @@
+package engine
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/go-leadership/leadership/internal/adapter"
+	"github.com/go-leadership/leadership/store"
+)
+
+// observation is what is known of an election's leader, for all callers. It watches from the first call on, and is
+// dropped when it has not been used for a TTL.
+//
+// It reads the leader when it begins, when its watch is over or does not tell what has changed, when the confirmations
+// are missing, after an answer that took longer than a pace, and for a caller that needs the present state. Reads are
+// numbered, so that such a caller gets the answer of one that began after the call. That one is as of the present, with
+// a driver whose reads may be behind too: see Syncer.
+type observation struct {
+	engine   *Engine
+	election string
+	item     item
+	callers  int       // guarded by the engine's mu, as are used and resynced
+	used     time.Time // when the last caller left
+	resynced uint64    // the number of its last resync
+
+	mu       sync.Mutex
+	known    store.Known   // guarded by mu, as are all below
+	changed  chan struct{} // closed and replaced when something has changed
+	feed     *feed         // the watch; nil before the first has been set
+	source   uint64        // the newest feed that has told a state
+	changes  uint64        // how often the leader that is known has changed
+	last     uint64        // the highest revision of a leader that has been told
+	begun    uint64        // reads that have begun
+	answered uint64        // the last read that was answered
+	wanted   uint64        // the read that callers wait for
+	present  uint64        // the newest one that has to be as of the present
+	trouble  error         // of the last read, if it has no answer
+	refused  *refusal      // the last read that failed for good; nil if none did
+	floor    uint64        // the revision of an acknowledgement of this store that has not been told yet; or 0
+	cleared  uint64        // the read that began after that acknowledgement
+	reading  bool          // a read is under way
+	dropped  bool
+}
+
+// refusal is a read that failed for good.
+type refusal struct{ err error }
+
+// feed is one watch of the leader. It is guarded by the observation's mu.
+type feed struct {
+	number  uint64 // of the read
+	changes uint64 // the observation's when the read began
+	watch   Watch  // written when it has been set
+	synced  bool   // the read is as of the present
+	dated   bool   // it has told a state with its AsOf
+	stale   bool   // it tells no more, or did not tell what has changed
+	older   bool   // its state was not taken, since it may be older than what is known
+}
+
+// Observe implements store.Store. With prev nil, a read that begins from now on is awaited. A follower calls it for
+// each confirmation, so it makes no context of its own.
+func (e *Engine) Observe(ctx context.Context, election string, prev *store.Known) (store.Known, error) {
+	if err := store.CheckElection(election); err != nil {
+		return store.Known{}, err
+	}
+	o, err := e.join(ctx, election)
+	if err != nil {
+		return store.Known{}, e.life.Fail("read the leader", election, err)
+	}
+	defer e.leave(o)
+	known, err := o.wait(ctx, prev)
+	return known, e.life.Fail("read the leader", election, err)
+}
+
+// join begins a call of a user and returns the observation of the election, which the caller leaves.
+func (e *Engine) join(ctx context.Context, election string) (*observation, error) {
+	err := context.Cause(ctx) // before mu is locked, see call
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	switch {
+	case e.ended:
+		return nil, store.ErrClosed
+	case err != nil:
+		return nil, err
+	}
+	o, ok := e.observations[election]
+	if !ok {
+		o = &observation{engine: e, election: election, changed: make(chan struct{})}
+		o.item.work = o.work
+		e.observations[election] = o
+	}
+	o.callers++
+	e.calls.Add(1)
+	return o, nil
+}
+
+func (e *Engine) leave(o *observation) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	o.callers--
+	o.used = time.Now()
+	e.calls.Done()
+}
+
+// notOlder makes the observation of an election, if there is one, show nothing that is older than an acknowledgement
+// which this store has made: its caller knows of that already.
+func (e *Engine) notOlder(election string, revision uint64) {
+	e.mu.Lock()
+	o := e.observations[election]
+	e.mu.Unlock()
+	if o == nil {
+		return
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.known.Leader.Revision < revision {
+		o.floor, o.cleared = revision, o.begun+1
+	}
+}
+
+// wait waits for news to one who knows prev. What is told once the store is being closed is no news: it might only be
+// what Close itself does.
+func (o *observation) wait(ctx context.Context, prev *store.Known) (store.Known, error) {
+	closed := o.engine.life.Calls
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	refused := o.refused
+	need := uint64(1) // the read that has to be answered
+	if prev == nil {
+		need = o.begun + 1
+		o.present = need
+	}
+	for {
+		switch {
+		case closed.Err() != nil:
+			return store.Known{}, adapter.Ended(closed, nil, o.trouble)
+		case o.refused != refused:
+			return store.Known{}, o.refused.err
+		case o.answered < need:
+		case prev != nil && o.known.Leader == prev.Leader && !o.known.AsOf.After(prev.AsOf):
+		case o.floor == 0 || o.answered >= o.cleared:
+			return o.known, nil
+		default: // it is news to the caller, and might be older than the acknowledgement
+			need = o.cleared
+		}
+		o.wanted = max(o.wanted, need)
+		if o.lacking() {
+			o.engine.queue.add(&o.item)
+		}
+		if err := o.sleep(ctx); err != nil {
+			return store.Known{}, err
+		}
+	}
+}
+
+// sleep waits until something has changed. The caller holds mu, which is unlocked meanwhile: ctx might be of the program's
+// own type, and wait for another caller.
+func (o *observation) sleep(ctx context.Context) error {
+	changed := o.changed
+	o.mu.Unlock()
+	defer o.mu.Lock()
+	select {
+	case <-changed: // by Close, too
+	case <-ctx.Done():
+	}
+	if ctx.Err() == nil {
+		return nil
+	}
+	o.mu.Lock()
+	trouble := o.trouble
+	o.mu.Unlock()
+	return adapter.Ended(ctx, nil, trouble)
+}
+
+// lacking reports whether a read has to begin, if none is under way.
+func (o *observation) lacking() bool { return o.answered < o.wanted || o.feed != nil && o.feed.stale }
+
+// now returns what is known.
+func (o *observation) now() store.Known {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.known
+}
+
+// refresh makes a worker read the leader again, unless a read is under way.
+func (o *observation) refresh() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if !o.reading {
+		o.wanted = max(o.wanted, o.begun+1)
+		o.engine.queue.add(&o.item)
+	}
+}
+
+// drop ends the observation: it has no callers any more.
+func (o *observation) drop() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.dropped = true
+	o.engine.queue.add(&o.item)
+}
+
+// work reads the leader, if that is wanted, and sets a watch. A worker calls it, one at a time for each observation.
+func (o *observation) work() (again bool) {
+	f := o.begin()
+	if f == nil {
+		return false
+	}
+	ctx, asked := o.engine.life.Calls, time.Now()
+	watch, err := o.read(ctx, f)
+	if err != nil {
+		if !o.failed(err) || ctx.Err() != nil {
+			return false
+		}
+		adapter.Pause(ctx)
+		return true
+	}
+	o.mu.Lock()
+	old := o.feed
+	o.engine.worked.Store(true)
+	f.watch, o.feed, o.reading, o.trouble = watch, f, false, nil
+	if !f.older {
+		o.answered = f.number
+	}
+	if f.number == o.source && !f.dated {
+		o.asOf(asked) // the read was sent later
+	}
+	pace := o.engine.settings.Pace
+	slow := time.Since(asked) > pace && time.Since(o.known.AsOf) > pace // the answer says little of now
+	if slow {
+		o.wanted = max(o.wanted, o.begun+1)
+	}
+	o.notify()
+	o.mu.Unlock()
+	old.stop() // after the new watch has been set: no change is missed
+	return slow
+}
+
+// read reads the leader, and sets a watch.
+func (o *observation) read(ctx context.Context, f *feed) (Watch, error) {
+	if d, ok := o.engine.driver.(Syncer); ok && f.synced {
+		if err := d.Sync(ctx); err != nil {
+			return Watch{}, err
+		}
+	}
+	return o.engine.driver.Leader(ctx, o.election, o.tell(f))
+}
+
+// begin begins a read, and returns nil if none is wanted. It takes the watch of an observation that was dropped back.
+func (o *observation) begin() *feed {
+	o.mu.Lock()
+	if o.dropped {
+		old := o.feed
+		o.feed = nil
+		o.mu.Unlock()
+		old.stop()
+		return nil
+	}
+	defer o.mu.Unlock()
+	if !o.lacking() {
+		return nil
+	}
+	o.begun++
+	o.reading = true
+	return &feed{number: o.begun, changes: o.changes, synced: o.answered < o.present}
+}
+
+// failed is called when a read has failed, and reports whether it must be sent again.
+func (o *observation) failed(err error) (again bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.reading = false
+	if adapter.Uncertain(err) {
+		o.trouble = err
+		return true
+	}
+	o.refused = &refusal{err}
+	o.wanted = o.answered // those who wait are told; the next caller reads again
+	o.notify()
+	return false
+}
+
+// tell returns what a watch of the leader calls. Once the watch after it has told a state, it is not listened to.
+func (o *observation) tell(f *feed) Tell {
+	return func(n News) {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		if f.number < o.source || f.stale {
+			return
+		}
+		switch {
+		case n.State != nil && o.mayBeOlder(f, n.State):
+			f.stale, f.older = true, true
+		case n.State != nil:
+			if n.State.Leader != o.known.Leader {
+				o.changes++
+			}
+			o.source, o.known.Leader = f.number, n.State.Leader
+			o.last = max(o.last, n.State.Leader.Revision)
+			f.dated = f.dated || !n.State.AsOf.IsZero()
+			o.asOf(n.State.AsOf)
+			if o.known.Leader.Revision >= o.floor {
+				o.floor = 0
+			}
+		case n.AsOf.IsZero():
+			f.stale = true
+		case f.number == o.source && !f.stale: // before that, what is known was told by another watch
+			o.asOf(n.AsOf)
+		}
+		f.stale = f.stale || n.Over
+		if f.stale {
+			o.engine.queue.add(&o.item)
+		}
+		o.notify()
+	}
+}
+
+// mayBeOlder reports whether a state might be older than what is known: it was read before the time as of which that is
+// known to be right, or another watch has told of a change since the read began, and the leader is one of before that.
+// The caller holds mu.
+func (o *observation) mayBeOlder(f *feed, s *State) bool {
+	if s.Leader == o.known.Leader {
+		return false
+	}
+	overtaken := f.number != o.source && f.changes != o.changes
+	return overtaken && 0 < s.Leader.Revision && s.Leader.Revision <= o.last || !s.AsOf.IsZero() && s.AsOf.Before(o.known.AsOf)
+}
+
+// stop takes the watch back.
+func (f *feed) stop() {
+	if f != nil {
+		f.watch.Stop()
+	}
+}
+
+// asOf notes as of when what is known is right. The caller holds mu.
+func (o *observation) asOf(t time.Time) {
+	if t.After(o.known.AsOf) {
+		o.known.AsOf = t
+	}
+}
+
+// notify wakes all who wait. The caller holds mu.
+func (o *observation) notify() {
+	close(o.changed)
+	o.changed = make(chan struct{})
+}
+
+// wake makes all who wait look again whether the store has been closed.
+func (o *observation) wake() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.notify()
+}

@@ -1,0 +1,100 @@
+package zookeeper
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"io"
+	"net"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-leadership/leadership/store"
+	"github.com/stretchr/testify/require"
+)
+
+// driverWithSession returns a driver of which a server has just granted a session.
+func driverWithSession(id int64) *driver {
+	d := &driver{config: Config{TTL: 9 * time.Second, Grace: 3 * time.Second}, changed: make(chan struct{})}
+	d.established(id, false, d.config.TTL, store.Now())
+	return d
+}
+
+// A confirmation counts if it was sent on the present connection. The next session begins without one: its server might be
+// behind what the session before has seen.
+func TestConfirmationIsOfThePresentConnection(t *testing.T) {
+	d := driverWithSession(1)
+	require.Zero(t, d.confirmed)
+	require.True(t, d.touched(confirmation{sent: store.Now()}))
+	before := d.confirmed
+	require.NotZero(t, before)
+
+	late := confirmation{sent: store.Now()}
+	d.established(1, true, d.config.TTL, store.Now())
+	require.False(t, d.touched(late), "it was sent before the handshake")
+	require.Equal(t, before, d.confirmed, "the session is the same")
+
+	late = confirmation{sent: store.Now()}
+	d.established(2, false, d.config.TTL, store.Now())
+	require.False(t, d.touched(late), "it was sent in the session before")
+	require.Zero(t, d.confirmed)
+	require.True(t, d.touched(confirmation{sent: store.Now()}))
+	require.NotZero(t, d.confirmed)
+
+	d.established(0, false, 0, store.Now())
+	require.False(t, d.touched(confirmation{sent: store.Now()}), "the session has expired")
+}
+
+// A session that is given up is ended by the next handshake, but not before the engine, if it has it, has ended the lease.
+func TestSessionThatIsGivenUpIsEnded(t *testing.T) {
+	for _, opened := range []bool{false, true} {
+		d := driverWithSession(7)
+		d.current.opened = opened
+		d.abandon(errors.New("no answer"))
+		require.Nil(t, d.current)
+		require.EqualValues(t, 7, d.leaving)
+		require.Equal(t, !opened, d.ending)
+		d.established(7, true, d.config.TTL, store.Now())
+		require.Nil(t, d.current, "it is being ended")
+	}
+}
+
+// A server that answers a handshake and nothing after it is left, also while it has to end a session: no confirmation is
+// sent then that could go unanswered.
+func TestServerFreezesWhileASessionIsEnded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const ttl = 6 * time.Second
+		freezes := func(conn net.Conn) { // after the handshake
+			defer func() { _ = conn.Close() }()
+			length := make([]byte, lengthBytes)
+			if _, err := io.ReadFull(conn, length); err != nil {
+				return
+			}
+			if _, err := io.CopyN(io.Discard, conn, int64(binary.BigEndian.Uint32(length))); err != nil {
+				return
+			}
+			go func() { _, _ = conn.Write(connectReply(asked, ttl)) }() // the request to end the session is still being written
+			_, _ = io.Copy(io.Discard, conn)
+		}
+		dialled := make(chan struct{}, 100)
+		d, err := newDriver(Config{Servers: []string{"127.0.0.1:2181"}, TTL: ttl, Dial: func(context.Context, string, string) (net.Conn, error) {
+			client, server := net.Pipe()
+			go freezes(server)
+			dialled <- struct{}{}
+			return client, nil
+		}})
+		require.NoError(t, err)
+		defer func() { _ = d.Close() }()
+		sess, err := d.await(t.Context())
+		require.NoError(t, err)
+		require.ErrorIs(t, sess.End(t.Context(), nil), errLater)
+		for range 3 { // the first, one that ends the session, and one after it
+			select {
+			case <-dialled:
+			case <-time.After(2 * ttl):
+				t.Fatal("the server was not left")
+			}
+		}
+	})
+}

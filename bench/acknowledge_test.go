@@ -7,9 +7,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// BenchmarkAcknowledge measures how soon a follower in another session knows of a leader: from the call of
+// BenchmarkAcknowledge measures how soon a follower in another session knows a leader: from the call of
 // Term.Acknowledge until the follower's hook LeaderChanged, which is called once Follower.Leader returns the new one.
-// The floor is the creation of a key until another client, told by a watch, has its value.
+// The floor is the time from the creation of a key until another client, notified by a watch, has the value.
 func BenchmarkAcknowledge(b *testing.B) {
 	onEachService(b, func(b *testing.B, s *server) {
 		floor := &series{measure: newFloor(b, s).news}
@@ -38,7 +38,7 @@ func newAnnouncement(b *testing.B, s *server) *announcement {
 func (a *announcement) measure(b *testing.B) time.Duration {
 	a.leader.stand(b)
 	_, term := a.leader.lead(b)
-	a.wires.settle(b)
+	a.wires.awaitQuiet(b)
 
 	start := time.Now()
 	require.NoError(b, term.Acknowledge(b.Context()))

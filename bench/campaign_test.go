@@ -9,10 +9,10 @@ import (
 )
 
 // BenchmarkCampaign measures what it takes to enter an election on an open session: Store.Campaign behind a leader,
-// until the ballot has been cast and waits. The floor is what entering a queue needs at least: to make a key and learn
-// its place, by one request or, on ZooKeeper, two. Apart from the times it reports how many round trips follow one
-// another, and how many requests are sent; and, with the prefix "alone-", how long Candidate.Campaign takes to return
-// as the leader if no other candidate stands.
+// until the ballot has been cast and waits. The floor is the least that entering a queue takes: creating a key and
+// reading its position, in one request or, on ZooKeeper, two. It also reports how many round trips follow one another
+// and how many requests are sent. The metrics with the prefix "alone-" are the time that Candidate.Campaign takes to
+// lead if no other candidate stands.
 func BenchmarkCampaign(b *testing.B) {
 	onEachService(b, func(b *testing.B, s *server) {
 		behind := newBehind(b, s)
@@ -45,7 +45,7 @@ func newBehind(b *testing.B, s *server) *behind {
 }
 
 func (e *behind) measure(b *testing.B) time.Duration {
-	wires{e.wire}.settle(b)
+	wires{e.wire}.awaitQuiet(b)
 	e.wire.resetRounds()
 	requests := e.wire.requests()
 	start := time.Now()
@@ -54,7 +54,7 @@ func (e *behind) measure(b *testing.B) time.Duration {
 
 	require.NoError(b, err)
 	e.rounds = append(e.rounds, e.wire.rounds())
-	wires{e.wire}.settle(b) // with what is done in the background
+	wires{e.wire}.awaitQuiet(b) // until the requests in the background have been answered, too
 	e.requests = append(e.requests, e.wire.requests()-requests)
 	require.NoError(b, ballot.Withdraw(b.Context()))
 	return took
@@ -72,7 +72,7 @@ func newAlone(b *testing.B, s *server) *alone {
 }
 
 func (c *alone) measure(b *testing.B) time.Duration {
-	wires{c.wire}.settle(b)
+	wires{c.wire}.awaitQuiet(b)
 	start := time.Now()
 	c.stand(b)
 	won, term := c.lead(b)

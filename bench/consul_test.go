@@ -61,7 +61,7 @@ func (p *consulPlain) delete(ctx context.Context, key string) error {
 	return err
 }
 
-// watch implements plain. The answer of a blocking query tells the value.
+// watch implements plain. The answer of a blocking query has the value.
 func (p *consulPlain) watch(ctx context.Context, key string) (<-chan told, error) {
 	before, meta, err := p.client.KV().Get(key, (&api.QueryOptions{}).WithContext(ctx))
 	if err != nil {
@@ -70,7 +70,7 @@ func (p *consulPlain) watch(ctx context.Context, key string) (<-chan told, error
 	known := make(chan told, 1)
 	go func() {
 		index := meta.LastIndex
-		for { // the index of a key that does not exist is that of others too
+		for { // if the key does not exist, changes of other keys end the query too
 			pair, meta, err := p.client.KV().Get(key, (&api.QueryOptions{WaitIndex: index}).WithContext(ctx))
 			if err != nil || (pair == nil) != (before == nil) {
 				t := told{at: time.Now(), err: err}
@@ -101,7 +101,7 @@ func (p *consulPlain) enter(ctx context.Context) (string, error) {
 
 type consulPeer struct{ *api.Lock }
 
-// newConsulPeer opens a session for all locking: a lock that has to open one of its own takes longer.
+// newConsulPeer opens one session for all locks: a lock that opens its own takes longer.
 func newConsulPeer(b *testing.B, address string, dial dialFunc) peer {
 	client := consulConnect(b, address, dial)
 	session, _, err := client.Session().Create(&api.SessionEntry{TTL: "1h"}, nil)
@@ -121,15 +121,14 @@ func (p consulPeer) lock(ctx context.Context) error {
 
 func (p consulPeer) unlock(context.Context) error { return p.Unlock() }
 
-// consulTalk reads HTTP/1.1 as it is spoken without pipelining: what is written first after something was read begins
-// a request. A blocking query is one with an index, which is answered when there is a change, or when its wait is over;
-// that is rare.
+// consulTalk reads HTTP/1.1 without pipelining: the first write after a read begins a request. A request with an index
+// is a blocking query. It is answered when there is a change or, rarely, when its wait is over.
 type consulTalk struct {
 	*metered
 	busy, blocking bool
 }
 
-// The number of a connection's only request.
+// The number of the only request that is under way on a connection.
 const consulRequest = 0
 
 func (t *consulTalk) sent(p []byte) {

@@ -11,15 +11,15 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// contender is a candidate whose every step can be waited for.
+// contender is a candidate with a channel for each of its steps.
 type contender struct {
 	*leadership.Candidate
-	cast chan struct{}    // receives when a ballot of its stands, with its watches set
+	cast chan struct{}    // receives when its ballot stands and the watches are set
 	won  chan victory     // receives what Campaign returned
-	term *leadership.Term // that lead returned last
+	term *leadership.Term // the last that lead returned
 }
 
-// victory is a term and the time at which IsLeader was seen to be true.
+// victory is a term, and the time at which IsLeader returned true.
 type victory struct {
 	at   time.Time
 	term *leadership.Term
@@ -48,7 +48,7 @@ func (c *contender) stand(b *testing.B) {
 	}()
 	select {
 	case <-c.cast:
-	case v := <-c.won: // at once, or it failed
+	case v := <-c.won: // it won at once, or failed
 		require.NoError(b, v.err)
 		c.won <- v
 		receive(b, c.cast, "a ballot to be cast")
@@ -57,7 +57,7 @@ func (c *contender) stand(b *testing.B) {
 	}
 }
 
-// lead waits until the contender leads, and returns since when, and the term.
+// lead waits until the contender leads. It returns the time at which the term began, and the term.
 func (c *contender) lead(b *testing.B) (time.Time, *leadership.Term) {
 	b.Helper()
 	v := receive(b, c.won, "Campaign to return")
@@ -66,7 +66,7 @@ func (c *contender) lead(b *testing.B) (time.Time, *leadership.Term) {
 	return v.at, v.term
 }
 
-// takeOver waits until the contender leads, lets it acknowledge, and returns since when it leads.
+// takeOver waits until the contender leads, and acknowledges. It returns the time at which the term began.
 func (c *contender) takeOver(b *testing.B) time.Time {
 	b.Helper()
 	at, term := c.lead(b)
@@ -74,7 +74,7 @@ func (c *contender) takeOver(b *testing.B) time.Time {
 	return at
 }
 
-// casting is a store that tells when a ballot has been cast. The ballot is the store's own.
+// casting is a store that sends on a channel when a ballot has been cast.
 type casting struct {
 	store.Store
 	cast chan<- struct{}

@@ -18,7 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// crashes is how many leaders are killed at about the same time, each of an election of its own.
+// crashes is how many leaders are killed at about the same time, each the leader of its own election.
 const crashes = 8
 
 // BenchmarkCrash measures how long an election is without a leader when its leader's process is killed by SIGKILL:
@@ -44,7 +44,7 @@ func measureCrash(b *testing.B, s *server, c crash) {
 			go a.happen(c.ttl)
 		}
 		for _, a := range all {
-			if d := a.wait(b); d > 0 { // else the leader was lost before, on a machine that stood still for most of a TTL
+			if d := a.wait(b); d > 0 { // otherwise the machine stood still for most of a TTL, and the lease ended before the kill
 				took = append(took, d)
 			}
 		}
@@ -58,7 +58,7 @@ func measureCrash(b *testing.B, s *server, c crash) {
 	b.ReportMetric(ratio(worst, c.bound), "max-ratio")
 }
 
-// accident is an election with a leader to be killed and a successor in waiting.
+// accident is an election with a leader that is going to be killed, and its successor.
 type accident struct {
 	holder    *exec.Cmd
 	successor *contender
@@ -96,15 +96,15 @@ func newAccident(b *testing.B, s *server, st store.Store, ttl time.Duration, ele
 	return a
 }
 
-// happen kills the holder at some moment between two signs of life, which it sends at least every third of the TTL:
-// how long it takes depends on how far the last one is back. Holders started together would all be at the same point.
+// happen kills the holder at a random moment of the renewal interval, a third of the TTL at most: how long the takeover
+// takes depends on the time since the last renewal. Holders that started together would all be at the same point.
 func (a *accident) happen(ttl time.Duration) {
 	time.Sleep(rand.N(ttl / 3))
 	a.killed <- time.Now()
 	_ = a.holder.Process.Kill()
 }
 
-// wait returns how long the successor took to lead, negative if it led before the signal.
+// wait returns the time from the signal until the successor led, negative if it led before.
 func (a *accident) wait(b *testing.B) time.Duration {
 	b.Helper()
 	killed := receive(b, a.killed, "the kill")
@@ -114,7 +114,7 @@ func (a *accident) wait(b *testing.B) time.Duration {
 	return won.Sub(killed)
 }
 
-// What a holder is told through its environment, and what it says.
+// The environment variables of a holder, and what it prints.
 const (
 	holderService  = "LEADERSHIP_BENCH_SERVICE"
 	holderServer   = "LEADERSHIP_BENCH_SERVER"
@@ -123,7 +123,7 @@ const (
 	holderLeads    = "leads"
 )
 
-// hold is the process to be killed: it leads, says so, and goes on until its standard input ends.
+// hold is the process that is killed: it leads, prints that, and goes on until its standard input ends.
 func hold(s *service, address, ttl, election string) error {
 	timeout, err := time.ParseDuration(ttl)
 	if err != nil {
@@ -147,7 +147,7 @@ func hold(s *service, address, ttl, election string) error {
 	return err
 }
 
-// takeOver leads and acknowledges, again if the term was over before that.
+// takeOver leads and acknowledges, and campaigns again if the term was over before that.
 func takeOver(candidate *leadership.Candidate) error {
 	for {
 		term, err := candidate.Campaign(context.Background())

@@ -1,9 +1,9 @@
 // Package bench holds the benchmarks of the library against real servers. There is nothing in it to import.
 //
 // Absolute times say more about a machine's disk and scheduler than about this library. So the benchmarks of latency
-// measure in the same run, in turn with the library, a floor: the fewest requests that any program on a plain client of
-// the same server could do the job with. What counts is the metric "ratio", the library's median divided by the
-// floor's. Nothing here fails for being slow; a benchmark fails only if something does not work.
+// also measure a floor in the same run, in turn with the library: the fewest requests with which a program on the
+// server's plain client can do the same. What counts is the metric "ratio", the library's median divided by the
+// floor's. No benchmark fails because it is slow.
 //
 //	go test -run '^$' -bench . ./bench
 //	go test -run '^$' -bench 'Resign/etcd|Crash' -benchtime 10s -count 5 ./bench
@@ -20,7 +20,7 @@
 //	BenchmarkIsLeader       the question on the hot path, and BenchmarkTimeNow, one reading of the clock
 //	BenchmarkIsLeaderRatio  the two in turn
 //
-// Each runs on each service: a service is described once, in the file of its name, and each benchmark is written once.
+// Each benchmark is written once and runs on each service, which is described in the file of its name.
 //
 // The store of a directory has no server and no connections. Its benchmarks run between processes of this machine:
 //
@@ -57,10 +57,9 @@
 //	consul     each HTTP request is one, blocking queries included, and the answer of a blocking query a notification
 //
 // The moment at which IsLeader turns true is taken when Campaign returns, by the goroutine that made it so, which checks
-// that it is. The time is thus never too early, and includes what Campaign still does after that. A loop that polls
-// IsLeader would see it a few microseconds sooner, and take a processor away from the server and the clients that are
-// being measured.
+// that it is. So the time is never too early, and includes the rest of Campaign. A loop that polls IsLeader would see the
+// change a few microseconds sooner, and take a processor away from the server and the clients.
 //
-// Each measurement begins after some milliseconds in which nothing passes over the connections concerned: right after
-// another request everything would be faster, for one that measures several things by different amounts.
+// Each measurement begins when nothing has passed over the connections for some milliseconds. Right after another
+// request everything is faster, and not everything by the same amount.
 package bench

@@ -30,11 +30,11 @@ var etcdService = &service{
 	peer: peerKind{
 		name: "concurrency.Election",
 		new:  newEtcdPeer,
-		// It watches from a revision of the past, and the server tells of those in a loop that runs every 100 ms. So a
-		// hand-over within that time takes the rest of it.
+		// It watches from an old revision, and the server serves such watches in a loop that runs every 100 ms. A hand-over
+		// before that takes the rest of the 100 ms.
 		rest: 150 * time.Millisecond,
 	},
-	crashes: []crash{{2 * time.Second, 3 * time.Second}}, // the server grants no less
+	crashes: []crash{{2 * time.Second, 3 * time.Second}}, // the server grants no shorter TTL
 }
 
 func etcdConnect(b *testing.B, address string, dial dialFunc) *clientv3.Client {
@@ -66,7 +66,7 @@ func (p *etcdPlain) delete(ctx context.Context, key string) error {
 	return err
 }
 
-// watch implements plain. An event tells the value.
+// watch implements plain. An event has the value.
 func (p *etcdPlain) watch(ctx context.Context, key string) (<-chan told, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	changes := p.client.Watch(ctx, key, clientv3.WithCreatedNotify())

@@ -5,23 +5,23 @@ import (
 	"encoding/binary"
 )
 
-// etcdTalk reads gRPC: messages in the DATA frames of HTTP/2, those of one call on a stream of its own. A request is a
-// message that the client sends: a call has one of them, as a rule; on the streams for watches and for renewals each
-// message is one. Frames of HTTP/2's own, such as its pings, count nothing.
+// etcdTalk reads gRPC: messages in the DATA frames of HTTP/2, with a stream for each call. A request is a message from
+// the client. Most calls have one; on the streams for watches and renewals each message is a request. HTTP/2's own
+// frames, such as pings, are not counted.
 type etcdTalk struct {
 	*metered
-	out, in []byte // what is left over
+	out, in []byte // the beginning of a frame that is not complete
 	streams map[uint32]*etcdStream
 }
 
 type etcdStream struct {
 	kind     etcdKind
-	out, in  []byte // what is left over of messages
-	asked    uint64 // how many watches
-	creating uint64 // the first of them that has not been confirmed
+	out, in  []byte // the beginning of a message that is not complete
+	asked    uint64 // how many watches were asked for
+	creating uint64 // the first of them without a confirmation
 }
 
-// etcdKind is a kind of stream. The messages that are sent on them tell.
+// etcdKind is a kind of stream, known by the messages that the client sends on it.
 type etcdKind int
 
 const (
@@ -76,7 +76,7 @@ const (
 	watchEvents  = 11
 )
 
-// request notes a request: the last one of its stream, or one of several.
+// request counts a request: the last one of its stream, or one of several.
 func (t *etcdTalk) request(id uint32, s *etcdStream, message []byte, last bool) {
 	const bytesType = 2 // a renewal begins with a number
 	switch {
@@ -90,7 +90,7 @@ func (t *etcdTalk) request(id uint32, s *etcdStream, message []byte, last bool) 
 		s.kind = watchKind
 		t.asked(uint64(id)<<32 | s.asked)
 		s.asked++
-	default: // a watch is taken back, or progress asked for
+	default: // a watch is cancelled, or progress asked for
 		s.kind = watchKind
 		t.noted()
 	}
@@ -111,7 +111,7 @@ func (t *etcdTalk) received(p []byte) {
 	})
 }
 
-// reply notes a message on a stream that goes on.
+// reply handles a message from the server on a stream that goes on.
 func (t *etcdTalk) reply(id uint32, s *etcdStream, message []byte) {
 	switch {
 	case s.kind == renewalKind:
@@ -124,7 +124,7 @@ func (t *etcdTalk) reply(id uint32, s *etcdStream, message []byte) {
 	}
 }
 
-// end notes that a stream is over, and what was asked on it answered.
+// end handles the end of a stream, which answers the requests on it.
 func (t *etcdTalk) end(id uint32) {
 	if s := t.streams[id]; s != nil {
 		t.answered(uint64(id))
@@ -135,7 +135,7 @@ func (t *etcdTalk) end(id uint32) {
 	}
 }
 
-// cutFrames calls each with the frames of HTTP/2 that are complete, and returns what is left.
+// cutFrames calls each for every complete frame of HTTP/2, and returns the rest.
 func cutFrames(buffer []byte, each func(kind, flags byte, stream uint32, payload []byte)) []byte {
 	for len(buffer) >= frameHeader {
 		end := frameHeader + int(binary.BigEndian.Uint32(buffer)>>8)
@@ -148,9 +148,9 @@ func cutFrames(buffer []byte, each func(kind, flags byte, stream uint32, payload
 	return buffer
 }
 
-// cutMessages calls each with the messages of gRPC that are complete, and returns what is left.
+// cutMessages calls each for every complete message of gRPC, and returns the rest.
 func cutMessages(buffer []byte, each func(message []byte)) []byte {
-	const header = 5 // whether it is compressed, which it is not, and its length
+	const header = 5 // a flag for compression, which is not used, and the length
 	for len(buffer) >= header {
 		end := header + int(binary.BigEndian.Uint32(buffer[1:]))
 		if len(buffer) < end {
@@ -162,7 +162,7 @@ func cutMessages(buffer []byte, each func(message []byte)) []byte {
 	return buffer
 }
 
-// hasField reports whether a message in the form of protocol buffers has a field of the number.
+// hasField reports whether an encoded protocol buffer has the field with this number.
 func hasField(message []byte, number uint64) bool {
 	for len(message) > 0 {
 		tag, n := binary.Uvarint(message)

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// fileService is a directory. It has no connections on which anything could be counted, so it is not one of services.
+// fileService is a directory. It is not one of services, since it has no connections to count on.
 var fileService = &service{
 	name:  "file",
 	start: func(b *testing.B) string { return b.TempDir() + "/store" },
@@ -29,10 +29,10 @@ func (s *server) newMember(b *testing.B) *other {
 	return newOther(b, roleMember, otherDirectory+"="+s.address)
 }
 
-// pause lets all that is going on come to its end, as settle does if there are connections.
+// pause waits until the processes are quiet. If there are connections, awaitQuiet does that.
 func pause() { time.Sleep(5 * rest) }
 
-// renames is the floor: a rename until another process's inotify fires.
+// renames is the floor: the time from a rename until inotify fires in another process.
 type renames struct {
 	dir     string
 	watcher *other
@@ -81,8 +81,8 @@ func BenchmarkFileResign(b *testing.B) {
 	b.ReportMetric(microseconds(quantile(ours.took, 0.99)), "p99-µs")
 }
 
-// BenchmarkFileFollower measures how soon a follower in another process knows: from the call of Acknowledge until its
-// hook is called.
+// BenchmarkFileFollower measures how soon a follower in another process knows the leader: from the call of Acknowledge
+// until its hook is called.
 func BenchmarkFileFollower(b *testing.B) {
 	s := newDirectory(b)
 	floor := &series{measure: newRenames(b).measure}
@@ -170,8 +170,8 @@ func BenchmarkFileHerd(b *testing.B) {
 	}
 }
 
-// BenchmarkFileIdle measures which share of a processor a process uses in which nothing happens, in one election and in
-// many, and how long it took to begin.
+// BenchmarkFileIdle measures the share of a processor that an idle process uses, in one election and in many, and how
+// long it took to begin.
 func BenchmarkFileIdle(b *testing.B) {
 	for _, role := range []string{roleLeading, roleWaiting, roleFollowing} {
 		for _, n := range []int{1, 200, 10_000} {
@@ -187,7 +187,7 @@ func BenchmarkFileIdle(b *testing.B) {
 				began := time.Now()
 				there.ask(b, fmt.Sprint(role, " ", n))
 				took := time.Since(began)
-				time.Sleep(ttl / 2) // until what is done once is over
+				time.Sleep(ttl / 2) // until the work at the start is done
 				used, began := there.ask(b, "processor"), time.Now()
 				for b.Loop() {
 					time.Sleep(idleFor) // what is measured: nothing happens

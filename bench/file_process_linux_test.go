@@ -27,8 +27,8 @@ func monotonic() time.Duration {
 	return time.Duration(ts.Nano())
 }
 
-// other is another process, which carries out one command a line, and answers each with the time at which it was done, or
-// another number.
+// other is another process. It carries out one command per line, and answers with the time at which it was done, or
+// with another number.
 type other struct {
 	*exec.Cmd
 	commands io.WriteCloser
@@ -63,27 +63,27 @@ func newOther(b *testing.B, role string, environment ...string) *other {
 	return o
 }
 
-// tell gives a command.
+// tell sends a command.
 func (o *other) tell(b *testing.B, command string) {
 	b.Helper()
 	_, err := fmt.Fprintln(o.commands, command)
 	require.NoError(b, err)
 }
 
-// answer returns the answer to a command, or what the process tells by itself.
+// answer returns the next answer, or the next number that the process prints by itself.
 func (o *other) answer(b *testing.B) time.Duration {
 	b.Helper()
 	return receive(b, o.answers, "an answer")
 }
 
-// ask gives a command and returns the answer.
+// ask sends a command and returns the answer.
 func (o *other) ask(b *testing.B, command string) time.Duration {
 	b.Helper()
 	o.tell(b, command)
 	return o.answer(b)
 }
 
-// What such a process is told through its environment.
+// The environment variables of such a process.
 const (
 	otherDirectory = "LEADERSHIP_BENCH_DIRECTORY"
 	roleWatcher    = "file-watcher"
@@ -95,7 +95,7 @@ func init() {
 	roles[roleMember] = beMember
 }
 
-// watchFiles answers with the time of each rename in the directory: what the floor is made of.
+// watchFiles prints the time of each rename in the directory: the floor is measured with it.
 func watchFiles() error {
 	fd, err := syscall.InotifyInit1(syscall.IN_CLOEXEC)
 	if err != nil {
@@ -104,7 +104,7 @@ func watchFiles() error {
 	if _, err := syscall.InotifyAddWatch(fd, os.Getenv(otherDirectory), syscall.IN_MOVED_TO); err != nil {
 		return err
 	}
-	fmt.Println(0) // it watches
+	fmt.Println(0) // the watch is set
 	buf := make([]byte, 4096)
 	for {
 		_, err := syscall.Read(fd, buf)
@@ -138,12 +138,12 @@ type benchMember struct {
 	store     store.Store
 	cast      chan struct{}
 	candidate *leadership.Candidate
-	term      *leadership.Term // written by the goroutine that stands, which has answered before it is read
+	term      *leadership.Term // written by the goroutine that stands, before the answer that its reader waits for
 }
 
 func (m *benchMember) do(command string, number int) error {
 	switch ctx := context.Background(); command {
-	case "stand": // answers when it has cast, and when it leads
+	case "stand": // answers when the ballot is cast, and again when it leads
 		if m.candidate == nil {
 			var err error
 			if m.candidate, err = leadership.NewCandidate(casting{m.store, m.cast}, fileElection, "other", nil); err != nil {
@@ -181,7 +181,7 @@ func (m *benchMember) do(command string, number int) error {
 			}
 		}
 		fmt.Println(0)
-	case "processor": // answers with the time for which it has used one
+	case "processor": // answers with the processor time that it has used
 		var u syscall.Rusage
 		if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
 			return err
@@ -191,7 +191,7 @@ func (m *benchMember) do(command string, number int) error {
 	return nil
 }
 
-// take takes part in an election in which nothing is going to happen.
+// take takes part in an election that stays idle.
 func (m *benchMember) take(ctx context.Context, role, election string) error {
 	if role == roleFollowing {
 		f, err := leadership.NewFollower(m.store, election, nil)

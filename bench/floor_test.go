@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// floor is two sessions of the plain client, one that changes keys and one that is told.
+// floor is two sessions of the plain client: one changes keys, the other watches them.
 type floor struct {
 	wires          wires
 	writer, reader plain
@@ -21,12 +21,12 @@ func newFloor(b *testing.B, s *server) *floor {
 
 const floorKey, floorValue = "floor", "a"
 
-// deletion measures from the deletion of a key until the other session is told.
+// deletion measures from the deletion of a key until the other session is notified.
 func (f *floor) deletion(b *testing.B) time.Duration {
 	require.NoError(b, f.writer.create(b.Context(), floorKey, floorValue))
 	known, err := f.reader.watch(b.Context(), floorKey)
 	require.NoError(b, err)
-	f.wires.settle(b)
+	f.wires.awaitQuiet(b)
 
 	start := time.Now()
 	require.NoError(b, f.writer.delete(b.Context(), floorKey))
@@ -41,7 +41,7 @@ func (f *floor) deletion(b *testing.B) time.Duration {
 func (f *floor) news(b *testing.B) time.Duration {
 	known, err := f.reader.watch(b.Context(), floorKey)
 	require.NoError(b, err)
-	f.wires.settle(b)
+	f.wires.awaitQuiet(b)
 
 	start := time.Now()
 	require.NoError(b, f.writer.create(b.Context(), floorKey, floorValue))
@@ -53,9 +53,9 @@ func (f *floor) news(b *testing.B) time.Duration {
 	return news.at.Sub(start)
 }
 
-// entry measures what it takes to enter a queue.
+// entry measures the least that entering a queue takes.
 func (f *floor) entry(b *testing.B) time.Duration {
-	f.wires.settle(b)
+	f.wires.awaitQuiet(b)
 	start := time.Now()
 	key, err := f.writer.enter(b.Context())
 	took := time.Since(start)

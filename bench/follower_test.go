@@ -8,11 +8,11 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// BenchmarkFollower measures how long followers have an old leader or none: the leader resigns, its successor in
-// another session leads and acknowledges at once, until a follower in a third session has been told of it. The floor is
-// that of BenchmarkResign. Two writes follow each other here, and another client is told of each. With the prefix
-// "relay-" it reports how long these two take plain clients, and "relay-ratio" is the ratio of that to the floor. No
-// program can do it in less.
+// BenchmarkFollower measures how long a follower has an old leader or none. The leader resigns, its successor in another
+// session leads and acknowledges at once; the time ends when a follower in a third session knows the successor. The floor
+// is that of BenchmarkResign. Here two writes follow each other, and another client is notified of each. The metrics with
+// the prefix "relay-" are the time that this takes plain clients, and "relay-ratio" its ratio to the floor. No program
+// needs less.
 func BenchmarkFollower(b *testing.B) {
 	onEachService(b, func(b *testing.B, s *server) {
 		floor := &series{measure: newFloor(b, s).deletion}
@@ -24,8 +24,8 @@ func BenchmarkFollower(b *testing.B) {
 	})
 }
 
-// relay is three sessions of the plain client: the second creates a key when it is told that another was deleted, and
-// the third is told of that.
+// relay is three sessions of the plain client. The first deletes a key; the second is notified and creates another; the
+// third is notified of that.
 type relay struct {
 	*floor
 	last plain
@@ -51,7 +51,7 @@ func (r *relay) measure(b *testing.B) time.Duration {
 		<-gone
 		passed <- r.reader.create(b.Context(), second, floorValue)
 	}()
-	r.wires.settle(b)
+	r.wires.awaitQuiet(b)
 
 	start := time.Now()
 	require.NoError(b, r.writer.delete(b.Context(), first))
@@ -63,7 +63,7 @@ func (r *relay) measure(b *testing.B) time.Duration {
 	return news.at.Sub(start)
 }
 
-// succession is two candidates and a follower, each with a session of its own.
+// succession is two candidates and a follower, each with its own session.
 type succession struct {
 	*queue
 	follower *listener
@@ -79,25 +79,25 @@ func newSuccession(b *testing.B, s *server) *succession {
 
 func (s *succession) measure(b *testing.B) time.Duration {
 	s.reenter(b)
-	s.wires.settle(b)
+	s.wires.awaitQuiet(b)
 	began, _ := s.change(b)
 	return s.follower.await(b).Sub(began)
 }
 
-// listener is a follower whose every news can be waited for.
+// listener is a follower that sends each change on a channel.
 type listener struct {
 	wire  *wire
 	known chan news
 	last  uint64 // revision
 }
 
-// news is what the follower learned, and when.
+// news is a change that the follower saw, and when.
 type news struct {
 	at     time.Time
 	leader leadership.Leader
 }
 
-// newListener returns when it knows the present state.
+// newListener returns when the follower knows the present state.
 func newListener(b *testing.B, s *server, election string) *listener {
 	b.Helper()
 	l := &listener{wire: s.newWire(), known: make(chan news, 1)}
@@ -110,13 +110,13 @@ func newListener(b *testing.B, s *server, election string) *listener {
 	b.Cleanup(follower.Stop)
 	follower.Start()
 	require.Eventually(b, func() bool { return !follower.AsOf().IsZero() }, time.Minute, time.Millisecond, "the first state")
-	if _, led := follower.Leader(); led { // else the hook is not called
+	if _, led := follower.Leader(); led { // otherwise the hook is not called
 		l.last = receive(b, l.known, "the first leader").leader.Revision
 	}
 	return l
 }
 
-// await returns when the follower was told of another leader. It might be told in between that there is none.
+// await returns the time at which the follower saw the next leader. It might see before that there is none.
 func (l *listener) await(b *testing.B) time.Time {
 	b.Helper()
 	for {

@@ -10,19 +10,19 @@ import (
 // herdTTL is so long that nothing is renewed while a herd is measured.
 const herdTTL = time.Hour
 
-// BenchmarkHerd changes the leader of an election in which the given number of candidates stand, some or all of them
-// sharing a session, and counts on the wire what all of them send. A change is: the leader resigns, the next one leads
-// and acknowledges. The one that resigned then stands again at the back, which is counted apart. The metrics are
-// medians, but for the last, which is a mean and holds what is done in the background later:
+// BenchmarkHerd changes the leader of an election with many candidates, which share sessions, and counts on the wire what
+// all of them send. In a change the leader resigns, and the next one leads and acknowledges. Then the one that resigned
+// stands again, at the back of the queue: an entry, which is counted separately. The metrics are medians, except for the
+// last, which is a mean and includes later requests in the background:
 //
-//	requests/change        what was sent in a change, until all was at rest
-//	requests/entry         what was sent when one stood again, until all was at rest
-//	notifications/change   changes that the service told of in a change, to all sessions together
-//	notifications/entry    and when one stood again
-//	bytes/change           what passed in both directions in a change
-//	bytes/entry            and when one stood again
+//	requests/change        requests of a change, until the connections are quiet
+//	requests/entry         requests of an entry, until the connections are quiet
+//	notifications/change   notifications of a change, to all sessions together
+//	notifications/entry    notifications of an entry
+//	bytes/change           bytes of a change, in both directions
+//	bytes/entry            bytes of an entry
 //	p50-µs                 from the call of Resign until the next one has acknowledged
-//	all-requests/op        all that were sent while this went on, by the number of changes
+//	all-requests/op        all requests of the benchmark, divided by the number of changes
 func BenchmarkHerd(b *testing.B) {
 	onEachService(b, func(b *testing.B, s *server) {
 		for _, n := range []struct{ candidates, sessions, value int }{
@@ -42,7 +42,7 @@ func BenchmarkHerd(b *testing.B) {
 func measureHerd(b *testing.B, q *queue) {
 	var took []time.Duration
 	var changes, entries counts
-	q.wires.settle(b)
+	q.wires.awaitQuiet(b)
 	before := q.wires.sum((*wire).requests)
 	for b.Loop() {
 		changes.add(b, q, func() {
@@ -51,7 +51,7 @@ func measureHerd(b *testing.B, q *queue) {
 		})
 		entries.add(b, q, func() { q.reenter(b) })
 	}
-	time.Sleep(time.Second) // what is sent in the background, after the changes, has no end to wait for
+	time.Sleep(time.Second) // requests in the background have no end that could be waited for
 	all := q.wires.sum((*wire).requests) - before
 	b.ReportMetric(0, "ns/op")
 	b.ReportMetric(float64(quantile(changes.requests, 0.5)), "requests/change")
@@ -71,7 +71,7 @@ func (c *counts) add(b *testing.B, q *queue, do func()) {
 	requests, notifications := q.wires.sum((*wire).requests), q.wires.sum((*wire).notifications)
 	bytes := q.wires.sum((*wire).bytes)
 	do()
-	q.wires.settle(b)
+	q.wires.awaitQuiet(b)
 	c.requests = append(c.requests, q.wires.sum((*wire).requests)-requests)
 	c.notifications = append(c.notifications, q.wires.sum((*wire).notifications)-notifications)
 	c.bytes = append(c.bytes, q.wires.sum((*wire).bytes)-bytes)

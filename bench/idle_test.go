@@ -25,7 +25,7 @@ const (
 )
 
 // BenchmarkIdle compares what a process in which nothing happens sends per second with one election and with many, at
-// the same time. Everything counts, signs of life and renewals too. All elections of a process share its session, so
+// the same time. Everything counts, pings and renewals too. All elections of a process share its session, so
 // the two should be equal. The number of requests is inversely proportional to the session's TTL, 10 s here.
 func BenchmarkIdle(b *testing.B) {
 	onEachService(b, func(b *testing.B, s *server) {
@@ -49,8 +49,8 @@ func BenchmarkIdle(b *testing.B) {
 	})
 }
 
-// newProcess returns the wire of one that leads, waits or follows in n elections on one session. If it does not lead
-// itself, others does.
+// newProcess returns the wire of a process that leads, waits or follows in n elections on one session. If it does not
+// lead, others leads.
 func newProcess(b *testing.B, s *server, others store.Store, role string, n int) *wire {
 	b.Helper()
 	w := s.newWire()

@@ -23,7 +23,7 @@ func BenchmarkIsLeader(b *testing.B) {
 	})
 }
 
-// BenchmarkTimeNow reads the clock once, which nothing that compares a deadline with it can do without.
+// BenchmarkTimeNow reads the clock once. Comparing a deadline with the clock takes at least that.
 func BenchmarkTimeNow(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {

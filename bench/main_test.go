@@ -8,12 +8,12 @@ import (
 	"github.com/go-leadership/leadership/internal/localdir"
 )
 
-// roles are what other processes of a benchmark do, by the value of roleVariable.
+// roles has what the other processes of a benchmark run, by the value of roleVariable.
 var roles = map[string]func() error{}
 
 const roleVariable = "LEADERSHIP_BENCH_ROLE"
 
-// TestMain runs the benchmarks or, if a benchmark has started this program again, what that process is for.
+// TestMain runs the benchmarks or, if a benchmark has started this process, its role.
 func TestMain(m *testing.M) {
 	if name, ok := os.LookupEnv(roleVariable); ok {
 		if err := roles[name](); err != nil {

@@ -9,14 +9,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// queue is an election with its candidates, who share sessions in turn.
+// queue is an election and its candidates, which share some sessions.
 type queue struct {
 	wires      wires
 	candidates []*contender // the leader first
-	resigned   *contender   // that does not stand; nil if all do
+	resigned   *contender   // the one that does not stand; nil if all do
 }
 
-// newQueue returns when the first one leads and all others wait. The value of each begins with the given one.
+// newQueue returns when the first one leads and all others wait. All values begin with the given one.
 func newQueue(b *testing.B, s *server, election string, candidates, sessions int, ttl time.Duration, value string) *queue {
 	b.Helper()
 	q := &queue{wires: s.newWires(sessions)}
@@ -33,8 +33,8 @@ func newQueue(b *testing.B, s *server, election string, candidates, sessions int
 	return q
 }
 
-// change lets the leader resign and the next in line lead and acknowledge, as soon as it can: the two are processes of
-// their own as a rule. It returns when that began, and since when the next one leads.
+// change lets the leader resign, and the next in line lead and acknowledge. The two run at the same time, as in two
+// processes. It returns the time of the call of Resign, and the time at which the next one led.
 func (q *queue) change(b *testing.B) (began, led time.Time) {
 	b.Helper()
 	leader := q.candidates[0]
@@ -54,7 +54,7 @@ func (q *queue) change(b *testing.B) (began, led time.Time) {
 	return r.began, led
 }
 
-// reenter lets the candidate that resigned, if any, stand again, at the back.
+// reenter lets the candidate that resigned, if any, stand again, at the back of the queue.
 func (q *queue) reenter(b *testing.B) {
 	b.Helper()
 	if q.resigned != nil {
@@ -66,7 +66,7 @@ func (q *queue) reenter(b *testing.B) {
 // handover measures from the call of Resign until the next one leads.
 func (q *queue) handover(b *testing.B) time.Duration {
 	q.reenter(b)
-	q.wires.settle(b)
+	q.wires.awaitQuiet(b)
 	began, led := q.change(b)
 	return led.Sub(began)
 }

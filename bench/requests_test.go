@@ -7,13 +7,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A change of leader, and standing again, cost no more than docs/backends.md says.
+// TestRequestsPerChange checks what docs/backends.md says of the requests of a change and of an entry.
 func TestRequestsPerChange(t *testing.T) {
 	for _, c := range []struct {
 		*service
 		change, entry float64
 	}{
-		{zooKeeper, 3, 5}, // 4, and 5 if the list of ballots overtakes the creation: then it is read again
+		{zooKeeper, 3, 5}, // 4; if the list of ballots overtakes the creation it is read again: 5
 		{etcdService, 5, 4},
 		{consulService, 4, 4}, // 2 and 1, and 5 blocking queries
 	} {
@@ -24,14 +24,14 @@ func TestRequestsPerChange(t *testing.T) {
 			change, entry := result.Extra["requests/change"], result.Extra["requests/entry"]
 			require.Positive(t, change, "the measurement failed")
 			require.Positive(t, entry, "the measurement failed")
-			// On a busy machine a request of one part might be so late that it is counted with the other.
+			// On a busy machine a late request of the change might be counted with the entry, or the other way round.
 			require.LessOrEqual(t, change+entry, c.change+c.entry, result.Extra)
 		})
 	}
 }
 
-// Neither a change nor standing again transfers the values of the 18 candidates who look on. The value of the one that
-// changes is sent and read a few times.
+// TestBytesPerChange checks that neither a change nor an entry transfers the values of the 18 candidates that do nothing
+// in it. The value of the candidate that changes is sent and read a few times.
 func TestBytesPerChange(t *testing.T) {
 	const value = 64 << 10
 	random := make([]byte, value) // Consul's answers are compressed

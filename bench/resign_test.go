@@ -7,12 +7,12 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// BenchmarkResign measures the hand-over of an election: the leader, which has acknowledged, resigns, until its
-// successor in another session leads. The floor is the deletion of a key until the watch of another client fires. The
-// peer is what the plain client has for elections, from when one gives it up until another has it.
+// BenchmarkResign measures the hand-over of an election: from the resignation of a leader that has acknowledged until its
+// successor in another session leads. The floor is the time from the deletion of a key until the watch of another client
+// fires. The peer is the lock or election of the plain client: from the release until the next one has it.
 //
-// With two candidates the leader's is the only ballot ahead of the successor's from the start. With three, each in
-// turn, another was ahead when the successor's was cast.
+// With two candidates, only the leader's ballot was ever ahead of the successor's. With three, which lead in turn, another
+// one was ahead, too, when the successor's ballot was cast.
 func BenchmarkResign(b *testing.B) {
 	onEachService(b, func(b *testing.B, s *server) {
 		floor := &series{measure: newFloor(b, s).deletion}
@@ -26,14 +26,14 @@ func BenchmarkResign(b *testing.B) {
 	})
 }
 
-// peers is two of the plain client's, each with a session of its own.
+// peers is two locks of the plain client, each with its own session.
 type peers struct {
 	wires wires
 	rest  time.Duration
 	queue []*waiter // the holder first
 }
 
-// waiter is one that can be waited for.
+// waiter is a peer with a channel for its turn.
 type waiter struct {
 	peer
 	wire   *wire
@@ -56,7 +56,7 @@ func newPeers(b *testing.B, s *server) *peers {
 	return p
 }
 
-// wait locks in the background, and returns when nothing more has to be sent for that.
+// wait locks in the background, and returns when the lock has sent its requests and waits.
 func (w *waiter) wait(b *testing.B) {
 	b.Helper()
 	sent := w.wire.requests()
@@ -65,13 +65,13 @@ func (w *waiter) wait(b *testing.B) {
 		w.locked <- locked{time.Now(), err}
 	}()
 	poll(b, "the peer to wait", func() bool { return w.wire.requests() > sent })
-	wires{w.wire}.settle(b)
+	wires{w.wire}.awaitQuiet(b)
 	w.since = time.Now()
 }
 
 func (p *peers) measure(b *testing.B) time.Duration {
 	time.Sleep(p.rest - time.Since(p.queue[1].since)) // until the waiter has stood for as long as peers rest
-	p.wires.settle(b)
+	p.wires.awaitQuiet(b)
 	start := time.Now()
 	require.NoError(b, p.queue[0].unlock(b.Context()))
 	got := receive(b, p.queue[1].locked, "the peer")

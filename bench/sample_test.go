@@ -8,14 +8,14 @@ import (
 	"time"
 )
 
-// series is how long one thing took, each time it was measured.
+// series is the measured times of one thing.
 type series struct {
 	measure func(*testing.B) time.Duration
 	took    []time.Duration
 }
 
-// interleave measures all of them once in each loop, in an order drawn by lot, so that what one leaves behind in the
-// server and the machine is the same for all.
+// interleave measures all of them once per loop, in random order, so that the effects of one on the server and the
+// machine are the same for all others.
 func interleave(b *testing.B, all ...*series) {
 	for b.Loop() {
 		for _, i := range rand.Perm(len(all)) {
@@ -27,20 +27,20 @@ func interleave(b *testing.B, all ...*series) {
 
 func (s *series) median() time.Duration { return quantile(s.took, 0.5) }
 
-// report reports the median, and its ratio to the floor's, with the prefix that tells several of them apart.
+// report reports the median and its ratio to the floor's, with a prefix.
 func (s *series) report(b *testing.B, prefix string, floor *series) {
 	b.ReportMetric(microseconds(s.median()), prefix+"µs")
 	b.ReportMetric(ratio(s.median(), floor.median()), prefix+"ratio")
 }
 
-// reportRatio reports the floor's median, ours and the ratio of the two.
+// reportRatio reports the medians of the floor and of the library, and their ratio.
 func reportRatio(b *testing.B, floor, ours *series) {
 	b.ReportMetric(microseconds(floor.median()), "floor-µs")
 	b.ReportMetric(microseconds(ours.median()), "ours-µs")
 	b.ReportMetric(ratio(ours.median(), floor.median()), "ratio")
 }
 
-// quantile returns the value that the share q of all does not exceed.
+// quantile returns the value which the share q of all values does not exceed.
 func quantile[T cmp.Ordered](all []T, q float64) T {
 	return slices.Sorted(slices.Values(all))[int(q*float64(len(all)-1))]
 }

@@ -9,50 +9,50 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// service is a coordination service with the store for it and its plain client: all that differs between the runs of
-// a benchmark.
+// service is a coordination service with its store and its plain client: all that differs between the runs of a
+// benchmark.
 type service struct {
 	name  string
 	start func(b *testing.B) (address string) // ends with the benchmark
 	open  func(address string, ttl time.Duration, dial dialFunc) (store.Store, error)
-	talk  func(m *metered) conversation // what the service's connections speak
+	talk  func(m *metered) conversation // the protocol of the service's connections
 	// connect returns a session of the plain client, which ends with the benchmark.
 	connect func(b *testing.B, address string, dial dialFunc) plain
 	peer    peerKind
 	crashes []crash
 }
 
-// plain is a session of the plain client: what floors are made of.
+// plain is a session of the plain client, with which floors are measured.
 type plain interface {
 	create(ctx context.Context, key, value string) error
 	delete(ctx context.Context, key string) error
-	// watch returns once the key's next change is going to be told.
+	// watch returns once the watch is set: the key's next change fires it.
 	watch(ctx context.Context, key string) (<-chan told, error)
-	// enter does what entering a queue needs at least: it makes a key of a new name, and learns its place.
+	// enter does the least that entering a queue takes: it creates a key with a new name, and reads its position.
 	enter(ctx context.Context) (key string, err error)
 }
 
-// told is a change of a key: when it was known, and the value, which is empty if the key was deleted.
+// told is a change of a key: when the watch fired, and the value, empty if the key was deleted.
 type told struct {
 	at    time.Time
 	value string
 	err   error
 }
 
-// peerKind is what the plain client has for elections.
+// peerKind is the plain client's own lock or election.
 type peerKind struct {
 	name string
 	new  func(b *testing.B, address string, dial dialFunc) peer
-	rest time.Duration // that it needs between waiting and its best time
+	rest time.Duration // for how long it has to wait before it reaches its best time
 }
 
-// peer is a lock, or something to the same effect, with a session of its own.
+// peer is a lock, or an election used as one, with its own session.
 type peer interface {
 	lock(ctx context.Context) error
 	unlock(ctx context.Context) error
 }
 
-// crash is what a store says of leaders that crash: a successor leads within the bound.
+// crash is what a store documents: the successor of a crashed leader leads within the bound.
 type crash struct{ ttl, bound time.Duration }
 
 var services = []*service{zooKeeper, etcdService, consulService}
@@ -80,10 +80,10 @@ func onEachService(b *testing.B, measure func(b *testing.B, s *server)) {
 	}
 }
 
-// ttl is that of all sessions where a benchmark does not say otherwise: the library's default.
+// ttl is that of all sessions unless a benchmark says otherwise: the library's default.
 const ttl = 10 * time.Second
 
-// openStore opens a store with a session of its own, which ends with the benchmark.
+// openStore opens a store with its own session, which ends with the benchmark.
 func (s *server) openStore(b *testing.B, ttl time.Duration, w *wire) store.Store {
 	b.Helper()
 	st, err := s.open(s.address, ttl, w.dial)

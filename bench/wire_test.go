@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// wire counts what passes over the connections of one session. What the messages are is read by a conversation.
+// wire counts what passes over the connections of one session. Its conversations parse the messages.
 type wire struct {
 	talk func(*metered) conversation
 
@@ -22,8 +22,8 @@ type wire struct {
 	deepest int       // see rounds
 }
 
-// conversation reads what passes over one connection, in pieces of any size, and tells what it means by the methods of
-// metered. It is called by one goroutine at a time.
+// conversation parses the bytes of one connection, which come in pieces of any size, and calls the methods of metered
+// for each message. It is called by one goroutine at a time.
 type conversation interface {
 	sent(p []byte)
 	received(p []byte)
@@ -36,7 +36,7 @@ func (w *wire) requests() int {
 	return w.sent
 }
 
-// notifications returns how many changes have been told so far.
+// notifications returns how many notifications have come so far.
 func (w *wire) notifications() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -50,22 +50,22 @@ func (w *wire) bytes() int {
 	return w.carried
 }
 
-// resetRounds begins to count round trips anew. Nothing may be under way.
+// resetRounds begins to count round trips anew. No request may be under way.
 func (w *wire) resetRounds() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.deepest = 0
 }
 
-// rounds returns how many round trips have followed one another since resetRounds: requests that are sent before the
-// answer of an earlier one has come count as one with it.
+// rounds returns how many round trips have followed one another since resetRounds. Requests that are under way at the
+// same time count as one.
 func (w *wire) rounds() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.deepest
 }
 
-// quiet reports whether nothing is under way and nothing has passed since then.
+// quiet reports whether no request is under way and nothing has passed since the given time.
 func (w *wire) quiet(since time.Time) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -85,12 +85,11 @@ func (s *service) newWires(n int) wires {
 	return list
 }
 
-// rest is for how long nothing must pass for all that was going on to be over.
+// rest is how long nothing must pass before the wires are quiet.
 const rest = 2 * time.Millisecond
 
-// settle waits until nothing is under way, for some time in any case: what is measured next starts from rest, and
-// from the same rest whatever was done before.
-func (list wires) settle(b *testing.B) {
+// awaitQuiet waits until the wires are quiet, and at least for rest, so that all measurements begin in the same state.
+func (list wires) awaitQuiet(b *testing.B) {
 	b.Helper()
 	began := time.Now()
 	poll(b, "the connections to be at rest", func() bool {
@@ -99,7 +98,7 @@ func (list wires) settle(b *testing.B) {
 	})
 }
 
-// sum adds up what all have counted.
+// sum adds up the counts of all.
 func (list wires) sum(count func(*wire) int) int {
 	n := 0
 	for _, w := range list {
@@ -132,7 +131,7 @@ func (w *wire) dial(ctx context.Context, network, address string) (net.Conn, err
 	return m, nil
 }
 
-// metered is a connection whose messages are counted. Its conversation and all below are guarded by the wire's mu.
+// metered is a connection that counts its messages. Its conversation and all fields below are guarded by the wire's mu.
 type metered struct {
 	net.Conn
 	wire    *wire
@@ -159,7 +158,7 @@ func (m *metered) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Close implements net.Conn. What is under way is not going to be answered.
+// Close implements net.Conn. Requests that are under way get no answer.
 func (m *metered) Close() error {
 	m.wire.mu.Lock()
 	m.wire.pending -= len(m.pending)
@@ -168,14 +167,14 @@ func (m *metered) Close() error {
 	return m.Conn.Close()
 }
 
-// asked notes a request which is answered at once, under a number that tells it from others under way.
+// asked counts a request that is answered at once. The number tells it from others that are under way.
 func (m *metered) asked(number uint64) {
 	m.noted()
 	m.pending[number] = m.wire.deepest + 1
 	m.wire.pending++
 }
 
-// answered notes the answer.
+// answered handles the answer.
 func (m *metered) answered(number uint64) {
 	w := m.wire
 	w.last = time.Now()
@@ -186,13 +185,13 @@ func (m *metered) answered(number uint64) {
 	}
 }
 
-// noted notes a request whose answer is not awaited: a sign of life, or one that is answered by a change.
+// noted counts a request whose answer is not awaited: a ping, or one that a later change answers.
 func (m *metered) noted() {
 	m.wire.sent++
 	m.wire.last = time.Now()
 }
 
-// notified notes that a change was told.
+// notified counts a notification.
 func (m *metered) notified() {
 	m.wire.events++
 	m.wire.last = time.Now()

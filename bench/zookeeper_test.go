@@ -56,7 +56,7 @@ func zooConnect(b *testing.B, address string, dial dialFunc) *zk.Conn {
 	require.NoError(b, err)
 	b.Cleanup(func() {
 		conn.Close()
-		for range events { // until nothing of it is left
+		for range events { // until the connection has ended
 		}
 	})
 	_, _, err = conn.Exists("/") // waits for the session
@@ -74,7 +74,7 @@ func (p zooPlain) create(_ context.Context, key, value string) error {
 
 func (p zooPlain) delete(_ context.Context, key string) error { return p.conn.Delete("/"+key, -1) }
 
-// watch implements plain. A watch tells that a node was created, but not its value: that has to be read.
+// watch implements plain. A watch says that a node was created. Its value has to be read.
 func (p zooPlain) watch(_ context.Context, key string) (<-chan told, error) {
 	_, _, fired, err := p.conn.ExistsW("/" + key)
 	if err != nil {
@@ -93,7 +93,7 @@ func (p zooPlain) watch(_ context.Context, key string) (<-chan told, error) {
 	return known, nil
 }
 
-// enter implements plain. Creating a node does not tell of others: it takes another request.
+// enter implements plain. It takes a second request, since the answer to a creation has only the node's own name.
 func (p zooPlain) enter(context.Context) (string, error) {
 	path, err := p.conn.Create("/entry", nil, zk.FlagEphemeralSequential, world)
 	if err != nil {
@@ -108,15 +108,15 @@ type zooPeer struct{ *zk.Lock }
 func (p zooPeer) lock(context.Context) error   { return p.Lock.Lock() }
 func (p zooPeer) unlock(context.Context) error { return p.Unlock() }
 
-// zooTalk reads ZooKeeper's messages: a length of four bytes, and as many bytes behind it, which begin with a number
-// that the answer has too. The first message of either side opens the session and has a form of its own.
+// zooTalk parses ZooKeeper's messages: a length of four bytes, then as many bytes, which begin with the number of the
+// request. The answer has the same number. The first message of each side opens the session and has another format.
 type zooTalk struct {
 	*metered
-	out, in         []byte // what is left over
+	out, in         []byte // the beginning of a message that is not complete
 	opened, greeted bool
 }
 
-// Numbers that stand where a request's number would.
+// Numbers of messages that are no requests.
 const (
 	zooNotification = ^uint32(0)     // -1
 	zooPing         = ^uint32(0) - 1 // -2
@@ -148,7 +148,7 @@ func (t *zooTalk) received(p []byte) {
 	})
 }
 
-// zooCut calls each with the numbers of the messages that are complete, and returns what is left.
+// zooCut calls each with the number of every complete message, and returns the rest.
 func zooCut(buffer []byte, each func(number uint32)) []byte {
 	const length, number = 4, 4
 	for len(buffer) >= length+number {

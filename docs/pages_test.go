@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// pages returns the pages for readers, by their path below the root.
+// pages returns the documentation pages, by their path below the root.
 func pages(t *testing.T) map[string]string {
 	all := map[string]string{}
 	for _, pattern := range []string{"../*.md", "*.md"} {
@@ -52,8 +52,7 @@ func TestNamedTestsExist(t *testing.T) {
 	}
 }
 
-// Each name of a package of this module that a page gives, such as `store.Lease` or `engine.Session.Acknowledge`, exists,
-// and so does each member of a type of it, such as `Term.Acknowledge`.
+// Each name of this module on a page exists, such as `store.Lease`, `engine.Session.Acknowledge` or `Term.Acknowledge`.
 func TestNamesExist(t *testing.T) {
 	packages, members := declared(t)
 	code := regexp.MustCompile("`(\\w+)\\.([A-Z]\\w*(?:\\.[A-Z]\\w*)?)(?:\\(.*?\\))?`")

@@ -22,8 +22,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The README's program leads, another process of it takes over when the first is killed, and the README's follower
-// learns of both. The value of the leader is in the file that the README names.
+// The README's program leads. When it is killed, its second process takes over. The README's follower sees both, and the
+// file that the README names has the leader's value.
 func TestReadmeRuns(t *testing.T) {
 	const where, election = "file:///dev/shm/election?ttl=5s", "database/primary"
 	place, err := os.MkdirTemp(localdir.Temp(), "election-")
@@ -67,7 +67,7 @@ func TestReadmeRuns(t *testing.T) {
 	require.Equal(t, `connect to ""`, storetest.Receive(t, connected, "the end of the last leader"))
 }
 
-// build compiles a program, as a user of this version of the module does, and returns where it is.
+// build compiles a program, as a user of this version of the module does, and returns its path.
 func build(t *testing.T, program string) string {
 	source := write(t, program)
 	binary := strings.TrimSuffix(source, ".go")
@@ -113,13 +113,13 @@ func start(t *testing.T, binary string, args ...string) *process {
 	return p
 }
 
-// wait waits until the program has ended, and returns how.
+// wait waits until the program has ended, and returns its error.
 func (p *process) wait() error {
 	<-p.ended
 	return p.err
 }
 
-// The README shows what the demo prints, but for some lines that it leaves out, and the numbers.
+// The README shows what the demo prints, except for some lines and the numbers.
 func TestDemoIsAsShown(t *testing.T) {
 	shown := lines(blocks(t, "")[0])
 	require.Regexp(t, `^\$ go run ./examples/failover/demo `, shown[0])

@@ -40,7 +40,7 @@ func readme(t *testing.T) string {
 	return string(text)
 }
 
-// blocks returns the README's blocks in a language, "" for those that have none.
+// blocks returns the README's blocks in a language, "" for blocks without one.
 func blocks(t *testing.T, language string) (list []string) {
 	open := false
 	for part := range strings.SplitSeq("\n"+readme(t), "\n```") {
@@ -55,8 +55,8 @@ func blocks(t *testing.T, language string) (list []string) {
 	return list
 }
 
-// program returns a whole program: the block itself, or one that opens a store and goes on as the block says. What the
-// block connects to is printed.
+// program returns a whole program: the block itself, or one that opens a store and runs the block, with a function connect
+// that prints the value.
 func program(block string) string {
 	if strings.HasPrefix(block, "package ") {
 		return block

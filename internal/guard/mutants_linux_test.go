@@ -51,6 +51,8 @@ var mistakes = []mutants.Mutant{
 		"case err != nil:\n\t\tv.killNow()", "case err != nil:", "TestSlowStart/.*/.*_lost"},
 	{"what the command leaves is not killed", "init_linux.go",
 		"c.exited && !c.settings.WaitAll", "false", "TestWhatTheCommandLeaves"},
+	{"a reset link ends at once", "wire_linux.go",
+		"errors.Is(err, unix.ECONNRESET)", "false", "TestLastWordsAreHeard"},
 }
 
 func TestMutantsAreOfThisSource(t *testing.T) { mutants.Check(t, mistakes) }

@@ -2,6 +2,7 @@ package guard
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"syscall"
@@ -117,6 +118,9 @@ func receiveOne[T any](l link) (message T, ok bool) {
 	buffer := make([]byte, maxMessage)
 	for {
 		n, err := l.file.Read(buffer)
+		if errors.Is(err, unix.ECONNRESET) {
+			continue // told once, if the other end closed with a message unread; what it has sent follows
+		}
 		if err != nil || n == 0 {
 			return message, false
 		}

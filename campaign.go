@@ -75,7 +75,7 @@ func (c *Candidate) await(d *drive, ballot store.Ballot) (*Term, error) {
 	defer patience.Stop()
 	for {
 		renewal := ballot.Lease().Last()
-		if span, ok := ballot.Lease().Begin(); ok { // the term lasts as long as this unbroken run of renewals
+		if span, ok := ballot.Lease().Span(); ok { // the term lasts as long as this unbroken run of renewals
 			return c.begin(d, ballot, span)
 		}
 		// First in line, and the session is not confirmed: an outage, or a link so slow that every answer comes too

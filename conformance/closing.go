@@ -75,7 +75,7 @@ func (e *env) closeAgainst(m, rival *member, elections []string, after time.Dura
 		go func() {
 			ballot, err := m.Campaign(e.ctx, election, "a")
 			if err == nil && ballot.Wait(e.ctx) == nil {
-				if span, holds := ballot.Lease().Begin(); holds && i == 0 {
+				if span, holds := ballot.Lease().Span(); holds && i == 0 {
 					claimed.Store(&claim{ballot.Lease(), span})
 				}
 			}
@@ -90,7 +90,7 @@ func (e *env) closeAgainst(m, rival *member, elections []string, after time.Dura
 			return
 		}
 		err = behind.Wait(e.ctx)
-		span, holds := behind.Lease().Begin()
+		span, holds := behind.Lease().Span()
 		other := claimed.Load()
 		both <- err == nil && holds && other != nil && other.lease.Holds(other.span) && behind.Lease().Holds(span)
 		_ = behind.Withdraw(e.ctx)
@@ -105,7 +105,7 @@ func (e *env) closeAgainst(m, rival *member, elections []string, after time.Dura
 		if ballot == nil {
 			continue
 		}
-		_, holds := ballot.Lease().Begin()
+		_, holds := ballot.Lease().Span()
 		e.check(!holds, "a lease holds after Close, %v after the campaign", after)
 		e.check(ballot.Err() != nil && ballot.Wait(e.ctx) != nil, "a ballot stands after Close, %v after the campaign", after)
 	}

@@ -128,7 +128,7 @@ var contract = []Case{
 			e.first(ballot) // it stays first
 			e.until("the lease holds", func() bool {
 				e.ok(ballot.Err(), "wait until the lease holds")
-				_, ok := ballot.Lease().Begin()
+				_, ok := ballot.Lease().Span()
 				return ok
 			})
 			e.check(a.Worked(), "a store that has cast a ballot says that it has never worked")

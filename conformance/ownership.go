@@ -96,7 +96,7 @@ var ownership = []Case{
 			behind := e.cast(m, "b") // has the lease of the candidate's term
 			e.ok(m.Close(), "close")
 			e.check(!c.IsLeader(), "the candidate still leads")
-			_, holds := behind.Lease().Begin()
+			_, holds := behind.Lease().Span()
 			e.check(!holds, "the lease holds after Close")
 			err = receive(e, ran, "the end of Run")
 			e.check(errors.Is(err, leadership.ErrClosed), "Run returned %v", err)

@@ -140,8 +140,8 @@ func (e *env) renewedSlowly(m *member, ballot store.Ballot, delay time.Duration)
 	e.TB.Helper()
 	e.first(ballot)
 	lease := ballot.Lease()
-	span, held := lease.Begin()
-	for ; !held && ballot.Err() == nil; span, held = lease.Begin() {
+	span, held := lease.Span()
+	for ; !held && ballot.Err() == nil; span, held = lease.Span() {
 		receiveClosed(e, lease.Last().Changed, "the first renewal")
 	}
 	m.DelayReplies(delay)

@@ -110,8 +110,8 @@ func (l *Lease) End() {
 	l.ring()
 }
 
-// Begin returns the current span and whether the lease holds.
-func (l *Lease) Begin() (Span, bool) {
+// Span returns the current span and whether the lease holds.
+func (l *Lease) Span() (Span, bool) {
 	s, left := l.load()
 	return s.span, left > 0
 }

@@ -32,9 +32,9 @@ func (h *history) known(span Span) bool { return int(span) < len(h.over) && h.ov
 
 // observe asks once whether the span goes on, and returns the span to ask for next: one that Begin has said holds.
 func (h *history) observe(l *Lease, span Span, begun bool) (Span, bool) {
-	guess, _ := l.Begin()
+	guess, _ := l.Span()
 	known := h.known(guess)
-	if next, ok := l.Begin(); ok {
+	if next, ok := l.Span(); ok {
 		if known && next == guess {
 			h.revived.Add(1)
 		}
@@ -71,7 +71,7 @@ func TestLeaseSpanThatEndedForOneEndedForAll(t *testing.T) {
 			for !enough() && ctx.Err() == nil {
 				sent := Now()
 				for range random.IntN(2000) { // the time that the answer takes
-					if _, ok := l.Begin(); !ok {
+					if _, ok := l.Span(); !ok {
 						break
 					}
 				}
@@ -107,7 +107,7 @@ func TestLeaseEndIsFinalForAll(t *testing.T) {
 				for range 50 {
 					over := ended.Load()
 					renewed := l.Renew(Now(), time.Hour)
-					span, ok := l.Begin()
+					span, ok := l.Span()
 					if over && (renewed || ok || l.Holds(span) || l.Remaining() > 0 || !l.Last().Deadline.IsZero()) {
 						wrong.Add(1)
 					}

@@ -12,13 +12,13 @@ import (
 func TestLeaseHoldsAllocatesNothing(t *testing.T) {
 	l := NewLease()
 	require.True(t, l.Renew(Now(), time.Hour))
-	span, _ := l.Begin()
+	span, _ := l.Span()
 	require.Zero(t, testing.AllocsPerRun(1000, func() {
 		if !l.Holds(span) {
 			t.Error("it holds for an hour")
 		}
 	}))
-	require.Zero(t, testing.AllocsPerRun(1000, func() { l.Begin() }))
+	require.Zero(t, testing.AllocsPerRun(1000, func() { l.Span() }))
 	require.Zero(t, testing.AllocsPerRun(1000, func() { l.Remaining() }))
 	require.Zero(t, testing.AllocsPerRun(1000, func() { l.Holds(span + 1) }), "nor for a span that is over")
 }
@@ -29,7 +29,7 @@ func TestLeaseHoldsAllocatesNothingAfterTheClockWasSet(t *testing.T) {
 	sent := Now()
 	sent.t = shifted(t, sent.t, time.Minute, 0)
 	require.True(t, l.Renew(sent, time.Hour))
-	span, _ := l.Begin()
+	span, _ := l.Span()
 	require.Zero(t, testing.AllocsPerRun(1000, func() {
 		if !l.Holds(span) {
 			t.Error("it holds for an hour")
@@ -40,7 +40,7 @@ func TestLeaseHoldsAllocatesNothingAfterTheClockWasSet(t *testing.T) {
 func BenchmarkLeaseHolds(b *testing.B) {
 	l := NewLease()
 	l.Renew(Now(), time.Hour)
-	span, _ := l.Begin()
+	span, _ := l.Span()
 	b.ReportAllocs()
 	for b.Loop() {
 		if !l.Holds(span) {
@@ -52,7 +52,7 @@ func BenchmarkLeaseHolds(b *testing.B) {
 func BenchmarkLeaseHoldsParallel(b *testing.B) {
 	l := NewLease()
 	l.Renew(Now(), time.Hour)
-	span, _ := l.Begin()
+	span, _ := l.Span()
 	b.RunParallel(func(pb *testing.PB) {
 		for pb.Next() {
 			if !l.Holds(span) {

@@ -18,10 +18,10 @@ func TestLeaseHoldsToTheNanosecond(t *testing.T) {
 		sent := Now()
 		time.Sleep(time.Second - 1)
 		require.False(t, l.Renew(sent, time.Second-1))
-		_, ok := l.Begin()
+		_, ok := l.Span()
 		require.False(t, ok)
 		require.True(t, l.Renew(sent, time.Second))
-		span, ok := l.Begin()
+		span, ok := l.Span()
 		require.True(t, ok)
 		require.True(t, l.Holds(span))
 		require.Equal(t, time.Duration(1), l.Remaining())
@@ -29,7 +29,7 @@ func TestLeaseHoldsToTheNanosecond(t *testing.T) {
 
 		time.Sleep(time.Nanosecond)
 		require.False(t, l.Holds(span))
-		_, ok = l.Begin()
+		_, ok = l.Span()
 		require.False(t, ok)
 		require.Zero(t, l.Remaining())
 		require.Zero(t, l.Last().Deadline)
@@ -62,7 +62,7 @@ func TestLeaseRenewedInItsLastNanosecond(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				l := NewLease()
 				require.True(t, l.Renew(Now(), time.Second))
-				span, _ := l.Begin()
+				span, _ := l.Span()
 				time.Sleep(c.after)
 				require.True(t, l.Renew(Now(), time.Second))
 				require.Equal(t, c.same, l.Holds(span))
@@ -93,7 +93,7 @@ func TestLeaseRenewalThatAddsNothing(t *testing.T) {
 func TestLeaseRenewedAtItsDeadline(t *testing.T) {
 	for name, over := range map[string]func(l *Lease, span Span) bool{
 		"Holds":     func(l *Lease, span Span) bool { return !l.Holds(span) },
-		"Begin":     func(l *Lease, span Span) bool { now, ok := l.Begin(); return !ok || now != span },
+		"Span":      func(l *Lease, span Span) bool { now, ok := l.Span(); return !ok || now != span },
 		"Remaining": func(l *Lease, _ Span) bool { return l.Remaining() == 0 },
 		"Last":      func(l *Lease, _ Span) bool { return l.Last().Deadline.IsZero() },
 	} {
@@ -103,7 +103,7 @@ func TestLeaseRenewedAtItsDeadline(t *testing.T) {
 				require.True(t, time.Now().Before(watchdog), "watchdog: %d in time, %d late", inTime, late)
 				l := NewLease()
 				l.Renew(Now(), 50*time.Microsecond)
-				span, ok := l.Begin()
+				span, ok := l.Span()
 				if !ok {
 					continue // the machine was busy
 				}

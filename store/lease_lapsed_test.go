@@ -26,7 +26,7 @@ func TestLeaseLapsed(t *testing.T) {
 		l := NewLease()
 		began := time.Now()
 		require.True(t, l.Renew(Now(), valid))
-		span, _ := l.Begin()
+		span, _ := l.Span()
 		lapsed := l.Lapsed(span)
 		for i := range 10 {
 			time.Sleep(valid / 2)
@@ -41,7 +41,7 @@ func TestLeaseLapsed(t *testing.T) {
 
 		require.True(t, l.Renew(Now(), valid))
 		require.True(t, isClosed(l.Lapsed(span)), "that span stays over")
-		span, _ = l.Begin()
+		span, _ = l.Span()
 		lapsed = l.Lapsed(span)
 		require.False(t, isClosed(lapsed))
 		l.End()
@@ -57,7 +57,7 @@ func TestLeaseLapsedAfterAShorterRenewal(t *testing.T) {
 		require.True(t, l.Renew(Now(), time.Hour))
 		l.lapse(l.state.Load(), false)
 		require.True(t, l.Renew(Now(), time.Second))
-		span, _ := l.Begin()
+		span, _ := l.Span()
 		began := time.Now()
 		<-l.Lapsed(span)
 		require.Equal(t, time.Second, time.Since(began))
@@ -120,7 +120,7 @@ func TestLeaseTellsAllAtOnce(t *testing.T) {
 	for range 2000 {
 		l := NewLease()
 		l.Renew(Now(), 100*time.Microsecond)
-		span, _ := l.Begin()
+		span, _ := l.Span()
 		last, lapsed := l.Last(), l.Lapsed(span)
 		var all sync.WaitGroup
 		for range 3 {

@@ -33,7 +33,7 @@ func TestLeaseCountsTheTimeOfASuspension(t *testing.T) {
 	suspend(t, &total, true)
 	l := NewLease()
 	require.True(t, l.Renew(apart(t, 20*anHour), aDay))
-	span, ok := l.Begin()
+	span, ok := l.Span()
 	require.True(t, ok)
 	requireRemaining(t, aDay, l)
 
@@ -59,7 +59,7 @@ func TestLeaseIsOverInTheFirstCallAfterASuspension(t *testing.T) {
 			suspend(t, &total, true)
 			l := NewLease()
 			l.Renew(apart(t, wall), aDay)
-			span, _ := l.Begin()
+			span, _ := l.Span()
 			require.True(t, l.Holds(span))
 
 			total = 25 * anHour
@@ -68,7 +68,7 @@ func TestLeaseIsOverInTheFirstCallAfterASuspension(t *testing.T) {
 			require.False(t, l.Holds(span))
 			total = 0
 			require.False(t, l.Holds(span), "what has ended stays over")
-			_, ok := l.Begin()
+			_, ok := l.Span()
 			require.False(t, ok)
 		})
 	}
@@ -80,7 +80,7 @@ func TestLeaseRenewalSentBeforeASuspension(t *testing.T) {
 	suspend(t, &total, true)
 	l := NewLease()
 	require.False(t, l.Renew(apart(t, 25*anHour), aDay))
-	_, ok := l.Begin()
+	_, ok := l.Span()
 	require.False(t, ok)
 }
 
@@ -91,11 +91,11 @@ func TestLeaseConfirmedAfterASuspension(t *testing.T) {
 	suspend(t, &total, true)
 	l := NewLease()
 	l.Renew(apart(t, 25*anHour), aDay)
-	old, _ := l.Begin()
+	old, _ := l.Span()
 	total = 25 * anHour
 	require.True(t, l.Renew(Instant{time.Now(), total, true}, aDay))
 	require.False(t, l.Holds(old))
-	span, ok := l.Begin()
+	span, ok := l.Span()
 	require.True(t, ok)
 	require.True(t, l.Holds(span))
 }
@@ -120,7 +120,7 @@ func TestLeaseOutlivesAWallClockThatIsSet(t *testing.T) {
 			asked := suspend(t, &total, true)
 			l := NewLease()
 			require.True(t, l.Renew(apart(t, gained), aDay))
-			span, ok := l.Begin()
+			span, ok := l.Span()
 			require.True(t, ok, "a clock that was set must end no leadership")
 			require.True(t, l.Holds(span))
 			requireRemaining(t, aDay, l)

@@ -16,7 +16,7 @@ const (
 func TestLeaseDoesNotHoldBeforeTheFirstRenewal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := NewLease()
-		span, ok := l.Begin()
+		span, ok := l.Span()
 		require.False(t, ok)
 		require.False(t, l.Holds(span))
 		require.Zero(t, l.Remaining())
@@ -34,7 +34,7 @@ func TestLeaseEndsAtItsDeadline(t *testing.T) {
 		sent := Now()
 		time.Sleep(2 * time.Second)
 		require.True(t, l.Renew(sent, valid))
-		span, ok := l.Begin()
+		span, ok := l.Span()
 		require.True(t, ok)
 		require.Equal(t, 4*time.Second, l.Remaining())
 		last := l.Last()
@@ -50,7 +50,7 @@ func TestLeaseEndsAtItsDeadline(t *testing.T) {
 		require.Zero(t, l.Remaining())
 		require.True(t, l.Last().Deadline.IsZero())
 		require.False(t, l.Holds(span))
-		_, ok = l.Begin()
+		_, ok = l.Span()
 		require.False(t, ok)
 	})
 }
@@ -59,14 +59,14 @@ func TestLeaseRenewedInTimeGoesOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := NewLease()
 		require.True(t, l.Renew(Now(), valid))
-		span, _ := l.Begin()
+		span, _ := l.Span()
 		for range 100 {
 			sent := Now()
 			time.Sleep(valid - moment)
 			require.True(t, l.Holds(span))
 			require.True(t, l.Renew(sent, 2*valid), "confirmed at the last moment")
 			require.True(t, l.Renew(Now(), 2*valid))
-			again, ok := l.Begin()
+			again, ok := l.Span()
 			require.True(t, ok)
 			require.Equal(t, span, again, "an unbroken run of renewals is one span")
 		}
@@ -79,13 +79,13 @@ func TestLeaseLateConfirmationRevivesNothing(t *testing.T) {
 		"not read meanwhile":        func(*Lease, Span) {},
 		"Holds saw the lease end":   func(l *Lease, s Span) { l.Holds(s) },
 		"the last renewal was read": func(l *Lease, _ Span) { l.Last(); l.Remaining() },
-		"the span was read":         func(l *Lease, _ Span) { l.Begin() },
+		"the span was read":         func(l *Lease, _ Span) { l.Span() },
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				l := NewLease()
 				l.Renew(Now(), valid)
-				old, _ := l.Begin()
+				old, _ := l.Span()
 				time.Sleep(valid - time.Second)
 				sent := Now() // in time, but its answer is late
 				time.Sleep(time.Second)
@@ -93,7 +93,7 @@ func TestLeaseLateConfirmationRevivesNothing(t *testing.T) {
 
 				require.True(t, l.Renew(sent, valid), "the session stands, so a new term can begin")
 				require.False(t, l.Holds(old), "a term whose deadline has passed stays over")
-				span, ok := l.Begin()
+				span, ok := l.Span()
 				require.True(t, ok)
 				require.NotEqual(t, old, span)
 				require.Equal(t, valid-time.Second, l.Remaining())
@@ -110,11 +110,11 @@ func TestLeaseRenewalAfterItsOwnDeadlineChangesNothing(t *testing.T) {
 		sent := Now()
 		time.Sleep(valid)
 		require.False(t, l.Renew(sent, valid))
-		_, ok := l.Begin()
+		_, ok := l.Span()
 		require.False(t, ok)
 
 		require.True(t, l.Renew(Now(), valid))
-		span, _ := l.Begin()
+		span, _ := l.Span()
 		before := l.Last()
 		require.True(t, l.Renew(sent, valid), "it still holds, by the other renewal")
 		require.True(t, l.Holds(span))
@@ -127,7 +127,7 @@ func TestLeaseConfirmationsOutOfOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := NewLease()
 		l.Renew(Now(), valid)
-		span, _ := l.Begin()
+		span, _ := l.Span()
 		time.Sleep(time.Second)
 		first := Now()
 		time.Sleep(time.Second)
@@ -155,7 +155,7 @@ func TestLeaseEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := NewLease()
 		l.Renew(Now(), valid)
-		span, _ := l.Begin()
+		span, _ := l.Span()
 		changed := l.Last().Changed
 		l.End()
 		<-changed
@@ -164,7 +164,7 @@ func TestLeaseEnd(t *testing.T) {
 			require.Zero(t, l.Remaining())
 			require.True(t, l.Last().Deadline.IsZero())
 			require.False(t, l.Renew(Now(), valid), "no renewal counts any more")
-			next, ok := l.Begin()
+			next, ok := l.Span()
 			require.False(t, ok)
 			require.False(t, l.Holds(next))
 			l.End()
@@ -176,7 +176,7 @@ func TestLeaseEndBeforeTheFirstRenewal(t *testing.T) {
 	l := NewLease()
 	l.End()
 	require.False(t, l.Renew(Now(), valid))
-	_, ok := l.Begin()
+	_, ok := l.Span()
 	require.False(t, ok)
 }
 
@@ -203,7 +203,7 @@ func TestLeaseChanged(t *testing.T) {
 		<-second
 
 		third := l.Last().Changed
-		span, _ := l.Begin()
+		span, _ := l.Span()
 		time.Sleep(valid - 1)
 		synctest.Wait()
 		open(third)
@@ -227,7 +227,7 @@ func TestLeaseThatLapsedIsNotUnderstoodAsTheNext(t *testing.T) {
 		var spans []Span
 		for range 10 {
 			require.True(t, l.Renew(Now(), valid))
-			span, ok := l.Begin()
+			span, ok := l.Span()
 			require.True(t, ok)
 			require.NotContains(t, spans, span)
 			for _, old := range spans {

@@ -40,8 +40,8 @@ func (d *driver) proof(sent store.Instant) engine.Proof {
 // ID implements engine.Session.
 func (s *session) ID() string { return s.id }
 
-// Ends implements engine.Session.
-func (s *session) Ends() bool { return true }
+// Owned implements engine.Session.
+func (s *session) Owned() bool { return true }
 
 // Keep implements engine.Session. It renews the session every sixth of the TTL, whether or not the last answer has come:
 // one that is lost costs no lease.

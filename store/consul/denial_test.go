@@ -56,7 +56,7 @@ func TestDenialsPass(t *testing.T) {
 			st := open(t, consul.Config{Addresses: tp.addr(), TTL: checked})
 			b, waiter := castFirst(t, st, election, "own"), cast(t, st, election, "waiter")
 			acknowledge(t, b, "own")
-			span, holds := b.Lease().Begin()
+			span, holds := b.Lease().Span()
 			require.True(t, holds)
 			var last *catch
 			for range 4 {

@@ -153,7 +153,7 @@ func TestRenewalLosesAMessage(t *testing.T) {
 	tp := newTap(t)
 	st := open(t, consul.Config{Addresses: tp.addr(), TTL: short})
 	b := castFirst(t, st, newElection(), "own")
-	span, held := b.Lease().Begin()
+	span, held := b.Lease().Span()
 	require.True(t, held)
 	for _, spring := range fates {
 		c := tp.catch(spring, "check/update")

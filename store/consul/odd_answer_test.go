@@ -94,7 +94,7 @@ func TestOddAnswers(t *testing.T) {
 			st := open(t, consul.Config{Addresses: tp.addr(), TTL: ttl})
 			b := castFirst(t, st, election, "own")
 			acknowledge(t, b, "own")
-			span, holds := b.Lease().Begin()
+			span, holds := b.Lease().Span()
 			require.True(t, holds)
 			waiter := cast(t, open(t, consul.Config{}), election, "waiter")
 			list := maps.Clone(oddAnswers)

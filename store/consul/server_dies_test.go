@@ -31,7 +31,7 @@ func TestServersElectALeader(t *testing.T) {
 			election := newElection()
 			b := castFirst(t, st, election, "own")
 			acknowledge(t, b, "own")
-			span, holds := b.Lease().Begin()
+			span, holds := b.Lease().Span()
 			require.True(t, holds)
 			killed := time.Now()
 			require.NoError(t, srv.Member(leader).Kill())

@@ -40,8 +40,8 @@ type session struct {
 // ID implements engine.Session.
 func (s *session) ID() string { return s.id }
 
-// Ends implements engine.Session.
-func (s *session) Ends() bool { return true }
+// Owned implements engine.Session.
+func (s *session) Owned() bool { return true }
 
 // over is called when the service says that there is no such session.
 func (s *session) over() error {
@@ -83,8 +83,8 @@ const refusalLimit = time.Second
 
 // tell marks an error of Open that the engine's callers are to be told of: it won't be cured soon.
 func (d *driver) tell(err error) error {
-	if errors.Is(err, agent.ErrHopeless) {
-		return engine.Hopeless(err)
+	if errors.Is(err, agent.ErrMismatch) {
+		return engine.FailFast(err)
 	}
 	switch {
 	case !agent.IsOdd(err) && !errors.Is(err, agent.ErrAway):
@@ -93,7 +93,7 @@ func (d *driver) tell(err error) error {
 		d.odd = time.Now()
 	case time.Since(d.odd) > refusalLimit:
 		d.odd = time.Time{}
-		return engine.Hopeless(err)
+		return engine.FailFast(err)
 	}
 	return err
 }

@@ -240,7 +240,7 @@ func (b *ballot) remove(ctx context.Context) error {
 	s := b.session
 	if s.takes() {
 		if _, left := s.state(); left != nil {
-			return hopeless{left} // nothing is sent any more
+			return failFast{left} // nothing is sent any more
 		}
 		return nil
 	}

@@ -12,7 +12,7 @@ import (
 // once its work has stopped. The session that is opened next is the same one, and knows of them.
 func TestSessionGivenUpOnACallersConnection(t *testing.T) {
 	play(t, Settings{}, func(t *testing.T, s *scene) {
-		s.scripted.ends = false
+		s.scripted.owned = false
 		b, _ := s.leading(1)
 		other, _, _ := s.waitingBehind(behind)
 		s.scripted.session.ends(errDisk)
@@ -53,7 +53,7 @@ func TestSessionGivenUpOnACallersConnection(t *testing.T) {
 // TestCloseWaitsForRemovalsOnACallersConnection of the session that was given up before.
 func TestCloseWaitsForRemovalsOnACallersConnection(t *testing.T) {
 	play(t, Settings{}, func(t *testing.T, s *scene) {
-		s.scripted.ends = false
+		s.scripted.owned = false
 		s.cast(1, Place{})
 		s.next("Entry").shows(State{Token: 1, Session: s.scripted.session.ID()})
 		s.scripted.session.ends(errDisk)
@@ -71,7 +71,7 @@ func TestCloseWaitsForRemovalsOnACallersConnection(t *testing.T) {
 // TestStrayThatWaitsForASlot while a session on a caller's connection is given up: its entry outlasts that, and is voided.
 func TestStrayThatWaitsForASlot(t *testing.T) {
 	play(t, Settings{}, func(t *testing.T, s *scene) {
-		s.scripted.ends = false
+		s.scripted.owned = false
 		stray := s.id + "ff"
 		s.cast(1, Place{})
 		for range Slots {
@@ -90,7 +90,7 @@ func TestStrayThatWaitsForASlot(t *testing.T) {
 // TestResyncPassesOverLostBallots, as of the session before, whose entries the next one knows.
 func TestResyncPassesOverLostBallots(t *testing.T) {
 	play(t, Settings{}, func(t *testing.T, s *scene) {
-		s.scripted.ends = false
+		s.scripted.owned = false
 		s.leading(1) // its work goes on
 		s.scripted.session.ends(errDisk)
 		s.scripted.sessions = 0 // the next has the same ID

@@ -167,7 +167,7 @@ func TestEndOfTheSessionFreesTheSlots(t *testing.T) {
 // TestOrphanOfACallersConnection that the service has ended has gone with it, too.
 func TestOrphanOfACallersConnection(t *testing.T) {
 	play(t, Settings{}, func(t *testing.T, s *scene) {
-		s.ends = false
+		s.owned = false
 		s.impatient()
 		void := s.next("Void")
 		s.session.ends(nil)

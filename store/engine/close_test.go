@@ -133,7 +133,7 @@ func TestCloseGivesUpOnAServiceThatDoesNotAnswer(t *testing.T) {
 // TestCloseOfACallersConnection removes each entry, and waits for casts and orphans.
 func TestCloseOfACallersConnection(t *testing.T) {
 	play(t, Settings{}, func(t *testing.T, s *scene) {
-		s.ends = false
+		s.owned = false
 		b, _ := s.leading(1)
 		s.campaign(t.Context(), "y")
 		s.next("Enter")
@@ -152,7 +152,7 @@ func TestCloseOfACallersConnection(t *testing.T) {
 // TestCloseWaitsForAStray on a caller's connection, also for one that has no slot yet.
 func TestCloseWaitsForAStray(t *testing.T) {
 	play(t, Settings{}, func(t *testing.T, s *scene) {
-		s.ends = false
+		s.owned = false
 		b, _ := s.leading(1)
 		for range Slots {
 			s.campaign(t.Context(), "y")
@@ -173,7 +173,7 @@ func TestCloseWaitsForAStray(t *testing.T) {
 // TestCloseLeavesBallotsOnACallersConnection says so, if the service has not answered for some seconds.
 func TestCloseLeavesBallotsOnACallersConnection(t *testing.T) {
 	play(t, Settings{}, func(t *testing.T, s *scene) {
-		s.ends = false
+		s.owned = false
 		s.leading(1)
 		closing := start(func() (struct{}, error) { return struct{}{}, s.Engine.Close() })
 		s.next("Remove") // without an answer
@@ -188,7 +188,7 @@ func TestCloseLeavesBallotsOnACallersConnection(t *testing.T) {
 // an orphan. One that could be removed in the end is not named.
 func TestCloseLeavesWhatWasRefused(t *testing.T) {
 	play(t, Settings{}, func(t *testing.T, s *scene) {
-		s.ends = false
+		s.owned = false
 		b, _ := s.leading(1)
 		removed, _ := s.leading(2)
 		s.impatient()
@@ -210,7 +210,7 @@ func TestCloseLeavesWhatWasRefused(t *testing.T) {
 		require.NotContains(t, closing.err.Error(), "own2")
 	})
 	play(t, Settings{}, func(t *testing.T, s *scene) {
-		s.ends = false
+		s.owned = false
 		s.impatient()
 		s.next("Void").fail(store.ErrDenied)
 		s.scripted.found(s.current.id, "x", s.id+"00000001") // it is met again
@@ -221,7 +221,7 @@ func TestCloseLeavesWhatWasRefused(t *testing.T) {
 		require.NoError(t, closing.err)
 	})
 	play(t, Settings{}, func(t *testing.T, s *scene) {
-		s.ends = false
+		s.owned = false
 		b, _ := s.leading(1)
 		s.withdraw(t.Context(), b)
 		s.next("Remove").fail(store.ErrDenied)
@@ -230,7 +230,7 @@ func TestCloseLeavesWhatWasRefused(t *testing.T) {
 		require.NoError(t, s.Engine.Close(), "the session has taken it along")
 	})
 	play(t, Settings{}, func(t *testing.T, s *scene) {
-		s.ends = false
+		s.owned = false
 		b, _ := s.leading(1)
 		closing := start(func() (struct{}, error) { return struct{}{}, s.Engine.Close() })
 		s.next("Remove").fail(store.ErrDenied)
@@ -240,7 +240,7 @@ func TestCloseLeavesWhatWasRefused(t *testing.T) {
 		require.True(t, b.isLost())
 	})
 	play(t, Settings{}, func(t *testing.T, s *scene) {
-		s.ends = false
+		s.owned = false
 		s.cast(1, Place{})
 		s.next("Entry").shows(State{Token: 1, Session: s.scripted.session.ID()})
 		s.scripted.session.ends(errDisk)

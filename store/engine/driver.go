@@ -67,12 +67,12 @@ type Session interface {
 	// Keep renews the session until it is over, and then returns nil. If it returns an error, or ctx has ended, the
 	// session is given up: the engine calls End.
 	Keep(ctx context.Context, renewed func(Proof)) error
-	// End ends the session. led are its entries that have been first and still stand. If it returns nil, and Ends is true,
+	// End ends the session. led are its entries that have been first and still stand. If it returns nil, and Owned is true,
 	// the session has ended. If it returns an error, the session ends by itself.
 	End(ctx context.Context, led []Removal) error
-	// Ends is false for the session of a caller's connection: the engine removes each entry before it calls End. If it was
+	// Owned is false for the session of a caller's connection: the engine removes each entry before it calls End. If it was
 	// given up, Open may return one with the same ID.
-	Ends() bool
+	Owned() bool
 	// Enter makes an entry, and returns what is ahead of it. If it returns an error with an entry that has a token, the
 	// entry stands, and the engine voids it. ErrGone: the entry was made and is of no use; the engine voids it too.
 	Enter(ctx context.Context, election string, n Nonce, value string) (Entry, error)

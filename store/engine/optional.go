@@ -13,24 +13,24 @@ import (
 
 // What some drivers need and others do without.
 
-// hopeless is an error that waiting does not cure soon.
-type hopeless struct{ error }
+// failFast is an error that waiting does not cure soon.
+type failFast struct{ error }
 
 // Unwrap returns the error.
-func (h hopeless) Unwrap() error { return h.error }
+func (f failFast) Unwrap() error { return f.error }
 
 // retriable reports whether it helps to send a request again soon.
 func retriable(err error) bool {
-	h := hopeless{}
-	return adapter.Uncertain(err) && !errors.As(err, &h)
+	f := failFast{}
+	return adapter.Uncertain(err) && !errors.As(err, &f)
 }
 
-// Hopeless marks an error of Open that matches ErrUnavailable or ErrUnknownOutcome: callers that wait for a session get
+// FailFast marks an error of Open that matches ErrUnavailable or ErrUnknownOutcome: callers that wait for a session get
 // it at once, since waiting will not help soon. Their next call tries again.
-func Hopeless(err error) error { return hopeless{err} }
+func FailFast(err error) error { return failFast{err} }
 
-// Pairs is a driver that watches two entries and reads both in one request.
-type Pairs interface {
+// PairWatcher is a driver that watches two entries and reads both in one request.
+type PairWatcher interface {
 	// Pair does what Entry does for the own entry and for the nearest ahead. After an error neither is watched.
 	Pair(ctx context.Context, own, nearest string, tellOwn, tellNearest Tell) (ownWatch, nearestWatch Watch, err error)
 }

@@ -13,11 +13,11 @@ import (
 // OnFound implements Finder.
 func (s *scripted) OnFound(found func(session, election, nonce string)) { s.found = found }
 
-// TestHopelessOpenIsToldAtOnce: an error that is no final one, and that waiting does not cure.
-func TestHopelessOpenIsToldAtOnce(t *testing.T) {
+// TestOpenFailsFast: an error that is no final one, and that waiting does not cure.
+func TestOpenFailsFast(t *testing.T) {
 	play(t, Settings{}, func(t *testing.T, s *scene) {
 		c := s.campaign(t.Context(), "x")
-		s.next("Open").fail(fmt.Errorf("open: %w", Hopeless(errUnsent)))
+		s.next("Open").fail(fmt.Errorf("open: %w", FailFast(errUnsent)))
 		require.True(t, c.returned())
 		require.ErrorIs(t, c.err, store.ErrUnavailable)
 		s.quiet()

@@ -77,7 +77,7 @@ func TestWatchThatIsRefusedWhileTheBallotIsWithdrawn(t *testing.T) {
 // TestEntryOfACallersConnectionThatWasGivenUp before the answer came stands on, and is voided.
 func TestEntryOfACallersConnectionThatWasGivenUp(t *testing.T) {
 	play(t, Settings{}, func(t *testing.T, s *scene) {
-		s.ends = false
+		s.owned = false
 		s.campaign(t.Context(), "x")
 		s.next("Open").answer(answer{})
 		enter := s.next("Enter")
@@ -94,7 +94,7 @@ func TestEntryOfACallersConnectionThatWasGivenUp(t *testing.T) {
 // TestStrayOfASessionThatIsOver is left to the next session, which meets it again.
 func TestStrayOfASessionThatIsOver(t *testing.T) {
 	play(t, Settings{}, func(t *testing.T, s *scene) {
-		s.ends = false
+		s.owned = false
 		b, _ := s.leading(1) // its work goes on
 		s.session.ends(errDisk)
 		b.session.stray("x", s.id+"ff")

@@ -98,7 +98,7 @@ func (d *scriptedSession) End(ctx context.Context, led []Removal) error {
 	return d.driver.ask(ctx, &request{op: "End", value: d.id, led: led}).err
 }
 
-func (d *scriptedSession) Ends() bool { return d.driver.ends }
+func (d *scriptedSession) Owned() bool { return d.driver.owned }
 
 func (d *scriptedSession) Enter(ctx context.Context, election string, n Nonce, value string) (Entry, error) {
 	a := d.driver.ask(ctx, &request{op: "Enter", election: election, nonce: n, value: value})

@@ -40,7 +40,7 @@ type scene struct {
 // scripted is a driver that does nothing by itself: each request waits until the test answers it. So every interleaving
 // stands still.
 type scripted struct {
-	ends     bool // what Session.Ends returns
+	owned    bool // what Session.Owned returns
 	found    func(session, election, nonce string)
 	confirms atomic.Bool // Confirm waits for an answer, too
 	deaf     atomic.Bool // requests outlast their contexts
@@ -84,7 +84,7 @@ type answer struct {
 func play(t *testing.T, settings Settings, test func(t *testing.T, s *scene)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		s := &scene{T: t, scripted: &scripted{ends: true}}
+		s := &scene{T: t, scripted: &scripted{owned: true}}
 		settings.Name, settings.TTL, settings.RemovedReason = "test://", ttl, "it was removed"
 		settings.Pace = cmp.Or(settings.Pace, pace)
 		s.Engine = New(s.scripted, settings)
@@ -327,7 +327,7 @@ func (b *ballot) isLost() bool {
 }
 
 func (s *scene) holds(b *ballot) bool {
-	_, ok := b.Lease().Begin()
+	_, ok := b.Lease().Span()
 	return ok
 }
 

@@ -164,16 +164,16 @@ func (s *session) keep() {
 		return
 	}
 	work := s.work()
-	if len(work) == 0 && s.driver.Ends() {
+	if len(work) == 0 && s.driver.Owned() {
 		s.end()
 		return
 	}
 	s.engine.keeper.Go(func() {
-		if !s.driver.Ends() {
+		if !s.driver.Owned() {
 			s.discard(work)
 		}
 		s.await(work)
-		if s.driver.Ends() || s.emptied() {
+		if s.driver.Owned() || s.emptied() {
 			s.end()
 		}
 	})
@@ -242,7 +242,7 @@ func (s *session) end() {
 	switch err := s.driver.End(ctx, led); {
 	case err != nil:
 		e.settings.Logger.Warn("the end of the session is not confirmed; without renewals it ends by itself", "store", e.settings.Name, "error", err)
-	case s.driver.Ends():
+	case s.driver.Owned():
 		e.mu.Lock()
 		s.left = nil
 		e.mu.Unlock()
@@ -363,14 +363,14 @@ func (s *session) stands() (err error) {
 // takes reports whether the session is over and takes all its entries along.
 func (s *session) takes() bool {
 	over, left := s.state()
-	return over && (left == nil || s.driver.Ends())
+	return over && (left == nil || s.driver.Owned())
 }
 
 // clean removes an entry of the session in the background, since those behind it would never lead: again and again,
 // until it or the session is gone. If the service refuses that for good, the session is given up, and takes it along.
 func (s *session) clean(what string, remove func(context.Context) error) {
 	ctx := s.ctx
-	if !s.driver.Ends() {
+	if !s.driver.Owned() {
 		ctx = s.engine.life.Background // the entries outlast finish
 	}
 	var denied denials
@@ -389,7 +389,7 @@ func (s *session) clean(what string, remove func(context.Context) error) {
 			continue
 		}
 		log := s.engine.settings.Logger.With("store", s.engine.settings.Name, "entry", what, "error", err)
-		if !s.driver.Ends() {
+		if !s.driver.Owned() {
 			log.Warn("a ballot can't be removed, and stands until the session of the caller's connection ends")
 			s.refuse(what, err)
 			return

@@ -184,7 +184,7 @@ func TestFinishAgainWaits(t *testing.T) {
 	close(tell)
 	<-again
 	require.NotErrorIs(t, b.Err(), errDisk, "the first reason stays")
-	_, holds := s.lease.Begin()
+	_, holds := s.lease.Span()
 	require.False(t, holds)
 }
 
@@ -252,7 +252,7 @@ func TestRemovalThatIsRefusedEndsTheSession(t *testing.T) {
 func TestRemovalThatIsRefusedOnACallersConnection(t *testing.T) {
 	var log strings.Builder
 	play(t, Settings{Logger: slog.New(slog.NewTextHandler(&log, nil))}, func(t *testing.T, s *scene) {
-		s.ends = false
+		s.owned = false
 		b, _ := s.leading(1)
 		other, _, _ := s.waitingBehind(behind)
 		s.withdraw(t.Context(), b)

@@ -158,7 +158,7 @@ func (b *ballot) next() (step func(context.Context) error) {
 		*place = Place{} // none is ahead: only the own entry must be read
 		return b.drop(&b.prev)
 	case !leads && place.Nearest != "" && (b.prev == nil || b.prev.stale):
-		if _, ok := b.engine.driver.(Pairs); ok && own {
+		if _, ok := b.engine.driver.(PairWatcher); ok && own {
 			return b.watch(&sight{}, &sight{})
 		}
 		return b.watch(nil, &sight{})
@@ -201,7 +201,7 @@ func (b *ballot) watch(own, prev *sight) (step func(context.Context) error) {
 		case own == nil:
 			prev.watch, err = driver.Entry(ctx, nearest, b.tellPrev(prev))
 		default:
-			own.watch, prev.watch, err = driver.(Pairs).Pair(ctx, key, nearest, b.tellOwn(own), b.tellPrev(prev))
+			own.watch, prev.watch, err = driver.(PairWatcher).Pair(ctx, key, nearest, b.tellOwn(own), b.tellPrev(prev))
 		}
 		if err != nil {
 			return err

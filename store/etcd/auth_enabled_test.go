@@ -20,7 +20,7 @@ func TestAuthIsEnabled(t *testing.T) {
 	config := etcd.Config{Endpoints: server.Addrs(), User: "ann", Password: secret, TTL: long}
 	one, two := open(t, config), open(t, config)
 	b, waiter := castFirst(t, one, "a", "first"), cast(t, two, "a", "waiter")
-	span, ok := b.Lease().Begin()
+	span, ok := b.Lease().Span()
 	require.True(t, ok)
 	config.User, config.Password, config.TTL = "", "", middling
 	nobody := cast(t, open(t, config), "a", "nobody")

@@ -181,7 +181,7 @@ func TestAuthTokenExpires(t *testing.T) {
 	b := castFirst(t, st, election, "first")
 	waiter := cast(t, open(t, config), election, "waiter")
 	follower := open(t, config)
-	span, ok := b.Lease().Begin()
+	span, ok := b.Lease().Span()
 	require.True(t, ok)
 	start := time.Now()
 	eventually(t, func() bool { return b.Lease().Last().Sent.Sub(start) > 2*config.TTL }, "renewals for two TTLs")

@@ -12,7 +12,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// driver implements engine.Driver, engine.Pairs, engine.Finder and store.Resigner on a cluster. All its watches are of
+// driver implements engine.Driver, engine.PairWatcher, engine.Finder and store.Resigner on a cluster. All its watches are of
 // one stream.
 //
 // Its goroutines are connect, until there is a client; watch, which keeps the stream of watches; the streams of
@@ -59,7 +59,7 @@ func (d *driver) Entry(ctx context.Context, key string, tell engine.Tell) (engin
 	return list[0], err
 }
 
-// Pair implements engine.Pairs.
+// Pair implements engine.PairWatcher.
 func (d *driver) Pair(
 	ctx context.Context, own, nearest string, tellOwn, tellNearest engine.Tell,
 ) (ownWatch, nearestWatch engine.Watch, err error) {

@@ -76,7 +76,7 @@ func TestConnectionFallsSilent(t *testing.T) {
 			own := castFirst(t, st, newElection(), "own")
 			waiter := cast(t, st, election, "waiter")
 			waiting(t, waiter)
-			span, ok := own.Lease().Begin()
+			span, ok := own.Lease().Span()
 			require.True(t, ok)
 			lines.mute(address)
 			require.NoError(t, first.Withdraw(soon(t)))
@@ -94,7 +94,7 @@ func TestConnectionFallsSilent(t *testing.T) {
 		election := newElection()
 		address := server.Addrs()[0]
 		b := castFirst(t, open(t, etcd.Config{Endpoints: []string{address}, Dial: lines.Dial, TTL: ttl}), election, "own")
-		span, ok := b.Lease().Begin()
+		span, ok := b.Lease().Span()
 		require.True(t, ok)
 		for range 2 {
 			renewal := b.Lease().Last()

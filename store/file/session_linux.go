@@ -66,7 +66,7 @@ func (d *driver) Open(ctx context.Context) (engine.Session, engine.Proof, error)
 	})
 	if err != nil {
 		if ctx.Err() == nil {
-			err = engine.Hopeless(err)
+			err = engine.FailFast(err)
 		}
 		s.abandon()
 		return nil, engine.Proof{}, err
@@ -124,8 +124,8 @@ func (s *session) abandon() {
 // ID implements engine.Session.
 func (s *session) ID() string { return s.id }
 
-// Ends implements engine.Session.
-func (s *session) Ends() bool { return true }
+// Owned implements engine.Session.
+func (s *session) Owned() bool { return true }
 
 // SessionFile implements engine.ProcessBound. The lock is that of the open file, which the copy shares.
 func (s *session) SessionFile() (*os.File, error) {

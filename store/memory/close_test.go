@@ -17,7 +17,7 @@ func TestCloseEndsTheSessionAndItsBallots(t *testing.T) {
 		ballot, waiting := lead(t, a, "a"), stand(t, a, "waiting")
 		next := wait(t.Context(), stand(t, b, "b"))
 		require.False(t, next.returned())
-		span, _ := ballot.Lease().Begin()
+		span, _ := ballot.Lease().Span()
 
 		began := time.Now()
 		require.NoError(t, a.Close())

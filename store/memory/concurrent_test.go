@@ -92,7 +92,7 @@ func use(ctx context.Context, service *memory.Service, st *memory.Store, random 
 	defer func() { _ = ballot.Withdraw(ctx) }()
 	fault()
 	if ballot.Wait(ctx) == nil {
-		span, ok := ballot.Lease().Begin()
+		span, ok := ballot.Lease().Span()
 		_, _ = ballot.Acknowledge(ctx, "v")
 		fault()
 		if ok {

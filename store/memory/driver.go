@@ -161,8 +161,8 @@ func (s *driverSession) End(context.Context, []engine.Removal) error {
 	return nil
 }
 
-// Ends implements engine.Session.
-func (s *driverSession) Ends() bool { return true }
+// Owned implements engine.Session.
+func (s *driverSession) Owned() bool { return true }
 
 // Enter implements engine.Session.
 func (s *driverSession) Enter(ctx context.Context, election string, n engine.Nonce, value string) (engine.Entry, error) {

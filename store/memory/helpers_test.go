@@ -82,7 +82,7 @@ func isLost(b store.Ballot) bool {
 }
 
 func holds(b store.Ballot) bool {
-	_, ok := b.Lease().Begin()
+	_, ok := b.Lease().Span()
 	return ok
 }
 

@@ -105,7 +105,7 @@ func TestLostMayBeLateTheLeaseIsNot(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		_, a, b := pair(t)
 		ballot := lead(t, a, "a")
-		span, _ := ballot.Lease().Begin()
+		span, _ := ballot.Lease().Span()
 		a.Faults().Cut()
 		require.NoError(t, stand(t, b, "b").Wait(t.Context())) // leads
 		require.False(t, isLost(ballot))

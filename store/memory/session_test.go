@@ -23,7 +23,7 @@ func TestSessionEndsTTLAfterItsLastRenewal(t *testing.T) {
 				b := open(t, service)
 				leading := lead(t, a, "a")
 				next := wait(t.Context(), stand(t, b, "b"))
-				span, ok := leading.Lease().Begin()
+				span, ok := leading.Lease().Span()
 				require.True(t, ok)
 
 				time.Sleep(3*ttl + time.Duration(eighth)*ttl/8 + time.Nanosecond)
@@ -79,7 +79,7 @@ func TestSessionIsRenewedForEver(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		_, a, b := pair(t)
 		ballot := lead(t, a, "a")
-		span, _ := ballot.Lease().Begin()
+		span, _ := ballot.Lease().Span()
 		want := leader(t, b)
 		time.Sleep(1000 * ttl)
 		require.True(t, ballot.Lease().Holds(span))
@@ -93,7 +93,7 @@ func TestSessionSurvivesAnOutageShorterThanItsTTL(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		_, a, b := pair(t)
 		ballot := lead(t, a, "a")
-		span, _ := ballot.Lease().Begin()
+		span, _ := ballot.Lease().Span()
 		a.Faults().Cut()
 		time.Sleep(ttl - time.Millisecond)
 		a.Faults().Heal()

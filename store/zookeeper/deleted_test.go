@@ -259,5 +259,5 @@ func TestSessionClosedFromOutside(t *testing.T) {
 	}
 	require.Less(t, time.Since(start), long/2, "it is noticed before the lease would run out")
 	b := castFirst(t, st, newElection(), "own")
-	eventually(t, func() bool { _, ok := b.Lease().Begin(); return ok }, "the lease of the new session")
+	eventually(t, func() bool { _, ok := b.Lease().Span(); return ok }, "the lease of the new session")
 }

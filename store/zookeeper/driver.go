@@ -141,7 +141,7 @@ func (d *driver) Open(ctx context.Context) (engine.Session, engine.Proof, error)
 	var kept bool
 	err := d.until(ctx, func() (bool, error) {
 		s = d.current
-		if kept = s != nil && s.opened && s.Ends(); kept || s == nil || !d.authenticated || d.refused != nil {
+		if kept = s != nil && s.opened && s.Owned(); kept || s == nil || !d.authenticated || d.refused != nil {
 			return false, d.refused
 		}
 		s.opened, proof = true, s.proof

@@ -177,7 +177,7 @@ func TestSessionEndsDuringCampaign(t *testing.T) {
 	require.NoError(t, receive(t, done, "the campaign"))
 	lost(t, before)
 	require.NoError(t, b.Wait(soon(t)))
-	eventually(t, func() bool { _, ok := b.Lease().Begin(); return ok }, "the lease of the new session")
+	eventually(t, func() bool { _, ok := b.Lease().Span(); return ok }, "the lease of the new session")
 	require.Equal(t, []string{"ours"}, values(t, st, election))
 }
 

@@ -191,7 +191,7 @@ func TestSessionExpires(t *testing.T) {
 	eventually(t, func() bool { return len(list(t, conn, dir(elections[0]))) == 0 }, "the session expires")
 	for _, b := range ballots {
 		require.Zero(t, b.Lease().Remaining(), "the lease ends before the session does")
-		_, holds := b.Lease().Begin()
+		_, holds := b.Lease().Span()
 		require.False(t, holds)
 	}
 	gate.Unlock()

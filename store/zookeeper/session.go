@@ -38,8 +38,8 @@ func (s *session) ID() string { return sessionName(s.id) }
 
 func sessionName(id int64) string { return strconv.FormatUint(uint64(id), 16) }
 
-// Ends implements engine.Session.
-func (s *session) Ends() bool { return s.driver.config.Conn == nil }
+// Owned implements engine.Session.
+func (s *session) Owned() bool { return s.driver.config.Conn == nil }
 
 // await waits until requests can be sent in the session, and says why not if it is over. That of a caller's connection
 // takes requests after it has been given up, too: its entries are removed.
@@ -49,9 +49,9 @@ func (s *session) await(ctx context.Context) error {
 		switch {
 		case d.current == s:
 			return d.authenticated, nil
-		case s.left == nil, !s.Ends() && (d.refused != nil || d.conn.SessionID() != s.id):
+		case s.left == nil, !s.Owned() && (d.refused != nil || d.conn.SessionID() != s.id):
 			return false, engine.ErrOver
-		case s.Ends():
+		case s.Owned():
 			return false, fmt.Errorf("%w: %w", store.ErrUnavailable, s.left)
 		}
 		return d.authenticated, nil

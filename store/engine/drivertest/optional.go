@@ -46,9 +46,9 @@ var optional = []Case{
 		Invariant: "Pair does what Entry does for both entries: it tells what a read has found, and then every change of either",
 		check: func(e *env) {
 			a, b, c := e.process(), e.process(), e.driver()
-			pairs, ok := c.(engine.Pairs)
+			pairs, ok := c.(engine.PairWatcher)
 			if !ok {
-				e.Logf("the driver is no engine.Pairs")
+				e.Logf("the driver is no engine.PairWatcher")
 				return
 			}
 			first, second := e.enter(a), e.enter(b)

@@ -164,7 +164,7 @@ var sessions = []Case{
 		check: func(e *env) {
 			d, b := e.driver(), e.driver()
 			s, _ := e.open(d)
-			if !s.Ends() {
+			if !s.Owned() {
 				e.Logf("the session is that of a caller's connection: its entries are removed one by one")
 				return
 			}
@@ -199,7 +199,7 @@ var sessions = []Case{
 			old := e.enter(first)
 			giveUp()
 			<-kept
-			if !first.Ends() {
+			if !first.Owned() {
 				e.Logf("the session is that of a caller's connection, which has no other")
 				return
 			}

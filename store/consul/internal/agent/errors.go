@@ -79,15 +79,15 @@ func (c *Client) classify(err error) error {
 	return c.classifyNet(err)
 }
 
-// ErrHopeless says that the connection can't be made with these settings: waiting does not help.
-var ErrHopeless = errors.New("settings and agent do not match")
+// ErrMismatch says that the connection can't be made with these settings: waiting does not help.
+var ErrMismatch = errors.New("settings and agent do not match")
 
 // mismatch adds to an error that the settings are wrong, unless the store has worked with them.
 func (c *Client) mismatch(err error) error {
 	if c.worked.Load() {
 		return err
 	}
-	return fmt.Errorf("%w: %w", err, ErrHopeless)
+	return fmt.Errorf("%w: %w", err, ErrMismatch)
 }
 
 func (c *Client) classifyNet(err error) error {

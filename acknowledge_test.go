@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Case 2, as far as one process can show it: the acknowledgement exists with its value.
+// The acknowledgement exists with its value. One process can show no more of it.
 func TestAcknowledgeTellsFollowers(t *testing.T) {
 	virtual(t, func(w *world) {
 		st := w.open()
@@ -57,7 +57,7 @@ func TestAcknowledgeIsRefusedToWhoDoesNotLead(t *testing.T) {
 	})
 }
 
-// The reason is the right one also if the term ends during the call.
+// The error names the cause of the term's end also if the term ends during the call.
 func TestAcknowledgeSaysWhyTheTermEnded(t *testing.T) {
 	virtual(t, func(w *world) {
 		c := w.candidate(w.open(), "a", nil)
@@ -79,8 +79,8 @@ func TestAcknowledgeSaysWhyTheTermEnded(t *testing.T) {
 	})
 }
 
-// Case 26: one whose ballot is gone cannot acknowledge, even if it has not heard of that, and one who was leader
-// cannot overwrite the new leader's acknowledgement.
+// A candidate whose ballot is gone cannot acknowledge, even if it does not know that yet. A former leader cannot
+// overwrite the new leader's acknowledgement.
 func TestAcknowledgeIsRefusedByTheStore(t *testing.T) {
 	virtual(t, func(w *world) {
 		st := w.open()
@@ -120,7 +120,7 @@ func TestAcknowledgeEndsWithItsContext(t *testing.T) {
 	})
 }
 
-// Case 29: a call that hangs does not hold up the end of the term, nor does it outlast it.
+// An Acknowledge that hangs does not delay the end of the term, and does not outlast it.
 func TestAcknowledgeEndsWithTheTerm(t *testing.T) {
 	virtual(t, func(w *world) {
 		st := w.open()
@@ -138,7 +138,7 @@ func TestAcknowledgeEndsWithTheTerm(t *testing.T) {
 	})
 }
 
-// An outcome that is unknown is tried again, visibly; the acknowledgement is there once.
+// If the outcome is unknown, Acknowledge tries again, with a log. The acknowledgement exists once.
 func TestAcknowledgeTriesAgain(t *testing.T) {
 	for _, failure := range []error{store.ErrUnknownOutcome, store.ErrUnavailable} {
 		t.Run(failure.Error(), func(t *testing.T) {
@@ -169,7 +169,7 @@ func TestAcknowledgeTriesAgain(t *testing.T) {
 	}
 }
 
-// One that can't know whether its request was carried out before the ballot was lost does not try again.
+// If the ballot was lost before the outcome of the request was known, Acknowledge does not try again.
 func TestAcknowledgeOfALostBallotIsNotTriedAgain(t *testing.T) {
 	virtual(t, func(w *world) {
 		c := w.candidate(changing(w.open(), func(b *fakeBallot) {
@@ -186,8 +186,8 @@ func TestAcknowledgeOfALostBallotIsNotTriedAgain(t *testing.T) {
 	})
 }
 
-// If the candidate learns by its acknowledgement that its ballot is lost, that is the cause of the term's end, not a
-// resignation. It is no failure to report or to back off after.
+// If Acknowledge finds that the ballot is lost, that is the cause of the term's end, not a resignation. It is no
+// failure to report, or to back off after.
 func TestAcknowledgeLearnsThatTheBallotIsLost(t *testing.T) {
 	virtual(t, func(w *world) {
 		var terms atomic.Int32

@@ -17,7 +17,7 @@ var drives = map[string]func(c *leadership.Candidate){
 	"RunForElection": func(c *leadership.Candidate) { c.RunForElection() },
 }
 
-// Case 1: the acknowledgement waits for all won callbacks, called in the order registered.
+// The acknowledgement waits for all won callbacks, which are called in the order in which they were registered.
 func TestWonCallbacksComeBeforeTheAcknowledgement(t *testing.T) {
 	for name, drive := range drives {
 		t.Run(name, func(t *testing.T) {
@@ -67,8 +67,8 @@ func TestWonCallbacksRunBeforeLead(t *testing.T) {
 	})
 }
 
-// Case 55: one that fails or panics: the rest is left out, nothing is acknowledged, takeover-failed is called, and the
-// candidate goes to the back of the queue.
+// A won callback fails or panics: the callbacks after it are not called, nothing is acknowledged, the takeover-failed
+// callbacks are called, and the candidate goes to the back of the queue.
 func TestWonCallbackThatFails(t *testing.T) {
 	for failure, fail := range map[string]func() error{
 		"error": func() error { return errTakeover },

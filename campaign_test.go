@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Cases 11 and 38: step by step, and no campaign waits for an acknowledgement.
+// Each step of a campaign. No campaign waits for an acknowledgement.
 func TestCampaignReturnsOnceElected(t *testing.T) {
 	virtual(t, func(w *world) {
 		a, b := w.candidate(w.open(), "a", nil), w.candidate(w.open(), "b", nil)
@@ -37,7 +37,7 @@ func TestCampaignReturnsOnceElected(t *testing.T) {
 	})
 }
 
-// Case 36: a context that ended after its Campaign returned has no effect, on this term or the next.
+// A context that ends after its Campaign has returned has no effect on this term or the next.
 func TestCampaignContextHasNoEffectOnTheTerm(t *testing.T) {
 	virtual(t, func(w *world) {
 		c := w.candidate(w.open(), "a", nil)
@@ -159,15 +159,15 @@ func TestCampaignRefusesASecondOne(t *testing.T) {
 		w.service.Clear(election)
 		synctest.Wait()
 		require.False(w, c.IsLeader())
-		refused() // while its term is over and the ballot has not been given back
+		refused() // while its term is over and its ballot still stands
 		c.Resign()
-		refused() // that is for the owner of the term
+		refused() // only the term's owner removes the ballot
 		require.NoError(w, second.Resign(background))
 		w.campaign(c)
 	})
 }
 
-// Case 21: being first is not enough while the session is not confirmed.
+// Being first is not enough while the session is not confirmed.
 func TestCampaignWaitsForTheLease(t *testing.T) {
 	setUp := func(w *world) (c *leadership.Candidate, b *fakeBallot) {
 		b = &fakeBallot{lease: store.NewLease(), lost: make(chan struct{})}
@@ -211,7 +211,7 @@ func TestCampaignWaitsForTheLease(t *testing.T) {
 	})
 }
 
-// Case 22: the waiter's session is lost just as its predecessor goes, and the store says "first" all the same.
+// The waiter's session is lost just as its predecessor goes, and the store still says "first".
 func TestCampaignIsNotWonOnALostSession(t *testing.T) {
 	virtual(t, func(w *world) {
 		term := w.lead(w.open(), "a")
@@ -237,7 +237,8 @@ func TestCampaignIsNotWonOnALostSession(t *testing.T) {
 	})
 }
 
-// A ballot that might be left is in the log, unless the store was closed: its session is gone, and the ballot with it.
+// A ballot that might be left is logged, unless the store was closed: then the session has ended, and the ballot with
+// it.
 func TestCampaignSaysIfTheBallotMightBeLeft(t *testing.T) {
 	for failure, logged := range map[error]bool{nil: false, store.ErrClosed: false, store.ErrUnknownOutcome: true} {
 		virtual(t, func(w *world) {

@@ -50,7 +50,7 @@ func TestNewCandidateTakesWhatStoresTake(t *testing.T) {
 	})
 }
 
-// Case 15: no event from the store is needed.
+// The lease ends without an event from the store.
 func TestIsLeaderEndsAtTheDeadlineToTheNanosecond(t *testing.T) {
 	virtual(t, func(w *world) {
 		st := w.open()
@@ -65,8 +65,8 @@ func TestIsLeaderEndsAtTheDeadlineToTheNanosecond(t *testing.T) {
 	})
 }
 
-// Case 16: while the process does not run, no goroutine of ours runs either. In this test, a ballot that holds up the
-// goroutine of the term stands for that.
+// A paused process runs none of our goroutines. Here a ballot that blocks the goroutine of the term stands for the
+// pause.
 func TestIsLeaderIsRightWhereNothingOfOursHasRun(t *testing.T) {
 	virtual(t, func(w *world) {
 		st := w.open()
@@ -100,7 +100,7 @@ func TestIsLeaderAllocatesNothing(t *testing.T) {
 	})
 }
 
-// Case 23.
+// A confirmation that arrives after the deadline does not revive the term.
 func TestLateConfirmationRevivesNothing(t *testing.T) {
 	virtual(t, func(w *world) {
 		st := w.open()
@@ -127,7 +127,7 @@ func TestLateConfirmationRevivesNothing(t *testing.T) {
 	})
 }
 
-// The same if nothing of ours has run when the confirmation comes: the lease holds again, and the term is over.
+// The same if no goroutine of ours has run when the confirmation arrives: the lease holds again, but the term is over.
 func TestLateConfirmationRevivesNothingUnseen(t *testing.T) {
 	virtual(t, func(w *world) {
 		st := w.open()
@@ -149,7 +149,7 @@ func TestLateConfirmationRevivesNothingUnseen(t *testing.T) {
 	})
 }
 
-// Case 25: the store has been restored to the past.
+// The store has been restored to an earlier state.
 func TestTokenThatIsNotHigherIsRefused(t *testing.T) {
 	for name, token := range map[string]uint64{"lower": 50, "equal": 100} {
 		t.Run(name, func(t *testing.T) {

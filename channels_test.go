@@ -11,7 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Case 10: false first, true on winning, false on losing, true when won again, false on resigning; Stop closes.
+// The channel sends false first, true on winning, false on losing, true when won again, and false on resigning. Stop
+// closes it.
 func TestEventsOfACandidate(t *testing.T) {
 	virtual(t, func(w *world) {
 		st := w.open()
@@ -59,7 +60,7 @@ func TestEventsOfACandidateThatNeverLeads(t *testing.T) {
 	})
 }
 
-// Case 49: without readers everything still works; a true that was not read before the term ended is taken back.
+// Everything works if no one reads the channels. A true that was not read before the term ended is taken back.
 func TestEventsCoalesce(t *testing.T) {
 	virtual(t, func(w *world) {
 		a, b := w.candidate(w.open(), "a", nil), w.candidate(w.open(), "b", nil)
@@ -96,7 +97,7 @@ func TestEventsCoalesce(t *testing.T) {
 	})
 }
 
-// A reader who saw true always learns that it ended, even if the candidate leads again when it reads the channel.
+// A reader that received true always receives the false after it, even if the candidate leads again by then.
 func TestEventsNeverLeaveOutAFalse(t *testing.T) {
 	virtual(t, func(w *world) {
 		c := w.candidate(w.open(), "a", nil)
@@ -156,8 +157,7 @@ func TestRunForElectionAcknowledges(t *testing.T) {
 	})
 }
 
-// Case 35, 49: errors reach the second channel, the latest replacing one that was not read, and block nothing.
-// Case 53 for RunForElection: the ballot stands until the callbacks have returned, also if Term.Resign was called.
+// Under RunForElection the ballot stands until the callbacks have returned, also if Term.Resign was called.
 func TestRunForElectionKeepsItsBallotUntilCallbacksReturn(t *testing.T) {
 	virtual(t, func(w *world) {
 		c := w.candidate(w.open(), "a", nil)
@@ -200,7 +200,7 @@ func TestRunForElectionReportsErrors(t *testing.T) {
 	})
 }
 
-// Case 51: an error that can't be cured is the last on the second channel; both are closed, and nothing hangs.
+// A permanent error is the last on the second channel. Both channels are closed, and nothing hangs.
 func TestRunForElectionEndsWithWhatCannotBeCured(t *testing.T) {
 	virtual(t, func(w *world) {
 		st := &fakeStore{Store: w.open()}

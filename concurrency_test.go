@@ -13,8 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Case 60: what hot paths ask, from a thousand goroutines, while the leadership comes and goes. Two candidates are
-// never seen to lead by the same goroutine at once.
+// A thousand goroutines call the methods of hot paths while leaders change. No goroutine ever sees two leaders at once.
 func TestAThousandReaders(t *testing.T) {
 	virtual(t, func(w *world) {
 		a, b := w.candidate(w.open(), "a", nil), w.candidate(w.open(), "b", nil)
@@ -62,7 +61,7 @@ func TestAThousandReaders(t *testing.T) {
 	})
 }
 
-// Every method from many goroutines at once, in every order: nothing deadlocks, nothing panics, nothing is left.
+// Many goroutines call every method at once, in any order: nothing deadlocks, panics or is left behind.
 func TestEverythingAtOnce(t *testing.T) {
 	for range 20 {
 		virtual(t, func(w *world) {

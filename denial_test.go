@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// caches is how long a service may go on denying because of what it cached, with the longest back-off after that.
+// caches is the longest time for which a service might deny because of what it cached, plus the longest back-off.
 const (
 	caches  = 40 * time.Second
 	noticed = caches + 5*time.Second
@@ -20,14 +20,14 @@ const (
 
 func denied() error { return &store.Error{Op: "campaign", Err: store.ErrDenied} }
 
-// unproven is a store that has not worked yet.
+// unproven is a store that has never worked.
 func unproven(st store.Store) *fakeStore { return &fakeStore{Store: st, worked: never} }
 
 func never() bool  { return false }
 func always() bool { return true }
 
-// Case 59: what the service denies is told at once, by hook and log, and tried again. It ends Run only if the store has
-// never worked, and nothing but denials has come for as long as services cache what they found.
+// A denial is reported at once, by hook and log, and tried again. It ends Run only if the store has never worked, and
+// has returned only denials for as long as services cache them.
 func TestDenialEndsRun(t *testing.T) {
 	type campaign = func(context.Context, string, string) (store.Ballot, error)
 	for name, test := range map[string]struct {
@@ -91,7 +91,7 @@ func TestDenialEndsRun(t *testing.T) {
 	}
 }
 
-// A denial that passes before the caches have run out has cost a moment.
+// A denial that passes before the caches expire delays the candidate, and nothing more.
 func TestDenialPasses(t *testing.T) {
 	virtual(t, func(w *world) {
 		st := unproven(w.open())
@@ -109,7 +109,7 @@ func TestDenialPasses(t *testing.T) {
 	})
 }
 
-// Campaign tells of a denial at once.
+// Campaign returns a denial at once.
 func TestDenialEndsCampaign(t *testing.T) {
 	virtual(t, func(w *world) {
 		st := w.open()
@@ -120,7 +120,7 @@ func TestDenialEndsCampaign(t *testing.T) {
 	})
 }
 
-// A ballot that is lost because the service denies what it needs is reported, and not a ballot lost in silence.
+// If a denial costs the ballot, the candidate reports the denial.
 func TestDenialOfAStandingBallotIsReported(t *testing.T) {
 	virtual(t, func(w *world) {
 		var log journal

@@ -15,9 +15,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// When Resign or Stop returns, the candidate does not lead, and the term's context and all that are derived from it have
-// ended, also if another call is ending the term: it takes a while to end so many. When the context ends, the candidate
-// has ceased to lead.
+// When Resign or Stop returns, the candidate does not lead. The term's context and all contexts derived from it have
+// ended, also if another call is ending the term at the same time, which takes long with so many contexts. When the
+// context ends, the candidate does not lead any more.
 func TestContextHasEndedWhenResignReturns(t *testing.T) {
 	virtual(t, func(w *world) {
 		st := w.open()
@@ -100,7 +100,7 @@ func TestTermIsOverBeforeItsBallotIsWithdrawn(t *testing.T) {
 	}
 }
 
-// Stop comes when the ballot is first and the term has not begun: it does not begin.
+// If Stop comes when the ballot is first and the term has not begun, the term does not begin.
 func TestStopJustBeforeTheTermBegins(t *testing.T) {
 	virtual(t, func(w *world) {
 		var c *leadership.Candidate
@@ -115,7 +115,7 @@ func TestStopJustBeforeTheTermBegins(t *testing.T) {
 	})
 }
 
-// resigningHandler resigns in each record: a handler is a function of the user's too.
+// resigningHandler calls Resign in each record: a log handler is the user's code too.
 type resigningHandler struct {
 	slog.Handler
 	resign *func()
@@ -128,7 +128,7 @@ func (h resigningHandler) Handle(context.Context, slog.Record) error {
 }
 func (h resigningHandler) WithAttrs([]slog.Attr) slog.Handler { return h }
 
-// No lock is held while the log is told of a term, so that its handler may call the candidate.
+// The candidate holds no lock while it logs, so a log handler may call it.
 func TestLogHandlerThatResigns(t *testing.T) {
 	virtual(t, func(w *world) {
 		resign := func() {}
@@ -141,7 +141,7 @@ func TestLogHandlerThatResigns(t *testing.T) {
 	})
 }
 
-// TermEnded is the last hook of a term, also if the term ends while a renewal is being reported.
+// TermEnded is the last hook of a term, also if the term ends while Renewed runs.
 func TestTermEndedIsTheLastHook(t *testing.T) {
 	virtual(t, func(w *world) {
 		var last atomic.Value
@@ -164,7 +164,7 @@ func TestTermEndedIsTheLastHook(t *testing.T) {
 	})
 }
 
-// A term that its first hook gives back: Done waits for that hook, and for the one that follows.
+// The first hook of a term gives it back. Done waits for that hook, and for the next one.
 func TestDoneWaitsForTheFirstHook(t *testing.T) {
 	virtual(t, func(w *world) {
 		released := make(chan struct{})
@@ -189,8 +189,8 @@ func TestDoneWaitsForTheFirstHook(t *testing.T) {
 	})
 }
 
-// What happens while a follower's callback runs is told when that has returned, but not what is over by then, and nothing
-// after Stop.
+// States that arrive while a follower's callback runs are reported when it returns, except those that are over by then.
+// Nothing is reported after Stop.
 func TestFollowerCallbackThatMissesSomething(t *testing.T) {
 	for _, stop := range []bool{false, true} {
 		virtual(t, func(w *world) {
@@ -217,7 +217,7 @@ func TestFollowerCallbackThatMissesSomething(t *testing.T) {
 	}
 }
 
-// FollowElection shows the present state at once, if the follower knows it already.
+// FollowElection sends the present state at once if the follower knows it.
 func TestFollowElectionOfAKnownLeader(t *testing.T) {
 	virtual(t, func(w *world) {
 		w.lead(w.open(), "a")

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// exits are the two ways for a function of the user's not to return.
+// exits are the ways in which a user's function does not return.
 var exits = map[string]struct {
 	leave func()
 	says  string // what the error says
@@ -21,8 +21,8 @@ var exits = map[string]struct {
 	"Goexit": {runtime.Goexit, "runtime.Goexit"},
 }
 
-// Case 72: a callback that panics or ends its goroutine ends that call only: the next callback is called, the candidate
-// goes on, and the log and the error channel tell of it.
+// If a callback panics or ends its goroutine, only that call ends: the next callback is called, the candidate goes on,
+// and the log and the error channel report it.
 func TestCallbacksThatExit(t *testing.T) {
 	for exit, how := range exits {
 		for kind, register := range map[string]func(c *leadership.Candidate, leave, next func()){
@@ -84,7 +84,7 @@ func TestCallbacksThatExit(t *testing.T) {
 	}
 }
 
-// The same for a follower's.
+// The same for a follower's callback.
 func TestFollowersCallbacksThatExit(t *testing.T) {
 	for exit, how := range exits {
 		t.Run(exit, func(t *testing.T) {
@@ -106,8 +106,8 @@ func TestFollowersCallbacksThatExit(t *testing.T) {
 	}
 }
 
-// A hook that ends its goroutine: the term's last hook is called all the same, and what was driven by that goroutine
-// says that it is over.
+// If a hook ends its goroutine, the term's last hook is still called, and whatever that goroutine drove reports its
+// end.
 func TestHooksThatExit(t *testing.T) {
 	t.Run("Renewed", func(t *testing.T) {
 		virtual(t, func(w *world) {
@@ -192,8 +192,8 @@ func TestHooksThatExit(t *testing.T) {
 	}
 }
 
-// A hook that reports the beginning of a term panics while the term is ended from elsewhere: the term is given back
-// once, the panic goes on up, and the next campaigns are as if it had not been.
+// The hook TermBegan panics while another goroutine ends the term. The term is given back once, the panic reaches the
+// caller, and the next campaigns work as before.
 func TestTermBeganHookThatPanicsWhileTheTermEnds(t *testing.T) {
 	for name, end := range map[string]func(w *world, c *leadership.Candidate){
 		"Resign":      func(_ *world, c *leadership.Candidate) { c.Resign() },
@@ -248,8 +248,8 @@ func TestTermBeganHookThatPanicsWhileTheTermEnds(t *testing.T) {
 	}
 }
 
-// Case 72: a new-leader callback that blocks, whatever its context says, keeps no candidate from leading; it runs
-// beside the term, never beside another call of itself, and Run returns when it has.
+// A new-leader callback that blocks and ignores its context keeps no candidate from leading. It runs beside the term,
+// but never beside another call of itself. Run returns when it has returned.
 func TestNewLeaderCallbackThatBlocks(t *testing.T) {
 	virtual(t, func(w *world) {
 		other := w.lead(w.open(), "other")
@@ -294,8 +294,8 @@ func TestNewLeaderCallbackThatBlocks(t *testing.T) {
 	})
 }
 
-// A term is given back while its first hook runs, and the next one begins before that hook panics: the panic ends
-// nothing of the next one's.
+// A term is given back while its first hook runs, and the next term begins before that hook panics. The panic does not
+// end the next term.
 func TestTermBeganHookThatPanicsInALaterTerm(t *testing.T) {
 	virtual(t, func(w *world) {
 		entered, later := make(chan struct{}), make(chan struct{})

@@ -6,7 +6,7 @@ import (
 	"github.com/go-leadership/leadership/store"
 )
 
-// fakeStore shows the core what store/memory never does. What a test does not replace goes to the store below.
+// fakeStore does what store/memory never does. Methods that a test does not replace go to the store below.
 type fakeStore struct {
 	store.Store
 	campaign func(ctx context.Context, election, value string) (store.Ballot, error)
@@ -35,7 +35,7 @@ func (f *fakeStore) Worked() bool {
 	return f.worked()
 }
 
-// changing returns a store whose every ballot is changed before the core sees it.
+// changing returns a store that passes each ballot through a function before the core sees it.
 func changing(st store.Store, change func(b *fakeBallot)) *fakeStore {
 	return &fakeStore{
 		Store: st,

@@ -46,7 +46,8 @@ func TestWaitEndsEarly(t *testing.T) {
 	})
 }
 
-// The present state first, also if there is no leader, then each that differs from the one yielded before.
+// The first state is the present one, also if there is no leader. After it comes each state that differs from the one
+// yielded before.
 func TestChanges(t *testing.T) {
 	virtual(t, func(w *world) {
 		f := w.follower(w.open(), nil)
@@ -82,7 +83,7 @@ func TestChanges(t *testing.T) {
 	})
 }
 
-// An iterator does not yield what it did not get to before its context or its follower ended: that may be out of date.
+// An iterator yields nothing after its context or its follower has ended: the state might be out of date.
 func TestChangesEndsWithoutAStaleValue(t *testing.T) {
 	for name, end := range map[string]func(f *leadership.Follower, cancel func()){
 		"stopped": func(f *leadership.Follower, _ func()) { f.Stop() },
@@ -118,7 +119,7 @@ func TestChangesEndsWithoutAStaleValue(t *testing.T) {
 	}
 }
 
-// What a stopped follower knew last can still be read, with the time for which it was right.
+// After Stop, Leader and AsOf return the last known leader and the time for which it was right.
 func TestLeaderAfterStop(t *testing.T) {
 	virtual(t, func(w *world) {
 		f := w.follower(w.open(), nil)
@@ -139,7 +140,7 @@ func TestLeaderAfterStop(t *testing.T) {
 	})
 }
 
-// A state that came and went while the reader was busy leaves nothing to yield.
+// A state that came and went while the reader was busy is not yielded.
 func TestChangesYieldsNothingTwice(t *testing.T) {
 	virtual(t, func(w *world) {
 		answers := make(chan store.Leader)
@@ -196,7 +197,7 @@ func TestChangesForManyReadersAtOnce(t *testing.T) {
 	})
 }
 
-// Case 6: the sequences that callbacks see. The first state is reported at once.
+// The sequences that callbacks see. The first state is reported at once.
 func TestFollowerCallbacks(t *testing.T) {
 	virtual(t, func(w *world) {
 		var happened diary
@@ -250,7 +251,7 @@ func TestFollowerCallbacks(t *testing.T) {
 	})
 }
 
-// Between two leaders the death is reported once, even if the second took over at once.
+// Between two leaders the death is reported once, even if the second leads at once.
 func TestFollowerCallbacksAtADirectChange(t *testing.T) {
 	virtual(t, func(w *world) {
 		answers := make(chan store.Leader)
@@ -288,7 +289,7 @@ func TestFollowerCallbackThatPanicsIsReported(t *testing.T) {
 	})
 }
 
-// A slow callback holds nothing else up, and what comes meanwhile is coalesced.
+// A slow callback delays no other, and states that arrive meanwhile are merged.
 func TestFollowerCallbackThatIsSlow(t *testing.T) {
 	virtual(t, func(w *world) {
 		var happened diary

@@ -25,7 +25,7 @@ func TestNewFollowerRefusesWhatStoresDoNotTake(t *testing.T) {
 	})
 }
 
-// It begins to follow at the first call of Start, FollowElection, Wait or Changes, and not before.
+// A follower begins to follow at the first call of Start, FollowElection, Wait or Changes, and not before.
 func TestFollowerBegins(t *testing.T) {
 	for name, begin := range map[string]func(f *leadership.Follower){
 		"Start":          func(f *leadership.Follower) { f.Start(); f.Start() },
@@ -58,7 +58,7 @@ func TestFollowerBegins(t *testing.T) {
 	}
 }
 
-// Case 5: no leader: told so exactly once, at once. It creates nothing in the store.
+// Without a leader, that is reported once, at once. The follower creates nothing in the store.
 func TestFollowerOfAnElectionWithoutALeader(t *testing.T) {
 	virtual(t, func(w *world) {
 		f := w.follower(w.open(), nil)
@@ -78,7 +78,7 @@ func TestFollowerOfAnElectionWithoutALeader(t *testing.T) {
 	})
 }
 
-// Case 10: l1, l1, l2, l1 are seen as l1, l2, l1.
+// The leaders l1, l1, l2, l1 are reported as l1, l2, l1.
 func TestFollowElectionGivesEachValueThatDiffers(t *testing.T) {
 	virtual(t, func(w *world) {
 		var list []string
@@ -108,7 +108,7 @@ func inTurn(answers <-chan store.Leader) func(context.Context, string, *store.Kn
 	}
 }
 
-// Case 49: a value that was not read is replaced by the next, and a slow reader holds nothing up.
+// A value that was not read is replaced by the next. A slow reader delays nothing.
 func TestFollowElectionCoalesces(t *testing.T) {
 	virtual(t, func(w *world) {
 		changes := make(chan store.Leader)
@@ -135,7 +135,7 @@ func TestFollowElectionCoalesces(t *testing.T) {
 	})
 }
 
-// A value that was replaced before it was read has not been read: it is sent when it is true again.
+// A value that was replaced before it was read counts as not sent: if it is right again, it is sent.
 func TestFollowElectionAfterAValueThatWasReplaced(t *testing.T) {
 	virtual(t, func(w *world) {
 		answers := make(chan store.Leader)
@@ -196,7 +196,7 @@ func TestFollowElectionAfterStop(t *testing.T) {
 	})
 }
 
-// Cases 35 and 52: an error is reported, even from the start, and tried again.
+// An error is reported, even from the start, and tried again.
 func TestFollowerTriesAgain(t *testing.T) {
 	virtual(t, func(w *world) {
 		w.lead(w.open(), "a")
@@ -231,7 +231,7 @@ func TestFollowerTriesAgain(t *testing.T) {
 	})
 }
 
-// What trying again can't cure ends the follower: reported, closed, nothing left.
+// A permanent error ends the follower: the error is reported, the channels are closed, and nothing is left.
 func TestFollowerEndsWithWhatCannotBeCured(t *testing.T) {
 	for _, failure := range []error{store.ErrClosed, store.ErrInvalid} {
 		t.Run(failure.Error(), func(t *testing.T) {
@@ -265,7 +265,7 @@ func TestFollowerEndsWithWhatCannotBeCured(t *testing.T) {
 	}
 }
 
-// An error that ended the follower before FollowElection was called must not get lost.
+// If an error ends the follower before FollowElection is called, FollowElection still reports it.
 func TestFollowElectionReportsWhatEndedTheFollower(t *testing.T) {
 	virtual(t, func(w *world) {
 		st := &fakeStore{Store: w.open()}
@@ -293,7 +293,7 @@ func TestFollowerSurvivesOutages(t *testing.T) {
 			fail()
 			require.NoError(w, first.Resign(background))
 			time.Sleep(5 * ttl)
-			if i < 2 { // it finds out by itself where only the watches stall
+			if i < 2 { // a resync finds the change if the watch is silent
 				require.True(w, pending(values))
 			}
 			st.Faults().Heal()

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Printing what goes on neither shows its fields nor races with those who change them, whatever the verb.
+// Printing a candidate, follower or term shows no fields and is free of data races, with any verb.
 func TestFormat(t *testing.T) {
 	virtual(t, func(w *world) {
 		st := w.open()

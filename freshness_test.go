@@ -14,8 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// While the store answers, what a follower knows is never older than a fraction of the TTL; while it does not, AsOf
-// stands still, and goes on when it is back.
+// While the store answers, a follower's knowledge is never older than a fraction of the TTL. While it does not, AsOf
+// stays the same, and moves on when the store is back.
 func TestAsOf(t *testing.T) {
 	virtual(t, func(w *world) {
 		w.lead(w.open(), "a")
@@ -86,7 +86,7 @@ func TestFollowerSaysThatThereIsNoAnswer(t *testing.T) {
 	})
 }
 
-// After an error AsOf is that of the last answer.
+// After an error AsOf is the time of the last answer.
 func TestAsOfBetweenTwoTries(t *testing.T) {
 	virtual(t, func(w *world) {
 		st := &fakeStore{Store: w.open()}
@@ -104,7 +104,7 @@ func TestAsOfBetweenTwoTries(t *testing.T) {
 	})
 }
 
-// When the leader changes, AsOf does not go back, and goes on with the next confirmation.
+// When the leader changes, AsOf does not go back, and moves on with the next confirmation.
 func TestAsOfWhenTheLeaderChanges(t *testing.T) {
 	virtual(t, func(w *world) {
 		term := w.lead(w.open(), "a")
@@ -124,8 +124,8 @@ func TestAsOfWhenTheLeaderChanges(t *testing.T) {
 	})
 }
 
-// What is known was right at the time of a confirmation, on a slow line too: its answer must not overtake the news of a
-// change that came before it.
+// The known leader was right at the time of a confirmation, also over a slow link: a confirmation's answer must not
+// overtake the news of an earlier change.
 func TestAsOfOnASlowLine(t *testing.T) {
 	virtual(t, func(w *world) {
 		term := w.lead(w.open(), "a")
@@ -149,8 +149,8 @@ func TestAsOfOnASlowLine(t *testing.T) {
 	})
 }
 
-// A follower says itself whether what it knows is fresh, and logs once that its store has fallen silent, and once that
-// it is back.
+// A follower reports itself whether its knowledge is fresh. It logs once that its store is silent, and once that it is
+// back.
 func TestFresh(t *testing.T) {
 	virtual(t, func(w *world) {
 		w.lead(w.open(), "a")
@@ -194,7 +194,7 @@ func TestFresh(t *testing.T) {
 	})
 }
 
-// While the first answer is awaited there is nothing that could have grown old: firstAnswer is told instead.
+// While the follower waits for the first answer, no knowledge can be old. It logs instead that it has no answer.
 func TestSilenceBeforeTheFirstAnswer(t *testing.T) {
 	virtual(t, func(w *world) {
 		st := w.open()

@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Case 64: first in line on a link whose round trip is 0.7 TTL: its session lives, and each answer comes too late for
-// its lease. After a TTL it gives way, says so, and stands again at the back.
+// A candidate is first in line on a link with a round trip of 0.7 TTL. Its session lives, but each answer comes too
+// late for its lease. After one TTL it gives its ballot back, reports that, and stands again at the back.
 func TestFirstOnASlowLinkGivesWay(t *testing.T) {
 	virtual(t, func(w *world) {
 		var waits []time.Duration
@@ -47,7 +47,7 @@ func TestFirstOnASlowLinkGivesWay(t *testing.T) {
 	})
 }
 
-// The limit is one TTL, to the nanosecond; a lease that holds before that is a term.
+// The limit is one TTL, to the nanosecond. A lease that holds before that is a term.
 func TestFirstWithoutALease(t *testing.T) {
 	for name, confirmed := range map[string]time.Duration{"just in time": ttl - 1, "never": 10 * ttl} {
 		t.Run(name, func(t *testing.T) {

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A process may lead or follow thousands of elections: each costs one goroutine of the library's, beside the one that
+// A process may lead or follow thousands of elections. Each costs one goroutine of the library's, and the one that
 // called Run.
 func TestOneGoroutineForEachElection(t *testing.T) {
 	const elections = 50
@@ -69,7 +69,7 @@ func goroutines() int {
 	return strings.Count(all, regexp.MustCompile(`synctest bubble \d+\]`).FindString(all)) // the first is this goroutine
 }
 
-// Hooks and a log cost no goroutine while there is nothing to tell.
+// Hooks and a log cost no goroutine while there is nothing to report.
 func TestHooksCostNoGoroutine(t *testing.T) {
 	virtual(t, func(w *world) {
 		var happened diary

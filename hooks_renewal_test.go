@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// InJeopardy comes when renewals are overdue, once until the next one that succeeds.
+// InJeopardy is called when renewals are overdue, once until the next renewal.
 func TestInJeopardy(t *testing.T) {
 	virtual(t, func(w *world) {
 		var happened diary
@@ -63,8 +63,8 @@ func TestInJeopardySaysWhatIsLeft(t *testing.T) {
 	})
 }
 
-// Over a slow link each renewal comes when less than a third of the lease is left: that is no jeopardy. When renewals
-// stop, it is, and that is told before the lease ends.
+// Over a slow link each renewal comes when less than a third of the lease is left: InJeopardy is not called. When
+// renewals stop it is called, before the lease ends.
 func TestSlowRenewalsAreNotOverdue(t *testing.T) {
 	virtual(t, func(w *world) {
 		var log journal
@@ -88,7 +88,7 @@ func TestSlowRenewalsAreNotOverdue(t *testing.T) {
 	})
 }
 
-// Renewals that come while the hook of one hangs are told as one, the latest.
+// Renewals that come while the hook of one hangs are reported as one, the latest.
 func TestRenewalsWhileTheHookHangs(t *testing.T) {
 	virtual(t, func(w *world) {
 		resumed := make(chan struct{})
@@ -110,7 +110,7 @@ func TestRenewalsWhileTheHookHangs(t *testing.T) {
 	})
 }
 
-// A renewal that comes at the moment when it is overdue: if the hook is called, less than a third of the lease was left.
+// A renewal comes at the moment when it is overdue. If the hook is called, less than a third of the lease was left.
 func TestRenewedWhenItIsOverdue(t *testing.T) {
 	virtual(t, func(w *world) {
 		lease := store.NewLease()

@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// keeping returns hooks that write everything into a diary, tokens as the number of the term.
+// keeping returns hooks that write everything into a diary, with the number of the term for its token.
 func keeping(w *world, d *diary) *leadership.Hooks {
 	terms := map[uint64]int{}
 	name := func(election_ string, token uint64) int {
@@ -116,7 +116,7 @@ func TestHooksOfAFollower(t *testing.T) {
 	})
 }
 
-// A hook that hangs holds up what it reports on, but not the end of the term.
+// A hook that hangs delays the events that it reports, but not the end of the term.
 func TestHooksThatHang(t *testing.T) {
 	for name, hooks := range map[string]func(hang func()) *leadership.Hooks{
 		"Renewed": func(hang func()) *leadership.Hooks {
@@ -148,7 +148,7 @@ func TestHooksThatHang(t *testing.T) {
 	}
 }
 
-// A panic in the hook that reports the term's beginning goes up to who drives the candidate, and leaves no term behind.
+// If the hook TermBegan panics, the panic reaches the caller, and no term is left behind.
 func TestWonHookThatPanics(t *testing.T) {
 	for name, drive := range map[string]func(c *leadership.Candidate){
 		"Campaign": func(c *leadership.Candidate) { _, _ = c.Campaign(background) },
@@ -199,7 +199,7 @@ func TestWithoutHooks(t *testing.T) {
 	}
 }
 
-// failing is Observe of a store that fails some times and then says "a".
+// failing is Observe of a store that fails some times and then reports the leader "a".
 func failing(times int) func(context.Context, string, *store.Known) (store.Known, error) {
 	return func(ctx context.Context, _ string, prev *store.Known) (store.Known, error) {
 		if times--; times >= 0 {
@@ -252,8 +252,8 @@ level=INFO msg="leader changed" election=database/primary leader=other
 	})
 }
 
-// The hooks of a term come in order, also if the term ends while the first of them runs. IsLeader does not wait for
-// that.
+// The hooks of a term are called in order, also if the term ends while the first of them runs. IsLeader does not wait
+// for them.
 func TestTermEndedComesAfterTermBegan(t *testing.T) {
 	virtual(t, func(w *world) {
 		var happened diary

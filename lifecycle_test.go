@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Case 48: every end, in every state, twice, and after the other ends.
+// Each way to end a candidate, in every state, twice, and after the other ways.
 func TestEndsInEveryState(t *testing.T) {
 	states := map[string]func(w *world, c *leadership.Candidate){
 		"idle":           func(*world, *leadership.Candidate) {},
@@ -76,7 +76,7 @@ func campaignOnce(c *leadership.Candidate) {
 	}
 }
 
-// A normal Stop is not an error: neither the hook nor the channel hears of one, whatever the goroutines' order.
+// A normal Stop is not an error: neither the hook nor the channel reports one, in any order of the goroutines.
 func TestStopIsNotAnError(t *testing.T) {
 	virtual(t, func(w *world) {
 		st := w.open()
@@ -97,7 +97,7 @@ func TestStopIsNotAnError(t *testing.T) {
 	})
 }
 
-// Stop returns at once, and Done waits for the owner of the term, who gave Resign all the time in the world.
+// Stop returns at once. Done waits for the owner of the term, however long its Resign takes.
 func TestStopWhileResignWaitsForTheStore(t *testing.T) {
 	virtual(t, func(w *world) {
 		st := w.open()
@@ -127,7 +127,7 @@ func isDone(s stoppable) bool {
 	}
 }
 
-// Done is closed at once if nothing was begun, and not before Stop.
+// Done is closed at once if nothing had begun, and not before Stop.
 func TestDone(t *testing.T) {
 	virtual(t, func(w *world) {
 		st := w.open()
@@ -150,7 +150,8 @@ func TestDone(t *testing.T) {
 	})
 }
 
-// Stop leaves the ballot of a term that Campaign returned to its owner, who alone knows when the work has stopped.
+// Stop leaves the ballot of a term that Campaign returned to the caller: only the caller knows when the work has
+// stopped.
 func TestStopLeavesTheBallotToTheOwnerOfTheTerm(t *testing.T) {
 	virtual(t, func(w *world) {
 		a, b := w.candidate(w.open(), "a", nil), w.candidate(w.open(), "b", nil)
@@ -168,7 +169,7 @@ func TestStopLeavesTheBallotToTheOwnerOfTheTerm(t *testing.T) {
 	})
 }
 
-// Stop waits for nothing: not for the leader's function, not for a callback, not for a store that does not answer.
+// Stop waits for nothing: neither the leader's function, nor a callback, nor a store that does not answer.
 func TestStopOnACutLine(t *testing.T) {
 	for form, drive := range forms {
 		t.Run(form, func(t *testing.T) {
@@ -195,7 +196,7 @@ func TestStopOnACutLine(t *testing.T) {
 	}
 }
 
-// Done waits for a store that does not answer one TTL.
+// Done waits one TTL for a store that does not answer.
 func TestDoneWaitsForTheStoreOneTTL(t *testing.T) {
 	virtual(t, func(w *world) {
 		c := w.candidate(changing(w.open(), func(b *fakeBallot) {
@@ -212,7 +213,7 @@ func TestDoneWaitsForTheStoreOneTTL(t *testing.T) {
 	})
 }
 
-// Case 48 for followers.
+// Each way to end a follower, in every state, twice, and after the other ways.
 func TestFollowerEnds(t *testing.T) {
 	for name, begin := range map[string]func(f *leadership.Follower){
 		"never started": func(*leadership.Follower) {},
@@ -247,7 +248,7 @@ func TestFollowerEnds(t *testing.T) {
 	}
 }
 
-// Case 48: Close with everything running. The candidates and followers end by themselves, all with the same error.
+// Close with everything running. The candidates and followers end by themselves, all with the same error.
 func TestCloseUnderEverything(t *testing.T) {
 	virtual(t, func(w *world) {
 		st := w.open()
@@ -279,7 +280,7 @@ func TestCloseUnderEverything(t *testing.T) {
 	})
 }
 
-// Case 54: a thousand starts and stops leave nothing behind.
+// A thousand starts and stops leave nothing behind.
 func TestAThousandStartsAndStops(t *testing.T) {
 	virtual(t, func(w *world) {
 		w.lead(w.open(), "other")
@@ -329,7 +330,7 @@ func TestAThousandStartsAndStops(t *testing.T) {
 	})
 }
 
-// stacks returns those of all goroutines. runtime.NumGoroutine counts some that are as good as dead.
+// stacks returns the stacks of all goroutines. runtime.NumGoroutine also counts some that are about to end.
 func stacks() string {
 	buf := make([]byte, 1<<20)
 	return string(buf[:runtime.Stack(buf, true)])

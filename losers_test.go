@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Case 2: the winner's won callbacks run and its new-leader callbacks don't; the loser's the other way round.
+// The winner's won callbacks are called and its new-leader callbacks are not; for the loser it is the other way round.
 func TestWinnersAndLosersCallbacks(t *testing.T) {
 	for name, drive := range drives {
 		t.Run(name, func(t *testing.T) {
@@ -40,8 +40,8 @@ func TestWinnersAndLosersCallbacks(t *testing.T) {
 	}
 }
 
-// Cases 7 and 3: three candidates, the first dies: 2 has won, 3 has lost; every losing candidate hears of every
-// change of leader, the third in line too. Case 4: the new leader stays leader when the old one returns.
+// Three candidates, of which the first dies: the second wins, and the third loses. Each losing candidate is told of
+// each change of leader, the third in line too. The new leader stays leader when the old one returns.
 func TestEveryLoserHearsOfEveryLeader(t *testing.T) {
 	virtual(t, func(w *world) {
 		var happened diary
@@ -137,7 +137,8 @@ func TestNewLeaderCallbacksAreNotCalledWithoutALeader(t *testing.T) {
 	})
 }
 
-// A callback that was called for a leader is not called for it again in the next campaign, and one that was left out is.
+// A callback that was called for a leader is not called for the same leader in the next campaign. A callback that was
+// left out is.
 func TestNewLeaderCallbacksAreCalledOncePerLeaderInAllCampaigns(t *testing.T) {
 	virtual(t, func(w *world) {
 		w.lead(w.open(), "other")
@@ -159,8 +160,8 @@ func TestNewLeaderCallbacksAreCalledOncePerLeaderInAllCampaigns(t *testing.T) {
 	})
 }
 
-// The context of a new-leader callback ends when the candidate wins, or stops standing. The candidate does not wait for
-// a callback that goes on: that would keep every other candidate waiting too.
+// The context of a new-leader callback ends when the candidate wins, or stops. The candidate does not wait for a
+// callback that goes on, since all other candidates would wait too.
 func TestNewLeaderCallbacksContext(t *testing.T) {
 	for name, end := range map[string]func(w *world, c *leadership.Candidate, leader *leadership.Term){
 		"wins": func(w *world, _ *leadership.Candidate, leader *leadership.Term) {
@@ -212,7 +213,7 @@ func TestNewLeaderCallbackThatPanicsIsReported(t *testing.T) {
 	})
 }
 
-// A failing read of the leader is tried again, and never keeps a candidate from standing and winning.
+// A failed read of the leader is tried again, and never keeps a candidate from standing and winning.
 func TestNewLeaderCallbacksSurviveErrors(t *testing.T) {
 	for _, failure := range []error{errors.New("never seen before"), store.ErrDenied, store.ErrInvalid} {
 		t.Run(failure.Error(), func(t *testing.T) {

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What is nil by mistake is refused where the mistake is; what may be nil stands for the default.
+// A required argument that is nil is refused by the call that got it. An optional one stands for the default.
 func TestNil(t *testing.T) {
 	virtual(t, func(w *world) {
 		_, err := leadership.NewCandidate(nil, election, "a", nil)

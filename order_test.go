@@ -32,7 +32,7 @@ func elect(w *world, n int) *members {
 	return m
 }
 
-// leaders returns the numbers of all who see themselves as leader.
+// leaders returns the numbers of all members that see themselves as leader.
 func (m *members) leaders() []int {
 	synctest.Wait()
 	list := []int{}
@@ -44,7 +44,7 @@ func (m *members) leaders() []int {
 	return list
 }
 
-// Case 9: elections of one, two and three, of which some members leave, those before the others first or last.
+// Elections of one, two and three, of which some members leave, those before the others first or last.
 func TestMembersLeave(t *testing.T) {
 	for _, test := range []struct {
 		members int
@@ -84,7 +84,7 @@ func TestMembersLeave(t *testing.T) {
 	}
 }
 
-// Case 8: five candidates: a middle one dies and none is promoted; the first dies and the second leads.
+// Five candidates: if a middle one dies none is promoted; if the first dies the second leads.
 func TestMiddleMemberDies(t *testing.T) {
 	virtual(t, func(w *world) {
 		m := elect(w, 5)
@@ -100,7 +100,7 @@ func TestMiddleMemberDies(t *testing.T) {
 	})
 }
 
-// Case 38: the leader dies before it acknowledges: the next one leads, and no follower has heard of the first.
+// The leader dies before it acknowledges: the next one leads, and no follower is told of the first.
 func TestLeaderDiesBeforeItAcknowledges(t *testing.T) {
 	virtual(t, func(w *world) {
 		var happened diary
@@ -122,7 +122,7 @@ func TestLeaderDiesBeforeItAcknowledges(t *testing.T) {
 	})
 }
 
-// Case 58: elections whose names contain each other never meet, on one session or on two.
+// Elections whose names contain each other stay apart, on one session or on two.
 func TestElectionsSideBySide(t *testing.T) {
 	virtual(t, func(w *world) {
 		one, two := w.open(), w.open()

@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Cases 15, 30 and 3: the holder is cut off. It stops leading when its lease ends, although the store still lists it as
-// the leader, and a grace before another candidate leads.
+// The leader is cut off. It stops leading when its lease ends, although the store still lists it as the leader, and a
+// grace before another candidate leads.
 func TestHolderIsCutOff(t *testing.T) {
 	virtual(t, func(w *world) {
 		st := w.open()
@@ -47,7 +47,7 @@ func TestHolderIsCutOff(t *testing.T) {
 	})
 }
 
-// The replies are lost: what the holder sends arrives, and keeps its session alive, but it can't know.
+// Replies are lost: the leader's requests arrive and keep its session alive, but it can't know.
 func TestHolderHearsNothing(t *testing.T) {
 	virtual(t, func(w *world) {
 		st := w.open()
@@ -66,7 +66,7 @@ func TestHolderHearsNothing(t *testing.T) {
 	})
 }
 
-// Case 29: calls of the store that hang hold up nothing: not the end of the term, nor its news.
+// Calls of the store that hang delay neither the end of the term nor its report.
 func TestStoreCallsThatHang(t *testing.T) {
 	virtual(t, func(w *world) {
 		st := w.open()
@@ -90,8 +90,8 @@ func TestStoreCallsThatHang(t *testing.T) {
 	})
 }
 
-// Cases 42 and 45: a candidate alone in its election leads again after an outage longer than the TTL, with a higher
-// token; one that was down for less keeps its position in the queue.
+// A candidate alone in its election leads again after an outage longer than the TTL, with a higher token. After a
+// shorter outage a candidate keeps its position in the queue.
 func TestOutageOfOneAlone(t *testing.T) {
 	for outage, kept := range map[time.Duration]bool{renew: true, 10 * ttl: false} {
 		virtual(t, func(w *world) {
@@ -123,8 +123,7 @@ func TestOutageOfOneAlone(t *testing.T) {
 	}
 }
 
-// Cases 12 and 42: no candidate reaches the store for longer than the TTL. Afterwards there is exactly one leader, and
-// all agree on it.
+// No candidate reaches the store for longer than the TTL. Afterwards there is exactly one leader, and all agree on it.
 func TestOutageOfEveryone(t *testing.T) {
 	virtual(t, func(w *world) {
 		var candidates []*leadership.Candidate
@@ -166,7 +165,7 @@ func TestOutageOfEveryone(t *testing.T) {
 	})
 }
 
-// Case 20: the leader's own ballot is deleted from outside: it notices, steps down, and stands again at the back.
+// The leader's ballot is deleted from outside: it steps down, and stands again at the back.
 func TestBallotIsDeletedFromOutside(t *testing.T) {
 	virtual(t, func(w *world) {
 		a, b := w.candidate(w.open(), "a", nil), w.candidate(w.open(), "b", nil)
@@ -197,7 +196,7 @@ func TestBallotIsDeletedFromOutside(t *testing.T) {
 	})
 }
 
-// Case 41: a notification that never comes costs the waiting candidate some time, and not the election its leader.
+// A lost notification delays the waiting candidate, but the election gets its leader.
 func TestWatchGoesSilent(t *testing.T) {
 	virtual(t, func(w *world) {
 		term := w.lead(w.open(), "a")

@@ -11,13 +11,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// sites are where a user's code runs inside a candidate. The script of TestReentry passes through all of them.
+// sites are the places where user code runs inside a candidate. The script of TestReentry passes through all of them.
 var sites = []string{
 	"lead", "won callback", "new-leader callback", "takeover-failed callback", "term-ended callback",
 	"TermBegan", "TermEnded", "Acknowledged", "Renewed", "InJeopardy", "Error",
 }
 
-// visitor runs an action at the first arrival at its site.
+// visitor runs an action when its site is first reached.
 type visitor struct {
 	site   string
 	action func()
@@ -32,7 +32,7 @@ func (v *visitor) at(site string) {
 	v.action()
 }
 
-// reentrant is a candidate that calls the visitor everywhere, and a store below whose first acknowledgement fails.
+// reentrant is a candidate that calls the visitor at each site, on a store whose first acknowledgement fails.
 func reentrant(w *world, st store.Store, v *visitor) *leadership.Candidate {
 	acknowledged := false
 	fake := changing(st, func(b *fakeBallot) {
@@ -107,15 +107,15 @@ var forms = map[string]func(c *leadership.Candidate, v *visitor) error{
 	},
 }
 
-// scene is what a call from inside has to do with.
+// scene is what a call from inside needs.
 type scene struct {
 	w  *world
 	c  *leadership.Candidate
 	st store.Store
 }
 
-// Case 56: every method of a candidate and of its term, and Close, called from each site at which a user's code runs,
-// with a context that never ends, in each form. None of them waits for itself, and the ends have their effect.
+// Every method of a candidate and of its term, and Close, called from each site, with a context that never ends, in
+// each form. None of them waits for itself, and each takes effect.
 func TestReentry(t *testing.T) {
 	for action, test := range map[string]struct {
 		call  func(s scene)
@@ -247,7 +247,7 @@ func TestReentryByTerm(t *testing.T) {
 	})
 }
 
-// followerSites are where a user's code runs inside a follower.
+// followerSites are the places where user code runs inside a follower.
 var followerSites = []string{"LeaderChanged", "Error", "new leader callback", "gone callback", "Changes"}
 
 // Every method of a follower, and Close, called from each of its sites, with a context that never ends.

@@ -19,7 +19,7 @@ func diarist(d *diary) *leadership.Options {
 	}}
 }
 
-// TestRequestedResignation: the leader's work stops first, then its ballot goes, and it stands again at the back.
+// TestRequestedResignation: the leader's work stops first, then its ballot is removed, and it stands again at the back.
 func TestRequestedResignation(t *testing.T) {
 	virtual(t, func(w *world) {
 		d := &diary{}
@@ -53,7 +53,7 @@ func TestRequestedResignation(t *testing.T) {
 	})
 }
 
-// TestRequestedResignationOfOneThatWaits: when it is first it gives its ballot back, without a term, and stands again.
+// TestRequestedResignationOfOneThatWaits: when its ballot is first it gives it back, without a term, and stands again.
 func TestRequestedResignationOfOneThatWaits(t *testing.T) {
 	virtual(t, func(w *world) {
 		d := &diary{}
@@ -77,7 +77,7 @@ func TestRequestedResignationOfOneThatWaits(t *testing.T) {
 	})
 }
 
-// TestRequestedResignationOfCampaign: the term's context ends, and its caller gives it back.
+// TestRequestedResignationOfCampaign: the term's context ends, and the caller of Campaign gives the term back.
 func TestRequestedResignationOfCampaign(t *testing.T) {
 	virtual(t, func(w *world) {
 		c := w.candidate(w.open(), "one", nil)

@@ -28,7 +28,7 @@ func trying(waits *[]time.Duration, want error) *leadership.Options {
 	}}}
 }
 
-// requireBackoff checks that each wait is at random between half and all of a bound that doubles up to five seconds.
+// requireBackoff checks that each wait is random, between half and all of a bound that doubles up to five seconds.
 func requireBackoff(t require.TestingT, waits []time.Duration) {
 	bound := 100 * time.Millisecond
 	for i, d := range waits {
@@ -64,7 +64,7 @@ func TestRunWaitsLongerAfterEachError(t *testing.T) {
 	})
 }
 
-// Candidates that failed together do not come back together: the waits are spread over all between half the bound and it.
+// Candidates that failed together do not return together: the waits are spread between half the bound and the bound.
 func TestRunWaitsAtRandom(t *testing.T) {
 	virtual(t, func(w *world) {
 		var waits []time.Duration
@@ -109,7 +109,8 @@ func TestRunForgetsErrorsOnceItHasAcknowledged(t *testing.T) {
 	})
 }
 
-// The first wait is between 50 and 100 ms: of a thousand, the least and the most are within a millisecond of these.
+// The first wait is between 50 and 100 ms. Of a thousand, the shortest and the longest are within a millisecond of
+// these.
 func TestRunFirstWait(t *testing.T) {
 	virtual(t, func(w *world) {
 		var waits []time.Duration
@@ -136,7 +137,7 @@ func TestRunFirstWait(t *testing.T) {
 	})
 }
 
-// Case 35: whatever the store says is reported and tried again.
+// Any error of the store is reported and tried again.
 func TestRunTriesAgainWhateverTheStoreSays(t *testing.T) {
 	for _, failure := range []error{
 		store.ErrUnavailable, store.ErrUnknownOutcome, context.DeadlineExceeded, errors.New("never seen before"),
@@ -170,7 +171,7 @@ func TestRunTriesAgainWhateverTheStoreSays(t *testing.T) {
 	}
 }
 
-// Case 51: what trying again can't cure ends Run with that error.
+// A permanent error ends Run, which returns it.
 func TestRunEndsWithWhatCannotBeCured(t *testing.T) {
 	for _, failure := range []error{store.ErrClosed, store.ErrInvalid} {
 		t.Run(failure.Error(), func(t *testing.T) {
@@ -193,8 +194,8 @@ func TestRunEndsWithWhatCannotBeCured(t *testing.T) {
 	}
 }
 
-// Case 25: a store that was restored to the past gets no leader from this candidate, and says why, until its tokens
-// have caught up.
+// If the store was restored to an earlier state, this candidate does not lead, and reports why, until the tokens have
+// caught up.
 func TestRunReportsTokensThatRegress(t *testing.T) {
 	virtual(t, func(w *world) {
 		var waits []time.Duration
@@ -219,7 +220,7 @@ func TestRunReportsTokensThatRegress(t *testing.T) {
 	})
 }
 
-// An error of the leader's own work is an error, whatever it matches: the work may well stand in another election.
+// An error of the leader's function is an error, whatever it matches: it might come from another election.
 func TestRunWaitsAfterAnErrorOfTheLeadersOwn(t *testing.T) {
 	for _, own := range []error{leadership.ErrLost, leadership.ErrResigned, leadership.ErrStopped} {
 		t.Run(own.Error(), func(t *testing.T) {
@@ -230,7 +231,7 @@ func TestRunWaitsAfterAnErrorOfTheLeadersOwn(t *testing.T) {
 				result := async(func() error {
 					return c.Run(background, func(ctx context.Context, _ *leadership.Term) error {
 						if turns++; turns == 1000 {
-							<-ctx.Done() // time stands still while the candidate spins
+							<-ctx.Done() // virtual time does not pass while the candidate spins
 						}
 						return fmt.Errorf("in the other election: %w", own)
 					})
@@ -246,8 +247,8 @@ func TestRunWaitsAfterAnErrorOfTheLeadersOwn(t *testing.T) {
 	}
 }
 
-// A lost ballot or a leader that resigns is no error, and the candidate stands again soon. If that happens each time at
-// once, for example because a script deletes the ballots, it must not flood the store.
+// A lost ballot or a resignation is no error, and the candidate stands again soon. If that happens again and again, for
+// example because a script deletes the ballots, the candidate must not flood the store.
 func TestRunSlowsDownWhereNothingLasts(t *testing.T) {
 	for name, lost := range map[string]bool{"ballots": true, "leaders": false} {
 		t.Run(name, func(t *testing.T) {
@@ -256,7 +257,7 @@ func TestRunSlowsDownWhereNothingLasts(t *testing.T) {
 				st := &fakeStore{Store: w.open()}
 				st.campaign = func(ctx context.Context, election, value string) (store.Ballot, error) {
 					if tries.Add(1) == 1000 {
-						<-ctx.Done() // time stands still while the candidate spins
+						<-ctx.Done() // virtual time does not pass while the candidate spins
 					}
 					if lost {
 						return nil, store.ErrLost
@@ -279,7 +280,7 @@ func TestRunSlowsDownWhereNothingLasts(t *testing.T) {
 	}
 }
 
-// Case 34: the line is cut at the start. Run joins once the store is up, and stopping before that is clean.
+// The store can't be reached at the start. Run stands when the store is up, and Stop works before that.
 func TestRunWhileTheStoreIsDown(t *testing.T) {
 	virtual(t, func(w *world) {
 		st := w.open()

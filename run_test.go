@@ -133,7 +133,8 @@ func TestRunEndsWithStopContextOrStore(t *testing.T) {
 	}
 }
 
-// Case 53: renewing meanwhile, so that no other candidate leads. Two terms of one candidate never overlap either.
+// The session is renewed until lead returns, so that no other candidate leads. Two terms of one candidate never
+// overlap.
 func TestRunWaitsForTheLeadersFunction(t *testing.T) {
 	virtual(t, func(w *world) {
 		st := w.open()
@@ -225,7 +226,7 @@ func TestRunLeavesTheAcknowledgementToItsFunction(t *testing.T) {
 	})
 }
 
-// A panic of lead gives the ballot back and goes on up, and the candidate can be used again.
+// If lead panics, the ballot is given back, the panic reaches the caller, and the candidate can be used again.
 func TestRunGivesTheBallotBackOnPanic(t *testing.T) {
 	virtual(t, func(w *world) {
 		c := w.candidate(w.open(), "a", nil)
@@ -244,7 +245,7 @@ func TestRunGivesTheBallotBackOnPanic(t *testing.T) {
 	})
 }
 
-// Case 36: the context that ended one Run is not the next one's.
+// The context that ended one Run does not end the next one.
 func TestRunAgainAfterItsContextEnded(t *testing.T) {
 	virtual(t, func(w *world) {
 		c := w.candidate(w.open(), "a", nil)
@@ -261,7 +262,7 @@ func TestRunAgainAfterItsContextEnded(t *testing.T) {
 	})
 }
 
-// What the leader's function fails with after its term is over is in the log, and not tried again.
+// An error that lead returns after its term is over is logged. It does not reach the Error hook.
 func TestRunLogsAFailureAfterTheTerm(t *testing.T) {
 	virtual(t, func(w *world) {
 		var log journal
@@ -281,7 +282,7 @@ func TestRunLogsAFailureAfterTheTerm(t *testing.T) {
 	})
 }
 
-// A caller may end its context with any cause. That is no failure of the store.
+// A caller may end its context with any cause. That is not a failure of the store.
 func TestRunEndsWithACauseThatLooksPermanent(t *testing.T) {
 	virtual(t, func(w *world) {
 		w.lead(w.open(), "other")
@@ -305,7 +306,7 @@ type foreignContext struct {
 
 func (c *foreignContext) Done() <-chan struct{} { return c.done }
 
-// A call that has returned holds nothing of its context: the world finds goroutines that are left.
+// A call that has returned keeps nothing of its context: the world finds goroutines that are left.
 func TestContextsAreReleased(t *testing.T) {
 	virtual(t, func(w *world) {
 		ctx := &foreignContext{background, make(chan struct{})}

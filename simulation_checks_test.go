@@ -15,7 +15,7 @@ import (
 	"github.com/go-leadership/leadership/store/memory"
 )
 
-// checks are the invariants of a simulation, and what they need to know.
+// checks are the invariants of a simulation, and the state that they need.
 type checks struct {
 	sim      *simulation
 	began    time.Time
@@ -97,14 +97,14 @@ func (k *checks) stood(r *simRun) {
 	k.standing = slices.DeleteFunc(k.standing, func(o *simRun) bool { return o == r })
 }
 
-// ended checks with what a driver came back: nothing after Stop, ErrClosed where its store was closed.
+// ended checks the error that a driver returned: nil after Stop, ErrClosed if its store was closed.
 func (k *checks) ended(r *simRun, err error) {
 	if err != nil && !strings.Contains(err.Error(), leadership.ErrClosed.Error()) {
 		k.violate("%s ended with %v", r.value, err)
 	}
 }
 
-// rest waits, but not longer than ctx.
+// rest waits until everything is at rest, but not longer than ctx.
 func (k *checks) rest(ctx context.Context, d int64) {
 	select {
 	case <-time.After(time.Duration(d)):
@@ -112,7 +112,7 @@ func (k *checks) rest(ctx context.Context, d int64) {
 	}
 }
 
-// leaders returns those who see themselves as leader now.
+// leaders returns the candidates that see themselves as leader now.
 func (k *checks) leaders() (list []*simRun) {
 	k.mu.Lock()
 	standing := slices.Clone(k.standing)
@@ -125,7 +125,7 @@ func (k *checks) leaders() (list []*simRun) {
 	return list
 }
 
-// hooks see the instants at which terms begin: two leaders at any time would be two at one of these.
+// hooks run at the instants at which terms begin: two leaders at any time would be two at one of these instants.
 func (k *checks) hooks(r *simRun) *leadership.Hooks {
 	return &leadership.Hooks{
 		TermBegan: func(_ string, token uint64) {
@@ -180,8 +180,8 @@ func (k *checks) oneLeader(self *simRun) {
 	k.violate("two leaders: %s and %s", leaders[0].value, leaders[1].value)
 }
 
-// acknowledged checks that in the order of the acknowledgements the tokens never go back: who acknowledges is not
-// fenced out by one who acknowledged before.
+// acknowledged checks that tokens never go back in the order of the acknowledgements: a leader that acknowledges is not
+// fenced out by an earlier one.
 func (k *checks) acknowledged(token uint64, leader leadership.Leader) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -217,7 +217,7 @@ func (k *checks) notified(who string, leader leadership.Leader) {
 	}
 }
 
-// working checks that no two leaders' functions run at once, as all of them stop within the grace.
+// working checks that no two leaders' functions run at once, since all of them stop within the grace.
 func (k *checks) working(r *simRun, n int) {
 	k.mu.Lock()
 	if n < 0 {

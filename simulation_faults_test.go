@@ -20,7 +20,7 @@ type simLine struct {
 	opened int
 	broken bool          // requests or notifications might not get through
 	trip   time.Duration // from a request to its answer, while it is not broken
-	since  time.Time     // since when all that is so
+	since  time.Time // when this state began
 }
 
 func newSimLine(s *simulation, name string) simLine {
@@ -40,12 +40,12 @@ func (l *simLine) open() {
 	l.opened++
 }
 
-// now notes that the line is so from now on.
+// now notes when the state of the line changed.
 func (l *simLine) now(broken bool, trip time.Duration) {
 	l.broken, l.trip, l.since = broken, trip, time.Now()
 }
 
-// fault sets a switch.
+// fault changes one property of the line.
 func (l *simLine) fault() {
 	s, faults := l.sim, l.store.Faults()
 	d := time.Duration(s.rng.Int64N(int64(simDelay)))
@@ -93,7 +93,7 @@ func (l *simLine) fault() {
 	}
 }
 
-// heal ends all faults but those that are in delays.
+// heal ends all faults except delays.
 func (l *simLine) heal() {
 	l.sim.note("%s's line heals", l.name)
 	l.store.Faults().Heal()

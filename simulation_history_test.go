@@ -8,7 +8,7 @@ import (
 	"github.com/go-leadership/leadership/store/memory"
 )
 
-// history is what happened at the service, at its instants: what followers say is compared with it.
+// history is what happened at the service, with the times. Followers' reports are compared with it.
 type history struct {
 	mu     sync.Mutex
 	ended  map[leadership.Leader]time.Time // when a leader, or the time without one, ended the last time; guarded by mu
@@ -24,7 +24,7 @@ func (h *history) led(e memory.Event) {
 	delete(h.ended, e.Leader)
 }
 
-// rightUntil returns until when a leader, or none, was right, the last time; zero if it never was.
+// rightUntil returns the last time at which a leader, or no leader, was right; zero if it never was.
 func (h *history) rightUntil(leader leadership.Leader) time.Time {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -34,8 +34,8 @@ func (h *history) rightUntil(leader leadership.Leader) time.Time {
 	return h.ended[leader]
 }
 
-// follows checks what a follower says: its leader never goes back, AsOf is never later than a moment at which that leader
-// was right, and it is not older than half a TTL and two round trips on a line that has been in order for that long.
+// follows checks a follower's report. Its leader never goes back. AsOf is never later than a moment at which that
+// leader was right. It is not older than half a TTL and two round trips, if the line has worked for that long.
 func (k *checks) follows(f *simFollower) {
 	asOf := f.AsOf()
 	leader, led := f.Leader()

@@ -19,7 +19,7 @@ type simProcess struct {
 	candidates []*simCandidate
 }
 
-// simCandidate starts again and again, each time under another value.
+// simCandidate starts again and again, each time with another value.
 type simCandidate struct {
 	process   *simProcess
 	name      string
@@ -30,7 +30,7 @@ type simCandidate struct {
 	ended     chan struct{} // closed when the driver has returned
 }
 
-// simRun is one life of a candidate. Only its driver uses rng.
+// simRun is one start of a candidate. Only its driver uses rng.
 type simRun struct {
 	*leadership.Candidate
 	sim    *simulation
@@ -79,7 +79,7 @@ func (p *simProcess) stop() {
 	_ = p.store.Close()
 }
 
-// impatient casts a ballot and leaves before the answer comes, if that takes long.
+// impatient casts a ballot and stops waiting before a slow answer comes.
 func (p *simProcess) impatient() {
 	ctx, cancel := context.WithTimeout(background, time.Duration(p.sim.rng.Int64N(int64(simTTL/10))))
 	defer cancel()
@@ -88,7 +88,7 @@ func (p *simProcess) impatient() {
 	}
 }
 
-// rude notes that the ballots may go while their leaders' functions still run.
+// rude notes that ballots might be removed while their leaders' functions still run.
 func (p *simProcess) rude() {
 	for _, c := range p.candidates {
 		c.run.rude.Store(true)
@@ -140,7 +140,7 @@ func (c *simCandidate) end() {
 	c.process.sim.stood(c.run)
 }
 
-// byRun leads for a while. When the term ends it takes its time to stop working, but not more than simWork.
+// byRun leads. When the term ends it takes some time to stop working, but not more than simWork.
 func (r *simRun) byRun() {
 	err := r.Run(background, func(ctx context.Context, term *leadership.Term) error {
 		r.sim.working(r, +1)
@@ -154,7 +154,7 @@ func (r *simRun) byRun() {
 	r.sim.ended(r, err)
 }
 
-// tenure leads until the term ends, or until the leader has had enough.
+// tenure leads until the term ends, or until the leader resigns.
 func (r *simRun) tenure(ctx context.Context) {
 	if enough := r.rng.Int64N(int64(8 * simTTL)); r.rng.IntN(2) == 0 {
 		r.sim.rest(ctx, enough)
@@ -165,7 +165,7 @@ func (r *simRun) tenure(ctx context.Context) {
 	<-ctx.Done()
 }
 
-// byChannel reads the events, now and then slowly. They alternate, but for a false that took an unread true's place.
+// byChannel reads the events, sometimes slowly. They alternate, except for a false that replaced an unread true.
 func (r *simRun) byChannel() {
 	elected, errs := r.RunForElection()
 	last, first := false, true
@@ -188,12 +188,12 @@ func (r *simRun) byChannel() {
 	for err = range errs {
 	}
 	if !store.Permanent(err) {
-		err = nil // an error that was got over
+		err = nil // a temporary error
 	}
 	r.sim.ended(r, err)
 }
 
-// byCampaign uses the primitive.
+// byCampaign uses Campaign.
 func (r *simRun) byCampaign() {
 	for {
 		term, err := r.Campaign(r.ctx)
@@ -234,7 +234,7 @@ type simFollower struct {
 	*leadership.Follower
 	highest uint64       // revision that Leader has shown
 	asOf    time.Time    // what AsOf has shown
-	pause   atomic.Int64 // until how long after the beginning it does not ask
+	pause   atomic.Int64 // how long after the beginning it does not ask
 }
 
 func (f *simFollower) start() {
@@ -270,7 +270,7 @@ func (f *simFollower) start() {
 	f.Start()
 }
 
-// hooks note until when the follower does not ask, because a request was denied or the first answer did not come.
+// hooks note for how long the follower does not ask, because a request was denied or the first answer did not come.
 func (f *simFollower) hooks() *leadership.Hooks {
 	return &leadership.Hooks{Error: func(_ string, _ error, in time.Duration) { f.pause.Store(int64(time.Since(f.sim.began) + in)) }}
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/go-leadership/leadership/store/memory"
 )
 
-// checkAtRest checks what has to hold whenever everything is at rest.
+// checkAtRest checks the invariants that hold whenever everything is at rest.
 func (k *checks) checkAtRest() {
 	k.oneLeader(nil)
 	ballots, leader := k.service()
@@ -55,7 +55,7 @@ func (k *checks) service() ([]store.Standing, leadership.Leader) {
 	return ballots, leader
 }
 
-// agreed reports whether there is a leader whom everybody knows.
+// agreed reports whether there is a leader that all members know.
 func (k *checks) agreed() bool {
 	synctest.Wait()
 	leaders := k.leaders()
@@ -69,7 +69,7 @@ func (k *checks) agreed() bool {
 	})
 }
 
-// opinions tells what everybody believes.
+// opinions returns which leader each member knows.
 func (k *checks) opinions() string {
 	var b strings.Builder
 	ballots, leader := k.service()
@@ -102,7 +102,7 @@ func (k *checks) nothingLeft() {
 	k.fencing()
 }
 
-// expireAll lets one more candidate come and go, before which all sessions have to end that stand ahead of it.
+// expireAll casts one more ballot and removes it. Before that ballot is first, all sessions ahead of it have to end.
 func (k *checks) expireAll() {
 	st, err := memory.Open(k.sim.memory, &memory.Config{TTL: simTTL, Grace: simGrace, Peers: true})
 	if err != nil {

@@ -9,20 +9,19 @@ import (
 	"github.com/go-leadership/leadership/store/memory"
 )
 
-// The simulation's times. A step is how far apart two checks of everything are; what happens between two of them is
-// seen by hooks.
+// The simulation's times. A step is the time between two checks of everything; hooks see what happens in between.
 const (
 	simTTL    = 3 * time.Second
 	simGrace  = simTTL / 3
 	simStep   = 37 * time.Millisecond
 	simEvents = 50
-	// simBound is how long after all faults have healed there is a leader that all followers know: sessions that were
-	// not ended expire, late, then the longest back-off passes, then what was under way on the slowest line arrives.
+	// simBound is how long after all faults have healed there is a leader that all followers know. Sessions that were
+	// not ended expire, late; then the longest back-off passes; then the slowest line delivers.
 	simBound = simTTL + simDelay + 5*time.Second + 6*simDelay
 	simDelay = simTTL / 2
 	simLate  = 2 * simTTL // how late a request might be carried out whose answer never came
-	// simDrift is by how much a clock might be too fast or too slow. The grace is a third of the TTL; a quarter of the TTL
-	// is what remains for the leader's work to stop if the holder's clock is too slow and the other one too fast.
+	// simDrift is how much a clock might be too fast or too slow. The grace is a third of the TTL. If the holder's
+	// clock is too slow and the other one too fast, a quarter of the TTL remains for the leader's work to stop.
 	simDrift = 0.05
 	simWork  = simTTL / 4
 )
@@ -40,8 +39,8 @@ type simulation struct {
 	followers []*simFollower
 }
 
-// newSimulation draws a schedule. The seed says what the service is like: it tells of changes in one of three ways, or it
-// is no server, so that the members expire each other, and tells in any of these ways.
+// newSimulation draws a schedule. The seed decides about the service: it reports changes in one of three ways, or there
+// is no server, the members expire each other, and changes are reported in any of these ways.
 func newSimulation(seed int64, early bool, all *witnesses) *simulation {
 	s := &simulation{seed: seed, rng: rand.New(rand.NewPCG(uint64(seed), 1)), early: early, memory: memory.NewService()}
 	s.watches, s.peers = memory.Watches(seed%4), seed%4 == 3
@@ -59,7 +58,7 @@ func newSimulation(seed int64, early bool, all *witnesses) *simulation {
 	return s
 }
 
-// someClock draws how fast a clock runs.
+// someClock draws the rate of a clock.
 func (s *simulation) someClock() float64 { return 1 + simDrift*(2*s.rng.Float64()-1) }
 
 // run runs the schedule, lets everything heal, and stops everything.
@@ -82,7 +81,7 @@ func (s *simulation) run() {
 	s.stop()
 }
 
-// gap is the time between two events: often next to none, now and then enough for sessions to expire.
+// gap is the time between two events: mostly very short, sometimes enough for sessions to expire.
 func (s *simulation) gap() time.Duration {
 	switch s.rng.IntN(8) {
 	case 0, 1, 2:
@@ -94,7 +93,7 @@ func (s *simulation) gap() time.Duration {
 	}
 }
 
-// pass lets time pass, and checks everything now and then.
+// pass lets time pass, and checks everything in each step.
 func (s *simulation) pass(d time.Duration) {
 	for end := time.Now().Add(d); ; {
 		synctest.Wait()
@@ -162,7 +161,7 @@ func (s *simulation) event() {
 	}
 }
 
-// request asks one to resign, most often the leader.
+// request asks a candidate to resign, most often the leader.
 func (s *simulation) request() {
 	list, _ := s.service()
 	if len(list) == 0 {

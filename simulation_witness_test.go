@@ -8,7 +8,7 @@ import (
 	"github.com/go-leadership/leadership/store/memory"
 )
 
-// The witnesses: what the schedules have to reach, so that the checks say something.
+// The witnesses: states that the schedules must reach, or the checks would show nothing.
 const (
 	takeoverAfterExpiry   = "takeover after expiry"
 	staleAcknowledgement  = "stale acknowledgement refused"
@@ -41,7 +41,7 @@ func newWitnesses() *witnesses {
 	return w
 }
 
-// check fails if something has not been reached often enough.
+// check fails if a state has not been reached often enough.
 func (w *witnesses) check(t *testing.T) {
 	t.Helper()
 	for name, n := range w.counts {
@@ -53,7 +53,7 @@ func (w *witnesses) check(t *testing.T) {
 	}
 }
 
-// witness counts what one schedule reaches: each thing once, so that one schedule can't stand for many.
+// witness counts the states that one schedule reaches. Each counts once, so that one schedule can't stand for many.
 type witness struct {
 	all     *witnesses
 	mu      sync.Mutex
@@ -66,7 +66,7 @@ func newWitness(all *witnesses) *witness {
 	return &witness{all: all, seen: map[string]bool{}, void: map[string]bool{}}
 }
 
-// traced is told of events of the service.
+// traced receives the events of the service.
 func (w *witness) traced(e memory.Event) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Takeover-failed is called with the reason whatever kept the candidate from acknowledging, and only then.
+// The takeover-failed callbacks are called if the candidate did not acknowledge, for whatever reason, and only then.
 func TestTakeoverFailedCallbacks(t *testing.T) {
 	type lead = func(ctx context.Context, term *leadership.Term) error
 	for name, test := range map[string]struct {
@@ -75,7 +75,7 @@ func TestTakeoverFailsWhenTheTermEndsMeanwhile(t *testing.T) {
 	})
 }
 
-// A panic in a takeover-failed callback stops neither the others nor the candidate.
+// A panic in a takeover-failed callback stops neither the other callbacks nor the candidate.
 func TestTakeoverFailedCallbackThatPanics(t *testing.T) {
 	virtual(t, func(w *world) {
 		c := w.candidate(w.open(), "a", nil)
@@ -97,8 +97,8 @@ func TestTakeoverFailedCallbackThatPanics(t *testing.T) {
 	})
 }
 
-// However the term ends while the candidate takes over, lead is not called, what was begun can be undone while the
-// ballot still stands, and the reason says why it ended.
+// If the term ends while the candidate takes over, lead is not called. The takeover-failed callbacks run while the
+// ballot still stands, and their error says why the term ended.
 func TestTakeoverFailsWhereTheCandidateEndsItsTerm(t *testing.T) {
 	for how, test := range map[string]struct {
 		end    func(w *world, c *leadership.Candidate, term *leadership.Term, cancel context.CancelFunc)
@@ -177,7 +177,7 @@ func TestTakeoverFailsWhereTheCandidateEndsItsTerm(t *testing.T) {
 	}
 }
 
-// A term that ends unacknowledged while lead is running failed to take over, whatever lead makes of it.
+// A term that ends unacknowledged while lead runs is a failed takeover, whatever lead returns.
 func TestTakeoverFailsWhereLeadDoesNotAcknowledge(t *testing.T) {
 	type lead = func(ctx context.Context, term *leadership.Term) error
 	for name, test := range map[string]struct {
@@ -207,7 +207,7 @@ func TestTakeoverFailsWhereLeadDoesNotAcknowledge(t *testing.T) {
 	}
 }
 
-// Even if lead never returns, what was begun is undone on the way out.
+// If lead panics or ends its goroutine, the takeover-failed callbacks are still called.
 func TestTakeoverFailsWhereLeadPanics(t *testing.T) {
 	for name, leave := range map[string]func(){"panic": func() { panic("boom") }, "Goexit": runtime.Goexit} {
 		t.Run(name, func(t *testing.T) {
@@ -232,7 +232,7 @@ func TestTakeoverFailsWhereLeadPanics(t *testing.T) {
 	}
 }
 
-// The cause of a stopped term is said once.
+// The cause of a stopped term is named once.
 func TestStoppedOnce(t *testing.T) {
 	virtual(t, func(w *world) {
 		c := w.candidate(w.open(), "a", nil)

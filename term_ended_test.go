@@ -88,7 +88,7 @@ func TestTermEndedCallbackKeepsTheBallot(t *testing.T) {
 	}
 }
 
-// A candidate that never led hears of no end of a term.
+// For a candidate that never led, no end of a term is reported.
 func TestTermEndedCallbackIsNotForThoseWhoNeverLed(t *testing.T) {
 	virtual(t, func(w *world) {
 		w.lead(w.open(), "other")
@@ -100,7 +100,7 @@ func TestTermEndedCallbackIsNotForThoseWhoNeverLed(t *testing.T) {
 	})
 }
 
-// A panic or runtime.Goexit in lead ends Run; the callback is called and the ballot given back all the same.
+// A panic or runtime.Goexit in lead ends Run. The callback is still called, and the ballot given back.
 func TestTermEndedCallbackWhereLeadPanics(t *testing.T) {
 	for name, leave := range map[string]func(){"panic": func() { panic("boom") }, "Goexit": runtime.Goexit} {
 		t.Run(name, func(t *testing.T) {
@@ -124,7 +124,7 @@ func TestTermEndedCallbackWhereLeadPanics(t *testing.T) {
 	}
 }
 
-// Term gives the token to those who drive the candidate by RunForElection, for as long as it leads.
+// Term returns the token to the users of RunForElection, for as long as the candidate leads.
 func TestTermOfTheCandidate(t *testing.T) {
 	virtual(t, func(w *world) {
 		st := w.open()

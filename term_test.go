@@ -122,7 +122,7 @@ func TestTermResignEndsWithItsContext(t *testing.T) {
 	})
 }
 
-// Resign promises an error if the ballot is not known to be gone; asking again is no reason to say otherwise.
+// Resign returns an error if it could not confirm that the ballot was removed. So does a second call.
 func TestTermResignAgainAfterItFailed(t *testing.T) {
 	virtual(t, func(w *world) {
 		st := w.open()
@@ -155,7 +155,7 @@ func TestTermResignAgainSendsNothing(t *testing.T) {
 	})
 }
 
-// Case 24: resigning again, after the candidate has entered again, leaves the newer ballot alone.
+// A second Resign, after the candidate has stood again, leaves the newer ballot alone.
 func TestTermResignLeavesALaterTermAlone(t *testing.T) {
 	virtual(t, func(w *world) {
 		st := w.open()
@@ -174,7 +174,7 @@ func TestTermResignLeavesALaterTermAlone(t *testing.T) {
 	})
 }
 
-// The same from inside the leader's function, where Resign takes another way.
+// The same from inside the leader's function, where Resign does not wait.
 func TestTermResignInsideLeavesALaterTermAlone(t *testing.T) {
 	virtual(t, func(w *world) {
 		c := w.candidate(w.open(), "a", nil)
@@ -201,14 +201,14 @@ func TestTermResignInsideLeavesALaterTermAlone(t *testing.T) {
 	})
 }
 
-// Case 53 for the primitive: the ballot stands until the caller's work has stopped and Resign is called.
+// The ballot of a term from Campaign stands until the caller's work has stopped and the caller calls Resign.
 func TestTermKeepsItsBallotUntilItIsGivenBack(t *testing.T) {
 	virtual(t, func(w *world) {
 		fake := changing(w.open(), func(b *fakeBallot) { b.lease = store.NewLease(); b.lease.Renew(store.Now(), valid) })
 		a, b := w.candidate(fake, "a", nil), w.candidate(w.open(), "b", nil)
 		term := w.campaign(a)
 		waiting := async(func() error { _, err := b.Campaign(background); return err })
-		<-term.Context().Done() // the fake lease ran out; the session below is renewed
+		<-term.Context().Done() // the fake lease ended; the session below is renewed
 		w.at(10 * ttl)
 		require.True(w, pending(waiting))
 		require.Equal(w, []string{"a", "b"}, w.ballots())

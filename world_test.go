@@ -31,7 +31,7 @@ const election = "database/primary"
 
 var background = context.Background()
 
-// world is a service of its own in virtual time, and an observer of it whose line never fails.
+// world is a service of its own in virtual time, with an observer whose line never fails.
 type world struct {
 	*testing.T
 	service  *memory.Service
@@ -51,8 +51,8 @@ func virtual(t *testing.T, test func(w *world)) {
 	})
 }
 
-// watchdog ends the tests, with the stacks of all goroutines, if one does not end: virtual time can stand still,
-// because a goroutine spins, or run for ever, because stores go on renewing their sessions while the test is stuck.
+// watchdog ends the tests, and prints the stacks of all goroutines, if a test does not end. Virtual time might stop
+// because a goroutine spins, or go on for ever because stores renew their sessions while the test is stuck.
 func watchdog(name string) (stop func() bool) {
 	return time.AfterFunc(2*time.Minute, func() {
 		debug.SetTraceback("all")
@@ -87,8 +87,7 @@ func (w *world) follower(st store.Store, opts *leadership.Options) *leadership.F
 	return f
 }
 
-// end stops a candidate or follower and waits until nothing is left, but not for a term that the test did not give
-// back.
+// end stops a candidate or follower and waits until nothing is left, except a term that the test did not give back.
 func (w *world) end(s stoppable) {
 	s.Stop()
 	select {
@@ -126,7 +125,7 @@ func (w *world) at(d time.Duration) {
 	synctest.Wait()
 }
 
-// until lets time pass until something holds: a candidate waits a moment between two turns of its own.
+// until lets time pass until a condition holds: a candidate backs off between two terms.
 func (w *world) until(holds func() bool) {
 	w.Helper()
 	for end := time.Now().Add(ttl); ; time.Sleep(time.Millisecond) {

@@ -20,7 +20,7 @@ type simLine struct {
 	opened int
 	broken bool          // requests or notifications might not get through
 	trip   time.Duration // from a request to its answer, while it is not broken
-	since  time.Time // when this state began
+	since  time.Time     // when this state began
 }
 
 func newSimLine(s *simulation, name string) simLine {

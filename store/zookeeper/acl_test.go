@@ -15,14 +15,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// requireDenied checks that an error is a refusal of permission that names the path.
+// requireDenied checks that an error is a denial that names the path.
 func requireDenied(t *testing.T, err error, path string) {
 	t.Helper()
 	require.ErrorIs(t, err, store.ErrDenied)
 	require.ErrorContains(t, err, path)
 }
 
-// Two identities meet in one root under each setting of the ACL, which is that of the first.
+// Two identities use one root, under each setting of the ACL. The ACL is set by the first.
 func TestACL(t *testing.T) {
 	for _, c := range []struct {
 		acl               zookeeper.ACL
@@ -85,7 +85,7 @@ func TestACL(t *testing.T) {
 			eventually(t, func() bool { return len(candidate.Errors()) > 0 }, "the hook is told")
 			requireDenied(t, candidate.Errors()[0], path)
 			candidate.End()
-			_, err = other.Campaign(soon(t), newElection(), "second") // whose directory has to be made in the first's
+			_, err = other.Campaign(soon(t), newElection(), "second") // its directory has to be made in that of the first
 			requireDenied(t, err, root)
 			require.Equal(t, []string{"first"}, values(t, st, election))
 			require.True(t, leader.IsLeader())
@@ -93,7 +93,7 @@ func TestACL(t *testing.T) {
 	}
 }
 
-// The identity is there again after a reconnection, before anything else is sent.
+// After a reconnection the identity is added before anything else is sent.
 func TestIdentityAfterReconnection(t *testing.T) {
 	root := "/" + newElection()
 	tp := newTap(t, nil)
@@ -112,7 +112,7 @@ func TestIdentityAfterReconnection(t *testing.T) {
 	}
 }
 
-// A caller's connection that has no identity can't create what belongs to its identity.
+// A caller's connection without an identity can't create nodes that belong to the store's identity.
 func TestACLWithoutIdentity(t *testing.T) {
 	root := "/" + newElection()
 	st := open(t, zookeeper.Config{Conn: operator(t), TTL: long, Root: root, ACL: zookeeper.ACLCreator})
@@ -130,8 +130,8 @@ func TestACLWithoutIdentity(t *testing.T) {
 	require.NoError(t, b.Withdraw(soon(t)))
 }
 
-// The ACL allows to create nodes and not to remove them: the resignation says so, and the ballot goes with the session,
-// whether the store is closed or goes on, with another session then.
+// The ACL allows to create nodes and not to delete them. The resignation returns a denial, and the ballot is removed
+// with the session, whether the store is closed or goes on with another session.
 func TestRemovalIsDenied(t *testing.T) {
 	election := newElection()
 	conn := operator(t)
@@ -157,7 +157,8 @@ func TestRemovalIsDenied(t *testing.T) {
 	require.Empty(t, list(t, conn, dir(election)))
 }
 
-// The permission to read a ballot is taken away: the store can't watch it any more, and it must not block others.
+// The permission to read a ballot is taken away: the store can't watch the ballot any more, and it must not block
+// others.
 func TestLookIsDenied(t *testing.T) {
 	election := newElection()
 	conn := operator(t)
@@ -173,7 +174,7 @@ func TestLookIsDenied(t *testing.T) {
 	require.NoError(t, first.Err())
 }
 
-// A ballot whose session was given up can't be acknowledged in the next one, however late the request is sent.
+// A ballot whose session was given up can't be acknowledged in the next session, however late the request is sent.
 func TestAcknowledgeAfterItsSession(t *testing.T) {
 	st := open(t, zookeeper.Config{Servers: sharedServer(t).Addrs(), TTL: long})
 	election := newElection()
@@ -192,7 +193,7 @@ func TestAcknowledgeAfterItsSession(t *testing.T) {
 	require.Empty(t, values(t, st, election))
 }
 
-// Many removals that are denied at once end the session that the ballots are of, and not the next ones.
+// Many removals that are denied at once end the session of their ballots, and no later one.
 func TestManyRemovalsAreDenied(t *testing.T) {
 	election := newElection()
 	conn := operator(t)

@@ -17,8 +17,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// closeLimit bounds Close: the client library takes up to three seconds where its queue is full and the server does
-// not answer, and a connection of the caller's gets as many twice. The rest is for a slow machine.
+// closeLimit bounds Close. The client library takes up to three seconds if its queue is full and the server does not
+// answer; a caller's connection gets twice as long. The rest is for a slow machine.
 const closeLimit = 10 * time.Second
 
 // calls are calls of a store's methods that are under way.
@@ -37,8 +37,8 @@ func (c *calls) start(call func(ctx context.Context) error) {
 	})
 }
 
-// startAll starts calls of every kind, and more of them than the client library's queue holds. The ballot is first,
-// the other one waits behind it.
+// startAll starts calls of every kind, more of them than the client library's queue holds. One ballot is first, the
+// other waits behind it.
 func (c *calls) startAll(st *zookeeper.Store, election string, first, waiter store.Ballot) {
 	for range 30 {
 		c.start(func(ctx context.Context) error {
@@ -137,7 +137,7 @@ func TestCloseEndsTheSession(t *testing.T) {
 	acknowledge(t, second, "second")
 }
 
-// A store that never found a server closes as well, at any moment of its tries.
+// Close also works for a store that never found a server, at any moment of its tries.
 func TestCloseBeforeTheFirstConnection(t *testing.T) {
 	silent := storetest.SilentServer(t)
 	for name, servers := range map[string][]string{

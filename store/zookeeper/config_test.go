@@ -79,7 +79,7 @@ func TestConfigIsChecked(t *testing.T) {
 	}
 }
 
-// Where the nodes are is a matter of settings.
+// The settings decide where the nodes are.
 func TestSettingsOfTheLayout(t *testing.T) {
 	conn := operator(t)
 	config := zookeeper.Config{
@@ -88,7 +88,7 @@ func TestSettingsOfTheLayout(t *testing.T) {
 	}
 	election := newElection() + "/mit Teilen"
 	st := open(t, config)
-	for range 2 { // the nodes above are there the second time
+	for range 2 { // the nodes above exist the second time
 		b := castFirst(t, st, election, "own")
 		acknowledge(t, b, oddBytes)
 		path := "/prod/eu west/wahl/" + election[:len(election)-len("/mit Teilen")] + "__mit Teilen"
@@ -110,14 +110,14 @@ func TestSettingsOfTheLayout(t *testing.T) {
 		require.Empty(t, list(t, conn, path))
 	}
 	other := config
-	other.Chroot, other.Root = "/prod", "/eu west/wahl" // the same place
+	other.Chroot, other.Root = "/prod", "/eu west/wahl" // the same path
 	castFirst(t, st, election, "first")
 	waiting(t, cast(t, open(t, other), election, "second"))
 	require.Empty(t, list(t, conn, dir(election)))
 }
 
-// The ensemble decides about the timeout. One that it does not grant is refused, with both values, before a ballot is
-// cast: the arithmetic of the lease rests on it.
+// The ensemble decides about the timeout. If it grants another one, the store refuses it, with both values, before a
+// ballot is cast: the arithmetic of the lease depends on it.
 func TestTTLIsNotGranted(t *testing.T) {
 	server := testserver.NewZooKeeper(t, testserver.ZooKeeperConfig{}) // grants 1 s to 10 s
 	for asked, granted := range map[time.Duration]string{
@@ -141,7 +141,7 @@ func TestTTLIsNotGranted(t *testing.T) {
 	}
 }
 
-// Names and values that no store takes are refused before a connection is needed.
+// Names and values that every store refuses are refused without a connection.
 func TestNamesAndValuesAreChecked(t *testing.T) {
 	st := open(t, zookeeper.Config{Servers: []string{"127.0.0.1:1"}})
 	for _, election := range []string{
@@ -158,7 +158,7 @@ func TestNamesAndValuesAreChecked(t *testing.T) {
 	requireInvalid(t, err, "value", "131073", "131072")
 }
 
-// The longest value is taken as ballot and as acknowledgement, and any bytes are.
+// The longest value is accepted as ballot and as acknowledgement, with any bytes.
 func TestLongestValue(t *testing.T) {
 	election := newElection()
 	st := open(t, zookeeper.Config{Servers: sharedServer(t).Addrs(), TTL: long})
@@ -184,7 +184,8 @@ func TestLongestValue(t *testing.T) {
 	require.NotZero(t, seen.Revision, "a leader without a value is a leader")
 }
 
-// A name in any script, with spaces and slashes, is an election of its own; its node has the gem's name for it.
+// A name in any script, with spaces and slashes, is an election of its own. Its node has the name that the gem gives
+// it.
 func TestNames(t *testing.T) {
 	conn := operator(t)
 	st := open(t, zookeeper.Config{Servers: sharedServer(t).Addrs(), TTL: long})

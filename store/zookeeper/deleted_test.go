@@ -13,7 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// neverFirst checks that a ballot is lost without having been first for a moment. Call it before the ballot is deleted.
+// neverFirst checks that a ballot is lost without having been first at any moment. Call it before the ballot is
+// deleted.
 func neverFirst(t *testing.T, b store.Ballot) (check func()) {
 	t.Helper()
 	done := make(chan error, 1)
@@ -48,13 +49,13 @@ func TestOwnBallotDeletedWhileLeading(t *testing.T) {
 	require.Greater(t, third.Token(), second.Token())
 }
 
-// deletions delete a waiter's own ballot and the one before it in one transaction, so that the events arrive one right
+// deletions delete a waiter's ballot and the one ahead of it in one transaction, so that the events arrive one right
 // after the other.
 var deletions = map[string]func(own, before string) []any{
 	"deleted": func(own, before string) []any {
 		return []any{&zk.DeleteRequest{Path: own, Version: -1}, &zk.DeleteRequest{Path: before, Version: -1}}
 	},
-	// The first event about the own ballot uses the watch up, so that there is none for the second.
+	// The first event for the waiter's ballot uses up the watch, so the second is not seen.
 	"changed and deleted": func(own, before string) []any {
 		return []any{
 			&zk.SetDataRequest{Path: own, Data: []byte("changed"), Version: -1},
@@ -64,8 +65,8 @@ var deletions = map[string]func(own, before string) []any{
 	},
 }
 
-// A waiter whose own ballot was deleted does not lead when its predecessor goes, however closely the one follows the
-// other, and whatever the waiter is about.
+// A waiter whose ballot was deleted does not lead when its predecessor is deleted, in either order, and whatever the
+// waiter is doing.
 func TestOwnBallotDeletedWhileWaiting(t *testing.T) {
 	conn := operator(t)
 	for name, ops := range deletions {
@@ -73,12 +74,12 @@ func TestOwnBallotDeletedWhileWaiting(t *testing.T) {
 			t.Run(name+" during "+during, func(t *testing.T) {
 				st, tp := openTapped(t)
 				other := open(t, zookeeper.Config{Servers: sharedServer(t).Addrs(), TTL: long})
-				for range 30 { // which of two events is looked at first is a matter of luck
+				for range 30 { // which of two events is handled first is random
 					election := newElection()
 					castFirst(t, other, election, "before")
 					check := neverFirst(t, cast(t, st, election, "own"))
 					own, before := find(t, conn, election, "own"), find(t, conn, election, "before")
-					// An event that means nothing makes the waiter read its own ballot and then this one.
+					// An event that changes nothing makes the waiter read its own ballot and then the one ahead.
 					read := tp.catch(t, fate, opGetData, before)
 					_, err := conn.Set(before, []byte("before"), -1)
 					require.NoError(t, err)
@@ -197,8 +198,8 @@ func TestSessionEndsAsThePredecessorGoes(t *testing.T) {
 	}
 }
 
-// Reconnections and the deletion of a ballot after it has won: leadership is revoked, however often the watches have
-// been set again.
+// A ballot is deleted after it has won, after several reconnections: the leader loses its term, however often the
+// watches have been set again.
 func TestBallotDeletedAfterReconnections(t *testing.T) {
 	election := newElection()
 	conn := operator(t)
@@ -216,8 +217,8 @@ func TestBallotDeletedAfterReconnections(t *testing.T) {
 	require.Greater(t, next.Token(), b.Token())
 }
 
-// An operator removes all nodes of the election, its parent included, while candidates wait and lead: they make the
-// nodes again, stand again, and one leads.
+// An operator removes all nodes of the election, its parent included, while candidates wait and lead. They create the
+// nodes and cast ballots again, and one leads.
 func TestParentDeleted(t *testing.T) {
 	election := newElection()
 	conn := operator(t)
@@ -227,7 +228,8 @@ func TestParentDeleted(t *testing.T) {
 	for _, name := range []string{"a", "b", "c"} {
 		all = append(all, contend(t, open(t, config), election, name))
 	}
-	// Not one leader at every instant: an operator's removal ends terms early, and a successor may hear of it first.
+	// There might be two leaders for a moment: an operator's removal ends terms early, and a successor might learn of
+	// it first.
 	var token uint64
 	for range 5 {
 		eventually(t, func() bool { return len(values(t, follower, election)) == 3 }, "all three stand")
@@ -255,7 +257,7 @@ func TestSessionClosedFromOutside(t *testing.T) {
 	tp.endSession(t, sharedServer(t).Addrs()[0])
 	for _, b := range ballots {
 		lost(t, b)
-		eventually(t, func() bool { return b.Lease().Remaining() == 0 }, "the end of the lease") // of which the ballot knows a moment before
+		eventually(t, func() bool { return b.Lease().Remaining() == 0 }, "the end of the lease") // the ballot learns first
 	}
 	require.Less(t, time.Since(start), long/2, "it is noticed before the lease would run out")
 	b := castFirst(t, st, newElection(), "own")

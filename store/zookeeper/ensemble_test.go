@@ -26,7 +26,7 @@ func newEnsemble(t *testing.T) *testserver.ZooKeeper {
 	})
 }
 
-// patient is a TTL in which an ensemble recovers on any machine.
+// patient is a TTL that is long enough for an ensemble to recover on any machine.
 const patient = 20 * time.Second
 
 // contendOnEach lets candidates stand, each on one member of the ensemble.
@@ -42,7 +42,7 @@ func contendOnEach(t *testing.T, ensemble *testserver.ZooKeeper, ttl time.Durati
 	return all
 }
 
-// agreed waits until one of the candidates leads, every one stands once, and all stores agree who leads.
+// agreed waits until one of the candidates leads, each has one ballot, and all stores agree who leads.
 func agreed(t *testing.T, election string, all []*contender) (leader *contender) {
 	t.Helper()
 	eventually(t, func() bool {
@@ -83,7 +83,7 @@ func TestEnsemble(t *testing.T) {
 	}
 }
 
-// Candidates on different members elect one, in the order in which they came, and take over from each other.
+// Candidates on different members elect one leader, in the order of their ballots.
 func candidatesOnDifferentMembers(t *testing.T, ensemble *testserver.ZooKeeper) {
 	election := newElection()
 	all := contendOnEach(t, ensemble, long, election)
@@ -95,7 +95,7 @@ func candidatesOnDifferentMembers(t *testing.T, ensemble *testserver.ZooKeeper) 
 	}
 }
 
-// The ensemble elects another leader in less than the TTL: ours stays, and so does its term.
+// The ensemble elects another leader in less than the TTL: the candidate goes on leading in the same term.
 func ensembleLeaderKilled(t *testing.T, ensemble *testserver.ZooKeeper) {
 	election := newElection()
 	st := open(t, zookeeper.Config{Servers: ensemble.Addrs(), TTL: patient})
@@ -117,8 +117,8 @@ func ensembleLeaderKilled(t *testing.T, ensemble *testserver.ZooKeeper) {
 	eventually(t, func() bool { return len(values(t, st, election)) == 2 }, "both stand")
 }
 
-// The member that the leader's client uses falls silent: the client moves on to another one while the lease holds. It
-// uses the two that don't lead the ensemble: how soon another leads does not depend on the client.
+// The member that the leader's client uses falls silent. The client moves to another member while the lease holds. It
+// uses the two members that don't lead the ensemble, so the time does not depend on the ensemble's election.
 func memberPaused(t *testing.T, ensemble *testserver.ZooKeeper) {
 	election := newElection()
 	tp := newTap(t, nil)
@@ -145,8 +145,8 @@ func memberPaused(t *testing.T, ensemble *testserver.ZooKeeper) {
 	require.NoError(t, term.Context().Err())
 }
 
-// The leader changes while the member of a follower is paused. When it resumes, it might answer before it has heard of
-// the change: that is no answer to who asks for the present leader.
+// The leader changes while the follower's member is paused. When the member resumes, it might answer from the old
+// state. A read of the present leader must not accept that answer.
 func memberBehind(t *testing.T, ensemble *testserver.ZooKeeper) {
 	election := newElection()
 	leader, err := ensemble.Leader()
@@ -174,8 +174,8 @@ func memberBehind(t *testing.T, ensemble *testserver.ZooKeeper) {
 	}
 }
 
-// The ensemble has no quorum for longer than the TTL: there is no leader, though the one member that is left still
-// answers its clients for a while; afterwards one leads, and nothing is lost or left behind.
+// The ensemble has no quorum for longer than the TTL. There is no leader, although the one remaining member still
+// answers its clients for some time. Afterwards one leads, and nothing is lost or left behind.
 func twoOfThreeKilled(t *testing.T, ensemble *testserver.ZooKeeper) {
 	withoutQuorum(t, ensemble, (*testserver.Member).Kill, func(m *testserver.Member) error { return m.Start(soon(t)) })
 }
@@ -209,9 +209,9 @@ func withoutQuorum(t *testing.T, ensemble *testserver.ZooKeeper, down, up func(*
 	agreed(t, election, all)
 }
 
-// serves waits until a plain client gets a session from each member. ZooKeeper 3.8 elects a leader now and then that
-// commits nothing, after members were paused: the ensemble says that it serves, and opens no session for minutes. No
-// client can do anything about that, so all members are restarted then, and the log says so.
+// serves waits until a plain client gets a session from each member. After members were paused, ZooKeeper 3.8 sometimes
+// elects a leader that commits nothing: the ensemble reports that it serves, and opens no session for minutes. No
+// client can help that, so all members are restarted then, with a log.
 func serves(t *testing.T, ensemble *testserver.ZooKeeper) {
 	t.Helper()
 	for tries := 0; ; tries++ {
@@ -268,7 +268,7 @@ func membersRestarted(t *testing.T, ensemble *testserver.ZooKeeper) {
 }
 
 // For some ticks, the ensemble's leader does not notice that it has lost the others, which might have elected another
-// one. What it answers alone renews no lease, and confirms nothing: neither a request nor a handshake does.
+// leader. Its answers renew no lease and confirm nothing, neither to a request nor to a handshake.
 func leaderAlone(t *testing.T, ensemble *testserver.ZooKeeper, then func(*tap)) {
 	leader, err := ensemble.Leader()
 	require.NoError(t, err)

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Codes of the server's that the client library does not know come as text.
+// Error codes of the server that the client library does not know are reported as text.
 func TestExplain(t *testing.T) {
 	for err, want := range map[error]error{
 		zk.ErrNoAuth:                       store.ErrDenied,

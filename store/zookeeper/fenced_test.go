@@ -30,8 +30,8 @@ func (r *resource) write(token uint64, writer string) bool {
 	return true
 }
 
-// The leader is cut off from the service, another leads, the line heals: the old one has stopped before the new one
-// began, and none of its writes gets in afterwards, not even those of work that did not stop.
+// The leader is cut off from the service, another one leads, and the line heals. The old leader has stopped before the
+// new one began, and the resource accepts none of its later writes, not even those of work that did not stop.
 func TestLeaderIsCutOff(t *testing.T) {
 	election := newElection()
 	network := conformance.NewNetwork()

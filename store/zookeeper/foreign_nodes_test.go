@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Nodes that are no ballots block no candidate, are in no list, and stay.
+// Nodes that are no ballots block no candidate, are not listed, and stay.
 func TestForeignNodesAmongTheBallots(t *testing.T) {
 	election := newElection()
 	conn := operator(t)
@@ -32,8 +32,8 @@ func TestForeignNodesAmongTheBallots(t *testing.T) {
 	require.ElementsMatch(t, foreign, list(t, conn, dir(election)))
 }
 
-// Every node that is named like a ballot is one, ephemeral or not, of any client: otherwise candidates could disagree.
-// An operator removes it.
+// A node whose name is that of a ballot counts as one, ephemeral or not, of any client: otherwise candidates could
+// disagree. An operator has to remove it.
 func TestForeignBallotCounts(t *testing.T) {
 	election := newElection()
 	conn := operator(t)
@@ -50,7 +50,7 @@ func TestForeignBallotCounts(t *testing.T) {
 	require.NoError(t, b.Wait(soon(t)))
 }
 
-// A node that another client made at the acknowledgement's path is replaced, unless it has children: then the error
+// A node that another client made at the acknowledgement's path is replaced, unless it has children. Then the error
 // says what to do, and acknowledging works as soon as that is done.
 func TestAcknowledgementBehindAForeignNode(t *testing.T) {
 	election := newElection()
@@ -69,13 +69,13 @@ func TestAcknowledgementBehindAForeignNode(t *testing.T) {
 	require.Empty(t, list(t, conn, dir(election)))
 }
 
-// The counter wraps within an election's lifetime in theory only; here it is seen with nodes made by hand.
+// The counter wraps after 2^31 ballots of one election. This test makes such nodes by hand.
 func TestBallotsAcrossTheWrap(t *testing.T) {
 	election := newElection()
 	conn := operator(t)
 	makePath(t, conn, dir(election))
 	st := open(t, zookeeper.Config{Servers: sharedServer(t).Addrs(), TTL: long})
-	// Ours gets number 2 or so: as many numbers after -3 as 2 is.
+	// These have the numbers -3 and -2. The store's ballot gets 2 or so, which is behind them.
 	for _, name := range []string{"ballot-000000003", "ballot_x_-000000002"} {
 		_, err := conn.Create(dir(election)+"/"+name, []byte(name), zk.FlagPersistent, world)
 		require.NoError(t, err)

@@ -50,7 +50,8 @@ func TestPasswordIsNotPrinted(t *testing.T) {
 	require.NotContains(t, fmt.Sprintf("%+v", zookeeper.Config{}), "***", "whether there is one is no secret")
 }
 
-// What a store keeps is out of reach where package fmt asks no methods: in an unexported field, or for another type.
+// Package fmt prints fields without asking methods if a field is unexported, or a value is converted to another type.
+// What a store keeps does not show there either.
 func TestStoreKeepsThePasswordOutOfReach(t *testing.T) {
 	const password = "hUnter2"
 	st := open(t, zookeeper.Config{Servers: []string{"127.0.0.1:1"}, User: "alice", Password: password})

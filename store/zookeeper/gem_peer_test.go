@@ -14,8 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// gemCandidate behaves as ZK::Election::Candidate of the Ruby zk gem does, method by method, so that the tests show
-// that candidates in both languages elect one leader. The gem's names are in the comments.
+// gemCandidate does what ZK::Election::Candidate of the Ruby zk gem does, method by method, so that the tests show that
+// candidates in both languages elect one leader. The comments have the gem's names.
 type gemCandidate struct {
 	t    *testing.T
 	conn *zk.Conn
@@ -23,8 +23,8 @@ type gemCandidate struct {
 	data string
 
 	ballot string
-	// follows receives at each watch that is set on the ballot before. The gem sets it only once the leader has
-	// acknowledged: one whose leader goes before that waits for the acknowledgement of the next.
+	// follows receives at each watch that is set on the ballot ahead. The gem sets it only when the leader has
+	// acknowledged. If its leader goes before that, the candidate waits for the acknowledgement of the next.
 	follows chan struct{}
 	won     chan struct{} // closed by handle_winning_election, once it has acknowledged
 	ended   chan struct{}
@@ -32,7 +32,7 @@ type gemCandidate struct {
 	ctx     context.Context
 }
 
-// newGemCandidate lets one vote!, on a session of its own. It stands when newGemCandidate returns.
+// newGemCandidate casts a ballot with vote!, in a session of its own. The ballot stands when newGemCandidate returns.
 func newGemCandidate(t *testing.T, election, data string) *gemCandidate {
 	t.Helper()
 	g := &gemCandidate{
@@ -52,7 +52,7 @@ func newGemCandidate(t *testing.T, election, data string) *gemCandidate {
 	return g
 }
 
-// close closes the client, which is how a candidate of the gem's gives up.
+// close closes the client: that is how a candidate of the gem gives up.
 func (g *gemCandidate) close() {
 	g.end()
 	g.conn.Close()
@@ -167,7 +167,7 @@ func (o *gemObserver) observe(ctx context.Context, t *testing.T, conn *zk.Conn, 
 	}
 }
 
-// report is the_king_is_dead and long_live_the_king. It reports false if things have changed meanwhile.
+// report is the_king_is_dead and long_live_the_king. It returns false if the state has changed meanwhile.
 func (o *gemObserver) report(t *testing.T, conn *zk.Conn, path string, alive bool) bool {
 	if !alive {
 		o.reports <- "death"

@@ -12,10 +12,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// oddBytes is a value that shows whether anything is added to it, encoded or cut.
+// oddBytes is a value that shows whether the store adds, encodes or cuts anything.
 const oddBytes = "db2:4567\x00\xff é\n"
 
-// A candidate of the gem's that was there first leads first, and ours after it; then the other way round.
+// The gem's candidate comes first and leads first, and the store's candidate after it; then the other way round.
 func TestGemCandidatesStandInTheSameElection(t *testing.T) {
 	config := zookeeper.Config{Servers: sharedServer(t).Addrs(), TTL: long}
 	for _, order := range [][]string{
@@ -82,7 +82,7 @@ func TestGemCandidatesStandInTheSameElection(t *testing.T) {
 	}
 }
 
-// afterDeath returns the next value, past one that tells of a leader's end: whether that is seen is a matter of luck.
+// afterDeath returns the next value. It skips one that reports a leader's end: whether that is seen depends on timing.
 func afterDeath(t *testing.T, values <-chan string, death string) string {
 	t.Helper()
 	if value := receive(t, values, "a new leader"); value != death {
@@ -101,8 +101,8 @@ func newFollower(t *testing.T, st *zookeeper.Store, election string) <-chan stri
 	return values
 }
 
-// The gem's observer gets the events that its code waits for, in their order: created with our acknowledgement, then
-// deleted with our resignation; the node holds exactly our bytes.
+// The gem's observer gets the events that it waits for, in order: created with the store's acknowledgement, deleted
+// with the resignation. The node holds exactly the store's bytes.
 func TestGemObserverSeesOurAcknowledgement(t *testing.T) {
 	election := newElection()
 	observer := newGemObserver(t, election)
@@ -122,7 +122,8 @@ func TestGemObserverSeesOurAcknowledgement(t *testing.T) {
 	}
 }
 
-// A candidate of the gem's dies without a word: ours leads when its session has expired, and replaces nothing.
+// A candidate of the gem dies without notice. The store's candidate leads when the session has expired, and replaces
+// nothing.
 func TestGemLeaderDies(t *testing.T) {
 	election := newElection()
 	g := newGemCandidate(t, election, "gem")

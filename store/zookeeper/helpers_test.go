@@ -66,8 +66,8 @@ func open(t *testing.T, config zookeeper.Config) *zookeeper.Store {
 	return st
 }
 
-// stepDown waits until none of the contenders leads any more, which is so before a session could end. The clock is read
-// before each check, so it does not matter for how long the test stood still.
+// stepDown waits until no contender leads, which is so before a session could end. It reads the clock before each
+// check, so a pause of the test does not matter.
 func stepDown(t *testing.T, sessionEnds time.Time, contenders ...*contender) {
 	t.Helper()
 	eventually(t, func() bool {

@@ -48,7 +48,7 @@ func TestCampaignLosesAMessage(t *testing.T) {
 	}
 }
 
-// The replies are lost for longer than one try takes, and so are those to the search for the ballot.
+// The replies are lost for longer than one try takes, also those to the search for the ballot.
 func TestCampaignLosesRepliesForAWhile(t *testing.T) {
 	election := newElection()
 	conn := operator(t)
@@ -73,8 +73,8 @@ func TestCampaignLosesRepliesForAWhile(t *testing.T) {
 	require.Equal(t, []string{"the only one"}, values(t, st, election))
 }
 
-// The caller gives up while the reply is outstanding: the ballot that was cast is removed as soon as the server can be
-// reached, by the session that lives on.
+// The caller gives up while the reply is outstanding. When the server can be reached again, the same session removes
+// the ballot that was cast.
 func TestCampaignGivenUpLeavesNothing(t *testing.T) {
 	conn := operator(t)
 	t.Run("reply lost", func(t *testing.T) {
@@ -121,7 +121,8 @@ func TestCampaignGivenUpLeavesNothing(t *testing.T) {
 	})
 }
 
-// A node with the nonce belongs to another session, such as the one before: it is not ours, and blocks no ballot.
+// A node with the nonce belongs to another session, for example the one before. The store does not take it for its
+// ballot, and it blocks no ballot.
 func TestBallotFoundIsNotOurs(t *testing.T) {
 	election := newElection()
 	conn := operator(t)
@@ -155,8 +156,8 @@ func TestBallotFoundIsNotOurs(t *testing.T) {
 	require.NoError(t, witness.Err())
 }
 
-// The session ends right after the ballot was created in it, before the reply came: the ballot that Campaign returns
-// is one of the session that follows.
+// The session ends right after the ballot was created in it, before the reply came. The ballot that Campaign returns is
+// one of the next session.
 func TestSessionEndsDuringCampaign(t *testing.T) {
 	election := newElection()
 	conn := operator(t)
@@ -181,8 +182,8 @@ func TestSessionEndsDuringCampaign(t *testing.T) {
 	require.Equal(t, []string{"ours"}, values(t, st, election))
 }
 
-// A request that waits for a connection outlives the session in which it was made; what it creates belongs to the
-// next session, and counts.
+// A request waits for a connection until its session is over. The node that it creates belongs to the next session, and
+// counts.
 func TestRequestQueuedAcrossSessions(t *testing.T) {
 	election := newElection()
 	conn := operator(t)
@@ -212,8 +213,8 @@ func TestRequestQueuedAcrossSessions(t *testing.T) {
 	require.NoError(t, b.Err())
 }
 
-// The connection breaks while Acknowledge waits for its reply: the caller learns that the outcome is unknown, and may
-// ask again.
+// The connection breaks while Acknowledge waits for its reply. The caller is told that the outcome is unknown, and may
+// call it again.
 func TestAcknowledgeLosesItsReply(t *testing.T) {
 	for name, fate := range map[string]fate{"reply": loseReply, "request": loseRequest} {
 		t.Run(name, func(t *testing.T) {
@@ -234,7 +235,7 @@ func TestAcknowledgeLosesItsReply(t *testing.T) {
 	}
 }
 
-// The same with a candidate: Term.Acknowledge asks again by itself.
+// The same with a candidate: Term.Acknowledge tries again by itself.
 func TestCandidateAcknowledgesInSpiteOfALostReply(t *testing.T) {
 	election := newElection()
 	st, tp := openTapped(t)

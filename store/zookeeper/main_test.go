@@ -9,9 +9,9 @@ import (
 
 func TestMain(m *testing.M) { storetest.Main(m) }
 
-// sharedServer returns the server that most tests share: a single one whose tick is 500 ms, so that it grants sessions
-// of 1 s to 10 s. It does not wait for the disk: each confirmation of a session is a write, and disks of a busy machine
-// stand still for a second.
+// sharedServer returns the server that most tests share. Its tick is 500 ms, so it grants sessions of 1 s to 10 s. It
+// does not wait for the disk: each confirmation of a session is a write, and the disk of a busy machine can hang for a
+// second.
 var sharedServer = storetest.Shared(testserver.StartZooKeeper, testserver.ZooKeeperConfig{
 	Extra: map[string]string{"forceSync": "no"},
 })

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The client library can't take a watch back: followers that come and go share one.
+// The client library can't take a watch back, so followers that start and stop share one.
 func TestStoppedFollowersLeaveOneWatch(t *testing.T) {
 	election := newElection()
 	st := open(t, zookeeper.Config{Servers: sharedServer(t).Addrs(), TTL: long})
@@ -36,7 +36,7 @@ func TestStoppedFollowersLeaveOneWatch(t *testing.T) {
 	one("when that has gone")
 }
 
-// The node of an election is asked for once, and again when it has been found missing.
+// The node of an election is asked for once, and again when it was missing.
 func TestNodeOfAnElectionIsKnown(t *testing.T) {
 	election := newElection()
 	conn := operator(t)
@@ -52,7 +52,7 @@ func TestNodeOfAnElectionIsKnown(t *testing.T) {
 	require.Equal(t, 2, asked())
 }
 
-// A thousand elections share one session and its confirmations, and outlive a broken connection together.
+// A thousand elections share one session and its confirmations, and all survive a broken connection.
 func TestThousandElections(t *testing.T) {
 	const elections = 1000
 	prefix := newElection()

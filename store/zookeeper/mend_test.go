@@ -11,14 +11,15 @@ import (
 	"github.com/go-leadership/leadership/conformance"
 )
 
-// mended is a connection for the client library's own watches, which it sets again after a reconnection. It keeps a data
-// race of the library's from the tests: that goes on reading and writing the last zxid without a lock. So the library is
-// shown none, and what it tells the server is put right. It also answers a request that could not be written twice, and
-// waits for ever if its caller has left, so a write never fails: the connection is closed, which fails the reads.
+// mended is a connection for the client library's own watches, which the library sets again after a reconnection. It
+// works round two faults of the library. The library reads and writes the last zxid without a lock, a data race: mended
+// shows it no zxid, and corrects the zxid that the library sends to the server. The library also answers a request
+// twice if writing it fails, and then waits for ever if the caller has left: so a write never fails here. Instead the
+// connection is closed, and the reads fail.
 type mended struct {
 	net.Conn
 	last   *atomic.Uint64 // the highest zxid seen on all connections
-	before uint64         // that of before this connection
+	before uint64         // the highest zxid seen before this connection
 	wrote  bool           // the connect request, as read has been its answer
 	read   bool
 	rest   []byte // of the frame that is being read

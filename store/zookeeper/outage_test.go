@@ -18,8 +18,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The server is not there when a candidate and a follower start: both join once it is, and stopping before that is
-// clean.
+// The server is not there when a candidate and a follower start. Both work once it is there, and stopping them before
+// that leaves nothing behind.
 func TestServerComesUpLater(t *testing.T) {
 	t.Parallel()
 	server := testserver.NewZooKeeper(t, testserver.ZooKeeperConfig{})
@@ -60,7 +60,7 @@ func TestOutageIsVisible(t *testing.T) {
 	}
 }
 
-// A campaign that its caller gives up says what it was waiting for.
+// If the caller gives up a campaign, the error says what it was waiting for.
 func TestCampaignSaysWhatItWaitsFor(t *testing.T) {
 	st := open(t, zookeeper.Config{Servers: []string{"127.0.0.1:1"}})
 	_, err := st.Campaign(within(t, ttl), newElection(), "own")
@@ -68,8 +68,8 @@ func TestCampaignSaysWhatItWaitsFor(t *testing.T) {
 	require.ErrorContains(t, err, "connection refused")
 }
 
-// A store that has worked says what is wrong now: it asks no question about TLS, and does not tell of what it has
-// closed itself.
+// A store that has worked before reports what is wrong now: it does not ask about TLS, and does not mention connections
+// that it closed itself.
 func TestErrorOfAStoreThatHasWorked(t *testing.T) {
 	t.Parallel()
 	silent := storetest.SilentServer(t)
@@ -98,8 +98,8 @@ func TestErrorOfAStoreThatHasWorked(t *testing.T) {
 	}
 }
 
-// The server goes away for longer than the TTL while one leads and others wait: none leads meanwhile, one leads
-// afterwards, and each stands again, once.
+// The server is away for longer than the TTL while one candidate leads and others wait. None leads meanwhile, one leads
+// afterwards, and each casts one ballot again.
 func TestOutageLongerThanTheTTL(t *testing.T) {
 	t.Parallel()
 	server := testserver.NewZooKeeper(t, testserver.ZooKeeperConfig{})
@@ -139,8 +139,8 @@ func TestOutageLongerThanTheTTL(t *testing.T) {
 	}
 }
 
-// The server goes away while a leader resigns: Resign returns when the lease is over, and the ballot goes as soon as
-// the server is back, with the session that survived in this case.
+// The server goes away while a leader resigns. Resign returns when the lease is over. The ballot is removed as soon as
+// the server is back, in the same session, which survived here.
 func TestOutageDuringResignation(t *testing.T) {
 	t.Parallel()
 	server := testserver.NewZooKeeper(t, testserver.ZooKeeperConfig{})
@@ -168,8 +168,8 @@ func TestOutageDuringResignation(t *testing.T) {
 	c.Stop()
 }
 
-// The session expires during an outage: all of its ballots are lost, their leases ended before, and the store opens the
-// next session by itself.
+// The session expires during an outage. All of its ballots are lost, their leases have ended before, and the store
+// opens the next session by itself.
 func TestSessionExpires(t *testing.T) {
 	tp := newTap(t, nil)
 	var gate sync.RWMutex // held by the test: no connection can be opened
@@ -205,8 +205,8 @@ func TestSessionExpires(t *testing.T) {
 	}
 }
 
-// The leader's requests arrive and no answer comes back. Each handshake prolongs its session, until one ends it: the
-// next in line does not wait for as long as that goes on.
+// The leader's requests arrive, but no answer comes back, and each handshake prolongs the session. One handshake ends
+// it, so that the next in line does not wait for as long as that goes on.
 func TestRepliesAreLostForLong(t *testing.T) {
 	network := conformance.NewNetwork()
 	election := newElection()
@@ -224,8 +224,8 @@ func TestRepliesAreLostForLong(t *testing.T) {
 	require.True(t, b.IsLeader())
 }
 
-// A watch that is asked for while there has been no connection for long is set by one who asks later: a read of the
-// leader and a candidate's read go on as soon as there is a connection again.
+// A watch was requested while there had been no connection for long, and a later request sets it. When there is a
+// connection again, a read of the leader and a candidate's read go on at once.
 func TestWatchIsAskedForInAnOutage(t *testing.T) {
 	election := newElection()
 	var away atomic.Bool

@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A whole election over connections that belong to the caller: they are as they were when it is over.
+// A whole election over connections that belong to the caller. Afterwards they are as before.
 func TestCallersConnection(t *testing.T) {
 	election := newElection()
 	conns := []*zk.Conn{operator(t), operator(t)}
@@ -50,7 +50,7 @@ func TestCallersConnection(t *testing.T) {
 	}
 }
 
-// takesOver makes a leader resign until the next one leads. On a busy machine the lease of the next one might end before it
+// takesOver makes a leader resign until the next one leads. On a busy machine the next one's lease might end before it
 // has acknowledged: then the first one leads again.
 func takesOver(t *testing.T, next, leader *contender) {
 	t.Helper()
@@ -68,7 +68,7 @@ func takesOver(t *testing.T, next, leader *contender) {
 	}
 }
 
-// receiveFirst waits for the first contender's first term, once.
+// receiveFirst waits for the first term of the first contender, once.
 func receiveFirst(t *testing.T, all []*contender) {
 	t.Helper()
 	if len(all) == 1 {
@@ -76,7 +76,7 @@ func receiveFirst(t *testing.T, all []*contender) {
 	}
 }
 
-// The store learns that the caller's session has ended, and goes on in the next one.
+// The store learns that the caller's session has ended, and goes on in the next session.
 func TestCallersSessionEnds(t *testing.T) {
 	election := newElection()
 	tp := newTap(t, nil)
@@ -87,13 +87,13 @@ func TestCallersSessionEnds(t *testing.T) {
 		acknowledge(t, b, "own")
 		tp.endSession(t, sharedServer(t).Addrs()[0])
 		lost(t, b)
-		eventually(t, func() bool { return b.Lease().Remaining() == 0 }, "the end of the lease") // of which the ballot knows a moment before
+		eventually(t, func() bool { return b.Lease().Remaining() == 0 }, "the end of the lease") // the ballot learns first
 	}
 	castFirst(t, st, election, "own")
 	require.Equal(t, []string{"own"}, values(t, st, election))
 }
 
-// The caller's connection breaks and comes back in time: nothing is lost, and events are still noticed.
+// The caller's connection breaks and is restored in time: nothing is lost, and events are still noticed.
 func TestCallersConnectionBreaks(t *testing.T) {
 	election := newElection()
 	tp := newTap(t, nil)
@@ -112,7 +112,8 @@ func TestCallersConnectionBreaks(t *testing.T) {
 	lost(t, b)
 }
 
-// The predecessor and the own ballot go at once. Events come through a goroutine for each watch, in any order.
+// The ballot ahead and the waiter's own ballot are deleted at once. Each watch has a goroutine, so events come in any
+// order.
 func TestCallersConnectionOwnBallotDeleted(t *testing.T) {
 	conn := operator(t)
 	tp := newTap(t, nil)
@@ -138,8 +139,8 @@ func TestCallersConnectionOwnBallotDeleted(t *testing.T) {
 	}
 }
 
-// Close while a campaign is under way: the ballot that is created a moment later does not stay on the session, which
-// lives on with the caller's connection.
+// Close comes while a campaign is under way. The ballot that is created a moment later is removed from the session,
+// which goes on with the caller's connection.
 func TestCloseDuringCampaignOnCallersConnection(t *testing.T) {
 	election := newElection()
 	conn := operator(t)
@@ -179,7 +180,7 @@ func TestCloseWithOrphansOnCallersConnection(t *testing.T) {
 	require.NoError(t, later.Wait(within(t, long)), "a ballot without an owner blocks the election as long as the session lives")
 }
 
-// Close returns soon while the caller's connection is down, however long that lasts.
+// Close returns soon while the caller's connection is down, however long the outage lasts.
 func TestCloseWhileCallersConnectionIsDown(t *testing.T) {
 	t.Parallel()
 	server := testserver.NewZooKeeper(t, testserver.ZooKeeperConfig{})
@@ -213,7 +214,7 @@ func TestCloseWhileCallersConnectionIsDown(t *testing.T) {
 	}
 }
 
-// The caller closes its connection under the store: a campaign says so instead of waiting for what can't come.
+// The caller closes its connection before the store. A campaign reports that, and does not wait.
 func TestCallerClosesTheConnection(t *testing.T) {
 	conn := operator(t)
 	st, err := zookeeper.Open(zookeeper.Config{Conn: conn, TTL: ttl})
@@ -226,7 +227,7 @@ func TestCallerClosesTheConnection(t *testing.T) {
 	require.ErrorIs(t, err, store.ErrClosed, "the connection never comes back")
 }
 
-// The first lease on a caller's connection begins when the ensemble's leader certainly knows of a touch, whatever the
+// The first lease on a caller's connection begins when the ensemble's leader certainly knows of a touch, with any
 // grace: TTL/4 after the first confirmation at the earliest, not with the next answer.
 func TestCallersFirstLease(t *testing.T) {
 	for name, grace := range map[string]time.Duration{"least": long / 12, "default": long / 3, "most": long/2 - 1} {

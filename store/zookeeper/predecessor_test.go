@@ -11,7 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// An event on the predecessor's ballot that is not its end neither promotes the waiter nor uses up its watch.
+// An event of the predecessor's ballot other than its deletion does not promote the waiter, and does not use up its
+// watch.
 func TestPredecessorChanges(t *testing.T) {
 	election := newElection()
 	conn := operator(t)
@@ -29,7 +30,7 @@ func TestPredecessorChanges(t *testing.T) {
 	require.NoError(t, b.Wait(soon(t)))
 }
 
-// So with the own ballot: a change is no loss, and the next deletion is noticed.
+// The same for the waiter's own ballot: after a change it still stands, and the next deletion is noticed.
 func TestOwnBallotChanges(t *testing.T) {
 	election := newElection()
 	conn := operator(t)
@@ -46,7 +47,7 @@ func TestOwnBallotChanges(t *testing.T) {
 	lost(t, b)
 }
 
-// The predecessor goes between the list and the watch, and so do those before it.
+// The predecessor is deleted between the list and the watch, and so are those ahead of it.
 func TestPredecessorGoesBeforeItIsWatched(t *testing.T) {
 	for ahead := 1; ahead <= 3; ahead++ {
 		for gone := 1; gone <= ahead; gone++ {
@@ -85,7 +86,8 @@ func TestPredecessorGoesBeforeItIsWatched(t *testing.T) {
 	}
 }
 
-// A ballot in the middle of the queue goes: the one behind it waits for the one before it, and none is promoted.
+// A ballot in the middle of the queue is removed. The one behind it then waits for the one ahead of it, and none is
+// promoted.
 func TestMiddleOfTheQueueGoes(t *testing.T) {
 	election := newElection()
 	config := zookeeper.Config{Servers: sharedServer(t).Addrs(), TTL: long}
@@ -104,7 +106,8 @@ func TestMiddleOfTheQueueGoes(t *testing.T) {
 	waiting(t, queue[4])
 }
 
-// The only one ahead goes: the next leads without another request. Those behind it learn nothing and ask nothing.
+// The only ballot ahead is removed. The next candidate leads without another request. Those behind it learn nothing and
+// send nothing.
 func TestSuccessorAsksNothing(t *testing.T) {
 	election := newElection()
 	conn := operator(t)
@@ -126,7 +129,7 @@ func TestSuccessorAsksNothing(t *testing.T) {
 		}
 		return n
 	}
-	// A resync, as goes with every confirmation, might fall into the interval: then it is tried again.
+	// A resync comes with each confirmation, and might fall into the measured time. Then the test is repeated.
 	for range 20 {
 		before := []int{count(queue[0].tap), count(queue[1].tap), count(queue[2].tap)}
 		require.NoError(t, conn.Delete(find(t, conn, election, "first"), -1))
@@ -148,7 +151,7 @@ func TestSuccessorAsksNothing(t *testing.T) {
 	require.Fail(t, "a change of leader cost requests each time")
 }
 
-// The waiter can't reach the service when its predecessor goes: it leads no earlier than it can confirm its session.
+// The waiter can't reach the service when the ballot ahead is removed. It leads only when it can confirm its session.
 func TestPredecessorGoesWhileDisconnected(t *testing.T) {
 	election := newElection()
 	conn := operator(t)
@@ -170,8 +173,8 @@ func TestPredecessorGoesWhileDisconnected(t *testing.T) {
 	require.True(t, c.IsLeader())
 }
 
-// A thousand candidacies behind a leader that stays leave nothing: no goroutine, and no watch here, in the client library
-// or, but for one on the leader's ballot, at the server.
+// A thousand candidacies behind one leader leave nothing behind: no goroutine, and no watch in the store, in the client
+// library or, except one on the leader's ballot, at the server.
 func TestThousandCandidaciesLeaveNothing(t *testing.T) {
 	election := newElection()
 	conn := operator(t)

@@ -9,7 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The server of a store may be behind: the present leader is read behind a barrier, and is as of that.
+// The store's server may lag behind. A read of the present leader is sent behind a barrier, and its result is right as
+// of the barrier.
 func TestPresentLeaderIsReadBehindABarrier(t *testing.T) {
 	const calls = 20
 	st, tp := openTapped(t)
@@ -24,7 +25,7 @@ func TestPresentLeaderIsReadBehindABarrier(t *testing.T) {
 	require.GreaterOrEqual(t, tp.Count(opMulti, theRoot)-barriers, calls)
 }
 
-// A change soon after such a read is told by one more, which is not taken for an older one.
+// A change soon after such a read is reported by another read, and is not taken for an older state.
 func TestChangeAfterThePresentWasRead(t *testing.T) {
 	election := newElection()
 	b := castFirst(t, open(t, zookeeper.Config{Servers: sharedServer(t).Addrs(), TTL: long}), election, "own")

@@ -14,14 +14,14 @@ func sharedURL(t *testing.T) string {
 	return "zookeeper://" + sharedServer(t).Addrs()[0] + "/?ttl=" + ttl.String()
 }
 
-// A process is stopped for longer than the TTL and goes on: its successor leads, and the first that it hears of itself
-// is that it does not lead.
+// A process is stopped for longer than the TTL and resumed. Its successor leads, and the first thing that the process
+// sees is that it does not lead.
 func TestProcessIsStopped(t *testing.T) {
 	storetest.LeaderIsStopped(t, sharedURL(t), open(t, zookeeper.Config{Servers: sharedServer(t).Addrs()}))
 }
 
 // A process is killed: its successor leads within the documented bound, the TTL and two ticks. The test only reports
-// it; how exactly it is kept on a machine of its own is for the benchmarks.
+// the time; benchmarks on a machine of their own check the bound.
 func TestProcessIsKilled(t *testing.T) {
 	storetest.LeaderIsKilled(t, sharedURL(t), open(t, zookeeper.Config{Servers: sharedServer(t).Addrs()}))
 }

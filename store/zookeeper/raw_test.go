@@ -37,7 +37,7 @@ func connectThrough(t *testing.T, dial conformance.DialFunc, timeout time.Durati
 	return conn
 }
 
-// operator returns a connection to the shared server with which a test reads nodes and meddles.
+// operator returns a connection to the shared server, with which a test reads and changes nodes.
 func operator(t *testing.T) *zk.Conn {
 	t.Helper()
 	return connectRaw(t, long, sharedServer(t).Addrs()...)
@@ -58,7 +58,7 @@ func makePath(t *testing.T, conn *zk.Conn, path string) {
 	}
 }
 
-// list returns the names of a node's children; none if it does not exist.
+// list returns the names of a node's children, and none if the node does not exist.
 func list(t *testing.T, conn *zk.Conn, path string) []string {
 	t.Helper()
 	names, _, err := conn.Children(path)

@@ -17,7 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The only server restarts: ballots stand, and the store is connected again soon after the server is there.
+// The only server restarts. The ballots still stand, and the store is connected again soon after the server is back.
 func TestServerRestarts(t *testing.T) {
 	t.Parallel()
 	server := testserver.NewZooKeeper(t, testserver.ZooKeeperConfig{})
@@ -39,7 +39,7 @@ func TestServerRestarts(t *testing.T) {
 		for _, st := range short {
 			require.Equal(t, []string{"own"}, values(t, st, election))
 		}
-		// It takes less than half a second; the rest is for a slow machine.
+		// The store takes less than half a second; the rest is for a slow machine.
 		require.Less(t, time.Since(start), 6*time.Second)
 		require.NoError(t, b.Err())
 		leader, err := storetest.Leader(soon(t), st, election, nil)
@@ -48,10 +48,10 @@ func TestServerRestarts(t *testing.T) {
 	}
 }
 
-// A server that says nothing in the handshake is given up long before the session would expire.
+// A server that does not answer the handshake is given up long before the session would expire.
 func TestSilentServer(t *testing.T) {
 	silent := storetest.SilentServer(t)
-	var toSilent atomic.Int32 // dials that go to the silent server first, whichever the client library chose
+	var toSilent atomic.Int32 // the first dials go to the silent server, whichever server the client library chose
 	dial := func(ctx context.Context, network, _ string) (net.Conn, error) {
 		address := sharedServer(t).Addrs()[0]
 		if toSilent.Add(-1) >= 0 {
@@ -73,8 +73,8 @@ func TestSilentServer(t *testing.T) {
 	require.Less(t, time.Since(start), 4*time.Second)
 }
 
-// A server that was away for long, refusing connections, and leaves the first handshake after that without an answer:
-// the store gives it up as soon as after a short outage.
+// A server was away for long, refused connections, and does not answer the first handshake after that. The store gives
+// the handshake up as soon as after a short outage.
 func TestFirstHandshakeAfterALongOutage(t *testing.T) {
 	silent := storetest.SilentServer(t)
 	var refused, toSilent atomic.Int32
@@ -101,14 +101,15 @@ func TestFirstHandshakeAfterALongOutage(t *testing.T) {
 	require.Less(t, time.Since(start), 2500*time.Millisecond, "less than a third of the TTL")
 }
 
-// Adding the identity fails, or is repeated on a later connection and fails there: the store tries again on the next.
+// Adding the identity fails, or is repeated on a later connection and fails there. The store tries again on the next
+// connection.
 func TestConnectionBreaksWhileAuthenticating(t *testing.T) {
 	for name, fate := range map[string]fate{"write fails": failWrite, "reply lost": loseReply, "request lost": loseRequest} {
 		t.Run(name, func(t *testing.T) {
 			tp := newTap(t, nil)
 			config := zookeeper.Config{
 				Servers: sharedServer(t).Addrs(), TTL: middling, Dial: tp.Dial, User: "u", Password: "p",
-				Root: "/of the user", // the default root is everybody's
+				Root: "/of the user", // the default root belongs to all
 			}
 			first := tp.catch(t, fate, opSetAuth, "digest")
 			st := open(t, config)
@@ -126,7 +127,7 @@ func TestConnectionBreaksWhileAuthenticating(t *testing.T) {
 	}
 }
 
-// The server's answers stop for a while that is shorter than the lease, and the leader never knows.
+// The server's answers stop for less than the lease: the leader is not affected.
 func TestServerPausedBriefly(t *testing.T) {
 	t.Parallel()
 	server := testserver.NewZooKeeper(t, testserver.ZooKeeperConfig{Extra: map[string]string{"forceSync": "no"}})
@@ -142,7 +143,7 @@ func TestServerPausedBriefly(t *testing.T) {
 	require.NoError(t, term.Context().Err())
 }
 
-// They stop for longer than the TTL: the leader steps down at its deadline, without an event, and by the time the
+// The answers stop for longer than the TTL. The leader steps down at its deadline, without an event, and when the
 // server is back no candidate leads without a lease.
 func TestServerPausedLongerThanTheTTL(t *testing.T) {
 	t.Parallel()
@@ -169,8 +170,8 @@ func TestServerPausedLongerThanTheTTL(t *testing.T) {
 	leaderAmong(t, a, b)
 }
 
-// A member of the ensemble that the store meets later grants less than those before: what was promised for the old
-// timeout does not hold any more. The session is given up, and its ballots with it, and a campaign says why.
+// A member of the ensemble to which the store connects later grants less than those before. The guarantees of the old
+// timeout do not hold any more, so the store ends the session with its ballots, and a campaign reports why.
 func TestReconnectionIsGrantedLess(t *testing.T) {
 	election := newElection()
 	st, tp := openTapped(t)
@@ -178,15 +179,15 @@ func TestReconnectionIsGrantedLess(t *testing.T) {
 	tp.grant(ttl)
 	tp.breakOff()
 	lost(t, b)
-	eventually(t, func() bool { return b.Lease().Remaining() == 0 }, "the end of the lease") // of which the ballot knows a moment before
+	eventually(t, func() bool { return b.Lease().Remaining() == 0 }, "the end of the lease") // the ballot learns first
 	_, err := st.Campaign(soon(t), election, "own")
 	require.ErrorIs(t, err, store.ErrInvalid)
 	require.ErrorContains(t, err, ttl.String())
 	eventually(t, func() bool { return len(list(t, operator(t), dir(election))) == 0 }, "the old ballot blocks no other")
 }
 
-// The service comes back with another, younger state, as after the loss of its disk. The client library refuses to
-// talk to a server that knows less than it has seen; the store has to get over that.
+// The service comes back with an earlier state, as after the loss of its disk. The client library refuses to connect to
+// a server that knows less than it has seen; the store must recover from that.
 func TestServerLosesItsData(t *testing.T) {
 	t.Parallel()
 	var addr atomic.Value
@@ -205,8 +206,8 @@ func TestServerLosesItsData(t *testing.T) {
 	castFirst(t, st, newElection(), "own")
 }
 
-// An operator sets the service back to a copy in which a ballot stands that has been withdrawn since. Its session
-// lives: nothing of it is left in the way of others, though its store has no candidate any more.
+// An operator restores a copy in which a ballot stands that has been withdrawn since, and whose session lives. The
+// ballot must not block other candidates, although its store has no candidate any more.
 func TestRestoredCopyHasAWithdrawnBallot(t *testing.T) {
 	t.Parallel()
 	server := testserver.NewZooKeeper(t, testserver.ZooKeeperConfig{})
@@ -242,8 +243,8 @@ func TestRestoredCopyHasAWithdrawnBallot(t *testing.T) {
 	require.Equal(t, []string{"other"}, values(t, st, election))
 }
 
-// The same, but the store was connected all the time, or again before it could notice: what stands is removed as soon
-// as the store meets it, and nothing of another store on the same connection.
+// The same, but the store was connected all the time, or again before it could notice. The ballot is removed as soon as
+// the store sees it; another store's ballot on the same connection stays.
 func TestBallotWithoutAnOwnerIsRemoved(t *testing.T) {
 	election := newElection()
 	conn := operator(t)

@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A ballot and its acknowledgement are removed in one transaction, whatever an operator has made of one of the two. It
-// is tried again until both have gone, but for what is not the ballot's own.
+// A ballot and its acknowledgement are removed in one transaction, whatever an operator has changed of one of the two.
+// The removal is tried again until both are gone. Nodes that are not the ballot's stay.
 func TestBallotIsRemovedWithItsAcknowledgement(t *testing.T) {
 	conn := operator(t)
 	for name, c := range map[string]struct {
@@ -85,8 +85,8 @@ func TestAcknowledgementChangesBeforeItsRemoval(t *testing.T) {
 	require.Empty(t, list(t, conn, dir(election)))
 }
 
-// An acknowledgement is on its way when its ballot is removed: it arrives after the read of what is there, and before the
-// transaction that removes the ballot. Nothing is removed, and the next try removes both.
+// An acknowledgement is under way when its ballot is removed: it arrives after the read of what is there, and before
+// the transaction that removes the ballot. Nothing is removed, and the next try removes both.
 func TestAcknowledgementArrivesBeforeTheRemoval(t *testing.T) {
 	conn := operator(t)
 	for name, inTheWay := range map[string]bool{"none was there": false, "it replaces one of no session": true} {
@@ -129,8 +129,8 @@ func TestAcknowledgementArrivesBeforeTheRemoval(t *testing.T) {
 	}
 }
 
-// What may not be read in the acknowledgement's place is another's: it stays, and the ballot goes. If the ballot may not
-// be removed either, that is said, and not tried for ever.
+// If the store may not read the node at the acknowledgement's path, the node is another client's: it stays, and the
+// ballot is removed. If the ballot may not be removed either, the store reports that, and does not try for ever.
 func TestRemovalWithoutPermissions(t *testing.T) {
 	conn := operator(t)
 	st, _ := openTapped(t)
@@ -157,8 +157,8 @@ func TestRemovalWithoutPermissions(t *testing.T) {
 	}
 }
 
-// That no acknowledgement is on its way is proved by creating its node. If that is refused for good, the ballot goes alone:
-// it would stand for as long as the session otherwise, and no other would lead.
+// Creating the acknowledgement's node proves that no acknowledgement is under way. If that is refused for good, the
+// ballot is removed alone: otherwise it would stand as long as the session, and block the others.
 func TestRemovalThatMayNotCreate(t *testing.T) {
 	election := newElection()
 	conn := operator(t)
@@ -171,7 +171,7 @@ func TestRemovalThatMayNotCreate(t *testing.T) {
 	require.Empty(t, list(t, conn, dir(election)))
 }
 
-// The server of a new session might be behind what an earlier one has shown. So a read of the leader waits for the
+// The server of a new session might lag behind the server of the one before. So a read of the leader waits for the
 // session's first confirmation. Here none is answered.
 func TestLeaderIsReadAfterTheFirstConfirmation(t *testing.T) {
 	election := newElection()

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Resigning deletes ballot and acknowledgement in one step, so that no client ever sees one without the other.
+// Resigning deletes ballot and acknowledgement in one step: no client ever sees one without the other.
 func TestResignationIsOneStep(t *testing.T) {
 	election := newElection()
 	st, tp := openTapped(t)
@@ -24,7 +24,7 @@ func TestResignationIsOneStep(t *testing.T) {
 	require.NoError(t, b.Withdraw(soon(t)), "again")
 }
 
-// The reply to the resignation is lost, and by the time it is repeated the same process leads again: the newer ballot
+// The reply to the resignation is lost, and when the request is repeated the same process leads again. The newer ballot
 // and its acknowledgement stay.
 func TestResignationRepeatedLeavesTheNextAlone(t *testing.T) {
 	for _, c := range []struct {
@@ -70,8 +70,8 @@ func TestResignationRepeatedLeavesTheNextAlone(t *testing.T) {
 	}
 }
 
-// Another client deletes the leader's ballot; its session lives on, and with it the acknowledgement. While it cleans
-// up, its successor acknowledges: the successor's stays.
+// Another client deletes the leader's ballot; its session lives, and with it the acknowledgement. While the old leader
+// removes it, its successor acknowledges: the successor's acknowledgement stays.
 func TestCleaningUpLeavesTheSuccessorAlone(t *testing.T) {
 	election := newElection()
 	conn := operator(t)
@@ -102,7 +102,7 @@ func TestCleaningUpLeavesTheSuccessorAlone(t *testing.T) {
 	require.Equal(t, leader, seen, "the one who was leader removed the new leader's acknowledgement")
 }
 
-// The acknowledgement has been removed by an operator: the ballot goes all the same.
+// An operator has removed the acknowledgement: the ballot is removed all the same.
 func TestResignWithoutAcknowledgement(t *testing.T) {
 	election := newElection()
 	conn := operator(t)
@@ -114,7 +114,7 @@ func TestResignWithoutAcknowledgement(t *testing.T) {
 	require.Empty(t, list(t, conn, dir(election)))
 }
 
-// Withdraw's caller gives up while the server can't be reached: the store goes on by itself, in the same session.
+// The caller of Withdraw gives up while the server can't be reached. The store goes on by itself, in the same session.
 func TestResignationGivenUpIsCarriedOut(t *testing.T) {
 	election := newElection()
 	conn := operator(t)
@@ -132,7 +132,7 @@ func TestResignationGivenUpIsCarriedOut(t *testing.T) {
 	require.NoError(t, witness.Err(), "not with its session")
 }
 
-// A ballot that waits is withdrawn: those behind it stay behind those before it.
+// A waiting ballot is withdrawn. The order of the others does not change.
 func TestWaiterWithdraws(t *testing.T) {
 	election := newElection()
 	st := open(t, zookeeper.Config{Servers: sharedServer(t).Addrs(), TTL: long})
@@ -148,8 +148,8 @@ func TestWaiterWithdraws(t *testing.T) {
 	require.ErrorIs(t, err, store.ErrLost)
 }
 
-// An acknowledgement that exists already is replaced if its holder can't lead: one without a session, and one of a
-// session with a ballot in the queue.
+// An existing acknowledgement is replaced if its holder can't lead: one without a session, and one of a session with a
+// ballot in the queue.
 func TestAcknowledgementInTheWay(t *testing.T) {
 	conn := operator(t)
 	for name, flags := range map[string]int32{"persistent": zk.FlagPersistent, "of one behind": zk.FlagEphemeral} {

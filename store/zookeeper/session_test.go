@@ -14,15 +14,15 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// driverWithSession returns a driver of which a server has just granted a session.
+// driverWithSession returns a driver to which a server has just granted a session.
 func driverWithSession(id int64) *driver {
 	d := &driver{config: Config{TTL: 9 * time.Second, Grace: 3 * time.Second}, changed: make(chan struct{})}
 	d.established(id, false, d.config.TTL, store.Now())
 	return d
 }
 
-// A confirmation counts if it was sent on the present connection. The next session begins without one: its server might be
-// behind what the session before has seen.
+// A confirmation counts only if it was sent on the present connection. The next session begins unconfirmed: its server
+// might lag behind what the session before has seen.
 func TestConfirmationIsOfThePresentConnection(t *testing.T) {
 	d := driverWithSession(1)
 	require.Zero(t, d.confirmed)
@@ -46,7 +46,7 @@ func TestConfirmationIsOfThePresentConnection(t *testing.T) {
 	require.False(t, d.touched(confirmation{sent: store.Now()}), "the session has expired")
 }
 
-// A session that is given up is ended by the next handshake, but not before the engine, if it has it, has ended the lease.
+// A session that is given up is ended by the next handshake. If the engine holds it, the engine ends the lease before.
 func TestSessionThatIsGivenUpIsEnded(t *testing.T) {
 	for _, opened := range []bool{false, true} {
 		d := driverWithSession(7)
@@ -60,8 +60,8 @@ func TestSessionThatIsGivenUpIsEnded(t *testing.T) {
 	}
 }
 
-// A server that answers a handshake and nothing after it is left, also while it has to end a session: no confirmation is
-// sent then that could go unanswered.
+// A server that answers a handshake and nothing after it is left, also while it has to end a session: no confirmation
+// is sent then that could go unanswered.
 func TestServerFreezesWhileASessionIsEnded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const ttl = 6 * time.Second

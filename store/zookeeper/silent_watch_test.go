@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// openDeaf opens a store to which no event is ever delivered. It resyncs often: with each confirmation.
+// openDeaf opens a store that receives no events. It resyncs often: with each confirmation.
 func openDeaf(t *testing.T) (*zookeeper.Store, *tap) {
 	t.Helper()
 	tp := newTap(t, nil)
@@ -18,7 +18,7 @@ func openDeaf(t *testing.T) (*zookeeper.Store, *tap) {
 	return open(t, zookeeper.Config{Servers: sharedServer(t).Addrs(), Dial: tp.Dial}), tp
 }
 
-// The watch on the predecessor is silent: a resync finds it gone.
+// The watch on the ballot ahead is silent: a resync finds that it is gone.
 func TestWatchOnThePredecessorIsSilent(t *testing.T) {
 	election := newElection()
 	other := open(t, zookeeper.Config{Servers: sharedServer(t).Addrs(), TTL: long})
@@ -30,8 +30,8 @@ func TestWatchOnThePredecessorIsSilent(t *testing.T) {
 	require.NoError(t, b.Wait(soon(t)))
 }
 
-// The watch on the own ballot is silent: so is the loss found. Before that, the store itself refuses the one who does
-// not know an acknowledgement in place of the new leader's.
+// The watch on the own ballot is silent: a resync finds that it is gone. Before that, the store refuses an
+// acknowledgement of the old leader, and keeps the new leader's.
 func TestWatchOnTheOwnBallotIsSilent(t *testing.T) {
 	election := newElection()
 	conn := operator(t)
@@ -61,7 +61,7 @@ func TestWatchOnTheOwnBallotIsSilent(t *testing.T) {
 	lost(t, b)
 }
 
-// A follower's watch is silent: it hears of each leader all the same, a resync later.
+// A follower's watch is silent: it still learns of each leader, one resync later.
 func TestWatchOnTheLeaderIsSilent(t *testing.T) {
 	election := newElection()
 	other := open(t, zookeeper.Config{Servers: sharedServer(t).Addrs(), TTL: long})
@@ -77,8 +77,8 @@ func TestWatchOnTheLeaderIsSilent(t *testing.T) {
 	}
 }
 
-// After a reconnection the read that sets a watch again is late: until it has been answered, nothing is known to be right
-// by that watch. The client library sets none by itself.
+// After a reconnection the read that sets a watch again is late. Until it is answered, that watch proves nothing. The
+// client library sets none by itself.
 func TestWatchesAreSetAgainLate(t *testing.T) {
 	election := newElection()
 	other := open(t, zookeeper.Config{Servers: sharedServer(t).Addrs(), TTL: long})
@@ -86,7 +86,7 @@ func TestWatchesAreSetAgainLate(t *testing.T) {
 	one := acknowledge(t, b, "one")
 	tp := newTap(t, nil)
 	st := open(t, zookeeper.Config{Servers: sharedServer(t).Addrs(), TTL: long, Dial: tp.Dial})
-	for range 50 { // it resyncs one or another of them
+	for range 50 { // it resyncs one of them at a time
 		_, err := st.Observe(soon(t), newElection(), nil)
 		require.NoError(t, err)
 	}

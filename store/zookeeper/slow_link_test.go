@@ -17,7 +17,7 @@ import (
 )
 
 // A candidate leads and keeps leading at round trips of up to 0.18 TTL, with the default grace. docs/backends.md
-// derives the limit. A term may end if confirmations took longer than that allows, or the test's process stood still.
+// derives the limit. A term may end if confirmations took longer than that allows, or the test's process was paused.
 func TestSlowLink(t *testing.T) {
 	process := newPauses(t)
 	for _, percent := range []time.Duration{5, 12, 18} {
@@ -49,7 +49,7 @@ func TestSlowLink(t *testing.T) {
 	}
 }
 
-// pauses tells for how long the process of the test has stood still.
+// pauses records for how long the test's process was paused.
 type pauses struct {
 	mu   sync.Mutex
 	list []pause // guarded by mu
@@ -97,8 +97,8 @@ func (p *pauses) since(at time.Time) (sum time.Duration) {
 	return sum
 }
 
-// A new connection is given as much time for its first answer as any, whenever the last one was due. On a busy machine
-// one may be given up all the same, but not before that time is over.
+// A new connection has as much time for its first answer as any other, whenever the last answer was due. On a busy
+// machine a connection may be given up, but not before that time is over.
 func TestReconnectionIsNotCut(t *testing.T) {
 	for _, d := range []time.Duration{ttl, 3 * time.Second} {
 		t.Run(d.String(), func(t *testing.T) {
@@ -192,8 +192,8 @@ func (c *timedConn) note(at *time.Time) {
 	}
 }
 
-// What followers know stays fresh over a slow link while their calls are pending, and again once it is quick: the
-// store looks for itself meanwhile, which takes some round trips.
+// Followers stay fresh over a slow link while their calls are pending, and when the link is quick again: the store
+// resyncs meanwhile, which takes some round trips.
 func TestAsOfOverASlowLink(t *testing.T) {
 	for _, acknowledged := range []bool{true, false} {
 		t.Run(fmt.Sprintf("acknowledged %t", acknowledged), func(t *testing.T) {

@@ -14,8 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A program without a ballot holds the acknowledgement's node: it might lead. As long as its session lives nothing is
-// overwritten, and the error names it; then the next term acknowledges.
+// A program without a ballot holds the acknowledgement's node: it might lead. While its session lives the node is not
+// overwritten, and the error names the holder. Then the next term acknowledges.
 func TestAnotherProgramHoldsTheAcknowledgement(t *testing.T) {
 	election := newElection()
 	conn := operator(t)
@@ -49,7 +49,8 @@ func TestAnotherProgramHoldsTheAcknowledgement(t *testing.T) {
 	require.Equal(t, "new:1234", leader.Value)
 }
 
-// An acknowledgement that outlived its ballot is replaced, if its holder stands again or its ballot was the one ahead.
+// An acknowledgement that outlived its ballot is replaced if its holder has a new ballot, or its ballot was the one
+// ahead.
 func TestAcknowledgementOutlivesItsBallot(t *testing.T) {
 	for name, again := range map[string]bool{"it stood ahead": false, "it stands again": true} {
 		t.Run(name, func(t *testing.T) {
@@ -79,7 +80,7 @@ func TestAcknowledgementOutlivesItsBallot(t *testing.T) {
 	}
 }
 
-// The same if the holder's ballot is the nearest ahead only when another has gone.
+// The same if the holder's ballot is the nearest ahead only when another has been removed.
 func TestAcknowledgementOutlivesABallotFurtherAhead(t *testing.T) {
 	election := newElection()
 	conn, holder := operator(t), operator(t)
@@ -103,8 +104,8 @@ func TestAcknowledgementOutlivesABallotFurtherAhead(t *testing.T) {
 	acknowledge(t, b, "new")
 }
 
-// An acknowledgement whose outcome is unknown might not be there: what another program holds is not removed with the
-// ballot, and what this ballot made is.
+// An acknowledgement whose outcome is unknown might not exist. If another program holds the node, it is not removed
+// with the ballot; if this ballot made it, it is.
 func TestWithdrawalAfterAnUnknownOutcome(t *testing.T) {
 	election := newElection()
 	conn, holder := operator(t), operator(t)
@@ -134,7 +135,7 @@ func TestWithdrawalAfterAnUnknownOutcome(t *testing.T) {
 	}
 }
 
-// While the session before stands for a leader's work, a campaign says that it waits for that.
+// While the old session stands because a leader's work has not stopped, a campaign reports that it waits for that.
 func TestSessionBeforeStandsForTheWork(t *testing.T) {
 	st := open(t, zookeeper.Config{Servers: sharedServer(t).Addrs(), TTL: long})
 	b := castFirst(t, st, newElection(), "works")
@@ -142,6 +143,6 @@ func TestSessionBeforeStandsForTheWork(t *testing.T) {
 	lost(t, b)
 	_, err := st.Campaign(within(t, 3*time.Second), newElection(), "other")
 	require.ErrorContains(t, err, "the session before stands until its leader's work has stopped")
-	_ = b.Withdraw(soon(t)) // with an error: it might stand until the session has ended
+	_ = b.Withdraw(soon(t)) // with an error: the ballot might stand until the session has ended
 	cast(t, st, newElection(), "other")
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The requests of ZooKeeper's protocol that the tests care about, as they begin as text.
+// The requests of ZooKeeper's protocol that the tests use, as their text begins.
 const (
 	opCreate     = "op 1:"
 	opDelete     = "op 2:"
@@ -31,8 +31,8 @@ const (
 	theRoot = "\x00\x00\x00\x01/\xff\xff\xff\xff"
 )
 
-// tap is on the line between a store and its servers and understands the protocol, so that a test can meet a single
-// request or reply where conformance.Network meets all of them. Its Dial is for Config.Dial.
+// tap is on the line between a store and its servers and understands the protocol, so that a test can affect a single
+// request or reply; conformance.Network affects all of them. Its Dial is for Config.Dial.
 type tap struct {
 	storetest.Requests[catch] // "op 1:" with what follows in the request
 
@@ -60,7 +60,7 @@ type catch struct {
 
 func (c *catch) letGo() { c.once.Do(func() { close(c.release) }) }
 
-// fate is what becomes of a request that is caught.
+// fate is what happens to a request that is caught.
 type fate int
 
 const (
@@ -84,7 +84,7 @@ func newTap(t *testing.T, dial conformance.DialFunc) *tap {
 	return tp
 }
 
-// catch waits for the next request that has all of the texts in it: its kind, a node's name, ...
+// catch waits for the next request that contains all of the texts: its kind, a node's name, ...
 func (tp *tap) catch(t *testing.T, fate fate, text ...string) *catch {
 	c := &catch{
 		fate: fate, caught: make(chan struct{}), arrived: make(chan struct{}), release: make(chan struct{}),
@@ -101,7 +101,7 @@ func (tp *tap) lastAddr() string {
 	return tp.conns[len(tp.conns)-1].RemoteAddr().String()
 }
 
-// breakOff breaks the present connections off, as a server does that goes away.
+// breakOff breaks the present connections, as a server does that shuts down.
 func (tp *tap) breakOff() {
 	tp.mu.Lock()
 	conns := tp.conns
@@ -119,15 +119,15 @@ func (tp *tap) grant(d time.Duration) {
 	tp.granted = d
 }
 
-// loseEvents lets no event arrive from now on: watches are silent.
+// loseEvents drops all events from now on: watches are silent.
 func (tp *tap) loseEvents() {
 	tp.mu.Lock()
 	defer tp.mu.Unlock()
 	tp.deaf = true
 }
 
-// trip is the way of one request: until its answer came, or its connection was closed.
-type trip struct{ sent, ended time.Time } // ended: zero if it has not
+// trip is one request: until its answer came, or its connection was closed.
+type trip struct{ sent, ended time.Time } // when it ended; zero if it has not
 
 // confirmations returns how long the confirmations took, or have taken, that were under way since then.
 func (tp *tap) confirmations(since time.Time) (took []time.Duration) {
@@ -153,8 +153,8 @@ func (tp *tap) swallows(body []byte) bool {
 }
 
 // endSession ends the store's session, as an operator can who has its id and password, or another client of the same
-// session. The store's connection is not touched by that; the server closes it. The store reconnects, whereupon the
-// server closes ours, and so on, until the end has been asked for.
+// session. The store's connection is not affected directly: the server closes it. The store then reconnects, the server
+// closes the test's connection, and so on, until the end has been requested.
 func (tp *tap) endSession(t *testing.T, addr string) {
 	t.Helper()
 	tp.mu.Lock()
@@ -285,7 +285,7 @@ func (c *tapped) depart(xid int32) {
 	c.tap.trips = append(c.tap.trips, c.trips[xid])
 }
 
-// arrive notes the end of the trips that are given.
+// arrive notes the end of the given trips.
 func (c *tapped) arrive(which func(xid int32) bool) {
 	c.tap.mu.Lock()
 	defer c.tap.mu.Unlock()
@@ -316,7 +316,7 @@ func (c *tapped) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// admit decides about a reply, and waits if it is held.
+// admit decides about a reply, and waits if the reply is held.
 func (c *tapped) admit(body []byte) bool {
 	if !c.greeted {
 		c.greeted = true

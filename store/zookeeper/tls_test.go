@@ -89,7 +89,7 @@ func newTLSServer(t *testing.T, ca *authority) (addr string) {
 	require.NoError(t, err)
 	require.NoError(t, listener.Close())
 	require.NoError(t, os.Rename(ca.file("ca", "crt"), ca.file("ca-only", "pem"))) // the server goes by the ending
-	// What a server needs for TLS is not on the class path of the others.
+	// The usual class path lacks what TLS needs.
 	var netty []string
 	for _, part := range []string{"buffer", "codec", "common", "handler", "resolver", "transport", "transport-native-unix-common"} {
 		netty = append(netty, "/usr/share/java/netty-"+part+".jar")
@@ -138,7 +138,7 @@ func TestTLS(t *testing.T) {
 		a.End()
 	})
 
-	// The connection can't be made, ever: the log and the Error hook must say why.
+	// The connection can't be made, ever: the log and the Error hook must give the reason.
 	other := newAuthority(t, "ca")
 	other.issue(t, "client", nil, "client.example")
 	for name, c := range map[string]struct{ url, reason string }{

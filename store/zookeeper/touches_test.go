@@ -19,8 +19,8 @@ type simulated struct {
 	instant store.Instant
 }
 
-// expiry is when the ensemble's leader ends a session, as far as it knows at a time: half a tick after half a tick, a
-// ping tells it whether there was a touch.
+// expiry is when the ensemble's leader ends a session, as far as it knows at a time. It pings the session's server
+// every half tick, and the answer reports whether there was a touch.
 func expiry(confirmations []simulated, opened, phase, half, ttl, at time.Duration) time.Duration {
 	end := opened + ttl
 	for ping := phase; ping <= at; ping += half {
@@ -33,7 +33,7 @@ func expiry(confirmations []simulated, opened, phase, half, ttl, at time.Duratio
 	return end
 }
 
-// The lease ends before the leader would end the session if it heard of nothing any more: by the whole grace with three
+// The lease ends before the leader would end the session if it received no more touches: by the whole grace with three
 // ticks or more, by half of it with two. Delays are random, and so is how often the session is confirmed.
 func TestTouchesCountNoMoreThanTheLeaderKnows(t *testing.T) {
 	const ttl = 12 * time.Second
@@ -109,7 +109,7 @@ func checkTouches(t *testing.T, r *rand.Rand, own bool, ttl, grace, half, remain
 	return counted
 }
 
-// A confirmation that follows another at once proves nothing of it, however often that happens.
+// A confirmation right after another one does not make it count, however often that is repeated.
 func TestTouchesThatFollowAtOnce(t *testing.T) {
 	const ttl = 12 * time.Second
 	for _, own := range []bool{true, false} {
@@ -130,8 +130,8 @@ func TestTouchesThatFollowAtOnce(t *testing.T) {
 	}
 }
 
-// If the ensemble's leader pauses it sends no pings, and might answer what has come meanwhile before it learns of older
-// touches. So those prove nothing after a long silence, but a handshake still does.
+// If the ensemble's leader pauses it sends no pings. Afterwards it might answer requests before it learns of older
+// touches. So an answer after a long silence does not make earlier touches count, but a handshake still does.
 func TestTouchesBeforeASilence(t *testing.T) {
 	const ttl = 12 * time.Second
 	for _, own := range []bool{true, false} {
@@ -158,7 +158,7 @@ func TestTouchesBeforeASilence(t *testing.T) {
 	}
 }
 
-// In steady state each confirmation counts from the one before, if the link is quick.
+// In steady state each confirmation makes the one before count, if the link is quick.
 func TestTouchesInSteadyState(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const ttl, trip = 12 * time.Second, 100 * time.Millisecond

@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Every option of a URL arrives where it belongs.
+// Every option of a URL reaches its setting.
 func TestURL(t *testing.T) {
 	conn := operator(t)
 	addr := sharedServer(t).Addrs()[0]
@@ -33,7 +33,7 @@ func TestURL(t *testing.T) {
 	require.Equal(t, "world", acl[1].Scheme)
 
 	ttl, grace := 9*time.Second, time.Second
-	eventually(t, func() bool { // up to a sixth of the ttl goes off, more on a slow machine, but not the default grace
+	eventually(t, func() bool { // a busy machine takes more than the sixth of the ttl
 		last := b.Lease().Last()
 		d := last.Deadline.Sub(last.Sent)
 		return d > ttl-ttl/3 && d <= ttl-grace
@@ -50,7 +50,7 @@ func TestURLDefaults(t *testing.T) {
 	waiting(t, cast(t, open(t, zookeeper.Config{Servers: sharedServer(t).Addrs(), TTL: long}), election, "second"))
 }
 
-// A wrong URL is refused at once with an error that names what is wrong, and never shows the password.
+// A wrong URL is refused at once. The error names what is wrong, and never shows the password.
 func TestWrongURLs(t *testing.T) {
 	for _, c := range []struct{ rest, part string }{
 		{"h/?ttl=0s", "ttl"},

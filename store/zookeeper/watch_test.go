@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// watching is a watch of the engine and what it has told.
+// watching is a watch of the engine, with what it has reported.
 type watching struct {
 	engine.Watch
 	told []engine.News
@@ -53,7 +53,7 @@ func TestWatchTellsTheEndOfAnEntry(t *testing.T) {
 	require.False(t, w.wanted(on("/e")))
 }
 
-// What was read before the entry was deleted is not told after that.
+// A state that was read before the entry was deleted is not reported after the deletion.
 func TestWatchFiresBeforeItIsTold(t *testing.T) {
 	w := &watches{epoch: 3}
 	entry, changed := w.add(on("/e"), true), w.add(on("/changed"), true)
@@ -63,7 +63,7 @@ func TestWatchFiresBeforeItIsTold(t *testing.T) {
 	require.Equal(t, []engine.News{{State: &stands}, over}, w.watching(changed, stands).told)
 }
 
-// What was read when a watch was set is used once, and only as long as the watch and its connection last.
+// The state that was read when a watch was set is used once, and only as long as the watch and its connection last.
 func TestWatchKeepsWhatWasRead(t *testing.T) {
 	w := &watches{epoch: 3}
 	read := node{stat: &zk.Stat{Czxid: 7}}
@@ -94,7 +94,8 @@ func TestWatchKeepsWhatWasRead(t *testing.T) {
 	require.Empty(t, callers.set)
 }
 
-// A reconnection ends the watches, those too whose read has not been answered. Confirmations are told to the others.
+// A reconnection ends all watches, also those whose read has not been answered. Confirmations are reported to the
+// others.
 func TestWatchAfterAReconnection(t *testing.T) {
 	w := &watches{epoch: 3}
 	before, unread := w.watching(w.add(on("/e"), true), stands), w.add(on("/e"), true)
@@ -126,7 +127,7 @@ func (w *watches) addRelayed(path string) (*watch, chan zk.Event) {
 	return x, ch
 }
 
-// On a caller's connection, a confirmation comes behind what the library has told before.
+// On a caller's connection, a confirmation comes after what the library has reported before.
 func TestRelayIsInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, lifecycle := callers()
@@ -149,8 +150,8 @@ func TestRelayIsInOrder(t *testing.T) {
 	})
 }
 
-// On a caller's connection, a node has one goroutine however many watch it, which lasts until the library's watch has fired:
-// that can't be taken back, and another one would add to it.
+// On a caller's connection, a node has one goroutine for any number of watchers. It lasts until the library's watch has
+// fired: the watch can't be taken back, and another one would add to it.
 func TestRelayIsUsedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, lifecycle := callers()

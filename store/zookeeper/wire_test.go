@@ -129,7 +129,7 @@ func TestWireConnects(t *testing.T) {
 	}
 }
 
-// Reads of the nodes that the driver wants to watch set a watch; all else is sent as it is.
+// Reads of the nodes that the driver wants to watch set a watch; all else is sent unchanged.
 func TestWireSetsWatches(t *testing.T) {
 	w, server := handshaken(t, nil)
 	w.wanted = func(key watchKey) bool { return key == watchKey{"/read", false} || key == watchKey{"/not yet", true} }
@@ -156,7 +156,7 @@ func TestWireSetsWatches(t *testing.T) {
 	require.Equal(t, ping, send(t, w, server, ping))
 }
 
-// The library's deadlines hold after the handshake, and not before: that one has a deadline of the driver's.
+// The library's deadlines hold only after the handshake, which has a deadline of the driver's.
 func TestWireHasTheLibrarysDeadlinesAfterTheHandshake(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, server := handshaken(t, func(int64, bool, time.Duration, store.Instant) {})

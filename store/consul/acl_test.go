@@ -21,7 +21,7 @@ const (
 	mayRegister = ` service "leadership" { policy = "write" }`
 )
 
-// What a token may not do is said by name, at once, and nothing is left behind.
+// The store names what a token may not do, at once, and leaves nothing behind.
 func TestACL(t *testing.T) {
 	srv := testserver.NewConsul(t, testserver.ConsulConfig{ACL: true})
 	token := func(rules string) string {
@@ -115,7 +115,7 @@ func TestACL(t *testing.T) {
 	})
 }
 
-// requireTold waits until Run has told of a denial, by its hook or its end.
+// requireTold waits until Run has reported a denial, by its hook or its end.
 func requireTold(t *testing.T, run *storetest.Contender) error {
 	t.Helper()
 	var err error

@@ -7,7 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What is known of a ballot behind another goes with either of them, and is not kept for one behind its own session's.
+// What is known of a ballot behind another one is dropped with either of them, and is not kept for a ballot behind one
+// of its own session.
 func TestBehindIsForgotten(t *testing.T) {
 	const ownID, otherID = "00000000-0000-0000-0000-00000000000a", "00000000-0000-0000-0000-00000000000b"
 	l := layout{"prefix"}

@@ -14,7 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A session whose creation was not answered when the store is closed is found by its name, and destroyed.
+// If the creation of a session has no answer when the store is closed, the store finds the session by its name and
+// destroys it.
 func TestCloseWhileTheSessionIsCreated(t *testing.T) {
 	for name, c := range map[string]struct {
 		config consul.Config
@@ -53,7 +54,7 @@ func TestCloseWhileTheSessionIsCreated(t *testing.T) {
 	}
 }
 
-// A registration whose answer is lost is taken back.
+// A registration whose answer is lost is undone.
 func TestRegistrationWithoutAnAnswer(t *testing.T) {
 	for fate, spring := range fates {
 		t.Run(fate, func(t *testing.T) {
@@ -81,7 +82,7 @@ func nameIn(body string) string {
 	return body[i : i+len("leadership-")+16]
 }
 
-// left reports whether there is a session or a service with a name.
+// left reports whether there is a session or a service with this name.
 func left(t *testing.T, name string) bool {
 	t.Helper()
 	client := operator(t, sharedServer(t))

@@ -73,7 +73,7 @@ func TestURLRefusals(t *testing.T) {
 	}
 }
 
-// Every option of a URL arrives where it belongs.
+// Every option of a URL reaches its setting.
 func TestURL(t *testing.T) {
 	tp := newTap(t)
 	election := newElection()
@@ -94,7 +94,7 @@ func TestURL(t *testing.T) {
 	require.Zero(t, tp.Count("to:ken"), "the token goes in a header")
 }
 
-// What Consul's own tools read from the environment is not ours.
+// The store does not read the environment variables of Consul's own tools.
 func TestEnvironmentIsNotRead(t *testing.T) {
 	for name, value := range map[string]string{
 		"CONSUL_HTTP_ADDR": "127.0.0.1:1", "CONSUL_HTTP_TOKEN": "s3cr3t", "CONSUL_HTTP_TOKEN_FILE": "/no/such/file",
@@ -110,7 +110,7 @@ func TestEnvironmentIsNotRead(t *testing.T) {
 	require.Zero(t, tp.Count("s3cr3t"))
 }
 
-// A ttl that the servers do not take is refused with the range that they give.
+// A ttl that the servers refuse is refused with the range that they grant.
 func TestServersRefuseTheTTL(t *testing.T) {
 	tp := newTap(t)
 	tp.catch(answer(500, "rpc error making call: Invalid Session TTL '10000000000', must be between [30s=24h0m0s]"), "session/create")

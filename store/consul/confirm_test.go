@@ -11,7 +11,7 @@ import (
 )
 
 // The requests of a confirmation are sent at the same time. It counts only if each of them has been answered: a lease
-// never counts from something that the agent or the servers might not know.
+// never counts from a request that the agent or the servers might not have seen.
 func TestConfirmationNeedsEachAnswer(t *testing.T) {
 	for name, parts := range map[string][]string{
 		"the pass": {"PUT", "check/update"}, "the read": {"GET", "session/info", "consistent"},
@@ -36,7 +36,7 @@ func TestConfirmationNeedsEachAnswer(t *testing.T) {
 	}
 }
 
-// A confirmation without an answer does not hold up the next ones: the lease is renewed while it hangs.
+// A confirmation without an answer does not delay the next ones: the lease is renewed while it hangs.
 func TestConfirmationHangs(t *testing.T) {
 	for name, c := range map[string]struct {
 		ttl   time.Duration
@@ -64,7 +64,7 @@ func TestConfirmationHangs(t *testing.T) {
 	}
 }
 
-// However often the session is in doubt, the requests that confirm it do not pile up at an agent that does not answer.
+// However often the session is in doubt, confirmations do not pile up at an agent that does not answer.
 func TestDoubtsAreBounded(t *testing.T) {
 	t.Parallel()
 	tp := newTap(t)

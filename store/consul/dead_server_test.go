@@ -9,9 +9,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The agent is one of three servers, and falls silent. The others' autopilot removes it, and the sessions of its node end
-// long before their TTL. If it is told to keep servers, they live on. A lock-delay makes the successor wait for the lease
-// in any case.
+// The agent is one of three servers, and falls silent. The others' autopilot removes it, and the sessions of its node
+// end long before their TTL. If autopilot keeps dead servers, the sessions go on. With a lock-delay the successor waits
+// for the lease in any case.
 func TestDeadServerIsRemoved(t *testing.T) {
 	const ttl = 20 * time.Second
 	const keep = "autopilot { cleanup_dead_servers = false }"

@@ -18,7 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A 403 is a denial if Consul says so and could find out. Campaign tells of either soon.
+// A 403 is a denial if it is Consul's, and Consul could find out. Campaign reports either case soon.
 func TestWhatIsADenial(t *testing.T) {
 	for text, denied := range map[string]bool{
 		"Permission denied: token with AccessorID '1b2c' lacks permission 'session:write' on \"n1\"":           true,
@@ -46,7 +46,7 @@ func TestWhatIsADenial(t *testing.T) {
 	}
 }
 
-// Denials that pass, as those of a cache do, lose no ballot, whatever is denied.
+// Temporary denials, such as those from a cache, cost no ballot, whatever is denied.
 func TestDenialsPass(t *testing.T) {
 	denial := answer(http.StatusForbidden, "Permission denied: token with AccessorID '1b2c' lacks permission 'key:write' on \"x\"")
 	for _, part := range []string{"check/update", "session/info", "/v1/txn", "/v1/kv/", "session/renew"} {
@@ -78,8 +78,8 @@ func TestDenialsPass(t *testing.T) {
 	}
 }
 
-// While the servers are away a client agent denies everything, to a token that it does not know yet, and for some time
-// afterwards. That ends: the store goes on by itself.
+// While the servers are away, and for some time afterwards, a client agent denies everything to a token that it does
+// not know yet. The store goes on by itself when that ends.
 func TestServersAreAway(t *testing.T) {
 	t.Parallel()
 	srv := testserver.NewConsul(t, testserver.ConsulConfig{ACL: true, Client: true})
@@ -129,7 +129,7 @@ func TestServersAreAway(t *testing.T) {
 	receive(t, run.Terms, "the term of Run")
 }
 
-// A store that has worked asks no question about its settings when what answers speaks TLS, or HTTP to TLS, for once.
+// A store that has worked does not ask about its settings if a single answer is TLS, or HTTP to TLS.
 func TestNoQuestionAboutTLS(t *testing.T) {
 	tp := newTap(t)
 	st := open(t, consul.Config{Addresses: tp.addr()})
@@ -151,7 +151,8 @@ func eventuallyFor(t *testing.T, limit time.Duration, f func() bool, what string
 	require.Eventually(t, f, limit, 100*time.Millisecond, what)
 }
 
-// Servers that have restarted know no other datacenter for a while. That is permanent only if the store never worked.
+// Servers that have restarted don't know other datacenters for some time. That is a permanent error only if the store
+// never worked.
 func TestDatacenterGoesAway(t *testing.T) {
 	t.Parallel()
 	tp := newTap(t)

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A ballot that may not be removed any more goes with its session: none waits for it for ever.
+// A ballot that the store may not remove any more ends with its session, so that no other waits for it for ever.
 func TestRemovalIsDenied(t *testing.T) {
 	t.Parallel()
 	election, tp := newElection(), newTap(t)
@@ -23,8 +23,8 @@ func TestRemovalIsDenied(t *testing.T) {
 	require.NoError(t, waiter.Wait(soon(t)))
 }
 
-// A list without the own ballot, such as one that Consul has taken the keys out of which the token may not read, says
-// nothing about who is ahead.
+// A list without the store's own ballot, for example because Consul has left out keys that the token may not read, does
+// not show who is ahead.
 func TestListWithoutTheOwnBallot(t *testing.T) {
 	t.Parallel()
 	election, tp := newElection(), newTap(t)

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What ends a session before its time. The holder is told by its watch, long before the next renewal.
+// Cases in which a session ends early. The holder is told by its watch, long before the next renewal.
 func TestSessionEndsEarly(t *testing.T) {
 	client := operator(t, sharedServer(t))
 	for name, c := range map[string]struct {
@@ -62,7 +62,7 @@ func TestSessionEndsEarly(t *testing.T) {
 	}
 }
 
-// The services of sessions that are over, and of closed stores, are not left behind.
+// The services of ended sessions and of closed stores are removed.
 func TestServicesAreDeregistered(t *testing.T) {
 	srv := testserver.NewConsul(t, testserver.ConsulConfig{})
 	client := operator(t, srv)
@@ -87,7 +87,7 @@ func TestServicesAreDeregistered(t *testing.T) {
 	require.Empty(t, sessions)
 }
 
-// A node that is deregistered takes its sessions with it, those without a check too.
+// If a node is deregistered its sessions end, those without a check too.
 func TestNodeIsDeregistered(t *testing.T) {
 	for _, ttl := range []time.Duration{checked, long} {
 		t.Run(ttl.String(), func(t *testing.T) {
@@ -108,8 +108,8 @@ func TestNodeIsDeregistered(t *testing.T) {
 	}
 }
 
-// A client agent that is stopped leaves its cluster, and the sessions of its node end; one that is killed does not. The
-// holder stops at once in both cases, and stands again when the agent is back.
+// A client agent that is stopped leaves its cluster, and the sessions of its node end; with one that is killed they do
+// not. The holder stops at once in both cases, and stands again when the agent is back.
 func TestAgentGoes(t *testing.T) {
 	for name, end := range map[string]func(m *testserver.Member) error{
 		"stopped": (*testserver.Member).Stop,
@@ -146,7 +146,7 @@ func TestAgentGoes(t *testing.T) {
 	}
 }
 
-// The only server is killed and started again: the candidates find each other again, and one leads.
+// The only server is killed and started again: the candidates connect again, and one leads.
 func TestServerRestarts(t *testing.T) {
 	for _, ttl := range []time.Duration{short, long} {
 		t.Run(ttl.String(), func(t *testing.T) {
@@ -165,8 +165,8 @@ func TestServerRestarts(t *testing.T) {
 	}
 }
 
-// Several agents in the configuration: if one is gone, or does not answer, the next is used. The session is the
-// cluster's, and goes on.
+// The configuration has several agents: if one is gone, or does not answer, the store uses the next one. The session
+// belongs to the cluster, and goes on.
 func TestNextAgent(t *testing.T) {
 	const ttl = 20 * time.Second
 	for name, fault := range map[string]func(m *testserver.Member) error{

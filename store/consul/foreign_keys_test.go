@@ -37,8 +37,8 @@ func acquire(t *testing.T, client *api.Client, key, session string) {
 	require.True(t, ok)
 }
 
-// What is not a ballot counts for nothing, whatever it is: it need not be locked, nor by whom its name says, nor have
-// the name of one.
+// Keys that are no ballots do not count, in any form: unlocked, locked by another session than their name says, or with
+// a name that no ballot has.
 func TestForeignKeys(t *testing.T) {
 	client := operator(t, sharedServer(t))
 	election, session := newElection(), newSession(t, client)
@@ -56,7 +56,7 @@ func TestForeignKeys(t *testing.T) {
 	st := open(t, consul.Config{})
 	b := castFirst(t, st, election, "own")
 	require.Equal(t, []string{"own"}, values(t, st, election))
-	acquire(t, client, dir+session+"-a1", session) // that is one, in any program's hand
+	acquire(t, client, dir+session+"-a1", session) // that is a ballot, whichever program made it
 	second := cast(t, st, election, "second")
 	require.Equal(t, []string{"own", "foreign", "second"}, values(t, st, election))
 	require.NoError(t, b.Withdraw(soon(t)))
@@ -69,7 +69,7 @@ func TestForeignKeys(t *testing.T) {
 }
 
 // A value at the acknowledgement's key is replaced if its holder can't lead: a plain value, one locked by a session
-// with a ballot in the queue, and our own that another program has written over.
+// with a ballot in the queue, and one of the store's own that another program has overwritten.
 func TestAcknowledgementIsInTheWay(t *testing.T) {
 	client := operator(t, sharedServer(t))
 	later := map[string]func(){}
@@ -110,7 +110,7 @@ func TestAcknowledgementIsInTheWay(t *testing.T) {
 	}
 }
 
-// The acknowledgement of who leads is another's to remove only if it is known to be its own.
+// A client removes a leader's acknowledgement only if it is known to be its own.
 func TestWithdrawalSparesOthers(t *testing.T) {
 	client := operator(t, sharedServer(t))
 	election := newElection()
@@ -136,7 +136,7 @@ func TestWithdrawalSparesOthers(t *testing.T) {
 	require.Equal(t, []string{"next"}, values(t, st, election))
 }
 
-// A ballot that an operator deletes, or takes the lock from, is lost at once, first in line or not.
+// A ballot that an operator deletes or unlocks is lost at once, first in line or not.
 func TestBallotIsRemoved(t *testing.T) {
 	client := operator(t, sharedServer(t))
 	for name, remove := range map[string]func(pair *api.KVPair) error{

@@ -15,7 +15,7 @@ import (
 const (
 	// short is a TTL with a check.
 	short = time.Second
-	// checked is one too, whose lease does not end before the test ends it.
+	// checked is one too, with a lease that does not end before the test ends it.
 	checked = 8 * time.Second
 	// long is one without, which outlasts the tests that use it.
 	long = 10 * time.Second
@@ -47,8 +47,7 @@ func receive[T any](t testing.TB, ch <-chan T, what string, args ...any) T {
 // ackKey is where an election's acknowledgement is, with the default settings.
 func ackKey(election string) string { return "leadership/" + election }
 
-// open opens a store that the end of the test closes. Its agent is the shared one, its TTL long, where the
-// configuration says nothing else.
+// open opens a store that the end of the test closes. The defaults are the shared agent, and the TTL long.
 func open(t *testing.T, config consul.Config) *consul.Store {
 	t.Helper()
 	if config.TTL == 0 {
@@ -63,7 +62,7 @@ func open(t *testing.T, config consul.Config) *consul.Store {
 	return st
 }
 
-// plain is the transport of operators: what they do is none of the stores' doing.
+// plain is the transport of operators, whose requests are not counted as a store's.
 var plain = &http.Transport{}
 
 // operator returns a client of the server's first agent, with its management token if it has one.

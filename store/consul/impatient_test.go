@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Callers whose contexts end sooner than the service answers harm no other: a patient candidate of the same store leads,
+// Callers whose contexts end before the service answers harm no others: a patient candidate of the same store leads,
 // and what they leave behind is removed as fast as it is made.
 func TestImpatientCallers(t *testing.T) {
 	t.Parallel()
@@ -38,7 +38,7 @@ func TestImpatientCallers(t *testing.T) {
 	}
 	var slowest time.Duration
 	most, goroutines := 0, 0
-	for began := time.Now(); time.Since(began) < 3*time.Second; { // the time in which it counts
+	for began := time.Now(); time.Since(began) < 3*time.Second; { // the time for which it counts
 		asked := time.Now()
 		b := castFirst(t, st, election, "patient")
 		slowest = max(slowest, time.Since(asked))

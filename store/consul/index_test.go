@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A query is answered with an index that was set back, to less or to nothing, and with a key that is not there: the
-// service is asked again, with pauses, and no ballot is promoted or forgotten by mistake.
+// A query is answered with an index that went back, to less or to nothing, and with a key that is missing. The store
+// asks again, with pauses, and no ballot is promoted or forgotten by mistake.
 func TestIndexIsSetBack(t *testing.T) {
 	for name, index := range map[string]string{"to 0": "0", "to less": "2"} {
 		t.Run(name, func(t *testing.T) {
@@ -52,7 +52,7 @@ func TestIndexIsSetBack(t *testing.T) {
 	}
 }
 
-// A query that has gone silent is found out by a look: the waiting ballot becomes first, the follower is told.
+// A query has gone silent. A resync finds that: the waiting ballot becomes first, and the follower is told.
 func TestSilentQuery(t *testing.T) {
 	election, tp := newElection(), newTap(t)
 	leader := castFirst(t, open(t, consul.Config{}), election, "leader")
@@ -73,8 +73,8 @@ func TestSilentQuery(t *testing.T) {
 	require.Zero(t, receive(t, told, "the end of the leader"))
 }
 
-// The servers are restored from a snapshot: of a time in which the ballots did not stand yet. Tokens do not go back,
-// since the servers go on counting; and nothing hangs.
+// The servers are restored from a snapshot that does not contain the ballots. Tokens do not go back, since the servers
+// go on counting, and nothing hangs.
 func TestSnapshotIsRestored(t *testing.T) {
 	srv := testserver.NewConsul(t, testserver.ConsulConfig{})
 	client := operator(t, srv)

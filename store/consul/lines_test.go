@@ -55,7 +55,7 @@ func TestConfirmationsHaveConnections(t *testing.T) {
 	}
 }
 
-// An agent that is the only one keeps its connections if it answers a confirmation late: to open them again would take a
+// The store keeps its connections to its only agent if a confirmation is answered late: opening them again would take a
 // round trip each.
 func TestLoneAgentIsLate(t *testing.T) {
 	t.Parallel()
@@ -81,14 +81,14 @@ func TestLoneAgentIsLate(t *testing.T) {
 	require.NoError(t, b.Err())
 }
 
-// dialLog numbers the connections that its dial opens, and the requests sent over them, in one order.
+// dialLog numbers the connections that its dial opens and the requests sent over them, in one order.
 type dialLog struct {
 	mu   sync.Mutex
 	n    int // guarded by mu, as is sent
 	sent []logged
 }
 
-// logged is a request. The numbers say when it was sent, and when its connection was opened.
+// logged is a request. The numbers show when it was sent, and when its connection was opened.
 type logged struct {
 	at, conn int
 	line     string
@@ -105,7 +105,7 @@ func (l *dialLog) dial(ctx context.Context, network, address string) (net.Conn, 
 	return &loggedConn{conn, l, l.n}, nil
 }
 
-// all returns the requests of a kind, watches apart.
+// all returns the requests of a kind, without watches.
 func (l *dialLog) all(kind string) []logged {
 	l.mu.Lock()
 	defer l.mu.Unlock()

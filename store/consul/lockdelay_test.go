@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// With a lock-delay, each candidate after a leader that did not resign waits that long: the one that stood behind it,
-// and one that comes when it is gone. After a resignation none waits.
+// With a lock-delay, a candidate after a leader that did not resign waits that long: the one behind it, and one that
+// comes when it is gone. After a resignation none waits.
 func TestLockDelay(t *testing.T) {
 	const delay = 4 * time.Second
 	client := operator(t, sharedServer(t))
@@ -46,7 +46,7 @@ func TestLockDelay(t *testing.T) {
 		_, err := client.Session().Destroy(sessionOf(t, client, election, "1"), nil)
 		require.NoError(t, err)
 		lost(t, first)
-		require.NoError(t, second.Withdraw(soon(t))) // while it waits: that starts nothing anew
+		require.NoError(t, second.Withdraw(soon(t))) // while it waits: that does not start the delay again
 		newcomer := cast(t, member(), election, "4")
 		require.NoError(t, third.Wait(soon(t)))
 		require.Greater(t, time.Since(began), delay)
@@ -88,6 +88,6 @@ func TestLockDelay(t *testing.T) {
 		_, err := client.Session().Destroy(sessionOf(t, client, election, "1"), nil)
 		require.NoError(t, err)
 		require.NoError(t, second.Wait(soon(t)))
-		acknowledge(t, second, "2") // as soon as Consul lets it
+		acknowledge(t, second, "2") // as soon as Consul allows it
 	})
 }

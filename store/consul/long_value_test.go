@@ -23,7 +23,7 @@ func (c *counted) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Neither casting a ballot nor a change of leader transfers the long values of others; a list does.
+// Neither casting a ballot nor a change of leader transfers the long values of other candidates; a list does.
 func TestLongValuesAreNotListed(t *testing.T) {
 	election, others := newElection(), open(t, consul.Config{})
 	random := make([]byte, 64<<10) // answers are compressed

@@ -36,7 +36,7 @@ func TestCampaignLosesAMessage(t *testing.T) {
 	}
 }
 
-// A request for a ballot that arrives late, when the ballot has been withdrawn or was given up, casts none.
+// A request for a ballot arrives late, when the ballot has been withdrawn or was given up: it casts none.
 func TestLateRequestCastsNoBallot(t *testing.T) {
 	for name, end := range map[string]func(t *testing.T, st store.Store, election string){
 		"sent again and withdrawn": func(t *testing.T, st store.Store, election string) {
@@ -68,7 +68,7 @@ func TestLateRequestCastsNoBallot(t *testing.T) {
 	}
 }
 
-// An acknowledgement whose message was lost can be made again; a first request that arrives late changes nothing.
+// An acknowledgement whose reply was lost can be repeated. The first request, if it arrives late, changes nothing.
 func TestAcknowledgeLosesAMessage(t *testing.T) {
 	for fate, spring := range fates {
 		t.Run(fate, func(t *testing.T) {
@@ -119,7 +119,7 @@ func TestAcknowledgeLosesAMessage(t *testing.T) {
 	})
 }
 
-// A withdrawal is repeated until it is known to be done, and then everything is gone.
+// A withdrawal is repeated until its outcome is known, and then everything is gone.
 func TestWithdrawLosesAMessage(t *testing.T) {
 	for fate, spring := range fates {
 		t.Run(fate, func(t *testing.T) {
@@ -148,7 +148,7 @@ func TestWithdrawalGoesOn(t *testing.T) {
 	eventually(t, func() bool { return len(values(t, st, election)) == 0 }, "the ballot is gone")
 }
 
-// A renewal whose answer is lost is repeated, and the leadership kept.
+// A renewal whose answer is lost is repeated, and the term goes on.
 func TestRenewalLosesAMessage(t *testing.T) {
 	tp := newTap(t)
 	st := open(t, consul.Config{Addresses: tp.addr(), TTL: short})
@@ -164,12 +164,12 @@ func TestRenewalLosesAMessage(t *testing.T) {
 }
 
 // A session whose creation took longer than its lease lasts is destroyed, and another one opened: there might not be
-// time enough to confirm it.
+// enough time to confirm it.
 func TestSessionThatComesLate(t *testing.T) {
 	tp := newTap(t)
 	st := open(t, consul.Config{Addresses: tp.addr(), TTL: short})
 	c := tp.catch(func(tp *tap, w http.ResponseWriter, r *http.Request, body []byte) {
-		time.Sleep(short * 3 / 4) // as a cluster that elects its leader takes: more than the lease of two thirds
+		time.Sleep(short * 3 / 4) // as long as a cluster takes to elect its leader: more than the lease of two thirds
 		tp.forward(w, r, body)
 	}, "session/create")
 	castFirst(t, st, newElection(), "own")
@@ -178,7 +178,7 @@ func TestSessionThatComesLate(t *testing.T) {
 	eventually(t, func() bool { return tp.Count("session/destroy") == tp.Count("session/create")-1 }, "it is destroyed")
 }
 
-// A request to create a session that is carried out after the sessions to clear away were listed creates none.
+// A request to create a session is carried out after the store has listed the sessions to remove: it creates none.
 func TestLateCreationFails(t *testing.T) {
 	tp := newTap(t)
 	st := open(t, consul.Config{Addresses: tp.addr(), TTL: checked})
@@ -200,7 +200,8 @@ func TestLateCreationFails(t *testing.T) {
 	require.Equal(t, http.StatusInternalServerError, receive(t, status, "the request"))
 }
 
-// A session whose creation was not answered is destroyed though its check can't be removed; and that is tried again.
+// A session whose creation was not answered is destroyed, although its check can't be removed. Removing the check is
+// tried again.
 func TestUnsureSessionIsDestroyed(t *testing.T) {
 	const destroy = "session/destroy"
 	tp, removed := newTap(t), make(chan struct{})

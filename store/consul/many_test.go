@@ -16,9 +16,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A process stands in 1,000 elections, waits in them, and follows them, within the connections that a stock agent
-// grants to one address. Each election hears of its change from a watch: the next look at all keys, which is at a
-// renewal, comes after a quarter of the TTL, and no wait below is that long.
+// A process stands, waits and follows in 1,000 elections, within the connections that a stock agent grants to one
+// address. A watch reports each change: the next resync of all keys comes with a renewal, after a quarter of the TTL,
+// and no wait below is that long.
 func TestThousandElections(t *testing.T) {
 	const (
 		n        = 1000
@@ -113,7 +113,7 @@ func TestThousandElections(t *testing.T) {
 	require.Zero(t, conns.Open())
 }
 
-// What a process sends when nothing happens does not grow with the number of its elections.
+// The number of requests of an idle process does not grow with the number of its elections.
 func TestIdleCost(t *testing.T) {
 	count := func(n int) int {
 		tp := newTap(t)

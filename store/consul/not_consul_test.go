@@ -14,7 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A server that is no agent answers: the error says so, and it never looks like an election without candidates.
+// A server that is no agent answers: the error says so, and the answer is never taken for an election without
+// candidates.
 func TestNotConsul(t *testing.T) {
 	for name, answer := range map[string]http.HandlerFunc{
 		"it knows no such page": http.NotFound,

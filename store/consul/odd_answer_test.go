@@ -21,7 +21,7 @@ import (
 
 type spring = func(*tap, http.ResponseWriter, *http.Request, []byte)
 
-// instead answers without asking the agent; besides asks the agent, and answers something else.
+// instead answers without asking the agent; besides asks the agent, and then answers something else.
 func instead(status int, text string) spring { return answer(status, text) }
 
 func besides(status int, text string) spring {
@@ -52,7 +52,7 @@ func index(index uint64) spring {
 
 const page = "<html><body>403 Forbidden: Permission denied by the gateway</body></html>"
 
-// oddAnswers are what something between a store and its agent may answer.
+// oddAnswers are answers that a proxy between a store and its agent might give.
 var oddAnswers = map[string]spring{
 	"404": instead(404, "404 page not found"), "404 and done": besides(404, ""),
 	"403 page": instead(403, page), "403 page and done": besides(403, page),
@@ -65,7 +65,7 @@ var oddAnswers = map[string]spring{
 
 var oddIndexes = map[string]spring{"no index": index(0), "first index": index(1), "last index": index(math.MaxUint64)}
 
-// One odd answer to any one request loses no leadership, is no reason for a loop, and is not taken for what it is not.
+// One odd answer to any one request ends no term, starts no loop, and is not believed.
 func TestOddAnswers(t *testing.T) {
 	const ttl = 4 * time.Second // long enough for a busy machine
 	rarely := []string{"404", "404 and done", "403 page", "object", "nothing", "list"}
@@ -166,7 +166,7 @@ func TestOddAnswersToAnAcknowledgement(t *testing.T) {
 	client, tp := operator(t, sharedServer(t)), newTap(t)
 	holder := newSession(t, client)
 	for name, c := range map[string]struct {
-		inTheWay func(election string) // so that the acknowledgement has to look what it is
+		inTheWay func(election string) // so that the acknowledgement has to read what it is
 		parts    []string
 	}{
 		"read the key": {
@@ -200,7 +200,7 @@ func TestOddAnswersToAnAcknowledgement(t *testing.T) {
 	}
 }
 
-// One odd answer to a request that opens a session delays it.
+// One odd answer to a request that opens a session delays the session, and nothing more.
 func TestOddAnswersAtTheStart(t *testing.T) {
 	for name, part := range map[string]string{"register": "service/register", "create": "session/create"} {
 		t.Run(name, func(t *testing.T) {
@@ -233,7 +233,7 @@ func TestIndexStaysBehind(t *testing.T) {
 			tp.always(index(back), "session/info", "index=")
 			b := castFirst(t, st, election, "own")
 			began := time.Now()
-			<-within(t, 5*time.Second).Done() // the time in which it counts
+			<-within(t, 5*time.Second).Done() // the time for which it counts
 			n := tp.Count("session/info", "index=")
 			rate := float64(n) / time.Since(began).Seconds()
 			t.Logf("%d queries, %.1f a second", n, rate)

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// No session is opened for a caller who has gone.
+// No session is opened for a caller that has left.
 func TestOpenForACallerThatHasGone(t *testing.T) {
 	d, err := newDriver(Config{
 		Addresses: []string{"127.0.0.1:1"}, TTL: time.Second,

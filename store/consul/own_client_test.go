@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A client of the caller's serves as one of the store's own does, and goes on when the store is closed.
+// A caller's client works like one of the store's own, and still works when the store is closed.
 func TestOwnClient(t *testing.T) {
 	for _, ttl := range []time.Duration{short, long} {
 		transport := &http.Transport{}

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// An operator asks the leader to resign: its work ends first, then its ballot goes, and the next one leads.
+// An operator asks the leader to resign: its work ends first, then its ballot is removed, and the next one leads.
 func TestResignationOnRequest(t *testing.T) {
 	t.Parallel()
 	for name, value := range map[string]string{"short value": "leader", "long value": strings.Repeat("leader ", 100)} {

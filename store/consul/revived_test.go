@@ -14,8 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// `consul snapshot restore` brings a ballot back that its candidate has withdrawn, while the store goes on renewing the
-// session. The ballot is removed, with its acknowledgement, whether or not the store stands in that election.
+// `consul snapshot restore` brings back a withdrawn ballot while the store goes on renewing the session. The ballot is
+// removed, with its acknowledgement, whether or not the store stands in that election.
 func TestRestoreRevivesABallot(t *testing.T) {
 	for _, again := range []bool{true, false} {
 		t.Run(map[bool]string{true: "stands again", false: "stands no more"}[again], func(t *testing.T) {
@@ -52,7 +52,7 @@ func TestRestoreRevivesABallot(t *testing.T) {
 }
 
 // A resignation that does not wait leaves its ballot to be removed in the background. The store's next ballot in the
-// election meets it, and does not take it for one that a restore brought back.
+// election meets it, and does not take it for a restored one.
 func TestHurriedResignationIsNoRestore(t *testing.T) {
 	var revived restores
 	st := open(t, consul.Config{Logger: slog.New(slog.NewTextHandler(&revived, nil))})
@@ -68,7 +68,7 @@ func TestHurriedResignationIsNoRestore(t *testing.T) {
 	require.Zero(t, revived.Load(), "warnings of a restore")
 }
 
-// restores counts the warnings that a ballot has come back.
+// restores counts the warnings that a restore brought a ballot back.
 type restores struct{ atomic.Int64 }
 
 func (r *restores) Write(line []byte) (int, error) {
@@ -78,7 +78,7 @@ func (r *restores) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// A ballot of another program on the store's session is not the store's to remove.
+// A ballot of another program on the store's session is not the store's, and stays.
 func TestForeignBallotOnTheSession(t *testing.T) {
 	client := operator(t, sharedServer(t))
 	st := open(t, consul.Config{})
@@ -96,7 +96,7 @@ func TestForeignBallotOnTheSession(t *testing.T) {
 	require.NoError(t, second.Wait(soon(t)))
 }
 
-// Many casts at once through one store meet each other's ballots, and remove none.
+// Many ballots that one store casts at once meet each other, and remove none.
 func TestCastsMeetEachOther(t *testing.T) {
 	st := open(t, consul.Config{})
 	election := newElection()

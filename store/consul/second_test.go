@@ -13,7 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The second in line is lost, and never first, if an operator ends its ballot together with the one ahead, or just before.
+// An operator removes the second ballot together with the first, or just before it. The second is lost, and never
+// first.
 func TestSecondEndsWithTheFirst(t *testing.T) {
 	client := operator(t, sharedServer(t))
 	for name, end := range map[string]func(p *api.KVPair) *api.KVTxnOp{
@@ -44,8 +45,8 @@ func TestSecondEndsWithTheFirst(t *testing.T) {
 	}
 }
 
-// A ballot that waits behind two is lost, and never first, if an operator releases its lock and no watch tells that before
-// both have gone: a released key is still among the names.
+// A ballot waits behind two. An operator releases its lock, and no watch reports that before both ahead are gone. The
+// ballot is lost, and never first, although a released key is still listed.
 func TestReleasedBallotIsNotFirst(t *testing.T) {
 	client, tp, election := operator(t, sharedServer(t)), newTap(t), newElection()
 	ahead := open(t, consul.Config{})
@@ -72,8 +73,8 @@ func TestReleasedBallotIsNotFirst(t *testing.T) {
 	require.ErrorIs(t, third.Wait(soon(t)), store.ErrLost, "it was first")
 }
 
-// The second in line asks nothing before it leads, whether or not there was another one ahead when its ballot was cast:
-// it knows from the first one's acknowledgement that none is left.
+// The second in line sends no request before it leads, whether or not there was another ballot ahead when its own was
+// cast: the first one's acknowledgement shows that none is left.
 func TestSuccessorAsksNothing(t *testing.T) {
 	for _, ahead := range []int{1, 2} {
 		t.Run(fmt.Sprint(ahead), func(t *testing.T) {
@@ -105,7 +106,7 @@ func TestSuccessorAsksNothing(t *testing.T) {
 	}
 }
 
-// The second in line stops to read the whole queue at each change once the queue is long, and leads all the same.
+// Once the queue is long, the second in line stops reading all of it at each change, and still leads.
 func TestSecondOfALongQueue(t *testing.T) {
 	tp, election := newTap(t), newElection()
 	first := castFirst(t, open(t, consul.Config{}), election, "first")

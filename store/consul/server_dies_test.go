@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The servers' leader dies. A leadership lasts over the time without one if that is shorter than 5/12 of the TTL: a
-// lease is two thirds of the TTL, and the last renewal is up to a quarter of it old. See docs/backends.md.
+// The servers' leader dies. A term survives the time without one if that is shorter than 5/12 of the TTL: a lease is
+// two thirds of the TTL, and the last renewal is up to a quarter of it old. See docs/backends.md.
 func TestServersElectALeader(t *testing.T) {
 	for name, c := range map[string]struct {
 		multiplier string

@@ -10,9 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// With a round trip of a quarter of the TTL, a candidate leads, goes on leading, and followers are told and confirmed,
-// whether the line is that slow from the start or becomes so while the candidate leads. docs/backends.md derives the
-// limit.
+// With a round trip of a quarter of the TTL, a candidate leads and keeps leading, and followers are told and confirmed.
+// The line is that slow from the start, or turns slow while the candidate leads. docs/backends.md derives the limit.
 func TestSlowLink(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// docker/leadership locks the key of an election with the leader's name, at the place of our acknowledgement. As long
-// as it holds the lock nothing is overwritten, and the error names it; afterwards the next term acknowledges.
+// docker/leadership locks the key of an election, with the leader's name, where the store's acknowledgement is. While
+// it holds the lock the key is not overwritten, and the error names the holder; afterwards the next term acknowledges.
 func TestDockerLeadershipHoldsTheKey(t *testing.T) {
 	client := operator(t, sharedServer(t))
 	election := newElection()
@@ -47,8 +47,8 @@ func TestDockerLeadershipHoldsTheKey(t *testing.T) {
 	require.ErrorIs(t, err, api.ErrLockConflict, "what ends an old candidate")
 }
 
-// An acknowledgement that outlived its ballot is replaced: its holder had a ballot, which is gone. One whose ballot was
-// never seen goes with its session.
+// An acknowledgement that outlived its ballot is replaced if the store has seen the ballot. Otherwise it is removed
+// with its session.
 func TestAcknowledgementOutlivesItsBallot(t *testing.T) {
 	client := operator(t, sharedServer(t))
 	election, session := newElection(), newSession(t, client)
@@ -72,13 +72,13 @@ func TestAcknowledgementOutlivesItsBallot(t *testing.T) {
 	again := newSession(t, client)
 	require.NoError(t, third.Withdraw(soon(t)))
 	require.NoError(t, fourth.Wait(soon(t)))
-	acquire(t, client, ballot+again, again) // not a ballot: its name is another session's
+	acquire(t, client, ballot+again, again) // not a ballot: its name is that of another session
 	acquire(t, client, ackKey(election), again)
 	_, err = fourth.Acknowledge(soon(t), "fourth")
 	require.ErrorContains(t, err, again)
 }
 
-// The next in line replaces the acknowledgement of one that stood before it.
+// The next in line replaces the acknowledgement of a candidate that stood ahead of it.
 func TestSuccessorReplacesTheAcknowledgement(t *testing.T) {
 	client := operator(t, sharedServer(t))
 	election, session := newElection(), newSession(t, client)

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// tap stands between a store and its agent, sees each request, and can let one come to grief.
+// tap stands between a store and its agent, sees each request, and can disturb single ones.
 type tap struct {
 	*httptest.Server
 	storetest.Requests[catch] // method, URL and body
@@ -21,7 +21,7 @@ type tap struct {
 	rules []rule // set before the first request
 }
 
-// rule lets all requests that contain its parts come to grief.
+// rule disturbs all requests that contain its parts.
 type rule struct {
 	spring func(tp *tap, w http.ResponseWriter, r *http.Request, body []byte)
 	parts  []string
@@ -105,8 +105,8 @@ func loseReply(tp *tap, _ http.ResponseWriter, r *http.Request, body []byte) {
 // loseRequest breaks the connection.
 func loseRequest(*tap, http.ResponseWriter, *http.Request, []byte) { panic(http.ErrAbortHandler) }
 
-// delay breaks the connection, and carries the request out when it is let go; the channel that it returns then tells
-// the status.
+// delay breaks the connection, and carries the request out when the test releases it. The returned channel then
+// receives the status.
 func delay(t *testing.T) (spring func(*tap, http.ResponseWriter, *http.Request, []byte), letGo func() int) {
 	late := make(chan func() int, 1)
 	return func(tp *tap, _ http.ResponseWriter, r *http.Request, body []byte) {
@@ -125,7 +125,7 @@ func delay(t *testing.T) (spring func(*tap, http.ResponseWriter, *http.Request, 
 		}
 }
 
-// answer answers in the agent's place.
+// answer answers in place of the agent.
 func answer(status int, text string) func(*tap, http.ResponseWriter, *http.Request, []byte) {
 	return func(_ *tap, w http.ResponseWriter, _ *http.Request, _ []byte) {
 		w.WriteHeader(status)

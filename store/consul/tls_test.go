@@ -33,7 +33,7 @@ func TestTLS(t *testing.T) {
 		require.NoError(t, second.Wait(soon(t)))
 		acknowledge(t, second, "2")
 	})
-	// The connection can't be made, ever: the error must say why, soon.
+	// The connection can't be made, ever: the error must soon say why.
 	for name, c := range map[string]struct{ url, reason string }{
 		"another authority":        {with("cacert", other.CACert), "certificate signed by unknown authority"},
 		"another name":             {with("servername", "other.example"), "other.example"},

@@ -28,7 +28,7 @@ func follow(t *testing.T, st store.Store, election string) *leadership.Follower 
 // requireRight fails if a follower says that there is no leader as of a time at which there was one.
 func requireRight(t *testing.T, f *leadership.Follower, changed time.Time) (told bool) {
 	t.Helper()
-	asOf := f.AsOf() // before the leader, which might change meanwhile
+	asOf := f.AsOf() // read before the leader, which might change meanwhile
 	_, told = f.Leader()
 	if !told {
 		require.False(t, asOf.After(changed), "%v after the change", asOf.Sub(changed))
@@ -36,7 +36,7 @@ func requireRight(t *testing.T, f *leadership.Follower, changed time.Time) (told
 	return told
 }
 
-// What a follower knows is confirmed while the cluster answers, and not while it does not.
+// A follower's knowledge is confirmed while the cluster answers, and not while it does not.
 func TestAsOf(t *testing.T) {
 	t.Parallel()
 	network := conformance.NewNetwork()
@@ -65,7 +65,8 @@ func TestAsOf(t *testing.T) {
 	goesOn()
 }
 
-// It is not confirmed that a watch has told all there was while its events do not arrive, though reads are answered.
+// While a watch's events do not arrive, nothing confirms that the watch has reported everything, although reads are
+// answered.
 func TestAsOfWhileAWatchIsSilent(t *testing.T) {
 	t.Parallel()
 	tp := newTap(t)
@@ -75,7 +76,7 @@ func TestAsOfWhileAWatchIsSilent(t *testing.T) {
 	var others sync.WaitGroup
 	defer others.Wait()
 	defer cancel()
-	for i := range 8 { // whose turn to look for themselves comes before
+	for i := range 8 { // whose turn to resync comes before
 		others.Go(func() {
 			_, _ = storetest.Leader(ctx, st, fmt.Sprintf("%s/%d", election, i), &store.Leader{})
 		})
@@ -88,7 +89,8 @@ func TestAsOfWhileAWatchIsSilent(t *testing.T) {
 	b := castFirst(t, open(t, etcd.Config{TTL: long}), election, "own")
 	leader := acknowledge(t, b, "own")
 	changed := time.Now()
-	// Once: a busy machine takes the stream for silent before it asks again, and the next stream has no watch to ask for.
+	// Only once: on a busy machine the store might take the stream for silent before it asks again, and the next stream
+	// has no watch to ask about.
 	eventually(t, func() bool {
 		requireRight(t, f, changed)
 		return tp.Count("progress_request") > asked

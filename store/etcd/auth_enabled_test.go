@@ -11,8 +11,8 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// Authentication is enabled under elections whose stores have a user already: leases and watches go on. Those that
-// have none are denied.
+// Authentication is enabled during elections. Stores that already have a user go on with their leases and watches;
+// stores without one are denied.
 func TestAuthIsEnabled(t *testing.T) {
 	t.Parallel()
 	server := testserver.NewEtcd(t, testserver.EtcdConfig{Extra: fast})

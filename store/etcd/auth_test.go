@@ -18,22 +18,22 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// guarded is a server with authentication, and root's client. Passwords are checked cheaply: every token costs one
-// check.
+// guarded is a server with authentication, and root's client. Passwords are checked with low cost, since every token
+// needs a check.
 func guarded(t *testing.T, extra ...string) (*testserver.Etcd, *clientv3.Client) {
 	t.Helper()
 	server := testserver.NewEtcd(t, testserver.EtcdConfig{Auth: true, Extra: append(append(fast, "--bcrypt-cost=4"), extra...)})
 	return server, connect(t, clientv3.Config{Endpoints: server.Addrs(), Username: "root", Password: server.RootPassword()})
 }
 
-// user is a configuration for a user who may read and write below leadership/.
+// user is a configuration for a user that may read and write below leadership/.
 func user(t *testing.T, server *testserver.Etcd, name string) etcd.Config {
 	t.Helper()
 	require.NoError(t, server.AddUser(soon(t), name, secret, "leadership/"))
 	return etcd.Config{Endpoints: server.Addrs(), User: name, Password: secret, TTL: ttl}
 }
 
-// addReader adds a user who may only read below leadership/.
+// addReader adds a user that may only read below leadership/.
 func addReader(t *testing.T, root *clientv3.Client, name string) {
 	t.Helper()
 	_, err := root.UserAdd(soon(t), name, secret)
@@ -77,7 +77,7 @@ func (l *logged) count() int {
 	return len(l.lines)
 }
 
-// A user with a role on the prefix only is enough for candidates, one who may read it for followers.
+// A role on the prefix is enough for candidates, and permission to read the prefix for followers.
 func TestAuth(t *testing.T) {
 	t.Parallel()
 	server, root := guarded(t)
@@ -103,7 +103,7 @@ func TestAuth(t *testing.T) {
 	}
 	confirmed(t, follower, election) // what the reader knows
 
-	// The reader may not stand, and leaves nothing behind that would be tried again and again.
+	// The reader may not be a candidate. Its attempt leaves nothing that the store would retry again and again.
 	_, err = follower.Campaign(soon(t), election, "reader")
 	require.ErrorIs(t, err, store.ErrDenied)
 	require.ErrorContains(t, err, "campaign in election")
@@ -113,7 +113,7 @@ func TestAuth(t *testing.T) {
 	require.ErrorIs(t, c.Errors()[0], store.ErrDenied)
 	c.End()
 
-	// No user may read or write below another prefix.
+	// A user may not read or write below another prefix.
 	config.Prefix = "other"
 	stranger := open(t, config)
 	for op, call := range map[string]func(ctx context.Context) error{
@@ -132,7 +132,7 @@ func TestAuth(t *testing.T) {
 	}
 }
 
-// Wrong credentials, or none, are told at once.
+// Wrong or missing credentials are reported at once.
 func TestAuthWrong(t *testing.T) {
 	t.Parallel()
 	server, _ := guarded(t)
@@ -144,7 +144,7 @@ func TestAuthWrong(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			config := config
-			config.TTL = long // longer than the test waits for: what is not told at once is not told
+			config.TTL = long // longer than the test waits: what is not reported at once is not reported
 			change(&config)
 			st := open(t, config)
 			ctx := within(t, long/2)
@@ -163,14 +163,14 @@ func TestAuthWrong(t *testing.T) {
 	}
 }
 
-// A user where the cluster has no authentication is no obstacle.
+// A user does no harm if the cluster has no authentication.
 func TestAuthNotEnabled(t *testing.T) {
 	t.Parallel()
 	castFirst(t, open(t, etcd.Config{User: "ann", Password: secret}), newElection(), "own")
 }
 
-// Tokens that expire every second do no harm: the lease is renewed, the waiter's watch tells, a broken stream is opened
-// with another token.
+// Tokens that expire every second do no harm: the lease is renewed, the waiter's watch works, and a broken stream is
+// opened with another token.
 func TestAuthTokenExpires(t *testing.T) {
 	t.Parallel()
 	server, root := guarded(t, "--auth-token-ttl=1")
@@ -202,7 +202,7 @@ func TestAuthTokenExpires(t *testing.T) {
 	lost(t, last)
 }
 
-// Permission is taken away from one who leads: it stops, is told why, and does not stand in the way of others.
+// A leader loses its permission: it stops, is told why, and does not block the others.
 func TestAuthTakenAway(t *testing.T) {
 	t.Parallel()
 	for name, takeAway := range map[string]func(ctx context.Context, root *clientv3.Client) error{

@@ -16,8 +16,8 @@ import (
 // closeLimit is how long Close may take on a busy machine: it asks for no more than 3 s.
 const closeLimit = 10 * time.Second
 
-// Close with everything running ends it all: calls return ErrClosed, ballots are lost, keys, lease, goroutines and
-// connections are gone when it returns. Closing again does nothing.
+// Close with everything running: calls return ErrClosed and ballots are lost. When Close returns, keys, lease,
+// goroutines and connections are gone. A second Close does nothing.
 func TestClose(t *testing.T) {
 	client := operator(t)
 	require.Empty(t, keys(t, client, "nothing")) // which connects
@@ -76,7 +76,7 @@ func TestClose(t *testing.T) {
 	require.ErrorIs(t, err, store.ErrClosed)
 }
 
-// Close in a bad moment returns before long, and leaves nothing behind.
+// Close at a bad moment also returns soon, and leaves nothing behind.
 func TestCloseInBadTimes(t *testing.T) {
 	server, _ := guarded(t)
 	config := user(t, server, "ann")

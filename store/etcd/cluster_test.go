@@ -40,7 +40,7 @@ func (c *cluster) leader(t *testing.T) *testserver.Member {
 	return c.Member(i)
 }
 
-// handsOver ends the first candidate: the second leads.
+// handsOver makes the first candidate resign: the second leads.
 func (c *cluster) handsOver(t *testing.T) {
 	t.Helper()
 	c.first.End()
@@ -67,10 +67,10 @@ func TestMembersRestart(t *testing.T) {
 	c.handsOver(t)
 }
 
-// Each member in turn stands still with all its connections open: the client moves on while the lease still holds.
-//
-// Without a renewal that ends after two thirds of the TTL. A member that led and goes on after three quarters of it may
-// end the session: by its own clock the last renewal that it saw, up to TTL/4 before the pause, is a TTL ago.
+// Each member in turn is paused with all its connections open: the client moves to another member while the lease
+// holds. Without a renewal the lease ends after two thirds of the TTL. A member that led and resumes after three
+// quarters of the TTL might end the session: by its own clock, the last renewal that it saw, up to TTL/4 before the
+// pause, is a TTL ago.
 func TestMemberPaused(t *testing.T) {
 	t.Parallel()
 	const lapse = long * 27 / 40
@@ -79,7 +79,7 @@ func TestMemberPaused(t *testing.T) {
 		require.NoError(t, c.Ready(soon(t)))
 		require.NoError(t, c.Member(i).Pause())
 		start := time.Now()
-		eventually(t, func() bool { // until it would have been lost
+		eventually(t, func() bool { // the lease would have ended by then
 			require.True(t, c.first.IsLeader(), "member %d, after %v", i, time.Since(start))
 			return time.Since(start) > lapse
 		}, "the time")
@@ -91,7 +91,7 @@ func TestMemberPaused(t *testing.T) {
 	c.handsOver(t)
 }
 
-// There is no majority for longer than the TTL: there is no leader. One leads again when there is a majority.
+// There is no majority for longer than the TTL, and so no leader. One leads again when there is a majority.
 func TestMajorityLost(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, middling)

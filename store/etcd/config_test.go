@@ -63,7 +63,7 @@ func TestConfigIsChecked(t *testing.T) {
 	}
 }
 
-// However a store or its settings are printed, they show no password.
+// A store and its settings show no password, with any verb.
 func TestPasswordIsNotShown(t *testing.T) {
 	t.Parallel()
 	config := etcd.Config{Endpoints: []string{"127.0.0.1:1"}, User: "ann", Password: secret, TTL: ttl}
@@ -77,8 +77,8 @@ func TestPasswordIsNotShown(t *testing.T) {
 	}
 }
 
-// The cluster decides about the TTL. One that it does not grant is refused with both values, before a ballot is cast:
-// the arithmetic of the lease rests on it.
+// The cluster decides about the TTL. If it grants another one, the store refuses it, with both values, before a ballot
+// is cast: the arithmetic of the lease depends on it.
 func TestTTLIsNotGranted(t *testing.T) {
 	t.Parallel()
 	election := newElection()
@@ -92,7 +92,7 @@ func TestTTLIsNotGranted(t *testing.T) {
 	require.Empty(t, keys(t, operator(t), ackKey(election)))
 }
 
-// The longest TTL that the cluster grants, and that a time.Duration holds.
+// The longest TTL that the cluster grants and that fits into a time.Duration.
 func TestLongestTTL(t *testing.T) {
 	t.Parallel()
 	election := newElection()
@@ -104,7 +104,7 @@ func TestLongestTTL(t *testing.T) {
 	require.EqualValues(t, 9_000_000_000, info.GrantedTTL)
 }
 
-// Several endpoints, some without a server: the store finds one that answers. The port is optional.
+// Several endpoints, some without a server: the store finds one that answers. The port may be left out.
 func TestSeveralEndpoints(t *testing.T) {
 	t.Parallel()
 	election := newElection()
@@ -130,7 +130,7 @@ func TestSeveralEndpoints(t *testing.T) {
 	require.ErrorContains(t, err, "refused by the test")
 }
 
-// Everything of an election is below the prefix.
+// All keys of an election are below the prefix.
 func TestPrefix(t *testing.T) {
 	t.Parallel()
 	client := operator(t)

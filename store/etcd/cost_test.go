@@ -34,8 +34,8 @@ func (c meteredConn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// What a candidate receives to stand, and to learn that it is first, does not grow with the number and the values of
-// those ahead: the nearest and its own value, some times, and never a list.
+// The number of bytes that a candidate receives until it is first does not depend on the ballots ahead and their
+// values: it receives the nearest ballot and its own some times, and never a list.
 func TestBytesDoNotGrowWithTheQueue(t *testing.T) {
 	t.Parallel()
 	value := strings.Repeat("v", store.MaxValue)

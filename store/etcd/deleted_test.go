@@ -36,7 +36,7 @@ func TestLeaseRevoked(t *testing.T) {
 	require.Greater(t, receive(t, first.Terms, "the first leads again").Token(), term.Token())
 }
 
-// An operator deletes ballots: their candidates notice, the one behind moves up, no other is disturbed.
+// An operator deletes ballots. Their candidates notice, the one behind moves up, and no other is affected.
 func TestBallotsDeleted(t *testing.T) {
 	t.Parallel()
 	client := operator(t)
@@ -72,7 +72,7 @@ func TestBallotsDeleted(t *testing.T) {
 	require.ErrorIs(t, err, store.ErrLost)
 }
 
-// A resignation whose ballot another client deleted leaves the acknowledgement of the next one alone.
+// Another client deletes a ballot. When its candidate resigns, the next leader's acknowledgement stays.
 func TestWithdrawAfterDeletion(t *testing.T) {
 	t.Parallel()
 	client := operator(t)
@@ -95,8 +95,8 @@ func TestWithdrawAfterDeletion(t *testing.T) {
 	require.NoError(t, second.Err())
 }
 
-// The acknowledgement is deleted or overwritten: followers see what is there, the leader goes on and can acknowledge
-// again, and takes it away in the end, if it is its own.
+// The acknowledgement is deleted or overwritten. Followers see what is there, and the leader goes on and can
+// acknowledge again. When it resigns it removes the key, if that is its own.
 func TestAcknowledgementMeddledWith(t *testing.T) {
 	t.Parallel()
 	client := operator(t)
@@ -125,8 +125,8 @@ func TestAcknowledgementMeddledWith(t *testing.T) {
 	require.Empty(t, keys(t, client, ackKey(election)))
 }
 
-// All keys are deleted in one step, while candidates of one process and of others wait. All stand again, and each
-// leads in its turn; those who were in line neither lead nor hang.
+// All keys are deleted in one step, while candidates of one process and of others wait. All cast new ballots, and each
+// leads in turn. No old ballot leads or hangs.
 func TestAllDeleted(t *testing.T) {
 	t.Parallel()
 	client := operator(t)
@@ -168,7 +168,7 @@ func without(all []*contender, c *contender) []*contender {
 	return rest
 }
 
-// Two ballots of one lease go in one step, one behind the other: the second is not first, even for a moment.
+// Two ballots of one lease are deleted in one step, one behind the other. The second is not first at any moment.
 func TestBallotsOfOneLeaseDeletedTogether(t *testing.T) {
 	t.Parallel()
 	client := operator(t)

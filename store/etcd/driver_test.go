@@ -38,7 +38,7 @@ func TestDriver(t *testing.T) {
 	}
 }
 
-// The restore needs a server of its own, and a TTL that outlasts its restarts.
+// The restore needs a server of its own, and a TTL longer than its restarts.
 func TestDriverAfterRestore(t *testing.T) {
 	t.Parallel()
 	server := testserver.NewEtcd(t, testserver.EtcdConfig{})

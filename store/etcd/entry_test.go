@@ -56,13 +56,13 @@ func (s *session) marks(t *testing.T) map[string]int64 {
 	return list
 }
 
-// asOfNow is a session whose requests are those that this one sends now, and that arrive late.
+// asOfNow is a session with the requests that this one would send now, which arrive late.
 func (s *session) asOfNow() *session {
 	return &session{driver: s.driver, id: s.id, voided: s.voided, acknowledged: map[string]string{}}
 }
 
-// Once a turn of a slot is void, no late request makes an entry of it or of an earlier one, also if requests to void
-// arrive late. The next turn stands, at the latest once it was void itself.
+// Once a turn of a slot is void, no late request creates an entry of this turn or an earlier one, also if requests to
+// void arrive late. The next turn stands, at the latest once it was void itself.
 func TestVoid(t *testing.T) {
 	t.Parallel()
 	d, s := opened(t)
@@ -137,8 +137,8 @@ func TestVoid(t *testing.T) {
 	require.ErrorIs(t, err, engine.ErrOver)
 }
 
-// Void of an entry that was acknowledged before a restore removes the acknowledgement too, unless that is of an entry
-// which stands, or of another session.
+// Void of an entry that was acknowledged before a restore removes the acknowledgement too, unless that belongs to an
+// entry that stands, or to another session.
 func TestVoidRemovesTheAcknowledgement(t *testing.T) {
 	t.Parallel()
 	d, s := opened(t)
@@ -173,8 +173,8 @@ func TestVoidRemovesTheAcknowledgement(t *testing.T) {
 	require.NoError(t, other.End(soon(t), nil))
 }
 
-// Remove of an entry that another client deleted removes the acknowledgement, if that is the entry's. If it is another
-// session's, it stays, even at the same revision, which a restored cluster gives out again.
+// Remove of an entry that another client deleted also removes the acknowledgement, if that belongs to the entry. If it
+// belongs to another session it stays, even at the same revision, which a restored cluster gives out again.
 func TestRemoveLeavesTheAcknowledgementOfOthers(t *testing.T) {
 	t.Parallel()
 	d, s := opened(t)
@@ -192,7 +192,7 @@ func TestRemoveLeavesTheAcknowledgementOfOthers(t *testing.T) {
 	}
 	yes, no := func() bool { return true }, func() bool { return false }
 	for name, c := range map[string]struct {
-		next     engine.Session // acknowledges after the entry was deleted; nil if none does
+		next     engine.Session // acknowledges after the entry was deleted; nil if no session does
 		revision func(own, next uint64) uint64
 		alone    func() bool
 		stays    bool
@@ -225,7 +225,7 @@ func TestRemoveLeavesTheAcknowledgementOfOthers(t *testing.T) {
 	require.NoError(t, other.End(soon(t), nil))
 }
 
-// The place is that behind the ballot that was created last before it. What is no ballot is left out.
+// The entry ahead is the ballot that was created last before it. Keys that are no ballots do not count.
 func TestPlace(t *testing.T) {
 	t.Parallel()
 	d, s := opened(t)
@@ -267,7 +267,7 @@ func TestPlace(t *testing.T) {
 	require.ErrorIs(t, err, engine.ErrGone)
 }
 
-// What is ahead is read from one member. If that one is behind what was seen, all are asked.
+// The entry ahead is read from one member. If that member lags behind what was seen, all are asked.
 func TestPlaceIsReadFromOneMemberFirst(t *testing.T) {
 	t.Parallel()
 	var alone []bool // of each read
@@ -286,7 +286,7 @@ func TestPlaceIsReadFromOneMemberFirst(t *testing.T) {
 	require.Zero(t, place)
 	require.Equal(t, []bool{true}, alone)
 
-	d.raise(d.floor() + 1) // as if another member had told of it
+	d.raise(d.floor() + 1) // as if another member had reported it
 	_, _, err = d.readAtOne(soon(t), nil, nearest("/", clientv3.WithSerializable()))
 	require.ErrorIs(t, err, errBehind)
 	require.Zero(t, d.revisions.backSince, "one member is no proof of a restored cluster")
@@ -299,13 +299,14 @@ func TestPlaceIsReadFromOneMemberFirst(t *testing.T) {
 	require.ErrorIs(t, err, errBehind, "it is a member of another cluster")
 
 	alone, d.revisions = nil, revisions{}
-	e.Token++ // it does not stand, one member says
+	e.Token++ // it does not stand, according to one member
 	_, err = d.Ahead(soon(t), e)
 	require.ErrorIs(t, err, engine.ErrGone)
 	require.Equal(t, []bool{true, false}, alone)
 }
 
-// If it is not known what has become of an earlier request that was carried out, an entry may stand: the engine voids it.
+// If the outcome of an earlier request is unknown and the request was carried out, an entry might stand: the engine
+// voids it.
 func TestEntryOfAnEarlierRequestMayStand(t *testing.T) {
 	t.Parallel()
 	behind := func() {}
@@ -326,7 +327,7 @@ func TestEntryOfAnEarlierRequestMayStand(t *testing.T) {
 	require.ErrorIs(t, err, store.ErrUnknownOutcome)
 }
 
-// Close revokes the lease whose grant has not been answered. That of a session is the session's to end.
+// Close revokes a lease whose grant has not been answered. The lease of a session is ended by the session.
 func TestCloseRevokesTheLeaseThatWasNotAnswered(t *testing.T) {
 	t.Parallel()
 	d, s := opened(t)
@@ -340,8 +341,8 @@ func TestCloseRevokesTheLeaseThatWasNotAnswered(t *testing.T) {
 	require.Equal(t, []clientv3.LeaseStatus{{ID: clientv3.LeaseID(s.id)}}, leases.Leases)
 }
 
-// A lease that an earlier request was granted becomes that of no session: it might end before one of now. The request to
-// revoke it might be on its way for long.
+// A lease that was granted to an earlier request belongs to no session, since it might end before a new one. The
+// request to revoke it might take long to arrive.
 func TestLeaseOfAnEarlierRequestIsNotUsed(t *testing.T) {
 	t.Parallel()
 	d, s := opened(t)

@@ -13,8 +13,8 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// Only the cluster itself says that a request was denied, or not carried out. What something in between says might come
-// after it has passed the request on.
+// Only an answer of the cluster itself proves that a request was denied, or not carried out. An error from a proxy in
+// between might come after the proxy has passed the request on.
 func TestWhatAnErrorMeans(t *testing.T) {
 	for _, code := range []codes.Code{
 		codes.PermissionDenied, codes.Unauthenticated, codes.Unimplemented, codes.ResourceExhausted, codes.FailedPrecondition,
@@ -37,7 +37,7 @@ func TestWhatAnErrorMeans(t *testing.T) {
 	require.ErrorIs(t, explain(rpctypes.ErrGRPCTimeout), store.ErrUnknownOutcome)
 }
 
-// TestDeadlineIsSaidOnce: the client library's reason for no answer may be that time is up.
+// TestDeadlineIsSaidOnce: the client library might give the deadline itself as the reason for no answer.
 func TestDeadlineIsSaidOnce(t *testing.T) {
 	ctx, cancel := context.WithDeadline(t.Context(), time.Now())
 	defer cancel()

@@ -2,7 +2,7 @@ package etcd
 
 import "github.com/go-leadership/leadership/store/engine"
 
-// NewDriver returns a driver at work, without a store.
+// NewDriver returns a started driver, without a store.
 func NewDriver(config Config) (engine.Driver, error) {
 	d, err := newDriver(config)
 	if err != nil {
@@ -12,7 +12,7 @@ func NewDriver(config Config) (engine.Driver, error) {
 	return d, nil
 }
 
-// Watches returns how many watches the cluster has confirmed and not been asked to take back.
+// Watches returns how many watches the cluster has confirmed and was not asked to cancel.
 func (s *Store) Watches() int {
 	s.driver.watches.mu.Lock()
 	defer s.driver.watches.mu.Unlock()

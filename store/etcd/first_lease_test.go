@@ -15,8 +15,8 @@ import (
 	"google.golang.org/grpc"
 )
 
-// The time in which the connection is made counts neither against the request for the first lease nor against the lease:
-// one lease is asked for, over a link on which connecting takes two thirds of the time that an answer may take.
+// The time for connecting counts neither against the request for the first lease nor against the lease. One lease is
+// requested, over a link on which connecting takes two thirds of the time allowed for an answer.
 func TestFirstLeaseWaitsForTheConnection(t *testing.T) {
 	t.Parallel()
 	const ttl = 10 * time.Second

@@ -11,7 +11,7 @@ import (
 	"google.golang.org/grpc/credentials"
 )
 
-// A handshake that the client library gives up, since its own time is over, does not hide why those before it failed.
+// If the client library gives up a handshake at its own time limit, the error still shows why those before it failed.
 func TestHandshakeThatIsGivenUpSaysNothing(t *testing.T) {
 	d := &driver{config: Config{TLS: &tls.Config{}}, trouble: errors.New("unknown authority")}
 	ours, silent := net.Pipe()

@@ -55,8 +55,7 @@ func ackKey(election string) string { return "leadership/" + election }
 // ballotKeys is what the keys of its ballots begin with.
 func ballotKeys(election string) string { return ackKey(election) + "/_ballots/" }
 
-// open opens a store that the end of the test closes. Its TTL is ttl if the configuration names none, and its
-// servers are the shared one if it names none.
+// open opens a store that the end of the test closes. The defaults are ttl, and the shared server.
 func open(t *testing.T, config etcd.Config) *etcd.Store {
 	t.Helper()
 	if config.TTL == 0 {
@@ -74,8 +73,7 @@ func open(t *testing.T, config etcd.Config) *etcd.Store {
 	return st
 }
 
-// operator returns a client with which a test looks and meddles. If no endpoints are given it is the shared
-// server's.
+// operator returns a client with which a test reads and changes keys. The default endpoint is the shared server.
 func operator(t *testing.T, endpoints ...string) *clientv3.Client {
 	t.Helper()
 	if len(endpoints) == 0 {

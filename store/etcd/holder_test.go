@@ -11,9 +11,9 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// A session that never stood in the queue holds the acknowledgement's key and is alive: the takeover fails and names
-// it, and the key stays as it is, also when the ballot is withdrawn. Once that session is over, the next term
-// acknowledges.
+// A live session that never had a ballot in the queue holds the acknowledgement's key. The takeover fails with an error
+// that names the session, and the key stays as it is, also when the ballot is withdrawn. When that session is over, the
+// next term acknowledges.
 func TestAcknowledgementHasAnotherHolder(t *testing.T) {
 	t.Parallel()
 	client := operator(t)
@@ -52,8 +52,8 @@ func TestAcknowledgementHasAnotherHolder(t *testing.T) {
 	holds("")
 }
 
-// What a session left at the key that did stand in the queue is replaced at once: by one that stood behind it, and by
-// one that it stands behind now. So is what no session holds.
+// A session that had a ballot in the queue left a value at the key. The next leader replaces it at once, whether it
+// stood ahead of that ballot or behind it. It also replaces a value that no session holds.
 func TestAcknowledgementIsReplacedAtOnce(t *testing.T) {
 	t.Parallel()
 	client := operator(t)
@@ -101,9 +101,9 @@ func TestAcknowledgementIsReplacedAtOnce(t *testing.T) {
 	})
 }
 
-// Once the cluster has forgotten the revision at which a session wrote, and the session has no ballot, it is not known
-// to have had one: the takeover fails. It succeeds once the session stands in the queue again. On a server of its own,
-// since the peers of the client library's election don't bear compaction.
+// The cluster has compacted the revision at which a session wrote, and the session has no ballot now. Nothing shows
+// that it ever had one, so the takeover fails. It succeeds once the session has a ballot again. The test has a server
+// of its own, since peers that use the client library's election fail after a compaction.
 func TestHolderIsForgotten(t *testing.T) {
 	t.Parallel()
 	addrs := testserver.NewEtcd(t, testserver.EtcdConfig{Extra: fast}).Addrs()

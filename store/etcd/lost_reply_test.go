@@ -13,7 +13,8 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// The reply to any one request of a candidacy is lost: it goes on as if it had come, with one lease and one ballot.
+// The reply to any one request of a candidacy is lost. The candidacy goes on as if the reply had come, with one lease
+// and one ballot.
 func TestReplyLost(t *testing.T) {
 	t.Parallel()
 	client := operator(t)
@@ -56,7 +57,7 @@ func TestReplyLost(t *testing.T) {
 	}
 }
 
-// The reply to a grant is lost, and the lease is one that the cluster never forgets by itself: it is revoked.
+// The reply to a grant is lost, and the lease never expires by itself: the store revokes it.
 func TestGrantReplyLost(t *testing.T) {
 	t.Parallel()
 	client := operator(t)
@@ -88,7 +89,8 @@ func leasesOf(t *testing.T, client *clientv3.Client, ttl interface{ Seconds() fl
 	return n
 }
 
-// An abandoned campaign's request arrives after the ballot has been looked for and removed: no ballot stands.
+// The request of an abandoned campaign arrives after the store has searched for the ballot and removed it: no ballot
+// stands.
 func TestLateRequestOfAnAbandonedCampaign(t *testing.T) {
 	t.Parallel()
 	client := operator(t)
@@ -119,7 +121,7 @@ func TestLateRequestOfAnAbandonedCampaign(t *testing.T) {
 	require.Empty(t, keys(t, client, marks), "the mark goes with the lease")
 }
 
-// A resignation that arrives again, after the candidate has entered and acknowledged once more, changes nothing.
+// A resignation arrives a second time, after the candidate has entered and acknowledged again: it changes nothing.
 func TestLateResignation(t *testing.T) {
 	t.Parallel()
 	election := newElection()
@@ -159,7 +161,7 @@ func TestLateAcknowledgement(t *testing.T) {
 	require.Zero(t, leader)
 }
 
-// Nothing comes back for a while: all that was asked for is there once, or not at all, when the line is whole again.
+// No answers arrive for some time. When the line works again, everything requested is there once or not at all.
 func TestRepliesLostForAWhile(t *testing.T) {
 	t.Parallel()
 	client := operator(t)
@@ -191,7 +193,7 @@ func TestRepliesLostForAWhile(t *testing.T) {
 	}
 }
 
-// A call whose context ends before the answer has come says that what it asked for may have been done.
+// If the context of a call ends before the answer comes, the error says that the request might have been carried out.
 func TestContextEndsBeforeTheReply(t *testing.T) {
 	t.Parallel()
 	election := newElection()
@@ -214,7 +216,7 @@ func TestContextEndsBeforeTheReply(t *testing.T) {
 	require.Empty(t, values(t, st, election))
 }
 
-// An acknowledgement and a withdrawal at the same time: whichever comes first, nothing is left of either.
+// An acknowledgement and a withdrawal run at the same time: nothing is left of either, in any order.
 func TestAcknowledgeWhileWithdrawing(t *testing.T) {
 	t.Parallel()
 	election, op := newElection(), operator(t)

@@ -35,7 +35,7 @@ func inMany(t *testing.T, st *etcd.Store, n int) {
 	eventually(t, func() bool { return st.Watches() == 2*n }, "all watch")
 }
 
-// A thousand elections of a process cost it no more than ten: one lease, one stream of watches, and as many requests.
+// A thousand elections of a process cost as much as ten: one lease, one stream of watches, and as many requests.
 func TestThousandElections(t *testing.T) {
 	t.Parallel()
 	count := func(elections, limit int) (sent int) {
@@ -74,8 +74,8 @@ func TestOneLeaseAndOneStream(t *testing.T) {
 	require.Equal(t, 400, tp.Count("Txn", "request_put"), "one to enter and one to acknowledge")
 }
 
-// Entering takes one round trip once there is a lease, and so does acknowledging; leading after one who was the only
-// one ahead takes none.
+// Entering takes one round trip once there is a lease, and so does acknowledging. A candidate that had one ballot ahead
+// leads without a round trip.
 func TestRoundTrips(t *testing.T) {
 	t.Parallel()
 	election := newElection()

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The server is not there at the start: a candidate says so, and leads once it is.
+// The server is not there at the start: a candidate reports that, and leads once the server is there.
 func TestUnreachableAtTheStart(t *testing.T) {
 	t.Parallel()
 	server := testserver.NewEtcd(t, testserver.EtcdConfig{Extra: fast})
@@ -93,7 +93,7 @@ func TestCutOff(t *testing.T) {
 	}
 }
 
-// The disk's quota is used up: a campaign says so, and goes on when there is room.
+// The disk's quota is used up: a campaign reports that, and goes on when there is room.
 func TestNoSpace(t *testing.T) {
 	t.Parallel()
 	server := testserver.NewEtcd(t, testserver.EtcdConfig{Extra: append(fast, "--quota-backend-bytes=100000")})

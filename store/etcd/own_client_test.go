@@ -10,7 +10,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// Elections over a client that belongs to the caller: it is as it was when they are over, and their lease is gone.
+// Elections over a client that belongs to the caller. Afterwards the client is as before, and the lease is gone.
 func TestCallersClient(t *testing.T) {
 	t.Parallel()
 	election := newElection()
@@ -37,7 +37,8 @@ func TestCallersClient(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// The caller closes its client under the store: everything ends with an error that says so, and Close returns.
+// The caller closes its client before the store. Everything ends with an error that names the reason, and Close
+// returns.
 func TestCallerClosesTheClient(t *testing.T) {
 	t.Parallel()
 	election := newElection()
@@ -61,6 +62,6 @@ func TestCallerClosesTheClient(t *testing.T) {
 	require.ErrorContains(t, err, "client")
 	require.Error(t, b.Withdraw(soon(t)), "the ballot is not known to be gone")
 	require.NoError(t, st.Close())
-	// Only its TTL ends what it had.
+	// The keys are removed when the TTL ends.
 	castFirst(t, open(t, etcd.Config{TTL: ttl}), election, "next")
 }

@@ -14,7 +14,7 @@ import (
 	"go.etcd.io/etcd/client/v3/concurrency"
 )
 
-// peer is a candidate of the client library's own election, which etcdctl elect is made of.
+// peer is a candidate of the client library's own election, which etcdctl elect uses.
 func peer(t *testing.T, client *clientv3.Client, election string) *concurrency.Election {
 	t.Helper()
 	session, err := concurrency.NewSession(client, concurrency.WithTTL(20))
@@ -66,7 +66,7 @@ func TestPeers(t *testing.T) {
 	acknowledge(t, d, "d")
 }
 
-// A peer that resigns and stands again uses the key of its ballot again, at the end of the queue.
+// A peer that resigns and stands again reuses the key of its ballot, at the end of the queue.
 func TestPeerStandsAgainWithTheSameKey(t *testing.T) {
 	t.Parallel()
 	client := operator(t)
@@ -88,7 +88,7 @@ func TestPeerStandsAgainWithTheSameKey(t *testing.T) {
 	}
 }
 
-// Keys below the ballots' prefix that are no ballots block none.
+// Keys below the ballots' prefix that are no ballots block no candidate.
 func TestForeignKeys(t *testing.T) {
 	t.Parallel()
 	client := operator(t)
@@ -122,7 +122,7 @@ func TestForeignKeys(t *testing.T) {
 	require.Len(t, keys(t, client, before), 9, "and they are untouched")
 }
 
-// A client puts a ballot again, without its lease: it is none any more, and blocks no other.
+// A client overwrites a ballot, without its lease: the key is no ballot any more, and blocks no candidate.
 func TestBallotLosesItsLease(t *testing.T) {
 	t.Parallel()
 	client := operator(t)
@@ -136,9 +136,8 @@ func TestBallotLosesItsLease(t *testing.T) {
 	require.NoError(t, waiter.Wait(soon(t)))
 }
 
-// The waiter begins to wait when the history that it comes from has been compacted, up to the newest revision, and
-// again while it waits. On a server of its own, for the peers of the client library's election give up when the
-// revision that they begin to watch from has been compacted.
+// The history from which the waiter's watch starts is compacted, up to the newest revision, and again while it waits.
+// The test has a server of its own, since peers that use the client library's election fail after a compaction.
 func TestCompaction(t *testing.T) {
 	t.Parallel()
 	addrs := testserver.NewEtcd(t, testserver.EtcdConfig{Extra: fast}).Addrs()

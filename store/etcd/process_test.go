@@ -18,21 +18,21 @@ func sharedURL(t *testing.T) string {
 	return "etcd://" + sharedServer(t).Addrs()[0] + "/?ttl=" + ttl.String()
 }
 
-// A process is stopped for longer than the TTL and goes on: its successor leads, and the first that it hears of itself
-// is that it does not lead.
+// A process is stopped for longer than the TTL and resumed. Its successor leads, and the first thing that the process
+// sees is that it does not lead.
 func TestProcessIsStopped(t *testing.T) {
 	storetest.LeaderIsStopped(t, sharedURL(t), open(t, etcd.Config{}))
 }
 
-// A process is killed: its successor leads within the documented bound, the TTL and a second. The test only reports
-// it; how exactly it is kept on a machine of its own is for the benchmarks.
+// A process is killed: its successor leads within the documented bound, the TTL and a second. The test only reports the
+// time; benchmarks on a machine of their own check the bound.
 func TestProcessIsKilled(t *testing.T) {
 	storetest.LeaderIsKilled(t, sharedURL(t), open(t, etcd.Config{}))
 }
 
-// The cluster's leader is killed at the same moment as the process that leads: the next leader of the cluster counts
-// every lease's TTL anew, so the successor leads later, but within the documented bound: two TTLs, three election
-// timeouts and a second. A vote that no member wins costs two election timeouts more; the test allows for one.
+// The cluster's leader is killed together with the leader's process. The cluster's next leader counts every lease's TTL
+// anew, so the successor leads later, but within the documented bound: two TTLs, three election timeouts and a second.
+// A vote that no member wins takes two election timeouts more; the test allows for one.
 func TestProcessAndMemberAreKilled(t *testing.T) {
 	t.Parallel()
 	const electionTimeout = time.Second

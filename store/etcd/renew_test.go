@@ -20,14 +20,14 @@ import (
 	"google.golang.org/grpc/peer"
 )
 
-// never is the delay of an answer that does not come.
+// never is the delay of an answer that never comes.
 const never = time.Hour
 
 // renewals is a cluster that only renews leases, in virtual time: each stream answers when the script says.
 type renewals struct {
 	start  time.Time
-	script []time.Duration // after how long each renewal is answered; the last one counts for all that follow
-	over   int             // from which renewal on the lease is over; 0: it never is
+	script []time.Duration // after how long each renewal is answered; the last one is for all that follow
+	over   int             // the renewal from which on the lease is over; 0: it never is
 
 	mu      sync.Mutex
 	asked   []asked         // guarded by mu, as are all below
@@ -123,7 +123,7 @@ func (c memberConn) Close() error {
 	return nil
 }
 
-// renewing renews a lease of 10 s for a time, while the cluster answers as the script says.
+// renewing renews a lease of 10 s for some time, while the cluster answers as the script says.
 func renewing(t *testing.T, endpoints int, duration time.Duration, script ...time.Duration) *renewals {
 	r := &renewals{script: script}
 	r.renew(t, endpoints, duration)
@@ -141,7 +141,7 @@ func (r *renewals) renew(t *testing.T, endpoints int, duration time.Duration) {
 	}
 	client, err := clientv3.New(clientv3.Config{
 		Endpoints: []string{"member"}, Logger: zap.NewNop(),
-		DialOptions: []grpc.DialOption{grpc.WithChainStreamInterceptor(stream)}, // no connection is ever wanted
+		DialOptions: []grpc.DialOption{grpc.WithChainStreamInterceptor(stream)}, // no connection is ever requested
 	})
 	require.NoError(t, err)
 	defer func() { _ = client.Close() }()
@@ -151,7 +151,7 @@ func (r *renewals) renew(t *testing.T, endpoints int, duration time.Duration) {
 		client: client, endpoints: endpoints,
 	}
 	d.connections = map[string]*connection{"member": {Conn: memberConn{cluster: r}, driver: d, dialled: time.Now()}}
-	time.Sleep(time.Second) // the connection is not younger than the renewals
+	time.Sleep(time.Second) // the connection is as old as the renewals
 	r.start = time.Now()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -164,9 +164,9 @@ func (r *renewals) renew(t *testing.T, endpoints int, duration time.Duration) {
 	keeping.Wait()
 }
 
-// A renewal is sent a quarter of the TTL after the one before. One that is late is sent again on another stream: after a
-// tenth of the TTL, or if the line is slow, after half as much again as the shorter of the last two round trips, and
-// after a fifth of the TTL at the latest.
+// A renewal is sent a quarter of the TTL after the one before. If its answer is late, it is sent again on another
+// stream: after a tenth of the TTL; if the line is slow, after 1.5 times the shorter of the last two round trips; after
+// a fifth of the TTL at the latest.
 func TestLateRenewalIsSentOnAnotherStream(t *testing.T) {
 	const ms = time.Millisecond
 	for name, test := range map[string]struct {
@@ -181,12 +181,12 @@ func TestLateRenewalIsSentOnAnotherStream(t *testing.T) {
 			[]time.Duration{100 * ms, 100 * ms, never},
 			[]asked{{0, 1}, {2500 * ms, 1}, {5000 * ms, 1}, {6000 * ms, 2}, {7000 * ms, 3}},
 		},
-		// The round trip of the answer that came late, 1.2 s, is not the line's.
+		// The answer that came late, after 1.2 s, does not count as the line's round trip.
 		"one slow answer": {
 			[]time.Duration{100 * ms, 1200 * ms, never, never},
 			[]asked{{0, 1}, {2500 * ms, 1}, {3500 * ms, 2}, {5000 * ms, 1}, {6000 * ms, 3}, {7000 * ms, 4}},
 		},
-		// There is no other to compare it with: 3/2 of it.
+		// There is no other round trip: 1.5 times this one.
 		"one slow answer, the first": {
 			[]time.Duration{1200 * ms, never},
 			[]asked{{0, 1}, {1000 * ms, 2}, {2500 * ms, 1}, {4300 * ms, 3}, {6100 * ms, 4}},
@@ -203,7 +203,7 @@ func TestLateRenewalIsSentOnAnotherStream(t *testing.T) {
 			[]time.Duration{1300 * ms, never, 1200 * ms, never},
 			[]asked{{0, 1}, {1000 * ms, 2}, {2500 * ms, 1}, {5000 * ms, 1}, {6800 * ms, 3}, {8600 * ms, 4}},
 		},
-		// Only the last two count.
+		// Only the last two round trips count.
 		"two slow answers after quick ones": {
 			[]time.Duration{100 * ms, 1200 * ms, never, 1200 * ms, never, never},
 			[]asked{
@@ -211,7 +211,7 @@ func TestLateRenewalIsSentOnAnotherStream(t *testing.T) {
 				{7500 * ms, 1}, {9300 * ms, 4},
 			},
 		},
-		// 3/2 of 1.6 s is more than a fifth of the TTL.
+		// 1.5 times 1.6 s is more than a fifth of the TTL.
 		"two very slow answers": {
 			[]time.Duration{1600 * ms, never, 1600 * ms, never},
 			[]asked{{0, 1}, {1000 * ms, 2}, {2500 * ms, 1}, {5000 * ms, 1}, {7000 * ms, 3}, {9000 * ms, 4}},
@@ -227,8 +227,8 @@ func TestLateRenewalIsSentOnAnotherStream(t *testing.T) {
 	}
 }
 
-// A member that leaves a renewal without an answer is left at the first look after a fifth of the TTL, or after half as
-// much again as the shorter of the last two round trips; the only one there is after three tenths of the TTL.
+// If a member does not answer a renewal, the store leaves it after a fifth of the TTL, or after 1.5 times the shorter
+// of the last two round trips. It leaves the only member after three tenths of the TTL.
 func TestSilentMemberIsLeftByRenewals(t *testing.T) {
 	const ms = time.Millisecond
 	for name, test := range map[string]struct {
@@ -255,8 +255,8 @@ func TestSilentMemberIsLeftByRenewals(t *testing.T) {
 	}
 }
 
-// Each answer proves that the lease stands for the TTL less the grace after the renewal was sent. When the cluster says
-// that it is over, Keep returns nil, and not before; when it is to end, why.
+// Each answer proves that the lease stands for the TTL less the grace after the renewal was sent. When the cluster
+// reports that the lease is over, Keep returns nil, and not before. When Keep is told to end, it returns the reason.
 func TestKeepEndsWithTheLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &renewals{script: []time.Duration{100 * time.Millisecond}, over: 3}
@@ -274,8 +274,8 @@ func TestKeepEndsWithTheLease(t *testing.T) {
 	})
 }
 
-// The log says that the lease could not be renewed only once it has ended, at that moment, and once. A renewal that is
-// late, or a lease that is renewed after all, is no trouble.
+// The store logs once that the lease could not be renewed, at the moment when it has ended. It does not log a late
+// renewal, or a lease that was renewed in time.
 func TestLateRenewalIsNoTrouble(t *testing.T) {
 	const (
 		ms    = time.Millisecond

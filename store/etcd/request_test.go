@@ -13,8 +13,7 @@ import (
 	"google.golang.org/grpc"
 )
 
-// A cluster that is slower than the store's first patience is one that answers late, and not one that never does: the
-// time that a request may take doubles while none is answered.
+// A slow cluster still answers: while no request is answered, the time that a request may take doubles.
 func TestSlowClusterIsWaitedFor(t *testing.T) {
 	t.Parallel()
 	var slow atomic.Bool

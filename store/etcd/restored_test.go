@@ -22,7 +22,7 @@ func restart(t *testing.T, m *testserver.Member, change func() error) {
 	require.NoError(t, m.Start(soon(t)))
 }
 
-// advance makes the cluster's revision higher by n.
+// advance raises the cluster's revision by n.
 func advance(t *testing.T, client *clientv3.Client, n int) {
 	t.Helper()
 	for range n {
@@ -31,8 +31,8 @@ func advance(t *testing.T, client *clientv3.Client, n int) {
 	}
 }
 
-// The server is restored from a copy of its data: tokens go back, which candidates refuse. Followers go on, and see the
-// restored state. When the tokens have caught up candidates lead again.
+// The server is restored from a copy of its data. Tokens go back, and candidates refuse them. Followers go on, and see
+// the restored state. When the tokens have caught up candidates lead again.
 func TestRestored(t *testing.T) {
 	t.Parallel()
 	server := testserver.NewEtcd(t, testserver.EtcdConfig{})
@@ -97,7 +97,7 @@ func TestRestored(t *testing.T) {
 	require.Less(t, log.count(), 60)
 }
 
-// A ballot that the restored data still has goes on, with its lease and its token.
+// A ballot that the restored data still contains goes on, with its lease and its token.
 func TestRestoredWithTheBallot(t *testing.T) {
 	t.Parallel()
 	server := testserver.NewEtcd(t, testserver.EtcdConfig{})

@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A restore brings back a ballot of a living session that was withdrawn, with its acknowledgement. Its store removes
-// both: when it stands again itself, and when it does not, though others wait behind it.
+// A restore brings back a withdrawn ballot of a live session, with its acknowledgement. The store of that session
+// removes both, whether it stands in the election again or not.
 func TestRestoredBallotIsRemoved(t *testing.T) {
 	t.Parallel()
 	for name, standsAgain := range map[string]bool{"stands again": true, "does not": false} {

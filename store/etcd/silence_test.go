@@ -10,7 +10,7 @@ import (
 	"google.golang.org/grpc/peer"
 )
 
-// A connection that was made since a request began does not owe its answer: the store leaves only those that do.
+// If a request has no answer, the store leaves only connections that are older than the request.
 func TestNewConnectionOwesNothing(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)

@@ -13,10 +13,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Waiters whose member falls silent at the moment in which the leaders resign hear of it within a quarter of the TTL,
-// with one election and with a hundred. Whichever member it is, requests are answered within that time too.
+// A member falls silent at the moment in which leaders resign. The waiters connected to it lead within a quarter of the
+// TTL, with one election and with a hundred. Whichever member it is, requests are answered within that time too.
 func TestSilentMemberIsLeft(t *testing.T) {
-	const ttl = 40 * time.Second // a fortieth of which is left for what a busy machine does: the stream is given up after 9/40
+	const ttl = 40 * time.Second // a fortieth of it is for a busy machine: the stream is given up after 9/40
 	server := testserver.NewEtcd(t, testserver.EtcdConfig{Members: 3, Extra: fast})
 	for _, elections := range []int{1, 100} {
 		for _, address := range server.Addrs() {

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// muter dials connections that can be made silent: what the server sends over those of that time never arrives.
+// muter dials connections that can be made silent: nothing that the server sends over them arrives any more.
 type muter struct {
 	mu    sync.Mutex
 	conns []*mutable
@@ -61,7 +61,8 @@ func (c *mutable) Read(p []byte) (int, error) {
 	}
 }
 
-// Whichever connection falls silent, the lease holds and a waiter learns that it leads: streams move on.
+// Whichever connection falls silent, the lease holds and a waiter learns that it leads: the streams move to another
+// one.
 func TestConnectionFallsSilent(t *testing.T) {
 	t.Parallel()
 	const ttl = 12 * time.Second // a busy machine takes a second for a new connection

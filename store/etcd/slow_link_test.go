@@ -10,11 +10,11 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// With a round trip of a quarter of the TTL, a candidate leads, goes on leading, and followers are told and confirmed,
-// whether the line is that slow from the start or becomes so while the candidate leads.
+// With a round trip of a quarter of the TTL, a candidate leads and keeps leading, and followers are told and confirmed.
+// The line is that slow from the start, or turns slow while the candidate leads.
 func TestSlowLink(t *testing.T) {
 	t.Parallel()
-	const ttl = 16 * time.Second // a twentieth of which is what a busy machine may take: the store leaves a line after 3/10
+	const ttl = 16 * time.Second // a twentieth of it is for a busy machine: the store leaves a line after 3/10
 	for name, slowAtFirst := range map[string]bool{"from the start": true, "while leading": false} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -52,11 +52,11 @@ func TestSlowLink(t *testing.T) {
 	}
 }
 
-// One that stands first over a line with a round trip between a fifth and a quarter of the TTL leads, and does not
-// stand in the way of the next.
+// A candidate is first in line, over a line with a round trip between a fifth and a quarter of the TTL. It leads, and
+// does not block the next candidate.
 func TestSlowLinkFirstInLine(t *testing.T) {
 	t.Parallel()
-	const ttl = 16 * time.Second // a twentieth of which is what a busy machine may take: the store leaves a line after 3/10
+	const ttl = 16 * time.Second // a twentieth of it is for a busy machine: the store leaves a line after 3/10
 	var link storetest.Link
 	election := newElection()
 	first := castFirst(t, open(t, etcd.Config{TTL: long}), election, "first")

@@ -14,8 +14,8 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// tap is between a store and its client's connection, so that a test can meet a single request or reply where
-// conformance.Network meets all of them. The client is the caller's own, as Config.Client.
+// tap is between a store and its client's connection, so that a test can affect a single request or reply;
+// conformance.Network affects all of them. The client is a caller's, as in Config.Client.
 type tap struct {
 	storetest.Requests[catch] // "Txn ..." with the message as text
 
@@ -38,10 +38,10 @@ type catch struct {
 
 func (c *catch) letGo() { c.once.Do(func() { close(c.release) }) }
 
-// readTxn begins the text of a request that reads and has no condition.
+// readTxn is how the text of a request begins that reads and has no condition.
 const readTxn = "Txn success:{request_range"
 
-// fate is what becomes of a request that is caught.
+// fate is what happens to a request that is caught.
 type fate int
 
 const (
@@ -66,7 +66,7 @@ func newTap(t *testing.T) *tap {
 	return tp
 }
 
-// catch waits for the next request that has all of the texts in it: "Txn", "_ballots", ...
+// catch waits for the next request that contains all of the texts: "Txn", "_ballots", ...
 func (tp *tap) catch(t *testing.T, fate fate, text ...string) *catch {
 	c := &catch{
 		fate: fate, caught: make(chan struct{}), arrived: make(chan error, 1), release: make(chan struct{}),
@@ -76,7 +76,7 @@ func (tp *tap) catch(t *testing.T, fate fate, text ...string) *catch {
 	return c
 }
 
-// describe returns a request as text, without the spaces that the protobuf library varies.
+// describe returns a request as text, without the spaces, which the protobuf library varies.
 func describe(method string, message any) string {
 	text := method[strings.LastIndexByte(method, '/')+1:]
 	if m, ok := message.(interface{ String() string }); ok {
@@ -103,7 +103,7 @@ func (tp *tap) unary(ctx context.Context, method string, req, reply any, cc *grp
 		close(c.caught)
 		tp.held.Go(func() {
 			<-c.release
-			c.arrived <- invoke(context.WithoutCancel(ctx), method, req, reply, cc) // the options belong to who has gone on
+			c.arrived <- invoke(context.WithoutCancel(ctx), method, req, reply, cc) // the caller has gone on
 		})
 		return errBroke
 	}
@@ -151,8 +151,8 @@ type tappedStream struct {
 	silent bool // a message was lost, so all after it are; of the receiver alone
 }
 
-// silenceWatches lets nothing that comes on streams of watches arrive, until the function returned is called. A stream that
-// has lost a message stays silent: none goes on behind a gap.
+// silenceWatches drops everything that comes on streams of watches, until the returned function is called. A stream
+// that has lost a message stays silent: nothing arrives behind a gap.
 func (tp *tap) silenceWatches() (heard func()) {
 	set := func(deaf bool) {
 		tp.mu.Lock()

@@ -17,7 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// gateway is a server in front of the shared one, which may close connections at once instead.
+// gateway is a server in front of the shared one, which can close connections at once instead.
 func gateway(t *testing.T) (address string, closes *atomic.Bool, hangUp func()) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -61,8 +61,8 @@ func gateway(t *testing.T) (address string, closes *atomic.Bool, hangUp func()) 
 	return listener.Addr().String(), closes, hangUp
 }
 
-// A store that has worked does not ask whether the server speaks TLS when connections end during the handshake. One
-// that has not does.
+// If connections end during the handshake, a store that has never worked asks whether the server speaks TLS. A store
+// that has worked does not.
 func TestNoQuestionAboutTLSAfterAnAnswer(t *testing.T) {
 	t.Parallel()
 	address, closes, hangUp := gateway(t)
@@ -83,7 +83,8 @@ func TestNoQuestionAboutTLSAfterAnAnswer(t *testing.T) {
 	require.ErrorContains(t, fails(open(t, etcd.Config{Endpoints: []string{address}})), "TLS")
 }
 
-// A server that speaks HTTP/1.1, as etcd does at its port for peers, needs another port, and no TLS.
+// A server that speaks HTTP/1.1, as etcd does at its port for peers: the store asks for another port, and not about
+// TLS.
 func TestPortForPeersIsNamed(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(http.NotFoundHandler())
@@ -97,7 +98,7 @@ func TestPortForPeersIsNamed(t *testing.T) {
 	}, "it says what happens")
 }
 
-// A server that takes connections and says nothing is one that does not answer.
+// A server that accepts connections and sends nothing is reported as one that does not answer.
 func TestSilentServerIsNamed(t *testing.T) {
 	t.Parallel()
 	address := storetest.SilentServer(t)
@@ -111,7 +112,7 @@ func TestSilentServerIsNamed(t *testing.T) {
 	}, "it says what happens")
 }
 
-// A gateway that answers with a status of HTTP denies nothing: only the cluster itself can.
+// A gateway that answers with an HTTP status denies nothing: only the cluster itself can deny.
 func TestGatewayDenies(t *testing.T) {
 	t.Parallel()
 	for _, code := range []int{http.StatusForbidden, http.StatusUnauthorized, http.StatusNotFound} {

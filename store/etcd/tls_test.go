@@ -45,7 +45,7 @@ func TestTLS(t *testing.T) {
 	}
 }
 
-// If TLS can't be agreed on, a campaign says why before long, and with whom.
+// If the TLS handshake fails, a campaign soon reports why, and with which server.
 func TestTLSMismatch(t *testing.T) {
 	t.Parallel()
 	plain := sharedServer(t)
@@ -81,7 +81,7 @@ func TestTLSMismatch(t *testing.T) {
 	}
 }
 
-// Files that are none are refused at once.
+// Files that are not what they should be are refused at once.
 func TestTLSFiles(t *testing.T) {
 	t.Parallel()
 	junk := filepath.Join(t.TempDir(), "junk.pem")

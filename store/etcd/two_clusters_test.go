@@ -14,7 +14,7 @@ import (
 	"google.golang.org/grpc/test/bufconn"
 )
 
-// twoClusters answers each transaction as a member of another cluster than the one before.
+// twoClusters answers each transaction as another cluster than the one before.
 type twoClusters struct {
 	pb.UnimplementedKVServer
 	answers chan uint64 // the ids of the clusters: each answer waits for one
@@ -35,8 +35,8 @@ func (s *twoClusters) Txn(ctx context.Context, _ *pb.TxnRequest) (*pb.TxnRespons
 	}
 }
 
-// If the endpoints are those of two clusters, every other answer looks like one of a restored cluster. The search for
-// ballots that are back has one request under way at a time all the same, and pauses between them.
+// If the endpoints belong to two clusters, every other answer looks like one of a restored cluster. The search for
+// restored ballots still has one request under way at a time, with pauses between them.
 func TestEndpointsOfTwoClusters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fake := &twoClusters{answers: make(chan uint64), asked: make(chan time.Time, 1000)}
@@ -59,7 +59,7 @@ func TestEndpointsOfTwoClusters(t *testing.T) {
 			d.saw(0, &pb.ResponseHeader{ClusterId: id + 1, Revision: 10}, false)
 		}
 		var last time.Time
-		for id := range uint64(5) { // each answer is one of another cluster again
+		for id := range uint64(5) { // each answer is again one of another cluster
 			asked := <-fake.asked
 			require.NotEqual(t, last, asked)
 			last = asked

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// All that a URL says arrives: endpoints, prefix, TTL, grace.
+// All parts of a URL reach their settings: endpoints, prefix, TTL, grace.
 func TestURL(t *testing.T) {
 	t.Parallel()
 	election := newElection()
@@ -35,7 +35,7 @@ func TestURL(t *testing.T) {
 	require.Equal(t, (10*time.Second - 10*time.Second/3), renewal.Deadline.Sub(renewal.Sent))
 }
 
-// User and password arrive, wherever the password comes from.
+// User and password reach their settings, whatever the password is read from.
 func TestURLPassword(t *testing.T) {
 	server, _ := guarded(t)
 	user(t, server, "ann")
@@ -51,7 +51,7 @@ func TestURLPassword(t *testing.T) {
 	}
 }
 
-// A URL that can't be used is refused at once, with the option and its value, and without the password.
+// A URL that can't be used is refused at once. The error names the option and its value, without the password.
 func TestURLIsChecked(t *testing.T) {
 	t.Parallel()
 	for raw, parts := range map[string][]string{

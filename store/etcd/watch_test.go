@@ -12,10 +12,10 @@ import (
 	"go.etcd.io/etcd/api/v3/mvccpb"
 )
 
-// heard is what watches told, in one order.
+// heard is what watches have reported, in one order.
 type heard []string
 
-// watch returns a watch of an election's leader that notes what it tells.
+// watch returns a watch of an election's leader that records what it reports.
 func (h *heard) watch(name, key string) *watch {
 	return &watch{key: key, state: leaderState, dated: true, tell: func(n engine.News) {
 		switch {
@@ -44,7 +44,7 @@ func watching() *driver {
 	return d
 }
 
-// confirms is what the cluster says to the oldest request for a watch.
+// confirms is the cluster's answer to the oldest request for a watch.
 func (d *driver) confirms(t *testing.T, id, revision int64) {
 	t.Helper()
 	require.NoError(t, d.handle(&pb.WatchResponse{Header: &pb.ResponseHeader{Revision: revision}, Created: true, WatchId: id}))
@@ -59,7 +59,7 @@ func (d *driver) changes(t *testing.T, id int64, key string, revision int64) {
 	}))
 }
 
-// progresses is what the cluster says to a request for progress.
+// progresses is the cluster's answer to a request for progress.
 func (d *driver) progresses(t *testing.T, revision int64) {
 	t.Helper()
 	require.NoError(t, d.handle(&pb.WatchResponse{Header: &pb.ResponseHeader{Revision: revision}, WatchId: -1}))
@@ -71,8 +71,8 @@ func (d *driver) shows(l *watch, key string, revision int64) error {
 	return d.watches.show([]*watch{l}, []*pb.RangeResponse{{Kvs: []*mvccpb.KeyValue{kv}}}, revision, time.Time{})
 }
 
-// A watch tells first what was read, and then what is newer. An event that comes between is told in place of a read
-// that is older, and never after one that has it already.
+// A watch first reports what was read, and then what is newer. An event that comes in between is reported instead of an
+// older read, and never after a read that contains it.
 func TestWatchTellsNoOldNews(t *testing.T) {
 	var h heard
 	d := watching()
@@ -96,7 +96,7 @@ func TestWatchTellsNoOldNews(t *testing.T) {
 	require.Equal(t, heard{"second 16"}, h.take())
 }
 
-// What was read is right as of the time at which the read was sent. An event does not say as of when it is.
+// A read is right as of the time at which it was sent. An event does not show its time.
 func TestReadSaysAsOfWhen(t *testing.T) {
 	d := watching()
 	var told engine.State
@@ -110,7 +110,8 @@ func TestReadSaysAsOfWhen(t *testing.T) {
 	require.Zero(t, told.AsOf)
 }
 
-// All that a watch tells, and that it is set, raises the floor of the reads first: none is older than that.
+// Before a watch reports anything, also that it is set, it raises the floor of the reads: no later read returns an
+// older state.
 func TestFloorIsRaisedBeforeAWatchTells(t *testing.T) {
 	d := watching()
 	var floor int64
@@ -125,7 +126,7 @@ func TestFloorIsRaisedBeforeAWatchTells(t *testing.T) {
 	require.EqualValues(t, 12, d.floor())
 }
 
-// News of a member that lags behind don't hide that the cluster has gone back, nor show it.
+// News of a member that lags behind neither hides that the cluster was restored, nor suggests it.
 func TestLaggingNewsAreNoReturn(t *testing.T) {
 	d := watching()
 	require.True(t, d.saw(0, &pb.ResponseHeader{Revision: 100}, false))
@@ -141,8 +142,9 @@ func TestLaggingNewsAreNoReturn(t *testing.T) {
 	require.Zero(t, d.revisions.backSince)
 }
 
-// A write whose answer is lower than what was seen before is proof that the cluster has gone back, and a read after a while.
-// It is noticed once: what was sent before that, and answered later, has to be sent again.
+// A write whose answer has a lower revision than one seen before proves that the cluster was restored; so does a read,
+// but only after some time. The store notices a restore once: requests that were sent before and answered later have to
+// be sent again.
 func TestRestoreIsNoticedOnce(t *testing.T) {
 	d := watching()
 	require.True(t, d.saw(0, &pb.ResponseHeader{Revision: 100}, false))
@@ -155,8 +157,8 @@ func TestRestoreIsNoticedOnce(t *testing.T) {
 	d.life.Wait()
 }
 
-// Progress confirms a request as soon as the cluster has come as far as it had when that was sent: to those that have
-// been told something, and want to know.
+// A progress message confirms a request if it covers the revision that the cluster had when the request was sent. It
+// confirms it to the watches that have reported something and ask for it.
 func TestProgressConfirms(t *testing.T) {
 	var h heard
 	d := watching()
@@ -193,13 +195,13 @@ func TestProgressConfirms(t *testing.T) {
 	require.Empty(t, h, "the watch before is over, and the new one has told nothing")
 }
 
-// A stream on which several requests for progress have no answer is of no use, also if no watch was ever confirmed.
+// A stream on which several requests for progress have no answer is given up, also if no watch was ever confirmed.
 func TestStreamWithoutProgressIsSilent(t *testing.T) {
 	for name, confirmed := range map[string]bool{"confirmed": true, "not confirmed": false} {
 		t.Run(name, func(t *testing.T) {
 			var h heard
 			d := watching()
-			d.watches.progress(5, time.Now()) // nothing is watched: nothing is asked for
+			d.watches.progress(5, time.Now()) // nothing is watched: progress is not requested
 			d.watches.set(h.watch("l", "a"))
 			if confirmed {
 				d.confirms(t, 1, 10)
@@ -215,8 +217,8 @@ func TestStreamWithoutProgressIsSilent(t *testing.T) {
 	}
 }
 
-// While the cluster refuses all watches it tells no progress, and the stream is of use: it answers. Beside a watch that
-// it has set, progress is owed.
+// While the cluster refuses all watches it reports no progress, but the stream answers and is kept. If one watch is
+// set, progress has to come.
 func TestRefusedWatchesAreNoSilence(t *testing.T) {
 	var h heard
 	d := watching()
@@ -244,8 +246,8 @@ func TestRefusedWatchesAreNoSilence(t *testing.T) {
 	require.True(t, d.watches.silent())
 }
 
-// When the stream breaks all that have been told something learn that their watch is over. The others are not shown
-// what they have read. The next watches are of another stream.
+// When the stream breaks, all watches that have reported something are told that they are over. The others do not
+// report what they have read. The next watches are on another stream.
 func TestBreakEndsAllWatches(t *testing.T) {
 	var h heard
 	d := watching()
@@ -271,7 +273,7 @@ func TestBreakEndsAllWatches(t *testing.T) {
 	require.Len(t, d.watches.byID, 1)
 }
 
-// A watch that is stopped is taken back at once, or when the cluster has confirmed it.
+// A watch that is stopped is cancelled at once, or when the cluster has confirmed it.
 func TestWatchIsTakenBack(t *testing.T) {
 	var h heard
 	d := watching()
@@ -298,7 +300,7 @@ func TestWatchIsTakenBack(t *testing.T) {
 	require.Empty(t, d.watches.byID)
 }
 
-// The key of an entry names one ballot for ever: the client's own elections use a key again.
+// The key of an entry names one ballot for ever; the client library's own elections reuse a key.
 func TestEntryKeyNamesOneBallot(t *testing.T) {
 	kv := func(lease, revision int64) *mvccpb.KeyValue {
 		return &mvccpb.KeyValue{Key: []byte("p/a@b/_ballots/2a-nonce"), Lease: lease, CreateRevision: revision}

@@ -17,8 +17,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A request without an answer leaves the agent that it went to, with the idle connections to it, and not one that was
-// turned to meanwhile.
+// If a request has no answer, the store leaves the agent to which it was sent, with the idle connections to it, and not
+// an agent that it turned to meanwhile.
 func TestLeaveTheAgentThatIsSilent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newAgents(t, []string{"a", "b", "c"}, func(_ string, req *http.Request) bool {
@@ -34,7 +34,7 @@ func TestLeaveTheAgentThatIsSilent(t *testing.T) {
 		given, giveUp := context.WithCancel(t.Context())
 		time.AfterFunc(time.Second, giveUp)
 		_, _, err := a.client.Session().Info("id", a.client.ReadOptions(given))
-		require.Error(t, err) // which says nothing of the agent
+		require.Error(t, err) // which shows nothing about the agent
 		var patient sync.WaitGroup
 		patient.Go(func() { silent(time.Minute) })
 		silent(time.Second)
@@ -47,8 +47,8 @@ func TestLeaveTheAgentThatIsSilent(t *testing.T) {
 	})
 }
 
-// An agent that was left answers late, and its connection is kept. A request without an answer over that connection does not
-// leave the agent that was turned to.
+// An agent that was left answers late, and its connection is kept. A request without an answer over that connection
+// does not make the store leave the present agent.
 func TestKeptConnectionOfAnAgentThatWasLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		frozen := false // written while no request is under way
@@ -80,8 +80,8 @@ func TestKeptConnectionOfAnAgentThatWasLeft(t *testing.T) {
 	})
 }
 
-// The only agent can't be left. Its idle connections are closed if it does not answer a confirmation, and kept if it takes
-// too long for another request: the next confirmation would have to open them first.
+// The only agent can't be left. If it does not answer a confirmation its idle connections are closed. If another
+// request takes too long they are kept, since the next confirmation would have to open them first.
 func TestLoneAgentKeepsItsConnections(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newAgents(t, []string{"a"}, func(_ string, req *http.Request) bool {
@@ -99,7 +99,7 @@ func TestLoneAgentKeepsItsConnections(t *testing.T) {
 	})
 }
 
-// agents is a client of agents that a test answers for.
+// agents is a client of agents whose answers a test decides.
 type agents struct {
 	t      *testing.T
 	client *Client

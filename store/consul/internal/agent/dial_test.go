@@ -9,7 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A connection that is made when the store has been closed is closed without the dialer's lock: to end TLS might block.
+// A connection that is made after the store was closed is closed without the dialer's lock, since closing TLS might
+// block.
 func TestDialAfterClose(t *testing.T) {
 	d := &dialer{addresses: []string{"agent"}, ctx: context.Background()}
 	closed := false

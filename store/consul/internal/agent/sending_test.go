@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A request that has got no connection leaves with its caller: one that it gets later is closed before it is written to.
-// One that has been sent goes on.
+// If the caller leaves before its request has a connection, a connection that it gets later is closed before anything
+// is written. A request that has been sent goes on.
 func TestUnsentRequestLeavesWithItsCaller(t *testing.T) {
 	for _, sent := range []bool{false, true} {
 		ctx, cancel := context.WithCancel(t.Context())

@@ -28,13 +28,13 @@ func newWatcher(t *testing.T, o Options, tell func(News)) (*Watcher, *watch) {
 	return all, w
 }
 
-// A leader came and went between two times at which none was found. An answer of the time between them arrives last: it
-// is older than what has been told as of the second time.
+// A leader came and went between two times at which none was found. An answer from between them arrives last: it is
+// older than what was reported as of the second time.
 func TestAnswerFromBetweenTwoAbsences(t *testing.T) {
 	told := 0
 	_, w := newWatcher(t, Options{}, func(News) { told++ })
 	require.True(t, w.accept(w.version, agent.Read{Index: 1}, time.Now(), nil))
-	asked := w.version // by a query that is on its way
+	asked := w.version // by a query that is under way
 	require.True(t, w.accept(w.version, agent.Read{Index: 1}, time.Now(), nil))
 	require.Equal(t, 2, told)
 	between := agent.Read{Entry: agent.Entry{Exists: true, Session: "s", Value: "v", Create: 2, Modify: 2}, Index: 2}
@@ -42,7 +42,7 @@ func TestAnswerFromBetweenTwoAbsences(t *testing.T) {
 	require.Equal(t, 2, told)
 }
 
-// The end of a key is told if the other one is known to have outlived it, and left to a read otherwise.
+// A watch reports that a key was removed if the other key is known to have outlived it; otherwise it is read again.
 func TestEndWhileAnotherExists(t *testing.T) {
 	stands := agent.Read{Entry: agent.Entry{Exists: true, Session: "s", Create: 2, Modify: 2}, Index: 2}
 	released := agent.Read{Entry: agent.Entry{Exists: true, Create: 2, Modify: 3}, Index: 3}

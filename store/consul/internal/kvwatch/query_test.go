@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A query had gone silent, a turn found what it did not tell, and it was broken off. The next query on the same key is
-// left alone: it has missed nothing.
+// A query was silent, a resync found what it did not report, and it was cancelled. The next query on the same key is
+// kept: it has missed nothing.
 func TestNextQueryAfterASilentOne(t *testing.T) {
 	all, w := newWatcher(t, Options{}, func(News) {})
 	all.mu.Lock()
@@ -23,8 +23,8 @@ func TestNextQueryAfterASilentOne(t *testing.T) {
 	require.False(t, brokenOff)
 }
 
-// There are as many queries as are meant to be, and those that were given up count until the agent lets go of them. A watch
-// without one gets it when there is room.
+// There are never more queries than allowed. Those that were given up count until the agent releases them. A watch
+// without a query gets one when there is room.
 func TestQueriesAreLimited(t *testing.T) {
 	all, w := newWatcher(t, Options{}, func(News) {})
 	all.mu.Lock()

@@ -35,6 +35,10 @@ func TestWhatAnErrorMeans(t *testing.T) {
 	}
 	require.ErrorIs(t, explain(rpctypes.ErrGRPCLeaseNotFound), rpctypes.ErrLeaseNotFound)
 	require.ErrorIs(t, explain(rpctypes.ErrGRPCTimeout), store.ErrUnknownOutcome)
+	for _, final := range []error{rpctypes.ErrGRPCRequestTooLarge, rpctypes.ErrGRPCCompacted} {
+		require.NotErrorIs(t, explain(final), store.ErrUnknownOutcome, "such a request never succeeds")
+		require.NotErrorIs(t, explain(final), store.ErrUnavailable)
+	}
 }
 
 // TestDeadlineIsSaidOnce: the client library might give the deadline itself as the reason for no answer.

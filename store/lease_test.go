@@ -73,7 +73,7 @@ func TestLeaseRenewedInTimeGoesOn(t *testing.T) {
 	})
 }
 
-// TestLeaseLateConfirmationRevivesNothing: ET#21638.
+// TestLeaseLateConfirmationRevivesNothing: it begins a new span.
 func TestLeaseLateConfirmationRevivesNothing(t *testing.T) {
 	for name, look := range map[string]func(*Lease, Span){
 		"not read meanwhile":        func(*Lease, Span) {},

@@ -10,13 +10,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestSessionFile: the ballot of a process that has died stands while another process has the session's file open, until
-// its deadline, and no longer.
+// TestSessionFile: the ballot of a process that has died stands until its deadline, and no longer, while another
+// process has the session's file open.
 func TestSessionFile(t *testing.T) {
 	for _, closed := range []bool{true, false} {
 		c := configIn(t.TempDir() + "/store")
 		if closed {
-			c.TTL = time.Minute // which the next one does not wait for
+			c.TTL = time.Minute // the next one does not wait for this deadline
 		}
 		calls := &dying{ops: kernel{}, left: -1}
 		st := openWith(t, c, calls)
@@ -43,10 +43,10 @@ func TestSessionFile(t *testing.T) {
 	}
 }
 
-// TestSessionFileOfAClosedStore: a session that is closed ends at once, though a process has its file open.
+// TestSessionFileOfAClosedStore: a session that is closed ends at once, even if a process has its file open.
 func TestSessionFileOfAClosedStore(t *testing.T) {
 	c := configIn(t.TempDir() + "/store")
-	c.TTL = time.Minute // which the next one does not wait for
+	c.TTL = time.Minute // the next one does not wait for this deadline
 	st := openWith(t, c, kernel{})
 	b := lead(t, st, "first")
 	file, err := b.(store.ProcessBound).SessionFile()

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// chaosReport is what has happened in a chaos.
+// chaosReport is what happened in one run.
 type chaosReport struct {
 	ttl      time.Duration
 	schedule []chaosEvent
@@ -25,31 +25,32 @@ type chaosEvent struct {
 	what   string
 }
 
-// chaosLife is that of one process.
+// chaosLife is what one process did.
 type chaosLife struct {
 	ballots []tenure
 	freezes []freeze
 	killed  time.Duration
 }
 
-// freeze is a time for which a process was stopped. It stood still at the latest from the time stood on.
+// freeze is a time for which a process was stopped. At the latest from the time stood on it ran no more.
 type freeze struct{ began, stood, ended time.Duration }
 
-// excuse is a time for which there is a reason that there is no leader.
+// excuse is a time in which the absence of a leader is no fault.
 type excuse struct{ began, ended time.Duration }
 
 func (r *chaosReport) note(member, what string) {
 	r.schedule = append(r.schedule, chaosEvent{bootTime(), member, what})
 }
 
-// add adds what a process has done, which was killed at that time.
+// add adds what a process did that was killed at that time.
 func (r *chaosReport) add(p *chaosProcess, killed time.Duration) {
 	r.kills++
 	r.tenures = append(r.tenures, p.journal.tenures(p.name, killed)...)
 	r.lives = append(r.lives, chaosLife{p.journal.ballots(), p.freezes, killed})
 }
 
-// check fails the test for each moment with two leaders or, without an excuse, none, and for tokens that don't grow.
+// check fails the test if there are two leaders at any moment, if there is none without an excuse, or if tokens don't
+// grow.
 func (r *chaosReport) check(t *testing.T) {
 	t.Helper()
 	violations, longest := r.violations()
@@ -93,9 +94,9 @@ func (r *chaosReport) violations() (list []violation, longest time.Duration) {
 	return list, longest
 }
 
-// unexcused returns for how long there was no leader between two terms without a reason. It may take the margin to change
-// leaders, and to tell that a process which might have led meanwhile was killed; and the TTL longer if it was stopped. A
-// process can't have led if its ballot was behind that of the next leader.
+// unexcused returns for how long there was no leader between two terms without an excuse. Changing leaders, and
+// reporting that a process was killed which might have led meanwhile, may take the margin; after a stop, the TTL more.
+// A process can't have led if its ballot was behind that of the next leader.
 func (r *chaosReport) unexcused(before, now tenure) time.Duration {
 	if now.began <= before.end+margin {
 		return 0
@@ -131,7 +132,7 @@ func (r *chaosReport) unexcused(before, now tenure) time.Duration {
 	return bare + max(0, now.began-at)
 }
 
-// around returns the schedule from a TTL before until a TTL after some time.
+// around returns the schedule from one TTL before a time to one TTL after it.
 func (r *chaosReport) around(from, to time.Duration) string {
 	var lines []chaosEvent
 	for _, t := range r.tenures {

@@ -21,13 +21,13 @@ import (
 
 var chaosFor = flag.Duration("chaos", 20*time.Second, "how long processes are killed and stopped in TestChaos; a quarter with -short")
 
-// margin is how long a change of leaders may take at most on a machine that is very busy. The TTL of the processes that
+// margin is the longest time that a change of leaders may take on a very busy machine. The TTL of the processes that
 // are only killed is many times as long.
 const margin = 2 * time.Second
 
-// TestChaos starts 20 processes, and sends them SIGKILL, SIGSTOP and SIGCONT at random. By the one clock that all of them
-// read, no two lead at the same time, tokens grow, and there is a leader again in time: soon after a kill, and a TTL after
-// a stop.
+// TestChaos starts 20 processes, and sends them SIGKILL, SIGSTOP and SIGCONT at random. By one clock, which all of them
+// read, no two lead at the same time, tokens grow, and there is a leader again in time: soon after a kill, and a TTL
+// after a stop.
 func TestChaos(t *testing.T) {
 	lasts := *chaosFor
 	if testing.Short() {
@@ -37,8 +37,8 @@ func TestChaos(t *testing.T) {
 	t.Run("kill and stop", func(t *testing.T) { newChaos(t, 20, 600*time.Millisecond, 3).run(lasts * 7 / 10) })
 }
 
-// TestKilledLeaderIsReplacedAtOnce: the next one leads long before the TTL is over, though no process begins meanwhile
-// that would look at old sessions.
+// TestKilledLeaderIsReplacedAtOnce: the next process leads long before the TTL is over, although no process starts
+// meanwhile that would check old sessions.
 func TestKilledLeaderIsReplacedAtOnce(t *testing.T) {
 	c := newChaos(t, 5, 30*time.Second, 0)
 	for len(c.members) > 0 {
@@ -47,7 +47,7 @@ func TestKilledLeaderIsReplacedAtOnce(t *testing.T) {
 			require.Eventually(t, func() bool { return p.journal.records[0].token.Load() != 0 }, time.Minute, time.Millisecond, "a ballot")
 		}
 		i := 0
-		if leader := c.leader(); leader != nil { // else it has just resigned
+		if leader := c.leader(); leader != nil { // otherwise it has just resigned
 			i = *leader
 		}
 		c.report.note(c.members[i].name, "is killed")
@@ -57,7 +57,8 @@ func TestKilledLeaderIsReplacedAtOnce(t *testing.T) {
 	c.report.check(t)
 }
 
-// TestFrozenLeaderIsReplacedInTime: some process leads soon after the TTL of one that is stopped, whether that led or waited.
+// TestFrozenLeaderIsReplacedInTime: soon after the TTL of a stopped process another one leads, whether the stopped one
+// led or waited.
 func TestFrozenLeaderIsReplacedInTime(t *testing.T) {
 	c := newChaos(t, 3, 4*time.Second, 1)
 	for range 2 {
@@ -88,13 +89,13 @@ func TestFrozenLeaderIsReplacedInTime(t *testing.T) {
 	c.report.check(t)
 }
 
-// chaosMember is what a process in the chaos is told.
+// chaosMember is what a process in the chaos is given.
 type chaosMember struct {
 	Directory string
 	TTL       time.Duration
 	Journal   string
-	Slow      bool // its system calls are delayed now and then
-	Follows   bool // it follows the election, too: it looks at the ballots of all leaders, and withdraws the dead
+	Slow      bool // its system calls are delayed at random
+	Follows   bool // it also follows: it withdraws the ballots of dead processes
 }
 
 var chaosRole = role("chaos", func(c chaosMember) error {
@@ -141,7 +142,7 @@ var chaosRole = role("chaos", func(c chaosMember) error {
 	}
 })
 
-// slow delays some calls now and then, for about as long as some terms last.
+// slow delays some calls, for about as long as some terms last.
 type slow struct{ ops }
 
 func (s slow) delay() {
@@ -173,8 +174,8 @@ type chaosProcess struct {
 	*process
 	name    string
 	journal *journal
-	stopped time.Duration // since when; 0 if it goes on
-	stood   time.Duration // when it stood still at the latest
+	stopped time.Duration // since when; 0 if it runs
+	stood   time.Duration // when it had stopped, at the latest
 	wake    time.Duration // when it is continued
 	freezes []freeze
 }
@@ -200,13 +201,13 @@ func (c *chaos) start() *chaosProcess {
 	var err error
 	p.journal, err = openJournal(path)
 	require.NoError(c.t, err)
-	require.NoError(c.t, os.Chmod(path, 0o666)) // the process might be another user's
+	require.NoError(c.t, os.Chmod(path, 0o666)) // the process might belong to another user
 	p.process = start(c.t, chaosRole, chaosMember{c.store, c.ttl, path, c.started%2 == 0, c.started%4 < 2}, c.as...)
 	c.report.note(p.name, "starts")
 	return p
 }
 
-// run sends signals for some time, then lets all go on until one leads, and checks what was noted.
+// run sends signals for some time, then resumes all until one leads, and checks the journals.
 func (c *chaos) run(lasts time.Duration) {
 	require.Eventually(c.t, func() bool { return c.leader() != nil }, time.Minute, time.Millisecond, "a first leader")
 	for end := bootTime() + lasts; bootTime() < end; time.Sleep(rand.N(60 * time.Millisecond)) {
@@ -269,7 +270,7 @@ func (c *chaos) act() {
 	if p.stopped != 0 && rand.N(8) > 0 {
 		return // most go on by themselves
 	}
-	if ready >= len(c.members)/2 { // else new ones have to begin first, so that they might lead too
+	if ready >= len(c.members)/2 { // otherwise new ones have to start first, so that they might lead too
 		c.members[victim] = c.replace(p)
 	}
 }
@@ -289,7 +290,7 @@ func (c *chaos) stop(p *chaosProcess, lasts time.Duration) {
 	p.wake = p.stopped + lasts
 	c.report.note(p.name, "is stopped")
 	require.NoError(c.t, p.Process.Signal(syscall.SIGSTOP))
-	for err := error(syscall.EINTR); err != nil; { // until it stands still: it may lead and resign meanwhile
+	for err := error(syscall.EINTR); err != nil; { // until it is stopped: it may lead and resign meanwhile
 		err = unix.Waitid(unix.P_PID, p.Process.Pid, nil, unix.WSTOPPED|unix.WNOWAIT, nil)
 		require.True(c.t, err == nil || err == syscall.EINTR, "wait for the stop: %v", err)
 	}
@@ -306,14 +307,14 @@ func (c *chaos) wake(p *chaosProcess) {
 	c.report.note(p.name, "goes on")
 }
 
-// replace kills a process, and starts another one in its stead.
+// replace kills a process and starts another one.
 func (c *chaos) replace(p *chaosProcess) *chaosProcess {
 	c.report.note(p.name, "is killed")
 	c.bury(p)
 	return c.start()
 }
 
-// bury kills a process, and notes what it has done.
+// bury kills a process and records what it did.
 func (c *chaos) bury(p *chaosProcess) {
 	killed := bootTime()
 	p.kill()

@@ -23,8 +23,8 @@ var openRole = role("open", func(dir string) error {
 	return st.Close()
 })
 
-// instancesRole uses up the inotify instances of its user, but for one. The stores of a process share that. A process that
-// finds none left says which setting to raise, and works once there is one.
+// instancesRole uses up all inotify instances of its user but one. The stores of a process share that one. A process
+// that finds none left names the setting to raise, and works once there is one.
 var instancesRole = role("instances", func(dir string) error {
 	var taken []int
 	for {
@@ -48,7 +48,7 @@ var instancesRole = role("instances", func(dir string) error {
 	other := func() (string, error) {
 		cmd := exec.Command("/proc/self/exe")
 		cmd.Env = []string{roleVariable + "=" + openRole + ":" + fmt.Sprintf("%q", dir)}
-		stdin, err := cmd.StdinPipe() // else it would end at once
+		stdin, err := cmd.StdinPipe() // otherwise it would end at once
 		if err != nil {
 			return "", err
 		}
@@ -67,7 +67,7 @@ var instancesRole = role("instances", func(dir string) error {
 	return nil
 })
 
-// TestMoreProcessesThanInotifyInstances runs as a user of its own, as the instances are counted by user.
+// TestMoreProcessesThanInotifyInstances runs as a user of its own, since instances are counted for each user.
 func TestMoreProcessesThanInotifyInstances(t *testing.T) {
 	needRoot(t)
 	dir := reachable(t, t.TempDir())
@@ -79,7 +79,7 @@ func TestMoreProcessesThanInotifyInstances(t *testing.T) {
 	p.ended(t, soon(t))
 }
 
-// TestFileSystemsOfTheKernel: those that are no place for files are refused, by what the system says of them.
+// TestFileSystemsOfTheKernel: unsuitable file systems are refused, by what the system reports of them.
 func TestFileSystemsOfTheKernel(t *testing.T) {
 	for _, dir := range []string{"/proc/leadership", "/sys/leadership"} {
 		_, err := Open(Config{Directory: dir})
@@ -130,8 +130,8 @@ func (c *chaos) leadsAbove(last uint64) (token uint64) {
 	return token
 }
 
-// TestFullDiskUnderProcesses: the disk of processes is full for more than a TTL, and then has room again. Each of them
-// lives, and leads again; no two lead at a time, and tokens grow.
+// TestFullDiskUnderProcesses: the disk is full for more than a TTL, and then has room again. Each process survives and
+// leads again, no two lead at a time, and tokens grow.
 func TestFullDiskUnderProcesses(t *testing.T) {
 	needRoot(t)
 	dir := t.TempDir()
@@ -146,7 +146,7 @@ func TestFullDiskUnderProcesses(t *testing.T) {
 	for range 2 {
 		full := false
 		var fillers []string
-		for end := bootTime() + c.ttl*3/2; bootTime() < end; time.Sleep(time.Millisecond) { // all that becomes free
+		for end := bootTime() + c.ttl*3/2; bootTime() < end; time.Sleep(time.Millisecond) { // all space that becomes free
 			name := fmt.Sprint(dir, "/", len(fillers))
 			if err := os.WriteFile(name, make([]byte, 16<<10), 0o600); err != nil {
 				require.ErrorIs(t, err, syscall.ENOSPC)
@@ -171,7 +171,7 @@ func TestFullDiskUnderProcesses(t *testing.T) {
 	c.end()
 }
 
-// end ends all processes, and requires that no two have led at a time, and that tokens have grown.
+// end ends all processes, and requires that no two led at a time and that tokens grew.
 func (c *chaos) end() {
 	for _, p := range c.members {
 		c.bury(p)
@@ -183,8 +183,8 @@ func (c *chaos) end() {
 	}
 }
 
-// TestDirectoryIsLockedUnderProcesses: the processes of a user may not look into the directory any more, or not write to
-// it. They say so, and end. When the user may, others lead, with higher tokens.
+// TestDirectoryIsLockedUnderProcesses: the processes of a user may not read the directory any more, or not write to it.
+// They report that and end. When they may again, others lead, with higher tokens.
 func TestDirectoryIsLockedUnderProcesses(t *testing.T) {
 	needRoot(t)
 	c := newChaos(t, 0, time.Second, 0)

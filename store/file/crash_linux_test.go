@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// live does all that a process does in an election, until it can't go on, and returns the highest token.
+// live does everything that a process does in an election, until it can't go on, and returns the highest token.
 func live(t *testing.T, d *driver) (token uint64) {
 	s, _, err := d.Open(soon(t))
 	if err != nil {
@@ -19,7 +19,7 @@ func live(t *testing.T, d *driver) (token uint64) {
 	}
 	defer func() {
 		_ = s.End(soon(t), nil)
-		d.life.Wait() // what is done later is done
+		d.life.Wait() // let later work be done
 	}()
 	for turn := range uint64(3) {
 		e, err := s.Enter(soon(t), "a/b", engine.Nonce{Name: unique(), Turn: turn + 1}, "first")
@@ -43,11 +43,11 @@ func live(t *testing.T, d *driver) (token uint64) {
 }
 
 // TestCrashBetweenCalls: a process is killed after each of its calls in turn. The next one leads at once, with a higher
-// token, and is all that stands and is shown.
+// token. Only its ballot stands, and only its value is shown.
 func TestCrashBetweenCalls(t *testing.T) {
 	for n, whole := 0, false; !whole; n++ {
 		c := configIn(t.TempDir() + "/store")
-		c.TTL = time.Minute // which the next one does not wait for
+		c.TTL = time.Minute // the next one does not wait for this deadline
 		calls := &dying{ops: kernel{}, left: n}
 		d := driverWith(t, c, calls)
 		token := live(t, d)
@@ -76,7 +76,7 @@ func TestCrashBetweenCalls(t *testing.T) {
 	}
 }
 
-// TestShown: the link shows the value of the leader that is acknowledged, as it is, and points nowhere once it has gone.
+// TestShown: the link shows the value of the acknowledged leader byte by byte, and points nowhere once that has gone.
 func TestShown(t *testing.T) {
 	c := configIn(t.TempDir() + "/store")
 	st := openWith(t, c, kernel{})
@@ -107,11 +107,12 @@ func TestShown(t *testing.T) {
 	shows("three")
 }
 
-// TestShownAfterACrash: a follower, or the next in line, that notices the end of the leader's process withdraws its ballot.
+// TestShownAfterACrash: a follower, or the next in line, notices the end of the leader's process and withdraws its
+// ballot.
 func TestShownAfterACrash(t *testing.T) {
 	for _, waits := range []bool{false, true} {
 		c := configIn(t.TempDir() + "/store")
-		c.TTL = time.Minute // which is not waited for
+		c.TTL = time.Minute // nothing waits for this deadline
 		calls := &dying{ops: kernel{}, left: -1}
 		d := driverWith(t, c, calls)
 		s := &enterer{t: t, s: sessionOf(t, d)}
@@ -140,7 +141,8 @@ func TestShownAfterACrash(t *testing.T) {
 	}
 }
 
-// TestShownLate: a process that was stopped before it set the link sets it when another one leads, and puts it right.
+// TestShownLate: a process that was stopped before it set the link sets it when another one leads, and then corrects
+// it.
 func TestShownLate(t *testing.T) {
 	c := configIn(t.TempDir() + "/store")
 	var before func()
@@ -169,7 +171,7 @@ func TestShownLate(t *testing.T) {
 	require.Equal(t, "second", string(text))
 }
 
-// deathbed is the calls of a process that is killed right after it has set the link.
+// deathbed makes the calls of a process that is killed right after it has set the link.
 type deathbed struct {
 	*dying
 	before func()
@@ -185,7 +187,7 @@ func (d deathbed) rename(from, to string) error {
 	return err
 }
 
-// TestShownLateByTheDead: as TestShownLate, but the process is killed before it puts the link right: the leader does.
+// TestShownLateByTheDead: as TestShownLate, but the process is killed before it corrects the link: the leader does.
 func TestShownLateByTheDead(t *testing.T) {
 	c := configIn(t.TempDir() + "/store")
 	shows := func(value string) {
@@ -210,8 +212,8 @@ func TestShownLateByTheDead(t *testing.T) {
 	shows("second")
 }
 
-// TestLeaderWhileItAcknowledges: the leader acknowledges twice between a listing of the acknowledgements and the reading of
-// one, which is removed then. There is a leader all the while.
+// TestLeaderWhileItAcknowledges: the leader acknowledges twice between a listing of the acknowledgements and the
+// reading of one, which is removed meanwhile. There is a leader all the time.
 func TestLeaderWhileItAcknowledges(t *testing.T) {
 	c := configIn(t.TempDir() + "/store")
 	b := lead(t, openWith(t, c, kernel{}), "one")

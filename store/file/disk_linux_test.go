@@ -8,9 +8,9 @@ import (
 	"syscall"
 )
 
-// disk is a file system in memory that records its changes, so that it can be shown as it might be after a power failure:
-// what was synced is there, and of the rest any part. That is more than journaling file systems lose, which keep the
-// order of changes.
+// disk is a file system in memory that records its changes, so that it can be shown as it might be after a power
+// failure. What was synced is there; of the rest, any part. Journaling file systems lose less: they keep the order of
+// changes.
 type disk struct {
 	mu      sync.Mutex
 	root    *inode          // guarded by mu, as are all below
@@ -45,7 +45,7 @@ func newDir() *inode { return &inode{entries: map[string]*inode{}} }
 
 func newDisk() *disk { return &disk{root: newDir(), locked: map[*inode]bool{}} }
 
-// pending returns which of the first events of the history are changes that were not durable by then.
+// pending returns which of the first events of the history are changes that were not durable yet.
 func (d *disk) pending(cut int) (list []int) {
 	synced := map[*inode]bool{}
 	for i, e := range slices.Backward(d.history[:cut]) {
@@ -89,7 +89,7 @@ func (d *disk) crashed(cut int, lost map[int]bool) *disk {
 	return after
 }
 
-// tree returns all that is on the disk, as text.
+// tree returns everything on the disk, as text.
 func (d *disk) tree() string {
 	var text strings.Builder
 	var walk func(path string, n *inode)
@@ -118,7 +118,7 @@ func (d *disk) change(e diskEvent) {
 	d.history = append(d.history, e)
 }
 
-// find returns the directory that a path is in, the last part of the path, and what is there, if something is.
+// find returns the directory of a path, the last part of the path, and what is there, if anything is.
 func (d *disk) find(path string) (dir *inode, name string, n *inode, err error) {
 	if path == "/" {
 		return d.root, "", d.root, nil
@@ -150,7 +150,7 @@ type machineProcess struct {
 
 func (d *disk) process() *machineProcess { return &machineProcess{disk: d, files: map[int]*inode{}} }
 
-// killed is what every call says after the process was killed: it has no effect.
+// killed is the error of every call after the process was killed: the call has no effect.
 const killed = syscall.ENXIO
 
 // do carries out a call. changes is whether it might change something.
@@ -175,7 +175,7 @@ func (p *machineProcess) do(op, path string, changes bool, call func(dir *inode,
 	return failed(op, path, err)
 }
 
-// make makes something at a path at which there is nothing.
+// make creates something at a free path.
 func (p *machineProcess) make(op, path string, made *inode) error {
 	return p.do(op, path, true, func(dir *inode, name string, n *inode) error {
 		if n != nil {

@@ -29,14 +29,14 @@ func completed(c Config) Config {
 	return c
 }
 
-// soon returns a context that ends when a test has waited in vain.
+// soon returns a context that ends when a test has waited for too long.
 func soon(t *testing.T) context.Context {
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	t.Cleanup(cancel)
 	return ctx
 }
 
-// openWith opens a store with some calls, which the end of the test closes.
+// openWith opens a store with the given system calls. The end of the test closes it.
 func openWith(t *testing.T, c Config, calls ops) *Store {
 	t.Helper()
 	d, err := newDriverWith(c, calls, nil, nil)
@@ -55,7 +55,7 @@ func driverWith(t *testing.T, c Config, calls ops) *driver {
 	return d
 }
 
-// sessionOf opens a session, which is not renewed.
+// sessionOf opens a session and does not renew it.
 func sessionOf(t *testing.T, d *driver) engine.Session {
 	t.Helper()
 	s, _, err := d.Open(soon(t))
@@ -74,7 +74,7 @@ func lead(t *testing.T, st *Store, value string) store.Ballot {
 	return b
 }
 
-// leads waits until a store knows that this value leads; empty: that none does.
+// leads waits until a store knows that this value leads; an empty value: that no one leads.
 func leads(t *testing.T, st *Store, value string) {
 	t.Helper()
 	var prev *store.Known
@@ -88,7 +88,7 @@ func leads(t *testing.T, st *Store, value string) {
 	}
 }
 
-// files returns the paths of all that is in a directory.
+// files returns the paths of everything in a directory.
 func files(t *testing.T, dir string) (list []string) {
 	t.Helper()
 	require.NoError(t, filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
@@ -98,7 +98,7 @@ func files(t *testing.T, dir string) (list []string) {
 	return list
 }
 
-// shown waits until the leader of the election e is shown, so that nothing is under construction.
+// shown waits until the link shows the leader of election e, so that nothing is under construction.
 func shown(t *testing.T, dir string) {
 	t.Helper()
 	require.Eventually(t, func() bool {
@@ -114,7 +114,7 @@ type as struct {
 	user, group int
 }
 
-// do changes what the kernel checks permissions by, for this thread.
+// do changes the credentials by which the kernel checks permissions, for this thread.
 func (a as) do(call func()) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -147,7 +147,7 @@ func (a as) readlink(p string) (l string, err error) {
 	return
 }
 
-// needRoot skips a test that has to be run as root, with a reason that is seen.
+// needRoot skips a test that has to run as root, with a reason.
 func needRoot(t *testing.T) {
 	t.Helper()
 	if syscall.Geteuid() != 0 {
@@ -155,7 +155,7 @@ func needRoot(t *testing.T) {
 	}
 }
 
-// dying is the calls of a process that is killed after some of those that change something.
+// dying makes the calls of a process that is killed after some of those that change something.
 type dying struct {
 	ops
 	mu    sync.Mutex

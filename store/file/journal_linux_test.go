@@ -13,26 +13,27 @@ import (
 	"github.com/go-leadership/leadership/store"
 )
 
-// journal is where a process of a test writes what it does: memory that it shares with the test, so that nothing is lost
-// when the process is killed, and writing costs no system call. All times are of CLOCK_BOOTTIME, the same in all processes.
+// journal is where a process of a test records what it does. It is memory shared with the test, so that nothing is lost
+// when the process is killed, and writing needs no system call. All times are of CLOCK_BOOTTIME, which is the same in
+// all processes.
 type journal struct {
 	memory  []byte
 	records *[journalSize]record
-	last    atomic.Pointer[record] // the process's: that of the latest ballot
+	last    atomic.Pointer[record] // of the process: that of the latest ballot
 	next    int
 }
 
 const journalSize = 1024
 
-// record is that of one ballot. The process writes; zero means that it has not come to that.
+// record is one ballot. The process writes it; zero means that the step has not happened.
 type record struct {
-	token    atomic.Int64 // written last of what cast writes
-	cast     atomic.Int64 // when Campaign had returned it
-	began    atomic.Int64 // when IsLeader had been true
-	last     atomic.Int64 // when IsLeader was still going to be true
+	token    atomic.Int64 // the last that cast writes
+	cast     atomic.Int64 // after Campaign returned it
+	began    atomic.Int64 // after IsLeader was true
+	last     atomic.Int64 // before IsLeader was true the last time
 	until    atomic.Int64 // IsLeader is true until then without any further renewal
-	resigned atomic.Int64 // when Resign was going to be called
-	ended    atomic.Int64 // when IsLeader had been false
+	resigned atomic.Int64 // before Resign was called
+	ended    atomic.Int64 // after IsLeader was false
 	_        int64
 }
 
@@ -81,8 +82,8 @@ func (s journaled) Campaign(ctx context.Context, election, value string) (store.
 	return ballot, nil
 }
 
-// lead notes for how long the candidate leads, until the term has lasted for some time or is over. Every time that is
-// noted is one at which the candidate led, however long the process was stopped between two statements.
+// lead records for how long the candidate leads, until the term has lasted for some time or is over. The candidate led
+// at each recorded time, however long the process was stopped between two statements.
 func (j *journal) lead(c *leadership.Candidate, term *leadership.Term, lasts time.Duration) {
 	r := j.last.Load()
 	for began := time.Duration(0); ; time.Sleep(100 * time.Microsecond) {
@@ -106,14 +107,14 @@ func (j *journal) lead(c *leadership.Candidate, term *leadership.Term, lasts tim
 	}
 }
 
-// tenure is for how long a candidate led for certain.
+// tenure is a time for which a candidate certainly led.
 type tenure struct {
 	token      uint64
 	began, end time.Duration
 	member     string
 }
 
-// tenures returns those of a process, which was killed at that time; 0 if it was not.
+// tenures returns those of a process that was killed at that time; 0 if it was not killed.
 func (j *journal) tenures(member string, killed time.Duration) (list []tenure) {
 	for i := range j.records {
 		r := &j.records[i]

@@ -36,7 +36,7 @@ func TestFailedCastsLeaveNothing(t *testing.T) {
 	require.Len(t, files(t, d.dirOf("e").ballots()), 1)
 }
 
-// TestFailedAcknowledgementsLeaveNothing: the link can't be set for a time.
+// TestFailedAcknowledgementsLeaveNothing: the link can't be set for some time.
 func TestFailedAcknowledgementsLeaveNothing(t *testing.T) {
 	var until atomic.Int64
 	c := configIn(t.TempDir() + "/store")

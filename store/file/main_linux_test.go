@@ -8,7 +8,7 @@ import (
 	"go.uber.org/goleak"
 )
 
-// TestMain runs the tests or, if a test has started this program again, what that process is for.
+// TestMain runs the tests or, if a test has started this program again, the role of that process.
 func TestMain(m *testing.M) {
 	if role, ok := os.LookupEnv(roleVariable); ok {
 		play(role)

@@ -6,8 +6,8 @@ import (
 	"github.com/go-leadership/leadership/internal/mutants"
 )
 
-// mistakes could be made in one line, each with the test that fails then. TestMutants makes them, if this
-// is built with the tag mutants.
+// mistakes are changes of one line, each with the test that must fail then. TestMutants makes them, if the package is
+// built with the tag mutants.
 var mistakes = []mutants.Mutant{
 	{"no second look at the floor", "number_linux.go",
 		"number > f.floor {", "number > 0 {", "TestLateTicketIsVoid"},

@@ -52,8 +52,8 @@ func TestTicketsAreCollected(t *testing.T) {
 	require.Less(t, len(files(t, c.Directory)), 150)
 }
 
-// TestLateTicketIsVoid: a process is stopped between looking for a free number and taking it. Meanwhile all tickets up
-// to there are collected, so that its number is free. The second look at the floor finds that.
+// TestLateTicketIsVoid: a process is stopped between finding a free number and taking it. Meanwhile all tickets up to
+// there are collected, so that its number is free. The second read of the floor finds that.
 func TestLateTicketIsVoid(t *testing.T) {
 	c := configIn(t.TempDir() + "/store")
 	c.TTL = time.Hour
@@ -87,7 +87,8 @@ func TestLateTicketIsVoid(t *testing.T) {
 	require.Len(t, list, 2)
 }
 
-// TestNumbersOfTheNextBoot: what the last boot has written after its floor was durable is lost, and no number comes again.
+// TestNumbersOfTheNextBoot: what the last boot wrote after its floor was durable is lost, and no number is given out
+// again.
 func TestNumbersOfTheNextBoot(t *testing.T) {
 	c := configIn(t.TempDir() + "/store")
 	d := driverWith(t, c, kernel{})

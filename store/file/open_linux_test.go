@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestFileSystems: those that other machines or containers might share are refused before anything is made.
+// TestFileSystems: file systems that other machines or containers might share are refused before anything is made.
 func TestFileSystems(t *testing.T) {
 	for kind, text := range map[uint32]string{
 		ext4: "", xfs: "", btrfs: "", f2fs: "", tmpfs: "",
@@ -33,7 +33,7 @@ func TestFileSystems(t *testing.T) {
 	require.EqualValues(t, 0x9fa0, kind, "that of the nearest parent")
 }
 
-// TestVersion: a directory of another layout is refused, also one that was made after the store was opened.
+// TestVersion: a directory with another layout is refused, also if it was made after the store was opened.
 func TestVersion(t *testing.T) {
 	c := configIn(t.TempDir() + "/store")
 	early := openWith(t, c, kernel{})

@@ -15,7 +15,7 @@ import (
 
 const someone, group = 54321, 54322
 
-// reachable makes all directories above one readable for all users.
+// reachable makes all parent directories readable for all users.
 func reachable(t *testing.T, dir string) string {
 	t.Helper()
 	for up := dir; up != os.TempDir() && up != "/"; up = filepath.Dir(up) {
@@ -24,7 +24,7 @@ func reachable(t *testing.T, dir string) string {
 	return dir
 }
 
-// TestUnwritable: a candidate that may not write is told at once, and nothing is made.
+// TestUnwritable: a candidate that may not write is denied at once, and nothing is made.
 func TestUnwritable(t *testing.T) {
 	needRoot(t)
 	for name, dir := range map[string]string{"directory": "", "its parent": "/a/b"} {
@@ -41,8 +41,8 @@ func TestUnwritable(t *testing.T) {
 	}
 }
 
-// TestReadOnlyFollower: a follower that may only read knows of each leader, also of one whose directories are made after
-// it began, and of one that is frozen: after the deadline. It changes nothing.
+// TestReadOnlyFollower: a follower that may only read learns of each leader, also if the leader's directories are made
+// after the follower started. It counts a frozen leader as gone after the deadline. It changes nothing.
 func TestReadOnlyFollower(t *testing.T) {
 	needRoot(t)
 	old := syscall.Umask(0o022)
@@ -107,7 +107,7 @@ func TestSharedGroup(t *testing.T) {
 	_, err = second.Acknowledge(soon(t), "two")
 	require.NoError(t, err)
 	leads(t, one, "two")
-	// One that is frozen is replaced by the other.
+	// A frozen leader of one user is replaced by the other user.
 	s := &enterer{t: t, s: sessionOf(t, driverWith(t, c, as{kernel{}, someone, group}))}
 	s.enter()
 	third, err := two.Campaign(soon(t), "e", "three")
@@ -116,7 +116,7 @@ func TestSharedGroup(t *testing.T) {
 	require.NoError(t, third.Wait(soon(t)))
 }
 
-// TestUmaskOfOne: a directory that is not shared is as private as the umask says.
+// TestUmaskOfOne: a directory that is not shared has the permissions that the umask leaves.
 func TestUmaskOfOne(t *testing.T) {
 	old := syscall.Umask(0o077)
 	defer syscall.Umask(old)
@@ -132,7 +132,7 @@ func TestUmaskOfOne(t *testing.T) {
 	}
 }
 
-// TestCloseOnExec: a child process keeps no file of the store, which would keep its lock.
+// TestCloseOnExec: a child process keeps no file of the store open, since that would keep its lock.
 func TestCloseOnExec(t *testing.T) {
 	dir := t.TempDir() + "/store"
 	lead(t, openWith(t, configIn(dir), kernel{}), "value")

@@ -37,7 +37,7 @@ func newMachine(t *testing.T) *machine {
 	return m
 }
 
-// after returns the machine as it comes up after a power failure.
+// after returns the machine as it starts after a power failure.
 func (m *machine) after(cut int, lost map[int]bool) *machine {
 	n, _ := strconv.Atoi(strings.TrimPrefix(m.boot, "boot"))
 	after := &machine{t: m.t, disk: m.disk.crashed(cut, lost), boot: fmt.Sprintf("boot%d", n+1), root: m.root}
@@ -52,7 +52,7 @@ type member struct {
 	casts   int
 }
 
-// open starts a process that is killed before a call; 0: never. It is closed by the caller.
+// open starts a process that is killed before a call; 0: never. The caller closes it.
 func (m *machine) open(until int) (*member, error) {
 	p := m.disk.process()
 	p.until = until
@@ -90,7 +90,7 @@ func (p *member) elect(t *testing.T) (token, revision uint64, err error) {
 // given are the highest numbers that were given out.
 type given struct{ token, revision uint64 }
 
-// next elects a process of its own, and requires that its numbers are higher than those given.
+// next elects a new process, and requires that its numbers are higher than those given.
 func (m *machine) next(before given, what string) {
 	m.t.Helper()
 	p, err := m.open(0)
@@ -102,8 +102,8 @@ func (m *machine) next(before given, what string) {
 	require.Greater(m.t, revision, before.revision, "revision, %s", what)
 }
 
-// fail lets the power fail after the first events of the history, and requires of each state that might be left, or of
-// some if there are many, that numbers do not go back.
+// fail cuts the power after the first events of the history. It requires that numbers do not go back in any state that
+// might be left, or in some of them if there are many.
 func (m *machine) fail(cut int, before given, most int, seen map[string]bool) {
 	m.t.Helper()
 	pending := m.disk.pending(cut)
@@ -144,7 +144,7 @@ func (m *machine) fail(cut int, before given, most int, seen map[string]bool) {
 	}
 }
 
-// subsets is of how many states at most all are tried; of more, as many that are drawn by lot.
+// subsets is how many states at most are all tried. If there are more, this many are drawn at random.
 func subsets() int {
 	if testing.Short() {
 		return 32
@@ -174,7 +174,7 @@ func TestPowerFailsAtEachCall(t *testing.T) {
 }
 
 // TestPowerFailsAfterAKill: a process is killed before each of its calls. Another one is elected, and the power fails:
-// what the first one has not made durable the other one must.
+// it must make durable what the first one did not.
 func TestPowerFailsAfterAKill(t *testing.T) {
 	seen := map[string]bool{}
 	for until := 1; ; until++ {
@@ -198,8 +198,8 @@ func TestPowerFailsAfterAKill(t *testing.T) {
 	}
 }
 
-// TestPowerFailsInALongHistory: in each of some boots many ballots are cast and withdrawn, so that old tickets are removed
-// and ends raised, until the power fails at a random moment. No token that was returned before is given again.
+// TestPowerFailsInALongHistory: in each of some boots many ballots are cast and withdrawn, so that old tickets are
+// removed and ends raised, until the power fails at a random moment. No token that was returned is given out again.
 func TestPowerFailsInALongHistory(t *testing.T) {
 	for range max(1, subsets()/64) {
 		m := newMachine(t)

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// between calls a test between two system calls.
+// between runs a function of the test between two system calls.
 type between struct {
 	ops
 	afterSymlink func(path string)
@@ -37,8 +37,8 @@ func (b between) list(dir string) ([]string, error) {
 	return b.ops.list(dir)
 }
 
-// TestVoidTicketIsRemovedByAnother: a slow collector removes a ticket that is void, before its owner does. A later ticket of
-// the owner's is of another ballot: a process that saw the void one must not wait for the ballot that waits for it.
+// TestVoidTicketIsRemovedByAnother: a slow collector removes a void ticket before its owner does. The owner's later
+// ticket is of another ballot. A process that saw the void ticket must not wait for that ballot, which waits for it.
 func TestVoidTicketIsRemovedByAnother(t *testing.T) {
 	c := configIn(t.TempDir() + "/store")
 	c.TTL = time.Hour
@@ -68,7 +68,7 @@ func TestVoidTicketIsRemovedByAnother(t *testing.T) {
 	require.False(t, strings.HasSuffix(f.Place.Nearest, name) && e.Place.Nearest == f.Key, "each waits for the other")
 }
 
-// TestTicketMayStandAfterAnError: the error says so, and so the engine makes the nonce void.
+// TestTicketMayStandAfterAnError: the error says that it might, so the engine makes the nonce void.
 func TestTicketMayStandAfterAnError(t *testing.T) {
 	c := configIn(t.TempDir() + "/store")
 	c.TTL = time.Hour
@@ -92,7 +92,7 @@ func TestTicketMayStandAfterAnError(t *testing.T) {
 	require.Empty(t, list)
 }
 
-// TestLinksAreNotFollowed: who may write to the directory can make links there to what others own.
+// TestLinksAreNotFollowed: a user who may write to the directory could put links there to files of others.
 func TestLinksAreNotFollowed(t *testing.T) {
 	c := configIn(t.TempDir() + "/store")
 	victim := t.TempDir()
@@ -108,7 +108,7 @@ func TestLinksAreNotFollowed(t *testing.T) {
 	require.FileExists(t, victim+"/key")
 }
 
-// TestTidySparesWhatIsBeingMade: it was made after the others were listed.
+// TestTidySparesWhatIsBeingMade: it was made after the listing.
 func TestTidySparesWhatIsBeingMade(t *testing.T) {
 	c := configIn(t.TempDir() + "/store")
 	other := driverWith(t, c, kernel{})
@@ -125,7 +125,7 @@ func TestTidySparesWhatIsBeingMade(t *testing.T) {
 	require.DirExists(t, fresh)
 }
 
-// TestNothingIsConfirmedOfASessionThatIsOver: nothing has told of its end, since the machine was suspended.
+// TestNothingIsConfirmedOfASessionThatIsOver: the session ended without an event, since the machine was suspended.
 func TestNothingIsConfirmedOfASessionThatIsOver(t *testing.T) {
 	c := configIn(t.TempDir() + "/store")
 	c.TTL = time.Hour
@@ -148,7 +148,8 @@ func TestNothingIsConfirmedOfASessionThatIsOver(t *testing.T) {
 	require.True(t, told[len(told)-1].Over)
 }
 
-// TestTicketIsRemoved: its ballot is lost, as the next candidate does not count it. Its token is not given out again.
+// TestTicketIsRemoved: its ballot is lost, since the next candidate does not count it. Its token is not given out
+// again.
 func TestTicketIsRemoved(t *testing.T) {
 	c := configIn(t.TempDir() + "/store")
 	st := openWith(t, c, kernel{})
@@ -178,7 +179,7 @@ func TestForeignFileInASession(t *testing.T) {
 	require.Empty(t, list)
 }
 
-// TestTemporaryDirectoryIsRemoved: candidates acknowledge all the same.
+// TestTemporaryDirectoryIsRemoved: candidates still acknowledge.
 func TestTemporaryDirectoryIsRemoved(t *testing.T) {
 	c := configIn(t.TempDir() + "/store")
 	st := openWith(t, c, kernel{})
@@ -209,7 +210,7 @@ func TestDirectoryForAllUsers(t *testing.T) {
 	require.ErrorContains(t, err, "chmod o-w")
 }
 
-// full is a disk on which a directory's entries can't get longer.
+// full is a disk on which no directory entry can get longer.
 type full struct{ ops }
 
 func (f full) rename(from, to string) error {
@@ -227,7 +228,7 @@ func TestWithdrawOnAFullDisk(t *testing.T) {
 	lead(t, st, "two")
 }
 
-// TestAnotherDirectoryHasTheName: what is told is not right of the new one. It is read again.
+// TestAnotherDirectoryHasTheName: reports of the old directory do not hold for the new one, which is read again.
 func TestAnotherDirectoryHasTheName(t *testing.T) {
 	c := configIn(t.TempDir() + "/store")
 	st, follower := openWith(t, c, kernel{}), openWith(t, c, kernel{})

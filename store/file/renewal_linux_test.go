@@ -33,7 +33,7 @@ func TestRenewalIsTriedAgainSoon(t *testing.T) {
 	}})
 	b := lead(t, st, "one")
 	<-b.Lease().Last().Changed
-	until.Store(int64(bootTime() + c.TTL*4/5)) // between the tries that would come each quarter of the TTL
+	until.Store(int64(bootTime() + c.TTL*4/5)) // between the tries, which come each quarter of the TTL otherwise
 	renewed := b.Lease().Last()
 	<-renewed.Changed
 	require.NoError(t, b.Err())

@@ -15,11 +15,11 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// roleVariable is the variable that makes this program another process of a test: the name of a role, and behind a colon
-// what the role is told, in JSON.
+// roleVariable is the variable that makes this program another process of a test. It holds the name of a role, a colon,
+// and the role's argument in JSON.
 const roleVariable = "FILE_TEST_ROLE"
 
-// roles are what such a process can be. It ends when its standard input does, and fails with an error.
+// roles are what such a process can do. It ends when its standard input does, and fails with an error.
 var roles = map[string]func(told []byte) error{}
 
 // role adds a role, and returns its name.
@@ -34,7 +34,7 @@ func role[T any](name string, do func(T) error) string {
 	return name
 }
 
-// play does what a role is for, and ends the process.
+// play runs a role and ends the process.
 func play(text string) {
 	name, told, _ := strings.Cut(text, ":")
 	go func() { // until the test is over, however it ends
@@ -114,7 +114,7 @@ func (p *process) hasEnded() bool {
 	}
 }
 
-// ended waits for the end of a process that ends by itself, and requires that it has not failed.
+// ended waits for a process that ends by itself, and requires that it succeeded.
 func (p *process) ended(t *testing.T, ctx context.Context) {
 	t.Helper()
 	select {

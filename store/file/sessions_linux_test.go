@@ -18,8 +18,8 @@ func stands(t *testing.T, d *driver, e engine.Entry) bool {
 	return there
 }
 
-// TestBallotGoesWithItsOwnSession: one watch of the leader looks at the ballots of two sessions, if the leader changes while
-// it reads. When the first session ends, its ballot is withdrawn, and the other one's is not.
+// TestBallotGoesWithItsOwnSession: the watch of the leader checks the ballots of two sessions, if the leader changes
+// while it reads. When the first session ends, its ballot is withdrawn, and the other session's is not.
 func TestBallotGoesWithItsOwnSession(t *testing.T) {
 	c := configIn(t.TempDir() + "/store")
 	c.TTL = time.Hour
@@ -62,7 +62,7 @@ func TestForeignFileIsRemovedFromASession(t *testing.T) {
 	foreign := d.sessionDir(holder.s.ID()) + "/foreign"
 	require.NoError(t, os.WriteFile(foreign, nil, 0o666))
 	require.NoError(t, os.Remove(foreign))
-	require.NoError(t, d.Confirm(soon(t))) // what happened before has been told
+	require.NoError(t, d.Confirm(soon(t))) // everything so far has been reported
 	n := <-told
 	require.Nil(t, n.State)
 	require.False(t, n.Over)

@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestOverflow: the kernel has dropped events, of which one told of a leader. All is looked at again.
+// TestOverflow: the kernel has dropped events, one of which was of a leader. The store reads everything again.
 func TestOverflow(t *testing.T) {
 	text, err := os.ReadFile("/proc/sys/fs/inotify/max_queued_events")
 	require.NoError(t, err)
@@ -42,8 +42,8 @@ func TestOverflow(t *testing.T) {
 	leads(t, follower, "two")
 }
 
-// TestDirectoryIsRemoved: the leader is told at its next renewal, long before its deadline. One that has taken part in
-// another election only leads with a higher token than all before. Followers know of it.
+// TestDirectoryIsRemoved: the leader is told at its next renewal, long before its deadline. A process that has only
+// been in another election gets a higher token than all before. Followers learn of it.
 func TestDirectoryIsRemoved(t *testing.T) {
 	c := configIn(t.TempDir() + "/store")
 	c.TTL = 8 * time.Second
@@ -56,7 +56,7 @@ func TestDirectoryIsRemoved(t *testing.T) {
 	b := lead(t, st, "one")
 	leads(t, follower, "one")
 	began := time.Now()
-	require.NoError(t, os.Rename(c.Directory, c.Directory+".removed")) // what is removed one by one is made again
+	require.NoError(t, os.Rename(c.Directory, c.Directory+".removed")) // what is removed piece by piece is made again
 	<-b.Lost()
 	require.ErrorIs(t, b.Err(), store.ErrLost)
 	require.Less(t, time.Since(began), c.TTL*3/4)
@@ -66,7 +66,7 @@ func TestDirectoryIsRemoved(t *testing.T) {
 	leads(t, follower, "two")
 }
 
-// TestFullDisk: a leader goes on, and hands over. What needs room says that there is none.
+// TestFullDisk: a leader goes on and can resign. Calls that need space fail, and say so.
 func TestFullDisk(t *testing.T) {
 	needRoot(t)
 	dir := t.TempDir()
@@ -81,7 +81,7 @@ func TestFullDisk(t *testing.T) {
 	require.NoError(t, err)
 
 	require.ErrorIs(t, os.WriteFile(dir+"/filler", make([]byte, 1<<20), 0o600), syscall.ENOSPC)
-	for i := 0; ; i++ { // directories, which take memory in another way
+	for i := 0; ; i++ { // directories, which use memory in another way
 		if err := os.WriteFile(fmt.Sprint(dir, "/", i), []byte("x"), 0o600); err != nil {
 			require.ErrorIs(t, err, syscall.ENOSPC)
 			break
@@ -103,8 +103,8 @@ func TestFullDisk(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// TestFrozen: a process is stopped for longer than its TTL, and goes on. Its errors say that the session has ended, and
-// what it does next is done in a new one.
+// TestFrozen: a process is stopped for longer than its TTL, and resumed. Its errors say that the session has ended, and
+// what it does next happens in a new session.
 func TestFrozen(t *testing.T) {
 	c := configIn(t.TempDir() + "/store")
 	line, err := openLined(c)
@@ -126,7 +126,7 @@ func TestFrozen(t *testing.T) {
 	require.NoError(t, again.Wait(soon(t)))
 }
 
-// TestErrorsAreOfOneKind: what is known is not said to be unknown, nor the other way round.
+// TestErrorsAreOfOneKind: a known outcome is not reported as unknown, nor the other way round.
 func TestErrorsAreOfOneKind(t *testing.T) {
 	d := driverWith(t, configIn(t.TempDir()+"/store"), kernel{})
 	s := &enterer{t: t, s: sessionOf(t, d)}

@@ -31,7 +31,7 @@ func TestAcknowledgeMakesTheValuePublic(t *testing.T) {
 	}
 }
 
-// TestAcknowledgeIsRefusedBeforeWait: only who has seen that the ballot is first may acknowledge.
+// TestAcknowledgeIsRefusedBeforeWait: only a ballot whose Wait has returned may be acknowledged.
 func TestAcknowledgeIsRefusedBeforeWait(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		_, a, b := pair(t)
@@ -71,7 +71,8 @@ func TestAcknowledgeAgain(t *testing.T) {
 	})
 }
 
-// TestAcknowledgeWhoseReplyIsLost was carried out, says that it may have been, and can be repeated.
+// TestAcknowledgeWhoseReplyIsLost: the request was carried out, the error says that it might have been, and it can be
+// repeated.
 func TestAcknowledgeWhoseReplyIsLost(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		_, a, b := pair(t)
@@ -115,7 +116,7 @@ func TestAcknowledgeOfALostBallotIsRefused(t *testing.T) {
 		ballot := lead(t, a, "a")
 		service.Clear("x")
 		require.Zero(t, leader(t, b))
-		_, err := ballot.Acknowledge(t.Context(), "a") // whether or not the news has arrived
+		_, err := ballot.Acknowledge(t.Context(), "a") // in both cases: the news has arrived, or has not
 		require.ErrorIs(t, err, store.ErrLost)
 		require.True(t, isLost(ballot))
 		_, err = ballot.Acknowledge(t.Context(), "a")
@@ -124,8 +125,8 @@ func TestAcknowledgeOfALostBallotIsRefused(t *testing.T) {
 	})
 }
 
-// TestAcknowledgeTellsTheBallotThatItIsLost: a ballot's Lost "closes when the store learns of it", and the service's
-// refusal is how it learns.
+// TestAcknowledgeTellsTheBallotThatItIsLost: Lost "closes when the store learns of it", and the service's refusal is
+// how it learns.
 func TestAcknowledgeTellsTheBallotThatItIsLost(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		service, a, _ := pair(t)
@@ -138,7 +139,7 @@ func TestAcknowledgeTellsTheBallotThatItIsLost(t *testing.T) {
 	})
 }
 
-// TestAcknowledgeDoesNotReplaceTheNextLeader: SF. Who was leader and comes back overwrites nothing.
+// TestAcknowledgeDoesNotReplaceTheNextLeader: a former leader that comes back overwrites nothing.
 func TestAcknowledgeDoesNotReplaceTheNextLeader(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		_, a, b := pair(t)
@@ -157,7 +158,7 @@ func TestAcknowledgeDoesNotReplaceTheNextLeader(t *testing.T) {
 	})
 }
 
-// TestAcknowledgementGoesWithItsSession, at the very moment.
+// TestAcknowledgementGoesWithItsSession, at the same moment.
 func TestAcknowledgementGoesWithItsSession(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		_, a, b := pair(t)

@@ -10,7 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// asOf returns as of when the store knows who leads election "x", which it must be following: it does not ask.
+// asOf returns the time for which the store knows the leader of election "x", which it must be following: it sends
+// nothing.
 func asOf(t *testing.T, st store.Store) time.Time {
 	t.Helper()
 	synctest.Wait()
@@ -40,7 +41,7 @@ func TestAsOfIsWhenTheLastConfirmedRequestWasSent(t *testing.T) {
 	})
 }
 
-// TestAsOfStandsStillInAnOutage: neither lost requests nor lost replies prove anything.
+// TestAsOfStandsStillInAnOutage: neither lost requests nor lost replies confirm anything.
 func TestAsOfStandsStillInAnOutage(t *testing.T) {
 	for name, fault := range map[string]func(*memory.Faults){
 		"cut":          (*memory.Faults).Cut,
@@ -101,8 +102,8 @@ func TestAsOfIsNotAheadOfTheNews(t *testing.T) {
 	}
 }
 
-// TestAsOfIsNotAheadOfTheNewsWhileWatchesAreStalled: confirmations are answered, notifications are not, so an answer
-// proves nothing about what a follower should have been told.
+// TestAsOfIsNotAheadOfTheNewsWhileWatchesAreStalled: confirmations are answered, notifications are not. So an answer
+// does not prove that a follower has been told everything.
 func TestAsOfIsNotAheadOfTheNewsWhileWatchesAreStalled(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		_, a, b := pair(t)

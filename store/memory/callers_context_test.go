@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// guardedContext is a context of a program's own, whose state a lock of the program's guards.
+// guardedContext is a context of the caller's own type, with a lock of the caller's.
 type guardedContext struct {
 	context.Context
 	mu    *sync.Mutex
@@ -24,8 +24,8 @@ func (c guardedContext) Err() error {
 	return c.Context.Err()
 }
 
-// A caller's context may be of the program's own type, and make its caller wait. Other callers of the store do not wait:
-// one of them might hold the lock that the context waits for.
+// A caller's context may be of its own type, and block its caller. Other callers of the store do not wait: one of them
+// might hold the lock for which the context waits.
 func TestCallersContextBlocks(t *testing.T) {
 	st, err := memory.Open(memory.NewService(), nil)
 	require.NoError(t, err)

@@ -58,7 +58,7 @@ func TestCampaignTwiceIsTwoCandidates(t *testing.T) {
 	})
 }
 
-// TestCampaignMakesNoSecondBallotWhenTheReplyIsLost: CUR-45, LK#186.
+// TestCampaignMakesNoSecondBallotWhenTheReplyIsLost.
 func TestCampaignMakesNoSecondBallotWhenTheReplyIsLost(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		_, a, b := pair(t)
@@ -82,7 +82,8 @@ func TestCampaignMakesNoSecondBallotWhenTheReplyIsLost(t *testing.T) {
 	})
 }
 
-// TestCampaignWhoseSessionEndsBeforeTheReply: the ballot went with its session, the next stands in the new one.
+// TestCampaignWhoseSessionEndsBeforeTheReply: the ballot ended with its session, and the next one stands in a new
+// session.
 func TestCampaignWhoseSessionEndsBeforeTheReply(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		_, a, b := pair(t)
@@ -120,7 +121,7 @@ func TestCampaignInASessionThatIsOver(t *testing.T) {
 }
 
 // TestCampaignThatWasAbandonedLeavesNoBallot, whatever happened on the line when its context ended. The other ballots
-// of the session stay. KZ#732.
+// of the session stay.
 func TestCampaignThatWasAbandonedLeavesNoBallot(t *testing.T) {
 	for name, fault := range map[string]func(*memory.Faults){
 		"cut":                       (*memory.Faults).Cut,

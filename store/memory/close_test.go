@@ -33,8 +33,8 @@ func TestCloseEndsTheSessionAndItsBallots(t *testing.T) {
 	})
 }
 
-// TestCloseWithEverythingRunning: pending and later calls return ErrClosed, at once, whatever the line does. What a
-// ballot says of its own loss matches ErrLost besides.
+// TestCloseWithEverythingRunning: pending and later calls return ErrClosed at once, whatever the state of the line. The
+// error of a ballot also matches ErrLost.
 func TestCloseWithEverythingRunning(t *testing.T) {
 	lines := maps.Clone(outages)
 	lines["healthy"] = func(*memory.Faults) {}

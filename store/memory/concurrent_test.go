@@ -16,8 +16,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestEverythingAtOnce is for the race detector: all methods of a few stores from many goroutines, while all switches
-// are changed. Afterwards the service is as it was: every ballot was given back or went with its session.
+// TestEverythingAtOnce is for the race detector: many goroutines call all methods of a few stores while all switches
+// change. Afterwards no ballot is left on the service.
 func TestEverythingAtOnce(t *testing.T) {
 	const stores, goroutines, rounds = 4, 6, 40
 	watchdog, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -104,8 +104,8 @@ func use(ctx context.Context, service *memory.Service, st *memory.Store, random 
 	_, _, _ = ballot.Token(), ballot.Err(), ballot.Lease().Remaining()
 }
 
-// TestCloseRacesCampaign: whichever comes first, no ballot is left when Close has returned. A campaign that is cut
-// short may not have its ballot on the service any more a moment later either.
+// TestCloseRacesCampaign: in either order, no ballot is left when Close has returned. A campaign that is cut short
+// leaves no ballot a moment later either.
 func TestCloseRacesCampaign(t *testing.T) {
 	service := memory.NewService()
 	watcher := open(t, service)

@@ -53,7 +53,7 @@ func TestEveryCallReturnsSoonAfterItsContextEnds(t *testing.T) {
 	for outage, fault := range outages {
 		for name, call := range calls {
 			if name == "Wait, first" {
-				continue // what it waits for is known: nothing is sent
+				continue // the answer is known: nothing is sent
 			}
 			t.Run(name+", "+outage, func(t *testing.T) {
 				inBubble(t, func(t *testing.T) {

@@ -17,7 +17,7 @@ import (
 
 const driverTTL = 10 * time.Second
 
-// harness is that of drivers of one kind, changed by wrap.
+// harness opens drivers of one kind, changed by wrap.
 func harness(watches Watches, peers bool, wrap func(engine.Driver) engine.Driver) drivertest.Harness {
 	service := NewService()
 	open := func(_ context.Context, delay time.Duration) (engine.Driver, error) {
@@ -61,7 +61,7 @@ func caseOf(t *testing.T, name string) drivertest.Case {
 	return drivertest.Case{}
 }
 
-// flawed is a driver that breaks one invariant.
+// flawed is a driver that violates one invariant.
 type flawed struct {
 	*driver
 	flaw string

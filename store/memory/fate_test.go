@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// traced collects what the service tells its trace.
+// traced collects what the service reports to its trace.
 type traced struct {
 	mu     sync.Mutex
 	events []memory.Event
@@ -39,7 +39,7 @@ func (tr *traced) count(kind memory.Kind) (n int) {
 	return n
 }
 
-// fates makes the next requests of a store end so, one after the other: those that come after all that is under way.
+// fates decides the outcomes of a store's next requests, one after the other. Requests that are under way do not count.
 func fates(st *memory.Store, list ...memory.Fate) {
 	synctest.Wait()
 	var mu sync.Mutex
@@ -93,7 +93,7 @@ func TestFates(t *testing.T) {
 	}
 }
 
-// TestTrace tells of rare events.
+// TestTrace reports rare events.
 func TestTrace(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		service, a, b := pair(t)
@@ -149,7 +149,7 @@ func TestTrace(t *testing.T) {
 	})
 }
 
-// TestAcknowledgementRefused: the request is on its way when the ballot goes, and its store does not learn that.
+// TestAcknowledgementRefused: the request is under way when the ballot is removed, and its store does not learn that.
 func TestAcknowledgementRefused(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		service, a, _ := pair(t)
@@ -165,7 +165,7 @@ func TestAcknowledgementRefused(t *testing.T) {
 	})
 }
 
-// TestMute: watches that are set fall silent, and the engine finds that out by itself.
+// TestMute: watches fall silent after they were set, and the engine finds that.
 func TestMute(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		_, a, b := pair(t)
@@ -180,7 +180,7 @@ func TestMute(t *testing.T) {
 	})
 }
 
-// TestLagAndDouble: notifications come late, and twice, and nothing else does.
+// TestLagAndDouble: notifications, and nothing else, come late and twice.
 func TestLagAndDouble(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		_, a, b := pair(t)
@@ -198,7 +198,7 @@ func TestLagAndDouble(t *testing.T) {
 	})
 }
 
-// TestDelayExpiry: the service keeps the session longer than it has to.
+// TestDelayExpiry: the service keeps the session longer than the TTL.
 func TestDelayExpiry(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		_, a, b := pair(t)

@@ -16,7 +16,7 @@ func ballots(t *testing.T, st *memory.Store) *result[[]store.Standing] {
 	return start(func() ([]store.Standing, error) { return st.Ballots(t.Context(), "x") })
 }
 
-// TestCutIsInBothDirectionsUntilHeal, of one line and not of another.
+// TestCutIsInBothDirectionsUntilHeal, on one line only.
 func TestCutIsInBothDirectionsUntilHeal(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		_, a, b := pair(t)
@@ -120,7 +120,7 @@ func TestDelayOfRequestAndAnswer(t *testing.T) {
 	})
 }
 
-// TestDelayOfANotification: the successor knows that much later, without a request.
+// TestDelayOfANotification: the successor leads that much later, without a request.
 func TestDelayOfANotification(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		const delay = 300 * time.Millisecond
@@ -168,7 +168,7 @@ func TestCutStopsWhatIsUnderWay(t *testing.T) {
 	})
 }
 
-// TestHealLeavesTheDelay: it undoes the others.
+// TestHealLeavesTheDelay: Heal undoes all other faults.
 func TestHealLeavesTheDelay(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		_, a, _ := pair(t)
@@ -186,7 +186,7 @@ func TestHealLeavesTheDelay(t *testing.T) {
 	})
 }
 
-// TestExpireEndsTheSessionAtOnce: what no promise covers. The lease goes on until the store learns of it.
+// TestExpireEndsTheSessionAtOnce: no promise covers this. The lease goes on until the store learns of it.
 func TestExpireEndsTheSessionAtOnce(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		_, a, b := pair(t)

@@ -12,7 +12,7 @@ import (
 	"github.com/go-leadership/leadership/store/engine"
 )
 
-// restore calls change, and brings back the entries that have gone meanwhile and whose sessions live.
+// restore calls change, and then brings back the entries that were removed and whose sessions live.
 func (s *Service) restore(change func()) {
 	s.mu.Lock()
 	entries, leaders := maps.Clone(s.entries), map[*entry]store.Leader{}
@@ -66,7 +66,7 @@ func (s *Service) entriesOf(id uint64) []*entry {
 	return nil
 }
 
-// TestFinder: the store itself has none, since its service is never restored.
+// TestFinder: the store itself is no engine.Finder, since its service is never restored.
 func TestFinder(t *testing.T) {
 	for _, watches := range []Watches{Ordered, OneShot, Unordered} {
 		synctest.Test(t, func(t *testing.T) {

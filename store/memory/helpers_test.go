@@ -56,7 +56,7 @@ func lead(t *testing.T, st store.Store, value string) store.Ballot {
 	return b
 }
 
-// standing returns what the ballots of election "x" were cast with, first in line first.
+// standing returns the values of the ballots of election "x", first in line first.
 func standing(t *testing.T, st store.Store) []string {
 	t.Helper()
 	return storetest.Values(t, st, "x")
@@ -70,7 +70,7 @@ func leader(t *testing.T, st store.Store) store.Leader {
 	return l
 }
 
-// isLost reports whether the store knows that the ballot is lost, after everything that can happen by now.
+// isLost reports whether the store knows that the ballot is lost, when everything is at rest.
 func isLost(b store.Ballot) bool {
 	synctest.Wait()
 	select {
@@ -114,7 +114,7 @@ func wait(ctx context.Context, b store.Ballot) *result[struct{}] {
 	return startErr(func() error { return b.Wait(ctx) })
 }
 
-// returned reports whether the call has returned, after everything that can happen by now.
+// returned reports whether the call has returned, when everything is at rest.
 func (r *result[T]) returned() bool {
 	synctest.Wait()
 	select {

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// These look at what the service keeps, which no store shows.
+// These tests read the state of the service, which no store shows.
 
 func (s *Service) sessionsLeft() int {
 	s.mu.Lock()
@@ -33,7 +33,7 @@ func (s *Service) watchesLeft() int {
 	return len(s.watches)
 }
 
-// TestServiceKeepsNoElectionThatNobodyNeeds: not those that were only read, nor those whose ballots are gone.
+// TestServiceKeepsNoElectionThatNobodyNeeds: neither elections that were only read, nor those whose ballots are gone.
 func TestServiceKeepsNoElectionThatNobodyNeeds(t *testing.T) {
 	service := NewService()
 	st, err := Open(service, nil)
@@ -94,7 +94,7 @@ func TestWorkedIsFalseBeforeTheFirstAnswer(t *testing.T) {
 	require.NoError(t, st.Close())
 }
 
-// TestCloseLeavesNoSession however soon after Open it comes: while the session opens, just then, and after.
+// TestCloseLeavesNoSession, however soon after Open it is called: while the session opens, at that moment, and later.
 func TestCloseLeavesNoSession(t *testing.T) {
 	service := NewService()
 	random := rand.New(rand.NewPCG(1, 2))
@@ -128,8 +128,8 @@ func TestCloseLeavesNoSessionThatWasJustReopened(t *testing.T) {
 	}
 }
 
-// TestWatchIsSetTwice: a request that is carried out twice sets its watch again, and the line may be telling the first
-// change meanwhile. The race detector objects if that writes what the line reads.
+// TestWatchIsSetTwice: a request that is carried out twice sets its watch again, while the line might be delivering the
+// first change. The race detector fails if that writes what the line reads.
 func TestWatchIsSetTwice(t *testing.T) {
 	service := NewService()
 	l := &line{kind: OneShot, wake: make(chan struct{}, 1), watches: map[*watch]struct{}{}}

@@ -124,7 +124,8 @@ func TestLeaderCoalescesChanges(t *testing.T) {
 	})
 }
 
-// TestLeaderThatCameAndWentIsNoChange: who asks with the zero Leader, and again finds none, goes on waiting.
+// TestLeaderThatCameAndWentIsNoChange: a caller that passes the zero Leader goes on waiting if there is no leader
+// again.
 func TestLeaderThatCameAndWentIsNoChange(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		_, a, b := pair(t)

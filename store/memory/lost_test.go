@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestLost is closed in every way in which a ballot can end, with an error that says which, and not before.
+// TestLost is closed for every way in which a ballot can end, with an error that names the way, and not before.
 func TestLost(t *testing.T) {
 	for name, c := range map[string]struct {
 		lose func(*memory.Service, *memory.Store, store.Ballot)
@@ -70,8 +70,8 @@ func TestLost(t *testing.T) {
 	}
 }
 
-// TestErrOfAWithdrawnBallotSaysSo, and not that an operator removed it, although the notification of its removal might
-// come before the answer.
+// TestErrOfAWithdrawnBallotSaysSo: the error does not say that an operator removed the ballot, although the
+// notification of the removal might come before the answer.
 func TestErrOfAWithdrawnBallotSaysSo(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		_, a, _ := pair(t)
@@ -117,8 +117,8 @@ func TestLostMayBeLateTheLeaseIsNot(t *testing.T) {
 	})
 }
 
-// TestLostWhenARenewalTells: notifications are held back, requests are answered. A renewal that is answered "no such
-// session" is how the store learns of it.
+// TestLostWhenARenewalTells: notifications are held back, requests are answered. The store learns of the end from the
+// answer to a renewal, "no such session".
 func TestLostWhenARenewalTells(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		_, a, _ := pair(t)

@@ -68,7 +68,7 @@ func TestConfigIsRefused(t *testing.T) {
 	}
 }
 
-// TestConfigIsCopied: what its owner does with it later changes nothing.
+// TestConfigIsCopied: changing the Config later has no effect.
 func TestConfigIsCopied(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		config := &memory.Config{TTL: time.Minute}
@@ -137,7 +137,7 @@ func TestURLIsRefused(t *testing.T) {
 	}
 }
 
-// TestURLWithATTLOfZeroIsRefused: it was given, so it does not stand for the default.
+// TestURLWithATTLOfZeroIsRefused: zero in a URL does not stand for the default.
 func TestURLWithATTLOfZeroIsRefused(t *testing.T) {
 	for _, query := range []string{"?ttl=0", "?ttl=0s", "?ttl=0s&grace=1s"} {
 		st, err := store.Open(t.Context(), newURL()+query, nil)

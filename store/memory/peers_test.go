@@ -18,7 +18,7 @@ func peer(t *testing.T, service *memory.Service, clock float64) *memory.Store {
 	return st
 }
 
-// TestPeersExpireACrashedHolder: the one behind it does, a TTL after it has seen the last renewal, by its own clock.
+// TestPeersExpireACrashedHolder: the one behind it does, a TTL after it saw the last renewal, by its own clock.
 func TestPeersExpireACrashedHolder(t *testing.T) {
 	for _, clock := range []float64{0.9, 1, 1.1} {
 		inBubble(t, func(t *testing.T) {
@@ -45,7 +45,7 @@ func TestPeersExpireACrashedHolder(t *testing.T) {
 	}
 }
 
-// TestNothingExpiresWithoutAPeer: the service itself does not.
+// TestNothingExpiresWithoutAPeer: the service itself expires nothing.
 func TestNothingExpiresWithoutAPeer(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		service := memory.NewService()
@@ -79,7 +79,7 @@ func TestSeveralCrashedHolders(t *testing.T) {
 	})
 }
 
-// TestServiceClock: the service reckons the TTL by it.
+// TestServiceClock: the service measures the TTL by its clock.
 func TestServiceClock(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		service := memory.NewService()
@@ -94,7 +94,7 @@ func TestServiceClock(t *testing.T) {
 	})
 }
 
-// TestProcessClock: a lease is a third shorter than the TTL by the clock of the process.
+// TestProcessClock: a lease is a third shorter than the TTL, by the clock of the process.
 func TestProcessClock(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		slow, fast := peer(t, memory.NewService(), 0.5), peer(t, memory.NewService(), 2)

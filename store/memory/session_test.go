@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestSessionEndsTTLAfterItsLastRenewal: not a nanosecond earlier or later, wherever between two renewals the line is
-// cut, and the lease has ended the whole grace before.
+// TestSessionEndsTTLAfterItsLastRenewal: to the nanosecond, at whatever moment between two renewals the line is cut.
+// The lease has ended the whole grace before.
 func TestSessionEndsTTLAfterItsLastRenewal(t *testing.T) {
 	for _, ttl := range []time.Duration{time.Millisecond, time.Second, 10 * time.Second, time.Hour} {
 		for eighth := range 8 {
@@ -88,7 +88,7 @@ func TestSessionIsRenewedForEver(t *testing.T) {
 	})
 }
 
-// TestSessionSurvivesAnOutageShorterThanItsTTL, and a leader whose lease lapsed in it is not revived.
+// TestSessionSurvivesAnOutageShorterThanItsTTL. A leader whose lease ended in the outage does not lead again.
 func TestSessionSurvivesAnOutageShorterThanItsTTL(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		_, a, b := pair(t)
@@ -127,7 +127,7 @@ func TestSessionIsShared(t *testing.T) {
 	})
 }
 
-// TestSessionReopensByItself: all ballots are lost with it, and the next ones stand in a new session.
+// TestSessionReopensByItself: all ballots are lost with the session, and the next ones stand in a new one.
 func TestSessionReopensByItself(t *testing.T) {
 	for name, end := range map[string]func(*memory.Store){
 		"expired early": func(a *memory.Store) { a.Faults().Expire() },

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestTokensGrow from term to term, whatever ends a term, and acknowledgements' revisions with them.
+// TestTokensGrow from term to term, however a term ends. The revisions of acknowledgements grow too.
 func TestTokensGrow(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		service, a, b := pair(t)
@@ -42,7 +42,7 @@ func TestTokensGrow(t *testing.T) {
 	})
 }
 
-// TestTokensFollowTheOrderOfArrival: first in line is whose ballot the service received first.
+// TestTokensFollowTheOrderOfArrival: the ballot that the service received first is first in line.
 func TestTokensFollowTheOrderOfArrival(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		_, a, b := pair(t)

@@ -37,7 +37,7 @@ func TestWaitOfTheFirstReturnsAtOnceAndAgain(t *testing.T) {
 	})
 }
 
-// TestWaitEndsInTheOrderOfTheQueue: each leads as soon as the one before it has gone, and no earlier.
+// TestWaitEndsInTheOrderOfTheQueue: each leads as soon as the one ahead has gone, and not before.
 func TestWaitEndsInTheOrderOfTheQueue(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		_, _, ballots, waits := queue(t, 5)
@@ -57,7 +57,7 @@ func TestWaitEndsInTheOrderOfTheQueue(t *testing.T) {
 	})
 }
 
-// TestWaitPromotesNobodyWhenAMiddleOneGoes: NL.
+// TestWaitPromotesNobodyWhenAMiddleOneGoes.
 func TestWaitPromotesNobodyWhenAMiddleOneGoes(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		_, stores, ballots, waits := queue(t, 5)
@@ -73,7 +73,7 @@ func TestWaitPromotesNobodyWhenAMiddleOneGoes(t *testing.T) {
 	})
 }
 
-// TestWaitWakesOneOnly: G6. A change of leader costs the withdrawal, and no request of any other.
+// TestWaitWakesOneOnly: a change of leader costs the withdrawal, and no other request.
 func TestWaitWakesOneOnly(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		_, stores, ballots, waits := queue(t, 100)
@@ -116,7 +116,7 @@ func TestWaitReturnsTheLoss(t *testing.T) {
 	}
 }
 
-// TestWaitOfABallotThatIsFirstAndLost: lost it is. ET#11456, CUR-653.
+// TestWaitOfABallotThatIsFirstAndLost returns that it is lost.
 func TestWaitOfABallotThatIsFirstAndLost(t *testing.T) {
 	t.Run("first, then lost", func(t *testing.T) {
 		inBubble(t, func(t *testing.T) {
@@ -132,7 +132,7 @@ func TestWaitOfABallotThatIsFirstAndLost(t *testing.T) {
 		inBubble(t, func(t *testing.T) {
 			_, a, b := pair(t)
 			first, second := stand(t, a, "a"), stand(t, b, "b")
-			b.Faults().StallWatches() // so that both are news at once
+			b.Faults().StallWatches() // so that both reports come at once
 			pending := wait(t.Context(), second)
 			require.False(t, pending.returned())
 			b.Faults().Expire()
@@ -148,7 +148,7 @@ func TestWaitOfABallotThatIsFirstAndLost(t *testing.T) {
 			ballot := stand(t, a, "a")
 			a.Faults().StallWatches()
 			a.Faults().Expire()
-			time.Sleep(renewal) // which tells
+			time.Sleep(renewal) // which reports
 			synctest.Wait()
 			require.ErrorIs(t, ballot.Wait(t.Context()), store.ErrLost)
 			require.True(t, isLost(ballot), "what Wait has learned, the ballot knows")
@@ -172,7 +172,7 @@ func TestWaitEndsWithItsContext(t *testing.T) {
 	})
 }
 
-// TestWaitOutlivesAnOutage in which the predecessor went.
+// TestWaitOutlivesAnOutage in which the ballot ahead was removed.
 func TestWaitOutlivesAnOutage(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		_, a, b := pair(t)
@@ -188,7 +188,7 @@ func TestWaitOutlivesAnOutage(t *testing.T) {
 	})
 }
 
-// TestWaitFindsWhatAWatchMissed: ET#17611. A notification that never comes costs a TTL, not for ever.
+// TestWaitFindsWhatAWatchMissed: a lost notification delays the ballot by a TTL at most.
 func TestWaitFindsWhatAWatchMissed(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		_, a, b := pair(t)

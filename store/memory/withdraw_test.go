@@ -58,7 +58,7 @@ func TestWithdrawIsIdempotent(t *testing.T) {
 	})
 }
 
-// TestWithdrawTouchesNobodyElse: later ballots and acknowledgements stay, of others and of the same store.
+// TestWithdrawTouchesNobodyElse: later ballots and acknowledgements stay, of other stores and of the same one.
 func TestWithdrawTouchesNobodyElse(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		_, a, b := pair(t)
@@ -81,8 +81,8 @@ func TestWithdrawTouchesNobodyElse(t *testing.T) {
 	})
 }
 
-// TestWithdrawRepeatedAfterEnteringAgain: ET#22082. The reply to the resignation is lost and the candidate stands
-// again: what goes on in the background, and a repetition, leave the newer ballot alone.
+// TestWithdrawRepeatedAfterEnteringAgain: the reply to the resignation is lost and the candidate stands again. Neither
+// the removal in the background nor a repeated call removes the newer ballot.
 func TestWithdrawRepeatedAfterEnteringAgain(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		_, a, b := pair(t)
@@ -126,7 +126,7 @@ func TestWithdrawWaitsUntilTheBallotIsKnownToBeGone(t *testing.T) {
 }
 
 // TestWithdrawWhoseReplyIsLost "returns nil once they are known to be gone. If ctx ends before that, it returns an
-// error": ctx goes on here, and to ask again is safe, so nil it is.
+// error". Here ctx goes on, and asking again is safe, so Withdraw returns nil.
 func TestWithdrawWhoseReplyIsLost(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		_, a, b := pair(t)
@@ -141,7 +141,7 @@ func TestWithdrawWhoseReplyIsLost(t *testing.T) {
 	})
 }
 
-// TestWithdrawGoesOnInTheBackground where its context ended before the ballot was known to be gone.
+// TestWithdrawGoesOnInTheBackground if its context ended before the ballot was known to be gone.
 func TestWithdrawGoesOnInTheBackground(t *testing.T) {
 	for name, fault := range map[string]func(*memory.Faults){
 		"cut":               (*memory.Faults).Cut,

@@ -89,11 +89,11 @@ func newAPIClient(n *connections, c Config) (*api.Client, error) {
 	})
 }
 
-// RoundTrip implements http.RoundTripper. If the header of an answer has not come when the time of the request is over, the
-// agent that the request went to is left: the next connections are to another one. The idle connections are closed, since
-// they might be dead. If another agent has been turned to already, nothing is done. An agent that is the only one can't be
-// left. Then the idle connections are closed only after a read of the session, which each confirmation has: after any other
-// request, the next confirmation would have to open its connections anew.
+// RoundTrip implements http.RoundTripper. If an answer has not come, or not all of it, when the time of the request is over,
+// the agent that the request went to is left: the next connections are to another one. The idle connections are closed,
+// since they might be dead. If another agent has been turned to already, nothing is done. An agent that is the only one
+// can't be left. Then the idle connections are closed only after a read of the session, which each confirmation has: after
+// any other request, the next confirmation would have to open its connections anew.
 func (n *connections) RoundTrip(req *http.Request) (*http.Response, error) {
 	at := n.dialer.present()
 	var got atomic.Pointer[tracked] // the last, if the request is sent again
@@ -102,34 +102,47 @@ func (n *connections) RoundTrip(req *http.Request) (*http.Response, error) {
 			got.Store(conn)
 		}
 	}})
-	resp, err := n.roundTrip(n.complete(req.WithContext(ctx)))
-	if err == nil || !errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		return resp, err
+	failed := func() {
+		if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			return
+		}
+		if conn := got.Load(); conn != nil {
+			at = conn.at
+		}
+		if n.dialer.pass(at) && (len(n.dialer.addresses) > 1 || n.own(req) == n.reads) {
+			n.closeIdle()
+		}
 	}
-	if conn := got.Load(); conn != nil {
-		at = conn.at
+	t, done, err := n.choose(req)
+	if err != nil {
+		failed()
+		return nil, err
 	}
-	if n.dialer.pass(at) && (len(n.dialer.addresses) > 1 || n.own(req) == n.reads) {
-		n.closeIdle()
+	resp, err := t.RoundTrip(n.complete(req.WithContext(ctx)))
+	if err != nil {
+		done()
+		failed()
+		return nil, err
 	}
-	return nil, err
+	resp.Body = &body{resp.Body, failed, done}
+	return resp, nil
 }
 
-// roundTrip sends a request over the connection that it is to use.
-func (n *connections) roundTrip(req *http.Request) (*http.Response, error) {
+// choose returns the transport that a request is to use. It waits for a turn, which ends with done.
+func (n *connections) choose(req *http.Request) (t *http.Transport, done func(), err error) {
 	if t := n.own(req); t != nil {
-		return t.RoundTrip(req)
+		return t, func() {}, nil
 	}
 	select {
 	case n.turn <- struct{}{}:
-		return send(n.steady, req, n.turn)
+		return n.steady, sync.OnceFunc(func() { <-n.turn }), nil
 	default:
 	}
 	select {
 	case n.extra <- struct{}{}:
-		return send(n.brief, req, n.extra)
+		return n.brief, sync.OnceFunc(func() { <-n.extra }), nil
 	case <-req.Context().Done():
-		return nil, req.Context().Err()
+		return nil, nil, req.Context().Err()
 	}
 }
 
@@ -169,21 +182,19 @@ func (n *connections) own(req *http.Request) *http.Transport {
 	return nil
 }
 
-// send sends a request and takes its place out of turns once it has been answered.
-func send(t *http.Transport, req *http.Request, turns <-chan struct{}) (*http.Response, error) {
-	resp, err := t.RoundTrip(req)
-	if err != nil {
-		<-turns
-		return nil, err
-	}
-	resp.Body = &body{resp.Body, sync.OnceFunc(func() { <-turns })}
-	return resp, nil
-}
-
-// body calls done when it is closed.
+// body tells when a read of it fails, and when it is closed.
 type body struct {
 	io.ReadCloser
-	done func()
+	failed, done func()
+}
+
+// Read implements io.Reader.
+func (b *body) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if err != nil && err != io.EOF {
+		b.failed()
+	}
+	return n, err
 }
 
 // Close implements io.Closer.

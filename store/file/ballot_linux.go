@@ -81,8 +81,8 @@ func (s *session) cast(election, nonce string) (*cast, error) {
 	return c, nil
 }
 
-// enter makes a ballot with a ticket, and returns the numbers of the tickets before it. If a ticket is void, or not
-// known to stand, its directory is withdrawn and gets no other ticket: other processes might have seen it.
+// enter makes a ballot with a ticket, and returns the numbers of the tickets before it. If a ticket is void, or might
+// not stand, its directory is withdrawn and gets no other ticket: other processes might have seen it.
 func (s *session) enter(p electionDir, c *cast, nonce, value string) (before []uint64, err error) {
 	d := s.driver
 	for c.number == 0 {
@@ -138,9 +138,9 @@ func (p electionDir) tickets(d *driver) ([]uint64, error) {
 	return numbered(names), err
 }
 
-// ahead returns what is ahead of an entry among the given tickets. If nothing is, that proves that the entry stood
-// after all those ahead of it had gone. More is exact: most old tickets belong to ballots that have gone, and the next
-// leader need not check them when its turn comes.
+// ahead returns what is ahead of an entry among the given tickets. If nothing is, the entry stood after all ballots
+// ahead of it were gone. More is exact: most old tickets belong to ballots that are gone, and the next leader need not
+// check them when its turn comes.
 func (p electionDir) ahead(d *driver, election string, number uint64, name string, tickets []uint64) (place engine.Place, err error) {
 	slices.Sort(tickets)
 	at, _ := slices.BinarySearch(tickets, number)

@@ -13,7 +13,7 @@ import (
 	"github.com/go-leadership/leadership/store"
 )
 
-// collect removes the tickets of ballots that have gone, and what else was left. A floor at the highest ticket comes
+// collect removes the tickets of ballots that are gone, and other remains. It makes a floor at the highest ticket
 // first: then none of the numbers is given out again, and a request that has found one free is void.
 func (d *driver) collect(election string) {
 	p := d.dirOf(election)
@@ -77,7 +77,7 @@ func (p electionDir) tidyBallots(d *driver) map[string]bool {
 	return seen
 }
 
-// forgetFloors removes floors that others have made useless, if they are many. The others are made durable first.
+// forgetFloors removes floors that higher ones replace, if there are many. The others are made durable first.
 func (d *driver) forgetFloors() error {
 	names, err := d.ops.list(d.floorDir())
 	if err != nil || len(names) < 16 {
@@ -107,8 +107,8 @@ func (d *driver) forgetFloors() error {
 	return nil
 }
 
-// tidy removes some of what is left of processes that did not end their sessions. Each new session removes a few, so
-// that their number does not grow.
+// tidy removes some remains of processes that did not end their sessions. Each new session removes a few, so that their
+// number does not grow.
 func (d *driver) tidy() {
 	const few, old = 8, time.Hour
 	sessions, _ := d.ops.list(d.root() + "/s")
@@ -117,7 +117,7 @@ func (d *driver) tidy() {
 		_, _, _ = d.alive(id)
 	}
 	names, _ := d.ops.list(d.root() + "/t")
-	now := d.clock() // after all that is listed was made, unless that was before the machine was started
+	now := d.clock() // after all that is listed was made, unless that was before this boot
 	for _, name := range names {
 		made, _, _ := strings.Cut(name, "-")
 		at, err := parseDeadline(made)

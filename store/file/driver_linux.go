@@ -49,7 +49,7 @@ type line interface {
 	news(tell func())
 }
 
-// direct is the line of a store. A request goes on if its caller leaves: a system call can't be interrupted.
+// direct is the line of a store. A request goes on if its caller gives up: a system call can't be interrupted.
 type direct struct{ life *adapter.Lifecycle }
 
 func (l direct) request(ctx context.Context, do func()) error {
@@ -75,7 +75,7 @@ func (l direct) request(ctx context.Context, do func()) error {
 	}
 }
 
-// patience is how long a request is waited for after its caller has left. A disk that works answers sooner, and then
+// patience is how long a request is waited for after its caller has given up. A working disk answers sooner, and then
 // the outcome is known.
 const patience = 200 * time.Millisecond
 
@@ -178,8 +178,8 @@ func (d *driver) Confirm(ctx context.Context) error {
 	})
 }
 
-// moved reports whether another directory has our directory's name now. inotify follows a directory and not its name,
-// so it would not tell of changes in the new one. It fails if the directory can't be searched any more.
+// moved reports whether another directory has the store's path now. inotify follows a directory and not its path, so it
+// would not report changes in the new one. moved fails if the directory can't be searched any more.
 func (d *driver) moved() (bool, error) {
 	var st syscall.Stat_t
 	err := failed("stat", d.root(), syscall.Stat(d.root()+"/.", &st)) // the dot takes the permission to search it
@@ -220,7 +220,7 @@ func (d *driver) own() []*session {
 	return slices.Collect(maps.Values(d.sessions))
 }
 
-// add notes a session of this store, and forgets those that are over.
+// add records a session of this store, and forgets those that are over.
 func (d *driver) add(s *session) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -239,7 +239,7 @@ func (d *driver) warn(what string, err error) {
 	d.config.Logger.Warn(what, "store", d.config.name(), "error", err)
 }
 
-// unique returns a name that nothing else has.
+// unique returns a name that is never used again.
 func unique() string {
 	var b [8]byte
 	_, _ = rand.Read(b[:]) // never fails

@@ -13,7 +13,7 @@ import (
 // missing reports whether something does not exist.
 func missing(err error) bool { return errors.Is(err, syscall.ENOENT) }
 
-// taken reports whether something exists already. That is what rename says of a directory that is not empty.
+// taken reports whether something exists already. rename returns such an error for a directory that is not empty.
 func taken(err error) bool {
 	return errors.Is(err, syscall.EEXIST) || errors.Is(err, syscall.ENOTEMPTY)
 }
@@ -23,12 +23,12 @@ func denied(err error) bool {
 	return errors.Is(err, syscall.EACCES) || errors.Is(err, syscall.EPERM) || errors.Is(err, syscall.EROFS)
 }
 
-// explained are the errors that say already what kind they are.
+// explained are errors that already show their kind.
 var explained = []error{
 	engine.ErrOver, engine.ErrGone, store.ErrUnavailable, store.ErrUnknownOutcome, store.ErrDenied, store.ErrInvalid,
 }
 
-// explain says what kind an error of a system call is. Such a call has changed nothing.
+// explain adds the kind to an error of a system call. A call that failed has changed nothing.
 func explain(err error) error {
 	switch {
 	case err == nil, slices.ContainsFunc(explained, func(kind error) bool { return errors.Is(err, kind) }):

@@ -42,14 +42,14 @@ func openLined(c Config) (lined, error) {
 }
 
 // faultyLine is a line between a store and its directory with the switches of package conformance. A store that is cut
-// off is one whose process has been stopped: its session ends at the deadline.
+// off behaves as if its process had been stopped: its session ends at the deadline.
 type faultyLine struct {
 	*faulty.Line
 	driver *driver
 	queue  chan delivery // has room for all that a case of the suite makes; news writes
 }
 
-// delivery is news on its way.
+// delivery is news under way.
 type delivery struct {
 	sent time.Time
 	tell func()

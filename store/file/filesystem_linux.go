@@ -27,7 +27,7 @@ const (
 // elsewhere names the file systems that other machines might change.
 var elsewhere = map[uint32]string{nfs: "NFS", cifs: "CIFS", smb: "SMB", smb2: "SMB", v9fs: "9p", fuse: "FUSE"}
 
-// durable reports whether synced data outlasts a crash of the machine. It refuses a file system that the store can't
+// durable reports whether synced data survives a crash of the machine. It refuses a file system that the store can't
 // use.
 func durable(dir string, kind uint32) (bool, error) {
 	switch kind {

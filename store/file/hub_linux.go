@@ -15,17 +15,17 @@ import (
 	"github.com/go-leadership/leadership/store"
 )
 
-// hub is the process's inotify instance, shared by all its stores: a user has 128 by default. The kernel puts an event
-// into its queue before the call that causes it returns. So after the queue has been read, all earlier changes have
-// been told.
+// hub is the process's inotify instance, shared by all its stores: a user has 128 by default. The kernel queues an
+// event before the call that causes it returns. So when the queue has been read, all earlier changes have been
+// reported.
 type hub struct {
 	users int // guarded by hubs: the stores that are open
 	file  *os.File
 	conn  syscall.RawConn
-	find  func(dir string) (fd int, err error) // lookup, but for tests
+	find  func(dir string) (fd int, err error) // lookup, except in tests
 	done  chan struct{}                        // closed when run has returned
 
-	reading sync.Mutex     // held while events are read and told, so that they are told in order
+	reading sync.Mutex     // held while events are read and reported, so that they come in order
 	buf     [16 << 10]byte // guarded by reading
 
 	mu    sync.Mutex
@@ -98,7 +98,7 @@ func (h *hub) read(fd int) {
 	const most = syscall.SizeofInotifyEvent + 256 // of one event, which has a name
 	h.reading.Lock()
 	defer h.reading.Unlock()
-	for n := len(h.buf); n > len(h.buf)-most; { // else there was room for another event, and none in the queue
+	for n := len(h.buf); n > len(h.buf)-most; { // otherwise there was room for another event, and none in the queue
 		var err error
 		for n, err = syscall.Read(fd, h.buf[:]); err == syscall.EINTR; {
 			n, err = syscall.Read(fd, h.buf[:])
@@ -112,7 +112,7 @@ func (h *hub) read(fd int) {
 	}
 }
 
-// event tells those who watch. If the queue has overflown, all are told, and look again.
+// event calls the subs of a watch. If the queue overflowed, it calls all of them, and they read again.
 func (h *hub) event(node int32, mask uint32, name string) {
 	const all, ended = syscall.IN_Q_OVERFLOW, syscall.IN_IGNORED | syscall.IN_UNMOUNT
 	h.mu.Lock()
@@ -168,7 +168,7 @@ func lookup(dir string) (fd int, err error) {
 	return open(dir, path|syscall.O_DIRECTORY|syscall.O_CLOEXEC)
 }
 
-// remove ends a watch. It may be told of events for a moment.
+// remove ends a watch. It might be called for events for a moment.
 func (h *hub) remove(s *sub) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// later does work that is not urgent a moment later: it shows new leaders, and removes what withdrawn ballots have
-// left. Meanwhile the processes that are told of a change can use the processor and the disk. If this process is killed
-// before, other processes do the work.
+// later does work that is not urgent after a short delay: it shows new leaders, and removes what withdrawn ballots have
+// left. Meanwhile processes that are told of a change can use the processor and the disk. If this process is killed
+// first, other processes do the work.
 type later struct {
 	driver *driver
 
@@ -50,7 +50,7 @@ func (l *later) add(note func()) {
 	}
 }
 
-// work does what is due, and what becomes due meanwhile. The end of the store does not wait for the moment.
+// work does what is due, and what becomes due meanwhile. At the end of the store it does not wait for the delay.
 func (l *later) work() {
 	d := l.driver
 	for more := true; more; {

@@ -11,7 +11,7 @@ import (
 	"github.com/go-leadership/leadership/internal/adapter"
 )
 
-// layout is the version of the layout. Programs that know another one do not exclude those that know this one.
+// layout is the version of the layout. Programs with different layouts would not exclude each other.
 const layout = 1
 
 // The directories of a store. The comment of the package says what is in them.
@@ -20,7 +20,7 @@ func (d *driver) versionFile() string         { return d.root() + "/version" }
 func (d *driver) floorDir() string            { return d.root() + "/f" }
 func (d *driver) sessionDir(id string) string { return d.root() + "/s/" + id }
 
-// temporary returns a path for something that is renamed when it is complete. It tells when that was.
+// temporary returns a path for a file that is renamed when it is complete. Its name contains the time.
 func (d *driver) temporary() string {
 	return fmt.Sprintf("%s/t/%016x-%s", d.root(), int64(d.clock()), unique())
 }
@@ -36,8 +36,8 @@ func (p electionDir) ballots() string           { return string(p) + "/_b" }
 func (p electionDir) leader() string            { return string(p) + "/_leader" }
 func (p electionDir) ballot(name string) string { return p.ballots() + "/" + name }
 
-// ballotName returns the name of a ballot's directory. A cast whose number has been found void is tried again with
-// another one.
+// ballotName returns the name of a ballot's directory. If the ticket of a cast is void, the cast is tried again with
+// another name.
 func ballotName(session, nonce string, try uint64) string {
 	return session + "." + nonce + "." + strconv.FormatUint(try, 10)
 }
@@ -99,7 +99,7 @@ func (d *driver) version() (int, error) {
 	return layout, nil
 }
 
-// make makes what is missing of the directory.
+// make creates the missing parts of the directory.
 func (d *driver) make() error {
 	if err := d.makeRoot(d.root()); err != nil {
 		return err
@@ -123,7 +123,7 @@ func (d *driver) make() error {
 	return d.replace(text, d.versionFile())
 }
 
-// makeRoot makes a directory with all those that it is in.
+// makeRoot creates a directory with its parents.
 func (d *driver) makeRoot(dir string) error {
 	err := d.ops.mkdir(dir)
 	if missing(err) && dir != "/" {
@@ -138,8 +138,8 @@ func (d *driver) makeRoot(dir string) error {
 	return err
 }
 
-// share finds out whether the directory is shared: whether its group, or all, may write to it. All that is made in it
-// then has the directory's permissions, whatever the umask.
+// share finds out whether the directory is shared: whether its group, or all users, may write to it. Everything made in
+// it then gets the directory's permissions, whatever the umask.
 func (d *driver) share() error {
 	var st syscall.Stat_t
 	if err := syscall.Stat(d.root(), &st); err != nil {
@@ -199,7 +199,8 @@ func (d *driver) makeFile(path, content string) error {
 	return d.allow(path, forFiles)
 }
 
-// replace makes a file with a content in one step, in place of another one. If the power fails there is all of it, or none.
+// replace makes a file with a content in one step, and replaces an existing one. After a power failure the content is
+// complete, or missing.
 func (d *driver) replace(content, path string) error {
 	temporary := d.temporary()
 	err := d.makeFile(temporary, content)
@@ -215,7 +216,7 @@ func (d *driver) replace(content, path string) error {
 	return err
 }
 
-// link makes a symbolic link in one step, in place of another one.
+// link makes a symbolic link in one step, and replaces an existing one.
 func (d *driver) link(target, path string) error {
 	temporary := d.temporary()
 	err := d.made(d.make, func() error { return d.ops.symlink(target, temporary) })
@@ -255,7 +256,7 @@ func (d *driver) makeElection(election string) error {
 	return nil
 }
 
-// made carries something out, and makes what it has found missing first.
+// made carries out f, and first creates what is missing for it.
 func (d *driver) made(makes, do func() error) error {
 	for tries := 0; ; tries++ {
 		err := do()

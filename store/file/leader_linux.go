@@ -80,7 +80,7 @@ func (s *session) reserve(p electionDir, c *cast, file, value string) (number ui
 	return number, before, nil
 }
 
-// why returns the reason for an error: the session or the ballot might have gone.
+// why returns the reason for an error: the session or the ballot might be gone.
 func (s *session) why(p electionDir, c *cast, err error) error {
 	if !missing(err) && !errors.Is(err, engine.ErrGone) {
 		return err
@@ -95,8 +95,8 @@ func (s *session) why(p electionDir, c *cast, err error) error {
 	return engine.ErrGone
 }
 
-// acknowledged returns the latest acknowledgement whose ballot stands; the number is 0 if there is none. One that has been
-// removed since it was listed has a successor: then they are listed again.
+// acknowledged returns the latest acknowledgement whose ballot stands; the number is 0 if there is none. If one was
+// removed after the listing it has a successor: then they are listed again.
 func (p electionDir) acknowledged(d *driver, stands func(name string) (bool, error)) (number uint64, name, file string, err error) {
 	for range 100 {
 		names, err := d.ops.list(p.acks())
@@ -169,9 +169,9 @@ func (d *driver) Leader(ctx context.Context, election string, tell engine.Tell) 
 	})
 }
 
-// showAgain shows the value of an acknowledged ballot again, if the link points to something else. Either showing it
-// has failed, or another process was stopped just before it set the link, set it to an old value when it resumed, and
-// was killed before it corrected that.
+// showAgain shows the value of an acknowledged ballot again, if the link points elsewhere. Either showing it failed, or
+// another process was stopped just before it set the link, set it to an old value when it resumed, and was killed
+// before it corrected that.
 func (s *session) showAgain(p electionDir, nonce string) {
 	s.mu.Lock()
 	c := s.casts[nonce]
@@ -185,7 +185,7 @@ func (s *session) showAgain(p electionDir, nonce string) {
 	}
 }
 
-// shownAs is where the link points to.
+// shownAs is the target of the link.
 func shownAs(ballot, file string) string { return "_b/" + ballot + "/" + file }
 
 // publish makes the link point to the value of the leader. It repeats that until the link does: this process might have

@@ -20,7 +20,7 @@ import (
 // written since is lost if the power fails, and the next boot begins with a floor at the end of the last. So numbers never
 // go back, and no entry of an election has to be synced.
 
-// block is by how much an end is raised. A machine that crashes skips so many numbers at most.
+// block is by how much an end is raised. A crash of the machine skips at most that many numbers.
 const block = 1024
 
 // numbers are what a driver knows about the floors.
@@ -95,7 +95,8 @@ func (n *numbers) raise(f floors) (floors, error) {
 	return f, err
 }
 
-// secure makes an end durable before numbers below it are given out. Another process might have made it, and died.
+// secure makes an end durable before numbers below it are given out. Another process might have made that end and
+// crashed before it was durable.
 func (n *numbers) secure(end uint64) error {
 	d := n.driver
 	if !d.durable {
@@ -115,8 +116,8 @@ func (n *numbers) secure(end uint64) error {
 	return nil
 }
 
-// last returns the highest number that is known of a directory's: of tickets, or of acknowledgements. If an operator removes
-// those, the numbers go on.
+// last returns the highest number used in a directory, of tickets or of acknowledgements. If an operator removes the
+// entries, the numbers still go on.
 func (n *numbers) last(dir string, number uint64) uint64 {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -128,8 +129,9 @@ func (n *numbers) last(dir string, number uint64) uint64 {
 	return *of
 }
 
-// take makes an entry with the next number in a directory, and returns the numbers that were there, and might be. The
-// number is void if a floor was raised over it meanwhile: then the entry that had it before may have been removed.
+// take makes an entry with the next number in a directory, and returns the numbers that existed, or might have. The
+// number is void if a floor was raised above it meanwhile: then an earlier entry with that number might have been
+// removed.
 func (n *numbers) take(dir, target string) (number uint64, before []uint64, void bool, err error) {
 	d := n.driver
 	f, err := n.floors()
@@ -169,9 +171,9 @@ func (n *numbers) take(dir, target string) (number uint64, before []uint64, void
 		if number > f.floor {
 			return number, before, false, nil
 		}
-		if err = d.ops.unlink(numberIn(dir, number)); err == nil || missing(err) { // who raised the floor might be first
+		if err = d.ops.unlink(numberIn(dir, number)); err == nil || missing(err) { // the one that raised the floor might be first
 			return number, before, true, nil
 		}
 	}
-	return number, before, true, fmt.Errorf("%w: %w", store.ErrUnknownOutcome, err) // the entry may stay
+	return number, before, true, fmt.Errorf("%w: %w", store.ErrUnknownOutcome, err) // the entry might stay
 }

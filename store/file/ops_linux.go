@@ -12,7 +12,7 @@ type ops interface {
 	rmdir(dir string) error
 	symlink(target, path string) error
 	readlink(path string) (string, error)
-	rename(from, to string) error // a directory that is not empty, or a file, in place of another
+	rename(from, to string) error // of a directory that is not empty, or a file, replacing another
 	unlink(path string) error
 	chmod(path string, mode uint32) error
 	list(dir string) ([]string, error)
@@ -33,7 +33,7 @@ const (
 	newFile    = syscall.O_RDWR | syscall.O_CREAT | syscall.O_EXCL | syscall.O_CLOEXEC
 )
 
-// failed names the call and the path.
+// failed adds the call and the path to an error.
 func failed(op, path string, err error) error {
 	if err == nil {
 		return nil
@@ -71,8 +71,8 @@ func (kernel) exists(path string) (bool, error) {
 	return err == nil, failed("lstat", path, err)
 }
 
-// list returns the names in a directory. A name that stands all the while is always found; one that is renamed meanwhile
-// might not be.
+// list returns the names in a directory. It always finds a name that exists all the time, but might miss one that is
+// renamed meanwhile.
 func (kernel) list(dir string) (names []string, err error) {
 	fd, err := open(dir, forReading|syscall.O_DIRECTORY|syscall.O_NOFOLLOW)
 	if err != nil {

@@ -182,7 +182,7 @@ func (s *session) wait(sent store.Instant) time.Duration {
 	return s.driver.config.TTL*3/10 - time.Since(sent.Time())
 }
 
-// takeTurn makes Keep renew the session if a renewal is due. It is called when the process runs anyway.
+// takeTurn makes Keep renew the session if a renewal is due. It is called whenever the process runs anyway.
 func (s *session) takeTurn() {
 	if time.Since(s.opened.Time())-time.Duration(s.sent.Load()) >= s.driver.config.TTL/5 {
 		select {
@@ -204,8 +204,8 @@ func (s *session) pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// renew renews the session, which is one rename: it fails if a peer has removed the file. A renewal at or after the
-// deadline does not count: some may have taken the session for ended by the clock alone, as they can't remove the file.
+// renew renews the session by one rename, which fails if a peer has removed the file. A renewal at or after the
+// deadline does not count: processes that can't remove the file might count the session as ended by the clock.
 func (s *session) renew() error {
 	d := s.driver
 	s.mu.Lock()
@@ -274,7 +274,7 @@ func (s *session) End(ctx context.Context, _ []engine.Removal) error {
 	})
 }
 
-// clean removes what is left of the ballots of a session that is over.
+// clean removes what is left of the ballots of an ended session.
 func (s *session) clean() {
 	for i := range s.slots { // no request makes anything after this
 		s.slots[i].mu.Lock()
@@ -302,7 +302,7 @@ func (s *session) isOver() bool {
 	}
 }
 
-// stands returns an error if the session is known to be over, by the clock too: the process might have been stopped.
+// stands returns an error if the session is known to be over, also by the clock: the process might have been stopped.
 func (s *session) stands() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -316,12 +316,12 @@ func (s *session) stands() error {
 }
 
 // alive checks a session, and returns its deadline, or that it is over. It is over if the lock is free: its process has
-// ended. It is over if its deadline has passed: the file is removed, so that its owner learns of it. That fails if it
-// has been renewed: then its name is another one.
+// ended. It is also over if its deadline has passed: then the file is removed, so that its owner learns of it. The
+// removal fails if the session was renewed, since the file then has another name.
 func (d *driver) alive(id string) (deadline time.Duration, over bool, err error) {
 	dir := d.sessionDir(id)
 	for empty := 0; empty < 100; {
-		now := d.clock() // before the file is looked at: a name that is seen after its own deadline has not been renewed in time
+		now := d.clock() // before the file is read: a name that is seen after its own deadline was not renewed in time
 		names, err := d.ops.list(dir)
 		if missing(err) {
 			return 0, true, nil
@@ -363,7 +363,7 @@ func (d *driver) alive(id string) (deadline time.Duration, over bool, err error)
 		switch {
 		case missing(err):
 			continue
-		case err != nil && !denied(err): // a process that may only read goes by the lock and the clock
+		case err != nil && !denied(err): // a process that may only read relies on the lock and the clock
 			return 0, false, err
 		}
 		_ = d.ops.rmdir(dir)

@@ -11,8 +11,8 @@ import (
 	"github.com/go-leadership/leadership/store/engine"
 )
 
-// watch is one watch of the engine's. It tells the state that was read when it was set, and then once that this might have
-// changed: the engine reads again, with a new watch. So what was read is never older than what was told before.
+// watch is one watch of the engine's. It reports the state that was read when it was set, and then once that this might
+// have changed: the engine reads again, with a new watch. So a state is never older than what was reported before.
 type watch struct {
 	driver *driver
 	tell   engine.Tell
@@ -55,8 +55,8 @@ func (w *watch) dir(dir string, mask uint32, name string, news func(mask uint32)
 	return nil
 }
 
-// path watches a directory, or the nearest that exists of those it would be in: it tells when that might have changed.
-// It writes nothing, so that a follower needs no permission to.
+// path watches a directory, or the nearest existing parent: it reports when the directory might have changed. It writes
+// nothing, so a follower needs no permission to write.
 func (w *watch) path(dir string, mask uint32) (exists bool, err error) {
 	const ends = syscall.IN_DELETE_SELF | syscall.IN_MOVE_SELF
 	for {
@@ -94,7 +94,7 @@ func (w *watch) session(p electionDir, name string) (over bool, err error) {
 	return over, err
 }
 
-// tells tells the state that was read after the watch was set, and what has come since.
+// tells reports the state that was read after the watch was set, and what has come since.
 func (w *watch) tells(s engine.State) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -108,7 +108,7 @@ func (w *watch) tells(s engine.State) {
 // changed is called when what is watched might have changed.
 func (w *watch) changed(uint32) { w.end(false) }
 
-// end tells once that something has changed; if gone, that the entry has gone for good.
+// end reports once that something has changed; if gone, that the entry is gone for good.
 func (w *watch) end(gone bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -130,7 +130,7 @@ func (w *watch) again() {
 	}
 }
 
-// confirmed tells that what was told is right as of a time.
+// confirmed reports that what was told is right as of a time.
 func (w *watch) confirmed(asOf time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -157,7 +157,7 @@ func (w *watch) stop() {
 	delete(d.watches, w)
 }
 
-// confirmed tells all watches that what they have told is right as of a time.
+// confirmed reports to all watches that what they have told is right as of a time.
 func (d *driver) confirmed(asOf time.Time) {
 	for _, w := range d.all() {
 		w.confirmed(asOf)
@@ -170,8 +170,8 @@ func (d *driver) all() []*watch {
 	return slices.Collect(maps.Keys(d.watches))
 }
 
-// monitor looks after one session for all watches whose entries are in it: when the kernel tells that its file was closed
-// or removed, and at its deadline. A renewal is a rename, which it is not told of.
+// monitor watches one session for all watches whose entries are in it: the kernel reports that its file was closed or
+// removed, and a timer its deadline. A renewal is a rename, which is not reported.
 type monitor struct {
 	driver *driver
 	id     string
@@ -180,13 +180,13 @@ type monitor struct {
 
 	sub      *sub                         // nil if the session was over before; guarded by the driver's mu, as are all below
 	watches  map[*watch]map[string]func() // what withdraws the session's ballots that each watches
-	deadline time.Duration                // when it was looked at last
-	retries  int                          // how often to look again soon
+	deadline time.Duration                // when it was last checked
+	retries  int                          // how often to check again soon
 }
 
-// join adds a watch to the monitor of a session. When that is over, withdraw is called for the ballot, if there is one: a
-// watch of the leader looks at ballots of several sessions, and each goes with its own. No lock is held while the session's
-// directory is looked up; a watch that joins meanwhile waits for that, too.
+// join adds a watch to the monitor of a session. When the session is over, withdraw is called for the ballot, if there
+// is one: a watch of the leader checks ballots of several sessions, and each ends with its own. No lock is held while
+// the session's directory is looked up. A watch that joins meanwhile waits for that too.
 func (d *driver) join(w *watch, id, ballot string, withdraw func()) (*monitor, error) {
 	d.mu.Lock()
 	m := d.monitors[id]
@@ -256,8 +256,8 @@ func (m *monitor) drop() {
 	}
 }
 
-// closed is called when a file of the session's directory was removed or closed: the session might be over. If its process
-// has been killed, the lock might be free a moment later only.
+// closed is called when a file of the session's directory was removed or closed: the session might be over. If its
+// process was killed, the lock might become free only a moment later.
 func (m *monitor) closed() {
 	m.driver.mu.Lock()
 	defer m.driver.mu.Unlock()
@@ -265,7 +265,7 @@ func (m *monitor) closed() {
 	m.timer.Reset(0)
 }
 
-// check looks at the session, and tells the watches if it is over.
+// check checks the session, and reports to the watches if it is over.
 func (m *monitor) check() {
 	d := m.driver
 	if over, err := ask(d.life.Background, d, m.look); err == nil && over { // if not, look has set the timer
@@ -273,17 +273,17 @@ func (m *monitor) check() {
 	}
 }
 
-// ended tells that the session has been found over.
+// ended reports that the session is over.
 func (m *monitor) ended() {
 	d := m.driver
 	if s := d.owned(m.id); s != nil {
 		_ = s.remove()
 	}
-	d.hub.drain() // what happened before is told before
+	d.hub.drain() // what happened before is reported before
 	d.line.news(m.over)
 }
 
-// lookAtDue looks at the sessions that might be over: nothing may be confirmed of their ballots before.
+// lookAtDue checks the sessions that might be over: nothing may be confirmed of their ballots before that.
 func (d *driver) lookAtDue() error {
 	d.mu.Lock()
 	var due []*monitor
@@ -305,7 +305,7 @@ func (d *driver) lookAtDue() error {
 	return nil
 }
 
-// over tells the watches that the session is over. Their ballots are withdrawn.
+// over reports to the watches that the session is over. Their ballots are withdrawn.
 func (m *monitor) over() {
 	d := m.driver
 	d.mu.Lock()

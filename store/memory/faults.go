@@ -20,7 +20,7 @@ type Faults struct {
 	fate   atomic.Pointer[func() Fate] // decides on each request, if it is not nil
 }
 
-// Cut stops everything on the line, in both directions, until Heal. What was under way waits.
+// Cut stops everything on the line, in both directions, until Heal. Messages under way wait.
 func (f *Faults) Cut() { f.line.Cut() }
 
 // LoseReplies lets requests through and loses their answers, and stops notifications, until Heal.
@@ -29,29 +29,29 @@ func (f *Faults) LoseReplies() { f.line.LoseReplies() }
 // StallWatches holds notifications back until Heal, while requests are answered.
 func (f *Faults) StallWatches() { f.line.Stall() }
 
-// Delay adds the time to every request, every answer and every notification; zero takes it away.
+// Delay adds the time to every request, every answer and every notification. Zero ends that.
 func (f *Faults) Delay(d time.Duration) { f.line.Delay(d) }
 
-// DelayReplies adds the time to every answer and every notification, besides that of Delay; zero takes it away.
+// DelayReplies adds the time to every answer and every notification, in addition to Delay. Zero ends that.
 func (f *Faults) DelayReplies(d time.Duration) { f.line.DelayReplies(d) }
 
-// Lag adds the time to every notification, as a member of the service does that lags; zero takes it away.
+// Lag adds the time to every notification, as from a member of the service that lags behind. Zero ends that.
 func (f *Faults) Lag(d time.Duration) { f.line.Lag(d) }
 
 // Double makes each notification come twice, until Heal.
 func (f *Faults) Double() { f.double.Store(true) }
 
-// Mute keeps the watches that are set from telling anything any more. Those that are set later are not affected.
+// Mute makes the watches that are set silent for good. Watches that are set later are not affected.
 func (f *Faults) Mute() { f.driver.service.mute(f.driver.line) }
 
-// DelayExpiry makes the service keep the session so much longer than its TTL, from the next renewal on.
+// DelayExpiry makes the service keep the session longer than its TTL by this time, from the next renewal on.
 func (f *Faults) DelayExpiry(d time.Duration) { f.late.Store(int64(d)) }
 
-// Fate is what happens to one request, besides what the switches do. The zero Fate lets it pass.
+// Fate is what happens to one request, in addition to the switches. The zero Fate lets it pass.
 type Fate struct {
 	Err   error         // it is not carried out, and fails with this error
 	Lost  bool          // the request is not carried out, and no answer comes
-	Late  time.Duration // no answer comes, and a request that changes something is carried out so much later
+	Late  time.Duration // no answer comes, and a request that changes something is carried out this much later
 	Twice bool          // it is carried out once more before the answer comes
 }
 
@@ -65,7 +65,7 @@ func (f *Faults) Heal() {
 	f.line.Heal()
 }
 
-// Expire makes the service end the session at once, before its TTL has passed, which no promise covers.
+// Expire makes the service end the session at once, before its TTL has passed. No promise covers that.
 func (f *Faults) Expire() { f.driver.service.drop(f.driver.last.Load()) }
 
 // Requests returns how many requests the store has sent so far, without those that renew its session.

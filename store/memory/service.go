@@ -62,9 +62,9 @@ type session struct {
 // NewService returns a service of its own that nothing else in the process shares.
 func NewService() *Service { return &Service{} }
 
-// Clear removes all that the service keeps of an election, as an operator might: ballots and acknowledgement; of all
-// elections if the name is empty. Tokens go on growing. The last in line is removed first, so that no ballot becomes
-// first meanwhile.
+// Clear removes everything that the service keeps of an election, as an operator might: ballots and acknowledgement; of
+// all elections if the name is empty. Tokens go on growing. The last in line is removed first, so that no ballot
+// becomes first meanwhile.
 func (s *Service) Clear(election string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -103,7 +103,7 @@ func (s *Service) open(ttl time.Duration, peers bool) uint64 {
 	return sess.id
 }
 
-// touch renews a session and reports whether it exists. The service keeps it so much longer than its TTL.
+// touch renews a session and reports whether it exists. The service keeps it longer than its TTL by that time.
 func (s *Service) touch(id uint64, longer time.Duration) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -127,7 +127,7 @@ func (s *Service) exists(id uint64) bool {
 	return s.sessions[id] != nil
 }
 
-// expire ends a session whose TTL has passed since it was last touched.
+// expire ends a session if its TTL has passed since it was last renewed.
 func (s *Service) expire(id uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -201,7 +201,7 @@ func (sess *session) find(nonce string) *entry {
 	return nil
 }
 
-// remove takes ballots that stand and their acknowledgements away, in one step, and tells of them in the given order. The
+// remove removes ballots that stand and their acknowledgements, in one step, and reports them in the given order. The
 // caller holds the mutex.
 func (s *Service) remove(ballots ...*entry) {
 	s.together(ballots)
@@ -255,7 +255,7 @@ func (s *Service) withdraw(key string) {
 	}
 }
 
-// void removes the ballot that a session cast with the nonce, and keeps requests to cast it from being carried out.
+// void removes the ballot that a session cast with the nonce, and makes later requests to cast it fail.
 func (s *Service) void(id uint64, n engine.Nonce) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -289,7 +289,7 @@ func (s *Service) ahead(key string) (engine.Place, error) {
 	return b.place(), nil
 }
 
-// acknowledge makes the value of a ballot public if the ballot stands and is first.
+// acknowledge publishes the value of a ballot, if the ballot stands and is first.
 func (s *Service) acknowledge(key, value string) (revision uint64, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

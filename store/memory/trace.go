@@ -6,7 +6,7 @@ import (
 	"github.com/go-leadership/leadership/store"
 )
 
-// Event is something that happened, for tests that want to know whether it ever does.
+// Event is something that happened, for tests that check that it happens at all.
 type Event struct {
 	Kind     Kind
 	Election string       // empty if that is not known
@@ -36,21 +36,21 @@ func (s *Service) Trace(f func(Event)) {
 	s.trace = f
 }
 
-// tell tells the trace. The caller holds the mutex.
+// tell calls the trace. The caller holds the mutex.
 func (s *Service) tell(e Event) {
 	if s.trace != nil {
 		s.trace(e)
 	}
 }
 
-// tells is tell for those who don't hold the mutex.
+// tells is tell for callers that don't hold the mutex.
 func (s *Service) tells(e Event) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.tell(e)
 }
 
-// expired tells that a session is going to be ended because it was not renewed. The caller holds the mutex.
+// expired reports that a session is about to be ended because it was not renewed. The caller holds the mutex.
 func (s *Service) expired(sess *session) {
 	for _, b := range sess.entries {
 		if list := b.election.ballots; list[0] == b && len(list) > 1 {
@@ -59,7 +59,7 @@ func (s *Service) expired(sess *session) {
 	}
 }
 
-// together tells if one of the ballots that go in one step is next to another. The caller holds the mutex.
+// together reports if one of the ballots that are removed in one step is next to another. The caller holds the mutex.
 func (s *Service) together(ballots []*entry) {
 	for _, b := range ballots {
 		list := b.election.ballots

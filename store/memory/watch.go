@@ -14,13 +14,13 @@ type watch struct {
 	line      *line
 	tell      engine.Tell
 	delivered *delivered // written when it is set for the first time
-	mute      bool       // it tells nothing any more; guarded by the service's mutex
+	mute      bool       // it reports nothing any more; guarded by the service's mutex
 
-	known bool   // it has told a state; guarded by the mutex of delivered, as is index
-	index uint64 // of the state that it has told
+	known bool   // it has reported a state; guarded by the mutex of delivered, as is index
+	index uint64 // of the state that it has reported
 }
 
-// delivered is what the watches of one line on one key have told last: that never goes back.
+// delivered is what the watches of one line on one key have reported last: that never goes back.
 type delivered struct {
 	mu    sync.Mutex // held while tell is called
 	index uint64     // guarded by mu, as is state
@@ -113,7 +113,7 @@ func (s *Service) delivered(w *watch) *delivered {
 	return &delivered{}
 }
 
-// unwatch takes a watch back, if it was set.
+// unwatch cancels a watch, if it was set.
 func (s *Service) unwatch(w *watch) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -129,7 +129,7 @@ func (s *Service) unset(w *watch) {
 	}
 }
 
-// mute keeps the watches of a line that are set from telling anything.
+// mute makes the watches of a line that are set silent.
 func (s *Service) mute(l *line) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -138,7 +138,7 @@ func (s *Service) mute(l *line) {
 	}
 }
 
-// unwatchAll takes all watches of a line back.
+// unwatchAll cancels all watches of a line.
 func (s *Service) unwatchAll(l *line) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -147,7 +147,7 @@ func (s *Service) unwatchAll(l *line) {
 	}
 }
 
-// confirm says on a line, behind all that has happened, that it has been told.
+// confirm sends a line, after everything that has happened, the confirmation that it has been reported.
 func (s *Service) confirm(l *line, asOf time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -239,14 +239,14 @@ func (l *line) deliver(ctx context.Context, e event) {
 	}
 }
 
-// fire tells that something has changed, and nothing more.
+// fire reports that something has changed, and nothing more.
 func (w *watch) fire() {
 	w.delivered.mu.Lock()
 	defer w.delivered.mu.Unlock()
 	w.tell(engine.News{Over: true})
 }
 
-// deliver tells a state, or a later one that has been told by another watch.
+// deliver reports a state, or a later one that another watch has reported.
 func (w *watch) deliver(e event) {
 	t := w.delivered
 	t.mu.Lock()
@@ -254,7 +254,7 @@ func (w *watch) deliver(e event) {
 	if e.index >= t.index {
 		t.index, t.state = e.index, e.state
 	}
-	if w.known && t.index <= w.index && !w.line.faults.double.Load() { // it has told that before
+	if w.known && t.index <= w.index && !w.line.faults.double.Load() { // it has reported that before
 		return
 	}
 	w.known, w.index = true, t.index

@@ -158,7 +158,10 @@ func TestVoidRemovesTheAcknowledgement(t *testing.T) {
 	}
 	void()
 	require.Equal(t, "old", leader(), "it stands")
-	delete(s.acknowledged, old.Key) // as if it had been removed before the restore
+	require.NoError(t, s.Remove(soon(t), engine.Removal{Entry: old, Led: true, Acknowledged: true}))
+	_, err = d.change(soon(t), nil, clientv3.OpPut(d.layout.ack("x"), "old", s.onLease())) // as a restore does
+	require.NoError(t, err)
+	require.Equal(t, "old", leader())
 	void()
 	require.Empty(t, leader())
 
@@ -170,58 +173,6 @@ func TestVoidRemovesTheAcknowledgement(t *testing.T) {
 	require.NoError(t, err)
 	void()
 	require.Equal(t, "other", leader())
-	require.NoError(t, other.End(soon(t), nil))
-}
-
-// Remove of an entry that another client deleted also removes the acknowledgement, if that belongs to the entry. If it
-// belongs to another session it stays, even at the same revision, which a restored cluster gives out again.
-func TestRemoveLeavesTheAcknowledgementOfOthers(t *testing.T) {
-	t.Parallel()
-	d, s := opened(t)
-	other, _, err := d.Open(soon(t))
-	require.NoError(t, err)
-	turn := uint64(0)
-	lead := func(s engine.Session, election string) (engine.Entry, uint64) {
-		t.Helper()
-		turn++
-		e, err := s.Enter(soon(t), election, engine.Nonce{Name: fmt.Sprint("n", turn), Turn: turn}, "v")
-		require.NoError(t, err)
-		revision, err := s.Acknowledge(soon(t), e, "v")
-		require.NoError(t, err)
-		return e, revision
-	}
-	yes, no := func() bool { return true }, func() bool { return false }
-	for name, c := range map[string]struct {
-		next     engine.Session // acknowledges after the entry was deleted; nil if no session does
-		revision func(own, next uint64) uint64
-		alone    func() bool
-		stays    bool
-	}{
-		"its own":                               {revision: func(own, _ uint64) uint64 { return own }, alone: no},
-		"its own, of another revision":          {revision: func(own, _ uint64) uint64 { return own - 1 }, alone: yes, stays: true},
-		"its own, perhaps":                      {revision: func(_, _ uint64) uint64 { return 0 }, alone: yes},
-		"perhaps another ballot's":              {revision: func(_, _ uint64) uint64 { return 0 }, alone: no, stays: true},
-		"another ballot's":                      {s, func(own, _ uint64) uint64 { return own }, yes, true},
-		"another session's":                     {other, func(own, _ uint64) uint64 { return own }, yes, true},
-		"another session's, of the revision":    {other, func(_, next uint64) uint64 { return next }, yes, true},
-		"another session's, revision not known": {other, func(_, _ uint64) uint64 { return 0 }, yes, true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			e, own := lead(s, name)
-			_, err := d.change(soon(t), nil, clientv3.OpDelete(keyOf(e.Key)))
-			require.NoError(t, err)
-			next := uint64(0)
-			if c.next != nil {
-				_, next = lead(c.next, name)
-			}
-			require.NoError(t, s.Remove(soon(t), engine.Removal{
-				Entry: e, Led: true, Acknowledged: true, Revision: c.revision(own, next), Alone: c.alone,
-			}))
-			_, held, err := d.ballotAndAck(soon(t), e)
-			require.NoError(t, err)
-			require.Equal(t, c.stays, held.ModRevision != 0)
-		})
-	}
 	require.NoError(t, other.End(soon(t), nil))
 }
 

@@ -19,7 +19,6 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/credentials"
-	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 )
@@ -33,6 +32,8 @@ func (d *driver) connect() {
 		Context:     d.life.Background,
 		DialTimeout: d.long() / 2, // of the authentication: a campaign can then still say why it fails; doubled below
 		Logger:      libraryLogger(d.config.Logger),
+		// A connection that has died in silence is given up; the least that the library and servers allow.
+		DialKeepAliveTime: 10 * time.Second, DialKeepAliveTimeout: 5 * time.Second,
 		DialOptions: []grpc.DialOption{
 			grpc.WithContextDialer(d.dial),
 			// An endpoint that comes back must be found again soon; the default goes up to two minutes.
@@ -40,8 +41,6 @@ func (d *driver) connect() {
 				Backoff:           backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: time.Second},
 				MinConnectTimeout: d.long(),
 			}),
-			// A connection that has died in silence is given up; the least that the library and servers allow.
-			grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 10 * time.Second, Timeout: 5 * time.Second}),
 			grpc.WithChainUnaryInterceptor(d.observe),
 		},
 	}
@@ -263,18 +262,16 @@ func libraryLogger(to *slog.Logger) *zap.Logger {
 		MessageKey: "message", LevelKey: "level", SkipLineEnding: true, EncodeLevel: zapcore.LowercaseLevelEncoder,
 		EncodeDuration: zapcore.StringDurationEncoder,
 	})
-	return zap.New(zapcore.NewCore(encoder, debugLog{to}, zap.LevelEnablerFunc(enabled)))
+	return zap.New(zapcore.NewCore(encoder, zapcore.AddSync(debugLog{to}), zap.LevelEnablerFunc(enabled)))
 }
 
-// debugLog implements zapcore.WriteSyncer.
+// debugLog implements io.Writer.
 type debugLog struct{ to *slog.Logger }
 
 func (l debugLog) Write(p []byte) (int, error) {
 	l.to.Debug("etcd's client", "log", string(p))
 	return len(p), nil
 }
-
-func (debugLog) Sync() error { return nil }
 
 // refusal is the error of a watch that the cluster did not set, from the text that it gives as the reason.
 func (d *driver) refusal(reason string) error {

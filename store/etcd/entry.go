@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/go-leadership/leadership/store"
 	"github.com/go-leadership/leadership/store/engine"
@@ -154,10 +156,5 @@ func (s *session) deleteAck(ctx context.Context, found *mvccpb.KeyValue) error {
 func (s *session) acknowledgedIn(election string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, e := range s.acknowledged {
-		if e == election {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(slices.Collect(maps.Values(s.acknowledged)), election)
 }

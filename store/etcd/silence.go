@@ -66,10 +66,10 @@ func (d *driver) connectionTo(member *peer.Peer) *connection {
 	return nil
 }
 
-// disconnect closes the connection to a member that owes an answer, if it was made before that time and nothing has come
-// over it since.
+// disconnect closes the connection to a member that owes an answer, if nothing has come over it since that time. A
+// connection that was dialled later owes nothing: heard is never below 0, and the time until since is.
 func (d *driver) disconnect(member *peer.Peer, since time.Time) {
-	if c := d.connectionTo(member); c != nil && c.dialled.Before(since) && c.heard.Load() < int64(since.Sub(c.dialled)) {
+	if c := d.connectionTo(member); c != nil && c.heard.Load() < int64(since.Sub(c.dialled)) {
 		_ = c.Close()
 	}
 }

@@ -12,11 +12,36 @@ import (
 // This file has what a connection of the caller's needs in addition. It has no wire, so the library keeps the watches,
 // and the store sends requests to find out what happens to the connection.
 
-// relayed reports whether the library has a watch, and the relay will tell when it fires.
+// relay waits for the event of one watch of the library's. The library can't take a watch back, and another one on the
+// same node would add to it. So there is one relay for each node, which lasts until the node changes, and a goroutine
+// only while the engine has a watch there: followers that come and go leave none (TestStoppedFollowersLeaveNoGoroutine).
+type relay struct {
+	events   <-chan zk.Event // has room for the event, which is the only one
+	confirms chan time.Time  // hands confirmations to the goroutine
+	idle     chan struct{}   // tells the goroutine that the last watch of the engine's was taken back
+	runs     bool            // guarded by the mutex of watches: there is a goroutine
+}
+
+// relayed reports whether the library has a watch that has not fired. If so, a goroutine waits for its event.
 func (w *watches) relayed(key watchKey) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.relays[key] != nil
+	r := w.relay(key)
+	if r != nil {
+		w.run(key, r)
+	}
+	return r != nil
+}
+
+// relay returns the relay of a node, or nil. It forgets one whose watch has fired while it had no goroutine. The caller
+// holds mu.
+func (w *watches) relay(key watchKey) *relay {
+	r := w.relays[key]
+	if r != nil && !r.runs && len(r.events) > 0 {
+		delete(w.relays, key)
+		return nil
+	}
+	return r
 }
 
 // setCallers reads a node and lets the library set a watch.
@@ -31,41 +56,62 @@ func (d *driver) setCallers(key watchKey) (n node, err error) {
 		n.data, n.stat, events, err = d.conn.GetW(key.path)
 	}
 	if err == nil {
-		d.watches.relay(key, events)
+		d.watches.addRelay(key, events)
 	}
 	return n, err
 }
 
-// relay starts a goroutine that waits for the event of one watch of the library's, unless there is one on the same node. As
-// the watch, it lasts until the node changes.
-func (w *watches) relay(key watchKey, events <-chan zk.Event) {
+// addRelay waits for the event of a watch of the library's, or of an earlier one on the same node that has not fired.
+func (w *watches) addRelay(key watchKey, events <-chan zk.Event) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.relays[key] != nil {
+	r := w.relay(key)
+	if r == nil {
+		if w.relays == nil {
+			w.relays = map[watchKey]*relay{}
+		}
+		r = &relay{events: events, confirms: make(chan time.Time, 1), idle: make(chan struct{}, 1)}
+		w.relays[key] = r
+	}
+	if len(w.set[key]) > 0 { // else the engine's was taken back meanwhile
+		w.run(key, r)
+	}
+}
+
+// run starts the goroutine of a relay if there is none. The caller holds mu.
+func (w *watches) run(key watchKey, r *relay) {
+	if r.runs {
 		return
 	}
-	if w.relays == nil {
-		w.relays = map[watchKey]chan time.Time{}
-	}
-	confirms := make(chan time.Time, 1)
-	w.relays[key] = confirms
-	w.start(func() {
+	r.runs = w.start(func() {
 		for {
 			select {
-			case e := <-events:
+			case e := <-r.events:
 				w.fired(key, e)
 				return
-			case asOf := <-confirms:
-				if len(events) == 0 { // a confirmation comes behind what the library has told before
+			case asOf := <-r.confirms:
+				if len(r.events) == 0 { // a confirmation comes behind what the library has told before
 					w.mu.Lock()
 					w.confirm(key, asOf)
 					w.mu.Unlock()
+				}
+			case <-r.idle:
+				if w.rest(key, r) {
+					return
 				}
 			case <-w.done:
 				return
 			}
 		}
 	})
+}
+
+// rest reports whether a relay's goroutine has nothing to wait for, and notes then that it ends.
+func (w *watches) rest(key watchKey, r *relay) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	r.runs = len(w.set[key]) > 0
+	return !r.runs
 }
 
 // fired ends the watches on a node, and the relay before that: a read from then on sets a watch anew.

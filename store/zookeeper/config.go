@@ -56,7 +56,7 @@ type Config struct {
 	// Password, TLS and Dial can't be set with it. TTL has to be the session timeout that was negotiated for it: the
 	// client does not tell the store. The first lease begins TTL/4 after Open, and losses are noticed up to TTL/6 later
 	// than with a connection of the store's own. All promises hold. Each node that is watched has a
-	// goroutine, until it changes or the store is closed.
+	// goroutine as long as it is.
 	Conn *zk.Conn
 
 	// Logger is that of [store.Options].

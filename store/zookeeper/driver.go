@@ -19,7 +19,7 @@ import (
 // caller's, and the session that every such connection has, whether the engine wants one or not.
 //
 // Its goroutines are keep, which confirms the session; authenticate, until that is done; one for each request under way;
-// and, on a caller's connection, one for each node with a watch. Close waits for all of them.
+// and, on a caller's connection, one for each node that is watched. Close waits for all of them.
 type driver struct {
 	config Config        // but for its password
 	secret func() string // the password, where neither package fmt nor a debugger's dump of the store comes upon it

@@ -26,6 +26,19 @@ func (s *Store) Watches() (n int) {
 	return n
 }
 
+// Relays returns on how many nodes of a caller's connection the library has a watch, and how many of them have a goroutine.
+func (s *Store) Relays() (nodes, running int) {
+	w := &s.driver.watches
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, r := range w.relays {
+		if r.runs {
+			running++
+		}
+	}
+	return len(w.relays), running
+}
+
 // Abandon gives up the present session.
 func (s *Store) Abandon(reason error) {
 	d := s.driver

@@ -20,9 +20,9 @@ import (
 // answers in the order of the changes. So a watch whose read was answered, and that is not over, misses no change.
 type watches struct {
 	mu     sync.Mutex
-	set    map[watchKey][]*watch       // guarded by mu, as are all below: those that are not over
-	epoch  uint64                      // counts connections; 0 on a caller's, which does not tell
-	relays map[watchKey]chan time.Time // of a caller's connection: each hands confirmations to its goroutine
+	set    map[watchKey][]*watch // guarded by mu, as are all below: those that are not over
+	epoch  uint64                // counts connections; 0 on a caller's, which does not tell
+	relays map[watchKey]*relay   // of a caller's connection: one for each node on which the library has a watch
 
 	start func(func()) bool // starts the goroutine of a relay; constant, as is done
 	done  <-chan struct{}   // ends it
@@ -73,8 +73,15 @@ func (w *watches) remove(x *watch) {
 
 // drop takes some of the watches on a node back. The caller holds mu.
 func (w *watches) drop(key watchKey, some func(*watch) bool) {
-	if w.set[key] = slices.DeleteFunc(w.set[key], some); len(w.set[key]) == 0 {
-		delete(w.set, key)
+	if w.set[key] = slices.DeleteFunc(w.set[key], some); len(w.set[key]) > 0 {
+		return
+	}
+	delete(w.set, key)
+	if r := w.relays[key]; r != nil {
+		select {
+		case r.idle <- struct{}{}:
+		default: // it has been told
+		}
 	}
 }
 
@@ -137,10 +144,15 @@ func (w *watches) confirmed(asOf time.Time) {
 			w.confirm(key, asOf)
 			continue
 		}
-		select {
-		case w.relays[key] <- asOf:
-		default:
+		if r := w.relays[key]; r != nil {
+			select {
+			case r.confirms <- asOf:
+			default:
+			}
 		}
+	}
+	for key := range w.relays {
+		w.relay(key) // forgets that of a ballot which was withdrawn: nothing else asks for it again
 	}
 }
 

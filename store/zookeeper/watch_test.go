@@ -123,7 +123,7 @@ func callers() (*watches, *adapter.Lifecycle) {
 // addRelayed sets a watch on a caller's connection, and returns the library's channel.
 func (w *watches) addRelayed(path string) (*watch, chan zk.Event) {
 	x, ch := w.add(on(path), false), make(chan zk.Event, 1)
-	w.relay(on(path), ch)
+	w.addRelay(on(path), ch)
 	return x, ch
 }
 
@@ -150,37 +150,102 @@ func TestRelayIsInOrder(t *testing.T) {
 	})
 }
 
-// On a caller's connection, a node has one goroutine for any number of watchers. It lasts until the library's watch has
-// fired: the watch can't be taken back, and another one would add to it.
+// On a caller's connection, a node has one relay however many watch it, which lasts until the library's watch has fired: that
+// can't be taken back, and another one would add to it. It has a goroutine only while there is a watch.
 func TestRelayIsUsedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, lifecycle := callers()
 		x, ch := w.addRelayed("/e")
 		first, second := w.watching(x, stands), w.watching(w.add(on("/e"), false), stands)
-		w.relay(on("/e"), make(chan zk.Event, 1)) // of a read that was under way at once
+		w.addRelay(on("/e"), make(chan zk.Event, 1)) // of a read that was under way at once
 		first.Stop()
 		w.confirmed(time.Now())
 		synctest.Wait()
 		require.Len(t, first.told, 1)
 		require.Len(t, second.told, 2)
 		second.Stop()
+		lifecycle.Wait() // for the goroutine
 		w.confirmed(time.Now())
-		require.True(t, w.relayed(on("/e")))
 
-		third := w.watching(w.add(on("/e"), false), stands)
+		x = w.add(on("/e"), false)
+		require.True(t, w.relayed(on("/e")))
+		third := w.watching(x, stands)
 		ch <- zk.Event{Type: zk.EventNodeDeleted, Path: "/e"}
 		lifecycle.Wait()
 		require.Equal(t, over, third.told[len(third.told)-1])
 		require.Empty(t, w.set)
 		require.False(t, w.relayed(on("/e")))
 
-		x, ch = w.addRelayed("/e")
+		lifecycle.Stop()
+	})
+}
+
+// The library's watch fires while the engine has none: the next read sets another, and a node that nothing asks for again
+// is forgotten.
+func TestRelayFiresWithoutAWatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, lifecycle := callers()
+		for _, stopped := range []bool{false, true} { // whether the goroutine has ended before
+			for range 100 { // which of the two it hears of first
+				x, ch := w.addRelayed("/e")
+				w.remove(x)
+				if stopped {
+					lifecycle.Wait()
+				}
+				ch <- zk.Event{Type: zk.EventNodeDeleted, Path: "/e"}
+				lifecycle.Wait()
+				require.False(t, w.relayed(on("/e")))
+				require.Empty(t, w.relays)
+			}
+		}
+		for _, fired := range []bool{false, true} { // the watch of a read that was under way when the first was taken back
+			x, ch := w.addRelayed("/e")
+			w.remove(x)
+			lifecycle.Wait()
+			next, second := w.watching(w.add(on("/e"), false), stands), make(chan zk.Event, 1)
+			if fired {
+				ch <- zk.Event{Type: zk.EventNodeDeleted, Path: "/e"}
+				w.addRelay(on("/e"), second)
+				second <- zk.Event{Type: zk.EventNodeDeleted, Path: "/e"}
+			} else {
+				w.addRelay(on("/e"), second)
+				ch <- zk.Event{Type: zk.EventNodeDeleted, Path: "/e"}
+			}
+			lifecycle.Wait()
+			require.Equal(t, []engine.News{{State: &stands}, over}, next.told)
+			require.Empty(t, w.relays)
+		}
+		x, ch := w.addRelayed("/gone")
 		w.remove(x)
-		ch <- zk.Event{Type: zk.EventNodeDeleted, Path: "/e"}
 		lifecycle.Wait()
-		require.False(t, w.relayed(on("/e")))
+		ch <- zk.Event{Type: zk.EventNodeDeleted, Path: "/gone"}
 		w.addRelayed("/e")
+		w.confirmed(time.Now())
+		require.Len(t, w.relays, 1, "a ballot's node is forgotten with the next confirmation")
+
+		x = w.add(on("/late"), false)
+		w.remove(x) // before the answer to its read
+		w.addRelay(on("/late"), make(chan zk.Event, 1))
+		require.False(t, w.relays[on("/late")].runs)
 		lifecycle.Stop()
 		lifecycle.Wait()
+	})
+}
+
+// A watch that is set just after the last one was taken back has a goroutine.
+func TestRelayGoesOnForTheNextWatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, lifecycle := callers()
+		for range 100 { // whether the goroutine hears of the one before the other or not
+			x, ch := w.addRelayed("/e")
+			w.remove(x)
+			next := w.add(on("/e"), false)
+			require.True(t, w.relayed(on("/e")))
+			told := w.watching(next, stands)
+			ch <- zk.Event{Type: zk.EventNodeDataChanged, Path: "/e"}
+			lifecycle.Wait()
+			require.Equal(t, []engine.News{{State: &stands}, over}, told.told)
+		}
+		lifecycle.Stop()
 	})
 }

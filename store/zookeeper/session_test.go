@@ -98,3 +98,17 @@ func TestServerFreezesWhileASessionIsEnded(t *testing.T) {
 		}
 	})
 }
+
+// A request that waits for a connection when the service refuses the store is told why, at once.
+func TestRefusalEndsTheWaitForAConnection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &driver{changed: make(chan struct{})}
+		began, refused := time.Now(), errors.New("the service refuses the store")
+		result := make(chan error, 1)
+		go func() { result <- d.awaitConnection(t.Context()) }()
+		synctest.Wait()
+		d.set(func() { d.refused = refused })
+		require.ErrorIs(t, <-result, refused)
+		require.Equal(t, began, time.Now())
+	})
+}

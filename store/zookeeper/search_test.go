@@ -1,0 +1,111 @@
+package zookeeper_test
+
+import (
+	"context"
+	"net"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/go-leadership/leadership/internal/testserver"
+	"github.com/go-leadership/leadership/store"
+	"github.com/go-leadership/leadership/store/zookeeper"
+	"github.com/stretchr/testify/require"
+)
+
+// campaigning is a campaign under way.
+type campaigning struct {
+	done   chan error
+	ballot store.Ballot // when done has told
+}
+
+func campaign(t *testing.T, st *zookeeper.Store, election, value string) *campaigning {
+	c := &campaigning{done: make(chan error, 1)}
+	go func() {
+		var err error
+		c.ballot, err = st.Campaign(soon(t), election, value)
+		c.done <- err
+	}()
+	return c
+}
+
+// leadsAlone waits until the ballot of a campaign is first and no other stands.
+func (c *campaigning) leadsAlone(t *testing.T, election string, st *zookeeper.Store) {
+	t.Helper()
+	require.NoError(t, receive(t, c.done, "the campaign"))
+	require.NoError(t, c.ballot.Wait(soon(t)), "a ballot that nothing looks after must not be ahead")
+	eventually(t, func() bool { return len(values(t, st, election)) == 1 }, "one ballot stands")
+}
+
+// A ballot's creation has reached the ensemble's leader and is not committed yet, when the connection breaks. The next
+// member answers a read without the ballot, so the search asks behind a barrier: else another ballot would be cast, and the
+// first one would be in its way.
+func TestSearchIsBehindTheCreation(t *testing.T) {
+	t.Parallel()
+	ensemble := testserver.NewZooKeeper(t, testserver.ZooKeeperConfig{
+		Members: 4, // two of them are no quorum, and one still serves those of the other for a while
+		Extra:   map[string]string{"maxSessionTimeout": "60000", "forceSync": "no"},
+	})
+	leader, err := ensemble.Leader()
+	require.NoError(t, err)
+	addrs := ensemble.Addrs()
+	var moved atomic.Bool
+	tp := newTap(t, func(ctx context.Context, network, _ string) (net.Conn, error) {
+		member := leader
+		if moved.Load() {
+			member = (leader + 1) % 4
+		}
+		return (&net.Dialer{}).DialContext(ctx, network, addrs[member])
+	})
+	st := open(t, zookeeper.Config{Servers: addrs, TTL: patient, Dial: tp.Dial})
+	election := newElection()
+	require.NoError(t, castFirst(t, st, election, "so that there is a session").Withdraw(soon(t)))
+	for _, i := range []int{2, 3} {
+		member := ensemble.Member((leader + i) % 4)
+		require.NoError(t, member.Pause())
+		defer member.Resume()
+	}
+	created := tp.catch(t, holdReply, opCreate, dir(election)+"/")
+	c := campaign(t, st, election, "ours")
+	receive(t, created.caught, "the request")
+	eventually(t, func() bool {
+		answer, err := ensemble.Command(soon(t), leader, "srvr")
+		return err == nil && !strings.Contains(answer, "Outstanding: 0")
+	}, "the ensemble's leader has it")
+	lists := func() int { return tp.Count(opList, dir(election)) }
+	searches := func() int { return tp.Count(opMulti, theRoot) + lists() }
+	before, listed := searches(), lists()
+	// A server answers a read behind the writes of its session. So the search must not rely on another request to be one.
+	confirmation := tp.catch(t, hold, opMulti, theRoot)
+	moved.Store(true)
+	tp.breakOff()
+	eventually(t, func() bool { return searches() >= before+2 }, "the session is confirmed, and the ballot searched for")
+	require.Equal(t, listed, lists(), "the nodes are listed when the barrier has been answered")
+	for _, i := range []int{2, 3} {
+		require.NoError(t, ensemble.Member((leader+i)%4).Resume())
+	}
+	confirmation.letGo()
+	c.leadsAlone(t, election, st)
+}
+
+// The client library still has a ballot's creation to send when the session ends. It sends it in the next session: that
+// ballot is removed, as the engine takes all of the session before for gone.
+func TestCreationSentInTheNextSessionIsSwept(t *testing.T) {
+	election, other := newElection(), newElection()
+	conn := operator(t)
+	makePath(t, conn, dir(election))
+	st, tp := openTapped(t)
+	before := castFirst(t, st, other, "in the first session")
+	stalled := tp.catch(t, stall, opList, dir(other))
+	go st.Ballots(soon(t), other) // the library writes nothing more
+	receive(t, stalled.caught, "the request")
+	c := campaign(t, st, election, "ours")
+	eventually(t, func() bool {
+		stacks := make([]byte, 4<<20)
+		return strings.Contains(string(stacks[:runtime.Stack(stacks, true)]), "zk.(*Conn).Create(")
+	}, "the library has the creation")
+	tp.endSession(t, sharedServer(t).Addrs()[0])
+	lost(t, before)
+	c.leadsAlone(t, election, st)
+}

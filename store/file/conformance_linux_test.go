@@ -16,7 +16,9 @@ import (
 func TestDriver(t *testing.T) {
 	for name, on := range map[string]bool{"direct": false, "on a line with delays": true} {
 		t.Run(name, func(t *testing.T) {
-			config := completed(Config{Directory: t.TempDir() + "/store", TTL: time.Second})
+			t.Parallel()
+			const ttl = 4 * time.Second // in which a busy machine renews many sessions
+			config := completed(Config{Directory: t.TempDir() + "/store", TTL: ttl})
 			drivertest.Run(t, drivertest.Harness{TTL: config.TTL, Open: func(context.Context) (engine.Driver, error) {
 				if !on {
 					return newDriver(config)

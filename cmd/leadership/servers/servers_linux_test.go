@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -30,16 +29,6 @@ type service interface {
 	Addrs() []string
 	Member(int) *testserver.Member
 }
-
-// program builds the command, once.
-var program = sync.OnceValues(func() (string, error) {
-	path := filepath.Join(os.TempDir(), "leadership-"+strconv.Itoa(os.Getpid()))
-	output, err := exec.Command("go", "build", "-o", path, "github.com/go-leadership/leadership/cmd/leadership").CombinedOutput()
-	if err != nil {
-		err = errors.New(string(output))
-	}
-	return path, err
-})
 
 // trial is an election on a service.
 type trial struct {
@@ -142,9 +131,9 @@ func (t trial) tokens() (tokens []string) {
 }
 
 func TestServers(t *testing.T) {
-	path, err := program()
-	require.NoError(t, err)
-	t.Cleanup(func() { os.Remove(path) })
+	path := filepath.Join(t.TempDir(), "leadership")
+	output, err := exec.Command("go", "build", "-o", path, "github.com/go-leadership/leadership/cmd/leadership").CombinedOutput()
+	require.NoError(t, err, "%s", output)
 	for kind, start := range map[string]func(*testing.T) service{
 		"zookeeper": func(t *testing.T) service { return testserver.NewZooKeeper(t, testserver.ZooKeeperConfig{}) },
 		"etcd":      func(t *testing.T) service { return testserver.NewEtcd(t, testserver.EtcdConfig{}) },
@@ -184,9 +173,16 @@ func steer(t trial, server *testserver.Member) {
 	// The server is frozen: the commands exit with 69, also if they began to wait before.
 	second := t.tokens()
 	none := t.on("none")
-	waiting = none.start("leader", "--wait=3s", "--timeout=1s")
-	none.exits(1, "leader") // by now the one that waits has had its first answer, too
-	require.NoError(t, server.Pause())
+	for wait := 3 * time.Second; ; wait *= 2 {
+		began := time.Now()
+		waiting = none.start("leader", "--wait="+wait.String(), "--timeout=1s")
+		none.exits(1, "leader") // by now the one that waits has had its first answer, too
+		require.NoError(t, server.Pause())
+		if time.Since(began) < wait {
+			break // it still waits
+		}
+		require.NoError(t, server.Resume())
+	}
 	t.exits(69, "assert", "--timeout=500ms", second[0])
 	t.exits(69, "assert", "--timeout=500ms", first[0])
 	t.exits(69, "leader", "--timeout=500ms")

@@ -76,12 +76,20 @@ func (o *zooKeeperOperator) get(t *testing.T, path string) entry {
 
 func (o *zooKeeperOperator) list(t *testing.T, path string) (list []entry) {
 	t.Helper()
-	names, _, err := o.conn.Children(path)
-	require.NoError(t, err)
-	for _, name := range names {
+	for _, name := range o.names(t, path) {
 		list = append(list, o.get(t, path+"/"+name))
 	}
 	return list
+}
+
+// names returns the names of the nodes below a path. Unlike list it needs no right to read them, and they may go meanwhile.
+func (o *zooKeeperOperator) names(t *testing.T, path string) []string {
+	t.Helper()
+	_, err := o.conn.Sync(path)
+	require.NoError(t, err)
+	names, _, err := o.conn.Children(path)
+	require.NoError(t, err)
+	return names
 }
 
 func (o *zooKeeperOperator) put(t *testing.T, path, value string) {

@@ -40,7 +40,7 @@ func TestWhatIsADenial(t *testing.T) {
 			_, err := st.Campaign(soon(t), newElection(), "own")
 			require.Equal(t, denied, errors.Is(err, store.ErrDenied), "%v", err)
 			require.Equal(t, !denied, adapter.Uncertain(err), "%v", err)
-			require.Less(t, time.Since(began), 4*time.Second)
+			require.Less(t, time.Since(began), long, "half of what Campaign takes if it is not told")
 			require.NotContains(t, err.Error(), "TLS")
 		})
 	}

@@ -14,7 +14,7 @@ func initMain(s settings, args []string) {
 	guardian, requests := newLink(linkFD), make(chan request)
 	children := watchChildren()
 	// The guardian has set it before, but exec clears it if exec changes the credentials. If the guardian is dead by now,
-	// the link has ended.
+	// the link has ended, and mayStart returns false.
 	if err := unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0); err != nil {
 		_ = guardian.send(report{Failed: os.NewSyscallError("prctl", err).Error()})
 		return
@@ -26,16 +26,23 @@ func initMain(s settings, args []string) {
 		_ = guardian.send(report{Failed: err.Error()})
 		return
 	}
-	go receive(guardian, requests)
-	if r, ok := <-requests; !ok || !r.Start {
+	if !mayStart(guardian) {
 		return
 	}
+	go receive(guardian, requests)
 	if s.SelfTest {
 		_ = guardian.send(report{Started: true, Pid: os.Getpid()})
 		<-requests // until the guardian dies, and this process with it
 		return
 	}
 	initLoop(guardian, requests, children, &command{settings: s, args: args})
+}
+
+// mayStart waits for the message to start. It returns false if the guardian is dead, also if the message has come: the
+// guardian might have died before PR_SET_PDEATHSIG was set, and would not take this process with it.
+func mayStart(guardian link) bool {
+	r, ok := receiveOne[request](guardian)
+	return ok && r.Start && !guardian.ended()
 }
 
 func initLoop(guardian link, requests <-chan request, children <-chan os.Signal, c *command) {

@@ -53,6 +53,8 @@ var mistakes = []mutants.Mutant{
 		"c.exited && !c.settings.WaitAll", "false", "TestWhatTheCommandLeaves"},
 	{"a reset link ends at once", "wire_linux.go",
 		"errors.Is(err, unix.ECONNRESET)", "false", "TestLastWordsAreHeard"},
+	{"an init starts the command although its guardian is dead", "init_linux.go",
+		"ok && r.Start && !guardian.ended()", "ok && r.Start", "TestInitOfADeadGuardian"},
 }
 
 func TestMutantsAreOfThisSource(t *testing.T) { mutants.Check(t, mistakes) }

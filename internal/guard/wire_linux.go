@@ -135,3 +135,10 @@ func (l link) pending() bool {
 	n, _ := unix.Poll([]unix.PollFd{{Fd: int32(l.fd), Events: unix.POLLIN}}, 0)
 	return n > 0
 }
+
+// ended reports whether the other end is gone. Messages from it may still be unread.
+func (l link) ended() bool {
+	poll := []unix.PollFd{{Fd: int32(l.fd)}}
+	_, _ = unix.Poll(poll, 0)
+	return poll[0].Revents&unix.POLLHUP != 0
+}

@@ -54,11 +54,16 @@ func guardianMain(s settings, args []string) {
 	} else {
 		g.ward = &tree{command: command{settings: s, args: args}, report: g.report}
 	}
-	if err := g.begin(); err != nil {
-		g.report(report{Failed: err.Error(), Late: errors.Is(err, ErrLate)})
+	err := g.begin()
+	if err != nil {
+		g.killing = true
+		g.ward.kill() // the init, if it has been cloned
 	}
 	go receive(g.supervisor, g.requests)
 	g.watch(children)
+	if err != nil { // now that all reports of the init have been passed on: the first that tells of a failure counts
+		g.report(report{Failed: err.Error(), Late: errors.Is(err, ErrLate)})
+	}
 }
 
 // begin arms the timers and starts the command, or the init that will start it.

@@ -29,6 +29,9 @@ func TestMain(m *testing.M) {
 			_, _ = unix.Poll([]unix.PollFd{{Fd: linkFD}}, -1)
 		}
 	}
+	if os.Getenv("LEADERSHIP_TEST_FAIL") != "" {
+		failSlowly()
+	}
 	if name, at, ok := strings.Cut(os.Getenv("LEADERSHIP_TEST_SLOW"), " "); ok && os.Args[0] == name {
 		until, err := strconv.ParseInt(at, 10, 64)
 		must(err)

@@ -55,6 +55,9 @@ var mistakes = []mutants.Mutant{
 		"errors.Is(err, unix.ECONNRESET)", "false", "TestLastWordsAreHeard"},
 	{"an init starts the command although its guardian is dead", "init_linux.go",
 		"ok && r.Start && !guardian.ended()", "ok && r.Start", "TestInitOfADeadGuardian"},
+	{"the guardian speaks of the init's failure first", "guardian_linux.go",
+		"g.ward.kill() // the init, if it has been cloned",
+		"g.report(report{Failed: err.Error()})", "TestWhyTheInitFailed"},
 }
 
 func TestMutantsAreOfThisSource(t *testing.T) { mutants.Check(t, mistakes) }

@@ -142,3 +142,30 @@ func TestStoppedInit(t *testing.T) {
 		p.Wait()
 	})
 }
+
+// TestStoppedSupervisor checks that a supervisor which was stopped reads what the guardian has reported meanwhile
+// before it takes the guardian for silent.
+func TestStoppedSupervisor(t *testing.T) {
+	eachGuardedMode(t, func(t *testing.T, m Mode) {
+		p, _ := startShell(t, m, "exec sleep 1000")
+		v := p.r.(*supervisor)
+		for range 20 { // select chooses at random
+			require.NoError(t, v.call(func() error {
+				for v.guardian != 0 && !v.link.pending() { // the last answer may have been read, and wait for loop
+					require.NoError(t, v.send(request{Deadline: now().add(long)}))
+					_, _ = unix.Poll([]unix.PollFd{{Fd: int32(v.link.fd), Events: unix.POLLIN}}, 10)
+				}
+				v.kill = now().add(-long) // as if the time had passed
+				v.setWatch()
+				return nil
+			}))
+			require.Eventually(t, func() (answered bool) {
+				_ = v.call(func() error { answered = v.kill > now() || v.silent; return nil })
+				return answered
+			}, long, time.Millisecond)
+		}
+		p.Kill()
+		require.Equal(t, Killed, p.Wait().Cause)
+		require.False(t, v.silent)
+	})
+}

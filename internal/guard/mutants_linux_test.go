@@ -28,7 +28,7 @@ var mistakes = []mutants.Mutant{
 	{"the guardian does not mind a dead supervisor", "guardian_linux.go",
 		"g.end(supervisorDied)", "", "TestFaults/.*/supervisor_killed"},
 	{"a silent guardian is not killed", "supervisor_linux.go",
-		"v.silent = true\n\t\t\tv.killGuardian()", "v.silent = true", "TestFaults/.*/guardian_stopped"},
+		"v.silent = true\n\t\tv.killGuardian()", "v.silent = true", "TestFaults/.*/guardian_stopped"},
 	{"signals reach the command alone", "command_linux.go",
 		"unix.Kill(-c.pid, s)", "unix.Kill(c.pid, s)", "TestSignalsReachTheGroup"},
 	{"a probe that is cancelled goes on", "guarded_linux.go",
@@ -58,6 +58,8 @@ var mistakes = []mutants.Mutant{
 	{"the guardian speaks of the init's failure first", "guardian_linux.go",
 		"g.ward.kill() // the init, if it has been cloned",
 		"g.report(report{Failed: err.Error()})", "TestWhyTheInitFailed"},
+	{"a supervisor that was stopped reads no reports", "supervisor_linux.go",
+		"v.doubted != v.kill || v.link.pending()", "false", "TestStoppedSupervisor"},
 }
 
 func TestMutantsAreOfThisSource(t *testing.T) { mutants.Check(t, mistakes) }

@@ -33,6 +33,7 @@ type supervisor struct {
 	last     int                 // the number of the last probe
 	patience time.Duration       // how long after kill the guardian may take
 	watch    *time.Timer
+	doubted  instant // the kill after which the watch has expired once
 	end
 }
 
@@ -139,12 +140,7 @@ func (v *supervisor) loop() {
 			}
 			v.handle(r)
 		case <-v.watch.C:
-			if now() < v.kill.add(v.patience) {
-				v.setWatch()
-				break
-			}
-			v.silent = true
-			v.killGuardian()
+			v.overdue()
 		case <-again:
 		case <-v.children:
 		}
@@ -232,6 +228,21 @@ func (v *supervisor) because(c Cause) {
 // setWatch sets the time at which the guardian must have ended the command. A suspension of the machine makes the watch
 // late; the kernel's timer is not.
 func (v *supervisor) setWatch() { v.watch.Reset(max(0, v.kill.add(v.patience).sub(now()))) }
+
+// overdue kills a guardian that has not ended the command in time. If this process was stopped, the guardian might have
+// reported a renewal meanwhile, or be dead: loop has to see that first.
+func (v *supervisor) overdue() {
+	switch {
+	case now() < v.kill.add(v.patience):
+		v.setWatch()
+	case v.doubted != v.kill || v.link.pending():
+		v.doubted = v.kill
+		v.watch.Reset(startInterval)
+	case v.guardian != 0:
+		v.silent = true
+		v.killGuardian()
+	}
+}
 
 // killGuardian ends everything: with the guardian the kernel kills the namespace, or the command. This process adopts
 // the other descendants, and kills them.

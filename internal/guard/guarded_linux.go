@@ -147,7 +147,15 @@ func (v *supervisor) renew(lease func() time.Duration) error {
 
 func (v *supervisor) signal(s syscall.Signal) error { return v.tell(request{Signal: s}) }
 
-func (v *supervisor) stop() { _ = v.tell(request{Stop: true}) }
+func (v *supervisor) stop() { v.owe(request{Stop: true}) }
+
+// owe sends a request as soon as the guardian's queue has room for it.
+func (v *supervisor) owe(r request) {
+	_ = v.call(func() error {
+		v.owed.send(r)
+		return nil
+	})
+}
 
 func (v *supervisor) killNow() {
 	_ = v.call(func() error {
@@ -214,7 +222,7 @@ func (v *supervisor) run(ctx context.Context, probe []string) (int, error) {
 		return 0, ErrEnded
 	case <-ctx.Done():
 	}
-	_ = v.tell(request{Probe: number})
+	v.owe(request{Probe: number})
 	return 0, ctx.Err()
 }
 

@@ -33,6 +33,8 @@ type ward interface {
 	probe(request)
 	stop() // TERM and CONT
 	kill() // may be called again
+	// unsent tries again to send the init what its queue had no room for, and reports whether some of it is left.
+	unsent() bool
 	// changed takes note of a child's new state and reports whether the rest is to be killed.
 	changed(pid int, status syscall.WaitStatus) bool
 }
@@ -131,9 +133,12 @@ func (g *guardian) watch(children <-chan os.Signal) {
 	reports, sweeps := g.ward.reports(), 0
 	for !reap(g.changed) {
 		var again <-chan time.Time
-		if g.killing {
+		switch {
+		case g.killing:
 			again = time.After(pause(sweeps))
 			sweeps++
+		case g.ward.unsent():
+			again = time.After(flushInterval)
 		}
 		select {
 		case r, ok := <-g.requests:
@@ -156,7 +161,9 @@ func (g *guardian) watch(children <-chan os.Signal) {
 		case <-g.alarm.C:
 			g.tick()
 		case <-again:
-			g.ward.kill() // what has been started meanwhile
+			if g.killing {
+				g.ward.kill() // what has been started meanwhile
+			}
 		case <-children:
 		}
 	}

@@ -32,7 +32,7 @@ var mistakes = []mutants.Mutant{
 	{"signals reach the command alone", "command_linux.go",
 		"unix.Kill(-c.pid, s)", "unix.Kill(c.pid, s)", "TestSignalsReachTheGroup"},
 	{"a probe that is cancelled goes on", "guarded_linux.go",
-		"_ = v.tell(request{Probe: number})", "", "TestProbeEnds"},
+		"v.owe(request{Probe: number})", "", "TestProbeEnds"},
 	{"a probe outlives the stop of the command", "command_linux.go",
 		"for pid := range c.probes {", "for pid := range map[int]int{} {", "TestProbeEnds"},
 	{"an unguarded probe leaves its children", "plain.go",
@@ -60,6 +60,8 @@ var mistakes = []mutants.Mutant{
 		"g.report(report{Failed: err.Error()})", "TestWhyTheInitFailed"},
 	{"a supervisor that was stopped reads no reports", "supervisor_linux.go",
 		"v.doubted != v.kill || v.link.pending()", "false", "TestStoppedSupervisor"},
+	{"a stop that finds no room is lost", "wire_linux.go",
+		"errors.Is(o.link.send(o.left[0]), unix.EAGAIN)", "o.link.send(o.left[0]) == unix.ENOSYS", "TestStopIsNotLost"},
 }
 
 func TestMutantsAreOfThisSource(t *testing.T) { mutants.Check(t, mistakes) }

@@ -31,6 +31,7 @@ type supervisor struct {
 	reports  chan report         // closed by receive when the guardian is dead
 	probes   map[int]chan report // by number: where the end of a probe that runs is told; each has room for it
 	last     int                 // the number of the last probe
+	owed     outbox              // requests that must not be lost
 	patience time.Duration       // how long after kill the guardian may take
 	watch    *time.Timer
 	doubted  instant // the kill after which the watch has expired once
@@ -75,6 +76,7 @@ func launch(s settings, c Config, deadline instant, patience time.Duration) (*su
 		v.close()
 		return nil, err
 	}
+	v.owed.link = v.link
 	_ = v.link.send(request{Deadline: deadline}) // if the guardian is dead already, loop reaps it
 	go receive(v.link, v.reports)
 	go v.loop()
@@ -125,10 +127,13 @@ func (v *supervisor) loop() {
 	v.setWatch()
 	for !v.gone() {
 		var again <-chan time.Time
-		if v.guardian == 0 {
+		switch {
+		case v.guardian == 0:
 			signalDescendants(unix.SIGKILL, v.spared)
 			again = time.After(pause(sweeps)) // what was started meanwhile
 			sweeps++
+		case v.owed.flush():
+			again = time.After(flushInterval)
 		}
 		select {
 		case f := <-v.calls:

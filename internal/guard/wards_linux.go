@@ -12,7 +12,7 @@ type namespace struct {
 	settings settings
 	args     []string
 	pid      int // of the init; zero when it has been reaped
-	link     link
+	requests outbox
 	messages chan report // closed by receive when the init is dead
 }
 
@@ -36,7 +36,7 @@ func (n *namespace) start() error {
 	if err != nil {
 		return err
 	}
-	n.link, n.messages = ours, make(chan report)
+	n.requests.link, n.messages = ours, make(chan report)
 	go receive(ours, n.messages)
 	beforeStart()
 	return ours.send(request{Start: true})
@@ -49,21 +49,23 @@ func (n *namespace) reports() <-chan report { return n.messages }
 
 func (n *namespace) signal(s syscall.Signal) {
 	if n.pid != 0 {
-		_ = n.link.send(request{Signal: s})
+		n.requests.send(request{Signal: s})
 	}
 }
 
 func (n *namespace) probe(r request) {
 	if n.pid != 0 {
-		_ = n.link.send(r)
+		n.requests.send(r)
 	}
 }
 
 func (n *namespace) stop() {
 	if n.pid != 0 {
-		_ = n.link.send(request{Stop: true})
+		n.requests.send(request{Stop: true})
 	}
 }
+
+func (n *namespace) unsent() bool { return n.pid != 0 && n.requests.flush() }
 
 // kill kills the init, and with it the kernel kills all in the namespace.
 func (n *namespace) kill() {
@@ -102,6 +104,8 @@ func (t *tree) start() error {
 }
 
 func (t *tree) reports() <-chan report { return nil }
+
+func (t *tree) unsent() bool { return false }
 
 func (t *tree) probe(r request) {
 	if failure, is := t.command.probe(r); is {

@@ -142,3 +142,28 @@ func (l link) ended() bool {
 	_, _ = unix.Poll(poll, 0)
 	return poll[0].Revents&unix.POLLHUP != 0
 }
+
+// outbox sends requests. Those that find no room in the link's queue wait until there is some.
+type outbox struct {
+	link link
+	left []request
+}
+
+func (o *outbox) send(r request) {
+	o.left = append(o.left, r)
+	o.flush()
+}
+
+// flush sends what waits, in order, and reports whether some of it still waits.
+func (o *outbox) flush() (waits bool) {
+	for len(o.left) > 0 {
+		if errors.Is(o.link.send(o.left[0]), unix.EAGAIN) {
+			return true
+		}
+		o.left = o.left[1:]
+	}
+	return false
+}
+
+// flushInterval is how often an outbox is flushed while something waits in it.
+const flushInterval = 10 * time.Millisecond

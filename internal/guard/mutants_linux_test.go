@@ -62,6 +62,8 @@ var mistakes = []mutants.Mutant{
 		"v.doubted != v.kill || v.link.pending()", "false", "TestStoppedSupervisor"},
 	{"a stop that finds no room is lost", "wire_linux.go",
 		"errors.Is(o.link.send(o.left[0]), unix.EAGAIN)", "o.link.send(o.left[0]) == unix.ENOSYS", "TestStopIsNotLost"},
+	{"an unguarded probe begins after the command", "plain.go",
+		"if p.over() {\n\t\treturn 0, ErrEnded\n\t}\n\tbeside", "beside", "TestExitStatus/unguarded"},
 }
 
 func TestMutantsAreOfThisSource(t *testing.T) { mutants.Check(t, mistakes) }

@@ -143,6 +143,9 @@ func (p *plain) killNow() {
 }
 
 func (p *plain) run(ctx context.Context, command []string) (int, error) {
+	if p.over() {
+		return 0, ErrEnded
+	}
 	beside, cancel := context.WithCancel(ctx)
 	var waiting sync.WaitGroup
 	waiting.Go(func() {
@@ -163,10 +166,23 @@ func (p *plain) run(ctx context.Context, command []string) (int, error) {
 		return 0, ctx.Err()
 	}
 	if cmd.ProcessState == nil {
+		if p.over() {
+			return 0, ErrEnded
+		}
 		return 0, &ExecError{command[0], err}
 	}
 	code, _ := codeAndSignal(cmd.ProcessState)
 	return code, nil
+}
+
+// over reports whether the command has exited.
+func (p *plain) over() bool {
+	select {
+	case <-p.exited:
+		return true
+	default:
+		return false
+	}
 }
 
 func codeAndSignal(state *os.ProcessState) (code int, signal syscall.Signal) {

@@ -85,9 +85,9 @@ func TestSlowStart(t *testing.T) {
 					defer r.Close()
 					c := shell(m, "echo >&3; exec sleep 1000")
 					c.TTL, c.StopTimeout, c.Files = 20*time.Second, time.Second, []*os.File{w}
-					ends := now().add(3200 * time.Millisecond) // TERM would be sent after 200 ms, KILL after 1.2 s
+					ends := now().add(4 * time.Second) // TERM would be sent after 1 s, KILL after 2 s
 					runs := now().add(map[string]time.Duration{
-						"renewed": 400 * time.Millisecond, "not renewed": 1400 * time.Millisecond, "lost": time.Minute,
+						"renewed": 1200 * time.Millisecond, "not renewed": 2800 * time.Millisecond, "lost": time.Minute,
 					}[fate])
 					c.Env = append(os.Environ(), "LEADERSHIP_TEST_SLOW="+who+" "+strconv.FormatInt(int64(runs), 10))
 					looks := 0

@@ -66,7 +66,7 @@ func (n *news) note(e event) {
 	case termAcknowledged:
 		n.log.Info("acknowledged", "token", e.token, "revision", e.leader.Revision)
 	case termOverdue:
-		n.log.Warn("renewals are overdue, leadership ends soon without one", "token", e.token, "remaining", e.time)
+		n.log.Warn("renewals are overdue: leadership ends soon without one", "token", e.token, "remaining", e.time)
 	case termUnacknowledged:
 		n.log.Warn("leading for a TTL without an acknowledgement: "+
 			"followers do not know of this leader until the takeover is acknowledged", "token", e.token, "ttl", e.time)

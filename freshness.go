@@ -48,10 +48,10 @@ func (s *silence) check() {
 		age = 0
 	case !s.stale && age >= ttl:
 		s.stale = true
-		f.log.Warn("who leads has not been confirmed for a TTL", "as_of", asOf, "age", age)
+		f.log.Warn("the leader has not been confirmed for a TTL", "as_of", asOf, "age", age)
 	case s.stale && age < ttl:
 		s.stale = false
-		f.log.Info("who leads is confirmed again", "as_of", asOf)
+		f.log.Info("the leader is confirmed again", "as_of", asOf)
 	}
 	if s.stale {
 		s.timer.Reset(ttl / 8) // to say soon that it is confirmed again

@@ -113,7 +113,7 @@ func closeSoon(st store.Store, asked bool) error {
 	case err := <-closed:
 		return err
 	case <-timer.C:
-		return errors.New("it does not answer")
+		return errors.New("the store does not answer")
 	}
 }
 

@@ -22,7 +22,7 @@ func TestCloseSoon(t *testing.T) {
 		virtual(t, func(w *world) {
 			st := mute{w.store, make(chan error)}
 			time.AfterFunc(time.Hour, func() { st.answer <- nil })
-			require.EqualError(w, closeSoon(st, asked), "it does not answer")
+			require.EqualError(w, closeSoon(st, asked), "the store does not answer")
 			require.Equal(w, patience, w.now())
 			w.at(time.Hour)
 		})

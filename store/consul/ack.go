@@ -69,7 +69,7 @@ func (s *session) mayReplace(ctx context.Context, e engine.Entry, found agent.En
 	if stands, err := d.hasBallot(ctx, e.Election, found.Session); stands || err != nil {
 		return err
 	}
-	return fmt.Errorf("the key %q is locked with the value %q by %s, which has no ballot in this election: another program leads, or the key is left over",
+	return fmt.Errorf("the key %q with the value %q is held by %s, which has no ballot in this election: another program leads, or the key is left over",
 		d.layout.ack(e.Election), agent.OneLine(found.Value), d.holder(ctx, found.Session))
 }
 

@@ -15,7 +15,7 @@ var (
 	// ErrGone says that the entry does not stand: it was made and has gone, or is of no use. Enter, Ahead, Acknowledge.
 	ErrGone = errors.New("the entry does not stand")
 	// ErrOver says that the service has ended the session, and all its entries with it. Any method of a session.
-	ErrOver = errors.New("the session is over")
+	ErrOver = errors.New("the session has ended")
 )
 
 // Driver is a connection to one service. The engine speaks of entries: an entry is a ballot as the service keeps it. A

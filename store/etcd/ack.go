@@ -59,8 +59,8 @@ func (s *session) mayReplace(ctx context.Context, election string, found *mvccpb
 			return err
 		}
 	}
-	return fmt.Errorf("lease %s, which holds the key %q with the value %q, has no ballot in this queue: another program leads, "+
-		"or the key is left over", leaseName(found.Lease), found.Key, redact.Shorten(string(found.Value)))
+	return fmt.Errorf("the key %q with the value %q is held by lease %s, which has no ballot in this election: "+
+		"another program leads, or the key is left over", found.Key, redact.Shorten(string(found.Value)), leaseName(found.Lease))
 }
 
 // stood reports whether a lease had a ballot in the queue at a revision. If the cluster has forgotten that revision, it

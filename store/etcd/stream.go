@@ -113,7 +113,7 @@ func (d *driver) handle(resp *pb.WatchResponse) error {
 		return d.created(resp)
 	case resp.Canceled:
 		if _, ours := ws.byID[resp.WatchId]; ours {
-			return fmt.Errorf("the cluster took a watch back: %s", resp.CancelReason)
+			return fmt.Errorf("the cluster cancelled a watch: %s", resp.CancelReason)
 		}
 	case len(resp.Events) > 0:
 		last := resp.Events[len(resp.Events)-1]

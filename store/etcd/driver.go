@@ -59,7 +59,7 @@ func (d *driver) Entry(ctx context.Context, key string, tell engine.Tell) (engin
 	return list[0], err
 }
 
-// Pair implements engine.PairWatcher.
+// Pair implements engine.PairWatcher: one read for two watches (TestRoundTrips).
 func (d *driver) Pair(
 	ctx context.Context, own, nearest string, tellOwn, tellNearest engine.Tell,
 ) (ownWatch, nearestWatch engine.Watch, err error) {

@@ -21,8 +21,8 @@ import (
 // answer that comes first. A late answer counts for as long as the lease lasts that it gives. The client library's
 // KeepAlive does not say when it sent what was answered.
 //
-// The stream that answered last is used again. With a stream for each renewal the lease is lost under TestAuthTokenExpires:
-// the library authenticates for each one, which takes a round trip and lets the server check the password.
+// The stream that answered last is used again. With a user, the library authenticates for each new one, which takes a
+// round trip and lets the server check the password.
 //
 // An answer to a request of the time t gives a lease until t + TTL − grace. So with a round trip of r the lease holds
 // without a break if max(TTL/4, r) + r is less than TTL − grace: for round trips up to a third of the TTL with the
@@ -58,12 +58,13 @@ type answer struct {
 	err  error // the stream has broken
 }
 
-// mostRenewers bounds the streams that wait for an answer at the same time.
+// mostRenewers bounds the streams that wait for an answer at the same time: a silent cluster must not collect them.
 const mostRenewers = 3
 
 // Keep implements engine.Session.
 func (s *session) Keep(ctx context.Context, renewed func(engine.Proof)) error {
 	d := s.driver
+	// A member that has no leader ends the stream, instead of keeping it open without answers.
 	keeping, cancel := context.WithCancel(clientv3.WithRequireLeader(ctx))
 	k := &keeper{driver: d, lease: s.id, renewed: renewed, ctx: keeping, answers: make(chan answer), sent: s.granted}
 	defer k.streams.Wait()

@@ -14,10 +14,13 @@ import (
 	"github.com/go-leadership/leadership/store/engine"
 	"github.com/stretchr/testify/require"
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/peer"
+	"google.golang.org/grpc/status"
 )
 
 // never is the delay of an answer that never comes.
@@ -28,10 +31,13 @@ type renewals struct {
 	start  time.Time
 	script []time.Duration // after how long each renewal is answered; the last one is for all that follow
 	over   int             // the renewal from which on the lease is over; 0: it never is
+	refuse error           // why no stream is opened
+	closed bool            // the client was closed before Keep
 
 	mu      sync.Mutex
 	asked   []asked         // guarded by mu, as are all below
 	streams int             // that have been opened
+	given   []time.Duration // when streams that owed an answer were given up
 	hungUp  []time.Duration // when the connection to the member was closed
 	warned  []warning       // what was logged
 
@@ -99,6 +105,9 @@ func (s *renewalStream) RecvMsg(m any) error {
 		}
 		return nil
 	case <-s.ctx.Done():
+		s.cluster.mu.Lock()
+		defer s.cluster.mu.Unlock()
+		s.cluster.given = append(s.cluster.given, time.Since(s.cluster.start))
 		return s.ctx.Err()
 	}
 }
@@ -137,6 +146,9 @@ func (r *renewals) renew(t *testing.T, endpoints int, duration time.Duration) {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		r.streams++
+		if r.refuse != nil {
+			return nil, r.refuse
+		}
 		return &renewalStream{cluster: r, ctx: ctx, number: r.streams}, nil
 	}
 	client, err := clientv3.New(clientv3.Config{
@@ -144,6 +156,9 @@ func (r *renewals) renew(t *testing.T, endpoints int, duration time.Duration) {
 		DialOptions: []grpc.DialOption{grpc.WithChainStreamInterceptor(stream)}, // no connection is ever requested
 	})
 	require.NoError(t, err)
+	if r.closed {
+		_ = client.Close()
+	}
 	defer func() { _ = client.Close() }()
 	logger := slog.New(slog.NewTextHandler(r, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	d := &driver{
@@ -305,4 +320,35 @@ func TestLateRenewalIsNoTrouble(t *testing.T) {
 			})
 		})
 	}
+}
+
+// When a renewal has its answer, the other streams are given up. If none has one, each is given up when its answer would
+// come too late to count. They would stay for as long as their members are silent.
+func TestStreamsOfLateRenewalsAreGivenUp(t *testing.T) {
+	const ms = time.Millisecond
+	synctest.Test(t, func(t *testing.T) {
+		require.Equal(t, []time.Duration{3600 * ms}, renewing(t, 3, 9*time.Second, 100*ms, never, 100*ms).given)
+	})
+	synctest.Test(t, func(t *testing.T) {
+		r := renewing(t, 3, 9500*ms, never)
+		require.Equal(t, []time.Duration{7000 * ms, 8000 * ms, 9000 * ms}, r.given[:3])
+		require.Len(t, r.given, mostRenewers+3, "the others waited until the end")
+	})
+}
+
+// A cluster that denies renewals is asked every quarter of the TTL: the permission may come back. If the caller has closed
+// its client, Keep ends at once.
+func TestRenewalsAreRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := &renewals{refuse: rpctypes.ErrGRPCPermissionDenied}
+		r.renew(t, 3, 9*time.Second)
+		require.ErrorIs(t, r.err, context.Canceled)
+		require.Equal(t, 5, r.streams, "the last one when it was told to end")
+	})
+	synctest.Test(t, func(t *testing.T) {
+		r := &renewals{refuse: status.Error(codes.Canceled, "the client connection is closing"), closed: true}
+		r.renew(t, 3, 9*time.Second)
+		require.ErrorIs(t, r.err, store.ErrClosed)
+		require.Equal(t, 1, r.streams)
+	})
 }

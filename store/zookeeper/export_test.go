@@ -39,6 +39,15 @@ func (s *Store) Relays() (nodes, running int) {
 	return len(w.relays), running
 }
 
+// Creations returns how many creations of the present session the engine does not know the outcome of.
+func (s *Store) Creations(ctx context.Context) (n int, err error) {
+	sess, err := s.driver.await(ctx)
+	if err == nil {
+		sess.creations.Range(func(any, any) bool { n++; return true })
+	}
+	return n, err
+}
+
 // Abandon gives up the present session.
 func (s *Store) Abandon(reason error) {
 	d := s.driver

@@ -54,8 +54,8 @@ func (h *hosts) round() (failed int, wait time.Duration) {
 // timedOut tells that a server has left a handshake without an answer for as long as it was given.
 func (h *hosts) timedOut() { h.silent++ }
 
-// Connected implements zk.HostProvider.
-func (h *hosts) Connected() { h.answered() }
+// Connected implements zk.HostProvider. The wire has read the answer to the handshake before, and called answered.
+func (h *hosts) Connected() {}
 
 // answered is called for every handshake that a server has answered, if only to say that the session has expired.
 func (h *hosts) answered() { h.tried, h.silent = 0, 0 }

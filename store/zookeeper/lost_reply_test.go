@@ -96,6 +96,7 @@ func TestCampaignGivenUpLeavesNothing(t *testing.T) {
 		network.Heal()
 		eventually(t, func() bool { return len(list(t, conn, dir(election))) == 0 }, "the ballot is removed")
 		require.NoError(t, witness.Err(), "not with its session")
+		eventually(t, func() bool { n, err := st.Creations(soon(t)); return err == nil && n == 0 }, "nothing is kept of it")
 	})
 	t.Run("request sent later", func(t *testing.T) {
 		election := newElection()

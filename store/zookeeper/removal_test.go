@@ -39,6 +39,12 @@ func TestBallotIsRemovedWithItsAcknowledgement(t *testing.T) {
 			require.NoError(t, conn.Delete(ack, -1))
 			makePath(t, conn, ack+"/below")
 		}, left: []string{"leader_ack"}},
+		"the ballot is gone, and perhaps another leads": {before: func(t *testing.T, ballot, ack string) {
+			_, err := conn.Multi(&zk.DeleteRequest{Path: ballot, Version: -1}, &zk.DeleteRequest{Path: ack, Version: -1},
+				&zk.CreateRequest{Path: ack, Acl: world, Flags: zk.FlagEphemeral})
+			require.NoError(t, err)
+			t.Cleanup(func() { require.NoError(t, conn.Delete(ack, -1)) })
+		}, unknown: true, left: []string{"leader_ack"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			election := newElection()
@@ -195,4 +201,22 @@ func TestLeaderIsReadAfterTheFirstConfirmation(t *testing.T) {
 		c.letGo()
 	}
 	eventually(t, func() bool { return read() == nil }, "the leader is read")
+}
+
+// Servers refuse permission to delete a node without looking whether it is there: what has gone is removed.
+func TestRemovalIsDeniedOfWhatHasGone(t *testing.T) {
+	election := newElection()
+	conn := operator(t)
+	makePath(t, conn, dir(election))
+	session, e := enter(t, open(t, zookeeper.Config{Servers: sharedServer(t).Addrs(), TTL: long}), election, "ours")
+	_, err := conn.SetACL(dir(election), zk.WorldACL(zk.PermAll&^zk.PermDelete), -1)
+	require.NoError(t, err)
+	removal := engine.Removal{Entry: e}
+	require.ErrorIs(t, session.Remove(soon(t), removal), store.ErrDenied)
+	_, err = conn.SetACL(dir(election), zk.WorldACL(zk.PermAll), -1)
+	require.NoError(t, err)
+	require.NoError(t, conn.Delete(e.Key, -1))
+	_, err = conn.SetACL(dir(election), zk.WorldACL(zk.PermAll&^zk.PermDelete), -1)
+	require.NoError(t, err)
+	require.NoError(t, session.Remove(soon(t), removal))
 }

@@ -112,3 +112,54 @@ func TestRefusalEndsTheWaitForAConnection(t *testing.T) {
 		require.Equal(t, began, time.Now())
 	})
 }
+
+// A quorum grants a session, and so begins its lease, unless the answer took so long that the lease would end before it is
+// renewed. The ensemble's leader resumes a session by itself, which says nothing of others.
+func TestHandshakeBeginsALease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := driverWithSession(1)
+		granted := d.current.proof
+		require.NotZero(t, granted)
+		time.Sleep(time.Second)
+		d.established(1, true, d.config.TTL, store.Now())
+		require.Equal(t, granted, d.current.proof)
+
+		slow := store.Now()
+		time.Sleep(2 * time.Second)
+		d.established(2, false, d.config.TTL, slow)
+		require.EqualValues(t, 2, d.current.id)
+		require.Zero(t, d.current.proof)
+	})
+}
+
+// An answer ends the time without one: a session is given up for its length only if it goes on for a TTL.
+func TestAnsweredHandshakeKeepsTheSession(t *testing.T) {
+	d := driverWithSession(1)
+	d.unanswered = time.Now().Add(-time.Hour)
+	d.hosts.tried, d.hosts.silent = 5, 3
+	d.established(1, true, d.config.TTL, store.Now())
+	require.Zero(t, d.hosts.tried)
+	require.Zero(t, d.hosts.silent)
+	require.False(t, d.giveUp())
+	require.NotNil(t, d.current)
+
+	d.unanswered = time.Now().Add(-time.Hour)
+	require.True(t, d.giveUp())
+	require.Nil(t, d.current)
+	require.EqualValues(t, 1, d.leaving)
+	d.established(0, false, 0, store.Now())
+	require.Zero(t, d.leaving, "it is over")
+	require.False(t, d.ending)
+}
+
+// A new session has to be granted the TTL that was asked for. The present one may be granted more: it had less before, and
+// counts no less than its lease.
+func TestPresentSessionIsGrantedMore(t *testing.T) {
+	d := driverWithSession(1)
+	d.established(1, true, 2*d.config.TTL, store.Now())
+	require.NoError(t, d.refused)
+	require.NotNil(t, d.current)
+	d.established(2, false, 2*d.config.TTL, store.Now())
+	require.Error(t, d.refused)
+	require.Nil(t, d.current)
+}

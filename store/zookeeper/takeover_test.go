@@ -3,6 +3,7 @@ package zookeeper_test
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -145,4 +146,19 @@ func TestSessionBeforeStandsForTheWork(t *testing.T) {
 	require.ErrorContains(t, err, "the session before stands until its leader's work has stopped")
 	_ = b.Withdraw(soon(t)) // with an error: the ballot might stand until the session has ended
 	cast(t, st, newElection(), "other")
+}
+
+// The new acknowledgement is written several times to get another version, but not the longest values: a server would close
+// the connection on such a request.
+func TestLongestValueReplacesAnother(t *testing.T) {
+	election := newElection()
+	conn := operator(t)
+	ack := dir(election) + "/leader_ack"
+	makePath(t, conn, ack)
+	for range 7 {
+		_, err := conn.Set(ack, []byte("left over"), -1)
+		require.NoError(t, err)
+	}
+	b := castFirst(t, open(t, zookeeper.Config{Servers: sharedServer(t).Addrs(), TTL: long}), election, "new")
+	acknowledge(t, b, strings.Repeat("x", store.MaxValue))
 }

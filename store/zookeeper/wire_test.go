@@ -181,3 +181,38 @@ func TestWireHasTheLibrarysDeadlinesAfterTheHandshake(t *testing.T) {
 		require.Equal(t, time.Hour, time.Since(began))
 	})
 }
+
+// A failed read closes the connection, so that no request takes it for one that is up. A handshake without an answer is
+// counted: the next one has longer.
+func TestWireClosesOnAFailedRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var timedOut int
+		open := func() (*wire, net.Conn) {
+			w, server := handshaken(t, func(int64, bool, time.Duration, store.Instant) {})
+			w.timedOut = func() { timedOut++ }
+			return w, server
+		}
+		w, _ := open()
+		_, err := w.Read(make([]byte, 1))
+		require.ErrorIs(t, err, os.ErrDeadlineExceeded)
+		require.Equal(t, 1, timedOut)
+		require.True(t, w.gone.Load())
+
+		w, server := open()
+		require.NoError(t, server.Close())
+		_, err = w.Read(make([]byte, 1))
+		require.ErrorIs(t, err, io.EOF)
+		require.Equal(t, 1, timedOut, "that server has said something")
+		require.True(t, w.gone.Load())
+
+		w, server = open()
+		reply := connectReply(asked, time.Second)
+		go func() { _, _ = server.Write(reply) }()
+		_, err = io.ReadFull(w, make([]byte, len(reply)))
+		require.NoError(t, err)
+		require.NoError(t, w.SetReadDeadline(time.Now()))
+		_, err = w.Read(make([]byte, 1))
+		require.ErrorIs(t, err, os.ErrDeadlineExceeded)
+		require.Equal(t, 1, timedOut, "the handshake has been answered")
+	})
+}

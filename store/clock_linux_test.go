@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestSuspendedStandsStill: on a machine that is not suspended meanwhile, the answer is the same each time, to much
+// TestSuspendedStandsStill: on a machine that is not suspended meanwhile, the result is the same each time, to much
 // less than any grace.
 func TestSuspendedStandsStill(t *testing.T) {
 	first, ok := suspended()
@@ -37,8 +37,8 @@ func TestSuspendedAllocatesNothing(t *testing.T) {
 	require.Zero(t, testing.AllocsPerRun(100, func() { suspended() }))
 }
 
-// readings returns a reader of clocks that give one reading after another: the monotonic clock, that since boot, the
-// monotonic clock again. It counts the readings.
+// readings returns a reader of clocks that returns one reading after another: the monotonic clock, the clock since
+// boot, the monotonic clock again. It counts the readings.
 func readings(t *testing.T, given ...time.Duration) (read func(uintptr) (time.Duration, bool), count *int) {
 	count = new(int)
 	return func(clock uintptr) (time.Duration, bool) {

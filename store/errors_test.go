@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// conditions are all the errors on which a caller decides: whether they are permanent, and whether they refuse a
-// request.
+// conditions are all the properties of errors that callers check: whether they are permanent, and whether they are
+// denials.
 var conditions = map[error]struct{ permanent, refused bool }{
 	store.ErrLost:           {false, false},
 	store.ErrNotFirst:       {false, false},

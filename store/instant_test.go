@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// shifted returns t with its two readings moved apart, as a clock that was set or a suspended machine moves them. The
-// API of time.Time keeps them together, so this reaches into its memory, and checks that it found what it looked for.
+// shifted returns t with its two readings moved apart, as a set clock or a suspended machine moves them. The API of
+// time.Time keeps them together, so this changes its memory, and checks that it found the readings there.
 func shifted(t *testing.T, at time.Time, wall, mono time.Duration) time.Time {
 	t.Helper()
 	moved := at.Add(wall) // both readings

@@ -12,9 +12,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// history is what the observers of one lease have seen of its spans. Each writes down that a span is over after a call
-// has returned that, and reads whether any observer has written that before its next call begins. So a span that is
-// written down and then seen to hold has been revived, whatever the order in which the calls took effect.
+// history is what the observers of one lease have seen of its spans. Each records that a span is over after a call has
+// returned that. Before its next call, it reads whether any observer has recorded that. So a span that is recorded as
+// over and then seen to hold has been revived, in whatever order the calls took effect.
 type history struct {
 	over    [1 << 20]atomic.Bool
 	ended   atomic.Int64 // spans seen to end
@@ -55,8 +55,8 @@ func (h *history) observe(l *Lease, span Span, begun bool) (Span, bool) {
 	return span, true
 }
 
-// TestLeaseSpanThatEndedForOneEndedForAll has many goroutines ask while others renew, often too late, so that answers
-// and deadlines race all the time. The clock is the real one: in virtual time nothing would race.
+// TestLeaseSpanThatEndedForOneEndedForAll: many goroutines ask while others renew, often too late, so that answers and
+// deadlines race all the time. The clock is the real one: in virtual time nothing would race.
 func TestLeaseSpanThatEndedForOneEndedForAll(t *testing.T) {
 	const observers, renewers, enoughEnded, enoughHeld = 16, 3, 3000, 50_000
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -124,8 +124,8 @@ func TestLeaseEndIsFinalForAll(t *testing.T) {
 	}
 }
 
-// TestLeaseConcurrentRenewalsKeepTheLatest: whatever the order in which answers arrive, the lease ends with the last
-// request that was confirmed.
+// TestLeaseConcurrentRenewalsKeepTheLatest: in whatever order answers arrive, the lease counts from the latest request
+// that was confirmed.
 func TestLeaseConcurrentRenewalsKeepTheLatest(t *testing.T) {
 	for range 300 {
 		l := NewLease()

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestLeaseHoldsToTheNanosecond: it holds while a nanosecond is left, and is over at its deadline.
+// TestLeaseHoldsToTheNanosecond: the lease holds while a nanosecond is left, and is over at its deadline.
 func TestLeaseHoldsToTheNanosecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := NewLease()
@@ -36,8 +36,8 @@ func TestLeaseHoldsToTheNanosecond(t *testing.T) {
 	})
 }
 
-// TestLeaseIsNotRenewedByNothing: a renewal that is valid for no time changes nothing, even if the wall clock is so late
-// that the time since the zero Instant overflows.
+// TestLeaseIsNotRenewedByNothing: a renewal that is valid for no time changes nothing, even if the wall clock is so far
+// ahead that the time since the zero Instant overflows.
 func TestLeaseIsNotRenewedByNothing(t *testing.T) {
 	for _, years := range []time.Duration{0, 30, 60, 200} {
 		synctest.Test(t, func(t *testing.T) {
@@ -71,7 +71,7 @@ func TestLeaseRenewedInItsLastNanosecond(t *testing.T) {
 	}
 }
 
-// TestLeaseRenewalThatAddsNothing leaves the one that is there: what Last returned is not made to look renewed.
+// TestLeaseRenewalThatAddsNothing changes nothing: Last still returns the renewal before.
 func TestLeaseRenewalThatAddsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := NewLease()

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// isClosed lets everything come to rest first.
+// isClosed waits until everything is at rest, and reports whether the channel is closed.
 func isClosed(ch <-chan struct{}) bool {
 	synctest.Wait()
 	select {
@@ -50,7 +50,8 @@ func TestLeaseLapsed(t *testing.T) {
 	})
 }
 
-// TestLeaseLapsedAfterAShorterRenewal: a span that ends earlier than the one before would have ended is told in time.
+// TestLeaseLapsedAfterAShorterRenewal: the channel is closed in time for a span that ends earlier than the one before
+// would have.
 func TestLeaseLapsedAfterAShorterRenewal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := NewLease()
@@ -64,7 +65,7 @@ func TestLeaseLapsedAfterAShorterRenewal(t *testing.T) {
 	})
 }
 
-// TestLeaseOverdue: it is told when less than a third of the lease is left, once until the next renewal.
+// TestLeaseOverdue: the channel is closed when less than a third of the lease is left, once until the next renewal.
 func TestLeaseOverdue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := NewLease()
@@ -94,7 +95,8 @@ func TestLeaseOverdue(t *testing.T) {
 	})
 }
 
-// TestLeaseOverdueOverASlowLink: two round trips are no reason to worry; an eighth of the lease is.
+// TestLeaseOverdueOverASlowLink: renewals that take two round trips are not overdue; with an eighth of the lease left
+// they are.
 func TestLeaseOverdueOverASlowLink(t *testing.T) {
 	for name, c := range map[string]struct{ trip, left time.Duration }{
 		"fast":      {0, 8 * time.Second},
@@ -114,8 +116,8 @@ func TestLeaseOverdueOverASlowLink(t *testing.T) {
 	}
 }
 
-// TestLeaseTellsAllAtOnce: however renewals, ends and the timer race, each channel is closed once, and all are closed in
-// the end.
+// TestLeaseTellsAllAtOnce: in whatever order renewals, ends and the timer race, each channel is closed once, and all
+// are closed in the end.
 func TestLeaseTellsAllAtOnce(t *testing.T) {
 	for range 2000 {
 		l := NewLease()

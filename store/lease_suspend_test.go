@@ -7,9 +7,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// These tests run on the real clocks, because the time of a testing/synctest bubble has no monotonic reading that the
-// wall clock could disagree with. Nothing waits: the lease is a day long, and what moves is how long the machine says
-// that it was suspended.
+// These tests run on the real clocks, because the time of a testing/synctest bubble has no monotonic reading with which
+// the wall clock could disagree. Nothing waits: the lease is a day long, and the tests change for how long the machine
+// reports that it was suspended.
 
 const (
 	aDay   = 24 * time.Hour
@@ -74,7 +74,7 @@ func TestLeaseIsOverInTheFirstCallAfterASuspension(t *testing.T) {
 	}
 }
 
-// TestLeaseRenewalSentBeforeASuspension: the answer lay in a buffer while the machine slept.
+// TestLeaseRenewalSentBeforeASuspension: the answer was in a buffer while the machine was suspended.
 func TestLeaseRenewalSentBeforeASuspension(t *testing.T) {
 	total := 25 * anHour
 	suspend(t, &total, true)
@@ -84,8 +84,8 @@ func TestLeaseRenewalSentBeforeASuspension(t *testing.T) {
 	require.False(t, ok)
 }
 
-// TestLeaseConfirmedAfterASuspension: the deadline passed in the machine's sleep, so that a renewal confirmed since
-// then is for a new term.
+// TestLeaseConfirmedAfterASuspension: the deadline passed during the suspension, so a later confirmation is for a new
+// term.
 func TestLeaseConfirmedAfterASuspension(t *testing.T) {
 	var total time.Duration
 	suspend(t, &total, true)
@@ -100,8 +100,8 @@ func TestLeaseConfirmedAfterASuspension(t *testing.T) {
 	require.True(t, l.Holds(span))
 }
 
-// TestLeaseOlderRenewalAfterASuspension: a renewal that was sent before the last one does not hold either once that
-// one's deadline has passed, even if no call has noticed yet.
+// TestLeaseOlderRenewalAfterASuspension: a renewal that was sent before the last one does not hold either, once the
+// last one's deadline has passed, even if no call has noticed yet.
 func TestLeaseOlderRenewalAfterASuspension(t *testing.T) {
 	var total time.Duration
 	suspend(t, &total, true)
@@ -133,7 +133,7 @@ func TestLeaseOutlivesAWallClockThatIsSet(t *testing.T) {
 	}
 }
 
-// TestLeaseWhereTheMachineCannotTell: what the wall clock gained counts as suspension, which is safe.
+// TestLeaseWhereTheMachineCannotTell: everything that the wall clock gained counts as suspension, which is safe.
 func TestLeaseWhereTheMachineCannotTell(t *testing.T) {
 	var total time.Duration
 	suspend(t, &total, false)
@@ -142,6 +142,6 @@ func TestLeaseWhereTheMachineCannotTell(t *testing.T) {
 	requireRemaining(t, 4*anHour, l)
 	l = NewLease()
 	require.True(t, l.Renew(apart(t, -20*anHour), aDay))
-	requireRemaining(t, aDay, l) // what it lost is no time that did not pass
+	requireRemaining(t, aDay, l) // a wall clock that went back takes no time away
 	require.False(t, NewLease().Renew(apart(t, 25*anHour), aDay))
 }

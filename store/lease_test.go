@@ -26,8 +26,8 @@ func TestLeaseDoesNotHoldBeforeTheFirstRenewal(t *testing.T) {
 	})
 }
 
-// TestLeaseEndsAtItsDeadline: valid after the request was sent, not after it was confirmed, to the nanosecond and
-// with no event.
+// TestLeaseEndsAtItsDeadline: it counts from when the request was sent, not from when it was confirmed, to the
+// nanosecond and without an event.
 func TestLeaseEndsAtItsDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := NewLease()
@@ -220,7 +220,7 @@ func TestLeaseChanged(t *testing.T) {
 	})
 }
 
-// TestLeaseThatLapsedIsNotUnderstoodAsTheNext: a span that never began, or has yet to begin, does not hold.
+// TestLeaseThatLapsedIsNotUnderstoodAsTheNext: a span that never began, or has not begun yet, does not hold.
 func TestLeaseThatLapsedIsNotUnderstoodAsTheNext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := NewLease()

@@ -159,7 +159,7 @@ func requireUsableAnywhere(t *testing.T, name string) {
 	}
 }
 
-// TestUsableNamesNeverMeet tries every name of up to eight of the characters that the layouts treat in some way.
+// TestUsableNamesNeverMeet tries every name of up to eight of the characters that have a meaning in the layouts.
 func TestUsableNamesNeverMeet(t *testing.T) {
 	const alphabet, longest = "a_/.", 8
 	directories := map[string]string{}

@@ -17,28 +17,28 @@ import (
 // readingVariable hands an instant's readings, and the results to expect, to a process in a time namespace.
 const readingVariable = "LEADERSHIP_TEST_READING"
 
-// TestSuspensionInATimeNamespace: a process reads an instant, and another one, for which the kernel's CLOCK_BOOTTIME is
-// ahead by hours, reckons the time since then. That is what a process finds after a suspension. The tests in this file
-// need the build tag timens, Linux 6.2 and CAP_SYS_ADMIN, and fail without them: `make long PART=suspended`.
+// TestSuspensionInATimeNamespace: a process reads an instant. Another one, whose CLOCK_BOOTTIME is hours ahead,
+// computes the time since then, as a process does after a suspension. The tests in this file need the build tag timens,
+// Linux 6.2 and CAP_SYS_ADMIN, and fail without them: `make long PART=suspended`.
 func TestSuspensionInATimeNamespace(t *testing.T) {
 	for _, slept := range []time.Duration{0, time.Second, 20 * time.Hour, 400 * aDay} {
 		t.Run(slept.String(), func(t *testing.T) {
-			// The wall clock goes on in a suspension: seen from its end, it began that much earlier.
+			// The wall clock goes on during a suspension, so that much more of its time has passed at the end.
 			sinceInNamespace(t, -slept, 0, slept, slept)
 		})
 	}
 }
 
-// TestPausedMachineIsNotCounted keeps a limit that docs/guarantees.md states. For a virtual machine that was paused all
-// clocks of the kernel stood still; the wall clock may have been set since. Nothing tells of the pause.
+// TestPausedMachineIsNotCounted shows a limit that docs/guarantees.md states. While a virtual machine is paused all
+// clocks of the kernel stand still; the wall clock might have been set since. Nothing reports the pause.
 func TestPausedMachineIsNotCounted(t *testing.T) {
 	const pause = 2 * time.Second // less than the machine has been up
 	t.Run("wall clock set", func(t *testing.T) { sinceInNamespace(t, -pause, -pause, -pause, 0) })
 	t.Run("wall clock left", func(t *testing.T) { sinceInNamespace(t, 0, -pause, -pause, 0) })
 }
 
-// sinceInNamespace starts a process whose clocks are ahead by as much as is given, the wall clock since the instant,
-// and checks how much time it reckons to have passed since then.
+// sinceInNamespace starts a process whose clocks are ahead by the given times, the wall clock since the instant, and
+// checks how much time it computes.
 func sinceInNamespace(t *testing.T, wall, monotonic, boottime, want time.Duration) {
 	sent := Now()
 	require.True(t, sent.known)

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What these tests plant as user and password. Neither is part of any text of the package.
+// The user and the password of these tests. Neither is part of any text of the package.
 const plantedUser, plantedPassword = "aL1ce", "hUnter2"
 
 // shown returns the texts that a program may print of a URL: the errors, and what stands for the store in logs.
@@ -45,8 +45,8 @@ func requireNoSecret(t *testing.T, raw string) {
 	}
 }
 
-// TestNoSecretIsShown has user and password where they belong, and something wrong with the rest, or with the
-// characters in them that had to be escaped.
+// TestNoSecretIsShown has a user and a password in the right place, and a fault in the rest of the URL, or in their
+// characters that should have been escaped.
 func TestNoSecretIsShown(t *testing.T) {
 	both := plantedUser + ":" + plantedPassword
 	for _, raw := range []string{
@@ -89,8 +89,8 @@ func TestNoSecretIsShown(t *testing.T) {
 	}
 }
 
-// TestNoSecretIsShownWhereItWasNotEscaped: a generated password has "/", "?" or "#" in it sooner or later, and who
-// pastes it unescaped reads it in the log of everybody.
+// TestNoSecretIsShownWhereItWasNotEscaped: sooner or later a generated password contains "/", "?" or "#". If it is
+// pasted without escapes, logs must not show it.
 func TestNoSecretIsShownWhereItWasNotEscaped(t *testing.T) {
 	for _, c := range "/?#@:,;&=+ %[]\\\"\n" {
 		for _, raw := range []string{
@@ -117,7 +117,7 @@ func TestNoSecretIsShownWhereTheHostWasForgotten(t *testing.T) {
 	}
 }
 
-// FuzzParseURLShowsNoSecret plants the secret in what is left of an "@", among anything.
+// FuzzParseURLShowsNoSecret puts the secret before an "@", among arbitrary text.
 func FuzzParseURLShowsNoSecret(f *testing.F) {
 	for _, rest := range []string{"h", "h:1,i:2/p?ttl=10s", "h:x", "h/%", "", "[::1]:1", "h?a=1&a=2", "h?%", "@h", "h#"} {
 		for _, junk := range []string{"", "%", "%zz", "@", ":", ",", " ", "/", "?", "#", "/?", "1/", "1?"} {

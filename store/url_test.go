@@ -114,8 +114,8 @@ func TestParseURLRefuses(t *testing.T) {
 	}
 }
 
-// TestParseURLRefusesStrayBrackets: what is neither "host", "host:port" nor "[IPv6]:port" is refused here, not by a
-// name server later.
+// TestParseURLRefusesStrayBrackets: a host that is neither "host", "host:port" nor "[IPv6]:port" is refused here, not
+// later by a name server.
 func TestParseURLRefusesStrayBrackets(t *testing.T) {
 	for _, raw := range []string{"z://[]", "z://[h", "z://h]", "z://h:2181]", "z://[h]", "z://[::1]]", "z://[x:y]"} {
 		u, err := store.ParseURL(raw)
@@ -136,7 +136,7 @@ func TestURLString(t *testing.T) {
 	}
 }
 
-// TestURLStringIsOneLine: errors and logs name the store by it, and an Error promises one line of text.
+// TestURLStringIsOneLine: errors and logs show the URL, and an Error promises one line of text.
 func TestURLStringIsOneLine(t *testing.T) {
 	for _, raw := range []string{"z://h/a%0Alevel=INFO", "z://h/%1b%5b2J", "z://h\x00/", "z://h\x1b[2J/"} {
 		if u, err := store.ParseURL(raw); err == nil {

@@ -17,8 +17,8 @@ import (
 
 // docs/backends.md refers to these tests for what differs from store to store.
 
-// The range of the TTL. What no server grants is refused when the store is opened, what this one does not by Campaign;
-// either way with an error that names the option, the value and the limit, and that trying again does not cure.
+// The range of the TTL. A TTL that no server grants is refused when the store is opened; one that this server does not
+// grant, by Campaign. In both cases a permanent error names the option, the value and the limit.
 func TestTTLRanges(t *testing.T) {
 	for _, c := range []struct {
 		kind, ttl string
@@ -56,8 +56,9 @@ func TestTTLRanges(t *testing.T) {
 	}
 }
 
-// A leader is cut off, which for its service is the same as a crash. By its own clock it is over before its successor
-// is first, whatever the store; how long that takes differs. The times are logged, and not judged on a busy machine.
+// A leader is cut off, which for its service is the same as a crash. In every store it is over by its own clock before
+// its successor is first; how long that takes differs. The times are logged and not checked, since the machine might be
+// busy.
 func TestSuccessorLeadsAfterTheLease(t *testing.T) {
 	for _, c := range []struct {
 		kind       string
@@ -94,13 +95,13 @@ func TestSuccessorLeadsAfterTheLease(t *testing.T) {
 	}
 }
 
-// An operator ends the session, or deletes the ballot. The holder notices at once, not with the next renewal, and its
-// next ballot is a new one.
+// An operator ends the session, or deletes the ballot. The holder notices at once, not with the next renewal, and casts
+// a new ballot.
 func TestEndsEarly(t *testing.T) {
 	for _, c := range []struct {
 		kind    string
 		ttl     time.Duration
-		session bool // it is the session that is ended, not the ballot
+		session bool // the session is ended, not the ballot
 	}{
 		{"zookeeper", 10 * time.Second, false}, // sessions: TestSessionClosedFromOutside of its package
 		{"etcd", 30 * time.Second, false},
@@ -118,7 +119,7 @@ func TestEndsEarly(t *testing.T) {
 			leader, _ := lead(t, st, election, "leader")
 			other := cast(t, st, newElection(), "another election")
 			var terms []*leadership.Term
-			for range 20 { // one would often be told in time by luck
+			for range 20 { // a single one might be in time by luck
 				candidate, err := leadership.NewCandidate(st, newElection(), "term", nil)
 				require.NoError(t, err)
 				t.Cleanup(candidate.Stop)
@@ -166,8 +167,8 @@ func TestEndsEarly(t *testing.T) {
 	})
 }
 
-// Where the acknowledged value is, for clients in any language: as it is, at a place that follows from the election's
-// name. The token is the service's index of the ballot's creation, the revision that of the acknowledgement.
+// Where clients in any language find the acknowledged value, byte by byte: the path follows from the election's name.
+// The token is the service's index of the ballot's creation, the revision that of the acknowledgement.
 func TestPlaces(t *testing.T) {
 	const value = "db2:4567\x00\xff é\n"
 	for _, kind := range []string{"zookeeper", "etcd", "consul"} {
@@ -194,7 +195,8 @@ func TestPlaces(t *testing.T) {
 	}
 }
 
-// Followers see what another client has put at the acknowledgement's key; on Consul only if a session holds it.
+// Followers see a value that another client has written at the acknowledgement's key; on Consul only if a session holds
+// the key.
 func TestForeignValueAtTheAcknowledgement(t *testing.T) {
 	for _, kind := range []string{"zookeeper", "etcd", "consul"} {
 		t.Run(kind, func(t *testing.T) {
@@ -220,7 +222,7 @@ func TestForeignValueAtTheAcknowledgement(t *testing.T) {
 	}
 }
 
-// ZooKeeper's nodes of an election outlive its candidates, and clearing the election removes them.
+// ZooKeeper's nodes of an election stay after its candidates have gone. Clearing the election removes them.
 func TestNodesStayUntilCleared(t *testing.T) {
 	election := newElection()
 	st := open(t, on(t, "zookeeper", "ttl=10s"), nil)

@@ -49,7 +49,8 @@ func open(t *testing.T, raw string, through *conformance.Network) store.Store {
 	return st
 }
 
-// lead casts a ballot, waits until it is first, and acknowledges. It tries again if a slow machine cost it the session.
+// lead casts a ballot, waits until it is first, and acknowledges. It tries again if the session was lost on a slow
+// machine.
 func lead(t *testing.T, st store.Store, election, value string) (store.Ballot, store.Leader) {
 	t.Helper()
 	for {

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A store opened by URL tells the program's logger what goes on between it and its service.
+// A store opened by URL logs its connection to the service with the program's logger.
 func TestStoresOpenedByURLLog(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)

@@ -21,7 +21,7 @@ type entry struct {
 	session           string
 }
 
-// operator looks at a service, and meddles with it, through its own client.
+// operator reads and changes a service through the service's own client.
 type operator interface {
 	// get returns the entry at a path.
 	get(t *testing.T, path string) entry
@@ -82,7 +82,8 @@ func (o *zooKeeperOperator) list(t *testing.T, path string) (list []entry) {
 	return list
 }
 
-// names returns the names of the nodes below a path. Unlike list it needs no right to read them, and they may go meanwhile.
+// names returns the names of the nodes below a path. Unlike list it needs no permission to read them, and they may be
+// deleted meanwhile.
 func (o *zooKeeperOperator) names(t *testing.T, path string) []string {
 	t.Helper()
 	_, err := o.conn.Sync(path)

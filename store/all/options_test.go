@@ -18,7 +18,7 @@ import (
 
 const secret = "s3cret/: @"
 
-// An option that several stores know means the same to all of them, and its wrong values are refused alike, before
+// An option has the same meaning in all stores that have it. Its wrong values are refused in the same way, before
 // anything is sent.
 func TestOptionsAreRefusedAlike(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "text")
@@ -79,8 +79,8 @@ func TestOptionsAreRefusedAlike(t *testing.T) {
 	require.ErrorIs(t, err, store.ErrInvalid)
 }
 
-// All the options that the stores have in common together, on the line and with TLS. That the right certificate, name
-// and password get through is what the tests of each store's package show: TestTLS, and those of its permissions.
+// All options that the stores have in common, together, without TLS and with it. TestTLS of each store's package, and
+// the tests of its permissions, show that the right certificate, name and password are used.
 func TestOptionsAreAccepted(t *testing.T) {
 	cert, key := certificate(t)
 	password := filepath.Join(t.TempDir(), "password")
@@ -103,8 +103,8 @@ func TestOptionsAreAccepted(t *testing.T) {
 	}
 }
 
-// The lease lasts for the ttl without the grace, from when a renewal was sent. ZooKeeper counts from when the one
-// before that was sent, TTL/6 earlier, except at first.
+// The lease lasts for the TTL less the grace, from when a renewal was sent. ZooKeeper counts from the renewal before,
+// which was sent TTL/6 earlier, except at first.
 func TestTTLAndGrace(t *testing.T) {
 	for _, kind := range kinds {
 		t.Run(kind, func(t *testing.T) {

@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A server's data are replaced by an earlier copy. A candidate that has led since refuses tokens which are not higher
-// than its last, and leads again once they have caught up. etcd's is TestRestored of its package.
+// A server's data are replaced by an earlier copy. A candidate that has led since refuses tokens that are not higher
+// than its last, and leads again once they have caught up. For etcd see TestRestored of its package.
 func TestRestored(t *testing.T) {
 	type server interface {
 		Addrs() []string

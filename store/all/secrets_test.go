@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// However a store, its settings, or what works on it is printed, its password is not.
+// A store, its settings and its parts never show the password when they are printed.
 func TestPrintedWithoutPassword(t *testing.T) {
 	const password = "hUnter2"
 	things := []any{

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A read or Clear within a limit returns why the store can't be reached, not only that time is up.
+// A read or Clear with a deadline returns why the store can't be reached, not only that the deadline has passed.
 func TestReadsSayWhyThereIsNoAnswer(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)

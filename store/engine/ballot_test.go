@@ -29,7 +29,7 @@ func TestWaitReturnsWhenFirst(t *testing.T) {
 	})
 }
 
-// TestWaitOfABallotThatIsFirstAndLost says that it is lost.
+// TestWaitOfABallotThatIsFirstAndLost: Wait returns that it is lost.
 func TestWaitOfABallotThatIsFirstAndLost(t *testing.T) {
 	play(t, Settings{}, func(t *testing.T, s *scene) {
 		b, own := s.leading(1)
@@ -105,7 +105,7 @@ func TestAcknowledgeLearnsThatTheBallotIsLost(t *testing.T) {
 	})
 }
 
-// TestAcknowledgeEndsWithItsBallot: its outcome is unknown, and the removal knows of it.
+// TestAcknowledgeEndsWithItsBallot: its outcome is unknown, and the removal takes that into account.
 func TestAcknowledgeEndsWithItsBallot(t *testing.T) {
 	play(t, Settings{}, func(t *testing.T, s *scene) {
 		b, _ := s.leading(1)
@@ -119,7 +119,7 @@ func TestAcknowledgeEndsWithItsBallot(t *testing.T) {
 	})
 }
 
-// TestAcknowledgeWhileTheBallotIsWithdrawn is not sent: the removal may not know of it.
+// TestAcknowledgeWhileTheBallotIsWithdrawn is not sent: the removal might not know of it.
 func TestAcknowledgeWhileTheBallotIsWithdrawn(t *testing.T) {
 	play(t, Settings{}, func(t *testing.T, s *scene) {
 		b, _ := s.leading(1)
@@ -146,7 +146,7 @@ func TestRevisionNeverGoesBack(t *testing.T) {
 	})
 }
 
-// TestWithdraw: the ballot is lost before the request is sent, which is repeated until it has been answered.
+// TestWithdraw: the ballot is lost before the request is sent. The request is repeated until it is answered.
 func TestWithdraw(t *testing.T) {
 	play(t, Settings{}, func(t *testing.T, s *scene) {
 		b, own := s.leading(1)
@@ -171,7 +171,7 @@ func TestWithdraw(t *testing.T) {
 	})
 }
 
-// TestWithdrawThatFindsTheSessionOver succeeds: the session has taken the entry along.
+// TestWithdrawThatFindsTheSessionOver succeeds: the entry has ended with the session.
 func TestWithdrawThatFindsTheSessionOver(t *testing.T) {
 	play(t, Settings{}, func(t *testing.T, s *scene) {
 		b, _ := s.leading(1)
@@ -183,7 +183,7 @@ func TestWithdrawThatFindsTheSessionOver(t *testing.T) {
 	})
 }
 
-// TestWithdrawOfABallotThatWasEnteredTwice voids it, too: the first request may be on its way.
+// TestWithdrawOfABallotThatWasEnteredTwice also voids it: the first request might be under way.
 func TestWithdrawOfABallotThatWasEnteredTwice(t *testing.T) {
 	play(t, Settings{}, func(t *testing.T, s *scene) {
 		c := s.campaign(t.Context(), "x")
@@ -226,7 +226,7 @@ func TestWithdrawGoesOnInTheBackground(t *testing.T) {
 	})
 }
 
-// TestWithdrawOfAnEntryThatIsKnownToBeGone sends nothing, unless there may be an acknowledgement, or a leader's lock.
+// TestWithdrawOfAnEntryThatIsKnownToBeGone sends nothing, unless there might be an acknowledgement, or a leader's lock.
 func TestWithdrawOfAnEntryThatIsKnownToBeGone(t *testing.T) {
 	play(t, Settings{}, func(t *testing.T, s *scene) {
 		b, own, prev := s.waitingBehind(behind)
@@ -271,7 +271,7 @@ func TestAlone(t *testing.T) {
 	})
 }
 
-// TestResignationRequested: the own watch tells it, at once or later, and only once.
+// TestResignationRequested: the ballot's watch reports it, at once or later, and only once.
 func TestResignationRequested(t *testing.T) {
 	play(t, Settings{}, func(t *testing.T, s *scene) {
 		b, own := s.leading(1)
@@ -322,8 +322,8 @@ func (s scriptedResigner) RequestResignation(ctx context.Context, election strin
 	return s.ask(ctx, &request{op: "RequestResignation", election: election, key: strconv.FormatUint(token, 10)}).err
 }
 
-// TestLeaderWhoseWatchIsRefused keeps its entry until its owner gives it back: the leader's work has to stop first. One
-// that waits is removed at once.
+// TestLeaderWhoseWatchIsRefused keeps its entry until its owner gives it back, since the leader's work has to stop
+// first. The entry of a waiting ballot is removed at once.
 func TestLeaderWhoseWatchIsRefused(t *testing.T) {
 	play(t, Settings{}, func(t *testing.T, s *scene) {
 		b, own := s.leading(1)
@@ -345,8 +345,8 @@ func TestLeaderWhoseWatchIsRefused(t *testing.T) {
 	})
 }
 
-// TestSessionThatIsGivenUpEndsAfterTheLeadersWork: when its owner has given the ballot back, or after a TTL, or when the
-// store is closed. The next one does not wait for that.
+// TestSessionThatIsGivenUpEndsAfterTheLeadersWork: it ends when the ballot's owner has given it back, after a TTL, or
+// when the store is closed. The next session does not wait for that.
 func TestSessionThatIsGivenUpEndsAfterTheLeadersWork(t *testing.T) {
 	for name, end := range map[string]func(t *testing.T, s *scene, b *ballot){
 		"given back": func(t *testing.T, s *scene, b *ballot) {

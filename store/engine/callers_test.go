@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestSessionGivenUpOnACallersConnection: it stays at the service, so each of its entries is removed, that of a leader
-// once its work has stopped. The session that is opened next is the same one, and knows of them.
+// TestSessionGivenUpOnACallersConnection: the session goes on at the service, so each of its entries is removed, that
+// of a leader once its work has stopped. The next session that is opened is the same one, and knows these entries.
 func TestSessionGivenUpOnACallersConnection(t *testing.T) {
 	play(t, Settings{}, func(t *testing.T, s *scene) {
 		s.scripted.owned = false
@@ -26,7 +26,7 @@ func TestSessionGivenUpOnACallersConnection(t *testing.T) {
 		next := s.cast(8, Place{Nearest: "own1", Nonces: []string{b.nonce.Name, other.nonce.Name}})
 		require.Zero(t, s.count("Void"), "they are no strays")
 		s.find("Entry").shows(State{Token: 1, Session: b.session.id, Nonce: b.nonce.Name}).goes()
-		for range 2 { // the first was sent before the other had gone
+		for range 2 { // the first was sent before the other was gone
 			s.find("Entry").shows(State{Token: 8, Session: b.session.id})
 		}
 		require.True(t, next.isFirst())
@@ -68,7 +68,8 @@ func TestCloseWaitsForRemovalsOnACallersConnection(t *testing.T) {
 	})
 }
 
-// TestStrayThatWaitsForASlot while a session on a caller's connection is given up: its entry outlasts that, and is voided.
+// TestStrayThatWaitsForASlot while a session on a caller's connection is given up: the entry still stands then, and is
+// voided.
 func TestStrayThatWaitsForASlot(t *testing.T) {
 	play(t, Settings{}, func(t *testing.T, s *scene) {
 		s.scripted.owned = false
@@ -87,7 +88,7 @@ func TestStrayThatWaitsForASlot(t *testing.T) {
 	})
 }
 
-// TestResyncPassesOverLostBallots, as of the session before, whose entries the next one knows.
+// TestResyncPassesOverLostBallots, for example of the session before, whose entries the next one knows.
 func TestResyncPassesOverLostBallots(t *testing.T) {
 	play(t, Settings{}, func(t *testing.T, s *scene) {
 		s.scripted.owned = false

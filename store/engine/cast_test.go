@@ -64,7 +64,7 @@ func (s *scene) impatient() (enter *request, c *call[store.Ballot]) {
 	return enter, c
 }
 
-// TestImpatientCallerLeavesAnOrphan, which is voided until that has been answered.
+// TestImpatientCallerLeavesAnOrphan. The engine repeats Void until it is answered.
 func TestImpatientCallerLeavesAnOrphan(t *testing.T) {
 	play(t, Settings{}, func(t *testing.T, s *scene) {
 		enter, c := s.impatient()
@@ -83,7 +83,7 @@ func TestImpatientCallerLeavesAnOrphan(t *testing.T) {
 	})
 }
 
-// TestErrorOfAnEndedContext that says nothing of the request is taken for an unknown outcome.
+// TestErrorOfAnEndedContext that shows nothing about the request counts as an unknown outcome.
 func TestErrorOfAnEndedContext(t *testing.T) {
 	for err, voids := range map[error]int{context.Canceled: 1, errUnsent: 0} {
 		play(t, Settings{}, func(t *testing.T, s *scene) {
@@ -118,7 +118,8 @@ func TestWhatWasNotSentLeavesWithItsCaller(t *testing.T) {
 	})
 }
 
-// TestOrphansHoldBackCasts: 32 at most are under way. Those who wait go on in the order in which they came, or leave.
+// TestOrphansHoldBackCasts: at most 32 are under way. Callers that wait are served in the order in which they came, or
+// give up.
 func TestOrphansHoldBackCasts(t *testing.T) {
 	play(t, Settings{}, func(t *testing.T, s *scene) {
 		for range Slots {
@@ -135,7 +136,7 @@ func TestOrphansHoldBackCasts(t *testing.T) {
 		require.ErrorIs(t, leaves.err, errDisk)
 
 		oldest := s.find("Void")
-		s.all()[3].answer(answer{}) // one that has no answer holds up no other
+		s.all()[3].answer(answer{}) // one without an answer delays no other
 		require.Equal(t, "first", s.find("Enter").election)
 		s.find("Enter").answer(entered(1, Place{}))
 		require.True(t, first.returned())
@@ -146,7 +147,7 @@ func TestOrphansHoldBackCasts(t *testing.T) {
 	})
 }
 
-// TestEndOfTheSessionFreesTheSlots: the orphans went with it.
+// TestEndOfTheSessionFreesTheSlots: the orphans ended with it.
 func TestEndOfTheSessionFreesTheSlots(t *testing.T) {
 	play(t, Settings{}, func(t *testing.T, s *scene) {
 		for range Slots {
@@ -164,7 +165,7 @@ func TestEndOfTheSessionFreesTheSlots(t *testing.T) {
 	})
 }
 
-// TestOrphanOfACallersConnection that the service has ended has gone with it, too.
+// TestOrphanOfACallersConnection: if the service has ended the session, the orphan has ended with it, too.
 func TestOrphanOfACallersConnection(t *testing.T) {
 	play(t, Settings{}, func(t *testing.T, s *scene) {
 		s.owned = false
@@ -225,7 +226,7 @@ func TestEnterThatIsRefused(t *testing.T) {
 	}
 }
 
-// TestSessionOverWhileTheReplyIsOnItsWay: the entry went with it. It is cast again in the next session.
+// TestSessionOverWhileTheReplyIsOnItsWay: the entry ended with the session. Another one is cast in the next session.
 func TestSessionOverWhileTheReplyIsOnItsWay(t *testing.T) {
 	for name, reply := range map[string]answer{"made": entered(1, Place{}), "unknown": {err: errLater}} {
 		t.Run(name, func(t *testing.T) {
@@ -258,8 +259,8 @@ func TestVoidThatIsRefusedEndsTheSession(t *testing.T) {
 	})
 }
 
-// TestStrayIsVoided: an entry of this session and store that belongs to no ballot, from a restored snapshot. It leaves
-// alone those of ballots, of other stores on the same connection, and of other sessions.
+// TestStrayIsVoided: an entry of this session and store that belongs to no ballot, from a restored snapshot. Entries of
+// ballots, of other stores on the same connection, and of other sessions stay.
 func TestStrayIsVoided(t *testing.T) {
 	for name, c := range map[string]struct {
 		state func(s *scene, b *ballot) State
@@ -294,7 +295,7 @@ func TestStrayIsVoided(t *testing.T) {
 	}
 }
 
-// TestStrayInAListIsVoided, also behind an entry of another store, which would not remove it.
+// TestStrayInAListIsVoided, also behind an entry of another store, which the engine does not remove.
 func TestStrayInAListIsVoided(t *testing.T) {
 	play(t, Settings{}, func(t *testing.T, s *scene) {
 		first, _ := s.leading(1)

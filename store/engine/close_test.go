@@ -31,13 +31,13 @@ func TestCloseInOrder(t *testing.T) {
 		require.ErrorIs(t, err, store.ErrClosed)
 		require.ErrorIs(t, b.Withdraw(t.Context()), store.ErrClosed)
 		asked := s.asked
-		_, err = s.openSession(t.Context()) // by a Campaign that has not heard yet
+		_, err = s.openSession(t.Context()) // by a Campaign that does not know yet
 		require.ErrorIs(t, err, store.ErrClosed)
 		require.Equal(t, asked, s.asked, "the driver is closed")
 	})
 }
 
-// TestCloseTellsTheBallotsBeforeTheCallsEnd and no Campaign wins in between.
+// TestCloseTellsTheBallotsBeforeTheCallsEnd: no Campaign wins in between.
 func TestCloseTellsTheBallotsBeforeTheCallsEnd(t *testing.T) {
 	play(t, Settings{}, func(t *testing.T, s *scene) {
 		b, _ := s.leading(1)
@@ -170,7 +170,7 @@ func TestCloseWaitsForAStray(t *testing.T) {
 	})
 }
 
-// TestCloseLeavesBallotsOnACallersConnection says so, if the service has not answered for some seconds.
+// TestCloseLeavesBallotsOnACallersConnection if the service has not answered for some seconds, and logs that.
 func TestCloseLeavesBallotsOnACallersConnection(t *testing.T) {
 	play(t, Settings{}, func(t *testing.T, s *scene) {
 		s.owned = false
@@ -184,8 +184,8 @@ func TestCloseLeavesBallotsOnACallersConnection(t *testing.T) {
 	})
 }
 
-// TestCloseLeavesWhatWasRefused on a caller's connection, and says which ballot it is: one that was withdrawn before, and
-// an orphan. One that could be removed in the end is not named.
+// TestCloseLeavesWhatWasRefused on a caller's connection, and names the ballots: one that was withdrawn before, and an
+// orphan. A ballot that could be removed in the end is not named.
 func TestCloseLeavesWhatWasRefused(t *testing.T) {
 	play(t, Settings{}, func(t *testing.T, s *scene) {
 		s.owned = false

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestWithdrawAfterTheSessionWasGivenUp for want of answers does not wait for one: nothing is sent any more.
+// TestWithdrawAfterTheSessionWasGivenUp because there were no answers does not wait for one: nothing is sent any more.
 func TestWithdrawAfterTheSessionWasGivenUp(t *testing.T) {
 	play(t, Settings{}, func(t *testing.T, s *scene) {
 		b, _ := s.leading(1)
@@ -20,7 +20,7 @@ func TestWithdrawAfterTheSessionWasGivenUp(t *testing.T) {
 	})
 }
 
-// TestWithdrawAfterTheEndOfASession that was given up succeeds if the service has confirmed the end: the entry has gone.
+// TestWithdrawAfterTheEndOfASession that was given up succeeds if the service has confirmed the end: the entry is gone.
 func TestWithdrawAfterTheEndOfASession(t *testing.T) {
 	for _, confirmed := range []bool{true, false} {
 		var log strings.Builder

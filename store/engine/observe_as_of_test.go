@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestAsOfOfAReadThatTellsNone, as on etcd if an event overtakes the answer: it was sent after the engine had asked.
+// TestAsOfOfAReadThatTellsNone, as on etcd if an event overtakes the answer: AsOf is when the engine asked.
 func TestAsOfOfAReadThatTellsNone(t *testing.T) {
 	play(t, Settings{}, func(t *testing.T, s *scene) {
 		asked := time.Now()
@@ -22,7 +22,7 @@ func TestAsOfOfAReadThatTellsNone(t *testing.T) {
 	})
 }
 
-// TestAsOfOfAReadThatTellsAnEarlierOne, as on ZooKeeper, whose servers may be behind, is that.
+// TestAsOfOfAReadThatTellsAnEarlierOne, as on ZooKeeper, whose servers might lag behind: the engine takes that time.
 func TestAsOfOfAReadThatTellsAnEarlierOne(t *testing.T) {
 	play(t, Settings{}, func(t *testing.T, s *scene) {
 		confirmed := time.Now()
@@ -42,7 +42,7 @@ type syncing struct{ *scripted }
 
 func (s syncing) Sync(ctx context.Context) error { return s.ask(ctx, &request{op: "Sync"}).err }
 
-// TestPresentLeaderIsReadAfterASync, for a caller who needs it, and no other read is.
+// TestPresentLeaderIsReadAfterASync, if the caller needs it. No other read is.
 func TestPresentLeaderIsReadAfterASync(t *testing.T) {
 	play(t, Settings{}, func(t *testing.T, s *scene) {
 		s.Engine.driver = syncing{s.scripted} // nothing has been asked yet
@@ -75,7 +75,7 @@ func TestPresentLeaderIsReadAfterASync(t *testing.T) {
 	})
 }
 
-// TestAsOfOfAReadThatToldNoState, since its watch was over before, is that of the state that is known.
+// TestAsOfOfAReadThatToldNoState, since its watch was over before, is that of the known state.
 func TestAsOfOfAReadThatToldNoState(t *testing.T) {
 	play(t, Settings{}, func(t *testing.T, s *scene) {
 		watch := s.watched()
@@ -90,8 +90,8 @@ func TestAsOfOfAReadThatToldNoState(t *testing.T) {
 	})
 }
 
-// TestReadThatIsOvertakenByNews: its answer comes after the news of what happened since, and its time as of which it is
-// right is later than that of the news, which came in the answer to a long poll.
+// TestReadThatIsOvertakenByNews: its answer comes after the news of a later change. The news, the answer of a long
+// poll, has an earlier AsOf than the read.
 func TestReadThatIsOvertakenByNews(t *testing.T) {
 	play(t, Settings{}, func(t *testing.T, s *scene) {
 		watch := s.watched() // one leads
@@ -116,7 +116,7 @@ func TestReadThatIsOvertakenByNews(t *testing.T) {
 	})
 }
 
-// TestReadThatIsOlderThanAConfirmation: its answer comes last, and tells of a leader who had gone by then.
+// TestReadThatIsOlderThanAConfirmation: its answer comes last, and names a leader that was gone by then.
 func TestReadThatIsOlderThanAConfirmation(t *testing.T) {
 	play(t, Settings{}, func(t *testing.T, s *scene) {
 		watch := s.watched()

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestCloseEndsObserve at once with ErrClosed, also if what Close does is told meanwhile.
+// TestCloseEndsObserve at once with ErrClosed, also if a watch reports what Close does.
 func TestCloseEndsObserve(t *testing.T) {
 	for name, news := range map[string][]News{"nothing is told": nil, "another leader is told": {{State: &State{Leader: two}}}} {
 		t.Run(name, func(t *testing.T) {
@@ -31,7 +31,7 @@ func TestCloseEndsObserve(t *testing.T) {
 	}
 }
 
-// TestCloseWhileTheAnswerIsKnown ends the call with ErrClosed: what is known may be what Close has done.
+// TestCloseWhileTheAnswerIsKnown ends the call with ErrClosed: the known state might be what Close has done.
 func TestCloseWhileTheAnswerIsKnown(t *testing.T) {
 	play(t, Settings{}, func(t *testing.T, s *scene) {
 		s.watched()

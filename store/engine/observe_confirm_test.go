@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestConfirmationOfAnotherWatch says nothing about what was told before: of one that has not told a state yet, and of
-// one that is over.
+// TestConfirmationOfAnotherWatch confirms nothing that was reported before: that of a watch that has not reported a
+// state yet, or is over.
 func TestConfirmationOfAnotherWatch(t *testing.T) {
 	play(t, Settings{}, func(t *testing.T, s *scene) {
 		watch := s.watched()
@@ -26,7 +26,7 @@ func TestConfirmationOfAnotherWatch(t *testing.T) {
 	})
 }
 
-// TestLeaderIsReadWhenConfirmationsStayAway, so that what is known is never older than TTL/2 and two round trips.
+// TestLeaderIsReadWhenConfirmationsStayAway, so that the known state is never older than TTL/2 and two round trips.
 func TestLeaderIsReadWhenConfirmationsStayAway(t *testing.T) {
 	play(t, Settings{}, func(t *testing.T, s *scene) {
 		for i := range 5 { // which are resynced before
@@ -49,8 +49,8 @@ func TestLeaderIsReadWhenConfirmationsStayAway(t *testing.T) {
 	})
 }
 
-// TestEachOfManyObservationsIsFresh: none of them is older than TTL/2 and the time that an answer takes, whenever it
-// began, and though nothing is ever confirmed.
+// TestEachOfManyObservationsIsFresh: none is older than TTL/2 and the time for an answer, whenever it began, although
+// nothing is ever confirmed.
 func TestEachOfManyObservationsIsFresh(t *testing.T) {
 	const trip = 100 * time.Millisecond
 	play(t, Settings{}, func(t *testing.T, s *scene) {
@@ -81,7 +81,7 @@ func TestEachOfManyObservationsIsFresh(t *testing.T) {
 	})
 }
 
-// TestLeaderIsReadAgainAfterASlowAnswer at once: what an answer says is as old as its request.
+// TestLeaderIsReadAgainAfterASlowAnswer at once: an answer is as old as its request.
 func TestLeaderIsReadAgainAfterASlowAnswer(t *testing.T) {
 	play(t, Settings{}, func(t *testing.T, s *scene) {
 		for _, slow := range []bool{false, true} {
@@ -121,7 +121,7 @@ func TestConfirmIsSentAgainWhenItIsAnswered(t *testing.T) {
 	})
 }
 
-// TestLeaderIsReadWhileAConfirmationHasNoAnswer, so that what is known does not get older meanwhile.
+// TestLeaderIsReadWhileAConfirmationHasNoAnswer, so that the known state does not get older meanwhile.
 func TestLeaderIsReadWhileAConfirmationHasNoAnswer(t *testing.T) {
 	play(t, Settings{}, func(t *testing.T, s *scene) {
 		s.confirms.Store(true)

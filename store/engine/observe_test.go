@@ -26,7 +26,7 @@ func (s *scene) observe(prev *store.Known) *call[store.Known] {
 	return start(func() (store.Known, error) { return s.Observe(context.Background(), "x", prev) })
 }
 
-// watched begins to observe election "x", and returns the watch, which has told that one leads.
+// watched begins to observe election "x", and returns the watch, which has reported a leader.
 func (s *scene) watched() *request {
 	s.Helper()
 	c := s.leader(nil)
@@ -55,7 +55,7 @@ func TestLeaderIsToldToAll(t *testing.T) {
 	})
 }
 
-// TestObserveWithAnEndedContext returns its cause, sends nothing, and does not tell of what is known.
+// TestObserveWithAnEndedContext returns its cause, sends nothing, and returns no known state.
 func TestObserveWithAnEndedContext(t *testing.T) {
 	play(t, Settings{}, func(t *testing.T, s *scene) {
 		cause := errors.New("the caller's")
@@ -73,7 +73,8 @@ func TestObserveWithAnEndedContext(t *testing.T) {
 	})
 }
 
-// TestLeaderFromNothingIsFresh: it is read by a request that is sent after the call, though another is under way.
+// TestLeaderFromNothingIsFresh: the leader is read by a request that is sent after the call, although another is under
+// way.
 func TestLeaderFromNothingIsFresh(t *testing.T) {
 	play(t, Settings{}, func(t *testing.T, s *scene) {
 		first := s.leader(nil)
@@ -90,7 +91,7 @@ func TestLeaderFromNothingIsFresh(t *testing.T) {
 	})
 }
 
-// TestLeaderOfAWatchThatIsOver is read anew, and the old watch is not listened to once the new one has told.
+// TestLeaderOfAWatchThatIsOver is read anew. When the new watch has reported, reports of the old one are ignored.
 func TestLeaderOfAWatchThatIsOver(t *testing.T) {
 	for name, news := range map[string]News{"over": {Over: true}, "look again": {}, "state and over": {Over: true, State: &State{Leader: one}}} {
 		t.Run(name, func(t *testing.T) {
@@ -147,7 +148,7 @@ func TestLeaderIsReadAgainAfterAFailure(t *testing.T) {
 	})
 }
 
-// TestLeaderSaysWhyThereIsNoAnswer to a caller who does not wait any longer, until there is one.
+// TestLeaderSaysWhyThereIsNoAnswer to a caller that gives up, until there is an answer.
 func TestLeaderSaysWhyThereIsNoAnswer(t *testing.T) {
 	play(t, Settings{}, func(t *testing.T, s *scene) {
 		impatient := func() error {
@@ -166,7 +167,7 @@ func TestLeaderSaysWhyThereIsNoAnswer(t *testing.T) {
 	})
 }
 
-// TestLeaderThatIsRefused is told to all who wait, and the next caller asks again.
+// TestLeaderThatIsRefused is reported to all who wait. The next caller asks again.
 func TestLeaderThatIsRefused(t *testing.T) {
 	play(t, Settings{}, func(t *testing.T, s *scene) {
 		a, b := s.leader(nil), s.leader(&one)
@@ -187,7 +188,7 @@ func TestLeaderThatIsRefused(t *testing.T) {
 	})
 }
 
-// TestLeaderIsNotOlderThanTheOwnAcknowledgement, whose caller knows of that before the watch tells.
+// TestLeaderIsNotOlderThanTheOwnAcknowledgement: the caller that acknowledged knows of it before the watch reports it.
 func TestLeaderIsNotOlderThanTheOwnAcknowledgement(t *testing.T) {
 	acknowledged := store.Leader{Value: "value", Revision: 9}
 	acknowledge := func(t *testing.T, s *scene) (watch *request) {
@@ -258,14 +259,14 @@ func TestObservationIsDroppedWhenItIsNotUsed(t *testing.T) {
 		}
 		require.Nil(t, s.observation())
 		require.True(t, watch.isStopped())
-		watch.tells(News{Over: true}) // it is not listened to
+		watch.tells(News{Over: true}) // its reports are ignored
 		s.quiet()
 		s.leader(nil)
 		s.next("Leader")
 	})
 }
 
-// TestObserve tells of another leader and of a later time.
+// TestObserve returns when there is another leader, or a later time.
 func TestObserve(t *testing.T) {
 	play(t, Settings{}, func(t *testing.T, s *scene) {
 		began := time.Now()

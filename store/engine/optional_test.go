@@ -13,7 +13,7 @@ import (
 // OnFound implements Finder.
 func (s *scripted) OnFound(found func(session, election, nonce string)) { s.found = found }
 
-// TestOpenFailsFast: an error that is no final one, and that waiting does not cure.
+// TestOpenFailsFast: a temporary error that waiting does not end.
 func TestOpenFailsFast(t *testing.T) {
 	play(t, Settings{}, func(t *testing.T, s *scene) {
 		c := s.campaign(t.Context(), "x")

@@ -16,7 +16,7 @@ func TestFirstAtOnce(t *testing.T) {
 	})
 }
 
-// TestFirstWhenTheLastAheadGoes, told in order: no request is sent.
+// TestFirstWhenTheLastAheadGoes, reported in order: no request is sent.
 func TestFirstWhenTheLastAheadGoes(t *testing.T) {
 	play(t, Settings{}, func(t *testing.T, s *scene) {
 		b, own, prev := s.waitingBehind(behind)
@@ -30,8 +30,8 @@ func TestFirstWhenTheLastAheadGoes(t *testing.T) {
 	})
 }
 
-// TestFirstOnlyAfterARead of the own entry, that begins when the last ahead is known to have gone, if the order of its
-// end and that of the own entry is not known.
+// TestFirstOnlyAfterARead of the ballot's entry, if the order of the two ends is not known. The read begins when the
+// last entry ahead is known to be gone.
 func TestFirstOnlyAfterARead(t *testing.T) {
 	for name, c := range map[string]struct {
 		place   Place
@@ -84,7 +84,7 @@ func TestFirstNotBeforeBothAreWatched(t *testing.T) {
 	})
 	play(t, Settings{}, func(t *testing.T, s *scene) {
 		b := s.cast(7, behind)
-		s.next("Entry").shows(State{}) // it has gone by now
+		s.next("Entry").shows(State{}) // it is gone by now
 		require.False(t, b.isFirst())
 		own := s.next("Entry")
 		require.Equal(t, "own7", own.key)
@@ -93,7 +93,7 @@ func TestFirstNotBeforeBothAreWatched(t *testing.T) {
 	})
 }
 
-// TestFirstNotIfTheOwnWatchIsOver: it may have missed the end of the own entry.
+// TestFirstNotIfTheOwnWatchIsOver: it might have missed the end of the ballot's entry.
 func TestFirstNotIfTheOwnWatchIsOver(t *testing.T) {
 	play(t, Settings{}, func(t *testing.T, s *scene) {
 		b, own, prev := s.waitingBehind(behind)
@@ -132,7 +132,7 @@ func TestFirstOnlyIfNoOthersAreAhead(t *testing.T) {
 	})
 }
 
-// TestFirstIfTheNextHasGoneToo: that is read, not told in order.
+// TestFirstIfTheNextHasGoneToo: that is read, not reported in order.
 func TestFirstIfTheNextHasGoneToo(t *testing.T) {
 	play(t, Settings{}, func(t *testing.T, s *scene) {
 		b, _, prev := s.waitingBehind(Place{Nearest: "other", More: true})
@@ -168,7 +168,8 @@ func TestLostIfAheadSaysSo(t *testing.T) {
 	})
 }
 
-// TestAheadThatNamesTheSame again, which has gone, such as a member that lags: it is watched again, after a moment.
+// TestAheadThatNamesTheSame entry, which is gone, for example because a member lags behind: it is watched again, after
+// a moment.
 func TestAheadThatNamesTheSame(t *testing.T) {
 	play(t, Settings{}, func(t *testing.T, s *scene) {
 		b, _, prev := s.waitingBehind(Place{Nearest: "other", More: true})
@@ -212,7 +213,7 @@ func TestLostIfTheKeyIsSomebodyElses(t *testing.T) {
 	})
 }
 
-// TestWatchThatIsOver is set again before the old one is taken back.
+// TestWatchThatIsOver is set again before the old one is cancelled.
 func TestWatchThatIsOver(t *testing.T) {
 	for name, news := range map[string]News{"over": {Over: true}, "look again": {}, "state and over": {Over: true, State: &other}} {
 		t.Run(name, func(t *testing.T) {
@@ -260,7 +261,7 @@ func TestWatchThatFails(t *testing.T) {
 	})
 }
 
-// TestWatchThatIsRefused costs the ballot, which is removed, so that no other waits for it.
+// TestWatchThatIsRefused costs the ballot. Its entry is removed, so that no other waits for it.
 func TestWatchThatIsRefused(t *testing.T) {
 	play(t, Settings{}, func(t *testing.T, s *scene) {
 		b := s.cast(7, behind)
@@ -273,7 +274,7 @@ func TestWatchThatIsRefused(t *testing.T) {
 	})
 }
 
-// TestWatchOfALostBallot is taken back when it has been set.
+// TestWatchOfALostBallot is cancelled when it has been set.
 func TestWatchOfALostBallot(t *testing.T) {
 	play(t, Settings{}, func(t *testing.T, s *scene) {
 		b := s.cast(1, Place{})
@@ -286,7 +287,8 @@ func TestWatchOfALostBallot(t *testing.T) {
 	})
 }
 
-// TestResync: each pace one ballot reads anew all that it depends on, the nearest first and itself last.
+// TestResync: at each pace one ballot reads again everything that it depends on, the nearest first and its own entry
+// last.
 func TestResync(t *testing.T) {
 	play(t, Settings{}, func(t *testing.T, s *scene) {
 		s.leading(1)
@@ -313,7 +315,7 @@ func TestLookFindsWhatAWatchLost(t *testing.T) {
 	play(t, Settings{}, func(t *testing.T, s *scene) {
 		b, _, _ := s.waitingBehind(behind)
 		time.Sleep(pace)
-		s.next("Entry").shows(State{}) // the watch has not told
+		s.next("Entry").shows(State{}) // the watch has not reported
 		require.False(t, b.isFirst())
 		s.next("Entry").shows(State{Token: 7})
 		require.True(t, b.isFirst())

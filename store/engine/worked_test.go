@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestWorked is true from the first ballot that was cast, or read that was answered. Sessions say nothing: services open
-// and confirm them for users that have no permission for elections.
+// TestWorked is true from the first ballot that was cast, or read that was answered. Sessions prove nothing: services
+// also open and confirm them for users without permission for elections.
 func TestWorked(t *testing.T) {
 	for op, ask := range map[string]func(s *scene){
 		"Leader":  func(s *scene) { s.leader(nil) },

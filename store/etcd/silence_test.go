@@ -40,3 +40,22 @@ func TestNewConnectionOwesNothing(t *testing.T) {
 	d.disconnect(member, time.Now())
 	require.ErrorIs(t, conn.SetDeadline(time.Time{}), net.ErrClosed, "it has been silent since")
 }
+
+// A connection that the store closed says that no answer came, also if the caller's Dial returned a pipe.
+func TestClosedConnectionSaysThatNoAnswerCame(t *testing.T) {
+	pipe, other := net.Pipe()
+	t.Cleanup(func() { _ = other.Close() })
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = listener.Close() })
+	tcp, err := net.Dial("tcp", listener.Addr().String())
+	require.NoError(t, err)
+	for _, conn := range []net.Conn{pipe, tcp} {
+		c := &connection{Conn: conn, driver: watching(), dialled: time.Now()}
+		require.NoError(t, c.Close())
+		_, err := c.Read(make([]byte, 1))
+		require.ErrorIs(t, err, errNoAnswer)
+		_, err = c.Write(make([]byte, 1))
+		require.ErrorIs(t, err, errNoAnswer)
+	}
+}

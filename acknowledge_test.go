@@ -90,7 +90,7 @@ func TestAcknowledgeIsRefusedByTheStore(t *testing.T) {
 		st.Faults().StallWatches()
 		w.service.Clear(election)
 		w.lead(w.open(), "b")
-		require.True(w, a.IsLeader(), "it has not heard yet")
+		require.True(w, a.IsLeader(), "it does not know yet")
 		require.ErrorIs(w, old.Acknowledge(background), leadership.ErrLost)
 		require.Equal(w, "b", w.leader())
 		st.Faults().Heal()

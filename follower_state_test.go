@@ -239,7 +239,7 @@ func TestFollowerCallbacks(t *testing.T) {
 
 		late := follow("1")
 		want = append(want, led("b")...)
-		require.Equal(w, want, happened.all(), "one that starts late hears of the leader, and of no death")
+		require.Equal(w, want, happened.all(), "a follower that starts late is told of the leader, and of no death")
 		require.NoError(w, st.Close())
 		synctest.Wait()
 		want = append(want, gone...)

@@ -55,7 +55,7 @@ func TestAsOf(t *testing.T) {
 	b := castFirst(t, open(t, etcd.Config{}), election, "own")
 	leader := acknowledge(t, b, "own")
 	eventually(t, func() bool {
-		require.False(t, f.AsOf().After(cut), "the follower has not heard of what happened")
+		require.False(t, f.AsOf().After(cut), "the follower does not know of the change")
 		return time.Since(cut) > 2*ttl
 	}, "two TTLs")
 	network.Heal()

@@ -23,7 +23,7 @@ func TestAuthIsEnabled(t *testing.T) {
 	span, ok := b.Lease().Span()
 	require.True(t, ok)
 	config.User, config.Password, config.TTL = "", "", middling
-	nobody := cast(t, open(t, config), "a", "nobody")
+	without := cast(t, open(t, config), "a", "without")
 	eventually(t, func() bool { return two.Watches() == 2 }, "the waiter watches")
 
 	addReader(t, client, "ann")
@@ -46,6 +46,6 @@ func TestAuthIsEnabled(t *testing.T) {
 	require.NoError(t, b.Withdraw(soon(t)))
 	require.NoError(t, waiter.Wait(soon(t)))
 	require.NoError(t, waiter.Err())
-	lost(t, nobody)
-	require.ErrorIs(t, nobody.Err(), store.ErrDenied)
+	lost(t, without)
+	require.ErrorIs(t, without.Err(), store.ErrDenied)
 }

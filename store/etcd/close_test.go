@@ -87,7 +87,7 @@ func TestCloseInBadTimes(t *testing.T) {
 		work   func(st *etcd.Store, network *conformance.Network)
 	}{
 		"at once":          {},
-		"nobody there":     {change: func(c *etcd.Config, _ *conformance.Network) { c.Endpoints = []string{"127.0.0.1:1"} }},
+		"no server":        {change: func(c *etcd.Config, _ *conformance.Network) { c.Endpoints = []string{"127.0.0.1:1"} }},
 		"silence":          {change: func(c *etcd.Config, _ *conformance.Network) { c.Endpoints = []string{silent} }},
 		"wrong password":   {change: func(c *etcd.Config, _ *conformance.Network) { c.Password = "wrong" }},
 		"cut off at first": {change: func(_ *etcd.Config, network *conformance.Network) { network.Cut() }},

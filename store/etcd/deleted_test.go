@@ -106,7 +106,7 @@ func TestAcknowledgementMeddledWith(t *testing.T) {
 	leader := acknowledge(t, b, "own")
 	for _, meddle := range []clientv3.Op{
 		clientv3.OpDelete(ackKey(election)),
-		clientv3.OpPut(ackKey(election), "somebody else's"),
+		clientv3.OpPut(ackKey(election), "another client's"),
 		clientv3.OpPut(ackKey(election), ""),
 	} {
 		_, err := client.Do(soon(t), meddle)

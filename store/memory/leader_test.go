@@ -193,7 +193,7 @@ func TestReadingWritesNothing(t *testing.T) {
 		_, a, b := pair(t)
 		stand(t, b, "open the session")
 		before := stand(t, a, "a").Token()
-		for _, name := range []string{"x", "y", "never heard of"} {
+		for _, name := range []string{"x", "y", "never used"} {
 			_, err := storetest.Leader(t.Context(), b, name, nil)
 			require.NoError(t, err)
 			_, err = b.Ballots(t.Context(), name)

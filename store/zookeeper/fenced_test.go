@@ -48,7 +48,7 @@ func TestLeaderIsCutOff(t *testing.T) {
 	require.True(t, r.write(old.Token(), "a"))
 	network.Cut()
 	deadline := old.Deadline()
-	receive(t, old.Context().Done(), "a steps down, though it hears nothing")
+	receive(t, old.Context().Done(), "a steps down, although it receives nothing")
 	require.False(t, a.IsLeader())
 	term := receive(t, next.Terms, "b leads")
 	require.Greater(t, time.Since(deadline), ttl/3, "the grace lies between the two")

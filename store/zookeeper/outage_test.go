@@ -134,7 +134,7 @@ func TestOutageLongerThanTheTTL(t *testing.T) {
 				default:
 				}
 				return heard == leaderAmong(t, all...).Value // which is not sent again if it was the last to be read
-			}, "the follower hears of the leader")
+			}, "the follower is told of the leader")
 		})
 	}
 }

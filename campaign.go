@@ -108,7 +108,7 @@ func (c *Candidate) begin(d *drive, ballot store.Ballot, span store.Span) (*Term
 	t := newTerm(&c.candidacy, d, ballot, span)
 	d.tasks.Add(1) // the term could be given back meanwhile, by its hook
 	defer d.tasks.Done()
-	if err := c.drives.unlessStopped(func() { c.term.Store(t) }); err != nil {
+	if err := c.drives.begin(t); err != nil {
 		return nil, err
 	}
 	returned := false
@@ -116,6 +116,7 @@ func (c *Candidate) begin(d *drive, ballot store.Ballot, span store.Span) (*Term
 		if !returned { // the hook has panicked, or has ended its goroutine: this call gives the ballot back, or nothing does
 			t.end(ErrResigned)
 			c.withdraw(ballot)
+			c.drives.letGo(t)
 		}
 	}()
 	t.begin()

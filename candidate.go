@@ -1,9 +1,9 @@
 package leadership
 
 import (
+	"cmp"
 	"context"
 	"fmt"
-	"sync/atomic"
 
 	"github.com/go-leadership/leadership/store"
 )
@@ -35,8 +35,7 @@ type Candidate struct {
 	candidacy
 	manual  bool // Options.ManualAcknowledge
 	drives  drives
-	term    atomic.Pointer[Term] // the last, whether it goes on or not; nil before the first
-	highest uint64               // fencing token seen; belongs to the drive
+	highest uint64 // fencing token seen; belongs to the drive
 
 	onWon            callbacks[func(context.Context, *Term) error]
 	onNewLeader      callbacks[*newLeaderCallback]
@@ -77,7 +76,7 @@ func (c *Candidate) IsLeader() bool {
 
 // Term returns the term in which the candidate leads, with its fencing token, and nil if it does not lead.
 func (c *Candidate) Term() *Term {
-	if t := c.term.Load(); t != nil && t.current() {
+	if t := c.drives.term.Load(); t != nil && t.current() {
 		return t
 	}
 	return nil
@@ -88,7 +87,7 @@ func (c *Candidate) Term() *Term {
 // have returned, and stand again, at the back of the queue. The ballot of a term that Campaign returned stands until
 // Term.Resign gives it back.
 func (c *Candidate) Resign() {
-	if t := c.term.Load(); t != nil {
+	if t := c.drives.term.Load(); t != nil {
 		t.end(ErrResigned)
 	}
 }
@@ -96,9 +95,9 @@ func (c *Candidate) Resign() {
 // Acknowledge tells the followers that this candidate leads, if Options.ManualAcknowledge leaves that to the caller. It
 // is refused with ErrNotElected if the candidate does not lead. See Term.Acknowledge.
 func (c *Candidate) Acknowledge(ctx context.Context) error {
-	t := c.term.Load()
+	t, lastEnded := c.drives.latest()
 	if t == nil {
-		return fmt.Errorf("%w: election %q", ErrNotElected, c.election)
+		return cmp.Or(lastEnded, fmt.Errorf("%w: election %q", ErrNotElected, c.election))
 	}
 	return t.Acknowledge(ctx)
 }
@@ -110,7 +109,7 @@ func (c *Candidate) Acknowledge(ctx context.Context) error {
 // anything else, is allowed.
 func (c *Candidate) Stop() {
 	c.drives.stop()
-	if t := c.term.Load(); t != nil {
+	if t := c.drives.term.Load(); t != nil {
 		t.end(ErrStopped)
 	}
 }

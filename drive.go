@@ -4,16 +4,19 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 )
 
-// drives are the uses of a candidate: one at a time, until Stop.
+// drives are the uses of a candidate: one at a time, until Stop. Each has one term after the other.
 type drives struct {
 	election string
-	tasks    *tasks // each drive is one of them, with all that it has started
+	tasks    *tasks               // each drive is one of them, with all that it has started
+	term     atomic.Pointer[Term] // from its beginning until its ballot has been given back, or nil; written under mu
 
-	mu      sync.Mutex
-	stopped bool   // guarded by mu, as is current: Stop was called
-	current *drive // nil while the candidate is idle
+	mu        sync.Mutex
+	stopped   bool   // guarded by mu, as are all below: Stop was called
+	current   *drive // nil while the candidate is idle
+	lastEnded error  // what the last term that was let go says to Acknowledge; nil before that
 }
 
 // drive is one use of a candidate: a call of Run or RunForElection, or a call of Campaign with the term that it
@@ -30,24 +33,28 @@ type drive struct {
 func (s *drives) enter(ctx context.Context, serves bool) (*drive, error) {
 	d := &drive{drives: s, serves: serves}
 	d.ctx, d.cancel = context.WithCancelCause(ctx)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	var err error
-	switch {
-	case s.stopped:
-		err = ErrStopped
-	case s.current != nil:
-		err = fmt.Errorf("%w: %q", ErrRunning, s.election)
-	default:
-		s.tasks.begin() // not refused, as Stop was not called
-		s.current = d
-		return d, nil
+	if err := s.admit(d); err != nil {
+		d.cancel(err) // after mu is unlocked: ctx might be of the program's own type, and call the candidate
+		return nil, err
 	}
-	d.cancel(err)
-	return nil, err
+	return d, nil
 }
 
-// stop refuses further drives, and ends the context of the current one. Nothing that unlessStopped does comes after it.
+func (s *drives) admit(d *drive) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.stopped {
+		return ErrStopped
+	}
+	if s.current != nil {
+		return fmt.Errorf("%w: %q", ErrRunning, s.election)
+	}
+	s.tasks.begin() // not refused, as Stop was not called
+	s.current = d
+	return nil
+}
+
+// stop refuses further drives and terms, and ends the context of the current drive.
 func (s *drives) stop() {
 	s.mu.Lock()
 	s.stopped = true
@@ -60,18 +67,38 @@ func (s *drives) stop() {
 }
 
 func (s *drives) isStopped() bool {
-	return s.unlessStopped(func() {}) != nil
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.stopped
 }
 
-// unlessStopped calls a function that does not block, or returns ErrStopped if Stop was called.
-func (s *drives) unlessStopped(f func()) error {
+// begin makes a term the candidate's, unless Stop was called.
+func (s *drives) begin(t *Term) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.stopped {
 		return ErrStopped
 	}
-	f()
+	s.term.Store(t)
 	return nil
+}
+
+// letGo forgets a term that is over and whose ballot has been given back, with the values of its caller's context. It
+// keeps why the term ended.
+func (s *drives) letGo(t *Term) {
+	ended := t.endedError()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.term.CompareAndSwap(t, nil) { // not a later one
+		s.lastEnded = ended
+	}
+}
+
+// latest returns the candidate's term; if that is nil, what the last one says to Acknowledge.
+func (s *drives) latest() (t *Term, lastEnded error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.term.Load(), s.lastEnded
 }
 
 // wait ends a drive of Run, when all that it has started is over.

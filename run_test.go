@@ -3,9 +3,12 @@ package leadership_test
 import (
 	"context"
 	"errors"
+	"runtime"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+	"weak"
 
 	"github.com/go-leadership/leadership"
 	"github.com/go-leadership/leadership/store"
@@ -321,4 +324,62 @@ func TestContextsAreReleased(t *testing.T) {
 			return nil
 		}))
 	})
+}
+
+// A candidate that is idle keeps nothing of its last term, nor the values of its caller's context, but says why it ended.
+func TestIdleCandidateKeepsNothingOfItsTerm(t *testing.T) {
+	type key struct{}
+	for name, drive := range map[string]func(w *world, ctx context.Context, c *leadership.Candidate){
+		"Campaign": func(w *world, ctx context.Context, c *leadership.Candidate) {
+			term, err := c.Campaign(ctx)
+			require.NoError(w, err)
+			require.NoError(w, term.Resign(background))
+		},
+		"Campaign, and Resign in vain": func(w *world, ctx context.Context, c *leadership.Candidate) {
+			term, err := c.Campaign(ctx)
+			require.NoError(w, err)
+			ended, cancel := context.WithCancel(background)
+			cancel()
+			c.Resign()
+			_ = term.Resign(ended)
+		},
+		"Campaign, and a hook that panics": func(w *world, ctx context.Context, c *leadership.Candidate) {
+			require.Panics(w, func() { _, _ = c.Campaign(ctx) })
+		},
+		"Run": func(w *world, ctx context.Context, c *leadership.Candidate) {
+			ctx, cancel := context.WithCancel(ctx)
+			require.ErrorIs(w, c.Run(ctx, func(context.Context, *leadership.Term) error {
+				c.Resign()
+				cancel()
+				return nil
+			}), context.Canceled)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			virtual(t, func(w *world) {
+				hooks := &leadership.Hooks{}
+				if strings.Contains(name, "panics") {
+					hooks.TermBegan = func(string, uint64) { panic("on purpose") }
+				}
+				c := w.candidate(w.open(), "a", &leadership.Options{Hooks: hooks})
+				value := new([1 << 10]byte)
+				held := weak.Make(value)
+				ctx := context.WithValue(background, key{}, value)
+				value = nil
+				drive(w, ctx, c)
+				ctx = nil
+				synctest.Wait()
+				for range 3 {
+					runtime.GC()
+				}
+				require.Nil(w, held.Value(), "the candidate keeps its caller's context")
+				require.False(w, c.IsLeader())
+				c.Resign()
+				err := c.Acknowledge(background)
+				require.ErrorIs(w, err, leadership.ErrNotElected)
+				require.ErrorIs(w, err, leadership.ErrResigned)
+				require.ErrorContains(w, err, "is over")
+			})
+		})
+	}
 }

@@ -131,6 +131,7 @@ func (t *Term) Resign(ctx context.Context) error {
 		return nil
 	}
 	defer t.drive.leave()
+	defer t.drive.drives.letGo(t)
 	err := t.ballot.Withdraw(ctx)
 	if errors.Is(err, ErrClosed) {
 		err = nil // Close has ended the session, as far as it could be reached
@@ -172,6 +173,7 @@ func (t *Term) end(cause error) {
 // giveBack gives the ballot back, and waits until the hook of the end has returned: it comes before those of the next term.
 func (t *Term) giveBack() {
 	t.withdraw(t.ballot)
+	t.drive.drives.letGo(t)
 	t.reported.Wait()
 }
 

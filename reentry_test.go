@@ -319,3 +319,57 @@ func TestReentryOfAFollower(t *testing.T) {
 		}
 	}
 }
+
+// A function of the program's that ends the context of Run, wherever it runs: Run returns with the cause of the context,
+// and leaves no ballot.
+func TestContextOfRunEndsInside(t *testing.T) {
+	for _, site := range sites {
+		for _, then := range []string{"", "Resign", "Term.Resign", "Stop"} {
+			t.Run(site+" "+then, func(t *testing.T) {
+				virtual(t, func(w *world) {
+					other := w.lead(w.open(), "other")
+					st := w.open()
+					v := &visitor{site: site}
+					c := reentrant(w, st, v)
+					ctx, cancel := context.WithCancel(background)
+					v.action = func() {
+						cancel()
+						switch term := c.Term(); {
+						case then == "Resign":
+							c.Resign()
+						case then == "Term.Resign" && term != nil:
+							require.NoError(w, term.Resign(background))
+						case then == "Stop":
+							c.Stop()
+						}
+					}
+					result := async(func() error {
+						return c.Run(ctx, func(ctx context.Context, term *leadership.Term) error {
+							v.at("lead")
+							return serve(ctx, term)
+						})
+					})
+					w.at(time.Second) // the new-leader callback has been called
+					require.NoError(w, other.Resign(background))
+					w.at(2 * ttl) // TermBegan, Error, Acknowledged, Renewed
+					st.Faults().Cut()
+					w.at(2*ttl + valid - time.Second) // InJeopardy
+					st.Faults().Heal()
+					w.at(4 * ttl)
+					w.service.Clear(election) // TermEnded
+					w.at(6 * ttl)
+					require.True(w, v.done, "the script did not come to the site")
+					require.False(w, pending(result), "Run has not returned")
+					if then == "Stop" {
+						require.NoError(w, <-result)
+					} else {
+						require.ErrorIs(w, <-result, context.Canceled)
+					}
+					require.False(w, c.IsLeader())
+					require.Empty(w, w.ballots())
+					halt(c)
+				})
+			})
+		}
+	}
+}

@@ -108,7 +108,7 @@ func (c *Candidate) begin(d *drive, ballot store.Ballot, span store.Span) (*Term
 	t := newTerm(&c.candidacy, d, ballot, span)
 	d.tasks.Add(1) // the term could be given back meanwhile, by its hook
 	defer d.tasks.Done()
-	if err := c.drives.begin(t); err != nil {
+	if err := c.drives.keep(t); err != nil {
 		return nil, err
 	}
 	returned := false

@@ -56,7 +56,7 @@ func NewCandidate(st store.Store, election, value string, opts *Options) (*Candi
 	}
 	c := &Candidate{manual: opts != nil && opts.ManualAcknowledge, turn: make(chan struct{}, 1)}
 	c.store, c.value = st, value
-	c.news = newNews(election, opts, c.channels.failed)
+	c.news = newNews(election, opts, c.channels.showError)
 	c.drives = drives{election: election, tasks: newTasks()}
 	return c, nil
 }

@@ -18,7 +18,8 @@ func (ch *channels[T]) open(room int) (chan T, chan error) {
 	return ch.values, ch.errors
 }
 
-func (ch *channels[T]) failed(err error) {
+// showError sends an error in place of one that was not read.
+func (ch *channels[T]) showError(err error) {
 	ch.mu.Lock()
 	defer ch.mu.Unlock()
 	if ch.errors != nil {

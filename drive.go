@@ -72,8 +72,8 @@ func (s *drives) isStopped() bool {
 	return s.stopped
 }
 
-// begin makes a term the candidate's, unless Stop was called.
-func (s *drives) begin(t *Term) error {
+// keep makes a term the candidate's, unless Stop was called. IsLeader is true from then on.
+func (s *drives) keep(t *Term) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.stopped {

@@ -21,26 +21,26 @@ const (
 	termBegan happening = iota
 	termAcknowledged
 	termRenewed
-	termOverdue        // its next renewal is
-	termUnacknowledged // for a TTL
+	termOverdue        // a renewal is overdue
+	termUnacknowledged // it has gone on for a TTL without an acknowledgement
 	termRequested      // an operator has asked for its end
 	termEnded
 	leaderChanged
-	noLeaderYet // at the start
+	noLeaderYet // there is none when a follower starts
 	attemptFailed
 	callbackFailed
 )
 
 // news tells the events of one candidate or follower.
 type news struct {
-	election string
-	log      *slog.Logger
-	hooks    *Hooks
-	failed   func(error) // shows an error on the channel
+	election  string
+	log       *slog.Logger
+	hooks     *Hooks
+	showError func(error) // on the channel
 }
 
-func newNews(election string, opts *Options, failed func(error)) news {
-	n := news{election: election, log: slog.New(slog.DiscardHandler), hooks: &noHooks, failed: failed}
+func newNews(election string, opts *Options, showError func(error)) news {
+	n := news{election: election, log: slog.New(slog.DiscardHandler), hooks: &noHooks, showError: showError}
 	if opts != nil && opts.Logger != nil {
 		n.log = opts.Logger.With("election", election)
 	}
@@ -82,9 +82,9 @@ func (n *news) note(e event) {
 		n.log.Info("no leader yet")
 	case attemptFailed:
 		n.log.Warn("attempt failed, will try again", "error", e.err, "retry_in", e.time)
-		n.failed(e.err)
+		n.showError(e.err)
 	case callbackFailed:
 		n.log.Error("callback failed", "error", e.err)
-		n.failed(e.err)
+		n.showError(e.err)
 	}
 }

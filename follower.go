@@ -51,7 +51,7 @@ func NewFollower(st store.Store, election string, opts *Options) (*Follower, err
 		return nil, err
 	}
 	f := &Follower{store: st, tasks: newTasks(), changed: make(chan struct{})}
-	f.news = newNews(election, opts, f.channels.failed)
+	f.news = newNews(election, opts, f.channels.showError)
 	f.ctx, f.end = context.WithCancelCause(context.Background())
 	return f, nil
 }

@@ -9,31 +9,6 @@ import (
 	"github.com/go-leadership/leadership/store"
 )
 
-// observe asks who leads until ctx ends, and calls show with each answer. It returns a permanent error; others it tells.
-func observe(ctx context.Context, st store.Store, ask func(prev *store.Known) (store.Known, error), tell func(event),
-	show func(store.Known)) error {
-	var prev *store.Known
-	b := backoff{first: errorBackoff}
-	var denied denial
-	for {
-		known, err := ask(prev)
-		switch {
-		case ctx.Err() != nil:
-			return nil
-		case denied.permanent(err, st):
-			return err
-		case err != nil:
-			in := b.delay()
-			tell(event{what: attemptFailed, err: err, time: in})
-			sleep(ctx, in)
-			continue
-		}
-		b.reset()
-		prev = &known
-		show(known)
-	}
-}
-
 // retry reports a failure and waits before the next try.
 func (n *news) retry(ctx context.Context, err error, in time.Duration) {
 	n.tell(event{what: attemptFailed, err: err, time: in})

@@ -85,8 +85,8 @@ func (c *Candidate) run(d *drive, lead func(context.Context, *Term) error) error
 				failures.reset()
 			}
 		case errors.Is(err, errRequested), errors.Is(err, ErrLost) && !errors.Is(err, store.ErrDenied):
-			err = nil
-		case ctx.Err() != nil || c.drives.isStopped():
+			err = nil // a ballot that ended before it led is no failure
+		case ctx.Err() != nil || c.drives.isStopped(): // the error is the consequence
 		case denied.permanent(err, c.store):
 			c.log.Error("permanent error, the candidate stops", "error", err)
 			return err
@@ -114,18 +114,19 @@ func (c *Candidate) serve(t *Term, lead func(context.Context, *Term) error) (err
 	defer t.giveBack()
 	result := errExited // unless all that is called returns
 	defer func() { err = c.conclude(t, result) }()
-	failed := c.takeOver(t)
-	if failed == nil {
-		failed = lead(t.ctx, t)
+	returned := c.takeOver(t)
+	if returned == nil {
+		returned = lead(t.ctx, t)
 	}
-	result = failed
-	return nil // what conclude says
+	result = returned
+	return nil // conclude replaces it
 }
 
 // errExited stands for the result of a function that has not returned.
 var errExited = errors.New("a function of the program's has panicked or ended its goroutine")
 
-// takeOver calls the won callbacks, in order, for as long as the term goes on.
+// takeOver calls the won callbacks, in order, for as long as the term goes on. It returns the error of one that failed, or
+// why the term has ended.
 func (c *Candidate) takeOver(t *Term) error {
 	for _, won := range c.onWon.all() {
 		if t.ctx.Err() != nil {

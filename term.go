@@ -202,7 +202,7 @@ func (t *Term) untilOver() error {
 		defer timer.Stop()
 		silent = timer.C
 	}
-	late, renewed := t.awaitRenewal(t.lease.Last())
+	late, renewed := t.awaitRenewal(t.lease.Last()) // once late has been closed, renewed takes its place
 	for {
 		select {
 		case <-lapsed:
@@ -254,7 +254,8 @@ func (t *Term) awaitRenewal(last store.Renewal) (late, renewed <-chan struct{}) 
 	return last.Overdue, renewed
 }
 
-// reportOverdue reports that a renewal is overdue, and returns what tells of it when it comes.
+// reportOverdue reports that a renewal is overdue, and returns the channel that tells when it comes. If it has come already,
+// it returns what awaitRenewal does.
 func (t *Term) reportOverdue(late <-chan struct{}) (_, renewed <-chan struct{}) {
 	remaining := t.Remaining() // before last, which shows that this is not what a later renewal has left
 	last := t.lease.Last()

@@ -24,23 +24,30 @@ type observation struct {
 	used     time.Time // when the last caller left
 	resynced uint64    // the number of its last resync
 
-	mu       sync.Mutex
-	known    store.Known   // guarded by mu, as are all below
-	changed  chan struct{} // closed and replaced when something has changed
-	feed     *feed         // the watch; nil before the first has been set
-	source   uint64        // the newest feed that has told a state
-	changes  uint64        // how often the leader that is known has changed
-	last     uint64        // the highest revision of a leader that has been told
-	begun    uint64        // reads that have begun
-	answered uint64        // the last read that was answered
-	wanted   uint64        // the read that callers wait for
-	present  uint64        // the newest one that has to be as of the present
-	trouble  error         // of the last read, if it has no answer
-	refused  *refusal      // the last read that failed for good; nil if none did
-	floor    uint64        // the revision of an acknowledgement of this store that has not been told yet; or 0
-	cleared  uint64        // the read that began after that acknowledgement
-	reading  bool          // a read is under way
-	dropped  bool
+	mu      sync.Mutex    // guards all below
+	changed chan struct{} // closed and replaced when something below has changed
+
+	// What is known, and which watch has told it.
+	known   store.Known
+	changes uint64 // how often the leader that is known has changed
+	last    uint64 // the highest revision of a leader that has been told
+	source  uint64 // the number of the newest feed that has told a state
+	feed    *feed  // the present watch; nil before the first has been set
+
+	// An acknowledgement of this store that has not been told yet.
+	floor   uint64 // its revision; 0 if there is none
+	cleared uint64 // the number of the first read that began after it
+
+	// The reads, by number: 1 is the first that begins. A read is due while answered < wanted.
+	begun    uint64   // the last that has begun
+	answered uint64   // the last that was answered
+	wanted   uint64   // the one that callers wait for, or the last that was
+	present  uint64   // the newest that has to be as of the present
+	trouble  error    // of the last read, if it has no answer
+	refused  *refusal // the last that failed for good; nil if none did
+	reading  bool     // one is under way
+
+	dropped bool // for want of callers
 }
 
 // refusal is a read that failed for good.

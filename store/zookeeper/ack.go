@@ -56,7 +56,7 @@ func (s *session) Acknowledge(ctx context.Context, e engine.Entry, value string)
 // mayReplace returns nil if the node of the acknowledgement belongs to no session that might lead.
 func (s *session) mayReplace(ctx context.Context, e engine.Entry, ack node) error {
 	d, owner := s.driver, ack.stat.EphemeralOwner
-	if owner == 0 || owner == s.id || d.elections.hasMet(e.Key, owner) {
+	if owner == 0 || owner == s.id || d.elections.hasMet(e.Key, owner) { // else the queue has to be read
 		return nil
 	}
 	queue, err := d.readQueue(ctx, d.layout.dir(e.Election))

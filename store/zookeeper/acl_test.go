@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-leadership/leadership"
 	"github.com/go-leadership/leadership/internal/storetest"
+	"github.com/go-leadership/leadership/internal/testserver"
 	"github.com/go-leadership/leadership/store"
 	"github.com/go-leadership/leadership/store/zookeeper"
 	"github.com/go-zookeeper/zk"
@@ -215,4 +216,17 @@ func TestManyRemovalsAreDenied(t *testing.T) {
 	next := castFirst(t, st, newElection(), "next")
 	_, err = next.Acknowledge(soon(t), "next")
 	require.NoError(t, err)
+}
+
+// A server whose root may not be read refuses the confirmations of a session. The refusal comes from a quorum, too.
+func TestConfirmationIsDenied(t *testing.T) {
+	server := testserver.NewZooKeeper(t, testserver.ZooKeeperConfig{})
+	conn := connectRaw(t, long, server.Addrs()...)
+	_, err := conn.SetACL("/", zk.WorldACL(zk.PermAll&^zk.PermRead), -1)
+	require.NoError(t, err)
+	st := open(t, zookeeper.Config{Servers: server.Addrs()})
+	b := castFirst(t, st, newElection(), "own")
+	first := b.Lease().Last().Sent
+	eventually(t, func() bool { return b.Lease().Last().Sent.After(first.Add(ttl)) }, "the lease is renewed")
+	require.NoError(t, b.Err())
 }

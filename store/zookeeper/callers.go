@@ -13,8 +13,8 @@ import (
 // and the store sends requests to find out what happens to the connection.
 
 // relay waits for the event of one watch of the library's. The library can't take a watch back, and another one on the
-// same node would add to it. So there is one relay for each node, which lasts until the node changes, and a goroutine
-// only while the engine has a watch there: followers that come and go leave none (TestStoppedFollowersLeaveNoGoroutine).
+// same node would add to it. So there is one relay for each node, which lasts until the node changes. It has a goroutine
+// only while the engine has a watch on the node (TestStoppedFollowersLeaveNoGoroutine).
 type relay struct {
 	events   <-chan zk.Event // has room for the event, which is the only one
 	confirms chan time.Time  // hands confirmations to the goroutine

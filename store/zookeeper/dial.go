@@ -121,7 +121,7 @@ func (d *driver) cut(why error) {
 }
 
 // awaitConnection waits for a connection of the store's own, for a second at most. The library would keep a request until
-// there is one, however long that takes.
+// there is one, however long that takes. A refusal ends the wait, and is the error.
 func (d *driver) awaitConnection(ctx context.Context) error {
 	if d.config.Conn != nil || d.up() {
 		return nil

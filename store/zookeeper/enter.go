@@ -75,7 +75,7 @@ func (d *driver) outcome(ctx context.Context, c *creation, dir, nonce string) (p
 		}
 	}
 	// The barrier makes this final: what was sent on an earlier connection is carried out before it or never, because a
-	// session that has moved on, or ended, is refused.
+	// session that has moved on, or ended, is refused (TestSearchIsBehindTheCreation).
 	nodes, err = d.syncedChildren(ctx, dir)
 	if err != nil && !errors.Is(err, zk.ErrNoNode) {
 		return "", nil, err
@@ -124,7 +124,8 @@ func (s *session) creation(ctx context.Context, dir, nonce, value string) (*crea
 	return c, nil
 }
 
-// sweep removes a node that was created in another session than it was meant for.
+// sweep removes a node that was created in another session than it was meant for: the engine takes all of that session
+// for gone, so the node would block others (TestCreationSentInTheNextSessionIsSwept).
 func (s *session) sweep(c *creation, dir, nonce string) {
 	for ctx := s.driver.lifecycle.Background; ctx.Err() == nil; adapter.Pause(ctx) {
 		if err := s.void(ctx, c, dir, nonce); err == nil || !adapter.Uncertain(err) {

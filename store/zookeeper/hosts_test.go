@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The servers are tried in turn, and a round through all of them begins no sooner than a moment after the one before. The
-// client itself never waits, until it is closed.
+// The servers are tried in turn, and rounds through all of them begin at least redial apart. The client itself never
+// waits, until it is closed.
 func TestServersAreTriedInTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var h hosts
@@ -56,7 +56,8 @@ func TestDialLimits(t *testing.T) {
 			return nil, ctx.Err()
 		}
 		refusing := func(context.Context, string, string) (net.Conn, error) { return nil, errors.New("refused") }
-		d := &driver{config: Config{TTL: 20 * time.Second, Dial: silent}, lifecycle: adapter.NewLifecycle("zookeeper", false, "")}
+		d := &driver{lifecycle: adapter.NewLifecycle("zookeeper", false, "")}
+		d.config.TTL, d.config.Dial = 20*time.Second, silent
 		defer d.lifecycle.Stop()
 		require.NoError(t, d.hosts.Init([]string{"a", "b"}))
 		dial := func() time.Duration {
@@ -81,7 +82,7 @@ func TestDialLimits(t *testing.T) {
 func TestCloseDuringAHandshake(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		asked := make(chan struct{}, 1)
-		d, err := newDriver(Config{Servers: []string{"127.0.0.1"}, TTL: time.Minute, Dial: func(context.Context, string, string) (net.Conn, error) {
+		silent := func(context.Context, string, string) (net.Conn, error) {
 			client, server := net.Pipe()
 			go func() {
 				defer func() { _ = server.Close() }()
@@ -90,7 +91,8 @@ func TestCloseDuringAHandshake(t *testing.T) {
 				_, _ = io.Copy(io.Discard, server)
 			}()
 			return client, nil
-		}})
+		}
+		d, err := newDriver(Config{Servers: []string{"127.0.0.1"}, TTL: time.Minute, Dial: silent})
 		require.NoError(t, err)
 		<-asked
 		began := time.Now()

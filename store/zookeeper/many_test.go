@@ -39,7 +39,8 @@ func TestStoppedFollowersLeaveOneWatch(t *testing.T) {
 	one("when that has gone")
 }
 
-// On a caller's connection, too, and there is a goroutine only while the engine watches: until a TTL after the last follower.
+// The same on a caller's connection. There is a goroutine only while the engine watches: until a TTL after the last
+// follower.
 func TestStoppedFollowersLeaveNoGoroutine(t *testing.T) {
 	election := newElection()
 	st := open(t, zookeeper.Config{Conn: connectRaw(t, ttl, sharedServer(t).Addrs()...)})

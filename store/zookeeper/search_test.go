@@ -38,9 +38,9 @@ func (c *campaigning) leadsAlone(t *testing.T, election string, st *zookeeper.St
 	eventually(t, func() bool { return len(values(t, st, election)) == 1 }, "one ballot stands")
 }
 
-// A ballot's creation has reached the ensemble's leader and is not committed yet, when the connection breaks. The next
-// member answers a read without the ballot, so the search asks behind a barrier: else another ballot would be cast, and the
-// first one would be in its way.
+// The connection breaks when a ballot's creation has reached the ensemble's leader and is not committed yet. The next
+// member answers a read without the ballot, so the search waits for a barrier. Otherwise the store would cast another
+// ballot, which would wait for the first one.
 func TestSearchIsBehindTheCreation(t *testing.T) {
 	t.Parallel()
 	ensemble := testserver.NewZooKeeper(t, testserver.ZooKeeperConfig{

@@ -113,8 +113,8 @@ func TestRefusalEndsTheWaitForAConnection(t *testing.T) {
 	})
 }
 
-// A quorum grants a session, and so begins its lease, unless the answer took so long that the lease would end before it is
-// renewed. The ensemble's leader resumes a session by itself, which says nothing of others.
+// A new session begins a lease, as a quorum grants it, unless the answer took so long that the lease would end before it
+// is renewed. A resumed session does not: the ensemble's leader resumes one alone.
 func TestHandshakeBeginsALease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := driverWithSession(1)
@@ -152,8 +152,8 @@ func TestAnsweredHandshakeKeepsTheSession(t *testing.T) {
 	require.False(t, d.ending)
 }
 
-// A new session has to be granted the TTL that was asked for. The present one may be granted more: it had less before, and
-// counts no less than its lease.
+// A new session has to be granted the TTL that was asked for. The present one may be granted more: it lasts no shorter
+// than its lease.
 func TestPresentSessionIsGrantedMore(t *testing.T) {
 	d := driverWithSession(1)
 	d.established(1, true, 2*d.config.TTL, store.Now())

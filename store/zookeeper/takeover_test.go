@@ -148,8 +148,8 @@ func TestSessionBeforeStandsForTheWork(t *testing.T) {
 	cast(t, st, newElection(), "other")
 }
 
-// The new acknowledgement is written several times to get another version, but not the longest values: a server would close
-// the connection on such a request.
+// The new acknowledgement is written several times to get another version, but a long value only once: a server closes
+// the connection on a request of over 1 MiB.
 func TestLongestValueReplacesAnother(t *testing.T) {
 	election := newElection()
 	conn := operator(t)

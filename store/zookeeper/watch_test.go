@@ -150,8 +150,9 @@ func TestRelayIsInOrder(t *testing.T) {
 	})
 }
 
-// On a caller's connection, a node has one relay however many watch it, which lasts until the library's watch has fired: that
-// can't be taken back, and another one would add to it. It has a goroutine only while there is a watch.
+// On a caller's connection, a node has one relay for any number of watchers. It lasts until the library's watch has
+// fired: the watch can't be taken back, and another one would add to it. It has a goroutine only while there are
+// watchers.
 func TestRelayIsUsedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, lifecycle := callers()
@@ -180,8 +181,8 @@ func TestRelayIsUsedAgain(t *testing.T) {
 	})
 }
 
-// The library's watch fires while the engine has none: the next read sets another, and a node that nothing asks for again
-// is forgotten.
+// The library's watch fires while the engine has none. The next read sets another watch, and a node that is not watched
+// again is forgotten.
 func TestRelayFiresWithoutAWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, lifecycle := callers()

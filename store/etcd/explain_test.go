@@ -55,3 +55,19 @@ func TestDeadlineIsSaidOnce(t *testing.T) {
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 	}
 }
+
+// Each way in which one side that speaks TLS meets one that does not: which of them it is depends on who hangs up first.
+func TestWhatLooksLikeTLSOnOneSide(t *testing.T) {
+	require.False(t, looksMismatched(nil))
+	for text, want := range map[string]bool{
+		"authentication handshake failed: EOF":                                                  true,
+		"authentication handshake failed: read tcp: connection reset by peer":                   true,
+		"authentication handshake failed: tls: first record does not look like a TLS handshake": true,
+		"authentication handshake failed: x509: certificate signed by unknown authority":        false,
+		"error reading server preface: EOF":                                                     true,
+		"error reading server preface: " + errNoAnswer.Error():                                  false,
+		"read tcp: connection reset by peer":                                                    false,
+	} {
+		require.Equal(t, want, looksMismatched(errors.New(text)), text)
+	}
+}

@@ -242,7 +242,7 @@ func (v *supervisor) overdue() {
 		v.setWatch()
 	case v.doubted != v.kill || v.link.pending():
 		v.doubted = v.kill
-		v.watch.Reset(startInterval)
+		v.watch.Reset(v.patience / 4)
 	case v.guardian != 0:
 		v.silent = true
 		v.killGuardian()

@@ -18,7 +18,7 @@ import (
 )
 
 // The times of the trials: wide margins, so that a busy machine does not matter. TERM is sent after 2.8 s, KILL after 3 s,
-// the supervisor kills a silent guardian after 4.5 s, and the kernel kills it after 6 s.
+// the supervisor kills a silent guardian after 4.9 s, and the kernel kills it after 6 s.
 const (
 	trialLease  = 7 * time.Second
 	trialMargin = 4 * time.Second

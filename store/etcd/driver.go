@@ -110,7 +110,7 @@ func (d *driver) set(ctx context.Context, list ...*watch) (watches []engine.Watc
 
 // Ahead implements engine.Driver. The first member asked answers by itself, without the others: what is ahead only
 // shrinks, so any state is good that is not older than the one in which the nearest had gone. That takes a third off the
-// time in which a ballot leads that had several ahead.
+// time in which a ballot leads that had several ahead (TestPlaceIsReadFromOneMemberFirst).
 func (d *driver) Ahead(ctx context.Context, e engine.Entry) (engine.Place, error) {
 	dir := d.layout.dir(e.Election)
 	read, last := d.readAtOne, []clientv3.OpOption{clientv3.WithMaxCreateRev(int64(e.Token) - 1), clientv3.WithSerializable()}
@@ -215,7 +215,7 @@ func (d *driver) Close() error {
 	return nil
 }
 
-// end revokes a lease, again and again while there is no answer.
+// end revokes a lease, again and again while there is no answer: the next leader waits for it (TestEndAsksAgain).
 func (d *driver) end(ctx context.Context, id int64) error {
 	for {
 		err := d.revoke(ctx, id)

@@ -81,7 +81,8 @@ func (s *session) Void(ctx context.Context, election string, n engine.Nonce) err
 	return s.deleteAck(ctx, held)
 }
 
-// Remove implements engine.Session. What another session holds at the acknowledgement's key stays.
+// Remove implements engine.Session. What another session holds at the acknowledgement's key stays
+// (TestRemoveOfAnEntryThatStands), and what another ballot of this session has acknowledged (TestRemoveOfAWaiter).
 func (s *session) Remove(ctx context.Context, r engine.Removal) error {
 	err := s.remove(ctx, r)
 	if err == nil {

@@ -58,7 +58,8 @@ type answer struct {
 	err  error // the stream has broken
 }
 
-// mostRenewers bounds the streams that wait for an answer at the same time: a silent cluster must not collect them.
+// mostRenewers bounds the streams that wait for an answer at the same time: a silent cluster must not collect them
+// (TestStreamsOfLateRenewalsAreGivenUp).
 const mostRenewers = 3
 
 // Keep implements engine.Session.

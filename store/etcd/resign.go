@@ -8,7 +8,7 @@ import (
 )
 
 // RequestResignation implements store.Resigner. The mark is a version above 1: the ballot's key is put again as it is,
-// with its value and its lease, which nothing else does.
+// with its value and its lease, which nothing else does. No other key is touched (TestOnlyTheBallotOfTheTokenIsMarked).
 func (d *driver) RequestResignation(ctx context.Context, election string, token uint64) error {
 	created := int64(min(token, math.MaxInt64))
 	if created == 0 {

@@ -77,7 +77,7 @@ func (d *driver) change(ctx context.Context, conditions []clientv3.Cmp, ops ...c
 	return resp, nil
 }
 
-// txn sends a transaction, and checks that the answer is one.
+// txn sends a transaction, and checks that the answer is one (TestAnswerInParts).
 func (d *driver) txn(ctx context.Context, conditions []clientv3.Cmp, ops []clientv3.Op) (*clientv3.TxnResponse, error) {
 	resp, err := request(ctx, d, func(ctx context.Context, client *clientv3.Client) (*clientv3.TxnResponse, error) {
 		return clientv3.NewKV(client).Txn(ctx).If(conditions...).Then(ops...).Commit()

@@ -75,7 +75,8 @@ func (d *driver) disconnect(member *peer.Peer, since time.Time) {
 }
 
 // detector notices if the member that has the stream of watches is silent. It counts intervals and not time, so that a
-// process that was paused does not take its own silence for the member's.
+// process that was paused does not take its own silence for the member's. Without it only a request to the same member
+// would find out, which may come much later (TestSilentStreamIsGivenUp).
 type detector struct {
 	driver     *driver
 	connection *connection // nil if the store did not dial it

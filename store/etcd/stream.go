@@ -99,7 +99,8 @@ func (d *driver) streamOf(client *clientv3.Client) error {
 	}
 }
 
-// handle does what a message of the cluster says. It returns an error if the stream is of no use any more.
+// handle does what a message of the cluster says. It returns an error if the stream is of no use any more
+// (TestStreamIsOfNoUse): otherwise a watch would have no news for ever.
 func (d *driver) handle(resp *pb.WatchResponse) error {
 	if resp.Header == nil {
 		return errMalformed

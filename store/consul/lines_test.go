@@ -50,6 +50,9 @@ func TestConfirmationsHaveConnections(t *testing.T) {
 					require.Empty(t, used[conn], "%s shares a connection", kind)
 					used[conn] = kind
 				}
+				for _, request := range l.all("PUT /v1/txn") {
+					require.Empty(t, used[request.conn], "a ballot's request goes over a connection of confirmations")
+				}
 			}
 		})
 	}

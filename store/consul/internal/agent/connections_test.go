@@ -108,7 +108,7 @@ type agents struct {
 
 // newAgents returns agents. answers reports whether an agent answers a request.
 func newAgents(t *testing.T, addresses []string, answers func(address string, req *http.Request) bool) *agents {
-	a := &agents{t: t, dialed: make(chan string, 16)}
+	a := &agents{t: t, dialed: make(chan string, 128)}
 	life := adapter.NewLifecycle("consul", false, "")
 	var serving sync.WaitGroup
 	var err error

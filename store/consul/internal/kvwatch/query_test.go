@@ -1,8 +1,10 @@
 package kvwatch
 
 import (
+	"maps"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/go-leadership/leadership/store/consul/internal/agent"
@@ -58,4 +60,41 @@ func TestQueriesAreLimited(t *testing.T) {
 		defer all.mu.Unlock()
 		return w.cancel == nil && all.queries == 1 && len(all.held) == 1 && all.held[0].After(time.Now())
 	}, 10*time.Second, time.Millisecond, "it counts that the query was given up")
+}
+
+// A user who comes just after the last one has left has the same query. Without that each change of users would give a
+// query up, which goes on counting at the agent.
+func TestQueryOutlivesItsUser(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		all, w := newWatcher(t, Options{}, func(News) {})
+		all.mu.Lock()
+		w.known, w.state.Exists = true, true
+		w.start()
+		all.mu.Unlock()
+		change := func() {
+			all.mu.Lock()
+			users := slices.Collect(maps.Keys(w.users))
+			all.mu.Unlock()
+			require.Len(t, users, 1)
+			w.leave(users[0])
+		}
+		for range 3 {
+			change()
+			time.Sleep(linger / 2)
+			next, _ := all.join(w.key, false, &user{tell: func(News) {}})
+			require.Same(t, w, next)
+			time.Sleep(2 * linger)
+			all.mu.Lock()
+			goesOn, givenUp := w.cancel != nil, len(all.held)
+			all.mu.Unlock()
+			require.True(t, goesOn)
+			require.Zero(t, givenUp)
+		}
+		change()
+		time.Sleep(2 * linger)
+		all.mu.Lock()
+		defer all.mu.Unlock()
+		require.Empty(t, all.byKey)
+		require.Len(t, all.held, 1)
+	})
 }

@@ -1,0 +1,54 @@
+package agent
+
+import (
+	"context"
+	"net/http"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// However many requests come at once, a few connections are opened for them.
+func TestFewConnections(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newAgents(t, []string{"a"}, func(string, *http.Request) bool { return false })
+		ctx, cancel := context.WithCancel(t.Context())
+		var requests sync.WaitGroup
+		for range 100 {
+			requests.Go(func() { _, _, _ = a.client.KV().Get("key", a.client.ReadOptions(ctx)) })
+		}
+		synctest.Wait()
+		require.Len(t, a.dialed, 1+Burst)
+		cancel()
+		requests.Wait()
+	})
+}
+
+// A first agent that does not answer is left before the session is opened.
+func TestFirstAgentIsSilent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newAgents(t, []string{"a", "b"}, func(address string, _ *http.Request) bool { return address == "b" })
+		began := time.Now()
+		a.client.Warm(t.Context(), false)
+		require.Equal(t, time.Hour, time.Since(began), "its TTL")
+		a.dials("a", "a", "a")
+		a.client.Warm(t.Context(), false)
+		a.dials("b", "b", "b")
+	})
+}
+
+// What is not set is not in a request: the library's client has something in its place.
+func TestRequestsHaveNothingThatIsNotSet(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newAgents(t, []string{"a"}, func(_ string, req *http.Request) bool {
+			if req.Header.Get("X-Consul-Token") != "" || req.URL.RawQuery != "" {
+				t.Errorf("%v %v", req.URL, req.Header)
+			}
+			return true
+		})
+		require.NoError(t, a.ask(time.Second))
+	})
+}

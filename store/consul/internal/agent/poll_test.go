@@ -1,0 +1,64 @@
+package agent
+
+import (
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/hashicorp/consul/api"
+	"github.com/stretchr/testify/require"
+)
+
+// A query asks from the index that is known, waits longer the longer nothing changes, and pauses before it asks again
+// for what came at once without news, or not at all.
+func TestPoll(t *testing.T) {
+	type answer struct {
+		after time.Duration
+		index uint64
+		err   error
+	}
+	lost := errors.New("lost")
+	synctest.Test(t, func(t *testing.T) {
+		c := newClient(t, true)
+		p := Poll{Index: 5, Wait: FirstWait}
+		for i, step := range []struct {
+			answer
+			change Change
+			pause  time.Duration // before it asks
+			index  uint64        // that it asks from
+			wait   time.Duration
+		}{
+			{answer{time.Second, 7, nil}, Changed, 0, 5, FirstWait},
+			{answer{5 * time.Second, 7, nil}, Same, 0, 7, FirstWait},
+			{answer{10 * time.Second, 7, nil}, Same, 0, 7, 10 * time.Second},
+			{answer{0, 7, nil}, Back, 0, 7, 20 * time.Second},
+			{answer{0, 7, nil}, Back, 50 * time.Millisecond, 7, 20 * time.Second},
+			{answer{20 * time.Second, 3, nil}, Back, 100 * time.Millisecond, 7, 20 * time.Second},
+			{answer{0, 0, nil}, Back, 50 * time.Millisecond, 3, 20 * time.Second},
+			{answer{0, 0, lost}, Back, 100 * time.Millisecond, 1, 20 * time.Second},
+			{answer{0, 0, lost}, Back, 200 * time.Millisecond, 1, 20 * time.Second},
+			{answer{0, 0, lost}, Back, 400 * time.Millisecond, 1, 20 * time.Second},
+			{answer{0, 0, lost}, Back, 800 * time.Millisecond, 1, 20 * time.Second},
+			{answer{0, 2, nil}, Changed, time.Second, 1, 20 * time.Second},
+			{answer{20 * time.Second, 2, nil}, Same, 0, 2, 20 * time.Second},
+			{answer{40 * time.Second, 2, nil}, Same, 0, 2, 40 * time.Second},
+			{answer{80 * time.Second, 2, nil}, Same, 0, 2, 80 * time.Second},
+			{answer{160 * time.Second, 2, nil}, Same, 0, 2, 160 * time.Second},
+			{answer{5 * time.Minute, 2, nil}, Same, 0, 2, 5 * time.Minute},
+			{answer{0, 3, nil}, Changed, 0, 2, 5 * time.Minute},
+		} {
+			began := time.Now()
+			change, err := p.Ask(t.Context(), c, func(q *api.QueryOptions) (*api.QueryMeta, error) {
+				require.Equal(t, step.pause, time.Since(began), "step %d", i)
+				require.Equal(t, step.index, q.WaitIndex, "step %d", i)
+				require.Equal(t, step.wait, q.WaitTime, "step %d", i)
+				require.GreaterOrEqual(t, time.Until(p.Held()), q.WaitTime*17/16, "step %d", i)
+				time.Sleep(step.after)
+				return &api.QueryMeta{LastIndex: step.answer.index}, step.err
+			})
+			require.Equal(t, step.err != nil, err != nil)
+			require.Equal(t, step.change, change, "step %d", i)
+		}
+	})
+}

@@ -42,8 +42,7 @@ func New(life *adapter.Lifecycle, config Config) (*Client, error) {
 	if c.Client != nil {
 		return c, nil
 	}
-	c.dialer = &dialer{addresses: config.Addresses, dial: config.Dial, tls: config.TLS, ctx: life.Background}
-	c.dialer.conns = map[*tracked]struct{}{}
+	c.dialer = &dialer{addresses: config.Addresses, dial: config.Dial, tls: config.TLS, conns: map[*tracked]struct{}{}}
 	c.conns = newConnections(c.dialer, config)
 	var err error
 	if c.Client, err = newAPIClient(c.conns, config); err != nil {
@@ -52,7 +51,7 @@ func New(life *adapter.Lifecycle, config Config) (*Client, error) {
 	return c, nil
 }
 
-// Close closes all connections but those of a caller's client. All requests have ended.
+// Close closes all connections but those of a caller's client, and ends the dials. All requests have ended.
 func (c *Client) Close() {
 	if c.dialer != nil {
 		c.dialer.closeAll()

@@ -21,7 +21,6 @@ type dialer struct {
 	addresses []string
 	dial      func(ctx context.Context, network, address string) (net.Conn, error)
 	tls       *tls.Config
-	ctx       context.Context // ends when the store has been closed
 
 	mu    sync.Mutex
 	next  int                   // guarded by mu, as are all below: the index of the address to begin with
@@ -31,11 +30,9 @@ type dialer struct {
 // dialLimit bounds the time for one agent.
 const dialLimit = 3 * time.Second
 
-// open dials. The address is that of the request's URL, which says nothing.
+// open dials. The address is that of the request's URL, which says nothing. What net/http dials when no request waits for
+// it any more ends with closeIdle.
 func (d *dialer) open(ctx context.Context, network, _ string) (net.Conn, error) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	defer context.AfterFunc(d.ctx, cancel)()
 	var errs []error
 	for range d.addresses {
 		at := d.present()

@@ -12,7 +12,7 @@ import (
 // A connection that is made after the store was closed is closed without the dialer's lock, since closing TLS might
 // block.
 func TestDialAfterClose(t *testing.T) {
-	d := &dialer{addresses: []string{"agent"}, ctx: context.Background()}
+	d := &dialer{addresses: []string{"agent"}}
 	closed := false
 	d.dial = func(context.Context, string, string) (net.Conn, error) {
 		conn, agent := net.Pipe()

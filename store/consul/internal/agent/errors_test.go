@@ -112,7 +112,7 @@ func TestWhichAgentsAreGone(t *testing.T) {
 		b    error
 		gone bool
 	}{{syscall.ECONNREFUSED, true}, {syscall.EHOSTUNREACH, false}} {
-		d := &dialer{addresses: []string{"a", "b"}, ctx: t.Context()}
+		d := &dialer{addresses: []string{"a", "b"}}
 		d.dial = func(_ context.Context, _, address string) (net.Conn, error) {
 			return nil, map[string]error{"a": syscall.ECONNREFUSED, "b": c.b}[address]
 		}

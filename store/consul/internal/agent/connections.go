@@ -25,8 +25,8 @@ import (
 // the watches has one connection, too.
 //
 // One connection is kept for what else is sent now and again, so that it need not be opened first. What comes while
-// that is busy has connections which are closed soon afterwards, a few at a time; and so has each blocking query: once
-// it has ended and no other follows, nothing of it is left, neither here nor at the agent.
+// that is busy has connections which are closed soon afterwards, a few at a time (TestFewConnections); and so has each
+// blocking query: once it has ended and no other follows, nothing of it is left, neither here nor at the agent.
 //
 // Agents compress answers of more than 1,400 bytes for a client that allows it, as this one does (BenchmarkHerd shows what
 // is transferred).
@@ -89,11 +89,11 @@ func newAPIClient(n *connections, c Config) (*api.Client, error) {
 	})
 }
 
-// RoundTrip implements http.RoundTripper. If an answer has not come, or not all of it, when the time of the request is over,
-// the agent that the request went to is left: the next connections are to another one. The idle connections are closed,
-// since they might be dead. If another agent has been turned to already, nothing is done. An agent that is the only one
-// can't be left. Then the idle connections are closed only after a read of the session, which each confirmation has: after
-// any other request, the next confirmation would have to open its connections anew.
+// RoundTrip implements http.RoundTripper. If an answer has not come, or not all of it, when the time of the request is
+// over, the agent that the request went to is left: the next connections are to another one. The idle connections are
+// closed, since they might be dead. If another agent has been turned to already, nothing is done. An agent that is the
+// only one can't be left. Then the idle connections are closed only after a read of the session, which each
+// confirmation has: after any other request, the next confirmation would have to open its connections anew.
 func (n *connections) RoundTrip(req *http.Request) (*http.Response, error) {
 	at := n.dialer.present()
 	var got atomic.Pointer[tracked] // the last, if the request is sent again
@@ -223,7 +223,7 @@ func confirms(ctx context.Context) bool { return ctx.Value(confirmingKey{}) != n
 
 // Warm opens the connections that a session is opened and confirmed over, by requests that agents answer by themselves.
 // So round trips that make connections take nothing off the lease. What goes wrong is seen by the next request too; an
-// agent that does not answer is left.
+// agent that does not answer is left (TestFirstAgentIsSilent).
 func (c *Client) Warm(ctx context.Context, checked bool) {
 	if c.conns == nil {
 		return

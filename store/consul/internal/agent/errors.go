@@ -23,6 +23,7 @@ import (
 // Answers come from an agent, or from something in between: a gateway, a proxy, a load balancer. Only what Consul alone
 // says, in its own words, is certain. Everything else is an odd answer: the request may have been carried out, and is
 // sent again. If Consul's words might come from something else too, such as a 404, it is asked twice.
+// TestWhatAnswersMean has an answer for each case below.
 
 // Explain turns the outcome of a request into an error on which callers decide.
 func (c *Client) Explain(err error) error {

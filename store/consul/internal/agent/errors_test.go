@@ -21,7 +21,8 @@ import (
 // What each kind of answer means, to a store that has not worked yet and to one that has.
 func TestWhatAnswersMean(t *testing.T) {
 	const lacks = "token lacks permission 'key:write' on \"x\""
-	unavailable, unknown, denied, invalid := store.ErrUnavailable, store.ErrUnknownOutcome, store.ErrDenied, store.ErrInvalid
+	unavailable, unknown := store.ErrUnavailable, store.ErrUnknownOutcome
+	denied, invalid := store.ErrDenied, store.ErrInvalid
 	for _, c := range []struct {
 		code    int // 0: of a transaction
 		text    string

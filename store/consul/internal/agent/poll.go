@@ -19,7 +19,7 @@ const (
 
 // Poll asks a blocking query again and again. An agent answers it when the index of what it asks for exceeds Index, or
 // when the wait is over. The wait begins short and doubles as long as nothing changes: an agent holds on to a query that
-// was given up until its wait is over.
+// was given up until its wait is over (TestPoll, for each pause and wait).
 type Poll struct {
 	Index uint64        // of what is known; at least 1
 	Wait  time.Duration // of the next query

@@ -38,7 +38,7 @@ import (
 // And all are read in turn, one transaction at each Confirm, see verify.go.
 
 // linger is how long a watch goes on after its last user has left: there often is a next one, and the query of a key that
-// is being deleted ends by itself.
+// is being deleted ends by itself. A query that is given up goes on counting at the agent (TestQueryOutlivesItsUser).
 const linger = 100 * time.Millisecond
 
 // Watcher watches keys. Its goroutines are one for each key with a query of its own, and runShared with a query while

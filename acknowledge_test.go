@@ -267,3 +267,28 @@ func TestMissingAcknowledgementIsToldOnce(t *testing.T) {
 		})
 	}
 }
+
+// Two calls at once, both of which the store has answered: the acknowledgement is told once.
+func TestAcknowledgeByTwoIsToldOnce(t *testing.T) {
+	virtual(t, func(w *world) {
+		var happened diary
+		both := make(chan struct{})
+		c := w.candidate(changing(w.open(), func(b *fakeBallot) {
+			b.acknowledge = func(ctx context.Context, value string) (store.Leader, error) {
+				leader, err := b.Ballot.Acknowledge(ctx, value)
+				<-both
+				return leader, err
+			}
+		}), "a", &leadership.Options{Hooks: &leadership.Hooks{
+			Acknowledged: func(string, uint64, leadership.Leader) { happened.add("acknowledged") },
+		}})
+		term := w.campaign(c)
+		first := async(func() error { return term.Acknowledge(background) })
+		second := async(func() error { return term.Acknowledge(background) })
+		require.True(w, pending(first))
+		close(both)
+		require.NoError(w, <-first)
+		require.NoError(w, <-second)
+		require.Equal(w, []string{"acknowledged"}, happened.all())
+	})
+}

@@ -133,8 +133,8 @@ func (c *callingContext) Done() <-chan struct{} {
 	return make(chan struct{})
 }
 
-// No lock is held while a context of the program's own type is asked, also by a call that is refused. So its methods may
-// call the candidate, or wait for one who does.
+// No lock is held while a context of the program's own type is asked, also by a call that is refused. So its methods
+// may call the candidate, or wait for one who does.
 func TestContextThatCallsTheCandidate(t *testing.T) {
 	virtual(t, func(w *world) {
 		c := w.candidate(w.open(), "a", nil)

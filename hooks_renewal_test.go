@@ -134,3 +134,28 @@ func TestRenewedWhenItIsOverdue(t *testing.T) {
 		require.Zero(w, wrong.Load(), "of %d calls", calls.Load())
 	})
 }
+
+// While a hook hangs, a renewal does not replace the report that it was overdue: each hook hears of its own.
+func TestJeopardyIsToldThoughARenewalFollows(t *testing.T) {
+	virtual(t, func(w *world) {
+		var happened diary
+		resumed := make(chan struct{})
+		st := w.open()
+		c := w.candidate(st, "a", &leadership.Options{Hooks: &leadership.Hooks{
+			Renewed: func(string, uint64, time.Duration) {
+				<-resumed
+				happened.add("renewed")
+			},
+			InJeopardy: func(string, uint64, time.Duration) { happened.add("in jeopardy") },
+		}})
+		require.NoError(w, w.campaign(c).Acknowledge(background))
+		w.at(renew + time.Second) // the first renewal: its hook hangs
+		st.Faults().Cut()
+		w.at(renew + valid - time.Second)
+		st.Faults().Heal()
+		w.at(2 * ttl)
+		close(resumed)
+		synctest.Wait()
+		require.Equal(w, []string{"renewed", "in jeopardy", "renewed"}, happened.all())
+	})
+}

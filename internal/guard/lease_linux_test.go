@@ -15,14 +15,21 @@ import (
 // TestRenewalWhileStopping checks that a command which was asked to stop has until the lease ends, by its last renewal.
 func TestRenewalWhileStopping(t *testing.T) {
 	eachGuardedMode(t, func(t *testing.T, m Mode) {
-		p, r := startShell(t, m, `trap 'echo term >&3; sleep 0.2; exit 3' TERM; echo >&3; while :; do sleep 0.05; done`)
+		renewed := t.TempDir() + "/renewed"
+		p, r := startShell(t, m, `
+			trap 'echo term >&3; until [ -e "$RENEWED" ]; do sleep 0.01; done; exit 3' TERM
+			echo >&3; while :; do sleep 0.05; done`, func(c *Config) { c.Env = append(os.Environ(), "RENEWED="+renewed) })
 		readLine(t, r)
 		v := p.r.(*supervisor)
 		p.Stop()
 		readLine(t, r)
 		require.NoError(t, p.Renew(lasts(2*long)))
+		require.Eventually(t, func() (taken bool) {
+			_ = v.call(func() error { taken = v.kill > now().add(long); return nil })
+			return taken
+		}, 5*time.Second, time.Millisecond, "the guardian did not take the renewal")
+		require.NoError(t, os.WriteFile(renewed, nil, 0o600))
 		require.Equal(t, Result{Code: 3, Cause: Stopped}, p.Wait())
-		require.Greater(t, v.kill, now().add(long), "the guardian did not take the renewal")
 	})
 }
 

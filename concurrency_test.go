@@ -150,3 +150,38 @@ func TestContextThatCallsTheCandidate(t *testing.T) {
 		require.ErrorIs(w, c.Run(ctx, nil), leadership.ErrStopped)
 	})
 }
+
+// Whatever sees that Stop has ended a campaign sees that the candidate is stopped.
+func TestStopRefusesBeforeItEnds(t *testing.T) {
+	virtual(t, func(w *world) {
+		w.lead(w.open(), "other")
+		c := w.candidate(w.open(), "a", nil)
+		ctx := &callingContext{background, func() {}}
+		result := async(func() error { _, err := c.Campaign(ctx); return err })
+		require.True(w, pending(result))
+		var err error
+		ctx.call = func() { err = c.Run(background, nil) } // Stop asks the context
+		c.Stop()
+		require.ErrorIs(w, <-result, leadership.ErrStopped)
+		require.ErrorIs(w, err, leadership.ErrStopped)
+	})
+}
+
+// The candidate is not idle before all that Run has started is over.
+func TestRunIsNotOverBeforeItsCallbacks(t *testing.T) {
+	virtual(t, func(w *world) {
+		w.lead(w.open(), "other")
+		c := w.candidate(w.open(), "a", nil)
+		resumed := make(chan struct{})
+		c.OnNewLeader(func(context.Context, leadership.Leader) { <-resumed })
+		ctx, cancel := context.WithCancel(background)
+		result := async(func() error { return c.Run(ctx, serve) })
+		require.True(w, pending(result))
+		cancel()
+		require.True(w, pending(result))
+		_, err := c.Campaign(background)
+		close(resumed)
+		require.ErrorIs(w, err, leadership.ErrRunning)
+		require.ErrorIs(w, <-result, context.Canceled)
+	})
+}

@@ -91,7 +91,7 @@ func TestEventsCoalesce(t *testing.T) {
 		require.False(w, <-ofA)
 		_, open := <-ofA
 		require.False(w, open)
-		require.False(w, <-ofB, "case 50: no true is read from a candidate that has stopped")
+		require.False(w, <-ofB, "no true is read from a candidate that has stopped")
 		_, open = <-ofB
 		require.False(w, open)
 	})

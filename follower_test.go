@@ -176,7 +176,7 @@ func TestFollowElectionOnce(t *testing.T) {
 		_, open := <-values
 		require.False(w, open)
 		_, open = <-errs
-		require.False(w, open, "case 52: a normal Stop is not an error")
+		require.False(w, open, "a normal Stop is not an error")
 		closed()
 	})
 }

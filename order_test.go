@@ -76,7 +76,7 @@ func TestMembersLeave(t *testing.T) {
 						require.Equal(w, fmt.Sprint(test.leader[0]), w.leader())
 					}
 					if !crash {
-						require.Zero(w, w.now(), "case 44: a graceful exit hands over at once")
+						require.Zero(w, w.now(), "a graceful exit hands over at once")
 					}
 				})
 			}

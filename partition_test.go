@@ -41,7 +41,7 @@ func TestHolderIsCutOff(t *testing.T) {
 		}
 		st.Faults().Heal()
 		w.at(10 * ttl)
-		require.True(w, b.IsLeader(), "case 4: the new leader stays leader when the old one returns")
+		require.True(w, b.IsLeader(), "the new leader stays leader when the old one returns")
 		require.False(w, a.IsLeader())
 		require.Equal(w, []string{"b", "a"}, w.ballots())
 	})

@@ -104,7 +104,7 @@ func (k *checks) ended(r *simRun, err error) {
 	}
 }
 
-// rest waits until everything is at rest, but not longer than ctx.
+// rest waits for d, but not longer than ctx.
 func (k *checks) rest(ctx context.Context, d int64) {
 	select {
 	case <-time.After(time.Duration(d)):

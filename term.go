@@ -127,11 +127,14 @@ func (t *Term) endedError() error {
 // function and the callbacks have returned.
 func (t *Term) Resign(ctx context.Context) error {
 	t.end(ErrResigned)
-	if t.drive.serves || t.withdrawn.Load() {
+	if t.drive.serves {
 		return nil
 	}
-	defer t.drive.leave()
+	defer t.drive.leave() // also if the ballot is gone already: another call of Resign might not have come to that
 	defer t.drive.drives.letGo(t)
+	if t.withdrawn.Load() {
+		return nil
+	}
 	err := t.ballot.Withdraw(ctx)
 	if errors.Is(err, ErrClosed) {
 		err = nil // Close has ended the session, as far as it could be reached

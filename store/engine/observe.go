@@ -25,7 +25,7 @@ type observation struct {
 	resynced uint64    // the number of its last resync
 
 	mu      sync.Mutex    // guards all below
-	changed chan struct{} // closed and replaced when something below has changed
+	changed chan struct{} // closed and replaced when an answer or news has come, or the store is being closed
 
 	// What is known, and which watch has told it.
 	known   store.Known
@@ -38,10 +38,10 @@ type observation struct {
 	floor   uint64 // its revision; 0 if there is none
 	cleared uint64 // the number of the first read that began after it
 
-	// The reads, by number: 1 is the first that begins. A read is due while answered < wanted.
+	// The reads, by number: 1 is the first that begins. One is due while answered < wanted, or the feed is stale.
 	begun    uint64   // the last that has begun
 	answered uint64   // the last that was answered
-	wanted   uint64   // the one that callers wait for, or the last that was
+	wanted   uint64   // the newest that is wanted, by callers or by refresh
 	present  uint64   // the newest that has to be as of the present
 	trouble  error    // of the last read, if it has no answer
 	refused  *refusal // the last that failed for good; nil if none did

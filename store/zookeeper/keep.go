@@ -128,8 +128,8 @@ func (d *driver) barrier() error {
 }
 
 // cutSilent cuts a connection of the store's own that has answered no confirmation for long: the next server may answer
-// while the lease still holds (TestSilentServer). The time counts from the end of the handshake, which has limits of its
-// own (TestReconnectionIsNotCut).
+// while the lease still holds (TestServerFallsSilent). The time counts from the end of the handshake, which has limits
+// of its own (TestReconnectionIsNotCut).
 func (k *keeper) cutSilent() {
 	if k.config.Conn != nil || len(k.under) == 0 {
 		return

@@ -42,8 +42,8 @@ type ward interface {
 // guardianMain is the guardian process. If it dies:
 //
 //   - before the end of the lease has come from the supervisor, or before the init is cloned: there is no command.
-//   - between the clone and the init's PR_SET_PDEATHSIG: the init waits for a message that never comes, sees that the
-//     link has ended, and exits.
+//   - between the clone and the init's PR_SET_PDEATHSIG: the init sees that the link has ended, also if the message
+//     to start has come, and exits.
 //   - after that: the kernel kills the init and with it the namespace. In the mode Subreaper the kernel kills the
 //     command; the supervisor adopts what the command has started, and kills it.
 //

@@ -26,12 +26,13 @@ func TestInitOfADeadGuardian(t *testing.T) {
 // TestWhyTheInitFailed checks that the error is the reason of the init, and not that a guardian which was slow could
 // not reach it any more.
 func TestWhyTheInitFailed(t *testing.T) {
-	t.Setenv("LEADERSHIP_TEST_FAIL", "yes")
 	eachGuardedMode(t, func(t *testing.T, m Mode) {
 		if m.Kind != Namespace {
 			return // no init
 		}
-		_, err := Start(shell(m, ":"), lasts(long))
+		c := shell(m, ":")
+		c.Env = append(os.Environ(), "LEADERSHIP_TEST_FAIL=yes")
+		_, err := Start(c, lasts(long))
 		require.EqualError(t, err, "guard: the init's reason")
 	})
 }

@@ -18,7 +18,10 @@ func TestRenewalWhileStopping(t *testing.T) {
 		renewed := t.TempDir() + "/renewed"
 		p, r := startShell(t, m, `
 			trap 'echo term >&3; until [ -e "$RENEWED" ]; do sleep 0.01; done; exit 3' TERM
-			echo >&3; while :; do sleep 0.05; done`, func(c *Config) { c.Env = append(os.Environ(), "RENEWED="+renewed) })
+			echo >&3; while :; do sleep 0.05; done`, func(c *Config) {
+			c.Env, c.StopTimeout = append(os.Environ(), "RENEWED="+renewed), long/2
+		})
+		defer time.AfterFunc(long, p.Kill).Stop()
 		readLine(t, r)
 		v := p.r.(*supervisor)
 		p.Stop()
@@ -27,7 +30,7 @@ func TestRenewalWhileStopping(t *testing.T) {
 		require.Eventually(t, func() (taken bool) {
 			_ = v.call(func() error { taken = v.kill > now().add(long); return nil })
 			return taken
-		}, 5*time.Second, time.Millisecond, "the guardian did not take the renewal")
+		}, long/3, time.Millisecond, "the guardian did not take the renewal")
 		require.NoError(t, os.WriteFile(renewed, nil, 0o600))
 		require.Equal(t, Result{Code: 3, Cause: Stopped}, p.Wait())
 	})
@@ -150,6 +153,23 @@ func TestStoppedInit(t *testing.T) {
 	})
 }
 
+// TestRepeatedReportTakesNoTime checks that the same report once more does not end the second wait for the guardian.
+func TestRepeatedReportTakesNoTime(t *testing.T) {
+	ours, theirs, err := newLinks()
+	require.NoError(t, err)
+	defer ours.file.Close()
+	defer theirs.file.Close()
+	v := &supervisor{link: ours, patience: long, watch: time.NewTimer(long)}
+	v.kill = now().add(-2 * long)
+	v.overdue()
+	v.handle(report{Kill: v.kill})
+	select {
+	case <-v.watch.C:
+		require.Fail(t, "the watch has expired")
+	case <-time.After(50 * time.Millisecond):
+	}
+}
+
 // TestStoppedSupervisor checks that a supervisor which was stopped reads what the guardian has reported meanwhile
 // before it takes the guardian for silent.
 func TestStoppedSupervisor(t *testing.T) {
@@ -159,7 +179,9 @@ func TestStoppedSupervisor(t *testing.T) {
 		for range 20 { // select chooses at random
 			require.NoError(t, v.call(func() error {
 				for v.guardian != 0 && !v.link.pending() { // the last answer may have been read, and wait for loop
-					require.NoError(t, v.send(request{Deadline: now().add(long)}))
+					if err := v.send(request{Deadline: now().add(long)}); err != nil {
+						return err
+					}
 					_, _ = unix.Poll([]unix.PollFd{{Fd: int32(v.link.fd), Events: unix.POLLIN}}, 10)
 				}
 				v.kill = now().add(-long) // as if the time had passed

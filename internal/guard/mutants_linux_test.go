@@ -62,6 +62,10 @@ var mistakes = []mutants.Mutant{
 		"v.doubted != v.kill || v.link.pending()", "false", "TestStoppedSupervisor"},
 	{"a stop that finds no room is lost", "wire_linux.go",
 		"errors.Is(o.link.send(o.left[0]), unix.EAGAIN)", "o.link.send(o.left[0]) == unix.ENOSYS", "TestStopIsNotLost"},
+	{"a stop for which the init has no room is lost", "wards_linux.go",
+		"n.requests.send(request{Stop: true})", "_ = n.requests.link.send(request{Stop: true})", "TestStopForTheInitIsNotLost"},
+	{"a repeated report takes the second wait back", "supervisor_linux.go",
+		"if r.Kill != v.kill {", "{", "TestRepeatedReportTakesNoTime"},
 	{"an unguarded probe begins after the command", "plain.go",
 		"if p.over() {\n\t\treturn 0, ErrEnded\n\t}\n\tbeside", "beside", "TestExitStatus/unguarded"},
 }

@@ -18,7 +18,7 @@ import (
 )
 
 // The times of the trials: wide margins, so that a busy machine does not matter. TERM is sent after 2.8 s, KILL after 3 s,
-// the supervisor kills a silent guardian after 4.9 s, and the kernel kills it after 6 s.
+// the supervisor kills a silent guardian after 4.3 s, and the kernel kills it after 6 s.
 const (
 	trialLease  = 7 * time.Second
 	trialMargin = 4 * time.Second
@@ -225,7 +225,7 @@ func playSupervisor() {
 	must(err)
 	v, err := launch(settings{
 		Mode: m.Kind, User: m.UserNamespace, Path: []byte(path), Margin: trialMargin, TimerMargin: trialTimer, StopTimeout: trialStop,
-	}, c, now().add(trialLease), (trialMargin-trialTimer)/2)
+	}, c, now().add(trialLease), (trialMargin-trialTimer)/3)
 	must(err)
 	for _, f := range c.Files {
 		must(f.Close())

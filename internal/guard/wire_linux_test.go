@@ -1,6 +1,7 @@
 package guard
 
 import (
+	"os"
 	"strings"
 	"syscall"
 	"testing"
@@ -29,8 +30,8 @@ func TestLastWordsAreHeard(t *testing.T) {
 	require.False(t, open)
 }
 
-// TestStopIsNotLost checks that Stop reaches the command although the guardian, or the init, has no room for a
-// message when it is called.
+// TestStopIsNotLost checks that Stop reaches the command although the guardian has no room for a message when it is
+// called.
 func TestStopIsNotLost(t *testing.T) {
 	eachGuardedMode(t, func(t *testing.T, m Mode) {
 		p, r := startShell(t, m, `trap 'exit 3' TERM; echo >&3; while :; do sleep 0.01; done`)
@@ -46,6 +47,28 @@ func TestStopIsNotLost(t *testing.T) {
 		require.NoError(t, unix.Kill(guardian, unix.SIGCONT))
 		require.Equal(t, Result{Code: 3, Cause: Stopped}, p.Wait())
 	})
+}
+
+// TestStopForTheInitIsNotLost checks the same between the guardian and the init.
+func TestStopForTheInitIsNotLost(t *testing.T) {
+	ours, theirs, err := newLinks()
+	require.NoError(t, err)
+	defer ours.file.Close()
+	defer theirs.file.Close()
+	n := &namespace{pid: os.Getpid(), requests: outbox{link: ours}}
+	for ours.send(request{Signal: syscall.SIGWINCH}) == nil {
+		continue
+	}
+	n.stop()
+	for {
+		r, ok := receiveOne[request](theirs)
+		require.True(t, ok)
+		if r.Stop {
+			break
+		}
+		n.unsent()
+	}
+	require.False(t, n.unsent())
 }
 
 // TestOutbox checks that what finds no room is sent later, in order.

@@ -67,7 +67,7 @@ func (d *driver) connectionTo(member *peer.Peer) *connection {
 }
 
 // disconnect closes the connection to a member that owes an answer, if nothing has come over it since that time. A
-// connection that was dialled later owes nothing: heard is never below 0, and the time until since is.
+// connection that was dialled later owes nothing: then since.Sub(dialled) is negative, and heard never is.
 func (d *driver) disconnect(member *peer.Peer, since time.Time) {
 	if c := d.connectionTo(member); c != nil && c.heard.Load() < int64(since.Sub(c.dialled)) {
 		_ = c.Close()

@@ -199,8 +199,8 @@ func (d *driver) makeFile(path, content string) error {
 	return d.allow(path, forFiles)
 }
 
-// replace makes a file with a content in one step, and replaces an existing one. After a power failure the content is
-// complete, or missing.
+// replace makes a file with a content in one step, and replaces an existing one. After a power failure there is the new
+// content, or what was there before.
 func (d *driver) replace(content, path string) error {
 	temporary := d.temporary()
 	err := d.makeFile(temporary, content)
@@ -256,7 +256,7 @@ func (d *driver) makeElection(election string) error {
 	return nil
 }
 
-// made carries out f, and first creates what is missing for it.
+// made calls do. If something is missing for it, it calls makes and tries again.
 func (d *driver) made(makes, do func() error) error {
 	for tries := 0; ; tries++ {
 		err := do()

@@ -23,7 +23,8 @@ func (f failing) rename(from, to string) error {
 	return f.ops.rename(from, to)
 }
 
-// TestRenewalIsTriedAgainSoon: four tries in a row fail. A quarter of the TTL apart, these would be all before the deadline.
+// TestRenewalIsTriedAgainSoon: four tries in a row fail. If tries were a quarter of the TTL apart, there would be no fifth
+// before the deadline.
 func TestRenewalIsTriedAgainSoon(t *testing.T) {
 	var fail atomic.Int32
 	c := configIn(t.TempDir() + "/store")

@@ -180,7 +180,7 @@ type monitor struct {
 
 	sub      *sub                         // nil if the session was over before; guarded by the driver's mu, as are all below
 	watches  map[*watch]map[string]func() // what withdraws the session's ballots that each watches
-	deadline time.Duration                // when it was last checked
+	deadline time.Duration                // the session's, as of the last check
 	retries  int                          // how often to check again soon
 }
 

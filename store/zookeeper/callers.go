@@ -22,7 +22,8 @@ type relay struct {
 	runs     bool            // guarded by the mutex of watches: there is a goroutine
 }
 
-// relayed reports whether the library has a watch that has not fired. If so, a goroutine waits for its event.
+// relayed reports whether the library has a watch that has not fired. If so, and if the engine has one too, a goroutine
+// waits for its event.
 func (w *watches) relayed(key watchKey) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -73,14 +74,13 @@ func (w *watches) addRelay(key watchKey, events <-chan zk.Event) {
 		r = &relay{events: events, confirms: make(chan time.Time, 1), idle: make(chan struct{}, 1)}
 		w.relays[key] = r
 	}
-	if len(w.set[key]) > 0 { // else the engine's was taken back meanwhile
-		w.run(key, r)
-	}
+	w.run(key, r)
 }
 
-// run starts the goroutine of a relay if there is none. The caller holds mu.
+// run starts the goroutine of a relay if there is none, unless the engine's watches were taken back meanwhile. The caller
+// holds mu.
 func (w *watches) run(key watchKey, r *relay) {
-	if r.runs {
+	if r.runs || len(w.set[key]) == 0 {
 		return
 	}
 	r.runs = w.start(func() {

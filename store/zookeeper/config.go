@@ -55,8 +55,8 @@ type Config struct {
 	// Conn is a connection to use instead of one of the store's own. The store never closes it. Servers, User,
 	// Password, TLS and Dial can't be set with it. TTL has to be the session timeout that was negotiated for it: the
 	// client does not tell the store. The first lease begins TTL/4 after Open, and losses are noticed up to TTL/6 later
-	// than with a connection of the store's own. All promises hold. Each node that is watched has a
-	// goroutine as long as it is.
+	// than with a connection of the store's own. All promises hold. Each node has a goroutine
+	// while it is watched.
 	Conn *zk.Conn
 
 	// Logger is that of [store.Options].

@@ -43,7 +43,7 @@ func TestStoppedFollowersLeaveOneWatch(t *testing.T) {
 // follower.
 func TestStoppedFollowersLeaveNoGoroutine(t *testing.T) {
 	election := newElection()
-	st := open(t, zookeeper.Config{Conn: connectRaw(t, ttl, sharedServer(t).Addrs()...)})
+	st := open(t, zookeeper.Config{Conn: connectRaw(t, middling, sharedServer(t).Addrs()...), TTL: middling})
 	b := castFirst(t, open(t, zookeeper.Config{Servers: sharedServer(t).Addrs(), TTL: long}), election, "own")
 	acknowledge(t, b, "first")
 	goroutines := func() int {

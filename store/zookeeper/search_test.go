@@ -44,8 +44,8 @@ func (c *campaigning) leadsAlone(t *testing.T, election string, st *zookeeper.St
 func TestSearchIsBehindTheCreation(t *testing.T) {
 	t.Parallel()
 	ensemble := testserver.NewZooKeeper(t, testserver.ZooKeeperConfig{
-		Members: 4, // two of them are no quorum, and one still serves those of the other for a while
-		Extra:   map[string]string{"maxSessionTimeout": "60000", "forceSync": "no"},
+		Members: 4,                                                                                     // two of them are no quorum, and one still serves those of the other for a while
+		Extra:   map[string]string{"maxSessionTimeout": "60000", "forceSync": "no", "syncLimit": "40"}, // the while: 20 s
 	})
 	leader, err := ensemble.Leader()
 	require.NoError(t, err)

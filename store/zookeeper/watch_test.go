@@ -199,6 +199,14 @@ func TestRelayFiresWithoutAWatch(t *testing.T) {
 				require.Empty(t, w.relays)
 			}
 		}
+		one, two := w.add(on("/e"), false), w.add(on("/e"), false) // two reads whose callers have left before the answers
+		w.remove(one)
+		w.remove(two)
+		events := make(chan zk.Event, 1)
+		w.addRelay(on("/e"), events)
+		require.True(t, w.relayed(on("/e")))
+		require.False(t, w.relays[on("/e")].runs)
+		events <- zk.Event{Type: zk.EventNodeDeleted, Path: "/e"}
 		for _, fired := range []bool{false, true} { // the watch of a read that was under way when the first was taken back
 			x, ch := w.addRelayed("/e")
 			w.remove(x)

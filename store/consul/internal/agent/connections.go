@@ -102,7 +102,7 @@ func (n *connections) RoundTrip(req *http.Request) (*http.Response, error) {
 			got.Store(conn)
 		}
 	}})
-	failed := func() {
+	failed := sync.OnceFunc(func() {
 		if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
 			return
 		}
@@ -112,7 +112,7 @@ func (n *connections) RoundTrip(req *http.Request) (*http.Response, error) {
 		if n.dialer.pass(at) && (len(n.dialer.addresses) > 1 || n.own(req) == n.reads) {
 			n.closeIdle()
 		}
-	}
+	})
 	t, done, err := n.choose(req)
 	if err != nil {
 		failed()

@@ -30,8 +30,8 @@ type dialer struct {
 // dialLimit bounds the time for one agent.
 const dialLimit = 3 * time.Second
 
-// open dials. The address is that of the request's URL, which says nothing. What net/http dials when no request waits
-// for it any more ends with closeIdle.
+// open dials. The address is that of the request's URL, which says nothing. net/http goes on with a dial that its request
+// has given up; closeIdle ends it.
 func (d *dialer) open(ctx context.Context, network, _ string) (net.Conn, error) {
 	var errs []error
 	for range d.addresses {

@@ -17,7 +17,10 @@ func TestDriver(t *testing.T) {
 	for name, on := range map[string]bool{"direct": false, "on a line with delays": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			const ttl = 4 * time.Second // in which a busy machine renews many sessions
+			ttl := 4 * time.Second // in which a busy machine renews many sessions
+			if testing.Short() {
+				ttl = time.Second
+			}
 			config := completed(Config{Directory: t.TempDir() + "/store", TTL: ttl})
 			drivertest.Run(t, drivertest.Harness{TTL: config.TTL, Open: func(context.Context) (engine.Driver, error) {
 				if !on {

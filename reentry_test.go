@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-leadership/leadership"
 	"github.com/go-leadership/leadership/store"
+	"github.com/go-leadership/leadership/store/memory"
 	"github.com/stretchr/testify/require"
 )
 
@@ -30,6 +31,20 @@ func (v *visitor) at(site string) {
 	}
 	v.done = true
 	v.action()
+}
+
+// visit lets a candidate on st come to every site, behind another one that leads.
+func (v *visitor) visit(w *world, other *leadership.Term, st *memory.Store) {
+	w.at(time.Second) // the new-leader callback has been called
+	require.NoError(w, other.Resign(background))
+	w.at(2 * ttl) // TermBegan, Error, Acknowledged, Renewed
+	st.Faults().Cut()
+	w.at(2*ttl + valid - time.Second) // InJeopardy
+	st.Faults().Heal()
+	w.at(4 * ttl)
+	w.service.Clear(election) // TermEnded
+	w.at(6 * ttl)
+	require.True(w, v.done, "the script did not come to the site")
 }
 
 // reentrant is a candidate that calls the visitor at each site, on a store whose first acknowledgement fails.
@@ -180,16 +195,7 @@ func TestReentry(t *testing.T) {
 						}
 						result := async(func() error { return drive(c, v) })
 
-						w.at(time.Second) // the new-leader callback has been called
-						require.NoError(w, other.Resign(background))
-						w.at(2 * ttl) // TermBegan, Error, Acknowledged, Renewed
-						st.Faults().Cut()
-						w.at(2*ttl + valid - time.Second) // InJeopardy
-						st.Faults().Heal()
-						w.at(4 * ttl)
-						w.service.Clear(election) // TermEnded
-						w.at(6 * ttl)
-						require.True(w, v.done, "the script did not come to the site")
+						v.visit(w, other, st)
 						require.True(w, returned, "the call has not returned")
 						require.Equal(w, test.ends, !pending(result))
 						if test.ends {
@@ -349,16 +355,7 @@ func TestContextOfRunEndsInside(t *testing.T) {
 							return serve(ctx, term)
 						})
 					})
-					w.at(time.Second) // the new-leader callback has been called
-					require.NoError(w, other.Resign(background))
-					w.at(2 * ttl) // TermBegan, Error, Acknowledged, Renewed
-					st.Faults().Cut()
-					w.at(2*ttl + valid - time.Second) // InJeopardy
-					st.Faults().Heal()
-					w.at(4 * ttl)
-					w.service.Clear(election) // TermEnded
-					w.at(6 * ttl)
-					require.True(w, v.done, "the script did not come to the site")
+					v.visit(w, other, st)
 					require.False(w, pending(result), "Run has not returned")
 					switch err := <-result; {
 					case then != "Stop", site == "new-leader callback" && err != nil: // Run does not wait for that callback

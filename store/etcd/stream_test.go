@@ -42,7 +42,7 @@ func TestStreamIsOfUseWithoutAWatchTakenBack(t *testing.T) {
 	require.NoError(t, d.handle(&pb.WatchResponse{Header: &pb.ResponseHeader{Revision: 12}, WatchId: 1, Canceled: true}))
 }
 
-// A watch that nobody waits for any more is taken back as soon as the cluster has confirmed it.
+// A watch that is no longer wanted is taken back as soon as the cluster has confirmed it.
 func TestWatchThatIsGivenUpIsTakenBack(t *testing.T) {
 	d := watching()
 	ctx, cancel := context.WithCancel(t.Context())

@@ -33,8 +33,8 @@ func (s *Service) watchesLeft() int {
 	return len(s.watches)
 }
 
-// TestServiceKeepsNoElectionThatNobodyNeeds: neither elections that were only read, nor those whose ballots are gone.
-func TestServiceKeepsNoElectionThatNobodyNeeds(t *testing.T) {
+// TestServiceKeepsNoUnusedElection: neither elections that were only read, nor those whose ballots are gone.
+func TestServiceKeepsNoUnusedElection(t *testing.T) {
 	service := NewService()
 	st, err := Open(service, nil)
 	require.NoError(t, err)

@@ -57,8 +57,8 @@ func TestWaitEndsInTheOrderOfTheQueue(t *testing.T) {
 	})
 }
 
-// TestWaitPromotesNobodyWhenAMiddleOneGoes.
-func TestWaitPromotesNobodyWhenAMiddleOneGoes(t *testing.T) {
+// TestWaitPromotesNoneWhenAMiddleOneGoes.
+func TestWaitPromotesNoneWhenAMiddleOneGoes(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		_, stores, ballots, waits := queue(t, 5)
 		require.NoError(t, ballots[2].Withdraw(t.Context()))

@@ -58,8 +58,8 @@ func TestWithdrawIsIdempotent(t *testing.T) {
 	})
 }
 
-// TestWithdrawTouchesNobodyElse: later ballots and acknowledgements stay, of other stores and of the same one.
-func TestWithdrawTouchesNobodyElse(t *testing.T) {
+// TestWithdrawTouchesNoOther: later ballots and acknowledgements stay, of other stores and of the same one.
+func TestWithdrawTouchesNoOther(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		_, a, b := pair(t)
 		first := lead(t, a, "first")

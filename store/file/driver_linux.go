@@ -106,11 +106,14 @@ func newDriverWith(c Config, calls ops, l line, kind func(dir string) (uint32, e
 	} else if err != nil {
 		return nil, err
 	}
-	offset, err := bootOffset()
-	if err == nil {
-		d.boot, err = bootID()
+	var offset time.Duration
+	if err = showsUs("/proc"); err == nil {
+		offset, err = bootOffset("/proc")
 	}
 	if err != nil {
+		return nil, adapter.Refuse("directory", c.Directory, "the store can't use the clock of this machine: %v", err)
+	}
+	if d.boot, err = bootID(); err != nil {
 		return nil, err
 	}
 	d.clock = func() time.Duration { return bootTime() - offset }

@@ -22,6 +22,7 @@ const (
 	smb2    = 0xfe534d42
 	v9fs    = 0x01021997
 	fuse    = 0x65735546
+	procfs  = 0x9fa0
 )
 
 // elsewhere names the file systems that other machines might change.

@@ -30,7 +30,7 @@ func TestFileSystems(t *testing.T) {
 	}
 	kind, err := fileSystem("/proc/self/no/such/directory")
 	require.NoError(t, err)
-	require.EqualValues(t, 0x9fa0, kind, "that of the nearest parent")
+	require.EqualValues(t, procfs, kind, "that of the nearest parent")
 }
 
 // TestVersion: a directory with another layout is refused, also if it was made after the store was opened.

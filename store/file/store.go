@@ -81,7 +81,8 @@
 // # Limits
 //
 //   - One kernel: virtual machines that share a disk do not exclude each other.
-//   - One clock: processes in time namespaces read the same one, since the store subtracts their offsets.
+//   - One clock: processes in time namespaces read the same one, since the store subtracts their offsets. It reads them in
+//     /proc, which has to show the process itself: Open refuses that of another PID namespace.
 //   - As in any service, what is deleted by hand while it is in use is lost: two might lead for a moment. Remove
 //     elections with Clear. If an election's directory is deleted and no process has used it since it started, tokens
 //     begin anew.

@@ -9,6 +9,7 @@ import (
 	"crypto/x509"
 	"encoding/pem"
 	"math/big"
+	"net"
 	"os"
 	"path/filepath"
 	"testing"
@@ -70,20 +71,73 @@ func TestTLSFiles(t *testing.T) {
 	config := u.TLS()
 	require.NoError(t, u.Check())
 	require.EqualValues(t, tls.VersionTLS12, config.MinVersion)
-	require.Len(t, config.Certificates, 1)
-	own, err := x509.ParseCertificate(config.Certificates[0].Certificate[0])
+	pair, err := config.GetClientCertificate(nil)
+	require.NoError(t, err)
+	own, err := x509.ParseCertificate(pair.Certificate[0])
 	require.NoError(t, err)
 	_, err = own.Verify(x509.VerifyOptions{Roots: config.RootCAs})
 	require.NoError(t, err, "it is among the authorities")
 }
 
-// selfSigned writes a certificate and its private key to two files.
+// TestRenewedCertificate: each connection is made with the certificate that the files hold then. If they can't be used,
+// the error names them.
+func TestRenewedCertificate(t *testing.T) {
+	cert, key := selfSigned(t)
+	pair, err := tls.LoadX509KeyPair(cert, key)
+	require.NoError(t, err)
+	u, err := store.ParseURL("z+tls://h?cacert=" + cert + "&cert=" + cert + "&key=" + key)
+	require.NoError(t, err)
+	config := u.TLS()
+	require.NoError(t, u.Check())
+	config.ServerName = "server"
+
+	shows := func() (certificate []byte, err error) {
+		near, far := net.Pipe()
+		server := tls.Server(far, &tls.Config{Certificates: []tls.Certificate{pair}, ClientAuth: tls.RequireAnyClientCert})
+		done := make(chan struct{})
+		go func() { // the function waits for it
+			defer close(done)
+			_ = server.HandshakeContext(t.Context())
+			_ = far.Close()
+		}()
+		defer func() { _ = near.Close(); <-done }()
+		client := tls.Client(near, config)
+		if err := client.HandshakeContext(t.Context()); err != nil {
+			return nil, err
+		}
+		_, _ = client.Read(make([]byte, 1)) // until the server has read the certificate
+		return server.ConnectionState().PeerCertificates[0].Raw, nil
+	}
+	shown, err := shows()
+	require.NoError(t, err)
+	require.Equal(t, pair.Certificate[0], shown)
+
+	newCert, newKey := selfSigned(t)
+	renewed, err := tls.LoadX509KeyPair(newCert, newKey)
+	require.NoError(t, err)
+	require.NoError(t, os.Rename(newCert, cert))
+	_, err = shows()
+	require.ErrorContains(t, err, cert)
+	require.ErrorContains(t, err, key, "it is that of the old certificate")
+	require.NoError(t, os.Rename(newKey, key))
+	shown, err = shows()
+	require.NoError(t, err)
+	require.Equal(t, renewed.Certificate[0], shown)
+
+	require.NoError(t, os.Remove(key))
+	_, err = shows()
+	require.ErrorIs(t, err, os.ErrNotExist)
+	require.ErrorContains(t, err, key)
+}
+
+// selfSigned writes a certificate for "server" and its private key to two files.
 func selfSigned(t *testing.T) (cert, key string) {
 	t.Helper()
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	require.NoError(t, err)
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true,
+		DNSNames: []string{"server"},
 	}
 	public, err := x509.CreateCertificate(rand.Reader, template, template, private.Public(), private)
 	require.NoError(t, err)

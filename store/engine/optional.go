@@ -47,10 +47,10 @@ func Answered(err error) error {
 	return answered{err}
 }
 
-// isAnswer reports whether a request that ended with err was answered.
+// isAnswer reports whether what a request has returned proves that the service works.
 func isAnswer(err error) bool {
 	a := answered{}
-	return !adapter.Uncertain(err) || errors.As(err, &a)
+	return err == nil || errors.Is(err, store.ErrDenied) || errors.As(err, &a)
 }
 
 // PairWatcher is a driver that watches two entries and reads both in one request.

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"time"
 
 	"github.com/go-leadership/leadership/internal/adapter"
@@ -84,7 +85,7 @@ func (d *detector) work() (again bool) {
 	case over:
 		d.over()
 	case err != nil && !adapter.Uncertain(err):
-		d.engine.settings.Logger.Warn("can't find out whether the session of the ballot ahead is renewed",
+		d.engine.log.add(slog.LevelWarn, "can't find out whether the session of the ballot ahead is renewed",
 			"store", d.engine.settings.Name, "session", d.session, "error", err)
 	}
 	d.timer.Reset(next)
@@ -94,7 +95,11 @@ func (d *detector) work() (again bool) {
 // look returns when to look again, and whether the session is over.
 func (d *detector) look() (next time.Duration, over bool, err error) {
 	next = d.engine.settings.Pace
-	p, err := d.engine.peers.Peer(d.ctx, d.session)
+	var p Peer
+	err = d.engine.outage.send(d.ctx, func() (err error) {
+		p, err = d.engine.peers.Peer(d.ctx, d.session)
+		return err
+	})
 	if err != nil {
 		return next, errors.Is(err, ErrOver), err
 	}
@@ -108,7 +113,7 @@ func (d *detector) look() (next time.Duration, over bool, err error) {
 	if left := p.TTL - now.Sub(d.since); left > 0 {
 		return min(left, max(p.TTL/4, time.Millisecond)), false, nil
 	}
-	err = d.engine.peers.Expire(d.ctx, d.session, d.mark)
+	err = d.engine.outage.send(d.ctx, func() error { return d.engine.peers.Expire(d.ctx, d.session, d.mark) })
 	return next, err == nil || errors.Is(err, ErrOver), err
 }
 

@@ -50,7 +50,8 @@ func (t *Term) Token() uint64 { return t.ballot.Token() }
 func (t *Term) Context() context.Context { return t.ctx }
 
 // Deadline is when the term ends unless the session is renewed before; renewals move it. It is zero when the term is
-// over. It is a time of the local clock: do not compare it with another machine's.
+// over. It is a time of the local clock: do not compare it with another machine's. Ask again after a suspension of the
+// machine, which brings it nearer.
 func (t *Term) Deadline() time.Time {
 	deadline := t.lease.Last().Deadline // before current: read later, it could be that of a span which began since
 	if !t.current() {

@@ -149,9 +149,18 @@ func (l *Lease) Last() Renewal {
 	s, left := l.load()
 	r := Renewal{Sent: s.sent.t, Confirmed: s.confirmed, Changed: s.changed, Overdue: s.overdue}
 	if left > 0 {
-		r.Deadline = s.sent.t.Add(s.valid)
+		r.Deadline = s.deadline(time.Now())
 	}
 	return r
+}
+
+// deadline returns when the lease ends, by both clocks. The monotonic clock has stood still while the machine was suspended.
+func (s *leaseState) deadline(now time.Time) time.Time {
+	deadline := s.sent.t.Add(s.valid)
+	if left := s.left(now); left < deadline.Sub(now) {
+		return now.Add(left)
+	}
+	return deadline
 }
 
 // load returns the state and the time that is left; zero if the lease does not hold. If the deadline has passed, load

@@ -45,6 +45,22 @@ func TestLeaseCountsTheTimeOfASuspension(t *testing.T) {
 	require.True(t, l.Holds(span))
 }
 
+// TestLeaseDeadlineAfterASuspension: as much time is left until the deadline as the lease holds, by both clocks.
+func TestLeaseDeadlineAfterASuspension(t *testing.T) {
+	const soon = float64(10 * time.Minute) // much more than a test takes
+	var total time.Duration
+	suspend(t, &total, true)
+	l := NewLease()
+	require.True(t, l.Renew(apart(t, 20*anHour), aDay))
+	require.InDelta(t, aDay, time.Until(l.Last().Deadline), soon)
+
+	total = 20 * anHour // and the machine is back
+	requireRemaining(t, 4*anHour, l)
+	deadline := l.Last().Deadline
+	require.InDelta(t, 4*anHour, time.Until(deadline), soon)
+	require.InDelta(t, 4*anHour, time.Until(deadline.Round(0)), soon, "by the wall clock")
+}
+
 // TestLeaseIsOverInTheFirstCallAfterASuspension: no timer has fired, no event has come.
 func TestLeaseIsOverInTheFirstCallAfterASuspension(t *testing.T) {
 	for name, wall := range map[string]time.Duration{

@@ -88,13 +88,12 @@ func TestNothingIsToldAfterDone(t *testing.T) {
 				}
 			}))
 			term := w.campaign(c)
-			resigned := make(chan struct{})
-			go func() { c.Resign(); close(resigned) }()
+			go c.Resign()
 			synctest.Wait()
+			require.False(w, c.IsLeader())
 			require.NoError(w, term.Resign(background))
 			c.Stop()
 			require.False(w, isDone(c), "its last line is not written yet")
-			<-resigned // it waits for nothing
 			close(released)
 			require.True(w, isDone(c))
 		})

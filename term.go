@@ -164,13 +164,20 @@ func (t *Term) begin() {
 
 // end ends the term, unless it is over already: from here on IsLeader is false, and the context has ended. The ballot
 // stands until it is given back, so that no other candidate leads while the leader's work still winds down. It waits for
-// no function of the user's, and tells nothing: watch does.
+// no function of the user's but the log's handler.
 func (t *Term) end(cause error) {
+	first := false
 	t.ending.Do(func() { // the other calls wait for the first, so that the context has ended when they return, too
-		t.over.Store(true) // before termEnded: see termBegan there
+		first = true
+		t.drive.drives.tasks.begin() // Done waits for the log; not refused, as the term has not been given back
+		t.over.Store(true)           // before termEnded: see termBegan there
 		t.channels.termEnded()
 		t.cancel(cause)
 	})
+	if first {
+		defer t.drive.drives.tasks.end()
+		t.note(event{what: termEnded, token: t.Token(), err: cause})
+	}
 }
 
 // giveBack gives the ballot back, and waits until the hook of the end has returned: it comes before those of the next term.
@@ -181,13 +188,11 @@ func (t *Term) giveBack() {
 }
 
 // watch ends the term when its lease runs out, its ballot is lost, or what drives the candidate ends. It needs no event
-// from the store for that, and no function of the user's runs here before the end. It is the only goroutine of a term that has
-// nothing to report. All reports come from here, so the end is the last, and Done waits for it. Renewals do not wake it unless
-// a hook wants to know of them.
+// from the store for that, and no function of the user's runs here. It is the only goroutine of a term that has nothing to
+// report. All reports come from here, so the end is the last. Renewals do not wake it unless a hook wants to know of them.
 func (t *Term) watch() {
 	t.end(t.untilOver())
 	cause := context.Cause(t.ctx)
-	t.note(event{what: termEnded, token: t.Token(), err: cause})
 	if errors.Is(cause, errRequested) {
 		t.reports.add(event{what: termRequested})
 	}
@@ -232,7 +237,7 @@ func (t *Term) untilOver() error {
 	}
 }
 
-// report tells of what watch has seen, in the background. watch has told the log of the end.
+// report tells of what watch has seen, in the background. end has told the log of the end.
 func (t *Term) report(e event) {
 	e.token = t.Token()
 	if e.what != termEnded {

@@ -5,6 +5,8 @@ STORE ?=
 SUITEFLAGS ?=
 # BENCHFLAGS are further flags for the benchmarks, such as -benchtime 10s.
 BENCHFLAGS ?=
+# P is how many packages `make test` tests at once: more than there are processors, since they wait more than they work.
+P ?= 8
 # PART is what `make long` runs: all of these, or some of them.
 PART ?= suspended guardian simulation file chaos mutants
 # SEEDS are the seeds of PART=simulation, ROUNDS the rounds of PART=chaos, FOR is how long PART=file takes.
@@ -44,8 +46,8 @@ test: ## run all tests, with the race detector, on real servers: up to 12 minute
 	go -C tools test -race -count=1 ./...
 	go test -count=1 -run '^TestSimulation$$' . -seeds 1-1000 # 2,000 schedules; with the race detector they are 200
 	go test -count=1 -run '^TestBrokenStores$$' ./conformance -every # without the race detector, which makes it take minutes
-	@# Eight packages at once, those that take long first: they wait more than they work.
-	go test -p 8 -race -count=1 -timeout 20m ./store/zookeeper ./store/consul ./conformance/cluster/... ./...
+	@# The packages that take long come first.
+	go test -p $(P) -race -count=1 -timeout 40m ./store/zookeeper ./store/consul ./conformance/cluster/... ./...
 
 long: ## run what takes hours, and go on where it was interrupted; PART=simulation SEEDS=1-1000
 	@./scripts/long $(PART)

@@ -42,7 +42,7 @@ type news struct {
 func newNews(election string, opts *Options, showError func(error)) news {
 	n := news{election: election, log: slog.New(slog.DiscardHandler), hooks: &noHooks, showError: showError}
 	if opts != nil && opts.Logger != nil {
-		n.log = opts.Logger.With("election", election)
+		n.log = slog.New(logHandler{opts.Logger.With("election", election).Handler(), showError})
 	}
 	if opts != nil && opts.Hooks != nil {
 		n.hooks = opts.Hooks

@@ -141,8 +141,7 @@ func ExampleCandidate_RunForElection() {
 	election, errs := c.RunForElection()
 	for leading := range election {
 		fmt.Println("leading:", leading)
-		if term := c.Term(); term != nil { // nil if it has ended meanwhile
-			fmt.Println("token:", term.Token())
+		if leading {
 			c.Stop() // closes both channels
 		}
 	}
@@ -153,7 +152,6 @@ func ExampleCandidate_RunForElection() {
 	// Output:
 	// leading: false
 	// leading: true
-	// token: 2
 	// leading: false
 }
 

@@ -60,12 +60,15 @@ func NewFollower(st store.Store, election string, opts *Options) (*Follower, err
 func (f *Follower) Start() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.start()
+}
+
+// start is Start. The caller holds mu.
+func (f *Follower) start() {
 	if f.started || f.ctx.Err() != nil {
 		return
 	}
-	if len(f.onNewLeader.all())+len(f.onLeaderGone.all()) > 0 {
-		f.changes = append(f.changes, f.queueOfChanges(f.callBack))
-	}
+	f.changes = append(f.changes, f.queueOfChanges(f.callBack)) // without callbacks too: one might be registered later
 	if f.hooks.LeaderChanged != nil {
 		f.changes = append(f.changes, f.queueOfChanges(func(_ Leader, e event) { f.callHook(e) }))
 	}
@@ -167,6 +170,7 @@ func (f *Follower) Wait(ctx context.Context) (Leader, error) {
 // then each state that differs from the one yielded before. It ends when ctx or the follower ends, without yielding
 // anything more; if the follower ended, Err tells why.
 func (f *Follower) Changes(ctx context.Context) iter.Seq[Leader] {
+	f.Start()
 	return func(yield func(Leader) bool) {
 		for leader, err := range f.each(ctx) {
 			if err != nil || !yield(leader) {
@@ -209,19 +213,19 @@ func (f *Follower) each(ctx context.Context) iter.Seq2[Leader, error] {
 // on the second channel. Call it once: later calls, and those after the follower has ended, return closed channels, the
 // second with an error.
 func (f *Follower) FollowElection() (<-chan string, <-chan error) {
-	f.Start()
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.followed {
 		return refused[string](errFollowed)
 	}
-	if err := f.Err(); err != nil {
-		return refused[string](err)
-	}
 	f.followed = true
 	values, errs := f.channels.open(1)
 	if f.known {
 		f.channels.show(f.leader.Value)
+	}
+	f.start() // now: the first error finds the channel open
+	if err := f.Err(); err != nil {
+		f.channels.close(err)
 	}
 	return values, errs
 }

@@ -5,13 +5,31 @@ import "errors"
 // OnNewLeader registers a function to call for each leader that acknowledges, the present one included, in the order
 // registered. A leader that came and went while a callback was running is left out. A callback that blocks holds up the
 // callbacks of the follower and Done, and nothing else. A panic or runtime.Goexit ends that call only, and is reported
-// by the log and the error channel. Register before the follower starts.
-func (f *Follower) OnNewLeader(call func(leader Leader)) { f.onNewLeader.add(call, call == nil) }
+// by the log and the error channel. Register before the follower starts: a function that is registered later is called from
+// the next change on, and the log has a warning.
+func (f *Follower) OnNewLeader(call func(leader Leader)) {
+	f.onNewLeader.add(call, call == nil)
+	f.warnIfStarted()
+}
 
 // OnLeaderGone registers a function to call when there is no leader any more, and at the start if there is none.
 // Between two leaders it is called once, even if the follower saw the second take over at once. A callback that blocks,
-// panics or calls runtime.Goexit has the same effects as one of OnNewLeader. Register before the follower starts.
-func (f *Follower) OnLeaderGone(call func()) { f.onLeaderGone.add(call, call == nil) }
+// panics or calls runtime.Goexit has the same effects as one of OnNewLeader. Register before the follower starts, as there.
+func (f *Follower) OnLeaderGone(call func()) {
+	f.onLeaderGone.add(call, call == nil)
+	f.warnIfStarted()
+}
+
+// warnIfStarted logs that a callback was registered after the follower had started.
+func (f *Follower) warnIfStarted() {
+	f.mu.Lock()
+	started := f.started
+	f.mu.Unlock()
+	if started && f.tasks.begin() {
+		defer f.tasks.end()
+		f.log.Warn("a callback was registered after the follower had started: it is called from the next change on")
+	}
+}
 
 // newQueue returns a queue whose events are told while the follower goes on.
 func (f *Follower) newQueue(tell func(event)) *queue {

@@ -3,6 +3,7 @@ package leadership_test
 import (
 	"context"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -347,4 +348,53 @@ func TestFollowerStopWaitsForCallbacks(t *testing.T) {
 		halt(f)
 		require.Equal(w, 10*ttl, w.now())
 	})
+}
+
+// TestLateCallback: a callback that is registered after the follower has started hears of the next change, and the log says
+// so.
+func TestLateCallback(t *testing.T) {
+	virtual(t, func(w *world) {
+		var log journal
+		var happened diary
+		term := w.lead(w.open(), "a")
+		f := w.follower(w.open(), &leadership.Options{Logger: log.logger()})
+		f.Start()
+		synctest.Wait()
+		require.NotContains(w, log.String(), "WARN")
+		f.OnNewLeader(func(leader leadership.Leader) { happened.add("leader %s", leader.Value) })
+		require.Equal(w, 1, strings.Count(log.String(), "a callback was registered after the follower had started"))
+		f.OnLeaderGone(func() { happened.add("gone") })
+		require.Equal(w, 2, strings.Count(log.String(), "a callback was registered after the follower had started"))
+		synctest.Wait()
+		require.Empty(w, happened.all(), "nothing has changed")
+		require.NoError(w, term.Resign(background))
+		w.lead(w.open(), "b")
+		synctest.Wait()
+		require.Equal(w, []string{"gone", "leader b"}, happened.all())
+		halt(f)
+		f.OnLeaderGone(func() {})
+		require.Equal(w, 2, strings.Count(log.String(), "a callback was registered"), "nothing is logged after Done")
+	})
+}
+
+// TestFollowElectionMissesNoError: the channel has the first error also if it comes before FollowElection returns.
+func TestFollowElectionMissesNoError(t *testing.T) {
+	defer watchdog(t.Name())()
+	st := &fakeStore{Store: open()}
+	defer st.Close()
+	st.observe = func(context.Context, string, *store.Known) (store.Known, error) {
+		return store.Known{}, store.ErrUnavailable
+	}
+	for range 5_000 {
+		told := make(chan struct{})
+		var once sync.Once
+		f, err := leadership.NewFollower(st, election, &leadership.Options{Hooks: &leadership.Hooks{
+			Error: func(string, error, time.Duration) { once.Do(func() { close(told) }) },
+		}})
+		require.NoError(t, err)
+		_, errs := f.FollowElection()
+		<-told
+		require.Len(t, errs, 1)
+		halt(f)
+	}
 }

@@ -1,22 +1,36 @@
 package leadership
 
-import "time"
+import (
+	"time"
+
+	"github.com/go-leadership/leadership/internal/suspension"
+)
 
 // AsOf returns the local time as of which Leader is known to be right: all changes before it are in what Leader returns,
 // and later ones might be. While the service answers, it is no older than half the store's TTL and two round trips. It is
-// zero before anything is known.
+// zero before anything is known. If the machine was suspended since then, time.Since of what AsOf returns counts that, as a
+// lease does; call AsOf again after a suspension.
 func (f *Follower) AsOf() time.Time {
+	asOf := f.confirmed()
+	if age := suspension.Since(asOf); age > time.Since(asOf) {
+		return time.Now().Add(-age)
+	}
+	return asOf
+}
+
+// confirmed returns the time that came with the last answer.
+func (f *Follower) confirmed() time.Time {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.asOf
 }
 
 // Fresh reports whether what Leader returns is known to have been right within the last TTL of the store: a healthy
-// store confirms it several times in that time. It is false before anything is known, while the store is silent, and
-// some time after the follower has ended. Callers with another limit compare AsOf with it.
+// store confirms it several times in that time. It is false before anything is known, while the store is silent, after the
+// machine was suspended for a TTL until the next confirmation, and some time after the follower has ended. Callers with
+// another limit compare AsOf with it.
 func (f *Follower) Fresh() bool {
-	asOf := f.AsOf()
-	return !asOf.IsZero() && time.Since(asOf) < f.store.TTL()
+	return suspension.Since(f.confirmed()) < f.store.TTL()
 }
 
 // silence tells of a store that is silent for a TTL, and of its return. A timer calls check, which sets it again: a follower
@@ -41,8 +55,8 @@ func (s *silence) check() {
 		return
 	}
 	defer f.tasks.end()
-	ttl, asOf := f.store.TTL(), f.AsOf()
-	age := time.Since(asOf)
+	ttl, asOf := f.store.TTL(), f.confirmed()
+	age := suspension.Since(asOf)
 	switch {
 	case asOf.IsZero(): // ask says that there is no first answer
 		age = 0

@@ -159,3 +159,34 @@ func TestJeopardyIsToldThoughARenewalFollows(t *testing.T) {
 		require.Equal(w, []string{"renewed", "in jeopardy", "renewed"}, happened.all())
 	})
 }
+
+// TestReportsWhileAHookHangsAreBounded: while a hook hangs, renewals and their delays come in turn. When it returns, the last
+// of each is told.
+func TestReportsWhileAHookHangsAreBounded(t *testing.T) {
+	virtual(t, func(w *world) {
+		lease := store.NewLease()
+		lease.Renew(store.Now(), valid)
+		var happened diary
+		resumed := make(chan struct{})
+		c := w.candidate(changing(w.open(), func(b *fakeBallot) { b.lease = lease }), "a", &leadership.Options{
+			Hooks: &leadership.Hooks{
+				Renewed: func(string, uint64, time.Duration) {
+					happened.add("renewed")
+					<-resumed
+				},
+				InJeopardy: func(string, uint64, time.Duration) { happened.add("in jeopardy") },
+			},
+		})
+		require.NoError(w, w.campaign(c).Acknowledge(background))
+		for range 100 {
+			<-lease.Last().Overdue
+			time.Sleep(time.Millisecond)
+			lease.Renew(store.Now(), valid)
+			synctest.Wait()
+		}
+		require.Equal(w, []string{"in jeopardy", "renewed"}, happened.all())
+		close(resumed)
+		synctest.Wait()
+		require.Equal(w, []string{"in jeopardy", "renewed", "in jeopardy", "renewed"}, happened.all())
+	})
+}

@@ -1,6 +1,9 @@
 package leadership
 
-import "sync"
+import (
+	"slices"
+	"sync"
+)
 
 // queue tells events in the background, one after the other, in a goroutine that runs while there are any. A function of
 // the user's that hangs delays the next event of this queue, and nothing else.
@@ -13,13 +16,12 @@ type queue struct {
 	busy bool    // a goroutine tells, or none may begin yet
 }
 
-// add adds an event. It replaces one of its kind that was added last and has not been told. It does not block.
+// add adds an event. It replaces one of its kind that has not been told, so that there are never more than there are kinds.
+// It does not block.
 func (q *queue) add(e event) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if last := len(q.list) - 1; last >= 0 && e.what == q.list[last].what {
-		q.list = q.list[:last]
-	}
+	q.list = slices.DeleteFunc(q.list, func(waiting event) bool { return waiting.what == e.what })
 	q.list = append(q.list, e)
 	if !q.busy {
 		q.busy = true

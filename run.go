@@ -24,7 +24,7 @@ import (
 //
 // Between terms, Run backs off, doubling up to 5 s: from 100 ms after an error, from 1 ms otherwise. An acknowledgement
 // resets the back-off after errors. A turn, from casting a ballot to the return of lead, resets the other one if it was
-// longer than 5 s.
+// longer than 5 s, or if an operator asked for its end.
 //
 // Run returns nil after Stop, the cause of ctx when ctx ends, and a permanent error when the store is closed. It returns
 // ErrRunning at once if the candidate is being driven already, and ErrStopped if Stop was called before. After every
@@ -78,20 +78,22 @@ func (c *Candidate) run(d *drive, lead func(context.Context, *Term) error) error
 	for {
 		began := time.Now()
 		t, err := c.campaign(d)
+		requested := errors.Is(err, errRequested)
 		switch {
 		case err == nil:
 			err = c.serve(t, lead)
+			requested = errors.Is(context.Cause(t.ctx), errRequested)
 			if t.acknowledged.Load() {
 				failures.reset()
 			}
-		case errors.Is(err, errRequested), errors.Is(err, ErrLost) && !errors.Is(err, store.ErrDenied):
+		case requested, errors.Is(err, ErrLost) && !errors.Is(err, store.ErrDenied):
 			err = nil // a ballot that ended before it led is no failure
 		case ctx.Err() != nil || c.drives.isStopped(): // the error is the consequence
 		case denied.permanent(err, c.store):
 			c.log.Error("permanent error, the candidate stops", "error", err)
 			return err
 		}
-		if time.Since(began) > lastBackoff {
+		if requested || time.Since(began) > lastBackoff { // requests are no churn
 			turns.reset()
 		}
 		ended := ctx.Err() != nil // asked first: Stop ends ctx after it has set stopped

@@ -79,6 +79,10 @@ func (t *Term) Remaining() time.Duration {
 // itself if the outcome of a request is unknown, and returns early when ctx or the term ends. A second call does
 // nothing.
 func (t *Term) Acknowledge(ctx context.Context) error {
+	if !t.drive.drives.tasks.begin() { // Done is closed, so the term is over: nothing is told any more
+		return t.endedError()
+	}
+	defer t.drive.drives.tasks.end()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(t.ctx, func() { cancel(t.endedError()) })()
@@ -160,16 +164,18 @@ func (t *Term) begin() {
 
 // end ends the term, unless it is over already: from here on IsLeader is false, and the context has ended. The ballot
 // stands until it is given back, so that no other candidate leads while the leader's work still winds down. It waits for
-// no function of the user's.
+// no function of the user's but the log's handler.
 func (t *Term) end(cause error) {
 	first := false
 	t.ending.Do(func() { // the other calls wait for the first, so that the context has ended when they return, too
 		first = true
-		t.over.Store(true) // before termEnded: see termBegan there
+		t.drive.drives.tasks.begin() // Done waits for the log; not refused, as the term has not been given back
+		t.over.Store(true)           // before termEnded: see termBegan there
 		t.channels.termEnded()
 		t.cancel(cause)
 	})
 	if first {
+		defer t.drive.drives.tasks.end()
 		t.note(event{what: termEnded, token: t.Token(), err: cause})
 	}
 }

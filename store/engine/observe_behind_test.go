@@ -1,0 +1,120 @@
+package engine
+
+import (
+	"testing"
+	"time"
+
+	"github.com/go-leadership/leadership/store"
+	"github.com/stretchr/testify/require"
+)
+
+// TestReadOfAServerThatIsBehind: a state as of before what is known is right is not taken, also if no other watch has told of a
+// change since the read began, and it says that there is no leader.
+func TestReadOfAServerThatIsBehind(t *testing.T) {
+	for name, state := range map[string]State{"another leader": {Leader: two}, "no leader": {}} {
+		t.Run(name, func(t *testing.T) {
+			play(t, Settings{}, func(t *testing.T, s *scene) {
+				watch := s.watched()
+				state.AsOf = time.Now()
+				time.Sleep(pace / 2)
+				watch.tells(News{AsOf: time.Now()})
+				known := s.observation().now()
+				c := s.observe(nil)
+				s.next("Leader").shows(state)
+				require.Equal(t, known, s.observation().now())
+				require.False(t, c.returned())
+				watch = s.next("Leader").shows(State{Leader: one, AsOf: time.Now()}) // it is read again
+				require.True(t, c.returned())
+				require.Equal(t, one, c.value.Leader)
+
+				state.AsOf = known.AsOf.Add(-1)
+				watch.tells(News{State: &state})
+				require.Equal(t, one, s.observation().now().Leader, "nor if the watch goes back")
+				s.next("Leader")
+			})
+		})
+	}
+}
+
+// TestReadWhoseOwnWatchHasToldMore: what a watch tells in turn is never older, as far as no time says so.
+func TestReadWhoseOwnWatchHasToldMore(t *testing.T) {
+	play(t, Settings{}, func(t *testing.T, s *scene) {
+		watch := s.watched()
+		watch.tells(News{State: &State{Leader: two}})
+		watch.tells(News{State: &State{Leader: one}})
+		require.Equal(t, one, s.observation().now().Leader)
+		s.quiet()
+	})
+}
+
+// TestReadThatFindsNoLeader, after other news: there is none now, since no leader of before is named.
+func TestReadThatFindsNoLeader(t *testing.T) {
+	play(t, Settings{}, func(t *testing.T, s *scene) {
+		watch := s.watched()
+		c := s.observe(nil)
+		read := s.next("Leader")
+		watch.tells(News{State: &State{Leader: two}})
+		read.shows(State{})
+		require.True(t, c.returned())
+		require.Zero(t, c.value.Leader)
+		s.quiet()
+	})
+}
+
+// TestFloorOfAnOwnAcknowledgement: while the store's own acknowledgement has not been told, a state of before it is told to no
+// caller, and does not count as news of it.
+func TestFloorOfAnOwnAcknowledgement(t *testing.T) {
+	play(t, Settings{}, func(t *testing.T, s *scene) {
+		b, _ := s.leading(1)
+		watch := s.watched()
+		acknowledge := s.acknowledge(b)
+		s.next("Acknowledge").answer(answer{revision: 9})
+		require.True(t, acknowledge.returned())
+
+		watch.tells(News{State: &State{Leader: two}}) // on its way since before
+		c := s.leader(&one)
+		require.False(t, c.returned(), "it is older than the acknowledgement")
+		acknowledged := store.Leader{Value: "value", Revision: 9}
+		s.next("Leader").shows(State{Leader: acknowledged})
+		require.True(t, c.returned())
+		require.Equal(t, acknowledged, c.value)
+		s.quiet()
+	})
+}
+
+// TestReplacedWatchIsNotListenedTo: once the watch after it has told a state, what it tells is ignored, and the end of it, too.
+func TestReplacedWatchIsNotListenedTo(t *testing.T) {
+	for name, late := range map[string]News{
+		"another leader": {State: &State{Leader: store.Leader{Value: "three", Revision: 3}}},
+		"no leader":      {State: &State{}},
+		"over":           {Over: true},
+		"look again":     {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			play(t, Settings{}, func(t *testing.T, s *scene) {
+				old := s.watched()
+				c := s.observe(nil)
+				read := s.next("Leader").shows(State{Leader: two, AsOf: time.Now()})
+				require.True(t, c.returned())
+				require.True(t, old.isStopped())
+				old.tells(late) // it was on its way
+				require.Equal(t, two, s.observation().now().Leader)
+				s.quiet()
+				read.tells(News{State: &State{Leader: one}})
+				require.Equal(t, one, s.observation().now().Leader, "the new one is listened to")
+			})
+		})
+	}
+}
+
+// TestObservationIgnoresAWatchThatIsOver, although the read that replaces it has not been answered.
+func TestObservationIgnoresAWatchThatIsOver(t *testing.T) {
+	play(t, Settings{}, func(t *testing.T, s *scene) {
+		watch := s.watched()
+		watch.tells(News{Over: true})
+		watch.tells(News{State: &State{Leader: two}})
+		require.Equal(t, one, s.observation().now().Leader)
+		s.next("Leader").shows(State{Leader: one})
+		s.quiet()
+	})
+}

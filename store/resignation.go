@@ -9,7 +9,8 @@ type Resigner interface {
 	// owner of a ballot that still waits gives it back when it is first.
 	//
 	// It returns nil once the service keeps the request, and also if no such ballot stands. It does not wait for the
-	// resignation. The request does not apply to later ballots of the same owner.
+	// resignation. The request does not apply to later ballots of the same owner. A ballot of another program's recipe,
+	// [Standing].Foreign, is refused with [errors.ErrUnsupported].
 	RequestResignation(ctx context.Context, election string, token uint64) error
 }
 

@@ -119,6 +119,8 @@ type Known struct {
 
 // Standing is a ballot as the service lists it.
 type Standing struct {
-	Value string // what it was cast with
-	Token uint64 // its fencing token
+	Value   string // what it was cast with
+	Token   uint64 // its fencing token
+	Asked   bool   // its owner was asked to resign: see [Resigner]
+	Foreign bool   // another program's recipe cast it, and its owner takes no requests to resign
 }

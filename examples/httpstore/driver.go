@@ -142,7 +142,7 @@ func (d *driver) Confirm(ctx context.Context) error {
 func (d *driver) Ballots(ctx context.Context, election string) (list []store.Standing, err error) {
 	a, err := d.ask(ctx, "ballots", server.Request{Election: d.name(election)})
 	for _, b := range a.Ballots {
-		list = append(list, store.Standing{Value: string(b.Value), Token: b.Token})
+		list = append(list, store.Standing{Value: string(b.Value), Token: b.Token, Asked: b.Resign})
 	}
 	return list, err
 }

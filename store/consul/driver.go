@@ -280,7 +280,7 @@ func (d *driver) Ballots(ctx context.Context, election string) ([]store.Standing
 			}
 			value = s.Value
 		}
-		list = append(list, store.Standing{Value: value, Token: p.CreateIndex})
+		list = append(list, store.Standing{Value: value, Token: p.CreateIndex, Asked: p.Flags&isCalled != 0})
 	}
 	return list, nil
 }

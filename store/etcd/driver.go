@@ -175,7 +175,10 @@ func (d *driver) Ballots(ctx context.Context, election string) ([]store.Standing
 	var list []store.Standing
 	for _, kv := range found[0].Kvs {
 		if isBallot(dir, kv) {
-			list = append(list, store.Standing{Value: string(kv.Value), Token: uint64(kv.CreateRevision)})
+			foreign := isForeign(dir, kv)
+			list = append(list, store.Standing{
+				Value: string(kv.Value), Token: uint64(kv.CreateRevision), Asked: !foreign && kv.Version > 1, Foreign: foreign,
+			})
 		}
 	}
 	return list, nil

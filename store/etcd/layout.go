@@ -42,6 +42,12 @@ func isBallot(dir string, kv *mvccpb.KeyValue) bool {
 	return kv.Lease != 0 && lease == leaseName(kv.Lease) && !strings.Contains(nonce, "/")
 }
 
+// isForeign reports whether a ballot is of the client's concurrency.Election, whose keys have no nonce. Such a candidate
+// may put another value, and takes no requests to resign.
+func isForeign(dir string, kv *mvccpb.KeyValue) bool {
+	return !strings.Contains(string(kv.Key)[len(dir):], "-")
+}
+
 // entryState returns the state of the entry with this key. kv is what is at the ballot's key, or nil.
 func entryState(entry string, kv *mvccpb.KeyValue) engine.State {
 	key := keyOf(entry)

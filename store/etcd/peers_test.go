@@ -2,6 +2,7 @@ package etcd_test
 
 import (
 	"context"
+	"errors"
 	"strconv"
 	"testing"
 
@@ -64,6 +65,26 @@ func TestPeers(t *testing.T) {
 	require.NoError(t, c.Resign(soon(t)))
 	require.NoError(t, d.Wait(soon(t)))
 	acknowledge(t, d, "d")
+}
+
+// A ballot of the client library's own election is listed as such, and a request to resign is refused: its owner would never
+// read it. A peer that puts another value is not one that was asked.
+func TestPeersAreForeign(t *testing.T) {
+	t.Parallel()
+	election := newElection()
+	st := open(t, etcd.Config{TTL: long})
+	a := peer(t, operator(t), election)
+	require.NoError(t, receive(t, campaignAsPeer(t, a, "a"), "a leads"))
+	require.NoError(t, a.Proclaim(soon(t), "a, changed"))
+	b := cast(t, st, election, "b")
+	token := uint64(a.Rev())
+	require.ErrorIs(t, st.RequestResignation(soon(t), election, token), errors.ErrUnsupported)
+	require.NoError(t, st.RequestResignation(soon(t), election, b.Token()))
+	list, err := st.Ballots(soon(t), election)
+	require.NoError(t, err)
+	require.Equal(t, []store.Standing{
+		{Value: "a, changed", Token: token, Foreign: true}, {Value: "b", Token: b.Token(), Asked: true},
+	}, list)
 }
 
 // A peer that resigns and stands again reuses the key of its ballot, at the end of the queue.

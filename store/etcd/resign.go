@@ -2,8 +2,11 @@ package etcd
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"math"
 
+	"github.com/go-leadership/leadership/internal/redact"
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
@@ -23,6 +26,10 @@ func (d *driver) RequestResignation(ctx context.Context, election string, token 
 	for _, kv := range found[0].Kvs {
 		if !isBallot(dir, kv) {
 			continue
+		}
+		if isForeign(dir, kv) {
+			return fmt.Errorf("%w: the candidate %q uses concurrency.Election, which takes no requests to resign",
+				errors.ErrUnsupported, redact.Shorten(string(kv.Value)))
 		}
 		key := string(kv.Key)
 		_, err := d.change(ctx, []clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(key), "=", created)},

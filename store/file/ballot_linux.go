@@ -407,8 +407,11 @@ func (d *driver) Ballots(ctx context.Context, election string) ([]store.Standing
 			}
 			value, err := d.ops.read(p.ballot(name) + "/value")
 			if err == nil {
-				list = append(list, store.Standing{Value: value, Token: n})
-			} else if !missing(err) {
+				var asked bool
+				asked, err = d.ops.exists(p.ballot(name) + "/" + resigns)
+				list = append(list, store.Standing{Value: value, Token: n, Asked: asked})
+			}
+			if err != nil && !missing(err) {
 				return nil, err
 			}
 		}

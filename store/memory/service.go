@@ -319,7 +319,7 @@ func (s *Service) standing(name string) []store.Standing {
 	}
 	var list []store.Standing
 	for _, b := range e.ballots {
-		list = append(list, store.Standing{Value: b.value, Token: b.token})
+		list = append(list, store.Standing{Value: b.value, Token: b.token, Asked: b.resign})
 	}
 	return list
 }

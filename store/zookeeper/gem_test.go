@@ -1,12 +1,14 @@
 package zookeeper_test
 
 import (
+	"errors"
 	"slices"
 	"sync"
 	"testing"
 
 	"github.com/go-leadership/leadership"
 	"github.com/go-leadership/leadership/internal/storetest"
+	"github.com/go-leadership/leadership/store"
 	"github.com/go-leadership/leadership/store/zookeeper"
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
@@ -14,6 +16,25 @@ import (
 
 // oddBytes is a value that shows whether the store adds, encodes or cuts anything.
 const oddBytes = "db2:4567\x00\xff é\n"
+
+// A ballot of the gem is listed as such, and a request to resign is refused: its owner would never read it.
+func TestCandidatesOfTheGemAreForeign(t *testing.T) {
+	election := newElection()
+	st := open(t, zookeeper.Config{Servers: sharedServer(t).Addrs(), TTL: long})
+	g := newGemCandidate(t, election, "gem")
+	receive(t, g.won, "the gem's win")
+	b := cast(t, st, election, "ours")
+	list, err := st.Ballots(soon(t), election)
+	require.NoError(t, err)
+	token := list[0].Token
+	require.ErrorIs(t, st.RequestResignation(soon(t), election, token), errors.ErrUnsupported)
+	require.NoError(t, st.RequestResignation(soon(t), election, b.Token()))
+	list, err = st.Ballots(soon(t), election)
+	require.NoError(t, err)
+	require.Equal(t, []store.Standing{
+		{Value: "gem", Token: token, Foreign: true}, {Value: "ours", Token: b.Token(), Asked: true},
+	}, list)
+}
 
 // The gem's candidate comes first and leads first, and the store's candidate after it; then the other way round.
 func TestGemCandidatesStandInTheSameElection(t *testing.T) {

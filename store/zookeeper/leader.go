@@ -134,7 +134,10 @@ func (d *driver) Ballots(ctx context.Context, election string) ([]store.Standing
 	}
 	var list []store.Standing
 	for _, n := range queue {
-		list = append(list, store.Standing{Value: string(n.data), Token: uint64(n.stat.Czxid)})
+		foreign := d.layout.nonce(n.path) == ""
+		list = append(list, store.Standing{
+			Value: string(n.data), Token: uint64(n.stat.Czxid), Asked: !foreign && n.stat.Version > 0, Foreign: foreign,
+		})
 	}
 	return list, nil
 }

@@ -3,6 +3,7 @@ package zookeeper
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/go-zookeeper/zk"
 )
@@ -14,6 +15,10 @@ func (d *driver) RequestResignation(ctx context.Context, election string, token 
 	for _, n := range queue {
 		if uint64(n.stat.Czxid) != token {
 			continue
+		}
+		if d.layout.nonce(n.path) == "" {
+			return fmt.Errorf("%w: %s is the ballot of another program, such as the zk gem, which takes no requests to resign",
+				errors.ErrUnsupported, n.path)
 		}
 		_, err = request(ctx, d, func() (*zk.Stat, error) { return d.conn.Set(n.path, n.data, 0) })
 		if errors.Is(err, zk.ErrNoNode) || errors.Is(err, zk.ErrBadVersion) { // it has gone, or has been marked

@@ -185,7 +185,7 @@ func (s *Store) Ballots(ctx context.Context, election string) ([]store.Standing,
 				if s.has(BallotsOfOthersHidden) && k.session != mine {
 					continue
 				}
-				standing = append(standing, store.Standing{Value: k.value, Token: s.token(k)})
+				standing = append(standing, store.Standing{Value: k.value, Token: s.token(k), Asked: k.asked})
 			}
 		})
 		if s.has(BallotsReversed) {

@@ -55,8 +55,9 @@ const Unknown = math.MaxUint64
 
 // Ballot is an entry that stands.
 type Ballot struct {
-	Value []byte
-	Token uint64
+	Value  []byte
+	Token  uint64
+	Resign bool
 }
 
 // The statuses of refusals.
@@ -300,7 +301,7 @@ func (s *Server) remove(which func(*entry) bool, among map[string]*entry) {
 func (s *Server) ballots(name string) (a Answer) {
 	if in := s.elections[name]; in != nil {
 		for _, e := range in.queue {
-			a.Ballots = append(a.Ballots, Ballot{e.Value, e.Token})
+			a.Ballots = append(a.Ballots, Ballot{e.Value, e.Token, e.Resign})
 		}
 	}
 	return a

@@ -36,7 +36,8 @@ var optional = []Case{
 			s, _ = n.state()
 			e.check(!s.Resign, "another entry is marked")
 			list := e.list(b)
-			e.check(len(list) == 2 && list[0] == store.Standing{Value: "value", Token: entry.Token}, "the ballots are %v", list)
+			e.check(len(list) == 2 && list[0] == store.Standing{Value: "value", Token: entry.Token, Asked: true} && !list[1].Asked,
+				"the ballots are %+v", list)
 			e.remove(a, entry)
 			e.finally("request the resignation of an entry that has gone", request)
 		},

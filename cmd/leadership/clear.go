@@ -38,32 +38,39 @@ func (c *clearCmd) Run(a *app) error {
 		if !ok {
 			return fmt.Errorf("%s can't clear elections: %w", s.address, errors.ErrUnsupported)
 		}
-		what, err := c.what(ctx, a, s)
+		question, cleared, err := c.what(ctx, a, s)
 		if err == nil {
-			err = c.confirm(ctx, a, what)
+			err = c.confirm(ctx, a, question)
 		}
 		if err != nil {
 			return err
 		}
-		defer a.progress("clearing " + s.address)()
-		return s.ask(ctx, func(ctx context.Context) error { return clearer.Clear(ctx, c.Election) })
+		end := a.progress("clearing " + s.address)
+		err = s.ask(ctx, func(ctx context.Context) error { return clearer.Clear(ctx, c.Election) })
+		end()
+		if err != nil {
+			return err
+		}
+		_, err = fmt.Fprintf(a.out, "cleared %s\n", cleared)
+		return err
 	})
 }
 
-// what returns the sentence that says what Run is about to remove.
-func (c *clearCmd) what(ctx context.Context, a *app, s *session) (string, error) {
+// what returns the sentence that says what Run is about to remove, and what it says afterwards.
+func (c *clearCmd) what(ctx context.Context, a *app, s *session) (question, cleared string, err error) {
 	if c.All {
-		return fmt.Sprintf("All elections on %s are removed, with the ballots and the leader of each.", s.address), nil
+		return fmt.Sprintf("All elections on %s are removed, with the ballots and the leader of each.", s.address),
+			"all elections on " + s.address, nil
 	}
 	defer a.progress("asking " + s.address)()
 	q, err := s.queueOf(ctx, c.Election)
 	if err != nil {
-		return "", err
+		return "", "", err
 	}
 	leader := "no leader"
 	if q.leader.Revision != 0 {
 		leader = "the leader " + printable(q.leader.Value)
 	}
-	return fmt.Sprintf("All of %v is removed: %s and %d ballots. Programs that still run stand again.",
-		c.electionFlags, leader, len(q.ballots)), nil
+	return fmt.Sprintf("All of %v is removed: %s and %d ballots. Programs that still run stand again.", c.electionFlags, leader, len(q.ballots)),
+		fmt.Sprintf("%v: there were %s and %d ballots", c.electionFlags, leader, len(q.ballots)), nil
 }

@@ -27,7 +27,7 @@ func (c *watchCmd) command(ctx context.Context, a *app) *command {
 	go func() {
 		defer close(x.ended)
 		for leader := range x.latest {
-			if c.Exec == "" || ctx.Err() != nil {
+			if c.Exec == nil || ctx.Err() != nil {
 				continue
 			}
 			if err := c.start(ctx, a, leader).Run(); err != nil && ctx.Err() == nil {
@@ -55,7 +55,7 @@ func (x *command) end() {
 
 // start returns the command for a leader.
 func (c *watchCmd) start(ctx context.Context, a *app, leader store.Leader) *exec.Cmd {
-	cmd := exec.CommandContext(ctx, "/bin/sh", "-c", c.Exec)
+	cmd := exec.CommandContext(ctx, "/bin/sh", "-c", *c.Exec)
 	cmd.Stdout, cmd.Stderr = a.out, a.errs
 	if c.JSON {
 		cmd.Stdout = a.errs

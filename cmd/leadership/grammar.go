@@ -21,6 +21,8 @@ import (
 type grammar struct {
 	Config string `env:"LEADERSHIP_CONFIG" placeholder:"FILE" help:"Configuration file: flags and their values, in YAML. Default: $XDG_CONFIG_HOME/leadership.yaml or /etc/leadership.yaml, if it exists."`
 
+	ShowVersion versionFlag `name:"version" help:"Print the version."`
+
 	Run      runCmd      `cmd:"" help:"Run a command only while this process leads."`
 	Watch    watchCmd    `cmd:"" help:"Print who leads, and each change."`
 	Leader   leaderCmd   `cmd:"" help:"Print the value of the leader."`
@@ -83,6 +85,7 @@ func (a *app) run(args []string) error {
 		kong.Name("leadership"), kong.Description(description), kong.Writers(a.out, a.errs),
 		kong.KindMapper(reflect.String, kong.MapperFunc(decodeText)),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true, WrapUpperBound: 110}),
+		kong.Bind(a),
 		kong.Exit(func(int) { done = true; panic(helpShown{}) }),
 	)
 	if err != nil {

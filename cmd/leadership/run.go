@@ -31,7 +31,7 @@ type runCmd struct {
 	WaitAll      bool           `help:"When the command has exited, wait for the processes that it has left, and do not kill them."`
 	LogLevel     string         `enum:"debug,info,warn,error" default:"info" placeholder:"info" help:"What to log to standard error: debug, info, warn or error. Default: info."`
 
-	Command []string `arg:"" passthrough:"" placeholder:"COMMAND" help:"The command and its arguments, after --."`
+	Command []string `arg:"" passthrough:"partial" placeholder:"COMMAND" help:"The command and its arguments, after --."`
 }
 
 // Help is the text below the flags' in --help.

@@ -178,7 +178,7 @@ func TestRunBroken(t *testing.T) {
 	})
 	virtual(t, func(w *world) {
 		w.runner.election = ""
-		require.Equal(w, exitFailed, (<-w.run()).code)
+		require.Equal(w, exitUsage, (<-w.run()).code)
 	})
 }
 

@@ -3,6 +3,8 @@ package main
 import (
 	"errors"
 	"fmt"
+
+	"github.com/go-leadership/leadership/store"
 )
 
 // The exit codes of run, beside those of the command, and of a usage error.
@@ -30,7 +32,13 @@ type outcome struct {
 	err  error // nil, or what to say of it
 }
 
-func broken(err error) outcome { return outcome{final, exitFailed, err} }
+// broken is the outcome of a permanent error.
+func broken(err error) outcome {
+	if errors.Is(err, store.ErrInvalid) {
+		return outcome{final, exitUsage, err}
+	}
+	return outcome{final, exitFailed, err}
+}
 
 // ended is the outcome of a turn that has been left before the command was started.
 func ended(cause error) outcome {

@@ -24,6 +24,9 @@ type readiness struct {
 	timeout time.Duration
 }
 
+// flagged reports whether a flag says when the command has taken over.
+func (r readiness) flagged() bool { return r.fd || r.exec != "" || r.url != "" }
+
 // readySignal is a pipe by which the command says that it is ready. The nil readySignal is none.
 type readySignal struct{ read, write *os.File }
 

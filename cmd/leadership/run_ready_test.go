@@ -7,13 +7,82 @@ import (
 	"net/http/httptest"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/go-leadership/leadership/internal/guard"
+	"github.com/go-leadership/leadership/store"
 	"github.com/stretchr/testify/require"
 )
+
+// A command reads its own value as the leader's as soon as it runs, unless a flag says when it has taken over.
+func TestLeaderBeforeTheCommand(t *testing.T) {
+	for _, r := range []readiness{{}, {exec: "true", timeout: time.Minute}} {
+		virtual(t, func(w *world) {
+			w.runner.ready, w.answer = r, func(string) int { return 0 }
+			leader := "not started"
+			w.starts = func() { leader = w.leader() }
+			over := w.run()
+			w.program(1).exit(guard.Result{})
+			require.Equal(w, outcome{kind: exited}, <-over)
+			require.Equal(w, map[bool]string{true: "a", false: ""}[r == readiness{}], leader)
+		})
+	}
+}
+
+// silent is a store whose acknowledgements get no answer, or an error.
+type silent struct {
+	store.Store
+	err error // or nil
+}
+
+type silentBallot struct {
+	store.Ballot
+	err error
+}
+
+func (s silent) Campaign(ctx context.Context, election, value string) (store.Ballot, error) {
+	b, err := s.Store.Campaign(ctx, election, value)
+	return silentBallot{b, s.err}, err
+}
+
+func (b silentBallot) Acknowledge(ctx context.Context, _ string) (store.Leader, error) {
+	if b.err == nil {
+		<-ctx.Done()
+		return store.Leader{}, ctx.Err()
+	}
+	return store.Leader{}, b.err
+}
+
+// No command is started if the leadership can't be acknowledged.
+func TestNoCommandWithoutAcknowledgement(t *testing.T) {
+	for name, test := range map[string]struct {
+		err  error
+		end  func(w *world)
+		kind kind
+		code int
+	}{
+		"a signal": {nil, func(w *world) { w.signal(syscall.SIGTERM) }, final, 143},
+		"a loss":   {nil, func(w *world) { w.service.Delete("job", w.token()) }, lost, exitLost},
+		"--wait":   {nil, func(w *world) { w.at(time.Minute) }, final, exitNeverLed},
+		"a denial": {store.ErrDenied, func(*world) {}, failed, exitFailed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			virtual(t, func(w *world) {
+				w.runner.store = &bound{Store: silent{w.store, test.err}}
+				w.runner.wait = time.Minute
+				over := w.run()
+				test.end(w)
+				o := <-over
+				require.Equal(w, [2]int{int(test.kind), test.code}, [2]int{int(o.kind), o.code}, "%v", o.err)
+				require.Zero(w, w.started())
+				require.Empty(w, w.ballots())
+			})
+		})
+	}
+}
 
 // Followers know the leader when the command is ready, and not before.
 func TestReadyExec(t *testing.T) {

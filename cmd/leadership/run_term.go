@@ -36,10 +36,18 @@ type spec struct {
 type startFunc func(s spec, lease func() time.Duration) (process, error)
 
 // lead runs the command in a term. It returns when nothing of the command is left. If the turn has been left, it starts
-// none: run does not wait for that one.
+// none: run does not wait for that one. Unless a flag says when the command has taken over, the leader is public before
+// the command runs: the command might ask who leads.
 func (r *runner) lead(term *leadership.Term) outcome {
 	ballot := r.store.last()
-	renewal, err := r.fresh(term, ballot)
+	var renewal store.Renewal
+	var err error
+	if !r.ready.flagged() {
+		err = acknowledge(term.Context(), term)
+	}
+	if err == nil {
+		renewal, err = r.fresh(term, ballot)
+	}
 	if left := r.enter(); left != nil {
 		return ended(left)
 	}
@@ -59,8 +67,17 @@ func (r *runner) lead(term *leadership.Term) outcome {
 		if err := r.ready.await(ctx, command, ready); err != nil {
 			return err
 		}
-		return term.Acknowledge(ctx)
+		return acknowledge(ctx, term)
 	})
+}
+
+// acknowledge makes the leader public. After the first time it does nothing.
+func acknowledge(ctx context.Context, term *leadership.Term) error {
+	err := term.Acknowledge(ctx)
+	if err != nil {
+		err = fmt.Errorf("acknowledge the leadership: %w", err)
+	}
+	return err
 }
 
 // enter notes that the command is being started. If the turn has been left, it returns why.

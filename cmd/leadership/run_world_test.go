@@ -37,6 +37,7 @@ type world struct {
 	refuse   error                 // the error with which starting a command fails
 	slow     time.Duration         // how long starting a command takes; constant
 	answer   func(line string) int // the exit code of --ready-exec; called under mu
+	starts   func()                // called as a command is started; nil: does nothing
 }
 
 func virtual(t *testing.T, test func(w *world)) {
@@ -152,6 +153,9 @@ type fake struct {
 // start is the runner's startFunc.
 func (w *world) start(s spec, lease func() time.Duration) (process, error) {
 	defer time.Sleep(w.slow) // the command runs before startFunc returns
+	if w.starts != nil {
+		w.starts()
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.refuse != nil {

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"time"
@@ -176,10 +178,27 @@ func interruptible(further ...os.Signal) (ctx context.Context, stop func()) {
 	}
 }
 
+// checkDirectory refuses the path of a store in files if not even the directory above exists. A candidate would make
+// both, so the path might be misspelt. If only the last directory is missing, no candidate has stood yet.
+func (f storeFlags) checkDirectory() error {
+	u, err := store.ParseURL(f.Store)
+	if err != nil || u.Scheme != "file" || len(u.Hosts) > 0 {
+		return nil // another check says what is wrong
+	}
+	above := filepath.Dir("/" + u.Path)
+	if _, err := os.Stat(above); !errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return &failure{exitUsage, fmt.Errorf("there is no election in /%s: the directory %s does not exist", u.Path, above), "correct the URL of the store"}
+}
+
 // with opens the store, calls do until a signal ends its context, and closes the store.
 func (f storeFlags) with(do func(ctx context.Context, s *session) error) error {
 	ctx, stop := interruptible()
 	defer stop()
+	if err := f.checkDirectory(); err != nil {
+		return err
+	}
 	s, err := f.open(ctx)
 	if err != nil {
 		return err

@@ -4,10 +4,24 @@ import (
 	"fmt"
 	"runtime"
 	"runtime/debug"
+
+	"github.com/alecthomas/kong"
 )
 
 type versionCmd struct {
 	outputFlags
+}
+
+// versionFlag is the flag --version: as the subcommand version does, it prints the version, whatever else is given.
+type versionFlag bool
+
+// BeforeReset is called by kong before anything is checked.
+func (versionFlag) BeforeReset(k *kong.Kong, a *app) error {
+	err := (&versionCmd{}).Run(a)
+	if err == nil {
+		k.Exit(0)
+	}
+	return err
 }
 
 // Run implements the subcommand.

@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/go-leadership/leadership"
@@ -12,7 +14,7 @@ import (
 type watchCmd struct {
 	electionFlags
 	outputFlags
-	Exec string `placeholder:"COMMAND" help:"Run this shell command at the start and at each change, with the leader in its environment."`
+	Exec *string `placeholder:"COMMAND" help:"Run this shell command at the start and at each change, with the leader in its environment."`
 }
 
 // Help is the text below the flags' in --help.
@@ -34,7 +36,10 @@ func (c *watchCmd) Run(a *app) error {
 	if err := c.check(); err != nil {
 		return err
 	}
-	if c.Exec != "" {
+	if c.Exec != nil && strings.TrimSpace(*c.Exec) == "" {
+		return &failure{code: exitUsage, err: errors.New("--exec is empty: it would run nothing"), advice: "see leadership watch --help"}
+	}
+	if c.Exec != nil {
 		a.warnOfClearPassword(c.Store)
 	}
 	return c.with(func(ctx context.Context, s *session) error {

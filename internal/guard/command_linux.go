@@ -81,8 +81,16 @@ func (c *command) startProbe(r request) (int, error) {
 	})
 }
 
-// signal sends a signal to the command's process group, or, once the command has exited, to what it has left.
+// signal sends a signal to the command's process group, or, once the command has exited, to what it has left. If the
+// signal asks for the end, processes that are stopped are continued: they would not end otherwise.
 func (c *command) signal(s syscall.Signal) {
+	c.send(s)
+	if s == unix.SIGTERM || s == unix.SIGINT {
+		c.send(unix.SIGCONT)
+	}
+}
+
+func (c *command) send(s syscall.Signal) {
 	switch {
 	case c.pid != 0:
 		_ = unix.Kill(-c.pid, s)
@@ -93,7 +101,7 @@ func (c *command) signal(s syscall.Signal) {
 	}
 }
 
-// stop sends TERM, and CONT for a command that is stopped. If others outlive the command, they get it after its exit.
+// stop sends TERM. If others outlive the command, they get it after its exit.
 // Probes are killed.
 func (c *command) stop() {
 	c.stopped = true
@@ -101,10 +109,10 @@ func (c *command) stop() {
 		_ = unix.Kill(-pid, unix.SIGKILL)
 	}
 	c.signal(unix.SIGTERM)
-	c.signal(unix.SIGCONT)
 }
 
-// changed takes note of a child's new state. It returns a report if the command or a probe has exited.
+// changed takes note of a child's new state. It returns a report if the command or a probe has exited, or the command is
+// stopped.
 func (c *command) changed(pid int, status syscall.WaitStatus) (report, bool) {
 	number, probe := c.probes[pid]
 	switch {
@@ -121,6 +129,8 @@ func (c *command) changed(pid int, status syscall.WaitStatus) (report, bool) {
 	case status.Stopped() && status.StopSignal() == syscall.SIGTSTP && c.settings.Terminal:
 		// Ctrl-Z: no shell sees that the command is stopped, and the lease would be renewed for nothing.
 		_ = unix.Kill(-pid, unix.SIGCONT)
+	case status.Stopped():
+		return report{Note: fmt.Sprintf("the command is stopped by %s: it leads, and does nothing until SIGCONT", unix.SignalName(status.StopSignal()))}, true
 	}
 	return report{}, false
 }

@@ -4,6 +4,9 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"fmt"
+	"io"
+	"log/slog"
 	"os"
 	"os/exec"
 	"strings"
@@ -155,6 +158,52 @@ func TestSignalsReachTheGroup(t *testing.T) {
 		p.Kill()
 		p.Wait()
 	})
+}
+
+// stoppedIsLogged is a logger, and a function that waits until it is told that the command is stopped.
+func stoppedIsLogged(t *testing.T) (*slog.Logger, func()) {
+	r, w := io.Pipe()
+	t.Cleanup(func() { _ = r.Close() })
+	lines := make(chan string, 100)
+	go func() {
+		for s := bufio.NewScanner(r); s.Scan(); {
+			lines <- s.Text()
+		}
+	}()
+	return slog.New(slog.NewTextHandler(w, nil)), func() {
+		for {
+			select {
+			case line := <-lines:
+				if strings.Contains(line, "the command is stopped by SIGSTOP") {
+					return
+				}
+			case <-time.After(long):
+				require.FailNow(t, "nothing tells that the command is stopped")
+			}
+		}
+	}
+}
+
+// TestStoppedCommand checks that a command which has stopped itself is reported, and that signals which ask for its end
+// reach it.
+func TestStoppedCommand(t *testing.T) {
+	eachGuardedMode(t, func(t *testing.T, m Mode) {
+		for _, s := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
+			log, stopped := stoppedIsLogged(t)
+			p, _ := startShell(t, m, `trap 'exit 3' TERM INT; kill -STOP $$; while :; do sleep 0.01; done`, func(c *Config) { c.Logger = log })
+			stopped()
+			require.NoError(t, p.Signal(s))
+			require.Equal(t, Result{Code: 3, Cause: Exited}, p.Wait())
+		}
+	})
+	p, _ := startShell(t, UnguardedMode(), `trap 'exit 3' TERM; kill -STOP $$; while :; do sleep 0.01; done`)
+	stat := fmt.Sprintf("/proc/%d/stat", p.r.(*plain).cmd.Process.Pid)
+	require.Eventually(t, func() bool {
+		text, _ := os.ReadFile(stat)
+		return strings.Contains(string(text), ") T ")
+	}, long, time.Millisecond)
+	require.NoError(t, p.Signal(syscall.SIGTERM))
+	require.Equal(t, Result{Code: 3, Cause: Exited}, p.Wait())
 }
 
 // TestStop checks that Stop sends TERM, also to a stopped command, and KILL after StopTimeout.

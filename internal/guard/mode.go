@@ -52,7 +52,7 @@ func subreaperMode(reasons ...string) Mode {
 		"supervisor and guardian are killed together: descendants of the command go on",
 		"supervisor and guardian are stopped or frozen together: descendants of the command go on until the supervisor continues",
 		"all processes are stopped or frozen and continue after the lease: descendants of the command may run until the supervisor has killed them, from a millisecond on",
-		"a CPU quota leaves little time for killing: a command that forks without end goes on",
+		"the supervisor is killed, stopped or frozen, and a CPU quota or a busy machine leaves the guardian no time to kill: descendants of the command go on",
 		"the command becomes another user (sudo, su, setuid programs): it can't be killed",
 	}}
 }

@@ -9,11 +9,16 @@ import (
 
 func setGroup(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} }
 
-func signalGroup(cmd *exec.Cmd, s syscall.Signal) error { return syscall.Kill(-cmd.Process.Pid, s) }
+// signalGroup sends a signal. If it asks for the end, processes that are stopped are continued: they would not end
+// otherwise.
+func signalGroup(cmd *exec.Cmd, s syscall.Signal) error {
+	err := syscall.Kill(-cmd.Process.Pid, s)
+	if s == syscall.SIGTERM || s == syscall.SIGINT {
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGCONT)
+	}
+	return err
+}
 
 func killGroup(cmd *exec.Cmd) { _ = signalGroup(cmd, syscall.SIGKILL) }
 
-func terminate(cmd *exec.Cmd) {
-	_ = signalGroup(cmd, syscall.SIGTERM)
-	_ = signalGroup(cmd, syscall.SIGCONT)
-}
+func terminate(cmd *exec.Cmd) { _ = signalGroup(cmd, syscall.SIGTERM) }

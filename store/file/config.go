@@ -3,6 +3,7 @@ package file
 import (
 	"context"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -46,6 +47,16 @@ func (c *Config) complete() error {
 	return c.settings().Complete()
 }
 
+// refuseWritable refuses a directory that all users may write to, also for followers: no candidate would use it.
+func (c Config) refuseWritable() error {
+	info, err := os.Stat(c.Directory)
+	if err != nil || info.Mode().Perm()&0o002 == 0 {
+		return nil // another error is that of the first request
+	}
+	return adapter.Refuse("directory", c.Directory, "all users may write to it, and so remove what others have made: "+
+		"let a group write to it (chmod o-w)")
+}
+
 // name is the store in errors and logs.
 func (c Config) name() string { return "file://" + c.Directory }
 
@@ -68,6 +79,9 @@ func configOf(u *store.URL) (Config, error) {
 	}
 	if err := c.settings().Read(u); err != nil {
 		return c, err
+	}
+	if len(u.Hosts) > 0 && strings.HasPrefix(u.Hosts[0], "~") {
+		return c, adapter.Refuse("file URL", "", "a URL has no ~ for the home directory: write the path in full, or file://$HOME/%s in a shell", u.Path)
 	}
 	if len(u.Hosts) > 0 {
 		return c, adapter.Refuse("file URL", "", "a directory on this machine has no host: write file:///%s with three slashes",

@@ -114,6 +114,9 @@ func Open(config Config) (*Store, error) {
 	if err := config.complete(); err != nil {
 		return nil, err
 	}
+	if err := config.refuseWritable(); err != nil {
+		return nil, err
+	}
 	d, err := newDriver(config)
 	if err != nil {
 		return nil, err

@@ -96,7 +96,7 @@ var faults = []fault{
 	{name: "supervisor, guardian and init frozen", needs: "init",
 		make: func(f *scene) { f.stop(f.supervisor, f.guardian, f.init) }},
 	{name: "CPU quota of 10 %, supervisor frozen", needs: "cpu",
-		covers: func(c *cell) bool { return c.mode == namespace || c.variant != "forking" },
+		covers: alone, // a guardian without a processor is as good as frozen
 		before: func(f *scene) { f.join(f.machine.cpu) }, make: func(f *scene) { f.throttle(); f.stop(f.supervisor) }},
 	{name: "CPU quota of 10 %, supervisor and guardian killed", needs: "cpu",
 		covers: func(c *cell) bool { return c.mode == namespace },

@@ -27,7 +27,8 @@ var (
 //  2. News.AsOf is told after all news of changes before that time.
 //  3. Watches of one stream tell in the order of the changes once Entry has returned. Changes that the service makes in
 //     one transaction may come in any order.
-//  4. A later entry of an election has a higher token. So the set of entries ahead of one only shrinks.
+//  4. An entry that becomes visible after another of its election has a higher token. The place that Enter and Ahead tell
+//     counts every entry with a lower token. So the set of entries ahead of one only shrinks.
 //  5. The engine calls Enter with the same nonce until the outcome is known, and these calls make one entry. Once Void has
 //     returned nil, no entry of the nonce stands or ever will: Enter is not called with it again, but requests of earlier
 //     calls may still be on their way.

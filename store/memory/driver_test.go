@@ -69,6 +69,7 @@ type flawed struct {
 	mu     sync.Mutex
 	back   map[string]engine.State // the first state of each key; guarded by mu
 	before uint64                  // the session opened last; guarded by mu
+	held   string                  // the key of an entry that Enter has not returned yet; guarded by mu
 }
 
 // flawedSession is a session of it.
@@ -234,8 +235,13 @@ func (s flawedSession) Keep(ctx context.Context, renewed func(engine.Proof)) err
 }
 
 func (s flawedSession) Enter(ctx context.Context, election string, n engine.Nonce, value string) (engine.Entry, error) {
-	if s.flawed.flaw == "enters twice" {
+	switch s.flawed.flaw {
+	case "enters twice":
 		n.Name += rand.Text()
+	case "shows an entry after others with higher tokens":
+		return s.enterLate(ctx, election, n, value)
+	case "looks ahead before it enters":
+		return s.enterBlind(ctx, election, n, value)
 	}
 	e, err := s.driverSession.Enter(ctx, election, n, value)
 	switch s.flawed.flaw {
@@ -246,6 +252,43 @@ func (s flawedSession) Enter(ctx context.Context, election string, n engine.Nonc
 			n.Turn += 1 << 32
 			time.AfterFunc(driverTTL/100, func() { _, _ = s.flawed.service.enter(s.id, n, election, value) })
 		}
+	}
+	return e, err
+}
+
+// enterLate takes a token first, and makes the entry visible later. Of entries that are made at the same moment, each
+// session holds the first one back until the others have been answered.
+func (s flawedSession) enterLate(ctx context.Context, election string, n engine.Nonce, value string) (engine.Entry, error) {
+	e, err := s.driverSession.Enter(ctx, election, n, value)
+	if err != nil {
+		return e, err
+	}
+	s.flawed.mu.Lock()
+	first := s.flawed.held == ""
+	if first {
+		s.flawed.held = e.Key
+	}
+	if e.Place.Nearest == s.flawed.held {
+		e.Place = engine.Place{}
+	}
+	s.flawed.mu.Unlock()
+	if first {
+		time.Sleep(driverTTL / 1000) // in virtual time
+		s.flawed.mu.Lock()
+		s.flawed.held = ""
+		s.flawed.mu.Unlock()
+	}
+	return e, nil
+}
+
+// enterBlind reads what is ahead before it makes the entry. Of entries that are made at the same moment, all read first.
+func (s flawedSession) enterBlind(ctx context.Context, election string, n engine.Nonce, value string) (engine.Entry, error) {
+	list := s.flawed.service.standing(election)
+	time.Sleep(driverTTL / 1000) // in virtual time
+	e, err := s.driverSession.Enter(ctx, election, n, value)
+	e.Place = engine.Place{More: len(list) > 1}
+	if len(list) > 0 {
+		e.Place.Nearest = entryKey(election, list[len(list)-1].Token)
 	}
 	return e, err
 }
@@ -345,31 +388,33 @@ func (r *recorder) Errorf(format string, args ...any) {
 func TestFlawedDrivers(t *testing.T) {
 	caught := map[string]bool{}
 	for flaw, by := range map[string]string{
-		"goes back":                                  "news-never-goes-back",
-		"does not tell all changes":                  "every-change-is-told",
-		"confirms before it tells":                   "as-of-is-behind-the-news",
-		"never confirms":                             "as-of-is-told",
-		"has no order":                               "streams-are-in-order",
-		"reads what it has read before":              "reads-follow-their-call",
-		"says that all are first":                    "first-has-none-ahead",
-		"says that a session which has led is first": "first-has-none-ahead",
-		"says of what has gone that it is first":     "first-has-none-ahead",
-		"has falling tokens":                         "tokens-grow",
-		"enters twice":                               "enter-is-idempotent",
-		"enters what is void":                        "void-is-final",
-		"acknowledges what has gone":                 "acknowledge-needs-the-entry",
-		"removes others":                             "remove-touches-no-others",
-		"proves for a TTL":                           "proofs-count-from-the-request",
-		"proves the session from the answer":         "proofs-come-after-their-answer",
-		"proves a renewal from the answer":           "proofs-come-after-their-answer",
-		"ends sessions early":                        "session-lasts",
-		"ends a session when its renewals do":        "session-stands-for-its-ttl",
-		"does not end sessions":                      "end-takes-all-entries",
-		"does not tell of marks":                     "mark-is-told",
-		"ends the session before":                    "next-session",
-		"forgets the nearest of a pair":              "pair-is-two-entries",
-		"finds nothing":                              "restored-is-found",
-		"expires what was renewed":                   "marks-of-sessions",
+		"goes back":                                      "news-never-goes-back",
+		"does not tell all changes":                      "every-change-is-told",
+		"confirms before it tells":                       "as-of-is-behind-the-news",
+		"never confirms":                                 "as-of-is-told",
+		"has no order":                                   "streams-are-in-order",
+		"reads what it has read before":                  "reads-follow-their-call",
+		"says that all are first":                        "first-has-none-ahead",
+		"says that a session which has led is first":     "first-has-none-ahead",
+		"says of what has gone that it is first":         "first-has-none-ahead",
+		"has falling tokens":                             "tokens-grow",
+		"shows an entry after others with higher tokens": "entered-at-the-same-moment",
+		"looks ahead before it enters":                   "entered-at-the-same-moment",
+		"enters twice":                                   "enter-is-idempotent",
+		"enters what is void":                            "void-is-final",
+		"acknowledges what has gone":                     "acknowledge-needs-the-entry",
+		"removes others":                                 "remove-touches-no-others",
+		"proves for a TTL":                               "proofs-count-from-the-request",
+		"proves the session from the answer":             "proofs-come-after-their-answer",
+		"proves a renewal from the answer":               "proofs-come-after-their-answer",
+		"ends sessions early":                            "session-lasts",
+		"ends a session when its renewals do":            "session-stands-for-its-ttl",
+		"does not end sessions":                          "end-takes-all-entries",
+		"does not tell of marks":                         "mark-is-told",
+		"ends the session before":                        "next-session",
+		"forgets the nearest of a pair":                  "pair-is-two-entries",
+		"finds nothing":                                  "restored-is-found",
+		"expires what was renewed":                       "marks-of-sessions",
 	} {
 		caught[by] = true
 		t.Run(flaw, func(t *testing.T) {

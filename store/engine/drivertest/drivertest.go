@@ -54,7 +54,7 @@ type Case struct {
 }
 
 // Cases returns all cases.
-func Cases() []Case { return slices.Concat(watches, sessions, requests, optional) }
+func Cases() []Case { return slices.Concat(watches, sessions, together, requests, optional) }
 
 // Run runs all cases as subtests, at once: each has an election and drivers of its own, and waits most of the time.
 func Run(t *testing.T, h Harness) {
@@ -298,10 +298,16 @@ func (e *env) ballots(d engine.Driver, tokens ...uint64) {
 }
 
 // list returns the ballots.
-func (e *env) list(d engine.Driver) (list []store.Standing) {
+func (e *env) list(d engine.Driver) []store.Standing {
+	e.Helper()
+	return e.listOf(d, e.election)
+}
+
+// listOf is list of an election.
+func (e *env) listOf(d engine.Driver, election string) (list []store.Standing) {
 	e.Helper()
 	e.finally("list the ballots", func() (err error) {
-		list, err = d.Ballots(e.ctx, e.election)
+		list, err = d.Ballots(e.ctx, election)
 		return err
 	})
 	return list

@@ -24,6 +24,7 @@ import (
 type driver struct {
 	config  Config
 	ops     ops
+	calls   *calls
 	line    line
 	clock   func() time.Duration // since the machine was started, the same in all processes
 	boot    string               // the name of that time
@@ -90,7 +91,8 @@ func newDriverWith(c Config, calls ops, l line, kind func(dir string) (uint32, e
 	if kind == nil {
 		kind = fileSystem
 	}
-	d := &driver{config: c, ops: calls, watches: map[*watch]struct{}{}, monitors: map[string]*monitor{}, sessions: map[string]*session{}}
+	under := newCalls(c.TTL)
+	d := &driver{config: c, ops: noted{calls, under}, calls: under, watches: map[*watch]struct{}{}, monitors: map[string]*monitor{}, sessions: map[string]*session{}}
 	k, err := kind(c.Directory)
 	if errors.Is(err, syscall.ENOTDIR) {
 		return nil, adapter.Refuse("directory", c.Directory, "it is in something that is no directory")
@@ -132,8 +134,17 @@ func newDriverWith(c Config, calls ops, l line, kind func(dir string) (uint32, e
 	return d, nil
 }
 
-// ask carries out a request that has an answer.
+// ask carries out a request that has an answer. While a system call hangs it waits, so that requests do not pile up.
 func ask[T any](ctx context.Context, d *driver, request func() (T, error)) (T, error) {
+	if err := d.calls.wait(ctx); err != nil {
+		var none T
+		return none, err
+	}
+	return askNow(ctx, d, request)
+}
+
+// askNow is ask also while a call hangs.
+func askNow[T any](ctx context.Context, d *driver, request func() (T, error)) (T, error) {
 	type answer struct {
 		value T
 		err   error
@@ -153,6 +164,12 @@ func ask[T any](ctx context.Context, d *driver, request func() (T, error)) (T, e
 // do carries out a request that has none.
 func do(ctx context.Context, d *driver, request func() error) error {
 	_, err := ask(ctx, d, func() (struct{}, error) { return struct{}{}, request() })
+	return err
+}
+
+// doNow is do also while a call hangs.
+func doNow(ctx context.Context, d *driver, request func() error) error {
+	_, err := askNow(ctx, d, func() (struct{}, error) { return struct{}{}, request() })
 	return err
 }
 
@@ -185,7 +202,9 @@ func (d *driver) Confirm(ctx context.Context) error {
 // would not report changes in the new one. moved fails if the directory can't be searched any more.
 func (d *driver) moved() (bool, error) {
 	var st syscall.Stat_t
+	end := d.calls.begin("stat", d.root())
 	err := failed("stat", d.root(), syscall.Stat(d.root()+"/.", &st)) // the dot takes the permission to search it
+	end()
 	if err != nil && !missing(err) {
 		return false, err
 	}

@@ -142,7 +142,10 @@ func (d *driver) makeRoot(dir string) error {
 // it then gets the directory's permissions, whatever the umask.
 func (d *driver) share() error {
 	var st syscall.Stat_t
-	if err := syscall.Stat(d.root(), &st); err != nil {
+	end := d.calls.begin("stat", d.root())
+	err := syscall.Stat(d.root(), &st)
+	end()
+	if err != nil {
 		return failed("stat", d.root(), err)
 	}
 	mode := uint32(0)

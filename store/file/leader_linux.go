@@ -22,6 +22,7 @@ func (s *session) Acknowledge(ctx context.Context, e engine.Entry, value string)
 	}
 	d, p, turn := s.driver, s.driver.dirOf(c.election), c.turns.Add(1)
 	return ask(ctx, d, func() (uint64, error) {
+		defer d.calls.begin("acknowledge", p.ballot(c.name))() // also while it waits for fsync
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		if turn < c.values {

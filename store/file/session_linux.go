@@ -52,6 +52,9 @@ func parseDeadline(name string) (time.Duration, error) {
 
 // Open implements engine.Driver. The session appears with its lock held.
 func (d *driver) Open(ctx context.Context) (engine.Session, engine.Proof, error) {
+	if err := d.calls.wait(ctx); err != nil {
+		return nil, engine.Proof{}, err
+	}
 	s := &session{driver: d, id: unique(), fd: -1, ended: make(chan struct{}), turn: make(chan struct{}, 1), casts: map[string]*cast{}}
 	s.opened = store.Now()
 	err := do(ctx, d, func() error {
@@ -143,12 +146,18 @@ func (s *session) SessionFile() (*os.File, error) {
 
 // Keep implements engine.Session: it renews the session each quarter of the TTL, when the engine confirms, or else three
 // tenths after the last renewal was sent; a twentieth after one that has failed. Its watch tells if a peer has ended the
-// session.
+// session. It returns an error if a system call hangs for a TTL: then others are not to wait for the session's ballots.
 func (s *session) Keep(ctx context.Context, renewed func(engine.Proof)) error {
 	d := s.driver
 	w := d.newWatch(func(engine.News) {})
 	defer w.stop()
-	if err := do(ctx, d, func() error { _, err := d.join(w, s.id, "", nil); return err }); err != nil {
+	soon := func(request func() error) error { // if it takes longer, a call hangs
+		ctx, cancel := context.WithTimeout(ctx, d.config.TTL)
+		defer cancel()
+		return doNow(ctx, d, request)
+	}
+	err := soon(func() error { _, err := d.join(w, s.id, "", nil); return err })
+	if err != nil && !errors.Is(err, context.DeadlineExceeded) {
 		d.warn("can't watch the session, so that its end is noticed late", err)
 	}
 	warned := false
@@ -157,8 +166,12 @@ func (s *session) Keep(ctx context.Context, renewed func(engine.Proof)) error {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
+		if err := d.calls.hung(); err != nil {
+			d.warn("a system call hangs, so the session is given up", err)
+			return err
+		}
 		sent := store.Now()
-		err := do(ctx, d, s.renew)
+		err := soon(s.renew)
 		switch {
 		case err == nil:
 			renewed(d.proof(sent))
@@ -167,7 +180,7 @@ func (s *session) Keep(ctx context.Context, renewed func(engine.Proof)) error {
 		case errors.Is(err, engine.ErrOver):
 			d.life.Go(s.clean)
 			return nil
-		case ctx.Err() == nil && !warned:
+		case ctx.Err() == nil && !warned && !errors.Is(err, context.DeadlineExceeded):
 			warned = true
 			d.warn("can't renew the session, which ends at its deadline", err)
 		}
@@ -267,9 +280,9 @@ func (s *session) removeLocked() error {
 
 // End implements engine.Session. What is left of the ballots is removed after the session has ended.
 func (s *session) End(ctx context.Context, _ []engine.Removal) error {
-	return do(ctx, s.driver, func() error {
+	return doNow(ctx, s.driver, func() error {
 		err := s.remove()
-		s.clean()
+		s.driver.life.Go(s.clean)
 		return err
 	})
 }

@@ -1,0 +1,319 @@
+package file
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-leadership/leadership/store"
+	"github.com/stretchr/testify/require"
+)
+
+// stuck is a disk on which one call hangs: the first that matches after set.
+type stuck struct {
+	ops
+	match atomic.Pointer[match]
+	hangs chan struct{} // closed when it hangs
+	ends  chan struct{} // end closes it
+	end   func()        // ends it
+	made  atomic.Int64  // how many calls of list were made
+}
+
+// match is a call of which the path contains a text. If after is set, it hangs when it has been carried out.
+type match struct {
+	op, path string
+	after    bool
+}
+
+func newStuck() *stuck {
+	s := &stuck{ops: kernel{}, hangs: make(chan struct{}), ends: make(chan struct{})}
+	s.end = sync.OnceFunc(func() { close(s.ends) })
+	return s
+}
+
+// at is called before, or after, each call.
+func (s *stuck) at(op, path string, after bool) {
+	m := s.match.Load()
+	if m != nil && m.op == op && m.after == after && strings.Contains(path, m.path) && s.match.CompareAndSwap(m, nil) {
+		close(s.hangs)
+		<-s.ends
+	}
+}
+
+func (s *stuck) symlink(target, p string) error {
+	s.at("symlink", p, false)
+	defer s.at("symlink", p, true)
+	return s.ops.symlink(target, p)
+}
+
+func (s *stuck) list(p string) ([]string, error) {
+	s.made.Add(1)
+	s.at("readdir", p, false)
+	return s.ops.list(p)
+}
+
+func (s *stuck) mkdir(p string) error     { s.at("mkdir", p, false); return s.ops.mkdir(p) }
+func (s *stuck) rmdir(p string) error     { s.at("rmdir", p, false); return s.ops.rmdir(p) }
+func (s *stuck) rename(f, p string) error { s.at("rename", f, false); return s.ops.rename(f, p) }
+func (s *stuck) unlink(p string) error    { s.at("unlink", p, false); return s.ops.unlink(p) }
+func (s *stuck) sync(p string) error      { s.at("fsync", p, false); return s.ops.sync(p) }
+
+func (s *stuck) chmod(p string, m uint32) error { s.at("chmod", p, false); return s.ops.chmod(p, m) }
+func (s *stuck) lock(p string) (int, error)     { s.at("flock", p, false); return s.ops.lock(p) }
+func (s *stuck) exists(p string) (bool, error)  { s.at("lstat", p, false); return s.ops.exists(p) }
+func (s *stuck) free(p string) (bool, error)    { s.at("flock", p, false); return s.ops.free(p) }
+func (s *stuck) read(p string) (string, error)  { s.at("read", p, false); return s.ops.read(p) }
+func (s *stuck) readlink(p string) (string, error) {
+	s.at("readlink", p, false)
+	return s.ops.readlink(p)
+}
+func (s *stuck) write(p, content string) error {
+	s.at("write", p, false)
+	return s.ops.write(p, content)
+}
+
+// trial is a store with a call that hangs, and one whose candidates wait.
+type trial struct {
+	t          *testing.T
+	disk       *stuck
+	warnings   *output
+	one, other *Store
+	next       store.Ballot // of the other; others wait in front of it
+	names      match        // what the warning says
+}
+
+// newTrial begins a trial in which a call hangs.
+func newTrial(t *testing.T) *trial {
+	tr := &trial{t: t, disk: newStuck(), warnings: &output{}}
+	c := configIn(t.TempDir() + "/store")
+	c.TTL = 3 * time.Second
+	tr.other = openWith(t, c, kernel{})
+	c.Logger = slog.New(slog.NewTextHandler(tr.warnings, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	tr.one = openWith(t, c, tr.disk)
+	t.Cleanup(tr.disk.end) // before the stores are closed
+	return tr
+}
+
+// patient returns a context that ends much later than anything that a slow machine does.
+func patient(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func (tr *trial) campaign(st *Store, value string) store.Ballot {
+	tr.t.Helper()
+	b, err := st.Campaign(patient(tr.t), "e", value)
+	require.NoError(tr.t, err)
+	return b
+}
+
+// hang makes the next call hang that matches.
+func (tr *trial) hang(m match) { tr.names = m; tr.disk.match.Store(&m) }
+
+// givenUp requires that the other store leads while the call hangs, that one warning names it, and that the first store
+// takes part again when it has ended.
+func (tr *trial) givenUp() {
+	t := tr.t
+	t.Helper()
+	<-tr.disk.hangs
+	const given = "a system call hangs, so the session is given up"
+	require.Eventually(t, func() bool { return strings.Contains(tr.warnings.String(), given) }, 2*time.Minute, 10*time.Millisecond)
+	require.NoError(t, tr.next.Wait(patient(t)))
+	_, err := tr.next.Acknowledge(patient(t), "other")
+	require.NoError(t, err)
+
+	tr.disk.end()
+	again := tr.campaign(tr.one, "again")
+	require.NoError(t, tr.next.Withdraw(patient(t)))
+	require.NoError(t, again.Wait(patient(t)))
+	text := tr.warnings.String()
+	require.Equal(t, 1, strings.Count(text, given), text)
+	_, text, _ = strings.Cut(text, given)
+	require.Contains(t, text, tr.names.op+" "+tr.one.String()[len("file://"):])
+	require.Contains(t, text, tr.names.path)
+}
+
+// TestCallHangs: a call of one store hangs while its renewals go on, or is a renewal. Its ballot blocks the others for
+// about a TTL, and it takes part again when the call has ended. All hang at the same time, since that takes a TTL.
+func TestCallHangs(t *testing.T) {
+	var trials []*trial
+	calls := make(chan error, 10) // their outcomes do not matter
+	add := func() *trial {
+		trials = append(trials, newTrial(t))
+		return trials[len(trials)-1]
+	}
+	casting := add()
+	casting.hang(match{op: "symlink", path: "/_q/", after: true}) // the ticket has been made
+	go func() {                                                   // calls says when it has returned
+		_, err := casting.one.Campaign(t.Context(), "e", "one")
+		calls <- err
+	}()
+	<-casting.disk.hangs
+	casting.next = casting.campaign(casting.other, "other")
+
+	resigning := add()
+	b := resigning.campaign(resigning.one, "one")
+	require.NoError(t, b.Wait(patient(t)))
+	resigning.next = resigning.campaign(resigning.other, "other")
+	resigning.hang(match{op: "rename", path: "/_b/"})
+	go func() { calls <- b.Withdraw(t.Context()) }() // calls says when it has returned
+
+	renewing := add()
+	renewing.campaign(renewing.one, "one")
+	renewing.next = renewing.campaign(renewing.other, "other")
+	renewing.hang(match{op: "rename", path: "/s/"})
+
+	for _, m := range []match{ // to find out what is ahead
+		{op: "readdir", path: "/_q"}, {op: "readlink", path: "/_q/"}, {op: "lstat", path: "/_b/"}, {op: "flock", path: "/s/"},
+	} {
+		waiting := add()
+		first, second := waiting.campaign(waiting.other, "first"), waiting.campaign(waiting.other, "second")
+		b := waiting.campaign(waiting.one, "one")
+		waiting.next = waiting.campaign(waiting.other, "other")
+		go func() { calls <- b.Wait(t.Context()) }() // calls says when it has returned
+		waiting.hang(m)
+		require.NoError(t, second.Withdraw(patient(t)))
+		<-waiting.disk.hangs
+		require.NoError(t, first.Withdraw(patient(t)))
+	}
+	for _, tr := range trials {
+		tr.givenUp()
+	}
+	for range len(trials) - 1 {
+		<-calls
+	}
+}
+
+// TestAcknowledgementHangs: a leader that can't acknowledge gives way to others.
+func TestAcknowledgementHangs(t *testing.T) {
+	var trials []*trial
+	errs := make(chan error, 10)
+	for _, m := range []match{{op: "write", path: "/_b/"}, {op: "symlink", path: "/t/"}, {op: "rename", path: "/t/"}} {
+		tr := newTrial(t)
+		b := tr.campaign(tr.one, "one")
+		require.NoError(t, b.Wait(patient(t)))
+		tr.next = tr.campaign(tr.other, "other")
+		tr.hang(m)
+		go func() { // errs says when it has returned
+			_, err := b.Acknowledge(t.Context(), "one")
+			errs <- errors.Join(err, b.Err())
+		}()
+		tr.names = match{op: "acknowledge", path: "/_b/"} // of which the call is a part
+		trials = append(trials, tr)
+	}
+	for _, tr := range trials {
+		tr.givenUp()
+	}
+	for range trials {
+		err := <-errs
+		require.ErrorIs(t, err, store.ErrLost)
+		require.ErrorContains(t, err, "has not returned for")
+	}
+}
+
+// TestRequestsWaitForAHang: while a call hangs no other request is begun, so that goroutines do not pile up. The error
+// names the call.
+func TestRequestsWaitForAHang(t *testing.T) {
+	disk := newStuck()
+	c := configIn(t.TempDir() + "/store")
+	c.TTL = 200 * time.Millisecond
+	d := driverWith(t, c, disk)
+	disk.match.Store(&match{op: "readdir", path: "/_q"})
+	listed := make(chan error, 1)
+	go func() { // the test waits for it
+		_, err := d.Ballots(t.Context(), "e")
+		listed <- err
+	}()
+	<-disk.hangs
+	require.Eventually(t, func() bool { return d.calls.hung() != nil }, time.Minute, time.Millisecond)
+	made := disk.made.Load()
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	for range 100 {
+		_, err := d.Ballots(ended, "e")
+		require.ErrorIs(t, err, store.ErrUnavailable)
+		require.ErrorContains(t, err, "readdir "+c.Directory+"/e/e/_q has not returned for")
+		_, _, err = d.Open(ended)
+		require.ErrorIs(t, err, store.ErrUnavailable)
+	}
+	require.Equal(t, made, disk.made.Load())
+	disk.end()
+	require.NoError(t, <-listed)
+	_, err := d.Ballots(soon(t), "e")
+	require.NoError(t, err)
+}
+
+// TestCallsUnderWay: a call hangs from the limit on, until it has returned.
+func TestCallsUnderWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCalls(time.Second)
+		require.NoError(t, c.hung())
+		first := c.begin("mkdir", "/a")
+		time.Sleep(time.Second / 2)
+		second := c.begin("rmdir", "/b")
+		time.Sleep(time.Second/2 - 1)
+		require.NoError(t, c.hung())
+		require.NoError(t, c.wait(t.Context()))
+		time.Sleep(time.Nanosecond)
+		require.ErrorIs(t, c.hung(), store.ErrUnavailable)
+		require.ErrorContains(t, c.hung(), "mkdir /a has not returned for 1s")
+
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		require.ErrorContains(t, c.wait(ctx), "mkdir /a")
+		first()
+		require.ErrorContains(t, c.hung(), "rmdir /b has not returned for 1.5s")
+		waited := make(chan error, 1)
+		go func() { waited <- c.wait(t.Context()) }()
+		synctest.Wait()
+		require.Empty(t, waited)
+		second()
+		require.NoError(t, errors.Join(<-waited, c.hung()))
+	})
+}
+
+// TestCallsAreNoted: each call but fsync is noted while it is under way.
+func TestCallsAreNoted(t *testing.T) {
+	for op, call := range map[string]func(ops) error{
+		"mkdir":    func(o ops) error { return o.mkdir("/none/x") },
+		"rmdir":    func(o ops) error { return o.rmdir("/none/x") },
+		"symlink":  func(o ops) error { return o.symlink("-", "/none/x") },
+		"readlink": func(o ops) error { _, err := o.readlink("/none/x"); return err },
+		"rename":   func(o ops) error { return o.rename("/none/x", "/none/y") },
+		"unlink":   func(o ops) error { return o.unlink("/none/x") },
+		"chmod":    func(o ops) error { return o.chmod("/none/x", 0o600) },
+		"readdir":  func(o ops) error { _, err := o.list("/none/x"); return err },
+		"lstat":    func(o ops) error { _, err := o.exists("/none/x"); return err },
+		"write":    func(o ops) error { return o.write("/none/x", "") },
+		"read":     func(o ops) error { _, err := o.read("/none/x"); return err },
+		"flock":    func(o ops) error { _, err := o.lock("/none/x"); return err },
+		"flock ":   func(o ops) error { _, err := o.free("/none/x"); return err },
+		"fsync":    func(o ops) error { return o.sync("/none/x") },
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			disk, under := newStuck(), newCalls(time.Second)
+			disk.match.Store(&match{op: strings.TrimSpace(op), path: "/none/x"})
+			done := make(chan error, 1)
+			go func() { done <- call(noted{disk, under}) }()
+			time.Sleep(time.Second)
+			<-disk.hangs
+			if err := under.hung(); op == "fsync" {
+				require.NoError(t, err)
+			} else {
+				require.ErrorContains(t, err, strings.TrimSpace(op)+" /none/x has not returned for 1s")
+			}
+			disk.end()
+			if err := <-done; op != "lstat" {
+				require.ErrorContains(t, err, "no such file")
+			}
+			require.NoError(t, under.hung())
+		})
+	}
+}

@@ -61,11 +61,11 @@
 // The keeper, while a session is wanted; one for each session that ends after its leader's work, or is a caller's and
 // was given up; maintain, for as long as the store is open; one for the confirmation under way; one that logs; up to
 // [workers] workers, while there is something to look at; one for each orphan and each removal in the background,
-// together [Slots] at most that have sent a request. Close waits for all of them, and for the calls of users that are in the
-// driver, before it closes the driver.
+// together [Slots] at most that have sent a request. Close waits for all of them, and for the calls of users that are in
+// the driver, before it closes the driver.
 //
-// Locks are taken in this order: the driver's, [Engine].mu, a ballot's or observation's, the queue's. None is held
-// while the driver or a user's function is called.
+// Locks are taken in this order: the driver's, [Engine].mu, a ballot's or observation's, the queue's or the outage's, the
+// logger's. None is held while the driver or a user's function is called.
 package engine
 
 import (

@@ -177,6 +177,29 @@ func TestRequestThatWaitsForItsTurn(t *testing.T) {
 	})
 }
 
+// TestSessionEndsInAnOutage: what waits to be sent for its entries returns soon, and campaigns go on in the next session.
+func TestSessionEndsInAnOutage(t *testing.T) {
+	inOutage(t, &lines{}, func(t *testing.T, s *scene, b *ballot, _ *request) {
+		for range 100 { // turns for half a minute
+			go func() { _, _ = s.Engine.Ballots(context.Background(), "x") }()
+		}
+		synctest.Wait()
+		withdrawn := s.withdraw(context.Background(), b)
+		campaign := s.campaign(context.Background(), "y")
+		require.Zero(t, s.count("Remove")+s.count("Enter"))
+		s.scripted.session.ends(errUnsent)
+		time.Sleep(time.Second)
+		require.Zero(t, s.count("Remove")+s.count("Enter"))
+		require.True(t, withdrawn.returned())
+		require.ErrorIs(t, withdrawn.err, errUnsent)
+		s.find("End").answer(answer{})
+		time.Sleep(time.Second)
+		s.find("Open").answer(answer{})
+		s.find("Enter").answer(entered(2, Place{}))
+		require.True(t, campaign.returned())
+	})
+}
+
 // waitFor returns the error of a call, which has returned.
 func waitFor[T any](t *testing.T, c *call[T]) error {
 	t.Helper()

@@ -251,7 +251,7 @@ func (b *ballot) remove(ctx context.Context) error {
 	if b.isGone() {
 		return nil
 	}
-	err := s.engine.outage.send(ctx, func() error {
+	err := s.send(ctx, func() error {
 		err := s.driver.Remove(ctx, b.removal())
 		if err == nil && b.doubt { // otherwise it might be entered again
 			err = s.driver.Void(ctx, b.entry.Election, b.nonce)

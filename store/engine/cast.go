@@ -113,7 +113,7 @@ func (c *cast) enter(ctx context.Context, value string) (*ballot, error) {
 			return nil, adapter.Ended(ctx, nil, last)
 		}
 		var entry Entry
-		err := s.engine.outage.send(ctx, func() (err error) {
+		err := s.send(ctx, func() (err error) {
 			entry, err = s.driver.Enter(ctx, c.election, c.nonce, value)
 			return err
 		})

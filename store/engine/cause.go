@@ -14,8 +14,8 @@ import (
 	"github.com/go-leadership/leadership/store"
 )
 
-// causes says in plain words why requests have no answer. The first row counts that an error matches, by its type or its
-// text: client libraries keep the text alone. A refused connection is often wrapped in a deadline that has passed.
+// causes says in plain words why requests have no answer. The first row counts that an error matches, by its type or
+// its text: client libraries keep the text alone. A refused connection is often wrapped in a deadline that has passed.
 var causes = []struct {
 	words string
 	kinds []error
@@ -35,8 +35,8 @@ var causes = []struct {
 		[]string{"timeout", "timed out", "deadline exceeded", "no answer", "did not answer", "not properly respond"}},
 }
 
-// cause says in plain words why a request has no answer. What no row knows is said as it is, without ports, which differ
-// from one attempt to the next.
+// cause says in plain words why a request has no answer. What no row knows is said as it is, without ports, which
+// differ from one attempt to the next.
 func cause(err error) string {
 	text := strings.ToLower(err.Error())
 	for _, c := range causes {
@@ -58,5 +58,5 @@ func cause(err error) string {
 	return redact.Shorten(ports.ReplaceAllString(said, "$1"))
 }
 
-// ports are those of addresses.
-var ports = regexp.MustCompile(`(\w|\]):\d{2,5}\b`)
+// ports are those of addresses, but no times of day.
+var ports = regexp.MustCompile(`([\w\]]):\d{3,5}\b`)

@@ -48,16 +48,24 @@
 // If nothing but the peers ends sessions ([Peers]), the ballot behind asks for the session of the nearest ahead, and
 // expires it once its mark has stood for its TTL (peers.go).
 //
+// # An outage
+//
+//	answered ──a request is not answered, and none sent after it──▶ outage ──an answer, or a renewal──▶ answered
+//
+// While a service does not answer, all requests of the store wait for a turn (outage.go). The first turn comes at once,
+// the next ones after 50 ms, 100 ms, 200 ms and then 250 ms each; every other one is for a request that opens a session.
+// The first answer lets all through that wait. What the driver sends in Keep does not wait.
+//
 // # Goroutines
 //
 // The keeper, while a session is wanted; one for each session that ends after its leader's work, or is a caller's and
-// was given up; maintain, for as long as the store is open; one for the confirmation under way; up to [workers]
-// workers, while there is something to look at; one for each orphan and each removal in the background, together
-// [Slots] at most that have sent a request. Close waits for all of them, and for the calls of users that are in the
-// driver, before it closes the driver.
+// was given up; maintain, for as long as the store is open; one for the confirmation under way; one that logs; up to
+// [workers] workers, while there is something to look at; one for each orphan and each removal in the background,
+// together [Slots] at most that have sent a request. Close waits for all of them, and for the calls of users that are in
+// the driver, before it closes the driver.
 //
-// Locks are taken in this order: the driver's, [Engine].mu, a ballot's or observation's, the queue's. None is held
-// while the driver or a user's function is called.
+// Locks are taken in this order: the driver's, [Engine].mu, a ballot's or observation's, the queue's or the outage's, the
+// logger's. None is held while the driver or a user's function is called.
 package engine
 
 import (

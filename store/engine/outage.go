@@ -131,7 +131,6 @@ func (o *outage) answer() {
 	if o.warned {
 		o.logger.add(slog.LevelInfo, "the service answers again", "store", o.name, "after", o.answered.Sub(o.began).Round(time.Millisecond))
 	}
-	o.warn.Stop()
 	o.began, o.warned, o.pause = time.Time{}, false, 0
 	for _, t := range o.waiting {
 		close(t.come)

@@ -177,6 +177,67 @@ func TestRequestThatWaitsForItsTurn(t *testing.T) {
 	})
 }
 
+// TestCampaignThatWaits for a session, or for others that wait, ends with its context, and says why it had to wait.
+func TestCampaignThatWaits(t *testing.T) {
+	for _, session := range []bool{true, false} {
+		inOutage(t, &lines{}, func(t *testing.T, s *scene, _ *ballot, _ *request) {
+			if !session {
+				s.scripted.session.ends(errUnsent)
+			}
+			for range Slots {
+				s.campaign(context.Background(), "x")
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+			defer cancel()
+			c := s.campaign(ctx, "x")
+			time.Sleep(10 * time.Millisecond)
+			err := waitFor(t, c)
+			require.ErrorIs(t, err, context.DeadlineExceeded)
+			require.ErrorIs(t, err, store.ErrUnavailable)
+			require.NotErrorIs(t, err, store.ErrUnknownOutcome)
+		})
+	}
+}
+
+// TestTurnOfARequestThatHasGone is not lost.
+func TestTurnOfARequestThatHasGone(t *testing.T) {
+	inOutage(t, &lines{}, func(t *testing.T, s *scene, _ *ballot, _ *request) {
+		ctx, cancel := context.WithCancel(t.Context())
+		for range 10 {
+			go func() { _, _ = s.Engine.Ballots(ctx, "x") }()
+		}
+		require.Zero(t, s.count("Ballots"))
+		cancel()
+		synctest.Wait()
+		go func() { _, _ = s.Engine.Ballots(context.Background(), "x") }()
+		time.Sleep(leastPause)
+		require.Equal(t, 1, s.count("Ballots"))
+	})
+}
+
+// TestSessionEndsInAnOutage: what waits to be sent for its entries returns soon, and campaigns go on in the next session.
+func TestSessionEndsInAnOutage(t *testing.T) {
+	inOutage(t, &lines{}, func(t *testing.T, s *scene, b *ballot, _ *request) {
+		for range 100 { // turns for half a minute
+			go func() { _, _ = s.Engine.Ballots(context.Background(), "x") }()
+		}
+		synctest.Wait()
+		withdrawn := s.withdraw(context.Background(), b)
+		campaign := s.campaign(context.Background(), "y")
+		require.Zero(t, s.count("Remove")+s.count("Enter"))
+		s.scripted.session.ends(errUnsent)
+		time.Sleep(time.Second)
+		require.Zero(t, s.count("Remove")+s.count("Enter"))
+		require.True(t, withdrawn.returned())
+		require.ErrorIs(t, withdrawn.err, errUnsent)
+		s.find("End").answer(answer{})
+		time.Sleep(time.Second)
+		s.find("Open").answer(answer{})
+		s.find("Enter").answer(entered(2, Place{}))
+		require.True(t, campaign.returned())
+	})
+}
+
 // waitFor returns the error of a call, which has returned.
 func waitFor[T any](t *testing.T, c *call[T]) error {
 	t.Helper()
@@ -186,15 +247,33 @@ func waitFor[T any](t *testing.T, c *call[T]) error {
 
 // TestShortOutageIsNotLogged: a reply was lost.
 func TestShortOutageIsNotLogged(t *testing.T) {
-	for lasts, want := range map[time.Duration]int{unnoticed - time.Nanosecond: 0, unnoticed + time.Nanosecond: 2} {
+	for lasts, want := range map[time.Duration]int{time.Second - time.Nanosecond: 0, time.Second + time.Nanosecond: 2} {
 		var log lines
 		inOutage(t, &log, func(t *testing.T, s *scene, _ *ballot, entry *request) {
 			time.Sleep(lasts - 50*time.Millisecond)
 			entry.shows(State{Token: 1})
-			time.Sleep(2 * unnoticed)
+			time.Sleep(2 * time.Second)
 			require.Equal(t, want, log.count(), log.String())
 		})
 	}
+}
+
+// TestEachOutageIsLogged, if it is long enough by itself.
+func TestEachOutageIsLogged(t *testing.T) {
+	var log lines
+	inOutage(t, &log, func(t *testing.T, s *scene, _ *ballot, entry *request) {
+		for i, lasts := range []time.Duration{2 * time.Second, 700 * time.Millisecond, 700 * time.Millisecond, 2 * time.Second} {
+			if i > 0 {
+				entry.tells(News{Over: true})
+				s.find("Entry").fail(errLater)
+				time.Sleep(300 * time.Millisecond)
+				entry = s.find("Entry")
+			}
+			time.Sleep(lasts - 300*time.Millisecond)
+			entry.shows(State{Token: 1})
+		}
+		require.Equal(t, 4, log.count(), log.String())
+	})
 }
 
 // TestNoOutage: these errors say that the service works, or nothing about it.

@@ -14,7 +14,8 @@ import (
 type Peers interface {
 	// Peer asks for a session of another process. ErrOver: it has ended.
 	Peer(ctx context.Context, session string) (Peer, error)
-	// Expire ends a session if it has this mark. nil: it has ended. ErrUnavailable: it has another mark by now.
+	// Expire ends a session if it has this mark. nil: it has ended. ErrUnavailable that Answered marks: it has another mark
+	// by now.
 	Expire(ctx context.Context, session, mark string) error
 }
 

@@ -376,6 +376,18 @@ func (s *session) takes() bool {
 	return over && (left == nil || s.driver.Owned())
 }
 
+// send sends a request for an entry in its turn. It does not wait any more once the session is over and takes the entry
+// along.
+func (s *session) send(ctx context.Context, request func() error) error {
+	if s.driver.Owned() {
+		waiting, cancel := context.WithCancel(ctx)
+		defer cancel()
+		defer context.AfterFunc(s.ctx, cancel)()
+		ctx = waiting
+	}
+	return s.engine.outage.send(ctx, request)
+}
+
 // clean removes an entry of the session in the background, since those behind it would never lead: again and again,
 // until it or the session is gone. If the service refuses that for good, the session is given up, and takes it along.
 func (s *session) clean(what string, remove func(context.Context) error) {

@@ -44,8 +44,9 @@ type URL struct {
 // Options are the settings of a store that are not in the text of a URL. The zero value of each field stands for its
 // default.
 type Options struct {
-	// Logger receives what happens between the store and its service: trouble at Warn, the rest at Debug. Default:
-	// nothing is logged.
+	// Logger receives what happens between the store and its service: trouble at Warn, the rest at Debug. An outage that
+	// lasts for a second is one line at Warn when that second is over, with the cause, and one at Info at its end, with
+	// the duration. Close waits for the handler. Default: nothing is logged.
 	Logger *slog.Logger
 	// Dial opens the connections of a store that speaks over a network, for example through a proxy. TLS, if any, is
 	// spoken on top of them. A store without a network ignores it. Default: a net.Dialer.

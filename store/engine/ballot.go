@@ -153,7 +153,11 @@ func (b *ballot) acknowledge(ctx context.Context, value string) (store.Leader, e
 	call, cancel := context.WithCancelCause(call)
 	defer cancel(nil)
 	defer context.AfterFunc(b.ctx, func() { cancel(b.Err()) })()
-	revision, err := b.session.driver.Acknowledge(call, b.entry, value)
+	var revision uint64
+	err = b.engine.outage.send(call, func() (err error) {
+		revision, err = b.session.driver.Acknowledge(call, b.entry, value)
+		return err
+	})
 	switch {
 	case err == nil:
 		b.acknowledged(revision)
@@ -247,10 +251,13 @@ func (b *ballot) remove(ctx context.Context) error {
 	if b.isGone() {
 		return nil
 	}
-	err := s.driver.Remove(ctx, b.removal())
-	if err == nil && b.doubt { // otherwise it might be entered again
-		err = s.driver.Void(ctx, b.entry.Election, b.nonce)
-	}
+	err := s.send(ctx, func() error {
+		err := s.driver.Remove(ctx, b.removal())
+		if err == nil && b.doubt { // otherwise it might be entered again
+			err = s.driver.Void(ctx, b.entry.Election, b.nonce)
+		}
+		return err
+	})
 	if errors.Is(err, ErrOver) {
 		s.ended()
 		err = nil

@@ -50,7 +50,7 @@ func (e *Engine) campaign(ctx context.Context, election, value string) (*ballot,
 		ctx, cancel = context.WithTimeoutCause(ctx, timeout, fmt.Errorf("%w: no answer for %v", store.ErrUnavailable, timeout))
 		defer cancel()
 	}
-	for wait := (backoff{}); ; wait.pause(ctx) {
+	for wait := (adapter.Retries{}); ; wait.Pause(ctx) {
 		b, err := e.cast(ctx, election, value)
 		if err != errAgain {
 			return b, err
@@ -78,7 +78,7 @@ func (s *session) newCast(ctx context.Context, election string) (*cast, error) {
 	select {
 	case c.slot = <-e.slots:
 	case <-ctx.Done():
-		return nil, context.Cause(ctx)
+		return nil, adapter.Ended(ctx, nil, e.outage.err())
 	}
 	e.mu.Lock()
 	e.casts++
@@ -107,12 +107,16 @@ func (c *cast) enter(ctx context.Context, value string) (*ballot, error) {
 	s := c.session
 	doubt := false // whether there may be an entry, now or later
 	var last error
-	for wait := (backoff{}); ; wait.pause(ctx) {
+	for wait := (adapter.Retries{}); ; wait.Pause(ctx) {
 		if ctx.Err() != nil { // nothing more is sent
 			c.leave(doubt)
 			return nil, adapter.Ended(ctx, nil, last)
 		}
-		entry, err := s.driver.Enter(ctx, c.election, c.nonce, value)
+		var entry Entry
+		err := s.send(ctx, func() (err error) {
+			entry, err = s.driver.Enter(ctx, c.election, c.nonce, value)
+			return err
+		})
 		if err == nil {
 			s.engine.worked.Store(true)
 			return c.stand(entry, doubt)
@@ -176,7 +180,7 @@ func (c *cast) leave(doubt bool) {
 // void removes the entry of the cast, now or when it comes to be.
 func (c *cast) void() {
 	c.session.clean(c.election+" "+c.nonce.Name, func(ctx context.Context) error {
-		return c.session.driver.Void(ctx, c.election, c.nonce)
+		return c.session.engine.outage.send(ctx, func() error { return c.session.driver.Void(ctx, c.election, c.nonce) })
 	})
 }
 

@@ -11,6 +11,10 @@ import (
 // Errors of a driver besides those of package store. [store.ErrUnknownOutcome] says that a request may have been carried
 // out, or may be later; [store.ErrUnavailable] that it was not and will not be. The engine sends both again. Other errors
 // are final. A method whose context ends before the answer comes returns soon, with one of these two.
+//
+// Each of these two means that the service does not answer, unless [Answered] marks the error. The engine then lets one
+// request through at a time, four a second, until one is answered, and logs the outage. A driver does not log it, and
+// leaves nothing behind that goes on asking.
 var (
 	// ErrGone says that the entry does not stand: it was made and has gone, or is of no use. Enter, Ahead, Acknowledge.
 	ErrGone = errors.New("the entry does not stand")
@@ -23,7 +27,9 @@ var (
 // that.
 //
 // What the engine relies on:
-//  1. What is told of one key never goes back in time, not from one watch of the key to the next either.
+//  1. What is told of one key never goes back in time, not from one watch of the key to the next either. Only a service
+//     that has lost transactions goes back, such as a database that failed over. Once a driver has proved that, it ends
+//     the watches, and new ones tell what the service keeps: docs/writing-a-store.md, section 3.
 //  2. News.AsOf is told after all news of changes before that time.
 //  3. Watches of one stream tell in the order of the changes once Entry has returned. Changes that the service makes in
 //     one transaction may come in any order.
@@ -42,7 +48,8 @@ type Driver interface {
 	// Open opens a session, or returns that of the caller's connection. Keep of the session before has returned, but that
 	// session might not have ended: it stays until End. If there can't be two, Open returns ErrUnavailable until then.
 	// After an unknown outcome Open is called again: a session that was opened without an answer ends by itself or with
-	// Close. The zero Proof proves nothing.
+	// Close. The zero Proof proves nothing. Open is called often while the service does not answer: what it has started ends
+	// before it returns an error.
 	Open(ctx context.Context) (Session, Proof, error)
 	// Entry watches the key of an entry, or of an obstacle that Ahead has named. It returns when the watch is set and a
 	// read has been told; from then on every change is told, or News{Over: true}.

@@ -48,16 +48,24 @@
 // If nothing but the peers ends sessions ([Peers]), the ballot behind asks for the session of the nearest ahead, and
 // expires it once its mark has stood for its TTL (peers.go).
 //
+// # An outage
+//
+//	answered ──a request is not answered, and none sent after it──▶ outage ──an answer, or a renewal──▶ answered
+//
+// While a service does not answer, all requests of the store wait for a turn (outage.go). The first turn comes at once,
+// the next ones after 50 ms, 100 ms, 200 ms and then 250 ms each; every other one is for a request that opens a session.
+// The first answer lets all through that wait. What the driver sends in Keep does not wait.
+//
 // # Goroutines
 //
 // The keeper, while a session is wanted; one for each session that ends after its leader's work, or is a caller's and
-// was given up; maintain, for as long as the store is open; one for the confirmation under way; up to [workers]
-// workers, while there is something to look at; one for each orphan and each removal in the background, together
-// [Slots] at most that have sent a request. Close waits for all of them, and for the calls of users that are in the
-// driver, before it closes the driver.
+// was given up; maintain, for as long as the store is open; one for the confirmation under way; one that logs; up to
+// [workers] workers, while there is something to look at; one for each orphan and each removal in the background,
+// together [Slots] at most that have sent a request. Close waits for all of them, and for the calls of users that are in
+// the driver, before it closes the driver.
 //
-// Locks are taken in this order: the driver's, [Engine].mu, a ballot's or observation's, the queue's. None is held
-// while the driver or a user's function is called.
+// Locks are taken in this order: the driver's, [Engine].mu, a ballot's or observation's, the queue's or the outage's, the
+// logger's. None is held while the driver or a user's function is called.
 package engine
 
 import (
@@ -73,6 +81,7 @@ import (
 
 	"github.com/go-leadership/leadership/internal/adapter"
 	"github.com/go-leadership/leadership/internal/redact"
+	"github.com/go-leadership/leadership/internal/suspension"
 	"github.com/go-leadership/leadership/store"
 )
 
@@ -81,7 +90,7 @@ type Settings struct {
 	Name   string        // of the store in errors and logs: its URL without credentials
 	TTL    time.Duration // of a session that is not renewed
 	Pace   time.Duration // from one confirmation to the next, and from one resync to the next; TTL/4
-	Logger *slog.Logger  // nil: nothing is logged
+	Logger *slog.Logger  // of outages, and of what can't be removed; nil: nothing is logged. Close waits for its handler
 
 	CampaignTimeout time.Duration // how long Campaign waits for an answer; 0: as long as its context lasts
 	DenialTimeout   time.Duration // how long a denial has to last before it costs a ballot or a session; 0: the first one does
@@ -97,6 +106,8 @@ type Engine struct {
 	id       string // random: the nonces of this store begin with it
 	life     *adapter.Lifecycle
 	queue    queue
+	log      logger
+	outage   outage
 	slots    chan *slot     // those that are free, in the order in which they are taken
 	keeper   sync.WaitGroup // the goroutine that runs keep, and those that end sessions after it
 	calls    sync.WaitGroup // calls of users; one is added under mu while closed is false
@@ -129,7 +140,8 @@ func New(d Driver, s Settings) *Engine {
 	var id [8]byte
 	_, _ = rand.Read(id[:]) // never fails
 	e.id = hex.EncodeToString(id[:])
-	e.queue.start = e.life.Go
+	e.queue.start, e.log.start = e.life.Go, e.life.Go
+	e.log.log, e.outage.name, e.outage.logger = s.Logger, s.Name, &e.log
 	e.slots = make(chan *slot, Slots)
 	for i := range Slots {
 		e.slots <- &slot{number: i}
@@ -184,7 +196,7 @@ func (e *Engine) repeat(ctx context.Context, request func(context.Context) error
 	}
 	defer done()
 	var last error // of the attempt before
-	for wait := (backoff{}); ; wait.pause(ctx) {
+	for wait := (adapter.Retries{}); ; wait.Pause(ctx) {
 		err := request(ctx)
 		switch {
 		case err == nil:
@@ -198,23 +210,16 @@ func (e *Engine) repeat(ctx context.Context, request func(context.Context) error
 	}
 }
 
-// backoff is the time between two attempts: it doubles from 50 ms to 400 ms.
-type backoff struct{ next time.Duration }
-
-// pause waits before the next attempt, or until ctx ends.
-func (b *backoff) pause(ctx context.Context) {
-	b.next = min(max(50*time.Millisecond, 2*b.next), 400*time.Millisecond)
-	adapter.PauseFor(ctx, b.next)
-}
-
 // Ballots implements store.Store.
 func (e *Engine) Ballots(ctx context.Context, election string) (list []store.Standing, err error) {
 	if err := store.CheckElection(election); err != nil {
 		return nil, err
 	}
-	err = e.repeat(ctx, func(ctx context.Context) (err error) {
-		list, err = e.driver.Ballots(ctx, election)
-		return err
+	err = e.repeat(ctx, func(ctx context.Context) error {
+		return e.outage.send(ctx, func() (err error) {
+			list, err = e.driver.Ballots(ctx, election)
+			return err
+		})
 	})
 	if err != nil {
 		return nil, e.life.Fail("list the ballots", election, err)
@@ -230,7 +235,9 @@ func (e *Engine) RequestResignation(ctx context.Context, election string, token 
 	}
 	err := error(errors.ErrUnsupported)
 	if d, ok := e.driver.(store.Resigner); ok {
-		err = e.repeat(ctx, func(ctx context.Context) error { return d.RequestResignation(ctx, election, token) })
+		err = e.repeat(ctx, func(ctx context.Context) error {
+			return e.outage.send(ctx, func() error { return d.RequestResignation(ctx, election, token) })
+		})
 	}
 	return e.life.Fail("request the resignation", election, err)
 }
@@ -242,7 +249,9 @@ func (e *Engine) Clear(ctx context.Context, election string) error {
 			return err
 		}
 	}
-	err := e.repeat(ctx, func(ctx context.Context) error { return e.driver.Clear(ctx, election) })
+	err := e.repeat(ctx, func(ctx context.Context) error {
+		return e.outage.send(ctx, func() error { return e.driver.Clear(ctx, election) })
+	})
 	return e.life.Fail("clear", election, err)
 }
 
@@ -277,7 +286,7 @@ func (e *Engine) freshen() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for _, o := range e.observations {
-		if time.Since(o.now().AsOf) > e.settings.Pace*3/2 {
+		if suspension.Since(o.now().AsOf) > e.settings.Pace*3/2 {
 			o.refresh()
 		}
 	}
@@ -285,9 +294,11 @@ func (e *Engine) freshen() {
 
 // confirm asks the driver to confirm.
 func (e *Engine) confirm() {
-	ctx, cancel := context.WithTimeout(e.life.Calls, e.settings.TTL)
-	defer cancel()
-	_ = e.driver.Confirm(ctx) // its outcome is what the watches tell
+	_ = e.outage.send(e.life.Calls, func() error { // its outcome is what the watches tell
+		ctx, cancel := context.WithTimeout(e.life.Calls, e.settings.TTL)
+		defer cancel()
+		return e.driver.Confirm(ctx)
+	})
 }
 
 // resync reads anew what was resynced longest ago: a watch might have lost a change. It also drops observations that
@@ -346,6 +357,7 @@ func (e *Engine) Close() error {
 		e.mu.Unlock()
 		e.keeper.Wait()
 		e.life.Stop()
+		e.outage.close()
 		e.life.Wait()
 		e.calls.Wait()
 		e.mu.Lock()

@@ -1,11 +1,13 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"sync"
 	"time"
 
 	"github.com/go-leadership/leadership/internal/adapter"
+	"github.com/go-leadership/leadership/internal/suspension"
 	"github.com/go-leadership/leadership/store"
 )
 
@@ -176,7 +178,7 @@ func (o *observation) sleep(ctx context.Context) error {
 	o.mu.Lock()
 	trouble := o.trouble
 	o.mu.Unlock()
-	return adapter.Ended(ctx, nil, trouble)
+	return adapter.Ended(ctx, nil, cmp.Or(trouble, o.engine.outage.err()))
 }
 
 // lacking reports whether a read has to begin, if none is under way.
@@ -233,7 +235,7 @@ func (o *observation) work() (again bool) {
 		o.asOf(asked) // the read was sent later
 	}
 	pace := o.engine.settings.Pace
-	slow := time.Since(asked) > pace && time.Since(o.known.AsOf) > pace // the answer says little of now
+	slow := suspension.Since(asked) > pace && suspension.Since(o.known.AsOf) > pace // the answer says little of now
 	if slow {
 		o.wanted = max(o.wanted, o.begun+1)
 	}
@@ -244,13 +246,17 @@ func (o *observation) work() (again bool) {
 }
 
 // read reads the leader, and sets a watch.
-func (o *observation) read(ctx context.Context, f *feed) (Watch, error) {
+func (o *observation) read(ctx context.Context, f *feed) (w Watch, err error) {
 	if d, ok := o.engine.driver.(Syncer); ok && f.synced {
-		if err := d.Sync(ctx); err != nil {
+		if err := o.engine.outage.send(ctx, func() error { return d.Sync(ctx) }); err != nil {
 			return Watch{}, err
 		}
 	}
-	return o.engine.driver.Leader(ctx, o.election, o.tell(f))
+	err = o.engine.outage.send(ctx, func() (err error) {
+		w, err = o.engine.driver.Leader(ctx, o.election, o.tell(f))
+		return err
+	})
+	return w, err
 }
 
 // begin begins a read, and returns nil if none is wanted. It takes the watch of an observation that was dropped back.

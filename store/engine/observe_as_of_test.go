@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-leadership/leadership/internal/suspension"
 	"github.com/go-leadership/leadership/store"
 	"github.com/stretchr/testify/require"
 )
@@ -135,5 +136,35 @@ func TestReadThatIsOlderThanAConfirmation(t *testing.T) {
 		require.False(t, c.returned(), "no read that began after the call has told a state")
 		s.next("Leader").shows(State{AsOf: time.Now()})
 		require.True(t, c.returned())
+	})
+}
+
+// TestLeaderIsReadAfterASuspension: what is known is as old as a lease would count it, whatever the monotonic clock says.
+func TestLeaderIsReadAfterASuspension(t *testing.T) {
+	play(t, Settings{}, func(t *testing.T, s *scene) {
+		watch := s.watched()
+		time.Sleep(time.Millisecond)
+		s.quiet()
+		defer suspension.Simulate(time.Hour)()
+		time.Sleep(pace / 2) // freshen looks that often
+		read := s.next("Leader")
+		require.False(t, watch.isStopped())
+		asked := time.Now()
+		read.shows(State{Leader: one, AsOf: asked})
+		require.Equal(t, asked, s.observation().now().AsOf)
+	})
+}
+
+// TestAnswerThatASuspensionDelayed says little of now: the leader is read again.
+func TestAnswerThatASuspensionDelayed(t *testing.T) {
+	play(t, Settings{}, func(t *testing.T, s *scene) {
+		s.observe(nil)
+		read := s.next("Leader")
+		asked := time.Now()
+		time.Sleep(time.Millisecond)
+		defer suspension.Simulate(time.Hour)()
+		read.shows(State{Leader: one, AsOf: asked})
+		s.next("Leader").shows(State{Leader: one, AsOf: time.Now()})
+		s.quiet()
 	})
 }

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"time"
 
 	"github.com/go-leadership/leadership/internal/adapter"
@@ -13,7 +14,8 @@ import (
 type Peers interface {
 	// Peer asks for a session of another process. ErrOver: it has ended.
 	Peer(ctx context.Context, session string) (Peer, error)
-	// Expire ends a session if it has this mark. nil: it has ended. ErrUnavailable: it has another mark by now.
+	// Expire ends a session if it has this mark. nil: it has ended. ErrUnavailable that Answered marks: it has another mark
+	// by now.
 	Expire(ctx context.Context, session, mark string) error
 }
 
@@ -84,7 +86,7 @@ func (d *detector) work() (again bool) {
 	case over:
 		d.over()
 	case err != nil && !adapter.Uncertain(err):
-		d.engine.settings.Logger.Warn("can't find out whether the session of the ballot ahead is renewed",
+		d.engine.log.add(slog.LevelWarn, "can't find out whether the session of the ballot ahead is renewed",
 			"store", d.engine.settings.Name, "session", d.session, "error", err)
 	}
 	d.timer.Reset(next)
@@ -94,7 +96,11 @@ func (d *detector) work() (again bool) {
 // look returns when to look again, and whether the session is over.
 func (d *detector) look() (next time.Duration, over bool, err error) {
 	next = d.engine.settings.Pace
-	p, err := d.engine.peers.Peer(d.ctx, d.session)
+	var p Peer
+	err = d.engine.outage.send(d.ctx, func() (err error) {
+		p, err = d.engine.peers.Peer(d.ctx, d.session)
+		return err
+	})
 	if err != nil {
 		return next, errors.Is(err, ErrOver), err
 	}
@@ -108,7 +114,7 @@ func (d *detector) look() (next time.Duration, over bool, err error) {
 	if left := p.TTL - now.Sub(d.since); left > 0 {
 		return min(left, max(p.TTL/4, time.Millisecond)), false, nil
 	}
-	err = d.engine.peers.Expire(d.ctx, d.session, d.mark)
+	err = d.engine.outage.send(d.ctx, func() error { return d.engine.peers.Expire(d.ctx, d.session, d.mark) })
 	return next, err == nil || errors.Is(err, ErrOver), err
 }
 

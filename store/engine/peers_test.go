@@ -2,8 +2,6 @@ package engine
 
 import (
 	"context"
-	"log/slog"
-	"strings"
 	"testing"
 	"time"
 
@@ -130,10 +128,10 @@ func TestRefusedExpiry(t *testing.T) {
 func TestPeerIsAskedAgainAfterAnError(t *testing.T) {
 	for _, err := range []error{errLater, errUnsent, store.ErrDenied} {
 		peers(t, func(t *testing.T, s *scene, b *ballot, _, peer *request) {
-			var log strings.Builder
-			s.Engine.settings.Logger = slog.New(slog.NewTextHandler(&log, nil))
+			var log lines
+			s.Engine.log.log = log.logger()
 			peer.fail(err)
-			require.Equal(t, err == store.ErrDenied, log.Len() > 0, log.String())
+			require.Equal(t, err == store.ErrDenied, log.count() > 0, log.String())
 			time.Sleep(pace - time.Nanosecond)
 			s.quiet()
 			time.Sleep(time.Nanosecond)

@@ -1,9 +1,11 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"slices"
 	"sync"
@@ -65,7 +67,7 @@ func (e *Engine) openSession(ctx context.Context) (*session, error) {
 	case <-ctx.Done():
 		e.mu.Lock()
 		defer e.mu.Unlock()
-		return nil, adapter.Ended(ctx, nil, o.last)
+		return nil, adapter.Ended(ctx, nil, cmp.Or(o.last, e.outage.err()))
 	}
 }
 
@@ -88,8 +90,13 @@ func (e *Engine) keep() {
 // open opens a session, or returns nil if that can't succeed. Callers that wait get a final error at once, and the next
 // Campaign tries again. A session that opens while the store is being closed is finished before anything is cast in it.
 func (e *Engine) open(o *opening) *session {
-	for wait := (backoff{}); ; wait.pause(e.life.Calls) {
-		d, proof, err := e.driver.Open(e.life.Calls)
+	for wait := (adapter.Retries{}); ; wait.Pause(e.life.Calls) {
+		var d Session
+		var proof Proof
+		err := e.outage.open(e.life.Calls, func() (err error) {
+			d, proof, err = e.driver.Open(e.life.Calls)
+			return err
+		})
 		if err == nil {
 			s := e.newSession(d, proof)
 			if e.install(o, s) {
@@ -148,7 +155,10 @@ func (e *Engine) failed(o *opening, err error) bool {
 	return true
 }
 
-func (s *session) renewed(p Proof) { s.lease.Renew(p.Sent, p.Valid) }
+func (s *session) renewed(p Proof) {
+	s.lease.Renew(p.Sent, p.Valid)
+	s.engine.outage.answer()
+}
 
 // keep renews the session until it is over, and ends it if the service might still keep it. If a leader's work goes on,
 // the end waits for it, and the next session is opened meanwhile: work that does not stop delays no other election. The
@@ -240,9 +250,9 @@ func (s *session) end() {
 	ctx, cancel := context.WithTimeout(e.life.Background, endLimit)
 	defer cancel()
 	switch err := s.driver.End(ctx, led); {
-	case err != nil:
-		e.settings.Logger.Warn("the end of the session is not confirmed; without renewals it ends by itself", "store", e.settings.Name, "error", err)
-	case s.driver.Owned():
+	case err != nil && e.outage.err() == nil: // otherwise that is no news
+		e.log.add(slog.LevelWarn, "the end of the session is not confirmed; without renewals it ends by itself", "store", e.settings.Name, "error", err)
+	case err == nil && s.driver.Owned():
 		e.mu.Lock()
 		s.left = nil
 		e.mu.Unlock()
@@ -366,6 +376,18 @@ func (s *session) takes() bool {
 	return over && (left == nil || s.driver.Owned())
 }
 
+// send sends a request for an entry in its turn. It does not wait any more once the session is over and takes the entry
+// along.
+func (s *session) send(ctx context.Context, request func() error) error {
+	if s.driver.Owned() {
+		waiting, cancel := context.WithCancel(ctx)
+		defer cancel()
+		defer context.AfterFunc(s.ctx, cancel)()
+		ctx = waiting
+	}
+	return s.engine.outage.send(ctx, request)
+}
+
 // clean removes an entry of the session in the background, since those behind it would never lead: again and again,
 // until it or the session is gone. If the service refuses that for good, the session is given up, and takes it along.
 func (s *session) clean(what string, remove func(context.Context) error) {
@@ -374,7 +396,7 @@ func (s *session) clean(what string, remove func(context.Context) error) {
 		ctx = s.engine.life.Background // the entries outlast finish
 	}
 	var denied denials
-	for wait := (backoff{}); !s.takes() && ctx.Err() == nil; wait.pause(ctx) {
+	for wait := (adapter.Retries{}); !s.takes() && ctx.Err() == nil; wait.Pause(ctx) {
 		err := remove(ctx)
 		switch {
 		case err == nil:
@@ -388,13 +410,15 @@ func (s *session) clean(what string, remove func(context.Context) error) {
 		case denied.bears(err, s.engine.settings.DenialTimeout):
 			continue
 		}
-		log := s.engine.settings.Logger.With("store", s.engine.settings.Name, "entry", what, "error", err)
+		log := func(text string) {
+			s.engine.log.add(slog.LevelWarn, text, "store", s.engine.settings.Name, "entry", what, "error", err)
+		}
 		if !s.driver.Owned() {
-			log.Warn("a ballot can't be removed, and stands until the session of the caller's connection ends")
+			log("a ballot can't be removed, and stands until the session of the caller's connection ends")
 			s.refuse(what, err)
 			return
 		}
-		log.Warn("a ballot can't be removed, so the session ends")
+		log("a ballot can't be removed, so the session ends")
 		s.giveUp(fmt.Errorf("a ballot could not be removed: %v", err)) // in words: the other ballots were not refused
 		return
 	}

@@ -194,15 +194,18 @@ func (g *sight) stop() {
 // its answer proves that the own entry outlived all: the ballot is first, unless it is lost. The caller holds mu.
 func (b *ballot) watch(own, prev *sight) (step func(context.Context) error) {
 	driver, key, nearest := b.engine.driver, b.entry.Key, b.entry.Place.Nearest
-	return func(ctx context.Context) (err error) {
-		switch {
-		case prev == nil:
-			own.watch, err = driver.Entry(ctx, key, b.tellOwn(own))
-		case own == nil:
-			prev.watch, err = driver.Entry(ctx, nearest, b.tellPrev(prev))
-		default:
-			own.watch, prev.watch, err = driver.(PairWatcher).Pair(ctx, key, nearest, b.tellOwn(own), b.tellPrev(prev))
-		}
+	return func(ctx context.Context) error {
+		err := b.engine.outage.send(ctx, func() (err error) {
+			switch {
+			case prev == nil:
+				own.watch, err = driver.Entry(ctx, key, b.tellOwn(own))
+			case own == nil:
+				prev.watch, err = driver.Entry(ctx, nearest, b.tellPrev(prev))
+			default:
+				own.watch, prev.watch, err = driver.(PairWatcher).Pair(ctx, key, nearest, b.tellOwn(own), b.tellPrev(prev))
+			}
+			return err
+		})
 		if err != nil {
 			return err
 		}
@@ -243,7 +246,11 @@ var errSame = fmt.Errorf("%w: the nearest ahead is the same", store.ErrUnavailab
 
 // askAhead asks what is ahead now that the nearest has gone. The answer that nothing is proves that the entry stands.
 func (b *ballot) askAhead(ctx context.Context) error {
-	place, err := b.engine.driver.Ahead(ctx, b.entry)
+	var place Place
+	err := b.engine.outage.send(ctx, func() (err error) {
+		place, err = b.engine.driver.Ahead(ctx, b.entry)
+		return err
+	})
 	if err != nil && !errors.Is(err, ErrGone) {
 		return err
 	}

@@ -39,7 +39,7 @@ func (d peersDriver) Expire(ctx context.Context, session, mark string) error {
 			return nil
 		}
 		if strconv.FormatUint(sess.mark, 10) != mark {
-			return errMark
+			return engine.Answered(errMark)
 		}
 		d.service.expired(sess)
 		d.service.end(sess)

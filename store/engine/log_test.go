@@ -1,0 +1,109 @@
+package engine
+
+import (
+	"context"
+	"log/slog"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// lines is a log. Its zero value is ready to use.
+type lines struct {
+	mu   sync.Mutex
+	text strings.Builder // guarded by mu
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+// String returns what has been logged when all is at rest.
+func (l *lines) String() string {
+	synctest.Wait()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+func (l *lines) count() int { return strings.Count(l.String(), "\n") }
+
+// logger returns a logger that leaves the time out.
+func (l *lines) logger() *slog.Logger {
+	return slog.New(slog.NewTextHandler(l, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+		if a.Key == slog.TimeKey {
+			return slog.Attr{}
+		}
+		return a
+	}}))
+}
+
+func (l *lines) settings() Settings { return Settings{Logger: l.logger()} }
+
+// handler calls a function for each line.
+type handler struct {
+	slog.Handler
+	handle func()
+}
+
+func (h handler) Handle(ctx context.Context, r slog.Record) error {
+	h.handle()
+	return h.Handler.Handle(ctx, r)
+}
+
+// TestLogHandlerThatHangs stops nothing but Close.
+func TestLogHandlerThatHangs(t *testing.T) {
+	var log lines
+	var hangs chan struct{} // of the bubble
+	settings := Settings{Logger: slog.New(handler{log.logger().Handler(), func() { <-hangs }})}
+	play(t, settings, func(t *testing.T, s *scene) {
+		hangs = make(chan struct{})
+		b, _ := s.leading(1)
+		s.scripted.session.ends(errLater)
+		require.True(t, b.isLost())
+		require.NoError(t, ignore(s.withdraw(t.Context(), b)))
+		s.find("End").fail(errLater) // which is logged
+		require.Zero(t, log.count())
+		s.leading(2)
+		for range 2 * mostLines {
+			s.Engine.log.add(slog.LevelInfo, "more")
+		}
+		closed := start(func() (struct{}, error) { return struct{}{}, s.Engine.Close() })
+		s.find("End").answer(answer{})
+		require.False(t, closed.returned())
+		close(hangs)
+		require.True(t, closed.returned())
+		require.Equal(t, 1+mostLines, log.count(), "one was being logged")
+	})
+}
+
+// ignore returns nil when a call has returned.
+func ignore(c *call[struct{}]) error { <-c.done; return nil }
+
+// TestLogHandlerThatEndsItsGoroutine does not keep the next lines from being logged, and Close returns.
+func TestLogHandlerThatEndsItsGoroutine(t *testing.T) {
+	var log lines
+	first := true
+	settings := Settings{Logger: slog.New(handler{log.logger().Handler(), func() {
+		if first {
+			first = false
+			runtime.Goexit()
+		}
+	}})}
+	play(t, settings, func(t *testing.T, s *scene) {
+		for _, text := range []string{"one", "two", "three"} {
+			s.Engine.log.add(slog.LevelInfo, text)
+		}
+		require.Equal(t, "level=INFO msg=two\nlevel=INFO msg=three\n", log.String())
+		time.Sleep(time.Second)
+		s.Engine.log.add(slog.LevelInfo, "four")
+		require.Contains(t, log.String(), "four")
+	})
+}

@@ -292,3 +292,28 @@ func TestAcknowledgeByTwoIsToldOnce(t *testing.T) {
 		require.Equal(w, []string{"acknowledged"}, happened.all())
 	})
 }
+
+// TestAcknowledgeWithAnEndedContext returns its cause, tells the followers nothing, and reports no failure.
+func TestAcknowledgeWithAnEndedContext(t *testing.T) {
+	virtual(t, func(w *world) {
+		asked := 0
+		fake := changing(w.open(), func(b *fakeBallot) {
+			b.acknowledge = func(ctx context.Context, value string) (store.Leader, error) {
+				asked++
+				require.Error(w, ctx.Err())
+				return store.Leader{}, fmt.Errorf("%w: %w", store.ErrUnavailable, ctx.Err())
+			}
+		})
+		c := w.candidate(fake, "a", &leadership.Options{Hooks: &leadership.Hooks{
+			Error: func(_ string, err error, _ time.Duration) { t.Errorf("the hook was told %q", err) },
+		}})
+		term := w.campaign(c)
+		ctx, cancel := context.WithCancelCause(background)
+		cancel(errChangedMind)
+		require.Equal(w, errChangedMind, term.Acknowledge(ctx))
+		require.Equal(w, 1, asked)
+		require.Zero(w, w.now(), "it does not wait")
+		require.True(w, c.IsLeader())
+		require.Empty(w, w.leader())
+	})
+}

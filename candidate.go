@@ -115,7 +115,7 @@ func (c *Candidate) Stop() {
 }
 
 // Done returns a channel that is closed when Stop has been called and nothing of the candidate's is left: no call of
-// Run or Campaign, no function, callback or hook, no goroutine, and no term whose ballot has not been given back.
+// Run, Campaign or Acknowledge, no function, callback or hook, no goroutine, and no term whose ballot has not been given back.
 // Giving the ballot back takes one round trip, or one TTL if the store does not answer. Close the store after that, or
 // the next leader might begin while the work of this one still winds down.
 func (c *Candidate) Done() <-chan struct{} { return c.drives.tasks.done }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/go-leadership/leadership"
 	"github.com/go-leadership/leadership/store"
@@ -255,5 +256,31 @@ func TestRunForElectionIsRefused(t *testing.T) {
 		refused(leadership.ErrRunning)
 		halt(c)
 		refused(leadership.ErrStopped)
+	})
+}
+
+// TestNoTrueForATermThatIsOver: the lease has run out while the won callback ran, and that has not been noticed.
+func TestNoTrueForATermThatIsOver(t *testing.T) {
+	virtual(t, func(w *world) {
+		frozen := make(chan struct{})
+		st := w.open()
+		c := w.candidate(changing(st, func(b *fakeBallot) { b.frozen = frozen }), "a",
+			&leadership.Options{ManualAcknowledge: true}) // an acknowledgement would notice it
+		c.OnWon(func(_ context.Context, term *leadership.Term) error {
+			st.Faults().Cut()
+			time.Sleep(ttl)
+			require.NoError(w, term.Context().Err(), "what ends the term is frozen")
+			return nil
+		})
+		elected, _ := c.RunForElection()
+		w.at(ttl + time.Second)
+		require.False(w, c.IsLeader())
+		require.False(w, <-elected)
+		require.True(w, pending(elected), "no true, since the term is over")
+		close(frozen)
+		halt(c)
+		for leading := range elected {
+			require.False(w, leading)
+		}
 	})
 }

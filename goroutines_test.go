@@ -91,3 +91,29 @@ func TestHooksCostNoGoroutine(t *testing.T) {
 		require.Equal(w, plain, lead(&leadership.Options{Hooks: keeping(w, &happened), Logger: log.logger()}))
 	})
 }
+
+// TestNothingWaitsForANewLeaderCallbackThatHangs: however often a candidate stands again meanwhile, no goroutine of an earlier
+// turn waits.
+func TestNothingWaitsForANewLeaderCallbackThatHangs(t *testing.T) {
+	virtual(t, func(w *world) {
+		other := w.lead(w.open(), "other")
+		c := w.candidate(w.open(), "a", nil)
+		released := make(chan struct{})
+		c.OnNewLeader(func(context.Context, leadership.Leader) { <-released })
+		c.RunForElection()
+		synctest.Wait()
+		require.NoError(w, other.Resign(background))
+		again := func(times int) int {
+			for range times {
+				token := c.Term().Token()
+				c.Resign()
+				w.until(func() bool { term := c.Term(); return term != nil && term.Token() > token })
+			}
+			return goroutines()
+		}
+		w.until(c.IsLeader)
+		before := again(1)
+		require.Equal(w, before, again(10))
+		close(released)
+	})
+}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-leadership/leadership/internal/adapter"
 	"github.com/go-leadership/leadership/store"
+	"github.com/go-leadership/leadership/store/engine"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
@@ -48,6 +49,7 @@ func (d *driver) connect() {
 		config.DialOptions = append(config.DialOptions,
 			grpc.WithTransportCredentials(security{credentials.NewTLS(d.config.TLS), d}))
 	}
+	var retries adapter.Retries
 	for d.life.Background.Err() == nil {
 		client, err := clientv3.New(config)
 		switch {
@@ -62,7 +64,7 @@ func (d *driver) connect() {
 			d.troubled(err)
 		}
 		config.DialTimeout = min(2*config.DialTimeout, 4*d.long()) // a slow link takes several round trips
-		adapter.Pause(d.life.Background)
+		retries.Pause(d.life.Background)
 	}
 }
 
@@ -211,8 +213,11 @@ func request[T any](ctx context.Context, d *driver, send func(context.Context, *
 }
 
 // because returns the reason why there is no answer, if that is known. Otherwise it returns the error, which says
-// nothing certain.
+// nothing certain. An error of the cluster's own is an answer.
 func (d *driver) because(err error) error {
+	if _, ok := errors.AsType[rpctypes.EtcdError](err); ok {
+		return err
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, kind := range []error{store.ErrUnknownOutcome, store.ErrUnavailable} {
@@ -243,7 +248,9 @@ func explain(err error) error {
 		return err
 	case !own:
 	case errors.Is(err, rpctypes.ErrInvalidAuthToken), errors.Is(err, rpctypes.ErrAuthOldRevision):
-		return fmt.Errorf("%w: %w", store.ErrUnavailable, err) // the client library has got another token by now
+		return engine.Answered(fmt.Errorf("%w: %w", store.ErrUnavailable, err)) // the client library has got another token by now
+	case errors.Is(err, rpctypes.ErrTooManyRequests):
+		return engine.Answered(fmt.Errorf("%w: %w", store.ErrUnavailable, err))
 	case code == codes.PermissionDenied, code == codes.Unauthenticated,
 		errors.Is(err, rpctypes.ErrAuthFailed), errors.Is(err, rpctypes.ErrUserEmpty):
 		return fmt.Errorf("%w: %w", store.ErrDenied, err)

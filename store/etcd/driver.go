@@ -40,6 +40,7 @@ type driver struct {
 	lease       int64            // the id of the session that was opened last
 	revisions   revisions
 	connections map[string]*connection // the last one dialled, by endpoint
+	nextDial    time.Time              // when the next turn to dial is: see awaitDial
 }
 
 // OnFound implements engine.Finder.
@@ -245,11 +246,10 @@ func (d *driver) Close() error {
 
 // end revokes a lease, again and again while there is no answer: the next leader waits for it (TestEndAsksAgain).
 func (d *driver) end(ctx context.Context, id int64) error {
-	for {
+	for retries := (adapter.Retries{}); ; retries.Pause(ctx) {
 		err := d.revoke(ctx, id)
 		if !adapter.Uncertain(err) || ctx.Err() != nil {
 			return err
 		}
-		adapter.Pause(ctx)
 	}
 }

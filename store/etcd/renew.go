@@ -2,7 +2,6 @@ package etcd
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -36,10 +35,6 @@ type keeper struct {
 	answers chan answer
 	ready   *renewer   // the one that answered last; nil if there is none
 	asked   []*renewer // those that have not answered yet
-
-	sent    store.Instant // when the last request was sent that has been answered
-	trouble string        // why there has been no answer since, as far as is known
-	warned  string        // what was logged of that
 }
 
 // renewer is one stream of renewals.
@@ -67,9 +62,10 @@ func (s *session) Keep(ctx context.Context, renewed func(engine.Proof)) error {
 	d := s.driver
 	// A member that has no leader ends the stream, instead of keeping it open without answers.
 	keeping, cancel := context.WithCancel(clientv3.WithRequireLeader(ctx))
-	k := &keeper{driver: d, lease: s.id, renewed: renewed, ctx: keeping, answers: make(chan answer), sent: s.granted}
+	k := &keeper{driver: d, lease: s.id, renewed: renewed, ctx: keeping, answers: make(chan answer)}
 	defer k.streams.Wait()
 	defer cancel()
+	var retries adapter.Retries
 	for {
 		over, err := k.renew()
 		switch {
@@ -78,14 +74,15 @@ func (s *session) Keep(ctx context.Context, renewed func(engine.Proof)) error {
 		case over:
 			return nil
 		case err == nil:
+			retries.Reset()
 		case d.client.Ctx().Err() != nil:
 			return errClientClosed
 		default:
-			k.troubled(err.Error())
+			d.config.Logger.Debug("the lease was not renewed", "store", d.life.Name, "error", err)
 			if store.Refused(explain(err)) { // perhaps not for ever
 				adapter.PauseFor(ctx, d.renewal())
 			} else {
-				adapter.Pause(ctx)
+				retries.Pause(ctx)
 			}
 		}
 	}
@@ -98,8 +95,6 @@ func (k *keeper) renew() (over bool, err error) {
 	limit := min(d.timeout(d.config.TTL/10), d.config.TTL/5)
 	late := time.NewTicker(limit)
 	defer late.Stop()
-	ended := time.NewTimer(k.left())
-	defer ended.Stop()
 	k.ask()
 	for {
 		select {
@@ -116,13 +111,10 @@ func (k *keeper) renew() (over bool, err error) {
 				k.asked = slices.Delete(k.asked, i, i+1)
 			}
 		case <-late.C:
-			k.troubled(fmt.Sprintf("no answer within %v", limit))
 			k.giveUp()
 			if len(k.asked) < mostRenewers {
 				k.ask()
 			}
-		case <-ended.C:
-			k.warn()
 		case <-k.ctx.Done():
 			return false, nil
 		}
@@ -147,8 +139,7 @@ func (k *keeper) take(a answer) (over bool) {
 			r.cancel()
 		}
 	}
-	k.ready, k.asked, k.trouble, k.warned = a.from, nil, "", ""
-	k.sent = a.sent
+	k.ready, k.asked = a.from, nil
 	if a.ttl <= 0 {
 		return true
 	}
@@ -172,26 +163,6 @@ func (k *keeper) giveUp() {
 		}
 		return over
 	})
-}
-
-// left returns for how long the lease goes on if it is not renewed.
-func (k *keeper) left() time.Duration {
-	return k.driver.config.TTL - k.driver.config.Grace - k.sent.Since(time.Now())
-}
-
-// troubled notes what keeps the lease from being renewed.
-func (k *keeper) troubled(why string) {
-	k.trouble = why
-	k.warn()
-}
-
-// warn logs why the lease was not renewed in time, once it has ended: before that, another try might yet renew it.
-func (k *keeper) warn() {
-	if k.left() > 0 || k.trouble == k.warned {
-		return
-	}
-	k.warned = k.trouble
-	k.driver.config.Logger.Warn("the lease could not be renewed", "store", k.driver.life.Name, "error", k.trouble)
 }
 
 // open opens a stream.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/go-leadership/leadership/store"
+	"github.com/go-leadership/leadership/store/engine"
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -113,7 +114,7 @@ func first(r *pb.RangeResponse) *mvccpb.KeyValue {
 }
 
 // errBehind says that a member has not come as far as another one that we have seen.
-var errBehind = fmt.Errorf("%w: a member of the cluster lags behind", store.ErrUnavailable)
+var errBehind = engine.Answered(fmt.Errorf("%w: a member of the cluster lags behind", store.ErrUnavailable))
 
 func (d *driver) floor() int64 {
 	d.mu.Lock()

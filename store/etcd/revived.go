@@ -17,7 +17,7 @@ import (
 // those of two clusters, and then every other answer looks like one (TestEndpointsOfTwoClusters).
 func (d *driver) findAll() {
 	ctx := d.life.Background
-	for {
+	for retries := (adapter.Retries{}); ; retries.Pause(ctx) {
 		d.mu.Lock()
 		restores, lease := d.revisions.restores, d.lease
 		d.mu.Unlock()
@@ -31,7 +31,6 @@ func (d *driver) findAll() {
 		if done {
 			return
 		}
-		adapter.Pause(ctx)
 	}
 }
 
@@ -40,8 +39,8 @@ func (d *driver) findOf(ctx context.Context, session string) {
 	prefix := d.config.Prefix + "/"
 	all := clientv3.OpGet(prefix, clientv3.WithPrefix(), clientv3.WithKeysOnly())
 	found, _, err := d.read(ctx, nil, all)
-	for adapter.Uncertain(err) && ctx.Err() == nil {
-		adapter.Pause(ctx)
+	for retries := (adapter.Retries{}); adapter.Uncertain(err) && ctx.Err() == nil; {
+		retries.Pause(ctx)
 		found, _, err = d.read(ctx, nil, all)
 	}
 	if err != nil {

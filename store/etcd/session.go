@@ -23,9 +23,8 @@ import (
 // store's lease, which counts from then, ends first. A member that is not the leader passes renewals on, and one that
 // has been deposed without knowing asks a quorum first. A new leader of the cluster counts the TTL anew.
 type session struct {
-	driver  *driver
-	id      int64
-	granted store.Instant // constant: before the request for the lease was sent
+	driver *driver
+	id     int64
 
 	mu           sync.Mutex
 	voided       [engine.Slots]int64 // guarded by mu, as is acknowledged: the revision of each slot's mark; 0 if there is none
@@ -41,7 +40,7 @@ func (d *driver) Open(ctx context.Context) (engine.Session, engine.Proof, error)
 		switch {
 		case err == nil && granted == d.config.TTL:
 			d.granted(id)
-			return &session{driver: d, id: id, granted: sent, acknowledged: map[string]string{}}, d.proof(sent), nil
+			return &session{driver: d, id: id, acknowledged: map[string]string{}}, d.proof(sent), nil
 		case err != nil && !errors.Is(err, rpctypes.ErrLeaseExist):
 			return nil, engine.Proof{}, err
 		}

@@ -17,6 +17,7 @@ import (
 
 // watch keeps the stream of watches: there is one while there is something to watch.
 func (d *driver) watch() {
+	var retries adapter.Retries
 	for {
 		select {
 		case <-d.watches.queued:
@@ -24,11 +25,15 @@ func (d *driver) watch() {
 			d.watches.breakOff(store.ErrClosed)
 			return
 		}
+		began := time.Now()
 		err := d.stream()
+		if time.Since(began) > time.Second {
+			retries.Reset()
+		}
 		d.watches.breakOff(err)
 		if d.life.Background.Err() == nil {
 			d.config.Logger.Debug("watches were interrupted", "store", d.life.Name, "error", err)
-			adapter.Pause(d.life.Background)
+			retries.Pause(d.life.Background)
 		}
 	}
 }

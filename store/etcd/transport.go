@@ -15,8 +15,30 @@ import (
 	"google.golang.org/grpc/credentials"
 )
 
+// dialPause is the time between two dials, once each endpoint has been dialled three times in a row. The client library has
+// a pause of its own for each endpoint, and none if a member closes each connection soon after it has answered
+// (TestDialsOfAnOutage).
+const dialPause = 250 * time.Millisecond
+
+// awaitDial waits until it is time for the next dial. Each dial takes a turn; turns that were not taken may be taken later, by
+// three dials of each endpoint at most.
+func (d *driver) awaitDial(ctx context.Context) {
+	d.mu.Lock()
+	now, spare := time.Now(), time.Duration(3*d.endpoints)*dialPause
+	if full := now.Add(-spare); d.nextDial.Before(full) {
+		d.nextDial = full
+	}
+	d.nextDial = d.nextDial.Add(dialPause)
+	wait := d.nextDial.Sub(now)
+	d.mu.Unlock()
+	if wait > 0 {
+		adapter.PauseFor(ctx, wait)
+	}
+}
+
 // dial opens a connection for the client library.
 func (d *driver) dial(ctx context.Context, address string) (net.Conn, error) {
+	d.awaitDial(ctx)
 	conn, err := d.config.Dial(ctx, "tcp", address)
 	if err != nil {
 		d.notConnected(ctx, fmt.Errorf("%s: %w", address, err))

@@ -182,6 +182,7 @@ func TestProgressConfirms(t *testing.T) {
 	ballot.dated = false
 	for i, l := range []*watch{l, late, ballot} {
 		d.watches.set(l)
+		d.watches.take()
 		d.confirms(t, int64(i+1), 10)
 	}
 	require.NoError(t, d.shows(l, "a", 10))

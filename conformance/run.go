@@ -27,7 +27,7 @@ type Case struct {
 
 // Cases returns the suite's cases, in the order in which they run.
 func Cases() []Case {
-	return slices.Concat(oneLeader, slowLinks, fencing, liveness, impatience, order, acknowledgement, news, freshness, herd,
+	return slices.Concat(oneLeader, together, slowLinks, fencing, liveness, impatience, order, acknowledgement, news, freshness, herd,
 		ownership, closing, contract, resignation)
 }
 
@@ -272,12 +272,18 @@ func (e *env) done(s interface{ Done() <-chan struct{} }) {
 // cast casts a ballot. It tries again if the store could not reach the service.
 func (e *env) cast(m *member, value string) store.Ballot {
 	e.TB.Helper()
-	b, err := m.Campaign(e.ctx, e.election, value)
-	for ; errors.Is(err, store.ErrUnavailable) && e.ctx.Err() == nil; b, err = m.Campaign(e.ctx, e.election, value) {
-		e.TB.Logf("cast the ballot of %s again: %v", value, err)
-	}
+	b, err := campaign(e.ctx, m, e.election, value)
 	e.ok(err, "cast the ballot of %s", value)
 	return b
+}
+
+// campaign casts a ballot. It tries again if the store could not reach the service.
+func campaign(ctx context.Context, m *member, election, value string) (store.Ballot, error) {
+	b, err := m.Campaign(ctx, election, value)
+	for errors.Is(err, store.ErrUnavailable) && ctx.Err() == nil {
+		b, err = m.Campaign(ctx, election, value)
+	}
+	return b, err
 }
 
 // first waits until a ballot is first.

@@ -355,13 +355,20 @@ func (e *env) until(what string, condition func() bool) {
 	e.TB.Helper()
 	tick := time.NewTicker(max(time.Millisecond, e.h.TTL/500))
 	defer tick.Stop()
+	held := false
+	defer func() { // also if the condition has ended the case, since one of its requests ended with the context
+		if !held && e.ctx.Err() != nil {
+			e.TB.Errorf("waited in vain until %s", what)
+		}
+	}()
 	for !condition() {
 		select {
 		case <-tick.C:
 		case <-e.ctx.Done():
-			e.Fatalf("waited in vain until %s", what)
+			runtime.Goexit()
 		}
 	}
+	held = true
 }
 
 // during checks for some time that a condition holds.

@@ -21,6 +21,8 @@ var caught = map[reference.Flaw][]string{
 		"resignation-on-request", "resignation-on-request-while-waiting", "tokens-are-listed",
 		"tokens-grow-over-crashes", "tokens-grow-over-resignations",
 	},
+	reference.TokenBeforeBallot:         {"cast-at-the-same-moment"},
+	reference.AheadBeforeBallot:         {"cast-at-the-same-moment", "outage-longer-than-the-session", "removed-waiters-stand-again"},
 	reference.NoNonce:                   {"lost-reply-makes-one-ballot"},
 	reference.AbandonedCampaignStands:   {"abandoned-campaign-leaves-no-ballot", "impatient-callers-harm-no-other"},
 	reference.AbandonedOneByOne:         {"impatient-callers-harm-no-other"},
@@ -39,7 +41,7 @@ var caught = map[reference.Flaw][]string{
 	},
 	reference.OrderOfNames: {
 		"a-change-wakes-one", "a-gap-promotes-none", "abandoned-withdrawal-goes-on",
-		"calls-end-with-their-context", "close-leaves-nothing", "cut-off-leader-stops-first",
+		"calls-end-with-their-context", "cast-at-the-same-moment", "close-leaves-nothing", "cut-off-leader-stops-first",
 		"failed-takeover-is-never-acknowledged", "first-answer-after-a-pause", "impatient-callers-harm-no-other",
 		"leads-in-the-order-of-ballots", "lease-counts-from-the-request", "only-the-first-acknowledges",
 		"outage-longer-than-the-session", "removed-waiters-stand-again", "renewal-keeps-others-out",
@@ -48,9 +50,9 @@ var caught = map[reference.Flaw][]string{
 		"winners-and-losers-callbacks",
 	},
 	reference.GapPromotes:       {"a-gap-promotes-none"},
-	reference.OwnBallotsSkipped: {"a-gap-promotes-none", "close-leaves-nothing", "second-ballot-of-the-same-store"},
+	reference.OwnBallotsSkipped: {"a-gap-promotes-none", "cast-at-the-same-moment", "close-leaves-nothing", "second-ballot-of-the-same-store"},
 	reference.BallotShared: {
-		"a-gap-promotes-none", "close-leaves-nothing", "impatient-callers-harm-no-other",
+		"a-gap-promotes-none", "cast-at-the-same-moment", "close-leaves-nothing", "impatient-callers-harm-no-other",
 		"leads-in-the-order-of-ballots", "second-ballot-of-the-same-store",
 	},
 	reference.AcknowledgedWhenFirst: {

@@ -27,7 +27,7 @@ type Case struct {
 
 // Cases returns the suite's cases, in the order in which they run.
 func Cases() []Case {
-	return slices.Concat(oneLeader, slowLinks, fencing, liveness, impatience, order, acknowledgement, news, freshness, herd,
+	return slices.Concat(oneLeader, together, slowLinks, fencing, liveness, impatience, order, acknowledgement, news, freshness, herd,
 		ownership, closing, contract, resignation)
 }
 
@@ -272,12 +272,18 @@ func (e *env) done(s interface{ Done() <-chan struct{} }) {
 // cast casts a ballot. It tries again if the store could not reach the service.
 func (e *env) cast(m *member, value string) store.Ballot {
 	e.TB.Helper()
-	b, err := m.Campaign(e.ctx, e.election, value)
-	for ; errors.Is(err, store.ErrUnavailable) && e.ctx.Err() == nil; b, err = m.Campaign(e.ctx, e.election, value) {
-		e.TB.Logf("cast the ballot of %s again: %v", value, err)
-	}
+	b, err := campaign(e.ctx, m, e.election, value)
 	e.ok(err, "cast the ballot of %s", value)
 	return b
+}
+
+// campaign casts a ballot. It tries again if the store could not reach the service.
+func campaign(ctx context.Context, m *member, election, value string) (store.Ballot, error) {
+	b, err := m.Campaign(ctx, election, value)
+	for errors.Is(err, store.ErrUnavailable) && ctx.Err() == nil {
+		b, err = m.Campaign(ctx, election, value)
+	}
+	return b, err
 }
 
 // first waits until a ballot is first.
@@ -349,13 +355,20 @@ func (e *env) until(what string, condition func() bool) {
 	e.TB.Helper()
 	tick := time.NewTicker(max(time.Millisecond, e.h.TTL/500))
 	defer tick.Stop()
+	held := false
+	defer func() { // also if the condition has ended the case, since one of its requests ended with the context
+		if !held && e.ctx.Err() != nil {
+			e.TB.Errorf("waited in vain until %s", what)
+		}
+	}()
 	for !condition() {
 		select {
 		case <-tick.C:
 		case <-e.ctx.Done():
-			e.Fatalf("waited in vain until %s", what)
+			runtime.Goexit()
 		}
 	}
+	held = true
 }
 
 // during checks for some time that a condition holds.

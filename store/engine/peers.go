@@ -11,6 +11,9 @@ import (
 
 // Peers is a driver of a service that ends no session by itself: the peers do. An entry stands only while its session
 // does, and an acknowledgement only while its entry does, whatever the service still keeps of them.
+//
+// The engine expires a session only while one of its ballots waits just behind an entry of that session. A session that no
+// ballot waits behind stays, and followers see its leader, until a ballot does, or the driver ends it.
 type Peers interface {
 	// Peer asks for a session of another process. ErrOver: it has ended.
 	Peer(ctx context.Context, session string) (Peer, error)

@@ -69,6 +69,8 @@ type flawed struct {
 	mu     sync.Mutex
 	back   map[string]engine.State // the first state of each key; guarded by mu
 	before uint64                  // the session opened last; guarded by mu
+	shared map[string]*sharedRead  // by key; guarded by mu
+	locked chan struct{}           // has room for the call that holds the driver
 	held   string                  // the key of an entry that Enter has not returned yet; guarded by mu
 }
 
@@ -114,6 +116,20 @@ func (f *flawed) told(key string, tell engine.Tell) engine.Tell {
 				defer func(first engine.State) { tell(engine.News{State: &first}) }(f.back[key])
 			}
 			tell(n)
+		}
+	case "counts from the answer":
+		return func(n engine.News) {
+			if !n.AsOf.IsZero() {
+				n.AsOf = time.Now()
+			}
+			tell(n)
+		}
+	case "tells two things at once":
+		return func(n engine.News) {
+			var both sync.WaitGroup
+			both.Go(func() { tell(n) })
+			both.Go(func() { tell(n) })
+			both.Wait()
 		}
 	case "confirms before it tells":
 		return func(n engine.News) {
@@ -213,11 +229,56 @@ func (f *flawed) told(key string, tell engine.Tell) engine.Tell {
 }
 
 func (f *flawed) Entry(ctx context.Context, key string, tell engine.Tell) (engine.Watch, error) {
-	return f.driver.Entry(ctx, key, f.told(key, tell))
+	return f.watch(key, tell, func(tell engine.Tell) (engine.Watch, error) { return f.driver.Entry(ctx, key, tell) })
 }
 
 func (f *flawed) Leader(ctx context.Context, election string, tell engine.Tell) (engine.Watch, error) {
-	return f.driver.Leader(ctx, election, f.told(election, tell))
+	return f.watch(election, tell, func(tell engine.Tell) (engine.Watch, error) { return f.driver.Leader(ctx, election, tell) })
+}
+
+// sharedRead is a read that is under way.
+type sharedRead struct {
+	told []engine.News // what it has told
+	done chan struct{} // closed when it has returned
+}
+
+// watch begins to watch, as begin does.
+func (f *flawed) watch(key string, tell engine.Tell, begin func(engine.Tell) (engine.Watch, error)) (engine.Watch, error) {
+	switch f.flaw {
+	case "holds a lock during a request":
+		f.locked <- struct{}{}
+		defer func() { <-f.locked }()
+	case "shares a read that is under way":
+		f.mu.Lock()
+		under := f.shared[key]
+		if under == nil {
+			f.shared[key] = &sharedRead{done: make(chan struct{})}
+		}
+		f.mu.Unlock()
+		if under != nil {
+			<-under.done
+			for _, n := range under.told {
+				tell(n)
+			}
+			return engine.Watch{Stop: func() {}}, nil
+		}
+		under = f.shared[key]
+		defer func() {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			delete(f.shared, key)
+			close(under.done)
+		}()
+		reading := true
+		defer func() { reading = false }()
+		return begin(func(n engine.News) {
+			if reading {
+				under.told = append(under.told, n)
+			}
+			tell(n)
+		})
+	}
+	return begin(f.told(key, tell))
 }
 
 func (s flawedSession) Keep(ctx context.Context, renewed func(engine.Proof)) error {
@@ -350,7 +411,9 @@ func (f flawedPeers) Expire(ctx context.Context, session, _ string) error {
 // spoil makes a driver flawed.
 func spoil(flaw string) func(engine.Driver) engine.Driver {
 	return func(d engine.Driver) engine.Driver {
-		f := &flawed{flaw: flaw, back: map[string]engine.State{}}
+		f := &flawed{
+			flaw: flaw, back: map[string]engine.State{}, shared: map[string]*sharedRead{}, locked: make(chan struct{}, 1),
+		}
 		switch peers := d.(type) {
 		case peersDriver:
 			f.driver = peers.driver
@@ -392,6 +455,10 @@ func TestFlawedDrivers(t *testing.T) {
 		"does not tell all changes":                      "every-change-is-told",
 		"confirms before it tells":                       "as-of-is-behind-the-news",
 		"never confirms":                                 "as-of-is-told",
+		"counts from the answer":                         "as-of-counts-from-the-request",
+		"shares a read that is under way":                "reads-are-not-shared",
+		"tells two things at once":                       "one-tell-at-a-time",
+		"holds a lock during a request":                  "requests-hold-no-call-up",
 		"has no order":                                   "streams-are-in-order",
 		"reads what it has read before":                  "reads-follow-their-call",
 		"says that all are first":                        "first-has-none-ahead",

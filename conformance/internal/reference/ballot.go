@@ -17,6 +17,7 @@ type ballot struct {
 	value    string
 	key      *key
 	number   uint64 // of those that the store has cast
+	snapshot []*key // what stood before it was cast: AheadBeforeBallot
 
 	ctx       context.Context // ends when the ballot is lost, also with its session, with the cause
 	end       context.CancelCauseFunc
@@ -145,6 +146,12 @@ func (b *ballot) Wait(ctx context.Context) error {
 
 func (b *ballot) wait(ctx context.Context) error {
 	s := b.store
+	if s.has(AheadBeforeBallot) {
+		if len(b.snapshot) == 0 {
+			return b.lead(ctx)
+		}
+		b.waitFor(ctx, b.snapshot[len(b.snapshot)-1])
+	}
 	for {
 		before, stands, changed, err := b.ahead(ctx)
 		switch {

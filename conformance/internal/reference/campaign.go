@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/go-leadership/leadership/internal/adapter"
 	"github.com/go-leadership/leadership/store"
 )
 
@@ -39,13 +40,26 @@ func (s *Store) altered(value string) string {
 // campaign casts one ballot, again with the same name if the outcome is unknown, so that there is never a second.
 func (s *Store) campaign(ctx context.Context, election, value string) (*ballot, error) {
 	name := s.name(election, value)
+	var snapshot []*key
 	for {
 		sess, err := s.awaitSession(ctx)
 		if err != nil {
 			return nil, err
 		}
 		var k *key
-		err = s.line.call(ctx, func() { k = s.service.create(sess.id, name, value) })
+		err = s.line.call(ctx, func() {
+			switch s.service.flaw {
+			case TokenBeforeBallot:
+				k = s.createLate(ctx, sess.id, name, value)
+			case AheadBeforeBallot:
+				snapshot, _ = s.service.list(dir(name))
+				snapshot = slices.DeleteFunc(snapshot, func(k *key) bool { return k.name == name }) // cast before, without an answer
+				adapter.PauseFor(ctx, s.ttl/2000)                                                   // all that are cast at the same moment read first
+				k = s.service.create(sess.id, name, value)
+			default:
+				k = s.service.create(sess.id, name, value)
+			}
+		})
 		switch {
 		case ctx.Err() != nil:
 			if !s.has(AbandonedCampaignStands) {
@@ -66,7 +80,7 @@ func (s *Store) campaign(ctx context.Context, election, value string) (*ballot, 
 			}
 		}
 		b := &ballot{store: s, session: sess, election: election, value: value, key: k, number: s.count()}
-		b.asked = make(chan struct{})
+		b.asked, b.snapshot = make(chan struct{}), snapshot
 		b.ctx, b.end = context.WithCancelCause(sess.over)
 		if !s.life.Go(b.watch) && !s.has(CloseForgetsCampaign) {
 			return nil, store.ErrClosed
@@ -76,6 +90,17 @@ func (s *Store) campaign(ctx context.Context, election, value string) (*ballot, 
 		}
 		return b, nil
 	}
+}
+
+// createLate takes a token, and then makes the ballot visible. Of many that are cast at the same moment, the lowest token
+// is held back until the others have been read.
+func (s *Store) createLate(ctx context.Context, session uint64, name, value string) *key {
+	token := s.service.reserve(dir(name))
+	adapter.PauseFor(ctx, s.ttl/2000)
+	if s.service.crowded(dir(name), token) {
+		adapter.PauseFor(ctx, s.ttl/200)
+	}
+	return s.service.createWith(session, name, value, token)
 }
 
 // name returns the key of a new ballot, which no other ballot ever has.

@@ -21,6 +21,8 @@ const (
 
 	TokenRestarts
 	TokenOfClient
+	TokenBeforeBallot
+	AheadBeforeBallot
 
 	NoNonce
 	AbandonedCampaignStands
@@ -104,6 +106,8 @@ var Flaws = []Description{
 
 	{TokenRestarts, "G2", "takes tokens from a counter of the election, which goes when its keys are removed"},
 	{TokenOfClient, "G2", "takes tokens from a counter of its own"},
+	{TokenBeforeBallot, "G1", "takes a token first, so that a ballot might become visible after others with higher tokens"},
+	{AheadBeforeBallot, "G1", "reads which ballots are ahead before it casts its own"},
 
 	{NoNonce, "G3", "casts another ballot if the reply to the first is lost"},
 	{AbandonedCampaignStands, "G3", "leaves the ballot of a campaign that is given up"},

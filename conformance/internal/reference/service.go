@@ -24,6 +24,7 @@ type Service struct {
 	watches  map[string]chan struct{} // by key, and by directory with its slash; closed at the next change
 	before   map[string]store.Leader  // what stood at an acknowledgement's key before, which an old replica shows
 	counts   map[string]uint64        // ballots of an election since its keys were last removed
+	tokens   map[string][]uint64      // that were taken, by directory, of ballots that are not visible yet: TokenBeforeBallot
 
 	stores []*Store // all that were opened; guarded by mu too
 
@@ -54,6 +55,7 @@ func NewService(flaw Flaw) *Service {
 	s := &Service{
 		flaw: flaw, keys: map[string]*key{}, sessions: map[uint64]*session{}, watches: map[string]chan struct{}{},
 		before: map[string]store.Leader{}, counts: map[string]uint64{},
+		tokens: map[string][]uint64{},
 	}
 	s.over, s.end = context.WithCancel(context.Background())
 	return s
@@ -167,6 +169,37 @@ func (s *Service) create(id uint64, name, value string) *key {
 	}
 	s.counts[dir(name)]++
 	return s.put(id, 0, name, value)
+}
+
+// reserve takes a token for a ballot that is not visible yet.
+func (s *Service) reserve(dir string) uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.index++
+	s.tokens[dir] = append(s.tokens[dir], s.index)
+	return s.index
+}
+
+// crowded reports whether a token is the lowest of many that were taken for ballots which are not visible yet.
+func (s *Service) crowded(dir string, token uint64) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.tokens[dir]) > 10 && s.tokens[dir][0] == token
+}
+
+// createWith is create with a token that was reserved.
+func (s *Service) createWith(id uint64, name, value string, token uint64) *key {
+	k := s.create(id, name, value)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.tokens[dir(name)] = slices.DeleteFunc(s.tokens[dir(name)], func(o uint64) bool { return o == token })
+	if k == nil || s.keys[name] != k || k.created < token {
+		return k
+	}
+	early := *k
+	early.created = token
+	s.keys[name] = &early
+	return &early
 }
 
 // put writes a key. The caller holds mu.

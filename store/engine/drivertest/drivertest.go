@@ -30,8 +30,8 @@ type Harness struct {
 	Open func(ctx context.Context) (engine.Driver, error)
 	// TTL is that of the sessions. The shorter, the faster the cases.
 	TTL time.Duration
-	// OpenSlow is Open with a line on which each answer takes the delay longer. nil: no case finds a Proof.Sent that is
-	// the time of the answer.
+	// OpenSlow is Open with a line on which each answer takes the delay longer. nil: no case finds a Proof.Sent or an AsOf
+	// that is the time of the answer, a read that is shared with one under way, or a lock that is held during a request.
 	OpenSlow func(ctx context.Context, delay time.Duration) (engine.Driver, error)
 	// Restore copies what the service keeps, calls change, and restores the service from the copy, without the knowledge
 	// of the drivers. Sessions live on. nil: no case checks an engine.Finder. It is for RunRestore: it would disturb the
@@ -54,7 +54,7 @@ type Case struct {
 }
 
 // Cases returns all cases.
-func Cases() []Case { return slices.Concat(watches, sessions, together, requests, optional) }
+func Cases() []Case { return slices.Concat(watches, reads, sessions, together, requests, optional) }
 
 // Run runs all cases as subtests, at once: each has an election and drivers of its own, and waits most of the time.
 func Run(t *testing.T, h Harness) {
@@ -100,21 +100,37 @@ type env struct {
 	h        Harness
 	ctx      context.Context
 	election string
-	closers  []func()
 	turns    uint64
 	failed   bool // only the case's goroutine uses it
 
-	mu    sync.Mutex
-	found map[found]bool // guarded by mu: what an engine.Finder has found
+	mu      sync.Mutex
+	closers []func()       // guarded by mu, as is found
+	found   map[found]bool // what an engine.Finder has found
 }
 
 // found is an entry that an engine.Finder has found.
 type found struct{ session, election, nonce string }
 
 func (e *env) cleanUp() {
-	for i := len(e.closers) - 1; i >= 0; i-- {
-		e.closers[i]()
+	for {
+		e.mu.Lock()
+		last := len(e.closers) - 1
+		if last < 0 {
+			e.mu.Unlock()
+			return
+		}
+		f := e.closers[last]
+		e.closers = e.closers[:last]
+		e.mu.Unlock()
+		f()
 	}
+}
+
+// onClose calls a function at the end of the case, the last first.
+func (e *env) onClose(f func()) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.closers = append(e.closers, f)
 }
 
 // check ends the case if something does not hold.
@@ -176,7 +192,7 @@ func (e *env) driverOf(d engine.Driver, err error) engine.Driver {
 			e.found[found{session, election, nonce}] = true
 		})
 	}
-	e.closers = append(e.closers, func() {
+	e.onClose(func() {
 		if err := d.Close(); err != nil {
 			e.Errorf("close a driver: %v", err)
 		}
@@ -209,7 +225,7 @@ func (e *env) processOn(d engine.Driver) *process {
 		cancel()
 		<-p.over
 	}
-	e.closers = append(e.closers, func() {
+	e.onClose(func() {
 		p.stopRenewing()
 		ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
 		defer cancel()
@@ -391,7 +407,7 @@ func (n *news) stale() bool {
 func (e *env) entry(d engine.Driver, key string) (*news, engine.Watch) {
 	e.Helper()
 	n, w := e.watch("watch an entry", func(tell engine.Tell) (engine.Watch, error) { return d.Entry(e.ctx, key, tell) })
-	e.closers = append(e.closers, w.Stop)
+	e.onClose(w.Stop)
 	return n, w
 }
 
@@ -399,7 +415,7 @@ func (e *env) entry(d engine.Driver, key string) (*news, engine.Watch) {
 func (e *env) leader(d engine.Driver) *news {
 	e.Helper()
 	n, w := e.watch("watch the leader", func(tell engine.Tell) (engine.Watch, error) { return d.Leader(e.ctx, e.election, tell) })
-	e.closers = append(e.closers, w.Stop)
+	e.onClose(w.Stop)
 	return n
 }
 

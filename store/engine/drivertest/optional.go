@@ -60,7 +60,8 @@ var optional = []Case{
 					ownWatch, nearestWatch, err = pairs.Pair(e.ctx, second.Key, first.Key, own.tell, nearest.tell)
 					return err
 				})
-				e.closers = append(e.closers, ownWatch.Stop, nearestWatch.Stop)
+				e.onClose(ownWatch.Stop)
+				e.onClose(nearestWatch.Stop)
 				return own, nearest
 			}
 			own, nearest := watch()

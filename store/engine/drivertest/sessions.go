@@ -195,7 +195,7 @@ var sessions = []Case{
 				defer close(kept)
 				_ = first.Keep(ctx, func(engine.Proof) {})
 			}()
-			e.closers = append(e.closers, func() { giveUp(); <-kept }) // before the driver is closed
+			e.onClose(func() { giveUp(); <-kept }) // before the driver is closed
 			old := e.enter(first)
 			giveUp()
 			<-kept

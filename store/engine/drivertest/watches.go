@@ -210,7 +210,7 @@ var watches = []Case{
 						w, err = c.Entry(e.ctx, entry.Key, n.tell)
 						return err
 					})
-					e.closers = append(e.closers, w.Stop)
+					e.onClose(w.Stop)
 				}
 				e.check(wrong.Load() == 0, "%s, an entry is said to be first that is not", when)
 			}

@@ -20,7 +20,7 @@ type session struct {
 	name   string
 	id     string // written by create, as is unsure; empty if the service has not told it
 	unsure bool   // it has no id, and might have been created
-	check  string // constant: the id of the service and of its check that the session is bound to; empty if there is none
+	check  string // written by create: the id of the service and of its check that the session is bound to; empty if there is none
 
 	ended atomic.Bool // the service has said that there is no such session
 	// letGo clears the session away in the background, once. The channel is closed when nothing of it is left at the
@@ -58,8 +58,13 @@ func (d *driver) Open(ctx context.Context) (engine.Session, engine.Proof, error)
 	work, cancel := context.WithTimeout(d.life.Background, max(agent.RequestLimit, 2*d.config.TTL))
 	defer cancel()
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(closeLimit/2, cancel) })()
+	if d.failed { // by one request, since an outage might last
+		if err := d.client.Ready(work); err != nil {
+			return nil, engine.Proof{}, d.tell(err)
+		}
+	}
 	s, err := d.newSession(work)
-	if err == nil && ctx.Err() != nil {
+	if d.failed = err != nil; err == nil && ctx.Err() != nil {
 		s.letGo()
 		err = fmt.Errorf("%w: no session: %w", store.ErrUnavailable, context.Cause(ctx))
 	}
@@ -128,7 +133,10 @@ func (d *driver) create(ctx context.Context, sess *session) error {
 	}
 	if sess.check != "" {
 		if err := d.register(ctx, sess.check); err != nil {
-			return fmt.Errorf("register the session's check: %w", d.client.Explain(err))
+			if err = d.client.Explain(err); !errors.Is(err, store.ErrUnknownOutcome) {
+				sess.check = "" // there is none
+			}
+			return fmt.Errorf("register the session's check: %w", err)
 		}
 		settings["ServiceChecks"] = []api.ServiceCheck{{ID: sess.check, Namespace: d.config.Namespace}}
 	}

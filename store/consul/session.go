@@ -88,11 +88,11 @@ const refusalLimit = time.Second
 
 // tell marks an error of Open that the engine's callers are to be told of: it won't be cured soon.
 func (d *driver) tell(err error) error {
-	if errors.Is(err, agent.ErrMismatch) {
+	if errors.Is(err, agent.ErrMismatch) || errors.Is(err, store.ErrDenied) {
 		return engine.FailFast(err)
 	}
 	switch {
-	case !agent.IsOdd(err) && !errors.Is(err, agent.ErrAway):
+	case !agent.IsOdd(err) && !errors.Is(err, agent.ErrAway) && !errors.Is(err, agent.ErrNoPath):
 		d.odd = time.Time{}
 	case d.odd.IsZero():
 		d.odd = time.Now()
@@ -135,6 +135,9 @@ func (d *driver) create(ctx context.Context, sess *session) error {
 		if err := d.register(ctx, sess.check); err != nil {
 			if err = d.client.Explain(err); !errors.Is(err, store.ErrUnknownOutcome) {
 				sess.check = "" // there is none
+			}
+			if errors.Is(err, store.ErrDenied) { // by the agent alone, which might go on after its servers know better
+				err = fmt.Errorf("%w: %w", store.ErrUnavailable, err)
 			}
 			return fmt.Errorf("register the session's check: %w", err)
 		}

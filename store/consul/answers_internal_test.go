@@ -116,7 +116,7 @@ func TestDialsThatHangAreGivenUp(t *testing.T) {
 			require.ErrorIs(t, err, context.DeadlineExceeded)
 		}
 		require.NotZero(t, dialed.Load())
-		require.LessOrEqual(t, dialing.Load(), int64(leastSessionTTL/time.Second))
+		require.LessOrEqual(t, dialing.Load(), int64(20), "each ends after a TTL")
 		time.Sleep(leastSessionTTL)
 		require.NoError(t, d.Close())
 		synctest.Wait()

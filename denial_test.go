@@ -42,6 +42,15 @@ func TestDenialEndsRun(t *testing.T) {
 				return st.Store.Campaign(ctx, election, value)
 			}
 		}, false},
+		"it might be out of date": {func(st *fakeStore, _ campaign) {
+			left := 15
+			st.campaign = func(ctx context.Context, election, value string) (store.Ballot, error) {
+				if left--; left > 0 {
+					return nil, fmt.Errorf("%w: %w", store.ErrUnavailable, store.ErrDenied)
+				}
+				return st.Store.Campaign(ctx, election, value)
+			}
+		}, false},
 		"another error comes between": {func(st *fakeStore, deny campaign) {
 			tries := 0
 			st.campaign = func(ctx context.Context, election, value string) (store.Ballot, error) {

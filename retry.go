@@ -56,10 +56,10 @@ type denial struct {
 
 // permanent reports whether an attempt that ended with err shows that no other will succeed. A denial shows that only if
 // the store never worked, and each answer for deniedFor was a denial. A store that has worked once had permission, and
-// might get it back.
+// might get it back. An error that matches ErrUnavailable too is a denial by a part of the service that might not know.
 func (d *denial) permanent(err error, st store.Store) bool {
 	switch {
-	case st.Worked() || !errors.Is(err, store.ErrDenied):
+	case st.Worked() || !errors.Is(err, store.ErrDenied) || errors.Is(err, store.ErrUnavailable):
 		d.since = time.Time{}
 	case d.since.IsZero():
 		d.since = time.Now()

@@ -29,7 +29,8 @@ type Config struct {
 	Token string
 	// Prefix is the key above all keys of the store, without "/" at either end. Default: "leadership".
 	Prefix string
-	// Datacenter is the datacenter to use. Default: the agent's own. A session belongs to a node of its datacenter. So
+	// Datacenter is the datacenter to use. Default: the agent's own. While the agent knows none of that name, errors match
+	// store.ErrUnavailable. A session belongs to a node of its datacenter. So
 	// in another datacenter than the agent's a program can follow, and can't stand.
 	Datacenter string
 	// Namespace and Partition are those of Consul Enterprise. Default: the token's own.

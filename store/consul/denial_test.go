@@ -151,8 +151,7 @@ func eventuallyFor(t *testing.T, limit time.Duration, f func() bool, what string
 	require.Eventually(t, f, limit, 100*time.Millisecond, what)
 }
 
-// Servers that have restarted don't know other datacenters for some time. That is a permanent error only if the store
-// never worked.
+// Servers that have restarted don't know other datacenters for some time. A name that is wrong is told soon.
 func TestDatacenterGoesAway(t *testing.T) {
 	t.Parallel()
 	tp := newTap(t)
@@ -171,5 +170,21 @@ func TestDatacenterGoesAway(t *testing.T) {
 	require.ErrorIs(t, err, context.DeadlineExceeded, "it tries again")
 	require.False(t, store.Permanent(err), "%v", err)
 	_, err = open(t, consul.Config{Addresses: tp.addr()}).Campaign(soon(t), newElection(), "own")
-	require.ErrorIs(t, err, store.ErrInvalid)
+	require.ErrorIs(t, err, store.ErrUnavailable)
+	require.ErrorContains(t, err, "no such datacenter")
+	require.NotErrorIs(t, err, store.ErrInvalid)
+}
+
+// A follower goes on while the agent does not know the datacenter yet.
+func TestDatacenterIsKnownLater(t *testing.T) {
+	t.Parallel()
+	tp := newTap(t)
+	var last *catch
+	for range 3 {
+		last = tp.catch(answer(http.StatusInternalServerError, "No path to datacenter"), "/v1/kv/")
+	}
+	leader, err := storetest.Leader(soon(t), open(t, consul.Config{Addresses: tp.addr(), Datacenter: "dc1"}), newElection(), nil)
+	require.NoError(t, err)
+	require.Zero(t, leader)
+	receive(t, last.caught, "the last request that was refused")
 }

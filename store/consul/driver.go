@@ -24,7 +24,7 @@ import (
 // others tell in any order.
 //
 // Its goroutines are those of the watcher and the client, the session's watch, up to four confirmations of the session,
-// one of retire for each session that is over, sweepRevived, and one for each wait for the leader lock. Close waits for all of
+// clearAwayAll while there are sessions that are not kept, sweepRevived, and one for each wait for the leader lock. Close waits for all of
 // them.
 type driver struct {
 	config  Config
@@ -36,7 +36,9 @@ type driver struct {
 
 	found    func(session, election, nonce string) // set before the first call
 	sweeping atomic.Bool                           // sweepRevived is under way
-	retiring sync.WaitGroup                        // sessions that are being cleared away
+	retired  retired                               // sessions that are not kept
+	retiring sync.WaitGroup                        // clearAwayAll
+	failed   bool                                  // Open's: the last session was not created
 	odd      time.Time                             // Open's: since when no session could be opened for odd answers; zero if it could
 	seed     maphash.Seed                          // of streamOf
 
@@ -250,7 +252,7 @@ func (d *driver) stands(ctx context.Context, key string) error {
 	case !stands(key, s.Entry):
 		return engine.ErrGone
 	}
-	return fmt.Errorf("%w: the ballot stands", store.ErrUnavailable)
+	return engine.Answered(fmt.Errorf("%w: the ballot stands", store.ErrUnavailable))
 }
 
 // Ballots implements engine.Driver. Consul leaves keys that the token may not read out of a list, without an error. It
@@ -303,7 +305,7 @@ func (d *driver) RequestResignation(ctx context.Context, election string, token 
 		&api.KVTxnOp{Verb: api.KVSet, Key: p.Key, Value: p.Value, Flags: p.Flags | isCalled},
 	)
 	if r := agent.RefusalIn(err); r != nil {
-		return fmt.Errorf("%w: %w", store.ErrUnavailable, r) // it has changed, and is read again
+		return engine.Answered(fmt.Errorf("%w: %w", store.ErrUnavailable, r)) // it has changed, and is read again
 	}
 	return err
 }

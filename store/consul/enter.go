@@ -39,7 +39,7 @@ func (s *session) Enter(ctx context.Context, election string, n engine.Nonce, va
 		case r.Says("invalid session"):
 			return engine.Entry{}, s.over()
 		case !r.Failed(0):
-			return engine.Entry{}, fmt.Errorf("%w: %w", store.ErrUnavailable, r)
+			return engine.Entry{}, engine.Answered(fmt.Errorf("%w: %w", store.ErrUnavailable, r))
 		}
 		if err := s.readMark(ctx, n.Slot); err != nil {
 			return engine.Entry{}, err
@@ -120,7 +120,7 @@ func (s *session) Void(ctx context.Context, election string, n engine.Nonce) err
 	case r != nil && r.Says("invalid session"):
 		return s.over()
 	case r != nil:
-		return fmt.Errorf("%w: %w", store.ErrUnavailable, r)
+		return engine.Answered(fmt.Errorf("%w: %w", store.ErrUnavailable, r))
 	case err != nil:
 		return err
 	}

@@ -58,6 +58,7 @@ type keeper struct {
 	session *session
 	renew   func(engine.Proof)
 	under   int                // how many have not been answered yet
+	pause   time.Duration      // after the last one that failed; zero if it did not
 	next    time.Time          // when the next one must be sent
 	answers chan *confirmation // all of them
 }
@@ -154,10 +155,12 @@ func (k *keeper) take(c *confirmation) error {
 	case sess.sent.Since(c.answered) >= d.config.TTL:
 		return k.late(err)
 	case err != nil:
-		if again := time.Now().Add(50 * time.Millisecond); again.Before(k.next) {
+		k.pause = min(max(50*time.Millisecond, 2*k.pause), 400*time.Millisecond)
+		if again := time.Now().Add(k.pause); again.Before(k.next) {
 			k.next = again
 		}
 	default:
+		k.pause = 0
 		if c.sent.Time().After(sess.sent.Time()) {
 			sess.sent = c.sent
 		}
@@ -169,7 +172,7 @@ func (k *keeper) take(c *confirmation) error {
 // late says that the session might have ended: no confirmation has counted for a TTL.
 func (k *keeper) late(err error) error {
 	if err == nil {
-		err = errors.New("the answer is late")
+		err = errors.New("no answer in time")
 	}
 	return fmt.Errorf("not confirmed for longer than the ttl %v: %w", k.config.TTL, err)
 }

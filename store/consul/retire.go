@@ -3,6 +3,7 @@ package consul
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
 
 	"github.com/go-leadership/leadership/internal/adapter"
@@ -10,31 +11,88 @@ import (
 	"github.com/go-leadership/leadership/store/consul/internal/agent"
 )
 
-// retire removes, in the background, what there might be of a session that is not kept: one that was given up, or one
-// whose creation was not answered (TestRegistrationWithoutAnAnswer, TestSessionThatComesLate). It tries until that has
-// worked, or the session has expired. When the store is closed it tries once more. The channel is closed at the end.
+// retired are the sessions of this store that are not kept any more and might still exist at the service: those that were
+// given up, and those whose creation was not answered (TestRegistrationWithoutAnAnswer, TestSessionThatComesLate). Their
+// ballots block all others, and servers that return after an outage count the time of each session anew. So one goroutine
+// destroys them one by one, for as long as the store is open. When the store is closed it tries each once more.
+type retired struct {
+	mu      sync.Mutex
+	list    []*dead // guarded by mu, as is running
+	running bool
+}
+
+// dead is a session that is not kept.
+type dead struct {
+	*session
+	gone    chan struct{} // closed when it has left the list
+	refused store.Instant // since when each request has been answered and refused; zero if the last one was not
+}
+
+// retire destroys a session in the background. The channel is closed when that has been confirmed, or given up.
 func (d *driver) retire(sess *session) <-chan struct{} {
 	d.mu.Lock()
 	if d.present == sess.id {
 		d.present = ""
 	}
 	d.mu.Unlock()
-	gone := make(chan struct{})
-	d.retiring.Go(func() {
-		defer close(gone)
-		began, limit := store.Now(), 3*max(d.config.TTL, leastSessionTTL)
-		for pause := 50 * time.Millisecond; began.Since(time.Now()) < limit; pause = min(2*pause, time.Second) {
-			last := d.life.Calls.Err() != nil
-			ctx, cancel := context.WithTimeout(d.life.Background, agent.RequestLimit)
-			err := d.clearAway(ctx, sess)
-			cancel()
-			if err == nil || last {
-				return
-			}
-			adapter.PauseFor(d.life.Calls, pause)
+	r := &d.retired
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	one := &dead{session: sess, gone: make(chan struct{})}
+	r.list = append([]*dead{one}, r.list...) // the latest first: it might have been the leader's
+	if !r.running {
+		r.running = true
+		d.retiring.Go(d.clearAwayAll)
+	}
+	return one.gone
+}
+
+// clearAwayAll clears the sessions away. After an error it pauses, up to a second, and goes on with the next one.
+func (d *driver) clearAwayAll() {
+	r, pause := &d.retired, time.Duration(0)
+	for {
+		last := d.life.Calls.Err() != nil
+		r.mu.Lock()
+		if r.running = len(r.list) > 0; !r.running {
+			r.mu.Unlock()
+			return
 		}
-	})
-	return gone
+		one := r.list[0]
+		r.list = r.list[1:]
+		r.mu.Unlock()
+		ctx, cancel := context.WithTimeout(d.life.Background, d.clearLimit())
+		err := d.clearAway(ctx, one.session)
+		cancel()
+		if err == nil || last || one.hopeless(err, 3*max(d.config.TTL, leastSessionTTL)) {
+			close(one.gone)
+			pause = 0
+			continue
+		}
+		r.mu.Lock()
+		r.list = append(r.list, one)
+		r.mu.Unlock()
+		pause = min(max(50*time.Millisecond, 2*pause), time.Second)
+		adapter.PauseFor(d.life.Calls, pause)
+	}
+}
+
+// clearLimit is how long a session is tried to be destroyed by one request, so that one that hangs in an outage does not
+// delay the next for long.
+func (d *driver) clearLimit() time.Duration {
+	return min(max(2*time.Second, d.config.TTL/4), agent.RequestLimit)
+}
+
+// hopeless reports whether the service has answered for so long that it does not destroy the session, such as by denials,
+// that the session has expired.
+func (s *dead) hopeless(err error, limit time.Duration) bool {
+	if errors.Is(err, store.ErrUnavailable) || !errors.Is(err, store.ErrDenied) && !agent.IsOdd(err) {
+		s.refused = store.Instant{}
+		return false
+	}
+	if s.refused == (store.Instant{}) {
+		s.refused = store.Now()
+	}
+	return s.refused.Since(time.Now()) >= limit
 }
 
 // clearAway destroys a session and removes its check, and tries each even if the other fails. A session whose id was never
@@ -50,7 +108,7 @@ func (d *driver) clearAway(ctx context.Context, sess *session) error {
 		return errors.Join(append(errs, d.client.Explain(err))...)
 	}
 	for _, other := range list {
-		if other.Name == sess.name {
+		if other != nil && other.Name == sess.name {
 			errs = append(errs, d.destroy(ctx, other.ID))
 		}
 	}

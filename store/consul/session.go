@@ -20,7 +20,7 @@ type session struct {
 	name   string
 	id     string // written by create, as is unsure; empty if the service has not told it
 	unsure bool   // it has no id, and might have been created
-	check  string // constant: the id of the service and of its check that the session is bound to; empty if there is none
+	check  string // written by create: the id of the service and of its check that the session is bound to; empty if there is none
 
 	ended atomic.Bool // the service has said that there is no such session
 	// letGo clears the session away in the background, once. The channel is closed when nothing of it is left at the
@@ -58,8 +58,13 @@ func (d *driver) Open(ctx context.Context) (engine.Session, engine.Proof, error)
 	work, cancel := context.WithTimeout(d.life.Background, max(agent.RequestLimit, 2*d.config.TTL))
 	defer cancel()
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(closeLimit/2, cancel) })()
+	if d.failed { // by one request, since an outage might last
+		if err := d.client.Ready(work); err != nil {
+			return nil, engine.Proof{}, d.tell(err)
+		}
+	}
 	s, err := d.newSession(work)
-	if err == nil && ctx.Err() != nil {
+	if d.failed = err != nil; err == nil && ctx.Err() != nil {
 		s.letGo()
 		err = fmt.Errorf("%w: no session: %w", store.ErrUnavailable, context.Cause(ctx))
 	}
@@ -83,11 +88,11 @@ const refusalLimit = time.Second
 
 // tell marks an error of Open that the engine's callers are to be told of: it won't be cured soon.
 func (d *driver) tell(err error) error {
-	if errors.Is(err, agent.ErrMismatch) {
+	if errors.Is(err, agent.ErrMismatch) || errors.Is(err, store.ErrDenied) {
 		return engine.FailFast(err)
 	}
 	switch {
-	case !agent.IsOdd(err) && !errors.Is(err, agent.ErrAway):
+	case !agent.IsOdd(err) && !errors.Is(err, agent.ErrAway) && !errors.Is(err, agent.ErrNoPath):
 		d.odd = time.Time{}
 	case d.odd.IsZero():
 		d.odd = time.Now()
@@ -128,7 +133,13 @@ func (d *driver) create(ctx context.Context, sess *session) error {
 	}
 	if sess.check != "" {
 		if err := d.register(ctx, sess.check); err != nil {
-			return fmt.Errorf("register the session's check: %w", d.client.Explain(err))
+			if err = d.client.Explain(err); !errors.Is(err, store.ErrUnknownOutcome) {
+				sess.check = "" // there is none
+			}
+			if errors.Is(err, store.ErrDenied) { // by the agent alone, which might go on after its servers know better
+				err = fmt.Errorf("%w: %w", store.ErrUnavailable, err)
+			}
+			return fmt.Errorf("register the session's check: %w", err)
 		}
 		settings["ServiceChecks"] = []api.ServiceCheck{{ID: sess.check, Namespace: d.config.Namespace}}
 	}

@@ -42,7 +42,7 @@ func New(life *adapter.Lifecycle, config Config) (*Client, error) {
 	if c.Client != nil {
 		return c, nil
 	}
-	c.dialer = &dialer{addresses: config.Addresses, dial: config.Dial, tls: config.TLS, conns: map[*tracked]struct{}{}}
+	c.dialer = &dialer{addresses: config.Addresses, dial: config.Dial, tls: config.TLS, ttl: config.TTL, conns: map[*tracked]struct{}{}}
 	c.conns = newConnections(c.dialer, config)
 	var err error
 	if c.Client, err = newAPIClient(c.conns, config); err != nil {

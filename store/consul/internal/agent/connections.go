@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptrace"
@@ -12,6 +13,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/go-leadership/leadership/internal/adapter"
+	"github.com/go-leadership/leadership/store"
 	"github.com/hashicorp/consul/api"
 )
 
@@ -84,7 +87,11 @@ func newConnections(d *dialer, c Config) *connections {
 func newAPIClient(n *connections, c Config) (*api.Client, error) {
 	const replaced = "-"
 	return api.NewClient(&api.Config{
-		Address: n.base.Host, Scheme: n.base.Scheme, HttpClient: &http.Client{Transport: n},
+		Address: n.base.Host, Scheme: n.base.Scheme, HttpClient: &http.Client{
+			Transport: n,
+			// Agents redirect no request of the store's. What does is something else, whose answer is odd.
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		},
 		Token: replaced, Namespace: replaced, Partition: replaced,
 	})
 }
@@ -239,6 +246,18 @@ func (c *Client) Warm(ctx context.Context, checked bool) {
 		opened.Go(func() { c.conns.ping(ctx, path) })
 	}
 	opened.Wait()
+}
+
+// Ready returns an error if the servers have no leader, or the agent does not answer. It sends one request.
+func (c *Client) Ready(ctx context.Context) error {
+	leader, err := c.Status().LeaderWithQueryOptions(c.ReadOptions(ctx))
+	if err = c.Explain(err); err != nil && !IsOdd(err) && adapter.Uncertain(err) {
+		return err
+	}
+	if err == nil && leader == "" {
+		return fmt.Errorf("%w: the servers have no leader", store.ErrUnavailable)
+	}
+	return nil
 }
 
 // ping sends a request that changes nothing.

@@ -21,13 +21,15 @@ type dialer struct {
 	addresses []string
 	dial      func(ctx context.Context, network, address string) (net.Conn, error)
 	tls       *tls.Config
+	ttl       time.Duration
 
 	mu    sync.Mutex
 	next  int                   // guarded by mu, as are all below: the index of the address to begin with
 	conns map[*tracked]struct{} // nil once they have been closed
 }
 
-// dialLimit bounds the time for one agent.
+// dialLimit bounds the time for one agent of several: net/http goes on with a dial that its request has given up.
+// The only agent has a TTL, if that is longer.
 const dialLimit = 3 * time.Second
 
 // open dials. The address is that of the request's URL, which says nothing. net/http goes on with a dial that its request
@@ -80,11 +82,12 @@ func (d *dialer) pass(at int) bool {
 
 func (d *dialer) openOne(ctx context.Context, network string, at int) (net.Conn, error) {
 	address := d.addresses[at]
-	if len(d.addresses) > 1 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, dialLimit)
-		defer cancel()
+	limit := dialLimit
+	if len(d.addresses) == 1 {
+		limit = max(limit, d.ttl) // over the slowest link a connection takes TTL/3
 	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
 	conn, err := d.dial(ctx, network, address)
 	if err != nil {
 		return nil, err

@@ -15,6 +15,7 @@ import (
 
 	"github.com/go-leadership/leadership/internal/adapter"
 	"github.com/go-leadership/leadership/store"
+	"github.com/go-leadership/leadership/store/engine"
 	"github.com/hashicorp/consul/api"
 )
 
@@ -59,9 +60,9 @@ func (c *Client) classify(err error) error {
 			return Odd("it speaks TLS")
 		}
 		return c.mismatch(fmt.Errorf("%w: the agent speaks TLS, the scheme has to be consul+tls", store.ErrUnavailable))
-	case strings.Contains(text, "No path to datacenter") && c.worked.Load(): // servers that restart don't know it yet
-		return fmt.Errorf("%w: %s", store.ErrUnavailable, OneLine(text))
-	case strings.Contains(text, "No path to datacenter"), strings.Contains(text, "cross datacenter lock"):
+	case strings.Contains(text, "No path to datacenter"):
+		return fmt.Errorf("%w: dc %q: %w: %s", store.ErrUnavailable, settings.Datacenter, ErrNoPath, OneLine(text))
+	case strings.Contains(text, "cross datacenter lock"):
 		return adapter.Refuse("dc", settings.Datacenter, "the agent says: %s", text)
 	case strings.Contains(text, "Consul Enterprise feature"):
 		return adapter.Refuse("namespace or partition", strings.Trim(settings.Namespace+"/"+settings.Partition, "/"), "the agent says: %s", text)
@@ -70,7 +71,9 @@ func (c *Client) classify(err error) error {
 	case code == http.StatusRequestEntityTooLarge, strings.Contains(text, "too large"):
 		return adapter.Refuse("value", "", "the agent says: %s", text)
 	case code == http.StatusTooManyRequests, strings.Contains(text, "rate limit"),
-		strings.Contains(text, "too many concurrent connections"), strings.Contains(text, "No cluster leader"):
+		strings.Contains(text, "too many concurrent connections"):
+		return engine.Answered(fmt.Errorf("%w: %s", store.ErrUnavailable, OneLine(text)))
+	case strings.Contains(text, "No cluster leader"):
 		return fmt.Errorf("%w: %s", store.ErrUnavailable, OneLine(text))
 	case code/100 == 4:
 		return Odd(fmt.Sprintf("%s (%d)", cmp.Or(OneLine(text), http.StatusText(code)), code))
@@ -131,6 +134,10 @@ func matchesStore(err error) bool {
 // everything meanwhile, to a token that it names "primary-dc-down" (agent/consul/acl.go). A server that starts says for
 // a moment that its ACL system must be bootstrapped.
 var ErrAway = errors.New("the agent can't reach the servers that know the token")
+
+// ErrNoPath says that the agent does not know the datacenter: there is none of that name, or servers that have started have
+// not heard of it yet.
+var ErrNoPath = errors.New("the agent knows no such datacenter")
 
 // denial returns the error for Consul's words that the token does not do, and nil for other words.
 func denial(text string) error {

@@ -40,7 +40,7 @@ func TestWhatAnswersMean(t *testing.T) {
 		{code: 403, text: "rate limit", odd: true, atFirst: unknown},
 		{code: 413, text: " <html>Request Entity Too Large", odd: true, atFirst: unknown},
 		{code: 400, text: "Client sent an HTTP request to an HTTPS server.", atFirst: unavailable, later: unknown},
-		{code: 500, text: "No path to datacenter", atFirst: invalid, later: unavailable},
+		{code: 500, text: "No path to datacenter", atFirst: unavailable},
 		{code: 500, text: "cross datacenter lock", atFirst: invalid},
 		{code: 400, text: "Invalid query parameter: \"ns\" is a Consul Enterprise feature", atFirst: invalid},
 		{code: 500, text: "Invalid Session TTL '10000000000'", atFirst: invalid},

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"slices"
 
 	"github.com/hashicorp/consul/api"
 )
@@ -44,6 +45,7 @@ func (c *Client) Get(ctx context.Context, key string) (Read, error) {
 func (c *Client) List(ctx context.Context, dir string) (api.KVPairs, error) {
 	return Request(ctx, c, func(ctx context.Context) (api.KVPairs, error) {
 		pairs, meta, err := c.KV().List(dir, c.Consistent(ctx))
+		pairs = slices.DeleteFunc(pairs, func(p *api.KVPair) bool { return p == nil })
 		return pairs, FromAgent(meta, err)
 	})
 }
@@ -74,7 +76,7 @@ func (c *Client) Commit(ctx context.Context, ops ...*api.KVTxnOp) (api.KVPairs, 
 		case !ok && len(resp.Errors) == 0:
 			return nil, Odd("a transaction was refused without errors")
 		case !ok:
-			r := &Refusal{resp.Errors}
+			r := &Refusal{slices.DeleteFunc(resp.Errors, func(e *api.TxnError) bool { return e == nil })}
 			if err := denial(r.Error()); err != nil {
 				return nil, err
 			}
@@ -82,7 +84,7 @@ func (c *Client) Commit(ctx context.Context, ops ...*api.KVTxnOp) (api.KVPairs, 
 		}
 		var pairs api.KVPairs
 		for _, result := range resp.Results {
-			if result.KV != nil {
+			if result != nil && result.KV != nil {
 				pairs = append(pairs, result.KV)
 			}
 		}

@@ -9,6 +9,9 @@ import (
 	"github.com/hashicorp/consul/api"
 )
 
+// mostRound is the time between two rounds while the service does not answer.
+const mostRound = time.Second
+
 // leastRound is the least time between two rounds of runShared: the most that a shared watch is late, besides the requests
 // themselves.
 const leastRound = 200 * time.Millisecond
@@ -50,6 +53,7 @@ func (all *Watcher) runShared() {
 	defer cancel()
 	poll := agent.Poll{Index: 1, Wait: agent.FirstWait}
 	changed := all.anyChange(ctx, &poll)
+	round := leastRound
 	for {
 		began := time.Now()
 		list := all.sharing()
@@ -61,10 +65,13 @@ func (all *Watcher) runShared() {
 			all.mu.Unlock()
 			return
 		}
-		if all.verify(background, list) != nil {
+		if all.verify(background, list) == nil {
+			round = leastRound
+		} else {
+			round = min(2*round, mostRound)
 			all.wakeShared()
 		}
-		adapter.PauseFor(background, leastRound-time.Since(began))
+		adapter.PauseFor(background, round-time.Since(began))
 		select {
 		case <-changed:
 			changed = all.anyChange(ctx, &poll)

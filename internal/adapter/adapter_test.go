@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/go-leadership/leadership/internal/adapter"
@@ -96,4 +97,23 @@ func TestEndedSaysItOnce(t *testing.T) {
 			require.ErrorIs(t, err, store.ErrUnknownOutcome)
 		}
 	}
+}
+
+func TestRetriesDoubleTheirPause(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var r adapter.Retries
+		pause := func() int64 {
+			began := time.Now()
+			r.Pause(t.Context())
+			return time.Since(began).Milliseconds()
+		}
+		require.Equal(t, []int64{50, 100, 200, 400, 400}, []int64{pause(), pause(), pause(), pause(), pause()})
+		r.Reset()
+		require.EqualValues(t, 50, pause())
+		ended, cancel := context.WithCancel(t.Context())
+		cancel()
+		began := time.Now()
+		r.Pause(ended)
+		require.Zero(t, time.Since(began))
+	})
 }

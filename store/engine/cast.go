@@ -50,7 +50,7 @@ func (e *Engine) campaign(ctx context.Context, election, value string) (*ballot,
 		ctx, cancel = context.WithTimeoutCause(ctx, timeout, fmt.Errorf("%w: no answer for %v", store.ErrUnavailable, timeout))
 		defer cancel()
 	}
-	for wait := (backoff{}); ; wait.pause(ctx) {
+	for wait := (adapter.Retries{}); ; wait.Pause(ctx) {
 		b, err := e.cast(ctx, election, value)
 		if err != errAgain {
 			return b, err
@@ -107,7 +107,7 @@ func (c *cast) enter(ctx context.Context, value string) (*ballot, error) {
 	s := c.session
 	doubt := false // whether there may be an entry, now or later
 	var last error
-	for wait := (backoff{}); ; wait.pause(ctx) {
+	for wait := (adapter.Retries{}); ; wait.Pause(ctx) {
 		if ctx.Err() != nil { // nothing more is sent
 			c.leave(doubt)
 			return nil, adapter.Ended(ctx, nil, last)

@@ -184,7 +184,7 @@ func (e *Engine) repeat(ctx context.Context, request func(context.Context) error
 	}
 	defer done()
 	var last error // of the attempt before
-	for wait := (backoff{}); ; wait.pause(ctx) {
+	for wait := (adapter.Retries{}); ; wait.Pause(ctx) {
 		err := request(ctx)
 		switch {
 		case err == nil:
@@ -196,15 +196,6 @@ func (e *Engine) repeat(ctx context.Context, request func(context.Context) error
 		}
 		last = err
 	}
-}
-
-// backoff is the time between two attempts: it doubles from 50 ms to 400 ms.
-type backoff struct{ next time.Duration }
-
-// pause waits before the next attempt, or until ctx ends.
-func (b *backoff) pause(ctx context.Context) {
-	b.next = min(max(50*time.Millisecond, 2*b.next), 400*time.Millisecond)
-	adapter.PauseFor(ctx, b.next)
 }
 
 // Ballots implements store.Store.

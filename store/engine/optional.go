@@ -29,6 +29,30 @@ func retriable(err error) bool {
 // it at once, since waiting will not help soon. Their next call tries again.
 func FailFast(err error) error { return failFast{err} }
 
+// answered is an error that is an answer.
+type answered struct{ error }
+
+// Unwrap returns the error.
+func (a answered) Unwrap() error { return a.error }
+
+// Answered marks an error that matches ErrUnavailable or ErrUnknownOutcome and is an answer of a service that works: the
+// request is worth sending again, but there is no outage. Examples are a write that another one has overtaken, a session
+// that can't be opened before the last one has ended, and a limit on the rate of requests. Without the mark such an error
+// means an outage: the service did not answer, or answered that it can't work, as a server without a leader does. nil
+// stays nil.
+func Answered(err error) error {
+	if err == nil {
+		return nil
+	}
+	return answered{err}
+}
+
+// isAnswer reports whether a request that ended with err was answered.
+func isAnswer(err error) bool {
+	a := answered{}
+	return !adapter.Uncertain(err) || errors.As(err, &a)
+}
+
 // PairWatcher is a driver that watches two entries and reads both in one request.
 type PairWatcher interface {
 	// Pair does what Entry does for the own entry and for the nearest ahead. After an error neither is watched.

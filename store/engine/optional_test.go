@@ -119,3 +119,15 @@ func TestNothingIsLookedAtInTurn(t *testing.T) {
 		}
 	})
 }
+
+func TestAnsweredErrorIsAnAnswer(t *testing.T) {
+	require.NoError(t, Answered(nil))
+	busy := fmt.Errorf("%w: overtaken", store.ErrUnavailable)
+	require.False(t, isAnswer(busy))
+	require.ErrorIs(t, Answered(busy), store.ErrUnavailable, "it is sent again")
+	require.EqualError(t, Answered(busy), busy.Error())
+	require.True(t, isAnswer(fmt.Errorf("enter: %w", Answered(busy))))
+	require.False(t, isAnswer(errLater))
+	require.True(t, isAnswer(nil))
+	require.True(t, isAnswer(store.ErrDenied))
+}

@@ -88,7 +88,7 @@ func (e *Engine) keep() {
 // open opens a session, or returns nil if that can't succeed. Callers that wait get a final error at once, and the next
 // Campaign tries again. A session that opens while the store is being closed is finished before anything is cast in it.
 func (e *Engine) open(o *opening) *session {
-	for wait := (backoff{}); ; wait.pause(e.life.Calls) {
+	for wait := (adapter.Retries{}); ; wait.Pause(e.life.Calls) {
 		d, proof, err := e.driver.Open(e.life.Calls)
 		if err == nil {
 			s := e.newSession(d, proof)
@@ -374,7 +374,7 @@ func (s *session) clean(what string, remove func(context.Context) error) {
 		ctx = s.engine.life.Background // the entries outlast finish
 	}
 	var denied denials
-	for wait := (backoff{}); !s.takes() && ctx.Err() == nil; wait.pause(ctx) {
+	for wait := (adapter.Retries{}); !s.takes() && ctx.Err() == nil; wait.Pause(ctx) {
 		err := remove(ctx)
 		switch {
 		case err == nil:

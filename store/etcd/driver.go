@@ -77,10 +77,8 @@ func (d *driver) Leader(ctx context.Context, election string, tell engine.Tell) 
 func (d *driver) set(ctx context.Context, list ...*watch) (watches []engine.Watch, err error) {
 	watches = make([]engine.Watch, len(list))
 	ws := &d.watches
-	var gets []clientv3.Op
 	for _, w := range list {
 		ws.set(w) // all are asked for before one is waited for
-		gets = append(gets, clientv3.OpGet(w.key))
 	}
 	defer func() {
 		if err != nil {
@@ -95,7 +93,7 @@ func (d *driver) set(ctx context.Context, list ...*watch) (watches []engine.Watc
 		}
 	}
 	sent := time.Now()
-	found, revision, err := d.read(ctx, nil, gets...)
+	found, revision, err := d.readWatched(ctx, list)
 	if err != nil {
 		return watches, err
 	}
@@ -106,6 +104,33 @@ func (d *driver) set(ctx context.Context, list ...*watch) (watches []engine.Watc
 		watches[i] = engine.Watch{Stream: w.stream, Stop: func() { ws.stop(w) }}
 	}
 	return watches, nil
+}
+
+// readWatched reads what the watches are about. Of entries it reads the keys alone: a value can have 128 KiB, and an entry
+// is read again and again (TestEntryIsReadWithoutItsValue). The cluster leaves the leases out of that. A key that has been
+// put only once still has the lease that it was put with, which it is named after. All others are read as a whole.
+func (d *driver) readWatched(ctx context.Context, list []*watch) (found []*pb.RangeResponse, revision int64, err error) {
+	var keys, whole []clientv3.Op
+	for _, w := range list {
+		get := clientv3.OpGet(w.key)
+		whole = append(whole, get)
+		if w.lease != 0 {
+			get = clientv3.OpGet(w.key, clientv3.WithKeysOnly())
+		}
+		keys = append(keys, get)
+	}
+	if found, revision, err = d.read(ctx, nil, keys...); err != nil {
+		return nil, 0, err
+	}
+	for i, w := range list {
+		if kv := first(found[i]); w.lease != 0 && kv != nil {
+			if kv.Version > 1 {
+				return d.read(ctx, nil, whole...)
+			}
+			kv.Lease = w.lease
+		}
+	}
+	return found, revision, nil
 }
 
 // Ahead implements engine.Driver. The first member asked answers by itself, without the others: what is ahead only

@@ -1,11 +1,9 @@
 package etcd
 
 import (
-	"context"
 	"testing"
 
 	"github.com/go-leadership/leadership/store"
-	"github.com/go-leadership/leadership/store/engine"
 	"github.com/stretchr/testify/require"
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/mvccpb"
@@ -37,20 +35,10 @@ func TestStreamIsOfUseWithoutAWatchTakenBack(t *testing.T) {
 	d := watching()
 	l := h.watch("l", "a")
 	d.watches.set(l)
+	d.watches.take()
 	d.confirms(t, 1, 10)
 	d.watches.stop(l)
 	require.NoError(t, d.handle(&pb.WatchResponse{Header: &pb.ResponseHeader{Revision: 12}, WatchId: 1, Canceled: true}))
-}
-
-// A watch that is no longer wanted is taken back as soon as the cluster has confirmed it.
-func TestWatchThatIsGivenUpIsTakenBack(t *testing.T) {
-	d := watching()
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	_, err := d.Leader(ctx, "a", func(engine.News) {})
-	require.ErrorIs(t, err, store.ErrUnavailable)
-	d.confirms(t, 1, 10)
-	require.Empty(t, d.watches.byID)
 }
 
 // If the token of the stream has expired, all watches need a new stream. If a user may not read one key, others may be read.

@@ -3,6 +3,7 @@ package etcd
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -45,6 +46,9 @@ type watch struct {
 	tell  engine.Tell
 	state func(*mvccpb.KeyValue) engine.State // what the value at the key means, nil if there is none
 	dated bool                                // tells News.AsOf: the engine needs none of entries
+	lease int64                               // that of the entry, by its key; 0 for a leader's watch
+
+	request *pb.WatchRequest // written by set: asks for the watch
 
 	stream uint64        // written by set
 	ready  chan struct{} // made by set; closed when the cluster has confirmed the watch, or refused it
@@ -59,7 +63,8 @@ type watch struct {
 
 // entryWatch returns a watch of an entry.
 func entryWatch(entry string, tell engine.Tell) *watch {
-	return &watch{key: keyOf(entry), tell: tell, state: func(kv *mvccpb.KeyValue) engine.State { return entryState(entry, kv) }}
+	state := func(kv *mvccpb.KeyValue) engine.State { return entryState(entry, kv) }
+	return &watch{key: keyOf(entry), tell: tell, lease: leaseIn(keyOf(entry)), state: state}
 }
 
 // mark is a request for progress: at the time sent, the cluster had come to this revision.
@@ -84,17 +89,24 @@ func (ws *watches) set(w *watch) {
 	defer ws.mu.Unlock()
 	w.stream, w.ready = ws.stream+1, make(chan struct{})
 	ws.creating = append(ws.creating, w)
-	ws.ask(&pb.WatchRequest{RequestUnion: &pb.WatchRequest_CreateRequest{
+	w.request = &pb.WatchRequest{RequestUnion: &pb.WatchRequest_CreateRequest{
 		CreateRequest: &pb.WatchCreateRequest{Key: []byte(w.key)},
-	}})
+	}}
+	ws.ask(w.request)
 }
 
-// stop takes a watch back: at once, or when the cluster has confirmed it.
+// stop takes a watch back: at once, or when the cluster has confirmed it. One that was not asked for yet is forgotten: in an
+// outage they would collect (TestUnsentWatchesAreForgotten).
 func (ws *watches) stop(w *watch) {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
 	w.stopped = true
 	delete(ws.dated, w)
+	if i := slices.Index(ws.requests, w.request); i >= 0 {
+		ws.requests = slices.Delete(ws.requests, i, i+1)
+		ws.creating = slices.DeleteFunc(ws.creating, func(c *watch) bool { return c == w })
+		return
+	}
 	ws.cancel(w)
 }
 

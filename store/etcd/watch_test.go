@@ -71,6 +71,22 @@ func (d *driver) shows(l *watch, key string, revision int64) error {
 	return d.watches.show([]*watch{l}, []*pb.RangeResponse{{Kvs: []*mvccpb.KeyValue{kv}}}, revision, time.Time{})
 }
 
+// TestUnsentWatchesAreForgotten: a watch that is taken back before it was asked for, in an outage say, leaves nothing.
+func TestUnsentWatchesAreForgotten(t *testing.T) {
+	var h heard
+	d := watching()
+	for range 100 {
+		l, kept := h.watch("given up", "a"), h.watch("kept", "k")
+		d.watches.set(l)
+		d.watches.set(kept)
+		d.watches.stop(l)
+		require.Len(t, d.watches.requests, 1)
+		require.Len(t, d.watches.creating, 1)
+		d.watches.stop(kept)
+	}
+	require.Empty(t, d.watches.take())
+}
+
 // A watch first reports what was read, and then what is newer. An event that comes in between is reported instead of an
 // older read, and never after a read that contains it.
 func TestWatchTellsNoOldNews(t *testing.T) {
@@ -288,6 +304,7 @@ func TestWatchIsTakenBack(t *testing.T) {
 	one, two := h.watch("one", "a"), h.watch("two", "a")
 	d.watches.set(one)
 	d.watches.set(two)
+	require.Empty(t, canceled(), "both are asked for")
 	d.confirms(t, 0, 10) // the cluster's first identifier
 	d.watches.stop(two)
 	require.Empty(t, canceled())

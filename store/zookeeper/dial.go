@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"syscall"
 	"time"
 
@@ -25,9 +26,7 @@ func (d *driver) dial(network, address string, _ time.Duration) (net.Conn, error
 	if err != nil {
 		d.trouble = fmt.Errorf("%s: %w", address, err)
 	}
-	if tls := d.config.TLS != nil; d.trip == 0 && (tls && noTLS(err) || !tls && err == nil) {
-		d.trouble = adapter.HintTLS(d.trouble, "zookeeper", tls)
-	}
+	d.hint(err == nil, err)
 	if err != nil {
 		return nil, err
 	}
@@ -48,6 +47,31 @@ const leastLimit = 250 * time.Millisecond
 func noTLS(err error) bool {
 	_, header := errors.AsType[tls.RecordHeaderError](err)
 	return header || errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET)
+}
+
+// hint adds to the trouble which scheme to write, if that might be wrong. The caller holds mu.
+func (d *driver) hint(connected bool, err error) {
+	if tls := d.config.TLS != nil; d.trip == 0 && (tls && noTLS(err) || !tls && connected) {
+		d.trouble = adapter.HintTLS(d.trouble, "zookeeper", tls)
+	}
+}
+
+// broke notes why a connection was lost, unless the store has given it up.
+func (d *driver) broke(address string, err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	closed := errors.Is(err, net.ErrClosed) || errors.Is(err, io.ErrClosedPipe) // by the library, after a write that failed
+	late := errors.Is(err, os.ErrDeadlineExceeded)
+	switch {
+	case d.ready.IsZero() && (closed || late):
+		return
+	case closed, errors.Is(err, io.EOF):
+		err = errors.New("the server closed the connection")
+	case late:
+		err = errors.New("the server does not answer")
+	}
+	d.trouble = fmt.Errorf("%s: %w", address, err)
+	d.hint(true, err)
 }
 
 // dialWire does the work of dial. The limits fit the session, and round trips as long as it allows; a server that may
@@ -76,6 +100,7 @@ func (d *driver) dialWire(network, address string, failed int) (*wire, error) {
 	}
 	w := newWire(conn)
 	w.established, w.timedOut, w.wanted, w.forget = d.established, d.hosts.timedOut, d.watches.wanted, d.giveUp()
+	w.broke = func(err error) { d.broke(address, err) }
 	return w, nil
 }
 
@@ -87,7 +112,7 @@ func (d *driver) handshakeLimit() time.Duration {
 	defer d.mu.Unlock()
 	limit := max(d.config.TTL/3, leastLimit)
 	if silent := d.hosts.silent; d.trip > 0 && silent < 10 {
-		limit = min(limit, max(redial, 2*d.trip)<<silent)
+		limit = min(limit, max(leastLimit, 2*d.trip)<<silent)
 	}
 	return limit
 }

@@ -50,10 +50,10 @@ func TestHandshakeLimit(t *testing.T) {
 			require.Equal(t, want*time.Millisecond, limit(), "a connection that was refused says nothing")
 			d.hosts.timedOut()
 		}
-		d.hosts.answered()
+		d.hosts.answered(false)
 	}
 	d.trip = time.Millisecond
-	require.Equal(t, redial, limit())
+	require.Equal(t, leastLimit, limit())
 	d.trip = 0
 	require.Equal(t, 3*time.Second, limit(), "no handshake has been answered")
 }

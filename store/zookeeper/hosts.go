@@ -12,9 +12,10 @@ import (
 type hosts struct {
 	servers []string
 	next    int
-	tried   int         // since the last connection
-	silent  int         // how many handshakes have timed out since the last connection
-	began   time.Time   // when the last round through all servers began
+	tried   int         // since a connection worked
+	silent  int         // how many handshakes have timed out since one was answered
+	dialled time.Time   // when the last server was dialled
+	up      time.Time   // when the handshake of the present connection was answered; zero if it was not
 	closed  atomic.Bool // the client is being closed
 }
 
@@ -35,20 +36,26 @@ func (h *hosts) Next() (server string, wait bool) {
 	return server, h.closed.Load()
 }
 
-// redial is how long after another a round through all servers begins, if they all fail.
-const redial = 250 * time.Millisecond
+// The pause between two dials, once each server has been tried: it doubles, so that an outage makes no more than four
+// connections a second (TestServerHangsUpAfterTheHandshake). A connection has worked if it has lasted for steady.
+const (
+	leastPause = 50 * time.Millisecond
+	mostPause  = 250 * time.Millisecond
+	steady     = time.Second
+)
 
-// round tells of the server that Next has just returned how many rounds through all servers have failed since the last
-// connection, and how long to wait before it is dialled.
+// round tells of the server that Next has just returned how many rounds through all servers have failed since a connection
+// worked, and how long to wait before it is dialled.
 func (h *hosts) round() (failed int, wait time.Duration) {
-	failed = (h.tried - 1) / len(h.servers)
-	if (h.tried-1)%len(h.servers) == 0 {
-		if failed > 0 {
-			wait = max(0, redial-time.Since(h.began))
-		}
-		h.began = time.Now().Add(wait)
+	if !h.up.IsZero() && time.Since(h.up) >= steady {
+		h.tried = 1
 	}
-	return failed, wait
+	h.up = time.Time{}
+	if again := h.tried - len(h.servers); again > 0 {
+		wait = max(0, min(leastPause<<min(again-1, 10), mostPause)-time.Since(h.dialled))
+	}
+	h.dialled = time.Now().Add(wait)
+	return (h.tried - 1) / len(h.servers), wait
 }
 
 // timedOut tells that a server has left a handshake without an answer for as long as it was given.
@@ -57,5 +64,11 @@ func (h *hosts) timedOut() { h.silent++ }
 // Connected implements zk.HostProvider. The wire has read the answer to the handshake before, and called answered.
 func (h *hosts) Connected() {}
 
-// answered is called for every handshake that a server has answered, if only to say that the session has expired.
-func (h *hosts) answered() { h.tried, h.silent = 0, 0 }
+// answered is called for every handshake that a server has answered. If that says that the session has expired, the next
+// handshake, which makes a new one, follows at once.
+func (h *hosts) answered(expired bool) {
+	h.silent, h.up = 0, time.Now()
+	if expired {
+		h.dialled = time.Time{}
+	}
+}

@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The servers are tried in turn, and rounds through all of them begin at least redial apart. The client itself never
-// waits, until it is closed.
+// The servers are tried in turn, the first round without a pause, and then with pauses that grow until a connection has
+// worked for a while. The client itself never waits, until it is closed.
 func TestServersAreTriedInTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var h hosts
@@ -27,19 +27,23 @@ func TestServersAreTriedInTurn(t *testing.T) {
 			time.Sleep(wait)
 			return failed, wait
 		}
+		pauses := []time.Duration{0, 0, 50, 100, 200, 250, 250, 250}
 		for range 2 {
-			began := time.Now()
-			for i := range 6 {
+			for i, pause := range pauses {
 				require.Equal(t, servers[i%2], servers[h.next])
-				failed, _ := try()
+				failed, wait := try()
 				require.Equal(t, i/2, failed)
-				require.Equal(t, time.Duration(i/2)*redial, time.Since(began))
+				require.Equal(t, pause*time.Millisecond, wait)
 			}
-			time.Sleep(redial)
+			h.answered(false)
+			time.Sleep(100 * time.Millisecond)
 			_, wait := try()
-			require.Zero(t, wait, "the round has lasted longer than that")
-			try()
-			h.answered()
+			require.Equal(t, 150*time.Millisecond, wait, "it did not work for long")
+			h.answered(true)
+			_, wait = try()
+			require.Zero(t, wait, "the session has expired")
+			h.answered(false)
+			time.Sleep(steady)
 		}
 		h.closed.Store(true)
 		_, waits := h.Next()
@@ -70,10 +74,11 @@ func TestDialLimits(t *testing.T) {
 		for _, want := range []time.Duration{1, 1, 5, 5, 5, 5} {
 			require.Equal(t, want*time.Second, dial())
 		}
-		d.hosts.answered()
+		d.hosts.answered(false)
+		time.Sleep(steady)
 		d.config.Dial = refusing
-		for _, want := range []time.Duration{0, 0, redial, 0, redial, 0} {
-			require.Equal(t, want, dial())
+		for _, want := range []time.Duration{0, 0, 50, 100, 200, 250} {
+			require.Equal(t, want*time.Millisecond, dial())
 		}
 	})
 }

@@ -109,6 +109,7 @@ func (k *keeper) send() {
 	k.under = append(k.under, c.sent)
 	k.lifecycle.Go(func() {
 		c.err = k.barrier()
+		k.leave(c.sent.Time(), c.err)
 		select {
 		case k.answers <- c:
 		case <-k.lifecycle.Background.Done(): // keep might have ended
@@ -145,7 +146,7 @@ func (k *keeper) cutSilent() {
 		since = oldest
 	}
 	if time.Since(since) >= patience {
-		k.cut(fmt.Errorf("the server has not answered for %v", patience))
+		k.cut(fmt.Errorf("%s: the server has not answered for %v", k.conn.Server(), patience))
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/go-leadership/leadership/store"
 	"github.com/go-zookeeper/zk"
@@ -25,12 +26,29 @@ func async[T any](d *driver, request func() (T, error)) <-chan result[T] {
 			ch <- result[T]{err: err}
 			return
 		}
+		sent := time.Now()
 		value, err := request()
+		d.leave(sent, err)
 		ch <- result[T]{value, explain(err)}
 	}) {
 		ch <- result[T]{err: store.ErrClosed}
 	}
 	return ch
+}
+
+// leave gives up a connection of the store's own to a server which says that the session has moved to another one: it would
+// say so for ever, and the client library stays (TestSessionMoves). A request that was sent before the present connection
+// was ready might have been answered by the one before.
+func (d *driver) leave(sent time.Time, err error) {
+	if d.config.Conn != nil || !errors.Is(err, zk.ErrSessionMoved) {
+		return
+	}
+	d.mu.Lock()
+	present := !d.ready.IsZero() && !sent.Before(d.ready)
+	d.mu.Unlock()
+	if present {
+		d.cut(fmt.Errorf("%s: %w", d.conn.Server(), err))
+	}
 }
 
 // receive waits for the answer of a request, or for ctx: then the outcome is unknown.
@@ -56,7 +74,7 @@ func explain(err error) error {
 		return nil
 	case errors.Is(err, zk.ErrNoAuth), errors.Is(err, zk.ErrInvalidACL), errors.Is(err, zk.ErrAuthFailed):
 		return fmt.Errorf("%w: %w", store.ErrDenied, err)
-	case errors.Is(err, zk.ErrNoServer):
+	case errors.Is(err, zk.ErrNoServer), errors.Is(err, zk.ErrSessionMoved):
 		return fmt.Errorf("%w: %w", store.ErrUnavailable, err)
 	case errors.Is(err, zk.ErrNoNode), errors.Is(err, zk.ErrNodeExists), errors.Is(err, zk.ErrBadVersion),
 		errors.Is(err, zk.ErrNotEmpty), errors.Is(err, zk.ErrNoChildrenForEphemerals),

@@ -117,7 +117,7 @@ func (s *session) End(context.Context, []engine.Removal) error {
 // asked for has expired, and resumed says whether it is the one we asked for. It must not block. The watches of the
 // connection before are over before the library reads what the new one tells.
 func (d *driver) established(id int64, resumed bool, ttl time.Duration, sent store.Instant) {
-	d.hosts.answered()
+	d.hosts.answered(id == 0 && !resumed)
 	d.set(func() {
 		d.unanswered = time.Time{}
 		known := d.current != nil && d.current.id == id

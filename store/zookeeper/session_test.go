@@ -136,9 +136,8 @@ func TestHandshakeBeginsALease(t *testing.T) {
 func TestAnsweredHandshakeKeepsTheSession(t *testing.T) {
 	d := driverWithSession(1)
 	d.unanswered = time.Now().Add(-time.Hour)
-	d.hosts.tried, d.hosts.silent = 5, 3
+	d.hosts.silent = 3
 	d.established(1, true, d.config.TTL, store.Now())
-	require.Zero(t, d.hosts.tried)
 	require.Zero(t, d.hosts.silent)
 	require.False(t, d.giveUp())
 	require.NotNil(t, d.current)

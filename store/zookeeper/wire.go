@@ -35,6 +35,7 @@ type wire struct {
 
 	established func(id int64, resumed bool, ttl time.Duration, sent store.Instant) // constant, as are all to leaving
 	timedOut    func()                                                              // the handshake has
+	broke       func(error)                                                         // a read or a write has failed
 	wanted      func(watchKey) bool                                                 // whether a read of this must set a watch
 	forget      bool                                                                // the last zxid is not insisted on
 	leaving     int64                                                               // the id of a session to be ended; 0 if there is none
@@ -94,6 +95,7 @@ func (w *wire) Write(p []byte) (int, error) {
 		out[len(out)-1] = 1
 	}
 	if _, err := w.Conn.Write(out); err != nil {
+		w.broke(err)
 		_ = w.Close()
 	}
 	return len(p), nil
@@ -133,6 +135,7 @@ func (w *wire) Read(p []byte) (n int, err error) {
 		w.left -= n
 	}
 	if err != nil {
+		w.broke(err)
 		_ = w.Close()
 		if errors.Is(err, os.ErrDeadlineExceeded) && w.state != shaken {
 			w.timedOut()

@@ -23,7 +23,7 @@ func handshaken(t *testing.T, established func(int64, bool, time.Duration, store
 	require.NoError(t, client.SetDeadline(time.Now().Add(time.Minute)))
 	t.Cleanup(func() { _ = client.Close(); _ = server.Close() })
 	w := newWire(client)
-	w.established, w.timedOut = established, func() {}
+	w.established, w.timedOut, w.broke = established, func() {}, func(error) {}
 	send(t, w, server, connectRequest(0, asked))
 	return w, server
 }

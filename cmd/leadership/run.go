@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"os"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/go-leadership/leadership/internal/guard"
@@ -19,7 +20,7 @@ type runCmd struct {
 	electionFlag
 	Value        string         `placeholder:"TEXT" help:"What others read of this process while it leads, such as its address. Default: the name of the host."`
 	Wait         *time.Duration `placeholder:"DURATION" help:"Give up if this process has not led within this time. Default: wait for ever."`
-	StopTimeout  *time.Duration `placeholder:"DURATION" help:"Time between SIGTERM and SIGKILL; the lease is shorter for the command by as much. Default: half of what fits, at most 10s."`
+	StopTimeout  *time.Duration `placeholder:"DURATION" help:"Time between SIGTERM and SIGKILL; the lease is shorter for the command by as much. Default: a quarter of what fits, at most 10s."`
 	Again        bool           `help:"Stand again when leadership was lost or the command has failed, after 1 s, which doubles up to 1 min."`
 	AgainLimit   int            `default:"5" placeholder:"5" help:"With --again: give up after this many failures of the command within a minute. 0: never. Default: 5."`
 	ReadyExec    string         `xor:"ready" placeholder:"COMMAND" help:"The command has taken over when this shell command succeeds. It is guarded as the command is."`
@@ -59,14 +60,10 @@ func (c *runCmd) Run(a *app) error {
 	}
 	a.errs, a.end = newSteadyLog(a.errs) // also for the error that this returns
 	log := slog.New(slog.NewTextHandler(a.errs, &slog.HandlerOptions{Level: level}))
-	config, err := c.guard(log)
-	if err != nil {
-		return err
-	}
-	a.warnOfClearPassword(c.Store)
 	signals, stop := notifySignals()
 	defer stop()
-	st, err := c.openFor(log)
+	a.warnOfClearPassword(c.Store)
+	config, st, err := c.prepare(log)
 	if err != nil {
 		return err
 	}
@@ -85,6 +82,23 @@ func (c *runCmd) Run(a *app) error {
 		log.Warn("could not close the store", "error", closed)
 	}
 	return err
+}
+
+// prepare finds out how the command is guarded, and opens the store. A signal that ends the candidacy ends it.
+func (c *runCmd) prepare(log *slog.Logger) (config guard.Config, st store.Store, err error) {
+	ends := []os.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGQUIT}
+	if hasTerminal() {
+		ends = append(ends, syscall.SIGHUP)
+	}
+	ctx, stop := endedBy(ends...)
+	defer stop()
+	if config, err = c.guard(ctx, log); err == nil {
+		st, err = c.openFor(ctx, log)
+	}
+	if err != nil && ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
+	return config, st, err
 }
 
 // exit returns the outcome as the error that Run returns.
@@ -182,11 +196,14 @@ func leastToStart(c guard.Config) time.Duration {
 	return c.TTL - c.RenewEvery - (c.MaxStopTimeout()-c.StopTimeout)/2
 }
 
-// defaultStopTimeout is half of the longest stop timeout. The other half is reserved for late renewals.
-func defaultStopTimeout(most time.Duration) time.Duration { return max(0, min(10*time.Second, most/2)) }
+// defaultStopTimeout is a quarter of the longest stop timeout. The rest is reserved for late renewals.
+func defaultStopTimeout(most time.Duration) time.Duration { return max(0, min(10*time.Second, most/4)) }
+
+// selfTest is guard.SelfTest. Tests replace it.
+var selfTest = guard.SelfTest
 
 // guard returns how the command is guarded, and says what that does not cover.
-func (c *runCmd) guard(log *slog.Logger) (guard.Config, error) {
+func (c *runCmd) guard(ctx context.Context, log *slog.Logger) (guard.Config, error) {
 	u, err := store.ParseURL(c.Store)
 	if err != nil {
 		return guard.Config{}, err
@@ -195,7 +212,7 @@ func (c *runCmd) guard(log *slog.Logger) (guard.Config, error) {
 	config.Command, config.Mode, config.Strict, config.WaitAll, config.Logger = c.Command, guard.UnguardedMode(), c.Strict, c.WaitAll, log
 	config.StopTimeout = value(c.StopTimeout, defaultStopTimeout(config.MaxStopTimeout()))
 	if !c.Unguarded {
-		if config.Mode, err = guard.SelfTest(context.Background()); err != nil {
+		if config.Mode, err = selfTest(ctx); err != nil {
 			return config, &failure{code: exitFailed, err: err, advice: "--unguarded runs the command as a plain child, which may outlive the leadership"}
 		}
 	}
@@ -239,11 +256,11 @@ func starter(config guard.Config) startFunc {
 }
 
 // openFor opens the store, which logs.
-func (c *runCmd) openFor(log *slog.Logger) (store.Store, error) {
+func (c *runCmd) openFor(ctx context.Context, log *slog.Logger) (store.Store, error) {
 	u, err := store.ParseURL(c.Store)
 	if err != nil {
 		return nil, err
 	}
 	u.Logger = log
-	return store.OpenURL(context.Background(), u)
+	return store.OpenURL(ctx, u)
 }

@@ -28,7 +28,7 @@ func TestRunDocs(t *testing.T) {
 	} {
 		require.Regexp(t, "`(leadership run )?--"+flag+"[`=]", text)
 	}
-	rows := regexp.MustCompile(`(?m)^\| (\S+) \| (\S+) \| (\S+) \|$`).FindAllStringSubmatch(text, -1)
+	rows := regexp.MustCompile(`(?m)^\| (\S+) \| (\S+) \| (\S+) \| (\S+) \|$`).FindAllStringSubmatch(text, -1)
 	shown := 0
 	for _, row := range rows {
 		ttl, err := time.ParseDuration(row[1])
@@ -39,6 +39,7 @@ func TestRunDocs(t *testing.T) {
 		most := (&runCmd{}).times(ttl, ttl/3).MaxStopTimeout()
 		require.Equal(t, row[2], most.Round(time.Millisecond).String(), row[1])
 		require.Equal(t, row[3], defaultStopTimeout(most).Round(time.Millisecond).String(), row[1])
+		require.Equal(t, row[4], (most - defaultStopTimeout(most)).Round(time.Millisecond).String(), row[1])
 	}
 	require.Equal(t, 6, shown)
 }

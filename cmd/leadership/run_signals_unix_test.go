@@ -3,7 +3,10 @@
 package main
 
 import (
+	"context"
 	"errors"
+	"io"
+	"os"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -13,6 +16,29 @@ import (
 	"github.com/go-leadership/leadership/internal/guard"
 	"github.com/stretchr/testify/require"
 )
+
+// A signal that comes while the program prepares ends it as one that comes later does.
+func TestSignalWhilePreparing(t *testing.T) {
+	t.Cleanup(func() { selfTest = guard.SelfTest })
+	for _, s := range []syscall.Signal{syscall.SIGQUIT, syscall.SIGTERM} {
+		selfTest = func(ctx context.Context) (guard.Mode, error) {
+			require.NoError(t, syscall.Kill(os.Getpid(), s))
+			select {
+			case <-ctx.Done():
+				return guard.Mode{}, ctx.Err()
+			case <-time.After(time.Minute):
+				return guard.Mode{}, errors.New("the signal does not end it")
+			}
+		}
+		a := &app{errs: io.Discard, end: func() {}}
+		c := &runCmd{Command: []string{"true"}, ReadyTimeout: time.Minute, LogLevel: "info"}
+		c.Store, c.Election = "file:///nonesuch?ttl=30s", "job"
+		err := c.Run(a)
+		a.end()
+		code, _ := explain(err)
+		require.Equal(t, 128+int(s), code, "%v", err)
+	}
+}
 
 // Before the runner leads, some signals end it. Its ballot is gone when it returns.
 func TestSignalBeforeLeading(t *testing.T) {

@@ -153,9 +153,14 @@ func (s *session) end(err error) error {
 // interruptible returns a context that ends with the first SIGINT, SIGTERM or SIGHUP, or one of the further signals. The
 // second one ends the program.
 func interruptible(further ...os.Signal) (ctx context.Context, stop func()) {
+	return endedBy(append([]os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP}, further...)...)
+}
+
+// endedBy returns a context that ends with the first of the signals.
+func endedBy(list ...os.Signal) (ctx context.Context, stop func()) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	signals := make(chan os.Signal, 1)
-	for _, s := range append([]os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP}, further...) {
+	for _, s := range list {
 		if !signal.Ignored(s) { // nohup ignores SIGHUP
 			signal.Notify(signals, s)
 		}

@@ -47,7 +47,7 @@ func (d *driver) retire(sess *session) <-chan struct{} {
 	return one.gone
 }
 
-// clearAwayAll clears the sessions away. After an error it pauses, up to a second, and goes on with the next one.
+// clearAwayAll clears the sessions away. After an error it goes on with the next one, up to a second after the last began.
 func (d *driver) clearAwayAll() {
 	r, pause := &d.retired, time.Duration(0)
 	for {
@@ -60,6 +60,7 @@ func (d *driver) clearAwayAll() {
 		one := r.list[0]
 		r.list = r.list[1:]
 		r.mu.Unlock()
+		began := time.Now()
 		ctx, cancel := context.WithTimeout(d.life.Background, d.clearLimit())
 		err := d.clearAway(ctx, one.session)
 		cancel()
@@ -72,7 +73,7 @@ func (d *driver) clearAwayAll() {
 		r.list = append(r.list, one)
 		r.mu.Unlock()
 		pause = min(max(50*time.Millisecond, 2*pause), time.Second)
-		adapter.PauseFor(d.life.Calls, pause)
+		adapter.PauseFor(d.life.Calls, pause-time.Since(began))
 	}
 }
 

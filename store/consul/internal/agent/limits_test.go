@@ -40,6 +40,19 @@ func TestFirstAgentIsSilent(t *testing.T) {
 	})
 }
 
+// Whether its caller's limit or its own ends a request first, the cause is the same.
+func TestNoAnswerInTime(t *testing.T) {
+	for _, limit := range []time.Duration{RequestLimit - 1, RequestLimit, RequestLimit + 1} {
+		synctest.Test(t, func(t *testing.T) {
+			a := newAgents(t, []string{"a"}, func(string, *http.Request) bool { return false })
+			ctx, cancel := context.WithTimeout(t.Context(), limit)
+			defer cancel()
+			_, err := a.client.Get(ctx, "key")
+			require.ErrorContains(t, err, "no answer in time")
+		})
+	}
+}
+
 // What is not set is not in a request: the library's client has something in its place.
 func TestRequestsHaveNothingThatIsNotSet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

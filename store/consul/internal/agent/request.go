@@ -48,10 +48,14 @@ func Request[T any](ctx context.Context, c *Client, f func(ctx context.Context) 
 	case r := <-answered:
 		return r.value, r.err
 	case <-ctx.Done():
-		if s.leave() {
-			return zero, fmt.Errorf("%w: %w", store.ErrUnavailable, context.Cause(ctx))
+		cause := context.Cause(ctx)
+		if errors.Is(cause, context.DeadlineExceeded) { // as of the request's own limit, which might end at the same time
+			cause = fmt.Errorf("no answer in time: %w", cause)
 		}
-		return zero, fmt.Errorf("%w: %w", store.ErrUnknownOutcome, context.Cause(ctx))
+		if s.leave() {
+			return zero, fmt.Errorf("%w: %w", store.ErrUnavailable, cause)
+		}
+		return zero, fmt.Errorf("%w: %w", store.ErrUnknownOutcome, cause)
 	}
 }
 

@@ -90,7 +90,7 @@ func (s *session) Keep(ctx context.Context, renewed func(engine.Proof)) error {
 }
 
 // errLater says that the request to end the session follows.
-var errLater = fmt.Errorf("%w: the next handshake ends it", store.ErrUnavailable)
+var errLater = engine.Answered(fmt.Errorf("%w: the next handshake ends it", store.ErrUnavailable))
 
 // errAbandoned is why the connection of a session that was given up is cut.
 var errAbandoned = errors.New("the session is being ended")

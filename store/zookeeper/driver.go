@@ -129,7 +129,7 @@ func (d *driver) set(change func()) {
 }
 
 // errKept is why there is no next session yet.
-var errKept = fmt.Errorf("%w: the session before stands until its leader's work has stopped", store.ErrUnavailable)
+var errKept = engine.Answered(fmt.Errorf("%w: the session before stands until its leader's work has stopped", store.ErrUnavailable))
 
 // Open implements engine.Driver: it waits for the session of the connection, and before that for the end of the one that
 // was opened before. It reports what is in the way now and then.

@@ -41,7 +41,7 @@ func (s *session) Enter(ctx context.Context, election string, n engine.Nonce, va
 		s.creations.Delete(n.Name)
 		switch {
 		case errors.Is(c.err, store.ErrUnknownOutcome):
-			return engine.Entry{}, fmt.Errorf("%w: the ballot was not created", store.ErrUnavailable)
+			return engine.Entry{}, engine.Answered(fmt.Errorf("%w: the ballot was not created", store.ErrUnavailable))
 		case !errors.Is(c.err, zk.ErrNoNode):
 			return engine.Entry{}, fmt.Errorf("create %s...: %w", dir+"/"+d.layout.ballotStem(n.Name), c.err)
 		}

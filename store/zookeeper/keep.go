@@ -164,7 +164,7 @@ func (d *driver) touched(c confirmation) (present bool) {
 		if present = sess != nil && !c.sent.Time().Before(sess.since.Time()); !present {
 			return
 		}
-		if age, certain := sess.touches.add(touch{sent: c.sent, answered: time.Now()}); certain {
+		if age, certain := sess.touches.add(touch{sent: c.sent, answered: time.Now()}); certain && (sess.begun(age, c.sent) || d.renewedInTime()) {
 			sess.prove(c.sent, d.config.TTL-d.config.Grace-age)
 		}
 		if c.sent.Time().After(d.confirmed) {

@@ -109,7 +109,7 @@ func (d *driver) Leader(ctx context.Context, election string, tell engine.Tell) 
 }
 
 // errReplaced says that the server which answered may have been that of a later session.
-var errReplaced = fmt.Errorf("%w: the session has been replaced", store.ErrUnavailable)
+var errReplaced = engine.Answered(fmt.Errorf("%w: the session has been replaced", store.ErrUnavailable))
 
 // still returns nil if the session was the present one until now: all answers that have come were given in it.
 func (d *driver) still(sess *session) error {

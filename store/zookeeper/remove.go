@@ -83,7 +83,7 @@ func (s *session) ackRemoval(ctx context.Context, election string) ([]any, error
 
 var (
 	// errChanged says that the acknowledgement is not what a removal took it for.
-	errChanged = fmt.Errorf("%w: the acknowledgement has changed meanwhile", store.ErrUnavailable)
+	errChanged = engine.Answered(fmt.Errorf("%w: the acknowledgement has changed meanwhile", store.ErrUnavailable))
 	// errNoBallot says that the ballot has been removed before.
 	errNoBallot = errors.New("the ballot has gone")
 )

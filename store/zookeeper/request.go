@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/go-leadership/leadership/store"
+	"github.com/go-leadership/leadership/store/engine"
 	"github.com/go-zookeeper/zk"
 )
 
@@ -83,7 +84,7 @@ func explain(err error) error {
 	}
 	switch code, unknown := strings.CutPrefix(err.Error(), "unknown error: "); { // of the server's, to the library
 	case code == "-127": // throttled
-		return fmt.Errorf("%w: %w", store.ErrUnavailable, err)
+		return engine.Answered(fmt.Errorf("%w: %w", store.ErrUnavailable, err))
 	case unknown && code != "-1" && code != "-4" && code != "-7": // of the system, the connection, or late
 		return err
 	}

@@ -26,9 +26,11 @@ const moved = -118
 // scriptedServer grants the session asked to each connection. Then it answers requests: confirmations with the code that
 // the connection has been given, as a transaction whose only part has failed, and all others without an error.
 type scriptedServer struct {
-	ttl  time.Duration
-	most int                          // how many connections it accepts; 0 for any number
-	code func(dial int) (int32, bool) // the error of its confirmations, and whether it answers anything after the handshake
+	ttl   time.Duration
+	grace time.Duration                // of the driver; 0 for the default
+	trip  time.Duration                // how long an answer takes
+	most  int                          // how many connections it accepts; 0 for any number
+	code  func(dial int) (int32, bool) // the error of its confirmations, and whether it answers anything after the handshake
 
 	dials []time.Time // written by the goroutine that dials
 }
@@ -47,16 +49,26 @@ func (s *scriptedServer) dial(ctx context.Context, _, _ string) (net.Conn, error
 		if readFrame(server) == nil {
 			return
 		}
+		time.Sleep(s.trip)
 		if _, err := server.Write(connectReply(asked, s.ttl)); err != nil || !answers {
 			return
 		}
+		answering := make(chan func(), 100)
+		defer close(answering)
+		go func() {
+			for answer := range answering {
+				answer()
+			}
+		}()
 		for {
 			request := readFrame(server)
 			if request == nil {
 				return
 			}
-			if _, err := server.Write(reply(request, code)); err != nil {
-				return
+			due := time.Now().Add(s.trip)
+			answering <- func() {
+				time.Sleep(time.Until(due))
+				_, _ = server.Write(reply(request, code))
 			}
 		}
 	}()
@@ -102,9 +114,12 @@ func reply(request []byte, code int32) []byte {
 // driver returns a driver of the server's.
 func (s *scriptedServer) driver(t *testing.T) *driver {
 	t.Helper()
-	d, err := newDriver(Config{Servers: []string{"127.0.0.1:2181"}, TTL: s.ttl, Dial: s.dial})
+	d, err := newDriver(Config{Servers: []string{"127.0.0.1:2181"}, TTL: s.ttl, Grace: s.grace, Dial: s.dial})
 	require.NoError(t, err)
-	t.Cleanup(func() { _ = d.Close() })
+	t.Cleanup(func() {
+		_ = d.Close()
+		time.Sleep(2 * s.trip) // until the last answer has been given up
+	})
 	return d
 }
 

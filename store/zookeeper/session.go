@@ -58,6 +58,12 @@ func (s *session) await(ctx context.Context) error {
 	})
 }
 
+// begun reports whether the session has been proved before, or a confirmation proves it by another touch than the handshake.
+// age is by how much earlier that touch was sent. The caller holds the driver's mu.
+func (s *session) begun(age time.Duration, confirmed store.Instant) bool {
+	return s.proof != (engine.Proof{}) || age != s.since.Since(confirmed.Time())
+}
+
 // prove notes that the session stands. The caller holds the driver's mu.
 func (s *session) prove(sent store.Instant, valid time.Duration) {
 	s.proof = engine.Proof{Sent: sent, Valid: valid}
@@ -90,7 +96,7 @@ func (s *session) Keep(ctx context.Context, renewed func(engine.Proof)) error {
 }
 
 // errLater says that the request to end the session follows.
-var errLater = fmt.Errorf("%w: the next handshake ends it", store.ErrUnavailable)
+var errLater = engine.Answered(fmt.Errorf("%w: the next handshake ends it", store.ErrUnavailable))
 
 // errAbandoned is why the connection of a session that was given up is cut.
 var errAbandoned = errors.New("the session is being ended")
@@ -143,16 +149,22 @@ func (d *driver) established(id int64, resumed bool, ttl time.Duration, sent sto
 // makes a new session. The ensemble's leader resumes one by itself, even if another one has been elected that it has not
 // heard of: so a confirmation has to come before that counts. The caller holds mu.
 func (d *driver) begin(resumed bool, sent store.Instant) {
-	sess, ttl, valid := d.current, d.config.TTL, d.config.TTL-d.config.Grace
+	sess, valid := d.current, d.config.TTL-d.config.Grace
 	d.ready = time.Now()
 	d.trip = d.ready.Sub(sent.Time())
 	sess.since = sent
 	sess.touches.reset(sent)
-	// The second confirmation is the first to renew the lease: see touches. If that comes too late, a lease would end
-	// soon after it has begun.
-	if !resumed && 3*d.trip+interval(ttl)+ttl/24 < valid {
+	if !resumed && d.renewedInTime() {
 		sess.prove(sent, valid)
 	}
+}
+
+// renewedInTime reports whether a lease that counts from the present connection's handshake lasts until it is renewed. The
+// second confirmation is the first to renew it: see touches. If that comes too late, the lease would end soon after it has
+// begun. The caller holds mu.
+func (d *driver) renewedInTime() bool {
+	ttl := d.config.TTL
+	return 3*d.trip+interval(ttl)+ttl/24 < ttl-d.config.Grace
 }
 
 // giveUp gives up the session if servers have left all handshakes of more than a TTL without an answer. Each might have

@@ -1,0 +1,53 @@
+package zookeeper
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-leadership/leadership/store/engine"
+	"github.com/stretchr/testify/require"
+)
+
+// A lease that has begun is renewed before it ends, at round trips up to these. If they are so long that the first renewal
+// would not reach the end of a lease that counts from the handshake, the lease begins with that renewal.
+func TestRenewalsComeInTime(t *testing.T) {
+	const ttl = 24 * time.Second
+	for name, c := range map[string]struct{ grace, most time.Duration }{
+		"least grace":    {ttl / 12, ttl / 5},
+		"default grace":  {ttl / 3, ttl * 18 / 100},
+		"greatest grace": {ttl/2 - time.Millisecond, ttl / 8},
+	} {
+		for trip := ttl / 160; trip <= c.most; trip += ttl / 160 {
+			t.Run(fmt.Sprintf("%s, %v", name, trip), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					s := &scriptedServer{ttl: ttl, grace: c.grace, trip: trip, code: func(int) (int32, bool) { return 0, true }}
+					d := s.driver(t)
+					sess, proof, err := d.Open(t.Context())
+					for err != nil {
+						sess, proof, err = d.Open(t.Context())
+					}
+					ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+					defer cancel()
+					var renewals int
+					var late time.Duration // of the last renewal that came when the lease was over
+					var end time.Time
+					if proof != (engine.Proof{}) {
+						end = proof.Sent.Time().Add(proof.Valid)
+					}
+					_ = sess.Keep(ctx, func(p engine.Proof) {
+						if !end.IsZero() && time.Now().After(end) {
+							late = time.Since(end)
+						}
+						end = p.Sent.Time().Add(p.Valid)
+						renewals++
+					})
+					require.Zero(t, late)
+					require.Greater(t, renewals, 10)
+				})
+			})
+		}
+	}
+}

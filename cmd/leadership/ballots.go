@@ -16,8 +16,9 @@ type ballotsCmd struct {
 
 // Help is the text below the flags' in --help.
 func (ballotsCmd) Help() string {
-	return `The first in line leads. It is shown as "leads" once it has acknowledged, which is when followers know it. The
-token is the fencing token of the ballot: resources refuse writes with a lower one than the highest they have seen.
+	return `The first in line leads. It is shown as "leads" once it has acknowledged, which is when followers know it, and as
+"asked to resign" if an operator has asked it and its work has not stopped. The token is the fencing token of the
+ballot: resources refuse writes with a lower one than the highest they have seen.
 
 Exit codes: 0: the list is complete, and may be empty; 64: wrong usage; 69: the store did not answer; 77: it denied.`
 }
@@ -59,7 +60,9 @@ type ballotJSON struct {
 	Position int    `json:"position"` // 1 is the first in line
 	Token    uint64 `json:"token"`
 	valueJSON
-	Leads bool `json:"leads"` // is first, and has acknowledged
+	Leads   bool `json:"leads"`                     // is first, and has acknowledged
+	Asked   bool `json:"asked_to_resign,omitempty"` // and has not gone
+	Foreign bool `json:"foreign,omitempty"`         // stands by another program's recipe
 }
 
 // Run implements the subcommand.
@@ -86,6 +89,8 @@ func (c *ballotsCmd) Run(a *app) error {
 	for i, b := range q.ballots {
 		row := texts(strconv.Itoa(i+1), strconv.FormatUint(b.Token, 10), "waits", printable(b.Value))
 		switch {
+		case b.Asked:
+			row[2] = cell{"asked to resign", yellow}
 		case i == 0 && q.leads():
 			row[2] = cell{"leads", green}
 		case i == 0:
@@ -99,7 +104,7 @@ func (c *ballotsCmd) Run(a *app) error {
 func (c *ballotsCmd) printJSON(a *app, q queue) error {
 	ballots := []ballotJSON{}
 	for i, b := range q.ballots {
-		ballots = append(ballots, ballotJSON{i + 1, b.Token, valueOf(b.Value), i == 0 && q.leads()})
+		ballots = append(ballots, ballotJSON{i + 1, b.Token, valueOf(b.Value), i == 0 && q.leads(), b.Asked, b.Foreign})
 	}
 	return printJSON(a.out, struct {
 		placeJSON

@@ -21,7 +21,8 @@ func (stepdownCmd) Help() string {
 	return `It asks the first in line to resign. The leader's work is stopped first; then its ballot goes and the next in
 line leads, so that no two leaders overlap. It waits, for --timeout, until another candidate leads and has acknowledged.
 If none does by then it says why. The request stands nevertheless: the leader resigns as soon as its work has stopped.
-If no other candidate stands, the same one leads again, with a higher token.
+If no other candidate stands, the same one leads again, with a higher token. A leader of another program's recipe takes no
+such requests, and is refused at once.
 
 Exit codes: 0: another ballot leads; 1: none does yet, or nothing was done; 64: wrong usage; 69: the store did not
 answer; 70: the store takes no such requests; 77: it denied.`
@@ -46,6 +47,9 @@ func (c *stepdownCmd) Run(a *app) error {
 		case len(q.ballots) == 0:
 			return &failure{code: exitNo, err: fmt.Errorf("no candidate stands in %v: there is none to step down", c.electionFlags)}
 		}
+		if q.ballots[0].Foreign {
+			return c.foreign(q)
+		}
 		if err := c.confirm(ctx, a, c.plan(q)); err != nil {
 			return err
 		}
@@ -64,12 +68,29 @@ func (c *stepdownCmd) Run(a *app) error {
 	})
 }
 
+// foreign is the error if the first in line takes no requests.
+func (c *stepdownCmd) foreign(q queue) error {
+	first := q.ballots[0]
+	does := "leads"
+	if !q.leads() {
+		does = "is first in line"
+	}
+	return &failure{
+		exitNo, fmt.Errorf("%s, which %s in %v with token %d, takes no requests to resign: it stands by another program's recipe",
+			printable(first.Value), does, c.electionFlags, first.Token),
+		"end that program, or let it give up the leadership itself",
+	}
+}
+
 // plan says what is about to happen.
 func (c *stepdownCmd) plan(q queue) string {
 	leader := q.ballots[0]
 	does := "leads"
-	if !q.leads() {
-		does = "is first in line, and has not acknowledged"
+	switch {
+	case leader.Asked:
+		does = "was asked to resign before, and has not gone,"
+	case !q.leads():
+		does = "is first in line, and has not acknowledged,"
 	}
 	text := fmt.Sprintf("In %v, %s %s with token %d.\nIt is asked to resign. Its work stops first; then ",
 		c.electionFlags, printable(leader.Value), does, leader.Token)

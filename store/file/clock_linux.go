@@ -54,9 +54,3 @@ func firstOf(errs ...error) error {
 	}
 	return nil
 }
-
-// bootID names the time since the machine was started.
-func bootID() (string, error) {
-	text, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
-	return strings.ReplaceAll(strings.TrimSpace(string(text)), "-", ""), err
-}

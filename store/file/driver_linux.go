@@ -26,7 +26,6 @@ type driver struct {
 	ops     ops
 	line    line
 	clock   func() time.Duration // since the machine was started, the same in all processes
-	boot    string               // the name of that time
 	durable bool                 // whether the file system is
 	hub     *hub
 	life    *adapter.Lifecycle // of the goroutines
@@ -107,9 +106,6 @@ func newDriverWith(c Config, calls ops, l line, kind func(dir string) (uint32, e
 		return nil, err
 	}
 	offset, err := bootOffset()
-	if err == nil {
-		d.boot, err = bootID()
-	}
 	if err != nil {
 		return nil, err
 	}

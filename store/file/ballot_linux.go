@@ -49,15 +49,16 @@ func (s *session) Enter(ctx context.Context, election string, n engine.Nonce, va
 			return e, err
 		}
 		p := s.driver.dirOf(election)
-		var before []uint64
 		if c.number == 0 {
-			if before, err = s.enter(p, c, n.Name, value); err != nil {
+			if err := s.enter(p, c, n.Name, value); err != nil {
 				if c.name == "" { // nothing is left of it
 					s.forget(n.Name)
 				}
 				return e, err
 			}
-		} else if before, err = p.tickets(s.driver); err != nil {
+		}
+		before, err := p.tickets(s.driver) // now that its own is there: an earlier listing might miss one that was being made
+		if err != nil {
 			return e, err
 		}
 		e = engine.Entry{Key: key(election, c.number, c.name), Token: c.number, Private: c}
@@ -81,52 +82,60 @@ func (s *session) cast(election, nonce string) (*cast, error) {
 	return c, nil
 }
 
-// enter makes a ballot with a ticket, and returns the numbers of the tickets before it. If a ticket is void, or might
-// not stand, its directory is withdrawn and gets no other ticket: other processes might have seen it.
-func (s *session) enter(p electionDir, c *cast, nonce, value string) (before []uint64, err error) {
+// enter makes a ballot with a ticket. If a ticket is void, or might not stand, its directory is withdrawn and gets no
+// other ticket: other processes might have seen it. The value is written when the ticket is known not to be void: a
+// ballot without one is not listed.
+func (s *session) enter(p electionDir, c *cast, nonce, value string) error {
 	d := s.driver
 	for c.number == 0 {
 		if c.name != "" {
 			if err := p.withdraw(d, c.name); err != nil {
-				return nil, err
+				return err
 			}
 		}
 		c.try++
 		c.name = ballotName(s.id, nonce, s.tries.Add(1))
 		var n uint64
+		var before []uint64
 		void := true
-		err := d.made(func() error { return d.makeElection(c.election) }, func() error { return d.makeDirFile(p.ballot(c.name), value) })
+		err := d.made(func() error { return d.makeElection(c.election) }, func() error { return d.makeBallot(p.ballot(c.name)) })
 		if err == nil {
 			n, before, void, err = d.numbers.take(p.queue(), "../_b/"+c.name)
+		}
+		if err == nil && !void {
+			err = d.makeFile(p.ballot(c.name)+"/value", value)
+			void = err != nil
 		}
 		if missing(err) && c.try%4 != 0 { // the directories were removed meanwhile
 			err = d.made(d.make, func() error { return d.makeElection(c.election) })
 		}
 		if err != nil {
-			if !errors.Is(err, store.ErrUnknownOutcome) && p.withdraw(d, c.name) == nil { // there is no ticket
+			switch {
+			case errors.Is(err, store.ErrUnknownOutcome):
+			case p.withdraw(d, c.name) == nil: // if there is a ticket, it points nowhere
 				c.name = ""
+			case n > 0:
+				err = fmt.Errorf("%w: %w", store.ErrUnknownOutcome, err)
 			}
-			return nil, err
+			return err
 		}
-		if !void {
-			c.number = n
+		if void {
+			continue
+		}
+		c.number = n
+		if size := len(before); size >= 64 && n%(1<<(bits.Len(uint(size))-2)) == 0 { // each quarter to half of the size
+			d.life.Go(func() { d.collect(c.election) })
 		}
 	}
-	if size := len(before); size >= 64 && c.number%(1<<(bits.Len(uint(size))-2)) == 0 { // each quarter to half of the size
-		d.life.Go(func() { d.collect(c.election) })
-	}
-	return before, nil
+	return nil
 }
 
-// makeDirFile makes a ballot's directory with its value.
-func (d *driver) makeDirFile(dir, value string) error {
+// makeBallot makes a ballot's directory.
+func (d *driver) makeBallot(dir string) error {
 	if err := d.ops.mkdir(dir); err != nil {
 		return err
 	}
-	if err := d.allow(dir, forDirs); err != nil {
-		return err
-	}
-	return d.makeFile(dir+"/value", value)
+	return d.allow(dir, forDirs)
 }
 
 // tickets returns the numbers of the tickets, in ascending order.
@@ -385,12 +394,19 @@ func (d *driver) RequestResignation(ctx context.Context, election string, token 
 func (d *driver) Ballots(ctx context.Context, election string) ([]store.Standing, error) {
 	return ask(ctx, d, func() (list []store.Standing, err error) {
 		p := d.dirOf(election)
-		tickets, err := p.tickets(d)
+		first, err := p.tickets(d)
+		if err != nil || len(first) == 0 {
+			return nil, err
+		}
+		tickets, err := p.tickets(d) // the first listing might miss one that was being made, and show a later one
 		if err != nil {
 			return nil, err
 		}
 		seen := map[string]bool{}
 		for _, n := range tickets {
+			if n > first[len(first)-1] {
+				break
+			}
 			name, err := p.ticket(d, n)
 			if err != nil {
 				return nil, err

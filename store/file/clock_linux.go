@@ -79,9 +79,3 @@ func parseOffset(text string) (time.Duration, error) {
 	}
 	return 0, fmt.Errorf("can't find the offset of the boot time in timens_offsets: %q", text)
 }
-
-// bootID names the time since the machine was started.
-func bootID() (string, error) {
-	text, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
-	return strings.ReplaceAll(strings.TrimSpace(string(text)), "-", ""), err
-}

@@ -51,7 +51,7 @@ func (p electionDir) collect(d *driver, seen map[string]bool) error {
 	if len(dead) == 0 {
 		return nil
 	}
-	if _, err := d.numbers.raise(floors{max(f.floor, slices.Max(tickets)), f.end}); err != nil {
+	if _, err := d.numbers.raise(f, max(f.floor, slices.Max(tickets))); err != nil {
 		return err
 	}
 	for _, n := range dead {
@@ -59,7 +59,7 @@ func (p electionDir) collect(d *driver, seen map[string]bool) error {
 			return err
 		}
 	}
-	return d.forgetFloors()
+	return nil
 }
 
 // tidyBallots removes what ballots have left, and withdraws those of sessions that are over. It returns the sessions
@@ -77,34 +77,28 @@ func (p electionDir) tidyBallots(d *driver) map[string]bool {
 	return seen
 }
 
-// forgetFloors removes floors that higher ones replace, if there are many. The others are made durable first.
-func (d *driver) forgetFloors() error {
+// forgetFloors removes floors that higher ones replace. The others are made durable first.
+func (d *driver) forgetFloors() {
 	names, err := d.ops.list(d.floorDir())
-	if err != nil || len(names) < 16 {
-		return err
+	if err == nil && d.durable {
+		err = d.ops.sync(d.floorDir())
 	}
-	if err := d.ops.sync(d.floorDir()); err != nil {
-		return err
+	if err != nil {
+		d.config.Logger.Debug("can't remove old floors", "store", d.config.name(), "error", err)
+		return
 	}
-	var own []floors
+	var all []floors
 	for _, name := range names {
-		if f, boot, ok := parseFloor(name); ok && boot == d.boot {
-			own = append(own, f)
+		if f, ok := parseFloor(name); ok {
+			all = append(all, f)
 		}
 	}
-	slices.SortFunc(own, func(a, b floors) int { return cmp.Or(cmp.Compare(a.floor, b.floor), cmp.Compare(a.end, b.end)) })
-	if len(own) < 4 {
-		return nil
-	}
-	highest := own[len(own)-1]
-	keep := own[len(own)-4:]
-	for _, name := range names {
-		f, boot, ok := parseFloor(name)
-		if ok && f.end <= highest.end && !(boot == d.boot && slices.Contains(keep, f)) {
-			_ = d.ops.unlink(d.floorDir() + "/" + name)
+	slices.SortFunc(all, func(a, b floors) int { return cmp.Or(cmp.Compare(a.floor, b.floor), cmp.Compare(a.end, b.end)) })
+	for _, f := range all[:max(len(all)-4, 0)] { // a listing that is under way finds one of those that stay
+		if f.end <= all[len(all)-1].end {
+			_ = d.ops.unlink(d.floorPath(f))
 		}
 	}
-	return nil
 }
 
 // tidy removes some remains of processes that did not end their sessions. Each new session removes a few, so that their
@@ -186,7 +180,7 @@ func (d *driver) clear(p electionDir) error {
 				return err
 			}
 			if highest > f.floor {
-				if _, err := d.numbers.raise(floors{highest, f.end}); err != nil {
+				if _, err := d.numbers.raise(f, highest); err != nil {
 					return err
 				}
 			}

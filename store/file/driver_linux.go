@@ -27,7 +27,6 @@ type driver struct {
 	calls   *calls
 	line    line
 	clock   func() time.Duration // since the machine was started, the same in all processes
-	boot    string               // the name of that time
 	durable bool                 // whether the file system is
 	hub     *hub
 	life    *adapter.Lifecycle // of the goroutines
@@ -114,9 +113,6 @@ func newDriverWith(c Config, calls ops, l line, kind func(dir string) (uint32, e
 	}
 	if err != nil {
 		return nil, adapter.Refuse("directory", c.Directory, "the store can't use the clock of this machine: %v", err)
-	}
-	if d.boot, err = bootID(); err != nil {
-		return nil, err
 	}
 	d.clock = func() time.Duration { return bootTime() - offset }
 	if d.hub, err = openHub(); err != nil {

@@ -12,7 +12,7 @@ import (
 )
 
 // layout is the version of the layout. Programs with different layouts would not exclude each other.
-const layout = 1
+const layout = 2
 
 // The directories of a store. The comment of the package says what is in them.
 func (d *driver) root() string                { return d.config.Directory }

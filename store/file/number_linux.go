@@ -1,11 +1,13 @@
 package file
 
 import (
+	"errors"
 	"fmt"
 	"path"
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/go-leadership/leadership/store"
@@ -13,86 +15,128 @@ import (
 
 // Tokens and revisions are numbers of entries in a directory, which grow. A floor is an empty entry of f whose name is
 //
-//	<floor>-<end>-<boot>
+//	<floor>-<end>
 //
-// In that boot of the machine, numbers up to the highest floor are not given out any more, so that entries with such
-// numbers may be removed; and no number from the highest end on is given out before a higher end is durable. What was
-// written since is lost if the power fails, and the next boot begins with a floor at the end of the last. So numbers never
-// go back, and no entry of an election has to be synced.
+// It is for all elections. Numbers up to the highest floor are not given out any more, so that entries with such numbers
+// may be removed. Numbers more than a block above it are not given out before there is a higher floor: if the entries of
+// an election are gone, a floor that is a block higher is above all that were given out. No number from the highest end
+// on is given out before a higher end is durable. What was written since is lost if the power fails, and no process knows
+// whether it did. So each begins with a floor at the highest end, and no entry of an election has to be synced.
+//
+// If the floors are gone, the next is at the wall clock in microseconds, or above what is left. Each process that begins
+// takes numbers worth four milliseconds, so that they rarely come near the clock.
 
-// block is by how much an end is raised. A crash of the machine skips at most that many numbers.
-const block = 1024
+const (
+	block = 64   // how far numbers may go above the highest floor
+	span  = 4096 // how far an end is above the floor with which it is made
+	most  = 64   // how many floors there are before old ones are removed
+)
 
 // numbers are what a driver knows about the floors.
 type numbers struct {
 	driver *driver
 
-	mu            sync.Mutex
-	durable       uint64 // guarded by mu, and held while syncing: the end that is known to be durable
-	seen          uint64 // the highest end that was seen: the directory might be removed, and made again
-	tickets, acks uint64 // the highest numbers of any election
+	mu      sync.Mutex
+	durable uint64 // guarded by mu, and held while syncing: the end that is known to be durable
+	seen    uint64 // the highest end that was seen, 0 before the first floor: the directory might be removed, and made again
 }
 
-// floors are the limits that hold in this boot.
-type floors struct{ floor, end uint64 }
+// floors are the limits that hold now.
+type floors struct {
+	floor, end uint64
+	count      int // how many there are
+}
 
 func (d *driver) floorPath(f floors) string {
-	return fmt.Sprintf("%s/%d-%d-%s", d.floorDir(), f.floor, f.end, d.boot)
+	return fmt.Sprintf("%s/%d-%d", d.floorDir(), f.floor, f.end)
 }
 
 // parseFloor parses the name of a floor.
-func parseFloor(name string) (f floors, boot string, ok bool) {
-	parts := strings.Split(name, "-")
-	if len(parts) != 3 {
-		return f, "", false
-	}
+func parseFloor(name string) (f floors, ok bool) {
+	floor, end, _ := strings.Cut(name, "-")
 	var err, err2 error
-	f.floor, err = strconv.ParseUint(parts[0], 10, 64)
-	f.end, err2 = strconv.ParseUint(parts[1], 10, 64)
-	return f, parts[2], err == nil && err2 == nil
+	f.floor, err = strconv.ParseUint(floor, 10, 62)
+	f.end, err2 = strconv.ParseUint(end, 10, 62)
+	return f, err == nil && err2 == nil
 }
 
-// floors reads the floors, and makes one if this boot has none.
+// floors reads the floors. The first time it makes one at the highest end, and also if an end has gone that it has seen.
 func (n *numbers) floors() (now floors, err error) {
 	d := n.driver
 	names, err := d.ops.list(d.floorDir())
 	if err != nil {
 		return now, err
 	}
-	var last uint64 // the highest end of all boots
 	for _, name := range names {
-		f, boot, ok := parseFloor(name)
-		if !ok {
-			continue
-		}
-		last = max(last, f.end)
-		if boot == d.boot {
+		if f, ok := parseFloor(name); ok {
 			now.floor, now.end = max(now.floor, f.floor), max(now.end, f.end)
 		}
 	}
+	now.count = len(names)
 	n.mu.Lock()
 	seen := n.seen
-	n.seen = max(seen, now.end)
 	n.mu.Unlock()
-	switch {
-	case now.end == 0 && last == 0 && seen == 0 && !d.durable:
-		last = uint64(time.Now().UnixMicro()) // nothing is left of what was given out before
-		fallthrough
-	case now.end == 0, now.end < seen:
-		last = max(last, seen)
-		return n.raise(floors{last, last + block})
+	if seen > 0 && now.end >= seen {
+		n.see(now.end)
+		return now, nil
 	}
-	return now, nil
+	floor := max(now.end, seen)
+	if now.end < max(seen, 1) { // floors were removed, and others might have given out more than is known here
+		left, err := d.highest(d.root() + "/e")
+		if err != nil {
+			return now, err
+		}
+		floor = max(floor, uint64(time.Now().UnixMicro()), left)
+	}
+	return n.raise(now, floor)
 }
 
-// raise makes a floor.
-func (n *numbers) raise(f floors) (floors, error) {
-	d := n.driver
-	err := d.ops.symlink("-", d.floorPath(f))
-	if taken(err) {
-		err = nil
+func (n *numbers) see(end uint64) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.seen = max(n.seen, end)
+}
+
+// highest returns the highest number of an entry in a directory and below.
+func (d *driver) highest(dir string) (highest uint64, err error) {
+	names, err := d.ops.list(dir)
+	if missing(err) || errors.Is(err, syscall.ENOTDIR) {
+		return 0, nil
 	}
-	return f, err
+	for _, name := range names {
+		if name == "_q" || name == "_a" || name[0] != '_' {
+			below, err := d.highest(dir + "/" + name)
+			if err != nil {
+				return 0, err
+			}
+			highest = max(highest, below)
+		}
+	}
+	if base := path.Base(dir); base == "_q" || base == "_a" {
+		for _, number := range numbered(names) {
+			highest = max(highest, number)
+		}
+	}
+	return highest, err
+}
+
+// raise makes a higher floor.
+func (n *numbers) raise(now floors, floor uint64) (floors, error) {
+	d := n.driver
+	now.floor = floor
+	if floor+block >= now.end {
+		now.end = floor + span
+	}
+	err := d.ops.symlink("-", d.floorPath(now))
+	if err != nil && !taken(err) {
+		return now, err
+	}
+	n.see(now.end)
+	if now.count++; now.count > most {
+		d.forgetFloors()
+		now.count = 0
+	}
+	return now, nil
 }
 
 // secure makes an end durable before numbers below it are given out. Another process might have made that end and
@@ -116,42 +160,32 @@ func (n *numbers) secure(end uint64) error {
 	return nil
 }
 
-// last returns the highest number used in a directory, of tickets or of acknowledgements. If an operator removes the
-// entries, the numbers still go on.
-func (n *numbers) last(dir string, number uint64) uint64 {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	of := &n.tickets
-	if path.Base(dir) != "_q" {
-		of = &n.acks
-	}
-	*of = max(*of, number)
-	return *of
-}
-
-// take makes an entry with the next number in a directory, and returns the numbers that existed, or might have. The
-// number is void if a floor was raised above it meanwhile: then an earlier entry with that number might have been
-// removed.
+// take makes an entry with the next number in a directory, and returns the lower numbers that it has found. The number is
+// void if a floor was raised above it meanwhile: then an earlier entry with that number might have been removed.
 func (n *numbers) take(dir, target string) (number uint64, before []uint64, void bool, err error) {
 	d := n.driver
+	names, err := d.ops.list(dir) // before the floors: they are above what is removed later
+	if err != nil {
+		return 0, nil, false, err
+	}
 	f, err := n.floors()
 	if err != nil {
 		return 0, nil, false, err
 	}
-	names, err := d.ops.list(dir)
-	if err != nil {
-		return 0, nil, false, err
-	}
 	before = numbered(names)
-	number = max(f.floor, n.last(dir, 0))
+	if len(before) == 0 { // the election is new, or its entries were removed
+		if f, err = n.raise(f, f.floor+block); err != nil {
+			return 0, nil, false, err
+		}
+	}
+	number = f.floor
 	if len(before) > 0 {
 		number = max(number, before[len(before)-1])
 	}
-	defer func() { n.last(dir, number) }()
 	for {
 		number++
-		if number >= f.end {
-			if f, err = n.raise(floors{f.floor, number + block}); err != nil {
+		if number > f.floor+block {
+			if f, err = n.raise(f, number-1); err != nil {
 				return 0, nil, false, err
 			}
 		}

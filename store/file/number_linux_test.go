@@ -1,6 +1,9 @@
 package file
 
 import (
+	"os"
+	"path"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -87,43 +90,231 @@ func TestLateTicketIsVoid(t *testing.T) {
 	require.Len(t, list, 2)
 }
 
-// TestNumbersOfTheNextBoot: what the last boot wrote after its floor was durable is lost, and no number is given out
-// again.
-func TestNumbersOfTheNextBoot(t *testing.T) {
+// TestLateTicketIsVoidAfterAnOpening: as TestLateTicketIsVoid, but nothing was collected. Another process has opened the
+// directory, which begins above the number.
+func TestLateTicketIsVoidAfterAnOpening(t *testing.T) {
+	c := configIn(t.TempDir() + "/store")
+	c.TTL = time.Hour
+	first := &enterer{t: t, s: sessionOf(t, driverWith(t, c, kernel{}))}
+	first.remove(first.enter())
+	var leader engine.Entry
+	late := false
+	slow := &enterer{t: t, s: sessionOf(t, driverWith(t, c, hooked{ops: kernel{}, beforeSymlink: func(_, path string) {
+		if late || !strings.Contains(path, "/_q/") {
+			return
+		}
+		late = true
+		leader = (&enterer{t: t, s: sessionOf(t, driverWith(t, c, kernel{}))}).enter()
+		require.Empty(t, leader.Place.Nearest, "it leads")
+	}}))}
+	entry := slow.enter()
+	require.True(t, late)
+	require.Greater(t, entry.Token, leader.Token)
+	require.Equal(t, leader.Key, entry.Place.Nearest)
+}
+
+// TestVoidTicketIsNotListed: the owner of a void ticket is stopped before it removes it.
+func TestVoidTicketIsNotListed(t *testing.T) {
+	c := configIn(t.TempDir() + "/store")
+	c.TTL = time.Hour
+	d := driverWith(t, c, kernel{})
+	late, checked := false, false
+	slow := &enterer{t: t, s: sessionOf(t, driverWith(t, c, between{ops: hooked{ops: kernel{}, beforeSymlink: func(_, path string) {
+		if !late && strings.Contains(path, "/_q/") {
+			late = true
+			(&enterer{t: t, s: sessionOf(t, d)}).enter()
+		}
+	}}, afterSymlink: func(path string) {
+		if !checked && strings.Contains(path, "/_q/") {
+			checked = true
+			list, err := d.Ballots(soon(t), "e")
+			require.NoError(t, err)
+			require.Len(t, list, 1)
+		}
+	}}))}
+	slow.enter()
+	require.True(t, checked)
+}
+
+// stale misses one name in its first listing of a queue, as a listing may that is under way when the name is made.
+type stale struct {
+	ops
+	misses *string // a path; empty: none
+}
+
+func (s stale) list(dir string) ([]string, error) {
+	names, err := s.ops.list(dir)
+	if dir == path.Dir(*s.misses) {
+		names = slices.DeleteFunc(names, func(name string) bool { return name == path.Base(*s.misses) })
+		*s.misses = ""
+	}
+	return names, err
+}
+
+// TestListingMissesATicket: a listing shows a ticket, and not the one before it, which was made during the listing.
+func TestListingMissesATicket(t *testing.T) {
+	c := configIn(t.TempDir() + "/store")
+	c.TTL = time.Hour
+	d := driverWith(t, c, kernel{})
+	other := &enterer{t: t, s: sessionOf(t, d)}
+	leader, waiter := other.enter(), other.enter()
+
+	var misses string
+	slow := driverWith(t, c, stale{kernel{}, &misses})
+	s := &enterer{t: t, s: sessionOf(t, slow)}
+	slow.life.Wait() // no other listing is under way
+	misses = numberIn(d.dirOf("e").queue(), leader.Token)
+	entry := s.enter()
+	require.Empty(t, misses)
+	require.Equal(t, waiter.Key, entry.Place.Nearest)
+	require.True(t, entry.Place.More, "the leader is ahead too")
+
+	slow.life.Wait()
+	misses = numberIn(d.dirOf("e").queue(), leader.Token)
+	list, err := slow.Ballots(soon(t), "e")
+	require.NoError(t, err)
+	require.Empty(t, misses)
+	require.Len(t, list, 3)
+}
+
+// TestNumbersBegin: at the wall clock in a new directory, and then above all that any process might have given out before
+// the power failed.
+func TestNumbersBegin(t *testing.T) {
+	c := configIn(t.TempDir() + "/store")
+	before := time.Now()
+	one := driverWith(t, c, kernel{})
+	first := (&enterer{t: t, s: sessionOf(t, one)}).enter()
+	require.GreaterOrEqual(t, first.Token, uint64(before.UnixMicro()))
+	require.Less(t, first.Token, uint64(time.Now().Add(time.Hour).UnixMicro()))
+	f, err := one.numbers.floors()
+	require.NoError(t, err)
+	require.Less(t, first.Token, f.end)
+	require.Equal(t, f.end, one.numbers.durable)
+
+	two := &enterer{t: t, s: sessionOf(t, driverWith(t, c, kernel{}))}
+	require.Greater(t, two.enter().Token, f.end)
+	require.NoError(t, one.Clear(soon(t), ""))
+	three := (&enterer{t: t, s: sessionOf(t, one)}).enter()
+	require.Greater(t, three.Token, f.end, "tokens go on growing when all is cleared")
+}
+
+// TestPartsAreRemoved: whatever an operator removes, tokens and revisions grow, in the process that has used the
+// directory and in one that is new to it, and no two processes get the same.
+func TestPartsAreRemoved(t *testing.T) {
+	for _, part := range []string{"e/e/_q", "e/e/_a", "e/e/_b", "e/e", "e", "f", "version", "t", ""} {
+		t.Run(strings.ReplaceAll(part, "/", " "), func(t *testing.T) {
+			c := configIn(t.TempDir() + "/store")
+			c.TTL = time.Hour
+			old := driverWith(t, c, kernel{})
+			var token, revision uint64
+			next := func(d *driver) {
+				t.Helper()
+				s, entry := sessionOf(t, d), engine.Entry{}
+				for turn := range uint64(3) {
+					var err error
+					entry, err = s.Enter(soon(t), "e", engine.Nonce{Name: unique(), Turn: turn + 1}, "value")
+					require.NoError(t, err)
+					require.Greater(t, entry.Token, token)
+					token = entry.Token
+					number, err := s.Acknowledge(soon(t), entry, "value")
+					require.NoError(t, err)
+					require.Greater(t, number, revision)
+					revision = number
+				}
+			}
+			remove := func() {
+				t.Helper()
+				old.life.Wait()                     // nothing is made meanwhile
+				require.Eventually(t, func() bool { // processes do not start for ever each few milliseconds
+					return uint64(time.Now().UnixMicro()) > max(token, revision)
+				}, 30*time.Second, time.Millisecond)
+				require.NoError(t, os.RemoveAll(path.Join(c.Directory, part)))
+			}
+			for range 3 {
+				next(old)
+				remove()
+				next(old)
+				remove()
+				other := driverWith(t, c, kernel{})
+				next(other)
+				other.life.Wait()
+				remove()
+			}
+		})
+	}
+}
+
+// TestEndThatHasGone: the wall clock was set back, so that it does not bound the next token.
+func TestEndThatHasGone(t *testing.T) {
 	c := configIn(t.TempDir() + "/store")
 	d := driverWith(t, c, kernel{})
-	one := &enterer{t: t, s: sessionOf(t, d)}
-	require.Equal(t, uint64(1), one.enter().Token, "tokens are small")
-	require.NoError(t, d.Clear(soon(t), ""))
-	require.Equal(t, uint64(2), one.enter().Token, "tokens go on growing when all is cleared")
+	s := &enterer{t: t, s: sessionOf(t, d)}
+	s.enter()
+	f, err := d.numbers.floors()
+	require.NoError(t, err)
+	_, err = d.numbers.raise(f, f.end+1<<60)
+	require.NoError(t, err)
+	require.NoError(t, os.RemoveAll(c.Directory+"/e"))
+	require.NoError(t, os.RemoveAll(c.Directory+"/f"))
+	require.Greater(t, s.enter().Token, f.end+1<<60)
+}
 
-	next := driverWith(t, c, kernel{})
-	next.boot = "nextboot"
-	require.NoError(t, next.Clear(soon(t), ""))
-	two := &enterer{t: t, s: sessionOf(t, next)}
-	require.Equal(t, uint64(block+1), two.enter().Token)
+// TestTokenFollowsTheQueue: the floors are lost, and the wall clock is behind what an election has left.
+func TestTokenFollowsTheQueue(t *testing.T) {
+	for _, left := range []string{"_q", "_a"} {
+		c := configIn(t.TempDir() + "/store")
+		require.NoError(t, os.MkdirAll(c.Directory+"/e/a/b/"+left, 0o700))
+		const last = uint64(1) << 60
+		require.NoError(t, os.Symlink("-", numberIn(c.Directory+"/e/a/b/"+left, last)))
+		s := &enterer{t: t, s: sessionOf(t, driverWith(t, c, kernel{}))}
+		require.Greater(t, s.enter().Token, last, "of another election")
+	}
+}
 
-	volatile := driverWith(t, configIn(t.TempDir()+"/store"), kernel{})
-	volatile.durable = false
-	three := &enterer{t: t, s: sessionOf(t, volatile)}
-	require.InDelta(t, time.Now().UnixMicro(), three.enter().Token, float64(time.Minute.Microseconds()))
+// TestFloorsAreRemoved: hundreds of new elections leave few floors, and tokens grow.
+func TestFloorsAreRemoved(t *testing.T) {
+	c := configIn(t.TempDir() + "/store")
+	c.TTL = time.Hour
+	d := driverWith(t, c, kernel{})
+	s, last := sessionOf(t, d), uint64(0)
+	for i := range uint64(300) {
+		entry, err := s.Enter(soon(t), "e"+unique(), engine.Nonce{Name: unique(), Turn: i + 1}, "value")
+		require.NoError(t, err)
+		require.Greater(t, entry.Token, last)
+		last = entry.Token
+		names, err := d.ops.list(d.floorDir())
+		require.NoError(t, err)
+		require.LessOrEqual(t, len(names), most+1)
+	}
 }
 
 // TestEndIsRaised: an election needs more numbers than an end allows.
 func TestEndIsRaised(t *testing.T) {
 	c := configIn(t.TempDir() + "/store")
+	c.TTL = time.Hour
 	d := driverWith(t, c, kernel{})
 	s := &enterer{t: t, s: sessionOf(t, d)}
-	s.remove(s.enter())
-	_, err := d.numbers.raise(floors{block - 3, block})
-	require.NoError(t, err)
-	for i := range uint64(10) {
+	token := s.enter().Token
+	for range 3 * block {
 		entry := s.enter()
-		require.Equal(t, block-2+i, entry.Token)
+		require.Equal(t, token+1, entry.Token)
+		token = entry.Token
 		f, err := d.numbers.floors()
 		require.NoError(t, err)
-		require.Less(t, entry.Token, f.end)
+		require.LessOrEqual(t, token, f.floor+block)
+		require.Less(t, token, f.end)
 		require.GreaterOrEqual(t, d.numbers.durable, f.end)
 		s.remove(entry)
+	}
+	f, err := d.numbers.floors()
+	require.NoError(t, err)
+	_, err = d.numbers.raise(f, f.end-block-2)
+	require.NoError(t, err)
+	for range 4 {
+		token := s.enter().Token
+		now, err := d.numbers.floors()
+		require.NoError(t, err)
+		require.Less(t, token, now.end)
+		require.GreaterOrEqual(t, d.numbers.durable, now.end)
 	}
 }

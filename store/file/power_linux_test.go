@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strconv"
-	"strings"
 	"testing"
 	"time"
 
@@ -16,7 +15,6 @@ import (
 type machine struct {
 	t    *testing.T
 	disk *disk
-	boot string
 	root string
 	born int // how many events of the history are older
 }
@@ -25,7 +23,7 @@ func newMachine(t *testing.T) *machine {
 	hub, err := openHub() // once, for all processes
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, hub.close()) })
-	m := &machine{t: t, disk: newDisk(), boot: "boot0", root: t.TempDir()} // a store asks the system for the permissions of its directory
+	m := &machine{t: t, disk: newDisk(), root: t.TempDir()} // a store asks the system for the permissions of its directory
 	p := m.disk.process()
 	for i := range m.root {
 		if i > 0 && m.root[i] == '/' {
@@ -39,8 +37,7 @@ func newMachine(t *testing.T) *machine {
 
 // after returns the machine as it starts after a power failure.
 func (m *machine) after(cut int, lost map[int]bool) *machine {
-	n, _ := strconv.Atoi(strings.TrimPrefix(m.boot, "boot"))
-	after := &machine{t: m.t, disk: m.disk.crashed(cut, lost), boot: fmt.Sprintf("boot%d", n+1), root: m.root}
+	after := &machine{t: m.t, disk: m.disk.crashed(cut, lost), root: m.root}
 	after.born = len(after.disk.history)
 	return after
 }
@@ -61,7 +58,6 @@ func (m *machine) open(until int) (*member, error) {
 	if err != nil {
 		return nil, err
 	}
-	d.boot = m.boot
 	s, _, err := d.Open(m.t.Context())
 	if err != nil {
 		require.NoError(m.t, d.Close())

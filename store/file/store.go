@@ -36,10 +36,10 @@
 //
 // # Layout
 //
-//	version                                 the version of this layout: 1
+//	version                                 the version of this layout: 2
 //	t/                                      what is under construction
 //	s/<session>/<deadline>                  a session: one file, locked by its owner; its name is the deadline
-//	f/<floor>-<end>-<boot>                  a floor of numbers, see below
+//	f/<floor>-<end>                         a floor of numbers, see below
 //	e/<election>/_b/<session>.<nonce>.<try> a ballot, with its value and acknowledged values; "~" in front: withdrawn
 //	e/<election>/_q/<number>                a ticket: a link to a ballot; the number is the token
 //	e/<election>/_a/<number>                an acknowledgement: a link to a value of a ballot; the number is the revision
@@ -58,7 +58,8 @@
 //     once.
 //   - To cast one, a process makes its directory, and then the ticket with the lowest number above the floor and all
 //     tickets. It then reads the floor again: if that is not below the number, the ticket is void, and another is
-//     taken.
+//     taken. What is ahead of a ticket is listed after it was made: a listing under way might miss one that is made
+//     meanwhile.
 //   - A process that waits watches the nearest ballot ahead that stands, and its session, with inotify. Renewals are
 //     not watched.
 //   - The leader is the highest acknowledgement whose ballot stands. To withdraw a ballot is to rename its directory,
@@ -69,12 +70,16 @@
 // # Why it is right
 //
 // One leader: a session ends only when its process has gone, or after its deadline; the lease ends a grace before that.
-// A ballot is first when none of those with lower tickets stands. A lower ticket can come later only if its number has
-// been used before, and was removed. Then there is a floor above it, and its owner sees that in its second look.
+// A ballot is first when none of those with lower tickets stands. A lower ticket can come later only if its number was
+// skipped, or has been used before and was removed. Then a floor above it was made first, and its owner sees that in its
+// second look.
 //
-// Growing tokens: a floor also says below which end numbers may be given out in this boot of the machine. The end is
-// durable before any is. What else was written is not synced, so a power failure may undo it. The next boot begins with
-// the end. On tmpfs, of which nothing is left then, it begins with the wall clock.
+// Growing tokens: a floor also names an end, below which numbers may be given out. The end is durable before any is. What
+// else was written is not synced, so a power failure may undo it. A process can't know whether there was one, so each
+// begins with a floor at the highest end. Numbers are not further above the highest floor than a block of 64. So if an
+// election has no entries, since it is new or they were removed, a floor that is a block higher is above all that were
+// given out. If the floors were removed, and in a new directory, the next one is at the wall clock in microseconds, or
+// above what the elections have left and what the process knows.
 //
 // Never stuck: every wait ends with one session, and every session by its deadline.
 //
@@ -84,8 +89,7 @@
 //   - One clock: processes in time namespaces read the same one, since the store subtracts their offsets. It reads them in
 //     /proc, which has to show the process itself: Open refuses that of another PID namespace.
 //   - As in any service, what is deleted by hand while it is in use is lost: two might lead for a moment. Remove
-//     elections with Clear. If an election's directory is deleted and no process has used it since it started, tokens
-//     begin anew.
+//     elections with Clear. If the floors are removed, and the wall clock is set back, tokens might begin lower.
 //   - The kernel takes longer to end a process with much memory: tens of milliseconds for each gigabyte.
 //   - A child process that a leader was forking when it was killed keeps the lock until it has called exec. A child that
 //     was given the ballot's SessionFile keeps it until it ends.

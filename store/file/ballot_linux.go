@@ -42,7 +42,10 @@ func (s *session) Enter(ctx context.Context, election string, n engine.Nonce, va
 		slot.mu.Lock()
 		defer slot.mu.Unlock()
 		if n.Turn <= slot.void {
-			return e, fmt.Errorf("%w: the nonce is void", store.ErrUnavailable)
+			if err := s.stands(); err != nil {
+				return e, err
+			}
+			return e, engine.Answered(fmt.Errorf("%w: the nonce is void", store.ErrUnavailable))
 		}
 		c, err := s.cast(election, n.Name)
 		if err != nil {

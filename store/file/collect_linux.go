@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/go-leadership/leadership/store"
+	"github.com/go-leadership/leadership/store/engine"
 )
 
 // collect removes the tickets of ballots that are gone, and other remains. It makes a floor at the highest ticket
@@ -211,7 +212,7 @@ func (d *driver) clear(p electionDir) error {
 			break
 		}
 		if tries == 100 {
-			return fmt.Errorf("%w: something is made again and again in %s", store.ErrUnavailable, p)
+			return engine.Answered(fmt.Errorf("%w: something is made again and again in %s", store.ErrUnavailable, p))
 		}
 	}
 	for dir := string(p); dir != d.root()+"/e"; dir = path.Dir(dir) {

@@ -26,7 +26,7 @@ func (s *session) Acknowledge(ctx context.Context, e engine.Entry, value string)
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		if turn < c.values {
-			return 0, fmt.Errorf("%w: a later acknowledgement has been made", store.ErrUnavailable)
+			return 0, engine.Answered(fmt.Errorf("%w: a later acknowledgement has been made", store.ErrUnavailable))
 		}
 		c.values = turn
 		file := valueFile(turn)
@@ -91,7 +91,7 @@ func (s *session) why(p electionDir, c *cast, err error) error {
 		return engine.ErrOver
 	}
 	if there, err := s.driver.ops.exists(p.ballot(c.name)); there || err != nil {
-		return fmt.Errorf("%w: the directory of the election changes", store.ErrUnavailable)
+		return engine.Answered(fmt.Errorf("%w: the directory of the election changes", store.ErrUnavailable))
 	}
 	return engine.ErrGone
 }
@@ -132,7 +132,7 @@ func (p electionDir) acknowledged(d *driver, stands func(name string) (bool, err
 			return 0, "", "", nil
 		}
 	}
-	return 0, "", "", fmt.Errorf("%w: the leader changes too fast", store.ErrUnavailable)
+	return 0, "", "", engine.Answered(fmt.Errorf("%w: the leader changes too fast", store.ErrUnavailable))
 }
 
 // Leader implements engine.Driver. It needs no permission to write.
@@ -166,7 +166,7 @@ func (d *driver) Leader(ctx context.Context, election string, tell engine.Tell) 
 				return engine.State{}, err
 			}
 		}
-		return engine.State{}, fmt.Errorf("%w: the leader changes too fast", store.ErrUnavailable)
+		return engine.State{}, engine.Answered(fmt.Errorf("%w: the leader changes too fast", store.ErrUnavailable))
 	})
 }
 
@@ -209,7 +209,7 @@ func (d *driver) publish(p electionDir) error {
 			return err
 		}
 	}
-	return fmt.Errorf("%w: the leader changes too fast", store.ErrUnavailable)
+	return engine.Answered(fmt.Errorf("%w: the leader changes too fast", store.ErrUnavailable))
 }
 
 // forgetValues removes the values that were acknowledged before.

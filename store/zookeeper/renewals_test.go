@@ -20,7 +20,7 @@ func TestRenewalsComeInTime(t *testing.T) {
 		"default grace":  {ttl / 3, ttl * 18 / 100},
 		"greatest grace": {ttl/2 - time.Millisecond, ttl / 8},
 	} {
-		for trip := ttl / 160; trip <= c.most; trip += ttl / 160 {
+		for trip := ttl / 80; trip <= c.most; trip += ttl / 80 {
 			t.Run(fmt.Sprintf("%s, %v", name, trip), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					s := &scriptedServer{ttl: ttl, grace: c.grace, trip: trip, code: func(int) (int32, bool) { return 0, true }}

@@ -297,13 +297,12 @@ func TestEndIsRaised(t *testing.T) {
 	token := s.enter().Token
 	for range 3 * block {
 		entry := s.enter()
-		require.Equal(t, token+1, entry.Token)
+		require.Greater(t, entry.Token, token)
 		token = entry.Token
 		f, err := d.numbers.floors()
 		require.NoError(t, err)
 		require.LessOrEqual(t, token, f.floor+block)
-		require.Less(t, token, f.end)
-		require.GreaterOrEqual(t, d.numbers.durable, f.end)
+		require.Less(t, token, d.numbers.durable)
 		s.remove(entry)
 	}
 	f, err := d.numbers.floors()
@@ -311,10 +310,6 @@ func TestEndIsRaised(t *testing.T) {
 	_, err = d.numbers.raise(f, f.end-block-2)
 	require.NoError(t, err)
 	for range 4 {
-		token := s.enter().Token
-		now, err := d.numbers.floors()
-		require.NoError(t, err)
-		require.Less(t, token, now.end)
-		require.GreaterOrEqual(t, d.numbers.durable, now.end)
+		require.Less(t, s.enter().Token, d.numbers.durable)
 	}
 }

@@ -40,12 +40,12 @@ func TestVersion(t *testing.T) {
 	lead(t, openWith(t, c, kernel{}), "value")
 	text, err := os.ReadFile(c.Directory + "/version")
 	require.NoError(t, err)
-	require.Regexp(t, `^1\n`, string(text))
-	for _, other := range []string{"2\n", "", "new"} {
+	require.Regexp(t, `^2\n`, string(text))
+	for _, other := range []string{"1\n", "3\n", "", "new"} {
 		require.NoError(t, os.WriteFile(c.Directory+"/version", []byte(other), 0o600))
 		_, err = Open(c)
 		require.ErrorIs(t, err, store.ErrInvalid)
-		require.ErrorContains(t, err, "version 1")
+		require.ErrorContains(t, err, "version 2")
 		_, err = early.Campaign(soon(t), "e", "value")
 		require.ErrorIs(t, err, store.ErrInvalid)
 	}

@@ -110,6 +110,7 @@ func TestFlawedDrivers(t *testing.T) {
 		"forgets the nearest of a pair":                  "pair-is-two-entries",
 		"finds nothing":                                  "restored-is-found",
 		"expires what was renewed":                       "marks-of-sessions",
+		"expires nothing":                                "marks-of-sessions",
 	} {
 		caught[by] = true
 		t.Run(flaw, func(t *testing.T) {

@@ -343,16 +343,21 @@ type flawedFinder struct{ *flawed }
 
 func (f flawedFinder) OnFound(func(session, election, nonce string)) {}
 
-// flawedPeers is one that expires a session whatever its mark is.
+// flawedPeers is one that expires a session whatever its mark is, or never.
 type flawedPeers struct {
 	*flawed
 	engine.Peers
 }
 
-func (f flawedPeers) Expire(ctx context.Context, session, _ string) error {
+func (f flawedPeers) Expire(ctx context.Context, session, mark string) error {
 	p, err := f.Peer(ctx, session)
-	if err != nil {
+	switch {
+	case err != nil:
 		return err
+	case f.flaw == "expires nothing" && p.Mark == mark:
+		return nil
+	case f.flaw == "expires nothing":
+		return errMark
 	}
 	return f.Peers.Expire(ctx, session, p.Mark)
 }

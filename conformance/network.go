@@ -15,7 +15,7 @@ import (
 type DialFunc func(ctx context.Context, network, address string) (net.Conn, error)
 
 // Faults are the switches on the network between one store and its service. Each takes effect at once, also for bytes
-// that are under way. They may be used from any goroutine.
+// that are under way. They may be used from any goroutine. Some also have Refuse, as Network does.
 type Faults interface {
 	// Cut stops all bytes in both directions, also those of new connections, until Heal. Neither side is told.
 	Cut()
@@ -26,7 +26,7 @@ type Faults interface {
 	Delay(d time.Duration)
 	// DelayReplies delays what comes back by this time besides that of Delay. Zero ends that; Heal does not.
 	DelayReplies(d time.Duration)
-	// Heal undoes Cut and LoseReplies. Connections that have lost bytes are closed.
+	// Heal undoes Cut, LoseReplies and Refuse. Connections that have lost bytes are closed.
 	Heal()
 	// Requests counts what the store has sent so far: writes to its connections, and attempts to connect. Renewals count too.
 	Requests() int

@@ -25,6 +25,7 @@ var quiet = []Case{
 			e.staysQuiet(m, "unanswered", idle)
 			if r, ok := m.Faults.(interface{ Refuse() }); ok {
 				r.Refuse()
+				e.pass(e.h.TTL / 2) // all that waited fail at once, and back off
 				e.staysQuiet(m, "refused", idle)
 			}
 			m.Heal()

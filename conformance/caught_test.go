@@ -85,6 +85,8 @@ var caught = map[reference.Flaw][]string{
 	reference.GoroutineOfBallot:  {"close-leaves-nothing", "many-starts-and-stops", "stop-leaves-nothing"},
 	reference.GoroutineOfClose:   {"close-leaves-nothing"},
 	reference.CallsOutliveClose:  {"close-leaves-nothing"},
+	reference.RetriesUnpaused:    {"an-outage-is-quiet"},
+	reference.GoroutineOfRefusal: {"an-outage-is-quiet"},
 	reference.FreshBeforeNews:    {"as-of-is-not-ahead-of-the-news", "as-of-under-constant-change"},
 	reference.FreshFromAnswer:    {"as-of-is-not-ahead-of-the-news", "as-of-under-constant-change"},
 	reference.FreshNever:         {"as-of-is-not-ahead-of-the-news", "as-of-is-recent", "as-of-is-recent-after-an-outage"},

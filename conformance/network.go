@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net"
 	"sync"
+	"syscall"
 	"time"
 )
 
@@ -14,7 +15,7 @@ import (
 type DialFunc func(ctx context.Context, network, address string) (net.Conn, error)
 
 // Faults are the switches on the network between one store and its service. Each takes effect at once, also for bytes
-// that are under way. They may be used from any goroutine.
+// that are under way. They may be used from any goroutine. Some also have Refuse, as Network does.
 type Faults interface {
 	// Cut stops all bytes in both directions, also those of new connections, until Heal. Neither side is told.
 	Cut()
@@ -25,9 +26,9 @@ type Faults interface {
 	Delay(d time.Duration)
 	// DelayReplies delays what comes back by this time besides that of Delay. Zero ends that; Heal does not.
 	DelayReplies(d time.Duration)
-	// Heal undoes Cut and LoseReplies. Connections that have lost bytes are closed.
+	// Heal undoes Cut, LoseReplies and Refuse. Connections that have lost bytes are closed.
 	Heal()
-	// Requests counts what the store has sent so far: writes to its connections. Renewals count too.
+	// Requests counts what the store has sent so far: writes to its connections, and attempts to connect. Renewals count too.
 	Requests() int
 }
 
@@ -37,6 +38,7 @@ type Network struct {
 	mu       sync.Mutex
 	cut      bool // guarded by mu, as are all below
 	lose     bool
+	refuse   bool
 	delay    time.Duration // of each direction
 	replies  time.Duration // besides delay, of what comes back
 	requests int
@@ -51,6 +53,14 @@ func NewNetwork() *Network {
 
 // Cut implements Faults.
 func (n *Network) Cut() { n.set(func() { n.cut = true }) }
+
+// Refuse undoes Cut, breaks all connections and refuses new ones until Heal, as the machine of a dead server does.
+func (n *Network) Refuse() {
+	n.set(func() {
+		n.cut, n.refuse = false, true
+		n.breakOff(func(*faultyConn) bool { return true })
+	})
+}
 
 // LoseReplies implements Faults.
 func (n *Network) LoseReplies() { n.set(func() { n.lose = true }) }
@@ -71,14 +81,19 @@ func (n *Network) Requests() int {
 // Heal implements Faults.
 func (n *Network) Heal() {
 	n.set(func() {
-		n.cut, n.lose = false, false
-		for c := range n.conns {
-			if c.lossy {
-				_ = c.inner.Close()
-				_ = c.server.Close()
-			}
-		}
+		n.cut, n.lose, n.refuse = false, false, false
+		n.breakOff(func(c *faultyConn) bool { return c.lossy })
 	})
+}
+
+// breakOff breaks some connections. The caller holds mu.
+func (n *Network) breakOff(which func(c *faultyConn) bool) {
+	for c := range n.conns {
+		if which(c) {
+			_ = c.inner.Close()
+			_ = c.server.Close()
+		}
+	}
 }
 
 func (n *Network) set(change func()) {
@@ -91,8 +106,12 @@ func (n *Network) set(change func()) {
 
 // Dial dials through the network, which takes a round trip. It is a DialFunc.
 func (n *Network) Dial(ctx context.Context, network, address string) (net.Conn, error) {
+	n.count()
 	if err := n.pass(ctx.Done(), n.wayOut, time.Now()); err != nil {
 		return nil, context.Cause(ctx)
+	}
+	if n.refuses() {
+		return nil, &net.OpError{Op: "dial", Net: network, Err: syscall.ECONNREFUSED}
 	}
 	server, err := (&net.Dialer{}).DialContext(ctx, network, address)
 	if err != nil {
@@ -115,6 +134,20 @@ func (n *Network) Dial(ctx context.Context, network, address string) (net.Conn, 
 	c.pumps.Go(c.receive)
 	c.pumps.Go(c.deliver)
 	return c, nil
+}
+
+// count counts a request.
+func (n *Network) count() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.requests++
+}
+
+// refuses reports whether new connections are refused.
+func (n *Network) refuses() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.refuse
 }
 
 var errGivenUp = errors.New("given up while the line was cut")
@@ -176,11 +209,7 @@ type chunk struct {
 
 // accept takes what the client writes, cut or not.
 func (c *faultyConn) accept() {
-	c.take(c.inner, c.sent, func() {
-		c.network.mu.Lock()
-		defer c.network.mu.Unlock()
-		c.network.requests++
-	})
+	c.take(c.inner, c.sent, c.network.count)
 }
 
 // receive takes what the server sends.

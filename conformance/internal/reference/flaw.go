@@ -59,6 +59,8 @@ const (
 	GoroutineOfBallot
 	GoroutineOfClose
 	CallsOutliveClose
+	RetriesUnpaused
+	GoroutineOfRefusal
 
 	FreshBeforeNews
 	FreshFromAnswer
@@ -144,6 +146,8 @@ var Flaws = []Description{
 	{GoroutineOfBallot, "G7", "leaves a goroutine for each ballot"},
 	{GoroutineOfClose, "G7", "leaves a goroutine after Close"},
 	{CallsOutliveClose, "G7", "lets Wait and Observe go on after Close"},
+	{RetriesUnpaused, "G7", "sends the next request at once when one fails"},
+	{GoroutineOfRefusal, "G7", "leaves a goroutine for each request that fails"},
 
 	{FreshBeforeNews, "", "advances AsOf by the answer to a renewal, and looks for news of the leader after that"},
 	{FreshFromAnswer, "", "counts AsOf from when the answer came"},

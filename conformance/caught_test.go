@@ -12,8 +12,10 @@ var caught = map[reference.Flaw][]string{
 		"late-confirmation-revives-nothing", "lease-counts-from-the-request", "lease-leaves-a-grace",
 		"outage-longer-than-the-session", "slow-head-gives-way", "winners-and-losers-callbacks",
 	},
-	reference.LeaseOfTwoSessions:   {"close-against-a-campaign", "close-under-a-candidate"},
-	reference.DeadSessionRenewed:   {"alone-after-a-partition", "crash-is-taken-over", "outage-longer-than-the-session"},
+	reference.LeaseOfTwoSessions: {"close-against-a-campaign", "close-under-a-candidate"},
+	reference.DeadSessionRenewed: {
+		"alone-after-a-partition", "an-outage-is-quiet", "crash-is-taken-over", "outage-longer-than-the-session",
+	},
 	reference.LeaseOutlivesClose:   {"close-against-a-campaign", "close-under-a-candidate"},
 	reference.CloseForgetsCampaign: {"close-against-a-campaign"},
 	reference.TokenRestarts:        {"removed-leader-steps-down", "tokens-grow-over-removal"},
@@ -31,8 +33,10 @@ var caught = map[reference.Flaw][]string{
 		"abandoned-withdrawal-goes-on", "calls-end-with-their-context", "impatient-callers-harm-no-other",
 		"repeated-withdrawal-spares-the-next-ballot",
 	},
-	reference.WatchAfterList:     {"changes-at-any-moment", "impatient-callers-harm-no-other"},
-	reference.SessionOnce:        {"alone-after-a-partition", "crash-is-taken-over", "outage-longer-than-the-session"},
+	reference.WatchAfterList: {"changes-at-any-moment", "impatient-callers-harm-no-other"},
+	reference.SessionOnce: {
+		"alone-after-a-partition", "an-outage-is-quiet", "crash-is-taken-over", "outage-longer-than-the-session",
+	},
 	reference.CloseLeavesSession: {"close-ends-the-session"},
 	reference.LostNeverClosed:    {"removed-leader-steps-down", "removed-waiters-stand-again", "step-by-step"},
 	reference.AnswersCutOff:      {"long-round-trips"},
@@ -52,7 +56,7 @@ var caught = map[reference.Flaw][]string{
 	reference.GapPromotes:       {"a-gap-promotes-none"},
 	reference.OwnBallotsSkipped: {"a-gap-promotes-none", "cast-at-the-same-moment", "close-leaves-nothing", "second-ballot-of-the-same-store"},
 	reference.BallotShared: {
-		"a-gap-promotes-none", "cast-at-the-same-moment", "close-leaves-nothing", "impatient-callers-harm-no-other",
+		"a-gap-promotes-none", "an-outage-is-quiet", "cast-at-the-same-moment", "close-leaves-nothing", "impatient-callers-harm-no-other",
 		"leads-in-the-order-of-ballots", "second-ballot-of-the-same-store",
 	},
 	reference.AcknowledgedWhenFirst: {

@@ -81,10 +81,26 @@ func (e *env) oneFirst(members []*member) bool {
 	e.ok(failed, "cast a ballot")
 	defer func() {
 		for _, b := range ballots {
-			e.withdraw(b)
+			if err := b.Withdraw(e.ctx); b.Lease().Remaining() > 0 { // else the session is over, and takes the ballot along
+				e.ok(err, "withdraw")
+			}
 		}
 	}()
-	one := receive(e, firsts, "the first of those that were cast at the same moment")
+	all := make(chan struct{}) // closed when all calls of Wait have returned
+	go func() { waits.Wait(); close(all) }()
+	var one castBallot
+	select {
+	case one = <-firsts:
+	case <-all:
+		select {
+		case one = <-firsts:
+		default:
+			if e.ctx.Err() != nil {
+				e.Fatalf("waited in vain for the first of those that were cast at the same moment")
+			}
+			return false // all were lost
+		}
+	}
 	select {
 	case two := <-firsts:
 		if e.stands(one) && e.stands(two) {

@@ -45,7 +45,7 @@ type URL struct {
 // default.
 type Options struct {
 	// Logger receives what happens between the store and its service: trouble at Warn, the rest at Debug. An outage that
-	// lasts for a second is one line at Warn when that second is over, with the cause, and one at Info at its end, with
+	// lasts for a second after a request has failed is one line at Warn, with the cause, and one at Info at its end, with
 	// the duration. Close waits for the handler. Default: nothing is logged.
 	Logger *slog.Logger
 	// Dial opens the connections of a store that speaks over a network, for example through a proxy. TLS, if any, is

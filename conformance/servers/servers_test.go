@@ -34,6 +34,8 @@ func TestConsulWithoutCheck(t *testing.T) {
 	defer cases.Wait()
 	for _, c := range conformance.Cases() {
 		switch c.Name {
+		case "cast-at-the-same-moment": // forty candidates at once slow down all others
+			continue
 		case "stop-leaves-nothing", "close-leaves-nothing", "many-starts-and-stops", "an-outage-is-quiet", "a-change-wakes-one":
 			continue
 		}

@@ -144,7 +144,7 @@ func (k *keeper) take(c *confirmation) error {
 	}
 	if err != nil && store.Refused(err) != sess.denied {
 		if sess.denied = !sess.denied; sess.denied {
-			d.config.Logger.Warn("the session can't be renewed", "store", d.life.Name, "error", err)
+			d.life.Go(func() { d.config.Logger.Warn("the session can't be renewed", "store", d.life.Name, "error", err) }) // the handler might hang
 		}
 	}
 	switch {

@@ -249,7 +249,7 @@ func explain(err error) error {
 	case !own:
 	case errors.Is(err, rpctypes.ErrInvalidAuthToken), errors.Is(err, rpctypes.ErrAuthOldRevision):
 		return engine.Answered(fmt.Errorf("%w: %w", store.ErrUnavailable, err)) // the client library has got another token by now
-	case errors.Is(err, rpctypes.ErrTooManyRequests):
+	case errors.Is(err, rpctypes.ErrTooManyRequests), errors.Is(err, rpctypes.ErrNoSpace): // renewals go on
 		return engine.Answered(fmt.Errorf("%w: %w", store.ErrUnavailable, err))
 	case code == codes.PermissionDenied, code == codes.Unauthenticated,
 		errors.Is(err, rpctypes.ErrAuthFailed), errors.Is(err, rpctypes.ErrUserEmpty):

@@ -108,7 +108,7 @@ func (d *driver) set(ctx context.Context, list ...*watch) (watches []engine.Watc
 }
 
 // readWatched reads what the watches are about. Of entries it reads the keys alone: a value can have 128 KiB, and an entry
-// is read again and again (TestEntryIsReadWithoutItsValue). The cluster leaves the leases out of that. A key that has been
+// is read again and again (TestEntryIsReadWithoutItsValue). etcd 3.7 leaves the leases out of that. A key that has been
 // put only once still has the lease that it was put with, which it is named after. All others are read as a whole.
 func (d *driver) readWatched(ctx context.Context, list []*watch) (found []*pb.RangeResponse, revision int64, err error) {
 	var keys, whole []clientv3.Op
@@ -128,7 +128,9 @@ func (d *driver) readWatched(ctx context.Context, list []*watch) (found []*pb.Ra
 			if kv.Version > 1 {
 				return d.read(ctx, nil, whole...)
 			}
-			kv.Lease = w.lease
+			if kv.Lease == 0 { // older versions tell it
+				kv.Lease = w.lease
+			}
 		}
 	}
 	return found, revision, nil

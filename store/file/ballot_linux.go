@@ -60,11 +60,11 @@ func (s *session) Enter(ctx context.Context, election string, n engine.Nonce, va
 				return e, err
 			}
 		}
+		e = engine.Entry{Key: key(election, c.number, c.name), Token: c.number, Private: c}
 		before, err := p.tickets(s.driver) // now that its own is there: an earlier listing might miss one that was being made
 		if err != nil {
 			return e, err
 		}
-		e = engine.Entry{Key: key(election, c.number, c.name), Token: c.number, Private: c}
 		e.Place, err = p.ahead(s.driver, election, c.number, c.name, before)
 		return e, err
 	})

@@ -39,7 +39,9 @@ func explain(err error) error {
 		return fmt.Errorf("%w: %w; candidates need to read and write the directory and all in it, as its owner or group",
 			store.ErrDenied, err)
 	case errors.Is(err, syscall.EMFILE):
-		return fmt.Errorf("%w: %w; raise the process's limit of open files (ulimit -n)", store.ErrUnavailable, err)
+		return engine.Answered(fmt.Errorf("%w: %w; raise the process's limit of open files (ulimit -n)", store.ErrUnavailable, err))
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT), errors.Is(err, syscall.ENFILE):
+		return engine.Answered(fmt.Errorf("%w: %w", store.ErrUnavailable, err)) // what needs no space goes on
 	}
 	return fmt.Errorf("%w: %w", store.ErrUnavailable, err)
 }

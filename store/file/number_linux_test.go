@@ -5,6 +5,8 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -177,12 +179,35 @@ func TestListingMissesATicket(t *testing.T) {
 	require.Len(t, list, 3)
 }
 
+// TestListingFails: the ticket is made, and what is ahead of it can't be listed. The engine hears that the ballot stands,
+// so that it voids it if the caller goes.
+func TestListingFails(t *testing.T) {
+	c := configIn(t.TempDir() + "/store")
+	c.TTL = time.Hour
+	var fails atomic.Bool
+	slow := driverWith(t, c, between{
+		ops:          kernel{},
+		afterSymlink: func(path string) { fails.Store(strings.Contains(path, "/_q/")) },
+		beforeList: func(dir string) error {
+			if fails.Load() && strings.HasSuffix(dir, "/_q") {
+				return &os.PathError{Op: "open", Path: dir, Err: syscall.EMFILE}
+			}
+			return nil
+		},
+	})
+	entry, err := sessionOf(t, slow).Enter(soon(t), "e", engine.Nonce{Name: unique(), Turn: 1}, "value")
+	require.ErrorIs(t, err, syscall.EMFILE)
+	require.NotZero(t, entry.Token)
+}
+
 // TestNumbersBegin: at the wall clock in a new directory, and then above all that any process might have given out before
 // the power failed.
 func TestNumbersBegin(t *testing.T) {
 	c := configIn(t.TempDir() + "/store")
+	c.TTL = time.Hour
 	before := time.Now()
 	one := driverWith(t, c, kernel{})
+	one.durable = true // also on tmpfs
 	first := (&enterer{t: t, s: sessionOf(t, one)}).enter()
 	require.GreaterOrEqual(t, first.Token, uint64(before.UnixMicro()))
 	require.Less(t, first.Token, uint64(time.Now().Add(time.Hour).UnixMicro()))
@@ -247,6 +272,7 @@ func TestPartsAreRemoved(t *testing.T) {
 // TestEndThatHasGone: the wall clock was set back, so that it does not bound the next token.
 func TestEndThatHasGone(t *testing.T) {
 	c := configIn(t.TempDir() + "/store")
+	c.TTL = time.Hour
 	d := driverWith(t, c, kernel{})
 	s := &enterer{t: t, s: sessionOf(t, d)}
 	s.enter()
@@ -263,6 +289,7 @@ func TestEndThatHasGone(t *testing.T) {
 func TestTokenFollowsTheQueue(t *testing.T) {
 	for _, left := range []string{"_q", "_a"} {
 		c := configIn(t.TempDir() + "/store")
+		c.TTL = time.Hour
 		require.NoError(t, os.MkdirAll(c.Directory+"/e/a/b/"+left, 0o700))
 		const last = uint64(1) << 60
 		require.NoError(t, os.Symlink("-", numberIn(c.Directory+"/e/a/b/"+left, last)))
@@ -293,6 +320,7 @@ func TestEndIsRaised(t *testing.T) {
 	c := configIn(t.TempDir() + "/store")
 	c.TTL = time.Hour
 	d := driverWith(t, c, kernel{})
+	d.durable = true // also on tmpfs
 	s := &enterer{t: t, s: sessionOf(t, d)}
 	token := s.enter().Token
 	for range 3 * block {
@@ -305,9 +333,10 @@ func TestEndIsRaised(t *testing.T) {
 		require.Less(t, token, d.numbers.durable)
 		s.remove(entry)
 	}
+	d.life.Wait() // no collector raises a floor meanwhile
 	f, err := d.numbers.floors()
 	require.NoError(t, err)
-	_, err = d.numbers.raise(f, f.end-block-2)
+	_, err = d.numbers.raise(f, f.end-3)
 	require.NoError(t, err)
 	for range 4 {
 		require.Less(t, s.enter().Token, d.numbers.durable)

@@ -96,7 +96,8 @@
 //   - If a waiter is frozen when its turn comes, the next in line waits for its TTL.
 //   - If the disk is full, a leader goes on leading and hands over; Campaign and Acknowledge fail.
 //   - Calls return with their contexts, but system calls can't be interrupted: if a disk hangs for good, so does Close. If
-//     one, other than fsync, takes a TTL, the session is given up, so that others do not wait for its ballots.
+//     one other than fsync, or an acknowledgement with its fsync, takes a TTL, the session is given up, so that others
+//     do not wait for its ballots.
 //   - A candidate changes one name each quarter of a TTL, and a journal writes that to the disk: on SD cards use /run or
 //     /dev/shm.
 package file

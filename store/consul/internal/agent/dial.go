@@ -28,8 +28,8 @@ type dialer struct {
 	conns map[*tracked]struct{} // nil once they have been closed
 }
 
-// dialLimit bounds the time for one agent of several: net/http goes on with a dial that its request has given up.
-// The only agent has a TTL, if that is longer.
+// dialLimit bounds a dial, since net/http goes on with one that its request has given up. The only agent has a TTL, if
+// that is longer.
 const dialLimit = 3 * time.Second
 
 // open dials. The address is that of the request's URL, which says nothing. net/http goes on with a dial that its request

@@ -55,16 +55,6 @@ func (s *Store) look(ctx context.Context, election string, prev *store.Known) (k
 		adapter.PauseFor(ctx, s.ttl/1000)
 		return known, false, store.ErrUnavailable
 	}
-	if s.has(RetriesUnpaused) && s.line.IsCut() {
-		s.line.Count()
-		adapter.PauseFor(ctx, s.ttl/1000) // in virtual time it would loop for ever
-		return known, false, store.ErrUnavailable
-	}
-	if s.has(GoroutineOfRefusal) && s.line.IsCut() {
-		s.service.leave()
-		adapter.PauseFor(ctx, s.ttl/50)
-		return known, false, store.ErrUnavailable
-	}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	known.AsOf = time.Now()

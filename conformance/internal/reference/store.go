@@ -48,6 +48,9 @@ func Open(service *Service, ttl, grace time.Duration) *Store {
 	}
 	s.number = service.add(s)
 	s.life.Go(s.keep)
+	if s.has(RetriesUnpaused) || s.has(GoroutineOfRefusal) {
+		s.life.Go(s.retry)
+	}
 	return s
 }
 
@@ -55,6 +58,19 @@ func Open(service *Service, ttl, grace time.Duration) *Store {
 func (s *Store) Line() *Line { return s.line }
 
 func (s *Store) has(f Flaw) bool { return s.service.flaw == f }
+
+// retry sends requests that fail, 200 in a TTL, while the line is cut, or leaves a goroutine for each.
+func (s *Store) retry() {
+	for ; s.life.Calls.Err() == nil; adapter.PauseFor(s.life.Calls, s.ttl/200) {
+		switch {
+		case !s.line.IsCut():
+		case s.has(RetriesUnpaused):
+			s.line.Count()
+		default:
+			s.service.leave()
+		}
+	}
+}
 
 // keep opens sessions and renews them until the store is closed.
 func (s *Store) keep() {

@@ -45,8 +45,8 @@ type URL struct {
 // default.
 type Options struct {
 	// Logger receives what happens between the store and its service: trouble at Warn, the rest at Debug. An outage that
-	// lasts for a second after a request has failed is one line at Warn, with the cause, and one at Info at its end, with
-	// the duration. Close waits for the handler. Default: nothing is logged.
+	// lasts for a second after a request has failed is one line at Warn, with the cause, and one at Info when a request
+	// is answered again, with the duration. Close waits for the handler. Default: nothing is logged.
 	Logger *slog.Logger
 	// Dial opens the connections of a store that speaks over a network, for example through a proxy. TLS, if any, is
 	// spoken on top of them. A store without a network ignores it. Default: a net.Dialer.

@@ -109,7 +109,7 @@ func (d *driver) poll() (last bool) {
 	sent := time.Now()
 	a, err := d.send(d.ctx, d.requests, "watch", q)
 	if err != nil {
-		pause(d.ctx, d.TTL/40)
+		pause(d.ctx, d.TTL/6) // the service might not answer for long
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()

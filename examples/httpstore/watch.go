@@ -17,13 +17,13 @@ type watch struct {
 	index   uint64      // of the server, when that state was read: answers may overtake each other
 }
 
-// Entry implements engine.Driver.
-func (d *driver) Entry(ctx context.Context, key string, tell engine.Tell) (engine.Watch, error) {
+// WatchEntry implements engine.Driver.
+func (d *driver) WatchEntry(ctx context.Context, key string, tell engine.Tell) (engine.Watch, error) {
 	return d.watch(ctx, key, tell)
 }
 
-// Leader implements engine.Driver.
-func (d *driver) Leader(ctx context.Context, election string, tell engine.Tell) (engine.Watch, error) {
+// WatchLeader implements engine.Driver.
+func (d *driver) WatchLeader(ctx context.Context, election string, tell engine.Tell) (engine.Watch, error) {
 	return d.watch(ctx, server.LeaderKey(d.name(election)), tell)
 }
 

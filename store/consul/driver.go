@@ -78,8 +78,8 @@ func (d *driver) isSession(id string) bool {
 	return id != "" && d.present == id
 }
 
-// Entry implements engine.Driver.
-func (d *driver) Entry(ctx context.Context, key string, tell engine.Tell) (engine.Watch, error) {
+// WatchEntry implements engine.Driver.
+func (d *driver) WatchEntry(ctx context.Context, key string, tell engine.Tell) (engine.Watch, error) {
 	if n, ok := obstacleOf(key); ok {
 		return d.watchObstacle(n, tell), nil
 	}
@@ -135,8 +135,8 @@ func (d *driver) removeTaken(key string, modify uint64) {
 	})
 }
 
-// Leader implements engine.Driver.
-func (d *driver) Leader(ctx context.Context, election string, tell engine.Tell) (engine.Watch, error) {
+// WatchLeader implements engine.Driver.
+func (d *driver) WatchLeader(ctx context.Context, election string, tell engine.Tell) (engine.Watch, error) {
 	return agent.Certain(ctx, func(ctx context.Context) (engine.Watch, error) {
 		stop, err := d.watches.Watch(ctx, d.layout.ack(election), kvwatch.Options{}, func(n kvwatch.News) {
 			if n.Over {

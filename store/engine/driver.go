@@ -31,7 +31,7 @@ var (
 //     that has lost transactions goes back, such as a database that failed over. Once a driver has proved that, it ends
 //     the watches, and new ones tell what the service keeps: docs/writing-a-store.md, section 3.
 //  2. News.AsOf is told after all news of changes before that time.
-//  3. Watches of one stream tell in the order of the changes once Entry has returned. Changes that the service makes in
+//  3. Watches of one stream tell in the order of the changes once WatchEntry has returned. Changes that the service makes in
 //     one transaction may come in any order.
 //  4. An entry that becomes visible after another of its election has a higher token. The place that Enter and Ahead tell
 //     counts every entry with a lower token. So the set of entries ahead of one only shrinks.
@@ -41,8 +41,9 @@ var (
 //  6. Acknowledge is carried out only while the entry stands. Remove is one step, and touches nothing of others.
 //  7. Proof.Valid counts from Proof.Sent, which is before the request was sent. Proofs may be told in any order, and one
 //     that is not valid proves nothing.
-//  8. Entry, Leader and Ahead answer by a request that was sent after they were called. The first Entry after an Enter
-//     may tell what that read, if the watch was set before. What Leader tells is as of then, or as of State.AsOf.
+//  8. WatchEntry, WatchLeader and Ahead answer by a request that was sent after they were called. The first WatchEntry
+//     after an Enter may tell what that read, if the watch was set before. What WatchLeader tells is as of then, or as of
+//     State.AsOf.
 //  9. Locks are taken in the order: driver, ballot or observation, queue. tell may be called under the driver's.
 //  10. No session ends before Proof.Sent and its TTL, unless its owner or an operator ends it.
 type Driver interface {
@@ -52,15 +53,15 @@ type Driver interface {
 	// Close. The zero Proof proves nothing. Open is called often while the service does not answer: what it has started ends
 	// before it returns an error.
 	Open(ctx context.Context) (Session, Proof, error)
-	// Entry watches the key of an entry, or of an obstacle that Ahead has named. It returns when the watch is set and a
+	// WatchEntry watches the key of an entry, or of an obstacle that Ahead has named. It returns when the watch is set and a
 	// read has been told; from then on every change is told, or News{Over: true}.
-	Entry(ctx context.Context, key string, tell Tell) (Watch, error)
-	// Leader does the same for the acknowledgement of an election.
-	Leader(ctx context.Context, election string, tell Tell) (Watch, error)
+	WatchEntry(ctx context.Context, key string, tell Tell) (Watch, error)
+	// WatchLeader does the same for the acknowledgement of an election.
+	WatchLeader(ctx context.Context, election string, tell Tell) (Watch, error)
 	// Ahead returns what is ahead of an entry that stands, or ErrGone. e.Place.Nearest has gone.
 	Ahead(ctx context.Context, e Entry) (Place, error)
-	// Confirm makes the watches of Leader tell News.AsOf, the time of this call or later, once they have told all that
-	// happened before. Those of Entry need not tell it. It may return earlier: nil says that the service answered. It needs
+	// Confirm makes the watches of WatchLeader tell News.AsOf, the time of this call or later, once they have told all that
+	// happened before. Those of WatchEntry need not tell it. It may return earlier: nil says that the service answered. It needs
 	// no session.
 	Confirm(ctx context.Context) error
 	Ballots(ctx context.Context, election string) ([]store.Standing, error) // the first in line first

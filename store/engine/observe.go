@@ -253,7 +253,7 @@ func (o *observation) read(ctx context.Context, f *feed) (w Watch, err error) {
 		}
 	}
 	err = o.engine.outage.send(ctx, func() (err error) {
-		w, err = o.engine.driver.Leader(ctx, o.election, o.tell(f))
+		w, err = o.engine.driver.WatchLeader(ctx, o.election, o.tell(f))
 		return err
 	})
 	return w, err

@@ -34,11 +34,11 @@ func (s *scripted) watch(ctx context.Context, r *request) (Watch, error) {
 	}}, a.err
 }
 
-func (s *scripted) Entry(ctx context.Context, key string, tell Tell) (Watch, error) {
+func (s *scripted) WatchEntry(ctx context.Context, key string, tell Tell) (Watch, error) {
 	return s.watch(ctx, &request{op: "Entry", key: key, tell: tell})
 }
 
-func (s *scripted) Leader(ctx context.Context, election string, tell Tell) (Watch, error) {
+func (s *scripted) WatchLeader(ctx context.Context, election string, tell Tell) (Watch, error) {
 	return s.watch(ctx, &request{op: "Leader", election: election, tell: tell})
 }
 

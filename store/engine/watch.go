@@ -198,9 +198,9 @@ func (b *ballot) watch(own, prev *sight) (step func(context.Context) error) {
 		err := b.engine.outage.send(ctx, func() (err error) {
 			switch {
 			case prev == nil:
-				own.watch, err = driver.Entry(ctx, key, b.tellOwn(own))
+				own.watch, err = driver.WatchEntry(ctx, key, b.tellOwn(own))
 			case own == nil:
-				prev.watch, err = driver.Entry(ctx, nearest, b.tellPrev(prev))
+				prev.watch, err = driver.WatchEntry(ctx, nearest, b.tellPrev(prev))
 			default:
 				own.watch, prev.watch, err = driver.(PairWatcher).Pair(ctx, key, nearest, b.tellOwn(own), b.tellPrev(prev))
 			}

@@ -60,7 +60,7 @@ func TestEntryIsReadWithoutItsValue(t *testing.T) {
 	entry, next := enter(), enter()
 	read := func(e engine.Entry) (s engine.State) {
 		told := make(chan engine.State, 100)
-		w, err := other.Entry(soon(t), e.Key, func(n engine.News) {
+		w, err := other.WatchEntry(soon(t), e.Key, func(n engine.News) {
 			if n.State != nil {
 				told <- *n.State
 			}

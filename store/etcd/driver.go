@@ -54,8 +54,8 @@ func (d *driver) begin() {
 	d.life.Go(d.watch)
 }
 
-// Entry implements engine.Driver.
-func (d *driver) Entry(ctx context.Context, key string, tell engine.Tell) (engine.Watch, error) {
+// WatchEntry implements engine.Driver.
+func (d *driver) WatchEntry(ctx context.Context, key string, tell engine.Tell) (engine.Watch, error) {
 	list, err := d.set(ctx, entryWatch(key, tell))
 	return list[0], err
 }
@@ -68,8 +68,8 @@ func (d *driver) Pair(
 	return list[0], list[1], err
 }
 
-// Leader implements engine.Driver.
-func (d *driver) Leader(ctx context.Context, election string, tell engine.Tell) (engine.Watch, error) {
+// WatchLeader implements engine.Driver.
+func (d *driver) WatchLeader(ctx context.Context, election string, tell engine.Tell) (engine.Watch, error) {
 	list, err := d.set(ctx, &watch{key: d.layout.ack(election), tell: tell, state: leaderState, dated: true})
 	return list[0], err
 }

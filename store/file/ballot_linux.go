@@ -312,8 +312,8 @@ func (s *session) Remove(ctx context.Context, r engine.Removal) error {
 // resigns is the name of the file that asks a ballot's owner to resign.
 const resigns = "resign"
 
-// Entry implements engine.Driver. A ballot whose ticket an operator has removed is withdrawn: the others do not count it.
-func (d *driver) Entry(ctx context.Context, k string, tell engine.Tell) (engine.Watch, error) {
+// WatchEntry implements engine.Driver. A ballot whose ticket an operator has removed is withdrawn: the others do not count it.
+func (d *driver) WatchEntry(ctx context.Context, k string, tell engine.Tell) (engine.Watch, error) {
 	w := d.newWatch(tell)
 	w.entry = true
 	return d.watching(ctx, w, func() (engine.State, error) {

@@ -228,7 +228,7 @@ func TestLeaderWhileItAcknowledges(t *testing.T) {
 		}
 	}})
 	var told engine.News
-	w, err := d.Leader(soon(t), "e", func(n engine.News) {
+	w, err := d.WatchLeader(soon(t), "e", func(n engine.News) {
 		if n.State != nil {
 			told = n
 		}

@@ -135,8 +135,8 @@ func (p electionDir) acknowledged(d *driver, stands func(name string) (bool, err
 	return 0, "", "", engine.Answered(fmt.Errorf("%w: the leader changes too fast", store.ErrUnavailable))
 }
 
-// Leader implements engine.Driver. It needs no permission to write.
-func (d *driver) Leader(ctx context.Context, election string, tell engine.Tell) (engine.Watch, error) {
+// WatchLeader implements engine.Driver. It needs no permission to write.
+func (d *driver) WatchLeader(ctx context.Context, election string, tell engine.Tell) (engine.Watch, error) {
 	p, w := d.dirOf(election), d.newWatch(tell)
 	return d.watching(ctx, w, func() (engine.State, error) {
 		if exists, err := w.path(p.acks(), syscall.IN_MOVED_TO); !exists || err != nil {

@@ -77,8 +77,10 @@ func TestDiskHangs(t *testing.T) {
 	}
 	defer close(goesOn)
 	for _, call := range []func(ctx context.Context) (engine.Watch, error){
-		func(ctx context.Context) (engine.Watch, error) { return d.Leader(ctx, "e", func(engine.News) {}) },
-		func(ctx context.Context) (engine.Watch, error) { return d.Entry(ctx, entry.Key, func(engine.News) {}) },
+		func(ctx context.Context) (engine.Watch, error) { return d.WatchLeader(ctx, "e", func(engine.News) {}) },
+		func(ctx context.Context) (engine.Watch, error) {
+			return d.WatchEntry(ctx, entry.Key, func(engine.News) {})
+		},
 		func(ctx context.Context) (engine.Watch, error) { // the session's directory alone hangs
 			w := d.newWatch(func(engine.News) {})
 			return d.watching(ctx, w, func() (engine.State, error) {

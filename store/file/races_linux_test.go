@@ -138,7 +138,7 @@ func TestNothingIsConfirmedOfASessionThatIsOver(t *testing.T) {
 	now := f.clock
 	f.clock = func() time.Duration { return now() + time.Duration(ahead.Load()) }
 	var told []engine.News
-	w, err := f.Leader(soon(t), "e", func(n engine.News) { told = append(told, n) })
+	w, err := f.WatchLeader(soon(t), "e", func(n engine.News) { told = append(told, n) })
 	require.NoError(t, err)
 	defer w.Stop()
 	require.NoError(t, f.Confirm(soon(t)))

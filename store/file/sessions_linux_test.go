@@ -55,7 +55,7 @@ func TestForeignFileIsRemovedFromASession(t *testing.T) {
 	e := holder.enter()
 	d := driverWith(t, c, kernel{})
 	told := make(chan engine.News, 10)
-	watch, err := d.Entry(soon(t), e.Key, func(n engine.News) { told <- n })
+	watch, err := d.WatchEntry(soon(t), e.Key, func(n engine.News) { told <- n })
 	require.NoError(t, err)
 	require.Equal(t, e.Token, (<-told).State.Token)
 

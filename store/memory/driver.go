@@ -48,13 +48,13 @@ func (d *driver) proof(sent store.Instant) engine.Proof {
 	return engine.Proof{Sent: sent, Valid: byClock(d.config.TTL-d.config.Grace, d.config.Clock)}
 }
 
-// Entry implements engine.Driver.
-func (d *driver) Entry(ctx context.Context, key string, tell engine.Tell) (engine.Watch, error) {
+// WatchEntry implements engine.Driver.
+func (d *driver) WatchEntry(ctx context.Context, key string, tell engine.Tell) (engine.Watch, error) {
 	return d.watch(ctx, key, tell)
 }
 
-// Leader implements engine.Driver.
-func (d *driver) Leader(ctx context.Context, election string, tell engine.Tell) (engine.Watch, error) {
+// WatchLeader implements engine.Driver.
+func (d *driver) WatchLeader(ctx context.Context, election string, tell engine.Tell) (engine.Watch, error) {
 	return d.watch(ctx, leaderKey(election), tell)
 }
 

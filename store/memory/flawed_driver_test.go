@@ -177,12 +177,12 @@ func (f *flawed) told(key string, tell engine.Tell) engine.Tell {
 	return tell
 }
 
-func (f *flawed) Entry(ctx context.Context, key string, tell engine.Tell) (engine.Watch, error) {
-	return f.watch(key, tell, func(tell engine.Tell) (engine.Watch, error) { return f.driver.Entry(ctx, key, tell) })
+func (f *flawed) WatchEntry(ctx context.Context, key string, tell engine.Tell) (engine.Watch, error) {
+	return f.watch(key, tell, func(tell engine.Tell) (engine.Watch, error) { return f.driver.WatchEntry(ctx, key, tell) })
 }
 
-func (f *flawed) Leader(ctx context.Context, election string, tell engine.Tell) (engine.Watch, error) {
-	return f.watch(election, tell, func(tell engine.Tell) (engine.Watch, error) { return f.driver.Leader(ctx, election, tell) })
+func (f *flawed) WatchLeader(ctx context.Context, election string, tell engine.Tell) (engine.Watch, error) {
+	return f.watch(election, tell, func(tell engine.Tell) (engine.Watch, error) { return f.driver.WatchLeader(ctx, election, tell) })
 }
 
 // sharedRead is a read that is under way.
@@ -331,8 +331,8 @@ type flawedPair struct{ *flawed }
 func (f flawedPair) Pair(
 	ctx context.Context, own, nearest string, tellOwn, tellNearest engine.Tell,
 ) (ownWatch, nearestWatch engine.Watch, err error) {
-	if ownWatch, err = f.Entry(ctx, own, tellOwn); err == nil {
-		nearestWatch, err = f.Entry(ctx, nearest, tellNearest)
+	if ownWatch, err = f.WatchEntry(ctx, own, tellOwn); err == nil {
+		nearestWatch, err = f.WatchEntry(ctx, nearest, tellNearest)
 		nearestWatch.Stop()
 	}
 	return ownWatch, nearestWatch, err

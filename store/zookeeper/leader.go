@@ -13,8 +13,8 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// Entry implements engine.Driver.
-func (d *driver) Entry(ctx context.Context, key string, tell engine.Tell) (engine.Watch, error) {
+// WatchEntry implements engine.Driver.
+func (d *driver) WatchEntry(ctx context.Context, key string, tell engine.Tell) (engine.Watch, error) {
 	if w, n, ok := d.watches.kept(key); ok {
 		return d.watches.begin(w, d.state(key, n), tell), nil
 	}
@@ -69,8 +69,8 @@ func (d *driver) sync(ctx context.Context) error {
 	return err
 }
 
-// Leader implements engine.Driver. It reports what is in the way now and then, as Open does.
-func (d *driver) Leader(ctx context.Context, election string, tell engine.Tell) (engine.Watch, error) {
+// WatchLeader implements engine.Driver. It reports what is in the way now and then, as Open does.
+func (d *driver) WatchLeader(ctx context.Context, election string, tell engine.Tell) (engine.Watch, error) {
 	waiting, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
 	var sess *session

@@ -67,7 +67,7 @@ func TestStoppedFollowersLeaveNoGoroutine(t *testing.T) {
 	}
 	none()
 	for range 100 { // without the engine, which has one watch for followers that come soon after each other
-		w, err := st.Driver().Leader(soon(t), election, func(engine.News) {})
+		w, err := st.Driver().WatchLeader(soon(t), election, func(engine.News) {})
 		require.NoError(t, err)
 		w.Stop()
 		none()

@@ -189,7 +189,7 @@ func TestLeaderIsReadAfterTheFirstConfirmation(t *testing.T) {
 	st := open(t, zookeeper.Config{Servers: sharedServer(t).Addrs(), TTL: long, Dial: tp.Dial})
 	receive(t, unanswered[0].caught, "a confirmation")
 	read := func() error {
-		watch, err := st.Driver().Leader(soon(t), election, func(engine.News) {})
+		watch, err := st.Driver().WatchLeader(soon(t), election, func(engine.News) {})
 		if err == nil {
 			watch.Stop()
 		}

@@ -406,7 +406,7 @@ func (n *news) stale() bool {
 // entry watches an entry.
 func (e *env) entry(d engine.Driver, key string) (*news, engine.Watch) {
 	e.Helper()
-	n, w := e.watch("watch an entry", func(tell engine.Tell) (engine.Watch, error) { return d.Entry(e.ctx, key, tell) })
+	n, w := e.watch("watch an entry", func(tell engine.Tell) (engine.Watch, error) { return d.WatchEntry(e.ctx, key, tell) })
 	e.onClose(w.Stop)
 	return n, w
 }
@@ -414,7 +414,7 @@ func (e *env) entry(d engine.Driver, key string) (*news, engine.Watch) {
 // leader watches the leader.
 func (e *env) leader(d engine.Driver) *news {
 	e.Helper()
-	n, w := e.watch("watch the leader", func(tell engine.Tell) (engine.Watch, error) { return d.Leader(e.ctx, e.election, tell) })
+	n, w := e.watch("watch the leader", func(tell engine.Tell) (engine.Watch, error) { return d.WatchLeader(e.ctx, e.election, tell) })
 	e.onClose(w.Stop)
 	return n
 }

@@ -26,7 +26,7 @@ var reads = []Case{
 			for range 3 {
 				n := &news{}
 				watching := e.slowly(delay, func(ctx context.Context) {
-					if w, err := d.Leader(ctx, e.election, n.tell); err == nil {
+					if w, err := d.WatchLeader(ctx, e.election, n.tell); err == nil {
 						e.onClose(w.Stop)
 					}
 				})
@@ -40,7 +40,7 @@ var reads = []Case{
 	},
 	{
 		Name:      "reads-are-not-shared",
-		Invariant: "Entry, Leader and Ahead send a request of their own, though another call has sent the same one already",
+		Invariant: "WatchEntry, WatchLeader and Ahead send a request of their own, though another call has sent the same one already",
 		check: func(e *env) {
 			d, delay := e.slow()
 			if d == nil {
@@ -49,7 +49,7 @@ var reads = []Case{
 			a, b := e.process(), e.processOn(d)
 			first, second, third := e.enter(a), e.enter(b), e.enter(b)
 			leader := e.slowly(delay, func(ctx context.Context) {
-				if w, err := d.Leader(ctx, e.election, func(engine.News) {}); err == nil {
+				if w, err := d.WatchLeader(ctx, e.election, func(engine.News) {}); err == nil {
 					e.onClose(w.Stop)
 				}
 			})
@@ -60,7 +60,7 @@ var reads = []Case{
 			e.remove(b, second)
 			ahead := e.slowly(delay, func(ctx context.Context) { _, _ = d.Ahead(ctx, third) })
 			entry := e.slowly(0, func(ctx context.Context) {
-				if w, err := d.Entry(ctx, first.Key, func(engine.News) {}); err == nil {
+				if w, err := d.WatchEntry(ctx, first.Key, func(engine.News) {}); err == nil {
 					e.onClose(w.Stop)
 				}
 			})
@@ -95,9 +95,9 @@ var reads = []Case{
 					under.Add(-1)
 				}
 			}
-			_, w := e.watch("watch the leader", func(engine.Tell) (engine.Watch, error) { return d.Leader(e.ctx, e.election, tell()) })
+			_, w := e.watch("watch the leader", func(engine.Tell) (engine.Watch, error) { return d.WatchLeader(e.ctx, e.election, tell()) })
 			e.onClose(w.Stop)
-			_, w = e.watch("watch an entry", func(engine.Tell) (engine.Watch, error) { return d.Entry(e.ctx, entry.Key, tell()) })
+			_, w = e.watch("watch an entry", func(engine.Tell) (engine.Watch, error) { return d.WatchEntry(e.ctx, entry.Key, tell()) })
 			e.onClose(w.Stop)
 			var confirms sync.WaitGroup
 			for i := range changes {
@@ -134,12 +134,12 @@ var reads = []Case{
 				"Ahead":   func(ctx context.Context) { _, _ = d.Ahead(ctx, entry) },
 				"Ballots": func(ctx context.Context) { _, _ = d.Ballots(ctx, e.election) },
 				"Leader": func(ctx context.Context) {
-					if w, err := d.Leader(ctx, e.election, ignore); err == nil {
+					if w, err := d.WatchLeader(ctx, e.election, ignore); err == nil {
 						e.onClose(w.Stop)
 					}
 				},
 				"Entry": func(ctx context.Context) {
-					if w, err := d.Entry(ctx, entry.Key, ignore); err == nil {
+					if w, err := d.WatchEntry(ctx, entry.Key, ignore); err == nil {
 						e.onClose(w.Stop)
 					}
 				},

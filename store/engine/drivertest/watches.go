@@ -120,7 +120,7 @@ var watches = []Case{
 	},
 	{
 		Name:      "streams-are-in-order",
-		Invariant: "watches of one stream tell in the order of the changes once Entry has returned",
+		Invariant: "watches of one stream tell in the order of the changes once WatchEntry has returned",
 		check: func(e *env) {
 			a, b, c := e.process(), e.process(), e.driver()
 			for range changes {
@@ -154,7 +154,7 @@ var watches = []Case{
 	},
 	{
 		Name:      "reads-follow-their-call",
-		Invariant: "Entry, Leader and Ahead answer by a request that was sent after they were called",
+		Invariant: "WatchEntry, WatchLeader and Ahead answer by a request that was sent after they were called",
 		check: func(e *env) {
 			a, b := e.process(), e.process()
 			for i := range changes {
@@ -207,7 +207,7 @@ var watches = []Case{
 					}}
 					var w engine.Watch // stays: it is told of what comes
 					e.finally("watch an entry", func() (err error) {
-						w, err = c.Entry(e.ctx, entry.Key, n.tell)
+						w, err = c.WatchEntry(e.ctx, entry.Key, n.tell)
 						return err
 					})
 					e.onClose(w.Stop)

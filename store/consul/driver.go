@@ -108,6 +108,20 @@ func (d *driver) WatchEntry(ctx context.Context, key string, tell engine.Tell) (
 	return engine.Watch{Stop: func() { stop(); d.noLonger(key, b.key) }, Stream: d.streamOf(cmp.Or(b.key, key))}, err
 }
 
+// First implements engine.Driver.
+func (d *driver) First(ctx context.Context, election string) (engine.State, error) {
+	dir := d.layout.dir(election)
+	pairs, err := d.client.List(ctx, dir)
+	if err != nil {
+		return engine.State{}, err
+	}
+	for _, p := range queue(dir, pairs) {
+		id, _ := owner(p.Key)
+		return engine.State{Token: p.CreateIndex, Session: id, Nonce: nonceOf(p.Key)}, nil
+	}
+	return engine.State{}, nil
+}
+
 // behind is an own ballot that waits for another.
 type behind struct {
 	key  string

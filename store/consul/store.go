@@ -61,6 +61,5 @@ var (
 
 	_ engine.Driver  = (*driver)(nil)
 	_ engine.Session = (*session)(nil)
-	_ engine.Finder  = (*driver)(nil)
 	_ store.Resigner = (*driver)(nil)
 )

@@ -83,8 +83,9 @@ func (b *ballot) Err() error { return context.Cause(b.ctx) }
 // ResignationRequested implements store.Resigning.
 func (b *ballot) ResignationRequested() <-chan struct{} { return b.asked }
 
-// Wait implements store.Ballot. It returns nil only while the next renewal can reach the lease: a term that began with
-// the rest of a lease would end before the renewal arrives. A lease that has ended is the caller's to look at.
+// Wait implements store.Ballot. It returns nil only once renewals are known to reach the lease, or while one that is sent
+// now would: a term that began with the rest of the first proof would end before the first renewal arrives. A lease that
+// has ended is the caller's to look at.
 func (b *ballot) Wait(ctx context.Context) error {
 	err := context.Cause(ctx)
 	for renewed, first := (<-chan struct{})(nil), b.first; err == nil; {
@@ -107,11 +108,11 @@ func (b *ballot) Wait(ctx context.Context) error {
 	return b.wait(err)
 }
 
-// unreachable returns nil if the lease lasts for another round trip like that of its last renewal, or has ended.
-// Otherwise it returns a channel that is closed at the next renewal, or when the lease ends.
+// unreachable returns nil if a renewal has reached the lease, if there is time for another round trip like that of its
+// first proof, or if it has ended. Otherwise it returns a channel that is closed when it is renewed or ends.
 func (b *ballot) unreachable() <-chan struct{} {
 	last, left := b.session.lease.Last(), b.session.lease.Remaining()
-	if left <= 0 || left >= last.Confirmed.Sub(last.Sent) {
+	if b.session.reached.Load() || left <= 0 || left >= last.Confirmed.Sub(last.Sent) {
 		return nil
 	}
 	return last.Changed

@@ -32,6 +32,7 @@ type session struct {
 	cancel context.CancelCauseFunc
 	once   sync.Once // finish
 
+	reached     atomic.Bool   // a renewal has come while the lease held: it is not that of the proof it began with
 	connection  atomic.Uint64 // of the last proof
 	reconnected chan struct{} // has room for one: a proof came on another connection
 
@@ -154,7 +155,10 @@ func (e *Engine) failed(o *opening, err error) bool {
 	return true
 }
 
+// renewed takes a proof. One that comes while the lease holds shows that renewals reach it.
 func (s *session) renewed(p Proof) {
+	_, holds := s.lease.Span()
+	s.reached.Store(holds)
 	s.lease.Renew(p.Sent, p.Valid)
 	s.engine.gate.answer()
 	s.connected(p.Connection)

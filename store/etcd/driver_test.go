@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/go-leadership/leadership/conformance"
-	"github.com/go-leadership/leadership/internal/testserver"
 	"github.com/go-leadership/leadership/store/engine"
 	"github.com/go-leadership/leadership/store/engine/drivertest"
 	"github.com/go-leadership/leadership/store/etcd"

@@ -1,6 +1,7 @@
 package servers_test
 
 import (
+	"cmp"
 	"errors"
 	"flag"
 	"fmt"
@@ -23,14 +24,12 @@ var old = flag.String("old", "", "`path` of the command of another version; by d
 // grow.
 func TestUpgrade(t *testing.T) {
 	path := build(t)
-	if *old == "" {
-		*old = path
-	}
+	before := cmp.Or(*old, path)
 	for kind, start := range kinds {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			url := kind + "://" + start(t).Addrs()[0] + "/upgrade?ttl=3s"
-			upgrade(upgraded{trial{t, path, url, "db/primary"}, trial{t, *old, url, "db/primary"}, t.TempDir()})
+			upgrade(upgraded{trial{t, path, url, "db/primary"}, trial{t, before, url, "db/primary"}, t.TempDir()})
 		})
 	}
 }

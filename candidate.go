@@ -3,8 +3,11 @@ package leadership
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"sync/atomic"
 
+	"github.com/go-leadership/leadership/internal/redact"
 	"github.com/go-leadership/leadership/store"
 )
 
@@ -119,3 +122,77 @@ func (c *Candidate) Stop() {
 // Giving the ballot back takes one round trip, or one TTL if the store does not answer. Close the store after that, or
 // the next leader might begin while the work of this one still winds down.
 func (c *Candidate) Done() <-chan struct{} { return c.drives.tasks.done }
+
+// OnWon registers a function to call when the candidate has won, before it acknowledges. Functions are called one
+// after the other in the order registered; the acknowledgement waits for all of them. If one returns an error, panics
+// or calls runtime.Goexit, or if the term ends meanwhile, the takeover has failed: the rest is left out, the function
+// given to Run is not called, nothing is acknowledged, the takeover-failed callbacks are called, and the candidate goes
+// to the back of the queue. ctx ends with the term. Register before Run or RunForElection; Campaign does not call it.
+func (c *Candidate) OnWon(f func(ctx context.Context, term *Term) error) {
+	c.onWon.add(f, f == nil)
+}
+
+// OnNewLeader registers a function to call once for each leader that has acknowledged, while the candidate waits for
+// its turn; leaders that follow each other quickly are coalesced. It is not called while the candidate leads or its
+// term winds down: the function is called for the next leader once the candidate stands again.
+//
+// ctx ends when the candidate wins or stops standing. The candidate does not wait for the function then: one that goes
+// on runs beside the term. It delays the next call of the new-leader callbacks, the return of Run, and Done. A panic or
+// runtime.Goexit ends that call only, and is reported by the log and the error channel.
+//
+// A candidate with such a function also follows the election, so each change of leader costs it a request. Register
+// before Run, RunForElection or Campaign.
+func (c *Candidate) OnNewLeader(f func(ctx context.Context, leader Leader)) {
+	c.onNewLeader.add(&newLeaderCallback{call: f}, f == nil)
+}
+
+// OnTakeoverFailed registers a function to call when the candidate had won and its term ended without an
+// acknowledgement. The function can undo what was begun: the ballot still stands, so no other candidate leads as long
+// as the session is renewed. It is called once for each such term, with the reason: the error of a won callback or of
+// the function given to Run, or why the term ended, which matches ErrResigned, ErrStopped or ErrLost. A leader's
+// function that returns nil and has not acknowledged has resigned. A panic or runtime.Goexit ends that call only, and
+// is reported. Register before Run or RunForElection; Campaign does not call it.
+func (c *Candidate) OnTakeoverFailed(f func(err error)) {
+	c.onTakeoverFailed.add(f, f == nil)
+}
+
+// OnTermEnded registers a function to call when a term has ended and its work has stopped: the won callbacks and the
+// function given to Run have returned, and so have the takeover-failed callbacks. It is called once for each term of
+// Run or RunForElection, acknowledged or not, and never for a candidate that did not lead. The cause is that of the
+// term's context, and matches ErrLost, ErrResigned or ErrStopped.
+//
+// The ballot is given back when the function has returned, so that no other candidate leads before as long as the
+// session is renewed. A panic or runtime.Goexit ends that call only, and is reported. Register before Run or
+// RunForElection; Campaign does not call it, since its caller knows when the work has stopped.
+func (c *Candidate) OnTermEnded(f func(term *Term, cause error)) {
+	c.onTermEnded.add(f, f == nil)
+}
+
+// String returns the election and the store, and not the value: that may be anything.
+func (c *Candidate) String() string {
+	return fmt.Sprintf("candidate in election %q on %s", c.election, redact.Name(c.store))
+}
+
+// Format implements fmt.Formatter: with every verb it prints what String returns.
+func (c *Candidate) Format(f fmt.State, verb rune) { redact.Format(f, verb, c.String()) }
+
+// candidacy is what a candidate stands with, and shares with its terms: the election, the store and the value, and the
+// channels and news that tell of the terms.
+type candidacy struct {
+	news
+	store    store.Store
+	value    string
+	channels termChannels
+	warned   atomic.Bool // of an acknowledgement that was missing; once for all terms
+}
+
+// withdraw gives a ballot back. It waits for the store no longer than one TTL: a session is gone by then if the service
+// does not hear from it, and a link that takes longer than that can't keep one. The store goes on by itself after that.
+func (c *candidacy) withdraw(ballot store.Ballot) {
+	ctx, cancel := context.WithTimeout(context.Background(), c.store.TTL())
+	defer cancel()
+	err := ballot.Withdraw(ctx)
+	if err != nil && !errors.Is(err, ErrClosed) { // Close ends the session, as far as it can reach the service
+		c.log.Warn("could not confirm that the ballot was removed", "token", ballot.Token(), "error", err)
+	}
+}

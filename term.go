@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/go-leadership/leadership/internal/redact"
 	"github.com/go-leadership/leadership/store"
 )
 
@@ -149,6 +150,14 @@ func (t *Term) Resign(ctx context.Context) error {
 	}
 	return err
 }
+
+// String returns the token, the election and the store.
+func (t *Term) String() string {
+	return fmt.Sprintf("term %d in election %q on %s", t.Token(), t.election, redact.Name(t.store))
+}
+
+// Format implements fmt.Formatter: with every verb it prints what String returns.
+func (t *Term) Format(f fmt.State, verb rune) { redact.Format(f, verb, t.String()) }
 
 // current reports whether the term goes on at this very call.
 func (t *Term) current() bool {

@@ -33,15 +33,12 @@ func (b *callbacks[F]) all() []F {
 	return b.list
 }
 
-// errGoexit reports a callback that ended its goroutine.
-var errGoexit = errors.New("a callback has called runtime.Goexit")
-
-// call calls a function of the user's in a goroutine of its own and waits for it, so that neither a panic nor
-// runtime.Goexit ends more than that call: both become an error, a panic with its stack.
+// call calls a function of the program's in a goroutine of its own and waits for it. All callbacks, hooks and log handlers are
+// called here. A panic and runtime.Goexit end that call only: both become an error, a panic with its stack.
 func call(f func() error) error {
 	result := make(chan error, 1)
 	go func() {
-		err := errGoexit
+		err := errors.New("a callback has called runtime.Goexit")
 		defer func() {
 			if p := recover(); p != nil {
 				err = fmt.Errorf("panic in a callback: %v\n%s", p, debug.Stack())
@@ -103,8 +100,7 @@ func (c *Candidate) callNewLeaders(ctx context.Context, list []*newLeaderCallbac
 
 // OnNewLeader registers a function to call for each leader that acknowledges, the present one included, in the order
 // registered. A leader that came and went while a callback was running is left out. A callback that blocks holds up the
-// callbacks of the follower and Done, and nothing else. A panic or runtime.Goexit ends that call only, and is reported
-// by the log and the error channel. Register before the follower starts: a function that is registered later is called from
+// callbacks of the follower and Done, and nothing else. A panic is reported. Register before the follower starts: a function that is registered later is called from
 // the next change on, and the log has a warning.
 func (f *Follower) OnNewLeader(call func(leader Leader)) {
 	f.onNewLeader.add(call, call == nil)
@@ -112,8 +108,8 @@ func (f *Follower) OnNewLeader(call func(leader Leader)) {
 }
 
 // OnLeaderGone registers a function to call when there is no leader any more, and at the start if there is none.
-// Between two leaders it is called once, even if the follower saw the second take over at once. A callback that blocks,
-// panics or calls runtime.Goexit has the same effects as one of OnNewLeader. Register before the follower starts, as there.
+// Between two leaders it is called once, even if the follower saw the second take over at once. A callback that blocks or
+// panics has the same effects as one of OnNewLeader. Register before the follower starts, as there.
 func (f *Follower) OnLeaderGone(call func()) {
 	f.onLeaderGone.add(call, call == nil)
 	f.warnIfStarted()
@@ -171,21 +167,6 @@ func (f *Follower) callBack(before Leader, e event) {
 	}
 }
 
-// errHookExited ends a follower whose hook has called runtime.Goexit.
-var errHookExited = errors.New("a hook has called runtime.Goexit")
-
-// callHook calls the hook of an event.
-func (f *Follower) callHook(e event) {
-	returned := false
-	defer func() {
-		if !returned {
-			f.end(errHookExited)
-		}
-	}()
-	f.hooks.tell(f.election, e)
-	returned = true
-}
-
 // queue tells events in the background, one after the other, in a goroutine that runs while there are any. A function of
 // the user's that hangs delays the next event of this queue, and nothing else.
 type queue struct {
@@ -220,18 +201,10 @@ func (q *queue) resume() {
 	}
 }
 
-// run tells. If a function of the user's ends this goroutine, another one goes on.
 func (q *queue) run() {
-	returned := false
-	defer func() {
-		if !returned {
-			q.resume()
-		}
-	}()
 	for e, ok := q.next(); ok; e, ok = q.next() {
 		q.tell(e)
 	}
-	returned = true
 }
 
 func (q *queue) next() (event, bool) {

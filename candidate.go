@@ -17,6 +17,7 @@ import (
 //   - RunForElection reports the beginning and the end of each term on a channel.
 //   - OnWon, OnNewLeader, OnTakeoverFailed and OnTermEnded register callbacks, for either of the above: the won
 //     callbacks come before the function given to Run. Campaign calls the new-leader callbacks only, while it waits.
+//     A callback that panics or calls runtime.Goexit has failed: the log and the error channel report it.
 //
 // Candidates and followers on one store share its session: there is one heartbeat for all, and when the session is lost
 // their terms end together. They share nothing else; two candidates of one election on one store are rivals like any
@@ -124,8 +125,8 @@ func (c *Candidate) Stop() {
 func (c *Candidate) Done() <-chan struct{} { return c.drives.tasks.done }
 
 // OnWon registers a function to call when the candidate has won, before it acknowledges. Functions are called one
-// after the other in the order registered; the acknowledgement waits for all of them. If one returns an error, panics
-// or calls runtime.Goexit, or if the term ends meanwhile, the takeover has failed: the rest is left out, the function
+// after the other in the order registered; the acknowledgement waits for all of them. If one returns an error or panics,
+// or if the term ends meanwhile, the takeover has failed: the rest is left out, the function
 // given to Run is not called, nothing is acknowledged, the takeover-failed callbacks are called, and the candidate goes
 // to the back of the queue. ctx ends with the term. Register before Run or RunForElection; Campaign does not call it.
 func (c *Candidate) OnWon(f func(ctx context.Context, term *Term) error) {
@@ -137,8 +138,7 @@ func (c *Candidate) OnWon(f func(ctx context.Context, term *Term) error) {
 // term winds down: the function is called for the next leader once the candidate stands again.
 //
 // ctx ends when the candidate wins or stops standing. The candidate does not wait for the function then: one that goes
-// on runs beside the term. It delays the next call of the new-leader callbacks, the return of Run, and Done. A panic or
-// runtime.Goexit ends that call only, and is reported by the log and the error channel.
+// on runs beside the term. It delays the next call of the new-leader callbacks, the return of Run, and Done.
 //
 // A candidate with such a function also follows the election, so each change of leader costs it a request. Register
 // before Run, RunForElection or Campaign.
@@ -150,8 +150,7 @@ func (c *Candidate) OnNewLeader(f func(ctx context.Context, leader Leader)) {
 // acknowledgement. The function can undo what was begun: the ballot still stands, so no other candidate leads as long
 // as the session is renewed. It is called once for each such term, with the reason: the error of a won callback or of
 // the function given to Run, or why the term ended, which matches ErrResigned, ErrStopped or ErrLost. A leader's
-// function that returns nil and has not acknowledged has resigned. A panic or runtime.Goexit ends that call only, and
-// is reported. Register before Run or RunForElection; Campaign does not call it.
+// function that returns nil and has not acknowledged has resigned. Register before Run or RunForElection; Campaign does not call it.
 func (c *Candidate) OnTakeoverFailed(f func(err error)) {
 	c.onTakeoverFailed.add(f, f == nil)
 }
@@ -162,8 +161,7 @@ func (c *Candidate) OnTakeoverFailed(f func(err error)) {
 // term's context, and matches ErrLost, ErrResigned or ErrStopped.
 //
 // The ballot is given back when the function has returned, so that no other candidate leads before as long as the
-// session is renewed. A panic or runtime.Goexit ends that call only, and is reported. Register before Run or
-// RunForElection; Campaign does not call it, since its caller knows when the work has stopped.
+// session is renewed. Register before Run or RunForElection; Campaign does not call it, since its caller knows when the work has stopped.
 func (c *Candidate) OnTermEnded(f func(term *Term, cause error)) {
 	c.onTermEnded.add(f, f == nil)
 }

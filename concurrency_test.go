@@ -122,51 +122,6 @@ func TestEverythingAtOnce(t *testing.T) {
 	}
 }
 
-// callingContext is a context of the program's own type that calls the program when it is asked.
-type callingContext struct {
-	context.Context
-	call func()
-}
-
-func (c *callingContext) Done() <-chan struct{} {
-	c.call()
-	return make(chan struct{})
-}
-
-// No lock is held while a context of the program's own type is asked, also by a call that is refused. So its methods
-// may call the candidate, or wait for one who does.
-func TestContextThatCallsTheCandidate(t *testing.T) {
-	virtual(t, func(w *world) {
-		c := w.candidate(w.open(), "a", nil)
-		ctx := &callingContext{background, c.Resign}
-		term, err := c.Campaign(ctx)
-		require.NoError(w, err)
-		_, err = c.Campaign(&callingContext{background, func() {
-			c.Stop()
-			_ = c.Acknowledge(background)
-		}})
-		require.ErrorIs(w, err, leadership.ErrStopped)
-		require.NoError(w, term.Resign(ctx))
-		require.ErrorIs(w, c.Run(ctx, nil), leadership.ErrStopped)
-	})
-}
-
-// Whatever sees that Stop has ended a campaign sees that the candidate is stopped.
-func TestStopRefusesBeforeItEnds(t *testing.T) {
-	virtual(t, func(w *world) {
-		w.lead(w.open(), "other")
-		c := w.candidate(w.open(), "a", nil)
-		ctx := &callingContext{background, func() {}}
-		result := async(func() error { _, err := c.Campaign(ctx); return err })
-		require.True(w, pending(result))
-		var err error
-		ctx.call = func() { err = c.Run(background, nil) } // Stop asks the context
-		c.Stop()
-		require.ErrorIs(w, <-result, leadership.ErrStopped)
-		require.ErrorIs(w, err, leadership.ErrStopped)
-	})
-}
-
 // The candidate is not idle before all that Run has started is over.
 func TestRunIsNotOverBeforeItsCallbacks(t *testing.T) {
 	virtual(t, func(w *world) {

@@ -31,27 +31,19 @@ type drive struct {
 
 // enter begins a drive, unless there is one or Stop was called.
 func (s *drives) enter(ctx context.Context, serves bool) (*drive, error) {
-	d := &drive{drives: s, serves: serves}
-	d.ctx, d.cancel = context.WithCancelCause(ctx)
-	if err := s.admit(d); err != nil {
-		d.cancel(err) // after mu is unlocked: ctx might be of the program's own type, and call the candidate
-		return nil, err
-	}
-	return d, nil
-}
-
-func (s *drives) admit(d *drive) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.stopped {
-		return ErrStopped
+		return nil, ErrStopped
 	}
 	if s.current != nil {
-		return fmt.Errorf("%w: %q", ErrRunning, s.election)
+		return nil, fmt.Errorf("%w: %q", ErrRunning, s.election)
 	}
+	d := &drive{drives: s, serves: serves}
+	d.ctx, d.cancel = context.WithCancelCause(ctx)
 	s.tasks.begin() // not refused, as Stop was not called
 	s.current = d
-	return nil
+	return d, nil
 }
 
 // stop refuses further drives and terms, and ends the context of the current drive.

@@ -59,9 +59,6 @@ func TestContextHasEndedWhenResignReturns(t *testing.T) {
 func TestTermIsOverBeforeItsBallotIsWithdrawn(t *testing.T) {
 	for name, drive := range map[string]func(w *world, c *leadership.Candidate){
 		"Resign": func(w *world, c *leadership.Candidate) { require.NoError(w, w.campaign(c).Resign(background)) },
-		"a panic in TermBegan": func(w *world, c *leadership.Candidate) {
-			require.Panics(w, func() { _, _ = c.Campaign(background) })
-		},
 		"lead returns": func(w *world, c *leadership.Candidate) {
 			calls := 0
 			require.NoError(w, c.Run(background, func(context.Context, *leadership.Term) error {
@@ -87,11 +84,7 @@ func TestTermIsOverBeforeItsBallotIsWithdrawn(t *testing.T) {
 						return b.Ballot.Withdraw(ctx)
 					}
 				})
-				hooks := &leadership.Hooks{}
-				if name == "a panic in TermBegan" {
-					hooks.TermBegan = func(string, uint64) { panic("boom") }
-				}
-				c = w.candidate(st, "a", &leadership.Options{Hooks: hooks})
+				c = w.candidate(st, "a", nil)
 				drive(w, c)
 				require.NotEmpty(w, led)
 				require.NotContains(w, led, true)

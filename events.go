@@ -2,7 +2,6 @@ package leadership
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"time"
@@ -14,13 +13,8 @@ import (
 // RunForElection does not stand again before the hooks of its last term have returned. The end of a term waits for no
 // hook.
 //
-// TermBegan is called in the goroutine of Campaign or Run, Acknowledged in that of Term.Acknowledge, and Error in that
-// of the call which failed: a panic or runtime.Goexit in these reaches the caller, after the ballot of a term that
-// began has been given back. All other hooks are called in the library's own goroutines, and so are all of a follower,
-// all of a candidate under RunForElection, and Error for the new-leader callbacks. A panic ends the program there.
-// runtime.Goexit ends the follower or RunForElection, with an error that says so; in Renewed, InJeopardy,
-// ResignationRequested and TermEnded it ends that call only, and in Error for the new-leader callbacks it ends those until
-// the candidate stands again.
+// TermBegan returns before Campaign does, or Run calls anything else. A panic of a hook, or runtime.Goexit, ends that call
+// only; the log and the error channel report it.
 type Hooks struct {
 	// TermBegan is called when a term begins, before Campaign returns or Run calls anything else.
 	TermBegan func(election string, token uint64)
@@ -45,25 +39,26 @@ type Hooks struct {
 	Error func(election string, err error, retryIn time.Duration)
 }
 
-// tell calls the hook of an event, if there is one.
-func (h *Hooks) tell(election string, e event) {
+// callHook calls the hook of an event, if there is one.
+func (n *news) callHook(e event) {
+	h := n.hooks
 	switch {
 	case e.what == termBegan && h.TermBegan != nil:
-		h.TermBegan(election, e.token)
+		n.call(func() { h.TermBegan(n.election, e.token) })
 	case e.what == termAcknowledged && h.Acknowledged != nil:
-		h.Acknowledged(election, e.token, e.leader)
+		n.call(func() { h.Acknowledged(n.election, e.token, e.leader) })
 	case e.what == termRenewed && h.Renewed != nil:
-		h.Renewed(election, e.token, e.time)
+		n.call(func() { h.Renewed(n.election, e.token, e.time) })
 	case e.what == termOverdue && h.InJeopardy != nil:
-		h.InJeopardy(election, e.token, e.time)
+		n.call(func() { h.InJeopardy(n.election, e.token, e.time) })
 	case e.what == termRequested && h.ResignationRequested != nil:
-		h.ResignationRequested(election, e.token)
+		n.call(func() { h.ResignationRequested(n.election, e.token) })
 	case e.what == termEnded && h.TermEnded != nil:
-		h.TermEnded(election, e.token, e.err)
+		n.call(func() { h.TermEnded(n.election, e.token, e.err) })
 	case e.what == leaderChanged && h.LeaderChanged != nil:
-		h.LeaderChanged(election, e.leader)
+		n.call(func() { h.LeaderChanged(n.election, e.leader) })
 	case e.what == attemptFailed && h.Error != nil:
-		h.Error(election, e.err, e.time)
+		n.call(func() { h.Error(n.election, e.err, e.time) })
 	}
 }
 
@@ -117,7 +112,7 @@ var noHooks Hooks
 // tell tells all of an event. The caller may run functions of the user's.
 func (n *news) tell(e event) {
 	n.note(e)
-	n.hooks.tell(n.election, e)
+	n.callHook(e)
 }
 
 // note tells the log and the error channel, and calls no function of the user's but the log's handler.
@@ -151,10 +146,7 @@ func (n *news) note(e event) {
 	}
 }
 
-// errLineLost reports a log handler that ended its goroutine.
-var errLineLost = errors.New("a line of the log is lost: its handler has called runtime.Goexit")
-
-// logHandler is the handler of the user's, whose calls of runtime.Goexit end no goroutine of the library's.
+// logHandler is the handler of the program's. A line in which it panics or calls runtime.Goexit is lost.
 type logHandler struct {
 	slog.Handler             // it has all attributes already
 	showError    func(error) // called if a line is lost
@@ -172,12 +164,8 @@ func (h logHandler) Handle(ctx context.Context, record slog.Record) (err error) 
 	return err
 }
 
-// call calls the handler. A panic of it goes on in the caller, as if there were nothing between.
 func (h logHandler) call(f func()) {
-	switch err := call(func() error { f(); return nil }); {
-	case errors.Is(err, errGoexit):
-		h.showError(errLineLost)
-	case err != nil:
-		panic(fmt.Errorf("in the log handler: %w", err))
+	if err := call(func() error { f(); return nil }); err != nil {
+		h.showError(fmt.Errorf("a line of the log is lost: %w", err))
 	}
 }

@@ -148,30 +148,6 @@ func TestHooksThatHang(t *testing.T) {
 	}
 }
 
-// If the hook TermBegan panics, the panic reaches the caller, and no term is left behind.
-func TestWonHookThatPanics(t *testing.T) {
-	for name, drive := range map[string]func(c *leadership.Candidate){
-		"Campaign": func(c *leadership.Candidate) { _, _ = c.Campaign(background) },
-		"Run":      func(c *leadership.Candidate) { _ = c.Run(background, serve) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			virtual(t, func(w *world) {
-				calls := 0
-				c := w.candidate(w.open(), "a", &leadership.Options{Hooks: &leadership.Hooks{TermBegan: func(string, uint64) {
-					if calls++; calls == 1 {
-						panic("boom")
-					}
-				}}})
-				require.PanicsWithValue(w, "boom", func() { drive(c) })
-				require.False(w, c.IsLeader())
-				require.Empty(w, w.ballots())
-				w.campaign(c)
-				require.True(w, c.IsLeader(), "it can stand again")
-			})
-		})
-	}
-}
-
 // Any hook may be nil, and so may all options.
 func TestWithoutHooks(t *testing.T) {
 	for _, opts := range []*leadership.Options{nil, {}, {Hooks: &leadership.Hooks{}}} {

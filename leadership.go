@@ -84,8 +84,7 @@ var (
 // Options are settings that all candidates and followers understand. Nil stands for the zero value.
 type Options struct {
 	// Logger receives what happens: changes at level Info, trouble at Warn, the rest at Debug. A handler that
-	// calls runtime.Goexit loses that line only, which the error channel says; a panic has the effect of one in a hook.
-	// Default: nothing is logged.
+	// panics loses that line only, which the error channel says. Default: nothing is logged.
 	Logger *slog.Logger
 	// Hooks are called as things happen, for metrics and tracing. Default: none.
 	Hooks *Hooks

@@ -3,7 +3,6 @@ package leadership_test
 import (
 	"context"
 	"log/slog"
-	"runtime"
 	"testing"
 	"testing/synctest"
 
@@ -27,53 +26,6 @@ func (h handler) Handle(_ context.Context, r slog.Record) error {
 // handledBy returns options with such a handler.
 func handledBy(handle func(message string)) *leadership.Options {
 	return &leadership.Options{Logger: slog.New(handler{slog.DiscardHandler, handle})}
-}
-
-// TestHandlerThatExits: if the log's handler ends its goroutine, for example by t.FailNow in a test, that line is lost,
-// which the error channel says. Everything goes on, and Done is closed.
-func TestHandlerThatExits(t *testing.T) {
-	virtual(t, func(w *world) {
-		st := w.open()
-		c := w.candidate(st, "a", handledBy(func(string) { runtime.Goexit() }))
-		f := w.follower(st, handledBy(func(string) { runtime.Goexit() }))
-		_, lost := f.FollowElection()
-		require.ErrorContains(w, <-lost, "runtime.Goexit")
-		_, lost = c.RunForElection()
-		require.ErrorContains(w, <-lost, "runtime.Goexit")
-		w.until(c.IsLeader)
-		leader, err := f.Wait(background)
-		require.NoError(w, err)
-		require.Equal(w, "a", leader.Value)
-		c.Resign()
-		w.until(c.IsLeader)
-		halt(c)
-		halt(f)
-		require.Empty(w, w.ballots())
-
-		term := w.campaign(w.candidate(st, "b", handledBy(func(string) { runtime.Goexit() })))
-		require.NoError(w, term.Acknowledge(background))
-		require.NoError(w, term.Resign(background))
-	})
-}
-
-// TestHandlerThatPanics: a panic of the handler in a line that Campaign writes reaches the caller of Campaign.
-func TestHandlerThatPanics(t *testing.T) {
-	virtual(t, func(w *world) {
-		c := w.candidate(w.open(), "a", handledBy(func(message string) {
-			if message == "elected" {
-				panic("boom")
-			}
-		}))
-		panicked := make(chan any, 1)
-		go func() {
-			defer func() { panicked <- recover() }()
-			_, _ = c.Campaign(background)
-		}()
-		err, _ := (<-panicked).(error)
-		require.ErrorContains(w, err, "boom")
-		require.Empty(w, w.ballots())
-		halt(c)
-	})
 }
 
 // TestNothingIsToldAfterDone: Done waits for the line about the end of a term, and for the hook of an acknowledgement

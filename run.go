@@ -25,19 +25,12 @@ func (c *Candidate) Campaign(ctx context.Context) (*Term, error) {
 	if err != nil {
 		return nil, err
 	}
-	won := false
-	defer func() {
-		d.cancel(nil)
-		if !won {
-			d.leave()
-		}
-	}()
 	t, err := c.campaign(d)
+	d.cancel(nil)
 	if err != nil {
-		return nil, err
+		d.leave()
 	}
-	won = true
-	return t, nil
+	return t, err
 }
 
 // Run stands for election and calls lead each time the candidate wins, with a context that ends when the term does.
@@ -92,9 +85,7 @@ func (c *Candidate) RunForElection() (<-chan bool, <-chan error) {
 	elected <- false
 	go func() { // Done waits for d.wait
 		defer d.wait()
-		last := errExited // unless run returns
-		defer func() { c.channels.close(last) }()
-		last = c.run(d, c.hold)
+		c.channels.close(c.run(d, c.hold))
 	}()
 	return elected, errs
 }
@@ -213,16 +204,7 @@ func (c *Candidate) begin(d *drive, ballot store.Ballot, span store.Span) (*Term
 	if err := c.drives.keep(t); err != nil {
 		return nil, err
 	}
-	returned := false
-	defer func() {
-		if !returned { // the hook has panicked, or has ended its goroutine: this call gives the ballot back, or nothing does
-			t.end(ErrResigned)
-			c.withdraw(ballot)
-			c.drives.letGo(t)
-		}
-	}()
 	t.begin()
-	returned = true
 	return t, nil
 }
 
@@ -230,18 +212,16 @@ func (c *Candidate) begin(d *drive, ballot store.Ballot, span store.Span) (*Term
 // the term had ended before.
 func (c *Candidate) serve(t *Term, lead func(context.Context, *Term) error) (err error) {
 	defer t.giveBack()
-	result := errExited // unless all that is called returns
-	defer func() { err = c.conclude(t, result) }()
-	returned := c.takeOver(t)
-	if returned == nil {
-		returned = lead(t.ctx, t)
+	defer func() { err = c.conclude(t, err) }()
+	if err := c.takeOver(t); err != nil {
+		return err
 	}
-	result = returned
-	return nil // conclude replaces it
+	err = errExited // unless lead returns
+	return lead(t.ctx, t)
 }
 
-// errExited stands for the result of a function that has not returned.
-var errExited = errors.New("a function of the program's has panicked or ended its goroutine")
+// errExited stands for the result of a leader's function that has not returned.
+var errExited = errors.New("the leader's function has panicked or ended its goroutine")
 
 // takeOver calls the won callbacks, in order, for as long as the term goes on. It returns the error of one that failed, or
 // why the term has ended.

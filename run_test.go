@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"runtime"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -229,25 +228,6 @@ func TestRunLeavesTheAcknowledgementToItsFunction(t *testing.T) {
 	})
 }
 
-// If lead panics, the ballot is given back, the panic reaches the caller, and the candidate can be used again.
-func TestRunGivesTheBallotBackOnPanic(t *testing.T) {
-	virtual(t, func(w *world) {
-		c := w.candidate(w.open(), "a", nil)
-		require.PanicsWithValue(w, "boom", func() {
-			_ = c.Run(background, func(ctx context.Context, term *leadership.Term) error {
-				require.NoError(w, term.Acknowledge(ctx))
-				panic("boom")
-			})
-		})
-		require.False(w, c.IsLeader())
-		require.Empty(w, w.ballots())
-		require.Empty(w, w.leader())
-		result := async(func() error { return c.Run(background, serve) })
-		require.True(w, pending(result))
-		require.True(w, c.IsLeader())
-	})
-}
-
 // The context that ended one Run does not end the next one.
 func TestRunAgainAfterItsContextEnded(t *testing.T) {
 	virtual(t, func(w *world) {
@@ -343,9 +323,6 @@ func TestIdleCandidateKeepsNothingOfItsTerm(t *testing.T) {
 			c.Resign()
 			_ = term.Resign(ended)
 		},
-		"Campaign, and a hook that panics": func(w *world, ctx context.Context, c *leadership.Candidate) {
-			require.Panics(w, func() { _, _ = c.Campaign(ctx) })
-		},
 		"Run": func(w *world, ctx context.Context, c *leadership.Candidate) {
 			ctx, cancel := context.WithCancel(ctx)
 			require.ErrorIs(w, c.Run(ctx, func(context.Context, *leadership.Term) error {
@@ -357,11 +334,7 @@ func TestIdleCandidateKeepsNothingOfItsTerm(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			virtual(t, func(w *world) {
-				hooks := &leadership.Hooks{}
-				if strings.Contains(name, "panics") {
-					hooks.TermBegan = func(string, uint64) { panic("on purpose") }
-				}
-				c := w.candidate(w.open(), "a", &leadership.Options{Hooks: hooks})
+				c := w.candidate(w.open(), "a", nil)
 				value := new([1 << 10]byte)
 				held := weak.Make(value)
 				ctx := context.WithValue(background, key{}, value)

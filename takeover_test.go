@@ -3,7 +3,6 @@ package leadership_test
 import (
 	"context"
 	"errors"
-	"runtime"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -202,31 +201,6 @@ func TestTakeoverFailsWhereLeadDoesNotAcknowledge(t *testing.T) {
 				require.NoError(w, <-ended)
 				require.NotEmpty(w, failed)
 				require.ErrorIs(w, <-failed, test.reason)
-			})
-		})
-	}
-}
-
-// If lead panics or ends its goroutine, the takeover-failed callbacks are still called.
-func TestTakeoverFailsWhereLeadPanics(t *testing.T) {
-	for name, leave := range map[string]func(){"panic": func() { panic("boom") }, "Goexit": runtime.Goexit} {
-		t.Run(name, func(t *testing.T) {
-			virtual(t, func(w *world) {
-				c := w.candidate(w.open(), "a", nil)
-				var failed []error
-				c.OnTakeoverFailed(func(err error) { failed = append(failed, err) })
-				gone := make(chan any, 1)
-				go func() {
-					defer func() { gone <- recover() }()
-					_ = c.Run(background, func(context.Context, *leadership.Term) error { leave(); return nil })
-				}()
-				p := <-gone
-				require.Len(w, failed, 1)
-				require.ErrorContains(w, failed[0], "panicked")
-				require.Empty(w, w.ballots())
-				if name == "panic" {
-					require.Equal(w, "boom", p)
-				}
 			})
 		})
 	}

@@ -254,7 +254,7 @@ func (t *Term) report(e event) {
 		return
 	}
 	defer t.reported.Done()
-	t.hooks.tell(t.election, e)
+	t.callHook(e)
 }
 
 // lapseError is why a term is over whose lease has lapsed.

@@ -2,7 +2,6 @@ package leadership_test
 
 import (
 	"context"
-	"runtime"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -98,30 +97,6 @@ func TestTermEndedCallbackIsNotForThoseWhoNeverLed(t *testing.T) {
 		w.at(ttl)
 		halt(c)
 	})
-}
-
-// A panic or runtime.Goexit in lead ends Run. The callback is still called, and the ballot given back.
-func TestTermEndedCallbackWhereLeadPanics(t *testing.T) {
-	for name, leave := range map[string]func(){"panic": func() { panic("boom") }, "Goexit": runtime.Goexit} {
-		t.Run(name, func(t *testing.T) {
-			virtual(t, func(w *world) {
-				c := w.candidate(w.open(), "a", nil)
-				ended := make(chan error, 1)
-				c.OnTermEnded(func(_ *leadership.Term, cause error) { ended <- cause })
-				gone := make(chan any, 1)
-				go func() {
-					defer func() { gone <- recover() }()
-					_ = c.Run(background, func(context.Context, *leadership.Term) error { leave(); return nil })
-				}()
-				if p := <-gone; name == "panic" {
-					require.Equal(w, "boom", p)
-				}
-				require.ErrorIs(w, <-ended, leadership.ErrResigned)
-				require.Empty(w, w.ballots())
-				halt(c)
-			})
-		})
-	}
 }
 
 // Term returns the token to the users of RunForElection, for as long as the candidate leads.

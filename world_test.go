@@ -191,6 +191,15 @@ func (d *diary) all() []string {
 	return append([]string{}, d.entries...)
 }
 
+func (d *diary) count(entry string) (n int) {
+	for _, e := range d.all() {
+		if e == entry {
+			n++
+		}
+	}
+	return n
+}
+
 func (d *diary) has(entry string) bool { return slices.Contains(d.all(), entry) }
 
 // stoppable is a candidate or a follower.

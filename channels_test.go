@@ -191,7 +191,7 @@ func TestRunForElectionReportsErrors(t *testing.T) {
 				failures = failures[1:]
 				return nil, err
 			}
-			return st.Store.Campaign(ctx, election, value)
+			return st.Store.Cast(ctx, election, value)
 		}
 		elected, errs := w.candidate(st, "a", nil).RunForElection()
 		require.False(w, <-elected)

@@ -39,7 +39,7 @@ func TestDenialEndsRun(t *testing.T) {
 		"a ballot was cast": {func(st *fakeStore, deny campaign) {
 			st.campaign = func(ctx context.Context, election, value string) (store.Ballot, error) {
 				st.campaign, st.worked = deny, always
-				return st.Store.Campaign(ctx, election, value)
+				return st.Store.Cast(ctx, election, value)
 			}
 		}, false},
 		"it might be out of date": {func(st *fakeStore, _ campaign) {
@@ -48,7 +48,7 @@ func TestDenialEndsRun(t *testing.T) {
 				if left--; left > 0 {
 					return nil, fmt.Errorf("%w: %w", store.ErrUnavailable, store.ErrDenied)
 				}
-				return st.Store.Campaign(ctx, election, value)
+				return st.Store.Cast(ctx, election, value)
 			}
 		}, false},
 		"another error comes between": {func(st *fakeStore, deny campaign) {
@@ -69,7 +69,7 @@ func TestDenialEndsRun(t *testing.T) {
 					if w.now() < 10*time.Minute {
 						return nil, denied()
 					}
-					return st.Store.Campaign(ctx, election, value)
+					return st.Store.Cast(ctx, election, value)
 				})
 				c := w.candidate(st, "a", log.heard(store.ErrDenied))
 				var led atomic.Bool
@@ -108,7 +108,7 @@ func TestDenialPasses(t *testing.T) {
 			if w.now() < caches-time.Second {
 				return nil, denied()
 			}
-			return st.Store.Campaign(ctx, election, value)
+			return st.Store.Cast(ctx, election, value)
 		}
 		elected, errs := w.candidate(st, "a", nil).RunForElection()
 		require.False(w, <-elected)

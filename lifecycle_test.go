@@ -285,7 +285,7 @@ func TestAThousandStartsAndStops(t *testing.T) {
 	virtual(t, func(w *world) {
 		w.lead(w.open(), "other")
 		st := w.open()
-		opened, err := st.Campaign(background, "another election", "") // opens the session
+		opened, err := st.Cast(background, "another election", "") // opens the session
 		require.NoError(w, err)
 		require.NoError(w, opened.Withdraw(background))
 		synctest.Wait()

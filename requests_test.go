@@ -31,7 +31,7 @@ func TestRequestsAreNoChurn(t *testing.T) {
 			cast := 0
 			st.campaign = func(ctx context.Context, election, value string) (store.Ballot, error) {
 				cast++
-				ballot, err := st.Store.Campaign(ctx, election, value)
+				ballot, err := st.Store.Cast(ctx, election, value)
 				return askedBallot{ballot}, err
 			}
 			c := w.candidate(st, "a", nil)

@@ -154,7 +154,7 @@ func TestRunTriesAgainWhateverTheStoreSays(t *testing.T) {
 					if tries++; tries <= 8 {
 						return nil, fmt.Errorf("campaign: %w", failure)
 					}
-					return st.Store.Campaign(ctx, election, value)
+					return st.Store.Cast(ctx, election, value)
 				}
 				c := w.candidate(st, "a", opts)
 				result := async(func() error { return c.Run(background, serve) })
@@ -262,7 +262,7 @@ func TestRunSlowsDownWhereNothingLasts(t *testing.T) {
 					if lost {
 						return nil, store.ErrLost
 					}
-					return st.Store.Campaign(ctx, election, value)
+					return st.Store.Cast(ctx, election, value)
 				}
 				c := w.candidate(st, "a", nil)
 				result := async(func() error {

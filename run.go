@@ -134,7 +134,7 @@ func (c *Candidate) run(d *drive, lead func(context.Context, *Term) error) error
 // campaign casts a ballot, waits until it is first, and begins a term.
 func (c *Candidate) campaign(d *drive) (*Term, error) {
 	ctx := d.ctx
-	ballot, err := c.store.Campaign(ctx, c.election, c.value)
+	ballot, err := c.store.Cast(ctx, c.election, c.value)
 	if err != nil {
 		return nil, causeOr(ctx, err)
 	}

@@ -49,7 +49,7 @@ func (e *behind) measure(b *testing.B) time.Duration {
 	e.wire.resetRounds()
 	requests := e.wire.requests()
 	start := time.Now()
-	ballot, err := e.store.Campaign(b.Context(), e.election, "b")
+	ballot, err := e.store.Cast(b.Context(), e.election, "b")
 	took := time.Since(start)
 
 	require.NoError(b, err)

@@ -145,7 +145,7 @@ func BenchmarkFileCampaign(b *testing.B) {
 			ours := &series{measure: func(b *testing.B) time.Duration {
 				pause()
 				start := time.Now()
-				ballot, err := st.Campaign(b.Context(), fileElection, "v")
+				ballot, err := st.Cast(b.Context(), fileElection, "v")
 				took := time.Since(start)
 				require.NoError(b, err)
 				require.NoError(b, ballot.Withdraw(b.Context()))

@@ -86,7 +86,7 @@ var liveness = []Case{
 			}
 			cast := make(chan outcome, 1)
 			go func() {
-				ballot, err := a.Campaign(e.ctx, e.election, "a")
+				ballot, err := a.Cast(e.ctx, e.election, "a")
 				cast <- outcome{ballot, err}
 			}()
 			e.until("the request has been carried out", func() bool { return len(e.ballots(b)) > 0 })
@@ -112,7 +112,7 @@ var liveness = []Case{
 			defer cancel()
 			given := make(chan error, 1)
 			go func() {
-				_, err := a.Campaign(ctx, e.election, "a")
+				_, err := a.Cast(ctx, e.election, "a")
 				given <- err
 			}()
 			e.until("the request has been carried out", func() bool { return len(e.ballots(b)) > 0 })

@@ -83,7 +83,7 @@ func (p *simProcess) stop() {
 func (p *simProcess) impatient() {
 	ctx, cancel := context.WithTimeout(background, time.Duration(p.sim.rng.Int64N(int64(simTTL/10))))
 	defer cancel()
-	if ballot, err := p.store.Campaign(ctx, election, "impatient"); err == nil {
+	if ballot, err := p.store.Cast(ctx, election, "impatient"); err == nil {
 		_ = ballot.Withdraw(ctx)
 	}
 }

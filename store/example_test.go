@@ -21,7 +21,7 @@ func ExampleOpen() {
 	}
 	defer st.Close()
 
-	ballot, err := st.Campaign(ctx, "database/primary", "dbhost2:4567")
+	ballot, err := st.Cast(ctx, "database/primary", "dbhost2:4567")
 	if err != nil {
 		fmt.Println(err)
 		return

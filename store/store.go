@@ -26,13 +26,13 @@ import (
 //
 // Before anything is sent, a store checks names with [CheckElection] and values with [CheckValue].
 type Store interface {
-	// Campaign casts a ballot with the given value in the election and returns without waiting for the outcome.
+	// Cast casts a ballot with the given value in the election and returns without waiting for the outcome.
 	// It blocks until the service has confirmed the ballot, retrying by itself if the outcome of a request is
 	// unknown; it may give up with [ErrUnavailable] after some time without an answer, so that its caller can say so.
 	// After an error, [ErrUnavailable] too, no ballot of this call stands, or the store finds and withdraws it in the
 	// background.
-	// Campaigning twice in one election is allowed: the two ballots are two candidates.
-	Campaign(ctx context.Context, election, value string) (Ballot, error)
+	// Casting twice in one election is allowed: the two ballots are two candidates.
+	Cast(ctx context.Context, election, value string) (Ballot, error)
 
 	// Observe returns the acknowledged leader, and as of when that is right: at once if prev is nil, otherwise as soon as
 	// the leader differs from prev's, or is known to be right as of a later time. The zero Leader means that there is no
@@ -69,7 +69,7 @@ type Store interface {
 	Close() error
 }
 
-// Ballot is one candidacy. It stands from Campaign until it is withdrawn or lost.
+// Ballot is one candidacy. It stands from Cast until it is withdrawn or lost.
 type Ballot interface {
 	// Token is the fencing token: the service's own index of the ballot's creation. It is higher than that of every
 	// ballot which led this election before, even if all keys of the election have been removed in between.

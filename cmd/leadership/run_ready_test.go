@@ -43,8 +43,8 @@ type silentBallot struct {
 	err error
 }
 
-func (s silent) Campaign(ctx context.Context, election, value string) (store.Ballot, error) {
-	b, err := s.Store.Campaign(ctx, election, value)
+func (s silent) Cast(ctx context.Context, election, value string) (store.Ballot, error) {
+	b, err := s.Store.Cast(ctx, election, value)
 	return silentBallot{b, s.err}, err
 }
 

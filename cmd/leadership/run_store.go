@@ -15,9 +15,9 @@ type bound struct {
 	ballot store.Ballot // guarded by mu
 }
 
-// Campaign implements store.Store.
-func (b *bound) Campaign(ctx context.Context, election, value string) (store.Ballot, error) {
-	ballot, err := b.Store.Campaign(ctx, election, value)
+// Cast implements store.Store.
+func (b *bound) Cast(ctx context.Context, election, value string) (store.Ballot, error) {
+	ballot, err := b.Store.Cast(ctx, election, value)
 	if err == nil {
 		b.mu.Lock()
 		b.ballot = ballot

@@ -132,7 +132,7 @@ func (w *world) leader() string {
 // rival casts a ballot of another process.
 func (w *world) rival() store.Ballot {
 	w.Helper()
-	b, err := w.observer.Campaign(w.Context(), "job", "rival")
+	b, err := w.observer.Cast(w.Context(), "job", "rival")
 	require.NoError(w, err)
 	return b
 }

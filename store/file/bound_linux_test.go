@@ -28,7 +28,7 @@ func TestSessionFile(t *testing.T) {
 		calls.die()
 		renewed := b.Lease().Last().Sent
 
-		next, err := openWith(t, c, kernel{}).Campaign(soon(t), "e", "second")
+		next, err := openWith(t, c, kernel{}).Cast(soon(t), "e", "second")
 		require.NoError(t, err)
 		if closed {
 			ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)

@@ -84,7 +84,7 @@ type Store struct {
 	driver *driver
 }
 
-// Open opens a store on the service. It returns at once; the session opens at the first Campaign.
+// Open opens a store on the service. It returns at once; the session opens at the first Cast.
 func Open(service *Service, config *Config) (*Store, error) {
 	if service == nil {
 		return nil, adapter.Refuse("service", "", "it is nil")

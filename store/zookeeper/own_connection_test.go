@@ -152,7 +152,7 @@ func TestCloseDuringCampaignOnCallersConnection(t *testing.T) {
 	require.NoError(t, castFirst(t, st, newElection(), "so that there is a session").Withdraw(soon(t)))
 	request := tp.catch(t, hold, opCreate, dir(election)+"/")
 	campaign, closed := make(chan error, 1), make(chan error, 1)
-	go func() { _, err := st.Campaign(soon(t), election, "own"); campaign <- err }()
+	go func() { _, err := st.Cast(soon(t), election, "own"); campaign <- err }()
 	receive(t, request.caught, "the request")
 	go func() { closed <- st.Close() }()
 	require.ErrorIs(t, receive(t, campaign, "the campaign's end"), store.ErrClosed)

@@ -66,7 +66,7 @@ var (
 	// ErrNotElected refuses what only a leader may do.
 	ErrNotElected = errors.New("not elected")
 	// ErrResigned ends a term after Resign, when the leader's function has returned, and when an operator has asked for it:
-	// see store.Resigner. Campaign returns it if the operator asked before the term began.
+	// see store.Store. Campaign returns it if the operator asked before the term began.
 	ErrResigned = errors.New("resigned")
 	// ErrStopped ends terms, campaigns and followers after Stop, and a term of Run when the context of Run has ended.
 	ErrStopped = errors.New("stopped")

@@ -46,7 +46,7 @@ func TestRequestsAreNoChurn(t *testing.T) {
 // askedBallot is one whose owner has been asked to resign.
 type askedBallot struct{ store.Ballot }
 
-// ResignationRequested implements store.Resigning.
+// ResignationRequested implements store.Ballot.
 func (askedBallot) ResignationRequested() <-chan struct{} {
 	asked := make(chan struct{})
 	close(asked)

@@ -160,7 +160,7 @@ func (c *Candidate) await(d *drive, ballot store.Ballot) (*Term, error) {
 		return nil, err
 	}
 	select {
-	case <-resignation(ballot):
+	case <-ballot.ResignationRequested():
 		return nil, errRequested
 	default:
 	}

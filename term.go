@@ -210,7 +210,7 @@ func (t *Term) watch() {
 
 // untilOver returns why the term is over.
 func (t *Term) untilOver() error {
-	lapsed, lost, asked := t.lease.Lapsed(t.span), t.ballot.Lost(), resignation(t.ballot)
+	lapsed, lost, asked := t.lease.Lapsed(t.span), t.ballot.Lost(), t.ballot.ResignationRequested()
 	var driven <-chan struct{} // once Campaign has returned, its context has no effect
 	if t.drive.serves {
 		driven = t.drive.ctx.Done()
@@ -298,15 +298,6 @@ func (t *Term) reportRenewed() (late, renewed <-chan struct{}) {
 
 // errRequested ends a term that an operator has asked to end.
 var errRequested = fmt.Errorf("%w: an operator has asked for it", ErrResigned)
-
-// resignation returns the channel that is closed when an operator has asked the owner of a ballot to resign; nil if its
-// store can't tell.
-func resignation(b store.Ballot) <-chan struct{} {
-	if r, ok := b.(store.Resigning); ok {
-		return r.ResignationRequested()
-	}
-	return nil
-}
 
 // stoppedBecause is why a term ends with the context of Run.
 func stoppedBecause(cause error) error {

@@ -119,15 +119,13 @@ func (r *runner) startIn(term *leadership.Term, ballot store.Ballot) (command pr
 		}
 	}()
 	s := spec{env: slices.Concat(r.env, []string{fmt.Sprintf("LEADERSHIP_TOKEN=%d", term.Token())}, ready.env()), files: ready.files()}
-	if b, ok := ballot.(store.ProcessBound); ok {
-		file, err := b.SessionFile()
-		if err != nil {
-			return nil, nil, err
-		}
-		if file != nil {
-			defer file.Close()
-			s.keep = append(s.keep, file)
-		}
+	file, err := ballot.SessionFile()
+	if err != nil {
+		return nil, nil, err
+	}
+	if file != nil {
+		defer file.Close()
+		s.keep = append(s.keep, file)
 	}
 	command, err = r.start(s, ballot.Lease().Remaining)
 	return command, ready, err

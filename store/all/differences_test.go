@@ -232,7 +232,7 @@ func TestNodesStayUntilCleared(t *testing.T) {
 	dir := ballotsOf("zookeeper", election)
 	eventually(t, func() bool { return len(o.names(t, dir)) == 0 }, "the ballot and the acknowledgement go")
 	require.Equal(t, "0", o.get(t, dir).session, "the node of the election stays")
-	require.NoError(t, open(t, on(t, "zookeeper", "ttl=10s"), nil).(store.Clearer).Clear(soon(t), election))
+	require.NoError(t, open(t, on(t, "zookeeper", "ttl=10s"), nil).Clear(soon(t), election))
 	require.NotContains(t, o.names(t, path.Dir(dir)), path.Base(dir))
 }
 

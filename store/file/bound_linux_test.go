@@ -21,7 +21,7 @@ func TestSessionFile(t *testing.T) {
 		calls := &dying{ops: kernel{}, left: -1}
 		st := openWith(t, c, calls)
 		b := lead(t, st, "first")
-		file, err := b.(store.ProcessBound).SessionFile()
+		file, err := b.SessionFile()
 		require.NoError(t, err)
 		defer file.Close()
 		before := time.Now()
@@ -50,12 +50,12 @@ func TestSessionFileOfAClosedStore(t *testing.T) {
 	c.TTL = time.Minute // the next one does not wait for this deadline
 	st := openWith(t, c, kernel{})
 	b := lead(t, st, "first")
-	file, err := b.(store.ProcessBound).SessionFile()
+	file, err := b.SessionFile()
 	require.NoError(t, err)
 	defer file.Close()
 	require.NoError(t, st.Close())
 	lead(t, openWith(t, c, kernel{}), "second")
-	_, err = b.(store.ProcessBound).SessionFile()
+	_, err = b.SessionFile()
 	require.ErrorIs(t, err, engine.ErrOver)
 	require.ErrorIs(t, err, store.ErrLost)
 }

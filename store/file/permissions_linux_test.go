@@ -89,7 +89,7 @@ func TestSharedGroup(t *testing.T) {
 	require.NoError(t, err)
 	leads(t, two, "one")
 	require.NoError(t, two.RequestResignation(soon(t), "e", first.Token()))
-	<-first.(store.Resigning).ResignationRequested()
+	<-first.ResignationRequested()
 	shown(t, dir)
 	for _, path := range files(t, dir) {
 		var st syscall.Stat_t

@@ -111,7 +111,7 @@ import (
 // engineOf is the engine, under a name that does not show.
 type engineOf = engine.Engine
 
-// Store is one session, opened at the first Cast. It implements store.Store, store.Clearer and store.Resigner.
+// Store is one session, opened at the first Cast. It implements store.Store.
 type Store struct{ *engineOf }
 
 // Open opens a store. It checks the settings and the file system, and makes nothing: the first Cast does. It fails

@@ -77,8 +77,7 @@ const (
 // engineOf is the engine, under a name that does not show.
 type engineOf = engine.Engine
 
-// Store is one session on a [Service], made by [Open]. It implements store.Store, store.Clearer and
-// store.Resigner.
+// Store is one session on a [Service], made by [Open]. It implements store.Store.
 type Store struct {
 	*engineOf
 	driver *driver

@@ -26,7 +26,9 @@ func TestAcknowledgeTellsFollowers(t *testing.T) {
 		synctest.Wait()
 		_, led := follower.Leader()
 		require.False(w, led)
+		require.False(w, term.Acknowledged())
 		require.NoError(w, term.Acknowledge(background))
+		require.True(w, term.Acknowledged())
 		synctest.Wait()
 		leader, led := follower.Leader()
 		require.True(w, led)
@@ -35,25 +37,10 @@ func TestAcknowledgeTellsFollowers(t *testing.T) {
 
 		sent := st.Faults().Requests()
 		require.NoError(w, term.Acknowledge(background))
-		require.NoError(w, c.Acknowledge(background))
 		synctest.Wait()
 		again, _ := follower.Leader()
 		require.Equal(w, leader, again)
 		require.Equal(w, sent, st.Faults().Requests(), "a second call does nothing")
-	})
-}
-
-func TestAcknowledgeIsRefusedToWhoDoesNotLead(t *testing.T) {
-	virtual(t, func(w *world) {
-		c := w.candidate(w.open(), "a", nil)
-		require.ErrorIs(w, c.Acknowledge(background), leadership.ErrNotElected)
-		term := w.campaign(c)
-		require.NoError(w, term.Resign(background))
-		err := term.Acknowledge(background)
-		require.ErrorIs(w, err, leadership.ErrNotElected)
-		require.ErrorIs(w, err, leadership.ErrResigned, "it says why")
-		require.ErrorIs(w, c.Acknowledge(background), leadership.ErrNotElected)
-		require.Empty(w, w.leader())
 	})
 }
 
@@ -65,14 +52,15 @@ func TestAcknowledgeSaysWhyTheTermEnded(t *testing.T) {
 			term := w.campaign(c)
 			acknowledging := async(func() error {
 				for {
-					if err := c.Acknowledge(background); err != nil {
+					if err := term.Acknowledge(background); err != nil {
 						return err
 					}
 				}
 			})
-			require.NoError(w, term.Resign(background))
+			require.NoError(w, term.Withdraw(background))
 			if err := <-acknowledging; err != nil {
 				require.ErrorIs(w, err, leadership.ErrNotElected)
+				require.ErrorIs(w, err, leadership.ErrResigned, "it says why")
 				require.NotErrorIs(w, err, leadership.ErrLost, "it resigned")
 			}
 		}
@@ -97,7 +85,7 @@ func TestAcknowledgeIsRefusedByTheStore(t *testing.T) {
 		synctest.Wait()
 		require.False(w, a.IsLeader())
 		require.ErrorIs(w, old.Acknowledge(background), leadership.ErrNotElected)
-		require.NoError(w, old.Resign(background))
+		require.NoError(w, old.Withdraw(background))
 		require.Equal(w, "b", w.leader())
 		require.Equal(w, []string{"b"}, w.ballots())
 	})
@@ -236,9 +224,6 @@ func TestMissingAcknowledgementIsToldOnce(t *testing.T) {
 	}{
 		"Run":      {drive: func(_ *world, c *leadership.Candidate) { _ = c.Run(background, hold) }, times: 1},
 		"Campaign": {drive: func(_ *world, c *leadership.Candidate) { campaignOnce(c); campaignOnce(c) }, times: 1},
-		"ManualAcknowledge": {leadership.Options{ManualAcknowledge: true}, func(_ *world, c *leadership.Candidate) {
-			c.RunForElection()
-		}, 1},
 		"acknowledged in time": {drive: func(_ *world, c *leadership.Candidate) {
 			_ = c.Run(background, func(ctx context.Context, term *leadership.Term) error {
 				time.Sleep(ttl - 1) // virtual time: the last moment before the warning

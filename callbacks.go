@@ -100,9 +100,9 @@ func (c *Candidate) callNewLeaders(ctx context.Context, list []*newLeaderCallbac
 
 // OnNewLeader registers a function to call for each leader that acknowledges, the present one included, in the order
 // registered. A leader that came and went while a callback was running is left out. A callback that blocks holds up the
-// callbacks of the follower and Done, and nothing else. A panic is reported. Register before the follower starts: a function that is registered later is called from
+// callbacks of the follower and Done, and nothing else. ctx ends with the follower. A panic is reported. Register before the follower starts: a function that is registered later is called from
 // the next change on, and the log has a warning.
-func (f *Follower) OnNewLeader(call func(leader Leader)) {
+func (f *Follower) OnNewLeader(call func(ctx context.Context, leader Leader)) {
 	f.onNewLeader.add(call, call == nil)
 	f.warnIfStarted()
 }
@@ -110,7 +110,7 @@ func (f *Follower) OnNewLeader(call func(leader Leader)) {
 // OnLeaderGone registers a function to call when there is no leader any more, and at the start if there is none.
 // Between two leaders it is called once, even if the follower saw the second take over at once. A callback that blocks or
 // panics has the same effects as one of OnNewLeader. Register before the follower starts, as there.
-func (f *Follower) OnLeaderGone(call func()) {
+func (f *Follower) OnLeaderGone(call func(ctx context.Context)) {
 	f.onLeaderGone.add(call, call == nil)
 	f.warnIfStarted()
 }
@@ -156,14 +156,14 @@ func (f *Follower) queueOfChanges(tell func(before Leader, e event)) *queue {
 func (f *Follower) callBack(before Leader, e event) {
 	if before.Revision != 0 || e.leader.Revision == 0 {
 		for _, gone := range f.onLeaderGone.all() {
-			f.call(gone)
+			f.call(func() { gone(f.ctx) })
 		}
 	}
 	if e.leader.Revision == 0 {
 		return
 	}
 	for _, callback := range f.onNewLeader.all() {
-		f.call(func() { callback(e.leader) })
+		f.call(func() { callback(f.ctx, e.leader) })
 	}
 }
 

@@ -13,7 +13,7 @@ import (
 
 // drives are the two ways to drive a candidate that call its callbacks.
 var drives = map[string]func(c *leadership.Candidate){
-	"Run":            func(c *leadership.Candidate) { go func() { _ = c.Run(background, nil) }() },
+	"Run":            func(c *leadership.Candidate) { go func() { _ = c.Run(background, leadership.Lead) }() },
 	"RunForElection": func(c *leadership.Candidate) { c.RunForElection() },
 }
 
@@ -87,7 +87,7 @@ func TestWonCallbackThatFails(t *testing.T) {
 					a.OnTakeoverFailed(func(error) { happened.add("failed too") })
 					a.OnNewLeader(func(_ context.Context, leader store.Leader) { happened.add("lost to %s", leader.Value) })
 					follower := w.follower(w.open(), nil)
-					follower.OnNewLeader(func(leader leadership.Leader) { happened.add("new leader %s", leader.Value) })
+					follower.OnNewLeader(func(_ context.Context, leader leadership.Leader) { happened.add("new leader %s", leader.Value) })
 					follower.Start()
 
 					go func() { time.Sleep(time.Nanosecond); b.RunForElection() }() // b's ballot is the second
@@ -107,16 +107,4 @@ func TestWonCallbackThatFails(t *testing.T) {
 			})
 		}
 	}
-}
-
-func TestTakeoverThatFailsIsReportedOnTheChannel(t *testing.T) {
-	virtual(t, func(w *world) {
-		c := w.candidate(w.open(), "a", nil)
-		c.OnWon(func(context.Context, *leadership.Term) error { return errTakeover })
-		elected, errs := c.RunForElection()
-		require.False(w, <-elected)
-		require.ErrorIs(w, <-errs, errTakeover)
-		w.at(time.Minute)
-		require.True(w, pending(elected), "it has not won as far as the channel knows")
-	})
 }

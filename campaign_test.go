@@ -28,7 +28,7 @@ func TestCampaignReturnsOnceElected(t *testing.T) {
 		require.Equal(w, []string{"a", "b"}, w.ballots())
 		require.False(w, b.IsLeader())
 
-		require.NoError(w, first.Resign(background))
+		require.NoError(w, first.Withdraw(background))
 		require.NoError(w, <-waiting)
 		require.Zero(w, w.now(), "one notification, no poll")
 		require.False(w, a.IsLeader())
@@ -48,7 +48,7 @@ func TestCampaignContextHasNoEffectOnTheTerm(t *testing.T) {
 		w.at(ttl)
 		require.True(w, c.IsLeader())
 		require.NoError(w, term.Context().Err())
-		require.NoError(w, term.Resign(background))
+		require.NoError(w, term.Withdraw(background))
 		w.campaign(c)
 		require.True(w, c.IsLeader())
 	})
@@ -144,7 +144,7 @@ func TestCampaignRefusesASecondOne(t *testing.T) {
 			w.Helper()
 			_, err := c.Campaign(background)
 			require.ErrorIs(w, err, leadership.ErrRunning)
-			require.ErrorIs(w, c.Run(background, nil), leadership.ErrRunning)
+			require.ErrorIs(w, c.Run(background, leadership.Lead), leadership.ErrRunning)
 			elected, errs := c.RunForElection()
 			require.ErrorIs(w, <-errs, leadership.ErrRunning)
 			_, open := <-elected
@@ -153,7 +153,7 @@ func TestCampaignRefusesASecondOne(t *testing.T) {
 			require.False(w, open)
 		}
 		refused() // while it waits
-		require.NoError(w, term.Resign(background))
+		require.NoError(w, term.Withdraw(background))
 		require.NoError(w, <-waiting)
 		refused() // while it leads
 		w.service.Clear(election)
@@ -162,7 +162,7 @@ func TestCampaignRefusesASecondOne(t *testing.T) {
 		refused() // while its term is over and its ballot still stands
 		c.Resign()
 		refused() // only the term's owner removes the ballot
-		require.NoError(w, second.Resign(background))
+		require.NoError(w, second.Withdraw(background))
 		w.campaign(c)
 	})
 }
@@ -231,7 +231,7 @@ func TestCampaignIsNotWonOnALostSession(t *testing.T) {
 		}})
 		waiting := async(func() error { _, err := c.Campaign(background); return err })
 		require.True(w, pending(waiting))
-		require.NoError(w, term.Resign(background))
+		require.NoError(w, term.Withdraw(background))
 		require.ErrorIs(w, <-waiting, leadership.ErrLost)
 		require.False(w, c.IsLeader())
 	})

@@ -1,7 +1,6 @@
 package leadership
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -37,7 +36,6 @@ import (
 // returned.
 type Candidate struct {
 	candidacy
-	manual  bool // Options.ManualAcknowledge
 	drives  drives
 	highest uint64 // fencing token seen; belongs to the drive
 
@@ -58,7 +56,7 @@ func NewCandidate(st store.Store, election, value string, opts *Options) (*Candi
 	if err := store.CheckValue(value); err != nil {
 		return nil, err
 	}
-	c := &Candidate{manual: opts != nil && opts.ManualAcknowledge, turn: make(chan struct{}, 1)}
+	c := &Candidate{turn: make(chan struct{}, 1)}
 	c.store, c.value = st, value
 	c.news = newNews(election, opts, c.channels.showError)
 	c.drives = drives{election: election, tasks: newTasks()}
@@ -86,30 +84,20 @@ func (c *Candidate) Term() *Term {
 	return nil
 }
 
-// Resign ends the candidate's term, if it leads: IsLeader is false when Resign returns, and the term's context has
+// Resign calls Resign of the candidate's term, if it leads: IsLeader is false when Resign returns, and the term's context has
 // ended. It waits for nothing. Run and RunForElection give the ballot back when the leader's function and the callbacks
 // have returned, and stand again, at the back of the queue. The ballot of a term that Campaign returned stands until
-// Term.Resign gives it back.
+// Term.Withdraw gives it back.
 func (c *Candidate) Resign() {
 	if t := c.drives.term.Load(); t != nil {
-		t.end(ErrResigned)
+		t.Resign()
 	}
-}
-
-// Acknowledge tells the followers that this candidate leads, if Options.ManualAcknowledge leaves that to the caller. It
-// is refused with ErrNotElected if the candidate does not lead. See Term.Acknowledge.
-func (c *Candidate) Acknowledge(ctx context.Context) error {
-	t, lastEnded := c.drives.latest()
-	if t == nil {
-		return cmp.Or(lastEnded, fmt.Errorf("%w: election %q", ErrNotElected, c.election))
-	}
-	return t.Acknowledge(ctx)
 }
 
 // Stop ends the candidacy for good and returns at once. IsLeader is false from then on, and the context of a term has
 // ended. What is running winds down: the leader's function returns, the ballot is given back, the channels of
 // RunForElection are closed. Done tells when that is over. The ballot of a term that Campaign returned stands until
-// Term.Resign gives it back, since only its owner knows when the work has stopped. Calling Stop again, or before
+// Term.Withdraw gives it back, since only its owner knows when the work has stopped. Calling Stop again, or before
 // anything else, is allowed.
 func (c *Candidate) Stop() {
 	c.drives.stop()
@@ -119,7 +107,7 @@ func (c *Candidate) Stop() {
 }
 
 // Done returns a channel that is closed when Stop has been called and nothing of the candidate's is left: no call of
-// Run, Campaign or Acknowledge, no function, callback or hook, no goroutine, and no term whose ballot has not been given back.
+// Run, Campaign or Term.Acknowledge, no function, callback or hook, no goroutine, and no term whose ballot has not been given back.
 // Giving the ballot back takes one round trip, or one TTL if the store does not answer. Close the store after that, or
 // the next leader might begin while the work of this one still winds down.
 func (c *Candidate) Done() <-chan struct{} { return c.drives.tasks.done }
@@ -134,7 +122,7 @@ func (c *Candidate) OnWon(f func(ctx context.Context, term *Term) error) {
 }
 
 // OnNewLeader registers a function to call once for each leader that has acknowledged, while the candidate waits for
-// its turn; leaders that follow each other quickly are coalesced. It is not called while the candidate leads or its
+// its turn; leaders that follow each other quickly are coalesced. A Follower's callback is called in all states. This one is not called while the candidate leads or its
 // term winds down: the function is called for the next leader once the candidate stands again.
 //
 // ctx ends when the candidate wins or stops standing. The candidate does not wait for the function then: one that goes

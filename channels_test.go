@@ -142,20 +142,6 @@ func TestRunForElectionAcknowledges(t *testing.T) {
 		synctest.Wait()
 		require.Equal(w, "a", w.leader())
 	})
-	virtual(t, func(w *world) {
-		c := w.candidate(w.open(), "a", &leadership.Options{ManualAcknowledge: true})
-		elected, _ := c.RunForElection()
-		require.False(w, <-elected)
-		require.ErrorIs(w, w.candidate(w.open(), "b", nil).Acknowledge(background), leadership.ErrNotElected)
-		require.True(w, <-elected)
-		w.at(ttl)
-		require.Empty(w, w.leader(), "left to the caller")
-		require.NoError(w, c.Acknowledge(background))
-		require.Equal(w, "a", w.leader())
-		halt(c)
-		require.Empty(w, w.leader())
-		require.ErrorIs(w, c.Acknowledge(background), leadership.ErrNotElected)
-	})
 }
 
 // Under RunForElection the ballot stands until the callbacks have returned, also if Term.Resign was called.
@@ -164,9 +150,9 @@ func TestRunForElectionKeepsItsBallotUntilCallbacksReturn(t *testing.T) {
 		c := w.candidate(w.open(), "a", nil)
 		returns := make(chan struct{})
 		c.OnWon(func(_ context.Context, term *leadership.Term) error {
-			err := term.Resign(background)
+			term.Resign()
 			<-returns
-			return err
+			return nil
 		})
 		c.RunForElection()
 		w.at(ttl)
@@ -216,7 +202,7 @@ func TestRunForElectionEndsWithWhatCannotBeCured(t *testing.T) {
 		require.False(w, open)
 
 		st.campaign = nil
-		result := async(func() error { return c.Run(background, nil) })
+		result := async(func() error { return c.Run(background, leadership.Lead) })
 		w.until(c.IsLeader) // the candidate is idle again, and the channels are no longer written to
 		halt(c)
 		require.NoError(w, <-result)
@@ -264,8 +250,7 @@ func TestNoTrueForATermThatIsOver(t *testing.T) {
 	virtual(t, func(w *world) {
 		frozen := make(chan struct{})
 		st := w.open()
-		c := w.candidate(changing(st, func(b *fakeBallot) { b.frozen = frozen }), "a",
-			&leadership.Options{ManualAcknowledge: true}) // an acknowledgement would notice it
+		c := w.candidate(changing(st, func(b *fakeBallot) { b.frozen = frozen }), "a", nil)
 		c.OnWon(func(_ context.Context, term *leadership.Term) error {
 			st.Faults().Cut()
 			time.Sleep(ttl)

@@ -11,12 +11,11 @@ import (
 type drives struct {
 	election string
 	tasks    *tasks               // each drive is one of them, with all that it has started
-	term     atomic.Pointer[Term] // from its beginning until its ballot has been given back, or nil; written under mu
+	term     atomic.Pointer[Term] // from its beginning until its ballot has been given back, or nil
 
-	mu        sync.Mutex
-	stopped   bool   // guarded by mu, as are all below: Stop was called
-	current   *drive // nil while the candidate is idle
-	lastEnded error  // what the last term that was let go says to Acknowledge; nil before that
+	mu      sync.Mutex
+	stopped bool   // guarded by mu, as is current: Stop was called
+	current *drive // nil while the candidate is idle
 }
 
 // drive is one use of a candidate: a call of Run or RunForElection, or a call of Campaign with the term that it
@@ -75,22 +74,9 @@ func (s *drives) keep(t *Term) error {
 	return nil
 }
 
-// letGo forgets a term that is over and whose ballot has been given back, with the values of its caller's context. It
-// keeps why the term ended.
+// letGo forgets a term that is over and whose ballot has been given back, with the values of its caller's context.
 func (s *drives) letGo(t *Term) {
-	ended := t.endedError()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.term.CompareAndSwap(t, nil) { // not a later one
-		s.lastEnded = ended
-	}
-}
-
-// latest returns the candidate's term; if that is nil, what the last one says to Acknowledge.
-func (s *drives) latest() (t *Term, lastEnded error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.term.Load(), s.lastEnded
+	s.term.CompareAndSwap(t, nil) // not a later one
 }
 
 // wait ends a drive of Run, when all that it has started is over.

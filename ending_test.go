@@ -50,7 +50,7 @@ func TestContextHasEndedWhenResignReturns(t *testing.T) {
 			})
 			calls.Wait()
 			require.Zero(w, late.Load())
-			require.NoError(w, term.Resign(background))
+			require.NoError(w, term.Withdraw(background))
 		}
 	})
 }
@@ -58,7 +58,7 @@ func TestContextHasEndedWhenResignReturns(t *testing.T) {
 // However a term ends, IsLeader is false before its ballot is withdrawn: the next candidate leads from then on.
 func TestTermIsOverBeforeItsBallotIsWithdrawn(t *testing.T) {
 	for name, drive := range map[string]func(w *world, c *leadership.Candidate){
-		"Resign": func(w *world, c *leadership.Candidate) { require.NoError(w, w.campaign(c).Resign(background)) },
+		"Resign": func(w *world, c *leadership.Candidate) { require.NoError(w, w.campaign(c).Withdraw(background)) },
 		"lead returns": func(w *world, c *leadership.Candidate) {
 			calls := 0
 			require.NoError(w, c.Run(background, func(context.Context, *leadership.Term) error {
@@ -130,7 +130,7 @@ func TestLogHandlerThatResigns(t *testing.T) {
 		term, err := c.Campaign(background)
 		require.NoError(w, err)
 		require.False(w, c.IsLeader(), "it has resigned")
-		require.NoError(w, term.Resign(background))
+		require.NoError(w, term.Withdraw(background))
 	})
 }
 
@@ -152,7 +152,7 @@ func TestTermEndedIsTheLastHook(t *testing.T) {
 			go c.Resign()
 			synctest.Wait()
 			require.Equal(w, "ended", last.Load())
-			require.NoError(w, term.Resign(background))
+			require.NoError(w, term.Withdraw(background))
 		}
 	})
 }
@@ -165,7 +165,7 @@ func TestDoneWaitsForTheFirstHook(t *testing.T) {
 		var c *leadership.Candidate
 		c = w.candidate(w.open(), "a", &leadership.Options{Hooks: &leadership.Hooks{
 			TermBegan: func(string, uint64) {
-				_ = c.Term().Resign(background)
+				_ = c.Term().Withdraw(background)
 				<-released
 			},
 			TermEnded: func(string, uint64, error) { ended.Store(true) },
@@ -190,8 +190,8 @@ func TestFollowerCallbackThatMissesSomething(t *testing.T) {
 			released := make(chan struct{})
 			var gone, led atomic.Int32
 			f := w.follower(w.open(), nil)
-			f.OnLeaderGone(func() { gone.Add(1); <-released })
-			f.OnNewLeader(func(leadership.Leader) { led.Add(1) })
+			f.OnLeaderGone(func(context.Context) { gone.Add(1); <-released })
+			f.OnNewLeader(func(context.Context, leadership.Leader) { led.Add(1) })
 			f.Start()
 			synctest.Wait()
 			term := w.lead(w.open(), "a")
@@ -199,7 +199,7 @@ func TestFollowerCallbackThatMissesSomething(t *testing.T) {
 			if stop {
 				f.Stop()
 			} else {
-				require.NoError(w, term.Resign(background))
+				require.NoError(w, term.Withdraw(background))
 			}
 			synctest.Wait()
 			close(released)

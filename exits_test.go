@@ -65,7 +65,7 @@ func TestCallbacksThatExit(t *testing.T) {
 					register(c, how.leave, func() { next.Store(true) })
 					_, errs := c.RunForElection()
 					w.at(time.Second)
-					require.NoError(w, other.Resign(background))
+					require.NoError(w, other.Withdraw(background))
 					w.at(ttl)
 					if kind == "term-ended" {
 						c.Resign()
@@ -91,10 +91,10 @@ func TestFollowersCallbacksThatExit(t *testing.T) {
 			virtual(t, func(w *world) {
 				var happened diary
 				f := w.follower(w.open(), nil)
-				f.OnLeaderGone(how.leave)
-				f.OnLeaderGone(func() { happened.add("gone") })
-				f.OnNewLeader(func(leadership.Leader) { how.leave() })
-				f.OnNewLeader(func(leadership.Leader) { happened.add("new leader") })
+				f.OnLeaderGone(func(context.Context) { how.leave() })
+				f.OnLeaderGone(func(context.Context) { happened.add("gone") })
+				f.OnNewLeader(func(context.Context, leadership.Leader) { how.leave() })
+				f.OnNewLeader(func(context.Context, leadership.Leader) { happened.add("new leader") })
 				_, errs := f.FollowElection()
 				require.ErrorContains(w, <-errs, how.says)
 				w.lead(w.open(), "a")
@@ -223,7 +223,7 @@ func TestNewLeaderCallbackThatBlocks(t *testing.T) {
 		result := async(func() error { return c.Run(background, serve) })
 		w.at(time.Second)
 		require.EqualValues(w, 1, running.Load())
-		require.NoError(w, other.Resign(background))
+		require.NoError(w, other.Withdraw(background))
 		synctest.Wait()
 		require.Equal(w, time.Second, w.now())
 		require.True(w, c.IsLeader(), "it leads at once")

@@ -30,11 +30,10 @@ type Follower struct {
 	ctx context.Context // ends with Stop, or with a permanent error
 	end context.CancelCauseFunc
 
-	onNewLeader  callbacks[func(Leader)]
-	onLeaderGone callbacks[func()]
+	onNewLeader  callbacks[func(context.Context, Leader)]
+	onLeaderGone callbacks[func(context.Context)]
 	changes      []*queue // of the callbacks and of the hook that want to know of a change; written by Start
 	failures     *queue   // of the Error hook; nil if there is none; likewise
-	silence      silence
 
 	mu       sync.Mutex
 	started  bool           // guarded by mu, as are all below
@@ -77,7 +76,6 @@ func (f *Follower) start() {
 	if f.hooks.Error != nil {
 		f.failures = f.newQueue(f.callHook)
 	}
-	f.silence.start(f)
 	f.started = f.tasks.run(f.follow)
 }
 
@@ -86,7 +84,6 @@ func (f *Follower) start() {
 func (f *Follower) follow() {
 	defer f.tasks.stop() // it has ended, by itself or by Stop
 	defer f.closeChannels()
-	defer f.silence.timer.Stop()
 	if err := observe(f.ctx, f.store, f.ask, f.tellFailure, f.publish); err != nil {
 		f.log.Error("permanent error, the follower stops", "error", err)
 		f.end(err)
@@ -282,50 +279,6 @@ func (f *Follower) confirmed() time.Time {
 // another limit compare AsOf with it.
 func (f *Follower) Fresh() bool {
 	return suspension.Since(f.confirmed()) < f.store.TTL()
-}
-
-// silence tells of a store that is silent for a TTL, and of its return. A timer calls check, which sets it again: a follower
-// whose store answers costs no goroutine.
-type silence struct {
-	follower *Follower
-	timer    *time.Timer
-	stale    bool // the silence has been logged; check alone uses it
-}
-
-// start begins to check.
-func (s *silence) start(f *Follower) {
-	s.follower = f
-	s.timer = time.AfterFunc(time.Hour, s.check)
-	s.timer.Reset(f.store.TTL()) // check uses the timer
-}
-
-// check logs when what is known has not been confirmed for a TTL, and when it is again: once each.
-func (s *silence) check() {
-	f := s.follower
-	if f.ctx.Err() != nil || !f.tasks.begin() {
-		return
-	}
-	defer f.tasks.end()
-	ttl, asOf := f.store.TTL(), f.confirmed()
-	age := suspension.Since(asOf)
-	switch {
-	case asOf.IsZero(): // ask says that there is no first answer
-		age = 0
-	case !s.stale && age >= ttl:
-		s.stale = true
-		f.log.Warn("the leader has not been confirmed for a TTL", "as_of", asOf, "age", age)
-	case s.stale && age < ttl:
-		s.stale = false
-		f.log.Info("the leader is confirmed again", "as_of", asOf)
-	}
-	if s.stale {
-		s.timer.Reset(ttl / 8) // to say soon that it is confirmed again
-	} else {
-		s.timer.Reset(ttl - age)
-	}
-	if f.ctx.Err() != nil { // the follower may have stopped the timer before it was set
-		s.timer.Stop()
-	}
 }
 
 // String returns the election and the store.

@@ -31,7 +31,7 @@ func TestFirstOnASlowLinkGivesWay(t *testing.T) {
 		require.Equal(w, []string{"leader", "slow", "next"}, w.ballots())
 		st.Faults().Delay(ttl * 35 / 100)
 		w.at(ttl)
-		require.NoError(w, leader.Resign(background))
+		require.NoError(w, leader.Withdraw(background))
 		for !next.IsLeader() {
 			require.False(w, slow.IsLeader())
 			require.Less(w, w.now(), 4*ttl, "the slow one keeps the other waiting")
@@ -64,7 +64,7 @@ func TestFirstWithoutALease(t *testing.T) {
 				}
 				require.NoError(w, err)
 				require.True(w, c.IsLeader())
-				require.NoError(w, term.Resign(background))
+				require.NoError(w, term.Withdraw(background))
 			})
 		})
 	}
@@ -81,7 +81,7 @@ func TestWaitingIsNoReasonToGiveWay(t *testing.T) {
 			return c.Run(background, func(ctx context.Context, term *leadership.Term) error { return serve(ctx, term) })
 		})
 		w.at(10 * ttl)
-		require.NoError(w, leader.Resign(background))
+		require.NoError(w, leader.Withdraw(background))
 		synctest.Wait()
 		require.True(w, c.IsLeader())
 		halt(c)

@@ -102,7 +102,7 @@ func TestNothingWaitsForANewLeaderCallbackThatHangs(t *testing.T) {
 		c.OnNewLeader(func(context.Context, leadership.Leader) { <-released })
 		c.RunForElection()
 		synctest.Wait()
-		require.NoError(w, other.Resign(background))
+		require.NoError(w, other.Withdraw(background))
 		again := func(times int) int {
 			for range times {
 				token := c.Term().Token()

@@ -77,31 +77,6 @@ func TestHooksOfACandidate(t *testing.T) {
 	})
 }
 
-func TestLostHookSaysWhy(t *testing.T) {
-	for name, test := range map[string]struct {
-		end  func(w *world, c *leadership.Candidate)
-		want error
-	}{
-		"lost":     {func(w *world, _ *leadership.Candidate) { w.service.Clear(election) }, leadership.ErrLost},
-		"resigned": {func(_ *world, c *leadership.Candidate) { c.Resign() }, leadership.ErrResigned},
-		"stopped":  {func(_ *world, c *leadership.Candidate) { c.Stop() }, leadership.ErrStopped},
-	} {
-		t.Run(name, func(t *testing.T) {
-			virtual(t, func(w *world) {
-				var causes []error
-				c := w.candidate(w.open(), "a", &leadership.Options{Hooks: &leadership.Hooks{
-					TermEnded: func(_ string, _ uint64, cause error) { causes = append(causes, cause) },
-				}})
-				w.campaign(c)
-				test.end(w, c)
-				synctest.Wait()
-				require.Len(w, causes, 1)
-				require.ErrorIs(w, causes[0], test.want)
-			})
-		})
-	}
-}
-
 func TestHooksOfAFollower(t *testing.T) {
 	virtual(t, func(w *world) {
 		var happened diary
@@ -110,7 +85,7 @@ func TestHooksOfAFollower(t *testing.T) {
 		w.at(time.Second)
 		term := w.lead(w.open(), "a")
 		w.at(2 * time.Second)
-		require.NoError(w, term.Resign(background))
+		require.NoError(w, term.Withdraw(background))
 		w.at(ttl)
 		require.Equal(w, []string{`1s leader "a"`, `2s leader ""`}, happened.all())
 	})
@@ -207,7 +182,7 @@ func TestLogger(t *testing.T) {
 		f := w.follower(st, &leadership.Options{Logger: logger})
 		term := w.campaign(c)
 		require.NoError(w, term.Acknowledge(background))
-		require.NoError(w, term.Resign(background))
+		require.NoError(w, term.Withdraw(background))
 		w.lead(w.open(), "other")
 		f.Start()
 		synctest.Wait()

@@ -39,7 +39,7 @@
 // before may arrive after its successor's first. Send the token along and let the resource refuse lower ones.
 //
 // Candidates, followers, terms and stores are made by their constructors and methods: the zero values of these types
-// are of no use. A nil callback panics when it is registered, a nil context when it is used.
+// are of no use. A nil callback or function panics when it is given, a nil context when it is used.
 //
 // docs/guarantees.md says what each promise depends on, and which test shows it.
 package leadership
@@ -88,8 +88,4 @@ type Options struct {
 	Logger *slog.Logger
 	// Hooks are called as things happen, for metrics and tracing. Default: none.
 	Hooks *Hooks
-	// ManualAcknowledge leaves the acknowledgement to the caller of Candidate.Acknowledge, if no function given to
-	// Run does it: see Term.Acknowledge for when. Default: the candidate acknowledges as soon as its won callbacks have
-	// returned.
-	ManualAcknowledge bool
 }

@@ -36,7 +36,7 @@ func (v *visitor) at(site string) {
 // visit lets a candidate on st come to every site, behind another one that leads.
 func (v *visitor) visit(w *world, other *leadership.Term, st *memory.Store) {
 	w.at(time.Second) // the new-leader callback has been called
-	require.NoError(w, other.Resign(background))
+	require.NoError(w, other.Withdraw(background))
 	w.at(2 * ttl) // TermBegan, Error, Acknowledged, Renewed
 	st.Faults().Cut()
 	w.at(2*ttl + valid - time.Second) // InJeopardy
@@ -116,7 +116,7 @@ var forms = map[string]func(c *leadership.Candidate, v *visitor) error{
 			_ = term.Acknowledge(background)
 			<-term.Context().Done()
 			ctx, cancel := context.WithTimeout(background, time.Second)
-			_ = term.Resign(ctx)
+			_ = term.Withdraw(ctx)
 			cancel()
 		}
 	},
@@ -139,12 +139,16 @@ func TestReentry(t *testing.T) {
 		err   error // with which it ends
 	}{
 		"Resign": {call: func(s scene) { s.c.Resign() }},
-		"Term.Resign": {waits: true, call: func(s scene) {
+		"Term.Resign": {call: func(s scene) {
 			if term := s.c.Term(); term != nil {
-				require.NoError(s.w, term.Resign(background))
+				term.Resign()
 			}
 		}},
-		"Acknowledge": {waits: true, call: func(s scene) { _ = s.c.Acknowledge(background) }},
+		"Term.Withdraw": {waits: true, call: func(s scene) { // Run refuses
+			if term := s.c.Term(); term != nil {
+				_ = term.Withdraw(background)
+			}
+		}},
 		"Term.Acknowledge": {waits: true, call: func(s scene) {
 			if term := s.c.Term(); term != nil {
 				_ = term.Acknowledge(background)
@@ -166,7 +170,7 @@ func TestReentry(t *testing.T) {
 		}},
 		"Campaign": {waits: true, call: func(s scene) {
 			if term, err := s.c.Campaign(background); err == nil { // the hook of a term that was given back
-				require.NoError(s.w, term.Resign(background))
+				require.NoError(s.w, term.Withdraw(background))
 			}
 		}},
 		"Stop":  {ends: true, call: func(s scene) { s.c.Stop() }},
@@ -216,32 +220,34 @@ func TestReentry(t *testing.T) {
 	}
 }
 
-// The term's own Resign, in the functions that have it at hand.
+// The term's own Resign, in the functions that have it at hand. Withdraw is refused there, and ends nothing.
 func TestReentryByTerm(t *testing.T) {
 	virtual(t, func(w *world) {
 		c := w.candidate(w.open(), "a", nil)
 		turns := 0
 		c.OnWon(func(ctx context.Context, term *leadership.Term) error {
 			if turns++; turns == 1 {
-				require.NoError(w, term.Resign(background))
+				term.Resign()
 				require.ErrorIs(w, context.Cause(ctx), leadership.ErrResigned)
 			}
 			return nil
 		})
-		c.OnTermEnded(func(term *leadership.Term, _ error) { require.NoError(w, term.Resign(background)) })
+		c.OnTermEnded(func(term *leadership.Term, _ error) { term.Resign() })
 		result := async(func() error {
 			return c.Run(background, func(ctx context.Context, term *leadership.Term) error {
 				if ctx.Err() != nil {
 					return nil
 				}
 				if turns == 2 {
-					require.NoError(w, term.Resign(background))
-					require.NoError(w, term.Resign(background))
+					term.Resign()
+					term.Resign()
 					require.ErrorIs(w, context.Cause(ctx), leadership.ErrResigned)
 					require.Equal(w, []string{"a"}, w.ballots(), "given back when lead returns")
 					return nil
 				}
 				require.Equal(w, 3, turns)
+				require.ErrorIs(w, term.Withdraw(background), leadership.ErrRunning)
+				require.NoError(w, ctx.Err())
 				return serve(ctx, term)
 			})
 		})
@@ -301,8 +307,8 @@ func TestReentryOfAFollower(t *testing.T) {
 					}})
 					returned := false
 					v.action = func() { test.call(scene{w, f, st}); returned = true }
-					f.OnNewLeader(func(leadership.Leader) { v.at("new leader callback") })
-					f.OnLeaderGone(func() { v.at("gone callback") })
+					f.OnNewLeader(func(context.Context, leadership.Leader) { v.at("new leader callback") })
+					f.OnLeaderGone(func(context.Context) { v.at("gone callback") })
 					values, _ := f.FollowElection()
 					iterating := async(func() error {
 						for range f.Changes(background) {
@@ -344,7 +350,7 @@ func TestContextOfRunEndsInside(t *testing.T) {
 						case then == "Resign":
 							c.Resign()
 						case then == "Term.Resign" && term != nil:
-							require.NoError(w, term.Resign(background))
+							term.Resign()
 						case then == "Stop":
 							c.Stop()
 						}

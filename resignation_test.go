@@ -88,7 +88,7 @@ func TestRequestedResignationOfCampaign(t *testing.T) {
 		require.ErrorIs(w, context.Cause(term.Context()), leadership.ErrResigned)
 		require.False(w, c.IsLeader())
 		require.Equal(w, []string{"one"}, w.ballots())
-		require.NoError(w, term.Resign(background))
+		require.NoError(w, term.Withdraw(background))
 		require.Empty(w, w.ballots())
 	})
 }

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/go-leadership/leadership"
@@ -61,23 +60,6 @@ func TestRunWaitsLongerAfterEachError(t *testing.T) {
 		require.Len(w, waits, 11)
 		halt(c)
 		require.NoError(w, <-result)
-	})
-}
-
-// Candidates that failed together do not return together: the waits are spread between half the bound and the bound.
-func TestRunWaitsAtRandom(t *testing.T) {
-	virtual(t, func(w *world) {
-		var waits []time.Duration
-		st := &fakeStore{Store: w.open()}
-		st.campaign = func(context.Context, string, string) (store.Ballot, error) { return nil, errTakeover }
-		c := w.candidate(st, "a", trying(&waits, errTakeover))
-		result := async(func() error { return c.Run(background, serve) })
-		w.at(20 * time.Minute)
-		halt(c)
-		require.NoError(w, <-result)
-		require.Greater(w, len(waits), 200)
-		require.Less(w, slices.Min(waits[6:]), 3*time.Second)
-		require.Greater(w, slices.Max(waits), 4500*time.Millisecond)
 	})
 }
 
@@ -278,35 +260,4 @@ func TestRunSlowsDownWhereNothingLasts(t *testing.T) {
 			})
 		})
 	}
-}
-
-// The store can't be reached at the start. Run stands when the store is up, and Stop works before that.
-func TestRunWhileTheStoreIsDown(t *testing.T) {
-	virtual(t, func(w *world) {
-		st := w.open()
-		st.Faults().Cut()
-		c := w.candidate(st, "a", nil)
-		result := async(func() error { return c.Run(background, serve) })
-		w.at(10 * ttl)
-		require.True(w, pending(result))
-		require.False(w, c.IsLeader())
-		st.Faults().Heal()
-		synctest.Wait()
-		require.True(w, c.IsLeader())
-		require.Equal(w, "a", w.leader())
-	})
-	virtual(t, func(w *world) {
-		st := w.open()
-		st.Faults().Cut()
-		c := w.candidate(st, "a", nil)
-		result := async(func() error { return c.Run(background, serve) })
-		require.True(w, pending(result))
-		halt(c)
-		require.NoError(w, <-result)
-		require.Zero(w, w.now())
-		require.NoError(w, st.Close())
-		st.Faults().Heal()
-		synctest.Wait()
-		require.Empty(w, w.ballots())
-	})
 }

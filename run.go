@@ -11,7 +11,7 @@ import (
 )
 
 // Campaign stands for election and returns once the candidate leads. The other ways to drive a candidate are built on
-// it. The caller acknowledges, watches Term.Context, and must call Term.Resign when its work has stopped: until then
+// it. The caller acknowledges, watches Term.Context, and must call Term.Withdraw when its work has stopped: until then
 // the ballot stands, and the candidate can't campaign again. Of the callbacks, Campaign calls only the new-leader
 // callbacks.
 //
@@ -38,8 +38,8 @@ func (c *Candidate) Campaign(ctx context.Context) (*Term, error) {
 // before it gives the ballot back, so two calls never overlap; a lead that ignores its context keeps all candidates
 // behind it waiting.
 // Won callbacks run before lead. lead calls Term.Acknowledge when it has taken over: Run does not do it, and followers
-// know of no leader before. If lead is nil, Run acknowledges (but see Options.ManualAcknowledge) and holds the
-// leadership for as long as it can.
+// know of no leader before. The function Lead of this package acknowledges and waits, for programs whose work is in
+// callbacks, or that ask IsLeader. Run panics if lead is nil.
 //
 // If lead returns nil and has not acknowledged, the candidate has resigned: followers never hear of the term, the
 // takeover-failed callbacks are called with ErrResigned, and no error is reported. If lead goes on for a TTL without an
@@ -55,15 +55,24 @@ func (c *Candidate) Campaign(ctx context.Context) (*Term, error) {
 // A denial ends it only if the store has never worked and goes on denying for 40 s: services that could not read their
 // permissions cache their denials for less. If lead panics or calls runtime.Goexit, Run gives the ballot back first.
 func (c *Candidate) Run(ctx context.Context, lead func(ctx context.Context, term *Term) error) error {
+	if lead == nil {
+		panic("leadership: Run has no function to call; leadership.Lead acknowledges and waits")
+	}
 	d, err := c.drives.enter(ctx, true)
 	if err != nil {
 		return err
 	}
 	defer d.wait()
-	if lead == nil {
-		lead = c.hold
-	}
 	return c.run(d, lead)
+}
+
+// Lead is a function for Run that acknowledges at once and leads for as long as it can.
+func Lead(ctx context.Context, term *Term) error {
+	if err := term.Acknowledge(ctx); err != nil {
+		return err
+	}
+	<-ctx.Done()
+	return nil
 }
 
 // RunForElection stands for election in the background, until Stop. The first channel carries false at once, then true
@@ -72,8 +81,7 @@ func (c *Candidate) Run(ctx context.Context, lead func(ctx context.Context, term
 // not read before the term ended is taken back. IsLeader is always right; a value read from the channel was right when
 // it was sent.
 //
-// It acknowledges when the won callbacks have returned, unless Options.ManualAcknowledge leaves that to the caller.
-// After Stop, or a permanent error (the last on the second channel), both channels are closed; a candidate that led has
+// It acknowledges when the won callbacks have returned: what has to be done before, they do. After Stop, or a permanent error (the last on the second channel), both channels are closed; a candidate that led has
 // been sent a final false. If the candidate is running or stopped already, the channels that it returns carry that
 // error and are closed.
 func (c *Candidate) RunForElection() (<-chan bool, <-chan error) {
@@ -85,7 +93,10 @@ func (c *Candidate) RunForElection() (<-chan bool, <-chan error) {
 	elected <- false
 	go func() { // Done waits for d.wait
 		defer d.wait()
-		c.channels.close(c.run(d, c.hold))
+		c.channels.close(c.run(d, func(ctx context.Context, t *Term) error {
+			c.channels.termBegan(t.current)
+			return Lead(ctx, t)
+		}))
 	}()
 	return elected, errs
 }
@@ -260,18 +271,6 @@ func (c *Candidate) conclude(t *Term, err error) error {
 		c.call(func() { ended(t, context.Cause(t.ctx)) })
 	}
 	return reported
-}
-
-// hold leads if the program gives no function: until the term ends.
-func (c *Candidate) hold(ctx context.Context, t *Term) error {
-	c.channels.termBegan(t.current)
-	if !c.manual {
-		if err := t.Acknowledge(ctx); err != nil {
-			return err
-		}
-	}
-	<-ctx.Done()
-	return nil
 }
 
 // causeOr returns the cause of ctx if that has ended, and err otherwise.

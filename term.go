@@ -124,19 +124,31 @@ func (t *Term) endedError() error {
 	return fmt.Errorf("%w: the term in election %q is over: %w", ErrNotElected, t.election, cause)
 }
 
-// Resign ends the term, if it is not over yet. Call it, once the leader's work has stopped, for every term that
-// Campaign returned: it gives the ballot back, and the candidate may campaign again when it has returned. It blocks
-// until the store has confirmed that the ballot is gone, or until ctx ends; then it returns an error, and the store
-// goes on in the background as long as the session lives. It waits for no callback or hook.
+// Acknowledged reports whether the term has been acknowledged.
+func (t *Term) Acknowledged() bool { return t.acknowledged.Load() }
+
+// Ballot is the ballot that the term leads with. It stands, and its lease goes on, after the term until it is given back:
+// a program that guards its work by itself has the lease and the session's file from here. Acknowledge and Withdraw of the
+// term are for the rest.
+func (t *Term) Ballot() store.Ballot { return t.ballot }
+
+// Resign ends the term, if it is not over yet: the context has ended when Resign returns. It waits for nothing, and does
+// not give the ballot back: Withdraw does, or Run when the leader's function has returned.
+func (t *Term) Resign() { t.end(ErrResigned) }
+
+// Withdraw ends the term, if it is not over yet, and gives the ballot back. Call it for every term that Campaign returned,
+// once the leader's work has stopped: the candidate may campaign again when it has returned. It blocks until the store has
+// confirmed that the ballot is gone, or until ctx ends; then it returns an error, and the store goes on in the background
+// as long as the session lives. It waits for no callback or hook.
 //
-// A term of Run or RunForElection only ends, and Resign returns at once: they give the ballot back when the leader's
+// A term of Run or RunForElection is refused with ErrRunning, and goes on: they give the ballot back when the leader's
 // function and the callbacks have returned.
-func (t *Term) Resign(ctx context.Context) error {
-	t.end(ErrResigned)
+func (t *Term) Withdraw(ctx context.Context) error {
 	if t.drive.serves {
-		return nil
+		return fmt.Errorf("%w: Run gives the ballot back when the leader's function has returned", ErrRunning)
 	}
-	defer t.drive.leave() // also if the ballot is gone already: another call of Resign might not have come to that
+	t.end(ErrResigned)
+	defer t.drive.leave() // also if the ballot is gone already: another call might not have come to that
 	defer t.drive.drives.letGo(t)
 	if t.withdrawn.Load() {
 		return nil

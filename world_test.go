@@ -104,7 +104,7 @@ func (w *world) campaign(c *leadership.Candidate) *leadership.Term {
 	w.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(background, ttl)
 		defer cancel()
-		_ = term.Resign(ctx)
+		_ = term.Withdraw(ctx)
 	})
 	return term
 }

@@ -77,6 +77,6 @@ func (c *alone) measure(b *testing.B) time.Duration {
 	c.stand(b)
 	won, term := c.lead(b)
 
-	require.NoError(b, term.Resign(b.Context()))
+	require.NoError(b, term.Withdraw(b.Context()))
 	return won.Sub(start)
 }

@@ -19,7 +19,7 @@ var liveness = []Case{
 			term, err := old.Campaign(e.ctx)
 			e.ok(err, "campaign")
 			next := e.stand(b, "b", nil)
-			e.ok(term.Resign(e.ctx), "resign")
+			e.ok(term.Withdraw(e.ctx), "resign")
 			e.until("b leads", next.IsLeader)
 			e.check(!old.IsLeader(), "a still leads")
 		},
@@ -253,7 +253,7 @@ var liveness = []Case{
 			e.ok(term.Acknowledge(e.ctx), "acknowledge")
 			next := e.candidate(b, "b", nil)
 			e.standing(observer, "b", func() { next.RunForElection() })
-			e.ok(term.Resign(e.ctx), "resign")
+			e.ok(term.Withdraw(e.ctx), "resign")
 			e.until("b leads", next.IsLeader)
 		},
 	},

@@ -87,7 +87,7 @@ var ownership = []Case{
 			e.ok(err, "make a candidate")
 			defer c.Stop()
 			ran := make(chan error, 1)
-			go func() { ran <- c.Run(e.ctx, nil) }()
+			go func() { ran <- c.Run(e.ctx, leadership.Lead) }()
 			e.until("a leads", c.IsLeader)
 			f, err := leadership.NewFollower(m, e.election, nil)
 			e.ok(err, "make a follower")

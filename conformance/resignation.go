@@ -20,7 +20,7 @@ var resignation = []Case{
 			e.ok(err, "campaign")
 			next := e.stand(b, "b", nil)
 			if !e.request(b, term.Token()) {
-				e.ok(term.Resign(e.ctx), "give the ballot back")
+				e.ok(term.Withdraw(e.ctx), "give the ballot back")
 				return
 			}
 			receiveClosed(e, term.Context().Done(), "the end of the term's context")
@@ -30,7 +30,7 @@ var resignation = []Case{
 			e.during(e.h.TTL/10, "the next candidate waits until the leader's work has stopped", func() bool {
 				return !next.IsLeader()
 			})
-			e.ok(term.Resign(e.ctx), "give the ballot back")
+			e.ok(term.Withdraw(e.ctx), "give the ballot back")
 			var led *leadership.Term
 			e.until("the next candidate leads", func() bool {
 				led = next.Term()

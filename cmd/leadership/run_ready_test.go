@@ -71,7 +71,7 @@ func TestNoCommandWithoutAcknowledgement(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			virtual(t, func(w *world) {
-				w.runner.store = &bound{Store: silent{w.store, test.err}}
+				w.runner.store = silent{w.store, test.err}
 				w.runner.wait = time.Minute
 				over := w.run()
 				test.end(w)

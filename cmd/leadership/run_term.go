@@ -39,7 +39,7 @@ type startFunc func(s spec, lease func() time.Duration) (process, error)
 // none: run does not wait for that one. Unless a flag says when the command has taken over, the leader is public before
 // the command runs: the command might ask who leads.
 func (r *runner) lead(term *leadership.Term) outcome {
-	ballot := r.store.last()
+	ballot := term.Ballot() // its lease goes on if an operator ends the term: the command is guarded until it has ended
 	var renewal store.Renewal
 	var err error
 	if !r.ready.flagged() {

@@ -49,7 +49,7 @@ func virtual(t *testing.T, test func(w *world)) {
 		w.store, w.observer = w.open(), w.open()
 		w.runner = &runner{
 			election: "job", value: "a", env: []string{"A=1"}, start: w.start, signals: w.signals,
-			log: slog.New(slog.DiscardHandler), store: &bound{Store: w.store},
+			log: slog.New(slog.DiscardHandler), store: w.store,
 		}
 		test(w)
 	})

@@ -24,7 +24,7 @@ func ExampleOpen() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	log.Print(c.Run(context.Background(), nil))
+	log.Print(c.Run(context.Background(), leadership.Lead))
 }
 
 // A program that has a connection to ZooKeeper already needs no second session.

@@ -155,7 +155,7 @@ func TestOutageDuringResignation(t *testing.T) {
 	witness := castFirst(t, st, newElection(), "stands as long as the session does")
 	require.NoError(t, server.Member(0).Kill())
 	start := time.Now()
-	require.Error(t, term.Resign(within(t, time.Second)))
+	require.Error(t, term.Withdraw(within(t, time.Second)))
 	require.Less(t, time.Since(start), closeLimit)
 	require.False(t, c.IsLeader())
 	require.NoError(t, server.Member(0).Start(soon(t)))

@@ -100,18 +100,6 @@ func TestCampaignEndsWhenItsBallotIsLost(t *testing.T) {
 	})
 }
 
-func TestCampaignReturnsTheStoresError(t *testing.T) {
-	virtual(t, func(w *world) {
-		st := &fakeStore{Store: w.open()}
-		st.campaign = func(context.Context, string, string) (store.Ballot, error) { return nil, store.ErrDenied }
-		c := w.candidate(st, "a", nil)
-		_, err := c.Campaign(background)
-		require.ErrorIs(w, err, store.ErrDenied)
-		st.campaign = nil
-		w.campaign(c)
-	})
-}
-
 // Giving the ballot back takes no longer than one TTL.
 func TestCampaignGivesTheBallotBackInTime(t *testing.T) {
 	virtual(t, func(w *world) {
@@ -164,6 +152,11 @@ func TestCampaignRefusesASecondOne(t *testing.T) {
 		refused() // only the term's owner removes the ballot
 		require.NoError(w, second.Withdraw(background))
 		w.campaign(c)
+		c.Stop()
+		elected, errs := c.RunForElection()
+		require.ErrorIs(w, <-errs, leadership.ErrStopped)
+		_, open := <-elected
+		require.False(w, open)
 	})
 }
 
@@ -208,32 +201,6 @@ func TestCampaignWaitsForTheLease(t *testing.T) {
 			synctest.Wait()
 			require.Empty(w, w.ballots(), "the store went on by itself")
 		})
-	})
-}
-
-// The waiter's session is lost just as its predecessor goes, and the store still says "first".
-func TestCampaignIsNotWonOnALostSession(t *testing.T) {
-	virtual(t, func(w *world) {
-		term := w.lead(w.open(), "a")
-		ended := store.NewLease()
-		ended.Renew(store.Now(), valid)
-		lost := make(chan struct{})
-		c := w.candidate(changing(w.open(), func(b *fakeBallot) {
-			b.lease, b.lost = ended, lost
-			b.wait = func(ctx context.Context) error {
-				err := b.Ballot.Wait(ctx)
-				ended.End()
-				close(lost)
-				return err
-			}
-		}), "b", &leadership.Options{Hooks: &leadership.Hooks{
-			TermBegan: func(string, uint64) { t.Error("it must not win") },
-		}})
-		waiting := async(func() error { _, err := c.Campaign(background); return err })
-		require.True(w, pending(waiting))
-		require.NoError(w, term.Withdraw(background))
-		require.ErrorIs(w, <-waiting, leadership.ErrLost)
-		require.False(w, c.IsLeader())
 	})
 }
 

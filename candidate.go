@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 
 	"github.com/go-leadership/leadership/internal/redact"
@@ -35,15 +36,25 @@ import (
 // them waits for the function that calls it. Do not wait for Done in one of them: Done is closed only after they have
 // returned.
 type Candidate struct {
-	candidacy
-	drives  drives
-	highest uint64 // fencing token seen; belongs to the drive
+	news
+	store    store.Store
+	value    string
+	channels termChannels
+	warned   atomic.Bool // of an acknowledgement that was missing; once for all terms
+	highest  uint64      // fencing token seen; belongs to the drive
 
 	onWon            callbacks[func(context.Context, *Term) error]
 	onNewLeader      callbacks[*newLeaderCallback]
 	onTakeoverFailed callbacks[func(error)]
 	onTermEnded      callbacks[func(*Term, error)]
 	turn             chan struct{} // holds one while new-leader callbacks are called: by one goroutine at a time
+
+	tasks *tasks               // each drive is one of them, with all that it has started
+	term  atomic.Pointer[Term] // from its beginning until its ballot has been given back, or nil
+
+	mu      sync.Mutex
+	stopped bool   // guarded by mu, as is current: Stop was called
+	current *drive // nil while the candidate is idle
 }
 
 // NewCandidate returns a candidate for the election. Followers see the value when the candidate leads; it is usually an
@@ -56,10 +67,8 @@ func NewCandidate(st store.Store, election, value string, opts *Options) (*Candi
 	if err := store.CheckValue(value); err != nil {
 		return nil, err
 	}
-	c := &Candidate{turn: make(chan struct{}, 1)}
-	c.store, c.value = st, value
+	c := &Candidate{store: st, value: value, turn: make(chan struct{}, 1), tasks: newTasks()}
 	c.news = newNews(election, opts, c.channels.showError)
-	c.drives = drives{election: election, tasks: newTasks()}
 	return c, nil
 }
 
@@ -78,7 +87,7 @@ func (c *Candidate) IsLeader() bool {
 
 // Term returns the term in which the candidate leads, with its fencing token, and nil if it does not lead.
 func (c *Candidate) Term() *Term {
-	if t := c.drives.term.Load(); t != nil && t.current() {
+	if t := c.term.Load(); t != nil && t.current() {
 		return t
 	}
 	return nil
@@ -89,7 +98,7 @@ func (c *Candidate) Term() *Term {
 // have returned, and stand again, at the back of the queue. The ballot of a term that Campaign returned stands until
 // Term.Withdraw gives it back.
 func (c *Candidate) Resign() {
-	if t := c.drives.term.Load(); t != nil {
+	if t := c.term.Load(); t != nil {
 		t.Resign()
 	}
 }
@@ -100,8 +109,15 @@ func (c *Candidate) Resign() {
 // Term.Withdraw gives it back, since only its owner knows when the work has stopped. Calling Stop again, or before
 // anything else, is allowed.
 func (c *Candidate) Stop() {
-	c.drives.stop()
-	if t := c.drives.term.Load(); t != nil {
+	c.mu.Lock()
+	c.stopped = true
+	d := c.current
+	c.mu.Unlock()
+	if d != nil {
+		d.cancel(ErrStopped)
+	}
+	c.tasks.stop()
+	if t := c.term.Load(); t != nil {
 		t.end(ErrStopped)
 	}
 }
@@ -110,7 +126,7 @@ func (c *Candidate) Stop() {
 // Run, Campaign or Term.Acknowledge, no function, callback or hook, no goroutine, and no term whose ballot has not been given back.
 // Giving the ballot back takes one round trip, or one TTL if the store does not answer. Close the store after that, or
 // the next leader might begin while the work of this one still winds down.
-func (c *Candidate) Done() <-chan struct{} { return c.drives.tasks.done }
+func (c *Candidate) Done() <-chan struct{} { return c.tasks.done }
 
 // OnWon registers a function to call when the candidate has won, before it acknowledges. Functions are called one
 // after the other in the order registered; the acknowledgement waits for all of them. If one returns an error or panics,
@@ -162,19 +178,9 @@ func (c *Candidate) String() string {
 // Format implements fmt.Formatter: with every verb it prints what String returns.
 func (c *Candidate) Format(f fmt.State, verb rune) { redact.Format(f, verb, c.String()) }
 
-// candidacy is what a candidate stands with, and shares with its terms: the election, the store and the value, and the
-// channels and news that tell of the terms.
-type candidacy struct {
-	news
-	store    store.Store
-	value    string
-	channels termChannels
-	warned   atomic.Bool // of an acknowledgement that was missing; once for all terms
-}
-
 // withdraw gives a ballot back. It waits for the store no longer than one TTL: a session is gone by then if the service
 // does not hear from it, and a link that takes longer than that can't keep one. The store goes on by itself after that.
-func (c *candidacy) withdraw(ballot store.Ballot) {
+func (c *Candidate) withdraw(ballot store.Ballot) {
 	ctx, cancel := context.WithTimeout(context.Background(), c.store.TTL())
 	defer cancel()
 	err := ballot.Withdraw(ctx)

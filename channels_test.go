@@ -223,28 +223,6 @@ func TestRunForElectionEndsWithWhatCannotBeCured(t *testing.T) {
 	})
 }
 
-func TestRunForElectionIsRefused(t *testing.T) {
-	virtual(t, func(w *world) {
-		c := w.candidate(w.open(), "a", nil)
-		refused := func(want error) {
-			w.Helper()
-			elected, errs := c.RunForElection()
-			require.ErrorIs(w, <-errs, want)
-			_, open := <-elected
-			require.False(w, open)
-			_, open = <-errs
-			require.False(w, open)
-		}
-		elected, _ := c.RunForElection()
-		refused(leadership.ErrRunning)
-		require.False(w, <-elected)
-		require.True(w, <-elected)
-		refused(leadership.ErrRunning)
-		halt(c)
-		refused(leadership.ErrStopped)
-	})
-}
-
 // TestNoTrueForATermThatIsOver: the lease has run out while the won callback ran, and that has not been noticed.
 func TestNoTrueForATermThatIsOver(t *testing.T) {
 	virtual(t, func(w *world) {

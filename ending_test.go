@@ -2,7 +2,6 @@ package leadership_test
 
 import (
 	"context"
-	"log/slog"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -108,24 +107,11 @@ func TestStopJustBeforeTheTermBegins(t *testing.T) {
 	})
 }
 
-// resigningHandler calls Resign in each record: a log handler is the user's code too.
-type resigningHandler struct {
-	slog.Handler
-	resign *func()
-}
-
-func (h resigningHandler) Enabled(context.Context, slog.Level) bool { return true }
-func (h resigningHandler) Handle(context.Context, slog.Record) error {
-	(*h.resign)()
-	return nil
-}
-func (h resigningHandler) WithAttrs([]slog.Attr) slog.Handler { return h }
-
 // The candidate holds no lock while it logs, so a log handler may call it.
 func TestLogHandlerThatResigns(t *testing.T) {
 	virtual(t, func(w *world) {
 		resign := func() {}
-		c := w.candidate(w.open(), "a", &leadership.Options{Logger: slog.New(resigningHandler{slog.DiscardHandler, &resign})})
+		c := w.candidate(w.open(), "a", handledBy(func(string) { resign() }))
 		resign = c.Resign
 		term, err := c.Campaign(background)
 		require.NoError(w, err)
@@ -180,34 +166,6 @@ func TestDoneWaitsForTheFirstHook(t *testing.T) {
 		require.True(w, isDone(c))
 		require.True(w, ended.Load())
 	})
-}
-
-// States that arrive while a follower's callback runs are reported when it returns, except those that are over by then.
-// Nothing is reported after Stop.
-func TestFollowerCallbackThatMissesSomething(t *testing.T) {
-	for _, stop := range []bool{false, true} {
-		virtual(t, func(w *world) {
-			released := make(chan struct{})
-			var gone, led atomic.Int32
-			f := w.follower(w.open(), nil)
-			f.OnLeaderGone(func(context.Context) { gone.Add(1); <-released })
-			f.OnNewLeader(func(context.Context, leadership.Leader) { led.Add(1) })
-			f.Start()
-			synctest.Wait()
-			term := w.lead(w.open(), "a")
-			synctest.Wait()
-			if stop {
-				f.Stop()
-			} else {
-				require.NoError(w, term.Withdraw(background))
-			}
-			synctest.Wait()
-			close(released)
-			synctest.Wait()
-			require.EqualValues(w, 1, gone.Load())
-			require.Zero(w, led.Load())
-		})
-	}
 }
 
 // FollowElection sends the present state at once if the follower knows it.

@@ -77,20 +77,6 @@ func TestHooksOfACandidate(t *testing.T) {
 	})
 }
 
-func TestHooksOfAFollower(t *testing.T) {
-	virtual(t, func(w *world) {
-		var happened diary
-		f := w.follower(w.open(), &leadership.Options{Hooks: keeping(w, &happened)})
-		f.Start()
-		w.at(time.Second)
-		term := w.lead(w.open(), "a")
-		w.at(2 * time.Second)
-		require.NoError(w, term.Withdraw(background))
-		w.at(ttl)
-		require.Equal(w, []string{`1s leader "a"`, `2s leader ""`}, happened.all())
-	})
-}
-
 // A hook that hangs delays the events that it reports, but not the end of the term.
 func TestHooksThatHang(t *testing.T) {
 	for name, hooks := range map[string]func(hang func()) *leadership.Hooks{

@@ -21,7 +21,7 @@ import (
 // Campaign has returned, ctx has no effect on the term. It returns ErrRunning at once if the candidate is being driven
 // already, and ErrStopped after Stop.
 func (c *Candidate) Campaign(ctx context.Context) (*Term, error) {
-	d, err := c.drives.enter(ctx, false)
+	d, err := c.enter(ctx, false)
 	if err != nil {
 		return nil, err
 	}
@@ -58,7 +58,7 @@ func (c *Candidate) Run(ctx context.Context, lead func(ctx context.Context, term
 	if lead == nil {
 		panic("leadership: Run has no function to call; leadership.Lead acknowledges and waits")
 	}
-	d, err := c.drives.enter(ctx, true)
+	d, err := c.enter(ctx, true)
 	if err != nil {
 		return err
 	}
@@ -85,7 +85,7 @@ func Lead(ctx context.Context, term *Term) error {
 // been sent a final false. If the candidate is running or stopped already, the channels that it returns carry that
 // error and are closed.
 func (c *Candidate) RunForElection() (<-chan bool, <-chan error) {
-	d, err := c.drives.enter(context.Background(), true)
+	d, err := c.enter(context.Background(), true)
 	if err != nil {
 		return refused[bool](err)
 	}
@@ -120,7 +120,7 @@ func (c *Candidate) run(d *drive, lead func(context.Context, *Term) error) error
 			}
 		case requested, errors.Is(err, ErrLost) && !errors.Is(err, store.ErrDenied):
 			err = nil // a ballot that ended before it led is no failure
-		case ctx.Err() != nil || c.drives.isStopped(): // the error is the consequence
+		case ctx.Err() != nil || c.isStopped(): // the error is the consequence
 		case denied.permanent(err, c.store):
 			c.log.Error("permanent error, the candidate stops", "error", err)
 			return err
@@ -130,7 +130,7 @@ func (c *Candidate) run(d *drive, lead func(context.Context, *Term) error) error
 		}
 		ended := ctx.Err() != nil // asked first: Stop ends ctx after it has set stopped
 		switch {
-		case c.drives.isStopped():
+		case c.isStopped():
 			return nil
 		case ended:
 			return context.Cause(ctx)
@@ -209,10 +209,10 @@ func (c *Candidate) checkToken(token uint64) error {
 
 // begin begins a term: from here on IsLeader is true.
 func (c *Candidate) begin(d *drive, ballot store.Ballot, span store.Span) (*Term, error) {
-	t := newTerm(&c.candidacy, d, ballot, span)
+	t := newTerm(c, d, ballot, span)
 	d.tasks.Add(1) // the term could be given back meanwhile, by its hook
 	defer d.tasks.Done()
-	if err := c.drives.keep(t); err != nil {
+	if err := c.keep(t); err != nil {
 		return nil, err
 	}
 	t.begin()

@@ -129,30 +129,28 @@ func TestAcknowledgeEndsWithTheTerm(t *testing.T) {
 // If the outcome is unknown, Acknowledge tries again, with a log. The acknowledgement exists once.
 func TestAcknowledgeTriesAgain(t *testing.T) {
 	for _, failure := range []error{store.ErrUnknownOutcome, store.ErrUnavailable} {
-		t.Run(failure.Error(), func(t *testing.T) {
-			virtual(t, func(w *world) {
-				tries := 0
-				fake := changing(w.open(), func(b *fakeBallot) {
-					b.acknowledge = func(ctx context.Context, value string) (store.Leader, error) {
-						if tries++; tries <= 3 {
-							return store.Leader{}, &store.Error{Op: "acknowledge", Err: failure}
-						}
-						return b.Ballot.Acknowledge(ctx, value)
+		virtualRun(t, failure.Error(), func(w *world) {
+			tries := 0
+			fake := changing(w.open(), func(b *fakeBallot) {
+				b.acknowledge = func(ctx context.Context, value string) (store.Leader, error) {
+					if tries++; tries <= 3 {
+						return store.Leader{}, &store.Error{Op: "acknowledge", Err: failure}
 					}
-				})
-				var waits []time.Duration
-				c := w.candidate(fake, "a", &leadership.Options{Hooks: &leadership.Hooks{
-					Error: func(name string, err error, in time.Duration) {
-						require.Equal(w, election, name)
-						require.ErrorIs(w, err, failure)
-						waits = append(waits, in)
-					},
-				}})
-				require.NoError(w, w.campaign(c).Acknowledge(background))
-				require.Equal(w, "a", w.leader())
-				require.Len(w, waits, 3)
-				require.Equal(w, waits[0]+waits[1]+waits[2], w.now())
+					return b.Ballot.Acknowledge(ctx, value)
+				}
 			})
+			var waits []time.Duration
+			c := w.candidate(fake, "a", &leadership.Options{Hooks: &leadership.Hooks{
+				Error: func(name string, err error, in time.Duration) {
+					require.Equal(w, election, name)
+					require.ErrorIs(w, err, failure)
+					waits = append(waits, in)
+				},
+			}})
+			require.NoError(w, w.campaign(c).Acknowledge(background))
+			require.Equal(w, "a", w.leader())
+			require.Len(w, waits, 3)
+			require.Equal(w, waits[0]+waits[1]+waits[2], w.now())
 		})
 	}
 }
@@ -232,23 +230,21 @@ func TestMissingAcknowledgementIsToldOnce(t *testing.T) {
 		}},
 		"by itself": {drive: func(_ *world, c *leadership.Candidate) { c.RunForElection() }},
 	} {
-		t.Run(name, func(t *testing.T) {
-			virtual(t, func(w *world) {
-				var log journal
-				test.opts.Logger = log.logger()
-				c := w.candidate(w.open(), "a", &test.opts)
-				go test.drive(w, c)
-				w.at(ttl - 1)
-				require.NotContains(w, log.String(), warning)
-				w.at(ttl + ttl/4)
-				require.Equal(w, test.times, strings.Count(log.String(), warning), "%s", log.String())
-				w.at(3 * ttl)
-				c.Resign()
-				w.at(10 * ttl)
-				require.True(w, c.IsLeader())
-				require.Equal(w, test.times, strings.Count(log.String(), warning), "once for all terms")
-				halt(c)
-			})
+		virtualRun(t, name, func(w *world) {
+			var log journal
+			test.opts.Logger = log.logger()
+			c := w.candidate(w.open(), "a", &test.opts)
+			go test.drive(w, c)
+			w.at(ttl - 1)
+			require.NotContains(w, log.String(), warning)
+			w.at(ttl + ttl/4)
+			require.Equal(w, test.times, strings.Count(log.String(), warning), "%s", log.String())
+			w.at(3 * ttl)
+			c.Resign()
+			w.at(10 * ttl)
+			require.True(w, c.IsLeader())
+			require.Equal(w, test.times, strings.Count(log.String(), warning), "once for all terms")
+			halt(c)
 		})
 	}
 }

@@ -192,14 +192,7 @@ func (q *queue) add(e event) {
 }
 
 // resume tells what has been added while the queue was busy with something else, which is over.
-func (q *queue) resume() {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.busy = len(q.list) > 0
-	if q.busy {
-		q.start(q.run)
-	}
-}
+func (q *queue) resume() { q.start(q.run) }
 
 func (q *queue) run() {
 	for e, ok := q.next(); ok; e, ok = q.next() {

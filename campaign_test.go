@@ -135,10 +135,8 @@ func TestCampaignRefusesASecondOne(t *testing.T) {
 			require.ErrorIs(w, c.Run(background, leadership.Lead), leadership.ErrRunning)
 			elected, errs := c.RunForElection()
 			require.ErrorIs(w, <-errs, leadership.ErrRunning)
-			_, open := <-elected
-			require.False(w, open)
-			_, open = <-errs
-			require.False(w, open)
+			requireClosed(w, elected)
+			requireClosed(w, errs)
 		}
 		refused() // while it waits
 		require.NoError(w, term.Withdraw(background))
@@ -155,8 +153,7 @@ func TestCampaignRefusesASecondOne(t *testing.T) {
 		c.Stop()
 		elected, errs := c.RunForElection()
 		require.ErrorIs(w, <-errs, leadership.ErrStopped)
-		_, open := <-elected
-		require.False(w, open)
+		requireClosed(w, elected)
 	})
 }
 
@@ -167,40 +164,34 @@ func TestCampaignWaitsForTheLease(t *testing.T) {
 		st := changing(w.open(), func(made *fakeBallot) { b.Ballot, *made = made.Ballot, *b; made.Ballot = b.Ballot })
 		return w.candidate(st, "a", nil), b
 	}
-	t.Run("until it is confirmed", func(t *testing.T) {
-		virtual(t, func(w *world) {
-			c, b := setUp(w)
-			waiting := async(func() error { _, err := c.Campaign(background); return err })
-			w.at(time.Second)
-			b.lease.Renew(store.Now(), -time.Second) // too late to count
-			require.True(w, pending(waiting))
-			require.False(w, c.IsLeader())
-			b.lease.Renew(store.Now(), valid)
-			require.NoError(w, <-waiting)
-			require.True(w, c.IsLeader())
-		})
+	virtualRun(t, "until it is confirmed", func(w *world) {
+		c, b := setUp(w)
+		waiting := async(func() error { _, err := c.Campaign(background); return err })
+		w.at(time.Second)
+		b.lease.Renew(store.Now(), -time.Second) // too late to count
+		require.True(w, pending(waiting))
+		require.False(w, c.IsLeader())
+		b.lease.Renew(store.Now(), valid)
+		require.NoError(w, <-waiting)
+		require.True(w, c.IsLeader())
 	})
-	t.Run("or the ballot is lost", func(t *testing.T) {
-		virtual(t, func(w *world) {
-			c, b := setUp(w)
-			waiting := async(func() error { _, err := c.Campaign(background); return err })
-			require.True(w, pending(waiting))
-			close(b.lost)
-			require.ErrorIs(w, <-waiting, leadership.ErrLost)
-			require.False(w, c.IsLeader())
-		})
+	virtualRun(t, "or the ballot is lost", func(w *world) {
+		c, b := setUp(w)
+		waiting := async(func() error { _, err := c.Campaign(background); return err })
+		require.True(w, pending(waiting))
+		close(b.lost)
+		require.ErrorIs(w, <-waiting, leadership.ErrLost)
+		require.False(w, c.IsLeader())
 	})
-	t.Run("or the context ends", func(t *testing.T) {
-		virtual(t, func(w *world) {
-			c, _ := setUp(w)
-			ctx, cancel := context.WithTimeoutCause(background, time.Second, errChangedMind)
-			defer cancel()
-			_, err := c.Campaign(ctx)
-			require.ErrorIs(w, err, errChangedMind)
-			require.Equal(w, time.Second, w.now(), "no lease, nothing to wait for")
-			synctest.Wait()
-			require.Empty(w, w.ballots(), "the store went on by itself")
-		})
+	virtualRun(t, "or the context ends", func(w *world) {
+		c, _ := setUp(w)
+		ctx, cancel := context.WithTimeoutCause(background, time.Second, errChangedMind)
+		defer cancel()
+		_, err := c.Campaign(ctx)
+		require.ErrorIs(w, err, errChangedMind)
+		require.Equal(w, time.Second, w.now(), "no lease, nothing to wait for")
+		synctest.Wait()
+		require.Empty(w, w.ballots(), "the store went on by itself")
 	})
 }
 

@@ -36,10 +36,8 @@ func TestEventsOfACandidate(t *testing.T) {
 
 		halt(c)
 		require.False(w, <-elected, "one who led has been sent a final false")
-		_, open := <-elected
-		require.False(w, open)
-		_, open = <-errs
-		require.False(w, open)
+		requireClosed(w, elected)
+		requireClosed(w, errs)
 		require.False(w, c.IsLeader())
 		require.Empty(w, w.ballots())
 	})
@@ -54,10 +52,8 @@ func TestEventsOfACandidateThatNeverLeads(t *testing.T) {
 		w.at(10 * ttl)
 		require.True(w, pending(elected))
 		halt(c)
-		_, open := <-elected
-		require.False(w, open, "no final false: it never led")
-		_, open = <-errs
-		require.False(w, open)
+		requireClosed(w, elected, "no final false: it never led")
+		requireClosed(w, errs)
 	})
 }
 
@@ -90,11 +86,9 @@ func TestEventsCoalesce(t *testing.T) {
 		halt(a)
 		halt(b)
 		require.False(w, <-ofA)
-		_, open := <-ofA
-		require.False(w, open)
+		requireClosed(w, ofA)
 		require.False(w, <-ofB, "no true is read from a candidate that has stopped")
-		_, open = <-ofB
-		require.False(w, open)
+		requireClosed(w, ofB)
 	})
 }
 
@@ -196,10 +190,8 @@ func TestRunForElectionEndsWithWhatCannotBeCured(t *testing.T) {
 		elected, errs := c.RunForElection()
 		require.False(w, <-elected)
 		require.ErrorIs(w, <-errs, store.ErrInvalid)
-		_, open := <-elected
-		require.False(w, open)
-		_, open = <-errs
-		require.False(w, open)
+		requireClosed(w, elected)
+		requireClosed(w, errs)
 
 		st.campaign = nil
 		result := async(func() error { return c.Run(background, leadership.Lead) })
@@ -216,10 +208,8 @@ func TestRunForElectionEndsWithWhatCannotBeCured(t *testing.T) {
 		require.NoError(w, st.Close())
 		require.False(w, <-elected, "one who led has been sent a final false")
 		require.ErrorIs(w, <-errs, leadership.ErrClosed)
-		_, open := <-elected
-		require.False(w, open)
-		_, open = <-errs
-		require.False(w, open)
+		requireClosed(w, elected)
+		requireClosed(w, errs)
 	})
 }
 

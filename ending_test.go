@@ -73,21 +73,19 @@ func TestTermIsOverBeforeItsBallotIsWithdrawn(t *testing.T) {
 			})
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			virtual(t, func(w *world) {
-				var c *leadership.Candidate
-				var led []bool
-				st := changing(w.open(), func(b *fakeBallot) {
-					b.withdraw = func(ctx context.Context) error {
-						led = append(led, c.IsLeader())
-						return b.Ballot.Withdraw(ctx)
-					}
-				})
-				c = w.candidate(st, "a", nil)
-				drive(w, c)
-				require.NotEmpty(w, led)
-				require.NotContains(w, led, true)
+		virtualRun(t, name, func(w *world) {
+			var c *leadership.Candidate
+			var led []bool
+			st := changing(w.open(), func(b *fakeBallot) {
+				b.withdraw = func(ctx context.Context) error {
+					led = append(led, c.IsLeader())
+					return b.Ballot.Withdraw(ctx)
+				}
 			})
+			c = w.candidate(st, "a", nil)
+			drive(w, c)
+			require.NotEmpty(w, led)
+			require.NotContains(w, led, true)
 		})
 	}
 }

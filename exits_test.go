@@ -56,29 +56,27 @@ func TestCallbacksThatExit(t *testing.T) {
 				c.OnTermEnded(func(*leadership.Term, error) { next() })
 			},
 		} {
-			t.Run(kind+" "+exit, func(t *testing.T) {
-				virtual(t, func(w *world) {
-					other := w.lead(w.open(), "other")
-					var log journal
-					c := w.candidate(w.open(), "a", &leadership.Options{Logger: log.logger()})
-					var next atomic.Bool
-					register(c, how.leave, func() { next.Store(true) })
-					_, errs := c.RunForElection()
-					w.at(time.Second)
-					require.NoError(w, other.Withdraw(background))
-					w.at(ttl)
-					if kind == "term-ended" {
-						c.Resign()
-						synctest.Wait()
-					}
-					require.Error(w, <-errs)
-					require.Contains(w, log.String(), how.says)
-					w.at(2 * ttl)
-					require.True(w, next.Load(), "the next callback was not called")
-					require.True(w, c.IsLeader(), "the candidate does not go on")
-					require.Equal(w, "a", w.leader())
-					halt(c)
-				})
+			virtualRun(t, kind+" "+exit, func(w *world) {
+				other := w.lead(w.open(), "other")
+				var log journal
+				c := w.candidate(w.open(), "a", &leadership.Options{Logger: log.logger()})
+				var next atomic.Bool
+				register(c, how.leave, func() { next.Store(true) })
+				_, errs := c.RunForElection()
+				w.at(time.Second)
+				require.NoError(w, other.Withdraw(background))
+				w.at(ttl)
+				if kind == "term-ended" {
+					c.Resign()
+					synctest.Wait()
+				}
+				require.Error(w, <-errs)
+				require.Contains(w, log.String(), how.says)
+				w.at(2 * ttl)
+				require.True(w, next.Load(), "the next callback was not called")
+				require.True(w, c.IsLeader(), "the candidate does not go on")
+				require.Equal(w, "a", w.leader())
+				halt(c)
 			})
 		}
 	}
@@ -87,21 +85,19 @@ func TestCallbacksThatExit(t *testing.T) {
 // The same for a follower's callback.
 func TestFollowersCallbacksThatExit(t *testing.T) {
 	for exit, how := range exits {
-		t.Run(exit, func(t *testing.T) {
-			virtual(t, func(w *world) {
-				var happened diary
-				f := w.follower(w.open(), nil)
-				f.OnLeaderGone(func(context.Context) { how.leave() })
-				f.OnLeaderGone(func(context.Context) { happened.add("gone") })
-				f.OnNewLeader(func(context.Context, leadership.Leader) { how.leave() })
-				f.OnNewLeader(func(context.Context, leadership.Leader) { happened.add("new leader") })
-				_, errs := f.FollowElection()
-				require.ErrorContains(w, <-errs, how.says)
-				w.lead(w.open(), "a")
-				require.ErrorContains(w, <-errs, how.says)
-				synctest.Wait()
-				require.Equal(w, []string{"gone", "new leader"}, happened.all())
-			})
+		virtualRun(t, exit, func(w *world) {
+			var happened diary
+			f := w.follower(w.open(), nil)
+			f.OnLeaderGone(func(context.Context) { how.leave() })
+			f.OnLeaderGone(func(context.Context) { happened.add("gone") })
+			f.OnNewLeader(func(context.Context, leadership.Leader) { how.leave() })
+			f.OnNewLeader(func(context.Context, leadership.Leader) { happened.add("new leader") })
+			_, errs := f.FollowElection()
+			require.ErrorContains(w, <-errs, how.says)
+			w.lead(w.open(), "a")
+			require.ErrorContains(w, <-errs, how.says)
+			synctest.Wait()
+			require.Equal(w, []string{"gone", "new leader"}, happened.all())
 		})
 	}
 }
@@ -109,66 +105,62 @@ func TestFollowersCallbacksThatExit(t *testing.T) {
 // Hooks and a log handler that exit each time: the terms go on, all hooks are called again, and each failure is reported.
 func TestHooksThatExit(t *testing.T) {
 	for exit, how := range exits {
-		t.Run(exit, func(t *testing.T) {
-			virtual(t, func(w *world) {
-				var happened diary
-				leave := func(hook string) { happened.add("%s", hook); how.leave() }
-				hooks := &leadership.Hooks{
-					TermBegan:            func(string, uint64) { leave("TermBegan") },
-					TermEnded:            func(string, uint64, error) { leave("TermEnded") },
-					Acknowledged:         func(string, uint64, leadership.Leader) { leave("Acknowledged") },
-					Renewed:              func(string, uint64, time.Duration) { leave("Renewed") },
-					InJeopardy:           func(string, uint64, time.Duration) { leave("InJeopardy") },
-					ResignationRequested: func(string, uint64) { leave("ResignationRequested") },
-					LeaderChanged:        func(string, leadership.Leader) { leave("LeaderChanged") },
-					Error:                func(string, error, time.Duration) { leave("Error") },
-				}
-				st := w.open()
-				f := w.follower(&fakeStore{Store: w.open(), observe: failing(2)}, &leadership.Options{Hooks: hooks})
-				_, errs := f.FollowElection()
+		virtualRun(t, exit, func(w *world) {
+			var happened diary
+			leave := func(hook string) { happened.add("%s", hook); how.leave() }
+			hooks := &leadership.Hooks{
+				TermBegan:            func(string, uint64) { leave("TermBegan") },
+				TermEnded:            func(string, uint64, error) { leave("TermEnded") },
+				Acknowledged:         func(string, uint64, leadership.Leader) { leave("Acknowledged") },
+				Renewed:              func(string, uint64, time.Duration) { leave("Renewed") },
+				InJeopardy:           func(string, uint64, time.Duration) { leave("InJeopardy") },
+				ResignationRequested: func(string, uint64) { leave("ResignationRequested") },
+				LeaderChanged:        func(string, leadership.Leader) { leave("LeaderChanged") },
+				Error:                func(string, error, time.Duration) { leave("Error") },
+			}
+			st := w.open()
+			f := w.follower(&fakeStore{Store: w.open(), observe: failing(2)}, &leadership.Options{Hooks: hooks})
+			_, errs := f.FollowElection()
+			synctest.Wait()
+			require.ErrorContains(w, <-errs, how.says)
+			c := w.candidate(st, "a", &leadership.Options{Hooks: hooks})
+			_, errs = c.RunForElection()
+			for range 2 {
+				w.until(c.IsLeader)
 				synctest.Wait()
 				require.ErrorContains(w, <-errs, how.says)
-				c := w.candidate(st, "a", &leadership.Options{Hooks: hooks})
-				_, errs = c.RunForElection()
-				for range 2 {
-					w.until(c.IsLeader)
-					synctest.Wait()
-					require.ErrorContains(w, <-errs, how.says)
-					st.Faults().Cut()
-					w.until(func() bool { return c.Term().Remaining() < 2*time.Second })
-					st.Faults().Heal()
-					w.at(w.now() + ttl)
-					require.True(w, c.IsLeader())
-					require.NoError(w, w.observer.RequestResignation(background, election, c.Term().Token()))
-					synctest.Wait()
-				}
-				w.until(c.IsLeader)
-				halt(c)
-				require.NoError(w, f.Err())
-				for _, hook := range []string{"TermBegan", "TermEnded", "Acknowledged", "Renewed", "InJeopardy", "ResignationRequested", "Error"} {
-					require.Greater(w, happened.count(hook), 1, hook)
-				}
-				require.Equal(w, 1, happened.count("LeaderChanged"))
-			})
+				st.Faults().Cut()
+				w.until(func() bool { return c.Term().Remaining() < 2*time.Second })
+				st.Faults().Heal()
+				w.at(w.now() + ttl)
+				require.True(w, c.IsLeader())
+				require.NoError(w, w.observer.RequestResignation(background, election, c.Term().Token()))
+				synctest.Wait()
+			}
+			w.until(c.IsLeader)
+			halt(c)
+			require.NoError(w, f.Err())
+			for _, hook := range []string{"TermBegan", "TermEnded", "Acknowledged", "Renewed", "InJeopardy", "ResignationRequested", "Error"} {
+				require.Greater(w, happened.count(hook), 1, hook)
+			}
+			require.Equal(w, 1, happened.count("LeaderChanged"))
 		})
-		t.Run(exit+" of the log handler", func(t *testing.T) {
-			virtual(t, func(w *world) {
-				st := w.open()
-				c, f := w.candidate(st, "a", handledBy(func(string) { how.leave() })), w.follower(st, handledBy(func(string) { how.leave() }))
-				_, lost := f.FollowElection()
-				require.ErrorContains(w, <-lost, "a line of the log is lost: ")
-				_, lost = c.RunForElection()
-				require.ErrorContains(w, <-lost, how.says)
-				w.until(c.IsLeader)
-				leader, err := f.Wait(background)
-				require.NoError(w, err)
-				require.Equal(w, "a", leader.Value)
-				c.Resign()
-				w.until(c.IsLeader)
-				halt(c)
-				halt(f)
-				require.Empty(w, w.ballots())
-			})
+		virtualRun(t, exit+" of the log handler", func(w *world) {
+			st := w.open()
+			c, f := w.candidate(st, "a", handledBy(func(string) { how.leave() })), w.follower(st, handledBy(func(string) { how.leave() }))
+			_, lost := f.FollowElection()
+			require.ErrorContains(w, <-lost, "a line of the log is lost: ")
+			_, lost = c.RunForElection()
+			require.ErrorContains(w, <-lost, how.says)
+			w.until(c.IsLeader)
+			leader, err := f.Wait(background)
+			require.NoError(w, err)
+			require.Equal(w, "a", leader.Value)
+			c.Resign()
+			w.until(c.IsLeader)
+			halt(c)
+			halt(f)
+			require.Empty(w, w.ballots())
 		})
 	}
 }
@@ -177,31 +169,29 @@ func TestHooksThatExit(t *testing.T) {
 // of Run. The candidate can be used again.
 func TestLeadThatExits(t *testing.T) {
 	for exit, how := range exits {
-		t.Run(exit, func(t *testing.T) {
-			virtual(t, func(w *world) {
-				c := w.candidate(w.open(), "a", nil)
-				var failed, ended error
-				c.OnTakeoverFailed(func(err error) { failed = err })
-				c.OnTermEnded(func(_ *leadership.Term, cause error) {
-					ended = cause
-					require.Equal(w, []string{"a"}, w.ballots())
-				})
-				gone := make(chan any, 1)
-				go func() {
-					defer func() { gone <- recover() }()
-					_ = c.Run(background, func(context.Context, *leadership.Term) error { how.leave(); return nil })
-				}()
-				if p := <-gone; exit == "panic" {
-					require.Equal(w, "boom", p)
-				}
-				require.ErrorContains(w, failed, "panicked or ended its goroutine")
-				require.ErrorIs(w, ended, leadership.ErrResigned)
-				require.False(w, c.IsLeader())
-				require.Empty(w, w.ballots())
-				result := async(func() error { return c.Run(background, serve) })
-				require.True(w, pending(result))
-				require.True(w, c.IsLeader())
+		virtualRun(t, exit, func(w *world) {
+			c := w.candidate(w.open(), "a", nil)
+			var failed, ended error
+			c.OnTakeoverFailed(func(err error) { failed = err })
+			c.OnTermEnded(func(_ *leadership.Term, cause error) {
+				ended = cause
+				require.Equal(w, []string{"a"}, w.ballots())
 			})
+			gone := make(chan any, 1)
+			go func() {
+				defer func() { gone <- recover() }()
+				_ = c.Run(background, func(context.Context, *leadership.Term) error { how.leave(); return nil })
+			}()
+			if p := <-gone; exit == "panic" {
+				require.Equal(w, "boom", p)
+			}
+			require.ErrorContains(w, failed, "panicked or ended its goroutine")
+			require.ErrorIs(w, ended, leadership.ErrResigned)
+			require.False(w, c.IsLeader())
+			require.Empty(w, w.ballots())
+			result := async(func() error { return c.Run(background, serve) })
+			require.True(w, pending(result))
+			require.True(w, c.IsLeader())
 		})
 	}
 }

@@ -90,32 +90,30 @@ func TestChangesEndsWithoutAStaleValue(t *testing.T) {
 		"stopped": func(f *leadership.Follower, _ func()) { f.Stop() },
 		"context": func(_ *leadership.Follower, cancel func()) { cancel() },
 	} {
-		t.Run(name, func(t *testing.T) {
-			virtual(t, func(w *world) {
-				f := w.follower(w.open(), nil)
-				ctx, cancel := context.WithCancel(background)
-				defer cancel()
-				var seen diary
-				next := make(chan struct{})
-				iterating := async(func() error {
-					for leader := range f.Changes(ctx) {
-						seen.add("%s", leader.Value)
-						<-next
-					}
-					return nil
-				})
-				w.lead(w.open(), "a")
-				synctest.Wait()
-				end(f, cancel)
-				close(next)
-				require.NoError(w, <-iterating)
-				require.Equal(w, []string{""}, seen.all())
+		virtualRun(t, name, func(w *world) {
+			f := w.follower(w.open(), nil)
+			ctx, cancel := context.WithCancel(background)
+			defer cancel()
+			var seen diary
+			next := make(chan struct{})
+			iterating := async(func() error {
 				for leader := range f.Changes(ctx) {
-					require.Fail(w, "an iterator that begins later yields", "%v", leader)
+					seen.add("%s", leader.Value)
+					<-next
 				}
-				_, err := f.Wait(ctx)
-				require.Error(w, err)
+				return nil
 			})
+			w.lead(w.open(), "a")
+			synctest.Wait()
+			end(f, cancel)
+			close(next)
+			require.NoError(w, <-iterating)
+			require.Equal(w, []string{""}, seen.all())
+			for leader := range f.Changes(ctx) {
+				require.Fail(w, "an iterator that begins later yields", "%v", leader)
+			}
+			_, err := f.Wait(ctx)
+			require.Error(w, err)
 		})
 	}
 }
@@ -288,8 +286,7 @@ func TestFollowerCallbackThatPanicsAfterStop(t *testing.T) {
 		_, errs := f.FollowElection()
 		<-called
 		f.Stop()
-		_, open := <-errs
-		require.False(w, open)
+		requireClosed(w, errs)
 		close(released)
 		<-f.Done()
 	})

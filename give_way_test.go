@@ -50,22 +50,20 @@ func TestFirstOnASlowLinkGivesWay(t *testing.T) {
 // The limit is one TTL, to the nanosecond. A lease that holds before that is a term.
 func TestFirstWithoutALease(t *testing.T) {
 	for name, confirmed := range map[string]time.Duration{"just in time": ttl - 1, "never": 10 * ttl} {
-		t.Run(name, func(t *testing.T) {
-			virtual(t, func(w *world) {
-				lease := store.NewLease()
-				c := w.candidate(changing(w.open(), func(b *fakeBallot) { b.lease = lease }), "a", nil)
-				time.AfterFunc(confirmed, func() { lease.Renew(store.Now(), valid) })
-				term, err := c.Campaign(background)
-				if name == "never" {
-					require.ErrorIs(w, err, leadership.ErrNoLease)
-					require.Equal(w, ttl, w.now())
-					require.Empty(w, w.ballots(), "the ballot is given back, with a context that has not ended")
-					return
-				}
-				require.NoError(w, err)
-				require.True(w, c.IsLeader())
-				require.NoError(w, term.Withdraw(background))
-			})
+		virtualRun(t, name, func(w *world) {
+			lease := store.NewLease()
+			c := w.candidate(changing(w.open(), func(b *fakeBallot) { b.lease = lease }), "a", nil)
+			time.AfterFunc(confirmed, func() { lease.Renew(store.Now(), valid) })
+			term, err := c.Campaign(background)
+			if name == "never" {
+				require.ErrorIs(w, err, leadership.ErrNoLease)
+				require.Equal(w, ttl, w.now())
+				require.Empty(w, w.ballots(), "the ballot is given back, with a context that has not ended")
+				return
+			}
+			require.NoError(w, err)
+			require.True(w, c.IsLeader())
+			require.NoError(w, term.Withdraw(background))
 		})
 	}
 }

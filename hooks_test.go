@@ -90,21 +90,19 @@ func TestHooksThatHang(t *testing.T) {
 			return &leadership.Hooks{Acknowledged: func(string, uint64, leadership.Leader) { hang() }}
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			virtual(t, func(w *world) {
-				resumed := make(chan struct{})
-				st := w.open()
-				c := w.candidate(st, "a", &leadership.Options{Hooks: hooks(func() { <-resumed })})
-				elected, _ := c.RunForElection()
-				w.at(renew)
-				require.False(w, <-elected)
-				require.True(w, <-elected)
-				st.Faults().Cut()
-				require.False(w, <-elected)
-				require.Equal(w, renew+valid, w.now())
-				require.False(w, c.IsLeader())
-				close(resumed)
-			})
+		virtualRun(t, name, func(w *world) {
+			resumed := make(chan struct{})
+			st := w.open()
+			c := w.candidate(st, "a", &leadership.Options{Hooks: hooks(func() { <-resumed })})
+			elected, _ := c.RunForElection()
+			w.at(renew)
+			require.False(w, <-elected)
+			require.True(w, <-elected)
+			st.Faults().Cut()
+			require.False(w, <-elected)
+			require.Equal(w, renew+valid, w.now())
+			require.False(w, c.IsLeader())
+			close(resumed)
 		})
 	}
 }

@@ -36,29 +36,27 @@ func TestEndsInEveryState(t *testing.T) {
 					if waits {
 						name += " while another leads"
 					}
-					t.Run(name, func(t *testing.T) {
-						virtual(t, func(w *world) {
-							if waits {
-								w.lead(w.open(), "other")
-							}
-							st := w.open()
-							c := w.candidate(st, "a", nil)
-							enter(w, c)
-							synctest.Wait()
-							end(w, c, st)
-							end(w, c, st)
-							endAgain(w, c, st)
-							halt(c)
-							ends["Resign"](w, c, st) // after Stop
-							halt(c)
-							require.Less(w, w.now(), 10*time.Millisecond)
-							require.False(w, c.IsLeader())
-							require.NotContains(w, w.ballots(), "a")
-							require.NotEqual(w, "a", w.leader())
-							_, err := c.Campaign(background)
-							require.ErrorIs(w, err, leadership.ErrStopped)
-							require.ErrorIs(w, c.Run(background, leadership.Lead), leadership.ErrStopped)
-						})
+					virtualRun(t, name, func(w *world) {
+						if waits {
+							w.lead(w.open(), "other")
+						}
+						st := w.open()
+						c := w.candidate(st, "a", nil)
+						enter(w, c)
+						synctest.Wait()
+						end(w, c, st)
+						end(w, c, st)
+						endAgain(w, c, st)
+						halt(c)
+						ends["Resign"](w, c, st) // after Stop
+						halt(c)
+						require.Less(w, w.now(), 10*time.Millisecond)
+						require.False(w, c.IsLeader())
+						require.NotContains(w, w.ballots(), "a")
+						require.NotEqual(w, "a", w.leader())
+						_, err := c.Campaign(background)
+						require.ErrorIs(w, err, leadership.ErrStopped)
+						require.ErrorIs(w, c.Run(background, leadership.Lead), leadership.ErrStopped)
 					})
 				}
 			}
@@ -92,25 +90,6 @@ func TestStopIsNotAnError(t *testing.T) {
 				return
 			}
 		}
-	})
-}
-
-// Stop returns at once. Done waits for the owner of the term, however long its Resign takes.
-func TestStopWhileResignWaitsForTheStore(t *testing.T) {
-	virtual(t, func(w *world) {
-		st := w.open()
-		c := w.candidate(st, "a", nil)
-		term := w.campaign(c)
-		st.Faults().Cut()
-		resigning := async(func() error { return term.Withdraw(background) })
-		require.True(w, pending(resigning))
-		w.at(time.Second)
-		c.Stop()
-		require.Equal(w, time.Second, w.now())
-		require.False(w, isDone(c))
-		st.Faults().Heal()
-		require.NoError(w, <-resigning)
-		require.True(w, isDone(c))
 	})
 }
 
@@ -170,26 +149,24 @@ func TestStopLeavesTheBallotToTheOwnerOfTheTerm(t *testing.T) {
 // Stop waits for nothing: neither the leader's function, nor a callback, nor a store that does not answer.
 func TestStopOnACutLine(t *testing.T) {
 	for form, drive := range forms {
-		t.Run(form, func(t *testing.T) {
-			virtual(t, func(w *world) {
-				st := w.open()
-				c := w.candidate(st, "a", nil)
-				result := async(func() error { return drive(c, &visitor{}) })
-				w.at(time.Second)
-				require.True(w, c.IsLeader())
-				st.Faults().Cut()
-				c.Stop()
-				require.Equal(w, time.Second, w.now())
-				require.False(w, c.IsLeader())
-				w.at(ttl - 1)
-				require.Equal(w, []string{"a"}, w.ballots())
-				require.Equal(w, form == "Campaign", isDone(c), "its driver has given up after a second")
-				st.Faults().Heal()
-				synctest.Wait()
-				require.Empty(w, w.ballots(), "the store went on by itself")
-				require.True(w, isDone(c))
-				require.NoError(w, <-result)
-			})
+		virtualRun(t, form, func(w *world) {
+			st := w.open()
+			c := w.candidate(st, "a", nil)
+			result := async(func() error { return drive(c, &visitor{}) })
+			w.at(time.Second)
+			require.True(w, c.IsLeader())
+			st.Faults().Cut()
+			c.Stop()
+			require.Equal(w, time.Second, w.now())
+			require.False(w, c.IsLeader())
+			w.at(ttl - 1)
+			require.Equal(w, []string{"a"}, w.ballots())
+			require.Equal(w, form == "Campaign", isDone(c), "its driver has given up after a second")
+			st.Faults().Heal()
+			synctest.Wait()
+			require.Empty(w, w.ballots(), "the store went on by itself")
+			require.True(w, isDone(c))
+			require.NoError(w, <-result)
 		})
 	}
 }

@@ -31,48 +31,44 @@ func handledBy(handle func(message string)) *leadership.Options {
 // TestNothingIsToldAfterDone: Done waits for the line about the end of a term, and for the hook of an acknowledgement
 // whose answer comes after the end.
 func TestNothingIsToldAfterDone(t *testing.T) {
-	t.Run("log", func(t *testing.T) {
-		virtual(t, func(w *world) {
-			released := make(chan struct{})
-			c := w.candidate(w.open(), "a", handledBy(func(message string) {
-				if message == "leadership ended" {
-					<-released
-				}
-			}))
-			term := w.campaign(c)
-			go c.Resign()
-			synctest.Wait()
-			require.False(w, c.IsLeader())
-			require.NoError(w, term.Withdraw(background))
-			c.Stop()
-			require.False(w, isDone(c), "its last line is not written yet")
-			close(released)
-			require.True(w, isDone(c))
-		})
+	virtualRun(t, "log", func(w *world) {
+		released := make(chan struct{})
+		c := w.candidate(w.open(), "a", handledBy(func(message string) {
+			if message == "leadership ended" {
+				<-released
+			}
+		}))
+		term := w.campaign(c)
+		go c.Resign()
+		synctest.Wait()
+		require.False(w, c.IsLeader())
+		require.NoError(w, term.Withdraw(background))
+		c.Stop()
+		require.False(w, isDone(c), "its last line is not written yet")
+		close(released)
+		require.True(w, isDone(c))
 	})
-	t.Run("Acknowledged", func(t *testing.T) {
-		virtual(t, func(w *world) {
-			released := make(chan struct{})
-			told := false
-			c := w.candidate(changing(w.open(), func(b *fakeBallot) {
-				b.acknowledge = func(context.Context, string) (leadership.Leader, error) {
-					<-released
-					return leadership.Leader{Value: "a", Revision: 1}, nil
-				}
-			}), "a", &leadership.Options{Hooks: &leadership.Hooks{
-				Acknowledged: func(string, uint64, leadership.Leader) { told = true },
-			}})
-			term := w.campaign(c)
-			acknowledged := async(func() error { return term.Acknowledge(background) })
-			synctest.Wait()
-			require.NoError(w, term.Withdraw(background))
-			c.Stop()
-			require.False(w, isDone(c), "a call of Acknowledge goes on")
-			close(released)
-			<-c.Done()
-			require.True(w, told)
-			require.NoError(w, <-acknowledged)
-			require.ErrorIs(w, term.Acknowledge(background), leadership.ErrNotElected, "after Done nothing is sent or told")
-		})
+	virtualRun(t, "Acknowledged", func(w *world) {
+		released := make(chan struct{})
+		told := false
+		c := w.candidate(changing(w.open(), func(b *fakeBallot) {
+			b.acknowledge = func(context.Context, string) (leadership.Leader, error) {
+				<-released
+				return leadership.Leader{Value: "a", Revision: 1}, nil
+			}
+		}), "a", &leadership.Options{Hooks: &leadership.Hooks{
+			Acknowledged: func(string, uint64, leadership.Leader) { told = true },
+		}})
+		term := w.campaign(c)
+		acknowledged := async(func() error { return term.Acknowledge(background) })
+		synctest.Wait()
+		require.NoError(w, term.Withdraw(background))
+		c.Stop()
+		require.False(w, isDone(c), "a call of Acknowledge goes on")
+		close(released)
+		<-c.Done()
+		require.True(w, told)
+		require.NoError(w, <-acknowledged)
+		require.ErrorIs(w, term.Acknowledge(background), leadership.ErrNotElected, "after Done nothing is sent or told")
 	})
 }

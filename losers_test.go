@@ -141,31 +141,29 @@ func TestNewLeaderCallbacksContext(t *testing.T) {
 		},
 		"stops": func(_ *world, c *leadership.Candidate, _ *leadership.Term) { c.Stop() },
 	} {
-		t.Run(name, func(t *testing.T) {
-			virtual(t, func(w *world) {
-				leader := w.lead(w.open(), "other")
-				var happened diary
-				c := w.candidate(w.open(), "a", &leadership.Options{Hooks: &leadership.Hooks{
-					TermBegan: func(string, uint64) { happened.add("the term begins") },
-				}})
-				c.OnNewLeader(func(ctx context.Context, _ store.Leader) {
-					happened.add("begins")
-					<-ctx.Done()
-					time.Sleep(time.Second)
-					happened.add("ends")
-				})
-				c.OnWon(func(context.Context, *leadership.Term) error { happened.add("won"); return nil })
-				c.RunForElection()
-				w.at(10 * ttl)
-				require.Equal(w, []string{"begins"}, happened.all())
-				end(w, c, leader)
-				w.at(11 * ttl)
-				want := []string{"begins", "ends"}
-				if name == "wins" {
-					want = []string{"begins", "the term begins", "won", "ends"}
-				}
-				require.Equal(w, want, happened.all())
+		virtualRun(t, name, func(w *world) {
+			leader := w.lead(w.open(), "other")
+			var happened diary
+			c := w.candidate(w.open(), "a", &leadership.Options{Hooks: &leadership.Hooks{
+				TermBegan: func(string, uint64) { happened.add("the term begins") },
+			}})
+			c.OnNewLeader(func(ctx context.Context, _ store.Leader) {
+				happened.add("begins")
+				<-ctx.Done()
+				time.Sleep(time.Second)
+				happened.add("ends")
 			})
+			c.OnWon(func(context.Context, *leadership.Term) error { happened.add("won"); return nil })
+			c.RunForElection()
+			w.at(10 * ttl)
+			require.Equal(w, []string{"begins"}, happened.all())
+			end(w, c, leader)
+			w.at(11 * ttl)
+			want := []string{"begins", "ends"}
+			if name == "wins" {
+				want = []string{"begins", "the term begins", "won", "ends"}
+			}
+			require.Equal(w, want, happened.all())
 		})
 	}
 }
@@ -173,37 +171,35 @@ func TestNewLeaderCallbacksContext(t *testing.T) {
 // A failed read of the leader is tried again, and never keeps a candidate from standing and winning.
 func TestNewLeaderCallbacksSurviveErrors(t *testing.T) {
 	for _, failure := range []error{errors.New("never seen before"), store.ErrDenied, store.ErrInvalid} {
-		t.Run(failure.Error(), func(t *testing.T) {
-			virtual(t, func(w *world) {
-				leader := w.lead(w.open(), "other")
-				tries := 0
-				st := &fakeStore{Store: w.open()}
-				st.observe = func(ctx context.Context, election string, prev *store.Known) (store.Known, error) {
-					if tries++; tries != 4 && tries <= 7 {
-						return store.Known{}, failure
-					}
-					return st.Store.Observe(ctx, election, prev)
+		virtualRun(t, failure.Error(), func(w *world) {
+			leader := w.lead(w.open(), "other")
+			tries := 0
+			st := &fakeStore{Store: w.open()}
+			st.observe = func(ctx context.Context, election string, prev *store.Known) (store.Known, error) {
+				if tries++; tries != 4 && tries <= 7 {
+					return store.Known{}, failure
 				}
-				var waits []time.Duration
-				c := w.candidate(st, "a", trying(&waits, failure))
-				var happened diary
-				c.OnNewLeader(func(_ context.Context, leader store.Leader) { happened.add("lost to %s", leader.Value) })
-				_, errs := c.RunForElection()
-				w.at(time.Minute)
-				require.ErrorIs(w, <-errs, failure)
-				if store.Permanent(failure) {
-					require.Empty(w, happened.all())
-					require.Empty(w, waits)
-				} else {
-					require.Equal(w, []string{"lost to other"}, happened.all())
-					require.Len(w, waits, 6)
-					requireBackoff(w, waits[:3])
-					requireBackoff(w, waits[3:]) // an answer came between
-				}
-				require.NoError(w, leader.Withdraw(background))
-				synctest.Wait()
-				require.True(w, c.IsLeader())
-			})
+				return st.Store.Observe(ctx, election, prev)
+			}
+			var waits []time.Duration
+			c := w.candidate(st, "a", trying(&waits, failure))
+			var happened diary
+			c.OnNewLeader(func(_ context.Context, leader store.Leader) { happened.add("lost to %s", leader.Value) })
+			_, errs := c.RunForElection()
+			w.at(time.Minute)
+			require.ErrorIs(w, <-errs, failure)
+			if store.Permanent(failure) {
+				require.Empty(w, happened.all())
+				require.Empty(w, waits)
+			} else {
+				require.Equal(w, []string{"lost to other"}, happened.all())
+				require.Len(w, waits, 6)
+				requireBackoff(w, waits[:3])
+				requireBackoff(w, waits[3:]) // an answer came between
+			}
+			require.NoError(w, leader.Withdraw(background))
+			synctest.Wait()
+			require.True(w, c.IsLeader())
 		})
 	}
 }

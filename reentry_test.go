@@ -182,38 +182,36 @@ func TestReentry(t *testing.T) {
 					(site == "won callback" || site == "takeover-failed callback" || site == "term-ended callback") {
 					continue // that form has no such site
 				}
-				t.Run(action+" in "+site+" of "+form, func(t *testing.T) {
-					virtual(t, func(w *world) {
-						other := w.lead(w.open(), "other")
-						st := w.open()
-						v := &visitor{site: site}
-						c := reentrant(w, st, v)
-						returned := false
-						v.action = func() {
-							before := w.now()
-							test.call(scene{w, c, st})
-							returned = true
-							if !test.waits {
-								require.Equal(w, before, w.now(), "it waited")
-							}
+				virtualRun(t, action+" in "+site+" of "+form, func(w *world) {
+					other := w.lead(w.open(), "other")
+					st := w.open()
+					v := &visitor{site: site}
+					c := reentrant(w, st, v)
+					returned := false
+					v.action = func() {
+						before := w.now()
+						test.call(scene{w, c, st})
+						returned = true
+						if !test.waits {
+							require.Equal(w, before, w.now(), "it waited")
 						}
-						result := async(func() error { return drive(c, v) })
+					}
+					result := async(func() error { return drive(c, v) })
 
-						v.visit(w, other, st)
-						require.True(w, returned, "the call has not returned")
-						require.Equal(w, test.ends, !pending(result))
-						if test.ends {
-							require.ErrorIs(w, <-result, test.err)
-							require.False(w, c.IsLeader())
-							require.Empty(w, w.ballots())
-							halt(c)
-							return
-						}
-						require.True(w, c.IsLeader(), "it stands again")
-						require.Equal(w, "a", w.leader())
+					v.visit(w, other, st)
+					require.True(w, returned, "the call has not returned")
+					require.Equal(w, test.ends, !pending(result))
+					if test.ends {
+						require.ErrorIs(w, <-result, test.err)
+						require.False(w, c.IsLeader())
+						require.Empty(w, w.ballots())
 						halt(c)
-						require.NoError(w, <-result)
-					})
+						return
+					}
+					require.True(w, c.IsLeader(), "it stands again")
+					require.Equal(w, "a", w.leader())
+					halt(c)
+					require.NoError(w, <-result)
 				})
 			}
 		}
@@ -292,41 +290,39 @@ func TestReentryOfAFollower(t *testing.T) {
 		"Close":  {func(s scene) { require.NoError(s.w, s.st.Close()) }, true},
 	} {
 		for _, site := range followerSites {
-			t.Run(name+" in "+site, func(t *testing.T) {
-				virtual(t, func(w *world) {
-					st := w.open()
-					fake := &fakeStore{Store: st}
-					fake.observe = func(context.Context, string, *store.Known) (store.Known, error) {
-						fake.observe = nil
-						return store.Known{}, store.ErrUnavailable
+			virtualRun(t, name+" in "+site, func(w *world) {
+				st := w.open()
+				fake := &fakeStore{Store: st}
+				fake.observe = func(context.Context, string, *store.Known) (store.Known, error) {
+					fake.observe = nil
+					return store.Known{}, store.ErrUnavailable
+				}
+				v := &visitor{site: site}
+				f := w.follower(fake, &leadership.Options{Hooks: &leadership.Hooks{
+					LeaderChanged: func(string, leadership.Leader) { v.at("LeaderChanged") },
+					Error:         func(string, error, time.Duration) { v.at("Error") },
+				}})
+				returned := false
+				v.action = func() { test.call(scene{w, f, st}); returned = true }
+				f.OnNewLeader(func(context.Context, leadership.Leader) { v.at("new leader callback") })
+				f.OnLeaderGone(func(context.Context) { v.at("gone callback") })
+				values, _ := f.FollowElection()
+				iterating := async(func() error {
+					for range f.Changes(background) {
+						v.at("Changes")
 					}
-					v := &visitor{site: site}
-					f := w.follower(fake, &leadership.Options{Hooks: &leadership.Hooks{
-						LeaderChanged: func(string, leadership.Leader) { v.at("LeaderChanged") },
-						Error:         func(string, error, time.Duration) { v.at("Error") },
-					}})
-					returned := false
-					v.action = func() { test.call(scene{w, f, st}); returned = true }
-					f.OnNewLeader(func(context.Context, leadership.Leader) { v.at("new leader callback") })
-					f.OnLeaderGone(func(context.Context) { v.at("gone callback") })
-					values, _ := f.FollowElection()
-					iterating := async(func() error {
-						for range f.Changes(background) {
-							v.at("Changes")
-						}
-						return nil
-					})
-					w.at(time.Second)
-					w.lead(w.open(), "a")
-					w.at(2 * time.Second)
-					require.True(w, v.done)
-					require.True(w, returned, "the call has not returned")
-					require.Equal(w, test.ends, !pending(iterating))
-					halt(f)
-					require.NoError(w, <-iterating, "the iterator ends")
-					for range values { // the channel is closed
-					}
+					return nil
 				})
+				w.at(time.Second)
+				w.lead(w.open(), "a")
+				w.at(2 * time.Second)
+				require.True(w, v.done)
+				require.True(w, returned, "the call has not returned")
+				require.Equal(w, test.ends, !pending(iterating))
+				halt(f)
+				require.NoError(w, <-iterating, "the iterator ends")
+				for range values { // the channel is closed
+				}
 			})
 		}
 	}
@@ -337,42 +333,40 @@ func TestReentryOfAFollower(t *testing.T) {
 func TestContextOfRunEndsInside(t *testing.T) {
 	for _, site := range sites {
 		for _, then := range []string{"", "Resign", "Term.Resign", "Stop"} {
-			t.Run(site+" "+then, func(t *testing.T) {
-				virtual(t, func(w *world) {
-					other := w.lead(w.open(), "other")
-					st := w.open()
-					v := &visitor{site: site}
-					c := reentrant(w, st, v)
-					ctx, cancel := context.WithCancel(background)
-					v.action = func() {
-						cancel()
-						switch term := c.Term(); {
-						case then == "Resign":
-							c.Resign()
-						case then == "Term.Resign" && term != nil:
-							term.Resign()
-						case then == "Stop":
-							c.Stop()
-						}
+			virtualRun(t, site+" "+then, func(w *world) {
+				other := w.lead(w.open(), "other")
+				st := w.open()
+				v := &visitor{site: site}
+				c := reentrant(w, st, v)
+				ctx, cancel := context.WithCancel(background)
+				v.action = func() {
+					cancel()
+					switch term := c.Term(); {
+					case then == "Resign":
+						c.Resign()
+					case then == "Term.Resign" && term != nil:
+						term.Resign()
+					case then == "Stop":
+						c.Stop()
 					}
-					result := async(func() error {
-						return c.Run(ctx, func(ctx context.Context, term *leadership.Term) error {
-							v.at("lead")
-							return serve(ctx, term)
-						})
+				}
+				result := async(func() error {
+					return c.Run(ctx, func(ctx context.Context, term *leadership.Term) error {
+						v.at("lead")
+						return serve(ctx, term)
 					})
-					v.visit(w, other, st)
-					require.False(w, pending(result), "Run has not returned")
-					switch err := <-result; {
-					case then != "Stop", site == "new-leader callback" && err != nil: // Run does not wait for that callback
-						require.ErrorIs(w, err, context.Canceled)
-					default:
-						require.NoError(w, err)
-					}
-					require.False(w, c.IsLeader())
-					require.Empty(w, w.ballots())
-					halt(c)
 				})
+				v.visit(w, other, st)
+				require.False(w, pending(result), "Run has not returned")
+				switch err := <-result; {
+				case then != "Stop", site == "new-leader callback" && err != nil: // Run does not wait for that callback
+					require.ErrorIs(w, err, context.Canceled)
+				default:
+					require.NoError(w, err)
+				}
+				require.False(w, c.IsLeader())
+				require.Empty(w, w.ballots())
+				halt(c)
 			})
 		}
 	}

@@ -49,38 +49,6 @@ func TestRunLeadsAgainAndAgain(t *testing.T) {
 	})
 }
 
-func TestRunStandsAgainAtTheBack(t *testing.T) {
-	virtual(t, func(w *world) {
-		var order diary
-		turn := make(chan struct{})
-		for _, value := range []string{"a", "b", "c"} {
-			c := w.candidate(w.open(), value, nil)
-			go func() {
-				_ = c.Run(background, func(ctx context.Context, term *leadership.Term) error {
-					order.add("%s", value)
-					select {
-					case <-turn:
-					case <-ctx.Done():
-					}
-					return nil
-				})
-			}()
-			synctest.Wait()
-		}
-		for turns := range 5 {
-			w.at(w.now() + time.Minute)
-			turned := w.now()
-			turn <- struct{}{}
-			synctest.Wait()
-			require.Len(w, order.all(), turns+2, "the next one leads at once")
-			w.until(func() bool { return len(w.ballots()) == 3 })
-			require.LessOrEqual(w, w.now(), turned+time.Millisecond)
-		}
-		require.Equal(w, []string{"a", "b", "c", "a", "b", "c"}, order.all())
-		require.Equal(w, []string{"c", "a", "b"}, w.ballots())
-	})
-}
-
 func TestRunEndsWithStopContextOrStore(t *testing.T) {
 	for _, when := range []string{"waiting", "leading"} {
 		for name, test := range map[string]struct {
@@ -98,38 +66,36 @@ func TestRunEndsWithStopContextOrStore(t *testing.T) {
 				_ = close()
 			}, leadership.ErrClosed, leadership.ErrLost},
 		} {
-			t.Run(name+" while "+when, func(t *testing.T) {
-				virtual(t, func(w *world) {
-					if when == "waiting" {
-						w.lead(w.open(), "other")
-					}
-					st := w.open()
-					c := w.candidate(st, "a", nil)
-					ctx, cancel := context.WithCancelCause(background)
-					defer cancel(nil)
-					var cause error
-					result := async(func() error {
-						return c.Run(ctx, func(ctx context.Context, term *leadership.Term) error {
-							_ = serve(ctx, term)
-							cause = context.Cause(ctx)
-							return errors.New("what lead returns is the consequence")
-						})
+			virtualRun(t, name+" while "+when, func(w *world) {
+				if when == "waiting" {
+					w.lead(w.open(), "other")
+				}
+				st := w.open()
+				c := w.candidate(st, "a", nil)
+				ctx, cancel := context.WithCancelCause(background)
+				defer cancel(nil)
+				var cause error
+				result := async(func() error {
+					return c.Run(ctx, func(ctx context.Context, term *leadership.Term) error {
+						_ = serve(ctx, term)
+						cause = context.Cause(ctx)
+						return errors.New("what lead returns is the consequence")
 					})
-					require.True(w, pending(result))
-					require.Equal(w, when == "leading", c.IsLeader())
-					test.end(c, cancel, st.Close)
-					if err := <-result; test.want == nil {
-						require.NoError(w, err)
-					} else {
-						require.ErrorIs(w, err, test.want)
-					}
-					require.Less(w, w.now(), 10*time.Millisecond)
-					require.False(w, c.IsLeader())
-					require.NotContains(w, w.ballots(), "a")
-					if when == "leading" {
-						require.ErrorIs(w, cause, test.cause)
-					}
 				})
+				require.True(w, pending(result))
+				require.Equal(w, when == "leading", c.IsLeader())
+				test.end(c, cancel, st.Close)
+				if err := <-result; test.want == nil {
+					require.NoError(w, err)
+				} else {
+					require.ErrorIs(w, err, test.want)
+				}
+				require.Less(w, w.now(), 10*time.Millisecond)
+				require.False(w, c.IsLeader())
+				require.NotContains(w, w.ballots(), "a")
+				if when == "leading" {
+					require.ErrorIs(w, cause, test.cause)
+				}
 			})
 		}
 	}
@@ -326,23 +292,21 @@ func TestIdleCandidateKeepsNothingOfItsTerm(t *testing.T) {
 			}), context.Canceled)
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			virtual(t, func(w *world) {
-				c := w.candidate(w.open(), "a", nil)
-				value := new([1 << 10]byte)
-				held := weak.Make(value)
-				ctx := context.WithValue(background, key{}, value)
-				value = nil
-				drive(w, ctx, c)
-				ctx = nil
-				synctest.Wait()
-				for range 3 {
-					runtime.GC()
-				}
-				require.Nil(w, held.Value(), "the candidate keeps its caller's context")
-				require.False(w, c.IsLeader())
-				c.Resign()
-			})
+		virtualRun(t, name, func(w *world) {
+			c := w.candidate(w.open(), "a", nil)
+			value := new([1 << 10]byte)
+			held := weak.Make(value)
+			ctx := context.WithValue(background, key{}, value)
+			value = nil
+			drive(w, ctx, c)
+			ctx = nil
+			synctest.Wait()
+			for range 3 {
+				runtime.GC()
+			}
+			require.Nil(w, held.Value(), "the candidate keeps its caller's context")
+			require.False(w, c.IsLeader())
+			c.Resign()
 		})
 	}
 }

@@ -26,30 +26,28 @@ func TestTakeoverFailedCallbacks(t *testing.T) {
 			return errors.Join(term.Acknowledge(ctx), errTakeover)
 		}, nil},
 	} {
-		t.Run(name, func(t *testing.T) {
-			virtual(t, func(w *world) {
-				c := w.candidate(w.open(), "a", nil)
-				var failed []error
-				c.OnTakeoverFailed(func(err error) { failed = append(failed, err) })
-				turns := 0
-				result := async(func() error {
-					return c.Run(background, func(ctx context.Context, term *leadership.Term) error {
-						if turns++; turns > 1 {
-							return serve(ctx, term)
-						}
-						return test.lead(ctx, term)
-					})
+		virtualRun(t, name, func(w *world) {
+			c := w.candidate(w.open(), "a", nil)
+			var failed []error
+			c.OnTakeoverFailed(func(err error) { failed = append(failed, err) })
+			turns := 0
+			result := async(func() error {
+				return c.Run(background, func(ctx context.Context, term *leadership.Term) error {
+					if turns++; turns > 1 {
+						return serve(ctx, term)
+					}
+					return test.lead(ctx, term)
 				})
-				w.at(time.Minute)
-				halt(c)
-				require.NoError(w, <-result)
-				if test.reason == nil {
-					require.Empty(w, failed)
-					return
-				}
-				require.Len(w, failed, 1)
-				require.ErrorIs(w, failed[0], test.reason)
 			})
+			w.at(time.Minute)
+			halt(c)
+			require.NoError(w, <-result)
+			if test.reason == nil {
+				require.Empty(w, failed)
+				return
+			}
+			require.Len(w, failed, 1)
+			require.ErrorIs(w, failed[0], test.reason)
 		})
 	}
 }
@@ -108,47 +106,45 @@ func TestTakeoverFailsWhereTheCandidateEndsItsTerm(t *testing.T) {
 			"an error of its own":    func(context.Context) error { return errTakeover },
 			"the same error wrapped": func(ctx context.Context) error { return errors.Join(errors.New("so"), context.Cause(ctx)) },
 		} {
-			t.Run(how+", returns "+returned, func(t *testing.T) {
-				virtual(t, func(w *world) {
-					c := w.candidate(w.open(), "a", nil)
-					ctx, cancel := context.WithCancel(background)
-					defer cancel()
-					var failed []error
-					won := 0
-					c.OnWon(func(ctx context.Context, term *leadership.Term) error {
-						if won++; won > 1 {
-							return nil
-						}
-						test.end(w, c, term, cancel)
-						<-ctx.Done()
-						return result(ctx)
-					})
-					c.OnWon(func(ctx context.Context, _ *leadership.Term) error {
-						require.NoError(w, ctx.Err(), "called after the term has ended")
+			virtualRun(t, how+", returns "+returned, func(w *world) {
+				c := w.candidate(w.open(), "a", nil)
+				ctx, cancel := context.WithCancel(background)
+				defer cancel()
+				var failed []error
+				won := 0
+				c.OnWon(func(ctx context.Context, term *leadership.Term) error {
+					if won++; won > 1 {
 						return nil
-					})
-					c.OnTakeoverFailed(func(err error) {
-						require.False(w, c.IsLeader())
-						require.Equal(w, []string{"a"}, w.ballots(), "the ballot is kept while it is undone")
-						failed = append(failed, err)
-					})
-					ended := async(func() error {
-						return c.Run(ctx, func(ctx context.Context, term *leadership.Term) error {
-							require.NoError(w, ctx.Err(), "called with a context that has ended")
-							return serve(ctx, term)
-						})
-					})
-					w.at(time.Minute)
-					cancel()
-					<-ended
-					require.Len(w, failed, 1)
-					require.ErrorIs(w, failed[0], test.reason)
-					if returned == "an error of its own" {
-						require.ErrorIs(w, failed[0], errTakeover)
-					} else {
-						require.EqualError(w, failed[0], test.text)
 					}
+					test.end(w, c, term, cancel)
+					<-ctx.Done()
+					return result(ctx)
 				})
+				c.OnWon(func(ctx context.Context, _ *leadership.Term) error {
+					require.NoError(w, ctx.Err(), "called after the term has ended")
+					return nil
+				})
+				c.OnTakeoverFailed(func(err error) {
+					require.False(w, c.IsLeader())
+					require.Equal(w, []string{"a"}, w.ballots(), "the ballot is kept while it is undone")
+					failed = append(failed, err)
+				})
+				ended := async(func() error {
+					return c.Run(ctx, func(ctx context.Context, term *leadership.Term) error {
+						require.NoError(w, ctx.Err(), "called with a context that has ended")
+						return serve(ctx, term)
+					})
+				})
+				w.at(time.Minute)
+				cancel()
+				<-ended
+				require.Len(w, failed, 1)
+				require.ErrorIs(w, failed[0], test.reason)
+				if returned == "an error of its own" {
+					require.ErrorIs(w, failed[0], errTakeover)
+				} else {
+					require.EqualError(w, failed[0], test.text)
+				}
 			})
 		}
 	}
@@ -168,18 +164,16 @@ func TestTakeoverFailsWhereLeadDoesNotAcknowledge(t *testing.T) {
 			return ctx.Err()
 		}, leadership.ErrStopped},
 	} {
-		t.Run(name, func(t *testing.T) {
-			virtual(t, func(w *world) {
-				c := w.candidate(w.open(), "a", nil)
-				failed := make(chan error, 1000)
-				c.OnTakeoverFailed(func(err error) { failed <- err })
-				ended := async(func() error { return c.Run(background, test.lead) })
-				synctest.Wait()
-				go c.Stop()
-				require.NoError(w, <-ended)
-				require.NotEmpty(w, failed)
-				require.ErrorIs(w, <-failed, test.reason)
-			})
+		virtualRun(t, name, func(w *world) {
+			c := w.candidate(w.open(), "a", nil)
+			failed := make(chan error, 1000)
+			c.OnTakeoverFailed(func(err error) { failed <- err })
+			ended := async(func() error { return c.Run(background, test.lead) })
+			synctest.Wait()
+			go c.Stop()
+			require.NoError(w, <-ended)
+			require.NotEmpty(w, failed)
+			require.ErrorIs(w, <-failed, test.reason)
 		})
 	}
 }

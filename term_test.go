@@ -65,21 +65,19 @@ func TestTermContextSaysWhyItEnded(t *testing.T) {
 			require.NoError(w, st.Close())
 		}, leadership.ErrLost},
 	} {
-		t.Run(name, func(t *testing.T) {
-			virtual(t, func(w *world) {
-				st := &fakeStore{Store: w.open()}
-				c := w.candidate(st, "a", nil)
-				term := w.campaign(c)
-				require.NoError(w, context.Cause(term.Context()))
-				require.True(w, c.IsLeader())
-				test.end(w, c, term, st)
-				synctest.Wait()
-				require.ErrorIs(w, context.Cause(term.Context()), test.cause)
-				require.False(w, c.IsLeader())
-				require.Zero(w, term.Deadline())
-				require.Zero(w, term.Remaining())
-				require.NoError(w, term.Withdraw(background))
-			})
+		virtualRun(t, name, func(w *world) {
+			st := &fakeStore{Store: w.open()}
+			c := w.candidate(st, "a", nil)
+			term := w.campaign(c)
+			require.NoError(w, context.Cause(term.Context()))
+			require.True(w, c.IsLeader())
+			test.end(w, c, term, st)
+			synctest.Wait()
+			require.ErrorIs(w, context.Cause(term.Context()), test.cause)
+			require.False(w, c.IsLeader())
+			require.Zero(w, term.Deadline())
+			require.Zero(w, term.Remaining())
+			require.NoError(w, term.Withdraw(background))
 		})
 	}
 }

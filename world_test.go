@@ -51,6 +51,12 @@ func virtual(t *testing.T, test func(w *world)) {
 	})
 }
 
+// virtualRun is virtual for a subtest.
+func virtualRun(t *testing.T, name string, test func(w *world)) {
+	t.Helper()
+	t.Run(name, func(t *testing.T) { virtual(t, test) })
+}
+
 // watchdog ends the tests, and prints the stacks of all goroutines, if a test does not end. Virtual time might stop
 // because a goroutine spins, or go on for ever because stores renew their sessions while the test is stuck.
 func watchdog(name string) (stop func() bool) {
@@ -171,6 +177,13 @@ func async(call func() error) <-chan error {
 func pending[T any](ch <-chan T) bool {
 	synctest.Wait()
 	return len(ch) == 0
+}
+
+// requireClosed checks that a channel is closed, and holds nothing more.
+func requireClosed[T any](w *world, ch <-chan T, why ...any) {
+	w.Helper()
+	_, open := <-ch
+	require.False(w, open, why...)
 }
 
 // diary keeps what happened, in order.

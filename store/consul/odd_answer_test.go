@@ -194,7 +194,7 @@ func TestOddAnswersToAnAcknowledgement(t *testing.T) {
 				leader, err := storetest.Leader(soon(t), st, election, nil)
 				require.NoError(t, err)
 				require.Equal(t, "own", leader.Value)
-				require.NoError(t, term.Resign(soon(t)))
+				require.NoError(t, term.Withdraw(soon(t)))
 			})
 		}
 	}

@@ -27,8 +27,8 @@ type cast struct {
 // errAgain says that a session or an entry was of no use: cast again.
 var errAgain = errors.New("cast again")
 
-// Campaign implements store.Store.
-func (e *Engine) Campaign(ctx context.Context, election, value string) (store.Ballot, error) {
+// Cast implements store.Store.
+func (e *Engine) Cast(ctx context.Context, election, value string) (store.Ballot, error) {
 	if err := errors.Join(store.CheckElection(election), store.CheckValue(value)); err != nil {
 		return nil, err
 	}

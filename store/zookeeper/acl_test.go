@@ -80,13 +80,13 @@ func TestACL(t *testing.T) {
 				waiting(t, cast(t, other, election, "second"))
 				return
 			}
-			_, err := other.Campaign(soon(t), election, "second")
+			_, err := other.Cast(soon(t), election, "second")
 			requireDenied(t, err, path)
 			candidate := contend(t, other, election, "second")
 			eventually(t, func() bool { return len(candidate.Errors()) > 0 }, "the hook is told")
 			requireDenied(t, candidate.Errors()[0], path)
 			candidate.End()
-			_, err = other.Campaign(soon(t), newElection(), "second") // its directory has to be made in that of the first
+			_, err = other.Cast(soon(t), newElection(), "second") // its directory has to be made in that of the first
 			requireDenied(t, err, root)
 			require.Equal(t, []string{"first"}, values(t, st, election))
 			require.True(t, leader.IsLeader())
@@ -189,7 +189,7 @@ func TestManyRemovalsAreDenied(t *testing.T) {
 	var campaigns sync.WaitGroup
 	for range 40 {
 		campaigns.Go(func() {
-			_, err := st.Campaign(soon(t), election, "x")
+			_, err := st.Cast(soon(t), election, "x")
 			assert.Error(t, err)
 		})
 	}

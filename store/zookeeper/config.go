@@ -35,7 +35,7 @@ type Config struct {
 	AckName string
 
 	// TTL is the session's timeout. Default: 10 s. The ensemble has to grant it unchanged; by default it grants 2 to 20
-	// of its ticks. If the ensemble grants another one, Campaign returns an error. The full grace needs at least 3
+	// of its ticks. If the ensemble grants another one, Cast returns an error. The full grace needs at least 3
 	// ticks.
 	TTL time.Duration
 	// Grace is the time reserved for the leader's work to stop before a rival can lead. Default: a third of the TTL.

@@ -123,7 +123,7 @@ func TestTTLIsNotGranted(t *testing.T) {
 		t.Run(asked.String(), func(t *testing.T) {
 			election := newElection()
 			st := open(t, zookeeper.Config{Servers: server.Addrs(), TTL: asked})
-			_, err := st.Campaign(soon(t), election, "own")
+			_, err := st.Cast(soon(t), election, "own")
 			requireInvalid(t, err, "ttl", asked.String(), granted)
 			require.True(t, store.Permanent(err))
 			c := contend(t, st, election, "own")
@@ -143,14 +143,14 @@ func TestNamesAndValuesAreChecked(t *testing.T) {
 	for _, election := range []string{
 		"", "/", "a/", "/a", "a//b", ".", "..", "a/../b", "_a", "a/_ballots", "a__b", "a\x00b", "a\nb", "a\ufffeb", "a\U0001F600",
 	} {
-		_, err := st.Campaign(soon(t), election, "own")
+		_, err := st.Cast(soon(t), election, "own")
 		requireInvalid(t, err, "election")
 		_, err = storetest.Leader(soon(t), st, election, nil)
 		requireInvalid(t, err, "election")
 		_, err = st.Ballots(soon(t), election)
 		requireInvalid(t, err, "election")
 	}
-	_, err := st.Campaign(soon(t), "a", string(make([]byte, store.MaxValue+1)))
+	_, err := st.Cast(soon(t), "a", string(make([]byte, store.MaxValue+1)))
 	requireInvalid(t, err, "value", "131073", "131072")
 }
 

@@ -15,7 +15,7 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// driver implements engine.Driver, store.Resigner and engine.Syncer: a connection to an ensemble, and the session that
+// driver implements engine.Driver, engine.Resigner and engine.Syncer: a connection to an ensemble, and the session that
 // every such connection has, whether the engine wants one or not.
 //
 // Its goroutines are keep, which confirms the session; authenticate, until that is done; and one for each request under

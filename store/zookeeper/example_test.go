@@ -23,5 +23,5 @@ func ExampleOpen() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	log.Print(c.Run(context.Background(), nil))
+	log.Print(c.Run(context.Background(), leadership.Lead))
 }

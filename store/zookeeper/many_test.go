@@ -62,7 +62,7 @@ func TestThousandElections(t *testing.T) {
 	var casting sync.WaitGroup
 	for i := range elections {
 		casting.Go(func() {
-			ballots[i], errs[i] = st.Campaign(soon(t), fmt.Sprint(prefix, "/", i), "own")
+			ballots[i], errs[i] = st.Cast(soon(t), fmt.Sprint(prefix, "/", i), "own")
 		})
 	}
 	casting.Wait()

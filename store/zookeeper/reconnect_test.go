@@ -206,7 +206,7 @@ func TestReconnectionIsGrantedLess(t *testing.T) {
 	tp.breakOff()
 	lost(t, b)
 	eventually(t, func() bool { return b.Lease().Remaining() == 0 }, "the end of the lease") // the ballot learns first
-	_, err := st.Campaign(soon(t), election, "own")
+	_, err := st.Cast(soon(t), election, "own")
 	require.ErrorIs(t, err, store.ErrInvalid)
 	require.ErrorContains(t, err, ttl.String())
 	eventually(t, func() bool { return len(list(t, operator(t), dir(election))) == 0 }, "the old ballot blocks no other")

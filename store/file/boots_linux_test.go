@@ -2,6 +2,7 @@ package file
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"github.com/go-leadership/leadership"
+	"github.com/go-leadership/leadership/store"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 )
@@ -54,6 +56,9 @@ var bootRole = role("boot", func(m bootMember) error {
 	}
 	for {
 		term, err := c.Campaign(context.Background())
+		if errors.Is(err, store.ErrLost) { // the election was cleared
+			continue
+		}
 		if err != nil {
 			return err
 		}

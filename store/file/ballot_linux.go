@@ -90,6 +90,7 @@ func (s *session) cast(election, nonce string) (*cast, error) {
 // ballot without one is not listed.
 func (s *session) enter(p electionDir, c *cast, nonce, value string) error {
 	d := s.driver
+	var n uint64
 	for c.number == 0 {
 		if c.name != "" {
 			if err := p.withdraw(d, c.name); err != nil {
@@ -98,12 +99,11 @@ func (s *session) enter(p electionDir, c *cast, nonce, value string) error {
 		}
 		c.try++
 		c.name = ballotName(s.id, nonce, s.tries.Add(1))
-		var n uint64
 		var before []uint64
 		void := true
 		err := d.made(func() error { return d.makeElection(c.election) }, func() error { return d.makeBallot(p.ballot(c.name)) })
 		if err == nil {
-			n, before, void, err = d.numbers.take(p.queue(), "../_b/"+c.name)
+			n, before, void, err = d.numbers.take(p.queue(), "../_b/"+c.name, n)
 		}
 		if err == nil && !void {
 			err = d.makeFile(p.ballot(c.name)+"/value", value)

@@ -65,6 +65,7 @@ func newDriver(config Config) (*driver, error) {
 		config: config, layout: layout{config.Prefix}, life: life, client: client,
 		watches: kvwatch.New(client, config.Prefix+"/", stands),
 		due:     make(chan struct{}, 1), seed: maphash.MakeSeed(), behind: map[string]behind{},
+		retired: retired{wake: make(chan struct{}, 1)},
 	}, nil
 }
 

@@ -6,7 +6,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/go-leadership/leadership/internal/adapter"
 	"github.com/go-leadership/leadership/store"
 	"github.com/go-leadership/leadership/store/consul/internal/agent"
 )
@@ -19,13 +18,14 @@ type retired struct {
 	mu      sync.Mutex
 	list    []*dead // guarded by mu, as is running
 	running bool
+	wake    chan struct{} // has room for one: there is a new one
 }
 
 // dead is a session that is not kept.
 type dead struct {
 	*session
 	gone    chan struct{} // closed when it has left the list
-	refused store.Instant // since when each request has been answered and refused; zero if the last one was not
+	refused store.Instant // since when each request was refused by a service that works; zero if the last one was not
 }
 
 // retire destroys a session in the background. The channel is closed when that has been confirmed, or given up.
@@ -44,10 +44,15 @@ func (d *driver) retire(sess *session) <-chan struct{} {
 		r.running = true
 		d.retiring.Go(d.clearAwayAll)
 	}
+	select {
+	case r.wake <- struct{}{}:
+	default:
+	}
 	return one.gone
 }
 
-// clearAwayAll clears the sessions away. After an error it goes on with the next one, up to a second after the last began.
+// clearAwayAll clears the sessions away. After an error it goes on with the next one, up to a second after the last
+// began; with a new one at once.
 func (d *driver) clearAwayAll() {
 	r, pause := &d.retired, time.Duration(0)
 	for {
@@ -64,7 +69,7 @@ func (d *driver) clearAwayAll() {
 		ctx, cancel := context.WithTimeout(d.life.Background, d.clearLimit())
 		err := d.clearAway(ctx, one.session)
 		cancel()
-		if err == nil || last || one.hopeless(err, 3*max(d.config.TTL, leastSessionTTL)) {
+		if err == nil || last || d.hopeless(one, err) {
 			close(one.gone)
 			pause = 0
 			continue
@@ -73,7 +78,11 @@ func (d *driver) clearAwayAll() {
 		r.list = append(r.list, one)
 		r.mu.Unlock()
 		pause = min(max(50*time.Millisecond, 2*pause), time.Second)
-		adapter.PauseFor(d.life.Calls, pause-time.Since(began))
+		select {
+		case <-time.After(pause - time.Since(began)):
+		case <-r.wake:
+		case <-d.life.Calls.Done():
+		}
 	}
 }
 
@@ -83,17 +92,20 @@ func (d *driver) clearLimit() time.Duration {
 	return min(max(2*time.Second, d.config.TTL/4), agent.RequestLimit)
 }
 
-// hopeless reports whether the service has answered for so long that it does not destroy the session, such as by denials,
-// that the session has expired.
-func (s *dead) hopeless(err error, limit time.Duration) bool {
-	if errors.Is(err, store.ErrUnavailable) || !errors.Is(err, store.ErrDenied) && !agent.IsOdd(err) {
-		s.refused = store.Instant{}
+// hopeless reports whether the service has not destroyed a session for so long that the session has expired, though the
+// service works: it denies that, answers what Consul never would, or renews the present session meanwhile.
+func (d *driver) hopeless(one *dead, err error) bool {
+	d.mu.Lock()
+	works := d.present != ""
+	d.mu.Unlock()
+	if !works && (errors.Is(err, store.ErrUnavailable) || !errors.Is(err, store.ErrDenied) && !agent.IsOdd(err)) {
+		one.refused = store.Instant{}
 		return false
 	}
-	if s.refused == (store.Instant{}) {
-		s.refused = store.Now()
+	if one.refused == (store.Instant{}) {
+		one.refused = store.Now()
 	}
-	return s.refused.Since(time.Now()) >= limit
+	return one.refused.Since(time.Now()) >= 3*max(d.config.TTL, leastSessionTTL)
 }
 
 // clearAway destroys a session and removes its check, and tries each even if the other fails. A session whose id was never

@@ -47,7 +47,7 @@ func (e *Engine) campaign(ctx context.Context, election, value string) (*ballot,
 	defer done()
 	if timeout := e.settings.CampaignTimeout; timeout > 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, timeout, fmt.Errorf("%w: no answer for %v", store.ErrUnavailable, timeout))
+		ctx, cancel = context.WithTimeoutCause(ctx, timeout, fmt.Errorf("%w: no ballot was cast within %v", store.ErrUnavailable, timeout))
 		defer cancel()
 	}
 	for wait := (adapter.Retries{}); ; wait.Pause(ctx) {

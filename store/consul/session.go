@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -150,10 +151,21 @@ func (d *driver) create(ctx context.Context, sess *session) error {
 	}
 	if err = d.client.Explain(err); err != nil {
 		sess.unsure = errors.Is(err, store.ErrUnknownOutcome)
+		if strings.Contains(err.Error(), "Missing node registration") {
+			d.registerNode(ctx, sess.name)
+		}
 		return fmt.Errorf("create a session: %w", err)
 	}
 	sess.id = created.ID
 	return nil
+}
+
+// registerNode makes the agent register its node, which an operator has deregistered: any change of its services does. The
+// agent itself does that about once a minute. The token might lack the permission.
+func (d *driver) registerNode(ctx context.Context, id string) {
+	if d.register(ctx, id) == nil {
+		_ = d.deregister(ctx, id)
+	}
 }
 
 // service is the name of the service that sessions with a check are registered under. No client connects to it.

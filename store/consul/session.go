@@ -130,7 +130,7 @@ func (d *driver) create(ctx context.Context, sess *session) error {
 	// The library's own call leaves out an empty list and a delay of zero, which then are given defaults.
 	settings := map[string]any{
 		"Name": sess.name, "TTL": max(d.config.TTL, leastSessionTTL).String(), "Behavior": api.SessionBehaviorDelete,
-		"LockDelay": d.config.LockDelay.String(), "NodeChecks": []string{},
+		"LockDelay": "0s", "NodeChecks": []string{},
 	}
 	if sess.check != "" {
 		if err := d.register(ctx, sess.check); err != nil {
@@ -198,11 +198,9 @@ func (d *driver) deregister(ctx context.Context, id string) error {
 
 // End implements engine.Session. It destroys the session, and the keys go with it. If the service does not answer soon,
 // that goes on in the background, while another session is opened.
-func (s *session) End(ctx context.Context, led []engine.Removal) error {
-	d := s.driver
-	ctx, cancel := context.WithTimeout(ctx, min(d.config.TTL/4, closeLimit/2))
+func (s *session) End(ctx context.Context, _ []engine.Removal) error {
+	ctx, cancel := context.WithTimeout(ctx, min(s.driver.config.TTL/4, closeLimit/2))
 	defer cancel()
-	s.releaseLocks(ctx, led)
 	select {
 	case <-s.letGo():
 		return nil

@@ -58,7 +58,7 @@ func TestNullInAList(t *testing.T) {
 				_, _ = s.Enter(ctx, "election", engine.Nonce{Name: "n"}, "own")
 				_ = s.Void(ctx, "election", engine.Nonce{Name: "n"})
 				_ = d.clearAway(ctx, s)
-				_ = d.prove(ctx, s)
+				_ = d.prove(ctx, s.id)
 				_ = d.renew(ctx, s.id)
 				_ = d.pass(ctx, "check")
 				_ = d.client.Ready(ctx)

@@ -107,7 +107,7 @@ func (d *driver) tell(err error) error {
 // newSession creates a session. Creating it starts its timer at the servers, and registering the check that of the
 // agent: the lease begins with the session.
 func (d *driver) newSession(ctx context.Context) (*session, error) {
-	d.client.Warm(ctx, d.config.checked())
+	d.client.Warm(ctx)
 	sess := &session{driver: d, name: "leadership-" + newName(), sent: store.Now(), renewed: time.Now()}
 	sess.letGo = sync.OnceValue(func() <-chan struct{} { return d.retire(sess) })
 	if d.config.checked() {

@@ -47,7 +47,7 @@ func Open(config Config) (*Store, error) {
 	config = d.config
 	return &Store{engine.New(d, engine.Settings{
 		Name: d.life.Name, TTL: config.TTL, Pace: config.TTL / 4,
-		CampaignTimeout: max(2*config.TTL, 10*time.Second), // at round trips of TTL/4 it takes more than a TTL
+		CampaignTimeout: max(2*config.TTL, 10*time.Second),
 		DenialTimeout:   config.TTL,
 		ConfirmRereads:  true,
 		RemovedReason:   "its key was deleted, or taken by another program",

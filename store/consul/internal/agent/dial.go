@@ -84,7 +84,7 @@ func (d *dialer) openOne(ctx context.Context, network string, at int) (net.Conn,
 	address := d.addresses[at]
 	limit := dialLimit
 	if len(d.addresses) == 1 {
-		limit = max(limit, d.ttl) // over the slowest link a connection takes TTL/3
+		limit = max(limit, d.ttl)
 	}
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()

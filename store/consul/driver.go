@@ -92,17 +92,38 @@ func (d *driver) WatchEntry(ctx context.Context, key string, tell engine.Tell) (
 			tell(engine.News{Over: true})
 			return
 		}
-		id, _ := owner(key)
-		st := &engine.State{Session: id, AsOf: n.AsOf}
-		if stands(key, n.Entry) {
-			st.Token, st.Nonce, st.Resign = n.Create, nonceOf(key), n.Flags&isCalled != 0
-			st.First = n.Flags&isFirst != 0
-		} else if n.Exists && d.isSession(id) {
+		st := stateOf(key, n.Entry)
+		st.AsOf = n.AsOf
+		if n.Exists && st.Token == 0 && d.isSession(st.Session) {
 			d.removeTaken(key, n.Modify)
 		}
-		tell(engine.News{State: st})
+		tell(engine.News{State: &st})
 	})
 	return engine.Watch{Stop: func() { stop(); d.noLonger(key, b.key) }, Stream: d.streamOf(cmp.Or(b.key, key))}, err
+}
+
+// stateOf returns the state of a ballot's key.
+func stateOf(key string, e agent.Entry) engine.State {
+	id, _ := owner(key)
+	if !stands(key, e) {
+		return engine.State{Session: id}
+	}
+	return engine.State{
+		Token: e.Create, Session: id, Nonce: nonceOf(key), Resign: e.Flags&isCalled != 0, First: e.Flags&isFirst != 0,
+	}
+}
+
+// First returns the state of the ballot that is first in the queue of an election; the zero State if there is none.
+func (d *driver) First(ctx context.Context, election string) (engine.State, error) {
+	dir := d.layout.dir(election)
+	pairs, err := d.client.List(ctx, dir)
+	if err != nil {
+		return engine.State{}, err
+	}
+	for _, p := range queue(dir, pairs) {
+		return stateOf(p.Key, agent.EntryOf(p)), nil
+	}
+	return engine.State{}, nil
 }
 
 // behind is an own ballot that waits for another.

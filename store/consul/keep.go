@@ -50,7 +50,10 @@ func (s *session) Keep(ctx context.Context, renewed func(engine.Proof)) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	d.life.Go(func() {
-		d.client.WatchSession(ctx, s.id, d.confirmNow, func() { d.sweepRevived(ctx, s) })
+		d.client.WatchSession(ctx, s.id, d.confirmNow, func() {
+			s.connection.Add(1)
+			d.sweepRevived(ctx, s)
+		})
 	})
 	err := s.confirmAll(ctx, renewed)
 	if errors.Is(err, errEnded) || s.ended.Load() { // else the engine calls End
@@ -82,6 +85,7 @@ func (s *session) confirmAll(ctx context.Context, renewed func(engine.Proof)) er
 		case s.sent.Since(time.Now()) >= ttl:
 			return late(ttl, err)
 		case err != nil:
+			s.connection.Add(1)
 			pause = min(max(50*time.Millisecond, 2*pause), 400*time.Millisecond)
 			next = time.Now().Add(pause)
 		default:

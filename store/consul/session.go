@@ -34,8 +34,11 @@ type session struct {
 	// Of renewals. Written by the one who opens the session, then used by Keep alone.
 	sent    store.Instant // when the last one that counted was sent
 	renewed time.Time     // when the session itself was last renewed, as against its check
-	unknown bool          // the last pass was answered as if there were no check
-	denied  bool          // the last renewal was denied, and the log has it
+	// connection counts how often the agent did not confirm the session, and how often the service's index might have gone
+	// back, as it does by a restore: what was told before might not be so any more.
+	connection atomic.Uint64
+	unknown    bool // the last pass was answered as if there were no check
+	denied     bool // the last renewal was denied, and the log has it
 }
 
 // ID implements engine.Session.

@@ -49,7 +49,7 @@ func TestNullInAList(t *testing.T) {
 					_, _ = w.Write([]byte(text))
 				})
 				ctx := t.Context()
-				s := &session{driver: d, id: "id", name: "name", unsure: true}
+				s := &session{driver: d, id: "id", name: "name"}
 				_, _ = d.client.Commit(ctx, &api.KVTxnOp{Verb: api.KVGetOrEmpty, Key: "key"})
 				_, _ = d.client.List(ctx, "dir/")
 				_, _ = d.client.Keys(ctx, "dir/")

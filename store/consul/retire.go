@@ -11,7 +11,7 @@ import (
 )
 
 // retired are the sessions of this store that are not kept any more and might still exist at the service: those that were
-// given up, and those whose creation was not answered (TestRegistrationWithoutAnAnswer, TestSessionThatComesLate). Their
+// given up, and those whose creation was not answered (TestRegistrationWithoutAnAnswer). Their
 // ballots block all others, and servers that return after an outage count the time of each session anew. So one goroutine
 // destroys them one by one, for as long as the store is open. When the store is closed it tries each once more.
 type retired struct {
@@ -108,24 +108,10 @@ func (d *driver) hopeless(one *dead, err error) bool {
 	return one.refused.Since(time.Now()) >= 3*max(d.config.TTL, leastSessionTTL)
 }
 
-// clearAway destroys a session and removes its check, and tries each even if the other fails. A session whose id was never
-// told is found by its name. If the request to create it is carried out after that, it fails, since its check is gone
-// (TestLateCreationFails). One without a check is then left: it holds no keys, and expires.
+// clearAway destroys a session and removes its check, and tries each even if the other fails. A session whose id was not
+// told ends with its check (TestLateCreationFails). One without a check holds no keys, and expires.
 func (d *driver) clearAway(ctx context.Context, sess *session) error {
-	if !sess.unsure {
-		return errors.Join(d.destroy(ctx, sess.id), d.deregister(ctx, sess.check))
-	}
-	errs := []error{d.deregister(ctx, sess.check)}
-	list, meta, err := d.client.Session().List(d.client.Consistent(ctx))
-	if err = agent.FromAgent(meta, err); err != nil {
-		return errors.Join(append(errs, d.client.Explain(err))...)
-	}
-	for _, other := range list {
-		if other != nil && other.Name == sess.name {
-			errs = append(errs, d.destroy(ctx, other.ID))
-		}
-	}
-	return errors.Join(errs...)
+	return errors.Join(d.destroy(ctx, sess.id), d.deregister(ctx, sess.check))
 }
 
 // destroy destroys a session, if there is one.

@@ -19,8 +19,7 @@ import (
 type session struct {
 	driver *driver
 	name   string
-	id     string // written by create, as is unsure; empty if the service has not told it
-	unsure bool   // it has no id, and might have been created
+	id     string // written by create; empty if the service has not told it
 	check  string // written by create: the id of the service and of its check that the session is bound to; empty if there is none
 
 	ended atomic.Bool // the service has said that there is no such session
@@ -153,7 +152,6 @@ func (d *driver) create(ctx context.Context, sess *session) error {
 		err = agent.Odd("a new session has no ID")
 	}
 	if err = d.client.Explain(err); err != nil {
-		sess.unsure = errors.Is(err, store.ErrUnknownOutcome)
 		if strings.Contains(err.Error(), "Missing node registration") {
 			d.registerNode(ctx, sess.name)
 		}

@@ -138,7 +138,7 @@ func (n *connections) choose(req *http.Request) (t *http.Transport, done func(),
 	case n.extra <- struct{}{}:
 		return n.brief, sync.OnceFunc(func() { <-n.extra }), nil
 	case <-req.Context().Done():
-		return nil, nil, req.Context().Err()
+		return nil, nil, context.Cause(req.Context())
 	}
 }
 

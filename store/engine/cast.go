@@ -45,14 +45,19 @@ func (e *Engine) campaign(ctx context.Context, election, value string) (*ballot,
 		return nil, err
 	}
 	defer done()
+	late := fmt.Errorf("%w: gave up after %v", store.ErrUnavailable, e.settings.CampaignTimeout)
 	if timeout := e.settings.CampaignTimeout; timeout > 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, timeout, fmt.Errorf("%w: no answer for %v", store.ErrUnavailable, timeout))
+		ctx, cancel = context.WithTimeoutCause(ctx, timeout, late)
 		defer cancel()
 	}
 	for wait := (adapter.Retries{}); ; wait.Pause(ctx) {
 		b, err := e.cast(ctx, election, value)
-		if err != errAgain {
+		switch err {
+		case errAgain:
+		case late: // no request has failed
+			return nil, fmt.Errorf("%w: no answer", late)
+		default:
 			return b, err
 		}
 	}

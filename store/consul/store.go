@@ -57,6 +57,5 @@ func Open(config Config) (*Store, error) {
 var (
 	_ engine.Driver   = (*driver)(nil)
 	_ engine.Session  = (*session)(nil)
-	_ engine.Finder   = (*driver)(nil)
 	_ engine.Resigner = (*driver)(nil)
 )

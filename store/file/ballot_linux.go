@@ -393,6 +393,32 @@ func (d *driver) RequestResignation(ctx context.Context, election string, token 
 	})
 }
 
+// First implements engine.Driver.
+func (d *driver) First(ctx context.Context, election string) (engine.State, error) {
+	return ask(ctx, d, func() (engine.State, error) {
+		p, seen := d.dirOf(election), map[string]bool{}
+		tickets, err := p.tickets(d)
+		for _, n := range tickets {
+			name, err := p.ticket(d, n)
+			if err != nil {
+				return engine.State{}, err
+			}
+			if name == "" {
+				continue
+			}
+			if stands, err := p.stands(d, name, seen); err != nil || !stands {
+				if err != nil {
+					return engine.State{}, err
+				}
+				continue
+			}
+			session, nonce, _ := splitBallot(name)
+			return engine.State{Token: n, Session: session, Nonce: nonce}, nil
+		}
+		return engine.State{}, err
+	})
+}
+
 // Ballots implements engine.Driver.
 func (d *driver) Ballots(ctx context.Context, election string) ([]store.Standing, error) {
 	return ask(ctx, d, func() (list []store.Standing, err error) {

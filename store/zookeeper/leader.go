@@ -142,6 +142,15 @@ func (d *driver) Ballots(ctx context.Context, election string) ([]store.Standing
 	return list, nil
 }
 
+// First implements engine.Driver.
+func (d *driver) First(ctx context.Context, election string) (engine.State, error) {
+	queue, err := d.readQueue(ctx, d.layout.dir(election))
+	if err != nil || len(queue) == 0 {
+		return engine.State{}, err
+	}
+	return d.state(queue[0].path, queue[0]), nil
+}
+
 // readQueue reads the ballots of an election, some at a time, in the order of their creation.
 func (d *driver) readQueue(ctx context.Context, dir string) ([]node, error) {
 	nodes, err := d.syncedChildren(ctx, dir)

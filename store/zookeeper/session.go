@@ -38,9 +38,6 @@ func (s *session) ID() string { return sessionName(s.id) }
 
 func sessionName(id int64) string { return strconv.FormatUint(uint64(id), 16) }
 
-// Owned implements engine.Session.
-func (s *session) Owned() bool { return true }
-
 // await waits until requests can be sent in the session, and says why not if it is over.
 func (s *session) await(ctx context.Context) error {
 	d := s.driver

@@ -80,7 +80,7 @@ func (b *ballot) Lost() <-chan struct{} { return b.ctx.Done() }
 // Err implements store.Ballot.
 func (b *ballot) Err() error { return context.Cause(b.ctx) }
 
-// ResignationRequested implements store.Resigning.
+// ResignationRequested implements store.Ballot.
 func (b *ballot) ResignationRequested() <-chan struct{} { return b.asked }
 
 // Wait implements store.Ballot. It returns nil only once renewals are known to reach the lease, or while one that is sent

@@ -18,8 +18,8 @@ type slot struct {
 // errAgain says that a session or an entry was of no use: cast again.
 var errAgain = errors.New("cast again")
 
-// Campaign implements store.Store.
-func (e *Engine) Campaign(ctx context.Context, election, value string) (store.Ballot, error) {
+// Cast implements store.Store.
+func (e *Engine) Cast(ctx context.Context, election, value string) (store.Ballot, error) {
 	if err := errors.Join(store.CheckElection(election), store.CheckValue(value)); err != nil {
 		return nil, err
 	}
@@ -36,14 +36,19 @@ func (e *Engine) campaign(ctx context.Context, election, value string) (*ballot,
 		return nil, err
 	}
 	defer done()
+	late := fmt.Errorf("%w: gave up after %v", store.ErrUnavailable, e.settings.CampaignTimeout)
 	if timeout := e.settings.CampaignTimeout; timeout > 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, timeout, fmt.Errorf("%w: no answer for %v", store.ErrUnavailable, timeout))
+		ctx, cancel = context.WithTimeoutCause(ctx, timeout, late)
 		defer cancel()
 	}
 	for wait := (adapter.Retries{}); ; wait.Pause(ctx) {
 		b, err := e.cast(ctx, election, value)
-		if err != errAgain {
+		switch err {
+		case errAgain:
+		case late: // no request has failed
+			return nil, fmt.Errorf("%w: no answer", late)
+		default:
 			return b, err
 		}
 	}

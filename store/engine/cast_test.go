@@ -253,13 +253,13 @@ func TestVoidThatIsRefusedEndsTheSession(t *testing.T) {
 
 func TestCampaignChecksItsArguments(t *testing.T) {
 	play(t, Settings{}, func(t *testing.T, s *scene) {
-		_, err := s.Engine.Campaign(t.Context(), "/", "")
+		_, err := s.Engine.Cast(t.Context(), "/", "")
 		require.ErrorIs(t, err, store.ErrInvalid)
-		_, err = s.Engine.Campaign(t.Context(), "x", string(make([]byte, store.MaxValue+1)))
+		_, err = s.Engine.Cast(t.Context(), "x", string(make([]byte, store.MaxValue+1)))
 		require.ErrorIs(t, err, store.ErrInvalid)
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		_, err = s.Engine.Campaign(ctx, "x", "")
+		_, err = s.Engine.Cast(ctx, "x", "")
 		require.ErrorIs(t, err, context.Canceled)
 		s.quiet()
 	})

@@ -27,7 +27,7 @@ func TestCloseInOrder(t *testing.T) {
 		end.answer(answer{})
 		require.True(t, closing.returned())
 		require.True(t, s.isClosed())
-		_, err := s.Engine.Campaign(t.Context(), "x", "")
+		_, err := s.Engine.Cast(t.Context(), "x", "")
 		require.ErrorIs(t, err, store.ErrClosed)
 		require.ErrorIs(t, b.Withdraw(t.Context()), store.ErrClosed)
 		asked := s.asked
@@ -48,7 +48,7 @@ func TestCloseTellsTheBallotsBeforeTheCallsEnd(t *testing.T) {
 		closing := start(func() (struct{}, error) { return struct{}{}, s.Engine.Close() })
 		require.NoError(t, s.life.Calls.Err())
 		enter.answer(entered(2, Place{}))
-		_, err := s.Engine.Campaign(t.Context(), "y", "")
+		_, err := s.Engine.Cast(t.Context(), "y", "")
 		require.ErrorIs(t, err, store.ErrClosed)
 		time.Sleep(time.Second)
 		require.Zero(t, s.count("Open"), "no session is opened any more")

@@ -23,7 +23,7 @@ var (
 )
 
 // Driver is a connection to one service. The engine speaks of entries: an entry is a ballot as the service keeps it. A
-// driver that can mark an entry implements store.Resigner, too: from then on its State says Resign, and its watch tells
+// driver that can mark an entry implements Resigner, too: from then on its State says Resign, and its watch tells
 // that.
 //
 // What the engine relies on:

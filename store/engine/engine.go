@@ -222,13 +222,13 @@ func (e *Engine) Ballots(ctx context.Context, election string) (list []store.Sta
 	return list, nil
 }
 
-// RequestResignation implements store.Resigner.
+// RequestResignation implements store.Store.
 func (e *Engine) RequestResignation(ctx context.Context, election string, token uint64) error {
 	if err := store.CheckElection(election); err != nil {
 		return err
 	}
 	err := error(errors.ErrUnsupported)
-	if d, ok := e.driver.(store.Resigner); ok {
+	if d, ok := e.driver.(Resigner); ok {
 		err = e.repeat(ctx, func(ctx context.Context) error {
 			return e.gate.send(ctx, plain, func() error { return d.RequestResignation(ctx, election, token) })
 		})
@@ -236,7 +236,7 @@ func (e *Engine) RequestResignation(ctx context.Context, election string, token 
 	return e.life.Fail("request the resignation", election, err)
 }
 
-// Clear implements store.Clearer.
+// Clear implements store.Store.
 func (e *Engine) Clear(ctx context.Context, election string) error {
 	if election != "" {
 		if err := store.CheckElection(election); err != nil {

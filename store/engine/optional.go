@@ -60,12 +60,18 @@ type Syncer interface {
 	Sync(ctx context.Context) error
 }
 
-// ProcessBound is a Session that ends as soon as its process is gone: see store.ProcessBound.
+// Resigner is a driver that can mark an entry, as Store.RequestResignation asks for. Marks of other programs' entries are refused
+// with errors.ErrUnsupported.
+type Resigner interface {
+	RequestResignation(ctx context.Context, election string, token uint64) error
+}
+
+// ProcessBound is a Session that ends as soon as its process is gone: see Ballot.SessionFile in package store.
 type ProcessBound interface {
 	SessionFile() (*os.File, error)
 }
 
-// SessionFile implements store.ProcessBound.
+// SessionFile implements store.Ballot.
 func (b *ballot) SessionFile() (*os.File, error) {
 	s, ok := b.session.driver.(ProcessBound)
 	if !ok {

@@ -250,7 +250,7 @@ func (c *call[T]) returned() bool {
 }
 
 func (s *scene) campaign(ctx context.Context, election string) *call[store.Ballot] {
-	return start(func() (store.Ballot, error) { return s.Engine.Campaign(ctx, election, "value") })
+	return start(func() (store.Ballot, error) { return s.Engine.Cast(ctx, election, "value") })
 }
 
 func (s *scene) wait(b store.Ballot) *call[struct{}] {

@@ -81,7 +81,7 @@ func TestSessionOpenFailsWithItsLastReason(t *testing.T) {
 		time.Sleep(time.Second)
 		require.True(t, c.returned())
 		require.ErrorIs(t, c.err, store.ErrUnavailable)
-		require.ErrorContains(t, c.err, "no answer for 1s")
+		require.ErrorContains(t, c.err, "gave up after 1s")
 		require.ErrorContains(t, c.err, "no connection")
 		s.next("Open").answer(answer{})
 		s.cast(1, Place{})

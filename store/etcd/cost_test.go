@@ -80,7 +80,7 @@ func TestEntryIsReadWithoutItsValue(t *testing.T) {
 	require.Equal(t, want, read(entry))
 	require.Less(t, m.received.Load(), int64(len(value)/2))
 
-	require.NoError(t, owner.(store.Resigner).RequestResignation(soon(t), election, entry.Token))
+	require.NoError(t, owner.(engine.Resigner).RequestResignation(soon(t), election, entry.Token))
 	want.Resign = true
 	require.Equal(t, want, read(entry))
 	key, _, _ := strings.Cut(entry.Key, "@")

@@ -12,7 +12,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// driver implements engine.Driver and store.Resigner on a cluster. All its watches are of
+// driver implements engine.Driver and engine.Resigner on a cluster. All its watches are of
 // one stream.
 //
 // Its goroutines are connect, until there is a client; watch, which keeps the stream of watches; the streams of

@@ -90,6 +90,7 @@ func (s *session) cast(election, nonce string) (*cast, error) {
 // ballot without one is not listed.
 func (s *session) enter(p electionDir, c *cast, nonce, value string) error {
 	d := s.driver
+	var n uint64
 	for c.number == 0 {
 		if c.name != "" {
 			if err := p.withdraw(d, c.name); err != nil {
@@ -98,12 +99,11 @@ func (s *session) enter(p electionDir, c *cast, nonce, value string) error {
 		}
 		c.try++
 		c.name = ballotName(s.id, nonce, s.tries.Add(1))
-		var n uint64
 		var before []uint64
 		void := true
 		err := d.made(func() error { return d.makeElection(c.election) }, func() error { return d.makeBallot(p.ballot(c.name)) })
 		if err == nil {
-			n, before, void, err = d.numbers.take(p.queue(), "../_b/"+c.name)
+			n, before, void, err = d.numbers.take(p.queue(), "../_b/"+c.name, n)
 		}
 		if err == nil && !void {
 			err = d.makeFile(p.ballot(c.name)+"/value", value)
@@ -377,7 +377,7 @@ func (d *driver) watching(ctx context.Context, w *watch, read func() (engine.Sta
 	return engine.Watch{Stream: 1, Stop: w.stop}, nil
 }
 
-// RequestResignation implements store.Resigner.
+// RequestResignation implements engine.Resigner.
 func (d *driver) RequestResignation(ctx context.Context, election string, token uint64) error {
 	return do(ctx, d, func() error {
 		p := d.dirOf(election)

@@ -54,17 +54,17 @@ func TestBallotThatIsBack(t *testing.T) {
 			defer func() { require.NoError(t, a.Close()); require.NoError(t, b.Close()) }()
 			ctx := context.Background()
 			for _, election := range []string{"one", "two", "x"} {
-				other, err := a.Campaign(ctx, election, "other")
+				other, err := a.Cast(ctx, election, "other")
 				require.NoError(t, err)
 				defer func() { _ = other.Withdraw(ctx) }()
 			}
 			service.Clear("x")
-			old, err := a.Campaign(ctx, "x", "old")
+			old, err := a.Cast(ctx, "x", "old")
 			require.NoError(t, err)
 			require.NoError(t, old.Wait(ctx))
 			_, err = old.Acknowledge(ctx, "old")
 			require.NoError(t, err)
-			next, err := b.Campaign(ctx, "x", "next")
+			next, err := b.Cast(ctx, "x", "next")
 			require.NoError(t, err)
 			service.restore(func() { require.NoError(t, old.Withdraw(ctx)) })
 			began, bound := time.Now(), 4*a.TTL()/4

@@ -120,7 +120,7 @@ func (d *driver) still(sess *session) error {
 
 // stillLocked is still. The caller holds mu.
 func (d *driver) stillLocked(sess *session) error {
-	if d.current != sess || d.config.Conn != nil && d.conn.SessionID() != sess.id {
+	if d.current != sess {
 		return errReplaced
 	}
 	return nil

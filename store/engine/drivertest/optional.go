@@ -14,9 +14,9 @@ var optional = []Case{
 		Invariant: "a request to resign marks one entry, which its watch tells, and changes nothing else of it",
 		check: func(e *env) {
 			a, b := e.process(), e.driver()
-			r, ok := b.(store.Resigner)
+			r, ok := b.(engine.Resigner)
 			if !ok {
-				e.Logf("the driver is no store.Resigner")
+				e.Logf("the driver is no engine.Resigner")
 				return
 			}
 			entry, other := e.enter(a), e.enter(a)

@@ -49,7 +49,9 @@ func (d *driver) findOf(ctx context.Context, session string) {
 	for _, kv := range found[0].Kvs {
 		election, name, _ := strings.Cut(strings.TrimPrefix(string(kv.Key), prefix), "/_ballots/")
 		if nonce, ours := strings.CutPrefix(name, session+"-"); ours {
-			d.found(session, election, nonce)
+			if d.found != nil {
+				d.found(session, election, nonce)
+			}
 		}
 	}
 }

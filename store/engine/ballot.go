@@ -87,25 +87,34 @@ func (b *ballot) ResignationRequested() <-chan struct{} { return b.asked }
 // now would: a term that began with the rest of the first proof would end before the first renewal arrives. A lease that
 // has ended is the caller's to look at.
 func (b *ballot) Wait(ctx context.Context) error {
-	err := context.Cause(ctx)
-	for renewed, first := (<-chan struct{})(nil), b.first; err == nil; {
+	err := b.await(ctx, b.first)
+	for renewed := b.unreachable(); err == nil && renewed != nil && b.Err() == nil; renewed = b.unreachable() {
+		err = b.await(ctx, renewed)
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch lost := b.Err(); {
+	case lost != nil: // also if it is first
+		return lost
+	case err != nil:
+		return b.engine.life.Fail("wait", b.entry.Election, err)
+	}
+	b.waited = true
+	return nil
+}
+
+// await waits until a channel is closed, or the ballot is lost. Its error is why ctx has ended.
+func (b *ballot) await(ctx context.Context, c <-chan struct{}) error {
+	if ctx.Err() == nil {
 		select {
-		case <-first:
-			if renewed = b.unreachable(); renewed == nil {
-				return b.wait(nil)
-			}
-			first = nil
-			continue
-		case <-renewed:
-			first = b.first
-			continue
+		case <-c:
+			return nil
 		case <-b.Lost():
-			return b.wait(nil)
+			return nil
 		case <-ctx.Done():
-			err = context.Cause(ctx)
 		}
 	}
-	return b.wait(err)
+	return context.Cause(ctx)
 }
 
 // unreachable returns nil if a renewal has reached the lease, if there is time for another round trip like that of its
@@ -116,20 +125,6 @@ func (b *ballot) unreachable() <-chan struct{} {
 		return nil
 	}
 	return last.Changed
-}
-
-// wait is what Wait returns: err, unless the ballot is lost.
-func (b *ballot) wait(err error) error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if lost := b.Err(); lost != nil { // also if it is first
-		return lost
-	}
-	if err != nil {
-		return b.engine.life.Fail("wait", b.entry.Election, err)
-	}
-	b.waited = true
-	return nil
 }
 
 // lose says why the ballot is lost. The first reason stays.

@@ -172,24 +172,18 @@ func (e *Engine) TTL() time.Duration { return e.settings.TTL }
 func (e *Engine) Worked() bool { return e.worked.Load() }
 
 // call begins a call of a user. The context that it returns ends with the caller's and when the store is closed; Close
-// waits for done. The caller's is asked before mu is locked: it might be of the program's own type, and wait for a caller.
+// waits for done.
 func (e *Engine) call(ctx context.Context) (call context.Context, done func(), err error) {
-	call, end, err := e.life.Call(ctx)
 	e.mu.Lock()
-	ended := e.ended
-	if err == nil && !ended {
-		e.calls.Add(1)
+	defer e.mu.Unlock()
+	if e.ended { // whatever ctx says
+		return nil, nil, store.ErrClosed
 	}
-	e.mu.Unlock()
-	if ended { // whatever ctx says
-		if err == nil {
-			end()
-		}
-		err = store.ErrClosed
-	}
+	call, end, err := e.life.Call(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
+	e.calls.Add(1)
 	return call, func() { end(); e.calls.Done() }, nil
 }
 

@@ -132,6 +132,12 @@ func (d *driver) Ahead(ctx context.Context, e engine.Entry) (engine.Place, error
 	return engine.Place{Nearest: a.Nearest, More: a.More}, err
 }
 
+// First implements engine.Driver.
+func (d *driver) First(ctx context.Context, election string) (engine.State, error) {
+	a, err := d.ask(ctx, "first", server.Request{Election: d.name(election)})
+	return engine.State{Token: a.Token, Session: a.Session, Nonce: a.Nonce}, err
+}
+
 // Confirm implements engine.Driver. The watches confirm themselves.
 func (d *driver) Confirm(ctx context.Context) error {
 	_, err := d.ask(ctx, "confirm", server.Request{})

@@ -90,6 +90,7 @@ func (s *session) cast(election, nonce string) (*cast, error) {
 // ballot without one is not listed.
 func (s *session) enter(p electionDir, c *cast, nonce, value string) error {
 	d := s.driver
+	var n uint64
 	for c.number == 0 {
 		if c.name != "" {
 			if err := p.withdraw(d, c.name); err != nil {
@@ -98,12 +99,11 @@ func (s *session) enter(p electionDir, c *cast, nonce, value string) error {
 		}
 		c.try++
 		c.name = ballotName(s.id, nonce, s.tries.Add(1))
-		var n uint64
 		var before []uint64
 		void := true
 		err := d.made(func() error { return d.makeElection(c.election) }, func() error { return d.makeBallot(p.ballot(c.name)) })
 		if err == nil {
-			n, before, void, err = d.numbers.take(p.queue(), "../_b/"+c.name)
+			n, before, void, err = d.numbers.take(p.queue(), "../_b/"+c.name, n)
 		}
 		if err == nil && !void {
 			err = d.makeFile(p.ballot(c.name)+"/value", value)
@@ -390,6 +390,32 @@ func (d *driver) RequestResignation(ctx context.Context, election string, token 
 			return nil
 		}
 		return err
+	})
+}
+
+// First implements engine.Driver.
+func (d *driver) First(ctx context.Context, election string) (engine.State, error) {
+	return ask(ctx, d, func() (engine.State, error) {
+		p, seen := d.dirOf(election), map[string]bool{}
+		tickets, err := p.tickets(d)
+		for _, n := range tickets {
+			name, err := p.ticket(d, n)
+			if err != nil {
+				return engine.State{}, err
+			}
+			if name == "" {
+				continue
+			}
+			if stands, err := p.stands(d, name, seen); err != nil || !stands {
+				if err != nil {
+					return engine.State{}, err
+				}
+				continue
+			}
+			session, nonce, _ := splitBallot(name)
+			return engine.State{Token: n, Session: session, Nonce: nonce}, nil
+		}
+		return engine.State{}, err
 	})
 }
 

@@ -224,7 +224,7 @@ func TestRequestsCountsWhatIsSent(t *testing.T) {
 		count(1, func() { leader(t, a) })
 		count(1, func() { standing(t, a) })
 		count(0, func() { a.Worked(); ballot.Lease().Remaining() })
-		count(4, func() { time.Sleep(ttl) }) // one resync for each quarter of the TTL
+		count(8, func() { time.Sleep(ttl) }) // one resync and one look at a head for each quarter of the TTL
 		count(1, func() { require.NoError(t, ballot.Withdraw(t.Context())) })
 		require.Zero(t, b.Faults().Requests())
 	})

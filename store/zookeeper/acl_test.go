@@ -113,24 +113,6 @@ func TestIdentityAfterReconnection(t *testing.T) {
 	}
 }
 
-// A caller's connection without an identity can't create nodes that belong to the store's identity.
-func TestACLWithoutIdentity(t *testing.T) {
-	root := "/" + newElection()
-	st := open(t, zookeeper.Config{Conn: operator(t), TTL: long, Root: root, ACL: zookeeper.ACLCreator})
-	_, err := st.Cast(soon(t), newElection(), "own")
-	requireDenied(t, err, root)
-
-	conn := operator(t)
-	require.NoError(t, conn.AddAuth("digest", []byte("u:p")))
-	st = open(t, zookeeper.Config{Conn: conn, TTL: long, Root: root, ACL: zookeeper.ACLCreator})
-	election := newElection()
-	b := castFirst(t, st, election, "own")
-	acl, _, err := conn.GetACL(root + "/" + election)
-	require.NoError(t, err)
-	require.Equal(t, zk.DigestACL(zk.PermAll, "u", "p"), acl)
-	require.NoError(t, b.Withdraw(soon(t)))
-}
-
 // The ACL allows to create nodes and not to delete them. The resignation returns a denial, and the ballot is removed
 // with the session, whether the store is closed or goes on with another session.
 func TestRemovalIsDenied(t *testing.T) {

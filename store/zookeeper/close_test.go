@@ -18,7 +18,7 @@ import (
 )
 
 // closeLimit bounds Close. The client library takes up to three seconds if its queue is full and the server does not
-// answer; a caller's connection gets twice as long. The rest is for a slow machine.
+// answer. The rest is for a slow machine.
 const closeLimit = 10 * time.Second
 
 // calls are calls of a store's methods that are under way.

@@ -1,7 +1,6 @@
 package zookeeper_test
 
 import (
-	"crypto/tls"
 	"math"
 	"strings"
 	"testing"
@@ -17,7 +16,6 @@ import (
 
 // Wrong settings are refused before anything is sent, with an error that names the field and the value.
 func TestConfigIsChecked(t *testing.T) {
-	conn := operator(t)
 	for _, c := range []struct {
 		field  string
 		parts  []string
@@ -33,8 +31,6 @@ func TestConfigIsChecked(t *testing.T) {
 		{"servers", nil, func(c *zookeeper.Config) { c.Servers = []string{"h:abc"} }},
 		{"servers", []string{"IPv6"}, func(c *zookeeper.Config) { c.Servers = []string{"[::1"} }},
 		{"servers", nil, func(c *zookeeper.Config) { c.Servers = []string{""} }},
-		{"conn", nil, func(c *zookeeper.Config) { c.Conn = conn }},
-		{"conn", nil, func(c *zookeeper.Config) { c.Servers, c.Conn, c.TLS = nil, conn, &tls.Config{} }},
 		{"ttl", []string{"-1s"}, func(c *zookeeper.Config) { c.TTL = -time.Second }},
 		{"ttl", []string{"1ns"}, func(c *zookeeper.Config) { c.TTL = 1 }},
 		{"ttl", []string{"1.5ms"}, func(c *zookeeper.Config) { c.TTL = 1500 * time.Microsecond }},

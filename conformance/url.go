@@ -3,7 +3,6 @@ package conformance
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"net/url"
 	"os"
@@ -121,9 +120,5 @@ func clearWith(ctx context.Context, open func(context.Context, DialFunc) (store.
 		return err
 	}
 	defer st.Close()
-	clearer, ok := st.(store.Clearer)
-	if !ok {
-		return fmt.Errorf("conformance: the store can't clear what it keeps: it is no store.Clearer")
-	}
-	return clearer.Clear(ctx, election)
+	return st.Clear(ctx, election)
 }

@@ -18,15 +18,13 @@ import (
 //	<prefix>/<election>                             the acknowledged value, as it is, locked by the leader's session
 //	<prefix>/<election>/_ballots/<session>-<nonce>  a ballot with its candidate's value, locked by its session
 //	<prefix>/<election>/_values/<session>-<nonce>   the value, if it is long: casting reads all ballots of an election
-//	<prefix>/<election>/_lock                       locked by the leader, if there is a lock-delay
 //	<prefix>/_void/<session>-<slot>                 changed when a ballot cast in that slot is declared void
 //
 // All of them are locked by sessions whose keys go with them.
 type layout struct{ prefix string }
 
-func (l layout) ack(election string) string  { return l.prefix + "/" + election }
-func (l layout) lock(election string) string { return l.ack(election) + "/_lock" }
-func (l layout) dir(election string) string  { return l.ack(election) + ballots }
+func (l layout) ack(election string) string { return l.prefix + "/" + election }
+func (l layout) dir(election string) string { return l.ack(election) + ballots }
 func (l layout) void(session string, n int) string {
 	return fmt.Sprintf("%s/_void/%s-%d", l.prefix, session, n)
 }

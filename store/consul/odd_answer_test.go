@@ -2,6 +2,7 @@ package consul_test
 
 import (
 	"io"
+	"log/slog"
 	"maps"
 	"math"
 	"net/http"
@@ -194,7 +195,7 @@ func TestOddAnswersToAnAcknowledgement(t *testing.T) {
 				leader, err := storetest.Leader(soon(t), st, election, nil)
 				require.NoError(t, err)
 				require.Equal(t, "own", leader.Value)
-				require.NoError(t, term.Resign(soon(t)))
+				require.NoError(t, term.Withdraw(soon(t)))
 			})
 		}
 	}
@@ -241,4 +242,32 @@ func TestIndexStaysBehind(t *testing.T) {
 			require.NoError(t, b.Err())
 		})
 	}
+}
+
+// An agent that answers each request for a session with an error is named as the cause, and not for its silence. The log
+// has the cause after a second.
+func TestErrorsThatComeAtOnce(t *testing.T) {
+	t.Parallel()
+	tp := newTap(t)
+	tp.always(answer(http.StatusInternalServerError, "disk full"), "PUT", "session/create")
+	warned := make(writer, 100)
+	st := open(t, consul.Config{Addresses: tp.addr(), TTL: short, Logger: slog.New(slog.NewTextHandler(warned, nil))})
+	campaign := make(chan error, 1)
+	go func() {
+		_, err := st.Cast(soon(t), newElection(), "own")
+		campaign <- err
+	}()
+	require.Contains(t, receive(t, warned, "a line of the log"), "the agent says: disk full")
+	require.Empty(t, campaign, "the log was late")
+	err := receive(t, campaign, "the end")
+	require.ErrorContains(t, err, "the agent says: disk full")
+	require.NotContains(t, err.Error(), "no answer")
+}
+
+// writer receives what is written.
+type writer chan string
+
+func (w writer) Write(line []byte) (int, error) {
+	w <- string(line)
+	return len(line), nil
 }

@@ -12,7 +12,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// driver implements engine.Driver, engine.PairWatcher, engine.Finder and store.Resigner on a cluster. All its watches are of
+// driver implements engine.Driver and engine.Resigner on a cluster. All its watches are of
 // one stream.
 //
 // Its goroutines are connect, until there is a client; watch, which keeps the stream of watches; the streams of
@@ -158,6 +158,28 @@ func (d *driver) Ahead(ctx context.Context, e engine.Entry) (engine.Place, error
 			return place, nil
 		}
 		last[0] = clientv3.WithMaxCreateRev(foreign - 1)
+	}
+}
+
+// First implements engine.Driver.
+func (d *driver) First(ctx context.Context, election string) (engine.State, error) {
+	dir := d.layout.dir(election)
+	opts := []clientv3.OpOption{
+		clientv3.WithPrefix(), clientv3.WithLimit(1), clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortAscend),
+	}
+	for {
+		found, _, err := d.read(ctx, nil, clientv3.OpGet(dir, opts...))
+		if err != nil {
+			return engine.State{}, err
+		}
+		kv := first(found[0])
+		if kv == nil {
+			return engine.State{}, nil
+		}
+		if isBallot(dir, kv) {
+			return entryState(entryKey(string(kv.Key), kv.CreateRevision), kv), nil
+		}
+		opts = append(opts[:3:3], clientv3.WithMinCreateRev(kv.CreateRevision+1))
 	}
 }
 

@@ -100,9 +100,6 @@ func (s *session) ID() string { return leaseName(s.id) }
 
 func leaseName(id int64) string { return strconv.FormatInt(id, 16) }
 
-// Owned implements engine.Session.
-func (s *session) Owned() bool { return true }
-
 // End implements engine.Session. It revokes the lease, and the keys go with it.
 func (s *session) End(ctx context.Context, _ []engine.Removal) error { return s.driver.end(ctx, s.id) }
 

@@ -377,7 +377,7 @@ func (d *driver) watching(ctx context.Context, w *watch, read func() (engine.Sta
 	return engine.Watch{Stream: 1, Stop: w.stop}, nil
 }
 
-// RequestResignation implements store.Resigner.
+// RequestResignation implements engine.Resigner.
 func (d *driver) RequestResignation(ctx context.Context, election string, token uint64) error {
 	return do(ctx, d, func() error {
 		p := d.dirOf(election)
@@ -393,7 +393,7 @@ func (d *driver) RequestResignation(ctx context.Context, election string, token 
 	})
 }
 
-// First returns the state of the entry that is first in line; the zero State if there is none.
+// First implements engine.Driver.
 func (d *driver) First(ctx context.Context, election string) (engine.State, error) {
 	return ask(ctx, d, func() (first engine.State, err error) {
 		err = d.dirOf(election).standing(d, func(n uint64, name string) (more bool, err error) {

@@ -63,7 +63,7 @@ var bootRole = role("boot", func(m bootMember) error {
 			return err
 		}
 		j.lead(c, term, 0)
-		_ = term.Resign(context.Background())
+		_ = term.Withdraw(context.Background())
 	}
 })
 

@@ -66,7 +66,7 @@ func sessionOf(t *testing.T, d *driver) engine.Session {
 // lead casts a ballot that is first, and acknowledges.
 func lead(t *testing.T, st *Store, value string) store.Ballot {
 	t.Helper()
-	b, err := st.Campaign(soon(t), "e", value)
+	b, err := st.Cast(soon(t), "e", value)
 	require.NoError(t, err)
 	require.NoError(t, b.Wait(soon(t)))
 	_, err = b.Acknowledge(soon(t), value)

@@ -46,7 +46,7 @@ func TestVersion(t *testing.T) {
 		_, err = Open(c)
 		require.ErrorIs(t, err, store.ErrInvalid)
 		require.ErrorContains(t, err, "version 2")
-		_, err = early.Campaign(soon(t), "e", "value")
+		_, err = early.Cast(soon(t), "e", "value")
 		require.ErrorIs(t, err, store.ErrInvalid)
 	}
 }

@@ -395,27 +395,13 @@ func (d *driver) RequestResignation(ctx context.Context, election string, token 
 
 // First implements engine.Driver.
 func (d *driver) First(ctx context.Context, election string) (engine.State, error) {
-	return ask(ctx, d, func() (engine.State, error) {
-		p, seen := d.dirOf(election), map[string]bool{}
-		tickets, err := p.tickets(d)
-		for _, n := range tickets {
-			name, err := p.ticket(d, n)
-			if err != nil {
-				return engine.State{}, err
-			}
-			if name == "" {
-				continue
-			}
-			if stands, err := p.stands(d, name, seen); err != nil || !stands {
-				if err != nil {
-					return engine.State{}, err
-				}
-				continue
-			}
-			session, nonce, _ := splitBallot(name)
-			return engine.State{Token: n, Session: session, Nonce: nonce}, nil
-		}
-		return engine.State{}, err
+	return ask(ctx, d, func() (first engine.State, err error) {
+		err = d.dirOf(election).standing(d, func(n uint64, name string) (more bool, err error) {
+			first.Token = n
+			first.Session, first.Nonce, _ = splitBallot(name)
+			return false, nil
+		})
+		return first, err
 	})
 }
 
@@ -423,43 +409,54 @@ func (d *driver) First(ctx context.Context, election string) (engine.State, erro
 func (d *driver) Ballots(ctx context.Context, election string) ([]store.Standing, error) {
 	return ask(ctx, d, func() (list []store.Standing, err error) {
 		p := d.dirOf(election)
-		first, err := p.tickets(d)
-		if err != nil || len(first) == 0 {
-			return nil, err
-		}
-		tickets, err := p.tickets(d) // the first listing might miss one that was being made, and show a later one
-		if err != nil {
-			return nil, err
-		}
-		seen := map[string]bool{}
-		for _, n := range tickets {
-			if n > first[len(first)-1] {
-				break
-			}
-			name, err := p.ticket(d, n)
-			if err != nil {
-				return nil, err
-			}
-			if name == "" {
-				continue
-			}
-			stands, err := p.stands(d, name, seen)
-			if err != nil {
-				return nil, err
-			}
-			if !stands {
-				continue
-			}
+		err = p.standing(d, func(n uint64, name string) (more bool, err error) {
 			value, err := d.ops.read(p.ballot(name) + "/value")
 			if err == nil {
 				var asked bool
 				asked, err = d.ops.exists(p.ballot(name) + "/" + resigns)
 				list = append(list, store.Standing{Value: value, Token: n, Asked: asked})
 			}
-			if err != nil && !missing(err) {
-				return nil, err
+			if missing(err) { // it has been withdrawn
+				err = nil
 			}
-		}
-		return list, nil
+			return true, err
+		})
+		return list, err
 	})
+}
+
+// standing calls each with the ballots that stand, the first in line first, until it wants no more.
+func (p electionDir) standing(d *driver, each func(n uint64, name string) (more bool, err error)) error {
+	first, err := p.tickets(d)
+	if err != nil || len(first) == 0 {
+		return err
+	}
+	tickets, err := p.tickets(d) // the first listing might miss one that was being made, and show a later one
+	if err != nil {
+		return err
+	}
+	seen := map[string]bool{}
+	for _, n := range tickets {
+		if n > first[len(first)-1] {
+			return nil
+		}
+		name, err := p.ticket(d, n)
+		if err != nil {
+			return err
+		}
+		if name == "" {
+			continue
+		}
+		stands, err := p.stands(d, name, seen)
+		if err != nil {
+			return err
+		}
+		if !stands {
+			continue
+		}
+		if more, err := each(n, name); !more || err != nil {
+			return err
+		}
+	}
+	return nil
 }

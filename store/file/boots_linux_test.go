@@ -46,7 +46,7 @@ var bootRole = role("boot", func(m bootMember) error {
 			stopped = true
 			_ = syscall.Tgkill(syscall.Getpid(), syscall.Gettid(), syscall.SIGSTOP) // this thread stops in the call
 		}
-	}}, nil, nil)
+	}}, nil)
 	if err != nil {
 		return err
 	}

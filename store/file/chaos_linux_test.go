@@ -108,7 +108,7 @@ var chaosRole = role("chaos", func(c chaosMember) error {
 	if c.Slow {
 		calls = slow{calls}
 	}
-	d, err := newDriverWith(config, calls, nil, nil)
+	d, err := newDriverWith(config, calls, nil)
 	if err != nil {
 		return err
 	}

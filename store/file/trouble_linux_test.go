@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-leadership/leadership/internal/faulty"
 	"github.com/go-leadership/leadership/store"
 	"github.com/go-leadership/leadership/store/engine"
 	"github.com/stretchr/testify/require"
@@ -107,10 +108,10 @@ func TestFullDisk(t *testing.T) {
 // what it does next happens in a new session.
 func TestFrozen(t *testing.T) {
 	c := configIn(t.TempDir() + "/store")
-	line, err := openLined(c)
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, line.Close()) })
-	b := lead(t, line.Store, "one")
+	line, frozen := faulty.New(), c
+	frozen.faults = line
+	st := openWith(t, frozen, kernel{})
+	b := lead(t, st, "one")
 	next, err := openWith(t, c, kernel{}).Cast(soon(t), "e", "two")
 	require.NoError(t, err)
 	line.Cut()
@@ -119,7 +120,7 @@ func TestFrozen(t *testing.T) {
 	line.Heal()
 	<-b.Lost()
 	require.ErrorContains(t, b.Err(), "session has ended")
-	again, err := line.Cast(soon(t), "e", "three")
+	again, err := st.Cast(soon(t), "e", "three")
 	require.NoError(t, err)
 	require.NoError(t, again.Err())
 	require.NoError(t, next.Withdraw(soon(t)))

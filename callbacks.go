@@ -100,8 +100,8 @@ func (c *Candidate) callNewLeaders(ctx context.Context, list []*newLeaderCallbac
 
 // OnNewLeader registers a function to call for each leader that acknowledges, the present one included, in the order
 // registered. A leader that came and went while a callback was running is left out. A callback that blocks holds up the
-// callbacks of the follower and Done, and nothing else. ctx ends with the follower. A panic is reported. Register before the follower starts: a function that is registered later is called from
-// the next change on, and the log has a warning.
+// callbacks of the follower and Done, and nothing else. ctx ends with the follower. A panic is reported. Register before
+// the follower starts: a function that is registered later is called from the next change on, and the log has a warning.
 func (f *Follower) OnNewLeader(call func(ctx context.Context, leader Leader)) {
 	f.onNewLeader.add(call, call == nil)
 	f.warnIfStarted()

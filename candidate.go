@@ -122,10 +122,10 @@ func (c *Candidate) Stop() {
 	}
 }
 
-// Done returns a channel that is closed when Stop has been called and nothing of the candidate's is left: no call of
-// Run, Campaign or Term.Acknowledge, no function, callback or hook, no goroutine, and no term whose ballot has not been given back.
-// Giving the ballot back takes one round trip, or one TTL if the store does not answer. Close the store after that, or
-// the next leader might begin while the work of this one still winds down.
+// Done returns a channel that is closed when Stop has been called and nothing of the candidate's is left: no call of Run,
+// Campaign or Term.Acknowledge, no function, callback or hook, no goroutine, and no term whose ballot has not been given
+// back. Giving the ballot back takes one round trip, or one TTL if the store does not answer. Close the store after that,
+// or the next leader might begin while the work of this one still winds down.
 func (c *Candidate) Done() <-chan struct{} { return c.tasks.done }
 
 // OnWon registers a function to call when the candidate has won, before it acknowledges. Functions are called one
@@ -137,9 +137,10 @@ func (c *Candidate) OnWon(f func(ctx context.Context, term *Term) error) {
 	c.onWon.add(f, f == nil)
 }
 
-// OnNewLeader registers a function to call once for each leader that has acknowledged, while the candidate waits for
-// its turn; leaders that follow each other quickly are coalesced. A Follower's callback is called in all states. This one is not called while the candidate leads or its
-// term winds down: the function is called for the next leader once the candidate stands again.
+// OnNewLeader registers a function to call once for each leader that has acknowledged, while the candidate waits for its
+// turn; leaders that follow each other quickly are coalesced. A Follower's callback is called in all states. This one is
+// not called while the candidate leads or its term winds down: the function is called for the next leader once the
+// candidate stands again.
 //
 // ctx ends when the candidate wins or stops standing. The candidate does not wait for the function then: one that goes
 // on runs beside the term. It delays the next call of the new-leader callbacks, the return of Run, and Done.
@@ -150,11 +151,11 @@ func (c *Candidate) OnNewLeader(f func(ctx context.Context, leader Leader)) {
 	c.onNewLeader.add(&newLeaderCallback{call: f}, f == nil)
 }
 
-// OnTakeoverFailed registers a function to call when the candidate had won and its term ended without an
-// acknowledgement. The function can undo what was begun: the ballot still stands, so no other candidate leads as long
-// as the session is renewed. It is called once for each such term, with the reason: the error of a won callback or of
-// the function given to Run, or why the term ended, which matches ErrResigned, ErrStopped or ErrLost. A leader's
-// function that returns nil and has not acknowledged has resigned. Register before Run or RunForElection; Campaign does not call it.
+// OnTakeoverFailed registers a function to call when the candidate had won and its term ended without an acknowledgement.
+// The function can undo what was begun: the ballot still stands, so no other candidate leads as long as the session is
+// renewed. It is called once for each such term, with the reason: the error of a won callback or of the function given to
+// Run, or why the term ended, which matches ErrResigned, ErrStopped or ErrLost. A leader's function that returns nil and
+// has not acknowledged has resigned. Register before Run or RunForElection; Campaign does not call it.
 func (c *Candidate) OnTakeoverFailed(f func(err error)) {
 	c.onTakeoverFailed.add(f, f == nil)
 }
@@ -164,8 +165,9 @@ func (c *Candidate) OnTakeoverFailed(f func(err error)) {
 // Run or RunForElection, acknowledged or not, and never for a candidate that did not lead. The cause is that of the
 // term's context, and matches ErrLost, ErrResigned or ErrStopped.
 //
-// The ballot is given back when the function has returned, so that no other candidate leads before as long as the
-// session is renewed. Register before Run or RunForElection; Campaign does not call it, since its caller knows when the work has stopped.
+// The ballot is given back when the function has returned, so that no other candidate leads before as long as the session
+// is renewed. Register before Run or RunForElection; Campaign does not call it, since its caller knows when the work has
+// stopped.
 func (c *Candidate) OnTermEnded(f func(term *Term, cause error)) {
 	c.onTermEnded.add(f, f == nil)
 }

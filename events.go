@@ -29,7 +29,8 @@ type Hooks struct {
 	// InJeopardy is called in a term when renewals are overdue and only the remaining time is left, once until the next
 	// renewal.
 	InJeopardy func(election string, token uint64, remaining time.Duration)
-	// ResignationRequested is called before TermEnded for a term that has ended because an operator asked for it: see store.Store.
+	// ResignationRequested is called before TermEnded for a term that has ended because an operator asked for it: see
+	// store.Store.
 	ResignationRequested func(election string, token uint64)
 	// LeaderChanged is called by a follower for each change of the acknowledged leader that it sees. It is called for
 	// the leader at the start, and not if there is none at the start.

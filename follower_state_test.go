@@ -307,6 +307,30 @@ func TestFollowerStopWaitsForCallbacks(t *testing.T) {
 	})
 }
 
+// The context of a follower's callback ends with the follower.
+func TestFollowerCallbacksContext(t *testing.T) {
+	virtual(t, func(w *world) {
+		f := w.follower(w.open(), nil)
+		var happened diary
+		f.OnLeaderGone(func(ctx context.Context) { happened.add("gone"); <-ctx.Done() })
+		f.Start()
+		w.at(ttl)
+		require.Equal(w, []string{"gone"}, happened.all())
+		halt(f)
+
+		f = w.follower(w.open(), nil)
+		f.OnNewLeader(func(ctx context.Context, _ leadership.Leader) {
+			<-ctx.Done()
+			happened.add("%v", context.Cause(ctx))
+		})
+		w.lead(w.open(), "a")
+		f.Start()
+		w.at(2 * ttl)
+		halt(f)
+		require.Equal(w, []string{"gone", "stopped"}, happened.all())
+	})
+}
+
 // TestLateCallback: a callback that is registered after the follower has started hears of the next change, and the log says
 // so.
 func TestLateCallback(t *testing.T) {

@@ -33,10 +33,11 @@ func (c *Candidate) Campaign(ctx context.Context) (*Term, error) {
 	return t, err
 }
 
-// Run stands for election and calls lead each time the candidate wins, with a context that ends when the term does.
-// When lead returns the candidate steps down and stands again, at the back of the queue. Run waits for lead to return
-// before it gives the ballot back, so two calls never overlap; a lead that ignores its context keeps all candidates
-// behind it waiting.
+// Run stands for election and calls lead each time the candidate wins, with a context that ends when the term does. When
+// lead returns the candidate steps down and stands again, at the back of the queue. Run waits for lead to return before it
+// gives the ballot back, so two calls never overlap; a lead that ignores its context keeps all candidates behind it
+// waiting.
+//
 // Won callbacks run before lead. lead calls Term.Acknowledge when it has taken over: Run does not do it, and followers
 // know of no leader before. The function Lead of this package acknowledges and waits, for programs whose work is in
 // callbacks, or that ask IsLeader. Run panics if lead is nil.
@@ -81,9 +82,9 @@ func Lead(ctx context.Context, term *Term) error {
 // not read before the term ended is taken back. IsLeader is always right; a value read from the channel was right when
 // it was sent.
 //
-// It acknowledges when the won callbacks have returned: what has to be done before, they do. After Stop, or a permanent error (the last on the second channel), both channels are closed; a candidate that led has
-// been sent a final false. If the candidate is running or stopped already, the channels that it returns carry that
-// error and are closed.
+// It acknowledges when the won callbacks have returned: what has to be done before, they do. After Stop, or a permanent
+// error (the last on the second channel), both channels are closed; a candidate that led has been sent a final false. If
+// the candidate is running or stopped already, the channels that it returns carry that error and are closed.
 func (c *Candidate) RunForElection() (<-chan bool, <-chan error) {
 	d, err := c.enter(context.Background(), true)
 	if err != nil {

@@ -135,6 +135,7 @@ func TestTermWithdrawAgainSendsNothing(t *testing.T) {
 		st := w.open()
 		term := w.campaign(w.candidate(st, "a", nil))
 		require.NoError(w, term.Withdraw(background))
+		synctest.Wait() // its watches have gone
 		sent := st.Faults().Requests()
 		require.NoError(w, term.Withdraw(background))
 		require.Equal(w, sent, st.Faults().Requests())
@@ -157,6 +158,8 @@ func TestTermWithdrawLeavesALaterTermAlone(t *testing.T) {
 		synctest.Wait()
 		require.True(w, c.IsLeader())
 		require.Equal(w, []string{"a"}, w.ballots())
+		_, err := c.Campaign(background)
+		require.ErrorIs(w, err, leadership.ErrRunning, "the later term is not given back")
 	})
 }
 

@@ -66,7 +66,9 @@ func (s *session) entered(election, key, value string, pairs api.KVPairs) (engin
 	}
 	for i, p := range list {
 		if p.Session == s.id && i != at {
-			d.found(s.id, election, nonceOf(p.Key))
+			if d.found != nil {
+				d.found(s.id, election, nonceOf(p.Key))
+			}
 		}
 	}
 	st.ahead = keys(list[:at])

@@ -32,7 +32,9 @@ func (d *driver) sweepRevived(ctx context.Context, sess *session) {
 			if err == nil {
 				for _, key := range names {
 					if id, _ := owner(key); id == sess.id && d.layout.electionOf(key) != "" {
-						d.found(id, d.layout.electionOf(key), nonceOf(key))
+						if d.found != nil {
+							d.found(id, d.layout.electionOf(key), nonceOf(key))
+						}
 					}
 				}
 				return

@@ -30,6 +30,10 @@ type Harness struct {
 	Faults func(st store.Store) Faults
 	// Clear removes everything that the service keeps of an election, as an operator would.
 	Clear func(ctx context.Context, election string) error
+	// Restore keeps a copy of what the service has of an election, and returns a function that puts it back, as an operator
+	// does with a snapshot, while the sessions of the stores go on. Nil if the harness can't: leads-after-a-restore is
+	// not checked then, and its log says so.
+	Restore func(ctx context.Context, election string) (restore func() error, err error)
 	// TTL is the session TTL of the stores that Open opens. The shorter, the faster the suite.
 	TTL time.Duration
 	// Expiry is the documented bound on the time from a holder's crash to its successor's leading.

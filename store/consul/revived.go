@@ -19,13 +19,13 @@ import (
 // queries without news, the driver looks for them in all elections.
 
 // sweepRevived looks for ballots of the session in all elections, in the background.
-func (d *driver) sweepRevived(ctx context.Context, sess *session) {
+func (d *driver) sweepRevived(sess *session) {
 	if !d.sweeping.CompareAndSwap(false, true) {
 		return
 	}
 	if !d.life.Go(func() {
 		defer d.sweeping.Store(false)
-		ctx, cancel := context.WithTimeout(ctx, max(d.config.TTL, agent.RequestLimit))
+		ctx, cancel := context.WithTimeout(d.life.Background, max(d.config.TTL, agent.RequestLimit))
 		defer cancel()
 		for ctx.Err() == nil {
 			names, err := d.client.Keys(ctx, d.layout.prefix+"/")

@@ -77,7 +77,7 @@ func (d *driver) Open(ctx context.Context) (engine.Session, engine.Proof, error)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	clear(d.behind) // what is left of another session
-	d.present, d.odd = s.id, time.Time{}
+	d.present, d.odd = s, time.Time{}
 	return s, d.proof(s.sent), nil
 }
 
@@ -210,8 +210,19 @@ func (s *session) End(ctx context.Context, _ []engine.Removal) error {
 	}
 }
 
-// confirmNow lets Keep confirm the session at once.
-func (d *driver) confirmNow() {
+// doubt is called when a watch broke, or went back: the agent or the session might be gone, or the service restored from a
+// snapshot. Keep confirms the session at once.
+func (d *driver) doubt(back bool) {
+	d.mu.Lock()
+	s := d.present
+	d.mu.Unlock()
+	if s == nil {
+		return
+	}
+	s.connection.Add(1)
+	if back {
+		d.sweepRevived(s)
+	}
 	select {
 	case d.due <- struct{}{}:
 	default:

@@ -44,7 +44,7 @@ quick: ## run the tests that need no server, with the race detector but for the 
 test: ## run all tests, with the race detector, on real servers: up to 12 minutes
 	@./scripts/setup compiler tmux zookeeper etcd consul
 	go -C tools test -race -count=1 ./...
-	go test -count=1 -run '^TestSimulation$$' . -seeds 1-1000 # 2,000 schedules; with the race detector they are 200
+	go test -count=1 -run '^TestSimulation$$' ./simulation -seeds 1-1000 # 2,000 schedules; with the race detector they are 200
 	go test -count=1 -run '^TestBrokenStores$$' ./conformance -every # without the race detector, which makes it take minutes
 	@# The packages that take long come first.
 	go test -p $(P) -race -count=1 -timeout 40m ./store/zookeeper ./store/consul ./conformance/cluster/... ./...

@@ -37,7 +37,7 @@ type Harness struct {
 	// RoundTrip is the longest round trip, as a share of the TTL, at which the store documents that a candidate leads
 	// and keeps leading with the default grace. Default: 0.25.
 	RoundTrip float64
-	// WithoutResignation says that the store does not take requests to resign yet: it is no store.Resigner, or its method
+	// WithoutResignation says that the store does not take requests to resign yet: RequestResignation
 	// returns errors.ErrUnsupported. The cases for that are not checked then, and their logs say so.
 	WithoutResignation bool
 	// Lingering is how long after its last use a store documents that it keeps a goroutine for an election. Default: 0.

@@ -279,9 +279,9 @@ func (e *env) cast(m *member, value string) store.Ballot {
 
 // campaign casts a ballot. It tries again if the store could not reach the service.
 func campaign(ctx context.Context, m *member, election, value string) (store.Ballot, error) {
-	b, err := m.Campaign(ctx, election, value)
+	b, err := m.Cast(ctx, election, value)
 	for errors.Is(err, store.ErrUnavailable) && ctx.Err() == nil {
-		b, err = m.Campaign(ctx, election, value)
+		b, err = m.Cast(ctx, election, value)
 	}
 	return b, err
 }

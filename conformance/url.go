@@ -3,7 +3,6 @@ package conformance
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"net/url"
 	"os"
@@ -36,7 +35,7 @@ func URL(rawURL, place string) (Harness, error) {
 	if err != nil {
 		return Harness{}, err
 	}
-	ofFile := u.Scheme == "file" && filefaults.Open != nil
+	ofFile, files := u.Scheme == "file", &filefaults.Stores{}
 	if u.Scheme == "memory" {
 		return Harness{}, errors.New("conformance: memory has no network to cut; " +
 			"go test -run TestMemory ./conformance runs the suite on it")
@@ -49,7 +48,7 @@ func URL(rawURL, place string) (Harness, error) {
 				return nil, err
 			}
 			if ofFile {
-				return filefaults.Open(u)
+				return files.Open(ctx, func(ctx context.Context) (store.Store, error) { return store.OpenURL(ctx, u) })
 			}
 			u.Dial = dial
 			return store.OpenURL(ctx, u)
@@ -72,7 +71,7 @@ func URL(rawURL, place string) (Harness, error) {
 		RoundTrip: roundTrips[strings.TrimSuffix(u.Scheme, "+tls")],
 	}
 	if ofFile {
-		h.Faults = func(st store.Store) Faults { return st.(Faults) }
+		h.Faults = func(st store.Store) Faults { return files.Line(st) }
 		if place != "" {
 			h.Clear = clearDirectory("/"+u.Path, h.Clear)
 		}
@@ -121,9 +120,5 @@ func clearWith(ctx context.Context, open func(context.Context, DialFunc) (store.
 		return err
 	}
 	defer st.Close()
-	clearer, ok := st.(store.Clearer)
-	if !ok {
-		return fmt.Errorf("conformance: the store can't clear what it keeps: it is no store.Clearer")
-	}
-	return clearer.Clear(ctx, election)
+	return st.Clear(ctx, election)
 }

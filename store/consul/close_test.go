@@ -39,7 +39,7 @@ func TestCloseWhileTheSessionIsCreated(t *testing.T) {
 			}, "PUT", c.part)
 			done := make(chan error, 1)
 			go func() {
-				_, err := st.Campaign(context.Background(), newElection(), "own")
+				_, err := st.Cast(context.Background(), newElection(), "own")
 				done <- err
 			}()
 			receive(t, applied, "the request")

@@ -111,20 +111,20 @@ func TestEnvironmentIsNotRead(t *testing.T) {
 func TestServersRefuseTheTTL(t *testing.T) {
 	tp := newTap(t)
 	tp.catch(answer(500, "rpc error making call: Invalid Session TTL '10000000000', must be between [30s=24h0m0s]"), "session/create")
-	_, err := open(t, consul.Config{Addresses: tp.addr()}).Campaign(soon(t), newElection(), "own")
+	_, err := open(t, consul.Config{Addresses: tp.addr()}).Cast(soon(t), newElection(), "own")
 	requireInvalid(t, err, "ttl", "[30s=24h0m0s]")
 }
 
 func TestDatacenter(t *testing.T) {
 	st := open(t, consul.Config{Datacenter: "elsewhere"})
-	_, err := st.Campaign(soon(t), newElection(), "own")
+	_, err := st.Cast(soon(t), newElection(), "own")
 	require.ErrorIs(t, err, store.ErrUnavailable) // servers that have started don't know the others yet
 	require.ErrorContains(t, err, `dc "elsewhere"`)
 	eventually(t, func() bool { // on a busy machine the agent's answer can take longer
 		_, err := storetest.Leader(within(t, time.Second), st, newElection(), nil)
 		return err != nil && strings.Contains(err.Error(), `dc "elsewhere"`)
 	}, "the datacenter is named")
-	_, err = open(t, consul.Config{Namespace: "team"}).Campaign(soon(t), newElection(), "own")
+	_, err = open(t, consul.Config{Namespace: "team"}).Cast(soon(t), newElection(), "own")
 	requireInvalid(t, err, "namespace or partition", "Enterprise")
 	require.False(t, strings.Contains(err.Error(), "unknown"))
 }

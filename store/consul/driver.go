@@ -296,7 +296,7 @@ func (d *driver) Ballots(ctx context.Context, election string) ([]store.Standing
 	return list, nil
 }
 
-// RequestResignation implements store.Resigner. The mark is a flag of the ballot's key, whose lock stays as it is.
+// RequestResignation implements engine.Resigner. The mark is a flag of the ballot's key, whose lock stays as it is.
 func (d *driver) RequestResignation(ctx context.Context, election string, token uint64) error {
 	dir := d.layout.dir(election)
 	pairs, err := agent.Certain(ctx, func(ctx context.Context) (api.KVPairs, error) { return d.client.List(ctx, dir) })

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/go-leadership/leadership/conformance"
-	"github.com/go-leadership/leadership/internal/testserver"
 	"github.com/go-leadership/leadership/store"
 	"github.com/go-leadership/leadership/store/consul"
 	"github.com/go-leadership/leadership/store/engine"
@@ -41,28 +40,6 @@ func TestDriver(t *testing.T) {
 		drivertest.Run(t, drivertest.Harness{TTL: renewed, Open: func(context.Context) (engine.Driver, error) {
 			return consul.NewDriver(consul.Config{TTL: renewed, Client: client})
 		}})
-	})
-}
-
-// The restore needs a server of its own.
-func TestDriverAfterRestore(t *testing.T) {
-	t.Parallel()
-	server := testserver.NewConsul(t, testserver.ConsulConfig{})
-	snapshots := operator(t, server).Snapshot()
-	drivertest.RunRestore(t, drivertest.Harness{
-		TTL: renewed,
-		Open: func(context.Context) (engine.Driver, error) {
-			return consul.NewDriver(consul.Config{TTL: renewed, Addresses: server.Addrs()})
-		},
-		Restore: func(_ context.Context, change func()) error {
-			snapshot, _, err := snapshots.Save(nil)
-			if err != nil {
-				return err
-			}
-			defer snapshot.Close()
-			change()
-			return snapshots.Restore(nil, snapshot)
-		},
 	})
 }
 

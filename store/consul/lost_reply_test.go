@@ -42,7 +42,7 @@ func TestLateRequestCastsNoBallot(t *testing.T) {
 			require.NoError(t, castFirst(t, st, election, "own").Withdraw(soon(t)))
 		},
 		"given up": func(t *testing.T, st store.Store, election string) {
-			_, err := st.Campaign(within(t, 20*time.Millisecond), election, "own")
+			_, err := st.Cast(within(t, 20*time.Millisecond), election, "own")
 			require.ErrorIs(t, err, context.DeadlineExceeded)
 		},
 	} {

@@ -194,7 +194,7 @@ func TestOddAnswersToAnAcknowledgement(t *testing.T) {
 				leader, err := storetest.Leader(soon(t), st, election, nil)
 				require.NoError(t, err)
 				require.Equal(t, "own", leader.Value)
-				require.NoError(t, term.Resign(soon(t)))
+				require.NoError(t, term.Withdraw(soon(t)))
 			})
 		}
 	}
@@ -253,7 +253,7 @@ func TestErrorsThatComeAtOnce(t *testing.T) {
 	st := open(t, consul.Config{Addresses: tp.addr(), TTL: short, Logger: slog.New(slog.NewTextHandler(warned, nil))})
 	campaign := make(chan error, 1)
 	go func() {
-		_, err := st.Campaign(soon(t), newElection(), "own")
+		_, err := st.Cast(soon(t), newElection(), "own")
 		campaign <- err
 	}()
 	require.Contains(t, receive(t, warned, "a line of the log"), "the agent says: disk full")

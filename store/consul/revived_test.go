@@ -104,7 +104,7 @@ func TestCastsMeetEachOther(t *testing.T) {
 	done := make(chan error, n)
 	for range n {
 		go func() {
-			b, err := st.Campaign(soon(t), election, "one of many")
+			b, err := st.Cast(soon(t), election, "one of many")
 			if err == nil {
 				if err = b.Wait(soon(t)); err == nil {
 					err = b.Withdraw(soon(t))

@@ -43,9 +43,6 @@ type session struct {
 // ID implements engine.Session.
 func (s *session) ID() string { return s.id }
 
-// Owned implements engine.Session.
-func (s *session) Owned() bool { return true }
-
 // over is called when the service says that there is no such session.
 func (s *session) over() error {
 	s.ended.Store(true)

@@ -28,14 +28,13 @@ package consul
 import (
 	"time"
 
-	"github.com/go-leadership/leadership/store"
 	"github.com/go-leadership/leadership/store/engine"
 )
 
 // engineOf is the engine, under a name that does not show.
 type engineOf = engine.Engine
 
-// Store is one Consul session. It implements store.Store, store.Clearer and store.Resigner.
+// Store is one Consul session. It implements store.Store.
 type Store struct{ *engineOf }
 
 // Open opens a store. It checks the settings; it does not wait for the service.
@@ -56,11 +55,7 @@ func Open(config Config) (*Store, error) {
 }
 
 var (
-	_ store.Clearer  = (*Store)(nil)
-	_ store.Resigner = (*Store)(nil)
-
-	_ engine.Driver  = (*driver)(nil)
-	_ engine.Session = (*session)(nil)
-	_ engine.Finder  = (*driver)(nil)
-	_ store.Resigner = (*driver)(nil)
+	_ engine.Driver   = (*driver)(nil)
+	_ engine.Session  = (*session)(nil)
+	_ engine.Resigner = (*driver)(nil)
 )

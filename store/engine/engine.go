@@ -105,9 +105,9 @@ type Engine struct {
 	settings Settings
 	id       string // random: the nonces of this store begin with it
 	life     *adapter.Lifecycle
-	queue    queue
 	log      logger
-	outage   outage
+	gate     gate
+	rota     rota
 	slots    chan *slot     // those that are free, in the order in which they are taken
 	keeper   sync.WaitGroup // the goroutine that runs keep, and those that end sessions after it
 	calls    sync.WaitGroup // calls of users; one is added under mu while closed is false
@@ -118,14 +118,11 @@ type Engine struct {
 	mu           sync.Mutex
 	ended        bool                    // guarded by mu, as are all below: Close has begun
 	current      *session                // nil while there is none
-	last         *session                // the current one, or the one before
-	stand        error                   // why Close has left ballots standing
 	opening      *opening                // nil unless a session is wanted and there is none
 	keeping      bool                    // the keeper runs
 	observations map[string]*observation // by election
 	detectors    map[string]*detector    // by session
 	casts        uint64                  // counts nonces
-	resyncs      uint64                  // counts the resyncs
 }
 
 // New returns a store on the driver, which it closes.
@@ -140,14 +137,11 @@ func New(d Driver, s Settings) *Engine {
 	var id [8]byte
 	_, _ = rand.Read(id[:]) // never fails
 	e.id = hex.EncodeToString(id[:])
-	e.queue.start, e.log.start = e.life.Go, e.life.Go
-	e.log.log, e.outage.name, e.outage.logger = s.Logger, s.Name, &e.log
+	e.log.start = e.life.Go
+	e.log.log, e.gate.name, e.gate.logger = s.Logger, s.Name, &e.log
 	e.slots = make(chan *slot, Slots)
 	for i := range Slots {
 		e.slots <- &slot{number: i}
-	}
-	if f, ok := d.(Finder); ok {
-		f.OnFound(e.found)
 	}
 	e.life.Go(e.maintain)
 	return e
@@ -216,7 +210,7 @@ func (e *Engine) Ballots(ctx context.Context, election string) (list []store.Sta
 		return nil, err
 	}
 	err = e.repeat(ctx, func(ctx context.Context) error {
-		return e.outage.send(ctx, func() (err error) {
+		return e.gate.send(ctx, plain, func() (err error) {
 			list, err = e.driver.Ballots(ctx, election)
 			return err
 		})
@@ -228,21 +222,21 @@ func (e *Engine) Ballots(ctx context.Context, election string) (list []store.Sta
 	return list, nil
 }
 
-// RequestResignation implements store.Resigner.
+// RequestResignation implements store.Store.
 func (e *Engine) RequestResignation(ctx context.Context, election string, token uint64) error {
 	if err := store.CheckElection(election); err != nil {
 		return err
 	}
 	err := error(errors.ErrUnsupported)
-	if d, ok := e.driver.(store.Resigner); ok {
+	if d, ok := e.driver.(Resigner); ok {
 		err = e.repeat(ctx, func(ctx context.Context) error {
-			return e.outage.send(ctx, func() error { return d.RequestResignation(ctx, election, token) })
+			return e.gate.send(ctx, plain, func() error { return d.RequestResignation(ctx, election, token) })
 		})
 	}
 	return e.life.Fail("request the resignation", election, err)
 }
 
-// Clear implements store.Clearer.
+// Clear implements store.Store.
 func (e *Engine) Clear(ctx context.Context, election string) error {
 	if election != "" {
 		if err := store.CheckElection(election); err != nil {
@@ -250,12 +244,12 @@ func (e *Engine) Clear(ctx context.Context, election string) error {
 		}
 	}
 	err := e.repeat(ctx, func(ctx context.Context) error {
-		return e.outage.send(ctx, func() error { return e.driver.Clear(ctx, election) })
+		return e.gate.send(ctx, plain, func() error { return e.driver.Clear(ctx, election) })
 	})
 	return e.life.Fail("clear", election, err)
 }
 
-// maintain confirms what the watches have told, and resyncs one ballot or observation, at the store's pace. A
+// maintain confirms what the watches have told, and gives one ballot or observation its turn, at the store's pace. A
 // confirmation may take longer than that: the next one is sent when it has been answered. Twice as often it looks which
 // observations are getting old.
 func (e *Engine) maintain() {
@@ -271,8 +265,9 @@ func (e *Engine) maintain() {
 				})
 			default:
 			}
-			if tick > 0 { // at first nothing has been watched for long
-				e.resync()
+			e.dropUnused()
+			if tick > 0 && !e.settings.ConfirmRereads { // at first nothing has been watched for long
+				e.rota.turn()
 			}
 		}
 		adapter.PauseFor(e.life.Calls, e.settings.Pace/2)
@@ -294,44 +289,22 @@ func (e *Engine) freshen() {
 
 // confirm asks the driver to confirm.
 func (e *Engine) confirm() {
-	_ = e.outage.send(e.life.Calls, func() error { // its outcome is what the watches tell
+	_ = e.gate.send(e.life.Calls, plain, func() error { // its outcome is what the watches tell
 		ctx, cancel := context.WithTimeout(e.life.Calls, e.settings.TTL)
 		defer cancel()
 		return e.driver.Confirm(ctx)
 	})
 }
 
-// resync reads anew what was resynced longest ago: a watch might have lost a change. It also drops observations that
-// are not used any more.
-func (e *Engine) resync() {
+// dropUnused drops the observations that have not been used for a TTL.
+func (e *Engine) dropUnused() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.resyncs++
-	var oldest *uint64
-	var read func()
-	consider := func(last *uint64, f func()) {
-		if !e.settings.ConfirmRereads && (oldest == nil || *last < *oldest) {
-			oldest, read = last, f
-		}
-	}
-	if e.current != nil {
-		for b := range e.current.ballots {
-			if b.Err() == nil {
-				consider(&b.resynced, b.resync)
-			}
-		}
-	}
 	for election, o := range e.observations {
 		if o.callers == 0 && time.Since(o.used) >= e.settings.TTL {
 			delete(e.observations, election)
 			o.drop()
-			continue
 		}
-		consider(&o.resynced, o.refresh)
-	}
-	if read != nil {
-		*oldest = e.resyncs
-		read()
 	}
 }
 
@@ -357,16 +330,10 @@ func (e *Engine) Close() error {
 		e.mu.Unlock()
 		e.keeper.Wait()
 		e.life.Stop()
-		e.outage.close()
+		e.gate.close()
 		e.life.Wait()
 		e.calls.Wait()
-		e.mu.Lock()
-		stand, last := e.stand, e.last
-		e.mu.Unlock()
-		if last != nil {
-			stand = errors.Join(stand, last.stands())
-		}
-		e.closed = errors.Join(stand, e.driver.Close())
+		e.closed = e.driver.Close()
 	})
 	return e.closed
 }

@@ -130,15 +130,24 @@ func (t trial) tokens() (tokens []string) {
 	return tokens
 }
 
-func TestServers(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "leadership")
+// kinds start a service of each kind.
+var kinds = map[string]func(*testing.T) service{
+	"zookeeper": func(t *testing.T) service { return testserver.NewZooKeeper(t, testserver.ZooKeeperConfig{}) },
+	"etcd":      func(t *testing.T) service { return testserver.NewEtcd(t, testserver.EtcdConfig{}) },
+	"consul":    func(t *testing.T) service { return testserver.NewConsul(t, testserver.ConsulConfig{}) },
+}
+
+// build builds the command.
+func build(t *testing.T) (path string) {
+	path = filepath.Join(t.TempDir(), "leadership")
 	output, err := exec.Command("go", "build", "-o", path, "github.com/go-leadership/leadership/cmd/leadership").CombinedOutput()
 	require.NoError(t, err, "%s", output)
-	for kind, start := range map[string]func(*testing.T) service{
-		"zookeeper": func(t *testing.T) service { return testserver.NewZooKeeper(t, testserver.ZooKeeperConfig{}) },
-		"etcd":      func(t *testing.T) service { return testserver.NewEtcd(t, testserver.EtcdConfig{}) },
-		"consul":    func(t *testing.T) service { return testserver.NewConsul(t, testserver.ConsulConfig{}) },
-	} {
+	return path
+}
+
+func TestServers(t *testing.T) {
+	path := build(t)
+	for kind, start := range kinds {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			s := start(t)

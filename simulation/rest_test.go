@@ -1,4 +1,4 @@
-package leadership_test
+package simulation_test
 
 import (
 	"context"
@@ -112,7 +112,7 @@ func (k *checks) expireAll() {
 	list, _ := k.service()
 	ctx, cancel := context.WithTimeout(background, time.Duration(len(list)+1)*2*simTTL)
 	defer cancel()
-	ballot, err := st.Campaign(ctx, election, "last")
+	ballot, err := st.Cast(ctx, election, "last")
 	if err == nil {
 		err = ballot.Wait(ctx)
 	}

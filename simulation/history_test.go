@@ -1,4 +1,4 @@
-package leadership_test
+package simulation_test
 
 import (
 	"sync"

@@ -1,4 +1,4 @@
-package leadership_test
+package simulation_test
 
 import (
 	"context"
@@ -83,7 +83,7 @@ func (p *simProcess) stop() {
 func (p *simProcess) impatient() {
 	ctx, cancel := context.WithTimeout(background, time.Duration(p.sim.rng.Int64N(int64(simTTL/10))))
 	defer cancel()
-	if ballot, err := p.store.Campaign(ctx, election, "impatient"); err == nil {
+	if ballot, err := p.store.Cast(ctx, election, "impatient"); err == nil {
 		_ = ballot.Withdraw(ctx)
 	}
 }
@@ -225,7 +225,7 @@ func (r *simRun) byCampaign() {
 func (r *simRun) giveUp(term *leadership.Term) {
 	ctx, cancel := context.WithTimeout(background, simTTL/4)
 	defer cancel()
-	_ = term.Resign(ctx)
+	_ = term.Withdraw(ctx)
 }
 
 // simFollower is a process with a follower.
@@ -251,7 +251,7 @@ func (f *simFollower) start() {
 	}
 	var last uint64
 	gone := false
-	f.OnNewLeader(func(leader leadership.Leader) {
+	f.OnNewLeader(func(_ context.Context, leader leadership.Leader) {
 		if leader.Revision <= last {
 			s.violate("%s: the callback was told of revision %d after %d", f.name, leader.Revision, last)
 		}
@@ -261,7 +261,7 @@ func (f *simFollower) start() {
 		last, gone = leader.Revision, false
 		s.notified(f.name, leader)
 	})
-	f.OnLeaderGone(func() {
+	f.OnLeaderGone(func(context.Context) {
 		if gone {
 			s.violate("%s: two deaths without a leader between them", f.name)
 		}

@@ -4,16 +4,20 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-leadership/leadership/internal/storetest"
 	"github.com/go-leadership/leadership/internal/testserver"
 	"github.com/go-leadership/leadership/store/etcd"
 	"github.com/stretchr/testify/require"
 )
 
-// A restore brings back a withdrawn ballot of a live session, with its acknowledgement. The store of that session
-// removes both, whether it stands in the election again or not.
+// A restore brings back a withdrawn ballot of a live session, with its acknowledgement. No ballot of the store accounts for
+// it, so the session ends, whether the store stands in the election again or not, and whether it can notice the restore
+// or not. The cluster removes both, and the store stands again.
 func TestRestoredBallotIsRemoved(t *testing.T) {
 	t.Parallel()
-	for name, standsAgain := range map[string]bool{"stands again": true, "does not": false} {
+	for name, test := range map[string]struct{ standsAgain, noticed bool }{
+		"stands again": {standsAgain: true}, "does not": {}, "is noticed": {noticed: true}, "stands again, noticed": {true, true},
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			server := testserver.NewEtcd(t, testserver.EtcdConfig{})
@@ -23,25 +27,28 @@ func TestRestoredBallotIsRemoved(t *testing.T) {
 			st, other := open(t, config), open(t, config)
 			b := castFirst(t, st, election, "withdrawn")
 			acknowledge(t, b, "withdrawn")
-			goesOn := castFirst(t, st, newElection(), "goes on")
+			another := castFirst(t, st, newElection(), "another")
 			castFirst(t, other, newElection(), "so that this session is in the copy too")
 			advance(t, client, 1)
 			restart(t, server.Member(0), server.Member(0).SaveData)
 			require.NoError(t, b.Withdraw(soon(t)))
-			if !standsAgain {
-				advance(t, client, 100) // so that the store notices the restore
+			if test.noticed {
+				advance(t, client, 100)
 				confirmedAgain(t, st)
 			}
 			require.Empty(t, keys(t, client, ackKey(election)))
 			restart(t, server.Member(0), server.Member(0).RestoreData)
 			next := other
-			if standsAgain {
+			if test.standsAgain {
 				next = st
 			}
-			require.NoError(t, cast(t, next, election, "next").Wait(soon(t)))
-			require.NoError(t, goesOn.Err(), "its session goes on")
+			first := contend(t, next, election, "next")
+			receive(t, first.Terms, "the term")
+			lost(t, another)
 			require.Equal(t, []string{"next"}, values(t, other, election))
-			eventually(t, func() bool { return len(keys(t, client, ackKey(election))) == 1 }, "its acknowledgement goes")
+			leader, err := storetest.Leader(soon(t), other, election, nil)
+			require.NoError(t, err)
+			require.Contains(t, []string{"", "next"}, leader.Value, "its acknowledgement has gone")
 		})
 	}
 }

@@ -27,7 +27,6 @@ func driverOf(t *testing.T, ttl time.Duration, handler http.HandlerFunc) *driver
 	t.Cleanup(srv.Close)
 	d, err := newDriver(Config{Addresses: []string{srv.Listener.Addr().String()}, TTL: ttl})
 	require.NoError(t, err)
-	d.OnFound(func(string, string, string) {})
 	t.Cleanup(func() { require.NoError(t, d.Close()) })
 	return d
 }
@@ -52,7 +51,7 @@ func TestNullInAList(t *testing.T) {
 				s := &session{driver: d, id: "id", name: "name"}
 				_, _ = d.client.Commit(ctx, &api.KVTxnOp{Verb: api.KVGetOrEmpty, Key: "key"})
 				_, _ = d.client.List(ctx, "dir/")
-				_, _ = d.client.Keys(ctx, "dir/")
+				_, _ = d.First(ctx, "election")
 				_, _ = d.client.Get(ctx, "key")
 				_ = d.RequestResignation(ctx, "election", 1)
 				_, _ = d.Ballots(ctx, "election")

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/go-leadership/leadership/internal/adapter"
@@ -23,8 +22,8 @@ import (
 // driver implements engine.Driver. The watch of a ballot is a stream of its own, which the last one ahead of it joins; all
 // others tell in any order.
 //
-// Its goroutines are those of the watcher, clearAwayAll while there are sessions that are not kept, and sweepRevived. Close
-// waits for all of them.
+// Its goroutines are those of the watcher, and clearAwayAll while there are sessions that are not kept. Close waits for all
+// of them.
 type driver struct {
 	config  Config
 	layout  layout
@@ -33,13 +32,11 @@ type driver struct {
 	watches *kvwatch.Watcher
 	due     chan struct{} // has room for one: the session must be confirmed now
 
-	found    func(session, election, nonce string) // set before the first call
-	sweeping atomic.Bool                           // sweepRevived is under way
-	retired  retired                               // sessions that are not kept
-	retiring sync.WaitGroup                        // clearAwayAll
-	failed   bool                                  // Open's: the last session was not created
-	odd      time.Time                             // Open's: since when no session could be opened for odd answers; zero if it could
-	seed     maphash.Seed                          // of streamOf
+	retired  retired        // sessions that are not kept
+	retiring sync.WaitGroup // clearAwayAll
+	failed   bool           // Open's: the last session was not created
+	odd      time.Time      // Open's: since when no session could be opened for odd answers; zero if it could
+	seed     maphash.Seed   // of streamOf
 
 	mu      sync.Mutex
 	present *session          // guarded by mu, as is behind: the one that is kept; nil if there is none
@@ -68,9 +65,6 @@ func newDriver(config Config) (*driver, error) {
 	d.watches = kvwatch.New(client, config.Prefix+"/", stands, d.doubt)
 	return d, nil
 }
-
-// OnFound implements engine.Finder.
-func (d *driver) OnFound(found func(session, election, nonce string)) { d.found = found }
 
 // isSession reports whether the session with an id is the one that is kept.
 func (d *driver) isSession(id string) bool {
@@ -114,7 +108,7 @@ func stateOf(key string, e agent.Entry) engine.State {
 	}
 }
 
-// First returns the state of the ballot that is first in the queue of an election; the zero State if there is none.
+// First implements engine.Driver.
 func (d *driver) First(ctx context.Context, election string) (engine.State, error) {
 	dir := d.layout.dir(election)
 	pairs, err := d.client.List(ctx, dir)

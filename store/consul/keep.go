@@ -82,7 +82,7 @@ func (s *session) confirmAll(ctx context.Context, renewed func(engine.Proof)) er
 		default:
 			s.sent, pause = c.sent, 0
 			next = c.sent.Time().Add(ttl / 4)
-			renewed(s.driver.proof(c.sent))
+			renewed(s.proof(c.sent))
 		}
 	}
 }

@@ -75,11 +75,11 @@ func (d *driver) Open(ctx context.Context) (engine.Session, engine.Proof, error)
 	defer d.mu.Unlock()
 	clear(d.behind) // what is left of another session
 	d.present, d.odd = s, time.Time{}
-	return s, d.proof(s.sent), nil
+	return s, s.proof(s.sent), nil
 }
 
-func (d *driver) proof(sent store.Instant) engine.Proof {
-	return engine.Proof{Sent: sent, Valid: d.config.TTL - d.config.Grace}
+func (s *session) proof(sent store.Instant) engine.Proof {
+	return engine.Proof{Sent: sent, Valid: s.driver.config.TTL - s.driver.config.Grace, Connection: 1 + s.connection.Load()}
 }
 
 // refusalLimit is for how long a session is tried to be opened though that is refused, be it not by Consul, or for an
@@ -209,7 +209,7 @@ func (s *session) End(ctx context.Context, _ []engine.Removal) error {
 
 // doubt is called when a watch broke, or went back: the agent or the session might be gone, or the service restored from a
 // snapshot. Keep confirms the session at once.
-func (d *driver) doubt(back bool) {
+func (d *driver) doubt() {
 	d.mu.Lock()
 	s := d.present
 	d.mu.Unlock()
@@ -217,9 +217,6 @@ func (d *driver) doubt(back bool) {
 		return
 	}
 	s.connection.Add(1)
-	if back {
-		d.sweepRevived(s)
-	}
 	select {
 	case d.due <- struct{}{}:
 	default:

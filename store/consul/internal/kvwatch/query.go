@@ -47,7 +47,7 @@ func (w *watch) follow(ctx context.Context) {
 		w.mu.Unlock()
 		change, known, err := w.ask(ctx, &poll, version, whole)
 		if ctx.Err() == nil && change == agent.Back {
-			w.doubt(err == nil)
+			w.doubt()
 		}
 		if err == nil && (change == agent.Back || !known) {
 			_, _ = w.read(ctx)

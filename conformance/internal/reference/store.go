@@ -108,7 +108,7 @@ func (s *Store) renew(sess *clientSession, sent store.Instant) {
 			s.renewed(sess, sent)
 		}
 		err := s.line.Send(s.life.Calls, func() { lives = s.service.touch(sess.id) })
-		if s.has(AnswersCutOff) && time.Since(sent.Time()) > s.ttl/5 {
+		if s.has(AnswersCutOff) && time.Since(sent.Time()) > s.ttl/10 {
 			continue
 		}
 		switch {

@@ -76,10 +76,11 @@ var slowLinks = []Case{
 			a, b, c := e.open(), e.open(), e.open()
 			leader := e.cast(a, "a")
 			e.first(leader)
-			e.stand(b, "b", nil)
+			slow := e.stand(b, "b", nil)
 			next := e.stand(c, "c", nil)
 			b.DelayReplies(e.h.TTL * 7 / 10)
 			e.pass(e.h.TTL) // its lease is over, and each renewal of its session is late
+			e.check(!slow.IsLeader() && !next.IsLeader(), "a candidate leads beside a")
 			began := time.Now()
 			e.withdraw(leader)
 			e.until("c leads", next.IsLeader)
@@ -92,17 +93,13 @@ var slowLinks = []Case{
 	{
 		Name:     "long-round-trips",
 		Promises: []string{"G3"},
-		Explains: "a candidate leads and keeps leading at round trips up to the largest that stores promise",
+		Explains: "a candidate leads and keeps leading at round trips up to an eighth of the TTL",
 		check: func(e *env) {
-			largest := e.h.RoundTrip
-			if largest == 0 {
-				largest = 0.125
-			}
 			since := map[*leadership.Candidate]time.Time{} // when each was last seen not to lead; only those that have to keep on
-			for i, share := range []float64{0.2, 0.6, 1} {
+			for i, share := range []time.Duration{40, 13, 8} {
 				name := fmt.Sprintf("%s/%d", e.election, i)
 				e.onClose(func() { e.ok(e.h.Clear(e.ctx, name), "clear %q", name) })
-				m := e.openSlow(time.Duration(share * largest * float64(e.h.TTL) / 2))
+				m := e.openSlow(e.h.TTL / share / 2)
 				c, err := leadership.NewCandidate(m, name, "a", nil)
 				e.ok(err, "make a candidate")
 				e.onClose(c.Stop)

@@ -7,16 +7,20 @@ SUITEFLAGS ?=
 BENCHFLAGS ?=
 # P is how many packages `make test` tests at once: more than there are processors, since they wait more than they work.
 P ?= 8
-# PART is what `make long` runs: all of these, or some of them.
-PART ?= suspended guardian simulation file chaos mutants
+# PART is what `make test` tests: some of library, command and tools; or what `make long` runs, see there. All by default.
+PART ?=
 # SEEDS are the seeds of PART=simulation, ROUNDS the rounds of PART=chaos, FOR is how long PART=file takes.
 SEEDS ?= 1-10000
 ROUNDS ?= 1-20
 FOR ?= 1h
 
-STATICCHECK = go tool -modfile=tools/go.mod staticcheck
+# The library's module is built and tested without go.work, as an importer builds it. The command and the tools are built
+# with go.work: the command takes the library from this clone.
+LIBRARY = GOWORK=off go
+STATICCHECK = go tool staticcheck
 
-.PHONY: help setup demo quick test long mutants conformance check bench
+.PHONY: help setup demo quick quick-library quick-command test test-library test-packages test-simulation test-suite \
+	test-command test-tools long mutants conformance check bench
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "%-12s %s\n", $$1, $$2 }' Makefile
@@ -26,52 +30,67 @@ setup: ## install what the tests need (Debian, as root); STORE=etcd for one stor
 
 demo: ## show failovers on this machine; STORE=zookeeper, etcd or consul: on a real server; STORE='etcd://host:2379/?ttl=3s'
 ifeq ($(filter-out file,$(STORE)),)
-	@go run ./examples/failover/demo
+	@$(LIBRARY) run ./examples/failover/demo
 else
 	@$(if $(findstring ://,$(STORE)),,./scripts/setup $(STORE))
-	@go run ./examples/failover/demo/server -store '$(value STORE)'
+	@$(LIBRARY) run ./examples/failover/demo/server -store '$(value STORE)'
 endif
 
-# The tests of the command start some hundred processes, and the race detector costs each of them more than the rest of its
-# work. Both lines run at once, since the command's tests wait more than they work.
 quick: ## run the tests that need no server, with the race detector but for the command: under a minute
 	@./scripts/setup compiler
-	packages=$$(./scripts/serverless | grep -v '/cmd/leadership$$') && { \
-		go test -short -count=1 ./cmd/leadership & command=$$!; \
-		go test -p 4 -short -race -count=1 ./store/file $$packages; code=$$?; \
-		wait $$command && exit $$code; } # -short: 40 schedules of the simulation, not 200, and not the suite on files
+	@$(MAKE) --no-print-directory -j -k quick-library quick-command
 
-test: ## run all tests, with the race detector, on real servers: up to 12 minutes
+# -short: 40 schedules of the simulation, not 200, and not the suite on files. The package that takes long comes first.
+quick-library:
+	packages=$$(GOWORK=off ./scripts/serverless ./...) && $(LIBRARY) test -p 4 -short -race -count=1 ./store/file $$packages
+
+# The command's tests start some hundred processes, and the race detector costs each of them more than the rest of its work.
+quick-command:
+	go test -short -count=1 $$(./scripts/serverless ./cmd/leadership/...)
+
+# What computes runs beside the tests on servers, which wait more than they work.
+test: ## run all tests, with the race detector, on real servers: up to 15 minutes; PART=library, command or tools
 	@./scripts/setup compiler tmux zookeeper etcd consul
-	go -C tools test -race -count=1 ./...
-	go test -count=1 -run '^TestSimulation$$' ./simulation -seeds 1-1000 # 2,000 schedules; with the race detector they are 200
-	go test -count=1 -run '^TestBrokenStores$$' ./conformance -every # without the race detector, which makes it take minutes
-	@# The packages that take long come first.
-	go test -p $(P) -race -count=1 -timeout 40m ./store/zookeeper ./store/consul ./conformance/cluster/... ./...
+	@$(MAKE) --no-print-directory -j -k $(addprefix test-,$(or $(PART),library command tools))
+
+test-library: test-packages test-simulation test-suite
+
+test-packages: # those that take long come first
+	$(LIBRARY) test -p $(P) -race -count=1 -timeout 40m ./store/zookeeper ./store/consul ./conformance/cluster/... ./...
+
+test-simulation: # 2,000 schedules; with the race detector they are 200
+	nice env $(LIBRARY) test -count=1 -run '^TestSimulation$$' ./simulation -seeds 1-1000
+
+test-suite: # every flaw with every case; with the race detector that takes many minutes
+	nice env $(LIBRARY) test -count=1 -run '^TestBrokenStores$$' ./conformance -every
+
+test-command:
+	go test -p $(P) -race -count=1 -timeout 40m ./cmd/leadership/...
+
+test-tools:
+	nice go test -race -count=1 ./tools/...
 
 long: ## run what takes hours, and go on where it was interrupted; PART=simulation SEEDS=1-1000
-	@./scripts/long $(PART)
+	@./scripts/long $(or $(PART),suspended guardian simulation file chaos mutants)
 
 mutants: ## change the core, the engine and package store in one place at a time: does a test notice? Takes hours, goes on as long does
 	@./scripts/long mutants
 
 conformance: ## run the conformance suite on a running cluster; STORE='etcd://host:2379/?ttl=3s'
-	@go test -v -count=1 -timeout 2h ./conformance/servers -store='$(value STORE)' $(SUITEFLAGS)
+	@$(LIBRARY) test -v -count=1 -timeout 2h ./conformance/servers -store='$(value STORE)' $(SUITEFLAGS)
 
-check: ## check format, vet, staticcheck, and that go.mod is tidy
+check: ## check format, vet, staticcheck, and that each go.mod is tidy, in all modules
 	@unformatted=$$(gofmt -l .); test -z "$$unformatted" || { echo "gofmt -w is needed for:"; echo "$$unformatted"; exit 1; } >&2
-	go vet ./...
+	$(LIBRARY) vet ./...
+	go vet work
 	go vet -tags timens ./store
-	go vet -tags mutants ./store/file ./internal/guard
-	go -C tools vet ./...
-	$(STATICCHECK) ./...
+	go vet -tags mutants ./store/file ./cmd/leadership/internal/guard
+	$(STATICCHECK) ./... ./cmd/leadership/... ./tools/...
 	$(STATICCHECK) -tags timens ./store
-	$(STATICCHECK) -tags mutants ./store/file ./internal/guard
-	go -C tools tool staticcheck ./...
-	go mod tidy -diff
-	go -C tools mod tidy -diff
+	$(STATICCHECK) -tags mutants ./store/file ./cmd/leadership/internal/guard
+	./scripts/tidy
 
 bench: ## run the benchmarks; BENCHFLAGS="-benchtime 10s"
-	go test -run '^$$' -bench . $(BENCHFLAGS) ./...
+	$(LIBRARY) test -run '^$$' -bench . $(BENCHFLAGS) ./...
 
 export SEEDS ROUNDS FOR

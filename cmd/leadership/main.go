@@ -11,8 +11,8 @@ package main
 import (
 	"os"
 
+	"github.com/go-leadership/leadership/cmd/leadership/internal/guard"
 	"github.com/go-leadership/leadership/internal/demo"
-	"github.com/go-leadership/leadership/internal/guard"
 	_ "github.com/go-leadership/leadership/store/all"
 )
 

@@ -11,7 +11,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/go-leadership/leadership/internal/guard"
+	"github.com/go-leadership/leadership/cmd/leadership/internal/guard"
 	"github.com/go-leadership/leadership/store"
 )
 

@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-leadership/leadership/internal/guard"
+	"github.com/go-leadership/leadership/cmd/leadership/internal/guard"
 	"github.com/stretchr/testify/require"
 )
 

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/go-leadership/leadership"
-	"github.com/go-leadership/leadership/internal/guard"
+	"github.com/go-leadership/leadership/cmd/leadership/internal/guard"
 	"github.com/stretchr/testify/require"
 )
 

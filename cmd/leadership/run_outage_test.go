@@ -5,7 +5,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/go-leadership/leadership/internal/guard"
+	"github.com/go-leadership/leadership/cmd/leadership/internal/guard"
 	"github.com/stretchr/testify/require"
 )
 

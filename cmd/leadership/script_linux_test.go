@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/go-leadership/leadership"
-	"github.com/go-leadership/leadership/internal/guard"
+	"github.com/go-leadership/leadership/cmd/leadership/internal/guard"
 	"github.com/go-leadership/leadership/internal/localdir"
 	"github.com/go-leadership/leadership/store"
 	"github.com/rogpeppe/go-internal/testscript"

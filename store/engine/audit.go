@@ -25,8 +25,8 @@ import (
 
 // watchHead adds an election to those that are audited. The caller holds the engine's mu.
 func (s *session) watchHead(election string) {
-	if !s.audited[election] {
-		s.audited[election] = true
+	if _, known := s.doubts[election]; !known {
+		s.doubts[election] = 0
 		s.elections = append(s.elections, election)
 	}
 }

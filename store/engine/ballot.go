@@ -83,52 +83,48 @@ func (b *ballot) Err() error { return context.Cause(b.ctx) }
 // ResignationRequested implements store.Ballot.
 func (b *ballot) ResignationRequested() <-chan struct{} { return b.asked }
 
-// Wait implements store.Ballot. It returns nil only while the next renewal can reach the lease: a term that began with
-// the rest of a lease would end before the renewal arrives. A lease that has ended is the caller's to look at.
+// Wait implements store.Ballot. It returns nil only once renewals are known to reach the lease, or while one that is sent
+// now would: a term that began with the rest of the first proof would end before the first renewal arrives. A lease that
+// has ended is the caller's to look at.
 func (b *ballot) Wait(ctx context.Context) error {
-	err := context.Cause(ctx)
-	for renewed, first := (<-chan struct{})(nil), b.first; err == nil; {
-		select {
-		case <-first:
-			if renewed = b.unreachable(); renewed == nil {
-				return b.wait(nil)
-			}
-			first = nil
-			continue
-		case <-renewed:
-			first = b.first
-			continue
-		case <-b.Lost():
-			return b.wait(nil)
-		case <-ctx.Done():
-			err = context.Cause(ctx)
-		}
+	err := b.await(ctx, b.first)
+	for renewed := b.unreachable(); err == nil && renewed != nil && b.Err() == nil; renewed = b.unreachable() {
+		err = b.await(ctx, renewed)
 	}
-	return b.wait(err)
-}
-
-// unreachable returns nil if the lease lasts for another round trip like that of its last renewal, or has ended.
-// Otherwise it returns a channel that is closed at the next renewal, or when the lease ends.
-func (b *ballot) unreachable() <-chan struct{} {
-	last, left := b.session.lease.Last(), b.session.lease.Remaining()
-	if left <= 0 || left >= last.Confirmed.Sub(last.Sent) {
-		return nil
-	}
-	return last.Changed
-}
-
-// wait is what Wait returns: err, unless the ballot is lost.
-func (b *ballot) wait(err error) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if lost := b.Err(); lost != nil { // also if it is first
+	switch lost := b.Err(); {
+	case lost != nil: // also if it is first
 		return lost
-	}
-	if err != nil {
+	case err != nil:
 		return b.engine.life.Fail("wait", b.entry.Election, err)
 	}
 	b.waited = true
 	return nil
+}
+
+// await waits until a channel is closed, or the ballot is lost. Its error is why ctx has ended.
+func (b *ballot) await(ctx context.Context, c <-chan struct{}) error {
+	if ctx.Err() == nil {
+		select {
+		case <-c:
+			return nil
+		case <-b.Lost():
+			return nil
+		case <-ctx.Done():
+		}
+	}
+	return context.Cause(ctx)
+}
+
+// unreachable returns nil if a renewal has reached the lease, if there is time for another round trip like that of its
+// first proof, or if it has ended. Otherwise it returns a channel that is closed when it is renewed or ends.
+func (b *ballot) unreachable() <-chan struct{} {
+	last, left := b.session.lease.Last(), b.session.lease.Remaining()
+	if b.session.reached.Load() || left <= 0 || left >= last.Confirmed.Sub(last.Sent) {
+		return nil
+	}
+	return last.Changed
 }
 
 // lose says why the ballot is lost. The first reason stays.

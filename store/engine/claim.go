@@ -93,9 +93,7 @@ func (c *claim) doubts(doubt bool) {
 	case doubt:
 		s.doubts[c.election]++
 	default:
-		if s.doubts[c.election]--; s.doubts[c.election] == 0 {
-			delete(s.doubts, c.election)
-		}
+		s.doubts[c.election]--
 		close(s.changed)
 		s.changed = make(chan struct{})
 	}

@@ -189,12 +189,14 @@ func (b *ballot) outcome(ctx context.Context, err error) {
 // watch watches and reads an entry, and puts what the watch tells in place of what the one before has told.
 func (b *ballot) watch(ctx context.Context, s step) error {
 	at, key, tell, kind := &b.own, b.entry.Key, b.tellOwn, reads
+	b.mu.Lock()
 	if s == watchPrev {
-		at, key, tell = &b.prev, b.nearest(), b.tellPrev
+		at, key, tell = &b.prev, b.entry.Place.Nearest, b.tellPrev
 	}
-	if b.mightLead(s) {
+	if s == watchLast || s == watchPrev && b.prev != nil && b.prev.stale { // the ballot is first if that has gone
 		kind = leads
 	}
+	b.mu.Unlock()
 	m := &mailbox{}
 	err := b.engine.gate.send(ctx, kind, func() (err error) {
 		m.watch, err = b.engine.driver.WatchEntry(ctx, key, tell(m))
@@ -212,19 +214,6 @@ func (b *ballot) watch(ctx context.Context, s step) error {
 	b.mu.Unlock()
 	old.stop()
 	return nil
-}
-
-// mightLead reports whether the ballot might be first as soon as it knows what the step reads.
-func (b *ballot) mightLead(s step) bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return s == watchLast || s == watchPrev && b.prev != nil && b.prev.stale
-}
-
-func (b *ballot) nearest() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.entry.Place.Nearest
 }
 
 // errSame says that the service names an entry that has gone.

@@ -11,6 +11,7 @@ import (
 // The driver.
 
 func (s *scripted) Open(ctx context.Context) (Session, Proof, error) {
+	sent := store.Now()
 	a := s.ask(ctx, &request{op: "Open"})
 	if a.err != nil {
 		return nil, Proof{}, a.err
@@ -19,7 +20,7 @@ func (s *scripted) Open(ctx context.Context) (Session, Proof, error) {
 	defer s.mu.Unlock()
 	s.sessions++
 	s.session = &scriptedSession{driver: s, id: strconv.Itoa(s.sessions), over: make(chan error)}
-	return s.session, Proof{Sent: store.Now(), Valid: ttl * 2 / 3}, nil
+	return s.session, Proof{Sent: sent, Valid: ttl * 2 / 3}, nil
 }
 
 func (s *scripted) watch(ctx context.Context, r *request) (Watch, error) {

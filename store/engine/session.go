@@ -32,16 +32,16 @@ type session struct {
 	cancel context.CancelCauseFunc
 	once   sync.Once // finish
 
+	reached     atomic.Bool   // a renewal has come while the lease held: it is not that of the proof it began with
 	connection  atomic.Uint64 // of the last proof
 	reconnected chan struct{} // has room for one: a proof came on another connection
 
 	over      bool              // guarded by the engine's mu, as are all below: finish has begun
 	left      error             // why it was given up, if over: the service may keep it. nil: it has ended there
 	claims    map[string]*claim // by nonce
-	doubts    map[string]int    // by election: how many claims are in doubt, if there are any
+	doubts    map[string]int    // by election, of all in which it has cast: how many claims are in doubt
 	changed   chan struct{}     // closed and replaced when there are fewer
-	elections []string          // in which it has cast, in the order of the first casts
-	audited   map[string]bool   // the same
+	elections []string          // the same elections, in the order of the first casts
 }
 
 // openSession returns the session, and waits for one if there is none.
@@ -119,7 +119,7 @@ func (e *Engine) open(o *opening) *session {
 func (e *Engine) newSession(d Session, proof Proof) *session {
 	s := &session{
 		engine: e, driver: d, id: d.ID(), lease: store.NewLease(), reconnected: make(chan struct{}, 1),
-		claims: map[string]*claim{}, doubts: map[string]int{}, changed: make(chan struct{}), audited: map[string]bool{},
+		claims: map[string]*claim{}, doubts: map[string]int{}, changed: make(chan struct{}),
 	}
 	s.ctx, s.cancel = context.WithCancelCause(e.life.Background)
 	s.connection.Store(proof.Connection)
@@ -154,7 +154,10 @@ func (e *Engine) failed(o *opening, err error) bool {
 	return true
 }
 
+// renewed takes a proof. One that comes while the lease holds shows that renewals reach it.
 func (s *session) renewed(p Proof) {
+	_, holds := s.lease.Span()
+	s.reached.Store(holds)
 	s.lease.Renew(p.Sent, p.Valid)
 	s.engine.gate.answer()
 	s.connected(p.Connection)

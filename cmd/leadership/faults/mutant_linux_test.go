@@ -64,7 +64,7 @@ func TestMutants(t *testing.T) {
 // build builds the mutant.
 func (m mutation) build(t *testing.T) string {
 	t.Helper()
-	path, err := filepath.Abs("../../../" + m.file)
+	path, err := filepath.Abs("../" + m.file)
 	require.NoError(t, err)
 	source, err := os.ReadFile(path)
 	require.NoError(t, err)

@@ -1,4 +1,4 @@
-package scripts
+package main
 
 import (
 	"os"
@@ -15,7 +15,7 @@ import (
 
 // The servers of compose.yaml have the versions of the tests and loopback ports only, and the URL of each opens.
 func TestCompose(t *testing.T) {
-	text, err := os.ReadFile("../compose.yaml")
+	text, err := os.ReadFile("../../compose.yaml")
 	require.NoError(t, err)
 	var file struct {
 		Services map[string]struct {

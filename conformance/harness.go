@@ -38,9 +38,6 @@ type Harness struct {
 	TTL time.Duration
 	// Expiry is the documented bound on the time from a holder's crash to its successor's leading.
 	Expiry time.Duration
-	// RoundTrip is the longest round trip, as a share of the TTL, at which the store documents that a candidate leads
-	// and keeps leading with the default grace. Default: 0.25.
-	RoundTrip float64
 	// WithoutResignation says that the store does not take requests to resign yet: RequestResignation
 	// returns errors.ErrUnsupported. The cases for that are not checked then, and their logs say so.
 	WithoutResignation bool

@@ -25,10 +25,8 @@ func TestKnownWhileItIsReadAnew(t *testing.T) {
 					read = s.next("Entry")
 				}
 				require.Equal(t, held, read.key)
-				asked := s.requests()
 				prev.tell(News{State: &State{}})
-				require.True(t, closed(b.first), "at once, whatever its goroutine does")
-				require.Equal(t, asked, s.scripted.asked, "nothing was sent for that")
+				require.True(t, closed(b.first), "within the call, so without a request")
 				synctest.Wait()
 				require.Error(t, read.ctx.Err(), "the read says nothing more")
 			})
@@ -89,6 +87,19 @@ func TestTermNeedsALeaseThatARenewalReaches(t *testing.T) {
 		sent := store.Now()
 		time.Sleep(trip / 2)
 		s.session.renew(Proof{Sent: sent, Valid: ttl * 2 / 3})
+		require.True(t, late.returned())
+		require.NoError(t, late.err)
+		time.Sleep(b.Lease().Remaining() - time.Nanosecond)
+		require.NoError(t, b.Wait(t.Context()), "renewals reach it")
+		require.True(t, s.holds(b))
+
+		time.Sleep(time.Nanosecond) // the lease ends, and the next one begins with what is left of a late renewal
+		sent = store.Now()
+		time.Sleep(trip * 2)
+		s.session.renew(Proof{Sent: sent, Valid: trip * 3})
+		late = s.wait(b)
+		require.False(t, late.returned())
+		s.session.renew(Proof{Sent: store.Now(), Valid: ttl})
 		require.True(t, late.returned())
 		require.NoError(t, late.err)
 	})
@@ -209,6 +220,46 @@ func TestObserveNeverGoesBack(t *testing.T) {
 			require.True(t, c.returned())
 			require.Equal(t, store.Known{Leader: leader, AsOf: time.Now()}, c.value)
 			s.quiet()
+		})
+	}
+}
+
+// TestObserveWithAServerThatIsBehind: a read that shows an earlier time than the caller's is no news. A later confirmation is.
+func TestObserveWithAServerThatIsBehind(t *testing.T) {
+	play(t, Settings{}, func(t *testing.T, s *scene) {
+		began := time.Now()
+		s.watched()
+		time.Sleep(2 * time.Second)
+		c := s.observe(&store.Known{Leader: two, AsOf: began.Add(time.Second)})
+		read := s.next("Leader").shows(State{Leader: one, AsOf: began.Add(time.Millisecond)})
+		require.False(t, c.returned())
+		s.quiet() // it does not read again and again
+		read.tells(News{AsOf: began.Add(time.Second)})
+		require.True(t, c.returned())
+		require.Equal(t, store.Known{Leader: one, AsOf: began.Add(time.Second)}, c.value)
+	})
+}
+
+// TestPlaceOfARequestThatHasGone is given back, also if the request was let through at the moment at which it went.
+func TestPlaceOfARequestThatHasGone(t *testing.T) {
+	for range 50 { // select is random
+		synctest.Test(t, func(t *testing.T) {
+			g := &gate{taken: places}
+			ctx, cancel := context.WithCancel(t.Context())
+			var err error
+			go func() { err = g.enter(ctx, reads) }()
+			synctest.Wait()
+			g.mu.Lock()
+			cancel()
+			g.give(reads)
+			g.mu.Unlock()
+			synctest.Wait()
+			if err == nil {
+				g.leave(reads)
+			} else {
+				require.ErrorIs(t, err, store.ErrUnavailable)
+			}
+			require.Equal(t, places-1, g.taken)
 		})
 	}
 }

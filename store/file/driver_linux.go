@@ -172,9 +172,6 @@ func doNow(ctx context.Context, d *driver, request func() error) error {
 // Confirm implements engine.Driver. What happened before is in the queue of events, which is told first.
 func (d *driver) Confirm(ctx context.Context) error {
 	asOf := time.Now()
-	for _, s := range d.own() {
-		s.takeTurn()
-	}
 	return do(ctx, d, func() error {
 		d.hub.drain()
 		if err := d.lookAtDue(); err != nil {

@@ -28,7 +28,7 @@ type Case struct {
 // Cases returns the suite's cases, in the order in which they run.
 func Cases() []Case {
 	return slices.Concat(oneLeader, together, slowLinks, fencing, liveness, impatience, order, acknowledgement, news, freshness, herd,
-		ownership, quiet, closing, contract, resignation)
+		ownership, quiet, closing, contract, resignation, restored)
 }
 
 // Check runs the case against a harness, in a goroutine that is left behind if the case does not end in time.

@@ -68,7 +68,6 @@ func URL(rawURL, place string) (Harness, error) {
 		Clear:     func(ctx context.Context, election string) error { return clearWith(ctx, open, election) },
 		TTL:       ttl,
 		Expiry:    2*ttl + time.Second,
-		RoundTrip: roundTrips[strings.TrimSuffix(u.Scheme, "+tls")],
 	}
 	if ofFile {
 		h.Faults = func(st store.Store) Faults { return files.Line(st) }
@@ -100,10 +99,6 @@ func clearDirectory(dir string, clearOne func(context.Context, string) error) fu
 		return err
 	}
 }
-
-// roundTrips are the longest round trips that docs/backends.md documents, as shares of the TTL, if they differ from the
-// default of Harness. ZooKeeper's is 0.2, less a margin for a busy machine.
-var roundTrips = map[string]float64{"zookeeper": 0.18}
 
 // withGrace returns the URL of a store with another grace.
 func withGrace(rawURL string, grace time.Duration) string {

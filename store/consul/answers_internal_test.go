@@ -27,7 +27,6 @@ func driverOf(t *testing.T, ttl time.Duration, handler http.HandlerFunc) *driver
 	t.Cleanup(srv.Close)
 	d, err := newDriver(Config{Addresses: []string{srv.Listener.Addr().String()}, TTL: ttl})
 	require.NoError(t, err)
-	d.OnFound(func(string, string, string) {})
 	t.Cleanup(func() { require.NoError(t, d.Close()) })
 	return d
 }
@@ -52,7 +51,7 @@ func TestNullInAList(t *testing.T) {
 				s := &session{driver: d, id: "id", name: "name"}
 				_, _ = d.client.Commit(ctx, &api.KVTxnOp{Verb: api.KVGetOrEmpty, Key: "key"})
 				_, _ = d.client.List(ctx, "dir/")
-				_, _ = d.client.Keys(ctx, "dir/")
+				_, _ = d.First(ctx, "election")
 				_, _ = d.client.Get(ctx, "key")
 				_ = d.RequestResignation(ctx, "election", 1)
 				_, _ = d.Ballots(ctx, "election")
@@ -127,7 +126,7 @@ func TestDialsThatHangAreGivenUp(t *testing.T) {
 
 // The number of the connection changes when a confirmation has failed, and when the service's index has gone back.
 func TestConnectionChanges(t *testing.T) {
-	const watch, confirmation = "index", "consistent"
+	const watch, confirmation = "index", "confirmation"
 	for name, fails := range map[string]string{"the index goes back": watch, "a confirmation fails": confirmation} {
 		t.Run(name, func(t *testing.T) {
 			var queries atomic.Int64
@@ -140,7 +139,7 @@ func TestConnectionChanges(t *testing.T) {
 				case query.Has(watch):
 					<-r.Context().Done()
 					return
-				case query.Has(confirmation) && fails == confirmation && failed.CompareAndSwap(false, true):
+				case r.Method == http.MethodGet && strings.HasPrefix(r.URL.Path, "/v1/session/info/") && fails == confirmation && failed.CompareAndSwap(false, true):
 					w.WriteHeader(http.StatusInternalServerError)
 				}
 				_, _ = w.Write([]byte(answerTo(r)))
@@ -152,8 +151,9 @@ func TestConnectionChanges(t *testing.T) {
 			renewed := make(chan uint64, 100)
 			var keeping sync.WaitGroup
 			keeping.Go(func() { _ = s.Keep(ctx, func(engine.Proof) { renewed <- own.connection.Load() }) })
+			_, err = d.WatchLeader(ctx, "election", func(engine.News) {})
+			require.NoError(t, err)
 			for n := uint64(0); n == 0; n = <-renewed {
-				d.confirmNow()
 			}
 			require.EqualValues(t, 1, own.connection.Load())
 			cancel()

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/go-leadership/leadership/internal/adapter"
@@ -23,8 +22,8 @@ import (
 // driver implements engine.Driver. The watch of a ballot is a stream of its own, which the last one ahead of it joins; all
 // others tell in any order.
 //
-// Its goroutines are those of the watcher and the client, the session's watch, up to four confirmations of the session,
-// clearAwayAll while there are sessions that are not kept, and sweepRevived. Close waits for all of them.
+// Its goroutines are those of the watcher, and clearAwayAll while there are sessions that are not kept. Close waits for all
+// of them.
 type driver struct {
 	config  Config
 	layout  layout
@@ -33,16 +32,14 @@ type driver struct {
 	watches *kvwatch.Watcher
 	due     chan struct{} // has room for one: the session must be confirmed now
 
-	found    func(session, election, nonce string) // set before the first call
-	sweeping atomic.Bool                           // sweepRevived is under way
-	retired  retired                               // sessions that are not kept
-	retiring sync.WaitGroup                        // clearAwayAll
-	failed   bool                                  // Open's: the last session was not created
-	odd      time.Time                             // Open's: since when no session could be opened for odd answers; zero if it could
-	seed     maphash.Seed                          // of streamOf
+	retired  retired        // sessions that are not kept
+	retiring sync.WaitGroup // clearAwayAll
+	failed   bool           // Open's: the last session was not created
+	odd      time.Time      // Open's: since when no session could be opened for odd answers; zero if it could
+	seed     maphash.Seed   // of streamOf
 
 	mu      sync.Mutex
-	present string            // guarded by mu, as is behind: the id of the session that is kept
+	present *session          // guarded by mu, as is behind: the one that is kept; nil if there is none
 	behind  map[string]behind // own ballots, by the key of the nearest ahead
 }
 
@@ -60,22 +57,20 @@ func newDriver(config Config) (*driver, error) {
 		life.Stop()
 		return nil, err
 	}
-	return &driver{
+	d := &driver{
 		config: config, layout: layout{config.Prefix}, life: life, client: client,
-		watches: kvwatch.New(client, config.Prefix+"/", stands),
-		due:     make(chan struct{}, 1), seed: maphash.MakeSeed(), behind: map[string]behind{},
+		due: make(chan struct{}, 1), seed: maphash.MakeSeed(), behind: map[string]behind{},
 		retired: retired{wake: make(chan struct{}, 1)},
-	}, nil
+	}
+	d.watches = kvwatch.New(client, config.Prefix+"/", stands, d.doubt)
+	return d, nil
 }
-
-// OnFound implements engine.Finder.
-func (d *driver) OnFound(found func(session, election, nonce string)) { d.found = found }
 
 // isSession reports whether the session with an id is the one that is kept.
 func (d *driver) isSession(id string) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return id != "" && d.present == id
+	return d.present != nil && d.present.id == id
 }
 
 // WatchEntry implements engine.Driver.
@@ -113,7 +108,7 @@ func stateOf(key string, e agent.Entry) engine.State {
 	}
 }
 
-// First returns the state of the ballot that is first in the queue of an election; the zero State if there is none.
+// First implements engine.Driver.
 func (d *driver) First(ctx context.Context, election string) (engine.State, error) {
 	dir := d.layout.dir(election)
 	pairs, err := d.client.List(ctx, dir)
@@ -186,7 +181,7 @@ func (d *driver) Confirm(ctx context.Context) error {
 		return err
 	}
 	d.mu.Lock()
-	idle := d.present == ""
+	idle := d.present == nil
 	d.mu.Unlock()
 	if idle {
 		return errIdle
@@ -242,9 +237,10 @@ func (d *driver) place(key string, st *standing, ahead []string) engine.Place {
 	}
 	nearest := ahead[n-1]
 	id, _ := owner(nearest)
+	own := d.isSession(id)
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if len(st.ahead) < longQueue && id != d.present {
+	if len(st.ahead) < longQueue && !own {
 		d.behind[nearest], st.nearest = behind{key, n > 1}, nearest
 	}
 	return engine.Place{Nearest: nearest, More: n > 1}

@@ -64,13 +64,6 @@ func (s *session) entered(election, key, value string, pairs api.KVPairs) (engin
 	if !st.long {
 		st.own.Value = value // which the lock does not answer with
 	}
-	for i, p := range list {
-		if p.Session == s.id && i != at {
-			if d.found != nil {
-				d.found(s.id, election, nonceOf(p.Key))
-			}
-		}
-	}
 	st.ahead = keys(list[:at])
 	if at > 0 {
 		offered[list[at-1].Key] = agent.Read{Entry: agent.EntryOf(list[at-1]), Index: own.Create}
@@ -108,12 +101,10 @@ func (s *session) marked(slot int, index uint64) {
 // Void implements engine.Session. One transaction changes the slot's mark and deletes the ballot.
 func (s *session) Void(ctx context.Context, election string, n engine.Nonce) error {
 	d := s.driver
-	key, mark, ack := d.layout.ballot(election, s.id, n), d.layout.void(s.id, n.Slot), d.layout.ack(election)
+	key, mark := d.layout.ballot(election, s.id, n), d.layout.void(s.id, n.Slot)
 	d.watches.Forget(d.layout.dir(election))
 	pairs, err := d.client.Commit(ctx,
 		&api.KVTxnOp{Verb: api.KVLock, Key: mark, Value: []byte(n.Name), Session: s.id},
-		&api.KVTxnOp{Verb: api.KVGetOrEmpty, Key: ack},
-		&api.KVTxnOp{Verb: api.KVGetOrEmpty, Key: key},
 		&api.KVTxnOp{Verb: api.KVDelete, Key: d.layout.value(election, nameOf(key))},
 		&api.KVTxnOp{Verb: api.KVDelete, Key: key},
 	)
@@ -125,10 +116,10 @@ func (s *session) Void(ctx context.Context, election string, n engine.Nonce) err
 	case err != nil:
 		return err
 	}
-	known := map[string]agent.Entry{}
 	for _, p := range pairs {
-		known[p.Key] = agent.EntryOf(p)
+		if p.Key == mark {
+			s.marked(n.Slot, p.ModifyIndex)
+		}
 	}
-	s.marked(n.Slot, known[mark].Modify)
 	return nil
 }

@@ -46,15 +46,6 @@ import (
 
 // Keep implements engine.Session.
 func (s *session) Keep(ctx context.Context, renewed func(engine.Proof)) error {
-	d := s.driver
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	d.life.Go(func() {
-		d.client.WatchSession(ctx, s.id, d.confirmNow, func() {
-			s.connection.Add(1)
-			d.sweepRevived(ctx, s)
-		})
-	})
 	err := s.confirmAll(ctx, renewed)
 	if errors.Is(err, errEnded) || s.ended.Load() { // else the engine calls End
 		s.letGo()
@@ -91,7 +82,7 @@ func (s *session) confirmAll(ctx context.Context, renewed func(engine.Proof)) er
 		default:
 			s.sent, pause = c.sent, 0
 			next = c.sent.Time().Add(ttl / 4)
-			renewed(s.driver.proof(c.sent))
+			renewed(s.proof(c.sent))
 		}
 	}
 }

@@ -24,7 +24,7 @@ import (
 type layout struct{ prefix string }
 
 func (l layout) ack(election string) string { return l.prefix + "/" + election }
-func (l layout) dir(election string) string { return l.ack(election) + ballots }
+func (l layout) dir(election string) string { return l.ack(election) + "/_ballots/" }
 func (l layout) void(session string, n int) string {
 	return fmt.Sprintf("%s/_void/%s-%d", l.prefix, session, n)
 }
@@ -32,18 +32,6 @@ func (l layout) value(election, name string) string { return l.ack(election) + "
 
 func (l layout) ballot(election, session string, n engine.Nonce) string {
 	return l.dir(election) + session + "-" + n.Name
-}
-
-const ballots = "/_ballots/"
-
-// electionOf returns the election of a ballot's key; empty if the key is not one.
-func (l layout) electionOf(key string) string {
-	rest, _ := strings.CutPrefix(key, l.prefix+"/")
-	election, _, ok := strings.Cut(rest, ballots)
-	if !ok {
-		return ""
-	}
-	return election
 }
 
 // nameOf returns what comes behind the last slash of a key: the session of a ballot, and its nonce.

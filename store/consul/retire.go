@@ -31,8 +31,8 @@ type dead struct {
 // retire destroys a session in the background. The channel is closed when that has been confirmed, or given up.
 func (d *driver) retire(sess *session) <-chan struct{} {
 	d.mu.Lock()
-	if d.present == sess.id {
-		d.present = ""
+	if d.present == sess {
+		d.present = nil
 	}
 	d.mu.Unlock()
 	r := &d.retired
@@ -96,7 +96,7 @@ func (d *driver) clearLimit() time.Duration {
 // service works: it denies that, answers what Consul never would, or renews the present session meanwhile.
 func (d *driver) hopeless(one *dead, err error) bool {
 	d.mu.Lock()
-	works := d.present != ""
+	works := d.present != nil
 	d.mu.Unlock()
 	if !works && (errors.Is(err, store.ErrUnavailable) || !errors.Is(err, store.ErrDenied) && !agent.IsOdd(err)) {
 		one.refused = store.Instant{}

@@ -74,12 +74,12 @@ func (d *driver) Open(ctx context.Context) (engine.Session, engine.Proof, error)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	clear(d.behind) // what is left of another session
-	d.present, d.odd = s.id, time.Time{}
-	return s, d.proof(s.sent), nil
+	d.present, d.odd = s, time.Time{}
+	return s, s.proof(s.sent), nil
 }
 
-func (d *driver) proof(sent store.Instant) engine.Proof {
-	return engine.Proof{Sent: sent, Valid: d.config.TTL - d.config.Grace}
+func (s *session) proof(sent store.Instant) engine.Proof {
+	return engine.Proof{Sent: sent, Valid: s.driver.config.TTL - s.driver.config.Grace, Connection: 1 + s.connection.Load()}
 }
 
 // refusalLimit is for how long a session is tried to be opened though that is refused, be it not by Consul, or for an
@@ -207,8 +207,16 @@ func (s *session) End(ctx context.Context, _ []engine.Removal) error {
 	}
 }
 
-// confirmNow lets Keep confirm the session at once.
-func (d *driver) confirmNow() {
+// doubt is called when a watch broke, or went back: the agent or the session might be gone, or the service restored from a
+// snapshot. Keep confirms the session at once.
+func (d *driver) doubt() {
+	d.mu.Lock()
+	s := d.present
+	d.mu.Unlock()
+	if s == nil {
+		return
+	}
+	s.connection.Add(1)
 	select {
 	case d.due <- struct{}{}:
 	default:

@@ -49,7 +49,7 @@ func Open(config Config) (*Store, error) {
 		CampaignTimeout: max(2*config.TTL, 10*time.Second),
 		DenialTimeout:   config.TTL,
 		ConfirmRereads:  true,
-		RemovedReason:   "its key was deleted, or taken by another program",
+		RemovedReason:   "its session has ended, or its key was deleted or taken by another program",
 		Logger:          config.Logger,
 	})}, nil
 }

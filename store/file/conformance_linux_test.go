@@ -2,6 +2,8 @@ package file
 
 import (
 	"context"
+	"os"
+	"os/exec"
 	"sync"
 	"testing"
 	"time"
@@ -59,7 +61,16 @@ func harness(t *testing.T, ttl time.Duration) conformance.Harness {
 		Open: open(0), OpenLeast: open(ttl / 12),
 		Faults: func(st store.Store) conformance.Faults { return stores.Line(st) },
 		Clear:  func(ctx context.Context, election string) error { return operator().Clear(ctx, election) },
-		TTL:    ttl, Expiry: ttl + 500*time.Millisecond,
+		Restore: func(ctx context.Context, election string) (func() error, error) {
+			path, kept := config.Directory+"/e/"+election, t.TempDir()+"/kept"
+			return func() error {
+				if err := os.RemoveAll(path); err != nil {
+					return err
+				}
+				return exec.CommandContext(ctx, "mv", kept, path).Run()
+			}, exec.CommandContext(ctx, "cp", "-a", path, kept).Run()
+		},
+		TTL: ttl, Expiry: ttl + 500*time.Millisecond,
 	}
 }
 

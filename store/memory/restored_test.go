@@ -9,19 +9,31 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/go-leadership/leadership/conformance"
 	"github.com/go-leadership/leadership/store"
 	"github.com/stretchr/testify/require"
 )
 
 // restore calls change, and then brings back the entries that were removed and whose sessions live.
 func (s *Service) restore(change func()) {
+	back := s.snapshot()
+	change()
+	back()
+}
+
+// snapshot returns a function that brings back the entries that are there now, if their sessions live.
+func (s *Service) snapshot() (restore func()) {
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	entries, leaders := maps.Clone(s.entries), map[*entry]store.Leader{}
 	for _, e := range s.elections {
 		leaders[e.holder] = e.leader
 	}
-	s.mu.Unlock()
-	change()
+	return func() { s.bring(entries, leaders) }
+}
+
+// bring brings entries back.
+func (s *Service) bring(entries map[string]*entry, leaders map[*entry]store.Leader) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for key, b := range entries {
@@ -76,4 +88,27 @@ func TestBallotThatIsBack(t *testing.T) {
 			require.LessOrEqual(t, time.Since(began), bound+200*time.Millisecond)
 		})
 	}
+}
+
+// TestLeadsAfterARestore runs the case of the suite that only a harness of this package can.
+func TestLeadsAfterARestore(t *testing.T) {
+	cases := conformance.Cases()
+	i := slices.IndexFunc(cases, func(c conformance.Case) bool { return c.Name == "leads-after-a-restore" })
+	synctest.Test(t, func(t *testing.T) {
+		service, ttl := NewService(), 10*time.Second
+		open := func(context.Context, conformance.DialFunc) (store.Store, error) {
+			return Open(service, &Config{TTL: ttl})
+		}
+		restored := 0
+		cases[i].Check(t, conformance.Harness{
+			Open: open, OpenLeast: open, TTL: ttl, Expiry: ttl,
+			Faults: func(st store.Store) conformance.Faults { return st.(*Store).Faults() },
+			Clear:  func(_ context.Context, election string) error { service.Clear(election); return nil },
+			Restore: func(context.Context, string) (func() error, error) {
+				back := service.snapshot()
+				return func() error { back(); restored++; return nil }, nil
+			},
+		})
+		require.Equal(t, 1, restored)
+	})
 }

@@ -64,7 +64,7 @@ test-packages: # those that take long come first
 	$(LIBRARY) test -p $(P) -race -count=1 -timeout 40m ./store/zookeeper ./store/consul ./conformance/cluster/... ./...
 
 test-simulation: # 2,000 schedules; with the race detector they are 200
-	nice env $(LIBRARY) test -count=1 -run '^TestSimulation$$' . -seeds 1-1000
+	nice env $(LIBRARY) test -count=1 -run '^TestSimulation$$' ./simulation -seeds 1-1000
 
 test-suite: # every flaw with every case; with the race detector that takes many minutes
 	nice env $(LIBRARY) test -count=1 -run '^TestBrokenStores$$' ./conformance -every

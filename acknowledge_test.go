@@ -26,7 +26,9 @@ func TestAcknowledgeTellsFollowers(t *testing.T) {
 		synctest.Wait()
 		_, led := follower.Leader()
 		require.False(w, led)
+		require.False(w, term.Acknowledged())
 		require.NoError(w, term.Acknowledge(background))
+		require.True(w, term.Acknowledged())
 		synctest.Wait()
 		leader, led := follower.Leader()
 		require.True(w, led)
@@ -35,25 +37,10 @@ func TestAcknowledgeTellsFollowers(t *testing.T) {
 
 		sent := st.Faults().Requests()
 		require.NoError(w, term.Acknowledge(background))
-		require.NoError(w, c.Acknowledge(background))
 		synctest.Wait()
 		again, _ := follower.Leader()
 		require.Equal(w, leader, again)
 		require.Equal(w, sent, st.Faults().Requests(), "a second call does nothing")
-	})
-}
-
-func TestAcknowledgeIsRefusedToWhoDoesNotLead(t *testing.T) {
-	virtual(t, func(w *world) {
-		c := w.candidate(w.open(), "a", nil)
-		require.ErrorIs(w, c.Acknowledge(background), leadership.ErrNotElected)
-		term := w.campaign(c)
-		require.NoError(w, term.Resign(background))
-		err := term.Acknowledge(background)
-		require.ErrorIs(w, err, leadership.ErrNotElected)
-		require.ErrorIs(w, err, leadership.ErrResigned, "it says why")
-		require.ErrorIs(w, c.Acknowledge(background), leadership.ErrNotElected)
-		require.Empty(w, w.leader())
 	})
 }
 
@@ -65,14 +52,15 @@ func TestAcknowledgeSaysWhyTheTermEnded(t *testing.T) {
 			term := w.campaign(c)
 			acknowledging := async(func() error {
 				for {
-					if err := c.Acknowledge(background); err != nil {
+					if err := term.Acknowledge(background); err != nil {
 						return err
 					}
 				}
 			})
-			require.NoError(w, term.Resign(background))
+			require.NoError(w, term.Withdraw(background))
 			if err := <-acknowledging; err != nil {
 				require.ErrorIs(w, err, leadership.ErrNotElected)
+				require.ErrorIs(w, err, leadership.ErrResigned, "it says why")
 				require.NotErrorIs(w, err, leadership.ErrLost, "it resigned")
 			}
 		}
@@ -97,7 +85,7 @@ func TestAcknowledgeIsRefusedByTheStore(t *testing.T) {
 		synctest.Wait()
 		require.False(w, a.IsLeader())
 		require.ErrorIs(w, old.Acknowledge(background), leadership.ErrNotElected)
-		require.NoError(w, old.Resign(background))
+		require.NoError(w, old.Withdraw(background))
 		require.Equal(w, "b", w.leader())
 		require.Equal(w, []string{"b"}, w.ballots())
 	})
@@ -141,30 +129,28 @@ func TestAcknowledgeEndsWithTheTerm(t *testing.T) {
 // If the outcome is unknown, Acknowledge tries again, with a log. The acknowledgement exists once.
 func TestAcknowledgeTriesAgain(t *testing.T) {
 	for _, failure := range []error{store.ErrUnknownOutcome, store.ErrUnavailable} {
-		t.Run(failure.Error(), func(t *testing.T) {
-			virtual(t, func(w *world) {
-				tries := 0
-				fake := changing(w.open(), func(b *fakeBallot) {
-					b.acknowledge = func(ctx context.Context, value string) (store.Leader, error) {
-						if tries++; tries <= 3 {
-							return store.Leader{}, &store.Error{Op: "acknowledge", Err: failure}
-						}
-						return b.Ballot.Acknowledge(ctx, value)
+		virtualRun(t, failure.Error(), func(w *world) {
+			tries := 0
+			fake := changing(w.open(), func(b *fakeBallot) {
+				b.acknowledge = func(ctx context.Context, value string) (store.Leader, error) {
+					if tries++; tries <= 3 {
+						return store.Leader{}, &store.Error{Op: "acknowledge", Err: failure}
 					}
-				})
-				var waits []time.Duration
-				c := w.candidate(fake, "a", &leadership.Options{Hooks: &leadership.Hooks{
-					Error: func(name string, err error, in time.Duration) {
-						require.Equal(w, election, name)
-						require.ErrorIs(w, err, failure)
-						waits = append(waits, in)
-					},
-				}})
-				require.NoError(w, w.campaign(c).Acknowledge(background))
-				require.Equal(w, "a", w.leader())
-				require.Len(w, waits, 3)
-				require.Equal(w, waits[0]+waits[1]+waits[2], w.now())
+					return b.Ballot.Acknowledge(ctx, value)
+				}
 			})
+			var waits []time.Duration
+			c := w.candidate(fake, "a", &leadership.Options{Hooks: &leadership.Hooks{
+				Error: func(name string, err error, in time.Duration) {
+					require.Equal(w, election, name)
+					require.ErrorIs(w, err, failure)
+					waits = append(waits, in)
+				},
+			}})
+			require.NoError(w, w.campaign(c).Acknowledge(background))
+			require.Equal(w, "a", w.leader())
+			require.Len(w, waits, 3)
+			require.Equal(w, waits[0]+waits[1]+waits[2], w.now())
 		})
 	}
 }
@@ -236,9 +222,6 @@ func TestMissingAcknowledgementIsToldOnce(t *testing.T) {
 	}{
 		"Run":      {drive: func(_ *world, c *leadership.Candidate) { _ = c.Run(background, hold) }, times: 1},
 		"Campaign": {drive: func(_ *world, c *leadership.Candidate) { campaignOnce(c); campaignOnce(c) }, times: 1},
-		"ManualAcknowledge": {leadership.Options{ManualAcknowledge: true}, func(_ *world, c *leadership.Candidate) {
-			c.RunForElection()
-		}, 1},
 		"acknowledged in time": {drive: func(_ *world, c *leadership.Candidate) {
 			_ = c.Run(background, func(ctx context.Context, term *leadership.Term) error {
 				time.Sleep(ttl - 1) // virtual time: the last moment before the warning
@@ -247,23 +230,21 @@ func TestMissingAcknowledgementIsToldOnce(t *testing.T) {
 		}},
 		"by itself": {drive: func(_ *world, c *leadership.Candidate) { c.RunForElection() }},
 	} {
-		t.Run(name, func(t *testing.T) {
-			virtual(t, func(w *world) {
-				var log journal
-				test.opts.Logger = log.logger()
-				c := w.candidate(w.open(), "a", &test.opts)
-				go test.drive(w, c)
-				w.at(ttl - 1)
-				require.NotContains(w, log.String(), warning)
-				w.at(ttl + ttl/4)
-				require.Equal(w, test.times, strings.Count(log.String(), warning), "%s", log.String())
-				w.at(3 * ttl)
-				c.Resign()
-				w.at(10 * ttl)
-				require.True(w, c.IsLeader())
-				require.Equal(w, test.times, strings.Count(log.String(), warning), "once for all terms")
-				halt(c)
-			})
+		virtualRun(t, name, func(w *world) {
+			var log journal
+			test.opts.Logger = log.logger()
+			c := w.candidate(w.open(), "a", &test.opts)
+			go test.drive(w, c)
+			w.at(ttl - 1)
+			require.NotContains(w, log.String(), warning)
+			w.at(ttl + ttl/4)
+			require.Equal(w, test.times, strings.Count(log.String(), warning), "%s", log.String())
+			w.at(3 * ttl)
+			c.Resign()
+			w.at(10 * ttl)
+			require.True(w, c.IsLeader())
+			require.Equal(w, test.times, strings.Count(log.String(), warning), "once for all terms")
+			halt(c)
 		})
 	}
 }

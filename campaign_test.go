@@ -28,7 +28,7 @@ func TestCampaignReturnsOnceElected(t *testing.T) {
 		require.Equal(w, []string{"a", "b"}, w.ballots())
 		require.False(w, b.IsLeader())
 
-		require.NoError(w, first.Resign(background))
+		require.NoError(w, first.Withdraw(background))
 		require.NoError(w, <-waiting)
 		require.Zero(w, w.now(), "one notification, no poll")
 		require.False(w, a.IsLeader())
@@ -48,7 +48,7 @@ func TestCampaignContextHasNoEffectOnTheTerm(t *testing.T) {
 		w.at(ttl)
 		require.True(w, c.IsLeader())
 		require.NoError(w, term.Context().Err())
-		require.NoError(w, term.Resign(background))
+		require.NoError(w, term.Withdraw(background))
 		w.campaign(c)
 		require.True(w, c.IsLeader())
 	})
@@ -100,18 +100,6 @@ func TestCampaignEndsWhenItsBallotIsLost(t *testing.T) {
 	})
 }
 
-func TestCampaignReturnsTheStoresError(t *testing.T) {
-	virtual(t, func(w *world) {
-		st := &fakeStore{Store: w.open()}
-		st.campaign = func(context.Context, string, string) (store.Ballot, error) { return nil, store.ErrDenied }
-		c := w.candidate(st, "a", nil)
-		_, err := c.Campaign(background)
-		require.ErrorIs(w, err, store.ErrDenied)
-		st.campaign = nil
-		w.campaign(c)
-	})
-}
-
 // Giving the ballot back takes no longer than one TTL.
 func TestCampaignGivesTheBallotBackInTime(t *testing.T) {
 	virtual(t, func(w *world) {
@@ -144,16 +132,14 @@ func TestCampaignRefusesASecondOne(t *testing.T) {
 			w.Helper()
 			_, err := c.Campaign(background)
 			require.ErrorIs(w, err, leadership.ErrRunning)
-			require.ErrorIs(w, c.Run(background, nil), leadership.ErrRunning)
+			require.ErrorIs(w, c.Run(background, leadership.Lead), leadership.ErrRunning)
 			elected, errs := c.RunForElection()
 			require.ErrorIs(w, <-errs, leadership.ErrRunning)
-			_, open := <-elected
-			require.False(w, open)
-			_, open = <-errs
-			require.False(w, open)
+			requireClosed(w, elected)
+			requireClosed(w, errs)
 		}
 		refused() // while it waits
-		require.NoError(w, term.Resign(background))
+		require.NoError(w, term.Withdraw(background))
 		require.NoError(w, <-waiting)
 		refused() // while it leads
 		w.service.Clear(election)
@@ -162,8 +148,12 @@ func TestCampaignRefusesASecondOne(t *testing.T) {
 		refused() // while its term is over and its ballot still stands
 		c.Resign()
 		refused() // only the term's owner removes the ballot
-		require.NoError(w, second.Resign(background))
+		require.NoError(w, second.Withdraw(background))
 		w.campaign(c)
+		c.Stop()
+		elected, errs := c.RunForElection()
+		require.ErrorIs(w, <-errs, leadership.ErrStopped)
+		requireClosed(w, elected)
 	})
 }
 
@@ -174,66 +164,34 @@ func TestCampaignWaitsForTheLease(t *testing.T) {
 		st := changing(w.open(), func(made *fakeBallot) { b.Ballot, *made = made.Ballot, *b; made.Ballot = b.Ballot })
 		return w.candidate(st, "a", nil), b
 	}
-	t.Run("until it is confirmed", func(t *testing.T) {
-		virtual(t, func(w *world) {
-			c, b := setUp(w)
-			waiting := async(func() error { _, err := c.Campaign(background); return err })
-			w.at(time.Second)
-			b.lease.Renew(store.Now(), -time.Second) // too late to count
-			require.True(w, pending(waiting))
-			require.False(w, c.IsLeader())
-			b.lease.Renew(store.Now(), valid)
-			require.NoError(w, <-waiting)
-			require.True(w, c.IsLeader())
-		})
+	virtualRun(t, "until it is confirmed", func(w *world) {
+		c, b := setUp(w)
+		waiting := async(func() error { _, err := c.Campaign(background); return err })
+		w.at(time.Second)
+		b.lease.Renew(store.Now(), -time.Second) // too late to count
+		require.True(w, pending(waiting))
+		require.False(w, c.IsLeader())
+		b.lease.Renew(store.Now(), valid)
+		require.NoError(w, <-waiting)
+		require.True(w, c.IsLeader())
 	})
-	t.Run("or the ballot is lost", func(t *testing.T) {
-		virtual(t, func(w *world) {
-			c, b := setUp(w)
-			waiting := async(func() error { _, err := c.Campaign(background); return err })
-			require.True(w, pending(waiting))
-			close(b.lost)
-			require.ErrorIs(w, <-waiting, leadership.ErrLost)
-			require.False(w, c.IsLeader())
-		})
-	})
-	t.Run("or the context ends", func(t *testing.T) {
-		virtual(t, func(w *world) {
-			c, _ := setUp(w)
-			ctx, cancel := context.WithTimeoutCause(background, time.Second, errChangedMind)
-			defer cancel()
-			_, err := c.Campaign(ctx)
-			require.ErrorIs(w, err, errChangedMind)
-			require.Equal(w, time.Second, w.now(), "no lease, nothing to wait for")
-			synctest.Wait()
-			require.Empty(w, w.ballots(), "the store went on by itself")
-		})
-	})
-}
-
-// The waiter's session is lost just as its predecessor goes, and the store still says "first".
-func TestCampaignIsNotWonOnALostSession(t *testing.T) {
-	virtual(t, func(w *world) {
-		term := w.lead(w.open(), "a")
-		ended := store.NewLease()
-		ended.Renew(store.Now(), valid)
-		lost := make(chan struct{})
-		c := w.candidate(changing(w.open(), func(b *fakeBallot) {
-			b.lease, b.lost = ended, lost
-			b.wait = func(ctx context.Context) error {
-				err := b.Ballot.Wait(ctx)
-				ended.End()
-				close(lost)
-				return err
-			}
-		}), "b", &leadership.Options{Hooks: &leadership.Hooks{
-			TermBegan: func(string, uint64) { t.Error("it must not win") },
-		}})
+	virtualRun(t, "or the ballot is lost", func(w *world) {
+		c, b := setUp(w)
 		waiting := async(func() error { _, err := c.Campaign(background); return err })
 		require.True(w, pending(waiting))
-		require.NoError(w, term.Resign(background))
+		close(b.lost)
 		require.ErrorIs(w, <-waiting, leadership.ErrLost)
 		require.False(w, c.IsLeader())
+	})
+	virtualRun(t, "or the context ends", func(w *world) {
+		c, _ := setUp(w)
+		ctx, cancel := context.WithTimeoutCause(background, time.Second, errChangedMind)
+		defer cancel()
+		_, err := c.Campaign(ctx)
+		require.ErrorIs(w, err, errChangedMind)
+		require.Equal(w, time.Second, w.now(), "no lease, nothing to wait for")
+		synctest.Wait()
+		require.Empty(w, w.ballots(), "the store went on by itself")
 	})
 }
 

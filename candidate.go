@@ -1,10 +1,13 @@
 package leadership
 
 import (
-	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"sync"
+	"sync/atomic"
 
+	"github.com/go-leadership/leadership/internal/redact"
 	"github.com/go-leadership/leadership/store"
 )
 
@@ -14,6 +17,7 @@ import (
 //   - RunForElection reports the beginning and the end of each term on a channel.
 //   - OnWon, OnNewLeader, OnTakeoverFailed and OnTermEnded register callbacks, for either of the above: the won
 //     callbacks come before the function given to Run. Campaign calls the new-leader callbacks only, while it waits.
+//     A callback that panics or calls runtime.Goexit has failed: the log and the error channel report it.
 //
 // Candidates and followers on one store share its session: there is one heartbeat for all, and when the session is lost
 // their terms end together. They share nothing else; two candidates of one election on one store are rivals like any
@@ -32,16 +36,25 @@ import (
 // them waits for the function that calls it. Do not wait for Done in one of them: Done is closed only after they have
 // returned.
 type Candidate struct {
-	candidacy
-	manual  bool // Options.ManualAcknowledge
-	drives  drives
-	highest uint64 // fencing token seen; belongs to the drive
+	news
+	store    store.Store
+	value    string
+	channels termChannels
+	warned   atomic.Bool // of an acknowledgement that was missing; once for all terms
+	highest  uint64      // fencing token seen; belongs to the drive
 
 	onWon            callbacks[func(context.Context, *Term) error]
 	onNewLeader      callbacks[*newLeaderCallback]
 	onTakeoverFailed callbacks[func(error)]
 	onTermEnded      callbacks[func(*Term, error)]
 	turn             chan struct{} // holds one while new-leader callbacks are called: by one goroutine at a time
+
+	tasks *tasks               // each drive is one of them, with all that it has started
+	term  atomic.Pointer[Term] // from its beginning until its ballot has been given back, or nil
+
+	mu      sync.Mutex
+	stopped bool   // guarded by mu, as is current: Stop was called
+	current *drive // nil while the candidate is idle
 }
 
 // NewCandidate returns a candidate for the election. Followers see the value when the candidate leads; it is usually an
@@ -54,10 +67,8 @@ func NewCandidate(st store.Store, election, value string, opts *Options) (*Candi
 	if err := store.CheckValue(value); err != nil {
 		return nil, err
 	}
-	c := &Candidate{manual: opts != nil && opts.ManualAcknowledge, turn: make(chan struct{}, 1)}
-	c.store, c.value = st, value
+	c := &Candidate{store: st, value: value, turn: make(chan struct{}, 1), tasks: newTasks()}
 	c.news = newNews(election, opts, c.channels.showError)
-	c.drives = drives{election: election, tasks: newTasks()}
 	return c, nil
 }
 
@@ -76,46 +87,106 @@ func (c *Candidate) IsLeader() bool {
 
 // Term returns the term in which the candidate leads, with its fencing token, and nil if it does not lead.
 func (c *Candidate) Term() *Term {
-	if t := c.drives.term.Load(); t != nil && t.current() {
+	if t := c.term.Load(); t != nil && t.current() {
 		return t
 	}
 	return nil
 }
 
-// Resign ends the candidate's term, if it leads: IsLeader is false when Resign returns, and the term's context has
+// Resign calls Resign of the candidate's term, if it leads: IsLeader is false when Resign returns, and the term's context has
 // ended. It waits for nothing. Run and RunForElection give the ballot back when the leader's function and the callbacks
 // have returned, and stand again, at the back of the queue. The ballot of a term that Campaign returned stands until
-// Term.Resign gives it back.
+// Term.Withdraw gives it back.
 func (c *Candidate) Resign() {
-	if t := c.drives.term.Load(); t != nil {
-		t.end(ErrResigned)
+	if t := c.term.Load(); t != nil {
+		t.Resign()
 	}
-}
-
-// Acknowledge tells the followers that this candidate leads, if Options.ManualAcknowledge leaves that to the caller. It
-// is refused with ErrNotElected if the candidate does not lead. See Term.Acknowledge.
-func (c *Candidate) Acknowledge(ctx context.Context) error {
-	t, lastEnded := c.drives.latest()
-	if t == nil {
-		return cmp.Or(lastEnded, fmt.Errorf("%w: election %q", ErrNotElected, c.election))
-	}
-	return t.Acknowledge(ctx)
 }
 
 // Stop ends the candidacy for good and returns at once. IsLeader is false from then on, and the context of a term has
 // ended. What is running winds down: the leader's function returns, the ballot is given back, the channels of
 // RunForElection are closed. Done tells when that is over. The ballot of a term that Campaign returned stands until
-// Term.Resign gives it back, since only its owner knows when the work has stopped. Calling Stop again, or before
+// Term.Withdraw gives it back, since only its owner knows when the work has stopped. Calling Stop again, or before
 // anything else, is allowed.
 func (c *Candidate) Stop() {
-	c.drives.stop()
-	if t := c.drives.term.Load(); t != nil {
+	c.mu.Lock()
+	c.stopped = true
+	d := c.current
+	c.mu.Unlock()
+	if d != nil {
+		d.cancel(ErrStopped)
+	}
+	c.tasks.stop()
+	if t := c.term.Load(); t != nil {
 		t.end(ErrStopped)
 	}
 }
 
-// Done returns a channel that is closed when Stop has been called and nothing of the candidate's is left: no call of
-// Run, Campaign or Acknowledge, no function, callback or hook, no goroutine, and no term whose ballot has not been given back.
-// Giving the ballot back takes one round trip, or one TTL if the store does not answer. Close the store after that, or
-// the next leader might begin while the work of this one still winds down.
-func (c *Candidate) Done() <-chan struct{} { return c.drives.tasks.done }
+// Done returns a channel that is closed when Stop has been called and nothing of the candidate's is left: no call of Run,
+// Campaign or Term.Acknowledge, no function, callback or hook, no goroutine, and no term whose ballot has not been given
+// back. Giving the ballot back takes one round trip, or one TTL if the store does not answer. Close the store after that,
+// or the next leader might begin while the work of this one still winds down.
+func (c *Candidate) Done() <-chan struct{} { return c.tasks.done }
+
+// OnWon registers a function to call when the candidate has won, before it acknowledges. Functions are called one
+// after the other in the order registered; the acknowledgement waits for all of them. If one returns an error or panics,
+// or if the term ends meanwhile, the takeover has failed: the rest is left out, the function
+// given to Run is not called, nothing is acknowledged, the takeover-failed callbacks are called, and the candidate goes
+// to the back of the queue. ctx ends with the term. Register before Run or RunForElection; Campaign does not call it.
+func (c *Candidate) OnWon(f func(ctx context.Context, term *Term) error) {
+	c.onWon.add(f, f == nil)
+}
+
+// OnNewLeader registers a function to call once for each leader that has acknowledged, while the candidate waits for its
+// turn; leaders that follow each other quickly are coalesced. A Follower's callback is called in all states. This one is
+// not called while the candidate leads or its term winds down: the function is called for the next leader once the
+// candidate stands again.
+//
+// ctx ends when the candidate wins or stops standing. The candidate does not wait for the function then: one that goes
+// on runs beside the term. It delays the next call of the new-leader callbacks, the return of Run, and Done.
+//
+// A candidate with such a function also follows the election, so each change of leader costs it a request. Register
+// before Run, RunForElection or Campaign.
+func (c *Candidate) OnNewLeader(f func(ctx context.Context, leader Leader)) {
+	c.onNewLeader.add(&newLeaderCallback{call: f}, f == nil)
+}
+
+// OnTakeoverFailed registers a function to call when the candidate had won and its term ended without an acknowledgement.
+// The function can undo what was begun: the ballot still stands, so no other candidate leads as long as the session is
+// renewed. It is called once for each such term, with the reason: the error of a won callback or of the function given to
+// Run, or why the term ended, which matches ErrResigned, ErrStopped or ErrLost. A leader's function that returns nil and
+// has not acknowledged has resigned. Register before Run or RunForElection; Campaign does not call it.
+func (c *Candidate) OnTakeoverFailed(f func(err error)) {
+	c.onTakeoverFailed.add(f, f == nil)
+}
+
+// OnTermEnded registers a function to call when a term has ended and its work has stopped: the won callbacks and the
+// function given to Run have returned, and so have the takeover-failed callbacks. It is called once for each term of
+// Run or RunForElection, acknowledged or not, and never for a candidate that did not lead. The cause is that of the
+// term's context, and matches ErrLost, ErrResigned or ErrStopped.
+//
+// The ballot is given back when the function has returned, so that no other candidate leads before as long as the session
+// is renewed. Register before Run or RunForElection; Campaign does not call it, since its caller knows when the work has
+// stopped.
+func (c *Candidate) OnTermEnded(f func(term *Term, cause error)) {
+	c.onTermEnded.add(f, f == nil)
+}
+
+// String returns the election and the store, and not the value: that may be anything.
+func (c *Candidate) String() string {
+	return fmt.Sprintf("candidate in election %q on %s", c.election, redact.Name(c.store))
+}
+
+// Format implements fmt.Formatter: with every verb it prints what String returns.
+func (c *Candidate) Format(f fmt.State, verb rune) { redact.Format(f, verb, c.String()) }
+
+// withdraw gives a ballot back. It waits for the store no longer than one TTL: a session is gone by then if the service
+// does not hear from it, and a link that takes longer than that can't keep one. The store goes on by itself after that.
+func (c *Candidate) withdraw(ballot store.Ballot) {
+	ctx, cancel := context.WithTimeout(context.Background(), c.store.TTL())
+	defer cancel()
+	err := ballot.Withdraw(ctx)
+	if err != nil && !errors.Is(err, ErrClosed) { // Close ends the session, as far as it can reach the service
+		c.log.Warn("could not confirm that the ballot was removed", "token", ballot.Token(), "error", err)
+	}
+}

@@ -50,21 +50,6 @@ func TestNewCandidateTakesWhatStoresTake(t *testing.T) {
 	})
 }
 
-// The lease ends without an event from the store.
-func TestIsLeaderEndsAtTheDeadlineToTheNanosecond(t *testing.T) {
-	virtual(t, func(w *world) {
-		st := w.open()
-		c := w.candidate(st, "a", nil)
-		w.campaign(c)
-		w.at(renew) // renewed once: the lease lasts until renew+valid
-		st.Faults().Cut()
-		w.at(renew + valid - 1)
-		require.True(w, c.IsLeader())
-		w.at(renew + valid)
-		require.False(w, c.IsLeader())
-	})
-}
-
 // A paused process runs none of our goroutines. Here a ballot that blocks the goroutine of the term stands for the
 // pause.
 func TestIsLeaderIsRightWhereNothingOfOursHasRun(t *testing.T) {
@@ -83,7 +68,7 @@ func TestIsLeaderIsRightWhereNothingOfOursHasRun(t *testing.T) {
 		require.False(w, c.IsLeader())
 		require.Zero(w, term.Remaining())
 		require.Zero(w, term.Deadline())
-		require.ErrorIs(w, c.Acknowledge(background), leadership.ErrNotElected)
+		require.ErrorIs(w, term.Acknowledge(background), leadership.ErrNotElected)
 		resume()
 		synctest.Wait()
 		require.ErrorIs(w, context.Cause(term.Context()), leadership.ErrLost)
@@ -97,33 +82,6 @@ func TestIsLeaderAllocatesNothing(t *testing.T) {
 		w.campaign(c)
 		require.True(w, c.IsLeader())
 		require.Zero(w, testing.AllocsPerRun(100, func() { c.IsLeader() }))
-	})
-}
-
-// A confirmation that arrives after the deadline does not revive the term.
-func TestLateConfirmationRevivesNothing(t *testing.T) {
-	virtual(t, func(w *world) {
-		st := w.open()
-		var lease *store.Lease
-		c := w.candidate(changing(st, func(b *fakeBallot) { lease = b.Ballot.Lease() }), "a", nil)
-		term := w.campaign(c)
-		st.Faults().Delay(3 * time.Second) // the renewal sent at 3 s is confirmed at 9 s, the deadline is at 8 s
-		w.at(valid - 1)
-		require.True(w, c.IsLeader())
-		w.at(valid)
-		require.False(w, c.IsLeader())
-		w.at(10 * time.Second)
-		require.Equal(w, w.began.Add(renew), lease.Last().Sent, "the confirmation has come")
-		require.Equal(w, []string{"a"}, w.ballots(), "the session and the ballot have outlived the term")
-		require.False(w, c.IsLeader())
-		require.Zero(w, term.Deadline())
-		require.ErrorIs(w, context.Cause(term.Context()), leadership.ErrLost)
-		st.Faults().Delay(0)
-		require.NoError(w, term.Resign(background))
-		again := w.campaign(c)
-		require.Greater(w, again.Token(), term.Token())
-		require.True(w, c.IsLeader())
-		require.ErrorIs(w, term.Acknowledge(background), leadership.ErrNotElected, "the old term stays over")
 	})
 }
 
@@ -152,23 +110,21 @@ func TestLateConfirmationRevivesNothingUnseen(t *testing.T) {
 // The store has been restored to an earlier state.
 func TestTokenThatIsNotHigherIsRefused(t *testing.T) {
 	for name, token := range map[string]uint64{"lower": 50, "equal": 100} {
-		t.Run(name, func(t *testing.T) {
-			virtual(t, func(w *world) {
-				next := uint64(100)
-				c := w.candidate(changing(w.open(), func(b *fakeBallot) { b.token = next }), "a", nil)
-				term := w.campaign(c)
-				require.Equal(w, uint64(100), term.Token())
-				require.NoError(w, term.Resign(background))
-				next = token
-				_, err := c.Campaign(background)
-				require.ErrorIs(w, err, leadership.ErrTokenRegressed)
-				require.ErrorContains(w, err, election)
-				require.ErrorContains(w, err, "100")
-				require.False(w, c.IsLeader())
-				require.Empty(w, w.ballots(), "the refused ballot is given back")
-				next = 101
-				require.Equal(w, uint64(101), w.campaign(c).Token(), "a higher one is fine again")
-			})
+		virtualRun(t, name, func(w *world) {
+			next := uint64(100)
+			c := w.candidate(changing(w.open(), func(b *fakeBallot) { b.token = next }), "a", nil)
+			term := w.campaign(c)
+			require.Equal(w, uint64(100), term.Token())
+			require.NoError(w, term.Withdraw(background))
+			next = token
+			_, err := c.Campaign(background)
+			require.ErrorIs(w, err, leadership.ErrTokenRegressed)
+			require.ErrorContains(w, err, election)
+			require.ErrorContains(w, err, "100")
+			require.False(w, c.IsLeader())
+			require.Empty(w, w.ballots(), "the refused ballot is given back")
+			next = 101
+			require.Equal(w, uint64(101), w.campaign(c).Token(), "a higher one is fine again")
 		})
 	}
 }

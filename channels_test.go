@@ -36,10 +36,8 @@ func TestEventsOfACandidate(t *testing.T) {
 
 		halt(c)
 		require.False(w, <-elected, "one who led has been sent a final false")
-		_, open := <-elected
-		require.False(w, open)
-		_, open = <-errs
-		require.False(w, open)
+		requireClosed(w, elected)
+		requireClosed(w, errs)
 		require.False(w, c.IsLeader())
 		require.Empty(w, w.ballots())
 	})
@@ -54,10 +52,8 @@ func TestEventsOfACandidateThatNeverLeads(t *testing.T) {
 		w.at(10 * ttl)
 		require.True(w, pending(elected))
 		halt(c)
-		_, open := <-elected
-		require.False(w, open, "no final false: it never led")
-		_, open = <-errs
-		require.False(w, open)
+		requireClosed(w, elected, "no final false: it never led")
+		requireClosed(w, errs)
 	})
 }
 
@@ -90,11 +86,9 @@ func TestEventsCoalesce(t *testing.T) {
 		halt(a)
 		halt(b)
 		require.False(w, <-ofA)
-		_, open := <-ofA
-		require.False(w, open)
+		requireClosed(w, ofA)
 		require.False(w, <-ofB, "no true is read from a candidate that has stopped")
-		_, open = <-ofB
-		require.False(w, open)
+		requireClosed(w, ofB)
 	})
 }
 
@@ -142,20 +136,6 @@ func TestRunForElectionAcknowledges(t *testing.T) {
 		synctest.Wait()
 		require.Equal(w, "a", w.leader())
 	})
-	virtual(t, func(w *world) {
-		c := w.candidate(w.open(), "a", &leadership.Options{ManualAcknowledge: true})
-		elected, _ := c.RunForElection()
-		require.False(w, <-elected)
-		require.ErrorIs(w, w.candidate(w.open(), "b", nil).Acknowledge(background), leadership.ErrNotElected)
-		require.True(w, <-elected)
-		w.at(ttl)
-		require.Empty(w, w.leader(), "left to the caller")
-		require.NoError(w, c.Acknowledge(background))
-		require.Equal(w, "a", w.leader())
-		halt(c)
-		require.Empty(w, w.leader())
-		require.ErrorIs(w, c.Acknowledge(background), leadership.ErrNotElected)
-	})
 }
 
 // Under RunForElection the ballot stands until the callbacks have returned, also if Term.Resign was called.
@@ -164,9 +144,9 @@ func TestRunForElectionKeepsItsBallotUntilCallbacksReturn(t *testing.T) {
 		c := w.candidate(w.open(), "a", nil)
 		returns := make(chan struct{})
 		c.OnWon(func(_ context.Context, term *leadership.Term) error {
-			err := term.Resign(background)
+			term.Resign()
 			<-returns
-			return err
+			return nil
 		})
 		c.RunForElection()
 		w.at(ttl)
@@ -191,7 +171,7 @@ func TestRunForElectionReportsErrors(t *testing.T) {
 				failures = failures[1:]
 				return nil, err
 			}
-			return st.Store.Campaign(ctx, election, value)
+			return st.Store.Cast(ctx, election, value)
 		}
 		elected, errs := w.candidate(st, "a", nil).RunForElection()
 		require.False(w, <-elected)
@@ -210,13 +190,11 @@ func TestRunForElectionEndsWithWhatCannotBeCured(t *testing.T) {
 		elected, errs := c.RunForElection()
 		require.False(w, <-elected)
 		require.ErrorIs(w, <-errs, store.ErrInvalid)
-		_, open := <-elected
-		require.False(w, open)
-		_, open = <-errs
-		require.False(w, open)
+		requireClosed(w, elected)
+		requireClosed(w, errs)
 
 		st.campaign = nil
-		result := async(func() error { return c.Run(background, nil) })
+		result := async(func() error { return c.Run(background, leadership.Lead) })
 		w.until(c.IsLeader) // the candidate is idle again, and the channels are no longer written to
 		halt(c)
 		require.NoError(w, <-result)
@@ -230,32 +208,8 @@ func TestRunForElectionEndsWithWhatCannotBeCured(t *testing.T) {
 		require.NoError(w, st.Close())
 		require.False(w, <-elected, "one who led has been sent a final false")
 		require.ErrorIs(w, <-errs, leadership.ErrClosed)
-		_, open := <-elected
-		require.False(w, open)
-		_, open = <-errs
-		require.False(w, open)
-	})
-}
-
-func TestRunForElectionIsRefused(t *testing.T) {
-	virtual(t, func(w *world) {
-		c := w.candidate(w.open(), "a", nil)
-		refused := func(want error) {
-			w.Helper()
-			elected, errs := c.RunForElection()
-			require.ErrorIs(w, <-errs, want)
-			_, open := <-elected
-			require.False(w, open)
-			_, open = <-errs
-			require.False(w, open)
-		}
-		elected, _ := c.RunForElection()
-		refused(leadership.ErrRunning)
-		require.False(w, <-elected)
-		require.True(w, <-elected)
-		refused(leadership.ErrRunning)
-		halt(c)
-		refused(leadership.ErrStopped)
+		requireClosed(w, elected)
+		requireClosed(w, errs)
 	})
 }
 
@@ -264,8 +218,7 @@ func TestNoTrueForATermThatIsOver(t *testing.T) {
 	virtual(t, func(w *world) {
 		frozen := make(chan struct{})
 		st := w.open()
-		c := w.candidate(changing(st, func(b *fakeBallot) { b.frozen = frozen }), "a",
-			&leadership.Options{ManualAcknowledge: true}) // an acknowledgement would notice it
+		c := w.candidate(changing(st, func(b *fakeBallot) { b.frozen = frozen }), "a", nil)
 		c.OnWon(func(_ context.Context, term *leadership.Term) error {
 			st.Faults().Cut()
 			time.Sleep(ttl)

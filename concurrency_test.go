@@ -4,7 +4,6 @@ import (
 	"context"
 	"math/rand/v2"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,62 +12,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A thousand goroutines call the methods of hot paths while leaders change. No goroutine ever sees two leaders at once.
-func TestAThousandReaders(t *testing.T) {
-	virtual(t, func(w *world) {
-		a, b := w.candidate(w.open(), "a", nil), w.candidate(w.open(), "b", nil)
-		f := w.follower(w.open(), nil)
-		f.Start()
-		var readers sync.WaitGroup
-		var led, known atomic.Int32
-		stop := make(chan struct{})
-		for range 1000 {
-			readers.Go(func() {
-				var last leadership.Leader
-				for {
-					select {
-					case <-stop:
-						return
-					default:
-					}
-					if a.IsLeader() || b.IsLeader() {
-						led.Add(1)
-					}
-					if leader, ok := f.Leader(); ok {
-						known.Add(1)
-						if leader.Revision < last.Revision {
-							t.Errorf("the leader went back from %v to %v", last, leader)
-						}
-						last = leader
-					}
-					f.AsOf()
-					time.Sleep(time.Millisecond) // virtual, so that time can pass
-				}
-			})
-		}
-		a.RunForElection()
-		b.RunForElection()
-		for range 20 {
-			w.at(w.now() + 2*time.Millisecond)
-			a.Resign()
-			w.at(w.now() + 2*time.Millisecond)
-			b.Resign()
-		}
-		close(stop)
-		readers.Wait()
-		require.Positive(w, led.Load())
-		require.Positive(w, known.Load())
-	})
-}
-
 // Many goroutines call every method at once, in any order: nothing deadlocks, panics or is left behind.
 func TestEverythingAtOnce(t *testing.T) {
 	for range 20 {
 		virtual(t, func(w *world) {
 			st := w.open()
 			f := w.follower(st, nil)
-			f.OnNewLeader(func(leadership.Leader) {})
-			f.OnLeaderGone(func() {})
+			f.OnNewLeader(func(context.Context, leadership.Leader) {})
+			f.OnLeaderGone(func(context.Context) {})
 			var candidates []*leadership.Candidate
 			for _, value := range []string{"a", "b", "c"} {
 				c := w.candidate(st, value, nil)
@@ -80,18 +31,22 @@ func TestEverythingAtOnce(t *testing.T) {
 			ctx, cancel := context.WithTimeout(background, time.Minute)
 			defer cancel()
 			calls := []func(c *leadership.Candidate){
-				func(c *leadership.Candidate) { _ = c.Run(ctx, nil) },
+				func(c *leadership.Candidate) { _ = c.Run(ctx, leadership.Lead) },
 				func(c *leadership.Candidate) { c.RunForElection() },
 				func(c *leadership.Candidate) {
 					if term, err := c.Campaign(ctx); err == nil {
 						_ = term.Acknowledge(ctx)
 						term.Remaining()
 						term.Deadline()
-						_ = term.Resign(ctx)
+						_ = term.Withdraw(ctx)
 					}
 				},
 				func(c *leadership.Candidate) { c.Resign() },
-				func(c *leadership.Candidate) { _ = c.Acknowledge(ctx) },
+				func(c *leadership.Candidate) {
+					if term := c.Term(); term != nil {
+						_ = term.Acknowledge(ctx)
+					}
+				},
 				func(c *leadership.Candidate) { c.IsLeader() },
 				func(*leadership.Candidate) { f.FollowElection() },
 				func(*leadership.Candidate) { f.Start(); f.Leader(); f.AsOf() },
@@ -120,51 +75,6 @@ func TestEverythingAtOnce(t *testing.T) {
 			require.Empty(w, w.ballots())
 		})
 	}
-}
-
-// callingContext is a context of the program's own type that calls the program when it is asked.
-type callingContext struct {
-	context.Context
-	call func()
-}
-
-func (c *callingContext) Done() <-chan struct{} {
-	c.call()
-	return make(chan struct{})
-}
-
-// No lock is held while a context of the program's own type is asked, also by a call that is refused. So its methods
-// may call the candidate, or wait for one who does.
-func TestContextThatCallsTheCandidate(t *testing.T) {
-	virtual(t, func(w *world) {
-		c := w.candidate(w.open(), "a", nil)
-		ctx := &callingContext{background, c.Resign}
-		term, err := c.Campaign(ctx)
-		require.NoError(w, err)
-		_, err = c.Campaign(&callingContext{background, func() {
-			c.Stop()
-			_ = c.Acknowledge(background)
-		}})
-		require.ErrorIs(w, err, leadership.ErrStopped)
-		require.NoError(w, term.Resign(ctx))
-		require.ErrorIs(w, c.Run(ctx, nil), leadership.ErrStopped)
-	})
-}
-
-// Whatever sees that Stop has ended a campaign sees that the candidate is stopped.
-func TestStopRefusesBeforeItEnds(t *testing.T) {
-	virtual(t, func(w *world) {
-		w.lead(w.open(), "other")
-		c := w.candidate(w.open(), "a", nil)
-		ctx := &callingContext{background, func() {}}
-		result := async(func() error { _, err := c.Campaign(ctx); return err })
-		require.True(w, pending(result))
-		var err error
-		ctx.call = func() { err = c.Run(background, nil) } // Stop asks the context
-		c.Stop()
-		require.ErrorIs(w, <-result, leadership.ErrStopped)
-		require.ErrorIs(w, err, leadership.ErrStopped)
-	})
 }
 
 // The candidate is not idle before all that Run has started is over.

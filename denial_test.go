@@ -39,7 +39,7 @@ func TestDenialEndsRun(t *testing.T) {
 		"a ballot was cast": {func(st *fakeStore, deny campaign) {
 			st.campaign = func(ctx context.Context, election, value string) (store.Ballot, error) {
 				st.campaign, st.worked = deny, always
-				return st.Store.Campaign(ctx, election, value)
+				return st.Store.Cast(ctx, election, value)
 			}
 		}, false},
 		"it might be out of date": {func(st *fakeStore, _ campaign) {
@@ -48,7 +48,7 @@ func TestDenialEndsRun(t *testing.T) {
 				if left--; left > 0 {
 					return nil, fmt.Errorf("%w: %w", store.ErrUnavailable, store.ErrDenied)
 				}
-				return st.Store.Campaign(ctx, election, value)
+				return st.Store.Cast(ctx, election, value)
 			}
 		}, false},
 		"another error comes between": {func(st *fakeStore, deny campaign) {
@@ -61,41 +61,39 @@ func TestDenialEndsRun(t *testing.T) {
 			}
 		}, false},
 	} {
-		t.Run(name, func(t *testing.T) {
-			virtual(t, func(w *world) {
-				var log journal
-				st := unproven(w.open())
-				test.prepare(st, func(ctx context.Context, election, value string) (store.Ballot, error) {
-					if w.now() < 10*time.Minute {
-						return nil, denied()
-					}
-					return st.Store.Campaign(ctx, election, value)
-				})
-				c := w.candidate(st, "a", log.heard(store.ErrDenied))
-				var led atomic.Bool
-				result := async(func() error {
-					return c.Run(background, func(context.Context, *leadership.Term) error { led.Store(true); return nil })
-				})
-				w.at(time.Second)
-				require.Contains(w, log.String(), "hook: ", "the hook is told at once")
-				require.Contains(w, log.String(), "level=WARN")
-				require.Equal(w, name == "a ballot was cast", led.Load())
-				w.at(caches - 1)
-				require.True(w, pending(result))
-				w.at(noticed)
-				require.Equal(w, test.ends, !pending(result))
-				if test.ends {
-					require.ErrorIs(w, <-result, store.ErrDenied)
-					require.Contains(w, log.String(), "level=ERROR")
-					return
+		virtualRun(t, name, func(w *world) {
+			var log journal
+			st := unproven(w.open())
+			test.prepare(st, func(ctx context.Context, election, value string) (store.Ballot, error) {
+				if w.now() < 10*time.Minute {
+					return nil, denied()
 				}
-				w.at(10 * time.Minute)
-				require.True(w, pending(result))
-				w.at(10*time.Minute + noticed)
-				require.True(w, led.Load(), "the denial has passed")
-				c.Stop()
-				require.NoError(w, <-result)
+				return st.Store.Cast(ctx, election, value)
 			})
+			c := w.candidate(st, "a", log.heard(store.ErrDenied))
+			var led atomic.Bool
+			result := async(func() error {
+				return c.Run(background, func(context.Context, *leadership.Term) error { led.Store(true); return nil })
+			})
+			w.at(time.Second)
+			require.Contains(w, log.String(), "hook: ", "the hook is told at once")
+			require.Contains(w, log.String(), "level=WARN")
+			require.Equal(w, name == "a ballot was cast", led.Load())
+			w.at(caches - 1)
+			require.True(w, pending(result))
+			w.at(noticed)
+			require.Equal(w, test.ends, !pending(result))
+			if test.ends {
+				require.ErrorIs(w, <-result, store.ErrDenied)
+				require.Contains(w, log.String(), "level=ERROR")
+				return
+			}
+			w.at(10 * time.Minute)
+			require.True(w, pending(result))
+			w.at(10*time.Minute + noticed)
+			require.True(w, led.Load(), "the denial has passed")
+			c.Stop()
+			require.NoError(w, <-result)
 		})
 	}
 }
@@ -108,7 +106,7 @@ func TestDenialPasses(t *testing.T) {
 			if w.now() < caches-time.Second {
 				return nil, denied()
 			}
-			return st.Store.Campaign(ctx, election, value)
+			return st.Store.Cast(ctx, election, value)
 		}
 		elected, errs := w.candidate(st, "a", nil).RunForElection()
 		require.False(w, <-elected)
@@ -157,42 +155,40 @@ func TestDenialEndsAFollower(t *testing.T) {
 		"it has worked":    {0, true, false},
 		"it had an answer": {1, false, false},
 	} {
-		t.Run(name, func(t *testing.T) {
-			virtual(t, func(w *world) {
-				var log journal
-				st := unproven(w.open())
-				asked := 0
-				st.worked = func() bool { return test.worked || asked > 0 && test.answers > 0 }
-				st.observe = func(ctx context.Context, election string, prev *store.Known) (store.Known, error) {
-					if asked++; asked <= test.answers {
-						return store.Known{AsOf: time.Now()}, nil
-					}
-					if w.now() < 10*time.Minute {
-						return store.Known{}, denied()
-					}
-					return st.Store.Observe(ctx, election, prev)
+		virtualRun(t, name, func(w *world) {
+			var log journal
+			st := unproven(w.open())
+			asked := 0
+			st.worked = func() bool { return test.worked || asked > 0 && test.answers > 0 }
+			st.observe = func(ctx context.Context, election string, prev *store.Known) (store.Known, error) {
+				if asked++; asked <= test.answers {
+					return store.Known{AsOf: time.Now()}, nil
 				}
-				f := w.follower(st, log.heard(store.ErrDenied))
-				f.Start()
-				w.at(caches - 1)
-				require.Contains(w, log.String(), "hook: ")
-				require.NoError(w, f.Err())
-				w.at(noticed)
-				if test.ends {
-					require.ErrorIs(w, f.Err(), store.ErrDenied)
-					require.True(w, isDone(f), "it has ended by itself")
-					_, errs := f.FollowElection()
-					require.ErrorIs(w, <-errs, store.ErrDenied)
-					return
+				if w.now() < 10*time.Minute {
+					return store.Known{}, denied()
 				}
-				w.at(10 * time.Minute)
-				require.NoError(w, f.Err())
-				w.at(10*time.Minute + noticed)
-				w.lead(w.open(), "a")
-				leader, err := f.Wait(background)
-				require.NoError(w, err)
-				require.Equal(w, "a", leader.Value)
-			})
+				return st.Store.Observe(ctx, election, prev)
+			}
+			f := w.follower(st, log.heard(store.ErrDenied))
+			f.Start()
+			w.at(caches - 1)
+			require.Contains(w, log.String(), "hook: ")
+			require.NoError(w, f.Err())
+			w.at(noticed)
+			if test.ends {
+				require.ErrorIs(w, f.Err(), store.ErrDenied)
+				require.True(w, isDone(f), "it has ended by itself")
+				_, errs := f.FollowElection()
+				require.ErrorIs(w, <-errs, store.ErrDenied)
+				return
+			}
+			w.at(10 * time.Minute)
+			require.NoError(w, f.Err())
+			w.at(10*time.Minute + noticed)
+			w.lead(w.open(), "a")
+			leader, err := f.Wait(background)
+			require.NoError(w, err)
+			require.Equal(w, "a", leader.Value)
 		})
 	}
 }

@@ -4,25 +4,12 @@ import (
 	"context"
 	"fmt"
 	"sync"
-	"sync/atomic"
 )
-
-// drives are the uses of a candidate: one at a time, until Stop. Each has one term after the other.
-type drives struct {
-	election string
-	tasks    *tasks               // each drive is one of them, with all that it has started
-	term     atomic.Pointer[Term] // from its beginning until its ballot has been given back, or nil; written under mu
-
-	mu        sync.Mutex
-	stopped   bool   // guarded by mu, as are all below: Stop was called
-	current   *drive // nil while the candidate is idle
-	lastEnded error  // what the last term that was let go says to Acknowledge; nil before that
-}
 
 // drive is one use of a candidate: a call of Run or RunForElection, or a call of Campaign with the term that it
 // returned.
 type drive struct {
-	drives *drives
+	c      *Candidate
 	ctx    context.Context // that of the call: ends with it, and with Stop
 	cancel context.CancelCauseFunc
 	serves bool           // Run or RunForElection: it gives the ballots of its terms back by itself
@@ -30,82 +17,49 @@ type drive struct {
 }
 
 // enter begins a drive, unless there is one or Stop was called.
-func (s *drives) enter(ctx context.Context, serves bool) (*drive, error) {
-	d := &drive{drives: s, serves: serves}
-	d.ctx, d.cancel = context.WithCancelCause(ctx)
-	if err := s.admit(d); err != nil {
-		d.cancel(err) // after mu is unlocked: ctx might be of the program's own type, and call the candidate
-		return nil, err
+func (c *Candidate) enter(ctx context.Context, serves bool) (*drive, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.stopped {
+		return nil, ErrStopped
 	}
+	if c.current != nil {
+		return nil, fmt.Errorf("%w: %q", ErrRunning, c.election)
+	}
+	d := &drive{c: c, serves: serves}
+	d.ctx, d.cancel = context.WithCancelCause(ctx)
+	c.tasks.begin() // not refused, as Stop was not called
+	c.current = d
 	return d, nil
 }
 
-func (s *drives) admit(d *drive) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.stopped {
-		return ErrStopped
-	}
-	if s.current != nil {
-		return fmt.Errorf("%w: %q", ErrRunning, s.election)
-	}
-	s.tasks.begin() // not refused, as Stop was not called
-	s.current = d
-	return nil
-}
-
-// stop refuses further drives and terms, and ends the context of the current drive.
-func (s *drives) stop() {
-	s.mu.Lock()
-	s.stopped = true
-	d := s.current
-	s.mu.Unlock()
-	if d != nil {
-		d.cancel(ErrStopped)
-	}
-	s.tasks.stop()
-}
-
-func (s *drives) isStopped() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.stopped
+func (c *Candidate) isStopped() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.stopped
 }
 
 // keep makes a term the candidate's, unless Stop was called. IsLeader is true from then on.
-func (s *drives) keep(t *Term) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.stopped {
+func (c *Candidate) keep(t *Term) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.stopped {
 		return ErrStopped
 	}
-	s.term.Store(t)
+	c.term.Store(t)
 	return nil
 }
 
-// letGo forgets a term that is over and whose ballot has been given back, with the values of its caller's context. It
-// keeps why the term ended.
-func (s *drives) letGo(t *Term) {
-	ended := t.endedError()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.term.CompareAndSwap(t, nil) { // not a later one
-		s.lastEnded = ended
-	}
-}
-
-// latest returns the candidate's term; if that is nil, what the last one says to Acknowledge.
-func (s *drives) latest() (t *Term, lastEnded error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.term.Load(), s.lastEnded
+// letGo forgets a term that is over and whose ballot has been given back, with the values of its caller's context.
+func (c *Candidate) letGo(t *Term) {
+	c.term.CompareAndSwap(t, nil) // not a later one
 }
 
 // wait ends a drive of Run, when all that it has started is over.
 func (d *drive) wait() {
 	d.tasks.Wait()
 	d.free()
-	d.drives.tasks.end()
+	d.c.tasks.end()
 }
 
 // leave ends a drive of Campaign, unless it is over already. Done waits for what it has started; Campaign does not.
@@ -113,18 +67,64 @@ func (d *drive) leave() {
 	if d.free() {
 		go func() {
 			d.tasks.Wait()
-			d.drives.tasks.end()
+			d.c.tasks.end()
 		}()
 	}
 }
 
 // free makes the candidate idle, and reports whether it was not.
 func (d *drive) free() bool {
-	d.drives.mu.Lock()
-	defer d.drives.mu.Unlock()
-	if d.drives.current != d {
+	d.c.mu.Lock()
+	defer d.c.mu.Unlock()
+	if d.c.current != d {
 		return false
 	}
-	d.drives.current = nil
+	d.c.current = nil
 	return true
 }
+
+// tasks counts what a candidate or a follower still does: calls in progress and goroutines. Done is closed when Stop
+// has been called and nothing is left.
+type tasks struct {
+	mu    sync.Mutex
+	count int           // guarded by mu; one of them stands for Stop, which is still to be called
+	done  chan struct{} // closed, under mu, when count is zero
+	once  sync.Once     // of stop
+}
+
+func newTasks() *tasks { return &tasks{count: 1, done: make(chan struct{})} }
+
+// begin counts a task. It is refused once done is closed. While another task runs it never is.
+func (t *tasks) begin() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.count == 0 {
+		return false
+	}
+	t.count++
+	return true
+}
+
+func (t *tasks) end() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.count--
+	if t.count == 0 {
+		close(t.done)
+	}
+}
+
+// run runs f in a goroutine and reports whether it does: not once done is closed.
+func (t *tasks) run(f func()) bool {
+	if !t.begin() {
+		return false
+	}
+	go func() {
+		defer t.end()
+		f()
+	}()
+	return true
+}
+
+// stop makes the end of the last task close done. It does not block, and may be called again.
+func (t *tasks) stop() { t.once.Do(t.end) }

@@ -2,7 +2,6 @@ package leadership_test
 
 import (
 	"context"
-	"log/slog"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -50,7 +49,7 @@ func TestContextHasEndedWhenResignReturns(t *testing.T) {
 			})
 			calls.Wait()
 			require.Zero(w, late.Load())
-			require.NoError(w, term.Resign(background))
+			require.NoError(w, term.Withdraw(background))
 		}
 	})
 }
@@ -58,10 +57,7 @@ func TestContextHasEndedWhenResignReturns(t *testing.T) {
 // However a term ends, IsLeader is false before its ballot is withdrawn: the next candidate leads from then on.
 func TestTermIsOverBeforeItsBallotIsWithdrawn(t *testing.T) {
 	for name, drive := range map[string]func(w *world, c *leadership.Candidate){
-		"Resign": func(w *world, c *leadership.Candidate) { require.NoError(w, w.campaign(c).Resign(background)) },
-		"a panic in TermBegan": func(w *world, c *leadership.Candidate) {
-			require.Panics(w, func() { _, _ = c.Campaign(background) })
-		},
+		"Resign": func(w *world, c *leadership.Candidate) { require.NoError(w, w.campaign(c).Withdraw(background)) },
 		"lead returns": func(w *world, c *leadership.Candidate) {
 			calls := 0
 			require.NoError(w, c.Run(background, func(context.Context, *leadership.Term) error {
@@ -77,25 +73,19 @@ func TestTermIsOverBeforeItsBallotIsWithdrawn(t *testing.T) {
 			})
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			virtual(t, func(w *world) {
-				var c *leadership.Candidate
-				var led []bool
-				st := changing(w.open(), func(b *fakeBallot) {
-					b.withdraw = func(ctx context.Context) error {
-						led = append(led, c.IsLeader())
-						return b.Ballot.Withdraw(ctx)
-					}
-				})
-				hooks := &leadership.Hooks{}
-				if name == "a panic in TermBegan" {
-					hooks.TermBegan = func(string, uint64) { panic("boom") }
+		virtualRun(t, name, func(w *world) {
+			var c *leadership.Candidate
+			var led []bool
+			st := changing(w.open(), func(b *fakeBallot) {
+				b.withdraw = func(ctx context.Context) error {
+					led = append(led, c.IsLeader())
+					return b.Ballot.Withdraw(ctx)
 				}
-				c = w.candidate(st, "a", &leadership.Options{Hooks: hooks})
-				drive(w, c)
-				require.NotEmpty(w, led)
-				require.NotContains(w, led, true)
 			})
+			c = w.candidate(st, "a", nil)
+			drive(w, c)
+			require.NotEmpty(w, led)
+			require.NotContains(w, led, true)
 		})
 	}
 }
@@ -115,29 +105,16 @@ func TestStopJustBeforeTheTermBegins(t *testing.T) {
 	})
 }
 
-// resigningHandler calls Resign in each record: a log handler is the user's code too.
-type resigningHandler struct {
-	slog.Handler
-	resign *func()
-}
-
-func (h resigningHandler) Enabled(context.Context, slog.Level) bool { return true }
-func (h resigningHandler) Handle(context.Context, slog.Record) error {
-	(*h.resign)()
-	return nil
-}
-func (h resigningHandler) WithAttrs([]slog.Attr) slog.Handler { return h }
-
 // The candidate holds no lock while it logs, so a log handler may call it.
 func TestLogHandlerThatResigns(t *testing.T) {
 	virtual(t, func(w *world) {
 		resign := func() {}
-		c := w.candidate(w.open(), "a", &leadership.Options{Logger: slog.New(resigningHandler{slog.DiscardHandler, &resign})})
+		c := w.candidate(w.open(), "a", handledBy(func(string) { resign() }))
 		resign = c.Resign
 		term, err := c.Campaign(background)
 		require.NoError(w, err)
 		require.False(w, c.IsLeader(), "it has resigned")
-		require.NoError(w, term.Resign(background))
+		require.NoError(w, term.Withdraw(background))
 	})
 }
 
@@ -159,7 +136,7 @@ func TestTermEndedIsTheLastHook(t *testing.T) {
 			go c.Resign()
 			synctest.Wait()
 			require.Equal(w, "ended", last.Load())
-			require.NoError(w, term.Resign(background))
+			require.NoError(w, term.Withdraw(background))
 		}
 	})
 }
@@ -172,7 +149,7 @@ func TestDoneWaitsForTheFirstHook(t *testing.T) {
 		var c *leadership.Candidate
 		c = w.candidate(w.open(), "a", &leadership.Options{Hooks: &leadership.Hooks{
 			TermBegan: func(string, uint64) {
-				_ = c.Term().Resign(background)
+				_ = c.Term().Withdraw(background)
 				<-released
 			},
 			TermEnded: func(string, uint64, error) { ended.Store(true) },
@@ -187,34 +164,6 @@ func TestDoneWaitsForTheFirstHook(t *testing.T) {
 		require.True(w, isDone(c))
 		require.True(w, ended.Load())
 	})
-}
-
-// States that arrive while a follower's callback runs are reported when it returns, except those that are over by then.
-// Nothing is reported after Stop.
-func TestFollowerCallbackThatMissesSomething(t *testing.T) {
-	for _, stop := range []bool{false, true} {
-		virtual(t, func(w *world) {
-			released := make(chan struct{})
-			var gone, led atomic.Int32
-			f := w.follower(w.open(), nil)
-			f.OnLeaderGone(func() { gone.Add(1); <-released })
-			f.OnNewLeader(func(leadership.Leader) { led.Add(1) })
-			f.Start()
-			synctest.Wait()
-			term := w.lead(w.open(), "a")
-			synctest.Wait()
-			if stop {
-				f.Stop()
-			} else {
-				require.NoError(w, term.Resign(background))
-			}
-			synctest.Wait()
-			close(released)
-			synctest.Wait()
-			require.EqualValues(w, 1, gone.Load())
-			require.Zero(w, led.Load())
-		})
-	}
 }
 
 // FollowElection sends the present state at once if the follower knows it.

@@ -33,22 +33,22 @@ func ExampleTerm_Token() {
 	from := open()
 	old := lead(from, "a")
 	resource.Write(old.Token(), "by a")
-	must(old.Resign(ctx))
+	must(old.Withdraw(ctx))
 	term := lead(from, "b")
 	resource.Write(term.Token(), "by b")
 	resource.Write(old.Token(), "by a, which came late")
-	must(term.Resign(ctx))
+	must(term.Withdraw(ctx))
 	must(from.Close())
 
 	to := open() // its tokens begin anew
 	defer to.Close()
 	term = lead(to, "c")
 	resource.Write(term.Token(), "by c, before the reset")
-	must(term.Resign(ctx))
+	must(term.Withdraw(ctx))
 	resource.Reset()
 	term = lead(to, "d")
 	resource.Write(term.Token(), "by d")
-	must(term.Resign(ctx))
+	must(term.Withdraw(ctx))
 	// Output:
 	// written: by a
 	// written: by b

@@ -24,7 +24,7 @@ func ExampleFollower_FollowElection() {
 	fmt.Printf("%q\n", <-leaders) // no leader yet
 	term := lead(st, "a")
 	fmt.Printf("%q\n", <-leaders)
-	must(term.Resign(context.Background()))
+	must(term.Withdraw(context.Background()))
 	fmt.Printf("%q\n", <-leaders)
 	f.Stop() // closes both channels
 	for err := range errs {
@@ -61,7 +61,7 @@ func ExampleFollower_Changes() {
 		switch {
 		case leader.Revision != 0:
 			fmt.Println("leader:", leader.Value)
-			must(term.Resign(context.Background()))
+			must(term.Withdraw(context.Background()))
 		case term == nil:
 			fmt.Println("no leader yet")
 			term = lead(st, "a")
@@ -82,17 +82,17 @@ func ExampleFollower_OnNewLeader() {
 	term := lead(st, "a")
 	f := follower(st)
 	came, went := make(chan struct{}), make(chan struct{})
-	f.OnNewLeader(func(leader leadership.Leader) {
+	f.OnNewLeader(func(_ context.Context, leader leadership.Leader) {
 		fmt.Println("leader:", leader.Value)
 		close(came)
 	})
-	f.OnLeaderGone(func() {
+	f.OnLeaderGone(func(context.Context) {
 		fmt.Println("the leader is gone")
 		close(went)
 	})
 	f.Start()
 	<-came
-	must(term.Resign(context.Background()))
+	must(term.Withdraw(context.Background()))
 	<-went
 	f.Stop()
 	// Output:
@@ -113,7 +113,7 @@ func ExampleFollower_Leader() {
 	must(err)
 	leader, ok := f.Leader()
 	fmt.Println(ok, "fresh:", f.Fresh(), "leader:", leader.Value)
-	must(term.Resign(context.Background()))
+	must(term.Withdraw(context.Background()))
 	// Output:
 	// false fresh: false
 	// true fresh: true leader: a

@@ -17,7 +17,7 @@ func ExampleTerm_Acknowledge() {
 	term, err := candidate(st, "a", nil).Campaign(ctx)
 	must(err)
 	fmt.Println(term.Acknowledge(ctx))
-	must(term.Resign(ctx))
+	must(term.Withdraw(ctx))
 	err = term.Acknowledge(ctx)
 	fmt.Println(errors.Is(err, leadership.ErrNotElected), err)
 	// Output:
@@ -32,7 +32,7 @@ func ExampleTerm_Remaining() {
 	if term.Remaining() > time.Second {
 		fmt.Println("time enough for a second's work")
 	}
-	must(term.Resign(context.Background()))
+	must(term.Withdraw(context.Background()))
 	fmt.Println(term.Remaining())
 	// Output:
 	// time enough for a second's work
@@ -44,7 +44,7 @@ func ExampleTerm_Context() {
 	defer st.Close()
 	term := lead(st, "a")
 	fmt.Println(term.Context().Err())
-	must(term.Resign(context.Background()))
+	must(term.Withdraw(context.Background()))
 	<-term.Context().Done()
 	fmt.Println(context.Cause(term.Context()))
 	// Output:

@@ -28,7 +28,7 @@ func Example() {
 		log.Fatal(err)
 	}
 	defer f.Stop()
-	f.OnNewLeader(func(leader leadership.Leader) {
+	f.OnNewLeader(func(_ context.Context, leader leadership.Leader) {
 		fmt.Println("connecting to", leader.Value)
 		cancel() // enough for an example
 	})
@@ -126,7 +126,7 @@ func ExampleCandidate_Campaign() {
 	must(err)
 	must(term.Acknowledge(ctx))
 	fmt.Println("leading:", c.IsLeader())
-	must(term.Resign(ctx)) // in any case, when the work has stopped
+	must(term.Withdraw(ctx)) // in any case, when the work has stopped
 	fmt.Println("leading:", c.IsLeader())
 	// Output:
 	// leading: true
@@ -189,7 +189,7 @@ func ExampleCandidate_OnNewLeader() {
 	c.RunForElection()
 	<-called
 	c.Stop()
-	must(term.Resign(context.Background()))
+	must(term.Withdraw(context.Background()))
 	// Output: new leader: a
 }
 
@@ -223,7 +223,7 @@ func ExampleCandidate_OnTakeoverFailed() {
 		fmt.Println(err, errors.Is(err, broken))
 		c.Stop() // instead of going to the back of the queue
 	})
-	fmt.Println(c.Run(context.Background(), nil))
+	fmt.Println(c.Run(context.Background(), leadership.Lead))
 	// Output:
 	// takeover failed: disk is full true
 	// <nil>
@@ -245,36 +245,12 @@ func ExampleCandidate_IsLeader() {
 	term, err := c.Campaign(context.Background())
 	must(err)
 	serve("second")
-	must(term.Resign(context.Background()))
+	must(term.Withdraw(context.Background()))
 	serve("third")
 	// Output:
 	// refused: first
 	// served: second
 	// refused: third
-}
-
-func ExampleCandidate_Acknowledge() {
-	st := open()
-	defer st.Close()
-	ctx := context.Background()
-	c := candidate(st, "a", &leadership.Options{ManualAcknowledge: true})
-	fmt.Println(errors.Is(c.Acknowledge(ctx), leadership.ErrNotElected))
-	f := follower(st)
-	defer f.Stop()
-	election, _ := c.RunForElection()
-	defer c.Stop()
-	for leading := range election {
-		if leading {
-			break
-		}
-	}
-	// Take over here. No follower is told of this leader before this call:
-	must(c.Acknowledge(ctx))
-	leader, err := f.Wait(ctx)
-	fmt.Println(leader.Value, err)
-	// Output:
-	// true
-	// a <nil>
 }
 
 func ExampleCandidate_Resign() {
@@ -312,8 +288,8 @@ func ExampleCandidate_Stop() {
 	must(err)
 	c.Stop() // it leads no more, and campaigns no more
 	fmt.Println(c.IsLeader(), context.Cause(term.Context()))
-	must(term.Resign(context.Background())) // when the work has stopped
-	<-c.Done()                              // nothing of the candidate's is left
+	must(term.Withdraw(context.Background())) // when the work has stopped
+	<-c.Done()                                // nothing of the candidate's is left
 	_, err = c.Campaign(context.Background())
 	fmt.Println(err)
 	queue, err := st.Ballots(context.Background(), "x")
@@ -338,7 +314,7 @@ func ExampleHooks() {
 	term, err := c.Campaign(context.Background())
 	must(err)
 	must(term.Acknowledge(context.Background()))
-	must(term.Resign(context.Background())) // it waits for no hook
+	must(term.Withdraw(context.Background())) // it waits for no hook
 	c.Stop()
 	<-c.Done()
 	// Output:
@@ -360,7 +336,7 @@ func ExampleOptions() {
 	term, err := candidate(st, "a", &leadership.Options{Logger: logger}).Campaign(context.Background())
 	must(err)
 	must(term.Acknowledge(context.Background()))
-	must(term.Resign(context.Background()))
+	must(term.Withdraw(context.Background()))
 	// Output:
 	// level=INFO msg=elected election=x token=2
 	// level=INFO msg=acknowledged election=x token=2 revision=3

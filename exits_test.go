@@ -56,29 +56,27 @@ func TestCallbacksThatExit(t *testing.T) {
 				c.OnTermEnded(func(*leadership.Term, error) { next() })
 			},
 		} {
-			t.Run(kind+" "+exit, func(t *testing.T) {
-				virtual(t, func(w *world) {
-					other := w.lead(w.open(), "other")
-					var log journal
-					c := w.candidate(w.open(), "a", &leadership.Options{Logger: log.logger()})
-					var next atomic.Bool
-					register(c, how.leave, func() { next.Store(true) })
-					_, errs := c.RunForElection()
-					w.at(time.Second)
-					require.NoError(w, other.Resign(background))
-					w.at(ttl)
-					if kind == "term-ended" {
-						c.Resign()
-						synctest.Wait()
-					}
-					require.Error(w, <-errs)
-					require.Contains(w, log.String(), how.says)
-					w.at(2 * ttl)
-					require.True(w, next.Load(), "the next callback was not called")
-					require.True(w, c.IsLeader(), "the candidate does not go on")
-					require.Equal(w, "a", w.leader())
-					halt(c)
-				})
+			virtualRun(t, kind+" "+exit, func(w *world) {
+				other := w.lead(w.open(), "other")
+				var log journal
+				c := w.candidate(w.open(), "a", &leadership.Options{Logger: log.logger()})
+				var next atomic.Bool
+				register(c, how.leave, func() { next.Store(true) })
+				_, errs := c.RunForElection()
+				w.at(time.Second)
+				require.NoError(w, other.Withdraw(background))
+				w.at(ttl)
+				if kind == "term-ended" {
+					c.Resign()
+					synctest.Wait()
+				}
+				require.Error(w, <-errs)
+				require.Contains(w, log.String(), how.says)
+				w.at(2 * ttl)
+				require.True(w, next.Load(), "the next callback was not called")
+				require.True(w, c.IsLeader(), "the candidate does not go on")
+				require.Equal(w, "a", w.leader())
+				halt(c)
 			})
 		}
 	}
@@ -87,164 +85,114 @@ func TestCallbacksThatExit(t *testing.T) {
 // The same for a follower's callback.
 func TestFollowersCallbacksThatExit(t *testing.T) {
 	for exit, how := range exits {
-		t.Run(exit, func(t *testing.T) {
-			virtual(t, func(w *world) {
-				var happened diary
-				f := w.follower(w.open(), nil)
-				f.OnLeaderGone(how.leave)
-				f.OnLeaderGone(func() { happened.add("gone") })
-				f.OnNewLeader(func(leadership.Leader) { how.leave() })
-				f.OnNewLeader(func(leadership.Leader) { happened.add("new leader") })
-				_, errs := f.FollowElection()
-				require.ErrorContains(w, <-errs, how.says)
-				w.lead(w.open(), "a")
-				require.ErrorContains(w, <-errs, how.says)
-				synctest.Wait()
-				require.Equal(w, []string{"gone", "new leader"}, happened.all())
-			})
-		})
-	}
-}
-
-// If a hook ends its goroutine, the term's last hook is still called, and whatever that goroutine drove reports its
-// end.
-func TestHooksThatExit(t *testing.T) {
-	t.Run("Renewed", func(t *testing.T) {
-		virtual(t, func(w *world) {
-			ended := make(chan error, 1)
-			c := w.candidate(w.open(), "a", &leadership.Options{Hooks: &leadership.Hooks{
-				Renewed:   func(string, uint64, time.Duration) { runtime.Goexit() },
-				TermEnded: func(_ string, _ uint64, cause error) { ended <- cause },
-			}})
-			c.RunForElection()
-			w.at(2 * ttl)
-			require.True(w, c.IsLeader(), "the term goes on")
-			halt(c)
-			require.ErrorIs(w, <-ended, leadership.ErrStopped)
-		})
-	})
-	for _, hook := range []string{"Renewed", "InJeopardy", "ResignationRequested"} {
-		t.Run(hook+" is called again", func(t *testing.T) {
-			virtual(t, func(w *world) {
-				var calls, ended atomic.Int32
-				exit := func(name string) {
-					if name == hook {
-						calls.Add(1)
-						runtime.Goexit()
-					}
-				}
-				st := w.open()
-				c := w.candidate(st, "a", &leadership.Options{Hooks: &leadership.Hooks{
-					Renewed:              func(string, uint64, time.Duration) { exit("Renewed") },
-					InJeopardy:           func(string, uint64, time.Duration) { exit("InJeopardy") },
-					ResignationRequested: func(string, uint64) { exit("ResignationRequested") },
-					TermEnded:            func(string, uint64, error) { ended.Add(1) },
-				}})
-				c.RunForElection()
-				w.at(renew)
-				for i := range 2 {
-					st.Faults().Cut()
-					w.until(func() bool { return c.Term().Remaining() < 2*time.Second })
-					st.Faults().Heal()
-					w.at(w.now() + ttl)
-					require.True(w, c.IsLeader())
-					require.NoError(w, w.observer.RequestResignation(background, election, c.Term().Token()))
-					synctest.Wait()
-					require.EqualValues(w, i+1, ended.Load(), "a hook that exits holds up no other")
-					w.until(c.IsLeader)
-				}
-				require.GreaterOrEqual(w, calls.Load(), int32(2))
-				halt(c)
-				require.EqualValues(w, 3, ended.Load())
-			})
-		})
-	}
-	t.Run("TermBegan", func(t *testing.T) {
-		virtual(t, func(w *world) {
-			c := w.candidate(w.open(), "a", &leadership.Options{Hooks: &leadership.Hooks{
-				TermBegan: func(string, uint64) { runtime.Goexit() },
-			}})
-			elected, errs := c.RunForElection()
-			require.False(w, <-elected)
-			require.ErrorContains(w, <-errs, "ended its goroutine")
-			_, open := <-elected
-			require.False(w, open)
+		virtualRun(t, exit, func(w *world) {
+			var happened diary
+			f := w.follower(w.open(), nil)
+			f.OnLeaderGone(func(context.Context) { how.leave() })
+			f.OnLeaderGone(func(context.Context) { happened.add("gone") })
+			f.OnNewLeader(func(context.Context, leadership.Leader) { how.leave() })
+			f.OnNewLeader(func(context.Context, leadership.Leader) { happened.add("new leader") })
+			_, errs := f.FollowElection()
+			require.ErrorContains(w, <-errs, how.says)
+			w.lead(w.open(), "a")
+			require.ErrorContains(w, <-errs, how.says)
 			synctest.Wait()
-			require.Empty(w, w.ballots())
-			halt(c)
-		})
-	})
-	for _, hook := range []string{"LeaderChanged", "Error"} {
-		t.Run(hook, func(t *testing.T) {
-			virtual(t, func(w *world) {
-				st := &fakeStore{Store: w.open(), observe: failing(1)}
-				hooks := &leadership.Hooks{LeaderChanged: func(string, leadership.Leader) { runtime.Goexit() }}
-				if hook == "Error" {
-					hooks = &leadership.Hooks{Error: func(string, error, time.Duration) { runtime.Goexit() }}
-				}
-				f := w.follower(st, &leadership.Options{Hooks: hooks})
-				f.Start()
-				w.at(time.Second)
-				require.ErrorContains(w, f.Err(), "runtime.Goexit", "it says why it has ended")
-				require.True(w, isDone(f))
-			})
+			require.Equal(w, []string{"gone", "new leader"}, happened.all())
 		})
 	}
 }
 
-// The hook TermBegan panics while another goroutine ends the term. The term is given back once, the panic reaches the
-// caller, and the next campaigns work as before.
-func TestTermBeganHookThatPanicsWhileTheTermEnds(t *testing.T) {
-	for name, end := range map[string]func(w *world, c *leadership.Candidate){
-		"Resign":      func(_ *world, c *leadership.Candidate) { c.Resign() },
-		"Term.Resign": func(w *world, c *leadership.Candidate) { require.NoError(w, c.Term().Resign(background)) },
-		"Stop":        func(_ *world, c *leadership.Candidate) { c.Stop() },
-		"removed":     func(w *world, _ *leadership.Candidate) { w.service.Clear(election); synctest.Wait() },
-	} {
-		for form, drive := range map[string]func(c *leadership.Candidate){
-			"Campaign": func(c *leadership.Candidate) { _, _ = c.Campaign(background) },
-			"Run":      func(c *leadership.Candidate) { _ = c.Run(background, serve) },
-		} {
-			t.Run(name+" in "+form, func(t *testing.T) {
-				virtual(t, func(w *world) {
-					entered, ended := make(chan struct{}), make(chan struct{})
-					calls := 0
-					var withdrawn atomic.Int32
-					st := changing(w.open(), func(b *fakeBallot) {
-						b.withdraw = func(ctx context.Context) error { withdrawn.Add(1); return b.Ballot.Withdraw(ctx) }
-					})
-					c := w.candidate(st, "a", &leadership.Options{Hooks: &leadership.Hooks{TermBegan: func(string, uint64) {
-						if calls++; calls == 1 {
-							close(entered)
-							<-ended
-							panic("boom")
-						}
-					}}})
-					panicked := make(chan any, 1)
-					go func() {
-						defer func() { panicked <- recover() }()
-						drive(c)
-					}()
-					<-entered
-					end(w, c)
-					close(ended)
-					require.Equal(w, "boom", <-panicked, "the user's panic")
-					require.False(w, c.IsLeader())
-					require.Empty(w, w.ballots())
-					if name == "Stop" {
-						require.True(w, isDone(c))
-						return
-					}
-					term := w.campaign(c)
-					require.True(w, c.IsLeader())
-					_, err := c.Campaign(background)
-					require.ErrorIs(w, err, leadership.ErrRunning, "a third while the second leads")
-					require.NoError(w, term.Resign(background))
-					halt(c)
-					require.Empty(w, w.ballots())
-				})
+// Hooks and a log handler that exit each time: the terms go on, all hooks are called again, and each failure is reported.
+func TestHooksThatExit(t *testing.T) {
+	for exit, how := range exits {
+		virtualRun(t, exit, func(w *world) {
+			var happened diary
+			leave := func(hook string) { happened.add("%s", hook); how.leave() }
+			hooks := &leadership.Hooks{
+				TermBegan:            func(string, uint64) { leave("TermBegan") },
+				TermEnded:            func(string, uint64, error) { leave("TermEnded") },
+				Acknowledged:         func(string, uint64, leadership.Leader) { leave("Acknowledged") },
+				Renewed:              func(string, uint64, time.Duration) { leave("Renewed") },
+				InJeopardy:           func(string, uint64, time.Duration) { leave("InJeopardy") },
+				ResignationRequested: func(string, uint64) { leave("ResignationRequested") },
+				LeaderChanged:        func(string, leadership.Leader) { leave("LeaderChanged") },
+				Error:                func(string, error, time.Duration) { leave("Error") },
+			}
+			st := w.open()
+			f := w.follower(&fakeStore{Store: w.open(), observe: failing(2)}, &leadership.Options{Hooks: hooks})
+			_, errs := f.FollowElection()
+			synctest.Wait()
+			require.ErrorContains(w, <-errs, how.says)
+			c := w.candidate(st, "a", &leadership.Options{Hooks: hooks})
+			_, errs = c.RunForElection()
+			for range 2 {
+				w.until(c.IsLeader)
+				synctest.Wait()
+				require.ErrorContains(w, <-errs, how.says)
+				st.Faults().Cut()
+				w.until(func() bool { return c.Term().Remaining() < 2*time.Second })
+				st.Faults().Heal()
+				w.at(w.now() + ttl)
+				require.True(w, c.IsLeader())
+				require.NoError(w, w.observer.RequestResignation(background, election, c.Term().Token()))
+				synctest.Wait()
+			}
+			w.until(c.IsLeader)
+			halt(c)
+			require.NoError(w, f.Err())
+			for _, hook := range []string{"TermBegan", "TermEnded", "Acknowledged", "Renewed", "InJeopardy", "ResignationRequested", "Error"} {
+				require.Greater(w, happened.count(hook), 1, hook)
+			}
+			require.Equal(w, 1, happened.count("LeaderChanged"))
+		})
+		virtualRun(t, exit+" of the log handler", func(w *world) {
+			st := w.open()
+			c, f := w.candidate(st, "a", handledBy(func(string) { how.leave() })), w.follower(st, handledBy(func(string) { how.leave() }))
+			_, lost := f.FollowElection()
+			require.ErrorContains(w, <-lost, "a line of the log is lost: ")
+			_, lost = c.RunForElection()
+			require.ErrorContains(w, <-lost, how.says)
+			w.until(c.IsLeader)
+			leader, err := f.Wait(background)
+			require.NoError(w, err)
+			require.Equal(w, "a", leader.Value)
+			c.Resign()
+			w.until(c.IsLeader)
+			halt(c)
+			halt(f)
+			require.Empty(w, w.ballots())
+		})
+	}
+}
+
+// If lead panics or ends its goroutine, the callbacks are called and the ballot is given back before that goes on in the caller
+// of Run. The candidate can be used again.
+func TestLeadThatExits(t *testing.T) {
+	for exit, how := range exits {
+		virtualRun(t, exit, func(w *world) {
+			c := w.candidate(w.open(), "a", nil)
+			var failed, ended error
+			c.OnTakeoverFailed(func(err error) { failed = err })
+			c.OnTermEnded(func(_ *leadership.Term, cause error) {
+				ended = cause
+				require.Equal(w, []string{"a"}, w.ballots())
 			})
-		}
+			gone := make(chan any, 1)
+			go func() {
+				defer func() { gone <- recover() }()
+				_ = c.Run(background, func(context.Context, *leadership.Term) error { how.leave(); return nil })
+			}()
+			if p := <-gone; exit == "panic" {
+				require.Equal(w, "boom", p)
+			}
+			require.ErrorContains(w, failed, "panicked or ended its goroutine")
+			require.ErrorIs(w, ended, leadership.ErrResigned)
+			require.False(w, c.IsLeader())
+			require.Empty(w, w.ballots())
+			result := async(func() error { return c.Run(background, serve) })
+			require.True(w, pending(result))
+			require.True(w, c.IsLeader())
+		})
 	}
 }
 
@@ -265,7 +213,7 @@ func TestNewLeaderCallbackThatBlocks(t *testing.T) {
 		result := async(func() error { return c.Run(background, serve) })
 		w.at(time.Second)
 		require.EqualValues(w, 1, running.Load())
-		require.NoError(w, other.Resign(background))
+		require.NoError(w, other.Withdraw(background))
 		synctest.Wait()
 		require.Equal(w, time.Second, w.now())
 		require.True(w, c.IsLeader(), "it leads at once")
@@ -291,41 +239,5 @@ func TestNewLeaderCallbackThatBlocks(t *testing.T) {
 		released <- struct{}{}
 		require.NoError(w, <-result)
 		require.True(w, isDone(c))
-	})
-}
-
-// A term is given back while its first hook runs, and the next term begins before that hook panics. The panic does not
-// end the next term.
-func TestTermBeganHookThatPanicsInALaterTerm(t *testing.T) {
-	virtual(t, func(w *world) {
-		entered, later := make(chan struct{}), make(chan struct{})
-		calls := 0
-		c := w.candidate(w.open(), "a", &leadership.Options{Hooks: &leadership.Hooks{TermBegan: func(string, uint64) {
-			if calls++; calls == 1 {
-				close(entered)
-				<-later
-				panic("boom")
-			}
-		}}})
-		panicked := make(chan any, 1)
-		go func() {
-			defer func() { panicked <- recover() }()
-			_, _ = c.Campaign(background)
-		}()
-		<-entered
-		require.NoError(w, c.Term().Resign(background))
-		term := w.campaign(c)
-		close(later)
-		require.Equal(w, "boom", <-panicked)
-		require.True(w, c.IsLeader())
-		require.NoError(w, term.Context().Err())
-		require.Equal(w, []string{"a"}, w.ballots())
-		_, err := c.Campaign(background)
-		require.ErrorIs(w, err, leadership.ErrRunning, "a third while the second leads")
-		c.Stop()
-		require.False(w, isDone(c), "the second has not been given back")
-		require.NoError(w, term.Resign(background))
-		require.True(w, isDone(c))
-		require.Empty(w, w.ballots())
 	})
 }

@@ -14,9 +14,9 @@ type fakeStore struct {
 	worked   func() bool
 }
 
-func (f *fakeStore) Campaign(ctx context.Context, election, value string) (store.Ballot, error) {
+func (f *fakeStore) Cast(ctx context.Context, election, value string) (store.Ballot, error) {
 	if f.campaign == nil {
-		return f.Store.Campaign(ctx, election, value)
+		return f.Store.Cast(ctx, election, value)
 	}
 	return f.campaign(ctx, election, value)
 }
@@ -40,7 +40,7 @@ func changing(st store.Store, change func(b *fakeBallot)) *fakeStore {
 	return &fakeStore{
 		Store: st,
 		campaign: func(ctx context.Context, election, value string) (store.Ballot, error) {
-			ballot, err := st.Campaign(ctx, election, value)
+			ballot, err := st.Cast(ctx, election, value)
 			if err != nil {
 				return nil, err
 			}

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/go-leadership/leadership/internal/redact"
+	"github.com/go-leadership/leadership/internal/suspension"
 	"github.com/go-leadership/leadership/store"
 )
 
@@ -28,11 +30,10 @@ type Follower struct {
 	ctx context.Context // ends with Stop, or with a permanent error
 	end context.CancelCauseFunc
 
-	onNewLeader  callbacks[func(Leader)]
-	onLeaderGone callbacks[func()]
+	onNewLeader  callbacks[func(context.Context, Leader)]
+	onLeaderGone callbacks[func(context.Context)]
 	changes      []*queue // of the callbacks and of the hook that want to know of a change; written by Start
 	failures     *queue   // of the Error hook; nil if there is none; likewise
-	silence      silence
 
 	mu       sync.Mutex
 	started  bool           // guarded by mu, as are all below
@@ -75,7 +76,6 @@ func (f *Follower) start() {
 	if f.hooks.Error != nil {
 		f.failures = f.newQueue(f.callHook)
 	}
-	f.silence.start(f)
 	f.started = f.tasks.run(f.follow)
 }
 
@@ -84,7 +84,6 @@ func (f *Follower) start() {
 func (f *Follower) follow() {
 	defer f.tasks.stop() // it has ended, by itself or by Stop
 	defer f.closeChannels()
-	defer f.silence.timer.Stop()
 	if err := observe(f.ctx, f.store, f.ask, f.tellFailure, f.publish); err != nil {
 		f.log.Error("permanent error, the follower stops", "error", err)
 		f.end(err)
@@ -254,3 +253,38 @@ func (f *Follower) Stop() {
 // Done returns a channel that is closed when the follower has ended, by Stop or by a permanent error, and nothing of it
 // is left: no callback, hook or goroutine.
 func (f *Follower) Done() <-chan struct{} { return f.tasks.done }
+
+// AsOf returns the local time as of which Leader is known to be right: all changes before it are in what Leader returns,
+// and later ones might be. While the service answers, it is no older than half the store's TTL and two round trips. It is
+// zero before anything is known. If the machine was suspended since then, time.Since of what AsOf returns counts that, as a
+// lease does; call AsOf again after a suspension.
+func (f *Follower) AsOf() time.Time {
+	asOf := f.confirmed()
+	if age := suspension.Since(asOf); age > time.Since(asOf) {
+		return time.Now().Add(-age)
+	}
+	return asOf
+}
+
+// confirmed returns the time that came with the last answer.
+func (f *Follower) confirmed() time.Time {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.asOf
+}
+
+// Fresh reports whether what Leader returns is known to have been right within the last TTL of the store: a healthy
+// store confirms it several times in that time. It is false before anything is known, while the store is silent, after the
+// machine was suspended for a TTL until the next confirmation, and some time after the follower has ended. Callers with
+// another limit compare AsOf with it.
+func (f *Follower) Fresh() bool {
+	return suspension.Since(f.confirmed()) < f.store.TTL()
+}
+
+// String returns the election and the store.
+func (f *Follower) String() string {
+	return fmt.Sprintf("follower of election %q on %s", f.election, redact.Name(f.store))
+}
+
+// Format implements fmt.Formatter: with every verb it prints what String returns.
+func (f *Follower) Format(s fmt.State, verb rune) { redact.Format(s, verb, f.String()) }

@@ -90,32 +90,30 @@ func TestChangesEndsWithoutAStaleValue(t *testing.T) {
 		"stopped": func(f *leadership.Follower, _ func()) { f.Stop() },
 		"context": func(_ *leadership.Follower, cancel func()) { cancel() },
 	} {
-		t.Run(name, func(t *testing.T) {
-			virtual(t, func(w *world) {
-				f := w.follower(w.open(), nil)
-				ctx, cancel := context.WithCancel(background)
-				defer cancel()
-				var seen diary
-				next := make(chan struct{})
-				iterating := async(func() error {
-					for leader := range f.Changes(ctx) {
-						seen.add("%s", leader.Value)
-						<-next
-					}
-					return nil
-				})
-				w.lead(w.open(), "a")
-				synctest.Wait()
-				end(f, cancel)
-				close(next)
-				require.NoError(w, <-iterating)
-				require.Equal(w, []string{""}, seen.all())
+		virtualRun(t, name, func(w *world) {
+			f := w.follower(w.open(), nil)
+			ctx, cancel := context.WithCancel(background)
+			defer cancel()
+			var seen diary
+			next := make(chan struct{})
+			iterating := async(func() error {
 				for leader := range f.Changes(ctx) {
-					require.Fail(w, "an iterator that begins later yields", "%v", leader)
+					seen.add("%s", leader.Value)
+					<-next
 				}
-				_, err := f.Wait(ctx)
-				require.Error(w, err)
+				return nil
 			})
+			w.lead(w.open(), "a")
+			synctest.Wait()
+			end(f, cancel)
+			close(next)
+			require.NoError(w, <-iterating)
+			require.Equal(w, []string{""}, seen.all())
+			for leader := range f.Changes(ctx) {
+				require.Fail(w, "an iterator that begins later yields", "%v", leader)
+			}
+			_, err := f.Wait(ctx)
+			require.Error(w, err)
 		})
 	}
 }
@@ -130,7 +128,7 @@ func TestLeaderAfterStop(t *testing.T) {
 		w.at(ttl)
 		halt(f)
 		asOf := f.AsOf()
-		require.NoError(w, term.Resign(background))
+		require.NoError(w, term.Withdraw(background))
 		w.at(3 * ttl)
 		leader, ok := f.Leader()
 		require.True(w, ok)
@@ -175,44 +173,23 @@ func TestChangesYieldsNothingTwice(t *testing.T) {
 	})
 }
 
-func TestChangesForManyReadersAtOnce(t *testing.T) {
-	virtual(t, func(w *world) {
-		st := w.open()
-		f := w.follower(st, nil)
-		var seen diary
-		const readers = 63
-		for range readers {
-			go func() {
-				for leader := range f.Changes(background) {
-					seen.add("%s", leader.Value)
-				}
-			}()
-		}
-		synctest.Wait()
-		require.Len(w, seen.all(), readers)
-		sent := st.Faults().Requests()
-		w.lead(w.open(), "a")
-		synctest.Wait()
-		require.Len(w, seen.all(), 2*readers)
-		require.Equal(w, sent, st.Faults().Requests(), "the watch that they share tells")
-	})
-}
-
 // The sequences that callbacks see. The first state is reported at once.
 func TestFollowerCallbacks(t *testing.T) {
 	virtual(t, func(w *world) {
 		var happened diary
 		follow := func(name string) *leadership.Follower {
 			f := w.follower(w.open(), nil)
-			f.OnNewLeader(func(leader leadership.Leader) {
+			f.OnNewLeader(func(_ context.Context, leader leadership.Leader) {
 				now, led := f.Leader()
 				require.True(w, led)
 				require.Equal(w, leader, now, "the value read is the new leader's")
 				happened.add("%s: new leader %s", name, leader.Value)
 			})
-			f.OnNewLeader(func(leader leadership.Leader) { happened.add("%s: second for %s", name, leader.Value) })
-			f.OnLeaderGone(func() { happened.add("%s: gone", name) })
-			f.OnLeaderGone(func() { happened.add("%s: second for gone", name) })
+			f.OnNewLeader(func(_ context.Context, leader leadership.Leader) {
+				happened.add("%s: second for %s", name, leader.Value)
+			})
+			f.OnLeaderGone(func(context.Context) { happened.add("%s: gone", name) })
+			f.OnLeaderGone(func(context.Context) { happened.add("%s: second for gone", name) })
 			f.Start()
 			synctest.Wait()
 			return f
@@ -228,7 +205,7 @@ func TestFollowerCallbacks(t *testing.T) {
 		synctest.Wait()
 		want = append(want, led("a")...)
 		require.Equal(w, want, happened.all())
-		require.NoError(w, term.Resign(background))
+		require.NoError(w, term.Withdraw(background))
 		synctest.Wait()
 		want = append(want, gone...)
 		require.Equal(w, want, happened.all())
@@ -258,8 +235,8 @@ func TestFollowerCallbacksAtADirectChange(t *testing.T) {
 		answers := make(chan store.Leader)
 		var happened diary
 		f := w.follower(&fakeStore{Store: w.open(), observe: inTurn(answers)}, nil)
-		f.OnNewLeader(func(leader leadership.Leader) { happened.add("new leader %s", leader.Value) })
-		f.OnLeaderGone(func() { happened.add("gone") })
+		f.OnNewLeader(func(_ context.Context, leader leadership.Leader) { happened.add("new leader %s", leader.Value) })
+		f.OnLeaderGone(func(context.Context) { happened.add("gone") })
 		f.Start()
 		for _, leader := range []store.Leader{{Value: "a", Revision: 1}, {Value: "b", Revision: 2}, {}, {Value: "b", Revision: 3}} {
 			answers <- leader
@@ -271,33 +248,14 @@ func TestFollowerCallbacksAtADirectChange(t *testing.T) {
 	})
 }
 
-func TestFollowerCallbackThatPanicsIsReported(t *testing.T) {
-	virtual(t, func(w *world) {
-		var happened diary
-		var log journal
-		f := w.follower(w.open(), log.heard(nil))
-		f.OnLeaderGone(func() { panic("boom") })
-		f.OnLeaderGone(func() { happened.add("gone") })
-		f.OnNewLeader(func(leadership.Leader) { panic("bang") })
-		f.OnNewLeader(func(leadership.Leader) { happened.add("new leader") })
-		_, errs := f.FollowElection()
-		require.ErrorContains(w, <-errs, "boom")
-		w.lead(w.open(), "a")
-		require.ErrorContains(w, <-errs, "bang")
-		synctest.Wait()
-		require.Equal(w, []string{"gone", "new leader"}, happened.all())
-		require.Equal(w, 2, strings.Count(log.String(), "callback failed"))
-	})
-}
-
 // A slow callback delays no other, and states that arrive meanwhile are merged.
 func TestFollowerCallbackThatIsSlow(t *testing.T) {
 	virtual(t, func(w *world) {
 		var happened diary
 		released := make(chan struct{})
 		f := w.follower(w.open(), nil)
-		f.OnLeaderGone(func() { happened.add("gone"); <-released })
-		f.OnNewLeader(func(leader leadership.Leader) { happened.add("new leader %s", leader.Value) })
+		f.OnLeaderGone(func(context.Context) { happened.add("gone"); <-released })
+		f.OnNewLeader(func(_ context.Context, leader leadership.Leader) { happened.add("new leader %s", leader.Value) })
 		f.Start()
 		synctest.Wait()
 		for _, value := range []string{"a", "b", "c"} {
@@ -320,7 +278,7 @@ func TestFollowerCallbackThatPanicsAfterStop(t *testing.T) {
 	virtual(t, func(w *world) {
 		f := w.follower(w.open(), nil)
 		called, released := make(chan struct{}), make(chan struct{})
-		f.OnLeaderGone(func() {
+		f.OnLeaderGone(func(context.Context) {
 			close(called)
 			<-released
 			panic("boom")
@@ -328,8 +286,7 @@ func TestFollowerCallbackThatPanicsAfterStop(t *testing.T) {
 		_, errs := f.FollowElection()
 		<-called
 		f.Stop()
-		_, open := <-errs
-		require.False(w, open)
+		requireClosed(w, errs)
 		close(released)
 		<-f.Done()
 	})
@@ -338,7 +295,7 @@ func TestFollowerCallbackThatPanicsAfterStop(t *testing.T) {
 func TestFollowerStopWaitsForCallbacks(t *testing.T) {
 	virtual(t, func(w *world) {
 		f := w.follower(w.open(), nil)
-		f.OnLeaderGone(func() { time.Sleep(10 * ttl) })
+		f.OnLeaderGone(func(context.Context) { time.Sleep(10 * ttl) })
 		f.Start()
 		w.at(time.Second)
 		require.NoError(w, f.Err())
@@ -347,6 +304,30 @@ func TestFollowerStopWaitsForCallbacks(t *testing.T) {
 		require.Equal(w, 10*ttl, w.now())
 		halt(f)
 		require.Equal(w, 10*ttl, w.now())
+	})
+}
+
+// The context of a follower's callback ends with the follower.
+func TestFollowerCallbacksContext(t *testing.T) {
+	virtual(t, func(w *world) {
+		f := w.follower(w.open(), nil)
+		var happened diary
+		f.OnLeaderGone(func(ctx context.Context) { happened.add("gone"); <-ctx.Done() })
+		f.Start()
+		w.at(ttl)
+		require.Equal(w, []string{"gone"}, happened.all())
+		halt(f)
+
+		f = w.follower(w.open(), nil)
+		f.OnNewLeader(func(ctx context.Context, _ leadership.Leader) {
+			<-ctx.Done()
+			happened.add("%v", context.Cause(ctx))
+		})
+		w.lead(w.open(), "a")
+		f.Start()
+		w.at(2 * ttl)
+		halt(f)
+		require.Equal(w, []string{"gone", "stopped"}, happened.all())
 	})
 }
 
@@ -361,18 +342,18 @@ func TestLateCallback(t *testing.T) {
 		f.Start()
 		synctest.Wait()
 		require.NotContains(w, log.String(), "WARN")
-		f.OnNewLeader(func(leader leadership.Leader) { happened.add("leader %s", leader.Value) })
+		f.OnNewLeader(func(_ context.Context, leader leadership.Leader) { happened.add("leader %s", leader.Value) })
 		require.Equal(w, 1, strings.Count(log.String(), "a callback was registered after the follower had started"))
-		f.OnLeaderGone(func() { happened.add("gone") })
+		f.OnLeaderGone(func(context.Context) { happened.add("gone") })
 		require.Equal(w, 2, strings.Count(log.String(), "a callback was registered after the follower had started"))
 		synctest.Wait()
 		require.Empty(w, happened.all(), "nothing has changed")
-		require.NoError(w, term.Resign(background))
+		require.NoError(w, term.Withdraw(background))
 		w.lead(w.open(), "b")
 		synctest.Wait()
 		require.Equal(w, []string{"gone", "leader b"}, happened.all())
 		halt(f)
-		f.OnLeaderGone(func() {})
+		f.OnLeaderGone(func(context.Context) {})
 		require.Equal(w, 2, strings.Count(log.String(), "a callback was registered"), "nothing is logged after Done")
 	})
 }

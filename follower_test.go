@@ -33,23 +33,21 @@ func TestFollowerBegins(t *testing.T) {
 		"Wait":           func(f *leadership.Follower) { _, _ = f.Wait(background) },
 		"Changes":        func(f *leadership.Follower) { f.Changes(background) }, // also if nothing ranges over it yet
 	} {
-		t.Run(name, func(t *testing.T) {
-			virtual(t, func(w *world) {
-				w.lead(w.open(), "a")
-				st := w.open()
-				f := w.follower(st, nil)
-				w.at(time.Second)
-				require.Zero(w, st.Faults().Requests())
-				_, led := f.Leader()
-				require.False(w, led)
-				require.Zero(w, f.AsOf())
-				begin(f)
-				synctest.Wait()
-				leader, led := f.Leader()
-				require.True(w, led)
-				require.Equal(w, "a", leader.Value)
-				require.Equal(w, w.began.Add(time.Second), f.AsOf())
-			})
+		virtualRun(t, name, func(w *world) {
+			w.lead(w.open(), "a")
+			st := w.open()
+			f := w.follower(st, nil)
+			w.at(time.Second)
+			require.Zero(w, st.Faults().Requests())
+			_, led := f.Leader()
+			require.False(w, led)
+			require.Zero(w, f.AsOf())
+			begin(f)
+			synctest.Wait()
+			leader, led := f.Leader()
+			require.True(w, led)
+			require.Equal(w, "a", leader.Value)
+			require.Equal(w, w.began.Add(time.Second), f.AsOf())
 		})
 	}
 }
@@ -59,8 +57,8 @@ func TestFollowerOfAnElectionWithoutALeader(t *testing.T) {
 	virtual(t, func(w *world) {
 		f := w.follower(w.open(), nil)
 		var happened diary
-		f.OnLeaderGone(func() { happened.add("gone") })
-		f.OnNewLeader(func(leader leadership.Leader) { happened.add("new leader %s", leader.Value) })
+		f.OnLeaderGone(func(context.Context) { happened.add("gone") })
+		f.OnNewLeader(func(_ context.Context, leader leadership.Leader) { happened.add("new leader %s", leader.Value) })
 		values, _ := f.FollowElection()
 		require.Empty(w, <-values)
 		require.Zero(w, w.now())
@@ -161,18 +159,15 @@ func TestFollowElectionOnce(t *testing.T) {
 		closed := func() {
 			w.Helper()
 			values, errs := f.FollowElection()
-			_, open := <-values
-			require.False(w, open)
+			requireClosed(w, values)
 			for range errs { // it ends
 			}
 		}
 		closed()
 		require.Empty(w, <-values)
 		halt(f)
-		_, open := <-values
-		require.False(w, open)
-		_, open = <-errs
-		require.False(w, open, "a normal Stop is not an error")
+		requireClosed(w, values)
+		requireClosed(w, errs, "a normal Stop is not an error")
 		closed()
 	})
 }
@@ -182,11 +177,9 @@ func TestFollowElectionAfterStop(t *testing.T) {
 		f := w.follower(w.open(), nil)
 		halt(f)
 		values, errs := f.FollowElection()
-		_, open := <-values
-		require.False(w, open)
+		requireClosed(w, values)
 		require.ErrorIs(w, <-errs, leadership.ErrStopped)
-		_, open = <-errs
-		require.False(w, open)
+		requireClosed(w, errs)
 		_, led := f.Leader()
 		require.False(w, led, "it answers, and is not locked")
 	})
@@ -230,33 +223,29 @@ func TestFollowerTriesAgain(t *testing.T) {
 // A permanent error ends the follower: the error is reported, the channels are closed, and nothing is left.
 func TestFollowerEndsWithWhatCannotBeCured(t *testing.T) {
 	for _, failure := range []error{store.ErrClosed, store.ErrInvalid} {
-		t.Run(failure.Error(), func(t *testing.T) {
-			virtual(t, func(w *world) {
-				st := &fakeStore{Store: w.open()}
-				st.observe = func(context.Context, string, *store.Known) (store.Known, error) {
-					return store.Known{}, &store.Error{Op: "read the leader", Err: failure}
-				}
-				var log journal
-				f := w.follower(st, log.heard(nil))
-				waiting := async(func() error { _, err := f.Wait(background); return err })
-				values, errs := f.FollowElection()
-				_, open := <-values
-				require.False(w, open)
-				require.ErrorIs(w, <-errs, failure)
-				_, open = <-errs
-				require.False(w, open)
-				require.ErrorIs(w, <-waiting, failure)
-				_, err := f.Wait(background)
-				require.ErrorIs(w, err, failure)
-				require.ErrorIs(w, f.Err(), failure)
-				halt(f)
-				require.ErrorIs(w, f.Err(), failure, "what ended it")
-				for range f.Changes(background) {
-					t.Error("there is nothing to yield")
-				}
-				require.Zero(w, w.now())
-				require.Contains(w, log.String(), `level=ERROR msg="permanent error, the follower stops"`)
-			})
+		virtualRun(t, failure.Error(), func(w *world) {
+			st := &fakeStore{Store: w.open()}
+			st.observe = func(context.Context, string, *store.Known) (store.Known, error) {
+				return store.Known{}, &store.Error{Op: "read the leader", Err: failure}
+			}
+			var log journal
+			f := w.follower(st, log.heard(nil))
+			waiting := async(func() error { _, err := f.Wait(background); return err })
+			values, errs := f.FollowElection()
+			requireClosed(w, values)
+			require.ErrorIs(w, <-errs, failure)
+			requireClosed(w, errs)
+			require.ErrorIs(w, <-waiting, failure)
+			_, err := f.Wait(background)
+			require.ErrorIs(w, err, failure)
+			require.ErrorIs(w, f.Err(), failure)
+			halt(f)
+			require.ErrorIs(w, f.Err(), failure, "what ended it")
+			for range f.Changes(background) {
+				t.Error("there is nothing to yield")
+			}
+			require.Zero(w, w.now())
+			require.Contains(w, log.String(), `level=ERROR msg="permanent error, the follower stops"`)
 		})
 	}
 }
@@ -272,31 +261,7 @@ func TestFollowElectionReportsWhatEndedTheFollower(t *testing.T) {
 		f.Start()
 		synctest.Wait()
 		values, errs := f.FollowElection()
-		_, open := <-values
-		require.False(w, open)
+		requireClosed(w, values)
 		require.ErrorIs(w, <-errs, store.ErrInvalid)
-	})
-}
-
-func TestFollowerSurvivesOutages(t *testing.T) {
-	virtual(t, func(w *world) {
-		first := w.lead(w.open(), "a")
-		st := w.open()
-		f := w.follower(st, nil)
-		values, errs := f.FollowElection()
-		require.Equal(w, "a", <-values)
-		for i, fail := range []func(){st.Faults().Cut, st.Faults().LoseReplies, st.Faults().StallWatches} {
-			fail()
-			require.NoError(w, first.Resign(background))
-			time.Sleep(5 * ttl)
-			if i < 2 { // a resync finds the change if the watch is silent
-				require.True(w, pending(values))
-			}
-			st.Faults().Heal()
-			require.Empty(w, <-values)
-			first = w.lead(w.open(), "b")
-			require.Equal(w, "b", <-values)
-		}
-		require.True(w, pending(errs), "an outage is not an error")
 	})
 }

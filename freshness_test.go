@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/go-leadership/leadership"
+	"github.com/go-leadership/leadership/internal/suspension"
 	"github.com/go-leadership/leadership/store"
 	"github.com/stretchr/testify/require"
 )
@@ -42,24 +42,6 @@ func TestAsOf(t *testing.T) {
 		st.Faults().Heal()
 		w.at(last + 10*ttl + 2*renew) // not after a whole TTL: then the store reads again, and the answer might come first
 		require.Equal(w, w.began.Add(last+10*ttl+2*renew), f.AsOf())
-	})
-}
-
-func TestAsOfWhileTheFirstAnswerIsAwaited(t *testing.T) {
-	virtual(t, func(w *world) {
-		st := w.open()
-		f := w.follower(st, nil)
-		st.Faults().Cut()
-		f.Start()
-		w.at(ttl / 2)
-		require.Zero(w, f.AsOf())
-		_, led := f.Leader()
-		require.False(w, led)
-		st.Faults().Heal()
-		synctest.Wait()
-		require.Equal(w, w.began.Add(ttl/2), f.AsOf(), "the answer came late: it asked again at once")
-		w.at(3 * renew)
-		require.Equal(w, w.began.Add(3*renew), f.AsOf(), "the next confirmation")
 	})
 }
 
@@ -104,110 +86,6 @@ func TestAsOfBetweenTwoTries(t *testing.T) {
 	})
 }
 
-// When the leader changes, AsOf does not go back, and moves on with the next confirmation.
-func TestAsOfWhenTheLeaderChanges(t *testing.T) {
-	virtual(t, func(w *world) {
-		term := w.lead(w.open(), "a")
-		asked, silent := w.follower(w.open(), nil), w.follower(w.open(), nil)
-		asked.Start()
-		silent.Start()
-		w.at(101*renew + time.Second) // between two confirmations
-		before := asked.AsOf()
-		require.Equal(w, w.began.Add(101*renew), before)
-		require.NoError(w, term.Resign(background))
-		synctest.Wait()
-		_, led := asked.Leader()
-		require.False(w, led)
-		require.False(w, asked.AsOf().Before(before), "it has gone back by %v", before.Sub(asked.AsOf()))
-		w.at(102*renew + time.Second)
-		require.Equal(w, w.began.Add(102*renew), silent.AsOf(), "one who was never asked before, with the next confirmation")
-	})
-}
-
-// The known leader was right at the time of a confirmation, also over a slow link: a confirmation's answer must not
-// overtake the news of an earlier change.
-func TestAsOfOnASlowLine(t *testing.T) {
-	virtual(t, func(w *world) {
-		term := w.lead(w.open(), "a")
-		st := w.open()
-		f := w.follower(st, nil)
-		f.Start()
-		synctest.Wait()
-		st.Faults().Delay(time.Second) // renewals are sent at 3 s, 8 s, 13 s, ... and confirmed two seconds later
-		change := 7*time.Second + 500*time.Millisecond
-		w.at(change)
-		require.NoError(w, term.Resign(background))
-		for w.now() < 5*ttl {
-			w.at(w.now() + 10*time.Millisecond)
-			if _, led := f.Leader(); led {
-				asOf := f.AsOf().Sub(w.began)
-				require.LessOrEqual(w, asOf, change, "at %v it knows a leader as of %v, who had gone by then", w.now(), asOf)
-			}
-		}
-		_, led := f.Leader()
-		require.False(w, led)
-	})
-}
-
-// A follower reports itself whether its knowledge is fresh. It logs once that its store is silent, and once that it is
-// back.
-func TestFresh(t *testing.T) {
-	virtual(t, func(w *world) {
-		w.lead(w.open(), "a")
-		st := w.open()
-		var log journal
-		f := w.follower(st, &leadership.Options{Logger: log.logger()})
-		require.False(w, f.Fresh(), "nothing is known")
-		f.Start()
-		synctest.Wait()
-		w.at(5 * ttl)
-		require.True(w, f.Fresh())
-		said := func(silent, back int) {
-			w.Helper()
-			require.Equal(w, silent, strings.Count(log.String(), "has not been confirmed for a TTL"), "%s", log.String())
-			require.Equal(w, back, strings.Count(log.String(), "is confirmed again"), "%s", log.String())
-		}
-		last := 5 * ttl // the last renewal
-		for outage := range 2 {
-			st.Faults().Cut()
-			w.at(last + ttl - 1)
-			require.True(w, f.Fresh())
-			said(outage, outage)
-			w.at(last + ttl)
-			require.False(w, f.Fresh())
-			said(outage+1, outage)
-			w.at(last + 10*ttl)
-			require.False(w, f.Fresh())
-			said(outage+1, outage)
-			st.Faults().Heal()
-			w.at(last + 10*ttl + renew + ttl/8)
-			require.True(w, f.Fresh())
-			said(outage+1, outage+1)
-			last += 20 * ttl
-			w.at(last)
-			said(outage+1, outage+1)
-		}
-		f.Stop()
-		w.at(last + 2*ttl)
-		require.False(w, f.Fresh(), "it has ended")
-		said(2, 2)
-	})
-}
-
-// While the follower waits for the first answer, no knowledge can be old. It logs instead that it has no answer.
-func TestSilenceBeforeTheFirstAnswer(t *testing.T) {
-	virtual(t, func(w *world) {
-		st := w.open()
-		var log journal
-		f := w.follower(st, &leadership.Options{Logger: log.logger()})
-		st.Faults().Cut()
-		f.Start()
-		w.at(10 * ttl)
-		require.NotContains(w, log.String(), "has not been confirmed for a TTL")
-		require.Contains(w, log.String(), "no answer for 10s")
-	})
-}
-
 // A first state without a leader is no change of leader.
 func TestFirstStateWithoutALeaderIsNoChange(t *testing.T) {
 	virtual(t, func(w *world) {
@@ -222,11 +100,44 @@ func TestFirstStateWithoutALeaderIsNoChange(t *testing.T) {
 		require.NotContains(w, log.String(), "hook: ")
 		term := w.lead(w.open(), "a")
 		w.at(2 * time.Second)
-		require.NoError(w, term.Resign(background))
+		require.NoError(w, term.Withdraw(background))
 		w.at(3 * time.Second)
 		require.Contains(w, log.String(), `msg="leader changed" election=database/primary leader=a`)
 		require.Contains(w, log.String(), `msg="leader gone"`)
 		require.Contains(w, log.String(), `hook: "a"`)
 		require.Contains(w, log.String(), `hook: ""`)
+	})
+}
+
+// Fresh compares what was confirmed last with the TTL, to the nanosecond. A suspension of the machine counts: in the first call
+// after an hour of it, what a follower knows is an hour old, though a second has passed by the monotonic clock.
+func TestFresh(t *testing.T) {
+	virtual(t, func(w *world) {
+		w.lead(w.open(), "a")
+		st := w.open()
+		f := w.follower(st, nil)
+		require.False(w, f.Fresh(), "nothing is known")
+		f.Start()
+		w.at(5 * renew)
+		require.True(w, f.Fresh())
+		st.Faults().Cut()
+		w.at(5*renew + ttl - 1)
+		require.True(w, f.Fresh())
+		w.at(5*renew + ttl)
+		require.False(w, f.Fresh())
+		st.Faults().Heal()
+		w.at(20*renew + time.Second)
+		require.True(w, f.Fresh())
+		require.Equal(w, time.Second, time.Since(f.AsOf()))
+
+		w.Cleanup(suspension.Simulate(time.Hour))
+		require.False(w, f.Fresh())
+		require.Equal(w, time.Hour+time.Second, time.Since(f.AsOf()))
+		w.at(20*renew + ttl)
+		require.True(w, f.Fresh())
+		require.Less(w, time.Since(f.AsOf()), ttl, "the suspension was before that")
+		f.Stop()
+		w.at(20*renew + 3*ttl)
+		require.False(w, f.Fresh(), "it has ended")
 	})
 }

@@ -31,7 +31,7 @@ func TestFirstOnASlowLinkGivesWay(t *testing.T) {
 		require.Equal(w, []string{"leader", "slow", "next"}, w.ballots())
 		st.Faults().Delay(ttl * 35 / 100)
 		w.at(ttl)
-		require.NoError(w, leader.Resign(background))
+		require.NoError(w, leader.Withdraw(background))
 		for !next.IsLeader() {
 			require.False(w, slow.IsLeader())
 			require.Less(w, w.now(), 4*ttl, "the slow one keeps the other waiting")
@@ -50,22 +50,20 @@ func TestFirstOnASlowLinkGivesWay(t *testing.T) {
 // The limit is one TTL, to the nanosecond. A lease that holds before that is a term.
 func TestFirstWithoutALease(t *testing.T) {
 	for name, confirmed := range map[string]time.Duration{"just in time": ttl - 1, "never": 10 * ttl} {
-		t.Run(name, func(t *testing.T) {
-			virtual(t, func(w *world) {
-				lease := store.NewLease()
-				c := w.candidate(changing(w.open(), func(b *fakeBallot) { b.lease = lease }), "a", nil)
-				time.AfterFunc(confirmed, func() { lease.Renew(store.Now(), valid) })
-				term, err := c.Campaign(background)
-				if name == "never" {
-					require.ErrorIs(w, err, leadership.ErrNoLease)
-					require.Equal(w, ttl, w.now())
-					require.Empty(w, w.ballots(), "the ballot is given back, with a context that has not ended")
-					return
-				}
-				require.NoError(w, err)
-				require.True(w, c.IsLeader())
-				require.NoError(w, term.Resign(background))
-			})
+		virtualRun(t, name, func(w *world) {
+			lease := store.NewLease()
+			c := w.candidate(changing(w.open(), func(b *fakeBallot) { b.lease = lease }), "a", nil)
+			time.AfterFunc(confirmed, func() { lease.Renew(store.Now(), valid) })
+			term, err := c.Campaign(background)
+			if name == "never" {
+				require.ErrorIs(w, err, leadership.ErrNoLease)
+				require.Equal(w, ttl, w.now())
+				require.Empty(w, w.ballots(), "the ballot is given back, with a context that has not ended")
+				return
+			}
+			require.NoError(w, err)
+			require.True(w, c.IsLeader())
+			require.NoError(w, term.Withdraw(background))
 		})
 	}
 }
@@ -81,7 +79,7 @@ func TestWaitingIsNoReasonToGiveWay(t *testing.T) {
 			return c.Run(background, func(ctx context.Context, term *leadership.Term) error { return serve(ctx, term) })
 		})
 		w.at(10 * ttl)
-		require.NoError(w, leader.Resign(background))
+		require.NoError(w, leader.Withdraw(background))
 		synctest.Wait()
 		require.True(w, c.IsLeader())
 		halt(c)

@@ -1,7 +1,6 @@
 package leadership_test
 
 import (
-	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -43,26 +42,6 @@ func TestInJeopardy(t *testing.T) {
 	})
 }
 
-// A third of the lease is left when renewals are called overdue, less the quarter that passes between two checks of the lease.
-func TestInJeopardySaysWhatIsLeft(t *testing.T) {
-	virtual(t, func(w *world) {
-		var log journal
-		var left []time.Duration
-		st := w.open()
-		c := w.candidate(st, "a", &leadership.Options{Logger: log.logger(), Hooks: &leadership.Hooks{
-			InJeopardy: func(_ string, _ uint64, remaining time.Duration) { left = append(left, remaining) },
-		}})
-		c.RunForElection()
-		synctest.Wait()
-		st.Faults().Cut()
-		w.at(valid)
-		require.Len(w, left, 1)
-		require.Less(w, left[0], valid/3)
-		require.GreaterOrEqual(w, left[0], valid/4)
-		require.Equal(w, 1, strings.Count(log.String(), "renewals are overdue"))
-	})
-}
-
 // Over a slow link each renewal comes when less than a third of the lease is left: InJeopardy is not called. When
 // renewals stop it is called, before the lease ends.
 func TestSlowRenewalsAreNotOverdue(t *testing.T) {
@@ -88,28 +67,6 @@ func TestSlowRenewalsAreNotOverdue(t *testing.T) {
 	})
 }
 
-// Renewals that come while the hook of one hangs are reported as one, the latest.
-func TestRenewalsWhileTheHookHangs(t *testing.T) {
-	virtual(t, func(w *world) {
-		resumed := make(chan struct{})
-		var latencies []time.Duration
-		st := w.open()
-		c := w.candidate(st, "a", &leadership.Options{Hooks: &leadership.Hooks{
-			Renewed: func(_ string, _ uint64, latency time.Duration) {
-				latencies = append(latencies, latency)
-				<-resumed
-			},
-		}})
-		c.RunForElection()
-		w.at(4 * renew)
-		st.Faults().Delay(500 * time.Millisecond)
-		w.at(5*renew + 2*time.Second)
-		close(resumed)
-		synctest.Wait()
-		require.Equal(w, []time.Duration{0, time.Second}, latencies)
-	})
-}
-
 // A renewal comes at the moment when it is overdue. If the hook is called, less than a third of the lease was left.
 func TestRenewedWhenItIsOverdue(t *testing.T) {
 	virtual(t, func(w *world) {
@@ -132,31 +89,6 @@ func TestRenewedWhenItIsOverdue(t *testing.T) {
 		}
 		require.True(w, c.IsLeader())
 		require.Zero(w, wrong.Load(), "of %d calls", calls.Load())
-	})
-}
-
-// While a hook hangs, a renewal does not replace the report that it was overdue: each hook hears of its own.
-func TestJeopardyIsToldThoughARenewalFollows(t *testing.T) {
-	virtual(t, func(w *world) {
-		var happened diary
-		resumed := make(chan struct{})
-		st := w.open()
-		c := w.candidate(st, "a", &leadership.Options{Hooks: &leadership.Hooks{
-			Renewed: func(string, uint64, time.Duration) {
-				<-resumed
-				happened.add("renewed")
-			},
-			InJeopardy: func(string, uint64, time.Duration) { happened.add("in jeopardy") },
-		}})
-		require.NoError(w, w.campaign(c).Acknowledge(background))
-		w.at(renew + time.Second) // the first renewal: its hook hangs
-		st.Faults().Cut()
-		w.at(renew + valid - time.Second)
-		st.Faults().Heal()
-		w.at(2 * ttl)
-		close(resumed)
-		synctest.Wait()
-		require.Equal(w, []string{"renewed", "in jeopardy", "renewed"}, happened.all())
 	})
 }
 

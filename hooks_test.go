@@ -77,45 +77,6 @@ func TestHooksOfACandidate(t *testing.T) {
 	})
 }
 
-func TestLostHookSaysWhy(t *testing.T) {
-	for name, test := range map[string]struct {
-		end  func(w *world, c *leadership.Candidate)
-		want error
-	}{
-		"lost":     {func(w *world, _ *leadership.Candidate) { w.service.Clear(election) }, leadership.ErrLost},
-		"resigned": {func(_ *world, c *leadership.Candidate) { c.Resign() }, leadership.ErrResigned},
-		"stopped":  {func(_ *world, c *leadership.Candidate) { c.Stop() }, leadership.ErrStopped},
-	} {
-		t.Run(name, func(t *testing.T) {
-			virtual(t, func(w *world) {
-				var causes []error
-				c := w.candidate(w.open(), "a", &leadership.Options{Hooks: &leadership.Hooks{
-					TermEnded: func(_ string, _ uint64, cause error) { causes = append(causes, cause) },
-				}})
-				w.campaign(c)
-				test.end(w, c)
-				synctest.Wait()
-				require.Len(w, causes, 1)
-				require.ErrorIs(w, causes[0], test.want)
-			})
-		})
-	}
-}
-
-func TestHooksOfAFollower(t *testing.T) {
-	virtual(t, func(w *world) {
-		var happened diary
-		f := w.follower(w.open(), &leadership.Options{Hooks: keeping(w, &happened)})
-		f.Start()
-		w.at(time.Second)
-		term := w.lead(w.open(), "a")
-		w.at(2 * time.Second)
-		require.NoError(w, term.Resign(background))
-		w.at(ttl)
-		require.Equal(w, []string{`1s leader "a"`, `2s leader ""`}, happened.all())
-	})
-}
-
 // A hook that hangs delays the events that it reports, but not the end of the term.
 func TestHooksThatHang(t *testing.T) {
 	for name, hooks := range map[string]func(hang func()) *leadership.Hooks{
@@ -129,45 +90,19 @@ func TestHooksThatHang(t *testing.T) {
 			return &leadership.Hooks{Acknowledged: func(string, uint64, leadership.Leader) { hang() }}
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			virtual(t, func(w *world) {
-				resumed := make(chan struct{})
-				st := w.open()
-				c := w.candidate(st, "a", &leadership.Options{Hooks: hooks(func() { <-resumed })})
-				elected, _ := c.RunForElection()
-				w.at(renew)
-				require.False(w, <-elected)
-				require.True(w, <-elected)
-				st.Faults().Cut()
-				require.False(w, <-elected)
-				require.Equal(w, renew+valid, w.now())
-				require.False(w, c.IsLeader())
-				close(resumed)
-			})
-		})
-	}
-}
-
-// If the hook TermBegan panics, the panic reaches the caller, and no term is left behind.
-func TestWonHookThatPanics(t *testing.T) {
-	for name, drive := range map[string]func(c *leadership.Candidate){
-		"Campaign": func(c *leadership.Candidate) { _, _ = c.Campaign(background) },
-		"Run":      func(c *leadership.Candidate) { _ = c.Run(background, serve) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			virtual(t, func(w *world) {
-				calls := 0
-				c := w.candidate(w.open(), "a", &leadership.Options{Hooks: &leadership.Hooks{TermBegan: func(string, uint64) {
-					if calls++; calls == 1 {
-						panic("boom")
-					}
-				}}})
-				require.PanicsWithValue(w, "boom", func() { drive(c) })
-				require.False(w, c.IsLeader())
-				require.Empty(w, w.ballots())
-				w.campaign(c)
-				require.True(w, c.IsLeader(), "it can stand again")
-			})
+		virtualRun(t, name, func(w *world) {
+			resumed := make(chan struct{})
+			st := w.open()
+			c := w.candidate(st, "a", &leadership.Options{Hooks: hooks(func() { <-resumed })})
+			elected, _ := c.RunForElection()
+			w.at(renew)
+			require.False(w, <-elected)
+			require.True(w, <-elected)
+			st.Faults().Cut()
+			require.False(w, <-elected)
+			require.Equal(w, renew+valid, w.now())
+			require.False(w, c.IsLeader())
+			close(resumed)
 		})
 	}
 }
@@ -231,7 +166,7 @@ func TestLogger(t *testing.T) {
 		f := w.follower(st, &leadership.Options{Logger: logger})
 		term := w.campaign(c)
 		require.NoError(w, term.Acknowledge(background))
-		require.NoError(w, term.Resign(background))
+		require.NoError(w, term.Withdraw(background))
 		w.lead(w.open(), "other")
 		f.Start()
 		synctest.Wait()

@@ -39,7 +39,7 @@
 // before may arrive after its successor's first. Send the token along and let the resource refuse lower ones.
 //
 // Candidates, followers, terms and stores are made by their constructors and methods: the zero values of these types
-// are of no use. A nil callback panics when it is registered, a nil context when it is used.
+// are of no use. A nil callback or function panics when it is given, a nil context when it is used.
 //
 // docs/guarantees.md says what each promise depends on, and which test shows it.
 package leadership
@@ -66,7 +66,7 @@ var (
 	// ErrNotElected refuses what only a leader may do.
 	ErrNotElected = errors.New("not elected")
 	// ErrResigned ends a term after Resign, when the leader's function has returned, and when an operator has asked for it:
-	// see store.Resigner. Campaign returns it if the operator asked before the term began.
+	// see store.Store. Campaign returns it if the operator asked before the term began.
 	ErrResigned = errors.New("resigned")
 	// ErrStopped ends terms, campaigns and followers after Stop, and a term of Run when the context of Run has ended.
 	ErrStopped = errors.New("stopped")
@@ -84,13 +84,8 @@ var (
 // Options are settings that all candidates and followers understand. Nil stands for the zero value.
 type Options struct {
 	// Logger receives what happens: changes at level Info, trouble at Warn, the rest at Debug. A handler that
-	// calls runtime.Goexit loses that line only, which the error channel says; a panic has the effect of one in a hook.
-	// Default: nothing is logged.
+	// panics loses that line only, which the error channel says. Default: nothing is logged.
 	Logger *slog.Logger
 	// Hooks are called as things happen, for metrics and tracing. Default: none.
 	Hooks *Hooks
-	// ManualAcknowledge leaves the acknowledgement to the caller of Candidate.Acknowledge, if no function given to
-	// Run does it: see Term.Acknowledge for when. Default: the candidate acknowledges as soon as its won callbacks have
-	// returned.
-	ManualAcknowledge bool
 }

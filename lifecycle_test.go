@@ -3,8 +3,6 @@ package leadership_test
 import (
 	"context"
 	"runtime"
-	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -38,29 +36,27 @@ func TestEndsInEveryState(t *testing.T) {
 					if waits {
 						name += " while another leads"
 					}
-					t.Run(name, func(t *testing.T) {
-						virtual(t, func(w *world) {
-							if waits {
-								w.lead(w.open(), "other")
-							}
-							st := w.open()
-							c := w.candidate(st, "a", nil)
-							enter(w, c)
-							synctest.Wait()
-							end(w, c, st)
-							end(w, c, st)
-							endAgain(w, c, st)
-							halt(c)
-							ends["Resign"](w, c, st) // after Stop
-							halt(c)
-							require.Less(w, w.now(), 10*time.Millisecond)
-							require.False(w, c.IsLeader())
-							require.NotContains(w, w.ballots(), "a")
-							require.NotEqual(w, "a", w.leader())
-							_, err := c.Campaign(background)
-							require.ErrorIs(w, err, leadership.ErrStopped)
-							require.ErrorIs(w, c.Run(background, nil), leadership.ErrStopped)
-						})
+					virtualRun(t, name, func(w *world) {
+						if waits {
+							w.lead(w.open(), "other")
+						}
+						st := w.open()
+						c := w.candidate(st, "a", nil)
+						enter(w, c)
+						synctest.Wait()
+						end(w, c, st)
+						end(w, c, st)
+						endAgain(w, c, st)
+						halt(c)
+						ends["Resign"](w, c, st) // after Stop
+						halt(c)
+						require.Less(w, w.now(), 10*time.Millisecond)
+						require.False(w, c.IsLeader())
+						require.NotContains(w, w.ballots(), "a")
+						require.NotEqual(w, "a", w.leader())
+						_, err := c.Campaign(background)
+						require.ErrorIs(w, err, leadership.ErrStopped)
+						require.ErrorIs(w, c.Run(background, leadership.Lead), leadership.ErrStopped)
 					})
 				}
 			}
@@ -72,7 +68,7 @@ func TestEndsInEveryState(t *testing.T) {
 func campaignOnce(c *leadership.Candidate) {
 	if term, err := c.Campaign(background); err == nil {
 		<-term.Context().Done()
-		_ = term.Resign(background)
+		_ = term.Withdraw(background)
 	}
 }
 
@@ -97,25 +93,6 @@ func TestStopIsNotAnError(t *testing.T) {
 	})
 }
 
-// Stop returns at once. Done waits for the owner of the term, however long its Resign takes.
-func TestStopWhileResignWaitsForTheStore(t *testing.T) {
-	virtual(t, func(w *world) {
-		st := w.open()
-		c := w.candidate(st, "a", nil)
-		term := w.campaign(c)
-		st.Faults().Cut()
-		resigning := async(func() error { return term.Resign(background) })
-		require.True(w, pending(resigning))
-		w.at(time.Second)
-		c.Stop()
-		require.Equal(w, time.Second, w.now())
-		require.False(w, isDone(c))
-		st.Faults().Heal()
-		require.NoError(w, <-resigning)
-		require.True(w, isDone(c))
-	})
-}
-
 // isDone reports whether Done is closed when everything is at rest.
 func isDone(s stoppable) bool {
 	synctest.Wait()
@@ -137,14 +114,14 @@ func TestDone(t *testing.T) {
 		halt(c)
 		halt(f)
 		require.Zero(w, st.Faults().Requests())
-		require.ErrorIs(w, c.Run(background, nil), leadership.ErrStopped)
+		require.ErrorIs(w, c.Run(background, leadership.Lead), leadership.ErrStopped)
 		f.Start()
 		_, err := f.Wait(background)
 		require.ErrorIs(w, err, leadership.ErrStopped)
 	})
 	virtual(t, func(w *world) {
 		c := w.candidate(w.open(), "a", nil)
-		require.NoError(w, w.campaign(c).Resign(background))
+		require.NoError(w, w.campaign(c).Withdraw(background))
 		require.False(w, isDone(c), "it is idle and may campaign again")
 		halt(c)
 	})
@@ -163,7 +140,7 @@ func TestStopLeavesTheBallotToTheOwnerOfTheTerm(t *testing.T) {
 		w.at(10 * ttl)
 		require.True(w, pending(waiting), "the work of the first goes on")
 		require.False(w, isDone(a))
-		require.NoError(w, term.Resign(background))
+		require.NoError(w, term.Withdraw(background))
 		require.True(w, isDone(a))
 		require.NoError(w, <-waiting)
 	})
@@ -172,26 +149,24 @@ func TestStopLeavesTheBallotToTheOwnerOfTheTerm(t *testing.T) {
 // Stop waits for nothing: neither the leader's function, nor a callback, nor a store that does not answer.
 func TestStopOnACutLine(t *testing.T) {
 	for form, drive := range forms {
-		t.Run(form, func(t *testing.T) {
-			virtual(t, func(w *world) {
-				st := w.open()
-				c := w.candidate(st, "a", nil)
-				result := async(func() error { return drive(c, &visitor{}) })
-				w.at(time.Second)
-				require.True(w, c.IsLeader())
-				st.Faults().Cut()
-				c.Stop()
-				require.Equal(w, time.Second, w.now())
-				require.False(w, c.IsLeader())
-				w.at(ttl - 1)
-				require.Equal(w, []string{"a"}, w.ballots())
-				require.Equal(w, form == "Campaign", isDone(c), "its driver has given up after a second")
-				st.Faults().Heal()
-				synctest.Wait()
-				require.Empty(w, w.ballots(), "the store went on by itself")
-				require.True(w, isDone(c))
-				require.NoError(w, <-result)
-			})
+		virtualRun(t, form, func(w *world) {
+			st := w.open()
+			c := w.candidate(st, "a", nil)
+			result := async(func() error { return drive(c, &visitor{}) })
+			w.at(time.Second)
+			require.True(w, c.IsLeader())
+			st.Faults().Cut()
+			c.Stop()
+			require.Equal(w, time.Second, w.now())
+			require.False(w, c.IsLeader())
+			w.at(ttl - 1)
+			require.Equal(w, []string{"a"}, w.ballots())
+			require.Equal(w, form == "Campaign", isDone(c), "its driver has given up after a second")
+			st.Faults().Heal()
+			synctest.Wait()
+			require.Empty(w, w.ballots(), "the store went on by itself")
+			require.True(w, isDone(c))
+			require.NoError(w, <-result)
 		})
 	}
 }
@@ -220,7 +195,7 @@ func TestFollowerEnds(t *testing.T) {
 		"started":       func(f *leadership.Follower) { f.Start() },
 		"on channels":   func(f *leadership.Follower) { f.FollowElection() },
 		"with callbacks": func(f *leadership.Follower) {
-			f.OnNewLeader(func(leadership.Leader) {})
+			f.OnNewLeader(func(context.Context, leadership.Leader) {})
 			f.Start()
 		},
 	} {
@@ -277,56 +252,6 @@ func TestCloseUnderEverything(t *testing.T) {
 		}
 		require.Empty(w, w.ballots())
 		require.Empty(w, w.leader())
-	})
-}
-
-// A thousand starts and stops leave nothing behind.
-func TestAThousandStartsAndStops(t *testing.T) {
-	virtual(t, func(w *world) {
-		w.lead(w.open(), "other")
-		st := w.open()
-		opened, err := st.Campaign(background, "another election", "") // opens the session
-		require.NoError(w, err)
-		require.NoError(w, opened.Withdraw(background))
-		synctest.Wait()
-		before := strings.Count(stacks(), "\ngoroutine ")
-		var all sync.WaitGroup
-		for i := range 1000 {
-			all.Go(func() {
-				c, err := leadership.NewCandidate(st, election, "a", nil)
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				f, err := leadership.NewFollower(st, election, nil)
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				c.OnNewLeader(func(context.Context, store.Leader) {})
-				switch i % 3 {
-				case 0:
-					c.RunForElection()
-				case 1:
-					ended := async(func() error { return c.Run(background, nil) })
-					defer func() { <-ended }()
-				case 2:
-					ctx, cancel := context.WithCancel(background)
-					ended := async(func() error { _, err := c.Campaign(ctx); return err })
-					defer func() { <-ended }()
-					defer cancel()
-				}
-				values, _ := f.FollowElection()
-				<-values
-				halt(c)
-				halt(f)
-			})
-		}
-		all.Wait()
-		synctest.Wait()
-		require.Equal(w, []string{"other"}, w.ballots())
-		after := stacks()
-		require.LessOrEqual(w, strings.Count(after, "\ngoroutine "), before, after)
 	})
 }
 

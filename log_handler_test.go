@@ -3,7 +3,6 @@ package leadership_test
 import (
 	"context"
 	"log/slog"
-	"runtime"
 	"testing"
 	"testing/synctest"
 
@@ -29,98 +28,47 @@ func handledBy(handle func(message string)) *leadership.Options {
 	return &leadership.Options{Logger: slog.New(handler{slog.DiscardHandler, handle})}
 }
 
-// TestHandlerThatExits: if the log's handler ends its goroutine, for example by t.FailNow in a test, that line is lost,
-// which the error channel says. Everything goes on, and Done is closed.
-func TestHandlerThatExits(t *testing.T) {
-	virtual(t, func(w *world) {
-		st := w.open()
-		c := w.candidate(st, "a", handledBy(func(string) { runtime.Goexit() }))
-		f := w.follower(st, handledBy(func(string) { runtime.Goexit() }))
-		_, lost := f.FollowElection()
-		require.ErrorContains(w, <-lost, "runtime.Goexit")
-		_, lost = c.RunForElection()
-		require.ErrorContains(w, <-lost, "runtime.Goexit")
-		w.until(c.IsLeader)
-		leader, err := f.Wait(background)
-		require.NoError(w, err)
-		require.Equal(w, "a", leader.Value)
-		c.Resign()
-		w.until(c.IsLeader)
-		halt(c)
-		halt(f)
-		require.Empty(w, w.ballots())
-
-		term := w.campaign(w.candidate(st, "b", handledBy(func(string) { runtime.Goexit() })))
-		require.NoError(w, term.Acknowledge(background))
-		require.NoError(w, term.Resign(background))
-	})
-}
-
-// TestHandlerThatPanics: a panic of the handler in a line that Campaign writes reaches the caller of Campaign.
-func TestHandlerThatPanics(t *testing.T) {
-	virtual(t, func(w *world) {
-		c := w.candidate(w.open(), "a", handledBy(func(message string) {
-			if message == "elected" {
-				panic("boom")
-			}
-		}))
-		panicked := make(chan any, 1)
-		go func() {
-			defer func() { panicked <- recover() }()
-			_, _ = c.Campaign(background)
-		}()
-		err, _ := (<-panicked).(error)
-		require.ErrorContains(w, err, "boom")
-		require.Empty(w, w.ballots())
-		halt(c)
-	})
-}
-
 // TestNothingIsToldAfterDone: Done waits for the line about the end of a term, and for the hook of an acknowledgement
 // whose answer comes after the end.
 func TestNothingIsToldAfterDone(t *testing.T) {
-	t.Run("log", func(t *testing.T) {
-		virtual(t, func(w *world) {
-			released := make(chan struct{})
-			c := w.candidate(w.open(), "a", handledBy(func(message string) {
-				if message == "leadership ended" {
-					<-released
-				}
-			}))
-			term := w.campaign(c)
-			go c.Resign()
-			synctest.Wait()
-			require.False(w, c.IsLeader())
-			require.NoError(w, term.Resign(background))
-			c.Stop()
-			require.False(w, isDone(c), "its last line is not written yet")
-			close(released)
-			require.True(w, isDone(c))
-		})
+	virtualRun(t, "log", func(w *world) {
+		released := make(chan struct{})
+		c := w.candidate(w.open(), "a", handledBy(func(message string) {
+			if message == "leadership ended" {
+				<-released
+			}
+		}))
+		term := w.campaign(c)
+		go c.Resign()
+		synctest.Wait()
+		require.False(w, c.IsLeader())
+		require.NoError(w, term.Withdraw(background))
+		c.Stop()
+		require.False(w, isDone(c), "its last line is not written yet")
+		close(released)
+		require.True(w, isDone(c))
 	})
-	t.Run("Acknowledged", func(t *testing.T) {
-		virtual(t, func(w *world) {
-			released := make(chan struct{})
-			told := false
-			c := w.candidate(changing(w.open(), func(b *fakeBallot) {
-				b.acknowledge = func(context.Context, string) (leadership.Leader, error) {
-					<-released
-					return leadership.Leader{Value: "a", Revision: 1}, nil
-				}
-			}), "a", &leadership.Options{Hooks: &leadership.Hooks{
-				Acknowledged: func(string, uint64, leadership.Leader) { told = true },
-			}})
-			term := w.campaign(c)
-			acknowledged := async(func() error { return term.Acknowledge(background) })
-			synctest.Wait()
-			require.NoError(w, term.Resign(background))
-			c.Stop()
-			require.False(w, isDone(c), "a call of Acknowledge goes on")
-			close(released)
-			<-c.Done()
-			require.True(w, told)
-			require.NoError(w, <-acknowledged)
-			require.ErrorIs(w, term.Acknowledge(background), leadership.ErrNotElected, "after Done nothing is sent or told")
-		})
+	virtualRun(t, "Acknowledged", func(w *world) {
+		released := make(chan struct{})
+		told := false
+		c := w.candidate(changing(w.open(), func(b *fakeBallot) {
+			b.acknowledge = func(context.Context, string) (leadership.Leader, error) {
+				<-released
+				return leadership.Leader{Value: "a", Revision: 1}, nil
+			}
+		}), "a", &leadership.Options{Hooks: &leadership.Hooks{
+			Acknowledged: func(string, uint64, leadership.Leader) { told = true },
+		}})
+		term := w.campaign(c)
+		acknowledged := async(func() error { return term.Acknowledge(background) })
+		synctest.Wait()
+		require.NoError(w, term.Withdraw(background))
+		c.Stop()
+		require.False(w, isDone(c), "a call of Acknowledge goes on")
+		close(released)
+		<-c.Done()
+		require.True(w, told)
+		require.NoError(w, <-acknowledged)
+		require.ErrorIs(w, term.Acknowledge(background), leadership.ErrNotElected, "after Done nothing is sent or told")
 	})
 }

@@ -12,34 +12,6 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The winner's won callbacks are called and its new-leader callbacks are not; for the loser it is the other way round.
-func TestWinnersAndLosersCallbacks(t *testing.T) {
-	for name, drive := range drives {
-		t.Run(name, func(t *testing.T) {
-			virtual(t, func(w *world) {
-				var happened diary
-				stand := func(value string) *leadership.Candidate {
-					c := w.candidate(w.open(), value, nil)
-					c.OnWon(func(context.Context, *leadership.Term) error { happened.add("%s won", value); return nil })
-					c.OnNewLeader(func(_ context.Context, leader store.Leader) {
-						require.Positive(w, leader.Revision)
-						happened.add("%s lost to %s", value, leader.Value)
-					})
-					drive(c)
-					synctest.Wait()
-					return c
-				}
-				winner, loser := stand("a"), stand("b")
-				w.at(10 * ttl)
-				require.Equal(w, []string{"a won", "b lost to a"}, happened.all())
-				require.Equal(w, "a", w.leader())
-				require.True(w, winner.IsLeader())
-				require.False(w, loser.IsLeader())
-			})
-		})
-	}
-}
-
 // Three candidates, of which the first dies: the second wins, and the third loses. Each losing candidate is told of
 // each change of leader, the third in line too. The new leader stays leader when the old one returns.
 func TestEveryLoserHearsOfEveryLeader(t *testing.T) {
@@ -126,14 +98,14 @@ func TestNewLeaderCallbacksAreNotCalledWithoutALeader(t *testing.T) {
 		c.OnNewLeader(func(_ context.Context, leader store.Leader) { happened.add("told of %q", leader.Value) })
 		c.RunForElection()
 		synctest.Wait()
-		require.NoError(w, first.Resign(background))
+		require.NoError(w, first.Withdraw(background))
 		require.NoError(w, <-waiting)
 		w.at(ttl)
 		require.Equal(w, []string{`told of "first"`}, happened.all())
-		require.NoError(w, second.Acknowledge(background))
+		require.NoError(w, second.Term().Acknowledge(background))
 		synctest.Wait()
 		require.Equal(w, []string{`told of "first"`, `told of "second"`}, happened.all())
-		require.NoError(w, second.Term().Resign(background))
+		require.NoError(w, second.Term().Withdraw(background))
 	})
 }
 
@@ -165,88 +137,69 @@ func TestNewLeaderCallbacksAreCalledOncePerLeaderInAllCampaigns(t *testing.T) {
 func TestNewLeaderCallbacksContext(t *testing.T) {
 	for name, end := range map[string]func(w *world, c *leadership.Candidate, leader *leadership.Term){
 		"wins": func(w *world, _ *leadership.Candidate, leader *leadership.Term) {
-			require.NoError(w, leader.Resign(background))
+			require.NoError(w, leader.Withdraw(background))
 		},
 		"stops": func(_ *world, c *leadership.Candidate, _ *leadership.Term) { c.Stop() },
 	} {
-		t.Run(name, func(t *testing.T) {
-			virtual(t, func(w *world) {
-				leader := w.lead(w.open(), "other")
-				var happened diary
-				c := w.candidate(w.open(), "a", &leadership.Options{Hooks: &leadership.Hooks{
-					TermBegan: func(string, uint64) { happened.add("the term begins") },
-				}})
-				c.OnNewLeader(func(ctx context.Context, _ store.Leader) {
-					happened.add("begins")
-					<-ctx.Done()
-					time.Sleep(time.Second)
-					happened.add("ends")
-				})
-				c.OnWon(func(context.Context, *leadership.Term) error { happened.add("won"); return nil })
-				c.RunForElection()
-				w.at(10 * ttl)
-				require.Equal(w, []string{"begins"}, happened.all())
-				end(w, c, leader)
-				w.at(11 * ttl)
-				want := []string{"begins", "ends"}
-				if name == "wins" {
-					want = []string{"begins", "the term begins", "won", "ends"}
-				}
-				require.Equal(w, want, happened.all())
+		virtualRun(t, name, func(w *world) {
+			leader := w.lead(w.open(), "other")
+			var happened diary
+			c := w.candidate(w.open(), "a", &leadership.Options{Hooks: &leadership.Hooks{
+				TermBegan: func(string, uint64) { happened.add("the term begins") },
+			}})
+			c.OnNewLeader(func(ctx context.Context, _ store.Leader) {
+				happened.add("begins")
+				<-ctx.Done()
+				time.Sleep(time.Second)
+				happened.add("ends")
 			})
+			c.OnWon(func(context.Context, *leadership.Term) error { happened.add("won"); return nil })
+			c.RunForElection()
+			w.at(10 * ttl)
+			require.Equal(w, []string{"begins"}, happened.all())
+			end(w, c, leader)
+			w.at(11 * ttl)
+			want := []string{"begins", "ends"}
+			if name == "wins" {
+				want = []string{"begins", "the term begins", "won", "ends"}
+			}
+			require.Equal(w, want, happened.all())
 		})
 	}
-}
-
-func TestNewLeaderCallbackThatPanicsIsReported(t *testing.T) {
-	virtual(t, func(w *world) {
-		w.lead(w.open(), "other")
-		c := w.candidate(w.open(), "a", nil)
-		var happened diary
-		c.OnNewLeader(func(context.Context, store.Leader) { panic("boom") })
-		c.OnNewLeader(func(context.Context, store.Leader) { happened.add("called all the same") })
-		_, errs := c.RunForElection()
-		require.ErrorContains(w, <-errs, "boom")
-		synctest.Wait()
-		require.Equal(w, []string{"called all the same"}, happened.all())
-		require.Equal(w, []string{"other", "a"}, w.ballots(), "it still stands")
-	})
 }
 
 // A failed read of the leader is tried again, and never keeps a candidate from standing and winning.
 func TestNewLeaderCallbacksSurviveErrors(t *testing.T) {
 	for _, failure := range []error{errors.New("never seen before"), store.ErrDenied, store.ErrInvalid} {
-		t.Run(failure.Error(), func(t *testing.T) {
-			virtual(t, func(w *world) {
-				leader := w.lead(w.open(), "other")
-				tries := 0
-				st := &fakeStore{Store: w.open()}
-				st.observe = func(ctx context.Context, election string, prev *store.Known) (store.Known, error) {
-					if tries++; tries != 4 && tries <= 7 {
-						return store.Known{}, failure
-					}
-					return st.Store.Observe(ctx, election, prev)
+		virtualRun(t, failure.Error(), func(w *world) {
+			leader := w.lead(w.open(), "other")
+			tries := 0
+			st := &fakeStore{Store: w.open()}
+			st.observe = func(ctx context.Context, election string, prev *store.Known) (store.Known, error) {
+				if tries++; tries != 4 && tries <= 7 {
+					return store.Known{}, failure
 				}
-				var waits []time.Duration
-				c := w.candidate(st, "a", trying(&waits, failure))
-				var happened diary
-				c.OnNewLeader(func(_ context.Context, leader store.Leader) { happened.add("lost to %s", leader.Value) })
-				_, errs := c.RunForElection()
-				w.at(time.Minute)
-				require.ErrorIs(w, <-errs, failure)
-				if store.Permanent(failure) {
-					require.Empty(w, happened.all())
-					require.Empty(w, waits)
-				} else {
-					require.Equal(w, []string{"lost to other"}, happened.all())
-					require.Len(w, waits, 6)
-					requireBackoff(w, waits[:3])
-					requireBackoff(w, waits[3:]) // an answer came between
-				}
-				require.NoError(w, leader.Resign(background))
-				synctest.Wait()
-				require.True(w, c.IsLeader())
-			})
+				return st.Store.Observe(ctx, election, prev)
+			}
+			var waits []time.Duration
+			c := w.candidate(st, "a", trying(&waits, failure))
+			var happened diary
+			c.OnNewLeader(func(_ context.Context, leader store.Leader) { happened.add("lost to %s", leader.Value) })
+			_, errs := c.RunForElection()
+			w.at(time.Minute)
+			require.ErrorIs(w, <-errs, failure)
+			if store.Permanent(failure) {
+				require.Empty(w, happened.all())
+				require.Empty(w, waits)
+			} else {
+				require.Equal(w, []string{"lost to other"}, happened.all())
+				require.Len(w, waits, 6)
+				requireBackoff(w, waits[:3])
+				requireBackoff(w, waits[3:]) // an answer came between
+			}
+			require.NoError(w, leader.Withdraw(background))
+			synctest.Wait()
+			require.True(w, c.IsLeader())
 		})
 	}
 }

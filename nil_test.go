@@ -31,7 +31,8 @@ func TestNil(t *testing.T) {
 		}
 		var none context.Context
 		require.Panics(w, func() { _, _ = c.Campaign(none) })
-		require.Panics(w, func() { _ = c.Run(none, nil) })
+		require.Panics(w, func() { _ = c.Run(none, leadership.Lead) })
+		require.PanicsWithValue(w, "leadership: Run has no function to call; leadership.Lead acknowledges and waits", func() { _ = c.Run(background, nil) })
 		require.Panics(w, func() { _, _ = f.Wait(none) })
 		_, _ = c.RunForElection()
 		f.Start()

@@ -2,7 +2,6 @@ package leadership_test
 
 import (
 	"context"
-	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,41 +10,6 @@ import (
 	"github.com/go-leadership/leadership/store"
 	"github.com/stretchr/testify/require"
 )
-
-// The leader is cut off. It stops leading when its lease ends, although the store still lists it as the leader, and a
-// grace before another candidate leads.
-func TestHolderIsCutOff(t *testing.T) {
-	virtual(t, func(w *world) {
-		st := w.open()
-		a, b := w.candidate(st, "a", nil), w.candidate(w.open(), "b", nil)
-		a.RunForElection()
-		synctest.Wait()
-		b.RunForElection()
-		w.at(2 * renew)
-		st.Faults().Cut()
-		last := 2 * renew // when the last renewal was sent
-		for _, step := range []struct {
-			at     time.Duration
-			a, b   bool
-			leader string
-		}{
-			{last + valid - 1, true, false, "a"},
-			{last + valid, false, false, "a"},
-			{last + ttl - 1, false, false, "a"},
-			{last + ttl, false, true, "b"},
-		} {
-			w.at(step.at)
-			require.Equal(w, step.a, a.IsLeader(), "a at %v", step.at)
-			require.Equal(w, step.b, b.IsLeader(), "b at %v", step.at)
-			require.Equal(w, step.leader, w.leader(), "at %v", step.at)
-		}
-		st.Faults().Heal()
-		w.at(10 * ttl)
-		require.True(w, b.IsLeader(), "the new leader stays leader when the old one returns")
-		require.False(w, a.IsLeader())
-		require.Equal(w, []string{"b", "a"}, w.ballots())
-	})
-}
 
 // Replies are lost: the leader's requests arrive and keep its session alive, but it can't know.
 func TestHolderHearsNothing(t *testing.T) {
@@ -121,92 +85,4 @@ func TestOutageOfOneAlone(t *testing.T) {
 			}
 		})
 	}
-}
-
-// No candidate reaches the store for longer than the TTL. Afterwards there is exactly one leader, and all agree on it.
-func TestOutageOfEveryone(t *testing.T) {
-	virtual(t, func(w *world) {
-		var candidates []*leadership.Candidate
-		var followers []*leadership.Follower
-		for _, value := range []string{"a", "b", "c", "d", "e"} {
-			st := w.open()
-			c, f := w.candidate(st, value, nil), w.follower(st, nil)
-			c.RunForElection()
-			f.Start()
-			synctest.Wait()
-			candidates, followers = append(candidates, c), append(followers, f)
-		}
-		require.Equal(w, []string{"a", "b", "c", "d", "e"}, w.ballots())
-		for _, st := range w.stores[1:] { // all but the observer
-			st.Faults().Cut()
-		}
-		w.at(5 * ttl)
-		for _, c := range candidates {
-			require.False(w, c.IsLeader())
-		}
-		require.Empty(w, w.ballots(), "all sessions have expired")
-		for _, st := range w.stores[1:] {
-			st.Faults().Heal()
-		}
-		w.at(6 * ttl)
-		leaders := 0
-		for _, c := range candidates {
-			if c.IsLeader() {
-				leaders++
-			}
-		}
-		require.Equal(w, 1, leaders)
-		require.Len(w, w.ballots(), 5)
-		for _, f := range followers {
-			leader, led := f.Leader()
-			require.True(w, led)
-			require.Equal(w, w.ballots()[0], leader.Value)
-		}
-	})
-}
-
-// The leader's ballot is deleted from outside: it steps down, and stands again at the back.
-func TestBallotIsDeletedFromOutside(t *testing.T) {
-	virtual(t, func(w *world) {
-		a, b := w.candidate(w.open(), "a", nil), w.candidate(w.open(), "b", nil)
-		var tokens []uint64
-		result := async(func() error {
-			return a.Run(background, func(ctx context.Context, term *leadership.Term) error {
-				tokens = append(tokens, term.Token())
-				err := serve(ctx, term)
-				if errors.Is(err, leadership.ErrLost) {
-					b.RunForElection()
-					synctest.Wait() // b is in line before a comes back
-				}
-				return err
-			})
-		})
-		require.True(w, pending(result))
-		w.service.Clear(election)
-		w.at(time.Second)
-		require.False(w, a.IsLeader())
-		require.Equal(w, []string{"b", "a"}, w.ballots())
-		require.Equal(w, "b", w.leader())
-		b.Resign()
-		synctest.Wait()
-		require.True(w, a.IsLeader())
-		require.Len(w, tokens, 2)
-		require.IsIncreasing(w, tokens)
-		require.True(w, pending(result))
-	})
-}
-
-// A lost notification delays the waiting candidate, but the election gets its leader.
-func TestWatchGoesSilent(t *testing.T) {
-	virtual(t, func(w *world) {
-		term := w.lead(w.open(), "a")
-		st := w.open()
-		b := w.candidate(st, "b", nil)
-		b.RunForElection()
-		w.at(time.Second)
-		st.Faults().StallWatches()
-		require.NoError(w, term.Resign(background))
-		w.at(2 * ttl)
-		require.True(w, b.IsLeader())
-	})
 }

@@ -36,7 +36,7 @@ func (v *visitor) at(site string) {
 // visit lets a candidate on st come to every site, behind another one that leads.
 func (v *visitor) visit(w *world, other *leadership.Term, st *memory.Store) {
 	w.at(time.Second) // the new-leader callback has been called
-	require.NoError(w, other.Resign(background))
+	require.NoError(w, other.Withdraw(background))
 	w.at(2 * ttl) // TermBegan, Error, Acknowledged, Renewed
 	st.Faults().Cut()
 	w.at(2*ttl + valid - time.Second) // InJeopardy
@@ -116,7 +116,7 @@ var forms = map[string]func(c *leadership.Candidate, v *visitor) error{
 			_ = term.Acknowledge(background)
 			<-term.Context().Done()
 			ctx, cancel := context.WithTimeout(background, time.Second)
-			_ = term.Resign(ctx)
+			_ = term.Withdraw(ctx)
 			cancel()
 		}
 	},
@@ -139,12 +139,16 @@ func TestReentry(t *testing.T) {
 		err   error // with which it ends
 	}{
 		"Resign": {call: func(s scene) { s.c.Resign() }},
-		"Term.Resign": {waits: true, call: func(s scene) {
+		"Term.Resign": {call: func(s scene) {
 			if term := s.c.Term(); term != nil {
-				require.NoError(s.w, term.Resign(background))
+				term.Resign()
 			}
 		}},
-		"Acknowledge": {waits: true, call: func(s scene) { _ = s.c.Acknowledge(background) }},
+		"Term.Withdraw": {waits: true, call: func(s scene) { // Run refuses
+			if term := s.c.Term(); term != nil {
+				_ = term.Withdraw(background)
+			}
+		}},
 		"Term.Acknowledge": {waits: true, call: func(s scene) {
 			if term := s.c.Term(); term != nil {
 				_ = term.Acknowledge(background)
@@ -166,7 +170,7 @@ func TestReentry(t *testing.T) {
 		}},
 		"Campaign": {waits: true, call: func(s scene) {
 			if term, err := s.c.Campaign(background); err == nil { // the hook of a term that was given back
-				require.NoError(s.w, term.Resign(background))
+				require.NoError(s.w, term.Withdraw(background))
 			}
 		}},
 		"Stop":  {ends: true, call: func(s scene) { s.c.Stop() }},
@@ -178,70 +182,70 @@ func TestReentry(t *testing.T) {
 					(site == "won callback" || site == "takeover-failed callback" || site == "term-ended callback") {
 					continue // that form has no such site
 				}
-				t.Run(action+" in "+site+" of "+form, func(t *testing.T) {
-					virtual(t, func(w *world) {
-						other := w.lead(w.open(), "other")
-						st := w.open()
-						v := &visitor{site: site}
-						c := reentrant(w, st, v)
-						returned := false
-						v.action = func() {
-							before := w.now()
-							test.call(scene{w, c, st})
-							returned = true
-							if !test.waits {
-								require.Equal(w, before, w.now(), "it waited")
-							}
+				virtualRun(t, action+" in "+site+" of "+form, func(w *world) {
+					other := w.lead(w.open(), "other")
+					st := w.open()
+					v := &visitor{site: site}
+					c := reentrant(w, st, v)
+					returned := false
+					v.action = func() {
+						before := w.now()
+						test.call(scene{w, c, st})
+						returned = true
+						if !test.waits {
+							require.Equal(w, before, w.now(), "it waited")
 						}
-						result := async(func() error { return drive(c, v) })
+					}
+					result := async(func() error { return drive(c, v) })
 
-						v.visit(w, other, st)
-						require.True(w, returned, "the call has not returned")
-						require.Equal(w, test.ends, !pending(result))
-						if test.ends {
-							require.ErrorIs(w, <-result, test.err)
-							require.False(w, c.IsLeader())
-							require.Empty(w, w.ballots())
-							halt(c)
-							return
-						}
-						require.True(w, c.IsLeader(), "it stands again")
-						require.Equal(w, "a", w.leader())
+					v.visit(w, other, st)
+					require.True(w, returned, "the call has not returned")
+					require.Equal(w, test.ends, !pending(result))
+					if test.ends {
+						require.ErrorIs(w, <-result, test.err)
+						require.False(w, c.IsLeader())
+						require.Empty(w, w.ballots())
 						halt(c)
-						require.NoError(w, <-result)
-					})
+						return
+					}
+					require.True(w, c.IsLeader(), "it stands again")
+					require.Equal(w, "a", w.leader())
+					halt(c)
+					require.NoError(w, <-result)
 				})
 			}
 		}
 	}
 }
 
-// The term's own Resign, in the functions that have it at hand.
+// The term's own Resign, in the functions that have it at hand. Withdraw is refused there, and ends nothing.
 func TestReentryByTerm(t *testing.T) {
 	virtual(t, func(w *world) {
 		c := w.candidate(w.open(), "a", nil)
 		turns := 0
 		c.OnWon(func(ctx context.Context, term *leadership.Term) error {
 			if turns++; turns == 1 {
-				require.NoError(w, term.Resign(background))
+				term.Resign()
 				require.ErrorIs(w, context.Cause(ctx), leadership.ErrResigned)
 			}
 			return nil
 		})
-		c.OnTermEnded(func(term *leadership.Term, _ error) { require.NoError(w, term.Resign(background)) })
+		c.OnTermEnded(func(term *leadership.Term, _ error) { term.Resign() })
 		result := async(func() error {
 			return c.Run(background, func(ctx context.Context, term *leadership.Term) error {
 				if ctx.Err() != nil {
 					return nil
 				}
 				if turns == 2 {
-					require.NoError(w, term.Resign(background))
-					require.NoError(w, term.Resign(background))
+					term.Resign()
+					term.Resign()
 					require.ErrorIs(w, context.Cause(ctx), leadership.ErrResigned)
 					require.Equal(w, []string{"a"}, w.ballots(), "given back when lead returns")
 					return nil
 				}
 				require.Equal(w, 3, turns)
+				require.ErrorIs(w, term.Withdraw(background), leadership.ErrRunning)
+				require.NoError(w, ctx.Err())
 				return serve(ctx, term)
 			})
 		})
@@ -286,41 +290,39 @@ func TestReentryOfAFollower(t *testing.T) {
 		"Close":  {func(s scene) { require.NoError(s.w, s.st.Close()) }, true},
 	} {
 		for _, site := range followerSites {
-			t.Run(name+" in "+site, func(t *testing.T) {
-				virtual(t, func(w *world) {
-					st := w.open()
-					fake := &fakeStore{Store: st}
-					fake.observe = func(context.Context, string, *store.Known) (store.Known, error) {
-						fake.observe = nil
-						return store.Known{}, store.ErrUnavailable
+			virtualRun(t, name+" in "+site, func(w *world) {
+				st := w.open()
+				fake := &fakeStore{Store: st}
+				fake.observe = func(context.Context, string, *store.Known) (store.Known, error) {
+					fake.observe = nil
+					return store.Known{}, store.ErrUnavailable
+				}
+				v := &visitor{site: site}
+				f := w.follower(fake, &leadership.Options{Hooks: &leadership.Hooks{
+					LeaderChanged: func(string, leadership.Leader) { v.at("LeaderChanged") },
+					Error:         func(string, error, time.Duration) { v.at("Error") },
+				}})
+				returned := false
+				v.action = func() { test.call(scene{w, f, st}); returned = true }
+				f.OnNewLeader(func(context.Context, leadership.Leader) { v.at("new leader callback") })
+				f.OnLeaderGone(func(context.Context) { v.at("gone callback") })
+				values, _ := f.FollowElection()
+				iterating := async(func() error {
+					for range f.Changes(background) {
+						v.at("Changes")
 					}
-					v := &visitor{site: site}
-					f := w.follower(fake, &leadership.Options{Hooks: &leadership.Hooks{
-						LeaderChanged: func(string, leadership.Leader) { v.at("LeaderChanged") },
-						Error:         func(string, error, time.Duration) { v.at("Error") },
-					}})
-					returned := false
-					v.action = func() { test.call(scene{w, f, st}); returned = true }
-					f.OnNewLeader(func(leadership.Leader) { v.at("new leader callback") })
-					f.OnLeaderGone(func() { v.at("gone callback") })
-					values, _ := f.FollowElection()
-					iterating := async(func() error {
-						for range f.Changes(background) {
-							v.at("Changes")
-						}
-						return nil
-					})
-					w.at(time.Second)
-					w.lead(w.open(), "a")
-					w.at(2 * time.Second)
-					require.True(w, v.done)
-					require.True(w, returned, "the call has not returned")
-					require.Equal(w, test.ends, !pending(iterating))
-					halt(f)
-					require.NoError(w, <-iterating, "the iterator ends")
-					for range values { // the channel is closed
-					}
+					return nil
 				})
+				w.at(time.Second)
+				w.lead(w.open(), "a")
+				w.at(2 * time.Second)
+				require.True(w, v.done)
+				require.True(w, returned, "the call has not returned")
+				require.Equal(w, test.ends, !pending(iterating))
+				halt(f)
+				require.NoError(w, <-iterating, "the iterator ends")
+				for range values { // the channel is closed
+				}
 			})
 		}
 	}
@@ -331,42 +333,40 @@ func TestReentryOfAFollower(t *testing.T) {
 func TestContextOfRunEndsInside(t *testing.T) {
 	for _, site := range sites {
 		for _, then := range []string{"", "Resign", "Term.Resign", "Stop"} {
-			t.Run(site+" "+then, func(t *testing.T) {
-				virtual(t, func(w *world) {
-					other := w.lead(w.open(), "other")
-					st := w.open()
-					v := &visitor{site: site}
-					c := reentrant(w, st, v)
-					ctx, cancel := context.WithCancel(background)
-					v.action = func() {
-						cancel()
-						switch term := c.Term(); {
-						case then == "Resign":
-							c.Resign()
-						case then == "Term.Resign" && term != nil:
-							require.NoError(w, term.Resign(background))
-						case then == "Stop":
-							c.Stop()
-						}
+			virtualRun(t, site+" "+then, func(w *world) {
+				other := w.lead(w.open(), "other")
+				st := w.open()
+				v := &visitor{site: site}
+				c := reentrant(w, st, v)
+				ctx, cancel := context.WithCancel(background)
+				v.action = func() {
+					cancel()
+					switch term := c.Term(); {
+					case then == "Resign":
+						c.Resign()
+					case then == "Term.Resign" && term != nil:
+						term.Resign()
+					case then == "Stop":
+						c.Stop()
 					}
-					result := async(func() error {
-						return c.Run(ctx, func(ctx context.Context, term *leadership.Term) error {
-							v.at("lead")
-							return serve(ctx, term)
-						})
+				}
+				result := async(func() error {
+					return c.Run(ctx, func(ctx context.Context, term *leadership.Term) error {
+						v.at("lead")
+						return serve(ctx, term)
 					})
-					v.visit(w, other, st)
-					require.False(w, pending(result), "Run has not returned")
-					switch err := <-result; {
-					case then != "Stop", site == "new-leader callback" && err != nil: // Run does not wait for that callback
-						require.ErrorIs(w, err, context.Canceled)
-					default:
-						require.NoError(w, err)
-					}
-					require.False(w, c.IsLeader())
-					require.Empty(w, w.ballots())
-					halt(c)
 				})
+				v.visit(w, other, st)
+				require.False(w, pending(result), "Run has not returned")
+				switch err := <-result; {
+				case then != "Stop", site == "new-leader callback" && err != nil: // Run does not wait for that callback
+					require.ErrorIs(w, err, context.Canceled)
+				default:
+					require.NoError(w, err)
+				}
+				require.False(w, c.IsLeader())
+				require.Empty(w, w.ballots())
+				halt(c)
 			})
 		}
 	}

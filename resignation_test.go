@@ -76,19 +76,3 @@ func TestRequestedResignationOfOneThatWaits(t *testing.T) {
 		require.Subset(w, []string{"began"}, d.all(), "if it has led, it was with another ballot")
 	})
 }
-
-// TestRequestedResignationOfCampaign: the term's context ends, and the caller of Campaign gives the term back.
-func TestRequestedResignationOfCampaign(t *testing.T) {
-	virtual(t, func(w *world) {
-		c := w.candidate(w.open(), "one", nil)
-		term := w.campaign(c)
-		require.NoError(w, term.Acknowledge(background))
-		require.NoError(w, w.observer.RequestResignation(background, election, term.Token()))
-		<-term.Context().Done()
-		require.ErrorIs(w, context.Cause(term.Context()), leadership.ErrResigned)
-		require.False(w, c.IsLeader())
-		require.Equal(w, []string{"one"}, w.ballots())
-		require.NoError(w, term.Resign(background))
-		require.Empty(w, w.ballots())
-	})
-}

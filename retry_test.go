@@ -9,7 +9,6 @@ import (
 	"slices"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/go-leadership/leadership"
@@ -61,23 +60,6 @@ func TestRunWaitsLongerAfterEachError(t *testing.T) {
 		require.Len(w, waits, 11)
 		halt(c)
 		require.NoError(w, <-result)
-	})
-}
-
-// Candidates that failed together do not return together: the waits are spread between half the bound and the bound.
-func TestRunWaitsAtRandom(t *testing.T) {
-	virtual(t, func(w *world) {
-		var waits []time.Duration
-		st := &fakeStore{Store: w.open()}
-		st.campaign = func(context.Context, string, string) (store.Ballot, error) { return nil, errTakeover }
-		c := w.candidate(st, "a", trying(&waits, errTakeover))
-		result := async(func() error { return c.Run(background, serve) })
-		w.at(20 * time.Minute)
-		halt(c)
-		require.NoError(w, <-result)
-		require.Greater(w, len(waits), 200)
-		require.Less(w, slices.Min(waits[6:]), 3*time.Second)
-		require.Greater(w, slices.Max(waits), 4500*time.Millisecond)
 	})
 }
 
@@ -142,31 +124,29 @@ func TestRunTriesAgainWhateverTheStoreSays(t *testing.T) {
 	for _, failure := range []error{
 		store.ErrUnavailable, store.ErrUnknownOutcome, context.DeadlineExceeded, errors.New("never seen before"),
 	} {
-		t.Run(failure.Error(), func(t *testing.T) {
-			virtual(t, func(w *world) {
-				var waits []time.Duration
-				var log bytes.Buffer
-				opts := trying(&waits, failure)
-				opts.Logger = slog.New(slog.NewTextHandler(&log, nil))
-				tries := 0
-				st := &fakeStore{Store: w.open()}
-				st.campaign = func(ctx context.Context, election, value string) (store.Ballot, error) {
-					if tries++; tries <= 8 {
-						return nil, fmt.Errorf("campaign: %w", failure)
-					}
-					return st.Store.Campaign(ctx, election, value)
+		virtualRun(t, failure.Error(), func(w *world) {
+			var waits []time.Duration
+			var log bytes.Buffer
+			opts := trying(&waits, failure)
+			opts.Logger = slog.New(slog.NewTextHandler(&log, nil))
+			tries := 0
+			st := &fakeStore{Store: w.open()}
+			st.campaign = func(ctx context.Context, election, value string) (store.Ballot, error) {
+				if tries++; tries <= 8 {
+					return nil, fmt.Errorf("campaign: %w", failure)
 				}
-				c := w.candidate(st, "a", opts)
-				result := async(func() error { return c.Run(background, serve) })
-				w.at(time.Minute)
-				require.True(w, c.IsLeader())
-				require.Len(w, waits, 8)
-				requireBackoff(w, waits)
-				require.Equal(w, 8, bytes.Count(log.Bytes(), []byte("level=WARN")))
-				require.Contains(w, log.String(), failure.Error())
-				halt(c)
-				require.NoError(w, <-result)
-			})
+				return st.Store.Cast(ctx, election, value)
+			}
+			c := w.candidate(st, "a", opts)
+			result := async(func() error { return c.Run(background, serve) })
+			w.at(time.Minute)
+			require.True(w, c.IsLeader())
+			require.Len(w, waits, 8)
+			requireBackoff(w, waits)
+			require.Equal(w, 8, bytes.Count(log.Bytes(), []byte("level=WARN")))
+			require.Contains(w, log.String(), failure.Error())
+			halt(c)
+			require.NoError(w, <-result)
 		})
 	}
 }
@@ -174,22 +154,20 @@ func TestRunTriesAgainWhateverTheStoreSays(t *testing.T) {
 // A permanent error ends Run, which returns it.
 func TestRunEndsWithWhatCannotBeCured(t *testing.T) {
 	for _, failure := range []error{store.ErrClosed, store.ErrInvalid} {
-		t.Run(failure.Error(), func(t *testing.T) {
-			virtual(t, func(w *world) {
-				var log bytes.Buffer
-				st := &fakeStore{Store: w.open()}
-				st.campaign = func(context.Context, string, string) (store.Ballot, error) {
-					return nil, &store.Error{Op: "campaign", Err: failure}
-				}
-				c := w.candidate(st, "a", &leadership.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
-				require.ErrorIs(w, c.Run(background, serve), failure)
-				require.Zero(w, w.now())
-				require.Contains(w, log.String(), "level=ERROR")
-				st.campaign = nil
-				result := async(func() error { return c.Run(background, serve) })
-				require.True(w, pending(result))
-				require.True(w, c.IsLeader(), "the candidate is idle again")
-			})
+		virtualRun(t, failure.Error(), func(w *world) {
+			var log bytes.Buffer
+			st := &fakeStore{Store: w.open()}
+			st.campaign = func(context.Context, string, string) (store.Ballot, error) {
+				return nil, &store.Error{Op: "campaign", Err: failure}
+			}
+			c := w.candidate(st, "a", &leadership.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+			require.ErrorIs(w, c.Run(background, serve), failure)
+			require.Zero(w, w.now())
+			require.Contains(w, log.String(), "level=ERROR")
+			st.campaign = nil
+			result := async(func() error { return c.Run(background, serve) })
+			require.True(w, pending(result))
+			require.True(w, c.IsLeader(), "the candidate is idle again")
 		})
 	}
 }
@@ -223,26 +201,24 @@ func TestRunReportsTokensThatRegress(t *testing.T) {
 // An error of the leader's function is an error, whatever it matches: it might come from another election.
 func TestRunWaitsAfterAnErrorOfTheLeadersOwn(t *testing.T) {
 	for _, own := range []error{leadership.ErrLost, leadership.ErrResigned, leadership.ErrStopped} {
-		t.Run(own.Error(), func(t *testing.T) {
-			virtual(t, func(w *world) {
-				var waits []time.Duration
-				c := w.candidate(w.open(), "a", trying(&waits, own))
-				turns := 0
-				result := async(func() error {
-					return c.Run(background, func(ctx context.Context, _ *leadership.Term) error {
-						if turns++; turns == 1000 {
-							<-ctx.Done() // virtual time does not pass while the candidate spins
-						}
-						return fmt.Errorf("in the other election: %w", own)
-					})
+		virtualRun(t, own.Error(), func(w *world) {
+			var waits []time.Duration
+			c := w.candidate(w.open(), "a", trying(&waits, own))
+			turns := 0
+			result := async(func() error {
+				return c.Run(background, func(ctx context.Context, _ *leadership.Term) error {
+					if turns++; turns == 1000 {
+						<-ctx.Done() // virtual time does not pass while the candidate spins
+					}
+					return fmt.Errorf("in the other election: %w", own)
 				})
-				w.at(time.Minute)
-				halt(c)
-				require.NoError(w, <-result)
-				require.Less(w, turns, 100, "it stood again and again without waiting")
-				require.Len(w, waits, turns, "each is reported")
-				requireBackoff(w, waits)
 			})
+			w.at(time.Minute)
+			halt(c)
+			require.NoError(w, <-result)
+			require.Less(w, turns, 100, "it stood again and again without waiting")
+			require.Len(w, waits, turns, "each is reported")
+			requireBackoff(w, waits)
 		})
 	}
 }
@@ -251,62 +227,29 @@ func TestRunWaitsAfterAnErrorOfTheLeadersOwn(t *testing.T) {
 // example because a script deletes the ballots, the candidate must not flood the store.
 func TestRunSlowsDownWhereNothingLasts(t *testing.T) {
 	for name, lost := range map[string]bool{"ballots": true, "leaders": false} {
-		t.Run(name, func(t *testing.T) {
-			virtual(t, func(w *world) {
-				var tries atomic.Int32
-				st := &fakeStore{Store: w.open()}
-				st.campaign = func(ctx context.Context, election, value string) (store.Ballot, error) {
-					if tries.Add(1) == 1000 {
-						<-ctx.Done() // virtual time does not pass while the candidate spins
-					}
-					if lost {
-						return nil, store.ErrLost
-					}
-					return st.Store.Campaign(ctx, election, value)
+		virtualRun(t, name, func(w *world) {
+			var tries atomic.Int32
+			st := &fakeStore{Store: w.open()}
+			st.campaign = func(ctx context.Context, election, value string) (store.Ballot, error) {
+				if tries.Add(1) == 1000 {
+					<-ctx.Done() // virtual time does not pass while the candidate spins
 				}
-				c := w.candidate(st, "a", nil)
-				result := async(func() error {
-					return c.Run(background, func(context.Context, *leadership.Term) error { return nil })
-				})
-				w.at(time.Second)
-				require.Less(w, tries.Load(), int32(20))
-				w.at(time.Minute)
-				require.Less(w, tries.Load(), int32(50))
-				require.True(w, pending(result), "nor does it give up")
-				halt(c)
-				require.NoError(w, <-result)
+				if lost {
+					return nil, store.ErrLost
+				}
+				return st.Store.Cast(ctx, election, value)
+			}
+			c := w.candidate(st, "a", nil)
+			result := async(func() error {
+				return c.Run(background, func(context.Context, *leadership.Term) error { return nil })
 			})
+			w.at(time.Second)
+			require.Less(w, tries.Load(), int32(20))
+			w.at(time.Minute)
+			require.Less(w, tries.Load(), int32(50))
+			require.True(w, pending(result), "nor does it give up")
+			halt(c)
+			require.NoError(w, <-result)
 		})
 	}
-}
-
-// The store can't be reached at the start. Run stands when the store is up, and Stop works before that.
-func TestRunWhileTheStoreIsDown(t *testing.T) {
-	virtual(t, func(w *world) {
-		st := w.open()
-		st.Faults().Cut()
-		c := w.candidate(st, "a", nil)
-		result := async(func() error { return c.Run(background, serve) })
-		w.at(10 * ttl)
-		require.True(w, pending(result))
-		require.False(w, c.IsLeader())
-		st.Faults().Heal()
-		synctest.Wait()
-		require.True(w, c.IsLeader())
-		require.Equal(w, "a", w.leader())
-	})
-	virtual(t, func(w *world) {
-		st := w.open()
-		st.Faults().Cut()
-		c := w.candidate(st, "a", nil)
-		result := async(func() error { return c.Run(background, serve) })
-		require.True(w, pending(result))
-		halt(c)
-		require.NoError(w, <-result)
-		require.Zero(w, w.now())
-		require.NoError(w, st.Close())
-		st.Faults().Heal()
-		synctest.Wait()
-		require.Empty(w, w.ballots())
-	})
 }

@@ -10,13 +10,37 @@ import (
 	"github.com/go-leadership/leadership/store"
 )
 
-// Run stands for election and calls lead each time the candidate wins, with a context that ends when the term does.
-// When lead returns the candidate steps down and stands again, at the back of the queue. Run waits for lead to return
-// before it gives the ballot back, so two calls never overlap; a lead that ignores its context keeps all candidates
-// behind it waiting.
+// Campaign stands for election and returns once the candidate leads. The other ways to drive a candidate are built on
+// it. The caller acknowledges, watches Term.Context, and must call Term.Withdraw when its work has stopped: until then
+// the ballot stands, and the candidate can't campaign again. Of the callbacks, Campaign calls only the new-leader
+// callbacks.
+//
+// It returns early with an error when ctx ends, with its cause; when Stop is called; when the store returns an error that
+// it does not retry by itself, such as a denial; when the ballot is lost; and with ErrNoLease, ErrTokenRegressed or, if
+// an operator has asked for it, ErrResigned. It gives the ballot back first, which takes no longer than one TTL. Once
+// Campaign has returned, ctx has no effect on the term. It returns ErrRunning at once if the candidate is being driven
+// already, and ErrStopped after Stop.
+func (c *Candidate) Campaign(ctx context.Context) (*Term, error) {
+	d, err := c.enter(ctx, false)
+	if err != nil {
+		return nil, err
+	}
+	t, err := c.campaign(d)
+	d.cancel(nil)
+	if err != nil {
+		d.leave()
+	}
+	return t, err
+}
+
+// Run stands for election and calls lead each time the candidate wins, with a context that ends when the term does. When
+// lead returns the candidate steps down and stands again, at the back of the queue. Run waits for lead to return before it
+// gives the ballot back, so two calls never overlap; a lead that ignores its context keeps all candidates behind it
+// waiting.
+//
 // Won callbacks run before lead. lead calls Term.Acknowledge when it has taken over: Run does not do it, and followers
-// know of no leader before. If lead is nil, Run acknowledges (but see Options.ManualAcknowledge) and holds the
-// leadership for as long as it can.
+// know of no leader before. The function Lead of this package acknowledges and waits, for programs whose work is in
+// callbacks, or that ask IsLeader. Run panics if lead is nil.
 //
 // If lead returns nil and has not acknowledged, the candidate has resigned: followers never hear of the term, the
 // takeover-failed callbacks are called with ErrResigned, and no error is reported. If lead goes on for a TTL without an
@@ -32,15 +56,24 @@ import (
 // A denial ends it only if the store has never worked and goes on denying for 40 s: services that could not read their
 // permissions cache their denials for less. If lead panics or calls runtime.Goexit, Run gives the ballot back first.
 func (c *Candidate) Run(ctx context.Context, lead func(ctx context.Context, term *Term) error) error {
-	d, err := c.drives.enter(ctx, true)
+	if lead == nil {
+		panic("leadership: Run has no function to call; leadership.Lead acknowledges and waits")
+	}
+	d, err := c.enter(ctx, true)
 	if err != nil {
 		return err
 	}
 	defer d.wait()
-	if lead == nil {
-		lead = c.hold
-	}
 	return c.run(d, lead)
+}
+
+// Lead is a function for Run that acknowledges at once and leads for as long as it can.
+func Lead(ctx context.Context, term *Term) error {
+	if err := term.Acknowledge(ctx); err != nil {
+		return err
+	}
+	<-ctx.Done()
+	return nil
 }
 
 // RunForElection stands for election in the background, until Stop. The first channel carries false at once, then true
@@ -49,12 +82,11 @@ func (c *Candidate) Run(ctx context.Context, lead func(ctx context.Context, term
 // not read before the term ended is taken back. IsLeader is always right; a value read from the channel was right when
 // it was sent.
 //
-// It acknowledges when the won callbacks have returned, unless Options.ManualAcknowledge leaves that to the caller.
-// After Stop, or a permanent error (the last on the second channel), both channels are closed; a candidate that led has
-// been sent a final false. If the candidate is running or stopped already, the channels that it returns carry that
-// error and are closed.
+// It acknowledges when the won callbacks have returned: what has to be done before, they do. After Stop, or a permanent
+// error (the last on the second channel), both channels are closed; a candidate that led has been sent a final false. If
+// the candidate is running or stopped already, the channels that it returns carry that error and are closed.
 func (c *Candidate) RunForElection() (<-chan bool, <-chan error) {
-	d, err := c.drives.enter(context.Background(), true)
+	d, err := c.enter(context.Background(), true)
 	if err != nil {
 		return refused[bool](err)
 	}
@@ -62,9 +94,10 @@ func (c *Candidate) RunForElection() (<-chan bool, <-chan error) {
 	elected <- false
 	go func() { // Done waits for d.wait
 		defer d.wait()
-		last := errExited // unless run returns
-		defer func() { c.channels.close(last) }()
-		last = c.run(d, c.hold)
+		c.channels.close(c.run(d, func(ctx context.Context, t *Term) error {
+			c.channels.termBegan(t.current)
+			return Lead(ctx, t)
+		}))
 	}()
 	return elected, errs
 }
@@ -88,7 +121,7 @@ func (c *Candidate) run(d *drive, lead func(context.Context, *Term) error) error
 			}
 		case requested, errors.Is(err, ErrLost) && !errors.Is(err, store.ErrDenied):
 			err = nil // a ballot that ended before it led is no failure
-		case ctx.Err() != nil || c.drives.isStopped(): // the error is the consequence
+		case ctx.Err() != nil || c.isStopped(): // the error is the consequence
 		case denied.permanent(err, c.store):
 			c.log.Error("permanent error, the candidate stops", "error", err)
 			return err
@@ -98,7 +131,7 @@ func (c *Candidate) run(d *drive, lead func(context.Context, *Term) error) error
 		}
 		ended := ctx.Err() != nil // asked first: Stop ends ctx after it has set stopped
 		switch {
-		case c.drives.isStopped():
+		case c.isStopped():
 			return nil
 		case ended:
 			return context.Cause(ctx)
@@ -110,22 +143,97 @@ func (c *Candidate) run(d *drive, lead func(context.Context, *Term) error) error
 	}
 }
 
+// campaign casts a ballot, waits until it is first, and begins a term.
+func (c *Candidate) campaign(d *drive) (*Term, error) {
+	ctx := d.ctx
+	ballot, err := c.store.Cast(ctx, c.election, c.value)
+	if err != nil {
+		return nil, causeOr(ctx, err)
+	}
+	t, err := c.await(d, ballot)
+	if err != nil {
+		c.withdraw(ballot)
+		return nil, causeOr(ctx, err)
+	}
+	return t, nil
+}
+
+// await waits until the ballot is first and its lease holds, and begins its term.
+func (c *Candidate) await(d *drive, ballot store.Ballot) (*Term, error) {
+	ctx := d.ctx
+	if err := c.checkToken(ballot.Token()); err != nil {
+		return nil, err
+	}
+	c.log.Debug("standing", "token", ballot.Token())
+	stopTelling := c.tellOfNewLeaders(d)
+	err := ballot.Wait(ctx)
+	stopTelling()
+	if err != nil {
+		return nil, err
+	}
+	select {
+	case <-ballot.ResignationRequested():
+		return nil, errRequested
+	default:
+	}
+	patience := time.NewTimer(c.store.TTL())
+	defer patience.Stop()
+	for {
+		renewal := ballot.Lease().Last()
+		if span, ok := ballot.Lease().Span(); ok { // the term lasts as long as this unbroken run of renewals
+			return c.begin(d, ballot, span)
+		}
+		// First in line, and the session is not confirmed: an outage, or a link so slow that every answer comes too
+		// late. Only a renewal can show that the session stands. Without one, the ballot must not keep the others
+		// waiting.
+		select {
+		case <-renewal.Changed:
+		case <-ballot.Lost():
+			return nil, ballot.Err()
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		case <-patience.C:
+			return nil, fmt.Errorf("%w: gave way after %v to the next in line", ErrNoLease, c.store.TTL())
+		}
+	}
+}
+
+// checkToken refuses a token that is not higher than all that this candidate has seen.
+func (c *Candidate) checkToken(token uint64) error {
+	if token <= c.highest {
+		return fmt.Errorf("%w: election %q gave %d after %d; was the store restored to an earlier state?",
+			ErrTokenRegressed, c.election, token, c.highest)
+	}
+	c.highest = token
+	return nil
+}
+
+// begin begins a term: from here on IsLeader is true.
+func (c *Candidate) begin(d *drive, ballot store.Ballot, span store.Span) (*Term, error) {
+	t := newTerm(c, d, ballot, span)
+	d.tasks.Add(1) // the term could be given back meanwhile, by its hook
+	defer d.tasks.Done()
+	if err := c.keep(t); err != nil {
+		return nil, err
+	}
+	t.begin()
+	return t, nil
+}
+
 // serve calls lead, and gives the ballot back when lead has returned or panicked. It returns what lead returned, unless
 // the term had ended before.
 func (c *Candidate) serve(t *Term, lead func(context.Context, *Term) error) (err error) {
 	defer t.giveBack()
-	result := errExited // unless all that is called returns
-	defer func() { err = c.conclude(t, result) }()
-	returned := c.takeOver(t)
-	if returned == nil {
-		returned = lead(t.ctx, t)
+	defer func() { err = c.conclude(t, err) }()
+	if err := c.takeOver(t); err != nil {
+		return err
 	}
-	result = returned
-	return nil // conclude replaces it
+	err = errExited // unless lead returns
+	return lead(t.ctx, t)
 }
 
-// errExited stands for the result of a function that has not returned.
-var errExited = errors.New("a function of the program's has panicked or ended its goroutine")
+// errExited stands for the result of a leader's function that has not returned.
+var errExited = errors.New("the leader's function has panicked or ended its goroutine")
 
 // takeOver calls the won callbacks, in order, for as long as the term goes on. It returns the error of one that failed, or
 // why the term has ended.
@@ -166,14 +274,10 @@ func (c *Candidate) conclude(t *Term, err error) error {
 	return reported
 }
 
-// hold leads if the program gives no function: until the term ends.
-func (c *Candidate) hold(ctx context.Context, t *Term) error {
-	c.channels.termBegan(t.current)
-	if !c.manual {
-		if err := t.Acknowledge(ctx); err != nil {
-			return err
-		}
+// causeOr returns the cause of ctx if that has ended, and err otherwise.
+func causeOr(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
 	}
-	<-ctx.Done()
-	return nil
+	return err
 }

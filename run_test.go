@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"runtime"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -50,38 +49,6 @@ func TestRunLeadsAgainAndAgain(t *testing.T) {
 	})
 }
 
-func TestRunStandsAgainAtTheBack(t *testing.T) {
-	virtual(t, func(w *world) {
-		var order diary
-		turn := make(chan struct{})
-		for _, value := range []string{"a", "b", "c"} {
-			c := w.candidate(w.open(), value, nil)
-			go func() {
-				_ = c.Run(background, func(ctx context.Context, term *leadership.Term) error {
-					order.add("%s", value)
-					select {
-					case <-turn:
-					case <-ctx.Done():
-					}
-					return nil
-				})
-			}()
-			synctest.Wait()
-		}
-		for turns := range 5 {
-			w.at(w.now() + time.Minute)
-			turned := w.now()
-			turn <- struct{}{}
-			synctest.Wait()
-			require.Len(w, order.all(), turns+2, "the next one leads at once")
-			w.until(func() bool { return len(w.ballots()) == 3 })
-			require.LessOrEqual(w, w.now(), turned+time.Millisecond)
-		}
-		require.Equal(w, []string{"a", "b", "c", "a", "b", "c"}, order.all())
-		require.Equal(w, []string{"c", "a", "b"}, w.ballots())
-	})
-}
-
 func TestRunEndsWithStopContextOrStore(t *testing.T) {
 	for _, when := range []string{"waiting", "leading"} {
 		for name, test := range map[string]struct {
@@ -99,38 +66,36 @@ func TestRunEndsWithStopContextOrStore(t *testing.T) {
 				_ = close()
 			}, leadership.ErrClosed, leadership.ErrLost},
 		} {
-			t.Run(name+" while "+when, func(t *testing.T) {
-				virtual(t, func(w *world) {
-					if when == "waiting" {
-						w.lead(w.open(), "other")
-					}
-					st := w.open()
-					c := w.candidate(st, "a", nil)
-					ctx, cancel := context.WithCancelCause(background)
-					defer cancel(nil)
-					var cause error
-					result := async(func() error {
-						return c.Run(ctx, func(ctx context.Context, term *leadership.Term) error {
-							_ = serve(ctx, term)
-							cause = context.Cause(ctx)
-							return errors.New("what lead returns is the consequence")
-						})
+			virtualRun(t, name+" while "+when, func(w *world) {
+				if when == "waiting" {
+					w.lead(w.open(), "other")
+				}
+				st := w.open()
+				c := w.candidate(st, "a", nil)
+				ctx, cancel := context.WithCancelCause(background)
+				defer cancel(nil)
+				var cause error
+				result := async(func() error {
+					return c.Run(ctx, func(ctx context.Context, term *leadership.Term) error {
+						_ = serve(ctx, term)
+						cause = context.Cause(ctx)
+						return errors.New("what lead returns is the consequence")
 					})
-					require.True(w, pending(result))
-					require.Equal(w, when == "leading", c.IsLeader())
-					test.end(c, cancel, st.Close)
-					if err := <-result; test.want == nil {
-						require.NoError(w, err)
-					} else {
-						require.ErrorIs(w, err, test.want)
-					}
-					require.Less(w, w.now(), 10*time.Millisecond)
-					require.False(w, c.IsLeader())
-					require.NotContains(w, w.ballots(), "a")
-					if when == "leading" {
-						require.ErrorIs(w, cause, test.cause)
-					}
 				})
+				require.True(w, pending(result))
+				require.Equal(w, when == "leading", c.IsLeader())
+				test.end(c, cancel, st.Close)
+				if err := <-result; test.want == nil {
+					require.NoError(w, err)
+				} else {
+					require.ErrorIs(w, err, test.want)
+				}
+				require.Less(w, w.now(), 10*time.Millisecond)
+				require.False(w, c.IsLeader())
+				require.NotContains(w, w.ballots(), "a")
+				if when == "leading" {
+					require.ErrorIs(w, cause, test.cause)
+				}
 			})
 		}
 	}
@@ -196,23 +161,17 @@ func TestDoneWaitsForTheLeadersFunction(t *testing.T) {
 	})
 }
 
-func TestRunWithoutAFunction(t *testing.T) {
-	for _, manual := range []bool{false, true} {
-		virtual(t, func(w *world) {
-			c := w.candidate(w.open(), "a", &leadership.Options{ManualAcknowledge: manual})
-			result := async(func() error { return c.Run(background, nil) })
-			w.at(10 * ttl)
-			require.True(w, c.IsLeader(), "it holds the leadership for as long as it can")
-			if manual {
-				require.Empty(w, w.leader())
-				require.NoError(w, c.Acknowledge(background))
-			}
-			require.Equal(w, "a", w.leader())
-			halt(c)
-			require.NoError(w, <-result)
-			require.Empty(w, w.leader())
-		})
-	}
+func TestLead(t *testing.T) {
+	virtual(t, func(w *world) {
+		c := w.candidate(w.open(), "a", nil)
+		result := async(func() error { return c.Run(background, leadership.Lead) })
+		w.at(10 * ttl)
+		require.True(w, c.IsLeader(), "it holds the leadership for as long as it can")
+		require.Equal(w, "a", w.leader())
+		halt(c)
+		require.NoError(w, <-result)
+		require.Empty(w, w.leader())
+	})
 }
 
 func TestRunLeavesTheAcknowledgementToItsFunction(t *testing.T) {
@@ -226,25 +185,6 @@ func TestRunLeavesTheAcknowledgementToItsFunction(t *testing.T) {
 		require.Empty(w, w.leader())
 		halt(c)
 		require.NoError(w, <-result)
-	})
-}
-
-// If lead panics, the ballot is given back, the panic reaches the caller, and the candidate can be used again.
-func TestRunGivesTheBallotBackOnPanic(t *testing.T) {
-	virtual(t, func(w *world) {
-		c := w.candidate(w.open(), "a", nil)
-		require.PanicsWithValue(w, "boom", func() {
-			_ = c.Run(background, func(ctx context.Context, term *leadership.Term) error {
-				require.NoError(w, term.Acknowledge(ctx))
-				panic("boom")
-			})
-		})
-		require.False(w, c.IsLeader())
-		require.Empty(w, w.ballots())
-		require.Empty(w, w.leader())
-		result := async(func() error { return c.Run(background, serve) })
-		require.True(w, pending(result))
-		require.True(w, c.IsLeader())
 	})
 }
 
@@ -318,7 +258,7 @@ func TestContextsAreReleased(t *testing.T) {
 		term, err := c.Campaign(ctx)
 		require.NoError(w, err)
 		require.NoError(w, term.Acknowledge(ctx))
-		require.NoError(w, term.Resign(ctx))
+		require.NoError(w, term.Withdraw(ctx))
 		require.NoError(w, c.Run(ctx, func(context.Context, *leadership.Term) error {
 			c.Stop()
 			return nil
@@ -326,14 +266,14 @@ func TestContextsAreReleased(t *testing.T) {
 	})
 }
 
-// A candidate that is idle keeps nothing of its last term, nor the values of its caller's context, but says why it ended.
+// A candidate that is idle keeps nothing of its last term, nor the values of its caller's context.
 func TestIdleCandidateKeepsNothingOfItsTerm(t *testing.T) {
 	type key struct{}
 	for name, drive := range map[string]func(w *world, ctx context.Context, c *leadership.Candidate){
 		"Campaign": func(w *world, ctx context.Context, c *leadership.Candidate) {
 			term, err := c.Campaign(ctx)
 			require.NoError(w, err)
-			require.NoError(w, term.Resign(background))
+			require.NoError(w, term.Withdraw(background))
 		},
 		"Campaign, and Resign in vain": func(w *world, ctx context.Context, c *leadership.Candidate) {
 			term, err := c.Campaign(ctx)
@@ -341,10 +281,7 @@ func TestIdleCandidateKeepsNothingOfItsTerm(t *testing.T) {
 			ended, cancel := context.WithCancel(background)
 			cancel()
 			c.Resign()
-			_ = term.Resign(ended)
-		},
-		"Campaign, and a hook that panics": func(w *world, ctx context.Context, c *leadership.Candidate) {
-			require.Panics(w, func() { _, _ = c.Campaign(ctx) })
+			_ = term.Withdraw(ended)
 		},
 		"Run": func(w *world, ctx context.Context, c *leadership.Candidate) {
 			ctx, cancel := context.WithCancel(ctx)
@@ -355,31 +292,21 @@ func TestIdleCandidateKeepsNothingOfItsTerm(t *testing.T) {
 			}), context.Canceled)
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			virtual(t, func(w *world) {
-				hooks := &leadership.Hooks{}
-				if strings.Contains(name, "panics") {
-					hooks.TermBegan = func(string, uint64) { panic("on purpose") }
-				}
-				c := w.candidate(w.open(), "a", &leadership.Options{Hooks: hooks})
-				value := new([1 << 10]byte)
-				held := weak.Make(value)
-				ctx := context.WithValue(background, key{}, value)
-				value = nil
-				drive(w, ctx, c)
-				ctx = nil
-				synctest.Wait()
-				for range 3 {
-					runtime.GC()
-				}
-				require.Nil(w, held.Value(), "the candidate keeps its caller's context")
-				require.False(w, c.IsLeader())
-				c.Resign()
-				err := c.Acknowledge(background)
-				require.ErrorIs(w, err, leadership.ErrNotElected)
-				require.ErrorIs(w, err, leadership.ErrResigned)
-				require.ErrorContains(w, err, "is over")
-			})
+		virtualRun(t, name, func(w *world) {
+			c := w.candidate(w.open(), "a", nil)
+			value := new([1 << 10]byte)
+			held := weak.Make(value)
+			ctx := context.WithValue(background, key{}, value)
+			value = nil
+			drive(w, ctx, c)
+			ctx = nil
+			synctest.Wait()
+			for range 3 {
+				runtime.GC()
+			}
+			require.Nil(w, held.Value(), "the candidate keeps its caller's context")
+			require.False(w, c.IsLeader())
+			c.Resign()
 		})
 	}
 }

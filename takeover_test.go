@@ -3,7 +3,6 @@ package leadership_test
 import (
 	"context"
 	"errors"
-	"runtime"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -27,30 +26,28 @@ func TestTakeoverFailedCallbacks(t *testing.T) {
 			return errors.Join(term.Acknowledge(ctx), errTakeover)
 		}, nil},
 	} {
-		t.Run(name, func(t *testing.T) {
-			virtual(t, func(w *world) {
-				c := w.candidate(w.open(), "a", nil)
-				var failed []error
-				c.OnTakeoverFailed(func(err error) { failed = append(failed, err) })
-				turns := 0
-				result := async(func() error {
-					return c.Run(background, func(ctx context.Context, term *leadership.Term) error {
-						if turns++; turns > 1 {
-							return serve(ctx, term)
-						}
-						return test.lead(ctx, term)
-					})
+		virtualRun(t, name, func(w *world) {
+			c := w.candidate(w.open(), "a", nil)
+			var failed []error
+			c.OnTakeoverFailed(func(err error) { failed = append(failed, err) })
+			turns := 0
+			result := async(func() error {
+				return c.Run(background, func(ctx context.Context, term *leadership.Term) error {
+					if turns++; turns > 1 {
+						return serve(ctx, term)
+					}
+					return test.lead(ctx, term)
 				})
-				w.at(time.Minute)
-				halt(c)
-				require.NoError(w, <-result)
-				if test.reason == nil {
-					require.Empty(w, failed)
-					return
-				}
-				require.Len(w, failed, 1)
-				require.ErrorIs(w, failed[0], test.reason)
 			})
+			w.at(time.Minute)
+			halt(c)
+			require.NoError(w, <-result)
+			if test.reason == nil {
+				require.Empty(w, failed)
+				return
+			}
+			require.Len(w, failed, 1)
+			require.ErrorIs(w, failed[0], test.reason)
 		})
 	}
 }
@@ -75,28 +72,6 @@ func TestTakeoverFailsWhenTheTermEndsMeanwhile(t *testing.T) {
 	})
 }
 
-// A panic in a takeover-failed callback stops neither the other callbacks nor the candidate.
-func TestTakeoverFailedCallbackThatPanics(t *testing.T) {
-	virtual(t, func(w *world) {
-		c := w.candidate(w.open(), "a", nil)
-		turns := 0
-		c.OnWon(func(context.Context, *leadership.Term) error {
-			if turns++; turns == 1 {
-				return errTakeover
-			}
-			return nil
-		})
-		var happened diary
-		c.OnTakeoverFailed(func(error) { panic("boom") })
-		c.OnTakeoverFailed(func(error) { happened.add("called all the same") })
-		c.RunForElection()
-		w.at(time.Minute)
-		require.Equal(w, []string{"called all the same"}, happened.all())
-		require.True(w, c.IsLeader())
-		require.Equal(w, "a", w.leader())
-	})
-}
-
 // If the term ends while the candidate takes over, lead is not called. The takeover-failed callbacks run while the
 // ballot still stands, and their error says why the term ended.
 func TestTakeoverFailsWhereTheCandidateEndsItsTerm(t *testing.T) {
@@ -109,7 +84,7 @@ func TestTakeoverFailsWhereTheCandidateEndsItsTerm(t *testing.T) {
 			c.Resign()
 		}, leadership.ErrResigned, "resigned"},
 		"term resigns": {func(w *world, c *leadership.Candidate, term *leadership.Term, _ context.CancelFunc) {
-			require.NoError(w, term.Resign(background))
+			term.Resign()
 		}, leadership.ErrResigned, "resigned"},
 		"resigned by another goroutine": {func(_ *world, c *leadership.Candidate, _ *leadership.Term, _ context.CancelFunc) {
 			go func() { c.Resign() }()
@@ -131,47 +106,45 @@ func TestTakeoverFailsWhereTheCandidateEndsItsTerm(t *testing.T) {
 			"an error of its own":    func(context.Context) error { return errTakeover },
 			"the same error wrapped": func(ctx context.Context) error { return errors.Join(errors.New("so"), context.Cause(ctx)) },
 		} {
-			t.Run(how+", returns "+returned, func(t *testing.T) {
-				virtual(t, func(w *world) {
-					c := w.candidate(w.open(), "a", nil)
-					ctx, cancel := context.WithCancel(background)
-					defer cancel()
-					var failed []error
-					won := 0
-					c.OnWon(func(ctx context.Context, term *leadership.Term) error {
-						if won++; won > 1 {
-							return nil
-						}
-						test.end(w, c, term, cancel)
-						<-ctx.Done()
-						return result(ctx)
-					})
-					c.OnWon(func(ctx context.Context, _ *leadership.Term) error {
-						require.NoError(w, ctx.Err(), "called after the term has ended")
+			virtualRun(t, how+", returns "+returned, func(w *world) {
+				c := w.candidate(w.open(), "a", nil)
+				ctx, cancel := context.WithCancel(background)
+				defer cancel()
+				var failed []error
+				won := 0
+				c.OnWon(func(ctx context.Context, term *leadership.Term) error {
+					if won++; won > 1 {
 						return nil
-					})
-					c.OnTakeoverFailed(func(err error) {
-						require.False(w, c.IsLeader())
-						require.Equal(w, []string{"a"}, w.ballots(), "the ballot is kept while it is undone")
-						failed = append(failed, err)
-					})
-					ended := async(func() error {
-						return c.Run(ctx, func(ctx context.Context, term *leadership.Term) error {
-							require.NoError(w, ctx.Err(), "called with a context that has ended")
-							return serve(ctx, term)
-						})
-					})
-					w.at(time.Minute)
-					cancel()
-					<-ended
-					require.Len(w, failed, 1)
-					require.ErrorIs(w, failed[0], test.reason)
-					if returned == "an error of its own" {
-						require.ErrorIs(w, failed[0], errTakeover)
-					} else {
-						require.EqualError(w, failed[0], test.text)
 					}
+					test.end(w, c, term, cancel)
+					<-ctx.Done()
+					return result(ctx)
 				})
+				c.OnWon(func(ctx context.Context, _ *leadership.Term) error {
+					require.NoError(w, ctx.Err(), "called after the term has ended")
+					return nil
+				})
+				c.OnTakeoverFailed(func(err error) {
+					require.False(w, c.IsLeader())
+					require.Equal(w, []string{"a"}, w.ballots(), "the ballot is kept while it is undone")
+					failed = append(failed, err)
+				})
+				ended := async(func() error {
+					return c.Run(ctx, func(ctx context.Context, term *leadership.Term) error {
+						require.NoError(w, ctx.Err(), "called with a context that has ended")
+						return serve(ctx, term)
+					})
+				})
+				w.at(time.Minute)
+				cancel()
+				<-ended
+				require.Len(w, failed, 1)
+				require.ErrorIs(w, failed[0], test.reason)
+				if returned == "an error of its own" {
+					require.ErrorIs(w, failed[0], errTakeover)
+				} else {
+					require.EqualError(w, failed[0], test.text)
+				}
 			})
 		}
 	}
@@ -185,67 +158,22 @@ func TestTakeoverFailsWhereLeadDoesNotAcknowledge(t *testing.T) {
 		reason error
 	}{
 		"lead returns": {func(context.Context, *leadership.Term) error { return nil }, leadership.ErrResigned},
-		"lead resigns": {func(ctx context.Context, term *leadership.Term) error { return term.Resign(ctx) }, leadership.ErrResigned},
+		"lead resigns": {func(ctx context.Context, term *leadership.Term) error { term.Resign(); return nil }, leadership.ErrResigned},
 		"lead is stopped": {func(ctx context.Context, term *leadership.Term) error {
 			<-ctx.Done()
 			return ctx.Err()
 		}, leadership.ErrStopped},
 	} {
-		t.Run(name, func(t *testing.T) {
-			virtual(t, func(w *world) {
-				c := w.candidate(w.open(), "a", nil)
-				failed := make(chan error, 1000)
-				c.OnTakeoverFailed(func(err error) { failed <- err })
-				ended := async(func() error { return c.Run(background, test.lead) })
-				synctest.Wait()
-				go c.Stop()
-				require.NoError(w, <-ended)
-				require.NotEmpty(w, failed)
-				require.ErrorIs(w, <-failed, test.reason)
-			})
+		virtualRun(t, name, func(w *world) {
+			c := w.candidate(w.open(), "a", nil)
+			failed := make(chan error, 1000)
+			c.OnTakeoverFailed(func(err error) { failed <- err })
+			ended := async(func() error { return c.Run(background, test.lead) })
+			synctest.Wait()
+			go c.Stop()
+			require.NoError(w, <-ended)
+			require.NotEmpty(w, failed)
+			require.ErrorIs(w, <-failed, test.reason)
 		})
 	}
-}
-
-// If lead panics or ends its goroutine, the takeover-failed callbacks are still called.
-func TestTakeoverFailsWhereLeadPanics(t *testing.T) {
-	for name, leave := range map[string]func(){"panic": func() { panic("boom") }, "Goexit": runtime.Goexit} {
-		t.Run(name, func(t *testing.T) {
-			virtual(t, func(w *world) {
-				c := w.candidate(w.open(), "a", nil)
-				var failed []error
-				c.OnTakeoverFailed(func(err error) { failed = append(failed, err) })
-				gone := make(chan any, 1)
-				go func() {
-					defer func() { gone <- recover() }()
-					_ = c.Run(background, func(context.Context, *leadership.Term) error { leave(); return nil })
-				}()
-				p := <-gone
-				require.Len(w, failed, 1)
-				require.ErrorContains(w, failed[0], "panicked")
-				require.Empty(w, w.ballots())
-				if name == "panic" {
-					require.Equal(w, "boom", p)
-				}
-			})
-		})
-	}
-}
-
-// The cause of a stopped term is named once.
-func TestStoppedOnce(t *testing.T) {
-	virtual(t, func(w *world) {
-		c := w.candidate(w.open(), "a", nil)
-		cause := make(chan error, 1)
-		ended := async(func() error {
-			return c.Run(background, func(ctx context.Context, _ *leadership.Term) error {
-				go c.Stop()
-				<-ctx.Done()
-				cause <- context.Cause(ctx)
-				return nil
-			})
-		})
-		require.EqualError(w, <-cause, "stopped")
-		require.NoError(w, <-ended)
-	})
 }

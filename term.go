@@ -9,13 +9,14 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/go-leadership/leadership/internal/redact"
 	"github.com/go-leadership/leadership/store"
 )
 
 // Term is one candidate's time as leader. It is over when the ballot is lost, when its lease runs out, or when the
 // candidate resigns or is stopped. Its methods may be called from any number of goroutines.
 type Term struct {
-	*candidacy
+	c      *Candidate
 	drive  *drive
 	ballot store.Ballot
 	lease  *store.Lease
@@ -26,15 +27,14 @@ type Term struct {
 	ctx          context.Context
 	cancel       context.CancelCauseFunc
 	acknowledged atomic.Bool
-	withdrawn    atomic.Bool // the ballot is known to be gone
 
 	reports  queue          // what watch has seen
 	reported sync.WaitGroup // until the last report, termEnded, has been told
 }
 
 // newTerm returns a term that goes on, and that nothing watches before begin.
-func newTerm(c *candidacy, d *drive, ballot store.Ballot, span store.Span) *Term {
-	t := &Term{candidacy: c, drive: d, ballot: ballot, lease: ballot.Lease(), span: span}
+func newTerm(c *Candidate, d *drive, ballot store.Ballot, span store.Span) *Term {
+	t := &Term{c: c, drive: d, ballot: ballot, lease: ballot.Lease(), span: span}
 	t.ctx, t.cancel = context.WithCancelCause(context.WithoutCancel(d.ctx))
 	t.reports = queue{start: d.tasks.Go, tell: t.report, busy: true} // until the hook of the beginning has returned
 	t.reported.Add(1)
@@ -79,10 +79,10 @@ func (t *Term) Remaining() time.Duration {
 // itself if the outcome of a request is unknown, and returns early when ctx or the term ends. A second call does
 // nothing.
 func (t *Term) Acknowledge(ctx context.Context) error {
-	if !t.drive.drives.tasks.begin() { // Done is closed, so the term is over: nothing is told any more
+	if !t.c.tasks.begin() { // Done is closed, so the term is over: nothing is told any more
 		return t.endedError()
 	}
-	defer t.drive.drives.tasks.end()
+	defer t.c.tasks.end()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(t.ctx, func() { cancel(t.endedError()) })()
@@ -94,10 +94,10 @@ func (t *Term) Acknowledge(ctx context.Context) error {
 		if t.acknowledged.Load() {
 			return nil
 		}
-		leader, err := t.ballot.Acknowledge(ctx, t.value)
+		leader, err := t.ballot.Acknowledge(ctx, t.c.value)
 		if err == nil {
 			if t.acknowledged.CompareAndSwap(false, true) {
-				t.tell(event{what: termAcknowledged, token: t.Token(), leader: leader})
+				t.c.tell(event{what: termAcknowledged, token: t.Token(), leader: leader})
 			}
 			return nil
 		}
@@ -111,7 +111,7 @@ func (t *Term) Acknowledge(ctx context.Context) error {
 		if !errors.Is(err, store.ErrUnknownOutcome) && !errors.Is(err, store.ErrUnavailable) {
 			return err
 		}
-		t.retry(ctx, err, b.delay())
+		t.c.retry(ctx, err, b.delay())
 	}
 }
 
@@ -120,35 +120,48 @@ func (t *Term) endedError() error {
 		<-t.ctx.Done() // end is about to say why
 	}
 	cause := cmp.Or(context.Cause(t.ctx), t.ballot.Err(), ErrLost) // ErrLost if the lease has just run out
-	return fmt.Errorf("%w: the term in election %q is over: %w", ErrNotElected, t.election, cause)
+	return fmt.Errorf("%w: the term in election %q is over: %w", ErrNotElected, t.c.election, cause)
 }
 
-// Resign ends the term, if it is not over yet. Call it, once the leader's work has stopped, for every term that
-// Campaign returned: it gives the ballot back, and the candidate may campaign again when it has returned. It blocks
-// until the store has confirmed that the ballot is gone, or until ctx ends; then it returns an error, and the store
-// goes on in the background as long as the session lives. It waits for no callback or hook.
+// Acknowledged reports whether the term has been acknowledged.
+func (t *Term) Acknowledged() bool { return t.acknowledged.Load() }
+
+// Ballot is the ballot that the term leads with. It stands, and its lease goes on, after the term until it is given back:
+// a program that guards its work by itself has the lease and the session's file from here. Acknowledge and Withdraw of the
+// term are for the rest.
+func (t *Term) Ballot() store.Ballot { return t.ballot }
+
+// Resign ends the term, if it is not over yet: the context has ended when Resign returns. It waits for nothing, and does
+// not give the ballot back: Withdraw does, or Run when the leader's function has returned.
+func (t *Term) Resign() { t.end(ErrResigned) }
+
+// Withdraw ends the term, if it is not over yet, and gives the ballot back. Call it for every term that Campaign returned,
+// once the leader's work has stopped: the candidate may campaign again when it has returned. It blocks until the store has
+// confirmed that the ballot is gone, or until ctx ends; then it returns an error, and the store goes on in the background
+// as long as the session lives. It waits for no callback or hook.
 //
-// A term of Run or RunForElection only ends, and Resign returns at once: they give the ballot back when the leader's
+// A term of Run or RunForElection is refused with ErrRunning, and goes on: they give the ballot back when the leader's
 // function and the callbacks have returned.
-func (t *Term) Resign(ctx context.Context) error {
-	t.end(ErrResigned)
+func (t *Term) Withdraw(ctx context.Context) error {
 	if t.drive.serves {
-		return nil
+		return fmt.Errorf("%w: Run gives the ballot back when the leader's function has returned", ErrRunning)
 	}
-	defer t.drive.leave() // also if the ballot is gone already: another call of Resign might not have come to that
-	defer t.drive.drives.letGo(t)
-	if t.withdrawn.Load() {
-		return nil
+	t.end(ErrResigned)
+	defer t.drive.leave() // also if the ballot is gone already: another call might not have come to that
+	defer t.c.letGo(t)
+	if err := t.ballot.Withdraw(ctx); !errors.Is(err, ErrClosed) { // Close ends the session, as far as it can reach the service
+		return err
 	}
-	err := t.ballot.Withdraw(ctx)
-	if errors.Is(err, ErrClosed) {
-		err = nil // Close has ended the session, as far as it could be reached
-	}
-	if err == nil {
-		t.withdrawn.Store(true)
-	}
-	return err
+	return nil
 }
+
+// String returns the token, the election and the store.
+func (t *Term) String() string {
+	return fmt.Sprintf("term %d in election %q on %s", t.Token(), t.c.election, redact.Name(t.c.store))
+}
+
+// Format implements fmt.Formatter: with every verb it prints what String returns.
+func (t *Term) Format(f fmt.State, verb rune) { redact.Format(f, verb, t.String()) }
 
 // current reports whether the term goes on at this very call.
 func (t *Term) current() bool {
@@ -159,7 +172,7 @@ func (t *Term) current() bool {
 func (t *Term) begin() {
 	t.drive.tasks.Go(t.watch)
 	defer t.reports.resume()
-	t.tell(event{what: termBegan, token: t.Token()})
+	t.c.tell(event{what: termBegan, token: t.Token()})
 }
 
 // end ends the term, unless it is over already: from here on IsLeader is false, and the context has ended. The ballot
@@ -169,21 +182,21 @@ func (t *Term) end(cause error) {
 	first := false
 	t.ending.Do(func() { // the other calls wait for the first, so that the context has ended when they return, too
 		first = true
-		t.drive.drives.tasks.begin() // Done waits for the log; not refused, as the term has not been given back
-		t.over.Store(true)           // before termEnded: see termBegan there
-		t.channels.termEnded()
+		t.c.tasks.begin()  // Done waits for the log; not refused, as the term has not been given back
+		t.over.Store(true) // before termEnded: see termBegan there
+		t.c.channels.termEnded()
 		t.cancel(cause)
 	})
 	if first {
-		defer t.drive.drives.tasks.end()
-		t.note(event{what: termEnded, token: t.Token(), err: cause})
+		defer t.c.tasks.end()
+		t.c.note(event{what: termEnded, token: t.Token(), err: cause})
 	}
 }
 
 // giveBack gives the ballot back, and waits until the hook of the end has returned: it comes before those of the next term.
 func (t *Term) giveBack() {
-	t.withdraw(t.ballot)
-	t.drive.drives.letGo(t)
+	t.c.withdraw(t.ballot)
+	t.c.letGo(t)
 	t.reported.Wait()
 }
 
@@ -201,14 +214,14 @@ func (t *Term) watch() {
 
 // untilOver returns why the term is over.
 func (t *Term) untilOver() error {
-	lapsed, lost, asked := t.lease.Lapsed(t.span), t.ballot.Lost(), resignation(t.ballot)
+	lapsed, lost, asked := t.lease.Lapsed(t.span), t.ballot.Lost(), t.ballot.ResignationRequested()
 	var driven <-chan struct{} // once Campaign has returned, its context has no effect
 	if t.drive.serves {
 		driven = t.drive.ctx.Done()
 	}
 	var silent <-chan time.Time
-	if !t.warned.Load() {
-		timer := time.NewTimer(t.store.TTL())
+	if !t.c.warned.Load() {
+		timer := time.NewTimer(t.c.store.TTL())
 		defer timer.Stop()
 		silent = timer.C
 	}
@@ -230,8 +243,8 @@ func (t *Term) untilOver() error {
 		case <-renewed:
 			late, renewed = t.reportRenewed()
 		case <-silent:
-			if !t.acknowledged.Load() && !t.warned.Swap(true) {
-				t.reports.add(event{what: termUnacknowledged, time: t.store.TTL()})
+			if !t.acknowledged.Load() && !t.c.warned.Swap(true) {
+				t.reports.add(event{what: termUnacknowledged, time: t.c.store.TTL()})
 			}
 		}
 	}
@@ -241,11 +254,11 @@ func (t *Term) untilOver() error {
 func (t *Term) report(e event) {
 	e.token = t.Token()
 	if e.what != termEnded {
-		t.tell(e)
+		t.c.tell(e)
 		return
 	}
 	defer t.reported.Done()
-	t.hooks.tell(t.election, e)
+	t.c.callHook(e)
 }
 
 // lapseError is why a term is over whose lease has lapsed.
@@ -258,7 +271,7 @@ func (t *Term) lapseError() error {
 
 // awaitRenewal returns the channels that tell when a renewal is overdue and, if a hook wants to know, of the next one.
 func (t *Term) awaitRenewal(last store.Renewal) (late, renewed <-chan struct{}) {
-	if t.hooks.Renewed != nil {
+	if t.c.hooks.Renewed != nil {
 		renewed = last.Changed
 	}
 	return last.Overdue, renewed
@@ -289,15 +302,6 @@ func (t *Term) reportRenewed() (late, renewed <-chan struct{}) {
 
 // errRequested ends a term that an operator has asked to end.
 var errRequested = fmt.Errorf("%w: an operator has asked for it", ErrResigned)
-
-// resignation returns the channel that is closed when an operator has asked the owner of a ballot to resign; nil if its
-// store can't tell.
-func resignation(b store.Ballot) <-chan struct{} {
-	if r, ok := b.(store.Resigning); ok {
-		return r.ResignationRequested()
-	}
-	return nil
-}
 
 // stoppedBecause is why a term ends with the context of Run.
 func stoppedBecause(cause error) error {

@@ -2,7 +2,6 @@ package leadership_test
 
 import (
 	"context"
-	"runtime"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -24,44 +23,42 @@ func TestTermEndedCallback(t *testing.T) {
 		"lease over": {func(w *world, _ *leadership.Candidate, _ context.CancelFunc) { w.stores[1].Faults().Cut() }, leadership.ErrLost},
 		"removed":    {func(w *world, _ *leadership.Candidate, _ context.CancelFunc) { w.service.Clear(election) }, leadership.ErrLost},
 	} {
-		t.Run(name, func(t *testing.T) {
-			virtual(t, func(w *world) {
-				var happened diary
-				c := w.candidate(w.open(), "a", nil)
-				ctx, cancel := context.WithCancel(background)
-				defer cancel()
-				var served *leadership.Term
-				c.OnTermEnded(func(term *leadership.Term, cause error) {
-					if happened.has("ended") { // a later term
-						return
-					}
-					require.Same(w, served, term)
-					require.ErrorIs(w, cause, test.cause)
-					require.Equal(w, context.Cause(term.Context()), cause)
-					require.False(w, c.IsLeader())
-					if name == "resigned" || name == "stopped" || name == "context" {
-						require.Equal(w, []string{"a"}, w.ballots(), "the ballot still stands")
-					}
-					happened.add("ended")
-				})
-				c.OnTermEnded(func(*leadership.Term, error) { happened.add("ended, too") })
-				c.OnTakeoverFailed(func(error) { happened.add("failed") })
-				go func() {
-					_ = c.Run(ctx, func(ctx context.Context, term *leadership.Term) error {
-						served = term
-						<-ctx.Done()
-						time.Sleep(time.Second)
-						happened.add("stopped working")
-						return nil
-					})
-				}()
-				w.at(time.Second)
-				test.end(w, c, cancel)
-				w.at(time.Second + valid)
-				w.stores[1].Faults().Heal()
-				synctest.Wait()
-				require.Equal(w, []string{"stopped working", "failed", "ended", "ended, too"}, happened.all()[:4])
+		virtualRun(t, name, func(w *world) {
+			var happened diary
+			c := w.candidate(w.open(), "a", nil)
+			ctx, cancel := context.WithCancel(background)
+			defer cancel()
+			var served *leadership.Term
+			c.OnTermEnded(func(term *leadership.Term, cause error) {
+				if happened.has("ended") { // a later term
+					return
+				}
+				require.Same(w, served, term)
+				require.ErrorIs(w, cause, test.cause)
+				require.Equal(w, context.Cause(term.Context()), cause)
+				require.False(w, c.IsLeader())
+				if name == "resigned" || name == "stopped" || name == "context" {
+					require.Equal(w, []string{"a"}, w.ballots(), "the ballot still stands")
+				}
+				happened.add("ended")
 			})
+			c.OnTermEnded(func(*leadership.Term, error) { happened.add("ended, too") })
+			c.OnTakeoverFailed(func(error) { happened.add("failed") })
+			go func() {
+				_ = c.Run(ctx, func(ctx context.Context, term *leadership.Term) error {
+					served = term
+					<-ctx.Done()
+					time.Sleep(time.Second)
+					happened.add("stopped working")
+					return nil
+				})
+			}()
+			w.at(time.Second)
+			test.end(w, c, cancel)
+			w.at(time.Second + valid)
+			w.stores[1].Faults().Heal()
+			synctest.Wait()
+			require.Equal(w, []string{"stopped working", "failed", "ended", "ended, too"}, happened.all()[:4])
 		})
 	}
 }
@@ -69,21 +66,19 @@ func TestTermEndedCallback(t *testing.T) {
 // While the callback runs, the session is renewed and no other candidate leads.
 func TestTermEndedCallbackKeepsTheBallot(t *testing.T) {
 	for name, drive := range drives {
-		t.Run(name, func(t *testing.T) {
-			virtual(t, func(w *world) {
-				a, b := w.candidate(w.open(), "a", nil), w.candidate(w.open(), "b", nil)
-				a.OnTermEnded(func(*leadership.Term, error) { time.Sleep(10 * ttl) })
-				drive(a)
-				synctest.Wait()
-				drive(b)
-				w.at(time.Second)
-				a.Resign()
-				w.at(time.Second + 10*ttl - 1)
-				require.False(w, a.IsLeader())
-				require.False(w, b.IsLeader())
-				w.at(time.Second + 10*ttl)
-				require.True(w, b.IsLeader())
-			})
+		virtualRun(t, name, func(w *world) {
+			a, b := w.candidate(w.open(), "a", nil), w.candidate(w.open(), "b", nil)
+			a.OnTermEnded(func(*leadership.Term, error) { time.Sleep(10 * ttl) })
+			drive(a)
+			synctest.Wait()
+			drive(b)
+			w.at(time.Second)
+			a.Resign()
+			w.at(time.Second + 10*ttl - 1)
+			require.False(w, a.IsLeader())
+			require.False(w, b.IsLeader())
+			w.at(time.Second + 10*ttl)
+			require.True(w, b.IsLeader())
 		})
 	}
 }
@@ -98,30 +93,6 @@ func TestTermEndedCallbackIsNotForThoseWhoNeverLed(t *testing.T) {
 		w.at(ttl)
 		halt(c)
 	})
-}
-
-// A panic or runtime.Goexit in lead ends Run. The callback is still called, and the ballot given back.
-func TestTermEndedCallbackWhereLeadPanics(t *testing.T) {
-	for name, leave := range map[string]func(){"panic": func() { panic("boom") }, "Goexit": runtime.Goexit} {
-		t.Run(name, func(t *testing.T) {
-			virtual(t, func(w *world) {
-				c := w.candidate(w.open(), "a", nil)
-				ended := make(chan error, 1)
-				c.OnTermEnded(func(_ *leadership.Term, cause error) { ended <- cause })
-				gone := make(chan any, 1)
-				go func() {
-					defer func() { gone <- recover() }()
-					_ = c.Run(background, func(context.Context, *leadership.Term) error { leave(); return nil })
-				}()
-				if p := <-gone; name == "panic" {
-					require.Equal(w, "boom", p)
-				}
-				require.ErrorIs(w, <-ended, leadership.ErrResigned)
-				require.Empty(w, w.ballots())
-				halt(c)
-			})
-		})
-	}
 }
 
 // Term returns the token to the users of RunForElection, for as long as the candidate leads.

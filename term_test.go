@@ -45,8 +45,12 @@ func TestTermContextSaysWhyItEnded(t *testing.T) {
 		end   func(w *world, c *leadership.Candidate, term *leadership.Term, st *fakeStore)
 		cause error
 	}{
+		"withdrawn": {func(w *world, _ *leadership.Candidate, term *leadership.Term, _ *fakeStore) {
+			require.NoError(w, term.Withdraw(background))
+		}, leadership.ErrResigned},
 		"resigned by the term": {func(w *world, _ *leadership.Candidate, term *leadership.Term, _ *fakeStore) {
-			require.NoError(w, term.Resign(background))
+			term.Resign()
+			require.Equal(w, []string{"a"}, w.ballots(), "the ballot stands until it is given back")
 		}, leadership.ErrResigned},
 		"resigned by the candidate": {func(w *world, c *leadership.Candidate, _ *leadership.Term, _ *fakeStore) {
 			c.Resign()
@@ -61,50 +65,38 @@ func TestTermContextSaysWhyItEnded(t *testing.T) {
 			require.NoError(w, st.Close())
 		}, leadership.ErrLost},
 	} {
-		t.Run(name, func(t *testing.T) {
-			virtual(t, func(w *world) {
-				st := &fakeStore{Store: w.open()}
-				c := w.candidate(st, "a", nil)
-				term := w.campaign(c)
-				require.NoError(w, context.Cause(term.Context()))
-				require.True(w, c.IsLeader())
-				test.end(w, c, term, st)
-				synctest.Wait()
-				require.ErrorIs(w, context.Cause(term.Context()), test.cause)
-				require.False(w, c.IsLeader())
-				require.Zero(w, term.Deadline())
-				require.Zero(w, term.Remaining())
-				require.NoError(w, term.Resign(background))
-			})
+		virtualRun(t, name, func(w *world) {
+			st := &fakeStore{Store: w.open()}
+			c := w.candidate(st, "a", nil)
+			term := w.campaign(c)
+			require.NoError(w, context.Cause(term.Context()))
+			require.True(w, c.IsLeader())
+			test.end(w, c, term, st)
+			synctest.Wait()
+			require.ErrorIs(w, context.Cause(term.Context()), test.cause)
+			require.False(w, c.IsLeader())
+			require.Zero(w, term.Deadline())
+			require.Zero(w, term.Remaining())
+			require.NoError(w, term.Withdraw(background))
 		})
 	}
 }
 
-func TestTermEndsAtItsDeadline(t *testing.T) {
-	virtual(t, func(w *world) {
-		st := w.open()
-		term := w.campaign(w.candidate(st, "a", nil))
-		st.Faults().Cut()
-		<-term.Context().Done()
-		require.Equal(w, valid, w.now())
-		require.ErrorIs(w, context.Cause(term.Context()), leadership.ErrLost)
-	})
-}
-
-func TestTermResign(t *testing.T) {
+func TestTermWithdraw(t *testing.T) {
 	virtual(t, func(w *world) {
 		c := w.candidate(w.open(), "a", nil)
 		term := w.campaign(c)
 		require.NoError(w, term.Acknowledge(background))
-		require.NoError(w, term.Resign(background))
+		require.NoError(w, term.Withdraw(background))
 		require.Empty(w, w.ballots(), "it has waited for the ballot to go")
+		<-term.Ballot().Lost()
 		require.Empty(w, w.leader(), "and the acknowledgement with it")
-		require.NoError(w, term.Resign(background), "again")
+		require.NoError(w, term.Withdraw(background), "again")
 		c.Resign() // not leading
 	})
 }
 
-func TestTermResignEndsWithItsContext(t *testing.T) {
+func TestTermWithdrawEndsWithItsContext(t *testing.T) {
 	virtual(t, func(w *world) {
 		st := w.open()
 		c := w.candidate(st, "a", nil)
@@ -112,7 +104,7 @@ func TestTermResignEndsWithItsContext(t *testing.T) {
 		st.Faults().Cut()
 		ctx, cancel := context.WithTimeout(background, time.Second)
 		defer cancel()
-		require.ErrorIs(w, term.Resign(ctx), context.DeadlineExceeded)
+		require.ErrorIs(w, term.Withdraw(ctx), context.DeadlineExceeded)
 		require.Equal(w, time.Second, w.now())
 		require.False(w, c.IsLeader())
 		require.Equal(w, []string{"a"}, w.ballots())
@@ -123,14 +115,14 @@ func TestTermResignEndsWithItsContext(t *testing.T) {
 }
 
 // Resign returns an error if it could not confirm that the ballot was removed. So does a second call.
-func TestTermResignAgainAfterItFailed(t *testing.T) {
+func TestTermWithdrawAgainAfterItFailed(t *testing.T) {
 	virtual(t, func(w *world) {
 		st := w.open()
 		term := w.campaign(w.candidate(st, "a", nil))
 		st.Faults().Cut()
 		for range 2 {
 			ctx, cancel := context.WithTimeout(background, time.Second)
-			err := term.Resign(ctx)
+			err := term.Withdraw(ctx)
 			cancel()
 			require.Equal(w, []string{"a"}, w.ballots())
 			require.Error(w, err, "the ballot still stands")
@@ -138,25 +130,20 @@ func TestTermResignAgainAfterItFailed(t *testing.T) {
 	})
 }
 
-func TestTermResignAgainSendsNothing(t *testing.T) {
+func TestTermWithdrawAgainSendsNothing(t *testing.T) {
 	virtual(t, func(w *world) {
-		sent := 0
-		st := changing(w.open(), func(b *fakeBallot) {
-			b.withdraw = func(ctx context.Context) error {
-				sent++
-				return b.Ballot.Withdraw(ctx)
-			}
-		})
+		st := w.open()
 		term := w.campaign(w.candidate(st, "a", nil))
-		for range 3 {
-			require.NoError(w, term.Resign(background))
-		}
-		require.Equal(w, 1, sent)
+		require.NoError(w, term.Withdraw(background))
+		synctest.Wait() // its watches have gone
+		sent := st.Faults().Requests()
+		require.NoError(w, term.Withdraw(background))
+		require.Equal(w, sent, st.Faults().Requests())
 	})
 }
 
 // A second Resign, after the candidate has stood again, leaves the newer ballot alone.
-func TestTermResignLeavesALaterTermAlone(t *testing.T) {
+func TestTermWithdrawLeavesALaterTermAlone(t *testing.T) {
 	virtual(t, func(w *world) {
 		st := w.open()
 		c := w.candidate(st, "a", nil)
@@ -164,18 +151,20 @@ func TestTermResignLeavesALaterTermAlone(t *testing.T) {
 		st.Faults().LoseReplies()
 		ctx, cancel := context.WithTimeout(background, time.Second)
 		defer cancel()
-		require.Error(w, old.Resign(ctx))
+		require.Error(w, old.Withdraw(ctx))
 		st.Faults().Heal()
 		w.campaign(c)
-		require.NoError(w, old.Resign(background))
+		require.NoError(w, old.Withdraw(background))
 		synctest.Wait()
 		require.True(w, c.IsLeader())
 		require.Equal(w, []string{"a"}, w.ballots())
+		_, err := c.Campaign(background)
+		require.ErrorIs(w, err, leadership.ErrRunning, "the later term is not given back")
 	})
 }
 
-// The same from inside the leader's function, where Resign does not wait.
-func TestTermResignInsideLeavesALaterTermAlone(t *testing.T) {
+// The same for Resign, from inside the leader's function.
+func TestTermResignLeavesALaterTermAlone(t *testing.T) {
 	virtual(t, func(w *world) {
 		c := w.candidate(w.open(), "a", nil)
 		var terms []*leadership.Term
@@ -186,9 +175,7 @@ func TestTermResignInsideLeavesALaterTermAlone(t *testing.T) {
 				case 1:
 					return nil
 				case 2:
-					if err := terms[0].Resign(background); err != nil {
-						return err
-					}
+					terms[0].Resign()
 					ended <- context.Cause(ctx)
 				}
 				return serve(ctx, term)
@@ -212,7 +199,7 @@ func TestTermKeepsItsBallotUntilItIsGivenBack(t *testing.T) {
 		w.at(10 * ttl)
 		require.True(w, pending(waiting))
 		require.Equal(w, []string{"a", "b"}, w.ballots())
-		require.NoError(w, term.Resign(background))
+		require.NoError(w, term.Withdraw(background))
 		require.NoError(w, <-waiting)
 	})
 }

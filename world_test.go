@@ -51,6 +51,12 @@ func virtual(t *testing.T, test func(w *world)) {
 	})
 }
 
+// virtualRun is virtual for a subtest.
+func virtualRun(t *testing.T, name string, test func(w *world)) {
+	t.Helper()
+	t.Run(name, func(t *testing.T) { virtual(t, test) })
+}
+
 // watchdog ends the tests, and prints the stacks of all goroutines, if a test does not end. Virtual time might stop
 // because a goroutine spins, or go on for ever because stores renew their sessions while the test is stuck.
 func watchdog(name string) (stop func() bool) {
@@ -104,7 +110,7 @@ func (w *world) campaign(c *leadership.Candidate) *leadership.Term {
 	w.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(background, ttl)
 		defer cancel()
-		_ = term.Resign(ctx)
+		_ = term.Withdraw(ctx)
 	})
 	return term
 }
@@ -173,6 +179,13 @@ func pending[T any](ch <-chan T) bool {
 	return len(ch) == 0
 }
 
+// requireClosed checks that a channel is closed, and holds nothing more.
+func requireClosed[T any](w *world, ch <-chan T, why ...any) {
+	w.Helper()
+	_, open := <-ch
+	require.False(w, open, why...)
+}
+
 // diary keeps what happened, in order.
 type diary struct {
 	mu      sync.Mutex
@@ -189,6 +202,15 @@ func (d *diary) all() []string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return append([]string{}, d.entries...)
+}
+
+func (d *diary) count(entry string) (n int) {
+	for _, e := range d.all() {
+		if e == entry {
+			n++
+		}
+	}
+	return n
 }
 
 func (d *diary) has(entry string) bool { return slices.Contains(d.all(), entry) }

@@ -44,7 +44,7 @@ func (a *announcement) measure(b *testing.B) time.Duration {
 	require.NoError(b, term.Acknowledge(b.Context()))
 	told := a.follower.await(b)
 
-	require.NoError(b, term.Resign(b.Context()))
+	require.NoError(b, term.Withdraw(b.Context()))
 	require.Zero(b, receive(b, a.follower.known, "the follower to know").leader)
 	return told.Sub(start)
 }

@@ -49,7 +49,7 @@ func (e *behind) measure(b *testing.B) time.Duration {
 	e.wire.resetRounds()
 	requests := e.wire.requests()
 	start := time.Now()
-	ballot, err := e.store.Campaign(b.Context(), e.election, "b")
+	ballot, err := e.store.Cast(b.Context(), e.election, "b")
 	took := time.Since(start)
 
 	require.NoError(b, err)
@@ -77,6 +77,6 @@ func (c *alone) measure(b *testing.B) time.Duration {
 	c.stand(b)
 	won, term := c.lead(b)
 
-	require.NoError(b, term.Resign(b.Context()))
+	require.NoError(b, term.Withdraw(b.Context()))
 	return won.Sub(start)
 }

@@ -80,9 +80,9 @@ type casting struct {
 	cast chan<- struct{}
 }
 
-// Campaign implements store.Store.
-func (c casting) Campaign(ctx context.Context, election, value string) (store.Ballot, error) {
-	ballot, err := c.Store.Campaign(ctx, election, value)
+// Cast implements store.Store.
+func (c casting) Cast(ctx context.Context, election, value string) (store.Ballot, error) {
+	ballot, err := c.Store.Cast(ctx, election, value)
 	if err == nil {
 		c.cast <- struct{}{}
 	}

@@ -109,7 +109,7 @@ func (a *accident) wait(b *testing.B) time.Duration {
 	b.Helper()
 	killed := receive(b, a.killed, "the kill")
 	won := a.successor.takeOver(b)
-	require.NoError(b, a.successor.term.Resign(b.Context()))
+	require.NoError(b, a.successor.term.Withdraw(b.Context()))
 	_ = a.holder.Wait() // it was killed
 	return won.Sub(killed)
 }
@@ -158,6 +158,6 @@ func takeOver(candidate *leadership.Candidate) error {
 		if !errors.Is(err, leadership.ErrNotElected) {
 			return err
 		}
-		_ = term.Resign(context.Background())
+		_ = term.Withdraw(context.Background())
 	}
 }

@@ -67,7 +67,7 @@ func BenchmarkFileResign(b *testing.B) {
 		there.ask(b, "stand")
 		pause()
 		start := monotonic()
-		require.NoError(b, here.term.Resign(b.Context()))
+		require.NoError(b, here.term.Withdraw(b.Context()))
 		took := there.answer(b) - start
 		here.stand(b)
 		pause()
@@ -126,7 +126,7 @@ func BenchmarkFileCrash(b *testing.B) {
 		start := time.Now()
 		require.NoError(b, there.Process.Kill())
 		at := here.takeOver(b)
-		require.NoError(b, here.term.Resign(b.Context()))
+		require.NoError(b, here.term.Withdraw(b.Context()))
 		return at.Sub(start)
 	}}
 	interleave(b, floor, ours)
@@ -145,7 +145,7 @@ func BenchmarkFileCampaign(b *testing.B) {
 			ours := &series{measure: func(b *testing.B) time.Duration {
 				pause()
 				start := time.Now()
-				ballot, err := st.Campaign(b.Context(), fileElection, "v")
+				ballot, err := st.Cast(b.Context(), fileElection, "v")
 				took := time.Since(start)
 				require.NoError(b, err)
 				require.NoError(b, ballot.Withdraw(b.Context()))

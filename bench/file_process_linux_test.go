@@ -170,7 +170,7 @@ func (m *benchMember) do(command string, number int) error {
 		fmt.Println(int64(at))
 	case "resign":
 		at := monotonic()
-		if err := m.term.Resign(ctx); err != nil {
+		if err := m.term.Withdraw(ctx); err != nil {
 			return err
 		}
 		fmt.Println(int64(at))

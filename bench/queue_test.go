@@ -45,7 +45,7 @@ func (q *queue) change(b *testing.B) (began, led time.Time) {
 	resigned := make(chan result, 1)
 	go func() {
 		began := time.Now()
-		resigned <- result{began, leader.term.Resign(b.Context())}
+		resigned <- result{began, leader.term.Withdraw(b.Context())}
 	}()
 	led = q.candidates[1].takeOver(b)
 	q.candidates, q.resigned = q.candidates[1:], leader

@@ -110,8 +110,8 @@ var acknowledgement = []Case{
 			f := e.follower(a)
 			var mu sync.Mutex
 			gone := 0
-			f.OnLeaderGone(func() { mu.Lock(); defer mu.Unlock(); gone++ })
-			f.OnNewLeader(func(l leadership.Leader) { e.Errorf("told of %v", l) })
+			f.OnLeaderGone(func(context.Context) { mu.Lock(); defer mu.Unlock(); gone++ })
+			f.OnNewLeader(func(_ context.Context, l leadership.Leader) { e.Errorf("told of %v", l) })
 			values, _ := f.FollowElection()
 			e.check(receive(e, values, "the first state") == "", "told of a leader")
 			e.during(e.h.TTL/4, "it was told once", func() bool {
@@ -135,8 +135,8 @@ var acknowledgement = []Case{
 			record := e.acknowledge(old, "a")
 			f := e.follower(c) // late
 			seen := make(chan leadership.Leader, 16)
-			f.OnNewLeader(func(l leadership.Leader) { seen <- l })
-			f.OnLeaderGone(func() { seen <- leadership.Leader{} })
+			f.OnNewLeader(func(_ context.Context, l leadership.Leader) { seen <- l })
+			f.OnLeaderGone(func(context.Context) { seen <- leadership.Leader{} })
 			f.Start()
 			got := receive(e, seen, "the present leader")
 			e.check(got == record, "the late follower saw %v, not %v", got, record)
@@ -260,12 +260,12 @@ var acknowledgement = []Case{
 			term, err := e.acknowledgeInVain(candidate, a, b)
 			for term.Context().Err() != nil {
 				e.Logf("the lease did not last until the replies came again: once more")
-				e.ok(term.Resign(e.ctx), "resign")
+				e.ok(term.Withdraw(e.ctx), "resign")
 				term, err = e.acknowledgeInVain(candidate, a, b)
 			}
 			e.ok(err, "acknowledge")
 			e.check(e.leader(b).Value == "a", "the leader is %q", e.leader(b).Value)
-			e.ok(term.Resign(e.ctx), "resign")
+			e.ok(term.Withdraw(e.ctx), "resign")
 		},
 	},
 	{

@@ -73,7 +73,7 @@ func (e *env) closeAgainst(m, rival *member, elections []string, after time.Dura
 	cast := make(chan store.Ballot, len(elections))
 	for i, election := range elections {
 		go func() {
-			ballot, err := m.Campaign(e.ctx, election, "a")
+			ballot, err := m.Cast(e.ctx, election, "a")
 			if err == nil && ballot.Wait(e.ctx) == nil {
 				if span, holds := ballot.Lease().Span(); holds && i == 0 {
 					claimed.Store(&claim{ballot.Lease(), span})
@@ -84,7 +84,7 @@ func (e *env) closeAgainst(m, rival *member, elections []string, after time.Dura
 	}
 	both := make(chan bool, 1)
 	go func() {
-		behind, err := rival.Campaign(e.ctx, e.election, "b")
+		behind, err := rival.Cast(e.ctx, e.election, "b")
 		if err != nil {
 			both <- false
 			return

@@ -21,7 +21,7 @@ var contract = []Case{
 				"new\nline", "nul\x00", "\xff", "\U0001F600", strings.Repeat("x", store.MaxElection+1),
 			}
 			for _, name := range names {
-				_, err := a.Campaign(e.ctx, name, "a")
+				_, err := a.Cast(e.ctx, name, "a")
 				e.check(errors.Is(err, store.ErrInvalid), "campaign in %q: %v", name, err)
 				_, err = a.Observe(e.ctx, name, nil)
 				e.check(errors.Is(err, store.ErrInvalid), "observe %q: %v", name, err)
@@ -31,7 +31,7 @@ var contract = []Case{
 				e.check(errors.Is(err, store.ErrInvalid), "a candidate for %q: %v", name, err)
 			}
 			huge := strings.Repeat("x", store.MaxValue+1)
-			_, err := a.Campaign(e.ctx, e.election, huge)
+			_, err := a.Cast(e.ctx, e.election, huge)
 			e.check(errors.Is(err, store.ErrInvalid), "a value of %d bytes: %v", len(huge), err)
 			ballot := e.cast(a, "a")
 			e.first(ballot)
@@ -50,7 +50,7 @@ var contract = []Case{
 			for _, suffix := range suffixes {
 				name := e.election + suffix
 				e.onClose(func() { e.ok(e.h.Clear(e.ctx, name), "clear %q", name) })
-				ballot, err := a.Campaign(e.ctx, name, suffix)
+				ballot, err := a.Cast(e.ctx, name, suffix)
 				e.ok(err, "campaign in %q", name)
 				e.first(ballot)
 				e.onClose(func() { e.withdraw(ballot) })
@@ -78,7 +78,7 @@ var contract = []Case{
 			e.ends("Observe", func(ctx context.Context) error { _, err := e.next(ctx, a, prev); return err })
 			b.Cut()
 			prev = store.Leader{}
-			e.ends("Campaign", func(ctx context.Context) error { _, err := b.Campaign(ctx, e.election, "b"); return err })
+			e.ends("Campaign", func(ctx context.Context) error { _, err := b.Cast(ctx, e.election, "b"); return err })
 			e.ends("Acknowledge", func(ctx context.Context) error { _, err := leader.Acknowledge(ctx, "b"); return err })
 			e.ends("Observe", func(ctx context.Context) error { _, err := e.next(ctx, b, prev); return err })
 			e.ends("Ballots", func(ctx context.Context) error { _, err := b.Ballots(ctx, e.election); return err })
@@ -92,8 +92,6 @@ var contract = []Case{
 			a := e.open()
 			c := e.candidate(a, "a", nil)
 			c.Resign() // before any other call
-			err := c.Acknowledge(e.ctx)
-			e.check(errors.Is(err, leadership.ErrNotElected), "acknowledging without leading: %v", err)
 			events, _ := c.RunForElection()
 			e.until("a leads", c.IsLeader)
 			c.Resign()
@@ -104,7 +102,7 @@ var contract = []Case{
 			for range events {
 			}
 			e.done(c)
-			_, err = c.Campaign(e.ctx)
+			_, err := c.Campaign(e.ctx)
 			e.check(errors.Is(err, leadership.ErrStopped), "campaigning after Stop: %v", err)
 			never := e.candidate(a, "b", nil)
 			never.Stop()

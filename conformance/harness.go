@@ -30,14 +30,15 @@ type Harness struct {
 	Faults func(st store.Store) Faults
 	// Clear removes everything that the service keeps of an election, as an operator would.
 	Clear func(ctx context.Context, election string) error
+	// Restore keeps a copy of what the service has of an election, and returns a function that puts it back, as an operator
+	// does with a snapshot, while the sessions of the stores go on. Nil if the harness can't: leads-after-a-restore is
+	// not checked then, and its log says so.
+	Restore func(ctx context.Context, election string) (restore func() error, err error)
 	// TTL is the session TTL of the stores that Open opens. The shorter, the faster the suite.
 	TTL time.Duration
 	// Expiry is the documented bound on the time from a holder's crash to its successor's leading.
 	Expiry time.Duration
-	// RoundTrip is the longest round trip, as a share of the TTL, at which the store documents that a candidate leads
-	// and keeps leading with the default grace. Default: 0.25.
-	RoundTrip float64
-	// WithoutResignation says that the store does not take requests to resign yet: it is no store.Resigner, or its method
+	// WithoutResignation says that the store does not take requests to resign yet: RequestResignation
 	// returns errors.ErrUnsupported. The cases for that are not checked then, and their logs say so.
 	WithoutResignation bool
 	// Lingering is how long after its last use a store documents that it keeps a goroutine for an election. Default: 0.

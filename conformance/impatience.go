@@ -64,7 +64,7 @@ const impatient = 20
 func giveUp(ctx context.Context, st store.Store, election string, after time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, after)
 	defer cancel()
-	if b, err := st.Campaign(ctx, election, "impatient"); err == nil {
+	if b, err := st.Cast(ctx, election, "impatient"); err == nil {
 		_ = b.Withdraw(ctx) // goes on in the background
 	} else {
 		<-ctx.Done() // otherwise an error that comes at once would make a busy loop

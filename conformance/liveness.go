@@ -19,7 +19,7 @@ var liveness = []Case{
 			term, err := old.Campaign(e.ctx)
 			e.ok(err, "campaign")
 			next := e.stand(b, "b", nil)
-			e.ok(term.Resign(e.ctx), "resign")
+			e.ok(term.Withdraw(e.ctx), "resign")
 			e.until("b leads", next.IsLeader)
 			e.check(!old.IsLeader(), "a still leads")
 		},
@@ -86,7 +86,7 @@ var liveness = []Case{
 			}
 			cast := make(chan outcome, 1)
 			go func() {
-				ballot, err := a.Campaign(e.ctx, e.election, "a")
+				ballot, err := a.Cast(e.ctx, e.election, "a")
 				cast <- outcome{ballot, err}
 			}()
 			e.until("the request has been carried out", func() bool { return len(e.ballots(b)) > 0 })
@@ -112,7 +112,7 @@ var liveness = []Case{
 			defer cancel()
 			given := make(chan error, 1)
 			go func() {
-				_, err := a.Campaign(ctx, e.election, "a")
+				_, err := a.Cast(ctx, e.election, "a")
 				given <- err
 			}()
 			e.until("the request has been carried out", func() bool { return len(e.ballots(b)) > 0 })
@@ -253,7 +253,7 @@ var liveness = []Case{
 			e.ok(term.Acknowledge(e.ctx), "acknowledge")
 			next := e.candidate(b, "b", nil)
 			e.standing(observer, "b", func() { next.RunForElection() })
-			e.ok(term.Resign(e.ctx), "resign")
+			e.ok(term.Withdraw(e.ctx), "resign")
 			e.until("b leads", next.IsLeader)
 		},
 	},

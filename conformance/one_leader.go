@@ -61,7 +61,7 @@ var oneLeader = []Case{
 			})
 			e.check(!c.IsLeader() && term.Remaining() == 0, "a confirmation revived the term")
 			receiveClosed(e, term.Context().Done(), "the end of the term's context")
-			e.ok(term.Resign(e.ctx), "give the ballot back")
+			e.ok(term.Withdraw(e.ctx), "give the ballot back")
 		},
 	},
 	{
@@ -79,7 +79,7 @@ var oneLeader = []Case{
 			e.until("leadership has ended", func() bool { return !c.IsLeader() })
 			e.check(receive(e, hung, "the end of the hanging call") != nil, "an acknowledgement got through a cut line")
 			a.Heal()
-			e.ok(term.Resign(e.ctx), "give the ballot back")
+			e.ok(term.Withdraw(e.ctx), "give the ballot back")
 		},
 	},
 	{
@@ -114,11 +114,11 @@ var oneLeader = []Case{
 			e.ok(err, "campaign")
 			e.ok(e.h.Clear(e.ctx, e.election), "remove the election's keys")
 			e.until("the leader has noticed", func() bool { return !c.IsLeader() })
-			e.ok(term.Resign(e.ctx), "give the ballot back")
+			e.ok(term.Withdraw(e.ctx), "give the ballot back")
 			again, err := c.Campaign(e.ctx)
 			e.ok(err, "campaign again")
 			e.check(again.Token() > term.Token(), "token %d after %d", again.Token(), term.Token())
-			e.ok(again.Resign(e.ctx), "resign")
+			e.ok(again.Withdraw(e.ctx), "resign")
 		},
 	},
 	{

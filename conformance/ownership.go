@@ -65,7 +65,7 @@ var ownership = []Case{
 			for range 2 {
 				e.check(receive(e, ended, "the end of what was waiting") != nil, "waiting ended without an error")
 			}
-			_, err := m.Campaign(e.ctx, e.election, "a")
+			_, err := m.Cast(e.ctx, e.election, "a")
 			e.check(errors.Is(err, store.ErrClosed), "campaigning after Close: %v", err)
 			_, err = m.Observe(e.ctx, e.election, nil)
 			e.check(errors.Is(err, store.ErrClosed), "reading the leader after Close: %v", err)
@@ -87,7 +87,7 @@ var ownership = []Case{
 			e.ok(err, "make a candidate")
 			defer c.Stop()
 			ran := make(chan error, 1)
-			go func() { ran <- c.Run(e.ctx, nil) }()
+			go func() { ran <- c.Run(e.ctx, leadership.Lead) }()
 			e.until("a leads", c.IsLeader)
 			f, err := leadership.NewFollower(m, e.election, nil)
 			e.ok(err, "make a follower")

@@ -30,7 +30,7 @@ func Permissions(ctx context.Context, h Harness) (wrote bool, err error) {
 		{"read the leader", false, func() error { _, err := st.Observe(ctx, election, nil); return err }},
 		{"list the ballots", false, func() error { _, err := st.Ballots(ctx, election); return err }},
 		{"cast a ballot", false, func() (err error) {
-			ballot, err = st.Campaign(ctx, election, "value")
+			ballot, err = st.Cast(ctx, election, "value")
 			wrote = !errors.Is(err, store.ErrDenied)
 			return err
 		}},

@@ -5,7 +5,6 @@ import (
 	"errors"
 
 	"github.com/go-leadership/leadership"
-	"github.com/go-leadership/leadership/store"
 )
 
 // resignation checks requests to resign.
@@ -21,7 +20,7 @@ var resignation = []Case{
 			e.ok(err, "campaign")
 			next := e.stand(b, "b", nil)
 			if !e.request(b, term.Token()) {
-				e.ok(term.Resign(e.ctx), "give the ballot back")
+				e.ok(term.Withdraw(e.ctx), "give the ballot back")
 				return
 			}
 			receiveClosed(e, term.Context().Done(), "the end of the term's context")
@@ -31,7 +30,7 @@ var resignation = []Case{
 			e.during(e.h.TTL/10, "the next candidate waits until the leader's work has stopped", func() bool {
 				return !next.IsLeader()
 			})
-			e.ok(term.Resign(e.ctx), "give the ballot back")
+			e.ok(term.Withdraw(e.ctx), "give the ballot back")
 			var led *leadership.Term
 			e.until("the next candidate leads", func() bool {
 				led = next.Term()
@@ -54,12 +53,12 @@ var resignation = []Case{
 			if !e.request(a, waiting.Token()) {
 				return
 			}
-			receiveClosed(e, waiting.(store.Resigning).ResignationRequested(), "the request")
+			receiveClosed(e, waiting.ResignationRequested(), "the request")
 			e.check(len(e.ballots(a)) == 2, "a ballot has gone")
 			e.check(first.Err() == nil && waiting.Err() == nil, "a ballot is lost: %v %v", first.Err(), waiting.Err())
 			e.during(e.h.TTL/20, "the other one was not asked", func() bool {
 				select {
-				case <-first.(store.Resigning).ResignationRequested():
+				case <-first.ResignationRequested():
 					return false
 				default:
 					return true
@@ -75,17 +74,14 @@ var resignation = []Case{
 // request asks for the resignation of a ballot, and reports whether the store can do that. It says so if it can't.
 func (e *env) request(m *member, token uint64) bool {
 	e.TB.Helper()
-	err := errors.ErrUnsupported
-	if r, ok := m.Store.(store.Resigner); ok {
-		err = r.RequestResignation(e.ctx, e.election, token)
-	}
+	err := m.Store.RequestResignation(e.ctx, e.election, token)
 	unsupported := errors.Is(err, errors.ErrUnsupported)
 	switch {
 	case unsupported && e.h.WithoutResignation:
-		e.TB.Logf("NOT CHECKED: the store takes no requests to resign (store.Resigner)")
+		e.TB.Logf("NOT CHECKED: the store takes no requests to resign")
 		return false
 	case unsupported:
-		e.Fatalf("the store takes no requests to resign (store.Resigner): %v", err)
+		e.Fatalf("the store takes no requests to resign: %v", err)
 	case e.h.WithoutResignation:
 		e.Fatalf("the store takes requests to resign: set Harness.WithoutResignation to false")
 	}

@@ -28,7 +28,7 @@ type Case struct {
 // Cases returns the suite's cases, in the order in which they run.
 func Cases() []Case {
 	return slices.Concat(oneLeader, together, slowLinks, fencing, liveness, impatience, order, acknowledgement, news, freshness, herd,
-		ownership, quiet, closing, contract, resignation)
+		ownership, quiet, closing, contract, resignation, restored)
 }
 
 // Check runs the case against a harness, in a goroutine that is left behind if the case does not end in time.
@@ -279,9 +279,9 @@ func (e *env) cast(m *member, value string) store.Ballot {
 
 // campaign casts a ballot. It tries again if the store could not reach the service.
 func campaign(ctx context.Context, m *member, election, value string) (store.Ballot, error) {
-	b, err := m.Campaign(ctx, election, value)
+	b, err := m.Cast(ctx, election, value)
 	for errors.Is(err, store.ErrUnavailable) && ctx.Err() == nil {
-		b, err = m.Campaign(ctx, election, value)
+		b, err = m.Cast(ctx, election, value)
 	}
 	return b, err
 }

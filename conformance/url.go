@@ -3,7 +3,6 @@ package conformance
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"net/url"
 	"os"
@@ -36,7 +35,7 @@ func URL(rawURL, place string) (Harness, error) {
 	if err != nil {
 		return Harness{}, err
 	}
-	ofFile := u.Scheme == "file" && filefaults.Open != nil
+	ofFile, files := u.Scheme == "file", &filefaults.Stores{}
 	if u.Scheme == "memory" {
 		return Harness{}, errors.New("conformance: memory has no network to cut; " +
 			"go test -run TestMemory ./conformance runs the suite on it")
@@ -49,7 +48,7 @@ func URL(rawURL, place string) (Harness, error) {
 				return nil, err
 			}
 			if ofFile {
-				return filefaults.Open(u)
+				return files.Open(ctx, func(ctx context.Context) (store.Store, error) { return store.OpenURL(ctx, u) })
 			}
 			u.Dial = dial
 			return store.OpenURL(ctx, u)
@@ -69,10 +68,9 @@ func URL(rawURL, place string) (Harness, error) {
 		Clear:     func(ctx context.Context, election string) error { return clearWith(ctx, open, election) },
 		TTL:       ttl,
 		Expiry:    2*ttl + time.Second,
-		RoundTrip: roundTrips[strings.TrimSuffix(u.Scheme, "+tls")],
 	}
 	if ofFile {
-		h.Faults = func(st store.Store) Faults { return st.(Faults) }
+		h.Faults = func(st store.Store) Faults { return files.Line(st) }
 		if place != "" {
 			h.Clear = clearDirectory("/"+u.Path, h.Clear)
 		}
@@ -102,10 +100,6 @@ func clearDirectory(dir string, clearOne func(context.Context, string) error) fu
 	}
 }
 
-// roundTrips are the longest round trips that docs/backends.md documents, as shares of the TTL, if they differ from the
-// default of Harness. ZooKeeper's is 0.2, less a margin for a busy machine.
-var roundTrips = map[string]float64{"zookeeper": 0.18}
-
 // withGrace returns the URL of a store with another grace.
 func withGrace(rawURL string, grace time.Duration) string {
 	base, query, _ := strings.Cut(rawURL, "?")
@@ -121,9 +115,5 @@ func clearWith(ctx context.Context, open func(context.Context, DialFunc) (store.
 		return err
 	}
 	defer st.Close()
-	clearer, ok := st.(store.Clearer)
-	if !ok {
-		return fmt.Errorf("conformance: the store can't clear what it keeps: it is no store.Clearer")
-	}
-	return clearer.Clear(ctx, election)
+	return st.Clear(ctx, election)
 }

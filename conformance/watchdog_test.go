@@ -17,7 +17,7 @@ type stuck struct {
 	letGo chan struct{}
 }
 
-func (s *stuck) Campaign(context.Context, string, string) (store.Ballot, error) {
+func (s *stuck) Cast(context.Context, string, string) (store.Ballot, error) {
 	<-s.letGo
 	return nil, store.ErrUnavailable
 }

@@ -21,7 +21,7 @@ func ExampleOpen() {
 	}
 	defer st.Close()
 
-	ballot, err := st.Campaign(ctx, "database/primary", "dbhost2:4567")
+	ballot, err := st.Cast(ctx, "database/primary", "dbhost2:4567")
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -56,12 +56,13 @@ func ExampleParseURL() {
 		fmt.Println(err)
 		return
 	}
-	fmt.Println(u.Hosts, u.Path)
+	user, _ := u.Login()
+	fmt.Println(user, u.Hosts, u.Path)
 	fmt.Println(u.Duration("ttl", time.Minute), u.Duration("grace", time.Second))
-	fmt.Println(u.Check()) // any option that was not read?
+	fmt.Println(u.Check()) // anything that was not read?
 	fmt.Println(u)         // without the password
 	// Output:
-	// [10.0.0.1:2181 [::1]:2181] prod
+	// admin [10.0.0.1:2181 [::1]:2181] prod
 	// 10s 1s
 	// <nil>
 	// zookeeper://10.0.0.1:2181,[::1]:2181/prod

@@ -10,6 +10,7 @@ package store
 
 import (
 	"context"
+	"os"
 	"time"
 )
 
@@ -26,13 +27,13 @@ import (
 //
 // Before anything is sent, a store checks names with [CheckElection] and values with [CheckValue].
 type Store interface {
-	// Campaign casts a ballot with the given value in the election and returns without waiting for the outcome.
+	// Cast casts a ballot with the given value in the election and returns without waiting for the outcome.
 	// It blocks until the service has confirmed the ballot, retrying by itself if the outcome of a request is
 	// unknown; it may give up with [ErrUnavailable] after some time without an answer, so that its caller can say so.
 	// After an error, [ErrUnavailable] too, no ballot of this call stands, or the store finds and withdraws it in the
 	// background.
-	// Campaigning twice in one election is allowed: the two ballots are two candidates.
-	Campaign(ctx context.Context, election, value string) (Ballot, error)
+	// Casting twice in one election is allowed: the two ballots are two candidates.
+	Cast(ctx context.Context, election, value string) (Ballot, error)
 
 	// Observe returns the acknowledged leader, and as of when that is right: at once if prev is nil, otherwise as soon as
 	// the leader differs from prev's, or is known to be right as of a later time. The zero Leader means that there is no
@@ -53,6 +54,21 @@ type Store interface {
 	// has none. It is meant for operators and tests; its cost grows with the number of ballots.
 	Ballots(ctx context.Context, election string) ([]Standing, error)
 
+	// RequestResignation asks the owner of the ballot with this token to resign: see [Store.Ballots] for the tokens that
+	// stand. The leader's work is stopped first, and then it gives its ballot back, so that no two leaders overlap. The
+	// owner of a ballot that still waits gives it back when it is first.
+	//
+	// It returns nil once the service keeps the request, and also if no such ballot stands. It does not wait for the
+	// resignation. The request does not apply to later ballots of the same owner. A ballot of another program's recipe,
+	// [Standing].Foreign, is refused with an error that matches [errors.ErrUnsupported].
+	RequestResignation(ctx context.Context, election string, token uint64) error
+
+	// Clear removes all that the service keeps of an election, of every process: the ballots, so that their candidates
+	// stand again, and the acknowledgement. If the name is empty it removes all keys below the store's path, and the
+	// path itself. Tokens go on growing. It blocks until all is known to be gone. It is meant for operators, and for tests
+	// on a shared service.
+	Clear(ctx context.Context, election string) error
+
 	// Worked reports whether the service has ever cast a ballot for this store, or answered a read of an election. Until
 	// then, callers take a denial that lasts for a permanent error, even if the service opens sessions; afterwards they
 	// try again after each denial. It does not block.
@@ -69,7 +85,7 @@ type Store interface {
 	Close() error
 }
 
-// Ballot is one candidacy. It stands from Campaign until it is withdrawn or lost.
+// Ballot is one candidacy. It stands from Cast until it is withdrawn or lost.
 type Ballot interface {
 	// Token is the fencing token: the service's own index of the ballot's creation. It is higher than that of every
 	// ballot which led this election before, even if all keys of the election have been removed in between.
@@ -103,6 +119,17 @@ type Ballot interface {
 	// Err is nil until Lost is closed, and then an error that says why and matches [ErrLost]; if the store was
 	// closed, [ErrClosed] too.
 	Err() error
+
+	// ResignationRequested is closed when the store learns that an operator has asked the ballot's owner to resign: see
+	// [Store.RequestResignation].
+	ResignationRequested() <-chan struct{}
+
+	// SessionFile returns an open file that keeps the ballot's session from ending with this process: as long as some
+	// process has the file open, the session goes on until its deadline. Give it to a child process whose work has to
+	// be over before another candidate leads. The file has no other use, and does not keep a session that is closed or
+	// lost. The caller closes it. It is nil if the sessions of this store don't end with their process, as on all services
+	// over a network. An error matches ErrLost if the session is over.
+	SessionFile() (*os.File, error)
 }
 
 // Leader is an acknowledged leader. The zero Leader means that there is no leader.
@@ -121,6 +148,6 @@ type Known struct {
 type Standing struct {
 	Value   string // what it was cast with
 	Token   uint64 // its fencing token
-	Asked   bool   // its owner was asked to resign: see [Resigner]
+	Asked   bool   // its owner was asked to resign: see [Store.RequestResignation]
 	Foreign bool   // another program's recipe cast it, and its owner takes no requests to resign
 }

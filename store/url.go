@@ -38,6 +38,7 @@ type URL struct {
 
 	options map[string]string // nil in a URL that was not parsed, as is used
 	used    map[string]bool   // options that the store's package has asked for
+	login   bool              // it has asked for user and password
 	errs    []error
 }
 
@@ -174,6 +175,12 @@ func (u URL) String() string {
 // Format implements fmt.Formatter: with every verb it prints what String returns.
 func (u URL) Format(f fmt.State, verb rune) { redact.Format(f, verb, u.String()) }
 
+// Login returns the user and the password. If the store's package does not ask for them, Check refuses a URL that has any.
+func (u *URL) Login() (user, password string) {
+	u.login = true
+	return u.User, u.Password
+}
+
 // Option returns the option's value, or def if the URL does not have it. If the option is given and empty, Check
 // returns an error.
 func (u *URL) Option(name, def string) string {
@@ -211,11 +218,13 @@ func (u *URL) Duration(name string, def time.Duration) time.Duration {
 }
 
 // Check returns an error that names every option that the store's package has not asked for, or whose value has the
-// wrong type; nil if there is none. The package calls it after it has read its options, before it connects.
+// wrong type, and a user or password that it has not asked for; nil if there is none. The package calls it after it has read its options, before it connects.
 func (u *URL) Check() error {
 	known := slices.Collect(maps.Keys(u.used))
-	if u.Scheme != "memory" && u.Scheme != "file" { // which take no password
+	if u.login {
 		known = append(known, "passwordenv", "passwordfile")
+	} else if u.User != "" || u.Password != "" {
+		u.errs = append(u.errs, u.invalid("it takes no user or password"))
 	}
 	slices.Sort(known)
 	for _, name := range slices.Sorted(maps.Keys(u.options)) {

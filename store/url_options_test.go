@@ -78,12 +78,22 @@ func TestURLCheckNamesUnknownOptions(t *testing.T) {
 	u := parse(t, "z://u:p@h?ttl=1s&tls=yes&Grace=1s")
 	u.Duration("ttl", 0)
 	u.Duration("grace", 0)
+	user, password := u.Login()
+	require.Equal(t, "u:p", user+":"+password)
 	err := u.Check()
 	require.ErrorIs(t, err, store.ErrInvalid)
 	require.ErrorContains(t, err, `invalid z URL: unknown option "tls"; it knows grace, passwordenv, passwordfile, ttl`)
 	require.ErrorContains(t, err, `unknown option "Grace"`, "all of them, not only the first")
 	require.NotContains(t, err.Error(), `option "ttl"`)
 	require.NotContains(t, err.Error(), "yes", "a value may be a secret under a name that was misspelt")
+}
+
+// A package that does not ask for the user and the password has none: Check refuses them, and does not name their options.
+func TestURLCheckRefusesALogin(t *testing.T) {
+	for _, raw := range []string{"z://u@h", "z://:p@h"} {
+		require.EqualError(t, parse(t, raw).Check(), "invalid z URL: it takes no user or password")
+	}
+	require.EqualError(t, parse(t, "z://h?tls=yes").Check(), `invalid z URL: unknown option "tls"; it knows `)
 }
 
 func TestURLCheckWithNothingWrong(t *testing.T) {

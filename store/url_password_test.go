@@ -21,7 +21,8 @@ func TestPasswordFromEnvironmentOrFile(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, "a", u.User)
 		require.Equal(t, plantedPassword, u.Password)
-		require.NoError(t, u.Check(), "an option of every URL")
+		u.Login()
+		require.NoError(t, u.Check(), "an option of every URL with a login")
 		for _, shown := range []string{fmt.Sprint(u), fmt.Sprintf("%+v", *u), fmt.Sprintf("%#v", u), fmt.Sprintf("%#v", *u)} {
 			require.NotContains(t, shown, plantedPassword)
 		}

@@ -2,10 +2,7 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
-
-	"github.com/go-leadership/leadership/store"
 )
 
 type clearCmd struct {
@@ -34,10 +31,6 @@ func (c *clearCmd) Run(a *app) error {
 		return err
 	}
 	return c.with(func(ctx context.Context, s *session) error {
-		clearer, ok := s.Store.(store.Clearer)
-		if !ok {
-			return fmt.Errorf("%s can't clear elections: %w", s.address, errors.ErrUnsupported)
-		}
 		question, cleared, err := c.what(ctx, a, s)
 		if err == nil {
 			err = c.confirm(ctx, a, question)
@@ -46,7 +39,7 @@ func (c *clearCmd) Run(a *app) error {
 			return err
 		}
 		end := a.progress("clearing " + s.address)
-		err = s.ask(ctx, func(ctx context.Context) error { return clearer.Clear(ctx, c.Election) })
+		err = s.ask(ctx, func(ctx context.Context) error { return s.Store.Clear(ctx, c.Election) })
 		end()
 		if err != nil {
 			return err

@@ -74,7 +74,7 @@ func (c *runCmd) Run(a *app) error {
 		env:     commandEnv(os.Environ(), c.Store, c.Election, c.Value),
 		start:   starter(config),
 		least:   leastToStart(config),
-		signals: signals, terminal: hasTerminal(), manager: managerOf(os.Getenv), log: log, store: &bound{Store: st},
+		signals: signals, terminal: hasTerminal(), manager: managerOf(os.Getenv), log: log, store: st,
 	}
 	o := r.run()
 	err = o.exit()

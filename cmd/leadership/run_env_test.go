@@ -45,7 +45,7 @@ func TestServiceIsTold(t *testing.T) {
 	require.NoError(t, err)
 	defer st.Close()
 	r := &runner{
-		election: "job", value: "a", store: &bound{Store: st}, log: slog.New(slog.DiscardHandler),
+		election: "job", value: "a", store: st, log: slog.New(slog.DiscardHandler),
 		manager: manager{socket: name, watchdog: 20 * time.Millisecond, patience: time.Minute},
 		start: func(spec, func() time.Duration) (process, error) {
 			time.Sleep(50 * time.Millisecond) // for some messages to the watchdog

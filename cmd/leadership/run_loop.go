@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/go-leadership/leadership"
+	"github.com/go-leadership/leadership/store"
 )
 
 // withdrawal is how long a runner that is asked to end waits until the store has confirmed that its ballot is gone.
@@ -29,7 +30,7 @@ type runner struct {
 	terminal        bool // SIGHUP means that the terminal has gone
 	manager         manager
 	log             *slog.Logger
-	store           *bound
+	store           store.Store
 
 	mu       sync.Mutex
 	command  process        // guarded by mu, as are all below: nil unless it runs
@@ -95,7 +96,7 @@ func (r *runner) turn(candidate *leadership.Candidate, patience <-chan time.Time
 	go func() {
 		err := candidate.Run(ctx, func(ctx context.Context, term *leadership.Term) error {
 			o := r.lead(term)
-			_ = term.Resign(ctx) // it only ends: Run gives the ballot back
+			term.Resign() // before finish: Run gives the ballot back
 			r.finish(o)
 			return nil
 		})

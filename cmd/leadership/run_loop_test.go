@@ -272,7 +272,7 @@ func TestRunTermEndsBeforeTheStart(t *testing.T) {
 		require.Zero(w, w.started())
 		require.Equal(w, [2]int{int(lost), exitLost}, [2]int{int(o.kind), o.code})
 		require.ErrorIs(w, o.err, leadership.ErrResigned)
-		require.NoError(w, term.Resign(w.Context()))
+		require.NoError(w, term.Withdraw(w.Context()))
 	})
 }
 

@@ -39,7 +39,7 @@ func TestManagerThatDoesNotRead(t *testing.T) {
 	defer st.Close()
 	p := &unread{fake: fake{results: make(chan guard.Result, 1)}, guarded: make(chan struct{})}
 	r := &runner{
-		manager: manager{socket: socket.Name, patience: time.Minute}, log: slog.New(slog.DiscardHandler), store: &bound{Store: st},
+		manager: manager{socket: socket.Name, patience: time.Minute}, log: slog.New(slog.DiscardHandler), store: st,
 		start: func(spec, func() time.Duration) (process, error) { return p, nil },
 	}
 	candidate, err := leadership.NewCandidate(r.store, "job", "a", nil)

@@ -43,8 +43,8 @@ type silentBallot struct {
 	err error
 }
 
-func (s silent) Campaign(ctx context.Context, election, value string) (store.Ballot, error) {
-	b, err := s.Store.Campaign(ctx, election, value)
+func (s silent) Cast(ctx context.Context, election, value string) (store.Ballot, error) {
+	b, err := s.Store.Cast(ctx, election, value)
 	return silentBallot{b, s.err}, err
 }
 
@@ -71,7 +71,7 @@ func TestNoCommandWithoutAcknowledgement(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			virtual(t, func(w *world) {
-				w.runner.store = &bound{Store: silent{w.store, test.err}}
+				w.runner.store = silent{w.store, test.err}
 				w.runner.wait = time.Minute
 				over := w.run()
 				test.end(w)

@@ -188,6 +188,6 @@ func TestSignalAsTheTermBegins(t *testing.T) {
 		}
 		require.Equal(w, outcome{kind: final, code: 143}, <-led)
 		require.Zero(w, w.started())
-		require.NoError(w, term.Resign(w.Context()))
+		require.NoError(w, term.Withdraw(w.Context()))
 	})
 }

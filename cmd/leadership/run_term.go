@@ -39,7 +39,7 @@ type startFunc func(s spec, lease func() time.Duration) (process, error)
 // none: run does not wait for that one. Unless a flag says when the command has taken over, the leader is public before
 // the command runs: the command might ask who leads.
 func (r *runner) lead(term *leadership.Term) outcome {
-	ballot := r.store.last()
+	ballot := term.Ballot() // its lease goes on if an operator ends the term: the command is guarded until it has ended
 	var renewal store.Renewal
 	var err error
 	if !r.ready.flagged() {
@@ -119,15 +119,13 @@ func (r *runner) startIn(term *leadership.Term, ballot store.Ballot) (command pr
 		}
 	}()
 	s := spec{env: slices.Concat(r.env, []string{fmt.Sprintf("LEADERSHIP_TOKEN=%d", term.Token())}, ready.env()), files: ready.files()}
-	if b, ok := ballot.(store.ProcessBound); ok {
-		file, err := b.SessionFile()
-		if err != nil {
-			return nil, nil, err
-		}
-		if file != nil {
-			defer file.Close()
-			s.keep = append(s.keep, file)
-		}
+	file, err := ballot.SessionFile()
+	if err != nil {
+		return nil, nil, err
+	}
+	if file != nil {
+		defer file.Close()
+		s.keep = append(s.keep, file)
 	}
 	command, err = r.start(s, ballot.Lease().Remaining)
 	return command, ready, err

@@ -49,7 +49,7 @@ func virtual(t *testing.T, test func(w *world)) {
 		w.store, w.observer = w.open(), w.open()
 		w.runner = &runner{
 			election: "job", value: "a", env: []string{"A=1"}, start: w.start, signals: w.signals,
-			log: slog.New(slog.DiscardHandler), store: &bound{Store: w.store},
+			log: slog.New(slog.DiscardHandler), store: w.store,
 		}
 		test(w)
 	})
@@ -132,7 +132,7 @@ func (w *world) leader() string {
 // rival casts a ballot of another process.
 func (w *world) rival() store.Ballot {
 	w.Helper()
-	b, err := w.observer.Campaign(w.Context(), "job", "rival")
+	b, err := w.observer.Cast(w.Context(), "job", "rival")
 	require.NoError(w, err)
 	return b
 }

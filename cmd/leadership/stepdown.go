@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -34,10 +33,6 @@ func (c *stepdownCmd) Run(a *app) error {
 		return err
 	}
 	return c.with(func(ctx context.Context, s *session) error {
-		resigner, ok := s.Store.(store.Resigner)
-		if !ok {
-			return fmt.Errorf("%s takes no requests to resign: %w", s.address, errors.ErrUnsupported)
-		}
 		end := a.progress("asking " + s.address)
 		q, err := s.queueOf(ctx, c.Election)
 		end()
@@ -56,7 +51,7 @@ func (c *stepdownCmd) Run(a *app) error {
 		defer a.progress(fmt.Sprintf("waiting until %s has resigned and another leads", brief(q.ballots[0].Value)))()
 		began := time.Now()
 		token := q.ballots[0].Token
-		err = s.ask(ctx, func(ctx context.Context) error { return resigner.RequestResignation(ctx, c.Election, token) })
+		err = s.ask(ctx, func(ctx context.Context) error { return s.Store.RequestResignation(ctx, c.Election, token) })
 		if err != nil {
 			return err
 		}

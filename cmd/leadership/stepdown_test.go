@@ -47,7 +47,7 @@ func TestForeignLeader(t *testing.T) {
 	store.Register(name, func(context.Context, *store.URL) (store.Store, error) { return st, nil })
 	peer := open()
 	defer peer.Close()
-	ballot, err := peer.Campaign(t.Context(), "job", "peer")
+	ballot, err := peer.Cast(t.Context(), "job", "peer")
 	require.NoError(t, err)
 	require.NoError(t, ballot.Wait(t.Context()))
 	_, err = ballot.Acknowledge(t.Context(), "peer")

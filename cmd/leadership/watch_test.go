@@ -58,7 +58,7 @@ func TestWatchSurvivesAnOutage(t *testing.T) {
 		require.True(t, strings.HasSuffix(errs.String(), "\nleadership: warning: the store answers again\n"), errs.String())
 		require.Equal(t, 2, strings.Count(errs.String(), "\n"))
 
-		b, err := st.Campaign(ctx, "job", "a")
+		b, err := st.Cast(ctx, "job", "a")
 		require.NoError(t, err)
 		require.NoError(t, b.Wait(ctx))
 		_, err = b.Acknowledge(ctx, "a")

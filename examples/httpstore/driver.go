@@ -18,7 +18,7 @@ import (
 	"github.com/go-leadership/leadership/store/engine"
 )
 
-// driver implements engine.Driver and store.Resigner. One long poll waits for all that is watched (watch.go); Close waits
+// driver implements engine.Driver and engine.Resigner. One long poll waits for all that is watched (watch.go); Close waits
 // for the goroutines that do.
 type driver struct {
 	Config
@@ -132,6 +132,12 @@ func (d *driver) Ahead(ctx context.Context, e engine.Entry) (engine.Place, error
 	return engine.Place{Nearest: a.Nearest, More: a.More}, err
 }
 
+// First implements engine.Driver.
+func (d *driver) First(ctx context.Context, election string) (engine.State, error) {
+	a, err := d.ask(ctx, "first", server.Request{Election: d.name(election)})
+	return engine.State{Token: a.Token, Session: a.Session, Nonce: a.Nonce}, err
+}
+
 // Confirm implements engine.Driver. The watches confirm themselves.
 func (d *driver) Confirm(ctx context.Context) error {
 	_, err := d.ask(ctx, "confirm", server.Request{})
@@ -147,7 +153,7 @@ func (d *driver) Ballots(ctx context.Context, election string) (list []store.Sta
 	return list, err
 }
 
-// RequestResignation implements store.Resigner.
+// RequestResignation implements engine.Resigner.
 func (d *driver) RequestResignation(ctx context.Context, election string, token uint64) error {
 	_, err := d.ask(ctx, "mark", server.Request{Election: d.name(election), Token: token})
 	return err

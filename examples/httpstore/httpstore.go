@@ -36,9 +36,6 @@ func openURL(_ context.Context, u *store.URL) (store.Store, error) {
 	if err := u.Check(); err != nil {
 		return nil, err
 	}
-	if u.User != "" || u.Password != "" {
-		return nil, &store.FieldError{Field: "httpstore URL", Reason: "it takes no user or password"}
-	}
 	return Open(c)
 }
 

@@ -40,9 +40,6 @@ func (d *driver) proof(sent store.Instant) engine.Proof {
 // ID implements engine.Session.
 func (s *session) ID() string { return s.id }
 
-// Owned implements engine.Session.
-func (s *session) Owned() bool { return true }
-
 // Keep implements engine.Session. It renews the session every sixth of the TTL, whether or not the last answer has come:
 // one that is lost costs no lease.
 func (s *session) Keep(ctx context.Context, renewed func(engine.Proof)) error {

@@ -96,7 +96,7 @@ func (s *service) run(ctx context.Context) error {
 		s.follower.Stop()
 		<-s.follower.Done()
 	}()
-	return s.candidate.Run(ctx, nil)
+	return s.candidate.Run(ctx, leadership.Lead)
 }
 
 // ServeHTTP answers if this process leads. The request's context then ends with the term.

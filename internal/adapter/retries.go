@@ -11,8 +11,19 @@ type Retries struct{ next time.Duration }
 
 // Pause waits before the next attempt, or until ctx ends.
 func (r *Retries) Pause(ctx context.Context) {
+	r.PauseOr(ctx, nil)
+}
+
+// PauseOr is Pause that also ends when the bell rings.
+func (r *Retries) PauseOr(ctx context.Context, bell <-chan struct{}) {
 	r.next = min(max(50*time.Millisecond, 2*r.next), 400*time.Millisecond)
-	PauseFor(ctx, r.next)
+	timer := time.NewTimer(r.next)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-bell:
+	case <-ctx.Done():
+	}
 }
 
 // Reset makes the next pause the shortest: an attempt has succeeded.

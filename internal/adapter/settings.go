@@ -34,23 +34,18 @@ type Settings struct {
 }
 
 // Read takes the settings from a URL whose other options have been asked for. It refuses those that have not, and a user
-// or a password if there is none.
+// or a password if the service knows none.
 func (s Settings) Read(u *store.URL) error {
 	*s.TTL, *s.Grace = u.Session()
 	*s.Logger = u.Logger
 	if s.Servers != nil {
-		*s.Servers, *s.Password, *s.TLS, *s.Dial = u.Hosts, u.Password, u.TLS(), u.Dial
+		*s.Servers, *s.TLS, *s.Dial = u.Hosts, u.TLS(), u.Dial
+		user, password := u.Login()
+		if *s.Password = password; s.User != nil {
+			*s.User = user
+		}
 	}
-	if s.User != nil {
-		*s.User = u.User
-	}
-	if err := u.Check(); err != nil {
-		return err
-	}
-	if s.Servers == nil && (u.User != "" || u.Password != "") {
-		return Refuse(u.Scheme+" URL", "", "it takes no user or password")
-	}
-	return nil
+	return u.Check()
 }
 
 // Complete fills in the defaults. It returns an error that names the first setting which can't be used.

@@ -152,7 +152,7 @@ func TestPatience(t *testing.T) {
 func TestElectionInUse(t *testing.T) {
 	s := stage()
 	s.store = openMemory(t)
-	ballot, err := s.store.Campaign(t.Context(), election, "x")
+	ballot, err := s.store.Cast(t.Context(), election, "x")
 	require.NoError(t, err)
 	require.NoError(t, s.open())
 	defer s.close()

@@ -1,8 +1,38 @@
-// Package filefaults lets package conformance open a directory on a line with faults, without importing store/file.
+// Package filefaults lets the suites put faults between the store of a directory and the kernel, as a dialer does for
+// stores with a network. The programs of users can't: they can't import it.
 package filefaults
 
-import "github.com/go-leadership/leadership/store"
+import (
+	"context"
+	"sync"
 
-// Open opens the store of a file URL on a line with faults: the store has the methods of conformance.Faults. Package
-// store/file sets it; it is nil in a program without that, and on other systems than Linux.
-var Open func(u *store.URL) (store.Store, error)
+	"github.com/go-leadership/leadership/internal/faulty"
+	"github.com/go-leadership/leadership/store"
+)
+
+type key struct{}
+
+// Of returns the line that a store has to be opened on; nil for none.
+func Of(ctx context.Context) *faulty.Line {
+	line, _ := ctx.Value(key{}).(*faulty.Line)
+	return line
+}
+
+// Stores are stores of directories, each on a line of its own. The zero value has none.
+type Stores struct{ lines sync.Map }
+
+// Open opens a store with open, on a new line.
+func (s *Stores) Open(ctx context.Context, open func(ctx context.Context) (store.Store, error)) (store.Store, error) {
+	line := faulty.New()
+	st, err := open(context.WithValue(ctx, key{}, line))
+	if err == nil {
+		s.lines.Store(st, line)
+	}
+	return st, err
+}
+
+// Line returns the line of a store that Open has returned.
+func (s *Stores) Line(st store.Store) *faulty.Line {
+	line, _ := s.lines.Load(st)
+	return line.(*faulty.Line)
+}

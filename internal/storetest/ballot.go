@@ -20,7 +20,7 @@ func NewElection() string { return fmt.Sprintf("test %06d", elections.Add(1)) }
 // Campaign casts a ballot as a candidate does: again, if the service could not be reached for a TTL.
 func Campaign(ctx context.Context, st store.Store, election, value string) (store.Ballot, error) {
 	for {
-		b, err := st.Campaign(ctx, election, value)
+		b, err := st.Cast(ctx, election, value)
 		if !errors.Is(err, store.ErrUnavailable) || ctx.Err() != nil {
 			return b, err
 		}

@@ -34,7 +34,7 @@ func closeWhileCampaigning(t *testing.T, st store.Store) {
 	for _, b := range ballots {
 		go func() {
 			<-b.Lost()
-			_, err := st.Campaign(ended, NewElection(), "late")
+			_, err := st.Cast(ended, NewElection(), "late")
 			refused <- err
 		}()
 	}

@@ -21,6 +21,10 @@ func (m *Member) RestoreData() error {
 	return m.copyData(m.file("saved"), m.dataDir())
 }
 
+// RemoveData removes the data that the member has on disk. The member must not run.
+func (m *Member) RemoveData() error { return m.copyData("", m.dataDir()) }
+
+// copyData replaces what is at to. From is empty if nothing takes its place.
 func (m *Member) copyData(from, to string) error {
 	m.mu.Lock() // it is not started meanwhile
 	defer m.mu.Unlock()
@@ -29,6 +33,9 @@ func (m *Member) copyData(from, to string) error {
 		return errClosed
 	case m.runs():
 		return fmt.Errorf("testserver: member at %s runs: stop it before its data is copied", m.addr)
+	}
+	if from == "" {
+		return os.RemoveAll(to)
 	}
 	return errors.Join(os.RemoveAll(to), os.CopyFS(to, os.DirFS(from)))
 }

@@ -18,7 +18,7 @@ import (
 // docs/backends.md refers to these tests for what differs from store to store.
 
 // The range of the TTL. A TTL that no server grants is refused when the store is opened; one that this server does not
-// grant, by Campaign. In both cases a permanent error names the option, the value and the limit.
+// grant, by Cast. In both cases a permanent error names the option, the value and the limit.
 func TestTTLRanges(t *testing.T) {
 	for _, c := range []struct {
 		kind, ttl string
@@ -40,7 +40,7 @@ func TestTTLRanges(t *testing.T) {
 			st, err := store.Open(soon(t), on(t, c.kind, "ttl="+c.ttl), nil)
 			require.Equal(t, c.atOpen, err != nil)
 			if err == nil {
-				_, err = st.Campaign(soon(t), newElection(), "own")
+				_, err = st.Cast(soon(t), newElection(), "own")
 				require.NoError(t, st.Close())
 			}
 			given, _ := time.ParseDuration(c.ttl)
@@ -232,7 +232,7 @@ func TestNodesStayUntilCleared(t *testing.T) {
 	dir := ballotsOf("zookeeper", election)
 	eventually(t, func() bool { return len(o.names(t, dir)) == 0 }, "the ballot and the acknowledgement go")
 	require.Equal(t, "0", o.get(t, dir).session, "the node of the election stays")
-	require.NoError(t, open(t, on(t, "zookeeper", "ttl=10s"), nil).(store.Clearer).Clear(soon(t), election))
+	require.NoError(t, open(t, on(t, "zookeeper", "ttl=10s"), nil).Clear(soon(t), election))
 	require.NotContains(t, o.names(t, path.Dir(dir)), path.Base(dir))
 }
 

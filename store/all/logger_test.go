@@ -24,7 +24,7 @@ func TestStoresOpenedByURLLog(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			campaign := make(chan error, 1)
 			go func() {
-				_, err := st.Campaign(ctx, "e", "v")
+				_, err := st.Cast(ctx, "e", "v")
 				campaign <- err
 			}()
 			select {

@@ -24,7 +24,7 @@ func TestReadsSayWhyThereIsNoAnswer(t *testing.T) {
 				return err
 			},
 			"the ballots": func(ctx context.Context, st store.Store) error { _, err := st.Ballots(ctx, "e"); return err },
-			"clear":       func(ctx context.Context, st store.Store) error { return st.(store.Clearer).Clear(ctx, "e") },
+			"clear":       func(ctx context.Context, st store.Store) error { return st.Clear(ctx, "e") },
 		} {
 			t.Run(kind+"/"+name, func(t *testing.T) {
 				t.Parallel()

@@ -69,26 +69,14 @@ func (s *session) mayReplace(ctx context.Context, e engine.Entry, found agent.En
 	if stands, err := d.hasBallot(ctx, e.Election, found.Session); stands || err != nil {
 		return err
 	}
-	return fmt.Errorf("the key %q with the value %q is held by %s, which has no ballot in this election: another program leads, or the key is left over",
-		d.layout.ack(e.Election), agent.OneLine(found.Value), d.holder(ctx, found.Session))
+	return fmt.Errorf("the key %q with the value %q is held by the session %s, which has no ballot in this election: another program leads, or the key is left over",
+		d.layout.ack(e.Election), agent.OneLine(found.Value), found.Session)
 }
 
 // hasBallot reports whether a session has a ballot in an election.
 func (d *driver) hasBallot(ctx context.Context, election, session string) (bool, error) {
 	pairs, err := d.client.List(ctx, d.layout.dir(election))
 	return slices.ContainsFunc(queue(d.layout.dir(election), pairs), func(p *api.KVPair) bool { return p.Session == session }), err
-}
-
-// holder says whose a session is, as far as the token may know.
-func (d *driver) holder(ctx context.Context, id string) string {
-	info, err := agent.Request(ctx, d.client, func(ctx context.Context) (*api.SessionEntry, error) {
-		info, _, err := d.client.Session().Info(id, d.client.ReadOptions(ctx))
-		return info, err
-	})
-	if err != nil || info == nil {
-		return "session " + id
-	}
-	return fmt.Sprintf("session %s (%q, of node %q)", id, info.Name, info.Node)
 }
 
 // putAck makes the acknowledgement, in place of what has the given index if that is not 0. A request that comes late,

@@ -46,7 +46,7 @@ func TestACL(t *testing.T) {
 			secret := token(c.rules)
 			st := open(t, config(secret, c.ttl))
 			began := time.Now()
-			_, err := st.Campaign(soon(t), newElection(), "own")
+			_, err := st.Cast(soon(t), newElection(), "own")
 			require.ErrorIs(t, err, store.ErrDenied)
 			require.ErrorContains(t, err, c.missing)
 			require.NotContains(t, err.Error(), secret)
@@ -57,7 +57,7 @@ func TestACL(t *testing.T) {
 	t.Run("unknown token", func(t *testing.T) {
 		const wrong = "99999999-2222-3333-4444-555555555555"
 		st := open(t, config(wrong, long))
-		_, err := st.Campaign(soon(t), newElection(), "own")
+		_, err := st.Cast(soon(t), newElection(), "own")
 		require.ErrorIs(t, err, store.ErrDenied)
 		require.NotContains(t, err.Error(), wrong)
 		_, err = storetest.Leader(soon(t), st, newElection(), nil)
@@ -66,7 +66,7 @@ func TestACL(t *testing.T) {
 		require.ErrorIs(t, err, store.ErrDenied)
 	})
 	t.Run("no token", func(t *testing.T) {
-		_, err := open(t, config("", long)).Campaign(soon(t), newElection(), "own")
+		_, err := open(t, config("", long)).Cast(soon(t), newElection(), "own")
 		require.ErrorIs(t, err, store.ErrDenied)
 	})
 	t.Run("no list", func(t *testing.T) { // Consul's answer to a list is empty then, without an error

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -26,7 +27,6 @@ func driverOf(t *testing.T, ttl time.Duration, handler http.HandlerFunc) *driver
 	t.Cleanup(srv.Close)
 	d, err := newDriver(Config{Addresses: []string{srv.Listener.Addr().String()}, TTL: ttl})
 	require.NoError(t, err)
-	d.OnFound(func(string, string, string) {})
 	t.Cleanup(func() { require.NoError(t, d.Close()) })
 	return d
 }
@@ -48,17 +48,17 @@ func TestNullInAList(t *testing.T) {
 					_, _ = w.Write([]byte(text))
 				})
 				ctx := t.Context()
-				s := &session{driver: d, id: "id", name: "name", unsure: true}
+				s := &session{driver: d, id: "id", name: "name"}
 				_, _ = d.client.Commit(ctx, &api.KVTxnOp{Verb: api.KVGetOrEmpty, Key: "key"})
 				_, _ = d.client.List(ctx, "dir/")
-				_, _ = d.client.Keys(ctx, "dir/")
+				_, _ = d.First(ctx, "election")
 				_, _ = d.client.Get(ctx, "key")
 				_ = d.RequestResignation(ctx, "election", 1)
 				_, _ = d.Ballots(ctx, "election")
 				_, _ = s.Enter(ctx, "election", engine.Nonce{Name: "n"}, "own")
 				_ = s.Void(ctx, "election", engine.Nonce{Name: "n"})
 				_ = d.clearAway(ctx, s)
-				_ = d.prove(ctx, s)
+				_ = d.prove(ctx, s.id)
 				_ = d.renew(ctx, s.id)
 				_ = d.pass(ctx, "check")
 				_ = d.client.Ready(ctx)
@@ -122,4 +122,42 @@ func TestDialsThatHangAreGivenUp(t *testing.T) {
 		synctest.Wait()
 		require.Zero(t, dialing.Load())
 	})
+}
+
+// The number of the connection changes when a confirmation has failed, and when the service's index has gone back.
+func TestConnectionChanges(t *testing.T) {
+	const watch, confirmation = "index", "confirmation"
+	for name, fails := range map[string]string{"the index goes back": watch, "a confirmation fails": confirmation} {
+		t.Run(name, func(t *testing.T) {
+			var queries atomic.Int64
+			var failed atomic.Bool
+			d := driverOf(t, leastSessionTTL, func(w http.ResponseWriter, r *http.Request) {
+				w.Header().Set("X-Consul-Index", "7")
+				switch query := r.URL.Query(); {
+				case query.Has(watch) && fails == watch && queries.Add(1) < 3:
+					w.Header().Set("X-Consul-Index", []string{"", "7", "6"}[queries.Load()])
+				case query.Has(watch):
+					<-r.Context().Done()
+					return
+				case r.Method == http.MethodGet && strings.HasPrefix(r.URL.Path, "/v1/session/info/") && fails == confirmation && failed.CompareAndSwap(false, true):
+					w.WriteHeader(http.StatusInternalServerError)
+				}
+				_, _ = w.Write([]byte(answerTo(r)))
+			})
+			s, _, err := d.Open(t.Context())
+			require.NoError(t, err)
+			own := s.(*session)
+			ctx, cancel := context.WithCancel(t.Context())
+			renewed := make(chan uint64, 100)
+			var keeping sync.WaitGroup
+			keeping.Go(func() { _ = s.Keep(ctx, func(engine.Proof) { renewed <- own.connection.Load() }) })
+			_, err = d.WatchLeader(ctx, "election", func(engine.News) {})
+			require.NoError(t, err)
+			for n := uint64(0); n == 0; n = <-renewed {
+			}
+			require.EqualValues(t, 1, own.connection.Load())
+			cancel()
+			keeping.Wait()
+		})
+	}
 }

@@ -126,6 +126,11 @@ func (a *awayAgent) answer(w io.Writer, req *http.Request) bool {
 		case a.destroyed <- time.Now():
 		default:
 		}
+	case strings.HasSuffix(path, "/destroy/stuck"):
+		a.requests.Add(1)
+		status, text = "500 Internal Server Error", "stuck"
+	case strings.HasSuffix(path, "/destroy/next"):
+		text = "true"
 	case path == "/v1/status/leader" && req.Method == http.MethodGet:
 		text = `"a:8300"`
 	}

@@ -12,7 +12,7 @@ import (
 func TestBehindIsForgotten(t *testing.T) {
 	const ownID, otherID = "00000000-0000-0000-0000-00000000000a", "00000000-0000-0000-0000-00000000000b"
 	l := layout{"prefix"}
-	d := &driver{layout: l, present: ownID, behind: map[string]behind{}}
+	d := &driver{layout: l, present: &session{id: ownID}, behind: map[string]behind{}}
 	own, other := l.ballot("x", ownID, engine.Nonce{Name: "n"}), l.ballot("x", otherID, engine.Nonce{Name: "n"})
 	st := &standing{}
 	d.place(own, st, []string{other})

@@ -14,14 +14,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// If the creation of a session has no answer when the store is closed, the store finds the session by its name and
-// destroys it.
+// If the creation of a session has no answer when the store is closed, the store removes the check, and the session goes
+// with it.
 func TestCloseWhileTheSessionIsCreated(t *testing.T) {
 	for name, c := range map[string]struct {
 		config consul.Config
 		part   string
 	}{
-		"session":            {consul.Config{TTL: long}, "session/create"},
 		"session with check": {consul.Config{TTL: checked}, "session/create"},
 		"registration":       {consul.Config{TTL: checked}, "service/register"},
 	} {
@@ -40,7 +39,7 @@ func TestCloseWhileTheSessionIsCreated(t *testing.T) {
 			}, "PUT", c.part)
 			done := make(chan error, 1)
 			go func() {
-				_, err := st.Campaign(context.Background(), newElection(), "own")
+				_, err := st.Cast(context.Background(), newElection(), "own")
 				done <- err
 			}()
 			receive(t, applied, "the request")

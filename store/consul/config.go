@@ -43,9 +43,6 @@ type Config struct {
 	// Grace is the time reserved for the leader's work to stop before a rival can lead. Default: a third of the TTL.
 	// See [store.CheckSession].
 	Grace time.Duration
-	// LockDelay is how long a successor has to wait after a leader that did not resign, at most 60 s. Default: none. It
-	// should be the same for all candidates of an election.
-	LockDelay time.Duration
 
 	// TLS turns on TLS. If it has no ServerName, that of the agent dialled is used.
 	TLS *tls.Config
@@ -65,7 +62,6 @@ const (
 	leastTTL        = time.Second
 	leastSessionTTL = 10 * time.Second // of a session without a check
 	mostTTL         = 24 * time.Hour
-	mostLockDelay   = time.Minute
 )
 
 // checked reports whether the session needs a check to end in time.
@@ -91,8 +87,6 @@ func (c *Config) complete() error {
 		return err
 	}
 	switch {
-	case c.LockDelay < 0 || c.LockDelay > mostLockDelay:
-		return adapter.Refuse("lockdelay", c.LockDelay.String(), "not between 0s and %v", mostLockDelay)
 	case c.checked() && len(c.Addresses) > 1:
 		return adapter.Refuse("addresses", "",
 			"with the ttl %v, below %v, there can be one alone: the check that ends the session lives there", c.TTL, leastSessionTTL)
@@ -119,12 +113,15 @@ func init() {
 	store.Register("consul+tls", openURL)
 }
 
-// openURL opens consul://:token@host:8500/prefix?options, or consul+tls://. The options are ttl, grace, dc, namespace,
-// partition and lockdelay, and with TLS cacert, cert, key and servername.
+// openURL opens consul://:token@host:8500/prefix?options, or consul+tls://. The options are ttl, grace, dc, namespace
+// and partition, and with TLS cacert, cert, key and servername.
 func openURL(_ context.Context, u *store.URL) (store.Store, error) {
 	c := Config{
 		Prefix: u.Path, Datacenter: u.Option("dc", ""), Namespace: u.Option("namespace", ""), Partition: u.Option("partition", ""),
-		LockDelay: u.Duration("lockdelay", 0),
+	}
+	if u.Option("lockdelay", "") != "" {
+		return nil, adapter.Refuse("lockdelay", "", "it is no option any more. So that no server which falls silent ends a "+
+			"session before the lease, connect to client agents, set cleanup_dead_servers=false, or take a ttl of at most 6s")
 	}
 	if err := c.settings().Read(u); err != nil {
 		return nil, err

@@ -37,8 +37,6 @@ func TestConfigRefusals(t *testing.T) {
 		{"grace", "half", consul.Config{Addresses: one, Grace: 5 * time.Second}},
 		{"grace", "twelfth", consul.Config{Addresses: one, Grace: time.Millisecond}},
 		{"grace", "twelfth", consul.Config{Addresses: one, Grace: -time.Second}},
-		{"lockdelay", "1m0s", consul.Config{Addresses: one, LockDelay: 61 * time.Second}},
-		{"lockdelay", "1m0s", consul.Config{Addresses: one, LockDelay: -1}},
 		{"prefix", "path", consul.Config{Addresses: one, Prefix: "/a"}},
 		{"prefix", "path", consul.Config{Addresses: one, Prefix: "a//b"}},
 		{"prefix", "path", consul.Config{Addresses: one, Prefix: "a/../b"}},
@@ -56,14 +54,13 @@ func TestURLRefusals(t *testing.T) {
 		"consul://user:s3cr3t@h":                     {"user", "consul://:token@host"},
 		"consul://h/?ttl=0.5s":                       {"ttl", "from 1s"},
 		"consul://h/?ttl=0s":                         {"ttl", "session needs one"},
-		"consul://h/?lockdelay=2m":                   {"lockdelay", "1m0s"},
+		"consul://h/?lockdelay=2m":                   {"lockdelay", "cleanup_dead_servers=false"},
 		"consul://:s3cr3t@h/?datacenter=x":           {"consul URL", "dc"},
 		"consul://:s3cr3t@h/?cacert=x":               {"consul URL", "consul+tls://"},
 		"consul+tls://:s3cr3t@h/?cacert=/no/such":    {"cacert", "/no/such"},
 		"consul://a,b/?ttl=2s":                       {"addresses", "one alone"},
 		"consul://:s3cr3t@h/?ttl=10s&grace=9s":       {"grace", "half"},
 		"consul://:s3cr3t@h/a//b":                    {"prefix", "path"},
-		"consul://:s3cr3t@h/?lockdelay=soon":         {"lockdelay", "duration"},
 		"consul://:s3cr3t@h:8500/?ttl=1s&ttl=2s":     {"consul URL", "2 times"},
 		"consul://:s3cr3t@h:8500/?passwordenv=TOKEN": {"consul URL", "twice"},
 	} {
@@ -78,7 +75,7 @@ func TestURL(t *testing.T) {
 	tp := newTap(t)
 	election := newElection()
 	st, err := store.Open(context.Background(),
-		"consul://:to%3Aken@"+tp.addr()[0]+"/prod%20url/eu?ttl=12s&grace=2s&dc=dc1&lockdelay=3s", nil)
+		"consul://:to%3Aken@"+tp.addr()[0]+"/prod%20url/eu?ttl=12s&grace=2s&dc=dc1", nil)
 	require.NoError(t, err)
 	defer st.Close()
 	b := castFirst(t, st, election, "own")
@@ -88,7 +85,7 @@ func TestURL(t *testing.T) {
 	require.Equal(t, "value", string(pair.Value))
 	last := b.Lease().Last()
 	require.Equal(t, 10*time.Second, last.Deadline.Sub(last.Sent))
-	require.Equal(t, 1, tp.Count("PUT", "session/create", "dc=dc1", `"TTL":"12s"`, `"LockDelay":"3s"`, `"NodeChecks":[]`))
+	require.Equal(t, 1, tp.Count("PUT", "session/create", "dc=dc1", `"TTL":"12s"`, `"LockDelay":"0s"`, `"NodeChecks":[]`))
 	require.Zero(t, tp.Count("ns="))
 	require.Zero(t, tp.Count("partition="))
 	require.Zero(t, tp.Count("to:ken"), "the token goes in a header")
@@ -114,20 +111,20 @@ func TestEnvironmentIsNotRead(t *testing.T) {
 func TestServersRefuseTheTTL(t *testing.T) {
 	tp := newTap(t)
 	tp.catch(answer(500, "rpc error making call: Invalid Session TTL '10000000000', must be between [30s=24h0m0s]"), "session/create")
-	_, err := open(t, consul.Config{Addresses: tp.addr()}).Campaign(soon(t), newElection(), "own")
+	_, err := open(t, consul.Config{Addresses: tp.addr()}).Cast(soon(t), newElection(), "own")
 	requireInvalid(t, err, "ttl", "[30s=24h0m0s]")
 }
 
 func TestDatacenter(t *testing.T) {
 	st := open(t, consul.Config{Datacenter: "elsewhere"})
-	_, err := st.Campaign(soon(t), newElection(), "own")
+	_, err := st.Cast(soon(t), newElection(), "own")
 	require.ErrorIs(t, err, store.ErrUnavailable) // servers that have started don't know the others yet
 	require.ErrorContains(t, err, `dc "elsewhere"`)
 	eventually(t, func() bool { // on a busy machine the agent's answer can take longer
 		_, err := storetest.Leader(within(t, time.Second), st, newElection(), nil)
 		return err != nil && strings.Contains(err.Error(), `dc "elsewhere"`)
 	}, "the datacenter is named")
-	_, err = open(t, consul.Config{Namespace: "team"}).Campaign(soon(t), newElection(), "own")
+	_, err = open(t, consul.Config{Namespace: "team"}).Cast(soon(t), newElection(), "own")
 	requireInvalid(t, err, "namespace or partition", "Enterprise")
 	require.False(t, strings.Contains(err.Error(), "unknown"))
 }

@@ -10,19 +10,16 @@ import (
 )
 
 // The agent is one of three servers, and falls silent. The others' autopilot removes it, and the sessions of its node
-// end long before their TTL. If autopilot keeps dead servers, the sessions go on. With a lock-delay the successor waits
-// for the lease in any case.
+// end long before their TTL. If autopilot keeps dead servers, the sessions go on.
 func TestDeadServerIsRemoved(t *testing.T) {
 	const ttl = 20 * time.Second
 	const keep = "autopilot { cleanup_dead_servers = false }"
 	for name, c := range map[string]struct {
 		extra string
-		delay time.Duration
 		early bool // the session ends early; otherwise the lease ends first
 	}{
-		"removed":                   {early: true},
-		"removed, with a lockdelay": {delay: ttl},
-		"kept":                      {extra: keep},
+		"removed": {early: true},
+		"kept":    {extra: keep},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -31,7 +28,7 @@ func TestDeadServerIsRemoved(t *testing.T) {
 			require.NoError(t, err)
 			silent, other := (leader+1)%3, (leader+2)%3
 			at := func(i int) *consul.Store {
-				return open(t, consul.Config{Addresses: []string{srv.Addrs()[i]}, TTL: ttl, LockDelay: c.delay})
+				return open(t, consul.Config{Addresses: []string{srv.Addrs()[i]}, TTL: ttl})
 			}
 			election := newElection()
 			first := castFirst(t, at(silent), election, "first")

@@ -36,7 +36,7 @@ func TestWhatIsADenial(t *testing.T) {
 			tp.always(answer(http.StatusForbidden, text), "PUT")
 			st := open(t, consul.Config{Addresses: tp.addr()})
 			began := time.Now()
-			_, err := st.Campaign(soon(t), newElection(), "own")
+			_, err := st.Cast(soon(t), newElection(), "own")
 			require.Equal(t, denied, errors.Is(err, store.ErrDenied), "%v", err)
 			require.Equal(t, !denied, adapter.Uncertain(err), "%v", err)
 			require.Less(t, time.Since(began), long, "half of what Campaign takes if it is not told")
@@ -94,7 +94,7 @@ func TestServersAreAway(t *testing.T) {
 	election := newElection()
 	var away, denials int
 	try := func(ctx context.Context) (store.Ballot, error) {
-		b, err := st.Campaign(ctx, election, "own")
+		b, err := st.Cast(ctx, election, "own")
 		if err != nil {
 			t.Log(err)
 			require.NotContains(t, err.Error(), token.SecretID)
@@ -140,7 +140,7 @@ func TestNoQuestionAboutTLS(t *testing.T) {
 	require.ErrorContains(t, err, "not a Consul agent")
 	require.NotContains(t, err.Error(), "scheme")
 	tp.catch(answer(http.StatusBadRequest, "Client sent an HTTP request to an HTTPS server.\n"), "session/create")
-	_, err = open(t, consul.Config{Addresses: tp.addr()}).Campaign(soon(t), newElection(), "own")
+	_, err = open(t, consul.Config{Addresses: tp.addr()}).Cast(soon(t), newElection(), "own")
 	require.ErrorContains(t, err, "the scheme has to be consul+tls", "one that has not worked does ask")
 }
 
@@ -165,10 +165,10 @@ func TestDatacenterGoesAway(t *testing.T) {
 	st := open(t, consul.Config{Addresses: tp.addr()})
 	castFirst(t, st, newElection(), "own")
 	away.Store(true)
-	_, err := st.Campaign(within(t, time.Second), newElection(), "own")
+	_, err := st.Cast(within(t, time.Second), newElection(), "own")
 	require.ErrorIs(t, err, context.DeadlineExceeded, "it tries again")
 	require.False(t, store.Permanent(err), "%v", err)
-	_, err = open(t, consul.Config{Addresses: tp.addr()}).Campaign(soon(t), newElection(), "own")
+	_, err = open(t, consul.Config{Addresses: tp.addr()}).Cast(soon(t), newElection(), "own")
 	require.ErrorIs(t, err, store.ErrUnavailable)
 	require.ErrorContains(t, err, "no such datacenter")
 	require.NotErrorIs(t, err, store.ErrInvalid)

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/go-leadership/leadership/internal/adapter"
@@ -23,9 +22,8 @@ import (
 // driver implements engine.Driver. The watch of a ballot is a stream of its own, which the last one ahead of it joins; all
 // others tell in any order.
 //
-// Its goroutines are those of the watcher and the client, the session's watch, up to four confirmations of the session,
-// clearAwayAll while there are sessions that are not kept, sweepRevived, and one for each wait for the leader lock. Close waits for all of
-// them.
+// Its goroutines are those of the watcher, and clearAwayAll while there are sessions that are not kept. Close waits for all
+// of them.
 type driver struct {
 	config  Config
 	layout  layout
@@ -34,16 +32,14 @@ type driver struct {
 	watches *kvwatch.Watcher
 	due     chan struct{} // has room for one: the session must be confirmed now
 
-	found    func(session, election, nonce string) // set before the first call
-	sweeping atomic.Bool                           // sweepRevived is under way
-	retired  retired                               // sessions that are not kept
-	retiring sync.WaitGroup                        // clearAwayAll
-	failed   bool                                  // Open's: the last session was not created
-	odd      time.Time                             // Open's: since when no session could be opened for odd answers; zero if it could
-	seed     maphash.Seed                          // of streamOf
+	retired  retired        // sessions that are not kept
+	retiring sync.WaitGroup // clearAwayAll
+	failed   bool           // Open's: the last session was not created
+	odd      time.Time      // Open's: since when no session could be opened for odd answers; zero if it could
+	seed     maphash.Seed   // of streamOf
 
 	mu      sync.Mutex
-	present string            // guarded by mu, as is behind: the id of the session that is kept
+	present *session          // guarded by mu, as is behind: the one that is kept; nil if there is none
 	behind  map[string]behind // own ballots, by the key of the nearest ahead
 }
 
@@ -61,28 +57,24 @@ func newDriver(config Config) (*driver, error) {
 		life.Stop()
 		return nil, err
 	}
-	return &driver{
+	d := &driver{
 		config: config, layout: layout{config.Prefix}, life: life, client: client,
-		watches: kvwatch.New(client, config.Prefix+"/", stands),
-		due:     make(chan struct{}, 1), seed: maphash.MakeSeed(), behind: map[string]behind{},
-	}, nil
+		due: make(chan struct{}, 1), seed: maphash.MakeSeed(), behind: map[string]behind{},
+		retired: retired{wake: make(chan struct{}, 1)},
+	}
+	d.watches = kvwatch.New(client, config.Prefix+"/", stands, d.doubt)
+	return d, nil
 }
-
-// OnFound implements engine.Finder.
-func (d *driver) OnFound(found func(session, election, nonce string)) { d.found = found }
 
 // isSession reports whether the session with an id is the one that is kept.
 func (d *driver) isSession(id string) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return id != "" && d.present == id
+	return d.present != nil && d.present.id == id
 }
 
 // WatchEntry implements engine.Driver.
 func (d *driver) WatchEntry(ctx context.Context, key string, tell engine.Tell) (engine.Watch, error) {
-	if n, ok := obstacleOf(key); ok {
-		return d.watchObstacle(n, tell), nil
-	}
 	d.mu.Lock()
 	b := d.behind[key]
 	d.mu.Unlock()
@@ -95,17 +87,38 @@ func (d *driver) WatchEntry(ctx context.Context, key string, tell engine.Tell) (
 			tell(engine.News{Over: true})
 			return
 		}
-		id, _ := owner(key)
-		st := &engine.State{Session: id, AsOf: n.AsOf}
-		if stands(key, n.Entry) {
-			st.Token, st.Nonce, st.Resign = n.Create, nonceOf(key), n.Flags&isCalled != 0
-			st.First = n.Flags&isFirst != 0 && d.config.LockDelay == 0
-		} else if n.Exists && d.isSession(id) {
+		st := stateOf(key, n.Entry)
+		st.AsOf = n.AsOf
+		if n.Exists && st.Token == 0 && d.isSession(st.Session) {
 			d.removeTaken(key, n.Modify)
 		}
-		tell(engine.News{State: st})
+		tell(engine.News{State: &st})
 	})
 	return engine.Watch{Stop: func() { stop(); d.noLonger(key, b.key) }, Stream: d.streamOf(cmp.Or(b.key, key))}, err
+}
+
+// stateOf returns the state of a ballot's key.
+func stateOf(key string, e agent.Entry) engine.State {
+	id, _ := owner(key)
+	if !stands(key, e) {
+		return engine.State{Session: id}
+	}
+	return engine.State{
+		Token: e.Create, Session: id, Nonce: nonceOf(key), Resign: e.Flags&isCalled != 0, First: e.Flags&isFirst != 0,
+	}
+}
+
+// First implements engine.Driver.
+func (d *driver) First(ctx context.Context, election string) (engine.State, error) {
+	dir := d.layout.dir(election)
+	pairs, err := d.client.List(ctx, dir)
+	if err != nil {
+		return engine.State{}, err
+	}
+	for _, p := range queue(dir, pairs) {
+		return stateOf(p.Key, agent.EntryOf(p)), nil
+	}
+	return engine.State{}, nil
 }
 
 // behind is an own ballot that waits for another.
@@ -168,7 +181,7 @@ func (d *driver) Confirm(ctx context.Context) error {
 		return err
 	}
 	d.mu.Lock()
-	idle := d.present == ""
+	idle := d.present == nil
 	d.mu.Unlock()
 	if idle {
 		return errIdle
@@ -185,9 +198,7 @@ type standing struct {
 	nearest string // guarded by the driver's mu: the key under which driver.behind may have it
 
 	mu       sync.Mutex
-	locked   bool        // guarded by mu, as are all below: it may have the leader lock
-	taken    time.Time   // since when another session has held the leader lock
-	revision uint64      // of the last acknowledgement that is known to have been made
+	revision uint64      // guarded by mu, as is own: of the last acknowledgement that is known to have been made
 	own      agent.Entry // the ballot as it was made; zero once it was to be marked as first
 }
 
@@ -201,9 +212,6 @@ func (s *standing) before(id string) bool {
 // Ahead implements engine.Driver. A list has the locks, which names alone have not: a ballot whose lock was released does
 // not stand (TestReleasedBallotIsNotFirst).
 func (d *driver) Ahead(ctx context.Context, e engine.Entry) (engine.Place, error) {
-	if _, ok := obstacleOf(e.Place.Nearest); ok {
-		return d.takeLock(ctx, e)
-	}
 	dir := d.layout.dir(e.Election)
 	pairs, err := d.client.List(ctx, dir)
 	if err != nil {
@@ -214,9 +222,6 @@ func (d *driver) Ahead(ctx context.Context, e engine.Entry) (engine.Place, error
 	if at < 0 { // gone, or not to be read any more, which a list does not tell
 		return engine.Place{}, d.stands(ctx, e.Key)
 	}
-	if at == 0 && d.config.LockDelay > 0 {
-		return d.takeLock(ctx, e)
-	}
 	return d.place(e.Key, standingOf(e), keys(list[:at])), nil
 }
 
@@ -226,21 +231,19 @@ const longQueue = 100
 
 // place returns the place of a ballot behind others, the nearest last.
 func (d *driver) place(key string, st *standing, ahead []string) engine.Place {
-	delayed := d.config.LockDelay > 0
-	switch n := len(ahead); {
-	case n > 0:
-		nearest := ahead[n-1]
-		id, _ := owner(nearest)
-		d.mu.Lock()
-		defer d.mu.Unlock()
-		if !delayed && len(st.ahead) < longQueue && id != d.present {
-			d.behind[nearest], st.nearest = behind{key, n > 1}, nearest
-		}
-		return engine.Place{Nearest: ahead[n-1], More: n > 1 || delayed}
-	case delayed:
-		return engine.Place{Nearest: obstacle(0), More: true}
+	n := len(ahead)
+	if n == 0 {
+		return engine.Place{}
 	}
-	return engine.Place{}
+	nearest := ahead[n-1]
+	id, _ := owner(nearest)
+	own := d.isSession(id)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if len(st.ahead) < longQueue && !own {
+		d.behind[nearest], st.nearest = behind{key, n > 1}, nearest
+	}
+	return engine.Place{Nearest: nearest, More: n > 1}
 }
 
 // stands returns ErrGone if a ballot does not stand, and another error if it does, against what was read before.
@@ -287,7 +290,7 @@ func (d *driver) Ballots(ctx context.Context, election string) ([]store.Standing
 	return list, nil
 }
 
-// RequestResignation implements store.Resigner. The mark is a flag of the ballot's key, whose lock stays as it is.
+// RequestResignation implements engine.Resigner. The mark is a flag of the ballot's key, whose lock stays as it is.
 func (d *driver) RequestResignation(ctx context.Context, election string, token uint64) error {
 	dir := d.layout.dir(election)
 	pairs, err := agent.Certain(ctx, func(ctx context.Context) (api.KVPairs, error) { return d.client.List(ctx, dir) })

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/go-leadership/leadership/conformance"
-	"github.com/go-leadership/leadership/internal/testserver"
+	"github.com/go-leadership/leadership/store"
 	"github.com/go-leadership/leadership/store/consul"
 	"github.com/go-leadership/leadership/store/engine"
 	"github.com/go-leadership/leadership/store/engine/drivertest"
@@ -43,24 +43,32 @@ func TestDriver(t *testing.T) {
 	})
 }
 
-// The restore needs a server of its own.
-func TestDriverAfterRestore(t *testing.T) {
-	t.Parallel()
-	server := testserver.NewConsul(t, testserver.ConsulConfig{})
-	snapshots := operator(t, server).Snapshot()
-	drivertest.RunRestore(t, drivertest.Harness{
-		TTL: renewed,
-		Open: func(context.Context) (engine.Driver, error) {
-			return consul.NewDriver(consul.Config{TTL: renewed, Addresses: server.Addrs()})
-		},
-		Restore: func(_ context.Context, change func()) error {
-			snapshot, _, err := snapshots.Save(nil)
-			if err != nil {
-				return err
-			}
-			defer snapshot.Close()
-			change()
-			return snapshots.Restore(nil, snapshot)
-		},
-	})
+// First returns the ballot that is first, as it stands when it is asked.
+func TestFirst(t *testing.T) {
+	config := consul.Config{Addresses: sharedServer(t).Addrs()[:1]}
+	election := newElection()
+	d, err := consul.NewDriver(config)
+	require.NoError(t, err)
+	defer d.Close()
+	first := func() engine.State {
+		st, err := d.(interface {
+			First(ctx context.Context, election string) (engine.State, error)
+		}).First(soon(t), election)
+		require.NoError(t, err)
+		return st
+	}
+	require.Zero(t, first())
+	put(t, operator(t, sharedServer(t)), ackKey(election)+"/_ballots/x", "foreign")
+	require.Zero(t, first(), "what is no ballot")
+	for _, b := range []store.Ballot{cast(t, open(t, config), election, "1"), cast(t, open(t, config), election, "2")} {
+		require.NoError(t, b.Wait(soon(t)))
+		st := first()
+		require.Equal(t, b.Token(), st.Token)
+		key := ackKey(election) + "/_ballots/" + st.Session + "-" + st.Nonce
+		p, _, err := operator(t, sharedServer(t)).KV().Get(key, nil)
+		require.NoError(t, err)
+		require.Equal(t, st.Token, p.CreateIndex)
+		require.NoError(t, b.Withdraw(soon(t)))
+	}
+	require.Zero(t, first())
 }

@@ -64,11 +64,6 @@ func (s *session) entered(election, key, value string, pairs api.KVPairs) (engin
 	if !st.long {
 		st.own.Value = value // which the lock does not answer with
 	}
-	for i, p := range list {
-		if p.Session == s.id && i != at {
-			d.found(s.id, election, nonceOf(p.Key))
-		}
-	}
 	st.ahead = keys(list[:at])
 	if at > 0 {
 		offered[list[at-1].Key] = agent.Read{Entry: agent.EntryOf(list[at-1]), Index: own.Create}
@@ -103,16 +98,13 @@ func (s *session) marked(slot int, index uint64) {
 	s.marks[slot] = index
 }
 
-// Void implements engine.Session. One transaction changes the slot's mark and deletes the ballot. One that came back with
-// a snapshot may have brought its acknowledgement: that goes if it can't be another ballot's of this session.
+// Void implements engine.Session. One transaction changes the slot's mark and deletes the ballot.
 func (s *session) Void(ctx context.Context, election string, n engine.Nonce) error {
 	d := s.driver
-	key, mark, ack := d.layout.ballot(election, s.id, n), d.layout.void(s.id, n.Slot), d.layout.ack(election)
+	key, mark := d.layout.ballot(election, s.id, n), d.layout.void(s.id, n.Slot)
 	d.watches.Forget(d.layout.dir(election))
 	pairs, err := d.client.Commit(ctx,
 		&api.KVTxnOp{Verb: api.KVLock, Key: mark, Value: []byte(n.Name), Session: s.id},
-		&api.KVTxnOp{Verb: api.KVGetOrEmpty, Key: ack},
-		&api.KVTxnOp{Verb: api.KVGetOrEmpty, Key: key},
 		&api.KVTxnOp{Verb: api.KVDelete, Key: d.layout.value(election, nameOf(key))},
 		&api.KVTxnOp{Verb: api.KVDelete, Key: key},
 	)
@@ -124,32 +116,10 @@ func (s *session) Void(ctx context.Context, election string, n engine.Nonce) err
 	case err != nil:
 		return err
 	}
-	known := map[string]agent.Entry{}
 	for _, p := range pairs {
-		known[p.Key] = agent.EntryOf(p)
-	}
-	s.marked(n.Slot, known[mark].Modify)
-	if n.Stray && known[key].Exists {
-		d.config.Logger.Warn("a withdrawn ballot has come back, as after a restore: it is removed", "store", d.life.Name, "key", key)
-	}
-	if n.Stray && known[ack].Session == s.id {
-		return s.dropAck(ctx, election, known[ack])
+		if p.Key == mark {
+			s.marked(n.Slot, p.ModifyIndex)
+		}
 	}
 	return nil
-}
-
-// dropAck deletes an acknowledgement of this session, if the session has no ballot in the election.
-func (s *session) dropAck(ctx context.Context, election string, ack agent.Entry) error {
-	d := s.driver
-	if stands, err := d.hasBallot(ctx, election, s.id); stands || err != nil {
-		return err
-	}
-	key := d.layout.ack(election)
-	_, err := d.client.Commit(ctx,
-		&api.KVTxnOp{Verb: api.KVCheckIndex, Key: key, Index: ack.Modify}, &api.KVTxnOp{Verb: api.KVDelete, Key: key},
-	)
-	if agent.RefusalIn(err) != nil { // another's by now
-		return nil
-	}
-	return err
 }

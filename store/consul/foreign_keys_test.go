@@ -110,6 +110,21 @@ func TestAcknowledgementIsInTheWay(t *testing.T) {
 	}
 }
 
+// Another program's session held the key, and ended. If it had a lock-delay, the key is locked as soon as that is over.
+func TestAcknowledgementWaitsForALockDelay(t *testing.T) {
+	client := operator(t, sharedServer(t))
+	election := newElection()
+	id, _, err := client.Session().CreateNoChecks(&api.SessionEntry{Behavior: "delete", TTL: "1h", LockDelay: time.Second}, nil)
+	require.NoError(t, err)
+	acquire(t, client, ackKey(election), id)
+	b := castFirst(t, open(t, consul.Config{}), election, "own")
+	began := time.Now()
+	_, err = client.Session().Destroy(id, nil)
+	require.NoError(t, err)
+	acknowledge(t, b, "own")
+	require.Greater(t, time.Since(began), time.Second/2)
+}
+
 // A client removes a leader's acknowledgement only if it is known to be its own.
 func TestWithdrawalSparesOthers(t *testing.T) {
 	client := operator(t, sharedServer(t))

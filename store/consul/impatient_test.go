@@ -29,7 +29,7 @@ func TestImpatientCallers(t *testing.T) {
 		callers.Go(func() {
 			for ctx.Err() == nil {
 				short, cancel := context.WithTimeout(ctx, rand.N(40*time.Millisecond))
-				if b, err := st.Campaign(short, election, "impatient"); err == nil {
+				if b, err := st.Cast(short, election, "impatient"); err == nil {
 					_ = b.Withdraw(short)
 				}
 				cancel()

@@ -31,7 +31,6 @@ func TestIndexIsSetBack(t *testing.T) {
 			for range 3 {
 				catches = append(catches, tp.catch(back, "GET", "_ballots", "index="))
 			}
-			catches = append(catches, tp.catch(back, "GET", "session/info", "index="))
 			waiter := cast(t, st, election, "waiter")
 			told := make(chan store.Leader, 1)
 			catches = append(catches, tp.catch(back, "GET", "index=", "/v1/kv/"+"leadership/test%20"))

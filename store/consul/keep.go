@@ -24,8 +24,7 @@ import (
 //   - a renewal counts once a consistent read that was sent with it has found the session: the server that leads had
 //     the session when the lease began;
 //   - it counts only if the answer came within T of when the last one that counted was sent. Since timers run for 2T,
-//     none can have run out before; later than that the session is given up, and destroyed. In which order
-//     confirmations arrive, and how many are under way, makes no difference to this.
+//     none can have run out before; later than that the session is given up, and destroyed.
 //
 // Let a server begin to lead at time t, and its timers run until t + 2T at least. A lease from a renewal sent before t
 // ends before t + T. So for a lease to be wrong, servers that do not lead any more have to answer all renewals until t
@@ -39,45 +38,15 @@ import (
 // timer has not run out. The session's own TTL of 10 s is renewed besides, in case the agent dies or is cut off, and no
 // agent is left to turn the check critical.
 //
-// With round trips R and grace G, a confirmation sent at s is answered at s + R, and the next one is sent at s + T/4.
-// So the lease goes on as long as T/4 + R < T - G. At the start the check is registered, the session created and the
-// first confirmation answered after 3R, which has to be less than T; the first lease begins if 2R < T - G. With several
-// addresses a confirmation ends after T/3, see patience: then R < T/3 besides.
-//
-// This needs a connection for each kind of request, see connections in package agent. If R grows from almost nothing while
-// the session is kept, the requests of the first slow confirmation find theirs idle. Those sent at s + T/4 get theirs at
-// s + R, or at once if R < T/4, and their answers at s + 2R, while the lease from s lasts until s + T - G: so 2R < T - G.
-// With several addresses they end at s + T/4 + T/3: so 2R < 7/12 T besides. If a request had to open a connection first, it
-// would be answered 2R after it was sent. So the lease would go on only as long as T/4 + 2R < T - G, and with several
-// addresses 2R < T/3 besides. A round trip of T/4 misses both with the default grace of T/3.
-
-// keeper confirms a session: by one confirmation each TTL/4, whether or not the one before has been answered, so that one
-// that hangs does not cost the lease (TestConfirmationHangs). All of its state is that of the goroutine that runs Keep.
-type keeper struct {
-	*driver
-	session *session
-	renew   func(engine.Proof)
-	under   int                // how many have not been answered yet
-	pause   time.Duration      // after the last one that failed; zero if it did not
-	next    time.Time          // when the next one must be sent
-	answers chan *confirmation // all of them
-}
-
-// mostUnderWay is how many confirmations are under way at most: those of a TTL. The session can be in doubt more often than
-// that (TestDoubtsAreBounded).
-const mostUnderWay = 4
+// A confirmation is sent every T/4. Each of its requests may take T/4 from when it is sent on an open connection; if it
+// could go to another agent instead, T/6. After a failure the next one is sent at once, to the next agent, and each request
+// may take T/4. So with a grace of T/3, after an agent has fallen silent, the answer of the next one counts from T/4 + T/6 +
+// 50 ms after the last confirmation that counted, with a connection to be opened first: in time for the lease at round trips
+// up to T/24. Answers that come steadily keep the lease at round trips up to T/8, even if each needs a connection first.
 
 // Keep implements engine.Session.
 func (s *session) Keep(ctx context.Context, renewed func(engine.Proof)) error {
-	d := s.driver
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	d.life.Go(func() {
-		d.client.WatchSession(ctx, s.id, d.confirmNow, func() { d.sweepRevived(ctx, s) })
-	})
-	k := &keeper{driver: d, session: s, renew: renewed, answers: make(chan *confirmation)}
-	k.next = s.sent.Time().Add(d.config.TTL / 4)
-	err := k.run(ctx)
+	err := s.confirmAll(ctx, renewed)
 	if errors.Is(err, errEnded) || s.ended.Load() { // else the engine calls End
 		s.letGo()
 		return nil
@@ -85,96 +54,55 @@ func (s *session) Keep(ctx context.Context, renewed func(engine.Proof)) error {
 	return err
 }
 
-// run returns why the session is given up, or errEnded.
-func (k *keeper) run(ctx context.Context) error {
+// confirmAll confirms the session again and again. It returns why the session is given up, or errEnded.
+func (s *session) confirmAll(ctx context.Context, renewed func(engine.Proof)) error {
+	ttl := s.driver.config.TTL
+	next, pause := s.sent.Time().Add(ttl/4), time.Duration(0)
 	for {
-		left := k.config.TTL - k.session.sent.Since(time.Now())
-		if left <= 0 {
-			return k.late(nil)
-		}
-		if k.under < mostUnderWay {
-			if !time.Now().Before(k.next) {
-				k.send(ctx)
-			}
-			left = min(left, time.Until(k.next))
-		}
-		var err error
 		select {
-		case <-time.After(left):
-		case <-k.due:
-			k.next = time.Now()
-		case c := <-k.answers:
-			err = k.take(c)
+		case <-time.After(time.Until(next)):
+		case <-s.driver.due:
 		case <-ctx.Done():
-			err = context.Cause(ctx)
+			return context.Cause(ctx)
 		}
-		if err != nil {
+		c, err := s.confirm(ctx, s.driver.patience(pause > 0))
+		switch {
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case errors.Is(err, errEnded), errors.Is(err, errUnchecked):
 			return err
+		case err != nil && agent.Refusing(err):
+			return fmt.Errorf("the agent is gone: %w", err)
+		case s.sent.Since(time.Now()) >= ttl:
+			return late(ttl, err)
+		case err != nil:
+			s.connection.Add(1)
+			pause = min(max(50*time.Millisecond, 2*pause), 400*time.Millisecond)
+			next = time.Now().Add(pause)
+		default:
+			s.sent, pause = c.sent, 0
+			next = c.sent.Time().Add(ttl / 4)
+			renewed(s.proof(c.sent))
 		}
 	}
 }
 
-// send sends a confirmation.
-func (k *keeper) send(ctx context.Context) {
-	sess := k.session
-	c := &confirmation{
-		session: sess, sent: store.Now(), renews: sess.check == "" || time.Since(sess.renewed) >= leastSessionTTL/4,
+// patience returns how long an agent may take to answer a request of a confirmation. A single agent can't be left, and
+// after a failure an agent has time for a slow answer: answers that are all slow must not end each session (TestNextAgent,
+// TestSteadyAnswers).
+func (d *driver) patience(failed bool) time.Duration {
+	if len(d.config.Addresses) > 1 && !failed {
+		return d.config.TTL / 6
 	}
-	k.under++
-	k.next = c.sent.Time().Add(k.config.TTL / 4)
-	k.life.Go(func() {
-		c.run(k.life.Background, k.driver)
-		select {
-		case k.answers <- c:
-		case <-ctx.Done():
-		}
-	})
-}
-
-// take takes the answers to a confirmation, and returns an error if the session is over.
-func (k *keeper) take(c *confirmation) error {
-	d, sess := k.driver, c.session
-	k.under--
-	if c.renews && c.renewed == nil {
-		sess.renewed = c.sent.Time()
-	}
-	err := c.err()
-	if !errors.Is(err, errEnded) && !errors.Is(err, errUnchecked) {
-		err = d.client.Explain(err)
-	}
-	if err != nil && store.Refused(err) != sess.denied {
-		if sess.denied = !sess.denied; sess.denied {
-			d.life.Go(func() { d.config.Logger.Warn("the session can't be renewed", "store", d.life.Name, "error", err) }) // the handler might hang
-		}
-	}
-	switch {
-	case errors.Is(err, errEnded), errors.Is(err, errUnchecked):
-		return err
-	case err != nil && agent.Refusing(err):
-		return fmt.Errorf("the agent is gone: %w", err)
-	case sess.sent.Since(c.answered) >= d.config.TTL:
-		return k.late(err)
-	case err != nil:
-		k.pause = min(max(50*time.Millisecond, 2*k.pause), 400*time.Millisecond)
-		if again := time.Now().Add(k.pause); again.Before(k.next) {
-			k.next = again
-		}
-	default:
-		k.pause = 0
-		if c.sent.Time().After(sess.sent.Time()) {
-			sess.sent = c.sent
-		}
-		k.renew(d.proof(c.sent))
-	}
-	return nil
+	return d.config.TTL / 4
 }
 
 // late says that the session might have ended: no confirmation has counted for a TTL.
-func (k *keeper) late(err error) error {
+func late(ttl time.Duration, err error) error {
 	if err == nil {
 		err = errors.New("no answer in time")
 	}
-	return fmt.Errorf("not confirmed for longer than the ttl %v: %w", k.config.TTL, err)
+	return fmt.Errorf("not confirmed for longer than the ttl %v: %w", ttl, err)
 }
 
 var (
@@ -186,39 +114,48 @@ var (
 type confirmation struct {
 	session *session
 	sent    store.Instant // before its requests
-	renews  bool          // the session itself, as against its check
 
-	passed, renewed, proved error     // what came of the requests
-	answered                time.Time // when the last of their answers came
+	passed, renewed, proved error // what came of the requests
 }
 
-// patience returns how long an agent may take to answer a confirmation. Then it is left (TestNextAgent). The only one has
-// as long as the lease lasts: later confirmations open connections by themselves if those under way are silent, and to open
-// all anew costs a round trip (TestLoneAgentIsLate).
-func (d *driver) patience() time.Duration {
-	if len(d.config.Addresses) > 1 {
-		return d.config.TTL / 3
-	}
-	return d.config.TTL - d.config.Grace
-}
-
-// run sends the requests of a confirmation at the same time, and waits for all answers.
-func (c *confirmation) run(ctx context.Context, d *driver) {
-	ctx, cancel := context.WithTimeout(ctx, d.patience())
+// confirm sends the requests of a confirmation at the same time, waits for all answers, and returns what kept the session
+// from being confirmed. With a check, the session
+// itself is renewed as often as it needs.
+func (s *session) confirm(ctx context.Context, limit time.Duration) (*confirmation, error) {
+	d := s.driver
+	ctx, cancel := context.WithTimeout(ctx, d.config.TTL-s.sent.Since(time.Now()))
 	defer cancel()
-	sess := c.session
+	c := &confirmation{session: s, sent: store.Now()}
+	within := func(request func(context.Context, string) error, id string) error {
+		ctx, cancel := agent.Within(ctx, limit)
+		defer cancel()
+		return request(ctx, id)
+	}
 	var requests sync.WaitGroup
-	if sess.check != "" {
-		requests.Go(func() { c.passed = d.pass(ctx, sess.check) })
+	if s.check != "" {
+		requests.Go(func() { c.passed = within(d.pass, s.check) })
 	}
-	if c.renews {
-		requests.Go(func() { c.renewed = d.renew(ctx, sess.id) })
+	renews := s.check == "" || time.Since(s.renewed) >= leastSessionTTL/4
+	if renews {
+		requests.Go(func() { c.renewed = within(d.renew, s.id) })
 	}
-	if c.proved = d.prove(ctx, sess); errors.Is(c.proved, errEnded) {
+	if c.proved = within(d.prove, s.id); errors.Is(c.proved, errEnded) {
 		cancel() // whatever the others say
 	}
 	requests.Wait()
-	c.answered = time.Now()
+	if renews && c.renewed == nil {
+		s.renewed = c.sent.Time()
+	}
+	err := c.err()
+	if !errors.Is(err, errEnded) && !errors.Is(err, errUnchecked) {
+		err = d.client.Explain(err)
+	}
+	if err != nil && store.Refused(err) != s.denied {
+		if s.denied = !s.denied; s.denied {
+			d.life.Go(func() { d.config.Logger.Warn("the session can't be renewed", "store", d.life.Name, "error", err) }) // the handler might hang
+		}
+	}
+	return c, err
 }
 
 // err returns what kept the session from being confirmed.
@@ -274,8 +211,8 @@ func (d *driver) pass(ctx context.Context, check string) error {
 }
 
 // prove finds out whether the session stands.
-func (d *driver) prove(ctx context.Context, sess *session) error {
-	info, meta, err := d.client.Session().Info(sess.id, d.client.Consistent(ctx))
+func (d *driver) prove(ctx context.Context, id string) error {
+	info, meta, err := d.client.Session().Info(id, d.client.Consistent(ctx))
 	if err = agent.FromAgent(meta, err); err == nil && info == nil {
 		return errEnded
 	}

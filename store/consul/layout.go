@@ -18,15 +18,13 @@ import (
 //	<prefix>/<election>                             the acknowledged value, as it is, locked by the leader's session
 //	<prefix>/<election>/_ballots/<session>-<nonce>  a ballot with its candidate's value, locked by its session
 //	<prefix>/<election>/_values/<session>-<nonce>   the value, if it is long: casting reads all ballots of an election
-//	<prefix>/<election>/_lock                       locked by the leader, if there is a lock-delay
 //	<prefix>/_void/<session>-<slot>                 changed when a ballot cast in that slot is declared void
 //
 // All of them are locked by sessions whose keys go with them.
 type layout struct{ prefix string }
 
-func (l layout) ack(election string) string  { return l.prefix + "/" + election }
-func (l layout) lock(election string) string { return l.ack(election) + "/_lock" }
-func (l layout) dir(election string) string  { return l.ack(election) + ballots }
+func (l layout) ack(election string) string { return l.prefix + "/" + election }
+func (l layout) dir(election string) string { return l.ack(election) + "/_ballots/" }
 func (l layout) void(session string, n int) string {
 	return fmt.Sprintf("%s/_void/%s-%d", l.prefix, session, n)
 }
@@ -34,18 +32,6 @@ func (l layout) value(election, name string) string { return l.ack(election) + "
 
 func (l layout) ballot(election, session string, n engine.Nonce) string {
 	return l.dir(election) + session + "-" + n.Name
-}
-
-const ballots = "/_ballots/"
-
-// electionOf returns the election of a ballot's key; empty if the key is not one.
-func (l layout) electionOf(key string) string {
-	rest, _ := strings.CutPrefix(key, l.prefix+"/")
-	election, _, ok := strings.Cut(rest, ballots)
-	if !ok {
-		return ""
-	}
-	return election
 }
 
 // nameOf returns what comes behind the last slash of a key: the session of a ballot, and its nonce.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"net/http"
 	"net/http/httptest"
-	"sync"
 	"testing"
 	"time"
 
@@ -43,7 +42,7 @@ func TestLateRequestCastsNoBallot(t *testing.T) {
 			require.NoError(t, castFirst(t, st, election, "own").Withdraw(soon(t)))
 		},
 		"given up": func(t *testing.T, st store.Store, election string) {
-			_, err := st.Campaign(within(t, 20*time.Millisecond), election, "own")
+			_, err := st.Cast(within(t, 20*time.Millisecond), election, "own")
 			require.ErrorIs(t, err, context.DeadlineExceeded)
 		},
 	} {
@@ -178,7 +177,7 @@ func TestSessionThatComesLate(t *testing.T) {
 	eventually(t, func() bool { return tp.Count("session/destroy") == tp.Count("session/create")-1 }, "it is destroyed")
 }
 
-// A request to create a session is carried out after the store has listed the sessions to remove: it creates none.
+// A request to create a session is carried out after the store has removed the session's check: it creates none.
 func TestLateCreationFails(t *testing.T) {
 	tp := newTap(t)
 	st := open(t, consul.Config{Addresses: tp.addr(), TTL: checked})
@@ -194,29 +193,8 @@ func TestLateCreationFails(t *testing.T) {
 	}, "PUT", "session/create")
 	tp.catch(func(tp *tap, w http.ResponseWriter, r *http.Request, body []byte) {
 		tp.forward(w, r, body)
-		status <- (<-late)() // before the store has all of the list
-	}, "session/list")
+		status <- (<-late)()
+	}, "service/deregister")
 	castFirst(t, st, newElection(), "own")
 	require.Equal(t, http.StatusInternalServerError, receive(t, status, "the request"))
-}
-
-// A session whose creation was not answered is destroyed, although its check can't be removed. Removing the check is
-// tried again.
-func TestUnsureSessionIsDestroyed(t *testing.T) {
-	const destroy = "session/destroy"
-	tp, removed := newTap(t), make(chan struct{})
-	remove := sync.OnceFunc(func() { close(removed) })
-	tp.always(func(tp *tap, w http.ResponseWriter, r *http.Request, body []byte) {
-		if tp.Count(destroy) == 0 {
-			answer(http.StatusForbidden, "Permission denied: token lacks permission 'service:write'")(tp, w, r, body)
-			return
-		}
-		tp.forward(w, r, body)
-		remove()
-	}, "service/deregister")
-	st := open(t, consul.Config{Addresses: tp.addr(), TTL: checked})
-	tp.catch(loseReply, "PUT", "session/create")
-	castFirst(t, st, newElection(), "own")
-	eventually(t, func() bool { return tp.Count(destroy) > 0 }, "it is destroyed")
-	receive(t, removed, "the removal of its check")
 }

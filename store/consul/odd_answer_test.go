@@ -2,6 +2,7 @@ package consul_test
 
 import (
 	"io"
+	"log/slog"
 	"maps"
 	"math"
 	"net/http"
@@ -79,7 +80,6 @@ func TestOddAnswers(t *testing.T) {
 		"pass the check":    {parts: []string{"PUT", "check/update"}},
 		"renew the session": {parts: []string{"PUT", "session/renew"}, some: rarely},
 		"prove the session": {parts: []string{"GET", "session/info", "consistent"}, indexed: true},
-		"watch the session": {parts: []string{"GET", "session/info", "index="}, indexed: true},
 		"look":              {parts: []string{"PUT", "/v1/txn", "check-index"}, some: rarely},
 		"watch the ballot":  {parts: []string{"GET", "/v1/kv/", "_ballots/", "index="}, indexed: true, some: rarely},
 		"read the leader":   {parts: []string{"GET", "/v1/kv/", "consistent"}, indexed: true, act: readLeader},
@@ -194,7 +194,7 @@ func TestOddAnswersToAnAcknowledgement(t *testing.T) {
 				leader, err := storetest.Leader(soon(t), st, election, nil)
 				require.NoError(t, err)
 				require.Equal(t, "own", leader.Value)
-				require.NoError(t, term.Resign(soon(t)))
+				require.NoError(t, term.Withdraw(soon(t)))
 			})
 		}
 	}
@@ -230,15 +230,43 @@ func TestIndexStaysBehind(t *testing.T) {
 			tp := newTap(t)
 			st := open(t, consul.Config{Addresses: tp.addr()})
 			election := newElection()
-			tp.always(index(back), "session/info", "index=")
+			tp.always(index(back), "_ballots/", "index=")
 			b := castFirst(t, st, election, "own")
 			began := time.Now()
 			<-within(t, 5*time.Second).Done() // the time for which it counts
-			n := tp.Count("session/info", "index=")
+			n := tp.Count("_ballots/", "index=")
 			rate := float64(n) / time.Since(began).Seconds()
 			t.Logf("%d queries, %.1f a second", n, rate)
 			require.Less(t, rate, 4.0)
 			require.NoError(t, b.Err())
 		})
 	}
+}
+
+// An agent that answers each request for a session with an error is named as the cause, and not for its silence. The log
+// has the cause after a second.
+func TestErrorsThatComeAtOnce(t *testing.T) {
+	t.Parallel()
+	tp := newTap(t)
+	tp.always(answer(http.StatusInternalServerError, "disk full"), "PUT", "session/create")
+	warned := make(writer, 100)
+	st := open(t, consul.Config{Addresses: tp.addr(), TTL: short, Logger: slog.New(slog.NewTextHandler(warned, nil))})
+	campaign := make(chan error, 1)
+	go func() {
+		_, err := st.Cast(soon(t), newElection(), "own")
+		campaign <- err
+	}()
+	require.Contains(t, receive(t, warned, "a line of the log"), "the agent says: disk full")
+	require.Empty(t, campaign, "the log was late")
+	err := receive(t, campaign, "the end")
+	require.ErrorContains(t, err, "the agent says: disk full")
+	require.NotContains(t, err.Error(), "no answer")
+}
+
+// writer receives what is written.
+type writer chan string
+
+func (w writer) Write(line []byte) (int, error) {
+	w <- string(line)
+	return len(line), nil
 }

@@ -13,11 +13,11 @@ import (
 	"github.com/hashicorp/consul/api"
 )
 
-// removal is a ballot that goes, with its acknowledgement and the leader lock.
+// removal is a ballot that goes, with its acknowledgement.
 type removal struct {
 	engine.Removal
-	session       *session
-	tried, locked bool // it may have acknowledged; it may have taken the leader lock
+	session *session
+	tried   bool // it may have acknowledged
 }
 
 // Remove implements engine.Session. It is one transaction, made from what is known of the keys, and if that is refused,
@@ -29,59 +29,45 @@ func (s *session) Remove(ctx context.Context, gone engine.Removal) error {
 	d.mu.Unlock()
 	d.noLonger(nearest, gone.Key)
 	d.watches.Forget(d.layout.dir(gone.Election))
-	st.mu.Lock()
-	r := removal{Removal: gone, session: s, tried: gone.Acknowledged, locked: st.locked}
-	st.mu.Unlock()
-	ack, lock := d.layout.ack(r.Election), d.layout.lock(r.Election)
+	r := removal{Removal: gone, session: s, tried: gone.Acknowledged}
+	ack := d.layout.ack(r.Election)
 	known := map[string]agent.Entry{ack: {Exists: r.Revision != 0, Modify: r.Revision, Session: s.id}}
-	standing, trusted := true, !r.locked
-	for {
-		if trusted {
-			_, err := d.client.Commit(ctx, r.ops(known, standing)...)
-			refused := agent.RefusalIn(err)
-			if refused == nil || errors.Is(err, store.ErrDenied) {
-				return err
-			}
-			if refused.Says("invalid session") {
-				return s.over()
-			}
-			adapter.PauseFor(ctx, time.Millisecond)
-		}
-		var err error
-		if known, err = d.readAllOf(ctx, ack, lock, r.Key); err != nil {
+	for standing := true; ; {
+		_, err := d.client.Commit(ctx, r.ops(known[ack], standing)...)
+		refused := agent.RefusalIn(err)
+		if refused == nil || errors.Is(err, store.ErrDenied) {
 			return err
 		}
-		standing, trusted = stands(r.Key, known[r.Key]), true
+		if refused.Says("invalid session") {
+			return s.over()
+		}
+		adapter.PauseFor(ctx, time.Millisecond)
+		if known, err = d.readAllOf(ctx, ack, r.Key); err != nil {
+			return err
+		}
+		standing = stands(r.Key, known[r.Key])
 		if !standing && r.Revision == 0 && !r.Alone() {
-			r.tried, r.locked = false, false // what is there may be that of another ballot of this session
+			r.tried = false // what is there may be that of another ballot of this session
 		}
 	}
 }
 
-// ops returns the operations that remove a ballot. Those on the acknowledgement and the leader lock touch nothing of others: while
-// the ballot stands, what our session holds is the ballot's; otherwise only what it is known to have made.
-func (r removal) ops(known map[string]agent.Entry, standing bool) []*api.KVTxnOp {
+// ops returns the operations that remove a ballot. Those on the acknowledgement touch nothing of others: while the ballot
+// stands, what our session holds is the ballot's; otherwise only what it is known to have made.
+func (r removal) ops(ack agent.Entry, standing bool) []*api.KVTxnOp {
 	l, id := r.session.driver.layout, r.session.id
+	key := l.ack(r.Election)
 	var ops []*api.KVTxnOp
-	if standing && (r.tried || r.locked) {
+	if standing && r.tried {
 		ops = append(ops, &api.KVTxnOp{Verb: api.KVCheckSession, Key: r.Key, Session: id})
 	}
-	own := func(key string, may bool, made uint64) {
-		e := known[key]
-		switch {
-		case !may:
-		case !e.Exists:
-			if standing { // one may be on its way
-				ops = append(ops, &api.KVTxnOp{Verb: api.KVCheckNotExists, Key: key})
-			}
-		case e.Session == id && (standing || made == 0 || made == e.Modify):
-			ops = append(ops,
-				&api.KVTxnOp{Verb: api.KVCheckIndex, Key: key, Index: e.Modify}, &api.KVTxnOp{Verb: api.KVDelete, Key: key},
-			)
-		}
+	switch {
+	case !r.tried:
+	case !ack.Exists && standing: // one may be on its way
+		ops = append(ops, &api.KVTxnOp{Verb: api.KVCheckNotExists, Key: key})
+	case ack.Exists && ack.Session == id && (standing || r.Revision == 0 || r.Revision == ack.Modify):
+		ops = append(ops, &api.KVTxnOp{Verb: api.KVCheckIndex, Key: key, Index: ack.Modify}, &api.KVTxnOp{Verb: api.KVDelete, Key: key})
 	}
-	own(l.ack(r.Election), r.tried, r.Revision)
-	own(l.lock(r.Election), r.locked, 0)
 	if standingOf(r.Entry).long {
 		ops = append(ops, &api.KVTxnOp{Verb: api.KVDelete, Key: l.value(r.Election, nameOf(r.Key))})
 	}

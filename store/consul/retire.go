@@ -6,33 +6,33 @@ import (
 	"sync"
 	"time"
 
-	"github.com/go-leadership/leadership/internal/adapter"
 	"github.com/go-leadership/leadership/store"
 	"github.com/go-leadership/leadership/store/consul/internal/agent"
 )
 
 // retired are the sessions of this store that are not kept any more and might still exist at the service: those that were
-// given up, and those whose creation was not answered (TestRegistrationWithoutAnAnswer, TestSessionThatComesLate). Their
+// given up, and those whose creation was not answered (TestRegistrationWithoutAnAnswer). Their
 // ballots block all others, and servers that return after an outage count the time of each session anew. So one goroutine
 // destroys them one by one, for as long as the store is open. When the store is closed it tries each once more.
 type retired struct {
 	mu      sync.Mutex
 	list    []*dead // guarded by mu, as is running
 	running bool
+	wake    chan struct{} // has room for one: there is a new one
 }
 
 // dead is a session that is not kept.
 type dead struct {
 	*session
 	gone    chan struct{} // closed when it has left the list
-	refused store.Instant // since when each request has been answered and refused; zero if the last one was not
+	refused store.Instant // since when each request was refused by a service that works; zero if the last one was not
 }
 
 // retire destroys a session in the background. The channel is closed when that has been confirmed, or given up.
 func (d *driver) retire(sess *session) <-chan struct{} {
 	d.mu.Lock()
-	if d.present == sess.id {
-		d.present = ""
+	if d.present == sess {
+		d.present = nil
 	}
 	d.mu.Unlock()
 	r := &d.retired
@@ -44,10 +44,15 @@ func (d *driver) retire(sess *session) <-chan struct{} {
 		r.running = true
 		d.retiring.Go(d.clearAwayAll)
 	}
+	select {
+	case r.wake <- struct{}{}:
+	default:
+	}
 	return one.gone
 }
 
-// clearAwayAll clears the sessions away. After an error it goes on with the next one, up to a second after the last began.
+// clearAwayAll clears the sessions away. After an error it goes on with the next one, up to a second after the last
+// began; with a new one at once.
 func (d *driver) clearAwayAll() {
 	r, pause := &d.retired, time.Duration(0)
 	for {
@@ -64,7 +69,7 @@ func (d *driver) clearAwayAll() {
 		ctx, cancel := context.WithTimeout(d.life.Background, d.clearLimit())
 		err := d.clearAway(ctx, one.session)
 		cancel()
-		if err == nil || last || one.hopeless(err, 3*max(d.config.TTL, leastSessionTTL)) {
+		if err == nil || last || d.hopeless(one, err) {
 			close(one.gone)
 			pause = 0
 			continue
@@ -73,7 +78,11 @@ func (d *driver) clearAwayAll() {
 		r.list = append(r.list, one)
 		r.mu.Unlock()
 		pause = min(max(50*time.Millisecond, 2*pause), time.Second)
-		adapter.PauseFor(d.life.Calls, pause-time.Since(began))
+		select {
+		case <-time.After(pause - time.Since(began)):
+		case <-r.wake:
+		case <-d.life.Calls.Done():
+		}
 	}
 }
 
@@ -83,37 +92,26 @@ func (d *driver) clearLimit() time.Duration {
 	return min(max(2*time.Second, d.config.TTL/4), agent.RequestLimit)
 }
 
-// hopeless reports whether the service has answered for so long that it does not destroy the session, such as by denials,
-// that the session has expired.
-func (s *dead) hopeless(err error, limit time.Duration) bool {
-	if errors.Is(err, store.ErrUnavailable) || !errors.Is(err, store.ErrDenied) && !agent.IsOdd(err) {
-		s.refused = store.Instant{}
+// hopeless reports whether the service has not destroyed a session for so long that the session has expired, though the
+// service works: it denies that, answers what Consul never would, or renews the present session meanwhile.
+func (d *driver) hopeless(one *dead, err error) bool {
+	d.mu.Lock()
+	works := d.present != nil
+	d.mu.Unlock()
+	if !works && (errors.Is(err, store.ErrUnavailable) || !errors.Is(err, store.ErrDenied) && !agent.IsOdd(err)) {
+		one.refused = store.Instant{}
 		return false
 	}
-	if s.refused == (store.Instant{}) {
-		s.refused = store.Now()
+	if one.refused == (store.Instant{}) {
+		one.refused = store.Now()
 	}
-	return s.refused.Since(time.Now()) >= limit
+	return one.refused.Since(time.Now()) >= 3*max(d.config.TTL, leastSessionTTL)
 }
 
-// clearAway destroys a session and removes its check, and tries each even if the other fails. A session whose id was never
-// told is found by its name. If the request to create it is carried out after that, it fails, since its check is gone
-// (TestLateCreationFails). One without a check is then left: it holds no keys, and expires.
+// clearAway destroys a session and removes its check, and tries each even if the other fails. A session whose id was not
+// told ends with its check (TestLateCreationFails). One without a check holds no keys, and expires.
 func (d *driver) clearAway(ctx context.Context, sess *session) error {
-	if !sess.unsure {
-		return errors.Join(d.destroy(ctx, sess.id), d.deregister(ctx, sess.check))
-	}
-	errs := []error{d.deregister(ctx, sess.check)}
-	list, meta, err := d.client.Session().List(d.client.Consistent(ctx))
-	if err = agent.FromAgent(meta, err); err != nil {
-		return errors.Join(append(errs, d.client.Explain(err))...)
-	}
-	for _, other := range list {
-		if other != nil && other.Name == sess.name {
-			errs = append(errs, d.destroy(ctx, other.ID))
-		}
-	}
-	return errors.Join(errs...)
+	return errors.Join(d.destroy(ctx, sess.id), d.deregister(ctx, sess.check))
 }
 
 // destroy destroys a session, if there is one.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -18,8 +19,7 @@ import (
 type session struct {
 	driver *driver
 	name   string
-	id     string // written by create, as is unsure; empty if the service has not told it
-	unsure bool   // it has no id, and might have been created
+	id     string // written by create; empty if the service has not told it
 	check  string // written by create: the id of the service and of its check that the session is bound to; empty if there is none
 
 	ended atomic.Bool // the service has said that there is no such session
@@ -33,15 +33,15 @@ type session struct {
 	// Of renewals. Written by the one who opens the session, then used by Keep alone.
 	sent    store.Instant // when the last one that counted was sent
 	renewed time.Time     // when the session itself was last renewed, as against its check
-	unknown bool          // the last pass was answered as if there were no check
-	denied  bool          // the last renewal was denied, and the log has it
+	// connection counts how often the agent did not confirm the session, and how often the service's index might have gone
+	// back, as it does by a restore: what was told before might not be so any more.
+	connection atomic.Uint64
+	unknown    bool // the last pass was answered as if there were no check
+	denied     bool // the last renewal was denied, and the log has it
 }
 
 // ID implements engine.Session.
 func (s *session) ID() string { return s.id }
-
-// Owned implements engine.Session.
-func (s *session) Owned() bool { return true }
 
 // over is called when the service says that there is no such session.
 func (s *session) over() error {
@@ -74,12 +74,12 @@ func (d *driver) Open(ctx context.Context) (engine.Session, engine.Proof, error)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	clear(d.behind) // what is left of another session
-	d.present, d.odd = s.id, time.Time{}
-	return s, d.proof(s.sent), nil
+	d.present, d.odd = s, time.Time{}
+	return s, s.proof(s.sent), nil
 }
 
-func (d *driver) proof(sent store.Instant) engine.Proof {
-	return engine.Proof{Sent: sent, Valid: d.config.TTL - d.config.Grace}
+func (s *session) proof(sent store.Instant) engine.Proof {
+	return engine.Proof{Sent: sent, Valid: s.driver.config.TTL - s.driver.config.Grace, Connection: 1 + s.connection.Load()}
 }
 
 // refusalLimit is for how long a session is tried to be opened though that is refused, be it not by Consul, or for an
@@ -106,7 +106,7 @@ func (d *driver) tell(err error) error {
 // newSession creates a session. Creating it starts its timer at the servers, and registering the check that of the
 // agent: the lease begins with the session.
 func (d *driver) newSession(ctx context.Context) (*session, error) {
-	d.client.Warm(ctx, d.config.checked())
+	d.client.Warm(ctx)
 	sess := &session{driver: d, name: "leadership-" + newName(), sent: store.Now(), renewed: time.Now()}
 	sess.letGo = sync.OnceValue(func() <-chan struct{} { return d.retire(sess) })
 	if d.config.checked() {
@@ -129,7 +129,7 @@ func (d *driver) create(ctx context.Context, sess *session) error {
 	// The library's own call leaves out an empty list and a delay of zero, which then are given defaults.
 	settings := map[string]any{
 		"Name": sess.name, "TTL": max(d.config.TTL, leastSessionTTL).String(), "Behavior": api.SessionBehaviorDelete,
-		"LockDelay": d.config.LockDelay.String(), "NodeChecks": []string{},
+		"LockDelay": "0s", "NodeChecks": []string{},
 	}
 	if sess.check != "" {
 		if err := d.register(ctx, sess.check); err != nil {
@@ -149,11 +149,21 @@ func (d *driver) create(ctx context.Context, sess *session) error {
 		err = agent.Odd("a new session has no ID")
 	}
 	if err = d.client.Explain(err); err != nil {
-		sess.unsure = errors.Is(err, store.ErrUnknownOutcome)
+		if strings.Contains(err.Error(), "Missing node registration") {
+			d.registerNode(ctx, sess.name)
+		}
 		return fmt.Errorf("create a session: %w", err)
 	}
 	sess.id = created.ID
 	return nil
+}
+
+// registerNode makes the agent register its node, which an operator has deregistered: any change of its services does. The
+// agent itself does that about once a minute. The token might lack the permission.
+func (d *driver) registerNode(ctx context.Context, id string) {
+	if d.register(ctx, id) == nil {
+		_ = d.deregister(ctx, id)
+	}
 }
 
 // service is the name of the service that sessions with a check are registered under. No client connects to it.
@@ -186,11 +196,9 @@ func (d *driver) deregister(ctx context.Context, id string) error {
 
 // End implements engine.Session. It destroys the session, and the keys go with it. If the service does not answer soon,
 // that goes on in the background, while another session is opened.
-func (s *session) End(ctx context.Context, led []engine.Removal) error {
-	d := s.driver
-	ctx, cancel := context.WithTimeout(ctx, min(d.config.TTL/4, closeLimit/2))
+func (s *session) End(ctx context.Context, _ []engine.Removal) error {
+	ctx, cancel := context.WithTimeout(ctx, min(s.driver.config.TTL/4, closeLimit/2))
 	defer cancel()
-	s.releaseLocks(ctx, led)
 	select {
 	case <-s.letGo():
 		return nil
@@ -199,8 +207,16 @@ func (s *session) End(ctx context.Context, led []engine.Removal) error {
 	}
 }
 
-// confirmNow lets Keep confirm the session at once.
-func (d *driver) confirmNow() {
+// doubt is called when a watch broke, or went back: the agent or the session might be gone, or the service restored from a
+// snapshot. Keep confirms the session at once.
+func (d *driver) doubt() {
+	d.mu.Lock()
+	s := d.present
+	d.mu.Unlock()
+	if s == nil {
+		return
+	}
+	s.connection.Add(1)
 	select {
 	case d.due <- struct{}{}:
 	default:

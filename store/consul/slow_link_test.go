@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// With a round trip of a quarter of the TTL, a candidate leads and keeps leading, and followers are told and confirmed.
-// The line is that slow from the start, or turns slow while the candidate leads. docs/backends.md derives the limit.
+// With a round trip of an eighth of the TTL, a candidate leads and keeps leading, and followers are told and confirmed. The
+// link is that slow from the start, or turns slow while the candidate leads.
 func TestSlowLink(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -27,14 +27,14 @@ func TestSlowLink(t *testing.T) {
 			t.Parallel()
 			var link storetest.Link
 			if c.slowAtFirst {
-				link.RoundTrip(c.ttl / 4)
+				link.RoundTrip(c.ttl / 8)
 			}
 			election := newElection()
 			start := time.Now()
 			own := contend(t, open(t, consul.Config{Dial: link.Dial, TTL: c.ttl}), election, "own")
 			term := receive(t, own.Terms, "it leads")
 			t.Logf("acknowledged after %v", time.Since(start))
-			link.RoundTrip(c.ttl / 4)
+			link.RoundTrip(c.ttl / 8)
 			follower := open(t, consul.Config{Dial: link.Dial, TTL: c.ttl})
 			leader, err := storetest.Leader(soon(t), follower, election, nil)
 			require.NoError(t, err)

@@ -4,7 +4,7 @@
 //	import _ "github.com/go-leadership/leadership/store/consul"
 //	st, err := store.Open(ctx, "consul://127.0.0.1:8500/prod?ttl=10s", nil)
 //
-// or [Open] with a [Config]. Options of the URL: ttl, grace, dc, namespace, partition, lockdelay; with the scheme
+// or [Open] with a [Config]. Options of the URL: ttl, grace, dc, namespace, partition; with the scheme
 // consul+tls also cacert, cert, key and servername. The path of the URL is the prefix of all keys, its password the ACL
 // token, which needs key:write on the prefix, session:write on the agent's node and, if the ttl is below 10 s,
 // service:write on the service "leadership". To follow, key:read is enough.
@@ -16,8 +16,8 @@
 // joined. A session ends early if the agent leaves, if its node or the store's check is deregistered, or if a client
 // destroys the session. A ballot ends early if a client deletes it. A watch tells the holder, whose term ends, as it
 // does when its agent refuses connections. The successor might lead a moment before. If that matters, fence with the
-// token, or make the successor wait with lockdelay. A server that falls silent is made to leave by the others, without a
-// word to its candidates: with a TTL above 6 s connect them to client agents.
+// token. A server that falls silent is made to leave by the others, without a word to its candidates: with a TTL above
+// 6 s connect them to client agents.
 //
 // The fencing token is the ballot's CreateIndex, which no removal of keys sets back, and a leader's revision the
 // ModifyIndex of the acknowledgement.
@@ -28,14 +28,13 @@ package consul
 import (
 	"time"
 
-	"github.com/go-leadership/leadership/store"
 	"github.com/go-leadership/leadership/store/engine"
 )
 
 // engineOf is the engine, under a name that does not show.
 type engineOf = engine.Engine
 
-// Store is one Consul session. It implements store.Store, store.Clearer and store.Resigner.
+// Store is one Consul session. It implements store.Store.
 type Store struct{ *engineOf }
 
 // Open opens a store. It checks the settings; it does not wait for the service.
@@ -47,20 +46,16 @@ func Open(config Config) (*Store, error) {
 	config = d.config
 	return &Store{engine.New(d, engine.Settings{
 		Name: d.life.Name, TTL: config.TTL, Pace: config.TTL / 4,
-		CampaignTimeout: max(2*config.TTL, 10*time.Second), // at round trips of TTL/4 it takes more than a TTL
+		CampaignTimeout: max(2*config.TTL, 10*time.Second),
 		DenialTimeout:   config.TTL,
 		ConfirmRereads:  true,
-		RemovedReason:   "its key was deleted, or taken by another program",
+		RemovedReason:   "its session has ended, or its key was deleted or taken by another program",
 		Logger:          config.Logger,
 	})}, nil
 }
 
 var (
-	_ store.Clearer  = (*Store)(nil)
-	_ store.Resigner = (*Store)(nil)
-
-	_ engine.Driver  = (*driver)(nil)
-	_ engine.Session = (*session)(nil)
-	_ engine.Finder  = (*driver)(nil)
-	_ store.Resigner = (*driver)(nil)
+	_ engine.Driver   = (*driver)(nil)
+	_ engine.Session  = (*session)(nil)
+	_ engine.Resigner = (*driver)(nil)
 )

@@ -47,7 +47,7 @@ func TestTLS(t *testing.T) {
 			t.Parallel()
 			st := openURL(t, c.url)
 			began := time.Now()
-			_, err := st.Campaign(soon(t), newElection(), "own")
+			_, err := st.Cast(soon(t), newElection(), "own")
 			require.ErrorIs(t, err, store.ErrUnavailable)
 			require.ErrorContains(t, err, c.reason)
 			require.ErrorContains(t, err, strings.TrimRight(strings.SplitN(c.url, "?", 2)[0], "/"))

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,40 +11,51 @@ import (
 	"github.com/go-leadership/leadership/store"
 )
 
-// ballot implements store.Ballot.
+// ballot implements store.Ballot. Its goroutine is in line.go.
 type ballot struct {
-	engine   *Engine
-	session  *session
-	entry    Entry // constant, but for Place, which mu guards; as are nonce and doubt
-	nonce    Nonce
-	doubt    bool // a request to enter it may still be on its way
-	item     item
-	denied   denials // used by work alone
-	resynced uint64  // guarded by the engine's mu: the number of its last resync
+	engine  *Engine
+	session *session
+	claim   *claim
+	entry   Entry // constant, but for Place, which mu guards
+	doubt   bool  // constant: a request to enter it may still be on its way
 
 	ctx   context.Context // ends when the ballot is lost, with the reason; lose alone ends it, under mu
 	end   context.CancelCauseFunc
 	first chan struct{} // closed under mu, as are all below: when the ballot is first
 	asked chan struct{} // closed when an operator has asked it to resign
 	back  chan struct{} // closed when its owner has begun to withdraw it
+	gone  chan struct{} // closed when neither the entry nor an acknowledgement stands, or ever will
+	bell  chan struct{} // has room for one: there is something for the goroutine to look at
+
+	denied  denials         // only the goroutine uses it, as also retries and detects
+	retries adapter.Retries // of its reads
+	detects string          // the session ahead that is looked after
 
 	mu        sync.Mutex
-	waited    bool   // guarded by mu, as are all below: Wait has said that it is first
-	tried     bool   // it may have been acknowledged
-	revision  uint64 // of the last acknowledgement that is known
-	gone      bool   // neither the entry nor an acknowledgement stands, or ever will
-	discarded bool   // it is being removed in the background
-	forgotten bool   // the session has been told that it is gone
-	detects   string // the session ahead that is looked after
-	own, prev *sight // of the own entry, and of the nearest ahead; nil if there is none
+	waited    bool     // guarded by mu, as are all below: Wait has said that it is first
+	tried     bool     // it may have been acknowledged
+	revision  uint64   // of the last acknowledgement that is known
+	trouble   error    // of the last request to remove it; nil if there was none
+	own, prev *mailbox // of the own entry, and of the nearest ahead; nil if there is none
+	overtaken func()   // ends the read that is under way
 }
 
-func newBallot(s *session, entry Entry, nonce Nonce) *ballot {
-	b := &ballot{engine: s.engine, session: s, entry: entry, nonce: nonce}
-	b.first, b.asked, b.back = make(chan struct{}), make(chan struct{}), make(chan struct{})
-	b.item.work = b.work
+func newBallot(c *claim, entry Entry, doubt bool) *ballot {
+	b := &ballot{engine: c.session.engine, session: c.session, claim: c, entry: entry, doubt: doubt, overtaken: func() {}}
+	b.first, b.asked, b.back, b.gone = make(chan struct{}), make(chan struct{}), make(chan struct{}), make(chan struct{})
+	b.bell = make(chan struct{}, 1)
 	b.ctx, b.end = context.WithCancelCause(context.Background())
 	return b
+}
+
+// start makes the ballot first if none is ahead, and starts its goroutine. If the store was stopped, the session is over.
+func (b *ballot) start() {
+	b.mu.Lock()
+	if b.entry.Place.Nearest == "" {
+		b.lead()
+	}
+	b.mu.Unlock()
+	b.engine.life.Go(b.run)
 }
 
 // closed reports whether a channel that carries nothing is closed.
@@ -68,30 +80,51 @@ func (b *ballot) Lost() <-chan struct{} { return b.ctx.Done() }
 // Err implements store.Ballot.
 func (b *ballot) Err() error { return context.Cause(b.ctx) }
 
-// ResignationRequested implements store.Resigning.
+// ResignationRequested implements store.Ballot.
 func (b *ballot) ResignationRequested() <-chan struct{} { return b.asked }
 
-// Wait implements store.Ballot.
+// Wait implements store.Ballot. It returns nil only once renewals are known to reach the lease, or while one that is sent
+// now would: a term that began with the rest of the first proof would end before the first renewal arrives. A lease that
+// has ended is the caller's to look at.
 func (b *ballot) Wait(ctx context.Context) error {
-	err := context.Cause(ctx)
-	if err == nil {
-		select {
-		case <-b.first:
-		case <-b.Lost():
-		case <-ctx.Done():
-			err = context.Cause(ctx)
-		}
+	err := b.await(ctx, b.first)
+	for renewed := b.unreachable(); err == nil && renewed != nil && b.Err() == nil; renewed = b.unreachable() {
+		err = b.await(ctx, renewed)
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if lost := b.Err(); lost != nil { // also if it is first
+	switch lost := b.Err(); {
+	case lost != nil: // also if it is first
 		return lost
-	}
-	if err != nil {
+	case err != nil:
 		return b.engine.life.Fail("wait", b.entry.Election, err)
 	}
 	b.waited = true
 	return nil
+}
+
+// await waits until a channel is closed, or the ballot is lost. Its error is why ctx has ended.
+func (b *ballot) await(ctx context.Context, c <-chan struct{}) error {
+	if ctx.Err() == nil {
+		select {
+		case <-c:
+			return nil
+		case <-b.Lost():
+			return nil
+		case <-ctx.Done():
+		}
+	}
+	return context.Cause(ctx)
+}
+
+// unreachable returns nil if a renewal has reached the lease, if there is time for another round trip like that of its
+// first proof, or if it has ended. Otherwise it returns a channel that is closed when it is renewed or ends.
+func (b *ballot) unreachable() <-chan struct{} {
+	last, left := b.session.lease.Last(), b.session.lease.Remaining()
+	if b.session.reached.Load() || left <= 0 || left >= last.Confirmed.Sub(last.Sent) {
+		return nil
+	}
+	return last.Changed
 }
 
 // lose says why the ballot is lost. The first reason stays.
@@ -102,28 +135,30 @@ func (b *ballot) lose(why error) {
 }
 
 // loseLocked is lose. The caller holds mu. From here on the ballot is never first, and no acknowledgement is sent.
-func (b *ballot) loseLocked(why error) {
-	b.end(b.engine.life.Fail("stand", b.entry.Election, why))
-	b.engine.queue.add(&b.item)
-}
+func (b *ballot) loseLocked(why error) { b.end(b.engine.life.Fail("stand", b.entry.Election, why)) }
 
-// removed loses a ballot whose entry has been found not to stand. There is nothing to remove if the ballot was never
+// removed loses a ballot whose entry has been found to be gone. There is nothing to remove if the ballot was never
 // first, and so never acknowledged, and can't be entered again. The caller holds mu.
 func (b *ballot) removed() {
 	if !closed(b.first) && !b.doubt {
-		b.gone = true
+		b.isGone()
 	}
 	b.loseLocked(fmt.Errorf("%w: %s", store.ErrLost, b.engine.settings.RemovedReason))
+}
+
+// isGone notes that neither the entry nor an acknowledgement stands. The caller holds mu.
+func (b *ballot) isGone() {
+	if !closed(b.gone) {
+		close(b.gone)
+	}
 }
 
 // lead makes the ballot first, unless it is lost. The caller holds mu, and knows that none is ahead and that the entry
 // stood when the last one ahead went, or later.
 func (b *ballot) lead() {
-	if closed(b.first) || b.Err() != nil {
-		return
+	if !closed(b.first) && b.Err() == nil {
+		close(b.first)
 	}
-	b.engine.queue.add(&b.item) // the nearest no longer needs a watch
-	close(b.first)              // last: the owner's goroutine runs before the worker's
 }
 
 // Acknowledge implements store.Ballot.
@@ -154,7 +189,7 @@ func (b *ballot) acknowledge(ctx context.Context, value string) (store.Leader, e
 	defer cancel(nil)
 	defer context.AfterFunc(b.ctx, func() { cancel(b.Err()) })()
 	var revision uint64
-	err = b.engine.outage.send(call, func() (err error) {
+	err = b.engine.gate.send(call, plain, func() (err error) {
 		revision, err = b.session.driver.Acknowledge(call, b.entry, value)
 		return err
 	})
@@ -199,19 +234,44 @@ func (b *ballot) acknowledged(revision uint64) {
 }
 
 // Withdraw implements store.Ballot. The ballot is lost before its entry is removed: it can't become first, and nothing
-// is acknowledged, while the removal is under way.
+// is acknowledged, while the removal is under way. Its goroutine removes the entry, and goes on after a call that is cut
+// short.
 func (b *ballot) Withdraw(ctx context.Context) error {
 	b.giveBack()
-	defer b.engine.queue.add(&b.item) // the watches go after the removal, which the next in line waits for
-	if b.isGone() {
+	if closed(b.gone) {
 		return nil
 	}
-	err := b.engine.repeat(ctx, b.remove)
-	if err != nil {
-		b.discard()
+	call, done, err := b.engine.call(ctx)
+	if err == nil {
+		defer done()
+		select {
+		case <-b.gone:
+		case <-b.session.ctx.Done():
+		case <-call.Done():
+		}
+		err = b.withdrawn(call)
 	}
 	return b.engine.life.Fail("withdraw", b.entry.Election, err)
 }
+
+// withdrawn returns nil if the ballot is known to be gone, and otherwise why it might stand.
+func (b *ballot) withdrawn(call context.Context) error {
+	over, left := b.session.state()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch {
+	case closed(b.gone), over && left == nil:
+		return nil
+	case b.trouble != nil && !adapter.Uncertain(b.trouble): // it was refused
+		return b.trouble
+	case over:
+		return left // nothing is sent any more
+	}
+	return adapter.Ended(call, nil, cmp.Or(b.trouble, errRemoving))
+}
+
+// errRemoving is why a Withdraw that is cut short does not know what became of the ballot.
+var errRemoving = fmt.Errorf("%w: the removal goes on", store.ErrUnknownOutcome)
 
 // giveBack notes that no leader's work depends on the ballot any more, and loses it.
 func (b *ballot) giveBack() {
@@ -230,46 +290,28 @@ var errWithdrawn = fmt.Errorf("%w: it was withdrawn", store.ErrLost)
 func (b *ballot) works() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.waited && !closed(b.back) && !b.gone
+	return b.waited && !closed(b.back) && !closed(b.gone)
 }
 
-func (b *ballot) isGone() bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.gone
-}
-
-// remove removes the entry and its acknowledgement, and returns nil once both are known to be gone.
+// remove removes the entry and its acknowledgement.
 func (b *ballot) remove(ctx context.Context) error {
-	s := b.session
-	if s.takes() {
-		if _, left := s.state(); left != nil {
-			return failFast{left} // nothing is sent any more
-		}
-		return nil
-	}
-	if b.isGone() {
-		return nil
-	}
-	err := s.send(ctx, func() error {
-		err := s.driver.Remove(ctx, b.removal())
-		if err == nil && b.doubt { // otherwise it might be entered again
-			err = s.driver.Void(ctx, b.entry.Election, b.nonce)
-		}
-		return err
-	})
-	if errors.Is(err, ErrOver) {
-		s.ended()
-		err = nil
+	err := b.session.driver.Remove(ctx, b.removal())
+	if err == nil && b.doubt { // otherwise it might be entered again
+		err = b.session.driver.Void(ctx, b.entry.Election, b.claim.nonce)
 	}
 	if err == nil {
 		b.mu.Lock()
-		b.gone = true
-		b.mu.Unlock()
-		s.forget(b, b.nonce.Name)
-		s.refuse(b.entry.Key, nil)
+		defer b.mu.Unlock()
+		b.isGone()
 	}
 	return err
+}
+
+// note keeps why the entry might still be there.
+func (b *ballot) note(err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.trouble = err
 }
 
 // removal is what is removed. It is made when the ballot is lost: nothing is acknowledged any more.
@@ -281,15 +323,10 @@ func (b *ballot) removal() Removal {
 
 // alone reports whether no other ballot of the session that stands in this election may have been acknowledged.
 func (b *ballot) alone() bool {
-	b.engine.mu.Lock()
-	others := make([]*ballot, 0, len(b.session.ballots))
-	for other := range b.session.ballots {
-		if other != b && other.entry.Election == b.entry.Election {
-			others = append(others, other)
+	for _, other := range b.session.ballots() {
+		if other == b || other.entry.Election != b.entry.Election {
+			continue
 		}
-	}
-	b.engine.mu.Unlock()
-	for _, other := range others {
 		other.mu.Lock()
 		tried := other.tried && other.Err() == nil
 		other.mu.Unlock()
@@ -298,20 +335,4 @@ func (b *ballot) alone() bool {
 		}
 	}
 	return true
-}
-
-// discard removes the entry in the background.
-func (b *ballot) discard() {
-	s := b.session
-	b.mu.Lock()
-	again := b.discarded || b.gone
-	b.discarded = true
-	b.mu.Unlock()
-	if again {
-		return
-	}
-	b.engine.mu.Lock()
-	s.begin(b.nonce.Name)
-	b.engine.mu.Unlock()
-	s.background(func(*slot) { s.clean(b.entry.Key, b.remove) })
 }

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"strconv"
 	"testing"
 	"time"
 
@@ -52,8 +53,13 @@ func TestNoncesDiffer(t *testing.T) {
 // impatient starts a campaign whose request is sent, and ends its context.
 func (s *scene) impatient() (enter *request, c *call[store.Ballot]) {
 	s.Helper()
+	return s.impatientIn("x")
+}
+
+func (s *scene) impatientIn(election string) (enter *request, c *call[store.Ballot]) {
+	s.Helper()
 	ctx, cancel := context.WithCancel(s.Context())
-	c = s.campaign(ctx, "x")
+	c = s.campaign(ctx, election)
 	if s.count("Open") > 0 {
 		s.next("Open").answer(answer{})
 	}
@@ -79,7 +85,7 @@ func TestImpatientCallerLeavesAnOrphan(t *testing.T) {
 		s.next("Void").answer(answer{})
 		s.quiet()
 		require.Len(t, s.slots, Slots)
-		require.Empty(t, s.current.nonces)
+		require.Empty(t, s.current.claims)
 	})
 }
 
@@ -122,8 +128,8 @@ func TestWhatWasNotSentLeavesWithItsCaller(t *testing.T) {
 // give up.
 func TestOrphansHoldBackCasts(t *testing.T) {
 	play(t, Settings{}, func(t *testing.T, s *scene) {
-		for range Slots {
-			s.impatient()
+		for i := range Slots {
+			s.impatientIn(strconv.Itoa(i))
 		}
 		require.Equal(t, Slots, s.count("Void"))
 		first := s.campaign(t.Context(), "first")
@@ -150,8 +156,8 @@ func TestOrphansHoldBackCasts(t *testing.T) {
 // TestEndOfTheSessionFreesTheSlots: the orphans ended with it.
 func TestEndOfTheSessionFreesTheSlots(t *testing.T) {
 	play(t, Settings{}, func(t *testing.T, s *scene) {
-		for range Slots {
-			s.impatient()
+		for i := range Slots {
+			s.impatientIn(strconv.Itoa(i))
 		}
 		c := s.campaign(t.Context(), "x")
 		s.session.ends(nil)
@@ -162,20 +168,6 @@ func TestEndOfTheSessionFreesTheSlots(t *testing.T) {
 		s.next("Enter").answer(entered(1, Place{}))
 		require.True(t, c.returned())
 		require.NoError(t, c.err)
-	})
-}
-
-// TestOrphanOfACallersConnection: if the service has ended the session, the orphan has ended with it, too.
-func TestOrphanOfACallersConnection(t *testing.T) {
-	play(t, Settings{}, func(t *testing.T, s *scene) {
-		s.owned = false
-		s.impatient()
-		void := s.next("Void")
-		s.session.ends(nil)
-		void.fail(errLater)
-		time.Sleep(time.Second)
-		s.quiet()
-		require.Len(t, s.slots, Slots)
 	})
 }
 
@@ -220,7 +212,7 @@ func TestEnterThatIsRefused(t *testing.T) {
 				require.ErrorIs(t, call.err, store.ErrDenied)
 				require.Equal(t, c.voids, s.count("Void"))
 				require.Len(t, s.slots, Slots-c.voids)
-				require.Len(t, s.current.nonces, c.voids)
+				require.Len(t, s.current.claims, c.voids)
 			})
 		})
 	}
@@ -259,73 +251,83 @@ func TestVoidThatIsRefusedEndsTheSession(t *testing.T) {
 	})
 }
 
-// TestStrayIsVoided: an entry of this session and store that belongs to no ballot, from a restored snapshot. Entries of
-// ballots, of other stores on the same connection, and of other sessions stay.
-func TestStrayIsVoided(t *testing.T) {
-	for name, c := range map[string]struct {
-		state func(s *scene, b *ballot) State
-		void  bool
-	}{
-		"stray":     {func(s *scene, b *ballot) State { return State{Token: 1, Session: b.session.id, Nonce: s.id + "ff"} }, true},
-		"ballot":    {func(_ *scene, b *ballot) State { return State{Token: 1, Session: b.session.id, Nonce: b.nonce.Name} }, false},
-		"not ours":  {func(_ *scene, b *ballot) State { return State{Token: 1, Session: b.session.id, Nonce: "ff"} }, false},
-		"elsewhere": {func(s *scene, _ *ballot) State { return State{Token: 1, Session: "other", Nonce: s.id + "ff"} }, false},
-		"gone":      {func(s *scene, b *ballot) State { return State{Session: b.session.id, Nonce: s.id + "ff"} }, false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			play(t, Settings{}, func(t *testing.T, s *scene) {
-				first, _ := s.leading(1)
-				s.cast(2, Place{Nearest: "own1"})
-				s.next("Entry").shows(c.state(s, first))
-				if !c.void {
-					require.Zero(t, s.count("Void"))
-					return
-				}
-				require.Equal(t, s.id+"ff", s.find("Void").nonce.Name)
-				require.NotZero(t, s.find("Void").nonce.Turn, "else what was void before in its slot would be so no more")
-				require.Len(t, s.slots, Slots-1)
-				require.Equal(t, 1, s.current.pending)
-				require.Contains(t, s.current.nonces, s.id+"ff")
-				s.find("Void").answer(answer{})
-				require.Len(t, s.slots, Slots)
-				require.Zero(t, s.current.pending)
-				require.NotContains(t, s.current.nonces, s.id+"ff")
-			})
-		})
-	}
-}
-
-// TestStrayInAListIsVoided, also behind an entry of another store, which the engine does not remove.
-func TestStrayInAListIsVoided(t *testing.T) {
-	play(t, Settings{}, func(t *testing.T, s *scene) {
-		first, _ := s.leading(1)
-		list := []string{"ff", first.nonce.Name, s.id + "ff"}
-		b := s.cast(2, Place{Nearest: "other", More: true, Nonces: list})
-		require.Equal(t, 1, s.count("Void"))
-		require.Equal(t, s.id+"ff", s.find("Void").nonce.Name)
-		require.Empty(t, b.entry.Place.Nonces)
-		s.find("Void").answer(answer{})
-
-		prev := s.next("Entry")
-		prev.shows(other)
-		s.next("Entry").shows(State{Token: 2})
-		prev.goes()
-		s.next("Ahead").answer(answer{place: Place{Nearest: "own1", Nonces: list}})
-		require.Equal(t, 1, s.count("Void"))
-		require.Empty(t, b.entry.Place.Nonces)
-	})
-}
-
 func TestCampaignChecksItsArguments(t *testing.T) {
 	play(t, Settings{}, func(t *testing.T, s *scene) {
-		_, err := s.Engine.Campaign(t.Context(), "/", "")
+		_, err := s.Engine.Cast(t.Context(), "/", "")
 		require.ErrorIs(t, err, store.ErrInvalid)
-		_, err = s.Engine.Campaign(t.Context(), "x", string(make([]byte, store.MaxValue+1)))
+		_, err = s.Engine.Cast(t.Context(), "x", string(make([]byte, store.MaxValue+1)))
 		require.ErrorIs(t, err, store.ErrInvalid)
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		_, err = s.Engine.Campaign(ctx, "x", "")
+		_, err = s.Engine.Cast(ctx, "x", "")
 		require.ErrorIs(t, err, context.Canceled)
 		s.quiet()
+	})
+}
+
+// TestDoubtPushesBack: nothing more is cast in an election while more than three outcomes there are unknown. A request
+// that is under way is no doubt, and other elections go on. Those that wait go on as soon as one outcome is known.
+func TestDoubtPushesBack(t *testing.T) {
+	play(t, Settings{}, func(t *testing.T, s *scene) {
+		for range mostDoubts + 1 {
+			s.impatient()
+		}
+		require.Equal(t, mostDoubts+1, s.count("Void"))
+		waits := s.campaign(t.Context(), "x")
+		ctx, cancel := context.WithCancelCause(t.Context())
+		leaves := s.campaign(ctx, "x")
+		require.Zero(t, s.count("Enter"))
+		s.campaign(t.Context(), "y")
+		require.Equal(t, "y", s.find("Enter").election)
+		s.find("Enter").answer(entered(1, Place{}))
+		s.find("Entry").shows(State{Token: 1})
+		cancel(errDisk)
+		require.True(t, leaves.returned())
+		require.ErrorIs(t, leaves.err, errDisk)
+		require.ErrorIs(t, leaves.err, store.ErrUnavailable)
+		require.NotErrorIs(t, leaves.err, store.ErrUnknownOutcome, "nothing was sent")
+		require.Len(t, s.slots, Slots-mostDoubts-1)
+
+		s.find("Void").answer(answer{})
+		s.find("Enter").answer(entered(2, Place{}))
+		require.True(t, waits.returned())
+		require.NoError(t, waits.err)
+	})
+	play(t, Settings{}, func(t *testing.T, s *scene) {
+		for range 2 * mostDoubts {
+			s.campaign(t.Context(), "x")
+			if s.count("Open") > 0 {
+				s.find("Open").answer(answer{})
+			}
+		}
+		require.Equal(t, 2*mostDoubts, s.count("Enter"), "none is in doubt")
+	})
+}
+
+// TestRemovalInDoubtPushesBack, too, and not once its answer has come.
+func TestRemovalInDoubtPushesBack(t *testing.T) {
+	play(t, Settings{}, func(t *testing.T, s *scene) {
+		var ballots []*ballot
+		for i := range mostDoubts + 1 {
+			b, _ := s.leading(uint64(i + 1))
+			ballots = append(ballots, b)
+		}
+		for _, b := range ballots {
+			s.withdraw(t.Context(), b)
+		}
+		require.Equal(t, mostDoubts+1, s.count("Remove"))
+		c := s.campaign(t.Context(), "x")
+		require.Equal(t, 1, s.count("Enter"), "their answers are on their way")
+		s.find("Enter").answer(entered(10, Place{}))
+		require.True(t, c.returned())
+		s.find("Entry").shows(State{Token: 10})
+		for range mostDoubts + 1 {
+			s.find("Remove").fail(Answered(errLater)) // not an outage, in which nothing is sent
+		}
+		s.campaign(t.Context(), "x")
+		require.Zero(t, s.count("Enter"))
+		time.Sleep(50 * time.Millisecond)
+		s.find("Remove").answer(answer{})
+		require.Equal(t, 1, s.count("Enter"))
 	})
 }

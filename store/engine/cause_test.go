@@ -39,7 +39,7 @@ func TestOutageIsLogged(t *testing.T) {
 		{os.ErrDeadlineExceeded, late},
 		{dial(syscall.ETIMEDOUT), late},
 		{errors.New("read tcp 127.0.0.1:40312->127.0.0.1:2181: i/o timeout"), late},
-		{errors.New("no answer for 20s"), late},
+		{errors.New("no answer for 10s"), late},
 		{errors.New("net/http: request canceled (Client.Timeout exceeded while awaiting headers)"), late},
 		{errors.New("net/http: TLS handshake timeout"), late},
 		{errors.New("etcdserver: request timed out"), late},

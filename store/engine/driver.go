@@ -23,7 +23,7 @@ var (
 )
 
 // Driver is a connection to one service. The engine speaks of entries: an entry is a ballot as the service keeps it. A
-// driver that can mark an entry implements store.Resigner, too: from then on its State says Resign, and its watch tells
+// driver that can mark an entry implements Resigner, too: from then on its State says Resign, and its watch tells
 // that.
 //
 // What the engine relies on:
@@ -44,22 +44,25 @@ var (
 //  8. WatchEntry, WatchLeader and Ahead answer by a request that was sent after they were called. The first WatchEntry
 //     after an Enter may tell what that read, if the watch was set before. What WatchLeader tells is as of then, or as of
 //     State.AsOf.
-//  9. Locks are taken in the order: driver, ballot or observation, queue. tell may be called under the driver's.
-//  10. No session ends before Proof.Sent and its TTL, unless its owner or an operator ends it.
+//  9. Locks are taken in the order: driver, ballot or observation. tell may be called under the driver's.
+//  10. When a connection is lost, all that its watches might have missed is told, or that they are over.
+//  11. No session ends before Proof.Sent and its TTL, unless its owner or an operator ends it.
 type Driver interface {
-	// Open opens a session, or returns that of the caller's connection. Keep of the session before has returned, but that
-	// session might not have ended: it stays until End. If there can't be two, Open returns ErrUnavailable until then.
-	// After an unknown outcome Open is called again: a session that was opened without an answer ends by itself or with
+	// Open opens a session. Keep of the session before has returned, but that session might not have ended: it stays until
+	// End. If there can't be two, Open returns ErrUnavailable until then. After an unknown outcome Open is called again: a session that was opened without an answer ends by itself or with
 	// Close. The zero Proof proves nothing. Open is called often while the service does not answer: what it has started ends
 	// before it returns an error.
 	Open(ctx context.Context) (Session, Proof, error)
-	// WatchEntry watches the key of an entry, or of an obstacle that Ahead has named. It returns when the watch is set and a
-	// read has been told; from then on every change is told, or News{Over: true}.
+	// WatchEntry watches the key of an entry. It returns when the watch is set and a read has been told; from then on every
+	// change is told, or News{Over: true}. If news make a read useless, the engine ends ctx.
 	WatchEntry(ctx context.Context, key string, tell Tell) (Watch, error)
 	// WatchLeader does the same for the acknowledgement of an election.
 	WatchLeader(ctx context.Context, election string, tell Tell) (Watch, error)
 	// Ahead returns what is ahead of an entry that stands, or ErrGone. e.Place.Nearest has gone.
 	Ahead(ctx context.Context, e Entry) (Place, error)
+	// First returns the state of the entry that is first in the queue of an election, with its token, session and nonce, by
+	// a request that is sent after the call and that the service's leader answers. The zero State: there is none.
+	First(ctx context.Context, election string) (State, error)
 	// Confirm makes the watches of WatchLeader tell News.AsOf, the time of this call or later, once they have told all that
 	// happened before. Those of WatchEntry need not tell it. It may return earlier: nil says that the service answered. It needs
 	// no session.
@@ -76,12 +79,9 @@ type Session interface {
 	// Keep renews the session until it is over, and then returns nil. If it returns an error, or ctx has ended, the
 	// session is given up: the engine calls End.
 	Keep(ctx context.Context, renewed func(Proof)) error
-	// End ends the session. led are its entries that have been first and still stand. If it returns nil, and Owned is true,
-	// the session has ended. If it returns an error, the session ends by itself.
+	// End ends the session with all its entries. led are those that have been first and still stand. If it returns nil, the
+	// session has ended. If it returns an error, the session ends by itself.
 	End(ctx context.Context, led []Removal) error
-	// Owned is false for the session of a caller's connection: the engine removes each entry before it calls End. If it was
-	// given up, Open may return one with the same ID.
-	Owned() bool
 	// Enter makes an entry, and returns what is ahead of it. If it returns an error with an entry that has a token, the
 	// entry stands, and the engine voids it. ErrGone: the entry was made and is of no use; the engine voids it too.
 	Enter(ctx context.Context, election string, n Nonce, value string) (Entry, error)
@@ -98,18 +98,20 @@ type Session interface {
 type Proof struct {
 	Sent  store.Instant
 	Valid time.Duration
+	// Connection is another number after each reconnection of the session's transport: the service might have been restored
+	// meanwhile, so the engine looks for entries that have come back (audit.go). 0 if there are no connections.
+	Connection uint64
 }
 
 // Nonce names one cast. Casts that are under way at once have different slots: one mark for each slot, the last turn that
 // is void, keeps requests on their way from making an entry.
 type Nonce struct {
-	Name  string // no other cast ever has it
-	Slot  int    // from 0 to Slots - 1
-	Turn  uint64 // higher than any before it in its slot
-	Stray bool   // the entry was removed and has been seen since; its acknowledgement may be there, too
+	Name string // no other cast ever has it
+	Slot int    // from 0 to Slots - 1
+	Turn uint64 // higher than any before it in its slot
 }
 
-// Slots is how many casts, and removals in the background, are under way at once.
+// Slots is how many casts are under way at once.
 const Slots = 32
 
 // Entry is a ballot as the service keeps it.
@@ -123,9 +125,8 @@ type Entry struct {
 
 // Place is what is ahead of an entry.
 type Place struct {
-	Nearest string   // the key of the nearest; empty if the entry is first. It may name an obstacle that is no entry.
-	More    bool     // whether there may be others ahead once that has gone
-	Nonces  []string // of entries ahead, if the driver has seen them: the engine voids strays
+	Nearest string // the key of the nearest; empty if the entry is first
+	More    bool   // whether there may be others ahead once that has gone
 }
 
 // Removal is an entry that goes.

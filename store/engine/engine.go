@@ -5,66 +5,78 @@
 //
 // Writers of drivers read docs/writing-a-store.md, then [Driver] and [Session] (driver.go), and examples/httpstore;
 // what is in optional.go and peers.go only if they need it. Package drivertest has a case for each thing that the
-// engine relies on. Readers of the engine read this page, then session.go, cast.go, ballot.go, watch.go and observe.go.
+// engine relies on. Readers of the engine read this page, then session.go, claim.go, cast.go, line.go, ballot.go,
+// audit.go, observe.go and gate.go.
 //
 // # A session
 //
-//	none ──Campaign──▶ opening ──▶ open ──ended by the service, given up, or Close──▶ over ──▶ none
+//	none ──Cast──▶ opening ──▶ open ──ended by the service, given up, or Close──▶ over ──▶ none
 //
-// One goroutine, the keeper, runs from the first Campaign until no session is wanted (session.go). It opens a session,
+// One goroutine, the keeper, runs from the first Cast until no session is wanted (session.go). It opens a session,
 // renews it, and ends it. However a session ends, finish tells the ballots why first, then ends the lease, and only
 // then the keeper lets the session go: no rival leads before this process knows that it does not. If a leader's work
-// still goes on then, the session ends when the work has stopped, and the next one is opened meanwhile.
+// still goes on then, the session ends when the work has stopped, and the next one is opened meanwhile. The end of a
+// session takes all its entries along.
 //
-// # A cast
+// # A claim
 //
-//	slot ──▶ Enter ──▶ ballot
-//	              └──outcome unknown, and the caller has gone──▶ orphan ──Void──▶ slot is free
+//	Cast ──Enter──▶ ballot ──Remove──▶ settled
+//	          └──outcome unknown, and the caller has gone──▶ orphan ──Void──▶ settled
 //
-// Campaign takes a slot, which it keeps until the outcome of its request is known (cast.go). An impatient caller leaves
-// its slot to an orphan, so that requests without an answer hold back the next casts, and never grow in number. What
-// was not sent leaves no orphan.
+// A claim is a nonce that might have an entry (claim.go). It is settled when the entry is gone for good. A cast keeps one
+// of [Slots] slots until the outcome of its request is known; an impatient caller leaves its slot to an orphan. While
+// more than three outcomes in an election are unknown, nothing more is cast there. So requests without an answer hold
+// back the next casts, and never grow in number. What was not sent leaves no orphan.
 //
 // # A ballot
 //
 //	            the nearest ahead has gone,                  Wait
 //	waiting ────and the own entry stood then────▶ first ──────────────▶ may acknowledge
 //	   │                                            │
-//	   └────deleted, withdrawn, session over────────┴──▶ lost
+//	   └────deleted, withdrawn, session over────────┴──▶ lost ──▶ gone
 //
-// A ballot never goes back. It has no goroutine: watches tell it of changes, and what needs a request is put into a
-// queue that a few short-lived workers work off (watch.go). The set of entries ahead only shrinks. So when the nearest
-// has gone, and it was the only one ahead, the ballot is first if it stands: watches of one stream tell of its own end
-// before they tell of a later end of another's, and no request is needed. In every other case the engine reads the own
-// entry after it has learned that the nearest has gone, or asks the service what is ahead.
+// A ballot never goes back. Its goroutine is read from top to bottom (line.go): queue, guard, finish. Two watches, of the
+// own entry and of the nearest ahead, put what they tell into mailboxes, and ring the bell that the goroutine rests on.
+// What is known counts while it is read anew. The set of entries ahead only shrinks. So when the nearest has gone, and it
+// was the only one ahead, the ballot is first if it stands: watches of one stream tell of its own end before they tell of
+// a later end of another's. Then the ballot is first within the watch's call, and no request is needed. In every other
+// case the engine reads the own entry after it has learned that the nearest has gone, or asks the service what is ahead.
+//
+// # What can't be explained
+//
+// An entry of a session that no claim accounts for ends the session; the candidate stands again (audit.go). So does a
+// removal that is refused for good. The engine has no other way to heal.
 //
 // # An observation
 //
-// All callers that ask for the leader of an election share one watch (observe.go). The leader that it told last and the
-// time as of which that is right change together, under one lock.
+// All callers that ask for the leader of an election share one watch, and a goroutine that reads (observe.go). The leader
+// that was told last and the time as of which that is right change together, under one lock.
 //
 // # Without a server
 //
 // If nothing but the peers ends sessions ([Peers]), the ballot behind asks for the session of the nearest ahead, and
 // expires it once its mark has stood for its TTL (peers.go).
 //
-// # An outage
+// # The gate
 //
 //	answered ──a request is not answered, and none sent after it──▶ outage ──an answer, or a renewal──▶ answered
 //
-// While a service does not answer, all requests of the store wait for a turn (outage.go). The first turn comes at once,
-// the next ones after 50 ms, 100 ms, 200 ms and then 250 ms each; every other one is for a request that opens a session.
-// The first answer lets all through that wait. What the driver sends in Keep does not wait.
+// All requests pass one gate (gate.go). Reads have 16 places, in the order of asking; a ballot that might be first comes
+// before all other reads, and a pause after an error holds no place. While the service does not answer, every request
+// also waits for a turn (outage.go). The first turn comes at once, the next ones after 50 ms, 100 ms, 200 ms and then
+// 250 ms each; every other one is for a request that opens a session. The first answer lets all through that wait. What
+// the driver sends in Keep does not wait.
+//
+// A watch might lose a change. So one ballot or observation reads anew at each pace, in turn (rota.go).
 //
 // # Goroutines
 //
-// The keeper, while a session is wanted; one for each session that ends after its leader's work, or is a caller's and
-// was given up; maintain, for as long as the store is open; one for the confirmation under way; one that logs; up to
-// [workers] workers, while there is something to look at; one for each orphan and each removal in the background,
-// together [Slots] at most that have sent a request. Close waits for all of them, and for the calls of users that are in
-// the driver, before it closes the driver.
+// The keeper and the audit, while a session is wanted; one for each session that ends after its leader's work; one for
+// each ballot, observation, orphan, and session that is looked after; maintain, for as long as the store is open; one for
+// the confirmation under way; up to 16 that look at heads after a reconnection; one that logs. Close waits for all of them,
+// and for the calls of users that are in the driver, before it closes the driver.
 //
-// Locks are taken in this order: the driver's, [Engine].mu, a ballot's or observation's, the queue's or the outage's, the
+// Locks are taken in this order: the driver's, [Engine].mu, a ballot's or observation's, the gate's or the rota's, the
 // logger's. None is held while the driver or a user's function is called.
 package engine
 
@@ -105,9 +117,9 @@ type Engine struct {
 	settings Settings
 	id       string // random: the nonces of this store begin with it
 	life     *adapter.Lifecycle
-	queue    queue
 	log      logger
-	outage   outage
+	gate     gate
+	rota     rota
 	slots    chan *slot     // those that are free, in the order in which they are taken
 	keeper   sync.WaitGroup // the goroutine that runs keep, and those that end sessions after it
 	calls    sync.WaitGroup // calls of users; one is added under mu while closed is false
@@ -118,14 +130,11 @@ type Engine struct {
 	mu           sync.Mutex
 	ended        bool                    // guarded by mu, as are all below: Close has begun
 	current      *session                // nil while there is none
-	last         *session                // the current one, or the one before
-	stand        error                   // why Close has left ballots standing
 	opening      *opening                // nil unless a session is wanted and there is none
 	keeping      bool                    // the keeper runs
 	observations map[string]*observation // by election
 	detectors    map[string]*detector    // by session
 	casts        uint64                  // counts nonces
-	resyncs      uint64                  // counts the resyncs
 }
 
 // New returns a store on the driver, which it closes.
@@ -140,14 +149,11 @@ func New(d Driver, s Settings) *Engine {
 	var id [8]byte
 	_, _ = rand.Read(id[:]) // never fails
 	e.id = hex.EncodeToString(id[:])
-	e.queue.start, e.log.start = e.life.Go, e.life.Go
-	e.log.log, e.outage.name, e.outage.logger = s.Logger, s.Name, &e.log
+	e.log.start = e.life.Go
+	e.log.log, e.gate.name, e.gate.logger = s.Logger, s.Name, &e.log
 	e.slots = make(chan *slot, Slots)
 	for i := range Slots {
 		e.slots <- &slot{number: i}
-	}
-	if f, ok := d.(Finder); ok {
-		f.OnFound(e.found)
 	}
 	e.life.Go(e.maintain)
 	return e
@@ -166,24 +172,18 @@ func (e *Engine) TTL() time.Duration { return e.settings.TTL }
 func (e *Engine) Worked() bool { return e.worked.Load() }
 
 // call begins a call of a user. The context that it returns ends with the caller's and when the store is closed; Close
-// waits for done. The caller's is asked before mu is locked: it might be of the program's own type, and wait for a caller.
+// waits for done.
 func (e *Engine) call(ctx context.Context) (call context.Context, done func(), err error) {
-	call, end, err := e.life.Call(ctx)
 	e.mu.Lock()
-	ended := e.ended
-	if err == nil && !ended {
-		e.calls.Add(1)
+	defer e.mu.Unlock()
+	if e.ended { // whatever ctx says
+		return nil, nil, store.ErrClosed
 	}
-	e.mu.Unlock()
-	if ended { // whatever ctx says
-		if err == nil {
-			end()
-		}
-		err = store.ErrClosed
-	}
+	call, end, err := e.life.Call(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
+	e.calls.Add(1)
 	return call, func() { end(); e.calls.Done() }, nil
 }
 
@@ -216,7 +216,7 @@ func (e *Engine) Ballots(ctx context.Context, election string) (list []store.Sta
 		return nil, err
 	}
 	err = e.repeat(ctx, func(ctx context.Context) error {
-		return e.outage.send(ctx, func() (err error) {
+		return e.gate.send(ctx, plain, func() (err error) {
 			list, err = e.driver.Ballots(ctx, election)
 			return err
 		})
@@ -228,21 +228,21 @@ func (e *Engine) Ballots(ctx context.Context, election string) (list []store.Sta
 	return list, nil
 }
 
-// RequestResignation implements store.Resigner.
+// RequestResignation implements store.Store.
 func (e *Engine) RequestResignation(ctx context.Context, election string, token uint64) error {
 	if err := store.CheckElection(election); err != nil {
 		return err
 	}
 	err := error(errors.ErrUnsupported)
-	if d, ok := e.driver.(store.Resigner); ok {
+	if d, ok := e.driver.(Resigner); ok {
 		err = e.repeat(ctx, func(ctx context.Context) error {
-			return e.outage.send(ctx, func() error { return d.RequestResignation(ctx, election, token) })
+			return e.gate.send(ctx, plain, func() error { return d.RequestResignation(ctx, election, token) })
 		})
 	}
 	return e.life.Fail("request the resignation", election, err)
 }
 
-// Clear implements store.Clearer.
+// Clear implements store.Store.
 func (e *Engine) Clear(ctx context.Context, election string) error {
 	if election != "" {
 		if err := store.CheckElection(election); err != nil {
@@ -250,12 +250,12 @@ func (e *Engine) Clear(ctx context.Context, election string) error {
 		}
 	}
 	err := e.repeat(ctx, func(ctx context.Context) error {
-		return e.outage.send(ctx, func() error { return e.driver.Clear(ctx, election) })
+		return e.gate.send(ctx, plain, func() error { return e.driver.Clear(ctx, election) })
 	})
 	return e.life.Fail("clear", election, err)
 }
 
-// maintain confirms what the watches have told, and resyncs one ballot or observation, at the store's pace. A
+// maintain confirms what the watches have told, and gives one ballot or observation its turn, at the store's pace. A
 // confirmation may take longer than that: the next one is sent when it has been answered. Twice as often it looks which
 // observations are getting old.
 func (e *Engine) maintain() {
@@ -271,8 +271,9 @@ func (e *Engine) maintain() {
 				})
 			default:
 			}
-			if tick > 0 { // at first nothing has been watched for long
-				e.resync()
+			e.dropUnused()
+			if tick > 0 && !e.settings.ConfirmRereads { // at first nothing has been watched for long
+				e.rota.turn()
 			}
 		}
 		adapter.PauseFor(e.life.Calls, e.settings.Pace/2)
@@ -294,44 +295,22 @@ func (e *Engine) freshen() {
 
 // confirm asks the driver to confirm.
 func (e *Engine) confirm() {
-	_ = e.outage.send(e.life.Calls, func() error { // its outcome is what the watches tell
+	_ = e.gate.send(e.life.Calls, plain, func() error { // its outcome is what the watches tell
 		ctx, cancel := context.WithTimeout(e.life.Calls, e.settings.TTL)
 		defer cancel()
 		return e.driver.Confirm(ctx)
 	})
 }
 
-// resync reads anew what was resynced longest ago: a watch might have lost a change. It also drops observations that
-// are not used any more.
-func (e *Engine) resync() {
+// dropUnused drops the observations that have not been used for a TTL.
+func (e *Engine) dropUnused() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.resyncs++
-	var oldest *uint64
-	var read func()
-	consider := func(last *uint64, f func()) {
-		if !e.settings.ConfirmRereads && (oldest == nil || *last < *oldest) {
-			oldest, read = last, f
-		}
-	}
-	if e.current != nil {
-		for b := range e.current.ballots {
-			if b.Err() == nil {
-				consider(&b.resynced, b.resync)
-			}
-		}
-	}
 	for election, o := range e.observations {
 		if o.callers == 0 && time.Since(o.used) >= e.settings.TTL {
 			delete(e.observations, election)
 			o.drop()
-			continue
 		}
-		consider(&o.resynced, o.refresh)
-	}
-	if read != nil {
-		*oldest = e.resyncs
-		read()
 	}
 }
 
@@ -357,16 +336,10 @@ func (e *Engine) Close() error {
 		e.mu.Unlock()
 		e.keeper.Wait()
 		e.life.Stop()
-		e.outage.close()
+		e.gate.close()
 		e.life.Wait()
 		e.calls.Wait()
-		e.mu.Lock()
-		stand, last := e.stand, e.last
-		e.mu.Unlock()
-		if last != nil {
-			stand = errors.Join(stand, last.stands())
-		}
-		e.closed = errors.Join(stand, e.driver.Close())
+		e.closed = e.driver.Close()
 	})
 	return e.closed
 }

@@ -12,7 +12,7 @@ import (
 )
 
 // observation is what is known of an election's leader, for all callers. It watches from the first call on, and is
-// dropped when it has not been used for a TTL.
+// dropped when it has not been used for a TTL. Its goroutine reads; what watches tell goes to the callers without it.
 //
 // It reads the leader when it begins, when its watch is over or does not tell what has changed, when the confirmations
 // are missing, after an answer that took longer than a pace, and for a caller that needs the present state. Reads are
@@ -21,10 +21,11 @@ import (
 type observation struct {
 	engine   *Engine
 	election string
-	item     item
-	callers  int       // guarded by the engine's mu, as are used and resynced
+	bell     chan struct{}   // has room for one: a read might be wanted
+	ctx      context.Context // ends when the observation is dropped, or the store is closed
+	drop     context.CancelFunc
+	callers  int       // guarded by the engine's mu, as is used
 	used     time.Time // when the last caller left
-	resynced uint64    // the number of its last resync
 
 	mu      sync.Mutex    // guards all below
 	changed chan struct{} // closed and replaced when an answer or news has come, or the store is being closed
@@ -48,8 +49,6 @@ type observation struct {
 	trouble  error    // of the last read, if it has no answer
 	refused  *refusal // the last that failed for good; nil if none did
 	reading  bool     // one is under way
-
-	dropped bool // for want of callers
 }
 
 // refusal is a read that failed for good.
@@ -94,9 +93,10 @@ func (e *Engine) join(ctx context.Context, election string) (*observation, error
 	}
 	o, ok := e.observations[election]
 	if !ok {
-		o = &observation{engine: e, election: election, changed: make(chan struct{})}
-		o.item.work = o.work
+		o = &observation{engine: e, election: election, changed: make(chan struct{}), bell: make(chan struct{}, 1)}
+		o.ctx, o.drop = context.WithCancel(e.life.Calls)
 		e.observations[election] = o
+		e.life.Go(o.run)
 	}
 	o.callers++
 	e.calls.Add(1)
@@ -135,9 +135,12 @@ func (o *observation) wait(ctx context.Context, prev *store.Known) (store.Known,
 	defer o.mu.Unlock()
 	refused := o.refused
 	need := uint64(1) // the read that has to be answered
-	if prev == nil {
+	switch {
+	case prev == nil:
 		need = o.begun + 1
 		o.present = need
+	case o.known.AsOf.Before(prev.AsOf): // prev is of an observation that was dropped
+		need = o.begun + 1
 	}
 	for {
 		switch {
@@ -146,6 +149,7 @@ func (o *observation) wait(ctx context.Context, prev *store.Known) (store.Known,
 		case o.refused != refused:
 			return store.Known{}, o.refused.err
 		case o.answered < need:
+		case prev != nil && o.known.AsOf.Before(prev.AsOf):
 		case prev != nil && o.known.Leader == prev.Leader && !o.known.AsOf.After(prev.AsOf):
 		case o.floor == 0 || o.answered >= o.cleared:
 			return o.known, nil
@@ -154,7 +158,7 @@ func (o *observation) wait(ctx context.Context, prev *store.Known) (store.Known,
 		}
 		o.wanted = max(o.wanted, need)
 		if o.lacking() {
-			o.engine.queue.add(&o.item)
+			ring(o.bell)
 		}
 		if err := o.sleep(ctx); err != nil {
 			return store.Known{}, err
@@ -178,7 +182,7 @@ func (o *observation) sleep(ctx context.Context) error {
 	o.mu.Lock()
 	trouble := o.trouble
 	o.mu.Unlock()
-	return adapter.Ended(ctx, nil, cmp.Or(trouble, o.engine.outage.err()))
+	return adapter.Ended(ctx, nil, cmp.Or(trouble, o.engine.gate.err()))
 }
 
 // lacking reports whether a read has to begin, if none is under way.
@@ -191,43 +195,86 @@ func (o *observation) now() store.Known {
 	return o.known
 }
 
-// refresh makes a worker read the leader again, unless a read is under way.
+// refresh makes the observation read the leader again, unless a read is under way.
 func (o *observation) refresh() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if !o.reading {
 		o.wanted = max(o.wanted, o.begun+1)
-		o.engine.queue.add(&o.item)
+		ring(o.bell)
 	}
 }
 
-// drop ends the observation: it has no callers any more.
-func (o *observation) drop() {
+// run is the observation's goroutine: until the observation is dropped, or the store is closed.
+func (o *observation) run() {
+	turn := o.engine.rota.join(o.refresh)
+	for o.ctx.Err() == nil {
+		select {
+		case <-o.bell:
+			o.readAll()
+		case <-o.ctx.Done():
+		}
+	}
+	o.engine.rota.leave(turn)
+	o.feed.stop() // only this goroutine writes feed
+}
+
+// readAll reads the leader until no read is wanted.
+func (o *observation) readAll() {
+	for wait := (adapter.Retries{}); o.isLacking(); {
+		asked := time.Now()
+		f, err := o.read()
+		switch {
+		case err == nil:
+			wait.Reset()
+			o.set(f, asked)
+		case !o.failed(err):
+			return
+		default:
+			wait.Pause(o.ctx)
+		}
+	}
+}
+
+// isLacking is lacking for a caller that does not hold mu. Nothing is once the observation has ended.
+func (o *observation) isLacking() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.dropped = true
-	o.engine.queue.add(&o.item)
+	return o.ctx.Err() == nil && o.lacking()
 }
 
-// work reads the leader, if that is wanted, and sets a watch. A worker calls it, one at a time for each observation.
-func (o *observation) work() (again bool) {
-	f := o.begin()
-	if f == nil {
-		return false
-	}
-	ctx, asked := o.engine.life.Calls, time.Now()
-	watch, err := o.read(ctx, f)
-	if err != nil {
-		if !o.failed(err) || ctx.Err() != nil {
-			return false
+// read reads the leader, and sets a watch. The read begins when the gate has let it through: callers that have come until
+// then need no other.
+func (o *observation) read() (f *feed, err error) {
+	d, ctx := o.engine.driver, o.ctx
+	err = o.engine.gate.send(ctx, reads, func() (err error) {
+		f = o.begin()
+		if s, ok := d.(Syncer); ok && f.synced {
+			if err := s.Sync(ctx); err != nil {
+				return err
+			}
 		}
-		adapter.Pause(ctx)
-		return true
-	}
+		f.watch, err = d.WatchLeader(ctx, o.election, o.tell(f))
+		return err
+	})
+	return f, err
+}
+
+func (o *observation) begin() *feed {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.begun++
+	o.reading = true
+	return &feed{number: o.begun, changes: o.changes, synced: o.answered < o.present}
+}
+
+// set puts a watch that has been set in place of the one before. If its answer took long, it says little of now, and the
+// leader is read again.
+func (o *observation) set(f *feed, asked time.Time) {
+	o.engine.worked.Store(true)
 	o.mu.Lock()
 	old := o.feed
-	o.engine.worked.Store(true)
-	f.watch, o.feed, o.reading, o.trouble = watch, f, false, nil
+	o.feed, o.reading, o.trouble = f, false, nil
 	if !f.older {
 		o.answered = f.number
 	}
@@ -235,47 +282,12 @@ func (o *observation) work() (again bool) {
 		o.asOf(asked) // the read was sent later
 	}
 	pace := o.engine.settings.Pace
-	slow := suspension.Since(asked) > pace && suspension.Since(o.known.AsOf) > pace // the answer says little of now
-	if slow {
+	if suspension.Since(asked) > pace && suspension.Since(o.known.AsOf) > pace {
 		o.wanted = max(o.wanted, o.begun+1)
 	}
 	o.notify()
 	o.mu.Unlock()
 	old.stop() // after the new watch has been set: no change is missed
-	return slow
-}
-
-// read reads the leader, and sets a watch.
-func (o *observation) read(ctx context.Context, f *feed) (w Watch, err error) {
-	if d, ok := o.engine.driver.(Syncer); ok && f.synced {
-		if err := o.engine.outage.send(ctx, func() error { return d.Sync(ctx) }); err != nil {
-			return Watch{}, err
-		}
-	}
-	err = o.engine.outage.send(ctx, func() (err error) {
-		w, err = o.engine.driver.WatchLeader(ctx, o.election, o.tell(f))
-		return err
-	})
-	return w, err
-}
-
-// begin begins a read, and returns nil if none is wanted. It takes the watch of an observation that was dropped back.
-func (o *observation) begin() *feed {
-	o.mu.Lock()
-	if o.dropped {
-		old := o.feed
-		o.feed = nil
-		o.mu.Unlock()
-		old.stop()
-		return nil
-	}
-	defer o.mu.Unlock()
-	if !o.lacking() {
-		return nil
-	}
-	o.begun++
-	o.reading = true
-	return &feed{number: o.begun, changes: o.changes, synced: o.answered < o.present}
 }
 
 // failed is called when a read has failed, and reports whether it must be sent again.
@@ -322,7 +334,7 @@ func (o *observation) tell(f *feed) Tell {
 		}
 		f.stale = f.stale || n.Over
 		if f.stale {
-			o.engine.queue.add(&o.item)
+			ring(o.bell)
 		}
 		o.notify()
 	}

@@ -54,11 +54,11 @@ func TestPresentLeaderIsReadAfterASync(t *testing.T) {
 		for range 2 {
 			c := s.observe(nil)
 			s.next("Sync").fail(errLater)
-			time.Sleep(50 * time.Millisecond)
+			time.Sleep(100 * time.Millisecond)
 			s.next("Sync").answer(answer{})
 			synced := time.Now()
 			s.next("Leader").fail(errLater)
-			time.Sleep(50 * time.Millisecond)
+			time.Sleep(100 * time.Millisecond)
 			again := s.next("Sync") // the read has begun again
 			late := s.observe(nil)
 			again.answer(answer{})

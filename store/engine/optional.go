@@ -53,12 +53,6 @@ func isAnswer(err error) bool {
 	return err == nil || errors.Is(err, store.ErrDenied) || errors.As(err, &a)
 }
 
-// PairWatcher is a driver that watches two entries and reads both in one request.
-type PairWatcher interface {
-	// Pair does what Entry does for the own entry and for the nearest ahead. After an error neither is watched.
-	Pair(ctx context.Context, own, nearest string, tellOwn, tellNearest Tell) (ownWatch, nearestWatch Watch, err error)
-}
-
 // Syncer is a driver whose reads may be answered by a server that is behind. State.AsOf says how old they can be. After
 // Sync has returned nil, what is read by a method that is called then includes all that was confirmed to its client before
 // the call of Sync. The engine calls it before it reads the leader for a caller who needs the present one.
@@ -66,19 +60,18 @@ type Syncer interface {
 	Sync(ctx context.Context) error
 }
 
-// Finder is a driver that finds entries by itself, as after a restore of the service. OnFound is called before any other
-// method. found removes an entry that was made by this store in the session with that ID and has no ballot; it does not
-// block, and is not called under the driver's locks.
-type Finder interface {
-	OnFound(found func(session, election, nonce string))
+// Resigner is a driver that can mark an entry, as Store.RequestResignation asks for. Marks of other programs' entries are refused
+// with errors.ErrUnsupported.
+type Resigner interface {
+	RequestResignation(ctx context.Context, election string, token uint64) error
 }
 
-// ProcessBound is a Session that ends as soon as its process is gone: see store.ProcessBound.
+// ProcessBound is a Session that ends as soon as its process is gone: see Ballot.SessionFile in package store.
 type ProcessBound interface {
 	SessionFile() (*os.File, error)
 }
 
-// SessionFile implements store.ProcessBound.
+// SessionFile implements store.Ballot.
 func (b *ballot) SessionFile() (*os.File, error) {
 	s, ok := b.session.driver.(ProcessBound)
 	if !ok {
@@ -89,16 +82,6 @@ func (b *ballot) SessionFile() (*os.File, error) {
 		err = fmt.Errorf("%w: %w", store.ErrLost, err)
 	}
 	return file, err
-}
-
-// found is what a Finder calls.
-func (e *Engine) found(session, election, nonce string) {
-	e.mu.Lock()
-	s := e.current
-	e.mu.Unlock()
-	if s != nil && s.id == session {
-		s.stray(election, nonce)
-	}
 }
 
 // denials tells how long something has been denied: a denial might come of an outage, or of a cache, and pass.

@@ -10,9 +10,6 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// OnFound implements Finder.
-func (s *scripted) OnFound(found func(session, election, nonce string)) { s.found = found }
-
 // TestOpenFailsFast: a temporary error that waiting does not end.
 func TestOpenFailsFast(t *testing.T) {
 	play(t, Settings{}, func(t *testing.T, s *scene) {
@@ -22,28 +19,6 @@ func TestOpenFailsFast(t *testing.T) {
 		require.ErrorIs(t, c.err, store.ErrUnavailable)
 		s.quiet()
 		s.cast(1, Place{}) // the next caller asks again
-	})
-}
-
-// TestFoundEntryIsVoided: one of this session that has no ballot. One with a ballot, of another store or of another
-// session stays.
-func TestFoundEntryIsVoided(t *testing.T) {
-	play(t, Settings{}, func(t *testing.T, s *scene) {
-		s.scripted.found("1", "x", s.id+"ff") // before there is a session
-		b, _ := s.leading(1)
-		own := b.session.id
-		s.scripted.found(own, "x", b.nonce.Name)
-		s.scripted.found(own, "x", "ff")
-		s.scripted.found("another", "x", s.id+"ff")
-		s.quiet()
-		s.scripted.found(own, "y", s.id+"ff")
-		s.scripted.found(own, "y", s.id+"ff") // again, while it is being voided
-		r := s.next("Void")
-		require.Equal(t, "y", r.election)
-		require.Equal(t, s.id+"ff", r.nonce.Name)
-		require.True(t, r.nonce.Stray)
-		r.answer(answer{})
-		s.quiet()
 	})
 }
 
@@ -95,16 +70,18 @@ func TestDenialThatPassesCostsNoSession(t *testing.T) {
 	play(t, Settings{DenialTimeout: time.Second}, func(t *testing.T, s *scene) {
 		b, _ := s.leading(1)
 		other, _ := s.leading(2)
-		s.withdraw(t.Context(), b)
+		c := s.withdraw(t.Context(), b)
 		s.next("Remove").fail(store.ErrDenied)
-		s.next("Remove").fail(store.ErrDenied) // in the background
 		time.Sleep(900 * time.Millisecond)
 		s.next("Remove").fail(store.ErrDenied)
 		synctest.Wait()
 		require.False(t, other.isLost())
+		require.False(t, c.returned())
 		time.Sleep(400 * time.Millisecond)
 		s.next("Remove").fail(store.ErrDenied)
 		require.True(t, other.isLost())
+		require.True(t, c.returned())
+		require.ErrorIs(t, c.err, store.ErrDenied)
 	})
 }
 

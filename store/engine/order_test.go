@@ -74,35 +74,6 @@ func TestWatchThatIsRefusedWhileTheBallotIsWithdrawn(t *testing.T) {
 	})
 }
 
-// TestEntryOfACallersConnectionThatWasGivenUp before the answer came stands on, and is voided.
-func TestEntryOfACallersConnectionThatWasGivenUp(t *testing.T) {
-	play(t, Settings{}, func(t *testing.T, s *scene) {
-		s.owned = false
-		s.campaign(t.Context(), "x")
-		s.next("Open").answer(answer{})
-		enter := s.next("Enter")
-		s.session.ends(errDisk)
-		enter.answer(entered(1, Place{}))
-		void := s.find("Void")
-		require.Equal(t, enter.nonce, void.nonce)
-		require.Zero(t, s.count("End"))
-		void.answer(answer{})
-		require.Equal(t, 1, s.count("End"))
-	})
-}
-
-// TestStrayOfASessionThatIsOver is left to the next session, which meets it again.
-func TestStrayOfASessionThatIsOver(t *testing.T) {
-	play(t, Settings{}, func(t *testing.T, s *scene) {
-		s.owned = false
-		b, _ := s.leading(1) // its work goes on
-		s.session.ends(errDisk)
-		b.session.stray("x", s.id+"ff")
-		require.Zero(t, s.count("Void"))
-		require.NotContains(t, b.session.nonces, s.id+"ff")
-	})
-}
-
 // TestResyncOfAnObservation that is confirmed: its watch might have lost a change all the same.
 func TestResyncOfAnObservation(t *testing.T) {
 	play(t, Settings{}, func(t *testing.T, s *scene) {

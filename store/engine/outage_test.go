@@ -52,6 +52,7 @@ func TestOutageOfManyElections(t *testing.T) {
 			go func() { _, _ = s.Observe(context.Background(), "y"+strconv.Itoa(i), &o.value) }()
 		}
 		s.confirms.Store(true)
+		s.firsts.Store(true)
 		for _, w := range watches {
 			w.tell(News{Over: true})
 		}
@@ -74,7 +75,7 @@ func TestOutageOfManyElections(t *testing.T) {
 		require.NotZero(t, s.count("Ballots"))
 		s.find("Ballots").answer(answer{})
 		require.True(t, ballots.returned())
-		require.GreaterOrEqual(t, s.count("Leader"), workers-2, "all workers go on")
+		require.GreaterOrEqual(t, s.count("Leader"), places-2, "all places go on")
 		if !campaign.returned() {
 			if s.count("Open") > 0 {
 				s.find("Open").answer(answer{})
@@ -92,6 +93,7 @@ func TestOutageOfManyElections(t *testing.T) {
 func inOutage(t *testing.T, log *lines, test func(t *testing.T, s *scene, b *ballot, entry *request)) {
 	play(t, log.settings(), func(t *testing.T, s *scene) {
 		s.confirms.Store(true)
+		s.firsts.Store(true)
 		b, own := s.leading(1)
 		for s.count("Confirm") > 0 {
 			s.find("Confirm").answer(answer{})
@@ -285,7 +287,7 @@ func TestNoOutage(t *testing.T) {
 			play(t, Settings{}, func(t *testing.T, s *scene) {
 				go func() { _, _ = s.Engine.Ballots(context.Background(), "x") }()
 				s.next("Ballots").fail(err)
-				require.NoError(t, s.Engine.outage.err())
+				require.NoError(t, s.Engine.gate.err())
 			})
 		})
 	}
@@ -296,7 +298,7 @@ func TestNoOutage(t *testing.T) {
 			s.next("Ballots")
 			cancel()
 			synctest.Wait()
-			require.NoError(t, s.Engine.outage.err())
+			require.NoError(t, s.Engine.gate.err())
 		})
 	})
 }
@@ -309,10 +311,10 @@ func TestSlowRequestIsNoOutage(t *testing.T) {
 		time.Sleep(time.Millisecond)
 		s.cast(1, Place{})
 		slow.fail(errLater)
-		require.NoError(t, s.Engine.outage.err())
+		require.NoError(t, s.Engine.gate.err())
 		time.Sleep(time.Second)
 		s.find("Ballots").fail(errLater)
-		require.Error(t, s.Engine.outage.err())
+		require.Error(t, s.Engine.gate.err())
 	})
 }
 
@@ -326,9 +328,9 @@ func TestWhatEndsAnOutage(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			inOutage(t, &lines{}, func(t *testing.T, s *scene, _ *ballot, entry *request) {
-				require.Error(t, s.Engine.outage.err())
+				require.Error(t, s.Engine.gate.err())
 				ends(s, entry)
-				require.NoError(t, s.Engine.outage.err())
+				require.NoError(t, s.Engine.gate.err())
 			})
 		})
 	}
@@ -336,7 +338,7 @@ func TestWhatEndsAnOutage(t *testing.T) {
 		t.Run(name+" does not", func(t *testing.T) {
 			inOutage(t, &lines{}, func(t *testing.T, s *scene, _ *ballot, entry *request) {
 				entry.fail(err)
-				require.Error(t, s.Engine.outage.err())
+				require.Error(t, s.Engine.gate.err())
 			})
 		})
 	}

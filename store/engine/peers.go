@@ -39,25 +39,29 @@ type Peer struct {
 type detector struct {
 	engine  *Engine
 	session string
-	item    item
 	ctx     context.Context // ends when no ballot needs it
 	cancel  context.CancelFunc
-	timer   *time.Timer          // puts the item into the queue
 	ballots map[*ballot]struct{} // guarded by the engine's mu
 
-	mark  string    // only the worker uses it, as also since
+	mark  string    // only the goroutine uses it, as also since
 	since time.Time // since when the session has the mark, at the latest; zero before the first answer
 }
 
-// detect makes a detector look after a session for a ballot, in place of the one that does so far. Either may be empty.
-func (e *Engine) detect(b *ballot, old, session string) {
+// detect makes a detector look after a session for a ballot, in place of the one that does so far. It is empty if there
+// is none to look after. The ballot's goroutine calls it.
+func (e *Engine) detect(b *ballot, session string) {
+	old := b.detects
+	if old == session {
+		return
+	}
+	b.detects = session
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if d := e.detectors[old]; d != nil {
 		delete(d.ballots, b)
 		if len(d.ballots) == 0 {
 			delete(e.detectors, old)
-			d.stop()
+			d.cancel()
 		}
 	}
 	if session == "" {
@@ -66,41 +70,35 @@ func (e *Engine) detect(b *ballot, old, session string) {
 	d := e.detectors[session]
 	if d == nil {
 		d = &detector{engine: e, session: session, ballots: map[*ballot]struct{}{}}
-		d.item.work = d.work
 		d.ctx, d.cancel = context.WithCancel(e.life.Calls)
-		d.timer = time.AfterFunc(time.Hour, func() { e.queue.add(&d.item) }) // work says when
 		e.detectors[session] = d
-		e.queue.add(&d.item)
+		e.life.Go(d.run)
 	}
 	d.ballots[b] = struct{}{}
 }
 
-func (d *detector) stop() {
-	d.cancel()
-	d.timer.Stop()
-}
-
-// work asks for the session, or expires it. A worker calls it, one at a time for each detector.
-func (d *detector) work() (again bool) {
-	next, over, err := d.look()
-	switch {
-	case d.ctx.Err() != nil:
-		return false
-	case over:
-		d.over()
-	case err != nil && !adapter.Uncertain(err):
-		d.engine.log.add(slog.LevelWarn, "can't find out whether the session of the ballot ahead is renewed",
-			"store", d.engine.settings.Name, "session", d.session, "error", err)
+// run asks for the session, and expires it, until no ballot needs that.
+func (d *detector) run() {
+	for d.ctx.Err() == nil {
+		next, over, err := d.look()
+		switch {
+		case d.ctx.Err() != nil:
+			return
+		case over:
+			d.over()
+		case err != nil && !adapter.Uncertain(err):
+			d.engine.log.add(slog.LevelWarn, "can't find out whether the session of the ballot ahead is renewed",
+				"store", d.engine.settings.Name, "session", d.session, "error", err)
+		}
+		adapter.PauseFor(d.ctx, next)
 	}
-	d.timer.Reset(next)
-	return false
 }
 
 // look returns when to look again, and whether the session is over.
 func (d *detector) look() (next time.Duration, over bool, err error) {
 	next = d.engine.settings.Pace
 	var p Peer
-	err = d.engine.outage.send(d.ctx, func() (err error) {
+	err = d.engine.gate.send(d.ctx, leads, func() (err error) {
 		p, err = d.engine.peers.Peer(d.ctx, d.session)
 		return err
 	})
@@ -117,7 +115,7 @@ func (d *detector) look() (next time.Duration, over bool, err error) {
 	if left := p.TTL - now.Sub(d.since); left > 0 {
 		return min(left, max(p.TTL/4, time.Millisecond)), false, nil
 	}
-	err = d.engine.outage.send(d.ctx, func() error { return d.engine.peers.Expire(d.ctx, d.session, d.mark) })
+	err = d.engine.gate.send(d.ctx, leads, func() error { return d.engine.peers.Expire(d.ctx, d.session, d.mark) })
 	return next, err == nil || errors.Is(err, ErrOver), err
 }
 
@@ -131,9 +129,9 @@ func (d *detector) over() {
 	d.engine.mu.Unlock()
 	for _, b := range ballots {
 		b.mu.Lock()
-		if b.prev != nil && b.prev.session == d.session && !b.prev.gone() {
+		if b.prev != nil && b.prev.session == d.session && !b.prev.gone {
 			b.prev.stale = true
-			b.engine.queue.add(&b.item)
+			ring(b.bell)
 		}
 		b.mu.Unlock()
 	}

@@ -11,6 +11,7 @@ import (
 // The driver.
 
 func (s *scripted) Open(ctx context.Context) (Session, Proof, error) {
+	sent := store.Now()
 	a := s.ask(ctx, &request{op: "Open"})
 	if a.err != nil {
 		return nil, Proof{}, a.err
@@ -19,7 +20,7 @@ func (s *scripted) Open(ctx context.Context) (Session, Proof, error) {
 	defer s.mu.Unlock()
 	s.sessions++
 	s.session = &scriptedSession{driver: s, id: strconv.Itoa(s.sessions), over: make(chan error)}
-	return s.session, Proof{store.Now(), ttl * 2 / 3}, nil
+	return s.session, Proof{Sent: sent, Valid: ttl * 2 / 3}, nil
 }
 
 func (s *scripted) watch(ctx context.Context, r *request) (Watch, error) {
@@ -45,6 +46,15 @@ func (s *scripted) WatchLeader(ctx context.Context, election string, tell Tell) 
 func (s *scripted) Ahead(ctx context.Context, e Entry) (Place, error) {
 	a := s.ask(ctx, &request{op: "Ahead", election: e.Election, key: e.Key})
 	return a.place, a.err
+}
+
+// First answers at once that there is none, unless the test looks at what the engine asks.
+func (s *scripted) First(ctx context.Context, election string) (State, error) {
+	if !s.firsts.Load() {
+		return State{}, nil
+	}
+	a := s.ask(ctx, &request{op: "First", election: election})
+	return a.first, a.err
 }
 
 func (s *scripted) Confirm(ctx context.Context) error {
@@ -97,8 +107,6 @@ func (d *scriptedSession) ends(err error) { d.over <- err; synctest.Wait() }
 func (d *scriptedSession) End(ctx context.Context, led []Removal) error {
 	return d.driver.ask(ctx, &request{op: "End", value: d.id, led: led}).err
 }
-
-func (d *scriptedSession) Owned() bool { return d.driver.owned }
 
 func (d *scriptedSession) Enter(ctx context.Context, election string, n Nonce, value string) (Entry, error) {
 	a := d.driver.ask(ctx, &request{op: "Enter", election: election, nonce: n, value: value})

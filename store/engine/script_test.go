@@ -40,9 +40,8 @@ type scene struct {
 // scripted is a driver that does nothing by itself: each request waits until the test answers it. So every interleaving
 // stands still.
 type scripted struct {
-	owned    bool // what Session.Owned returns
-	found    func(session, election, nonce string)
 	confirms atomic.Bool // Confirm waits for an answer, too
+	firsts   atomic.Bool // First does
 	deaf     atomic.Bool // requests outlast their contexts
 
 	mu       sync.Mutex
@@ -65,8 +64,7 @@ type request struct {
 	removal  Removal
 	led      []Removal
 	tell     Tell
-	pair     *request // the nearest ahead, if op is Pair
-	stopped  bool     // its watch was taken back; guarded by the scene's mu
+	stopped  bool // its watch was taken back; guarded by the scene's mu
 	reply    chan answer
 }
 
@@ -78,13 +76,14 @@ type answer struct {
 	stream   uint64
 	list     []store.Standing
 	peer     Peer
+	first    State
 }
 
 // play runs a test. The store is closed at its end, when all that still waits is answered with success.
 func play(t *testing.T, settings Settings, test func(t *testing.T, s *scene)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		s := &scene{T: t, scripted: &scripted{owned: true}}
+		s := &scene{T: t, scripted: &scripted{}}
 		settings.Name, settings.TTL, settings.RemovedReason = "test://", ttl, "it was removed"
 		settings.Pace = cmp.Or(settings.Pace, pace)
 		s.Engine = New(s.scripted, settings)
@@ -251,7 +250,7 @@ func (c *call[T]) returned() bool {
 }
 
 func (s *scene) campaign(ctx context.Context, election string) *call[store.Ballot] {
-	return start(func() (store.Ballot, error) { return s.Engine.Campaign(ctx, election, "value") })
+	return start(func() (store.Ballot, error) { return s.Engine.Cast(ctx, election, "value") })
 }
 
 func (s *scene) wait(b store.Ballot) *call[struct{}] {

@@ -3,12 +3,11 @@ package engine
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-leadership/leadership/internal/adapter"
@@ -33,13 +32,16 @@ type session struct {
 	cancel context.CancelCauseFunc
 	once   sync.Once // finish
 
-	over    bool                 // guarded by the engine's mu, as are all below: finish has begun
-	left    error                // why it was given up, if over: the service may keep it. nil: it has ended there
-	ballots map[*ballot]struct{} // those that stand, or whose end is not known; see install
-	nonces  map[string]struct{}  // of casts, orphans and ballots; see install
-	refused map[string]error     // why entries can't be removed; see install
-	pending int                  // casts, orphans and removals under way
-	drained chan struct{}        // nil, or closed when pending gets to 0
+	reached     atomic.Bool   // a renewal has come while the lease held: it is not that of the proof it began with
+	connection  atomic.Uint64 // of the last proof
+	reconnected chan struct{} // has room for one: a proof came on another connection
+
+	over      bool              // guarded by the engine's mu, as are all below: finish has begun
+	left      error             // why it was given up, if over: the service may keep it. nil: it has ended there
+	claims    map[string]*claim // by nonce
+	doubts    map[string]int    // by election, of all in which it has cast: how many claims are in doubt
+	changed   chan struct{}     // closed and replaced when there are fewer
+	elections []string          // the same elections, in the order of the first casts
 }
 
 // openSession returns the session, and waits for one if there is none.
@@ -67,7 +69,7 @@ func (e *Engine) openSession(ctx context.Context) (*session, error) {
 	case <-ctx.Done():
 		e.mu.Lock()
 		defer e.mu.Unlock()
-		return nil, adapter.Ended(ctx, nil, cmp.Or(o.last, e.outage.err()))
+		return nil, adapter.Ended(ctx, nil, cmp.Or(o.last, e.gate.err()))
 	}
 }
 
@@ -93,7 +95,7 @@ func (e *Engine) open(o *opening) *session {
 	for wait := (adapter.Retries{}); ; wait.Pause(e.life.Calls) {
 		var d Session
 		var proof Proof
-		err := e.outage.open(e.life.Calls, func() (err error) {
+		err := e.gate.send(e.life.Calls, opens, func() (err error) {
 			d, proof, err = e.driver.Open(e.life.Calls)
 			return err
 		})
@@ -116,23 +118,20 @@ func (e *Engine) open(o *opening) *session {
 
 func (e *Engine) newSession(d Session, proof Proof) *session {
 	s := &session{
-		engine: e, driver: d, id: d.ID(), lease: store.NewLease(),
-		ballots: map[*ballot]struct{}{}, nonces: map[string]struct{}{}, refused: map[string]error{},
+		engine: e, driver: d, id: d.ID(), lease: store.NewLease(), reconnected: make(chan struct{}, 1),
+		claims: map[string]*claim{}, doubts: map[string]int{}, changed: make(chan struct{}),
 	}
 	s.ctx, s.cancel = context.WithCancelCause(e.life.Background)
+	s.connection.Store(proof.Connection)
 	s.renewed(proof)
 	return s
 }
 
-// install makes the session the current one, unless the store has been closed. The session of a caller's connection
-// might be the one that was given up before. Its entries are being removed, and known to both.
+// install makes the session the current one, unless the store has been closed.
 func (e *Engine) install(o *opening, s *session) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.last != nil && e.last.id == s.id {
-		s.ballots, s.nonces, s.refused = e.last.ballots, e.last.nonces, e.last.refused
-	}
-	e.opening, e.last = nil, s
+	e.opening = nil
 	if e.ended {
 		o.err = store.ErrClosed
 	} else {
@@ -155,38 +154,36 @@ func (e *Engine) failed(o *opening, err error) bool {
 	return true
 }
 
+// renewed takes a proof. One that comes while the lease holds shows that renewals reach it.
 func (s *session) renewed(p Proof) {
+	_, holds := s.lease.Span()
+	s.reached.Store(holds)
 	s.lease.Renew(p.Sent, p.Valid)
-	s.engine.outage.answer()
+	s.engine.gate.answer()
+	s.connected(p.Connection)
 }
 
 // keep renews the session until it is over, and ends it if the service might still keep it. If a leader's work goes on,
-// the end waits for it, and the next session is opened meanwhile: work that does not stop delays no other election. The
-// next session is also opened while the entries of a caller's connection are removed one by one.
+// the end waits for it, and the next session is opened meanwhile: work that does not stop delays no other election.
 func (s *session) keep() {
+	var audit sync.WaitGroup
+	audit.Go(s.audit)
 	err := s.driver.Keep(s.ctx, s.renewed)
 	if err == nil && s.ctx.Err() == nil {
 		s.ended()
 	} else {
 		s.giveUp(err) // if ctx has ended, this waits until all ballots have been told
 	}
+	audit.Wait()
 	if _, left := s.state(); left == nil {
 		return
 	}
 	work := s.work()
-	if len(work) == 0 && s.driver.Owned() {
+	if len(work) == 0 {
 		s.end()
 		return
 	}
-	s.engine.keeper.Go(func() {
-		if !s.driver.Owned() {
-			s.discard(work)
-		}
-		s.await(work)
-		if s.driver.Owned() || s.emptied() {
-			s.end()
-		}
-	})
+	s.engine.keeper.Go(func() { s.await(work); s.end() })
 }
 
 // state returns whether the session is over, and why the service might still keep it.
@@ -213,7 +210,7 @@ func (s *session) finish(why, left error) {
 			e.current = nil
 		}
 		e.mu.Unlock()
-		for _, b := range s.own() {
+		for _, b := range s.ballots() {
 			b.lose(why)
 		}
 		s.lease.End()
@@ -224,25 +221,11 @@ func (s *session) finish(why, left error) {
 // endLimit bounds the requests that end a session.
 const endLimit = 3 * time.Second
 
-// emptied removes each entry of a caller's connection, which stays, and reports whether all are known to be gone.
-func (s *session) emptied() bool {
-	s.discard(nil)
-	if s.drain() {
-		return true
-	}
-	e := s.engine
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.stand = e.life.Fail("close", "", fmt.Errorf("%w: ballots stand until the session of the caller's connection ends",
-		store.ErrUnavailable))
-	return false
-}
-
 // end lets the session go.
 func (s *session) end() {
 	e := s.engine
 	var led []Removal
-	for _, b := range s.own() {
+	for _, b := range s.ballots() {
 		if r := b.removal(); r.Led {
 			led = append(led, r)
 		}
@@ -250,35 +233,30 @@ func (s *session) end() {
 	ctx, cancel := context.WithTimeout(e.life.Background, endLimit)
 	defer cancel()
 	switch err := s.driver.End(ctx, led); {
-	case err != nil && e.outage.err() == nil: // otherwise that is no news
+	case err != nil && e.gate.err() == nil: // otherwise that is no news
 		e.log.add(slog.LevelWarn, "the end of the session is not confirmed; without renewals it ends by itself", "store", e.settings.Name, "error", err)
-	case err == nil && s.driver.Owned():
+	case err == nil:
 		e.mu.Lock()
 		s.left = nil
 		e.mu.Unlock()
 	}
 }
 
-// own returns the ballots that were cast in the session.
-func (s *session) own() []*ballot {
+// ballots returns those that were cast in the session and are not known to be gone.
+func (s *session) ballots() (list []*ballot) {
 	s.engine.mu.Lock()
-	ballots := slices.Collect(maps.Keys(s.ballots))
-	s.engine.mu.Unlock()
-	return slices.DeleteFunc(ballots, func(b *ballot) bool { return b.session != s })
-}
-
-// discard removes all entries but those that are spared, each by itself.
-func (s *session) discard(spared []*ballot) {
-	for _, b := range s.own() {
-		if !slices.Contains(spared, b) {
-			b.discard()
+	defer s.engine.mu.Unlock()
+	for _, c := range s.claims {
+		if c.ballot != nil {
+			list = append(list, c.ballot)
 		}
 	}
+	return list
 }
 
 // work returns the ballots that a leader's work might depend on.
 func (s *session) work() []*ballot {
-	return slices.DeleteFunc(s.own(), func(b *ballot) bool { return !b.works() })
+	return slices.DeleteFunc(s.ballots(), func(b *ballot) bool { return !b.works() })
 }
 
 // await waits until the owners of these ballots have given them back, so that no other process leads while a leader's
@@ -295,131 +273,11 @@ func (s *session) await(work []*ballot) {
 	}
 }
 
-// drain waits until no cast, orphan or removal of the session is under way, and reports false if that takes longer than
-// endLimit once the store is being closed.
-func (s *session) drain() bool {
-	e := s.engine
-	e.mu.Lock()
-	if s.pending == 0 {
-		e.mu.Unlock()
-		return true
-	}
-	drained := make(chan struct{})
-	s.drained = drained
-	e.mu.Unlock()
-	select {
-	case <-drained:
-		return true
-	case <-e.life.Calls.Done():
-	}
-	timer := time.NewTimer(endLimit)
-	defer timer.Stop()
-	select {
-	case <-drained:
-		return true
-	case <-timer.C:
-		return false
-	}
-}
-
-// begin counts a cast, an orphan or a removal; done is called at its end. The caller holds the engine's mu.
-func (s *session) begin(nonce string) {
-	s.pending++
-	s.nonces[nonce] = struct{}{}
-}
-
-func (s *session) done() {
-	s.engine.mu.Lock()
-	defer s.engine.mu.Unlock()
-	if s.pending--; s.pending == 0 && s.drained != nil {
-		close(s.drained)
-		s.drained = nil
-	}
-}
-
-// forget removes what is known of a ballot, or of a cast, whose entry is known to be gone.
-func (s *session) forget(b *ballot, nonce string) {
-	s.engine.mu.Lock()
-	defer s.engine.mu.Unlock()
-	delete(s.ballots, b)
-	delete(s.nonces, nonce)
-}
-
-// refuse notes why an entry can't be removed, or that it could be.
-func (s *session) refuse(what string, why error) {
-	s.engine.mu.Lock()
-	defer s.engine.mu.Unlock()
-	delete(s.refused, what)
-	if why != nil {
-		s.refused[what] = why
-	}
-}
-
-// stands returns an error that names the entries which could not be removed, if there are any and the service has not
-// ended the session.
-func (s *session) stands() (err error) {
-	s.engine.mu.Lock()
-	defer s.engine.mu.Unlock()
-	if s.left == nil {
-		return nil
-	}
-	for _, what := range slices.Sorted(maps.Keys(s.refused)) {
-		err = errors.Join(err, s.engine.life.Fail("close", "",
-			fmt.Errorf("ballot %q stands until the session of the caller's connection ends: %w", what, s.refused[what])))
-	}
-	return err
-}
-
-// takes reports whether the session is over and takes all its entries along.
-func (s *session) takes() bool {
-	over, left := s.state()
-	return over && (left == nil || s.driver.Owned())
-}
-
-// send sends a request for an entry in its turn. It does not wait any more once the session is over and takes the entry
-// along.
+// send sends a request of a caller for an entry, when the gate lets it through. It does not wait any more once the
+// session is over, which takes the entry along.
 func (s *session) send(ctx context.Context, request func() error) error {
-	if s.driver.Owned() {
-		waiting, cancel := context.WithCancel(ctx)
-		defer cancel()
-		defer context.AfterFunc(s.ctx, cancel)()
-		ctx = waiting
-	}
-	return s.engine.outage.send(ctx, request)
-}
-
-// clean removes an entry of the session in the background, since those behind it would never lead: again and again,
-// until it or the session is gone. If the service refuses that for good, the session is given up, and takes it along.
-func (s *session) clean(what string, remove func(context.Context) error) {
-	ctx := s.ctx
-	if !s.driver.Owned() {
-		ctx = s.engine.life.Background // the entries outlast finish
-	}
-	var denied denials
-	for wait := (adapter.Retries{}); !s.takes() && ctx.Err() == nil; wait.Pause(ctx) {
-		err := remove(ctx)
-		switch {
-		case err == nil:
-			s.refuse(what, nil)
-			return
-		case errors.Is(err, ErrOver):
-			s.ended()
-			return
-		case ctx.Err() != nil || s.takes() || adapter.Uncertain(err): // finish may be about to end ctx
-			continue
-		case denied.bears(err, s.engine.settings.DenialTimeout):
-			continue
-		}
-		log := func(text string) {
-			s.engine.log.add(slog.LevelWarn, text, "store", s.engine.settings.Name, "entry", what, "error", err)
-		}
-		if !s.driver.Owned() {
-			log("a ballot can't be removed, and stands until the session of the caller's connection ends")
-			s.refuse(what, err)
-			return
-		}
-		log("a ballot can't be removed, so the session ends")
-		s.giveUp(fmt.Errorf("a ballot could not be removed: %v", err)) // in words: the other ballots were not refused
-		return
-	}
+	waiting, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(s.ctx, cancel)()
+	return s.engine.gate.send(waiting, plain, request)
 }

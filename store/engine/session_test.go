@@ -81,7 +81,7 @@ func TestSessionOpenFailsWithItsLastReason(t *testing.T) {
 		time.Sleep(time.Second)
 		require.True(t, c.returned())
 		require.ErrorIs(t, c.err, store.ErrUnavailable)
-		require.ErrorContains(t, c.err, "no answer for 1s")
+		require.ErrorContains(t, c.err, "gave up after 1s")
 		require.ErrorContains(t, c.err, "no connection")
 		s.next("Open").answer(answer{})
 		s.cast(1, Place{})
@@ -105,7 +105,7 @@ func TestSessionIsRenewed(t *testing.T) {
 		b, _ := s.leading(1)
 		time.Sleep(ttl / 2)
 		require.True(t, s.holds(b))
-		s.session.renew(Proof{store.Now(), ttl * 2 / 3})
+		s.session.renew(Proof{Sent: store.Now(), Valid: ttl * 2 / 3})
 		time.Sleep(ttl / 2)
 		require.True(t, s.holds(b))
 		time.Sleep(ttl)
@@ -168,9 +168,10 @@ func TestFinishTellsTheBallotsBeforeTheLeaseEnds(t *testing.T) {
 func TestFinishAgainWaits(t *testing.T) {
 	e := New(&scripted{}, Settings{TTL: ttl, Pace: pace})
 	defer func() { require.NoError(t, e.Close()) }()
-	s := e.newSession(&scriptedSession{}, Proof{store.Now(), ttl})
-	b := newBallot(s, Entry{}, Nonce{})
-	s.ballots[b] = struct{}{}
+	s := e.newSession(&scriptedSession{}, Proof{Sent: store.Now(), Valid: ttl})
+	c := s.claim("x", &slot{})
+	b := newBallot(c, Entry{}, false)
+	c.ballot = b
 	telling, tell, again := make(chan struct{}), make(chan struct{}), make(chan struct{})
 	b.onLoss(func() { close(telling); <-tell })
 	go s.ended()
@@ -200,7 +201,7 @@ func TestErrOverEndsTheSession(t *testing.T) {
 		"Enter":       func(s *scene, _ *ballot) { s.campaign(s.Context(), "y") },
 		"Acknowledge": func(s *scene, b *ballot) { s.acknowledge(b) },
 		"Remove":      func(s *scene, b *ballot) { s.withdraw(s.Context(), b) },
-		"Entry":       func(s *scene, b *ballot) { b.resync() },
+		"Entry":       func(s *scene, b *ballot) { b.readAnew() },
 		"Void": func(s *scene, _ *ballot) {
 			ctx, cancel := context.WithCancel(s.Context())
 			s.campaign(ctx, "y")
@@ -232,53 +233,18 @@ func TestRemovalThatIsRefusedEndsTheSession(t *testing.T) {
 		b, _ := s.leading(1)
 		other, _, _ := s.waitingBehind(behind)
 		c := s.withdraw(t.Context(), b)
-		s.next("Remove").fail(store.ErrDenied)
-		require.True(t, c.returned())
-		require.ErrorIs(t, c.err, store.ErrDenied)
-		s.next("Remove").fail(errLater) // in the background
+		s.next("Remove").fail(errLater)
 		require.False(t, other.isLost())
 		time.Sleep(50 * time.Millisecond)
 		s.next("Remove").fail(store.ErrDenied)
+		require.True(t, c.returned())
+		require.ErrorIs(t, c.err, store.ErrDenied)
 		require.True(t, other.isLost())
 		require.NotErrorIs(t, other.Err(), store.ErrDenied, "it was not refused")
 		require.ErrorContains(t, other.Err(), "a ballot could not be removed: permission denied")
 		require.Contains(t, log.String(), "so the session ends")
 		require.Contains(t, log.String(), "own1")
 		s.next("End").answer(answer{})
-	})
-}
-
-// TestRemovalThatIsRefusedOnACallersConnection is only told of.
-func TestRemovalThatIsRefusedOnACallersConnection(t *testing.T) {
-	var log strings.Builder
-	play(t, Settings{Logger: slog.New(slog.NewTextHandler(&log, nil))}, func(t *testing.T, s *scene) {
-		s.owned = false
-		b, _ := s.leading(1)
-		other, _, _ := s.waitingBehind(behind)
-		s.withdraw(t.Context(), b)
-		s.next("Remove").fail(store.ErrDenied)
-		s.next("Remove").fail(store.ErrDenied)
-		time.Sleep(time.Second)
-		s.quiet()
-		require.False(t, other.isLost())
-		require.Contains(t, log.String(), "stands until the session of the caller's connection ends")
-		require.Contains(t, log.String(), "own1")
-	})
-}
-
-// TestRemovalBetweenTwoLinesOfFinish has no request refused, so there is nothing to warn of: the session takes all along.
-func TestRemovalBetweenTwoLinesOfFinish(t *testing.T) {
-	var log strings.Builder
-	play(t, Settings{Logger: slog.New(slog.NewTextHandler(&log, nil))}, func(t *testing.T, s *scene) {
-		b := s.cast(1, Place{})
-		b.session.clean("the entry", func(ctx context.Context) error {
-			s.Engine.mu.Lock()
-			b.session.over, b.session.left = true, store.ErrClosed // finish has not ended the context yet
-			s.Engine.mu.Unlock()
-			return b.remove(ctx)
-		})
-		require.Empty(t, log.String())
-		require.Zero(t, s.count("Remove"))
 	})
 }
 

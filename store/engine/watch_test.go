@@ -98,10 +98,10 @@ func TestFirstNotIfTheOwnWatchIsOver(t *testing.T) {
 	play(t, Settings{}, func(t *testing.T, s *scene) {
 		b, own, prev := s.waitingBehind(behind)
 		own.tells(News{Over: true})
+		before := s.next("Entry")
 		prev.goes()
 		require.False(t, b.isFirst())
-		s.next("Entry").shows(State{Token: 7}) // sent before
-		require.False(t, b.isFirst())
+		require.Error(t, before.ctx.Err(), "it was sent before, and says too little")
 		s.next("Entry").shows(State{})
 		require.False(t, b.isFirst())
 		require.True(t, b.isLost())
@@ -322,21 +322,21 @@ func TestLookFindsWhatAWatchLost(t *testing.T) {
 	})
 }
 
-// TestWorkersAreBounded, and what they can't do at once is done later.
-func TestWorkersAreBounded(t *testing.T) {
+// TestReadsAreBounded, and what they can't do at once is done later.
+func TestReadsAreBounded(t *testing.T) {
 	play(t, Settings{}, func(t *testing.T, s *scene) {
-		const ballots = workers + 5
+		const ballots = places + 5
 		for i := range ballots {
 			s.cast(uint64(i+1), Place{})
 		}
-		require.Equal(t, workers, s.count("Entry"))
+		require.Equal(t, places, s.count("Entry"))
 		for range ballots {
 			r := s.find("Entry")
 			r.tell(News{State: &State{Token: 1}})
 			r.answer(answer{stream: 1})
 		}
-		s.Engine.queue.mu.Lock()
-		require.Zero(t, s.Engine.queue.running)
-		s.Engine.queue.mu.Unlock()
+		s.Engine.gate.mu.Lock()
+		require.Zero(t, s.Engine.gate.taken)
+		s.Engine.gate.mu.Unlock()
 	})
 }

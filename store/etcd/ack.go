@@ -18,9 +18,6 @@ import (
 // other might be that of a leader that stands in no queue of ours: Acknowledge fails and names it. Its key goes with it.
 // A key without a lease has no holder, and is replaced.
 func (s *session) Acknowledge(ctx context.Context, e engine.Entry, value string) (revision uint64, err error) {
-	s.mu.Lock()
-	s.acknowledged[e.Key] = e.Election
-	s.mu.Unlock()
 	key := s.driver.layout.ack(e.Election)
 	free := clientv3.Compare(clientv3.LeaseValue(key), "=", clientv3.NoLease) // or there is no key
 	for {

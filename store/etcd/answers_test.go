@@ -7,13 +7,10 @@ import (
 	"testing"
 
 	"github.com/go-leadership/leadership/store"
-	"github.com/go-leadership/leadership/store/engine"
 	"github.com/stretchr/testify/require"
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 )
 
 // between does things before and after each transaction. A nil function does nothing.
@@ -100,22 +97,4 @@ func TestOnlyTheBallotOfTheTokenIsMarked(t *testing.T) {
 	require.NoError(t, d.RequestResignation(soon(t), "x", token))
 	require.Nil(t, b.before.Load())
 	require.EqualValues(t, 1, version(key))
-}
-
-// After a restore, the store looks for its ballots until the cluster has answered.
-func TestBallotsAreLookedForUntilThereIsAnAnswer(t *testing.T) {
-	t.Parallel()
-	var b between
-	d, s := opened(t, b.intercept)
-	_, err := s.Enter(soon(t), "x", engine.Nonce{Name: "n", Turn: 1}, "v")
-	require.NoError(t, err)
-	var found []string
-	d.OnFound(func(session, election, nonce string) { found = append(found, session, election, nonce) })
-	lost := func(*pb.TxnRequest) error {
-		b.before.Store(nil)
-		return status.Error(codes.Unavailable, "the request is lost")
-	}
-	b.before.Store(&lost)
-	d.findOf(soon(t), s.ID())
-	require.Equal(t, []string{s.ID(), "x", "n"}, found)
 }

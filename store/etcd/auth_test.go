@@ -104,7 +104,7 @@ func TestAuth(t *testing.T) {
 	confirmed(t, follower, election) // what the reader knows
 
 	// The reader may not be a candidate. Its attempt leaves nothing that the store would retry again and again.
-	_, err = follower.Campaign(soon(t), election, "reader")
+	_, err = follower.Cast(soon(t), election, "reader")
 	require.ErrorIs(t, err, store.ErrDenied)
 	require.ErrorContains(t, err, "campaign in election")
 	require.Equal(t, []string{"second"}, values(t, follower, election))
@@ -117,7 +117,7 @@ func TestAuth(t *testing.T) {
 	config.Prefix = "other"
 	stranger := open(t, config)
 	for op, call := range map[string]func(ctx context.Context) error{
-		"campaign":         func(ctx context.Context) error { _, err := stranger.Campaign(ctx, election, "x"); return err },
+		"campaign":         func(ctx context.Context) error { _, err := stranger.Cast(ctx, election, "x"); return err },
 		"read the leader":  func(ctx context.Context) error { _, err := storetest.Leader(ctx, stranger, election, nil); return err },
 		"list the ballots": func(ctx context.Context) error { _, err := stranger.Ballots(ctx, election); return err },
 		"read the leader ": func(ctx context.Context) error {
@@ -148,7 +148,7 @@ func TestAuthWrong(t *testing.T) {
 			change(&config)
 			st := open(t, config)
 			ctx := within(t, long/2)
-			_, err := st.Campaign(ctx, "a", "x")
+			_, err := st.Cast(ctx, "a", "x")
 			require.ErrorIs(t, err, store.ErrDenied)
 			require.NotContains(t, err.Error(), secret)
 			require.ErrorContains(t, err, config.User)

@@ -44,7 +44,7 @@ func TestClose(t *testing.T) {
 	go func() {
 		var err error
 		for err == nil {
-			_, err = st.Campaign(context.Background(), election+"y", "y")
+			_, err = st.Cast(context.Background(), election+"y", "y")
 		}
 		ended <- err
 	}()
@@ -68,7 +68,7 @@ func TestClose(t *testing.T) {
 	require.NoError(t, err)
 	require.EqualValues(t, -1, info.TTL)
 	require.NoError(t, st.Close())
-	_, err = st.Campaign(soon(t), election, "x")
+	_, err = st.Cast(soon(t), election, "x")
 	require.ErrorIs(t, err, store.ErrClosed)
 	_, err = storetest.Leader(soon(t), st, election, nil)
 	require.ErrorIs(t, err, store.ErrClosed)
@@ -98,7 +98,7 @@ func TestCloseInBadTimes(t *testing.T) {
 		"replies lost": {work: func(st *etcd.Store, network *conformance.Network) {
 			castFirst(t, st, "b", "own")
 			network.LoseReplies()
-			_, _ = st.Campaign(within(t, 100*time.Millisecond), "b", "abandoned")
+			_, _ = st.Cast(within(t, 100*time.Millisecond), "b", "abandoned")
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -111,7 +111,7 @@ func TestCloseInBadTimes(t *testing.T) {
 			st, err := etcd.Open(config)
 			require.NoError(t, err)
 			ended := make(chan error, 3)
-			go func() { _, err := st.Campaign(context.Background(), "c", "x"); ended <- err }()
+			go func() { _, err := st.Cast(context.Background(), "c", "x"); ended <- err }()
 			go func() { _, err := storetest.Leader(context.Background(), st, "c", &store.Leader{}); ended <- err }()
 			go func() { _, err := st.Ballots(context.Background(), "d"); ended <- err }()
 			if c.work != nil {

@@ -27,7 +27,7 @@ type Config struct {
 	Prefix string
 
 	// TTL is that of the lease, in whole seconds. Default: 10 s. The cluster has to grant it unchanged; by default it
-	// grants 2 s or more (1.5 of its election timeouts). If the cluster grants another TTL, Campaign returns an error.
+	// grants 2 s or more (1.5 of its election timeouts). If the cluster grants another TTL, Cast returns an error.
 	TTL time.Duration
 	// Grace is the time reserved for the leader's work to stop before a rival can lead. Default: a third of the TTL.
 	// See [store.CheckSession].

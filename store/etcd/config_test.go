@@ -83,7 +83,7 @@ func TestTTLIsNotGranted(t *testing.T) {
 	t.Parallel()
 	election := newElection()
 	st := open(t, etcd.Config{TTL: time.Second})
-	_, err := st.Campaign(soon(t), election, "own")
+	_, err := st.Cast(soon(t), election, "own")
 	requireInvalid(t, err, "ttl", `"1s"`, "2s")
 	require.True(t, store.Permanent(err))
 	require.Empty(t, keys(t, operator(t), ackKey(election)))
@@ -125,7 +125,7 @@ func TestSeveralEndpoints(t *testing.T) {
 		}
 	}
 	require.Equal(t, map[string]bool{"localhost:2379": true, "[::1]:2379": true, "[::2]:2379": true, "127.0.0.1:4": true}, seen)
-	_, err := st.Campaign(soon(t), election, "own")
+	_, err := st.Cast(soon(t), election, "own")
 	require.ErrorIs(t, err, store.ErrUnavailable)
 	require.ErrorContains(t, err, "refused by the test")
 }

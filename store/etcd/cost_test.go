@@ -57,7 +57,7 @@ func TestEntryIsReadWithoutItsValue(t *testing.T) {
 		require.NoError(t, err)
 		return e
 	}
-	entry, next := enter(), enter()
+	entry := enter()
 	read := func(e engine.Entry) (s engine.State) {
 		told := make(chan engine.State, 100)
 		w, err := other.WatchEntry(soon(t), e.Key, func(n engine.News) {
@@ -78,14 +78,9 @@ func TestEntryIsReadWithoutItsValue(t *testing.T) {
 	}
 	want := engine.State{Token: entry.Token, Session: session.ID(), Nonce: nonce(entry)}
 	require.Equal(t, want, read(entry))
-	tell := func(engine.News) {}
-	own, nearest, err := other.(engine.PairWatcher).Pair(soon(t), next.Key, entry.Key, tell, tell)
-	require.NoError(t, err)
-	own.Stop()
-	nearest.Stop()
 	require.Less(t, m.received.Load(), int64(len(value)/2))
 
-	require.NoError(t, owner.(store.Resigner).RequestResignation(soon(t), election, entry.Token))
+	require.NoError(t, owner.(engine.Resigner).RequestResignation(soon(t), election, entry.Token))
 	want.Resign = true
 	require.Equal(t, want, read(entry))
 	key, _, _ := strings.Cut(entry.Key, "@")

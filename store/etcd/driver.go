@@ -9,20 +9,19 @@ import (
 	"github.com/go-leadership/leadership/store"
 	"github.com/go-leadership/leadership/store/engine"
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// driver implements engine.Driver, engine.PairWatcher, engine.Finder and store.Resigner on a cluster. All its watches are of
-// one stream.
+// driver implements engine.Driver and engine.Resigner on a cluster. All its watches are of one stream.
 //
-// Its goroutines are connect, until there is a client; watch, which keeps the stream of watches; the streams of
-// renewals, while there is a lease; and, after a restore, findAll. Close waits for all of them.
+// Its goroutines are connect, until there is a client; watch, which keeps the stream of watches; and the streams of
+// renewals, while there is a lease. Close waits for all of them.
 type driver struct {
 	config   Config        // without the password
 	password func() string // a function, so that no fmt verb prints it
 	layout   layout
-	life     *adapter.Lifecycle                    // of the goroutines; its Calls end never
-	found    func(session, election, nonce string) // written by OnFound
+	life     *adapter.Lifecycle // of the goroutines; its Calls end never
 
 	endpoints int // constant: how many there are
 	watches   watches
@@ -37,14 +36,10 @@ type driver struct {
 	lastTrip    time.Duration    // the last one
 	allowed     time.Duration    // what the next request may take; it grows while none is answered
 	pending     int64            // the id of a lease whose grant has not been answered; 0 if there is none
-	lease       int64            // the id of the session that was opened last
 	revisions   revisions
 	connections map[string]*connection // the last one dialled, by endpoint
 	nextDial    time.Time              // when the next turn to dial is: see awaitDial
 }
-
-// OnFound implements engine.Finder.
-func (d *driver) OnFound(found func(session, election, nonce string)) { d.found = found }
 
 // begin begins to connect and to watch.
 func (d *driver) begin() {
@@ -56,84 +51,62 @@ func (d *driver) begin() {
 
 // WatchEntry implements engine.Driver.
 func (d *driver) WatchEntry(ctx context.Context, key string, tell engine.Tell) (engine.Watch, error) {
-	list, err := d.set(ctx, entryWatch(key, tell))
-	return list[0], err
-}
-
-// Pair implements engine.PairWatcher: one read for two watches (TestRoundTrips).
-func (d *driver) Pair(
-	ctx context.Context, own, nearest string, tellOwn, tellNearest engine.Tell,
-) (ownWatch, nearestWatch engine.Watch, err error) {
-	list, err := d.set(ctx, entryWatch(own, tellOwn), entryWatch(nearest, tellNearest))
-	return list[0], list[1], err
+	return d.set(ctx, entryWatch(key, tell))
 }
 
 // WatchLeader implements engine.Driver.
 func (d *driver) WatchLeader(ctx context.Context, election string, tell engine.Tell) (engine.Watch, error) {
-	list, err := d.set(ctx, &watch{key: d.layout.ack(election), tell: tell, state: leaderState, dated: true})
-	return list[0], err
+	return d.set(ctx, &watch{key: d.layout.ack(election), tell: tell, state: leaderState, dated: true})
 }
 
-// set sets watches, reads their keys in one request, and tells what there is. With an error it returns zero Watches.
-func (d *driver) set(ctx context.Context, list ...*watch) (watches []engine.Watch, err error) {
-	watches = make([]engine.Watch, len(list))
+// set sets a watch, reads its key, and tells what there is.
+func (d *driver) set(ctx context.Context, w *watch) (_ engine.Watch, err error) {
 	ws := &d.watches
-	for _, w := range list {
-		ws.set(w) // all are asked for before one is waited for
-	}
+	ws.set(w)
 	defer func() {
 		if err != nil {
-			for _, w := range list {
-				ws.stop(w)
-			}
+			ws.stop(w)
 		}
 	}()
-	for _, w := range list {
-		if err := d.ready(ctx, w); err != nil {
-			return watches, err
-		}
+	if err := d.ready(ctx, w); err != nil {
+		return engine.Watch{}, err
 	}
 	sent := time.Now()
-	found, revision, err := d.readWatched(ctx, list)
+	found, revision, err := d.readWatched(ctx, w)
 	if err != nil {
-		return watches, err
+		return engine.Watch{}, err
 	}
-	if err := ws.show(list, found, revision, sent); err != nil {
-		return watches, err
+	if err := ws.show(w, found, revision, sent); err != nil {
+		return engine.Watch{}, err
 	}
-	for i, w := range list {
-		watches[i] = engine.Watch{Stream: w.stream, Stop: func() { ws.stop(w) }}
-	}
-	return watches, nil
+	return engine.Watch{Stream: w.stream, Stop: func() { ws.stop(w) }}, nil
 }
 
-// readWatched reads what the watches are about. Of entries it reads the keys alone: a value can have 128 KiB, and an entry
-// is read again and again (TestEntryIsReadWithoutItsValue). etcd 3.7 leaves the leases out of that. A key that has been
-// put only once still has the lease that it was put with, which it is named after. All others are read as a whole.
-func (d *driver) readWatched(ctx context.Context, list []*watch) (found []*pb.RangeResponse, revision int64, err error) {
-	var keys, whole []clientv3.Op
-	for _, w := range list {
-		get := clientv3.OpGet(w.key)
-		whole = append(whole, get)
-		if w.lease != 0 {
-			get = clientv3.OpGet(w.key, clientv3.WithKeysOnly())
-		}
-		keys = append(keys, get)
+// readWatched reads the key of a watch. Of an entry it reads the key alone: a value can have 128 KiB, and an entry is read
+// again and again (TestEntryIsReadWithoutItsValue). etcd 3.7 leaves the lease out of that. A key that has been put only
+// once still has the lease that it was put with, which it is named after. Any other is read as a whole.
+func (d *driver) readWatched(ctx context.Context, w *watch) (kv *mvccpb.KeyValue, revision int64, err error) {
+	if w.lease == 0 {
+		return d.readKey(ctx, w.key)
 	}
-	if found, revision, err = d.read(ctx, nil, keys...); err != nil {
+	kv, revision, err = d.readKey(ctx, w.key, clientv3.WithKeysOnly())
+	switch {
+	case kv == nil:
+	case kv.Version > 1:
+		return d.readKey(ctx, w.key)
+	case kv.Lease == 0: // older versions tell it
+		kv.Lease = w.lease
+	}
+	return kv, revision, err
+}
+
+// readKey reads a key, which is nil if it does not exist.
+func (d *driver) readKey(ctx context.Context, key string, opts ...clientv3.OpOption) (*mvccpb.KeyValue, int64, error) {
+	found, revision, err := d.read(ctx, nil, clientv3.OpGet(key, opts...))
+	if err != nil {
 		return nil, 0, err
 	}
-	for i, w := range list {
-		if kv := first(found[i]); w.lease != 0 && kv != nil {
-			if kv.Version > 1 {
-				return d.read(ctx, nil, whole...)
-			}
-			if kv.Lease == 0 { // older versions tell it
-				kv.Lease = w.lease
-			}
-		}
-	}
-	return found, revision, nil
+	return first(found[0]), revision, nil
 }
 
 // Ahead implements engine.Driver. The first member asked answers by itself, without the others: what is ahead only
@@ -158,6 +131,28 @@ func (d *driver) Ahead(ctx context.Context, e engine.Entry) (engine.Place, error
 			return place, nil
 		}
 		last[0] = clientv3.WithMaxCreateRev(foreign - 1)
+	}
+}
+
+// First implements engine.Driver.
+func (d *driver) First(ctx context.Context, election string) (engine.State, error) {
+	dir := d.layout.dir(election)
+	opts := []clientv3.OpOption{
+		clientv3.WithPrefix(), clientv3.WithLimit(1), clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortAscend),
+	}
+	for {
+		found, _, err := d.read(ctx, nil, clientv3.OpGet(dir, opts...))
+		if err != nil {
+			return engine.State{}, err
+		}
+		kv := first(found[0])
+		if kv == nil {
+			return engine.State{}, nil
+		}
+		if isBallot(dir, kv) {
+			return entryState(entryKey(string(kv.Key), kv.CreateRevision), kv), nil
+		}
+		opts = append(opts[:3:3], clientv3.WithMinCreateRev(kv.CreateRevision+1))
 	}
 }
 

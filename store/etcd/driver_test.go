@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/go-leadership/leadership/conformance"
-	"github.com/go-leadership/leadership/internal/testserver"
 	"github.com/go-leadership/leadership/store/engine"
 	"github.com/go-leadership/leadership/store/engine/drivertest"
 	"github.com/go-leadership/leadership/store/etcd"
@@ -36,24 +35,4 @@ func TestDriver(t *testing.T) {
 			drivertest.Run(t, harness)
 		})
 	}
-}
-
-// The restore needs a server of its own, and a TTL longer than its restarts.
-func TestDriverAfterRestore(t *testing.T) {
-	t.Parallel()
-	server := testserver.NewEtcd(t, testserver.EtcdConfig{})
-	client := operator(t, server.Addrs()...)
-	config := etcd.Config{Endpoints: server.Addrs(), TTL: 10 * time.Second}
-	drivertest.RunRestore(t, drivertest.Harness{
-		Open: func(context.Context) (engine.Driver, error) { return etcd.NewDriver(config) },
-		TTL:  config.TTL,
-		Restore: func(_ context.Context, change func()) error {
-			advance(t, client, 1)
-			restart(t, server.Member(0), server.Member(0).SaveData)
-			change()
-			advance(t, client, 100) // so that the driver notices the restore
-			restart(t, server.Member(0), server.Member(0).RestoreData)
-			return nil
-		},
-	})
 }

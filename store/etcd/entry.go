@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"maps"
-	"slices"
 
 	"github.com/go-leadership/leadership/store"
 	"github.com/go-leadership/leadership/store/engine"
@@ -63,37 +61,22 @@ func (s *session) notVoid(n engine.Nonce) clientv3.Cmp {
 	return clientv3.Compare(clientv3.ModRevision(s.driver.layout.void(s.id, n.Slot)), "=", s.voided[n.Slot])
 }
 
-// Void implements engine.Session. After a restore, the entry might be one that was acknowledged and withdrawn before.
+// Void implements engine.Session.
 func (s *session) Void(ctx context.Context, election string, n engine.Nonce) error {
 	key := s.driver.layout.dir(election) + ballotName(s.id, n.Name)
-	resp, err := s.change(ctx, nil, clientv3.OpDelete(key),
-		clientv3.OpPut(s.driver.layout.void(s.id, n.Slot), "", s.onLease()), clientv3.OpGet(s.driver.layout.ack(election)))
+	resp, err := s.change(ctx, nil, clientv3.OpDelete(key), clientv3.OpPut(s.driver.layout.void(s.id, n.Slot), "", s.onLease()))
 	if err != nil {
 		return err
 	}
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.voided[n.Slot] = resp.Header.Revision
-	s.mu.Unlock()
-	held := first(resp.Responses[2].GetResponseRange())
-	if held == nil || held.Lease != s.id || s.acknowledgedIn(election) {
-		return nil
-	}
-	return s.deleteAck(ctx, held)
+	return nil
 }
 
 // Remove implements engine.Session. What another session holds at the acknowledgement's key stays
 // (TestRemoveOfAnEntryThatStands), and what another ballot of this session has acknowledged (TestRemoveOfAWaiter).
 func (s *session) Remove(ctx context.Context, r engine.Removal) error {
-	err := s.remove(ctx, r)
-	if err == nil {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		delete(s.acknowledged, r.Key)
-	}
-	return err
-}
-
-func (s *session) remove(ctx context.Context, r engine.Removal) error {
 	own, ack := keyOf(r.Key), s.driver.layout.ack(r.Election)
 	if !r.Acknowledged {
 		_, err := s.change(ctx, stands(r.Entry), clientv3.OpDelete(own))
@@ -151,11 +134,4 @@ func (s *session) deleteAck(ctx context.Context, found *mvccpb.KeyValue) error {
 	ack := string(found.Key)
 	_, err := s.change(ctx, []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(ack), "=", found.ModRevision)}, clientv3.OpDelete(ack))
 	return err
-}
-
-// acknowledgedIn reports whether an entry that stands may have been acknowledged.
-func (s *session) acknowledgedIn(election string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return slices.Contains(slices.Collect(maps.Values(s.acknowledged)), election)
 }

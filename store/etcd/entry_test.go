@@ -29,7 +29,6 @@ func opened(t *testing.T, interceptors ...grpc.UnaryClientInterceptor) (*driver,
 	t.Cleanup(func() { _ = client.Close() })
 	d, err := newDriver(Config{Client: client, TTL: 60 * time.Second})
 	require.NoError(t, err)
-	d.OnFound(func(string, string, string) {})
 	d.begin()
 	t.Cleanup(func() { require.NoError(t, d.Close()) })
 	s, _, err := d.Open(soon(t))
@@ -58,7 +57,7 @@ func (s *session) marks(t *testing.T) map[string]int64 {
 
 // asOfNow is a session with the requests that this one would send now, which arrive late.
 func (s *session) asOfNow() *session {
-	return &session{driver: s.driver, id: s.id, voided: s.voided, acknowledged: map[string]string{}}
+	return &session{driver: s.driver, id: s.id, voided: s.voided}
 }
 
 // Once a turn of a slot is void, no late request creates an entry of this turn or an earlier one, also if requests to
@@ -135,45 +134,6 @@ func TestVoid(t *testing.T) {
 	require.ErrorIs(t, s.Void(soon(t), "x", nonce(30)), engine.ErrOver)
 	_, err := (&session{driver: d, id: s.id}).Enter(soon(t), "x", nonce(30), "v")
 	require.ErrorIs(t, err, engine.ErrOver)
-}
-
-// Void of an entry that was acknowledged before a restore removes the acknowledgement too, unless that belongs to an
-// entry that stands, or to another session.
-func TestVoidRemovesTheAcknowledgement(t *testing.T) {
-	t.Parallel()
-	d, s := opened(t)
-	leader := func() string {
-		t.Helper()
-		found, _, err := d.read(soon(t), nil, clientv3.OpGet(d.layout.ack("x")))
-		require.NoError(t, err)
-		return string(first(found[0]).GetValue())
-	}
-	old, err := s.Enter(soon(t), "x", engine.Nonce{Name: "old", Slot: 1, Turn: 1}, "old")
-	require.NoError(t, err)
-	_, err = s.Acknowledge(soon(t), old, "old")
-	require.NoError(t, err)
-	void := func() {
-		t.Helper()
-		require.NoError(t, s.Void(soon(t), "x", engine.Nonce{Name: "stray", Slot: 2, Turn: 1}))
-	}
-	void()
-	require.Equal(t, "old", leader(), "it stands")
-	require.NoError(t, s.Remove(soon(t), engine.Removal{Entry: old, Led: true, Acknowledged: true}))
-	_, err = d.change(soon(t), nil, clientv3.OpPut(d.layout.ack("x"), "old", s.onLease())) // as a restore does
-	require.NoError(t, err)
-	require.Equal(t, "old", leader())
-	void()
-	require.Empty(t, leader())
-
-	other, _, err := d.Open(soon(t))
-	require.NoError(t, err)
-	e, err := other.Enter(soon(t), "x", engine.Nonce{Name: "other", Slot: 1, Turn: 1}, "other")
-	require.NoError(t, err)
-	_, err = other.Acknowledge(soon(t), e, "other")
-	require.NoError(t, err)
-	void()
-	require.Equal(t, "other", leader())
-	require.NoError(t, other.End(soon(t), nil))
 }
 
 // The entry ahead is the ballot that was created last before it. Keys that are no ballots do not count.

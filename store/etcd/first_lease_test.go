@@ -38,7 +38,7 @@ func TestFirstLeaseWaitsForTheConnection(t *testing.T) {
 			grpc.WithChainUnaryInterceptor(count),
 		},
 	})
-	b, err := open(t, etcd.Config{Client: client, TTL: ttl}).Campaign(soon(t), newElection(), "own")
+	b, err := open(t, etcd.Config{Client: client, TTL: ttl}).Cast(soon(t), newElection(), "own")
 	require.NoError(t, err)
 	require.EqualValues(t, 1, requests.Load())
 	require.NoError(t, b.Withdraw(soon(t)))

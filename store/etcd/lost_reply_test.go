@@ -105,7 +105,7 @@ func TestLateRequestOfAnAbandonedCampaign(t *testing.T) {
 	late := tp.catch(t, hold, "Txn", "request_put", election+"/_ballots/")
 	again := tp.catch(t, holdReply, "Txn", "request_put", election+"/_ballots/")
 	campaign := make(chan error, 1)
-	go func() { _, err := st.Campaign(ctx, election, "abandoned"); campaign <- err }()
+	go func() { _, err := st.Cast(ctx, election, "abandoned"); campaign <- err }()
 	receive(t, late.caught, "the request")
 	receive(t, again.caught, "the same again")
 	cancel()
@@ -169,7 +169,7 @@ func TestRepliesLostForAWhile(t *testing.T) {
 	st := open(t, etcd.Config{Dial: network.Dial, TTL: middling})
 	for name, work := range map[string]func(election string, b store.Ballot) error{
 		"enter": func(election string, _ store.Ballot) error {
-			_, err := st.Campaign(within(t, middling/4), election, "abandoned")
+			_, err := st.Cast(within(t, middling/4), election, "abandoned")
 			return err
 		},
 		"acknowledge": func(_ string, b store.Ballot) error {

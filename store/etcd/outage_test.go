@@ -104,7 +104,7 @@ func TestNoSpace(t *testing.T) {
 		return err != nil
 	}, "the quota is used up")
 	st := open(t, etcd.Config{Endpoints: server.Addrs()})
-	_, err := st.Campaign(soon(t), "a", "own")
+	_, err := st.Cast(soon(t), "a", "own")
 	require.ErrorIs(t, err, store.ErrUnavailable)
 	require.ErrorContains(t, err, "space exceeded")
 	require.False(t, errors.Is(err, store.ErrDenied))

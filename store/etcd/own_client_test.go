@@ -57,7 +57,7 @@ func TestCallerClosesTheClient(t *testing.T) {
 	lost(t, waiter)
 	require.ErrorIs(t, receive(t, pending, "the end of the pending call"), store.ErrClosed)
 	require.ErrorIs(t, receive(t, c.Ended, "the end of Run"), store.ErrClosed)
-	_, err = st.Campaign(soon(t), election, "x")
+	_, err = st.Cast(soon(t), election, "x")
 	require.ErrorIs(t, err, store.ErrClosed)
 	require.ErrorContains(t, err, "client")
 	require.Error(t, b.Withdraw(soon(t)), "the ballot is not known to be gone")

@@ -2,6 +2,7 @@ package etcd
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -27,18 +28,19 @@ import (
 // without a break if max(TTL/4, r) + r is less than TTL − grace: for round trips up to a third of the TTL with the
 // default grace, and up to a quarter with any.
 type keeper struct {
-	driver  *driver
-	lease   int64
+	*session
 	renewed func(engine.Proof)
 	ctx     context.Context
 	streams sync.WaitGroup // of the renewers
 	answers chan answer
 	ready   *renewer   // the one that answered last; nil if there is none
 	asked   []*renewer // those that have not answered yet
+	opened  uint64     // how many streams there have been
 }
 
 // renewer is one stream of renewals.
 type renewer struct {
+	number uint64 // of the stream: 0 for the first one of the session
 	cancel context.CancelFunc
 	renew  chan struct{} // has room for one: the keeper asks
 	asked  time.Time     // when it did; the keeper's
@@ -47,10 +49,11 @@ type renewer struct {
 
 // answer is what came of asking.
 type answer struct {
-	from *renewer
-	sent store.Instant
-	ttl  int64
-	err  error // the stream has broken
+	from    *renewer
+	sent    store.Instant
+	cluster uint64 // the id of the cluster; 0 if a gateway left it out
+	ttl     int64
+	err     error // the stream has broken
 }
 
 // mostRenewers bounds the streams that wait for an answer at the same time: a silent cluster must not collect them
@@ -62,7 +65,7 @@ func (s *session) Keep(ctx context.Context, renewed func(engine.Proof)) error {
 	d := s.driver
 	// A member that has no leader ends the stream, instead of keeping it open without answers.
 	keeping, cancel := context.WithCancel(clientv3.WithRequireLeader(ctx))
-	k := &keeper{driver: d, lease: s.id, renewed: renewed, ctx: keeping, answers: make(chan answer)}
+	k := &keeper{session: s, renewed: renewed, ctx: keeping, answers: make(chan answer)}
 	defer k.streams.Wait()
 	defer cancel()
 	var retries adapter.Retries
@@ -71,6 +74,8 @@ func (s *session) Keep(ctx context.Context, renewed func(engine.Proof)) error {
 		switch {
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
+		case err == errAnotherCluster:
+			return err
 		case over:
 			return nil
 		case err == nil:
@@ -88,6 +93,9 @@ func (s *session) Keep(ctx context.Context, renewed func(engine.Proof)) error {
 	}
 }
 
+// errAnotherCluster is why the session is given up: nothing of what it has read and written holds in another cluster.
+var errAnotherCluster = errors.New("the id of the cluster has changed")
+
 // renew renews the lease once, and waits until the next renewal is due. It reports whether the lease is over. Its error
 // is that of the last stream if all have broken.
 func (k *keeper) renew() (over bool, err error) {
@@ -102,6 +110,8 @@ func (k *keeper) renew() (over bool, err error) {
 			i := slices.Index(k.asked, a.from)
 			switch {
 			case i < 0: // one that was given up
+			case a.err == nil && a.cluster != 0 && k.cluster != 0 && a.cluster != k.cluster:
+				return false, errAnotherCluster
 			case a.err == nil:
 				return k.take(a), nil
 			case len(k.asked) == 1:
@@ -144,7 +154,7 @@ func (k *keeper) take(a answer) (over bool) {
 		return true
 	}
 	d.measured(time.Since(a.sent.Time()))
-	k.renewed(d.proof(a.sent))
+	k.renewed(d.proof(a.sent, a.from.number))
 	adapter.PauseFor(k.ctx, d.renewal()-time.Since(a.sent.Time()))
 	return false
 }
@@ -168,7 +178,8 @@ func (k *keeper) giveUp() {
 // open opens a stream.
 func (k *keeper) open() *renewer {
 	ctx, cancel := context.WithCancel(k.ctx)
-	r := &renewer{cancel: cancel, renew: make(chan struct{}, 1)}
+	r := &renewer{number: k.opened, cancel: cancel, renew: make(chan struct{}, 1)}
+	k.opened++
 	k.streams.Go(func() {
 		defer cancel()
 		k.tell(ctx, answer{from: r, err: r.run(ctx, k)})
@@ -200,7 +211,7 @@ func (r *renewer) run(ctx context.Context, k *keeper) error {
 			return ctx.Err()
 		}
 		sent := store.Now()
-		if err := stream.Send(&pb.LeaseKeepAliveRequest{ID: k.lease}); err != nil {
+		if err := stream.Send(&pb.LeaseKeepAliveRequest{ID: k.id}); err != nil {
 			if _, why := stream.Recv(); why != nil {
 				err = why
 			}
@@ -210,6 +221,6 @@ func (r *renewer) run(ctx context.Context, k *keeper) error {
 		if err != nil {
 			return err
 		}
-		k.tell(ctx, answer{from: r, sent: sent, ttl: resp.TTL})
+		k.tell(ctx, answer{from: r, sent: sent, cluster: resp.GetHeader().GetClusterId(), ttl: resp.TTL})
 	}
 }

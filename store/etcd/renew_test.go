@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"net"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -31,6 +32,7 @@ type renewals struct {
 	start  time.Time
 	script []time.Duration // after how long each renewal is answered; the last one is for all that follow
 	over   int             // the renewal from which on the lease is over; 0: it never is
+	moved  int             // the renewal from which on another cluster answers; 0: none does
 	refuse error           // why no stream is opened
 	closed bool            // the client was closed before Keep
 
@@ -100,8 +102,13 @@ func (s *renewalStream) SendMsg(any) error {
 func (s *renewalStream) RecvMsg(m any) error {
 	select {
 	case <-s.answer:
+		resp := m.(*pb.LeaseKeepAliveResponse)
+		resp.Header = &pb.ResponseHeader{ClusterId: 7}
+		if moved := s.cluster.moved; moved != 0 && len(s.cluster.sent()) >= moved {
+			resp.Header.ClusterId = 8
+		}
 		if over := s.cluster.over; over == 0 || len(s.cluster.sent()) < over {
-			m.(*pb.LeaseKeepAliveResponse).TTL = 10
+			resp.TTL = 10
 		}
 		return nil
 	case <-s.ctx.Done():
@@ -171,7 +178,7 @@ func (r *renewals) renew(t *testing.T, endpoints int, duration time.Duration) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	var keeping sync.WaitGroup
-	sess := &session{driver: d}
+	sess := &session{driver: d, cluster: 7}
 	keeping.Go(func() { r.err = sess.Keep(ctx, func(p engine.Proof) { r.proofs = append(r.proofs, p) }) })
 	time.Sleep(duration)
 	synctest.Wait()
@@ -286,6 +293,28 @@ func TestKeepEndsWithTheLease(t *testing.T) {
 	})
 	synctest.Test(t, func(t *testing.T) {
 		require.ErrorIs(t, renewing(t, 3, 20*time.Second, 100*time.Millisecond).err, context.Canceled)
+	})
+}
+
+// A renewal that another cluster answers proves nothing, and the session is given up.
+func TestKeepEndsInAnotherCluster(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := &renewals{script: []time.Duration{100 * time.Millisecond}, moved: 3}
+		r.renew(t, 3, 20*time.Second)
+		require.Equal(t, errAnotherCluster, r.err)
+		require.Len(t, r.proofs, 2)
+	})
+}
+
+// Each proof names the stream on which it came: another number makes the engine look what the service keeps.
+func TestProofsNameTheirStream(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := renewing(t, 3, 20*time.Second, 100*time.Millisecond, never, 100*time.Millisecond)
+		var streams []uint64
+		for _, p := range r.proofs {
+			streams = append(streams, p.Connection)
+		}
+		require.Equal(t, []uint64{0, 1}, slices.Compact(streams))
 	})
 }
 

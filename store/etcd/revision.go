@@ -19,8 +19,6 @@ type revisions struct {
 	cluster   uint64    // the id of the cluster
 	floor     int64     // the highest revision seen
 	backSince time.Time // since when only lower ones are read; zero while they are not
-	restores  int       // how often a restore was noticed
-	searching bool      // findAll runs
 }
 
 // read reads in one transaction, and returns what was found by each get, and the revision of all; nothing if the
@@ -155,17 +153,9 @@ func (d *driver) saw(floor int64, header *pb.ResponseHeader, written bool) bool 
 		back = true
 		r.floor, r.backSince = header.Revision, time.Time{}
 	}
-	search := (back || renamed) && !r.searching
-	if back || renamed {
-		r.restores++
-		r.searching = true
-	}
 	d.mu.Unlock()
 	restored := func(what string, from, to any) {
 		d.config.Logger.Warn(what+": was it restored?", "store", d.life.Name, "from", from, "to", to)
-		if search {
-			d.life.Go(d.findAll)
-		}
 	}
 	switch {
 	case back:

@@ -23,12 +23,12 @@ import (
 // store's lease, which counts from then, ends first. A member that is not the leader passes renewals on, and one that
 // has been deposed without knowing asks a quorum first. A new leader of the cluster counts the TTL anew.
 type session struct {
-	driver *driver
-	id     int64
+	driver  *driver
+	id      int64
+	cluster uint64 // the id of the cluster that granted the lease; 0 if that is not known
 
-	mu           sync.Mutex
-	voided       [engine.Slots]int64 // guarded by mu, as is acknowledged: the revision of each slot's mark; 0 if there is none
-	acknowledged map[string]string   // the elections of the entries that may have been acknowledged, by key
+	mu     sync.Mutex
+	voided [engine.Slots]int64 // guarded by mu: the revision of each slot's mark; 0 if there is none
 }
 
 // Open implements engine.Driver. It asks for a lease under an id of our own choice, so that asking again after an
@@ -36,15 +36,16 @@ type session struct {
 func (d *driver) Open(ctx context.Context) (engine.Session, engine.Proof, error) {
 	for {
 		id := d.newLease()
-		sent, granted, err := d.grant(ctx, id)
+		sent, resp, err := d.grant(ctx, id)
+		granted := time.Duration(resp.GetTTL()) * time.Second
 		switch {
 		case err == nil && granted == d.config.TTL:
-			d.granted(id)
-			return &session{driver: d, id: id, acknowledged: map[string]string{}}, d.proof(sent), nil
+			d.granted()
+			return &session{driver: d, id: id, cluster: resp.GetHeader().GetClusterId()}, d.proof(sent, 0), nil
 		case err != nil && !errors.Is(err, rpctypes.ErrLeaseExist):
 			return nil, engine.Proof{}, err
 		}
-		d.granted(0)
+		d.granted()
 		_ = d.revoke(ctx, id) // else it ends by itself: nothing is attached to it
 		if err == nil {
 			return nil, engine.Proof{}, adapter.Refuse("ttl", d.config.TTL.String(), "the cluster's range begins at %v", granted)
@@ -53,8 +54,9 @@ func (d *driver) Open(ctx context.Context) (engine.Session, engine.Proof, error)
 	}
 }
 
-func (d *driver) proof(sent store.Instant) engine.Proof {
-	return engine.Proof{Sent: sent, Valid: d.config.TTL - d.config.Grace}
+// proof returns what a grant or a renewal proves that was sent then, on a stream of renewals with that number.
+func (d *driver) proof(sent store.Instant, stream uint64) engine.Proof {
+	return engine.Proof{Sent: sent, Valid: d.config.TTL - d.config.Grace, Connection: stream}
 }
 
 // newLease returns the id of the lease to ask for.
@@ -67,21 +69,21 @@ func (d *driver) newLease() int64 {
 	return d.pending
 }
 
-// granted says that the outcome of asking for the lease is known, and which one the session has, if any.
-func (d *driver) granted(id int64) {
+// granted says that the outcome of asking for the lease is known.
+func (d *driver) granted() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.pending, d.lease = 0, id
+	d.pending = 0
 }
 
-// grant sends one request for a lease, and returns when, and the TTL that was granted.
-func (d *driver) grant(ctx context.Context, id int64) (sent store.Instant, granted time.Duration, err error) {
-	resp, err := request(ctx, d, func(ctx context.Context, client *clientv3.Client) (*pb.LeaseGrantResponse, error) {
+// grant sends one request for a lease, and returns when.
+func (d *driver) grant(ctx context.Context, id int64) (sent store.Instant, resp *pb.LeaseGrantResponse, err error) {
+	resp, err = request(ctx, d, func(ctx context.Context, client *clientv3.Client) (*pb.LeaseGrantResponse, error) {
 		sent = store.Now()
 		return pb.NewLeaseClient(client.ActiveConnection()).LeaseGrant(ctx,
 			&pb.LeaseGrantRequest{ID: id, TTL: int64(d.config.TTL / time.Second)})
 	})
-	return sent, time.Duration(resp.GetTTL()) * time.Second, err
+	return sent, resp, err
 }
 
 // revoke ends a lease with all its keys.
@@ -99,9 +101,6 @@ func (d *driver) revoke(ctx context.Context, id int64) error {
 func (s *session) ID() string { return leaseName(s.id) }
 
 func leaseName(id int64) string { return strconv.FormatInt(id, 16) }
-
-// Owned implements engine.Session.
-func (s *session) Owned() bool { return true }
 
 // End implements engine.Session. It revokes the lease, and the keys go with it.
 func (s *session) End(ctx context.Context, _ []engine.Removal) error { return s.driver.end(ctx, s.id) }

@@ -30,8 +30,8 @@ func TestSilentMemberIsLeft(t *testing.T) {
 				var casting sync.WaitGroup
 				for i := range elections {
 					casting.Go(func() {
-						firsts[i], _ = leading.Campaign(soon(t), fmt.Sprintf("%s/%d", name, i), "first")
-						waiters[i], _ = st.Campaign(soon(t), fmt.Sprintf("%s/%d", name, i), "waiter")
+						firsts[i], _ = leading.Cast(soon(t), fmt.Sprintf("%s/%d", name, i), "first")
+						waiters[i], _ = st.Cast(soon(t), fmt.Sprintf("%s/%d", name, i), "waiter")
 					})
 				}
 				casting.Wait()

@@ -34,8 +34,7 @@ import (
 // engineOf is the engine, under a name that does not show.
 type engineOf = engine.Engine
 
-// Store is one lease, taken at the first Campaign. It implements store.Store, store.Clearer
-// and store.Resigner.
+// Store is one lease, taken at the first Cast. It implements store.Store.
 type Store struct {
 	*engineOf
 	driver *driver

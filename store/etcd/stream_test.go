@@ -86,5 +86,5 @@ func TestAnswerWithoutTheClustersID(t *testing.T) {
 	for _, id := range []uint64{7, 0, 7} {
 		require.True(t, d.saw(0, &pb.ResponseHeader{ClusterId: id, Revision: 10}, false))
 	}
-	require.Zero(t, d.revisions.restores)
+	require.EqualValues(t, 7, d.revisions.cluster)
 }

@@ -104,7 +104,7 @@ func TestSilentServerIsNamed(t *testing.T) {
 	address := storetest.SilentServer(t)
 	st := open(t, etcd.Config{Endpoints: []string{address}})
 	eventually(t, func() bool {
-		_, err := st.Campaign(soon(t), "a", "own")
+		_, err := st.Cast(soon(t), "a", "own")
 		require.ErrorIs(t, err, store.ErrUnavailable)
 		require.NotContains(t, err.Error(), "use of closed")
 		require.NotContains(t, err.Error(), "TLS")
@@ -139,7 +139,7 @@ func TestGatewayDenies(t *testing.T) {
 					config.User, config.Password = user, secret
 				}
 				st := open(t, config)
-				_, err = st.Campaign(soon(t), "a", "own")
+				_, err = st.Cast(soon(t), "a", "own")
 				require.ErrorIs(t, err, store.ErrUnavailable)
 				require.NotErrorIs(t, err, store.ErrDenied)
 				require.False(t, store.Permanent(err))

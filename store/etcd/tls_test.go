@@ -67,9 +67,9 @@ func TestTLSMismatch(t *testing.T) {
 				require.NoError(t, err)
 				st := openURL(t, u.Scheme+"://"+prefix+u.Host+u.Path+"?"+u.RawQuery)
 				start := time.Now()
-				_, err = st.Campaign(soon(t), "a", "x")
+				_, err = st.Cast(soon(t), "a", "x")
 				if strings.Contains(fmt.Sprint(err), "broken pipe") { // the client was still writing when the server sent its alert
-					_, err = st.Campaign(soon(t), "a", "x")
+					_, err = st.Cast(soon(t), "a", "x")
 				}
 				require.ErrorIs(t, err, store.ErrUnavailable)
 				require.Regexp(t, c.why, err.Error())

@@ -110,28 +110,24 @@ func (ws *watches) stop(w *watch) {
 	ws.cancel(w)
 }
 
-// show tells what was found at the keys by a read that was sent at that time, unless the stream has broken since.
-func (ws *watches) show(list []*watch, found []*pb.RangeResponse, revision int64, sent time.Time) error {
+// show tells what was found at the key of a watch by a read that was sent at that time, unless the stream has broken since.
+func (ws *watches) show(w *watch, found *mvccpb.KeyValue, revision int64, sent time.Time) error {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
-	for _, w := range list {
-		if w.over {
-			return errBroke
-		}
+	if w.over {
+		return errBroke
 	}
-	for i, w := range list {
-		w.revision = revision
-		if w.dated {
-			ws.dated[w] = true
-		}
-		if e := w.last; e != nil && e.Kv.ModRevision > revision {
-			w.happened(e)
-			continue
-		}
-		state := w.state(first(found[i]))
-		state.AsOf = sent
-		w.tell(engine.News{State: &state})
+	w.revision = revision
+	if w.dated {
+		ws.dated[w] = true
 	}
+	if e := w.last; e != nil && e.Kv.ModRevision > revision {
+		w.happened(e)
+		return nil
+	}
+	state := w.state(found)
+	state.AsOf = sent
+	w.tell(engine.News{State: &state})
 	return nil
 }
 

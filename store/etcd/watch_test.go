@@ -68,7 +68,7 @@ func (d *driver) progresses(t *testing.T, revision int64) {
 // shows is the answer to a read.
 func (d *driver) shows(l *watch, key string, revision int64) error {
 	kv := &mvccpb.KeyValue{Key: []byte(key), ModRevision: revision}
-	return d.watches.show([]*watch{l}, []*pb.RangeResponse{{Kvs: []*mvccpb.KeyValue{kv}}}, revision, time.Time{})
+	return d.watches.show(l, kv, revision, time.Time{})
 }
 
 // TestUnsentWatchesAreForgotten: a watch that is taken back before it was asked for, in an outage say, leaves nothing.
@@ -120,7 +120,7 @@ func TestReadSaysAsOfWhen(t *testing.T) {
 	d.watches.set(l)
 	d.confirms(t, 1, 10)
 	sent := time.Now()
-	require.NoError(t, d.watches.show([]*watch{l}, []*pb.RangeResponse{{}}, 11, sent))
+	require.NoError(t, d.watches.show(l, nil, 11, sent))
 	require.Equal(t, engine.State{AsOf: sent}, told)
 	d.changes(t, 1, "a", 12)
 	require.Zero(t, told.AsOf)

@@ -90,6 +90,7 @@ func (s *session) cast(election, nonce string) (*cast, error) {
 // ballot without one is not listed.
 func (s *session) enter(p electionDir, c *cast, nonce, value string) error {
 	d := s.driver
+	var n uint64
 	for c.number == 0 {
 		if c.name != "" {
 			if err := p.withdraw(d, c.name); err != nil {
@@ -98,12 +99,11 @@ func (s *session) enter(p electionDir, c *cast, nonce, value string) error {
 		}
 		c.try++
 		c.name = ballotName(s.id, nonce, s.tries.Add(1))
-		var n uint64
 		var before []uint64
 		void := true
 		err := d.made(func() error { return d.makeElection(c.election) }, func() error { return d.makeBallot(p.ballot(c.name)) })
 		if err == nil {
-			n, before, void, err = d.numbers.take(p.queue(), "../_b/"+c.name)
+			n, before, void, err = d.numbers.take(p.queue(), "../_b/"+c.name, n)
 		}
 		if err == nil && !void {
 			err = d.makeFile(p.ballot(c.name)+"/value", value)
@@ -377,7 +377,7 @@ func (d *driver) watching(ctx context.Context, w *watch, read func() (engine.Sta
 	return engine.Watch{Stream: 1, Stop: w.stop}, nil
 }
 
-// RequestResignation implements store.Resigner.
+// RequestResignation implements engine.Resigner.
 func (d *driver) RequestResignation(ctx context.Context, election string, token uint64) error {
 	return do(ctx, d, func() error {
 		p := d.dirOf(election)
@@ -393,47 +393,70 @@ func (d *driver) RequestResignation(ctx context.Context, election string, token 
 	})
 }
 
+// First implements engine.Driver.
+func (d *driver) First(ctx context.Context, election string) (engine.State, error) {
+	return ask(ctx, d, func() (first engine.State, err error) {
+		err = d.dirOf(election).standing(d, func(n uint64, name string) (more bool, err error) {
+			first.Token = n
+			first.Session, first.Nonce, _ = splitBallot(name)
+			return false, nil
+		})
+		return first, err
+	})
+}
+
 // Ballots implements engine.Driver.
 func (d *driver) Ballots(ctx context.Context, election string) ([]store.Standing, error) {
 	return ask(ctx, d, func() (list []store.Standing, err error) {
 		p := d.dirOf(election)
-		first, err := p.tickets(d)
-		if err != nil || len(first) == 0 {
-			return nil, err
-		}
-		tickets, err := p.tickets(d) // the first listing might miss one that was being made, and show a later one
-		if err != nil {
-			return nil, err
-		}
-		seen := map[string]bool{}
-		for _, n := range tickets {
-			if n > first[len(first)-1] {
-				break
-			}
-			name, err := p.ticket(d, n)
-			if err != nil {
-				return nil, err
-			}
-			if name == "" {
-				continue
-			}
-			stands, err := p.stands(d, name, seen)
-			if err != nil {
-				return nil, err
-			}
-			if !stands {
-				continue
-			}
+		err = p.standing(d, func(n uint64, name string) (more bool, err error) {
 			value, err := d.ops.read(p.ballot(name) + "/value")
 			if err == nil {
 				var asked bool
 				asked, err = d.ops.exists(p.ballot(name) + "/" + resigns)
 				list = append(list, store.Standing{Value: value, Token: n, Asked: asked})
 			}
-			if err != nil && !missing(err) {
-				return nil, err
+			if missing(err) { // it has been withdrawn
+				err = nil
 			}
-		}
-		return list, nil
+			return true, err
+		})
+		return list, err
 	})
+}
+
+// standing calls each with the ballots that stand, the first in line first, until it wants no more.
+func (p electionDir) standing(d *driver, each func(n uint64, name string) (more bool, err error)) error {
+	first, err := p.tickets(d)
+	if err != nil || len(first) == 0 {
+		return err
+	}
+	tickets, err := p.tickets(d) // the first listing might miss one that was being made, and show a later one
+	if err != nil {
+		return err
+	}
+	seen := map[string]bool{}
+	for _, n := range tickets {
+		if n > first[len(first)-1] {
+			return nil
+		}
+		name, err := p.ticket(d, n)
+		if err != nil {
+			return err
+		}
+		if name == "" {
+			continue
+		}
+		stands, err := p.stands(d, name, seen)
+		if err != nil {
+			return err
+		}
+		if !stands {
+			continue
+		}
+		if more, err := each(n, name); !more || err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -21,14 +21,14 @@ func TestSessionFile(t *testing.T) {
 		calls := &dying{ops: kernel{}, left: -1}
 		st := openWith(t, c, calls)
 		b := lead(t, st, "first")
-		file, err := b.(store.ProcessBound).SessionFile()
+		file, err := b.SessionFile()
 		require.NoError(t, err)
 		defer file.Close()
 		before := time.Now()
 		calls.die()
 		renewed := b.Lease().Last().Sent
 
-		next, err := openWith(t, c, kernel{}).Campaign(soon(t), "e", "second")
+		next, err := openWith(t, c, kernel{}).Cast(soon(t), "e", "second")
 		require.NoError(t, err)
 		if closed {
 			ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
@@ -50,12 +50,12 @@ func TestSessionFileOfAClosedStore(t *testing.T) {
 	c.TTL = time.Minute // the next one does not wait for this deadline
 	st := openWith(t, c, kernel{})
 	b := lead(t, st, "first")
-	file, err := b.(store.ProcessBound).SessionFile()
+	file, err := b.SessionFile()
 	require.NoError(t, err)
 	defer file.Close()
 	require.NoError(t, st.Close())
 	lead(t, openWith(t, c, kernel{}), "second")
-	_, err = b.(store.ProcessBound).SessionFile()
+	_, err = b.SessionFile()
 	require.ErrorIs(t, err, engine.ErrOver)
 	require.ErrorIs(t, err, store.ErrLost)
 }

@@ -108,7 +108,7 @@ var chaosRole = role("chaos", func(c chaosMember) error {
 	if c.Slow {
 		calls = slow{calls}
 	}
-	d, err := newDriverWith(config, calls, nil, nil)
+	d, err := newDriverWith(config, calls, nil)
 	if err != nil {
 		return err
 	}
@@ -138,7 +138,7 @@ var chaosRole = role("chaos", func(c chaosMember) error {
 			go func() { _ = term.Acknowledge(context.Background()) }()
 		}
 		j.lead(candidate, term, rand.N([]time.Duration{time.Microsecond, 10 * time.Millisecond, 300 * time.Millisecond}[rand.N(3)]))
-		_ = term.Resign(context.Background())
+		_ = term.Withdraw(context.Background())
 	}
 })
 

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/go-leadership/leadership/internal/adapter"
+	"github.com/go-leadership/leadership/internal/faulty"
+	"github.com/go-leadership/leadership/internal/filefaults"
 	"github.com/go-leadership/leadership/store"
 )
 
@@ -25,6 +27,8 @@ type Config struct {
 	Grace time.Duration
 	// Logger is that of [store.Options].
 	Logger *slog.Logger
+
+	faults *faulty.Line // what lies between the store and the directory; nil for nothing. Only the suites set it.
 }
 
 const leastTTL, mostTTL = 100 * time.Millisecond, 24 * time.Hour
@@ -63,11 +67,12 @@ func (c Config) name() string { return "file://" + c.Directory }
 func init() { store.Register("file", openURL) }
 
 // openURL opens file:///directory?options. The options are ttl and grace.
-func openURL(_ context.Context, u *store.URL) (store.Store, error) {
+func openURL(ctx context.Context, u *store.URL) (store.Store, error) {
 	c, err := configOf(u)
 	if err != nil {
 		return nil, err
 	}
+	c.faults = filefaults.Of(ctx)
 	return Open(c)
 }
 

@@ -2,11 +2,15 @@ package file
 
 import (
 	"context"
+	"os"
+	"os/exec"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/go-leadership/leadership/conformance"
+	"github.com/go-leadership/leadership/internal/faulty"
+	"github.com/go-leadership/leadership/internal/filefaults"
 	"github.com/go-leadership/leadership/store"
 	"github.com/go-leadership/leadership/store/engine"
 	"github.com/go-leadership/leadership/store/engine/drivertest"
@@ -23,16 +27,12 @@ func TestDriver(t *testing.T) {
 			}
 			config := completed(Config{Directory: t.TempDir() + "/store", TTL: ttl})
 			drivertest.Run(t, drivertest.Harness{TTL: config.TTL, Open: func(context.Context) (engine.Driver, error) {
-				if !on {
-					return newDriver(config)
+				config := config
+				if on {
+					config.faults = faulty.New()
+					config.faults.Delay(2 * time.Millisecond)
 				}
-				f := newFaulty()
-				d, err := newDriverWith(config, kernel{}, f, nil)
-				if err == nil {
-					f.begin(d)
-					f.Delay(2 * time.Millisecond)
-				}
-				return d, err
+				return newDriver(config)
 			}})
 		})
 	}
@@ -41,11 +41,14 @@ func TestDriver(t *testing.T) {
 // harness is that of a directory.
 func harness(t *testing.T, ttl time.Duration) conformance.Harness {
 	config := Config{Directory: t.TempDir() + "/store", TTL: ttl}
+	stores := &filefaults.Stores{}
 	open := func(grace time.Duration) func(context.Context, conformance.DialFunc) (store.Store, error) {
-		return func(context.Context, conformance.DialFunc) (store.Store, error) {
-			config := config
-			config.Grace = grace
-			return openLined(config)
+		return func(ctx context.Context, _ conformance.DialFunc) (store.Store, error) {
+			return stores.Open(ctx, func(ctx context.Context) (store.Store, error) {
+				config := config
+				config.Grace, config.faults = grace, filefaults.Of(ctx)
+				return Open(config)
+			})
 		}
 	}
 	operator := sync.OnceValue(func() *Store {
@@ -56,9 +59,18 @@ func harness(t *testing.T, ttl time.Duration) conformance.Harness {
 	})
 	return conformance.Harness{
 		Open: open(0), OpenLeast: open(ttl / 12),
-		Faults: func(st store.Store) conformance.Faults { return st.(lined).faultyLine },
+		Faults: func(st store.Store) conformance.Faults { return stores.Line(st) },
 		Clear:  func(ctx context.Context, election string) error { return operator().Clear(ctx, election) },
-		TTL:    ttl, Expiry: ttl + 500*time.Millisecond,
+		Restore: func(ctx context.Context, election string) (func() error, error) {
+			path, kept := config.Directory+"/e/"+election, t.TempDir()+"/kept"
+			return func() error {
+				if err := os.RemoveAll(path); err != nil {
+					return err
+				}
+				return exec.CommandContext(ctx, "mv", kept, path).Run()
+			}, exec.CommandContext(ctx, "cp", "-a", path, kept).Run()
+		},
+		TTL: ttl, Expiry: ttl + 500*time.Millisecond,
 	}
 }
 

@@ -57,7 +57,7 @@ func TestCrashBetweenCalls(t *testing.T) {
 		c.Logger = slog.New(slog.NewTextHandler(t.Output(), nil))
 		st := openWith(t, c, kernel{})
 		began := time.Now()
-		b, err := st.Campaign(soon(t), "a/b", "second")
+		b, err := st.Cast(soon(t), "a/b", "second")
 		require.NoError(t, err, "killed after %d calls", n)
 		require.NoError(t, b.Wait(soon(t)))
 		took := time.Since(began)
@@ -90,7 +90,7 @@ func TestShown(t *testing.T) {
 	}
 	_, err := os.ReadFile(path)
 	require.ErrorIs(t, err, os.ErrNotExist)
-	b, err := st.Campaign(soon(t), "e", "cast")
+	b, err := st.Cast(soon(t), "e", "cast")
 	require.NoError(t, err)
 	require.NoError(t, b.Wait(soon(t)))
 	_, err = os.ReadFile(path)
@@ -126,7 +126,7 @@ func TestShownAfterACrash(t *testing.T) {
 		st := openWith(t, c, kernel{})
 		leads(t, st, "first")
 		if waits {
-			b, err := st.Campaign(soon(t), "e", "second")
+			b, err := st.Cast(soon(t), "e", "second")
 			require.NoError(t, err)
 			calls.die()
 			require.NoError(t, b.Wait(soon(t)))

@@ -18,7 +18,7 @@ import (
 	"github.com/go-leadership/leadership/store/engine"
 )
 
-// driver implements engine.Driver and store.Resigner on a directory. It does not implement engine.Peers, which
+// driver implements engine.Driver and engine.Resigner on a directory. It does not implement engine.Peers, which
 // measures how long a session has not been renewed, for machines that share no clock. Here a session has a deadline, by
 // a clock that all processes share.
 type driver struct {
@@ -41,7 +41,7 @@ type driver struct {
 	identity [2]uint64           // device and inode of the directory when news was confirmed last
 }
 
-// line lies between a store and its directory. Tests put one there that they can cut and slow down.
+// line lies between a store and its directory. The suites put one there that they can cut and slow down.
 type line interface {
 	// request carries out a request. ErrUnavailable: it is not carried out. ErrUnknownOutcome: it may be, now or later.
 	request(ctx context.Context, do func()) error
@@ -82,11 +82,11 @@ const patience = 200 * time.Millisecond
 func (l direct) news(tell func()) { tell() }
 
 // newDriver returns a driver for checked settings. It makes nothing.
-func newDriver(c Config) (engine.Driver, error) { return newDriverWith(c, kernel{}, nil, nil) }
+func newDriver(c Config) (engine.Driver, error) { return newDriverWith(c, kernel{}, nil) }
 
-// newDriverWith is newDriver with other system calls, on another line, and with another function that returns the type
-// of a file system. nil means the usual one.
-func newDriverWith(c Config, calls ops, l line, kind func(dir string) (uint32, error)) (*driver, error) {
+// newDriverWith is newDriver with other system calls, and with another function that returns the type of a file system,
+// or nil for the usual one.
+func newDriverWith(c Config, calls ops, kind func(dir string) (uint32, error)) (*driver, error) {
 	if kind == nil {
 		kind = fileSystem
 	}
@@ -119,13 +119,13 @@ func newDriverWith(c Config, calls ops, l line, kind func(dir string) (uint32, e
 		return nil, err
 	}
 	d.life = adapter.NewLifecycle("file", false, c.Directory)
-	d.line = l
-	if l == nil {
-		d.line = direct{d.life}
-	}
 	d.numbers.driver, d.later.driver = d, d
 	if _, err := d.moved(); err != nil { // from what is there now
 		return nil, errors.Join(explain(err), d.hub.close())
+	}
+	d.line = direct{d.life}
+	if c.faults != nil {
+		d.line = newFaultyLine(c.faults, d.life)
 	}
 	return d, nil
 }

@@ -109,7 +109,7 @@ func patient(t *testing.T) context.Context {
 
 func (tr *trial) campaign(st *Store, value string) store.Ballot {
 	tr.t.Helper()
-	b, err := st.Campaign(patient(tr.t), "e", value)
+	b, err := st.Cast(patient(tr.t), "e", value)
 	require.NoError(tr.t, err)
 	return b
 }
@@ -152,7 +152,7 @@ func TestCallHangs(t *testing.T) {
 	casting := add()
 	casting.hang(match{op: "symlink", path: "/_q/", after: true}) // the ticket has been made
 	go func() {                                                   // calls says when it has returned
-		_, err := casting.one.Campaign(t.Context(), "e", "one")
+		_, err := casting.one.Cast(t.Context(), "e", "one")
 		calls <- err
 	}()
 	<-casting.disk.hangs

@@ -39,7 +39,7 @@ func soon(t *testing.T) context.Context {
 // openWith opens a store with the given system calls. The end of the test closes it.
 func openWith(t *testing.T, c Config, calls ops) *Store {
 	t.Helper()
-	d, err := newDriverWith(c, calls, nil, nil)
+	d, err := newDriverWith(c, calls, nil)
 	require.NoError(t, err)
 	st := newStore(d, c)
 	t.Cleanup(func() { require.NoError(t, st.Close()) })
@@ -49,7 +49,7 @@ func openWith(t *testing.T, c Config, calls ops) *Store {
 // driverWith returns a driver, which the end of the test closes.
 func driverWith(t *testing.T, c Config, calls ops) *driver {
 	t.Helper()
-	d, err := newDriverWith(c, calls, nil, nil)
+	d, err := newDriverWith(c, calls, nil)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, d.Close()) })
 	return d
@@ -66,7 +66,7 @@ func sessionOf(t *testing.T, d *driver) engine.Session {
 // lead casts a ballot that is first, and acknowledges.
 func lead(t *testing.T, st *Store, value string) store.Ballot {
 	t.Helper()
-	b, err := st.Campaign(soon(t), "e", value)
+	b, err := st.Cast(soon(t), "e", value)
 	require.NoError(t, err)
 	require.NoError(t, b.Wait(soon(t)))
 	_, err = b.Acknowledge(soon(t), value)

@@ -64,9 +64,9 @@ type journaled struct {
 	journal *journal
 }
 
-// Campaign implements store.Store.
-func (s journaled) Campaign(ctx context.Context, election, value string) (store.Ballot, error) {
-	ballot, err := s.Store.Campaign(ctx, election, value)
+// Cast implements store.Store.
+func (s journaled) Cast(ctx context.Context, election, value string) (store.Ballot, error) {
+	ballot, err := s.Store.Cast(ctx, election, value)
 	if err != nil {
 		return nil, err
 	}

@@ -71,7 +71,7 @@ func (s *session) reserve(p electionDir, c *cast, file, value string) (number ui
 	}
 	for void := true; void; {
 		err := d.made(func() error { return d.makeElection(c.election) }, func() (err error) {
-			number, before, void, err = d.numbers.take(p.acks(), "-")
+			number, before, void, err = d.numbers.take(p.acks(), "-", number)
 			return err
 		})
 		if err != nil {

@@ -63,6 +63,9 @@ func parseFloor(name string) (f floors, ok bool) {
 // floors reads the floors. The first time it makes one at the highest end, and also if an end has gone that it has seen.
 func (n *numbers) floors() (now floors, err error) {
 	d := n.driver
+	n.mu.Lock()
+	seen := n.seen // before the listing, which need not show a floor that is made meanwhile
+	n.mu.Unlock()
 	names, err := d.ops.list(d.floorDir())
 	if err != nil {
 		return now, err
@@ -73,9 +76,6 @@ func (n *numbers) floors() (now floors, err error) {
 		}
 	}
 	now.count = len(names)
-	n.mu.Lock()
-	seen := n.seen
-	n.mu.Unlock()
 	if seen > 0 && now.end >= seen {
 		n.see(now.end)
 		return now, nil
@@ -87,6 +87,9 @@ func (n *numbers) floors() (now floors, err error) {
 			return now, err
 		}
 		floor = max(floor, uint64(time.Now().UnixMicro()), left)
+		n.mu.Lock()
+		n.durable = 0 // what is there now is new
+		n.mu.Unlock()
 	}
 	return n.raise(now, floor)
 }
@@ -152,6 +155,9 @@ func (n *numbers) secure(end uint64) error {
 		return nil
 	}
 	for dir := d.floorDir(); dir != "/"; dir = path.Dir(dir) {
+		if n.durable > 0 && dir != d.floorDir() {
+			break // synced before
+		}
 		if err := d.ops.sync(dir); err != nil && len(dir) >= len(d.root()) { // we might have no permission to read the directories above
 			return err
 		}
@@ -161,9 +167,14 @@ func (n *numbers) secure(end uint64) error {
 }
 
 // take makes an entry with the next number in a directory, and returns the lower numbers that it has found. The number is
-// void if a floor was raised above it meanwhile: then an earlier entry with that number might have been removed.
-func (n *numbers) take(dir, target string) (number uint64, before []uint64, void bool, err error) {
+// void if a floor was raised above it meanwhile: then an earlier entry with that number might have been removed. The
+// caller passes a void number on to its next call, which removes it, but not before it has listed the directory. So the
+// directory does not look empty, and the next call raises no floor, which would make numbers of others void.
+func (n *numbers) take(dir, target string, last uint64) (number uint64, before []uint64, void bool, err error) {
 	d := n.driver
+	if last > 0 {
+		defer func() { _ = d.ops.unlink(numberIn(dir, last)) }() // if it stays, it points to nothing that stands
+	}
 	names, err := d.ops.list(dir) // before the floors: they are above what is removed later
 	if err != nil {
 		return 0, nil, false, err
@@ -201,13 +212,8 @@ func (n *numbers) take(dir, target string) (number uint64, before []uint64, void
 		}
 		before = append(before, number)
 	}
-	if f, err = n.floors(); err == nil {
-		if number > f.floor {
-			return number, before, false, nil
-		}
-		if err = d.ops.unlink(numberIn(dir, number)); err == nil || missing(err) { // the one that raised the floor might be first
-			return number, before, true, nil
-		}
+	if f, err = n.floors(); err != nil {
+		return number, before, true, fmt.Errorf("%w: %w", store.ErrUnknownOutcome, err) // the entry might stay
 	}
-	return number, before, true, fmt.Errorf("%w: %w", store.ErrUnknownOutcome, err) // the entry might stay
+	return number, before, number <= f.floor, nil
 }

@@ -16,7 +16,7 @@ func TestFileSystems(t *testing.T) {
 		0x2fc12fc1: "0x2fc12fc1",
 	} {
 		dir := t.TempDir()
-		d, err := newDriverWith(configIn(dir+"/store"), kernel{}, nil, func(string) (uint32, error) { return kind, nil })
+		d, err := newDriverWith(configIn(dir+"/store"), kernel{}, func(string) (uint32, error) { return kind, nil })
 		if text == "" {
 			require.NoError(t, err)
 			require.Equal(t, kind != tmpfs, d.durable)
@@ -46,7 +46,7 @@ func TestVersion(t *testing.T) {
 		_, err = Open(c)
 		require.ErrorIs(t, err, store.ErrInvalid)
 		require.ErrorContains(t, err, "version 2")
-		_, err = early.Campaign(soon(t), "e", "value")
+		_, err = early.Cast(soon(t), "e", "value")
 		require.ErrorIs(t, err, store.ErrInvalid)
 	}
 }

@@ -32,7 +32,7 @@ func TestUnwritable(t *testing.T) {
 			parent := reachable(t, t.TempDir())
 			st := openWith(t, configIn(parent+dir), as{kernel{}, someone, group})
 			began := time.Now()
-			_, err := st.Campaign(soon(t), "e", "value")
+			_, err := st.Cast(soon(t), "e", "value")
 			require.ErrorIs(t, err, store.ErrDenied)
 			require.ErrorContains(t, err, "need to read and write")
 			require.Less(t, time.Since(began), 2*time.Second)
@@ -69,7 +69,7 @@ func TestReadOnlyFollower(t *testing.T) {
 	require.ErrorIs(t, s.s.(*session).renew(), engine.ErrOver, "the session does not come back")
 	lead(t, st, "three")
 	leads(t, follower, "three")
-	_, err = follower.Campaign(soon(t), "e", "value")
+	_, err = follower.Cast(soon(t), "e", "value")
 	require.ErrorIs(t, err, store.ErrDenied)
 }
 
@@ -85,11 +85,11 @@ func TestSharedGroup(t *testing.T) {
 	c := configIn(dir)
 	one, two := openWith(t, c, as{kernel{}, someone, group}), openWith(t, c, as{kernel{}, someone + 1, group})
 	first := lead(t, one, "one")
-	second, err := two.Campaign(soon(t), "e", "two")
+	second, err := two.Cast(soon(t), "e", "two")
 	require.NoError(t, err)
 	leads(t, two, "one")
 	require.NoError(t, two.RequestResignation(soon(t), "e", first.Token()))
-	<-first.(store.Resigning).ResignationRequested()
+	<-first.ResignationRequested()
 	shown(t, dir)
 	for _, path := range files(t, dir) {
 		var st syscall.Stat_t
@@ -110,7 +110,7 @@ func TestSharedGroup(t *testing.T) {
 	// A frozen leader of one user is replaced by the other user.
 	s := &enterer{t: t, s: sessionOf(t, driverWith(t, c, as{kernel{}, someone, group}))}
 	s.enter()
-	third, err := two.Campaign(soon(t), "e", "three")
+	third, err := two.Cast(soon(t), "e", "three")
 	require.NoError(t, err)
 	require.NoError(t, second.Withdraw(soon(t)))
 	require.NoError(t, third.Wait(soon(t)))

@@ -54,7 +54,7 @@ func (m *machine) open(until int) (*member, error) {
 	p := m.disk.process()
 	p.until = until
 	config := completed(Config{Directory: m.root, TTL: time.Hour})
-	d, err := newDriverWith(config, p, nil, func(string) (uint32, error) { return ext4, nil })
+	d, err := newDriverWith(config, p, func(string) (uint32, error) { return ext4, nil })
 	if err != nil {
 		return nil, err
 	}

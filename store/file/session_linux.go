@@ -127,9 +127,6 @@ func (s *session) abandon() {
 // ID implements engine.Session.
 func (s *session) ID() string { return s.id }
 
-// Owned implements engine.Session.
-func (s *session) Owned() bool { return true }
-
 // SessionFile implements engine.ProcessBound. The lock is that of the open file, which the copy shares.
 func (s *session) SessionFile() (*os.File, error) {
 	s.mu.Lock()

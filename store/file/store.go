@@ -94,7 +94,7 @@
 //   - A child process that a leader was forking when it was killed keeps the lock until it has called exec. A child that
 //     was given the ballot's SessionFile keeps it until it ends.
 //   - If a waiter is frozen when its turn comes, the next in line waits for its TTL.
-//   - If the disk is full, a leader goes on leading and hands over; Campaign and Acknowledge fail.
+//   - If the disk is full, a leader goes on leading and hands over; Cast and Acknowledge fail.
 //   - Calls return with their contexts, but system calls can't be interrupted: if a disk hangs for good, so does Close. If
 //     one other than fsync, or an acknowledgement with its fsync, takes a TTL, the session is given up, so that others
 //     do not wait for its ballots.
@@ -111,10 +111,10 @@ import (
 // engineOf is the engine, under a name that does not show.
 type engineOf = engine.Engine
 
-// Store is one session, opened at the first Campaign. It implements store.Store, store.Clearer and store.Resigner.
+// Store is one session, opened at the first Cast. It implements store.Store.
 type Store struct{ *engineOf }
 
-// Open opens a store. It checks the settings and the file system, and makes nothing: the first Campaign does. It fails
+// Open opens a store. It checks the settings and the file system, and makes nothing: the first Cast does. It fails
 // with store.ErrUnavailable if the user has too many inotify instances: each process has one for all its stores.
 func Open(config Config) (*Store, error) {
 	if err := config.complete(); err != nil {

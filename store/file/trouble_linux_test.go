@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-leadership/leadership/internal/faulty"
 	"github.com/go-leadership/leadership/store"
 	"github.com/go-leadership/leadership/store/engine"
 	"github.com/stretchr/testify/require"
@@ -48,7 +49,7 @@ func TestDirectoryIsRemoved(t *testing.T) {
 	c := configIn(t.TempDir() + "/store")
 	c.TTL = 8 * time.Second
 	st, other, follower := openWith(t, c, kernel{}), openWith(t, c, kernel{}), openWith(t, c, kernel{})
-	_, err := other.Campaign(soon(t), "another", "two")
+	_, err := other.Cast(soon(t), "another", "two")
 	require.NoError(t, err)
 	for range 3 {
 		require.NoError(t, lead(t, st, "one").Withdraw(soon(t)))
@@ -77,7 +78,7 @@ func TestFullDisk(t *testing.T) {
 	c := configIn(dir + "/store")
 	st, other := openWith(t, c, kernel{}), openWith(t, c, kernel{})
 	b := lead(t, st, "one")
-	next, err := other.Campaign(soon(t), "e", "two")
+	next, err := other.Cast(soon(t), "e", "two")
 	require.NoError(t, err)
 
 	require.ErrorIs(t, os.WriteFile(dir+"/filler", make([]byte, 1<<20), 0o600), syscall.ENOSPC)
@@ -90,7 +91,7 @@ func TestFullDisk(t *testing.T) {
 	_, err = b.Acknowledge(soon(t), "three")
 	require.ErrorIs(t, err, store.ErrUnavailable)
 	require.ErrorContains(t, err, "no space left")
-	_, err = other.Campaign(soon(t), "e", "four")
+	_, err = other.Cast(soon(t), "e", "four")
 	require.ErrorIs(t, err, store.ErrUnavailable)
 	require.ErrorContains(t, err, "no space left")
 	renewed := b.Lease().Last().Changed
@@ -107,11 +108,11 @@ func TestFullDisk(t *testing.T) {
 // what it does next happens in a new session.
 func TestFrozen(t *testing.T) {
 	c := configIn(t.TempDir() + "/store")
-	line, err := openLined(c)
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, line.Close()) })
-	b := lead(t, line.Store, "one")
-	next, err := openWith(t, c, kernel{}).Campaign(soon(t), "e", "two")
+	line, frozen := faulty.New(), c
+	frozen.faults = line
+	st := openWith(t, frozen, kernel{})
+	b := lead(t, st, "one")
+	next, err := openWith(t, c, kernel{}).Cast(soon(t), "e", "two")
 	require.NoError(t, err)
 	line.Cut()
 	require.NoError(t, next.Wait(soon(t)))
@@ -119,7 +120,7 @@ func TestFrozen(t *testing.T) {
 	line.Heal()
 	<-b.Lost()
 	require.ErrorContains(t, b.Err(), "session has ended")
-	again, err := line.Campaign(soon(t), "e", "three")
+	again, err := st.Cast(soon(t), "e", "three")
 	require.NoError(t, err)
 	require.NoError(t, again.Err())
 	require.NoError(t, next.Withdraw(soon(t)))

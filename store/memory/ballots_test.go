@@ -24,7 +24,7 @@ func TestBallotsListsThoseStandingFirstInLineFirst(t *testing.T) {
 			ballots = append(ballots, ballot)
 			want = append(want, store.Standing{Value: value, Token: ballot.Token()})
 		}
-		_, err = a.Campaign(t.Context(), "x/y", "another election")
+		_, err = a.Cast(t.Context(), "x/y", "another election")
 		require.NoError(t, err)
 		for _, st := range []*memory.Store{a, b} {
 			list, err := st.Ballots(t.Context(), "x")

@@ -33,7 +33,7 @@ func TestCallersContextBlocks(t *testing.T) {
 	calls := map[string]func(context.Context) error{
 		"Ballots":  func(ctx context.Context) error { _, err := st.Ballots(ctx, "e"); return err },
 		"Observe":  func(ctx context.Context) error { _, err := st.Observe(ctx, "e", nil); return err },
-		"Campaign": func(ctx context.Context) error { _, err := st.Campaign(ctx, "e", "v"); return err },
+		"Campaign": func(ctx context.Context) error { _, err := st.Cast(ctx, "e", "v"); return err },
 	}
 	for name, call := range calls {
 		t.Run(name, func(t *testing.T) {

@@ -81,7 +81,7 @@ func use(ctx context.Context, service *memory.Service, st *memory.Store, random 
 		}
 	}
 	fault()
-	ballot, err := st.Campaign(ctx, election, "v")
+	ballot, err := st.Cast(ctx, election, "v")
 	fault()
 	_, _ = storetest.Leader(ctx, st, election, nil)
 	_, _ = st.Ballots(ctx, election)
@@ -116,7 +116,7 @@ func TestCloseRacesCampaign(t *testing.T) {
 		var all sync.WaitGroup
 		for range 2 {
 			all.Go(func() {
-				if _, err := st.Campaign(context.Background(), "x", "v"); err != nil {
+				if _, err := st.Cast(context.Background(), "x", "v"); err != nil {
 					if !errors.Is(err, store.ErrClosed) {
 						t.Error(err)
 					}

@@ -16,7 +16,7 @@ import (
 // calls are all methods that take a context, made by a store whose ballot is first or second in line.
 var calls = map[string]func(ctx context.Context, st *memory.Store, first, second store.Ballot) error{
 	"Campaign": func(ctx context.Context, st *memory.Store, _, _ store.Ballot) error {
-		_, err := st.Campaign(ctx, "x", "another")
+		_, err := st.Cast(ctx, "x", "another")
 		return err
 	},
 	"Leader, first call": func(ctx context.Context, st *memory.Store, _, _ store.Ballot) error {

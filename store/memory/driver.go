@@ -12,8 +12,8 @@ import (
 	"github.com/go-leadership/leadership/store/engine"
 )
 
-// driver implements engine.Driver. All its watches are of one stream, unless they are unordered. Its stream never
-// breaks: a line that is cut only delays.
+// driver implements engine.Driver. All its watches are of one stream, unless they are unordered. A line that
+// is cut only delays; one that breaks ends them.
 type driver struct {
 	service *Service
 	faults  *Faults
@@ -21,6 +21,7 @@ type driver struct {
 	line    *line
 	stop    context.CancelFunc // ends the line's goroutines
 	last    atomic.Uint64      // the session opened last
+	broken  atomic.Uint64      // how often the connection has broken
 }
 
 func newDriver(service *Service, config Config) *driver {
@@ -45,7 +46,9 @@ func (d *driver) Open(ctx context.Context) (engine.Session, engine.Proof, error)
 }
 
 func (d *driver) proof(sent store.Instant) engine.Proof {
-	return engine.Proof{Sent: sent, Valid: byClock(d.config.TTL-d.config.Grace, d.config.Clock)}
+	return engine.Proof{
+		Sent: sent, Valid: byClock(d.config.TTL-d.config.Grace, d.config.Clock), Connection: 1 + d.broken.Load(),
+	}
 }
 
 // WatchEntry implements engine.Driver.
@@ -82,6 +85,11 @@ func (d *driver) Ahead(ctx context.Context, e engine.Entry) (engine.Place, error
 	return read(ctx, d.faults, func() (engine.Place, error) { return d.service.ahead(e.Key) })
 }
 
+// First implements engine.Driver.
+func (d *driver) First(ctx context.Context, election string) (engine.State, error) {
+	return read(ctx, d.faults, func() (engine.State, error) { return d.service.first(election), nil })
+}
+
 // Confirm implements engine.Driver.
 func (d *driver) Confirm(ctx context.Context) error {
 	asOf := time.Now()
@@ -93,7 +101,7 @@ func (d *driver) Ballots(ctx context.Context, election string) ([]store.Standing
 	return read(ctx, d.faults, func() ([]store.Standing, error) { return d.service.standing(election), nil })
 }
 
-// RequestResignation implements store.Resigner.
+// RequestResignation implements engine.Resigner.
 func (d *driver) RequestResignation(ctx context.Context, election string, token uint64) error {
 	return write(ctx, d.faults, func() error { d.service.mark(election, token); return nil })
 }
@@ -160,9 +168,6 @@ func (s *driverSession) End(context.Context, []engine.Removal) error {
 	s.driver.service.drop(s.id)
 	return nil
 }
-
-// Owned implements engine.Session.
-func (s *driverSession) Owned() bool { return true }
 
 // Enter implements engine.Session.
 func (s *driverSession) Enter(ctx context.Context, election string, n engine.Nonce, value string) (engine.Entry, error) {

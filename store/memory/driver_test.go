@@ -29,8 +29,8 @@ func harness(watches Watches, peers bool, wrap func(engine.Driver) engine.Driver
 	}
 	return drivertest.Harness{
 		TTL: driverTTL, OpenSlow: open,
-		Open:    func(ctx context.Context) (engine.Driver, error) { return open(ctx, 0) },
-		Restore: func(_ context.Context, change func()) error { service.restore(change); return nil },
+		Open:  func(ctx context.Context) (engine.Driver, error) { return open(ctx, 0) },
+		Break: func(d engine.Driver) { driverOf(d).faults.Break() },
 	}
 }
 
@@ -107,8 +107,11 @@ func TestFlawedDrivers(t *testing.T) {
 		"does not end sessions":                          "end-takes-all-entries",
 		"does not tell of marks":                         "mark-is-told",
 		"ends the session before":                        "next-session",
-		"forgets the nearest of a pair":                  "pair-is-two-entries",
-		"finds nothing":                                  "restored-is-found",
+		"says what was first":                            "first-is-the-head",
+		"says what is last":                              "first-is-the-head",
+		"says no nonce of the first":                     "first-is-the-head",
+		"forgets the watches of a broken connection":     "broken-connection-is-told",
+		"does not count its connections":                 "connections-are-counted",
 		"expires what was renewed":                       "marks-of-sessions",
 		"expires nothing":                                "marks-of-sessions",
 	} {

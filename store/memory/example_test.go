@@ -31,7 +31,7 @@ func ExampleOpen() {
 			return
 		}
 		fmt.Println(name, "leads:", candidate.IsLeader())
-		if err := term.Resign(ctx); err != nil {
+		if err := term.Withdraw(ctx); err != nil {
 			fmt.Println(err)
 		}
 		fmt.Println(name, "leads:", candidate.IsLeader())

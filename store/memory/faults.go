@@ -44,6 +44,12 @@ func (f *Faults) Double() { f.double.Store(true) }
 // Mute makes the watches that are set silent for good. Watches that are set later are not affected.
 func (f *Faults) Mute() { f.driver.service.mute(f.driver.line) }
 
+// Break breaks the connection: notifications on their way are lost, and the store watches and reads anew on the next one.
+func (f *Faults) Break() {
+	f.driver.broken.Add(1)
+	f.driver.service.hangUp(f.driver.line)
+}
+
 // DelayExpiry makes the service keep the session longer than its TTL by this time, from the next renewal on.
 func (f *Faults) DelayExpiry(d time.Duration) { f.late.Store(int64(d)) }
 

@@ -118,6 +118,12 @@ func (f *flawed) told(key string, tell engine.Tell) engine.Tell {
 			f.mu.Unlock()
 			time.AfterFunc(d, func() { tell(n) })
 		}
+	case "forgets the watches of a broken connection":
+		return func(n engine.News) {
+			if !n.Over {
+				tell(n)
+			}
+		}
 	case "does not tell of marks":
 		return func(n engine.News) {
 			if n.State != nil {
@@ -237,8 +243,11 @@ func (s flawedSession) Keep(ctx context.Context, renewed func(engine.Proof)) err
 		}()
 	}
 	return s.driverSession.Keep(ctx, func(proof engine.Proof) {
-		if s.flawed.flaw == "proves a renewal from the answer" {
+		switch s.flawed.flaw {
+		case "proves a renewal from the answer":
 			proof.Sent = store.Now()
+		case "does not count its connections":
+			proof.Connection = 1
 		}
 		renewed(proof)
 	})
@@ -325,23 +334,38 @@ func (s flawedSession) End(ctx context.Context, led []engine.Removal) error {
 	return s.driverSession.End(ctx, led)
 }
 
-// flawedPair is one that watches two entries, and forgets the nearest.
-type flawedPair struct{ *flawed }
-
-func (f flawedPair) Pair(
-	ctx context.Context, own, nearest string, tellOwn, tellNearest engine.Tell,
-) (ownWatch, nearestWatch engine.Watch, err error) {
-	if ownWatch, err = f.WatchEntry(ctx, own, tellOwn); err == nil {
-		nearestWatch, err = f.WatchEntry(ctx, nearest, tellNearest)
-		nearestWatch.Stop()
+func (f *flawed) First(ctx context.Context, election string) (engine.State, error) {
+	state, err := f.driver.First(ctx, election)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	switch f.flaw {
+	case "says what was first":
+		if old, ok := f.back[election]; ok && old.Token != 0 {
+			return old, err
+		}
+		f.back[election] = state
+	case "says what is last":
+		if list := f.service.standing(election); len(list) > 0 {
+			state.Token = list[len(list)-1].Token
+		}
+	case "says no nonce of the first":
+		state.Nonce = ""
 	}
-	return ownWatch, nearestWatch, err
+	return state, err
 }
 
-// flawedFinder is one that finds nothing.
-type flawedFinder struct{ *flawed }
-
-func (f flawedFinder) OnFound(func(session, election, nonce string)) {}
+// driverOf returns the driver below a flawed one.
+func driverOf(d engine.Driver) *driver {
+	switch d := d.(type) {
+	case *driver:
+		return d
+	case *flawed:
+		return d.driver
+	case flawedPeers:
+		return d.driver
+	}
+	return d.(peersDriver).driver
+}
 
 // flawedPeers is one that expires a session whatever its mark is, or never.
 type flawedPeers struct {
@@ -374,12 +398,6 @@ func spoil(flaw string) func(engine.Driver) engine.Driver {
 			return flawedPeers{f, peers}
 		default:
 			f.driver = d.(*driver)
-		}
-		switch flaw {
-		case "forgets the nearest of a pair":
-			return flawedPair{f}
-		case "finds nothing":
-			return flawedFinder{f}
 		}
 		return f
 	}

@@ -41,7 +41,7 @@ func pair(t *testing.T) (service *memory.Service, a, b *memory.Store) {
 // stand casts a ballot in election "x".
 func stand(t *testing.T, st store.Store, value string) store.Ballot {
 	t.Helper()
-	b, err := st.Campaign(t.Context(), "x", value)
+	b, err := st.Cast(t.Context(), "x", value)
 	require.NoError(t, err)
 	return b
 }

@@ -59,7 +59,7 @@ func TestServiceKeepsNoUnusedElection(t *testing.T) {
 		}
 	}()
 	for range 3 { // who follows is told of the next leader of an election that has been forgotten meanwhile
-		b, err := st.Campaign(t.Context(), "x", "v")
+		b, err := st.Cast(t.Context(), "x", "v")
 		require.NoError(t, err)
 		require.NoError(t, b.Wait(t.Context()))
 		acknowledged, err := b.Acknowledge(t.Context(), "v")
@@ -72,7 +72,7 @@ func TestServiceKeepsNoUnusedElection(t *testing.T) {
 	<-told
 	require.Zero(t, service.electionsLeft())
 
-	_, err = st.Campaign(t.Context(), "x", "v")
+	_, err = st.Cast(t.Context(), "x", "v")
 	require.NoError(t, err)
 	require.Equal(t, 1, service.electionsLeft())
 	require.NoError(t, st.Close())
@@ -88,7 +88,7 @@ func TestWorkedIsFalseBeforeTheFirstAnswer(t *testing.T) {
 	require.NoError(t, err)
 	require.False(t, st.Worked())
 	service.mu.Unlock()
-	_, err = st.Campaign(t.Context(), "x", "v")
+	_, err = st.Cast(t.Context(), "x", "v")
 	require.NoError(t, err)
 	require.True(t, st.Worked())
 	require.NoError(t, st.Close())
@@ -116,7 +116,7 @@ func TestCloseLeavesNoSessionThatWasJustReopened(t *testing.T) {
 	for i := range 300 {
 		st, err := Open(service, &Config{TTL: 4 * time.Millisecond}) // renewed every millisecond
 		require.NoError(t, err)
-		b, err := st.Campaign(t.Context(), "x", "v")
+		b, err := st.Cast(t.Context(), "x", "v")
 		require.NoError(t, err)
 		st.Faults().Expire()
 		<-b.Lost()

@@ -88,7 +88,7 @@ func TestLostIsNotClosedForTheLossOfAnother(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		service, a, _ := pair(t)
 		one, two := stand(t, a, "one"), stand(t, a, "two")
-		elsewhere, err := a.Campaign(t.Context(), "elsewhere", "")
+		elsewhere, err := a.Cast(t.Context(), "elsewhere", "")
 		require.NoError(t, err)
 		require.NoError(t, one.Withdraw(t.Context()))
 		require.True(t, isLost(one))

@@ -15,7 +15,7 @@ import (
 // requireLease checks that the store's leases are valid for that long from the sending of a renewal.
 func requireLease(t *testing.T, want time.Duration, st store.Store) {
 	t.Helper()
-	ballot, err := st.Campaign(t.Context(), "x", "v")
+	ballot, err := st.Cast(t.Context(), "x", "v")
 	require.NoError(t, err)
 	last := ballot.Lease().Last()
 	require.Equal(t, want, last.Deadline.Sub(last.Sent))
@@ -163,7 +163,7 @@ func TestErrorsNameTheStoreByItsURL(t *testing.T) {
 	url := newURL()
 	st := openURL(t, url+"/a%20b?ttl=5s")
 	require.NoError(t, st.Close())
-	_, err := st.Campaign(context.Background(), "x", "v")
+	_, err := st.Cast(context.Background(), "x", "v")
 	require.EqualError(t, err, `campaign in election "x" on `+url+`/a b: store is closed`)
 }
 
@@ -175,7 +175,7 @@ func TestOpenOnNothing(t *testing.T) {
 
 	st, err := memory.Open(&memory.Service{}, nil)
 	require.NoError(t, err)
-	b, err := st.Campaign(t.Context(), "x", "v")
+	b, err := st.Cast(t.Context(), "x", "v")
 	require.NoError(t, err)
 	require.NoError(t, b.Wait(t.Context()))
 	require.Equal(t, "memory://", st.String())

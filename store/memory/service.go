@@ -289,6 +289,16 @@ func (s *Service) ahead(key string) (engine.Place, error) {
 	return b.place(), nil
 }
 
+// first returns the state of the ballot that is first in an election.
+func (s *Service) first(name string) engine.State {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if e, ok := s.elections[name]; ok {
+		return s.state(e.ballots[0].key)
+	}
+	return engine.State{}
+}
+
 // acknowledge publishes the value of a ballot, if the ballot stands and is first.
 func (s *Service) acknowledge(key, value string) (revision uint64, err error) {
 	s.mu.Lock()

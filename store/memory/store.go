@@ -77,14 +77,13 @@ const (
 // engineOf is the engine, under a name that does not show.
 type engineOf = engine.Engine
 
-// Store is one session on a [Service], made by [Open]. It implements store.Store, store.Clearer and
-// store.Resigner.
+// Store is one session on a [Service], made by [Open]. It implements store.Store.
 type Store struct {
 	*engineOf
 	driver *driver
 }
 
-// Open opens a store on the service. It returns at once; the session opens at the first Campaign.
+// Open opens a store on the service. It returns at once; the session opens at the first Cast.
 func Open(service *Service, config *Config) (*Store, error) {
 	if service == nil {
 		return nil, adapter.Refuse("service", "", "it is nil")

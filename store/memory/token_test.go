@@ -47,7 +47,7 @@ func TestTokensFollowTheOrderOfArrival(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		_, a, b := pair(t)
 		a.Faults().Delay(time.Second)
-		late := start(func() (store.Ballot, error) { return a.Campaign(t.Context(), "x", "sent first") })
+		late := start(func() (store.Ballot, error) { return a.Cast(t.Context(), "x", "sent first") })
 		require.False(t, late.returned())
 		early := stand(t, b, "arrived first")
 		<-late.done
@@ -67,7 +67,7 @@ func TestTokensOfManyAtOnceAreApart(t *testing.T) {
 		for range 4 {
 			all.Go(func() {
 				for range 10 {
-					ballot, err := st.Campaign(t.Context(), "x", "")
+					ballot, err := st.Cast(t.Context(), "x", "")
 					if err != nil {
 						t.Error(err)
 						return

@@ -48,6 +48,8 @@ type event struct {
 
 	asOf    time.Time
 	watches []*watch // that are confirmed
+
+	over bool // the watch tells no more
 }
 
 // leaderKey is the key by which the acknowledgement of an election is watched. No entry has it.
@@ -138,6 +140,19 @@ func (s *Service) mute(l *line) {
 	}
 }
 
+// hangUp ends all watches of a line, without what they have not told.
+func (s *Service) hangUp(l *line) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	l.mu.Lock()
+	l.events = nil
+	l.mu.Unlock()
+	for w := range l.watches {
+		s.unset(w)
+		l.push(event{at: time.Now(), watch: w, over: true})
+	}
+}
+
 // unwatchAll cancels all watches of a line.
 func (s *Service) unwatchAll(l *line) {
 	s.mu.Lock()
@@ -225,6 +240,8 @@ func (l *line) deliver(ctx context.Context, e event) {
 	for again := l.faults.double.Load(); ; again = false {
 		switch {
 		case e.watch == nil:
+		case e.over:
+			e.watch.fire()
 		case l.kind == OneShot:
 			e.watch.fire()
 		default:

@@ -64,7 +64,7 @@ func TestWithdrawTouchesNoOther(t *testing.T) {
 		_, a, b := pair(t)
 		first := lead(t, a, "first")
 		second, third := stand(t, a, "second"), stand(t, b, "third")
-		elsewhere, err := a.Campaign(t.Context(), "elsewhere", "")
+		elsewhere, err := a.Cast(t.Context(), "elsewhere", "")
 		require.NoError(t, err)
 		require.NoError(t, first.Withdraw(t.Context()))
 		require.NoError(t, second.Wait(t.Context()))
@@ -92,7 +92,7 @@ func TestWithdrawRepeatedAfterEnteringAgain(t *testing.T) {
 		defer cancel()
 		require.Error(t, old.Withdraw(ctx))
 		require.Empty(t, standing(t, b), "it was carried out")
-		again := start(func() (store.Ballot, error) { return a.Campaign(t.Context(), "x", "new") })
+		again := start(func() (store.Ballot, error) { return a.Cast(t.Context(), "x", "new") })
 		require.False(t, again.returned())
 		a.Faults().Heal()
 		<-again.done

@@ -80,13 +80,13 @@ func TestACL(t *testing.T) {
 				waiting(t, cast(t, other, election, "second"))
 				return
 			}
-			_, err := other.Campaign(soon(t), election, "second")
+			_, err := other.Cast(soon(t), election, "second")
 			requireDenied(t, err, path)
 			candidate := contend(t, other, election, "second")
 			eventually(t, func() bool { return len(candidate.Errors()) > 0 }, "the hook is told")
 			requireDenied(t, candidate.Errors()[0], path)
 			candidate.End()
-			_, err = other.Campaign(soon(t), newElection(), "second") // its directory has to be made in that of the first
+			_, err = other.Cast(soon(t), newElection(), "second") // its directory has to be made in that of the first
 			requireDenied(t, err, root)
 			require.Equal(t, []string{"first"}, values(t, st, election))
 			require.True(t, leader.IsLeader())
@@ -111,24 +111,6 @@ func TestIdentityAfterReconnection(t *testing.T) {
 		}
 		require.NoError(t, b.Err())
 	}
-}
-
-// A caller's connection without an identity can't create nodes that belong to the store's identity.
-func TestACLWithoutIdentity(t *testing.T) {
-	root := "/" + newElection()
-	st := open(t, zookeeper.Config{Conn: operator(t), TTL: long, Root: root, ACL: zookeeper.ACLCreator})
-	_, err := st.Campaign(soon(t), newElection(), "own")
-	requireDenied(t, err, root)
-
-	conn := operator(t)
-	require.NoError(t, conn.AddAuth("digest", []byte("u:p")))
-	st = open(t, zookeeper.Config{Conn: conn, TTL: long, Root: root, ACL: zookeeper.ACLCreator})
-	election := newElection()
-	b := castFirst(t, st, election, "own")
-	acl, _, err := conn.GetACL(root + "/" + election)
-	require.NoError(t, err)
-	require.Equal(t, zk.DigestACL(zk.PermAll, "u", "p"), acl)
-	require.NoError(t, b.Withdraw(soon(t)))
 }
 
 // The ACL allows to create nodes and not to delete them. The resignation returns a denial, and the ballot is removed
@@ -207,7 +189,7 @@ func TestManyRemovalsAreDenied(t *testing.T) {
 	var campaigns sync.WaitGroup
 	for range 40 {
 		campaigns.Go(func() {
-			_, err := st.Campaign(soon(t), election, "x")
+			_, err := st.Cast(soon(t), election, "x")
 			assert.Error(t, err)
 		})
 	}

@@ -18,7 +18,7 @@ import (
 )
 
 // closeLimit bounds Close. The client library takes up to three seconds if its queue is full and the server does not
-// answer; a caller's connection gets twice as long. The rest is for a slow machine.
+// answer. The rest is for a slow machine.
 const closeLimit = 10 * time.Second
 
 // calls are calls of a store's methods that are under way.
@@ -43,7 +43,7 @@ func (c *calls) startAll(st *zookeeper.Store, election string, first, waiter sto
 	for range 30 {
 		c.start(func(ctx context.Context) error {
 			for { // where the store is connected, until it is closed
-				if _, err := st.Campaign(ctx, newElection(), "own"); err != nil {
+				if _, err := st.Cast(ctx, newElection(), "own"); err != nil {
 					return err
 				}
 			}
@@ -110,7 +110,7 @@ func TestCloseWithEverythingUnderWay(t *testing.T) {
 				}
 			}
 			require.NoError(t, st.Close(), "again")
-			_, err = st.Campaign(soon(t), election, "own")
+			_, err = st.Cast(soon(t), election, "own")
 			require.ErrorIs(t, err, store.ErrClosed)
 			lost(t, first)
 			lost(t, waiter)
@@ -148,7 +148,7 @@ func TestCloseBeforeTheFirstConnection(t *testing.T) {
 				t.Parallel()
 				st, err := zookeeper.Open(zookeeper.Config{Servers: servers, TTL: ttl, User: "u", Password: "p"})
 				require.NoError(t, err)
-				_, err = st.Campaign(within(t, age), newElection(), "own")
+				_, err = st.Cast(within(t, age), newElection(), "own")
 				require.ErrorIs(t, err, context.DeadlineExceeded)
 				start := time.Now()
 				require.NoError(t, st.Close())

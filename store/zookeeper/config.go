@@ -21,8 +21,8 @@ import (
 
 // Config are the settings of a store. The zero value of each field stands for its default.
 type Config struct {
-	// Servers are the ensemble's client addresses, "host" or "host:port"; the default port is 2181. Required unless
-	// Conn is set. Names are looked up again at each connection.
+	// Servers are the ensemble's client addresses, "host" or "host:port"; the default port is 2181. Required. Names
+	// are looked up again at each connection.
 	Servers []string
 	// Chroot is the path of all nodes of the store, as in a ZooKeeper connection string. Default: none. It and the
 	// three fields below have at most 1024 bytes each.
@@ -35,7 +35,7 @@ type Config struct {
 	AckName string
 
 	// TTL is the session's timeout. Default: 10 s. The ensemble has to grant it unchanged; by default it grants 2 to 20
-	// of its ticks. If the ensemble grants another one, Campaign returns an error. The full grace needs at least 3
+	// of its ticks. If the ensemble grants another one, Cast returns an error. The full grace needs at least 3
 	// ticks.
 	TTL time.Duration
 	// Grace is the time reserved for the leader's work to stop before a rival can lead. Default: a third of the TTL.
@@ -51,13 +51,6 @@ type Config struct {
 	TLS *tls.Config
 	// Dial is that of [store.Options].
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
-
-	// Conn is a connection to use instead of one of the store's own. The store never closes it. Servers, User,
-	// Password, TLS and Dial can't be set with it. TTL has to be the session timeout that was negotiated for it: the
-	// client does not tell the store. The first lease begins TTL/4 after Open, and losses are noticed up to TTL/6 later
-	// than with a connection of the store's own. All promises hold. Each node has a goroutine
-	// while it is watched.
-	Conn *zk.Conn
 
 	// Logger is that of [store.Options].
 	Logger *slog.Logger
@@ -89,7 +82,7 @@ func (c *Config) settings() adapter.Settings {
 	return adapter.Settings{
 		TTL: &c.TTL, Grace: &c.Grace, Least: time.Millisecond, Most: math.MaxInt32 * time.Millisecond, Unit: time.Millisecond,
 		Logger: &c.Logger, Servers: &c.Servers, Field: "servers", Port: strconv.Itoa(zk.DefaultPort), User: &c.User,
-		Password: &c.Password, TLS: &c.TLS, Dial: &c.Dial, Client: "conn", Given: c.Conn != nil,
+		Password: &c.Password, TLS: &c.TLS, Dial: &c.Dial,
 	}
 }
 
@@ -111,7 +104,7 @@ func (c *Config) complete() error {
 	switch {
 	case c.ACL != ACLCreator && c.ACL != ACLRead && c.ACL != ACLWorld:
 		return adapter.Refuse("acl", string(c.ACL), "not %s, %s or %s", ACLCreator, ACLRead, ACLWorld)
-	case c.ACL != ACLWorld && c.User == "" && c.Conn == nil:
+	case c.ACL != ACLWorld && c.User == "":
 		return adapter.Refuse("acl", string(c.ACL), "it needs a user to authenticate as")
 	case strings.HasPrefix(c.AckName, c.BallotPrefix):
 		return adapter.Refuse("ack", c.AckName, "it begins like a ballot, with %q", c.BallotPrefix)

@@ -1,7 +1,6 @@
 package zookeeper_test
 
 import (
-	"crypto/tls"
 	"math"
 	"strings"
 	"testing"
@@ -17,7 +16,6 @@ import (
 
 // Wrong settings are refused before anything is sent, with an error that names the field and the value.
 func TestConfigIsChecked(t *testing.T) {
-	conn := operator(t)
 	for _, c := range []struct {
 		field  string
 		parts  []string
@@ -33,8 +31,6 @@ func TestConfigIsChecked(t *testing.T) {
 		{"servers", nil, func(c *zookeeper.Config) { c.Servers = []string{"h:abc"} }},
 		{"servers", []string{"IPv6"}, func(c *zookeeper.Config) { c.Servers = []string{"[::1"} }},
 		{"servers", nil, func(c *zookeeper.Config) { c.Servers = []string{""} }},
-		{"conn", nil, func(c *zookeeper.Config) { c.Conn = conn }},
-		{"conn", nil, func(c *zookeeper.Config) { c.Servers, c.Conn, c.TLS = nil, conn, &tls.Config{} }},
 		{"ttl", []string{"-1s"}, func(c *zookeeper.Config) { c.TTL = -time.Second }},
 		{"ttl", []string{"1ns"}, func(c *zookeeper.Config) { c.TTL = 1 }},
 		{"ttl", []string{"1.5ms"}, func(c *zookeeper.Config) { c.TTL = 1500 * time.Microsecond }},
@@ -127,7 +123,7 @@ func TestTTLIsNotGranted(t *testing.T) {
 		t.Run(asked.String(), func(t *testing.T) {
 			election := newElection()
 			st := open(t, zookeeper.Config{Servers: server.Addrs(), TTL: asked})
-			_, err := st.Campaign(soon(t), election, "own")
+			_, err := st.Cast(soon(t), election, "own")
 			requireInvalid(t, err, "ttl", asked.String(), granted)
 			require.True(t, store.Permanent(err))
 			c := contend(t, st, election, "own")
@@ -147,14 +143,14 @@ func TestNamesAndValuesAreChecked(t *testing.T) {
 	for _, election := range []string{
 		"", "/", "a/", "/a", "a//b", ".", "..", "a/../b", "_a", "a/_ballots", "a__b", "a\x00b", "a\nb", "a\ufffeb", "a\U0001F600",
 	} {
-		_, err := st.Campaign(soon(t), election, "own")
+		_, err := st.Cast(soon(t), election, "own")
 		requireInvalid(t, err, "election")
 		_, err = storetest.Leader(soon(t), st, election, nil)
 		requireInvalid(t, err, "election")
 		_, err = st.Ballots(soon(t), election)
 		requireInvalid(t, err, "election")
 	}
-	_, err := st.Campaign(soon(t), "a", string(make([]byte, store.MaxValue+1)))
+	_, err := st.Cast(soon(t), "a", string(make([]byte, store.MaxValue+1)))
 	requireInvalid(t, err, "value", "131073", "131072")
 }
 

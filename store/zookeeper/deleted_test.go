@@ -112,7 +112,7 @@ func TestOwnBallotDeletedWhileJoining(t *testing.T) {
 				read := tp.catch(t, hold, opGetData, before)
 				done := make(chan error, 1)
 				go func() {
-					b, err := st.Campaign(soon(t), election, "own")
+					b, err := st.Cast(soon(t), election, "own")
 					if err == nil {
 						err = b.Wait(soon(t))
 					}

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/go-leadership/leadership/internal/adapter"
-	"github.com/go-zookeeper/zk"
 )
 
 // dial opens a connection for the client library.
@@ -126,13 +125,10 @@ func (d *driver) up() bool {
 
 // upLocked is up. The caller holds mu.
 func (d *driver) upLocked() bool {
-	if d.config.Conn != nil {
-		return d.conn.State() == zk.StateHasSession
-	}
 	return !d.ready.IsZero() && !d.wire.gone.Load()
 }
 
-// cut closes the connection, if it is the store's own; the library opens another.
+// cut closes the connection; the library opens another.
 func (d *driver) cut(why error) {
 	d.mu.Lock()
 	w := d.wire
@@ -145,10 +141,10 @@ func (d *driver) cut(why error) {
 	}
 }
 
-// awaitConnection waits for a connection of the store's own, for a second at most. The library would keep a request until
+// awaitConnection waits for a connection, for a second at most. The library would keep a request until
 // there is one, however long that takes. A refusal ends the wait, and is the error.
 func (d *driver) awaitConnection(ctx context.Context) error {
-	if d.config.Conn != nil || d.up() {
+	if d.up() {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, time.Second)

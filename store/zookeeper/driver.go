@@ -15,18 +15,18 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// driver implements engine.Driver, store.Resigner and engine.Syncer: a connection to an ensemble, its own or the
-// caller's, and the session that every such connection has, whether the engine wants one or not.
+// driver implements engine.Driver, engine.Resigner and engine.Syncer: a connection to an ensemble, and the session that
+// every such connection has, whether the engine wants one or not.
 //
-// Its goroutines are keep, which confirms the session; authenticate, until that is done; one for each request under way;
-// and, on a caller's connection, one for each node that is watched. Close waits for all of them.
+// Its goroutines are keep, which confirms the session; authenticate, until that is done; and one for each request under
+// way. Close waits for all of them.
 type driver struct {
 	config Config        // but for its password
 	secret func() string // the password, where neither package fmt nor a debugger's dump of the store comes upon it
 	layout layout
 	acl    []zk.ACL
 	conn   *zk.Conn
-	events <-chan zk.Event // of an own connection: closed when the client library has ended
+	events <-chan zk.Event // closed when the client library has ended
 
 	lifecycle *adapter.Lifecycle
 	hosts     hosts
@@ -63,7 +63,6 @@ func newDriver(config Config) (*driver, error) {
 		acl:       config.ACL.list(),
 		changed:   make(chan struct{}),
 	}
-	d.watches.start, d.watches.done = d.lifecycle.Go, d.lifecycle.Background.Done()
 	if err := d.connect(); err != nil {
 		d.lifecycle.Stop()
 		return nil, err
@@ -77,11 +76,6 @@ func newDriver(config Config) (*driver, error) {
 }
 
 func (d *driver) connect() error {
-	if d.config.Conn != nil {
-		d.conn = d.config.Conn
-		d.lifecycle.Name = "zookeeper://" + d.conn.Server()
-		return nil
-	}
 	var err error
 	d.conn, d.events, err = zk.Connect(d.config.Servers, d.config.TTL,
 		zk.WithHostProvider(&d.hosts),
@@ -141,7 +135,7 @@ func (d *driver) Open(ctx context.Context) (engine.Session, engine.Proof, error)
 	var kept bool
 	err := d.until(ctx, func() (bool, error) {
 		s = d.current
-		if kept = s != nil && s.opened && s.Owned(); kept || s == nil || !d.authenticated || d.refused != nil {
+		if kept = s != nil && s.opened; kept || s == nil || !d.authenticated || d.refused != nil {
 			return false, d.refused
 		}
 		s.opened, proof = true, s.proof
@@ -162,34 +156,15 @@ func (d *driver) Confirm(ctx context.Context) error {
 	return d.until(ctx, func() (bool, error) { return !d.confirmed.Before(began), d.refused })
 }
 
-// Close implements engine.Driver. With its own connection it ends the session, and the nodes go with it. Requests to
-// which a caller's connection has no answer end with that.
+// Close implements engine.Driver. It ends the session, and the nodes go with it.
 func (d *driver) Close() error {
 	d.hosts.closed.Store(true)
 	d.lifecycle.Stop()
 	d.set(func() { d.lose(nil) })
-	if d.config.Conn != nil {
-		return d.awaitTasks()
-	}
 	d.conn.Close()
 	d.cut(store.ErrClosed) // a handshake under way
 	for range d.events {
 	} // until the library has ended
 	d.lifecycle.Wait()
 	return nil
-}
-
-// awaitTasks waits for the store's goroutines, but not for requests that a connection of the caller's does not answer.
-func (d *driver) awaitTasks() error {
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		d.lifecycle.Wait()
-	}()
-	select {
-	case <-ended:
-		return nil
-	case <-time.After(time.Second):
-		return d.lifecycle.Fail("close", "", fmt.Errorf("%w: the caller's connection has not answered all requests", store.ErrUnavailable))
-	}
 }

@@ -23,19 +23,6 @@ func TestDriver(t *testing.T) {
 	})
 }
 
-// The caller closes each connection after the driver, and the session ends with it.
-func TestDriverOnCallersConnection(t *testing.T) {
-	t.Parallel()
-	open := func(dial conformance.DialFunc) (engine.Driver, error) {
-		return zookeeper.NewDriver(zookeeper.Config{Conn: connectThrough(t, dial, middling, sharedServer(t).Addrs()...), TTL: middling})
-	}
-	drivertest.Run(t, drivertest.Harness{
-		TTL:      middling, // in which a busy machine renews many sessions
-		Open:     func(context.Context) (engine.Driver, error) { return open(nil) },
-		OpenSlow: func(_ context.Context, delay time.Duration) (engine.Driver, error) { return open(slow(delay)) },
-	})
-}
-
 // slow dials lines on which each answer takes the delay longer.
 func slow(delay time.Duration) conformance.DialFunc {
 	network := conformance.NewNetwork()

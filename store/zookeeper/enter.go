@@ -214,13 +214,7 @@ func (l layout) place(key string, nodes []string) (engine.Place, error) {
 	if len(ahead) == 0 {
 		return engine.Place{}, nil
 	}
-	var nonces []string
-	for _, p := range ahead {
-		if nonce := l.nonce(p.name); nonce != "" {
-			nonces = append(nonces, nonce)
-		}
-	}
-	return engine.Place{Nearest: dir + ahead[len(ahead)-1].name, More: len(ahead) > 1, Nonces: nonces}, nil
+	return engine.Place{Nearest: dir + ahead[len(ahead)-1].name, More: len(ahead) > 1}, nil
 }
 
 // children lists an election's nodes.

@@ -7,7 +7,6 @@ import (
 
 	"github.com/go-leadership/leadership"
 	"github.com/go-leadership/leadership/store/zookeeper"
-	"github.com/go-zookeeper/zk"
 )
 
 func ExampleOpen() {
@@ -24,25 +23,5 @@ func ExampleOpen() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	log.Print(c.Run(context.Background(), nil))
-}
-
-// A program that has a connection to ZooKeeper already needs no second session.
-func ExampleOpen_conn() {
-	const timeout = 10 * time.Second
-	conn, _, err := zk.Connect([]string{"10.0.0.1:2181"}, timeout)
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer conn.Close() // after the store, which never closes it
-	st, err := zookeeper.Open(zookeeper.Config{Conn: conn, TTL: timeout})
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer st.Close()
-	f, err := leadership.NewFollower(st, "database/primary", nil)
-	if err != nil {
-		log.Fatal(err)
-	}
-	log.Print(f.Wait(context.Background()))
+	log.Print(c.Run(context.Background(), leadership.Lead))
 }

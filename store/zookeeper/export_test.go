@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/go-leadership/leadership/store/engine"
+	"github.com/go-zookeeper/zk"
 )
 
 // NewDriver returns a driver without a store.
@@ -26,19 +27,6 @@ func (s *Store) Watches() (n int) {
 	return n
 }
 
-// Relays returns on how many nodes of a caller's connection the library has a watch, and how many of them have a goroutine.
-func (s *Store) Relays() (nodes, running int) {
-	w := &s.driver.watches
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for _, r := range w.relays {
-		if r.runs {
-			running++
-		}
-	}
-	return len(w.relays), running
-}
-
 // Creations returns how many creations of the present session the engine does not know the outcome of.
 func (s *Store) Creations(ctx context.Context) (n int, err error) {
 	sess, err := s.driver.await(ctx)
@@ -54,3 +42,6 @@ func (s *Store) Abandon(reason error) {
 	d.set(func() { d.abandon(reason) })
 	d.cut(errAbandoned)
 }
+
+// Conn returns the connection of the store.
+func (s *Store) Conn() *zk.Conn { return s.driver.conn }

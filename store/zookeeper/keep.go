@@ -18,16 +18,11 @@ type keeper struct {
 	connected time.Time         // when the last connection was, after which the session was confirmed
 	under     []store.Instant   // when those were sent that have no answer yet, the oldest first
 	last      time.Time         // when the last one was sent or answered
-	before    time.Time         // when a confirmation of a caller's connection was sent, an interval ago at least
 	answers   chan confirmation // has room for as many as are under way
-	refusals  int               // in a row, of a caller's connection
-	seen      time.Time         // when listen was called last
-	mute      time.Duration     // for how long a caller's connection has been there since the last answer
 }
 
 // confirmation is the answer to a barrier.
 type confirmation struct {
-	id   int64 // of a caller's connection: the session when it was sent
 	sent store.Instant
 	err  error
 }
@@ -43,7 +38,7 @@ func (d *driver) keep() {
 		d.mu.Lock()
 		changed, ready, refused := d.changed, d.ready, d.refused
 		d.mu.Unlock()
-		if refused != nil && d.config.Conn == nil {
+		if refused != nil {
 			d.hosts.closed.Store(true)
 			d.conn.Close()
 			d.cut(refused)
@@ -54,7 +49,6 @@ func (d *driver) keep() {
 			k.send()
 		}
 		k.cutSilent()
-		k.listen()
 		timer.Reset(max(time.Until(k.due()), time.Millisecond))
 		select {
 		case <-changed:
@@ -63,10 +57,8 @@ func (d *driver) keep() {
 			k.last = time.Now()
 			k.under = slices.DeleteFunc(k.under, func(i store.Instant) bool { return i == c.sent })
 			if c.err == nil && d.touched(c) {
-				k.mute = 0
-				k.tell(c.sent.Time())
+				k.watches.confirmed(c.sent.Time())
 			}
-			k.checkCaller(c.err, time.Since(c.sent.Time()))
 		case <-d.lifecycle.Background.Done():
 			return
 		}
@@ -99,13 +91,13 @@ func (d *driver) next() time.Duration {
 	return d.current.touches.next()
 }
 
-// send sends a confirmation. On a connection of the store's own it does so only if that is up.
+// send sends a confirmation, if the connection is up.
 func (k *keeper) send() {
 	k.last = time.Now()
-	if k.config.Conn == nil && !k.up() {
+	if !k.up() {
 		return
 	}
-	c := confirmation{id: k.conn.SessionID(), sent: store.Now()}
+	c := confirmation{sent: store.Now()}
 	k.under = append(k.under, c.sent)
 	k.lifecycle.Go(func() {
 		c.err = k.barrier()
@@ -128,11 +120,11 @@ func (d *driver) barrier() error {
 	return explain(err)
 }
 
-// cutSilent cuts a connection of the store's own that has answered no confirmation for long: the next server may answer
+// cutSilent cuts a connection that has answered no confirmation for long: the next server may answer
 // while the lease still holds (TestServerFallsSilent). The time counts from the end of the handshake, which has limits
 // of its own (TestReconnectionIsNotCut).
 func (k *keeper) cutSilent() {
-	if k.config.Conn != nil || len(k.under) == 0 {
+	if len(k.under) == 0 {
 		return
 	}
 	k.mu.Lock()
@@ -150,16 +142,9 @@ func (k *keeper) cutSilent() {
 	}
 }
 
-// touched takes a confirmation of the session that is the present one, or becomes it on a caller's connection. It reports
-// false of any other.
+// touched takes a confirmation of the present session. It reports false of any other.
 func (d *driver) touched(c confirmation) (present bool) {
 	d.set(func() {
-		if d.config.Conn != nil {
-			if c.id == 0 || c.id != d.conn.SessionID() {
-				return
-			}
-			d.adopt(c.id)
-		}
 		sess := d.current
 		if present = sess != nil && !c.sent.Time().Before(sess.since.Time()); !present {
 			return

@@ -120,7 +120,7 @@ func (d *driver) still(sess *session) error {
 
 // stillLocked is still. The caller holds mu.
 func (d *driver) stillLocked(sess *session) error {
-	if d.current != sess || d.config.Conn != nil && d.conn.SessionID() != sess.id {
+	if d.current != sess {
 		return errReplaced
 	}
 	return nil
@@ -140,6 +140,15 @@ func (d *driver) Ballots(ctx context.Context, election string) ([]store.Standing
 		})
 	}
 	return list, nil
+}
+
+// First implements engine.Driver.
+func (d *driver) First(ctx context.Context, election string) (engine.State, error) {
+	queue, err := d.readQueue(ctx, d.layout.dir(election))
+	if err != nil || len(queue) == 0 {
+		return engine.State{}, err
+	}
+	return d.state(queue[0].path, queue[0]), nil
 }
 
 // readQueue reads the ballots of an election, some at a time, in the order of their creation.

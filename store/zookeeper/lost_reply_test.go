@@ -59,7 +59,7 @@ func TestCampaignLosesRepliesForAWhile(t *testing.T) {
 	network.LoseReplies()
 	cast := make(chan error, 1)
 	go func() {
-		b, err := st.Campaign(soon(t), election, "the only one")
+		b, err := st.Cast(soon(t), election, "the only one")
 		if err == nil {
 			err = b.Wait(soon(t))
 		}
@@ -87,7 +87,7 @@ func TestCampaignGivenUpLeavesNothing(t *testing.T) {
 		ctx, cancel := context.WithCancel(context.Background())
 		given := make(chan error, 1)
 		go func() {
-			_, err := st.Campaign(ctx, election, "given up")
+			_, err := st.Cast(ctx, election, "given up")
 			given <- err
 		}()
 		eventually(t, func() bool { return len(list(t, conn, dir(election))) == 1 }, "the ballot is cast")
@@ -107,7 +107,7 @@ func TestCampaignGivenUpLeavesNothing(t *testing.T) {
 		ctx, cancel := context.WithCancel(context.Background())
 		given := make(chan error, 1)
 		go func() {
-			_, err := st.Campaign(ctx, election, "given up")
+			_, err := st.Cast(ctx, election, "given up")
 			given <- err
 		}()
 		receive(t, c.caught, "the request")
@@ -137,7 +137,7 @@ func TestBallotFoundIsNotOurs(t *testing.T) {
 	}
 	done := make(chan outcome, 1)
 	go func() {
-		b, err := st.Campaign(soon(t), election, "ours")
+		b, err := st.Cast(soon(t), election, "ours")
 		done <- outcome{b, err}
 	}()
 	receive(t, c.caught, "the request")
@@ -170,7 +170,7 @@ func TestSessionEndsDuringCampaign(t *testing.T) {
 	var b store.Ballot
 	go func() {
 		var err error
-		b, err = st.Campaign(soon(t), election, "ours")
+		b, err = st.Cast(soon(t), election, "ours")
 		done <- err
 	}()
 	receive(t, c.arrived, "the reply")

@@ -2,15 +2,12 @@ package zookeeper_test
 
 import (
 	"fmt"
-	"runtime"
-	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/go-leadership/leadership"
 	"github.com/go-leadership/leadership/store"
-	"github.com/go-leadership/leadership/store/engine"
 	"github.com/go-leadership/leadership/store/zookeeper"
 	"github.com/stretchr/testify/require"
 )
@@ -39,46 +36,6 @@ func TestStoppedFollowersLeaveOneWatch(t *testing.T) {
 	one("when that has gone")
 }
 
-// The same on a caller's connection. There is a goroutine only while the engine watches: until a TTL after the last
-// follower.
-func TestStoppedFollowersLeaveNoGoroutine(t *testing.T) {
-	election := newElection()
-	st := open(t, zookeeper.Config{Conn: connectRaw(t, middling, sharedServer(t).Addrs()...), TTL: middling})
-	b := castFirst(t, open(t, zookeeper.Config{Servers: sharedServer(t).Addrs(), TTL: long}), election, "own")
-	acknowledge(t, b, "first")
-	goroutines := func() int {
-		stacks := make([]byte, 4<<20)
-		return strings.Count(string(stacks[:runtime.Stack(stacks, true)]), "zookeeper.(*watches).run.func")
-	}
-	none := func() {
-		t.Helper()
-		eventually(t, func() bool { return goroutines() == 0 }, "no goroutine is left")
-		nodes, _ := st.Relays()
-		require.Equal(t, 1, nodes, "the library has one watch")
-	}
-	for range 100 {
-		f, err := leadership.NewFollower(st, election, nil)
-		require.NoError(t, err)
-		leader, _ := f.FollowElection()
-		require.Equal(t, "first", receive(t, leader, "the leader"))
-		f.Stop()
-		<-f.Done()
-		require.LessOrEqual(t, goroutines(), 1)
-	}
-	none()
-	for range 100 { // without the engine, which has one watch for followers that come soon after each other
-		w, err := st.Driver().WatchLeader(soon(t), election, func(engine.News) {})
-		require.NoError(t, err)
-		w.Stop()
-		none()
-	}
-	acknowledge(t, b, "second") // the library's watch fires while nothing waits for it
-	f := newFollower(t, st, election)
-	require.Equal(t, "second", receive(t, f, "the leader"))
-	acknowledge(t, b, "third")
-	require.Equal(t, "third", receive(t, f, "the next"))
-}
-
 // The node of an election is asked for once, and again when it was missing.
 func TestNodeOfAnElectionIsKnown(t *testing.T) {
 	election := newElection()
@@ -105,7 +62,7 @@ func TestThousandElections(t *testing.T) {
 	var casting sync.WaitGroup
 	for i := range elections {
 		casting.Go(func() {
-			ballots[i], errs[i] = st.Campaign(soon(t), fmt.Sprint(prefix, "/", i), "own")
+			ballots[i], errs[i] = st.Cast(soon(t), fmt.Sprint(prefix, "/", i), "own")
 		})
 	}
 	casting.Wait()

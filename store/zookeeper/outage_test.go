@@ -63,7 +63,7 @@ func TestOutageIsVisible(t *testing.T) {
 // If the caller gives up a campaign, the error says what it was waiting for.
 func TestCampaignSaysWhatItWaitsFor(t *testing.T) {
 	st := open(t, zookeeper.Config{Servers: []string{"127.0.0.1:1"}})
-	_, err := st.Campaign(within(t, ttl), newElection(), "own")
+	_, err := st.Cast(within(t, ttl), newElection(), "own")
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	require.ErrorContains(t, err, "connection refused")
 }
@@ -89,7 +89,7 @@ func TestErrorOfAStoreThatHasWorked(t *testing.T) {
 			require.NoError(t, castFirst(t, st, newElection(), "own").Withdraw(soon(t)))
 			elsewhere.Store(true)
 			tp.breakOff()
-			_, err := st.Campaign(within(t, long/4), newElection(), "own")
+			_, err := st.Cast(within(t, long/4), newElection(), "own")
 			require.ErrorIs(t, err, context.DeadlineExceeded)
 			require.ErrorContains(t, err, c.want)
 			require.NotContains(t, err.Error(), "TLS")
@@ -155,7 +155,7 @@ func TestOutageDuringResignation(t *testing.T) {
 	witness := castFirst(t, st, newElection(), "stands as long as the session does")
 	require.NoError(t, server.Member(0).Kill())
 	start := time.Now()
-	require.Error(t, term.Resign(within(t, time.Second)))
+	require.Error(t, term.Withdraw(within(t, time.Second)))
 	require.Less(t, time.Since(start), closeLimit)
 	require.False(t, c.IsLeader())
 	require.NoError(t, server.Member(0).Start(soon(t)))

@@ -66,7 +66,7 @@ func TestPredecessorGoesBeforeItIsWatched(t *testing.T) {
 				}
 				done := make(chan outcome, 1)
 				go func() {
-					b, err := st.Campaign(soon(t), election, "own")
+					b, err := st.Cast(soon(t), election, "own")
 					done <- outcome{b, err}
 				}()
 				receive(t, listed.arrived, "the list")

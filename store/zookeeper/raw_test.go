@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-leadership/leadership/conformance"
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 )
@@ -19,12 +18,7 @@ func (silent) Printf(string, ...any) {}
 // connectRaw opens a connection of the client library's own, for what another program or an operator does.
 func connectRaw(t *testing.T, timeout time.Duration, servers ...string) *zk.Conn {
 	t.Helper()
-	return connectThrough(t, nil, timeout, servers...)
-}
-
-func connectThrough(t *testing.T, dial conformance.DialFunc, timeout time.Duration, servers ...string) *zk.Conn {
-	t.Helper()
-	tp := newTap(t, dial)
+	tp := newTap(t, nil)
 	conn, events, err := zk.Connect(servers, timeout, zk.WithLogger(silent{}),
 		zk.WithDialer(mend(tp.Dial)))
 	require.NoError(t, err)

@@ -37,11 +37,11 @@ func async[T any](d *driver, request func() (T, error)) <-chan result[T] {
 	return ch
 }
 
-// leave gives up a connection of the store's own to a server which says that the session has moved to another one: it would
+// leave gives up a connection to a server which says that the session has moved to another one: it would
 // say so for ever, and the client library stays (TestSessionMoves). A request that was sent before the present connection
 // was ready might have been answered by the one before.
 func (d *driver) leave(sent time.Time, err error) {
-	if d.config.Conn != nil || !errors.Is(err, zk.ErrSessionMoved) {
+	if !errors.Is(err, zk.ErrSessionMoved) {
 		return
 	}
 	d.mu.Lock()

@@ -24,7 +24,7 @@ func campaign(t *testing.T, st *zookeeper.Store, election, value string) *campai
 	c := &campaigning{done: make(chan error, 1)}
 	go func() {
 		var err error
-		c.ballot, err = st.Campaign(soon(t), election, value)
+		c.ballot, err = st.Cast(soon(t), election, value)
 		c.done <- err
 	}()
 	return c

@@ -23,7 +23,7 @@ type session struct {
 	left   error         // written before lost is closed: why it was given up; nil if it is known to be over
 
 	touches touches            // guarded by the driver's mu, as are all below
-	since   store.Instant      // when the present connection's handshake was sent; zero on a caller's connection
+	since   store.Instant      // when the present connection's handshake was sent
 	proof   engine.Proof       // the last; zero before the first
 	renewed func(engine.Proof) // Keep's; nil while it does not run
 	opened  bool               // the engine has it
@@ -38,23 +38,17 @@ func (s *session) ID() string { return sessionName(s.id) }
 
 func sessionName(id int64) string { return strconv.FormatUint(uint64(id), 16) }
 
-// Owned implements engine.Session.
-func (s *session) Owned() bool { return s.driver.config.Conn == nil }
-
-// await waits until requests can be sent in the session, and says why not if it is over. That of a caller's connection
-// takes requests after it has been given up, too: its entries are removed.
+// await waits until requests can be sent in the session, and says why not if it is over.
 func (s *session) await(ctx context.Context) error {
 	d := s.driver
 	return d.until(ctx, func() (bool, error) {
 		switch {
 		case d.current == s:
 			return d.authenticated, nil
-		case s.left == nil, !s.Owned() && (d.refused != nil || d.conn.SessionID() != s.id):
+		case s.left == nil:
 			return false, engine.ErrOver
-		case s.Owned():
-			return false, fmt.Errorf("%w: %w", store.ErrUnavailable, s.left)
 		}
-		return d.authenticated, nil
+		return false, fmt.Errorf("%w: %w", store.ErrUnavailable, s.left)
 	})
 }
 
@@ -101,12 +95,11 @@ var errLater = engine.Answered(fmt.Errorf("%w: the next handshake ends it", stor
 // errAbandoned is why the connection of a session that was given up is cut.
 var errAbandoned = errors.New("the session is being ended")
 
-// End implements engine.Session. On a connection of the driver's own, the next handshake resumes the session and is
-// followed by the request to end it. So the next session begins when nothing is left of this one. If no server can be
-// reached, it is over after its timeout. When the store is closed, closing the connection ends it.
+// End implements engine.Session. The next handshake resumes the session and is followed by the request to end it. So the
+// next session begins when nothing is left of this one. If no server can be reached, the session is over after its timeout. When the store is closed, closing the connection ends it.
 func (s *session) End(context.Context, []engine.Removal) error {
 	d := s.driver
-	if d.config.Conn != nil || errors.Is(s.kept, adapter.ErrClosed) {
+	if errors.Is(s.kept, adapter.ErrClosed) {
 		return nil
 	}
 	d.set(func() {
@@ -202,8 +195,8 @@ func (d *driver) lose(left error) {
 	}
 }
 
-// abandon gives up the session on a connection of the store's own. It is ended when the engine asks for that, and so has
-// ended the lease; at once if the engine does not have it. The caller holds mu.
+// abandon gives up the session. It is ended when the engine asks for that, and so has ended the lease; at once if the
+// engine does not have it. The caller holds mu.
 func (d *driver) abandon(reason error) {
 	if d.current != nil {
 		d.leaving, d.ending = d.current.id, !d.current.opened

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net"
-	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -15,87 +14,6 @@ import (
 	"github.com/go-leadership/leadership/store/zookeeper"
 	"github.com/stretchr/testify/require"
 )
-
-// A candidate leads and keeps leading at round trips of up to 0.18 TTL, with the default grace. docs/backends.md
-// derives the limit. A term may end if confirmations took longer than that allows, or the test's process was paused.
-func TestSlowLink(t *testing.T) {
-	process := newPauses(t)
-	for _, percent := range []time.Duration{5, 12, 18} {
-		t.Run(fmt.Sprintf("round trip of %d%% of the TTL", percent), func(t *testing.T) {
-			t.Parallel()
-			link := &storetest.Link{}
-			tp := newTap(t, link.Dial)
-			roundTrip := long * percent / 100
-			link.RoundTrip(roundTrip)
-			st := open(t, zookeeper.Config{Servers: sharedServer(t).Addrs(), TTL: long, Dial: tp.Dial})
-			c := contend(t, st, newElection(), "own")
-			for range 3 {
-				term := receive(t, c.Terms, "the term")
-				began := time.Now()
-				select {
-				case <-time.After(2 * long):
-					return
-				case <-term.Context().Done():
-				}
-				slowest, paused := slices.Max(tp.confirmations(began)), process.since(time.Now().Add(-long))
-				cut := max(long/6, min(long/4, 3*roundTrip)) // after which the connection is given up
-				require.True(t, slowest >= cut || 2*slowest+paused+long*5/24 >= long-long/3,
-					"%v, with round trips of %v at most and %v in which the process stood still",
-					context.Cause(term.Context()), slowest, paused)
-				t.Logf("once more: a confirmation took %v, and the process stood still for %v", slowest, paused)
-			}
-			t.Skip("the machine was too slow each time")
-		})
-	}
-}
-
-// pauses records for how long the test's process was paused.
-type pauses struct {
-	mu   sync.Mutex
-	list []pause // guarded by mu
-}
-
-type pause struct {
-	ended  time.Time
-	lasted time.Duration
-}
-
-// newPauses watches the process until the test and its subtests end.
-func newPauses(t *testing.T) *pauses {
-	p, quit, done := &pauses{}, make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(done)
-		const look, usual = 5 * time.Millisecond, 10 * time.Millisecond
-		for before := time.Now(); ; {
-			select {
-			case <-quit:
-				return
-			case <-time.After(look):
-			}
-			now := time.Now()
-			if lasted := now.Sub(before) - look; lasted > usual {
-				p.mu.Lock()
-				p.list = append(p.list, pause{now, lasted})
-				p.mu.Unlock()
-			}
-			before = now
-		}
-	}()
-	t.Cleanup(func() { close(quit); <-done })
-	return p
-}
-
-// since returns the sum of the pauses that ended after a time.
-func (p *pauses) since(at time.Time) (sum time.Duration) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for _, pause := range p.list {
-		if pause.ended.After(at) {
-			sum += pause.lasted
-		}
-	}
-	return sum
-}
 
 // A new connection has as much time for its first answer as any other, whenever the last answer was due. On a busy
 // machine a connection may be given up, but not before that time is over.

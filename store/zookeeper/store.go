@@ -32,8 +32,7 @@ import (
 // engineOf is the engine, under a name that does not show.
 type engineOf = engine.Engine
 
-// Store is one ZooKeeper session, made by [Open]. It implements store.Store, store.Clearer and
-// store.Resigner.
+// Store is one ZooKeeper session, made by [Open]. It implements store.Store.
 type Store struct {
 	*engineOf
 	driver *driver

@@ -142,7 +142,7 @@ func TestSessionBeforeStandsForTheWork(t *testing.T) {
 	b := castFirst(t, st, newElection(), "works")
 	st.Abandon(errors.New("for a test"))
 	lost(t, b)
-	_, err := st.Campaign(within(t, 3*time.Second), newElection(), "other")
+	_, err := st.Cast(within(t, 3*time.Second), newElection(), "other")
 	require.ErrorContains(t, err, "the session before stands until its leader's work has stopped")
 	_ = b.Withdraw(soon(t)) // with an error: the ballot might stand until the session has ended
 	cast(t, st, newElection(), "other")

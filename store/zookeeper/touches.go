@@ -21,7 +21,7 @@ import (
 // the whole grace remains, with two at least half of it.
 //
 // A leader that pauses sends no pings, and when it resumes it might answer a confirmation before it hears of the touches
-// since its last ping. So after a silence only a touch of which the leader knew counts. A connection of the store's own
+// since its last ping. So after a silence only a touch of which the leader knew counts. The connection
 // is cut before that. docs/backends.md has the arithmetic.
 type touches struct {
 	ttl, grace time.Duration
@@ -39,7 +39,7 @@ type touch struct {
 func interval(ttl time.Duration) time.Duration { return ttl / 6 }
 
 // silence is the longest time between two answers that lets the first count: until the next confirmation is sent, and
-// until a connection of the store's own that does not answer it is cut.
+// until a connection that does not answer it is cut.
 func silence(ttl time.Duration) time.Duration { return interval(ttl) + ttl/4 }
 
 // reset begins anew with a handshake: a leader itself opens and resumes sessions. The first confirmation on the same

@@ -111,7 +111,7 @@ func TestPasswordIsNeverShown(t *testing.T) {
 	for _, addr := range []string{sharedServer(t).Addrs()[0], "127.0.0.1:1"} {
 		raw := fmt.Sprintf("zookeeper://user:%s@%s/?ttl=2s", url.PathEscape(password), addr)
 		st := openURL(t, raw)
-		_, err := st.Campaign(within(t, 100*time.Millisecond), "taken", string(make([]byte, store.MaxValue+1)))
+		_, err := st.Cast(within(t, 100*time.Millisecond), "taken", string(make([]byte, store.MaxValue+1)))
 		errs = append(errs, err)
 		_, err = storetest.Leader(within(t, 100*time.Millisecond), st, newElection(), &store.Leader{})
 		errs = append(errs, err)

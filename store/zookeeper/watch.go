@@ -13,19 +13,15 @@ import (
 // watches are the engine's, each on one node, until it has fired: a watch tells the state that it began with, and then
 // that the node has changed, and no more. All are over at each reconnection.
 //
-// A watch is registered before the read that sets it is sent. On a connection of the driver's own the library is never
+// A watch is registered before the read that sets it is sent. The library is never
 // asked to watch: the wire sets the flag in each read of a node that has a watch here, and the library's callback hands
 // on every event. So the library keeps no channel that it can't take back (TestStoppedFollowersLeaveOneWatch), and sets
 // no watches again behind our back (TestWatchesAreSetAgainLate): the engine's next reads do. The server sends events and
 // answers in the order of the changes. So a watch whose read was answered, and that is not over, misses no change.
 type watches struct {
-	mu     sync.Mutex
-	set    map[watchKey][]*watch // guarded by mu, as are all below: those that are not over
-	epoch  uint64                // counts connections; 0 on a caller's, which does not tell
-	relays map[watchKey]*relay   // of a caller's connection: one for each node on which the library has a watch
-
-	start func(func()) bool // starts the goroutine of a relay; constant, as is done
-	done  <-chan struct{}   // ends it
+	mu    sync.Mutex
+	set   map[watchKey][]*watch // guarded by mu, as is epoch: those that are not over
+	epoch uint64                // counts connections
 }
 
 // watchKey tells the watch on a node that exists from that on one that does not yet.
@@ -77,12 +73,6 @@ func (w *watches) drop(key watchKey, some func(*watch) bool) {
 		return
 	}
 	delete(w.set, key)
-	if r := w.relays[key]; r != nil {
-		select {
-		case r.idle <- struct{}{}:
-		default: // it has been told
-		}
-	}
 }
 
 // begin tells a state that was read after the watch was registered, and from then on what the watch tells.
@@ -135,43 +125,26 @@ func (w *watches) reconnected() {
 	}
 }
 
-// confirmed tells that all changes before a time have been told. On a caller's connection the relays do.
+// confirmed tells that all changes before a time have been told. The engine takes no such time from the watch of an entry:
+// telling those of 10,000 elections took 1 % of a processor.
 func (w *watches) confirmed(asOf time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for key := range w.set {
-		if w.epoch != 0 {
-			w.confirm(key, asOf)
-			continue
-		}
-		if r := w.relays[key]; r != nil {
-			select {
-			case r.confirms <- asOf:
-			default:
+	for _, list := range w.set {
+		for _, x := range list {
+			if x.tell != nil && !x.entry {
+				x.tell(engine.News{AsOf: asOf})
 			}
-		}
-	}
-	for key := range w.relays {
-		w.relay(key) // forgets that of a ballot which was withdrawn: nothing else asks for it again
-	}
-}
-
-// confirm is confirmed for one node. The engine takes no such time from the watch of an entry: telling those of 10,000
-// elections took 1 % of a processor. The caller holds mu.
-func (w *watches) confirm(key watchKey, asOf time.Time) {
-	for _, x := range w.set[key] {
-		if x.tell != nil && !x.entry {
-			x.tell(engine.News{AsOf: asOf})
 		}
 	}
 }
 
 // keep keeps what was read when a watch was set, for the engine, which is going to ask for that: casting a ballot takes
-// a round trip less (bench: TestRequestsPerChange). A caller's connection has no order, so it must be read again.
+// a round trip less (bench: TestRequestsPerChange).
 func (w *watches) keep(x *watch, n node) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.drop(x.key, func(y *watch) bool { return y.fresh != nil || y == x && w.epoch == 0 }) // the fresh were not asked for
+	w.drop(x.key, func(y *watch) bool { return y.fresh != nil }) // they were not asked for
 	x.fresh = &n
 }
 
@@ -217,10 +190,7 @@ func (d *driver) readAbsent(path string) error {
 func (d *driver) watch(ctx context.Context, key watchKey, entry bool) (node, *watch, error) {
 	x := d.watches.add(key, entry)
 	n, err := request(ctx, d, func() (n node, err error) {
-		switch {
-		case d.config.Conn != nil && !d.watches.relayed(key):
-			return d.setCallers(key)
-		case key.absent:
+		if key.absent {
 			return n, d.readAbsent(key.path)
 		}
 		return d.readNode(key.path)

@@ -2,10 +2,8 @@ package zookeeper
 
 import (
 	"testing"
-	"testing/synctest"
 	"time"
 
-	"github.com/go-leadership/leadership/internal/adapter"
 	"github.com/go-leadership/leadership/store/engine"
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
@@ -86,12 +84,6 @@ func TestWatchKeepsWhatWasRead(t *testing.T) {
 	w.keep(x, read)
 	w.event(zk.Event{Type: zk.EventNodeDataChanged, Path: "/e"})
 	require.False(t, kept(), "it has fired")
-
-	callers := &watches{}
-	callers.keep(callers.add(on("/e"), true), read)
-	_, _, ok := callers.kept("/e")
-	require.False(t, ok, "a caller's connection has no order")
-	require.Empty(t, callers.set)
 }
 
 // A reconnection ends all watches, also those whose read has not been answered. Confirmations are reported to the
@@ -112,149 +104,4 @@ func TestWatchAfterAReconnection(t *testing.T) {
 	w.event(zk.Event{Type: zk.EventNodeDeleted, Path: "/e"})
 	require.Equal(t, deleted, after.told[1])
 	require.Len(t, before.told, 2)
-}
-
-// callers are the watches of a caller's connection, and the lifecycle of their goroutines.
-func callers() (*watches, *adapter.Lifecycle) {
-	lifecycle := adapter.NewLifecycle("zookeeper", false, "")
-	return &watches{start: lifecycle.Go, done: lifecycle.Background.Done()}, lifecycle
-}
-
-// addRelayed sets a watch on a caller's connection, and returns the library's channel.
-func (w *watches) addRelayed(path string) (*watch, chan zk.Event) {
-	x, ch := w.add(on(path), false), make(chan zk.Event, 1)
-	w.addRelay(on(path), ch)
-	return x, ch
-}
-
-// On a caller's connection, a confirmation comes after what the library has reported before.
-func TestRelayIsInOrder(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w, lifecycle := callers()
-		x, _ := w.addRelayed("/e")
-		told := w.watching(x, stands)
-		w.confirmed(time.Now())
-		synctest.Wait()
-		require.Len(t, told.told, 2)
-		for range 100 { // whichever it takes first
-			x, ch := w.addRelayed("/x")
-			ch <- zk.Event{Type: zk.EventNodeDeleted, Path: "/x"}
-			told := w.watching(x, stands)
-			w.confirmed(time.Now())
-			synctest.Wait()
-			require.Equal(t, over, told.told[len(told.told)-1])
-			require.Less(t, len(told.told), 3)
-		}
-		lifecycle.Stop()
-		lifecycle.Wait()
-	})
-}
-
-// On a caller's connection, a node has one relay for any number of watchers. It lasts until the library's watch has
-// fired: the watch can't be taken back, and another one would add to it. It has a goroutine only while there are
-// watchers.
-func TestRelayIsUsedAgain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w, lifecycle := callers()
-		x, ch := w.addRelayed("/e")
-		first, second := w.watching(x, stands), w.watching(w.add(on("/e"), false), stands)
-		w.addRelay(on("/e"), make(chan zk.Event, 1)) // of a read that was under way at once
-		first.Stop()
-		w.confirmed(time.Now())
-		synctest.Wait()
-		require.Len(t, first.told, 1)
-		require.Len(t, second.told, 2)
-		second.Stop()
-		lifecycle.Wait() // for the goroutine
-		w.confirmed(time.Now())
-
-		x = w.add(on("/e"), false)
-		require.True(t, w.relayed(on("/e")))
-		third := w.watching(x, stands)
-		ch <- zk.Event{Type: zk.EventNodeDeleted, Path: "/e"}
-		lifecycle.Wait()
-		require.Equal(t, over, third.told[len(third.told)-1])
-		require.Empty(t, w.set)
-		require.False(t, w.relayed(on("/e")))
-
-		lifecycle.Stop()
-	})
-}
-
-// The library's watch fires while the engine has none. The next read sets another watch, and a node that is not watched
-// again is forgotten.
-func TestRelayFiresWithoutAWatch(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w, lifecycle := callers()
-		for _, stopped := range []bool{false, true} { // whether the goroutine has ended before
-			for range 100 { // which of the two it hears of first
-				x, ch := w.addRelayed("/e")
-				w.remove(x)
-				if stopped {
-					lifecycle.Wait()
-				}
-				ch <- zk.Event{Type: zk.EventNodeDeleted, Path: "/e"}
-				lifecycle.Wait()
-				require.False(t, w.relayed(on("/e")))
-				require.Empty(t, w.relays)
-			}
-		}
-		one, two := w.add(on("/e"), false), w.add(on("/e"), false) // two reads whose callers have left before the answers
-		w.remove(one)
-		w.remove(two)
-		events := make(chan zk.Event, 1)
-		w.addRelay(on("/e"), events)
-		require.True(t, w.relayed(on("/e")))
-		require.False(t, w.relays[on("/e")].runs)
-		events <- zk.Event{Type: zk.EventNodeDeleted, Path: "/e"}
-		for _, fired := range []bool{false, true} { // the watch of a read that was under way when the first was taken back
-			x, ch := w.addRelayed("/e")
-			w.remove(x)
-			lifecycle.Wait()
-			next, second := w.watching(w.add(on("/e"), false), stands), make(chan zk.Event, 1)
-			if fired {
-				ch <- zk.Event{Type: zk.EventNodeDeleted, Path: "/e"}
-				w.addRelay(on("/e"), second)
-				second <- zk.Event{Type: zk.EventNodeDeleted, Path: "/e"}
-			} else {
-				w.addRelay(on("/e"), second)
-				ch <- zk.Event{Type: zk.EventNodeDeleted, Path: "/e"}
-			}
-			lifecycle.Wait()
-			require.Equal(t, []engine.News{{State: &stands}, over}, next.told)
-			require.Empty(t, w.relays)
-		}
-		x, ch := w.addRelayed("/gone")
-		w.remove(x)
-		lifecycle.Wait()
-		ch <- zk.Event{Type: zk.EventNodeDeleted, Path: "/gone"}
-		w.addRelayed("/e")
-		w.confirmed(time.Now())
-		require.Len(t, w.relays, 1, "a ballot's node is forgotten with the next confirmation")
-
-		x = w.add(on("/late"), false)
-		w.remove(x) // before the answer to its read
-		w.addRelay(on("/late"), make(chan zk.Event, 1))
-		require.False(t, w.relays[on("/late")].runs)
-		lifecycle.Stop()
-		lifecycle.Wait()
-	})
-}
-
-// A watch that is set just after the last one was taken back has a goroutine.
-func TestRelayGoesOnForTheNextWatch(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w, lifecycle := callers()
-		for range 100 { // whether the goroutine hears of the one before the other or not
-			x, ch := w.addRelayed("/e")
-			w.remove(x)
-			next := w.add(on("/e"), false)
-			require.True(t, w.relayed(on("/e")))
-			told := w.watching(next, stands)
-			ch <- zk.Event{Type: zk.EventNodeDataChanged, Path: "/e"}
-			lifecycle.Wait()
-			require.Equal(t, []engine.News{{State: &stands}, over}, told.told)
-		}
-		lifecycle.Stop()
-	})
 }

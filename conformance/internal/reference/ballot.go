@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"sync/atomic"
 
 	"github.com/go-leadership/leadership/store"
@@ -58,10 +59,21 @@ func (b *ballot) watch() {
 	}
 }
 
-// ResignationRequested implements store.Resigning.
+// ResignationRequested implements store.Ballot.
 func (b *ballot) ResignationRequested() <-chan struct{} { return b.asked }
 
-// RequestResignation implements store.Resigner.
+// SessionFile implements store.Ballot.
+func (b *ballot) SessionFile() (*os.File, error) { return nil, nil }
+
+// Clear implements store.Store.
+func (s *Store) Clear(ctx context.Context, election string) error {
+	_, err := repeat(ctx, s.life, "clear", election, func(ctx context.Context) (struct{}, error) {
+		return struct{}{}, s.line.call(ctx, func() { s.service.Clear(election) })
+	})
+	return err
+}
+
+// RequestResignation implements store.Store.
 func (s *Store) RequestResignation(ctx context.Context, election string, token uint64) error {
 	_, err := repeat(ctx, s.life, "request the resignation", election, func(ctx context.Context) (struct{}, error) {
 		return struct{}{}, s.line.call(ctx, func() {

@@ -11,8 +11,8 @@ import (
 	"github.com/go-leadership/leadership/store"
 )
 
-// Campaign implements store.Store.
-func (s *Store) Campaign(ctx context.Context, election, value string) (store.Ballot, error) {
+// Cast implements store.Store.
+func (s *Store) Cast(ctx context.Context, election, value string) (store.Ballot, error) {
 	if err := errors.Join(store.CheckElection(election), store.CheckValue(value)); err != nil && !s.has(NamesUnchecked) {
 		return nil, err
 	}

@@ -120,7 +120,7 @@ var Flaws = []Description{
 	{SessionOnce, "G3", "opens no second session"},
 	{CloseLeavesSession, "G3", "leaves the session to expire in Close"},
 	{LostNeverClosed, "G3", "never closes Lost"},
-	{AnswersCutOff, "G3", "takes no answer to a renewal that comes later than a fifth of the TTL"},
+	{AnswersCutOff, "G3", "takes no answer to a renewal that comes later than a tenth of the TTL"},
 	{OwnRemovalUnseen, "G3", "does not notice that its own ballot is removed"},
 
 	{OrderOfNames, "G4", "orders ballots by name"},

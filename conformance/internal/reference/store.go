@@ -108,7 +108,7 @@ func (s *Store) renew(sess *clientSession, sent store.Instant) {
 			s.renewed(sess, sent)
 		}
 		err := s.line.Send(s.life.Calls, func() { lives = s.service.touch(sess.id) })
-		if s.has(AnswersCutOff) && time.Since(sent.Time()) > s.ttl/5 {
+		if s.has(AnswersCutOff) && time.Since(sent.Time()) > s.ttl/10 {
 			continue
 		}
 		switch {
@@ -258,7 +258,7 @@ func (s *Store) Close() error {
 			sess.end(adapter.ErrClosed)
 			sess.lease.End()
 		}
-		adapter.PauseFor(s.life.Calls, s.ttl/50)
+		adapter.PauseFor(s.life.Calls, s.ttl/100)
 	}
 	if s.has(GoroutineOfClose) {
 		s.service.leave()

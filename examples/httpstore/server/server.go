@@ -157,6 +157,8 @@ func (s *Server) answer(ctx context.Context, path string, q Request) (a Answer, 
 		return s.open(q.TTL)
 	case "/ahead":
 		return s.ahead(q.Key)
+	case "/first":
+		return s.first(q.Election), nil
 	case "/ballots":
 		return s.ballots(q.Election), nil
 	case "/mark":
@@ -296,6 +298,14 @@ func (s *Server) remove(which func(*entry) bool, among map[string]*entry) {
 		}
 		s.changed(e.Key)
 	}
+}
+
+// first returns the state of the entry that is first in a queue.
+func (s *Server) first(name string) (a Answer) {
+	if in := s.elections[name]; in != nil {
+		return in.queue[0].Answer
+	}
+	return a
 }
 
 func (s *Server) ballots(name string) (a Answer) {

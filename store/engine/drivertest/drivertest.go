@@ -33,10 +33,9 @@ type Harness struct {
 	// OpenSlow is Open with a line on which each answer takes the delay longer. nil: no case finds a Proof.Sent or an AsOf
 	// that is the time of the answer, a read that is shared with one under way, or a lock that is held during a request.
 	OpenSlow func(ctx context.Context, delay time.Duration) (engine.Driver, error)
-	// Restore copies what the service keeps, calls change, and restores the service from the copy, without the knowledge
-	// of the drivers. Sessions live on. nil: no case checks an engine.Finder. It is for RunRestore: it would disturb the
-	// other cases.
-	Restore func(ctx context.Context, change func()) error
+	// Break breaks the connections of a driver that Open has returned, in both directions. The service goes on, and the
+	// driver connects again. nil: no case finds a driver that misses what happened meanwhile.
+	Break func(d engine.Driver)
 }
 
 // TB is the part of testing.TB that a case needs. Its methods are called from several goroutines.
@@ -54,12 +53,13 @@ type Case struct {
 }
 
 // Cases returns all cases.
-func Cases() []Case { return slices.Concat(watches, reads, sessions, together, requests, optional) }
+func Cases() []Case {
+	return slices.Concat(watches, reads, first, connections, sessions, together, requests, optional)
+}
 
 // Run runs all cases as subtests, at once: each has an election and drivers of its own, and waits most of the time.
 func Run(t *testing.T, h Harness) {
 	t.Helper()
-	h.Restore = nil
 	for _, c := range Cases() {
 		t.Run(c.Name, func(t *testing.T) {
 			t.Parallel()
@@ -68,19 +68,12 @@ func Run(t *testing.T, h Harness) {
 	}
 }
 
-// RunRestore runs the case that restores the service. Run runs the others.
-func RunRestore(t *testing.T, h Harness) {
-	t.Helper()
-	i := slices.IndexFunc(optional, func(c Case) bool { return c.Name == "restored-is-found" })
-	optional[i].Check(t, h)
-}
-
 // Check runs the case. It takes a few TTL, and no longer than 30 of them and half a minute.
 func (c Case) Check(t TB, h Harness) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 30*h.TTL+30*time.Second)
 	defer cancel()
-	e := &env{TB: t, h: h, ctx: ctx, found: map[found]bool{}}
+	e := &env{TB: t, h: h, ctx: ctx}
 	e.election = fmt.Sprint("drivertest/", c.Name, "/", time.Now().UnixNano())
 	done := make(chan struct{})
 	go func() { // failed ends it
@@ -104,12 +97,8 @@ type env struct {
 	failed   bool // only the case's goroutine uses it
 
 	mu      sync.Mutex
-	closers []func()       // guarded by mu, as is found
-	found   map[found]bool // what an engine.Finder has found
+	closers []func() // guarded by mu
 }
-
-// found is an entry that an engine.Finder has found.
-type found struct{ session, election, nonce string }
 
 func (e *env) cleanUp() {
 	for {
@@ -185,13 +174,6 @@ func (e *env) driver() engine.Driver {
 func (e *env) driverOf(d engine.Driver, err error) engine.Driver {
 	e.Helper()
 	e.ok(err, "open a driver")
-	if f, ok := d.(engine.Finder); ok {
-		f.OnFound(func(session, election, nonce string) {
-			e.mu.Lock()
-			defer e.mu.Unlock()
-			e.found[found{session, election, nonce}] = true
-		})
-	}
 	e.onClose(func() {
 		if err := d.Close(); err != nil {
 			e.Errorf("close a driver: %v", err)

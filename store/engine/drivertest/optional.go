@@ -14,9 +14,9 @@ var optional = []Case{
 		Invariant: "a request to resign marks one entry, which its watch tells, and changes nothing else of it",
 		check: func(e *env) {
 			a, b := e.process(), e.driver()
-			r, ok := b.(store.Resigner)
+			r, ok := b.(engine.Resigner)
 			if !ok {
-				e.Logf("the driver is no store.Resigner")
+				e.Logf("the driver is no engine.Resigner")
 				return
 			}
 			entry, other := e.enter(a), e.enter(a)
@@ -40,85 +40,6 @@ var optional = []Case{
 				"the ballots are %+v", list)
 			e.remove(a, entry)
 			e.finally("request the resignation of an entry that has gone", request)
-		},
-	},
-	{
-		Name:      "pair-is-two-entries",
-		Invariant: "Pair does what Entry does for both entries: it tells what a read has found, and then every change of either",
-		check: func(e *env) {
-			a, b, c := e.process(), e.process(), e.driver()
-			pairs, ok := c.(engine.PairWatcher)
-			if !ok {
-				e.Logf("the driver is no engine.PairWatcher")
-				return
-			}
-			first, second := e.enter(a), e.enter(b)
-			watch := func() (own, nearest *news) {
-				var ownWatch, nearestWatch engine.Watch
-				e.finally("watch two entries", func() (err error) {
-					own, nearest = &news{}, &news{}
-					ownWatch, nearestWatch, err = pairs.Pair(e.ctx, second.Key, first.Key, own.tell, nearest.tell)
-					return err
-				})
-				e.onClose(ownWatch.Stop)
-				e.onClose(nearestWatch.Stop)
-				return own, nearest
-			}
-			own, nearest := watch()
-			s, _ := own.state()
-			e.check(s.Token == second.Token && s.Session == b.ID(), "the own entry was read as %+v", s)
-			s, _ = nearest.state()
-			e.check(s.Token == first.Token && s.Session == a.ID(), "the nearest was read as %+v", s)
-			gone := func(who **news) func() bool {
-				return func() bool {
-					if (*who).stale() {
-						own, nearest = watch()
-					}
-					s, told := (*who).state()
-					return told && s.Token == 0
-				}
-			}
-			e.remove(a, first)
-			e.until("the end of the nearest is told", gone(&nearest))
-			e.check(!gone(&own)(), "the own entry is told to have gone")
-			own, nearest = watch()
-			e.check(gone(&nearest)(), "an entry that has gone was read")
-			e.remove(b, second)
-			e.until("the end of the own entry is told", gone(&own))
-		},
-	},
-	{
-		Name: "restored-is-found",
-		Invariant: "a Finder finds an entry of its session that was removed, and that a restore of the service has brought back; Void " +
-			"of a stray removes it with its acknowledgement, and nothing of others",
-		check: func(e *env) {
-			a, b := e.process(), e.process()
-			if _, ok := a.Driver.(engine.Finder); !ok {
-				e.Logf("the driver is no engine.Finder")
-				return
-			}
-			if e.h.Restore == nil {
-				e.Logf("the harness has no Restore")
-				return
-			}
-			n := e.nonce()
-			entry := e.enterAs(a, n)
-			e.acknowledge(a, entry, "value")
-			stands := e.enter(b)
-			e.entry(a, stands.Key) // the engine has some watch, too
-			e.ok(e.h.Restore(e.ctx, func() { e.remove(a, entry) }), "restore the service")
-			e.until("the entry is found", func() bool {
-				_ = a.Confirm(e.ctx) // the engine does all the time
-				e.mu.Lock()
-				defer e.mu.Unlock()
-				return e.found[found{a.ID(), e.election, n.Name}]
-			})
-			stray := e.nonce()
-			stray.Name, stray.Stray = n.Name, true
-			e.finally("void", func() error { return a.Void(e.ctx, e.election, stray) })
-			e.ballots(a, stands.Token)
-			s, _ := e.leader(a).state()
-			e.check(s.Leader == store.Leader{}, "%v leads", s.Leader)
 		},
 	},
 	{

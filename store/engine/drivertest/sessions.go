@@ -164,10 +164,6 @@ var sessions = []Case{
 		check: func(e *env) {
 			d, b := e.driver(), e.driver()
 			s, _ := e.open(d)
-			if !s.Owned() {
-				e.Logf("the session is that of a caller's connection: its entries are removed one by one")
-				return
-			}
 			entry := e.enter(s)
 			e.acknowledge(s, entry, "value")
 			if e.ends(s, entry) {
@@ -199,10 +195,6 @@ var sessions = []Case{
 			old := e.enter(first)
 			giveUp()
 			<-kept
-			if !first.Owned() {
-				e.Logf("the session is that of a caller's connection, which has no other")
-				return
-			}
 			second, _, err := d.Open(e.ctx)
 			e.check(err == nil || errors.Is(err, store.ErrUnavailable), "open the next session: %v", err)
 			e.ballots(b, old.Token)

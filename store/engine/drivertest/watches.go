@@ -5,7 +5,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/go-leadership/leadership/store"
 	"github.com/go-leadership/leadership/store/engine"
 )
 
@@ -218,7 +217,7 @@ var watches = []Case{
 			for i, entry := range line {
 				e.acknowledge(owners[i], entry, "value")
 				look("when the first in line has been acknowledged")
-				if r, ok := c.(store.Resigner); ok {
+				if r, ok := c.(engine.Resigner); ok {
 					last := line[len(line)-1].Token
 					e.finally("request a resignation", func() error { return r.RequestResignation(e.ctx, e.election, last) })
 					look("when the last in line is asked to resign")

@@ -26,7 +26,7 @@ type Config struct {
 	Logger                                  *slog.Logger
 }
 
-// Client sends requests to an agent. Its goroutines are one for each request under way; they are tasks of its life.
+// Client sends requests to an agent.
 type Client struct {
 	*api.Client
 	Life   *adapter.Lifecycle // its Calls are not used
@@ -42,7 +42,7 @@ func New(life *adapter.Lifecycle, config Config) (*Client, error) {
 	if c.Client != nil {
 		return c, nil
 	}
-	c.dialer = &dialer{addresses: config.Addresses, dial: config.Dial, tls: config.TLS, ttl: config.TTL, conns: map[*tracked]struct{}{}}
+	c.dialer = &dialer{addresses: config.Addresses, dial: config.Dial, tls: config.TLS, ttl: config.TTL}
 	c.conns = newConnections(c.dialer, config)
 	var err error
 	if c.Client, err = newAPIClient(c.conns, config); err != nil {
@@ -51,10 +51,10 @@ func New(life *adapter.Lifecycle, config Config) (*Client, error) {
 	return c, nil
 }
 
-// Close closes all connections but those of a caller's client, and ends the dials. All requests have ended.
+// Close closes all connections but those of a caller's client, and ends the dials. All requests have ended: a connection
+// that is made later is not kept.
 func (c *Client) Close() {
-	if c.dialer != nil {
-		c.dialer.closeAll()
+	if c.conns != nil {
 		c.conns.closeIdle()
 	}
 }

@@ -21,31 +21,23 @@ import (
 // connections carries the requests of a client of the store's own. An agent takes 200 connections from an address, unless
 // it was told otherwise, and speaks HTTP/1.1 without TLS: a request that waits for a change holds a connection.
 //
-// Each kind of request that confirms the session has a connection of its own. It is opened before the session, and each
-// confirmation uses it. So no request waits for one of another kind, or opens a connection first, which takes a round
-// trip at least (TestConfirmationsHaveConnections, TestSlowLink). A pool for all of them would open fewer connections
-// while answers come at once. A second connection is kept for each kind if answers take longer than TTL/4. What confirms
-// the watches has one connection, too.
-//
-// One connection is kept for what else is sent now and again, so that it need not be opened first. What comes while
-// that is busy has connections which are closed soon afterwards, a few at a time (TestFewConnections); and so has each
-// blocking query: once it has ended and no other follows, nothing of it is left, neither here nor at the agent.
+// What opens, confirms and ends the session, and what confirms the watches, has connections that are kept, and waits for no
+// other request. One connection is kept for what else is sent now and again. What comes while that is busy has connections
+// which are closed soon afterwards, a few at a time (TestFewConnections); and so has each blocking query: once it has ended
+// and no other follows, nothing of it is left, neither here nor at the agent.
 //
 // Agents compress answers of more than 1,400 bytes for a client that allows it, as this one does (BenchmarkHerd shows what
 // is transferred).
 type connections struct {
-	dialer   *dialer
-	passes   *http.Transport // keeps that of the passes of the check
-	reads    *http.Transport // keeps that of the reads of the session
-	session  *http.Transport // keeps that of the renewals, and of what else opens and ends the session
-	confirms *http.Transport // keeps that of what confirms the watches
-	steady   *http.Transport // keeps one connection
-	brief    *http.Transport // keeps those it has for a moment only
-	turn     chan struct{}   // has room for the one who uses steady
-	extra    chan struct{}   // has room for those who use brief at the same time, blocking queries apart
-	base     *url.URL        // of the requests: the dialer knows the agents
-	token    string
-	query    map[string]string // the parts of each request's query that name what it is about
+	dialer  *dialer
+	session *http.Transport // keeps those of the session's requests
+	steady  *http.Transport // keeps one connection
+	brief   *http.Transport // keeps those it has for a moment only
+	turn    chan struct{}   // has room for the one who uses steady
+	extra   chan struct{}   // has room for those who use brief at the same time, blocking queries apart
+	base    *url.URL        // of the requests: the dialer knows the agents
+	token   string
+	query   map[string]string // the parts of each request's query that name what it is about
 }
 
 const (
@@ -55,7 +47,8 @@ const (
 	Burst = 16
 
 	briefly   = 100 * time.Millisecond
-	idleAtTTL = 5 * time.Second // the least for which connections that confirm the session are kept
+	idleAtTTL = 5 * time.Second // the least for which connections of the session are kept
+	together  = 3               // requests confirm a session
 )
 
 func newConnections(d *dialer, c Config) *connections {
@@ -66,11 +59,9 @@ func newConnections(d *dialer, c Config) *connections {
 		}
 		return t
 	}
-	renewing := max(c.TTL, idleAtTTL)
 	n := &connections{
-		dialer: d,
-		passes: kept(2, renewing), reads: kept(2, renewing), session: kept(2, renewing),
-		confirms: kept(0, 0), steady: kept(0, 0), brief: kept(Queries+Burst, briefly),
+		dialer:  d,
+		session: kept(together+1, max(c.TTL, idleAtTTL)), steady: kept(0, 0), brief: kept(Queries+Burst, briefly),
 		turn: make(chan struct{}, 1), extra: make(chan struct{}, Burst),
 		base: &url.URL{Scheme: "http", Host: c.Addresses[0]}, token: c.Token,
 		query: map[string]string{"ns": c.Namespace, "partition": c.Partition},
@@ -98,9 +89,7 @@ func newAPIClient(n *connections, c Config) (*api.Client, error) {
 
 // RoundTrip implements http.RoundTripper. If an answer has not come, or not all of it, when the time of the request is
 // over, the agent that the request went to is left: the next connections are to another one. The idle connections are
-// closed, since they might be dead. If another agent has been turned to already, nothing is done. An agent that is the
-// only one can't be left. Then the idle connections are closed only after a read of the session, which each
-// confirmation has: after any other request, the next confirmation would have to open its connections anew.
+// closed, since they might be dead. If another agent has been turned to already, nothing is done.
 func (n *connections) RoundTrip(req *http.Request) (*http.Response, error) {
 	at := n.dialer.present()
 	var got atomic.Pointer[tracked] // the last, if the request is sent again
@@ -110,13 +99,13 @@ func (n *connections) RoundTrip(req *http.Request) (*http.Response, error) {
 		}
 	}})
 	failed := sync.OnceFunc(func() {
-		if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		if !errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
 			return
 		}
 		if conn := got.Load(); conn != nil {
 			at = conn.at
 		}
-		if n.dialer.pass(at) && (len(n.dialer.addresses) > 1 || n.own(req) == n.reads) {
+		if n.dialer.pass(at) {
 			n.closeIdle()
 		}
 	})
@@ -149,7 +138,7 @@ func (n *connections) choose(req *http.Request) (t *http.Transport, done func(),
 	case n.extra <- struct{}{}:
 		return n.brief, sync.OnceFunc(func() { <-n.extra }), nil
 	case <-req.Context().Done():
-		return nil, nil, req.Context().Err()
+		return nil, nil, context.Cause(req.Context())
 	}
 }
 
@@ -177,14 +166,8 @@ func (n *connections) own(req *http.Request) *http.Transport {
 	switch {
 	case req.URL.Query().Has("index"):
 		return n.brief
-	case strings.HasPrefix(path, "/v1/agent/check/"):
-		return n.passes
-	case strings.HasPrefix(path, "/v1/session/info/"):
-		return n.reads
-	case strings.HasPrefix(path, "/v1/session/"), strings.HasPrefix(path, "/v1/agent/"):
+	case strings.HasPrefix(path, "/v1/session/"), strings.HasPrefix(path, "/v1/agent/"), confirms(req.Context()):
 		return n.session
-	case confirms(req.Context()):
-		return n.confirms
 	}
 	return nil
 }
@@ -213,7 +196,7 @@ func (b *body) Close() error {
 
 // closeIdle closes the connections that are idle.
 func (n *connections) closeIdle() {
-	for _, t := range []*http.Transport{n.passes, n.reads, n.session, n.confirms, n.steady, n.brief} {
+	for _, t := range []*http.Transport{n.session, n.steady, n.brief} {
 		t.CloseIdleConnections()
 	}
 }
@@ -221,29 +204,34 @@ func (n *connections) closeIdle() {
 // confirmingKey is the key of the mark in a context that its requests confirm the watches.
 type confirmingKey struct{}
 
-// Confirming returns a context whose requests confirm the watches. They have a connection of their own.
+// Confirming returns a context whose requests confirm the watches.
 func Confirming(ctx context.Context) context.Context {
 	return context.WithValue(ctx, confirmingKey{}, true)
 }
 
 func confirms(ctx context.Context) bool { return ctx.Value(confirmingKey{}) != nil }
 
+// Within returns a context for one request. It ends with context.DeadlineExceeded when the request has had no answer for
+// the limit since it was sent: to open a connection takes time of its own.
+func Within(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) {
+		time.AfterFunc(limit, func() { cancel(context.DeadlineExceeded) })
+	}}), func() { cancel(nil) }
+}
+
 // Warm opens the connections that a session is opened and confirmed over, by requests that agents answer by themselves.
 // So round trips that make connections take nothing off the lease. What goes wrong is seen by the next request too; an
 // agent that does not answer is left (TestFirstAgentIsSilent).
-func (c *Client) Warm(ctx context.Context, checked bool) {
+func (c *Client) Warm(ctx context.Context) {
 	if c.conns == nil {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, max(RequestLimit/2, c.config.TTL))
 	defer cancel()
-	paths := []string{"/v1/session/info/", "/v1/session/renew/", "/v1/status/leader"}
-	if checked {
-		paths = append(paths, "/v1/agent/check/update/")
-	}
 	var opened sync.WaitGroup
-	for _, path := range paths {
-		opened.Go(func() { c.conns.ping(ctx, path) })
+	for range together {
+		opened.Go(func() { c.conns.ping(ctx, "/v1/session/info/") })
 	}
 	opened.Wait()
 }

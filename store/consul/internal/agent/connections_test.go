@@ -29,7 +29,7 @@ func TestLeaveTheAgentThatIsSilent(t *testing.T) {
 				t.Error("it was answered")
 			}
 		}
-		a.client.Warm(t.Context(), false)
+		a.client.Warm(t.Context())
 		a.dials("a", "a", "a")
 		given, giveUp := context.WithCancel(t.Context())
 		time.AfterFunc(time.Second, giveUp)
@@ -38,11 +38,11 @@ func TestLeaveTheAgentThatIsSilent(t *testing.T) {
 		var patient sync.WaitGroup
 		patient.Go(func() { silent(time.Minute) })
 		silent(time.Second)
-		a.dials("a", "a")
+		a.dials()
 		silent(time.Second)
 		a.dials("b")
 		patient.Wait()
-		a.client.Warm(t.Context(), false)
+		a.client.Warm(t.Context())
 		a.dials("c", "c", "c")
 	})
 }
@@ -75,27 +75,66 @@ func TestKeptConnectionOfAnAgentThatWasLeft(t *testing.T) {
 		require.Error(t, a.ask(10*time.Second), "it went to b")
 		require.NoError(t, a.ask(time.Second))
 		a.dials()
-		a.client.Warm(t.Context(), false)
-		a.dials("b", "b")
 	})
 }
 
-// The only agent can't be left. If it does not answer a confirmation its idle connections are closed. If another
-// request takes too long they are kept, since the next confirmation would have to open them first.
-func TestLoneAgentKeepsItsConnections(t *testing.T) {
+// The only agent can't be left. If it does not answer, its idle connections are closed, since they might be dead.
+func TestLoneAgentIsDialledAnew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newAgents(t, []string{"a"}, func(_ string, req *http.Request) bool { return req.Method == http.MethodOptions })
+		a.client.Warm(t.Context())
+		a.dials("a", "a", "a")
+		require.Error(t, a.ask(time.Second))
+		a.client.Warm(t.Context())
+		a.dials("a", "a", "a")
+	})
+}
+
+// The requests of a confirmation use the connections that were opened before the session, and wait for no other request.
+func TestConfirmationsHaveConnections(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newAgents(t, []string{"a"}, func(_ string, req *http.Request) bool {
-			return req.Method == http.MethodOptions
+			time.Sleep(time.Second)
+			return !strings.HasPrefix(req.URL.Path, "/v1/kv/")
 		})
-		a.client.Warm(t.Context(), false)
+		a.client.Warm(t.Context())
 		a.dials("a", "a", "a")
-		_, err := a.client.List(t.Context(), "prefix/")
-		require.Error(t, err)
-		a.client.Warm(t.Context(), false)
-		a.dials("a") // that of the list was closed
-		require.Error(t, a.ask(time.Second))
-		a.client.Warm(t.Context(), false)
-		a.dials("a", "a", "a")
+		ctx, cancel := context.WithCancel(t.Context())
+		var others sync.WaitGroup
+		for range 100 {
+			others.Go(func() { _, _, _ = a.client.KV().Get("key", a.client.ReadOptions(ctx)) })
+		}
+		time.Sleep(time.Second / 2)
+		for len(a.dialed) > 0 {
+			<-a.dialed
+		}
+		var requests sync.WaitGroup
+		began := time.Now()
+		for range together {
+			requests.Go(func() {
+				if a.ask(2*time.Second) != nil {
+					t.Error("it was not answered")
+				}
+			})
+		}
+		requests.Wait()
+		require.Equal(t, time.Second, time.Since(began))
+		a.dials()
+		cancel()
+		others.Wait()
+	})
+}
+
+// A request may take so long from when it is sent: to open its connection takes time of its own.
+func TestWithin(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newAgents(t, []string{"a"}, func(_ string, req *http.Request) bool { return req.Method == http.MethodOptions })
+		ctx, cancel := Within(t.Context(), time.Second)
+		defer cancel()
+		began := time.Now()
+		_, _, err := a.client.Session().Info("id", a.client.ReadOptions(ctx))
+		require.ErrorContains(t, a.client.Explain(err), "no answer in time")
+		require.Equal(t, time.Second+time.Millisecond, time.Since(began))
 	})
 }
 
@@ -115,6 +154,7 @@ func newAgents(t *testing.T, addresses []string, answers func(address string, re
 	a.client, err = New(life, Config{
 		Addresses: addresses, TTL: time.Hour, Logger: slog.New(slog.DiscardHandler),
 		Dial: func(_ context.Context, _, address string) (net.Conn, error) {
+			time.Sleep(time.Millisecond) // so that requests that are sent at once each need a connection
 			a.dialed <- address
 			conn, agent := net.Pipe()
 			serving.Go(func() {
@@ -133,7 +173,13 @@ func newAgents(t *testing.T, addresses []string, answers func(address string, re
 		},
 	})
 	require.NoError(t, err)
-	t.Cleanup(func() { life.Stop(); life.Wait(); a.client.Close(); serving.Wait() })
+	t.Cleanup(func() {
+		life.Stop()
+		life.Wait()
+		a.client.Close()
+		time.Sleep(time.Second) // until dials under way have ended
+		serving.Wait()
+	})
 	return a
 }
 

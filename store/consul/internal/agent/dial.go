@@ -12,20 +12,17 @@ import (
 	"time"
 
 	"github.com/go-leadership/leadership/internal/adapter"
-	"github.com/go-leadership/leadership/store"
 )
 
-// dialer opens connections to the first agent that accepts one, beginning with the one that did last. It keeps track
-// of them, so that none is left when the store is closed.
+// dialer opens connections to the first agent that accepts one, beginning with the one that did last.
 type dialer struct {
 	addresses []string
 	dial      func(ctx context.Context, network, address string) (net.Conn, error)
 	tls       *tls.Config
 	ttl       time.Duration
 
-	mu    sync.Mutex
-	next  int                   // guarded by mu, as are all below: the index of the address to begin with
-	conns map[*tracked]struct{} // nil once they have been closed
+	mu   sync.Mutex
+	next int // guarded by mu: the index of the address to begin with
 }
 
 // dialLimit bounds a dial, since net/http goes on with one that its request has given up. The only agent has a TTL, if
@@ -84,7 +81,7 @@ func (d *dialer) openOne(ctx context.Context, network string, at int) (net.Conn,
 	address := d.addresses[at]
 	limit := dialLimit
 	if len(d.addresses) == 1 {
-		limit = max(limit, d.ttl) // over the slowest link a connection takes TTL/3
+		limit = max(limit, d.ttl)
 	}
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -97,47 +94,11 @@ func (d *dialer) openOne(ctx context.Context, network string, at int) (net.Conn,
 			return nil, err
 		}
 	}
-	t := &tracked{conn, d, at}
-	if !d.track(t) {
-		_ = conn.Close()
-		return nil, store.ErrClosed
-	}
-	return t, nil
+	return &tracked{conn, at}, nil
 }
 
-// track keeps track of a connection. It reports false if the connections have been closed.
-func (d *dialer) track(t *tracked) bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.conns == nil {
-		return false
-	}
-	d.conns[t] = struct{}{}
-	return true
-}
-
-// tracked is a connection of a dialer's.
+// tracked is a connection with the index of its address.
 type tracked struct {
 	net.Conn
-	dialer *dialer
-	at     int // the index of its address
-}
-
-// Close implements net.Conn.
-func (t *tracked) Close() error {
-	t.dialer.mu.Lock()
-	delete(t.dialer.conns, t)
-	t.dialer.mu.Unlock()
-	return t.Conn.Close()
-}
-
-// closeAll closes all connections, for good.
-func (d *dialer) closeAll() {
-	d.mu.Lock()
-	conns := d.conns
-	d.conns = nil
-	d.mu.Unlock()
-	for conn := range conns {
-		_ = conn.Conn.Close()
-	}
+	at int
 }

@@ -50,14 +50,6 @@ func (c *Client) List(ctx context.Context, dir string) (api.KVPairs, error) {
 	})
 }
 
-// Keys returns the names of all keys below dir.
-func (c *Client) Keys(ctx context.Context, dir string) ([]string, error) {
-	return Request(ctx, c, func(ctx context.Context) ([]string, error) {
-		names, meta, err := c.KV().Keys(dir, "", c.Consistent(ctx))
-		return names, FromAgent(meta, err)
-	})
-}
-
 // Commit carries out a transaction. One of reads alone is a consistent read. If operations fail the error is a Refusal,
 // or store.ErrDenied if one is not permitted.
 func (c *Client) Commit(ctx context.Context, ops ...*api.KVTxnOp) (api.KVPairs, error) {

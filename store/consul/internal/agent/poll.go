@@ -72,31 +72,5 @@ func (p *Poll) Ask(ctx context.Context, c *Client, ask func(*api.QueryOptions) (
 	return Back, nil
 }
 
-// Again makes the next query ask from the start, after a pause.
-func (p *Poll) Again() { p.Index, p.slow = 1, true }
-
 // Held returns when the agent has let go of the last query, if it was given up.
 func (p *Poll) Held() time.Time { return p.asked.Add(p.held) }
-
-// WatchSession waits for the end of a session, until ctx ends. It calls doubt if the session might have ended, or if the
-// agent might be gone; and back if the servers' state might have been replaced by a snapshot.
-func (c *Client) WatchSession(ctx context.Context, id string, doubt, back func()) {
-	poll := Poll{Index: 1, Wait: FirstWait}
-	for ctx.Err() == nil {
-		var info *api.SessionEntry
-		change, err := poll.Ask(ctx, c, func(q *api.QueryOptions) (meta *api.QueryMeta, err error) {
-			info, meta, err = c.Session().Info(id, q)
-			return meta, err
-		})
-		switch {
-		case ctx.Err() != nil:
-		case err != nil:
-			doubt()
-		case info == nil: // a server that is behind may not know it yet, one that leads does
-			poll.Again()
-			doubt()
-		case change == Back:
-			back()
-		}
-	}
-}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http/httptrace"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-leadership/leadership/internal/adapter"
@@ -13,50 +15,24 @@ import (
 // RequestLimit bounds a request. Servers without a leader hold one for up to 7 s before they give up.
 const RequestLimit = 10 * time.Second
 
-// Request sends a request and waits for its answer, or for ctx. The request goes on when ctx ends, if it has been sent:
-// a caller that gives up does not break a connection that others use. Its outcome is then unknown. What has not been sent
-// leaves with its caller.
+// Request sends a request and waits for its answer, or for ctx. If there is none, the outcome is unknown, or the request was
+// not sent.
 func Request[T any](ctx context.Context, c *Client, f func(ctx context.Context) (T, error)) (T, error) {
-	type result struct {
-		value T
-		err   error
+	ctx, cancel := context.WithTimeout(ctx, RequestLimit)
+	defer cancel()
+	var sent atomic.Bool
+	value, err := f(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { sent.Store(true) }}))
+	cause := context.Cause(ctx)
+	switch {
+	case cause == nil || !errors.Is(err, cause):
+		return value, c.Explain(err)
+	case errors.Is(cause, context.DeadlineExceeded):
+		cause = fmt.Errorf("no answer in time: %w", cause)
 	}
-	answered := make(chan result, 1)
-	var zero T
-	if ctx.Err() != nil {
-		return zero, fmt.Errorf("%w: %w", store.ErrUnavailable, context.Cause(ctx))
+	if sent.Load() {
+		return value, fmt.Errorf("%w: %w", store.ErrUnknownOutcome, cause)
 	}
-	base, limit := c.Life.Background, RequestLimit
-	if confirms(ctx) {
-		base = Confirming(base)
-		if deadline, ok := ctx.Deadline(); ok {
-			limit = min(limit, time.Until(deadline))
-		}
-	}
-	s := &sending{}
-	sendCtx, cancel := context.WithTimeout(s.trace(base), limit)
-	s.cancel = cancel
-	if !c.Life.Go(func() {
-		defer cancel()
-		value, err := f(sendCtx)
-		answered <- result{value, c.Explain(err)}
-	}) {
-		cancel()
-		return zero, store.ErrClosed
-	}
-	select {
-	case r := <-answered:
-		return r.value, r.err
-	case <-ctx.Done():
-		cause := context.Cause(ctx)
-		if errors.Is(cause, context.DeadlineExceeded) { // as of the request's own limit, which might end at the same time
-			cause = fmt.Errorf("no answer in time: %w", cause)
-		}
-		if s.leave() {
-			return zero, fmt.Errorf("%w: %w", store.ErrUnavailable, cause)
-		}
-		return zero, fmt.Errorf("%w: %w", store.ErrUnknownOutcome, cause)
-	}
+	return value, fmt.Errorf("%w: %w", store.ErrUnavailable, cause)
 }
 
 // Certain asks up to three times: an odd answer is believed only if it keeps coming. What f does can be repeated.

@@ -22,7 +22,7 @@ func newWatcher(t *testing.T, o Options, tell func(News)) (*Watcher, *watch) {
 	})
 	require.NoError(t, err)
 	t.Cleanup(func() { life.Stop(); life.Wait(); client.Close() })
-	all := New(client, "prefix/", func(_ string, e agent.Entry) bool { return e.Session != "" })
+	all := New(client, "prefix/", func(_ string, e agent.Entry) bool { return e.Session != "" }, func() {})
 	w, told := all.join("prefix/key", o.Once, &user{Options: o, tell: tell, set: true})
 	require.False(t, told)
 	return all, w

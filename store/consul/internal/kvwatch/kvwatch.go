@@ -47,6 +47,7 @@ type Watcher struct {
 	client *agent.Client
 	prefix string
 	stands func(key string, e agent.Entry) bool
+	doubt  func()
 
 	mu      sync.Mutex
 	byKey   map[string]*watch                // guarded by mu, as are all below
@@ -60,10 +61,10 @@ type Watcher struct {
 }
 
 // New returns a watcher of keys that begin with a prefix. stands says for keys that are watched While others stand, and for
-// those others, whether they do.
-func New(client *agent.Client, prefix string, stands func(key string, e agent.Entry) bool) *Watcher {
+// those others, whether they do. doubt is called when a query broke, and when it went back.
+func New(client *agent.Client, prefix string, stands func(key string, e agent.Entry) bool, doubt func()) *Watcher {
 	return &Watcher{
-		client: client, prefix: prefix, stands: stands, byKey: map[string]*watch{},
+		client: client, prefix: prefix, stands: stands, doubt: doubt, byKey: map[string]*watch{},
 		offers: map[string]map[string]agent.Read{}, wake: make(chan struct{}, 1),
 	}
 }

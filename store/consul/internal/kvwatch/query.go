@@ -46,6 +46,9 @@ func (w *watch) follow(ctx context.Context) {
 		poll.Index = max(w.index, poll.Index)
 		w.mu.Unlock()
 		change, known, err := w.ask(ctx, &poll, version, whole)
+		if ctx.Err() == nil && change == agent.Back {
+			w.doubt()
+		}
 		if err == nil && (change == agent.Back || !known) {
 			_, _ = w.read(ctx)
 			poll.Index = 0 // that of the state, which may have been set back

@@ -28,7 +28,7 @@ func TestSharedWatchesInAnOutage(t *testing.T) {
 			},
 		})
 		require.NoError(t, err)
-		all := New(client, "p/", func(string, agent.Entry) bool { return true })
+		all := New(client, "p/", func(string, agent.Entry) bool { return true }, func() {})
 		all.mu.Lock()
 		for _, key := range []string{"p/a", "p/b", "p/c"} {
 			all.byKey[key] = &watch{Watcher: all, key: key, dir: "p/", known: true, index: 1, users: map[*user]struct{}{{}: {}}}

@@ -1,0 +1,120 @@
+package engine
+
+import (
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/go-leadership/leadership/internal/adapter"
+)
+
+// What can't be explained ends the session; the candidate stands again. An entry of a session that no claim accounts for
+// is not explained: the service was restored from a snapshot, or an operator has put the entry back. No ballot owns the
+// entry, so all behind it would wait for good, and followers would see its leader. The end of the session removes it.
+//
+// The audit looks at the head of the queue of each election in which its session has ever cast a ballot:
+//   - after each reconnection, at all of them, since a service is restored while it is down. They are read as [places]
+//     allow, 16 at once. So N elections take N/16 round trips;
+//   - otherwise at one for each pace, in turn. So an entry that has got to the head is found within N paces, and two more
+//     round trips.
+//
+// Each look costs one request. A lag of the service, an answer that is late, and a denial that passes explain a lot: what
+// was not explained is read again, and costs the session only if two reads show the same entry that were both sent after
+// its claim was settled.
+
+// watchHead adds an election to those that are audited. The caller holds the engine's mu.
+func (s *session) watchHead(election string) {
+	if _, known := s.doubts[election]; !known {
+		s.doubts[election] = 0
+		s.elections = append(s.elections, election)
+	}
+}
+
+// connected notes on which connection a proof came.
+func (s *session) connected(connection uint64) {
+	if s.connection.Swap(connection) != connection {
+		ring(s.reconnected)
+	}
+}
+
+// audit runs as long as the session.
+func (s *session) audit() {
+	ticker := time.NewTicker(s.engine.settings.Pace)
+	defer ticker.Stop()
+	for turn := 0; ; {
+		select {
+		case <-s.ctx.Done():
+			return
+		case <-s.reconnected:
+			s.lookAt(s.heads()...)
+		case <-ticker.C:
+			if heads := s.heads(); len(heads) > 0 {
+				s.lookAt(heads[turn%len(heads)])
+				turn++
+			}
+		}
+	}
+}
+
+func (s *session) heads() []string {
+	s.engine.mu.Lock()
+	defer s.engine.mu.Unlock()
+	return s.elections[:len(s.elections):len(s.elections)]
+}
+
+// lookAt looks at the heads of some elections, as many at once as there are places.
+func (s *session) lookAt(elections ...string) {
+	var looks sync.WaitGroup
+	defer looks.Wait()
+	free := make(chan struct{}, places)
+	for _, election := range elections {
+		free <- struct{}{}
+		looks.Go(func() { s.look(election); <-free })
+	}
+}
+
+// look gives the session up if the head of an election's queue is not explained. A read without an answer is sent again.
+func (s *session) look(election string) {
+	seen, nonce := 0, ""
+	for wait := (adapter.Retries{}); s.ctx.Err() == nil; wait.Pause(s.ctx) {
+		var head State
+		err := s.engine.gate.send(s.ctx, reads, func() (err error) {
+			head, err = s.engine.driver.First(s.ctx, election)
+			return err
+		})
+		switch {
+		case err != nil && retriable(err):
+			continue
+		case err != nil, s.explains(head): // an error that is final says nothing of the entry
+			return
+		case head.Nonce != nonce: // this read might have been sent before the claim was settled
+			seen, nonce = 0, head.Nonce
+			continue
+		}
+		if seen++; seen == 2 {
+			s.engine.log.add(slog.LevelWarn, "a ballot of this session stands that was withdrawn, so the session ends",
+				"store", s.engine.settings.Name, "election", election, "token", head.Token)
+			s.giveUp(fmt.Errorf("a ballot of this session stands in election %q that was withdrawn: the service was set back", election))
+			return
+		}
+	}
+}
+
+// explains reports whether an entry is of another session, or a claim accounts for it.
+func (s *session) explains(head State) bool {
+	if head.Token == 0 || head.Session != s.id || head.Nonce == "" {
+		return true
+	}
+	s.engine.mu.Lock()
+	defer s.engine.mu.Unlock()
+	return s.claims[head.Nonce] != nil
+}
+
+// ring rings a bell, which is a channel with room for one.
+func ring(bell chan struct{}) {
+	select {
+	case bell <- struct{}{}:
+	default:
+	}
+}

@@ -1,0 +1,184 @@
+package engine
+
+import (
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/go-leadership/leadership/store"
+	"github.com/stretchr/testify/require"
+)
+
+// auditing plays with a ballot that leads in election "x", and answers what is sent for the turns of the watches.
+func auditing(t *testing.T, test func(t *testing.T, s *scene, b *ballot)) {
+	t.Helper()
+	var log lines
+	settings := log.settings()
+	settings.ConfirmRereads = true // only heads are looked at
+	play(t, settings, func(t *testing.T, s *scene) {
+		s.firsts.Store(true)
+		b, _ := s.leading(1)
+		test(t, s, b)
+	})
+}
+
+// back is the state of an entry of the session that no claim accounts for.
+func (s *scene) back(b *ballot) answer {
+	return answer{first: State{Token: 1, Session: b.session.id, Nonce: s.id + "ff"}}
+}
+
+// TestEntryThatIsNotExplained ends the session, which takes it along: two reads show it that were both sent after the one that
+// first did. The candidate stands again in the next session.
+func TestEntryThatIsNotExplained(t *testing.T) {
+	auditing(t, func(t *testing.T, s *scene, b *ballot) {
+		time.Sleep(pace)
+		for range 2 {
+			s.next("First").answer(s.back(b))
+			require.False(t, b.isLost(), "the claim might have been settled meanwhile")
+			s.quiet()
+			time.Sleep(200 * time.Millisecond)
+		}
+		s.next("First").answer(s.back(b))
+		require.True(t, b.isLost())
+		require.ErrorContains(t, b.Err(), "the service was set back")
+		<-s.withdraw(t.Context(), b).done
+		s.next("End").answer(answer{})
+		again := s.cast(2, Place{})
+		require.NotSame(t, b.session, again.session)
+	})
+}
+
+// TestWhatExplainsAnEntry: these heads cost nothing, however often they are seen.
+func TestWhatExplainsAnEntry(t *testing.T) {
+	for name, head := range map[string]func(s *scene, b *ballot) State{
+		"none": func(*scene, *ballot) State { return State{} },
+		"a ballot": func(_ *scene, b *ballot) State {
+			return State{Token: 1, Session: b.session.id, Nonce: b.claim.nonce.Name}
+		},
+		"another session": func(s *scene, _ *ballot) State { return State{Token: 1, Session: "other", Nonce: s.id + "ff"} },
+		"another recipe":  func(_ *scene, b *ballot) State { return State{Token: 1, Session: b.session.id} },
+		"a cast under way": func(s *scene, b *ballot) State {
+			return State{Token: 1, Session: b.session.id, Nonce: s.find("Enter").nonce.Name}
+		},
+		"an orphan": func(s *scene, b *ballot) State {
+			return State{Token: 1, Session: b.session.id, Nonce: s.find("Void").nonce.Name}
+		},
+		"a removal under way": func(_ *scene, b *ballot) State {
+			return State{Token: 1, Session: b.session.id, Nonce: b.claim.nonce.Name}
+		},
+		"a removal in retries": func(_ *scene, b *ballot) State {
+			return State{Token: 1, Session: b.session.id, Nonce: b.claim.nonce.Name}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			auditing(t, func(t *testing.T, s *scene, b *ballot) {
+				other, _ := s.leading(2)
+				switch name {
+				case "a cast under way":
+					s.campaign(t.Context(), "x")
+				case "an orphan":
+					s.impatient()
+				case "a removal under way", "a removal in retries":
+					s.withdraw(t.Context(), b)
+					s.find("Remove")
+				}
+				if name == "a removal in retries" {
+					s.find("Remove").fail(Answered(errLater))
+				}
+				for range 5 {
+					time.Sleep(pace)
+					s.find("First").answer(answer{first: head(s, b)})
+					require.Zero(t, s.count("First"), "it is not read again")
+					require.False(t, other.isLost())
+				}
+			})
+		})
+	}
+}
+
+// TestEntryThatGoesWhileItIsReadAgain was explained by a claim that has been settled, or was seen late.
+func TestEntryThatGoesWhileItIsReadAgain(t *testing.T) {
+	for _, sights := range []int{1, 2} {
+		auditing(t, func(t *testing.T, s *scene, b *ballot) {
+			time.Sleep(pace)
+			for range sights {
+				s.next("First").answer(s.back(b))
+				time.Sleep(200 * time.Millisecond)
+			}
+			s.next("First").answer(answer{first: State{Token: 1, Session: b.session.id, Nonce: b.claim.nonce.Name}})
+			require.False(t, b.isLost())
+			time.Sleep(200 * time.Millisecond)
+			s.quiet()
+		})
+	}
+	auditing(t, func(t *testing.T, s *scene, b *ballot) { // each is another one
+		time.Sleep(pace)
+		for i := range 5 {
+			s.next("First").answer(answer{first: State{Token: 1, Session: b.session.id, Nonce: s.id + strconv.Itoa(i)}})
+			require.False(t, b.isLost())
+			time.Sleep(400 * time.Millisecond)
+		}
+	})
+}
+
+// TestLookWithoutAnAnswer is sent again; one that is denied says nothing.
+func TestLookWithoutAnAnswer(t *testing.T) {
+	auditing(t, func(t *testing.T, s *scene, b *ballot) {
+		time.Sleep(pace)
+		s.next("First").fail(errLater)
+		time.Sleep(50 * time.Millisecond)
+		s.next("First").fail(store.ErrDenied)
+		s.quiet()
+		require.False(t, b.isLost())
+		time.Sleep(pace)
+		s.next("First")
+	})
+}
+
+// TestHeadsInTurn: one for each pace, of every election in which the session ever cast, also where nothing stands now.
+func TestHeadsInTurn(t *testing.T) {
+	auditing(t, func(t *testing.T, s *scene, b *ballot) {
+		c := s.campaign(t.Context(), "y")
+		s.next("Enter").fail(store.ErrDenied)
+		require.True(t, c.returned())
+		for _, want := range []string{"x", "y", "x", "y"} {
+			time.Sleep(pace)
+			r := s.next("First")
+			require.Equal(t, want, r.election)
+			r.answer(answer{})
+			s.quiet()
+		}
+		s.session.ends(nil)
+		time.Sleep(4 * pace)
+		require.Zero(t, s.count("First"), "the session is over")
+	})
+}
+
+// TestReconnectionLooksAtAllHeads, 16 at once. A proof of the same connection does not.
+func TestReconnectionLooksAtAllHeads(t *testing.T) {
+	auditing(t, func(t *testing.T, s *scene, b *ballot) {
+		const elections = places + 4 // and "x"
+		for i := range elections {
+			c := s.campaign(t.Context(), strconv.Itoa(i))
+			s.find("Enter").fail(store.ErrDenied)
+			require.True(t, c.returned())
+		}
+		s.session.renew(Proof{Sent: store.Now(), Valid: ttl})
+		require.Zero(t, s.count("First"))
+		s.session.renew(Proof{Sent: store.Now(), Valid: ttl, Connection: 2})
+		require.Equal(t, places, s.count("First"))
+		seen := map[string]bool{}
+		for range elections + 1 {
+			r := s.find("First")
+			seen[r.election] = true
+			r.answer(answer{})
+		}
+		require.Len(t, seen, elections+1)
+		s.quiet()
+		s.session.renew(Proof{Sent: store.Now(), Valid: ttl, Connection: 2})
+		s.quiet()
+		s.session.renew(Proof{Sent: store.Now(), Valid: ttl, Connection: 1})
+		require.Equal(t, places, s.count("First"))
+		require.False(t, b.isLost())
+	})
+}

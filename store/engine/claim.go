@@ -1,0 +1,130 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+
+	"github.com/go-leadership/leadership/internal/adapter"
+	"github.com/go-leadership/leadership/store"
+)
+
+// claim is a nonce that might have an entry in a session: that of a cast under way, of a ballot, or of an orphan, which
+// is a cast whose caller has gone. It is settled once the entry is known to be gone for good. The end of the session
+// takes all its entries along, and no claim outlives it.
+type claim struct {
+	session  *session
+	election string
+	nonce    Nonce
+	ballot   *ballot // guarded by the engine's mu, as is doubt; nil: there is none, or not yet
+	doubt    bool    // the last request for the entry had no answer
+}
+
+// mostDoubts is how many outcomes in one election may be unknown while new ballots are cast there. A request whose answer
+// is on its way is no doubt.
+const mostDoubts = 3
+
+// newClaim waits until not too much is in doubt in the election, and then for a slot. Those who wait for a slot get one in
+// the order in which they came. errAgain: the session is over.
+func (s *session) newClaim(ctx context.Context, election string) (*claim, *slot, error) {
+	e := s.engine
+	for {
+		e.mu.Lock()
+		doubts, changed := s.doubts[election], s.changed
+		e.mu.Unlock()
+		if doubts <= mostDoubts {
+			break
+		}
+		select {
+		case <-changed:
+		case <-s.ctx.Done():
+			return nil, nil, errAgain
+		case <-ctx.Done():
+			why := fmt.Errorf("%w: the outcomes of %d requests in this election are unknown", store.ErrUnavailable, doubts)
+			return nil, nil, adapter.Ended(ctx, nil, why)
+		}
+	}
+	select {
+	case free := <-e.slots:
+		if c := s.claim(election, free); c != nil {
+			return c, free, nil
+		}
+		e.slots <- free
+		return nil, nil, errAgain
+	case <-ctx.Done():
+		return nil, nil, adapter.Ended(ctx, nil, e.gate.err())
+	}
+}
+
+// claim makes a claim with a new nonce, or returns nil if the session is over.
+func (s *session) claim(election string, free *slot) *claim {
+	e := s.engine
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if s.over {
+		return nil
+	}
+	e.casts++
+	free.turn++
+	c := &claim{session: s, election: election}
+	c.nonce = Nonce{Name: fmt.Sprintf("%s%08x", e.id, e.casts), Slot: free.number, Turn: free.turn}
+	s.claims[c.nonce.Name] = c
+	s.watchHead(election)
+	return c
+}
+
+// settle notes that the entry is known to be gone for good.
+func (c *claim) settle() {
+	c.doubts(false)
+	c.session.engine.mu.Lock()
+	defer c.session.engine.mu.Unlock()
+	delete(c.session.claims, c.nonce.Name)
+}
+
+// doubts notes whether the outcome of the last request for the entry is unknown.
+func (c *claim) doubts(doubt bool) {
+	s := c.session
+	s.engine.mu.Lock()
+	defer s.engine.mu.Unlock()
+	switch {
+	case doubt == c.doubt:
+		return
+	case doubt:
+		s.doubts[c.election]++
+	default:
+		s.doubts[c.election]--
+		close(s.changed)
+		s.changed = make(chan struct{})
+	}
+	c.doubt = doubt
+}
+
+// remove removes the entry, since those behind it would never lead: again and again, until the entry or the session is
+// gone. If the service refuses that for good, the session is given up, and takes the entry along. Each attempt is noted.
+func (c *claim) remove(what string, request func(context.Context) error, note func(error)) {
+	s := c.session
+	var denied denials
+	for wait := (adapter.Retries{}); s.ctx.Err() == nil; wait.Pause(s.ctx) {
+		err := s.engine.gate.send(s.ctx, plain, func() error { return request(s.ctx) })
+		switch {
+		case err == nil:
+			c.settle()
+			return
+		case errors.Is(err, ErrOver):
+			s.ended()
+			return
+		case s.ctx.Err() != nil:
+			return
+		}
+		c.doubts(errors.Is(err, store.ErrUnknownOutcome))
+		note(err)
+		if adapter.Uncertain(err) || denied.bears(err, s.engine.settings.DenialTimeout) {
+			continue
+		}
+		s.engine.log.add(slog.LevelWarn, "a ballot can't be removed, so the session ends",
+			"store", s.engine.settings.Name, "entry", what, "error", err)
+		s.giveUp(fmt.Errorf("a ballot could not be removed: %v", err)) // in words: the other ballots were not refused
+		return
+	}
+}

@@ -1,0 +1,227 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/go-leadership/leadership/internal/adapter"
+	"github.com/go-leadership/leadership/store"
+)
+
+// places is how many reads are under way at once. A request without an answer keeps its place. So reads of a service that
+// does not answer don't pile up.
+const places = 16
+
+// gate lets the requests of a store through. A read waits for one of the [places]: those of ballots that might be first
+// come before all others, which are in the order of asking. In an outage every request also waits for its turn, and each
+// turn lets one through (outage.go).
+type gate struct {
+	outage // guarded by mu
+
+	mu      sync.Mutex
+	taken   int         // places
+	waiting []*pass     // in the order in which they are let through; in an outage, see choose
+	next    time.Time   // in an outage, no turn comes before
+	timer   *time.Timer // for the next turn; nil before the first
+}
+
+// pass is a request that waits.
+type pass struct {
+	kind kind
+	come chan struct{} // closed when the request may be sent
+}
+
+// kind is what a request needs to pass the gate.
+type kind int
+
+const (
+	plain kind = iota // a request of a caller, or a removal: no place
+	opens             // a request that opens a session: no place, and every other turn
+	reads             // a place
+	leads             // a place, before all reads: the ballot might be first
+)
+
+func (k kind) needsPlace() bool { return k == reads || k == leads }
+
+// send sends a request when the gate lets it through, and notes whether it was answered. If ctx ends first, nothing is
+// sent.
+func (g *gate) send(ctx context.Context, k kind, request func() error) error {
+	if err := g.enter(ctx, k); err != nil {
+		return err
+	}
+	sent := time.Now()
+	err := request()
+	g.leave(k)
+	switch {
+	case isAnswer(err):
+		g.answer()
+	case adapter.Uncertain(err) && ctx.Err() == nil: // other errors prove nothing: a driver might know without a request
+		g.fail(sent, err)
+	}
+	return err
+}
+
+// enter waits until the request may be sent. Its error matches ErrUnavailable.
+func (g *gate) enter(ctx context.Context, k kind) error {
+	g.mu.Lock()
+	if !g.isOut() && g.hasPlace(k) {
+		g.take(k)
+		g.mu.Unlock()
+		return nil
+	}
+	p := &pass{k, make(chan struct{})}
+	g.queue(p)
+	g.grant()
+	g.mu.Unlock()
+	select {
+	case <-p.come:
+		return nil
+	case <-ctx.Done():
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if i := slices.Index(g.waiting, p); i >= 0 {
+		g.waiting = slices.Delete(g.waiting, i, i+1)
+		return g.why()
+	}
+	g.give(k) // it was let through in the same moment
+	return g.why()
+}
+
+// queue makes a request wait. The caller holds mu, as for all below.
+func (g *gate) queue(p *pass) {
+	at := len(g.waiting)
+	if p.kind == leads {
+		if i := slices.IndexFunc(g.waiting, func(other *pass) bool { return other.kind == reads }); i >= 0 {
+			at = i
+		}
+	}
+	g.waiting = slices.Insert(g.waiting, at, p)
+}
+
+func (g *gate) hasPlace(k kind) bool { return !k.needsPlace() || g.taken < places }
+
+func (g *gate) take(k kind) {
+	if k.needsPlace() {
+		g.taken++
+	}
+}
+
+// give gives back what take has taken.
+func (g *gate) give(k kind) {
+	if k.needsPlace() {
+		g.taken--
+		g.grant()
+	}
+}
+
+// leave is give for a caller that does not hold mu.
+func (g *gate) leave(k kind) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.give(k)
+}
+
+// grant lets through what may be sent now.
+func (g *gate) grant() {
+	if g.isOut() {
+		g.turn()
+		return
+	}
+	g.waiting = slices.DeleteFunc(g.waiting, func(p *pass) bool {
+		ok := g.hasPlace(p.kind)
+		if ok {
+			g.take(p.kind)
+			close(p.come)
+		}
+		return ok
+	})
+}
+
+// turn lets one request through if its turn has come, and sets the timer for the next turn.
+func (g *gate) turn() {
+	now := time.Now()
+	if i := g.choose(); i >= 0 && !now.Before(g.next) {
+		p := g.waiting[i]
+		g.waiting = slices.Delete(g.waiting, i, i+1)
+		g.take(p.kind)
+		g.next = now.Add(g.lengthen(p.kind == opens))
+		close(p.come)
+	}
+	left := g.next.Sub(now)
+	switch {
+	case len(g.waiting) == 0, left <= 0: // in the second case all wait for a place, and give grants the next one
+	case g.timer == nil:
+		g.timer = time.AfterFunc(left, func() {
+			g.mu.Lock()
+			defer g.mu.Unlock()
+			g.grant()
+		})
+	default:
+		g.timer.Reset(left)
+	}
+}
+
+// choose returns which request has the next turn, or -1. Every other turn is for one that opens a session: others that
+// wait might belong to sessions that are over.
+func (g *gate) choose() int {
+	i := slices.IndexFunc(g.waiting, func(p *pass) bool { return (p.kind == opens) != g.opened && g.hasPlace(p.kind) })
+	if i < 0 {
+		i = slices.IndexFunc(g.waiting, func(p *pass) bool { return g.hasPlace(p.kind) })
+	}
+	return i
+}
+
+// answer notes that the service has answered.
+func (g *gate) answer() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.end() {
+		g.grant()
+	}
+}
+
+// fail notes that a request was not answered.
+func (g *gate) fail(sent time.Time, err error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.begin(sent, err) {
+		g.warn = time.AfterFunc(unnoticed, func() {
+			g.mu.Lock()
+			defer g.mu.Unlock()
+			g.lasts(sent)
+		})
+	}
+}
+
+// err returns why requests wait, or nil if there is no outage.
+func (g *gate) err() error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if !g.isOut() {
+		return nil
+	}
+	return g.why()
+}
+
+// why returns why a request was not sent.
+func (g *gate) why() error {
+	if !g.isOut() {
+		return fmt.Errorf("%w: the request was not sent yet", store.ErrUnavailable)
+	}
+	return fmt.Errorf("%w: %s", store.ErrUnavailable, g.cause)
+}
+
+// close stops the timers. Nothing is sent any more.
+func (g *gate) close() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, t := range []*time.Timer{g.warn, g.timer} {
+		if t != nil {
+			t.Stop()
+		}
+	}
+}

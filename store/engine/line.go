@@ -1,0 +1,324 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/go-leadership/leadership/internal/adapter"
+	"github.com/go-leadership/leadership/store"
+)
+
+// mailbox is what one watch has told a ballot of one entry. The ballot's mu guards it.
+type mailbox struct {
+	watch   Watch  // written when it has been set
+	known   bool   // the watch has told a state
+	stale   bool   // the watch tells no more, or did not tell what has changed
+	anew    bool   // it is time to read the entry anew. What is known counts until then
+	gone    bool   // no entry has the key, and none ever will
+	session string // of the entry, also when that has gone
+	first   bool   // the entry was known to be first, likewise
+}
+
+// take notes news.
+func (m *mailbox) take(n News) {
+	if n.State != nil {
+		m.known, m.gone = true, n.State.Token == 0
+		if !m.gone {
+			m.session, m.first = n.State.Session, n.State.First
+		}
+	}
+	if n.Over || n.State == nil && n.AsOf.IsZero() {
+		m.stale = true
+	}
+}
+
+// needsRead reports whether an entry has to be watched and read. m may be nil: no watch has been set yet.
+func (m *mailbox) needsRead() bool { return m == nil || m.stale || m.anew }
+
+// stop takes the watch back. m may be nil.
+func (m *mailbox) stop() {
+	if m != nil {
+		m.watch.Stop()
+	}
+}
+
+// step is what a ballot does next.
+type step int
+
+const (
+	rest      step = iota // until the bell rings
+	leave                 // the queue: it is first, or lost
+	askAhead              // the nearest has gone, and there may be others ahead
+	watchPrev             // the nearest ahead
+	watchOwn              // the own entry
+	watchLast             // the own entry, when none is ahead any more: if it stands then, the ballot is first
+)
+
+// run is the ballot's goroutine: from Enter until the entry is gone, or the session.
+func (b *ballot) run() {
+	turn := b.engine.rota.join(b.readAnew)
+	b.queue()
+	b.guard()
+	b.engine.rota.leave(turn)
+	b.finish()
+}
+
+// queue waits until the ballot is first, or lost.
+func (b *ballot) queue() {
+	for {
+		step, ctx := b.next()
+		switch step {
+		case leave:
+			b.drop(&b.prev)
+			return
+		case rest:
+			b.rest()
+		case askAhead:
+			b.outcome(ctx, b.askAhead(ctx))
+		default:
+			b.outcome(ctx, b.watch(ctx, step))
+		}
+	}
+}
+
+// next looks at the nearest ahead, and then at the own entry: so an end of the own entry that came first is seen. ctx is
+// that of the step's request.
+func (b *ballot) next() (s step, ctx context.Context) {
+	b.engine.detect(b, b.ahead())
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	select {
+	case <-b.bell: // what it rang for is seen below
+	default:
+	}
+	b.overtaken() // the step before is done
+	own, prev := b.own, b.prev
+	ctx, b.overtaken = b.ctx, func() {}
+	switch {
+	case closed(b.first) || b.Err() != nil:
+		return leave, nil
+	case prev != nil && prev.gone && b.more():
+		return askAhead, ctx
+	case b.entry.Place.Nearest == "" || prev != nil && prev.gone:
+		return watchLast, ctx
+	case prev.needsRead():
+		s = watchPrev
+	case own.needsRead():
+		s = watchOwn
+	default:
+		return rest, nil
+	}
+	ctx, b.overtaken = context.WithCancel(b.ctx)
+	return s, ctx
+}
+
+// more reports whether there may be others ahead once the nearest has gone. The caller holds mu.
+func (b *ballot) more() bool { return b.entry.Place.More && !b.prev.first }
+
+// guard watches the own entry until the ballot is lost.
+func (b *ballot) guard() {
+	for b.Err() == nil {
+		b.mu.Lock()
+		read := b.own.needsRead()
+		b.mu.Unlock()
+		if read {
+			b.outcome(b.ctx, b.watch(b.ctx, watchOwn))
+		} else {
+			b.rest()
+		}
+	}
+}
+
+// finish removes the entry of a lost ballot. If a leader's work might depend on the ballot, its owner gives it back first.
+// The watches stay until the removal, which the next in line waits for.
+func (b *ballot) finish() {
+	b.engine.detect(b, "")
+	if b.works() {
+		b.dropAll()
+		select {
+		case <-b.back:
+		case <-b.session.ctx.Done():
+		}
+	}
+	if closed(b.gone) {
+		b.claim.settle()
+	} else {
+		b.claim.remove(b.entry.Key, b.remove, b.note)
+	}
+	b.dropAll()
+}
+
+// rest waits for the bell.
+func (b *ballot) rest() {
+	select {
+	case <-b.bell:
+	case <-b.ctx.Done():
+	}
+}
+
+// readAnew makes the ballot read all that it depends on, which counts meanwhile.
+func (b *ballot) readAnew() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, m := range []*mailbox{b.own, b.prev} {
+		if m != nil && !m.gone {
+			m.anew = true
+		}
+	}
+	ring(b.bell)
+}
+
+// outcome notes how a request went. After an error that may pass it waits a little, or until there is news.
+func (b *ballot) outcome(ctx context.Context, err error) {
+	borne := b.denied.bears(err, b.engine.settings.DenialTimeout)
+	switch {
+	case err == nil:
+		b.retries.Reset()
+	case b.Err() != nil:
+	case errors.Is(err, ErrOver):
+		b.session.ended()
+	case ctx.Err() != nil: // the request was overtaken by news
+	case adapter.Uncertain(err), borne:
+		b.retries.PauseOr(b.ctx, b.bell)
+	default: // such as a permission that was taken away
+		b.lose(fmt.Errorf("%w: %w", store.ErrLost, err))
+	}
+}
+
+// watch watches and reads an entry, and puts what the watch tells in place of what the one before has told.
+func (b *ballot) watch(ctx context.Context, s step) error {
+	at, key, tell, kind := &b.own, b.entry.Key, b.tellOwn, reads
+	b.mu.Lock()
+	if s == watchPrev {
+		at, key, tell = &b.prev, b.entry.Place.Nearest, b.tellPrev
+	}
+	if s == watchLast || s == watchPrev && b.prev != nil && b.prev.stale { // the ballot is first if that has gone
+		kind = leads
+	}
+	b.mu.Unlock()
+	m := &mailbox{}
+	err := b.engine.gate.send(ctx, kind, func() (err error) {
+		m.watch, err = b.engine.driver.WatchEntry(ctx, key, tell(m))
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	b.mu.Lock()
+	old := *at
+	*at = m
+	if s == watchLast && m.known {
+		b.lead()
+	}
+	b.mu.Unlock()
+	old.stop()
+	return nil
+}
+
+// errSame says that the service names an entry that has gone.
+var errSame = fmt.Errorf("%w: the nearest ahead is the same", store.ErrUnavailable)
+
+// askAhead asks what is ahead now that the nearest has gone. The answer that nothing is proves that the entry stands.
+func (b *ballot) askAhead(ctx context.Context) error {
+	var place Place
+	err := b.engine.gate.send(ctx, leads, func() (err error) {
+		place, err = b.engine.driver.Ahead(ctx, b.entry)
+		return err
+	})
+	if err != nil && !errors.Is(err, ErrGone) {
+		return err
+	}
+	b.mu.Lock()
+	same, old := place.Nearest == b.entry.Place.Nearest, b.prev
+	b.entry.Place, b.prev = place, nil // what the old watch tells from now on is of no interest
+	switch {
+	case err != nil:
+		b.removed()
+	case place.Nearest == "":
+		b.lead()
+	}
+	b.mu.Unlock()
+	old.stop()
+	if same {
+		return errSame
+	}
+	return nil
+}
+
+// tellOwn returns what the watch of the own entry calls. The ballot is lost here, and not in its goroutine, which might
+// wait for an answer.
+func (b *ballot) tellOwn(m *mailbox) Tell {
+	return func(n News) {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		m.take(n)
+		if n.State != nil && n.State.Resign && !closed(b.asked) {
+			close(b.asked)
+		}
+		switch {
+		case m.gone, n.State != nil && n.State.Token != b.entry.Token:
+			b.removed()
+		case m.stale && m == b.own:
+			ring(b.bell)
+		}
+	}
+}
+
+// tellPrev returns what the watch of the nearest entry ahead calls. If that was the last one, and the own entry stands,
+// the ballot is first at once. Otherwise a read that is under way says too little, and is given up.
+func (b *ballot) tellPrev(m *mailbox) Tell {
+	return func(n News) {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		gone := m.gone
+		m.take(n)
+		switch {
+		case m != b.prev: // it is being set, and looked at then; or another one has taken over
+		case m.gone && !gone:
+			if b.inOrder() {
+				b.lead()
+			}
+			b.overtake()
+		case m.stale:
+			ring(b.bell)
+		}
+	}
+}
+
+// inOrder reports whether the end of the own entry would have been told before the change that was just told of the
+// nearest, which was the last one ahead. Entries of one session go in one transaction, which has no order.
+func (b *ballot) inOrder() bool {
+	return b.own != nil && !b.own.stale && b.own.watch.Stream != 0 &&
+		b.own.watch.Stream == b.prev.watch.Stream && !b.more() && b.prev.session != b.session.id
+}
+
+// overtake ends the read that is under way, and the rest. The caller holds mu.
+func (b *ballot) overtake() {
+	b.overtaken()
+	ring(b.bell)
+}
+
+// drop takes a watch back, if there is one.
+func (b *ballot) drop(at **mailbox) {
+	b.mu.Lock()
+	m := *at
+	*at = nil
+	b.mu.Unlock()
+	m.stop()
+}
+
+func (b *ballot) dropAll() {
+	b.drop(&b.prev)
+	b.drop(&b.own)
+}
+
+// ahead returns the session whose end the ballot waits for, if nothing but its peers end it.
+func (b *ballot) ahead() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.engine.peers == nil || b.prev == nil || b.prev.gone || closed(b.first) || b.Err() != nil || b.prev.session == b.session.id {
+		return ""
+	}
+	return b.prev.session
+}

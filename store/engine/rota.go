@@ -1,0 +1,40 @@
+package engine
+
+import (
+	"container/list"
+	"sync"
+)
+
+// rota is the order in which ballots and observations read anew what they know, since a watch might have lost a change.
+// At each pace the first has its turn, and goes to the end. One that joins is last. So each of N has its turn within N
+// paces, whatever else comes and goes.
+type rota struct {
+	mu   sync.Mutex
+	list list.List // of func(), guarded by mu
+}
+
+// join makes anew be called at each turn. It does not block. leave ends that.
+func (r *rota) join(anew func()) *list.Element {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.list.PushBack(anew)
+}
+
+func (r *rota) leave(e *list.Element) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.list.Remove(e)
+}
+
+// turn gives the first its turn.
+func (r *rota) turn() {
+	r.mu.Lock()
+	first := r.list.Front()
+	if first != nil {
+		r.list.MoveToBack(first)
+	}
+	r.mu.Unlock()
+	if first != nil {
+		first.Value.(func())()
+	}
+}

@@ -7,6 +7,8 @@ SUITEFLAGS ?=
 BENCHFLAGS ?=
 # P is how many packages `make test` tests at once: more than there are processors, since they wait more than they work.
 P ?= 8
+# J is how many of its parts `make test` runs at once. By default all: what computes runs beside what waits for servers.
+J ?=
 # PART is what `make test` tests: some of library, command and tools; or what `make long` runs, see there. All by default.
 PART ?=
 # SEEDS are the seeds of PART=simulation, ROUNDS the rounds of PART=chaos, FOR is how long PART=file takes.
@@ -53,7 +55,7 @@ quick-plain:
 # What computes runs beside the tests on servers, which wait more than they work.
 test: ## run all tests, with the race detector, on real servers: up to 15 minutes; PART=library, command or tools
 	@./scripts/setup compiler tmux zookeeper etcd consul
-	@$(MAKE) --no-print-directory -j -k $(addprefix test-,$(or $(PART),library command tools))
+	@$(MAKE) --no-print-directory -j$(J) -k $(addprefix test-,$(or $(PART),library command tools))
 
 test-library: test-packages test-simulation test-suite
 

@@ -18,7 +18,7 @@ func TestSessionFile(t *testing.T) {
 		if closed {
 			c.TTL = time.Minute // the next one does not wait for this deadline
 		}
-		calls := &dying{ops: kernel{}, left: -1}
+		calls := newDying(-1)
 		st := openWith(t, c, calls)
 		b := lead(t, st, "first")
 		file, err := b.SessionFile()

@@ -48,7 +48,7 @@ func TestCrashBetweenCalls(t *testing.T) {
 	for n, whole := 0, false; !whole; n++ {
 		c := configIn(t.TempDir() + "/store")
 		c.TTL = time.Minute // the next one does not wait for this deadline
-		calls := &dying{ops: kernel{}, left: n}
+		calls := newDying(n)
 		d := driverWith(t, c, calls)
 		token := live(t, d)
 		whole = calls.made < n // it has not been killed
@@ -113,7 +113,7 @@ func TestShownAfterACrash(t *testing.T) {
 	for _, waits := range []bool{false, true} {
 		c := configIn(t.TempDir() + "/store")
 		c.TTL = time.Minute // nothing waits for this deadline
-		calls := &dying{ops: kernel{}, left: -1}
+		calls := newDying(-1)
 		d := driverWith(t, c, calls)
 		s := &enterer{t: t, s: sessionOf(t, d)}
 		_, err := s.s.Acknowledge(soon(t), s.enter(), "first")
@@ -199,7 +199,7 @@ func TestShownLateByTheDead(t *testing.T) {
 	}
 	st := openWith(t, c, kernel{})
 	var s engine.Session
-	d := driverWith(t, c, deathbed{&dying{ops: kernel{}, left: -1}, func() {
+	d := driverWith(t, c, deathbed{newDying(-1), func() {
 		require.NoError(t, s.(*session).remove())
 		lead(t, st, "second")
 		shows("second")

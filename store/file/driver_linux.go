@@ -91,7 +91,7 @@ func newDriverWith(c Config, calls ops, kind func(dir string) (uint32, error)) (
 		kind = fileSystem
 	}
 	under := newCalls(c.TTL)
-	d := &driver{config: c, ops: noted{calls, under}, calls: under, watches: map[*watch]struct{}{}, monitors: map[string]*monitor{}, sessions: map[string]*session{}}
+	d := &driver{config: c, ops: around{calls, under.note}, calls: under, watches: map[*watch]struct{}{}, monitors: map[string]*monitor{}, sessions: map[string]*session{}}
 	k, err := kind(c.Directory)
 	if errors.Is(err, syscall.ENOTDIR) {
 		return nil, adapter.Refuse("directory", c.Directory, "it is in something that is no directory")
@@ -172,9 +172,6 @@ func doNow(ctx context.Context, d *driver, request func() error) error {
 // Confirm implements engine.Driver. What happened before is in the queue of events, which is told first.
 func (d *driver) Confirm(ctx context.Context) error {
 	asOf := time.Now()
-	for _, s := range d.own() {
-		s.takeTurn()
-	}
 	return do(ctx, d, func() error {
 		d.hub.drain()
 		if err := d.lookAtDue(); err != nil {

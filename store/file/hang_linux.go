@@ -84,75 +84,12 @@ func (c *calls) wait(ctx context.Context) error {
 	}
 }
 
-// noted are ops that are noted while they are under way.
-type noted struct {
-	ops
-	calls *calls
-}
-
-func (n noted) mkdir(dir string) error {
-	defer n.calls.begin("mkdir", dir)()
-	return n.ops.mkdir(dir)
-}
-
-func (n noted) rmdir(dir string) error {
-	defer n.calls.begin("rmdir", dir)()
-	return n.ops.rmdir(dir)
-}
-
-func (n noted) symlink(target, path string) error {
-	defer n.calls.begin("symlink", path)()
-	return n.ops.symlink(target, path)
-}
-
-func (n noted) readlink(path string) (string, error) {
-	defer n.calls.begin("readlink", path)()
-	return n.ops.readlink(path)
-}
-
-func (n noted) rename(from, to string) error {
-	defer n.calls.begin("rename", from)()
-	return n.ops.rename(from, to)
-}
-
-func (n noted) unlink(path string) error {
-	defer n.calls.begin("unlink", path)()
-	return n.ops.unlink(path)
-}
-
-func (n noted) chmod(path string, mode uint32) error {
-	defer n.calls.begin("chmod", path)()
-	return n.ops.chmod(path, mode)
-}
-
-func (n noted) list(dir string) ([]string, error) {
-	defer n.calls.begin("readdir", dir)()
-	return n.ops.list(dir)
-}
-
-func (n noted) exists(path string) (bool, error) {
-	defer n.calls.begin("lstat", path)()
-	return n.ops.exists(path)
-}
-
-func (n noted) write(path, content string) error {
-	defer n.calls.begin("write", path)()
-	return n.ops.write(path, content)
-}
-
-func (n noted) read(path string) (string, error) {
-	defer n.calls.begin("read", path)()
-	return n.ops.read(path)
-}
-
-func (n noted) lock(path string) (fd int, err error) {
-	defer n.calls.begin("flock", path)()
-	return n.ops.lock(path)
-}
-
-func (n noted) free(path string) (bool, error) {
-	defer n.calls.begin("flock", path)()
-	return n.ops.free(path)
+// note notes a call of ops.
+func (c *calls) note(op, path string, call func() error) error {
+	if op != "fsync" {
+		defer c.begin(op, path)()
+	}
+	return call()
 }
 
 // watch watches a directory, as hub.add does.

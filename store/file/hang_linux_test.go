@@ -17,7 +17,7 @@ import (
 
 // stuck is a disk on which one call hangs: the first that matches after set.
 type stuck struct {
-	ops
+	around
 	match atomic.Pointer[match]
 	hangs chan struct{} // closed when it hangs
 	ends  chan struct{} // end closes it
@@ -32,8 +32,16 @@ type match struct {
 }
 
 func newStuck() *stuck {
-	s := &stuck{ops: kernel{}, hangs: make(chan struct{}), ends: make(chan struct{})}
+	s := &stuck{hangs: make(chan struct{}), ends: make(chan struct{})}
 	s.end = sync.OnceFunc(func() { close(s.ends) })
+	s.around = around{kernel{}, func(op, path string, call func() error) error {
+		if op == "readdir" {
+			s.made.Add(1)
+		}
+		s.at(op, path, false)
+		defer s.at(op, path, true)
+		return call()
+	}}
 	return s
 }
 
@@ -44,38 +52,6 @@ func (s *stuck) at(op, path string, after bool) {
 		close(s.hangs)
 		<-s.ends
 	}
-}
-
-func (s *stuck) symlink(target, p string) error {
-	s.at("symlink", p, false)
-	defer s.at("symlink", p, true)
-	return s.ops.symlink(target, p)
-}
-
-func (s *stuck) list(p string) ([]string, error) {
-	s.made.Add(1)
-	s.at("readdir", p, false)
-	return s.ops.list(p)
-}
-
-func (s *stuck) mkdir(p string) error     { s.at("mkdir", p, false); return s.ops.mkdir(p) }
-func (s *stuck) rmdir(p string) error     { s.at("rmdir", p, false); return s.ops.rmdir(p) }
-func (s *stuck) rename(f, p string) error { s.at("rename", f, false); return s.ops.rename(f, p) }
-func (s *stuck) unlink(p string) error    { s.at("unlink", p, false); return s.ops.unlink(p) }
-func (s *stuck) sync(p string) error      { s.at("fsync", p, false); return s.ops.sync(p) }
-
-func (s *stuck) chmod(p string, m uint32) error { s.at("chmod", p, false); return s.ops.chmod(p, m) }
-func (s *stuck) lock(p string) (int, error)     { s.at("flock", p, false); return s.ops.lock(p) }
-func (s *stuck) exists(p string) (bool, error)  { s.at("lstat", p, false); return s.ops.exists(p) }
-func (s *stuck) free(p string) (bool, error)    { s.at("flock", p, false); return s.ops.free(p) }
-func (s *stuck) read(p string) (string, error)  { s.at("read", p, false); return s.ops.read(p) }
-func (s *stuck) readlink(p string) (string, error) {
-	s.at("readlink", p, false)
-	return s.ops.readlink(p)
-}
-func (s *stuck) write(p, content string) error {
-	s.at("write", p, false)
-	return s.ops.write(p, content)
 }
 
 // trial is a store with a call that hangs, and one whose candidates wait.
@@ -301,7 +277,7 @@ func TestCallsAreNoted(t *testing.T) {
 			disk, under := newStuck(), newCalls(time.Second)
 			disk.match.Store(&match{op: strings.TrimSpace(op), path: "/none/x"})
 			done := make(chan error, 1)
-			go func() { done <- call(noted{disk, under}) }()
+			go func() { done <- call(around{disk, under.note}) }()
 			time.Sleep(time.Second)
 			<-disk.hangs
 			if err := under.hung(); op == "fsync" {

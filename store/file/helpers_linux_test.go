@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"sync"
 	"syscall"
 	"testing"
@@ -108,43 +109,19 @@ func shown(t *testing.T, dir string) {
 	}, 10*time.Second, time.Millisecond)
 }
 
-// as carries out the calls as another user of a group.
-type as struct {
-	ops
-	user, group int
-}
-
-// do changes the credentials by which the kernel checks permissions, for this thread.
-func (a as) do(call func()) {
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	set := func(number, id int) { _, _, _ = syscall.RawSyscall(uintptr(number), uintptr(id), 0, 0) }
-	set(syscall.SYS_SETFSGID, a.group)
-	set(syscall.SYS_SETFSUID, a.user)
-	call()
-	set(syscall.SYS_SETFSUID, 0)
-	set(syscall.SYS_SETFSGID, 0)
-}
-
-func (a as) mkdir(p string) (err error)      { a.do(func() { err = a.ops.mkdir(p) }); return }
-func (a as) rmdir(p string) (err error)      { a.do(func() { err = a.ops.rmdir(p) }); return }
-func (a as) symlink(t, p string) (err error) { a.do(func() { err = a.ops.symlink(t, p) }); return }
-func (a as) rename(f, p string) (err error)  { a.do(func() { err = a.ops.rename(f, p) }); return }
-func (a as) unlink(p string) (err error)     { a.do(func() { err = a.ops.unlink(p) }); return }
-func (a as) sync(p string) (err error)       { a.do(func() { err = a.ops.sync(p) }); return }
-func (a as) write(p, c string) (err error)   { a.do(func() { err = a.ops.write(p, c) }); return }
-func (a as) chmod(p string, m uint32) (err error) {
-	a.do(func() { err = a.ops.chmod(p, m) })
-	return
-}
-func (a as) list(p string) (l []string, err error) { a.do(func() { l, err = a.ops.list(p) }); return }
-func (a as) read(p string) (c string, err error)   { a.do(func() { c, err = a.ops.read(p) }); return }
-func (a as) lock(p string) (fd int, err error)     { a.do(func() { fd, err = a.ops.lock(p) }); return }
-func (a as) free(p string) (ok bool, err error)    { a.do(func() { ok, err = a.ops.free(p) }); return }
-func (a as) exists(p string) (ok bool, err error)  { a.do(func() { ok, err = a.ops.exists(p) }); return }
-func (a as) readlink(p string) (l string, err error) {
-	a.do(func() { l, err = a.ops.readlink(p) })
-	return
+// as carries out the calls as another user of a group. It changes the credentials by which the kernel checks
+// permissions, for the thread.
+func as(calls ops, user, group int) ops {
+	return around{calls, func(_, _ string, call func() error) error {
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		set := func(number, id int) { _, _, _ = syscall.RawSyscall(uintptr(number), uintptr(id), 0, 0) }
+		set(syscall.SYS_SETFSGID, group)
+		set(syscall.SYS_SETFSUID, user)
+		defer set(syscall.SYS_SETFSGID, 0)
+		defer set(syscall.SYS_SETFSUID, 0)
+		return call()
+	}}
 }
 
 // needRoot skips a test that has to run as root, with a reason.
@@ -157,11 +134,23 @@ func needRoot(t *testing.T) {
 
 // dying makes the calls of a process that is killed after some of those that change something.
 type dying struct {
-	ops
+	around
 	mu    sync.Mutex
 	left  int // guarded by mu, as are all below: how many calls are still carried out; negative: all
 	made  int
 	locks []int
+}
+
+func newDying(left int) *dying {
+	k := &dying{left: left}
+	changes := []string{"mkdir", "rmdir", "symlink", "rename", "unlink", "write", "fsync"}
+	k.around = around{kernel{}, func(op, _ string, call func() error) error {
+		if slices.Contains(changes, op) {
+			return k.change(call)
+		}
+		return call()
+	}}
+	return k
 }
 
 func (k *dying) change(call func() error) error {
@@ -175,18 +164,7 @@ func (k *dying) change(call func() error) error {
 	return call()
 }
 
-func (k *dying) mkdir(p string) error { return k.change(func() error { return k.ops.mkdir(p) }) }
-func (k *dying) rmdir(p string) error { return k.change(func() error { return k.ops.rmdir(p) }) }
-func (k *dying) symlink(t, p string) error {
-	return k.change(func() error { return k.ops.symlink(t, p) })
-}
-func (k *dying) rename(f, p string) error {
-	return k.change(func() error { return k.ops.rename(f, p) })
-}
-func (k *dying) unlink(p string) error   { return k.change(func() error { return k.ops.unlink(p) }) }
-func (k *dying) write(p, c string) error { return k.change(func() error { return k.ops.write(p, c) }) }
-func (k *dying) sync(p string) error     { return k.change(func() error { return k.ops.sync(p) }) }
-func (k *dying) close(int)               {} // die does
+func (k *dying) close(int) {} // die does
 func (k *dying) lock(p string) (fd int, err error) {
 	err = k.change(func() (err error) {
 		if fd, err = k.ops.lock(p); err == nil {

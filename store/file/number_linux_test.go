@@ -388,6 +388,33 @@ func TestVoidNumberRaisesNoFloor(t *testing.T) {
 	require.Equal(t, []uint64{entry.Token}, tickets, "the void one is removed")
 }
 
+// TestNewDirectoryIsDurable: numbers of a directory that was made anew are given out once that is durable, with those
+// above it.
+func TestNewDirectoryIsDurable(t *testing.T) {
+	c := configIn(t.TempDir() + "/a/store")
+	c.TTL = time.Hour
+	synced := map[string]bool{}
+	d := driverWith(t, c, around{kernel{}, func(op, path string, call func() error) error {
+		if op == "fsync" && !strings.Contains(path, "/t/") { // a version, which is renamed
+			synced[path] = true
+		}
+		return call()
+	}})
+	d.durable = true // also on tmpfs
+	s := &enterer{t: t, s: sessionOf(t, d)}
+	for range 2 {
+		s.enter()
+		for dir := d.floorDir(); dir != "/"; dir = path.Dir(dir) {
+			require.True(t, synced[dir], dir)
+		}
+		clear(synced)
+		s.enter()
+		require.Empty(t, synced)
+		require.NoError(t, os.RemoveAll(path.Dir(c.Directory)))
+		s.s = sessionOf(t, d)
+	}
+}
+
 // TestEndIsRaised: an election needs more numbers than an end allows.
 func TestEndIsRaised(t *testing.T) {
 	c := configIn(t.TempDir() + "/store")

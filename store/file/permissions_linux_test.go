@@ -30,7 +30,7 @@ func TestUnwritable(t *testing.T) {
 	for name, dir := range map[string]string{"directory": "", "its parent": "/a/b"} {
 		t.Run(name, func(t *testing.T) {
 			parent := reachable(t, t.TempDir())
-			st := openWith(t, configIn(parent+dir), as{kernel{}, someone, group})
+			st := openWith(t, configIn(parent+dir), as(kernel{}, someone, group))
 			began := time.Now()
 			_, err := st.Cast(soon(t), "e", "value")
 			require.ErrorIs(t, err, store.ErrDenied)
@@ -49,7 +49,7 @@ func TestReadOnlyFollower(t *testing.T) {
 	defer syscall.Umask(old)
 	parent := reachable(t, t.TempDir())
 	c := configIn(parent + "/a/store")
-	follower := openWith(t, c, as{kernel{}, someone, group})
+	follower := openWith(t, c, as(kernel{}, someone, group))
 	leads(t, follower, "")
 	st := openWith(t, c, kernel{})
 	b := lead(t, st, "one")
@@ -83,7 +83,7 @@ func TestSharedGroup(t *testing.T) {
 	require.NoError(t, os.Chown(dir, 0, group))
 	require.NoError(t, os.Chmod(dir, 0o770|os.ModeSetgid))
 	c := configIn(dir)
-	one, two := openWith(t, c, as{kernel{}, someone, group}), openWith(t, c, as{kernel{}, someone + 1, group})
+	one, two := openWith(t, c, as(kernel{}, someone, group)), openWith(t, c, as(kernel{}, someone+1, group))
 	first := lead(t, one, "one")
 	second, err := two.Cast(soon(t), "e", "two")
 	require.NoError(t, err)
@@ -108,7 +108,7 @@ func TestSharedGroup(t *testing.T) {
 	require.NoError(t, err)
 	leads(t, one, "two")
 	// A frozen leader of one user is replaced by the other user.
-	s := &enterer{t: t, s: sessionOf(t, driverWith(t, c, as{kernel{}, someone, group}))}
+	s := &enterer{t: t, s: sessionOf(t, driverWith(t, c, as(kernel{}, someone, group)))}
 	s.enter()
 	third, err := two.Cast(soon(t), "e", "three")
 	require.NoError(t, err)

@@ -25,8 +25,6 @@ type session struct {
 	id     string
 	opened store.Instant
 	ended  chan struct{} // closed when the session is known to be over
-	turn   chan struct{} // takeTurn writes, Keep reads; has room for one
-	sent   atomic.Int64  // when the last renewal was sent, as a time.Duration since opened
 
 	slots [engine.Slots]slot
 	tries atomic.Uint64 // to cast a ballot
@@ -55,7 +53,7 @@ func (d *driver) Open(ctx context.Context) (engine.Session, engine.Proof, error)
 	if err := d.calls.wait(ctx); err != nil {
 		return nil, engine.Proof{}, err
 	}
-	s := &session{driver: d, id: unique(), fd: -1, ended: make(chan struct{}), turn: make(chan struct{}, 1), casts: map[string]*cast{}}
+	s := &session{driver: d, id: unique(), fd: -1, ended: make(chan struct{}), casts: map[string]*cast{}}
 	s.opened = store.Now()
 	err := do(ctx, d, func() error {
 		v, err := d.version() // it might have been made since
@@ -141,9 +139,9 @@ func (s *session) SessionFile() (*os.File, error) {
 	return os.NewFile(fd, "session"), nil
 }
 
-// Keep implements engine.Session: it renews the session each quarter of the TTL, when the engine confirms, or else three
-// tenths after the last renewal was sent; a twentieth after one that has failed. Its watch tells if a peer has ended the
-// session. It returns an error if a system call hangs for a TTL: then others are not to wait for the session's ballots.
+// Keep implements engine.Session: it renews the session each quarter of the TTL, and a twentieth after a renewal that has
+// failed. Its watch tells if a peer has ended the session. It returns an error if a system call hangs for a TTL: then
+// others are not to wait for the session's ballots.
 func (s *session) Keep(ctx context.Context, renewed func(engine.Proof)) error {
 	d := s.driver
 	w := d.newWatch(func(engine.News) {})
@@ -158,7 +156,7 @@ func (s *session) Keep(ctx context.Context, renewed func(engine.Proof)) error {
 		d.warn("can't watch the session, so that its end is noticed late", err)
 	}
 	warned := false
-	for wait := s.wait(s.opened); ; {
+	for wait := s.untilNext(s.opened); ; {
 		s.pause(ctx, wait)
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
@@ -172,7 +170,7 @@ func (s *session) Keep(ctx context.Context, renewed func(engine.Proof)) error {
 		switch {
 		case err == nil:
 			renewed(d.proof(sent))
-			wait = s.wait(sent)
+			wait = s.untilNext(sent)
 			continue
 		case errors.Is(err, engine.ErrOver):
 			d.life.Go(s.clean)
@@ -185,30 +183,17 @@ func (s *session) Keep(ctx context.Context, renewed func(engine.Proof)) error {
 	}
 }
 
-// wait records when the last renewal was sent, and returns how long to wait for the next one if takeTurn is not called
-// before.
-func (s *session) wait(sent store.Instant) time.Duration {
-	s.sent.Store(int64(sent.Time().Sub(s.opened.Time())))
-	return s.driver.config.TTL*3/10 - time.Since(sent.Time())
+// untilNext returns how long to wait for the next renewal.
+func (s *session) untilNext(sent store.Instant) time.Duration {
+	return s.driver.config.TTL/4 - time.Since(sent.Time())
 }
 
-// takeTurn makes Keep renew the session if a renewal is due. It is called whenever the process runs anyway.
-func (s *session) takeTurn() {
-	if time.Since(s.opened.Time())-time.Duration(s.sent.Load()) >= s.driver.config.TTL/5 {
-		select {
-		case s.turn <- struct{}{}:
-		default:
-		}
-	}
-}
-
-// pause waits for some time, for a turn, or until ctx or the session ends.
+// pause waits for some time, or until ctx or the session ends.
 func (s *session) pause(ctx context.Context, d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
-	case <-s.turn:
 	case <-s.ended:
 	case <-ctx.Done():
 	}

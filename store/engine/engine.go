@@ -172,18 +172,24 @@ func (e *Engine) TTL() time.Duration { return e.settings.TTL }
 func (e *Engine) Worked() bool { return e.worked.Load() }
 
 // call begins a call of a user. The context that it returns ends with the caller's and when the store is closed; Close
-// waits for done.
+// waits for done. The caller's is asked before mu is locked: it might be of the program's own type, and wait for a caller.
 func (e *Engine) call(ctx context.Context) (call context.Context, done func(), err error) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.ended { // whatever ctx says
-		return nil, nil, store.ErrClosed
-	}
 	call, end, err := e.life.Call(ctx)
+	e.mu.Lock()
+	ended := e.ended
+	if err == nil && !ended {
+		e.calls.Add(1)
+	}
+	e.mu.Unlock()
+	if ended { // whatever ctx says
+		if err == nil {
+			end()
+		}
+		err = store.ErrClosed
+	}
 	if err != nil {
 		return nil, nil, err
 	}
-	e.calls.Add(1)
 	return call, func() { end(); e.calls.Done() }, nil
 }
 

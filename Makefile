@@ -7,6 +7,8 @@ SUITEFLAGS ?=
 BENCHFLAGS ?=
 # P is how many packages `make test` tests at once: more than there are processors, since they wait more than they work.
 P ?= 8
+# J is how many of its parts `make test` runs at once. By default all: what computes runs beside what waits for servers.
+J ?=
 # PART is what `make test` tests: some of library, command and tools; or what `make long` runs, see there. All by default.
 PART ?=
 # SEEDS are the seeds of PART=simulation, ROUNDS the rounds of PART=chaos, FOR is how long PART=file takes.
@@ -19,7 +21,7 @@ FOR ?= 1h
 LIBRARY = GOWORK=off go
 STATICCHECK = go tool staticcheck
 
-.PHONY: help setup demo quick quick-library quick-command test test-library test-packages test-simulation test-suite \
+.PHONY: help setup demo quick quick-race quick-plain test test-library test-packages test-simulation test-suite \
 	test-command test-tools long mutants conformance check bench
 
 help: ## list the targets
@@ -36,22 +38,24 @@ else
 	@$(LIBRARY) run ./examples/failover/demo/server -store '$(value STORE)'
 endif
 
-quick: ## run the tests that need no server, with the race detector but for the command: under a minute
+quick: ## run the tests that need no server: under a minute; most with the race detector
 	@./scripts/setup compiler
-	@$(MAKE) --no-print-directory -j -k quick-library quick-command
+	@$(MAKE) --no-print-directory -j -k quick-race quick-plain
 
-# -short: 40 schedules of the simulation, not 200, and not the suite on files. The package that takes long comes first.
-quick-library:
-	packages=$$(GOWORK=off ./scripts/serverless ./...) && $(LIBRARY) test -p 4 -short -race -count=1 ./store/file $$packages
+# With -short the suite is not run on files. The package that takes long comes first.
+quick-race:
+	packages=$$(GOWORK=off ./scripts/serverless ./... | grep -vE '/(conformance|docs|simulation)$$') && \
+		$(LIBRARY) test -p 4 -short -race -count=1 ./store/file $$packages
 
-# The command's tests start some hundred processes, and the race detector costs each of them more than the rest of its work.
-quick-command:
-	go test -short -count=1 $$(./scripts/serverless ./cmd/leadership/...)
+# The race detector would cost these more than the rest of their work: they start hundreds of processes, or compute in
+# virtual time. make test runs them with it.
+quick-plain:
+	go test -short -count=1 ./conformance ./docs ./simulation $$(./scripts/serverless ./cmd/leadership/...)
 
 # What computes runs beside the tests on servers, which wait more than they work.
 test: ## run all tests, with the race detector, on real servers: up to 15 minutes; PART=library, command or tools
 	@./scripts/setup compiler tmux zookeeper etcd consul
-	@$(MAKE) --no-print-directory -j -k $(addprefix test-,$(or $(PART),library command tools))
+	@$(MAKE) --no-print-directory -j$(J) -k $(addprefix test-,$(or $(PART),library command tools))
 
 test-library: test-packages test-simulation test-suite
 

@@ -19,7 +19,14 @@ type queue struct {
 // newQueue returns when the first one leads and all others wait. All values begin with the given one.
 func newQueue(b *testing.B, s *server, election string, candidates, sessions int, ttl time.Duration, value string) *queue {
 	b.Helper()
-	q := &queue{wires: s.newWires(sessions)}
+	return s.newQueueOver(b, s.newWires(sessions), election, candidates, ttl, value)
+}
+
+// newQueueOver is newQueue with a session over each of the wires.
+func (s *server) newQueueOver(b *testing.B, over wires, election string, candidates int, ttl time.Duration, value string) *queue {
+	b.Helper()
+	q := &queue{wires: over}
+	sessions := len(over)
 	var stores []store.Store
 	for _, w := range q.wires {
 		stores = append(stores, s.openStore(b, ttl, w))

@@ -12,6 +12,7 @@ import (
 // wire counts what passes over the connections of one session. Its conversations parse the messages.
 type wire struct {
 	talk func(*metered) conversation
+	over dialFunc // opens the connections; nil: directly
 
 	mu      sync.Mutex
 	sent    int       // guarded by mu, as are all below: requests
@@ -122,7 +123,11 @@ type dialFunc = func(ctx context.Context, network, address string) (net.Conn, er
 
 // dial opens a connection that counts.
 func (w *wire) dial(ctx context.Context, network, address string) (net.Conn, error) {
-	conn, err := (&net.Dialer{}).DialContext(ctx, network, address)
+	over := w.over
+	if over == nil {
+		over = (&net.Dialer{}).DialContext
+	}
+	conn, err := over(ctx, network, address)
 	if err != nil {
 		return nil, err
 	}

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/go-leadership/leadership"
+	"github.com/go-leadership/leadership/internal/memory"
 	"github.com/go-leadership/leadership/store"
-	"github.com/go-leadership/leadership/store/memory"
 )
 
 // checks are the invariants of a simulation, and the state that they need.

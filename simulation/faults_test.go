@@ -6,8 +6,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/go-leadership/leadership/internal/memory"
 	"github.com/go-leadership/leadership/store"
-	"github.com/go-leadership/leadership/store/memory"
 )
 
 // simLine is the line between one process and the service, with its faults.

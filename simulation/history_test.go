@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/go-leadership/leadership"
-	"github.com/go-leadership/leadership/store/memory"
+	"github.com/go-leadership/leadership/internal/memory"
 )
 
 // history is what happened at the service, with the times. Followers' reports are compared with it.

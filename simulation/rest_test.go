@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"github.com/go-leadership/leadership"
+	"github.com/go-leadership/leadership/internal/memory"
 	"github.com/go-leadership/leadership/internal/storetest"
 	"github.com/go-leadership/leadership/store"
-	"github.com/go-leadership/leadership/store/memory"
 )
 
 // checkAtRest checks the invariants that hold whenever everything is at rest.

@@ -6,7 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/go-leadership/leadership/store/memory"
+	"github.com/go-leadership/leadership/internal/memory"
 )
 
 // The simulation's times. A step is the time between two checks of everything; hooks see what happens in between.

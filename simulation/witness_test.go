@@ -5,7 +5,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/go-leadership/leadership/store/memory"
+	"github.com/go-leadership/leadership/internal/memory"
 )
 
 // The witnesses: states that the schedules must reach, or the checks would show nothing.

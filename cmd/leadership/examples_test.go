@@ -54,7 +54,7 @@ func parseRun(t *testing.T, line, url string) runCmd {
 	u, err := store.ParseURL(url)
 	require.NoError(t, err)
 	ttl, grace := u.Session()
-	require.LessOrEqual(t, value(g.Run.StopTimeout, 0), g.Run.times(ttl, grace).MaxStopTimeout())
+	require.LessOrEqual(t, value(g.Run.StopTimeout, 0), times(ttl, grace).MaxStopTimeout())
 	return g.Run
 }
 

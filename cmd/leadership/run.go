@@ -93,7 +93,7 @@ func (c *runCmd) prepare(log *slog.Logger) (config guard.Config, st store.Store,
 	ctx, stop := endedBy(ends...)
 	defer stop()
 	if config, err = c.guard(ctx, log); err == nil {
-		st, err = c.openFor(ctx, log)
+		st, err = c.open(ctx, log)
 	}
 	if err != nil && ctx.Err() != nil {
 		err = context.Cause(ctx)
@@ -115,20 +115,10 @@ func (o outcome) exit() error {
 // closeSoon closes the store. It waits no longer than the session lasts without a renewal. A runner that is asked to end
 // does not wait for long.
 func closeSoon(st store.Store, asked bool) error {
-	closed := make(chan error, 1)
-	go func() { closed <- st.Close() }()
-	patience := st.TTL()
 	if asked {
-		patience = withdrawal
+		return closeWithin(withdrawal, st)
 	}
-	timer := time.NewTimer(patience)
-	defer timer.Stop()
-	select {
-	case err := <-closed:
-		return err
-	case <-timer.C:
-		return errors.New("the store does not answer")
-	}
+	return closeWithin(st.TTL(), st)
 }
 
 // check returns a usage error.
@@ -208,7 +198,7 @@ func (c *runCmd) guard(ctx context.Context, log *slog.Logger) (guard.Config, err
 	if err != nil {
 		return guard.Config{}, err
 	}
-	config := c.times(u.Session())
+	config := times(u.Session())
 	config.Command, config.Mode, config.Strict, config.WaitAll, config.Logger = c.Command, guard.UnguardedMode(), c.Strict, c.WaitAll, log
 	config.StopTimeout = value(c.StopTimeout, defaultStopTimeout(config.MaxStopTimeout()))
 	if !c.Unguarded {
@@ -236,9 +226,9 @@ func (c *runCmd) guard(ctx context.Context, log *slog.Logger) (guard.Config, err
 	return config, nil
 }
 
-// times returns the times that the guard keeps. Its TTL is the length of our lease. Every store renews a lease at least
-// once in each third of the session's TTL.
-func (c *runCmd) times(ttl, grace time.Duration) guard.Config {
+// times returns the times that the guard keeps. The guard's TTL is the length of the lease. Every store renews a lease at
+// least once in each third of the session's TTL.
+func times(ttl, grace time.Duration) guard.Config {
 	return guard.Config{TTL: ttl - grace, RenewEvery: ttl / 3}
 }
 
@@ -253,14 +243,4 @@ func starter(config guard.Config) startFunc {
 		}
 		return p, nil
 	}
-}
-
-// openFor opens the store, which logs.
-func (c *runCmd) openFor(ctx context.Context, log *slog.Logger) (store.Store, error) {
-	u, err := store.ParseURL(c.Store)
-	if err != nil {
-		return nil, err
-	}
-	u.Logger = log
-	return store.OpenURL(ctx, u)
 }

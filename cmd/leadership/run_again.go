@@ -1,6 +1,9 @@
 package main
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // The back-off between two turns, and the time within which failures are counted.
 const (
@@ -37,12 +40,7 @@ func (r *retries) next(o outcome, asked bool, now time.Time, took time.Duration)
 
 // tooMany counts a failure.
 func (r *retries) tooMany(now time.Time) bool {
-	recent := r.failures[:0]
-	for _, t := range r.failures {
-		if now.Sub(t) < lastDelay {
-			recent = append(recent, t)
-		}
-	}
-	r.failures = append(recent, now)
+	r.failures = slices.DeleteFunc(r.failures, func(t time.Time) bool { return now.Sub(t) >= lastDelay })
+	r.failures = append(r.failures, now)
 	return r.limit > 0 && len(r.failures) >= r.limit
 }

@@ -36,7 +36,7 @@ func TestRunDocs(t *testing.T) {
 			continue
 		}
 		shown++
-		most := (&runCmd{}).times(ttl, ttl/3).MaxStopTimeout()
+		most := times(ttl, ttl/3).MaxStopTimeout()
 		require.Equal(t, row[2], most.Round(time.Millisecond).String(), row[1])
 		require.Equal(t, row[3], defaultStopTimeout(most).Round(time.Millisecond).String(), row[1])
 		require.Equal(t, row[4], (most - defaultStopTimeout(most)).Round(time.Millisecond).String(), row[1])

@@ -17,7 +17,7 @@ func TestRunSurvivesAnOutage(t *testing.T) {
 		"answers are lost": func(w *world) { w.store.Faults().LoseReplies() },
 	} {
 		virtual(t, func(w *world) {
-			config := (&runCmd{}).times(testTTL, testTTL-testLease)
+			config := times(testTTL, testTTL-testLease)
 			most := config.MaxStopTimeout()
 			stop := defaultStopTimeout(most)
 			over := w.run()

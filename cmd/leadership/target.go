@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -106,15 +107,14 @@ type session struct {
 	address string
 }
 
-// open opens the store. The caller closes it.
-func (f storeFlags) open(ctx context.Context) (*session, error) {
+// open opens the store, which logs unless log is nil. The caller closes the store.
+func (f storeFlag) open(ctx context.Context, log *slog.Logger) (store.Store, error) {
 	u, err := store.ParseURL(f.Store)
 	if err != nil {
 		return nil, err
 	}
-	s := &session{timeout: f.Timeout, address: u.String()}
-	s.Store, err = store.OpenURL(ctx, u)
-	return s, err
+	u.Logger = log
+	return store.OpenURL(ctx, u)
 }
 
 // ask calls the store, which has the time of --timeout to answer.
@@ -136,18 +136,25 @@ func (s *session) ask(ctx context.Context, question func(context.Context) error)
 // end closes the store. After a failure it does not wait for long: the program is about to end.
 func (s *session) end(err error) error {
 	const patience = 500 * time.Millisecond
-	closed := make(chan error, 1)
-	go func() { closed <- s.Close() }()
 	if err == nil {
-		return <-closed
+		return s.Close()
 	}
+	_ = closeWithin(patience, s) // err counts
+	return err
+}
+
+// closeWithin closes the store, and waits no longer than the patience.
+func closeWithin(patience time.Duration, st store.Store) error {
+	closed := make(chan error, 1)
+	go func() { closed <- st.Close() }()
 	timer := time.NewTimer(patience)
 	defer timer.Stop()
 	select {
-	case <-closed:
+	case err := <-closed:
+		return err
 	case <-timer.C:
+		return errors.New("the store does not answer")
 	}
-	return err
 }
 
 // interruptible returns a context that ends with the first SIGINT, SIGTERM or SIGHUP, or one of the further signals. The
@@ -204,9 +211,10 @@ func (f storeFlags) with(do func(ctx context.Context, s *session) error) error {
 	if err := f.checkDirectory(); err != nil {
 		return err
 	}
-	s, err := f.open(ctx)
+	st, err := f.open(ctx, nil)
 	if err != nil {
 		return err
 	}
+	s := &session{Store: st, timeout: f.Timeout, address: f.address()}
 	return s.end(do(ctx, s))
 }

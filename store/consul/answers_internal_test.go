@@ -148,12 +148,18 @@ func TestConnectionChanges(t *testing.T) {
 			require.NoError(t, err)
 			own := s.(*session)
 			ctx, cancel := context.WithCancel(t.Context())
-			renewed := make(chan uint64, 100)
+			renewed := make(chan uint64, 100) // the numbers
 			var keeping sync.WaitGroup
 			keeping.Go(func() { _ = s.Keep(ctx, func(engine.Proof) { renewed <- own.connection.Load() }) })
 			_, err = d.WatchLeader(ctx, "election", func(engine.News) {})
 			require.NoError(t, err)
-			for n := uint64(0); n == 0; n = <-renewed {
+			limit := time.After(time.Minute)
+			for n := uint64(0); n == 0; {
+				select {
+				case n = <-renewed:
+				case <-limit:
+					require.Fail(t, "the number is the same")
+				}
 			}
 			require.EqualValues(t, 1, own.connection.Load())
 			cancel()

@@ -3,7 +3,6 @@ package consul
 import (
 	"bufio"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -122,7 +121,7 @@ func (l *slowLink) keep(t *testing.T) error {
 		}
 	})
 	_ = s.End(t.Context(), nil)
-	if errors.Is(err, context.DeadlineExceeded) {
+	if ctx.Err() != nil {
 		return broken
 	}
 	return fmt.Errorf("it was given up: %w", err)

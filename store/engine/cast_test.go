@@ -288,6 +288,9 @@ func TestDoubtPushesBack(t *testing.T) {
 		require.NotErrorIs(t, leaves.err, store.ErrUnknownOutcome, "nothing was sent")
 		require.Len(t, s.slots, Slots-mostDoubts-1)
 
+		s.find("Void").fail(Answered(errUnsent))
+		require.Zero(t, s.count("Enter"), "the first request is as unknown as before")
+		time.Sleep(50 * time.Millisecond)
 		s.find("Void").answer(answer{})
 		s.find("Enter").answer(entered(2, Place{}))
 		require.True(t, waits.returned())

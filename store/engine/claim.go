@@ -18,7 +18,7 @@ type claim struct {
 	election string
 	nonce    Nonce
 	ballot   *ballot // guarded by the engine's mu, as is doubt; nil: there is none, or not yet
-	doubt    bool    // the last request for the entry had no answer
+	doubt    bool    // a request for the entry had no answer
 }
 
 // mostDoubts is how many outcomes in one election may be unknown while new ballots are cast there. A request whose answer
@@ -82,7 +82,7 @@ func (c *claim) settle() {
 	delete(c.session.claims, c.nonce.Name)
 }
 
-// doubts notes whether the outcome of the last request for the entry is unknown.
+// doubts notes whether the outcome of a request for the entry is unknown.
 func (c *claim) doubts(doubt bool) {
 	s := c.session
 	s.engine.mu.Lock()
@@ -117,7 +117,9 @@ func (c *claim) remove(what string, request func(context.Context) error, note fu
 		case s.ctx.Err() != nil:
 			return
 		}
-		c.doubts(errors.Is(err, store.ErrUnknownOutcome))
+		if errors.Is(err, store.ErrUnknownOutcome) {
+			c.doubts(true) // until it is settled: that a later request was not sent says nothing of this one
+		}
 		note(err)
 		if adapter.Uncertain(err) || denied.bears(err, s.engine.settings.DenialTimeout) {
 			continue

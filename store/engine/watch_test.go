@@ -196,7 +196,7 @@ func TestLostBeforeTheLastAheadGoes(t *testing.T) {
 	play(t, Settings{}, func(t *testing.T, s *scene) {
 		b, own, prev := s.waitingBehind(behind)
 		own.tell(News{State: &State{}})
-		prev.tell(News{State: &State{}}) // before a worker has run
+		prev.tell(News{State: &State{}}) // before its goroutine has run
 		require.True(t, b.isLost())
 		require.False(t, b.isFirst())
 		s.quiet()

@@ -1,120 +1,35 @@
 package memory
 
 import (
-	"cmp"
-	"context"
-	"sync/atomic"
 	"time"
 
-	"github.com/go-leadership/leadership/internal/faulty"
-	"github.com/go-leadership/leadership/store"
+	"github.com/go-leadership/leadership/internal/memory"
 )
 
 // Faults are the switches on the line between one store and its service. They take effect at once, for requests under
 // way too, and may be used at any time from any goroutine.
-type Faults struct {
-	driver *driver
-	line   *faulty.Line
-	double atomic.Bool                 // notifications come twice
-	late   atomic.Int64                // how much longer than its TTL the service keeps the session
-	fate   atomic.Pointer[func() Fate] // decides on each request, if it is not nil
-}
+type Faults struct{ faults *memory.Faults }
 
 // Cut stops everything on the line, in both directions, until Heal. Messages under way wait.
-func (f *Faults) Cut() { f.line.Cut() }
+func (f *Faults) Cut() { f.faults.Cut() }
 
 // LoseReplies lets requests through and loses their answers, and stops notifications, until Heal.
-func (f *Faults) LoseReplies() { f.line.LoseReplies() }
+func (f *Faults) LoseReplies() { f.faults.LoseReplies() }
 
 // StallWatches holds notifications back until Heal, while requests are answered.
-func (f *Faults) StallWatches() { f.line.Stall() }
+func (f *Faults) StallWatches() { f.faults.StallWatches() }
 
 // Delay adds the time to every request, every answer and every notification. Zero ends that.
-func (f *Faults) Delay(d time.Duration) { f.line.Delay(d) }
+func (f *Faults) Delay(d time.Duration) { f.faults.Delay(d) }
 
 // DelayReplies adds the time to every answer and every notification, in addition to Delay. Zero ends that.
-func (f *Faults) DelayReplies(d time.Duration) { f.line.DelayReplies(d) }
+func (f *Faults) DelayReplies(d time.Duration) { f.faults.DelayReplies(d) }
 
-// Lag adds the time to every notification, as from a member of the service that lags behind. Zero ends that.
-func (f *Faults) Lag(d time.Duration) { f.line.Lag(d) }
-
-// Double makes each notification come twice, until Heal.
-func (f *Faults) Double() { f.double.Store(true) }
-
-// Mute makes the watches that are set silent for good. Watches that are set later are not affected.
-func (f *Faults) Mute() { f.driver.service.mute(f.driver.line) }
-
-// Break breaks the connection: notifications on their way are lost, and the store watches and reads anew on the next one.
-func (f *Faults) Break() {
-	f.driver.broken.Add(1)
-	f.driver.service.hangUp(f.driver.line)
-}
-
-// DelayExpiry makes the service keep the session longer than its TTL by this time, from the next renewal on.
-func (f *Faults) DelayExpiry(d time.Duration) { f.late.Store(int64(d)) }
-
-// Fate is what happens to one request, in addition to the switches. The zero Fate lets it pass.
-type Fate struct {
-	Err   error         // it is not carried out, and fails with this error
-	Lost  bool          // the request is not carried out, and no answer comes
-	Late  time.Duration // no answer comes, and a request that changes something is carried out this much later
-	Twice bool          // it is carried out once more before the answer comes
-}
-
-// Decide lets decide choose what happens to each request that is sent. It is not asked about requests that open or
-// renew the session, or that confirm what has been told. nil lets all pass. It is called from several goroutines.
-func (f *Faults) Decide(decide func() Fate) { f.fate.Store(&decide) }
-
-// Heal undoes Cut, LoseReplies, StallWatches and Double.
-func (f *Faults) Heal() {
-	f.double.Store(false)
-	f.line.Heal()
-}
+// Heal undoes Cut, LoseReplies and StallWatches.
+func (f *Faults) Heal() { f.faults.Heal() }
 
 // Expire makes the service end the session at once, before its TTL has passed. No promise covers that.
-func (f *Faults) Expire() { f.driver.service.drop(f.driver.last.Load()) }
+func (f *Faults) Expire() { f.faults.Expire() }
 
 // Requests returns how many requests the store has sent so far, without those that renew its session.
-func (f *Faults) Requests() int { return f.line.Requests() }
-
-// read carries out a request that changes nothing.
-func read[T any](ctx context.Context, f *Faults, request func() (T, error)) (T, error) {
-	return send(ctx, f, false, request)
-}
-
-// write carries out a request that changes something, and returns nothing.
-func write(ctx context.Context, f *Faults, request func() error) error {
-	_, err := send(ctx, f, true, func() (struct{}, error) { return struct{}{}, request() })
-	return err
-}
-
-// send carries out one request.
-func send[T any](ctx context.Context, f *Faults, changes bool, request func() (T, error)) (v T, err error) {
-	f.line.Count()
-	var fate Fate
-	if decide := f.fate.Load(); decide != nil && *decide != nil {
-		fate = (*decide)()
-	}
-	var answer error
-	passed := f.line.Send(ctx, func() {
-		switch {
-		case fate.Err != nil:
-			answer = fate.Err
-		case fate.Lost || fate.Late > 0:
-			answer = store.ErrUnknownOutcome
-			if fate.Late > 0 && changes {
-				time.AfterFunc(fate.Late, func() { _, _ = request() })
-			}
-		default:
-			v, answer = request()
-			if fate.Twice {
-				v, answer = request()
-			}
-		}
-	})
-	if passed != nil || answer != nil {
-		var none T
-		return none, cmp.Or(passed, answer)
-	}
-	return v, nil
-}
+func (f *Faults) Requests() int { return f.faults.Requests() }

@@ -5,20 +5,21 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/go-leadership/leadership/internal/memory"
 	"github.com/go-leadership/leadership/store"
 )
 
 var (
 	servicesMu sync.Mutex
-	services   = map[string]*Service{} // by the name in the URL; guarded by servicesMu
+	services   = map[string]*memory.Service{} // by the name in the URL; guarded by servicesMu
 )
 
 func init() { store.Register("memory", openURL) }
 
 // openURL opens a store on the service that the process shares under the URL's name. It lives as long as the process.
 func openURL(_ context.Context, u *store.URL) (store.Store, error) {
-	config := &Config{}
-	if err := config.settings().Read(u); err != nil {
+	config := &memory.Config{}
+	if err := config.Settings().Read(u); err != nil {
 		return nil, err
 	}
 	servicesMu.Lock()
@@ -26,9 +27,8 @@ func openURL(_ context.Context, u *store.URL) (store.Store, error) {
 	name := u.String()
 	service, ok := services[name]
 	if !ok {
-		service = NewService()
-		service.name = strings.TrimPrefix(name, "memory://")
+		service = &memory.Service{Name: strings.TrimPrefix(name, "memory://")}
 		services[name] = service
 	}
-	return Open(service, config)
+	return open(service, config)
 }

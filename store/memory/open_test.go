@@ -5,12 +5,35 @@ import (
 	"fmt"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/go-leadership/leadership/internal/storetest"
 	"github.com/go-leadership/leadership/store"
 	"github.com/go-leadership/leadership/store/memory"
 	"github.com/stretchr/testify/require"
 )
+
+const (
+	ttl   = 10 * time.Second // the default, as the next
+	grace = ttl / 3
+)
+
+// lead casts a ballot in election "x" and acknowledges.
+func lead(t *testing.T, st store.Store, value string) store.Ballot {
+	t.Helper()
+	b := storetest.CastFirst(t, st, "x", value)
+	storetest.Acknowledge(t, b, value)
+	return b
+}
+
+// leader returns who leads election "x".
+func leader(t *testing.T, st store.Store) store.Leader {
+	t.Helper()
+	l, err := storetest.Leader(t.Context(), st, "x", nil)
+	require.NoError(t, err)
+	return l
+}
 
 // requireLease checks that the store's leases are valid for that long from the sending of a renewal.
 func requireLease(t *testing.T, want time.Duration, st store.Store) {
@@ -35,7 +58,7 @@ func TestConfig(t *testing.T) {
 		"most":     {&memory.Config{Grace: ttl/2 - 1}, ttl/2 + 1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inBubble(t, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
 				st, err := memory.Open(memory.NewService(), c.config)
 				require.NoError(t, err)
 				defer st.Close()
@@ -70,7 +93,7 @@ func TestConfigIsRefused(t *testing.T) {
 
 // TestConfigIsCopied: changing the Config later has no effect.
 func TestConfigIsCopied(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		config := &memory.Config{TTL: time.Minute}
 		st, err := memory.Open(memory.NewService(), config)
 		require.NoError(t, err)
@@ -88,33 +111,36 @@ func newURL() string { return fmt.Sprintf("memory://test-%d", urlsMade.Add(1)) }
 // TestURLNamesAServiceThatTheProcessShares, by host and path; the options are each store's own.
 func TestURLNamesAServiceThatTheProcessShares(t *testing.T) {
 	url := newURL()
-	lead(t, openURL(t, url), "a")
+	lead(t, storetest.OpenURL(t, url), "a")
 	for _, same := range []string{url, url + "/", url + "?ttl=5s", url + "/?grace=1s&ttl=5s", "MEMORY" + url[len("memory"):]} {
-		require.Equal(t, "a", leader(t, openURL(t, same)).Value, "%q", same)
+		require.Equal(t, "a", leader(t, storetest.OpenURL(t, same)).Value, "%q", same)
 	}
 	for _, other := range []string{url + "x", url + "/path", newURL()} {
-		require.Zero(t, leader(t, openURL(t, other)), "%q", other)
+		require.Zero(t, leader(t, storetest.OpenURL(t, other)), "%q", other)
 	}
-	require.Zero(t, leader(t, open(t, memory.NewService())))
+	alone, err := memory.Open(memory.NewService(), nil)
+	require.NoError(t, err)
+	defer alone.Close()
+	require.Zero(t, leader(t, alone))
 }
 
 // TestURLServiceOutlivesItsStores: tokens go on growing.
 func TestURLServiceOutlivesItsStores(t *testing.T) {
 	url := newURL()
-	st := openURL(t, url)
+	st := storetest.OpenURL(t, url)
 	token := lead(t, st, "a").Token()
 	require.NoError(t, st.Close())
-	st = openURL(t, url)
-	require.Empty(t, standing(t, st))
+	st = storetest.OpenURL(t, url)
+	require.Empty(t, storetest.Values(t, st, "x"))
 	require.Greater(t, lead(t, st, "b").Token(), token)
 }
 
 func TestURLOptions(t *testing.T) {
-	requireLease(t, ttl-grace, openURL(t, newURL()))
-	requireLease(t, 40*time.Second, openURL(t, newURL()+"?ttl=1m"))
-	requireLease(t, 55*time.Second, openURL(t, newURL()+"?ttl=1m&grace=5s"))
-	requireLease(t, 9*time.Second, openURL(t, newURL()+"/some/path?grace=1s"))
-	openURL(t, "memory://")
+	requireLease(t, ttl-grace, storetest.OpenURL(t, newURL()))
+	requireLease(t, 40*time.Second, storetest.OpenURL(t, newURL()+"?ttl=1m"))
+	requireLease(t, 55*time.Second, storetest.OpenURL(t, newURL()+"?ttl=1m&grace=5s"))
+	requireLease(t, 9*time.Second, storetest.OpenURL(t, newURL()+"/some/path?grace=1s"))
+	storetest.OpenURL(t, "memory://")
 }
 
 func TestURLIsRefused(t *testing.T) {
@@ -161,7 +187,7 @@ func TestURLTakesNoUserOrPassword(t *testing.T) {
 
 func TestErrorsNameTheStoreByItsURL(t *testing.T) {
 	url := newURL()
-	st := openURL(t, url+"/a%20b?ttl=5s")
+	st := storetest.OpenURL(t, url+"/a%20b?ttl=5s")
 	require.NoError(t, st.Close())
 	_, err := st.Cast(context.Background(), "x", "v")
 	require.EqualError(t, err, `campaign in election "x" on `+url+`/a b: store is closed`)

@@ -27,60 +27,42 @@
 package memory
 
 import (
-	"fmt"
 	"log/slog"
 	"time"
 
 	"github.com/go-leadership/leadership/internal/adapter"
-	"github.com/go-leadership/leadership/store/engine"
+	"github.com/go-leadership/leadership/internal/memory"
 )
+
+// Service is a coordination service within this process, like the servers of the other stores. The stores opened on one
+// service see the same elections. Its zero value is ready to use.
+type Service struct{ service memory.Service }
+
+// NewService returns a service of its own that nothing else in the process shares.
+func NewService() *Service { return &Service{} }
+
+// Clear removes everything that the service keeps of an election, as an operator might: ballots and acknowledgement; of
+// all elections if the name is empty. Tokens go on growing. The last in line is removed first, so that no ballot
+// becomes first meanwhile.
+func (s *Service) Clear(election string) { s.service.Clear(election) }
+
+// Delete removes a ballot, as an operator might, if it stands.
+func (s *Service) Delete(election string, token uint64) { s.service.Delete(election, token) }
 
 // Config are the settings of a store. The zero value of each field stands for its default.
 type Config struct {
 	TTL    time.Duration // how long the session lives without renewal, from 1 ms to 24 h. Default: 10 s
 	Grace  time.Duration // time reserved before expiry for the leader's work to stop. Default: a third of the TTL
 	Logger *slog.Logger  // that of store.Options
-
-	Watches Watches // how the service tells the store of changes, as other services do. Default: Ordered
-	Peers   bool    // no server ends the session: the stores that wait behind it do, as on a shared disk
-	Clock   float64 // how fast the clock of the process runs: 1.02 gains 2 %. Default: 1
 }
 
-// settings points to the fields that all stores have.
-func (c *Config) settings() adapter.Settings {
-	return adapter.Settings{
-		TTL: &c.TTL, Grace: &c.Grace, Least: time.Millisecond, Most: 24 * time.Hour, Unit: time.Millisecond, Logger: &c.Logger,
-	}
-}
-
-// complete fills in the defaults. It returns an error that names the first field which can't be used.
-func (c *Config) complete() error {
-	switch {
-	case c.Watches < Ordered || c.Watches > Unordered:
-		return adapter.Refuse("watches", fmt.Sprint(int(c.Watches)), "not one of the constants")
-	case c.Clock < 0:
-		return adapter.Refuse("clock", fmt.Sprint(c.Clock), "it runs backwards")
-	}
-	return c.settings().Complete()
-}
-
-// Watches is how a service tells of changes. Simulations try an election with each.
-type Watches int
-
-// These are the ways of the services that the other stores are for.
-const (
-	Ordered   Watches = iota // all watches in the order of the changes, with what is there now, as etcd does
-	OneShot                  // in order, once, without what is there now, as ZooKeeper does
-	Unordered                // each watch for itself, some late, and without confirmations, as Consul does
-)
-
-// engineOf is the engine, under a name that does not show.
-type engineOf = engine.Engine
+// storeOf is the store with all that the simulation sets, under a name that does not show.
+type storeOf = memory.Store
 
 // Store is one session on a [Service], made by [Open]. It implements store.Store.
 type Store struct {
-	*engineOf
-	driver *driver
+	*storeOf
+	faults Faults
 }
 
 // Open opens a store on the service. It returns at once; the session opens at the first Cast.
@@ -88,24 +70,20 @@ func Open(service *Service, config *Config) (*Store, error) {
 	if service == nil {
 		return nil, adapter.Refuse("service", "", "it is nil")
 	}
-	var c Config
+	var c memory.Config
 	if config != nil {
-		c = *config
+		c = memory.Config{TTL: config.TTL, Grace: config.Grace, Logger: config.Logger}
 	}
-	if err := c.complete(); err != nil {
+	return open(&service.service, &c)
+}
+
+func open(service *memory.Service, config *memory.Config) (*Store, error) {
+	st, err := memory.Open(service, config)
+	if err != nil {
 		return nil, err
 	}
-	s := &Store{driver: newDriver(service, c)}
-	var d engine.Driver = s.driver
-	if c.Peers {
-		d = peersDriver{s.driver}
-	}
-	ttl := byClock(c.TTL, c.Clock) // all that the engine measures is measured by this clock
-	s.engineOf = engine.New(d, engine.Settings{
-		Name: "memory://" + service.name, TTL: ttl, Pace: ttl / 4, RemovedReason: "it was removed", Logger: c.Logger,
-	})
-	return s, nil
+	return &Store{st, Faults{st.Faults()}}, nil
 }
 
 // Faults returns the switches on the line between this store and its service.
-func (s *Store) Faults() *Faults { return s.driver.faults }
+func (s *Store) Faults() *Faults { return &s.faults }

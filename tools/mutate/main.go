@@ -1,7 +1,7 @@
 // Command mutate changes a package in one place at a time and runs tests: a change that no test notices, a survivor,
 // stands for a mistake that none would notice. It is run in the root of the repository:
 //
-//	mutate -state .long/mutants -explained tools/mutate/survivors.txt ./store ./store/memory .
+//	mutate -state .long/mutants -explained tools/mutate/survivors.txt ./store ./internal/memory .
 //
 // changes the package in the first argument. For each change it runs that package's tests, and if they pass those of
 // the other packages, until some test fails, which it prints. ./conformance=^TestMemory$ is a package of which only the

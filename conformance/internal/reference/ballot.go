@@ -207,7 +207,7 @@ func (b *ballot) ahead(ctx context.Context) (before *key, stands bool, changed <
 	return before, stands, changed, err
 }
 
-// waitFor waits until the ballot before it goes, or ctx ends. It reads and watches in one request.
+// waitFor waits until the ballot before it changes or goes, or ctx ends. It reads and watches in one request.
 func (b *ballot) waitFor(ctx context.Context, before *key) {
 	s := b.store
 	for {
@@ -223,7 +223,7 @@ func (b *ballot) waitFor(ctx context.Context, before *key) {
 			return
 		}
 		s.line.await(ctx, changed)
-		if s.has(WatchAfterList) {
+		if !s.has(GapPromotes) {
 			return
 		}
 	}

@@ -10,7 +10,7 @@ import (
 )
 
 // margins returns how long before the end of a lease the guardian kills the command (m1), and the kernel the guardian
-// (m2). They are the time for killing and reaping on a machine that is busy.
+// (m2). The margins leave time for killing and reaping on a busy machine.
 func margins(ttl time.Duration) (m1, m2 time.Duration) {
 	m1 = max(500*time.Millisecond, ttl/10)
 	return m1, m1 / 2
@@ -79,7 +79,7 @@ func (c Config) checkMode() error {
 	return nil
 }
 
-// path returns where the program is.
+// path returns the path of the program.
 func (c Config) path() (string, error) {
 	if strings.ContainsRune(c.Command[0], '/') {
 		return c.Command[0], nil // relative to Dir: the child finds out

@@ -22,8 +22,8 @@ func watchChildren() chan os.Signal {
 // reap calls changed for each child that has exited or stopped. It reports whether wait4 says ECHILD: no child is left,
 // nor, if this process is a subreaper or an init, any other descendant. It does not block.
 //
-// One goroutine of a process waits for all its children, and sends all signals to them. So a process id means the same
-// child until reap has returned it.
+// One goroutine of a process reaps all children, and sends all signals to them. So a process id means the same child
+// until reap has passed that id to changed.
 func reap(changed func(pid int, status syscall.WaitStatus)) (none bool) {
 	for {
 		var status syscall.WaitStatus
@@ -72,12 +72,12 @@ func checkChildren() error {
 }
 
 // signalDescendants sends a signal to every descendant of this process, except the children that spare names and their
-// descendants. A process may start another while this goes on, so to kill all the caller reaps and repeats it until
-// nothing is left.
+// descendants. A process might start another one meanwhile. A caller that kills all descendants therefore reaps, and
+// calls signalDescendants again, until nothing is left.
 //
-// Between the reading of a grandchild's process id and the signal, its parent might reap it, and the kernel might give
-// the id to another process. That happens only after all other ids have been used, which takes far longer than these
-// microseconds.
+// Between the reading of a grandchild's process id and the signal, the grandchild's parent might reap the grandchild,
+// and the kernel might give the id to another process. But the kernel uses all other ids first, which takes far longer
+// than these microseconds.
 func signalDescendants(signal syscall.Signal, spare func(pid int) bool) {
 	seen := map[int]bool{}
 	for {
@@ -108,8 +108,8 @@ func signalFamily(signal syscall.Signal, pid int, seen map[int]bool) {
 	}
 }
 
-// pause is the time between two sweeps through the descendants. It grows for those that can't be killed because they
-// have become another user's.
+// pause is the time between two sweeps through the descendants. The pause grows, for descendants that have changed
+// their user and can't be killed.
 func pause(sweeps int) time.Duration {
 	return min(1+time.Duration(sweeps/100), 50) * time.Millisecond
 }

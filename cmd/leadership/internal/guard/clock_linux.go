@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// instant is a time of CLOCK_BOOTTIME, which all processes of a machine share and which goes on during a suspension.
+// instant is a time of CLOCK_BOOTTIME. All processes of a machine share this clock, which goes on during a suspension.
 type instant time.Duration
 
 func now() instant {
@@ -23,8 +23,8 @@ func (i instant) add(d time.Duration) instant { return i + instant(d) }
 
 func (i instant) sub(j instant) time.Duration { return time.Duration(i - j) }
 
-// killTimer is a timer of the kernel that sends SIGKILL to this process. It needs no thread of the process to run, so
-// it also ends a process that is stopped or frozen. execve deletes it.
+// killTimer is a timer of the kernel that sends SIGKILL to this process, even if the process is stopped or frozen: no
+// thread of the process has to run. execve deletes the timer.
 type killTimer uintptr
 
 // sigevent is struct sigevent of the kernel, 64 bytes.

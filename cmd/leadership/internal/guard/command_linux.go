@@ -42,7 +42,7 @@ func failed(err error) report {
 	return r
 }
 
-// probe starts or kills a probe. It returns a report if it could not start it.
+// probe starts or kills a probe. It returns a report if the probe could not be started.
 func (c *command) probe(r request) (failure report, is bool) {
 	if len(r.Path) == 0 {
 		for pid, number := range c.probes {
@@ -81,8 +81,8 @@ func (c *command) startProbe(r request) (int, error) {
 	})
 }
 
-// signal sends a signal to the command's process group, or, once the command has exited, to what it has left. If the
-// signal asks for the end, processes that are stopped are continued: they would not end otherwise.
+// signal sends a signal to the command's process group or, if the command has exited, to the processes that are left.
+// If the signal is SIGTERM or SIGINT, SIGCONT follows: a stopped process would not end otherwise.
 func (c *command) signal(s syscall.Signal) {
 	c.send(s)
 	if s == unix.SIGTERM || s == unix.SIGINT {
@@ -101,8 +101,7 @@ func (c *command) send(s syscall.Signal) {
 	}
 }
 
-// stop sends TERM. If others outlive the command, they get it after its exit.
-// Probes are killed.
+// stop sends TERM to the command, and kills probes. Processes that outlive the command get TERM after its exit.
 func (c *command) stop() {
 	c.stopped = true
 	for pid := range c.probes {
@@ -111,8 +110,8 @@ func (c *command) stop() {
 	c.signal(unix.SIGTERM)
 }
 
-// changed takes note of a child's new state. It returns a report if the command or a probe has exited, or the command is
-// stopped.
+// changed takes note of a child's new state. It returns a report if the command or a probe has exited, or the command
+// is stopped.
 func (c *command) changed(pid int, status syscall.WaitStatus) (report, bool) {
 	number, probe := c.probes[pid]
 	switch {

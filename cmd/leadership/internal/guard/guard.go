@@ -3,24 +3,24 @@
 //
 // Up to four processes take part, each the child of the one before:
 //
-//   - The supervisor is the calling process. It holds the lease, tells the guardian of each renewal, and reaps: as a
-//     subreaper it adopts what its descendants leave behind. [Process.Wait] returns when wait4 reports ECHILD, that is,
-//     when nothing of the command is left. Only then may the caller give its ballot back.
-//   - The guardian is the same binary, executed again. It holds a timer in the kernel that sends it SIGKILL shortly
-//     before the lease ends (timer_create with CLOCK_BOOTTIME), also while the guardian is stopped or frozen. Before
-//     that, a timer of its own ends the command.
+//   - The supervisor is the calling process. It holds the lease, tells the guardian of each renewal, and reaps: the
+//     supervisor is a subreaper, so it adopts processes whose parent has died. [Process.Wait] returns when wait4
+//     reports ECHILD: nothing of the command is left. Only then may the caller give its ballot back.
+//   - The guardian is the same binary, executed again. It ends the command before the lease ends. A timer in the kernel
+//     (timer_create with CLOCK_BOOTTIME) sends SIGKILL to the guardian shortly before the lease ends, even if the
+//     guardian is stopped or frozen.
 //   - The init, the same binary again, is PID 1 of a PID namespace. It dies with the guardian (PR_SET_PDEATHSIG), and
 //     the kernel then kills every process of the namespace: no code of ours has to run. It is missing in the mode
 //     [Subreaper], where the guardian reaps and kills its descendants itself.
 //   - The command has a process group of its own.
 //
 // With D the end of the lease, m1 = max(500 ms, TTL/10) and m2 = m1/2, the guardian sends TERM at D − m1 − StopTimeout,
-// KILL at K = D − m1, and the kernel kills the guardian at T = D − m2. Once TERM was sent because a renewal was missing,
-// a late renewal does not take it back.
+// KILL at K = D − m1, and the kernel kills the guardian at T = D − m2. If TERM was sent because a renewal was missing,
+// the command ends even if the renewal arrives later.
 //
-// What is not covered: a frozen cgroup v1, a CPU quota that stops the kernel from killing in time (hence the margins),
-// a paused virtual machine, and work that the command hands to processes outside its tree. Against those a fencing
-// token helps. The mode Subreaper leaves more uncovered: see [Mode.Uncovered].
+// Not covered are: a frozen cgroup v1, a CPU quota that stops the kernel from killing in time (hence the margins), a
+// paused virtual machine, and work that the command hands to processes outside its tree. A fencing token helps against
+// these. The mode Subreaper leaves more uncovered: see [Mode.Uncovered].
 package guard
 
 import (
@@ -66,14 +66,14 @@ type Config struct {
 	Logger *slog.Logger
 }
 
-// Start starts the command. It returns nil when the command runs, and an error when nothing of it is left. lease returns
-// the time until the lease ends. Start reads the clock before each call of lease, and calls it again and again, so that
-// a renewal during the start counts. An error of type *ExecError means that the command could not be executed. One that
-// matches ErrLate means that the lease has ended or is about to end.
+// Start starts the command. It returns when the command runs, or with an error when nothing of the command is left.
+// lease returns the time until the lease ends. Start reads the clock before each call of lease, and calls lease
+// repeatedly, so that a renewal during the start counts. An error of type *ExecError means that the command could not
+// be executed. An error that matches ErrLate means that the lease has ended or is about to end.
 //
-// One Process at a time may run in a process, and while it does every child of the caller belongs to it: os/exec loses
-// the exit statuses of its children to the Process. Use [Process.Run] for other commands. Children from before Start
-// are left alone, but their statuses are lost.
+// A process may run one Process at a time. While the Process runs, it reaps every child of the caller, so os/exec loses
+// the exit statuses of the commands that it has started. Use [Process.Run] for other commands. Children from before
+// Start are left alone, but their statuses are lost.
 func Start(c Config, lease func() time.Duration) (*Process, error) {
 	if err := c.Check(); err != nil {
 		return nil, err
@@ -105,34 +105,34 @@ var ErrLate = errors.New("the lease ends too soon to start the command")
 var ErrEnded = errors.New("the command has ended")
 
 // Renew tells the guardian that the lease has been renewed. It reads the clock and then calls lease, which returns the
-// time until the lease ends. Renew does not wait for the guardian. If the guardian has sent TERM already because the
-// renewal was missing, it ignores the new one, and Wait returns soon with the cause Deadline. An error means that the
+// time until the lease ends. Renew does not wait for the guardian. If the guardian has already sent TERM because a
+// renewal was missing, it ignores this renewal, and Wait returns soon with the cause Deadline. An error means that the
 // guardian could not be told.
 func (p *Process) Renew(lease func() time.Duration) error { return p.r.renew(lease) }
 
-// Signal sends a signal to the process group of the command. If the command has exited and WaitAll lets others go on,
-// they get it. Signal does not wait for its delivery.
+// Signal sends a signal to the process group of the command. If the command has exited and WaitAll lets its other
+// processes go on, these get the signal. Signal does not wait for the delivery.
 func (p *Process) Signal(s syscall.Signal) error { return p.r.signal(s) }
 
-// Stop ends the command: TERM and CONT now, KILL after StopTimeout, and no later than the lease demands. The lease
-// should be renewed meanwhile. Stop does not wait.
+// Stop ends the command: TERM and CONT now, KILL after StopTimeout or before the lease ends, whichever is earlier.
+// Renew the lease until the command has ended. Stop does not wait.
 func (p *Process) Stop() { p.r.stop() }
 
-// Kill ends the command at once, for example because the ballot is lost. It kills the guardian, so it works also if the
-// guardian is stopped. Kill does not wait.
+// Kill ends the command at once, for example because the ballot is lost. It kills the guardian, and so works even if
+// the guardian is stopped. Kill does not wait.
 func (p *Process) Kill() { p.r.killNow() }
 
 // Run runs a probe beside the command, for example to find out whether the command is ready. The probe has the same
-// environment and directory, the null device as stdin, and stderr as stdout. It is guarded as the command is. Run returns
-// when the probe has exited: with its exit code, or 128 plus the signal that killed it. If ctx is cancelled, or if the
-// command is stopped or has ended, Run kills the probe and does not wait for it. With WaitAll the probe may outlast the
-// command.
+// environment and directory, the null device as stdin, and stderr as stdout. The guard of the command covers the probe.
+// Run returns when the probe has exited: the probe's exit code, or 128 plus the signal that killed the probe. If ctx is
+// cancelled, or if the command is stopped or has ended, Run kills the probe and does not wait for its end. With WaitAll
+// the probe may outlast the command.
 func (p *Process) Run(ctx context.Context, probe []string) (code int, err error) {
 	return p.r.run(ctx, probe)
 }
 
-// Wait returns when nothing of the command is left: neither the command, nor a descendant of it, nor its guardian. Only
-// then may the caller let another lead.
+// Wait returns when nothing of the command is left: neither the command, nor a descendant of the command, nor the
+// guardian. Only then may the caller let another candidate lead.
 func (p *Process) Wait() Result { return p.r.wait() }
 
 // Result tells how the command ended.

@@ -37,7 +37,7 @@ func start(c Config, lease func() time.Duration) (running, error) {
 	return v, nil
 }
 
-// deadlineOf reads the clock before it calls lease. So the deadline may be too early, and is never too late.
+// deadlineOf reads the clock before it calls lease, so the deadline might be too early and is never too late.
 func deadlineOf(lease func() time.Duration) (instant, error) {
 	at := now()
 	left := lease()
@@ -50,8 +50,8 @@ func deadlineOf(lease func() time.Duration) (instant, error) {
 // startInterval is how often running looks at the lease.
 const startInterval = 10 * time.Millisecond
 
-// running waits until the command runs, or until nothing is left of what was to run it. Meanwhile it passes on renewals,
-// since a start may take longer than the rest of the lease on a busy machine. lease may be nil.
+// running waits until the command runs, or until the start has failed and no process is left. Meanwhile it passes on
+// renewals: on a busy machine a start might take longer than the rest of the lease. lease may be nil.
 func (v *supervisor) running(lease func() time.Duration) error {
 	ticker := time.NewTicker(startInterval)
 	defer ticker.Stop()
@@ -72,7 +72,8 @@ func (v *supervisor) running(lease func() time.Duration) error {
 	}
 }
 
-// renewed passes on a renewal, or ends everything if the lease has ended. It returns the deadline that it was told last.
+// renewed passes on a renewal, or ends everything if the lease has ended. It returns the deadline that was passed on
+// last.
 func (v *supervisor) renewed(lease func() time.Duration, told instant) instant {
 	if lease == nil {
 		return told
@@ -89,7 +90,7 @@ func (v *supervisor) renewed(lease func() time.Duration, told instant) instant {
 	return told
 }
 
-// notStarted is why nothing is left, and the command has not run.
+// notStarted returns why the command has not run.
 func (v *supervisor) notStarted() error {
 	select {
 	case err := <-v.started:
@@ -124,7 +125,7 @@ func (v *supervisor) tell(r request) error {
 	return v.call(func() error { return v.send(r) })
 }
 
-// send is for loop alone.
+// send is called only by loop.
 func (v *supervisor) send(r request) error {
 	switch err := v.link.send(r); {
 	case errors.Is(err, unix.EAGAIN):
@@ -196,7 +197,7 @@ func codeOf(status syscall.WaitStatus) int {
 	return status.ExitStatus()
 }
 
-// run lets the process that started the command start the probe too. So the probe ends as the command does.
+// run asks the process that started the command to start the probe too, so that the probe ends as the command does.
 func (v *supervisor) run(ctx context.Context, probe []string) (int, error) {
 	path, err := exec.LookPath(probe[0])
 	if err != nil {

@@ -232,8 +232,8 @@ func TestKill(t *testing.T) {
 	})
 }
 
-// TestWhatTheCommandLeaves checks that the processes which the command leaves are killed when it exits or, with WaitAll,
-// waited for.
+// TestWhatTheCommandLeaves checks that the processes which the command leaves are killed when it exits or, with
+// WaitAll, waited for.
 func TestWhatTheCommandLeaves(t *testing.T) {
 	eachMode(t, func(t *testing.T, m Mode) {
 		p, r := startShell(t, m, `sh -c 'trap "" TERM; exec sleep 1000' & exit 4`)
@@ -257,7 +257,8 @@ func TestWhatTheCommandLeaves(t *testing.T) {
 	})
 }
 
-// TestWhatEndsTheRest checks that with WaitAll the cause is that of the end of the processes which the command has left.
+// TestWhatEndsTheRest checks that with WaitAll the cause is that of the end of the processes which the command has
+// left.
 func TestWhatEndsTheRest(t *testing.T) {
 	eachGuardedMode(t, func(t *testing.T, m Mode) {
 		for cause, end := range map[Cause]func(v *supervisor){

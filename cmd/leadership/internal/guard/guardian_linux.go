@@ -41,13 +41,13 @@ type ward interface {
 
 // guardianMain is the guardian process. If it dies:
 //
-//   - before the end of the lease has come from the supervisor, or before the init is cloned: there is no command.
-//   - between the clone and the init's PR_SET_PDEATHSIG: the init sees that the link has ended, also if the message
-//     to start has come, and exits.
+//   - before the supervisor has sent the end of the lease, or before the init is cloned: there is no command.
+//   - between the clone and the init's PR_SET_PDEATHSIG: the init sees that the link has ended, and exits, even if the
+//     message to start has come.
 //   - after that: the kernel kills the init and with it the namespace. In the mode Subreaper the kernel kills the
 //     command; the supervisor adopts what the command has started, and kills it.
 //
-// In each case the supervisor reaps the guardian, and waits for what it has adopted.
+// In each case the supervisor reaps the guardian, and waits for the processes that it has adopted.
 func guardianMain(s settings, args []string) {
 	g := &guardian{settings: s, supervisor: newLink(linkFD), requests: make(chan request)}
 	children := watchChildren()
@@ -97,7 +97,7 @@ func (g *guardian) begin() (err error) {
 	return nil
 }
 
-// lease waits for the end of the lease. The lease might have been renewed until this process runs: the latest counts.
+// lease receives the end of the lease. If the lease was renewed before this process ran, the latest end counts.
 func (g *guardian) lease() (deadline instant, err error) {
 	for deadline == 0 || g.supervisor.pending() {
 		r, ok := receiveOne[request](g.supervisor)
@@ -128,7 +128,7 @@ func (g *guardian) setAlarm() error {
 	return g.alarm.set(min(g.stopped, g.kill))
 }
 
-// watch ends when wait4 says that nothing is left.
+// watch returns when wait4 reports ECHILD: nothing is left.
 func (g *guardian) watch(children <-chan os.Signal) {
 	reports, sweeps := g.ward.reports(), 0
 	for !reap(g.changed) {
@@ -181,10 +181,10 @@ func (g *guardian) changed(pid int, status syscall.WaitStatus) {
 	}
 }
 
-// freeze is the end of a self-test, in which the kernel's timer must kill the guardian.
+// freeze stops the guardian at the end of a self-test: the kernel's timer must kill the guardian.
 func (g *guardian) freeze() { _ = unix.Kill(os.Getpid(), unix.SIGSTOP) }
 
-// tick does what is due. It comes before a renewal that arrives too late.
+// tick does what is due. It is called before a renewal is taken, so a renewal that arrives too late changes nothing.
 func (g *guardian) tick() {
 	n := now()
 	if g.ending == "" && n >= g.kill.add(-g.StopTimeout) {
@@ -209,8 +209,8 @@ func (g *guardian) handle(r request) {
 	}
 }
 
-// renew takes a renewal, unless the command has been sent TERM because one was missing. While the command stops for
-// another reason, the renewal gives it the rest of StopTimeout.
+// renew takes a renewal, unless TERM was sent because a renewal was missing. If the command stops for another reason,
+// the renewal lets the command use the rest of StopTimeout.
 func (g *guardian) renew(deadline instant) {
 	if g.killing || g.ending != "" && g.ending != Stopped {
 		return
@@ -237,5 +237,5 @@ func (g *guardian) end(cause Cause) {
 	}
 }
 
-// report sends a report to the supervisor. If that fails, the supervisor is dead or stopped, and does not need it.
+// report sends a report to the supervisor. An error is ignored: the supervisor is dead or stopped.
 func (g *guardian) report(r report) { _ = g.supervisor.send(r) }

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// initMain is PID 1 of the namespace. It starts the command, reaps, and passes signals on. When it exits, the kernel
-// kills what is left in the namespace. It dies with the guardian: see guardianMain.
+// initMain is PID 1 of the namespace. It starts the command, reaps, and passes signals on. When the init exits, the
+// kernel kills the rest of the namespace. The init dies with the guardian: see guardianMain.
 func initMain(s settings, args []string) {
 	guardian, requests := newLink(linkFD), make(chan request)
 	children := watchChildren()
@@ -38,8 +38,8 @@ func initMain(s settings, args []string) {
 	initLoop(guardian, requests, children, &command{settings: s, args: args})
 }
 
-// mayStart waits for the message to start. It returns false if the guardian is dead, also if the message has come: the
-// guardian might have died before PR_SET_PDEATHSIG was set, and would not take this process with it.
+// mayStart waits for the message to start. It returns false if the guardian is dead, even if the message has come: if
+// the guardian died before PR_SET_PDEATHSIG was set, the kernel does not kill this process.
 func mayStart(guardian link) bool {
 	r, ok := receiveOne[request](guardian)
 	return ok && r.Start && !guardian.ended()
@@ -80,8 +80,8 @@ func initLoop(guardian link, requests <-chan request, children <-chan os.Signal,
 	}
 }
 
-// mountProc gives the namespace its own /proc. Only the mount at /proc is made private, so that others that the command
-// makes are seen outside as before. It returns what the user should know.
+// mountProc gives the namespace its own /proc. Only the mount at /proc is made private, so that other mounts which the
+// command makes are visible outside as before. It returns a note for the user, if there is one.
 func mountProc() string {
 	err := unix.Mount("", "/proc", "", unix.MS_PRIVATE, "")
 	if err == nil {
@@ -93,7 +93,8 @@ func mountProc() string {
 	return ""
 }
 
-// dropCapabilities takes back what the user namespace has given. Only this thread matters, which starts the command.
+// dropCapabilities drops the capabilities that the user namespace gave. It is enough for this thread to drop them: this
+// thread starts the command.
 func dropCapabilities(user bool) error {
 	if !user {
 		return nil

@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestKeep checks that a file to keep is open until the command and its descendants have ended, and that the command does
-// not have it.
+// TestKeep checks that a file to keep is open until the command and its descendants have ended, and that the command
+// does not have it.
 func TestKeep(t *testing.T) {
 	eachGuardedMode(t, func(t *testing.T, m Mode) {
 		r, w, err := os.Pipe()

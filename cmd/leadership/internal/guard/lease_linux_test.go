@@ -36,7 +36,8 @@ func TestRenewalWhileStopping(t *testing.T) {
 	})
 }
 
-// TestGuardianDiesBeforeTheCommand lets the guardian die after it has cloned the init, and before the command is started.
+// TestGuardianDiesBeforeTheCommand lets the guardian die after it has cloned the init, and before the command is
+// started.
 func TestGuardianDiesBeforeTheCommand(t *testing.T) {
 	eachGuardedMode(t, func(t *testing.T, m Mode) {
 		if m.Kind != Namespace {

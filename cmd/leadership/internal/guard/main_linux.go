@@ -57,9 +57,9 @@ func Main() {
 	os.Exit(0)
 }
 
-// drainSignals makes every signal without effect on this process, and leaves its children the dispositions that it was
-// started with: execve resets a handler, and keeps what is ignored. A signal that is meant for the command reaches it
-// through the supervisor.
+// drainSignals lets no signal have an effect on this process. Its children get the dispositions that this process was
+// started with: execve resets handlers, and ignored signals stay ignored. The supervisor passes the command's signals
+// on.
 func drainSignals() {
 	drain := make(chan os.Signal, 1) // never read: os/signal drops what it can't deliver
 	for s := syscall.Signal(1); s < 65; s++ {
@@ -101,7 +101,7 @@ func (s settings) keptFiles() []uintptr {
 	return files
 }
 
-// closeInherited closes the command's files: only the command's own copies shall keep a pipe open.
+// closeInherited closes the command's files, so that only the command's own copies keep a pipe open.
 func (s settings) closeInherited() {
 	for _, fd := range s.inheritedFiles() {
 		_ = unix.Close(int(fd))

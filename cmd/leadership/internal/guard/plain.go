@@ -78,7 +78,7 @@ func (p *plain) loop() {
 	}
 }
 
-// due is when tick has something to do.
+// due returns the time of the next tick.
 func (p *plain) due() time.Time {
 	switch {
 	case p.killed:

@@ -9,8 +9,8 @@ import (
 
 func setGroup(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} }
 
-// signalGroup sends a signal. If it asks for the end, processes that are stopped are continued: they would not end
-// otherwise.
+// signalGroup sends a signal to the command's process group. If the signal is SIGTERM or SIGINT, SIGCONT follows: a
+// stopped process would not end otherwise.
 func signalGroup(cmd *exec.Cmd, s syscall.Signal) error {
 	err := syscall.Kill(-cmd.Process.Pid, s)
 	if s == syscall.SIGTERM || s == syscall.SIGINT {

@@ -90,8 +90,8 @@ func playProbe() {
 	must(err)
 }
 
-// TestProbeEnds checks that a probe is killed with its children when it is cancelled, and when the command is stopped or,
-// unguarded, has ended.
+// TestProbeEnds checks that a probe is killed with its children when it is cancelled, and when the command is stopped
+// or, unguarded, has ended.
 func TestProbeEnds(t *testing.T) {
 	eachMode(t, func(t *testing.T, m Mode) {
 		f := newFifo(t)

@@ -9,9 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// SelfTest finds the best mode that this machine gives, and tries it: it starts a guardian with its init, stops the
-// guardian, and expects that the kernel kills it. It takes about a tenth of a second. It fails if no guarded mode
-// works, and while a Process runs.
+// SelfTest finds the best mode that this machine has, and tries that mode: it starts a guardian with an init, stops the
+// guardian, and expects the kernel to kill the guardian. It takes about a tenth of a second. It fails if no guarded
+// mode works, and while a Process runs.
 func SelfTest(ctx context.Context) (Mode, error) {
 	var reasons []string
 	for _, try := range []struct {
@@ -55,8 +55,8 @@ func noCapabilities() error {
 	return nil
 }
 
-// selfTest tries a mode. The time until the kernel kills is short, so on a busy machine the guardian might die before
-// it is seen stopped. Then a longer time is tried.
+// selfTest tries a mode. The time until the kernel kills the guardian is short at first. On a busy machine the guardian
+// might die before selfTest sees it stopped. Then selfTest tries a longer time.
 func selfTest(ctx context.Context, m Mode) (notes []string, err error) {
 	for _, after := range []time.Duration{60 * time.Millisecond, 500 * time.Millisecond, 3 * time.Second} {
 		var again bool

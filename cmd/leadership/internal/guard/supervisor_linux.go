@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// supervisor is a guarded command, in the process that holds the lease. All fields below done belong to the goroutine of
-// loop.
+// supervisor is a guarded command, in the process that holds the lease. All fields below done belong to the goroutine
+// of loop.
 type supervisor struct {
 	name    string // of the command, for errors
 	link    link
@@ -38,7 +38,7 @@ type supervisor struct {
 	end
 }
 
-// end is what is known about the end of a guarded command. It does not change after done is closed.
+// end is what is known about the end of a guarded command. Its fields do not change after done is closed.
 type end struct {
 	kill     instant // when the guardian kills the command, by its last report
 	killed   bool    // Kill was called
@@ -56,9 +56,9 @@ type end struct {
 // one is locked while a supervisor reaps the children of this process.
 var one sync.Mutex
 
-// launch starts the guardian and gives it the lease. If this process dies before the guardian is there, nothing is left.
-// If it dies before the lease is sent, the guardian sees the end of its link and exits. If it dies later, the guardian
-// ends the command, and if that dies too, the kernel does.
+// launch starts the guardian and sends the lease. If this process dies before the guardian is started, nothing is left.
+// If this process dies before the lease is sent, the guardian sees the end of its link and exits. If this process dies
+// later, the guardian ends the command; if the guardian dies too, the kernel ends the command.
 func launch(s settings, c Config, deadline instant, patience time.Duration) (*supervisor, error) {
 	if !one.TryLock() {
 		return nil, errors.New("guard: another command runs in this process")
@@ -215,8 +215,8 @@ func (v *supervisor) handle(r report) {
 	}
 }
 
-// tellStarted tells whether the command runs. What comes first counts: an init that fails and the guardian that then can't
-// reach it might both report.
+// tellStarted tells whether the command runs. The first report counts: if the init fails, the init and the guardian
+// might both report.
 func (v *supervisor) tellStarted(err error) {
 	select {
 	case v.started <- err:
@@ -224,20 +224,20 @@ func (v *supervisor) tellStarted(err error) {
 	}
 }
 
-// because notes why the command ends. The first reason counts, but what ends those that have outlived the command counts
-// more than that it has exited.
+// because notes why the command ends. The first reason counts, with one exception: if the command has exited, and its
+// remaining processes are ended later, the reason for that replaces the exit.
 func (v *supervisor) because(c Cause) {
 	if v.cause == "" || v.cause == Exited && v.waitAll {
 		v.cause = c
 	}
 }
 
-// setWatch sets the time at which the guardian must have ended the command. A suspension of the machine makes the watch
-// late; the kernel's timer is not.
+// setWatch sets the time at which the guardian must have ended the command. After a suspension of the machine the watch
+// is late, but the kernel's timer is not.
 func (v *supervisor) setWatch() { v.watch.Reset(max(0, v.kill.add(v.patience).sub(now()))) }
 
 // overdue kills a guardian that has not ended the command in time. If this process was stopped, the guardian might have
-// reported a renewal meanwhile, or be dead: loop has to see that first.
+// reported a renewal meanwhile, or be dead: loop must handle these first.
 func (v *supervisor) overdue() {
 	switch {
 	case now() < v.kill.add(v.patience):
@@ -251,8 +251,8 @@ func (v *supervisor) overdue() {
 	}
 }
 
-// killGuardian ends everything: with the guardian the kernel kills the namespace, or the command. This process adopts
-// the other descendants, and kills them.
+// killGuardian ends everything. When the guardian dies, the kernel kills the namespace, or in the mode Subreaper the
+// command. This process adopts the other descendants, and kills them.
 func (v *supervisor) killGuardian() {
 	if v.guardian != 0 {
 		_ = unix.Kill(v.guardian, unix.SIGKILL)

@@ -18,8 +18,8 @@ func ownsTerminal() bool {
 	return err == nil && foreground == unix.Getpgrp()
 }
 
-// takeTerminal takes the terminal back from the command. SIGTTOU, which the kernel sends to a background group that
-// does so, is blocked on this thread alone: ignoring it would be inherited.
+// takeTerminal takes the terminal back from the command. The kernel sends SIGTTOU to a background group that takes the
+// terminal. Only this thread blocks SIGTTOU: children would inherit an ignored signal.
 func takeTerminal() {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

@@ -17,8 +17,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The times of the trials: wide margins, so that a busy machine does not matter. TERM is sent after 2.8 s, KILL after 3 s,
-// the supervisor kills a silent guardian after 4.3 s, and the kernel kills it after 6 s.
+// The times of the trials: wide margins, so that a busy machine does not matter. TERM is sent after 2.8 s, KILL after 3
+// s, the supervisor kills a silent guardian after 4.3 s, and the kernel kills it after 6 s.
 const (
 	trialLease  = 7 * time.Second
 	trialMargin = 4 * time.Second
@@ -82,8 +82,8 @@ func (p *pipe) over(t *testing.T) (over bool) {
 	return over
 }
 
-// script ignores TERM, except in the process that has descriptor 6. Only the command has descriptor 3; all processes have
-// 4. Three processes write a byte to 5 when they run.
+// script ignores TERM, except in the process that has descriptor 6. Only the command has descriptor 3; all processes
+// have 4. Three processes write a byte to 5 when they run.
 const script = `
 sleep 1000 3>&- 4>&- 5>&- &
 exec 6>&-
@@ -191,8 +191,8 @@ func family(pid int) []int {
 	return all
 }
 
-// killAll ends what is left of a trial. A process that forks without end keeps its group. This process has adopted what is
-// left and does not reap it, so its ids are still its own.
+// killAll ends what is left of a trial. A process that forks without end keeps its group. This process has adopted what
+// is left and does not reap it, so its ids are still its own.
 func (tr *trial) killAll() {
 	_ = tr.cmd.Process.Kill()
 	_ = tr.cmd.Wait()

@@ -16,8 +16,8 @@ type namespace struct {
 	messages chan report // closed by receive when the init is dead
 }
 
-// start clones the init and lets it start the command. The init has been told to die with this thread before ForkExec
-// returns, and gets the message only then.
+// start clones the init, and then sends the message to start the command. When ForkExec returns, the init has been set
+// to die with this thread.
 func (n *namespace) start() error {
 	ours, theirs, err := newLinks()
 	if err != nil {
@@ -67,7 +67,7 @@ func (n *namespace) stop() {
 
 func (n *namespace) unsent() bool { return n.pid != 0 && n.requests.flush() }
 
-// kill kills the init, and with it the kernel kills all in the namespace.
+// kill kills the init. The kernel then kills all processes of the namespace.
 func (n *namespace) kill() {
 	if n.pid != 0 {
 		_ = unix.Kill(n.pid, unix.SIGKILL)

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// settings is what the supervisor gives the guardian and the guardian the init, as an argument. The command follows. Paths
-// and arguments of programs are bytes here and in request: JSON would change a string that is not UTF-8.
+// settings are passed as an argument, by the supervisor to the guardian and by the guardian to the init. The command
+// follows. Paths and arguments are bytes here and in request: JSON would change a string that is not UTF-8.
 type settings struct {
 	Mode        Kind
 	User        bool          `json:",omitempty"` // a user namespace, too
@@ -27,7 +27,7 @@ type settings struct {
 	SelfTest    bool          `json:",omitempty"` // no command: the guardian stops itself
 }
 
-// request goes from the supervisor to the guardian, and from there to the init. One of the fields is set.
+// request goes from the supervisor to the guardian, which passes it on to the init. One of the fields is set.
 type request struct {
 	Deadline instant        `json:",omitempty"` // the lease ends then
 	Signal   syscall.Signal `json:",omitempty"` // for the command
@@ -39,7 +39,7 @@ type request struct {
 	Args  [][]byte `json:",omitempty"` // of the probe
 }
 
-// report goes from the init to the guardian, and from there to the supervisor.
+// report goes from the init to the guardian, which passes it on to the supervisor.
 type report struct {
 	Started bool               `json:",omitempty"`
 	Pid     int                `json:",omitempty"` // of the command, as the one that started it sees it
@@ -68,13 +68,13 @@ func stringsOf(list [][]byte) (args []string) {
 	return args
 }
 
-// link is one end of a connection that carries one message at a time and tells when the other end is gone.
+// link is one end of a connection of messages. It tells when the other end is gone.
 type link struct {
 	file *os.File
 	fd   int
 }
 
-// newLinks returns the two ends. Neither is inherited unless asked for.
+// newLinks returns the two ends. A child inherits an end only if the end is passed to it.
 func newLinks() (ours, theirs link, err error) {
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 	if err != nil {
@@ -136,14 +136,14 @@ func (l link) pending() bool {
 	return n > 0
 }
 
-// ended reports whether the other end is gone. Messages from it may still be unread.
+// ended reports whether the other end is gone. Messages might still be unread.
 func (l link) ended() bool {
 	poll := []unix.PollFd{{Fd: int32(l.fd)}}
 	_, _ = unix.Poll(poll, 0)
 	return poll[0].Revents&unix.POLLHUP != 0
 }
 
-// outbox sends requests. Those that find no room in the link's queue wait until there is some.
+// outbox sends requests. A request waits while the link's queue is full.
 type outbox struct {
 	link link
 	left []request
@@ -154,7 +154,7 @@ func (o *outbox) send(r request) {
 	o.flush()
 }
 
-// flush sends what waits, in order, and reports whether some of it still waits.
+// flush sends the requests that wait, in order, and reports whether some still wait.
 func (o *outbox) flush() (waits bool) {
 	for len(o.left) > 0 {
 		if errors.Is(o.link.send(o.left[0]), unix.EAGAIN) {
@@ -165,5 +165,5 @@ func (o *outbox) flush() (waits bool) {
 	return false
 }
 
-// flushInterval is how often an outbox is flushed while something waits in it.
+// flushInterval is how often an outbox with waiting requests is flushed.
 const flushInterval = 10 * time.Millisecond

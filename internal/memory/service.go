@@ -15,7 +15,7 @@ import (
 // service see the same elections. Its zero value is ready to use. One mutex guards all its state; the function given to
 // Trace is called while it is held, and no other code of a caller's.
 type Service struct {
-	name string // constant: the part of a URL after memory://; empty if it has none
+	Name string // constant: the part of a URL after memory://; empty if it has none
 
 	mu        sync.Mutex
 	index     uint64               // of the last change; tokens and revisions are taken from it and it never goes back

@@ -7,9 +7,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/go-leadership/leadership/internal/memory"
 	"github.com/go-leadership/leadership/internal/storetest"
 	"github.com/go-leadership/leadership/store"
-	"github.com/go-leadership/leadership/store/memory"
 	"github.com/stretchr/testify/require"
 )
 

@@ -4,8 +4,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-leadership/leadership/internal/memory"
 	"github.com/go-leadership/leadership/store"
-	"github.com/go-leadership/leadership/store/memory"
 	"github.com/stretchr/testify/require"
 )
 

@@ -6,9 +6,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/go-leadership/leadership/internal/memory"
 	"github.com/go-leadership/leadership/internal/storetest"
 	"github.com/go-leadership/leadership/store"
-	"github.com/go-leadership/leadership/store/memory"
 	"github.com/stretchr/testify/require"
 )
 
@@ -27,9 +27,6 @@ func open(t *testing.T, service *memory.Service) *memory.Store {
 	t.Cleanup(func() { require.NoError(t, st.Close()) })
 	return st
 }
-
-// openURL opens a store by its URL; the end of the test closes it.
-var openURL = storetest.OpenURL
 
 // pair opens two stores on one new service.
 func pair(t *testing.T) (service *memory.Service, a, b *memory.Store) {

@@ -86,7 +86,7 @@ var slowLinks = []Case{
 			began := time.Now()
 			e.withdraw(leader)
 			e.until("c leads", next.IsLeader)
-			limit := 3 * e.h.TTL
+			limit := 3*e.h.TTL + e.h.TTL/2 // the half is for a busy machine
 			took := time.Since(began)
 			e.Logf("c leads after %v", took)
 			e.check(took <= limit, "c leads after %v, not within %v", took, limit)

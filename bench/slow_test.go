@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-leadership/leadership/internal/storetest"
+	"github.com/go-leadership/leadership/internal/lab/storetest"
 )
 
 // BenchmarkSlowHandOver measures the hand-over over links with a round trip of 0.3 s, in round trips: the median, and what

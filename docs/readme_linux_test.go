@@ -15,8 +15,8 @@ import (
 	"time"
 
 	"github.com/go-leadership/leadership/internal/demo"
+	"github.com/go-leadership/leadership/internal/lab/storetest"
 	"github.com/go-leadership/leadership/internal/localdir"
-	"github.com/go-leadership/leadership/internal/storetest"
 	"github.com/go-leadership/leadership/store"
 	_ "github.com/go-leadership/leadership/store/file"
 	"github.com/stretchr/testify/require"

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/go-leadership/leadership"
+	"github.com/go-leadership/leadership/internal/lab/storetest"
 	"github.com/go-leadership/leadership/internal/memory"
-	"github.com/go-leadership/leadership/internal/storetest"
 	"github.com/go-leadership/leadership/store"
 )
 

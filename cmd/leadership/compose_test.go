@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/go-leadership/leadership/internal/testserver/binary"
+	"github.com/go-leadership/leadership/internal/lab/testserver/binary"
 	"github.com/go-leadership/leadership/store"
 	_ "github.com/go-leadership/leadership/store/all"
 	"github.com/stretchr/testify/require"

@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-leadership/leadership/internal/testserver"
+	"github.com/go-leadership/leadership/internal/lab/testserver"
 	"github.com/stretchr/testify/require"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"

@@ -5,8 +5,8 @@ import (
 	"testing"
 
 	"github.com/go-leadership/leadership/conformance"
-	"github.com/go-leadership/leadership/internal/harness"
-	"github.com/go-leadership/leadership/internal/testserver"
+	"github.com/go-leadership/leadership/internal/lab/harness"
+	"github.com/go-leadership/leadership/internal/lab/testserver"
 )
 
 func TestZooKeeper(t *testing.T) {

@@ -9,7 +9,7 @@ import (
 
 	"github.com/go-leadership/leadership"
 	"github.com/go-leadership/leadership/conformance"
-	"github.com/go-leadership/leadership/internal/storetest"
+	"github.com/go-leadership/leadership/internal/lab/storetest"
 	"github.com/go-leadership/leadership/store"
 	"github.com/go-leadership/leadership/store/memory"
 	"github.com/stretchr/testify/require"

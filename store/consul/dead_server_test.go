@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-leadership/leadership/internal/testserver"
+	"github.com/go-leadership/leadership/internal/lab/testserver"
 	"github.com/go-leadership/leadership/store/consul"
 	"github.com/stretchr/testify/require"
 )

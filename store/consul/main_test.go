@@ -3,8 +3,8 @@ package consul_test
 import (
 	"testing"
 
-	"github.com/go-leadership/leadership/internal/storetest"
-	"github.com/go-leadership/leadership/internal/testserver"
+	"github.com/go-leadership/leadership/internal/lab/storetest"
+	"github.com/go-leadership/leadership/internal/lab/testserver"
 )
 
 func TestMain(m *testing.M) { storetest.Main(m, plain.CloseIdleConnections) }

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-leadership/leadership/internal/storetest"
-	"github.com/go-leadership/leadership/internal/testserver"
+	"github.com/go-leadership/leadership/internal/lab/storetest"
+	"github.com/go-leadership/leadership/internal/lab/testserver"
 	"github.com/go-leadership/leadership/store"
 	"github.com/go-leadership/leadership/store/consul"
 	"github.com/stretchr/testify/assert"

@@ -3,7 +3,7 @@ package consul_test
 import (
 	"testing"
 
-	"github.com/go-leadership/leadership/internal/storetest"
+	"github.com/go-leadership/leadership/internal/lab/storetest"
 	"github.com/go-leadership/leadership/store"
 	"github.com/go-leadership/leadership/store/consul"
 	"github.com/hashicorp/consul/api"

@@ -8,7 +8,7 @@ import (
 	"net/http/httptest"
 	"testing"
 
-	"github.com/go-leadership/leadership/internal/storetest"
+	"github.com/go-leadership/leadership/internal/lab/storetest"
 	"github.com/stretchr/testify/require"
 )
 

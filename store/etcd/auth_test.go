@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-leadership/leadership/internal/storetest"
-	"github.com/go-leadership/leadership/internal/testserver"
+	"github.com/go-leadership/leadership/internal/lab/storetest"
+	"github.com/go-leadership/leadership/internal/lab/testserver"
 	"github.com/go-leadership/leadership/store"
 	"github.com/go-leadership/leadership/store/etcd"
 	"github.com/stretchr/testify/require"

@@ -4,8 +4,8 @@ import (
 	"flag"
 	"testing"
 
-	"github.com/go-leadership/leadership/internal/storetest"
-	"github.com/go-leadership/leadership/internal/testserver"
+	"github.com/go-leadership/leadership/internal/lab/storetest"
+	"github.com/go-leadership/leadership/internal/lab/testserver"
 )
 
 func TestMain(m *testing.M) {

@@ -5,8 +5,8 @@ import (
 	"testing"
 
 	"github.com/go-leadership/leadership/conformance"
-	"github.com/go-leadership/leadership/internal/storetest"
-	"github.com/go-leadership/leadership/internal/testserver"
+	"github.com/go-leadership/leadership/internal/lab/storetest"
+	"github.com/go-leadership/leadership/internal/lab/testserver"
 	"github.com/go-leadership/leadership/store"
 	"github.com/go-leadership/leadership/store/etcd"
 	"github.com/stretchr/testify/require"

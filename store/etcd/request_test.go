@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-leadership/leadership/internal/storetest"
+	"github.com/go-leadership/leadership/internal/lab/storetest"
 	"github.com/go-leadership/leadership/store"
 	"github.com/stretchr/testify/require"
 	clientv3 "go.etcd.io/etcd/client/v3"

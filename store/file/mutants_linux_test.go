@@ -3,7 +3,7 @@ package file
 import (
 	"testing"
 
-	"github.com/go-leadership/leadership/internal/mutants"
+	"github.com/go-leadership/leadership/internal/lab/mutants"
 )
 
 // mistakes are changes of one line, each with the test that must fail then. TestMutants makes them, if the package is

@@ -5,7 +5,7 @@ package file
 import (
 	"testing"
 
-	"github.com/go-leadership/leadership/internal/mutants"
+	"github.com/go-leadership/leadership/internal/lab/mutants"
 )
 
 // TestMutants: each mistake fails its test.

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/go-leadership/leadership"
-	"github.com/go-leadership/leadership/internal/storetest"
+	"github.com/go-leadership/leadership/internal/lab/storetest"
 	"github.com/go-leadership/leadership/store"
 	"github.com/go-leadership/leadership/store/zookeeper"
 	"github.com/go-zookeeper/zk"

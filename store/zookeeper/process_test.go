@@ -5,7 +5,7 @@ package zookeeper_test
 import (
 	"testing"
 
-	"github.com/go-leadership/leadership/internal/storetest"
+	"github.com/go-leadership/leadership/internal/lab/storetest"
 	"github.com/go-leadership/leadership/store/zookeeper"
 )
 

@@ -21,7 +21,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-leadership/leadership/internal/testserver"
+	"github.com/go-leadership/leadership/internal/lab/testserver"
 	"github.com/go-leadership/leadership/store"
 	"github.com/stretchr/testify/require"
 )

@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-leadership/leadership/internal/testserver"
-	"github.com/go-leadership/leadership/internal/testserver/binary"
+	"github.com/go-leadership/leadership/internal/lab/testserver"
+	"github.com/go-leadership/leadership/internal/lab/testserver/binary"
 	"github.com/go-leadership/leadership/store"
 	_ "github.com/go-leadership/leadership/store/all"
 	"github.com/stretchr/testify/require"

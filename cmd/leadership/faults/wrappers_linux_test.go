@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/go-leadership/leadership"
-	"github.com/go-leadership/leadership/internal/testserver/binary"
+	"github.com/go-leadership/leadership/internal/lab/testserver/binary"
 	"github.com/go-leadership/leadership/store"
 	"github.com/stretchr/testify/require"
 )

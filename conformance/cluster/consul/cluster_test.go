@@ -3,8 +3,8 @@ package consul_test
 import (
 	"testing"
 
-	"github.com/go-leadership/leadership/internal/harness"
-	"github.com/go-leadership/leadership/internal/testserver"
+	"github.com/go-leadership/leadership/internal/lab/harness"
+	"github.com/go-leadership/leadership/internal/lab/testserver"
 	"go.uber.org/goleak"
 )
 

@@ -3,7 +3,7 @@ package guard
 import (
 	"testing"
 
-	"github.com/go-leadership/leadership/internal/mutants"
+	"github.com/go-leadership/leadership/internal/lab/mutants"
 )
 
 // mistakes are the mutants of TestMutants, which is built with the tag mutants.

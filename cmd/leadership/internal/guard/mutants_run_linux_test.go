@@ -5,7 +5,7 @@ package guard
 import (
 	"testing"
 
-	"github.com/go-leadership/leadership/internal/mutants"
+	"github.com/go-leadership/leadership/internal/lab/mutants"
 )
 
 // TestMutants checks that each mistake fails its test.

@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"github.com/go-leadership/leadership/internal/demo"
-	"github.com/go-leadership/leadership/internal/testserver"
+	"github.com/go-leadership/leadership/internal/lab/testserver"
 	_ "github.com/go-leadership/leadership/store/all"
 )
 

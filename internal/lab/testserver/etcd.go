@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/go-leadership/leadership/internal/testserver/binary"
+	"github.com/go-leadership/leadership/internal/lab/testserver/binary"
 )
 
 // EtcdConfig says what to start. Its zero value is a single server.

@@ -22,11 +22,11 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/go-leadership/leadership/internal/testserver/binary"
+	"github.com/go-leadership/leadership/internal/lab/testserver/binary"
 )
 
 // modules holds the nested modules, seen from the root of the repository.
-const modules = "internal/testserver/build"
+const modules = "internal/lab/testserver/build"
 
 var servers = []binary.Binary{binary.Etcd, binary.Consul, binary.Etcdctl}
 

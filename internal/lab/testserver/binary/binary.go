@@ -1,5 +1,5 @@
 // Package binary says where the servers that are built from source are kept:
-// [github.com/go-leadership/leadership/internal/testserver/build] puts them
+// [github.com/go-leadership/leadership/internal/lab/testserver/build] puts them
 // there, testserver runs them from there.
 package binary
 

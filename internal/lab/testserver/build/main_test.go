@@ -17,7 +17,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/go-leadership/leadership/internal/testserver/binary"
+	"github.com/go-leadership/leadership/internal/lab/testserver/binary"
 )
 
 // The version that the tests look for is the one that is built.
@@ -143,7 +143,7 @@ exec "$@"
 func TestOneServerAlone(t *testing.T) {
 	cache := t.TempDir()
 	t.Setenv("XDG_CACHE_HOME", cache)
-	t.Chdir("../../..")
+	t.Chdir("../../../..")
 	for _, b := range servers { // as if they had been built
 		path, err := b.Path()
 		require.NoError(t, err)

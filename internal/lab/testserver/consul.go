@@ -5,7 +5,7 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/go-leadership/leadership/internal/testserver/binary"
+	"github.com/go-leadership/leadership/internal/lab/testserver/binary"
 )
 
 // ConsulConfig says what to start. Its zero value is a single server.

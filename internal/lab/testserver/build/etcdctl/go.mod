@@ -1,4 +1,4 @@
-module github.com/go-leadership/leadership/internal/testserver/build/etcdctl
+module github.com/go-leadership/leadership/internal/lab/testserver/build/etcdctl
 
 go 1.26.0
 

@@ -1,4 +1,4 @@
-module github.com/go-leadership/leadership/internal/testserver/build/etcd
+module github.com/go-leadership/leadership/internal/lab/testserver/build/etcd
 
 go 1.26.0
 

@@ -1,4 +1,4 @@
-module github.com/go-leadership/leadership/internal/testserver/build/consul
+module github.com/go-leadership/leadership/internal/lab/testserver/build/consul
 
 go 1.26
 

@@ -1,0 +1,4 @@
+// Package lab has no code of its own. The packages below it are the laboratory, which only tests, benchmarks and the demo on
+// servers import: testserver starts the services, harness runs the conformance suite on them, storetest has what the tests
+// of several stores share, and mutants makes mistakes in a package's source.
+package lab

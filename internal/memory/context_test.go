@@ -97,3 +97,12 @@ func TestEveryCallWithAnEndedContextSendsNothing(t *testing.T) {
 		})
 	}
 }
+
+func isContextOrUnknown(err error) bool {
+	for _, want := range []error{context.DeadlineExceeded, context.Canceled, store.ErrUnknownOutcome} {
+		if errors.Is(err, want) {
+			return true
+		}
+	}
+	return false
+}

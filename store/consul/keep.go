@@ -72,7 +72,7 @@ func (s *session) confirmAll(ctx context.Context, renewed func(engine.Proof)) er
 		case errors.Is(err, errEnded), errors.Is(err, errUnchecked):
 			return err
 		case err != nil && agent.Refusing(err):
-			return fmt.Errorf("the agent is gone: %w", err)
+			return fmt.Errorf("the agent is gone: %v", err)
 		case s.sent.Since(time.Now()) >= ttl:
 			return late(ttl, err)
 		case err != nil:
@@ -102,7 +102,7 @@ func late(ttl time.Duration, err error) error {
 	if err == nil {
 		err = errors.New("no answer in time")
 	}
-	return fmt.Errorf("not confirmed for longer than the ttl %v: %w", ttl, err)
+	return fmt.Errorf("not confirmed for longer than the ttl %v: %v", ttl, err) // in words: a ballot that is lost is not in doubt
 }
 
 var (

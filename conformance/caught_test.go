@@ -25,17 +25,17 @@ var caught = map[reference.Flaw][]string{
 	},
 	reference.TokenBeforeBallot: {"cast-at-the-same-moment"},
 	reference.AheadBeforeBallot: {"cast-at-the-same-moment", "outage-longer-than-the-session", "removed-waiters-stand-again"},
-	reference.NoNonce:           {"lost-reply-makes-one-ballot"},
+	reference.NoNonce:           {"lost-replies-and-impatient-callers", "lost-reply-makes-one-ballot"},
 	reference.AbandonedCampaignStands: {
-		"abandoned-campaign-leaves-no-ballot", "impatient-callers-harm-no-other",
+		"abandoned-campaign-leaves-no-ballot", "impatient-callers-harm-no-other", "lost-replies-and-impatient-callers",
 	},
 	reference.AbandonedOneByOne: {"impatient-callers-harm-no-other"},
 	reference.AbandonedWithdrawalStands: {
-		"abandoned-withdrawal-goes-on", "impatient-callers-harm-no-other",
+		"abandoned-withdrawal-goes-on", "impatient-callers-harm-no-other", "lost-replies-and-impatient-callers",
 	},
 	reference.WithdrawUnproven: {
 		"abandoned-withdrawal-goes-on", "calls-end-with-their-context", "impatient-callers-harm-no-other",
-		"repeated-withdrawal-spares-the-next-ballot",
+		"lost-replies-and-impatient-callers", "repeated-withdrawal-spares-the-next-ballot",
 	},
 	reference.WatchAfterList: {"changes-at-any-moment", "impatient-callers-harm-no-other"},
 	reference.SessionOnce: {

@@ -3,6 +3,7 @@ package conformance
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"sync"
 	"time"
 
@@ -55,6 +56,90 @@ var impatience = []Case{
 			e.until("nothing is left of them", func() bool { return len(e.ballots(observer)) == 0 })
 		},
 	},
+	{
+		Name:     "lost-replies-and-impatient-callers",
+		Promises: []string{"G3"},
+		Explains: "if one in ten replies is lost and some callers give up early, a patient candidate of the same store leads soon",
+		check: func(e *env) {
+			a, observer := e.open(), e.open()
+			trip := e.h.TTL / 100
+			e.withdraw(e.cast(a, "a")) // there is a session
+			a.Delay(trip / 2)
+			ctx, stop := context.WithCancel(e.ctx)
+			var callers sync.WaitGroup
+			e.onClose(func() { stop(); callers.Wait() })
+			for range 3 {
+				callers.Go(func() {
+					for ctx.Err() == nil {
+						giveUp(ctx, a, e.election, 2*trip)
+					}
+				})
+			}
+			led := make(chan struct{})
+			for range 2 {
+				callers.Go(func() { e.leadAgainAndAgain(ctx, a, led) })
+			}
+			callers.Go(func() { e.loseOneInTen(ctx, a, trip) })
+			limit := 3 * e.h.TTL
+			var longest time.Duration
+			for range 30 {
+				began := time.Now()
+				select {
+				case <-led:
+				case <-time.After(limit):
+					e.Fatalf("none leads for %v, and %d ballots stand", limit, len(e.ballots(observer)))
+				}
+				longest = max(longest, time.Since(began))
+			}
+			e.Logf("none led for %v at the longest", longest)
+			stop()
+			callers.Wait()
+			a.Heal()
+			e.until("nothing is left of them", func() bool { return len(e.ballots(observer)) == 0 })
+		},
+	},
+}
+
+// leadAgainAndAgain waits to be first without a limit, tells so, and withdraws, until ctx ends.
+func (e *env) leadAgainAndAgain(ctx context.Context, m *member, led chan<- struct{}) {
+	for ctx.Err() == nil {
+		b, err := campaign(ctx, m, e.election, "patient")
+		if err != nil {
+			continue // the outcome of its request is unknown, or ctx has ended
+		}
+		if b.Wait(ctx) == nil {
+			select {
+			case led <- struct{}{}:
+			case <-ctx.Done():
+			}
+		}
+		_ = b.Withdraw(ctx) // goes on in the background
+	}
+}
+
+// loseOneInTen breaks the connections on which replies come, for a moment, each time that about ten requests have been
+// sent.
+func (e *env) loseOneInTen(ctx context.Context, m *member, trip time.Duration) {
+	random := rand.New(rand.NewPCG(1, 1))
+	tick := time.NewTicker(max(time.Millisecond, trip/5))
+	defer tick.Stop()
+	for next := m.Requests(); ctx.Err() == nil; {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+		if m.Requests() < next {
+			continue
+		}
+		m.LoseReplies()
+		select {
+		case <-time.After(trip / 4):
+		case <-ctx.Done():
+		}
+		m.Heal()
+		next = m.Requests() + 1 + random.IntN(19)
+	}
 }
 
 // impatient is how many callers give up early.

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -74,13 +75,16 @@ func (s *session) lookAt(elections ...string) {
 	}
 }
 
-// look gives the session up if the head of an election's queue is not explained. A read without an answer is sent again.
+// look gives the session up if the head of an election's queue is not explained. A read without an answer is sent
+// again for a TTL: then the turn of the election has to come again, so that it holds up no other.
 func (s *session) look(election string) {
+	ctx, cancel := context.WithTimeout(s.ctx, s.engine.settings.TTL)
+	defer cancel()
 	seen, nonce := 0, ""
-	for wait := (adapter.Retries{}); s.ctx.Err() == nil; wait.Pause(s.ctx) {
+	for wait := (adapter.Retries{}); ctx.Err() == nil; wait.Pause(ctx) {
 		var head State
-		err := s.engine.gate.send(s.ctx, reads, func() (err error) {
-			head, err = s.engine.driver.First(s.ctx, election)
+		err := s.engine.gate.send(ctx, reads, func() (err error) {
+			head, err = s.engine.driver.First(ctx, election)
 			return err
 		})
 		switch {

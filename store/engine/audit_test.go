@@ -182,3 +182,20 @@ func TestReconnectionLooksAtAllHeads(t *testing.T) {
 		require.False(t, b.isLost())
 	})
 }
+
+// TestLookWithoutAnAnswerEnds after a TTL, so that the head of one election that can't be read holds up no other: its turn
+// comes again.
+func TestLookWithoutAnAnswerEnds(t *testing.T) {
+	auditing(t, func(t *testing.T, s *scene, b *ballot) {
+		began := time.Now()
+		looked := start(func() (struct{}, error) { b.session.look("y"); return struct{}{}, nil })
+		for !looked.returned() {
+			require.LessOrEqual(t, time.Since(began), ttl+time.Second)
+			for _, r := range s.all() {
+				r.fail(Answered(store.ErrUnavailable))
+			}
+			time.Sleep(50 * time.Millisecond)
+		}
+		require.False(t, b.isLost())
+	})
+}

@@ -12,9 +12,9 @@ import (
 // out, or may be later; [store.ErrUnavailable] that it was not and will not be. The engine sends both again. Other errors
 // are final. A method whose context ends before the answer comes returns soon, with one of these two.
 //
-// Each of these two means that the service does not answer, unless [Answered] marks the error. The engine then lets one
-// request through at a time, four a second, until one is answered, and logs the outage. A driver does not log it, and
-// leaves nothing behind that goes on asking.
+// Each of these two means that the service does not answer, unless [Answered] marks the error. The engine then lets
+// some four requests a second through until one is answered, and logs the outage. A driver does not log it, and leaves
+// nothing behind that goes on asking.
 var (
 	// ErrGone says that the entry does not stand: it was made and has gone, or is of no use. Enter, Ahead, Acknowledge.
 	ErrGone = errors.New("the entry does not stand")

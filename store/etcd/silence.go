@@ -18,7 +18,7 @@ import (
 // They take longer if the last round trips did, so that a slow link is not taken for a silent one: half as much again as
 // the shorter of the last two. One answer can be late because the cluster elects a leader, and says nothing about the
 // link: the lease has to outlast the next silent member. With one endpoint there is nowhere to go, and it takes 3/10 of
-// the TTL: more than the round trip of TTL/4 that the store works with, and little enough for a renewal over another
+// the TTL: more than the round trip of TTL/8 that the store promises to work with, and little enough for a renewal over another
 // connection.
 
 // silence is for how long a member that owes an answer may be silent before it is left; least is for quick ones of

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// With a round trip of a quarter of the TTL, a candidate leads and keeps leading, and followers are told and confirmed.
+// With a round trip of an eighth of the TTL, a candidate leads and keeps leading, and followers are told and confirmed.
 // The line is that slow from the start, or turns slow while the candidate leads.
 func TestSlowLink(t *testing.T) {
 	t.Parallel()

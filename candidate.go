@@ -13,11 +13,13 @@ import (
 
 // Candidate stands for election, again and again. There are three ways to drive it, all on one state machine:
 //
-//   - Run calls a function while the candidate leads; Campaign is the primitive below it.
+//   - Run calls a function while the candidate leads.
 //   - RunForElection reports the beginning and the end of each term on a channel.
-//   - OnWon, OnNewLeader, OnTakeoverFailed and OnTermEnded register callbacks, for either of the above: the won
-//     callbacks come before the function given to Run. Campaign calls the new-leader callbacks only, while it waits.
-//     A callback that panics or calls runtime.Goexit has failed: the log and the error channel report it.
+//   - Campaign returns a term, and its caller does the rest.
+//
+// OnWon, OnNewLeader, OnTakeoverFailed and OnTermEnded register callbacks for Run and RunForElection. The won callbacks
+// come before the function given to Run. Campaign calls only the new-leader callbacks, while it waits. A callback that
+// panics or calls runtime.Goexit has failed: the log and the error channel report it.
 //
 // Candidates and followers on one store share its session: there is one heartbeat for all, and when the session is lost
 // their terms end together. They share nothing else; two candidates of one election on one store are rivals like any

@@ -116,7 +116,8 @@ func ExampleCandidate_Run() {
 	// <nil>
 }
 
-// Campaign is for programs with a loop of their own: they acknowledge, watch the context of the term, and resign.
+// Campaign is for programs with a loop of their own: they acknowledge, watch the context of the term, and
+// withdraw.
 func ExampleCandidate_Campaign() {
 	st := open()
 	defer st.Close()

@@ -14,7 +14,7 @@ import (
 )
 
 // Follower learns who leads an election. It writes nothing to the store, and survives outages of the store by itself;
-// Fresh and AsOf tell how old its knowledge is. It ends with Stop, and with a permanent error when the store is closed.
+// Fresh and AsOf tell how old its knowledge is. It ends with Stop, and with a permanent error, as Candidate.Run does.
 // A denial ends it as it ends Candidate.Run: only if the store has never worked, and denies for 40 s. It begins to
 // follow at the first call of Start, FollowElection, Wait or Changes. Its methods may be called from any number of
 // goroutines, and from its own callbacks and hooks: none of them waits for the function that calls it. Do not wait for

@@ -2,7 +2,7 @@
 //
 // A process that wants to lead makes a [Candidate]; one that only wants to know who leads makes a [Follower]. Both use
 // a [store.Store]: a session in ZooKeeper, etcd or Consul, in a directory of one machine, or in memory for tests, chosen
-// by URL. This package knows no backend.
+// by URL. This package knows none of these services.
 //
 //	st, err := store.Open(ctx, "zookeeper://10.0.0.1:2181,10.0.0.2:2181/?ttl=10s", nil)
 //	c, err := leadership.NewCandidate(st, "database/primary", "dbhost2:4567", nil)
@@ -28,15 +28,15 @@
 //     that the store documents. As long as the store comes back, no election stays without a leader.
 //   - G4 Order. Candidates lead in the order in which the store received their ballots.
 //   - G5 Acknowledgement. Followers hear of a leader only after it has acknowledged. They see every change of leader
-//     eventually and may miss intermediate ones: the latest wins.
+//     eventually and might miss intermediate ones: the latest wins.
 //   - G6 No herd. A change of leader wakes one candidate, and the number of requests it costs does not grow with the
 //     number of candidates.
 //   - G7 Nothing outlives its owner. When Run or Close has returned, or Done is closed, no goroutine, watch, ballot,
-//     session or connection of theirs is left, if the store can be reached. (A one-shot watch of ZooKeeper's may
+//     session or connection of theirs is left, if the store can be reached. (A one-shot watch of ZooKeeper's might
 //     wait at the server for the next change or the session's end.)
 //
 // Not promised: work already under way when leadership ends is not undone. A write that the leader sent a moment
-// before may arrive after its successor's first. Send the token along and let the resource refuse lower ones.
+// before might arrive after its successor's first. Send the token along and let the resource refuse lower ones.
 //
 // Candidates, followers, terms and stores are made by their constructors and methods: the zero values of these types
 // are of no use. A nil callback or function panics when it is given, a nil context when it is used.
@@ -65,8 +65,8 @@ var (
 	ErrClosed = store.ErrClosed
 	// ErrNotElected refuses what only a leader may do.
 	ErrNotElected = errors.New("not elected")
-	// ErrResigned ends a term after Resign, when the leader's function has returned, and when an operator has asked for it:
-	// see store.Store. Campaign returns it if the operator asked before the term began.
+	// ErrResigned ends a term after Resign or Withdraw, when the leader's function has returned, and when an operator has
+	// asked for it: see store.Store. Campaign returns it if the operator asked before the term began.
 	ErrResigned = errors.New("resigned")
 	// ErrStopped ends terms, campaigns and followers after Stop, and a term of Run when the context of Run has ended.
 	ErrStopped = errors.New("stopped")

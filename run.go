@@ -10,10 +10,9 @@ import (
 	"github.com/go-leadership/leadership/store"
 )
 
-// Campaign stands for election and returns once the candidate leads. The other ways to drive a candidate are built on
-// it. The caller acknowledges, watches Term.Context, and must call Term.Withdraw when its work has stopped: until then
-// the ballot stands, and the candidate can't campaign again. Of the callbacks, Campaign calls only the new-leader
-// callbacks.
+// Campaign stands for election and returns once the candidate leads. The caller acknowledges, watches Term.Context, and
+// must call Term.Withdraw when its work has stopped: until then the ballot stands, and the candidate can't campaign
+// again. Of the callbacks, Campaign calls only the new-leader callbacks.
 //
 // It returns early with an error when ctx ends, with its cause; when Stop is called; when the store returns an error that
 // it does not retry by itself, such as a denial; when the ballot is lost; and with ErrNoLease, ErrTokenRegressed or, if
@@ -47,14 +46,15 @@ func (c *Candidate) Campaign(ctx context.Context) (*Term, error) {
 // acknowledgement, the log says so, once per candidate.
 //
 // Between terms, Run backs off, doubling up to 5 s: from 100 ms after an error, from 1 ms otherwise. An acknowledgement
-// resets the back-off after errors. A turn, from casting a ballot to the return of lead, resets the other one if it was
-// longer than 5 s, or if an operator asked for its end.
+// resets the back-off after errors. The other back-off is reset by a turn, from casting a ballot to the return of lead,
+// that takes longer than 5 s or that an operator ends.
 //
-// Run returns nil after Stop, the cause of ctx when ctx ends, and a permanent error when the store is closed. It returns
-// ErrRunning at once if the candidate is being driven already, and ErrStopped if Stop was called before. After every
-// other error of the store it tries again, and reports the error at once to Options.Logger, if set, and to the Error hook.
-// A denial ends it only if the store has never worked and goes on denying for 40 s: services that could not read their
-// permissions cache their denials for less. If lead panics or calls runtime.Goexit, Run gives the ballot back first.
+// Run returns nil after Stop, the cause of ctx when ctx ends, and a permanent error as soon as the store returns one: it
+// matches ErrClosed if the store is closed, and store.ErrInvalid if the service refuses a setting. Run returns ErrRunning
+// at once if the candidate is being driven already, and ErrStopped if Stop was called before. After every other error of
+// the store it tries again, and reports the error at once to Options.Logger, if set, and to the Error hook. A denial ends
+// Run only if the store has never worked and goes on denying for 40 s: services that could not read their permissions
+// cache their denials for less. If lead panics or calls runtime.Goexit, Run gives the ballot back first.
 func (c *Candidate) Run(ctx context.Context, lead func(ctx context.Context, term *Term) error) error {
 	if lead == nil {
 		panic("leadership: Run has no function to call; leadership.Lead acknowledges and waits")

@@ -126,9 +126,9 @@ func (t *Term) endedError() error {
 // Acknowledged reports whether the term has been acknowledged.
 func (t *Term) Acknowledged() bool { return t.acknowledged.Load() }
 
-// Ballot is the ballot that the term leads with. It stands, and its lease goes on, after the term until it is given back:
-// a program that guards its work by itself has the lease and the session's file from here. Acknowledge and Withdraw of the
-// term are for the rest.
+// Ballot is the ballot that the term leads with. After the term the ballot stands, and its lease goes on, until the ballot
+// is given back. It is for programs that guard their work by themselves: they need its lease and its session's file. To
+// acknowledge or to give the ballot back, call the methods of the term and not those of the ballot.
 func (t *Term) Ballot() store.Ballot { return t.ballot }
 
 // Resign ends the term, if it is not over yet: the context has ended when Resign returns. It waits for nothing, and does

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// BenchmarkCampaign measures what it takes to enter an election on an open session: Store.Campaign behind a leader,
+// BenchmarkCampaign measures what it takes to enter an election on an open session: Store.Cast behind a leader,
 // until the ballot has been cast and waits. The floor is the least that entering a queue takes: creating a key and
 // reading its position, in one request or, on ZooKeeper, two. It also reports how many round trips follow one another
 // and how many requests are sent. The metrics with the prefix "alone-" are the time that Candidate.Campaign takes to

@@ -17,7 +17,8 @@ var (
 	ErrNotFirst = errors.New("ballot is not first in line")
 	// ErrClosed says that the store has been closed: a permanent error.
 	ErrClosed = errors.New("store is closed")
-	// ErrInvalid refuses a name, a value, a URL or an option before anything is sent: a permanent error.
+	// ErrInvalid refuses a name, a value, a URL or an option: a permanent error. The store refuses before anything is sent,
+	// unless only the service knows that a setting is wrong.
 	ErrInvalid = errors.New("invalid")
 	// ErrDenied says that the service itself refused the credentials or the operation. A store returns it at once, so
 	// that its caller can report it. It might pass: a service also denies while it can't read its own permissions.

@@ -27,9 +27,9 @@ import (
 //
 // Before anything is sent, a store checks names with [CheckElection] and values with [CheckValue].
 type Store interface {
-	// Cast casts a ballot with the given value in the election and returns without waiting for the outcome.
-	// It blocks until the service has confirmed the ballot, retrying by itself if the outcome of a request is
-	// unknown; it may give up with [ErrUnavailable] after some time without an answer, so that its caller can say so.
+	// Cast casts a ballot with the given value in the election. It blocks until the service has confirmed the ballot, and
+	// does not wait until the ballot is first: [Ballot].Wait does. If the outcome of a request is unknown, Cast tries again
+	// by itself. It might give up with [ErrUnavailable] after some time without an answer, so that its caller can say so.
 	// After an error, [ErrUnavailable] too, no ballot of this call stands, or the store finds and withdraws it in the
 	// background.
 	// Casting twice in one election is allowed: the two ballots are two candidates.

@@ -89,7 +89,7 @@ func newService(st store.Store, self string) (*service, error) {
 	return &service{self: self, candidate: c, follower: f}, nil
 }
 
-// run stands for election and follows it, until ctx ends. Without a function, Run acknowledges at once.
+// run stands for election and follows it, until ctx ends. It acknowledges as soon as it leads.
 func (s *service) run(ctx context.Context) error {
 	s.follower.Start()
 	defer func() {

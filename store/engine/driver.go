@@ -46,15 +46,15 @@ var (
 //     State.AsOf.
 //  9. Locks are taken in the order: driver, ballot or observation. tell may be called under the driver's.
 //  10. When a connection is lost, all that its watches might have missed is told, or that they are over.
-//  11. No session ends before Proof.Sent and its TTL, unless its owner or an operator ends it.
+//  11. No session ends before Proof.Sent plus its TTL, unless its owner or an operator ends it.
 type Driver interface {
-	// Open opens a session. Keep of the session before has returned, but that session might not have ended: it stays until
-	// End. If there can't be two, Open returns ErrUnavailable until then. After an unknown outcome Open is called again: a session that was opened without an answer ends by itself or with
-	// Close. The zero Proof proves nothing. Open is called often while the service does not answer: what it has started ends
-	// before it returns an error.
+	// Open opens a session. Keep of the last session has returned, but that session might not have ended: it stays until
+	// End. If there can't be two, Open returns ErrUnavailable until then. After an unknown outcome Open is called again: a
+	// session that was opened without an answer ends by itself or with Close. The zero Proof proves nothing. Open is called
+	// often while the service does not answer: what it has started ends before it returns an error.
 	Open(ctx context.Context) (Session, Proof, error)
 	// WatchEntry watches the key of an entry. It returns when the watch is set and a read has been told; from then on every
-	// change is told, or News{Over: true}. If news make a read useless, the engine ends ctx.
+	// change is told, or News{Over: true}. If news makes a read useless, the engine ends ctx.
 	WatchEntry(ctx context.Context, key string, tell Tell) (Watch, error)
 	// WatchLeader does the same for the acknowledgement of an election.
 	WatchLeader(ctx context.Context, election string, tell Tell) (Watch, error)

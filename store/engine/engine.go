@@ -104,7 +104,7 @@ type Settings struct {
 	Pace   time.Duration // from one confirmation to the next, and from one resync to the next; TTL/4
 	Logger *slog.Logger  // of outages, and of what can't be removed; nil: nothing is logged. Close waits for its handler
 
-	CampaignTimeout time.Duration // how long Campaign waits for an answer; 0: as long as its context lasts
+	CampaignTimeout time.Duration // how long Cast waits for an answer; 0: as long as its context lasts
 	DenialTimeout   time.Duration // how long a denial has to last before it costs a ballot or a session; 0: the first one does
 	ConfirmRereads  bool          // Confirm finds what a watch has missed, so nothing is resynced
 	RemovedReason   string        // what happened to a ballot that an operator has removed: "its key was deleted"

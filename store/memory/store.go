@@ -1,4 +1,4 @@
-// Package memory is the reference store: elections within one process. It is complete (sessions with a TTL, expiry,
+// Package memory holds elections within one process. It is complete (sessions with a TTL, expiry,
 // fencing tokens, acknowledgement), it runs in the virtual time of testing/synctest, and its [Faults] make the line
 // between a store and its service fail on demand.
 //

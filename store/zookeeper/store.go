@@ -47,7 +47,7 @@ func Open(config Config) (*Store, error) {
 	return &Store{driver: d, engineOf: engine.New(d, engine.Settings{
 		Name:            d.lifecycle.Name,
 		TTL:             d.config.TTL,
-		Pace:            interval(d.config.TTL),
+		Pace:            d.config.TTL / 6,
 		CampaignTimeout: max(d.config.TTL, 5*time.Second),
 		RemovedReason:   "its node was deleted",
 		Logger:          d.config.Logger,

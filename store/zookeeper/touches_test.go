@@ -142,7 +142,7 @@ func TestTouchesThatFollowAtOnce(t *testing.T) {
 
 // If the ensemble's leader pauses it sends no pings. Afterwards it might answer requests before it learns of older
 // touches. So the connection is given up after an answer that ends a long silence.
-func TestConnectionIsLeftAfterASilence(t *testing.T) {
+func TestTouchesBeforeASilence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		list := touches{ttl: scriptedTTL, list: []touch{{sent: store.Now()}}}
 		require.False(t, list.silent(time.Now().Add(time.Hour)), "the leader knows of the handshake")

@@ -49,7 +49,7 @@ func (s *session) Keep(ctx context.Context, renewed func(engine.Proof)) error {
 		case err == nil && resp.TTL <= 0:
 			return nil
 		case err == nil:
-			renewed(d.proof(sent, k.opened-1))
+			renewed(d.proof(sent, k.opened))
 			retries.Reset()
 			k.failed = nil
 			adapter.PauseFor(ctx, d.renewal()-time.Since(sent.Time()))

@@ -29,12 +29,13 @@ const never = time.Hour
 
 // renewals is a cluster that only renews leases, in virtual time: each stream answers when the script says.
 type renewals struct {
-	start  time.Time
-	script []time.Duration // after how long each renewal is answered; the last one is for all that follow
-	over   int             // the renewal from which on the lease is over; 0: it never is
-	moved  int             // the renewal from which on another cluster answers; 0: none does
-	refuse error           // why no stream is opened
-	closed bool            // the client was closed before Keep
+	start   time.Time
+	script  []time.Duration // after how long each renewal is answered; the last one is for all that follow
+	over    int             // the renewal from which on the lease is over; 0: it never is
+	moved   int             // the renewal from which on another cluster answers; 0: none does
+	refuse  error           // why no stream is opened
+	refused int             // how many are not; 0: all
+	closed  bool            // the client was closed before Keep
 
 	members []string // whose the streams are, in turn; the last one's are all that follow. "": that is not known
 
@@ -161,7 +162,7 @@ func (r *renewals) renew(t *testing.T, endpoints int, duration time.Duration) {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		r.streams++
-		if r.refuse != nil {
+		if r.refuse != nil && (r.refused == 0 || r.streams <= r.refused) {
 			return nil, r.refuse
 		}
 		return &renewalStream{cluster: r, ctx: ctx, number: r.streams, member: r.members[min(r.streams, len(r.members))-1]}, nil
@@ -289,17 +290,31 @@ func TestKeepEndsInAnotherCluster(t *testing.T) {
 	})
 }
 
-// Each proof names the stream on which it came: another number makes the engine look what the service keeps.
+// Each proof names the stream on which it came, the first one 1, as the grant's proof does
+// (TestLeaseOfAnEarlierRequestIsNotUsed). Another number makes the engine look what the service keeps. A stream that could not be opened counts too.
 func TestProofsNameTheirStream(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := renewing(t, 3, 20*time.Second, 100*time.Millisecond, never, 100*time.Millisecond)
-		var streams []uint64
-		for _, p := range r.proofs {
-			streams = append(streams, p.Connection)
-		}
-		require.Equal(t, []uint64{0, 1}, slices.Compact(streams))
-	})
+	for name, test := range map[string]struct {
+		cluster *renewals
+		want    []uint64
+	}{
+		"one is late":           {&renewals{script: []time.Duration{time.Millisecond, never, time.Millisecond}}, []uint64{1, 2}},
+		"the first is not open": {&renewals{script: []time.Duration{time.Millisecond}, refuse: errUnavailable, refused: 1}, []uint64{2}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := test.cluster
+				r.renew(t, 1, 20*time.Second)
+				var streams []uint64
+				for _, p := range r.proofs {
+					streams = append(streams, p.Connection)
+				}
+				require.Equal(t, test.want, slices.Compact(streams))
+			})
+		})
+	}
 }
+
+var errUnavailable = status.Error(codes.Unavailable, "connection reset by peer")
 
 // The engine logs an outage, and the keeper nothing: each of its tries would have another text.
 func TestKeeperLogsNothing(t *testing.T) {
@@ -307,7 +322,7 @@ func TestKeeperLogsNothing(t *testing.T) {
 		require.Empty(t, renewing(t, 3, 15*time.Second, never).warned)
 	})
 	synctest.Test(t, func(t *testing.T) {
-		r := &renewals{refuse: status.Error(codes.Unavailable, "connection reset by peer")}
+		r := &renewals{refuse: errUnavailable}
 		r.renew(t, 3, time.Minute)
 		require.Empty(t, r.warned)
 		require.Less(t, r.streams, 3*60, "tries in a minute")

@@ -13,101 +13,129 @@ import (
 	"google.golang.org/grpc/peer"
 )
 
-// A lease is renewed a quarter of the TTL after the renewal before. Each renewal has a deadline of its own, counted from
-// its sending on an open stream: a sixth of the TTL. Then the member is left, and the next attempt goes to the next
-// endpoint. So a member that falls silent does not cost the lease, which is sent again after 1/4 + 1/6 of the TTL, and
-// has been answered by 1/2 of the TTL if a round trip takes TTL/24. With one endpoint, and after a failure, the deadline
-// is a quarter of the TTL: twice the round trip that the store promises to work with.
+// keeper renews a lease, one renewal at a time. A renewal is one request on a stream, and one answer. It is sent a quarter
+// of the TTL after the last one that was answered. If the answer does not come within the limit (transport.go), the stream
+// is given up, and the next renewal goes to another member at once.
 //
-// The stream is kept while it answers: with a user, the client library authenticates for each new stream, which takes a
-// round trip, and makes the server check the password. The library's own KeepAlive does not say when it sent what was
-// answered.
+// A stream is used again as long as it answers: with a user, the client library authenticates for each new stream, which
+// is a write of the whole cluster. The library's KeepAlive does not say when it sent what was answered, and its
+// KeepAliveOnce opens a stream for each renewal.
+//
+// An answer to a renewal that was sent at t gives a lease until t + TTL − grace. With several endpoints and the default
+// grace, three renewals are sent before that: at TTL/4, 5/12 and 7/12 of the TTL. Two of them might have no answer: a
+// member passes a renewal on to the cluster's leader, and waits for a leader that has fallen silent although there is a new
+// one (TestMemberPaused).
+type keeper struct {
+	*session
+	stream pb.Lease_LeaseKeepAliveClient // nil if there is none
+	cancel context.CancelCauseFunc       // of the stream
+	opened uint64                        // the number of the stream
+	failed *peer.Peer                    // the member that did not answer the last renewal; nil if it was answered
+}
 
 // Keep implements engine.Session.
 func (s *session) Keep(ctx context.Context, renewed func(engine.Proof)) error {
 	d := s.driver
+	k := &keeper{session: s}
+	defer k.giveUp(nil)
 	var retries adapter.Retries
-	for stream, limit := uint64(1), d.renewalLimit(); ; stream++ {
-		answered, err := s.keepOn(ctx, stream, limit, renewed)
-		limit = d.config.TTL / 4
-		if answered {
-			retries.Reset()
-			limit = d.renewalLimit()
-		}
+	for ctx.Err() == nil {
+		sent, resp, err := k.renew(ctx)
 		switch {
-		case errors.Is(err, engine.ErrOver):
-			return nil
-		case err == errAnotherCluster:
-			return err
 		case ctx.Err() != nil:
-			return context.Cause(ctx)
+			continue
+		case err == nil && k.moved(resp.GetHeader().GetClusterId()):
+			return errAnotherCluster
+		case err == nil && resp.TTL <= 0:
+			return nil
+		case err == nil:
+			renewed(d.proof(sent, k.opened))
+			retries.Reset()
+			k.failed = nil
+			adapter.PauseFor(ctx, d.renewal()-time.Since(sent.Time()))
+			continue
 		case d.client.Ctx().Err() != nil:
 			return errClientClosed
 		}
 		d.config.Logger.Debug("the lease was not renewed", "store", d.life.Name, "error", err)
-		if store.Refused(explain(err)) { // perhaps not for ever
+		switch {
+		case err == errLate: // the limit was the pause
+		case store.Refused(explain(err)): // perhaps not for ever
 			adapter.PauseFor(ctx, d.renewal())
-		} else {
+		default:
 			retries.Pause(ctx)
 		}
 	}
-}
-
-// renewalLimit is how long the answer to a renewal may take, if the one before was answered.
-func (d *driver) renewalLimit() time.Duration {
-	if d.alone() {
-		return d.config.TTL / 4
-	}
-	return d.config.TTL / 6
+	return context.Cause(ctx)
 }
 
 // errAnotherCluster is why the session is given up: nothing of what it has read and written holds in another cluster.
 var errAnotherCluster = errors.New("the id of the cluster has changed")
 
-// keepOn opens a stream, and renews the lease on it until an answer is late, or the stream breaks. It reports whether any
-// renewal was answered. ErrOver says that the lease is over.
-func (s *session) keepOn(ctx context.Context, number uint64, limit time.Duration, renewed func(engine.Proof)) (answered bool, err error) {
-	d := s.driver
-	// A member that has no leader ends the stream, instead of keeping it open without answers.
-	ctx, cancel := context.WithCancel(clientv3.WithRequireLeader(ctx))
-	defer cancel()
-	late := time.AfterFunc(d.config.TTL/4, cancel) // of the user's authentication
-	defer late.Stop()
-	stream, err := pb.NewLeaseClient(d.client.ActiveConnection()).LeaseKeepAlive(ctx)
-	if err != nil {
-		return false, err
-	}
-	member, _ := peer.FromContext(stream.Context())
-	for ; ; limit = d.renewalLimit() {
-		sent := store.Now()
-		late.Reset(limit)
-		resp, err := renew(stream, s.id)
-		inTime := late.Stop()
-		cluster := resp.GetHeader().GetClusterId()
-		switch {
-		case err != nil:
-			if !inTime {
-				d.disconnect(member, sent.Time())
-			}
-			return answered, err
-		case cluster != 0 && s.cluster != 0 && cluster != s.cluster: // some gateways leave it out
-			return answered, errAnotherCluster
-		case resp.TTL <= 0:
-			return answered, engine.ErrOver
-		}
-		answered = true
-		renewed(d.proof(sent, number))
-		adapter.PauseFor(ctx, d.renewal()-time.Since(sent.Time()))
-	}
+// moved reports whether the cluster that answered is not the one that granted the lease. A gateway leaves the id out.
+func (s *session) moved(cluster uint64) bool {
+	return cluster != 0 && s.cluster != 0 && cluster != s.cluster
 }
 
-// renew sends one renewal, and returns its answer.
-func renew(stream pb.Lease_LeaseKeepAliveClient, id int64) (*pb.LeaseKeepAliveResponse, error) {
-	if err := stream.Send(&pb.LeaseKeepAliveRequest{ID: id}); err != nil {
-		if _, why := stream.Recv(); why != nil {
-			err = why
+// renew sends one renewal, and returns when, and its answer. If it returns an error, the stream is given up.
+func (k *keeper) renew(ctx context.Context) (sent store.Instant, resp *pb.LeaseKeepAliveResponse, err error) {
+	if k.stream == nil {
+		if err := k.open(ctx); err != nil {
+			return sent, nil, err
 		}
-		return nil, err
 	}
-	return stream.Recv()
+	cancel := k.cancel
+	sent = store.Now()
+	late := time.AfterFunc(k.driver.limit(), func() { cancel(errLate) })
+	_ = k.stream.Send(&pb.LeaseKeepAliveRequest{ID: k.id}) // Recv says why a stream has broken
+	resp, err = k.stream.Recv()
+	inTime := late.Stop()
+	if inTime && err == nil {
+		return sent, resp, nil
+	}
+	k.failed, _ = peer.FromContext(k.stream.Context())
+	if !inTime {
+		err = errLate
+		k.driver.disconnect(k.failed, sent.Time())
+	}
+	k.giveUp(err)
+	return sent, nil, err
+}
+
+// open opens a stream, at another member than the one that failed. With a user, that takes an answer from the cluster.
+func (k *keeper) open(ctx context.Context) error {
+	d := k.driver
+	k.opened++ // an attempt that fails counts too: the service might have been restored meanwhile
+	for range d.endpoints {
+		k.giveUp(nil)
+		// A member that has no leader ends the stream, instead of keeping it open without answers.
+		streaming, cancel := context.WithCancelCause(clientv3.WithRequireLeader(ctx))
+		late := time.AfterFunc(k.driver.limit(), func() { cancel(errLate) })
+		stream, err := pb.NewLeaseClient(d.client.ActiveConnection()).LeaseKeepAlive(streaming)
+		if !late.Stop() {
+			err = errLate
+		}
+		if err != nil {
+			cancel(err)
+			return err
+		}
+		k.stream, k.cancel = stream, cancel
+		if member, _ := peer.FromContext(stream.Context()); !same(member, k.failed) {
+			break
+		}
+	}
+	return nil
+}
+
+// same reports whether both are known, and the same member.
+func same(a, b *peer.Peer) bool {
+	return a != nil && b != nil && a.Addr.String() == b.Addr.String()
+}
+
+// giveUp ends the stream, if there is one.
+func (k *keeper) giveUp(why error) {
+	if k.stream != nil {
+		k.cancel(why)
+		k.stream = nil
+	}
 }

@@ -55,35 +55,6 @@ func Open(config Config) (*Store, error) {
 	return s, nil
 }
 
-// newDriver returns a driver that has not begun to work.
-func newDriver(config Config) (*driver, error) {
-	if err := config.complete(); err != nil {
-		return nil, err
-	}
-	endpoints := config.Endpoints
-	if config.Client != nil {
-		endpoints = config.Client.Endpoints()
-	}
-	password := config.Password
-	config.Password = ""
-	d := &driver{
-		config: config, password: func() string { return password },
-		layout:    layout{config.Prefix},
-		life:      adapter.NewLifecycle("etcd", config.TLS != nil, strings.Join(endpoints, ",")+"/"+config.Prefix),
-		endpoints: len(endpoints), client: config.Client,
-		changed: make(chan struct{}), connections: map[string]*connection{},
-	}
-	d.watches.queued = make(chan struct{}, 1)
-	d.watches.dated = map[*watch]bool{}
-	return d, nil
-}
-
-// renewal is how often the lease is renewed and the store confirmed.
-func (d *driver) renewal() time.Duration { return d.config.TTL / 4 }
-
-// long is how long an outage is waited for in silence.
-func (d *driver) long() time.Duration { return max(d.config.TTL, 5*time.Second) }
-
 // Cast implements store.Store.
 func (s *Store) Cast(ctx context.Context, election, value string) (store.Ballot, error) {
 	return s.engine.Cast(ctx, election, value)
@@ -118,8 +89,37 @@ func (s *Store) TTL() time.Duration { return s.engine.TTL() }
 // Close implements store.Store.
 func (s *Store) Close() error { return s.engine.Close() }
 
-// String returns the store's URL without credentials.
+// String returns the name of the store in errors and logs: its URL without credentials.
 func (s *Store) String() string { return s.engine.String() }
 
 // Format implements fmt.Formatter: with every verb it prints what String returns.
 func (s *Store) Format(f fmt.State, verb rune) { s.engine.Format(f, verb) }
+
+// newDriver returns a driver that has not begun to work.
+func newDriver(config Config) (*driver, error) {
+	if err := config.complete(); err != nil {
+		return nil, err
+	}
+	endpoints := config.Endpoints
+	if config.Client != nil {
+		endpoints = config.Client.Endpoints()
+	}
+	password := config.Password
+	config.Password = ""
+	d := &driver{
+		config: config, password: func() string { return password },
+		layout:    layout{config.Prefix},
+		life:      adapter.NewLifecycle("etcd", config.TLS != nil, strings.Join(endpoints, ",")+"/"+config.Prefix),
+		endpoints: len(endpoints), client: config.Client,
+		changed: make(chan struct{}), connections: map[string]*connection{},
+	}
+	d.watches.queued = make(chan struct{}, 1)
+	d.watches.dated = map[*watch]bool{}
+	return d, nil
+}
+
+// renewal is how often the lease is renewed and the store confirmed.
+func (d *driver) renewal() time.Duration { return d.config.TTL / 4 }
+
+// long is how long an outage is waited for in silence.
+func (d *driver) long() time.Duration { return max(d.config.TTL, 5*time.Second) }

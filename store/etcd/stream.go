@@ -78,8 +78,8 @@ func (d *driver) streamOf(client *clientv3.Client) error {
 		}
 	})
 	member, _ := peer.FromContext(stream.Context())
-	silence := silence{driver: d, connection: d.connectionTo(member)}
-	ticker := time.NewTicker(d.config.TTL / ticks)
+	probe := probe{driver: d, connection: d.connectionTo(member)}
+	ticker := time.NewTicker(probe.interval())
 	defer ticker.Stop()
 	for {
 		for _, r := range d.watches.take() {
@@ -94,8 +94,8 @@ func (d *driver) streamOf(client *clientv3.Client) error {
 			switch {
 			case d.watches.silent():
 				return errSilent
-			case silence.lasts():
-				d.disconnect(member, time.Now().Add(-d.renewalLimit()))
+			case probe.silent():
+				d.disconnect(member, probe.since)
 				return errSilent
 			}
 		case <-ctx.Done():
@@ -104,33 +104,40 @@ func (d *driver) streamOf(client *clientv3.Client) error {
 	}
 }
 
-// silence notices that the member which has the stream of watches is silent: it owes an answer, and nothing has come over
-// its connection for as long as a renewal may take. It counts ticks and not time, so that a process that was paused does
-// not take its own silence for the member's. Without it only a request to the same member would find out, which may come
-// much later (TestSilentStreamIsGivenUp).
-type silence struct {
+// probe notices if the member that has the stream of watches is silent: it owes an answer on the stream, and nothing comes
+// over the connection. Without the probe only a request to the same member would find out, which may come much later
+// (TestSilentStreamIsGivenUp). It counts intervals and not time, so that a process that was paused does not take its own
+// silence for the member's.
+type probe struct {
 	driver     *driver
 	connection *connection // nil if the store did not dial it
-	heard      int64       // what had come at the tick before
-	lasted     int         // for how many ticks nothing has come
+
+	heard int64     // what had come at the interval before
+	owed  int       // for how many intervals nothing has come, and an answer was owed
+	since time.Time // when that began
 }
 
-// ticks is how often in a TTL lasts is called.
-const ticks = 24
+// interval is how often silent must be called.
+func (p *probe) interval() time.Duration { return max(p.driver.config.TTL/12, time.Millisecond) }
 
-// lasts reports whether the store must leave the member.
-func (s *silence) lasts() bool {
-	heard, owes := s.driver.watches.heard()
-	if s.connection != nil {
-		heard += s.connection.heard.Load()
+// silent reports whether the member is silent. If there is another one to go to, silent asks for a sign of life.
+func (p *probe) silent() bool {
+	ws := &p.driver.watches
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	heard, owes := int64(ws.messages), ws.asked || len(ws.creating) > 0
+	if p.connection != nil {
+		heard += p.connection.heard.Load()
 	}
-	if s.lasted++; heard != s.heard || !owes {
-		s.heard, s.lasted = heard, 0
+	if !owes && len(ws.byID) > 0 && p.driver.endpoints > 1 {
+		ws.askProgress()
 	}
-	if s.driver.alone() {
-		return s.lasted > ticks/4
+	if !owes || heard != p.heard {
+		p.heard, p.owed, p.since = heard, 0, time.Now()
+		return false
 	}
-	return s.lasted > ticks/6
+	p.owed++
+	return p.owed >= int(p.driver.limit()/p.interval())
 }
 
 // handle does what a message of the cluster says. It returns an error if the stream is of no use any more

@@ -60,6 +60,24 @@ func (d *driver) notConnected(ctx context.Context, err error) {
 	}
 }
 
+// limit is how long a member may take to answer: a sixth of the TTL, or a quarter if there is one endpoint only. The limit
+// counts from when a request is sent on an open connection. If the answer is late, the store leaves the member: it closes
+// the connection, so that all that waits for the member's answers goes to another one at once. The client library would
+// wait for 15 s, and the lease would end (TestSilentMemberIsLeft).
+//
+//   - A renewal has this limit (renew.go).
+//   - The stream of watches is asked for a sign of life each twelfth of the TTL (stream.go).
+//   - Any other request may take a second at least: a busy cluster often does (client.go).
+func (d *driver) limit() time.Duration {
+	if d.endpoints == 1 {
+		return d.config.TTL / 4
+	}
+	return d.config.TTL / 6
+}
+
+// errLate says that a member did not answer within the limit.
+var errLate = errors.New("the member did not answer in time")
+
 // connection is one that records when data last came over it.
 type connection struct {
 	net.Conn
@@ -82,9 +100,6 @@ func (c *connection) Write(p []byte) (int, error) {
 	return n, c.explain(err)
 }
 
-// alone reports whether there is one endpoint only.
-func (d *driver) alone() bool { return d.endpoints == 1 }
-
 // connectionTo returns the connection to a member; nil if it is not one that the store dialled.
 func (d *driver) connectionTo(member *peer.Peer) *connection {
 	if member == nil || member.Addr == nil {
@@ -100,9 +115,8 @@ func (d *driver) connectionTo(member *peer.Peer) *connection {
 	return nil
 }
 
-// disconnect closes the connection to a member that owes an answer, if nothing has come over it since that time: all that
-// waits for its answers goes elsewhere at once, and the client library would wait for 15 s. A connection that was dialled
-// later owes nothing: then since.Sub(dialled) is negative, and heard never is.
+// disconnect closes the connection to a member that owes an answer, if nothing has come over it since that time. A
+// connection that was dialled later owes nothing: then since.Sub(dialled) is negative, and heard never is.
 func (d *driver) disconnect(member *peer.Peer, since time.Time) {
 	if c := d.connectionTo(member); c != nil && c.heard.Load() < int64(since.Sub(c.dialled)) {
 		_ = c.Close()

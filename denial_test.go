@@ -18,7 +18,7 @@ const (
 	noticed = caches + 5*time.Second
 )
 
-func denied() error { return &store.Error{Op: "campaign", Err: store.ErrDenied} }
+func denied() error { return &store.Error{Op: "cast", Err: store.ErrDenied} }
 
 // unproven is a store that has never worked.
 func unproven(st store.Store) *fakeStore { return &fakeStore{Store: st, worked: never} }

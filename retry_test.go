@@ -158,7 +158,7 @@ func TestRunEndsWithWhatCannotBeCured(t *testing.T) {
 			var log bytes.Buffer
 			st := &fakeStore{Store: w.open()}
 			st.campaign = func(context.Context, string, string) (store.Ballot, error) {
-				return nil, &store.Error{Op: "campaign", Err: failure}
+				return nil, &store.Error{Op: "cast", Err: failure}
 			}
 			c := w.candidate(st, "a", &leadership.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
 			require.ErrorIs(w, c.Run(background, serve), failure)

@@ -41,7 +41,7 @@ func Refused(err error) bool { return Permanent(err) || errors.Is(err, ErrDenied
 
 // Error says which operation failed, in which election on which store, and why.
 type Error struct {
-	Op       string // what was tried: "campaign", "acknowledge", ...
+	Op       string // what was tried: "cast", "acknowledge", ...
 	Store    string // the store, as its URL without credentials
 	Election string // empty if no single election is concerned
 	Err      error  // why

@@ -28,7 +28,7 @@ func TestPermanent(t *testing.T) {
 		for _, err := range []error{
 			condition,
 			fmt.Errorf("%w: more", condition),
-			&store.Error{Op: "campaign", Store: "memory://", Err: fmt.Errorf("%w: more", condition)},
+			&store.Error{Op: "cast", Store: "memory://", Err: fmt.Errorf("%w: more", condition)},
 			errors.Join(io.EOF, condition),
 		} {
 			require.Equal(t, is.permanent, store.Permanent(err), "%v", err)
@@ -45,7 +45,7 @@ func TestPermanent(t *testing.T) {
 func TestConditionsAreApart(t *testing.T) {
 	for a := range conditions {
 		for b := range conditions {
-			wrapped := &store.Error{Op: "campaign", Store: "memory://", Err: a}
+			wrapped := &store.Error{Op: "cast", Store: "memory://", Err: a}
 			require.Equal(t, a == b, errors.Is(wrapped, b), "%v, %v", a, b)
 		}
 	}
@@ -66,23 +66,23 @@ func TestErrorText(t *testing.T) {
 }
 
 func TestErrorTextIsOneLine(t *testing.T) {
-	err := &store.Error{Op: "campaign", Store: "memory://", Election: "a\nlevel=INFO msg=forged", Err: store.ErrInvalid}
+	err := &store.Error{Op: "cast", Store: "memory://", Election: "a\nlevel=INFO msg=forged", Err: store.ErrInvalid}
 	require.NotContains(t, err.Error(), "\n")
 }
 
 func TestErrorsCanBeTakenApart(t *testing.T) {
 	err := fmt.Errorf("start: %w", &store.Error{
-		Op: "campaign", Store: "memory://", Election: "a",
+		Op: "cast", Store: "memory://", Election: "a",
 		Err: &store.FieldError{Field: "value", Reason: "it is too long"},
 	})
 	var op *store.Error
 	require.ErrorAs(t, err, &op)
-	require.Equal(t, "campaign", op.Op)
+	require.Equal(t, "cast", op.Op)
 	var field *store.FieldError
 	require.ErrorAs(t, err, &field)
 	require.Equal(t, "value", field.Field)
 	require.ErrorIs(t, err, store.ErrInvalid)
-	require.EqualError(t, err, `start: campaign in election "a" on memory://: invalid value: it is too long`)
+	require.EqualError(t, err, `start: cast in election "a" on memory://: invalid value: it is too long`)
 }
 
 func TestFieldErrorText(t *testing.T) {

@@ -18,7 +18,7 @@ import (
 	"github.com/go-leadership/leadership/store/engine"
 )
 
-// driver implements engine.Driver and engine.Resigner. One long poll waits for all that is watched (watch.go); Close waits
+// driver implements engine.Driver. One long poll waits for all that is watched (watch.go); Close waits
 // for the goroutines that do.
 type driver struct {
 	Config
@@ -153,7 +153,7 @@ func (d *driver) Ballots(ctx context.Context, election string) (list []store.Sta
 	return list, err
 }
 
-// RequestResignation implements engine.Resigner.
+// RequestResignation implements engine.Driver.
 func (d *driver) RequestResignation(ctx context.Context, election string, token uint64) error {
 	_, err := d.ask(ctx, "mark", server.Request{Election: d.name(election), Token: token})
 	return err

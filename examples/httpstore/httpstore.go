@@ -47,7 +47,7 @@ func Open(c Config) (store.Store, error) {
 	}
 	return engine.New(d, engine.Settings{
 		Name: "httpstore://" + c.Address + "/" + c.Prefix, TTL: d.TTL, Pace: d.TTL / 4,
-		CampaignTimeout: max(d.TTL, 5*time.Second), RemovedReason: "its entry was deleted", Logger: c.Logger,
+		RemovedReason: "its entry was deleted", Logger: c.Logger,
 	}), nil
 }
 

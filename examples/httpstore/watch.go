@@ -61,11 +61,11 @@ func (w *watch) take(a server.Answer, i int, asked uint64, sent time.Time) {
 		return
 	}
 	w.version = state.Version
-	s := &engine.State{Token: state.Token, Session: state.Session, Nonce: state.Nonce, Resign: state.Resign, AsOf: sent}
+	s := &engine.State{Token: state.Token, Session: state.Session, Nonce: state.Nonce, Resign: state.Resign}
 	if state.Token == 0 {
 		s.Leader = store.Leader{Value: string(state.Value), Revision: state.Version}
 	}
-	w.tell(engine.News{State: s})
+	w.tell(engine.News{State: s, AsOf: sent})
 }
 
 // follow sends long polls. Two goroutines do: one sends the next at once when there is another watch, and the server then

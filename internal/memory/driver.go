@@ -101,7 +101,7 @@ func (d *driver) Ballots(ctx context.Context, election string) ([]store.Standing
 	return read(ctx, d.faults, func() ([]store.Standing, error) { return d.service.standing(election), nil })
 }
 
-// RequestResignation implements engine.Resigner.
+// RequestResignation implements engine.Driver.
 func (d *driver) RequestResignation(ctx context.Context, election string, token uint64) error {
 	return write(ctx, d.faults, func() error { d.service.mark(election, token); return nil })
 }

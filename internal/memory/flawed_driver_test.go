@@ -96,12 +96,6 @@ func (f *flawed) told(key string, tell engine.Tell) engine.Tell {
 				tell(n)
 			}
 		}
-	case "never confirms":
-		return func(n engine.News) {
-			if n.AsOf.IsZero() {
-				tell(n)
-			}
-		}
 	case "has no order":
 		late := true
 		return func(n engine.News) {

@@ -179,7 +179,7 @@ func TestSessionOpensOnceTheServiceCanBeReached(t *testing.T) {
 		a.Faults().Expire() // if it was open already
 		time.Sleep(10 * ttl)
 		cast := start(func() (store.Ballot, error) { return a.Cast(t.Context(), "x", "a") })
-		time.Sleep(10 * ttl)
+		time.Sleep(ttl)
 		require.False(t, cast.returned())
 		require.Empty(t, standing(t, b))
 		a.Faults().Heal()

@@ -88,11 +88,10 @@ func (d *driver) WatchEntry(ctx context.Context, key string, tell engine.Tell) (
 			return
 		}
 		st := stateOf(key, n.Entry)
-		st.AsOf = n.AsOf
 		if n.Exists && st.Token == 0 && d.isSession(st.Session) {
 			d.removeTaken(key, n.Modify)
 		}
-		tell(engine.News{State: &st})
+		tell(engine.News{State: &st, AsOf: n.AsOf})
 	})
 	return engine.Watch{Stop: func() { stop(); d.noLonger(key, b.key) }, Stream: d.streamOf(cmp.Or(b.key, key))}, err
 }
@@ -156,11 +155,11 @@ func (d *driver) WatchLeader(ctx context.Context, election string, tell engine.T
 				tell(engine.News{Over: true})
 				return
 			}
-			st := &engine.State{AsOf: n.AsOf}
+			st := &engine.State{}
 			if n.Session != "" { // without a lock it was written by a program that does not stand
 				st.Leader = store.Leader{Value: n.Value, Revision: n.Modify}
 			}
-			tell(engine.News{State: st})
+			tell(engine.News{State: st, AsOf: n.AsOf})
 		})
 		return engine.Watch{Stop: stop}, err
 	})
@@ -290,7 +289,7 @@ func (d *driver) Ballots(ctx context.Context, election string) ([]store.Standing
 	return list, nil
 }
 
-// RequestResignation implements engine.Resigner. The mark is a flag of the ballot's key, whose lock stays as it is.
+// RequestResignation implements engine.Driver. The mark is a flag of the ballot's key, whose lock stays as it is.
 func (d *driver) RequestResignation(ctx context.Context, election string, token uint64) error {
 	dir := d.layout.dir(election)
 	pairs, err := agent.Certain(ctx, func(ctx context.Context) (api.KVPairs, error) { return d.client.List(ctx, dir) })

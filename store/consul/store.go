@@ -26,8 +26,6 @@
 package consul
 
 import (
-	"time"
-
 	"github.com/go-leadership/leadership/store/engine"
 )
 
@@ -46,16 +44,14 @@ func Open(config Config) (*Store, error) {
 	config = d.config
 	return &Store{engine.New(d, engine.Settings{
 		Name: d.life.Name, TTL: config.TTL, Pace: config.TTL / 4,
-		CampaignTimeout: max(2*config.TTL, 10*time.Second),
-		DenialTimeout:   config.TTL,
-		ConfirmRereads:  true,
-		RemovedReason:   "its session has ended, or its key was deleted or taken by another program",
-		Logger:          config.Logger,
+		DenialTimeout:  config.TTL,
+		ConfirmRereads: true,
+		RemovedReason:  "its session has ended, or its key was deleted or taken by another program",
+		Logger:         config.Logger,
 	})}, nil
 }
 
 var (
-	_ engine.Driver   = (*driver)(nil)
-	_ engine.Session  = (*session)(nil)
-	_ engine.Resigner = (*driver)(nil)
+	_ engine.Driver  = (*driver)(nil)
+	_ engine.Session = (*session)(nil)
 )

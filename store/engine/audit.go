@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -18,18 +19,35 @@ import (
 //   - after each reconnection, at all of them, since a service is restored while it is down. They are read as [places]
 //     allow, 16 at once. So N elections take N/16 round trips;
 //   - otherwise at one for each pace, in turn. So an entry that has got to the head is found within N paces, and two more
-//     round trips.
+//     round trips. Of those without a claim it remembers [mostElections].
 //
 // Each look costs one request. A lag of the service, an answer that is late, and a denial that passes explain a lot: what
 // was not explained is read again, and costs the session only if two reads show the same entry that were both sent after
 // its claim was settled.
 
-// watchHead adds an election to those that are audited. The caller holds the engine's mu.
-func (s *session) watchHead(election string) {
-	if _, known := s.doubts[election]; !known {
-		s.doubts[election] = 0
+// mostElections is how many elections a session remembers in which it has no claim any more. So a program that casts in a
+// new election for each of its jobs needs no more and more memory.
+const mostElections = 1000
+
+// queue returns what is known of an election, which is audited from now on. The caller holds the engine's mu.
+func (s *session) queue(election string) *queue {
+	q := s.queues[election]
+	if q == nil {
+		q = &queue{}
+		s.queues[election] = q
 		s.elections = append(s.elections, election)
 	}
+	return q
+}
+
+// forget ends the audit of an election without a claim if there are many. The caller holds the engine's mu.
+func (s *session) forget(election string) {
+	if s.queues[election].claims > 0 || len(s.elections) <= mostElections {
+		return
+	}
+	delete(s.queues, election)
+	i := slices.Index(s.elections, election)
+	s.elections = slices.Concat(s.elections[:i], s.elections[i+1:])
 }
 
 // connected notes on which connection a proof came.
@@ -61,7 +79,7 @@ func (s *session) audit() {
 func (s *session) heads() []string {
 	s.engine.mu.Lock()
 	defer s.engine.mu.Unlock()
-	return s.elections[:len(s.elections):len(s.elections)]
+	return s.elections
 }
 
 // lookAt looks at the heads of some elections, as many at once as there are places.

@@ -199,3 +199,19 @@ func TestLookWithoutAnAnswerEnds(t *testing.T) {
 		require.False(t, b.isLost())
 	})
 }
+
+// TestElectionsThatAreOver: a session remembers some, and those in which it has a claim.
+func TestElectionsThatAreOver(t *testing.T) {
+	auditing(t, func(t *testing.T, s *scene, b *ballot) {
+		for i := range mostElections + 10 {
+			c := s.campaign(t.Context(), strconv.Itoa(i))
+			s.find("Enter").answer(entered(uint64(i+2), Place{}))
+			require.True(t, c.returned())
+			go func() { _ = c.value.Withdraw(t.Context()) }()
+			s.find("Remove").answer(answer{})
+		}
+		heads := b.session.heads()
+		require.Len(t, heads, mostElections)
+		require.Equal(t, "x", heads[0])
+	})
+}

@@ -257,12 +257,16 @@ func (b *ballot) Withdraw(ctx context.Context) error {
 // withdrawn returns nil if the ballot is known to be gone, and otherwise why it might stand.
 func (b *ballot) withdrawn(call context.Context) error {
 	over, left := b.session.state()
+	doubt := b.claim.inDoubt()
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	switch {
 	case closed(b.gone), over && left == nil:
 		return nil
 	case b.trouble != nil && !adapter.Uncertain(b.trouble): // it was refused
+		if doubt { // a request before that one had no answer
+			return fmt.Errorf("%w: %w", store.ErrUnknownOutcome, b.trouble)
+		}
 		return b.trouble
 	case over:
 		return left // nothing is sent any more

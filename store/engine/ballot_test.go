@@ -2,8 +2,6 @@ package engine
 
 import (
 	"context"
-	"errors"
-	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -290,12 +288,9 @@ func TestResignationRequested(t *testing.T) {
 	})
 }
 
-// TestRequestResignation is sent until it is answered, if the driver can do it.
+// TestRequestResignation is sent until it is answered.
 func TestRequestResignation(t *testing.T) {
 	play(t, Settings{}, func(t *testing.T, s *scene) {
-		err := s.Engine.RequestResignation(t.Context(), "x", 7)
-		require.ErrorIs(t, err, errors.ErrUnsupported)
-		s.Engine.driver = scriptedResigner{s.scripted}
 		require.ErrorIs(t, s.Engine.RequestResignation(t.Context(), "", 7), store.ErrInvalid)
 		c := start(func() (struct{}, error) { return struct{}{}, s.Engine.RequestResignation(t.Context(), "x", 7) })
 		s.next("RequestResignation").fail(errLater)
@@ -310,12 +305,6 @@ func TestRequestResignation(t *testing.T) {
 		require.True(t, c.returned())
 		require.EqualError(t, c.err, `request the resignation in election "x" on test://: permission denied`)
 	})
-}
-
-type scriptedResigner struct{ *scripted }
-
-func (s scriptedResigner) RequestResignation(ctx context.Context, election string, token uint64) error {
-	return s.ask(ctx, &request{op: "RequestResignation", election: election, key: strconv.FormatUint(token, 10)}).err
 }
 
 // TestLeaderWhoseWatchIsRefused keeps its entry until its owner gives it back, since the leader's work has to stop

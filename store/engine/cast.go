@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/go-leadership/leadership/internal/adapter"
 	"github.com/go-leadership/leadership/store"
@@ -23,27 +24,27 @@ func (e *Engine) Cast(ctx context.Context, election, value string) (store.Ballot
 	if err := errors.Join(store.CheckElection(election), store.CheckValue(value)); err != nil {
 		return nil, err
 	}
-	b, err := e.campaign(ctx, election, value)
+	b, err := e.cast(ctx, election, value)
 	if err != nil {
-		return nil, e.life.Fail("campaign", election, err)
+		return nil, e.life.Fail("cast", election, err)
 	}
 	return b, nil
 }
 
-func (e *Engine) campaign(ctx context.Context, election, value string) (*ballot, error) {
+// patience is how long Cast waits for an answer: over a slow link with TLS and a user the first takes most of a TTL.
+func (e *Engine) patience() time.Duration { return max(2*e.settings.TTL, 10*time.Second) }
+
+func (e *Engine) cast(ctx context.Context, election, value string) (*ballot, error) {
 	ctx, done, err := e.call(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer done()
-	late := fmt.Errorf("%w: gave up after %v", store.ErrUnavailable, e.settings.CampaignTimeout)
-	if timeout := e.settings.CampaignTimeout; timeout > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, timeout, late)
-		defer cancel()
-	}
+	late := fmt.Errorf("%w: gave up after %v", store.ErrUnavailable, e.patience())
+	ctx, cancel := context.WithTimeoutCause(ctx, e.patience(), late)
+	defer cancel()
 	for wait := (adapter.Retries{}); ; wait.Pause(ctx) {
-		b, err := e.cast(ctx, election, value)
+		b, err := e.tryCast(ctx, election, value)
 		switch err {
 		case errAgain:
 		case late: // no request has failed
@@ -54,8 +55,8 @@ func (e *Engine) campaign(ctx context.Context, election, value string) (*ballot,
 	}
 }
 
-// cast casts one ballot in the present session. However it ends, the slot is free, or an orphan has it.
-func (e *Engine) cast(ctx context.Context, election, value string) (*ballot, error) {
+// tryCast casts one ballot in the present session. However it ends, the slot is free, or an orphan has it.
+func (e *Engine) tryCast(ctx context.Context, election, value string) (*ballot, error) {
 	s, err := e.openSession(ctx)
 	if err != nil {
 		return nil, adapter.NotCast(err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"strconv"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/go-leadership/leadership/store"
@@ -109,11 +110,11 @@ func TestErrorOfAnEndedContext(t *testing.T) {
 
 // TestWhatWasNotSentLeavesWithItsCaller.
 func TestWhatWasNotSentLeavesWithItsCaller(t *testing.T) {
-	play(t, Settings{CampaignTimeout: time.Second}, func(t *testing.T, s *scene) {
+	play(t, Settings{}, func(t *testing.T, s *scene) {
 		c := s.campaign(t.Context(), "x")
 		s.next("Open").answer(answer{})
 		s.next("Enter").fail(errUnsent)
-		time.Sleep(950 * time.Millisecond)
+		time.Sleep(s.Engine.patience() - 50*time.Millisecond)
 		s.next("Enter").fail(errUnsent)
 		time.Sleep(50 * time.Millisecond)
 		require.True(t, c.returned())
@@ -332,5 +333,37 @@ func TestRemovalInDoubtPushesBack(t *testing.T) {
 		time.Sleep(50 * time.Millisecond)
 		s.find("Remove").answer(answer{})
 		require.Equal(t, 1, s.count("Enter"))
+	})
+}
+
+// TestDoubtsWhileACastWaitsForASlot hold the cast back, too.
+func TestDoubtsWhileACastWaitsForASlot(t *testing.T) {
+	play(t, Settings{}, func(t *testing.T, s *scene) {
+		for range mostDoubts {
+			s.impatient()
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		s.campaign(ctx, "x") // its outcome is not in doubt yet
+		for i := range Slots - mostDoubts - 1 {
+			s.impatientIn(strconv.Itoa(i))
+		}
+		waits := s.campaign(t.Context(), "x")
+		cancel()
+		synctest.Wait()
+		free := func(in bool) {
+			for _, r := range s.all() {
+				if r.op == "Void" && (r.election == "x") == in {
+					r.answer(answer{})
+					return
+				}
+			}
+		}
+		free(false)
+		time.Sleep(time.Second)
+		require.Zero(t, s.count("Enter"), "four outcomes in this election are unknown")
+		free(true)
+		require.Equal(t, "x", s.find("Enter").election)
+		s.find("Enter").answer(entered(1, Place{}))
+		require.True(t, waits.returned())
 	})
 }

@@ -21,17 +21,26 @@ type claim struct {
 	doubt    bool    // a request for the entry had no answer
 }
 
+// queue is what a session knows of an election in which it has cast a ballot.
+type queue struct {
+	claims int // that are not settled
+	doubts int // how many of them are in doubt
+}
+
 // mostDoubts is how many outcomes in one election may be unknown while new ballots are cast there. A request whose answer
 // is on its way is no doubt.
 const mostDoubts = 3
 
 // newClaim waits until not too much is in doubt in the election, and then for a slot. Those who wait for a slot get one in
-// the order in which they came. errAgain: the session is over.
+// the order in which they came. errAgain: the session is over, or too much is in doubt by then.
 func (s *session) newClaim(ctx context.Context, election string) (*claim, *slot, error) {
 	e := s.engine
 	for {
 		e.mu.Lock()
-		doubts, changed := s.doubts[election], s.changed
+		doubts, changed := 0, s.changed
+		if q := s.queues[election]; q != nil {
+			doubts = q.doubts
+		}
 		e.mu.Unlock()
 		if doubts <= mostDoubts {
 			break
@@ -57,29 +66,40 @@ func (s *session) newClaim(ctx context.Context, election string) (*claim, *slot,
 	}
 }
 
-// claim makes a claim with a new nonce, or returns nil if the session is over.
+// claim makes a claim with a new nonce, or returns nil if the session is over or too much is in doubt.
 func (s *session) claim(election string, free *slot) *claim {
 	e := s.engine
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if s.over {
+	q := s.queue(election)
+	if s.over || q.doubts > mostDoubts {
 		return nil
 	}
+	q.claims++
 	e.casts++
 	free.turn++
 	c := &claim{session: s, election: election}
 	c.nonce = Nonce{Name: fmt.Sprintf("%s%08x", e.id, e.casts), Slot: free.number, Turn: free.turn}
 	s.claims[c.nonce.Name] = c
-	s.watchHead(election)
 	return c
+}
+
+// inDoubt reports whether a request for the entry had no answer, and it is not settled.
+func (c *claim) inDoubt() bool {
+	c.session.engine.mu.Lock()
+	defer c.session.engine.mu.Unlock()
+	return c.doubt
 }
 
 // settle notes that the entry is known to be gone for good.
 func (c *claim) settle() {
 	c.doubts(false)
-	c.session.engine.mu.Lock()
-	defer c.session.engine.mu.Unlock()
-	delete(c.session.claims, c.nonce.Name)
+	s := c.session
+	s.engine.mu.Lock()
+	defer s.engine.mu.Unlock()
+	delete(s.claims, c.nonce.Name)
+	s.queues[c.election].claims--
+	s.forget(c.election)
 }
 
 // doubts notes whether the outcome of a request for the entry is unknown.
@@ -91,9 +111,9 @@ func (c *claim) doubts(doubt bool) {
 	case doubt == c.doubt:
 		return
 	case doubt:
-		s.doubts[c.election]++
+		s.queues[c.election].doubts++
 	default:
-		s.doubts[c.election]--
+		s.queues[c.election].doubts--
 		close(s.changed)
 		s.changed = make(chan struct{})
 	}

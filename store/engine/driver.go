@@ -22,9 +22,7 @@ var (
 	ErrOver = errors.New("the session has ended")
 )
 
-// Driver is a connection to one service. The engine speaks of entries: an entry is a ballot as the service keeps it. A
-// driver that can mark an entry implements Resigner, too: from then on its State says Resign, and its watch tells
-// that.
+// Driver is a connection to one service. The engine speaks of entries: an entry is a ballot as the service keeps it.
 //
 // What the engine relies on:
 //  1. What is told of one key never goes back in time, not from one watch of the key to the next either. Only a service
@@ -43,7 +41,7 @@ var (
 //     that is not valid proves nothing.
 //  8. WatchEntry, WatchLeader and Ahead answer by a request that was sent after they were called. The first WatchEntry
 //     after an Enter may tell what that read, if the watch was set before. What WatchLeader tells is as of then, or as of
-//     State.AsOf.
+//     the News.AsOf that it says.
 //  9. Locks are taken in the order: driver, ballot or observation. tell may be called under the driver's.
 //  10. When a connection is lost, all that its watches might have missed is told, or that they are over.
 //  11. No session ends before Proof.Sent plus its TTL, unless its owner or an operator ends it.
@@ -65,8 +63,12 @@ type Driver interface {
 	First(ctx context.Context, election string) (State, error)
 	// Confirm makes the watches of WatchLeader tell News.AsOf, the time of this call or later, once they have told all that
 	// happened before. Those of WatchEntry need not tell it. It may return earlier: nil says that the service answered. It needs
-	// no session.
+	// no session. The engine calls it at each pace, and for a caller that needs the present leader, if WatchLeader has said
+	// an AsOf before the call: a driver whose servers answer reads by themselves does.
 	Confirm(ctx context.Context) error
+	// RequestResignation marks the entry with this token: from then on its State says Resign, and its watch tells that. An
+	// entry of another program is refused with errors.ErrUnsupported, as are all by a driver that can mark none.
+	RequestResignation(ctx context.Context, election string, token uint64) error
 	Ballots(ctx context.Context, election string) ([]store.Standing, error) // the first in line first
 	Clear(ctx context.Context, election string) error                       // all elections if the name is empty
 	Close() error                                                           // all other calls have returned
@@ -144,7 +146,7 @@ type Tell func(News)
 // News is what a watch tells. The zero News says: something may have changed, read again.
 type News struct {
 	State *State
-	AsOf  time.Time // all that happened before has been told
+	AsOf  time.Time // all that happened before has been told, with this State if there is one; zero: that is not known
 	Over  bool      // the watch tells no more
 }
 
@@ -156,7 +158,6 @@ type State struct {
 	Resign  bool         // an operator has marked the entry: its owner resigns
 	First   bool         // none is ahead of the entry, or ever will be: it was acknowledged. false: that is not known
 	Leader  store.Leader // of an election
-	AsOf    time.Time    // all changes before it are in it; zero if that is not known
 }
 
 // Watch is a watch that has been set.

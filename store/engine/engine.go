@@ -84,7 +84,6 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -104,10 +103,9 @@ type Settings struct {
 	Pace   time.Duration // from one confirmation to the next, and from one resync to the next; TTL/4
 	Logger *slog.Logger  // of outages, and of what can't be removed; nil: nothing is logged. Close waits for its handler
 
-	CampaignTimeout time.Duration // how long Cast waits for an answer; 0: as long as its context lasts
-	DenialTimeout   time.Duration // how long a denial has to last before it costs a ballot or a session; 0: the first one does
-	ConfirmRereads  bool          // Confirm finds what a watch has missed, so nothing is resynced
-	RemovedReason   string        // what happened to a ballot that an operator has removed: "its key was deleted"
+	DenialTimeout  time.Duration // how long a denial has to last before it costs a ballot or a session; 0: the first one does
+	ConfirmRereads bool          // Confirm finds what a watch has missed, so nothing is resynced
+	RemovedReason  string        // what happened to a ballot that an operator has removed: "its key was deleted"
 }
 
 // Engine implements store.Store. New makes one.
@@ -239,12 +237,9 @@ func (e *Engine) RequestResignation(ctx context.Context, election string, token 
 	if err := store.CheckElection(election); err != nil {
 		return err
 	}
-	err := error(errors.ErrUnsupported)
-	if d, ok := e.driver.(Resigner); ok {
-		err = e.repeat(ctx, func(ctx context.Context) error {
-			return e.gate.send(ctx, plain, func() error { return d.RequestResignation(ctx, election, token) })
-		})
-	}
+	err := e.repeat(ctx, func(ctx context.Context) error {
+		return e.gate.send(ctx, plain, func() error { return e.driver.RequestResignation(ctx, election, token) })
+	})
 	return e.life.Fail("request the resignation", election, err)
 }
 
@@ -272,7 +267,7 @@ func (e *Engine) maintain() {
 			select {
 			case confirming <- struct{}{}:
 				e.life.Go(func() {
-					e.confirm()
+					_ = e.confirm() // its outcome is what the watches tell
 					<-confirming
 				})
 			default:
@@ -299,9 +294,9 @@ func (e *Engine) freshen() {
 	}
 }
 
-// confirm asks the driver to confirm.
-func (e *Engine) confirm() {
-	_ = e.gate.send(e.life.Calls, plain, func() error { // its outcome is what the watches tell
+// confirm asks the driver to confirm what the watches of leaders have told.
+func (e *Engine) confirm() error {
+	return e.gate.send(e.life.Calls, plain, func() error {
 		ctx, cancel := context.WithTimeout(e.life.Calls, e.settings.TTL)
 		defer cancel()
 		return e.driver.Confirm(ctx)

@@ -180,6 +180,7 @@ func (g *gate) answer() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.end() {
+		g.warn.Stop()
 		g.grant()
 	}
 }

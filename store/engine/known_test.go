@@ -216,28 +216,12 @@ func TestObserveNeverGoesBack(t *testing.T) {
 			time.Sleep(2 * time.Second)
 			c := s.observe(&prev)
 			require.False(t, c.returned())
-			s.next("Leader").shows(State{Leader: leader, AsOf: time.Now()})
+			s.next("Leader").shows(State{Leader: leader})
 			require.True(t, c.returned())
 			require.Equal(t, store.Known{Leader: leader, AsOf: time.Now()}, c.value)
 			s.quiet()
 		})
 	}
-}
-
-// TestObserveWithAServerThatIsBehind: a read that shows an earlier time than the caller's is no news. A later confirmation is.
-func TestObserveWithAServerThatIsBehind(t *testing.T) {
-	play(t, Settings{}, func(t *testing.T, s *scene) {
-		began := time.Now()
-		s.watched()
-		time.Sleep(2 * time.Second)
-		c := s.observe(&store.Known{Leader: two, AsOf: began.Add(time.Second)})
-		read := s.next("Leader").shows(State{Leader: one, AsOf: began.Add(time.Millisecond)})
-		require.False(t, c.returned())
-		s.quiet() // it does not read again and again
-		read.tells(News{AsOf: began.Add(time.Second)})
-		require.True(t, c.returned())
-		require.Equal(t, store.Known{Leader: one, AsOf: began.Add(time.Second)}, c.value)
-	})
 }
 
 // TestPlaceOfARequestThatHasGone is given back, also if the request was let through at the moment at which it went.

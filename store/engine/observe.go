@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/go-leadership/leadership/internal/adapter"
-	"github.com/go-leadership/leadership/internal/suspension"
 	"github.com/go-leadership/leadership/store"
 )
 
@@ -15,9 +14,8 @@ import (
 // dropped when it has not been used for a TTL. Its goroutine reads; what watches tell goes to the callers without it.
 //
 // It reads the leader when it begins, when its watch is over or does not tell what has changed, when the confirmations
-// are missing, after an answer that took longer than a pace, and for a caller that needs the present state. Reads are
-// numbered, so that such a caller gets the answer of one that began after the call. That one is as of the present, with
-// a driver whose reads may be behind too: see Syncer.
+// are missing, and for a caller that needs the present state. Reads are numbered, so that such a caller gets the answer
+// of a read that began after the call.
 type observation struct {
 	engine   *Engine
 	election string
@@ -42,13 +40,12 @@ type observation struct {
 	cleared uint64 // the number of the first read that began after it
 
 	// The reads, by number: 1 is the first that begins. One is due while answered < wanted, or the feed is stale.
-	begun    uint64   // the last that has begun
-	answered uint64   // the last that was answered
-	wanted   uint64   // the newest that is wanted, by callers or by refresh
-	present  uint64   // the newest that has to be as of the present
-	trouble  error    // of the last read, if it has no answer
-	refused  *refusal // the last that failed for good; nil if none did
-	reading  bool     // one is under way
+	begun    uint64    // the last that has begun
+	answered uint64    // the last that was answered
+	wanted   uint64    // the newest that is wanted, by callers or by refresh
+	present  time.Time // what is known has to be right as of then, for a caller that needs the present leader
+	trouble  error     // of the last read, if it has no answer
+	refused  *refusal  // the last that failed for good; nil if none did
 }
 
 // refusal is a read that failed for good.
@@ -58,11 +55,10 @@ type refusal struct{ err error }
 type feed struct {
 	number  uint64 // of the read
 	changes uint64 // the observation's when the read began
-	watch   Watch  // written when it has been set
-	synced  bool   // the read is as of the present
-	dated   bool   // it has told a state with its AsOf
-	stale   bool   // it tells no more, or did not tell what has changed
-	older   bool   // its state was not taken, since it may be older than what is known
+	asked   time.Time
+	watch   Watch // written when it has been set
+	dated   bool  // it has told a state with an AsOf
+	stale   bool  // it tells no more, did not tell what has changed, or told what may be older than what is known
 }
 
 // Observe implements store.Store. With prev nil, a read that begins from now on is awaited. A follower calls it for
@@ -123,7 +119,7 @@ func (e *Engine) notOlder(election string, revision uint64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.known.Leader.Revision < revision {
-		o.floor, o.cleared = revision, o.begun+1
+		o.floor, o.cleared = max(o.floor, revision), o.begun+1
 	}
 }
 
@@ -134,11 +130,11 @@ func (o *observation) wait(ctx context.Context, prev *store.Known) (store.Known,
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	refused := o.refused
-	need := uint64(1) // the read that has to be answered
+	need, called := uint64(1), time.Time{} // the read that has to be answered, and as of when
 	switch {
 	case prev == nil:
-		need = o.begun + 1
-		o.present = need
+		need, called = o.begun+1, time.Now()
+		o.present = called
 	case o.known.AsOf.Before(prev.AsOf): // prev is of an observation that was dropped
 		need = o.begun + 1
 	}
@@ -148,7 +144,7 @@ func (o *observation) wait(ctx context.Context, prev *store.Known) (store.Known,
 			return store.Known{}, adapter.Ended(closed, nil, o.trouble)
 		case o.refused != refused:
 			return store.Known{}, o.refused.err
-		case o.answered < need:
+		case o.answered < need, o.known.AsOf.Before(called):
 		case prev != nil && o.known.AsOf.Before(prev.AsOf):
 		case prev != nil && o.known.Leader == prev.Leader && !o.known.AsOf.After(prev.AsOf):
 		case o.floor == 0 || o.answered >= o.cleared:
@@ -185,8 +181,10 @@ func (o *observation) sleep(ctx context.Context) error {
 	return adapter.Ended(ctx, nil, cmp.Or(trouble, o.engine.gate.err()))
 }
 
-// lacking reports whether a read has to begin, if none is under way.
-func (o *observation) lacking() bool { return o.answered < o.wanted || o.feed != nil && o.feed.stale }
+// lacking reports whether a read has to begin, if none is under way, or a confirmation. The caller holds mu.
+func (o *observation) lacking() bool { return o.needsRead() || o.known.AsOf.Before(o.present) }
+
+func (o *observation) needsRead() bool { return o.answered < o.wanted || o.feed != nil && o.feed.stale }
 
 // now returns what is known.
 func (o *observation) now() store.Known {
@@ -195,12 +193,12 @@ func (o *observation) now() store.Known {
 	return o.known
 }
 
-// refresh makes the observation read the leader again, unless a read is under way.
+// refresh makes the observation read the leader again, unless a read is wanted or under way.
 func (o *observation) refresh() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if !o.reading {
-		o.wanted = max(o.wanted, o.begun+1)
+	if !o.lacking() {
+		o.wanted = o.begun + 1
 		ring(o.bell)
 	}
 }
@@ -219,42 +217,39 @@ func (o *observation) run() {
 	o.feed.stop() // only this goroutine writes feed
 }
 
-// readAll reads the leader until no read is wanted.
+// readAll reads the leader until no read is wanted. If the server that has answered might be behind, what it said is
+// confirmed. After a request that was of no use it waits a little.
 func (o *observation) readAll() {
-	for wait := (adapter.Retries{}); o.isLacking(); {
-		asked := time.Now()
-		f, err := o.read()
+	useful := true
+	for wait := (adapter.Retries{}); o.ctx.Err() == nil; {
+		o.mu.Lock()
+		lacking, read := o.lacking(), o.needsRead()
+		o.mu.Unlock()
 		switch {
-		case err == nil:
-			wait.Reset()
-			o.set(f, asked)
-		case !o.failed(err):
+		case !lacking:
 			return
-		default:
+		case !useful:
 			wait.Pause(o.ctx)
+			useful = true
+		case read:
+			f, err := o.read()
+			if err != nil && !o.failed(err) {
+				return
+			}
+			useful = err == nil && o.set(f)
+		default:
+			_ = o.engine.confirm()
+			useful = false // unless nothing is lacking then
 		}
 	}
-}
-
-// isLacking is lacking for a caller that does not hold mu. Nothing is once the observation has ended.
-func (o *observation) isLacking() bool {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.ctx.Err() == nil && o.lacking()
 }
 
 // read reads the leader, and sets a watch. The read begins when the gate has let it through: callers that have come until
 // then need no other.
 func (o *observation) read() (f *feed, err error) {
-	d, ctx := o.engine.driver, o.ctx
-	err = o.engine.gate.send(ctx, reads, func() (err error) {
+	err = o.engine.gate.send(o.ctx, reads, func() (err error) {
 		f = o.begin()
-		if s, ok := d.(Syncer); ok && f.synced {
-			if err := s.Sync(ctx); err != nil {
-				return err
-			}
-		}
-		f.watch, err = d.WatchLeader(ctx, o.election, o.tell(f))
+		f.watch, err = o.engine.driver.WatchLeader(o.ctx, o.election, o.tell(f))
 		return err
 	})
 	return f, err
@@ -264,43 +259,38 @@ func (o *observation) begin() *feed {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.begun++
-	o.reading = true
-	return &feed{number: o.begun, changes: o.changes, synced: o.answered < o.present}
+	return &feed{number: o.begun, changes: o.changes, asked: time.Now()}
 }
 
-// set puts a watch that has been set in place of the one before. If its answer took long, it says little of now, and the
-// leader is read again.
-func (o *observation) set(f *feed, asked time.Time) {
+// set puts a watch that has been set in place of the one before, and reports whether the state that it told was taken.
+func (o *observation) set(f *feed) bool {
 	o.engine.worked.Store(true)
 	o.mu.Lock()
 	old := o.feed
-	o.feed, o.reading, o.trouble = f, false, nil
-	if !f.older {
+	o.feed, o.trouble = f, nil
+	taken := f.number == o.source
+	if taken {
 		o.answered = f.number
-	}
-	if f.number == o.source && !f.dated {
-		o.asOf(asked) // the read was sent later
-	}
-	pace := o.engine.settings.Pace
-	if suspension.Since(asked) > pace && suspension.Since(o.known.AsOf) > pace {
-		o.wanted = max(o.wanted, o.begun+1)
+		if !f.dated {
+			o.asOf(f.asked) // the read was sent later
+		}
 	}
 	o.notify()
 	o.mu.Unlock()
 	old.stop() // after the new watch has been set: no change is missed
+	return taken
 }
 
 // failed is called when a read has failed, and reports whether it must be sent again.
 func (o *observation) failed(err error) (again bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.reading = false
 	if adapter.Uncertain(err) {
 		o.trouble = err
 		return true
 	}
 	o.refused = &refusal{err}
-	o.wanted = o.answered // those who wait are told; the next caller reads again
+	o.wanted, o.present = o.answered, time.Time{} // those who wait are told; the next caller reads again
 	o.notify()
 	return false
 }
@@ -315,15 +305,15 @@ func (o *observation) tell(f *feed) Tell {
 		}
 		switch {
 		case n.State != nil && o.mayBeOlder(f, n.State):
-			f.stale, f.older = true, true
+			f.stale = true
 		case n.State != nil:
 			if n.State.Leader != o.known.Leader {
 				o.changes++
 			}
 			o.source, o.known.Leader = f.number, n.State.Leader
 			o.last = max(o.last, n.State.Leader.Revision)
-			f.dated = f.dated || !n.State.AsOf.IsZero()
-			o.asOf(n.State.AsOf)
+			f.dated = f.dated || !n.AsOf.IsZero()
+			o.asOf(n.AsOf)
 			if o.known.Leader.Revision >= o.floor {
 				o.floor = 0
 			}
@@ -340,15 +330,11 @@ func (o *observation) tell(f *feed) Tell {
 	}
 }
 
-// mayBeOlder reports whether a state might be older than what is known: it was read before the time as of which that is
-// known to be right, or another watch has told of a change since the read began, and the leader is one of before that.
-// The caller holds mu.
+// mayBeOlder reports whether a state might be older than what is known: another watch has told of a change since the read
+// began, and the leader is one of before that. The caller holds mu.
 func (o *observation) mayBeOlder(f *feed, s *State) bool {
-	if s.Leader == o.known.Leader {
-		return false
-	}
-	overtaken := f.number != o.source && f.changes != o.changes
-	return overtaken && 0 < s.Leader.Revision && s.Leader.Revision <= o.last || !s.AsOf.IsZero() && s.AsOf.Before(o.known.AsOf)
+	overtaken := f.number != o.source && f.changes != o.changes && s.Leader != o.known.Leader
+	return overtaken && 0 < s.Leader.Revision && s.Leader.Revision <= o.last
 }
 
 // stop takes the watch back.

@@ -2,39 +2,10 @@ package engine
 
 import (
 	"testing"
-	"time"
 
 	"github.com/go-leadership/leadership/store"
 	"github.com/stretchr/testify/require"
 )
-
-// TestReadOfAServerThatIsBehind: a state as of before what is known is right is not taken, also if no other watch has told of a
-// change since the read began, and it says that there is no leader.
-func TestReadOfAServerThatIsBehind(t *testing.T) {
-	for name, state := range map[string]State{"another leader": {Leader: two}, "no leader": {}} {
-		t.Run(name, func(t *testing.T) {
-			play(t, Settings{}, func(t *testing.T, s *scene) {
-				watch := s.watched()
-				state.AsOf = time.Now()
-				time.Sleep(pace / 2)
-				watch.tells(News{AsOf: time.Now()})
-				known := s.observation().now()
-				c := s.observe(nil)
-				s.next("Leader").shows(state)
-				require.Equal(t, known, s.observation().now())
-				require.False(t, c.returned())
-				watch = s.next("Leader").shows(State{Leader: one, AsOf: time.Now()}) // it is read again
-				require.True(t, c.returned())
-				require.Equal(t, one, c.value.Leader)
-
-				state.AsOf = known.AsOf.Add(-1)
-				watch.tells(News{State: &state})
-				require.Equal(t, one, s.observation().now().Leader, "nor if the watch goes back")
-				s.next("Leader")
-			})
-		})
-	}
-}
 
 // TestReadWhoseOwnWatchHasToldMore: what a watch tells in turn is never older, as far as no time says so.
 func TestReadWhoseOwnWatchHasToldMore(t *testing.T) {
@@ -94,7 +65,7 @@ func TestReplacedWatchIsNotListenedTo(t *testing.T) {
 			play(t, Settings{}, func(t *testing.T, s *scene) {
 				old := s.watched()
 				c := s.observe(nil)
-				read := s.next("Leader").shows(State{Leader: two, AsOf: time.Now()})
+				read := s.next("Leader").shows(State{Leader: two})
 				require.True(t, c.returned())
 				require.True(t, old.isStopped())
 				old.tells(late) // it was on its way

@@ -30,7 +30,7 @@ func (s *scene) observe(prev *store.Known) *call[store.Known] {
 func (s *scene) watched() *request {
 	s.Helper()
 	c := s.leader(nil)
-	r := s.next("Leader").shows(State{Leader: one, AsOf: time.Now()})
+	r := s.next("Leader").shows(State{Leader: one})
 	require.True(s, c.returned())
 	require.Equal(s, one, c.value)
 	return r
@@ -241,12 +241,12 @@ func TestObservationIsDroppedWhenItIsNotUsed(t *testing.T) {
 			time.Sleep(pace)
 			watch.tells(News{AsOf: time.Now()})
 			if s.count("Leader") > 0 { // its resync
-				again := s.next("Leader").shows(State{Leader: one, AsOf: time.Now()})
+				again := s.next("Leader").shows(State{Leader: one})
 				require.True(t, watch.isStopped())
 				watch = again
 			}
 		}
-		watch.tells(News{State: &State{Leader: two, AsOf: time.Now()}})
+		watch.tells(News{State: &State{Leader: two}, AsOf: time.Now()})
 		require.True(t, c.returned())
 		for range 4 {
 			require.NotNil(t, s.observation())
@@ -254,7 +254,7 @@ func TestObservationIsDroppedWhenItIsNotUsed(t *testing.T) {
 			time.Sleep(pace)
 			synctest.Wait()
 			if s.count("Leader") > 0 {
-				watch = s.next("Leader").shows(State{Leader: two, AsOf: time.Now()})
+				watch = s.next("Leader").shows(State{Leader: two})
 			}
 		}
 		require.Nil(t, s.observation())
@@ -271,12 +271,12 @@ func TestObserve(t *testing.T) {
 	play(t, Settings{}, func(t *testing.T, s *scene) {
 		began := time.Now()
 		c := s.observe(nil)
-		watch := s.next("Leader").shows(State{Leader: one, AsOf: began})
+		watch := s.next("Leader").shows(State{Leader: one})
 		require.True(t, c.returned())
 		require.Equal(t, store.Known{Leader: one, AsOf: began}, c.value)
 		c = s.observe(&c.value)
 		require.False(t, c.returned())
-		watch.tells(News{State: &State{Leader: one, AsOf: began}})
+		watch.tells(News{State: &State{Leader: one}, AsOf: began})
 		watch.tells(News{AsOf: began.Add(-time.Second)})
 		require.False(t, c.returned())
 		require.Equal(t, began, s.observation().now().AsOf)

@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -51,19 +50,6 @@ func Answered(err error) error {
 func isAnswer(err error) bool {
 	a := answered{}
 	return err == nil || errors.Is(err, store.ErrDenied) || errors.As(err, &a)
-}
-
-// Syncer is a driver whose reads may be answered by a server that is behind. State.AsOf says how old they can be. After
-// Sync has returned nil, what is read by a method that is called then includes all that was confirmed to its client before
-// the call of Sync. The engine calls it before it reads the leader for a caller who needs the present one.
-type Syncer interface {
-	Sync(ctx context.Context) error
-}
-
-// Resigner is a driver that can mark an entry, as Store.RequestResignation asks for. Marks of other programs' entries are refused
-// with errors.ErrUnsupported.
-type Resigner interface {
-	RequestResignation(ctx context.Context, election string, token uint64) error
 }
 
 // ProcessBound is a Session that ends as soon as its process is gone: see Ballot.SessionFile in package store.

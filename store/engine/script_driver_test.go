@@ -69,6 +69,10 @@ func (s *scripted) Ballots(ctx context.Context, election string) ([]store.Standi
 	return a.list, a.err
 }
 
+func (s *scripted) RequestResignation(ctx context.Context, election string, token uint64) error {
+	return s.ask(ctx, &request{op: "RequestResignation", election: election, key: strconv.FormatUint(token, 10)}).err
+}
+
 func (s *scripted) Clear(ctx context.Context, election string) error {
 	return s.ask(ctx, &request{op: "Clear", election: election}).err
 }

@@ -39,9 +39,9 @@ type session struct {
 	over      bool              // guarded by the engine's mu, as are all below: finish has begun
 	left      error             // why it was given up, if over: the service may keep it. nil: it has ended there
 	claims    map[string]*claim // by nonce
-	doubts    map[string]int    // by election, of all in which it has cast: how many claims are in doubt
-	changed   chan struct{}     // closed and replaced when there are fewer
-	elections []string          // the same elections, in the order of the first casts
+	queues    map[string]*queue // by election: those in which it has cast
+	elections []string          // the same elections, in the order of the first casts; never changed in place
+	changed   chan struct{}     // closed and replaced when fewer claims are in doubt
 }
 
 // openSession returns the session, and waits for one if there is none.
@@ -119,7 +119,7 @@ func (e *Engine) open(o *opening) *session {
 func (e *Engine) newSession(d Session, proof Proof) *session {
 	s := &session{
 		engine: e, driver: d, id: d.ID(), lease: store.NewLease(), reconnected: make(chan struct{}, 1),
-		claims: map[string]*claim{}, doubts: map[string]int{}, changed: make(chan struct{}),
+		claims: map[string]*claim{}, queues: map[string]*queue{}, changed: make(chan struct{}),
 	}
 	s.ctx, s.cancel = context.WithCancelCause(e.life.Background)
 	s.connection.Store(proof.Connection)

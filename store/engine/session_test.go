@@ -75,13 +75,13 @@ func TestCampaignWithoutASession(t *testing.T) {
 
 // TestSessionOpenFailsWithItsLastReason for a caller who does not wait any longer. The attempts go on.
 func TestSessionOpenFailsWithItsLastReason(t *testing.T) {
-	play(t, Settings{CampaignTimeout: time.Second}, func(t *testing.T, s *scene) {
+	play(t, Settings{}, func(t *testing.T, s *scene) {
 		c := s.campaign(t.Context(), "x")
 		s.next("Open").fail(errUnsent)
-		time.Sleep(time.Second)
+		time.Sleep(s.Engine.patience())
 		require.True(t, c.returned())
 		require.ErrorIs(t, c.err, store.ErrUnavailable)
-		require.ErrorContains(t, c.err, "gave up after 1s")
+		require.ErrorContains(t, c.err, "gave up after 20s")
 		require.ErrorContains(t, c.err, "no connection")
 		s.next("Open").answer(answer{})
 		s.cast(1, Place{})
@@ -239,6 +239,7 @@ func TestRemovalThatIsRefusedEndsTheSession(t *testing.T) {
 		s.next("Remove").fail(store.ErrDenied)
 		require.True(t, c.returned())
 		require.ErrorIs(t, c.err, store.ErrDenied)
+		require.ErrorIs(t, c.err, store.ErrUnknownOutcome, "the first request had no answer")
 		require.True(t, other.isLost())
 		require.NotErrorIs(t, other.Err(), store.ErrDenied, "it was not refused")
 		require.ErrorContains(t, other.Err(), "a ballot could not be removed: permission denied")

@@ -30,7 +30,11 @@ func TestWorked(t *testing.T) {
 				}
 				ask(s)
 				time.Sleep(pace)
-				s.find(op).answer(answer{})
+				r := s.find(op)
+				if r.tell != nil {
+					r.tell(News{State: &State{}})
+				}
+				r.answer(answer{})
 				require.True(t, s.Worked())
 				ask(s)
 				s.find(op).fail(store.ErrDenied)

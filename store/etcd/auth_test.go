@@ -106,7 +106,7 @@ func TestAuth(t *testing.T) {
 	// The reader may not be a candidate. Its attempt leaves nothing that the store would retry again and again.
 	_, err = follower.Cast(soon(t), election, "reader")
 	require.ErrorIs(t, err, store.ErrDenied)
-	require.ErrorContains(t, err, "campaign in election")
+	require.ErrorContains(t, err, "cast in election")
 	require.Equal(t, []string{"second"}, values(t, follower, election))
 	c := contend(t, follower, election, "reader")
 	eventually(t, func() bool { return len(c.Errors()) > 0 }, "the hook is told")
@@ -117,7 +117,7 @@ func TestAuth(t *testing.T) {
 	config.Prefix = "other"
 	stranger := open(t, config)
 	for op, call := range map[string]func(ctx context.Context) error{
-		"campaign":         func(ctx context.Context) error { _, err := stranger.Cast(ctx, election, "x"); return err },
+		"cast":             func(ctx context.Context) error { _, err := stranger.Cast(ctx, election, "x"); return err },
 		"read the leader":  func(ctx context.Context) error { _, err := storetest.Leader(ctx, stranger, election, nil); return err },
 		"list the ballots": func(ctx context.Context) error { _, err := stranger.Ballots(ctx, election); return err },
 		"read the leader ": func(ctx context.Context) error {

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/go-leadership/leadership/store"
 	"github.com/go-leadership/leadership/store/engine"
@@ -67,9 +66,7 @@ func TestEntryIsReadWithoutItsValue(t *testing.T) {
 		})
 		require.NoError(t, err)
 		defer w.Stop()
-		s = receive(t, told, "the state")
-		s.AsOf = time.Time{}
-		return s
+		return receive(t, told, "the state")
 	}
 	nonce := func(e engine.Entry) string {
 		_, n, _ := strings.Cut(e.Key, "-")
@@ -80,7 +77,7 @@ func TestEntryIsReadWithoutItsValue(t *testing.T) {
 	require.Equal(t, want, read(entry))
 	require.Less(t, m.received.Load(), int64(len(value)/2))
 
-	require.NoError(t, owner.(engine.Resigner).RequestResignation(soon(t), election, entry.Token))
+	require.NoError(t, owner.RequestResignation(soon(t), election, entry.Token))
 	want.Resign = true
 	require.Equal(t, want, read(entry))
 	key, _, _ := strings.Cut(entry.Key, "@")

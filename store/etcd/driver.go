@@ -13,7 +13,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// driver implements engine.Driver and engine.Resigner on a cluster. All its watches are of one stream.
+// driver implements engine.Driver on a cluster. All its watches are of one stream.
 //
 // Its goroutines are connect, until there is a client; watch, which keeps the stream of watches; and the streams of
 // renewals, while there is a lease. Close waits for all of them.

@@ -10,7 +10,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// RequestResignation implements engine.Resigner. The mark is a version above 1: the ballot's key is put again as it is,
+// RequestResignation implements engine.Driver. The mark is a version above 1: the ballot's key is put again as it is,
 // with its value and its lease, which nothing else does. No other key is touched (TestOnlyTheBallotOfTheTokenIsMarked).
 func (d *driver) RequestResignation(ctx context.Context, election string, token uint64) error {
 	created := int64(min(token, math.MaxInt64))

@@ -49,8 +49,7 @@ func Open(config Config) (*Store, error) {
 	s := &Store{driver: d}
 	s.engineOf = engine.New(d, engine.Settings{
 		Name: d.life.Name, TTL: d.config.TTL, Pace: d.renewal(),
-		CampaignTimeout: max(2*d.config.TTL, 5*time.Second), // over a slow link with TLS and a user it takes most of a TTL
-		RemovedReason:   "its key was deleted", Logger: d.config.Logger,
+		RemovedReason: "its key was deleted", Logger: d.config.Logger,
 	})
 	d.begin()
 	return s, nil

@@ -126,8 +126,7 @@ func (ws *watches) show(w *watch, found *mvccpb.KeyValue, revision int64, sent t
 		return nil
 	}
 	state := w.state(found)
-	state.AsOf = sent
-	w.tell(engine.News{State: &state})
+	w.tell(engine.News{State: &state, AsOf: sent})
 	return nil
 }
 

@@ -115,13 +115,13 @@ func TestWatchTellsNoOldNews(t *testing.T) {
 // A read is right as of the time at which it was sent. An event does not show its time.
 func TestReadSaysAsOfWhen(t *testing.T) {
 	d := watching()
-	var told engine.State
-	l := &watch{key: "a", state: leaderState, tell: func(n engine.News) { told = *n.State }}
+	var told engine.News
+	l := &watch{key: "a", state: leaderState, tell: func(n engine.News) { told = n }}
 	d.watches.set(l)
 	d.confirms(t, 1, 10)
 	sent := time.Now()
 	require.NoError(t, d.watches.show(l, nil, 11, sent))
-	require.Equal(t, engine.State{AsOf: sent}, told)
+	require.Equal(t, engine.News{State: &engine.State{}, AsOf: sent}, told)
 	d.changes(t, 1, "a", 12)
 	require.Zero(t, told.AsOf)
 }

@@ -377,7 +377,7 @@ func (d *driver) watching(ctx context.Context, w *watch, read func() (engine.Sta
 	return engine.Watch{Stream: 1, Stop: w.stop}, nil
 }
 
-// RequestResignation implements engine.Resigner.
+// RequestResignation implements engine.Driver.
 func (d *driver) RequestResignation(ctx context.Context, election string, token uint64) error {
 	return do(ctx, d, func() error {
 		p := d.dirOf(election)

@@ -18,7 +18,7 @@ import (
 	"github.com/go-leadership/leadership/store/engine"
 )
 
-// driver implements engine.Driver and engine.Resigner on a directory. It does not implement engine.Peers, which
+// driver implements engine.Driver on a directory. It does not implement engine.Peers, which
 // measures how long a session has not been renewed, for machines that share no clock. Here a session has a deadline, by
 // a clock that all processes share.
 type driver struct {

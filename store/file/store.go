@@ -103,8 +103,6 @@
 package file
 
 import (
-	"time"
-
 	"github.com/go-leadership/leadership/store/engine"
 )
 
@@ -132,7 +130,7 @@ func Open(config Config) (*Store, error) {
 
 func newStore(d engine.Driver, c Config) *Store {
 	return &Store{engine.New(d, engine.Settings{
-		Name: c.name(), TTL: c.TTL, Pace: c.TTL / 4, CampaignTimeout: max(c.TTL, 5*time.Second),
+		Name: c.name(), TTL: c.TTL, Pace: c.TTL / 4,
 		RemovedReason: "its directory was removed", Logger: c.Logger,
 	})}
 }

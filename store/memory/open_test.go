@@ -190,7 +190,7 @@ func TestErrorsNameTheStoreByItsURL(t *testing.T) {
 	st := storetest.OpenURL(t, url+"/a%20b?ttl=5s")
 	require.NoError(t, st.Close())
 	_, err := st.Cast(context.Background(), "x", "v")
-	require.EqualError(t, err, `campaign in election "x" on `+url+`/a b: store is closed`)
+	require.EqualError(t, err, `cast in election "x" on `+url+`/a b: store is closed`)
 }
 
 // TestOpenOnNothing: a service is needed; its zero value is one.

@@ -15,7 +15,7 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// driver implements engine.Driver, engine.Resigner and engine.Syncer: a connection to an ensemble, and the session that
+// driver implements engine.Driver: a connection to an ensemble, and the session that
 // every such connection has, whether the engine wants one or not.
 //
 // Its goroutines are keep, which confirms the session; authenticate, until that is done; and one for each request under
@@ -148,12 +148,6 @@ func (d *driver) Open(ctx context.Context) (engine.Session, engine.Proof, error)
 		err = errKept
 	}
 	return nil, proof, err
-}
-
-// Confirm implements engine.Driver: it waits for the next confirmation of the session, see keeper.
-func (d *driver) Confirm(ctx context.Context) error {
-	began := time.Now()
-	return d.until(ctx, func() (bool, error) { return !d.confirmed.Before(began), d.refused })
 }
 
 // Close implements engine.Driver. It ends the session, and the nodes go with it.

@@ -225,7 +225,7 @@ func (d *driver) children(dir string) ([]string, error) {
 
 // syncedChildren lists the nodes as they are on the ensemble's leader.
 func (d *driver) syncedChildren(ctx context.Context, dir string) ([]string, error) {
-	if err := d.sync(ctx); err != nil {
+	if err := d.Confirm(ctx); err != nil {
 		return nil, err
 	}
 	return request(ctx, d, func() ([]string, error) { return d.children(dir) })

@@ -16,7 +16,7 @@ import (
 // WatchEntry implements engine.Driver.
 func (d *driver) WatchEntry(ctx context.Context, key string, tell engine.Tell) (engine.Watch, error) {
 	if w, n, ok := d.watches.kept(key); ok {
-		return d.watches.begin(w, d.state(key, n), tell), nil
+		return d.watches.begin(w, d.news(key, n), tell), nil
 	}
 	if _, err := d.await(ctx); err != nil {
 		return engine.Watch{}, err
@@ -30,7 +30,13 @@ func (d *driver) WatchEntry(ctx context.Context, key string, tell engine.Tell) (
 		return engine.Watch{}, err
 	}
 	d.elections.met(key, n.stat.EphemeralOwner)
-	return d.watches.begin(w, d.state(key, n), tell), nil
+	return d.watches.begin(w, d.news(key, n), tell), nil
+}
+
+// news returns what a read of an entry tells.
+func (d *driver) news(key string, n node) engine.News {
+	state := d.state(key, n)
+	return engine.News{State: &state}
 }
 
 // state returns the state of an entry.
@@ -43,15 +49,8 @@ func (d *driver) state(key string, n node) engine.State {
 	}
 }
 
-// Sync implements engine.Syncer: a server answers reads by itself, and may be behind.
-func (d *driver) Sync(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, time.Second)
-	defer cancel()
-	return d.sync(ctx)
-}
-
-// sync sends a barrier. Reads of its session are not behind that.
-func (d *driver) sync(ctx context.Context) error {
+// Confirm implements engine.Driver. It sends a barrier, and all that happened before has been told when that is answered.
+func (d *driver) Confirm(ctx context.Context) error {
 	sess, err := d.await(ctx)
 	if err != nil {
 		return err
@@ -65,6 +64,9 @@ func (d *driver) sync(ctx context.Context) error {
 	err = d.stillLocked(sess) // in one step with the note: a later session needs a barrier of its own
 	if err == nil && sent.After(d.confirmed) {
 		d.confirmed = sent
+	}
+	if err == nil {
+		d.watches.confirmed(sent)
 	}
 	return err
 }
@@ -104,7 +106,7 @@ func (d *driver) WatchLeader(ctx context.Context, election string, tell engine.T
 		if err != nil {
 			return engine.Watch{}, fmt.Errorf("read %s: %w", path, err)
 		}
-		return d.watches.begin(w, engine.State{Leader: leader, AsOf: asOf}, tell), nil
+		return d.watches.begin(w, engine.News{State: &engine.State{Leader: leader}, AsOf: asOf}, tell), nil
 	}
 }
 

@@ -8,7 +8,7 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// RequestResignation implements engine.Resigner. The mark is a version above 0: the ballot's data are set again as they
+// RequestResignation implements engine.Driver. The mark is a version above 0: the ballot's data are set again as they
 // are, which nothing else does.
 func (d *driver) RequestResignation(ctx context.Context, election string, token uint64) error {
 	queue, err := d.readQueue(ctx, d.layout.dir(election))

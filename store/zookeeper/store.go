@@ -24,8 +24,6 @@
 package zookeeper
 
 import (
-	"time"
-
 	"github.com/go-leadership/leadership/store/engine"
 )
 
@@ -45,11 +43,10 @@ func Open(config Config) (*Store, error) {
 		return nil, err
 	}
 	return &Store{driver: d, engineOf: engine.New(d, engine.Settings{
-		Name:            d.lifecycle.Name,
-		TTL:             d.config.TTL,
-		Pace:            interval(d.config.TTL),
-		CampaignTimeout: max(d.config.TTL, 5*time.Second),
-		RemovedReason:   "its node was deleted",
-		Logger:          d.config.Logger,
+		Name:          d.lifecycle.Name,
+		TTL:           d.config.TTL,
+		Pace:          interval(d.config.TTL),
+		RemovedReason: "its node was deleted",
+		Logger:        d.config.Logger,
 	})}, nil
 }

@@ -76,11 +76,11 @@ func (w *watches) drop(key watchKey, some func(*watch) bool) {
 }
 
 // begin tells a state that was read after the watch was registered, and from then on what the watch tells.
-func (w *watches) begin(x *watch, state engine.State, tell engine.Tell) engine.Watch {
+func (w *watches) begin(x *watch, read engine.News, tell engine.Tell) engine.Watch {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if x.end == nil || x.end.State == nil { // else it has been deleted since it was read
-		tell(engine.News{State: &state})
+		tell(read)
 	}
 	if x.tell = tell; x.end != nil {
 		tell(*x.end)

@@ -17,7 +17,7 @@ type watching struct {
 
 func (w *watches) watching(x *watch, state engine.State) *watching {
 	told := &watching{}
-	told.Watch = w.begin(x, state, func(n engine.News) { told.told = append(told.told, n) })
+	told.Watch = w.begin(x, engine.News{State: &state}, func(n engine.News) { told.told = append(told.told, n) })
 	return told
 }
 

@@ -204,7 +204,7 @@ func (e *env) rightAsOf(n *news, revision uint64, request <-chan struct{}) {
 		if one.Over || one.State == nil && one.AsOf.IsZero() {
 			return
 		}
-		late := one.AsOf.After(after) || one.State != nil && one.State.AsOf.After(after)
+		late := one.AsOf.After(after)
 		e.check(!late || known >= revision, "the leader is right as of a time after an acknowledgement that was not told")
 	}
 }

@@ -1,0 +1,47 @@
+package engine
+
+import (
+	"testing"
+	"time"
+
+	"github.com/go-leadership/leadership/store"
+	"github.com/stretchr/testify/require"
+)
+
+// TestPresentLeaderIsConfirmed, if the server that answers the read might be behind, as on ZooKeeper: it says as of when
+// it knows. A caller that does not need the present leader takes what it says.
+func TestPresentLeaderIsConfirmed(t *testing.T) {
+	play(t, Settings{}, func(t *testing.T, s *scene) {
+		earlier := time.Now()
+		time.Sleep(time.Second)
+		s.confirms.Store(true)
+		old := s.observe(&store.Known{Leader: two})
+		watch := s.next("Leader")
+		watch.tells(News{State: &State{Leader: one}, AsOf: earlier})
+		watch.answer(answer{stream: 1})
+		require.True(t, old.returned())
+		require.Equal(t, store.Known{Leader: one, AsOf: earlier}, old.value)
+		s.quiet()
+
+		called := time.Now()
+		c := s.observe(nil)
+		watch = s.next("Leader")
+		watch.tells(News{State: &State{Leader: one}, AsOf: earlier})
+		watch.answer(answer{stream: 1})
+		require.False(t, c.returned(), "the server might be behind")
+		confirm := s.next("Confirm")
+		confirm.fail(errLater)
+		time.Sleep(50 * time.Millisecond)
+		s.next("Confirm").answer(answer{}) // but nothing was told
+		s.quiet()
+		time.Sleep(100 * time.Millisecond)
+		confirm = s.next("Confirm")
+		watch.tells(News{State: &State{Leader: two}})
+		require.False(t, c.returned())
+		watch.tells(News{AsOf: called})
+		require.True(t, c.returned())
+		require.Equal(t, store.Known{Leader: two, AsOf: called}, c.value)
+		confirm.answer(answer{})
+		s.quiet()
+	})
+}

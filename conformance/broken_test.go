@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/go-leadership/leadership/conformance"
-	"github.com/go-leadership/leadership/conformance/internal/reference"
+	"github.com/go-leadership/leadership/internal/lab/broken"
 	"github.com/go-leadership/leadership/store"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -41,18 +41,18 @@ func (r *recorder) Failed() bool {
 	return r.failed
 }
 
-// onReference is the harness of the reference store with a flaw.
-func onReference(service *reference.Service) conformance.Harness {
+// onBroken is the harness of a store with a flaw.
+func onBroken(service *broken.Service) conformance.Harness {
 	const ttl = 10 * time.Second
 	opener := func(grace time.Duration) func(context.Context, conformance.DialFunc) (store.Store, error) {
 		return func(context.Context, conformance.DialFunc) (store.Store, error) {
-			return reference.Open(service, ttl, grace), nil
+			return broken.Open(service, ttl, grace)
 		}
 	}
 	return conformance.Harness{
 		Open:      opener(ttl / 3),
 		OpenLeast: opener(ttl / 12),
-		Faults:    func(st store.Store) conformance.Faults { return st.(*reference.Store).Line() },
+		Faults:    func(st store.Store) conformance.Faults { return st.(*broken.Store).Faults() },
 		Clear:     func(_ context.Context, election string) error { service.Clear(election); return nil },
 		TTL:       ttl,
 		Expiry:    ttl,
@@ -61,82 +61,111 @@ func onReference(service *reference.Service) conformance.Harness {
 	}
 }
 
-// checkReference runs a case against the reference store with a flaw, in virtual time.
-func checkReference(t *testing.T, c conformance.Case, flaw reference.Flaw) *recorder {
+// checkBroken runs a case against the store with a flaw, in virtual time.
+func checkBroken(t *testing.T, c conformance.Case, flaw broken.Flaw) *recorder {
 	r := &recorder{}
 	synctest.Test(t, func(*testing.T) {
-		service := reference.NewService(flaw)
-		c.Check(r, onReference(service))
+		service := broken.NewService(flaw)
+		c.Check(r, onBroken(service))
 		service.End()
 	})
 	return r
 }
 
-var every = flag.Bool("every", false, "try every flaw with every case, not only with those that it fails")
+var (
+	every  = flag.Bool("every", false, "try every flaw with every case, not only with those that it fails")
+	update = flag.Bool("update", false, "with -every: write the table of docs/mistakes.md")
+)
 
-// TestBrokenStores shows that the suite finds mistakes. The reference store passes it. With a flaw it fails the cases
-// that caught lists, at least one of the promise that the flaw breaks. It passes all others, which run with -every and
-// take minutes with the race detector.
+// TestBrokenStores shows that the suite finds mistakes. A store without a flaw passes it. With one it fails the cases
+// that docs/mistakes.md lists, at least one of the promise that the flaw breaks. It passes all others, which run with
+// -every and take minutes with the race detector.
 func TestBrokenStores(t *testing.T) {
 	t.Run("none", func(t *testing.T) {
 		for _, c := range conformance.Cases() {
-			r := checkReference(t, c, reference.None)
+			r := checkBroken(t, c, broken.Flaw{})
 			assert.False(t, r.failed, "%s: %s", c.Name, r.log)
 		}
 	})
-	for _, f := range reference.Flaws {
+	listed := caught(t)
+	var rows []string
+	for _, f := range broken.Flaws {
 		t.Run(f.Does, func(t *testing.T) {
-			require.NotEmpty(t, caught[f.Flaw], "no case is known to catch it")
+			if !*update {
+				require.NotEmpty(t, listed[f.Does], "%s does not list it: go test ./conformance -run TestBrokenStores -every -update", mistakesPage)
+			}
 			var failed, promises []string
 			for _, c := range conformance.Cases() {
-				if !*every && !slices.Contains(caught[f.Flaw], c.Name) {
+				isListed := slices.Contains(listed[f.Does], c.Name)
+				if !*every && !isListed {
 					continue
 				}
-				r := checkReference(t, c, f.Flaw)
-				if !r.failed {
-					continue
+				r := checkBroken(t, c, f)
+				if r.failed {
+					failed = append(failed, c.Name)
+					promises = append(promises, c.Promises...)
 				}
-				failed = append(failed, c.Name)
-				promises = append(promises, c.Promises...)
-				if !slices.Contains(caught[f.Flaw], c.Name) {
+				if r.failed && !isListed {
 					t.Logf("%s: %s", c.Name, r.log)
 				}
 			}
-			assert.ElementsMatch(t, caught[f.Flaw], failed)
+			assert.NotEmpty(t, failed, "no case fails")
 			if f.Promise != "" {
 				assert.Contains(t, promises, f.Promise, "no case that fails checks it")
 			}
+			if !*update {
+				assert.ElementsMatch(t, listed[f.Does], failed)
+			}
+			rows = append(rows, fmt.Sprintf("| %s | %s | `%s` |\n", f.Promise, f.Does, strings.Join(failed, "`, `")))
 		})
 	}
 	for _, promise := range []string{"G1", "G2", "G3", "G4", "G5", "G6", "G7"} {
-		require.True(t, slices.ContainsFunc(reference.Flaws, func(f reference.Description) bool {
-			return f.Promise == promise
-		}), "no flaw breaks %s", promise)
+		require.True(t, slices.ContainsFunc(broken.Flaws, func(f broken.Flaw) bool { return f.Promise == promise }), "no flaw breaks %s", promise)
+	}
+	if *every && *update {
+		text, _ := readMistakes(t)
+		slices.SortStableFunc(rows, func(a, b string) int { return strings.Compare(promiseOf(a), promiseOf(b)) })
+		require.NoError(t, os.WriteFile(mistakesPage, []byte(text+tableBegins+strings.Join(rows, "")), 0o644))
 	}
 }
 
 const (
 	mistakesPage = "../docs/mistakes.md"
-	tableBegins  = "<!-- go test ./conformance -run TestMistakesPage -update -->\n"
+	tableBegins  = "| promise | a store that ... | fails |\n|---|---|---|\n"
 )
 
-var update = flag.Bool("update", false, "write the table of docs/mistakes.md")
+// promiseOf returns the promise of a row, or what comes after all if it has none.
+func promiseOf(row string) string { return strings.Replace(row[:len("| G1")], "|  |", "| Z", 1) }
 
-// docs/mistakes.md lists each flaw with the cases that catch it.
-func TestMistakesPage(t *testing.T) {
+// readMistakes returns docs/mistakes.md before its table, and the rows of that.
+func readMistakes(t *testing.T) (text string, rows []string) {
 	page, err := os.ReadFile(mistakesPage)
 	require.NoError(t, err)
 	text, table, ok := strings.Cut(string(page), tableBegins)
 	require.True(t, ok)
-	var want strings.Builder
-	want.WriteString("| promise | a store that ... | fails |\n|---|---|---|\n")
-	for _, f := range reference.Flaws {
-		fails := "`" + strings.Join(caught[f.Flaw], "`, `") + "`"
-		fmt.Fprintf(&want, "| %s | %s | %s |\n", f.Promise, f.Does, fails)
+	return text, strings.Split(strings.TrimSpace(table), "\n")
+}
+
+// caught returns the cases that docs/mistakes.md lists, by what the store does.
+func caught(t *testing.T) map[string][]string {
+	listed := map[string][]string{}
+	_, rows := readMistakes(t)
+	for _, row := range rows {
+		cells := strings.Split(row, "|")
+		require.Len(t, cells, 5, row)
+		listed[strings.TrimSpace(cells[2])] = strings.Split(strings.Trim(cells[3], " `"), "`, `")
 	}
-	if *update {
-		require.NoError(t, os.WriteFile(mistakesPage, []byte(text+tableBegins+want.String()), 0o644))
-		return
+	return listed
+}
+
+// docs/mistakes.md lists the mistakes of package broken, and cases of the suite alone.
+func TestMistakesPage(t *testing.T) {
+	listed := caught(t)
+	for _, f := range broken.Flaws {
+		require.NotEmpty(t, listed[f.Does], f.Does)
+		for _, name := range listed[f.Does] {
+			require.True(t, slices.ContainsFunc(conformance.Cases(), func(c conformance.Case) bool { return c.Name == name }), name)
+		}
 	}
-	require.Equal(t, want.String(), table, "go test ./conformance -run TestMistakesPage -update writes it")
+	require.Len(t, listed, len(broken.Flaws))
 }

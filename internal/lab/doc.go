@@ -1,4 +1,5 @@
 // Package lab has no code of its own. The packages below it are the laboratory, which only tests, benchmarks and the demo on
 // servers import: testserver starts the services, harness runs the conformance suite on them, storetest has what the tests
-// of several stores share, and mutants makes mistakes in a package's source.
+// of several stores share, broken is the store in memory with one mistake at a time, and mutants makes mistakes in a
+// package's source.
 package lab

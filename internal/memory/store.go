@@ -78,5 +78,14 @@ func Open(service *Service, config *Config) (*Store, error) {
 	return s, nil
 }
 
+// NewDriver returns a driver like that of a store, with the switches on its line, for tests that break it.
+func NewDriver(service *Service, c Config) (engine.Driver, *Faults, error) {
+	if err := c.complete(); err != nil {
+		return nil, nil, err
+	}
+	d := newDriver(service, c)
+	return d, d.faults, nil
+}
+
 // Faults returns the switches on the line between this store and its service.
 func (s *Store) Faults() *Faults { return s.driver.faults }

@@ -160,19 +160,13 @@ func (d *driver) connected(ctx context.Context) (*clientv3.Client, error) {
 	return nil, err
 }
 
-// A request that is not answered in time is given up, since the next one goes to another endpoint. The time grows
-// while none is answered, so that a slow cluster is one that answers late (TestSlowClusterIsWaitedFor). It is
-// longestTimeout at most, unless the link is known to be slower.
-const longestTimeout = 10 * time.Second
-
-// requestTimeout is how long a member may take to answer a request. A busy member that is the only one often takes a
-// second.
+// requestTimeout is how long a member may take to answer a request. Then the request is given up, and the next one goes to
+// another endpoint. A busy member that is the only one often takes a second.
 func (d *driver) requestTimeout() time.Duration {
-	least := d.config.TTL / 5
 	if d.alone() {
-		least = max(least, time.Second)
+		return max(d.config.TTL/4, time.Second)
 	}
-	return d.silence(min(least, longestTimeout))
+	return min(d.config.TTL/4, 10*time.Second)
 }
 
 // errNotConnected is the reason if a request is given up that was not sent.
@@ -182,9 +176,6 @@ var errNotConnected = fmt.Errorf("%w: there is no connection", store.ErrUnavaila
 func request[T any](ctx context.Context, d *driver, send func(context.Context, *clientv3.Client) (T, error)) (T, error) {
 	var none T
 	limit := d.requestTimeout()
-	d.mu.Lock()
-	limit = max(limit, min(d.allowed, longestTimeout))
-	d.mu.Unlock()
 	connecting, cancel := context.WithTimeoutCause(ctx, limit, errNotConnected)
 	client, err := d.connected(connecting)
 	cancel()
@@ -193,16 +184,7 @@ func request[T any](ctx context.Context, d *driver, send func(context.Context, *
 	}
 	attempt, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	sent := time.Now()
 	value, err := send(attempt, client)
-	d.mu.Lock()
-	switch {
-	case err == nil:
-		d.allowed = 2 * time.Since(sent)
-	case attempt.Err() != nil && ctx.Err() == nil:
-		d.allowed = 2 * limit
-	}
-	d.mu.Unlock()
 	switch {
 	case err == nil:
 		return value, nil

@@ -15,8 +15,7 @@ import (
 
 // driver implements engine.Driver on a cluster. All its watches are of one stream.
 //
-// Its goroutines are connect, until there is a client; watch, which keeps the stream of watches; and the streams of
-// renewals, while there is a lease. Close waits for all of them.
+// Its goroutines are connect, until there is a client, and watch, which keeps the stream of watches. Close waits for both.
 type driver struct {
 	config   Config        // without the password
 	password func() string // a function, so that no fmt verb prints it
@@ -32,9 +31,6 @@ type driver struct {
 	refused     error            // why there is no client: its user is denied
 	trouble     error            // why there is no answer, if that is known
 	worked      bool             // the cluster has answered
-	trip        time.Duration    // the shorter of the last two round trips
-	lastTrip    time.Duration    // the last one
-	allowed     time.Duration    // what the next request may take; it grows while none is answered
 	pending     int64            // the id of a lease whose grant has not been answered; 0 if there is none
 	revisions   revisions
 	connections map[string]*connection // the last one dialled, by endpoint

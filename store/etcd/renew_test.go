@@ -172,7 +172,7 @@ func (r *renewals) renew(t *testing.T, endpoints int, duration time.Duration) {
 		config: Config{TTL: 10 * time.Second, Grace: 10 * time.Second / 3, Logger: logger}, life: adapter.NewLifecycle("etcd", false, ""),
 		client: client, endpoints: endpoints,
 	}
-	d.connections = map[string]*connection{"member": {Conn: memberConn{cluster: r}, driver: d, dialled: time.Now()}}
+	d.connections = map[string]*connection{"member": {Conn: memberConn{cluster: r}, dialled: time.Now()}}
 	time.Sleep(time.Second) // the connection is as old as the renewals
 	r.start = time.Now()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -186,92 +186,39 @@ func (r *renewals) renew(t *testing.T, endpoints int, duration time.Duration) {
 	keeping.Wait()
 }
 
-// A renewal is sent a quarter of the TTL after the one before. If its answer is late, it is sent again on another
-// stream: after a tenth of the TTL; if the line is slow, after 1.5 times the shorter of the last two round trips; after
-// a fifth of the TTL at the latest.
-func TestLateRenewalIsSentOnAnotherStream(t *testing.T) {
-	const ms = time.Millisecond
-	for name, test := range map[string]struct {
-		script []time.Duration
-		want   []asked
-	}{
-		"the first": {
-			[]time.Duration{never},
-			[]asked{{0, 1}, {1000 * ms, 2}, {2000 * ms, 3}},
-		},
-		"quick answers": {
-			[]time.Duration{100 * ms, 100 * ms, never},
-			[]asked{{0, 1}, {2500 * ms, 1}, {5000 * ms, 1}, {6000 * ms, 2}, {7000 * ms, 3}},
-		},
-		// The answer that came late, after 1.2 s, does not count as the line's round trip.
-		"one slow answer": {
-			[]time.Duration{100 * ms, 1200 * ms, never, never},
-			[]asked{{0, 1}, {2500 * ms, 1}, {3500 * ms, 2}, {5000 * ms, 1}, {6000 * ms, 3}, {7000 * ms, 4}},
-		},
-		// There is no other round trip: 1.5 times this one.
-		"one slow answer, the first": {
-			[]time.Duration{1200 * ms, never},
-			[]asked{{0, 1}, {1000 * ms, 2}, {2500 * ms, 1}, {4300 * ms, 3}, {6100 * ms, 4}},
-		},
-		"one slow answer before one quick": {
-			[]time.Duration{1200 * ms, never, 100 * ms, never},
-			[]asked{{0, 1}, {1000 * ms, 2}, {2500 * ms, 1}, {5000 * ms, 1}, {6000 * ms, 3}, {7000 * ms, 4}},
-		},
-		"two slow answers, the second slower": {
-			[]time.Duration{1200 * ms, never, 1300 * ms, never},
-			[]asked{{0, 1}, {1000 * ms, 2}, {2500 * ms, 1}, {5000 * ms, 1}, {6800 * ms, 3}, {8600 * ms, 4}},
-		},
-		"two slow answers, the first slower": {
-			[]time.Duration{1300 * ms, never, 1200 * ms, never},
-			[]asked{{0, 1}, {1000 * ms, 2}, {2500 * ms, 1}, {5000 * ms, 1}, {6800 * ms, 3}, {8600 * ms, 4}},
-		},
-		// Only the last two round trips count.
-		"two slow answers after quick ones": {
-			[]time.Duration{100 * ms, 1200 * ms, never, 1200 * ms, never, never},
-			[]asked{
-				{0, 1}, {2500 * ms, 1}, {3500 * ms, 2}, {5000 * ms, 1}, {6000 * ms, 3},
-				{7500 * ms, 1}, {9300 * ms, 4},
-			},
-		},
-		// 1.5 times 1.6 s is more than a fifth of the TTL.
-		"two very slow answers": {
-			[]time.Duration{1600 * ms, never, 1600 * ms, never},
-			[]asked{{0, 1}, {1000 * ms, 2}, {2500 * ms, 1}, {5000 * ms, 1}, {7000 * ms, 3}, {9000 * ms, 4}},
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				last := test.want[len(test.want)-1].at
-				r := renewing(t, 3, last+50*ms, test.script...)
-				require.Equal(t, test.want, r.sent())
-			})
-		})
-	}
-}
-
-// If a member does not answer a renewal, the store leaves it after a fifth of the TTL, or after 1.5 times the shorter
-// of the last two round trips. It leaves the only member after three tenths of the TTL.
-func TestSilentMemberIsLeftByRenewals(t *testing.T) {
-	const ms = time.Millisecond
+// A renewal is sent a quarter of the TTL after the one before. If its answer is late, the member is left, and the next one
+// goes over another stream.
+func TestLateRenewal(t *testing.T) {
+	const ms, sixth = time.Millisecond, 10 * time.Second / 6
 	for name, test := range map[string]struct {
 		endpoints int
 		script    []time.Duration
-		want      time.Duration
+		want      []asked
+		left      []time.Duration
 	}{
-		"quick answers":         {3, []time.Duration{100 * ms, 100 * ms, never}, 7000 * ms},
-		"one slow answer":       {3, []time.Duration{100 * ms, 1200 * ms, never}, 7000 * ms},
-		"two slow answers":      {3, []time.Duration{1200 * ms, never, 1200 * ms, never}, 8600 * ms},
-		"two very slow answers": {3, []time.Duration{1600 * ms, never, 1600 * ms, never}, 9000 * ms},
-		"the only one":          {1, []time.Duration{100 * ms, 100 * ms, never}, 8000 * ms},
+		"the first": {
+			3, []time.Duration{never},
+			[]asked{{0, 1}, {sixth + 50*ms, 2}, {sixth + 2650*ms, 3}},
+			[]time.Duration{sixth, sixth + 2550*ms},
+		},
+		"after quick answers": {
+			3, []time.Duration{100 * ms, 100 * ms, never, 100 * ms, never},
+			[]asked{{0, 1}, {2500 * ms, 1}, {5000 * ms, 1}, {5050*ms + sixth, 2}, {7550*ms + sixth, 2}, {7600*ms + 2*sixth, 3}},
+			[]time.Duration{5000*ms + sixth, 7550*ms + 2*sixth},
+		},
+		"slow answers": {3, []time.Duration{1250 * ms}, []asked{{0, 1}, {2500 * ms, 1}, {5000 * ms, 1}}, nil},
+		"the only member": {
+			1, []time.Duration{2400 * ms, never},
+			[]asked{{0, 1}, {2500 * ms, 1}, {5050 * ms, 2}, {7650 * ms, 3}},
+			[]time.Duration{5000 * ms, 7550 * ms},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				r := renewing(t, test.endpoints, test.want-time.Millisecond, test.script...)
-				require.Empty(t, r.hungUp)
-			})
-			synctest.Test(t, func(t *testing.T) {
-				r := renewing(t, test.endpoints, test.want, test.script...)
-				require.Equal(t, []time.Duration{test.want}, r.hungUp)
+				r := renewing(t, test.endpoints, test.want[len(test.want)-1].at+ms, test.script...)
+				require.Equal(t, test.want, r.sent())
+				require.Equal(t, test.left, r.hungUp)
+				require.Len(t, r.given, len(r.hungUp)+1, "all but the last stream have been given up before")
 			})
 		})
 	}
@@ -314,7 +261,7 @@ func TestProofsNameTheirStream(t *testing.T) {
 		for _, p := range r.proofs {
 			streams = append(streams, p.Connection)
 		}
-		require.Equal(t, []uint64{0, 1}, slices.Compact(streams))
+		require.Equal(t, []uint64{1, 2}, slices.Compact(streams))
 	})
 }
 
@@ -328,20 +275,6 @@ func TestKeeperLogsNothing(t *testing.T) {
 		r.renew(t, 3, time.Minute)
 		require.Empty(t, r.warned)
 		require.Less(t, r.streams, 3*60, "tries in a minute")
-	})
-}
-
-// When a renewal has its answer, the other streams are given up. If none has one, each is given up when its answer would
-// come too late to count. They would stay for as long as their members are silent.
-func TestStreamsOfLateRenewalsAreGivenUp(t *testing.T) {
-	const ms = time.Millisecond
-	synctest.Test(t, func(t *testing.T) {
-		require.Equal(t, []time.Duration{3600 * ms}, renewing(t, 3, 9*time.Second, 100*ms, never, 100*ms).given)
-	})
-	synctest.Test(t, func(t *testing.T) {
-		r := renewing(t, 3, 9500*ms, never)
-		require.Equal(t, []time.Duration{7000 * ms, 8000 * ms, 9000 * ms}, r.given[:3])
-		require.Len(t, r.given, mostRenewers+3, "the others waited until the end")
 	})
 }
 

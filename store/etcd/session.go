@@ -41,7 +41,7 @@ func (d *driver) Open(ctx context.Context) (engine.Session, engine.Proof, error)
 		switch {
 		case err == nil && granted == d.config.TTL:
 			d.granted()
-			return &session{driver: d, id: id, cluster: resp.GetHeader().GetClusterId()}, d.proof(sent, 0), nil
+			return &session{driver: d, id: id, cluster: resp.GetHeader().GetClusterId()}, d.proof(sent, 1), nil
 		case err != nil && !errors.Is(err, rpctypes.ErrLeaseExist):
 			return nil, engine.Proof{}, err
 		}

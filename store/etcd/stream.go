@@ -78,8 +78,8 @@ func (d *driver) streamOf(client *clientv3.Client) error {
 		}
 	})
 	member, _ := peer.FromContext(stream.Context())
-	detector := detector{driver: d, connection: d.connectionTo(member)}
-	ticker := time.NewTicker(detector.interval())
+	silence := silence{driver: d, connection: d.connectionTo(member)}
+	ticker := time.NewTicker(d.config.TTL / ticks)
 	defer ticker.Stop()
 	for {
 		for _, r := range d.watches.take() {
@@ -94,14 +94,43 @@ func (d *driver) streamOf(client *clientv3.Client) error {
 			switch {
 			case d.watches.silent():
 				return errSilent
-			case detector.silent():
-				d.disconnect(member, detector.since)
+			case silence.lasts():
+				d.disconnect(member, time.Now().Add(-d.renewalLimit()))
 				return errSilent
 			}
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
 	}
+}
+
+// silence notices that the member which has the stream of watches is silent: it owes an answer, and nothing has come over
+// its connection for as long as a renewal may take. It counts ticks and not time, so that a process that was paused does
+// not take its own silence for the member's. Without it only a request to the same member would find out, which may come
+// much later (TestSilentStreamIsGivenUp).
+type silence struct {
+	driver     *driver
+	connection *connection // nil if the store did not dial it
+	heard      int64       // what had come at the tick before
+	lasted     int         // for how many ticks nothing has come
+}
+
+// ticks is how often in a TTL lasts is called.
+const ticks = 24
+
+// lasts reports whether the store must leave the member.
+func (s *silence) lasts() bool {
+	heard, owes := s.driver.watches.heard()
+	if s.connection != nil {
+		heard += s.connection.heard.Load()
+	}
+	if s.lasted++; heard != s.heard || !owes {
+		s.heard, s.lasted = heard, 0
+	}
+	if s.driver.alone() {
+		return s.lasted > ticks/4
+	}
+	return s.lasted > ticks/6
 }
 
 // handle does what a message of the cluster says. It returns an error if the stream is of no use any more

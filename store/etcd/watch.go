@@ -37,7 +37,7 @@ type watches struct {
 	dated    map[*watch]bool    // those that tell News.AsOf, and have told something
 	marks    []mark             // of the progress that was asked for
 	asked    bool               // progress was asked for since the last message
-	messages int                // how many have come
+	messages int64              // how many have come
 }
 
 // watch is the watch of a key.
@@ -183,14 +183,16 @@ func (ws *watches) progress(revision int64, sent time.Time) {
 	defer ws.mu.Unlock()
 	if len(ws.creating)+len(ws.byID) > 0 {
 		ws.marks = append(ws.marks, mark{revision, sent})
-		ws.askProgress()
+		ws.asked = true
+		ws.ask(&pb.WatchRequest{RequestUnion: &pb.WatchRequest_ProgressRequest{ProgressRequest: &pb.WatchProgressRequest{}}})
 	}
 }
 
-// askProgress asks for the progress of the watches. The caller holds mu.
-func (ws *watches) askProgress() {
-	ws.asked = true
-	ws.ask(&pb.WatchRequest{RequestUnion: &pb.WatchRequest_ProgressRequest{ProgressRequest: &pb.WatchProgressRequest{}}})
+// heard returns how many messages have come, and whether the member owes one.
+func (ws *watches) heard() (messages int64, owes bool) {
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	return ws.messages, ws.asked || len(ws.creating) > 0
 }
 
 // silent reports whether the cluster has left several requests for progress unanswered. Then the stream is of no use: some

@@ -137,23 +137,6 @@ func TestTTLIsNotGranted(t *testing.T) {
 	}
 }
 
-// Names and values that every store refuses are refused without a connection.
-func TestNamesAndValuesAreChecked(t *testing.T) {
-	st := open(t, zookeeper.Config{Servers: []string{"127.0.0.1:1"}})
-	for _, election := range []string{
-		"", "/", "a/", "/a", "a//b", ".", "..", "a/../b", "_a", "a/_ballots", "a__b", "a\x00b", "a\nb", "a\ufffeb", "a\U0001F600",
-	} {
-		_, err := st.Cast(soon(t), election, "own")
-		requireInvalid(t, err, "election")
-		_, err = storetest.Leader(soon(t), st, election, nil)
-		requireInvalid(t, err, "election")
-		_, err = st.Ballots(soon(t), election)
-		requireInvalid(t, err, "election")
-	}
-	_, err := st.Cast(soon(t), "a", string(make([]byte, store.MaxValue+1)))
-	requireInvalid(t, err, "value", "131073", "131072")
-}
-
 // The longest value is accepted as ballot and as acknowledgement, with any bytes.
 func TestLongestValue(t *testing.T) {
 	election := newElection()

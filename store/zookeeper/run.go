@@ -67,9 +67,9 @@ func (d *driver) isRefused() bool {
 // short.
 const leastLimit = 250 * time.Millisecond
 
-// limit is how long each step of connecting may take. It fits round trips of TTL/8. A server that has just started can leave
-// a handshake without an answer, and the lease has to outlast that (TestServerRestarts).
-func (d *driver) limit() time.Duration { return max(d.config.TTL/6, leastLimit) }
+// limit is how long each step of connecting may take. A server that has just started can leave a handshake without an
+// answer, and the lease has to outlast that (TestServerRestarts).
+func (d *driver) limit() time.Duration { return max(patience(d.config.TTL), leastLimit) }
 
 // connect makes a connection with a session. In the first round, a server that may be gone holds up the others for a
 // second at most.

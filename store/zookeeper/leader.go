@@ -18,10 +18,7 @@ func (d *driver) WatchEntry(ctx context.Context, key string, tell engine.Tell) (
 	if err != nil {
 		return engine.Watch{}, err
 	}
-	w, n, ok := l.watches.kept(key)
-	if !ok {
-		n, w, err = l.watch(ctx, key, true)
-	}
+	n, w, err := l.watch(ctx, key, true)
 	switch {
 	case errors.Is(err, zk.ErrNoNode): // no later node has this name
 		tell(engine.News{State: &engine.State{}, Over: true})

@@ -296,6 +296,21 @@ func TestPresentSessionIsGrantedMore(t *testing.T) {
 	require.Nil(t, d.current)
 }
 
+// No request is sent before the identity has been accepted. A server that does not answer that is left.
+func TestConnectionIsNotUsedBeforeTheIdentity(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const opSetAuth = 100
+		s := &scriptedServer{ttl: scriptedTTL, skips: opSetAuth, user: "ann"}
+		d := s.driver(t)
+		for range 10 {
+			_, err := d.up(t.Context())
+			require.ErrorIs(t, err, store.ErrUnavailable)
+		}
+		synctest.Wait()
+		require.Greater(t, len(s.asked), 2)
+	})
+}
+
 // A server freezes. The error of a request says that, and not that the library has closed the connection.
 func TestFrozenServerIsTheCause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -33,6 +33,7 @@ type watches struct {
 type watched struct {
 	armed bool     // the server has a watch
 	mzxid int64    // of the node when the watch was set
+	fresh *node    // what Enter has read, for the engine to ask for; nil if there is none
 	list  []*watch // those that are not over
 }
 
@@ -41,19 +42,20 @@ type watch struct {
 	path  string // constant
 	entry bool   // constant: the node is an entry, which never comes back
 
-	fresh *node        // guarded by the mutex of watches, as are all below: what was read, for the engine to ask for
-	tell  engine.Tell  // nil before begin
-	end   *engine.News // its last news; nil until it is over
+	tell engine.Tell  // guarded by the mutex of watches, as is end; nil before begin
+	end  *engine.News // its last news; nil until it is over
 }
 
-// add registers a watch, and reports whether the server has one on the node.
-func (w *watches) add(path string, entry bool) (x *watch, armed bool) {
+// add registers a watch. It reports whether the server has a watch on the node, and what Enter has read, if that has not been
+// asked for yet. On one connection that is as good as to read now: the server tells of a change before it answers what has
+// seen the change.
+func (w *watches) add(path string, entry bool) (x *watch, armed bool, fresh *node) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	x = &watch{path: path, entry: entry}
 	if w.ended {
 		x.end = &engine.News{Over: true}
-		return x, false
+		return x, false, nil
 	}
 	if w.set == nil {
 		w.set = map[string]*watched{}
@@ -64,7 +66,8 @@ func (w *watches) add(path string, entry bool) (x *watch, armed bool) {
 		w.set[path] = on
 	}
 	on.list = append(on.list, x)
-	return x, on.armed
+	fresh, on.fresh = on.fresh, nil
+	return x, on.armed, fresh
 }
 
 // arm notes that the server has a watch since the read of this one. If this one is over, the server's has fired already.
@@ -86,14 +89,10 @@ func (w *watches) arm(x *watch, n node) {
 func (w *watches) remove(x *watch) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.drop(x.path, func(y *watch) bool { return x == y })
-}
-
-// drop takes some of the watches on a node back. The caller holds mu.
-func (w *watches) drop(path string, some func(*watch) bool) {
-	if on := w.set[path]; on != nil {
-		if on.list = slices.DeleteFunc(on.list, some); len(on.list) == 0 && !on.armed {
-			delete(w.set, path)
+	if on := w.set[x.path]; on != nil {
+		on.list = slices.DeleteFunc(on.list, func(y *watch) bool { return x == y })
+		if len(on.list) == 0 && !on.armed {
+			delete(w.set, x.path)
 		}
 	}
 }
@@ -161,30 +160,15 @@ func (w *watches) confirmed(asOf time.Time) {
 	}
 }
 
-// keep keeps what was read when a watch was set, for the engine, which is going to ask for that: casting a ballot takes
-// a round trip less (bench: TestRequestsPerChange).
+// keep keeps what was read when a watch was set, and takes the watch back: the engine is going to ask for the same.
+// Casting a ballot takes a round trip less (bench: TestRequestsPerChange).
 func (w *watches) keep(x *watch, n node) {
 	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.drop(x.path, func(y *watch) bool { return y.fresh != nil }) // they were not asked for
-	x.fresh = &n
-}
-
-// kept returns a watch on an entry that is not over, with what was read then, if that has not been used yet. On one
-// connection that is as good as to read now: the server tells of a change before it answers what has seen it.
-func (w *watches) kept(path string) (*watch, node, bool) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if on := w.set[path]; on != nil {
-		for _, x := range on.list {
-			if x.fresh != nil {
-				n := *x.fresh
-				x.fresh = nil
-				return x, n, true
-			}
-		}
+	if on := w.set[x.path]; on != nil && slices.Contains(on.list, x) {
+		on.fresh = &n
 	}
-	return nil, node{}, false
+	w.mu.Unlock()
+	w.remove(x)
 }
 
 // node is what a read returned. stat is nil if there is no such node.
@@ -210,7 +194,10 @@ func readNode(c *zk.Conn, path string) (node, error) {
 // watch reads a node and returns the watch of its next change. An entry that does not exist is an error, zk.ErrNoNode,
 // without a watch; only its stat is read if the server has a watch on it.
 func (l *link) watch(ctx context.Context, path string, entry bool) (node, *watch, error) {
-	x, armed := l.watches.add(path, entry)
+	x, armed, fresh := l.watches.add(path, entry)
+	if fresh != nil {
+		return *fresh, x, nil
+	}
 	n, err := request(ctx, l, func(c *zk.Conn) (node, error) {
 		switch {
 		case armed && entry:

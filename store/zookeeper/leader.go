@@ -49,7 +49,7 @@ func (d *driver) Sync(ctx context.Context) error {
 	return l.sync(ctx)
 }
 
-// sync sends a barrier. Later reads of the connection are not behind that.
+// sync sends a barrier. Later reads of the connection are not behind the barrier.
 func (l *link) sync(ctx context.Context) error {
 	sent := time.Now()
 	if _, err := request(ctx, l, barrier); err != nil {
@@ -120,7 +120,7 @@ func (d *driver) First(ctx context.Context, election string) (engine.State, erro
 			return engine.State{}, nil
 		}
 		n, err := request(ctx, l, func(c *zk.Conn) (node, error) { return statEntry(c, dir+"/"+queue[0]) })
-		if errors.Is(err, zk.ErrNoNode) { // it has gone since
+		if errors.Is(err, zk.ErrNoNode) { // the ballot has gone since
 			continue
 		}
 		if err != nil {
@@ -146,7 +146,7 @@ func (l *link) readQueue(ctx context.Context, dir string) (list []node, err erro
 			switch {
 			case err == nil:
 				list = append(list, n)
-			case !errors.Is(err, zk.ErrNoNode): // it has gone since
+			case !errors.Is(err, zk.ErrNoNode): // else the ballot has gone since
 				return nil, err
 			}
 		}

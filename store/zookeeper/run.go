@@ -14,7 +14,7 @@ import (
 	"github.com/go-leadership/leadership/internal/adapter"
 )
 
-// The pause before a server is dialled, once each server has failed: it doubles, so that an outage makes at most four
+// The pause before a server is dialled, once each server has failed. The pause doubles, so an outage makes at most four
 // connections a second (TestServerHangsUpAfterTheHandshake). A connection has worked if it has lasted for steady.
 const (
 	leastPause = 50 * time.Millisecond

@@ -11,12 +11,11 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// watches are the engine's watches on one connection. Each is on one node, until it has fired: a watch tells the state
-// that it began with, and then that the node has changed, and no more. All are over before requests use the next
-// connection.
+// watches are the engine's watches on one connection. A watch is on one node. It tells the state that was read, and then
+// that the node has changed, and no more. All watches are over before requests use the next connection.
 //
 // The library hands on every event by its callback. For each read that asks for a watch the library also keeps a channel,
-// until the node changes. So a node is read without asking while the server has a watch on it already, and there is one
+// until the node changes. So a read does not ask while the server has a watch on the node already, and there is one
 // channel at most for each node (TestStoppedFollowersLeaveOneWatch).
 //
 // A watch is registered before its read is sent. The server sends events and answers in the order of the changes. So a
@@ -34,7 +33,7 @@ type watched struct {
 	armed bool     // the server has a watch
 	mzxid int64    // of the node when the watch was set
 	fresh *node    // what Enter has read, for the engine to ask for; nil if there is none
-	list  []*watch // those that are not over
+	list  []*watch // the watches that are not over
 }
 
 // watch is a watch of the engine's.
@@ -43,7 +42,7 @@ type watch struct {
 	entry bool   // constant: the node is an entry, which never comes back
 
 	tell engine.Tell  // guarded by the mutex of watches, as is end; nil before begin
-	end  *engine.News // its last news; nil until it is over
+	end  *engine.News // its last news; nil until the watch is over
 }
 
 // add registers a watch. It reports whether the server has a watch on the node, and what Enter has read, if that has not been
@@ -70,8 +69,9 @@ func (w *watches) add(path string, entry bool) (x *watch, armed bool, fresh *nod
 	return x, on.armed, fresh
 }
 
-// arm notes that the server has a watch since the read of this one. If this one is over, the server's has fired already.
-// If the node is not as it was when the server's was set, an event was lost, and the watches on the node are over.
+// arm notes that the server has a watch since the read of this one. If this watch is over, the
+// server's has fired already. If the node has changed since the server's watch was set, an event was lost, and the watches
+// on the node are over.
 func (w *watches) arm(x *watch, n node) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -101,7 +101,7 @@ func (w *watches) remove(x *watch) {
 func (w *watches) begin(x *watch, state engine.State, tell engine.Tell) engine.Watch {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if x.end == nil || x.end.State == nil { // else it has been deleted since it was read
+	if x.end == nil || x.end.State == nil { // else the node has been deleted since it was read
 		tell(engine.News{State: &state})
 	}
 	if x.tell = tell; x.end != nil {
@@ -212,7 +212,7 @@ func (l *link) watch(ctx context.Context, path string, entry bool) (node, *watch
 	})
 	if err != nil {
 		if l.watches.remove(x); errors.Is(err, zk.ErrNoNode) {
-			l.watches.event(zk.Event{Type: zk.EventNodeDeleted, Path: path}) // in case it was lost
+			l.watches.event(zk.Event{Type: zk.EventNodeDeleted, Path: path}) // in case the event was lost
 		}
 		return n, nil, err
 	}
@@ -247,5 +247,5 @@ func watchLeader(c *zk.Conn, path string) (node, error) {
 	if err != nil || !exists {
 		return node{path: path}, err
 	}
-	return present(readNode(c, path)) // it was made in between
+	return present(readNode(c, path)) // the node was made in between
 }

@@ -63,7 +63,7 @@ func TestSilentServer(t *testing.T) {
 	start := time.Now()
 	st := open(t, zookeeper.Config{Servers: append(sharedServer(t).Addrs(), silent), Dial: tp.Dial})
 	castFirst(t, st, newElection(), "own")
-	require.Less(t, time.Since(start), 5*time.Second, "two silent handshakes, a sixth of the TTL each, and a pause")
+	require.Less(t, time.Since(start), 5*time.Second, "two silent handshakes, a fifth of the TTL each, and a pause")
 
 	toSilent.Store(1)
 	tp.breakOff()
@@ -93,7 +93,7 @@ func TestServerFallsSilent(t *testing.T) {
 	silent := time.Now()
 	network.Cut()
 	next := receive(t, dials, "the next dial")
-	require.Less(t, next.Sub(silent), ttl*6/10, "the next confirmation is sent within TTL/6, and is late a TTL/6 after that")
+	require.Less(t, next.Sub(silent), ttl*6/10, "the next confirmation is sent within TTL/6, and is late a TTL/5 after that")
 	network.Heal()
 }
 
@@ -121,49 +121,6 @@ func TestConnectionBreaksWhileAuthenticating(t *testing.T) {
 			require.NoError(t, b.Withdraw(soon(t)))
 		})
 	}
-}
-
-// The server's answers stop for less than the lease: the leader is not affected.
-func TestServerPausedBriefly(t *testing.T) {
-	t.Parallel()
-	server := testserver.NewZooKeeper(t, testserver.ZooKeeperConfig{Extra: map[string]string{"forceSync": "no"}})
-	c := contend(t, open(t, zookeeper.Config{Servers: server.Addrs(), TTL: long}), newElection(), "own")
-	term := receive(t, c.Terms, "the term")
-	for range 2 {
-		confirmedAgain(t, c.Store)
-		require.NoError(t, server.Member(0).Pause())
-		require.Never(t, func() bool { return !c.IsLeader() }, long/5, 10*time.Millisecond)
-		require.NoError(t, server.Member(0).Resume())
-	}
-	confirmedAgain(t, c.Store)
-	require.NoError(t, term.Context().Err())
-}
-
-// The answers stop for longer than the TTL. The leader steps down at its deadline, without an event, and when the
-// server is back no candidate leads without a lease.
-func TestServerPausedLongerThanTheTTL(t *testing.T) {
-	t.Parallel()
-	server := testserver.NewZooKeeper(t, testserver.ZooKeeperConfig{})
-	election := newElection()
-	a := contend(t, open(t, zookeeper.Config{Servers: server.Addrs()}), election, "a")
-	b := contend(t, open(t, zookeeper.Config{Servers: server.Addrs()}), election, "b")
-	oneLeader(t, a, b)
-	var token uint64
-	for range 2 {
-		leader := leaderAmong(t, a, b)
-		term := receive(t, leader.Terms, "the term")
-		for term.Context().Err() != nil { // an earlier one
-			term = receive(t, leader.Terms, "the term")
-		}
-		require.Greater(t, term.Token(), token)
-		token = term.Token()
-		require.NoError(t, server.Member(0).Pause())
-		stepDown(t, time.Now().Add(ttl), a, b)
-		receive(t, term.Context().Done(), "the end of the term")
-		require.Never(t, func() bool { return a.IsLeader() || b.IsLeader() }, ttl, 10*time.Millisecond)
-		require.NoError(t, server.Member(0).Resume())
-	}
-	leaderAmong(t, a, b)
 }
 
 // A member of the ensemble to which the store connects later grants less than those before. The guarantees of the old

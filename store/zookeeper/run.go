@@ -14,7 +14,7 @@ import (
 	"github.com/go-leadership/leadership/internal/adapter"
 )
 
-// The pause before a server is dialled, once each server has failed: it doubles, so that an outage makes at most four
+// The pause before a server is dialled, once each server has failed. The pause doubles, so an outage makes at most four
 // connections a second (TestServerHangsUpAfterTheHandshake). A connection has worked if it has lasted for steady.
 const (
 	leastPause = 50 * time.Millisecond
@@ -67,9 +67,9 @@ func (d *driver) isRefused() bool {
 // short.
 const leastLimit = 250 * time.Millisecond
 
-// limit is how long each step of connecting may take. It fits round trips of TTL/8. A server that has just started can leave
-// a handshake without an answer, and the lease has to outlast that (TestServerRestarts).
-func (d *driver) limit() time.Duration { return max(d.config.TTL/6, leastLimit) }
+// limit is how long each step of connecting may take. A server that has just started can leave a handshake without an
+// answer, and the lease has to outlast that (TestServerRestarts).
+func (d *driver) limit() time.Duration { return max(patience(d.config.TTL), leastLimit) }
 
 // connect makes a connection with a session. In the first round, a server that may be gone holds up the others for a
 // second at most.

@@ -3,7 +3,6 @@ package zookeeper_test
 import (
 	"context"
 	"net"
-	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -86,26 +85,5 @@ func TestSearchIsBehindTheCreation(t *testing.T) {
 		require.NoError(t, ensemble.Member((leader+i)%4).Resume())
 	}
 	confirmation.letGo()
-	c.leadsAlone(t, election, st)
-}
-
-// The client library still has a ballot's creation to send when the session ends. It sends it in the next session: that
-// ballot is removed, as the engine takes all of the session before for gone.
-func TestCreationSentInTheNextSessionIsSwept(t *testing.T) {
-	election, other := newElection(), newElection()
-	conn := operator(t)
-	makePath(t, conn, dir(election))
-	st, tp := openTapped(t)
-	before := castFirst(t, st, other, "in the first session")
-	stalled := tp.catch(t, stall, opList, dir(other))
-	go st.Ballots(soon(t), other) // the library writes nothing more
-	receive(t, stalled.caught, "the request")
-	c := campaign(t, st, election, "ours")
-	eventually(t, func() bool {
-		stacks := make([]byte, 4<<20)
-		return strings.Contains(string(stacks[:runtime.Stack(stacks, true)]), "zk.(*Conn).Create(")
-	}, "the library has the creation")
-	tp.endSession(t, sharedServer(t).Addrs()[0])
-	lost(t, before)
 	c.leadsAlone(t, election, st)
 }

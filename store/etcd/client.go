@@ -218,7 +218,7 @@ func explain(err error) error {
 		code, own = e.Code(), true
 	}
 	switch {
-	case errors.Is(err, rpctypes.ErrLeaseNotFound), errors.Is(err, rpctypes.ErrLeaseExist):
+	case errors.Is(err, rpctypes.ErrLeaseNotFound):
 		return err
 	case !own:
 	case errors.Is(err, rpctypes.ErrInvalidAuthToken), errors.Is(err, rpctypes.ErrAuthOldRevision):

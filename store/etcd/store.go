@@ -77,7 +77,9 @@ func (s *Store) RequestResignation(ctx context.Context, election string, token u
 }
 
 // Clear implements store.Store.
-func (s *Store) Clear(ctx context.Context, election string) error { return s.engine.Clear(ctx, election) }
+func (s *Store) Clear(ctx context.Context, election string) error {
+	return s.engine.Clear(ctx, election)
+}
 
 // Worked implements store.Store.
 func (s *Store) Worked() bool { return s.engine.Worked() }

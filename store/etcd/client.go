@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"strings"
 	"time"
 
@@ -14,7 +13,6 @@ import (
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
-	"go.uber.org/zap/zapcore"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/codes"
@@ -31,8 +29,8 @@ func (d *driver) connect() {
 		Username:  d.config.User, Password: d.password(),
 		TLS:         d.config.TLS,
 		Context:     d.life.Background,
-		DialTimeout: d.long() / 2, // of the authentication: a campaign can then still say why it fails; doubled below
-		Logger:      libraryLogger(d.config.Logger),
+		DialTimeout: d.long() * 3 / 4, // of the authentication: a campaign can then still say why it fails
+		Logger:      zap.NewNop(),     // what matters is in the store's errors
 		// A connection that has died in silence is given up; the least that the library and servers allow.
 		DialKeepAliveTime: 10 * time.Second, DialKeepAliveTimeout: 5 * time.Second,
 		DialOptions: []grpc.DialOption{
@@ -63,7 +61,6 @@ func (d *driver) connect() {
 		case d.untroubled():
 			d.troubled(err)
 		}
-		config.DialTimeout = min(2*config.DialTimeout, 4*d.long()) // a slow link takes several round trips
 		retries.Pause(d.life.Background)
 	}
 }
@@ -218,7 +215,7 @@ func explain(err error) error {
 		code, own = e.Code(), true
 	}
 	switch {
-	case errors.Is(err, rpctypes.ErrLeaseNotFound), errors.Is(err, rpctypes.ErrLeaseExist):
+	case errors.Is(err, rpctypes.ErrLeaseNotFound):
 		return err
 	case !own:
 	case errors.Is(err, rpctypes.ErrInvalidAuthToken), errors.Is(err, rpctypes.ErrAuthOldRevision):
@@ -234,24 +231,6 @@ func explain(err error) error {
 		return err
 	}
 	return fmt.Errorf("%w: %w", store.ErrUnknownOutcome, err)
-}
-
-// libraryLogger logs the client library's messages at level Debug. They hold addresses and errors, no credentials.
-func libraryLogger(to *slog.Logger) *zap.Logger {
-	enabled := func(zapcore.Level) bool { return to.Enabled(context.Background(), slog.LevelDebug) }
-	encoder := zapcore.NewJSONEncoder(zapcore.EncoderConfig{
-		MessageKey: "message", LevelKey: "level", SkipLineEnding: true, EncodeLevel: zapcore.LowercaseLevelEncoder,
-		EncodeDuration: zapcore.StringDurationEncoder,
-	})
-	return zap.New(zapcore.NewCore(encoder, zapcore.AddSync(debugLog{to}), zap.LevelEnablerFunc(enabled)))
-}
-
-// debugLog implements io.Writer.
-type debugLog struct{ to *slog.Logger }
-
-func (l debugLog) Write(p []byte) (int, error) {
-	l.to.Debug("etcd's client", "log", string(p))
-	return len(p), nil
 }
 
 // refusal is the error of a watch that the cluster did not set, from the text that it gives as the reason.

@@ -32,7 +32,6 @@ type driver struct {
 	refused     error            // why there is no client: its user is denied
 	trouble     error            // why there is no answer, if that is known
 	worked      bool             // the cluster has answered
-	pending     int64            // the id of a lease whose grant has not been answered; 0 if there is none
 	revisions   revisions
 	connections map[string]*connection // the last one dialled, by endpoint
 	nextDial    time.Time              // when the next turn to dial is: see awaitDial
@@ -222,19 +221,8 @@ func (d *driver) Clear(ctx context.Context, election string) error {
 	return err
 }
 
-// closeLimit bounds what Close asks of the cluster.
-const closeLimit = 3 * time.Second
-
-// Close implements engine.Driver. It revokes a lease whose grant has not been answered.
+// Close implements engine.Driver.
 func (d *driver) Close() error {
-	d.mu.Lock()
-	id, connected := d.pending, d.client != nil
-	d.mu.Unlock()
-	if id != 0 && connected {
-		ctx, cancel := context.WithTimeout(d.life.Background, closeLimit)
-		defer cancel()
-		_ = d.end(ctx, id) // else it ends by itself: nothing is attached to it
-	}
 	d.life.Stop()
 	d.life.Wait()
 	if d.config.Client == nil && d.client != nil {

@@ -77,32 +77,25 @@ func (s *session) Void(ctx context.Context, election string, n engine.Nonce) err
 // Remove implements engine.Session. What another session holds at the acknowledgement's key stays
 // (TestRemoveOfAnEntryThatStands), and what another ballot of this session has acknowledged (TestRemoveOfAWaiter).
 func (s *session) Remove(ctx context.Context, r engine.Removal) error {
-	own, ack := keyOf(r.Key), s.driver.layout.ack(r.Election)
-	if !r.Acknowledged {
-		_, err := s.change(ctx, stands(r.Entry), clientv3.OpDelete(own))
+	ack := s.driver.layout.ack(r.Election)
+	remove := []clientv3.Op{clientv3.OpDelete(keyOf(r.Key))}
+	if r.Acknowledged {
+		own := []clientv3.Cmp{clientv3.Compare(clientv3.LeaseValue(ack), "=", clientv3.LeaseID(s.id))}
+		remove = append(remove, clientv3.OpTxn(own, []clientv3.Op{clientv3.OpDelete(ack)}, nil))
+	}
+	resp, err := s.change(ctx, stands(r.Entry), remove...)
+	if err != nil || resp.Succeeded || !r.Acknowledged {
 		return err
 	}
-	state := clientv3.Compare(clientv3.LeaseValue(ack), "=", clientv3.LeaseID(s.id))
-	changes := []clientv3.Op{clientv3.OpDelete(own), clientv3.OpDelete(ack)}
-	for {
-		resp, err := s.change(ctx, append(stands(r.Entry), state), changes...)
-		if err != nil || resp.Succeeded {
-			return err
-		}
-		left, held, err := s.driver.ballotAndAck(ctx, r.Entry)
-		switch {
-		case err != nil:
-			return err
-		case !left && s.isOf(held, r): // deleted by another client
-			return s.deleteAck(ctx, held)
-		case !left:
-			return nil
-		}
-		state = clientv3.Compare(clientv3.ModRevision(ack), "=", held.ModRevision)
-		if changes = changes[:1]; held.Lease == 0 || held.Lease == s.id {
-			changes = changes[:2]
-		}
+	// Another client has deleted the entry. Its acknowledgement has its revision or, if that is not known, is the only one.
+	// The revision alone is no proof: a restored cluster gives it out again. A ballot that acknowledges after Alone was asked
+	// makes it another revision.
+	held, _, err := s.driver.readKey(ctx, ack)
+	if held.GetLease() != s.id || r.Revision != 0 && held.ModRevision != int64(r.Revision) || r.Revision == 0 && !r.Alone() {
+		return err
 	}
+	_, err = s.change(ctx, []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(ack), "=", held.ModRevision)}, clientv3.OpDelete(ack))
+	return err
 }
 
 // ballotAndAck reads whether the entry stands, and what is at the acknowledgement's key. If nothing is there, held has
@@ -114,24 +107,4 @@ func (d *driver) ballotAndAck(ctx context.Context, e engine.Entry) (stands bool,
 		return false, nil, err
 	}
 	return first(found[0]).GetCreateRevision() == int64(e.Token), cmp.Or(first(found[1]), new(mvccpb.KeyValue)), nil
-}
-
-// isOf reports whether what is at the acknowledgement's key is that of an entry which has gone: if it is of the session,
-// and has that revision, or, if the revision is not known, if it is of no other entry. The revision alone is no proof: a
-// cluster that is restored gives it out again.
-func (s *session) isOf(held *mvccpb.KeyValue, r engine.Removal) bool {
-	switch {
-	case held.Lease != s.id:
-		return false
-	case r.Revision != 0:
-		return held.ModRevision == int64(r.Revision)
-	}
-	return r.Alone() // others that acknowledge later than this is asked make it another revision
-}
-
-// deleteAck deletes what was found at an acknowledgement's key, unless it has changed.
-func (s *session) deleteAck(ctx context.Context, found *mvccpb.KeyValue) error {
-	ack := string(found.Key)
-	_, err := s.change(ctx, []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(ack), "=", found.ModRevision)}, clientv3.OpDelete(ack))
-	return err
 }

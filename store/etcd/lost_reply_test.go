@@ -10,7 +10,6 @@ import (
 	"github.com/go-leadership/leadership/store"
 	"github.com/go-leadership/leadership/store/etcd"
 	"github.com/stretchr/testify/require"
-	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
 // The reply to any one request of a candidacy is lost. The candidacy goes on as if the reply had come, with one lease
@@ -55,38 +54,6 @@ func TestReplyLost(t *testing.T) {
 			require.EqualValues(t, -1, info.TTL, "the lease is gone")
 		})
 	}
-}
-
-// The reply to a grant is lost, and the lease never expires by itself: the store revokes it.
-func TestGrantReplyLost(t *testing.T) {
-	t.Parallel()
-	client := operator(t)
-	tp := newTap(t)
-	st := open(t, etcd.Config{Client: tp.client, TTL: 1_234_567 * long})
-	lost := tp.catch(t, loseReply, "LeaseGrant")
-	castFirst(t, st, newElection(), "own")
-	require.NoError(t, receive(t, lost.arrived, "the first grant"))
-	require.Equal(t, 1, leasesOf(t, client, 1_234_567*long))
-	lost = tp.catch(t, loseReply, "LeaseRevoke")
-	require.NoError(t, st.Close())
-	require.NoError(t, receive(t, lost.arrived, "the revocation"))
-	require.Zero(t, leasesOf(t, client, 1_234_567*long))
-}
-
-// leasesOf counts the leases with that TTL.
-func leasesOf(t *testing.T, client *clientv3.Client, ttl interface{ Seconds() float64 }) int {
-	t.Helper()
-	leases, err := client.Leases(soon(t))
-	require.NoError(t, err)
-	n := 0
-	for _, lease := range leases.Leases {
-		info, err := client.TimeToLive(soon(t), lease.ID)
-		require.NoError(t, err)
-		if info.GrantedTTL == int64(ttl.Seconds()) {
-			n++
-		}
-	}
-	return n
 }
 
 // The request of an abandoned campaign arrives after the store has searched for the ballot and removed it: no ballot

@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/go-leadership/leadership/internal/adapter"
+	"github.com/go-leadership/leadership/internal/memory"
 	"github.com/go-leadership/leadership/store"
 	"github.com/go-leadership/leadership/store/engine"
 )
@@ -77,13 +79,16 @@ var ballotFlaws = []Flaw{
 	{"G3", "does not go on with a withdrawal whose context has ended", func(s *Store) {
 		given, giveUp := context.WithCancel(s.service.over)
 		s.wrong["Withdraw"] = func(ctx context.Context, right method) error {
-			defer context.AfterFunc(ctx, giveUp)()
-			return right(ctx)
+			err := right(ctx)
+			if ctx.Err() != nil {
+				giveUp()
+			}
+			return err
 		}
 		s.wrong["Remove"] = func(ctx context.Context, right method) error {
-			attempt, cancel := context.WithCancel(ctx)
+			attempt, cancel := context.WithCancel(given)
 			defer cancel()
-			defer context.AfterFunc(given, cancel)()
+			defer context.AfterFunc(ctx, cancel)()
 			err := right(attempt)
 			if attempt.Err() != nil {
 				<-ctx.Done()
@@ -121,8 +126,22 @@ var ballotFlaws = []Flaw{
 		}
 	}},
 
-	{"G4", "puts the last ballot first in line", func(s *Store) {
+	{"G4", "takes a new ballot for first in line", func(s *Store) {
 		s.place = func(engine.Place) engine.Place { return engine.Place{} }
+	}},
+	{"G4", "waits for the last in line when the ballot just ahead goes", func(s *Store) {
+		s.place = func(p engine.Place) engine.Place { p.More = p.Nearest != ""; return p }
+		s.ahead = func(ctx context.Context, e engine.Entry) (engine.Place, error) {
+			asked := time.Now()
+			list, err := s.driver.Ballots(ctx, e.Election)
+			switch last := list[max(0, len(list)-1):]; {
+			case err != nil, len(last) == 0, time.Since(asked) > 0: // in a crowd on a slow line, chance would have a part
+				return s.driver.Ahead(ctx, e)
+			case last[0].Token != e.Token:
+				return engine.Place{Nearest: memory.EntryKey(e.Election, last[0].Token)}, nil
+			}
+			return engine.Place{}, nil
+		}
 	}},
 	{"G4", "takes itself for first when the ballot just ahead goes", func(s *Store) {
 		s.place = func(p engine.Place) engine.Place { p.More = false; return p }

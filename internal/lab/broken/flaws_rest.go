@@ -90,7 +90,13 @@ func (s *Store) leaves(at string) {
 
 // ignoresContext makes a call go on when its context has ended.
 func (s *Store) ignoresContext(at string) {
-	s.wrong[at] = func(_ context.Context, right method) error { return right(s.service.over) }
+	s.wrong[at] = func(_ context.Context, right method) error {
+		err := right(s.service.over)
+		for s.service.over.Err() == nil && adapter.Uncertain(err) {
+			err = right(s.service.over)
+		}
+		return err
+	}
 }
 
 // says replaces one error of some calls by another.

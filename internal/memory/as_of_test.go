@@ -109,7 +109,7 @@ func TestAsOfIsNotAheadOfTheNewsWhileWatchesAreStalled(t *testing.T) {
 		_, a, b := pair(t)
 		time.Sleep(renewal / 2) // apart from the confirmations
 		require.Zero(t, leader(t, b))
-		b.Faults().StallWatches()
+		b.Faults().Stall()
 		lead(t, a, "a")
 		changed := time.Now()
 		for !requireRight(t, b, changed) {

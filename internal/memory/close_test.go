@@ -38,7 +38,7 @@ func TestCloseEndsTheSessionAndItsBallots(t *testing.T) {
 func TestCloseWithEverythingRunning(t *testing.T) {
 	lines := maps.Clone(outages)
 	lines["healthy"] = func(*memory.Faults) {}
-	lines["stalled"] = (*memory.Faults).StallWatches
+	lines["stalled"] = (*memory.Faults).Stall
 	for outage, fault := range lines {
 		for name, call := range calls {
 			t.Run(name+", "+outage, func(t *testing.T) {
@@ -140,7 +140,7 @@ func TestFaultsAfterClose(t *testing.T) {
 		f := a.Faults()
 		f.Cut()
 		f.LoseReplies()
-		f.StallWatches()
+		f.Stall()
 		f.Delay(time.Second)
 		f.Heal()
 		f.Expire()

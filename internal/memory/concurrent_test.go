@@ -69,7 +69,7 @@ func use(ctx context.Context, service *memory.Service, st *memory.Store, random 
 		case 1:
 			f.LoseReplies()
 		case 2:
-			f.StallWatches()
+			f.Stall()
 		case 3:
 			f.Expire()
 		case 4:

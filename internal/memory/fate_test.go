@@ -157,7 +157,7 @@ func TestAcknowledgementRefused(t *testing.T) {
 		ballot := stand(t, a, "a")
 		require.NoError(t, ballot.Wait(t.Context()))
 		synctest.Wait() // it is watched
-		a.Faults().StallWatches()
+		a.Faults().Stall()
 		service.Delete("x", ballot.Token())
 		_, err := ballot.Acknowledge(t.Context(), "a")
 		require.ErrorIs(t, err, store.ErrLost)

@@ -124,7 +124,7 @@ func TestLostWhenARenewalTells(t *testing.T) {
 		_, a, _ := pair(t)
 		ballot := lead(t, a, "a")
 		synctest.Wait() // it is watched
-		a.Faults().StallWatches()
+		a.Faults().Stall()
 		a.Faults().Expire()
 		require.False(t, isLost(ballot))
 		<-ballot.Lease().Last().Changed

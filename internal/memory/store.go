@@ -51,12 +51,9 @@ const (
 	Unordered                // each watch for itself, some late, and without confirmations, as Consul does
 )
 
-// engineOf is the engine, under a name that does not show.
-type engineOf = engine.Engine
-
 // Store is one session on a [Service], made by [Open]. It implements store.Store.
 type Store struct {
-	*engineOf
+	*engine.Engine
 	driver *driver
 }
 
@@ -75,7 +72,7 @@ func Open(service *Service, config *Config) (*Store, error) {
 		d = peersDriver{s.driver}
 	}
 	ttl := byClock(c.TTL, c.Clock) // all that the engine measures is measured by this clock
-	s.engineOf = engine.New(d, engine.Settings{
+	s.Engine = engine.New(d, engine.Settings{
 		Name: "memory://" + service.Name, TTL: ttl, Pace: ttl / 4, RemovedReason: "it was removed", Logger: c.Logger,
 	})
 	return s, nil

@@ -27,11 +27,14 @@
 package memory
 
 import (
+	"context"
+	"fmt"
 	"log/slog"
 	"time"
 
 	"github.com/go-leadership/leadership/internal/adapter"
 	"github.com/go-leadership/leadership/internal/memory"
+	"github.com/go-leadership/leadership/store"
 )
 
 // Service is a coordination service within this process, like the servers of the other stores. The stores opened on one
@@ -56,12 +59,9 @@ type Config struct {
 	Logger *slog.Logger  // that of store.Options
 }
 
-// storeOf is the store with all that the simulation sets, under a name that does not show.
-type storeOf = memory.Store
-
 // Store is one session on a [Service], made by [Open]. It implements store.Store.
 type Store struct {
-	*storeOf
+	store  *memory.Store
 	faults Faults
 }
 
@@ -84,6 +84,46 @@ func open(service *memory.Service, config *memory.Config) (*Store, error) {
 	}
 	return &Store{st, Faults{st.Faults()}}, nil
 }
+
+// Cast implements store.Store.
+func (s *Store) Cast(ctx context.Context, election, value string) (store.Ballot, error) {
+	return s.store.Cast(ctx, election, value)
+}
+
+// Observe implements store.Store.
+func (s *Store) Observe(ctx context.Context, election string, prev *store.Known) (store.Known, error) {
+	return s.store.Observe(ctx, election, prev)
+}
+
+// Ballots implements store.Store.
+func (s *Store) Ballots(ctx context.Context, election string) ([]store.Standing, error) {
+	return s.store.Ballots(ctx, election)
+}
+
+// RequestResignation implements store.Store.
+func (s *Store) RequestResignation(ctx context.Context, election string, token uint64) error {
+	return s.store.RequestResignation(ctx, election, token)
+}
+
+// Clear implements store.Store.
+func (s *Store) Clear(ctx context.Context, election string) error {
+	return s.store.Clear(ctx, election)
+}
+
+// Worked implements store.Store.
+func (s *Store) Worked() bool { return s.store.Worked() }
+
+// TTL implements store.Store.
+func (s *Store) TTL() time.Duration { return s.store.TTL() }
+
+// Close implements store.Store.
+func (s *Store) Close() error { return s.store.Close() }
+
+// String returns the name of the store in errors and logs.
+func (s *Store) String() string { return s.store.String() }
+
+// Format implements fmt.Formatter: with every verb it prints what String returns.
+func (s *Store) Format(f fmt.State, verb rune) { s.store.Format(f, verb) }
 
 // Faults returns the switches on the line between this store and its service.
 func (s *Store) Faults() *Faults { return &s.faults }

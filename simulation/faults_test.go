@@ -60,7 +60,7 @@ func (l *simLine) fault() {
 		l.now(true, l.trip)
 	case n < 6:
 		s.note("%s's watches stall", l.name)
-		faults.StallWatches()
+		faults.Stall()
 		l.now(l.broken, l.trip) // reads get through
 	case n < 7:
 		s.note("%s's watches fall silent", l.name)

@@ -26,7 +26,7 @@ type driver struct {
 
 func newDriver(service *Service, config Config) *driver {
 	d := &driver{service: service, config: config}
-	d.faults = &Faults{driver: d, line: faulty.New()}
+	d.faults = &Faults{driver: d, Line: faulty.New()}
 	d.line = &line{kind: config.Watches, faults: d.faults, wake: make(chan struct{}, 1), watches: map[*watch]struct{}{}}
 	ctx, stop := context.WithCancel(context.Background())
 	d.stop = stop
@@ -37,7 +37,7 @@ func newDriver(service *Service, config Config) *driver {
 // Open implements engine.Driver.
 func (d *driver) Open(ctx context.Context) (engine.Session, engine.Proof, error) {
 	s := &driverSession{driver: d, opened: store.Now()}
-	if err := d.faults.line.Send(ctx, func() { s.id = d.service.open(d.config.TTL, d.config.Peers) }); err != nil {
+	if err := d.faults.Line.Send(ctx, func() { s.id = d.service.open(d.config.TTL, d.config.Peers) }); err != nil {
 		d.service.drop(s.id) // its owner does not know of it
 		return nil, engine.Proof{}, err
 	}
@@ -93,7 +93,7 @@ func (d *driver) First(ctx context.Context, election string) (engine.State, erro
 // Confirm implements engine.Driver.
 func (d *driver) Confirm(ctx context.Context) error {
 	asOf := time.Now()
-	return d.faults.line.Send(ctx, func() { d.service.confirm(d.line, asOf) })
+	return d.faults.Line.Send(ctx, func() { d.service.confirm(d.line, asOf) })
 }
 
 // Ballots implements engine.Driver.
@@ -146,7 +146,7 @@ func (s *driverSession) Keep(ctx context.Context, renewed func(engine.Proof)) er
 		}
 		var lives bool
 		sent = store.Now()
-		err := d.faults.line.Send(ctx, func() { lives = d.service.touch(s.id, time.Duration(d.faults.late.Load())) })
+		err := d.faults.Line.Send(ctx, func() { lives = d.service.touch(s.id, time.Duration(d.faults.late.Load())) })
 		switch {
 		case err == nil && !lives:
 			return nil
@@ -162,7 +162,7 @@ func (s *driverSession) Keep(ctx context.Context, renewed func(engine.Proof)) er
 
 // End implements engine.Session. It ends the session at once, unless the line is cut.
 func (s *driverSession) End(context.Context, []engine.Removal) error {
-	if s.driver.faults.line.IsCut() {
+	if s.driver.faults.Line.IsCut() {
 		return store.ErrUnavailable
 	}
 	s.driver.service.drop(s.id)

@@ -67,7 +67,7 @@ func TestFates(t *testing.T) {
 		"refused": {memory.Fate{Err: store.ErrDenied}, []string{}, store.ErrDenied, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inBubble(t, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
 				service, a, b := pair(t)
 				fates(a, c.fate)
 				ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
@@ -95,7 +95,7 @@ func TestFates(t *testing.T) {
 
 // TestTrace reports rare events.
 func TestTrace(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		service, a, b := pair(t)
 		tr := trace(service)
 		lead(t, a, "a")
@@ -151,13 +151,13 @@ func TestTrace(t *testing.T) {
 
 // TestAcknowledgementRefused: the request is under way when the ballot is removed, and its store does not learn that.
 func TestAcknowledgementRefused(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		service, a, _ := pair(t)
 		tr := trace(service)
 		ballot := stand(t, a, "a")
 		require.NoError(t, ballot.Wait(t.Context()))
 		synctest.Wait() // it is watched
-		a.Faults().StallWatches()
+		a.Faults().Stall()
 		service.Delete("x", ballot.Token())
 		_, err := ballot.Acknowledge(t.Context(), "a")
 		require.ErrorIs(t, err, store.ErrLost)
@@ -167,7 +167,7 @@ func TestAcknowledgementRefused(t *testing.T) {
 
 // TestMute: watches fall silent after they were set, and the engine finds that.
 func TestMute(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		_, a, b := pair(t)
 		first := stand(t, a, "a")
 		next := wait(t.Context(), stand(t, b, "b"))
@@ -182,7 +182,7 @@ func TestMute(t *testing.T) {
 
 // TestLagAndDouble: notifications, and nothing else, come late and twice.
 func TestLagAndDouble(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		_, a, b := pair(t)
 		b.Faults().Double()
 		first := stand(t, a, "a")
@@ -200,7 +200,7 @@ func TestLagAndDouble(t *testing.T) {
 
 // TestDelayExpiry: the service keeps the session longer than the TTL.
 func TestDelayExpiry(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		_, a, b := pair(t)
 		stand(t, a, "a")
 		a.Faults().DelayExpiry(ttl)
@@ -215,7 +215,7 @@ func TestDelayExpiry(t *testing.T) {
 
 // TestDelete removes one ballot.
 func TestDelete(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		service, a, b := pair(t)
 		first, second := stand(t, a, "a"), stand(t, b, "b")
 		service.Delete("x", first.Token()+100)

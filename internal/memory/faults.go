@@ -13,30 +13,12 @@ import (
 // Faults are the switches on the line between one store and its service. They take effect at once, for requests under
 // way too, and may be used at any time from any goroutine.
 type Faults struct {
+	*faulty.Line
 	driver *driver
-	line   *faulty.Line
 	double atomic.Bool                 // notifications come twice
 	late   atomic.Int64                // how much longer than its TTL the service keeps the session
 	fate   atomic.Pointer[func() Fate] // decides on each request, if it is not nil
 }
-
-// Cut stops everything on the line, in both directions, until Heal. Messages under way wait.
-func (f *Faults) Cut() { f.line.Cut() }
-
-// LoseReplies lets requests through and loses their answers, and stops notifications, until Heal.
-func (f *Faults) LoseReplies() { f.line.LoseReplies() }
-
-// StallWatches holds notifications back until Heal, while requests are answered.
-func (f *Faults) StallWatches() { f.line.Stall() }
-
-// Delay adds the time to every request, every answer and every notification. Zero ends that.
-func (f *Faults) Delay(d time.Duration) { f.line.Delay(d) }
-
-// DelayReplies adds the time to every answer and every notification, in addition to Delay. Zero ends that.
-func (f *Faults) DelayReplies(d time.Duration) { f.line.DelayReplies(d) }
-
-// Lag adds the time to every notification, as from a member of the service that lags behind. Zero ends that.
-func (f *Faults) Lag(d time.Duration) { f.line.Lag(d) }
 
 // Double makes each notification come twice, until Heal.
 func (f *Faults) Double() { f.double.Store(true) }
@@ -65,17 +47,14 @@ type Fate struct {
 // renew the session, or that confirm what has been told. nil lets all pass. It is called from several goroutines.
 func (f *Faults) Decide(decide func() Fate) { f.fate.Store(&decide) }
 
-// Heal undoes Cut, LoseReplies, StallWatches and Double.
+// Heal undoes Cut, LoseReplies, Stall and Double.
 func (f *Faults) Heal() {
 	f.double.Store(false)
-	f.line.Heal()
+	f.Line.Heal()
 }
 
 // Expire makes the service end the session at once, before its TTL has passed. No promise covers that.
 func (f *Faults) Expire() { f.driver.service.drop(f.driver.last.Load()) }
-
-// Requests returns how many requests the store has sent so far, without those that renew its session.
-func (f *Faults) Requests() int { return f.line.Requests() }
 
 // read carries out a request that changes nothing.
 func read[T any](ctx context.Context, f *Faults, request func() (T, error)) (T, error) {
@@ -90,13 +69,13 @@ func write(ctx context.Context, f *Faults, request func() error) error {
 
 // send carries out one request.
 func send[T any](ctx context.Context, f *Faults, changes bool, request func() (T, error)) (v T, err error) {
-	f.line.Count()
+	f.Line.Count()
 	var fate Fate
 	if decide := f.fate.Load(); decide != nil && *decide != nil {
 		fate = (*decide)()
 	}
 	var answer error
-	passed := f.line.Send(ctx, func() {
+	passed := f.Line.Send(ctx, func() {
 		switch {
 		case fate.Err != nil:
 			answer = fate.Err

@@ -6,83 +6,18 @@ import (
 	"time"
 
 	"github.com/go-leadership/leadership/internal/lab/storetest"
-	"github.com/go-leadership/leadership/internal/memory"
 	"github.com/go-leadership/leadership/store"
 	"github.com/stretchr/testify/require"
 )
 
-func ballots(t *testing.T, st *memory.Store) *result[[]store.Standing] {
-	t.Helper()
-	return start(func() ([]store.Standing, error) { return st.Ballots(t.Context(), "x") })
-}
-
-// TestCutIsInBothDirectionsUntilHeal, on one line only.
-func TestCutIsInBothDirectionsUntilHeal(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		_, a, b := pair(t)
-		first := stand(t, a, "a")
-		next := wait(t.Context(), stand(t, b, "b"))
-		require.False(t, next.returned())
-		b.Faults().Cut()
-		list := ballots(t, b)
-		require.NoError(t, first.Withdraw(t.Context()))
-		time.Sleep(ttl / 2)
-		require.False(t, list.returned(), "requests")
-		require.False(t, next.returned(), "notifications")
-		require.Equal(t, []string{"b"}, standing(t, a), "the other line")
-		b.Faults().Heal()
-		require.True(t, list.returned())
-		require.Len(t, list.value, 1, "what was under way waited, and was then carried out")
-		require.True(t, next.returned())
-	})
-}
-
-func TestLoseRepliesLetsRequestsThrough(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		_, a, b := pair(t)
-		first := stand(t, a, "a")
-		next := wait(t.Context(), stand(t, b, "b"))
-		require.False(t, next.returned())
-		b.Faults().LoseReplies()
-		cast := start(func() (store.Ballot, error) { return b.Cast(t.Context(), "x", "c") })
-		time.Sleep(ttl - time.Nanosecond)
-		require.False(t, cast.returned())
-		require.Equal(t, []string{"a", "b", "c"}, standing(t, a))
-		require.NoError(t, first.Withdraw(t.Context()))
-		require.False(t, next.returned(), "no notifications")
-		b.Faults().Heal()
-		<-cast.done
-		require.True(t, next.returned())
-	})
-}
-
-// TestLoseRepliesOfWhatIsUnderWay: the switches take effect at once, also for what is under way.
-func TestLoseRepliesOfWhatIsUnderWay(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		_, a, _ := pair(t)
-		stand(t, a, "a")
-		a.Faults().Delay(2 * time.Second)
-		list := ballots(t, a)
-		time.Sleep(3 * time.Second) // the answer is on its way
-		require.False(t, list.returned())
-		a.Faults().LoseReplies()
-		time.Sleep(ttl)
-		require.False(t, list.returned())
-		a.Faults().Heal()
-		a.Faults().Delay(0)
-		<-list.done
-		require.NoError(t, list.err)
-	})
-}
-
 func TestStallWatchesHoldsNotificationsBack(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		_, a, b := pair(t)
 		first, second := stand(t, a, "a"), stand(t, b, "b")
 		next := wait(t.Context(), second)
 		follow := start(func() (store.Leader, error) { return storetest.Leader(t.Context(), b, "x", &store.Leader{}) })
 		require.False(t, next.returned())
-		b.Faults().StallWatches()
+		b.Faults().Stall()
 		require.NoError(t, first.Wait(t.Context()))
 		_, err := first.Acknowledge(t.Context(), "a")
 		require.NoError(t, err)
@@ -99,96 +34,9 @@ func TestStallWatchesHoldsNotificationsBack(t *testing.T) {
 	})
 }
 
-// TestDelayOfRequestAndAnswer, each of them once.
-func TestDelayOfRequestAndAnswer(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		const delay = 300 * time.Millisecond
-		_, a, b := pair(t)
-		stand(t, a, "a")
-		time.Sleep(renewal / 2) // apart from the renewals
-		a.Faults().Delay(delay)
-		began := time.Now()
-		cast := start(func() (store.Ballot, error) { return a.Cast(t.Context(), "x", "b") })
-		time.Sleep(delay - time.Nanosecond)
-		require.False(t, cast.returned())
-		require.Equal(t, []string{"a"}, standing(t, b), "the request")
-		time.Sleep(time.Nanosecond)
-		require.False(t, cast.returned())
-		require.Equal(t, []string{"a", "b"}, standing(t, b))
-		<-cast.done
-		require.Equal(t, 2*delay, cast.at.Sub(began), "and the answer")
-	})
-}
-
-// TestDelayOfANotification: the successor leads that much later, without a request.
-func TestDelayOfANotification(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		const delay = 300 * time.Millisecond
-		_, a, b := pair(t)
-		first := stand(t, a, "a")
-		next := wait(t.Context(), stand(t, b, "b"))
-		require.False(t, next.returned())
-		b.Faults().Delay(delay)
-		require.NoError(t, first.Withdraw(t.Context()))
-		gone := time.Now()
-		<-next.done
-		require.Equal(t, delay, next.at.Sub(gone))
-	})
-}
-
-// TestDelayTakenAwayFreesWhatIsUnderWay: the switches take effect at once, also for what is under way.
-func TestDelayTakenAwayFreesWhatIsUnderWay(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		_, a, _ := pair(t)
-		stand(t, a, "a")
-		a.Faults().Delay(time.Hour)
-		list := ballots(t, a)
-		require.False(t, list.returned())
-		a.Faults().Delay(0)
-		require.True(t, list.returned())
-	})
-}
-
-// TestCutStopsWhatIsUnderWay on a slow line: "stops everything on the line, in both directions, until Heal".
-func TestCutStopsWhatIsUnderWay(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		_, a, b := pair(t)
-		stand(t, a, "a")
-		a.Faults().Delay(time.Second)
-		cast := start(func() (store.Ballot, error) { return a.Cast(t.Context(), "x", "b") })
-		require.False(t, cast.returned())
-		a.Faults().Cut()
-		time.Sleep(3 * time.Second)
-		require.Equal(t, []string{"a"}, standing(t, b), "a request got through a line that was cut")
-		require.False(t, cast.returned())
-		a.Faults().Heal()
-		<-cast.done
-		require.NoError(t, cast.err)
-		require.Equal(t, []string{"a", "b"}, standing(t, b))
-	})
-}
-
-// TestHealLeavesTheDelay: Heal undoes all other faults.
-func TestHealLeavesTheDelay(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		_, a, _ := pair(t)
-		stand(t, a, "a")
-		f := a.Faults()
-		f.Delay(100 * time.Millisecond)
-		f.Cut()
-		f.LoseReplies()
-		f.StallWatches()
-		f.Heal()
-		f.Heal()
-		began := time.Now()
-		require.Equal(t, []string{"a"}, standing(t, a))
-		require.Equal(t, 200*time.Millisecond, time.Since(began))
-	})
-}
-
 // TestExpireEndsTheSessionAtOnce: no promise covers this. The lease goes on until the store learns of it.
 func TestExpireEndsTheSessionAtOnce(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		_, a, b := pair(t)
 		ballot := lead(t, a, "a")
 		next := wait(t.Context(), stand(t, b, "b"))
@@ -206,7 +54,7 @@ func TestExpireEndsTheSessionAtOnce(t *testing.T) {
 
 // TestRequestsCountsWhatIsSent, renewals left out.
 func TestRequestsCountsWhatIsSent(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		_, a, b := pair(t)
 		time.Sleep(10*ttl + renewal/2) // apart from the resyncs
 		require.Zero(t, a.Faults().Requests())

@@ -301,7 +301,7 @@ func (s flawedSession) enterBlind(ctx context.Context, election string, n engine
 	e, err := s.driverSession.Enter(ctx, election, n, value)
 	e.Place = engine.Place{More: len(list) > 1}
 	if len(list) > 0 {
-		e.Place.Nearest = entryKey(election, list[len(list)-1].Token)
+		e.Place.Nearest = EntryKey(election, list[len(list)-1].Token)
 	}
 	return e, err
 }

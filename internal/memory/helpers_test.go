@@ -121,9 +121,3 @@ func (r *result[T]) returned() bool {
 		return false
 	}
 }
-
-// inBubble runs the test in virtual time.
-func inBubble(t *testing.T, test func(t *testing.T)) {
-	t.Helper()
-	synctest.Test(t, test)
-}

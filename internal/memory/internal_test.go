@@ -80,20 +80,6 @@ func TestServiceKeepsNoUnusedElection(t *testing.T) {
 	require.Zero(t, service.watchesLeft())
 }
 
-// TestWorkedIsFalseBeforeTheFirstAnswer, and neither it nor Open waits for that.
-func TestWorkedIsFalseBeforeTheFirstAnswer(t *testing.T) {
-	service := NewService()
-	service.mu.Lock() // the service is busy
-	st, err := Open(service, nil)
-	require.NoError(t, err)
-	require.False(t, st.Worked())
-	service.mu.Unlock()
-	_, err = st.Cast(t.Context(), "x", "v")
-	require.NoError(t, err)
-	require.True(t, st.Worked())
-	require.NoError(t, st.Close())
-}
-
 // TestCloseLeavesNoSession, however soon after Open it is called: while the session opens, at that moment, and later.
 func TestCloseLeavesNoSession(t *testing.T) {
 	service := NewService()
@@ -106,25 +92,6 @@ func TestCloseLeavesNoSession(t *testing.T) {
 		}
 		require.NoError(t, st.Close())
 		require.Zero(t, service.sessionsLeft(), "after %d times: the session stays for its TTL, an hour here", i)
-	}
-}
-
-// TestCloseLeavesNoSessionThatWasJustReopened: the same, for the session after one that expired.
-func TestCloseLeavesNoSessionThatWasJustReopened(t *testing.T) {
-	service := NewService()
-	random := rand.New(rand.NewPCG(1, 2))
-	for i := range 300 {
-		st, err := Open(service, &Config{TTL: 4 * time.Millisecond}) // renewed every millisecond
-		require.NoError(t, err)
-		b, err := st.Cast(t.Context(), "x", "v")
-		require.NoError(t, err)
-		st.Faults().Expire()
-		<-b.Lost()
-		for range random.IntN(50) {
-			runtime.Gosched()
-		}
-		require.NoError(t, st.Close())
-		require.Zero(t, service.sessionsLeft(), "after %d times", i)
 	}
 }
 

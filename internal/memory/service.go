@@ -184,7 +184,7 @@ func (s *Service) enter(id uint64, n engine.Nonce, name, value string) (engine.E
 		s.index++
 		e := s.election(name)
 		b = &entry{election: e, session: sess, nonce: n.Name, token: s.index, value: value}
-		b.key = entryKey(name, b.token)
+		b.key = EntryKey(name, b.token)
 		e.ballots = append(e.ballots, b)
 		sess.entries = append(sess.entries, b)
 		s.entries[b.key] = b
@@ -231,15 +231,16 @@ func (s *Service) lead(e *election, holder *entry, leader store.Leader) {
 }
 
 // Delete removes a ballot, as an operator might, if it stands.
-func (s *Service) Delete(election string, token uint64) { s.withdraw(entryKey(election, token)) }
+func (s *Service) Delete(election string, token uint64) { s.withdraw(EntryKey(election, token)) }
 
-func entryKey(election string, token uint64) string { return fmt.Sprintf("%s/%d", election, token) }
+// EntryKey is the key of a ballot.
+func EntryKey(election string, token uint64) string { return fmt.Sprintf("%s/%d", election, token) }
 
 // mark asks the owner of a ballot to resign.
 func (s *Service) mark(election string, token uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if b := s.entries[entryKey(election, token)]; b != nil && !b.resign {
+	if b := s.entries[EntryKey(election, token)]; b != nil && !b.resign {
 		b.resign = true
 		s.index++
 		s.changed(b.key)

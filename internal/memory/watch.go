@@ -207,7 +207,7 @@ func (l *line) latest(e event) event {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, o := range l.events {
-		if o.watch == e.watch && l.faults.line.Arrived(o.at) {
+		if o.watch == e.watch && l.faults.Line.Arrived(o.at) {
 			e = o
 		}
 	}
@@ -234,7 +234,7 @@ func (l *line) run(ctx context.Context) {
 
 // deliver delivers an event when it arrives.
 func (l *line) deliver(ctx context.Context, e event) {
-	if l.faults.line.Await(ctx, e.at) != nil {
+	if l.faults.Line.Await(ctx, e.at) != nil {
 		return
 	}
 	for again := l.faults.double.Load(); ; again = false {

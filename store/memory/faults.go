@@ -17,7 +17,7 @@ func (f *Faults) Cut() { f.faults.Cut() }
 func (f *Faults) LoseReplies() { f.faults.LoseReplies() }
 
 // StallWatches holds notifications back until Heal, while requests are answered.
-func (f *Faults) StallWatches() { f.faults.StallWatches() }
+func (f *Faults) StallWatches() { f.faults.Stall() }
 
 // Delay adds the time to every request, every answer and every notification. Zero ends that.
 func (f *Faults) Delay(d time.Duration) { f.faults.Delay(d) }

@@ -85,9 +85,6 @@ func open(service *memory.Service, config *memory.Config) (*Store, error) {
 	return &Store{st, Faults{st.Faults()}}, nil
 }
 
-// Faults returns the switches on the line between this store and its service.
-func (s *Store) Faults() *Faults { return &s.faults }
-
 // Cast implements store.Store.
 func (s *Store) Cast(ctx context.Context, election, value string) (store.Ballot, error) {
 	return s.store.Cast(ctx, election, value)
@@ -122,8 +119,11 @@ func (s *Store) TTL() time.Duration { return s.store.TTL() }
 // Close implements store.Store.
 func (s *Store) Close() error { return s.store.Close() }
 
-// String returns the store's URL without credentials.
+// String returns the name of the store in errors and logs.
 func (s *Store) String() string { return s.store.String() }
 
 // Format implements fmt.Formatter: with every verb it prints what String returns.
 func (s *Store) Format(f fmt.State, verb rune) { s.store.Format(f, verb) }
+
+// Faults returns the switches on the line between this store and its service.
+func (s *Store) Faults() *Faults { return &s.faults }

@@ -92,6 +92,7 @@ type Store struct {
 	watchEntry, watchLeader watch
 	proof                   func(p engine.Proof) engine.Proof
 	place                   func(p engine.Place) engine.Place // what is ahead of an entry
+	ahead                   func(ctx context.Context, e engine.Entry) (engine.Place, error)
 	keep                    func(ctx context.Context, right engine.Session, renewed func(engine.Proof)) error
 	enter                   func(ctx context.Context, right engine.Session, election string, n engine.Nonce, value string) (engine.Entry, error)
 
@@ -118,7 +119,7 @@ func Open(service *Service, ttl, grace time.Duration) (*Store, error) {
 		enter: func(ctx context.Context, right engine.Session, election string, n engine.Nonce, value string) (engine.Entry, error) {
 			return right.Enter(ctx, election, n, value)
 		},
-		watchEntry: d.WatchEntry, watchLeader: d.WatchLeader,
+		watchEntry: d.WatchEntry, watchLeader: d.WatchLeader, ahead: d.Ahead,
 	}
 	s.Store = engine.New(&driver{d, s}, engine.Settings{
 		Name: "broken://", TTL: ttl, Pace: ttl / 4, RemovedReason: "it was removed",

@@ -28,7 +28,7 @@ func (d *driver) WatchLeader(ctx context.Context, election string, tell engine.T
 }
 
 func (d *driver) Ahead(ctx context.Context, e engine.Entry) (engine.Place, error) {
-	p, err := d.Driver.Ahead(ctx, e)
+	p, err := d.store.ahead(ctx, e)
 	return d.store.place(p), err
 }
 

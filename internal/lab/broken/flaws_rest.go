@@ -91,11 +91,11 @@ func (s *Store) leaves(at string) {
 // ignoresContext makes a call go on when its context has ended.
 func (s *Store) ignoresContext(at string) {
 	s.wrong[at] = func(_ context.Context, right method) error {
-		for {
-			if err := right(s.service.over); !errors.Is(err, store.ErrUnavailable) || s.service.over.Err() != nil {
-				return err
-			}
+		err := right(s.service.over)
+		for s.service.over.Err() == nil && adapter.Uncertain(err) {
+			err = right(s.service.over)
 		}
+		return err
 	}
 }
 

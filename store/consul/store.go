@@ -48,7 +48,6 @@ func Open(config Config) (*Store, error) {
 		Name: d.life.Name, TTL: config.TTL, Pace: config.TTL / 4,
 		CampaignTimeout: max(2*config.TTL, 10*time.Second),
 		DenialTimeout:   config.TTL,
-		ConfirmRereads:  true,
 		RemovedReason:   "its session has ended, or its key was deleted or taken by another program",
 		Logger:          config.Logger,
 	})}, nil

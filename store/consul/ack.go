@@ -66,17 +66,12 @@ func (s *session) mayReplace(ctx context.Context, e engine.Entry, found agent.En
 	if found.Session == "" || found.Session == s.id || standingOf(e).before(found.Session) {
 		return nil
 	}
-	if stands, err := d.hasBallot(ctx, e.Election, found.Session); stands || err != nil {
+	list, err := d.queue(ctx, e.Election)
+	if err != nil || slices.ContainsFunc(list, func(p *api.KVPair) bool { return p.Session == found.Session }) {
 		return err
 	}
 	return fmt.Errorf("the key %q with the value %q is held by the session %s, which has no ballot in this election: another program leads, or the key is left over",
 		d.layout.ack(e.Election), agent.OneLine(found.Value), found.Session)
-}
-
-// hasBallot reports whether a session has a ballot in an election.
-func (d *driver) hasBallot(ctx context.Context, election, session string) (bool, error) {
-	pairs, err := d.client.List(ctx, d.layout.dir(election))
-	return slices.ContainsFunc(queue(d.layout.dir(election), pairs), func(p *api.KVPair) bool { return p.Session == session }), err
 }
 
 // putAck makes the acknowledgement, in place of what has the given index if that is not 0. A request that comes late,

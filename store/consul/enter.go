@@ -74,10 +74,8 @@ func (s *session) entered(election, key, value string, pairs api.KVPairs) (engin
 
 // unchanged is the check that the mark of a slot is as it was when it was last read or changed.
 func (s *session) unchanged(slot int) *api.KVTxnOp {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	key := s.driver.layout.void(s.id, slot)
-	if at := s.marks[slot]; at != 0 {
+	if at := s.marks[slot].Load(); at != 0 {
 		return &api.KVTxnOp{Verb: api.KVCheckIndex, Key: key, Index: at}
 	}
 	return &api.KVTxnOp{Verb: api.KVCheckNotExists, Key: key}
@@ -87,15 +85,9 @@ func (s *session) unchanged(slot int) *api.KVTxnOp {
 func (s *session) readMark(ctx context.Context, slot int) error {
 	mark, err := s.driver.client.Get(ctx, s.driver.layout.void(s.id, slot))
 	if err == nil {
-		s.marked(slot, mark.Modify)
+		s.marks[slot].Store(mark.Modify)
 	}
 	return err
-}
-
-func (s *session) marked(slot int, index uint64) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.marks[slot] = index
 }
 
 // Void implements engine.Session. One transaction changes the slot's mark and deletes the ballot.
@@ -118,7 +110,7 @@ func (s *session) Void(ctx context.Context, election string, n engine.Nonce) err
 	}
 	for _, p := range pairs {
 		if p.Key == mark {
-			s.marked(n.Slot, p.ModifyIndex)
+			s.marks[n.Slot].Store(p.ModifyIndex)
 		}
 	}
 	return nil

@@ -46,17 +46,11 @@ func Open(config Config) (*Store, error) {
 	config = d.config
 	return &Store{engine.New(d, engine.Settings{
 		Name: d.life.Name, TTL: config.TTL, Pace: config.TTL / 4,
-		DenialTimeout:  config.TTL,
-		ConfirmRereads: true,
-		RemovedReason:  "its session has ended, or its key was deleted or taken by another program",
-		Logger:         config.Logger,
+		DenialTimeout: config.TTL,
+		RemovedReason: "its session has ended, or its key was deleted or taken by another program",
+		Logger:        config.Logger,
 	})}, nil
 }
-
-var (
-	_ engine.Driver  = (*driver)(nil)
-	_ engine.Session = (*session)(nil)
-)
 
 // Cast implements store.Store.
 func (s *Store) Cast(ctx context.Context, election, value string) (store.Ballot, error) {
@@ -92,8 +86,13 @@ func (s *Store) TTL() time.Duration { return s.engine.TTL() }
 // Close implements store.Store.
 func (s *Store) Close() error { return s.engine.Close() }
 
-// String returns the store's URL without credentials.
+// String returns the name of the store in errors and logs: its URL without credentials.
 func (s *Store) String() string { return s.engine.String() }
 
 // Format implements fmt.Formatter: with every verb it prints what String returns.
 func (s *Store) Format(f fmt.State, verb rune) { s.engine.Format(f, verb) }
+
+var (
+	_ engine.Driver  = (*driver)(nil)
+	_ engine.Session = (*session)(nil)
+)

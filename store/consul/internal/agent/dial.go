@@ -6,9 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"slices"
-	"sync"
-	"syscall"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-leadership/leadership/internal/adapter"
@@ -21,8 +19,7 @@ type dialer struct {
 	tls       *tls.Config
 	ttl       time.Duration
 
-	mu   sync.Mutex
-	next int // guarded by mu: the index of the address to begin with
+	next atomic.Int64 // the index of the address to begin with
 }
 
 // dialLimit bounds a dial, since net/http goes on with one that its request has given up. The only agent has a TTL, if
@@ -30,7 +27,7 @@ type dialer struct {
 const dialLimit = 3 * time.Second
 
 // open dials. The address is that of the request's URL, which says nothing. net/http goes on with a dial that its request
-// has given up; closeIdle ends it.
+// has given up, for dialLimit.
 func (d *dialer) open(ctx context.Context, network, _ string) (net.Conn, error) {
 	var errs []error
 	for range d.addresses {
@@ -45,39 +42,22 @@ func (d *dialer) open(ctx context.Context, network, _ string) (net.Conn, error) 
 		}
 		d.pass(at)
 	}
-	why := errNoConnection
-	if !slices.ContainsFunc(errs, func(err error) bool { return !errors.Is(err, syscall.ECONNREFUSED) }) {
-		why = errAllRefuse
-	}
-	return nil, fmt.Errorf("%w: %w", why, errors.Join(errs...))
+	return nil, fmt.Errorf("%w: %w", errNoConnection, errors.Join(errs...))
 }
 
-// errNoConnection says that no request was sent; errAllRefuse that all agents refuse connections.
-var (
-	errNoConnection = errors.New("no connection")
-	errAllRefuse    = fmt.Errorf("%w", errNoConnection)
-)
+// errNoConnection says that no request was sent.
+var errNoConnection = errors.New("no connection")
 
 // present returns the index of the address to begin with.
-func (d *dialer) present() int {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.next
-}
+func (d *dialer) present() int64 { return d.next.Load() }
 
 // pass moves to the next address, if the address with this index does not serve and is still the one to begin with. It
 // reports whether that was so.
-func (d *dialer) pass(at int) bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.next != at {
-		return false
-	}
-	d.next = (at + 1) % len(d.addresses)
-	return true
+func (d *dialer) pass(at int64) bool {
+	return d.next.CompareAndSwap(at, (at+1)%int64(len(d.addresses)))
 }
 
-func (d *dialer) openOne(ctx context.Context, network string, at int) (net.Conn, error) {
+func (d *dialer) openOne(ctx context.Context, network string, at int64) (net.Conn, error) {
 	address := d.addresses[at]
 	limit := dialLimit
 	if len(d.addresses) == 1 {
@@ -100,5 +80,5 @@ func (d *dialer) openOne(ctx context.Context, network string, at int) (net.Conn,
 // tracked is a connection with the index of its address.
 type tracked struct {
 	net.Conn
-	at int
+	at int64
 }

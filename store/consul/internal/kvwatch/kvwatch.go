@@ -6,9 +6,8 @@
 //     newer one, from one watch of the key to the next neither.
 //  2. Watch returns when a read has been told that was sent after the call, or what was offered.
 //  3. A state with a time AsOf holds all changes before that time. Each Confirm tells one, or a newer state.
-//  4. Every change of a state is told at once as a rule, within 200 ms beyond the first 64 keys. A query that has gone
-//     silent, and an index of the servers that was set back, make that later by two calls of Confirm at most for keys that
-//     come again, and by as many as it takes to look at 120 of the others at a time.
+//  4. Every change of a state is told at once as a rule, within 200 ms beyond the first 64 keys. If a query has gone silent,
+//     the next Confirm tells what it has missed of a key that comes again. Of another key, the next Watch does.
 //  5. The end of a key that is watched While another one stands is told only if the other one stood then, or later.
 //     Otherwise the watch is over without a word: a read has to tell. So a user who waits for the end of the one, and must
 //     know that it has come before that of the other, need not read the other (BenchmarkResign). That holds once Watch
@@ -26,20 +25,17 @@ import (
 
 // How keys are watched.
 //
-// A blocking query holds a connection, and an agent takes 200 of them from an address, of all processes together. One
-// that is given up goes on counting there until its wait is over, since the agent does not notice before. So there is a
-// limited number of queries, see agent.Queries, and the next one is sent when the agent has let go of an old one. A query's
-// wait begins short, the longer the more there are, so that many don't ask more often than few, and doubles as the
-// watch lasts: short watches leave nothing for long, long ones ask rarely (TestIdleCost).
+// A blocking query holds a connection, and an agent takes 200 of them from an address, of all processes together. So there
+// is a limited number of queries, see agent.Queries. A query is not given up when the last user of its key has left, since
+// the agent would not notice before the wait of the query is over: the next user often comes soon, and the query of a key
+// that is being deleted ends by itself. A query's wait begins short, the longer the more there are, so that many don't ask
+// more often than few, and doubles as the watch lasts: short watches leave nothing for long, long ones ask rarely
+// (TestIdleCost).
 //
 // Keys beyond that number are watched together, see shared.go: TestThousandElections stands in 1,000 elections within the
 // connections that a stock agent grants.
 //
-// And all are read in turn, one transaction at each Confirm, see verify.go.
-
-// linger is how long a watch goes on after its last user has left: there often is a next one, and the query of a key that
-// is being deleted ends by itself. A query that is given up goes on counting at the agent (TestQueryOutlivesItsUser).
-const linger = 100 * time.Millisecond
+// And Confirm reads those that come again, see verify.go.
 
 // Watcher watches keys. Its goroutines are one for each key with a query of its own, and runShared with a query while
 // there are keys without. They are tasks of the client's life.
@@ -51,9 +47,7 @@ type Watcher struct {
 
 	mu      sync.Mutex
 	byKey   map[string]*watch                // guarded by mu, as are all below
-	turns   uint64                           // counts the turns in which keys are verified
 	queries int                              // under way
-	held    []time.Time                      // when the agent lets go of queries that were given up
 	running bool                             // runShared is
 	offers  map[string]map[string]agent.Read // by directory and key
 
@@ -165,11 +159,8 @@ type watch struct {
 	state   agent.Entry
 	index   uint64 // of the state, for the next query; at least 1
 	version uint64 // counts states
-	turn    uint64 // in which it was verified last
-
-	cancel context.CancelFunc // of its own query; nil if there is none
-	late   bool               // verify found what the query has not told yet
-	long   bool               // the directory has too many keys to be read at each change
+	queried bool   // it has a query of its own
+	long    bool   // the directory has too many keys to be read at each change
 }
 
 // user is one of those who watch a key.
@@ -179,38 +170,21 @@ type user struct {
 	set  bool // guarded by the watcher's mu: Watch has returned
 }
 
-// leave takes a user away. Without any, the watch goes on for a moment.
+// leave takes a user away. The watch ends with the last one, or when its query does.
 func (w *watch) leave(u *user) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	delete(w.users, u)
-	switch {
-	case len(w.users) > 0 || w.removed():
-	case !w.known, w.once && !w.state.Exists:
-		w.remove()
-	default:
-		time.AfterFunc(linger, func() {
-			w.mu.Lock()
-			defer w.mu.Unlock()
-			if len(w.users) == 0 && !w.removed() {
-				w.remove()
-			}
-		})
-	}
+	w.endIfUnused()
 }
 
-// remove ends the watch. The caller holds mu.
-func (w *watch) remove() {
-	delete(w.byKey, w.key)
-	if w.cancel != nil {
-		w.cancel()
-	} else {
+// endIfUnused ends a watch without users and without a query. The caller holds mu.
+func (w *watch) endIfUnused() {
+	if len(w.users) == 0 && !w.queried && w.byKey[w.key] == w {
+		delete(w.byKey, w.key)
 		w.wakeShared()
 	}
 }
-
-// removed reports whether the watch has ended. The caller holds mu.
-func (w *watch) removed() bool { return w.byKey[w.key] != w }
 
 // read reads the key as it is now, and reports whether all users have been told of that.
 func (w *watch) read(ctx context.Context) (told bool, err error) {
@@ -232,7 +206,7 @@ func (w *watch) read(ctx context.Context) (told bool, err error) {
 }
 
 // shared reports whether the watch goes on without a query of its own. The caller holds mu.
-func (w *watch) shared() bool { return !w.removed() && w.known && w.cancel == nil && !w.over() }
+func (w *watch) shared() bool { return w.known && !w.queried && len(w.users) > 0 && !w.over() }
 
 // over reports whether there is nothing more to wait for. The caller holds mu.
 func (w *watch) over() bool { return w.once && !w.state.Exists }
@@ -272,17 +246,4 @@ func (w *watch) accept(version uint64, a agent.Read, sent time.Time, beside map[
 		u.tell(News{Entry: a.Entry, AsOf: sent})
 	}
 	return true
-}
-
-// deny ends a watch whose key can't be read: its users watch it again, and are told why not.
-func (w *watch) deny() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.removed() {
-		return
-	}
-	w.remove()
-	for u := range w.users {
-		u.tell(News{Over: true})
-	}
 }

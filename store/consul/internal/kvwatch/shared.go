@@ -53,22 +53,14 @@ func (all *Watcher) runShared() {
 	defer cancel()
 	poll := agent.Poll{Index: 1, Wait: agent.FirstWait}
 	changed := all.anyChange(ctx, &poll)
-	round := leastRound
 	for {
-		began := time.Now()
+		began, round := time.Now(), leastRound
 		list := all.sharing()
 		if list == nil {
-			cancel()
-			<-changed
-			all.mu.Lock()
-			all.held = append(all.held, poll.Held())
-			all.mu.Unlock()
 			return
 		}
-		if all.verify(background, list) == nil {
-			round = leastRound
-		} else {
-			round = min(2*round, mostRound)
+		if all.verify(background, list) != nil {
+			round = mostRound
 			all.wakeShared()
 		}
 		adapter.PauseFor(background, round-time.Since(began))
@@ -77,7 +69,6 @@ func (all *Watcher) runShared() {
 			changed = all.anyChange(ctx, &poll)
 		case <-all.wake:
 		case <-background.Done():
-			<-changed
 			return
 		}
 	}
@@ -87,11 +78,7 @@ func (all *Watcher) runShared() {
 func (all *Watcher) sharing() (list []*watch) {
 	all.mu.Lock()
 	defer all.mu.Unlock()
-	for _, w := range all.byKey {
-		if w.shared() {
-			list = append(list, w)
-		}
-	}
+	list = all.those((*watch).shared)
 	all.running = list != nil
 	return list
 }
@@ -99,14 +86,12 @@ func (all *Watcher) sharing() (list []*watch) {
 // anyChange asks for the next change of anything below the prefix.
 func (all *Watcher) anyChange(ctx context.Context, poll *agent.Poll) <-chan struct{} {
 	changed := make(chan struct{}, 1)
-	if !all.client.Life.Go(func() {
+	all.client.Life.Go(func() {
 		_, _ = poll.Ask(ctx, all.client, func(q *api.QueryOptions) (*api.QueryMeta, error) {
 			_, meta, err := all.client.KV().Keys(all.prefix, "/", q)
 			return meta, err
 		})
 		changed <- struct{}{}
-	}) {
-		changed <- struct{}{}
-	}
+	})
 	return changed
 }

@@ -318,7 +318,7 @@ func (e *Engine) dropUnused() {
 // Close implements store.Store.
 //
 // The order matters: from ended on, no ballot, session or call begins; then the ballots are lost and the lease is
-// ended; then the calls end; then the keeper lets the session go; then the store's own work ends. So no Campaign wins
+// ended; then the calls end; then the keeper lets the session go; then the store's own work ends. So no Cast wins
 // once the ballots are lost, and no other process leads before the lease has ended.
 func (e *Engine) Close() error {
 	e.closing.Do(func() {

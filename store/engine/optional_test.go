@@ -13,7 +13,7 @@ import (
 // TestOpenFailsFast: a temporary error that waiting does not end.
 func TestOpenFailsFast(t *testing.T) {
 	play(t, Settings{}, func(t *testing.T, s *scene) {
-		c := s.campaign(t.Context(), "x")
+		c := s.casting(t.Context(), "x")
 		s.next("Open").fail(fmt.Errorf("open: %w", FailFast(errUnsent)))
 		require.True(t, c.returned())
 		require.ErrorIs(t, c.err, store.ErrUnavailable)

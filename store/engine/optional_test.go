@@ -85,18 +85,6 @@ func TestDenialThatPassesCostsNoSession(t *testing.T) {
 	})
 }
 
-// TestNothingIsLookedAtInTurn if the driver's Confirm finds what a watch has missed.
-func TestNothingIsLookedAtInTurn(t *testing.T) {
-	play(t, Settings{ConfirmRereads: true}, func(t *testing.T, s *scene) {
-		s.leading(1)
-		s.waitingBehind(behind)
-		for range 8 {
-			time.Sleep(pace)
-			s.quiet()
-		}
-	})
-}
-
 func TestAnsweredErrorIsAnAnswer(t *testing.T) {
 	require.NoError(t, Answered(nil))
 	busy := fmt.Errorf("%w: overtaken", store.ErrUnavailable)

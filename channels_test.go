@@ -129,15 +129,6 @@ func TestEventsLeaveOutATakeoverThatFailed(t *testing.T) {
 	})
 }
 
-func TestRunForElectionAcknowledges(t *testing.T) {
-	virtual(t, func(w *world) {
-		c := w.candidate(w.open(), "a", nil)
-		c.RunForElection()
-		synctest.Wait()
-		require.Equal(w, "a", w.leader())
-	})
-}
-
 // Under RunForElection the ballot stands until the callbacks have returned, also if Term.Resign was called.
 func TestRunForElectionKeepsItsBallotUntilCallbacksReturn(t *testing.T) {
 	virtual(t, func(w *world) {

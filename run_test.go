@@ -251,6 +251,7 @@ func TestIdleCandidateKeepsNothingOfItsTerm(t *testing.T) {
 			value = nil
 			drive(w, ctx, c)
 			ctx = nil
+			time.Sleep(time.Hour) // a timer that was stopped keeps what it would have called until its time has come
 			synctest.Wait()
 			for range 3 {
 				runtime.GC()

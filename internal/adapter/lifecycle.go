@@ -87,8 +87,8 @@ func (l *Lifecycle) Fail(op, election string, err error) error {
 	return &store.Error{Op: op, Store: l.Name, Election: election, Err: err}
 }
 
-// Ended is the error of a call that ctx has ended: why that has ended, the error of the last attempt, and that of the
-// one before, which says more if the last was just cut short. Either may be nil.
+// Ended is the error of a call that ctx has ended: why ctx has ended, err of the last attempt, and last of the attempt
+// before, which says more if the last attempt was just cut short. Either error may be nil.
 func Ended(ctx context.Context, err, last error) error {
 	cause := context.Cause(ctx)
 	switch {

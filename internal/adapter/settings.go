@@ -14,8 +14,8 @@ import (
 	"github.com/go-leadership/leadership/store"
 )
 
-// Settings are those that the stores have in common: how they are taken from a URL, completed, checked and printed. They
-// point to the fields of a store's Config, which is flat, so that a program writes etcd.Config{TTL: ttl}.
+// Settings are the settings that the stores have in common, and how to read them from a URL, complete, check and print
+// them. They point to the fields of a store's Config, which is flat, so that a program writes etcd.Config{TTL: ttl}.
 type Settings struct {
 	TTL, Grace        *time.Duration
 	Least, Most, Unit time.Duration // see store.CheckSession
@@ -33,8 +33,8 @@ type Settings struct {
 	Given    bool   // there is such a client
 }
 
-// Read takes the settings from a URL whose other options have been asked for. It refuses those that have not, and a user
-// or a password if the service knows none.
+// Read takes the settings from a URL. The store has asked for its own options before: Read refuses all other options, and
+// a user or a password if the service knows none.
 func (s Settings) Read(u *store.URL) error {
 	*s.TTL, *s.Grace = u.Session()
 	*s.Logger = u.Logger
@@ -80,9 +80,9 @@ func (s Settings) Complete() error {
 	return nil
 }
 
-// Print does the work of a Config's Format method, which has a copy of it; config points to that copy, as a type without
-// the method. There are stars instead of the password, and of addresses that Complete would refuse: they might hold a
-// whole URL with a password.
+// Print does the work of a Config's Format method. config points to a copy of the Config, as a type without the method.
+// There are stars instead of the password, and of addresses that Complete would refuse: such an address might hold a whole
+// URL with a password.
 func (s Settings) Print(f fmt.State, verb rune, config any) {
 	if *s.Password != "" {
 		*s.Password = "***"

@@ -26,11 +26,11 @@ type role struct{ Name, URL string }
 type event struct {
 	At    time.Time
 	Who   string
-	What  string // one of those below; empty if there is nothing but the text
+	What  string // one of the constants below; empty if there is nothing but the text
 	Text  string // to be shown, one line
 	Token uint64 // if elected
 	Name  string // if learnt: of the leader; empty if there is none
-	Leads bool   // if woke: it sees itself as leader
+	Leads bool   // if woke: whether the process sees itself as leader
 }
 
 const (
@@ -134,8 +134,8 @@ func (r role) follower(ctx context.Context, st store.Store, opts *leadership.Opt
 	return f.Err()
 }
 
-// say prints an event. All processes print into one pipe, each event in one write. So if one event is the cause of
-// another, it is read first.
+// say prints an event. All processes print into one pipe, each event in one write. So a cause is read before its
+// effect.
 func (r role) say(e event, format string, args ...any) {
 	e.At, e.Who, e.Text = time.Now(), r.Name, strings.ReplaceAll(fmt.Sprintf(format, args...), "\n", "; ")
 	_ = json.NewEncoder(os.Stdout).Encode(e) // if this fails, Run has ended, and this process is about to be killed

@@ -29,8 +29,8 @@ type Config struct {
 	Screen *Screen       // Out is this terminal, and is redrawn in place. Default: Out gets a line for each event
 }
 
-// Run plays the demo and returns an error if a failover was not as promised. It ends early when ctx ends. When it
-// returns, its processes have ended, and its temporary directory is removed.
+// Run plays the demo and returns an error if a failover was not as promised. It ends early when ctx ends. When Run
+// returns, the demo's processes have ended, and its temporary directory is removed.
 func Run(ctx context.Context, c Config) (err error) {
 	if c.URL == "" {
 		var dir string

@@ -145,7 +145,7 @@ func (s *scene) change(ctx context.Context, t turn, do func()) {
 	}
 }
 
-// turn is the latest; an empty one before the first.
+// turn returns the latest turn, an empty turn before the first.
 func (s *scene) turn() *turn {
 	if len(s.turns) == 0 {
 		return &turn{}

@@ -12,7 +12,7 @@ import (
 type process struct {
 	name   string
 	cmd    *exec.Cmd
-	fate   string        // what the demo did to it, if that still matters
+	fate   string        // what the demo did to the process, if that still matters
 	exited chan struct{} // closed by run when the process has been reaped
 	err    error         // how it ended; written before exited is closed
 }
@@ -26,7 +26,7 @@ const (
 	gone     = "has resigned and ended"
 )
 
-// start starts a process, instead of an earlier one of that name which has been killed.
+// start starts a process, instead of an earlier process of that name which has been killed.
 func (s *scene) start(name string) {
 	if s.err != nil {
 		return

@@ -40,8 +40,8 @@ type scene struct {
 	err       error               // why the play ends early; nothing more is done then
 }
 
-// lookEvery is how often the queue is read, and a screen redrawn, while nothing happens. lookFor is how long reading it
-// may take.
+// lookEvery is how often the queue is read, and a screen redrawn, while nothing happens. lookFor is how long reading the
+// queue may take.
 const (
 	lookEvery = 100 * time.Millisecond
 	lookFor   = time.Second

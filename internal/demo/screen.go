@@ -39,8 +39,8 @@ type Screen struct {
 	Color bool
 }
 
-// Terminal returns the screen that f is. It returns nil if f is no terminal, or one that can't be redrawn. Without
-// colours if NO_COLOR is set.
+// Terminal returns the screen that f is, or nil if f is no terminal, or a terminal that can't be redrawn. The screen has
+// no colours if NO_COLOR is set.
 func Terminal(f *os.File) *Screen {
 	if _, _, ok := windowSize(f); !ok || slices.Contains([]string{"", "dumb"}, os.Getenv("TERM")) {
 		return nil

@@ -37,10 +37,10 @@ func (f *Faults) DelayExpiry(d time.Duration) { f.late.Store(int64(d)) }
 
 // Fate is what happens to one request, in addition to the switches. The zero Fate lets it pass.
 type Fate struct {
-	Err   error         // it is not carried out, and fails with this error
+	Err   error         // the request is not carried out, and fails with this error
 	Lost  bool          // the request is not carried out, and no answer comes
 	Late  time.Duration // no answer comes, and a request that changes something is carried out this much later
-	Twice bool          // it is carried out once more before the answer comes
+	Twice bool          // the request is carried out once more before the answer comes
 }
 
 // Decide lets decide choose what happens to each request that is sent. It is not asked about requests that open or

@@ -10,7 +10,7 @@ import (
 	"github.com/go-leadership/leadership/store/engine"
 )
 
-// peersDriver implements engine.Peers, too: the service ends no session of it by itself.
+// peersDriver implements engine.Peers, too: the service does not end its sessions by itself.
 type peersDriver struct{ *driver }
 
 // errMark refuses to expire a session that was renewed.

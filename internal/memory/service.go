@@ -103,7 +103,7 @@ func (s *Service) open(ttl time.Duration, peers bool) uint64 {
 	return sess.id
 }
 
-// touch renews a session and reports whether it exists. The service keeps it longer than its TTL by that time.
+// touch renews a session and reports whether it exists. The service keeps the session for its TTL plus longer.
 func (s *Service) touch(id uint64, longer time.Duration) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

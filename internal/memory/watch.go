@@ -14,9 +14,9 @@ type watch struct {
 	line      *line
 	tell      engine.Tell
 	delivered *delivered // written when it is set for the first time
-	mute      bool       // it reports nothing any more; guarded by the service's mutex
+	mute      bool       // the watch reports nothing any more; guarded by the service's mutex
 
-	known bool   // it has reported a state; guarded by the mutex of delivered, as is index
+	known bool   // the watch has reported a state; guarded by the mutex of delivered, as is index
 	index uint64 // of the state that it has reported
 }
 
@@ -97,7 +97,7 @@ func (s *Service) watch(w *watch) event {
 	if s.watches[w.key] == nil {
 		s.watches[w.key] = map[*watch]struct{}{}
 	}
-	if w.delivered == nil { // else a request that is carried out twice sets it again, and its line may be reading delivered
+	if w.delivered == nil { // a request that is carried out twice comes here again, while the line may be reading delivered
 		w.delivered = s.delivered(w)
 	}
 	s.watches[w.key][w] = struct{}{}
@@ -263,7 +263,7 @@ func (w *watch) fire() {
 	w.tell(engine.News{Over: true})
 }
 
-// deliver reports a state, or a later one that another watch has reported.
+// deliver reports a state, or a later state that another watch has reported.
 func (w *watch) deliver(e event) {
 	t := w.delivered
 	t.mu.Lock()
@@ -271,7 +271,7 @@ func (w *watch) deliver(e event) {
 	if e.index >= t.index {
 		t.index, t.state = e.index, e.state
 	}
-	if w.known && t.index <= w.index && !w.line.faults.double.Load() { // it has reported that before
+	if w.known && t.index <= w.index && !w.line.faults.double.Load() { // the watch has reported that before
 		return
 	}
 	w.known, w.index = true, t.index

@@ -29,9 +29,9 @@ var ErrInterrupted = errors.New("interrupted")
 // Place returns where in the store to run the suite, and true in the process that Supervise has started for that.
 func Place() (place string, ok bool) { return os.LookupEnv(placeVariable) }
 
-// Supervise runs the suite in a process of its own, and clears up after it however that ends. Before, it finds out,
+// Supervise runs the suite in a process of its own, and clears up however that process ends. First, Supervise finds out,
 // within the time of trial, whether the store answers and permits what the suite does. child is the command of the
-// process; its error is returned. If ctx ends, the process is ended, the error matches ErrInterrupted, and notes gets a
+// process, whose error is returned. If ctx ends, the process is ended, the error matches ErrInterrupted, and notes gets a
 // line that says what takes so long.
 func Supervise(ctx context.Context, rawURL string, trial time.Duration, child *exec.Cmd, notes io.Writer) (err error) {
 	place := "leadership-conformance-" + time.Now().UTC().Format("20060102t150405.000000")

@@ -1,8 +1,11 @@
 package engine
 
 import (
+	"log/slog"
 	"strconv"
+	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/go-leadership/leadership/store"
@@ -213,5 +216,28 @@ func TestElectionsThatAreOver(t *testing.T) {
 		heads := b.session.heads()
 		require.Len(t, heads, mostElections)
 		require.Equal(t, "x", heads[0])
+	})
+}
+
+// TestSessionThatEndsIsLoggedOnce, whatever is found in how many elections.
+func TestSessionThatEndsIsLoggedOnce(t *testing.T) {
+	var log strings.Builder
+	play(t, Settings{Logger: slog.New(slog.NewTextHandler(&log, nil)), ConfirmRereads: true}, func(t *testing.T, s *scene) {
+		s.firsts.Store(true)
+		b, _ := s.leading(1)
+		c := s.campaign(t.Context(), "y")
+		s.next("Enter").fail(store.ErrDenied)
+		require.True(t, c.returned())
+		s.session.renew(Proof{Sent: store.Now(), Valid: ttl * 2 / 3, Connection: 1})
+		for range 3 {
+			synctest.Wait()
+			for _, r := range s.all() { // both at once
+				r.driver.take(r)
+				r.reply <- s.back(b)
+			}
+			time.Sleep(200 * time.Millisecond)
+		}
+		require.True(t, b.isLost())
+		require.Equal(t, 1, strings.Count(log.String(), "so the session ends"), log.String())
 	})
 }

@@ -32,7 +32,7 @@ func (e *Engine) Cast(ctx context.Context, election, value string) (store.Ballot
 }
 
 // patience is how long Cast waits for an answer: over a slow link with TLS and a user the first takes most of a TTL.
-func (e *Engine) patience() time.Duration { return max(2*e.settings.TTL, 10*time.Second) }
+func (e *Engine) patience() time.Duration { return max(2*e.settings.TTL, 5*time.Second) }
 
 func (e *Engine) cast(ctx context.Context, election, value string) (*ballot, error) {
 	ctx, done, err := e.call(ctx)

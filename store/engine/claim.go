@@ -144,9 +144,10 @@ func (c *claim) remove(what string, request func(context.Context) error, note fu
 		if adapter.Uncertain(err) || denied.bears(err, s.engine.settings.DenialTimeout) {
 			continue
 		}
-		s.engine.log.add(slog.LevelWarn, "a ballot can't be removed, so the session ends",
-			"store", s.engine.settings.Name, "entry", what, "error", err)
-		s.giveUp(fmt.Errorf("a ballot could not be removed: %v", err)) // in words: the other ballots were not refused
+		if s.giveUp(fmt.Errorf("a ballot could not be removed: %v", err)) { // in words: the other ballots were not refused
+			s.engine.log.add(slog.LevelWarn, "a ballot can't be removed, so the session ends",
+				"store", s.engine.settings.Name, "entry", what, "error", err)
+		}
 		return
 	}
 }

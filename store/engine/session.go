@@ -196,13 +196,16 @@ func (s *session) state() (over bool, left error) {
 // ended is called when the service is known to have ended the session.
 func (s *session) ended() { s.finish(adapter.ErrSessionEnded, nil) }
 
-// giveUp ends a session that the service might still keep.
-func (s *session) giveUp(why error) { s.finish(fmt.Errorf("%w: %w", store.ErrLost, why), why) }
+// giveUp ends a session that the service might still keep. It reports whether the session was not over yet.
+func (s *session) giveUp(why error) bool {
+	return s.finish(fmt.Errorf("%w: %w", store.ErrLost, why), why)
+}
 
 // finish ends the session for this process, once: later calls wait for the first. First no ballot is added any more and
 // those there are learn why they are lost, then the lease ends, and then the keeper is told, which lets the session go.
-func (s *session) finish(why, left error) {
+func (s *session) finish(why, left error) (first bool) {
 	s.once.Do(func() {
+		first = true
 		e := s.engine
 		e.mu.Lock()
 		s.over, s.left = true, left
@@ -216,6 +219,7 @@ func (s *session) finish(why, left error) {
 		s.lease.End()
 		s.cancel(why)
 	})
+	return first
 }
 
 // endLimit bounds the requests that end a session.

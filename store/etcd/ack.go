@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/go-leadership/leadership/internal/redact"
 	"github.com/go-leadership/leadership/store/engine"
@@ -63,18 +64,9 @@ func (s *session) mayReplace(ctx context.Context, election string, found *mvccpb
 // stood reports whether a lease had a ballot in the queue at a revision. If the cluster has forgotten that revision, it
 // had none that is known.
 func (s *session) stood(ctx context.Context, election string, lease, revision int64) (bool, error) {
-	dir := s.driver.layout.dir(election)
-	found, _, err := s.driver.read(ctx, nil, clientv3.OpGet(dir+leaseName(lease), clientv3.WithPrefix(), clientv3.WithRev(revision)))
+	found, err := s.driver.ballots(ctx, election, leaseName(lease), clientv3.WithRev(revision))
 	if errors.Is(err, rpctypes.ErrCompacted) {
 		return false, nil
 	}
-	if err != nil {
-		return false, err
-	}
-	for _, kv := range found[0].Kvs {
-		if kv.Lease == lease && isBallot(dir, kv) {
-			return true, nil
-		}
-	}
-	return false, nil
+	return slices.ContainsFunc(found, func(kv *mvccpb.KeyValue) bool { return kv.Lease == lease }), err
 }

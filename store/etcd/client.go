@@ -68,14 +68,15 @@ func (d *driver) connect() {
 	}
 }
 
-// observe remembers why a request found no connection: the client library tells its caller only that time is up.
+// observe remembers why a request found no connection: the client library tells its caller only that time is up. It leaves
+// a member whose answer is late.
 func (d *driver) observe(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker,
 	opts ...grpc.CallOption,
 ) error {
 	var member peer.Peer
 	sent := time.Now()
 	err := invoke(ctx, method, req, reply, cc, append(opts[:len(opts):len(opts)], grpc.Peer(&member))...)
-	if err != nil && time.Since(sent) > d.requestTimeout()*9/10 { // it began to wait a little earlier
+	if err != nil && context.Cause(ctx) == errLate {
 		d.disconnect(&member, sent)
 	}
 	switch status.Code(err) {
@@ -160,49 +161,22 @@ func (d *driver) connected(ctx context.Context) (*clientv3.Client, error) {
 	return nil, err
 }
 
-// A request that is not answered in time is given up, since the next one goes to another endpoint. The time grows
-// while none is answered, so that a slow cluster is one that answers late (TestSlowClusterIsWaitedFor). It is
-// longestTimeout at most, unless the link is known to be slower.
-const longestTimeout = 10 * time.Second
-
-// requestTimeout is how long a member may take to answer a request. A busy member that is the only one often takes a
-// second.
-func (d *driver) requestTimeout() time.Duration {
-	least := d.config.TTL / 5
-	if d.alone() {
-		least = max(least, time.Second)
-	}
-	return d.silence(min(least, longestTimeout))
-}
-
 // errNotConnected is the reason if a request is given up that was not sent.
 var errNotConnected = fmt.Errorf("%w: there is no connection", store.ErrUnavailable)
 
 // request sends one request and explains its error: ErrUnknownOutcome if it may have been carried out.
 func request[T any](ctx context.Context, d *driver, send func(context.Context, *clientv3.Client) (T, error)) (T, error) {
 	var none T
-	limit := d.requestTimeout()
-	d.mu.Lock()
-	limit = max(limit, min(d.allowed, longestTimeout))
-	d.mu.Unlock()
+	limit := max(d.limit(), time.Second)
 	connecting, cancel := context.WithTimeoutCause(ctx, limit, errNotConnected)
 	client, err := d.connected(connecting)
 	cancel()
 	if err != nil {
 		return none, err
 	}
-	attempt, cancel := context.WithTimeout(ctx, limit)
+	attempt, cancel := context.WithTimeoutCause(ctx, limit, errLate)
 	defer cancel()
-	sent := time.Now()
 	value, err := send(attempt, client)
-	d.mu.Lock()
-	switch {
-	case err == nil:
-		d.allowed = 2 * time.Since(sent)
-	case attempt.Err() != nil && ctx.Err() == nil:
-		d.allowed = 2 * limit
-	}
-	d.mu.Unlock()
 	switch {
 	case err == nil:
 		return value, nil

@@ -73,8 +73,9 @@ func TestMembersRestart(t *testing.T) {
 // pause, is a TTL ago.
 func TestMemberPaused(t *testing.T) {
 	t.Parallel()
-	const lapse = long * 27 / 40
-	c := newCluster(t, long)
+	const ttl = 6 * time.Second
+	const lapse = ttl * 27 / 40
+	c := newCluster(t, ttl)
 	for i := range 3 {
 		require.NoError(t, c.Ready(soon(t)))
 		require.NoError(t, c.Member(i).Pause())

@@ -2,6 +2,7 @@ package etcd
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -15,8 +16,7 @@ import (
 
 // driver implements engine.Driver on a cluster. All its watches are of one stream.
 //
-// Its goroutines are connect, until there is a client; watch, which keeps the stream of watches; and the streams of
-// renewals, while there is a lease. Close waits for all of them.
+// Its goroutines are connect, until there is a client, and watch, which keeps the stream of watches. Close waits for both.
 type driver struct {
 	config   Config        // without the password
 	password func() string // a function, so that no fmt verb prints it
@@ -32,9 +32,6 @@ type driver struct {
 	refused     error            // why there is no client: its user is denied
 	trouble     error            // why there is no answer, if that is known
 	worked      bool             // the cluster has answered
-	trip        time.Duration    // the shorter of the last two round trips
-	lastTrip    time.Duration    // the last one
-	allowed     time.Duration    // what the next request may take; it grows while none is answered
 	pending     int64            // the id of a lease whose grant has not been answered; 0 if there is none
 	revisions   revisions
 	connections map[string]*connection // the last one dialled, by endpoint
@@ -113,47 +110,26 @@ func (d *driver) readKey(ctx context.Context, key string, opts ...clientv3.OpOpt
 // shrinks, so any state is good that is not older than the one in which the nearest had gone. That takes a third off the
 // time in which a ballot leads that had several ahead (TestPlaceIsReadFromOneMemberFirst).
 func (d *driver) Ahead(ctx context.Context, e engine.Entry) (engine.Place, error) {
-	dir := d.layout.dir(e.Election)
-	read, last := d.readAtOne, []clientv3.OpOption{clientv3.WithMaxCreateRev(int64(e.Token) - 1), clientv3.WithSerializable()}
-	for {
-		found, _, err := read(ctx, stands(e), nearest(dir, last...))
-		switch {
-		case len(last) == 2 && (err == errBehind || err == nil && found == nil):
-			read, last = d.read, last[:1] // all members together are not behind, and know whether the entry stands
-			continue
-		case err != nil:
-			return engine.Place{}, err
-		case found == nil:
-			return engine.Place{}, engine.ErrGone
-		}
-		place, foreign := placeIn(dir, found[0])
-		if foreign == 0 {
-			return place, nil
-		}
-		last[0] = clientv3.WithMaxCreateRev(foreign - 1)
+	dir, earlier := d.layout.dir(e.Election), clientv3.WithMaxCreateRev(int64(e.Token)-1)
+	found, _, err := d.read(ctx, stands(e), nearest(dir, earlier, clientv3.WithSerializable()))
+	if err == errBehind || err == nil && found == nil { // all members together are not behind, and know whether the entry stands
+		found, _, err = d.read(ctx, stands(e), nearest(dir, earlier))
 	}
-}
-
-// First implements engine.Driver.
-func (d *driver) First(ctx context.Context, election string) (engine.State, error) {
-	dir := d.layout.dir(election)
-	opts := []clientv3.OpOption{
-		clientv3.WithPrefix(), clientv3.WithLimit(1), clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortAscend),
+	switch {
+	case err != nil:
+		return engine.Place{}, err
+	case found == nil:
+		return engine.Place{}, engine.ErrGone
 	}
-	for {
-		found, _, err := d.read(ctx, nil, clientv3.OpGet(dir, opts...))
-		if err != nil {
-			return engine.State{}, err
-		}
-		kv := first(found[0])
-		if kv == nil {
-			return engine.State{}, nil
-		}
-		if isBallot(dir, kv) {
-			return entryState(entryKey(string(kv.Key), kv.CreateRevision), kv), nil
-		}
-		opts = append(opts[:3:3], clientv3.WithMinCreateRev(kv.CreateRevision+1))
+	place, known := placeIn(dir, found[0])
+	if known {
+		return place, nil
 	}
+	ahead, err := d.ballots(ctx, e.Election, "", earlier)
+	if n := len(ahead); n > 0 {
+		place = engine.Place{Nearest: entryKey(string(ahead[n-1].Key), ahead[n-1].CreateRevision), More: n > 1}
+	}
+	return place, err
 }
 
 // nearest reads the key below dir that was created last.
@@ -162,17 +138,50 @@ func nearest(dir string, opts ...clientv3.OpOption) clientv3.Op {
 		clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortDescend))...)
 }
 
-// placeIn returns the place that follows from the answer to nearest. If that is no ballot, it returns the revision of
-// its creation: those before it have to be asked for.
-func placeIn(dir string, r *pb.RangeResponse) (place engine.Place, foreign int64) {
-	if len(r.Kvs) == 0 {
-		return engine.Place{}, 0
+// placeIn returns the place that follows from the answer to nearest. If that is a key which is no ballot, the place is not
+// known.
+func placeIn(dir string, r *pb.RangeResponse) (place engine.Place, known bool) {
+	kv := first(r)
+	switch {
+	case kv == nil:
+		return engine.Place{}, true
+	case !isBallot(dir, kv):
+		return engine.Place{}, false
 	}
-	kv := r.Kvs[0]
-	if !isBallot(dir, kv) {
-		return engine.Place{}, kv.CreateRevision
+	return engine.Place{Nearest: entryKey(string(kv.Key), kv.CreateRevision), More: r.More}, true
+}
+
+// First implements engine.Driver. If the first key is no ballot, a second request reads them all.
+func (d *driver) First(ctx context.Context, election string) (engine.State, error) {
+	dir := d.layout.dir(election)
+	found, _, err := d.read(ctx, nil, clientv3.OpGet(dir, clientv3.WithPrefix(), clientv3.WithLimit(1),
+		clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortAscend)))
+	if err != nil {
+		return engine.State{}, err
 	}
-	return engine.Place{Nearest: entryKey(string(kv.Key), kv.CreateRevision), More: r.More}, 0
+	kv := first(found[0])
+	if kv != nil && !isBallot(dir, kv) {
+		all, err := d.ballots(ctx, election, "")
+		if err != nil || len(all) == 0 {
+			return engine.State{}, err
+		}
+		kv = all[0]
+	}
+	if kv == nil {
+		return engine.State{}, nil
+	}
+	return entryState(entryKey(string(kv.Key), kv.CreateRevision), kv), nil
+}
+
+// ballots reads the ballots of an election whose keys begin with that name, in the order of their creation.
+func (d *driver) ballots(ctx context.Context, election, name string, opts ...clientv3.OpOption) ([]*mvccpb.KeyValue, error) {
+	dir := d.layout.dir(election)
+	found, _, err := d.read(ctx, nil, clientv3.OpGet(dir+name,
+		append(opts, clientv3.WithPrefix(), clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortAscend))...))
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(found[0].Kvs, func(kv *mvccpb.KeyValue) bool { return !isBallot(dir, kv) }), nil
 }
 
 // Confirm implements engine.Driver: a read says how far the cluster has come, and then the stream of watches, in the
@@ -189,22 +198,15 @@ func (d *driver) Confirm(ctx context.Context) error {
 
 // Ballots implements engine.Driver.
 func (d *driver) Ballots(ctx context.Context, election string) ([]store.Standing, error) {
-	dir := d.layout.dir(election)
-	found, _, err := d.read(ctx, nil,
-		clientv3.OpGet(dir, clientv3.WithPrefix(), clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortAscend)))
-	if err != nil {
-		return nil, err
-	}
+	kvs, err := d.ballots(ctx, election, "")
 	var list []store.Standing
-	for _, kv := range found[0].Kvs {
-		if isBallot(dir, kv) {
-			foreign := isForeign(dir, kv)
-			list = append(list, store.Standing{
-				Value: string(kv.Value), Token: uint64(kv.CreateRevision), Asked: !foreign && kv.Version > 1, Foreign: foreign,
-			})
-		}
+	for _, kv := range kvs {
+		foreign := isForeign(d.layout.dir(election), kv)
+		list = append(list, store.Standing{
+			Value: string(kv.Value), Token: uint64(kv.CreateRevision), Asked: !foreign && kv.Version > 1, Foreign: foreign,
+		})
 	}
-	return list, nil
+	return list, err
 }
 
 // Clear implements engine.Driver. Without a name it deletes all keys that begin with <prefix>/.

@@ -39,11 +39,11 @@ func (s *session) Enter(ctx context.Context, election string, n engine.Nonce, va
 		e.Token = uint64(own.CreateRevision)
 	}
 	e.Key = entryKey(key, int64(e.Token))
-	foreign := int64(1)
+	known := false
 	if resp.Succeeded {
-		e.Place, foreign = placeIn(dir, resp.Responses[0].GetResponseRange())
+		e.Place, known = placeIn(dir, resp.Responses[0].GetResponseRange())
 	}
-	if foreign != 0 {
+	if !known {
 		e.Place, err = s.driver.Ahead(ctx, e)
 	}
 	return e, err

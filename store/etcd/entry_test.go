@@ -178,6 +178,45 @@ func TestPlace(t *testing.T) {
 	require.ErrorIs(t, err, engine.ErrGone)
 }
 
+// The first of the queue is read by one request, and by one more if keys that are no ballots are ahead of it.
+func TestFirst(t *testing.T) {
+	t.Parallel()
+	var reads int
+	d, s := opened(t, func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker,
+		opts ...grpc.CallOption,
+	) error {
+		reads++
+		return invoke(ctx, method, req, reply, cc, opts...)
+	})
+	reads = 0
+	state := func(want engine.State, requests int) {
+		t.Helper()
+		got, err := d.First(soon(t), "x")
+		require.NoError(t, err)
+		require.Equal(t, want, got)
+		require.Equal(t, requests, reads)
+		reads = 0
+	}
+	state(engine.State{}, 1)
+	e, err := s.Enter(soon(t), "x", engine.Nonce{Name: "n", Turn: 1}, "v")
+	require.NoError(t, err)
+	reads = 0
+	want := engine.State{Token: e.Token, Session: s.ID(), Nonce: "n"}
+	state(want, 1)
+	require.NoError(t, s.Remove(soon(t), engine.Removal{Entry: e}))
+	for _, name := range []string{"a", "b", "c"} {
+		_, err := d.change(soon(t), nil, clientv3.OpPut(d.layout.dir("x")+name, "foreign"))
+		require.NoError(t, err)
+	}
+	reads = 0
+	state(engine.State{}, 2)
+	e, err = s.Enter(soon(t), "x", engine.Nonce{Name: "n", Turn: 1}, "v")
+	require.NoError(t, err)
+	reads, want.Token = 0, e.Token
+	state(want, 2)
+	state(want, 2)
+}
+
 // The entry ahead is read from one member. If that member lags behind what was seen, all are asked.
 func TestPlaceIsReadFromOneMemberFirst(t *testing.T) {
 	t.Parallel()
@@ -197,8 +236,8 @@ func TestPlaceIsReadFromOneMemberFirst(t *testing.T) {
 	require.Zero(t, place)
 	require.Equal(t, []bool{true}, alone)
 
-	d.raise(d.floor() + 1) // as if another member had reported it
-	_, _, err = d.readAtOne(soon(t), nil, nearest("/", clientv3.WithSerializable()))
+	d.raise(d.known().floor + 1) // as if another member had reported it
+	_, _, err = d.read(soon(t), nil, nearest("/", clientv3.WithSerializable()))
 	require.ErrorIs(t, err, errBehind)
 	require.Zero(t, d.revisions.backSince, "one member is no proof of a restored cluster")
 	_, err = d.Ahead(soon(t), e)
@@ -206,7 +245,7 @@ func TestPlaceIsReadFromOneMemberFirst(t *testing.T) {
 	require.Equal(t, []bool{true, true, true, false}, alone)
 
 	d.revisions = revisions{cluster: d.revisions.cluster + 1}
-	_, _, err = d.readAtOne(soon(t), nil, nearest("/", clientv3.WithSerializable()))
+	_, _, err = d.read(soon(t), nil, nearest("/", clientv3.WithSerializable()))
 	require.ErrorIs(t, err, errBehind, "it is a member of another cluster")
 
 	alone, d.revisions = nil, revisions{}
@@ -233,7 +272,7 @@ func TestEntryOfAnEarlierRequestMayStand(t *testing.T) {
 	n := engine.Nonce{Name: "n", Turn: 1}
 	_, err := s.Enter(soon(t), "x", n, "v")
 	require.NoError(t, err)
-	behind = func() { d.raise(d.floor() + 1000) } // the member that is asked next lags behind another one
+	behind = func() { d.raise(d.known().floor + 1000) } // the member that is asked next lags behind another one
 	_, err = s.Enter(soon(t), "x", n, "v")
 	require.ErrorIs(t, err, store.ErrUnknownOutcome)
 }
@@ -260,8 +299,9 @@ func TestLeaseOfAnEarlierRequestIsNotUsed(t *testing.T) {
 	id := d.newLease()
 	_, _, err := d.grant(soon(t), id)
 	require.NoError(t, err)
-	other, _, err := d.Open(soon(t))
+	other, proof, err := d.Open(soon(t))
 	require.NoError(t, err)
+	require.EqualValues(t, 1, proof.Connection)
 	require.NotEqual(t, leaseName(id), other.ID())
 	require.NotEqual(t, s.ID(), other.ID())
 	require.NotEqual(t, id, d.newLease())

@@ -29,17 +29,20 @@ const never = time.Hour
 
 // renewals is a cluster that only renews leases, in virtual time: each stream answers when the script says.
 type renewals struct {
-	start  time.Time
-	script []time.Duration // after how long each renewal is answered; the last one is for all that follow
-	over   int             // the renewal from which on the lease is over; 0: it never is
-	moved  int             // the renewal from which on another cluster answers; 0: none does
-	refuse error           // why no stream is opened
-	closed bool            // the client was closed before Keep
+	start   time.Time
+	script  []time.Duration // after how long each renewal is answered; the last one is for all that follow
+	over    int             // the renewal from which on the lease is over; 0: it never is
+	moved   int             // the renewal from which on another cluster answers; 0: none does
+	refuse  error           // why no stream is opened
+	refused int             // how many are not; 0: all
+	closed  bool            // the client was closed before Keep
+
+	members []string // whose the streams are, in turn; the last one's are all that follow. "": that is not known
 
 	mu      sync.Mutex
 	asked   []asked         // guarded by mu, as are all below
 	streams int             // that have been opened
-	given   []time.Duration // when streams that owed an answer were given up
+	reached []string        // to whom renewals were sent
 	hungUp  []time.Duration // when the connection to the member was closed
 	warned  []warning       // what was logged
 
@@ -87,14 +90,19 @@ type renewalStream struct {
 	cluster *renewals
 	ctx     context.Context
 	number  int
+	member  string // "" if it is not known
 	answer  <-chan time.Time
 }
 
 func (s *renewalStream) Context() context.Context {
-	return peer.NewContext(s.ctx, &peer.Peer{Addr: memberAddr{}})
+	if s.member == "" {
+		return s.ctx
+	}
+	return peer.NewContext(s.ctx, &peer.Peer{Addr: memberAddr(s.member)})
 }
 
 func (s *renewalStream) SendMsg(any) error {
+	s.cluster.reached = append(s.cluster.reached, s.member)
 	s.answer = time.After(s.cluster.ask(s.number))
 	return nil
 }
@@ -112,9 +120,6 @@ func (s *renewalStream) RecvMsg(m any) error {
 		}
 		return nil
 	case <-s.ctx.Done():
-		s.cluster.mu.Lock()
-		defer s.cluster.mu.Unlock()
-		s.cluster.given = append(s.cluster.given, time.Since(s.cluster.start))
 		return s.ctx.Err()
 	}
 }
@@ -123,14 +128,15 @@ func (s *renewalStream) RecvMsg(m any) error {
 type memberConn struct {
 	net.Conn
 	cluster *renewals
+	address memberAddr
 }
 
-type memberAddr struct{}
+type memberAddr string
 
-func (memberAddr) Network() string { return "tcp" }
-func (memberAddr) String() string  { return "member" }
+func (memberAddr) Network() string  { return "tcp" }
+func (a memberAddr) String() string { return string(a) }
 
-func (memberConn) RemoteAddr() net.Addr { return memberAddr{} }
+func (c memberConn) RemoteAddr() net.Addr { return c.address }
 
 func (c memberConn) Close() error {
 	c.cluster.mu.Lock()
@@ -141,22 +147,25 @@ func (c memberConn) Close() error {
 
 // renewing renews a lease of 10 s for some time, while the cluster answers as the script says.
 func renewing(t *testing.T, endpoints int, duration time.Duration, script ...time.Duration) *renewals {
-	r := &renewals{script: script}
+	r := &renewals{script: script, members: []string{"a", "b", "c"}[:endpoints]}
 	r.renew(t, endpoints, duration)
 	return r
 }
 
 func (r *renewals) renew(t *testing.T, endpoints int, duration time.Duration) {
+	if r.members == nil {
+		r.members = []string{"a"}
+	}
 	stream := func(ctx context.Context, _ *grpc.StreamDesc, _ *grpc.ClientConn, _ string, _ grpc.Streamer,
 		_ ...grpc.CallOption,
 	) (grpc.ClientStream, error) {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		r.streams++
-		if r.refuse != nil {
+		if r.refuse != nil && (r.refused == 0 || r.streams <= r.refused) {
 			return nil, r.refuse
 		}
-		return &renewalStream{cluster: r, ctx: ctx, number: r.streams}, nil
+		return &renewalStream{cluster: r, ctx: ctx, number: r.streams, member: r.members[min(r.streams, len(r.members))-1]}, nil
 	}
 	client, err := clientv3.New(clientv3.Config{
 		Endpoints: []string{"member"}, Logger: zap.NewNop(),
@@ -172,7 +181,10 @@ func (r *renewals) renew(t *testing.T, endpoints int, duration time.Duration) {
 		config: Config{TTL: 10 * time.Second, Grace: 10 * time.Second / 3, Logger: logger}, life: adapter.NewLifecycle("etcd", false, ""),
 		client: client, endpoints: endpoints,
 	}
-	d.connections = map[string]*connection{"member": {Conn: memberConn{cluster: r}, driver: d, dialled: time.Now()}}
+	d.connections = map[string]*connection{}
+	for _, m := range r.members {
+		d.connections[m] = &connection{Conn: memberConn{cluster: r, address: memberAddr(m)}, dialled: time.Now()}
+	}
 	time.Sleep(time.Second) // the connection is as old as the renewals
 	r.start = time.Now()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -186,92 +198,64 @@ func (r *renewals) renew(t *testing.T, endpoints int, duration time.Duration) {
 	keeping.Wait()
 }
 
-// A renewal is sent a quarter of the TTL after the one before. If its answer is late, it is sent again on another
-// stream: after a tenth of the TTL; if the line is slow, after 1.5 times the shorter of the last two round trips; after
-// a fifth of the TTL at the latest.
+// A renewal is sent a quarter of the TTL after the one before. If its answer is late, it is sent again on another stream: after
+// a sixth of the TTL, or a quarter if there is one endpoint only. The store leaves the member.
 func TestLateRenewalIsSentOnAnotherStream(t *testing.T) {
-	const ms = time.Millisecond
+	const ms, sixth = time.Millisecond, 10 * time.Second / 6
 	for name, test := range map[string]struct {
-		script []time.Duration
-		want   []asked
+		endpoints int
+		script    []time.Duration
+		want      []asked
+		hungUp    []time.Duration
 	}{
 		"the first": {
-			[]time.Duration{never},
-			[]asked{{0, 1}, {1000 * ms, 2}, {2000 * ms, 3}},
+			3, []time.Duration{never},
+			[]asked{{0, 1}, {sixth, 2}, {2 * sixth, 3}}, []time.Duration{sixth, 2 * sixth},
 		},
 		"quick answers": {
-			[]time.Duration{100 * ms, 100 * ms, never},
-			[]asked{{0, 1}, {2500 * ms, 1}, {5000 * ms, 1}, {6000 * ms, 2}, {7000 * ms, 3}},
+			3, []time.Duration{100 * ms, 100 * ms, never, 100 * ms, never},
+			[]asked{{0, 1}, {2500 * ms, 1}, {5000 * ms, 1}, {5000*ms + sixth, 2}, {7500*ms + sixth, 2}, {7500*ms + 2*sixth, 3}},
+			[]time.Duration{5000*ms + sixth, 7500*ms + 2*sixth},
 		},
-		// The answer that came late, after 1.2 s, does not count as the line's round trip.
-		"one slow answer": {
-			[]time.Duration{100 * ms, 1200 * ms, never, never},
-			[]asked{{0, 1}, {2500 * ms, 1}, {3500 * ms, 2}, {5000 * ms, 1}, {6000 * ms, 3}, {7000 * ms, 4}},
+		"slow answers": {
+			3, []time.Duration{sixth - 1},
+			[]asked{{0, 1}, {2500 * ms, 1}, {5000 * ms, 1}}, nil,
 		},
-		// There is no other round trip: 1.5 times this one.
-		"one slow answer, the first": {
-			[]time.Duration{1200 * ms, never},
-			[]asked{{0, 1}, {1000 * ms, 2}, {2500 * ms, 1}, {4300 * ms, 3}, {6100 * ms, 4}},
-		},
-		"one slow answer before one quick": {
-			[]time.Duration{1200 * ms, never, 100 * ms, never},
-			[]asked{{0, 1}, {1000 * ms, 2}, {2500 * ms, 1}, {5000 * ms, 1}, {6000 * ms, 3}, {7000 * ms, 4}},
-		},
-		"two slow answers, the second slower": {
-			[]time.Duration{1200 * ms, never, 1300 * ms, never},
-			[]asked{{0, 1}, {1000 * ms, 2}, {2500 * ms, 1}, {5000 * ms, 1}, {6800 * ms, 3}, {8600 * ms, 4}},
-		},
-		"two slow answers, the first slower": {
-			[]time.Duration{1300 * ms, never, 1200 * ms, never},
-			[]asked{{0, 1}, {1000 * ms, 2}, {2500 * ms, 1}, {5000 * ms, 1}, {6800 * ms, 3}, {8600 * ms, 4}},
-		},
-		// Only the last two round trips count.
-		"two slow answers after quick ones": {
-			[]time.Duration{100 * ms, 1200 * ms, never, 1200 * ms, never, never},
-			[]asked{
-				{0, 1}, {2500 * ms, 1}, {3500 * ms, 2}, {5000 * ms, 1}, {6000 * ms, 3},
-				{7500 * ms, 1}, {9300 * ms, 4},
-			},
-		},
-		// 1.5 times 1.6 s is more than a fifth of the TTL.
-		"two very slow answers": {
-			[]time.Duration{1600 * ms, never, 1600 * ms, never},
-			[]asked{{0, 1}, {1000 * ms, 2}, {2500 * ms, 1}, {5000 * ms, 1}, {7000 * ms, 3}, {9000 * ms, 4}},
+		"the only one": {
+			1, []time.Duration{2400 * ms, 2400 * ms, never},
+			[]asked{{0, 1}, {2500 * ms, 1}, {5000 * ms, 1}, {7500 * ms, 2}, {10000 * ms, 3}},
+			[]time.Duration{7500 * ms, 10000 * ms},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				last := test.want[len(test.want)-1].at
-				r := renewing(t, 3, last+50*ms, test.script...)
+				r := renewing(t, test.endpoints, last+50*ms, test.script...)
 				require.Equal(t, test.want, r.sent())
+				require.Equal(t, test.hungUp, r.hungUp)
 			})
 		})
 	}
 }
 
-// If a member does not answer a renewal, the store leaves it after a fifth of the TTL, or after 1.5 times the shorter
-// of the last two round trips. It leaves the only member after three tenths of the TTL.
-func TestSilentMemberIsLeftByRenewals(t *testing.T) {
-	const ms = time.Millisecond
+// After a renewal that has failed, the stream is opened at another member, if one is connected.
+func TestNextRenewalGoesToAnotherMember(t *testing.T) {
 	for name, test := range map[string]struct {
-		endpoints int
-		script    []time.Duration
-		want      time.Duration
+		members []string // of the streams, in turn
+		want    []string // to whom renewals are sent
 	}{
-		"quick answers":         {3, []time.Duration{100 * ms, 100 * ms, never}, 7000 * ms},
-		"one slow answer":       {3, []time.Duration{100 * ms, 1200 * ms, never}, 7000 * ms},
-		"two slow answers":      {3, []time.Duration{1200 * ms, never, 1200 * ms, never}, 8600 * ms},
-		"two very slow answers": {3, []time.Duration{1600 * ms, never, 1600 * ms, never}, 9000 * ms},
-		"the only one":          {1, []time.Duration{100 * ms, 100 * ms, never}, 8000 * ms},
+		"at once":        {[]string{"a", "b"}, []string{"a", "b", "b"}},
+		"at the second":  {[]string{"a", "a", "b"}, []string{"a", "b", "b"}},
+		"there is none":  {[]string{"a", "a", "a", "a"}, []string{"a", "a", "a"}},
+		"one is unknown": {[]string{"a", ""}, []string{"a", "", ""}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				r := renewing(t, test.endpoints, test.want-time.Millisecond, test.script...)
-				require.Empty(t, r.hungUp)
-			})
-			synctest.Test(t, func(t *testing.T) {
-				r := renewing(t, test.endpoints, test.want, test.script...)
-				require.Equal(t, []time.Duration{test.want}, r.hungUp)
+				r := &renewals{script: []time.Duration{never, time.Millisecond}, members: test.members}
+				r.renew(t, 3, 5*time.Second)
+				require.Equal(t, test.want, r.reached)
+				require.Len(t, r.proofs, 2)
+				require.Equal(t, len(test.members), r.streams)
 			})
 		})
 	}
@@ -306,17 +290,31 @@ func TestKeepEndsInAnotherCluster(t *testing.T) {
 	})
 }
 
-// Each proof names the stream on which it came: another number makes the engine look what the service keeps.
+// Each proof names the stream on which it came, the first one 1, as the grant's proof does
+// (TestLeaseOfAnEarlierRequestIsNotUsed). Another number makes the engine look what the service keeps. A stream that could not be opened counts too.
 func TestProofsNameTheirStream(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := renewing(t, 3, 20*time.Second, 100*time.Millisecond, never, 100*time.Millisecond)
-		var streams []uint64
-		for _, p := range r.proofs {
-			streams = append(streams, p.Connection)
-		}
-		require.Equal(t, []uint64{0, 1}, slices.Compact(streams))
-	})
+	for name, test := range map[string]struct {
+		cluster *renewals
+		want    []uint64
+	}{
+		"one is late":           {&renewals{script: []time.Duration{time.Millisecond, never, time.Millisecond}}, []uint64{1, 2}},
+		"the first is not open": {&renewals{script: []time.Duration{time.Millisecond}, refuse: errUnavailable, refused: 1}, []uint64{2}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := test.cluster
+				r.renew(t, 1, 20*time.Second)
+				var streams []uint64
+				for _, p := range r.proofs {
+					streams = append(streams, p.Connection)
+				}
+				require.Equal(t, test.want, slices.Compact(streams))
+			})
+		})
+	}
 }
+
+var errUnavailable = status.Error(codes.Unavailable, "connection reset by peer")
 
 // The engine logs an outage, and the keeper nothing: each of its tries would have another text.
 func TestKeeperLogsNothing(t *testing.T) {
@@ -324,24 +322,10 @@ func TestKeeperLogsNothing(t *testing.T) {
 		require.Empty(t, renewing(t, 3, 15*time.Second, never).warned)
 	})
 	synctest.Test(t, func(t *testing.T) {
-		r := &renewals{refuse: status.Error(codes.Unavailable, "connection reset by peer")}
+		r := &renewals{refuse: errUnavailable}
 		r.renew(t, 3, time.Minute)
 		require.Empty(t, r.warned)
 		require.Less(t, r.streams, 3*60, "tries in a minute")
-	})
-}
-
-// When a renewal has its answer, the other streams are given up. If none has one, each is given up when its answer would
-// come too late to count. They would stay for as long as their members are silent.
-func TestStreamsOfLateRenewalsAreGivenUp(t *testing.T) {
-	const ms = time.Millisecond
-	synctest.Test(t, func(t *testing.T) {
-		require.Equal(t, []time.Duration{3600 * ms}, renewing(t, 3, 9*time.Second, 100*ms, never, 100*ms).given)
-	})
-	synctest.Test(t, func(t *testing.T) {
-		r := renewing(t, 3, 9500*ms, never)
-		require.Equal(t, []time.Duration{7000 * ms, 8000 * ms, 9000 * ms}, r.given[:3])
-		require.Len(t, r.given, mostRenewers+3, "the others waited until the end")
 	})
 }
 
@@ -352,7 +336,7 @@ func TestRenewalsAreRefused(t *testing.T) {
 		r := &renewals{refuse: rpctypes.ErrGRPCPermissionDenied}
 		r.renew(t, 3, 9*time.Second)
 		require.ErrorIs(t, r.err, context.Canceled)
-		require.Equal(t, 5, r.streams, "the last one when it was told to end")
+		require.Equal(t, 4, r.streams)
 	})
 	synctest.Test(t, func(t *testing.T) {
 		r := &renewals{refuse: status.Error(codes.Canceled, "the client connection is closing"), closed: true}

@@ -17,17 +17,9 @@ func (d *driver) RequestResignation(ctx context.Context, election string, token 
 	if created == 0 {
 		return nil // to etcd it would mean any revision
 	}
-	dir := d.layout.dir(election)
-	found, _, err := d.read(ctx, nil,
-		clientv3.OpGet(dir, clientv3.WithPrefix(), clientv3.WithMinCreateRev(created), clientv3.WithMaxCreateRev(created)))
-	if err != nil {
-		return err
-	}
-	for _, kv := range found[0].Kvs {
-		if !isBallot(dir, kv) {
-			continue
-		}
-		if isForeign(dir, kv) {
+	found, err := d.ballots(ctx, election, "", clientv3.WithMinCreateRev(created), clientv3.WithMaxCreateRev(created))
+	for _, kv := range found {
+		if isForeign(d.layout.dir(election), kv) {
 			return fmt.Errorf("%w: the candidate %q uses concurrency.Election, which takes no requests to resign",
 				errors.ErrUnsupported, redact.Shorten(string(kv.Value)))
 		}
@@ -36,5 +28,5 @@ func (d *driver) RequestResignation(ctx context.Context, election string, token 
 			clientv3.OpPut(key, "", clientv3.WithIgnoreValue(), clientv3.WithIgnoreLease()))
 		return err
 	}
-	return nil
+	return err
 }

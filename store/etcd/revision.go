@@ -25,31 +25,21 @@ type revisions struct {
 // conditions do not hold. It does not go through the cluster's log. What it returns is not older than anything that was
 // seen before it was sent: one member may lag behind another, or wake from a pause. But if all that is read for long is
 // too old, the cluster has been restored to the past, and there is nothing else to go by.
+//
+// If the gets are serializable, one member answers without the others. That member may be behind, or no member any more, so
+// its answer is no proof of a restored cluster.
 func (d *driver) read(ctx context.Context, conditions []clientv3.Cmp, gets ...clientv3.Op,
 ) (found []*pb.RangeResponse, revision int64, err error) {
-	floor := d.floor()
+	known := d.known()
 	resp, err := d.txn(ctx, conditions, gets)
 	if err != nil {
 		return nil, 0, err
 	}
-	if !d.saw(floor, resp.Header, false) {
-		return nil, 0, errBehind
-	}
-	return ranges(resp), resp.Header.Revision, nil
-}
-
-// readAtOne is read at one member, which answers without the others: gets are serializable. It may be behind, or no
-// member any more, so its answer is no proof of a restored cluster.
-func (d *driver) readAtOne(ctx context.Context, conditions []clientv3.Cmp, gets ...clientv3.Op,
-) (found []*pb.RangeResponse, revision int64, err error) {
-	d.mu.Lock()
-	floor, cluster := d.revisions.floor, d.revisions.cluster
-	d.mu.Unlock()
-	resp, err := d.txn(ctx, conditions, gets)
-	if err != nil {
-		return nil, 0, err
-	}
-	if resp.Header.Revision < floor || cluster != 0 && resp.Header.ClusterId != cluster {
+	if gets[0].IsSerializable() {
+		if resp.Header.Revision < known.floor || known.cluster != 0 && resp.Header.ClusterId != known.cluster {
+			return nil, 0, errBehind
+		}
+	} else if !d.saw(known.floor, resp.Header, false) {
 		return nil, 0, errBehind
 	}
 	return ranges(resp), resp.Header.Revision, nil
@@ -67,7 +57,7 @@ func ranges(resp *clientv3.TxnResponse) (found []*pb.RangeResponse) {
 // proof of a restored cluster. If the conditions don't hold, the caller sends another request to learn why. Asking for
 // that in the same request, which etcd can do, makes each change a twelfth slower.
 func (d *driver) change(ctx context.Context, conditions []clientv3.Cmp, ops ...clientv3.Op) (*clientv3.TxnResponse, error) {
-	floor := d.floor()
+	floor := d.known().floor
 	resp, err := d.txn(ctx, conditions, ops)
 	if err != nil {
 		return nil, err
@@ -114,10 +104,10 @@ func first(r *pb.RangeResponse) *mvccpb.KeyValue {
 // errBehind says that a member has not come as far as another one that we have seen.
 var errBehind = engine.Answered(fmt.Errorf("%w: a member of the cluster lags behind", store.ErrUnavailable))
 
-func (d *driver) floor() int64 {
+func (d *driver) known() revisions {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.revisions.floor
+	return d.revisions
 }
 
 // raise notes a revision that a watch has told of.

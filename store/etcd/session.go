@@ -41,7 +41,7 @@ func (d *driver) Open(ctx context.Context) (engine.Session, engine.Proof, error)
 		switch {
 		case err == nil && granted == d.config.TTL:
 			d.granted()
-			return &session{driver: d, id: id, cluster: resp.GetHeader().GetClusterId()}, d.proof(sent, 0), nil
+			return &session{driver: d, id: id, cluster: resp.GetHeader().GetClusterId()}, d.proof(sent, 1), nil
 		case err != nil && !errors.Is(err, rpctypes.ErrLeaseExist):
 			return nil, engine.Proof{}, err
 		}
@@ -54,7 +54,8 @@ func (d *driver) Open(ctx context.Context) (engine.Session, engine.Proof, error)
 	}
 }
 
-// proof returns what a grant or a renewal proves that was sent then, on a stream of renewals with that number.
+// proof returns what a grant or a renewal proves that was sent then. The number is that of the stream of renewals; the
+// grant counts as the first stream's, which is opened next.
 func (d *driver) proof(sent store.Instant, stream uint64) engine.Proof {
 	return engine.Proof{Sent: sent, Valid: d.config.TTL - d.config.Grace, Connection: stream}
 }

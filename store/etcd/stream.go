@@ -78,8 +78,8 @@ func (d *driver) streamOf(client *clientv3.Client) error {
 		}
 	})
 	member, _ := peer.FromContext(stream.Context())
-	detector := detector{driver: d, connection: d.connectionTo(member)}
-	ticker := time.NewTicker(detector.interval())
+	probe := probe{driver: d, connection: d.connectionTo(member)}
+	ticker := time.NewTicker(probe.interval())
 	defer ticker.Stop()
 	for {
 		for _, r := range d.watches.take() {
@@ -94,14 +94,50 @@ func (d *driver) streamOf(client *clientv3.Client) error {
 			switch {
 			case d.watches.silent():
 				return errSilent
-			case detector.silent():
-				d.disconnect(member, detector.since)
+			case probe.silent():
+				d.disconnect(member, probe.since)
 				return errSilent
 			}
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
 	}
+}
+
+// probe notices if the member that has the stream of watches is silent: it owes an answer on the stream, and nothing comes
+// over the connection. Without the probe only a request to the same member would find out, which may come much later
+// (TestSilentStreamIsGivenUp). It counts intervals and not time, so that a process that was paused does not take its own
+// silence for the member's.
+type probe struct {
+	driver     *driver
+	connection *connection // nil if the store did not dial it
+
+	heard int64     // what had come at the interval before
+	owed  int       // for how many intervals nothing has come, and an answer was owed
+	since time.Time // when that began
+}
+
+// interval is how often silent must be called.
+func (p *probe) interval() time.Duration { return max(p.driver.config.TTL/12, time.Millisecond) }
+
+// silent reports whether the member is silent. If there is another one to go to, silent asks for a sign of life.
+func (p *probe) silent() bool {
+	ws := &p.driver.watches
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	heard, owes := int64(ws.messages), ws.asked || len(ws.creating) > 0
+	if p.connection != nil {
+		heard += p.connection.heard.Load()
+	}
+	if !owes && len(ws.byID) > 0 && p.driver.endpoints > 1 {
+		ws.askProgress()
+	}
+	if !owes || heard != p.heard {
+		p.heard, p.owed, p.since = heard, 0, time.Now()
+		return false
+	}
+	p.owed++
+	return p.owed >= int(p.driver.limit()/p.interval())
 }
 
 // handle does what a message of the cluster says. It returns an error if the stream is of no use any more

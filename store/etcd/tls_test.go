@@ -75,7 +75,7 @@ func TestTLSMismatch(t *testing.T) {
 				require.Regexp(t, c.why, err.Error())
 				require.Contains(t, err.Error(), u.Scheme+"://"+u.Host)
 				require.NotContains(t, err.Error(), "secret")
-				require.Less(t, time.Since(start), 10*time.Second, "within max(TTL, 5 s), with what a busy machine adds")
+				require.Less(t, time.Since(start), 15*time.Second, "within max(2 TTL, 5 s), perhaps twice, with what a busy machine adds")
 			})
 		}
 	}

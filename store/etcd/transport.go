@@ -13,6 +13,7 @@ import (
 
 	"github.com/go-leadership/leadership/internal/adapter"
 	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/peer"
 )
 
 // dialPause is the time between two dials, once each endpoint has been dialled three times in a row. The client library has
@@ -44,7 +45,7 @@ func (d *driver) dial(ctx context.Context, address string) (net.Conn, error) {
 		d.notConnected(ctx, fmt.Errorf("%s: %w", address, err))
 		return nil, err
 	}
-	c := &connection{Conn: conn, driver: d, dialled: time.Now()}
+	c := &connection{Conn: conn, dialled: time.Now()}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.connections[address] = c
@@ -59,19 +60,36 @@ func (d *driver) notConnected(ctx context.Context, err error) {
 	}
 }
 
+// limit is how long a member may take to answer: a sixth of the TTL, or a quarter if there is one endpoint only. The limit
+// counts from when a request is sent on an open connection. If the answer is late, the store leaves the member: it closes
+// the connection, so that all that waits for the member's answers goes to another one at once. The client library would
+// wait for 15 s, and the lease would end (TestSilentMemberIsLeft).
+//
+//   - A renewal has this limit (renew.go).
+//   - The stream of watches is asked for a sign of life each twelfth of the TTL (stream.go).
+//   - Any other request may take a second at least: a busy cluster often does (client.go).
+func (d *driver) limit() time.Duration {
+	if d.endpoints == 1 {
+		return d.config.TTL / 4
+	}
+	return d.config.TTL / 6
+}
+
+// errLate says that a member did not answer within the limit.
+var errLate = errors.New("the member did not answer in time")
+
 // connection is one that records when data last came over it.
 type connection struct {
 	net.Conn
-	driver  *driver
 	dialled time.Time
 	heard   atomic.Int64 // nanoseconds from dialled, by the monotonic clock; 0 if nothing has come
 }
 
-// Read implements net.Conn. The first data to come answers the first that was sent.
+// Read implements net.Conn.
 func (c *connection) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
-	if n > 0 && c.heard.Swap(max(1, int64(time.Since(c.dialled)))) == 0 {
-		c.driver.measured(time.Since(c.dialled))
+	if n > 0 {
+		c.heard.Store(int64(time.Since(c.dialled)))
 	}
 	return n, c.explain(err)
 }
@@ -80,6 +98,29 @@ func (c *connection) Read(p []byte) (int, error) {
 func (c *connection) Write(p []byte) (int, error) {
 	n, err := c.Conn.Write(p)
 	return n, c.explain(err)
+}
+
+// connectionTo returns the connection to a member; nil if it is not one that the store dialled.
+func (d *driver) connectionTo(member *peer.Peer) *connection {
+	if member == nil || member.Addr == nil {
+		return nil
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, c := range d.connections {
+		if c.RemoteAddr().String() == member.Addr.String() {
+			return c
+		}
+	}
+	return nil
+}
+
+// disconnect closes the connection to a member that owes an answer, if nothing has come over it since that time. A
+// connection that was dialled later owes nothing: then since.Sub(dialled) is negative, and heard never is.
+func (d *driver) disconnect(member *peer.Peer, since time.Time) {
+	if c := d.connectionTo(member); c != nil && c.heard.Load() < int64(since.Sub(c.dialled)) {
+		_ = c.Close()
+	}
 }
 
 // errNoAnswer is why a connection was closed on this side.

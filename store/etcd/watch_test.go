@@ -131,15 +131,15 @@ func TestReadSaysAsOfWhen(t *testing.T) {
 func TestFloorIsRaisedBeforeAWatchTells(t *testing.T) {
 	d := watching()
 	var floor int64
-	l := &watch{key: "a", state: leaderState, tell: func(engine.News) { floor = d.floor() }}
+	l := &watch{key: "a", state: leaderState, tell: func(engine.News) { floor = d.known().floor }}
 	d.watches.set(l)
 	d.confirms(t, 1, 10)
-	require.EqualValues(t, 10, d.floor())
+	require.EqualValues(t, 10, d.known().floor)
 	require.NoError(t, d.shows(l, "a", 10))
 	d.changes(t, 1, "a", 12)
 	require.EqualValues(t, 12, floor)
 	d.changes(t, 1, "a", 11)
-	require.EqualValues(t, 12, d.floor())
+	require.EqualValues(t, 12, d.known().floor)
 }
 
 // News of a member that lags behind neither hides that the cluster was restored, nor suggests it.
@@ -153,7 +153,7 @@ func TestLaggingNewsAreNoReturn(t *testing.T) {
 	require.Equal(t, since, d.revisions.backSince)
 	require.True(t, d.saw(50, &pb.ResponseHeader{Revision: 70}, false), "a read that began before the floor was raised")
 	require.Equal(t, since, d.revisions.backSince)
-	require.EqualValues(t, 100, d.floor())
+	require.EqualValues(t, 100, d.known().floor)
 	d.raise(100)
 	require.Zero(t, d.revisions.backSince)
 }
@@ -165,9 +165,9 @@ func TestRestoreIsNoticedOnce(t *testing.T) {
 	d := watching()
 	require.True(t, d.saw(0, &pb.ResponseHeader{Revision: 100}, false))
 	require.True(t, d.saw(100, &pb.ResponseHeader{Revision: 50}, true))
-	require.EqualValues(t, 50, d.floor())
+	require.EqualValues(t, 50, d.known().floor)
 	require.False(t, d.saw(100, &pb.ResponseHeader{Revision: 49}, true))
-	require.EqualValues(t, 50, d.floor())
+	require.EqualValues(t, 50, d.known().floor)
 	require.True(t, d.saw(50, &pb.ResponseHeader{Revision: 51}, false))
 	d.life.Stop()
 	d.life.Wait()

@@ -21,16 +21,19 @@ import (
 // this one is first. Any other belongs to a program that might lead without a ballot, and goes with its session: the
 // error names it.
 func (s *session) Acknowledge(ctx context.Context, e engine.Entry, value string) (revision uint64, err error) {
-	d := s.driver
-	ack := d.layout.ackPath(e.Election)
+	l, err := s.up(ctx)
+	if err != nil {
+		return 0, err
+	}
+	ack := s.driver.layout.ackPath(e.Election)
 	stale := int32(-1) // version of an acknowledgement that is in the way
 	for ctx.Err() == nil {
-		revision, err := s.putAck(ctx, e, value, stale)
+		revision, err := l.putAck(ctx, e, value, stale)
 		switch {
 		case err == nil:
 			return revision, nil
 		case errors.Is(err, zk.ErrNodeExists): // it outlived its ballot, or is our own
-			n, err := request(ctx, d, func() (node, error) { return d.readNode(ack) })
+			n, err := request(ctx, l, func(c *zk.Conn) (node, error) { return readNode(c, ack) })
 			if errors.Is(err, zk.ErrNoNode) {
 				stale = -1
 				continue
@@ -38,7 +41,7 @@ func (s *session) Acknowledge(ctx context.Context, e engine.Entry, value string)
 			if err != nil {
 				return 0, err
 			}
-			if err := s.mayReplace(ctx, e, n); err != nil {
+			if err := l.mayReplace(ctx, e, n); err != nil {
 				return 0, err
 			}
 			stale = n.stat.Version
@@ -54,12 +57,12 @@ func (s *session) Acknowledge(ctx context.Context, e engine.Entry, value string)
 }
 
 // mayReplace returns nil if the node of the acknowledgement belongs to no session that might lead.
-func (s *session) mayReplace(ctx context.Context, e engine.Entry, ack node) error {
-	d, owner := s.driver, ack.stat.EphemeralOwner
-	if owner == 0 || owner == s.id || d.elections.hasMet(e.Key, owner) { // else the queue has to be read
+func (l *link) mayReplace(ctx context.Context, e engine.Entry, ack node) error {
+	d, owner := l.driver, ack.stat.EphemeralOwner
+	if owner == 0 || owner == l.session.id || d.elections.hasMet(e.Key, owner) { // else the queue has to be read
 		return nil
 	}
-	queue, err := d.readQueue(ctx, d.layout.dir(e.Election))
+	queue, err := l.readQueue(ctx, d.layout.dir(e.Election))
 	if err != nil {
 		return err
 	}
@@ -72,9 +75,9 @@ func (s *session) mayReplace(ctx context.Context, e engine.Entry, ack node) erro
 
 // putAck makes the acknowledgement, in place of one with the given version if that is not -1. The new one gets another
 // version, one for each time that it is written, so that a request which is about to remove the old one fails.
-func (s *session) putAck(ctx context.Context, e engine.Entry, value string, stale int32) (revision uint64, err error) {
+func (l *link) putAck(ctx context.Context, e engine.Entry, value string, stale int32) (revision uint64, err error) {
 	const versions = 8
-	d, data := s.driver, []byte(value)
+	d, data := l.driver, []byte(value)
 	ack := d.layout.ackPath(e.Election)
 	ops := []any{&zk.CheckVersionRequest{Path: e.Key, Version: -1}}
 	writes := int32(1)
@@ -88,7 +91,7 @@ func (s *session) putAck(ctx context.Context, e engine.Entry, value string, stal
 	for range writes {
 		ops = append(ops, &zk.SetDataRequest{Path: ack, Data: data, Version: -1})
 	}
-	results, err := s.multi(ctx, ops)
+	results, err := l.multi(ctx, ops)
 	if len(results) == len(ops) {
 		if errors.Is(results[0].Error, zk.ErrNoNode) {
 			return 0, engine.ErrGone
@@ -103,15 +106,7 @@ func (s *session) putAck(ctx context.Context, e engine.Entry, value string, stal
 	return 0, err
 }
 
-// multi carries out a transaction in the session.
-func (s *session) multi(ctx context.Context, ops []any) ([]zk.MultiResponse, error) {
-	if err := s.await(ctx); err != nil {
-		return nil, err
-	}
-	return s.driver.multi(ctx, ops)
-}
-
 // multi carries out a transaction. An answer with an error has its parts, too.
-func (d *driver) multi(ctx context.Context, ops []any) ([]zk.MultiResponse, error) {
-	return request(ctx, d, func() ([]zk.MultiResponse, error) { return d.conn.Multi(ops...) })
+func (l *link) multi(ctx context.Context, ops []any) ([]zk.MultiResponse, error) {
+	return request(ctx, l, func(c *zk.Conn) ([]zk.MultiResponse, error) { return c.Multi(ops...) })
 }

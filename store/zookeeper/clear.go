@@ -11,13 +11,17 @@ import (
 // Clear implements engine.Driver. Without a name it deletes the root with everything below it, and the node of the
 // chroot if nothing else is in it.
 func (d *driver) Clear(ctx context.Context, election string) error {
-	if election != "" {
-		return d.deleteTree(ctx, d.layout.dir(election))
-	}
-	if err := d.deleteTree(ctx, d.layout.root); err != nil || d.config.Chroot == "" {
+	l, err := d.up(ctx)
+	if err != nil {
 		return err
 	}
-	err := d.delete(ctx, d.config.Chroot)
+	if election != "" {
+		return l.deleteTree(ctx, d.layout.dir(election))
+	}
+	if err := l.deleteTree(ctx, d.layout.root); err != nil || d.config.Chroot == "" {
+		return err
+	}
+	err = l.delete(ctx, d.config.Chroot)
 	if errors.Is(err, zk.ErrNotEmpty) {
 		return nil
 	}
@@ -28,9 +32,9 @@ func (d *driver) Clear(ctx context.Context, election string) error {
 const most = 1000
 
 // deleteTree deletes a node and all below it, again if others appear meanwhile.
-func (d *driver) deleteTree(ctx context.Context, dir string) error {
+func (l *link) deleteTree(ctx context.Context, dir string) error {
 	for {
-		nodes, err := d.syncedChildren(ctx, dir)
+		nodes, err := l.syncedChildren(ctx, dir)
 		if errors.Is(err, zk.ErrNoNode) {
 			return nil
 		}
@@ -44,12 +48,12 @@ func (d *driver) deleteTree(ctx context.Context, dir string) error {
 		if len(nodes) <= most {
 			ops = append(ops, &zk.DeleteRequest{Path: dir, Version: -1})
 		}
-		_, err = d.multi(ctx, ops)
+		_, err = l.multi(ctx, ops)
 		switch {
 		case err == nil, errors.Is(err, zk.ErrNoNode): // of the directory, or of a node that has gone meanwhile
 		case errors.Is(err, zk.ErrNotEmpty): // a node has children, or another has appeared
 			for _, node := range nodes {
-				if err := d.deleteTree(ctx, path.Join(dir, node)); err != nil {
+				if err := l.deleteTree(ctx, path.Join(dir, node)); err != nil {
 					return err
 				}
 			}

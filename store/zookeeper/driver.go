@@ -2,9 +2,7 @@ package zookeeper
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"log/slog"
 	"strings"
 	"sync"
 	"time"
@@ -15,38 +13,26 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// driver implements engine.Driver: a connection to an ensemble, and the session that
-// every such connection has, whether the engine wants one or not.
+// driver implements engine.Driver: it keeps one connection to an ensemble, and one session, whether the engine wants a
+// session or not.
 //
-// Its goroutines are keep, which confirms the session; authenticate, until that is done; and one for each request under
-// way. Close waits for all of them.
+// Its goroutines are run, which connects and confirms the session; one for each request under way; and one for each
+// client of the library that is ending. Close waits for all of them.
 type driver struct {
-	config Config        // but for its password
-	secret func() string // the password, where neither package fmt nor a debugger's dump of the store comes upon it
-	layout layout
-	acl    []zk.ACL
-	conn   *zk.Conn
-	events <-chan zk.Event // closed when the client library has ended
-
+	config    Config        // but for its password
+	secret    func() string // the password, where neither package fmt nor a debugger's dump of the store comes upon it
+	layout    layout
+	acl       []zk.ACL
 	lifecycle *adapter.Lifecycle
-	hosts     hosts
-
-	watches   watches
 	elections elections
 
-	mu            sync.Mutex
-	wire          *wire         // guarded by mu, as are all below
-	current       *session      // nil before the first and between two
-	changed       chan struct{} // closed and replaced at every connection, when a session ends and at every confirmation
-	leaving       int64         // the id of a session that was given up; 0 if there is none
-	ending        bool          // the next handshake must end it
-	confirmed     time.Time     // when the session's last confirmation, or barrier, that was answered was sent; zero before
-	authenticated bool
-	refused       error         // why no session will do
-	trouble       error         // why there is no connection, if there is none
-	ready         time.Time     // when that of the present connection was answered; zero if it was not
-	trip          time.Duration // how long that handshake, or the one before, took; zero if no session was ever granted
-	unanswered    time.Time     // since when all handshakes have had no answer; zero if the last one had
+	mu      sync.Mutex
+	changed chan struct{} // guarded by mu, as are all below; closed and replaced at each change
+	current *session      // the session that the next handshake asks for; nil: a new one
+	link    *link         // the connection for requests; nil while there is none
+	granted bool          // a server has granted a session
+	refused error         // why the ensemble's sessions can't be used; run has ended
+	trouble error         // why there is no connection
 }
 
 func newDriver(config Config) (*driver, error) {
@@ -63,57 +49,11 @@ func newDriver(config Config) (*driver, error) {
 		acl:       config.ACL.list(),
 		changed:   make(chan struct{}),
 	}
-	if err := d.connect(); err != nil {
-		d.lifecycle.Stop()
-		return nil, err
-	}
-	d.authenticated = config.User == ""
-	if !d.authenticated {
-		d.lifecycle.Go(d.authenticate)
-	}
-	d.lifecycle.Go(d.keep)
+	d.lifecycle.Go(d.run)
 	return d, nil
 }
 
-func (d *driver) connect() error {
-	var err error
-	d.conn, d.events, err = zk.Connect(d.config.Servers, d.config.TTL,
-		zk.WithHostProvider(&d.hosts),
-		zk.WithDialer(d.dial),
-		zk.WithEventCallback(d.watches.event),
-		zk.WithLogger(logger{d.config.Logger}),
-	)
-	if err != nil {
-		return adapter.Refuse("servers", strings.Join(d.config.Servers, ","), "%v", err)
-	}
-	return nil
-}
-
-// logger hands the client library's messages on. They hold addresses and session ids, no credentials.
-type logger struct{ to *slog.Logger }
-
-func (l logger) Printf(format string, args ...any) { l.to.Debug(fmt.Sprintf(format, args...)) }
-
-// authenticate adds the digest identity to the connection; the library repeats that at each later connection. No
-// request is sent before it is done.
-func (d *driver) authenticate() {
-	for d.lifecycle.Background.Err() == nil {
-		err := d.conn.AddAuth("digest", []byte(d.config.User+":"+d.secret()))
-		if errors.Is(err, zk.ErrAuthFailed) {
-			d.set(func() {
-				d.refused = fmt.Errorf("%w: the server refuses the identity of user %q", store.ErrDenied, d.config.User)
-			})
-			return
-		}
-		if err == nil {
-			d.set(func() { d.authenticated = true })
-			return
-		}
-		adapter.Pause(d.lifecycle.Background)
-	}
-}
-
-// set changes the store's state and wakes those who wait for a change.
+// set changes the state and wakes the goroutines that wait for a change.
 func (d *driver) set(change func()) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -122,43 +62,81 @@ func (d *driver) set(change func()) {
 	d.changed = make(chan struct{})
 }
 
+// until waits for a condition, which is asked under mu, now and at each change.
+func (d *driver) until(ctx context.Context, holds func() (bool, error)) error {
+	for {
+		d.mu.Lock()
+		done, err := holds()
+		changed := d.changed
+		d.mu.Unlock()
+		switch {
+		case done:
+			return nil
+		case err != nil:
+			return err
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return d.unreached(ctx)
+		}
+	}
+}
+
+// unreached says why a wait was in vain.
+func (d *driver) unreached(ctx context.Context) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	switch {
+	case d.link.works():
+		return fmt.Errorf("%w: %w", store.ErrUnavailable, context.Cause(ctx))
+	case d.trouble != nil:
+		return fmt.Errorf("%w: no connection: %w", store.ErrUnavailable, d.trouble)
+	}
+	return fmt.Errorf("%w: no connection", store.ErrUnavailable)
+}
+
+// mostWait is how long a call waits for a connection: then it reports what is in the way, and the engine calls again.
+const mostWait = time.Second
+
+// up returns the connection for requests, and waits for one if there is none.
+func (d *driver) up(ctx context.Context) (l *link, err error) {
+	ctx, cancel := context.WithTimeout(ctx, mostWait)
+	defer cancel()
+	err = d.until(ctx, func() (bool, error) {
+		l = d.link
+		return l.works(), d.refused
+	})
+	return l, err
+}
+
 // errKept is why there is no next session yet.
 var errKept = engine.Answered(fmt.Errorf("%w: the session before stands until its leader's work has stopped", store.ErrUnavailable))
 
-// Open implements engine.Driver: it waits for the session of the connection, and before that for the end of the one that
-// was opened before. It reports what is in the way now and then.
-func (d *driver) Open(ctx context.Context) (engine.Session, engine.Proof, error) {
-	ctx, cancel := context.WithTimeout(ctx, time.Second)
+// Open implements engine.Driver. The session is that of the connection, once the session before has ended.
+func (d *driver) Open(ctx context.Context) (s engine.Session, proof engine.Proof, err error) {
+	ctx, cancel := context.WithTimeout(ctx, mostWait)
 	defer cancel()
-	var s *session
-	var proof engine.Proof
-	var kept bool
-	err := d.until(ctx, func() (bool, error) {
-		s = d.current
-		if kept = s != nil && s.opened; kept || s == nil || !d.authenticated || d.refused != nil {
+	kept := false
+	err = d.until(ctx, func() (bool, error) {
+		l := d.link
+		kept = d.current != nil && d.current.opened && !d.current.ending
+		if !l.works() || l.session != d.current || l.session.opened {
 			return false, d.refused
 		}
-		s.opened, proof = true, s.proof
+		l.session.opened = true
+		s, proof = l.session, l.session.proof
 		return true, nil
 	})
-	switch {
-	case err == nil:
-		return s, proof, nil
-	case kept && ctx.Err() != nil:
+	if err != nil && kept {
 		err = errKept
 	}
-	return nil, proof, err
+	return s, proof, err
 }
 
 // Close implements engine.Driver. It ends the session, and the nodes go with it.
 func (d *driver) Close() error {
-	d.hosts.closed.Store(true)
 	d.lifecycle.Stop()
-	d.set(func() { d.lose(nil) })
-	d.conn.Close()
-	d.cut(store.ErrClosed) // a handshake under way
-	for range d.events {
-	} // until the library has ended
 	d.lifecycle.Wait()
 	return nil
 }

@@ -3,7 +3,6 @@ package zookeeper
 import (
 	"fmt"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -33,27 +32,4 @@ func TestElectionsThatAreKnown(t *testing.T) {
 	require.True(t, k.missing("/one more"))
 	require.False(t, k.hasMet("/e/other", 100), "all are forgotten")
 	require.True(t, k.missing("/e"))
-}
-
-// A handshake has 250 ms or two of the last round trips, twice as long after each that has timed out, and a third of the
-// TTL at most. An answer begins anew.
-func TestHandshakeLimit(t *testing.T) {
-	d := &driver{config: Config{TTL: 9 * time.Second}, trip: 200 * time.Millisecond}
-	require.NoError(t, d.hosts.Init([]string{"a", "b"}))
-	limit := func() time.Duration {
-		d.hosts.Next()
-		return d.handshakeLimit()
-	}
-	for range 2 {
-		for _, want := range []time.Duration{400, 800, 1600, 3000, 3000} {
-			require.Equal(t, want*time.Millisecond, limit())
-			require.Equal(t, want*time.Millisecond, limit(), "a connection that was refused says nothing")
-			d.hosts.timedOut()
-		}
-		d.hosts.answered(false)
-	}
-	d.trip = time.Millisecond
-	require.Equal(t, leastLimit, limit())
-	d.trip = 0
-	require.Equal(t, 3*time.Second, limit(), "no handshake has been answered")
 }

@@ -14,34 +14,42 @@ func NewDriver(config Config) (engine.Driver, error) { return newDriver(config) 
 func (s *Store) Driver() engine.Driver { return s.driver }
 
 // Session returns the session of the store's connection.
-func (s *Store) Session(ctx context.Context) (engine.Session, error) { return s.driver.await(ctx) }
+func (s *Store) Session(ctx context.Context) (engine.Session, error) {
+	l, err := s.driver.up(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return l.session, nil
+}
 
 // Watches returns how many watches the store has.
 func (s *Store) Watches() (n int) {
-	w := &s.driver.watches
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for _, set := range w.set {
-		n += len(set)
+	l, err := s.driver.up(context.Background())
+	if err != nil {
+		return -1
+	}
+	l.watches.mu.Lock()
+	defer l.watches.mu.Unlock()
+	for _, on := range l.watches.set {
+		n += len(on.list)
 	}
 	return n
 }
 
 // Creations returns how many creations of the present session the engine does not know the outcome of.
 func (s *Store) Creations(ctx context.Context) (n int, err error) {
-	sess, err := s.driver.await(ctx)
+	l, err := s.driver.up(ctx)
 	if err == nil {
-		sess.creations.Range(func(any, any) bool { n++; return true })
+		l.session.creations.Range(func(any, any) bool { n++; return true })
 	}
 	return n, err
 }
 
-// Abandon gives up the present session.
-func (s *Store) Abandon(reason error) {
-	d := s.driver
-	d.set(func() { d.abandon(reason) })
-	d.cut(errAbandoned)
+// Conn returns the client of the store's connection.
+func (s *Store) Conn(ctx context.Context) (*zk.Conn, error) {
+	l, err := s.driver.up(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return l.client, nil
 }
-
-// Conn returns the connection of the store.
-func (s *Store) Conn() *zk.Conn { return s.driver.conn }

@@ -88,3 +88,20 @@ func TestBallotsAcrossTheWrap(t *testing.T) {
 	require.NoError(t, conn.Delete(dir(election)+"/ballot_x_-000000002", -1))
 	require.NoError(t, b.Wait(soon(t)))
 }
+
+// The head of a queue is the ballot with the lowest number, also if its node is the younger one, as after a removal of
+// the election's node has set the counter back.
+func TestHeadIsFirstByNumber(t *testing.T) {
+	election := newElection()
+	conn := operator(t)
+	makePath(t, conn, dir(election))
+	for _, name := range []string{"ballot_late_0000000007", "ballot_early_0000000003"} {
+		_, err := conn.Create(dir(election)+"/"+name, []byte(name), zk.FlagEphemeral, world)
+		require.NoError(t, err)
+	}
+	st := open(t, zookeeper.Config{Servers: sharedServer(t).Addrs(), TTL: long})
+	head, err := st.Driver().First(soon(t), election)
+	require.NoError(t, err)
+	require.Equal(t, "early", head.Nonce)
+	require.Equal(t, []string{"ballot_early_0000000003", "ballot_late_0000000007"}, values(t, st, election))
+}

@@ -3,158 +3,186 @@ package zookeeper
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/go-leadership/leadership/store"
+	"github.com/go-leadership/leadership/store/engine"
 	"github.com/go-zookeeper/zk"
 )
 
-// keeper confirms the session until the store is closed: once after each connection, and then a TTL/6 after the answer to
-// the last, see barrier. While an answer takes longer than TTL/24, it sends one each TTL/48, so that a lease is renewed as
-// often over a slow link (TestSlowLink). All of its state is that of the goroutine which runs keep.
+// A session is confirmed a TTL/6 after the last answer. While an answer takes longer than TTL/24, another confirmation is
+// sent each TTL/24, so that a lease is renewed in time over a slow link (TestRenewalsComeInTime).
+func pause(ttl time.Duration) time.Duration   { return ttl / 6 }
+func spacing(ttl time.Duration) time.Duration { return ttl / 24 }
+
+// patience is how long an answer may take: round trips are promised up to TTL/8, and a confirmation is written to disks.
+// Then the connection is given up, and the next server might answer while the lease still holds (TestServerFallsSilent).
+func patience(ttl time.Duration) time.Duration { return ttl / 5 }
+
+// keeper confirms the session of a connection. All of its state is that of the goroutine which runs serve.
 type keeper struct {
-	*driver
-	connected time.Time         // when the last connection was, after which the session was confirmed
-	under     []store.Instant   // when those were sent that have no answer yet, the oldest first
-	last      time.Time         // when the last one was sent or answered
-	answers   chan confirmation // has room for as many as are under way
+	*link
+	touches  touches
+	identity <-chan result[struct{}] // the answer to identify; nil once it has come
+	ready    time.Time               // when the handshake was answered
+	under    []confirmation          // those without an answer, the oldest first
+	sent     time.Time               // when the last one was
+	answered time.Time               // when the last answer came
 }
 
-// confirmation is the answer to a barrier.
+// confirmation is a barrier under way.
 type confirmation struct {
-	sent store.Instant
-	err  error
+	sent   store.Instant
+	answer <-chan result[struct{}]
 }
 
-// mostUnderWay is how many confirmations are under way at most: those of TTL/3.
-const mostUnderWay = 16
-
-func (d *driver) keep() {
-	k := &keeper{driver: d, answers: make(chan confirmation, mostUnderWay)}
+// serve confirms the session until the connection ends, and says why it ends. Requests use the connection once its
+// first confirmation has been answered: then no read of this connection is behind one of an earlier connection, and the
+// ensemble's leader knows of the session. (A leader resumes a session by itself, even if another one has been elected.)
+// before is the connection that requests used before.
+func (l *link) serve(before *link) error {
+	d := l.driver
+	k := &keeper{link: l, identity: l.identify(), ready: time.Now()}
+	k.touches = touches{ttl: d.config.TTL, grace: d.config.Grace, list: []touch{{sent: l.opened}}}
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
 		d.mu.Lock()
-		changed, ready, refused := d.changed, d.ready, d.refused
+		changed, used, leaves := d.changed, d.link == l, d.refused != nil || l.session.ending
+		confirmed, wanted := !l.confirmed.IsZero(), l.wanted
 		d.mu.Unlock()
-		if refused != nil {
-			d.hosts.closed.Store(true)
-			d.conn.Close()
-			d.cut(refused)
-			return
+		due, late, oldest := k.next()
+		switch now := time.Now(); {
+		case leaves:
+			return errLeft
+		case l.wire.why() != nil:
+			return l.wire.why()
+		case !late.IsZero() && !now.Before(late):
+			return l.give(fmt.Errorf("the server has not answered for %v", patience(d.config.TTL)))
+		case !now.Before(due), wanted.After(k.sent):
+			k.sent = now
+			k.under = append(k.under, confirmation{store.Now(), async(l, barrier)})
+			continue
+		case !used && confirmed && k.identity == nil:
+			l.use(before)
+			continue
 		}
-		if ready.After(k.connected) || time.Until(k.due()) <= 0 {
-			k.connected = ready
-			k.send()
+		if late.IsZero() || due.Before(late) {
+			late = due
 		}
-		k.cutSilent()
-		timer.Reset(max(time.Until(k.due()), time.Millisecond))
+		timer.Reset(time.Until(late))
 		select {
-		case <-changed:
-		case <-timer.C:
-		case c := <-k.answers:
-			k.last = time.Now()
-			k.under = slices.DeleteFunc(k.under, func(i store.Instant) bool { return i == c.sent })
-			if c.err == nil && d.touched(c) {
-				k.watches.confirmed(c.sent.Time())
+		case r := <-k.identity:
+			k.identified(r.err)
+		case r := <-oldest:
+			if err := k.take(r.err); err != nil {
+				return l.give(err)
 			}
+		case <-l.down:
+			l.wire.end(errLeft) // if that has no reason yet
+		case <-timer.C:
+		case <-changed:
+		case <-l.wants:
 		case <-d.lifecycle.Background.Done():
-			return
+			return store.ErrClosed
 		}
 	}
 }
 
-// due returns when the next confirmation must be sent.
-func (k *keeper) due() time.Time {
-	ttl := k.config.TTL
+// next returns when the next confirmation is due, when the server is late (zero if nothing is under way), and the answer
+// that comes first.
+func (k *keeper) next() (due, late time.Time, oldest <-chan result[struct{}]) {
+	ttl := k.driver.config.TTL
 	switch {
-	case len(k.under) == 0:
-		return k.last.Add(k.next())
-	case len(k.under) == mostUnderWay, !k.up():
-		return time.Now().Add(interval(ttl))
+	case len(k.under) > 0:
+		since := k.under[0].sent.Time()
+		due, late, oldest = k.sent.Add(spacing(ttl)), since.Add(patience(ttl)), k.under[0].answer
+	case !k.sent.IsZero():
+		due = k.answered.Add(pause(ttl))
 	}
-	late, spaced := k.under[0].Time().Add(ttl/24), k.last.Add(ttl/48)
-	if late.After(spaced) {
-		return late
+	if k.identity != nil {
+		late = k.ready.Add(patience(ttl))
 	}
-	return spaced
+	return due, late, oldest
 }
 
-// next is how long after the last answer the next confirmation is sent.
-func (d *driver) next() time.Duration {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.current == nil {
-		return interval(d.config.TTL)
+// take takes the answer to the oldest confirmation.
+func (k *keeper) take(failed error) error {
+	c, now := k.under[0], time.Now()
+	k.under, k.answered = k.under[1:], now
+	switch {
+	case failed != nil: // if the connection has failed, serve sees that
+		return nil
+	case k.touches.silent(now):
+		return fmt.Errorf("the server was silent for more than %v", silence(k.driver.config.TTL))
 	}
-	return d.current.touches.next()
+	age, renewal := k.touches.add(touch{c.sent, now})
+	k.confirm(c.sent, now, age, renewal)
+	k.watches.confirmed(c.sent.Time())
+	return nil
 }
 
-// send sends a confirmation, if the connection is up.
-func (k *keeper) send() {
-	k.last = time.Now()
-	if !k.up() {
+// confirm notes a confirmation. age is by how much earlier the touch was sent from which the lease counts, and renewal says
+// that this touch is a confirmation. A lease that counts from the handshake begins only if it lasts until the next
+// confirmation renews it.
+func (l *link) confirm(sent store.Instant, answered time.Time, age time.Duration, renewal bool) {
+	d, s := l.driver, l.session
+	valid, trip := d.config.TTL-d.config.Grace-age, answered.Sub(sent.Time())
+	d.set(func() {
+		if l.confirmed.Before(sent.Time()) {
+			l.confirmed = sent.Time()
+		}
+		if begun := s.proof != (engine.Proof{}); begun || renewal || valid > 2*trip+pause(d.config.TTL)+spacing(d.config.TTL) {
+			s.prove(engine.Proof{Sent: sent, Valid: valid, Connection: l.watches.number})
+		}
+	})
+}
+
+// use lets requests use the connection. First the watches of the connection before are over: what they have missed is
+// read anew.
+func (l *link) use(before *link) {
+	if before != nil {
+		before.watches.end()
+	}
+	l.driver.set(func() { l.driver.link = l })
+}
+
+// give gives the connection up.
+func (l *link) give(why error) error {
+	l.wire.end(why)
+	return why
+}
+
+// identify adds the digest identity to the connection.
+func (l *link) identify() <-chan result[struct{}] {
+	c := l.driver.config
+	if c.User == "" {
+		return nil
+	}
+	return async(l, func(conn *zk.Conn) (struct{}, error) {
+		return struct{}{}, conn.AddAuth("digest", []byte(c.User+":"+l.driver.secret()))
+	})
+}
+
+// identified notes the answer to identify. Any error but a denial is that of the connection.
+func (k *keeper) identified(err error) {
+	d := k.driver
+	if k.identity = nil; !errors.Is(err, store.ErrDenied) {
 		return
 	}
-	c := confirmation{sent: store.Now()}
-	k.under = append(k.under, c.sent)
-	k.lifecycle.Go(func() {
-		c.err = k.barrier()
-		k.leave(c.sent.Time(), c.err)
-		select {
-		case k.answers <- c:
-		case <-k.lifecycle.Background.Done(): // keep might have ended
-		}
+	d.set(func() {
+		d.refused = fmt.Errorf("%w: the server refuses the identity of user %q", store.ErrDenied, d.config.User)
+		d.lose(d.refused)
 	})
 }
 
 // barrier is answered by a quorum of the ensemble, behind all that was committed before it: a transaction that changes
-// nothing. A Sync is not enough: a leader of the ensemble that has lost the others answers it for some ticks more, and
-// they might have elected another one (TestEnsemble).
-func (d *driver) barrier() error {
-	_, err := d.conn.Multi(&zk.CheckVersionRequest{Path: "/", Version: -1})
+// nothing. A Sync is not enough: a leader of the ensemble that has lost the others answers a Sync for some ticks more,
+// and they might have elected another leader (TestEnsemble).
+func barrier(c *zk.Conn) (struct{}, error) {
+	_, err := c.Multi(&zk.CheckVersionRequest{Path: "/", Version: -1})
 	if errors.Is(err, zk.ErrNoAuth) { // a refusal goes through the quorum too
-		return nil
+		err = nil
 	}
-	return explain(err)
-}
-
-// cutSilent cuts a connection that has answered no confirmation for long: the next server may answer
-// while the lease still holds (TestServerFallsSilent). The time counts from the end of the handshake, which has limits
-// of its own (TestReconnectionIsNotCut).
-func (k *keeper) cutSilent() {
-	if len(k.under) == 0 {
-		return
-	}
-	k.mu.Lock()
-	since, trip, ttl := k.ready, k.trip, k.config.TTL
-	k.mu.Unlock()
-	patience := max(ttl/6, min(ttl/4, 3*trip)) // a confirmation is written to disks, and takes longer than a handshake
-	if since.IsZero() {
-		return
-	}
-	if oldest := k.under[0].Time(); oldest.After(since) {
-		since = oldest
-	}
-	if time.Since(since) >= patience {
-		k.cut(fmt.Errorf("%s: the server has not answered for %v", k.conn.Server(), patience))
-	}
-}
-
-// touched takes a confirmation of the present session. It reports false of any other.
-func (d *driver) touched(c confirmation) (present bool) {
-	d.set(func() {
-		sess := d.current
-		if present = sess != nil && !c.sent.Time().Before(sess.since.Time()); !present {
-			return
-		}
-		if age, certain := sess.touches.add(touch{sent: c.sent, answered: time.Now()}); certain && (sess.begun(age, c.sent) || d.renewedInTime()) {
-			sess.prove(c.sent, d.config.TTL-d.config.Grace-age)
-		}
-		if c.sent.Time().After(d.confirmed) {
-			d.confirmed = c.sent.Time()
-		}
-	})
-	return present
+	return struct{}{}, err
 }

@@ -1,12 +1,13 @@
 package zookeeper
 
 import (
-	"cmp"
 	"path"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/go-leadership/leadership/store/engine"
 )
 
 // layout is where an election's nodes are: by default as the Ruby zk gem's ZK::Election has them,
@@ -70,31 +71,54 @@ func (l layout) parse(name string) (ballot, bool) {
 	return ballot{name, int32(number)}, true
 }
 
-// ahead returns the ballots ahead of own, the nearest last, and whether own is among the nodes. The counter is 32 bits wide
-// and wraps, so only distances tell the order: ahead are those whose number is less than half the circle below own's,
-// whatever else is listed. A number might be forged, or 2^31 creations old. But of any two ballots exactly one is ahead of
-// the other, so two candidates that see each other never both lead: at exactly half the circle the lower number is ahead,
-// with one number the lower name.
-func (l layout) ahead(nodes []string, own string) ([]ballot, bool) {
-	o, ok := l.parse(own)
-	if !ok || !slices.Contains(nodes, own) {
-		return nil, false
+// ahead reports whether a ballot is ahead of another in the queue. The counter is 32 bits wide and wraps, so only the
+// distance tells the order: ahead is the ballot whose number is less than half the circle below the other's. A number might
+// be forged, or 2^31 creations old. But of any two ballots exactly one is ahead of the other, so two candidates that see
+// each other never both lead: at exactly half the circle the lower number is ahead, with one number the lower name.
+func (b ballot) ahead(of ballot) bool {
+	switch distance := uint32(of.number - b.number); distance {
+	case 0:
+		return b.name < of.name
+	case 1 << 31:
+		return b.number < of.number
+	default:
+		return distance < 1<<31
 	}
-	distance := func(b ballot) uint32 { return uint32(o.number - b.number) }
-	list := slices.DeleteFunc(l.ballots(nodes), func(b ballot) bool {
-		switch d := distance(b); d {
-		case 0:
-			return b.name >= own
-		case 1 << 31:
-			return b.number > o.number
-		default:
-			return d > 1<<31
+}
+
+// place returns what is ahead of a ballot in a list of an election's nodes, or engine.ErrGone if the ballot is not in the
+// list.
+func (l layout) place(key string, nodes []string) (engine.Place, error) {
+	dir, name := path.Split(key)
+	own, ok := l.parse(name)
+	if !ok || !slices.Contains(nodes, name) {
+		return engine.Place{}, engine.ErrGone
+	}
+	place, nearest := engine.Place{}, ballot{}
+	for _, b := range l.ballots(nodes) {
+		if !b.ahead(own) {
+			continue
 		}
-	})
+		if place.More = place.Nearest != ""; !place.More || nearest.ahead(b) {
+			place.Nearest, nearest = dir+b.name, b
+		}
+	}
+	return place, nil
+}
+
+// queue returns the names of an election's ballots, the first in line first.
+func (l layout) queue(nodes []string) (names []string) {
+	list := l.ballots(nodes)
 	slices.SortFunc(list, func(a, b ballot) int {
-		return cmp.Or(cmp.Compare(distance(b), distance(a)), cmp.Compare(a.name, b.name))
+		if a.ahead(b) {
+			return -1
+		}
+		return 1
 	})
-	return list, true
+	for _, b := range list {
+		names = append(names, b.name)
+	}
+	return names
 }
 
 // ballots returns the ballots among an election's nodes.

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/go-leadership/leadership/store/engine"
 	"github.com/stretchr/testify/require"
 )
 
@@ -116,14 +117,7 @@ func TestParseReadsWhatZooKeeperWrites(t *testing.T) {
 	}
 }
 
-func TestAheadIsInOrderOfCreation(t *testing.T) {
-	names := func(list []ballot) []string {
-		out := []string{}
-		for _, p := range list {
-			out = append(out, p.name)
-		}
-		return out
-	}
+func TestQueueIsInOrderOfCreation(t *testing.T) {
 	for _, first := range []int32{0, 999999990, math.MaxInt32 - 10, math.MinInt32, -10} {
 		var created []string
 		number := first
@@ -133,38 +127,39 @@ func TestAheadIsInOrderOfCreation(t *testing.T) {
 		}
 		nodes := append([]string{"leader_ack", "ballotX", "ballot", "ballot99999999999", "other0000000001"}, created...)
 		rand.Shuffle(len(nodes), func(i, j int) { nodes[i], nodes[j] = nodes[j], nodes[i] })
-		require.ElementsMatch(t, created, names(gemLayout.ballots(nodes)))
-		for i, own := range created {
-			ahead, listed := gemLayout.ahead(nodes, own)
-			require.True(t, listed)
-			require.Equal(t, created[:i], names(ahead))
-		}
-		_, listed := gemLayout.ahead(nodes, gemLayout.ballotStem("0")+"0000000000")
-		require.False(t, listed, "a list that was taken before the ballot was cast says nothing about what is ahead")
+		require.Equal(t, created, gemLayout.queue(nodes))
+		requirePlaces(t, nodes, created...)
+		_, err := gemLayout.place(gemLayout.ballotStem("0")+"0000000000", nodes)
+		require.ErrorIs(t, err, engine.ErrGone, "a list that was taken before the ballot was cast says nothing about what is ahead")
 	}
-	require.Empty(t, gemLayout.ballots(nil))
+	require.Empty(t, gemLayout.queue(nil))
+}
+
+// requirePlaces checks the place of each ballot of a queue.
+func requirePlaces(t *testing.T, nodes []string, queue ...string) {
+	t.Helper()
+	for i, own := range queue {
+		want := engine.Place{More: i > 1}
+		if i > 0 {
+			want.Nearest = "/e/" + queue[i-1]
+		}
+		place, err := gemLayout.place("/e/"+own, nodes)
+		require.NoError(t, err)
+		require.Equal(t, want, place)
+	}
 }
 
 // Two ballots with one number can only be made by hand, or by two candidates of different prefixes; all candidates
 // still have to agree who is first.
 func TestSameNumber(t *testing.T) {
 	nodes := []string{"ballot_b_0000000001", "ballot_a_0000000001", "ballot0000000001"}
-	for range 20 {
-		rand.Shuffle(len(nodes), func(i, j int) { nodes[i], nodes[j] = nodes[j], nodes[i] })
-		for own, want := range map[string][]ballot{
-			"ballot0000000001":    {},
-			"ballot_a_0000000001": {{"ballot0000000001", 1}},
-			"ballot_b_0000000001": {{"ballot0000000001", 1}, {"ballot_a_0000000001", 1}},
-		} {
-			ahead, listed := gemLayout.ahead(nodes, own)
-			require.True(t, listed)
-			require.Equal(t, want, ahead)
-		}
+	for _, listed := range permutations(nodes) {
+		requirePlaces(t, listed, "ballot0000000001", "ballot_a_0000000001", "ballot_b_0000000001")
 	}
 }
 
 // Numbers that no counter gives within one queue, forged or 2^31 creations old: of any two ballots exactly one is ahead
-// of the other, and that does not depend on how the nodes were listed.
+// of the other, and a ballot's place does not depend on how the nodes were listed.
 func TestNumbersHalfTheCircleAway(t *testing.T) {
 	for _, numbers := range [][]int32{
 		{0, 5, math.MaxInt32 - 1},
@@ -180,29 +175,24 @@ func TestNumbersHalfTheCircleAway(t *testing.T) {
 		for i, n := range numbers {
 			nodes = append(nodes, fmt.Sprintf("ballot_%d_%010d", i, n))
 		}
-		ahead := map[string][]ballot{}
 		for _, own := range nodes {
-			ahead[own], _ = gemLayout.ahead(nodes, own)
-		}
-		for _, listed := range permutations(nodes) {
-			for _, own := range listed {
-				list, ok := gemLayout.ahead(listed, own)
-				require.True(t, ok)
-				require.Equal(t, ahead[own], list)
+			place, err := gemLayout.place("/e/"+own, nodes)
+			require.NoError(t, err)
+			for _, listed := range permutations(nodes) {
+				again, err := gemLayout.place("/e/"+own, listed)
+				require.NoError(t, err)
+				require.Equal(t, place, again)
 			}
 		}
-		isAhead := func(a, b string) bool {
-			return slices.ContainsFunc(ahead[b], func(p ballot) bool { return p.name == a })
-		}
-		for i, a := range nodes {
-			require.False(t, isAhead(a, a))
-			for _, b := range nodes[:i] {
-				require.NotEqual(t, isAhead(a, b), isAhead(b, a), "%s and %s", a, b)
+		ballots := gemLayout.ballots(nodes)
+		for i, a := range ballots {
+			require.False(t, a.ahead(a))
+			for _, b := range ballots[:i] {
+				require.NotEqual(t, a.ahead(b), b.ahead(a), "%s and %s", a.name, b.name)
 			}
 		}
 	}
-	list, _ := gemLayout.ahead([]string{"ballot_0000000000", "ballot_2147483646", "ballot_0000000005"}, "ballot_0000000005")
-	require.Equal(t, []ballot{{"ballot_0000000000", 0}}, list)
+	requirePlaces(t, []string{"ballot_0000000000", "ballot_2147483646", "ballot_0000000005"}, "ballot_0000000000", "ballot_0000000005")
 }
 
 // permutations returns the names in every order.

@@ -1,7 +1,6 @@
 package zookeeper
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,13 +14,14 @@ import (
 
 // WatchEntry implements engine.Driver.
 func (d *driver) WatchEntry(ctx context.Context, key string, tell engine.Tell) (engine.Watch, error) {
-	if w, n, ok := d.watches.kept(key); ok {
-		return d.watches.begin(w, d.news(key, n), tell), nil
-	}
-	if _, err := d.await(ctx); err != nil {
+	l, err := d.up(ctx)
+	if err != nil {
 		return engine.Watch{}, err
 	}
-	n, w, err := d.watch(ctx, watchKey{key, false}, true)
+	w, n, ok := l.watches.kept(key)
+	if !ok {
+		n, w, err = l.watch(ctx, key, true)
+	}
 	switch {
 	case errors.Is(err, zk.ErrNoNode): // no later node has this name
 		tell(engine.News{State: &engine.State{}, Over: true})
@@ -30,107 +30,82 @@ func (d *driver) WatchEntry(ctx context.Context, key string, tell engine.Tell) (
 		return engine.Watch{}, err
 	}
 	d.elections.met(key, n.stat.EphemeralOwner)
-	return d.watches.begin(w, d.news(key, n), tell), nil
-}
-
-// news returns what a read of an entry tells.
-func (d *driver) news(key string, n node) engine.News {
-	state := d.state(key, n)
-	return engine.News{State: &state}
+	state := d.state(n)
+	return l.watches.begin(w, engine.News{State: &state}, tell), nil
 }
 
 // state returns the state of an entry.
-func (d *driver) state(key string, n node) engine.State {
+func (d *driver) state(n node) engine.State {
 	return engine.State{
 		Token:   uint64(n.stat.Czxid),
 		Session: sessionName(n.stat.EphemeralOwner),
-		Nonce:   d.layout.nonce(key),
+		Nonce:   d.layout.nonce(n.path),
 		Resign:  n.stat.Version > 0,
 	}
 }
 
-// Confirm implements engine.Driver. It sends a barrier, and all that happened before has been told when that is answered.
+// Confirm implements engine.Driver: a server answers reads by itself, and might be behind. It waits for a confirmation of
+// the session that is sent after the call, and makes serve send one.
 func (d *driver) Confirm(ctx context.Context) error {
-	sess, err := d.await(ctx)
-	if err != nil {
-		return err
-	}
-	sent := time.Now()
-	if _, err := request(ctx, d, func() (struct{}, error) { return struct{}{}, d.barrier() }); err != nil {
-		return err
-	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	err = d.stillLocked(sess) // in one step with the note: a later session needs a barrier of its own
-	if err == nil && sent.After(d.confirmed) {
-		d.confirmed = sent
-	}
-	if err == nil {
-		d.watches.confirmed(sent)
-	}
-	return err
+	began := time.Now()
+	return d.until(ctx, func() (bool, error) {
+		l := d.link
+		if l == nil {
+			return false, d.refused
+		}
+		if l.wanted.Before(began) {
+			l.wanted = began
+			select {
+			case l.wants <- struct{}{}:
+			default:
+			}
+		}
+		return !l.confirmed.Before(began), d.refused
+	})
 }
 
-// WatchLeader implements engine.Driver. It reports what is in the way now and then, as Open does.
-func (d *driver) WatchLeader(ctx context.Context, election string, tell engine.Tell) (engine.Watch, error) {
-	waiting, cancel := context.WithTimeout(ctx, time.Second)
-	defer cancel()
-	var sess *session
-	var asOf time.Time
-	err := d.until(waiting, func() (bool, error) {
-		// The library lets no later server of a session be behind an earlier one; from session to session only a barrier does.
-		sess, asOf = d.current, d.confirmed
-		return sess != nil && d.authenticated && !d.confirmed.IsZero() && d.refused == nil, d.refused
+// sync sends a barrier. Later reads of the connection are not behind that.
+func (l *link) sync(ctx context.Context) error {
+	sent := time.Now()
+	if _, err := request(ctx, l, barrier); err != nil {
+		return err
+	}
+	l.driver.set(func() {
+		if sent.After(l.confirmed) {
+			l.confirmed = sent
+		}
 	})
+	return nil
+}
+
+// WatchLeader implements engine.Driver. Reads of a connection are not behind its last confirmation.
+func (d *driver) WatchLeader(ctx context.Context, election string, tell engine.Tell) (engine.Watch, error) {
+	l, err := d.up(ctx)
 	if err != nil {
 		return engine.Watch{}, err
 	}
-	path := d.layout.ackPath(election)
-	for {
-		var leader store.Leader
-		n, w, err := d.watch(ctx, watchKey{path, false}, false)
-		switch {
-		case err == nil:
-			leader = store.Leader{Value: string(n.data), Revision: uint64(n.stat.Mzxid)}
-		case errors.Is(err, zk.ErrNoNode):
-			_, w, err = d.watch(ctx, watchKey{path, true}, false)
-		}
-		switch {
-		case errors.Is(err, zk.ErrNodeExists):
-			continue
-		case err == nil:
-			if err = d.still(sess); err != nil {
-				d.watches.remove(w)
-			}
-		}
-		if err != nil {
-			return engine.Watch{}, fmt.Errorf("read %s: %w", path, err)
-		}
-		return d.watches.begin(w, engine.News{State: &engine.State{Leader: leader}, AsOf: asOf}, tell), nil
-	}
-}
-
-// errReplaced says that the server which answered may have been that of a later session.
-var errReplaced = engine.Answered(fmt.Errorf("%w: the session has been replaced", store.ErrUnavailable))
-
-// still returns nil if the session was the present one until now: all answers that have come were given in it.
-func (d *driver) still(sess *session) error {
 	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.stillLocked(sess)
-}
-
-// stillLocked is still. The caller holds mu.
-func (d *driver) stillLocked(sess *session) error {
-	if d.current != sess {
-		return errReplaced
+	asOf := l.confirmed
+	d.mu.Unlock()
+	path := d.layout.ackPath(election)
+	n, w, err := l.watch(ctx, path, false)
+	if err != nil {
+		return engine.Watch{}, fmt.Errorf("read %s: %w", path, err)
 	}
-	return nil
+	state := engine.State{}
+	if n.stat != nil {
+		state.Leader = store.Leader{Value: string(n.data), Revision: uint64(n.stat.Mzxid)}
+	}
+	return l.watches.begin(w, engine.News{State: &state, AsOf: asOf}, tell), nil
 }
 
 // Ballots implements engine.Driver. It reads every ballot.
 func (d *driver) Ballots(ctx context.Context, election string) ([]store.Standing, error) {
-	queue, err := d.readQueue(ctx, d.layout.dir(election))
+	l, err := d.up(ctx)
+	if err != nil {
+		return nil, err
+	}
+	queue, err := l.readQueue(ctx, d.layout.dir(election))
 	if err != nil {
 		return nil, err
 	}
@@ -144,39 +119,53 @@ func (d *driver) Ballots(ctx context.Context, election string) ([]store.Standing
 	return list, nil
 }
 
-// First implements engine.Driver.
+// First implements engine.Driver. It reads the stat of one ballot alone.
 func (d *driver) First(ctx context.Context, election string) (engine.State, error) {
-	queue, err := d.readQueue(ctx, d.layout.dir(election))
-	if err != nil || len(queue) == 0 {
+	l, err := d.up(ctx)
+	if err != nil {
 		return engine.State{}, err
 	}
-	return d.state(queue[0].path, queue[0]), nil
+	dir := d.layout.dir(election)
+	for {
+		nodes, err := l.syncedChildren(ctx, dir)
+		queue := d.layout.queue(nodes)
+		switch {
+		case err != nil && !errors.Is(err, zk.ErrNoNode):
+			return engine.State{}, err
+		case len(queue) == 0:
+			return engine.State{}, nil
+		}
+		n, err := request(ctx, l, func(c *zk.Conn) (node, error) { return statEntry(c, dir+"/"+queue[0]) })
+		if errors.Is(err, zk.ErrNoNode) { // it has gone since
+			continue
+		}
+		if err != nil {
+			return engine.State{}, err
+		}
+		return d.state(n), nil
+	}
 }
 
-// readQueue reads the ballots of an election, some at a time, in the order of their creation.
-func (d *driver) readQueue(ctx context.Context, dir string) ([]node, error) {
-	nodes, err := d.syncedChildren(ctx, dir)
+// readQueue reads the ballots of an election, some at a time, the first in line first.
+func (l *link) readQueue(ctx context.Context, dir string) (list []node, err error) {
+	nodes, err := l.syncedChildren(ctx, dir)
 	if err != nil && !errors.Is(err, zk.ErrNoNode) {
 		return nil, err
 	}
-	var list []node
-	for some := range slices.Chunk(d.layout.ballots(nodes), 32) {
+	for some := range slices.Chunk(l.driver.layout.queue(nodes), 32) {
 		var reads []<-chan result[node]
-		for _, p := range some {
-			reads = append(reads, async(d, func() (node, error) { return d.readNode(dir + "/" + p.name) }))
+		for _, name := range some {
+			reads = append(reads, async(l, func(c *zk.Conn) (node, error) { return readNode(c, dir+"/"+name) }))
 		}
 		for _, read := range reads {
 			n, err := receive(ctx, read)
 			switch {
 			case err == nil:
 				list = append(list, n)
-			case !errors.Is(err, zk.ErrNoNode): // that one has gone since
+			case !errors.Is(err, zk.ErrNoNode): // it has gone since
 				return nil, err
 			}
 		}
 	}
-	slices.SortFunc(list, func(a, b node) int {
-		return cmp.Or(cmp.Compare(a.stat.Czxid, b.stat.Czxid), cmp.Compare(a.path, b.path))
-	})
 	return list, nil
 }

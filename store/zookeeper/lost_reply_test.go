@@ -3,7 +3,6 @@ package zookeeper_test
 import (
 	"context"
 	"errors"
-	"strings"
 	"testing"
 	"time"
 
@@ -11,7 +10,6 @@ import (
 	"github.com/go-leadership/leadership/internal/lab/storetest"
 	"github.com/go-leadership/leadership/store"
 	"github.com/go-leadership/leadership/store/zookeeper"
-	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 )
 
@@ -120,41 +118,6 @@ func TestCampaignGivenUpLeavesNothing(t *testing.T) {
 		eventually(t, func() bool { return len(list(t, conn, dir(election))) == 1 }, "the orphan is removed")
 		require.NoError(t, witness.Err(), "not with its session")
 	})
-}
-
-// A node with the nonce belongs to another session, for example the one before. The store does not take it for its
-// ballot, and it blocks no ballot.
-func TestBallotFoundIsNotOurs(t *testing.T) {
-	election := newElection()
-	conn := operator(t)
-	makePath(t, conn, dir(election))
-	st, tp := openTapped(t)
-	witness := castFirst(t, st, newElection(), "so that there is a session")
-	c := tp.catch(t, hold, opCreate, dir(election)+"/")
-	type outcome struct {
-		store.Ballot
-		err error
-	}
-	done := make(chan outcome, 1)
-	go func() {
-		b, err := st.Cast(soon(t), election, "ours")
-		done <- outcome{b, err}
-	}()
-	receive(t, c.caught, "the request")
-	_, rest, _ := strings.Cut(c.request, dir(election)+"/")
-	foreign := dir(election) + "/" + rest[:strings.LastIndexByte(rest[:40], '_')+1]
-	_, err := conn.Create(foreign, []byte("not ours"), zk.FlagEphemeralSequential, world)
-	require.NoError(t, err)
-	tp.breakOff() // the outcome is unknown: the store looks for its nonce
-	o := receive(t, done, "the campaign")
-	require.NoError(t, o.err)
-	require.NoError(t, o.Wait(soon(t)), "the foreign ballot must not block ours")
-	_, stat, err := conn.Get(find(t, conn, election, "ours"))
-	require.NoError(t, err)
-	require.NotEqual(t, conn.SessionID(), stat.EphemeralOwner)
-	require.EqualValues(t, stat.Czxid, o.Token())
-	eventually(t, func() bool { return len(list(t, conn, dir(election))) == 1 }, "the foreign ballot is removed")
-	require.NoError(t, witness.Err())
 }
 
 // The session ends right after the ballot was created in it, before the reply came. The ballot that Campaign returns is

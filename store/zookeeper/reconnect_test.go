@@ -4,7 +4,6 @@ import (
 	"context"
 	"net"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
@@ -64,7 +63,7 @@ func TestSilentServer(t *testing.T) {
 	start := time.Now()
 	st := open(t, zookeeper.Config{Servers: append(sharedServer(t).Addrs(), silent), Dial: tp.Dial})
 	castFirst(t, st, newElection(), "own")
-	require.Less(t, time.Since(start), 5*time.Second, "two silent handshakes, a third of the TTL each, and a pause")
+	require.Less(t, time.Since(start), 5*time.Second, "two silent handshakes, a sixth of the TTL each, and a pause")
 
 	toSilent.Store(1)
 	tp.breakOff()
@@ -96,34 +95,6 @@ func TestServerFallsSilent(t *testing.T) {
 	next := receive(t, dials, "the next dial")
 	require.Less(t, next.Sub(silent), ttl*6/10, "the next confirmation is sent within TTL/6, and is late a TTL/6 after that")
 	network.Heal()
-}
-
-// A server was away for long, refused connections, and does not answer the first handshake after that. The store gives
-// the handshake up as soon as after a short outage.
-func TestFirstHandshakeAfterALongOutage(t *testing.T) {
-	silent := storetest.SilentServer(t)
-	var refused, toSilent atomic.Int32
-	var away atomic.Bool
-	tp := newTap(t, func(ctx context.Context, network, address string) (net.Conn, error) {
-		switch {
-		case away.Load():
-			refused.Add(1)
-			return nil, syscall.ECONNREFUSED
-		case toSilent.Add(-1) >= 0:
-			address = silent
-		}
-		return (&net.Dialer{}).DialContext(ctx, network, address)
-	})
-	st := open(t, zookeeper.Config{Servers: sharedServer(t).Addrs(), TTL: long, Dial: tp.Dial})
-	confirmedAgain(t, st)
-	away.Store(true)
-	tp.breakOff()
-	eventually(t, func() bool { return refused.Load() >= 6 }, "as many rounds have failed")
-	toSilent.Store(1)
-	away.Store(false)
-	start := time.Now()
-	confirmedAgain(t, st)
-	require.Less(t, time.Since(start), 2500*time.Millisecond, "less than a third of the TTL")
 }
 
 // Adding the identity fails, or is repeated on a later connection and fails there. The store tries again on the next
@@ -272,14 +243,21 @@ func TestRestoredCopyHasAWithdrawnBallot(t *testing.T) {
 // the node, so the session ends, and the candidate stands again.
 func TestBallotWithoutAnOwnerIsRemoved(t *testing.T) {
 	election := newElection()
-	conn := operator(t)
 	st := open(t, zookeeper.Config{Servers: sharedServer(t).Addrs(), TTL: long})
-	b := castFirst(t, st, election, "withdrawn")
-	path := find(t, conn, election, "withdrawn")
-	require.NoError(t, b.Withdraw(soon(t)))
-	_, err := st.Conn().Create(path, []byte("withdrawn"), zk.FlagEphemeral, world)
-	require.NoError(t, err)
+	putBack(t, st, election)
 	again := contend(t, st, election, "again")
 	receive(t, again.Terms, "the term")
 	require.Equal(t, []string{"again"}, values(t, st, election))
+}
+
+// putBack casts and withdraws a ballot, and makes its node again in the store's session.
+func putBack(t *testing.T, st *zookeeper.Store, election string) {
+	t.Helper()
+	b := castFirst(t, st, election, "withdrawn")
+	path := find(t, operator(t), election, "withdrawn")
+	require.NoError(t, b.Withdraw(soon(t)))
+	conn, err := st.Conn(soon(t))
+	require.NoError(t, err)
+	_, err = conn.Create(path, []byte("withdrawn"), zk.FlagEphemeral, world)
+	require.NoError(t, err)
 }

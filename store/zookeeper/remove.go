@@ -13,58 +13,57 @@ import (
 
 // Remove implements engine.Session.
 func (s *session) Remove(ctx context.Context, r engine.Removal) error {
-	if err := s.await(ctx); err != nil {
+	l, err := s.up(ctx)
+	if err != nil {
 		return err
 	}
-	var err error
-	if r.Acknowledged {
-		err = s.removeBoth(ctx, r)
-	} else {
-		err = s.driver.delete(ctx, r.Key)
+	if !r.Acknowledged {
+		return l.deleteOwn(ctx, r.Key)
 	}
-	return s.unlessGone(ctx, r.Key, err)
+	return l.unlessGone(ctx, r.Key, l.removeBoth(ctx, r))
+}
+
+// deleteOwn deletes a node of the session's.
+func (l *link) deleteOwn(ctx context.Context, path string) error {
+	return l.unlessGone(ctx, path, l.delete(ctx, path))
 }
 
 // unlessGone returns the error of a removal, or nil if the node is gone or another session's. Permission to remove is
 // refused of nodes that do not exist, too.
-func (s *session) unlessGone(ctx context.Context, path string, err error) error {
+func (l *link) unlessGone(ctx context.Context, path string, err error) error {
 	if !errors.Is(err, store.ErrDenied) {
 		return err
 	}
-	d := s.driver
-	stat, readErr := request(ctx, d, func() (*zk.Stat, error) {
-		_, stat, err := d.conn.Exists(path)
-		return stat, err
-	})
-	if readErr == nil && stat.EphemeralOwner != s.id {
+	n, readErr := request(ctx, l, func(c *zk.Conn) (node, error) { return statEntry(c, path) })
+	if errors.Is(readErr, zk.ErrNoNode) || readErr == nil && n.stat.EphemeralOwner != l.session.id {
 		return nil
 	}
 	return err
 }
 
 // removeBoth removes a ballot and its acknowledgement in one transaction.
-func (s *session) removeBoth(ctx context.Context, r engine.Removal) error {
+func (l *link) removeBoth(ctx context.Context, r engine.Removal) error {
 	err := errChanged
 	if r.Revision != 0 { // as a rule no other acknowledgement stands while the ballot does
-		err = s.removeWith(ctx, r, &zk.DeleteRequest{Path: s.driver.layout.ackPath(r.Election), Version: -1})
+		err = l.removeWith(ctx, r, &zk.DeleteRequest{Path: l.driver.layout.ackPath(r.Election), Version: -1})
 	}
 	if errors.Is(err, errChanged) {
 		var ops []any
-		if ops, err = s.ackRemoval(ctx, r.Election); err == nil {
-			err = s.removeWith(ctx, r, ops...)
+		if ops, err = l.ackRemoval(ctx, r.Election); err == nil {
+			err = l.removeWith(ctx, r, ops...)
 		}
 	}
 	if errors.Is(err, errNoBallot) {
-		return s.removeAck(ctx, r)
+		return l.removeAck(ctx, r)
 	}
 	return err
 }
 
 // ackRemoval reads the acknowledgement. It returns the operations that remove it if it is the session's, and prove that it
 // is not if it is not.
-func (s *session) ackRemoval(ctx context.Context, election string) ([]any, error) {
-	d, path := s.driver, s.driver.layout.ackPath(election)
-	n, err := request(ctx, d, func() (node, error) { return d.readNode(path) })
+func (l *link) ackRemoval(ctx context.Context, election string) ([]any, error) {
+	d, path := l.driver, l.driver.layout.ackPath(election)
+	n, err := request(ctx, l, func(c *zk.Conn) (node, error) { return readNode(c, path) })
 	switch {
 	case errors.Is(err, zk.ErrNoNode): // one might be on its way
 		return []any{
@@ -75,7 +74,7 @@ func (s *session) ackRemoval(ctx context.Context, election string) ([]any, error
 		return nil, err
 	case err != nil: // it may not be read, so it is not ours
 		return nil, nil
-	case n.stat.EphemeralOwner == s.id:
+	case n.stat.EphemeralOwner == l.session.id:
 		return []any{&zk.DeleteRequest{Path: path, Version: n.stat.Version}}, nil
 	}
 	return []any{&zk.CheckVersionRequest{Path: path, Version: n.stat.Version}}, nil
@@ -91,8 +90,8 @@ var (
 // removeWith removes a ballot in one transaction with what removes its acknowledgement, or proves that there is none. If
 // what concerns the acknowledgement is refused for good, the ballot is removed alone: no acknowledgement of it can come
 // any more, and one that stands is replaced by the next leader's.
-func (s *session) removeWith(ctx context.Context, r engine.Removal, ack ...any) error {
-	results, err := s.multi(ctx, append([]any{&zk.DeleteRequest{Path: r.Key, Version: -1}}, ack...))
+func (l *link) removeWith(ctx context.Context, r engine.Removal, ack ...any) error {
+	results, err := l.multi(ctx, append([]any{&zk.DeleteRequest{Path: r.Key, Version: -1}}, ack...))
 	switch {
 	case err == nil || adapter.Uncertain(err) || len(results) == 0:
 		return err
@@ -106,25 +105,25 @@ func (s *session) removeWith(ctx context.Context, r engine.Removal, ack ...any) 
 			}
 		}
 	}
-	return s.driver.delete(ctx, r.Key)
+	return l.delete(ctx, r.Key)
 }
 
 // removeAck removes an acknowledgement whose ballot is gone, if it is still the same. Only here another may come in its
 // place meanwhile: the version tells, unless the leadership changes twice between the reading and the deletion.
-func (s *session) removeAck(ctx context.Context, r engine.Removal) error {
-	d, path := s.driver, s.driver.layout.ackPath(r.Election)
-	n, err := request(ctx, d, func() (node, error) { return d.readNode(path) })
+func (l *link) removeAck(ctx context.Context, r engine.Removal) error {
+	path := l.driver.layout.ackPath(r.Election)
+	n, err := request(ctx, l, func(c *zk.Conn) (node, error) { return readNode(c, path) })
 	switch {
 	case errors.Is(err, zk.ErrNoNode):
 		return nil
 	case err != nil:
 		return err
-	case n.stat.EphemeralOwner != s.id,
+	case n.stat.EphemeralOwner != l.session.id,
 		r.Revision != 0 && uint64(n.stat.Mzxid) != r.Revision,
 		r.Revision == 0 && !r.Alone():
 		return nil
 	}
-	_, err = request(ctx, d, func() (struct{}, error) { return struct{}{}, d.conn.Delete(path, n.stat.Version) })
+	err = do(ctx, l, func(c *zk.Conn) error { return c.Delete(path, n.stat.Version) })
 	if errors.Is(err, zk.ErrNoNode) || errors.Is(err, zk.ErrBadVersion) {
 		return nil
 	}
@@ -132,8 +131,8 @@ func (s *session) removeAck(ctx context.Context, r engine.Removal) error {
 }
 
 // delete deletes a node, or finds it gone.
-func (d *driver) delete(ctx context.Context, path string) error {
-	_, err := request(ctx, d, func() (struct{}, error) { return struct{}{}, d.conn.Delete(path, -1) })
+func (l *link) delete(ctx context.Context, path string) error {
+	err := do(ctx, l, func(c *zk.Conn) error { return c.Delete(path, -1) })
 	if errors.Is(err, zk.ErrNoNode) {
 		return nil
 	}

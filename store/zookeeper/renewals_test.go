@@ -16,14 +16,14 @@ import (
 func TestRenewalsComeInTime(t *testing.T) {
 	const ttl = 24 * time.Second
 	for name, c := range map[string]struct{ grace, most time.Duration }{
-		"least grace":    {ttl / 12, ttl / 5},
+		"least grace":    {ttl / 12, ttl * 19 / 100},
 		"default grace":  {ttl / 3, ttl * 18 / 100},
-		"greatest grace": {ttl/2 - time.Millisecond, ttl / 8},
+		"greatest grace": {ttl/2 - time.Millisecond, ttl / 9},
 	} {
 		for trip := ttl / 80; trip <= c.most; trip += ttl / 80 {
 			t.Run(fmt.Sprintf("%s, %v", name, trip), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					s := &scriptedServer{ttl: ttl, grace: c.grace, trip: trip, code: func(int) (int32, bool) { return 0, true }}
+					s := &scriptedServer{ttl: ttl, grace: c.grace, trip: trip}
 					d := s.driver(t)
 					sess, proof, err := d.Open(t.Context())
 					for err != nil {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/go-leadership/leadership/store"
 	"github.com/go-leadership/leadership/store/engine"
@@ -19,37 +18,16 @@ type result[T any] struct {
 }
 
 // async sends a request without waiting for its answer. The client library knows no contexts: a request lasts until it
-// is answered or its connection is given up, and may be carried out after its caller has gone.
-func async[T any](d *driver, request func() (T, error)) <-chan result[T] {
+// is answered or its connection ends, and might be carried out after its caller has gone.
+func async[T any](l *link, request func(*zk.Conn) (T, error)) <-chan result[T] {
 	ch := make(chan result[T], 1)
-	if !d.lifecycle.Go(func() {
-		if err := d.awaitConnection(d.lifecycle.Background); err != nil {
-			ch <- result[T]{err: err}
-			return
-		}
-		sent := time.Now()
-		value, err := request()
-		d.leave(sent, err)
-		ch <- result[T]{value, explain(err)}
+	if !l.driver.lifecycle.Go(func() {
+		value, err := request(l.client)
+		ch <- result[T]{value, l.explain(err)}
 	}) {
 		ch <- result[T]{err: store.ErrClosed}
 	}
 	return ch
-}
-
-// leave gives up a connection to a server which says that the session has moved to another one: it would
-// say so for ever, and the client library stays (TestSessionMoves). A request that was sent before the present connection
-// was ready might have been answered by the one before.
-func (d *driver) leave(sent time.Time, err error) {
-	if !errors.Is(err, zk.ErrSessionMoved) {
-		return
-	}
-	d.mu.Lock()
-	present := !d.ready.IsZero() && !sent.Before(d.ready)
-	d.mu.Unlock()
-	if present {
-		d.cut(fmt.Errorf("%s: %w", d.conn.Server(), err))
-	}
 }
 
 // receive waits for the answer of a request, or for ctx: then the outcome is unknown.
@@ -63,8 +41,14 @@ func receive[T any](ctx context.Context, ch <-chan result[T]) (T, error) {
 	}
 }
 
-func request[T any](ctx context.Context, d *driver, f func() (T, error)) (T, error) {
-	return receive(ctx, async(d, f))
+func request[T any](ctx context.Context, l *link, f func(*zk.Conn) (T, error)) (T, error) {
+	return receive(ctx, async(l, f))
+}
+
+// do sends a request whose answer is an error or nothing.
+func do(ctx context.Context, l *link, f func(*zk.Conn) error) error {
+	_, err := request(ctx, l, func(c *zk.Conn) (struct{}, error) { return struct{}{}, f(c) })
+	return err
 }
 
 // explain sorts the client library's errors. What the server said is certain; of everything else, raw network errors

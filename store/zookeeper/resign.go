@@ -11,7 +11,11 @@ import (
 // RequestResignation implements engine.Driver. The mark is a version above 0: the ballot's data are set again as they
 // are, which nothing else does.
 func (d *driver) RequestResignation(ctx context.Context, election string, token uint64) error {
-	queue, err := d.readQueue(ctx, d.layout.dir(election))
+	l, err := d.up(ctx)
+	if err != nil {
+		return err
+	}
+	queue, err := l.readQueue(ctx, d.layout.dir(election))
 	for _, n := range queue {
 		if uint64(n.stat.Czxid) != token {
 			continue
@@ -20,7 +24,7 @@ func (d *driver) RequestResignation(ctx context.Context, election string, token 
 			return fmt.Errorf("%w: %s is the ballot of another program, such as the zk gem, which takes no requests to resign",
 				errors.ErrUnsupported, n.path)
 		}
-		_, err = request(ctx, d, func() (*zk.Stat, error) { return d.conn.Set(n.path, n.data, 0) })
+		_, err = request(ctx, l, func(c *zk.Conn) (*zk.Stat, error) { return c.Set(n.path, n.data, 0) })
 		if errors.Is(err, zk.ErrNoNode) || errors.Is(err, zk.ErrBadVersion) { // it has gone, or has been marked
 			return nil
 		}

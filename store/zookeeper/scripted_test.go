@@ -6,8 +6,8 @@ import (
 	"encoding/binary"
 	"io"
 	"net"
+	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -17,62 +17,111 @@ import (
 const (
 	opCheck = 13
 	opMulti = 14
+	opClose = -11
 	opError = -1
 )
 
 // moved is the code of zk.ErrSessionMoved.
 const moved = -118
 
-// scriptedServer grants the session asked to each connection. Then it answers requests: confirmations with the code that
-// the connection has been given, as a transaction whose only part has failed, and all others without an error.
+// granted is the first session that a scripted server makes.
+const granted = 77
+
+// scriptedServer answers handshakes: by default it makes the next session, or resumes any. Then it answers requests:
+// confirmations with a code, as a transaction whose only part has failed, and all others without an error.
 type scriptedServer struct {
 	ttl   time.Duration
-	grace time.Duration                // of the driver; 0 for the default
-	trip  time.Duration                // how long an answer takes
-	most  int                          // how many connections it accepts; 0 for any number
-	code  func(dial int) (int32, bool) // the error of its confirmations, and whether it answers anything after the handshake
+	grace time.Duration                                        // of the driver; 0 for the default
+	trip  time.Duration                                        // how long an answer takes
+	most  int                                                  // how many connections it accepts; 0 for any number
+	grant func(dial int, asked int64) (id int64, answers bool) // nil for the default; an id of -1 too
+	code  func(dial int) int32                                 // the error of its confirmations; nil for none
+	mute  func(dial int, op int32) bool                        // whether it answers no more from this request on; nil for never
 
-	dials []time.Time // written by the goroutine that dials
+	hangs bool // up after each handshake
+
+	mu    sync.Mutex
+	made  int64 // guarded by mu, as is the rest: how many sessions
+	dials []time.Time
+	asked []int64 // the sessions in the handshakes
+	ended []int   // the dials on which it was asked to end the session
 }
 
 // dial is Config.Dial.
 func (s *scriptedServer) dial(ctx context.Context, _, _ string) (net.Conn, error) {
+	s.mu.Lock()
 	s.dials = append(s.dials, time.Now())
-	if s.most > 0 && len(s.dials) > s.most {
+	dial := len(s.dials)
+	s.mu.Unlock()
+	if s.most > 0 && dial > s.most {
 		<-ctx.Done()
 		return nil, ctx.Err()
 	}
 	client, server := net.Pipe()
-	code, answers := s.code(len(s.dials))
+	go s.serve(server, dial)
+	return client, nil
+}
+
+// serve answers on a connection, each request after a round trip.
+func (s *scriptedServer) serve(conn net.Conn, dial int) {
+	defer func() { _ = conn.Close() }()
+	connect := readFrame(conn)
+	if connect == nil {
+		return
+	}
+	asked, id, answers := int64(binary.BigEndian.Uint64(connect[16:])), int64(-1), true
+	if s.grant != nil {
+		id, answers = s.grant(dial, asked)
+	}
+	s.mu.Lock()
+	s.asked = append(s.asked, asked)
+	if id < 0 {
+		if id = asked; id == 0 {
+			id = granted + s.made
+			s.made++
+		}
+	}
+	s.mu.Unlock()
+	if !answers || !bytes.Equal(connect[28:], password(asked)) {
+		_, _ = io.Copy(io.Discard, conn)
+		return
+	}
+	time.Sleep(s.trip)
+	if _, err := conn.Write(connectReply(id, s.ttl)); err != nil || s.hangs {
+		return
+	}
+	answering := make(chan func(), 100)
+	defer close(answering)
 	go func() {
-		defer func() { _ = server.Close() }()
-		if readFrame(server) == nil {
-			return
-		}
-		time.Sleep(s.trip)
-		if _, err := server.Write(connectReply(asked, s.ttl)); err != nil || !answers {
-			return
-		}
-		answering := make(chan func(), 100)
-		defer close(answering)
-		go func() {
-			for answer := range answering {
-				answer()
-			}
-		}()
-		for {
-			request := readFrame(server)
-			if request == nil {
-				return
-			}
-			due := time.Now().Add(s.trip)
-			answering <- func() {
-				time.Sleep(time.Until(due))
-				_, _ = server.Write(reply(request, code))
-			}
+		for answer := range answering {
+			answer()
 		}
 	}()
-	return client, nil
+	for {
+		request := readFrame(conn)
+		if request == nil {
+			return
+		}
+		op := int32(binary.BigEndian.Uint32(request[4:]))
+		if op == opClose {
+			s.mu.Lock()
+			s.ended = append(s.ended, dial)
+			s.mu.Unlock()
+		}
+		if s.mute != nil && s.mute(dial, op) {
+			_, _ = io.Copy(io.Discard, conn)
+			return
+		}
+		code := int32(0)
+		if s.code != nil {
+			code = s.code(dial)
+		}
+		due := time.Now().Add(s.trip)
+		answering <- func() {
+			time.Sleep(time.Until(due))
+			_, _ = conn.Write(reply(request, code))
+		}
+	}
 }
 
 // readFrame returns a request without its length, or nil.
@@ -87,6 +136,18 @@ func readFrame(conn net.Conn) []byte {
 	}
 	return frame
 }
+
+// connectReply is the answer to a handshake, with the password that goes with the id.
+func connectReply(id int64, timeout time.Duration) []byte {
+	b := binary.BigEndian.AppendUint32(nil, minReply)
+	b = binary.BigEndian.AppendUint32(b, 0)
+	b = binary.BigEndian.AppendUint32(b, uint32(timeout.Milliseconds()))
+	b = binary.BigEndian.AppendUint64(b, uint64(id))
+	b = binary.BigEndian.AppendUint32(b, passwordBytes)
+	return append(b, password(id)...)
+}
+
+func password(id int64) []byte { return bytes.Repeat([]byte{byte(id)}, passwordBytes) }
 
 // reply is the answer to a request.
 func reply(request []byte, code int32) []byte {
@@ -123,39 +184,14 @@ func (s *scriptedServer) driver(t *testing.T) *driver {
 	return d
 }
 
-// A server answers each request that the session has moved to another one. The connection is given up, and the session
-// goes on with the next.
-func TestSessionMoves(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := &scriptedServer{ttl: 6 * time.Second, code: func(dial int) (int32, bool) {
-			if dial == 1 {
-				return moved, true
-			}
-			return 0, true
-		}}
-		d := s.driver(t)
-		sess, err := d.await(t.Context())
-		require.NoError(t, err)
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
-		require.NoError(t, d.Confirm(ctx))
-		require.NoError(t, d.still(sess), "the session is the same")
-		time.Sleep(time.Minute)
-		synctest.Wait()
-		require.Len(t, s.dials, 2)
-	})
-}
-
-// A server hangs up after the handshake, or after it has answered for a moment. It is not dialled without a pause.
-func TestServerHangsUpAfterTheHandshake(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := &scriptedServer{ttl: 6 * time.Second, most: 1000, code: func(int) (int32, bool) { return 0, false }}
-		d := s.driver(t)
-		time.Sleep(time.Minute)
-		synctest.Wait()
-		require.Less(t, len(s.dials), 4*60+10)
-		require.Greater(t, len(s.dials), 3*60)
-		require.Less(t, s.dials[1].Sub(s.dials[0]), 100*time.Millisecond, "the first pause is short")
-		require.ErrorContains(t, d.unreached(t.Context()), "127.0.0.1:2181: the server closed the connection")
-	})
+// session returns the driver's session when it has a connection.
+func (s *scriptedServer) session(t *testing.T, d *driver) *session {
+	t.Helper()
+	for {
+		l, err := d.up(t.Context())
+		if err == nil {
+			return l.session
+		}
+		require.NotErrorIs(t, err, t.Context().Err())
+	}
 }

@@ -137,12 +137,12 @@ func TestAsOfOverASlowLink(t *testing.T) {
 			}
 			defer calls.Wait()
 			defer cancel()
-			for _, percent := range []time.Duration{0, 18, 2} {
+			for _, percent := range []time.Duration{0, 12, 2} {
 				link.RoundTrip(middling * percent / 100)
 				for range 3 {
 					start := time.Now()
 					storetest.Confirmed(t, st, election)
-					if percent != 18 {
+					if percent != 12 {
 						require.Less(t, time.Since(start), long/2)
 					}
 				}

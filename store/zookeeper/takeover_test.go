@@ -1,7 +1,6 @@
 package zookeeper_test
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -140,7 +139,7 @@ func TestWithdrawalAfterAnUnknownOutcome(t *testing.T) {
 func TestSessionBeforeStandsForTheWork(t *testing.T) {
 	st := open(t, zookeeper.Config{Servers: sharedServer(t).Addrs(), TTL: long})
 	b := castFirst(t, st, newElection(), "works")
-	st.Abandon(errors.New("for a test"))
+	putBack(t, st, newElection())
 	lost(t, b)
 	_, err := st.Cast(within(t, 3*time.Second), newElection(), "other")
 	require.ErrorContains(t, err, "the session before stands until its leader's work has stopped")

@@ -7,7 +7,7 @@ import (
 	"github.com/go-leadership/leadership/store"
 )
 
-// touches derives from the confirmations of a session how long the ensemble's leader certainly lets it live.
+// touches derives from the confirmations of a session how long the ensemble's leader certainly lets the session live.
 //
 // The leader ends a session when it has not heard of a touch for the TTL. A server answers by itself and reports the
 // touches it has seen with each ping of the leader's, every half tick; a barrier goes through the leader and a quorum. So
@@ -21,58 +21,46 @@ import (
 // the whole grace remains, with two at least half of it.
 //
 // A leader that pauses sends no pings, and when it resumes it might answer a confirmation before it hears of the touches
-// since its last ping. So after a silence only a touch of which the leader knew counts. The connection
-// is cut before that. docs/backends.md has the arithmetic.
+// since its last ping. So no touch counts across a silence: the connection is given up, and the next handshake is the
+// first touch anew. docs/backends.md has the arithmetic.
 type touches struct {
 	ttl, grace time.Duration
 	list       []touch // the oldest first
 }
 
-// touch is a confirmation that has been answered.
+// touch is a confirmation that has been answered, or the handshake: the leader itself opens and resumes sessions, so the
+// first confirmation on the same connection proves that it knows of the handshake.
 type touch struct {
 	sent     store.Instant
-	answered time.Time
-	known    bool // the leader knows of it already
+	answered time.Time // zero for the handshake
 }
-
-// interval is how often a session is confirmed. Half a tick is no longer, if the TTL is at least three ticks.
-func interval(ttl time.Duration) time.Duration { return ttl / 6 }
 
 // silence is the longest time between two answers that lets the first count: until the next confirmation is sent, and
-// until a connection that does not answer it is cut.
-func silence(ttl time.Duration) time.Duration { return interval(ttl) + ttl/4 }
+// until a connection that does not answer is given up.
+func silence(ttl time.Duration) time.Duration { return pause(ttl) + patience(ttl) }
 
-// reset begins anew with a handshake: a leader itself opens and resumes sessions. The first confirmation on the same
-// connection proves that it was the ensemble's leader.
-func (l *touches) reset(sent store.Instant) { l.list = []touch{{sent: sent, known: true}} }
-
-// next is how long after its answer the last confirmation is followed by another that can make it count.
-func (l *touches) next() time.Duration {
-	if len(l.list) == 1 && !l.list[0].known {
-		return l.ttl / 4
-	}
-	return interval(l.ttl)
+// silent reports whether an answer that comes now ends a silence.
+func (l *touches) silent(now time.Time) bool {
+	last := l.list[len(l.list)-1].answered
+	return !last.IsZero() && now.Sub(last) > silence(l.ttl)
 }
 
-// add adds a confirmation. It returns by how much earlier than this one the touch was sent from which the leader counts
-// the TTL at the least, and false if none is certain.
-func (l *touches) add(c touch) (age time.Duration, ok bool) {
-	if n := len(l.list); n > 0 && c.answered.Sub(l.list[n-1].answered) > silence(l.ttl) {
-		l.list = slices.DeleteFunc(l.list, func(t touch) bool { return !t.known })
-	}
+// add adds a confirmation. The leader knows of an earlier touch: add returns by how much earlier than the confirmation that
+// touch was sent, and whether it was a confirmation too.
+func (l *touches) add(c touch) (age time.Duration, renewal bool) {
 	var certain, newest time.Duration
 	for _, t := range l.list { // the later, the younger
 		gap, a := c.sent.Time().Sub(t.answered), t.sent.Since(c.sent.Time())
-		if t.known || gap >= l.ttl/4 {
-			certain, ok = a, true
+		if gap >= l.ttl/4 {
+			certain = a
 		}
-		if t.known || gap >= interval(l.ttl) {
-			newest = a
+		if gap >= l.ttl/6 {
+			newest, renewal = a, !t.answered.IsZero()
 		}
 	}
 	l.list = append(l.list, c)
 	for len(l.list) > 1 && c.sent.Time().Sub(l.list[1].answered) >= l.ttl/4 {
 		l.list = slices.Delete(l.list, 0, 1)
 	}
-	return max(newest, certain-l.grace/2), ok
+	return max(newest, certain-l.grace/2), renewal
 }

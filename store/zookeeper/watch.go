@@ -2,6 +2,7 @@ package zookeeper
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"time"
@@ -10,69 +11,91 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// watches are the engine's, each on one node, until it has fired: a watch tells the state that it began with, and then
-// that the node has changed, and no more. All are over at each reconnection.
+// watches are the engine's watches on one connection. Each is on one node, until it has fired: a watch tells the state
+// that it began with, and then that the node has changed, and no more. All are over before requests use the next
+// connection.
 //
-// A watch is registered before the read that sets it is sent. The library is never
-// asked to watch: the wire sets the flag in each read of a node that has a watch here, and the library's callback hands
-// on every event. So the library keeps no channel that it can't take back (TestStoppedFollowersLeaveOneWatch), and sets
-// no watches again behind our back (TestWatchesAreSetAgainLate): the engine's next reads do. The server sends events and
-// answers in the order of the changes. So a watch whose read was answered, and that is not over, misses no change.
+// The library hands on every event by its callback. For each read that asks for a watch the library also keeps a channel,
+// until the node changes. So a node is read without asking while the server has a watch on it already, and there is one
+// channel at most for each node (TestStoppedFollowersLeaveOneWatch).
+//
+// A watch is registered before its read is sent. The server sends events and answers in the order of the changes. So a
+// watch whose read was answered, and that is not over, misses no change.
 type watches struct {
+	number uint64 // constant: of the connection
+
 	mu    sync.Mutex
-	set   map[watchKey][]*watch // guarded by mu, as is epoch: those that are not over
-	epoch uint64                // counts connections
+	set   map[string]*watched // guarded by mu, as is ended: by path
+	ended bool                // the connection has
 }
 
-// watchKey tells the watch on a node that exists from that on one that does not yet.
-type watchKey struct {
-	path   string
-	absent bool
+// watched is a node that is watched.
+type watched struct {
+	armed bool     // the server has a watch
+	mzxid int64    // of the node when the watch was set
+	list  []*watch // those that are not over
 }
 
 // watch is a watch of the engine's.
 type watch struct {
-	key   watchKey // constant
-	entry bool     // constant: the node is an entry, which never comes back
-	epoch uint64   // constant: of the connection on which it was registered
+	path  string // constant
+	entry bool   // constant: the node is an entry, which never comes back
 
 	fresh *node        // guarded by the mutex of watches, as are all below: what was read, for the engine to ask for
 	tell  engine.Tell  // nil before begin
 	end   *engine.News // its last news; nil until it is over
 }
 
-// add registers a watch: from now on, reads of the node set it.
-func (w *watches) add(key watchKey, entry bool) *watch {
+// add registers a watch, and reports whether the server has one on the node.
+func (w *watches) add(path string, entry bool) (x *watch, armed bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.set == nil {
-		w.set = map[watchKey][]*watch{}
+	x = &watch{path: path, entry: entry}
+	if w.ended {
+		x.end = &engine.News{Over: true}
+		return x, false
 	}
-	x := &watch{key: key, entry: entry, epoch: w.epoch}
-	w.set[key] = append(w.set[key], x)
-	return x
+	if w.set == nil {
+		w.set = map[string]*watched{}
+	}
+	on := w.set[path]
+	if on == nil {
+		on = &watched{}
+		w.set[path] = on
+	}
+	on.list = append(on.list, x)
+	return x, on.armed
 }
 
-// wanted reports whether a read must set a watch.
-func (w *watches) wanted(key watchKey) bool {
+// arm notes that the server has a watch since the read of this one. If this one is over, the server's has fired already.
+// If the node is not as it was when the server's was set, an event was lost, and the watches on the node are over.
+func (w *watches) arm(x *watch, n node) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return len(w.set[key]) > 0
+	on := w.set[x.path]
+	switch {
+	case on == nil || !slices.Contains(on.list, x):
+	case on.armed && on.mzxid != n.mzxid():
+		w.over(x.path, false)
+	default:
+		on.armed, on.mzxid = true, n.mzxid()
+	}
 }
 
-// remove takes a watch back. The server keeps its own until the node changes: one at most for each node.
+// remove takes a watch back. The server keeps its own until the node changes.
 func (w *watches) remove(x *watch) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.drop(x.key, func(y *watch) bool { return x == y })
+	w.drop(x.path, func(y *watch) bool { return x == y })
 }
 
 // drop takes some of the watches on a node back. The caller holds mu.
-func (w *watches) drop(key watchKey, some func(*watch) bool) {
-	if w.set[key] = slices.DeleteFunc(w.set[key], some); len(w.set[key]) > 0 {
-		return
+func (w *watches) drop(path string, some func(*watch) bool) {
+	if on := w.set[path]; on != nil {
+		if on.list = slices.DeleteFunc(on.list, some); len(on.list) == 0 && !on.armed {
+			delete(w.set, path)
+		}
 	}
-	delete(w.set, key)
 }
 
 // begin tells a state that was read after the watch was registered, and from then on what the watch tells.
@@ -85,25 +108,24 @@ func (w *watches) begin(x *watch, read engine.News, tell engine.Tell) engine.Wat
 	if x.tell = tell; x.end != nil {
 		tell(*x.end)
 	}
-	return engine.Watch{Stream: x.epoch, Stop: func() { w.remove(x) }}
+	return engine.Watch{Stream: w.number, Stop: func() { w.remove(x) }}
 }
 
 // event is the library's callback: it runs between two messages from the server, in their order. It must not block or
 // use the connection.
 func (w *watches) event(e zk.Event) {
-	if e.Type == zk.EventSession {
-		return
-	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for _, absent := range []bool{false, true} {
-		w.over(watchKey{e.Path, absent}, e.Type == zk.EventNodeDeleted)
-	}
+	w.over(e.Path, e.Type == zk.EventNodeDeleted)
 }
 
 // over ends the watches on a node. The caller holds mu.
-func (w *watches) over(key watchKey, deleted bool) {
-	for _, x := range w.set[key] {
+func (w *watches) over(path string, deleted bool) {
+	on := w.set[path]
+	if on == nil {
+		return
+	}
+	for _, x := range on.list {
 		x.end = &engine.News{Over: true}
 		if deleted && x.entry {
 			x.end.State = &engine.State{}
@@ -112,16 +134,16 @@ func (w *watches) over(key watchKey, deleted bool) {
 			x.tell(*x.end)
 		}
 	}
-	delete(w.set, key)
+	delete(w.set, path)
 }
 
-// reconnected ends the watches of the connection before, and those whose read might have been sent on that.
-func (w *watches) reconnected() {
+// end ends all watches, also those whose read has not been answered.
+func (w *watches) end() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.epoch++
-	for key := range w.set {
-		w.over(key, false)
+	w.ended = true
+	for path := range w.set {
+		w.over(path, false)
 	}
 }
 
@@ -130,8 +152,8 @@ func (w *watches) reconnected() {
 func (w *watches) confirmed(asOf time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for _, list := range w.set {
-		for _, x := range list {
+	for _, on := range w.set {
+		for _, x := range on.list {
 			if x.tell != nil && !x.entry {
 				x.tell(engine.News{AsOf: asOf})
 			}
@@ -144,7 +166,7 @@ func (w *watches) confirmed(asOf time.Time) {
 func (w *watches) keep(x *watch, n node) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.drop(x.key, func(y *watch) bool { return y.fresh != nil }) // they were not asked for
+	w.drop(x.path, func(y *watch) bool { return y.fresh != nil }) // they were not asked for
 	x.fresh = &n
 }
 
@@ -153,51 +175,90 @@ func (w *watches) keep(x *watch, n node) {
 func (w *watches) kept(path string) (*watch, node, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for _, x := range w.set[watchKey{path, false}] {
-		if x.fresh != nil {
-			n := *x.fresh
-			x.fresh = nil
-			return x, n, true
+	if on := w.set[path]; on != nil {
+		for _, x := range on.list {
+			if x.fresh != nil {
+				n := *x.fresh
+				x.fresh = nil
+				return x, n, true
+			}
 		}
 	}
 	return nil, node{}, false
 }
 
-// node is what a read returned.
+// node is what a read returned. stat is nil if there is no such node.
 type node struct {
 	path string
 	data []byte
 	stat *zk.Stat
 }
 
+func (n node) mzxid() int64 {
+	if n.stat == nil {
+		return 0
+	}
+	return n.stat.Mzxid
+}
+
 // readNode reads a node.
-func (d *driver) readNode(path string) (node, error) {
-	data, stat, err := d.conn.Get(path)
+func readNode(c *zk.Conn, path string) (node, error) {
+	data, stat, err := c.Get(path)
 	return node{path, data, stat}, err
 }
 
-// readAbsent reads that a node does not exist. If it does, it says zk.ErrNodeExists.
-func (d *driver) readAbsent(path string) error {
-	exists, _, err := d.conn.Exists(path)
-	if exists {
-		return zk.ErrNodeExists
-	}
-	return err
-}
-
-// watch reads a node and returns the watch of its next change. If the node does not exist, or does though it is to be
-// absent, it says zk.ErrNoNode or zk.ErrNodeExists, and there is no watch.
-func (d *driver) watch(ctx context.Context, key watchKey, entry bool) (node, *watch, error) {
-	x := d.watches.add(key, entry)
-	n, err := request(ctx, d, func() (n node, err error) {
-		if key.absent {
-			return n, d.readAbsent(key.path)
+// watch reads a node and returns the watch of its next change. An entry that does not exist is an error, zk.ErrNoNode,
+// without a watch; only its stat is read if the server has a watch on it.
+func (l *link) watch(ctx context.Context, path string, entry bool) (node, *watch, error) {
+	x, armed := l.watches.add(path, entry)
+	n, err := request(ctx, l, func(c *zk.Conn) (node, error) {
+		switch {
+		case armed && entry:
+			return statEntry(c, path)
+		case armed:
+			return present(readNode(c, path))
+		case entry:
+			data, stat, _, err := c.GetW(path)
+			return node{path, data, stat}, err
 		}
-		return d.readNode(key.path)
+		return watchLeader(c, path)
 	})
 	if err != nil {
-		d.watches.remove(x)
+		if l.watches.remove(x); errors.Is(err, zk.ErrNoNode) {
+			l.watches.event(zk.Event{Type: zk.EventNodeDeleted, Path: path}) // in case it was lost
+		}
 		return n, nil, err
 	}
+	l.watches.arm(x, n)
 	return n, x, nil
+}
+
+// statEntry reads an entry's stat.
+func statEntry(c *zk.Conn, path string) (node, error) {
+	exists, stat, err := c.Exists(path)
+	if err == nil && !exists {
+		err = zk.ErrNoNode
+	}
+	return node{path: path, stat: stat}, err
+}
+
+// present returns a node without a stat for one that does not exist.
+func present(n node, err error) (node, error) {
+	if errors.Is(err, zk.ErrNoNode) {
+		return node{path: n.path}, nil
+	}
+	return n, err
+}
+
+// watchLeader reads the node of an acknowledgement and asks for a watch. GetW asks for none if there is no node.
+func watchLeader(c *zk.Conn, path string) (node, error) {
+	data, stat, _, err := c.GetW(path)
+	if !errors.Is(err, zk.ErrNoNode) {
+		return node{path, data, stat}, err
+	}
+	exists, _, _, err := c.ExistsW(path)
+	if err != nil || !exists {
+		return node{path: path}, err
+	}
+	return present(readNode(c, path)) // it was made in between
 }

@@ -27,81 +27,104 @@ var (
 	over    = engine.News{Over: true}
 )
 
-// on returns the key of a node that exists.
-func on(path string) watchKey { return watchKey{path, false} }
+// armed registers a watch, and arms it with what a read has shown.
+func (w *watches) armed(path string, entry bool, mzxid int64) *watch {
+	x, _ := w.add(path, entry)
+	w.arm(x, node{stat: &zk.Stat{Mzxid: mzxid}})
+	return x
+}
+
+func (w *watches) fires(path string, event zk.EventType) { w.event(zk.Event{Type: event, Path: path}) }
 
 func TestWatchTellsTheEndOfAnEntry(t *testing.T) {
-	w := &watches{epoch: 3}
-	first, second := w.watching(w.add(on("/e"), true), stands), w.watching(w.add(on("/e"), true), stands)
-	leader := w.watching(w.add(on("/ack"), false), engine.State{})
-	absent := w.watching(w.add(watchKey{"/absent", true}, false), engine.State{})
+	w := &watches{number: 3}
+	first, second := w.watching(w.armed("/e", true, 1), stands), w.watching(w.armed("/e", true, 1), stands)
+	leader := w.watching(w.armed("/ack", false, 1), engine.State{})
 	require.EqualValues(t, 3, first.Stream)
 	second.Stop()
-	require.True(t, w.wanted(on("/e")), "by the first")
-	w.event(zk.Event{Type: zk.EventNodeDeleted, Path: "/e"})
-	w.event(zk.Event{Type: zk.EventNodeDeleted, Path: "/ack"})
-	w.event(zk.Event{Type: zk.EventNodeCreated, Path: "/absent"})
-	w.event(zk.Event{Type: zk.EventSession})
+	w.fires("/e", zk.EventNodeDeleted)
+	w.fires("/ack", zk.EventNodeDeleted)
 	first.Stop()
 	require.Equal(t, []engine.News{{State: &stands}, deleted}, first.told)
 	require.Equal(t, []engine.News{{State: &stands}}, second.told)
 	require.Equal(t, over, leader.told[1], "another acknowledgement may stand by now")
-	require.Equal(t, over, absent.told[1])
 	require.Empty(t, w.set)
-	require.False(t, w.wanted(on("/e")))
 }
 
 // A state that was read before the entry was deleted is not reported after the deletion.
 func TestWatchFiresBeforeItIsTold(t *testing.T) {
-	w := &watches{epoch: 3}
-	entry, changed := w.add(on("/e"), true), w.add(on("/changed"), true)
-	w.event(zk.Event{Type: zk.EventNodeDeleted, Path: "/e"})
-	w.event(zk.Event{Type: zk.EventNodeDataChanged, Path: "/changed"})
+	w := &watches{}
+	entry, changed := w.armed("/e", true, 1), w.armed("/changed", true, 1)
+	w.fires("/e", zk.EventNodeDeleted)
+	w.fires("/changed", zk.EventNodeDataChanged)
 	require.Equal(t, []engine.News{deleted}, w.watching(entry, stands).told)
 	require.Equal(t, []engine.News{{State: &stands}, over}, w.watching(changed, stands).told)
 }
 
+// The server is asked for a watch on a node once, until the node changes: also if no watch of the engine's is left, and
+// not if the event came before the answer. A read that shows a change without its event proves that the event was lost.
+func TestServerHasAWatch(t *testing.T) {
+	w := &watches{}
+	has := func() bool {
+		x, armed := w.add("/e", true)
+		w.remove(x)
+		return armed
+	}
+	require.False(t, has())
+	w.remove(w.armed("/e", true, 1))
+	require.True(t, has())
+	w.fires("/e", zk.EventNodeDataChanged)
+	require.False(t, has(), "it has fired")
+
+	early, _ := w.add("/e", true)
+	w.fires("/e", zk.EventNodeDataChanged)
+	other, _ := w.add("/e", true)
+	w.arm(early, node{})
+	require.False(t, has(), "it had fired before the answer came")
+	w.remove(other)
+
+	told := w.watching(w.armed("/e", true, 1), stands)
+	w.armed("/e", true, 1)
+	require.Len(t, told.told, 1)
+	w.armed("/e", true, 2)
+	require.Equal(t, over, told.told[1])
+	require.False(t, has(), "an event was lost")
+}
+
 // The state that was read when a watch was set is used once, and only as long as the watch and its connection last.
 func TestWatchKeepsWhatWasRead(t *testing.T) {
-	w := &watches{epoch: 3}
-	read := node{stat: &zk.Stat{Czxid: 7}}
+	w := &watches{}
+	read := node{stat: &zk.Stat{Mzxid: 1}}
 	kept := func() bool { _, n, ok := w.kept("/e"); return ok && n.stat == read.stat }
-	x := w.add(on("/e"), true)
+	x := w.armed("/e", true, 1)
 	require.False(t, kept())
 	w.keep(x, read)
 	require.True(t, kept())
 	require.False(t, kept(), "twice")
 	w.keep(x, read)
-	w.keep(w.add(on("/e"), true), read)
-	require.Len(t, w.set[on("/e")], 1, "the one before was not asked for")
-	require.True(t, kept())
-	w.keep(w.add(on("/e"), true), read)
-	w.reconnected()
-	require.False(t, kept())
-	w.keep(x, read)
-	require.False(t, kept(), "it was set on another connection")
-	x = w.add(on("/e"), true)
-	w.keep(x, read)
-	w.event(zk.Event{Type: zk.EventNodeDataChanged, Path: "/e"})
+	w.keep(w.armed("/e", true, 1), read)
+	require.Len(t, w.set["/e"].list, 1, "the one before was not asked for")
+	w.fires("/e", zk.EventNodeDataChanged)
 	require.False(t, kept(), "it has fired")
+	w.keep(w.armed("/e", true, 1), read)
+	w.end()
+	require.False(t, kept())
 }
 
-// A reconnection ends all watches, also those whose read has not been answered. Confirmations are reported to the
-// others.
-func TestWatchAfterAReconnection(t *testing.T) {
-	w := &watches{epoch: 3}
-	before, unread := w.watching(w.add(on("/e"), true), stands), w.add(on("/e"), true)
-	leader := w.watching(w.add(on("/ack"), false), engine.State{})
+// The end of a connection ends all watches, also those whose read has not been answered, and those that come later.
+// Confirmations are told to the watches on leaders.
+func TestWatchesEndWithTheConnection(t *testing.T) {
+	w := &watches{}
+	before := w.watching(w.armed("/e", true, 1), stands)
+	unread, _ := w.add("/e", true)
+	leader := w.watching(w.armed("/ack", false, 1), engine.State{})
 	asOf := time.Now()
 	w.confirmed(asOf)
-	w.reconnected()
+	w.end()
 	require.Equal(t, []engine.News{{State: &stands}, over}, before.told, "an entry's is not confirmed")
 	require.Equal(t, []engine.News{{State: &engine.State{}}, {AsOf: asOf}, over}, leader.told)
-	require.Equal(t, []engine.News{{State: &stands}, over}, w.watching(unread, stands).told, "it was sent before, or lost")
-
-	after := w.watching(w.add(on("/e"), true), stands)
-	require.EqualValues(t, 4, after.Stream)
-	w.event(zk.Event{Type: zk.EventNodeDeleted, Path: "/e"})
-	require.Equal(t, deleted, after.told[1])
-	require.Len(t, before.told, 2)
+	late, _ := w.add("/e", true)
+	for _, x := range []*watch{unread, late} {
+		require.Equal(t, []engine.News{{State: &stands}, over}, w.watching(x, stands).told)
+	}
 }

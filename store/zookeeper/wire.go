@@ -2,195 +2,110 @@ package zookeeper
 
 import (
 	"bufio"
-	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
-	"sync/atomic"
-	"time"
-
-	"github.com/go-leadership/leadership/store"
+	"sync"
 )
 
-// wire is a connection to a server as the client library sees it. It corrects what the library does not do; each point
-// names the tests that demand it:
+// wire is a connection to a server as a client of the library sees it. The driver has made the handshake: the client's
+// own connect request is dropped, and the client reads the answer to the driver's. No later frame is changed. Besides:
 //
-//   - the timeout that was granted, the session, and when its handshake was sent are read off the handshake, which has a
-//     deadline that fits the session (TestTTLIsNotGranted, TestFirstHandshakeAfterALongOutage);
-//   - a new session does not insist on the last zxid of another: a service that was restored to an earlier state would
-//     refuse the library for ever (TestServerLosesItsData);
-//   - a session that was given up is ended in the handshake that resumes it (TestRestoredCopyHasAWithdrawnBallot);
-//   - reads set a watch if the driver wants one: see watches;
 //   - a frame whose length can't be a server's is an error: the library would allocate what it says, or panic
 //     (TestWireRefusesFramesThatNoServerSends);
-//   - a failed write shows as a failed read: the library blocks for ever on one that fails while it authenticates
-//     (TestConnectionBreaksWhileAuthenticating).
+//   - a failed write shows as a failed read: the library might answer a request whose write has failed three times, and
+//     has room for two answers;
+//   - why the connection has ended is kept.
 //
-// Until the handshake is over a single goroutine of the library's uses it, and then one writes and one reads.
+// One goroutine of the library's writes, and one reads.
 type wire struct {
 	net.Conn
-	in *bufio.Reader // of Conn: reading the length of a frame costs no system call of its own
+	in *bufio.Reader // of Conn
 
-	established func(id int64, resumed bool, ttl time.Duration, sent store.Instant) // constant, as are all to leaving
-	timedOut    func()                                                              // the handshake has
-	broke       func(error)                                                         // a read or a write has failed
-	wanted      func(watchKey) bool                                                 // whether a read of this must set a watch
-	forget      bool                                                                // the last zxid is not insisted on
-	leaving     int64                                                               // the id of a session to be ended; 0 if there is none
+	greeted bool // the client has written its connect request; used by Write alone
+	left    int  // bytes of the frame being read which are still to come; used by Read alone
 
-	gone  atomic.Bool   // it has been closed
-	sent  store.Instant // when the connect request was written
-	asked int64         // the session that it asked for; 0 for a new one
-	state int           // of the handshake
-	left  int           // bytes of the frame being read which are still to come; used by Read alone
+	mu    sync.Mutex
+	ended error // guarded by mu: why; nil while the connection lasts
 }
-
-// The states of the handshake.
-const (
-	silent = iota
-	asking // the connect request has been written
-	shaken // it has been answered
-)
 
 func newWire(conn net.Conn) *wire { return &wire{Conn: conn, in: bufio.NewReader(conn)} }
 
-// A frame begins with the length of the rest. The connect reply has the protocol version, the timeout, the session id, a
-// password of 16 bytes with its length, and a flag that older servers leave out. Later frames begin with a header of 16
-// bytes. The longest is a list of nodes: 64 MiB holds a million ballots.
+// Frames begin with the length of the rest. Those of a server have at least the header of a reply. The longest is a list
+// of nodes: 64 MiB holds a million ballots.
 const (
-	lengthBytes  = 4
-	replyTimeout = lengthBytes + 4
-	replySession = replyTimeout + 4
-	minReply     = 4 + 4 + 8 + 4 + 16
-	maxReply     = minReply + 1
-	minFrame     = 16
-	maxFrame     = 64 << 20
+	lengthBytes = 4
+	minFrame    = 16
+	maxFrame    = 64 << 20
 )
 
-// The connect request has the last zxid behind its length and the protocol version, then the timeout and the session id.
-// Later ones have their xid and opcode. Those that read a node have its path with its length, and whether to watch it.
-const (
-	requestZxid    = lengthBytes + 4
-	requestSession = requestZxid + 8 + 4
-	requestOpcode  = lengthBytes + 4
-	requestPath    = requestOpcode + 4 + lengthBytes
-
-	opExists  = 3
-	opGetData = 4
-)
-
-// closeSession is the request that ends a session: its length, an xid, its opcode.
-var closeSession = []byte{0, 0, 0, 8, 0, 0, 0, 1, 0xff, 0xff, 0xff, 0xf5}
-
-// Write implements net.Conn. It never fails: a connection that can't be written is closed, which fails the reads.
-func (w *wire) Write(p []byte) (int, error) {
-	out := p
-	if w.state == silent {
-		w.state, w.sent = asking, store.Now()
-		out = w.connect(p)
-	} else if key, ok := reads(p); ok && w.wanted(key) {
-		out = bytes.Clone(p)
-		out[len(out)-1] = 1
+// frame peeks at the length of the next frame.
+func (w *wire) frame(low, high int) (int, error) {
+	p, err := w.in.Peek(lengthBytes)
+	if err != nil {
+		return 0, err
 	}
-	if _, err := w.Conn.Write(out); err != nil {
-		w.broke(err)
-		_ = w.Close()
+	length := binary.BigEndian.Uint32(p)
+	if length < uint32(low) || length > uint32(high) {
+		return 0, fmt.Errorf("not a ZooKeeper server: a frame of %d bytes instead of %d to %d", length, low, high)
 	}
-	return len(p), nil
-}
-
-// connect returns the connect request as it is sent.
-func (w *wire) connect(p []byte) []byte {
-	if len(p) < requestSession+8 {
-		return p
-	}
-	p = bytes.Clone(p)
-	if w.forget {
-		clear(p[requestZxid:][:8])
-	}
-	if w.asked = int64(binary.BigEndian.Uint64(p[requestSession:])); w.asked != 0 && w.asked == w.leaving {
-		p = append(p, closeSession...)
-	}
-	return p
-}
-
-// reads returns the node that a request reads, and false if it reads none.
-func reads(p []byte) (key watchKey, ok bool) {
-	if len(p) <= requestPath {
-		return key, false
-	}
-	op := binary.BigEndian.Uint32(p[requestOpcode:])
-	return watchKey{string(p[requestPath : len(p)-1]), op == opExists}, op == opExists || op == opGetData
+	return lengthBytes + int(length), nil
 }
 
 // Read implements net.Conn. It never reads beyond the end of a frame.
 func (w *wire) Read(p []byte) (n int, err error) {
 	if w.left == 0 {
-		err = w.next()
+		w.left, err = w.frame(minFrame, maxFrame)
 	}
 	if err == nil {
 		n, err = w.in.Read(p[:min(len(p), w.left)])
 		w.left -= n
 	}
 	if err != nil {
-		w.broke(err)
-		_ = w.Close()
-		if errors.Is(err, os.ErrDeadlineExceeded) && w.state != shaken {
-			w.timedOut()
-		}
+		w.end(err)
 	}
 	return n, err
 }
 
-// next looks at the beginning of the next frame. It takes the connect reply before the library sees it.
-func (w *wire) next() error {
-	low, high := minFrame, maxFrame
-	if w.state != shaken {
-		low, high = minReply, maxReply
+// Write implements net.Conn. It never fails: a connection that can't be written is closed, which fails the reads.
+func (w *wire) Write(p []byte) (int, error) {
+	if !w.greeted {
+		w.greeted = true
+		return len(p), nil
 	}
-	p, err := w.in.Peek(lengthBytes)
-	if err != nil {
-		return err
+	if _, err := w.Conn.Write(p); err != nil {
+		w.end(err)
 	}
-	length := binary.BigEndian.Uint32(p)
-	if length < uint32(low) || length > uint32(high) {
-		return fmt.Errorf("not a ZooKeeper server: a frame of %d bytes instead of %d to %d", length, low, high)
-	}
-	w.left = lengthBytes + int(length)
-	if w.state == shaken {
-		return nil
-	}
-	if p, err = w.in.Peek(w.left); err != nil {
-		return err
-	}
-	w.state = shaken
-	_ = w.Conn.SetDeadline(time.Time{}) // from here on the library sets them
-	id, timeout := int64(binary.BigEndian.Uint64(p[replySession:])), int32(binary.BigEndian.Uint32(p[replyTimeout:]))
-	w.established(id, id == w.asked, time.Duration(timeout)*time.Millisecond, w.sent)
-	return nil
+	return len(p), nil
 }
 
-// Close implements net.Conn.
-func (w *wire) Close() error {
-	w.gone.Store(true)
-	return w.Conn.Close()
+// end closes the connection. The first reason counts.
+func (w *wire) end(why error) {
+	w.mu.Lock()
+	if w.ended == nil {
+		w.ended = plain(why)
+	}
+	w.mu.Unlock()
+	_ = w.Conn.Close()
 }
 
-// SetReadDeadline implements net.Conn. During the handshake the driver's own deadline holds. After it the library's does,
-// which is the only one while a session is being ended (TestServerFreezesWhileASessionIsEnded).
-func (w *wire) SetReadDeadline(t time.Time) error {
-	if w.state != shaken {
-		return nil
-	}
-	return w.Conn.SetReadDeadline(t)
+// why returns why the connection has ended, and nil if it was closed by the library, behind the last answer.
+func (w *wire) why() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.ended
 }
 
-// SetWriteDeadline implements net.Conn: see SetReadDeadline.
-func (w *wire) SetWriteDeadline(t time.Time) error {
-	if w.state != shaken {
-		return nil
+// plain says in plain words why a connection was lost.
+func plain(err error) error {
+	switch {
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return errors.New("the server does not answer")
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, net.ErrClosed), errors.Is(err, io.ErrClosedPipe):
+		return errors.New("the server closed the connection")
 	}
-	return w.Conn.SetWriteDeadline(t)
+	return err
 }

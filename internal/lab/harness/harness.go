@@ -10,8 +10,8 @@ import (
 	_ "github.com/go-leadership/leadership/store/all"
 )
 
-// The kinds of stores that speak to a service, with the TTL that the suite uses and the bound which the store
-// documents for it on the time from a holder's crash to its successor's leading.
+// The kinds of stores that speak to a service, with the TTL that the suite uses, and the bound that the store documents
+// for this TTL, from a holder's crash until its successor leads.
 var (
 	ZooKeeper = Kind{"zookeeper", 3 * time.Second, 3*time.Second + 2*500*time.Millisecond} // two of the test server's ticks
 	Etcd      = Kind{"etcd", 3 * time.Second, 4 * time.Second}

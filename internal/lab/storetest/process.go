@@ -20,8 +20,8 @@ import (
 const leaderVariable = "LEADERSHIP_TEST_LEAD"
 
 // lead leads, and reports on standard output: "leads" with its token, and, each time that this process was stopped for
-// half a TTL, "resumed" with the first answer of IsLeader. It ends with its standard input, and returns only if it
-// fails.
+// half a TTL, "resumed" with the first answer of IsLeader. The process ends with its standard input. lead returns only
+// if it fails.
 func lead(where string) error {
 	go func() {
 		_, _ = io.Copy(io.Discard, os.Stdin)

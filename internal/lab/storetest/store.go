@@ -29,7 +29,7 @@ func Leader(ctx context.Context, st store.Store, election string, prev *store.Le
 		if err != nil || prev == nil || known.Leader != *prev {
 			return known.Leader, err
 		}
-		last = &known // it is known to be right as of a later time
+		last = &known // the same leader, known to be right as of a later time
 	}
 }
 

@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// LeaderIsStopped stops a process that leads, on the store that has the URL, for longer than the TTL, and lets it go
-// on: its successor leads, and the first that it hears of itself is that it does not lead.
+// LeaderIsStopped stops a process that leads, on the store that has the URL, for longer than the TTL, and continues it.
+// Its successor leads, and the first answer of IsLeader in the process that continues is false.
 func LeaderIsStopped(t *testing.T, url string, successor store.Store) {
 	p, c := succession(t, url, successor)
 	require.NoError(t, p.Process.Signal(syscall.SIGSTOP))

@@ -80,8 +80,8 @@ func startConsul(ctx context.Context, cfg ConsulConfig, reserve reserveFunc) (*C
 // Client returns the client agent, a member behind all servers: it is the last
 // in Addrs, too. It never leads. Like every client agent it leaves the cluster
 // when it is stopped, which takes some seconds and ends the sessions of its
-// node; if it is killed, they end once the servers notice. The configuration
-// must have asked for it.
+// node. If the agent is killed, these sessions end once the servers notice. The
+// configuration must have asked for a client agent.
 func (c *Consul) Client() *Member {
 	return c.Member(c.cfg.Members)
 }

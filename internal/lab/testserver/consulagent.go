@@ -20,9 +20,9 @@ type consulAgent struct {
 
 func (a *consulAgent) command() *exec.Cmd { return exec.Command(a.args[0], a.args[1:]...) }
 
-// role of an agent is the leader's if the leader's address is its own. One that
-// serves reaches the leader, and the leader knows it and thinks it healthy:
-// sessions need that. What the agent knows by itself may be old.
+// role of an agent is the leader's if the leader's address is its own. An agent
+// serves if it reaches the leader, and the leader thinks it healthy: sessions
+// need that. What the agent knows by itself may be old.
 func (a *consulAgent) role(ctx context.Context) (role, error) {
 	var refused *statusError
 	if _, err := a.get(ctx, "/v1/agent/version"); err != nil && !errors.As(err, &refused) {

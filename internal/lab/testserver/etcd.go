@@ -94,9 +94,8 @@ func startEtcd(ctx context.Context, cfg EtcdConfig, reserve reserveFunc) (*Etcd,
 	return e, nil
 }
 
-// etcdPorts counts the ports of a member: one for clients, one for other
-// members, one that serves health and metrics and neither TLS nor
-// authentication.
+// etcdPorts counts the ports of a member: for clients, for other members, and
+// for health and metrics, which need neither TLS nor authentication.
 const etcdPorts = 3
 
 func (e *Etcd) equip(cfg EtcdConfig, program string, members []*Member, ports []int) {

@@ -28,9 +28,9 @@ func (s *etcdServer) command() *exec.Cmd {
 // monitor calls servers on the ports that need neither TLS nor authentication.
 var monitor = newCaller(nil)
 
-// role of a server is what its metrics say, provided that it is healthy: that
-// it can read through the leader. One that has not joined its cluster answers
-// here too, although its port for clients is silent.
+// role of a server is what its metrics say, provided that the server is healthy:
+// that it can read through the leader. A server that has not joined its cluster
+// answers here too, although its port for clients is silent.
 func (s *etcdServer) role(ctx context.Context) (role, error) {
 	metrics, err := monitor.call(ctx, http.MethodGet, s.metrics, "/metrics", nil, nil)
 	if err != nil {

@@ -11,13 +11,13 @@ import (
 var errPortTaken = errors.New("port taken")
 
 // failure returns why the latest start of the member cannot succeed any more, or nil as long as it can. It reads the
-// log, because a server that cannot bind a port need not exit: ZooKeeper does at once if the port is for clients, after
-// ten seconds if it is for elections, and never if it is for followers.
+// log, because a server that cannot bind a port need not exit: ZooKeeper exits at once if the port is for clients, after
+// ten seconds if the port is for elections, and never if the port is for followers.
 func (m *Member) failure() error {
 	m.mu.Lock()
 	p, from := m.process, m.logFrom
 	m.mu.Unlock()
-	ended := p.ended() // before the log is read, which is complete then
+	ended := p.ended() // before the log is read: the log of a process that has ended is complete
 	log, err := os.ReadFile(m.logFile())
 	if err != nil {
 		return err

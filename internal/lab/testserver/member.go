@@ -37,10 +37,10 @@ var (
 func (m *Member) Addr() string { return m.addr }
 
 // Start starts the member again, with the ports and data it had, and waits
-// until it serves. One of several members serves only together with others,
-// which may not have been started yet: for one of those, Start waits until it
-// answers at all; Ready of its service waits for more. If ctx ends first, the member
-// goes on starting. It is an error to start one that runs.
+// until it serves. A member of a cluster serves only together with others,
+// which may not have been started yet: there, Start waits until the member
+// answers at all, and Ready of its service waits for more. If ctx ends first,
+// the member goes on starting. Starting a member that runs is an error.
 func (m *Member) Start(ctx context.Context) error {
 	if err := m.launch(); err != nil {
 		return err
@@ -60,8 +60,9 @@ func (m *Member) Start(ctx context.Context) error {
 }
 
 // Stop ends the member in order, by SIGTERM, and returns when it has ended.
-// One that takes longer than ten seconds is killed, which is an error. A
-// paused member is resumed for it. Stopping one that does not run does nothing.
+// A member that takes longer than ten seconds is killed, which is an error. A
+// paused member is resumed first. Stopping a member that does not run does
+// nothing.
 func (m *Member) Stop() error {
 	if p := m.current(); p != nil {
 		return p.stop(stopTimeout)
@@ -69,8 +70,8 @@ func (m *Member) Stop() error {
 	return nil
 }
 
-// Kill ends the member by SIGKILL and returns when it has ended. Killing one
-// that does not run does nothing.
+// Kill ends the member by SIGKILL and returns when it has ended. Killing a
+// member that does not run does nothing.
 func (m *Member) Kill() error {
 	if p := m.current(); p != nil {
 		return p.kill()

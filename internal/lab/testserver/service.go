@@ -107,9 +107,9 @@ func (s *service) Addrs() []string {
 // Member returns the member with index i, counted from 0.
 func (s *service) Member(i int) *Member { return s.members[i] }
 
-// Leader returns the index of the member that leads: the one that says so itself, or the only one. It is an error if
-// none or several say so, which is normal for a moment after a fault. It asks only members that run and are not paused,
-// and gives each a second to answer.
+// Leader returns the index of the member that says that it leads, or of the only member. It is an error if none or
+// several say so, which is normal for a moment after a fault. Leader asks only members that run and are not paused, and
+// gives each a second to answer.
 func (s *service) Leader() (int, error) {
 	return leaderIn(s.roles(context.Background()))
 }

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// margins returns how long before the end of a lease the guardian kills the command (m1), and the kernel the guardian
-// (m2). The margins leave time for killing and reaping on a busy machine.
+// margins returns two times before the end of a lease: m1, when the guardian kills the command, and m2, when the kernel
+// kills the guardian. The margins leave time for killing and reaping on a busy machine.
 func margins(ttl time.Duration) (m1, m2 time.Duration) {
 	m1 = max(500*time.Millisecond, ttl/10)
 	return m1, m1 / 2

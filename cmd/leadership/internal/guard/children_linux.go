@@ -98,7 +98,7 @@ func signalDescendants(signal syscall.Signal, spare func(pid int) bool) {
 }
 
 func signalFamily(signal syscall.Signal, pid int, seen map[int]bool) {
-	children, _ := childrenOf(strconv.Itoa(pid)) // before it dies: then its children have another parent
+	children, _ := childrenOf(strconv.Itoa(pid)) // before the process dies: its children get another parent then
 	if !seen[pid] {
 		seen[pid] = true
 		_ = unix.Kill(pid, signal)

@@ -42,17 +42,17 @@ type Config struct {
 	// Dir is the working directory of the command. Empty means that of this process.
 	Dir string
 	// Files are the command's file descriptors from 3 on. The guardian closes its copies as soon as the command runs.
-	// The caller closes its own after Start.
+	// The caller closes its copies after Start.
 	Files []*os.File
 	// Keep are files that the guardian and the init hold open until they end, and the command does not get. A lock that
-	// must last as long as the command is such a file. The caller closes its own after Start.
+	// must last as long as the command is such a file. The caller closes its copies after Start.
 	Keep []*os.File
 
 	// TTL is for how long one renewal extends the lease: the session's TTL less the grace of the store.
 	TTL time.Duration
 	// RenewEvery is the time between two renewals. Zero means TTL/3.
 	RenewEvery time.Duration
-	// StopTimeout is the time that the command has between TERM and KILL. At zero it gets both at once.
+	// StopTimeout is the time that the command has between TERM and KILL. At zero the command gets both at once.
 	StopTimeout time.Duration
 
 	// Mode is what SelfTest has returned, or UnguardedMode().
@@ -106,7 +106,7 @@ var ErrEnded = errors.New("the command has ended")
 
 // Renew tells the guardian that the lease has been renewed. It reads the clock and then calls lease, which returns the
 // time until the lease ends. Renew does not wait for the guardian. If the guardian has already sent TERM because a
-// renewal was missing, it ignores this renewal, and Wait returns soon with the cause Deadline. An error means that the
+// renewal was missing, the guardian ignores this renewal, and Wait returns soon with the cause Deadline. An error means that the
 // guardian could not be told.
 func (p *Process) Renew(lease func() time.Duration) error { return p.r.renew(lease) }
 
@@ -141,7 +141,7 @@ type Result struct {
 	Code int
 	// Signal is the signal that killed the command, or zero.
 	Signal syscall.Signal
-	// Cause is why it ended.
+	// Cause is why the command ended.
 	Cause Cause
 }
 

@@ -20,8 +20,8 @@ type guardian struct {
 	ward       ward
 	kill       instant // K, by the last renewal
 
-	ending  Cause   // why the command has been sent TERM; empty if it has not
-	stopped instant // when StopTimeout is over, if it has
+	ending  Cause   // why the command has been sent TERM; empty before that
+	stopped instant // when StopTimeout is over, if ending is set
 	killing bool
 }
 

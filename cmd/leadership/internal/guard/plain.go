@@ -67,7 +67,7 @@ func (p *plain) loop() {
 		select {
 		case <-p.exited:
 			if !p.config.WaitAll {
-				killGroup(p.cmd) // what it left; a process that has left the group goes on
+				killGroup(p.cmd) // what the command left; a process that has left the group goes on
 			}
 			return
 		case f := <-p.calls:

@@ -10,7 +10,7 @@ import (
 )
 
 // SelfTest finds the best mode that this machine has, and tries that mode: it starts a guardian with an init, stops the
-// guardian, and expects the kernel to kill the guardian. It takes about a tenth of a second. It fails if no guarded
+// guardian, and expects the kernel to kill the guardian. SelfTest takes about a tenth of a second. It fails if no guarded
 // mode works, and while a Process runs.
 func SelfTest(ctx context.Context) (Mode, error) {
 	var reasons []string
@@ -67,7 +67,7 @@ func selfTest(ctx context.Context, m Mode) (notes []string, err error) {
 	return nil, err
 }
 
-// freezeGuardian starts a guardian that stops itself, and expects the kernel to kill it after a time.
+// freezeGuardian starts a guardian that stops itself, and expects the kernel to kill that guardian after a time.
 func freezeGuardian(ctx context.Context, m Mode, after time.Duration) (notes []string, again bool, err error) {
 	v, err := launch(settings{Mode: m.Kind, User: m.UserNamespace, SelfTest: true}, Config{}, now().add(after), 2*time.Second)
 	if err != nil {
@@ -85,7 +85,7 @@ func freezeGuardian(ctx context.Context, m Mode, after time.Duration) (notes []s
 		return nil, false, ctx.Err()
 	case v.silent:
 		return nil, false, errors.New("the kernel's timer did not kill a stopped guardian")
-	case !killed && startErr != nil: // such as that the time was over before it began
+	case !killed && startErr != nil: // for example because the time was over before the guardian began
 		return nil, true, startErr
 	case !killed:
 		return nil, false, errors.New("the guardian has ended by itself, though it had been stopped")

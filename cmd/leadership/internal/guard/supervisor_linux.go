@@ -32,7 +32,7 @@ type supervisor struct {
 	probes   map[int]chan report // by number: where the end of a probe that runs is told; each has room for it
 	last     int                 // the number of the last probe
 	owed     outbox              // requests that must not be lost
-	patience time.Duration       // how long after kill the guardian is doubted; it is killed a quarter later at the earliest
+	patience time.Duration       // how long after kill the guardian is doubted, and killed a quarter later at the earliest
 	watch    *time.Timer
 	doubted  instant // the kill after which the watch has expired once
 	end
@@ -203,7 +203,7 @@ func (v *supervisor) handle(r report) {
 	case r.Failed != "":
 		v.tellStarted(r.startError(v.name))
 	case r.Kill != 0:
-		if r.Kill != v.kill { // else it would take back the second chance that overdue gives
+		if r.Kill != v.kill { // else the report would take back the second chance that overdue gives
 			v.kill = r.Kill
 			v.setWatch()
 		}

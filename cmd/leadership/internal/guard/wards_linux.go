@@ -80,7 +80,7 @@ func (n *namespace) changed(pid int, status syscall.WaitStatus) bool {
 	case ended(status):
 		n.pid = 0
 	case status.Stopped():
-		// It would not see that the command exits, and the lease would be renewed for nothing.
+		// A stopped init would not see that the command exits, and the lease would be renewed for nothing.
 		_ = unix.Kill(pid, unix.SIGCONT)
 	}
 	return false // the kernel has killed the rest, or the init would not have ended

@@ -23,7 +23,7 @@ type settings struct {
 	WaitAll     bool          `json:",omitempty"`
 	Terminal    bool          `json:",omitempty"` // the command gets the terminal
 	Files       int           `json:",omitempty"` // how many files the command gets
-	Keep        int           `json:",omitempty"` // how many files follow, which it does not get
+	Keep        int           `json:",omitempty"` // how many files follow, which the command does not get
 	SelfTest    bool          `json:",omitempty"` // no command: the guardian stops itself
 }
 
@@ -42,7 +42,7 @@ type request struct {
 // report goes from the init to the guardian, which passes it on to the supervisor.
 type report struct {
 	Started bool               `json:",omitempty"`
-	Pid     int                `json:",omitempty"` // of the command, as the one that started it sees it
+	Pid     int                `json:",omitempty"` // of the command, as the process that started the command sees it
 	Kill    instant            `json:",omitempty"` // when the guardian will kill the command unless there is a renewal
 	Exited  bool               `json:",omitempty"`
 	Probe   int                `json:",omitempty"` // the number of a probe that exited, or failed to start

@@ -1,9 +1,9 @@
 //go:build linux
 
-// Command build builds the servers that are named, of those that the tests
-// run: etcd and consul, each from the nested module of its name. It does
-// nothing, quickly, for a server that has been built from the same modules by
-// the same Go. It is run in the root of the repository, by scripts/setup.
+// Command build builds servers that the tests run: those of its arguments, etcd
+// and consul, each from the nested module of its name. It does nothing, quickly,
+// for a server that has been built from the same modules by the same Go.
+// scripts/setup runs it in the root of the repository.
 package main
 
 import (
@@ -83,7 +83,7 @@ func provide(ctx context.Context, out io.Writer, b binary.Binary, module string)
 		}
 	}
 	fmt.Fprintf(out, "setup: building %s, which takes minutes the first time\n", b)
-	// No stamp while the binary is replaced: it would be another one's.
+	// No stamp while the binary is replaced: the stamp would be that of another binary.
 	if err := remove(stamp); err != nil {
 		return err
 	}
@@ -114,7 +114,7 @@ func origin(module string) (string, error) {
 // build replaces the binary, which is never seen half written. A build that is
 // interrupted leaves nothing.
 func build(ctx context.Context, b binary.Binary, module, path string, held *os.File) error {
-	// One that was killed might have left both. go build would refuse to
+	// A build that was killed might have left both. go build would refuse to
 	// overwrite a file that is no program.
 	fresh, work := path+".new", path+".work"
 	clean := func() error { return errors.Join(remove(fresh), os.RemoveAll(work)) }
@@ -126,10 +126,10 @@ func build(ctx context.Context, b binary.Binary, module, path string, held *os.F
 	}
 	cmd := exec.CommandContext(ctx, "go", "-C", module, "build", "-ldflags=-s -w", "-o", fresh, b.Package)
 	cmd.Env = append(os.Environ(), "GOWORK=off", "GOTMPDIR="+work)
-	cmd.ExtraFiles = []*os.File{held} // should we be killed, the lock lasts as long as it writes
-	// The compilers and linkers that it runs have the lock too, so an
-	// interruption has to end each of them: a SIGINT would not. A shell might
-	// lose it, and go build does not wait for what it has started.
+	cmd.ExtraFiles = []*os.File{held} // if this process is killed, the lock lasts as long as go build writes
+	// The compilers and linkers that go build runs have the lock too, so an
+	// interruption has to end each of them. A SIGINT would not: a shell might
+	// lose the signal, and go build does not wait for what it has started.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	if output, err := cmd.CombinedOutput(); err != nil {

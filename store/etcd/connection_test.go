@@ -51,7 +51,7 @@ func TestClosedConnectionSaysThatNoAnswerCame(t *testing.T) {
 	tcp, err := net.Dial("tcp", listener.Addr().String())
 	require.NoError(t, err)
 	for _, conn := range []net.Conn{pipe, tcp} {
-		c := &connection{Conn: conn, driver: watching(), dialled: time.Now()}
+		c := &connection{Conn: conn, dialled: time.Now()}
 		require.NoError(t, c.Close())
 		_, err := c.Read(make([]byte, 1))
 		require.ErrorIs(t, err, errNoAnswer)

@@ -1,0 +1,140 @@
+package zookeeper
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/go-leadership/leadership/store"
+	"github.com/go-zookeeper/zk"
+)
+
+// link is a connection with a client of the library of its own. So a request is sent on this connection and in this
+// session, or never, and the library neither reconnects nor sets watches again.
+type link struct {
+	driver  *driver
+	wire    *wire
+	session *session
+	address string
+	opened  store.Instant // when the handshake was sent
+	client  *zk.Conn
+	down    chan struct{}   // closed when the library has lost the connection
+	ended   <-chan zk.Event // closed when the library has ended
+	watches watches
+	wants   chan struct{} // has room for one: a confirmation is wanted
+
+	confirmed time.Time // guarded by the driver's mu, as is wanted: when the last confirmation was sent that was answered
+	wanted    time.Time // a confirmation is wanted that is sent then, or later
+}
+
+func newLink(d *driver, w *wire, address string, s *session, opened store.Instant) (l *link, err error) {
+	l = &link{driver: d, wire: w, session: s, address: address, opened: opened, down: make(chan struct{}), wants: make(chan struct{}, 1)}
+	lost := sync.OnceFunc(func() { close(l.down) })
+	l.client, l.ended, err = zk.Connect([]string{address}, d.config.TTL,
+		zk.WithHostProvider(&once{address: address}),
+		zk.WithDialer(func(string, string, time.Duration) (net.Conn, error) {
+			if l.wire.why() != nil {
+				return nil, net.ErrClosed
+			}
+			return l.wire, nil
+		}),
+		zk.WithEventCallback(func(e zk.Event) {
+			switch e.Type {
+			case zk.EventSession:
+				if e.State == zk.StateDisconnected {
+					lost()
+				}
+			case zk.EventNotWatching: // the library ends
+			default:
+				l.watches.event(e)
+			}
+		}),
+		zk.WithLogger(logger{d.config.Logger}),
+	)
+	return l, err
+}
+
+// works reports whether there is a connection, and it lasts.
+func (l *link) works() bool { return l != nil && l.wire.why() == nil }
+
+// once implements zk.HostProvider for a client with one connection: when that is lost, the client waits to be closed.
+type once struct {
+	address   string
+	connected bool
+}
+
+func (o *once) Init([]string) error { return nil }
+func (o *once) Len() int            { return 1 }
+func (o *once) Connected()          {}
+func (o *once) Next() (server string, wait bool) {
+	wait, o.connected = o.connected, true
+	return o.address, wait
+}
+
+// logger hands the client library's messages on. They hold addresses and session ids, no credentials.
+type logger struct{ to *slog.Logger }
+
+func (l logger) Printf(format string, args ...any) { l.to.Debug(fmt.Sprintf(format, args...)) }
+
+// endLimit bounds the wait for the answer to the end of a session.
+const endLimit = 3 * time.Second
+
+// close ends the library's client, and the session with it. It reports whether the server has answered the end of the
+// session. If the connection has ended, it waits for a second at most.
+func (l *link) close() bool {
+	late := time.AfterFunc(min(l.driver.limit(), endLimit), func() { l.wire.end(errNotEnded) })
+	defer late.Stop()
+	l.client.Close()
+	for range l.ended { // until the library has ended
+	}
+	return l.wire.why() == nil
+}
+
+var (
+	errNotEnded = errors.New("the end of the session was not answered")
+	errLeft     = errors.New("the connection was given up")
+)
+
+// leave ends a connection; also its session, if the engine, Close or a refusal wants that. It reports whether requests
+// could use the connection.
+func (d *driver) leave(l *link) (used bool) {
+	var ends bool
+	d.set(func() {
+		used = d.link == l
+		d.link = nil
+		ends = l.session.ending || d.refused != nil || d.lifecycle.Background.Err() != nil
+	})
+	if !ends || l.wire.why() != nil {
+		l.wire.end(errLeft)
+		if !d.lifecycle.Go(func() { l.close() }) {
+			l.close()
+		}
+		return used
+	}
+	if l.close() {
+		d.set(func() {
+			if d.current == l.session {
+				d.lose(nil)
+			}
+		})
+	}
+	return used
+}
+
+// explain says what the error of a request means. If the connection has ended, why says more than the library.
+func (l *link) explain(err error) error {
+	if errors.Is(err, zk.ErrSessionMoved) { // the server would say so for ever (TestSessionMoves)
+		l.wire.end(err)
+	}
+	why := l.wire.why()
+	switch {
+	case why != nil && errors.Is(err, zk.ErrNoServer): // it was not sent
+		return fmt.Errorf("%w: %s: %w", store.ErrUnavailable, l.address, why)
+	case why != nil && errors.Is(err, zk.ErrConnectionClosed):
+		return fmt.Errorf("%w: %s: %w", store.ErrUnknownOutcome, l.address, why)
+	}
+	return explain(err)
+}

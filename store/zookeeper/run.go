@@ -1,0 +1,117 @@
+package zookeeper
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"slices"
+	"syscall"
+	"time"
+
+	"github.com/go-leadership/leadership/internal/adapter"
+)
+
+// The pause before a server is dialled, once each server has failed: it doubles, so that an outage makes at most four
+// connections a second (TestServerHangsUpAfterTheHandshake). A connection has worked if it has lasted for steady.
+const (
+	leastPause = 50 * time.Millisecond
+	mostPause  = 250 * time.Millisecond
+	steady     = time.Second
+)
+
+// errExpired says that the session has expired. The next handshake asks for a new one.
+var errExpired = errors.New("the session has expired")
+
+// run keeps a connection until the store is closed, or the ensemble refuses the store. The servers are dialled in turn,
+// in a random order.
+func (d *driver) run() {
+	servers := slices.Clone(d.config.Servers)
+	rand.Shuffle(len(servers), func(i, k int) { servers[i], servers[k] = servers[k], servers[i] })
+	var before *link // the last connection whose watches are not over
+	failed := 0      // how many connections have failed since one worked
+	for i := 0; d.lifecycle.Background.Err() == nil && !d.isRefused(); i++ {
+		if again := failed - len(servers); again >= 0 {
+			adapter.PauseFor(d.lifecycle.Background, min(leastPause<<min(again, 10), mostPause))
+		}
+		address := servers[i%len(servers)]
+		l, err := d.connect(address, failed < len(servers))
+		failed++
+		if err == nil {
+			began := time.Now()
+			l.watches.number = uint64(i) + 1
+			err = l.serve(before)
+			if d.leave(l) {
+				before = l
+			}
+			if time.Since(began) >= steady {
+				failed = 0
+			}
+		}
+		if errors.Is(err, errExpired) {
+			failed = 0
+		}
+		d.set(func() { d.trouble = fmt.Errorf("%s: %w", address, err) })
+	}
+}
+
+func (d *driver) isRefused() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.refused != nil
+}
+
+// leastLimit is how long each step of connecting may take whatever the TTL, so that a server can refuse one that is too
+// short.
+const leastLimit = 250 * time.Millisecond
+
+// limit is how long each step of connecting may take. It fits round trips of TTL/8. A server that has just started can leave
+// a handshake without an answer, and the lease has to outlast that (TestServerRestarts).
+func (d *driver) limit() time.Duration { return max(d.config.TTL/6, leastLimit) }
+
+// connect makes a connection with a session. In the first round, a server that may be gone holds up the others for a
+// second at most.
+func (d *driver) connect(address string, first bool) (*link, error) {
+	limit := d.limit()
+	if first {
+		limit = min(limit, time.Second)
+	}
+	ctx, cancel := context.WithTimeout(d.lifecycle.Background, limit)
+	defer cancel()
+	conn, err := d.config.Dial(ctx, "tcp", address)
+	if err != nil {
+		return nil, err
+	}
+	if d.config.TLS != nil {
+		ctx, cancel := context.WithTimeout(d.lifecycle.Background, 2*d.limit())
+		defer cancel()
+		if conn, err = adapter.Secure(ctx, conn, d.config.TLS, address); err != nil {
+			return nil, d.hint(err, noTLS(err))
+		}
+	}
+	trouble := d.hint(fmt.Errorf("%s: connected, and no answer to the handshake", address), d.config.TLS == nil)
+	d.set(func() { d.trouble = trouble })
+	l, err := d.shake(newWire(conn), address)
+	if err != nil {
+		err = d.hint(err, d.config.TLS == nil)
+	}
+	return l, err
+}
+
+// hint adds to an error which scheme to write, if the scheme might be wrong.
+func (d *driver) hint(err error, wrong bool) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if wrong && !d.granted {
+		return adapter.HintTLS(err, "zookeeper", d.config.TLS != nil)
+	}
+	return err
+}
+
+// noTLS reports whether a server has answered the TLS handshake with something else, or by hanging up.
+func noTLS(err error) bool {
+	_, header := errors.AsType[tls.RecordHeaderError](err)
+	return header || errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET)
+}

@@ -156,7 +156,7 @@ func TestRunForElectionReportsErrors(t *testing.T) {
 	virtual(t, func(w *world) {
 		failures := []error{errors.New("first"), errors.New("second"), errors.New("third")}
 		st := &fakeStore{Store: w.open()}
-		st.campaign = func(ctx context.Context, election, value string) (store.Ballot, error) {
+		st.cast = func(ctx context.Context, election, value string) (store.Ballot, error) {
 			if len(failures) > 0 {
 				err := failures[0]
 				failures = failures[1:]
@@ -176,7 +176,7 @@ func TestRunForElectionReportsErrors(t *testing.T) {
 func TestRunForElectionEndsWithWhatCannotBeCured(t *testing.T) {
 	virtual(t, func(w *world) {
 		st := &fakeStore{Store: w.open()}
-		st.campaign = func(context.Context, string, string) (store.Ballot, error) { return nil, store.ErrInvalid }
+		st.cast = func(context.Context, string, string) (store.Ballot, error) { return nil, store.ErrInvalid }
 		c := w.candidate(st, "a", nil)
 		elected, errs := c.RunForElection()
 		require.False(w, <-elected)
@@ -184,7 +184,7 @@ func TestRunForElectionEndsWithWhatCannotBeCured(t *testing.T) {
 		requireClosed(w, elected)
 		requireClosed(w, errs)
 
-		st.campaign = nil
+		st.cast = nil
 		result := async(func() error { return c.Run(background, leadership.Lead) })
 		w.until(c.IsLeader) // the candidate is idle again, and the channels are no longer written to
 		halt(c)

@@ -159,7 +159,7 @@ func TestCloseBeforeTheFirstConnection(t *testing.T) {
 }
 
 func TestCloseAcceptsNoCampaignOnceBallotsAreLost(t *testing.T) {
-	storetest.CloseRefusesCampaigns(t, func() store.Store {
+	storetest.CloseRefusesCasts(t, func() store.Store {
 		return open(t, zookeeper.Config{Servers: sharedServer(t).Addrs(), TTL: long})
 	})
 }

@@ -160,7 +160,7 @@ func TestRequestQueuedAcrossSessions(t *testing.T) {
 	var b store.Ballot
 	go func() {
 		var err error
-		b, err = storetest.Campaign(soon(t), st, election, "in the second")
+		b, err = storetest.TryCast(soon(t), st, election, "in the second")
 		done <- err
 	}()
 	eventually(t, func() bool { return len(list(t, conn, dir(election))) == 0 }, "the first session expires")

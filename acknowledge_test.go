@@ -67,30 +67,6 @@ func TestAcknowledgeSaysWhyTheTermEnded(t *testing.T) {
 	})
 }
 
-// A candidate whose ballot is gone cannot acknowledge, even if it does not know that yet. A former leader cannot
-// overwrite the new leader's acknowledgement.
-func TestAcknowledgeIsRefusedByTheStore(t *testing.T) {
-	virtual(t, func(w *world) {
-		st := w.open()
-		a := w.candidate(st, "a", nil)
-		old := w.campaign(a)
-		synctest.Wait() // its ballot is watched
-		st.Faults().StallWatches()
-		w.service.Clear(election)
-		w.lead(w.open(), "b")
-		require.True(w, a.IsLeader(), "it does not know yet")
-		require.ErrorIs(w, old.Acknowledge(background), leadership.ErrLost)
-		require.Equal(w, "b", w.leader())
-		st.Faults().Heal()
-		synctest.Wait()
-		require.False(w, a.IsLeader())
-		require.ErrorIs(w, old.Acknowledge(background), leadership.ErrNotElected)
-		require.NoError(w, old.Withdraw(background))
-		require.Equal(w, "b", w.leader())
-		require.Equal(w, []string{"b"}, w.ballots())
-	})
-}
-
 func TestAcknowledgeEndsWithItsContext(t *testing.T) {
 	virtual(t, func(w *world) {
 		st := w.open()
@@ -105,24 +81,6 @@ func TestAcknowledgeEndsWithItsContext(t *testing.T) {
 		st.Faults().Heal()
 		require.NoError(w, term.Acknowledge(background))
 		require.Equal(w, "a", w.leader())
-	})
-}
-
-// An Acknowledge that hangs does not delay the end of the term, and does not outlast it.
-func TestAcknowledgeEndsWithTheTerm(t *testing.T) {
-	virtual(t, func(w *world) {
-		st := w.open()
-		c := w.candidate(st, "a", nil)
-		term := w.campaign(c)
-		st.Faults().Cut()
-		hanging := async(func() error { return term.Acknowledge(background) })
-		w.at(valid - 1)
-		require.True(w, pending(hanging))
-		err := <-hanging
-		require.Equal(w, valid, w.now())
-		require.ErrorIs(w, err, leadership.ErrNotElected)
-		require.ErrorIs(w, err, leadership.ErrLost)
-		require.False(w, c.IsLeader())
 	})
 }
 

@@ -13,30 +13,6 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Each step of a campaign. No campaign waits for an acknowledgement.
-func TestCampaignReturnsOnceElected(t *testing.T) {
-	virtual(t, func(w *world) {
-		a, b := w.candidate(w.open(), "a", nil), w.candidate(w.open(), "b", nil)
-		a.OnWon(func(context.Context, *leadership.Term) error { panic("Campaign calls no won callbacks") })
-		first := w.campaign(a)
-		require.True(w, a.IsLeader())
-		require.Empty(w, w.leader(), "the caller acknowledges")
-
-		var second *leadership.Term
-		waiting := async(func() (err error) { second, err = b.Campaign(background); return err })
-		require.True(w, pending(waiting))
-		require.Equal(w, []string{"a", "b"}, w.ballots())
-		require.False(w, b.IsLeader())
-
-		require.NoError(w, first.Withdraw(background))
-		require.NoError(w, <-waiting)
-		require.Zero(w, w.now(), "one notification, no poll")
-		require.False(w, a.IsLeader())
-		require.True(w, b.IsLeader())
-		require.Greater(w, second.Token(), first.Token())
-	})
-}
-
 // A context that ends after its Campaign has returned has no effect on this term or the next.
 func TestCampaignContextHasNoEffectOnTheTerm(t *testing.T) {
 	virtual(t, func(w *world) {

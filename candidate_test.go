@@ -36,20 +36,6 @@ func TestNewCandidateRefusesWhatStoresDoNotTake(t *testing.T) {
 	})
 }
 
-func TestNewCandidateTakesWhatStoresTake(t *testing.T) {
-	virtual(t, func(w *world) {
-		st := w.open()
-		for _, name := range []string{"a", "a/b", "ведущий/主 節点", strings.Repeat("x", store.MaxElection)} {
-			for _, value := range []string{"", "\x00\xff", strings.Repeat("v", store.MaxValue)} {
-				c, err := leadership.NewCandidate(st, name, value, nil)
-				require.NoError(t, err, "%q", name)
-				halt(c)
-			}
-		}
-		require.Zero(t, st.Faults().Requests(), "it sends nothing")
-	})
-}
-
 // A paused process runs none of our goroutines. Here a ballot that blocks the goroutine of the term stands for the
 // pause.
 func TestIsLeaderIsRightWhereNothingOfOursHasRun(t *testing.T) {

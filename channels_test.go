@@ -129,15 +129,6 @@ func TestEventsLeaveOutATakeoverThatFailed(t *testing.T) {
 	})
 }
 
-func TestRunForElectionAcknowledges(t *testing.T) {
-	virtual(t, func(w *world) {
-		c := w.candidate(w.open(), "a", nil)
-		c.RunForElection()
-		synctest.Wait()
-		require.Equal(w, "a", w.leader())
-	})
-}
-
 // Under RunForElection the ballot stands until the callbacks have returned, also if Term.Resign was called.
 func TestRunForElectionKeepsItsBallotUntilCallbacksReturn(t *testing.T) {
 	virtual(t, func(w *world) {
@@ -165,7 +156,7 @@ func TestRunForElectionReportsErrors(t *testing.T) {
 	virtual(t, func(w *world) {
 		failures := []error{errors.New("first"), errors.New("second"), errors.New("third")}
 		st := &fakeStore{Store: w.open()}
-		st.campaign = func(ctx context.Context, election, value string) (store.Ballot, error) {
+		st.cast = func(ctx context.Context, election, value string) (store.Ballot, error) {
 			if len(failures) > 0 {
 				err := failures[0]
 				failures = failures[1:]
@@ -185,7 +176,7 @@ func TestRunForElectionReportsErrors(t *testing.T) {
 func TestRunForElectionEndsWithWhatCannotBeCured(t *testing.T) {
 	virtual(t, func(w *world) {
 		st := &fakeStore{Store: w.open()}
-		st.campaign = func(context.Context, string, string) (store.Ballot, error) { return nil, store.ErrInvalid }
+		st.cast = func(context.Context, string, string) (store.Ballot, error) { return nil, store.ErrInvalid }
 		c := w.candidate(st, "a", nil)
 		elected, errs := c.RunForElection()
 		require.False(w, <-elected)
@@ -193,7 +184,7 @@ func TestRunForElectionEndsWithWhatCannotBeCured(t *testing.T) {
 		requireClosed(w, elected)
 		requireClosed(w, errs)
 
-		st.campaign = nil
+		st.cast = nil
 		result := async(func() error { return c.Run(background, leadership.Lead) })
 		w.until(c.IsLeader) // the candidate is idle again, and the channels are no longer written to
 		halt(c)

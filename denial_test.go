@@ -29,31 +29,31 @@ func always() bool { return true }
 // A denial is reported at once, by hook and log, and tried again. It ends Run only if the store has never worked, and
 // has returned only denials for as long as services cache them.
 func TestDenialEndsRun(t *testing.T) {
-	type campaign = func(context.Context, string, string) (store.Ballot, error)
+	type cast = func(context.Context, string, string) (store.Ballot, error)
 	for name, test := range map[string]struct {
-		prepare func(st *fakeStore, deny campaign)
+		prepare func(st *fakeStore, deny cast)
 		ends    bool
 	}{
-		"never worked":  {func(st *fakeStore, deny campaign) { st.campaign = deny }, true},
-		"it has worked": {func(st *fakeStore, deny campaign) { st.campaign, st.worked = deny, always }, false},
-		"a ballot was cast": {func(st *fakeStore, deny campaign) {
-			st.campaign = func(ctx context.Context, election, value string) (store.Ballot, error) {
-				st.campaign, st.worked = deny, always
+		"never worked":  {func(st *fakeStore, deny cast) { st.cast = deny }, true},
+		"it has worked": {func(st *fakeStore, deny cast) { st.cast, st.worked = deny, always }, false},
+		"a ballot was cast": {func(st *fakeStore, deny cast) {
+			st.cast = func(ctx context.Context, election, value string) (store.Ballot, error) {
+				st.cast, st.worked = deny, always
 				return st.Store.Cast(ctx, election, value)
 			}
 		}, false},
-		"it might be out of date": {func(st *fakeStore, _ campaign) {
+		"it might be out of date": {func(st *fakeStore, _ cast) {
 			left := 15
-			st.campaign = func(ctx context.Context, election, value string) (store.Ballot, error) {
+			st.cast = func(ctx context.Context, election, value string) (store.Ballot, error) {
 				if left--; left > 0 {
 					return nil, fmt.Errorf("%w: %w", store.ErrUnavailable, store.ErrDenied)
 				}
 				return st.Store.Cast(ctx, election, value)
 			}
 		}, false},
-		"another error comes between": {func(st *fakeStore, deny campaign) {
+		"another error comes between": {func(st *fakeStore, deny cast) {
 			tries := 0
-			st.campaign = func(ctx context.Context, election, value string) (store.Ballot, error) {
+			st.cast = func(ctx context.Context, election, value string) (store.Ballot, error) {
 				if tries++; tries%8 == 0 {
 					return nil, store.ErrUnavailable
 				}
@@ -102,7 +102,7 @@ func TestDenialEndsRun(t *testing.T) {
 func TestDenialPasses(t *testing.T) {
 	virtual(t, func(w *world) {
 		st := unproven(w.open())
-		st.campaign = func(ctx context.Context, election, value string) (store.Ballot, error) {
+		st.cast = func(ctx context.Context, election, value string) (store.Ballot, error) {
 			if w.now() < caches-time.Second {
 				return nil, denied()
 			}
@@ -120,7 +120,7 @@ func TestDenialPasses(t *testing.T) {
 func TestDenialEndsCampaign(t *testing.T) {
 	virtual(t, func(w *world) {
 		st := w.open()
-		fake := &fakeStore{Store: st, campaign: func(context.Context, string, string) (store.Ballot, error) { return nil, denied() }}
+		fake := &fakeStore{Store: st, cast: func(context.Context, string, string) (store.Ballot, error) { return nil, denied() }}
 		_, err := w.candidate(fake, "a", nil).Campaign(background)
 		require.ErrorIs(w, err, store.ErrDenied)
 		require.Zero(w, w.now())

@@ -9,16 +9,16 @@ import (
 // fakeStore does what store/memory never does. Methods that a test does not replace go to the store below.
 type fakeStore struct {
 	store.Store
-	campaign func(ctx context.Context, election, value string) (store.Ballot, error)
-	observe  func(ctx context.Context, election string, prev *store.Known) (store.Known, error)
-	worked   func() bool
+	cast    func(ctx context.Context, election, value string) (store.Ballot, error)
+	observe func(ctx context.Context, election string, prev *store.Known) (store.Known, error)
+	worked  func() bool
 }
 
 func (f *fakeStore) Cast(ctx context.Context, election, value string) (store.Ballot, error) {
-	if f.campaign == nil {
+	if f.cast == nil {
 		return f.Store.Cast(ctx, election, value)
 	}
-	return f.campaign(ctx, election, value)
+	return f.cast(ctx, election, value)
 }
 
 func (f *fakeStore) Observe(ctx context.Context, election string, prev *store.Known) (store.Known, error) {
@@ -39,7 +39,7 @@ func (f *fakeStore) Worked() bool {
 func changing(st store.Store, change func(b *fakeBallot)) *fakeStore {
 	return &fakeStore{
 		Store: st,
-		campaign: func(ctx context.Context, election, value string) (store.Ballot, error) {
+		cast: func(ctx context.Context, election, value string) (store.Ballot, error) {
 			ballot, err := st.Cast(ctx, election, value)
 			if err != nil {
 				return nil, err

@@ -13,23 +13,6 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestWaitReturnsTheLeader(t *testing.T) {
-	virtual(t, func(w *world) {
-		f := w.follower(w.open(), nil)
-		var leader leadership.Leader
-		waiting := async(func() (err error) { leader, err = f.Wait(background); return err })
-		w.at(10 * ttl)
-		require.True(w, pending(waiting))
-		w.lead(w.open(), "a")
-		require.NoError(w, <-waiting)
-		require.Equal(w, 10*ttl, w.now())
-		require.Equal(w, "a", leader.Value)
-		again, err := f.Wait(background)
-		require.NoError(w, err)
-		require.Equal(w, leader, again, "at once where there is one")
-	})
-}
-
 func TestWaitEndsEarly(t *testing.T) {
 	virtual(t, func(w *world) {
 		f := w.follower(w.open(), nil)
@@ -170,62 +153,6 @@ func TestChangesYieldsNothingTwice(t *testing.T) {
 		synctest.Wait()
 		cancel()
 		require.NoError(w, <-iterating)
-	})
-}
-
-// The sequences that callbacks see. The first state is reported at once.
-func TestFollowerCallbacks(t *testing.T) {
-	virtual(t, func(w *world) {
-		var happened diary
-		follow := func(name string) *leadership.Follower {
-			f := w.follower(w.open(), nil)
-			f.OnNewLeader(func(_ context.Context, leader leadership.Leader) {
-				now, led := f.Leader()
-				require.True(w, led)
-				require.Equal(w, leader, now, "the value read is the new leader's")
-				happened.add("%s: new leader %s", name, leader.Value)
-			})
-			f.OnNewLeader(func(_ context.Context, leader leadership.Leader) {
-				happened.add("%s: second for %s", name, leader.Value)
-			})
-			f.OnLeaderGone(func(context.Context) { happened.add("%s: gone", name) })
-			f.OnLeaderGone(func(context.Context) { happened.add("%s: second for gone", name) })
-			f.Start()
-			synctest.Wait()
-			return f
-		}
-		gone := []string{"1: gone", "1: second for gone"}
-		led := func(value string) []string { return []string{"1: new leader " + value, "1: second for " + value} }
-		want := append([]string{}, gone...)
-
-		early := follow("1")
-		require.Equal(w, want, happened.all(), "there is none at the start")
-		st := w.open()
-		term := w.lead(st, "a")
-		synctest.Wait()
-		want = append(want, led("a")...)
-		require.Equal(w, want, happened.all())
-		require.NoError(w, term.Withdraw(background))
-		synctest.Wait()
-		want = append(want, gone...)
-		require.Equal(w, want, happened.all())
-		w.lead(st, "b")
-		synctest.Wait()
-		want = append(want, led("b")...)
-		require.Equal(w, want, happened.all())
-		halt(early)
-
-		late := follow("1")
-		want = append(want, led("b")...)
-		require.Equal(w, want, happened.all(), "a follower that starts late is told of the leader, and of no death")
-		require.NoError(w, st.Close())
-		synctest.Wait()
-		want = append(want, gone...)
-		require.Equal(w, want, happened.all())
-		halt(late)
-		w.lead(w.open(), "c")
-		synctest.Wait()
-		require.Equal(w, want, happened.all(), "nothing after Stop")
 	})
 }
 

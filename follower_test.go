@@ -52,44 +52,6 @@ func TestFollowerBegins(t *testing.T) {
 	}
 }
 
-// Without a leader, that is reported once, at once. The follower creates nothing in the store.
-func TestFollowerOfAnElectionWithoutALeader(t *testing.T) {
-	virtual(t, func(w *world) {
-		f := w.follower(w.open(), nil)
-		var happened diary
-		f.OnLeaderGone(func(context.Context) { happened.add("gone") })
-		f.OnNewLeader(func(_ context.Context, leader leadership.Leader) { happened.add("new leader %s", leader.Value) })
-		values, _ := f.FollowElection()
-		require.Empty(w, <-values)
-		require.Zero(w, w.now())
-		w.at(10 * ttl)
-		require.True(w, pending(values))
-		require.Equal(w, []string{"gone"}, happened.all())
-		leader, led := f.Leader()
-		require.False(w, led)
-		require.Zero(w, leader)
-		require.Empty(w, w.ballots())
-	})
-}
-
-// The leaders l1, l1, l2, l1 are reported as l1, l2, l1.
-func TestFollowElectionGivesEachValueThatDiffers(t *testing.T) {
-	virtual(t, func(w *world) {
-		var list []string
-		changes := make(chan store.Leader)
-		f := w.follower(&fakeStore{Store: w.open(), observe: inTurn(changes)}, nil)
-		values, _ := f.FollowElection()
-		for i, value := range []string{"l1", "l1", "l2", "l1"} {
-			changes <- store.Leader{Value: value, Revision: uint64(i + 1)}
-			synctest.Wait()
-			if len(values) > 0 {
-				list = append(list, <-values)
-			}
-		}
-		require.Equal(w, []string{"l1", "l2", "l1"}, list)
-	})
-}
-
 // inTurn is Observe of a store that takes its answers from a channel.
 func inTurn(answers <-chan store.Leader) func(context.Context, string, *store.Known) (store.Known, error) {
 	return func(ctx context.Context, _ string, _ *store.Known) (store.Known, error) {

@@ -12,46 +12,6 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Three candidates, of which the first dies: the second wins, and the third loses. Each losing candidate is told of
-// each change of leader, the third in line too. The new leader stays leader when the old one returns.
-func TestEveryLoserHearsOfEveryLeader(t *testing.T) {
-	virtual(t, func(w *world) {
-		var happened diary
-		var candidates []*leadership.Candidate
-		first := w.open()
-		for i, value := range []string{"1", "2", "3", "4"} {
-			st := first
-			if i > 0 {
-				st = w.open()
-			}
-			c := w.candidate(st, value, nil)
-			c.OnWon(func(context.Context, *leadership.Term) error { happened.add("%s won", value); return nil })
-			c.OnNewLeader(func(_ context.Context, leader store.Leader) { happened.add("%s lost to %s", value, leader.Value) })
-			c.RunForElection()
-			synctest.Wait()
-			candidates = append(candidates, c)
-		}
-		require.ElementsMatch(w, []string{"1 won", "2 lost to 1", "3 lost to 1", "4 lost to 1"}, happened.all())
-		w.at(time.Second)
-		first.Faults().Cut()
-		w.at(ttl)
-		require.False(w, candidates[0].IsLeader())
-		require.True(w, candidates[1].IsLeader())
-		require.ElementsMatch(w, []string{"2 won", "3 lost to 2", "4 lost to 2"}, happened.all()[4:])
-		require.Equal(w, "2", w.leader())
-
-		first.Faults().Heal()
-		w.at(10 * ttl)
-		require.True(w, candidates[1].IsLeader())
-		require.Equal(w, []string{"1 lost to 2"}, happened.all()[7:])
-		require.Equal(w, []string{"2", "3", "4", "1"}, w.ballots())
-
-		candidates[1].Resign()
-		w.at(11 * ttl)
-		require.ElementsMatch(w, []string{"3 won", "1 lost to 3", "2 lost to 3", "4 lost to 3"}, happened.all()[8:])
-	})
-}
-
 func TestNewLeaderCallbacksAreCalledOncePerLeaderAndCoalesce(t *testing.T) {
 	virtual(t, func(w *world) {
 		var happened diary

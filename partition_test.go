@@ -4,31 +4,11 @@ import (
 	"context"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"github.com/go-leadership/leadership"
 	"github.com/go-leadership/leadership/store"
 	"github.com/stretchr/testify/require"
 )
-
-// Replies are lost: the leader's requests arrive and keep its session alive, but it can't know.
-func TestHolderHearsNothing(t *testing.T) {
-	virtual(t, func(w *world) {
-		st := w.open()
-		c := w.candidate(st, "a", nil)
-		elected, _ := c.RunForElection()
-		require.False(w, <-elected)
-		require.True(w, <-elected)
-		st.Faults().LoseReplies()
-		require.False(w, <-elected)
-		require.Equal(w, valid, w.now())
-		w.at(5 * ttl)
-		require.False(w, c.IsLeader())
-		st.Faults().Heal()
-		require.True(w, <-elected)
-		require.Equal(w, []string{"a"}, w.ballots())
-	})
-}
 
 // Calls of the store that hang delay neither the end of the term nor its report.
 func TestStoreCallsThatHang(t *testing.T) {
@@ -52,37 +32,4 @@ func TestStoreCallsThatHang(t *testing.T) {
 		c.Stop()
 		require.Equal(w, valid, w.now())
 	})
-}
-
-// A candidate alone in its election leads again after an outage longer than the TTL, with a higher token. After a
-// shorter outage a candidate keeps its position in the queue.
-func TestOutageOfOneAlone(t *testing.T) {
-	for outage, kept := range map[time.Duration]bool{renew: true, 10 * ttl: false} {
-		virtual(t, func(w *world) {
-			st := w.open()
-			c := w.candidate(st, "a", nil)
-			var tokens []uint64
-			result := async(func() error {
-				return c.Run(background, func(ctx context.Context, term *leadership.Term) error {
-					tokens = append(tokens, term.Token())
-					return serve(ctx, term)
-				})
-			})
-			require.True(w, pending(result))
-			st.Faults().Cut()
-			w.at(outage)
-			st.Faults().Heal()
-			w.at(outage + renew + 100*time.Millisecond)
-			require.True(w, c.IsLeader())
-			require.Equal(w, "a", w.leader())
-			halt(c)
-			require.NoError(w, <-result)
-			if kept {
-				require.Len(w, tokens, 1)
-			} else {
-				require.Len(w, tokens, 2)
-				require.IsIncreasing(w, tokens)
-			}
-		})
-	}
 }

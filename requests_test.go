@@ -26,7 +26,7 @@ func TestRequestsAreNoChurn(t *testing.T) {
 	virtualRun(t, "of one that waits", func(w *world) {
 		st := &fakeStore{Store: w.open()}
 		cast := 0
-		st.campaign = func(ctx context.Context, election, value string) (store.Ballot, error) {
+		st.cast = func(ctx context.Context, election, value string) (store.Ballot, error) {
 			cast++
 			ballot, err := st.Store.Cast(ctx, election, value)
 			return askedBallot{ballot}, err

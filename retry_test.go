@@ -131,9 +131,9 @@ func TestRunTriesAgainWhateverTheStoreSays(t *testing.T) {
 			opts.Logger = slog.New(slog.NewTextHandler(&log, nil))
 			tries := 0
 			st := &fakeStore{Store: w.open()}
-			st.campaign = func(ctx context.Context, election, value string) (store.Ballot, error) {
+			st.cast = func(ctx context.Context, election, value string) (store.Ballot, error) {
 				if tries++; tries <= 8 {
-					return nil, fmt.Errorf("campaign: %w", failure)
+					return nil, fmt.Errorf("cast: %w", failure)
 				}
 				return st.Store.Cast(ctx, election, value)
 			}
@@ -157,14 +157,14 @@ func TestRunEndsWithWhatCannotBeCured(t *testing.T) {
 		virtualRun(t, failure.Error(), func(w *world) {
 			var log bytes.Buffer
 			st := &fakeStore{Store: w.open()}
-			st.campaign = func(context.Context, string, string) (store.Ballot, error) {
+			st.cast = func(context.Context, string, string) (store.Ballot, error) {
 				return nil, &store.Error{Op: "cast", Err: failure}
 			}
 			c := w.candidate(st, "a", &leadership.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
 			require.ErrorIs(w, c.Run(background, serve), failure)
 			require.Zero(w, w.now())
 			require.Contains(w, log.String(), "level=ERROR")
-			st.campaign = nil
+			st.cast = nil
 			result := async(func() error { return c.Run(background, serve) })
 			require.True(w, pending(result))
 			require.True(w, c.IsLeader(), "the candidate is idle again")
@@ -230,7 +230,7 @@ func TestRunSlowsDownWhereNothingLasts(t *testing.T) {
 		virtualRun(t, name, func(w *world) {
 			var tries atomic.Int32
 			st := &fakeStore{Store: w.open()}
-			st.campaign = func(ctx context.Context, election, value string) (store.Ballot, error) {
+			st.cast = func(ctx context.Context, election, value string) (store.Ballot, error) {
 				if tries.Add(1) == 1000 {
 					<-ctx.Done() // virtual time does not pass while the candidate spins
 				}

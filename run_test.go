@@ -139,55 +139,6 @@ func TestRunWaitsForTheLeadersFunction(t *testing.T) {
 	})
 }
 
-func TestDoneWaitsForTheLeadersFunction(t *testing.T) {
-	virtual(t, func(w *world) {
-		c := w.candidate(w.open(), "a", nil)
-		var ended time.Duration
-		result := async(func() error {
-			return c.Run(background, func(ctx context.Context, _ *leadership.Term) error {
-				<-ctx.Done()
-				time.Sleep(5 * ttl)
-				require.Equal(w, []string{"a"}, w.ballots())
-				ended = w.now()
-				return nil
-			})
-		})
-		require.True(w, pending(result))
-		halt(c)
-		require.Equal(w, 5*ttl, ended)
-		require.Equal(w, 5*ttl, w.now())
-		require.Empty(w, w.ballots())
-		require.NoError(w, <-result)
-	})
-}
-
-func TestLead(t *testing.T) {
-	virtual(t, func(w *world) {
-		c := w.candidate(w.open(), "a", nil)
-		result := async(func() error { return c.Run(background, leadership.Lead) })
-		w.at(10 * ttl)
-		require.True(w, c.IsLeader(), "it holds the leadership for as long as it can")
-		require.Equal(w, "a", w.leader())
-		halt(c)
-		require.NoError(w, <-result)
-		require.Empty(w, w.leader())
-	})
-}
-
-func TestRunLeavesTheAcknowledgementToItsFunction(t *testing.T) {
-	virtual(t, func(w *world) {
-		c := w.candidate(w.open(), "a", nil)
-		result := async(func() error {
-			return c.Run(background, func(ctx context.Context, term *leadership.Term) error { <-ctx.Done(); return nil })
-		})
-		w.at(ttl)
-		require.True(w, c.IsLeader())
-		require.Empty(w, w.leader())
-		halt(c)
-		require.NoError(w, <-result)
-	})
-}
-
 // The context that ended one Run does not end the next one.
 func TestRunAgainAfterItsContextEnded(t *testing.T) {
 	virtual(t, func(w *world) {

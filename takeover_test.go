@@ -52,26 +52,6 @@ func TestTakeoverFailedCallbacks(t *testing.T) {
 	}
 }
 
-func TestTakeoverFailsWhenTheTermEndsMeanwhile(t *testing.T) {
-	virtual(t, func(w *world) {
-		st := w.open()
-		c := w.candidate(st, "a", nil)
-		var failed []error
-		c.OnTakeoverFailed(func(err error) { failed = append(failed, err) })
-		c.OnWon(func(ctx context.Context, _ *leadership.Term) error {
-			st.Faults().Cut()
-			<-ctx.Done() // it ends with the term
-			require.Equal(w, valid, w.now())
-			return nil
-		})
-		c.RunForElection()
-		w.at(ttl)
-		require.Len(w, failed, 1)
-		require.ErrorIs(w, failed[0], leadership.ErrLost)
-		require.Empty(w, w.leader())
-	})
-}
-
 // If the term ends while the candidate takes over, lead is not called. The takeover-failed callbacks run while the
 // ballot still stands, and their error says why the term ended.
 func TestTakeoverFailsWhereTheCandidateEndsItsTerm(t *testing.T) {

@@ -82,20 +82,6 @@ func TestTermContextSaysWhyItEnded(t *testing.T) {
 	}
 }
 
-func TestTermWithdraw(t *testing.T) {
-	virtual(t, func(w *world) {
-		c := w.candidate(w.open(), "a", nil)
-		term := w.campaign(c)
-		require.NoError(w, term.Acknowledge(background))
-		require.NoError(w, term.Withdraw(background))
-		require.Empty(w, w.ballots(), "it has waited for the ballot to go")
-		<-term.Ballot().Lost()
-		require.Empty(w, w.leader(), "and the acknowledgement with it")
-		require.NoError(w, term.Withdraw(background), "again")
-		c.Resign() // not leading
-	})
-}
-
 func TestTermWithdrawEndsWithItsContext(t *testing.T) {
 	virtual(t, func(w *world) {
 		st := w.open()

@@ -11,7 +11,7 @@
 //	BenchmarkResign         from the call of Resign until the successor's IsLeader is true
 //	BenchmarkFollower       from the call of Resign until a follower is told of the successor, which has acknowledged
 //	BenchmarkCrash          from the leader's SIGKILL until the successor's IsLeader is true
-//	BenchmarkCampaign       casting a ballot on an open session
+//	BenchmarkCast       casting a ballot on an open session
 //	BenchmarkAcknowledge    from the call of Acknowledge until a follower in another session knows
 //	BenchmarkHerd           requests and time that a change of leader costs, by the number of candidates
 //	BenchmarkIdle           requests per second of a process in which nothing happens, by the number of elections
@@ -27,7 +27,7 @@
 //	BenchmarkFileResign     from the call of Resign until IsLeader is true in another process
 //	BenchmarkFileCrash      from the SIGKILL of a leader with a small heap until another process leads
 //	BenchmarkFileFollower   from the call of Acknowledge until a follower in another process is told
-//	BenchmarkFileCampaign   casting a ballot behind one other, and behind 1,000
+//	BenchmarkFileCast   casting a ballot behind one other, and behind 1,000
 //	BenchmarkFileHerd       the hand-over with 10 and with 1,000 candidates
 //	BenchmarkFileIdle       the share of a processor, with 1, 200 and 10,000 elections
 //

@@ -134,8 +134,8 @@ func BenchmarkFileCrash(b *testing.B) {
 	b.ReportMetric(microseconds(quantile(ours.took, 0.99)), "p99-µs")
 }
 
-// BenchmarkFileCampaign measures how long Store.Cast takes behind others, until the ballot has been cast.
-func BenchmarkFileCampaign(b *testing.B) {
+// BenchmarkFileCast measures how long Store.Cast takes behind others, until the ballot has been cast.
+func BenchmarkFileCast(b *testing.B) {
 	for _, ahead := range []int{1, 1000} {
 		b.Run(fmt.Sprint("ahead=", ahead), func(b *testing.B) {
 			s := newDirectory(b)

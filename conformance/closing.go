@@ -12,7 +12,7 @@ import (
 // closing checks what Close does to ballots, also to those that are being cast.
 var closing = []Case{
 	{
-		Name:     "close-against-a-campaign",
+		Name:     "close-against-a-cast",
 		Promises: []string{"G1", "G7"},
 		Explains: "a ballot that is being cast while its store is closed never leads once another one can",
 		check: func(e *env) {
@@ -31,7 +31,7 @@ var closing = []Case{
 			usual := min(time.Since(began), e.h.TTL/4)
 			e.ok(m.Close(), "close")
 			const tries = 30
-			// The tries divide 1.6 times the usual time of a campaign into thirty parts. Each closes the store at a random
+			// The tries divide 1.6 times the usual time of a cast into thirty parts. Each closes the store at a random
 			// time of another part. The factor covers stores that open the session only now, over the delayed line, which
 			// takes a third of the usual time.
 			for i := range tries {
@@ -65,7 +65,7 @@ type claim struct {
 	span  store.Span
 }
 
-// closeAgainst begins a campaign in each election, and closes the store some time after that. In the first election a
+// closeAgainst casts a ballot in each election, and closes the store some time after that. In the first election a
 // rival stands, most often behind.
 func (e *env) closeAgainst(m, rival *member, elections []string, after time.Duration) {
 	e.TB.Helper()
@@ -99,14 +99,14 @@ func (e *env) closeAgainst(m, rival *member, elections []string, after time.Dura
 	defer wait.Stop()
 	<-wait.C
 	e.ok(m.Close(), "close")
-	e.check(!receive(e, both, "the rival's turn"), "two leaders when a store was closed %v after its campaign", after)
+	e.check(!receive(e, both, "the rival's turn"), "two leaders when a store was closed %v after its cast", after)
 	for range elections {
-		ballot := receive(e, cast, "the end of a campaign")
+		ballot := receive(e, cast, "the end of a cast")
 		if ballot == nil {
 			continue
 		}
 		_, holds := ballot.Lease().Span()
-		e.check(!holds, "a lease holds after Close, %v after the campaign", after)
-		e.check(ballot.Err() != nil && ballot.Wait(e.ctx) != nil, "a ballot stands after Close, %v after the campaign", after)
+		e.check(!holds, "a lease holds after Close, %v after the cast", after)
+		e.check(ballot.Err() != nil && ballot.Wait(e.ctx) != nil, "a ballot stands after Close, %v after the cast", after)
 	}
 }

@@ -22,7 +22,7 @@ var contract = []Case{
 			}
 			for _, name := range names {
 				_, err := a.Cast(e.ctx, name, "a")
-				e.check(errors.Is(err, store.ErrInvalid), "campaign in %q: %v", name, err)
+				e.check(errors.Is(err, store.ErrInvalid), "cast in %q: %v", name, err)
 				_, err = a.Observe(e.ctx, name, nil)
 				e.check(errors.Is(err, store.ErrInvalid), "observe %q: %v", name, err)
 				_, err = a.Ballots(e.ctx, name)
@@ -51,7 +51,7 @@ var contract = []Case{
 				name := e.election + suffix
 				e.onClose(func() { e.ok(e.h.Clear(e.ctx, name), "clear %q", name) })
 				ballot, err := a.Cast(e.ctx, name, suffix)
-				e.ok(err, "campaign in %q", name)
+				e.ok(err, "cast in %q", name)
 				e.first(ballot)
 				e.onClose(func() { e.withdraw(ballot) })
 				records = append(records, e.acknowledge(ballot, suffix))
@@ -78,7 +78,7 @@ var contract = []Case{
 			e.ends("Observe", func(ctx context.Context) error { _, err := e.next(ctx, a, prev); return err })
 			b.Cut()
 			prev = store.Leader{}
-			e.ends("Campaign", func(ctx context.Context) error { _, err := b.Cast(ctx, e.election, "b"); return err })
+			e.ends("Cast", func(ctx context.Context) error { _, err := b.Cast(ctx, e.election, "b"); return err })
 			e.ends("Acknowledge", func(ctx context.Context) error { _, err := leader.Acknowledge(ctx, "b"); return err })
 			e.ends("Observe", func(ctx context.Context) error { _, err := e.next(ctx, b, prev); return err })
 			e.ends("Ballots", func(ctx context.Context) error { _, err := b.Ballots(ctx, e.election); return err })

@@ -38,8 +38,8 @@ type Harness struct {
 	TTL time.Duration
 	// Expiry is the documented bound on the time from a holder's crash to its successor's leading.
 	Expiry time.Duration
-	// WithoutResignation says that the store does not take requests to resign yet: RequestResignation
-	// returns errors.ErrUnsupported. The cases for that are not checked then, and their logs say so.
+	// WithoutResignation says that the store takes no requests to resign: RequestResignation returns
+	// errors.ErrUnsupported. The cases of requests to resign end there, and log that the rest is NOT CHECKED.
 	WithoutResignation bool
 	// Lingering is how long after its last use a store documents that it keeps a goroutine for an election. Default: 0.
 	Lingering time.Duration

@@ -41,7 +41,7 @@ var impatience = []Case{
 					continue
 				}
 				e.ok(err, "a patient candidate waits to be first")
-				if led == 0 { // once, for longer than a caller needs for its campaign and its removal
+				if led == 0 { // once, for longer than a caller needs for its cast and its removal
 					e.during(15*delay, "the patient candidate keeps its ballot", func() bool {
 						return b.Err() == nil || b.Lease().Remaining() == 0
 					})
@@ -103,7 +103,7 @@ var impatience = []Case{
 // leadAgainAndAgain waits to be first without a limit, tells so, and withdraws, until ctx ends.
 func (e *env) leadAgainAndAgain(ctx context.Context, m *member, led chan<- struct{}) {
 	for ctx.Err() == nil {
-		b, err := campaign(ctx, m, e.election, "patient")
+		b, err := tryCast(ctx, m, e.election, "patient")
 		if err != nil {
 			continue // the outcome of its request is unknown, or ctx has ended
 		}
@@ -145,7 +145,7 @@ func (e *env) loseOneInTen(ctx context.Context, m *member, trip time.Duration) {
 // impatient is how many callers give up early.
 const impatient = 20
 
-// giveUp campaigns, and gives up after some time.
+// giveUp casts, and gives up after some time.
 func giveUp(ctx context.Context, st store.Store, election string, after time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, after)
 	defer cancel()

@@ -63,7 +63,7 @@ var liveness = []Case{
 	{
 		Name:     "death-before-acknowledging",
 		Promises: []string{"G3"},
-		Explains: "no campaign waits for an acknowledgement: a leader that dies before it acknowledges is replaced",
+		Explains: "no cast waits for an acknowledgement: a leader that dies before it acknowledges is replaced",
 		check: func(e *env) {
 			a, b := e.open(), e.open()
 			e.first(e.cast(a, "a"))
@@ -92,7 +92,7 @@ var liveness = []Case{
 			e.until("the request has been carried out", func() bool { return len(e.ballots(b)) > 0 })
 			a.Heal()
 			o := receive(e, cast, "the ballot")
-			e.ok(o.err, "campaign")
+			e.ok(o.err, "cast")
 			e.until("one ballot stands", func() bool { return len(e.ballots(b)) == 1 })
 			e.first(o.ballot)
 			next := e.cast(b, "b")
@@ -101,9 +101,9 @@ var liveness = []Case{
 		},
 	},
 	{
-		Name:     "abandoned-campaign-leaves-no-ballot",
+		Name:     "abandoned-cast-leaves-no-ballot",
 		Promises: []string{"G3"},
-		Explains: "a campaign that is given up while its outcome is unknown leaves no ballot in the way of the others",
+		Explains: "a cast that is given up while its outcome is unknown leaves no ballot in the way of the others",
 		check: func(e *env) {
 			a, b := e.open(), e.open()
 			e.withdraw(e.cast(a, "a"))
@@ -117,7 +117,7 @@ var liveness = []Case{
 			}()
 			e.until("the request has been carried out", func() bool { return len(e.ballots(b)) > 0 })
 			cancel()
-			e.check(receive(e, given, "the end of the campaign") != nil, "a campaign that was given up succeeded")
+			e.check(receive(e, given, "the end of the cast") != nil, "a cast that was given up succeeded")
 			a.Heal()
 			e.first(e.cast(b, "b"))
 			e.until("only b's ballot stands", func() bool { return len(e.ballots(b)) == 1 })

@@ -66,7 +66,7 @@ var ownership = []Case{
 				e.check(receive(e, ended, "the end of what was waiting") != nil, "waiting ended without an error")
 			}
 			_, err := m.Cast(e.ctx, e.election, "a")
-			e.check(errors.Is(err, store.ErrClosed), "campaigning after Close: %v", err)
+			e.check(errors.Is(err, store.ErrClosed), "cast after Close: %v", err)
 			_, err = m.Observe(e.ctx, e.election, nil)
 			e.check(errors.Is(err, store.ErrClosed), "reading the leader after Close: %v", err)
 			if err := goleak.Find(before); err != nil {

@@ -272,13 +272,13 @@ func (e *env) done(s interface{ Done() <-chan struct{} }) {
 // cast casts a ballot. It tries again if the store could not reach the service.
 func (e *env) cast(m *member, value string) store.Ballot {
 	e.TB.Helper()
-	b, err := campaign(e.ctx, m, e.election, value)
+	b, err := tryCast(e.ctx, m, e.election, value)
 	e.ok(err, "cast the ballot of %s", value)
 	return b
 }
 
-// campaign casts a ballot. It tries again if the store could not reach the service.
-func campaign(ctx context.Context, m *member, election, value string) (store.Ballot, error) {
+// tryCast casts a ballot. It tries again if the store could not reach the service.
+func tryCast(ctx context.Context, m *member, election, value string) (store.Ballot, error) {
 	b, err := m.Cast(ctx, election, value)
 	for errors.Is(err, store.ErrUnavailable) && ctx.Err() == nil {
 		b, err = m.Cast(ctx, election, value)

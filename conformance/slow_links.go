@@ -150,11 +150,11 @@ var slowLinks = []Case{
 	},
 }
 
-// firstTermLasts campaigns and reports false if the lease of the first term ends without a renewal.
+// firstTermLasts casts a ballot and reports false if the lease of the first term ends without a renewal.
 func (e *env) firstTermLasts(m *member, election string) bool {
 	soon, cancel := context.WithTimeout(e.ctx, 5*e.h.TTL)
 	defer cancel()
-	b, err := campaign(soon, m, election, "a")
+	b, err := tryCast(soon, m, election, "a")
 	if err == nil {
 		err = b.Wait(soon)
 	}

@@ -57,7 +57,7 @@ func (e *env) oneFirst(members []*member) bool {
 	for i := range atOnce {
 		value := fmt.Sprint("candidate ", i)
 		casts.Go(func() {
-			b, err := campaign(ctx, members[i%len(members)], e.election, value)
+			b, err := tryCast(ctx, members[i%len(members)], e.election, value)
 			mu.Lock()
 			defer mu.Unlock()
 			if err != nil {

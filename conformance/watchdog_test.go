@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// stuck is a store whose Campaign ignores its context, and returns when the test says so.
+// stuck is a store whose Cast ignores its context, and returns when the test says so.
 type stuck struct {
 	store.Store
 	letGo chan struct{}

@@ -97,5 +97,5 @@ func left(t *testing.T, name string) bool {
 }
 
 func TestCloseAcceptsNoCampaignOnceBallotsAreLost(t *testing.T) {
-	storetest.CloseRefusesCampaigns(t, func() store.Store { return open(t, consul.Config{TTL: long}) })
+	storetest.CloseRefusesCasts(t, func() store.Store { return open(t, consul.Config{TTL: long}) })
 }

@@ -53,10 +53,10 @@ func TestThousandElections(t *testing.T) {
 		all[i] = &election{name: fmt.Sprintf("many/%d", i), told: make(chan store.Leader, 8)}
 	}
 	each(func(ctx context.Context, e *election) (err error) {
-		if e.leader, err = storetest.Campaign(ctx, holder, e.name, "leader"); err != nil {
+		if e.leader, err = storetest.TryCast(ctx, holder, e.name, "leader"); err != nil {
 			return err
 		}
-		e.waiter, err = storetest.Campaign(ctx, many, e.name, "waiter")
+		e.waiter, err = storetest.TryCast(ctx, many, e.name, "waiter")
 		return err
 	})
 	ended, stop := context.WithCancel(context.Background())

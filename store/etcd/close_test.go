@@ -135,7 +135,7 @@ func TestCloseInBadTimes(t *testing.T) {
 }
 
 func TestCloseAcceptsNoCampaignOnceBallotsAreLost(t *testing.T) {
-	storetest.CloseRefusesCampaigns(t, func() store.Store {
+	storetest.CloseRefusesCasts(t, func() store.Store {
 		return open(t, etcd.Config{TTL: long})
 	})
 }

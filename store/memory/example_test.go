@@ -48,7 +48,7 @@ func ExampleOpen() {
 func ExampleFaults() {
 	ctx := context.Background()
 	service := memory.NewService()
-	config := &memory.Config{TTL: 100 * time.Millisecond}
+	config := &memory.Config{TTL: time.Second}
 	a, err := memory.Open(service, config)
 	if err != nil {
 		fmt.Println(err)

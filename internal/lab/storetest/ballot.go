@@ -17,8 +17,8 @@ var elections atomic.Int64
 // NewElection returns the name of an election that no other test of the package uses. None is a prefix of another.
 func NewElection() string { return fmt.Sprintf("test %06d", elections.Add(1)) }
 
-// Campaign casts a ballot as a candidate does: again, if the service could not be reached for a TTL.
-func Campaign(ctx context.Context, st store.Store, election, value string) (store.Ballot, error) {
+// TryCast casts a ballot as a candidate does: again, if the service could not be reached for a TTL.
+func TryCast(ctx context.Context, st store.Store, election, value string) (store.Ballot, error) {
 	for {
 		b, err := st.Cast(ctx, election, value)
 		if !errors.Is(err, store.ErrUnavailable) || ctx.Err() != nil {
@@ -30,7 +30,7 @@ func Campaign(ctx context.Context, st store.Store, election, value string) (stor
 // Cast casts a ballot.
 func Cast(t testing.TB, st store.Store, election, value string) store.Ballot {
 	t.Helper()
-	b, err := Campaign(Soon(t), st, election, value)
+	b, err := TryCast(Soon(t), st, election, value)
 	require.NoError(t, err)
 	return b
 }

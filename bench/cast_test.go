@@ -8,12 +8,12 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// BenchmarkCampaign measures what it takes to enter an election on an open session: Store.Cast behind a leader,
+// BenchmarkCast measures what it takes to enter an election on an open session: Store.Cast behind a leader,
 // until the ballot has been cast and waits. The floor is the least that entering a queue takes: creating a key and
 // reading its position, in one request or, on ZooKeeper, two. It also reports how many round trips follow one another
 // and how many requests are sent. The metrics with the prefix "alone-" are the time that Candidate.Campaign takes to
 // lead if no other candidate stands.
-func BenchmarkCampaign(b *testing.B) {
+func BenchmarkCast(b *testing.B) {
 	onEachService(b, func(b *testing.B, s *server) {
 		behind := newBehind(b, s)
 		floor := &series{measure: newFloor(b, s).entry}
@@ -36,7 +36,7 @@ type behind struct {
 }
 
 func newBehind(b *testing.B, s *server) *behind {
-	e := &behind{wire: s.newWire(), election: "campaign/behind"}
+	e := &behind{wire: s.newWire(), election: "cast/behind"}
 	e.store = s.openStore(b, ttl, e.wire)
 	leader := newContender(b, s.openStore(b, ttl, s.newWire()), e.election, "a")
 	leader.stand(b)
@@ -68,7 +68,7 @@ type alone struct {
 
 func newAlone(b *testing.B, s *server) *alone {
 	w := s.newWire()
-	return &alone{w, newContender(b, s.openStore(b, ttl, w), "campaign/alone", "a")}
+	return &alone{w, newContender(b, s.openStore(b, ttl, w), "cast/alone", "a")}
 }
 
 func (c *alone) measure(b *testing.B) time.Duration {

@@ -21,13 +21,13 @@ type revisions struct {
 	backSince time.Time // since when only lower ones are read; zero while they are not
 }
 
-// read reads in one transaction, and returns what was found by each get, and the revision of all; nothing if the
-// conditions do not hold. It does not go through the cluster's log. What it returns is not older than anything that was
-// seen before it was sent: one member may lag behind another, or wake from a pause. But if all that is read for long is
-// too old, the cluster has been restored to the past, and there is nothing else to go by.
+// read reads in one transaction, which does not go through the cluster's log. It returns what each get found, and the
+// revision of the answer; nothing if the conditions do not hold. An answer is not older than anything that was seen before
+// the request was sent: one member might lag behind another, or wake from a pause. But if all answers are too old for long,
+// the cluster has been restored to the past, and the answers are taken.
 //
-// If the gets are serializable, one member answers without the others. That member may be behind, or no member any more, so
-// its answer is no proof of a restored cluster.
+// If the gets are serializable, one member answers without the other members. That member might be behind, or have been
+// removed, so the answer is no proof of a restored cluster.
 func (d *driver) read(ctx context.Context, conditions []clientv3.Cmp, gets ...clientv3.Op,
 ) (found []*pb.RangeResponse, revision int64, err error) {
 	known := d.known()
@@ -53,9 +53,9 @@ func ranges(resp *clientv3.TxnResponse) (found []*pb.RangeResponse) {
 	return found
 }
 
-// change writes, if the conditions hold. It goes through the cluster's log, so that a revision which is too low is
-// proof of a restored cluster. If the conditions don't hold, the caller sends another request to learn why. Asking for
-// that in the same request, which etcd can do, makes each change a twelfth slower.
+// change writes, if the conditions hold. The request goes through the cluster's log, so that a revision which is too low
+// proves that the cluster was restored. If the conditions don't hold, the caller reads why. etcd can read in the same
+// request, but that makes each change a twelfth slower.
 func (d *driver) change(ctx context.Context, conditions []clientv3.Cmp, ops ...clientv3.Op) (*clientv3.TxnResponse, error) {
 	floor := d.known().floor
 	resp, err := d.txn(ctx, conditions, ops)
@@ -123,8 +123,8 @@ func (r *revisions) raise(revision int64) {
 	}
 }
 
-// saw reports whether an answer may be used; the floor is that from before the request. It notices a cluster that was
-// made of a snapshot: it has another id, or has gone back.
+// saw reports whether an answer may be used; the floor is from before the request. A cluster that was made of a snapshot has
+// another id, or a lower revision: saw logs both.
 func (d *driver) saw(floor int64, header *pb.ResponseHeader, written bool) bool {
 	d.mu.Lock()
 	r := &d.revisions
@@ -138,7 +138,7 @@ func (d *driver) saw(floor int64, header *pb.ResponseHeader, written bool) bool 
 	case r.backSince.IsZero():
 		r.backSince = time.Now()
 	}
-	// If the floor has gone back since, others have found out already.
+	// If the floor has gone back since the request was sent, another request has noticed the restore.
 	if lower && r.floor >= floor && (written || time.Since(r.backSince) >= d.long()) {
 		back = true
 		r.floor, r.backSince = header.Revision, time.Time{}

@@ -71,7 +71,7 @@ func (d *driver) txn(ctx context.Context, conditions []clientv3.Cmp, ops []clien
 	resp, err := request(ctx, d, func(ctx context.Context, client *clientv3.Client) (*clientv3.TxnResponse, error) {
 		return clientv3.NewKV(client).Txn(ctx).If(conditions...).Then(ops...).Commit()
 	})
-	if err == nil && (resp.Header == nil || resp.Succeeded && !answered(ops, resp.Responses)) {
+	if err == nil && (resp.Header == nil || resp.Succeeded && len(resp.Responses) != len(ops)) {
 		return nil, errMalformed
 	}
 	return resp, err
@@ -80,25 +80,12 @@ func (d *driver) txn(ctx context.Context, conditions []clientv3.Cmp, ops []clien
 // errMalformed says that what has answered is no etcd, such as a gateway that leaves parts of the answer out.
 var errMalformed = fmt.Errorf("%w: parts are missing in the answer", store.ErrUnknownOutcome)
 
-// answered reports whether there is a result for each operation of a transaction.
-func answered(ops []clientv3.Op, results []*pb.ResponseOp) bool {
-	if len(results) != len(ops) {
-		return false
-	}
-	for i, op := range ops {
-		if op.IsGet() && results[i].GetResponseRange() == nil {
-			return false
-		}
-	}
-	return true
-}
-
 // first returns the first key that a get has found, or nil.
 func first(r *pb.RangeResponse) *mvccpb.KeyValue {
-	if len(r.Kvs) == 0 {
-		return nil
+	if kvs := r.GetKvs(); len(kvs) > 0 {
+		return kvs[0]
 	}
-	return r.Kvs[0]
+	return nil
 }
 
 // errBehind says that a member has not come as far as another one that we have seen.
@@ -144,14 +131,9 @@ func (d *driver) saw(floor int64, header *pb.ResponseHeader, written bool) bool 
 		r.floor, r.backSince = header.Revision, time.Time{}
 	}
 	d.mu.Unlock()
-	restored := func(what string, from, to any) {
-		d.config.Logger.Warn(what+": was it restored?", "store", d.life.Name, "from", from, "to", to)
-	}
-	switch {
-	case back:
-		restored("the revision of the cluster has gone back", floor, header.Revision)
-	case renamed:
-		restored("the id of the cluster has changed", before, header.ClusterId)
+	if back || renamed {
+		d.config.Logger.Warn("the cluster has gone back or has another id: was it restored?", "store", d.life.Name,
+			"revision before", floor, "revision", header.Revision, "id before", before, "id", header.ClusterId)
 	}
 	return !lower || back
 }

@@ -65,8 +65,8 @@ func (d *driver) connect() {
 	}
 }
 
-// observe remembers why a request found no connection: the client library tells its caller only that time is up. It leaves
-// a member whose answer is late.
+// observe remembers why a request found no connection: the client library tells its caller only that time is up. If the
+// answer is late, observe leaves the member.
 func (d *driver) observe(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker,
 	opts ...grpc.CallOption,
 ) error {
@@ -111,7 +111,7 @@ func (d *driver) unreached(ctx context.Context) error {
 	return fmt.Errorf("%w: %w", cause, d.trouble)
 }
 
-// connects changes the driver's state and wakes those who wait for the client.
+// connects changes the driver's state and wakes the calls that wait for the client.
 func (d *driver) connects(change func()) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -183,8 +183,8 @@ func request[T any](ctx context.Context, d *driver, send func(context.Context, *
 	return none, d.because(explain(err))
 }
 
-// because returns the reason why there is no answer, if that is known. Otherwise it returns the error, which says
-// nothing certain. An error of the cluster's own is an answer.
+// because returns the reason why there is no answer, if the reason is known, and otherwise the error. An error of the
+// cluster's own is an answer, and is returned.
 func (d *driver) because(err error) error {
 	if _, ok := errors.AsType[rpctypes.EtcdError](err); ok {
 		return err
@@ -199,11 +199,12 @@ func (d *driver) because(err error) error {
 	return err
 }
 
-// errClientClosed says that the caller has closed the client that it handed in.
+// errClientClosed says that the program has closed the client of Config.Client.
 var errClientClosed = fmt.Errorf("%w: the caller has closed its client", store.ErrClosed)
 
-// explain turns an error into one of those on which callers decide. Only the cluster itself denies a request, or says
-// that it was not carried out. A gateway, which answers with a status of HTTP, might have passed the request on.
+// explain turns an error of the client library into an error of package store or engine. Only the cluster itself denies a
+// request, or says that the request was not carried out. A gateway, which answers with a status of HTTP, might have passed
+// the request on.
 func explain(err error) error {
 	if err == nil {
 		return nil

@@ -16,8 +16,8 @@ func stands(e engine.Entry) []clientv3.Cmp {
 	return []clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(keyOf(e.Key)), "=", int64(e.Token))}
 }
 
-// Enter implements engine.Session. It is one transaction: the key is put if it does not exist and the nonce is not void,
-// and what is ahead is the key that was created last before it. The cost does not grow with the number of ballots.
+// Enter implements engine.Session. It is one transaction: the key is put if there is no such key and the nonce is not void.
+// What is ahead is the key that was created last before. The cost does not grow with the number of ballots.
 func (s *session) Enter(ctx context.Context, election string, n engine.Nonce, value string) (engine.Entry, error) {
 	dir := s.driver.layout.dir(election)
 	key := dir + ballotName(s.id, n.Name)
@@ -49,10 +49,10 @@ func (s *session) Enter(ctx context.Context, election string, n engine.Nonce, va
 	return e, err
 }
 
-// A mark for each slot of the session keeps late requests to enter from making an entry: Void puts it again, and a request
-// to enter asks for the revision that it had when the slot's turn began. There is none before the first Void, and all go
-// with the lease. If the mark is another one than the session knows of, because a restored cluster has lost it or a late
-// request to void has put it again, the next entry of the slot is refused, and Void is called for that.
+// A mark for each slot of the session keeps late requests to enter from making an entry: Void puts the mark again, and a
+// request to enter is carried out only if the mark has the revision that the session knows. There is no mark before the first
+// Void, and all marks go with the lease. A restored cluster might have lost a mark, and a late request to void might have put
+// a mark again. Then the next request to enter is refused, and Void is called for that nonce.
 
 // notVoid is the condition that no turn of the slot has been made void since the last one that the session knows of.
 func (s *session) notVoid(n engine.Nonce) clientv3.Cmp {
@@ -87,9 +87,10 @@ func (s *session) Remove(ctx context.Context, r engine.Removal) error {
 	if err != nil || resp.Succeeded || !r.Acknowledged {
 		return err
 	}
-	// Another client has deleted the entry. Its acknowledgement has its revision or, if that is not known, is the only one.
-	// The revision alone is no proof: a restored cluster gives it out again. A ballot that acknowledges after Alone was asked
-	// makes it another revision.
+	// Another client has deleted the entry. The key is the entry's acknowledgement if this session holds the key, and the
+	// revision is that of the acknowledgement or, if that is not known, no other ballot might have acknowledged. The revision
+	// alone is no proof: a restored cluster gives a revision out again. If another ballot acknowledges after Alone was asked,
+	// the key has a later revision, and stays.
 	held, _, err := s.driver.readKey(ctx, ack)
 	if held.GetLease() != s.id || r.Revision != 0 && held.ModRevision != int64(r.Revision) || r.Revision == 0 && !r.Alone() {
 		return err

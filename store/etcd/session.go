@@ -18,9 +18,9 @@ import (
 
 // session is a lease of the cluster. It implements engine.Session.
 //
-// The cluster's leader counts the TTL from when it carries out a renewal, which is after the renewal was sent: the
-// store's lease, which counts from then, ends first. A member that is not the leader passes renewals on, and one that
-// has been deposed without knowing asks a quorum first. A new leader of the cluster counts the TTL anew.
+// The cluster's leader counts the TTL from when the renewal is carried out. store.Lease counts from when the renewal was
+// sent, which is earlier, so store.Lease ends first. A follower of the cluster passes renewals on to the leader, and a leader
+// asks a quorum whether it still leads. A new leader of the cluster counts the TTL anew.
 type session struct {
 	driver  *driver
 	id      int64

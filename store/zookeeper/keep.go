@@ -16,7 +16,7 @@ func pause(ttl time.Duration) time.Duration   { return ttl / 6 }
 func spacing(ttl time.Duration) time.Duration { return ttl / 24 }
 
 // patience is how long an answer may take: round trips are promised up to TTL/8, and a confirmation is written to disks.
-// Then the connection is given up, and the next server might answer while the lease still holds (TestServerFallsSilent).
+// Then the connection is given up, and the next server might answer while the lease still holds (TestFrozenServerIsTheCause).
 func patience(ttl time.Duration) time.Duration { return ttl / 5 }
 
 // keeper confirms the session of a connection. All of its state is that of the goroutine which runs serve.

@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-leadership/leadership/conformance"
 	"github.com/go-leadership/leadership/internal/lab/storetest"
 	"github.com/go-leadership/leadership/internal/lab/testserver"
 	"github.com/go-leadership/leadership/store"
@@ -70,31 +69,6 @@ func TestSilentServer(t *testing.T) {
 	start = time.Now()
 	confirmedAgain(t, st)
 	require.Less(t, time.Since(start), 4*time.Second)
-}
-
-// A server that has answered the handshake and then falls silent is left as soon as a confirmation is late. The client
-// library would wait for two thirds of the TTL, and the lease be over.
-func TestServerFallsSilent(t *testing.T) {
-	t.Parallel()
-	const ttl = 20 * time.Second
-	server := testserver.NewZooKeeper(t, testserver.ZooKeeperConfig{Extra: map[string]string{"maxSessionTimeout": "60000"}})
-	network := conformance.NewNetwork()
-	dials := make(chan time.Time, 1)
-	dial := func(ctx context.Context, kind, address string) (net.Conn, error) {
-		select {
-		case dials <- time.Now():
-		default:
-		}
-		return network.Dial(ctx, kind, address)
-	}
-	st := open(t, zookeeper.Config{Servers: server.Addrs(), TTL: ttl, Dial: dial})
-	castFirst(t, st, newElection(), "own")
-	receive(t, dials, "the first dial")
-	silent := time.Now()
-	network.Cut()
-	next := receive(t, dials, "the next dial")
-	require.Less(t, next.Sub(silent), ttl*6/10, "the next confirmation is sent within TTL/6, and is late a TTL/5 after that")
-	network.Heal()
 }
 
 // Adding the identity fails, or is repeated on a later connection and fails there. The store tries again on the next

@@ -39,7 +39,7 @@ func (d *driver) newWatch(tell engine.Tell) *watch {
 // dir watches a directory for some events, which news is called with.
 func (w *watch) dir(dir string, mask uint32, name string, news func(mask uint32)) error {
 	d := w.driver
-	s, err := d.watch(dir, mask, name, func(mask uint32) { d.line.news(func() { news(mask) }) })
+	s, err := d.hub.add(dir, mask, name, func(mask uint32) { d.line.news(func() { news(mask) }) })
 	if err != nil {
 		return err
 	}
@@ -223,7 +223,7 @@ func (d *driver) join(w *watch, id, ballot string, withdraw func()) (*monitor, e
 func (m *monitor) begin() error {
 	d := m.driver
 	const ends = syscall.IN_CLOSE_WRITE | syscall.IN_DELETE | syscall.IN_DELETE_SELF
-	s, err := d.watch(d.sessionDir(m.id), ends, "", func(uint32) { d.line.news(m.closed) })
+	s, err := d.hub.add(d.sessionDir(m.id), ends, "", func(uint32) { d.line.news(m.closed) })
 	if err != nil && !missing(err) {
 		return err
 	}

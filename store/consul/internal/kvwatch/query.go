@@ -64,9 +64,15 @@ func (w *watch) follow() {
 	}
 }
 
+// longList is the length of a directory from which on reading it at each change costs more than it saves (BenchmarkHerd).
+const longList = 100
+
 // whole reports whether the query is for the whole directory: all users need to know of another key, too, when this one
-// ends. The caller holds mu.
+// ends, and the directory was not long so far. The caller holds mu.
 func (w *watch) whole() bool {
+	if w.long {
+		return false
+	}
 	for u := range w.users {
 		if !u.needs(w.state) {
 			return false
@@ -89,6 +95,11 @@ func (w *watch) ask(ctx context.Context, poll *agent.Poll, version uint64, whole
 		read = entries(pairs)
 		return meta, err
 	})
+	if len(read) >= longList {
+		w.mu.Lock()
+		w.long = true
+		w.mu.Unlock()
+	}
 	if err != nil || back {
 		return back, true, err
 	}

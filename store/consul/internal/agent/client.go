@@ -55,6 +55,7 @@ func New(life *adapter.Lifecycle, config Config) (*Client, error) {
 func (c *Client) Close() {
 	if c.conns != nil {
 		c.conns.transport.CloseIdleConnections()
+		c.dialer.close()
 	}
 }
 

@@ -40,10 +40,10 @@ const (
 
 func newConnections(d *dialer, c Config) *connections {
 	n := &connections{d, &http.Transport{
-		DialContext: d.open, MaxIdleConnsPerHost: Queries + Burst, IdleConnTimeout: min(max(c.TTL, leastIdle), mostIdle),
+		DialContext: d.connect, MaxIdleConnsPerHost: Queries + Burst, IdleConnTimeout: min(max(c.TTL, leastIdle), mostIdle),
 	}}
 	if c.TLS != nil {
-		n.transport.DialTLSContext = d.open
+		n.transport.DialTLSContext = d.connect
 	}
 	return n
 }

@@ -5,7 +5,10 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
+	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -20,15 +23,18 @@ type dialer struct {
 	ttl       time.Duration
 
 	next atomic.Int64 // the index of the address to begin with
+
+	mu   sync.Mutex
+	open map[*tracked]struct{} // guarded by mu: the connections that are open
 }
 
 // dialLimit bounds a dial, since net/http goes on with one that its request has given up. The only agent has a TTL, if
 // that is longer.
 const dialLimit = 3 * time.Second
 
-// open dials. The address is that of the request's URL, which says nothing. net/http goes on with a dial that its request
+// connect dials. The address is that of the request's URL, which says nothing. net/http goes on with a dial that its request
 // has given up, for dialLimit.
-func (d *dialer) open(ctx context.Context, network, _ string) (net.Conn, error) {
+func (d *dialer) connect(ctx context.Context, network, _ string) (net.Conn, error) {
 	var errs []error
 	for range d.addresses {
 		at := d.present()
@@ -74,11 +80,37 @@ func (d *dialer) openOne(ctx context.Context, network string, at int64) (net.Con
 			return nil, err
 		}
 	}
-	return &tracked{conn, at}, nil
+	c := &tracked{conn, d, at}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.open == nil {
+		d.open = map[*tracked]struct{}{}
+	}
+	d.open[c] = struct{}{}
+	return c, nil
+}
+
+// close closes all connections. net/http loses one that it finds too old while its idle connections are closed.
+func (d *dialer) close() {
+	d.mu.Lock()
+	open := slices.Collect(maps.Keys(d.open))
+	d.mu.Unlock()
+	for _, c := range open {
+		_ = c.Close()
+	}
 }
 
 // tracked is a connection with the index of its address.
 type tracked struct {
 	net.Conn
-	at int64
+	dialer *dialer
+	at     int64
+}
+
+// Close implements net.Conn.
+func (c *tracked) Close() error {
+	c.dialer.mu.Lock()
+	delete(c.dialer.open, c)
+	c.dialer.mu.Unlock()
+	return c.Conn.Close()
 }

@@ -6,11 +6,13 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"slices"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/go-leadership/leadership/internal/adapter"
 	"github.com/go-leadership/leadership/store"
@@ -108,7 +110,7 @@ func TestWhichAgentsAreGone(t *testing.T) {
 		d.dial = func(_ context.Context, _, address string) (net.Conn, error) {
 			return nil, map[string]error{"a": c.a, "b": c.b}[address]
 		}
-		_, err := d.open(t.Context(), "tcp", "")
+		_, err := d.connect(t.Context(), "tcp", "")
 		require.Equal(t, c.gone, Refusing(err))
 		require.Equal(t, c.gone, Refusing(newClient(t).Explain(err)))
 	}
@@ -128,4 +130,21 @@ func requireOnly(t *testing.T, err, want error) {
 	kinds := []error{store.ErrDenied, store.ErrInvalid, store.ErrUnavailable, store.ErrUnknownOutcome}
 	is := slices.DeleteFunc(kinds, func(kind error) bool { return !errors.Is(err, kind) })
 	require.Equal(t, []error{want}, is, "%v", err)
+}
+
+// TestCloseFindsLostConnections: net/http might have lost one, and Close closes it all the same.
+func TestCloseFindsLostConnections(t *testing.T) {
+	ours, agents := net.Pipe()
+	t.Cleanup(func() { _ = agents.Close() })
+	c, err := New(adapter.NewLifecycle("consul", false, ""), Config{
+		Addresses: []string{"a"}, TTL: time.Second,
+		Dial: func(context.Context, string, string) (net.Conn, error) { return ours, nil },
+	})
+	require.NoError(t, err)
+	_, err = c.dialer.connect(t.Context(), "tcp", "")
+	require.NoError(t, err)
+	c.Close()
+	_, err = agents.Read(make([]byte, 1))
+	require.ErrorIs(t, err, io.EOF)
+	require.Empty(t, c.dialer.open)
 }

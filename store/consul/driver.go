@@ -31,6 +31,8 @@ type driver struct {
 	due     chan struct{} // has room for one: the session must be confirmed now
 	seed    maphash.Seed  // of streamOf
 
+	clearing sync.WaitGroup // what clears away sessions beside the calls
+
 	mu      sync.Mutex
 	present *session          // guarded by mu, as are all below: the session that is kept; nil if there is none
 	left    []*session        // that are not kept, and might still exist
@@ -282,7 +284,8 @@ func (d *driver) Clear(ctx context.Context, election string) error {
 // Close implements engine.Driver. The sessions that are left are tried to be cleared away once more.
 func (d *driver) Close() error {
 	d.life.Close()
-	d.clearLeft(d.life.Background)
+	d.clearLeft()
+	d.clearing.Wait()
 	d.life.Stop()
 	d.life.Wait()
 	d.client.Close()

@@ -32,12 +32,12 @@ func (d *driver) leave(s *session) {
 }
 
 // clearLeft destroys the sessions that are left.
-func (d *driver) clearLeft(ctx context.Context) {
+func (d *driver) clearLeft() {
 	d.mu.Lock()
 	list := d.left
 	d.left = nil
 	d.mu.Unlock()
-	ctx, cancel := context.WithTimeout(ctx, clearLimit)
+	ctx, cancel := context.WithTimeout(d.life.Background, clearLimit)
 	defer cancel()
 	var tries sync.WaitGroup
 	for _, s := range list {

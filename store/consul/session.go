@@ -49,7 +49,7 @@ func (d *driver) Open(ctx context.Context) (engine.Session, engine.Proof, error)
 	if err := d.client.Ready(ctx); err != nil {
 		return nil, engine.Proof{}, told(err)
 	}
-	d.clearLeft(ctx)
+	d.clearLeft()
 	s := &session{driver: d, sent: store.Now(), renewed: time.Now()}
 	if err := d.create(ctx, s, "leadership-"+newName()); err != nil {
 		d.leave(s)

@@ -18,8 +18,8 @@ import (
 	"github.com/hashicorp/consul/api"
 )
 
-// driver implements engine.Driver. The watch of a ballot is a stream of its own, which the last one ahead of it joins; all
-// others tell in any order.
+// driver implements engine.Driver. The watch of an own ballot is a stream, and so is the watch of the last ballot ahead of it:
+// the two have the same number. All other watches tell in any order.
 //
 // Its goroutines are those of the watcher, and those that clear away sessions that are left. Close waits for all of them.
 type driver struct {
@@ -31,8 +31,10 @@ type driver struct {
 	due     chan struct{} // has room for one: the session must be confirmed now
 	seed    maphash.Seed  // of streamOf
 
+	clearing sync.WaitGroup // what clears away sessions beside the calls
+
 	mu      sync.Mutex
-	present *session          // guarded by mu, as are all below: the one that is kept; nil if there is none
+	present *session          // guarded by mu, as are all below: the session that is kept; nil if there is none
 	left    []*session        // that are not kept, and might still exist
 	behind  map[string]behind // own ballots, by the key of the nearest ahead
 }
@@ -59,7 +61,7 @@ func newDriver(config Config) (*driver, error) {
 	return d, nil
 }
 
-// isSession reports whether the session with an id is the one that is kept.
+// isSession reports whether the session that is kept has this id.
 func (d *driver) isSession(id string) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -150,10 +152,10 @@ func (d *driver) Confirm(ctx context.Context) error {
 	return err
 }
 
-// standing is what the driver knows of an entry that it has made. Ahead and Acknowledge are called one at a time.
+// standing is what the driver knows of an entry of its own. Ahead and Acknowledge are called one at a time.
 type standing struct {
 	long  bool     // constant: its value has a key of its own
-	ahead []string // constant: the keys of the ballots that were ahead when it was made, the nearest last
+	ahead []string // constant: the keys of the ballots that were ahead when the entry was made, the nearest last
 
 	nearest string // guarded by the driver's mu: the key under which driver.behind may have it
 
@@ -183,8 +185,8 @@ func (d *driver) Ahead(ctx context.Context, e engine.Entry) (engine.Place, error
 	return d.place(e.Key, standingOf(e), keys(list[:at])), nil
 }
 
-// longQueue is the length from which on a read of the whole queue takes longer than one of the own ballot, which it would
-// save (BenchmarkHerd).
+// longQueue is the length of a queue from which on a read of the whole queue takes longer than the read of the own ballot
+// that it would save (BenchmarkHerd).
 const longQueue = 100
 
 // place returns the place of a ballot behind others, the nearest last.
@@ -205,7 +207,7 @@ func (d *driver) place(key string, st *standing, ahead []string) engine.Place {
 	return engine.Place{Nearest: nearest, More: n > 1}
 }
 
-// stands returns ErrGone if a ballot does not stand, and another error if it does, against what was read before.
+// stands returns ErrGone if a ballot does not stand, and another error if the ballot stands: a list has not shown it.
 func (d *driver) stands(ctx context.Context, key string) error {
 	s, err := d.client.Get(ctx, key)
 	switch {
@@ -217,8 +219,8 @@ func (d *driver) stands(ctx context.Context, key string) error {
 	return engine.Answered(fmt.Errorf("%w: the ballot stands", store.ErrUnavailable))
 }
 
-// Ballots implements engine.Driver. Consul leaves keys that the token may not read out of a list, without an error. It
-// denies the read of one key, so an empty list is checked by such a read.
+// Ballots implements engine.Driver. Consul leaves keys that the token may not read out of a list, without an error, and
+// denies the read of a single key. So an empty list is checked by such a read.
 func (d *driver) Ballots(ctx context.Context, election string) ([]store.Standing, error) {
 	queue, err := d.queue(ctx, election)
 	if err == nil && len(queue) == 0 {
@@ -281,7 +283,8 @@ func (d *driver) Clear(ctx context.Context, election string) error {
 // Close implements engine.Driver. The sessions that are left are tried to be cleared away once more.
 func (d *driver) Close() error {
 	d.life.Close()
-	d.clearLeft(d.life.Background)
+	d.clearLeft()
+	d.clearing.Wait()
 	d.life.Stop()
 	d.life.Wait()
 	d.client.Close()

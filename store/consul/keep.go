@@ -17,15 +17,15 @@ import (
 
 // How a session is confirmed, and why the lease is safe.
 //
-// A server ends a session twice its TTL T after it was created or last renewed at the server that leads; one that
-// begins to lead starts all timers anew. The lease lasts T from when a renewal was sent, less the grace, but a renewal
-// alone proves little: it is answered from memory, without asking the other servers, even if the server does not lead
-// any more, or if the timer has run out and the session is about to be ended. Therefore
+// A server ends a session twice its TTL T after the session was created or last renewed at the server that leads. A server
+// that begins to lead starts all timers anew. The lease lasts T from when a renewal was sent, less the grace. But a renewal
+// alone proves little: a server answers it from memory, without asking the other servers, even if it does not lead any
+// more, or if the timer has run out and the session is about to end. Therefore
 //
-//   - a renewal counts once a consistent read that was sent with it has found the session: the server that leads had
-//     the session when the lease began;
-//   - it counts only if the answer came within T of when the last one that counted was sent. Since timers run for 2T,
-//     none can have run out before; later than that the session is given up, and destroyed.
+//   - a renewal counts once a consistent read that was sent with the renewal has found the session: the server that leads
+//     had the session when the lease began;
+//   - a renewal counts only if the answer came within T of when the last renewal that counted was sent. Since timers run
+//     for 2T, no timer can have run out before. Later than that the session is given up, and destroyed.
 //
 // Let a server begin to lead at time t, and its timers run until t + 2T at least. A lease from a renewal sent before t
 // ends before t + T. So for a lease to be wrong, servers that do not lead any more have to answer all renewals until t
@@ -34,10 +34,10 @@ import (
 // moment m was sent before m, and m is less than T behind a renewal that was answered before the pause.
 //
 // Below 10 s the session is bound to a TTL check, whose timer runs at the agent and only there, for exactly T from the
-// last pass that the agent received. Once it has run out, the agent tells its servers, and a pass that comes too late
-// does not call that back. So a pass counts if it was answered within T of when one that counts was sent: then the
-// timer has not run out. The session's own TTL of 10 s is renewed besides, in case the agent dies or is cut off, and no
-// agent is left to turn the check critical.
+// last pass that the agent received. Once the timer has run out, the agent tells its servers, and a pass that comes too
+// late does not call that back. So a pass counts if it was answered within T of when the last pass that counted was sent:
+// then the timer has not run out. The session's own TTL of 10 s is renewed besides, in case the agent dies or is cut off, and
+// no agent is left to turn the check critical.
 //
 // A confirmation is sent every T/4. Each of its requests may take T/4 from when it is sent on an open connection. After a
 // failure the next one is sent at once, to the next agent. So with a grace of T/3, after an agent has fallen silent, the
@@ -50,7 +50,7 @@ func (s *session) Keep(ctx context.Context, renewed func(engine.Proof)) error {
 	err := s.confirmAll(ctx, renewed)
 	if errors.Is(err, errEnded) || s.ended.Load() { // else the engine calls End
 		s.driver.leave(s) // its check
-		s.driver.life.Go(func() { s.driver.clearLeft(s.driver.life.Background) })
+		s.driver.clearing.Go(s.driver.clearLeft)
 		return nil
 	}
 	return err
@@ -86,7 +86,7 @@ func (s *session) confirmAll(ctx context.Context, renewed func(engine.Proof)) er
 			s.sent, pause = sent, 0
 			next = sent.Time().Add(ttl / 4)
 			renewed(s.proof(sent))
-			d.life.Go(func() { d.clearLeft(d.life.Background) })
+			d.clearing.Go(d.clearLeft)
 		}
 	}
 }

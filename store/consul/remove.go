@@ -16,11 +16,11 @@ import (
 type removal struct {
 	engine.Removal
 	session *session
-	tried   bool // it may have acknowledged
+	tried   bool // the ballot might have acknowledged
 }
 
-// Remove implements engine.Session. It is one transaction, made from what is known of the keys, and if that is refused,
-// from what is read.
+// Remove implements engine.Session. One transaction removes the ballot and its acknowledgement, as they are known. If the
+// transaction is refused, the keys are read first.
 func (s *session) Remove(ctx context.Context, gone engine.Removal) error {
 	d, st := s.driver, standingOf(gone.Entry)
 	d.mu.Lock()
@@ -54,8 +54,8 @@ func (s *session) Remove(ctx context.Context, gone engine.Removal) error {
 	}
 }
 
-// ops returns the operations that remove a ballot. Those on the acknowledgement touch nothing of others: while the ballot
-// stands, what our session holds is the ballot's; otherwise only what it is known to have made.
+// ops returns the operations that remove a ballot. They remove no acknowledgement of another ballot: while the ballot stands,
+// an acknowledgement that the session holds is the ballot's; otherwise only one with the ballot's last revision is.
 func (r removal) ops(ack agent.Entry, standing bool) []*api.KVTxnOp {
 	l, id := r.session.driver.layout, r.session.id
 	key := l.ack(r.Election)

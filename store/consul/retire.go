@@ -9,10 +9,10 @@ import (
 	"github.com/go-leadership/leadership/store/consul/internal/agent"
 )
 
-// Sessions that are left: they are not kept, and the service might still have them. The ballots of such a session block all
-// others, and servers that return after an outage count the time of each session anew. So Open destroys them before it
-// creates another session; what has failed is tried again with each renewal and by Close, and given up after mostTries. In
-// an outage nothing is tried, since Open waits until the servers are ready.
+// A session that is left is not kept, and the service might still have it. Its ballots block all others, and servers that
+// return after an outage count the time of each session anew. So Open destroys the sessions that are left before it creates
+// another one. If that fails, it is tried again with each renewal and by Close, up to mostTries. In an outage nothing is
+// tried, since Open waits until the servers are ready.
 
 const (
 	// mostTries is how often a session is tried to be destroyed by servers that are ready: more than two TTLs of renewals.
@@ -32,12 +32,12 @@ func (d *driver) leave(s *session) {
 }
 
 // clearLeft destroys the sessions that are left.
-func (d *driver) clearLeft(ctx context.Context) {
+func (d *driver) clearLeft() {
 	d.mu.Lock()
 	list := d.left
 	d.left = nil
 	d.mu.Unlock()
-	ctx, cancel := context.WithTimeout(ctx, clearLimit)
+	ctx, cancel := context.WithTimeout(d.life.Background, clearLimit)
 	defer cancel()
 	var tries sync.WaitGroup
 	for _, s := range list {
@@ -50,8 +50,8 @@ func (d *driver) clearLeft(ctx context.Context) {
 	tries.Wait()
 }
 
-// clearAway destroys a session and removes its check, and tries each even if the other fails. A session whose id was not
-// told ends with its check (TestLateCreationFails). One without a check holds no keys, and expires.
+// clearAway destroys a session and removes its check, and tries the second even if the first fails. A session whose id was
+// not told ends with its check (TestLateCreationFails). A session without id and check holds no keys, and expires.
 func (d *driver) clearAway(ctx context.Context, sess *session) error {
 	return errors.Join(d.destroy(ctx, sess.id), d.deregister(ctx, sess.check))
 }

@@ -29,7 +29,7 @@ type session struct {
 	sent    store.Instant // when the last one that counted was sent
 	renewed time.Time     // when the session itself was last renewed, as against its check
 	// connection counts how often the agent did not confirm the session, and how often the service's index might have gone
-	// back, as it does by a restore: what was told before might not be so any more.
+	// back, as it does by a restore: what was told before might be wrong now.
 	connection atomic.Uint64
 }
 
@@ -49,7 +49,7 @@ func (d *driver) Open(ctx context.Context) (engine.Session, engine.Proof, error)
 	if err := d.client.Ready(ctx); err != nil {
 		return nil, engine.Proof{}, told(err)
 	}
-	d.clearLeft(ctx)
+	d.clearLeft()
 	s := &session{driver: d, sent: store.Now(), renewed: time.Now()}
 	if err := d.create(ctx, s, "leadership-"+newName()); err != nil {
 		d.leave(s)
@@ -74,8 +74,8 @@ func told(err error) error {
 	return err
 }
 
-// create creates a session at the service, with its check. Creating it starts its timer at the servers, and registering
-// the check that of the agent: the lease begins with the session.
+// create creates a session at the service, with its check. The check's timer starts at the agent when the check is
+// registered, and the session's at the servers when the session is created: the lease begins before both.
 func (d *driver) create(ctx context.Context, sess *session, name string) error {
 	// The library's own call leaves out an empty list and a delay of zero, which then are given defaults.
 	settings := map[string]any{

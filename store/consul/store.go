@@ -14,10 +14,10 @@
 // A crashed leader is replaced within twice its TTL and a second. With a TTL below 10 s it is replaced within the TTL
 // and 1.5 s, the time in which the agent updates its servers; agents delay that for up to 3 s after a server has
 // joined. A session ends early if the agent leaves, if its node or the store's check is deregistered, or if a client
-// destroys the session. A ballot ends early if a client deletes it. A watch tells the holder, whose term ends, as it
-// does when its agent refuses connections. The successor might lead a moment before. If that matters, fence with the
-// token. A server that falls silent is made to leave by the others, without a word to its candidates: with a TTL above
-// 6 s connect them to client agents.
+// destroys the session. A ballot ends early if a client deletes it. A watch tells the holder, and the term ends. It also
+// ends when the agent refuses connections. The successor might lead a moment before. If that matters, fence with the token.
+// If a server falls silent, the other servers remove it, and its candidates are not told: with a TTL above 6 s connect
+// candidates to client agents.
 //
 // The fencing token is the ballot's CreateIndex, which no removal of keys sets back, and a leader's revision the
 // ModifyIndex of the acknowledgement.

@@ -23,7 +23,7 @@ import (
 //
 // Answers come from an agent, or from something in between: a gateway, a proxy, a load balancer. Only what Consul alone
 // says, in its own words, is certain. Everything else is an odd answer: the request may have been carried out, and is
-// sent again. If Consul's words might come from something else too, such as a 404, it is asked twice.
+// sent again. A 404 might come from something else than Consul, too, so it counts as no answer.
 // TestWhatAnswersMean has an answer for each case below.
 
 // Explain turns the outcome of a request into an error on which callers decide.
@@ -79,8 +79,8 @@ func (c *Client) classify(err error) error {
 	return classifyNet(err)
 }
 
-// ErrRefused says that an agent can be reached, and does not do what it is asked: the settings of the store and the agent
-// might not match, or the agent can't find out what the token may do. To wait helps only if an operator does something.
+// ErrRefused says that an agent can be reached, and refuses a request: the settings of the store and of the agent might not
+// match, or the agent can't find out what the token may do. Waiting does not help soon.
 var ErrRefused = fmt.Errorf("%w: the agent refuses", store.ErrUnavailable)
 
 func classifyNet(err error) error {

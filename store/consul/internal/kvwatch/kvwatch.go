@@ -1,17 +1,16 @@
-// Package kvwatch watches keys of Consul. Its users tell it a key, and are told each state of the key and until when that
-// was right; they need not know how an agent is asked. The package knows nothing of what the keys stand for.
+// Package kvwatch watches keys of Consul. A user names a key, and is told each state of the key, and until when that state
+// was right. How an agent is asked is the package's own business. It knows nothing of elections.
 //
 // What it promises:
-//  1. A user is told one thing at a time, in the order in which it was known, and never an older state of a key after a
-//     newer one, from one watch of the key to the next neither.
-//  2. Watch returns when a read has been told that was sent after the call, or what was offered.
+//  1. A user is told one state at a time, in the order in which the states were known, and never an older state of a key
+//     after a newer one, not from one watch of the key to the next either.
+//  2. Watch returns when it has told what was offered, or a read that was sent after the call.
 //  3. A state with a time AsOf holds all changes before that time. Each Confirm tells one, or a newer state.
 //  4. Every change of a state is told at once as a rule, within 200 ms beyond the first 64 keys. If a query has gone silent,
 //     the next Confirm tells what it has missed of a key that comes again. Of another key, the next Watch does.
-//  5. The end of a key that is watched While another one stands is told only if the other one stood then, or later.
-//     Otherwise the watch is over without a word: a read has to tell. So a user who waits for the end of the one, and must
-//     know that it has come before that of the other, need not read the other (BenchmarkResign). That holds once Watch
-//     has returned.
+//  5. A key may be watched While an own key stands. The end of the watched key is told only if the own key stood then, or
+//     later. Otherwise the watch is over without a word: a read has to tell. So a user who must know that the watched key
+//     has gone before the own key need not read the own key (BenchmarkResign). That holds once Watch has returned.
 package kvwatch
 
 import (
@@ -28,14 +27,14 @@ import (
 // A blocking query holds a connection, and an agent takes 200 of them from an address, of all processes together. So there
 // is a limited number of queries, see agent.Queries. A query is not given up when the last user of its key has left, since
 // the agent would not notice before the wait of the query is over: the next user often comes soon, and the query of a key
-// that is being deleted ends by itself. A query's wait begins short, the longer the more there are, so that many don't ask
-// more often than few, and doubles as the watch lasts: short watches leave nothing for long, long ones ask rarely
-// (TestIdleCost).
+// that is being deleted ends by itself. The wait of a query begins short, and doubles as the watch lasts: short watches leave
+// nothing for long, long watches ask rarely. It begins longer if there are many queries, so that many don't ask more often
+// than few (TestIdleCost).
 //
 // Keys beyond that number are watched together, see shared.go: TestThousandElections stands in 1,000 elections within the
 // connections that a stock agent grants.
 //
-// And Confirm reads those that come again, see verify.go.
+// Confirm reads the keys that come again, see verify.go.
 
 // Watcher watches keys. Its goroutines are one for each key with a query of its own, and runShared with a query while
 // there are keys without. They are tasks of the client's life.
@@ -54,8 +53,8 @@ type Watcher struct {
 	wake chan struct{} // has room for one: runShared has something to do
 }
 
-// New returns a watcher of keys that begin with a prefix. stands says for keys that are watched While others stand, and for
-// those others, whether they do. doubt is called when a query broke, and when it went back.
+// New returns a watcher of keys that begin with a prefix. stands reports whether a key stands, for promise 5. doubt is called
+// when a query broke, and when the index of the servers was set back.
 func New(client *agent.Client, prefix string, stands func(key string, e agent.Entry) bool, doubt func()) *Watcher {
 	return &Watcher{
 		client: client, prefix: prefix, stands: stands, doubt: doubt, byKey: map[string]*watch{},
@@ -67,14 +66,14 @@ func New(client *agent.Client, prefix string, stands func(key string, e agent.En
 type Options struct {
 	// Once says that the key never exists again once it has gone. Its value is not told.
 	Once bool
-	// While is the key of another one in the same directory; empty if it does not matter. See promise 5 of the package. It
-	// costs reads of the whole directory whenever anything in it changes.
+	// While is the own key of promise 5, in the same directory; empty if there is none. It costs reads of the whole directory
+	// whenever anything in the directory changes.
 	While string
-	// From says from which entry of the key on While matters; from the first if it is nil.
+	// From reports whether While matters from an entry of the key on. nil: from the first.
 	From func(agent.Entry) bool
 }
 
-// needs reports whether a user needs to know of another key when the one with an entry ends.
+// needs reports whether a user needs to know of the own key when the watched key, which has this entry, ends.
 func (o Options) needs(e agent.Entry) bool { return o.While != "" && (o.From == nil || o.From(e)) }
 
 // News is what a user is told.
@@ -163,7 +162,7 @@ type watch struct {
 	long    bool   // the directory has too many keys to be read at each change
 }
 
-// user is one of those who watch a key.
+// user is a user of a watch.
 type user struct {
 	Options
 	tell func(News)
@@ -211,9 +210,9 @@ func (w *watch) shared() bool { return w.known && !w.queried && len(w.users) > 0
 // over reports whether there is nothing more to wait for. The caller holds mu.
 func (w *watch) over() bool { return w.once && !w.state.Exists }
 
-// accept takes note of a state that was read when the watch had the given version. It reports false if another one
-// has been noted since. A consistent read says when it was sent, and so as of when the state is right. beside are the
-// entries of the directory at the same time, as far as they were read.
+// accept takes note of a state that was read when the watch had the given version. It returns false if another state has
+// been noted since. sent is when a consistent read was sent: the state is right as of then. beside are the entries of the
+// directory at the same time, as far as they were read.
 func (w *watch) accept(version uint64, a agent.Read, sent time.Time, beside map[string]agent.Entry) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -228,8 +227,8 @@ func (w *watch) accept(version uint64, a agent.Read, sent time.Time, beside map[
 		return true
 	}
 	if !w.known || w.state != a.Entry || !a.Exists {
-		// A key that does not exist may have existed since it was found not to before: what was read then may come later,
-		// and is not believed any more.
+		// A key that was absent before, and is absent now, might have existed in between: the answer to a read from in between
+		// might come later, and is not believed any more.
 		w.version++
 	}
 	before := w.state
@@ -237,7 +236,7 @@ func (w *watch) accept(version uint64, a agent.Read, sent time.Time, beside map[
 		w.state, w.known = a.Entry, true
 		delete(w.offers, w.dir)
 	}
-	for u := range w.users { // those who came since the last state do not know it
+	for u := range w.users { // users who came since the last state do not know it
 		if u.set && u.needs(before) && !w.stands(w.key, a.Entry) && !w.stands(u.While, beside[u.While]) {
 			delete(w.users, u)
 			u.tell(News{Over: true})

@@ -64,10 +64,11 @@ func (w *watch) follow() {
 	}
 }
 
-// longList is the length of a directory from which on reading it at each change costs more than it saves (BenchmarkHerd).
+// longList is the length of a directory from which on to read all of it at each change costs more than it saves
+// (BenchmarkHerd).
 const longList = 100
 
-// whole reports whether the query is for the whole directory: all users need to know of another key, too, when this one
+// whole reports whether the query is for the whole directory: all users need to know of their own keys when the watched key
 // ends, and the directory was not long so far. The caller holds mu.
 func (w *watch) whole() bool {
 	if w.long {

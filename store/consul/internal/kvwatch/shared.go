@@ -40,13 +40,13 @@ func (all *Watcher) promote() {
 			return
 		}
 	}
-	all.wakeShared() // it ends if it has none left
+	all.wakeShared() // runShared ends if it has no watches left
 }
 
 // runShared watches all keys that have no query of their own, while there are any: by one query for the names directly
-// below the prefix, which returns when anything below it changes, wherever that is. Then transactions find out which
-// of the keys it was. While others' keys change all the time, and while watches join, whose change the query may have told
-// before they came, that is so many requests per round; while nothing changes, none.
+// below the prefix, which returns when any key below the prefix changes. Then transactions find out which of the watched
+// keys have changed. A watch that joins is verified, too, since the query might have told its change before. So there are
+// requests in each round while keys change or watches join, and none otherwise.
 func (all *Watcher) runShared() {
 	background := all.client.Life.Background
 	ctx, cancel := context.WithCancel(background)

@@ -14,8 +14,8 @@ import (
 	"github.com/go-leadership/leadership/internal/adapter"
 )
 
-// The time from one dial to the next, once each server has failed. The time doubles, so an outage makes at most four connections
-// a second (TestServerHangsUpAfterTheHandshake). A connection has worked if it has lasted for steady.
+// The time from one dial to the next, once each server has failed. The time doubles, so an outage makes at most four
+// connections a second (TestServerHangsUpAfterTheHandshake). A connection has worked if it has lasted for steady.
 const (
 	leastPause = 50 * time.Millisecond
 	mostPause  = 250 * time.Millisecond

@@ -83,8 +83,9 @@ var (
 
 // Options are settings that all candidates and followers understand. Nil stands for the zero value.
 type Options struct {
-	// Logger receives what happens: changes at level Info, trouble at Warn, the rest at Debug. A handler that
-	// panics loses that line only, which the error channel says. Default: nothing is logged.
+	// Logger receives what happens: changes at level Info, trouble that may pass at Warn, what ends a candidate or a
+	// follower and callbacks that fail at Error, the rest at Debug. A handler that panics loses that line only, which
+	// the error channel says. Default: nothing is logged.
 	Logger *slog.Logger
 	// Hooks are called as things happen, for metrics and tracing. Default: none.
 	Hooks *Hooks

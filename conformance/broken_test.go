@@ -78,7 +78,7 @@ var (
 )
 
 // TestBrokenStores shows that the suite finds mistakes. A store without a flaw passes it. With one it fails the cases
-// that docs/mistakes.md lists, at least one of the promise that the flaw breaks. It might fail others by chance; they run
+// that docs/mistakes.md lists, at least one of the promise that the flaw breaks. It might fail others by chance: they run
 // with -every, are logged, and take minutes with the race detector.
 func TestBrokenStores(t *testing.T) {
 	t.Run("none", func(t *testing.T) {

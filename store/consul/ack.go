@@ -12,16 +12,17 @@ import (
 	"github.com/hashicorp/consul/api"
 )
 
-// Acknowledge implements engine.Session. It is one transaction: the ballot stands, the key is locked with the value. The
-// ballot's standing proves that it is first, since nothing ever comes before it again. The first transaction marks it as
-// first: the next in line then knows that none is ahead once it has gone (BenchmarkResign, with three candidates).
+// Acknowledge implements engine.Session. One transaction checks that the ballot stands, and locks the key with the value. A
+// ballot that was first and stands is first, since no ballot ever comes before another. The first transaction also marks the
+// ballot as first: the next in line then knows that none is ahead once the ballot has gone (BenchmarkResign, with three
+// candidates).
 //
-// A key that exists already is replaced in one transaction, unless it has changed since it was seen, if its holder
-// can't lead: if no session locks it, if the lock is of the ballot's own session, or if it is of one that had a ballot
-// in this queue, which is gone since this one is first. Any other lock belongs to a program that might lead without a
-// ballot, such as docker/leadership, and to a session that lives: its keys go with it. Then the error names it.
+// If the key exists already, one transaction replaces the key, unless the key has changed since it was read. The holder of the
+// key must not be able to lead: no session locks the key, or the ballot's own session does, or a session that had a ballot
+// ahead, which has gone. Any other lock belongs to a program that might lead without a ballot, such as docker/leadership.
+// Then the error names the session.
 //
-// After an odd answer the outcome is unknown, and the caller tries again for as long as it leads.
+// After an odd answer the outcome is unknown, and the caller tries again for as long as the term lasts.
 func (s *session) Acknowledge(ctx context.Context, e engine.Entry, value string) (revision uint64, err error) {
 	st := standingOf(e)
 	st.mu.Lock()
@@ -40,7 +41,7 @@ func (s *session) Acknowledge(ctx context.Context, e engine.Entry, value string)
 			return revision, nil
 		case r == nil:
 			return 0, err
-		case r.Failed(0) && own.Exists: // it has changed: it may be marked, or called
+		case r.Failed(0) && own.Exists: // the ballot has changed: it might be marked as first, or called
 			own = agent.Entry{}
 		case r.Failed(0):
 			return 0, s.driver.stands(ctx, e.Key)
@@ -66,21 +67,16 @@ func (s *session) mayReplace(ctx context.Context, e engine.Entry, found agent.En
 	if found.Session == "" || found.Session == s.id || standingOf(e).before(found.Session) {
 		return nil
 	}
-	if stands, err := d.hasBallot(ctx, e.Election, found.Session); stands || err != nil {
+	list, err := d.queue(ctx, e.Election)
+	if err != nil || slices.ContainsFunc(list, func(p *api.KVPair) bool { return p.Session == found.Session }) {
 		return err
 	}
 	return fmt.Errorf("the key %q with the value %q is held by the session %s, which has no ballot in this election: another program leads, or the key is left over",
 		d.layout.ack(e.Election), agent.OneLine(found.Value), found.Session)
 }
 
-// hasBallot reports whether a session has a ballot in an election.
-func (d *driver) hasBallot(ctx context.Context, election, session string) (bool, error) {
-	pairs, err := d.client.List(ctx, d.layout.dir(election))
-	return slices.ContainsFunc(queue(d.layout.dir(election), pairs), func(p *api.KVPair) bool { return p.Session == session }), err
-}
-
-// putAck makes the acknowledgement, in place of what has the given index if that is not 0. A request that comes late,
-// behind another, finds another index or none, and changes nothing.
+// putAck makes the acknowledgement. If stale is not 0, it replaces the key with that index. A request that comes late, behind
+// another, finds another index or none, and changes nothing.
 func (s *session) putAck(ctx context.Context, e engine.Entry, value string, own agent.Entry, stale uint64) (revision uint64, err error) {
 	key := s.driver.layout.ack(e.Election)
 	ops := []*api.KVTxnOp{{Verb: api.KVCheckSession, Key: e.Key, Session: s.id}}

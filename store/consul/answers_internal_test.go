@@ -48,7 +48,7 @@ func TestNullInAList(t *testing.T) {
 					_, _ = w.Write([]byte(text))
 				})
 				ctx := t.Context()
-				s := &session{driver: d, id: "id", name: "name"}
+				s := &session{driver: d, id: "id"}
 				_, _ = d.client.Commit(ctx, &api.KVTxnOp{Verb: api.KVGetOrEmpty, Key: "key"})
 				_, _ = d.client.List(ctx, "dir/")
 				_, _ = d.First(ctx, "election")
@@ -89,6 +89,7 @@ func TestAgentDeniesByItself(t *testing.T) {
 			w.WriteHeader(http.StatusForbidden)
 			_, _ = w.Write([]byte("Permission denied: token lacks permission 'service:write' on \"leadership\""))
 		}
+		_, _ = w.Write([]byte(answerTo(r)))
 	})
 	_, _, err := d.Open(t.Context())
 	require.ErrorIs(t, err, store.ErrDenied)

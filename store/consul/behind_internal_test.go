@@ -17,10 +17,9 @@ func TestBehindIsForgotten(t *testing.T) {
 	st := &standing{}
 	d.place(own, st, []string{other})
 	require.Equal(t, map[string]behind{other: {own, false}}, d.behind)
-	d.noLonger(other, "that of another ballot, which is behind it no more")
+	another := l.ballot("x", otherID, engine.Nonce{Name: "m"})
+	d.place(own, st, []string{another})
+	require.Equal(t, map[string]behind{another: {own, false}}, d.behind)
+	d.place(other, &standing{}, []string{own})
 	require.Len(t, d.behind, 1)
-	d.noLonger(st.nearest, own)
-	require.Empty(t, d.behind)
-	d.place(other, st, []string{own})
-	require.Empty(t, d.behind)
 }

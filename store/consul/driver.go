@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/go-leadership/leadership/internal/adapter"
 	"github.com/go-leadership/leadership/store"
@@ -19,11 +18,10 @@ import (
 	"github.com/hashicorp/consul/api"
 )
 
-// driver implements engine.Driver. The watch of a ballot is a stream of its own, which the last one ahead of it joins; all
-// others tell in any order.
+// driver implements engine.Driver. The watch of an own ballot is a stream, and so is the watch of the last ballot ahead of it:
+// the two have the same number. All other watches tell in any order.
 //
-// Its goroutines are those of the watcher, and clearAwayAll while there are sessions that are not kept. Close waits for all
-// of them.
+// Its goroutines are those of the watcher, and those that clear away sessions that are left. Close waits for all of them.
 type driver struct {
 	config  Config
 	layout  layout
@@ -31,15 +29,13 @@ type driver struct {
 	client  *agent.Client
 	watches *kvwatch.Watcher
 	due     chan struct{} // has room for one: the session must be confirmed now
+	seed    maphash.Seed  // of streamOf
 
-	retired  retired        // sessions that are not kept
-	retiring sync.WaitGroup // clearAwayAll
-	failed   bool           // Open's: the last session was not created
-	odd      time.Time      // Open's: since when no session could be opened for odd answers; zero if it could
-	seed     maphash.Seed   // of streamOf
+	clearing sync.WaitGroup // what clears away sessions beside the calls
 
 	mu      sync.Mutex
-	present *session          // guarded by mu, as is behind: the one that is kept; nil if there is none
+	present *session          // guarded by mu, as are all below: the session that is kept; nil if there is none
+	left    []*session        // that are not kept, and might still exist
 	behind  map[string]behind // own ballots, by the key of the nearest ahead
 }
 
@@ -60,13 +56,12 @@ func newDriver(config Config) (*driver, error) {
 	d := &driver{
 		config: config, layout: layout{config.Prefix}, life: life, client: client,
 		due: make(chan struct{}, 1), seed: maphash.MakeSeed(), behind: map[string]behind{},
-		retired: retired{wake: make(chan struct{}, 1)},
 	}
 	d.watches = kvwatch.New(client, config.Prefix+"/", stands, d.doubt)
 	return d, nil
 }
 
-// isSession reports whether the session with an id is the one that is kept.
+// isSession reports whether the session that is kept has this id.
 func (d *driver) isSession(id string) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -88,12 +83,9 @@ func (d *driver) WatchEntry(ctx context.Context, key string, tell engine.Tell) (
 			return
 		}
 		st := stateOf(key, n.Entry)
-		if n.Exists && st.Token == 0 && d.isSession(st.Session) {
-			d.removeTaken(key, n.Modify)
-		}
 		tell(engine.News{State: &st, AsOf: n.AsOf})
 	})
-	return engine.Watch{Stop: func() { stop(); d.noLonger(key, b.key) }, Stream: d.streamOf(cmp.Or(b.key, key))}, err
+	return engine.Watch{Stop: stop, Stream: d.streamOf(cmp.Or(b.key, key))}, err
 }
 
 // stateOf returns the state of a ballot's key.
@@ -109,15 +101,18 @@ func stateOf(key string, e agent.Entry) engine.State {
 
 // First implements engine.Driver.
 func (d *driver) First(ctx context.Context, election string) (engine.State, error) {
-	dir := d.layout.dir(election)
-	pairs, err := d.client.List(ctx, dir)
-	if err != nil {
+	list, err := d.queue(ctx, election)
+	if len(list) == 0 {
 		return engine.State{}, err
 	}
-	for _, p := range queue(dir, pairs) {
-		return stateOf(p.Key, agent.EntryOf(p)), nil
-	}
-	return engine.State{}, nil
+	return stateOf(list[0].Key, agent.EntryOf(list[0])), nil
+}
+
+// queue reads the ballots of an election, the first in line first.
+func (d *driver) queue(ctx context.Context, election string) (api.KVPairs, error) {
+	dir := d.layout.dir(election)
+	pairs, err := d.client.List(ctx, dir)
+	return queue(dir, pairs), err
 }
 
 // behind is an own ballot that waits for another.
@@ -129,70 +124,38 @@ type behind struct {
 // streamOf returns the number of a ballot's stream.
 func (d *driver) streamOf(key string) uint64 { return max(1, maphash.String(d.seed, key)) }
 
-// noLonger forgets that an own ballot is behind the one with a key.
-func (d *driver) noLonger(key, own string) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.behind[key].key == own {
-		delete(d.behind, key)
-	}
-}
-
-// removeTaken removes a key of this store's whose lock another program has taken: it is no ballot any more.
-func (d *driver) removeTaken(key string, modify uint64) {
-	d.life.Go(func() {
-		_, _ = d.client.Commit(d.life.Background,
-			&api.KVTxnOp{Verb: api.KVCheckIndex, Key: key, Index: modify}, &api.KVTxnOp{Verb: api.KVDelete, Key: key},
-		)
-	})
-}
-
 // WatchLeader implements engine.Driver.
 func (d *driver) WatchLeader(ctx context.Context, election string, tell engine.Tell) (engine.Watch, error) {
-	return agent.Certain(ctx, func(ctx context.Context) (engine.Watch, error) {
-		stop, err := d.watches.Watch(ctx, d.layout.ack(election), kvwatch.Options{}, func(n kvwatch.News) {
-			if n.Over {
-				tell(engine.News{Over: true})
-				return
-			}
-			st := &engine.State{}
-			if n.Session != "" { // without a lock it was written by a program that does not stand
-				st.Leader = store.Leader{Value: n.Value, Revision: n.Modify}
-			}
-			tell(engine.News{State: st, AsOf: n.AsOf})
-		})
-		return engine.Watch{Stop: stop}, err
+	stop, err := d.watches.Watch(ctx, d.layout.ack(election), kvwatch.Options{}, func(n kvwatch.News) {
+		if n.Over {
+			tell(engine.News{Over: true})
+			return
+		}
+		st := &engine.State{}
+		if n.Session != "" { // without a lock it was written by a program that does not stand
+			st.Leader = store.Leader{Value: n.Value, Revision: n.Modify}
+		}
+		tell(engine.News{State: st, AsOf: n.AsOf})
 	})
+	return engine.Watch{Stop: stop}, err
 }
 
-// errIdle says that a store without a session watches nothing: it asks for nothing.
+// errIdle says that the store follows no election: it asks for nothing.
 var errIdle = errors.New("nothing is watched")
 
 // Confirm implements engine.Driver.
 func (d *driver) Confirm(ctx context.Context) error {
-	if len(d.config.Addresses) > 1 { // then an agent that does not answer is left
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, d.config.TTL/2)
-		defer cancel()
-	}
 	asked, err := d.watches.Confirm(ctx)
-	if err != nil || asked {
-		return err
-	}
-	d.mu.Lock()
-	idle := d.present == nil
-	d.mu.Unlock()
-	if idle {
+	if err == nil && !asked {
 		return errIdle
 	}
-	_, err = d.client.Get(agent.Confirming(ctx), d.layout.prefix) // any answer will do
 	return err
 }
 
-// standing is what the driver knows of an entry that it has made. Ahead and Acknowledge are called one at a time.
+// standing is what the driver knows of an entry of its own. Ahead and Acknowledge are called one at a time.
 type standing struct {
 	long  bool     // constant: its value has a key of its own
-	ahead []string // constant: the keys of the ballots that were ahead when it was made, the nearest last
+	ahead []string // constant: the keys of the ballots that were ahead when the entry was made, the nearest last
 
 	nearest string // guarded by the driver's mu: the key under which driver.behind may have it
 
@@ -211,12 +174,10 @@ func (s *standing) before(id string) bool {
 // Ahead implements engine.Driver. A list has the locks, which names alone have not: a ballot whose lock was released does
 // not stand (TestReleasedBallotIsNotFirst).
 func (d *driver) Ahead(ctx context.Context, e engine.Entry) (engine.Place, error) {
-	dir := d.layout.dir(e.Election)
-	pairs, err := d.client.List(ctx, dir)
+	list, err := d.queue(ctx, e.Election)
 	if err != nil {
 		return engine.Place{}, err
 	}
-	list := queue(dir, pairs)
 	at := slices.IndexFunc(list, func(p *api.KVPair) bool { return p.Key == e.Key })
 	if at < 0 { // gone, or not to be read any more, which a list does not tell
 		return engine.Place{}, d.stands(ctx, e.Key)
@@ -224,8 +185,8 @@ func (d *driver) Ahead(ctx context.Context, e engine.Entry) (engine.Place, error
 	return d.place(e.Key, standingOf(e), keys(list[:at])), nil
 }
 
-// longQueue is the length from which on a read of the whole queue takes longer than one of the own ballot, which it would
-// save (BenchmarkHerd).
+// longQueue is the length of a queue from which on a read of the whole queue takes longer than the read of the own ballot
+// that it would save (BenchmarkHerd).
 const longQueue = 100
 
 // place returns the place of a ballot behind others, the nearest last.
@@ -239,13 +200,14 @@ func (d *driver) place(key string, st *standing, ahead []string) engine.Place {
 	own := d.isSession(id)
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	delete(d.behind, st.nearest)
 	if len(st.ahead) < longQueue && !own {
 		d.behind[nearest], st.nearest = behind{key, n > 1}, nearest
 	}
 	return engine.Place{Nearest: nearest, More: n > 1}
 }
 
-// stands returns ErrGone if a ballot does not stand, and another error if it does, against what was read before.
+// stands returns ErrGone if a ballot does not stand, and another error if the ballot stands: a list has not shown it.
 func (d *driver) stands(ctx context.Context, key string) error {
 	s, err := d.client.Get(ctx, key)
 	switch {
@@ -257,25 +219,21 @@ func (d *driver) stands(ctx context.Context, key string) error {
 	return engine.Answered(fmt.Errorf("%w: the ballot stands", store.ErrUnavailable))
 }
 
-// Ballots implements engine.Driver. Consul leaves keys that the token may not read out of a list, without an error. It
-// denies the read of one key, so an empty list is checked by such a read.
+// Ballots implements engine.Driver. Consul leaves keys that the token may not read out of a list, without an error, and
+// denies the read of a single key. So an empty list is checked by such a read.
 func (d *driver) Ballots(ctx context.Context, election string) ([]store.Standing, error) {
-	dir := d.layout.dir(election)
-	pairs, err := agent.Certain(ctx, func(ctx context.Context) (api.KVPairs, error) { return d.client.List(ctx, dir) })
-	if err == nil && len(pairs) == 0 {
-		_, err = agent.Certain(ctx, func(ctx context.Context) (agent.Read, error) { return d.client.Get(ctx, dir) })
+	queue, err := d.queue(ctx, election)
+	if err == nil && len(queue) == 0 {
+		_, err = d.client.Get(ctx, d.layout.dir(election))
 	}
 	if err != nil {
 		return nil, err
 	}
-	queue := queue(dir, pairs)
 	list := make([]store.Standing, 0, len(queue))
 	for _, p := range queue {
 		value := string(p.Value)
 		if p.Flags&isLong != 0 {
-			s, err := agent.Certain(ctx, func(ctx context.Context) (agent.Read, error) {
-				return d.client.Get(ctx, d.layout.value(election, nameOf(p.Key)))
-			})
+			s, err := d.client.Get(ctx, d.layout.value(election, nameOf(p.Key)))
 			if err != nil {
 				return nil, err
 			}
@@ -291,12 +249,10 @@ func (d *driver) Ballots(ctx context.Context, election string) ([]store.Standing
 
 // RequestResignation implements engine.Driver. The mark is a flag of the ballot's key, whose lock stays as it is.
 func (d *driver) RequestResignation(ctx context.Context, election string, token uint64) error {
-	dir := d.layout.dir(election)
-	pairs, err := agent.Certain(ctx, func(ctx context.Context) (api.KVPairs, error) { return d.client.List(ctx, dir) })
+	list, err := d.queue(ctx, election)
 	if err != nil {
 		return err
 	}
-	list := queue(dir, pairs)
 	i := slices.IndexFunc(list, func(p *api.KVPair) bool { return p.CreateIndex == token })
 	if i < 0 || list[i].Flags&isCalled != 0 {
 		return nil
@@ -315,31 +271,20 @@ func (d *driver) RequestResignation(ctx context.Context, election string, token 
 // Clear implements engine.Driver. Without a name it deletes all keys that begin with <prefix>/. Locked keys can be
 // deleted: locks are advisory.
 func (d *driver) Clear(ctx context.Context, election string) error {
-	tree := d.config.Prefix + "/"
+	ops := []*api.KVTxnOp{{Verb: api.KVDeleteTree, Key: d.config.Prefix + "/"}}
 	if election != "" {
-		tree = d.layout.ack(election) + "/_"
+		key := d.layout.ack(election)
+		ops = []*api.KVTxnOp{{Verb: api.KVDelete, Key: key}, {Verb: api.KVDeleteTree, Key: key + "/_"}}
 	}
-	_, err := agent.Request(ctx, d.client, func(ctx context.Context) (struct{}, error) {
-		if election != "" {
-			if _, err := d.client.KV().Delete(d.layout.ack(election), d.client.WriteOptions(ctx)); err != nil {
-				return struct{}{}, err
-			}
-		}
-		_, err := d.client.KV().DeleteTree(tree, d.client.WriteOptions(ctx))
-		return struct{}{}, err
-	})
+	_, err := d.client.Commit(ctx, ops...)
 	return err
 }
 
-// closeLimit bounds what Close waits for the service.
-const closeLimit = 2 * time.Second
-
-// Close implements engine.Driver. Each session that is left is tried to be cleared away once more.
+// Close implements engine.Driver. The sessions that are left are tried to be cleared away once more.
 func (d *driver) Close() error {
 	d.life.Close()
-	limit := time.AfterFunc(closeLimit, d.life.Stop)
-	d.retiring.Wait()
-	limit.Stop()
+	d.clearLeft()
+	d.clearing.Wait()
 	d.life.Stop()
 	d.life.Wait()
 	d.client.Close()

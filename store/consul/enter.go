@@ -11,10 +11,10 @@ import (
 	"github.com/hashicorp/consul/api"
 )
 
-// Enter implements engine.Session. One transaction makes the ballot and lists those that stand, without long values. It
-// can be sent again when its outcome is unknown: it locks the same key for the same session. Since the first request may
-// be carried out after the second, and even after the ballot has been withdrawn, it asks that the mark of its slot be as
-// it was before the first: Void changes that.
+// Enter implements engine.Session. One transaction makes the ballot and lists the ballots that stand, without long values. If
+// the outcome is unknown, the transaction is sent again: it locks the same key for the same session. The first request might
+// be carried out after the second, and even after the ballot has been withdrawn. So the transaction requires that the slot's
+// mark has not changed since before the first request. Void changes the mark.
 func (s *session) Enter(ctx context.Context, election string, n engine.Nonce, value string) (engine.Entry, error) {
 	d := s.driver
 	key := d.layout.ballot(election, s.id, n)
@@ -47,7 +47,7 @@ func (s *session) Enter(ctx context.Context, election string, n engine.Nonce, va
 	}
 }
 
-// entered finds the ballot's place among those that the transaction which made it has listed.
+// entered finds the ballot's place among the ballots that the transaction has listed.
 func (s *session) entered(election, key, value string, pairs api.KVPairs) (engine.Entry, error) {
 	d := s.driver
 	dir := d.layout.dir(election)
@@ -72,30 +72,22 @@ func (s *session) entered(election, key, value string, pairs api.KVPairs) (engin
 	return engine.Entry{Key: key, Token: own.Create, Place: d.place(key, st, st.ahead), Private: st}, nil
 }
 
-// unchanged is the check that the mark of a slot is as it was when it was last read or changed.
+// unchanged is the check that the mark of a slot has not changed since it was last read or changed by this store.
 func (s *session) unchanged(slot int) *api.KVTxnOp {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	key := s.driver.layout.void(s.id, slot)
-	if at := s.marks[slot]; at != 0 {
+	if at := s.marks[slot].Load(); at != 0 {
 		return &api.KVTxnOp{Verb: api.KVCheckIndex, Key: key, Index: at}
 	}
 	return &api.KVTxnOp{Verb: api.KVCheckNotExists, Key: key}
 }
 
-// readMark reads the mark of a slot. A removal changes it, and one that came late may have changed it again.
+// readMark reads the mark of a slot. Void changes the mark, and a request of Void that came late might have changed it again.
 func (s *session) readMark(ctx context.Context, slot int) error {
 	mark, err := s.driver.client.Get(ctx, s.driver.layout.void(s.id, slot))
 	if err == nil {
-		s.marked(slot, mark.Modify)
+		s.marks[slot].Store(mark.Modify)
 	}
 	return err
-}
-
-func (s *session) marked(slot int, index uint64) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.marks[slot] = index
 }
 
 // Void implements engine.Session. One transaction changes the slot's mark and deletes the ballot.
@@ -118,7 +110,7 @@ func (s *session) Void(ctx context.Context, election string, n engine.Nonce) err
 	}
 	for _, p := range pairs {
 		if p.Key == mark {
-			s.marked(n.Slot, p.ModifyIndex)
+			s.marks[n.Slot].Store(p.ModifyIndex)
 		}
 	}
 	return nil

@@ -1,6 +1,7 @@
 package consul
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,15 +17,15 @@ import (
 
 // How a session is confirmed, and why the lease is safe.
 //
-// A server ends a session twice its TTL T after it was created or last renewed at the server that leads; one that
-// begins to lead starts all timers anew. The lease lasts T from when a renewal was sent, less the grace, but a renewal
-// alone proves little: it is answered from memory, without asking the other servers, even if the server does not lead
-// any more, or if the timer has run out and the session is about to be ended. Therefore
+// A server ends a session twice its TTL T after the session was created or last renewed at the server that leads. A server
+// that begins to lead starts all timers anew. The lease lasts T from when a renewal was sent, less the grace. But a renewal
+// alone proves little: a server answers it from memory, without asking the other servers, even if it does not lead any
+// more, or if the timer has run out and the session is about to end. Therefore
 //
-//   - a renewal counts once a consistent read that was sent with it has found the session: the server that leads had
-//     the session when the lease began;
-//   - it counts only if the answer came within T of when the last one that counted was sent. Since timers run for 2T,
-//     none can have run out before; later than that the session is given up, and destroyed.
+//   - a renewal counts once a consistent read that was sent with the renewal has found the session: the server that leads
+//     had the session when the lease began;
+//   - a renewal counts only if the answer came within T of when the last renewal that counted was sent. Since timers run
+//     for 2T, no timer can have run out before. Later than that the session is given up, and destroyed.
 //
 // Let a server begin to lead at time t, and its timers run until t + 2T at least. A lease from a renewal sent before t
 // ends before t + T. So for a lease to be wrong, servers that do not lead any more have to answer all renewals until t
@@ -33,22 +34,23 @@ import (
 // moment m was sent before m, and m is less than T behind a renewal that was answered before the pause.
 //
 // Below 10 s the session is bound to a TTL check, whose timer runs at the agent and only there, for exactly T from the
-// last pass that the agent received. Once it has run out, the agent tells its servers, and a pass that comes too late
-// does not call that back. So a pass counts if it was answered within T of when one that counts was sent: then the
-// timer has not run out. The session's own TTL of 10 s is renewed besides, in case the agent dies or is cut off, and no
-// agent is left to turn the check critical.
+// last pass that the agent received. Once the timer has run out, the agent tells its servers, and a pass that comes too
+// late does not call that back. So a pass counts if it was answered within T of when the last pass that counted was sent:
+// then the timer has not run out. The session's own TTL of 10 s is renewed besides, in case the agent dies or is cut off, and
+// no agent is left to turn the check critical.
 //
-// A confirmation is sent every T/4. Each of its requests may take T/4 from when it is sent on an open connection; if it
-// could go to another agent instead, T/6. After a failure the next one is sent at once, to the next agent, and each request
-// may take T/4. So with a grace of T/3, after an agent has fallen silent, the answer of the next one counts from T/4 + T/6 +
-// 50 ms after the last confirmation that counted, with a connection to be opened first: in time for the lease at round trips
-// up to T/24. Answers that come steadily keep the lease at round trips up to T/8, even if each needs a connection first.
+// A confirmation is sent every T/4. Each of its requests may take T/4 from when it is sent on an open connection. After a
+// failure the next one is sent at once, to the next agent. So with a grace of T/3, after an agent has fallen silent, the
+// answer of the next one counts from T/2 + 50 ms after the last confirmation that counted, with a connection to be opened
+// first: in time for the lease at round trips up to T/24. Answers that come steadily keep the lease at round trips up to
+// T/8, even if each needs a connection first.
 
 // Keep implements engine.Session.
 func (s *session) Keep(ctx context.Context, renewed func(engine.Proof)) error {
 	err := s.confirmAll(ctx, renewed)
 	if errors.Is(err, errEnded) || s.ended.Load() { // else the engine calls End
-		s.letGo()
+		s.driver.leave(s) // its check
+		s.driver.clearing.Go(s.driver.clearLeft)
 		return nil
 	}
 	return err
@@ -56,143 +58,91 @@ func (s *session) Keep(ctx context.Context, renewed func(engine.Proof)) error {
 
 // confirmAll confirms the session again and again. It returns why the session is given up, or errEnded.
 func (s *session) confirmAll(ctx context.Context, renewed func(engine.Proof)) error {
-	ttl := s.driver.config.TTL
+	d, ttl := s.driver, s.driver.config.TTL
 	next, pause := s.sent.Time().Add(ttl/4), time.Duration(0)
 	for {
 		select {
 		case <-time.After(time.Until(next)):
-		case <-s.driver.due:
+		case <-d.due:
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
-		c, err := s.confirm(ctx, s.driver.patience(pause > 0))
+		sent, err := s.confirm(ctx)
 		switch {
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
-		case errors.Is(err, errEnded), errors.Is(err, errUnchecked):
+		case errors.Is(err, errEnded):
 			return err
 		case err != nil && agent.Refusing(err):
 			return fmt.Errorf("the agent is gone: %v", err)
 		case s.sent.Since(time.Now()) >= ttl:
-			return late(ttl, err)
+			// in words: a ballot that is lost is not in doubt
+			return fmt.Errorf("not confirmed for longer than the ttl %v: %v", ttl, cmp.Or(err, errLate))
 		case err != nil:
 			s.connection.Add(1)
 			pause = min(max(50*time.Millisecond, 2*pause), 400*time.Millisecond)
 			next = time.Now().Add(pause)
 		default:
-			s.sent, pause = c.sent, 0
-			next = c.sent.Time().Add(ttl / 4)
-			renewed(s.proof(c.sent))
+			s.sent, pause = sent, 0
+			next = sent.Time().Add(ttl / 4)
+			renewed(s.proof(sent))
+			d.clearing.Go(d.clearLeft)
 		}
 	}
-}
-
-// patience returns how long an agent may take to answer a request of a confirmation. A single agent can't be left, and
-// after a failure an agent has time for a slow answer: answers that are all slow must not end each session (TestNextAgent,
-// TestSteadyAnswers).
-func (d *driver) patience(failed bool) time.Duration {
-	if len(d.config.Addresses) > 1 && !failed {
-		return d.config.TTL / 6
-	}
-	return d.config.TTL / 4
-}
-
-// late says that the session might have ended: no confirmation has counted for a TTL.
-func late(ttl time.Duration, err error) error {
-	if err == nil {
-		err = errors.New("no answer in time")
-	}
-	return fmt.Errorf("not confirmed for longer than the ttl %v: %v", ttl, err) // in words: a ballot that is lost is not in doubt
 }
 
 var (
-	errEnded     = errors.New("the session has ended")
-	errUnchecked = errors.New("the session's check was deregistered")
+	errLate  = errors.New("no answer in time")
+	errEnded = errors.New("the session has ended")
 )
 
-// confirmation is one try to confirm a session.
-type confirmation struct {
-	session *session
-	sent    store.Instant // before its requests
-
-	passed, renewed, proved error // what came of the requests
-}
-
-// confirm sends the requests of a confirmation at the same time, waits for all answers, and returns what kept the session
-// from being confirmed. With a check, the session
-// itself is renewed as often as it needs.
-func (s *session) confirm(ctx context.Context, limit time.Duration) (*confirmation, error) {
+// confirm tries to confirm the session: it sends the requests at the same time, waits for all answers, and returns what
+// kept the session from being confirmed. With a check, the session itself is renewed as often as it needs.
+func (s *session) confirm(ctx context.Context) (sent store.Instant, err error) {
 	d := s.driver
+	sent = store.Now()
 	ctx, cancel := context.WithTimeout(ctx, d.config.TTL-s.sent.Since(time.Now()))
 	defer cancel()
-	c := &confirmation{session: s, sent: store.Now()}
-	within := func(request func(context.Context, string) error, id string) error {
-		ctx, cancel := agent.Within(ctx, limit)
-		defer cancel()
-		return request(ctx, id)
-	}
 	var requests sync.WaitGroup
+	errs := make(chan error, 3)
+	send := func(request func(context.Context, string) error, id string) {
+		requests.Go(func() {
+			ctx, cancelOne := agent.Within(ctx, d.config.TTL/4)
+			defer cancelOne()
+			err := request(ctx, id)
+			if errors.Is(err, errEnded) {
+				cancel() // whatever the others say
+			} else {
+				err = d.client.Explain(err)
+			}
+			errs <- err
+		})
+	}
+	send(d.prove, s.id)
 	if s.check != "" {
-		requests.Go(func() { c.passed = within(d.pass, s.check) })
+		send(d.pass, s.check)
 	}
 	renews := s.check == "" || time.Since(s.renewed) >= leastSessionTTL/4
 	if renews {
-		requests.Go(func() { c.renewed = within(d.renew, s.id) })
-	}
-	if c.proved = within(d.prove, s.id); errors.Is(c.proved, errEnded) {
-		cancel() // whatever the others say
+		send(d.renew, s.id)
 	}
 	requests.Wait()
-	if renews && c.renewed == nil {
-		s.renewed = c.sent.Time()
+	close(errs)
+	for one := range errs {
+		err = errors.Join(err, one)
 	}
-	err := c.err()
-	if !errors.Is(err, errEnded) && !errors.Is(err, errUnchecked) {
-		err = d.client.Explain(err)
+	if renews && err == nil {
+		s.renewed = sent.Time()
 	}
-	if err != nil && store.Refused(err) != s.denied {
-		if s.denied = !s.denied; s.denied {
-			d.life.Go(func() { d.config.Logger.Warn("the session can't be renewed", "store", d.life.Name, "error", err) }) // the handler might hang
-		}
-	}
-	return c, err
+	return sent, err
 }
-
-// err returns what kept the session from being confirmed.
-func (c *confirmation) err() error {
-	sess := c.session
-	if errors.Is(c.proved, errEnded) {
-		return c.proved
-	}
-	switch {
-	case c.passed == nil:
-		sess.unknown = false
-	case agent.NotFound(c.passed) && sess.unknown:
-		return errUnchecked
-	case agent.NotFound(c.passed): // perhaps not the agent's words: ask again
-		sess.unknown = true
-		return c.passed
-	}
-	switch {
-	case c.passed != nil:
-		return c.passed
-	case agent.NotFound(c.renewed) && c.proved == nil:
-		return errNoSession
-	case c.renewed != nil:
-		return c.renewed
-	}
-	return c.proved
-}
-
-// errNoSession says that a renewal was answered as if there were no session, which a read has found.
-var errNoSession = agent.Odd("a renewal was answered as if there were no session")
 
 // renew renews the session itself.
 func (d *driver) renew(ctx context.Context, id string) error {
 	var renewed []api.SessionEntry
 	_, err := d.client.Raw().Write("/v1/session/renew/"+id, nil, &renewed, d.client.WriteOptions(ctx))
 	if err == nil && (len(renewed) == 0 || renewed[0].ID != id) {
-		return errNoSession
+		return agent.Odd("a renewal was answered as if there were no session")
 	}
 	return err
 }

@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-leadership/leadership/internal/lab/storetest"
 	"github.com/go-leadership/leadership/store"
 	"github.com/go-leadership/leadership/store/consul"
 	"github.com/stretchr/testify/require"
@@ -65,116 +64,6 @@ func TestLateRequestCastsNoBallot(t *testing.T) {
 			castFirst(t, st, election, "the next")
 		})
 	}
-}
-
-// An acknowledgement whose reply was lost can be repeated. The first request, if it arrives late, changes nothing.
-func TestAcknowledgeLosesAMessage(t *testing.T) {
-	for fate, spring := range fates {
-		t.Run(fate, func(t *testing.T) {
-			election, tp := newElection(), newTap(t)
-			st := open(t, consul.Config{Addresses: tp.addr()})
-			b := castFirst(t, st, election, "own")
-			tp.catch(spring, "PUT", `"Verb":"set"`, "check-not-exists", election)
-			_, err := b.Acknowledge(soon(t), "one")
-			require.ErrorIs(t, err, store.ErrUnknownOutcome)
-			leader := acknowledge(t, b, "two")
-			require.Equal(t, "two", leader.Value)
-			seen, err := storetest.Leader(soon(t), st, election, nil)
-			require.NoError(t, err)
-			require.Equal(t, leader, seen)
-			require.NoError(t, b.Withdraw(soon(t)))
-			seen, err = storetest.Leader(soon(t), st, election, nil)
-			require.NoError(t, err)
-			require.Zero(t, seen)
-		})
-	}
-	t.Run("late", func(t *testing.T) {
-		election, tp := newElection(), newTap(t)
-		st := open(t, consul.Config{Addresses: tp.addr()})
-		b := castFirst(t, st, election, "own")
-		spring, letGo := delay(t)
-		tp.catch(spring, "PUT", `"Verb":"set"`, "check-not-exists", election)
-		_, err := b.Acknowledge(soon(t), "one")
-		require.ErrorIs(t, err, store.ErrUnknownOutcome)
-		leader := acknowledge(t, b, "two")
-		require.Equal(t, 409, letGo())
-		seen, err := storetest.Leader(soon(t), st, election, nil)
-		require.NoError(t, err)
-		require.Equal(t, leader, seen)
-	})
-	t.Run("late, behind the withdrawal", func(t *testing.T) {
-		election, tp := newElection(), newTap(t)
-		st := open(t, consul.Config{Addresses: tp.addr()})
-		b := castFirst(t, st, election, "own")
-		spring, letGo := delay(t)
-		tp.catch(spring, "PUT", `"Verb":"set"`, "check-not-exists", election)
-		_, err := b.Acknowledge(soon(t), "one")
-		require.ErrorIs(t, err, store.ErrUnknownOutcome)
-		require.NoError(t, b.Withdraw(soon(t)))
-		require.Equal(t, 409, letGo())
-		seen, err := storetest.Leader(soon(t), st, election, nil)
-		require.NoError(t, err)
-		require.Zero(t, seen)
-	})
-}
-
-// A withdrawal is repeated until its outcome is known, and then everything is gone.
-func TestWithdrawLosesAMessage(t *testing.T) {
-	for fate, spring := range fates {
-		t.Run(fate, func(t *testing.T) {
-			election, tp := newElection(), newTap(t)
-			st := open(t, consul.Config{Addresses: tp.addr()})
-			b := castFirst(t, st, election, "own")
-			acknowledge(t, b, "own")
-			c := tp.catch(spring, "PUT", `"Verb":"delete"`, election)
-			require.NoError(t, b.Withdraw(soon(t)))
-			receive(t, c.caught, "the request")
-			require.Empty(t, values(t, st, election))
-			leader, err := storetest.Leader(soon(t), st, election, nil)
-			require.NoError(t, err)
-			require.Zero(t, leader)
-		})
-	}
-}
-
-// A withdrawal that is given up goes on in the background.
-func TestWithdrawalGoesOn(t *testing.T) {
-	election, tp := newElection(), newTap(t)
-	st := open(t, consul.Config{Addresses: tp.addr()})
-	b := castFirst(t, st, election, "own")
-	tp.catch(hang, "PUT", `"Verb":"delete"`, election)
-	require.ErrorIs(t, b.Withdraw(within(t, 20*time.Millisecond)), context.DeadlineExceeded)
-	eventually(t, func() bool { return len(values(t, st, election)) == 0 }, "the ballot is gone")
-}
-
-// A renewal whose answer is lost is repeated, and the term goes on.
-func TestRenewalLosesAMessage(t *testing.T) {
-	tp := newTap(t)
-	st := open(t, consul.Config{Addresses: tp.addr(), TTL: short})
-	b := castFirst(t, st, newElection(), "own")
-	span, held := b.Lease().Span()
-	require.True(t, held)
-	for _, spring := range fates {
-		c := tp.catch(spring, "check/update")
-		receive(t, c.caught, "the renewal")
-		storetest.Renewed(t, b)
-	}
-	require.True(t, b.Lease().Holds(span))
-}
-
-// A session whose creation took longer than its lease lasts is destroyed, and another one opened: there might not be
-// enough time to confirm it.
-func TestSessionThatComesLate(t *testing.T) {
-	tp := newTap(t)
-	st := open(t, consul.Config{Addresses: tp.addr(), TTL: short})
-	c := tp.catch(func(tp *tap, w http.ResponseWriter, r *http.Request, body []byte) {
-		time.Sleep(short * 3 / 4) // as long as a cluster takes to elect its leader: more than the lease of two thirds
-		tp.forward(w, r, body)
-	}, "session/create")
-	castFirst(t, st, newElection(), "own")
-	receive(t, c.caught, "the request")
-	require.Greater(t, tp.Count("session/create"), 1)
-	eventually(t, func() bool { return tp.Count("session/destroy") == tp.Count("session/create")-1 }, "it is destroyed")
 }
 
 // A request to create a session is carried out after the store has removed the session's check: it creates none.

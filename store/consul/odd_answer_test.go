@@ -2,7 +2,6 @@ package consul_test
 
 import (
 	"io"
-	"log/slog"
 	"maps"
 	"math"
 	"net/http"
@@ -12,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-leadership/leadership"
 	"github.com/go-leadership/leadership/internal/adapter"
 	"github.com/go-leadership/leadership/internal/lab/storetest"
 	"github.com/go-leadership/leadership/store"
@@ -80,7 +78,7 @@ func TestOddAnswers(t *testing.T) {
 		"pass the check":    {parts: []string{"PUT", "check/update"}},
 		"renew the session": {parts: []string{"PUT", "session/renew"}, some: rarely},
 		"prove the session": {parts: []string{"GET", "session/info", "consistent"}, indexed: true},
-		"look":              {parts: []string{"PUT", "/v1/txn", "check-index"}, some: rarely},
+		"look":              {parts: []string{"PUT", "/v1/txn", "check-index"}, some: rarely, act: readLeader},
 		"watch the ballot":  {parts: []string{"GET", "/v1/kv/", "_ballots/", "index="}, indexed: true, some: rarely},
 		"read the leader":   {parts: []string{"GET", "/v1/kv/", "consistent"}, indexed: true, act: readLeader},
 		"list the ballots":  {parts: []string{"GET", "/v1/kv/", "recurse"}, indexed: true, act: listBallots},
@@ -160,46 +158,6 @@ func acknowledgeAgain(t *testing.T, st *consul.Store, b store.Ballot, election s
 	}
 }
 
-// Odd answers end no acknowledgement, however many there are: the term tries again for as long as it lasts.
-func TestOddAnswersToAnAcknowledgement(t *testing.T) {
-	t.Parallel()
-	client, tp := operator(t, sharedServer(t)), newTap(t)
-	holder := newSession(t, client)
-	for name, c := range map[string]struct {
-		inTheWay func(election string) // so that the acknowledgement has to read what it is
-		parts    []string
-	}{
-		"read the key": {
-			func(election string) { put(t, client, ackKey(election), "foreign") }, []string{"GET", "/v1/kv/", "consistent"},
-		},
-		"list the ballots": {
-			func(election string) { acquire(t, client, ackKey(election), holder) }, []string{"GET", "/v1/kv/", "recurse"},
-		},
-	} {
-		for _, odd := range []string{"404", "403 page", "object"} {
-			t.Run(name+" "+odd, func(t *testing.T) {
-				election, st := newElection(), open(t, consul.Config{Addresses: tp.addr()})
-				candidate, err := leadership.NewCandidate(st, election, "own", nil)
-				require.NoError(t, err)
-				term, err := candidate.Campaign(soon(t))
-				require.NoError(t, err)
-				c.inTheWay(election)
-				acquire(t, client, ackKey(election)+"/_ballots/"+holder+"-b2", holder) // what holds the key might not lead
-				var last *catch
-				for range 4 {
-					last = tp.catch(oddAnswers[odd], c.parts...)
-				}
-				require.NoError(t, term.Acknowledge(soon(t)))
-				receive(t, last.caught, "the last odd answer")
-				leader, err := storetest.Leader(soon(t), st, election, nil)
-				require.NoError(t, err)
-				require.Equal(t, "own", leader.Value)
-				require.NoError(t, term.Withdraw(soon(t)))
-			})
-		}
-	}
-}
-
 // One odd answer to a request that opens a session delays the session, and nothing more.
 func TestOddAnswersAtTheStart(t *testing.T) {
 	for name, part := range map[string]string{"register": "service/register", "create": "session/create"} {
@@ -220,53 +178,4 @@ func TestOddAnswersAtTheStart(t *testing.T) {
 			}
 		})
 	}
-}
-
-// A proxy that sets every index back does not make the store ask in a loop.
-func TestIndexStaysBehind(t *testing.T) {
-	for name, back := range map[string]uint64{"at 0": 0, "at 1": 1, "at 2": 2} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			tp := newTap(t)
-			st := open(t, consul.Config{Addresses: tp.addr()})
-			election := newElection()
-			tp.always(index(back), "_ballots/", "index=")
-			b := castFirst(t, st, election, "own")
-			began := time.Now()
-			<-within(t, 5*time.Second).Done() // the time for which it counts
-			n := tp.Count("_ballots/", "index=")
-			rate := float64(n) / time.Since(began).Seconds()
-			t.Logf("%d queries, %.1f a second", n, rate)
-			require.Less(t, rate, 4.0)
-			require.NoError(t, b.Err())
-		})
-	}
-}
-
-// An agent that answers each request for a session with an error is named as the cause, and not for its silence. The log
-// has the cause after a second.
-func TestErrorsThatComeAtOnce(t *testing.T) {
-	t.Parallel()
-	tp := newTap(t)
-	tp.always(answer(http.StatusInternalServerError, "disk full"), "PUT", "session/create")
-	warned := make(writer, 100)
-	st := open(t, consul.Config{Addresses: tp.addr(), TTL: short, Logger: slog.New(slog.NewTextHandler(warned, nil))})
-	campaign := make(chan error, 1)
-	go func() {
-		_, err := st.Cast(soon(t), newElection(), "own")
-		campaign <- err
-	}()
-	require.Contains(t, receive(t, warned, "a line of the log"), "the agent says: disk full")
-	require.Empty(t, campaign, "the log was late")
-	err := receive(t, campaign, "the end")
-	require.ErrorContains(t, err, "the agent says: disk full")
-	require.NotContains(t, err.Error(), "no answer")
-}
-
-// writer receives what is written.
-type writer chan string
-
-func (w writer) Write(line []byte) (int, error) {
-	w <- string(line)
-	return len(line), nil
 }

@@ -3,7 +3,6 @@ package consul
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/go-leadership/leadership/internal/adapter"
@@ -17,23 +16,21 @@ import (
 type removal struct {
 	engine.Removal
 	session *session
-	tried   bool // it may have acknowledged
+	tried   bool // the ballot might have acknowledged
 }
 
-// Remove implements engine.Session. It is one transaction, made from what is known of the keys, and if that is refused,
-// from what is read.
+// Remove implements engine.Session. One transaction removes the ballot and its acknowledgement, as they are known. If the
+// transaction is refused, the keys are read first.
 func (s *session) Remove(ctx context.Context, gone engine.Removal) error {
 	d, st := s.driver, standingOf(gone.Entry)
 	d.mu.Lock()
-	nearest := st.nearest
+	delete(d.behind, st.nearest)
 	d.mu.Unlock()
-	d.noLonger(nearest, gone.Key)
 	d.watches.Forget(d.layout.dir(gone.Election))
 	r := removal{Removal: gone, session: s, tried: gone.Acknowledged}
-	ack := d.layout.ack(r.Election)
-	known := map[string]agent.Entry{ack: {Exists: r.Revision != 0, Modify: r.Revision, Session: s.id}}
+	ack := agent.Entry{Exists: r.Revision != 0, Modify: r.Revision, Session: s.id} // as far as is known
 	for standing := true; ; {
-		_, err := d.client.Commit(ctx, r.ops(known[ack], standing)...)
+		_, err := d.client.Commit(ctx, r.ops(ack, standing)...)
 		refused := agent.RefusalIn(err)
 		if refused == nil || errors.Is(err, store.ErrDenied) {
 			return err
@@ -42,18 +39,23 @@ func (s *session) Remove(ctx context.Context, gone engine.Removal) error {
 			return s.over()
 		}
 		adapter.PauseFor(ctx, time.Millisecond)
-		if known, err = d.readAllOf(ctx, ack, r.Key); err != nil {
+		own, err := d.client.Get(ctx, r.Key)
+		if err != nil {
 			return err
 		}
-		standing = stands(r.Key, known[r.Key])
+		read, err := d.client.Get(ctx, d.layout.ack(r.Election)) // the last: no acknowledgement comes once the ballot is gone
+		if err != nil {
+			return err
+		}
+		ack, standing = read.Entry, stands(r.Key, own.Entry)
 		if !standing && r.Revision == 0 && !r.Alone() {
 			r.tried = false // what is there may be that of another ballot of this session
 		}
 	}
 }
 
-// ops returns the operations that remove a ballot. Those on the acknowledgement touch nothing of others: while the ballot
-// stands, what our session holds is the ballot's; otherwise only what it is known to have made.
+// ops returns the operations that remove a ballot. They remove no acknowledgement of another ballot: while the ballot stands,
+// an acknowledgement that the session holds is the ballot's; otherwise only one with the ballot's last revision is.
 func (r removal) ops(ack agent.Entry, standing bool) []*api.KVTxnOp {
 	l, id := r.session.driver.layout, r.session.id
 	key := l.ack(r.Election)
@@ -72,24 +74,4 @@ func (r removal) ops(ack agent.Entry, standing bool) []*api.KVTxnOp {
 		ops = append(ops, &api.KVTxnOp{Verb: api.KVDelete, Key: l.value(r.Election, nameOf(r.Key))})
 	}
 	return append(ops, &api.KVTxnOp{Verb: api.KVDelete, Key: r.Key})
-}
-
-// readAllOf reads keys in one transaction.
-func (d *driver) readAllOf(ctx context.Context, keys ...string) (map[string]agent.Entry, error) {
-	var ops []*api.KVTxnOp
-	for _, key := range keys {
-		ops = append(ops, &api.KVTxnOp{Verb: api.KVGetOrEmpty, Key: key})
-	}
-	pairs, err := d.client.Commit(ctx, ops...)
-	if err != nil {
-		return nil, err
-	}
-	if len(pairs) < len(keys) {
-		return nil, fmt.Errorf("%w: the token may not read %q, it lacks key:read", store.ErrDenied, keys)
-	}
-	known := map[string]agent.Entry{}
-	for _, p := range pairs {
-		known[p.Key] = agent.EntryOf(p)
-	}
-	return known, nil
 }

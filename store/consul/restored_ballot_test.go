@@ -1,7 +1,6 @@
 package consul_test
 
 import (
-	"context"
 	"testing"
 	"time"
 
@@ -49,44 +48,4 @@ func TestRestoredBallotIsRemoved(t *testing.T) {
 			t.Logf("another led %v after the restore began", time.Since(began))
 		})
 	}
-}
-
-// A resignation that does not wait leaves its ballot to be removed in the background. The ballot may get to the head of the
-// queue meanwhile, and is not taken for a restored one.
-func TestHurriedResignationIsNoRestore(t *testing.T) {
-	st := open(t, consul.Config{TTL: short}) // looks at the head four times a second
-	another := castFirst(t, st, newElection(), "another")
-	election := newElection()
-	over, cancel := context.WithCancel(t.Context())
-	cancel()
-	for range 100 {
-		b := castFirst(t, st, election, "hurried")
-		acknowledge(t, b, "hurried")
-		_ = b.Withdraw(over)
-	}
-	eventually(t, func() bool { return len(values(t, st, election)) == 0 }, "all are removed")
-	require.NoError(t, another.Err(), "the session goes on")
-}
-
-// Many ballots that one store casts at once meet each other, and remove none.
-func TestCastsMeetEachOther(t *testing.T) {
-	st := open(t, consul.Config{})
-	election := newElection()
-	const n = 20
-	done := make(chan error, n)
-	for range n {
-		go func() {
-			b, err := st.Cast(soon(t), election, "one of many")
-			if err == nil {
-				if err = b.Wait(soon(t)); err == nil {
-					err = b.Withdraw(soon(t))
-				}
-			}
-			done <- err
-		}()
-	}
-	for range n {
-		require.NoError(t, receive(t, done, "a cast"))
-	}
-	require.Empty(t, values(t, st, election))
 }

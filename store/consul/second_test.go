@@ -13,38 +13,6 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// An operator removes the second ballot together with the first, or just before it. The second is lost, and never
-// first.
-func TestSecondEndsWithTheFirst(t *testing.T) {
-	client := operator(t, sharedServer(t))
-	for name, end := range map[string]func(p *api.KVPair) *api.KVTxnOp{
-		"deleted": func(p *api.KVPair) *api.KVTxnOp { return &api.KVTxnOp{Verb: api.KVDelete, Key: p.Key} },
-		"released": func(p *api.KVPair) *api.KVTxnOp {
-			return &api.KVTxnOp{Verb: api.KVUnlock, Key: p.Key, Session: p.Session}
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			ahead, behind := open(t, consul.Config{}), open(t, consul.Config{})
-			for range 20 {
-				election := newElection()
-				first, second := castFirst(t, ahead, election, "first"), cast(t, behind, election, "second")
-				waiting(t, second)
-				waited := make(chan error, 1)
-				go func() { waited <- second.Wait(soon(t)) }()
-				var ops api.KVTxnOps
-				for _, p := range ballotKeys(t, client, election) {
-					ops = append(ops, end(p))
-				}
-				ok, _, _, err := client.KV().Txn(ops, nil)
-				require.NoError(t, err)
-				require.True(t, ok)
-				require.ErrorIs(t, receive(t, waited, "the end of the second"), store.ErrLost, "it was first")
-				lost(t, first)
-			}
-		})
-	}
-}
-
 // A ballot waits behind two. An operator releases its lock, and no watch reports that before both ahead are gone. The
 // ballot is lost, and never first, although a released key is still listed.
 func TestReleasedBallotIsNotFirst(t *testing.T) {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -18,26 +17,20 @@ import (
 // session implements engine.Session.
 type session struct {
 	driver *driver
-	name   string
-	id     string // written by create; empty if the service has not told it
-	check  string // written by create: the id of the service and of its check that the session is bound to; empty if there is none
+	id     string // constant once it was created; empty if the service has not told it
+	check  string // constant: the id of the service and of its check that the session is bound to; empty if there is none
 
 	ended atomic.Bool // the service has said that there is no such session
-	// letGo clears the session away in the background, once. The channel is closed when nothing of it is left at the
-	// service, or retire has given up.
-	letGo func() (gone <-chan struct{})
+	tries int         // of clearLeft: how often the session was tried to be destroyed
 
-	mu    sync.Mutex
-	marks [engine.Slots]uint64 // guarded by mu: the index of the mark of each slot, as far as is known; 0: there is none
+	marks [engine.Slots]atomic.Uint64 // the index of the mark of each slot, as far as is known; 0: there is none
 
 	// Of renewals. Written by the one who opens the session, then used by Keep alone.
 	sent    store.Instant // when the last one that counted was sent
 	renewed time.Time     // when the session itself was last renewed, as against its check
 	// connection counts how often the agent did not confirm the session, and how often the service's index might have gone
-	// back, as it does by a restore: what was told before might not be so any more.
+	// back, as it does by a restore: what was told before might be wrong now.
 	connection atomic.Uint64
-	unknown    bool // the last pass was answered as if there were no check
-	denied     bool // the last renewal was denied, and the log has it
 }
 
 // ID implements engine.Session.
@@ -49,32 +42,23 @@ func (s *session) over() error {
 	return engine.ErrOver
 }
 
-// Open implements engine.Driver. When ctx ends, as it does when the store is closed, creating the session goes on for a
-// moment: if the answer comes, the session is destroyed by its id (TestCloseWhileTheSessionIsCreated).
+// Open implements engine.Driver.
 func (d *driver) Open(ctx context.Context) (engine.Session, engine.Proof, error) {
-	if ctx.Err() != nil {
-		return nil, engine.Proof{}, fmt.Errorf("%w: no session: %w", store.ErrUnavailable, context.Cause(ctx))
-	}
-	work, cancel := context.WithTimeout(d.life.Background, max(agent.RequestLimit, 2*d.config.TTL))
+	ctx, cancel := context.WithTimeout(ctx, max(agent.RequestLimit, 2*d.config.TTL))
 	defer cancel()
-	defer context.AfterFunc(ctx, func() { time.AfterFunc(closeLimit/2, cancel) })()
-	if d.failed { // by one request, since an outage might last
-		if err := d.client.Ready(work); err != nil {
-			return nil, engine.Proof{}, d.tell(err)
-		}
+	if err := d.client.Ready(ctx); err != nil {
+		return nil, engine.Proof{}, told(err)
 	}
-	s, err := d.newSession(work)
-	if d.failed = err != nil; err == nil && ctx.Err() != nil {
-		s.letGo()
-		err = fmt.Errorf("%w: no session: %w", store.ErrUnavailable, context.Cause(ctx))
-	}
-	if err != nil {
-		return nil, engine.Proof{}, d.tell(err)
+	d.clearLeft()
+	s := &session{driver: d, sent: store.Now(), renewed: time.Now()}
+	if err := d.create(ctx, s, "leadership-"+newName()); err != nil {
+		d.leave(s)
+		return nil, engine.Proof{}, told(err)
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	clear(d.behind) // what is left of another session
-	d.present, d.odd = s, time.Time{}
+	d.present = s
 	return s, s.proof(s.sent), nil
 }
 
@@ -82,66 +66,31 @@ func (s *session) proof(sent store.Instant) engine.Proof {
 	return engine.Proof{Sent: sent, Valid: s.driver.config.TTL - s.driver.config.Grace, Connection: 1 + s.connection.Load()}
 }
 
-// refusalLimit is for how long a session is tried to be opened though that is refused, be it not by Consul, or for an
-// outage. Then the caller is told.
-const refusalLimit = time.Second
-
-// tell marks an error of Open that the engine's callers are to be told of: it won't be cured soon.
-func (d *driver) tell(err error) error {
-	if errors.Is(err, agent.ErrMismatch) || errors.Is(err, store.ErrDenied) {
-		return engine.FailFast(err)
-	}
-	switch {
-	case !agent.IsOdd(err) && !errors.Is(err, agent.ErrAway) && !errors.Is(err, agent.ErrNoPath):
-		d.odd = time.Time{}
-	case d.odd.IsZero():
-		d.odd = time.Now()
-	case time.Since(d.odd) > refusalLimit:
-		d.odd = time.Time{}
+// told marks an error of Open that the engine's callers are to be told of: waiting will not help soon.
+func told(err error) error {
+	if errors.Is(err, store.ErrDenied) || errors.Is(err, agent.ErrRefused) {
 		return engine.FailFast(err)
 	}
 	return err
 }
 
-// newSession creates a session. Creating it starts its timer at the servers, and registering the check that of the
-// agent: the lease begins with the session.
-func (d *driver) newSession(ctx context.Context) (*session, error) {
-	d.client.Warm(ctx)
-	sess := &session{driver: d, name: "leadership-" + newName(), sent: store.Now(), renewed: time.Now()}
-	sess.letGo = sync.OnceValue(func() <-chan struct{} { return d.retire(sess) })
-	if d.config.checked() {
-		sess.check = sess.name
-	}
-	err := d.create(ctx, sess)
-	lease := d.config.TTL - d.config.Grace
-	if err == nil && sess.sent.Since(time.Now()) >= lease {
-		err = fmt.Errorf("%w: creating the session took longer than its lease of %v", store.ErrUnavailable, lease)
-	}
-	if err != nil {
-		sess.letGo()
-		return nil, err
-	}
-	return sess, nil
-}
-
-// create creates the session at the service, with its check.
-func (d *driver) create(ctx context.Context, sess *session) error {
+// create creates a session at the service, with its check. The check's timer starts at the agent when the check is
+// registered, and the session's at the servers when the session is created: the lease begins before both.
+func (d *driver) create(ctx context.Context, sess *session, name string) error {
 	// The library's own call leaves out an empty list and a delay of zero, which then are given defaults.
 	settings := map[string]any{
-		"Name": sess.name, "TTL": max(d.config.TTL, leastSessionTTL).String(), "Behavior": api.SessionBehaviorDelete,
+		"Name": name, "TTL": max(d.config.TTL, leastSessionTTL).String(), "Behavior": api.SessionBehaviorDelete,
 		"LockDelay": "0s", "NodeChecks": []string{},
 	}
-	if sess.check != "" {
-		if err := d.register(ctx, sess.check); err != nil {
-			if err = d.client.Explain(err); !errors.Is(err, store.ErrUnknownOutcome) {
-				sess.check = "" // there is none
-			}
+	if d.config.checked() {
+		sess.check = name
+		if err := d.client.Explain(d.register(ctx, name)); err != nil {
 			if errors.Is(err, store.ErrDenied) { // by the agent alone, which might go on after its servers know better
 				err = fmt.Errorf("%w: %w", store.ErrUnavailable, err)
 			}
 			return fmt.Errorf("register the session's check: %w", err)
 		}
-		settings["ServiceChecks"] = []api.ServiceCheck{{ID: sess.check, Namespace: d.config.Namespace}}
+		settings["ServiceChecks"] = []api.ServiceCheck{{ID: name, Namespace: d.config.Namespace}}
 	}
 	var created struct{ ID string }
 	_, err := d.client.Raw().Write("/v1/session/create", settings, &created, d.client.WriteOptions(ctx))
@@ -150,7 +99,7 @@ func (d *driver) create(ctx context.Context, sess *session) error {
 	}
 	if err = d.client.Explain(err); err != nil {
 		if strings.Contains(err.Error(), "Missing node registration") {
-			d.registerNode(ctx, sess.name)
+			d.registerNode(ctx, name)
 		}
 		return fmt.Errorf("create a session: %w", err)
 	}
@@ -194,17 +143,18 @@ func (d *driver) deregister(ctx context.Context, id string) error {
 	return d.client.Explain(err)
 }
 
-// End implements engine.Session. It destroys the session, and the keys go with it. If the service does not answer soon,
-// that goes on in the background, while another session is opened.
+// endLimit bounds what End waits for the service.
+const endLimit = time.Second
+
+// End implements engine.Session. It destroys the session, and the keys go with it.
 func (s *session) End(ctx context.Context, _ []engine.Removal) error {
-	ctx, cancel := context.WithTimeout(ctx, min(s.driver.config.TTL/4, closeLimit/2))
+	ctx, cancel := context.WithTimeout(ctx, endLimit)
 	defer cancel()
-	select {
-	case <-s.letGo():
-		return nil
-	case <-ctx.Done():
-		return fmt.Errorf("%w: %w", store.ErrUnavailable, context.Cause(ctx))
+	err := s.driver.clearAway(ctx, s)
+	if err != nil {
+		s.driver.leave(s)
 	}
+	return err
 }
 
 // doubt is called when a watch broke, or went back: the agent or the session might be gone, or the service restored from a

@@ -14,10 +14,10 @@
 // A crashed leader is replaced within twice its TTL and a second. With a TTL below 10 s it is replaced within the TTL
 // and 1.5 s, the time in which the agent updates its servers; agents delay that for up to 3 s after a server has
 // joined. A session ends early if the agent leaves, if its node or the store's check is deregistered, or if a client
-// destroys the session. A ballot ends early if a client deletes it. A watch tells the holder, whose term ends, as it
-// does when its agent refuses connections. The successor might lead a moment before. If that matters, fence with the
-// token. A server that falls silent is made to leave by the others, without a word to its candidates: with a TTL above
-// 6 s connect them to client agents.
+// destroys the session. A ballot ends early if a client deletes it. A watch tells the holder, and the term ends. It also
+// ends when the agent refuses connections. The successor might lead a moment before. If that matters, fence with the token.
+// If a server falls silent, the other servers remove it, and its candidates are not told: with a TTL above 6 s connect
+// candidates to client agents.
 //
 // The fencing token is the ballot's CreateIndex, which no removal of keys sets back, and a leader's revision the
 // ModifyIndex of the acknowledgement.
@@ -46,17 +46,11 @@ func Open(config Config) (*Store, error) {
 	config = d.config
 	return &Store{engine.New(d, engine.Settings{
 		Name: d.life.Name, TTL: config.TTL, Pace: config.TTL / 4,
-		DenialTimeout:  config.TTL,
-		ConfirmRereads: true,
-		RemovedReason:  "its session has ended, or its key was deleted or taken by another program",
-		Logger:         config.Logger,
+		DenialTimeout: config.TTL,
+		RemovedReason: "its session has ended, or its key was deleted or taken by another program",
+		Logger:        config.Logger,
 	})}, nil
 }
-
-var (
-	_ engine.Driver  = (*driver)(nil)
-	_ engine.Session = (*session)(nil)
-)
 
 // Cast implements store.Store.
 func (s *Store) Cast(ctx context.Context, election, value string) (store.Ballot, error) {
@@ -92,8 +86,13 @@ func (s *Store) TTL() time.Duration { return s.engine.TTL() }
 // Close implements store.Store.
 func (s *Store) Close() error { return s.engine.Close() }
 
-// String returns the store's URL without credentials.
+// String returns the name of the store in errors and logs: its URL without credentials.
 func (s *Store) String() string { return s.engine.String() }
 
 // Format implements fmt.Formatter: with every verb it prints what String returns.
 func (s *Store) Format(f fmt.State, verb rune) { s.engine.Format(f, verb) }
+
+var (
+	_ engine.Driver  = (*driver)(nil)
+	_ engine.Session = (*session)(nil)
+)

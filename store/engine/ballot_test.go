@@ -183,7 +183,7 @@ func TestWithdrawThatFindsTheSessionOver(t *testing.T) {
 // TestWithdrawOfABallotThatWasEnteredTwice also voids it: the first request might be under way.
 func TestWithdrawOfABallotThatWasEnteredTwice(t *testing.T) {
 	play(t, Settings{}, func(t *testing.T, s *scene) {
-		c := s.campaign(t.Context(), "x")
+		c := s.casting(t.Context(), "x")
 		s.next("Open").answer(answer{})
 		s.next("Enter").fail(errLater)
 		time.Sleep(50 * time.Millisecond)
@@ -356,7 +356,7 @@ func TestSessionThatIsGivenUpEndsAfterTheLeadersWork(t *testing.T) {
 				require.True(t, b.isLost())
 				require.False(t, s.holds(b))
 				s.quiet()
-				other := s.campaign(t.Context(), "y")
+				other := s.casting(t.Context(), "y")
 				s.next("Open").answer(answer{})
 				s.next("Enter").answer(entered(3, Place{}))
 				require.True(t, other.returned())

@@ -16,7 +16,7 @@ func TestEnterIsSentAgainWithTheSameNonce(t *testing.T) {
 		play(t, Settings{}, func(t *testing.T, s *scene) {
 			s.cast(1, Place{})
 			s.next("Entry").shows(State{Token: 1})
-			c := s.campaign(t.Context(), "x")
+			c := s.casting(t.Context(), "x")
 			first := s.next("Enter")
 			require.Equal(t, "value", first.value)
 			first.fail(err)
@@ -35,7 +35,7 @@ func TestNoncesDiffer(t *testing.T) {
 	play(t, Settings{}, func(t *testing.T, s *scene) {
 		names, slots := map[string]bool{}, map[int]uint64{}
 		for i := range 3 * Slots {
-			c := s.campaign(t.Context(), "x")
+			c := s.casting(t.Context(), "x")
 			if i == 0 {
 				s.next("Open").answer(answer{})
 			}
@@ -51,7 +51,7 @@ func TestNoncesDiffer(t *testing.T) {
 	})
 }
 
-// impatient starts a campaign whose request is sent, and ends its context.
+// impatient starts a cast whose request is sent, and ends its context.
 func (s *scene) impatient() (enter *request, c *call[store.Ballot]) {
 	s.Helper()
 	return s.impatientIn("x")
@@ -60,7 +60,7 @@ func (s *scene) impatient() (enter *request, c *call[store.Ballot]) {
 func (s *scene) impatientIn(election string) (enter *request, c *call[store.Ballot]) {
 	s.Helper()
 	ctx, cancel := context.WithCancel(s.Context())
-	c = s.campaign(ctx, election)
+	c = s.casting(ctx, election)
 	if s.count("Open") > 0 {
 		s.next("Open").answer(answer{})
 	}
@@ -95,7 +95,7 @@ func TestErrorOfAnEndedContext(t *testing.T) {
 	for err, voids := range map[error]int{context.Canceled: 1, errUnsent: 0} {
 		play(t, Settings{}, func(t *testing.T, s *scene) {
 			ctx, cancel := context.WithCancel(t.Context())
-			c := s.campaign(ctx, "x")
+			c := s.casting(ctx, "x")
 			s.next("Open").answer(answer{})
 			s.deaf.Store(true)
 			cancel()
@@ -111,7 +111,7 @@ func TestErrorOfAnEndedContext(t *testing.T) {
 // TestWhatWasNotSentLeavesWithItsCaller.
 func TestWhatWasNotSentLeavesWithItsCaller(t *testing.T) {
 	play(t, Settings{}, func(t *testing.T, s *scene) {
-		c := s.campaign(t.Context(), "x")
+		c := s.casting(t.Context(), "x")
 		s.next("Open").answer(answer{})
 		s.next("Enter").fail(errUnsent)
 		time.Sleep(s.Engine.patience() - 50*time.Millisecond)
@@ -133,10 +133,10 @@ func TestOrphansHoldBackCasts(t *testing.T) {
 			s.impatientIn(strconv.Itoa(i))
 		}
 		require.Equal(t, Slots, s.count("Void"))
-		first := s.campaign(t.Context(), "first")
+		first := s.casting(t.Context(), "first")
 		ctx, cancel := context.WithCancelCause(t.Context())
-		leaves := s.campaign(ctx, "leaves")
-		second := s.campaign(t.Context(), "second")
+		leaves := s.casting(ctx, "leaves")
+		second := s.casting(t.Context(), "second")
 		require.Zero(t, s.count("Enter"))
 		cancel(errDisk)
 		require.True(t, leaves.returned())
@@ -160,7 +160,7 @@ func TestEndOfTheSessionFreesTheSlots(t *testing.T) {
 		for i := range Slots {
 			s.impatientIn(strconv.Itoa(i))
 		}
-		c := s.campaign(t.Context(), "x")
+		c := s.casting(t.Context(), "x")
 		s.session.ends(nil)
 		require.Zero(t, s.count("Void"))
 		require.Len(t, s.slots, Slots)
@@ -175,7 +175,7 @@ func TestEndOfTheSessionFreesTheSlots(t *testing.T) {
 // TestEntryThatIsOfNoUse is voided, and another is cast.
 func TestEntryThatIsOfNoUse(t *testing.T) {
 	play(t, Settings{}, func(t *testing.T, s *scene) {
-		c := s.campaign(t.Context(), "x")
+		c := s.casting(t.Context(), "x")
 		s.next("Open").answer(answer{})
 		first := s.next("Enter")
 		first.fail(ErrGone)
@@ -202,7 +202,7 @@ func TestEnterThatIsRefused(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			play(t, Settings{}, func(t *testing.T, s *scene) {
-				call := s.campaign(t.Context(), "x")
+				call := s.casting(t.Context(), "x")
 				s.next("Open").answer(answer{})
 				for _, err := range c.before {
 					s.next("Enter").fail(err)
@@ -224,7 +224,7 @@ func TestSessionOverWhileTheReplyIsOnItsWay(t *testing.T) {
 	for name, reply := range map[string]answer{"made": entered(1, Place{}), "unknown": {err: errLater}} {
 		t.Run(name, func(t *testing.T) {
 			play(t, Settings{}, func(t *testing.T, s *scene) {
-				c := s.campaign(t.Context(), "x")
+				c := s.casting(t.Context(), "x")
 				s.next("Open").answer(answer{})
 				enter := s.next("Enter")
 				s.session.ends(nil)
@@ -252,7 +252,7 @@ func TestVoidThatIsRefusedEndsTheSession(t *testing.T) {
 	})
 }
 
-func TestCampaignChecksItsArguments(t *testing.T) {
+func TestCastChecksItsArguments(t *testing.T) {
 	play(t, Settings{}, func(t *testing.T, s *scene) {
 		_, err := s.Engine.Cast(t.Context(), "/", "")
 		require.ErrorIs(t, err, store.ErrInvalid)
@@ -274,11 +274,11 @@ func TestDoubtPushesBack(t *testing.T) {
 			s.impatient()
 		}
 		require.Equal(t, mostDoubts+1, s.count("Void"))
-		waits := s.campaign(t.Context(), "x")
+		waits := s.casting(t.Context(), "x")
 		ctx, cancel := context.WithCancelCause(t.Context())
-		leaves := s.campaign(ctx, "x")
+		leaves := s.casting(ctx, "x")
 		require.Zero(t, s.count("Enter"))
-		s.campaign(t.Context(), "y")
+		s.casting(t.Context(), "y")
 		require.Equal(t, "y", s.find("Enter").election)
 		s.find("Enter").answer(entered(1, Place{}))
 		s.find("Entry").shows(State{Token: 1})
@@ -299,7 +299,7 @@ func TestDoubtPushesBack(t *testing.T) {
 	})
 	play(t, Settings{}, func(t *testing.T, s *scene) {
 		for range 2 * mostDoubts {
-			s.campaign(t.Context(), "x")
+			s.casting(t.Context(), "x")
 			if s.count("Open") > 0 {
 				s.find("Open").answer(answer{})
 			}
@@ -320,7 +320,7 @@ func TestRemovalInDoubtPushesBack(t *testing.T) {
 			s.withdraw(t.Context(), b)
 		}
 		require.Equal(t, mostDoubts+1, s.count("Remove"))
-		c := s.campaign(t.Context(), "x")
+		c := s.casting(t.Context(), "x")
 		require.Equal(t, 1, s.count("Enter"), "their answers are on their way")
 		s.find("Enter").answer(entered(10, Place{}))
 		require.True(t, c.returned())
@@ -328,7 +328,7 @@ func TestRemovalInDoubtPushesBack(t *testing.T) {
 		for range mostDoubts + 1 {
 			s.find("Remove").fail(Answered(errLater)) // not an outage, in which nothing is sent
 		}
-		s.campaign(t.Context(), "x")
+		s.casting(t.Context(), "x")
 		require.Zero(t, s.count("Enter"))
 		time.Sleep(50 * time.Millisecond)
 		s.find("Remove").answer(answer{})
@@ -343,11 +343,11 @@ func TestDoubtsWhileACastWaitsForASlot(t *testing.T) {
 			s.impatient()
 		}
 		ctx, cancel := context.WithCancel(t.Context())
-		s.campaign(ctx, "x") // its outcome is not in doubt yet
+		s.casting(ctx, "x") // its outcome is not in doubt yet
 		for i := range Slots - mostDoubts - 1 {
 			s.impatientIn(strconv.Itoa(i))
 		}
-		waits := s.campaign(t.Context(), "x")
+		waits := s.casting(t.Context(), "x")
 		cancel()
 		synctest.Wait()
 		free := func(in bool) {

@@ -31,17 +31,17 @@ func TestCloseInOrder(t *testing.T) {
 		require.ErrorIs(t, err, store.ErrClosed)
 		require.ErrorIs(t, b.Withdraw(t.Context()), store.ErrClosed)
 		asked := s.asked
-		_, err = s.openSession(t.Context()) // by a Campaign that does not know yet
+		_, err = s.openSession(t.Context()) // by a Cast that does not know yet
 		require.ErrorIs(t, err, store.ErrClosed)
 		require.Equal(t, asked, s.asked, "the driver is closed")
 	})
 }
 
-// TestCloseTellsTheBallotsBeforeTheCallsEnd: no Campaign wins in between.
+// TestCloseTellsTheBallotsBeforeTheCallsEnd: no Cast wins in between.
 func TestCloseTellsTheBallotsBeforeTheCallsEnd(t *testing.T) {
 	play(t, Settings{}, func(t *testing.T, s *scene) {
 		b, _ := s.leading(1)
-		late := s.campaign(t.Context(), "x")
+		late := s.casting(t.Context(), "x")
 		enter := s.next("Enter")
 		hold := make(chan struct{})
 		b.onLoss(func() { <-hold })
@@ -95,7 +95,7 @@ func TestCloseWaitsForItsOwnRequests(t *testing.T) {
 // TestCloseWhileTheSessionOpens: it is ended, and nothing is cast in it.
 func TestCloseWhileTheSessionOpens(t *testing.T) {
 	play(t, Settings{}, func(t *testing.T, s *scene) {
-		c := s.campaign(t.Context(), "x")
+		c := s.casting(t.Context(), "x")
 		o := s.opening
 		s.next("Open")
 		closing := start(func() (struct{}, error) { return struct{}{}, s.Engine.Close() })
@@ -105,7 +105,7 @@ func TestCloseWhileTheSessionOpens(t *testing.T) {
 		require.True(t, closing.returned())
 	})
 	play(t, Settings{}, func(t *testing.T, s *scene) {
-		s.campaign(t.Context(), "x")
+		s.casting(t.Context(), "x")
 		open := s.next("Open")
 		s.Engine.mu.Lock()
 		s.ended = true // Close has begun

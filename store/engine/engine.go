@@ -103,9 +103,8 @@ type Settings struct {
 	Pace   time.Duration // from one confirmation to the next, and from one resync to the next; TTL/4
 	Logger *slog.Logger  // of outages, and of what can't be removed; nil: nothing is logged. Close waits for its handler
 
-	DenialTimeout  time.Duration // how long a denial has to last before it costs a ballot or a session; 0: the first one does
-	ConfirmRereads bool          // Confirm finds what a watch has missed, so nothing is resynced
-	RemovedReason  string        // what happened to a ballot that an operator has removed: "its key was deleted"
+	DenialTimeout time.Duration // how long a denial has to last before it costs a ballot or a session; 0: the first one does
+	RemovedReason string        // what happened to a ballot that an operator has removed: "its key was deleted"
 }
 
 // Engine implements store.Store. New makes one.
@@ -273,7 +272,7 @@ func (e *Engine) maintain() {
 			default:
 			}
 			e.dropUnused()
-			if tick > 0 && !e.settings.ConfirmRereads { // at first nothing has been watched for long
+			if tick > 0 { // at first nothing has been watched for long
 				e.rota.turn()
 			}
 		}
@@ -318,7 +317,7 @@ func (e *Engine) dropUnused() {
 // Close implements store.Store.
 //
 // The order matters: from ended on, no ballot, session or call begins; then the ballots are lost and the lease is
-// ended; then the calls end; then the keeper lets the session go; then the store's own work ends. So no Campaign wins
+// ended; then the calls end; then the keeper lets the session go; then the store's own work ends. So no Cast wins
 // once the ballots are lost, and no other process leads before the lease has ended.
 func (e *Engine) Close() error {
 	e.closing.Do(func() {

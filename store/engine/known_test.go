@@ -68,7 +68,7 @@ func TestPauseEndsWithNews(t *testing.T) {
 func TestTermNeedsALeaseThatARenewalReaches(t *testing.T) {
 	const trip = ttl / 5
 	play(t, Settings{}, func(t *testing.T, s *scene) {
-		s.campaign(t.Context(), "y")
+		s.casting(t.Context(), "y")
 		s.next("Open")
 		time.Sleep(trip) // what opening the session proves is as old as that
 		s.next("Open").answer(answer{})
@@ -108,7 +108,7 @@ func TestTermNeedsALeaseThatARenewalReaches(t *testing.T) {
 // TestWaitWithoutALease: that the lease has ended is the caller's to look at; and a ballot that is lost meanwhile is lost.
 func TestWaitWithoutALease(t *testing.T) {
 	play(t, Settings{}, func(t *testing.T, s *scene) {
-		s.campaign(t.Context(), "y")
+		s.casting(t.Context(), "y")
 		s.next("Open")
 		time.Sleep(ttl / 2)
 		s.next("Open").answer(answer{})
@@ -126,7 +126,7 @@ func TestWaitWithoutALease(t *testing.T) {
 		require.ErrorIs(t, b.Wait(t.Context()), store.ErrLost)
 	})
 	play(t, Settings{}, func(t *testing.T, s *scene) {
-		s.campaign(t.Context(), "y")
+		s.casting(t.Context(), "y")
 		s.next("Open")
 		time.Sleep(ttl / 2)
 		s.next("Open").answer(answer{})

@@ -13,7 +13,7 @@ import (
 // TestOpenFailsFast: a temporary error that waiting does not end.
 func TestOpenFailsFast(t *testing.T) {
 	play(t, Settings{}, func(t *testing.T, s *scene) {
-		c := s.campaign(t.Context(), "x")
+		c := s.casting(t.Context(), "x")
 		s.next("Open").fail(fmt.Errorf("open: %w", FailFast(errUnsent)))
 		require.True(t, c.returned())
 		require.ErrorIs(t, c.err, store.ErrUnavailable)
@@ -82,18 +82,6 @@ func TestDenialThatPassesCostsNoSession(t *testing.T) {
 		require.True(t, other.isLost())
 		require.True(t, c.returned())
 		require.ErrorIs(t, c.err, store.ErrDenied)
-	})
-}
-
-// TestNothingIsLookedAtInTurn if the driver's Confirm finds what a watch has missed.
-func TestNothingIsLookedAtInTurn(t *testing.T) {
-	play(t, Settings{ConfirmRereads: true}, func(t *testing.T, s *scene) {
-		s.leading(1)
-		s.waitingBehind(behind)
-		for range 8 {
-			time.Sleep(pace)
-			s.quiet()
-		}
 	})
 }
 

@@ -59,7 +59,7 @@ func TestOutageOfManyElections(t *testing.T) {
 		ballots := start(func() ([]store.Standing, error) { return s.Engine.Ballots(context.Background(), "z") })
 		require.LessOrEqual(t, s.refuse(5*time.Second, errLater), 5, "while the session lasts")
 		s.scripted.session.ends(errLater)
-		campaign := s.campaign(context.Background(), "x")
+		cast := s.casting(context.Background(), "x")
 		require.LessOrEqual(t, s.refuse(time.Minute, errLater), 5)
 		require.Equal(t, `level=WARN msg="the service does not answer" store=test:// cause="no answer in time"`+"\n", log.String())
 
@@ -76,13 +76,13 @@ func TestOutageOfManyElections(t *testing.T) {
 		s.find("Ballots").answer(answer{})
 		require.True(t, ballots.returned())
 		require.GreaterOrEqual(t, s.count("Leader"), places-2, "all places go on")
-		if !campaign.returned() {
+		if !cast.returned() {
 			if s.count("Open") > 0 {
 				s.find("Open").answer(answer{})
 			}
 			s.find("Enter").answer(entered(100, Place{}))
 		}
-		require.True(t, campaign.returned())
+		require.True(t, cast.returned())
 		require.Equal(t, 2, log.count(), log.String())
 		require.Contains(t, log.String(), `level=INFO msg="the service answers again" store=test:// after=1m`)
 	})
@@ -141,7 +141,7 @@ func TestOpenHasEveryOtherTurn(t *testing.T) {
 		time.Sleep(time.Second)
 		asked := s.count("Ballots")
 		s.scripted.session.ends(errLater)
-		s.campaign(context.Background(), "x")
+		s.casting(context.Background(), "x")
 		time.Sleep(mostPause)
 		require.Equal(t, 1, s.count("Open"))
 		require.Equal(t, asked, s.count("Ballots"))
@@ -161,14 +161,14 @@ func TestRequestThatWaitsForItsTurn(t *testing.T) {
 		before := s.requests()
 		observed := start(func() (store.Known, error) { return s.Observe(ctx, "y", nil) })
 		listed := start(func() ([]store.Standing, error) { return s.Engine.Ballots(ctx, "x") })
-		campaigned := s.campaign(ctx, "x")
+		waiting := s.casting(ctx, "x")
 		acknowledged := start(func() (store.Leader, error) { return b.Acknowledge(ctx, "value") })
 		time.Sleep(10 * time.Millisecond)
 		require.Equal(t, before, s.requests())
 		for call, err := range map[string]error{
 			"Observe":     waitFor(t, observed),
 			"Ballots":     waitFor(t, listed),
-			"Campaign":    waitFor(t, campaigned),
+			"Cast":        waitFor(t, waiting),
 			"Acknowledge": waitFor(t, acknowledged),
 		} {
 			require.ErrorIs(t, err, context.DeadlineExceeded, call)
@@ -179,19 +179,19 @@ func TestRequestThatWaitsForItsTurn(t *testing.T) {
 	})
 }
 
-// TestCampaignThatWaits for a session, or for others that wait, ends with its context, and says why it had to wait.
-func TestCampaignThatWaits(t *testing.T) {
+// TestCastThatWaits for a session, or for others that wait, ends with its context, and says why it had to wait.
+func TestCastThatWaits(t *testing.T) {
 	for _, session := range []bool{true, false} {
 		inOutage(t, &lines{}, func(t *testing.T, s *scene, _ *ballot, _ *request) {
 			if !session {
 				s.scripted.session.ends(errUnsent)
 			}
 			for range Slots {
-				s.campaign(context.Background(), "x")
+				s.casting(context.Background(), "x")
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 			defer cancel()
-			c := s.campaign(ctx, "x")
+			c := s.casting(ctx, "x")
 			time.Sleep(10 * time.Millisecond)
 			err := waitFor(t, c)
 			require.ErrorIs(t, err, context.DeadlineExceeded)
@@ -217,7 +217,7 @@ func TestTurnOfARequestThatHasGone(t *testing.T) {
 	})
 }
 
-// TestSessionEndsInAnOutage: what waits to be sent for its entries returns soon, and campaigns go on in the next session.
+// TestSessionEndsInAnOutage: what waits to be sent for its entries returns soon, and casts go on in the next session.
 func TestSessionEndsInAnOutage(t *testing.T) {
 	inOutage(t, &lines{}, func(t *testing.T, s *scene, b *ballot, _ *request) {
 		for range 100 { // turns for half a minute
@@ -225,7 +225,7 @@ func TestSessionEndsInAnOutage(t *testing.T) {
 		}
 		synctest.Wait()
 		withdrawn := s.withdraw(context.Background(), b)
-		campaign := s.campaign(context.Background(), "y")
+		cast := s.casting(context.Background(), "y")
 		require.Zero(t, s.count("Remove")+s.count("Enter"))
 		s.scripted.session.ends(errUnsent)
 		time.Sleep(time.Second)
@@ -236,7 +236,7 @@ func TestSessionEndsInAnOutage(t *testing.T) {
 		time.Sleep(time.Second)
 		s.find("Open").answer(answer{})
 		s.find("Enter").answer(entered(2, Place{}))
-		require.True(t, campaign.returned())
+		require.True(t, cast.returned())
 	})
 }
 

@@ -32,10 +32,10 @@ type Peer struct {
 // detector finds out that a session is not renewed any more, and expires it. There is one for each session that holds
 // the nearest entry ahead of a ballot, and it lives as long as there is such a ballot.
 //
-// A mark that has been seen is older than the answer that told of it, and was renewed by a request that its holder sent
-// before that. So once the mark has stood for the session's TTL since that answer, the holder's lease has ended, and the
-// service ends the session if the mark is still the same. The time is that of the monotonic clock alone: while this
-// machine is suspended it stands still, and the session is expired later. A wall clock that was set does not count.
+// The holder of a session sent the request that made a mark before the answer came that told of the mark. So once the mark
+// has stood for the session's TTL since that answer, the holder's lease has ended, and the service ends the session if the
+// mark is still the same. The time is that of the monotonic clock alone. While this machine is suspended that clock stands
+// still, and the session is expired later. A wall clock that was set does not count.
 type detector struct {
 	engine  *Engine
 	session string
@@ -47,8 +47,8 @@ type detector struct {
 	since time.Time // since when the session has the mark, at the latest; zero before the first answer
 }
 
-// detect makes a detector look after a session for a ballot, in place of the one that does so far. It is empty if there
-// is none to look after. The ballot's goroutine calls it.
+// detect makes a detector look after a session for a ballot, in place of the session so far. An empty session means that
+// there is none to look after. The ballot's goroutine calls detect.
 func (e *Engine) detect(b *ballot, session string) {
 	old := b.detects
 	if old == session {

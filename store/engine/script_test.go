@@ -249,7 +249,7 @@ func (c *call[T]) returned() bool {
 	}
 }
 
-func (s *scene) campaign(ctx context.Context, election string) *call[store.Ballot] {
+func (s *scene) casting(ctx context.Context, election string) *call[store.Ballot] {
 	return start(func() (store.Ballot, error) { return s.Engine.Cast(ctx, election, "value") })
 }
 
@@ -273,7 +273,7 @@ func entered(token uint64, place Place) answer {
 // cast casts a ballot in election "x", in the session that is open or the next one.
 func (s *scene) cast(token uint64, place Place) *ballot {
 	s.Helper()
-	c := s.campaign(s.Context(), "x")
+	c := s.casting(s.Context(), "x")
 	if s.count("Open") > 0 {
 		s.find("Open").answer(answer{})
 	}

@@ -89,8 +89,9 @@ func (e *Engine) keep() {
 	}
 }
 
-// open opens a session, or returns nil if that can't succeed. Callers that wait get a final error at once, and the next
-// Campaign tries again. A session that opens while the store is being closed is finished before anything is cast in it.
+// open opens a session, or returns nil if the service refuses one for good. Callers that wait get a final error at once,
+// and the next Cast tries again. A session that opens while the store is being closed is finished before anything is cast
+// in it.
 func (e *Engine) open(o *opening) *session {
 	for wait := (adapter.Retries{}); ; wait.Pause(e.life.Calls) {
 		var d Session

@@ -16,7 +16,7 @@ import (
 func TestSessionIsOpenedOnceForAllWhoWait(t *testing.T) {
 	play(t, Settings{}, func(t *testing.T, s *scene) {
 		s.quiet() // no session is wanted
-		a, b := s.campaign(t.Context(), "x"), s.campaign(t.Context(), "y")
+		a, b := s.casting(t.Context(), "x"), s.casting(t.Context(), "y")
 		s.next("Open").answer(answer{})
 		require.Equal(t, 2, s.count("Enter"))
 		require.Zero(t, s.count("Open"))
@@ -45,7 +45,7 @@ func TestOneKeeper(t *testing.T) {
 func TestSessionOpenIsSentAgain(t *testing.T) {
 	for _, err := range []error{errLater, errUnsent} {
 		play(t, Settings{}, func(t *testing.T, s *scene) {
-			s.campaign(t.Context(), "x")
+			s.casting(t.Context(), "x")
 			s.next("Open").fail(err)
 			s.quiet() // it waits a little
 			time.Sleep(50 * time.Millisecond)
@@ -59,11 +59,11 @@ func TestSessionOpenIsSentAgain(t *testing.T) {
 	}
 }
 
-// TestCampaignWithoutASession casts nothing, even if the outcome of the request for the session is unknown.
-func TestCampaignWithoutASession(t *testing.T) {
+// TestCastWithoutASession casts nothing, even if the outcome of the request for the session is unknown.
+func TestCastWithoutASession(t *testing.T) {
 	play(t, Settings{}, func(t *testing.T, s *scene) {
 		ctx, cancel := context.WithCancel(t.Context())
-		c := s.campaign(ctx, "x")
+		c := s.casting(ctx, "x")
 		s.next("Open").fail(errLater)
 		cancel()
 		require.True(t, c.returned())
@@ -76,7 +76,7 @@ func TestCampaignWithoutASession(t *testing.T) {
 // TestSessionOpenFailsWithItsLastReason for a caller who does not wait any longer. The attempts go on.
 func TestSessionOpenFailsWithItsLastReason(t *testing.T) {
 	play(t, Settings{}, func(t *testing.T, s *scene) {
-		c := s.campaign(t.Context(), "x")
+		c := s.casting(t.Context(), "x")
 		s.next("Open").fail(errUnsent)
 		time.Sleep(s.Engine.patience())
 		require.True(t, c.returned())
@@ -90,7 +90,7 @@ func TestSessionOpenFailsWithItsLastReason(t *testing.T) {
 
 func TestSessionOpenThatIsRefusedIsToldAtOnce(t *testing.T) {
 	play(t, Settings{}, func(t *testing.T, s *scene) {
-		a, b := s.campaign(t.Context(), "x"), s.campaign(t.Context(), "y")
+		a, b := s.casting(t.Context(), "x"), s.casting(t.Context(), "y")
 		s.next("Open").fail(store.ErrDenied)
 		require.True(t, a.returned() && b.returned())
 		require.ErrorIs(t, a.err, store.ErrDenied)
@@ -139,7 +139,7 @@ func TestSessionGivenUp(t *testing.T) {
 		require.False(t, s.holds(b))
 		end := s.next("End")
 		require.ErrorIs(t, b.Withdraw(t.Context()), errDisk, "it might stand")
-		s.campaign(t.Context(), "x")
+		s.casting(t.Context(), "x")
 		require.Zero(t, s.count("Open"))
 		end.answer(answer{})
 		s.next("Open")
@@ -198,13 +198,13 @@ func (b *ballot) onLoss(f func()) {
 // TestErrOverEndsTheSession at once, whichever call returns it.
 func TestErrOverEndsTheSession(t *testing.T) {
 	for op, act := range map[string]func(s *scene, b *ballot){
-		"Enter":       func(s *scene, _ *ballot) { s.campaign(s.Context(), "y") },
+		"Enter":       func(s *scene, _ *ballot) { s.casting(s.Context(), "y") },
 		"Acknowledge": func(s *scene, b *ballot) { s.acknowledge(b) },
 		"Remove":      func(s *scene, b *ballot) { s.withdraw(s.Context(), b) },
 		"Entry":       func(s *scene, b *ballot) { b.readAnew() },
 		"Void": func(s *scene, _ *ballot) {
 			ctx, cancel := context.WithCancel(s.Context())
-			s.campaign(ctx, "y")
+			s.casting(ctx, "y")
 			s.next("Enter")
 			cancel()
 		},

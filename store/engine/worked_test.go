@@ -15,11 +15,11 @@ func TestWorked(t *testing.T) {
 	for op, ask := range map[string]func(s *scene){
 		"Leader":  func(s *scene) { s.leader(nil) },
 		"Ballots": func(s *scene) { go func() { _, _ = s.Engine.Ballots(context.Background(), "x") }() },
-		"Enter":   func(s *scene) { s.campaign(context.Background(), "x") },
+		"Enter":   func(s *scene) { s.casting(context.Background(), "x") },
 	} {
 		t.Run(op, func(t *testing.T) {
 			play(t, Settings{}, func(t *testing.T, s *scene) {
-				s.campaign(context.Background(), "y")
+				s.casting(context.Background(), "y")
 				s.next("Open").answer(answer{})
 				s.find("Enter").fail(store.ErrDenied)
 				time.Sleep(ttl) // confirmed

@@ -14,10 +14,9 @@ import (
 )
 
 // Acknowledge implements engine.Session. It is one transaction: the ballot exists, no session holds the key, the value is
-// put on the same lease. The ballot's existence proves that it is first, since no ballot ever comes before it again.
-// What a session holds there is replaced if that session has or had a ballot in this queue, or is the store's own. Any
-// other might be that of a leader that stands in no queue of ours: Acknowledge fails and names it. Its key goes with it.
-// A key without a lease has no holder, and is replaced.
+// put on the same lease. A ballot that was first and exists is still first, since no ballot ever comes before it.
+// A key without a lease has no holder, and is replaced. What another session holds is replaced only if mayReplace allows
+// that.
 func (s *session) Acknowledge(ctx context.Context, e engine.Entry, value string) (revision uint64, err error) {
 	key := s.driver.layout.ack(e.Election)
 	free := clientv3.Compare(clientv3.LeaseValue(key), "=", clientv3.NoLease) // or there is no key
@@ -43,10 +42,9 @@ func (s *session) Acknowledge(ctx context.Context, e engine.Entry, value string)
 	}
 }
 
-// mayReplace returns nil if what is at the acknowledgement's key can't be that of a leader in another queue: no lease
-// holds it, or one that had a ballot in this queue when it wrote it, or has one now. Any other lease belongs to a program
-// that might lead without a ballot. Its key goes with it, so that nothing has to be replaced once it is over. Then the
-// error names it.
+// mayReplace returns nil if the key of the acknowledgement has no lease, or the lease of this session, or a lease that had a
+// ballot in this queue when the key was written, or has a ballot now. Any other lease belongs to a program that might lead
+// without a ballot: the error names the lease. When that lease ends, the cluster removes the key.
 func (s *session) mayReplace(ctx context.Context, election string, found *mvccpb.KeyValue) error {
 	if found.Lease == 0 || found.Lease == s.id {
 		return nil
@@ -61,8 +59,8 @@ func (s *session) mayReplace(ctx context.Context, election string, found *mvccpb
 		"another program leads, or the key is left over", found.Key, redact.Shorten(string(found.Value)), leaseName(found.Lease))
 }
 
-// stood reports whether a lease had a ballot in the queue at a revision. If the cluster has forgotten that revision, it
-// had none that is known.
+// stood reports whether a lease had a ballot in the queue at a revision. If the cluster has forgotten that
+// revision, no ballot of the lease is known.
 func (s *session) stood(ctx context.Context, election string, lease, revision int64) (bool, error) {
 	found, err := s.driver.ballots(ctx, election, leaseName(lease), clientv3.WithRev(revision))
 	if errors.Is(err, rpctypes.ErrCompacted) {

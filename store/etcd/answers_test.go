@@ -42,7 +42,6 @@ func TestAnswerInParts(t *testing.T) {
 	for name, leaveOut := range map[string]func(*pb.TxnResponse){
 		"the header":           func(r *pb.TxnResponse) { r.Header = nil },
 		"all results":          func(r *pb.TxnResponse) { r.Responses = nil },
-		"what the read found":  func(r *pb.TxnResponse) { r.Responses[0] = &pb.ResponseOp{} },
 		"one of the responses": func(r *pb.TxnResponse) { r.Responses = r.Responses[1:] },
 	} {
 		b.after.Store(&leaveOut)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"strings"
 	"time"
 
@@ -14,7 +13,6 @@ import (
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
-	"go.uber.org/zap/zapcore"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/codes"
@@ -31,8 +29,8 @@ func (d *driver) connect() {
 		Username:  d.config.User, Password: d.password(),
 		TLS:         d.config.TLS,
 		Context:     d.life.Background,
-		DialTimeout: d.long() / 2, // of the authentication: a campaign can then still say why it fails; doubled below
-		Logger:      libraryLogger(d.config.Logger),
+		DialTimeout: d.long() * 3 / 4, // of the authentication: a campaign can then still say why it fails
+		Logger:      zap.NewNop(),     // what matters is in the store's errors
 		// A connection that has died in silence is given up; the least that the library and servers allow.
 		DialKeepAliveTime: 10 * time.Second, DialKeepAliveTimeout: 5 * time.Second,
 		DialOptions: []grpc.DialOption{
@@ -63,13 +61,12 @@ func (d *driver) connect() {
 		case d.untroubled():
 			d.troubled(err)
 		}
-		config.DialTimeout = min(2*config.DialTimeout, 4*d.long()) // a slow link takes several round trips
 		retries.Pause(d.life.Background)
 	}
 }
 
-// observe remembers why a request found no connection: the client library tells its caller only that time is up. It leaves
-// a member whose answer is late.
+// observe remembers why a request found no connection: the client library tells its caller only that time is up. If the
+// answer is late, observe leaves the member.
 func (d *driver) observe(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker,
 	opts ...grpc.CallOption,
 ) error {
@@ -114,7 +111,7 @@ func (d *driver) unreached(ctx context.Context) error {
 	return fmt.Errorf("%w: %w", cause, d.trouble)
 }
 
-// connects changes the driver's state and wakes those who wait for the client.
+// connects changes the driver's state and wakes the calls that wait for the client.
 func (d *driver) connects(change func()) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -186,8 +183,8 @@ func request[T any](ctx context.Context, d *driver, send func(context.Context, *
 	return none, d.because(explain(err))
 }
 
-// because returns the reason why there is no answer, if that is known. Otherwise it returns the error, which says
-// nothing certain. An error of the cluster's own is an answer.
+// because returns the reason why there is no answer, if the reason is known, and otherwise the error. An error of the
+// cluster's own is an answer, and is returned.
 func (d *driver) because(err error) error {
 	if _, ok := errors.AsType[rpctypes.EtcdError](err); ok {
 		return err
@@ -202,11 +199,12 @@ func (d *driver) because(err error) error {
 	return err
 }
 
-// errClientClosed says that the caller has closed the client that it handed in.
+// errClientClosed says that the program has closed the client of Config.Client.
 var errClientClosed = fmt.Errorf("%w: the caller has closed its client", store.ErrClosed)
 
-// explain turns an error into one of those on which callers decide. Only the cluster itself denies a request, or says
-// that it was not carried out. A gateway, which answers with a status of HTTP, might have passed the request on.
+// explain turns an error of the client library into an error of package store or engine. Only the cluster itself denies a
+// request, or says that the request was not carried out. A gateway, which answers with a status of HTTP, might have passed
+// the request on.
 func explain(err error) error {
 	if err == nil {
 		return nil
@@ -218,7 +216,7 @@ func explain(err error) error {
 		code, own = e.Code(), true
 	}
 	switch {
-	case errors.Is(err, rpctypes.ErrLeaseNotFound), errors.Is(err, rpctypes.ErrLeaseExist):
+	case errors.Is(err, rpctypes.ErrLeaseNotFound):
 		return err
 	case !own:
 	case errors.Is(err, rpctypes.ErrInvalidAuthToken), errors.Is(err, rpctypes.ErrAuthOldRevision):
@@ -234,24 +232,6 @@ func explain(err error) error {
 		return err
 	}
 	return fmt.Errorf("%w: %w", store.ErrUnknownOutcome, err)
-}
-
-// libraryLogger logs the client library's messages at level Debug. They hold addresses and errors, no credentials.
-func libraryLogger(to *slog.Logger) *zap.Logger {
-	enabled := func(zapcore.Level) bool { return to.Enabled(context.Background(), slog.LevelDebug) }
-	encoder := zapcore.NewJSONEncoder(zapcore.EncoderConfig{
-		MessageKey: "message", LevelKey: "level", SkipLineEnding: true, EncodeLevel: zapcore.LowercaseLevelEncoder,
-		EncodeDuration: zapcore.StringDurationEncoder,
-	})
-	return zap.New(zapcore.NewCore(encoder, zapcore.AddSync(debugLog{to}), zap.LevelEnablerFunc(enabled)))
-}
-
-// debugLog implements io.Writer.
-type debugLog struct{ to *slog.Logger }
-
-func (l debugLog) Write(p []byte) (int, error) {
-	l.to.Debug("etcd's client", "log", string(p))
-	return len(p), nil
 }
 
 // refusal is the error of a watch that the cluster did not set, from the text that it gives as the reason.

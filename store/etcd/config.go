@@ -26,8 +26,8 @@ type Config struct {
 	// with <prefix>/, a follower's to read them.
 	Prefix string
 
-	// TTL is that of the lease, in whole seconds. Default: 10 s. The cluster has to grant it unchanged; by default it
-	// grants 2 s or more (1.5 of its election timeouts). If the cluster grants another TTL, Cast returns an error.
+	// TTL is the TTL of the lease, in whole seconds. Default: 10 s. If the cluster grants another TTL, Cast returns an
+	// error. The shortest TTL that a cluster grants is 1.5 of its election timeouts: 2 s by default.
 	TTL time.Duration
 	// Grace is the time reserved for the leader's work to stop before a rival can lead. Default: a third of the TTL.
 	// See [store.CheckSession].
@@ -35,13 +35,13 @@ type Config struct {
 
 	// User and Password are a user of the cluster. Default: none.
 	User, Password string
-	// TLS turns on TLS. If it has no ServerName, that of the endpoint dialled is used.
+	// TLS turns on TLS. If TLS has no ServerName, the name of the endpoint is used.
 	TLS *tls.Config
 	// Dial is that of [store.Options].
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 
 	// Client is a client to use instead of one of the store's own. The store never closes it. Endpoints, User,
-	// Password, TLS and Dial can't be set with it. The store does not use wrappers around its KV, Lease or Watcher,
+	// Password, TLS and Dial can't be set with Client. The store does not use wrappers around its KV, Lease or Watcher,
 	// such as those of etcd's package namespace: use Prefix instead.
 	Client *clientv3.Client
 

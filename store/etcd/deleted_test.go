@@ -1,7 +1,6 @@
 package etcd_test
 
 import (
-	"fmt"
 	"testing"
 
 	"github.com/go-leadership/leadership/internal/lab/storetest"
@@ -36,65 +35,6 @@ func TestLeaseRevoked(t *testing.T) {
 	require.Greater(t, receive(t, first.Terms, "the first leads again").Token(), term.Token())
 }
 
-// An operator deletes ballots. Their candidates notice, the one behind moves up, and no other is affected.
-func TestBallotsDeleted(t *testing.T) {
-	t.Parallel()
-	client := operator(t)
-	election := newElection()
-	stores := []*etcd.Store{open(t, etcd.Config{TTL: long}), open(t, etcd.Config{TTL: long})}
-	var ballots []store.Ballot
-	for i := range 6 {
-		ballots = append(ballots, cast(t, stores[i%2], election, fmt.Sprint(i)))
-	}
-	remove := func(i int) {
-		key, _ := ballotOf(t, client, election, fmt.Sprint(i))
-		_, err := client.Delete(soon(t), key)
-		require.NoError(t, err)
-		lost(t, ballots[i])
-	}
-	require.NoError(t, ballots[0].Wait(soon(t)))
-	remove(1) // in the middle
-	waiting(t, ballots[2])
-	remove(0)
-	require.NoError(t, ballots[2].Wait(soon(t)))
-	require.NotZero(t, ballots[2].Lease().Remaining(), "the lease goes on")
-	acknowledge(t, ballots[2], "2")
-	remove(2)
-	require.NoError(t, ballots[3].Wait(soon(t)))
-	leader, err := storetest.Leader(soon(t), stores[0], election, nil)
-	require.NoError(t, err)
-	require.Equal(t, "2", leader.Value, "an acknowledgement that outlived its ballot")
-	require.NoError(t, ballots[2].Withdraw(soon(t)))
-	leader, err = storetest.Leader(soon(t), stores[0], election, nil)
-	require.NoError(t, err)
-	require.Zero(t, leader, "is removed by its maker")
-	_, err = ballots[2].Acknowledge(soon(t), "2")
-	require.ErrorIs(t, err, store.ErrLost)
-}
-
-// Another client deletes a ballot. When its candidate resigns, the next leader's acknowledgement stays.
-func TestWithdrawAfterDeletion(t *testing.T) {
-	t.Parallel()
-	client := operator(t)
-	election := newElection()
-	st := open(t, etcd.Config{TTL: long})
-	first := castFirst(t, st, election, "first")
-	acknowledge(t, first, "same value")
-	second := cast(t, st, election, "second")
-	key, _ := ballotOf(t, client, election, "first")
-	_, err := client.Delete(soon(t), key)
-	require.NoError(t, err)
-	require.NoError(t, second.Wait(soon(t)))
-	leader := acknowledge(t, second, "same value")
-	for range 3 {
-		require.NoError(t, first.Withdraw(soon(t)))
-		seen, err := storetest.Leader(soon(t), st, election, nil)
-		require.NoError(t, err)
-		require.Equal(t, leader, seen)
-	}
-	require.NoError(t, second.Err())
-}
-
 // The acknowledgement is deleted or overwritten. Followers see what is there, and the leader goes on and can
 // acknowledge again. When it resigns it removes the key, if that is its own.
 func TestAcknowledgementMeddledWith(t *testing.T) {
@@ -123,49 +63,6 @@ func TestAcknowledgementMeddledWith(t *testing.T) {
 	require.NoError(t, b.Err())
 	require.NoError(t, b.Withdraw(soon(t)))
 	require.Empty(t, keys(t, client, ackKey(election)))
-}
-
-// All keys are deleted in one step, while candidates of one process and of others wait. All cast new ballots, and each
-// leads in turn. No old ballot leads or hangs.
-func TestAllDeleted(t *testing.T) {
-	t.Parallel()
-	client := operator(t)
-	election := newElection()
-	one := open(t, etcd.Config{TTL: long})
-	var all []*contender
-	for i, st := range []*etcd.Store{one, one, open(t, etcd.Config{TTL: long}), one, open(t, etcd.Config{TTL: long})} {
-		all = append(all, contend(t, st, election, fmt.Sprint(i)))
-	}
-	for round := range 5 {
-		eventually(t, func() bool { return len(values(t, one, election)) == len(all) }, "all stand, round %d", round)
-		term := receive(t, leaderAmong(t, all...).Terms, "an acknowledgement, round %d", round)
-		before := keys(t, client, ballotKeys(election))
-		_, err := client.Delete(soon(t), ackKey(election), clientv3.WithPrefix())
-		require.NoError(t, err)
-		receive(t, term.Context().Done(), "the end of the term, round %d", round)
-		eventually(t, func() bool { return len(values(t, one, election)) == len(all) }, "all stand again, round %d", round)
-		require.NotContains(t, before, keys(t, client, ballotKeys(election))[0])
-	}
-	for range all {
-		c := leaderAmong(t, all...)
-		receive(t, c.Terms, "its term")
-		c.End()
-		all = without(all, c)
-		if len(all) == 0 {
-			break
-		}
-	}
-	require.Empty(t, keys(t, client, ackKey(election)))
-}
-
-func without(all []*contender, c *contender) []*contender {
-	var rest []*contender
-	for _, other := range all {
-		if other != c {
-			rest = append(rest, other)
-		}
-	}
-	return rest
 }
 
 // Two ballots of one lease are deleted in one step, one behind the other. The second is not first at any moment.

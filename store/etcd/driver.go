@@ -32,7 +32,6 @@ type driver struct {
 	refused     error            // why there is no client: its user is denied
 	trouble     error            // why there is no answer, if that is known
 	worked      bool             // the cluster has answered
-	pending     int64            // the id of a lease whose grant has not been answered; 0 if there is none
 	revisions   revisions
 	connections map[string]*connection // the last one dialled, by endpoint
 	nextDial    time.Time              // when the next turn to dial is: see awaitDial
@@ -79,9 +78,9 @@ func (d *driver) set(ctx context.Context, w *watch) (_ engine.Watch, err error) 
 	return engine.Watch{Stream: w.stream, Stop: func() { ws.stop(w) }}, nil
 }
 
-// readWatched reads the key of a watch. Of an entry it reads the key alone: a value can have 128 KiB, and an entry is read
-// again and again (TestEntryIsReadWithoutItsValue). etcd 3.7 leaves the lease out of that. A key that has been put only
-// once still has the lease that it was put with, which it is named after. Any other is read as a whole.
+// readWatched reads the key of a watch. An entry is read without its value: a value can have 128 KiB, and an entry is read
+// again and again (TestEntryIsReadWithoutItsValue). etcd 3.7 then leaves the lease out too. A key that has been put only once
+// has the lease that the key is named after. A key that has been put more often is read as a whole.
 func (d *driver) readWatched(ctx context.Context, w *watch) (kv *mvccpb.KeyValue, revision int64, err error) {
 	if w.lease == 0 {
 		return d.readKey(ctx, w.key)
@@ -106,13 +105,13 @@ func (d *driver) readKey(ctx context.Context, key string, opts ...clientv3.OpOpt
 	return first(found[0]), revision, nil
 }
 
-// Ahead implements engine.Driver. The first member asked answers by itself, without the others: what is ahead only
-// shrinks, so any state is good that is not older than the one in which the nearest had gone. That takes a third off the
-// time in which a ballot leads that had several ahead (TestPlaceIsReadFromOneMemberFirst).
+// Ahead implements engine.Driver. The first member asked answers without the other members: what is ahead only shrinks, so
+// any state is good in which the nearest has gone. So a ballot that had several ahead leads in two thirds of the time
+// (TestPlaceIsReadFromOneMemberFirst).
 func (d *driver) Ahead(ctx context.Context, e engine.Entry) (engine.Place, error) {
 	dir, earlier := d.layout.dir(e.Election), clientv3.WithMaxCreateRev(int64(e.Token)-1)
 	found, _, err := d.read(ctx, stands(e), nearest(dir, earlier, clientv3.WithSerializable()))
-	if err == errBehind || err == nil && found == nil { // all members together are not behind, and know whether the entry stands
+	if err == errBehind || err == nil && found == nil { // a majority is not behind, and knows whether the entry stands
 		found, _, err = d.read(ctx, stands(e), nearest(dir, earlier))
 	}
 	switch {
@@ -184,8 +183,8 @@ func (d *driver) ballots(ctx context.Context, election, name string, opts ...cli
 	return slices.DeleteFunc(found[0].Kvs, func(kv *mvccpb.KeyValue) bool { return !isBallot(dir, kv) }), nil
 }
 
-// Confirm implements engine.Driver: a read says how far the cluster has come, and then the stream of watches, in the
-// course of its events, that it has come as far.
+// Confirm implements engine.Driver. A read returns the cluster's revision. Then the stream of watches is asked to say when
+// all events up to that revision have been sent.
 func (d *driver) Confirm(ctx context.Context) error {
 	sent := time.Now()
 	_, revision, err := d.read(ctx, nil, clientv3.OpGet(d.config.Prefix+"/", clientv3.WithCountOnly()))
@@ -222,19 +221,8 @@ func (d *driver) Clear(ctx context.Context, election string) error {
 	return err
 }
 
-// closeLimit bounds what Close asks of the cluster.
-const closeLimit = 3 * time.Second
-
-// Close implements engine.Driver. It revokes a lease whose grant has not been answered.
+// Close implements engine.Driver.
 func (d *driver) Close() error {
-	d.mu.Lock()
-	id, connected := d.pending, d.client != nil
-	d.mu.Unlock()
-	if id != 0 && connected {
-		ctx, cancel := context.WithTimeout(d.life.Background, closeLimit)
-		defer cancel()
-		_ = d.end(ctx, id) // else it ends by itself: nothing is attached to it
-	}
 	d.life.Stop()
 	d.life.Wait()
 	if d.config.Client == nil && d.client != nil {

@@ -16,8 +16,8 @@ func stands(e engine.Entry) []clientv3.Cmp {
 	return []clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(keyOf(e.Key)), "=", int64(e.Token))}
 }
 
-// Enter implements engine.Session. It is one transaction: the key is put if it does not exist and the nonce is not void,
-// and what is ahead is the key that was created last before it. The cost does not grow with the number of ballots.
+// Enter implements engine.Session. It is one transaction: the key is put if there is no such key and the nonce is not void.
+// What is ahead is the key that was created last before. The cost does not grow with the number of ballots.
 func (s *session) Enter(ctx context.Context, election string, n engine.Nonce, value string) (engine.Entry, error) {
 	dir := s.driver.layout.dir(election)
 	key := dir + ballotName(s.id, n.Name)
@@ -49,10 +49,10 @@ func (s *session) Enter(ctx context.Context, election string, n engine.Nonce, va
 	return e, err
 }
 
-// A mark for each slot of the session keeps late requests to enter from making an entry: Void puts it again, and a request
-// to enter asks for the revision that it had when the slot's turn began. There is none before the first Void, and all go
-// with the lease. If the mark is another one than the session knows of, because a restored cluster has lost it or a late
-// request to void has put it again, the next entry of the slot is refused, and Void is called for that.
+// A mark for each slot of the session keeps late requests to enter from making an entry: Void puts the mark again, and a
+// request to enter is carried out only if the mark has the revision that the session knows. There is no mark before the first
+// Void, and all marks go with the lease. A restored cluster might have lost a mark, and a late request to void might have put
+// a mark again. Then the next request to enter is refused, and Void is called for that nonce.
 
 // notVoid is the condition that no turn of the slot has been made void since the last one that the session knows of.
 func (s *session) notVoid(n engine.Nonce) clientv3.Cmp {
@@ -77,32 +77,26 @@ func (s *session) Void(ctx context.Context, election string, n engine.Nonce) err
 // Remove implements engine.Session. What another session holds at the acknowledgement's key stays
 // (TestRemoveOfAnEntryThatStands), and what another ballot of this session has acknowledged (TestRemoveOfAWaiter).
 func (s *session) Remove(ctx context.Context, r engine.Removal) error {
-	own, ack := keyOf(r.Key), s.driver.layout.ack(r.Election)
-	if !r.Acknowledged {
-		_, err := s.change(ctx, stands(r.Entry), clientv3.OpDelete(own))
+	ack := s.driver.layout.ack(r.Election)
+	remove := []clientv3.Op{clientv3.OpDelete(keyOf(r.Key))}
+	if r.Acknowledged {
+		own := []clientv3.Cmp{clientv3.Compare(clientv3.LeaseValue(ack), "=", clientv3.LeaseID(s.id))}
+		remove = append(remove, clientv3.OpTxn(own, []clientv3.Op{clientv3.OpDelete(ack)}, nil))
+	}
+	resp, err := s.change(ctx, stands(r.Entry), remove...)
+	if err != nil || resp.Succeeded || !r.Acknowledged {
 		return err
 	}
-	state := clientv3.Compare(clientv3.LeaseValue(ack), "=", clientv3.LeaseID(s.id))
-	changes := []clientv3.Op{clientv3.OpDelete(own), clientv3.OpDelete(ack)}
-	for {
-		resp, err := s.change(ctx, append(stands(r.Entry), state), changes...)
-		if err != nil || resp.Succeeded {
-			return err
-		}
-		left, held, err := s.driver.ballotAndAck(ctx, r.Entry)
-		switch {
-		case err != nil:
-			return err
-		case !left && s.isOf(held, r): // deleted by another client
-			return s.deleteAck(ctx, held)
-		case !left:
-			return nil
-		}
-		state = clientv3.Compare(clientv3.ModRevision(ack), "=", held.ModRevision)
-		if changes = changes[:1]; held.Lease == 0 || held.Lease == s.id {
-			changes = changes[:2]
-		}
+	// Another client has deleted the entry. The key is the entry's acknowledgement if this session holds the key, and the
+	// revision is that of the acknowledgement or, if that is not known, no other ballot might have acknowledged. The revision
+	// alone is no proof: a restored cluster gives a revision out again. If another ballot acknowledges after Alone was asked,
+	// the key has a later revision, and stays.
+	held, _, err := s.driver.readKey(ctx, ack)
+	if held.GetLease() != s.id || r.Revision != 0 && held.ModRevision != int64(r.Revision) || r.Revision == 0 && !r.Alone() {
+		return err
 	}
+	_, err = s.change(ctx, []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(ack), "=", held.ModRevision)}, clientv3.OpDelete(ack))
+	return err
 }
 
 // ballotAndAck reads whether the entry stands, and what is at the acknowledgement's key. If nothing is there, held has
@@ -114,24 +108,4 @@ func (d *driver) ballotAndAck(ctx context.Context, e engine.Entry) (stands bool,
 		return false, nil, err
 	}
 	return first(found[0]).GetCreateRevision() == int64(e.Token), cmp.Or(first(found[1]), new(mvccpb.KeyValue)), nil
-}
-
-// isOf reports whether what is at the acknowledgement's key is that of an entry which has gone: if it is of the session,
-// and has that revision, or, if the revision is not known, if it is of no other entry. The revision alone is no proof: a
-// cluster that is restored gives it out again.
-func (s *session) isOf(held *mvccpb.KeyValue, r engine.Removal) bool {
-	switch {
-	case held.Lease != s.id:
-		return false
-	case r.Revision != 0:
-		return held.ModRevision == int64(r.Revision)
-	}
-	return r.Alone() // others that acknowledge later than this is asked make it another revision
-}
-
-// deleteAck deletes what was found at an acknowledgement's key, unless it has changed.
-func (s *session) deleteAck(ctx context.Context, found *mvccpb.KeyValue) error {
-	ack := string(found.Key)
-	_, err := s.change(ctx, []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(ack), "=", found.ModRevision)}, clientv3.OpDelete(ack))
-	return err
 }

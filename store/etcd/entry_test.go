@@ -31,8 +31,9 @@ func opened(t *testing.T, interceptors ...grpc.UnaryClientInterceptor) (*driver,
 	require.NoError(t, err)
 	d.begin()
 	t.Cleanup(func() { require.NoError(t, d.Close()) })
-	s, _, err := d.Open(soon(t))
+	s, proof, err := d.Open(soon(t))
 	require.NoError(t, err)
+	require.EqualValues(t, 1, proof.Connection)
 	return d, s.(*session)
 }
 
@@ -163,9 +164,12 @@ func TestPlace(t *testing.T) {
 	require.Zero(t, first.Place)
 	second := enter()
 	require.Equal(t, engine.Place{Nearest: first.Key}, second.Place)
+	third := enter()
+	require.Equal(t, engine.Place{Nearest: second.Key, More: true}, third.Place)
+	require.NoError(t, s.Remove(soon(t), engine.Removal{Entry: third}))
 	put("foreign", 0)
 	put("foreign2", s.id)
-	third := enter()
+	third = enter()
 	require.Equal(t, engine.Place{Nearest: second.Key, More: true}, third.Place)
 	require.NoError(t, s.Remove(soon(t), engine.Removal{Entry: first}))
 	require.NoError(t, s.Remove(soon(t), engine.Removal{Entry: second}))
@@ -275,38 +279,4 @@ func TestEntryOfAnEarlierRequestMayStand(t *testing.T) {
 	behind = func() { d.raise(d.known().floor + 1000) } // the member that is asked next lags behind another one
 	_, err = s.Enter(soon(t), "x", n, "v")
 	require.ErrorIs(t, err, store.ErrUnknownOutcome)
-}
-
-// Close revokes a lease whose grant has not been answered. The lease of a session is ended by the session.
-func TestCloseRevokesTheLeaseThatWasNotAnswered(t *testing.T) {
-	t.Parallel()
-	d, s := opened(t)
-	pending := d.newLease()
-	require.Equal(t, pending, d.newLease(), "the next attempt asks for the same")
-	_, _, err := d.grant(soon(t), pending)
-	require.NoError(t, err)
-	require.NoError(t, d.Close())
-	leases, err := d.client.Leases(soon(t))
-	require.NoError(t, err)
-	require.Equal(t, []clientv3.LeaseStatus{{ID: clientv3.LeaseID(s.id)}}, leases.Leases)
-}
-
-// A lease that was granted to an earlier request belongs to no session, since it might end before a new one. The
-// request to revoke it might take long to arrive.
-func TestLeaseOfAnEarlierRequestIsNotUsed(t *testing.T) {
-	t.Parallel()
-	d, s := opened(t)
-	id := d.newLease()
-	_, _, err := d.grant(soon(t), id)
-	require.NoError(t, err)
-	other, proof, err := d.Open(soon(t))
-	require.NoError(t, err)
-	require.EqualValues(t, 1, proof.Connection)
-	require.NotEqual(t, leaseName(id), other.ID())
-	require.NotEqual(t, s.ID(), other.ID())
-	require.NotEqual(t, id, d.newLease())
-	_, _, err = d.grant(soon(t), id)
-	require.NoError(t, err, "it was revoked")
-	require.NoError(t, d.revoke(soon(t), id))
-	require.NoError(t, other.End(soon(t), nil))
 }

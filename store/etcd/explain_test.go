@@ -71,3 +71,16 @@ func TestWhatLooksLikeTLSOnOneSide(t *testing.T) {
 		require.Equal(t, want, looksMismatched(errors.New(text)), text)
 	}
 }
+
+// If connections end during the handshake, a store that has never worked asks whether the server speaks TLS. A store
+// that has worked does not.
+func TestNoQuestionAboutTLSAfterAnAnswer(t *testing.T) {
+	d := watching()
+	ended := errors.New("error reading server preface: EOF")
+	d.troubled(ended)
+	require.ErrorContains(t, d.trouble, "TLS")
+	d.troubled(nil)
+	require.NoError(t, d.trouble)
+	d.troubled(ended)
+	require.Equal(t, ended, d.trouble)
+}

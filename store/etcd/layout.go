@@ -34,7 +34,7 @@ func entryKey(key string, revision int64) string { return key + "@" + strconv.Fo
 // keyOf returns the ballot's key.
 func keyOf(entry string) string { return entry[:strings.LastIndexByte(entry, '@')] }
 
-// isBallot reports whether a key below dir is a ballot: it is named after the lease it goes with, as those of the
+// isBallot reports whether a key below dir is a ballot: the key is named after its lease, as the keys of the
 // client's concurrency.Election are. Other keys there block no ballot. A list of keys without their values does not do
 // for this: the cluster leaves the leases out of it.
 func isBallot(dir string, kv *mvccpb.KeyValue) bool {

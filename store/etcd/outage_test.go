@@ -4,7 +4,6 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/go-leadership/leadership/conformance"
 	"github.com/go-leadership/leadership/internal/lab/storetest"
 	"github.com/go-leadership/leadership/internal/lab/testserver"
 	"github.com/go-leadership/leadership/store"
@@ -34,63 +33,6 @@ func TestUnreachableAtTheStart(t *testing.T) {
 	require.NoError(t, server.Member(0).Start(soon(t)))
 	receive(t, c.Terms, "it leads")
 	require.Equal(t, "own", receive(t, leaders, "the follower learns").Value)
-}
-
-// A candidate is cut off for longer than its TTL, in each of its states.
-func TestCutOff(t *testing.T) {
-	t.Parallel()
-	for name, cut := range map[string]func(t *testing.T, election string, network *conformance.Network, c, other *contender){
-		"while it waits": func(t *testing.T, election string, network *conformance.Network, c, other *contender) {
-			network.Cut()
-			eventually(t, func() bool { return len(values(t, other.Store, election)) == 1 }, "its ballot goes")
-			network.Heal()
-			eventually(t, func() bool { return len(values(t, other.Store, election)) == 2 }, "it stands again")
-			require.Len(t, other.Terms, 0)
-			other.End()
-			receive(t, c.Terms, "it leads")
-		},
-		"while it leads": func(t *testing.T, election string, network *conformance.Network, c, other *contender) {
-			other.Resign()
-			term := receive(t, c.Terms, "it leads")
-			network.Cut()
-			next := receive(t, other.Terms, "the other one leads")
-			require.False(t, c.IsLeader())
-			require.Error(t, term.Context().Err())
-			require.Greater(t, next.Token(), term.Token())
-			network.Heal()
-			eventually(t, func() bool { return len(values(t, other.Store, election)) == 2 }, "it stands again")
-			require.NoError(t, next.Context().Err(), "the other one goes on")
-		},
-		"while it resigns": func(t *testing.T, election string, network *conformance.Network, c, other *contender) {
-			other.Resign()
-			receive(t, c.Terms, "it leads")
-			network.Cut()
-			c.End()
-			require.False(t, c.IsLeader())
-			receive(t, other.Terms, "the other one leads")
-			network.Heal()
-			require.Equal(t, []string{"other"}, values(t, other.Store, election))
-		},
-		"while it stops waiting": func(t *testing.T, election string, network *conformance.Network, c, other *contender) {
-			network.Cut()
-			c.End()
-			network.Heal()
-			eventually(t, func() bool { return len(values(t, other.Store, election)) == 1 }, "its ballot goes")
-			castFirst(t, c.Store, newElection(), "x")
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			election := newElection()
-			network := conformance.NewNetwork()
-			other := contend(t, open(t, etcd.Config{TTL: middling}), election, "other")
-			receive(t, other.Terms, "the other one leads")
-			c := contend(t, open(t, etcd.Config{Dial: network.Dial}), election, "own")
-			eventually(t, func() bool { return len(values(t, other.Store, election)) == 2 }, "both stand")
-			oneLeader(t, c, other)
-			cut(t, election, network, c, other)
-		})
-	}
 }
 
 // The disk's quota is used up: a campaign reports that, and goes on when there is room.

@@ -10,33 +10,6 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// Elections over a client that belongs to the caller. Afterwards the client is as before, and the lease is gone.
-func TestCallersClient(t *testing.T) {
-	t.Parallel()
-	election := newElection()
-	client := operator(t)
-	one, two := open(t, etcd.Config{Client: client, TTL: long}), open(t, etcd.Config{Client: client, TTL: long})
-	first := contend(t, one, election, "first")
-	receive(t, first.Terms, "the first leads")
-	second := contend(t, two, election, "second")
-	eventually(t, func() bool { return len(values(t, two, election)) == 2 }, "both stand")
-	oneLeader(t, first, second)
-	_, lease := ballotOf(t, client, election, "first")
-	require.NoError(t, one.Close())
-	require.ErrorIs(t, receive(t, first.Ended, "the end of Run"), store.ErrClosed)
-	receive(t, second.Terms, "the second leads")
-	info, err := client.TimeToLive(soon(t), lease)
-	require.NoError(t, err)
-	require.EqualValues(t, -1, info.TTL)
-	second.End()
-	require.NoError(t, two.Close())
-	require.Empty(t, keys(t, client, ackKey(election)))
-	_, err = client.Put(soon(t), election, "the caller's")
-	require.NoError(t, err)
-	_, err = client.Delete(soon(t), election)
-	require.NoError(t, err)
-}
-
 // The caller closes its client before the store. Everything ends with an error that names the reason, and Close
 // returns.
 func TestCallerClosesTheClient(t *testing.T) {

@@ -3,7 +3,6 @@ package etcd_test
 import (
 	"context"
 	"errors"
-	"strconv"
 	"testing"
 
 	"github.com/go-leadership/leadership/internal/lab/storetest"
@@ -85,76 +84,6 @@ func TestPeersAreForeign(t *testing.T) {
 	require.Equal(t, []store.Standing{
 		{Value: "a, changed", Token: token, Foreign: true}, {Value: "b", Token: b.Token(), Asked: true},
 	}, list)
-}
-
-// A peer that resigns and stands again reuses the key of its ballot, at the end of the queue.
-func TestPeerStandsAgainWithTheSameKey(t *testing.T) {
-	t.Parallel()
-	client := operator(t)
-	election := newElection()
-	a := peer(t, client, election)
-	require.NoError(t, receive(t, campaignAsPeer(t, a, "a"), "a leads"))
-	st := open(t, etcd.Config{TTL: long})
-	b := cast(t, st, election, "b")
-	waiting(t, b)
-	for range 5 {
-		require.NoError(t, a.Resign(soon(t)))
-		won := campaignAsPeer(t, a, "a")
-		require.NoError(t, b.Wait(soon(t)))
-		eventually(t, func() bool { return len(values(t, st, election)) == 2 }, "a stands behind b")
-		next := cast(t, open(t, etcd.Config{TTL: long}), election, "b")
-		require.NoError(t, b.Withdraw(soon(t)))
-		require.NoError(t, receive(t, won, "a leads again"))
-		b = next
-	}
-}
-
-// Keys below the ballots' prefix that are no ballots block no candidate.
-func TestForeignKeys(t *testing.T) {
-	t.Parallel()
-	client := operator(t)
-	election := newElection()
-	lease, err := client.Grant(soon(t), 60)
-	require.NoError(t, err)
-	other, err := client.Grant(soon(t), 60)
-	require.NoError(t, err)
-	hex := func(id clientv3.LeaseID) string { return strconv.FormatInt(int64(id), 16) }
-	before := ballotKeys(election)
-	put := func(name string, opts ...clientv3.OpOption) {
-		_, err := client.Put(soon(t), before+name, "foreign", opts...)
-		require.NoError(t, err)
-	}
-	put("")
-	put("note")
-	put(hex(lease.ID))                                                   // without a lease
-	put(hex(lease.ID)+"-0123456789abcdef", clientv3.WithLease(other.ID)) // with another one
-	put(hex(lease.ID)+"-a/b", clientv3.WithLease(lease.ID))
-	put(hex(lease.ID)+"/b", clientv3.WithLease(lease.ID))
-	put("-", clientv3.WithLease(lease.ID))
-	put("\xff\xfe", clientv3.WithLease(lease.ID))
-	st := open(t, etcd.Config{TTL: long})
-	b := castFirst(t, st, election, "own")
-	require.Equal(t, []string{"own"}, values(t, st, election))
-	next := cast(t, st, election, "next")
-	waiting(t, next)
-	acknowledge(t, b, "own")
-	require.NoError(t, b.Withdraw(soon(t)))
-	require.NoError(t, next.Wait(soon(t)))
-	require.Len(t, keys(t, client, before), 9, "and they are untouched")
-}
-
-// A client overwrites a ballot, without its lease: the key is no ballot any more, and blocks no candidate.
-func TestBallotLosesItsLease(t *testing.T) {
-	t.Parallel()
-	client := operator(t)
-	election := newElection()
-	b := castFirst(t, open(t, etcd.Config{TTL: long}), election, "first")
-	waiter := cast(t, open(t, etcd.Config{TTL: long}), election, "waiter")
-	key, _ := ballotOf(t, client, election, "first")
-	_, err := client.Put(soon(t), key, "without a lease")
-	require.NoError(t, err)
-	lost(t, b)
-	require.NoError(t, waiter.Wait(soon(t)))
 }
 
 // The history from which the waiter's watch starts is compacted, up to the newest revision, and again while it waits.

@@ -9,7 +9,6 @@ import (
 
 	"github.com/go-leadership/leadership/store/engine"
 	"github.com/stretchr/testify/require"
-	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -68,7 +67,7 @@ func TestRemoveLeavesTheAcknowledgementOfOthers(t *testing.T) {
 	require.NoError(t, other.End(soon(t), nil))
 }
 
-// While the entry stands, Remove deletes what its session holds, or what no lease holds, and not what another lease holds.
+// While the entry stands, Remove deletes what its session holds, and not what another lease holds, or no lease.
 func TestRemoveOfAnEntryThatStands(t *testing.T) {
 	t.Parallel()
 	d, s := opened(t)
@@ -79,7 +78,7 @@ func TestRemoveOfAnEntryThatStands(t *testing.T) {
 		stays  bool
 	}{
 		"its own":         {holder: []clientv3.OpOption{s.onLease()}},
-		"no lease's":      {},
+		"no lease's":      {stays: true},
 		"another lease's": {holder: []clientv3.OpOption{other.(*session).onLease()}, stays: true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -118,22 +117,18 @@ func TestRemoveOfAWaiter(t *testing.T) {
 func TestAcknowledgementThatHasChangedIsNotDeleted(t *testing.T) {
 	t.Parallel()
 	d, s := opened(t)
-	e := engine.Entry{Election: "x", Key: entryKey("leadership/x/_ballots/0-n", 1)}
-	put := func() *mvccpb.KeyValue {
-		t.Helper()
+	put := func() {
 		_, err := d.change(soon(t), nil, clientv3.OpPut(d.layout.ack("x"), "v", s.onLease()))
 		require.NoError(t, err)
-		_, held, err := d.ballotAndAck(soon(t), e)
-		require.NoError(t, err)
-		return held
 	}
-	before, now := put(), put()
-	for _, found := range []*mvccpb.KeyValue{before, now} {
-		require.NoError(t, s.deleteAck(soon(t), found))
-		_, held, err := d.ballotAndAck(soon(t), e)
-		require.NoError(t, err)
-		require.Equal(t, found == before, held.ModRevision == now.ModRevision)
-	}
+	put()
+	require.NoError(t, s.Remove(soon(t), engine.Removal{
+		Entry:        engine.Entry{Election: "x", Key: entryKey("leadership/x/_ballots/0-n", 1), Token: 1},
+		Acknowledged: true, Alone: func() bool { put(); return true },
+	}))
+	held, _, err := d.readKey(soon(t), d.layout.ack("x"))
+	require.NoError(t, err)
+	require.NotNil(t, held)
 }
 
 // End asks again if the request to revoke the lease might not have come to the cluster: the next leader need not wait for

@@ -290,8 +290,8 @@ func TestKeepEndsInAnotherCluster(t *testing.T) {
 	})
 }
 
-// Each proof names the stream on which it came, the first one 1, as the grant's proof does
-// (TestLeaseOfAnEarlierRequestIsNotUsed). Another number makes the engine look what the service keeps. A stream that could not be opened counts too.
+// Each proof names the stream on which it came, the first one 1, as the grant's proof
+// does. Another number makes the engine look what the service keeps. A stream that could not be opened counts too.
 func TestProofsNameTheirStream(t *testing.T) {
 	for name, test := range map[string]struct {
 		cluster *renewals

@@ -96,25 +96,3 @@ func TestRestored(t *testing.T) {
 	require.Greater(t, receive(t, again.Terms, "a term").Token(), term.Token())
 	require.Less(t, log.count(), 60)
 }
-
-// A ballot that the restored data still contains goes on, with its lease and its token.
-func TestRestoredWithTheBallot(t *testing.T) {
-	t.Parallel()
-	server := testserver.NewEtcd(t, testserver.EtcdConfig{})
-	client := operator(t, server.Addrs()...)
-	election := newElection()
-	config := etcd.Config{Endpoints: server.Addrs(), TTL: 10 * time.Second}
-	b := castFirst(t, open(t, config), election, "first")
-	waiter := cast(t, open(t, config), election, "waiter")
-	restart(t, server.Member(0), server.Member(0).SaveData)
-	advance(t, client, 50)
-	later := cast(t, open(t, config), election, "later")
-	restart(t, server.Member(0), server.Member(0).RestoreData)
-	lost(t, later)
-	leader := acknowledge(t, b, "first")
-	require.Greater(t, leader.Revision, b.Token())
-	waiting(t, waiter)
-	require.NoError(t, b.Withdraw(soon(t)))
-	require.NoError(t, waiter.Wait(soon(t)))
-	require.Equal(t, []string{"waiter"}, values(t, open(t, config), election))
-}

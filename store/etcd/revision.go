@@ -21,13 +21,13 @@ type revisions struct {
 	backSince time.Time // since when only lower ones are read; zero while they are not
 }
 
-// read reads in one transaction, and returns what was found by each get, and the revision of all; nothing if the
-// conditions do not hold. It does not go through the cluster's log. What it returns is not older than anything that was
-// seen before it was sent: one member may lag behind another, or wake from a pause. But if all that is read for long is
-// too old, the cluster has been restored to the past, and there is nothing else to go by.
+// read reads in one transaction, which does not go through the cluster's log. It returns what each get found, and the
+// revision of the answer; nothing if the conditions do not hold. An answer is not older than anything that was seen before
+// the request was sent: one member might lag behind another, or wake from a pause. But if all answers are too old for long,
+// the cluster has been restored to the past, and the answers are taken.
 //
-// If the gets are serializable, one member answers without the others. That member may be behind, or no member any more, so
-// its answer is no proof of a restored cluster.
+// If the gets are serializable, one member answers without the other members. That member might be behind, or have been
+// removed, so the answer is no proof of a restored cluster.
 func (d *driver) read(ctx context.Context, conditions []clientv3.Cmp, gets ...clientv3.Op,
 ) (found []*pb.RangeResponse, revision int64, err error) {
 	known := d.known()
@@ -53,9 +53,9 @@ func ranges(resp *clientv3.TxnResponse) (found []*pb.RangeResponse) {
 	return found
 }
 
-// change writes, if the conditions hold. It goes through the cluster's log, so that a revision which is too low is
-// proof of a restored cluster. If the conditions don't hold, the caller sends another request to learn why. Asking for
-// that in the same request, which etcd can do, makes each change a twelfth slower.
+// change writes, if the conditions hold. The request goes through the cluster's log, so that a revision which is too low
+// proves that the cluster was restored. If the conditions don't hold, the caller reads why. etcd can read in the same
+// request, but that makes each change a twelfth slower.
 func (d *driver) change(ctx context.Context, conditions []clientv3.Cmp, ops ...clientv3.Op) (*clientv3.TxnResponse, error) {
 	floor := d.known().floor
 	resp, err := d.txn(ctx, conditions, ops)
@@ -71,7 +71,7 @@ func (d *driver) txn(ctx context.Context, conditions []clientv3.Cmp, ops []clien
 	resp, err := request(ctx, d, func(ctx context.Context, client *clientv3.Client) (*clientv3.TxnResponse, error) {
 		return clientv3.NewKV(client).Txn(ctx).If(conditions...).Then(ops...).Commit()
 	})
-	if err == nil && (resp.Header == nil || resp.Succeeded && !answered(ops, resp.Responses)) {
+	if err == nil && (resp.Header == nil || resp.Succeeded && len(resp.Responses) != len(ops)) {
 		return nil, errMalformed
 	}
 	return resp, err
@@ -80,25 +80,12 @@ func (d *driver) txn(ctx context.Context, conditions []clientv3.Cmp, ops []clien
 // errMalformed says that what has answered is no etcd, such as a gateway that leaves parts of the answer out.
 var errMalformed = fmt.Errorf("%w: parts are missing in the answer", store.ErrUnknownOutcome)
 
-// answered reports whether there is a result for each operation of a transaction.
-func answered(ops []clientv3.Op, results []*pb.ResponseOp) bool {
-	if len(results) != len(ops) {
-		return false
-	}
-	for i, op := range ops {
-		if op.IsGet() && results[i].GetResponseRange() == nil {
-			return false
-		}
-	}
-	return true
-}
-
 // first returns the first key that a get has found, or nil.
 func first(r *pb.RangeResponse) *mvccpb.KeyValue {
-	if len(r.Kvs) == 0 {
-		return nil
+	if kvs := r.GetKvs(); len(kvs) > 0 {
+		return kvs[0]
 	}
-	return r.Kvs[0]
+	return nil
 }
 
 // errBehind says that a member has not come as far as another one that we have seen.
@@ -123,8 +110,8 @@ func (r *revisions) raise(revision int64) {
 	}
 }
 
-// saw reports whether an answer may be used; the floor is that from before the request. It notices a cluster that was
-// made of a snapshot: it has another id, or has gone back.
+// saw reports whether an answer may be used; the floor is from before the request. A cluster that was made of a snapshot has
+// another id, or a lower revision: saw logs both.
 func (d *driver) saw(floor int64, header *pb.ResponseHeader, written bool) bool {
 	d.mu.Lock()
 	r := &d.revisions
@@ -138,20 +125,15 @@ func (d *driver) saw(floor int64, header *pb.ResponseHeader, written bool) bool 
 	case r.backSince.IsZero():
 		r.backSince = time.Now()
 	}
-	// If the floor has gone back since, others have found out already.
+	// If the floor has gone back since the request was sent, another request has noticed the restore.
 	if lower && r.floor >= floor && (written || time.Since(r.backSince) >= d.long()) {
 		back = true
 		r.floor, r.backSince = header.Revision, time.Time{}
 	}
 	d.mu.Unlock()
-	restored := func(what string, from, to any) {
-		d.config.Logger.Warn(what+": was it restored?", "store", d.life.Name, "from", from, "to", to)
-	}
-	switch {
-	case back:
-		restored("the revision of the cluster has gone back", floor, header.Revision)
-	case renamed:
-		restored("the id of the cluster has changed", before, header.ClusterId)
+	if back || renamed {
+		d.config.Logger.Warn("the cluster has gone back or has another id: was it restored?", "store", d.life.Name,
+			"revision before", floor, "revision", header.Revision, "id before", before, "id", header.ClusterId)
 	}
 	return !lower || back
 }

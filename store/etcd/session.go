@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"strconv"
 	"sync"
 	"time"
@@ -19,9 +18,9 @@ import (
 
 // session is a lease of the cluster. It implements engine.Session.
 //
-// The cluster's leader counts the TTL from when it carries out a renewal, which is after the renewal was sent: the
-// store's lease, which counts from then, ends first. A member that is not the leader passes renewals on, and one that
-// has been deposed without knowing asks a quorum first. A new leader of the cluster counts the TTL anew.
+// The cluster's leader counts the TTL from when the renewal is carried out. store.Lease counts from when the renewal was
+// sent, which is earlier, so store.Lease ends first. A follower of the cluster passes renewals on to the leader, and a leader
+// asks a quorum whether it still leads. A new leader of the cluster counts the TTL anew.
 type session struct {
 	driver  *driver
 	id      int64
@@ -31,60 +30,27 @@ type session struct {
 	voided [engine.Slots]int64 // guarded by mu: the revision of each slot's mark; 0 if there is none
 }
 
-// Open implements engine.Driver. It asks for a lease under an id of our own choice, so that asking again after an
-// unknown outcome makes no second (TestGrantReplyLost), and Close can revoke it.
+// Open implements engine.Driver. A lease whose grant is not answered has no keys, and ends by itself.
 func (d *driver) Open(ctx context.Context) (engine.Session, engine.Proof, error) {
-	for {
-		id := d.newLease()
-		sent, resp, err := d.grant(ctx, id)
-		granted := time.Duration(resp.GetTTL()) * time.Second
-		switch {
-		case err == nil && granted == d.config.TTL:
-			d.granted()
-			return &session{driver: d, id: id, cluster: resp.GetHeader().GetClusterId()}, d.proof(sent, 1), nil
-		case err != nil && !errors.Is(err, rpctypes.ErrLeaseExist):
-			return nil, engine.Proof{}, err
-		}
-		d.granted()
-		_ = d.revoke(ctx, id) // else it ends by itself: nothing is attached to it
-		if err == nil {
-			return nil, engine.Proof{}, adapter.Refuse("ttl", d.config.TTL.String(), "the cluster's range begins at %v", granted)
-		}
-		// An earlier request was carried out, so that the lease might end before one of now.
+	var sent store.Instant
+	resp, err := request(ctx, d, func(ctx context.Context, client *clientv3.Client) (*pb.LeaseGrantResponse, error) {
+		sent = store.Now()
+		return pb.NewLeaseClient(client.ActiveConnection()).LeaseGrant(ctx, &pb.LeaseGrantRequest{TTL: int64(d.config.TTL / time.Second)})
+	})
+	if err != nil {
+		return nil, engine.Proof{}, err
 	}
+	if granted := time.Duration(resp.TTL) * time.Second; granted != d.config.TTL {
+		_ = d.revoke(ctx, resp.ID) // else it ends by itself
+		return nil, engine.Proof{}, adapter.Refuse("ttl", d.config.TTL.String(), "the cluster's range begins at %v", granted)
+	}
+	return &session{driver: d, id: resp.ID, cluster: resp.GetHeader().GetClusterId()}, d.proof(sent, 1), nil
 }
 
 // proof returns what a grant or a renewal proves that was sent then. The number is that of the stream of renewals; the
 // grant counts as the first stream's, which is opened next.
 func (d *driver) proof(sent store.Instant, stream uint64) engine.Proof {
 	return engine.Proof{Sent: sent, Valid: d.config.TTL - d.config.Grace, Connection: stream}
-}
-
-// newLease returns the id of the lease to ask for.
-func (d *driver) newLease() int64 {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.pending == 0 {
-		d.pending = rand.Int64N(1<<62) + 1
-	}
-	return d.pending
-}
-
-// granted says that the outcome of asking for the lease is known.
-func (d *driver) granted() {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.pending = 0
-}
-
-// grant sends one request for a lease, and returns when.
-func (d *driver) grant(ctx context.Context, id int64) (sent store.Instant, resp *pb.LeaseGrantResponse, err error) {
-	resp, err = request(ctx, d, func(ctx context.Context, client *clientv3.Client) (*pb.LeaseGrantResponse, error) {
-		sent = store.Now()
-		return pb.NewLeaseClient(client.ActiveConnection()).LeaseGrant(ctx,
-			&pb.LeaseGrantRequest{ID: id, TTL: int64(d.config.TTL / time.Second)})
-	})
-	return sent, resp, err
 }
 
 // revoke ends a lease with all its keys.

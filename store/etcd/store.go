@@ -13,9 +13,9 @@
 // <prefix>/<election>/_ballots stand in the same queue. The acknowledged value is at <prefix>/<election>.
 //
 // A crashed leader is replaced within its TTL and a second, and within two TTLs and 4 s if the cluster's leader dies
-// too: the next one counts every lease's TTL anew. A lease ends early only if it is revoked, a term also if a client
-// deletes the ballot. The holder notices with the next event from its endpoint, and its successor might lead a moment
-// before that. A waiter whose ballot is deleted together with those ahead of it might be first for that moment.
+// too: the cluster's next leader counts every lease's TTL anew. A lease ends early only if a client revokes the lease, and
+// a term also if a client deletes the ballot. The leader notices with the next event from its endpoint, and the successor
+// might lead a moment before. If all ballots up to a waiter's are deleted together, that waiter might be first for a moment.
 //
 // The fencing token is the ballot's CreateRevision, and a leader's revision the ModRevision of the acknowledgement.
 // Both go back if a cluster is restored from an old copy of its data.

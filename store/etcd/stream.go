@@ -106,7 +106,7 @@ func (d *driver) streamOf(client *clientv3.Client) error {
 
 // probe notices if the member that has the stream of watches is silent: it owes an answer on the stream, and nothing comes
 // over the connection. Without the probe only a request to the same member would find out, which may come much later
-// (TestSilentStreamIsGivenUp). It counts intervals and not time, so that a process that was paused does not take its own
+// (TestSilentStreamIsGivenUp). The probe counts intervals and not time: a process that was paused must not take its own
 // silence for the member's.
 type probe struct {
 	driver     *driver

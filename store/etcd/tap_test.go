@@ -9,7 +9,6 @@ import (
 	"github.com/go-leadership/leadership/internal/lab/storetest"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 )
@@ -22,17 +21,13 @@ type tap struct {
 	client *clientv3.Client
 
 	mu      sync.Mutex
-	streams []string // guarded by mu, as is deaf; the methods of all streams
-	deaf    bool     // nothing of a stream of watches arrives
-	held    sync.WaitGroup
+	streams []string // guarded by mu: the methods of all streams
 }
 
-// catch waits for one request.
+// catch waits for one request, which is carried out. The reply comes when the test lets it go.
 type catch struct {
-	fate    fate
-	caught  chan struct{} // closed when the request has been sent, or would have been
-	arrived chan error    // gets the outcome of a request whose reply was lost, or that was held
-	release chan struct{} // closed by the test to let a held one go
+	caught  chan struct{} // closed when the request has been carried out
+	release chan struct{} // closed by the test to let the reply go
 	once    sync.Once
 }
 
@@ -40,17 +35,6 @@ func (c *catch) letGo() { c.once.Do(func() { close(c.release) }) }
 
 // readTxn is how the text of a request begins that reads and has no condition.
 const readTxn = "Txn success:{request_range"
-
-// fate is what happens to a request that is caught.
-type fate int
-
-const (
-	loseReply fate = iota // it is carried out, and its sender told that the connection broke
-	hold                  // its sender is told that the connection broke; it is carried out when the test lets it go
-	holdReply             // it is carried out; its reply comes when the test lets it go
-)
-
-var errBroke = status.Error(codes.Unavailable, "the test broke the connection")
 
 // newTap returns a tap whose client is connected to the shared server.
 func newTap(t *testing.T) *tap {
@@ -62,15 +46,12 @@ func newTap(t *testing.T) *tap {
 			grpc.WithChainUnaryInterceptor(tp.unary), grpc.WithChainStreamInterceptor(tp.stream),
 		},
 	})
-	t.Cleanup(tp.held.Wait) // before the client is closed, after all catches are let go
 	return tp
 }
 
 // catch waits for the next request that contains all of the texts: "Txn", "_ballots", ...
-func (tp *tap) catch(t *testing.T, fate fate, text ...string) *catch {
-	c := &catch{
-		fate: fate, caught: make(chan struct{}), arrived: make(chan error, 1), release: make(chan struct{}),
-	}
+func (tp *tap) catch(t *testing.T, text ...string) *catch {
+	c := &catch{caught: make(chan struct{}), release: make(chan struct{})}
 	tp.Await(c, text...)
 	t.Cleanup(c.letGo)
 	return c
@@ -91,23 +72,10 @@ func (tp *tap) unary(ctx context.Context, method string, req, reply any, cc *grp
 	opts ...grpc.CallOption,
 ) error {
 	c := tp.Note(describe(method, req))
-	if c == nil {
-		return invoke(ctx, method, req, reply, cc, opts...)
-	}
-	switch c.fate {
-	case loseReply:
-		c.arrived <- invoke(ctx, method, req, reply, cc, opts...)
-		close(c.caught)
-		return errBroke
-	case hold:
-		close(c.caught)
-		tp.held.Go(func() {
-			<-c.release
-			c.arrived <- invoke(context.WithoutCancel(ctx), method, req, reply, cc) // the caller has gone on
-		})
-		return errBroke
-	}
 	err := invoke(ctx, method, req, reply, cc, opts...)
+	if c == nil {
+		return err
+	}
 	close(c.caught)
 	select {
 	case <-c.release:
@@ -148,31 +116,6 @@ type tappedStream struct {
 	grpc.ClientStream
 	tap    *tap
 	method string
-	silent bool // a message was lost, so all after it are; of the receiver alone
-}
-
-// silenceWatches drops everything that comes on streams of watches, until the returned function is called. A stream
-// that has lost a message stays silent: nothing arrives behind a gap.
-func (tp *tap) silenceWatches() (heard func()) {
-	set := func(deaf bool) {
-		tp.mu.Lock()
-		defer tp.mu.Unlock()
-		tp.deaf = deaf
-	}
-	set(true)
-	return func() { set(false) }
-}
-
-func (s *tappedStream) RecvMsg(m any) error {
-	for {
-		err := s.ClientStream.RecvMsg(m)
-		s.tap.mu.Lock()
-		s.silent = s.silent || s.tap.deaf && strings.HasSuffix(s.method, "/Watch")
-		s.tap.mu.Unlock()
-		if err != nil || !s.silent {
-			return err
-		}
-	}
 }
 
 func (s *tappedStream) SendMsg(m any) error {

@@ -21,8 +21,8 @@ import (
 // (TestDialsOfAnOutage).
 const dialPause = 250 * time.Millisecond
 
-// awaitDial waits until it is time for the next dial. Each dial takes a turn; turns that were not taken may be taken later, by
-// three dials of each endpoint at most.
+// awaitDial waits until it is time for the next dial. Each dial takes a turn. Turns that were not taken may be taken later: at
+// most three for each endpoint.
 func (d *driver) awaitDial(ctx context.Context) {
 	d.mu.Lock()
 	now, spare := time.Now(), time.Duration(3*d.endpoints)*dialPause
@@ -52,8 +52,8 @@ func (d *driver) dial(ctx context.Context, address string) (net.Conn, error) {
 	return c, nil
 }
 
-// notConnected records why there is no connection. It ignores a try that the client library has given up: the reasons of
-// those before it say more.
+// notConnected records why there is no connection. If the client library has given the attempt up, an earlier reason says
+// more, and stays.
 func (d *driver) notConnected(ctx context.Context, err error) {
 	if !errors.Is(ctx.Err(), context.Canceled) {
 		d.troubled(err)
@@ -100,7 +100,7 @@ func (c *connection) Write(p []byte) (int, error) {
 	return n, c.explain(err)
 }
 
-// connectionTo returns the connection to a member; nil if it is not one that the store dialled.
+// connectionTo returns the connection to a member; nil if the store did not dial it.
 func (d *driver) connectionTo(member *peer.Peer) *connection {
 	if member == nil || member.Addr == nil {
 		return nil
@@ -203,8 +203,8 @@ func speaksHTTP1(err error) bool {
 	return err != nil && strings.Contains(err.Error(), "looked like an HTTP/1.1 header")
 }
 
-// looksMismatched reports whether an error is like those of one side which speaks TLS to one that does not. Those of
-// the client library are text.
+// looksMismatched reports whether an error looks as if one side spoke TLS and the other side did not. The client library's
+// errors are text.
 func looksMismatched(err error) bool {
 	if err == nil {
 		return false

@@ -15,26 +15,27 @@ import (
 
 // watches are the watches that are set, all on one stream.
 //
-// They begin now, never at a revision of the past: those the cluster delivers in a loop that runs every 100 ms. So the
-// key is read once the watch has been set. When the stream breaks all are over, and the engine sets them again.
+// A watch begins at the present, never at a revision of the past: etcd delivers past events in a loop that runs every 100 ms.
+// So the key is read once the watch has been set. When the stream breaks, all watches are over, and the engine sets them
+// again.
 //
-// The events of one stream usually come in the order of the revisions, except those of one revision, and those of a
-// stream that is slower than its events. One goroutine tells them in the order in which they came. The client library's
-// own watcher has a goroutine for each, and loses the order between two keys. TestRoundTrips needs that order: a ballot
-// leads without a request when the only one ahead has gone.
+// The events of one stream come in the order of the revisions, except the events of one revision, and if the client is
+// slower than the events. One goroutine tells the events in the order in which they came. The client library's own watcher
+// has a goroutine for each watch, and loses the order between two keys. TestRoundTrips needs that order: a ballot leads
+// without a request when the only ballot ahead has gone.
 //
 // What is told of a key never goes back. A watch tells what was read, or an event that is later, and then the later events.
-// What is read for a watch that is set later is at least as new as all that was told before: each event raises the floor
-// of the reads (revision.go) before it is told.
+// Each event raises the floor of the reads (revision.go) before the event is told. So the read for a later watch is at least
+// as new as all that was told before.
 type watches struct {
 	queued chan struct{} // has room for one: there are requests to send
 
 	mu       sync.Mutex         // held while watches tell
 	stream   uint64             // guarded by mu, as are all below: the number of the stream, less one
-	byID     map[int64]*watch   // those that the cluster has confirmed
-	creating []*watch           // those that it has not, in the order in which it was asked
+	byID     map[int64]*watch   // the watches that the cluster has confirmed
+	creating []*watch           // the watches that the cluster was asked for and has not confirmed, the first asked first
 	requests []*pb.WatchRequest // to be sent
-	dated    map[*watch]bool    // those that tell News.AsOf, and have told something
+	dated    map[*watch]bool    // the watches that tell News.AsOf, and have told something
 	marks    []mark             // of the progress that was asked for
 	asked    bool               // progress was asked for since the last message
 	messages int                // how many have come
@@ -67,7 +68,7 @@ func entryWatch(entry string, tell engine.Tell) *watch {
 	return &watch{key: keyOf(entry), tell: tell, lease: leaseIn(keyOf(entry)), state: state}
 }
 
-// mark is a request for progress: at the time sent, the cluster had come to this revision.
+// mark is a request for progress: at the time sent, the cluster had this revision.
 type mark struct {
 	revision int64
 	sent     time.Time
@@ -95,8 +96,8 @@ func (ws *watches) set(w *watch) {
 	ws.ask(w.request)
 }
 
-// stop takes a watch back: at once, or when the cluster has confirmed it. One that was not asked for yet is forgotten: in an
-// outage they would collect (TestUnsentWatchesAreForgotten).
+// stop takes a watch back: at once, or when the cluster has confirmed the watch. A request for a watch that was not sent yet
+// is forgotten: in an outage such requests would collect (TestUnsentWatchesAreForgotten).
 func (ws *watches) stop(w *watch) {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
@@ -176,8 +177,8 @@ func (ws *watches) take() []*pb.WatchRequest {
 	return list
 }
 
-// progress asks the cluster to say when the watches have told all up to a revision. It does not answer before it has set
-// those that it was asked for.
+// progress asks the cluster to say when the watches have told all up to a revision. The cluster sets the watches that were
+// asked for before it answers.
 func (ws *watches) progress(revision int64, sent time.Time) {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
@@ -201,7 +202,7 @@ func (ws *watches) silent() bool {
 	return len(ws.marks) > 2
 }
 
-// breakOff ends all watches: the stream is no more. Those that have not been confirmed get to know why.
+// breakOff ends all watches: the stream has broken. A watch that has not been confirmed gets the error.
 func (ws *watches) breakOff(err error) {
 	if !store.Refused(err) {
 		err = fmt.Errorf("%w: %w", errBroke, err)

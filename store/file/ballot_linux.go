@@ -30,13 +30,17 @@ type cast struct {
 	number   uint64 // of its ticket; 0 while none is known to stand
 
 	turns  atomic.Uint64 // of its acknowledgements
-	shown  atomic.Uint64 // the turn of the last one that has succeeded: its value is to be shown
 	mu     sync.Mutex    // held while one is carried out
 	values uint64        // guarded by mu: the turn of the last one
 }
 
 // Enter implements engine.Session. It makes the ballot's directory, and then a ticket that points to it.
 func (s *session) Enter(ctx context.Context, election string, n engine.Nonce, value string) (engine.Entry, error) {
+	if numbers := &s.driver.numbers; !numbers.prepared() {
+		if err := doNow(ctx, s.driver, numbers.prepare); err != nil {
+			return engine.Entry{}, err
+		}
+	}
 	return ask(ctx, s.driver, func() (e engine.Entry, err error) {
 		slot := &s.slots[n.Slot]
 		slot.mu.Lock()
@@ -233,7 +237,7 @@ func (p electionDir) withdraw(d *driver, name string) error {
 	case missing(err):
 		return nil
 	case err == nil:
-		d.later.clean(p, "~"+name)
+		d.afterwards(func() { p.clean(d, "~"+name) })
 	case errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT): // the longer name needs a block; this needs none
 		p.clean(d, name)
 		if there, err2 := d.ops.exists(p.ballot(name)); !there && err2 == nil {
@@ -356,9 +360,6 @@ func (d *driver) WatchEntry(ctx context.Context, k string, tell engine.Tell) (en
 			return engine.State{}, p.withdraw(d, name)
 		case ticketed != name:
 			return engine.State{}, nil
-		}
-		if own != nil {
-			own.showAgain(p, nonce)
 		}
 		resign, err := d.ops.exists(dir + "/" + resigns)
 		return engine.State{Token: number, Session: session, Nonce: nonce, Resign: resign}, err

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"path"
 	"slices"
 	"strings"
@@ -117,22 +118,9 @@ func (d *driver) tidy() {
 		made, _, _ := strings.Cut(name, "-")
 		at, err := parseDeadline(made)
 		if age := now - at; err == nil && (age < 0 || age >= old) {
-			d.removeAll(d.root() + "/t/" + name)
+			_ = os.RemoveAll(d.root() + "/t/" + name)
 		}
 	}
-}
-
-// removeAll removes a file, or a directory with its files.
-func (d *driver) removeAll(name string) {
-	names, err := d.ops.list(name)
-	if err != nil {
-		_ = d.ops.unlink(name)
-		return
-	}
-	for _, file := range names {
-		_ = d.ops.unlink(name + "/" + file)
-	}
-	_ = d.ops.rmdir(name)
 }
 
 // Clear implements engine.Driver. The last in line is withdrawn first, so that no ballot becomes first meanwhile. The

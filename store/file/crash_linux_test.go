@@ -3,7 +3,6 @@ package file
 import (
 	"log/slog"
 	"os"
-	"strings"
 	"testing"
 	"time"
 
@@ -169,47 +168,6 @@ func TestShownLate(t *testing.T) {
 	text, err := os.ReadFile(c.Directory + "/e/e/_leader")
 	require.NoError(t, err)
 	require.Equal(t, "second", string(text))
-}
-
-// deathbed makes the calls of a process that is killed right after it has set the link.
-type deathbed struct {
-	*dying
-	before func()
-}
-
-func (d deathbed) rename(from, to string) error {
-	if !strings.HasSuffix(to, "/_leader") {
-		return d.dying.rename(from, to)
-	}
-	d.before()
-	err := d.ops.rename(from, to)
-	d.die()
-	return err
-}
-
-// TestShownLateByTheDead: as TestShownLate, but the process is killed before it corrects the link: the leader does.
-func TestShownLateByTheDead(t *testing.T) {
-	c := configIn(t.TempDir() + "/store")
-	shows := func(value string) {
-		t.Helper()
-		require.Eventually(t, func() bool {
-			text, err := os.ReadFile(c.Directory + "/e/e/_leader")
-			return err == nil && string(text) == value
-		}, 10*time.Second, time.Millisecond)
-	}
-	st := openWith(t, c, kernel{})
-	var s engine.Session
-	d := driverWith(t, c, deathbed{newDying(-1), func() {
-		require.NoError(t, s.(*session).remove())
-		lead(t, st, "second")
-		shows("second")
-	}})
-	s = sessionOf(t, d)
-	e, err := s.Enter(soon(t), "e", engine.Nonce{Name: unique(), Turn: 1}, "first")
-	require.NoError(t, err)
-	_, _ = s.Acknowledge(soon(t), e, "first")
-	d.life.Wait()
-	shows("second")
 }
 
 // TestLeaderWhileItAcknowledges: the leader acknowledges twice between a listing of the acknowledgements and the

@@ -24,7 +24,7 @@ import (
 type driver struct {
 	config  Config
 	ops     ops
-	calls   *calls
+	asked   requests
 	line    line
 	clock   func() time.Duration // since the machine was started, the same in all processes
 	durable bool                 // whether the file system is
@@ -32,13 +32,12 @@ type driver struct {
 	life    *adapter.Lifecycle // of the goroutines
 	numbers numbers
 	mode    atomic.Uint32 // the permissions of the directory if it is shared; otherwise 0
-	later   later
+	shows   sync.Map      // the elections whose leader is to be shown
 
 	mu       sync.Mutex
 	watches  map[*watch]struct{} // guarded by mu, as are all below
 	monitors map[string]*monitor // by session
 	sessions map[string]*session // our own, that have not been ended
-	identity [2]uint64           // device and inode of the directory when news was confirmed last
 }
 
 // line lies between a store and its directory. The suites put one there that they can cut and slow down.
@@ -90,8 +89,7 @@ func newDriverWith(c Config, calls ops, kind func(dir string) (uint32, error)) (
 	if kind == nil {
 		kind = fileSystem
 	}
-	under := newCalls(c.TTL)
-	d := &driver{config: c, ops: around{calls, under.note}, calls: under, watches: map[*watch]struct{}{}, monitors: map[string]*monitor{}, sessions: map[string]*session{}}
+	d := &driver{config: c, ops: calls, watches: map[*watch]struct{}{}, monitors: map[string]*monitor{}, sessions: map[string]*session{}}
 	k, err := kind(c.Directory)
 	if errors.Is(err, syscall.ENOTDIR) {
 		return nil, adapter.Refuse("directory", c.Directory, "it is in something that is no directory")
@@ -119,8 +117,9 @@ func newDriverWith(c Config, calls ops, kind func(dir string) (uint32, error)) (
 		return nil, err
 	}
 	d.life = adapter.NewLifecycle("file", false, c.Directory)
-	d.numbers.driver, d.later.driver = d, d
-	if _, err := d.moved(); err != nil { // from what is there now
+	d.numbers.driver = d
+	d.asked = requests{limit: max(c.TTL, leastHang), began: map[*time.Time]struct{}{}, ended: make(chan struct{})}
+	if _, err := d.ops.exists(d.root() + "/."); err != nil {
 		return nil, errors.Join(explain(err), d.hub.close())
 	}
 	d.line = direct{d.life}
@@ -130,16 +129,19 @@ func newDriverWith(c Config, calls ops, kind func(dir string) (uint32, error)) (
 	return d, nil
 }
 
-// ask carries out a request that has an answer. While a system call hangs it waits, so that requests do not pile up.
+// ask carries out a request that has an answer. While another one hangs it waits, so that requests do not pile up.
 func ask[T any](ctx context.Context, d *driver, request func() (T, error)) (T, error) {
-	if err := d.calls.wait(ctx); err != nil {
+	if err := d.asked.wait(ctx); err != nil {
 		var none T
 		return none, err
 	}
-	return askNow(ctx, d, request)
+	return askNow(ctx, d, func() (T, error) {
+		defer d.asked.begin()()
+		return request()
+	})
 }
 
-// askNow is ask also while a call hangs.
+// askNow is ask also while a request hangs, and does not count as one that does.
 func askNow[T any](ctx context.Context, d *driver, request func() (T, error)) (T, error) {
 	type answer struct {
 		value T
@@ -163,7 +165,7 @@ func do(ctx context.Context, d *driver, request func() error) error {
 	return err
 }
 
-// doNow is do also while a call hangs.
+// doNow is do as askNow is ask.
 func doNow(ctx context.Context, d *driver, request func() error) error {
 	_, err := askNow(ctx, d, func() (struct{}, error) { return struct{}{}, request() })
 	return err
@@ -177,42 +179,12 @@ func (d *driver) Confirm(ctx context.Context) error {
 		if err := d.lookAtDue(); err != nil {
 			return err
 		}
-		moved, err := d.moved()
-		if err != nil {
+		if _, err := d.ops.exists(d.root() + "/."); err != nil { // the dot takes the permission to search it
 			return err
 		}
-		d.line.news(func() {
-			if moved {
-				d.again()
-			}
-			d.confirmed(asOf)
-		})
+		d.line.news(func() { d.confirmed(asOf) })
 		return nil
 	})
-}
-
-// moved reports whether another directory has the store's path now. inotify follows a directory and not its path, so it
-// would not report changes in the new one. moved fails if the directory can't be searched any more.
-func (d *driver) moved() (bool, error) {
-	var st syscall.Stat_t
-	end := d.calls.begin("stat", d.root())
-	err := failed("stat", d.root(), syscall.Stat(d.root()+"/.", &st)) // the dot takes the permission to search it
-	end()
-	if err != nil && !missing(err) {
-		return false, err
-	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	last := d.identity
-	d.identity = [2]uint64{st.Dev, st.Ino}
-	return d.identity != last, nil
-}
-
-// again makes the engine read all watched keys again.
-func (d *driver) again() {
-	for _, w := range d.all() {
-		w.changed(0)
-	}
 }
 
 // Close implements engine.Driver.

@@ -9,70 +9,51 @@ import (
 	"github.com/go-leadership/leadership/store"
 )
 
-// calls are the calls under way. If one hangs for a TTL, the session is given up: one of its ballots might be ahead of
-// those of other processes, while its renewals go on. Calls of fsync are not among them. They take long on a busy disk, and
-// a ballot seldom has a ticket when it waits for one.
-type calls struct {
-	limit time.Duration // a call that takes as long hangs
+// leastHang is the least time after which a request counts as one that hangs: a busy machine is slow.
+const leastHang = 5 * time.Second
 
-	mu       sync.Mutex
-	underWay map[*call]struct{} // guarded by mu, as is ended
-	ended    chan struct{}      // closed and replaced when a call that hung has ended
+// requests are the requests under way. If one takes a TTL, or 5 s if that is longer, a system call hangs, and the session is
+// given up: one of its ballots might be ahead of those of other processes, while its renewals go on. The first ballot of a
+// process does not have a ticket while it waits for fsync, see prepare: a busy disk takes long for that.
+type requests struct {
+	limit time.Duration // constant: a request that takes as long hangs
+
+	mu    sync.Mutex
+	began map[*time.Time]struct{} // guarded by mu, as is ended: when each request began
+	ended chan struct{}           // closed and replaced when a request has ended
 }
 
-type call struct {
-	op, path string
-	began    time.Time
-}
-
-func newCalls(limit time.Duration) *calls {
-	return &calls{limit: limit, underWay: map[*call]struct{}{}, ended: make(chan struct{})}
-}
-
-// begin notes a call. The caller calls end after it.
-func (c *calls) begin(op, path string) (end func()) {
-	one := &call{op, path, time.Now()}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.underWay[one] = struct{}{}
+// begin notes a request. The caller calls end after it.
+func (r *requests) begin() (end func()) {
+	now := time.Now()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.began[&now] = struct{}{}
 	return func() {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		delete(c.underWay, one)
-		if time.Since(one.began) >= c.limit {
-			close(c.ended)
-			c.ended = make(chan struct{})
-		}
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		delete(r.began, &now)
+		close(r.ended)
+		r.ended = make(chan struct{})
 	}
 }
 
-// hung returns an error that names the call that hangs for longest; nil if none does.
-func (c *calls) hung() error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	var longest *call
-	for one := range c.underWay {
-		if longest == nil || one.began.Before(longest.began) {
-			longest = one
+// hung returns an error if a request hangs, and a channel that is closed when a request has ended.
+func (r *requests) hung() (ended <-chan struct{}, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for began := range r.began {
+		if took := time.Since(*began); took >= r.limit {
+			err = fmt.Errorf("%w: a system call has not returned for %v", store.ErrUnavailable, took.Round(time.Millisecond))
 		}
 	}
-	if longest == nil {
-		return nil
-	}
-	took := time.Since(longest.began)
-	if took < c.limit {
-		return nil
-	}
-	return fmt.Errorf("%w: %s %s has not returned for %v", store.ErrUnavailable, longest.op, longest.path, took.Round(time.Millisecond))
+	return r.ended, err
 }
 
-// wait waits until no call hangs. If ctx ends before, it returns an error that names one.
-func (c *calls) wait(ctx context.Context) error {
+// wait waits until no request hangs. If ctx ends before, it returns an error.
+func (r *requests) wait(ctx context.Context) error {
 	for {
-		c.mu.Lock()
-		ended := c.ended
-		c.mu.Unlock()
-		err := c.hung()
+		ended, err := r.hung()
 		if err == nil {
 			return nil
 		}
@@ -82,18 +63,4 @@ func (c *calls) wait(ctx context.Context) error {
 			return err
 		}
 	}
-}
-
-// note notes a call of ops.
-func (c *calls) note(op, path string, call func() error) error {
-	if op != "fsync" {
-		defer c.begin(op, path)()
-	}
-	return call()
-}
-
-// watch watches a directory, as hub.add does.
-func (d *driver) watch(dir string, mask uint32, name string, tell func(mask uint32)) (*sub, error) {
-	defer d.calls.begin("inotify_add_watch", dir)()
-	return d.hub.add(dir, mask, name, tell)
 }

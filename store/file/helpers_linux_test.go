@@ -213,3 +213,71 @@ func (h hooked) symlink(target, path string) error {
 	}
 	return h.ops.symlink(target, path)
 }
+
+// around are ops that make each call but close in a function, which is told its name and its path.
+type around struct {
+	ops
+	call func(op, path string, call func() error) error
+}
+
+func (a around) mkdir(dir string) error {
+	return a.call("mkdir", dir, func() error { return a.ops.mkdir(dir) })
+}
+
+func (a around) rmdir(dir string) error {
+	return a.call("rmdir", dir, func() error { return a.ops.rmdir(dir) })
+}
+
+func (a around) symlink(target, path string) error {
+	return a.call("symlink", path, func() error { return a.ops.symlink(target, path) })
+}
+
+func (a around) readlink(path string) (target string, err error) {
+	err = a.call("readlink", path, func() (err error) { target, err = a.ops.readlink(path); return err })
+	return target, err
+}
+
+func (a around) rename(from, to string) error {
+	return a.call("rename", from, func() error { return a.ops.rename(from, to) })
+}
+
+func (a around) unlink(path string) error {
+	return a.call("unlink", path, func() error { return a.ops.unlink(path) })
+}
+
+func (a around) chmod(path string, mode uint32) error {
+	return a.call("chmod", path, func() error { return a.ops.chmod(path, mode) })
+}
+
+func (a around) list(dir string) (names []string, err error) {
+	err = a.call("readdir", dir, func() (err error) { names, err = a.ops.list(dir); return err })
+	return names, err
+}
+
+func (a around) exists(path string) (there bool, err error) {
+	err = a.call("lstat", path, func() (err error) { there, err = a.ops.exists(path); return err })
+	return there, err
+}
+
+func (a around) write(path, content string) error {
+	return a.call("write", path, func() error { return a.ops.write(path, content) })
+}
+
+func (a around) read(path string) (content string, err error) {
+	err = a.call("read", path, func() (err error) { content, err = a.ops.read(path); return err })
+	return content, err
+}
+
+func (a around) lock(path string) (fd int, err error) {
+	err = a.call("flock", path, func() (err error) { fd, err = a.ops.lock(path); return err })
+	return fd, err
+}
+
+func (a around) free(path string) (free bool, err error) {
+	err = a.call("flock", path, func() (err error) { free, err = a.ops.free(path); return err })
+	return free, err
+}
+
+func (a around) sync(path string) error {
+	return a.call("fsync", path, func() error { return a.ops.sync(path) })
+}

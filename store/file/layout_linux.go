@@ -141,19 +141,15 @@ func (d *driver) makeRoot(dir string) error {
 // share finds out whether the directory is shared: whether its group, or all users, may write to it. Everything made in
 // it then gets the directory's permissions, whatever the umask.
 func (d *driver) share() error {
+	if err := d.config.refuseWritable(); err != nil {
+		return err
+	}
 	var st syscall.Stat_t
-	end := d.calls.begin("stat", d.root())
-	err := syscall.Stat(d.root(), &st)
-	end()
-	if err != nil {
+	if err := syscall.Stat(d.root(), &st); err != nil {
 		return failed("stat", d.root(), err)
 	}
 	mode := uint32(0)
-	switch {
-	case st.Mode&0o002 != 0:
-		return adapter.Refuse("directory", d.root(), "all users may write to it, and so remove what others have made: "+
-			"let a group write to it (chmod o-w)")
-	case st.Mode&0o020 != 0:
+	if st.Mode&0o020 != 0 {
 		mode = st.Mode & 0o2777
 	}
 	d.mode.Store(mode)

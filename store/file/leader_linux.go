@@ -22,7 +22,6 @@ func (s *session) Acknowledge(ctx context.Context, e engine.Entry, value string)
 	}
 	d, p, turn := s.driver, s.driver.dirOf(c.election), c.turns.Add(1)
 	return ask(ctx, d, func() (uint64, error) {
-		defer d.calls.begin("acknowledge", p.ballot(c.name))() // also while it waits for fsync
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		if turn < c.values {
@@ -51,8 +50,7 @@ func (s *session) Acknowledge(ctx context.Context, e engine.Entry, value string)
 		for _, n := range before[:max(len(before)-1, 0)] { // the highest stays, so that a listing is never empty
 			_ = d.ops.unlink(numberIn(p.acks(), n))
 		}
-		c.shown.Store(turn)
-		d.later.show(c.election)
+		d.show(c.election)
 		return number, nil
 	})
 }
@@ -170,25 +168,6 @@ func (d *driver) WatchLeader(ctx context.Context, election string, tell engine.T
 	})
 }
 
-// showAgain shows the value of an acknowledged ballot again, if the link points elsewhere. Either showing it failed, or
-// another process was stopped just before it set the link, set it to an old value when it resumed, and was killed
-// before it corrected that.
-func (s *session) showAgain(p electionDir, nonce string) {
-	s.mu.Lock()
-	c := s.casts[nonce]
-	s.mu.Unlock()
-	if c == nil || c.shown.Load() == 0 {
-		return
-	}
-	now, err := s.driver.ops.readlink(p.leader())
-	if err != nil || now != shownAs(c.name, valueFile(c.shown.Load())) {
-		s.driver.later.show(c.election)
-	}
-}
-
-// shownAs is the target of the link.
-func shownAs(ballot, file string) string { return "_b/" + ballot + "/" + file }
-
 // publish makes the link point to the value of the leader. It repeats that until the link does: this process might have
 // been stopped just before it set the link, and then have set it to an old value.
 func (d *driver) publish(p electionDir) error {
@@ -197,7 +176,7 @@ func (d *driver) publish(p electionDir) error {
 		if name == "" || err != nil {
 			return err
 		}
-		target := shownAs(name, file)
+		target := "_b/" + name + "/" + file
 		if now, err := d.ops.readlink(p.leader()); err == nil && now == target {
 			return d.forgetValues(p.ballot(name), file)
 		}

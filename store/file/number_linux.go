@@ -1,13 +1,12 @@
 package file
 
 import (
-	"errors"
+	"cmp"
 	"fmt"
 	"path"
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/go-leadership/leadership/store"
@@ -23,8 +22,8 @@ import (
 // on is given out before a higher end is durable. What was written since is lost if the power fails, and no process knows
 // whether it did. So each begins with a floor at the highest end, and no entry of an election has to be synced.
 //
-// If the floors are gone, the next is at the wall clock in microseconds, or above what is left. Each process that begins
-// takes numbers worth four milliseconds, so that they rarely come near the clock.
+// If the floors are gone, the next is at the wall clock in microseconds. Each process that begins takes numbers worth four
+// milliseconds, so that they rarely come near the clock.
 
 const (
 	block = 64   // how far numbers may go above the highest floor
@@ -82,11 +81,7 @@ func (n *numbers) floors() (now floors, err error) {
 	}
 	floor := max(now.end, seen)
 	if now.end < max(seen, 1) { // floors were removed, and others might have given out more than is known here
-		left, err := d.highest(d.root() + "/e")
-		if err != nil {
-			return now, err
-		}
-		floor = max(floor, uint64(time.Now().UnixMicro()), left)
+		floor = max(floor, uint64(time.Now().UnixMicro()))
 		n.mu.Lock()
 		n.durable = 0 // what is there now is new
 		n.mu.Unlock()
@@ -98,29 +93,6 @@ func (n *numbers) see(end uint64) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.seen = max(n.seen, end)
-}
-
-// highest returns the highest number of an entry in a directory and below.
-func (d *driver) highest(dir string) (highest uint64, err error) {
-	names, err := d.ops.list(dir)
-	if missing(err) || errors.Is(err, syscall.ENOTDIR) {
-		return 0, nil
-	}
-	for _, name := range names {
-		if name == "_q" || name == "_a" || name[0] != '_' {
-			below, err := d.highest(dir + "/" + name)
-			if err != nil {
-				return 0, err
-			}
-			highest = max(highest, below)
-		}
-	}
-	if base := path.Base(dir); base == "_q" || base == "_a" {
-		for _, number := range numbered(names) {
-			highest = max(highest, number)
-		}
-	}
-	return highest, err
 }
 
 // raise makes a higher floor.
@@ -140,6 +112,22 @@ func (n *numbers) raise(now floors, floor uint64) (floors, error) {
 		now.count = 0
 	}
 	return now, nil
+}
+
+// prepared reports whether an end is known to be durable, if the file system is.
+func (n *numbers) prepared() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.durable > 0 || !n.driver.durable
+}
+
+// prepare makes an end durable, so that the first entry does not wait for that.
+func (n *numbers) prepare() error {
+	f, err := n.floors()
+	if missing(err) {
+		return nil
+	}
+	return cmp.Or(err, n.secure(f.end))
 }
 
 // secure makes an end durable before numbers below it are given out. Another process might have made that end and

@@ -285,19 +285,6 @@ func TestEndThatHasGone(t *testing.T) {
 	require.Greater(t, s.enter().Token, f.end+1<<60)
 }
 
-// TestTokenFollowsTheQueue: the floors are lost, and the wall clock is behind what an election has left.
-func TestTokenFollowsTheQueue(t *testing.T) {
-	for _, left := range []string{"_q", "_a"} {
-		c := configIn(t.TempDir() + "/store")
-		c.TTL = time.Hour
-		require.NoError(t, os.MkdirAll(c.Directory+"/e/a/b/"+left, 0o700))
-		const last = uint64(1) << 60
-		require.NoError(t, os.Symlink("-", numberIn(c.Directory+"/e/a/b/"+left, last)))
-		s := &enterer{t: t, s: sessionOf(t, driverWith(t, c, kernel{}))}
-		require.Greater(t, s.enter().Token, last, "of another election")
-	}
-}
-
 // TestFloorsAreRemoved: hundreds of new elections leave few floors, and tokens grow.
 func TestFloorsAreRemoved(t *testing.T) {
 	c := configIn(t.TempDir() + "/store")

@@ -50,9 +50,6 @@ func parseDeadline(name string) (time.Duration, error) {
 
 // Open implements engine.Driver. The session appears with its lock held.
 func (d *driver) Open(ctx context.Context) (engine.Session, engine.Proof, error) {
-	if err := d.calls.wait(ctx); err != nil {
-		return nil, engine.Proof{}, err
-	}
 	s := &session{driver: d, id: unique(), fd: -1, ended: make(chan struct{}), casts: map[string]*cast{}}
 	s.opened = store.Now()
 	err := do(ctx, d, func() error {
@@ -161,7 +158,7 @@ func (s *session) Keep(ctx context.Context, renewed func(engine.Proof)) error {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		if err := d.calls.hung(); err != nil {
+		if _, err := d.asked.hung(); err != nil {
 			d.warn("a system call hangs, so the session is given up", err)
 			return err
 		}

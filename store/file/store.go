@@ -79,7 +79,7 @@
 // begins with a floor at the highest end. Numbers are not further above the highest floor than a block of 64. So if an
 // election has no entries, since it is new or they were removed, a floor that is a block higher is above all that were
 // given out. If the floors were removed, and in a new directory, the next one is at the wall clock in microseconds, or
-// above what the elections have left and what the process knows.
+// above what the process knows; and a ticket is above those that are left.
 //
 // Never stuck: every wait ends with one session, and every session by its deadline.
 //
@@ -96,8 +96,8 @@
 //   - If a waiter is frozen when its turn comes, the next in line waits for its TTL.
 //   - If the disk is full, a leader goes on leading and hands over; Cast and Acknowledge fail.
 //   - Calls return with their contexts, but system calls can't be interrupted: if a disk hangs for good, so does Close. If
-//     one other than fsync, or an acknowledgement with its fsync, takes a TTL, the session is given up, so that others
-//     do not wait for its ballots.
+//     a request takes a TTL, or 5 s if that is longer, the session is given up, so that others do not wait for its
+//     ballots.
 //   - A candidate changes one name each quarter of a TTL, and a journal writes that to the disk: on SD cards use /run or
 //     /dev/shm.
 package file

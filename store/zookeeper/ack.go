@@ -12,14 +12,13 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// Acknowledge implements engine.Session. It is one transaction: the ballot exists, the acknowledgement is created. The
-// ballot's existence proves that it is first, since nothing ever comes before it again. The value is written a second
-// time because of that operation's answer: only SetData returns the node's Stat, and with it the revision.
+// Acknowledge implements engine.Session. The acknowledgement is one transaction: the ballot exists, the node is created. A
+// ballot that has been first stays first until the ballot goes, so its existence is proof enough. The value is written
+// twice: only SetData returns the node's Stat, and with the Stat the revision.
 //
-// A node that exists already is replaced in one transaction, unless it has changed since it was seen, if its holder
-// can't lead: if it belongs to no session or the ballot's own, or to one that has or had a ballot in this queue, where
-// this one is first. Any other belongs to a program that might lead without a ballot, and goes with its session: the
-// error names it.
+// A node that exists already is replaced in one transaction if its holder can't lead. That is so if the node belongs to no
+// session, to the ballot's own session, or to a session that has or had a ballot in this queue. The node of any other
+// session belongs to a program that might lead without a ballot. That node goes with its session, which the error names.
 func (s *session) Acknowledge(ctx context.Context, e engine.Entry, value string) (revision uint64, err error) {
 	l, err := s.up(ctx)
 	if err != nil {
@@ -32,7 +31,7 @@ func (s *session) Acknowledge(ctx context.Context, e engine.Entry, value string)
 		switch {
 		case err == nil:
 			return revision, nil
-		case errors.Is(err, zk.ErrNodeExists): // it outlived its ballot, or is our own
+		case errors.Is(err, zk.ErrNodeExists): // the node outlived its ballot, or is our own
 			n, err := request(ctx, l, func(c *zk.Conn) (node, error) { return readNode(c, ack) })
 			if errors.Is(err, zk.ErrNoNode) {
 				stale = -1
@@ -45,7 +44,7 @@ func (s *session) Acknowledge(ctx context.Context, e engine.Entry, value string)
 				return 0, err
 			}
 			stale = n.stat.Version
-		case errors.Is(err, zk.ErrBadVersion), errors.Is(err, zk.ErrNoNode): // it changed meanwhile
+		case errors.Is(err, zk.ErrBadVersion), errors.Is(err, zk.ErrNoNode): // the node has changed meanwhile
 			stale = -1
 		case errors.Is(err, zk.ErrNotEmpty): // ours is ephemeral, and never has children
 			return 0, fmt.Errorf("%s was made by another program and is in the way: delete it with all below it: %w", ack, err)
@@ -73,8 +72,8 @@ func (l *link) mayReplace(ctx context.Context, e engine.Entry, ack node) error {
 		d.layout.ackPath(e.Election), redact.Shorten(string(ack.data)), uint64(owner))
 }
 
-// putAck makes the acknowledgement, in place of one with the given version if that is not -1. The new one gets another
-// version, one for each time that it is written, so that a request which is about to remove the old one fails.
+// putAck makes the acknowledgement. If stale is not -1, the new node replaces a node with that version. The new node is
+// written until its version is another, so that a late request to remove the old node fails.
 func (l *link) putAck(ctx context.Context, e engine.Entry, value string, stale int32) (revision uint64, err error) {
 	const versions = 8
 	d, data := l.driver, []byte(value)

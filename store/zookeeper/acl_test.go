@@ -1,18 +1,15 @@
 package zookeeper_test
 
 import (
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/go-leadership/leadership"
-	"github.com/go-leadership/leadership/internal/adapter"
 	"github.com/go-leadership/leadership/internal/lab/storetest"
 	"github.com/go-leadership/leadership/internal/lab/testserver"
 	"github.com/go-leadership/leadership/store"
 	"github.com/go-leadership/leadership/store/zookeeper"
 	"github.com/go-zookeeper/zk"
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
@@ -94,25 +91,6 @@ func TestACL(t *testing.T) {
 	}
 }
 
-// After a reconnection the identity is added before anything else is sent.
-func TestIdentityAfterReconnection(t *testing.T) {
-	root := "/" + newElection()
-	tp := newTap(t, nil)
-	st := open(t, zookeeper.Config{
-		Servers: sharedServer(t).Addrs(), TTL: long, Root: root, User: "u", Password: "p", Dial: tp.Dial,
-	})
-	for range 5 {
-		election := newElection()
-		b := castFirst(t, st, election, "own")
-		tp.breakOff()
-		_, err := b.Acknowledge(soon(t), "own")
-		for ; err != nil; _, err = b.Acknowledge(soon(t), "own") {
-			require.True(t, adapter.Uncertain(err), "%v", err)
-		}
-		require.NoError(t, b.Err())
-	}
-}
-
 // The ACL allows to create nodes and not to delete them. The resignation returns a denial, and the ballot is removed
 // with the session, whether the store is closed or goes on with another session.
 func TestRemovalIsDenied(t *testing.T) {
@@ -156,30 +134,6 @@ func TestLookIsDenied(t *testing.T) {
 	require.ErrorIs(t, b.Err(), store.ErrDenied)
 	eventually(t, func() bool { return len(list(t, conn, dir(election))) == 1 }, "the ballot is removed")
 	require.NoError(t, first.Err())
-}
-
-// Many removals that are denied at once end the session of their ballots, and no later one.
-func TestManyRemovalsAreDenied(t *testing.T) {
-	election := newElection()
-	conn := operator(t)
-	makePath(t, conn, "/_zkelection")
-	_, err := conn.Create(dir(election), nil, zk.FlagPersistent, zk.WorldACL(zk.PermCreate)) // nor read
-	require.NoError(t, err)
-	st := open(t, zookeeper.Config{Servers: sharedServer(t).Addrs(), TTL: long})
-	bystander := castFirst(t, st, newElection(), "bystander")
-	var campaigns sync.WaitGroup
-	for range 40 {
-		campaigns.Go(func() {
-			_, err := st.Cast(soon(t), election, "x")
-			assert.Error(t, err)
-		})
-	}
-	campaigns.Wait()
-	lost(t, bystander)
-	require.False(t, store.Refused(bystander.Err()), "it may stand again: %v", bystander.Err())
-	next := castFirst(t, st, newElection(), "next")
-	_, err = next.Acknowledge(soon(t), "next")
-	require.NoError(t, err)
 }
 
 // A server whose root may not be read refuses the confirmations of a session. The refusal comes from a quorum, too.

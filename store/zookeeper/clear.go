@@ -9,7 +9,7 @@ import (
 )
 
 // Clear implements engine.Driver. Without a name it deletes the root with everything below it, and the node of the
-// chroot if nothing else is in it.
+// chroot if that node has no other children.
 func (d *driver) Clear(ctx context.Context, election string) error {
 	l, err := d.up(ctx)
 	if err != nil {
@@ -28,10 +28,10 @@ func (d *driver) Clear(ctx context.Context, election string) error {
 	return err
 }
 
-// most is how many nodes are deleted in one step. It is enough for all nodes of most elections.
+// most is how many nodes are deleted in one step: all nodes of most elections.
 const most = 1000
 
-// deleteTree deletes a node and all below it, again if others appear meanwhile.
+// deleteTree deletes a node with all nodes below. It begins again if other nodes appear meanwhile.
 func (l *link) deleteTree(ctx context.Context, dir string) error {
 	for {
 		nodes, err := l.syncedChildren(ctx, dir)

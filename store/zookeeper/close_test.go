@@ -3,7 +3,6 @@ package zookeeper_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"runtime"
 	"sync"
 	"testing"
@@ -135,31 +134,4 @@ func TestCloseEndsTheSession(t *testing.T) {
 	require.NoError(t, second.Wait(soon(t)))
 	require.Less(t, time.Since(start), long/2)
 	acknowledge(t, second, "second")
-}
-
-// Close also works for a store that never found a server, at any moment of its tries.
-func TestCloseBeforeTheFirstConnection(t *testing.T) {
-	silent := storetest.SilentServer(t)
-	for name, servers := range map[string][]string{
-		"refused": {"127.0.0.1:1"}, "silent": {silent}, "both": {"127.0.0.1:1", silent}, "no such name": {"host.invalid:2181"},
-	} {
-		for _, age := range []time.Duration{0, ttl / 2} {
-			t.Run(fmt.Sprintf("%s for %v", name, age), func(t *testing.T) {
-				t.Parallel()
-				st, err := zookeeper.Open(zookeeper.Config{Servers: servers, TTL: ttl, User: "u", Password: "p"})
-				require.NoError(t, err)
-				_, err = st.Cast(within(t, age), newElection(), "own")
-				require.ErrorIs(t, err, context.DeadlineExceeded)
-				start := time.Now()
-				require.NoError(t, st.Close())
-				require.Less(t, time.Since(start), closeLimit)
-			})
-		}
-	}
-}
-
-func TestCloseAcceptsNoCampaignOnceBallotsAreLost(t *testing.T) {
-	storetest.CloseRefusesCasts(t, func() store.Store {
-		return open(t, zookeeper.Config{Servers: sharedServer(t).Addrs(), TTL: long})
-	})
 }

@@ -24,8 +24,8 @@ type Config struct {
 	// Servers are the ensemble's client addresses, "host" or "host:port"; the default port is 2181. Required. Names
 	// are looked up again at each connection.
 	Servers []string
-	// Chroot is the path of all nodes of the store, as in a ZooKeeper connection string. Default: none. It and the
-	// three fields below have at most 1024 bytes each.
+	// Chroot is the path of all nodes of the store, as in a ZooKeeper connection string. Default: none. Chroot
+	// and the three fields below have at most 1024 bytes each.
 	Chroot string
 	// Root is the path below the chroot that holds the elections. Default: "/_zkelection".
 	Root string
@@ -34,8 +34,8 @@ type Config struct {
 	// AckName is the name of the node that holds the acknowledged value. Default: "leader_ack".
 	AckName string
 
-	// TTL is the session's timeout. Default: 10 s. The ensemble has to grant it unchanged; by default it grants 2 to 20
-	// of its ticks. If the ensemble grants another one, Cast returns an error. The full grace needs at least 3
+	// TTL is the session's timeout. Default: 10 s. The ensemble has to grant the TTL unchanged; by default 2 to
+	// 20 of its ticks. If the ensemble grants another TTL, Cast returns an error. The full grace needs at least 3
 	// ticks.
 	TTL time.Duration
 	// Grace is the time reserved for the leader's work to stop before a rival can lead. Default: a third of the TTL.
@@ -43,11 +43,11 @@ type Config struct {
 	Grace time.Duration
 
 	// User and Password are a digest identity to authenticate with. Default: none. Package fmt prints stars for the
-	// password, unless the Config is in an unexported field: there it asks no methods.
+	// password, unless the Config is in an unexported field: there package fmt calls no methods.
 	User, Password string
 	// ACL says who may use the nodes that the store creates. Default: ACLCreator with User, ACLWorld without.
 	ACL ACL
-	// TLS turns on TLS. If it has no ServerName, that of the server dialled is used.
+	// TLS turns on TLS. Default of its ServerName: the name of the server that is dialled.
 	TLS *tls.Config
 	// Dial is that of [store.Options].
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
@@ -61,7 +61,7 @@ type ACL string
 
 // The choices for Config.ACL, and for the option acl of a URL.
 const (
-	ACLCreator ACL = "creator" // only the identity that created them
+	ACLCreator ACL = "creator" // only the identity that created the nodes
 	ACLRead    ACL = "read"    // that identity; every client may read
 	ACLWorld   ACL = "world"   // every client
 )
@@ -86,7 +86,7 @@ func (c *Config) settings() adapter.Settings {
 	}
 }
 
-// complete fills in the defaults. It returns an error that names the first field which can't be used.
+// complete fills in the defaults. The error names the first field that can't be used.
 func (c *Config) complete() error {
 	c.Root, c.BallotPrefix, c.AckName = cmp.Or(c.Root, "/_zkelection"), cmp.Or(c.BallotPrefix, "ballot"), cmp.Or(c.AckName, "leader_ack")
 	if c.ACL == "" {

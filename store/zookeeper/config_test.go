@@ -6,11 +6,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-leadership/leadership/internal/lab/storetest"
 	"github.com/go-leadership/leadership/internal/lab/testserver"
 	"github.com/go-leadership/leadership/store"
 	"github.com/go-leadership/leadership/store/zookeeper"
-	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 )
 
@@ -75,43 +73,6 @@ func TestConfigIsChecked(t *testing.T) {
 	}
 }
 
-// The settings decide where the nodes are.
-func TestSettingsOfTheLayout(t *testing.T) {
-	conn := operator(t)
-	config := zookeeper.Config{
-		Servers: sharedServer(t).Addrs(), TTL: long,
-		Chroot: "/prod/eu west", Root: "/wahl", BallotPrefix: "stimme", AckName: "gewählt",
-	}
-	election := newElection() + "/mit Teilen"
-	st := open(t, config)
-	for range 2 { // the nodes above exist the second time
-		b := castFirst(t, st, election, "own")
-		acknowledge(t, b, oddBytes)
-		path := "/prod/eu west/wahl/" + election[:len(election)-len("/mit Teilen")] + "__mit Teilen"
-		nodes := list(t, conn, path)
-		require.Len(t, nodes, 2)
-		for _, name := range nodes {
-			_, stat, err := conn.Get(path + "/" + name)
-			require.NoError(t, err)
-			require.NotZero(t, stat.EphemeralOwner)
-			if name != "gewählt" {
-				require.Regexp(t, `^stimme_[0-9a-f]{17,}_\d{10}$`, name)
-				require.EqualValues(t, b.Token(), stat.Czxid)
-			}
-		}
-		data, _, err := conn.Get(path + "/gewählt")
-		require.NoError(t, err)
-		require.Equal(t, oddBytes, string(data))
-		require.NoError(t, b.Withdraw(soon(t)))
-		require.Empty(t, list(t, conn, path))
-	}
-	other := config
-	other.Chroot, other.Root = "/prod", "/eu west/wahl" // the same path
-	castFirst(t, st, election, "first")
-	waiting(t, cast(t, open(t, other), election, "second"))
-	require.Empty(t, list(t, conn, dir(election)))
-}
-
 // The ensemble decides about the timeout. If it grants another one, the store refuses it, with both values, before a
 // ballot is cast: the arithmetic of the lease depends on it.
 func TestTTLIsNotGranted(t *testing.T) {
@@ -135,68 +96,4 @@ func TestTTLIsNotGranted(t *testing.T) {
 	for _, asked := range []time.Duration{time.Second, 10 * time.Second} {
 		castFirst(t, open(t, zookeeper.Config{Servers: server.Addrs(), TTL: asked}), newElection(), "own")
 	}
-}
-
-// Names and values that every store refuses are refused without a connection.
-func TestNamesAndValuesAreChecked(t *testing.T) {
-	st := open(t, zookeeper.Config{Servers: []string{"127.0.0.1:1"}})
-	for _, election := range []string{
-		"", "/", "a/", "/a", "a//b", ".", "..", "a/../b", "_a", "a/_ballots", "a__b", "a\x00b", "a\nb", "a\ufffeb", "a\U0001F600",
-	} {
-		_, err := st.Cast(soon(t), election, "own")
-		requireInvalid(t, err, "election")
-		_, err = storetest.Leader(soon(t), st, election, nil)
-		requireInvalid(t, err, "election")
-		_, err = st.Ballots(soon(t), election)
-		requireInvalid(t, err, "election")
-	}
-	_, err := st.Cast(soon(t), "a", string(make([]byte, store.MaxValue+1)))
-	requireInvalid(t, err, "value", "131073", "131072")
-}
-
-// The longest value is accepted as ballot and as acknowledgement, with any bytes.
-func TestLongestValue(t *testing.T) {
-	election := newElection()
-	st := open(t, zookeeper.Config{Servers: sharedServer(t).Addrs(), TTL: long})
-	value := make([]byte, store.MaxValue)
-	for i := range value {
-		value[i] = byte(i)
-	}
-	b := castFirst(t, st, election, string(value))
-	acknowledge(t, b, string(value))
-	_, err := b.Acknowledge(soon(t), string(value)+"x")
-	requireInvalid(t, err, "value")
-	data, _, err := operator(t).Get(dir(election) + "/leader_ack")
-	require.NoError(t, err)
-	require.Equal(t, value, data)
-	require.Equal(t, []string{string(value)}, values(t, st, election))
-	empty := cast(t, st, election, "")
-	require.NoError(t, b.Withdraw(soon(t)))
-	require.NoError(t, empty.Wait(soon(t)))
-	leader := acknowledge(t, empty, "")
-	seen, err := storetest.Leader(soon(t), st, election, nil)
-	require.NoError(t, err)
-	require.Equal(t, leader, seen)
-	require.NotZero(t, seen.Revision, "a leader without a value is a leader")
-}
-
-// A name in any script, with spaces and slashes, is an election of its own. Its node has the name that the gem gives
-// it.
-func TestNames(t *testing.T) {
-	conn := operator(t)
-	st := open(t, zookeeper.Config{Servers: sharedServer(t).Addrs(), TTL: long})
-	unique := newElection()
-	for _, name := range []string{
-		"", "/b", "/b/c", "_b", "_/b", " ", "/ b ", "/ünïcode", "/выборы", "/選挙", "/.hidden", "/..b", "/%2F", "/a+b?c&d=e#f", "/\\", `/"`,
-	} {
-		election := unique + name
-		b := castFirst(t, st, election, election)
-		acknowledge(t, b, election)
-		data, _, err := conn.Get(dir(election) + "/leader_ack")
-		require.NoError(t, err)
-		require.Equal(t, election, string(data))
-		require.Equal(t, []string{election}, values(t, st, election))
-	}
-	_, err := conn.Create("/_zkelection/x\U0001F600", nil, zk.FlagPersistent, world)
-	require.Error(t, err, "the reason for a rule about names: the server refuses characters outside the basic plane")
 }

@@ -5,8 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-leadership/leadership"
-	"github.com/go-leadership/leadership/conformance"
 	"github.com/go-leadership/leadership/store"
 	"github.com/go-leadership/leadership/store/zookeeper"
 	"github.com/go-zookeeper/zk"
@@ -23,30 +21,6 @@ func neverFirst(t *testing.T, b store.Ballot) (check func()) {
 		t.Helper()
 		require.ErrorIs(t, receive(t, done, "the loss of the ballot"), store.ErrLost, "it was first for a moment")
 	}
-}
-
-// The leader's ballot is deleted from outside: it steps down, and stands again at the back with a higher token.
-func TestOwnBallotDeletedWhileLeading(t *testing.T) {
-	election := newElection()
-	conn := operator(t)
-	config := zookeeper.Config{Servers: sharedServer(t).Addrs(), TTL: long}
-	a := contend(t, open(t, config), election, "a")
-	first := receive(t, a.Terms, "a leads")
-	b := contend(t, open(t, config), election, "b")
-	eventually(t, func() bool { return len(values(t, b.Store, election)) == 2 }, "b stands")
-
-	require.NoError(t, conn.Delete(find(t, conn, election, "a"), -1))
-	receive(t, first.Context().Done(), "a steps down")
-	require.ErrorIs(t, context.Cause(first.Context()), leadership.ErrLost)
-	second := receive(t, b.Terms, "b leads")
-	require.Greater(t, second.Token(), first.Token())
-	eventually(t, func() bool {
-		return len(values(t, b.Store, election)) == 2
-	}, "a stands again")
-	require.Equal(t, []string{"b", "a"}, values(t, b.Store, election))
-	b.End()
-	third := receive(t, a.Terms, "a leads again")
-	require.Greater(t, third.Token(), second.Token())
 }
 
 // deletions delete a waiter's ballot and the one ahead of it in one transaction, so that the events arrive one right
@@ -95,126 +69,6 @@ func TestOwnBallotDeletedWhileWaiting(t *testing.T) {
 			})
 		}
 	}
-}
-
-// The same while the ballot is being cast.
-func TestOwnBallotDeletedWhileJoining(t *testing.T) {
-	conn := operator(t)
-	for name, ops := range deletions {
-		t.Run(name, func(t *testing.T) {
-			st, tp := openTapped(t)
-			other := open(t, zookeeper.Config{Servers: sharedServer(t).Addrs(), TTL: long})
-			for range 20 {
-				election := newElection()
-				castFirst(t, other, election, "before")
-				before := find(t, conn, election, "before")
-				reads := tp.Count(opGetData, dir(election))
-				read := tp.catch(t, hold, opGetData, before)
-				done := make(chan error, 1)
-				go func() {
-					b, err := st.Cast(soon(t), election, "own")
-					if err == nil {
-						err = b.Wait(soon(t))
-					}
-					done <- err
-				}()
-				receive(t, read.caught, "the new ballot reads")
-				eventually(t, func() bool { return tp.Count(opGetData, dir(election)) == reads+2 }, "and itself")
-				_, err := conn.Multi(ops(find(t, conn, election, "own"), before)...)
-				require.NoError(t, err)
-				read.letGo()
-				// The store may cast another ballot instead, which is first.
-				if err = receive(t, done, "the campaign"); err == nil {
-					require.Len(t, list(t, conn, dir(election)), 1, "it was first, and had been deleted before")
-				} else {
-					require.ErrorIs(t, err, store.ErrLost)
-				}
-			}
-		})
-	}
-}
-
-// Both ballots are deleted while the waiter has no connection.
-func TestBothBallotsDeletedWhileDisconnected(t *testing.T) {
-	conn := operator(t)
-	network := conformance.NewNetwork()
-	tp := newTap(t, network.Dial)
-	st := open(t, zookeeper.Config{Servers: sharedServer(t).Addrs(), TTL: long, Dial: tp.Dial})
-	other := open(t, zookeeper.Config{Servers: sharedServer(t).Addrs(), TTL: long})
-	witness := castFirst(t, st, newElection(), "stands as long as the session does")
-	for range 10 {
-		election := newElection()
-		castFirst(t, other, election, "before")
-		check := neverFirst(t, cast(t, st, election, "own"))
-		own, before := find(t, conn, election, "own"), find(t, conn, election, "before")
-		network.Cut()
-		tp.breakOff()
-		require.NoError(t, conn.Delete(own, -1))
-		require.NoError(t, conn.Delete(before, -1))
-		network.Heal()
-		check()
-	}
-	require.NoError(t, witness.Err())
-}
-
-// Both are deleted just after a reconnection, when the waiter has read one of the two again and not the other.
-func TestBothBallotsDeletedBeforeWatchesAreSetAgain(t *testing.T) {
-	conn := operator(t)
-	st, tp := openTapped(t)
-	other := open(t, zookeeper.Config{Servers: sharedServer(t).Addrs(), TTL: long})
-	for i := range 20 {
-		election := newElection()
-		castFirst(t, other, election, "before")
-		check := neverFirst(t, cast(t, st, election, "own"))
-		own, before := find(t, conn, election, "own"), find(t, conn, election, "before")
-		late := own
-		if i%2 == 0 {
-			late = before
-		}
-		read := tp.catch(t, hold, opGetData, late+"\x01") // with the flag that sets a watch
-		tp.breakOff()
-		receive(t, read.caught, "the waiter reads again")
-		require.NoError(t, conn.Delete(own, -1))
-		require.NoError(t, conn.Delete(before, -1))
-		read.letGo()
-		check()
-	}
-}
-
-// The waiter's session ends just before its predecessor goes.
-func TestSessionEndsAsThePredecessorGoes(t *testing.T) {
-	conn := operator(t)
-	for range 3 {
-		election := newElection()
-		tp := newTap(t, nil)
-		st := open(t, zookeeper.Config{Servers: sharedServer(t).Addrs(), TTL: ttl, Dial: tp.Dial})
-		before := castFirst(t, open(t, zookeeper.Config{Servers: sharedServer(t).Addrs(), TTL: long}), election, "before")
-		check := neverFirst(t, cast(t, st, election, "own"))
-		tp.endSession(t, sharedServer(t).Addrs()[0])
-		require.NoError(t, conn.Delete(find(t, conn, election, "before"), -1))
-		check()
-		lost(t, before)
-		castFirst(t, st, election, "in the next session")
-	}
-}
-
-// A ballot is deleted after it has won, after several reconnections: the leader loses its term, however often the
-// watches have been set again.
-func TestBallotDeletedAfterReconnections(t *testing.T) {
-	election := newElection()
-	conn := operator(t)
-	st, tp := openTapped(t)
-	b := castFirst(t, st, election, "own")
-	acknowledge(t, b, "own")
-	for range 3 {
-		tp.breakOff()
-		confirmedAgain(t, st) // on the next connection
-	}
-	require.NoError(t, b.Err())
-	require.NoError(t, conn.Delete(find(t, conn, election, "own"), -1))
-	lost(t, b)
-	next := castFirst(t, st, election, "next")
-	require.Greater(t, next.Token(), b.Token())
 }
 
 // An operator removes all nodes of the election, its parent included, while candidates wait and lead. They create the

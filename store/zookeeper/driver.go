@@ -96,10 +96,10 @@ func (d *driver) unreached(ctx context.Context) error {
 	return fmt.Errorf("%w: no connection", store.ErrUnavailable)
 }
 
-// mostWait is how long a call waits for a connection: then it reports what is in the way, and the engine calls again.
+// mostWait is how long a call waits for a connection. Then the call reports what is in the way, and the engine calls again.
 const mostWait = time.Second
 
-// up returns the connection for requests, and waits for one if there is none.
+// up returns the connection for requests, and waits for a connection if there is none.
 func (d *driver) up(ctx context.Context) (l *link, err error) {
 	ctx, cancel := context.WithTimeout(ctx, mostWait)
 	defer cancel()

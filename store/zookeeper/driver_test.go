@@ -20,6 +20,7 @@ func TestDriver(t *testing.T) {
 		TTL:      middling, // in which a busy machine renews many sessions
 		Open:     func(context.Context) (engine.Driver, error) { return open(nil) },
 		OpenSlow: func(_ context.Context, delay time.Duration) (engine.Driver, error) { return open(slow(delay)) },
+		Break:    zookeeper.Break,
 	})
 }
 

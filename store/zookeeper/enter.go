@@ -20,9 +20,9 @@ type creation struct {
 	nodes []string // of the election: a list taken behind the creation, as a rule; nil if there is none
 }
 
-// Enter implements engine.Session. With the election's nodes in place it takes two round trips: the node's creation and
-// the list of nodes in one, and the watches on the node itself and on the nearest ahead in the other, as the library's
-// creation tells no token.
+// Enter implements engine.Session. If the election's node exists, Enter takes two round trips. The first creates the
+// ballot's node and lists the nodes. The second reads the token, which the library does not tell of a creation, and sets
+// the watches on the ballot and on the nearest ahead.
 func (s *session) Enter(ctx context.Context, election string, n engine.Nonce, value string) (engine.Entry, error) {
 	l, err := s.up(ctx)
 	if err != nil {
@@ -42,7 +42,7 @@ func (s *session) Enter(ctx context.Context, election string, n engine.Nonce, va
 		case !errors.Is(c.err, zk.ErrNoNode):
 			return engine.Entry{}, fmt.Errorf("create %s...: %w", dir+"/"+d.layout.ballotStem(n.Name), c.err)
 		}
-		if err := l.makeDir(ctx, dir); err != nil { // it is missing, or its creation was overtaken
+		if err := l.makeDir(ctx, dir); err != nil { // the directory is missing, or the ballot has overtaken its creation
 			return engine.Entry{}, err
 		}
 		return s.Enter(ctx, election, n, value)
@@ -58,8 +58,8 @@ func (s *session) Enter(ctx context.Context, election string, n engine.Nonce, va
 }
 
 // outcome waits for a creation, and returns the node that was created for the nonce with a list of the election's nodes,
-// which might be nil. The path is empty if there is none and will be none. Without an answer, and without a creation that
-// is known, it looks for the node.
+// which might be nil. The path is empty if there is no node and will be none. Without an answer, and without a creation
+// that is known, outcome looks for the node.
 func (l *link) outcome(ctx context.Context, c *creation, dir, nonce string) (path string, nodes []string, err error) {
 	if c != nil {
 		select {
@@ -92,7 +92,7 @@ func (s *session) creation(l *link, dir, nonce, value string) *creation {
 	made := &creation{done: make(chan struct{})}
 	s.creations.Store(nonce, made)
 	stem := dir + "/" + d.layout.ballotStem(nonce)
-	if d.elections.missing(dir) { // it might exist all the same, or those above it might not
+	if d.elections.missing(dir) { // the directory might exist all the same, or its parents might not
 		async(l, func(c *zk.Conn) (string, error) { return c.Create(dir, nil, zk.FlagPersistent, d.acl) })
 	}
 	created := async(l, func(c *zk.Conn) (string, error) {
@@ -112,7 +112,7 @@ func (s *session) creation(l *link, dir, nonce, value string) *creation {
 	return made
 }
 
-// Void implements engine.Session. A request that is on its way is waited for: there is no way to make it fail.
+// Void implements engine.Session. Void waits for a request that is on its way: no request of ours makes another fail.
 func (s *session) Void(ctx context.Context, election string, n engine.Nonce) error {
 	l, err := s.up(ctx)
 	if err != nil {
@@ -130,11 +130,11 @@ func (s *session) Void(ctx context.Context, election string, n engine.Nonce) err
 	return err
 }
 
-// entry reads a ballot's own node and finds its place. nodes is a list that might have been taken too early. It sets the
-// watches on both nodes that the engine is going to ask for, at once: neither waits for the other's answer.
+// entry reads a ballot's node and finds the ballot's place. nodes is a list that might have been taken too early. The
+// watches on the ballot and on the nearest ahead, which the engine is going to ask for, are set at the same time.
 func (l *link) entry(ctx context.Context, election, path string, nodes []string) (engine.Entry, error) {
 	d := l.driver
-	e := engine.Entry{Election: election, Key: path, Token: 1} // it stands, whatever its token is
+	e := engine.Entry{Election: election, Key: path, Token: 1} // the entry stands, whatever its token is
 	place, err := d.layout.place(path, nodes)
 	if err != nil { // the list was taken too early
 		if place, err = l.ahead(ctx, path); err != nil {

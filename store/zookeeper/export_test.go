@@ -2,6 +2,7 @@ package zookeeper
 
 import (
 	"context"
+	"errors"
 
 	"github.com/go-leadership/leadership/store/engine"
 	"github.com/go-zookeeper/zk"
@@ -9,6 +10,13 @@ import (
 
 // NewDriver returns a driver without a store.
 func NewDriver(config Config) (engine.Driver, error) { return newDriver(config) }
+
+// Break breaks the connection of a driver, if it has one.
+func Break(d engine.Driver) {
+	if l, err := d.(*driver).up(context.Background()); err == nil {
+		l.wire.end(errors.New("broken by a test"))
+	}
+}
 
 // Driver returns the store's driver.
 func (s *Store) Driver() engine.Driver { return s.driver }

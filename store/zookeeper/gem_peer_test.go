@@ -125,12 +125,11 @@ func (g *gemCandidate) failed(err error) bool {
 // data with leader_data. Its reports are "death", or "leader" and the data.
 type gemObserver struct {
 	reports chan string
-	events  chan zk.EventType
 }
 
 func newGemObserver(t *testing.T, election string) *gemObserver {
 	t.Helper()
-	o := &gemObserver{reports: make(chan string, 100), events: make(chan zk.EventType, 100)}
+	o := &gemObserver{reports: make(chan string, 100)}
 	conn := connectRaw(t, long, sharedServer(t).Addrs()...)
 	makePath(t, conn, dir(election))
 	ctx, cancel := context.WithCancel(context.Background())
@@ -156,7 +155,6 @@ func (o *gemObserver) observe(ctx context.Context, t *testing.T, conn *zk.Conn, 
 		}
 		select {
 		case e := <-changed:
-			o.events <- e.Type
 			if alive && e.Type == zk.EventNodeDeleted {
 				o.report(t, conn, path, false)
 				alive = false

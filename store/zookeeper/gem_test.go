@@ -7,10 +7,8 @@ import (
 	"testing"
 
 	"github.com/go-leadership/leadership"
-	"github.com/go-leadership/leadership/internal/lab/storetest"
 	"github.com/go-leadership/leadership/store"
 	"github.com/go-leadership/leadership/store/zookeeper"
-	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 )
 
@@ -120,48 +118,4 @@ func newFollower(t *testing.T, st *zookeeper.Store, election string) <-chan stri
 	t.Cleanup(f.Stop)
 	values, _ := f.FollowElection()
 	return values
-}
-
-// The gem's observer gets the events that it waits for, in order: created with the store's acknowledgement, deleted
-// with the resignation. The node holds exactly the store's bytes.
-func TestGemObserverSeesOurAcknowledgement(t *testing.T) {
-	election := newElection()
-	observer := newGemObserver(t, election)
-	require.Equal(t, "death", receive(t, observer.reports, "the first state"))
-	st := open(t, zookeeper.Config{Servers: sharedServer(t).Addrs(), TTL: long})
-	for range 3 {
-		b := castFirst(t, st, election, "the ballot's value")
-		acknowledge(t, b, oddBytes)
-		require.Equal(t, zk.EventNodeCreated, receive(t, observer.events, "the acknowledgement"))
-		require.Equal(t, "leader "+oddBytes, receive(t, observer.reports, "our leader"))
-		data, _, err := operator(t).Get(dir(election) + "/leader_ack")
-		require.NoError(t, err)
-		require.Equal(t, oddBytes, string(data))
-		require.NoError(t, b.Withdraw(soon(t)))
-		require.Equal(t, zk.EventNodeDeleted, receive(t, observer.events, "the resignation"))
-		require.Equal(t, "death", receive(t, observer.reports, "our resignation"))
-	}
-}
-
-// A candidate of the gem dies without notice. The store's candidate leads when the session has expired, and replaces
-// nothing.
-func TestGemLeaderDies(t *testing.T) {
-	election := newElection()
-	g := newGemCandidate(t, election, "gem")
-	receive(t, g.won, "the gem's win")
-	c := contend(t, open(t, zookeeper.Config{Servers: sharedServer(t).Addrs()}), election, "ours")
-	st := open(t, zookeeper.Config{Servers: sharedServer(t).Addrs()})
-	eventually(t, func() bool { return len(values(t, st, election)) == 2 }, "both ballots")
-	require.False(t, c.IsLeader())
-	leader, err := storetest.Leader(soon(t), st, election, nil)
-	require.NoError(t, err)
-	require.Equal(t, "gem", leader.Value)
-	g.close()
-	receive(t, c.Terms, "our win")
-	next, err := storetest.Leader(soon(t), st, election, &leader)
-	for ; err == nil && next.Revision == 0; next, err = storetest.Leader(soon(t), st, election, &next) {
-	}
-	require.NoError(t, err)
-	require.Equal(t, "ours", next.Value)
-	require.Greater(t, next.Revision, leader.Revision)
 }

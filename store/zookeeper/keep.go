@@ -16,17 +16,17 @@ func pause(ttl time.Duration) time.Duration   { return ttl / 6 }
 func spacing(ttl time.Duration) time.Duration { return ttl / 24 }
 
 // patience is how long an answer may take: round trips are promised up to TTL/8, and a confirmation is written to disks.
-// Then the connection is given up, and the next server might answer while the lease still holds (TestServerFallsSilent).
+// Then the connection is given up, and the next server might answer while the lease still holds (TestFrozenServerIsTheCause).
 func patience(ttl time.Duration) time.Duration { return ttl / 5 }
 
 // keeper confirms the session of a connection. All of its state is that of the goroutine which runs serve.
 type keeper struct {
 	*link
 	touches  touches
-	identity <-chan result[struct{}] // the answer to identify; nil once it has come
+	identity <-chan result[struct{}] // the answer to identify; nil once the answer has come
 	ready    time.Time               // when the handshake was answered
-	under    []confirmation          // those without an answer, the oldest first
-	sent     time.Time               // when the last one was
+	under    []confirmation          // confirmations without an answer, the oldest first
+	sent     time.Time               // when the last confirmation was sent
 	answered time.Time               // when the last answer came
 }
 
@@ -122,8 +122,8 @@ func (k *keeper) take(failed error) error {
 	return nil
 }
 
-// confirm notes a confirmation. age is by how much earlier the touch was sent from which the lease counts, and renewal says
-// that this touch is a confirmation. A lease that counts from the handshake begins only if it lasts until the next
+// confirm notes a confirmation. The lease counts from a touch that was sent earlier by age; renewal says that this touch is
+// a confirmation too. A lease that counts from the handshake begins only if it lasts until the next
 // confirmation renews it.
 func (l *link) confirm(sent store.Instant, answered time.Time, age time.Duration, renewal bool) {
 	d, s := l.driver, l.session

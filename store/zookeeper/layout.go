@@ -54,7 +54,8 @@ type ballot struct {
 // sign within the ten characters or before ten digits.
 var sequence = regexp.MustCompile(`(-?[0-9]{10}|-[0-9]{9})$`)
 
-// parse takes the name of a ballot's node apart, and returns false if the node is not a ballot: then no candidate waits for it.
+// parse takes the name of a ballot's node apart. It returns false if the node is no ballot: no candidate waits for such a
+// node.
 func (l layout) parse(name string) (ballot, bool) {
 	rest, ok := strings.CutPrefix(name, l.prefix)
 	if !ok {

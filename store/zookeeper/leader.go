@@ -18,10 +18,7 @@ func (d *driver) WatchEntry(ctx context.Context, key string, tell engine.Tell) (
 	if err != nil {
 		return engine.Watch{}, err
 	}
-	w, n, ok := l.watches.kept(key)
-	if !ok {
-		n, w, err = l.watch(ctx, key, true)
-	}
+	n, w, err := l.watch(ctx, key, true)
 	switch {
 	case errors.Is(err, zk.ErrNoNode): // no later node has this name
 		tell(engine.News{State: &engine.State{}, Over: true})
@@ -64,7 +61,7 @@ func (d *driver) Confirm(ctx context.Context) error {
 	})
 }
 
-// sync sends a barrier. Later reads of the connection are not behind that.
+// sync sends a barrier. Later reads of the connection are not behind the barrier.
 func (l *link) sync(ctx context.Context) error {
 	sent := time.Now()
 	if _, err := request(ctx, l, barrier); err != nil {
@@ -136,7 +133,7 @@ func (d *driver) First(ctx context.Context, election string) (engine.State, erro
 			return engine.State{}, nil
 		}
 		n, err := request(ctx, l, func(c *zk.Conn) (node, error) { return statEntry(c, dir+"/"+queue[0]) })
-		if errors.Is(err, zk.ErrNoNode) { // it has gone since
+		if errors.Is(err, zk.ErrNoNode) { // the ballot has gone since
 			continue
 		}
 		if err != nil {
@@ -162,7 +159,7 @@ func (l *link) readQueue(ctx context.Context, dir string) (list []node, err erro
 			switch {
 			case err == nil:
 				list = append(list, n)
-			case !errors.Is(err, zk.ErrNoNode): // it has gone since
+			case !errors.Is(err, zk.ErrNoNode): // else the ballot has gone since
 				return nil, err
 			}
 		}

@@ -57,10 +57,11 @@ func newLink(d *driver, w *wire, address string, s *session, opened store.Instan
 	return l, err
 }
 
-// works reports whether there is a connection, and it lasts.
+// works reports whether there is a connection that lasts.
 func (l *link) works() bool { return l != nil && l.wire.why() == nil }
 
-// once implements zk.HostProvider for a client with one connection: when that is lost, the client waits to be closed.
+// once implements zk.HostProvider for a client with one connection. When the connection is lost, the client waits to be
+// closed.
 type once struct {
 	address   string
 	connected bool
@@ -83,7 +84,7 @@ func (l logger) Printf(format string, args ...any) { l.to.Debug(fmt.Sprintf(form
 const endLimit = 3 * time.Second
 
 // close ends the library's client, and the session with it. It reports whether the server has answered the end of the
-// session. If the connection has ended, it waits for a second at most.
+// session. If the connection has ended, close waits for a second at most.
 func (l *link) close() bool {
 	late := time.AfterFunc(min(l.driver.limit(), endLimit), func() { l.wire.end(errNotEnded) })
 	defer late.Stop()
@@ -131,7 +132,7 @@ func (l *link) explain(err error) error {
 	}
 	why := l.wire.why()
 	switch {
-	case why != nil && errors.Is(err, zk.ErrNoServer): // it was not sent
+	case why != nil && errors.Is(err, zk.ErrNoServer): // the request was not sent
 		return fmt.Errorf("%w: %s: %w", store.ErrUnavailable, l.address, why)
 	case why != nil && errors.Is(err, zk.ErrConnectionClosed):
 		return fmt.Errorf("%w: %s: %w", store.ErrUnknownOutcome, l.address, why)

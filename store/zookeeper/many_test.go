@@ -74,13 +74,7 @@ func TestThousandElections(t *testing.T) {
 	syncs, start := tp.Count(opMulti, theRoot), time.Now()
 	confirmedAgain(t, st)
 	confirmedAgain(t, st)
-	interval := long / 6
-	most := 3 + int(time.Since(start)/interval)
-	for _, took := range tp.confirmations(start) {
-		if late := took - long/24; late > 0 { // others are sent meanwhile
-			most += 1 + int(late/(long/48))
-		}
-	}
+	most := 3 + int(time.Since(start)/(long/24)) // as many over a slow link; one each TTL/6 as a rule
 	require.LessOrEqual(t, tp.Count(opMulti, theRoot)-syncs, most, "one heartbeat for all")
 
 	tp.breakOff()

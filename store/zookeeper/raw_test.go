@@ -18,9 +18,7 @@ func (silent) Printf(string, ...any) {}
 // connectRaw opens a connection of the client library's own, for what another program or an operator does.
 func connectRaw(t *testing.T, timeout time.Duration, servers ...string) *zk.Conn {
 	t.Helper()
-	tp := newTap(t, nil)
-	conn, events, err := zk.Connect(servers, timeout, zk.WithLogger(silent{}),
-		zk.WithDialer(mend(tp.Dial)))
+	conn, events, err := zk.Connect(servers, timeout, zk.WithLogger(silent{}))
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		conn.Close()

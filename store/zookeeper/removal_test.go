@@ -18,6 +18,7 @@ func TestBallotIsRemovedWithItsAcknowledgement(t *testing.T) {
 	for name, c := range map[string]struct {
 		before  func(t *testing.T, ballot, ack string)
 		unknown bool // whether the ballot has acknowledged
+		others  bool // another ballot of the session might have acknowledged
 		left    []string
 	}{
 		"both stand":     {before: func(*testing.T, string, string) {}},
@@ -45,6 +46,9 @@ func TestBallotIsRemovedWithItsAcknowledgement(t *testing.T) {
 			require.NoError(t, err)
 			t.Cleanup(func() { require.NoError(t, conn.Delete(ack, -1)) })
 		}, unknown: true, left: []string{"leader_ack"}},
+		"the ballot is gone, and perhaps another of the session leads": {before: func(t *testing.T, ballot, _ string) {
+			require.NoError(t, conn.Delete(ballot, -1))
+		}, unknown: true, others: true, left: []string{"leader_ack"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			election := newElection()
@@ -56,7 +60,7 @@ func TestBallotIsRemovedWithItsAcknowledgement(t *testing.T) {
 			if c.unknown {
 				revision = 0
 			}
-			removal := engine.Removal{Entry: e, Led: true, Acknowledged: true, Revision: revision, Alone: func() bool { return true }}
+			removal := engine.Removal{Entry: e, Led: true, Acknowledged: true, Revision: revision, Alone: func() bool { return !c.others }}
 
 			lost := tp.catch(t, loseRequest, opMulti, e.Key)
 			require.ErrorIs(t, session.Remove(soon(t), removal), store.ErrUnknownOutcome)

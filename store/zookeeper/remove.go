@@ -59,20 +59,20 @@ func (l *link) removeBoth(ctx context.Context, r engine.Removal) error {
 	return err
 }
 
-// ackRemoval reads the acknowledgement. It returns the operations that remove it if it is the session's, and prove that it
-// is not if it is not.
+// ackRemoval reads the acknowledgement. If the acknowledgement is the session's, the operations that ackRemoval returns
+// remove it. Otherwise they prove that it is not.
 func (l *link) ackRemoval(ctx context.Context, election string) ([]any, error) {
 	d, path := l.driver, l.driver.layout.ackPath(election)
 	n, err := request(ctx, l, func(c *zk.Conn) (node, error) { return readNode(c, path) })
 	switch {
-	case errors.Is(err, zk.ErrNoNode): // one might be on its way
+	case errors.Is(err, zk.ErrNoNode): // an acknowledgement might be on its way
 		return []any{
 			&zk.CreateRequest{Path: path, Acl: d.acl, Flags: zk.FlagEphemeral},
 			&zk.DeleteRequest{Path: path, Version: -1},
 		}, nil
 	case err != nil && adapter.Uncertain(err):
 		return nil, err
-	case err != nil: // it may not be read, so it is not ours
+	case err != nil: // the node may not be read, so it is not ours
 		return nil, nil
 	case n.stat.EphemeralOwner == l.session.id:
 		return []any{&zk.DeleteRequest{Path: path, Version: n.stat.Version}}, nil
@@ -81,15 +81,15 @@ func (l *link) ackRemoval(ctx context.Context, election string) ([]any, error) {
 }
 
 var (
-	// errChanged says that the acknowledgement is not what a removal took it for.
+	// errChanged says that the acknowledgement has changed since a removal read it.
 	errChanged = engine.Answered(fmt.Errorf("%w: the acknowledgement has changed meanwhile", store.ErrUnavailable))
 	// errNoBallot says that the ballot has been removed before.
 	errNoBallot = errors.New("the ballot has gone")
 )
 
-// removeWith removes a ballot in one transaction with what removes its acknowledgement, or proves that there is none. If
-// what concerns the acknowledgement is refused for good, the ballot is removed alone: no acknowledgement of it can come
-// any more, and one that stands is replaced by the next leader's.
+// removeWith removes a ballot in one transaction with operations that remove its acknowledgement, or prove that there is
+// none. If such an operation is refused for good, the ballot is removed alone: then no acknowledgement of this ballot can
+// come any more, and the next leader's replaces an acknowledgement that stands.
 func (l *link) removeWith(ctx context.Context, r engine.Removal, ack ...any) error {
 	results, err := l.multi(ctx, append([]any{&zk.DeleteRequest{Path: r.Key, Version: -1}}, ack...))
 	switch {
@@ -108,8 +108,8 @@ func (l *link) removeWith(ctx context.Context, r engine.Removal, ack ...any) err
 	return l.delete(ctx, r.Key)
 }
 
-// removeAck removes an acknowledgement whose ballot is gone, if it is still the same. Only here another may come in its
-// place meanwhile: the version tells, unless the leadership changes twice between the reading and the deletion.
+// removeAck removes an acknowledgement whose ballot is gone, if the node is still the same. Another acknowledgement might
+// replace the node meanwhile: the version tells, unless the leadership changes twice between the read and the deletion.
 func (l *link) removeAck(ctx context.Context, r engine.Removal) error {
 	path := l.driver.layout.ackPath(r.Election)
 	n, err := request(ctx, l, func(c *zk.Conn) (node, error) { return readNode(c, path) })
@@ -130,7 +130,7 @@ func (l *link) removeAck(ctx context.Context, r engine.Removal) error {
 	return err
 }
 
-// delete deletes a node, or finds it gone.
+// delete deletes a node. A node that has gone is no error.
 func (l *link) delete(ctx context.Context, path string) error {
 	err := do(ctx, l, func(c *zk.Conn) error { return c.Delete(path, -1) })
 	if errors.Is(err, zk.ErrNoNode) {

@@ -2,6 +2,7 @@ package zookeeper
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 	"testing/synctest"
@@ -50,4 +51,23 @@ func TestRenewalsComeInTime(t *testing.T) {
 			})
 		}
 	}
+}
+
+// A new connection has as much time for its first answer as any other, whenever the one before has broken: at the longest
+// round trips that are promised, no connection is given up.
+func TestReconnectionIsNotCut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &scriptedServer{ttl: scriptedTTL, trip: scriptedTTL / 8}
+		d := s.driver(t)
+		sess := s.session(t, d)
+		for i := range time.Duration(20) {
+			time.Sleep(scriptedTTL + i*scriptedTTL/100) // at any moment between two confirmations
+			l, err := d.up(t.Context())
+			require.NoError(t, err)
+			l.wire.end(errors.New("for a test"))
+			synctest.Wait()
+			require.Equal(t, sess, s.session(t, d))
+			require.Len(t, s.asked, int(i)+2, "one handshake for each connection")
+		}
+	})
 }

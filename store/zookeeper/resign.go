@@ -25,7 +25,7 @@ func (d *driver) RequestResignation(ctx context.Context, election string, token 
 				errors.ErrUnsupported, n.path)
 		}
 		_, err = request(ctx, l, func(c *zk.Conn) (*zk.Stat, error) { return c.Set(n.path, n.data, 0) })
-		if errors.Is(err, zk.ErrNoNode) || errors.Is(err, zk.ErrBadVersion) { // it has gone, or has been marked
+		if errors.Is(err, zk.ErrNoNode) || errors.Is(err, zk.ErrBadVersion) { // the ballot has gone, or has been marked
 			return nil
 		}
 	}

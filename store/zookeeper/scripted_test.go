@@ -37,6 +37,8 @@ type scriptedServer struct {
 	grant func(dial int, asked int64) (id int64, answers bool) // nil for the default; an id of -1 too
 	code  func(dial int) int32                                 // the error of its confirmations; nil for none
 	mute  func(dial int, op int32) bool                        // whether it answers no more from this request on; nil for never
+	skips int32                                                // requests that it does not answer
+	user  string                                               // of the driver
 
 	hangs bool // up after each handshake
 
@@ -112,6 +114,9 @@ func (s *scriptedServer) serve(conn net.Conn, dial int) {
 			_, _ = io.Copy(io.Discard, conn)
 			return
 		}
+		if op == s.skips {
+			continue
+		}
 		code := int32(0)
 		if s.code != nil {
 			code = s.code(dial)
@@ -175,7 +180,7 @@ func reply(request []byte, code int32) []byte {
 // driver returns a driver of the server's.
 func (s *scriptedServer) driver(t *testing.T) *driver {
 	t.Helper()
-	d, err := newDriver(Config{Servers: []string{"127.0.0.1:2181"}, TTL: s.ttl, Grace: s.grace, Dial: s.dial})
+	d, err := newDriver(Config{Servers: []string{"127.0.0.1:2181"}, TTL: s.ttl, Grace: s.grace, Dial: s.dial, User: s.user, Password: s.user})
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		_ = d.Close()

@@ -3,40 +3,14 @@ package zookeeper_test
 import (
 	"context"
 	"net"
-	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
 
 	"github.com/go-leadership/leadership/internal/lab/testserver"
-	"github.com/go-leadership/leadership/store"
 	"github.com/go-leadership/leadership/store/zookeeper"
 	"github.com/stretchr/testify/require"
 )
-
-// campaigning is a campaign under way.
-type campaigning struct {
-	done   chan error
-	ballot store.Ballot // when done has told
-}
-
-func campaign(t *testing.T, st *zookeeper.Store, election, value string) *campaigning {
-	c := &campaigning{done: make(chan error, 1)}
-	go func() {
-		var err error
-		c.ballot, err = st.Cast(soon(t), election, value)
-		c.done <- err
-	}()
-	return c
-}
-
-// leadsAlone waits until the ballot of a campaign is first and no other stands.
-func (c *campaigning) leadsAlone(t *testing.T, election string, st *zookeeper.Store) {
-	t.Helper()
-	require.NoError(t, receive(t, c.done, "the campaign"))
-	require.NoError(t, c.ballot.Wait(soon(t)), "a ballot that nothing looks after must not be ahead")
-	eventually(t, func() bool { return len(values(t, st, election)) == 1 }, "one ballot stands")
-}
 
 // The connection breaks when a ballot's creation has reached the ensemble's leader and is not committed yet. The next
 // member answers a read without the ballot, so the search waits for a barrier. Otherwise the store would cast another
@@ -67,7 +41,14 @@ func TestSearchIsBehindTheCreation(t *testing.T) {
 		defer member.Resume()
 	}
 	created := tp.catch(t, holdReply, opCreate, dir(election)+"/")
-	c := campaign(t, st, election, "ours")
+	cast := make(chan error, 1)
+	go func() {
+		b, err := st.Cast(soon(t), election, "ours")
+		if err == nil {
+			err = b.Wait(soon(t))
+		}
+		cast <- err
+	}()
 	receive(t, created.caught, "the request")
 	eventually(t, func() bool {
 		answer, err := ensemble.Command(soon(t), leader, "srvr")
@@ -86,26 +67,6 @@ func TestSearchIsBehindTheCreation(t *testing.T) {
 		require.NoError(t, ensemble.Member((leader+i)%4).Resume())
 	}
 	confirmation.letGo()
-	c.leadsAlone(t, election, st)
-}
-
-// The client library still has a ballot's creation to send when the session ends. It sends it in the next session: that
-// ballot is removed, as the engine takes all of the session before for gone.
-func TestCreationSentInTheNextSessionIsSwept(t *testing.T) {
-	election, other := newElection(), newElection()
-	conn := operator(t)
-	makePath(t, conn, dir(election))
-	st, tp := openTapped(t)
-	before := castFirst(t, st, other, "in the first session")
-	stalled := tp.catch(t, stall, opList, dir(other))
-	go st.Ballots(soon(t), other) // the library writes nothing more
-	receive(t, stalled.caught, "the request")
-	c := campaign(t, st, election, "ours")
-	eventually(t, func() bool {
-		stacks := make([]byte, 4<<20)
-		return strings.Contains(string(stacks[:runtime.Stack(stacks, true)]), "zk.(*Conn).Create(")
-	}, "the library has the creation")
-	tp.endSession(t, sharedServer(t).Addrs()[0])
-	lost(t, before)
-	c.leadsAlone(t, election, st)
+	require.NoError(t, receive(t, cast, "the ballot"), "a ballot that nothing looks after must not be ahead")
+	require.Len(t, values(t, st, election), 1)
 }

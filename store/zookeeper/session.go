@@ -17,7 +17,7 @@ import (
 // first connection on, see serve. The engine has it from Open on.
 type session struct {
 	driver   *driver
-	id       int64 // constant, as is password: both are sent in the handshake that resumes the session
+	id       int64 // constant, as is password: the handshake that resumes the session has both
 	password []byte
 	lost     chan struct{} // closed when the driver learns that the session is over, or gives it up
 	left     error         // written before lost is closed: why it was given up; nil if it is known to be over
@@ -38,7 +38,7 @@ func (s *session) ID() string { return sessionName(s.id) }
 
 func sessionName(id int64) string { return strconv.FormatUint(uint64(id), 16) }
 
-// up returns the session's connection. It waits if there is none, and says why not if the session is over.
+// up returns the session's connection, and waits for a connection if there is none. It says why not if the session is over.
 func (s *session) up(ctx context.Context) (l *link, err error) {
 	ctx, cancel := context.WithTimeout(ctx, mostWait)
 	defer cancel()
@@ -111,7 +111,8 @@ func (s *session) End(ctx context.Context, _ []engine.Removal) error {
 	return err
 }
 
-// lose forgets the present session, if there is one: it is over, or given up for the reason given. The caller holds mu.
+// lose forgets the present session, if there is one: the session is over, or given up for the reason given. The caller
+// holds mu.
 func (d *driver) lose(left error) {
 	if d.current != nil {
 		d.current.left = left

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/go-leadership/leadership/internal/lab/storetest"
-	"github.com/go-leadership/leadership/store"
 	"github.com/go-leadership/leadership/store/zookeeper"
 	"github.com/stretchr/testify/require"
 )
@@ -28,37 +27,6 @@ func TestWatchOnThePredecessorIsSilent(t *testing.T) {
 	require.NoError(t, second.Withdraw(soon(t)))
 	require.NoError(t, first.Withdraw(soon(t)))
 	require.NoError(t, b.Wait(soon(t)))
-}
-
-// The watch on the own ballot is silent: a resync finds that it is gone. Before that, the store refuses an
-// acknowledgement of the old leader, and keeps the new leader's.
-func TestWatchOnTheOwnBallotIsSilent(t *testing.T) {
-	election := newElection()
-	conn := operator(t)
-	other := open(t, zookeeper.Config{Servers: sharedServer(t).Addrs(), TTL: long})
-	tp := newTap(t, nil)
-	tp.loseEvents()
-	st := open(t, zookeeper.Config{Servers: sharedServer(t).Addrs(), TTL: long, Dial: tp.Dial}) // resyncs rarely
-	for range 3 {
-		old := castFirst(t, st, election, "old")
-		acknowledge(t, old, "old")
-		next := cast(t, other, election, "next")
-		require.NoError(t, conn.Delete(find(t, conn, election, "old"), -1))
-		require.NoError(t, next.Wait(soon(t)))
-		leader := acknowledge(t, next, "next")
-		_, err := old.Acknowledge(soon(t), "old")
-		require.ErrorIs(t, err, store.ErrLost)
-		lost(t, old)
-		require.NoError(t, old.Withdraw(soon(t)))
-		seen, err := storetest.Leader(soon(t), other, election, nil)
-		require.NoError(t, err)
-		require.Equal(t, leader, seen)
-		require.NoError(t, next.Withdraw(soon(t)))
-	}
-	deaf, _ := openDeaf(t)
-	b := castFirst(t, deaf, election, "own")
-	require.NoError(t, conn.Delete(find(t, conn, election, "own"), -1))
-	lost(t, b)
 }
 
 // A follower's watch is silent: it still learns of each leader, one resync later.

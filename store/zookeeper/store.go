@@ -10,7 +10,7 @@
 // also cacert, cert, key and servername. The path of the URL is the chroot, user and password a digest identity.
 //
 // A crashed leader is replaced within its TTL and two ticks of the servers. A session ends early only if an operator or
-// a program with its id and password closes it. A ballot ends early if it is deleted. The holder notices with the next
+// a program with its id and password closes it. A ballot ends early if its node is deleted. The holder notices with the next
 // event from its server, when it is connected again, or when its lease ends. Its successor might lead before that.
 //
 // The client library can't take a watch back. A stopped follower leaves a watch at the server, on the node of the

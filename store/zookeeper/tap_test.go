@@ -43,7 +43,6 @@ type tap struct {
 	password []byte
 	conns    []*tapped
 	granted  time.Duration // what handshakes say from now on; 0 for what the server says
-	trips    []*trip       // of the confirmations
 	deaf     bool          // events don't arrive
 	held     sync.WaitGroup
 }
@@ -127,25 +126,6 @@ func (tp *tap) loseEvents() {
 	tp.deaf = true
 }
 
-// trip is one request: until its answer came, or its connection was closed.
-type trip struct{ sent, ended time.Time } // when it ended; zero if it has not
-
-// confirmations returns how long the confirmations took, or have taken, that were under way since then.
-func (tp *tap) confirmations(since time.Time) (took []time.Duration) {
-	tp.mu.Lock()
-	defer tp.mu.Unlock()
-	for _, t := range tp.trips {
-		ended := t.ended
-		if ended.IsZero() {
-			ended = time.Now()
-		}
-		if ended.After(since) {
-			took = append(took, ended.Sub(t.sent))
-		}
-	}
-	return took
-}
-
 func (tp *tap) swallows(body []byte) bool {
 	const event = -1
 	tp.mu.Lock()
@@ -199,7 +179,7 @@ func (tp *tap) Dial(ctx context.Context, network, address string) (net.Conn, err
 		return nil, err
 	}
 	c := &tapped{
-		Conn: conn, tap: tp, closed: make(chan struct{}), replies: map[int32]*catch{}, trips: map[int32]*trip{},
+		Conn: conn, tap: tp, closed: make(chan struct{}), replies: map[int32]*catch{},
 	}
 	tp.mu.Lock()
 	defer tp.mu.Unlock()
@@ -217,8 +197,6 @@ type tapped struct {
 	mu        sync.Mutex
 	connected bool             // guarded by mu, as is replies: the handshake has been sent
 	replies   map[int32]*catch // whose replies are awaited
-
-	trips map[int32]*trip // guarded by the tap's mu: confirmations without an answer
 
 	greeted bool   // of the reader alone, as is rest: the handshake has been answered
 	rest    []byte // of the frame that is being read
@@ -268,9 +246,6 @@ func (c *tapped) match(frame []byte) *catch {
 	}
 	xid, op, body := int32(binary.BigEndian.Uint32(frame[4:])), int32(binary.BigEndian.Uint32(frame[8:])), frame[12:]
 	request := fmt.Sprintf("op %d:%s", op, body)
-	if storetest.Mentions(request, []string{opMulti, theRoot}) {
-		c.depart(xid)
-	}
 	caught := c.tap.Note(request)
 	if caught == nil {
 		return nil
@@ -280,26 +255,6 @@ func (c *tapped) match(frame []byte) *catch {
 		c.replies[xid] = caught
 	}
 	return caught
-}
-
-// depart notes that a confirmation is sent.
-func (c *tapped) depart(xid int32) {
-	c.tap.mu.Lock()
-	defer c.tap.mu.Unlock()
-	c.trips[xid] = &trip{sent: time.Now()}
-	c.tap.trips = append(c.tap.trips, c.trips[xid])
-}
-
-// arrive notes the end of the given trips.
-func (c *tapped) arrive(which func(xid int32) bool) {
-	c.tap.mu.Lock()
-	defer c.tap.mu.Unlock()
-	for xid, t := range c.trips {
-		if which(xid) {
-			t.ended = time.Now()
-			delete(c.trips, xid)
-		}
-	}
 }
 
 func (c *tapped) Read(p []byte) (int, error) {
@@ -335,7 +290,6 @@ func (c *tapped) admit(body []byte) bool {
 		return true
 	}
 	xid := int32(binary.BigEndian.Uint32(body))
-	c.arrive(func(of int32) bool { return of == xid })
 	c.mu.Lock()
 	caught := c.replies[xid]
 	delete(c.replies, xid)
@@ -356,7 +310,6 @@ func (c *tapped) admit(body []byte) bool {
 
 func (c *tapped) Close() error {
 	c.once.Do(func() { close(c.closed) })
-	c.arrive(func(int32) bool { return true })
 	return c.Conn.Close()
 }
 

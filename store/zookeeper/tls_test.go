@@ -1,7 +1,6 @@
 package zookeeper_test
 
 import (
-	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -164,32 +163,5 @@ func TestTLS(t *testing.T) {
 				})
 			}, "an error that says %q", c.reason)
 		})
-	}
-}
-
-// Files that can't be used are refused at once, by name.
-func TestTLSFiles(t *testing.T) {
-	ca := newAuthority(t, "ca")
-	ca.issue(t, "client", nil)
-	garbage := filepath.Join(t.TempDir(), "garbage")
-	require.NoError(t, os.WriteFile(garbage, []byte("no PEM"), 0o600))
-	for _, c := range []struct {
-		field   string
-		options url.Values
-		part    string
-	}{
-		{"cacert", url.Values{"cacert": {"/no/such/file"}}, "/no/such/file"},
-		{"cert", url.Values{"cert": {"/some/file"}}, "it needs the option key"},
-		{"key", url.Values{"key": {"/some/file"}}, "it needs the option cert"},
-		{"cacert", url.Values{"cacert": {garbage}}, garbage},
-		{"cacert", url.Values{"cacert": {ca.file("ca", "key")}}, "no PEM certificate"},
-		{"cert", url.Values{"cert": {ca.file("client", "crt")}}, "key"},
-		{"key", url.Values{"key": {ca.file("client", "key")}}, "client.key"},
-		{"cert", url.Values{"cert": {garbage}, "key": {ca.file("client", "key")}}, garbage},
-		{"cert", url.Values{"cert": {ca.file("client", "crt")}, "key": {ca.file("ca", "key")}}, "does not match"},
-	} {
-		_, err := store.Open(context.Background(), "zookeeper+tls://user:s3cr3t@h/?"+c.options.Encode(), nil)
-		requireInvalid(t, err, c.field, c.part)
-		require.NotContains(t, err.Error(), "s3cr3t")
 	}
 }

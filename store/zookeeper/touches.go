@@ -11,17 +11,17 @@ import (
 //
 // The leader ends a session when it has not heard of a touch for the TTL. A server answers by itself and reports the
 // touches it has seen with each ping of the leader's, every half tick; a barrier goes through the leader and a quorum. So
-// the answer to a confirmation proves that the leader knows of an earlier one only if a ping lay in between: if the
-// earlier one was answered half a tick before this one was sent. Times of sending prove less, since requests can arrive
+// the answer to a confirmation proves that the leader knows of an earlier confirmation only if a ping lay in between: if
+// the earlier was answered half a tick before the later was sent. Times of sending prove less, since requests can arrive
 // together.
 //
 // A store does not know the tick. With a TTL of three ticks or more, half a tick is at most TTL/6; with two, the least
-// that servers grant by default, TTL/4. So the TTL counts from the newest confirmation that was answered TTL/6 before
-// this one was sent, but from at most half the grace after the newest that was answered TTL/4 before. With three ticks
-// the whole grace remains, with two at least half of it.
+// that servers grant by default, TTL/4. So the TTL counts from the newest confirmation that was answered TTL/6 before the
+// last was sent, but from at most half the grace after the newest that was answered TTL/4 before. With three ticks the
+// whole grace remains, with two at least half the grace.
 //
-// A leader that pauses sends no pings, and when it resumes it might answer a confirmation before it hears of the touches
-// since its last ping. So no touch counts across a silence: the connection is given up, and the next handshake is the
+// A leader that pauses sends no pings. After the pause, the leader might answer a confirmation before it hears of the
+// touches since its last ping. So no touch counts across a silence: the connection is given up, and the next handshake is the
 // first touch anew. docs/backends.md has the arithmetic.
 type touches struct {
 	ttl, grace time.Duration
@@ -29,7 +29,7 @@ type touches struct {
 }
 
 // touch is a confirmation that has been answered, or the handshake: the leader itself opens and resumes sessions, so the
-// first confirmation on the same connection proves that it knows of the handshake.
+// first confirmation on the same connection proves that the leader knows of the handshake.
 type touch struct {
 	sent     store.Instant
 	answered time.Time // zero for the handshake
@@ -45,8 +45,8 @@ func (l *touches) silent(now time.Time) bool {
 	return !last.IsZero() && now.Sub(last) > silence(l.ttl)
 }
 
-// add adds a confirmation. The leader knows of an earlier touch: add returns by how much earlier than the confirmation that
-// touch was sent, and whether it was a confirmation too.
+// add adds a confirmation. The confirmation proves that the leader knows of an earlier touch. add returns how much earlier
+// that touch was sent, and whether the touch was a confirmation too.
 func (l *touches) add(c touch) (age time.Duration, renewal bool) {
 	var certain, newest time.Duration
 	for _, t := range l.list { // the later, the younger

@@ -11,12 +11,11 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// watches are the engine's watches on one connection. Each is on one node, until it has fired: a watch tells the state
-// that it began with, and then that the node has changed, and no more. All are over before requests use the next
-// connection.
+// watches are the engine's watches on one connection. A watch is on one node. It tells the state that was read, and then
+// that the node has changed, and no more. All watches are over before requests use the next connection.
 //
 // The library hands on every event by its callback. For each read that asks for a watch the library also keeps a channel,
-// until the node changes. So a node is read without asking while the server has a watch on it already, and there is one
+// until the node changes. So a read does not ask while the server has a watch on the node already, and there is one
 // channel at most for each node (TestStoppedFollowersLeaveOneWatch).
 //
 // A watch is registered before its read is sent. The server sends events and answers in the order of the changes. So a
@@ -33,7 +32,8 @@ type watches struct {
 type watched struct {
 	armed bool     // the server has a watch
 	mzxid int64    // of the node when the watch was set
-	list  []*watch // those that are not over
+	fresh *node    // what Enter has read, for the engine to ask for; nil if there is none
+	list  []*watch // the watches that are not over
 }
 
 // watch is a watch of the engine's.
@@ -41,19 +41,20 @@ type watch struct {
 	path  string // constant
 	entry bool   // constant: the node is an entry, which never comes back
 
-	fresh *node        // guarded by the mutex of watches, as are all below: what was read, for the engine to ask for
-	tell  engine.Tell  // nil before begin
-	end   *engine.News // its last news; nil until it is over
+	tell engine.Tell  // guarded by the mutex of watches, as is end; nil before begin
+	end  *engine.News // its last news; nil until the watch is over
 }
 
-// add registers a watch, and reports whether the server has one on the node.
-func (w *watches) add(path string, entry bool) (x *watch, armed bool) {
+// add registers a watch. It reports whether the server has a watch on the node, and what Enter has read, if that has not been
+// asked for yet. On one connection that is as good as to read now: the server tells of a change before it answers what has
+// seen the change.
+func (w *watches) add(path string, entry bool) (x *watch, armed bool, fresh *node) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	x = &watch{path: path, entry: entry}
 	if w.ended {
 		x.end = &engine.News{Over: true}
-		return x, false
+		return x, false, nil
 	}
 	if w.set == nil {
 		w.set = map[string]*watched{}
@@ -64,11 +65,13 @@ func (w *watches) add(path string, entry bool) (x *watch, armed bool) {
 		w.set[path] = on
 	}
 	on.list = append(on.list, x)
-	return x, on.armed
+	fresh, on.fresh = on.fresh, nil
+	return x, on.armed, fresh
 }
 
-// arm notes that the server has a watch since the read of this one. If this one is over, the server's has fired already.
-// If the node is not as it was when the server's was set, an event was lost, and the watches on the node are over.
+// arm notes that the server has a watch since the read of this one. If this watch is over, the
+// server's has fired already. If the node has changed since the server's watch was set, an event was lost, and the watches
+// on the node are over.
 func (w *watches) arm(x *watch, n node) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -86,14 +89,10 @@ func (w *watches) arm(x *watch, n node) {
 func (w *watches) remove(x *watch) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.drop(x.path, func(y *watch) bool { return x == y })
-}
-
-// drop takes some of the watches on a node back. The caller holds mu.
-func (w *watches) drop(path string, some func(*watch) bool) {
-	if on := w.set[path]; on != nil {
-		if on.list = slices.DeleteFunc(on.list, some); len(on.list) == 0 && !on.armed {
-			delete(w.set, path)
+	if on := w.set[x.path]; on != nil {
+		on.list = slices.DeleteFunc(on.list, func(y *watch) bool { return x == y })
+		if len(on.list) == 0 && !on.armed {
+			delete(w.set, x.path)
 		}
 	}
 }
@@ -161,30 +160,15 @@ func (w *watches) confirmed(asOf time.Time) {
 	}
 }
 
-// keep keeps what was read when a watch was set, for the engine, which is going to ask for that: casting a ballot takes
-// a round trip less (bench: TestRequestsPerChange).
+// keep keeps what was read when a watch was set, and takes the watch back: the engine is going to ask for the same.
+// Casting a ballot takes a round trip less (bench: TestRequestsPerChange).
 func (w *watches) keep(x *watch, n node) {
 	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.drop(x.path, func(y *watch) bool { return y.fresh != nil }) // they were not asked for
-	x.fresh = &n
-}
-
-// kept returns a watch on an entry that is not over, with what was read then, if that has not been used yet. On one
-// connection that is as good as to read now: the server tells of a change before it answers what has seen it.
-func (w *watches) kept(path string) (*watch, node, bool) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if on := w.set[path]; on != nil {
-		for _, x := range on.list {
-			if x.fresh != nil {
-				n := *x.fresh
-				x.fresh = nil
-				return x, n, true
-			}
-		}
+	if on := w.set[x.path]; on != nil && slices.Contains(on.list, x) {
+		on.fresh = &n
 	}
-	return nil, node{}, false
+	w.mu.Unlock()
+	w.remove(x)
 }
 
 // node is what a read returned. stat is nil if there is no such node.
@@ -210,7 +194,10 @@ func readNode(c *zk.Conn, path string) (node, error) {
 // watch reads a node and returns the watch of its next change. An entry that does not exist is an error, zk.ErrNoNode,
 // without a watch; only its stat is read if the server has a watch on it.
 func (l *link) watch(ctx context.Context, path string, entry bool) (node, *watch, error) {
-	x, armed := l.watches.add(path, entry)
+	x, armed, fresh := l.watches.add(path, entry)
+	if fresh != nil {
+		return *fresh, x, nil
+	}
 	n, err := request(ctx, l, func(c *zk.Conn) (node, error) {
 		switch {
 		case armed && entry:
@@ -225,7 +212,7 @@ func (l *link) watch(ctx context.Context, path string, entry bool) (node, *watch
 	})
 	if err != nil {
 		if l.watches.remove(x); errors.Is(err, zk.ErrNoNode) {
-			l.watches.event(zk.Event{Type: zk.EventNodeDeleted, Path: path}) // in case it was lost
+			l.watches.event(zk.Event{Type: zk.EventNodeDeleted, Path: path}) // in case the event was lost
 		}
 		return n, nil, err
 	}
@@ -260,5 +247,5 @@ func watchLeader(c *zk.Conn, path string) (node, error) {
 	if err != nil || !exists {
 		return node{path: path}, err
 	}
-	return present(readNode(c, path)) // it was made in between
+	return present(readNode(c, path)) // the node was made in between
 }

@@ -29,7 +29,7 @@ var (
 
 // armed registers a watch, and arms it with what a read has shown.
 func (w *watches) armed(path string, entry bool, mzxid int64) *watch {
-	x, _ := w.add(path, entry)
+	x, _, _ := w.add(path, entry)
 	w.arm(x, node{stat: &zk.Stat{Mzxid: mzxid}})
 	return x
 }
@@ -66,7 +66,7 @@ func TestWatchFiresBeforeItIsTold(t *testing.T) {
 func TestServerHasAWatch(t *testing.T) {
 	w := &watches{}
 	has := func() bool {
-		x, armed := w.add("/e", true)
+		x, armed, _ := w.add("/e", true)
 		w.remove(x)
 		return armed
 	}
@@ -76,9 +76,9 @@ func TestServerHasAWatch(t *testing.T) {
 	w.fires("/e", zk.EventNodeDataChanged)
 	require.False(t, has(), "it has fired")
 
-	early, _ := w.add("/e", true)
+	early, _, _ := w.add("/e", true)
 	w.fires("/e", zk.EventNodeDataChanged)
-	other, _ := w.add("/e", true)
+	other, _, _ := w.add("/e", true)
 	w.arm(early, node{})
 	require.False(t, has(), "it had fired before the answer came")
 	w.remove(other)
@@ -95,18 +95,25 @@ func TestServerHasAWatch(t *testing.T) {
 func TestWatchKeepsWhatWasRead(t *testing.T) {
 	w := &watches{}
 	read := node{stat: &zk.Stat{Mzxid: 1}}
-	kept := func() bool { _, n, ok := w.kept("/e"); return ok && n.stat == read.stat }
-	x := w.armed("/e", true, 1)
+	keep := func() { w.keep(w.armed("/e", true, 1), read) }
+	kept := func() bool {
+		x, _, n := w.add("/e", true)
+		w.remove(x)
+		return n != nil && n.stat == read.stat
+	}
 	require.False(t, kept())
-	w.keep(x, read)
+	keep()
+	require.Empty(t, w.set["/e"].list, "it was not asked for")
 	require.True(t, kept())
 	require.False(t, kept(), "twice")
-	w.keep(x, read)
-	w.keep(w.armed("/e", true, 1), read)
-	require.Len(t, w.set["/e"].list, 1, "the one before was not asked for")
+	keep()
 	w.fires("/e", zk.EventNodeDataChanged)
 	require.False(t, kept(), "it has fired")
-	w.keep(w.armed("/e", true, 1), read)
+	x := w.armed("/e", true, 1)
+	w.fires("/e", zk.EventNodeDataChanged)
+	w.keep(x, read)
+	require.False(t, kept(), "it had fired before")
+	keep()
 	w.end()
 	require.False(t, kept())
 }
@@ -116,14 +123,14 @@ func TestWatchKeepsWhatWasRead(t *testing.T) {
 func TestWatchesEndWithTheConnection(t *testing.T) {
 	w := &watches{}
 	before := w.watching(w.armed("/e", true, 1), stands)
-	unread, _ := w.add("/e", true)
+	unread, _, _ := w.add("/e", true)
 	leader := w.watching(w.armed("/ack", false, 1), engine.State{})
 	asOf := time.Now()
 	w.confirmed(asOf)
 	w.end()
 	require.Equal(t, []engine.News{{State: &stands}, over}, before.told, "an entry's is not confirmed")
 	require.Equal(t, []engine.News{{State: &engine.State{}}, {AsOf: asOf}, over}, leader.told)
-	late, _ := w.add("/e", true)
+	late, _, _ := w.add("/e", true)
 	for _, x := range []*watch{unread, late} {
 		require.Equal(t, []engine.News{{State: &stands}, over}, w.watching(x, stands).told)
 	}

@@ -34,8 +34,8 @@ type wire struct {
 
 func newWire(conn net.Conn) *wire { return &wire{Conn: conn, in: bufio.NewReader(conn)} }
 
-// Frames begin with the length of the rest. Those of a server have at least the header of a reply. The longest is a list
-// of nodes: 64 MiB holds a million ballots.
+// Frames begin with the length of the rest. A server's frames have at least the header of a reply. The longest is a
+// list of nodes: 64 MiB holds a million ballots.
 const (
 	lengthBytes = 4
 	minFrame    = 16
@@ -55,7 +55,7 @@ func (w *wire) frame(low, high int) (int, error) {
 	return lengthBytes + int(length), nil
 }
 
-// Read implements net.Conn. It never reads beyond the end of a frame.
+// Read implements net.Conn. Read never reads beyond the end of a frame.
 func (w *wire) Read(p []byte) (n int, err error) {
 	if w.left == 0 {
 		w.left, err = w.frame(minFrame, maxFrame)
@@ -70,7 +70,7 @@ func (w *wire) Read(p []byte) (n int, err error) {
 	return n, err
 }
 
-// Write implements net.Conn. It never fails: a connection that can't be written is closed, which fails the reads.
+// Write implements net.Conn. Write never fails: a connection that can't be written is closed, which fails the reads.
 func (w *wire) Write(p []byte) (int, error) {
 	if !w.greeted {
 		w.greeted = true
@@ -92,7 +92,7 @@ func (w *wire) end(why error) {
 	_ = w.Conn.Close()
 }
 
-// why returns why the connection has ended, and nil if it was closed by the library, behind the last answer.
+// why returns why the connection has ended. nil: the connection lasts, or the library has closed it behind the last answer.
 func (w *wire) why() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -123,7 +123,6 @@ func Open(service *Service, ttl, grace time.Duration) (*Store, error) {
 	}
 	s.Store = engine.New(&driver{d, s}, engine.Settings{
 		Name: "broken://", TTL: ttl, Pace: ttl / 4, RemovedReason: "it was removed",
-		ConfirmRereads: true, // nothing is read anew in turn, so that a flaw is not healed
 	})
 	s.cast, s.observe, s.request = s.Store.Cast, s.Store.Observe, s.Store.RequestResignation
 	if service.flaw.make != nil {

@@ -2,7 +2,6 @@ package broken
 
 import (
 	"context"
-	"time"
 
 	"github.com/go-leadership/leadership/store"
 	"github.com/go-leadership/leadership/store/engine"
@@ -96,32 +95,5 @@ func (w *watch) tells(change func(key string, n *engine.News)) {
 	right := *w
 	*w = func(ctx context.Context, key string, tell engine.Tell) (engine.Watch, error) {
 		return right(ctx, key, func(n engine.News) { change(key, &n); tell(n) })
-	}
-}
-
-// setsLate makes a watch read first, and watch from a later request on. What happens in between is not told.
-func (w *watch) setsLate(s *Store) {
-	right := *w
-	*w = func(ctx context.Context, key string, tell engine.Tell) (engine.Watch, error) {
-		asked := time.Now()
-		read, err := right(ctx, key, tell)
-		if err != nil || time.Since(asked) < s.ttl/60 { // so that no other case fails by chance
-			return read, err
-		}
-		read.Stop()
-		ctx, stop := context.WithCancel(s.service.over)
-		s.service.left.Go(func() {
-			read := false
-			late, err := right(ctx, key, func(n engine.News) {
-				if n.State == nil || read {
-					tell(n)
-				}
-				read = true
-			})
-			if err == nil {
-				context.AfterFunc(ctx, late.Stop)
-			}
-		})
-		return engine.Watch{Stream: read.Stream, Stop: stop}, nil
 	}
 }

@@ -99,7 +99,6 @@ var ballotFlaws = []Flaw{
 	{"G3", "reports that a ballot is withdrawn without an answer", func(s *Store) {
 		s.wrong["Withdraw"] = func(ctx context.Context, right method) error { _ = right(ctx); return nil }
 	}},
-	{"G3", "reads the ballot ahead, then watches it, and does not look again", func(s *Store) { s.watchEntry.setsLate(s) }},
 	{"G3", "never closes Lost", func(s *Store) { s.drops("Lost") }},
 	{"G3", "does not notice that its own ballot is removed", func(s *Store) {
 		s.watchEntry.tells(func(key string, n *engine.News) {

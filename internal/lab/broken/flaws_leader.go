@@ -94,7 +94,6 @@ var leaderFlaws = []Flaw{
 			return known, err
 		}
 	}},
-	{"G5", "reads the leader, then watches, and does not look again", func(s *Store) { s.watchLeader.setsLate(s) }},
 
 	{"", "tells of AsOf first, and of the news of the leader before it after that", func(s *Store) {
 		s.watchLeader = func(ctx context.Context, election string, tell engine.Tell) (engine.Watch, error) {

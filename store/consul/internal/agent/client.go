@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"net"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/go-leadership/leadership/internal/adapter"
@@ -19,7 +18,7 @@ import (
 type Config struct {
 	Addresses                               []string
 	Token, Datacenter, Namespace, Partition string
-	TTL                                     time.Duration // connections for each quarter of it are kept
+	TTL                                     time.Duration // for which idle connections are kept
 	TLS                                     *tls.Config
 	Dial                                    func(ctx context.Context, network, address string) (net.Conn, error)
 	Client                                  *api.Client // of the caller, instead of the addresses and what belongs to them
@@ -31,14 +30,14 @@ type Client struct {
 	*api.Client
 	Life   *adapter.Lifecycle // its Calls are not used
 	config Config
-	dialer *dialer      // nil with a client of the caller's, as are the connections
-	conns  *connections // constant
-	worked atomic.Bool  // a request has been answered as it should
+	dialer *dialer       // nil with a client of the caller's, as are the connections
+	conns  *connections  // constant
+	burst  chan struct{} // has room for those requests of Request that are under way
 }
 
 // New returns a client. It sends nothing.
 func New(life *adapter.Lifecycle, config Config) (*Client, error) {
-	c := &Client{Client: config.Client, Life: life, config: config}
+	c := &Client{Client: config.Client, Life: life, config: config, burst: make(chan struct{}, Burst)}
 	if c.Client != nil {
 		return c, nil
 	}
@@ -55,7 +54,8 @@ func New(life *adapter.Lifecycle, config Config) (*Client, error) {
 // that is made later is not kept.
 func (c *Client) Close() {
 	if c.conns != nil {
-		c.conns.closeIdle()
+		c.conns.transport.CloseIdleConnections()
+		c.dialer.close()
 	}
 }
 

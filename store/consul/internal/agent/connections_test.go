@@ -22,15 +22,15 @@ import (
 func TestLeaveTheAgentThatIsSilent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newAgents(t, []string{"a", "b", "c"}, func(_ string, req *http.Request) bool {
-			return req.Method == http.MethodOptions
+			return req.URL.Path == "/v1/status/leader"
 		})
 		silent := func(limit time.Duration) {
 			if a.ask(limit) == nil {
 				t.Error("it was answered")
 			}
 		}
-		a.client.Warm(t.Context())
-		a.dials("a", "a", "a")
+		_ = a.client.Ready(t.Context())
+		a.dials("a")
 		given, giveUp := context.WithCancel(t.Context())
 		time.AfterFunc(time.Second, giveUp)
 		_, _, err := a.client.Session().Info("id", a.client.ReadOptions(given))
@@ -38,12 +38,12 @@ func TestLeaveTheAgentThatIsSilent(t *testing.T) {
 		var patient sync.WaitGroup
 		patient.Go(func() { silent(time.Minute) })
 		silent(time.Second)
-		a.dials()
+		a.dials("a", "a")
 		silent(time.Second)
 		a.dials("b")
 		patient.Wait()
-		a.client.Warm(t.Context())
-		a.dials("c", "c", "c")
+		_ = a.client.Ready(t.Context())
+		a.dials("c")
 	})
 }
 
@@ -81,54 +81,59 @@ func TestKeptConnectionOfAnAgentThatWasLeft(t *testing.T) {
 // The only agent can't be left. If it does not answer, its idle connections are closed, since they might be dead.
 func TestLoneAgentIsDialledAnew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a := newAgents(t, []string{"a"}, func(_ string, req *http.Request) bool { return req.Method == http.MethodOptions })
-		a.client.Warm(t.Context())
-		a.dials("a", "a", "a")
+		a := newAgents(t, []string{"a"}, func(_ string, req *http.Request) bool { return req.URL.Path == "/v1/status/leader" })
+		two := func() {
+			var both sync.WaitGroup
+			for range 2 {
+				both.Go(func() { _ = a.client.Ready(t.Context()) })
+			}
+			both.Wait()
+		}
+		two()
+		a.dials("a", "a")
+		two()
+		a.dials()
 		require.Error(t, a.ask(time.Second))
-		a.client.Warm(t.Context())
-		a.dials("a", "a", "a")
+		two()
+		a.dials("a", "a")
 	})
 }
 
-// The requests of a confirmation use the connections that were opened before the session, and wait for no other request.
+// The requests of a confirmation wait for no other request.
 func TestConfirmationsHaveConnections(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newAgents(t, []string{"a"}, func(_ string, req *http.Request) bool {
-			time.Sleep(time.Second)
 			return !strings.HasPrefix(req.URL.Path, "/v1/kv/")
 		})
-		a.client.Warm(t.Context())
-		a.dials("a", "a", "a")
 		ctx, cancel := context.WithCancel(t.Context())
 		var others sync.WaitGroup
 		for range 100 {
-			others.Go(func() { _, _, _ = a.client.KV().Get("key", a.client.ReadOptions(ctx)) })
+			others.Go(func() { _, _ = a.client.Get(ctx, "key") })
 		}
-		time.Sleep(time.Second / 2)
-		for len(a.dialed) > 0 {
-			<-a.dialed
-		}
+		time.Sleep(time.Second)
+		require.Len(t, a.dialed, Burst)
 		var requests sync.WaitGroup
-		began := time.Now()
-		for range together {
+		for range 3 {
 			requests.Go(func() {
-				if a.ask(2*time.Second) != nil {
+				if a.ask(time.Second) != nil {
 					t.Error("it was not answered")
 				}
 			})
 		}
-		requests.Wait()
-		require.Equal(t, time.Second, time.Since(began))
-		a.dials()
+		requests.Go(func() { _, _ = a.client.Get(Confirming(ctx), "key") })
+		synctest.Wait()
+		time.Sleep(time.Second)
+		require.Len(t, a.dialed, Burst+4)
 		cancel()
 		others.Wait()
+		requests.Wait()
 	})
 }
 
 // A request may take so long from when it is sent: to open its connection takes time of its own.
 func TestWithin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a := newAgents(t, []string{"a"}, func(_ string, req *http.Request) bool { return req.Method == http.MethodOptions })
+		a := newAgents(t, []string{"a"}, func(_ string, req *http.Request) bool { return false })
 		ctx, cancel := Within(t.Context(), time.Second)
 		defer cancel()
 		began := time.Now()

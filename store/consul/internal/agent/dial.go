@@ -5,10 +5,11 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"slices"
 	"sync"
-	"syscall"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-leadership/leadership/internal/adapter"
@@ -21,17 +22,19 @@ type dialer struct {
 	tls       *tls.Config
 	ttl       time.Duration
 
+	next atomic.Int64 // the index of the address to begin with
+
 	mu   sync.Mutex
-	next int // guarded by mu: the index of the address to begin with
+	open map[*tracked]struct{} // guarded by mu: the connections that are open
 }
 
 // dialLimit bounds a dial, since net/http goes on with one that its request has given up. The only agent has a TTL, if
 // that is longer.
 const dialLimit = 3 * time.Second
 
-// open dials. The address is that of the request's URL, which says nothing. net/http goes on with a dial that its request
-// has given up; closeIdle ends it.
-func (d *dialer) open(ctx context.Context, network, _ string) (net.Conn, error) {
+// connect dials. The address is that of the request's URL, which says nothing. net/http goes on with a dial that its request
+// has given up, for dialLimit.
+func (d *dialer) connect(ctx context.Context, network, _ string) (net.Conn, error) {
 	var errs []error
 	for range d.addresses {
 		at := d.present()
@@ -45,39 +48,22 @@ func (d *dialer) open(ctx context.Context, network, _ string) (net.Conn, error) 
 		}
 		d.pass(at)
 	}
-	why := errNoConnection
-	if !slices.ContainsFunc(errs, func(err error) bool { return !errors.Is(err, syscall.ECONNREFUSED) }) {
-		why = errAllRefuse
-	}
-	return nil, fmt.Errorf("%w: %w", why, errors.Join(errs...))
+	return nil, fmt.Errorf("%w: %w", errNoConnection, errors.Join(errs...))
 }
 
-// errNoConnection says that no request was sent; errAllRefuse that all agents refuse connections.
-var (
-	errNoConnection = errors.New("no connection")
-	errAllRefuse    = fmt.Errorf("%w", errNoConnection)
-)
+// errNoConnection says that no request was sent.
+var errNoConnection = errors.New("no connection")
 
 // present returns the index of the address to begin with.
-func (d *dialer) present() int {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.next
-}
+func (d *dialer) present() int64 { return d.next.Load() }
 
 // pass moves to the next address, if the address with this index does not serve and is still the one to begin with. It
 // reports whether that was so.
-func (d *dialer) pass(at int) bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.next != at {
-		return false
-	}
-	d.next = (at + 1) % len(d.addresses)
-	return true
+func (d *dialer) pass(at int64) bool {
+	return d.next.CompareAndSwap(at, (at+1)%int64(len(d.addresses)))
 }
 
-func (d *dialer) openOne(ctx context.Context, network string, at int) (net.Conn, error) {
+func (d *dialer) openOne(ctx context.Context, network string, at int64) (net.Conn, error) {
 	address := d.addresses[at]
 	limit := dialLimit
 	if len(d.addresses) == 1 {
@@ -94,11 +80,37 @@ func (d *dialer) openOne(ctx context.Context, network string, at int) (net.Conn,
 			return nil, err
 		}
 	}
-	return &tracked{conn, at}, nil
+	c := &tracked{conn, d, at}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.open == nil {
+		d.open = map[*tracked]struct{}{}
+	}
+	d.open[c] = struct{}{}
+	return c, nil
+}
+
+// close closes all connections. net/http loses one that it finds too old while its idle connections are closed.
+func (d *dialer) close() {
+	d.mu.Lock()
+	open := slices.Collect(maps.Keys(d.open))
+	d.mu.Unlock()
+	for _, c := range open {
+		_ = c.Close()
+	}
 }
 
 // tracked is a connection with the index of its address.
 type tracked struct {
 	net.Conn
-	at int
+	dialer *dialer
+	at     int64
+}
+
+// Close implements net.Conn.
+func (c *tracked) Close() error {
+	c.dialer.mu.Lock()
+	delete(c.dialer.open, c)
+	c.dialer.mu.Unlock()
+	return c.Conn.Close()
 }

@@ -23,13 +23,12 @@ import (
 //
 // Answers come from an agent, or from something in between: a gateway, a proxy, a load balancer. Only what Consul alone
 // says, in its own words, is certain. Everything else is an odd answer: the request may have been carried out, and is
-// sent again. If Consul's words might come from something else too, such as a 404, it is asked twice.
+// sent again. A 404 might come from something else than Consul, too, so it counts as no answer.
 // TestWhatAnswersMean has an answer for each case below.
 
 // Explain turns the outcome of a request into an error on which callers decide.
 func (c *Client) Explain(err error) error {
 	if err == nil {
-		c.worked.Store(true)
 		return nil
 	}
 	err = c.classify(err)
@@ -38,7 +37,7 @@ func (c *Client) Explain(err error) error {
 }
 
 func (c *Client) classify(err error) error {
-	if matchesStore(err) || RefusalIn(err) != nil {
+	if adapter.Uncertain(err) || store.Refused(err) || RefusalIn(err) != nil {
 		return err
 	}
 	var status api.StatusError
@@ -56,12 +55,9 @@ func (c *Client) classify(err error) error {
 	case code == http.StatusForbidden, isPage(text):
 		return Odd(strings.TrimSpace(fmt.Sprintf("%s (%d)", OneLine(text), code)))
 	case strings.Contains(text, "HTTP request to an HTTPS server"):
-		if c.worked.Load() {
-			return Odd("it speaks TLS")
-		}
-		return c.mismatch(fmt.Errorf("%w: the agent speaks TLS, the scheme has to be consul+tls", store.ErrUnavailable))
+		return fmt.Errorf("%w: it speaks TLS, the scheme has to be consul+tls", ErrRefused)
 	case strings.Contains(text, "No path to datacenter"):
-		return fmt.Errorf("%w: dc %q: %w: %s", store.ErrUnavailable, settings.Datacenter, ErrNoPath, OneLine(text))
+		return fmt.Errorf("%w: dc %q: it knows no such datacenter: %s", ErrRefused, settings.Datacenter, OneLine(text))
 	case strings.Contains(text, "cross datacenter lock"):
 		return adapter.Refuse("dc", settings.Datacenter, "the agent says: %s", text)
 	case strings.Contains(text, "Consul Enterprise feature"):
@@ -80,21 +76,14 @@ func (c *Client) classify(err error) error {
 	case text != "":
 		return fmt.Errorf("%w: the agent says: %s", store.ErrUnknownOutcome, OneLine(text))
 	}
-	return c.classifyNet(err)
+	return classifyNet(err)
 }
 
-// ErrMismatch says that the connection can't be made with these settings: waiting does not help.
-var ErrMismatch = errors.New("settings and agent do not match")
+// ErrRefused says that an agent can be reached, and refuses a request: the settings of the store and of the agent might not
+// match, or the agent can't find out what the token may do. Waiting does not help soon.
+var ErrRefused = fmt.Errorf("%w: the agent refuses", store.ErrUnavailable)
 
-// mismatch adds to an error that the settings are wrong, unless the store has worked with them.
-func (c *Client) mismatch(err error) error {
-	if c.worked.Load() {
-		return err
-	}
-	return fmt.Errorf("%w: %w", err, ErrMismatch)
-}
-
-func (c *Client) classifyNet(err error) error {
+func classifyNet(err error) error {
 	var (
 		unverified *tls.CertificateVerificationError
 		header     tls.RecordHeaderError
@@ -102,15 +91,11 @@ func (c *Client) classifyNet(err error) error {
 		dial       *net.OpError
 	)
 	switch {
-	case errors.As(err, &unverified), errors.As(err, &invalid):
-		return c.mismatch(fmt.Errorf("%w: %w", store.ErrUnavailable, err))
 	case errors.As(err, &header), strings.Contains(err.Error(), "server gave HTTP response to HTTPS client"):
-		if c.worked.Load() {
-			return fmt.Errorf("%w: the answer is not TLS: %w", store.ErrUnavailable, err)
-		}
-		return c.mismatch(fmt.Errorf("%w: the agent does not speak TLS, the scheme has to be consul: %w", store.ErrUnavailable, err))
-	case strings.Contains(err.Error(), "remote error: tls:"): // in TLS 1.3 it comes behind the handshake
-		return c.mismatch(fmt.Errorf("%w: %w", store.ErrUnavailable, err))
+		return fmt.Errorf("%w: it does not speak TLS, the scheme has to be consul: %w", ErrRefused, err)
+	case errors.As(err, &unverified), errors.As(err, &invalid),
+		strings.Contains(err.Error(), "remote error: tls:"): // in TLS 1.3 it comes behind the handshake
+		return fmt.Errorf("%w: %w", ErrRefused, err)
 	case errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, errNoConnection):
 		return fmt.Errorf("%w: no answer in time: %w", store.ErrUnknownOutcome, err)
 	case errors.Is(err, errNoConnection), errors.As(err, &dial) && dial.Op == "dial":
@@ -119,27 +104,9 @@ func (c *Client) classifyNet(err error) error {
 	return fmt.Errorf("%w: %w", store.ErrUnknownOutcome, err)
 }
 
-func matchesStore(err error) bool {
-	for _, known := range []error{
-		store.ErrDenied, store.ErrInvalid, store.ErrClosed, store.ErrLost, store.ErrUnavailable, store.ErrUnknownOutcome,
-	} {
-		if errors.Is(err, known) {
-			return true
-		}
-	}
-	return false
-}
-
-// ErrAway says that the agent can't find out what the token may do, because its servers don't answer. It denies
-// everything meanwhile, to a token that it names "primary-dc-down" (agent/consul/acl.go). A server that starts says for
-// a moment that its ACL system must be bootstrapped.
-var ErrAway = errors.New("the agent can't reach the servers that know the token")
-
-// ErrNoPath says that the agent does not know the datacenter: there is none of that name, or servers that have started have
-// not heard of it yet.
-var ErrNoPath = errors.New("the agent knows no such datacenter")
-
-// denial returns the error for Consul's words that the token does not do, and nil for other words.
+// denial returns the error for Consul's words that the token does not do, and nil for other words. While its servers don't
+// answer, an agent denies everything to a token that it names "primary-dc-down" (agent/consul/acl.go). A server that starts
+// says for a moment that its ACL system must be bootstrapped.
 func denial(text string) error {
 	own := strings.Contains(text, "Permission denied") || strings.Contains(text, "ACL not found") ||
 		strings.Contains(text, "lacks permission")
@@ -147,7 +114,7 @@ func denial(text string) error {
 	case !own || isPage(text):
 		return nil
 	case strings.Contains(text, "primary-dc-down"), strings.Contains(text, "must be bootstrapped"):
-		return fmt.Errorf("%w: %w: %s", store.ErrUnavailable, ErrAway, OneLine(text))
+		return fmt.Errorf("%w: it can't reach the servers that know the token: %s", ErrRefused, OneLine(text))
 	}
 	return fmt.Errorf("%w: %s", store.ErrDenied, strings.TrimPrefix(OneLine(text), "Permission denied: "))
 }
@@ -196,22 +163,19 @@ func NotFound(err error) bool {
 	return errors.As(err, &status) && status.Code == http.StatusNotFound
 }
 
-// Refusing reports whether connections to all agents are refused.
-func Refusing(err error) bool {
-	return errors.Is(err, errAllRefuse) || !errors.Is(err, errNoConnection) && errors.Is(err, syscall.ECONNREFUSED)
-}
+// Refusing reports whether no agent can be reached, and one refuses connections.
+func Refusing(err error) bool { return errors.Is(err, syscall.ECONNREFUSED) }
 
 // Refusal says which operations of a transaction failed, so that nothing of it was carried out.
 type Refusal struct{ errs api.TxnErrors }
 
 // Error returns one line of text.
 func (r *Refusal) Error() string {
-	var b strings.Builder
-	b.WriteString("the transaction was refused")
+	text := "the transaction was refused"
 	for _, e := range r.errs {
-		fmt.Fprintf(&b, "; operation %d: %s", e.OpIndex, e.What)
+		text += fmt.Sprintf("; operation %d: %s", e.OpIndex, e.What)
 	}
-	return b.String()
+	return text
 }
 
 // Says reports whether an operation failed for a reason that contains the text.

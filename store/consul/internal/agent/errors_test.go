@@ -6,11 +6,13 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"slices"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/go-leadership/leadership/internal/adapter"
 	"github.com/go-leadership/leadership/store"
@@ -18,7 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What each kind of answer means, to a store that has not worked yet and to one that has.
+// What each kind of answer means.
 func TestWhatAnswersMean(t *testing.T) {
 	const lacks = "token lacks permission 'key:write' on \"x\""
 	unavailable, unknown := store.ErrUnavailable, store.ErrUnknownOutcome
@@ -27,49 +29,42 @@ func TestWhatAnswersMean(t *testing.T) {
 		code    int // 0: of a transaction
 		text    string
 		odd     bool // besides, it is no answer of Consul's
-		atFirst error
-		later   error // the same if it is nil
+		refused bool // besides, the settings might be wrong
+		means   error
 	}{
-		{code: 403, text: "Permission denied: " + lacks, atFirst: denied},
-		{code: 403, text: "rpc error: " + lacks, atFirst: denied},
-		{code: 500, text: "ACL not found", atFirst: denied},
-		{text: "Permission denied", atFirst: denied},
-		{code: 403, text: "Permission denied: token with AccessorID 'primary-dc-down' lacks permission", atFirst: unavailable},
-		{code: 403, text: "Permission denied: the ACL system must be bootstrapped", atFirst: unavailable},
-		{code: 403, text: "<html>Permission denied</html>", odd: true, atFirst: unknown},
-		{code: 403, text: "rate limit", odd: true, atFirst: unknown},
-		{code: 413, text: " <html>Request Entity Too Large", odd: true, atFirst: unknown},
-		{code: 400, text: "Client sent an HTTP request to an HTTPS server.", atFirst: unavailable, later: unknown},
-		{code: 500, text: "No path to datacenter", atFirst: unavailable},
-		{code: 500, text: "cross datacenter lock", atFirst: invalid},
-		{code: 400, text: "Invalid query parameter: \"ns\" is a Consul Enterprise feature", atFirst: invalid},
-		{code: 500, text: "Invalid Session TTL '10000000000'", atFirst: invalid},
-		{code: 413, text: "Request body(1000 bytes) too large", atFirst: invalid},
-		{code: 400, text: "Value for key \"x\" is too large", atFirst: invalid},
-		{code: 429, text: "", atFirst: unavailable},
-		{code: 500, text: "rpc error: rate limit exceeded, try again later", atFirst: unavailable},
-		{code: 500, text: "too many concurrent connections", atFirst: unavailable},
-		{code: 500, text: "No cluster leader", atFirst: unavailable},
-		{text: "No cluster leader", atFirst: unavailable},
-		{code: 404, text: "", odd: true, atFirst: unknown},
-		{code: 500, text: "rpc error: remote error: tls: bad certificate", atFirst: unknown}, // of the agent's own request
-		{code: 500, text: "leadership lost while committing log", atFirst: unknown},
+		{code: 403, text: "Permission denied: " + lacks, means: denied},
+		{code: 403, text: "rpc error: " + lacks, means: denied},
+		{code: 500, text: "ACL not found", means: denied},
+		{text: "Permission denied", means: denied},
+		{code: 403, text: "Permission denied: token with AccessorID 'primary-dc-down' lacks permission", refused: true, means: unavailable},
+		{code: 403, text: "Permission denied: the ACL system must be bootstrapped", refused: true, means: unavailable},
+		{code: 403, text: "<html>Permission denied</html>", odd: true, means: unknown},
+		{code: 403, text: "rate limit", odd: true, means: unknown},
+		{code: 413, text: " <html>Request Entity Too Large", odd: true, means: unknown},
+		{code: 400, text: "Client sent an HTTP request to an HTTPS server.", refused: true, means: unavailable},
+		{code: 500, text: "No path to datacenter", refused: true, means: unavailable},
+		{code: 500, text: "cross datacenter lock", means: invalid},
+		{code: 400, text: "Invalid query parameter: \"ns\" is a Consul Enterprise feature", means: invalid},
+		{code: 500, text: "Invalid Session TTL '10000000000'", means: invalid},
+		{code: 413, text: "Request body(1000 bytes) too large", means: invalid},
+		{code: 400, text: "Value for key \"x\" is too large", means: invalid},
+		{code: 429, text: "", means: unavailable},
+		{code: 500, text: "rpc error: rate limit exceeded, try again later", means: unavailable},
+		{code: 500, text: "too many concurrent connections", means: unavailable},
+		{code: 500, text: "No cluster leader", means: unavailable},
+		{text: "No cluster leader", means: unavailable},
+		{code: 404, text: "", odd: true, means: unknown},
+		{code: 500, text: "rpc error: remote error: tls: bad certificate", means: unknown}, // of the agent's own request
+		{code: 500, text: "leadership lost while committing log", means: unknown},
 	} {
-		for _, worked := range []bool{false, true} {
-			var answer error = api.StatusError{Code: c.code, Body: c.text}
-			if c.code == 0 {
-				answer = errors.New("Failed request: " + c.text)
-			}
-			want := c.atFirst
-			if worked && c.later != nil {
-				want = c.later
-			}
-			err := newClient(t, worked).Explain(answer)
-			requireOnly(t, err, want)
-			if want != c.later {
-				require.Equal(t, c.odd, IsOdd(err), "%v", err)
-			}
+		var answer error = api.StatusError{Code: c.code, Body: c.text}
+		if c.code == 0 {
+			answer = errors.New("Failed request: " + c.text)
 		}
+		err := newClient(t).Explain(answer)
+		requireOnly(t, err, c.means)
+		require.Equal(t, c.odd, IsOdd(err), "%v", err)
+		require.Equal(t, c.refused, errors.Is(err, ErrRefused), "%v", err)
 	}
 }
 
@@ -84,10 +79,10 @@ func TestWhatOtherErrorsMean(t *testing.T) {
 		{fmt.Errorf("%w: known", store.ErrDenied), store.ErrDenied},
 		{Odd("known"), store.ErrUnknownOutcome},
 	} {
-		requireOnly(t, newClient(t, false).Explain(c.err), c.want)
+		requireOnly(t, newClient(t).Explain(c.err), c.want)
 	}
 	refusal := &Refusal{}
-	require.Same(t, refusal, newClient(t, false).Explain(refusal))
+	require.Same(t, refusal, newClient(t).Explain(refusal))
 	require.True(t, Refusing(fmt.Errorf("a caller's client: %w", refused)))
 }
 
@@ -99,36 +94,33 @@ func TestSettingsThatDoNotMatch(t *testing.T) {
 		errors.New("http: server gave HTTP response to HTTPS client"), errors.New("remote error: tls: bad certificate"),
 		api.StatusError{Code: 400, Body: "Client sent an HTTP request to an HTTPS server."},
 	} {
-		requireOnly(t, newClient(t, false).Explain(err), store.ErrUnavailable)
-		require.ErrorIs(t, newClient(t, false).Explain(err), ErrMismatch)
-		c := newClient(t, false)
-		require.NoError(t, c.Explain(nil))
-		require.NotErrorIs(t, c.Explain(err), ErrMismatch)
+		err = newClient(t).Explain(err)
+		requireOnly(t, err, store.ErrUnavailable)
+		require.ErrorIs(t, err, ErrRefused)
 	}
 }
 
-// An agent is gone if it refuses connections; of several, all must.
+// An agent is gone if it refuses connections; of several, if no other can be reached.
 func TestWhichAgentsAreGone(t *testing.T) {
 	for _, c := range []struct {
-		b    error
+		a, b error
 		gone bool
-	}{{syscall.ECONNREFUSED, true}, {syscall.EHOSTUNREACH, false}} {
+	}{{syscall.ECONNREFUSED, syscall.ECONNREFUSED, true}, {syscall.ECONNREFUSED, syscall.EHOSTUNREACH, true}, {syscall.EHOSTUNREACH, syscall.ENETUNREACH, false}} {
 		d := &dialer{addresses: []string{"a", "b"}}
 		d.dial = func(_ context.Context, _, address string) (net.Conn, error) {
-			return nil, map[string]error{"a": syscall.ECONNREFUSED, "b": c.b}[address]
+			return nil, map[string]error{"a": c.a, "b": c.b}[address]
 		}
-		_, err := d.open(t.Context(), "tcp", "")
+		_, err := d.connect(t.Context(), "tcp", "")
 		require.Equal(t, c.gone, Refusing(err))
-		require.Equal(t, c.gone, Refusing(newClient(t, true).Explain(err)))
+		require.Equal(t, c.gone, Refusing(newClient(t).Explain(err)))
 	}
 }
 
-func newClient(t *testing.T, worked bool) *Client {
+func newClient(t *testing.T) *Client {
 	life := adapter.NewLifecycle("consul", false, "")
 	t.Cleanup(life.Stop)
 	c, err := New(life, Config{Addresses: []string{"a"}, Logger: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)
-	c.worked.Store(worked)
 	return c
 }
 
@@ -138,4 +130,21 @@ func requireOnly(t *testing.T, err, want error) {
 	kinds := []error{store.ErrDenied, store.ErrInvalid, store.ErrUnavailable, store.ErrUnknownOutcome}
 	is := slices.DeleteFunc(kinds, func(kind error) bool { return !errors.Is(err, kind) })
 	require.Equal(t, []error{want}, is, "%v", err)
+}
+
+// TestCloseFindsLostConnections: net/http might have lost one, and Close closes it all the same.
+func TestCloseFindsLostConnections(t *testing.T) {
+	ours, agents := net.Pipe()
+	t.Cleanup(func() { _ = agents.Close() })
+	c, err := New(adapter.NewLifecycle("consul", false, ""), Config{
+		Addresses: []string{"a"}, TTL: time.Second,
+		Dial: func(context.Context, string, string) (net.Conn, error) { return ours, nil },
+	})
+	require.NoError(t, err)
+	_, err = c.dialer.connect(t.Context(), "tcp", "")
+	require.NoError(t, err)
+	c.Close()
+	_, err = agents.Read(make([]byte, 1))
+	require.ErrorIs(t, err, io.EOF)
+	require.Empty(t, c.dialer.open)
 }

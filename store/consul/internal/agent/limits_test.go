@@ -3,7 +3,6 @@ package agent
 import (
 	"context"
 	"net/http"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,32 +10,16 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// However many requests come at once, a few connections are opened for them.
-func TestFewConnections(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		a := newAgents(t, []string{"a"}, func(string, *http.Request) bool { return false })
-		ctx, cancel := context.WithCancel(t.Context())
-		var requests sync.WaitGroup
-		for range 100 {
-			requests.Go(func() { _, _, _ = a.client.KV().Get("key", a.client.ReadOptions(ctx)) })
-		}
-		time.Sleep(time.Second)
-		require.Len(t, a.dialed, 1+Burst)
-		cancel()
-		requests.Wait()
-	})
-}
-
 // A first agent that does not answer is left before the session is opened.
 func TestFirstAgentIsSilent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newAgents(t, []string{"a", "b"}, func(address string, _ *http.Request) bool { return address == "b" })
 		began := time.Now()
-		a.client.Warm(t.Context())
-		require.Equal(t, time.Hour, time.Since(began), "its TTL")
-		a.dials("a", "a", "a")
-		a.client.Warm(t.Context())
-		a.dials("b", "b", "b")
+		require.Error(t, a.client.Ready(t.Context()))
+		require.Equal(t, time.Hour/2, time.Since(began), "half of its TTL")
+		a.dials("a")
+		_ = a.client.Ready(t.Context())
+		a.dials("b")
 	})
 }
 

@@ -1,18 +1,16 @@
-// Package kvwatch watches keys of Consul. Its users tell it a key, and are told each state of the key and until when that
-// was right; they need not know how an agent is asked. The package knows nothing of what the keys stand for.
+// Package kvwatch watches keys of Consul. A user names a key, and is told each state of the key, and until when that state
+// was right. How an agent is asked is the package's own business. It knows nothing of elections.
 //
 // What it promises:
-//  1. A user is told one thing at a time, in the order in which it was known, and never an older state of a key after a
-//     newer one, from one watch of the key to the next neither.
-//  2. Watch returns when a read has been told that was sent after the call, or what was offered.
+//  1. A user is told one state at a time, in the order in which the states were known, and never an older state of a key
+//     after a newer one, not from one watch of the key to the next either.
+//  2. Watch returns when it has told what was offered, or a read that was sent after the call.
 //  3. A state with a time AsOf holds all changes before that time. Each Confirm tells one, or a newer state.
-//  4. Every change of a state is told at once as a rule, within 200 ms beyond the first 64 keys. A query that has gone
-//     silent, and an index of the servers that was set back, make that later by two calls of Confirm at most for keys that
-//     come again, and by as many as it takes to look at 120 of the others at a time.
-//  5. The end of a key that is watched While another one stands is told only if the other one stood then, or later.
-//     Otherwise the watch is over without a word: a read has to tell. So a user who waits for the end of the one, and must
-//     know that it has come before that of the other, need not read the other (BenchmarkResign). That holds once Watch
-//     has returned.
+//  4. Every change of a state is told at once as a rule, within 200 ms beyond the first 64 keys. If a query has gone silent,
+//     the next Confirm tells what it has missed of a key that comes again. Of another key, the next Watch does.
+//  5. A key may be watched While an own key stands. The end of the watched key is told only if the own key stood then, or
+//     later. Otherwise the watch is over without a word: a read has to tell. So a user who must know that the watched key
+//     has gone before the own key need not read the own key (BenchmarkResign). That holds once Watch has returned.
 package kvwatch
 
 import (
@@ -26,20 +24,17 @@ import (
 
 // How keys are watched.
 //
-// A blocking query holds a connection, and an agent takes 200 of them from an address, of all processes together. One
-// that is given up goes on counting there until its wait is over, since the agent does not notice before. So there is a
-// limited number of queries, see agent.Queries, and the next one is sent when the agent has let go of an old one. A query's
-// wait begins short, the longer the more there are, so that many don't ask more often than few, and doubles as the
-// watch lasts: short watches leave nothing for long, long ones ask rarely (TestIdleCost).
+// A blocking query holds a connection, and an agent takes 200 of them from an address, of all processes together. So there
+// is a limited number of queries, see agent.Queries. A query is not given up when the last user of its key has left, since
+// the agent would not notice before the wait of the query is over: the next user often comes soon, and the query of a key
+// that is being deleted ends by itself. The wait of a query begins short, and doubles as the watch lasts: short watches leave
+// nothing for long, long watches ask rarely. It begins longer if there are many queries, so that many don't ask more often
+// than few (TestIdleCost).
 //
 // Keys beyond that number are watched together, see shared.go: TestThousandElections stands in 1,000 elections within the
 // connections that a stock agent grants.
 //
-// And all are read in turn, one transaction at each Confirm, see verify.go.
-
-// linger is how long a watch goes on after its last user has left: there often is a next one, and the query of a key that
-// is being deleted ends by itself. A query that is given up goes on counting at the agent (TestQueryOutlivesItsUser).
-const linger = 100 * time.Millisecond
+// Confirm reads the keys that come again, see verify.go.
 
 // Watcher watches keys. Its goroutines are one for each key with a query of its own, and runShared with a query while
 // there are keys without. They are tasks of the client's life.
@@ -51,17 +46,15 @@ type Watcher struct {
 
 	mu      sync.Mutex
 	byKey   map[string]*watch                // guarded by mu, as are all below
-	turns   uint64                           // counts the turns in which keys are verified
 	queries int                              // under way
-	held    []time.Time                      // when the agent lets go of queries that were given up
 	running bool                             // runShared is
 	offers  map[string]map[string]agent.Read // by directory and key
 
 	wake chan struct{} // has room for one: runShared has something to do
 }
 
-// New returns a watcher of keys that begin with a prefix. stands says for keys that are watched While others stand, and for
-// those others, whether they do. doubt is called when a query broke, and when it went back.
+// New returns a watcher of keys that begin with a prefix. stands reports whether a key stands, for promise 5. doubt is called
+// when a query broke, and when the index of the servers was set back.
 func New(client *agent.Client, prefix string, stands func(key string, e agent.Entry) bool, doubt func()) *Watcher {
 	return &Watcher{
 		client: client, prefix: prefix, stands: stands, doubt: doubt, byKey: map[string]*watch{},
@@ -73,14 +66,14 @@ func New(client *agent.Client, prefix string, stands func(key string, e agent.En
 type Options struct {
 	// Once says that the key never exists again once it has gone. Its value is not told.
 	Once bool
-	// While is the key of another one in the same directory; empty if it does not matter. See promise 5 of the package. It
-	// costs reads of the whole directory whenever anything in it changes.
+	// While is the own key of promise 5, in the same directory; empty if there is none. It costs reads of the whole directory
+	// whenever anything in the directory changes.
 	While string
-	// From says from which entry of the key on While matters; from the first if it is nil.
+	// From reports whether While matters from an entry of the key on. nil: from the first.
 	From func(agent.Entry) bool
 }
 
-// needs reports whether a user needs to know of another key when the one with an entry ends.
+// needs reports whether a user needs to know of the own key when the watched key, which has this entry, ends.
 func (o Options) needs(e agent.Entry) bool { return o.While != "" && (o.From == nil || o.From(e)) }
 
 // News is what a user is told.
@@ -165,52 +158,32 @@ type watch struct {
 	state   agent.Entry
 	index   uint64 // of the state, for the next query; at least 1
 	version uint64 // counts states
-	turn    uint64 // in which it was verified last
-
-	cancel context.CancelFunc // of its own query; nil if there is none
-	late   bool               // verify found what the query has not told yet
-	long   bool               // the directory has too many keys to be read at each change
+	queried bool   // it has a query of its own
+	long    bool   // the directory has too many keys to be read at each change
 }
 
-// user is one of those who watch a key.
+// user is a user of a watch.
 type user struct {
 	Options
 	tell func(News)
 	set  bool // guarded by the watcher's mu: Watch has returned
 }
 
-// leave takes a user away. Without any, the watch goes on for a moment.
+// leave takes a user away. The watch ends with the last one, or when its query does.
 func (w *watch) leave(u *user) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	delete(w.users, u)
-	switch {
-	case len(w.users) > 0 || w.removed():
-	case !w.known, w.once && !w.state.Exists:
-		w.remove()
-	default:
-		time.AfterFunc(linger, func() {
-			w.mu.Lock()
-			defer w.mu.Unlock()
-			if len(w.users) == 0 && !w.removed() {
-				w.remove()
-			}
-		})
-	}
+	w.endIfUnused()
 }
 
-// remove ends the watch. The caller holds mu.
-func (w *watch) remove() {
-	delete(w.byKey, w.key)
-	if w.cancel != nil {
-		w.cancel()
-	} else {
+// endIfUnused ends a watch without users and without a query. The caller holds mu.
+func (w *watch) endIfUnused() {
+	if len(w.users) == 0 && !w.queried && w.byKey[w.key] == w {
+		delete(w.byKey, w.key)
 		w.wakeShared()
 	}
 }
-
-// removed reports whether the watch has ended. The caller holds mu.
-func (w *watch) removed() bool { return w.byKey[w.key] != w }
 
 // read reads the key as it is now, and reports whether all users have been told of that.
 func (w *watch) read(ctx context.Context) (told bool, err error) {
@@ -232,14 +205,14 @@ func (w *watch) read(ctx context.Context) (told bool, err error) {
 }
 
 // shared reports whether the watch goes on without a query of its own. The caller holds mu.
-func (w *watch) shared() bool { return !w.removed() && w.known && w.cancel == nil && !w.over() }
+func (w *watch) shared() bool { return w.known && !w.queried && len(w.users) > 0 && !w.over() }
 
 // over reports whether there is nothing more to wait for. The caller holds mu.
 func (w *watch) over() bool { return w.once && !w.state.Exists }
 
-// accept takes note of a state that was read when the watch had the given version. It reports false if another one
-// has been noted since. A consistent read says when it was sent, and so as of when the state is right. beside are the
-// entries of the directory at the same time, as far as they were read.
+// accept takes note of a state that was read when the watch had the given version. It returns false if another state has
+// been noted since. sent is when a consistent read was sent: the state is right as of then. beside are the entries of the
+// directory at the same time, as far as they were read.
 func (w *watch) accept(version uint64, a agent.Read, sent time.Time, beside map[string]agent.Entry) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -254,8 +227,8 @@ func (w *watch) accept(version uint64, a agent.Read, sent time.Time, beside map[
 		return true
 	}
 	if !w.known || w.state != a.Entry || !a.Exists {
-		// A key that does not exist may have existed since it was found not to before: what was read then may come later,
-		// and is not believed any more.
+		// A key that was absent before, and is absent now, might have existed in between: the answer to a read from in between
+		// might come later, and is not believed any more.
 		w.version++
 	}
 	before := w.state
@@ -263,7 +236,7 @@ func (w *watch) accept(version uint64, a agent.Read, sent time.Time, beside map[
 		w.state, w.known = a.Entry, true
 		delete(w.offers, w.dir)
 	}
-	for u := range w.users { // those who came since the last state do not know it
+	for u := range w.users { // users who came since the last state do not know it
 		if u.set && u.needs(before) && !w.stands(w.key, a.Entry) && !w.stands(u.While, beside[u.While]) {
 			delete(w.users, u)
 			u.tell(News{Over: true})
@@ -272,17 +245,4 @@ func (w *watch) accept(version uint64, a agent.Read, sent time.Time, beside map[
 		u.tell(News{Entry: a.Entry, AsOf: sent})
 	}
 	return true
-}
-
-// deny ends a watch whose key can't be read: its users watch it again, and are told why not.
-func (w *watch) deny() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.removed() {
-		return
-	}
-	w.remove()
-	for u := range w.users {
-		u.tell(News{Over: true})
-	}
 }

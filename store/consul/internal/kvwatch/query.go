@@ -2,7 +2,6 @@ package kvwatch
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"github.com/go-leadership/leadership/store/consul/internal/agent"
@@ -22,21 +21,19 @@ func (w *watch) start() {
 
 // startQuery is start for a watch that runShared has. It reports whether the watch has a query.
 func (w *watch) startQuery() bool {
-	w.held = slices.DeleteFunc(w.held, time.Now().After)
-	ctx, cancel := context.WithCancel(w.client.Life.Background)
-	if w.queries+len(w.held) >= agent.Queries || !w.client.Life.Go(func() { defer cancel(); w.follow(ctx) }) {
-		cancel()
+	if w.queries >= agent.Queries || !w.client.Life.Go(w.follow) {
 		return false
 	}
 	w.queries++
-	w.cancel, w.late = cancel, false
+	w.queried = true
 	return true
 }
 
-// follow asks for the next state, again and again, until there is nothing more to wait for, or the query breaks: because
-// the watch has ended, as a rule. Otherwise runShared finds what may have been missed, for all watches whose queries broke
-// at once, and watches them until the next Confirm gives them queries again.
-func (w *watch) follow(ctx context.Context) {
+// follow asks for the next state, again and again, until there is nothing more to wait for, no user is left, or the query
+// breaks. Then runShared finds what may have been missed, for all watches whose queries broke at once, and watches them
+// until the next Confirm gives them queries again.
+func (w *watch) follow() {
+	ctx := w.client.Life.Background
 	w.mu.Lock()
 	poll := agent.Poll{Wait: max(agent.FirstWait, eachWait*time.Duration(w.queries))}
 	w.mu.Unlock()
@@ -45,36 +42,33 @@ func (w *watch) follow(ctx context.Context) {
 		version, whole := w.version, w.whole()
 		poll.Index = max(w.index, poll.Index)
 		w.mu.Unlock()
-		change, known, err := w.ask(ctx, &poll, version, whole)
-		if ctx.Err() == nil && change == agent.Back {
+		back, known, err := w.ask(ctx, &poll, version, whole)
+		if ctx.Err() == nil && back {
 			w.doubt()
 		}
-		if err == nil && (change == agent.Back || !known) {
+		if err == nil && (back || !known) {
 			_, _ = w.read(ctx)
 			poll.Index = 0 // that of the state, which may have been set back
 		}
 		w.mu.Lock()
-		if done := ctx.Err() != nil || w.over(); done || err != nil {
-			if w.queries--; err != nil {
-				w.held = append(w.held, poll.Held())
-			}
-			if w.cancel = nil; w.shared() {
+		if err != nil || ctx.Err() != nil || w.over() || len(w.users) == 0 {
+			w.queries--
+			w.queried = false
+			if w.endIfUnused(); w.shared() {
 				w.share()
 			}
 			w.mu.Unlock()
 			return
 		}
-		if change != agent.Back {
-			w.late = false
-		}
 		w.mu.Unlock()
 	}
 }
 
-// longList is the length of a directory from which on reading it at each change costs more than it saves (BenchmarkHerd).
+// longList is the length of a directory from which on to read all of it at each change costs more than it saves
+// (BenchmarkHerd).
 const longList = 100
 
-// whole reports whether the query is for the whole directory: all users need to know of another key, too, when this one
+// whole reports whether the query is for the whole directory: all users need to know of their own keys when the watched key
 // ends, and the directory was not long so far. The caller holds mu.
 func (w *watch) whole() bool {
 	if w.long {
@@ -89,9 +83,9 @@ func (w *watch) whole() bool {
 }
 
 // ask asks once, and reports whether the state is known that the key had then.
-func (w *watch) ask(ctx context.Context, poll *agent.Poll, version uint64, whole bool) (change agent.Change, known bool, err error) {
+func (w *watch) ask(ctx context.Context, poll *agent.Poll, version uint64, whole bool) (back, known bool, err error) {
 	var read map[string]agent.Entry
-	change, err = poll.Ask(ctx, w.client, func(q *api.QueryOptions) (meta *api.QueryMeta, err error) {
+	back, err = poll.Ask(ctx, w.client, func(q *api.QueryOptions) (meta *api.QueryMeta, err error) {
 		var pairs api.KVPairs
 		if whole {
 			pairs, meta, err = w.client.KV().List(w.dir, q)
@@ -107,8 +101,8 @@ func (w *watch) ask(ctx context.Context, poll *agent.Poll, version uint64, whole
 		w.long = true
 		w.mu.Unlock()
 	}
-	if err != nil || change == agent.Back {
-		return change, true, err
+	if err != nil || back {
+		return back, true, err
 	}
-	return change, w.accept(version, agent.Read{Entry: read[w.key], Index: poll.Index}, time.Time{}, read), nil
+	return false, w.accept(version, agent.Read{Entry: read[w.key], Index: poll.Index}, time.Time{}, read), nil
 }

@@ -40,35 +40,27 @@ func (all *Watcher) promote() {
 			return
 		}
 	}
-	all.wakeShared() // it ends if it has none left
+	all.wakeShared() // runShared ends if it has no watches left
 }
 
 // runShared watches all keys that have no query of their own, while there are any: by one query for the names directly
-// below the prefix, which returns when anything below it changes, wherever that is. Then transactions find out which
-// of the keys it was. While others' keys change all the time, and while watches join, whose change the query may have told
-// before they came, that is so many requests per round; while nothing changes, none.
+// below the prefix, which returns when any key below the prefix changes. Then transactions find out which of the watched
+// keys have changed. A watch that joins is verified, too, since the query might have told its change before. So there are
+// requests in each round while keys change or watches join, and none otherwise.
 func (all *Watcher) runShared() {
 	background := all.client.Life.Background
 	ctx, cancel := context.WithCancel(background)
 	defer cancel()
 	poll := agent.Poll{Index: 1, Wait: agent.FirstWait}
 	changed := all.anyChange(ctx, &poll)
-	round := leastRound
 	for {
-		began := time.Now()
+		began, round := time.Now(), leastRound
 		list := all.sharing()
 		if list == nil {
-			cancel()
-			<-changed
-			all.mu.Lock()
-			all.held = append(all.held, poll.Held())
-			all.mu.Unlock()
 			return
 		}
-		if all.verify(background, list) == nil {
-			round = leastRound
-		} else {
-			round = min(2*round, mostRound)
+		if all.verify(background, list) != nil {
+			round = mostRound
 			all.wakeShared()
 		}
 		adapter.PauseFor(background, round-time.Since(began))
@@ -77,7 +69,6 @@ func (all *Watcher) runShared() {
 			changed = all.anyChange(ctx, &poll)
 		case <-all.wake:
 		case <-background.Done():
-			<-changed
 			return
 		}
 	}
@@ -87,11 +78,7 @@ func (all *Watcher) runShared() {
 func (all *Watcher) sharing() (list []*watch) {
 	all.mu.Lock()
 	defer all.mu.Unlock()
-	for _, w := range all.byKey {
-		if w.shared() {
-			list = append(list, w)
-		}
-	}
+	list = all.those((*watch).shared)
 	all.running = list != nil
 	return list
 }
@@ -99,14 +86,12 @@ func (all *Watcher) sharing() (list []*watch) {
 // anyChange asks for the next change of anything below the prefix.
 func (all *Watcher) anyChange(ctx context.Context, poll *agent.Poll) <-chan struct{} {
 	changed := make(chan struct{}, 1)
-	if !all.client.Life.Go(func() {
+	all.client.Life.Go(func() {
 		_, _ = poll.Ask(ctx, all.client, func(q *api.QueryOptions) (*api.QueryMeta, error) {
 			_, meta, err := all.client.KV().Keys(all.prefix, "/", q)
 			return meta, err
 		})
 		changed <- struct{}{}
-	}) {
-		changed <- struct{}{}
-	}
+	})
 	return changed
 }

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"log/slog"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -114,14 +115,16 @@ func TestEntryThatGoesWhileItIsReadAgain(t *testing.T) {
 			s.quiet()
 		})
 	}
-	auditing(t, func(t *testing.T, s *scene, b *ballot) { // each is another one
-		time.Sleep(pace)
-		for i := range 5 {
-			s.next("First").answer(answer{first: State{Token: 1, Session: b.session.id, Nonce: s.id + strconv.Itoa(i)}})
-			require.False(t, b.isLost())
-			time.Sleep(400 * time.Millisecond)
-		}
-	})
+	for _, nonces := range []string{"abcde", "aabbcc", "abab"} { // each is another one, and counts from its beginning
+		auditing(t, func(t *testing.T, s *scene, b *ballot) {
+			time.Sleep(pace)
+			for _, nonce := range nonces {
+				s.next("First").answer(answer{first: State{Token: 1, Session: b.session.id, Nonce: s.id + string(nonce)}})
+				require.False(t, b.isLost())
+				time.Sleep(400 * time.Millisecond)
+			}
+		})
+	}
 }
 
 // TestLookWithoutAnAnswer is sent again; one that is denied says nothing.
@@ -216,6 +219,14 @@ func TestElectionsThatAreOver(t *testing.T) {
 		heads := b.session.heads()
 		require.Len(t, heads, mostElections)
 		require.Equal(t, "x", heads[0])
+
+		s.casting(t.Context(), "one more") // it stands
+		heads = b.session.heads()
+		before := slices.Clone(heads)
+		s.withdraw(t.Context(), b)
+		s.find("Remove").answer(answer{})
+		require.NotContains(t, b.session.heads(), "x")
+		require.Equal(t, before, heads, "a look at all of them goes on")
 	})
 }
 

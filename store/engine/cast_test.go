@@ -367,3 +367,47 @@ func TestDoubtsWhileACastWaitsForASlot(t *testing.T) {
 		require.True(t, waits.returned())
 	})
 }
+
+// TestDoubtsEndWithTheSession: a cast that waits for outcomes goes on in the next one.
+func TestDoubtsEndWithTheSession(t *testing.T) {
+	play(t, Settings{}, func(t *testing.T, s *scene) {
+		for range mostDoubts + 1 {
+			s.impatient()
+		}
+		waits := s.casting(t.Context(), "x")
+		require.Zero(t, s.count("Enter"))
+		s.session.ends(nil)
+		time.Sleep(50 * time.Millisecond)
+		s.next("Open").answer(answer{})
+		s.next("Enter").answer(entered(1, Place{}))
+		require.True(t, waits.returned())
+		require.NoError(t, waits.err)
+	})
+}
+
+// TestCastInDoubtPushesBack, too, while its request is sent again, and not once its answer has come.
+func TestCastInDoubtPushesBack(t *testing.T) {
+	play(t, Settings{}, func(t *testing.T, s *scene) {
+		for range mostDoubts + 1 {
+			s.casting(t.Context(), "x")
+			if s.count("Open") > 0 {
+				s.next("Open").answer(answer{})
+			}
+		}
+		for range mostDoubts + 1 {
+			s.find("Enter").fail(Answered(errLater)) // not an outage, in which nothing is sent
+		}
+		time.Sleep(50 * time.Millisecond)
+		require.Equal(t, mostDoubts+1, s.count("Enter"), "again")
+		waits := s.casting(t.Context(), "x")
+		require.Equal(t, mostDoubts+1, s.count("Enter"), "four outcomes are unknown")
+		s.find("Enter").answer(entered(1, Place{}))
+		require.Equal(t, mostDoubts+1, s.count("Enter"))
+		for range mostDoubts {
+			s.find("Enter").fail(store.ErrDenied)
+		}
+		s.find("Enter").answer(entered(2, Place{}))
+		require.True(t, waits.returned())
+		require.NoError(t, waits.err)
+	})
+}

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -54,7 +55,11 @@ func TestCloseTellsTheBallotsBeforeTheCallsEnd(t *testing.T) {
 		require.Zero(t, s.count("Open"), "no session is opened any more")
 		_, _, err = s.call(t.Context())
 		require.ErrorIs(t, err, store.ErrClosed)
+		ended, cancel := context.WithCancel(t.Context())
+		cancel()
+		_, _, err = s.call(ended)
 		close(hold)
+		require.ErrorIs(t, err, store.ErrClosed, "whatever the caller's context says")
 		require.True(t, late.returned())
 		require.ErrorIs(t, late.err, store.ErrClosed)
 		s.find("End").answer(answer{})

@@ -43,5 +43,7 @@ func TestPresentLeaderIsConfirmed(t *testing.T) {
 		require.Equal(t, store.Known{Leader: two, AsOf: called}, c.value)
 		confirm.answer(answer{})
 		s.quiet()
+		s.observe(nil)
+		s.next("Leader") // at once: nothing was of no use
 	})
 }

@@ -43,3 +43,16 @@ func TestWithdrawAfterTheEndOfASession(t *testing.T) {
 		})
 	}
 }
+
+// TestWithdrawAfterARefusal succeeds once the session has ended, which took the entry along.
+func TestWithdrawAfterARefusal(t *testing.T) {
+	play(t, Settings{}, func(t *testing.T, s *scene) {
+		b, _ := s.leading(1)
+		c := s.withdraw(t.Context(), b)
+		s.next("Remove").fail(store.ErrDenied)
+		require.True(t, c.returned())
+		require.ErrorIs(t, c.err, store.ErrDenied)
+		s.next("End").answer(answer{})
+		require.NoError(t, b.Withdraw(t.Context()))
+	})
+}

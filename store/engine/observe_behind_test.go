@@ -1,7 +1,10 @@
 package engine
 
 import (
+	"context"
+	"strconv"
 	"testing"
+	"testing/synctest"
 
 	"github.com/go-leadership/leadership/store"
 	"github.com/stretchr/testify/require"
@@ -87,5 +90,44 @@ func TestObservationIgnoresAWatchThatIsOver(t *testing.T) {
 		require.Equal(t, one, s.observation().now().Leader)
 		s.next("Leader").shows(State{Leader: one})
 		s.quiet()
+	})
+}
+
+// TestFloorNeverGoesBack: answers to two acknowledgements may come in any order. The older one is told to no caller.
+func TestFloorNeverGoesBack(t *testing.T) {
+	play(t, Settings{}, func(t *testing.T, s *scene) {
+		b, _ := s.leading(1)
+		watch := s.watched()
+		s.acknowledge(b)
+		first := s.next("Acknowledge")
+		s.acknowledge(b)
+		s.all()[1].answer(answer{revision: 9})
+		first.answer(answer{revision: 8})
+
+		watch.tells(News{State: &State{Leader: store.Leader{Value: "value", Revision: 8}}})
+		c := s.leader(&one)
+		require.False(t, c.returned(), "it is older than the last acknowledgement")
+		s.next("Leader").shows(State{Leader: store.Leader{Value: "value", Revision: 9}})
+		require.True(t, c.returned())
+		require.Equal(t, uint64(9), c.value.Revision)
+		s.quiet()
+	})
+}
+
+// TestReadThatWaitsForAPlace has not begun: callers that come meanwhile need no other.
+func TestReadThatWaitsForAPlace(t *testing.T) {
+	play(t, Settings{}, func(t *testing.T, s *scene) {
+		for i := range places {
+			go func() { _, _ = s.Observe(context.Background(), strconv.Itoa(i), nil) }()
+		}
+		synctest.Wait()
+		first, second := s.leader(nil), s.leader(nil)
+		s.next("Leader").shows(State{})
+		last := s.all()[places-1]
+		require.Equal(t, "x", last.election)
+		last.shows(State{Leader: one})
+		require.True(t, first.returned() && second.returned())
+		require.Equal(t, one, second.value)
+		require.Equal(t, places-1, s.count("Leader"))
 	})
 }

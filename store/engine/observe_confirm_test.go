@@ -113,3 +113,19 @@ func TestLeaderIsReadWhileAConfirmationHasNoAnswer(t *testing.T) {
 		}
 	})
 }
+
+// TestConfirmWithoutAnAnswer ends after a TTL, and is sent again: a request that was lost stops no confirmation for good.
+func TestConfirmWithoutAnAnswer(t *testing.T) {
+	play(t, Settings{}, func(t *testing.T, s *scene) {
+		s.confirms.Store(true)
+		time.Sleep(pace)
+		lost := s.next("Confirm")
+		time.Sleep(ttl - time.Nanosecond)
+		require.NoError(t, lost.ctx.Err())
+		time.Sleep(time.Nanosecond)
+		synctest.Wait()
+		require.Error(t, lost.ctx.Err())
+		time.Sleep(pace)
+		require.NotSame(t, lost, s.next("Confirm"))
+	})
+}

@@ -1,7 +1,9 @@
 package engine
 
 import (
+	"errors"
 	"fmt"
+	"os"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -95,4 +97,28 @@ func TestAnsweredErrorIsAnAnswer(t *testing.T) {
 	require.False(t, isAnswer(errLater))
 	require.True(t, isAnswer(nil))
 	require.True(t, isAnswer(store.ErrDenied))
+}
+
+// bound is a session that ends with its process.
+type bound struct {
+	Session
+	err error
+}
+
+func (b bound) SessionFile() (*os.File, error) { return nil, b.err }
+
+// TestSessionFile is that of the ballot's session. The ballot is lost if the session has ended.
+func TestSessionFile(t *testing.T) {
+	play(t, Settings{}, func(t *testing.T, s *scene) {
+		b, _ := s.leading(1)
+		file, err := b.SessionFile()
+		require.NoError(t, err)
+		require.Nil(t, file, "the driver has none")
+		for _, err := range []error{nil, errDisk, ErrOver} {
+			b.session.driver = bound{b.session.driver, err}
+			_, got := b.SessionFile()
+			require.ErrorIs(t, got, err)
+			require.Equal(t, err == ErrOver, errors.Is(got, store.ErrLost))
+		}
+	})
 }

@@ -102,3 +102,20 @@ func TestAcknowledgeSaysThatItsBallotIsLost(t *testing.T) {
 		s.deaf.Store(false)
 	})
 }
+
+// TestReadThatIsOvertakenAndRefused costs no ballot: the read after it counts.
+func TestReadThatIsOvertakenAndRefused(t *testing.T) {
+	play(t, Settings{}, func(t *testing.T, s *scene) {
+		b, own, prev := s.waitingBehind(behind, 0)
+		own.tells(News{})
+		read := s.next("Entry")
+		s.deaf.Store(true)
+		prev.goes()
+		require.Error(t, read.ctx.Err())
+		read.fail(errDisk)
+		require.False(t, b.isLost())
+		s.next("Entry").shows(State{Token: 7}, 0)
+		require.True(t, b.isFirst())
+		s.deaf.Store(false)
+	})
+}

@@ -75,12 +75,16 @@ func TestFirstNotBeforeBothAreWatched(t *testing.T) {
 		b := s.cast(7, behind)
 		prev := s.next("Entry").shows(other)
 		own := s.next("Entry")
+		s.deaf.Store(true)
 		prev.goes()
 		require.False(t, b.isFirst())
 		own.shows(State{Token: 7}) // by a read that was sent before that
 		require.False(t, b.isFirst())
+		prev.goes() // told again, which is no change
+		require.False(t, b.isFirst())
 		s.next("Entry").shows(State{Token: 7})
 		require.True(t, b.isFirst())
+		s.deaf.Store(false)
 	})
 	play(t, Settings{}, func(t *testing.T, s *scene) {
 		b := s.cast(7, behind)
@@ -338,5 +342,17 @@ func TestReadsAreBounded(t *testing.T) {
 		s.Engine.gate.mu.Lock()
 		require.Zero(t, s.Engine.gate.taken)
 		s.Engine.gate.mu.Unlock()
+	})
+}
+
+// TestWatchesStayUntilTheRemoval: the next in line waits for the removal, and not for what takes the watches back.
+func TestWatchesStayUntilTheRemoval(t *testing.T) {
+	play(t, Settings{}, func(t *testing.T, s *scene) {
+		b, own, prev := s.waitingBehind(behind)
+		s.withdraw(t.Context(), b)
+		removal := s.next("Remove")
+		require.False(t, own.isStopped())
+		removal.answer(answer{})
+		require.True(t, own.isStopped() && prev.isStopped())
 	})
 }

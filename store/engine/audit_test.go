@@ -252,3 +252,16 @@ func TestSessionThatEndsIsLoggedOnce(t *testing.T) {
 		require.Equal(t, 1, strings.Count(log.String(), "so the session ends"), log.String())
 	})
 }
+
+// TestLookUnderWay is the only one, and ends with its session: the next session does not wait for the answer.
+func TestLookUnderWay(t *testing.T) {
+	auditing(t, func(t *testing.T, s *scene, b *ballot) {
+		s.session.renew(Proof{Sent: store.Now(), Valid: ttl, Connection: 2})
+		look := s.next("First")
+		time.Sleep(2 * pace)
+		require.Equal(t, 1, s.count("First"))
+		s.session.ends(nil)
+		require.Error(t, look.ctx.Err())
+		s.cast(2, Place{})
+	})
+}

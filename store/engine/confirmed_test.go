@@ -47,3 +47,20 @@ func TestPresentLeaderIsConfirmed(t *testing.T) {
 		s.next("Leader") // at once: nothing was of no use
 	})
 }
+
+// TestNewsWithoutATimeIsNotConfirmed: a watch that has said as of when it knows goes on from there, also if it tells of a
+// change before it has been set.
+func TestNewsWithoutATimeIsNotConfirmed(t *testing.T) {
+	play(t, Settings{}, func(t *testing.T, s *scene) {
+		earlier := time.Now()
+		time.Sleep(time.Second)
+		s.confirms.Store(true)
+		c := s.observe(nil)
+		watch := s.next("Leader")
+		watch.tells(News{State: &State{Leader: one}, AsOf: earlier})
+		watch.shows(State{Leader: two})
+		require.False(t, c.returned(), "the server might be behind")
+		require.Equal(t, store.Known{Leader: two, AsOf: earlier}, s.observation().now())
+		s.next("Confirm")
+	})
+}

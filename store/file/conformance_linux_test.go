@@ -64,7 +64,7 @@ func harness(t *testing.T, ttl time.Duration) conformance.Harness {
 		Restore: func(ctx context.Context, election string) (func() error, error) {
 			path, kept := config.Directory+"/e/"+election, t.TempDir()+"/kept"
 			return func() error {
-				if err := os.RemoveAll(path); err != nil {
+				if err := os.Rename(path, kept+".before"); err != nil { // the store might still write in it
 					return err
 				}
 				return exec.CommandContext(ctx, "mv", kept, path).Run()

@@ -26,6 +26,9 @@ func (s *scripted) Open(ctx context.Context) (Session, Proof, error) {
 func (s *scripted) watch(ctx context.Context, r *request) (Watch, error) {
 	a := s.ask(ctx, r)
 	return Watch{Stream: a.stream, Stop: func() {
+		if s.stopping != nil {
+			s.stopping()
+		}
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		if r.stopped {

@@ -43,6 +43,7 @@ type scripted struct {
 	confirms atomic.Bool // Confirm waits for an answer, too
 	firsts   atomic.Bool // First does
 	deaf     atomic.Bool // requests outlast their contexts
+	stopping func()      // is called when a watch is taken back, if it is set
 
 	mu       sync.Mutex
 	waiting  []*request       // guarded by mu, as are all below

@@ -49,7 +49,7 @@ func (l *link) serve(before *link) error {
 	for {
 		d.mu.Lock()
 		changed, used, leaves := d.changed, d.link == l, d.refused != nil || l.session.ending
-		confirmed, wanted := !l.confirmed.IsZero(), l.wanted
+		confirmed := !l.confirmed.IsZero()
 		d.mu.Unlock()
 		due, late, oldest := k.next()
 		switch now := time.Now(); {
@@ -59,7 +59,7 @@ func (l *link) serve(before *link) error {
 			return l.wire.why()
 		case !late.IsZero() && !now.Before(late):
 			return l.give(fmt.Errorf("the server has not answered for %v", patience(d.config.TTL)))
-		case !now.Before(due), wanted.After(k.sent):
+		case !now.Before(due):
 			k.sent = now
 			k.under = append(k.under, confirmation{store.Now(), async(l, barrier)})
 			continue
@@ -82,7 +82,6 @@ func (l *link) serve(before *link) error {
 			l.wire.end(errLeft) // if that has no reason yet
 		case <-timer.C:
 		case <-changed:
-		case <-l.wants:
 		case <-d.lifecycle.Background.Done():
 			return store.ErrClosed
 		}

@@ -41,24 +41,19 @@ func (d *driver) state(n node) engine.State {
 	}
 }
 
-// Confirm implements engine.Driver: a server answers reads by itself, and might be behind. It waits for a confirmation of
-// the session that is sent after the call, and makes serve send one.
+// Confirm implements engine.Driver: a server answers reads by itself, and might be behind. The barrier is no confirmation of
+// the session, whose times serve chooses (touches.go).
 func (d *driver) Confirm(ctx context.Context) error {
-	began := time.Now()
-	return d.until(ctx, func() (bool, error) {
-		l := d.link
-		if l == nil {
-			return false, d.refused
-		}
-		if l.wanted.Before(began) {
-			l.wanted = began
-			select {
-			case l.wants <- struct{}{}:
-			default:
-			}
-		}
-		return !l.confirmed.Before(began), d.refused
-	})
+	l, err := d.up(ctx)
+	if err != nil {
+		return err
+	}
+	sent := time.Now()
+	if err := l.sync(ctx); err != nil {
+		return err
+	}
+	l.watches.confirmed(sent)
+	return nil
 }
 
 // sync sends a barrier. Later reads of the connection are not behind the barrier.

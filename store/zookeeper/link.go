@@ -24,14 +24,12 @@ type link struct {
 	down    chan struct{}   // closed when the library has lost the connection
 	ended   <-chan zk.Event // closed when the library has ended
 	watches watches
-	wants   chan struct{} // has room for one: a confirmation is wanted
 
-	confirmed time.Time // guarded by the driver's mu, as is wanted: when the last confirmation was sent that was answered
-	wanted    time.Time // a confirmation is wanted that is sent then, or later
+	confirmed time.Time // guarded by the driver's mu: when the last confirmation was sent that was answered
 }
 
 func newLink(d *driver, w *wire, address string, s *session, opened store.Instant) (l *link, err error) {
-	l = &link{driver: d, wire: w, session: s, address: address, opened: opened, down: make(chan struct{}), wants: make(chan struct{}, 1)}
+	l = &link{driver: d, wire: w, session: s, address: address, opened: opened, down: make(chan struct{})}
 	lost := sync.OnceFunc(func() { close(l.down) })
 	l.client, l.ended, err = zk.Connect([]string{address}, d.config.TTL,
 		zk.WithHostProvider(&once{address: address}),

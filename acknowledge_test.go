@@ -48,7 +48,7 @@ func TestAcknowledgeTellsFollowers(t *testing.T) {
 func TestAcknowledgeSaysWhyTheTermEnded(t *testing.T) {
 	virtual(t, func(w *world) {
 		c := w.candidate(w.open(), "a", nil)
-		for range 2000 {
+		for range often(2000) {
 			term := w.campaign(c)
 			acknowledging := async(func() error {
 				for {

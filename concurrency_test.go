@@ -14,7 +14,7 @@ import (
 
 // Many goroutines call every method at once, in any order: nothing deadlocks, panics or is left behind.
 func TestEverythingAtOnce(t *testing.T) {
-	for range 20 {
+	for range often(20) {
 		virtual(t, func(w *world) {
 			st := w.open()
 			f := w.follower(st, nil)

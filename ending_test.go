@@ -20,7 +20,7 @@ import (
 func TestContextHasEndedWhenResignReturns(t *testing.T) {
 	virtual(t, func(w *world) {
 		st := w.open()
-		for range 30 {
+		for range often(30) {
 			c, err := leadership.NewCandidate(st, election, "a", nil)
 			require.NoError(w, err)
 			term := w.campaign(c)

@@ -82,7 +82,7 @@ func TestRenewedWhenItIsOverdue(t *testing.T) {
 			}},
 		})
 		w.campaign(c)
-		for range 300 {
+		for range often(300) {
 			<-lease.Last().Overdue
 			lease.Renew(store.Now(), valid)
 			synctest.Wait()

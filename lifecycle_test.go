@@ -76,7 +76,7 @@ func campaignOnce(c *leadership.Candidate) {
 func TestStopIsNotAnError(t *testing.T) {
 	virtual(t, func(w *world) {
 		st := w.open()
-		for range 2000 {
+		for range often(2000) {
 			c, err := leadership.NewCandidate(st, election, "a", &leadership.Options{Hooks: &leadership.Hooks{
 				Error: func(_ string, err error, _ time.Duration) { t.Errorf("the hook was told %q", err) },
 			}})

@@ -57,6 +57,14 @@ func virtualRun(t *testing.T, name string, test func(w *world)) {
 	t.Run(name, func(t *testing.T) { virtual(t, test) })
 }
 
+// often returns how often a test repeats what depends on luck: ten times less with -short.
+func often(times int) int {
+	if testing.Short() {
+		return times / 10
+	}
+	return times
+}
+
 // watchdog ends the tests, and prints the stacks of all goroutines, if a test does not end. Virtual time might stop
 // because a goroutine spins, or go on for ever because stores renew their sessions while the test is stuck.
 func watchdog(name string) (stop func() bool) {

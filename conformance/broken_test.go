@@ -78,8 +78,8 @@ var (
 )
 
 // TestBrokenStores shows that the suite finds mistakes. A store without a flaw passes it. With one it fails the cases
-// that docs/mistakes.md lists, at least one of the promise that the flaw breaks. It passes all others, which run with
-// -every and take minutes with the race detector.
+// that docs/mistakes.md lists, each in five runs at most, and at least one of the promise that the flaw breaks. It might
+// fail others by chance: they run with -every, are logged, and take minutes with the race detector.
 func TestBrokenStores(t *testing.T) {
 	t.Run("none", func(t *testing.T) {
 		for _, c := range conformance.Cases() {
@@ -101,6 +101,9 @@ func TestBrokenStores(t *testing.T) {
 					continue
 				}
 				r := checkBroken(t, c, f)
+				for tries := 1; isListed && !r.failed && tries < 5; tries++ { // some mistakes need luck to show
+					r = checkBroken(t, c, f)
+				}
 				if r.failed {
 					failed = append(failed, c.Name)
 					promises = append(promises, c.Promises...)
@@ -114,7 +117,7 @@ func TestBrokenStores(t *testing.T) {
 				assert.Contains(t, promises, f.Promise, "no case that fails checks it")
 			}
 			if !*update {
-				assert.ElementsMatch(t, listed[f.Does], failed)
+				assert.Subset(t, failed, listed[f.Does])
 			}
 			rows = append(rows, fmt.Sprintf("| %s | %s | `%s` |\n", f.Promise, f.Does, strings.Join(failed, "`, `")))
 		})

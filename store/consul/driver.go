@@ -140,15 +140,22 @@ func (d *driver) WatchLeader(ctx context.Context, election string, tell engine.T
 	return engine.Watch{Stop: stop}, err
 }
 
-// errIdle says that the store follows no election: it asks for nothing.
+// errIdle says that the store has no session and follows no election: it asks for nothing.
 var errIdle = errors.New("nothing is watched")
 
-// Confirm implements engine.Driver.
+// Confirm implements engine.Driver. If there is a session and nothing is watched, any answer shows that the service works.
 func (d *driver) Confirm(ctx context.Context) error {
 	asked, err := d.watches.Confirm(ctx)
-	if err == nil && !asked {
+	if err != nil || asked {
+		return err
+	}
+	d.mu.Lock()
+	idle := d.present == nil
+	d.mu.Unlock()
+	if idle {
 		return errIdle
 	}
+	_, err = d.client.Get(agent.Confirming(ctx), d.layout.prefix)
 	return err
 }
 

@@ -1,7 +1,6 @@
 package consul_test
 
 import (
-	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -46,17 +45,6 @@ func deregister(t *testing.T, srv *testserver.Consul, node string) {
 	t.Helper()
 	_, err := operator(t, srv).Catalog().Deregister(&api.CatalogDeregistration{Node: node}, nil)
 	require.NoError(t, err)
-}
-
-// A session that can't be created for want of a node is created when the agent has been told of a service.
-func TestMissingNodeIsRegistered(t *testing.T) {
-	t.Parallel()
-	tp := newTap(t)
-	missing := tp.catch(answer(http.StatusInternalServerError, "Missing node registration"), "PUT", "session/create")
-	cast(t, open(t, consul.Config{Addresses: tp.addr()}), newElection(), "own")
-	receive(t, missing.caught, "the answer")
-	require.Equal(t, 1, tp.Count("PUT", "service/register"))
-	require.Equal(t, 1, tp.Count("PUT", "service/deregister"))
 }
 
 // A client agent starts again without its data directory, before the servers have missed it: they refuse what it registers

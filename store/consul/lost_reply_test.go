@@ -66,6 +66,21 @@ func TestLateRequestCastsNoBallot(t *testing.T) {
 	}
 }
 
+// A session whose creation took longer than its lease lasts is destroyed, and another one opened: there might not be
+// enough time to confirm it.
+func TestSessionThatComesLate(t *testing.T) {
+	tp := newTap(t)
+	st := open(t, consul.Config{Addresses: tp.addr(), TTL: short})
+	c := tp.catch(func(tp *tap, w http.ResponseWriter, r *http.Request, body []byte) {
+		time.Sleep(short * 3 / 4) // as long as a cluster takes to elect its leader: more than the lease of two thirds
+		tp.forward(w, r, body)
+	}, "session/create")
+	castFirst(t, st, newElection(), "own")
+	receive(t, c.caught, "the request")
+	require.Greater(t, tp.Count("session/create"), 1)
+	eventually(t, func() bool { return tp.Count("session/destroy") == tp.Count("session/create")-1 }, "it is destroyed")
+}
+
 // A request to create a session is carried out after the store has removed the session's check: it creates none.
 func TestLateCreationFails(t *testing.T) {
 	tp := newTap(t)

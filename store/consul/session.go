@@ -51,7 +51,11 @@ func (d *driver) Open(ctx context.Context) (engine.Session, engine.Proof, error)
 	}
 	d.clearLeft()
 	s := &session{driver: d, sent: store.Now(), renewed: time.Now()}
-	if err := d.create(ctx, s, "leadership-"+newName()); err != nil {
+	err := d.create(ctx, s, "leadership-"+newName())
+	if lease := d.config.TTL - d.config.Grace; err == nil && s.sent.Since(time.Now()) >= lease {
+		err = fmt.Errorf("%w: creating the session took longer than its lease of %v", store.ErrUnavailable, lease)
+	}
+	if err != nil {
 		d.leave(s)
 		return nil, engine.Proof{}, told(err)
 	}

@@ -196,7 +196,6 @@ func (b *ballot) acknowledge(ctx context.Context, value string) (store.Leader, e
 	switch {
 	case err == nil:
 		b.acknowledged(revision)
-		b.engine.notOlder(b.entry.Election, revision)
 		return store.Leader{Value: value, Revision: revision}, nil
 	case errors.Is(err, ErrGone):
 		b.mu.Lock()

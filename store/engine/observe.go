@@ -35,10 +35,6 @@ type observation struct {
 	source  uint64 // the number of the newest feed that has told a state
 	feed    *feed  // the present watch; nil before the first has been set
 
-	// An acknowledgement of this store that has not been told yet.
-	floor   uint64 // its revision; 0 if there is none
-	cleared uint64 // the number of the first read that began after it
-
 	// The reads, by number: 1 is the first that begins. One is due while answered < wanted, or the feed is stale.
 	begun    uint64    // the last that has begun
 	answered uint64    // the last that was answered
@@ -107,22 +103,6 @@ func (e *Engine) leave(o *observation) {
 	e.calls.Done()
 }
 
-// notOlder makes the observation of an election, if there is one, show nothing that is older than an acknowledgement
-// which this store has made: its caller knows of that already.
-func (e *Engine) notOlder(election string, revision uint64) {
-	e.mu.Lock()
-	o := e.observations[election]
-	e.mu.Unlock()
-	if o == nil {
-		return
-	}
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.known.Leader.Revision < revision {
-		o.floor, o.cleared = max(o.floor, revision), o.begun+1
-	}
-}
-
 // wait waits for news to one who knows prev. What is told once the store is being closed is no news: it might only be
 // what Close itself does.
 func (o *observation) wait(ctx context.Context, prev *store.Known) (store.Known, error) {
@@ -147,10 +127,8 @@ func (o *observation) wait(ctx context.Context, prev *store.Known) (store.Known,
 		case o.answered < need, o.known.AsOf.Before(called):
 		case prev != nil && o.known.AsOf.Before(prev.AsOf):
 		case prev != nil && o.known.Leader == prev.Leader && !o.known.AsOf.After(prev.AsOf):
-		case o.floor == 0 || o.answered >= o.cleared:
+		default:
 			return o.known, nil
-		default: // it is news to the caller, and might be older than the acknowledgement
-			need = o.cleared
 		}
 		o.wanted = max(o.wanted, need)
 		if o.lacking() {
@@ -314,9 +292,6 @@ func (o *observation) tell(f *feed) Tell {
 			o.last = max(o.last, n.State.Leader.Revision)
 			f.dated = f.dated || !n.AsOf.IsZero()
 			o.asOf(n.AsOf)
-			if o.known.Leader.Revision >= o.floor {
-				o.floor = 0
-			}
 		case n.AsOf.IsZero():
 			f.stale = true
 		case f.number == o.source && !f.stale: // before that, what is known was told by another watch

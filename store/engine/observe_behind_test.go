@@ -35,27 +35,6 @@ func TestReadThatFindsNoLeader(t *testing.T) {
 	})
 }
 
-// TestFloorOfAnOwnAcknowledgement: while the store's own acknowledgement has not been told, a state of before it is told to no
-// caller, and does not count as news of it.
-func TestFloorOfAnOwnAcknowledgement(t *testing.T) {
-	play(t, Settings{}, func(t *testing.T, s *scene) {
-		b, _ := s.leading(1)
-		watch := s.watched()
-		acknowledge := s.acknowledge(b)
-		s.next("Acknowledge").answer(answer{revision: 9})
-		require.True(t, acknowledge.returned())
-
-		watch.tells(News{State: &State{Leader: two}}) // on its way since before
-		c := s.leader(&one)
-		require.False(t, c.returned(), "it is older than the acknowledgement")
-		acknowledged := store.Leader{Value: "value", Revision: 9}
-		s.next("Leader").shows(State{Leader: acknowledged})
-		require.True(t, c.returned())
-		require.Equal(t, acknowledged, c.value)
-		s.quiet()
-	})
-}
-
 // TestReplacedWatchIsNotListenedTo: once the watch after it has told a state, what it tells is ignored, and the end of it, too.
 func TestReplacedWatchIsNotListenedTo(t *testing.T) {
 	for name, late := range map[string]News{
@@ -89,27 +68,6 @@ func TestObservationIgnoresAWatchThatIsOver(t *testing.T) {
 		watch.tells(News{State: &State{Leader: two}})
 		require.Equal(t, one, s.observation().now().Leader)
 		s.next("Leader").shows(State{Leader: one})
-		s.quiet()
-	})
-}
-
-// TestFloorNeverGoesBack: answers to two acknowledgements may come in any order. The older one is told to no caller.
-func TestFloorNeverGoesBack(t *testing.T) {
-	play(t, Settings{}, func(t *testing.T, s *scene) {
-		b, _ := s.leading(1)
-		watch := s.watched()
-		s.acknowledge(b)
-		first := s.next("Acknowledge")
-		s.acknowledge(b)
-		s.all()[1].answer(answer{revision: 9})
-		first.answer(answer{revision: 8})
-
-		watch.tells(News{State: &State{Leader: store.Leader{Value: "value", Revision: 8}}})
-		c := s.leader(&one)
-		require.False(t, c.returned(), "it is older than the last acknowledgement")
-		s.next("Leader").shows(State{Leader: store.Leader{Value: "value", Revision: 9}})
-		require.True(t, c.returned())
-		require.Equal(t, uint64(9), c.value.Revision)
 		s.quiet()
 	})
 }

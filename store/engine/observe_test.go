@@ -188,50 +188,6 @@ func TestLeaderThatIsRefused(t *testing.T) {
 	})
 }
 
-// TestLeaderIsNotOlderThanTheOwnAcknowledgement: the caller that acknowledged knows of it before the watch reports it.
-func TestLeaderIsNotOlderThanTheOwnAcknowledgement(t *testing.T) {
-	acknowledged := store.Leader{Value: "value", Revision: 9}
-	acknowledge := func(t *testing.T, s *scene) (watch *request) {
-		b, _ := s.leading(1)
-		watch = s.watched()
-		c := s.acknowledge(b)
-		s.next("Acknowledge").answer(answer{revision: 9})
-		require.True(t, c.returned())
-		return watch
-	}
-	t.Run("read", func(t *testing.T) {
-		play(t, Settings{}, func(t *testing.T, s *scene) {
-			acknowledge(t, s)
-			c := s.leader(&acknowledged)
-			require.False(t, c.returned())
-			s.next("Leader").shows(State{Leader: acknowledged})
-			require.False(t, c.returned())
-			s.quiet()
-		})
-	})
-	t.Run("told", func(t *testing.T) {
-		play(t, Settings{}, func(t *testing.T, s *scene) {
-			watch := acknowledge(t, s)
-			known := s.observation().now()
-			c := s.observe(&known)
-			s.quiet()
-			watch.tells(News{State: &State{Leader: acknowledged}})
-			require.True(t, c.returned())
-			require.Equal(t, acknowledged, c.value.Leader)
-			s.quiet()
-		})
-	})
-	t.Run("replaced meanwhile", func(t *testing.T) {
-		play(t, Settings{}, func(t *testing.T, s *scene) {
-			acknowledge(t, s)
-			c := s.leader(&acknowledged)
-			s.next("Leader").shows(State{})
-			require.True(t, c.returned())
-			require.Zero(t, c.value)
-		})
-	})
-}
-
 // TestObservationIsDroppedWhenItIsNotUsed for a TTL.
 func TestObservationIsDroppedWhenItIsNotUsed(t *testing.T) {
 	play(t, Settings{}, func(t *testing.T, s *scene) {

@@ -39,18 +39,3 @@ func TestLowerRevisionOfANewWatch(t *testing.T) {
 		s.quiet()
 	})
 }
-
-// TestLowerRevisionAfterTheOwnAcknowledgement: a caller that waits for it learns that the service has lost it.
-func TestLowerRevisionAfterTheOwnAcknowledgement(t *testing.T) {
-	play(t, Settings{}, func(t *testing.T, s *scene) {
-		b, _ := s.leading(1)
-		s.watched()
-		a := s.acknowledge(b)
-		s.next("Acknowledge").answer(answer{revision: 9})
-		require.True(t, a.returned())
-		c := s.leader(&a.value)
-		s.next("Leader").shows(State{Leader: two})
-		require.True(t, c.returned())
-		require.Equal(t, two, c.value)
-	})
-}

@@ -14,7 +14,7 @@ import (
 // The line is that slow from the start, or turns slow while the candidate leads.
 func TestSlowLink(t *testing.T) {
 	t.Parallel()
-	const ttl = 8 * time.Second
+	const ttl = 12 * time.Second // an answer may be late by an eighth of that: 1.5 s, for a busy machine
 	for name, slowAtFirst := range map[string]bool{"from the start": true, "while leading": false} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -79,15 +79,6 @@ func TestMoreProcessesThanInotifyInstances(t *testing.T) {
 	p.ended(t, soon(t))
 }
 
-// TestFileSystemsOfTheKernel: unsuitable file systems are refused, by what the system reports of them.
-func TestFileSystemsOfTheKernel(t *testing.T) {
-	for _, dir := range []string{"/proc/leadership", "/sys/leadership"} {
-		_, err := Open(Config{Directory: dir})
-		require.ErrorIs(t, err, store.ErrInvalid)
-		require.ErrorContains(t, err, "use a directory on ext4")
-	}
-}
-
 // TestDirectoryIsRemovedUnderProcesses: some process leads again, with a higher token, each time the directory is removed.
 func TestDirectoryIsRemovedUnderProcesses(t *testing.T) {
 	c := newChaos(t, 5, time.Second, 0)

@@ -8,7 +8,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/go-leadership/leadership/store"
@@ -218,34 +217,4 @@ func TestRequestsWaitForAHang(t *testing.T) {
 	require.NoError(t, <-listed)
 	_, err := d.Ballots(soon(t), "e")
 	require.NoError(t, err)
-}
-
-// TestRequestsUnderWay: a request hangs from the limit on, until it has returned.
-func TestRequestsUnderWay(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := requests{limit: time.Second, began: map[*time.Time]struct{}{}, ended: make(chan struct{})}
-		hung := func() error { _, err := r.hung(); return err }
-		require.NoError(t, hung())
-		first := r.begin()
-		time.Sleep(time.Second / 2)
-		second := r.begin()
-		time.Sleep(time.Second/2 - 1)
-		require.NoError(t, hung())
-		require.NoError(t, r.wait(t.Context()))
-		time.Sleep(time.Nanosecond)
-		require.ErrorIs(t, hung(), store.ErrUnavailable)
-		require.ErrorContains(t, hung(), "has not returned for 1s")
-
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		require.ErrorContains(t, r.wait(ctx), "has not returned for")
-		first()
-		require.ErrorContains(t, hung(), "has not returned for 1.5s")
-		waited := make(chan error, 1)
-		go func() { waited <- r.wait(t.Context()) }()
-		synctest.Wait()
-		require.Empty(t, waited)
-		second()
-		require.NoError(t, errors.Join(<-waited, hung()))
-	})
 }

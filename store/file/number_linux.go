@@ -114,14 +114,15 @@ func (n *numbers) raise(now floors, floor uint64) (floors, error) {
 	return now, nil
 }
 
+// prepared reports whether an end is known to be durable, if the file system is.
+func (n *numbers) prepared() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.durable > 0 || !n.driver.durable
+}
+
 // prepare makes an end durable, so that the first entry does not wait for that.
 func (n *numbers) prepare() error {
-	n.mu.Lock()
-	prepared := n.durable > 0 || !n.driver.durable
-	n.mu.Unlock()
-	if prepared {
-		return nil
-	}
 	f, err := n.floors()
 	if missing(err) {
 		return nil

@@ -23,8 +23,7 @@ type watch struct {
 	over    bool       // there is news
 	gone    bool       // and that is that the entry has gone
 	stopped bool
-	subs    []*sub
-	joined  []*monitor
+	ends    []func() // what stop calls
 }
 
 // newWatch returns a watch that watches nothing yet. The caller stops it.
@@ -43,16 +42,21 @@ func (w *watch) dir(dir string, mask uint32, name string, news func(mask uint32)
 	if err != nil {
 		return err
 	}
+	w.keep(func() { d.hub.remove(s) })
+	return nil
+}
+
+// keep notes what ends something that belongs to the watch: stop calls it. If the watch has been stopped, keep does.
+func (w *watch) keep(end func()) {
 	w.mu.Lock()
 	stopped := w.stopped
 	if !stopped {
-		w.subs = append(w.subs, s)
+		w.ends = append(w.ends, end)
 	}
 	w.mu.Unlock()
 	if stopped {
-		d.hub.remove(s)
+		end()
 	}
-	return nil
 }
 
 // path watches a directory, or the nearest existing parent: it reports when the directory might have changed. It writes
@@ -143,14 +147,11 @@ func (w *watch) confirmed(asOf time.Time) {
 func (w *watch) stop() {
 	d := w.driver
 	w.mu.Lock()
-	subs, joined := w.subs, w.joined
-	w.stopped, w.subs, w.joined = true, nil, nil
+	ends := w.ends
+	w.stopped, w.ends = true, nil
 	w.mu.Unlock()
-	for _, s := range subs {
-		d.hub.remove(s)
-	}
-	for _, m := range joined {
-		m.leave(w)
+	for _, end := range ends {
+		end()
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -207,15 +208,7 @@ func (d *driver) join(w *watch, id, ballot string, withdraw func()) (*monitor, e
 		m.leave(w)
 		return nil, err
 	}
-	w.mu.Lock()
-	stopped := w.stopped
-	if !stopped {
-		w.joined = append(w.joined, m)
-	}
-	w.mu.Unlock()
-	if stopped {
-		m.leave(w)
-	}
+	w.keep(func() { m.leave(w) })
 	return m, nil
 }
 

@@ -73,6 +73,43 @@ func TestConfigIsChecked(t *testing.T) {
 	}
 }
 
+// The settings decide where the nodes are.
+func TestSettingsOfTheLayout(t *testing.T) {
+	conn := operator(t)
+	config := zookeeper.Config{
+		Servers: sharedServer(t).Addrs(), TTL: long,
+		Chroot: "/prod/eu west", Root: "/wahl", BallotPrefix: "stimme", AckName: "gewählt",
+	}
+	election := newElection() + "/mit Teilen"
+	st := open(t, config)
+	for range 2 { // the nodes above exist the second time
+		b := castFirst(t, st, election, "own")
+		acknowledge(t, b, oddBytes)
+		path := "/prod/eu west/wahl/" + election[:len(election)-len("/mit Teilen")] + "__mit Teilen"
+		nodes := list(t, conn, path)
+		require.Len(t, nodes, 2)
+		for _, name := range nodes {
+			_, stat, err := conn.Get(path + "/" + name)
+			require.NoError(t, err)
+			require.NotZero(t, stat.EphemeralOwner)
+			if name != "gewählt" {
+				require.Regexp(t, `^stimme_[0-9a-f]{17,}_\d{10}$`, name)
+				require.EqualValues(t, b.Token(), stat.Czxid)
+			}
+		}
+		data, _, err := conn.Get(path + "/gewählt")
+		require.NoError(t, err)
+		require.Equal(t, oddBytes, string(data))
+		require.NoError(t, b.Withdraw(soon(t)))
+		require.Empty(t, list(t, conn, path))
+	}
+	other := config
+	other.Chroot, other.Root = "/prod", "/eu west/wahl" // the same path
+	castFirst(t, st, election, "first")
+	waiting(t, cast(t, open(t, other), election, "second"))
+	require.Empty(t, list(t, conn, dir(election)))
+}
+
 // The ensemble decides about the timeout. If it grants another one, the store refuses it, with both values, before a
 // ballot is cast: the arithmetic of the lease depends on it.
 func TestTTLIsNotGranted(t *testing.T) {

@@ -71,9 +71,9 @@ func (l *link) outcome(ctx context.Context, c *creation, dir, nonce string) (pat
 			return c.path, c.nodes, nil
 		}
 	}
-	// The barrier makes this final: what was sent on an earlier connection is carried out before the barrier or never,
-	// because a session that has moved on, or ended, is refused (TestSearchIsBehindTheCreation).
-	nodes, err = l.syncedChildren(ctx, dir)
+	// What was sent on an earlier connection is carried out before the first confirmation of this one or never, because a
+	// session that has moved on, or ended, is refused. So the list is final (TestSearchIsBehindTheCreation).
+	nodes, err = request(ctx, l, func(c *zk.Conn) ([]string, error) { return children(c, dir) })
 	if err != nil && !errors.Is(err, zk.ErrNoNode) {
 		return "", nil, err
 	}

@@ -236,7 +236,7 @@ func TestDialLimits(t *testing.T) {
 		gaps  []time.Duration
 	}{
 		"silent": {func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() },
-			[]time.Duration{1000, 1050, 4100, 4200, 4250, 4250}},
+			[]time.Duration{1000, 1000, 4000, 4000, 4000, 4000}},
 		"refused": {func(context.Context) error { return errors.New("refused") },
 			[]time.Duration{0, 50, 100, 200, 250, 250}},
 	} {

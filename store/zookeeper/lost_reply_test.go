@@ -3,8 +3,10 @@ package zookeeper_test
 import (
 	"context"
 	"testing"
+	"time"
 
 	"github.com/go-leadership/leadership/store"
+	"github.com/go-leadership/leadership/store/engine"
 	"github.com/go-leadership/leadership/store/zookeeper"
 	"github.com/stretchr/testify/require"
 )
@@ -93,4 +95,31 @@ func TestSessionEndsDuringCampaign(t *testing.T) {
 	require.NoError(t, b.Wait(soon(t)))
 	eventually(t, func() bool { _, ok := b.Lease().Span(); return ok }, "the lease of the new session")
 	require.Equal(t, []string{"ours"}, values(t, st, election))
+}
+
+// Void waits for the outcome of a request to enter that is on its way.
+func TestVoidWaitsForTheCreation(t *testing.T) {
+	election := newElection()
+	conn := operator(t)
+	makePath(t, conn, dir(election))
+	st, tp := openTapped(t)
+	session, err := st.Session(soon(t))
+	require.NoError(t, err)
+	late := tp.catch(t, hold, opCreate, dir(election)+"/")
+	nonce := engine.Nonce{Name: "nonce"}
+	ctx, cancel := context.WithCancel(soon(t))
+	entered := make(chan error, 1)
+	go func() {
+		_, err := session.Enter(ctx, election, nonce, "own")
+		entered <- err
+	}()
+	receive(t, late.caught, "the request")
+	cancel()
+	require.ErrorIs(t, receive(t, entered, "the end of the call"), store.ErrUnknownOutcome)
+	voided := make(chan error, 1)
+	go func() { voided <- session.Void(soon(t), election, nonce) }()
+	require.Never(t, func() bool { return len(voided) > 0 }, 300*time.Millisecond, 10*time.Millisecond)
+	late.letGo()
+	require.NoError(t, receive(t, voided, "the end of the entry"))
+	require.Empty(t, list(t, conn, dir(election)))
 }

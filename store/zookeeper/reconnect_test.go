@@ -104,6 +104,7 @@ func TestReconnectionIsGrantedLess(t *testing.T) {
 	st, tp := openTapped(t)
 	b := castFirst(t, st, election, "own")
 	tp.grant(ttl)
+	refused := time.Now()
 	tp.breakOff()
 	lost(t, b)
 	eventually(t, func() bool { return b.Lease().Remaining() == 0 }, "the end of the lease") // the ballot learns first
@@ -111,6 +112,7 @@ func TestReconnectionIsGrantedLess(t *testing.T) {
 	require.ErrorIs(t, err, store.ErrInvalid)
 	require.ErrorContains(t, err, ttl.String())
 	eventually(t, func() bool { return len(list(t, operator(t), dir(election))) == 0 }, "the old ballot blocks no other")
+	require.Less(t, time.Since(refused), long, "the session was closed")
 }
 
 // The service comes back with an earlier state, as after the loss of its disk. The client library refuses to connect to

@@ -14,7 +14,7 @@ import (
 	"github.com/go-leadership/leadership/internal/adapter"
 )
 
-// The pause before a server is dialled, once each server has failed. The pause doubles, so an outage makes at most four
+// The time from one dial to the next, once each server has failed. The time doubles, so an outage makes at most four
 // connections a second (TestServerHangsUpAfterTheHandshake). A connection has worked if it has lasted for steady.
 const (
 	leastPause = 50 * time.Millisecond
@@ -32,21 +32,23 @@ func (d *driver) run() {
 	rand.Shuffle(len(servers), func(i, k int) { servers[i], servers[k] = servers[k], servers[i] })
 	var before *link // the last connection whose watches are not over
 	failed := 0      // how many connections have failed since one worked
+	var dialled time.Time
 	for i := 0; d.lifecycle.Background.Err() == nil && !d.isRefused(); i++ {
 		if again := failed - len(servers); again >= 0 {
-			adapter.PauseFor(d.lifecycle.Background, min(leastPause<<min(again, 10), mostPause))
+			adapter.PauseFor(d.lifecycle.Background, min(leastPause<<min(again, 10), mostPause)-time.Since(dialled))
 		}
+		dialled = time.Now()
 		address := servers[i%len(servers)]
 		l, err := d.connect(address, failed < len(servers))
 		failed++
 		if err == nil {
-			began := time.Now()
+			connected := time.Now()
 			l.watches.number = uint64(i) + 1
 			err = l.serve(before)
 			if d.leave(l) {
 				before = l
 			}
-			if time.Since(began) >= steady {
+			if time.Since(connected) >= steady {
 				failed = 0
 			}
 		}

@@ -31,10 +31,10 @@ func TestPresentLeaderIsConfirmed(t *testing.T) {
 		require.False(t, c.returned(), "the server might be behind")
 		confirm := s.next("Confirm")
 		confirm.fail(errLater)
-		time.Sleep(50 * time.Millisecond)
+		time.Sleep(400 * time.Millisecond)
 		s.next("Confirm").answer(answer{}) // but nothing was told
 		s.quiet()
-		time.Sleep(100 * time.Millisecond)
+		time.Sleep(400 * time.Millisecond)
 		confirm = s.next("Confirm")
 		watch.tells(News{State: &State{Leader: two}})
 		require.False(t, c.returned())
@@ -62,5 +62,35 @@ func TestNewsWithoutATimeIsNotConfirmed(t *testing.T) {
 		require.False(t, c.returned(), "the server might be behind")
 		require.Equal(t, store.Known{Leader: two, AsOf: earlier}, s.observation().now())
 		s.next("Confirm")
+	})
+}
+
+// TestCallersShareAConfirmation, and one without an answer holds back no read.
+func TestCallersShareAConfirmation(t *testing.T) {
+	play(t, Settings{}, func(t *testing.T, s *scene) {
+		earlier := time.Now()
+		time.Sleep(time.Second)
+		s.confirms.Store(true)
+		var calls []*call[store.Known]
+		for range 10 {
+			calls = append(calls, s.observe(nil))
+		}
+		var watch *request
+		for s.count("Leader") > 0 {
+			watch = s.find("Leader")
+			watch.tells(News{State: &State{Leader: one}, AsOf: earlier})
+			watch.answer(answer{stream: 1})
+		}
+		require.Equal(t, 1, s.count("Confirm"))
+		for range 10 {
+			time.Sleep(100 * time.Millisecond)
+			require.Equal(t, 1, s.count("Confirm"), "one is under way")
+		}
+		watch.tells(News{Over: true})
+		s.find("Leader").shows(State{Leader: two})
+		for _, c := range calls {
+			require.True(t, c.returned())
+			require.Equal(t, two, c.value.Leader)
+		}
 	})
 }

@@ -109,20 +109,21 @@ type Settings struct {
 
 // Engine implements store.Store. New makes one.
 type Engine struct {
-	driver   Driver
-	peers    Peers // the driver, if it is of such a service
-	settings Settings
-	id       string // random: the nonces of this store begin with it
-	life     *adapter.Lifecycle
-	log      logger
-	gate     gate
-	rota     rota
-	slots    chan *slot     // those that are free, in the order in which they are taken
-	keeper   sync.WaitGroup // the goroutine that runs keep, and those that end sessions after it
-	calls    sync.WaitGroup // calls of users; one is added under mu while closed is false
-	closing  sync.Once
-	closed   error       // what Close returns; written once by closing
-	worked   atomic.Bool // a ballot was cast, or a read of an election was answered
+	driver     Driver
+	peers      Peers // the driver, if it is of such a service
+	settings   Settings
+	id         string // random: the nonces of this store begin with it
+	life       *adapter.Lifecycle
+	log        logger
+	gate       gate
+	rota       rota
+	confirming chan struct{}  // has one while a confirmation is under way
+	slots      chan *slot     // those that are free, in the order in which they are taken
+	keeper     sync.WaitGroup // the goroutine that runs keep, and those that end sessions after it
+	calls      sync.WaitGroup // calls of users; one is added under mu while closed is false
+	closing    sync.Once
+	closed     error       // what Close returns; written once by closing
+	worked     atomic.Bool // a ballot was cast, or a read of an election was answered
 
 	mu           sync.Mutex
 	ended        bool                    // guarded by mu, as are all below: Close has begun
@@ -148,6 +149,7 @@ func New(d Driver, s Settings) *Engine {
 	e.id = hex.EncodeToString(id[:])
 	e.log.start = e.life.Go
 	e.log.log, e.gate.name, e.gate.logger = s.Logger, s.Name, &e.log
+	e.confirming = make(chan struct{}, 1)
 	e.slots = make(chan *slot, Slots)
 	for i := range Slots {
 		e.slots <- &slot{number: i}
@@ -259,18 +261,10 @@ func (e *Engine) Clear(ctx context.Context, election string) error {
 // confirmation may take longer than that: the next one is sent when it has been answered. Twice as often it looks which
 // observations are getting old.
 func (e *Engine) maintain() {
-	confirming := make(chan struct{}, 1)
 	for tick := 0; e.life.Calls.Err() == nil; tick++ {
 		e.freshen()
 		if tick%2 == 0 {
-			select {
-			case confirming <- struct{}{}:
-				e.life.Go(func() {
-					_ = e.confirm() // its outcome is what the watches tell
-					<-confirming
-				})
-			default:
-			}
+			e.confirmSoon()
 			e.dropUnused()
 			if tick > 0 { // at first nothing has been watched for long
 				e.rota.turn()
@@ -293,12 +287,21 @@ func (e *Engine) freshen() {
 	}
 }
 
-// confirm asks the driver to confirm what the watches of leaders have told.
-func (e *Engine) confirm() error {
-	return e.gate.send(e.life.Calls, plain, func() error {
-		ctx, cancel := context.WithTimeout(e.life.Calls, e.settings.TTL)
-		defer cancel()
-		return e.driver.Confirm(ctx)
+// confirmSoon asks the driver to confirm what the watches of leaders have told, unless a confirmation is under way. The
+// outcome is what the watches tell.
+func (e *Engine) confirmSoon() {
+	select {
+	case e.confirming <- struct{}{}:
+	default:
+		return
+	}
+	e.life.Go(func() {
+		_ = e.gate.send(e.life.Calls, plain, func() error {
+			ctx, cancel := context.WithTimeout(e.life.Calls, e.settings.TTL)
+			defer cancel()
+			return e.driver.Confirm(ctx)
+		})
+		<-e.confirming
 	})
 }
 

@@ -181,6 +181,7 @@ func (g *gate) answer() {
 	defer g.mu.Unlock()
 	if g.end() {
 		g.warn.Stop()
+		g.next = time.Time{}
 		g.grant()
 	}
 }

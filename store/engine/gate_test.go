@@ -74,7 +74,7 @@ func TestOutageAfterAWait(t *testing.T) {
 	})
 }
 
-// TestTurnsOfTheNextOutage begin with the shortest pause again.
+// TestTurnsOfTheNextOutage begin at once, and with the shortest pause again.
 func TestTurnsOfTheNextOutage(t *testing.T) {
 	inOutage(t, &lines{}, func(t *testing.T, s *scene, _ *ballot, entry *request) {
 		list := func(ctx context.Context) {
@@ -89,7 +89,6 @@ func TestTurnsOfTheNextOutage(t *testing.T) {
 		cancel()
 		synctest.Wait()
 		require.NoError(t, s.Engine.gate.err())
-		time.Sleep(mostPause)
 
 		entry.tells(News{Over: true})
 		s.find("Entry").fail(errLater)

@@ -216,8 +216,8 @@ func (o *observation) readAll() {
 			}
 			useful = err == nil && o.set(f)
 		default:
-			_ = o.engine.confirm()
-			useful = false // unless nothing is lacking then
+			o.engine.confirmSoon()
+			wait.PauseOr(o.ctx, o.bell)
 		}
 	}
 }

@@ -18,15 +18,16 @@ func (d *driver) RequestResignation(ctx context.Context, election string, token 
 		return nil // to etcd it would mean any revision
 	}
 	found, err := d.ballots(ctx, election, "", clientv3.WithMinCreateRev(created), clientv3.WithMaxCreateRev(created))
-	for _, kv := range found {
-		if isForeign(d.layout.dir(election), kv) {
-			return fmt.Errorf("%w: the candidate %q uses concurrency.Election, which takes no requests to resign",
-				errors.ErrUnsupported, redact.Shorten(string(kv.Value)))
-		}
-		key := string(kv.Key)
-		_, err := d.change(ctx, []clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(key), "=", created)},
-			clientv3.OpPut(key, "", clientv3.WithIgnoreValue(), clientv3.WithIgnoreLease()))
+	if err != nil || len(found) == 0 {
 		return err
 	}
+	ballot := found[0] // a session creates one key in a transaction
+	if isForeign(d.layout.dir(election), ballot) {
+		return fmt.Errorf("%w: the candidate %q uses concurrency.Election, which takes no requests to resign",
+			errors.ErrUnsupported, redact.Shorten(string(ballot.Value)))
+	}
+	key := string(ballot.Key)
+	_, err = d.change(ctx, []clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(key), "=", created)},
+		clientv3.OpPut(key, "", clientv3.WithIgnoreValue(), clientv3.WithIgnoreLease()))
 	return err
 }

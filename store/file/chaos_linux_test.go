@@ -60,6 +60,9 @@ func TestKilledLeaderIsReplacedAtOnce(t *testing.T) {
 // TestFrozenLeaderIsReplacedInTime: soon after the TTL of a stopped process another one leads, whether the stopped one
 // led or waited.
 func TestFrozenLeaderIsReplacedInTime(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it waits for several seconds: make test runs it")
+	}
 	c := newChaos(t, 3, 4*time.Second, 1)
 	for range 2 {
 		require.Eventually(t, func() bool { return c.leader() != nil }, time.Minute, time.Millisecond, "a leader")

@@ -114,6 +114,9 @@ func (tr *trial) givenUp() {
 // TestCallHangs: a call of one store hangs while its renewals go on, or is a renewal. Its ballot blocks the others for
 // about a TTL, and it takes part again when the call has ended. All hang at the same time, since that takes a TTL.
 func TestCallHangs(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it waits for several seconds: make test runs it")
+	}
 	var trials []*trial
 	calls := make(chan error, 10) // their outcomes do not matter
 	add := func() *trial {
@@ -164,6 +167,9 @@ func TestCallHangs(t *testing.T) {
 
 // TestAcknowledgementHangs: a leader that can't acknowledge gives way to others.
 func TestAcknowledgementHangs(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it waits for several seconds: make test runs it")
+	}
 	var trials []*trial
 	errs := make(chan error, 10)
 	for _, m := range []match{{op: "write", path: "/_b/"}, {op: "symlink", path: "/t/"}, {op: "rename", path: "/t/"}} {
@@ -190,6 +196,9 @@ func TestAcknowledgementHangs(t *testing.T) {
 
 // TestRequestsWaitForAHang: while a call hangs no other request is begun, so that goroutines do not pile up.
 func TestRequestsWaitForAHang(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it waits for several seconds: make test runs it")
+	}
 	disk := newStuck()
 	c := configIn(t.TempDir() + "/store")
 	c.TTL = 200 * time.Millisecond

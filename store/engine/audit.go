@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -18,8 +19,8 @@ import (
 // The audit looks at the head of the queue of each election in which its session has ever cast a ballot:
 //   - after each reconnection, at all of them, since a service is restored while it is down. They are read as [places]
 //     allow, 16 at once. So N elections take N/16 round trips;
-//   - otherwise at one for each pace, in turn. So an entry that has got to the head is found within N paces, and two more
-//     round trips. Of those without a claim it remembers [mostElections].
+//   - otherwise at one for each pace, in turn (rota.go). So an entry that has got to the head is found within N paces, and
+//     two more round trips. Of those without a claim it remembers the last [mostElections].
 //
 // Each look costs one request. A lag of the service, an answer that is late, and a denial that passes explain a lot: what
 // was not explained is read again, and costs the session only if two reads show the same entry that were both sent after
@@ -33,21 +34,32 @@ const mostElections = 1000
 func (s *session) queue(election string) *queue {
 	q := s.queues[election]
 	if q == nil {
-		q = &queue{}
+		q = &queue{election: election}
+		q.turn = s.rota.join(func() { s.look(election) })
+		q.unclaimed = s.unclaimed.PushBack(q)
 		s.queues[election] = q
-		s.elections = append(s.elections, election)
 	}
 	return q
 }
 
-// forget ends the audit of an election without a claim if there are many. The caller holds the engine's mu.
-func (s *session) forget(election string) {
-	if s.queues[election].claims > 0 || len(s.elections) <= mostElections {
-		return
+// claimed notes a claim. The caller holds the engine's mu.
+func (s *session) claimed(q *queue) {
+	if q.claims++; q.claims == 1 {
+		s.unclaimed.Remove(q.unclaimed)
 	}
-	delete(s.queues, election)
-	i := slices.Index(s.elections, election)
-	s.elections = slices.Concat(s.elections[:i], s.elections[i+1:])
+}
+
+// settled notes that a claim is settled. If too many elections are without a claim, it ends the audit of the one that has
+// been so for the longest. The caller holds the engine's mu.
+func (s *session) settled(q *queue) {
+	if q.claims--; q.claims == 0 {
+		q.unclaimed = s.unclaimed.PushBack(q)
+	}
+	if s.unclaimed.Len() > mostElections {
+		oldest := s.unclaimed.Remove(s.unclaimed.Front()).(*queue)
+		s.rota.leave(oldest.turn)
+		delete(s.queues, oldest.election)
+	}
 }
 
 // connected notes on which connection a proof came.
@@ -61,33 +73,31 @@ func (s *session) connected(connection uint64) {
 func (s *session) audit() {
 	ticker := time.NewTicker(s.engine.settings.Pace)
 	defer ticker.Stop()
-	for turn := 0; ; {
+	for {
 		select {
 		case <-s.ctx.Done():
 			return
 		case <-s.reconnected:
-			s.lookAt(s.heads()...)
+			s.lookAtAll()
 		case <-ticker.C:
-			if heads := s.heads(); len(heads) > 0 {
-				s.lookAt(heads[turn%len(heads)])
-				turn++
-			}
+			s.rota.turn()
 		}
 	}
 }
 
-func (s *session) heads() []string {
+// elections are those that are audited, in the order of their names, so that a simulation can be repeated.
+func (s *session) elections() []string {
 	s.engine.mu.Lock()
 	defer s.engine.mu.Unlock()
-	return s.elections
+	return slices.Sorted(maps.Keys(s.queues))
 }
 
-// lookAt looks at the heads of some elections, as many at once as there are places.
-func (s *session) lookAt(elections ...string) {
+// lookAtAll looks at the heads of all elections, as many at once as there are places.
+func (s *session) lookAtAll() {
 	var looks sync.WaitGroup
 	defer looks.Wait()
 	free := make(chan struct{}, places)
-	for _, election := range elections {
+	for _, election := range s.elections() {
 		free <- struct{}{}
 		looks.Go(func() { s.look(election); <-free })
 	}

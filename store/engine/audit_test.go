@@ -1,7 +1,9 @@
 package engine
 
 import (
+	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -206,27 +208,73 @@ func TestLookWithoutAnAnswerEnds(t *testing.T) {
 	})
 }
 
-// TestElectionsThatAreOver: a session remembers some, and those in which it has a claim.
+// TestElectionsThatAreOver: a session remembers those in which it has a claim, and of the others the last ones that were
+// over. An election that is forgotten costs no other its turn.
 func TestElectionsThatAreOver(t *testing.T) {
 	auditing(t, func(t *testing.T, s *scene, b *ballot) {
-		for i := range mostElections + 10 {
-			c := s.casting(t.Context(), strconv.Itoa(i))
-			s.find("Enter").answer(entered(uint64(i+2), Place{}))
+		token := uint64(1)
+		over := func(election string) {
+			token++
+			c := s.casting(t.Context(), election)
+			s.find("Enter").answer(entered(token, Place{}))
 			require.True(t, c.returned())
-			go func() { _ = c.value.Withdraw(t.Context()) }()
+			w := s.withdraw(t.Context(), c.value)
 			s.find("Remove").answer(answer{})
+			<-w.done
 		}
-		heads := b.session.heads()
-		require.Len(t, heads, mostElections)
-		require.Equal(t, "x", heads[0])
-
-		s.casting(t.Context(), "one more") // it stands
-		heads = b.session.heads()
-		before := slices.Clone(heads)
-		s.withdraw(t.Context(), b)
+		name := func(i int) string { return fmt.Sprintf("%04d", i) }
+		for i := range mostElections {
+			over(name(i))
+		}
+		require.Len(t, b.session.elections(), mostElections+1, "and x, where a ballot stands")
+		over(name(1))
+		over("new")
+		require.NotContains(t, b.session.elections(), name(0), "that has been over for the longest")
+		over("newer")
+		require.Contains(t, b.session.elections(), name(1), "a later ballot was cast there")
+		require.NotContains(t, b.session.elections(), name(2))
+		require.Len(t, b.session.elections(), mostElections+1)
+		w := s.withdraw(t.Context(), b)
 		s.find("Remove").answer(answer{})
-		require.NotContains(t, b.session.heads(), "x")
-		require.Equal(t, before, heads, "a look at all of them goes on")
+		<-w.done
+		require.Contains(t, b.session.elections(), "x", "it was over last")
+		require.Len(t, b.session.elections(), mostElections)
+	})
+}
+
+// TestForgottenElectionCostsNoTurn: each election that is still audited is looked at within as many paces as there are.
+func TestForgottenElectionCostsNoTurn(t *testing.T) {
+	auditing(t, func(t *testing.T, s *scene, b *ballot) {
+		over := func(election string) {
+			free := <-s.slots
+			b.session.claim(election, free).settle()
+			s.slots <- free
+		}
+		for i := range mostElections {
+			over(strconv.Itoa(i))
+		}
+		paces := func(each func(pace int)) (looked map[string]bool) {
+			looked = map[string]bool{}
+			for i := range mostElections + 1 {
+				time.Sleep(pace)
+				r := s.next("First")
+				looked[r.election] = true
+				r.answer(answer{})
+				each(i)
+			}
+			return looked
+		}
+		old := b.session.elections()
+		looked := paces(func(i int) {
+			if i%2 == 0 { // the oldest is forgotten
+				over(fmt.Sprint("new ", i))
+			}
+		})
+		for _, election := range old {
+			require.True(t, looked[election] || !slices.Contains(b.session.elections(), election), election)
+		}
+		looked = paces(func(int) {})
+		require.Equal(t, b.session.elections(), slices.Sorted(maps.Keys(looked)), "those that are forgotten have no turn")
 	})
 }
 

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"container/list"
 	"context"
 	"errors"
 	"fmt"
@@ -23,8 +24,11 @@ type claim struct {
 
 // queue is what a session knows of an election in which it has cast a ballot.
 type queue struct {
-	claims int // that are not settled
-	doubts int // how many of them are in doubt
+	election  string
+	claims    int           // that are not settled
+	doubts    int           // how many of them are in doubt
+	turn      *list.Element // in the session's rota
+	unclaimed *list.Element // in the session's list, if claims is 0
 }
 
 // mostDoubts is how many outcomes in one election may be unknown while new ballots are cast there. A request whose answer
@@ -75,7 +79,7 @@ func (s *session) claim(election string, free *slot) *claim {
 	if s.over || q.doubts > mostDoubts {
 		return nil
 	}
-	q.claims++
+	s.claimed(q)
 	e.casts++
 	free.turn++
 	c := &claim{session: s, election: election}
@@ -98,8 +102,7 @@ func (c *claim) settle() {
 	s.engine.mu.Lock()
 	defer s.engine.mu.Unlock()
 	delete(s.claims, c.nonce.Name)
-	s.queues[c.election].claims--
-	s.forget(c.election)
+	s.settled(s.queues[c.election])
 }
 
 // doubts notes whether the outcome of a request for the entry is unknown.

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"cmp"
+	"container/list"
 	"context"
 	"fmt"
 	"log/slog"
@@ -35,12 +36,13 @@ type session struct {
 	reached     atomic.Bool   // a renewal has come while the lease held: it is not that of the proof it began with
 	connection  atomic.Uint64 // of the last proof
 	reconnected chan struct{} // has room for one: a proof came on another connection
+	rota        rota          // of the elections in which it has cast
 
 	over      bool              // guarded by the engine's mu, as are all below: finish has begun
 	left      error             // why it was given up, if over: the service may keep it. nil: it has ended there
 	claims    map[string]*claim // by nonce
 	queues    map[string]*queue // by election: those in which it has cast
-	elections []string          // the same elections, in the order of the first casts; never changed in place
+	unclaimed list.List         // of *queue: those without a claim, first that whose last claim was settled first
 	changed   chan struct{}     // closed and replaced when fewer claims are in doubt
 }
 

@@ -82,6 +82,7 @@ func TestFlawedDrivers(t *testing.T) {
 		"goes back":                                      "news-never-goes-back",
 		"does not tell all changes":                      "every-change-is-told",
 		"confirms before it tells":                       "as-of-is-behind-the-news",
+		"tells an old time, and never the present":       "the-present-is-told",
 		"counts from the answer":                         "as-of-counts-from-the-request",
 		"shares a read that is under way":                "reads-are-not-shared",
 		"tells two things at once":                       "one-tell-at-a-time",

@@ -88,6 +88,16 @@ func (f *flawed) told(key string, tell engine.Tell) engine.Tell {
 			}
 			time.AfterFunc(driverTTL/30, func() { f.mu.Lock(); defer f.mu.Unlock(); tell(n) })
 		}
+	case "tells an old time, and never the present":
+		return func(n engine.News) {
+			if !n.AsOf.IsZero() && n.State == nil {
+				return
+			}
+			if n.State != nil {
+				n.AsOf = time.Now().Add(-driverTTL)
+			}
+			tell(n)
+		}
 	case "does not tell all changes":
 		first := true
 		return func(n engine.News) {

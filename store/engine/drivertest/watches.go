@@ -97,6 +97,34 @@ var watches = []Case{
 		},
 	},
 	{
+		Name:      "the-present-is-told",
+		Invariant: "where WatchLeader tells an AsOf before the call, Confirm makes the watch tell a later one, or a new watch does",
+		check: func(e *env) {
+			b := e.driver()
+			for range 3 { // the answers of servers that answer by themselves differ
+				called := time.Now()
+				n := e.leader(b)
+				e.until("the leader is right as of a time after the call", func() bool {
+					dated := false
+					for _, one := range n.all() {
+						dated = dated || !one.AsOf.IsZero()
+						if !one.AsOf.Before(called) {
+							return true
+						}
+					}
+					if !dated { // the answer counts from its request
+						return true
+					}
+					if n.stale() {
+						n = e.leader(b)
+					}
+					e.finally("confirm", func() error { return b.Confirm(e.ctx) })
+					return false
+				})
+			}
+		},
+	},
+	{
 		Name:      "streams-are-in-order",
 		Invariant: "watches of one stream tell in the order of the changes once WatchEntry has returned",
 		check: func(e *env) {

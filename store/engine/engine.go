@@ -100,7 +100,7 @@ import (
 type Settings struct {
 	Name   string        // of the store in errors and logs: its URL without credentials
 	TTL    time.Duration // of a session that is not renewed
-	Pace   time.Duration // from one confirmation to the next, and from one resync to the next; TTL/4
+	Pace   time.Duration // from one confirmation to the next, and from one turn to the next; TTL/4 at most
 	Logger *slog.Logger  // of outages, and of what can't be removed; nil: nothing is logged. Close waits for its handler
 
 	DenialTimeout time.Duration // how long a denial has to last before it costs a ballot or a session; 0: the first one does

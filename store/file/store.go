@@ -171,7 +171,7 @@ func (s *Store) TTL() time.Duration { return s.engine.TTL() }
 // Close implements store.Store.
 func (s *Store) Close() error { return s.engine.Close() }
 
-// String returns the store's URL without credentials.
+// String returns the name of the store in errors and logs: its URL without credentials.
 func (s *Store) String() string { return s.engine.String() }
 
 // Format implements fmt.Formatter: with every verb it prints what String returns.

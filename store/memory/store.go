@@ -119,7 +119,7 @@ func (s *Store) TTL() time.Duration { return s.store.TTL() }
 // Close implements store.Store.
 func (s *Store) Close() error { return s.store.Close() }
 
-// String returns the name of the store in errors and logs.
+// String returns the name of the store in errors and logs: its URL.
 func (s *Store) String() string { return s.store.String() }
 
 // Format implements fmt.Formatter: with every verb it prints what String returns.

@@ -69,6 +69,7 @@ var instancesRole = role("instances", func(dir string) error {
 
 // TestMoreProcessesThanInotifyInstances runs as a user of its own, since instances are counted for each user.
 func TestMoreProcessesThanInotifyInstances(t *testing.T) {
+	t.Parallel()
 	needRoot(t)
 	dir := reachable(t, t.TempDir())
 	require.NoError(t, os.Chmod(dir, 0o777))
@@ -81,6 +82,7 @@ func TestMoreProcessesThanInotifyInstances(t *testing.T) {
 
 // TestDirectoryIsRemovedUnderProcesses: some process leads again, with a higher token, each time the directory is removed.
 func TestDirectoryIsRemovedUnderProcesses(t *testing.T) {
+	t.Parallel()
 	c := newChaos(t, 5, time.Second, 0)
 	defer func() {
 		for _, p := range c.members {
@@ -124,6 +126,7 @@ func (c *chaos) leadsAbove(last uint64) (token uint64) {
 // TestFullDiskUnderProcesses: the disk is full for more than a TTL, and then has room again. Each process survives and
 // leads again, no two lead at a time, and tokens grow.
 func TestFullDiskUnderProcesses(t *testing.T) {
+	t.Parallel()
 	needRoot(t)
 	dir := t.TempDir()
 	if err := syscall.Mount("none", dir, "tmpfs", 0, "size=256k"); err != nil {

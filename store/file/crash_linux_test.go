@@ -44,6 +44,7 @@ func live(t *testing.T, d *driver) (token uint64) {
 // TestCrashBetweenCalls: a process is killed after each of its calls in turn. The next one leads at once, with a higher
 // token. Only its ballot stands, and only its value is shown.
 func TestCrashBetweenCalls(t *testing.T) {
+	t.Parallel()
 	for n, whole := 0, false; !whole; n++ {
 		c := configIn(t.TempDir() + "/store")
 		c.TTL = time.Minute // the next one does not wait for this deadline

@@ -226,6 +226,7 @@ func TestNumbersBegin(t *testing.T) {
 // TestPartsAreRemoved: whatever an operator removes, tokens and revisions grow, in the process that has used the
 // directory and in one that is new to it, and no two processes get the same.
 func TestPartsAreRemoved(t *testing.T) {
+	t.Parallel()
 	for _, part := range []string{"e/e/_q", "e/e/_a", "e/e/_b", "e/e", "e", "f", "version", "t", ""} {
 		t.Run(strings.ReplaceAll(part, "/", " "), func(t *testing.T) {
 			c := configIn(t.TempDir() + "/store")
@@ -287,6 +288,7 @@ func TestEndThatHasGone(t *testing.T) {
 
 // TestFloorsAreRemoved: hundreds of new elections leave few floors, and tokens grow.
 func TestFloorsAreRemoved(t *testing.T) {
+	t.Parallel()
 	c := configIn(t.TempDir() + "/store")
 	c.TTL = time.Hour
 	d := driverWith(t, c, kernel{})

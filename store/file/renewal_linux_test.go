@@ -26,6 +26,7 @@ func (f failing) rename(from, to string) error {
 // TestRenewalIsTriedAgainSoon: four tries in a row fail. If tries were a quarter of the TTL apart, there would be no fifth
 // before the deadline.
 func TestRenewalIsTriedAgainSoon(t *testing.T) {
+	t.Parallel()
 	var fail atomic.Int32
 	c := configIn(t.TempDir() + "/store")
 	c.TTL = 6 * ttl // of which half is left after the four, for a slow machine

@@ -46,6 +46,7 @@ func TestOverflow(t *testing.T) {
 // TestDirectoryIsRemoved: the leader is told at its next renewal, long before its deadline. A process that has only
 // been in another election gets a higher token than all before. Followers learn of it.
 func TestDirectoryIsRemoved(t *testing.T) {
+	t.Parallel()
 	c := configIn(t.TempDir() + "/store")
 	c.TTL = 8 * time.Second
 	st, other, follower := openWith(t, c, kernel{}), openWith(t, c, kernel{}), openWith(t, c, kernel{})
@@ -69,6 +70,7 @@ func TestDirectoryIsRemoved(t *testing.T) {
 
 // TestFullDisk: a leader goes on and can resign. Calls that need space fail, and say so.
 func TestFullDisk(t *testing.T) {
+	t.Parallel()
 	needRoot(t)
 	dir := t.TempDir()
 	if err := syscall.Mount("none", dir, "tmpfs", 0, "size=256k"); err != nil {

@@ -20,6 +20,7 @@ type Settings struct {
 	TTL, Grace        *time.Duration
 	Least, Most, Unit time.Duration // see store.CheckSession
 	Logger            **slog.Logger
+	Renewed           *func(latency time.Duration)
 
 	// A store without a network has none of the following.
 	Servers  *[]string // addresses
@@ -37,7 +38,7 @@ type Settings struct {
 // a user or a password if the service knows none.
 func (s Settings) Read(u *store.URL) error {
 	*s.TTL, *s.Grace = u.Session()
-	*s.Logger = u.Logger
+	*s.Logger, *s.Renewed = u.Logger, u.Renewed
 	if s.Servers != nil {
 		*s.Servers, *s.TLS, *s.Dial = u.Hosts, u.TLS(), u.Dial
 		user, password := u.Login()

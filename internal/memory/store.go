@@ -18,6 +18,8 @@ type Config struct {
 	Grace  time.Duration // time reserved before expiry for the leader's work to stop. Default: a third of the TTL
 	Logger *slog.Logger  // that of store.Options
 
+	Renewed func(latency time.Duration) // likewise
+
 	Watches Watches // how the service tells the store of changes, as other services do. Default: Ordered
 	Peers   bool    // no server ends the session: the stores that wait behind it do, as on a shared disk
 	Clock   float64 // how fast the clock of the process runs: 1.02 gains 2 %. Default: 1
@@ -26,7 +28,7 @@ type Config struct {
 // Settings points to the fields that all stores have.
 func (c *Config) Settings() adapter.Settings {
 	return adapter.Settings{
-		TTL: &c.TTL, Grace: &c.Grace, Least: time.Millisecond, Most: 24 * time.Hour, Unit: time.Millisecond, Logger: &c.Logger,
+		TTL: &c.TTL, Grace: &c.Grace, Least: time.Millisecond, Most: 24 * time.Hour, Unit: time.Millisecond, Logger: &c.Logger, Renewed: &c.Renewed,
 	}
 }
 
@@ -73,7 +75,7 @@ func Open(service *Service, config *Config) (*Store, error) {
 	}
 	ttl := byClock(c.TTL, c.Clock) // all that the engine measures is measured by this clock
 	s.Engine = engine.New(d, engine.Settings{
-		Name: "memory://" + service.Name, TTL: ttl, Pace: ttl / 4, RemovedReason: "it was removed", Logger: c.Logger,
+		Name: "memory://" + service.Name, TTL: ttl, Pace: ttl / 4, RemovedReason: "it was removed", Logger: c.Logger, Renewed: c.Renewed,
 	})
 	return s, nil
 }

@@ -55,6 +55,8 @@ type Config struct {
 
 	// Logger is that of [store.Options].
 	Logger *slog.Logger
+	// Renewed is that of [store.Options].
+	Renewed func(latency time.Duration)
 }
 
 // What Consul accepts.
@@ -74,7 +76,7 @@ func (c *Config) settings() adapter.Settings {
 		port = "8501"
 	}
 	return adapter.Settings{
-		TTL: &c.TTL, Grace: &c.Grace, Least: leastTTL, Most: mostTTL, Unit: time.Millisecond, Logger: &c.Logger,
+		TTL: &c.TTL, Grace: &c.Grace, Least: leastTTL, Most: mostTTL, Unit: time.Millisecond, Logger: &c.Logger, Renewed: &c.Renewed,
 		Servers: &c.Addresses, Field: "addresses", Port: port, Password: &c.Token, TLS: &c.TLS, Dial: &c.Dial,
 		Client: "client", Given: c.Client != nil,
 	}

@@ -49,6 +49,7 @@ func Open(config Config) (*Store, error) {
 		DenialTimeout: config.TTL,
 		RemovedReason: "its session has ended, or its key was deleted or taken by another program",
 		Logger:        config.Logger,
+		Renewed:       config.Renewed,
 	})}, nil
 }
 

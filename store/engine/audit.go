@@ -127,7 +127,7 @@ func (s *session) look(election string) {
 		if seen++; seen == 2 {
 			why := fmt.Errorf("a ballot of this session stands in election %q that was withdrawn: the service was set back", election)
 			if s.giveUp(why) {
-				s.engine.log.add(slog.LevelWarn, "a ballot of this session stands that was withdrawn, so the session ends",
+				s.engine.program.log(slog.LevelWarn, "a ballot of this session stands that was withdrawn, so the session ends",
 					"store", s.engine.settings.Name, "election", election, "token", head.Token)
 			}
 			return

@@ -148,7 +148,7 @@ func (c *claim) remove(what string, request func(context.Context) error, note fu
 			continue
 		}
 		if s.giveUp(fmt.Errorf("a ballot could not be removed: %v", err)) { // in words: the other ballots were not refused
-			s.engine.log.add(slog.LevelWarn, "a ballot can't be removed, so the session ends",
+			s.engine.program.log(slog.LevelWarn, "a ballot can't be removed, so the session ends",
 				"store", s.engine.settings.Name, "entry", what, "error", err)
 		}
 		return

@@ -77,7 +77,7 @@
 // and for the calls of users that are in the driver, before it closes the driver.
 //
 // Locks are taken in this order: the driver's, [Engine].mu, a ballot's or observation's, the gate's or the rota's, the
-// logger's. None is held while the driver or a user's function is called.
+// teller's. None is held while the driver or a user's function is called.
 package engine
 
 import (
@@ -103,6 +103,8 @@ type Settings struct {
 	Pace   time.Duration // from one confirmation to the next, and from one turn to the next; TTL/4 at most
 	Logger *slog.Logger  // of outages, and of what can't be removed; nil: nothing is logged. Close waits for its handler
 
+	Renewed func(latency time.Duration) // is called for each renewal, with the time since it was sent; may be nil. Close waits for it
+
 	DenialTimeout time.Duration // how long a denial has to last before it costs a ballot or a session; 0: the first one does
 	RemovedReason string        // what happened to a ballot that an operator has removed: "its key was deleted"
 }
@@ -114,7 +116,7 @@ type Engine struct {
 	settings   Settings
 	id         string // random: the nonces of this store begin with it
 	life       *adapter.Lifecycle
-	log        logger
+	program    teller
 	gate       gate
 	rota       rota
 	confirming chan struct{}  // has one while a confirmation is under way
@@ -147,8 +149,8 @@ func New(d Driver, s Settings) *Engine {
 	var id [8]byte
 	_, _ = rand.Read(id[:]) // never fails
 	e.id = hex.EncodeToString(id[:])
-	e.log.start = e.life.Go
-	e.log.log, e.gate.name, e.gate.logger = s.Logger, s.Name, &e.log
+	e.program.start = e.life.Go
+	e.program.logger, e.gate.name, e.gate.program = s.Logger, s.Name, &e.program
 	e.confirming = make(chan struct{}, 1)
 	e.slots = make(chan *slot, Slots)
 	for i := range Slots {

@@ -6,60 +6,60 @@ import (
 	"sync"
 )
 
-// logger hands lines to the program's logger, in one goroutine that runs while there are any. The program's handler is
-// called under no lock, and may hang or end its goroutine: only Close waits for it.
-type logger struct {
-	log   *slog.Logger
-	start func(func()) bool // starts the goroutine, which Close waits for, or returns false when the store has been closed
+// teller calls the functions of the program's that are told what happens, its log handler and Settings.Renewed, in one
+// goroutine that runs while there is something to tell. They are called under no lock, and may hang, panic or end their
+// goroutine: only Close waits for them.
+type teller struct {
+	logger *slog.Logger
+	start  func(func()) bool // starts the goroutine, which Close waits for, or returns false when the store has been closed
 
 	mu      sync.Mutex
-	lines   []line // guarded by mu, as is running
+	waiting []func() // guarded by mu, as is running
 	running bool
 }
 
-type line struct {
-	level slog.Level
-	text  string
-	args  []any
+// mostWaiting is how many calls wait while one hangs. Others are dropped.
+const mostWaiting = 100
+
+// log logs a line soon. It does not block.
+func (t *teller) log(level slog.Level, text string, args ...any) {
+	t.call(func() { t.logger.Log(context.Background(), level, text, args...) })
 }
 
-// mostLines is how many lines wait while the program's handler hangs. Others are dropped.
-const mostLines = 100
-
-// add logs a line soon. It does not block.
-func (l *logger) add(level slog.Level, text string, args ...any) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if len(l.lines) < mostLines {
-		l.lines = append(l.lines, line{level, text, args})
+// call calls f soon. It does not block.
+func (t *teller) call(f func()) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.waiting) < mostWaiting {
+		t.waiting = append(t.waiting, f)
 	}
-	l.begin()
+	t.begin()
 }
 
 // begin starts the goroutine if it is needed. The caller holds mu.
-func (l *logger) begin() {
-	if !l.running && len(l.lines) > 0 {
-		l.running = l.start(l.run)
+func (t *teller) begin() {
+	if !t.running && len(t.waiting) > 0 {
+		t.running = t.start(t.run)
 	}
 }
 
-// run logs the lines. If a handler ends the goroutine, another goes on with the next line.
-func (l *logger) run() {
+// run makes the calls. If one ends the goroutine, another goes on with the next.
+func (t *teller) run() {
 	defer func() {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		l.running = false
-		l.begin()
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		t.running = false
+		t.begin()
 	}()
 	for {
-		l.mu.Lock()
-		if len(l.lines) == 0 {
-			l.mu.Unlock()
+		t.mu.Lock()
+		if len(t.waiting) == 0 {
+			t.mu.Unlock()
 			return
 		}
-		next := l.lines[0]
-		l.lines = l.lines[1:]
-		l.mu.Unlock()
-		l.log.Log(context.Background(), next.level, next.text, next.args...)
+		next := t.waiting[0]
+		t.waiting = t.waiting[1:]
+		t.mu.Unlock()
+		next()
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/go-leadership/leadership/store"
 	"github.com/stretchr/testify/require"
 )
 
@@ -72,15 +73,15 @@ func TestLogHandlerThatHangs(t *testing.T) {
 		s.find("End").fail(errLater) // which is logged
 		require.Zero(t, log.count())
 		s.leading(2)
-		for range 2 * mostLines {
-			s.Engine.log.add(slog.LevelInfo, "more")
+		for range 2 * mostWaiting {
+			s.Engine.program.log(slog.LevelInfo, "more")
 		}
 		closed := start(func() (struct{}, error) { return struct{}{}, s.Engine.Close() })
 		s.find("End").answer(answer{})
 		require.False(t, closed.returned())
 		close(hangs)
 		require.True(t, closed.returned())
-		require.Equal(t, 1+mostLines, log.count(), "one was being logged")
+		require.Equal(t, 1+mostWaiting, log.count(), "one was being logged")
 	})
 }
 
@@ -99,11 +100,41 @@ func TestLogHandlerThatEndsItsGoroutine(t *testing.T) {
 	}})}
 	play(t, settings, func(t *testing.T, s *scene) {
 		for _, text := range []string{"one", "two", "three"} {
-			s.Engine.log.add(slog.LevelInfo, text)
+			s.Engine.program.log(slog.LevelInfo, text)
 		}
 		require.Equal(t, "level=INFO msg=two\nlevel=INFO msg=three\n", log.String())
 		time.Sleep(time.Second)
-		s.Engine.log.add(slog.LevelInfo, "four")
+		s.Engine.program.log(slog.LevelInfo, "four")
 		require.Contains(t, log.String(), "four")
+	})
+}
+
+// TestRenewalsAreTold: once each, with the time since the renewal was sent. A function that panics ends no session, and
+// the log says so.
+func TestRenewalsAreTold(t *testing.T) {
+	var log lines
+	settings := log.settings()
+	var told []time.Duration
+	settings.Renewed = func(latency time.Duration) {
+		told = append(told, latency)
+		if len(told) == 2 {
+			panic("on purpose")
+		}
+	}
+	play(t, settings, func(t *testing.T, s *scene) {
+		b, _ := s.leading(1)
+		s.leading(2)
+		synctest.Wait()
+		told = nil
+		for range 3 {
+			sent := store.Now()
+			time.Sleep(time.Second)
+			s.scripted.session.renew(Proof{Sent: sent, Valid: ttl})
+		}
+		synctest.Wait()
+		require.Equal(t, []time.Duration{time.Second, time.Second, time.Second}, told)
+		require.Equal(t, 1, log.count())
+		require.Contains(t, log.String(), "on purpose")
+		require.False(t, b.isLost())
 	})
 }

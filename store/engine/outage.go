@@ -12,8 +12,8 @@ import (
 //
 // An outage that has lasted for [unnoticed] is logged once, and so is its end. The gate's mu guards it.
 type outage struct {
-	name   string // constant: of the store
-	logger *logger
+	name    string // constant: of the store
+	program *teller
 
 	answered time.Time     // when the last answer came
 	began    time.Time     // when the request was sent that has no answer; zero if there is no outage
@@ -59,7 +59,7 @@ func (o *outage) end() bool {
 		return false
 	}
 	if o.warned {
-		o.logger.add(slog.LevelInfo, "the service answers again", "store", o.name, "after", o.answered.Sub(o.began).Round(time.Millisecond))
+		o.program.log(slog.LevelInfo, "the service answers again", "store", o.name, "after", o.answered.Sub(o.began).Round(time.Millisecond))
 	}
 	o.began, o.warned, o.pause = time.Time{}, false, 0
 	return true
@@ -69,6 +69,6 @@ func (o *outage) end() bool {
 func (o *outage) lasts(began time.Time) {
 	if o.began.Equal(began) && !o.warned {
 		o.warned = true
-		o.logger.add(slog.LevelWarn, "the service does not answer", "store", o.name, "cause", o.cause)
+		o.program.log(slog.LevelWarn, "the service does not answer", "store", o.name, "cause", o.cause)
 	}
 }

@@ -87,7 +87,7 @@ func (d *detector) run() {
 		case over:
 			d.over()
 		case err != nil && !adapter.Uncertain(err):
-			d.engine.log.add(slog.LevelWarn, "can't find out whether the session of the ballot ahead is renewed",
+			d.engine.program.log(slog.LevelWarn, "can't find out whether the session of the ballot ahead is renewed",
 				"store", d.engine.settings.Name, "session", d.session, "error", err)
 		}
 		adapter.PauseFor(d.ctx, next)

@@ -129,7 +129,7 @@ func TestPeerIsAskedAgainAfterAnError(t *testing.T) {
 	for _, err := range []error{errLater, errUnsent, store.ErrDenied} {
 		peers(t, func(t *testing.T, s *scene, b *ballot, _, peer *request) {
 			var log lines
-			s.Engine.log.log = log.logger()
+			s.Engine.program.logger = log.logger()
 			peer.fail(err)
 			require.Equal(t, err == store.ErrDenied, log.count() > 0, log.String())
 			time.Sleep(pace - time.Nanosecond)

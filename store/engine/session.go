@@ -164,6 +164,17 @@ func (s *session) renewed(p Proof) {
 	s.lease.Renew(p.Sent, p.Valid)
 	s.engine.gate.answer()
 	s.connected(p.Connection)
+	if tell, latency := s.engine.settings.Renewed, p.Sent.Since(time.Now()); tell != nil {
+		s.engine.program.call(func() {
+			defer func() {
+				if p := recover(); p != nil {
+					s.engine.program.log(slog.LevelError, "the function Renewed of the store's options has panicked",
+						"store", s.engine.settings.Name, "panic", p)
+				}
+			}()
+			tell(latency)
+		})
+	}
 }
 
 // keep renews the session until it is over, and ends it if the service might still keep it. If a leader's work goes on,
@@ -241,7 +252,7 @@ func (s *session) end() {
 	defer cancel()
 	switch err := s.driver.End(ctx, led); {
 	case err != nil && e.gate.err() == nil: // otherwise that is no news
-		e.log.add(slog.LevelWarn, "the end of the session is not confirmed; without renewals it ends by itself", "store", e.settings.Name, "error", err)
+		e.program.log(slog.LevelWarn, "the end of the session is not confirmed; without renewals it ends by itself", "store", e.settings.Name, "error", err)
 	case err == nil:
 		e.mu.Lock()
 		s.left = nil

@@ -47,6 +47,8 @@ type Config struct {
 
 	// Logger is that of [store.Options].
 	Logger *slog.Logger
+	// Renewed is that of [store.Options].
+	Renewed func(latency time.Duration)
 }
 
 // The longest lease, in whole seconds: the cluster's own limit, unless a time.Duration holds less.
@@ -55,7 +57,7 @@ const maxTTL = min(math.MaxInt64/time.Second, 9_000_000_000) * time.Second
 // settings points to the fields that all stores have.
 func (c *Config) settings() adapter.Settings {
 	return adapter.Settings{
-		TTL: &c.TTL, Grace: &c.Grace, Least: time.Second, Most: maxTTL, Unit: time.Second, Logger: &c.Logger,
+		TTL: &c.TTL, Grace: &c.Grace, Least: time.Second, Most: maxTTL, Unit: time.Second, Logger: &c.Logger, Renewed: &c.Renewed,
 		Servers: &c.Endpoints, Field: "endpoints", Port: "2379", User: &c.User, Password: &c.Password, TLS: &c.TLS, Dial: &c.Dial,
 		Client: "client", Given: c.Client != nil,
 	}

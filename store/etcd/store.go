@@ -49,7 +49,7 @@ func Open(config Config) (*Store, error) {
 	s := &Store{driver: d}
 	s.engine = engine.New(d, engine.Settings{
 		Name: d.life.Name, TTL: d.config.TTL, Pace: d.renewal(),
-		RemovedReason: "its key was deleted", Logger: d.config.Logger,
+		RemovedReason: "its key was deleted", Logger: d.config.Logger, Renewed: d.config.Renewed,
 	})
 	d.begin()
 	return s, nil

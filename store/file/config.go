@@ -27,6 +27,8 @@ type Config struct {
 	Grace time.Duration
 	// Logger is that of [store.Options].
 	Logger *slog.Logger
+	// Renewed is that of [store.Options].
+	Renewed func(latency time.Duration)
 
 	faults *faulty.Line // what lies between the store and the directory; nil for nothing. Only the suites set it.
 }
@@ -35,7 +37,7 @@ const leastTTL, mostTTL = 100 * time.Millisecond, 24 * time.Hour
 
 // settings points to the fields that all stores have.
 func (c *Config) settings() adapter.Settings {
-	return adapter.Settings{TTL: &c.TTL, Grace: &c.Grace, Least: leastTTL, Most: mostTTL, Unit: time.Millisecond, Logger: &c.Logger}
+	return adapter.Settings{TTL: &c.TTL, Grace: &c.Grace, Least: leastTTL, Most: mostTTL, Unit: time.Millisecond, Logger: &c.Logger, Renewed: &c.Renewed}
 }
 
 // complete fills in the defaults. It returns an error that names the first field which can't be used.

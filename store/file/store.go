@@ -133,7 +133,7 @@ func Open(config Config) (*Store, error) {
 func newStore(d engine.Driver, c Config) *Store {
 	return &Store{engine.New(d, engine.Settings{
 		Name: c.name(), TTL: c.TTL, Pace: c.TTL / 4,
-		RemovedReason: "its directory was removed", Logger: c.Logger,
+		RemovedReason: "its directory was removed", Logger: c.Logger, Renewed: c.Renewed,
 	})}
 }
 

@@ -57,6 +57,8 @@ type Config struct {
 	TTL    time.Duration // how long the session lives without renewal, from 1 ms to 24 h. Default: 10 s
 	Grace  time.Duration // time reserved before expiry for the leader's work to stop. Default: a third of the TTL
 	Logger *slog.Logger  // that of store.Options
+
+	Renewed func(latency time.Duration) // that of store.Options
 }
 
 // Store is one session on a [Service], made by [Open]. It implements store.Store.
@@ -72,7 +74,7 @@ func Open(service *Service, config *Config) (*Store, error) {
 	}
 	var c memory.Config
 	if config != nil {
-		c = memory.Config{TTL: config.TTL, Grace: config.Grace, Logger: config.Logger}
+		c = memory.Config{TTL: config.TTL, Grace: config.Grace, Logger: config.Logger, Renewed: config.Renewed}
 	}
 	return open(&service.service, &c)
 }

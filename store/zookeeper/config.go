@@ -54,6 +54,8 @@ type Config struct {
 
 	// Logger is that of [store.Options].
 	Logger *slog.Logger
+	// Renewed is that of [store.Options].
+	Renewed func(latency time.Duration)
 }
 
 // ACL says who may use the nodes that a store creates.
@@ -81,7 +83,7 @@ func (a ACL) list() []zk.ACL {
 func (c *Config) settings() adapter.Settings {
 	return adapter.Settings{
 		TTL: &c.TTL, Grace: &c.Grace, Least: time.Millisecond, Most: math.MaxInt32 * time.Millisecond, Unit: time.Millisecond,
-		Logger: &c.Logger, Servers: &c.Servers, Field: "servers", Port: strconv.Itoa(zk.DefaultPort), User: &c.User,
+		Logger: &c.Logger, Renewed: &c.Renewed, Servers: &c.Servers, Field: "servers", Port: strconv.Itoa(zk.DefaultPort), User: &c.User,
 		Password: &c.Password, TLS: &c.TLS, Dial: &c.Dial,
 	}
 }

@@ -50,6 +50,7 @@ func Open(config Config) (*Store, error) {
 		Pace:          d.config.TTL / 6,
 		RemovedReason: "its node was deleted",
 		Logger:        d.config.Logger,
+		Renewed:       d.config.Renewed,
 	})}, nil
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/go-leadership/leadership/internal/redact"
 	"github.com/go-leadership/leadership/store"
@@ -55,8 +56,10 @@ type Candidate struct {
 	term  atomic.Pointer[Term] // from its beginning until its ballot has been given back, or nil
 
 	mu      sync.Mutex
-	stopped bool   // guarded by mu, as is current: Stop was called
-	current *drive // nil while the candidate is idle
+	stopped bool         // guarded by mu, as are all below: Stop was called
+	current *drive       // nil while the candidate is idle
+	status  Status       // outside of a term
+	waiting store.Ballot // the ballot that waits, if one does
 }
 
 // NewCandidate returns a candidate for the election. Followers see the value when the candidate leads; it is usually an
@@ -71,6 +74,7 @@ func NewCandidate(st store.Store, election, value string, opts *Options) (*Candi
 	}
 	c := &Candidate{store: st, value: value, turn: make(chan struct{}, 1), tasks: newTasks()}
 	c.news = newNews(election, opts, c.channels.showError)
+	c.status.Since = time.Now()
 	return c, nil
 }
 
@@ -182,13 +186,14 @@ func (c *Candidate) String() string {
 // Format implements fmt.Formatter: with every verb it prints what String returns.
 func (c *Candidate) Format(f fmt.State, verb rune) { redact.Format(f, verb, c.String()) }
 
-// withdraw gives a ballot back. It waits for the store no longer than one TTL: a session is gone by then if the service
+// withdraw gives a ballot back, and reports whether the ballot is known to be gone. It waits for the store no longer than one TTL: a session is gone by then if the service
 // does not hear from it, and a link that takes longer than that can't keep one. The store goes on by itself after that.
-func (c *Candidate) withdraw(ballot store.Ballot) {
+func (c *Candidate) withdraw(ballot store.Ballot) (gone bool) {
 	ctx, cancel := context.WithTimeout(context.Background(), c.store.TTL())
 	defer cancel()
 	err := ballot.Withdraw(ctx)
 	if err != nil && !errors.Is(err, ErrClosed) { // Close ends the session, as far as it can reach the service
 		c.log.Warn("could not confirm that the ballot was removed", "token", ballot.Token(), "error", err)
 	}
+	return err == nil
 }

@@ -30,6 +30,7 @@ func (c *Candidate) enter(ctx context.Context, serves bool) (*drive, error) {
 	d.ctx, d.cancel = context.WithCancelCause(ctx)
 	c.tasks.begin() // not refused, as Stop was not called
 	c.current = d
+	c.becomes(Casting, nil)
 	return d, nil
 }
 
@@ -52,7 +53,11 @@ func (c *Candidate) keep(t *Term) error {
 
 // letGo forgets a term that is over and whose ballot has been given back, with the values of its caller's context.
 func (c *Candidate) letGo(t *Term) {
-	c.term.CompareAndSwap(t, nil) // not a later one
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.term.CompareAndSwap(t, nil) && c.current != nil { // not a later one
+		c.becomes(Casting, nil)
+	}
 }
 
 // wait ends a drive of Run, when all that it has started is over.
@@ -80,6 +85,7 @@ func (d *drive) free() bool {
 		return false
 	}
 	d.c.current = nil
+	d.c.becomes(Idle, nil)
 	return true
 }
 

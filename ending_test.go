@@ -118,24 +118,24 @@ func TestLogHandlerThatResigns(t *testing.T) {
 	})
 }
 
-// TermEnded is the last hook of a term, also if the term ends while Renewed runs.
+// TermEnded is the last hook of a term while the ballot stands, also if the term ends when a renewal is overdue.
 func TestTermEndedIsTheLastHook(t *testing.T) {
 	virtual(t, func(w *world) {
 		var last atomic.Value
 		hooks := &leadership.Hooks{
-			Renewed:   func(string, uint64, time.Duration) { last.Store("renewed") },
-			TermEnded: func(string, uint64, error) { last.Store("ended") },
+			InJeopardy: func(string, uint64, time.Duration) { last.Store("in jeopardy") },
+			TermEnded:  func(string, uint64, error) { last.Store("ended") },
 		}
 		lease := store.NewLease()
 		lease.Renew(store.Now(), valid)
 		c := w.candidate(changing(w.open(), func(b *fakeBallot) { b.lease = lease }), "a", &leadership.Options{Hooks: hooks})
 		for range 30 {
 			term := w.campaign(c)
-			time.Sleep(time.Nanosecond) // so that the renewal is later than the one before
-			go lease.Renew(store.Now(), valid)
+			<-lease.Last().Overdue
 			go c.Resign()
 			synctest.Wait()
 			require.Equal(w, "ended", last.Load())
+			lease.Renew(store.Now(), valid)
 			require.NoError(w, term.Withdraw(background))
 		}
 	})

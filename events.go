@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"reflect"
 	"time"
 )
 
@@ -16,6 +17,8 @@ import (
 // TermBegan returns before Campaign does, or Run calls anything else. A panic of a hook, or runtime.Goexit, ends that call
 // only; the log and the error channel report it.
 type Hooks struct {
+	// Cast is called when a ballot has been cast, before it waits for its turn.
+	Cast func(election string, token uint64)
 	// TermBegan is called when a term begins, before Campaign returns or Run calls anything else.
 	TermBegan func(election string, token uint64)
 	// TermEnded is called when a term has ended, with the cause: that of Term.Context. It comes after TermBegan and the
@@ -24,14 +27,15 @@ type Hooks struct {
 	TermEnded func(election string, token uint64, cause error)
 	// Acknowledged is called when the store has taken a leader's acknowledgement.
 	Acknowledged func(election string, token uint64, leader Leader)
-	// Renewed is called in a term when its session has been renewed, with the time from request to confirmation.
-	Renewed func(election string, token uint64, latency time.Duration)
 	// InJeopardy is called in a term when renewals are overdue and only the remaining time is left, once until the next
 	// renewal.
 	InJeopardy func(election string, token uint64, remaining time.Duration)
 	// ResignationRequested is called before TermEnded for a term that has ended because an operator asked for it: see
 	// store.Store.
 	ResignationRequested func(election string, token uint64)
+	// GivenBack is called after TermEnded when the ballot of a term is known to be gone, with the time since the term ended.
+	// It is not called if the store could not confirm that: the session ends then, and takes the ballot along.
+	GivenBack func(election string, token uint64, after time.Duration)
 	// LeaderChanged is called by a follower for each change of the acknowledged leader that it sees. It is called for
 	// the leader at the start, and not if there is none at the start.
 	LeaderChanged func(election string, leader Leader)
@@ -39,16 +43,48 @@ type Hooks struct {
 	Error func(election string, err error, retryIn time.Duration)
 }
 
+// ChainHooks returns hooks that call those of each of the list, in its order. A hook that panics or calls runtime.Goexit
+// keeps no other from being called. A hook that none of the list has is nil.
+func ChainHooks(list ...*Hooks) *Hooks {
+	var chain Hooks
+	for i := range reflect.TypeFor[Hooks]().NumField() {
+		field := reflect.ValueOf(&chain).Elem().Field(i)
+		var calls []reflect.Value
+		for _, hooks := range list {
+			if hooks == nil {
+				continue
+			}
+			if f := reflect.ValueOf(hooks).Elem().Field(i); !f.IsNil() {
+				calls = append(calls, f)
+			}
+		}
+		if len(calls) > 0 {
+			field.Set(reflect.MakeFunc(field.Type(), func(args []reflect.Value) []reflect.Value { callAll(calls, args); return nil }))
+		}
+	}
+	return &chain
+}
+
+// callAll calls functions one after the other, also if one of them does not return.
+func callAll(calls, args []reflect.Value) {
+	if len(calls) > 0 {
+		defer callAll(calls[1:], args)
+		calls[0].Call(args)
+	}
+}
+
 // callHook calls the hook of an event, if there is one.
 func (n *news) callHook(e event) {
 	h := n.hooks
 	switch {
+	case e.what == ballotCast && h.Cast != nil:
+		n.call(func() { h.Cast(n.election, e.token) })
+	case e.what == ballotGivenBack && h.GivenBack != nil:
+		n.call(func() { h.GivenBack(n.election, e.token, e.time) })
 	case e.what == termBegan && h.TermBegan != nil:
 		n.call(func() { h.TermBegan(n.election, e.token) })
 	case e.what == termAcknowledged && h.Acknowledged != nil:
 		n.call(func() { h.Acknowledged(n.election, e.token, e.leader) })
-	case e.what == termRenewed && h.Renewed != nil:
-		n.call(func() { h.Renewed(n.election, e.token, e.time) })
 	case e.what == termOverdue && h.InJeopardy != nil:
 		n.call(func() { h.InJeopardy(n.election, e.token, e.time) })
 	case e.what == termRequested && h.ResignationRequested != nil:
@@ -68,16 +104,17 @@ type event struct {
 	what   happening
 	token  uint64        // of the term, if it is about one
 	leader Leader        // of termAcknowledged and leaderChanged
-	time   time.Duration // termRenewed: from request to confirmation; termOverdue: what remains; attemptFailed: until the next
+	time   time.Duration // ballotGivenBack: since the term ended; termOverdue: what remains; attemptFailed: until the next
 	err    error         // termEnded: the cause; attemptFailed; callbackFailed
 }
 
 type happening int
 
 const (
-	termBegan happening = iota
+	ballotCast happening = iota
+	ballotGivenBack
+	termBegan
 	termAcknowledged
-	termRenewed
 	termOverdue        // a renewal is overdue
 	termUnacknowledged // it has gone on for a TTL without an acknowledgement
 	termRequested      // an operator has asked for its end
@@ -118,6 +155,10 @@ func (n *news) tell(e event) {
 // note tells the log and the error channel, and calls no function of the user's but the log's handler.
 func (n *news) note(e event) {
 	switch e.what {
+	case ballotCast:
+		n.log.Debug("standing", "token", e.token)
+	case ballotGivenBack:
+		n.log.Debug("ballot given back", "token", e.token, "after", e.time)
 	case termBegan:
 		n.log.Info("elected", "token", e.token)
 	case termAcknowledged:

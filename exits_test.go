@@ -112,7 +112,8 @@ func TestHooksThatExit(t *testing.T) {
 				TermBegan:            func(string, uint64) { leave("TermBegan") },
 				TermEnded:            func(string, uint64, error) { leave("TermEnded") },
 				Acknowledged:         func(string, uint64, leadership.Leader) { leave("Acknowledged") },
-				Renewed:              func(string, uint64, time.Duration) { leave("Renewed") },
+				Cast:                 func(string, uint64) { leave("Cast") },
+				GivenBack:            func(string, uint64, time.Duration) { leave("GivenBack") },
 				InJeopardy:           func(string, uint64, time.Duration) { leave("InJeopardy") },
 				ResignationRequested: func(string, uint64) { leave("ResignationRequested") },
 				LeaderChanged:        func(string, leadership.Leader) { leave("LeaderChanged") },
@@ -140,7 +141,7 @@ func TestHooksThatExit(t *testing.T) {
 			w.until(c.IsLeader)
 			halt(c)
 			require.NoError(w, f.Err())
-			for _, hook := range []string{"TermBegan", "TermEnded", "Acknowledged", "Renewed", "InJeopardy", "ResignationRequested", "Error"} {
+			for _, hook := range []string{"TermBegan", "TermEnded", "Acknowledged", "Cast", "GivenBack", "InJeopardy", "ResignationRequested", "Error"} {
 				require.Greater(w, happened.count(hook), 1, hook)
 			}
 			require.Equal(w, 1, happened.count("LeaderChanged"))

@@ -41,9 +41,6 @@ func keeping(w *world, d *diary) *leadership.Hooks {
 			require.Positive(w, leader.Revision)
 			d.add("%v acknowledged %d %s", now(), name(e, token), leader.Value)
 		},
-		Renewed: func(e string, token uint64, latency time.Duration) {
-			d.add("%v renewed %d in %v", now(), name(e, token), latency)
-		},
 		InJeopardy: func(e string, token uint64, remaining time.Duration) {
 			require.Positive(w, remaining)
 			require.Less(w, remaining, valid/3)
@@ -69,7 +66,6 @@ func TestHooksOfACandidate(t *testing.T) {
 		halt(c)
 		require.Equal(w, []string{
 			"0s won 1", "0s acknowledged 1 a",
-			"3s renewed 1 in 0s", "7s renewed 1 in 1s",
 			"7s lost 1: resigned",
 			"7s won 2", "7s acknowledged 2 a",
 			"7s lost 2: stopped",
@@ -80,9 +76,6 @@ func TestHooksOfACandidate(t *testing.T) {
 // A hook that hangs delays the events that it reports, but not the end of the term.
 func TestHooksThatHang(t *testing.T) {
 	for name, hooks := range map[string]func(hang func()) *leadership.Hooks{
-		"Renewed": func(hang func()) *leadership.Hooks {
-			return &leadership.Hooks{Renewed: func(string, uint64, time.Duration) { hang() }}
-		},
 		"InJeopardy": func(hang func()) *leadership.Hooks {
 			return &leadership.Hooks{InJeopardy: func(string, uint64, time.Duration) { hang() }}
 		},
@@ -174,6 +167,7 @@ func TestLogger(t *testing.T) {
 level=INFO msg=elected election=database/primary
 level=INFO msg=acknowledged election=database/primary
 level=INFO msg="leadership ended" election=database/primary cause=resigned
+level=DEBUG msg="ballot given back" election=database/primary after=0s
 level=INFO msg="leader changed" election=database/primary leader=other
 `, out.String())
 

@@ -46,6 +46,7 @@ package leadership
 
 import (
 	"errors"
+	"fmt"
 	"log/slog"
 
 	"github.com/go-leadership/leadership/store"
@@ -66,8 +67,11 @@ var (
 	// ErrNotElected refuses what only a leader may do.
 	ErrNotElected = errors.New("not elected")
 	// ErrResigned ends a term after Resign or Withdraw, when the leader's function has returned, and when an operator has
-	// asked for it: see store.Store. Campaign returns it if the operator asked before the term began.
+	// asked for it.
 	ErrResigned = errors.New("resigned")
+	// ErrRequested is the ErrResigned of a term whose end an operator has asked for: see store.Store. Campaign returns it if
+	// the operator asked before the term began.
+	ErrRequested = fmt.Errorf("%w: an operator has asked for it", ErrResigned)
 	// ErrStopped ends terms, campaigns and followers after Stop, and a term of Run when the context of Run has ended.
 	ErrStopped = errors.New("stopped")
 	// ErrRunning refuses a second campaign of the same candidate while the first goes on.

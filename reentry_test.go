@@ -15,7 +15,7 @@ import (
 // sites are the places where user code runs inside a candidate. The script of TestReentry passes through all of them.
 var sites = []string{
 	"lead", "won callback", "new-leader callback", "takeover-failed callback", "term-ended callback",
-	"TermBegan", "TermEnded", "Acknowledged", "Renewed", "InJeopardy", "Error",
+	"TermBegan", "TermEnded", "Acknowledged", "Cast", "GivenBack", "InJeopardy", "Error",
 }
 
 // visitor runs an action when its site is first reached.
@@ -37,12 +37,12 @@ func (v *visitor) at(site string) {
 func (v *visitor) visit(w *world, other *leadership.Term, st *memory.Store) {
 	w.at(time.Second) // the new-leader callback has been called
 	require.NoError(w, other.Withdraw(background))
-	w.at(2 * ttl) // TermBegan, Error, Acknowledged, Renewed
+	w.at(2 * ttl) // Cast, TermBegan, Error, Acknowledged
 	st.Faults().Cut()
 	w.at(2*ttl + valid - time.Second) // InJeopardy
 	st.Faults().Heal()
 	w.at(4 * ttl)
-	w.service.Clear(election) // TermEnded
+	w.service.Clear(election) // TermEnded, GivenBack
 	w.at(6 * ttl)
 	require.True(w, v.done, "the script did not come to the site")
 }
@@ -63,7 +63,8 @@ func reentrant(w *world, st store.Store, v *visitor) *leadership.Candidate {
 		TermBegan:    func(string, uint64) { v.at("TermBegan") },
 		TermEnded:    func(string, uint64, error) { v.at("TermEnded") },
 		Acknowledged: func(string, uint64, leadership.Leader) { v.at("Acknowledged") },
-		Renewed:      func(string, uint64, time.Duration) { v.at("Renewed") },
+		Cast:         func(string, uint64) { v.at("Cast") },
+		GivenBack:    func(string, uint64, time.Duration) { v.at("GivenBack") },
 		InJeopardy:   func(string, uint64, time.Duration) { v.at("InJeopardy") },
 		Error:        func(string, error, time.Duration) { v.at("Error") },
 	}})

@@ -27,6 +27,7 @@ func (c *Candidate) Campaign(ctx context.Context) (*Term, error) {
 	t, err := c.campaign(d)
 	d.cancel(nil)
 	if err != nil {
+		c.failed(err)
 		d.leave()
 	}
 	return t, err
@@ -111,12 +112,12 @@ func (c *Candidate) run(d *drive, lead func(context.Context, *Term) error) error
 	for {
 		began := time.Now()
 		t, err := c.campaign(d)
-		requested := errors.Is(err, errRequested)
+		requested := errors.Is(err, ErrRequested)
 		switch {
 		case err == nil:
 			err = c.serve(t, lead)
-			requested = errors.Is(context.Cause(t.ctx), errRequested)
-			if t.acknowledged.Load() {
+			requested = errors.Is(context.Cause(t.ctx), ErrRequested)
+			if t.Acknowledged() {
 				failures.reset()
 			}
 		case requested, errors.Is(err, ErrLost) && !errors.Is(err, store.ErrDenied):
@@ -124,6 +125,7 @@ func (c *Candidate) run(d *drive, lead func(context.Context, *Term) error) error
 		case ctx.Err() != nil || c.isStopped(): // the error is the consequence
 		case denied.permanent(err, c.store):
 			c.log.Error("permanent error, the candidate stops", "error", err)
+			c.failed(err)
 			return err
 		}
 		if requested || time.Since(began) > lastBackoff { // requests are no churn
@@ -136,6 +138,7 @@ func (c *Candidate) run(d *drive, lead func(context.Context, *Term) error) error
 		case ended:
 			return context.Cause(ctx)
 		case err != nil:
+			c.failed(err)
 			c.retry(ctx, err, failures.delay())
 		default:
 			sleep(ctx, turns.delay())
@@ -153,6 +156,7 @@ func (c *Candidate) campaign(d *drive) (*Term, error) {
 	t, err := c.await(d, ballot)
 	if err != nil {
 		c.withdraw(ballot)
+		c.standsNoMore()
 		return nil, causeOr(ctx, err)
 	}
 	return t, nil
@@ -164,7 +168,8 @@ func (c *Candidate) await(d *drive, ballot store.Ballot) (*Term, error) {
 	if err := c.checkToken(ballot.Token()); err != nil {
 		return nil, err
 	}
-	c.log.Debug("standing", "token", ballot.Token())
+	c.stands(ballot)
+	c.tell(event{what: ballotCast, token: ballot.Token()})
 	stopTelling := c.tellOfNewLeaders(d)
 	err := ballot.Wait(ctx)
 	stopTelling()
@@ -173,7 +178,7 @@ func (c *Candidate) await(d *drive, ballot store.Ballot) (*Term, error) {
 	}
 	select {
 	case <-ballot.ResignationRequested():
-		return nil, errRequested
+		return nil, ErrRequested
 	default:
 	}
 	patience := time.NewTimer(c.store.TTL())
@@ -263,7 +268,7 @@ func (c *Candidate) conclude(t *Term, err error) error {
 		c.log.Warn("the leader's function failed after its term had ended", "token", t.Token(), "error", err)
 		why, reported = fmt.Errorf("%w; the term had ended: %w", err, ended), nil
 	}
-	if !t.acknowledged.Load() {
+	if !t.Acknowledged() {
 		for _, failed := range c.onTakeoverFailed.all() {
 			c.call(func() { failed(why) })
 		}

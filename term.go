@@ -26,15 +26,18 @@ type Term struct {
 	over         atomic.Bool // set before ctx ends
 	ctx          context.Context
 	cancel       context.CancelCauseFunc
-	acknowledged atomic.Bool
+	began        time.Time
+	ended        time.Time // written before over is set
+	acknowledged atomic.Pointer[time.Time]
 
+	gone     atomic.Bool    // the caller of Campaign has given the ballot back
 	reports  queue          // what watch has seen
 	reported sync.WaitGroup // until the last report, termEnded, has been told
 }
 
 // newTerm returns a term that goes on, and that nothing watches before begin.
 func newTerm(c *Candidate, d *drive, ballot store.Ballot, span store.Span) *Term {
-	t := &Term{c: c, drive: d, ballot: ballot, lease: ballot.Lease(), span: span}
+	t := &Term{c: c, drive: d, ballot: ballot, lease: ballot.Lease(), span: span, began: time.Now()}
 	t.ctx, t.cancel = context.WithCancelCause(context.WithoutCancel(d.ctx))
 	t.reports = queue{start: d.tasks.Go, tell: t.report, busy: true} // until the hook of the beginning has returned
 	t.reported.Add(1)
@@ -91,12 +94,12 @@ func (t *Term) Acknowledge(ctx context.Context) error {
 		if !t.current() {
 			return t.endedError()
 		}
-		if t.acknowledged.Load() {
+		if t.Acknowledged() {
 			return nil
 		}
 		leader, err := t.ballot.Acknowledge(ctx, t.c.value)
 		if err == nil {
-			if t.acknowledged.CompareAndSwap(false, true) {
+			if now := time.Now(); t.acknowledged.CompareAndSwap(nil, &now) {
 				t.c.tell(event{what: termAcknowledged, token: t.Token(), leader: leader})
 			}
 			return nil
@@ -111,6 +114,7 @@ func (t *Term) Acknowledge(ctx context.Context) error {
 		if !errors.Is(err, store.ErrUnknownOutcome) && !errors.Is(err, store.ErrUnavailable) {
 			return err
 		}
+		t.c.failed(err)
 		t.c.retry(ctx, err, b.delay())
 	}
 }
@@ -124,7 +128,7 @@ func (t *Term) endedError() error {
 }
 
 // Acknowledged reports whether the term has been acknowledged.
-func (t *Term) Acknowledged() bool { return t.acknowledged.Load() }
+func (t *Term) Acknowledged() bool { return t.acknowledged.Load() != nil }
 
 // Ballot is the ballot that the term leads with. After the term the ballot stands, and its lease goes on, until the ballot
 // is given back. It is for programs that guard their work by themselves: they need its lease and its session's file. To
@@ -149,10 +153,14 @@ func (t *Term) Withdraw(ctx context.Context) error {
 	t.end(ErrResigned)
 	defer t.drive.leave() // also if the ballot is gone already: another call might not have come to that
 	defer t.c.letGo(t)
-	if err := t.ballot.Withdraw(ctx); !errors.Is(err, ErrClosed) { // Close ends the session, as far as it can reach the service
-		return err
+	err := t.ballot.Withdraw(ctx)
+	if errors.Is(err, ErrClosed) { // Close ends the session, as far as it can reach the service
+		return nil
 	}
-	return nil
+	if t.gone.CompareAndSwap(false, err == nil) && err == nil {
+		t.c.tasks.run(func() { t.tellGivenBack(true) })
+	}
+	return err
 }
 
 // String returns the token, the election and the store.
@@ -182,7 +190,8 @@ func (t *Term) end(cause error) {
 	first := false
 	t.ending.Do(func() { // the other calls wait for the first, so that the context has ended when they return, too
 		first = true
-		t.c.tasks.begin()  // Done waits for the log; not refused, as the term has not been given back
+		t.c.tasks.begin() // Done waits for the log; not refused, as the term has not been given back
+		t.ended = time.Now()
 		t.over.Store(true) // before termEnded: see termBegan there
 		t.c.channels.termEnded()
 		t.cancel(cause)
@@ -195,18 +204,27 @@ func (t *Term) end(cause error) {
 
 // giveBack gives the ballot back, and waits until the hook of the end has returned: it comes before those of the next term.
 func (t *Term) giveBack() {
-	t.c.withdraw(t.ballot)
+	gone := t.c.withdraw(t.ballot)
 	t.c.letGo(t)
+	t.tellGivenBack(gone)
+}
+
+// tellGivenBack tells that the ballot is known to be gone, once the hook of the term's end has returned.
+func (t *Term) tellGivenBack(gone bool) {
+	took := time.Since(t.ended)
 	t.reported.Wait()
+	if gone {
+		t.c.tell(event{what: ballotGivenBack, token: t.Token(), time: took})
+	}
 }
 
 // watch ends the term when its lease runs out, its ballot is lost, or what drives the candidate ends. It needs no event
 // from the store for that, and no function of the user's runs here. It is the only goroutine of a term that has nothing to
-// report. All reports come from here, so the end is the last. Renewals do not wake it unless a hook wants to know of them.
+// report. All reports come from here, so the end is the last. Renewals do not wake it unless one was overdue.
 func (t *Term) watch() {
 	t.end(t.untilOver())
 	cause := context.Cause(t.ctx)
-	if errors.Is(cause, errRequested) {
+	if errors.Is(cause, ErrRequested) {
 		t.reports.add(event{what: termRequested})
 	}
 	t.reports.add(event{what: termEnded, err: cause})
@@ -225,7 +243,7 @@ func (t *Term) untilOver() error {
 		defer timer.Stop()
 		silent = timer.C
 	}
-	late, renewed := t.awaitRenewal(t.lease.Last()) // once late has been closed, renewed takes its place
+	late, renewed := t.lease.Last().Overdue, (<-chan struct{})(nil) // once late has been closed, renewed takes its place
 	for {
 		select {
 		case <-lapsed:
@@ -235,15 +253,15 @@ func (t *Term) untilOver() error {
 		case <-driven:
 			return stoppedBecause(context.Cause(t.drive.ctx))
 		case <-asked:
-			return errRequested
+			return ErrRequested
 		case <-t.ctx.Done():
 			return nil // it has been said
 		case <-late:
 			late, renewed = t.reportOverdue(late)
 		case <-renewed:
-			late, renewed = t.reportRenewed()
+			late, renewed = t.lease.Last().Overdue, nil
 		case <-silent:
-			if !t.acknowledged.Load() && !t.c.warned.Swap(true) {
+			if !t.Acknowledged() && !t.c.warned.Swap(true) {
 				t.reports.add(event{what: termUnacknowledged, time: t.c.store.TTL()})
 			}
 		}
@@ -269,39 +287,19 @@ func (t *Term) lapseError() error {
 	return fmt.Errorf("%w: the session was not renewed before its deadline", ErrLost)
 }
 
-// awaitRenewal returns the channels that tell when a renewal is overdue and, if a hook wants to know, of the next one.
-func (t *Term) awaitRenewal(last store.Renewal) (late, renewed <-chan struct{}) {
-	if t.c.hooks.Renewed != nil {
-		renewed = last.Changed
-	}
-	return last.Overdue, renewed
-}
-
-// reportOverdue reports that a renewal is overdue, and returns the channel that tells when it comes. If it has come already,
-// it returns what awaitRenewal does.
+// reportOverdue reports that a renewal is overdue, and returns the channel that tells when the renewal comes. If it has come
+// already, reportOverdue returns the channel that tells when the next is overdue.
 func (t *Term) reportOverdue(late <-chan struct{}) (_, renewed <-chan struct{}) {
 	remaining := t.Remaining() // before last, which shows that this is not what a later renewal has left
 	last := t.lease.Last()
 	if last.Overdue != late { // it has come
-		return t.reportRenewed()
+		return last.Overdue, nil
 	}
 	if remaining > 0 {
 		t.reports.add(event{what: termOverdue, time: remaining})
 	}
 	return nil, last.Changed
 }
-
-// reportRenewed reports a renewal, and returns what awaitRenewal does.
-func (t *Term) reportRenewed() (late, renewed <-chan struct{}) {
-	last := t.lease.Last()
-	if t.current() {
-		t.reports.add(event{what: termRenewed, time: last.Confirmed.Sub(last.Sent)})
-	}
-	return t.awaitRenewal(last)
-}
-
-// errRequested ends a term that an operator has asked to end.
-var errRequested = fmt.Errorf("%w: an operator has asked for it", ErrResigned)
 
 // stoppedBecause is why a term ends with the context of Run.
 func stoppedBecause(cause error) error {

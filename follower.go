@@ -151,6 +151,9 @@ func (f *Follower) Leader() (Leader, bool) {
 	return leader, known && leader.Revision != 0
 }
 
+// Election returns the name of the follower's election.
+func (f *Follower) Election() string { return f.election }
+
 // Err is nil while the follower goes on, and then ErrStopped or the error that ended it.
 func (f *Follower) Err() error { return context.Cause(f.ctx) }
 

@@ -34,6 +34,7 @@ type Status struct {
 	State     State
 	Since     time.Time     // of the state
 	Token     uint64        // of its ballot; 0 without one
+	TTL       time.Duration // of its store's session
 	Remaining time.Duration // of the lease; 0 unless it leads
 	Overdue   bool          // it has a ballot, and a renewal of the session is overdue
 	Requested bool          // an operator has asked for the resignation of its ballot
@@ -48,6 +49,7 @@ func (c *Candidate) Status() Status {
 	c.mu.Lock()
 	s, ballot, t := c.status, c.waiting, c.term.Load()
 	c.mu.Unlock()
+	s.TTL = c.store.TTL()
 	if t != nil {
 		ballot = t.ballot
 		s.State, s.Since = t.state()

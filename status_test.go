@@ -29,7 +29,7 @@ func TestStatus(t *testing.T) {
 		first := w.lead(w.open(), "first")
 		st := w.open()
 		c := w.candidate(st, "a", nil)
-		require.Equal(w, leadership.Status{Since: w.began}, c.Status())
+		require.Equal(w, leadership.Status{Since: w.began, TTL: ttl}, c.Status())
 
 		w.at(time.Second)
 		st.Faults().Cut()

@@ -1,0 +1,271 @@
+// Package status serves over HTTP what a process's candidates and followers are doing: for load balancers, for probes, for
+// people, and for Prometheus. It sends nothing to the store, and no path changes anything.
+//
+//	h := status.New(status.Config{})
+//	opts := &leadership.Options{Hooks: h.Hooks()} // or leadership.ChainHooks(own, h.Hooks())
+//	c, err := leadership.NewCandidate(st, "database/primary", "dbhost2:4567", opts)
+//	h.Candidate(c)
+//	go http.ListenAndServe("127.0.0.1:8008", h)
+//
+// # Paths
+//
+//	/leader, /leader/ELECTION      200 while the candidate leads and has acknowledged, else 503
+//	/follower, /follower/ELECTION  200 while its ballot waits, else 503
+//	/readyz                        200 while the process takes part, or has and will again, else 503
+//	/livez                         503 if the work of a term that is over does not stop, else 200
+//	/healthz                       503 if someone should look, with the reasons in the body, else 200
+//	/status                        all candidates and followers, in JSON
+//	/metrics                       in the text format of Prometheus
+//
+// The methods are GET, HEAD and OPTIONS: what a balancer uses by default. Answers are never redirects: HAProxy takes them
+// for success. A name may be left out if there is one election. An election that the handler does not know is 404.
+//
+// # /leader for balancers
+//
+// A balancer goes on sending for as long as its last answer counts. With /leader?margin=2s the answer is 200 only while at
+// least 2 s of the lease are left. If the margin is the interval between two checks plus the time-out of a check, and one
+// failed check takes a server out, no request is sent to a leader whose lease is over. A margin from a third of the TTL on
+// is refused with 400: a healthy leader might have no more left. Where a round trip to the store takes more than a 24th of
+// the TTL it might have less, a sixth at a round trip of an eighth.
+//
+// # /readyz and /livez for orchestrators
+//
+// /readyz does not follow leadership: a rollout would wait for ever for the second replica to be ready. It does not follow
+// the store either, once the store has worked: an outage would take all replicas out of service at once. /livez fails only
+// where a restart helps: work that ignores the end of its term keeps all other candidates waiting.
+package status
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/go-leadership/leadership"
+	"github.com/go-leadership/leadership/internal/metrics"
+)
+
+// Config are the settings of a handler. The zero value of each field stands for its default.
+type Config struct {
+	// Ready is the program's own condition for /readyz. It is called for each request, with its context. Default: none.
+	Ready func(context.Context) error
+	// WedgedAfter is how long work may go on after the end of its term before /livez fails. Default: 10 TTL, at least 1 min.
+	WedgedAfter time.Duration
+}
+
+// Handler is the handler. Its methods may be called from any number of goroutines. New makes one.
+type Handler struct {
+	config Config
+	set    metrics.Set
+}
+
+// New returns a handler that knows of no candidate and no follower yet.
+func New(config Config) *Handler {
+	return &Handler{config: config}
+}
+
+// Candidate adds a candidate. It takes the place of an earlier one in the same election.
+func (h *Handler) Candidate(c *leadership.Candidate) { h.set.Candidate(c) }
+
+// Follower adds a follower, which the program starts. It takes the place of an earlier one of the same election.
+func (h *Handler) Follower(f *leadership.Follower) { h.set.Follower(f) }
+
+// Hooks returns hooks that count for /metrics. Put them into the Options of all candidates and followers that the handler
+// knows.
+func (h *Handler) Hooks() *leadership.Hooks { return h.set.Hooks() }
+
+// Renewed returns a function for store.Options.Renewed that measures renewals for /metrics. The name is the label store:
+// the address without a password.
+func (h *Handler) Renewed(store string) func(latency time.Duration) { return h.set.Renewed(store) }
+
+// ServeHTTP implements http.Handler.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Cache-Control", "no-store")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	switch r.Method {
+	case http.MethodGet, http.MethodHead, http.MethodOptions:
+	default:
+		w.Header().Set("Allow", "GET, HEAD, OPTIONS")
+		http.Error(w, "nothing can be changed here", http.StatusMethodNotAllowed)
+		return
+	}
+	path, election, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/") // http.ServeMux answers some paths with redirects
+	switch {
+	case path == "leader":
+		h.leader(w, r, election)
+	case path == "follower":
+		h.follower(w, election)
+	case election != "":
+		http.NotFound(w, r)
+	case path == "readyz":
+		h.readyz(w, r)
+	case path == "livez":
+		h.livez(w)
+	case path == "healthz":
+		h.healthz(w)
+	case path == "status":
+		h.status(w)
+	case path == "metrics":
+		h.metrics(w)
+	default:
+		http.NotFound(w, r)
+	}
+}
+
+// leader serves /leader.
+func (h *Handler) leader(w http.ResponseWriter, r *http.Request, election string) {
+	h.serve(w, election, func(s leadership.Status) (bool, error) {
+		margin := time.Duration(0)
+		if text := r.URL.Query().Get("margin"); text != "" {
+			var err error
+			if margin, err = time.ParseDuration(text); err != nil || margin < 0 {
+				return false, fmt.Errorf("margin %q is no duration such as 2s", text)
+			}
+			if margin >= s.TTL/3 {
+				return false, fmt.Errorf("margin %v is a third of the TTL of %v or more: a healthy leader might have no more left; "+
+					"check more often, or make the TTL longer", margin, s.TTL)
+			}
+		}
+		return s.State == leadership.Leading && s.Remaining >= margin, nil
+	})
+}
+
+// follower serves /follower.
+func (h *Handler) follower(w http.ResponseWriter, election string) {
+	h.serve(w, election, func(s leadership.Status) (bool, error) { return s.State == leadership.Waiting, nil })
+}
+
+// serve answers a question about the candidate of one election.
+func (h *Handler) serve(w http.ResponseWriter, name string, holds func(leadership.Status) (bool, error)) {
+	if names := h.set.Elections(); name == "" {
+		switch len(names) {
+		case 0:
+			http.Error(w, "no candidate is known", http.StatusNotFound)
+			return
+		case 1:
+			name = names[0]
+		default:
+			http.Error(w, "which election? "+strings.Join(names, ", "), http.StatusBadRequest)
+			return
+		}
+	}
+	c, f := h.set.Of(name)
+	if c == nil && f == nil {
+		http.Error(w, "no candidate stands here in this election", http.StatusNotFound)
+		return
+	}
+	code, body := http.StatusServiceUnavailable, electionJSON{Election: name, Leader: leaderOf(f)}
+	if c != nil {
+		s := c.Status()
+		ok, err := holds(s)
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		if ok {
+			code = http.StatusOK
+		}
+		body.Candidate = candidateOf(c.Value(), s)
+		w.Header().Set("Leadership-State", s.State.String())
+		w.Header().Set("Leadership-Token", strconv.FormatUint(s.Token, 10))
+	}
+	writeJSON(w, code, body)
+}
+
+// status serves /status.
+func (h *Handler) status(w http.ResponseWriter) {
+	all := []electionJSON{}
+	for _, name := range h.set.Elections() {
+		c, f := h.set.Of(name)
+		body := electionJSON{Election: name, Leader: leaderOf(f)}
+		if c != nil {
+			body.Candidate = candidateOf(c.Value(), c.Status())
+		}
+		all = append(all, body)
+	}
+	writeJSON(w, http.StatusOK, all)
+}
+
+// electionJSON is what is known here of an election.
+type electionJSON struct {
+	Election  string         `json:"election"`
+	Candidate *candidateJSON `json:"candidate,omitempty"`
+	Leader    *leaderJSON    `json:"leader,omitempty"` // what the follower knows, if there is one
+}
+
+// candidateJSON is the status of a candidate.
+type candidateJSON struct {
+	valueJSON
+	State        string    `json:"state"`
+	Since        time.Time `json:"since"`
+	Token        string    `json:"token,omitempty"` // text, since JavaScript rounds above 2^53
+	Acknowledged bool      `json:"acknowledged"`
+	Remaining    float64   `json:"remaining_seconds"`
+	TTL          float64   `json:"ttl_seconds"`
+	Overdue      bool      `json:"overdue"`
+	Requested    bool      `json:"resignation_requested"`
+	LastError    string    `json:"last_error,omitempty"`
+}
+
+func candidateOf(value string, s leadership.Status) *candidateJSON {
+	j := &candidateJSON{
+		valueJSON: valueOf(value), State: s.State.String(), Since: s.Since, Acknowledged: s.State == leadership.Leading,
+		Remaining: s.Remaining.Seconds(), TTL: s.TTL.Seconds(), Overdue: s.Overdue, Requested: s.Requested,
+	}
+	if s.Token != 0 {
+		j.Token = strconv.FormatUint(s.Token, 10)
+	}
+	if s.LastError != nil {
+		j.LastError = strings.ToValidUTF8(s.LastError.Error(), "\ufffd")
+	}
+	return j
+}
+
+// leaderJSON is the acknowledged leader, as a follower knows it.
+type leaderJSON struct {
+	valueJSON
+	Revision string    `json:"revision,omitempty"` // text, as token; none: there is no leader
+	AsOf     time.Time `json:"as_of,omitzero"`
+	Fresh    bool      `json:"fresh"`
+}
+
+func leaderOf(f *leadership.Follower) *leaderJSON {
+	if f == nil {
+		return nil
+	}
+	leader, led := f.Leader()
+	j := &leaderJSON{valueJSON: valueOf(leader.Value), AsOf: f.AsOf(), Fresh: f.Fresh()}
+	if led {
+		j.Revision = strconv.FormatUint(leader.Revision, 10)
+	}
+	return j
+}
+
+// valueJSON is a value in JSON. A value may be any bytes, and JSON has text only.
+type valueJSON struct {
+	Value string `json:"value"`                  // bytes that are not UTF-8 are replaced
+	Bytes string `json:"value_base64,omitempty"` // the exact bytes, if the value is not UTF-8
+}
+
+func valueOf(value string) valueJSON {
+	if utf8.ValidString(value) {
+		return valueJSON{Value: value}
+	}
+	return valueJSON{Value: strings.ToValidUTF8(value, "\ufffd"), Bytes: base64.StdEncoding.EncodeToString([]byte(value))}
+}
+
+func writeJSON(w http.ResponseWriter, code int, body any) {
+	text, err := json.Marshal(body)
+	if err != nil { // these types have no other values
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(code)
+	_, _ = w.Write(append(text, '\n'))
+}

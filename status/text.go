@@ -1,0 +1,51 @@
+package status
+
+import (
+	"bufio"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/go-leadership/leadership/internal/metrics"
+)
+
+// metrics serves /metrics in the text format of Prometheus, version 0.0.4.
+func (h *Handler) metrics(w http.ResponseWriter) {
+	w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
+	out := bufio.NewWriter(w)
+	defer func() { _ = out.Flush() }()
+	for _, f := range h.set.Gather() {
+		_, _ = out.WriteString("# HELP " + f.Name + " " + f.Help + "\n# TYPE " + f.Name + " " + string(f.Kind) + "\n")
+		for _, s := range f.Series {
+			writeSeries(out, f, s)
+		}
+	}
+}
+
+func writeSeries(out *bufio.Writer, f metrics.Family, s metrics.Series) {
+	line := func(suffix string, value float64, more ...string) {
+		labels := make([]string, 0, 3)
+		for i, name := range f.Labels {
+			labels = append(labels, name+`="`+escape(s.Labels[i])+`"`)
+		}
+		labels = append(labels, more...)
+		_, _ = out.WriteString(f.Name + suffix + "{" + strings.Join(labels, ",") + "} " + number(value) + "\n")
+	}
+	if s.Histogram == nil {
+		line("", s.Value)
+		return
+	}
+	for _, b := range s.Histogram.Buckets {
+		line("_bucket", float64(b.Count), `le="`+number(b.Bound)+`"`)
+	}
+	line("_bucket", float64(s.Histogram.Count), `le="+Inf"`)
+	line("_sum", s.Histogram.Sum)
+	line("_count", float64(s.Histogram.Count))
+}
+
+func number(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) }
+
+// escape escapes the value of a label. A name may be any bytes, and labels are UTF-8.
+func escape(s string) string {
+	return strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`).Replace(strings.ToValidUTF8(s, "\ufffd"))
+}

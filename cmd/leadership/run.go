@@ -30,6 +30,7 @@ type runCmd struct {
 	Strict       bool           `help:"Refuse to start unless the command can be run in a PID namespace, which leaves no process behind."`
 	Unguarded    bool           `help:"Run the command as a plain child, which may outlive the leadership. The only way on other systems than Linux."`
 	WaitAll      bool           `help:"When the command has exited, wait for the processes that it has left, and do not kill them."`
+	Listen       string         `placeholder:"ADDRESS" help:"Serve over HTTP what this process is doing, on 127.0.0.1:8008 say: /leader, /follower, /readyz, /livez, /healthz, /status, /metrics."`
 	LogLevel     string         `enum:"debug,info,warn,error" default:"info" placeholder:"info" help:"What to log to standard error: debug, info, warn or error. Default: info."`
 
 	Command []string `arg:"" passthrough:"partial" placeholder:"COMMAND" help:"The command and its arguments, after --."`
@@ -63,11 +64,21 @@ func (c *runCmd) Run(a *app) error {
 	signals, stop := notifySignals()
 	defer stop()
 	a.warnOfClearPassword(c.Store)
-	config, st, err := c.prepare(log)
+	var page *listener
+	if c.Listen != "" {
+		var err error
+		if page, err = listen(c.Listen); err != nil {
+			return err
+		}
+		page.serve(log)
+		defer page.end()
+	}
+	config, st, err := c.prepare(log, page)
 	if err != nil {
 		return err
 	}
 	r := &runner{
+		page:     page,
 		election: c.Election, value: c.Value, wait: value(c.Wait, 0),
 		again:   retries{enabled: c.Again, limit: c.AgainLimit},
 		ready:   readiness{exec: c.ReadyExec, url: c.ReadyHTTP, fd: c.ReadyFD, timeout: c.ReadyTimeout},
@@ -85,7 +96,7 @@ func (c *runCmd) Run(a *app) error {
 }
 
 // prepare finds out how the command is guarded, and opens the store. A signal that ends the candidacy ends it.
-func (c *runCmd) prepare(log *slog.Logger) (config guard.Config, st store.Store, err error) {
+func (c *runCmd) prepare(log *slog.Logger, page *listener) (config guard.Config, st store.Store, err error) {
 	ends := []os.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGQUIT}
 	if hasTerminal() {
 		ends = append(ends, syscall.SIGHUP)
@@ -93,7 +104,11 @@ func (c *runCmd) prepare(log *slog.Logger) (config guard.Config, st store.Store,
 	ctx, stop := endedBy(ends...)
 	defer stop()
 	if config, err = c.guard(ctx, log); err == nil {
-		st, err = c.open(ctx, log)
+		options := store.Options{Logger: log}
+		if page != nil {
+			options.Renewed = page.Renewed(c.address())
+		}
+		st, err = c.open(ctx, options)
 	}
 	if err != nil && ctx.Err() != nil {
 		err = context.Cause(ctx)

@@ -26,6 +26,7 @@ type runner struct {
 	env             []string // of the command; a term adds its own
 	start           startFunc
 	least           time.Duration // of the lease, to start a command
+	page            *listener     // shows the candidate; nil without --listen
 	signals         <-chan os.Signal
 	terminal        bool // SIGHUP means that the terminal has gone
 	manager         manager
@@ -52,9 +53,16 @@ var (
 // run stands for election, again and again if it is to. It returns when nothing of the command is left, and its ballot is
 // gone or withdrawal is over.
 func (r *runner) run() outcome {
-	candidate, err := leadership.NewCandidate(r.store, r.election, r.value, &leadership.Options{Logger: r.log})
+	options := &leadership.Options{Logger: r.log}
+	if r.page != nil {
+		options.Hooks = r.page.Hooks()
+	}
+	candidate, err := leadership.NewCandidate(r.store, r.election, r.value, options)
 	if err != nil {
 		return broken(err)
+	}
+	if r.page != nil {
+		r.page.Candidate(candidate)
 	}
 	var patience <-chan time.Time
 	if r.wait > 0 {

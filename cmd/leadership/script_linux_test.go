@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
+	"net/http"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -58,7 +60,7 @@ func TestScripts(t *testing.T) {
 			e.Setenv("GORACE", "atexit_sleep_ms=0") // the race detector lets each process wait for a second at its end
 			return nil
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"standing": standing, "appears": appears},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"standing": standing, "appears": appears, "answers": answersWith},
 	})
 }
 
@@ -93,6 +95,32 @@ func appears(ts *testscript.TestScript, _ bool, args []string) {
 		}
 		time.Sleep(5 * time.Millisecond)
 	}
+}
+
+// answersWith is the command "answers LOG PATH CODE [PATTERN]" of scripts: it waits until the runner with this log answers the
+// path with the code, and a body that has a match.
+func answersWith(ts *testscript.TestScript, _ bool, args []string) {
+	last, end := "it is not listening", time.Now().Add(time.Minute)
+	for ; time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+		log, _ := os.ReadFile(ts.MkAbs(args[0])) // an error: it is not there yet
+		address := regexp.MustCompile(`msg=listening address=(\S+)`).FindSubmatch(log)
+		if address == nil {
+			continue
+		}
+		answer, err := http.Get("http://" + string(address[1]) + args[1])
+		if err != nil {
+			last = err.Error()
+			continue
+		}
+		body, err := io.ReadAll(answer.Body)
+		_ = answer.Body.Close()
+		last = fmt.Sprint(answer.StatusCode, " ", string(body), err)
+		if fmt.Sprint(answer.StatusCode) == args[2] && (len(args) < 4 || regexp.MustCompile(args[3]).Match(body)) {
+			http.DefaultClient.CloseIdleConnections()
+			return
+		}
+	}
+	ts.Fatalf("%s was not answered with %s, but: %s", args[1], strings.Join(args[2:], " "), last)
 }
 
 // storeDir returns a directory for a store, which is removed at the end.

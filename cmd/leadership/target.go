@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"log/slog"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -107,14 +106,9 @@ type session struct {
 	address string
 }
 
-// open opens the store, which logs unless log is nil. The caller closes the store.
-func (f storeFlag) open(ctx context.Context, log *slog.Logger) (store.Store, error) {
-	u, err := store.ParseURL(f.Store)
-	if err != nil {
-		return nil, err
-	}
-	u.Logger = log
-	return store.OpenURL(ctx, u)
+// open opens the store. The caller closes it.
+func (f storeFlag) open(ctx context.Context, options store.Options) (store.Store, error) {
+	return store.Open(ctx, f.Store, &options)
 }
 
 // ask calls the store, which has the time of --timeout to answer.
@@ -211,7 +205,7 @@ func (f storeFlags) with(do func(ctx context.Context, s *session) error) error {
 	if err := f.checkDirectory(); err != nil {
 		return err
 	}
-	st, err := f.open(ctx, nil)
+	st, err := f.open(ctx, store.Options{})
 	if err != nil {
 		return err
 	}

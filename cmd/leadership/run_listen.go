@@ -1,0 +1,50 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/go-leadership/leadership/status"
+)
+
+// listener serves what the runner's candidate is doing.
+type listener struct {
+	*status.Handler
+	server *http.Server
+	net    net.Listener
+	done   chan struct{} // closed when the server has ended
+}
+
+// listen opens the address of --listen. Nothing is served before serve.
+func listen(address string) (*listener, error) {
+	l, err := net.Listen("tcp", address)
+	if err != nil {
+		return nil, &failure{code: exitFailed, err: fmt.Errorf("can't listen: %w", err), advice: "give --listen a free address of this machine, such as 127.0.0.1:8008"}
+	}
+	return &listener{Handler: status.New(status.Config{}), net: l, done: make(chan struct{})}, nil
+}
+
+// serve serves until end. Clients that are slow or idle are cut off, so that they hold no memory for long.
+func (l *listener) serve(log *slog.Logger) {
+	log.Info("listening", "address", l.net.Addr())
+	l.server = &http.Server{
+		Handler: l.Handler, ReadTimeout: 10 * time.Second, WriteTimeout: 10 * time.Second, IdleTimeout: time.Minute,
+		MaxHeaderBytes: 16 << 10, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+	}
+	go func() {
+		defer close(l.done)
+		if err := l.server.Serve(l.net); !errors.Is(err, http.ErrServerClosed) {
+			log.Error("nothing is served any more", "address", l.net.Addr(), "error", err)
+		}
+	}()
+}
+
+// end ends the server, and the requests that are under way.
+func (l *listener) end() {
+	_ = l.server.Close()
+	<-l.done
+}

@@ -117,7 +117,7 @@ const (
 	termAcknowledged
 	termOverdue        // a renewal is overdue
 	termUnacknowledged // it has gone on for a TTL without an acknowledgement
-	termRequested      // an operator has asked for its end
+	termRequested      // an operator has asked for the resignations end
 	termEnded
 	leaderChanged
 	noLeaderYet // there is none when a follower starts

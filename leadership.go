@@ -70,8 +70,8 @@ var (
 	// asked for it.
 	ErrResigned = errors.New("resigned")
 	// ErrRequested is the ErrResigned of a term whose end an operator has asked for: see store.Store. Campaign returns it if
-	// the operator asked before the term began.
-	ErrRequested = fmt.Errorf("%w: an operator has asked for it", ErrResigned)
+	// the operator asked before the term began, at once.
+	ErrRequested = fmt.Errorf("%w: %w", ErrResigned, store.ErrRequested)
 	// ErrStopped ends terms, campaigns and followers after Stop, and a term of Run when the context of Run has ended.
 	ErrStopped = errors.New("stopped")
 	// ErrRunning refuses a second campaign of the same candidate while the first goes on.

@@ -41,7 +41,7 @@ func TestRequestedResignation(t *testing.T) {
 		require.False(w, one.IsLeader())
 		require.False(w, two.IsLeader(), "the old leader's work has not stopped")
 		require.Equal(w, []string{"one", "two"}, w.ballots())
-		require.Equal(w, []string{"began", "requested", "ended: resigned: an operator has asked for it"}, d.all())
+		require.Equal(w, []string{"began", "requested", "ended: resigned: an operator has asked for the resignation"}, d.all())
 		close(stopping)
 		w.until(two.IsLeader)
 		w.until(func() bool { return len(w.ballots()) == 2 })
@@ -53,26 +53,45 @@ func TestRequestedResignation(t *testing.T) {
 	})
 }
 
-// TestRequestedResignationOfOneThatWaits: when its ballot is first it gives it back, without a term, and stands again.
+// TestRequestedResignationOfOneThatWaits: it gives its ballot back at once, without a term, and stands again behind all
+// others.
 func TestRequestedResignationOfOneThatWaits(t *testing.T) {
 	virtual(t, func(w *world) {
 		d := &diary{}
-		one, two := w.candidate(w.open(), "one", nil), w.candidate(w.open(), "two", diarist(d))
-		one.RunForElection()
-		w.until(one.IsLeader)
+		first := w.lead(w.open(), "one")
+		two, three := w.candidate(w.open(), "two", diarist(d)), w.candidate(w.open(), "three", nil)
 		two.RunForElection()
 		synctest.Wait()
-		list, err := w.observer.Ballots(background, election)
-		require.NoError(w, err)
-		require.NoError(w, w.observer.RequestResignation(background, election, list[1].Token))
+		three.RunForElection()
 		synctest.Wait()
-		require.Equal(w, []string{"one", "two"}, w.ballots())
-		one.Resign()
-		w.until(func() bool { return one.IsLeader() || two.IsLeader() })
-		w.until(func() bool { return len(w.ballots()) == 2 })
-		again, err := w.observer.Ballots(background, election)
-		require.NoError(w, err)
-		require.NotContains(w, again, list[1], "that ballot was given back")
-		require.Subset(w, []string{"began"}, d.all(), "if it has led, it was with another ballot")
+		for range 5 {
+			list, err := w.observer.Ballots(background, election)
+			require.NoError(w, err)
+			require.Equal(w, []string{"one", "two", "three"}, w.ballots())
+			for _, b := range list[1:] {
+				require.NoError(w, w.observer.RequestResignation(background, election, b.Token))
+				w.until(func() bool { return len(w.ballots()) == 3 && w.ballots()[2] == b.Value })
+			}
+		}
+		require.Empty(w, d.all())
+		require.NoError(w, first.Withdraw(background))
+		w.until(two.IsLeader)
+	})
+}
+
+// Campaign returns at once when an operator asks for the resignation of its ballot.
+func TestRequestEndsACampaign(t *testing.T) {
+	virtual(t, func(w *world) {
+		w.lead(w.open(), "one")
+		c := w.candidate(w.open(), "two", nil)
+		ended := make(chan error, 1)
+		go func() { _, err := c.Campaign(background); ended <- err }()
+		synctest.Wait()
+		require.NoError(w, w.observer.RequestResignation(background, election, c.Status().Token))
+		err := <-ended
+		require.ErrorIs(w, err, leadership.ErrRequested)
+		require.ErrorIs(w, err, leadership.ErrResigned)
+		require.Equal(w, []string{"one"}, w.ballots())
+		require.Zero(w, w.now())
 	})
 }

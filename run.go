@@ -16,7 +16,7 @@ import (
 //
 // It returns early with an error when ctx ends, with its cause; when Stop is called; when the store returns an error that
 // it does not retry by itself, such as a denial; when the ballot is lost; and with ErrNoLease, ErrTokenRegressed or, if
-// an operator has asked for it, ErrResigned. It gives the ballot back first, which takes no longer than one TTL. Once
+// an operator has asked for the resignation, ErrResigned. It gives the ballot back first, which takes no longer than one TTL. Once
 // Campaign has returned, ctx has no effect on the term. It returns ErrRunning at once if the candidate is being driven
 // already, and ErrStopped after Stop.
 func (c *Candidate) Campaign(ctx context.Context) (*Term, error) {
@@ -173,13 +173,11 @@ func (c *Candidate) await(d *drive, ballot store.Ballot) (*Term, error) {
 	stopTelling := c.tellOfNewLeaders(d)
 	err := ballot.Wait(ctx)
 	stopTelling()
-	if err != nil {
-		return nil, err
-	}
-	select {
-	case <-ballot.ResignationRequested():
+	switch {
+	case errors.Is(err, store.ErrRequested):
 		return nil, ErrRequested
-	default:
+	case err != nil:
+		return nil, err
 	}
 	patience := time.NewTimer(c.store.TTL())
 	defer patience.Stop()

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/go-leadership/leadership"
+	"github.com/go-leadership/leadership/store"
 )
 
 // resignation checks requests to resign.
@@ -45,15 +46,19 @@ var resignation = []Case{
 	{
 		Name:     "resignation-on-request-while-waiting",
 		Promises: []string{"G1", "G4"},
-		Explains: "a request to resign does not move a ballot that waits, and does not touch the others; its owner gives it back when it is first",
+		Explains: "a request to resign ends the wait of a ballot's owner, does not move the ballot, and does not touch the others",
 		check: func(e *env) {
 			a, b := e.open(), e.open()
 			first, waiting := e.cast(a, "a"), e.cast(b, "b")
 			e.first(first)
+			waited := make(chan error, 1)
+			go func() { waited <- waiting.Wait(e.ctx) }()
 			if !e.request(a, waiting.Token()) {
 				return
 			}
 			receiveClosed(e, waiting.ResignationRequested(), "the request")
+			err := receive(e, waited, "the end of the wait")
+			e.check(errors.Is(err, store.ErrRequested), "the wait ended with: %v", err)
 			e.check(len(e.ballots(a)) == 2, "a ballot has gone")
 			e.check(first.Err() == nil && waiting.Err() == nil, "a ballot is lost: %v %v", first.Err(), waiting.Err())
 			e.during(e.h.TTL/20, "the other one was not asked", func() bool {
@@ -65,7 +70,8 @@ var resignation = []Case{
 				}
 			})
 			e.withdraw(first)
-			e.first(waiting)
+			err = waiting.Wait(e.ctx)
+			e.check(errors.Is(err, store.ErrRequested), "the wait of a ballot that is first, and was asked, ended with: %v", err)
 			e.withdraw(waiting)
 		},
 	},

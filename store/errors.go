@@ -15,6 +15,8 @@ var (
 	ErrLost = errors.New("ballot lost")
 	// ErrNotFirst refuses an acknowledgement by a ballot that is not known to be first in line.
 	ErrNotFirst = errors.New("ballot is not first in line")
+	// ErrRequested says that an operator has asked the owner of a ballot to resign.
+	ErrRequested = errors.New("an operator has asked for the resignation")
 	// ErrClosed says that the store has been closed: a permanent error.
 	ErrClosed = errors.New("store is closed")
 	// ErrInvalid refuses a name, a value, a URL or an option: a permanent error. The store refuses before anything is sent,

@@ -56,7 +56,7 @@ type Store interface {
 
 	// RequestResignation asks the owner of the ballot with this token to resign: see [Store.Ballots] for the tokens that
 	// stand. The leader's work is stopped first, and then it gives its ballot back, so that no two leaders overlap. The
-	// owner of a ballot that still waits gives it back when it is first.
+	// owner of a ballot that still waits gives it back at once, and stands again at the back of the queue.
 	//
 	// It returns nil once the service keeps the request, and also if no such ballot stands. It does not wait for the
 	// resignation. The request does not apply to later ballots of the same owner. A ballot of another program's recipe,
@@ -92,8 +92,10 @@ type Ballot interface {
 	Token() uint64
 
 	// Wait blocks until this ballot is first in line and returns nil, or until it is lost and returns Err, or until
-	// ctx ends and returns its cause. A ballot that is both first and lost is lost. Being first is not enough to
-	// lead: the lease has to hold too. One change of leader wakes one waiting ballot.
+	// ctx ends and returns its cause. It returns [ErrRequested] as soon as the store learns that an operator has asked the
+	// owner to resign: the ballot stands until the owner gives it back. A ballot that is both first and lost is lost, one
+	// that is both first and asked is asked. Being first is not enough to lead: the lease has to hold too. One change of
+	// leader wakes one waiting ballot.
 	Wait(ctx context.Context) error
 
 	// Acknowledge makes the value public as that of the election's leader, in one step that the service carries out

@@ -88,8 +88,11 @@ func (b *ballot) ResignationRequested() <-chan struct{} { return b.asked }
 // has ended is the caller's to look at.
 func (b *ballot) Wait(ctx context.Context) error {
 	err := b.await(ctx, b.first)
-	for renewed := b.unreachable(); err == nil && renewed != nil && b.Err() == nil; renewed = b.unreachable() {
+	for renewed := b.unreachable(); err == nil && renewed != nil && b.Err() == nil && !isClosed(b.asked); renewed = b.unreachable() {
 		err = b.await(ctx, renewed)
+	}
+	if err == nil && isClosed(b.asked) {
+		err = store.ErrRequested
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -103,13 +106,16 @@ func (b *ballot) Wait(ctx context.Context) error {
 	return nil
 }
 
-// await waits until a channel is closed, or the ballot is lost. Its error is why ctx has ended.
+// await waits until a channel is closed, the ballot is lost, or its owner is asked to resign. Its error is why ctx has
+// ended.
 func (b *ballot) await(ctx context.Context, c <-chan struct{}) error {
 	if ctx.Err() == nil {
 		select {
 		case <-c:
 			return nil
 		case <-b.Lost():
+			return nil
+		case <-b.asked:
 			return nil
 		case <-ctx.Done():
 		}

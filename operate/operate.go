@@ -1,0 +1,227 @@
+// Package operate does to an election what an operator wants: it makes a leader step down, switches over to a named
+// candidate, and holds an election, so that no candidate begins a term. The command leadership stands on it.
+//
+// It stores nothing but marks on ballots that stand, and ballots of its own. So what an operator leaves undone, since the
+// program was killed say, goes with those ballots, and no key has to be cleared.
+package operate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/go-leadership/leadership/store"
+)
+
+// The reasons why an operation was not done; match them with errors.Is. The text says more.
+var (
+	// ErrNotStanding says that no such ballot stands. Nothing was done.
+	ErrNotStanding = errors.New("no such ballot stands")
+	// ErrForeign says that a ballot which would have to give way is one of another program's recipe: its owner takes no
+	// requests. Nothing was done.
+	ErrForeign = errors.New("a ballot of another program's recipe takes no requests to resign")
+	// ErrTargetGone says that the target of a switch-over has gone before its turn came. The leader was not asked: nothing
+	// has changed but the order of those who wait.
+	ErrTargetGone = errors.New("the candidate to switch over to has gone")
+	// ErrNotDone says that the leader was asked, and the candidate that should lead does not yet.
+	ErrNotDone = errors.New("not done yet")
+)
+
+// Queue is the ballots of an election, and its leader.
+type Queue struct {
+	Ballots []store.Standing // the first in line first
+	Leader  store.Leader     // that has acknowledged; the zero Leader if none has
+}
+
+// Leads reports whether the first in line leads and has acknowledged.
+func (q Queue) Leads() bool { return len(q.Ballots) > 0 && q.Leader.Revision != 0 }
+
+// find returns the position of a ballot, 0 for the first in line, or -1.
+func (q Queue) find(token uint64) int {
+	return slices.IndexFunc(q.Ballots, func(b store.Standing) bool { return b.Token == token })
+}
+
+// Read reads the queue of an election. These are three requests; it reads again if the first in line has changed between
+// them.
+func Read(ctx context.Context, st store.Store, election string) (Queue, error) {
+	before, err := st.Ballots(ctx, election)
+	for err == nil {
+		var known store.Known
+		if known, err = st.Observe(ctx, election, nil); err != nil {
+			break
+		}
+		q := Queue{Leader: known.Leader}
+		if q.Ballots, err = st.Ballots(ctx, election); err == nil && slices.Equal(first(before), first(q.Ballots)) {
+			return q, nil
+		}
+		before = q.Ballots
+	}
+	return Queue{}, err
+}
+
+func first(ballots []store.Standing) []store.Standing { return ballots[:min(len(ballots), 1)] }
+
+// Outcome is what an operation has come to, also if it has returned an error.
+type Outcome struct {
+	Before Queue            // when it began
+	After  Queue            // when it was read last
+	Behind []store.Standing // those that were asked to step behind the target, or the hold
+	Took   time.Duration
+}
+
+// StepDown asks the owner of a ballot to resign, and waits until another ballot is first in line and has acknowledged. The
+// owner's work is stopped first; then its ballot goes, so that no two leaders overlap. If no other candidate stands, the
+// same one leads again, with a higher token.
+//
+// If ctx ends before that, StepDown returns ErrNotDone with its cause. The request stands nevertheless.
+func StepDown(ctx context.Context, st store.Store, election string, token uint64) (o Outcome, err error) {
+	defer took(&o, time.Now())
+	if o.Before, err = Read(ctx, st, election); err != nil {
+		return o, err
+	}
+	o.After = o.Before
+	at := o.Before.find(token)
+	switch {
+	case at < 0:
+		return o, fmt.Errorf("%w: %d in election %q", ErrNotStanding, token, election)
+	case o.Before.Ballots[at].Foreign:
+		return o, fmt.Errorf("%w: %d in election %q", ErrForeign, token, election)
+	}
+	if err := st.RequestResignation(ctx, election, token); err != nil {
+		return o, err
+	}
+	return o, o.await(ctx, st, election, func(q Queue) (bool, error) { return q.Ballots[0].Token != token, nil })
+}
+
+// SwitchOver makes the candidate with this ballot lead. A ballot can't move forward. So it asks those that wait ahead of the
+// target to stand again behind it; when the target is next in line, it asks the leader to resign; and it waits until the
+// target has acknowledged. In between no other candidate leads.
+//
+// A candidate that waits and does not give way, since it is of a version that does so only when it is first, or hangs, is
+// waited for no longer than a TTL: if it gives way when it is first, the target leads after it.
+//
+// It does nothing if the ballot does not stand (ErrNotStanding) or if one ahead of it takes no requests (ErrForeign). It does
+// not touch the leader if the target has gone meanwhile (ErrTargetGone). If ctx ends once the leader was asked, it returns
+// ErrNotDone with its cause, and the switch-over goes on by itself. Two operators at once each ask all ahead of their
+// targets: the target that is further back in the queue leads in the end.
+func SwitchOver(ctx context.Context, st store.Store, election string, to uint64) (o Outcome, err error) {
+	defer took(&o, time.Now())
+	if o.Before, err = Read(ctx, st, election); err != nil {
+		return o, err
+	}
+	o.After = o.Before
+	at := o.Before.find(to)
+	if at < 0 {
+		return o, fmt.Errorf("%w: %d in election %q", ErrNotStanding, to, election)
+	}
+	ahead := o.Before.Ballots[:at]
+	for _, b := range ahead {
+		if b.Foreign {
+			return o, fmt.Errorf("%w: %d is ahead of %d in election %q", ErrForeign, b.Token, to, election)
+		}
+	}
+	if at > 1 {
+		if o.Behind, err = stepBehind(ctx, st, election, ahead[1:]); err != nil {
+			return o, err
+		}
+		if o.After, err = nextInLine(ctx, st, election, to); err != nil {
+			return o, err
+		}
+	}
+	if at > 0 {
+		leader := o.After.Ballots[0].Token
+		if leader != to { // the leader might have gone meanwhile
+			if err := st.RequestResignation(ctx, election, leader); err != nil {
+				return o, err
+			}
+		}
+	}
+	return o, o.await(ctx, st, election, func(q Queue) (bool, error) {
+		if q.find(to) < 0 {
+			return false, fmt.Errorf("%w: %d has gone in election %q after the leader was asked to resign", ErrNotDone, to, election)
+		}
+		return q.Ballots[0].Token == to, nil
+	})
+}
+
+// stepBehind asks the owners of ballots that wait to stand again at the back, and returns those that were asked.
+func stepBehind(ctx context.Context, st store.Store, election string, ballots []store.Standing) (asked []store.Standing, err error) {
+	for _, b := range ballots {
+		if err := st.RequestResignation(ctx, election, b.Token); err != nil {
+			return asked, err
+		}
+		asked = append(asked, b)
+	}
+	return asked, nil
+}
+
+// nextInLine waits until only the leader is ahead of the target, for a TTL at most.
+func nextInLine(ctx context.Context, st store.Store, election string, to uint64) (Queue, error) {
+	patience := time.Now().Add(st.TTL())
+	for pause := 2 * time.Millisecond; ; pause = min(2*pause, st.TTL()/20) {
+		q, err := Read(ctx, st, election)
+		if err != nil {
+			return q, err
+		}
+		switch at := q.find(to); {
+		case at < 0:
+			return q, fmt.Errorf("%w: %d in election %q", ErrTargetGone, to, election)
+		case at <= 1 || time.Now().After(patience):
+			return q, nil
+		}
+		if err := sleep(ctx, pause); err != nil {
+			return q, err
+		}
+	}
+}
+
+// await waits until the first in line has acknowledged and is the one that should lead, or done returns an error. Its first
+// read is later than what the caller has asked for.
+func (o *Outcome) await(ctx context.Context, st store.Store, election string, done func(Queue) (bool, error)) error {
+	for known := (*store.Known)(nil); ; {
+		now, err := st.Observe(ctx, election, known)
+		if err == nil && now.Leader.Revision != 0 && (known == nil || now.Leader != known.Leader) {
+			var q Queue
+			if q, err = Read(ctx, st, election); err == nil {
+				o.After = q
+				if len(q.Ballots) > 0 {
+					led, gone := done(q)
+					if gone != nil || led && q.Leads() {
+						return gone
+					}
+				}
+			}
+		}
+		switch {
+		case ctx.Err() != nil:
+			return fmt.Errorf("%w: %w", ErrNotDone, context.Cause(ctx))
+		case err != nil && !uncertain(err):
+			return err
+		case err == nil:
+			known = &now
+		default:
+			_ = sleep(ctx, time.Second/10)
+		}
+	}
+}
+
+// uncertain reports whether a request that failed with err should be sent again.
+func uncertain(err error) bool {
+	return errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrUnknownOutcome)
+}
+
+// sleep waits, or returns why ctx has ended.
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func took(o *Outcome, began time.Time) { o.Took = time.Since(began) }

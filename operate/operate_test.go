@@ -1,0 +1,384 @@
+package operate_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-leadership/leadership"
+	"github.com/go-leadership/leadership/operate"
+	"github.com/go-leadership/leadership/store"
+	"github.com/go-leadership/leadership/store/memory"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const (
+	ttl      = 12 * time.Second
+	election = "database/primary"
+)
+
+// world is some candidates in virtual time, each on a store of its own, and the operator's store.
+type world struct {
+	*testing.T
+	service  *memory.Service
+	operator *memory.Store
+	stores   map[string]*memory.Store
+	all      map[string]*leadership.Candidate
+
+	mu    sync.Mutex
+	terms []string // who has led, in order; guarded by mu
+	leads int      // how many lead now
+}
+
+func virtual(t *testing.T, candidates int, test func(w *world)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{T: t, service: memory.NewService(), stores: map[string]*memory.Store{}, all: map[string]*leadership.Candidate{}}
+		w.operator = w.open()
+		defer func() {
+			for _, c := range w.all {
+				c.Stop()
+				<-c.Done()
+			}
+		}()
+		for i := range candidates {
+			w.add(fmt.Sprintf("c%d", i))
+		}
+		test(w)
+	})
+}
+
+func (w *world) open() *memory.Store {
+	st, err := memory.Open(w.service, &memory.Config{TTL: ttl})
+	require.NoError(w, err)
+	w.Cleanup(func() { require.NoError(w, st.Close()) })
+	return st
+}
+
+// add makes a candidate stand that acknowledges at once.
+func (w *world) add(value string) {
+	w.Helper()
+	w.stores[value] = w.open()
+	c, err := leadership.NewCandidate(w.stores[value], election, value, nil)
+	require.NoError(w, err)
+	w.all[value] = c
+	go func() {
+		_ = c.Run(context.Background(), func(ctx context.Context, term *leadership.Term) error {
+			w.count(value, 1)
+			defer w.count(value, -1)
+			return leadership.Lead(ctx, term)
+		})
+	}()
+	synctest.Wait()
+}
+
+func (w *world) count(value string, change int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.leads += change
+	if w.leads > 1 {
+		w.Error("two lead")
+	}
+	if change > 0 {
+		w.terms = append(w.terms, value)
+	}
+}
+
+// ledBy returns who has led since the last call.
+func (w *world) ledBy() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	defer func() { w.terms = nil }()
+	return w.terms
+}
+
+func (w *world) queue() []store.Standing {
+	w.Helper()
+	list, err := w.operator.Ballots(context.Background(), election)
+	require.NoError(w, err)
+	return list
+}
+
+// settle waits until all candidates stand.
+func (w *world) settle() []store.Standing {
+	w.Helper()
+	for end := time.Now().Add(10 * ttl); ; time.Sleep(time.Millisecond) {
+		synctest.Wait()
+		if list := w.queue(); len(list) == len(w.all) {
+			return list
+		}
+		require.True(w, time.Now().Before(end), "not all stand: %v", w.queue())
+	}
+}
+
+// TestSwitchOver: a thousand times, to a waiter at any position: the target leads next, and no other in between.
+func TestSwitchOver(t *testing.T) {
+	virtual(t, 6, func(w *world) {
+		w.ledBy()
+		last := uint64(0)
+		for range 1000 {
+			list := w.settle()
+			target := list[1+rand.N(len(list)-1)]
+			o, err := operate.SwitchOver(context.Background(), w.operator, election, target.Token)
+			require.NoError(w, err)
+			require.Equal(w, list, o.Before.Ballots)
+			require.Equal(w, target.Token, o.After.Ballots[0].Token)
+			require.Equal(w, target.Value, o.After.Leader.Value)
+			require.Equal(w, []string{target.Value}, w.ledBy())
+			require.Greater(w, target.Token, last)
+			require.Less(w, o.Took, time.Second)
+			last = target.Token
+		}
+		for _, b := range w.settle() {
+			require.False(w, b.Asked, "marks go with their ballots")
+		}
+	})
+}
+
+// TestSwitchOverToTheLeader does nothing.
+func TestSwitchOverToTheLeader(t *testing.T) {
+	virtual(t, 3, func(w *world) {
+		list := w.settle()
+		o, err := operate.SwitchOver(context.Background(), w.operator, election, list[0].Token)
+		require.NoError(w, err)
+		require.Empty(w, o.Behind)
+		require.Equal(w, list, w.queue())
+	})
+}
+
+func TestRefusals(t *testing.T) {
+	virtual(t, 3, func(w *world) {
+		list := w.settle()
+		_, err := operate.SwitchOver(context.Background(), w.operator, election, 999)
+		require.ErrorIs(w, err, operate.ErrNotStanding)
+		_, err = operate.StepDown(context.Background(), w.operator, election, 999)
+		require.ErrorIs(w, err, operate.ErrNotStanding)
+		for foreign := range 2 {
+			st := &changed{Store: w.operator, change: func(list []store.Standing) { list[foreign].Foreign = true }}
+			_, err = operate.SwitchOver(context.Background(), st, election, list[2].Token)
+			require.ErrorIs(w, err, operate.ErrForeign)
+		}
+		st := &changed{Store: w.operator, change: func(list []store.Standing) { list[0].Foreign = true }}
+		_, err = operate.StepDown(context.Background(), st, election, list[0].Token)
+		require.ErrorIs(w, err, operate.ErrForeign)
+		require.Equal(w, list, w.queue(), "nothing was marked")
+	})
+}
+
+// changed is a store that lists other ballots, and whose requests fail if fails says so.
+type changed struct {
+	store.Store
+	change func([]store.Standing)
+	fails  func() error
+}
+
+func (c *changed) Ballots(ctx context.Context, election string) ([]store.Standing, error) {
+	list, err := c.Store.Ballots(ctx, election)
+	if c.change != nil {
+		c.change(list)
+	}
+	return list, err
+}
+
+func (c *changed) RequestResignation(ctx context.Context, election string, token uint64) error {
+	if c.fails != nil {
+		if err := c.fails(); err != nil {
+			return err
+		}
+	}
+	return c.Store.RequestResignation(ctx, election, token)
+}
+
+// TestOperatorDies after each of its requests: the election goes on with one leader, and all stand again.
+func TestOperatorDies(t *testing.T) {
+	dead := errors.New("the operator's process was killed")
+	for requests := range 5 {
+		virtual(t, 5, func(w *world) {
+			list := w.settle()
+			w.ledBy()
+			left := requests
+			st := &changed{Store: w.operator, fails: func() error {
+				if left--; left < 0 {
+					return dead
+				}
+				return nil
+			}}
+			target := list[4]
+			_, err := operate.SwitchOver(context.Background(), st, election, target.Token)
+			if requests == 4 { // three waiters and the leader
+				require.NoError(w, err)
+				require.Equal(w, []string{target.Value}, w.ledBy())
+				return
+			}
+			require.ErrorIs(w, err, dead)
+			time.Sleep(ttl)
+			now := w.settle()
+			require.Empty(w, w.ledBy(), "the leader was not asked")
+			require.Equal(w, list[0], now[0])
+			_, err = operate.SwitchOver(context.Background(), w.operator, election, target.Token)
+			require.NoError(w, err, "it can be done again")
+			require.Equal(w, []string{target.Value}, w.ledBy())
+		})
+	}
+}
+
+// TestTargetGoes before the leader is asked: the leader is not touched.
+func TestTargetGoes(t *testing.T) {
+	virtual(t, 4, func(w *world) {
+		list := w.settle()
+		w.ledBy()
+		asked := false
+		st := &changed{Store: w.operator, fails: func() error {
+			if !asked {
+				asked = true
+				w.service.Delete(election, list[3].Token)
+			}
+			return nil
+		}}
+		_, err := operate.SwitchOver(context.Background(), st, election, list[3].Token)
+		require.ErrorIs(w, err, operate.ErrTargetGone)
+		require.Empty(w, w.ledBy())
+		require.Equal(w, list[0], w.settle()[0])
+	})
+}
+
+// TestTargetGoesAfterTheLeader was asked: another one leads, and the error says so.
+func TestTargetGoesAfterTheLeader(t *testing.T) {
+	virtual(t, 3, func(w *world) {
+		list := w.settle()
+		w.ledBy()
+		requests := 0
+		st := &changed{Store: w.operator, fails: func() error {
+			if requests++; requests == 2 {
+				w.service.Delete(election, list[2].Token)
+			}
+			return nil
+		}}
+		o, err := operate.SwitchOver(context.Background(), st, election, list[2].Token)
+		require.ErrorIs(w, err, operate.ErrNotDone)
+		require.Len(w, w.ledBy(), 1)
+		require.NotEqual(w, list[2].Token, o.After.Ballots[0].Token)
+	})
+}
+
+// TestLeaderDiesMeanwhile: the target leads when the leader's session has expired.
+func TestLeaderDiesMeanwhile(t *testing.T) {
+	for name, when := range map[string]int{"before the waiters are asked": 1, "before it is asked": 3} {
+		t.Run(name, func(t *testing.T) {
+			virtual(t, 4, func(w *world) {
+				list := w.settle()
+				w.ledBy()
+				requests := 0
+				st := &changed{Store: w.operator, fails: func() error {
+					if requests++; requests == when {
+						w.stores[list[0].Value].Faults().Cut()
+					}
+					return nil
+				}}
+				o, err := operate.SwitchOver(context.Background(), st, election, list[3].Token)
+				require.NoError(w, err)
+				require.Equal(w, []string{list[3].Value}, w.ledBy())
+				require.LessOrEqual(w, o.Took, ttl+time.Second)
+				w.stores[list[0].Value].Faults().Heal()
+			})
+		})
+	}
+}
+
+// TestWaiterThatDoesNotGiveWay, since it hangs: the operator goes on after a TTL. If it leads, it gives way then.
+func TestWaiterThatDoesNotGiveWay(t *testing.T) {
+	virtual(t, 1, func(w *world) {
+		st := w.open()
+		ballot, err := st.Cast(context.Background(), election, "hangs")
+		require.NoError(w, err)
+		w.add("target")
+		w.ledBy()
+		done := make(chan error, 1)
+		go func() {
+			_, err := operate.SwitchOver(context.Background(), w.operator, election, w.queue()[2].Token)
+			done <- err
+		}()
+		time.Sleep(ttl - time.Second)
+		synctest.Wait()
+		require.True(w, w.all["c0"].IsLeader())
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		require.False(w, w.all["c0"].IsLeader())
+		require.ErrorIs(w, ballot.Wait(context.Background()), store.ErrRequested)
+		require.NoError(w, ballot.Withdraw(context.Background()))
+		require.NoError(w, <-done)
+		require.Equal(w, []string{"target"}, w.ledBy())
+	})
+}
+
+// TestTwoOperators: the target that is further back leads in the end, and no two at once.
+func TestTwoOperators(t *testing.T) {
+	virtual(t, 6, func(w *world) {
+		for range 100 {
+			list := w.settle()
+			w.ledBy()
+			var both sync.WaitGroup
+			for _, target := range []store.Standing{list[3], list[5]} {
+				both.Go(func() {
+					ctx, cancel := context.WithTimeout(context.Background(), ttl)
+					defer cancel()
+					_, _ = operate.SwitchOver(ctx, w.operator, election, target.Token)
+				})
+			}
+			both.Wait()
+			led := w.ledBy()
+			require.NotEmpty(w, led)
+			require.Subset(w, []string{list[3].Value, list[5].Value}, led)
+			require.Equal(w, list[5].Value, led[len(led)-1])
+		}
+	})
+}
+
+func TestStepDown(t *testing.T) {
+	virtual(t, 2, func(w *world) {
+		for range 100 {
+			list := w.settle()
+			w.ledBy()
+			o, err := operate.StepDown(context.Background(), w.operator, election, list[0].Token)
+			require.NoError(w, err)
+			require.Equal(w, list[1].Token, o.After.Ballots[0].Token)
+			require.Equal(w, []string{list[1].Value}, w.ledBy())
+		}
+	})
+	virtual(t, 1, func(w *world) { // no other stands: it leads again
+		list := w.settle()
+		o, err := operate.StepDown(context.Background(), w.operator, election, list[0].Token)
+		require.NoError(w, err)
+		require.Greater(w, o.After.Ballots[0].Token, list[0].Token)
+	})
+}
+
+// TestContextEnds: the request stands, and the error says what was not done.
+func TestContextEnds(t *testing.T) {
+	virtual(t, 0, func(w *world) {
+		st := w.open()
+		ballot, err := st.Cast(context.Background(), election, "hangs")
+		require.NoError(w, err)
+		require.NoError(w, ballot.Wait(context.Background()))
+		_, err = ballot.Acknowledge(context.Background(), "hangs")
+		require.NoError(w, err)
+		w.add("next")
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		o, err := operate.StepDown(ctx, w.operator, election, ballot.Token())
+		require.ErrorIs(w, err, operate.ErrNotDone)
+		require.ErrorIs(w, err, context.DeadlineExceeded)
+		require.Equal(w, time.Second, o.Took)
+		require.True(w, w.queue()[0].Asked)
+		require.NoError(w, ballot.Withdraw(context.Background()))
+		w.settle()
+	})
+}

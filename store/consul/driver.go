@@ -155,7 +155,7 @@ func (d *driver) Confirm(ctx context.Context) error {
 	if idle {
 		return errIdle
 	}
-	_, err = d.client.Get(agent.Confirming(ctx), d.layout.prefix)
+	_, err = d.client.Get(agent.Confirming(ctx), d.layout.prefix+"/") // which a candidate may read
 	return err
 }
 

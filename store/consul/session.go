@@ -66,6 +66,13 @@ func (d *driver) Open(ctx context.Context) (engine.Session, engine.Proof, error)
 	return s, s.proof(s.sent), nil
 }
 
+// keepNone notes that the session is not kept any more.
+func (d *driver) keepNone() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.present = nil
+}
+
 func (s *session) proof(sent store.Instant) engine.Proof {
 	return engine.Proof{Sent: sent, Valid: s.driver.config.TTL - s.driver.config.Grace, Connection: 1 + s.connection.Load()}
 }

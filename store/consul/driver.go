@@ -226,7 +226,7 @@ func (d *driver) stands(ctx context.Context, key string) error {
 	return engine.Answered(fmt.Errorf("%w: the ballot stands", store.ErrUnavailable))
 }
 
-// Ballots implements engine.Driver. Consul leaves keys that the token may not read out of a list, without an error, and
+// Ballots implements engine.Driver. Consul leaves keys out of a list that a client without a token may not read, and
 // denies the read of a single key. So an empty list is checked by such a read.
 func (d *driver) Ballots(ctx context.Context, election string) ([]store.Standing, error) {
 	queue, err := d.queue(ctx, election)

@@ -47,7 +47,7 @@ func (w *watch) follow() {
 			w.doubt()
 		}
 		if err == nil && (back || !known) {
-			_, _ = w.read(ctx)
+			_, err = w.read(ctx)
 			poll.Index = 0 // that of the state, which may have been set back
 		}
 		w.mu.Lock()

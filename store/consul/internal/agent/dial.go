@@ -37,7 +37,7 @@ const dialLimit = 3 * time.Second
 func (d *dialer) connect(ctx context.Context, network, _ string) (net.Conn, error) {
 	var errs []error
 	for range d.addresses {
-		at := d.present()
+		at := d.next.Load()
 		conn, err := d.openOne(ctx, network, at)
 		if err == nil {
 			return conn, nil
@@ -46,7 +46,7 @@ func (d *dialer) connect(ctx context.Context, network, _ string) (net.Conn, erro
 		if ctx.Err() != nil {
 			break
 		}
-		d.pass(at)
+		d.skip(at)
 	}
 	return nil, fmt.Errorf("%w: %w", errNoConnection, errors.Join(errs...))
 }
@@ -54,12 +54,9 @@ func (d *dialer) connect(ctx context.Context, network, _ string) (net.Conn, erro
 // errNoConnection says that no request was sent.
 var errNoConnection = errors.New("no connection")
 
-// present returns the index of the address to begin with.
-func (d *dialer) present() int64 { return d.next.Load() }
-
-// pass moves to the next address, if the address with this index does not serve and is still the one to begin with. It
-// reports whether that was so.
-func (d *dialer) pass(at int64) bool {
+// skip moves from the address with this index, which does not serve, to the next one. It reports false if that was done
+// already.
+func (d *dialer) skip(at int64) bool {
 	return d.next.CompareAndSwap(at, (at+1)%int64(len(d.addresses)))
 }
 

@@ -45,3 +45,12 @@ func TestConfirmWithoutWatches(t *testing.T) {
 	asks(false)
 	require.Zero(t, others.Load())
 }
+
+// The ballots of a session do not outlive it in the driver.
+func TestOpenForgetsTheBallotsOfTheLastSession(t *testing.T) {
+	d := driverOf(t, leastSessionTTL, func(w http.ResponseWriter, r *http.Request) { _, _ = w.Write([]byte(answerTo(r))) })
+	d.behind["nearest"] = behind{key: "own"}
+	_, _, err := d.Open(t.Context())
+	require.NoError(t, err)
+	require.Empty(t, d.behind)
+}

@@ -2,6 +2,7 @@ package kvwatch
 
 import (
 	"testing"
+	"time"
 
 	"github.com/go-leadership/leadership/store/consul/internal/agent"
 	"github.com/stretchr/testify/require"
@@ -33,4 +34,12 @@ func TestOfferToAWatch(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Once something newer is told of a directory, what was offered there is not told any more.
+func TestOfferIsTakenBack(t *testing.T) {
+	all, w := newWatcher(t, Options{}, func(News) {})
+	all.Offer("prefix/", map[string]agent.Read{"prefix/other": {Entry: agent.Entry{Exists: true, Create: 2, Modify: 2}, Index: 2}})
+	require.True(t, w.accept(w.version, agent.Read{Entry: agent.Entry{Exists: true, Create: 3, Modify: 3}, Index: 3}, time.Time{}, nil))
+	require.Empty(t, all.offers)
 }

@@ -44,7 +44,7 @@ func (s *session) Acknowledge(ctx context.Context, e engine.Entry, value string)
 		case r.Failed(0) && own.Exists: // the ballot has changed: it might be marked as first, or called
 			own = agent.Entry{}
 		case r.Failed(0):
-			return 0, s.driver.stands(ctx, e.Key)
+			return 0, s.driver.notListed(ctx, e.Key)
 		case r.Says("lock delay"): // of a session with a delay that ours does not have
 			adapter.Pause(ctx)
 		default:

@@ -154,7 +154,7 @@ func TestConnectionChanges(t *testing.T) {
 			keeping.Go(func() { _ = s.Keep(ctx, func(engine.Proof) { renewed <- own.connection.Load() }) })
 			_, err = d.WatchLeader(ctx, "election", func(engine.News) {})
 			require.NoError(t, err)
-			limit := time.After(time.Minute)
+			limit := time.After(agent.FirstWait + agent.RequestLimit) // then the query is given up, which changes the number too
 			for n := uint64(0); n == 0; {
 				select {
 				case n = <-renewed:

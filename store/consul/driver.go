@@ -155,7 +155,7 @@ func (d *driver) Confirm(ctx context.Context) error {
 	if idle {
 		return errIdle
 	}
-	_, err = d.client.Get(agent.Confirming(ctx), d.layout.prefix)
+	_, err = d.client.Get(agent.Confirming(ctx), d.layout.prefix+"/") // which a candidate may read
 	return err
 }
 
@@ -187,7 +187,7 @@ func (d *driver) Ahead(ctx context.Context, e engine.Entry) (engine.Place, error
 	}
 	at := slices.IndexFunc(list, func(p *api.KVPair) bool { return p.Key == e.Key })
 	if at < 0 { // gone, or not to be read any more, which a list does not tell
-		return engine.Place{}, d.stands(ctx, e.Key)
+		return engine.Place{}, d.notListed(ctx, e.Key)
 	}
 	return d.place(e.Key, standingOf(e), keys(list[:at])), nil
 }
@@ -214,8 +214,9 @@ func (d *driver) place(key string, st *standing, ahead []string) engine.Place {
 	return engine.Place{Nearest: nearest, More: n > 1}
 }
 
-// stands returns ErrGone if a ballot does not stand, and another error if the ballot stands: a list has not shown it.
-func (d *driver) stands(ctx context.Context, key string) error {
+// notListed returns why a list has not shown a ballot: ErrGone if the ballot does not stand, and otherwise an error that may
+// pass.
+func (d *driver) notListed(ctx context.Context, key string) error {
 	s, err := d.client.Get(ctx, key)
 	switch {
 	case err != nil:
@@ -226,7 +227,7 @@ func (d *driver) stands(ctx context.Context, key string) error {
 	return engine.Answered(fmt.Errorf("%w: the ballot stands", store.ErrUnavailable))
 }
 
-// Ballots implements engine.Driver. Consul leaves keys that the token may not read out of a list, without an error, and
+// Ballots implements engine.Driver. Consul leaves keys out of a list that a client without a token may not read, and
 // denies the read of a single key. So an empty list is checked by such a read.
 func (d *driver) Ballots(ctx context.Context, election string) ([]store.Standing, error) {
 	queue, err := d.queue(ctx, election)

@@ -18,33 +18,31 @@ import (
 func (s *session) Enter(ctx context.Context, election string, n engine.Nonce, value string) (engine.Entry, error) {
 	d := s.driver
 	key := d.layout.ballot(election, s.id, n)
-	for {
-		ops := []*api.KVTxnOp{s.unchanged(n.Slot)}
-		if len(value) <= longValue {
-			ops = append(ops, &api.KVTxnOp{Verb: api.KVLock, Key: key, Value: []byte(value), Session: s.id})
-		} else {
-			ops = append(ops,
-				&api.KVTxnOp{Verb: api.KVLock, Key: key, Flags: isLong, Session: s.id},
-				&api.KVTxnOp{Verb: api.KVLock, Key: d.layout.value(election, nameOf(key)), Value: []byte(value), Session: s.id},
-			)
-		}
-		ops = append(ops, &api.KVTxnOp{Verb: api.KVGetTree, Key: d.layout.dir(election)})
-		pairs, err := d.client.Commit(ctx, ops...)
-		r := agent.RefusalIn(err)
-		switch {
-		case err == nil:
-			return s.entered(election, key, value, pairs)
-		case r == nil:
-			return engine.Entry{}, err
-		case r.Says("invalid session"):
-			return engine.Entry{}, s.over()
-		case !r.Failed(0):
-			return engine.Entry{}, engine.Answered(fmt.Errorf("%w: %w", store.ErrUnavailable, r))
-		}
+	ops := []*api.KVTxnOp{s.unchanged(n.Slot)}
+	if len(value) <= longValue {
+		ops = append(ops, &api.KVTxnOp{Verb: api.KVLock, Key: key, Value: []byte(value), Session: s.id})
+	} else {
+		ops = append(ops,
+			&api.KVTxnOp{Verb: api.KVLock, Key: key, Flags: isLong, Session: s.id},
+			&api.KVTxnOp{Verb: api.KVLock, Key: d.layout.value(election, nameOf(key)), Value: []byte(value), Session: s.id},
+		)
+	}
+	ops = append(ops, &api.KVTxnOp{Verb: api.KVGetTree, Key: d.layout.dir(election)})
+	pairs, err := d.client.Commit(ctx, ops...)
+	r := agent.RefusalIn(err)
+	switch {
+	case err == nil:
+		return s.entered(election, key, value, pairs)
+	case r == nil:
+		return engine.Entry{}, err
+	case r.Says("invalid session"):
+		return engine.Entry{}, s.over()
+	case r.Failed(0):
 		if err := s.readMark(ctx, n.Slot); err != nil {
 			return engine.Entry{}, err
 		}
 	}
+	return engine.Entry{}, engine.Answered(fmt.Errorf("%w: %w", store.ErrUnavailable, r))
 }
 
 // entered finds the ballot's place among the ballots that the transaction has listed.

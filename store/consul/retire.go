@@ -25,9 +25,6 @@ const (
 func (d *driver) leave(s *session) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.present == s {
-		d.present = nil
-	}
 	d.left = append(d.left, s)
 }
 

@@ -47,7 +47,7 @@ func (d *driver) Open(ctx context.Context) (engine.Session, engine.Proof, error)
 	ctx, cancel := context.WithTimeout(ctx, max(agent.RequestLimit, 2*d.config.TTL))
 	defer cancel()
 	if err := d.client.Ready(ctx); err != nil {
-		return nil, engine.Proof{}, told(err)
+		return nil, engine.Proof{}, failFast(err)
 	}
 	d.clearLeft()
 	s := &session{driver: d, sent: store.Now(), renewed: time.Now()}
@@ -57,7 +57,7 @@ func (d *driver) Open(ctx context.Context) (engine.Session, engine.Proof, error)
 	}
 	if err != nil {
 		d.leave(s)
-		return nil, engine.Proof{}, told(err)
+		return nil, engine.Proof{}, failFast(err)
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -66,12 +66,19 @@ func (d *driver) Open(ctx context.Context) (engine.Session, engine.Proof, error)
 	return s, s.proof(s.sent), nil
 }
 
+// keepNone notes that the session is not kept any more.
+func (d *driver) keepNone() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.present = nil
+}
+
 func (s *session) proof(sent store.Instant) engine.Proof {
 	return engine.Proof{Sent: sent, Valid: s.driver.config.TTL - s.driver.config.Grace, Connection: 1 + s.connection.Load()}
 }
 
-// told marks an error of Open that the engine's callers are to be told of: waiting will not help soon.
-func told(err error) error {
+// failFast marks an error of Open that callers must learn at once: waiting does not help soon.
+func failFast(err error) error {
 	if errors.Is(err, store.ErrDenied) || errors.Is(err, agent.ErrRefused) {
 		return engine.FailFast(err)
 	}

@@ -36,6 +36,15 @@ func TestSteadyAnswers(t *testing.T) {
 	}
 }
 
+// No answer comes any more. The session is given up a TTL after the last renewal that counted: the service might have ended
+// the session, and no watch tells that.
+func TestSilentAgentCostsTheSession(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := slowLink{agents: 1, ttl: leastSessionTTL, share: 24, silent: true}
+		require.ErrorContains(t, l.keep(t), "not confirmed for longer than the ttl 10s")
+	})
+}
+
 // slowLink is a link to agents that answer what opens, confirms and ends a session.
 type slowLink struct {
 	agents    int

@@ -280,3 +280,22 @@ func TestEntryOfAnEarlierRequestMayStand(t *testing.T) {
 	_, err = s.Enter(soon(t), "x", n, "v")
 	require.ErrorIs(t, err, store.ErrUnknownOutcome)
 }
+
+// A leader that acknowledges again sends three requests: the first is refused, since the key is held, the second reads who
+// holds the key, and the third replaces the value.
+func TestCostOfAcknowledgingAgain(t *testing.T) {
+	t.Parallel()
+	var b between
+	_, s := opened(t, b.intercept)
+	e, err := s.Enter(soon(t), "x", engine.Nonce{Name: "n", Turn: 1}, "v")
+	require.NoError(t, err)
+	first, err := s.Acknowledge(soon(t), e, "first")
+	require.NoError(t, err)
+	requests := 0
+	count := func(*pb.TxnRequest) error { requests++; return nil }
+	b.before.Store(&count)
+	second, err := s.Acknowledge(soon(t), e, "second")
+	require.NoError(t, err)
+	require.Greater(t, second, first)
+	require.Equal(t, 3, requests)
+}

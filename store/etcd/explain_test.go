@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/go-leadership/leadership/store"
+	"github.com/go-leadership/leadership/store/engine"
 	"github.com/stretchr/testify/require"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	"google.golang.org/grpc/codes"
@@ -32,6 +33,7 @@ func TestWhatAnErrorMeans(t *testing.T) {
 		rpctypes.ErrGRPCInvalidAuthToken, rpctypes.ErrGRPCAuthOldRevision, rpctypes.ErrGRPCNoSpace, rpctypes.ErrGRPCRequestTooManyRequests,
 	} {
 		require.ErrorIs(t, explain(refused), store.ErrUnavailable)
+		require.IsType(t, engine.Answered(refused), explain(refused), "no outage")
 	}
 	require.ErrorIs(t, explain(rpctypes.ErrGRPCLeaseNotFound), rpctypes.ErrLeaseNotFound)
 	require.ErrorIs(t, explain(rpctypes.ErrGRPCTimeout), store.ErrUnknownOutcome)

@@ -30,7 +30,7 @@ type session struct {
 	voided [engine.Slots]int64 // guarded by mu: the revision of each slot's mark; 0 if there is none
 }
 
-// Open implements engine.Driver. A lease whose grant is not answered has no keys, and ends by itself.
+// Open implements engine.Driver. A lease whose grant is not answered, or of another TTL, has no keys, and ends by itself.
 func (d *driver) Open(ctx context.Context) (engine.Session, engine.Proof, error) {
 	var sent store.Instant
 	resp, err := request(ctx, d, func(ctx context.Context, client *clientv3.Client) (*pb.LeaseGrantResponse, error) {
@@ -41,7 +41,6 @@ func (d *driver) Open(ctx context.Context) (engine.Session, engine.Proof, error)
 		return nil, engine.Proof{}, err
 	}
 	if granted := time.Duration(resp.TTL) * time.Second; granted != d.config.TTL {
-		_ = d.revoke(ctx, resp.ID) // else it ends by itself
 		return nil, engine.Proof{}, adapter.Refuse("ttl", d.config.TTL.String(), "the cluster's range begins at %v", granted)
 	}
 	return &session{driver: d, id: resp.ID, cluster: resp.GetHeader().GetClusterId()}, d.proof(sent, 1), nil

@@ -50,12 +50,10 @@ func New(life *adapter.Lifecycle, config Config) (*Client, error) {
 	return c, nil
 }
 
-// Close closes all connections but those of a caller's client, and ends the dials. All requests have ended: a connection
-// that is made later is not kept.
+// Close ends all dials, waits for them, and closes all connections but those of a caller's client. All requests have ended.
 func (c *Client) Close() {
 	if c.conns != nil {
-		c.conns.transport.CloseIdleConnections()
-		c.dialer.close()
+		c.dialer.close(c.conns.transport.CloseIdleConnections)
 	}
 }
 

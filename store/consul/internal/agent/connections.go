@@ -72,7 +72,7 @@ func newAPIClient(n *connections, c Config) (*api.Client, error) {
 // request went to is left: the next connections are to another one. The idle connections are closed, since they might be
 // dead. If another agent has been turned to already, nothing is done.
 func (n *connections) RoundTrip(req *http.Request) (*http.Response, error) {
-	at := n.dialer.present()
+	at := n.dialer.next.Load()
 	var got atomic.Pointer[tracked] // the last, if the request is sent again
 	ctx := httptrace.WithClientTrace(req.Context(), &httptrace.ClientTrace{GotConn: func(info httptrace.GotConnInfo) {
 		if conn, ok := info.Conn.(*tracked); ok {
@@ -86,7 +86,7 @@ func (n *connections) RoundTrip(req *http.Request) (*http.Response, error) {
 	if conn := got.Load(); conn != nil {
 		at = conn.at
 	}
-	if n.dialer.pass(at) {
+	if n.dialer.skip(at) {
 		n.transport.CloseIdleConnections()
 	}
 	return resp, err

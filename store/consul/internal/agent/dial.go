@@ -24,8 +24,11 @@ type dialer struct {
 
 	next atomic.Int64 // the index of the address to begin with
 
-	mu   sync.Mutex
-	open map[*tracked]struct{} // guarded by mu: the connections that are open
+	dialling sync.WaitGroup // one is added under mu while closed is false
+
+	mu     sync.Mutex
+	closed bool                  // guarded by mu, as is open
+	open   map[*tracked]struct{} // the connections that are open
 }
 
 // dialLimit bounds a dial, since net/http goes on with one that its request has given up. The only agent has a TTL, if
@@ -35,9 +38,17 @@ const dialLimit = 3 * time.Second
 // connect dials. The address is that of the request's URL, which says nothing. net/http goes on with a dial that its request
 // has given up, for dialLimit.
 func (d *dialer) connect(ctx context.Context, network, _ string) (net.Conn, error) {
+	d.mu.Lock()
+	if d.closed {
+		d.mu.Unlock()
+		return nil, errNoConnection
+	}
+	d.dialling.Add(1)
+	d.mu.Unlock()
+	defer d.dialling.Done()
 	var errs []error
 	for range d.addresses {
-		at := d.present()
+		at := d.next.Load()
 		conn, err := d.openOne(ctx, network, at)
 		if err == nil {
 			return conn, nil
@@ -46,7 +57,7 @@ func (d *dialer) connect(ctx context.Context, network, _ string) (net.Conn, erro
 		if ctx.Err() != nil {
 			break
 		}
-		d.pass(at)
+		d.skip(at)
 	}
 	return nil, fmt.Errorf("%w: %w", errNoConnection, errors.Join(errs...))
 }
@@ -54,12 +65,9 @@ func (d *dialer) connect(ctx context.Context, network, _ string) (net.Conn, erro
 // errNoConnection says that no request was sent.
 var errNoConnection = errors.New("no connection")
 
-// present returns the index of the address to begin with.
-func (d *dialer) present() int64 { return d.next.Load() }
-
-// pass moves to the next address, if the address with this index does not serve and is still the one to begin with. It
-// reports whether that was so.
-func (d *dialer) pass(at int64) bool {
+// skip moves from the address with this index, which does not serve, to the next one. It reports false if that was done
+// already.
+func (d *dialer) skip(at int64) bool {
 	return d.next.CompareAndSwap(at, (at+1)%int64(len(d.addresses)))
 }
 
@@ -90,8 +98,14 @@ func (d *dialer) openOne(ctx context.Context, network string, at int64) (net.Con
 	return c, nil
 }
 
-// close closes all connections. net/http loses one that it finds too old while its idle connections are closed.
-func (d *dialer) close() {
+// close closes all connections, after endDials has ended the dials. net/http loses a connection that it finds too old while
+// its idle connections are closed, and closes others in goroutines that nothing waits for.
+func (d *dialer) close(endDials func()) {
+	d.mu.Lock()
+	d.closed = true
+	d.mu.Unlock()
+	endDials()
+	d.dialling.Wait()
 	d.mu.Lock()
 	open := slices.Collect(maps.Keys(d.open))
 	d.mu.Unlock()
@@ -109,8 +123,9 @@ type tracked struct {
 
 // Close implements net.Conn.
 func (c *tracked) Close() error {
+	err := c.Conn.Close()
 	c.dialer.mu.Lock()
-	delete(c.dialer.open, c)
-	c.dialer.mu.Unlock()
-	return c.Conn.Close()
+	defer c.dialer.mu.Unlock()
+	delete(c.dialer.open, c) // after it was closed: close closes what is open
+	return err
 }

@@ -149,12 +149,18 @@ func IsOdd(err error) bool {
 	return errors.As(err, &odd)
 }
 
-// FromAgent makes sure that an answer is that of an agent: whatever answers "not found" looks like a missing key.
+// FromAgent makes sure that an answer is that of an agent, and complete. Whatever answers "not found" looks like a missing
+// key. Consul leaves what the token may not read out of a list, and says so if there is a token. That denial might pass.
 func FromAgent(meta *api.QueryMeta, err error) error {
-	if err == nil && meta.LastIndex == 0 {
+	switch {
+	case err != nil:
+		return err
+	case meta.LastIndex == 0:
 		return Odd("there is no X-Consul-Index")
+	case meta.ResultsFilteredByACLs:
+		return fmt.Errorf("%w: the token may not read all of the answer", store.ErrDenied)
 	}
-	return err
+	return nil
 }
 
 // NotFound reports whether a request was answered with 404.

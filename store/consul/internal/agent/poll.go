@@ -27,9 +27,10 @@ type Poll struct {
 	slow  bool          // there is one before the next query
 }
 
-// Ask asks once. It reports back if what is known must be read anew: after an error, if the index was set back, or if the
-// answer came at once without news. Then the servers' state was replaced by a snapshot, the server that answers is behind, or
-// an agent did not answer. After back it waits before it asks, from 50 ms to a second.
+// Ask asks once. A query that is not answered RequestLimit after its wait is given up. Ask reports back if what is known must
+// be read anew: after an error, if the index was set back, or if the answer came at once without news. Then the servers'
+// state was replaced by a snapshot, the server that answers is behind, or an agent did not answer. After back it waits before
+// it asks, from 50 ms to a second.
 func (p *Poll) Ask(ctx context.Context, c *Client, ask func(*api.QueryOptions) (*api.QueryMeta, error)) (back bool, err error) {
 	if p.slow {
 		p.pause = min(max(2*p.pause, firstPause), mostPause)
@@ -37,7 +38,9 @@ func (p *Poll) Ask(ctx context.Context, c *Client, ask func(*api.QueryOptions) (
 	}
 	p.slow = true
 	asked := time.Now()
-	q := c.ReadOptions(ctx)
+	limited, cancel := context.WithTimeout(ctx, p.Wait+p.Wait/16+RequestLimit) // agents add up to a sixteenth
+	defer cancel()
+	q := c.ReadOptions(limited)
 	q.WaitIndex, q.WaitTime = p.Index, p.Wait
 	meta, err := ask(q)
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/go-leadership/leadership/store"
 	"github.com/hashicorp/consul/api"
 	"github.com/stretchr/testify/require"
 )
@@ -58,6 +59,24 @@ func TestPoll(t *testing.T) {
 			})
 			require.Equal(t, step.err != nil, err != nil)
 			require.Equal(t, step.back, back, "step %d", i)
+		}
+	})
+}
+
+// A query that is not answered is given up some time after its wait, however long that was.
+func TestPollIsLimited(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newClient(t)
+		for _, wait := range []time.Duration{FirstWait, mostWait} {
+			p := Poll{Index: 5, Wait: wait}
+			began := time.Now()
+			back, err := p.Ask(t.Context(), c, func(q *api.QueryOptions) (*api.QueryMeta, error) {
+				<-q.Context().Done()
+				return nil, q.Context().Err()
+			})
+			require.True(t, back)
+			require.ErrorIs(t, err, store.ErrUnknownOutcome)
+			require.Equal(t, wait*17/16+RequestLimit, time.Since(began), "agents add up to a sixteenth to the wait")
 		}
 	})
 }

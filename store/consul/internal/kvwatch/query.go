@@ -47,7 +47,7 @@ func (w *watch) follow() {
 			w.doubt()
 		}
 		if err == nil && (back || !known) {
-			_, _ = w.read(ctx)
+			_, err = w.read(ctx)
 			poll.Index = 0 // that of the state, which may have been set back
 		}
 		w.mu.Lock()
@@ -89,6 +89,7 @@ func (w *watch) ask(ctx context.Context, poll *agent.Poll, version uint64, whole
 		var pairs api.KVPairs
 		if whole {
 			pairs, meta, err = w.client.KV().List(w.dir, q)
+			err = agent.FromAgent(meta, err)
 		} else {
 			pairs = make(api.KVPairs, 1)
 			pairs[0], meta, err = w.client.KV().Get(w.key, q)

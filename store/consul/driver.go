@@ -227,8 +227,8 @@ func (d *driver) notListed(ctx context.Context, key string) error {
 	return engine.Answered(fmt.Errorf("%w: the ballot stands", store.ErrUnavailable))
 }
 
-// Ballots implements engine.Driver. Consul leaves keys out of a list that a client without a token may not read, and
-// denies the read of a single key. So an empty list is checked by such a read.
+// Ballots implements engine.Driver. To a client without a token, Consul lists only the keys that all may read, and does not
+// say so; it denies the read of a single key. So an empty list is checked by such a read.
 func (d *driver) Ballots(ctx context.Context, election string) ([]store.Standing, error) {
 	queue, err := d.queue(ctx, election)
 	if err == nil && len(queue) == 0 {

@@ -66,11 +66,13 @@ func (d *driver) Open(ctx context.Context) (engine.Session, engine.Proof, error)
 	return s, s.proof(s.sent), nil
 }
 
-// keepNone notes that the session is not kept any more.
-func (d *driver) keepNone() {
+// keepNoMore notes that a session is not kept any more. The next one might have been opened already.
+func (d *driver) keepNoMore(s *session) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.present = nil
+	if d.present == s {
+		d.present = nil
+	}
 }
 
 func (s *session) proof(sent store.Instant) engine.Proof {

@@ -148,7 +148,7 @@ func SwitchOver(ctx context.Context, st store.Store, election string, to uint64)
 
 // stepBehind asks the owners of ballots that wait to stand again at the back, and returns those that were asked.
 func stepBehind(ctx context.Context, st store.Store, election string, ballots []store.Standing) (asked []store.Standing, err error) {
-	for _, b := range ballots {
+	for _, b := range slices.Backward(ballots) { // if one leads meanwhile and gives way, those behind it have done so already
 		if err := st.RequestResignation(ctx, election, b.Token); err != nil {
 			return asked, err
 		}

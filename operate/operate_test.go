@@ -262,10 +262,9 @@ func TestTargetGoesAfterTheLeader(t *testing.T) {
 			}
 			return nil
 		}}
-		o, err := operate.SwitchOver(context.Background(), st, election, list[2].Token)
+		_, err := operate.SwitchOver(context.Background(), st, election, list[2].Token)
 		require.ErrorIs(w, err, operate.ErrNotDone)
-		require.Len(w, w.ledBy(), 1)
-		require.NotEqual(w, list[2].Token, o.After.Ballots[0].Token)
+		require.NotEqual(w, list[0].Token, w.settle()[0].Token)
 	})
 }
 
@@ -336,7 +335,6 @@ func TestTwoOperators(t *testing.T) {
 			both.Wait()
 			led := w.ledBy()
 			require.NotEmpty(w, led)
-			require.Subset(w, []string{list[3].Value, list[5].Value}, led)
 			require.Equal(w, list[5].Value, led[len(led)-1])
 		}
 	})

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-leadership/leadership/store"
@@ -35,9 +36,11 @@ const (
 type numbers struct {
 	driver *driver
 
-	mu      sync.Mutex
-	durable uint64 // guarded by mu, and held while syncing: the end that is known to be durable
-	seen    uint64 // the highest end that was seen, 0 before the first floor: the directory might be removed, and made again
+	syncing sync.Mutex    // held while an end is made durable, which might take long
+	durable atomic.Uint64 // the end that is known to be durable; written with syncing locked
+
+	mu   sync.Mutex
+	seen uint64 // guarded by mu: the highest end that was seen, 0 before the first floor: the directory might be removed, and made again
 }
 
 // floors are the limits that hold now.
@@ -82,9 +85,9 @@ func (n *numbers) floors() (now floors, err error) {
 	floor := max(now.end, seen)
 	if now.end < max(seen, 1) { // floors were removed, and others might have given out more than is known here
 		floor = max(floor, uint64(time.Now().UnixMicro()))
-		n.mu.Lock()
-		n.durable = 0 // what is there now is new
-		n.mu.Unlock()
+		n.syncing.Lock()
+		n.durable.Store(0) // what is there now is new
+		n.syncing.Unlock()
 	}
 	return n.raise(now, floor)
 }
@@ -114,12 +117,8 @@ func (n *numbers) raise(now floors, floor uint64) (floors, error) {
 	return now, nil
 }
 
-// prepared reports whether an end is known to be durable, if the file system is.
-func (n *numbers) prepared() bool {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.durable > 0 || !n.driver.durable
-}
+// prepared reports whether an end is known to be durable, if the file system is. It does not block.
+func (n *numbers) prepared() bool { return n.durable.Load() > 0 || !n.driver.durable }
 
 // prepare makes an end durable, so that the first entry does not wait for that.
 func (n *numbers) prepare() error {
@@ -134,23 +133,23 @@ func (n *numbers) prepare() error {
 // crashed before it was durable.
 func (n *numbers) secure(end uint64) error {
 	d := n.driver
-	if !d.durable {
+	if !d.durable || end <= n.durable.Load() {
 		return nil
 	}
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if end <= n.durable {
+	n.syncing.Lock()
+	defer n.syncing.Unlock()
+	if end <= n.durable.Load() {
 		return nil
 	}
 	for dir := d.floorDir(); dir != "/"; dir = path.Dir(dir) {
-		if n.durable > 0 && dir != d.floorDir() {
+		if n.durable.Load() > 0 && dir != d.floorDir() {
 			break // synced before
 		}
 		if err := d.ops.sync(dir); err != nil && len(dir) >= len(d.root()) { // we might have no permission to read the directories above
 			return err
 		}
 	}
-	n.durable = end
+	n.durable.Store(end)
 	return nil
 }
 

@@ -10,7 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestEnterWhileAnEndIsMadeDurable: a cast whose caller gives up returns, also while fsync hangs for another cast.
+// TestEnterWhileAnEndIsMadeDurable: a cast whose caller gives up returns, also while fsync hangs for another cast. No
+// goroutine is left behind for each.
 func TestEnterWhileAnEndIsMadeDurable(t *testing.T) {
 	disk := newStuck()
 	d, err := newDriverWith(configIn(t.TempDir()+"/store"), disk, func(string) (uint32, error) { return ext4, nil })
@@ -39,4 +40,11 @@ func TestEnterWhileAnEndIsMadeDurable(t *testing.T) {
 			t.Fatal("Enter does not return with its context")
 		}
 	}
+
+	d.numbers.preparing.limit = 0 // that long is a hang
+	made := disk.made.Load()
+	for slot := range 3 {
+		require.ErrorContains(t, <-enter(engine.Nonce{Name: unique(), Slot: slot, Turn: 2}), "has not returned for")
+	}
+	require.Equal(t, made, disk.made.Load(), "no request waits behind it")
 }

@@ -2,6 +2,7 @@ package file
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"path"
 	"strconv"
@@ -34,7 +35,8 @@ const (
 
 // numbers are what a driver knows about the floors.
 type numbers struct {
-	driver *driver
+	driver    *driver
+	preparing *requests // those of prepare: they end no session, however long they take
 
 	syncing sync.Mutex    // held while an end is made durable, which might take long
 	durable atomic.Uint64 // the end that is known to be durable; written with syncing locked
@@ -117,16 +119,23 @@ func (n *numbers) raise(now floors, floor uint64) (floors, error) {
 	return now, nil
 }
 
-// prepared reports whether an end is known to be durable, if the file system is. It does not block.
-func (n *numbers) prepared() bool { return n.durable.Load() > 0 || !n.driver.durable }
-
-// prepare makes an end durable, so that the first entry does not wait for that.
-func (n *numbers) prepare() error {
-	f, err := n.floors()
-	if missing(err) {
+// prepare makes an end durable if none is known to be, so that the first entry does not wait for that. While that hangs
+// no other request begins it.
+func (n *numbers) prepare(ctx context.Context) error {
+	if n.durable.Load() > 0 || !n.driver.durable {
 		return nil
 	}
-	return cmp.Or(err, n.secure(f.end))
+	if err := n.preparing.wait(ctx); err != nil {
+		return err
+	}
+	return doNow(ctx, n.driver, func() error {
+		defer n.preparing.begin()()
+		f, err := n.floors()
+		if missing(err) {
+			return nil
+		}
+		return cmp.Or(err, n.secure(f.end))
+	})
 }
 
 // secure makes an end durable before numbers below it are given out. Another process might have made that end and

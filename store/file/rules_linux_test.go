@@ -69,3 +69,13 @@ func TestMovedDirectoryIsNoticed(t *testing.T) {
 		})
 	}
 }
+
+// TestAbandonedSessionIsNotMade: a session whose caller has left before the request is carried out.
+func TestAbandonedSessionIsNotMade(t *testing.T) {
+	d := driverWith(t, configIn(t.TempDir()+"/store"), kernel{})
+	require.NoError(t, d.make())
+	s := &session{driver: d, id: unique(), fd: -1, ended: make(chan struct{})}
+	require.NoError(t, s.remove())
+	require.ErrorIs(t, s.make(), engine.ErrOver)
+	require.NoDirExists(t, d.sessionDir(s.id))
+}

@@ -2,6 +2,7 @@ package file
 
 import (
 	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -78,4 +79,20 @@ func TestAbandonedSessionIsNotMade(t *testing.T) {
 	require.NoError(t, s.remove())
 	require.ErrorIs(t, s.make(), engine.ErrOver)
 	require.NoDirExists(t, d.sessionDir(s.id))
+}
+
+// TestAcknowledgementOfAWithdrawnBallot: the ballot is withdrawn while it is acknowledged. That is no success.
+func TestAcknowledgementOfAWithdrawnBallot(t *testing.T) {
+	var d *driver
+	var own string
+	d = driverWith(t, configIn(t.TempDir()+"/store"), hooked{ops: kernel{}, beforeRename: func(_, to string) {
+		if strings.Contains(to, "/_a/") {
+			require.NoError(t, d.dirOf("e").withdraw(d, own))
+		}
+	}})
+	s := &enterer{t: t, s: sessionOf(t, d)}
+	e := s.enter()
+	_, _, own = splitKey(e.Key)
+	_, err := s.s.Acknowledge(soon(t), e, "value")
+	require.ErrorIs(t, err, engine.ErrGone)
 }

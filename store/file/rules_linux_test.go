@@ -96,3 +96,13 @@ func TestAcknowledgementOfAWithdrawnBallot(t *testing.T) {
 	_, err := s.s.Acknowledge(soon(t), e, "value")
 	require.ErrorIs(t, err, engine.ErrGone)
 }
+
+// TestAheadInASessionThatIsOver: the error says so, and not that the ballot was removed.
+func TestAheadInASessionThatIsOver(t *testing.T) {
+	d := driverWith(t, configIn(t.TempDir()+"/store"), kernel{})
+	s := &enterer{t: t, s: sessionOf(t, d)}
+	e := s.enter()
+	require.NoError(t, s.s.(*session).remove())
+	_, err := d.Ahead(soon(t), e)
+	require.ErrorIs(t, err, engine.ErrOver)
+}

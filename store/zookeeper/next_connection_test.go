@@ -80,3 +80,26 @@ func TestWatchesAreOverOnTheNextConnection(t *testing.T) {
 		require.Len(t, s.asked, 3)
 	})
 }
+
+// A read finds that a node is gone, and no event has told that. All watches on the node are told.
+func TestNodeGoesWithoutAnEvent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &scriptedServer{ttl: scriptedTTL, gone: opExists}
+		d := s.driver(t)
+		s.session(t, d)
+		l, err := d.up(t.Context())
+		require.NoError(t, err)
+		gone := 0
+		tell := func(n engine.News) {
+			if n.Over && n.State != nil {
+				gone++
+			}
+		}
+		x, _, _ := l.watches.add("/node", true)
+		l.watches.arm(x, node{})
+		l.watches.begin(x, engine.News{State: &engine.State{Token: 1}}, tell)
+		_, err = d.WatchEntry(t.Context(), "/node", tell)
+		require.NoError(t, err)
+		require.Equal(t, 2, gone)
+	})
+}

@@ -19,8 +19,7 @@ func (d *driver) afterwards(work func()) {
 	})
 }
 
-// show shows the leader of an election. Changes that come meanwhile are shown together. After an error show tries again a
-// TTL later.
+// show shows the leader of an election. Changes that come meanwhile are shown together.
 func (d *driver) show(election string) {
 	if _, waits := d.shows.LoadOrStore(election, true); waits {
 		return
@@ -29,8 +28,6 @@ func (d *driver) show(election string) {
 		d.shows.Delete(election)
 		if err := d.publish(d.dirOf(election)); err != nil {
 			d.warn("can't show the leader of election "+election+" in "+d.dirOf(election).leader(), err)
-			adapter.PauseFor(d.life.Background, d.config.TTL)
-			d.show(election)
 		}
 	})
 }

@@ -36,10 +36,8 @@ type cast struct {
 
 // Enter implements engine.Session. It makes the ballot's directory, and then a ticket that points to it.
 func (s *session) Enter(ctx context.Context, election string, n engine.Nonce, value string) (engine.Entry, error) {
-	if numbers := &s.driver.numbers; !numbers.prepared() {
-		if err := doNow(ctx, s.driver, numbers.prepare); err != nil {
-			return engine.Entry{}, err
-		}
+	if err := s.driver.numbers.prepare(ctx); err != nil {
+		return engine.Entry{}, err
 	}
 	return ask(ctx, s.driver, func() (e engine.Entry, err error) {
 		slot := &s.slots[n.Slot]

@@ -24,7 +24,7 @@ import (
 type driver struct {
 	config  Config
 	ops     ops
-	asked   requests
+	asked   *requests
 	line    line
 	clock   func() time.Duration // since the machine was started, the same in all processes
 	durable bool                 // whether the file system is
@@ -117,8 +117,8 @@ func newDriverWith(c Config, calls ops, kind func(dir string) (uint32, error)) (
 		return nil, err
 	}
 	d.life = adapter.NewLifecycle("file", false, c.Directory)
-	d.numbers.driver = d
-	d.asked = requests{limit: max(c.TTL, leastHang), began: map[*time.Time]struct{}{}, ended: make(chan struct{})}
+	d.asked = newRequests(max(c.TTL, leastHang))
+	d.numbers.driver, d.numbers.preparing = d, newRequests(max(c.TTL, leastHang))
 	if _, err := d.ops.exists(d.root() + "/."); err != nil {
 		return nil, errors.Join(explain(err), d.hub.close())
 	}

@@ -23,6 +23,10 @@ type requests struct {
 	ended chan struct{}           // closed and replaced when a request has ended
 }
 
+func newRequests(limit time.Duration) *requests {
+	return &requests{limit: limit, began: map[*time.Time]struct{}{}, ended: make(chan struct{})}
+}
+
 // begin notes a request. The caller calls end after it.
 func (r *requests) begin() (end func()) {
 	now := time.Now()

@@ -1,6 +1,7 @@
 package file
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -76,4 +77,8 @@ func TestVoidNumberRaisesNoFloor(t *testing.T) {
 	tickets, err := d.dirOf("e").tickets(d)
 	require.NoError(t, err)
 	require.Equal(t, []uint64{entry.Token}, tickets, "the void one is removed")
+	names, err := d.ops.list(d.dirOf("e").ballots())
+	require.NoError(t, err)
+	names = slices.DeleteFunc(names, func(name string) bool { return name[0] == '~' })
+	require.Len(t, names, 1, "the ballot of the void one is withdrawn: others might have seen it, and would wait for it")
 }

@@ -18,7 +18,7 @@ var mistakes = []mutants.Mutant{
 	{"a void number stays", "number_linux.go",
 		"if last > 0 {", "if last == 1 {", "TestVoidNumberRaisesNoFloor"},
 	{"a new directory is not durable", "number_linux.go",
-		"n.durable = 0 //", "_ = 0 //", "TestNewDirectoryIsDurable"},
+		"n.durable.Store(0) //", "_ = 0 //", "TestNewDirectoryIsDurable"},
 	{"the nonce of the first is not told", "standing_linux.go",
 		"first.Session, first.Nonce, _ =", "first.Session, _, _ =", "TestFirst"},
 	{"the first is not the first", "standing_linux.go",

@@ -2,11 +2,13 @@ package file
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"path"
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-leadership/leadership/store"
@@ -33,11 +35,14 @@ const (
 
 // numbers are what a driver knows about the floors.
 type numbers struct {
-	driver *driver
+	driver    *driver
+	preparing *requests // those of prepare: they end no session, however long they take
 
-	mu      sync.Mutex
-	durable uint64 // guarded by mu, and held while syncing: the end that is known to be durable
-	seen    uint64 // the highest end that was seen, 0 before the first floor: the directory might be removed, and made again
+	syncing sync.Mutex    // held while an end is made durable, which might take long
+	durable atomic.Uint64 // the end that is known to be durable; written with syncing locked
+
+	mu   sync.Mutex
+	seen uint64 // guarded by mu: the highest end that was seen, 0 before the first floor: the directory might be removed, and made again
 }
 
 // floors are the limits that hold now.
@@ -82,9 +87,9 @@ func (n *numbers) floors() (now floors, err error) {
 	floor := max(now.end, seen)
 	if now.end < max(seen, 1) { // floors were removed, and others might have given out more than is known here
 		floor = max(floor, uint64(time.Now().UnixMicro()))
-		n.mu.Lock()
-		n.durable = 0 // what is there now is new
-		n.mu.Unlock()
+		n.syncing.Lock()
+		n.durable.Store(0) // what is there now is new
+		n.syncing.Unlock()
 	}
 	return n.raise(now, floor)
 }
@@ -114,43 +119,46 @@ func (n *numbers) raise(now floors, floor uint64) (floors, error) {
 	return now, nil
 }
 
-// prepared reports whether an end is known to be durable, if the file system is.
-func (n *numbers) prepared() bool {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.durable > 0 || !n.driver.durable
-}
-
-// prepare makes an end durable, so that the first entry does not wait for that.
-func (n *numbers) prepare() error {
-	f, err := n.floors()
-	if missing(err) {
+// prepare makes an end durable if none is known to be, so that the first entry does not wait for that. While that hangs
+// no other request begins it.
+func (n *numbers) prepare(ctx context.Context) error {
+	if n.durable.Load() > 0 || !n.driver.durable {
 		return nil
 	}
-	return cmp.Or(err, n.secure(f.end))
+	if err := n.preparing.wait(ctx); err != nil {
+		return err
+	}
+	return doNow(ctx, n.driver, func() error {
+		defer n.preparing.begin()()
+		f, err := n.floors()
+		if missing(err) {
+			return nil
+		}
+		return cmp.Or(err, n.secure(f.end))
+	})
 }
 
 // secure makes an end durable before numbers below it are given out. Another process might have made that end and
 // crashed before it was durable.
 func (n *numbers) secure(end uint64) error {
 	d := n.driver
-	if !d.durable {
+	if !d.durable || end <= n.durable.Load() {
 		return nil
 	}
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if end <= n.durable {
+	n.syncing.Lock()
+	defer n.syncing.Unlock()
+	if end <= n.durable.Load() {
 		return nil
 	}
 	for dir := d.floorDir(); dir != "/"; dir = path.Dir(dir) {
-		if n.durable > 0 && dir != d.floorDir() {
+		if n.durable.Load() > 0 && dir != d.floorDir() {
 			break // synced before
 		}
 		if err := d.ops.sync(dir); err != nil && len(dir) >= len(d.root()) { // we might have no permission to read the directories above
 			return err
 		}
 	}
-	n.durable = end
+	n.durable.Store(end)
 	return nil
 }
 

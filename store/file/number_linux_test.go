@@ -214,7 +214,7 @@ func TestNumbersBegin(t *testing.T) {
 	f, err := one.numbers.floors()
 	require.NoError(t, err)
 	require.Less(t, first.Token, f.end)
-	require.Equal(t, f.end, one.numbers.durable)
+	require.Equal(t, f.end, one.numbers.durable.Load())
 
 	two := &enterer{t: t, s: sessionOf(t, driverWith(t, c, kernel{}))}
 	require.Greater(t, two.enter().Token, f.end)
@@ -346,7 +346,7 @@ func TestEndIsRaised(t *testing.T) {
 		f, err := d.numbers.floors()
 		require.NoError(t, err)
 		require.LessOrEqual(t, token, f.floor+block)
-		require.Less(t, token, d.numbers.durable)
+		require.Less(t, token, d.numbers.durable.Load())
 		s.remove(entry)
 	}
 	d.life.Wait() // no collector raises a floor meanwhile
@@ -355,6 +355,6 @@ func TestEndIsRaised(t *testing.T) {
 	_, err = d.numbers.raise(f, f.end-3)
 	require.NoError(t, err)
 	for range 4 {
-		require.Less(t, s.enter().Token, d.numbers.durable)
+		require.Less(t, s.enter().Token, d.numbers.durable.Load())
 	}
 }

@@ -137,7 +137,7 @@ func (s *session) SessionFile() (*os.File, error) {
 }
 
 // Keep implements engine.Session: it renews the session each quarter of the TTL, and a twentieth after a renewal that has
-// failed. Its watch tells if a peer has ended the session. It returns an error if a system call hangs for a TTL: then
+// failed. Its watch tells if a peer has ended the session. It returns an error if a request hangs, also a renewal: then
 // others are not to wait for the session's ballots.
 func (s *session) Keep(ctx context.Context, renewed func(engine.Proof)) error {
 	d := s.driver
@@ -146,7 +146,10 @@ func (s *session) Keep(ctx context.Context, renewed func(engine.Proof)) error {
 	soon := func(request func() error) error { // if it takes longer, a call hangs
 		ctx, cancel := context.WithTimeout(ctx, d.config.TTL)
 		defer cancel()
-		return doNow(ctx, d, request)
+		return doNow(ctx, d, func() error {
+			defer d.asked.begin()()
+			return request()
+		})
 	}
 	err := soon(func() error { _, err := d.join(w, s.id, "", nil); return err })
 	if err != nil && !errors.Is(err, context.DeadlineExceeded) {

@@ -49,6 +49,11 @@ func TestBallotIsRemovedWithItsAcknowledgement(t *testing.T) {
 		"the ballot is gone, and perhaps another of the session leads": {before: func(t *testing.T, ballot, _ string) {
 			require.NoError(t, conn.Delete(ballot, -1))
 		}, unknown: true, others: true, left: []string{"leader_ack"}},
+		"the ballot is gone, and the acknowledgement is a later one": {before: func(t *testing.T, ballot, ack string) {
+			require.NoError(t, conn.Delete(ballot, -1))
+			_, err := conn.Set(ack, []byte("of another ballot of the session"), -1)
+			require.NoError(t, err)
+		}, left: []string{"leader_ack"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			election := newElection()

@@ -28,14 +28,14 @@ func (l *link) deleteOwn(ctx context.Context, path string) error {
 	return l.unlessGone(ctx, path, l.delete(ctx, path))
 }
 
-// unlessGone returns the error of a removal, or nil if the node is gone or another session's. Permission to remove is
-// refused of nodes that do not exist, too.
+// unlessGone returns the error of a removal, or nil if the node is gone. Permission to remove is refused of nodes that do
+// not exist, too.
 func (l *link) unlessGone(ctx context.Context, path string, err error) error {
 	if !errors.Is(err, store.ErrDenied) {
 		return err
 	}
-	n, readErr := request(ctx, l, func(c *zk.Conn) (node, error) { return statEntry(c, path) })
-	if errors.Is(readErr, zk.ErrNoNode) || readErr == nil && n.stat.EphemeralOwner != l.session.id {
+	_, readErr := request(ctx, l, func(c *zk.Conn) (node, error) { return statEntry(c, path) })
+	if errors.Is(readErr, zk.ErrNoNode) {
 		return nil
 	}
 	return err

@@ -15,14 +15,18 @@ import (
 
 // The opcodes of requests that the scripted server is sent, and of results in its answers.
 const (
-	opCheck = 13
-	opMulti = 14
-	opClose = -11
-	opError = -1
+	opExists = 3
+	opCheck  = 13
+	opMulti  = 14
+	opClose  = -11
+	opError  = -1
 )
 
-// moved is the code of zk.ErrSessionMoved.
-const moved = -118
+// moved is the code of zk.ErrSessionMoved, and noNode that of zk.ErrNoNode as it is sent.
+const (
+	moved  = -118
+	noNode = 1<<32 - 101
+)
 
 // granted is the first session that a scripted server makes.
 const granted = 77
@@ -38,6 +42,7 @@ type scriptedServer struct {
 	code  func(dial int) int32                                 // the error of its confirmations; nil for none
 	mute  func(dial int, op int32) bool                        // whether it answers no more from this request on; nil for never
 	skips int32                                                // requests that it does not answer
+	gone  int32                                                // requests whose node it says does not exist
 	user  string                                               // of the driver
 
 	hangs bool // up after each handshake
@@ -124,7 +129,11 @@ func (s *scriptedServer) serve(conn net.Conn, dial int) {
 		due := time.Now().Add(s.trip)
 		answering <- func() {
 			time.Sleep(time.Until(due))
-			_, _ = conn.Write(reply(request, code))
+			answer := reply(request, code)
+			if op == s.gone {
+				binary.BigEndian.PutUint32(answer[lengthBytes+12:], noNode)
+			}
+			_, _ = conn.Write(answer)
 		}
 	}
 }

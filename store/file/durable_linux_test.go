@@ -1,0 +1,50 @@
+package file
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/go-leadership/leadership/store"
+	"github.com/go-leadership/leadership/store/engine"
+	"github.com/stretchr/testify/require"
+)
+
+// TestEnterWhileAnEndIsMadeDurable: a cast whose caller gives up returns, also while fsync hangs for another cast. No
+// goroutine is left behind for each.
+func TestEnterWhileAnEndIsMadeDurable(t *testing.T) {
+	disk := newStuck()
+	d, err := newDriverWith(configIn(t.TempDir()+"/store"), disk, func(string) (uint32, error) { return ext4, nil })
+	require.NoError(t, err)
+	t.Cleanup(func() { disk.end(); require.NoError(t, d.Close()) })
+	s := sessionOf(t, d)
+	disk.match.Store(&match{op: "fsync", path: "/f"})
+	enter := func(n engine.Nonce) <-chan error {
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+		t.Cleanup(cancel)
+		entered := make(chan error, 1)
+		go func() { // entered says when it has returned
+			_, err := s.Enter(ctx, "e", n, "value")
+			entered <- err
+		}()
+		return entered
+	}
+	first := enter(engine.Nonce{Name: "a", Slot: 0, Turn: 1})
+	<-disk.hangs
+	second := enter(engine.Nonce{Name: "b", Slot: 1, Turn: 1})
+	for _, entered := range []<-chan error{first, second} {
+		select {
+		case err := <-entered:
+			require.ErrorIs(t, err, store.ErrUnknownOutcome)
+		case <-time.After(10 * time.Second):
+			t.Fatal("Enter does not return with its context")
+		}
+	}
+
+	d.numbers.preparing.limit = 0 // that long is a hang
+	made := disk.made.Load()
+	for slot := range 3 {
+		require.ErrorContains(t, <-enter(engine.Nonce{Name: unique(), Slot: slot, Turn: 2}), "has not returned for")
+	}
+	require.Equal(t, made, disk.made.Load(), "no request waits behind it")
+}

@@ -33,6 +33,7 @@ type driver struct {
 	numbers numbers
 	mode    atomic.Uint32 // the permissions of the directory if it is shared; otherwise 0
 	shows   sync.Map      // the elections whose leader is to be shown
+	unshown sync.Map      // the elections whose leader could not be shown
 
 	mu       sync.Mutex
 	watches  map[*watch]struct{} // guarded by mu, as are all below

@@ -19,15 +19,25 @@ func (d *driver) afterwards(work func()) {
 	})
 }
 
-// show shows the leader of an election. Changes that come meanwhile are shown together.
+// show shows the leader of an election. Changes that come meanwhile are shown together. A leader that could not be shown is
+// shown again after the next renewal of the session.
 func (d *driver) show(election string) {
 	if _, waits := d.shows.LoadOrStore(election, true); waits {
 		return
 	}
 	d.afterwards(func() {
 		d.shows.Delete(election)
-		if err := d.publish(d.dirOf(election)); err != nil {
+		err := d.publish(d.dirOf(election))
+		if err == nil {
+			d.unshown.Delete(election)
+			return
+		}
+		if _, told := d.unshown.Swap(election, true); !told {
 			d.warn("can't show the leader of election "+election+" in "+d.dirOf(election).leader(), err)
 		}
 	})
+}
+
+func (d *driver) showAgain() {
+	d.unshown.Range(func(election, _ any) bool { d.show(election.(string)); return true })
 }

@@ -170,6 +170,7 @@ func (s *session) Keep(ctx context.Context, renewed func(engine.Proof)) error {
 		switch {
 		case err == nil:
 			renewed(d.proof(sent))
+			d.showAgain()
 			wait = s.untilNext(sent)
 			continue
 		case errors.Is(err, engine.ErrOver):

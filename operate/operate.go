@@ -65,10 +65,11 @@ func first(ballots []store.Standing) []store.Standing { return ballots[:min(len(
 
 // Outcome is what an operation has come to, also if it has returned an error.
 type Outcome struct {
-	Before Queue            // when it began
-	After  Queue            // when it was read last
-	Behind []store.Standing // those that were asked to step behind the target, or the hold
-	Took   time.Duration
+	Election string
+	Before   Queue            // when it began
+	After    Queue            // when it was read last
+	Behind   []store.Standing // those that were asked to step behind the target, or the hold
+	Took     time.Duration
 }
 
 // StepDown asks the owner of a ballot to resign, and waits until another ballot is first in line and has acknowledged. The
@@ -77,7 +78,7 @@ type Outcome struct {
 //
 // If ctx ends before that, StepDown returns ErrNotDone with its cause. The request stands nevertheless.
 func StepDown(ctx context.Context, st store.Store, election string, token uint64) (o Outcome, err error) {
-	defer took(&o, time.Now())
+	defer o.begin(election)()
 	if o.Before, err = Read(ctx, st, election); err != nil {
 		return o, err
 	}
@@ -107,7 +108,7 @@ func StepDown(ctx context.Context, st store.Store, election string, token uint64
 // ErrNotDone with its cause, and the switch-over goes on by itself. Two operators at once each ask all ahead of their
 // targets: the target that is further back in the queue leads in the end.
 func SwitchOver(ctx context.Context, st store.Store, election string, to uint64) (o Outcome, err error) {
-	defer took(&o, time.Now())
+	defer o.begin(election)()
 	if o.Before, err = Read(ctx, st, election); err != nil {
 		return o, err
 	}
@@ -224,4 +225,9 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-func took(o *Outcome, began time.Time) { o.Took = time.Since(began) }
+// begin notes the election, and later the time that the operation has taken.
+func (o *Outcome) begin(election string) (end func()) {
+	began := time.Now()
+	o.Election = election
+	return func() { o.Took = time.Since(began) }
+}

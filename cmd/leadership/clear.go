@@ -61,9 +61,9 @@ func (c *clearCmd) what(ctx context.Context, a *app, s *session) (question, clea
 		return "", "", err
 	}
 	leader := "no leader"
-	if q.leader.Revision != 0 {
-		leader = "the leader " + printable(q.leader.Value)
+	if q.Leader.Revision != 0 {
+		leader = "the leader " + printable(q.Leader.Value)
 	}
-	return fmt.Sprintf("All of %v is removed: %s and %d ballots. Programs that still run stand again.", c.electionFlags, leader, len(q.ballots)),
-		fmt.Sprintf("%v: there were %s and %d ballots", c.electionFlags, leader, len(q.ballots)), nil
+	return fmt.Sprintf("All of %v is removed: %s and %d ballots. Programs that still run stand again.", c.electionFlags, leader, len(q.Ballots)),
+		fmt.Sprintf("%v: there were %s and %d ballots", c.electionFlags, leader, len(q.Ballots)), nil
 }

@@ -28,9 +28,12 @@ type grammar struct {
 	Leader   leaderCmd   `cmd:"" help:"Print the value of the leader."`
 	Ballots  ballotsCmd  `cmd:"" help:"List who stands, first in line first, and who leads."`
 	Stepdown stepdownCmd `cmd:"" help:"Ask the leader to resign, and wait until another leads."`
-	Assert   assertCmd   `cmd:"" help:"Tell by the exit code whether the ballot with a token is first in line."`
-	Clear    clearCmd    `cmd:"" help:"Remove the ballots and the leader of an election."`
-	Demo     demoCmd     `cmd:"" help:"Show failovers on this machine."`
+
+	Switchover switchoverCmd `cmd:"" help:"Make a candidate that you name the leader."`
+
+	Assert assertCmd `cmd:"" help:"Tell by the exit code whether the ballot with a token is first in line."`
+	Clear  clearCmd  `cmd:"" help:"Remove the ballots and the leader of an election."`
+	Demo   demoCmd   `cmd:"" help:"Show failovers on this machine."`
 
 	Conformance conformanceCmd `cmd:"" help:"Run the conformance suite on a store."`
 	Completion  completionCmd  `cmd:"" help:"Print a script that completes command lines of a shell."`

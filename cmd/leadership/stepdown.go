@@ -2,10 +2,12 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
 
+	"github.com/go-leadership/leadership/operate"
 	"github.com/go-leadership/leadership/store"
 )
 
@@ -39,35 +41,58 @@ func (c *stepdownCmd) Run(a *app) error {
 		switch {
 		case err != nil:
 			return err
-		case len(q.ballots) == 0:
+		case len(q.Ballots) == 0:
 			return &failure{code: exitNo, err: fmt.Errorf("no candidate stands in %v: there is none to step down", c.electionFlags)}
 		}
-		if q.ballots[0].Foreign {
+		if q.Ballots[0].Foreign {
 			return c.foreign(q)
 		}
 		if err := c.confirm(ctx, a, c.plan(q)); err != nil {
 			return err
 		}
-		defer a.progress(fmt.Sprintf("waiting until %s has resigned and another leads", brief(q.ballots[0].Value)))()
-		began := time.Now()
-		token := q.ballots[0].Token
-		err = s.ask(ctx, func(ctx context.Context) error { return s.Store.RequestResignation(ctx, c.Election, token) })
-		if err != nil {
+		defer a.progress(fmt.Sprintf("waiting until %s has resigned and another leads", brief(q.Ballots[0].Value)))()
+		o, err := s.operate(ctx, func(ctx context.Context) (operate.Outcome, error) {
+			return operate.StepDown(ctx, s.Store, c.Election, q.Ballots[0].Token)
+		})
+		switch {
+		case errors.Is(err, operate.ErrNotDone):
+			return c.undone(q, o.After)
+		case errors.Is(err, operate.ErrNotStanding):
+			return &failure{code: exitNo, err: fmt.Errorf("%s has gone meanwhile in %v: nothing was done", printable(q.Ballots[0].Value), c.electionFlags)}
+		case err != nil:
 			return err
 		}
-		after, err := c.await(ctx, s, q)
-		if err != nil {
-			return err
-		}
-		return c.print(a, q, after, time.Since(began))
+		return c.print(a, q, o)
 	})
 }
 
+// operate does an operation, which has the time of --timeout. If that is over, the outcome has the queue as it is then.
+func (s *session) operate(ctx context.Context, do func(context.Context) (operate.Outcome, error)) (o operate.Outcome, err error) {
+	operating, cancel := context.WithTimeout(ctx, s.timeout)
+	defer cancel()
+	o, err = do(operating)
+	switch {
+	case err == nil:
+		return o, nil
+	case ctx.Err() != nil:
+		return o, context.Cause(ctx)
+	case errors.Is(err, operate.ErrNotDone):
+		after, failed := s.queueOf(ctx, o.Election)
+		if o.After = after; failed != nil {
+			return o, failed
+		}
+		return o, err
+	case operating.Err() != nil:
+		return o, &failure{exitUnavailable, fmt.Errorf("no answer within %v: %w", s.timeout, err), adviceUnavailable}
+	}
+	return o, err
+}
+
 // foreign is the error if the first in line takes no requests.
-func (c *stepdownCmd) foreign(q queue) error {
-	first := q.ballots[0]
+func (c *stepdownCmd) foreign(q operate.Queue) error {
+	first := q.Ballots[0]
 	does := "leads"
-	if !q.leads() {
+	if !q.Leads() {
 		does = "is first in line"
 	}
 	return &failure{
@@ -78,71 +103,37 @@ func (c *stepdownCmd) foreign(q queue) error {
 }
 
 // plan says what is about to happen.
-func (c *stepdownCmd) plan(q queue) string {
-	leader := q.ballots[0]
+func (c *stepdownCmd) plan(q operate.Queue) string {
+	leader := q.Ballots[0]
 	does := "leads"
 	switch {
 	case leader.Asked:
 		does = "was asked to resign before, and has not gone,"
-	case !q.leads():
+	case !q.Leads():
 		does = "is first in line, and has not acknowledged,"
 	}
 	text := fmt.Sprintf("In %v, %s %s with token %d.\nIt is asked to resign. Its work stops first; then ",
 		c.electionFlags, printable(leader.Value), does, leader.Token)
-	if len(q.ballots) == 1 {
+	if len(q.Ballots) == 1 {
 		return text + "there is no leader, until it stands again: no other candidate stands."
 	}
-	return text + fmt.Sprintf("%s leads, which is next in line.", printable(q.ballots[1].Value))
-}
-
-// await waits until another ballot leads and has acknowledged, for the time of --timeout. If none does, the error says
-// why.
-func (c *stepdownCmd) await(ctx context.Context, s *session, before queue) (after queue, err error) {
-	waiting, cancel := context.WithTimeout(ctx, s.timeout)
-	defer cancel()
-	for known := (*store.Known)(nil); waiting.Err() == nil; {
-		now, err := s.Observe(waiting, c.Election, known)
-		if err != nil && waiting.Err() == nil {
-			return after, err
-		}
-		if err != nil || now.Leader.Revision == 0 || now.Leader == before.leader {
-			known = &now
-			continue
-		}
-		after, err = s.queueOf(ctx, c.Election)
-		if err != nil || c.done(before, after) {
-			return after, err
-		}
-		known = &now
-	}
-	if ctx.Err() != nil {
-		return after, context.Cause(ctx)
-	}
-	after, err = s.queueOf(ctx, c.Election)
-	if err != nil || c.done(before, after) {
-		return after, err
-	}
-	return after, c.undone(before, after)
-}
-
-func (c *stepdownCmd) done(before, after queue) bool {
-	return after.leads() && after.ballots[0].Token != before.ballots[0].Token
+	return text + fmt.Sprintf("%s leads, which is next in line.", printable(q.Ballots[1].Value))
 }
 
 // undone is the error if no other ballot leads in time.
-func (c *stepdownCmd) undone(before, after queue) error {
-	old := before.ballots[0]
-	stands := slices.ContainsFunc(after.ballots, func(b store.Standing) bool { return b.Token == old.Token })
+func (c *stepdownCmd) undone(before, after operate.Queue) error {
+	old := before.Ballots[0]
+	stands := slices.ContainsFunc(after.Ballots, func(b store.Standing) bool { return b.Token == old.Token })
 	switch {
 	case stands:
 		return &failure{
 			exitNo, fmt.Errorf("%s still stands %v after the request in %v: its work has not stopped", printable(old.Value), c.Timeout, c.electionFlags),
 			"it resigns when its work has stopped; if its program hangs, end the program",
 		}
-	case len(after.ballots) == 0:
+	case len(after.Ballots) == 0:
 		return &failure{code: exitNo, err: fmt.Errorf("%s has resigned in %v, and no other candidate stands", printable(old.Value), c.electionFlags)}
 	}
-	next := after.ballots[0]
+	next := after.Ballots[0]
 	return &failure{
 		exitNo, fmt.Errorf("%s has resigned in %v; %s is first in line with token %d, and has not acknowledged", printable(old.Value), c.electionFlags, printable(next.Value), next.Token),
 		"leadership leader --wait=1m waits until it has",
@@ -150,22 +141,22 @@ func (c *stepdownCmd) undone(before, after queue) error {
 }
 
 // print prints who leads.
-func (c *stepdownCmd) print(a *app, before, after queue, took time.Duration) error {
-	old, now := before.ballots[0], after.ballots[0]
+func (c *stepdownCmd) print(a *app, before operate.Queue, o operate.Outcome) error {
+	old, now := before.Ballots[0], o.After.Ballots[0]
 	if c.JSON {
 		return printJSON(a.out, struct {
 			placeJSON
 			Resigned tokenJSON `json:"resigned"`
 			Leader   tokenJSON `json:"leader"`
 			Took     float64   `json:"took_seconds"`
-		}{c.place(), tokenOf(old), tokenOf(now), took.Seconds()})
+		}{c.place(), tokenOf(old), tokenOf(now), o.Took.Seconds()})
 	}
 	again := ""
-	if now.Value == old.Value && !slices.ContainsFunc(before.ballots, func(b store.Standing) bool { return b.Token == now.Token }) {
+	if now.Value == old.Value && !slices.ContainsFunc(before.Ballots, func(b store.Standing) bool { return b.Token == now.Token }) {
 		again = " again" // it did not stand before
 	}
 	_, err := fmt.Fprintf(a.out, "%s leads%s with token %d, %v after the request\n",
-		a.outStyle.paint(green, printable(now.Value)), again, now.Token, took.Round(time.Millisecond))
+		a.outStyle.paint(green, printable(now.Value)), again, now.Token, o.Took.Round(time.Millisecond))
 	return err
 }
 

@@ -1,12 +1,16 @@
 package simulation_test
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
+	"sync"
 	"testing/synctest"
 	"time"
 
 	"github.com/go-leadership/leadership/internal/memory"
+	"github.com/go-leadership/leadership/operate"
+	"github.com/go-leadership/leadership/store"
 )
 
 // The simulation's times. A step is the time between two checks of everything; hooks see what happens in between.
@@ -37,12 +41,16 @@ type simulation struct {
 	memory    *memory.Service
 	processes []*simProcess
 	followers []*simFollower
+	operators sync.WaitGroup
+	operating context.Context // ends when the operators are killed
+	kill      context.CancelFunc
 }
 
 // newSimulation draws a schedule. The seed decides about the service: it reports changes in one of three ways, or there
 // is no server, the members expire each other, and changes are reported in any of these ways.
 func newSimulation(seed int64, early bool, all *witnesses) *simulation {
 	s := &simulation{seed: seed, rng: rand.New(rand.NewPCG(uint64(seed), 1)), early: early, memory: memory.NewService()}
+	s.operating, s.kill = context.WithCancel(background)
 	s.watches, s.peers = memory.Watches(seed%4), seed%4 == 3
 	if s.peers {
 		s.watches = memory.Watches(seed / 4 % 3)
@@ -139,8 +147,10 @@ func (s *simulation) event() {
 		_ = p.store.Close()
 		p.stop()
 		p.start()
-	case n < 9:
+	case n < 8:
 		s.request()
+	case n < 9:
+		s.switchOver()
 	case n < 10:
 		s.note("an impatient caller casts a ballot on %s's store", p.name)
 		p.impatient()
@@ -174,12 +184,54 @@ func (s *simulation) request() {
 	}
 }
 
+// switchOver makes an operator switch over to any of those who stand. The operator is killed after some of its requests,
+// or after some time, or neither.
+func (s *simulation) switchOver() {
+	list, _ := s.service()
+	if len(list) == 0 {
+		return
+	}
+	target := list[s.rng.IntN(len(list))]
+	left := s.rng.IntN(2 * len(list))
+	ctx, kill := context.WithTimeout(s.operating, time.Duration(s.rng.Int64N(int64(3*simTTL))))
+	s.note("an operator switches over to %s, %d, and is killed after %d requests", target.Value, target.Token, left)
+	s.operators.Go(func() {
+		defer kill()
+		o, err := operate.SwitchOver(ctx, &killed{s.observer, kill, left}, election, target.Token)
+		s.note("the operator has come to an end: %v", err)
+		if err != nil {
+			return
+		}
+		s.switched()
+		if q := o.After.Ballots; len(q) == 0 || q[0].Token != target.Token {
+			s.violate("the operator says that %d leads, and has seen %v", target.Token, q)
+		}
+	})
+}
+
+// killed is the store of an operator that is killed after some requests.
+type killed struct {
+	store.Store
+	kill func()
+	left int
+}
+
+func (k *killed) RequestResignation(ctx context.Context, election string, token uint64) error {
+	if k.left == 0 {
+		k.kill()
+	}
+	k.left--
+	return k.Store.RequestResignation(ctx, election, token)
+}
+
 // heal ends all faults and waits for a leader that all followers know.
 func (s *simulation) heal() {
 	if s.failed() {
 		return
 	}
 	s.note("everything heals")
+	s.kill()
+	s.operators.Wait()
 	s.stable.Store(true)
 	for _, p := range s.processes {
 		p.healAll()
@@ -208,6 +260,8 @@ func (s *simulation) heal() {
 
 // stop stops everything and checks that nothing is left.
 func (s *simulation) stop() {
+	s.kill()
+	s.operators.Wait()
 	for _, p := range s.processes {
 		p.healAll()
 		p.stop()

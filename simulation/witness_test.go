@@ -18,6 +18,7 @@ const (
 	goneWithPredecessor   = "own ballot and predecessor deleted in one step"
 	sessionOverBeforeEnd  = "session over while a reply is on its way"
 	resignationOnRequest  = "resignation on request"
+	switchOver            = "switch-over by an operator"
 	expiryByPeer          = "takeover after expiry by a peer"
 	witnessesPerThousand  = 20
 	schedulesForWitnesses = 1000
@@ -34,7 +35,7 @@ func newWitnesses() *witnesses {
 	w := &witnesses{counts: map[string]int{}}
 	for _, name := range []string{
 		takeoverAfterExpiry, staleAcknowledgement, orphanFound, voidBeforeCast, lateConfirmation, goneWithPredecessor,
-		sessionOverBeforeEnd, resignationOnRequest, expiryByPeer,
+		sessionOverBeforeEnd, resignationOnRequest, switchOver, expiryByPeer,
 	} {
 		w.counts[name] = 0
 	}
@@ -106,6 +107,13 @@ func (w *witness) resigned() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.seen[resignationOnRequest] = true
+}
+
+// switched notes that an operator has switched over.
+func (w *witness) switched() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.seen[switchOver] = true
 }
 
 // count adds what the schedule has reached to what all have.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -37,7 +38,9 @@ func TestSwitchOver(t *testing.T) {
 			const candidates = 6
 			for i := range candidates {
 				value := fmt.Sprint("candidate ", i)
-				c, err := leadership.NewCandidate(open(t, raw, nil), election, value, nil)
+				c, err := leadership.NewCandidate(open(t, raw, nil), election, value, &leadership.Options{
+					Logger: slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug})).With("candidate", i),
+				})
 				require.NoError(t, err)
 				go func() {
 					_ = c.Run(context.Background(), func(ctx context.Context, term *leadership.Term) error {

@@ -108,7 +108,10 @@ func (s *session) enter(p electionDir, c *cast, nonce, value string) error {
 			n, before, void, err = d.numbers.take(p.queue(), "../_b/"+c.name, n)
 		}
 		if err == nil && !void {
-			err = d.makeFile(p.ballot(c.name)+"/value", value)
+			err = d.makeFile(p.ballot(c.name)+"/.value", value)
+			if err == nil { // in one step: a value that is half written is not listed
+				err = d.ops.rename(p.ballot(c.name)+"/.value", p.ballot(c.name)+"/value")
+			}
 			void = err != nil
 		}
 		if missing(err) && c.try%4 != 0 { // the directories were removed meanwhile

@@ -18,7 +18,7 @@ import (
 type noRoom struct{ ops }
 
 func (n noRoom) write(path, content string) error {
-	if err := n.ops.write(path, ""); err != nil || !strings.HasSuffix(path, "/value") {
+	if err := n.ops.write(path, ""); err != nil || !strings.HasSuffix(path, "value") {
 		return err
 	}
 	return &os.PathError{Op: "write", Path: path, Err: syscall.ENOSPC}

@@ -22,6 +22,8 @@ var (
 	// ErrForeign says that a ballot which would have to give way is one of another program's recipe: its owner takes no
 	// requests. Nothing was done.
 	ErrForeign = errors.New("a ballot of another program's recipe takes no requests to resign")
+	// ErrHeld says that an operator holds the election: see [NewHold]. Nothing was done.
+	ErrHeld = errors.New("the election is held")
 	// ErrTargetGone says that the target of a switch-over has gone before its turn came. The leader was not asked: nothing
 	// has changed but the order of those who wait.
 	ErrTargetGone = errors.New("the candidate to switch over to has gone")
@@ -103,8 +105,8 @@ func StepDown(ctx context.Context, st store.Store, election string, token uint64
 // A candidate that waits and does not give way, since it is of a version that does so only when it is first, or hangs, is
 // waited for no longer than a TTL: if it gives way when it is first, the target leads after it.
 //
-// It does nothing if the ballot does not stand (ErrNotStanding) or if one ahead of it takes no requests (ErrForeign). It does
-// not touch the leader if the target has gone meanwhile (ErrTargetGone). If ctx ends once the leader was asked, it returns
+// It does nothing if the ballot does not stand (ErrNotStanding), if one ahead of it takes no requests (ErrForeign), or if the
+// election is held (ErrHeld). It does not touch the leader if the target has gone meanwhile (ErrTargetGone). If ctx ends once the leader was asked, it returns
 // ErrNotDone with its cause, and the switch-over goes on by itself. Two operators at once each ask all ahead of their
 // targets: the target that is further back in the queue leads in the end.
 func SwitchOver(ctx context.Context, st store.Store, election string, to uint64) (o Outcome, err error) {
@@ -118,10 +120,8 @@ func SwitchOver(ctx context.Context, st store.Store, election string, to uint64)
 		return o, fmt.Errorf("%w: %d in election %q", ErrNotStanding, to, election)
 	}
 	ahead := o.Before.Ballots[:at]
-	for _, b := range ahead {
-		if b.Foreign {
-			return o, fmt.Errorf("%w: %d is ahead of %d in election %q", ErrForeign, b.Token, to, election)
-		}
+	if err := giveWay(election, ahead); err != nil {
+		return o, err
 	}
 	if at > 1 {
 		if o.Behind, err = stepBehind(ctx, st, election, ahead[1:]); err != nil {
@@ -145,6 +145,19 @@ func SwitchOver(ctx context.Context, st store.Store, election string, to uint64)
 		}
 		return q.Ballots[0].Token == to, nil
 	})
+}
+
+// giveWay returns an error if one of the ballots is not going to give way, or must not.
+func giveWay(election string, ahead []store.Standing) error {
+	for _, b := range ahead {
+		if reason, held := Held(b.Value); held {
+			return fmt.Errorf("%w: election %q, by the ballot %d: %s", ErrHeld, election, b.Token, reason)
+		}
+		if b.Foreign {
+			return fmt.Errorf("%w: %d in election %q", ErrForeign, b.Token, election)
+		}
+	}
+	return nil
 }
 
 // stepBehind asks the owners of ballots that wait to stand again at the back, and returns those that were asked.

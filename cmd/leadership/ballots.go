@@ -39,6 +39,7 @@ type ballotJSON struct {
 	Leads   bool `json:"leads"`                     // is first, and has acknowledged
 	Asked   bool `json:"asked_to_resign,omitempty"` // and has not gone
 	Foreign bool `json:"foreign,omitempty"`         // stands by another program's recipe
+	Holds   bool `json:"holds,omitempty"`           // keeps other ballots from leading; the value has the reason
 }
 
 // Run implements the subcommand.
@@ -64,7 +65,10 @@ func (c *ballotsCmd) Run(a *app) error {
 	rows := [][]cell{texts("POSITION", "TOKEN", "STATE", "VALUE")}
 	for i, b := range q.Ballots {
 		row := texts(strconv.Itoa(i+1), strconv.FormatUint(b.Token, 10), "waits", printable(b.Value))
+		reason, held := operate.Held(b.Value)
 		switch {
+		case held:
+			row[2], row[3] = cell{"holds the election", yellow}, cell{text: printable(reason)}
 		case b.Asked:
 			row[2] = cell{"asked to resign", yellow}
 		case i == 0 && q.Leads():
@@ -80,7 +84,11 @@ func (c *ballotsCmd) Run(a *app) error {
 func (c *ballotsCmd) printJSON(a *app, q operate.Queue) error {
 	ballots := []ballotJSON{}
 	for i, b := range q.Ballots {
-		ballots = append(ballots, ballotJSON{i + 1, b.Token, valueOf(b.Value), i == 0 && q.Leads(), b.Asked, b.Foreign})
+		reason, held := operate.Held(b.Value)
+		if held {
+			b.Value = reason
+		}
+		ballots = append(ballots, ballotJSON{i + 1, b.Token, valueOf(b.Value), i == 0 && q.Leads(), b.Asked, b.Foreign, held})
 	}
 	return printJSON(a.out, struct {
 		placeJSON

@@ -23,13 +23,14 @@ type grammar struct {
 
 	ShowVersion versionFlag `name:"version" help:"Print the version."`
 
-	Run      runCmd      `cmd:"" help:"Run a command only while this process leads."`
-	Watch    watchCmd    `cmd:"" help:"Print who leads, and each change."`
-	Leader   leaderCmd   `cmd:"" help:"Print the value of the leader."`
-	Ballots  ballotsCmd  `cmd:"" help:"List who stands, first in line first, and who leads."`
-	Stepdown stepdownCmd `cmd:"" help:"Ask the leader to resign, and wait until another leads."`
-
+	Run        runCmd        `cmd:"" help:"Run a command only while this process leads."`
+	Watch      watchCmd      `cmd:"" help:"Print who leads, and each change."`
+	Leader     leaderCmd     `cmd:"" help:"Print the value of the leader."`
+	Ballots    ballotsCmd    `cmd:"" help:"List who stands, first in line first, and who leads."`
+	Stepdown   stepdownCmd   `cmd:"" help:"Ask the leader to resign, and wait until another leads."`
 	Switchover switchoverCmd `cmd:"" help:"Make a candidate that you name the leader."`
+	Hold       holdCmd       `cmd:"" help:"Hold an election: no candidate begins a term while the command runs."`
+	Release    releaseCmd    `cmd:"" help:"End the hold of an election."`
 
 	Assert assertCmd `cmd:"" help:"Tell by the exit code whether the ballot with a token is first in line."`
 	Clear  clearCmd  `cmd:"" help:"Remove the ballots and the leader of an election."`

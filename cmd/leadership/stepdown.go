@@ -44,6 +44,9 @@ func (c *stepdownCmd) Run(a *app) error {
 		case len(q.Ballots) == 0:
 			return &failure{code: exitNo, err: fmt.Errorf("no candidate stands in %v: there is none to step down", c.electionFlags)}
 		}
+		if _, held := operate.Held(q.Ballots[0].Value); held {
+			return &failure{exitNo, fmt.Errorf("%v is held, and there is no leader to step down", c.electionFlags), "leadership release ends the hold"}
+		}
 		if q.Ballots[0].Foreign {
 			return c.foreign(q)
 		}
@@ -117,6 +120,9 @@ func (c *stepdownCmd) plan(q operate.Queue) string {
 	if len(q.Ballots) == 1 {
 		return text + "there is no leader, until it stands again: no other candidate stands."
 	}
+	if _, held := operate.Held(q.Ballots[1].Value); held {
+		return text + "there is no leader: the election is held."
+	}
 	return text + fmt.Sprintf("%s leads, which is next in line.", printable(q.Ballots[1].Value))
 }
 
@@ -134,6 +140,9 @@ func (c *stepdownCmd) undone(before, after operate.Queue) error {
 		return &failure{code: exitNo, err: fmt.Errorf("%s has resigned in %v, and no other candidate stands", printable(old.Value), c.electionFlags)}
 	}
 	next := after.Ballots[0]
+	if _, held := operate.Held(next.Value); held {
+		return &failure{exitNo, fmt.Errorf("%s has resigned in %v, which is held: there is no leader", printable(old.Value), c.electionFlags), "leadership release ends the hold"}
+	}
 	return &failure{
 		exitNo, fmt.Errorf("%s has resigned in %v; %s is first in line with token %d, and has not acknowledged", printable(old.Value), c.electionFlags, printable(next.Value), next.Token),
 		"leadership leader --wait=1m waits until it has",

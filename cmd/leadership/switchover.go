@@ -90,6 +90,9 @@ func (c *switchoverCmd) find(q operate.Queue) (at int, err error) {
 		return 0, &failure{exitUsage, fmt.Errorf("%d candidates have the value %s in %v, with the tokens %s", len(found), name, c.electionFlags, strings.Join(tokens, ", ")), "name one with --to-token"}
 	}
 	for _, b := range q.Ballots[:found[0]] {
+		if _, held := operate.Held(b.Value); held {
+			return 0, &failure{exitNo, fmt.Errorf("%v is held: nothing was done", c.electionFlags), "leadership release ends the hold"}
+		}
 		if b.Foreign {
 			return 0, &failure{
 				exitNo, fmt.Errorf("%s, which is ahead in %v with token %d, takes no requests to resign: it stands by another program's recipe", printable(b.Value), c.electionFlags, b.Token),

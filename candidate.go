@@ -43,6 +43,7 @@ type Candidate struct {
 	store    store.Store
 	value    string
 	channels termChannels
+	fitness  Fitness     // complete; without a check if there is none
 	warned   atomic.Bool // of an acknowledgement that was missing; once for all terms
 	highest  uint64      // fencing token seen; belongs to the drive
 
@@ -73,6 +74,12 @@ func NewCandidate(st store.Store, election, value string, opts *Options) (*Candi
 		return nil, err
 	}
 	c := &Candidate{store: st, value: value, turn: make(chan struct{}, 1), tasks: newTasks()}
+	if opts != nil && opts.Fitness != nil {
+		var err error
+		if c.fitness, err = opts.Fitness.complete(); err != nil {
+			return nil, err
+		}
+	}
 	c.news = newNews(election, opts, c.channels.showError)
 	c.status.Since = time.Now()
 	return c, nil

@@ -9,11 +9,13 @@ import (
 // drive is one use of a candidate: a call of Run or RunForElection, or a call of Campaign with the term that it
 // returned.
 type drive struct {
-	c      *Candidate
-	ctx    context.Context // that of the call: ends with it, and with Stop
-	cancel context.CancelCauseFunc
-	serves bool           // Run or RunForElection: it gives the ballots of its terms back by itself
-	tasks  sync.WaitGroup // what it has started; one of them, or the call, starts the next
+	c        *Candidate
+	ctx      context.Context // that of the call: ends with it, and with Stop
+	cancel   context.CancelCauseFunc
+	serves   bool               // Run or RunForElection: it gives the ballots of its terms back by itself
+	fit      *fitness           // nil without a check
+	endCheck context.CancelFunc // ends its goroutine
+	tasks    sync.WaitGroup     // what it has started; one of them, or the call, starts the next
 }
 
 // enter begins a drive, unless there is one or Stop was called.
@@ -31,6 +33,11 @@ func (c *Candidate) enter(ctx context.Context, serves bool) (*drive, error) {
 	c.tasks.begin() // not refused, as Stop was not called
 	c.current = d
 	c.becomes(Casting, nil)
+	if d.fit = newFitness(c); d.fit != nil {
+		checked, end := context.WithCancel(context.Background())
+		d.endCheck = end
+		d.tasks.Go(func() { d.fit.run(checked) })
+	}
 	return d, nil
 }
 
@@ -62,6 +69,7 @@ func (c *Candidate) letGo(t *Term) {
 
 // wait ends a drive of Run, when all that it has started is over.
 func (d *drive) wait() {
+	d.endChecks()
 	d.tasks.Wait()
 	d.free()
 	d.c.tasks.end()
@@ -70,10 +78,17 @@ func (d *drive) wait() {
 // leave ends a drive of Campaign, unless it is over already. Done waits for what it has started; Campaign does not.
 func (d *drive) leave() {
 	if d.free() {
+		d.endChecks()
 		go func() {
 			d.tasks.Wait()
 			d.c.tasks.end()
 		}()
+	}
+}
+
+func (d *drive) endChecks() {
+	if d.fit != nil {
+		d.endCheck()
 	}
 }
 

@@ -72,6 +72,9 @@ var (
 	// ErrRequested is the ErrResigned of a term whose end an operator has asked for: see store.Store. Campaign returns it if
 	// the operator asked before the term began, at once.
 	ErrRequested = fmt.Errorf("%w: %w", ErrResigned, store.ErrRequested)
+	// ErrUnfit ends a term when the check of Options.Fitness fails. It matches ErrResigned. Campaign returns it if the check
+	// fails before the term began.
+	ErrUnfit = fmt.Errorf("%w: the candidate is unfit", ErrResigned)
 	// ErrStopped ends terms, campaigns and followers after Stop, and a term of Run when the context of Run has ended.
 	ErrStopped = errors.New("stopped")
 	// ErrRunning refuses a second campaign of the same candidate while the first goes on.
@@ -93,4 +96,6 @@ type Options struct {
 	Logger *slog.Logger
 	// Hooks are called as things happen, for metrics and tracing. Default: none.
 	Hooks *Hooks
+	// Fitness lets a candidate stand and lead only while a check succeeds. A follower ignores it. Default: none.
+	Fitness *Fitness
 }

@@ -120,7 +120,7 @@ func (c *Candidate) run(d *drive, lead func(context.Context, *Term) error) error
 			if t.Acknowledged() {
 				failures.reset()
 			}
-		case requested, errors.Is(err, ErrLost) && !errors.Is(err, store.ErrDenied):
+		case requested, errors.Is(err, ErrUnfit), errors.Is(err, ErrLost) && !errors.Is(err, store.ErrDenied):
 			err = nil // a ballot that ended before it led is no failure
 		case ctx.Err() != nil || c.isStopped(): // the error is the consequence
 		case denied.permanent(err, c.store):
@@ -149,11 +149,19 @@ func (c *Candidate) run(d *drive, lead func(context.Context, *Term) error) error
 // campaign casts a ballot, waits until it is first, and begins a term.
 func (c *Candidate) campaign(d *drive) (*Term, error) {
 	ctx := d.ctx
+	fit := context.Background()
+	if d.fit != nil {
+		var err error
+		if fit, err = d.fit.await(ctx); err != nil {
+			return nil, err
+		}
+		c.standsNoMore()
+	}
 	ballot, err := c.store.Cast(ctx, c.election, c.value)
 	if err != nil {
 		return nil, causeOr(ctx, err)
 	}
-	t, err := c.await(d, ballot)
+	t, err := c.await(d, fit, ballot)
 	if err != nil {
 		c.withdraw(ballot)
 		c.standsNoMore()
@@ -163,8 +171,14 @@ func (c *Candidate) campaign(d *drive) (*Term, error) {
 }
 
 // await waits until the ballot is first and its lease holds, and begins its term.
-func (c *Candidate) await(d *drive, ballot store.Ballot) (*Term, error) {
+func (c *Candidate) await(d *drive, fit context.Context, ballot store.Ballot) (*Term, error) {
 	ctx := d.ctx
+	if d.fit != nil {
+		var cancel context.CancelCauseFunc
+		ctx, cancel = context.WithCancelCause(ctx)
+		defer cancel(nil)
+		defer context.AfterFunc(fit, func() { cancel(context.Cause(fit)) })()
+	}
 	if err := c.checkToken(ballot.Token()); err != nil {
 		return nil, err
 	}
@@ -184,7 +198,12 @@ func (c *Candidate) await(d *drive, ballot store.Ballot) (*Term, error) {
 	for {
 		renewal := ballot.Lease().Last()
 		if span, ok := ballot.Lease().Span(); ok { // the term lasts as long as this unbroken run of renewals
-			return c.begin(d, ballot, span)
+			if d.fit != nil {
+				if err := d.fit.fresh(); err != nil {
+					return nil, err
+				}
+			}
+			return c.begin(d, fit, ballot, span)
 		}
 		// First in line, and the session is not confirmed: an outage, or a link so slow that every answer comes too
 		// late. Only a renewal can show that the session stands. Without one, the ballot must not keep the others
@@ -212,8 +231,8 @@ func (c *Candidate) checkToken(token uint64) error {
 }
 
 // begin begins a term: from here on IsLeader is true.
-func (c *Candidate) begin(d *drive, ballot store.Ballot, span store.Span) (*Term, error) {
-	t := newTerm(c, d, ballot, span)
+func (c *Candidate) begin(d *drive, fit context.Context, ballot store.Ballot, span store.Span) (*Term, error) {
+	t := newTerm(c, d, fit, ballot, span)
 	d.tasks.Add(1) // the term could be given back meanwhile, by its hook
 	defer d.tasks.Done()
 	if err := c.keep(t); err != nil {

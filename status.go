@@ -13,6 +13,7 @@ type State int
 // The states of a candidate, in the order in which it comes to them.
 const (
 	Idle        State = iota // it is not driven: it was not yet, or no more
+	Unfit                    // its check fails: it does not stand
 	Casting                  // it asks the store for a ballot, or pauses before the next try
 	Waiting                  // its ballot stands and waits for its turn
 	TakingOver               // it leads, and has not acknowledged
@@ -22,7 +23,7 @@ const (
 
 // String returns the name of the state as metrics and logs have it: "taking_over".
 func (s State) String() string {
-	names := [...]string{"idle", "casting", "waiting", "taking_over", "leading", "winding_down"}
+	names := [...]string{"idle", "unfit", "casting", "waiting", "taking_over", "leading", "winding_down"}
 	if s < 0 || int(s) >= len(names) {
 		return fmt.Sprintf("state %d", int(s))
 	}
@@ -39,6 +40,7 @@ type Status struct {
 	Overdue   bool          // it has a ballot, and a renewal of the session is overdue
 	Requested bool          // an operator has asked for the resignation of its ballot
 	Stood     bool          // it has had a ballot
+	Unfit     error         // why the last check of its fitness has failed; nil if it has succeeded, and without a check
 	LastError error         // of the last attempt that failed since the last ballot was cast; nil if none did
 }
 
@@ -47,8 +49,11 @@ type Status struct {
 // IsLeader.
 func (c *Candidate) Status() Status {
 	c.mu.Lock()
-	s, ballot, t := c.status, c.waiting, c.term.Load()
+	s, ballot, t, d := c.status, c.waiting, c.term.Load(), c.current
 	c.mu.Unlock()
+	if d != nil && d.fit != nil {
+		s.Unfit = d.fit.result()
+	}
 	s.TTL = c.store.TTL()
 	if t != nil {
 		ballot = t.ballot
@@ -94,6 +99,13 @@ func (c *Candidate) standsNoMore() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.becomes(Casting, nil)
+}
+
+// unfit notes that the candidate does not stand since its check fails.
+func (c *Candidate) unfit() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.becomes(Unfit, nil)
 }
 
 // failed notes why an attempt has failed.

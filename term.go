@@ -19,6 +19,7 @@ type Term struct {
 	c      *Candidate
 	drive  *drive
 	ballot store.Ballot
+	fit    context.Context // ends when the candidate becomes unfit
 	lease  *store.Lease
 	span   store.Span // of the lease: a lease that lapsed and was renewed later does not revive the term
 
@@ -36,8 +37,8 @@ type Term struct {
 }
 
 // newTerm returns a term that goes on, and that nothing watches before begin.
-func newTerm(c *Candidate, d *drive, ballot store.Ballot, span store.Span) *Term {
-	t := &Term{c: c, drive: d, ballot: ballot, lease: ballot.Lease(), span: span, began: time.Now()}
+func newTerm(c *Candidate, d *drive, fit context.Context, ballot store.Ballot, span store.Span) *Term {
+	t := &Term{c: c, drive: d, fit: fit, ballot: ballot, lease: ballot.Lease(), span: span, began: time.Now()}
 	t.ctx, t.cancel = context.WithCancelCause(context.WithoutCancel(d.ctx))
 	t.reports = queue{start: d.tasks.Go, tell: t.report, busy: true} // until the hook of the beginning has returned
 	t.reported.Add(1)
@@ -254,6 +255,8 @@ func (t *Term) untilOver() error {
 			return stoppedBecause(context.Cause(t.drive.ctx))
 		case <-asked:
 			return ErrRequested
+		case <-t.fit.Done():
+			return context.Cause(t.fit)
 		case <-t.ctx.Done():
 			return nil // it has been said
 		case <-late:

@@ -67,6 +67,8 @@ func notReady(s leadership.Status) string {
 	switch {
 	case s.State == leadership.Idle:
 		return "the candidate is idle"
+	case s.State == leadership.Unfit:
+		return fmt.Sprintf("the candidate is unfit: %v", s.Unfit)
 	case s.State == leadership.Casting && !s.Stood:
 		return "the candidate has had no ballot yet" + because(s)
 	}
@@ -91,6 +93,8 @@ func unhealthy(s leadership.Status) string {
 	switch {
 	case s.State == leadership.Idle:
 		return "the candidate is idle" + because(s)
+	case s.State == leadership.Unfit:
+		return fmt.Sprintf("the candidate is unfit: %v", s.Unfit)
 	case s.State == leadership.Casting && (long || !s.Stood):
 		return "the candidate has no ballot" + because(s)
 	case s.State == leadership.TakingOver && long:

@@ -209,6 +209,7 @@ type candidateJSON struct {
 	TTL          float64   `json:"ttl_seconds"`
 	Overdue      bool      `json:"overdue"`
 	Requested    bool      `json:"resignation_requested"`
+	Unfit        string    `json:"unfit,omitempty"` // why the last check of its fitness has failed
 	LastError    string    `json:"last_error,omitempty"`
 }
 
@@ -220,10 +221,15 @@ func candidateOf(value string, s leadership.Status) *candidateJSON {
 	if s.Token != 0 {
 		j.Token = strconv.FormatUint(s.Token, 10)
 	}
-	if s.LastError != nil {
-		j.LastError = strings.ToValidUTF8(s.LastError.Error(), "\ufffd")
-	}
+	j.Unfit, j.LastError = textOf(s.Unfit), textOf(s.LastError)
 	return j
+}
+
+func textOf(err error) string {
+	if err == nil {
+		return ""
+	}
+	return strings.ToValidUTF8(err.Error(), "\ufffd")
 }
 
 // leaderJSON is the acknowledged leader, as a follower knows it.

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -35,6 +36,7 @@ type world struct {
 	*status.Handler
 	c                   *leadership.Candidate
 	acknowledge, finish chan struct{}
+	unfit               atomic.Bool
 }
 
 func virtual(t *testing.T, test func(w *world)) {
@@ -44,7 +46,14 @@ func virtual(t *testing.T, test func(w *world)) {
 		w.acknowledge, w.finish = make(chan struct{}), make(chan struct{})
 		w.store = w.open()
 		var err error
-		w.c, err = leadership.NewCandidate(w.store, election, "dbhost2:4567", &leadership.Options{Hooks: w.Hooks()})
+		w.c, err = leadership.NewCandidate(w.store, election, "dbhost2:4567", &leadership.Options{
+			Hooks: w.Hooks(), Fitness: &leadership.Fitness{Check: func(context.Context, *leadership.Term) error {
+				if w.unfit.Load() {
+					return errors.New("the disk is full")
+				}
+				return nil
+			}},
+		})
 		require.NoError(t, err)
 		w.Candidate(w.c)
 		defer func() { // also if the test has failed
@@ -114,6 +123,14 @@ func TestStatesAndPaths(t *testing.T) {
 	}{
 		{"idle", func(*world) {}, 503, 503, 503, 200, 503},
 		{"stopped", func(w *world) { close(w.finish); w.run(); w.c.Stop(); <-w.c.Done() }, 503, 503, 503, 200, 503},
+		{"unfit", func(w *world) { w.unfit.Store(true); w.run() }, 503, 503, 503, 200, 503},
+		{"unfit after a term", func(w *world) {
+			close(w.acknowledge)
+			close(w.finish)
+			w.run()
+			w.unfit.Store(true)
+			pass(time.Minute)
+		}, 503, 503, 503, 200, 503},
 		{"casting, the store has never worked", func(w *world) { w.store.Faults().Cut(); w.run() }, 503, 503, 503, 200, 503},
 		{"casting in an outage", (*world).outage, 503, 503, 200, 200, 200},
 		{"casting in an outage for more than a TTL", func(w *world) { w.outage(); pass(ttl + time.Second) }, 503, 503, 200, 200, 503},

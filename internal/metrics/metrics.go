@@ -40,7 +40,7 @@ type election struct {
 
 // The values of labels. All series of a candidate exist from the beginning, or a rate would miss the first event.
 var (
-	causes = []string{"lost", "resigned", "requested", "stopped", "closed"}
+	causes = []string{"lost", "resigned", "requested", "unfit", "stopped", "closed"}
 	kinds  = []string{"denied", "unavailable", "unknown_outcome", "no_lease", "token_regressed", "other"}
 )
 
@@ -166,6 +166,8 @@ func causeOf(err error) string {
 		return "closed"
 	case errors.Is(err, leadership.ErrRequested):
 		return "requested"
+	case errors.Is(err, leadership.ErrUnfit):
+		return "unfit"
 	case errors.Is(err, leadership.ErrResigned):
 		return "resigned"
 	case errors.Is(err, leadership.ErrStopped):

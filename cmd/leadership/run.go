@@ -30,8 +30,9 @@ type runCmd struct {
 	Strict       bool           `help:"Refuse to start unless the command can be run in a PID namespace, which leaves no process behind."`
 	Unguarded    bool           `help:"Run the command as a plain child, which may outlive the leadership. The only way on other systems than Linux."`
 	WaitAll      bool           `help:"When the command has exited, wait for the processes that it has left, and do not kill them."`
-	Listen       string         `placeholder:"ADDRESS" help:"Serve over HTTP what this process is doing, on 127.0.0.1:8008 say: /leader, /follower, /readyz, /livez, /healthz, /status, /metrics."`
-	LogLevel     string         `enum:"debug,info,warn,error" default:"info" placeholder:"info" help:"What to log to standard error: debug, info, warn or error. Default: info."`
+	checkFlags
+	Listen   string `placeholder:"ADDRESS" help:"Serve over HTTP what this process is doing, on 127.0.0.1:8008 say: /leader, /follower, /readyz, /livez, /healthz, /status, /metrics."`
+	LogLevel string `enum:"debug,info,warn,error" default:"info" placeholder:"info" help:"What to log to standard error: debug, info, warn or error. Default: info."`
 
 	Command []string `arg:"" passthrough:"partial" placeholder:"COMMAND" help:"The command and its arguments, after --."`
 }
@@ -78,7 +79,9 @@ func (c *runCmd) Run(a *app) error {
 		return err
 	}
 	r := &runner{
-		page:     page,
+		page:    page,
+		fitness: c.fitness(c.checkEnv()),
+
 		election: c.Election, value: c.Value, wait: value(c.Wait, 0),
 		again:   retries{enabled: c.Again, limit: c.AgainLimit},
 		ready:   readiness{exec: c.ReadyExec, url: c.ReadyHTTP, fd: c.ReadyFD, timeout: c.ReadyTimeout},
@@ -142,6 +145,9 @@ func (c *runCmd) check() error {
 		return err
 	}
 	if err := c.electionFlag.check(); err != nil {
+		return err
+	}
+	if err := c.checkFlags.check(); err != nil {
 		return err
 	}
 	if len(c.Command) > 0 && c.Command[0] == "--" {

@@ -22,7 +22,7 @@ type balancer struct {
 	name    string
 	changes []string // of the configuration: old and new texts
 	late    *late    // is between HAProxy's checks and the first process; nil: nothing
-	leaks   bool     // it should send requests to a process that leads no more
+	leaks   bool     // it ought to send requests to a process that leads no more
 	check   check    // what a check of it is like; zero: as on the page
 
 	*client

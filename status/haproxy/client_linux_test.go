@@ -12,7 +12,7 @@ import (
 	"github.com/go-leadership/leadership/internal/lab/storetest"
 )
 
-// client sends requests to HAProxy without pause, whether they are answered or not.
+// client sends requests to HAProxy at a constant rate, whether they are answered or not.
 type client struct {
 	url  string
 	http http.Client
@@ -30,24 +30,35 @@ type answer struct {
 	code     int
 }
 
-// every is how often a client sends a request.
-const every = 5 * time.Millisecond
+const (
+	every   = 10 * time.Millisecond // a client sends a request so often
+	pending = 500                   // and pauses while so many are under way: the machine is busy
+)
 
 // newClient begins to send requests to HAProxy. Their paths are the balancer's name and a number.
 func newClient(t testing.TB, address, balancer string) *client {
 	ctx, cancel := context.WithCancel(context.Background())
 	c := &client{url: "http://" + address + "/" + balancer}
-	transport := &http.Transport{MaxIdleConnsPerHost: 100}
+	transport := &http.Transport{MaxIdleConnsPerHost: pending}
 	c.http = http.Client{Transport: transport, Timeout: storetest.Watchdog}
 	var requests sync.WaitGroup
 	requests.Go(func() {
 		tick := time.NewTicker(every)
 		defer tick.Stop()
+		room := make(chan struct{}, pending)
 		for n := 0; ; n++ {
+			select {
+			case room <- struct{}{}:
+			case <-ctx.Done():
+				return
+			}
 			c.mu.Lock()
 			c.sent = append(c.sent, time.Now())
 			c.mu.Unlock()
-			requests.Go(func() { c.send(n) })
+			requests.Go(func() {
+				c.send(n)
+				<-room
+			})
 			select {
 			case <-tick.C:
 			case <-ctx.Done():

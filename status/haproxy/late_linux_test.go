@@ -1,25 +1,26 @@
 package haproxy
 
 import (
-	"encoding/json"
 	"net/http"
 	"net/http/httptest"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/go-leadership/leadership/internal/lab/storetest"
+	"github.com/stretchr/testify/require"
 )
 
-// late is a slow network between HAProxy's checks and a process. Once it is armed, the last answer 200 arrives late, and
+// late is a slow network between HAProxy's checks and a process. Once it is armed, the next answer 200 arrives late, and
 // no answer after it.
 type late struct {
-	left  time.Duration // of the lease: the first answer 200 with no more left than this is the last one
 	delay time.Duration // of that answer
 
-	ended  chan struct{} // closed when the test ends
-	to     string        // the process
-	mu     sync.Mutex    // held while a check is answered
-	armed  bool          // guarded by mu
-	silent bool          // guarded by mu: the last answer has been sent
+	ended    chan struct{} // closed when the test ends
+	to       string        // the process
+	mu       sync.Mutex    // guards what is below
+	armed    bool
+	answered time.Time // when the process had given the answer that arrives late
 }
 
 // listen returns an address before that of the process.
@@ -35,48 +36,72 @@ func (l *late) listen(t testing.TB, to string) (address string) {
 
 // ServeHTTP hands a check on to the process.
 func (l *late) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.silent {
+	if !l.last().IsZero() {
 		select {
 		case <-r.Context().Done(): // HAProxy has waited for the time-out
 		case <-l.ended:
 		}
 		return
 	}
-	transport := &http.Transport{DisableKeepAlives: true}
-	resp, err := (&http.Client{Transport: transport}).Get("http://" + l.to + r.URL.String())
+	code, err := ask("http://" + l.to + r.URL.String())
 	if err != nil {
-		w.WriteHeader(http.StatusBadGateway)
-		return
+		code = http.StatusBadGateway
 	}
-	defer resp.Body.Close()
-	var body struct {
-		Candidate struct {
-			Remaining float64 `json:"remaining_seconds"`
-		}
-	}
-	_ = json.NewDecoder(resp.Body).Decode(&body)
-	if l.armed && resp.StatusCode == http.StatusOK && body.Candidate.Remaining <= l.left.Seconds() {
-		l.silent = true
+	if code == http.StatusOK && l.fire() {
 		select {
 		case <-time.After(l.delay):
 		case <-l.ended:
 		}
 	}
-	w.WriteHeader(resp.StatusCode)
+	w.WriteHeader(code)
 }
 
-// arm lets the next answer that can be the last one be it.
-func (l *late) arm() {
+// fire reports whether the answer that the process has just given arrives late.
+func (l *late) fire() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.armed = true
+	if !l.armed {
+		return false
+	}
+	l.armed, l.answered = false, time.Now()
+	return true
 }
 
-// played reports whether the last answer was a 200 that came late.
-func (l *late) played() bool {
+// arm makes the network fast, or slow from the next answer on.
+func (l *late) arm(slow bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.silent
+	l.armed, l.answered = slow, time.Time{}
+}
+
+// last returns when the process had given the answer that arrives late; zero: there was none yet.
+func (l *late) last() time.Time {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.answered
+}
+
+// TestLate: for how long HAProxy sends to a process after its last answer 200, if that answer is late and the next check
+// gets none: for longer than the interval and one time-out, and for less than the sum that the page shows.
+func TestLate(t *testing.T) {
+	t.Parallel()
+	const inter, answer = 100 * time.Millisecond, 1400 * time.Millisecond
+	w := on(t, files(t))
+	l := &late{delay: answer / 2}
+	b := &balancer{name: "late", late: l, changes: []string{"inter 500ms", "inter 100ms", "check   500ms", "check   1400ms"}}
+	w.behind(b)
+	for began := time.Now(); ; { // again if a check takes its time-out because the machine is busy
+		l.arm(true)
+		storetest.Eventually(t, func() bool { return !l.last().IsZero() && !b.none(l.last()).IsZero() }, "HAProxy has no server")
+		kept := w.members[0].last().Sub(l.last())
+		require.LessOrEqual(t, kept, inter+min(inter, 500*time.Millisecond)+2*answer)
+		if kept > inter+answer {
+			t.Logf("HAProxy has sent to the process for %v after its last answer", kept.Round(time.Millisecond))
+			return
+		}
+		require.Less(t, time.Since(began), storetest.Watchdog, "HAProxy never sends for longer than %v: %v", inter+answer, kept)
+		again := time.Now()
+		l.arm(false)
+		storetest.Eventually(t, func() bool { return b.served().received.After(again) }, "HAProxy sends to the leader again")
+	}
 }

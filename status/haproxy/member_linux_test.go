@@ -55,6 +55,7 @@ type request struct {
 	Token     uint64        // of its term; 0 without one
 	Leads     bool          // what IsLeader said; if false, the process refuses the request
 	Remaining time.Duration // of the lease
+	Arrived   time.Time
 }
 
 // serve is a process behind HAProxy. It returns only if it fails.
@@ -80,7 +81,7 @@ func serve(name, url string) error {
 
 	app := http.NewServeMux()
 	app.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		asked := request{Path: r.URL.Path, Name: name, Leads: c.IsLeader(), Remaining: c.Status().Remaining}
+		asked := request{Leads: c.IsLeader(), Remaining: c.Status().Remaining, Arrived: time.Now(), Path: r.URL.Path, Name: name}
 		if term := c.Term(); term != nil {
 			asked.Token = term.Token()
 		}

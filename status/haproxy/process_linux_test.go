@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/go-leadership/leadership/internal/lab/storetest"
 	"github.com/stretchr/testify/require"
@@ -128,6 +129,18 @@ func (m *member) refused(balancer string) (n int) {
 		}
 	}
 	return n
+}
+
+// last returns when the last request arrived.
+func (m *member) last() (last time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, r := range m.requests {
+		if r.Arrived.After(last) {
+			last = r.Arrived
+		}
+	}
+	return last
 }
 
 // is returns the code of an answer of /leader or /follower.

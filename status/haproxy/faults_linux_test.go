@@ -64,7 +64,7 @@ func (w *trial) behind(balancers ...*balancer) {
 func (w *trial) check() {
 	w.Helper()
 	w.checker = newChecker(w, w.members)
-	storetest.Eventually(w, func() bool { return w.checker.seen() == 1 }, "the checker sees the leader")
+	storetest.Eventually(w, func() bool { return w.checker.seen() >= 1 }, "the checker sees the leader")
 }
 
 // succeeds waits until requests flow to another leader than the first one, through each balancer that does not leak, and
@@ -82,7 +82,7 @@ func (w *trial) succeeds() {
 		last := b.served()
 		w.Logf("%s: requests flow to %s after %v", b.name, last.Name, last.received.Sub(fault).Round(time.Millisecond))
 	}
-	storetest.Eventually(w, func() bool { return w.checker.seen() == 2 }, "the checker sees the next leader")
+	storetest.Eventually(w, func() bool { return w.checker.seen() >= 2 }, "the checker sees the next leader")
 }
 
 // ends ends all, and returns the requests that the processes refused, by the balancer.
@@ -201,11 +201,13 @@ func TestCut(t *testing.T) {
 	t.Parallel()
 	server := testserver.NewEtcd(t, testserver.EtcdConfig{})
 	w := on(t, "etcd://"+server.Addrs()[0]+"/?ttl=10s")
+	// No margin, and the next check comes after the lease has ended.
 	seldom := &balancer{name: "seldom", leaks: true, changes: []string{
 		"margin=2s", "margin=0s", "inter 500ms", "inter 9s", "check   500ms", "check   5s",
 	}}
 	w.behind(
 		&balancer{name: "page"},
+		// The client keeps its connections: HAProxy has to close them.
 		&balancer{name: "tcp", changes: []string{"mode http", "mode tcp"}},
 		&balancer{name: "kept", changes: []string{"mode http", "mode tcp", " on-marked-down shutdown-sessions", ""}, leaks: true},
 		seldom,

@@ -15,6 +15,7 @@ import (
 	"github.com/go-leadership/leadership"
 	"github.com/go-leadership/leadership/conformance"
 	"github.com/go-leadership/leadership/internal/lab/storetest"
+	"github.com/go-leadership/leadership/internal/localdir"
 	"github.com/go-leadership/leadership/status"
 	"github.com/go-leadership/leadership/store"
 	_ "github.com/go-leadership/leadership/store/etcd"
@@ -28,6 +29,10 @@ func TestMain(m *testing.M) {
 	if text := os.Getenv(memberVariable); text != "" {
 		name, url, _ := strings.Cut(text, " ")
 		fmt.Fprintln(os.Stderr, serve(name, url))
+		os.Exit(1)
+	}
+	if err := os.Setenv("TMPDIR", localdir.Temp()); err != nil { // for the stores in files
+		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 	storetest.Main(m)

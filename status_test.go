@@ -92,13 +92,15 @@ func TestStatus(t *testing.T) {
 // The lease has run out, and no goroutine has noticed yet: Status says so, as IsLeader does.
 func TestStatusWithoutAnyEvent(t *testing.T) {
 	virtual(t, func(w *world) {
-		lease := store.NewLease()
+		lease, frozen := store.NewLease(), make(chan struct{})
+		defer close(frozen)
 		lease.Renew(store.Now(), valid)
-		c := w.candidate(changing(w.open(), func(b *fakeBallot) { b.lease = lease }), "a", nil)
-		w.campaign(c)
+		c := w.candidate(changing(w.open(), func(b *fakeBallot) { b.lease, b.frozen = lease, frozen }), "a", nil)
+		term := w.campaign(c)
 		w.is(c, leadership.TakingOver, 0)
-		time.Sleep(valid) // no synctest.Wait: the timers of the lease and of this test are due at once
+		time.Sleep(valid)
 		require.Equal(w, leadership.WindingDown, c.Status().State)
+		require.NoError(w, term.Context().Err(), "what ends the term is frozen")
 	})
 }
 

@@ -23,8 +23,9 @@
 // # /leader for balancers
 //
 // A balancer goes on sending for as long as its last answer counts. With /leader?margin=2s the answer is 200 only while at
-// least 2 s of the lease are left. If the margin is the interval between two checks plus the time-out of a check, and one
-// failed check takes a server out, no request is sent to a leader whose lease is over. A margin from a third of the TTL on
+// least 2 s of the lease are left. The margin is the interval between two checks, the time-out of a check's connection, and
+// twice the time-out of its answer: the last 200 might take that long, and the check after it. If one failed check takes a
+// server out, the balancer then knows that a leader is out before the lease is over. A margin from a third of the TTL on
 // is refused with 400: a healthy leader might have no more left. Where a round trip to the store takes more than a 24th of
 // the TTL it might have less, a sixth at a round trip of an eighth.
 //

@@ -4,8 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -116,6 +118,8 @@ func pass(d time.Duration) { time.Sleep(d); synctest.Wait() }
 
 // TestStatesAndPaths is the table of docs/operations.md: what each path answers in each state.
 func TestStatesAndPaths(t *testing.T) {
+	page, err := os.ReadFile("../docs/operations.md")
+	require.NoError(t, err)
 	for _, row := range []struct {
 		state                                    string
 		reach                                    func(w *world)
@@ -167,6 +171,8 @@ func TestStatesAndPaths(t *testing.T) {
 		}, 503, 503, 200, 503, 503},
 	} {
 		t.Run(row.state, func(t *testing.T) {
+			require.Contains(t, string(page), fmt.Sprintf("\n| %s | %d | %d | %d | %d | %d |\n",
+				row.state, row.leader, row.follower, row.readyz, row.livez, row.healthz))
 			virtual(t, func(w *world) {
 				row.reach(w)
 				synctest.Wait()

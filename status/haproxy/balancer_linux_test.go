@@ -15,7 +15,7 @@ import (
 )
 
 // page shows the configuration.
-const page = "../../docs/haproxy-part.md"
+const page = "../../docs/haproxy.md"
 
 // balancer is an HAProxy with the configuration of the page, and with changes.
 type balancer struct {

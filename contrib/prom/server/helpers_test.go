@@ -160,7 +160,7 @@ func eventually(t *testing.T, what string, holds func(ctx context.Context) (bool
 		select {
 		case <-ctx.Done():
 			require.FailNow(t, what, "not within a minute: %v", err)
-		case <-time.After(50 * time.Millisecond):
+		case <-time.After(200 * time.Millisecond):
 		}
 	}
 }

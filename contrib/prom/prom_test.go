@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -22,6 +23,7 @@ import (
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 )
@@ -235,4 +237,49 @@ func TestNothingIsKnown(t *testing.T) {
 	list, err := registry.Gather()
 	require.NoError(t, err)
 	require.Empty(t, list)
+}
+
+// TestConcurrently: hooks count while several servers scrape. No scrape sees a counter or a histogram go back.
+func TestConcurrently(t *testing.T) {
+	virtual(t, func(w *world) {
+		w.candidate(election)
+		hooks, renewed := w.Hooks(), w.Renewed("memory")
+		var events, scrapes sync.WaitGroup
+		const each = 200
+		for range 4 {
+			events.Go(func() {
+				for range each {
+					hooks.TermBegan(election, 1)
+					hooks.GivenBack(election, 1, time.Second)
+					hooks.Error(election, store.ErrDenied, 0)
+					renewed(time.Millisecond)
+				}
+			})
+		}
+		ended := make(chan struct{})
+		for range 2 {
+			scrapes.Go(func() {
+				terms, windingDown := 0.0, uint64(0)
+				for {
+					select {
+					case <-ended:
+						return
+					default:
+					}
+					families := w.gather()
+					n, h := families[metrics.Terms].Metric[0].GetCounter().GetValue(), families[metrics.WindingDown].Metric[0].GetHistogram()
+					assert.GreaterOrEqual(w, n, terms)
+					assert.GreaterOrEqual(w, h.GetSampleCount(), windingDown)
+					assert.Equal(w, float64(h.GetSampleCount()), h.GetSampleSum())
+					terms, windingDown = n, h.GetSampleCount()
+				}
+			})
+		}
+		events.Wait()
+		close(ended)
+		scrapes.Wait()
+		families := w.gather()
+		require.Equal(w, 4.0*each, families[metrics.Terms].Metric[0].GetCounter().GetValue())
+		require.Equal(w, uint64(4*each), families[metrics.WindingDown].Metric[0].GetHistogram().GetSampleCount())
+	})
 }

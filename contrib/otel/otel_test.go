@@ -219,14 +219,16 @@ func TestCandidate(t *testing.T) {
 // state requires that the candidate is in that state, and in no other.
 func (w *world) state(want string) {
 	w.Helper()
-	require.Len(w, w.values("leadership.candidate.status"), 6)
-	for _, state := range []string{"idle", "casting", "waiting", "taking_over", "leading", "winding_down"} {
+	n := 0
+	for state := leadership.Idle; state <= leadership.WindingDown; state++ {
 		value := 0.0
-		if state == want {
+		if state.String() == want {
 			value = 1
 		}
-		w.has("leadership.candidate.status", value, "leadership.candidate.state="+state)
+		w.has("leadership.candidate.status", value, "leadership.candidate.state="+state.String())
+		n++
 	}
+	require.Len(w, w.values("leadership.candidate.status"), n)
 }
 
 func TestFollower(t *testing.T) {

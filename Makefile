@@ -9,26 +9,26 @@ BENCHFLAGS ?=
 P ?= 8
 # J is how many of its parts `make test` runs at once. By default all: what computes runs beside what waits for servers.
 J ?=
-# PART is what `make test` tests: some of library, command and tools; or what `make long` runs, see there. All by default.
+# PART is what `make test` tests: some of library, command, contrib and tools; or what `make long` runs, see there. All by default.
 PART ?=
 # SEEDS are the seeds of PART=simulation, ROUNDS the rounds of PART=chaos, FOR is how long PART=file takes.
 SEEDS ?= 1-10000
 ROUNDS ?= 1-20
 FOR ?= 1h
 
-# The library's module is built and tested without go.work, as an importer builds it. The command and the tools are built
-# with go.work: the command takes the library from this clone.
+# The library's module is built and tested without go.work, as an importer builds it. The command, the modules of contrib and
+# the tools are built with go.work, so that they take the library from this clone.
 LIBRARY = GOWORK=off go
 STATICCHECK = go tool staticcheck
 
 .PHONY: help setup demo quick quick-race quick-plain test test-library test-packages test-simulation test-suite \
-	test-command test-tools long mutants conformance check bench
+	test-command test-contrib test-tools long mutants conformance check bench
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "%-12s %s\n", $$1, $$2 }' Makefile
 
 setup: ## install what the tests need (Debian, as root); STORE=etcd for one store's server alone
-	@./scripts/setup compiler tmux $(or $(STORE),haproxy zookeeper etcd consul)
+	@./scripts/setup compiler tmux $(or $(STORE),haproxy prometheus zookeeper etcd consul)
 
 demo: ## show failovers on this machine; STORE=zookeeper, etcd or consul: on a real server; STORE='etcd://host:2379/?ttl=3s'
 ifeq ($(filter-out file,$(STORE)),)
@@ -49,12 +49,12 @@ quick-race:
 # The race detector would cost these more than the rest of their work: they start hundreds of processes, or compute in
 # virtual time. make test runs them with it. With -short the suite is not run on files. Tests that wait run in parallel.
 quick-plain:
-	go test -p 3 -parallel 16 -short -count=1 ./store/file ./conformance $$(./scripts/serverless ./cmd/leadership/...) ./docs ./simulation
+	go test -p 3 -parallel 16 -short -count=1 ./store/file ./conformance $$(./scripts/serverless ./cmd/leadership/...) ./contrib/otel ./contrib/prom ./docs ./simulation
 
 # What computes runs beside the tests on servers, which wait more than they work.
-test: ## run all tests, with the race detector, on real servers: up to 15 minutes; PART=library, command or tools
-	@./scripts/setup compiler tmux haproxy zookeeper etcd consul
-	@$(MAKE) --no-print-directory -j$(J) -k $(addprefix test-,$(or $(PART),library command tools))
+test: ## run all tests, with the race detector, on real servers: up to 15 minutes; PART=library, command, contrib or tools
+	@./scripts/setup compiler tmux haproxy prometheus zookeeper etcd consul
+	@$(MAKE) --no-print-directory -j$(J) -k $(addprefix test-,$(or $(PART),library command contrib tools))
 
 test-library: test-packages test-simulation test-suite
 
@@ -69,6 +69,9 @@ test-suite: # every flaw with every case; with the race detector that takes many
 
 test-command:
 	go test -p $(P) -race -count=1 -timeout 40m ./cmd/leadership/...
+
+test-contrib:
+	go test -p $(P) -race -count=1 ./contrib/otel/... ./contrib/prom/...
 
 test-tools:
 	nice go test -race -count=1 ./tools/...
@@ -88,7 +91,7 @@ check: ## check format, vet, staticcheck, and that each go.mod is tidy, in all m
 	go vet work
 	go vet -tags timens ./store
 	go vet -tags mutants ./store/file ./cmd/leadership/internal/guard
-	$(STATICCHECK) ./... ./cmd/leadership/... ./tools/...
+	$(STATICCHECK) ./... ./cmd/leadership/... ./contrib/otel/... ./contrib/prom/... ./tools/...
 	$(STATICCHECK) -tags timens ./store
 	$(STATICCHECK) -tags mutants ./store/file ./cmd/leadership/internal/guard
 	./scripts/tidy

@@ -37,14 +37,15 @@ func TestSetupAdvises(t *testing.T) {
 		})
 	}
 
-	text := failingSetup(t, map[string]string{"id": "0", "pacman": "", "uname": "Linux"}, "compiler", "zookeeper")
+	text := failingSetup(t, map[string]string{"id": "0", "pacman": "", "uname": "Linux"}, "compiler", "prometheus", "zookeeper")
 	require.Contains(t, text, missing)
+	require.Contains(t, text, "\n  prometheus and promtool in the PATH, for the tests of the metrics\n")
 	require.Contains(t, text, "\n  java in the PATH\n")
-	require.Contains(t, text, "install the compiler as root: pacman -S gcc\nfor ZooKeeper use a Debian container, or the servers of compose.yaml")
+	require.Contains(t, text, "install the compiler as root: pacman -S gcc\ninstall Prometheus from https://prometheus.io/download\nfor ZooKeeper use a Debian container, or the servers of compose.yaml")
 
 	text = failingSetup(t, map[string]string{"uname": "Darwin"}, "etcd")
 	require.Contains(t, text, "setup: the tests start servers on Linux only: use a Debian container, or the servers of compose.yaml")
-	require.Equal(t, "setup: there is no \"paper\" to install; there are compiler, tmux, zookeeper, etcd, consul, etcdctl\n", failingSetup(t, nil, "paper"))
+	require.Equal(t, "setup: there is no \"paper\" to install; there are compiler, tmux, haproxy, prometheus, zookeeper, etcd, consul, etcdctl\n", failingSetup(t, nil, "paper"))
 }
 
 // If nothing is missing, setup needs neither root nor a package manager.

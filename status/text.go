@@ -45,7 +45,7 @@ func writeSeries(out *bufio.Writer, f metrics.Family, s metrics.Series) {
 
 func number(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) }
 
-// escape escapes the value of a label. A name may be any bytes, and labels are UTF-8.
+// escape escapes the value of a label.
 func escape(s string) string {
-	return strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`).Replace(strings.ToValidUTF8(s, "\ufffd"))
+	return strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`).Replace(s)
 }

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -17,6 +18,10 @@ import (
 
 // Set is what is measured in one process. Its methods may be called from any number of goroutines.
 type Set struct {
+	// Observe is called for each time that is added to a histogram, with the name of its family and the value of its label.
+	// It may be nil.
+	Observe func(family, label string, t time.Duration)
+
 	mu        sync.Mutex
 	elections map[string]*election     // guarded by mu, as is renewals
 	renewals  map[string]*distribution // by store
@@ -28,10 +33,9 @@ type election struct {
 	follower  *leadership.Follower  // nil if there is none
 
 	terms, failed, overdue, changes float64
-	ended                           map[string]float64 // by cause
-	errors                          map[string]float64 // by kind
-	takeover, windingDown           distribution
-	leaderless                      distribution
+	ended                           map[string]float64       // by cause
+	errors                          map[string]float64       // by kind
+	times                           map[string]*distribution // by family
 
 	token uint64    // of the last term; 0 once it has been acknowledged or has ended
 	began time.Time // when the last term did
@@ -44,13 +48,6 @@ var (
 	kinds  = []string{"denied", "unavailable", "unknown_outcome", "no_lease", "token_regressed", "other"}
 )
 
-// The upper bounds of buckets, in seconds.
-var (
-	workBounds    = []float64{.001, .01, .1, .5, 1, 5, 10, 30, 60, 300}
-	renewalBounds = []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10}
-	gapBounds     = []float64{.001, .005, .01, .05, .1, .5, 1, 2.5, 5, 10, 20, 30, 60}
-)
-
 // of returns what is measured of an election. The caller holds mu.
 func (s *Set) of(name string) *election {
 	if s.elections == nil {
@@ -60,7 +57,9 @@ func (s *Set) of(name string) *election {
 	if e == nil {
 		e = &election{
 			ended: map[string]float64{}, errors: map[string]float64{},
-			takeover: newDistribution(workBounds), windingDown: newDistribution(workBounds), leaderless: newDistribution(gapBounds),
+			times: map[string]*distribution{
+				Takeover: newDistribution(Takeover), WindingDown: newDistribution(WindingDown), Leaderless: newDistribution(Leaderless),
+			},
 		}
 		s.elections[name] = e
 	}
@@ -83,6 +82,7 @@ func (s *Set) Follower(f *leadership.Follower) {
 
 // Renewed returns a function for store.Options.Renewed, of a store with this name.
 func (s *Set) Renewed(store string) func(time.Duration) {
+	store = strings.ToValidUTF8(store, "\ufffd") // as labels are
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.renewals == nil {
@@ -90,14 +90,20 @@ func (s *Set) Renewed(store string) func(time.Duration) {
 	}
 	d := s.renewals[store]
 	if d == nil {
-		made := newDistribution(renewalBounds)
-		d = &made
+		d = newDistribution(Renewal)
 		s.renewals[store] = d
 	}
 	return func(latency time.Duration) {
 		s.mu.Lock()
-		defer s.mu.Unlock()
 		d.add(latency)
+		s.mu.Unlock()
+		s.observe(Renewal, store, latency)
+	}
+}
+
+func (s *Set) observe(family, label string, t time.Duration) {
+	if s.Observe != nil {
+		s.Observe(family, label, t)
 	}
 }
 
@@ -108,16 +114,29 @@ func (s *Set) Hooks() *leadership.Hooks {
 		defer s.mu.Unlock()
 		f(s.of(name))
 	}
+	measure := func(name, family string, duration func(e *election) (t time.Duration, known bool)) {
+		s.mu.Lock()
+		e := s.of(name)
+		t, known := duration(e)
+		if known {
+			e.times[family].add(t)
+		}
+		s.mu.Unlock()
+		if known {
+			s.observe(family, name, t)
+		}
+	}
 	return &leadership.Hooks{
 		TermBegan: func(name string, token uint64) {
 			count(name, func(e *election) { e.terms++; e.token, e.began = token, time.Now() })
 		},
 		Acknowledged: func(name string, token uint64, _ leadership.Leader) {
-			count(name, func(e *election) {
-				if e.token == token {
+			measure(name, Takeover, func(e *election) (time.Duration, bool) {
+				known := e.token == token
+				if known {
 					e.token = 0
-					e.takeover.add(time.Since(e.began))
 				}
+				return time.Since(e.began), known
 			})
 		},
 		TermEnded: func(name string, token uint64, cause error) {
@@ -130,13 +149,13 @@ func (s *Set) Hooks() *leadership.Hooks {
 			})
 		},
 		GivenBack: func(name string, _ uint64, after time.Duration) {
-			count(name, func(e *election) { e.windingDown.add(after) })
+			measure(name, WindingDown, func(*election) (time.Duration, bool) { return after, true })
 		},
 		InJeopardy: func(name string, _ uint64, _ time.Duration) {
 			count(name, func(e *election) { e.overdue++ })
 		},
 		LeaderChanged: func(name string, leader leadership.Leader) {
-			count(name, func(e *election) { e.leaderChanged(leader) })
+			measure(name, Leaderless, func(e *election) (time.Duration, bool) { return e.leaderChanged(leader) })
 		},
 		Error: func(name string, err error, _ time.Duration) {
 			count(name, func(e *election) { e.errors[kindOf(err)]++ })
@@ -144,9 +163,9 @@ func (s *Set) Hooks() *leadership.Hooks {
 	}
 }
 
-// leaderChanged counts a change, and the time without a leader before it. While the follower does not hear from the store,
-// nothing is known of that time.
-func (e *election) leaderChanged(leader leadership.Leader) {
+// leaderChanged counts a change, and returns the time without a leader that it has ended, if that is known. While the
+// follower does not hear from the store, nothing is known of that time.
+func (e *election) leaderChanged(leader leadership.Leader) (leaderless time.Duration, known bool) {
 	e.changes++
 	fresh := e.follower != nil && e.follower.Fresh()
 	switch {
@@ -155,9 +174,10 @@ func (e *election) leaderChanged(leader leadership.Leader) {
 	case leader.Revision == 0:
 		e.gone = time.Now()
 	case !e.gone.IsZero():
-		e.leaderless.add(time.Since(e.gone))
+		leaderless, known = time.Since(e.gone), true
 		e.gone = time.Time{}
 	}
+	return leaderless, known
 }
 
 func causeOf(err error) string {
@@ -200,8 +220,9 @@ type distribution struct {
 	Sum    float64 // seconds
 }
 
-func newDistribution(bounds []float64) distribution {
-	return distribution{Bounds: bounds, Counts: make([]uint64, len(bounds))}
+func newDistribution(family string) *distribution {
+	bounds := families[family].Bounds
+	return &distribution{Bounds: bounds, Counts: make([]uint64, len(bounds))}
 }
 
 func (d *distribution) add(t time.Duration) {
@@ -213,7 +234,7 @@ func (d *distribution) add(t time.Duration) {
 	}
 }
 
-// Histogram returns a copy.
+// histogram returns a copy.
 func (d *distribution) histogram() *Histogram {
 	h := Histogram{Count: d.Count, Sum: d.Sum}
 	total := uint64(0)

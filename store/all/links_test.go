@@ -57,6 +57,33 @@ func TestCoreLinksTheStandardLibraryAlone(t *testing.T) {
 	}
 }
 
+// A program that imports the library links no client of Prometheus or OpenTelemetry, and its go.mod requires none for the
+// library's sake: contrib/prom and contrib/otel are modules of their own. What the clients of the stores require is theirs.
+func TestImportersDoNotPayForExporters(t *testing.T) {
+	exporters := []string{"github.com/prometheus/", "go.opentelemetry.io/"}
+	for _, linked := range links(t, module, module+"/store/all", module+"/status") {
+		for _, exporter := range exporters {
+			require.False(t, strings.HasPrefix(linked, exporter), "%s is linked", linked)
+		}
+	}
+	graph := exec.Command("go", "mod", "graph")
+	graph.Env = append(graph.Environ(), "GOWORK=off")
+	output, err := graph.Output()
+	require.NoError(t, err)
+	own := 0
+	for line := range strings.Lines(string(output)) {
+		from, to, _ := strings.Cut(strings.TrimSpace(line), " ")
+		if from != module {
+			continue
+		}
+		own++
+		for _, exporter := range exporters {
+			require.False(t, strings.HasPrefix(to, exporter), "%s is required", to)
+		}
+	}
+	require.Positive(t, own)
+}
+
 // All registers every store.
 func TestAllLinksEveryClient(t *testing.T) {
 	linked := links(t, module+"/store/all")

@@ -21,8 +21,11 @@ const (
 	command = library + "/cmd/leadership"
 )
 
+// others are the modules that require the library, by their directories.
+var others = []string{"cmd/leadership", "contrib/otel", "contrib/prom"}
+
 // TestRelease: the command can be installed, and a program can import the library, at the version that the command's go.mod
-// requires of the library. An importer of the library gets nothing that the command alone needs.
+// requires of the library. An importer of the library gets nothing that the command or the exporters alone need.
 func TestRelease(t *testing.T) {
 	u := newUser(t)
 
@@ -50,12 +53,44 @@ func TestRelease(t *testing.T) {
 		}
 	}
 	all := u.run(dir, "go", "list", "-m", "-f", "{{.Path}}", "all")
-	for _, path := range []string{command, "github.com/alecthomas/kong"} {
+	for _, path := range []string{command, library + "/contrib/prom", library + "/contrib/otel", "github.com/alecthomas/kong"} {
 		if strings.Contains(all, path+"\n") {
 			t.Errorf("the importer gets %s", path)
 		}
 	}
 }
+
+// TestReleaseOfExporters: a program can import the modules of contrib.
+func TestReleaseOfExporters(t *testing.T) {
+	u := newUser(t)
+	dir := filepath.Join(u.home, "importer")
+	write(t, filepath.Join(dir, "main.go"), []byte(exporter))
+	u.run(dir, "go", "mod", "init", "example.org/importer")
+	u.run(dir, "go", "get", library+"/contrib/otel@"+u.version, library+"/contrib/prom@"+u.version)
+	u.run(dir, "go", "mod", "tidy")
+	u.run(dir, "go", "build")
+	if said := u.run(dir, filepath.Join(dir, "importer")); said != "true true\n" {
+		t.Errorf("the importer prints %q", said)
+	}
+}
+
+// exporter is a program that imports the modules of contrib.
+const exporter = `package main
+
+import (
+	"fmt"
+
+	"github.com/go-leadership/leadership/contrib/otel"
+	"github.com/go-leadership/leadership/contrib/prom"
+	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/metric/noop"
+)
+
+func main() {
+	_, err := otel.New(noop.NewMeterProvider())
+	fmt.Println(err == nil, prometheus.Register(prom.New()) == nil)
+}
+`
 
 // importer is a program that imports the library and every store.
 const importer = `package main
@@ -93,14 +128,22 @@ type user struct {
 
 func newUser(t *testing.T) user {
 	u := user{T: t, home: t.TempDir()}
-	for _, r := range parse(t, filepath.Join(root, "cmd/leadership/go.mod")).Require {
-		if r.Mod.Path == library {
+	for _, dir := range others {
+		for _, r := range parse(t, filepath.Join(root, dir, "go.mod")).Require {
+			if r.Mod.Path != library {
+				continue
+			}
+			if u.version != "" && u.version != r.Mod.Version {
+				t.Errorf("%s requires %s of the library, and others %s", dir, r.Mod.Version, u.version)
+			}
 			u.version = r.Mod.Version
 		}
 	}
 	proxy := filepath.Join(u.home, "proxy")
 	publish(t, proxy, module.Version{Path: library, Version: u.version}, root)
-	publish(t, proxy, module.Version{Path: command, Version: u.version}, filepath.Join(root, "cmd/leadership"))
+	for _, dir := range others {
+		publish(t, proxy, module.Version{Path: library + "/" + dir, Version: u.version}, filepath.Join(root, dir))
+	}
 
 	// Other modules come from the module cache of this machine, or else from where they usually do.
 	cached := filepath.Join(strings.TrimSpace(u.run(".", "go", "env", "GOMODCACHE")), "cache", "download")

@@ -43,9 +43,11 @@ type Candidate struct {
 	store    store.Store
 	value    string
 	channels termChannels
-	fitness  Fitness     // complete; without a check if there is none
-	warned   atomic.Bool // of an acknowledgement that was missing; once for all terms
-	highest  uint64      // fencing token seen; belongs to the drive
+	fitness  Fitness                     // complete; without a check if there is none
+	warned   atomic.Bool                 // of an acknowledgement that was missing; once for all terms
+	giveWay  func([]store.Standing) bool // nil: never
+	highest  uint64                      // fencing token seen; belongs to the drive, as does gaveWay
+	gaveWay  bool                        // since its last term
 
 	onWon            callbacks[func(context.Context, *Term) error]
 	onNewLeader      callbacks[*newLeaderCallback]
@@ -74,6 +76,9 @@ func NewCandidate(st store.Store, election, value string, opts *Options) (*Candi
 		return nil, err
 	}
 	c := &Candidate{store: st, value: value, turn: make(chan struct{}, 1), tasks: newTasks()}
+	if opts != nil {
+		c.giveWay = opts.GiveWay
+	}
 	if opts != nil && opts.Fitness != nil {
 		var err error
 		if c.fitness, err = opts.Fitness.complete(); err != nil {

@@ -120,7 +120,7 @@ func (c *Candidate) run(d *drive, lead func(context.Context, *Term) error) error
 			if t.Acknowledged() {
 				failures.reset()
 			}
-		case requested, errors.Is(err, ErrUnfit), errors.Is(err, ErrLost) && !errors.Is(err, store.ErrDenied):
+		case requested, errors.Is(err, ErrUnfit), errors.Is(err, ErrGaveWay), errors.Is(err, ErrLost) && !errors.Is(err, store.ErrDenied):
 			err = nil // a ballot that ended before it led is no failure
 		case ctx.Err() != nil || c.isStopped(): // the error is the consequence
 		case denied.permanent(err, c.store):
@@ -193,6 +193,9 @@ func (c *Candidate) await(d *drive, fit context.Context, ballot store.Ballot) (*
 	case err != nil:
 		return nil, err
 	}
+	if c.givesWay(ctx, ballot) {
+		return nil, ErrGaveWay
+	}
 	patience := time.NewTimer(c.store.TTL())
 	defer patience.Stop()
 	for {
@@ -220,6 +223,23 @@ func (c *Candidate) await(d *drive, fit context.Context, ballot store.Ballot) (*
 	}
 }
 
+// givesWay reports whether the candidate gives its ballot back instead of leading with it. The others wait meanwhile, so a
+// store that does not answer soon is not waited for.
+func (c *Candidate) givesWay(ctx context.Context, ballot store.Ballot) (gives bool) {
+	if c.giveWay == nil || c.gaveWay {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(ctx, c.store.TTL()/4)
+	defer cancel()
+	list, err := c.store.Ballots(ctx, c.election)
+	if err != nil || len(list) == 0 || list[0].Token != ballot.Token() { // what the option prefers can't be known now
+		return false
+	}
+	c.call(func() { gives = c.giveWay(list) })
+	c.gaveWay = gives
+	return gives
+}
+
 // checkToken refuses a token that is not higher than all that this candidate has seen.
 func (c *Candidate) checkToken(token uint64) error {
 	if token <= c.highest {
@@ -233,6 +253,7 @@ func (c *Candidate) checkToken(token uint64) error {
 // begin begins a term: from here on IsLeader is true.
 func (c *Candidate) begin(d *drive, fit context.Context, ballot store.Ballot, span store.Span) (*Term, error) {
 	t := newTerm(c, d, fit, ballot, span)
+	c.gaveWay = false
 	d.tasks.Add(1) // the term could be given back meanwhile, by its hook
 	defer d.tasks.Done()
 	if err := c.keep(t); err != nil {

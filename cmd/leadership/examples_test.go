@@ -60,8 +60,9 @@ func parseRun(t *testing.T, line, url string) runCmd {
 
 // splitLine splits a line at spaces that are not between quotes.
 func splitLine(line string) (args []string) {
-	for _, m := range regexp.MustCompile(`'([^']*)'|"([^"]*)"|(\S+)`).FindAllStringSubmatch(line, -1) {
-		args = append(args, m[1]+m[2]+m[3])
+	quotes := regexp.MustCompile(`'([^']*)'|"([^"]*)"`)
+	for _, word := range regexp.MustCompile(`('[^']*'|"[^"]*"|[^\s'"])+`).FindAllString(line, -1) {
+		args = append(args, quotes.ReplaceAllString(word, "$1$2"))
 	}
 	return args
 }

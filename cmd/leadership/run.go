@@ -80,6 +80,7 @@ func (c *runCmd) Run(a *app) error {
 	}
 	r := &runner{
 		page:    page,
+		giveWay: c.giveWay(),
 		fitness: c.fitness(c.checkEnv()),
 
 		election: c.Election, value: c.Value, wait: value(c.Wait, 0),

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/go-leadership/leadership"
+	"github.com/go-leadership/leadership/store"
 )
 
 // checkFlags say when this process is fit to lead.
@@ -22,6 +23,7 @@ type checkFlags struct {
 	CheckEvery   time.Duration `default:"5s" placeholder:"5s" help:"The time between two checks. Default: 5s."`
 	CheckTimeout time.Duration `default:"5s" placeholder:"5s" help:"A check that takes longer has failed. Default: 5s."`
 	CheckFall    int           `default:"3" placeholder:"3" help:"Give up the ballot or the leadership after this many failures in a row. Default: 3."`
+	GiveWayTo    []string      `placeholder:"VALUE" help:"When first in line, give the ballot back if a candidate with this value waits; not twice in a row. May be repeated."`
 	CheckRise    int           `default:"1" placeholder:"1" help:"Stand after this many successes in a row. Default: 1."`
 }
 
@@ -58,6 +60,16 @@ func (c checkFlags) fitness(env []string) *leadership.Fitness {
 		return nil
 	}
 	return f
+}
+
+// giveWay returns whom the candidate gives way to, or nil.
+func (c checkFlags) giveWay() func([]store.Standing) bool {
+	if len(c.GiveWayTo) == 0 {
+		return nil
+	}
+	return func(queue []store.Standing) bool {
+		return slices.ContainsFunc(queue[1:], func(b store.Standing) bool { return slices.Contains(c.GiveWayTo, b.Value) })
+	}
 }
 
 // passes runs a line of the shell in a process group of its own, which is killed when ctx ends. The error has the last line

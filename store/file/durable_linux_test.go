@@ -2,6 +2,8 @@ package file
 
 import (
 	"context"
+	"path"
+	"syscall"
 	"testing"
 	"time"
 
@@ -47,4 +49,26 @@ func TestEnterWhileAnEndIsMadeDurable(t *testing.T) {
 		require.ErrorContains(t, <-enter(engine.Nonce{Name: unique(), Slot: slot, Turn: 2}), "has not returned for")
 	}
 	require.Equal(t, made, disk.made.Load(), "no request waits behind it")
+}
+
+// TestDirectoryAboveCantBeSynced: an error of the disk counts there too, since the path to the store might be lost; one of
+// permission, or of a file system that syncs no directories, does not.
+func TestDirectoryAboveCantBeSynced(t *testing.T) {
+	for errno, counts := range map[syscall.Errno]bool{syscall.EIO: true, syscall.EACCES: false, syscall.EINVAL: false} {
+		c := configIn(t.TempDir() + "/store")
+		above := path.Dir(c.Directory)
+		disk := around{kernel{}, func(op, file string, call func() error) error {
+			if op == "fsync" && file == above {
+				return failed(op, file, errno)
+			}
+			return call()
+		}}
+		d, err := newDriverWith(c, disk, func(string) (uint32, error) { return ext4, nil })
+		require.NoError(t, err)
+		s := sessionOf(t, d)
+		_, err = s.Enter(soon(t), "e", engine.Nonce{Name: unique(), Turn: 1}, "value")
+		require.Equal(t, counts, err != nil, "%v: %v", errno, err)
+		require.NoError(t, s.End(soon(t), nil))
+		require.NoError(t, d.Close())
+	}
 }

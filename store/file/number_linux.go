@@ -3,12 +3,14 @@ package file
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"path"
 	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/go-leadership/leadership/store"
@@ -154,7 +156,8 @@ func (n *numbers) secure(end uint64) error {
 		if n.durable.Load() > 0 && dir != d.floorDir() {
 			break // synced before
 		}
-		if err := d.ops.sync(dir); err != nil && len(dir) >= len(d.root()) { // we might have no permission to read the directories above
+		// The directories above might be those of others, and not to be read, or of a file system that syncs none.
+		if err := d.ops.sync(dir); err != nil && (len(dir) >= len(d.root()) || errors.Is(err, syscall.EIO)) {
 			return err
 		}
 	}

@@ -89,6 +89,25 @@ func TestStatus(t *testing.T) {
 	})
 }
 
+// A candidate whose ballot was lost while it waited casts again.
+func TestStatusOfALostBallot(t *testing.T) {
+	virtual(t, func(w *world) {
+		w.lead(w.open(), "leader")
+		st := w.open()
+		c := w.candidate(st, "a", nil)
+		c.RunForElection()
+		w.at(time.Second)
+		w.service.Delete(election, w.is(c, leadership.Waiting, 0).Token)
+		synctest.Wait()
+		st.Faults().Cut()
+		w.at(2 * time.Second)
+		s := w.is(c, leadership.Casting, time.Second)
+		require.Zero(w, s.Token)
+		require.True(w, s.Stood)
+		st.Faults().Heal()
+	})
+}
+
 // The lease has run out, and no goroutine has noticed yet: Status says so, as IsLeader does.
 func TestStatusWithoutAnyEvent(t *testing.T) {
 	virtual(t, func(w *world) {

@@ -69,10 +69,13 @@ func (h *Hold) settle(ctx context.Context, st store.Store, election string) erro
 	if at < 0 {
 		return cmp.Or(h.ballot.Err(), store.ErrLost)
 	}
-	waiting := q.Ballots[min(1, at):at]
-	if at > 0 && !q.Leads() {
-		waiting = q.Ballots[:at] // the first in line has not acknowledged: it is about to lead
+	if at == 0 {
+		return nil
 	}
+	if _, held := Held(q.Ballots[0].Value); held {
+		return giveWay(election, q.Ballots[:1])
+	}
+	waiting := q.Ballots[1:at] // the first in line leads, or is taking over: it stays
 	if err := giveWay(election, waiting); err != nil {
 		return err
 	}

@@ -139,5 +139,26 @@ func TestHeldElection(t *testing.T) {
 		require.ErrorIs(w, err, operate.ErrHeld)
 		require.NoError(w, h.Err())
 		require.Equal(w, list[0].Token, w.queue()[0].Token)
+		w.all[list[0].Value].Resign()
+		<-h.First()
+		_, err = operate.NewHold(context.Background(), w.operator, election, "again")
+		require.ErrorIs(w, err, operate.ErrHeld, "it is first in line")
+	})
+}
+
+// TestHoldDuringATakeover: the candidate that takes over is the leader, and stays.
+func TestHoldDuringATakeover(t *testing.T) {
+	virtual(t, 0, func(w *world) {
+		st := w.open()
+		ballot, err := st.Cast(context.Background(), election, "taking over")
+		require.NoError(w, err)
+		require.NoError(w, ballot.Wait(context.Background()))
+		h := w.hold()
+		require.Empty(w, h.Behind())
+		_, err = ballot.Acknowledge(context.Background(), "leads")
+		require.NoError(w, err)
+		require.False(w, isClosed(ballot.ResignationRequested()))
+		require.NoError(w, ballot.Withdraw(context.Background()))
+		<-h.First()
 	})
 }

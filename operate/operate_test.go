@@ -292,6 +292,26 @@ func TestLeaderDiesMeanwhile(t *testing.T) {
 	}
 }
 
+// TestLeaderGoesMeanwhile: the target leads by then, and is not asked to resign.
+func TestLeaderGoesMeanwhile(t *testing.T) {
+	virtual(t, 3, func(w *world) {
+		list := w.settle()
+		w.ledBy()
+		st := &changed{Store: w.operator, fails: func() error {
+			w.service.Delete(election, list[1].Token)
+			w.all[list[0].Value].Resign()
+			synctest.Wait()
+			return nil
+		}}
+		_, err := operate.SwitchOver(context.Background(), st, election, list[2].Token)
+		require.NoError(w, err)
+		require.Equal(w, []string{list[2].Value}, w.ledBy())
+		time.Sleep(ttl)
+		require.True(w, w.all[list[2].Value].IsLeader())
+		require.Empty(w, w.ledBy())
+	})
+}
+
 // TestWaiterThatDoesNotGiveWay, since it hangs: the operator goes on after a TTL. If it leads, it gives way then.
 func TestWaiterThatDoesNotGiveWay(t *testing.T) {
 	virtual(t, 1, func(w *world) {

@@ -83,6 +83,25 @@ func TestNamedFilesExist(t *testing.T) {
 	}
 }
 
+// The code on the page of the guarantees is that of the examples, which the tests of the stores run.
+func TestFencesAreThoseOfTheExamples(t *testing.T) {
+	paths, err := filepath.Glob("../store/*/example_fence_test.go")
+	require.NoError(t, err)
+	examples := ""
+	for _, path := range paths {
+		text, err := os.ReadFile(path)
+		require.NoError(t, err)
+		examples += string(text)
+	}
+	list := regexp.MustCompile("(?s)```go\n(.*?)\n```").FindAllStringSubmatch(pages(t)["guarantees.md"], -1)
+	require.Len(t, list, 1)
+	snippets := strings.Split(list[0][1], "\n\n")
+	require.Len(t, snippets, len(paths))
+	for _, snippet := range snippets {
+		require.Contains(t, examples, "\t"+strings.ReplaceAll(snippet, "\n", "\n\t")+"\n\treturn err\n}\n")
+	}
+}
+
 // declared returns the exported names of each public package ("Lease", "Lease.Holds"), and the members of each type.
 func declared(t *testing.T) (packages, members map[string]map[string]bool) {
 	packages, members = map[string]map[string]bool{}, map[string]map[string]bool{}

@@ -3,9 +3,11 @@ package zookeeper_test
 import (
 	"context"
 	"errors"
+	"net"
 	"testing"
 	"time"
 
+	"github.com/go-leadership/leadership/conformance"
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 )
@@ -18,7 +20,18 @@ func (silent) Printf(string, ...any) {}
 // connectRaw opens a connection of the client library's own, for what another program or an operator does.
 func connectRaw(t *testing.T, timeout time.Duration, servers ...string) *zk.Conn {
 	t.Helper()
-	conn, events, err := zk.Connect(servers, timeout, zk.WithLogger(silent{}))
+	return connectOver(t, (&net.Dialer{}).DialContext, timeout, servers...)
+}
+
+// connectOver is connectRaw over a line.
+func connectOver(t *testing.T, dial conformance.DialFunc, timeout time.Duration, servers ...string) *zk.Conn {
+	t.Helper()
+	conn, events, err := zk.Connect(servers, timeout, zk.WithLogger(silent{}),
+		zk.WithDialer(func(network, address string, timeout time.Duration) (net.Conn, error) {
+			ctx, cancel := context.WithTimeout(context.Background(), timeout)
+			defer cancel()
+			return dial(ctx, network, address)
+		}))
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		conn.Close()

@@ -30,6 +30,8 @@ type checkFlags struct {
 // check returns a usage error.
 func (c checkFlags) check() error {
 	switch {
+	case c.CheckExec == "" && c.CheckHTTP == "":
+		return nil
 	case strings.Contains(c.CheckExec, "\x00"):
 		return usage("--check-exec has a zero byte")
 	case c.CheckEvery <= 0 || c.CheckTimeout <= 0 || c.CheckFall <= 0 || c.CheckRise <= 0:

@@ -19,7 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-var chaosFor = flag.Duration("chaos", 20*time.Second, "how long processes are killed and stopped in TestChaos; a quarter with -short")
+var chaosFor = flag.Duration("chaos", 20*time.Second, "how long processes are killed and stopped in TestChaos; an eighth with -short")
 
 // margin is the longest time that a change of leaders may take on a very busy machine. The TTL of the processes that
 // are only killed is many times as long.
@@ -31,7 +31,7 @@ const margin = 2 * time.Second
 func TestChaos(t *testing.T) {
 	lasts := *chaosFor
 	if testing.Short() {
-		lasts /= 4
+		lasts /= 8
 	}
 	t.Run("kill", func(t *testing.T) { newChaos(t, 20, 30*time.Second, 0).run(lasts * 3 / 10) })
 	t.Run("kill and stop", func(t *testing.T) { newChaos(t, 20, 600*time.Millisecond, 3).run(lasts * 7 / 10) })

@@ -26,12 +26,13 @@ import (
 // their terms end together. They share nothing else; two candidates of one election on one store are rivals like any
 // others.
 //
-// Its states:
+// Its states, which Status tells:
 //
-//	idle ──cast──▶ waiting ──first, and the lease holds──▶ leading ──end──▶ winding down ──withdraw──▶ idle
+//	idle ──▶ casting ──▶ waiting ──first, and the lease holds──▶ leading ──end──▶ winding down ──withdraw──▶ idle
 //
 // A candidate waits while its ballot is not first. It leads from the moment it is first until its term ends: the lease
-// ran out, the ballot was lost, it resigned or was stopped. It winds down until the leader's function has returned; the
+// ran out, the ballot was lost, it resigned or was stopped. Status says that it is taking over until it has acknowledged,
+// and that it is unfit instead of casting while the check of Options.Fitness fails. It winds down until the leader's function has returned; the
 // session is renewed and the ballot kept meanwhile, so that no other candidate leads. Then the ballot is given back,
 // and Run stands again. Two terms of one candidate never overlap.
 //

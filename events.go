@@ -21,9 +21,9 @@ type Hooks struct {
 	Cast func(election string, token uint64)
 	// TermBegan is called when a term begins, before Campaign returns or Run calls anything else.
 	TermBegan func(election string, token uint64)
-	// TermEnded is called when a term has ended, with the cause: that of Term.Context. It comes after TermBegan and the
-	// other hooks of the term but Acknowledged, if the term ends while its acknowledgement is on its way. It might come
-	// while the leader's work still winds down.
+	// TermEnded is called when a term has ended, with the cause: that of Term.Context. It might come while the leader's work
+	// still winds down. Of the hooks of the term only GivenBack comes after it, and Acknowledged if the term ends while its
+	// acknowledgement is on its way.
 	TermEnded func(election string, token uint64, cause error)
 	// Acknowledged is called when the store has taken a leader's acknowledgement.
 	Acknowledged func(election string, token uint64, leader Leader)

@@ -32,9 +32,9 @@ import (
 //
 // A candidate waits while its ballot is not first. It leads from the moment it is first until its term ends: the lease
 // ran out, the ballot was lost, it resigned or was stopped. Status says that it is taking over until it has acknowledged,
-// and that it is unfit instead of casting while the check of Options.Fitness fails. It winds down until the leader's function has returned; the
-// session is renewed and the ballot kept meanwhile, so that no other candidate leads. Then the ballot is given back,
-// and Run stands again. Two terms of one candidate never overlap.
+// and that it is unfit instead of casting while the check of Options.Fitness fails. It winds down until the leader's
+// function has returned; the session is renewed and the ballot kept meanwhile, so that no other candidate leads. Then the
+// ballot is given back, and Run stands again. Two terms of one candidate never overlap.
 //
 // Its methods may be called from any number of goroutines, and from its own functions, callbacks and hooks: none of
 // them waits for the function that calls it. Do not wait for Done in one of them: Done is closed only after they have

@@ -7,6 +7,7 @@ import (
 
 	"github.com/go-leadership/leadership/internal/lab/storetest"
 	"github.com/go-leadership/leadership/internal/lab/testserver"
+	"github.com/go-leadership/leadership/operate"
 	"github.com/go-leadership/leadership/store"
 	"github.com/go-leadership/leadership/store/etcd"
 	"github.com/stretchr/testify/require"
@@ -117,4 +118,28 @@ func TestCompaction(t *testing.T) {
 	compact()
 	leader := acknowledge(t, second, "second")
 	require.Equal(t, leader, receive(t, followed, "the follower"))
+}
+
+// A hold keeps the peers from leading, too. They know no acknowledgement: they take a hold that is first in line for the
+// leader, as docs/command.md says.
+func TestPeersSeeAHold(t *testing.T) {
+	t.Parallel()
+	election := newElection()
+	st := open(t, etcd.Config{TTL: long})
+	first := cast(t, st, election, "first")
+	require.NoError(t, first.Wait(soon(t)))
+	h, err := operate.NewHold(soon(t), st, election, "new disks")
+	require.NoError(t, err)
+	a := peer(t, operator(t), election)
+	won := campaignAsPeer(t, a, "a")
+	eventually(t, func() bool { return len(values(t, st, election)) == 3 }, "the peer stands")
+	require.NoError(t, first.Withdraw(soon(t)))
+	receive(t, h.First(), "the hold is first in line")
+	seen := receive(t, a.Observe(soon(t)), "what the peer observes")
+	reason, held := operate.Held(string(seen.Kvs[0].Value))
+	require.True(t, held)
+	require.Equal(t, "new disks", reason)
+	require.Empty(t, won)
+	require.NoError(t, h.Release(soon(t)))
+	require.NoError(t, receive(t, won, "the peer leads"))
 }

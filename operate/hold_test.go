@@ -141,3 +141,16 @@ func TestHeldElection(t *testing.T) {
 		require.Equal(w, list[0].Token, w.queue()[0].Token)
 	})
 }
+
+// TestSwitchOverToAHold is refused: a hold never leads, so the leader must not be asked.
+func TestSwitchOverToAHold(t *testing.T) {
+	virtual(t, 2, func(w *world) {
+		list := w.settle()
+		h := w.hold()
+		ctx, cancel := context.WithTimeout(context.Background(), ttl)
+		defer cancel()
+		_, err := operate.SwitchOver(ctx, w.operator, election, h.Token())
+		require.ErrorIs(w, err, operate.ErrHeld)
+		require.Equal(w, list[0], w.queue()[0], "the leader stays, and was not asked")
+	})
+}

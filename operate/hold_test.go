@@ -162,3 +162,16 @@ func TestHoldDuringATakeover(t *testing.T) {
 		<-h.First()
 	})
 }
+
+// TestSwitchOverToAHold is refused: a hold never leads, so the leader must not be asked.
+func TestSwitchOverToAHold(t *testing.T) {
+	virtual(t, 2, func(w *world) {
+		list := w.settle()
+		h := w.hold()
+		ctx, cancel := context.WithTimeout(context.Background(), ttl)
+		defer cancel()
+		_, err := operate.SwitchOver(ctx, w.operator, election, h.Token())
+		require.ErrorIs(w, err, operate.ErrHeld)
+		require.Equal(w, list[0], w.queue()[0], "the leader stays, and was not asked")
+	})
+}

@@ -106,7 +106,7 @@ func StepDown(ctx context.Context, st store.Store, election string, token uint64
 // waited for no longer than a TTL: if it gives way when it is first, the target leads after it.
 //
 // It does nothing if the ballot does not stand (ErrNotStanding), if one ahead of it takes no requests (ErrForeign), or if the
-// election is held (ErrHeld). It does not touch the leader if the target has gone meanwhile (ErrTargetGone). If ctx ends once the leader was asked, it returns
+// election is held (ErrHeld), also if the ballot is that of the hold. It does not touch the leader if the target has gone meanwhile (ErrTargetGone). If ctx ends once the leader was asked, it returns
 // ErrNotDone with its cause, and the switch-over goes on by itself. Two operators at once each ask all ahead of their
 // targets: the target that is further back in the queue leads in the end.
 func SwitchOver(ctx context.Context, st store.Store, election string, to uint64) (o Outcome, err error) {
@@ -118,6 +118,9 @@ func SwitchOver(ctx context.Context, st store.Store, election string, to uint64)
 	at := o.Before.find(to)
 	if at < 0 {
 		return o, fmt.Errorf("%w: %d in election %q", ErrNotStanding, to, election)
+	}
+	if target := o.Before.Ballots[at]; isHold(target) {
+		return o, heldBy(election, target)
 	}
 	ahead := o.Before.Ballots[:at]
 	if err := giveWay(election, ahead); err != nil {
@@ -150,14 +153,24 @@ func SwitchOver(ctx context.Context, st store.Store, election string, to uint64)
 // giveWay returns an error if one of the ballots is not going to give way, or must not.
 func giveWay(election string, ahead []store.Standing) error {
 	for _, b := range ahead {
-		if reason, held := Held(b.Value); held {
-			return fmt.Errorf("%w: election %q, by the ballot %d: %s", ErrHeld, election, b.Token, reason)
+		if isHold(b) {
+			return heldBy(election, b)
 		}
 		if b.Foreign {
 			return fmt.Errorf("%w: %d in election %q", ErrForeign, b.Token, election)
 		}
 	}
 	return nil
+}
+
+func isHold(b store.Standing) bool {
+	_, held := Held(b.Value)
+	return held
+}
+
+func heldBy(election string, b store.Standing) error {
+	reason, _ := Held(b.Value)
+	return fmt.Errorf("%w: election %q, by the ballot %d: %s", ErrHeld, election, b.Token, reason)
 }
 
 // stepBehind asks the owners of ballots that wait to stand again at the back, and returns those that were asked.

@@ -40,8 +40,10 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -121,19 +123,37 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // leader serves /leader.
 func (h *Handler) leader(w http.ResponseWriter, r *http.Request, election string) {
 	h.serve(w, election, func(s leadership.Status) (bool, error) {
-		margin := time.Duration(0)
-		if text := r.URL.Query().Get("margin"); text != "" {
-			var err error
-			if margin, err = time.ParseDuration(text); err != nil || margin < 0 {
-				return false, fmt.Errorf("margin %q is no duration such as 2s", text)
-			}
-			if margin >= s.TTL/3 {
-				return false, fmt.Errorf("margin %v is a third of the TTL of %v or more: a healthy leader might have no more left; "+
-					"check more often, or make the TTL longer", margin, s.TTL)
-			}
+		margin, err := marginOf(r.URL.RawQuery)
+		if err != nil {
+			return false, err
+		}
+		if margin > 0 && margin >= s.TTL/3 {
+			return false, fmt.Errorf("margin %v is a third of the TTL of %v or more: a healthy leader might have no more left; "+
+				"check more often, or make the TTL longer", margin, s.TTL)
 		}
 		return s.State == leadership.Leading && s.Remaining >= margin, nil
 	})
+}
+
+// marginOf returns the margin of a query, 0 if it has none. It refuses all else that it can't read: a margin that is left out
+// by mistake would let a balancer send after the lease.
+func marginOf(query string) (margin time.Duration, err error) {
+	values, err := url.ParseQuery(query)
+	if err != nil {
+		return 0, err
+	}
+	for name, list := range values {
+		if name != "margin" || len(list) > 1 {
+			return 0, errors.New("the query is not one margin, such as margin=2s")
+		}
+		if list[0] == "" {
+			continue
+		}
+		if margin, err = time.ParseDuration(list[0]); err != nil || margin < 0 {
+			return 0, fmt.Errorf("margin %q is no duration such as 2s", list[0])
+		}
+	}
+	return margin, nil
 }
 
 // follower serves /follower.

@@ -1,8 +1,11 @@
 package main
 
 import (
+	"errors"
 	"slices"
 	"time"
+
+	"github.com/go-leadership/leadership"
 )
 
 // The back-off between two turns, and the time within which failures are counted.
@@ -31,7 +34,7 @@ func (r *retries) next(o outcome, asked bool, now time.Time, took time.Duration)
 	case o.kind != lost && r.tooMany(now):
 		return 0, false
 	}
-	if took >= lastDelay {
+	if took >= lastDelay || errors.Is(o.err, leadership.ErrRequested) { // requests are no churn
 		r.delay = 0
 	}
 	r.delay = min(max(2*r.delay, firstDelay), lastDelay)

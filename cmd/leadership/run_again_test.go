@@ -1,9 +1,11 @@
 package main
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
+	"github.com/go-leadership/leadership"
 	"github.com/go-leadership/leadership/cmd/leadership/internal/guard"
 	"github.com/stretchr/testify/require"
 )
@@ -52,6 +54,16 @@ func TestAgainAfterALoss(t *testing.T) {
 		w.program(11).exit(guard.Result{Code: 3})
 		require.Equal(w, outcome{kind: exited, code: 3}, <-over)
 	})
+}
+
+// A runner that operators ask to resign again and again stands again soon: it is to be there for the next switch-over.
+func TestNoBackOffAfterRequests(t *testing.T) {
+	r := retries{enabled: true}
+	for range 10 {
+		delay, again := r.next(outcome{lost, exitLost, fmt.Errorf("the command was stopped: %w", leadership.ErrRequested)}, false, time.Unix(0, 0), time.Second)
+		require.True(t, again)
+		require.Equal(t, firstDelay, delay)
+	}
 }
 
 func TestBackOff(t *testing.T) {

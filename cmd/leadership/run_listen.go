@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/go-leadership/leadership/status"
+	"golang.org/x/net/netutil"
 )
 
 // listener serves what the runner's candidate is doing.
@@ -19,13 +20,17 @@ type listener struct {
 	done   chan struct{} // closed when the server has ended
 }
 
+// mostClients is how many connections are served at once. The others wait: with no descriptors left, a check or a connection
+// to the store could not be made, and the leadership would be lost.
+const mostClients = 64
+
 // listen opens the address of --listen. Nothing is served before serve.
 func listen(address string) (*listener, error) {
 	l, err := net.Listen("tcp", address)
 	if err != nil {
 		return nil, &failure{code: exitFailed, err: fmt.Errorf("can't listen: %w", err), advice: "give --listen a free address of this machine, such as 127.0.0.1:8008"}
 	}
-	return &listener{Handler: status.New(status.Config{}), net: l, done: make(chan struct{})}, nil
+	return &listener{Handler: status.New(status.Config{}), net: netutil.LimitListener(l, mostClients), done: make(chan struct{})}, nil
 }
 
 // serve serves until end. Clients that are slow or idle are cut off, so that they hold no memory for long.

@@ -85,6 +85,11 @@ func (s *session) operate(ctx context.Context, do func(context.Context) (operate
 			return o, failed
 		}
 		return o, err
+	case operating.Err() != nil && len(o.Behind) > 0 && len(o.After.Ballots) > 1 && !errors.Is(err, store.ErrUnknownOutcome):
+		return o, &failure{
+			exitNo, fmt.Errorf("%s, which was asked to step behind, still stands in election %q %v later", printable(o.After.Ballots[1].Value), o.Election, s.timeout),
+			"if its program hangs, end the program, or give a --timeout that is longer than the TTL",
+		}
 	case operating.Err() != nil:
 		return o, &failure{exitUnavailable, fmt.Errorf("no answer within %v: %w", s.timeout, err), adviceUnavailable}
 	}

@@ -89,11 +89,11 @@ func (c *switchoverCmd) find(q operate.Queue) (at int, err error) {
 		}
 		return 0, &failure{exitUsage, fmt.Errorf("%d candidates have the value %s in %v, with the tokens %s", len(found), name, c.electionFlags, strings.Join(tokens, ", ")), "name one with --to-token"}
 	}
-	for _, b := range q.Ballots[:found[0]] {
+	for i, b := range q.Ballots[:found[0]+1] { // also the one to lead: a hold never does
 		if _, held := operate.Held(b.Value); held {
 			return 0, &failure{exitNo, fmt.Errorf("%v is held: nothing was done", c.electionFlags), "leadership release ends the hold"}
 		}
-		if b.Foreign {
+		if b.Foreign && i < found[0] {
 			return 0, &failure{
 				exitNo, fmt.Errorf("%s, which is ahead in %v with token %d, takes no requests to resign: it stands by another program's recipe", printable(b.Value), c.electionFlags, b.Token),
 				"end that program first",

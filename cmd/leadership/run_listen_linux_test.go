@@ -1,0 +1,35 @@
+package main
+
+import (
+	"log/slog"
+	"net"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Clients that hang do not take all descriptors: a check, or a connection to the store, needs one.
+func TestListenLimitsClients(t *testing.T) {
+	page, err := listen("127.0.0.1:0")
+	require.NoError(t, err)
+	before := descriptors(t)
+	page.serve(slog.New(slog.DiscardHandler))
+	defer page.end()
+	for range 3 * mostClients {
+		client, err := net.Dial("tcp", page.net.Addr().String())
+		require.NoError(t, err)
+		defer client.Close()
+		_, err = client.Write([]byte("GET /")) // and no more
+		require.NoError(t, err)
+	}
+	require.Eventually(t, func() bool { return descriptors(t) >= before+4*mostClients }, time.Minute, time.Millisecond)
+	require.Less(t, descriptors(t), before+4*mostClients+10, "the others wait to be accepted")
+}
+
+func descriptors(t *testing.T) int {
+	list, err := os.ReadDir("/proc/self/fd")
+	require.NoError(t, err)
+	return len(list)
+}

@@ -18,16 +18,16 @@ func TestConfirmationIsAsOfItsRequest(t *testing.T) {
 		s.session(t, d)
 		l, err := d.up(t.Context())
 		require.NoError(t, err)
-		told := 0
+		var told atomic.Int32
 		x, _, _ := l.watches.add("/node", false)
 		l.watches.begin(x, engine.News{State: &engine.State{}}, func(n engine.News) {
 			if !n.AsOf.IsZero() {
-				told++
+				told.Add(1)
 				require.GreaterOrEqual(t, time.Since(n.AsOf), s.trip)
 			}
 		})
 		require.NoError(t, d.Confirm(t.Context()))
-		require.NotZero(t, told)
+		require.NotZero(t, told.Load())
 		d.mu.Lock()
 		defer d.mu.Unlock()
 		require.GreaterOrEqual(t, time.Since(l.confirmed), s.trip)

@@ -20,8 +20,10 @@ import (
 type Hold struct {
 	ballot store.Ballot
 	behind []store.Standing
+	ahead  []store.Standing
 	first  chan struct{} // closed when the ballot is first in line
 	ended  chan struct{} // closed when the hold has ended
+	done   chan struct{} // closed when the ballot has been given back, as far as the store answers
 	cancel context.CancelFunc
 	err    error // why it has ended; written before ended is closed
 }
@@ -48,14 +50,19 @@ func NewHold(ctx context.Context, st store.Store, election, reason string) (*Hol
 	if err != nil {
 		return nil, err
 	}
-	h := &Hold{ballot: ballot, first: make(chan struct{}), ended: make(chan struct{})}
+	h := &Hold{ballot: ballot, first: make(chan struct{}), ended: make(chan struct{}), done: make(chan struct{})}
 	keeping, cancel := context.WithCancel(context.Background())
 	h.cancel = cancel
 	if err := h.settle(ctx, st, election); err != nil {
 		cancel()
 		return nil, errors.Join(err, h.withdraw(st))
 	}
-	go h.keep(keeping, st)
+	span, ok := ballot.Lease().Span()
+	if !ok {
+		cancel()
+		return nil, errors.Join(fmt.Errorf("%w: the session is not confirmed", store.ErrUnavailable), h.withdraw(st))
+	}
+	go h.keep(keeping, st, ballot.Lease().Lapsed(span))
 	return h, nil
 }
 
@@ -82,24 +89,54 @@ func (h *Hold) settle(ctx context.Context, st store.Store, election string) erro
 	if h.behind, err = stepBehind(ctx, st, election, waiting); err != nil || len(waiting) == 0 {
 		return err
 	}
-	_, err = nextInLine(ctx, st, election, h.ballot.Token())
+	if q, err = nextInLine(ctx, st, election, h.ballot.Token()); err == nil {
+		h.ahead = q.Ballots[min(1, q.find(h.ballot.Token())):q.find(h.ballot.Token())]
+	}
 	return err
 }
 
-// keep waits until the hold ends, and gives its ballot back.
-func (h *Hold) keep(ctx context.Context, st store.Store) {
-	defer close(h.ended)
-	err := h.ballot.Wait(ctx)
-	if err == nil {
-		close(h.first)
-		select {
-		case <-h.ballot.Lost():
-		case <-h.ballot.ResignationRequested():
-		case <-ctx.Done():
+// keep waits until the hold ends, and gives its ballot back. Once the lease has lapsed, the ballot might be gone, and the store
+// might learn of that late: so the hold ends then.
+func (h *Hold) keep(ctx context.Context, st store.Store, lapsed <-chan struct{}) {
+	defer close(h.done)
+	waiting, stop := context.WithCancel(ctx)
+	waited := make(chan error, 1)
+	go func() { waited <- h.ballot.Wait(waiting) }()
+	select {
+	case err := <-waited:
+		if err == nil {
+			close(h.first)
+			select {
+			case <-h.ballot.Lost():
+			case <-lapsed:
+			case <-h.ballot.ResignationRequested():
+			case <-ctx.Done():
+			}
 		}
+		stop()
+	case <-lapsed:
+		stop()
+		<-waited
 	}
-	if h.err = h.ballot.Err(); h.err == nil { // it was released
+	switch h.err = h.ballot.Err(); {
+	case h.err != nil:
+		close(h.ended)
+	case isClosed(lapsed) && ctx.Err() == nil:
+		h.err = fmt.Errorf("%w: the session was not renewed before its deadline", store.ErrLost)
+		close(h.ended)
+		_ = h.withdraw(st) // it may be gone, and the hold has ended
+	default: // it was released
 		h.err = cmp.Or(h.withdraw(st), ErrReleased)
+		close(h.ended)
+	}
+}
+
+func isClosed(ch <-chan struct{}) bool {
+	select {
+	case <-ch:
+		return true
+	default:
+		return false
 	}
 }
 
@@ -115,13 +152,19 @@ func (h *Hold) Token() uint64 { return h.ballot.Token() }
 // Behind returns the ballots whose owners were asked to stand again behind the hold.
 func (h *Hold) Behind() []store.Standing { return h.behind }
 
+// Ahead returns the ballots that were asked and had not gone when NewHold returned: their programs might hang. They would lead
+// before the hold.
+func (h *Hold) Ahead() []store.Standing { return h.ahead }
+
 // First returns a channel that is closed when the leader has gone: the election has no leader from then on.
 func (h *Hold) First() <-chan struct{} { return h.first }
 
-// Ended returns a channel that is closed when the hold has ended: it was released, or its session is lost. Err says which.
+// Ended returns a channel that is closed when the hold has ended: it was released, or its session is lost or was not renewed
+// in time. Err says which.
 func (h *Hold) Ended() <-chan struct{} { return h.ended }
 
-// Err is nil while the hold goes on, and then ErrReleased, or an error that matches store.ErrLost.
+// Err is nil while the hold goes on, and then ErrReleased, an error that matches store.ErrLost, or why the ballot of a
+// hold that was released could not be given back.
 func (h *Hold) Err() error {
 	select {
 	case <-h.ended:
@@ -136,7 +179,7 @@ func (h *Hold) Err() error {
 func (h *Hold) Release(ctx context.Context) error {
 	h.cancel()
 	select {
-	case <-h.ended:
+	case <-h.done:
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}

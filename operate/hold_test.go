@@ -60,6 +60,45 @@ func isClosed(ch <-chan struct{}) bool {
 	}
 }
 
+// TestHoldIsCutOff: it ends with its lease, although the store learns nothing of its ballot.
+func TestHoldIsCutOff(t *testing.T) {
+	for _, first := range []bool{false, true} {
+		virtual(t, 2, func(w *world) {
+			list := w.settle()
+			st := w.open()
+			h, err := operate.NewHold(context.Background(), st, election, "new disks")
+			require.NoError(w, err)
+			if first {
+				w.all[list[0].Value].Resign()
+				<-h.First()
+			}
+			began := time.Now()
+			st.Faults().Cut()
+			<-h.Ended()
+			require.Less(w, time.Since(began), ttl, "before another candidate can lead")
+			time.Sleep(ttl)
+			require.ErrorIs(w, h.Err(), store.ErrLost)
+			st.Faults().Heal()
+			require.NoError(w, h.Release(context.Background()))
+		})
+	}
+}
+
+// TestHoldBehindAWaiterThatHangs: it is made after a TTL, and says who is ahead.
+func TestHoldBehindAWaiterThatHangs(t *testing.T) {
+	virtual(t, 1, func(w *world) {
+		st := w.open()
+		ballot, err := st.Cast(context.Background(), election, "hangs")
+		require.NoError(w, err)
+		began := time.Now()
+		h := w.hold()
+		require.GreaterOrEqual(w, time.Since(began), ttl)
+		require.Len(w, h.Ahead(), 1)
+		require.Equal(w, "hangs", h.Ahead()[0].Value)
+		require.NoError(w, ballot.Withdraw(context.Background()))
+	})
+}
+
 // TestHoldIsReleasedFromElsewhere: an operator asks its ballot to resign, whether it is first or waits.
 func TestHoldIsReleasedFromElsewhere(t *testing.T) {
 	for _, first := range []bool{false, true} {

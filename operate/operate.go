@@ -106,9 +106,10 @@ func StepDown(ctx context.Context, st store.Store, election string, token uint64
 // waited for no longer than a TTL: if it gives way when it is first, the target leads after it.
 //
 // It does nothing if the ballot does not stand (ErrNotStanding), if one ahead of it takes no requests (ErrForeign), or if the
-// election is held (ErrHeld), also if the ballot is that of the hold. It does not touch the leader if the target has gone meanwhile (ErrTargetGone). If ctx ends once the leader was asked, it returns
-// ErrNotDone with its cause, and the switch-over goes on by itself. Two operators at once each ask all ahead of their
-// targets: the target that is further back in the queue leads in the end.
+// election is held (ErrHeld), also if the ballot is that of the hold. It does not touch the leader if the target has gone
+// meanwhile (ErrTargetGone). If ctx ends once the leader was asked, it returns ErrNotDone with its cause, and the
+// switch-over goes on by itself. Two operators at once each ask all ahead of their targets: the target that is further back
+// in the queue leads in the end.
 func SwitchOver(ctx context.Context, st store.Store, election string, to uint64) (o Outcome, err error) {
 	defer o.begin(election)()
 	if o.Before, err = Read(ctx, st, election); err != nil {

@@ -48,7 +48,8 @@ func (c *holdCmd) Run(a *app) error {
 		}
 		var h *operate.Hold
 		end := a.progress("asking " + s.address)
-		err := s.ask(ctx, func(ctx context.Context) (err error) {
+		asking := &session{s.Store, s.timeout + s.TTL(), s.address} // NewHold waits for a TTL for those that hang
+		err := asking.ask(ctx, func(ctx context.Context) (err error) {
 			h, err = operate.NewHold(ctx, s.Store, c.Election, c.Reason+" ("+who()+")")
 			return err
 		})
@@ -68,6 +69,9 @@ func (c *holdCmd) Run(a *app) error {
 // keep holds the election until the hold ends.
 func (c *holdCmd) keep(ctx context.Context, a *app, s *session, h *operate.Hold) error {
 	fmt.Fprintf(a.errs, "%v is held\n", c.electionFlags)
+	if ahead := h.Ahead(); len(ahead) > 0 {
+		a.warnf("still ahead of the hold, and might lead: %s; if its program hangs, end the program", names(ahead))
+	}
 	var over <-chan time.Time
 	if c.For != nil {
 		timer := time.NewTimer(*c.For)

@@ -44,6 +44,7 @@ type Candidate struct {
 	store    store.Store
 	value    string
 	channels termChannels
+	checking chan struct{}               // holds one while a check of the fitness is under way
 	fitness  Fitness                     // complete; without a check if there is none
 	warned   atomic.Bool                 // of an acknowledgement that was missing; once for all terms
 	giveWay  func([]store.Standing) bool // nil: never
@@ -76,7 +77,7 @@ func NewCandidate(st store.Store, election, value string, opts *Options) (*Candi
 	if err := store.CheckValue(value); err != nil {
 		return nil, err
 	}
-	c := &Candidate{store: st, value: value, turn: make(chan struct{}, 1), tasks: newTasks()}
+	c := &Candidate{store: st, value: value, turn: make(chan struct{}, 1), checking: make(chan struct{}, 1), tasks: newTasks()}
 	if opts != nil {
 		c.giveWay = opts.GiveWay
 	}

@@ -88,6 +88,12 @@ func (f *fitness) run(ctx context.Context) {
 // check makes one check, and returns when that has returned. One that takes too long has failed, and whatever it returns
 // later counts for nothing.
 func (f *fitness) check(ctx context.Context) {
+	select {
+	case f.c.checking <- struct{}{}:
+		defer func() { <-f.c.checking }()
+	case <-ctx.Done(): // a check of an earlier campaign hangs
+		return
+	}
 	checking, cancel := context.WithTimeout(ctx, f.Timeout)
 	defer cancel()
 	result := make(chan error, 1)

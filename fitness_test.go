@@ -219,3 +219,24 @@ func TestFitnessIsChecked(t *testing.T) {
 		require.ErrorContains(t, err, "fitness")
 	}
 }
+
+// TestOneCheckAtATime, also if an earlier Campaign has ended while its check hung.
+func TestOneCheckAtATime(t *testing.T) {
+	virtual(t, func(w *world) {
+		var h health
+		hangs := make(chan struct{})
+		h.hangs.Store(&hangs)
+		c := w.candidate(w.open(), "a", h.options())
+		for range 100 {
+			ctx, cancel := context.WithTimeout(background, time.Millisecond)
+			_, err := c.Campaign(ctx)
+			require.ErrorIs(w, err, context.DeadlineExceeded)
+			cancel()
+		}
+		synctest.Wait()
+		require.EqualValues(w, 1, h.checks.Load())
+		close(hangs)
+		h.hangs.Store(nil)
+		require.NoError(w, w.campaign(c).Withdraw(background))
+	})
+}

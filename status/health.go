@@ -16,6 +16,7 @@ func (h *Handler) readyz(w http.ResponseWriter, r *http.Request) {
 		}
 		return ""
 	})
+	reasons = append(reasons, h.unknown()...)
 	if h.config.Ready != nil {
 		if err := h.config.Ready(r.Context()); err != nil {
 			reasons = append(reasons, err.Error())
@@ -31,7 +32,7 @@ func (h *Handler) livez(w http.ResponseWriter) {
 
 // healthz serves /healthz.
 func (h *Handler) healthz(w http.ResponseWriter) {
-	answer(w, h.each(unhealthy, func(f *leadership.Follower) string {
+	answer(w, append(h.unknown(), h.each(unhealthy, func(f *leadership.Follower) string {
 		switch {
 		case f.Err() != nil:
 			return "the follower has ended: " + f.Err().Error()
@@ -41,7 +42,15 @@ func (h *Handler) healthz(w http.ResponseWriter) {
 			return fmt.Sprintf("the store has not answered for %v", time.Since(f.AsOf()).Round(time.Millisecond))
 		}
 		return ""
-	}))
+	})...))
+}
+
+// unknown returns a reason if there is nothing to look at: the program has not begun.
+func (h *Handler) unknown() []string {
+	if len(h.set.Elections()) == 0 {
+		return []string{"there is no candidate and no follower yet"}
+	}
+	return nil
 }
 
 // each returns the reasons of all candidates and followers that have one.

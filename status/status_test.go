@@ -327,19 +327,30 @@ func TestFollowerOnly(t *testing.T) {
 }
 
 func TestReadyOfTheProgram(t *testing.T) {
-	var why error
-	h := status.New(status.Config{Ready: func(ctx context.Context) error { require.NotNil(t, ctx); return why }})
-	code := func() (int, string) {
-		answer := httptest.NewRecorder()
-		h.ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/readyz", nil))
-		return answer.Code, answer.Body.String()
-	}
-	c, _ := code()
-	require.Equal(t, 200, c)
-	why = errors.New("caches are cold")
-	c, body := code()
-	require.Equal(t, 503, c)
-	require.Equal(t, "caches are cold\n", body)
+	virtual(t, func(w *world) {
+		var why error
+		h := status.New(status.Config{Ready: func(ctx context.Context) error { require.NotNil(t, ctx); return why }})
+		code := func(path string) (int, string) {
+			answer := httptest.NewRecorder()
+			h.ServeHTTP(answer, httptest.NewRequest(http.MethodGet, path, nil))
+			return answer.Code, answer.Body.String()
+		}
+		for _, path := range []string{"/readyz", "/healthz"} {
+			c, body := code(path)
+			require.Equal(t, 503, c)
+			require.Equal(t, "there is no candidate and no follower yet\n", body)
+		}
+		c, _ := code("/livez")
+		require.Equal(t, 200, c)
+		w.run()
+		h.Candidate(w.c)
+		c, _ = code("/readyz")
+		require.Equal(t, 200, c)
+		why = errors.New("caches are cold")
+		c, body := code("/readyz")
+		require.Equal(t, 503, c)
+		require.Equal(t, "caches are cold\n", body)
+	})
 }
 
 // TestJSON: tokens are text, since JavaScript rounds above 2^53; a value may be any bytes.

@@ -17,7 +17,8 @@ import (
 // TermBegan returns before Campaign does, or Run calls anything else. A panic of a hook, or runtime.Goexit, ends that call
 // only; the log and the error channel report it.
 type Hooks struct {
-	// Cast is called when a ballot has been cast, before it waits for its turn.
+	// Cast is called when a ballot has been cast, before it waits for its turn: while the hook hangs, the ballot keeps all
+	// behind it waiting.
 	Cast func(election string, token uint64)
 	// TermBegan is called when a term begins, before Campaign returns or Run calls anything else.
 	TermBegan func(election string, token uint64)

@@ -74,7 +74,7 @@ func (c checkFlags) giveWay() func([]store.Standing) bool {
 	}
 }
 
-// passes runs a line of the shell in a process group of its own, which is killed when ctx ends. The error has the last line
+// passes runs a line of the shell in a process group of its own, which is killed when the line or ctx has ended. The error has the last line
 // that it has written.
 func passes(ctx context.Context, line string, env []string, leads bool) error {
 	state := "waiting"
@@ -88,6 +88,9 @@ func passes(ctx context.Context, line string, env []string, leads bool) error {
 	killGroup(cmd)
 	cmd.WaitDelay = time.Second // for what it has left behind in another group
 	err := cmd.Run()
+	if cmd.Process != nil {
+		endGroup(cmd)
+	}
 	var exit *exec.ExitError
 	switch {
 	case ctx.Err() != nil:

@@ -71,7 +71,7 @@ test-command:
 	go test -p $(P) -race -count=1 -timeout 40m ./cmd/leadership/...
 
 test-contrib:
-	go test -p $(P) -race -count=1 ./contrib/otel/... ./contrib/prom/... ./contrib/sqltest
+	go test -p $(P) -race -count=1 ./contrib/otel/... ./contrib/prom/... ./contrib/sqltest/...
 
 test-tools:
 	nice go test -race -count=1 ./tools/...
@@ -91,7 +91,7 @@ check: ## check format, vet, staticcheck, and that each go.mod is tidy, in all m
 	go vet work
 	go vet -tags timens ./store
 	go vet -tags mutants ./store/file ./cmd/leadership/internal/guard
-	$(STATICCHECK) ./... ./cmd/leadership/... ./contrib/otel/... ./contrib/prom/... ./contrib/sqltest ./tools/...
+	$(STATICCHECK) ./... ./cmd/leadership/... ./contrib/otel/... ./contrib/prom/... ./contrib/sqltest/... ./tools/...
 	$(STATICCHECK) -tags timens ./store
 	$(STATICCHECK) -tags mutants ./store/file ./cmd/leadership/internal/guard
 	./scripts/tidy

@@ -17,7 +17,9 @@
 //		if err != nil {
 //			return err
 //		}
-//		term.Acknowledge(ctx, address)
+//		if err := term.Acknowledge(ctx); err != nil {
+//			return err
+//		}
 //		return fences.Tx(ctx, w, nil, func(tx *sql.Tx) error {
 //			_, err := tx.ExecContext(ctx, "UPDATE jobs SET state = 'done' WHERE id = 7")
 //			return err

@@ -1,6 +1,7 @@
 package fence_test
 
 import (
+	"os"
 	"os/exec"
 	"strings"
 	"testing"
@@ -34,6 +35,18 @@ func TestStatements(t *testing.T) {
 		for _, text := range []string{s.Create, s.Raise, s.Check, s.Reset} {
 			require.Equal(t, 1, strings.Count(text, " ops.tokens"), text)
 			require.NotContains(t, text, "leadership_fence")
+		}
+	}
+}
+
+// The page has the statements of the package.
+func TestPage(t *testing.T) {
+	page, err := os.ReadFile("../docs/sql-fence.md")
+	require.NoError(t, err)
+	for _, d := range []fence.Dialect{fence.PostgreSQL, fence.MySQL, fence.SQLite} {
+		s := d.Statements("leadership_fence")
+		for _, text := range []string{s.Create, s.Raise, s.Check, s.Reset} {
+			require.Contains(t, string(page), "\n"+text+";\n")
 		}
 	}
 }

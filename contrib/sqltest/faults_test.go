@@ -13,8 +13,8 @@ import (
 // limits are the settings that docs/sql-fence.md names, as the drivers take them in the URL of a connection. On SQLite the tests
 // do not wait for a lock.
 var limits = map[string]struct{ leader, raise string }{
-	"PostgreSQL": {" idle_in_transaction_session_timeout=500ms", " lock_timeout=100ms"},
-	"MariaDB":    {"?idle_transaction_timeout=1", "?innodb_lock_wait_timeout=1"},
+	"PostgreSQL": {" idle_in_transaction_session_timeout=2s", " lock_timeout=100ms"},
+	"MariaDB":    {"?idle_transaction_timeout=2", "?innodb_lock_wait_timeout=1"},
 }
 
 // A leader that is frozen between the check and the commit delays the raise. A limit for the raise ends that, and is not

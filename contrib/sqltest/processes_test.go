@@ -28,13 +28,14 @@ func TestTwoProcesses(t *testing.T) {
 		}
 		s.table = "leadership_fence"
 		require.NoError(t, s.through(t, s.db).Create(t.Context()))
-		s.exec(t, "CREATE TABLE journal (token bigint)")
+		require.NoError(t, s.through(t, s.db).Reset(t.Context(), "example/writer")) // the directory below is a new store
+		s.exec(t, "DROP TABLE IF EXISTS journal")
 
 		elections, err := os.MkdirTemp("/dev/shm", "example")
 		require.NoError(t, err)
 		defer os.RemoveAll(elections)
 		start := func() *process {
-			return run(t, binary, "-store", "file://"+elections+"?ttl=1s", "-driver", s.driver, "-source", s.url)
+			return run(t, binary, "-store", "file://"+elections+"?ttl=2s", "-driver", s.driver, "-source", s.url)
 		}
 		old := start()
 		require.Equal(t, "in the transaction", old.line(t))

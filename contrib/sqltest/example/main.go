@@ -46,6 +46,12 @@ func run(ctx context.Context, url, driver, source string) error {
 	if err != nil {
 		return err
 	}
+	if err := fences.Create(ctx); err != nil {
+		return err
+	}
+	if _, err := db.ExecContext(ctx, "CREATE TABLE IF NOT EXISTS journal (token bigint)"); err != nil {
+		return err
+	}
 	st, err := store.Open(ctx, url, nil)
 	if err != nil {
 		return err

@@ -136,8 +136,8 @@ func (f *Fence) Check(ctx context.Context, tx *sql.Tx, election string, token ui
 // back and returns the error, and ErrSuperseded if a later leader has raised the fence. After any other error, the
 // transaction might have been committed, as with every commit whose answer is lost.
 //
-// Tx does not try again: after a serialization failure, a deadlock or SQLITE_BUSY, call it again. Do must not end the
-// transaction, and must not write with a *sql.DB.
+// Tx does not try again: after a serialization failure, a deadlock or SQLITE_BUSY, call it again. Do must not write with a
+// *sql.DB, and must not end the transaction: with MySQL and MariaDB, CREATE TABLE and the like commit what was written before.
 func (f *Fence) Tx(ctx context.Context, w *Writer, o *sql.TxOptions, do func(*sql.Tx) error) error {
 	if err := valid(w.election, w.token); err != nil {
 		return err

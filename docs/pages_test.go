@@ -111,7 +111,7 @@ func declared(t *testing.T) (packages, members map[string]map[string]bool) {
 		}
 		all[within][name] = true
 	}
-	for _, pattern := range []string{"../*.go", "../store/*.go", "../store/*/*.go", "../store/engine/drivertest/*.go", "../conformance/*.go"} {
+	for _, pattern := range []string{"../*.go", "../fence/*.go", "../store/*.go", "../store/*/*.go", "../store/engine/drivertest/*.go", "../conformance/*.go"} {
 		paths, err := filepath.Glob(pattern)
 		require.NoError(t, err)
 		require.NotEmpty(t, paths)

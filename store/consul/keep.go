@@ -48,7 +48,6 @@ import (
 // Keep implements engine.Session.
 func (s *session) Keep(ctx context.Context, renewed func(engine.Proof)) error {
 	err := s.confirmAll(ctx, renewed)
-	s.driver.keepNoMore(s)
 	if errors.Is(err, errEnded) || s.ended.Load() { // else the engine calls End
 		s.driver.leave(s) // its check
 		s.driver.clearing.Go(s.driver.clearLeft)

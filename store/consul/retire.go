@@ -26,6 +26,9 @@ func (d *driver) leave(s *session) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.left = append(d.left, s)
+	if d.present == s {
+		d.present = nil
+	}
 }
 
 // clearLeft destroys the sessions that are left.

@@ -166,8 +166,10 @@ func (s *session) End(ctx context.Context, _ []engine.Removal) error {
 	err := s.driver.clearAway(ctx, s)
 	if err != nil {
 		s.driver.leave(s)
+		return err
 	}
-	return err
+	s.driver.keepNoMore(s) // not when Keep returns: while End is tried, Confirm finds out whether there is an outage
+	return nil
 }
 
 // doubt is called when a watch broke, or went back: the agent or the session might be gone, or the service restored from a

@@ -200,8 +200,9 @@ func (c *Candidate) String() string {
 // Format implements fmt.Formatter: with every verb it prints what String returns.
 func (c *Candidate) Format(f fmt.State, verb rune) { redact.Format(f, verb, c.String()) }
 
-// withdraw gives a ballot back, and reports whether the ballot is known to be gone. It waits for the store no longer than one TTL: a session is gone by then if the service
-// does not hear from it, and a link that takes longer than that can't keep one. The store goes on by itself after that.
+// withdraw gives a ballot back, and reports whether the ballot is known to be gone. It waits for the store no longer than
+// one TTL: a session is gone by then if the service does not hear from it, and a link that takes longer than that can't
+// keep one. The store goes on by itself after that.
 func (c *Candidate) withdraw(ballot store.Ballot) (gone bool) {
 	ctx, cancel := context.WithTimeout(context.Background(), c.store.TTL())
 	defer cancel()

@@ -118,7 +118,7 @@ const (
 	termAcknowledged
 	termOverdue        // a renewal is overdue
 	termUnacknowledged // it has gone on for a TTL without an acknowledgement
-	termRequested      // an operator has asked for the resignations end
+	termRequested      // an operator has asked for its end
 	termEnded
 	leaderChanged
 	noLeaderYet // there is none when a follower starts

@@ -15,10 +15,10 @@ import (
 // again. Of the callbacks, Campaign calls only the new-leader callbacks.
 //
 // It returns early with an error when ctx ends, with its cause; when Stop is called; when the store returns an error that
-// it does not retry by itself, such as a denial; when the ballot is lost; and with ErrNoLease, ErrTokenRegressed or, if
-// an operator has asked for the resignation, ErrResigned. It gives the ballot back first, which takes no longer than one TTL. Once
-// Campaign has returned, ctx has no effect on the term. It returns ErrRunning at once if the candidate is being driven
-// already, and ErrStopped after Stop.
+// it does not retry by itself, such as a denial; when the ballot is lost; and with ErrNoLease, ErrTokenRegressed,
+// ErrRequested, ErrUnfit or ErrGaveWay. It gives the ballot back first, which takes no longer than one TTL. Once Campaign
+// has returned, ctx has no effect on the term. It returns ErrRunning at once if the candidate is being driven already, and
+// ErrStopped after Stop.
 func (c *Candidate) Campaign(ctx context.Context) (*Term, error) {
 	d, err := c.enter(ctx, false)
 	if err != nil {

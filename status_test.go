@@ -229,7 +229,7 @@ func TestChainHooks(t *testing.T) {
 		<-done
 		require.Equal(t, []string{"a1", "b1", "c1"}, called, name)
 		for k := range fields.NumField() {
-			require.Equal(t, k != i, reflect.ValueOf(chain).Elem().Field(k).IsNil(), "nobody wants %s", fields.Field(k).Name)
+			require.Equal(t, k != i, reflect.ValueOf(chain).Elem().Field(k).IsNil(), "none of the list has %s", fields.Field(k).Name)
 		}
 	}
 	require.Equal(t, &leadership.Hooks{}, leadership.ChainHooks())

@@ -225,7 +225,7 @@ func TestMargin(t *testing.T) {
 		require.Equal(w, 503, code("/leader?margin=2s"))
 		require.Equal(w, 200, code("/leader?margin=1s"))
 		require.Equal(w, 200, code("/leader"))
-		time.Sleep(2*time.Second - time.Millisecond) // nothing has noticed yet that the lease is over
+		time.Sleep(2*time.Second - time.Millisecond) // virtual time: the lease is over
 		require.Equal(w, 503, code("/leader"))
 	})
 }

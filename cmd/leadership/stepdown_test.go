@@ -7,7 +7,9 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
+	"github.com/go-leadership/leadership/operate"
 	"github.com/go-leadership/leadership/store"
 	"github.com/go-leadership/leadership/store/memory"
 	"github.com/stretchr/testify/require"
@@ -62,4 +64,26 @@ func TestForeignLeader(t *testing.T) {
 	require.Contains(t, advice, "end that program")
 	require.False(t, st.asked)
 	require.Empty(t, out.String())
+}
+
+// An operation whose time is over while a candidate does not step behind names that candidate: the store has answered.
+func TestOperateNamesWhoIsInTheWay(t *testing.T) {
+	s := &session{timeout: time.Millisecond}
+	waiter := store.Standing{Value: "slow", Token: 2}
+	_, err := s.operate(t.Context(), func(ctx context.Context) (operate.Outcome, error) {
+		<-ctx.Done()
+		return operate.Outcome{
+			Election: "job", Behind: []store.Standing{waiter}, After: operate.Queue{Ballots: []store.Standing{{Token: 1}, waiter}},
+		}, ctx.Err()
+	})
+	require.ErrorContains(t, err, `slow, which was asked to step behind, still stands in election "job"`)
+	code, _ := explain(err)
+	require.Equal(t, exitNo, code)
+
+	_, err = s.operate(t.Context(), func(ctx context.Context) (operate.Outcome, error) {
+		<-ctx.Done()
+		return operate.Outcome{Election: "job"}, ctx.Err()
+	})
+	code, _ = explain(err)
+	require.Equal(t, exitUnavailable, code)
 }

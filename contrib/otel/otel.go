@@ -37,7 +37,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 )
 
-// attributes are the attributes in the place of labels.
+// attributes are what Prometheus has as labels.
 var attributes = map[string]attribute.Key{
 	"election": "leadership.election",
 	"state":    "leadership.candidate.state",

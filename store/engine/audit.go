@@ -145,16 +145,6 @@ func (s *session) explains(head State) bool {
 	return s.claims[head.Nonce] != nil
 }
 
-// isClosed reports whether a channel that carries nothing is closed.
-func isClosed(ch <-chan struct{}) bool {
-	select {
-	case <-ch:
-		return true
-	default:
-		return false
-	}
-}
-
 // ring rings a bell, which is a channel with room for one.
 func ring(bell chan struct{}) {
 	select {

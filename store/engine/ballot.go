@@ -88,10 +88,10 @@ func (b *ballot) ResignationRequested() <-chan struct{} { return b.asked }
 // has ended is the caller's to look at.
 func (b *ballot) Wait(ctx context.Context) error {
 	err := b.await(ctx, b.first)
-	for renewed := b.unreachable(); err == nil && renewed != nil && b.Err() == nil && !isClosed(b.asked); renewed = b.unreachable() {
+	for renewed := b.unreachable(); err == nil && renewed != nil && b.Err() == nil && !closed(b.asked); renewed = b.unreachable() {
 		err = b.await(ctx, renewed)
 	}
-	if err == nil && isClosed(b.asked) {
+	if err == nil && closed(b.asked) {
 		err = store.ErrRequested
 	}
 	b.mu.Lock()

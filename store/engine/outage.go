@@ -7,8 +7,8 @@ import (
 
 // outage is what the gate knows of an outage of the service. It begins when a request ends without an answer, and nothing
 // has been answered since the request was sent. Until a request is answered, the gate lets one through in each turn:
-// see turn. The first answer ends the outage. So a store sends few requests to a service that does not answer, however many elections
-// it has, and finds out soon that the service answers again.
+// see turn. The first answer ends the outage. So a store sends few requests to a service that does not answer, however
+// many elections it has, and finds out soon that the service answers again.
 //
 // An outage that has lasted for [unnoticed] is logged once, and so is its end. The gate's mu guards it.
 type outage struct {

@@ -38,7 +38,6 @@ package status
 
 import (
 	"context"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -47,9 +46,9 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/go-leadership/leadership"
+	"github.com/go-leadership/leadership/internal/jsonvalue"
 	"github.com/go-leadership/leadership/internal/metrics"
 )
 
@@ -221,7 +220,7 @@ type electionJSON struct {
 
 // candidateJSON is the status of a candidate.
 type candidateJSON struct {
-	valueJSON
+	jsonvalue.Value
 	State        string    `json:"state"`
 	Since        time.Time `json:"since"`
 	Token        string    `json:"token,omitempty"` // text, since JavaScript rounds above 2^53
@@ -236,7 +235,7 @@ type candidateJSON struct {
 
 func candidateOf(value string, s leadership.Status) *candidateJSON {
 	j := &candidateJSON{
-		valueJSON: valueOf(value), State: s.State.String(), Since: s.Since, Acknowledged: s.State == leadership.Leading,
+		Value: jsonvalue.Of(value), State: s.State.String(), Since: s.Since, Acknowledged: s.State == leadership.Leading,
 		Remaining: s.Remaining.Seconds(), TTL: s.TTL.Seconds(), Overdue: s.Overdue, Requested: s.Requested,
 	}
 	if s.Token != 0 {
@@ -255,7 +254,7 @@ func textOf(err error) string {
 
 // leaderJSON is the acknowledged leader, as a follower knows it.
 type leaderJSON struct {
-	valueJSON
+	jsonvalue.Value
 	Revision string    `json:"revision,omitempty"` // text, as token; none: there is no leader
 	AsOf     time.Time `json:"as_of,omitzero"`
 	Fresh    bool      `json:"fresh"`
@@ -266,24 +265,11 @@ func leaderOf(f *leadership.Follower) *leaderJSON {
 		return nil
 	}
 	leader, led := f.Leader()
-	j := &leaderJSON{valueJSON: valueOf(leader.Value), AsOf: f.AsOf(), Fresh: f.Fresh()}
+	j := &leaderJSON{Value: jsonvalue.Of(leader.Value), AsOf: f.AsOf(), Fresh: f.Fresh()}
 	if led {
 		j.Revision = strconv.FormatUint(leader.Revision, 10)
 	}
 	return j
-}
-
-// valueJSON is a value in JSON. A value may be any bytes, and JSON has text only.
-type valueJSON struct {
-	Value string `json:"value"`                  // bytes that are not UTF-8 are replaced
-	Bytes string `json:"value_base64,omitempty"` // the exact bytes, if the value is not UTF-8
-}
-
-func valueOf(value string) valueJSON {
-	if utf8.ValidString(value) {
-		return valueJSON{Value: value}
-	}
-	return valueJSON{Value: strings.ToValidUTF8(value, "\ufffd"), Bytes: base64.StdEncoding.EncodeToString([]byte(value))}
 }
 
 func writeJSON(w http.ResponseWriter, code int, body any) {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strconv"
 
+	"github.com/go-leadership/leadership/internal/jsonvalue"
 	"github.com/go-leadership/leadership/operate"
 )
 
@@ -35,7 +36,7 @@ func (s *session) queueOf(ctx context.Context, election string) (q operate.Queue
 type ballotJSON struct {
 	Position int    `json:"position"` // 1 is the first in line
 	Token    uint64 `json:"token"`
-	valueJSON
+	jsonvalue.Value
 	Leads   bool `json:"leads"`                     // is first, and has acknowledged
 	Asked   bool `json:"asked_to_resign,omitempty"` // and has not gone
 	Foreign bool `json:"foreign,omitempty"`         // stands by another program's recipe
@@ -88,7 +89,7 @@ func (c *ballotsCmd) printJSON(a *app, q operate.Queue) error {
 		if held {
 			b.Value = reason
 		}
-		ballots = append(ballots, ballotJSON{i + 1, b.Token, valueOf(b.Value), i == 0 && q.Leads(), b.Asked, b.Foreign, held})
+		ballots = append(ballots, ballotJSON{i + 1, b.Token, jsonvalue.Of(b.Value), i == 0 && q.Leads(), b.Asked, b.Foreign, held})
 	}
 	return printJSON(a.out, struct {
 		placeJSON

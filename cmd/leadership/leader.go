@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/go-leadership/leadership/internal/jsonvalue"
 	"github.com/go-leadership/leadership/store"
 )
 
@@ -25,7 +26,7 @@ Exit codes: 0: there is a leader; 1: there is none; 64: wrong usage; 69: the sto
 
 // leaderJSON is a leader in JSON.
 type leaderJSON struct {
-	valueJSON
+	jsonvalue.Value
 	Revision uint64 `json:"revision"`
 }
 
@@ -33,7 +34,7 @@ func leaderOf(l store.Leader) *leaderJSON {
 	if l.Revision == 0 {
 		return nil
 	}
-	return &leaderJSON{valueOf(l.Value), l.Revision}
+	return &leaderJSON{jsonvalue.Of(l.Value), l.Revision}
 }
 
 // Run implements the subcommand.

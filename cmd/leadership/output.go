@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -141,19 +140,6 @@ func printJSON(w io.Writer, v any) error {
 	}
 	_, err := io.WriteString(w, line.String())
 	return err
-}
-
-// valueJSON is a value in JSON. A value may be any bytes, and JSON has text only.
-type valueJSON struct {
-	Value string `json:"value"`                  // bytes that are not UTF-8 are replaced
-	Bytes string `json:"value_base64,omitempty"` // the exact bytes, if the value is not UTF-8
-}
-
-func valueOf(value string) valueJSON {
-	if utf8.ValidString(value) {
-		return valueJSON{Value: value}
-	}
-	return valueJSON{Value: strings.ToValidUTF8(value, "\ufffd"), Bytes: base64.StdEncoding.EncodeToString([]byte(value))}
 }
 
 // placeJSON says where an election is held.

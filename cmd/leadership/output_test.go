@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"github.com/go-leadership/leadership/internal/jsonvalue"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -27,9 +28,9 @@ func TestPrintable(t *testing.T) {
 func TestJSONIsVisible(t *testing.T) {
 	value := "\x1b[2J <ü> \u009b \u202e \U000e0001 \u2028"
 	var out bytes.Buffer
-	require.NoError(t, printJSON(&out, valueOf(value)))
+	require.NoError(t, printJSON(&out, jsonvalue.Of(value)))
 	require.Equal(t, `{"value":"\u001b[2J <ü> \u009b \u202e \udb40\udc01 \u2028"}`+"\n", out.String())
-	var back valueJSON
+	var back jsonvalue.Value
 	require.NoError(t, json.Unmarshal(out.Bytes(), &back))
 	require.Equal(t, value, back.Value)
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/go-leadership/leadership/internal/jsonvalue"
 	"github.com/go-leadership/leadership/operate"
 	"github.com/go-leadership/leadership/store"
 )
@@ -177,7 +178,7 @@ func (c *stepdownCmd) print(a *app, before operate.Queue, o operate.Outcome) err
 // tokenJSON is a ballot in JSON.
 type tokenJSON struct {
 	Token uint64 `json:"token"`
-	valueJSON
+	jsonvalue.Value
 }
 
-func tokenOf(b store.Standing) tokenJSON { return tokenJSON{b.Token, valueOf(b.Value)} }
+func tokenOf(b store.Standing) tokenJSON { return tokenJSON{b.Token, jsonvalue.Of(b.Value)} }

@@ -37,8 +37,8 @@ func listen(address string) (*listener, error) {
 func (l *listener) serve(log *slog.Logger) {
 	log.Info("listening", "address", l.net.Addr())
 	l.server = &http.Server{
-		Handler: l.Handler, ReadTimeout: 10 * time.Second, WriteTimeout: 10 * time.Second, IdleTimeout: time.Minute,
-		MaxHeaderBytes: 16 << 10, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+		Handler: l.Handler, ReadHeaderTimeout: 2 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: 10 * time.Second,
+		IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}
 	go func() {
 		defer close(l.done)

@@ -52,6 +52,25 @@ func isAnswer(err error) bool {
 	return err == nil || errors.Is(err, store.ErrDenied) || errors.As(err, &a)
 }
 
+// Handover is a Session that another process can end. Handover returns what that takes, besides the ID: see internal/lifeline.
+type Handover interface {
+	Handover() []byte
+}
+
+// handOver tells the lifeline of a session, before anything is cast in it.
+func (s *session) handOver() {
+	if d, ok := s.driver.(Handover); ok && s.engine.settings.Lifeline != nil {
+		s.engine.settings.Lifeline.Add(s.id, d.Handover())
+	}
+}
+
+// handBack tells the lifeline that the session is over, whatever is known of its end: the service ends it by itself.
+func (s *session) handBack() {
+	if s.engine.settings.Lifeline != nil {
+		s.engine.settings.Lifeline.Drop(s.id)
+	}
+}
+
 // ProcessBound is a Session that ends as soon as its process is gone: see Ballot.SessionFile in package store.
 type ProcessBound interface {
 	SessionFile() (*os.File, error)
@@ -60,8 +79,15 @@ type ProcessBound interface {
 // SessionFile implements store.Ballot.
 func (b *ballot) SessionFile() (*os.File, error) {
 	s, ok := b.session.driver.(ProcessBound)
-	if !ok {
+	line := b.engine.settings.Lifeline
+	switch {
+	case ok:
+	case line == nil:
 		return nil, nil
+	case b.Err() != nil:
+		return nil, b.Err()
+	default:
+		return line.File()
 	}
 	file, err := s.SessionFile()
 	if errors.Is(err, ErrOver) {

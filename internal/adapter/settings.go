@@ -120,7 +120,7 @@ func (s Settings) checkLifeline() error {
 
 // OpenLifeline returns what tells the lifeline of the store's sessions, and nil if there is to be no lifeline. The settings are
 // complete, and have the password.
-func (s Settings) OpenLifeline(life *Lifecycle, scheme string, parameters map[string]string) (*lifeline.Client, error) {
+func (s Settings) OpenLifeline(life *Lifecycle, scheme string, parameters map[string]string) (lifeline.Line, error) {
 	if *s.Lifeline == "" {
 		return nil, nil
 	}

@@ -52,9 +52,9 @@ type handed struct {
 // Check returns why a place can't be used, or nil.
 func Check(place string) error {
 	switch {
-	case place == Self && os.Getenv(parentVariable) == "" && !mainCalled:
+	case place == Self && os.Getenv(ParentVariable) == "" && !mainCalled:
 		return errors.New("the program has to call lifeline.Main at the start of its main function, or to be started by leadership lifeline -- PROGRAM")
-	case place == Self && os.Getenv(parentVariable) == "" && os.Getpid() == 1:
+	case place == Self && os.Getenv(ParentVariable) == "" && os.Getpid() == 1:
 		return errors.New("process 1 of a container takes all others along when it dies: start it by leadership lifeline -- PROGRAM")
 	case place != Self && !filepath.IsAbs(place) && !strings.HasPrefix(place, "@"):
 		return fmt.Errorf("neither %q nor an absolute path", Self)

@@ -3,8 +3,10 @@ package lifeline
 import (
 	"errors"
 	"fmt"
+	"math"
 	"net"
 	"os"
+	"runtime"
 	"syscall"
 	"unsafe"
 )
@@ -13,8 +15,10 @@ import (
 const (
 	sysPidfdSendSignal = 424
 	sysPidfdOpen       = 434
+	sysCloseRange      = 436
 	soPeerPidfd        = 77
 	prSetDumpable      = 4
+	closeRangeCloexec  = 4
 	pollIn             = 1
 )
 
@@ -59,6 +63,9 @@ func exited(pidfd int) bool {
 // Harden keeps the credentials in this process out of core dumps, and other processes from reading its memory.
 func Harden() { _, _, _ = syscall.Syscall6(syscall.SYS_PRCTL, prSetDumpable, 0, 0, 0, 0, 0) }
 
+// Rest keeps the runtime from looking every second whether the number of processors has changed.
+func Rest() { runtime.GOMAXPROCS(runtime.GOMAXPROCS(0)) }
+
 // peer returns the user and the process at the other end.
 func peer(conn *net.UnixConn) (user *syscall.Ucred, err error) {
 	return user, control(conn, func(fd int) (err error) {
@@ -74,6 +81,24 @@ func peerPidfd(conn *net.UnixConn) (file *os.File, err error) {
 		if err == nil {
 			file, err = newFile(pidfd, "pidfd")
 		}
+		return err
+	})
+}
+
+// closeRangeOnExec marks all descriptors from the first on: the next program that this process executes does not get them.
+func closeRangeOnExec(first uint) error {
+	if _, _, errno := syscall.Syscall(sysCloseRange, uintptr(first), math.MaxUint32, closeRangeCloexec); errno != 0 {
+		return errno
+	}
+	return nil
+}
+
+// inode returns the number of a file, which no other pipe has at the time.
+func inode(f *os.File) (number uint64, err error) {
+	return number, control(f, func(fd int) error {
+		var status syscall.Stat_t
+		err := syscall.Fstat(fd, &status)
+		number = status.Ino
 		return err
 	})
 }

@@ -11,42 +11,42 @@ import (
 )
 
 // Listen listens at a path, for the user of this process and for root, or for all users. It replaces a socket that a lifeline
-// has left behind, and nothing else. A lock beside the socket tells whether a lifeline runs.
-func Listen(path string, all bool) (listener *net.UnixListener, unlock func(), err error) {
-	lock, err := os.OpenFile(path+".lock", os.O_CREATE|os.O_RDWR|syscall.O_NOFOLLOW, 0o600)
+// has left behind, and nothing else. A lock beside the socket, which is kept until this process ends, tells whether a lifeline
+// runs.
+func Listen(path string, all bool) (listener *net.UnixListener, err error) {
+	lock, err := syscall.Open(path+".lock", syscall.O_CREAT|syscall.O_RDWR|syscall.O_NOFOLLOW|syscall.O_CLOEXEC, 0o600)
 	if err != nil {
-		return nil, nil, err
+		return nil, &os.PathError{Op: "open", Path: path + ".lock", Err: err}
 	}
-	unlock = func() { _ = lock.Close() }
 	defer func() {
 		if err != nil {
-			unlock()
+			_ = syscall.Close(lock)
 		}
 	}()
-	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
-		return nil, nil, fmt.Errorf("another lifeline has locked %s.lock: %w", path, err)
+	if err := syscall.Flock(lock, syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		return nil, fmt.Errorf("another lifeline has locked %s.lock: %w", path, err)
 	}
 	info, err := os.Lstat(path)
 	switch {
 	case errors.Is(err, os.ErrNotExist):
 	case err != nil:
-		return nil, nil, err
+		return nil, err
 	case info.Mode().Type() != os.ModeSocket:
-		return nil, nil, fmt.Errorf("%s exists, and is no socket", path)
+		return nil, fmt.Errorf("%s exists, and is no socket", path)
 	default:
 		if conn, err := net.Dial("unix", path); err == nil {
 			_ = conn.Close()
-			return nil, nil, fmt.Errorf("a program that is no lifeline listens at %s", path)
+			return nil, fmt.Errorf("a program that is no lifeline listens at %s", path)
 		}
 		if err := os.Remove(path); err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 	}
 	mask := syscall.Umask(0o177) // before the socket exists
 	listener, err = net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
 	syscall.Umask(mask)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	if all {
 		err = os.Chmod(path, 0o666)
@@ -54,7 +54,7 @@ func Listen(path string, all bool) (listener *net.UnixListener, unlock func(), e
 	if err != nil {
 		_ = listener.Close()
 	}
-	return listener, unlock, err
+	return listener, err
 }
 
 // ListenAnywhere listens at an address that no other socket has. It has no file, and the kernel removes it.

@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	// parentVariable is set by a lifeline for the program that it starts: the address of its socket.
-	parentVariable = "LEADERSHIP_LIFELINE"
+	// ParentVariable is set by a lifeline for the program that it starts: the address of its socket.
+	ParentVariable = "LEADERSHIP_LIFELINE"
 	// childVariable is set for a lifeline that a program starts: descriptor 3 is its socket, and 4 a pidfd of the program.
 	childVariable = "LEADERSHIP_LIFELINE_OF"
 )
@@ -28,6 +28,7 @@ func Main() {
 		mainCalled = true
 		return
 	}
+	closeInherited()
 	_ = os.Unsetenv(childVariable)
 	if err := serveParent(); err != nil {
 		os.Exit(1)
@@ -35,9 +36,22 @@ func Main() {
 	os.Exit(0)
 }
 
+// closeInherited closes what the program has inherited and passes on, such as a shell's pipe or lock, which would outlive the
+// program: this process executes itself once more. A kernel before 5.11 can't.
+func closeInherited() {
+	if os.Getenv(childVariable) != "1" {
+		return
+	}
+	_ = os.Setenv(childVariable, "2")
+	if closeRangeOnExec(5) == nil {
+		_ = syscall.Exec("/proc/self/exe", os.Args, os.Environ())
+	}
+}
+
 // serveParent serves the program that has started this process, and ends when the program and its sessions have.
 func serveParent() error {
 	Harden()
+	Rest()
 	signal.Ignore(syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM, syscall.SIGQUIT, syscall.SIGPIPE, syscall.SIGTSTP)
 	socket := os.NewFile(3, "socket")
 	parent, err := newFile(4, "pidfd")
@@ -66,6 +80,7 @@ func serveParent() error {
 var own struct {
 	mu      sync.Mutex
 	address string
+	pid     int
 	ended   chan struct{} // closed when it has ended
 }
 
@@ -74,7 +89,7 @@ func addressOf(place string) (string, error) {
 	if place != Self {
 		return place, nil
 	}
-	if parent := os.Getenv(parentVariable); parent != "" {
+	if parent := os.Getenv(ParentVariable); parent != "" {
 		return parent, nil
 	}
 	own.mu.Lock()
@@ -87,25 +102,25 @@ func addressOf(place string) (string, error) {
 		}
 	}
 	var err error
-	own.address, own.ended, err = startOwn()
+	own.address, own.pid, own.ended, err = startOwn()
 	return own.address, err
 }
 
 // startOwn executes this program again, as a lifeline.
-func startOwn() (address string, ended chan struct{}, err error) {
+func startOwn() (address string, pid int, ended chan struct{}, err error) {
 	listener, address, err := ListenAnywhere()
 	if err != nil {
-		return "", nil, err
+		return "", 0, nil, err
 	}
 	defer listener.Close()
 	socket, err := listener.File()
 	if err != nil {
-		return "", nil, err
+		return "", 0, nil, err
 	}
 	defer socket.Close()
 	parent, err := openPidfd()
 	if err != nil {
-		return "", nil, err
+		return "", 0, nil, err
 	}
 	defer parent.Close()
 	cmd := exec.Command("/proc/self/exe")
@@ -115,12 +130,12 @@ func startOwn() (address string, ended chan struct{}, err error) {
 	cmd.ExtraFiles = []*os.File{socket, parent}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := cmd.Start(); err != nil {
-		return "", nil, fmt.Errorf("start a lifeline: %w", err)
+		return "", 0, nil, fmt.Errorf("start a lifeline: %w", err)
 	}
 	ended = make(chan struct{})
 	go func() { // ends with the lifeline, which ends after this process
 		defer close(ended)
 		_ = cmd.Wait()
 	}()
-	return address, ended, nil
+	return address, cmd.Process.Pid, ended, nil
 }

@@ -44,7 +44,9 @@ type Server struct {
 	members sync.WaitGroup
 
 	mu     sync.Mutex
-	all    map[*member]bool   // guarded by mu, as is enders
+	all    map[*member]bool   // guarded by mu, as are all below
+	pipes  map[uint64]*member // by the number of the pipe
+	warned map[uint32]bool    // users that were refused
 	enders map[string]*shared // by the service in JSON: programs of one service share a connection to it
 }
 
@@ -55,6 +57,7 @@ type member struct {
 	pid    int32    // for people; 0 if the program is in another PID namespace
 	pidfd  *os.File // of the program
 	pipe   *os.File // the reading end
+	number uint64   // of the pipe
 	done   chan struct{}
 
 	mu       sync.Mutex
@@ -76,7 +79,7 @@ type shared struct {
 
 // NewServer returns a server for the programs of the users that are allowed, besides root and its own.
 func NewServer(listener *net.UnixListener, allowed func(uid uint32) bool, log *slog.Logger) *Server {
-	s := &Server{listener: listener, allowed: allowed, log: log, all: map[*member]bool{}, enders: map[string]*shared{}}
+	s := &Server{listener: listener, allowed: allowed, log: log, all: map[*member]bool{}, pipes: map[uint64]*member{}, warned: map[uint32]bool{}, enders: map[string]*shared{}}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	return s
 }
@@ -117,6 +120,17 @@ func (s *Server) admit(conn *net.UnixConn) {
 	s.members.Go(m.attend)
 }
 
+// warnOf logs once that a user is not allowed.
+func (s *Server) warnOf(uid uint32) {
+	s.mu.Lock()
+	warned := s.warned[uid]
+	s.warned[uid] = true
+	s.mu.Unlock()
+	if !warned {
+		s.log.Warn("programs of this user are refused", "uid", uid)
+	}
+}
+
 // Close ends the server. The sessions of programs that are dead are tried to be ended once more; those of programs that live
 // are left alone.
 func (s *Server) Close() {
@@ -124,11 +138,7 @@ func (s *Server) Close() {
 	_ = s.listener.Close()
 	s.mu.Lock()
 	for m := range s.all {
-		_ = m.conn.SetDeadline(past)
-		if m.pipe != nil {
-			_ = m.pipe.SetDeadline(past)
-			_ = m.pidfd.SetDeadline(past)
-		}
+		m.dismiss()
 	}
 	s.mu.Unlock()
 	s.members.Wait()
@@ -187,11 +197,23 @@ func (m *member) attend() {
 // past is a deadline that ends a wait.
 var past = time.Unix(1, 0)
 
+// dismiss ends the waits for what the program does. Its sessions are left alone. The caller holds the server's mu.
+func (m *member) dismiss() {
+	_ = m.conn.SetDeadline(past)
+	if m.pipe != nil {
+		_ = m.pipe.SetDeadline(past)
+		_ = m.pidfd.SetDeadline(past)
+	}
+}
+
 // leave gives back what the program has used.
 func (m *member) leave() {
 	s := m.server
 	s.mu.Lock()
 	delete(s.all, m)
+	if s.pipes[m.number] == m {
+		delete(s.pipes, m.number)
+	}
 	s.mu.Unlock()
 	for _, one := range m.sessions {
 		s.release(one.ender)
@@ -214,7 +236,7 @@ func (m *member) meet() error {
 		return err
 	}
 	if own := uint32(os.Geteuid()); user.Uid != own && user.Uid != 0 && !m.server.allowed(user.Uid) {
-		m.server.log.Warn("a program of a user that is not allowed was refused", "uid", user.Uid, "pid", user.Pid)
+		m.server.warnOf(user.Uid)
 		return fmt.Errorf("uid %d is not allowed", user.Uid)
 	}
 	pidfd, pipe, err := receiveFiles(m.conn)
@@ -228,16 +250,32 @@ func (m *member) meet() error {
 	if err := control(pidfd, checkPidfd); err != nil {
 		return errors.Join(err, pidfd.Close(), pipe.Close())
 	}
-	m.server.mu.Lock()
-	m.pid, m.pidfd, m.pipe = user.Pid, pidfd, pipe
-	closing := m.server.ctx.Err()
-	m.server.mu.Unlock()
-	return errors.Join(closing, m.conn.SetDeadline(time.Time{}))
+	number, err := inode(pipe)
+	s := m.server
+	s.mu.Lock()
+	m.pid, m.pidfd, m.pipe, m.number = user.Pid, pidfd, pipe, number
+	if before := s.pipes[number]; before != nil && err == nil { // the store has lost its connection, and tells all anew
+		before.dismiss()
+	}
+	s.pipes[number] = m
+	closing := s.ctx.Err()
+	s.mu.Unlock()
+	return errors.Join(err, closing, m.conn.SetDeadline(time.Time{}))
 }
 
 // listen takes what the program says until the socket ends, or the program says what no program says. What it has said before
-// stays.
+// stays. If there is nothing to stay, the program is not waited for.
 func (m *member) listen() {
+	defer func() {
+		m.mu.Lock()
+		sessions := len(m.sessions)
+		m.mu.Unlock()
+		if sessions == 0 {
+			m.server.mu.Lock()
+			defer m.server.mu.Unlock()
+			m.dismiss()
+		}
+	}()
 	in := bufio.NewReader(m.conn)
 	for {
 		f, err := readFrame(in)
@@ -246,7 +284,7 @@ func (m *member) listen() {
 		}
 		if err != nil {
 			if !errors.Is(err, io.EOF) && !errors.Is(err, os.ErrDeadlineExceeded) {
-				m.server.log.Warn("a program is heard no more", "pid", m.pid, "error", err)
+				m.server.log.Debug("a program is heard no more", "pid", m.pid, "error", err)
 			}
 			return
 		}

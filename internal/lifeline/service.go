@@ -32,6 +32,8 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"os"
+	"strings"
 	"sync"
 	"time"
 )
@@ -79,6 +81,14 @@ func (s *Secure) Config() (*tls.Config, error) {
 	return config, nil
 }
 
+// Line is what a store tells of its sessions. A Client is one.
+type Line interface {
+	Add(id string, handover []byte) // a session that has been opened
+	Drop(id string)                 // one that has ended, or that nothing is known of
+	File() (*os.File, error)        // as long as some process has it, no session is ended by a lifeline
+	Close()
+}
+
 // Ender ends sessions of one service.
 type Ender interface {
 	// End ends a session, which is known by its id and what its store has handed over. It tries once, or until ctx ends. It
@@ -97,6 +107,13 @@ func Register(scheme string, open func(Service) (Ender, error)) {
 	schemesMu.Lock()
 	defer schemesMu.Unlock()
 	schemes[scheme] = open
+}
+
+// Knows reports whether sessions of a store can be ended, by the scheme of its URL, with or without TLS.
+func Knows(scheme string) bool {
+	schemesMu.Lock()
+	defer schemesMu.Unlock()
+	return schemes[strings.TrimSuffix(scheme, "+tls")] != nil
 }
 
 // ender returns an Ender for a service.

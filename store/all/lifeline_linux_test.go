@@ -97,9 +97,8 @@ func serveLifeline(t *testing.T) (path string) {
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	path = dir + "/socket"
-	listener, unlock, err := lifeline.Listen(path, false)
+	listener, err := lifeline.Listen(path, false)
 	require.NoError(t, err)
-	t.Cleanup(unlock)
 	s := lifeline.NewServer(listener, func(uint32) bool { return false }, slog.New(slog.NewTextHandler(t.Output(), nil)))
 	served := make(chan struct{})
 	go func() { defer close(served); s.Serve() }()

@@ -29,9 +29,9 @@ type driver struct {
 	life     *adapter.Lifecycle // of the goroutines; its Calls end when Close begins
 	client   *agent.Client
 	watches  *kvwatch.Watcher
-	due      chan struct{}    // has room for one: the session must be confirmed now
-	seed     maphash.Seed     // of streamOf
-	lifeline *lifeline.Client // nil without one
+	due      chan struct{} // has room for one: the session must be confirmed now
+	seed     maphash.Seed  // of streamOf
+	lifeline lifeline.Line // nil without one
 
 	clearing sync.WaitGroup // what clears away sessions beside the calls
 

@@ -106,7 +106,7 @@ type Settings struct {
 
 	Renewed func(latency time.Duration) // is called for each renewal, with the time since it was sent; may be nil. Close waits for it
 
-	Lifeline *lifeline.Client // is told of the sessions of drivers with Handover; nil if there is none. Close closes it
+	Lifeline lifeline.Line // is told of the sessions of a driver with Handover; nil if there is none. Close closes it
 
 	DenialTimeout time.Duration // how long a denial has to last before it costs a ballot or a session; 0: the first one does
 	RemovedReason string        // what happened to a ballot that an operator has removed: "its key was deleted"

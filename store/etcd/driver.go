@@ -23,7 +23,7 @@ type driver struct {
 	password func() string // a function, so that no fmt verb prints it
 	layout   layout
 	life     *adapter.Lifecycle // of the goroutines; its Calls end never
-	lifeline *lifeline.Client   // nil without one
+	lifeline lifeline.Line      // nil without one
 
 	endpoints int // constant: how many there are
 	watches   watches

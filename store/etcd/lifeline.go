@@ -18,6 +18,7 @@ func init() {
 			return nil, err
 		}
 		d.life.Go(d.connect)
+		d.life.Go(func() { _, _ = d.connected(d.life.Background) })
 		return ender{d}, nil
 	})
 }

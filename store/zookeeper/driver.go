@@ -25,7 +25,7 @@ type driver struct {
 	layout    layout
 	acl       []zk.ACL
 	lifecycle *adapter.Lifecycle
-	lifeline  *lifeline.Client // nil without one
+	lifeline  lifeline.Line // nil without one
 	elections elections
 
 	mu      sync.Mutex

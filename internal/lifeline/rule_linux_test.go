@@ -1,0 +1,114 @@
+package lifeline
+
+import (
+	"os"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// However a program dies, its sessions are ended, once.
+func TestDeath(t *testing.T) {
+	for name, die := range map[string]func(p *process){
+		"SIGKILL": func(p *process) { p.kill() },
+		"SIGSEGV": func(p *process) { _ = p.Process.Signal(syscall.SIGSEGV) },
+		"panic":   func(p *process) { p.says(t, "panic") },
+		"os.Exit": func(p *process) { p.says(t, "exit") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			p := startProgram(t, w.path, time.Hour, "1", "2", "3")
+			p.does(t, "drop 2")
+			die(p)
+			ended := map[string]bool{<-w.ended: true, <-w.ended: true}
+			require.Equal(t, map[string]bool{"1": true, "3": true}, ended)
+			w.eventually(func() bool { return w.members() == 0 }, "nothing is left of the program")
+			w.rests()
+		})
+	}
+}
+
+// The end of the pipe is not enough: a live program might have closed the descriptor by mistake. Its death counts later.
+func TestStrayClose(t *testing.T) {
+	w := newWorld(t)
+	p := startProgram(t, w.path, time.Hour, "1")
+	p.does(t, "stray")
+	w.rests()
+	p.does(t, "add 2")
+	w.rests()
+	p.kill()
+	ended := map[string]bool{<-w.ended: true, <-w.ended: true}
+	require.Equal(t, map[string]bool{"1": true, "2": true}, ended)
+}
+
+// The pidfd is not enough: a process that guards the program's work has the pipe.
+func TestGuardedWork(t *testing.T) {
+	w := newWorld(t)
+	p := startProgram(t, w.path, time.Hour, "1")
+	child := p.asks(t, "child")
+	t.Cleanup(func() { _ = syscall.Kill(child, syscall.SIGKILL) })
+	p.kill()
+	_, _ = p.Process.Wait()
+	w.rests()
+	require.NoError(t, syscall.Kill(child, syscall.SIGSTOP))
+	w.rests()
+	require.NoError(t, syscall.Kill(child, syscall.SIGKILL))
+	w.ends("1")
+}
+
+// A pipe that nobody closes is waited for no longer than the service keeps the session.
+func TestPipeIsNotWaitedForForEver(t *testing.T) {
+	w := newWorld(t)
+	p := startProgram(t, w.path, time.Second, "1")
+	child := p.asks(t, "child")
+	t.Cleanup(func() { _ = syscall.Kill(child, syscall.SIGKILL) })
+	p.kill()
+	w.eventually(func() bool { return w.members() == 0 }, "the program is forgotten")
+	require.Empty(t, w.ended)
+}
+
+// A program that executes another one closes the pipe, and is not dead.
+func TestExecve(t *testing.T) {
+	w := newWorld(t)
+	p := startProgram(t, w.path, time.Hour, "1")
+	p.says(t, "exec")
+	w.eventually(func() bool {
+		name, err := os.Readlink("/proc/" + itoa(p.Process.Pid) + "/exe")
+		return err == nil && name != "" && !isTest(name)
+	}, "another program runs")
+	w.rests()
+	p.kill()
+	w.ends("1")
+}
+
+// The next lifeline learns of all sessions, and of the same pipe: work that is guarded keeps the session still.
+func TestLifelineRestarts(t *testing.T) {
+	w := newWorld(t)
+	p := startProgram(t, w.path, time.Second, "1", "2")
+	child := p.asks(t, "child")
+	t.Cleanup(func() { _ = syscall.Kill(child, syscall.SIGKILL) })
+	w.stop()
+	w.serve()
+	known := func(n int) func() bool {
+		return func() bool {
+			w.server.mu.Lock()
+			defer w.server.mu.Unlock()
+			for m := range w.server.all {
+				m.mu.Lock()
+				defer m.mu.Unlock()
+				return len(m.sessions) == n
+			}
+			return false
+		}
+	}
+	w.eventually(known(2), "the sessions are told again")
+	p.does(t, "drop 2")
+	w.eventually(known(1), "one is dropped")
+	p.kill()
+	_, _ = p.Process.Wait()
+	w.rests()
+	require.NoError(t, syscall.Kill(child, syscall.SIGKILL))
+	w.ends("1")
+}

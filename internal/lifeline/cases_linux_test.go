@@ -66,13 +66,18 @@ func newPlayground(t *testing.T, program string) *playground {
 	t.Helper()
 	fd, err := unix.MemfdCreate("counters", unix.MFD_CLOEXEC)
 	require.NoError(t, err)
-	pg := &playground{world: newWorld(t), program: program, memory: os.NewFile(uintptr(fd), "counters")}
-	t.Cleanup(func() { _ = pg.memory.Close() })
-	require.NoError(t, pg.memory.Truncate(4096))
+	memory := os.NewFile(uintptr(fd), "counters")
+	t.Cleanup(func() { _ = memory.Close() })
+	require.NoError(t, memory.Truncate(4096))
 	mapped, err := unix.Mmap(fd, 0, 4096, unix.PROT_READ, unix.MAP_SHARED)
 	require.NoError(t, err)
-	t.Cleanup(func() { _ = unix.Munmap(mapped) })
-	pg.counters = unsafe.Slice((*uint64)(unsafe.Pointer(&mapped[0])), 16)
+	t.Cleanup(func() { _ = unix.Munmap(mapped) }) // after the end of the lifeline
+	pg := &playground{
+		world: newWorld(t), program: program, memory: memory,
+		counters: unsafe.Slice((*uint64)(unsafe.Pointer(&mapped[0])), 16),
+	}
+	pg.mu.Lock()
+	defer pg.mu.Unlock()
 	pg.fails = func(string) error { pg.atEnd.Store(pg.sum()); return nil }
 	return pg
 }

@@ -31,7 +31,8 @@ import (
 	"google.golang.org/grpc/resolver"
 )
 
-// Scheme is the scheme of the targets: "leadership:///database/primary".
+// Scheme is the scheme of the targets: "leadership:///database/primary". url.PathEscape escapes names with "%", "?" or
+// "#".
 const Scheme = "leadership"
 
 // NewBuilder returns a builder of resolvers that follow the election of the follower, for grpc.WithResolvers. They

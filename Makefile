@@ -49,7 +49,7 @@ quick-race:
 # The race detector would cost these more than the rest of their work: they start hundreds of processes, or compute in
 # virtual time. make test runs them with it. With -short the suite is not run on files. Tests that wait run in parallel.
 quick-plain:
-	go test -p 3 -parallel 16 -short -count=1 ./store/file ./conformance $$(./scripts/serverless ./cmd/leadership/...) ./contrib/grpcresolver ./contrib/otel ./contrib/prom ./contrib/sqltest ./docs ./simulation
+	go test -p 3 -parallel 16 -short -count=1 ./store/file ./conformance $$(./scripts/serverless ./cmd/leadership/...) ./contrib/grpcresolver ./contrib/otel ./contrib/prom ./contrib/recipes/... ./contrib/sqltest ./docs ./simulation
 
 # What computes runs beside the tests on servers, which wait more than they work.
 test: ## run all tests, with the race detector, on real servers: up to 15 minutes; PART=library, command, contrib or tools
@@ -71,7 +71,7 @@ test-command:
 	go test -p $(P) -race -count=1 -timeout 40m ./cmd/leadership/...
 
 test-contrib:
-	go test -p $(P) -race -count=1 ./contrib/grpcresolver/... ./contrib/otel/... ./contrib/prom/... ./contrib/sqltest/...
+	go test -p $(P) -race -count=1 ./contrib/grpcresolver/... ./contrib/otel/... ./contrib/prom/... ./contrib/recipes/... ./contrib/sqltest/...
 
 test-tools:
 	nice go test -race -count=1 ./tools/...
@@ -91,7 +91,7 @@ check: ## check format, vet, staticcheck, and that each go.mod is tidy, in all m
 	go vet work
 	go vet -tags timens ./store
 	go vet -tags mutants ./store/file ./cmd/leadership/internal/guard
-	$(STATICCHECK) ./... ./cmd/leadership/... ./contrib/grpcresolver/... ./contrib/otel/... ./contrib/prom/... ./contrib/sqltest/... ./tools/...
+	$(STATICCHECK) ./... ./cmd/leadership/... ./contrib/grpcresolver/... ./contrib/otel/... ./contrib/prom/... ./contrib/recipes/... ./contrib/sqltest/... ./tools/...
 	$(STATICCHECK) -tags timens ./store
 	$(STATICCHECK) -tags mutants ./store/file ./cmd/leadership/internal/guard
 	./scripts/tidy

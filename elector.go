@@ -9,9 +9,9 @@ import (
 // Its IsLeader returns nil if the candidate leads at that very call and has acknowledged, and otherwise an error that
 // matches ErrNotElected. It sends nothing.
 //
-// The answer is worth no more than that of Candidate.IsLeader: the term might end while the job runs, and no other
-// candidate waits for the job. So the job takes its context and its fencing token from Term. If the job of one leader
-// has to be over before the next one leads, start the scheduler in the function given to Run, and stop it there.
+// The answer is worth no more than that of Candidate.IsLeader: the term might end while the job runs. So the job takes
+// its context and its fencing token from Term. No other candidate waits for the job, unless the function given to Run
+// does.
 func (c *Candidate) Elector() interface {
 	IsLeader(ctx context.Context) error
 } {

@@ -11,9 +11,11 @@ import (
 	"github.com/go-leadership/leadership/store"
 	_ "github.com/go-leadership/leadership/store/memory"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/health"
 	"google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/status"
 )
 
 // A client that calls the leader. Here the leader is in the same process.
@@ -53,23 +55,31 @@ func lead(ctx context.Context, st store.Store) (stop func()) {
 	if err != nil {
 		log.Fatal(err)
 	}
-	server := grpc.NewServer()
-	grpc_health_v1.RegisterHealthServer(server, health.NewServer())
-	go server.Serve(l)
 	c, err := leadership.NewCandidate(st, "database/primary", l.Addr().String(), nil)
 	if err != nil {
 		log.Fatal(err)
 	}
-	go c.Run(ctx, func(ctx context.Context, term *leadership.Term) error {
-		if err := term.Acknowledge(ctx); err != nil {
-			return err
-		}
-		<-ctx.Done()
-		return nil
-	})
+	server := grpc.NewServer(grpc.UnaryInterceptor(whileLeading(c)))
+	grpc_health_v1.RegisterHealthServer(server, health.NewServer())
+	go server.Serve(l)
+	go c.Run(ctx, leadership.Lead)
 	return func() {
 		c.Stop()
 		<-c.Done()
 		server.Stop()
+	}
+}
+
+// whileLeading refuses calls while the candidate does not lead. The context of a call ends with the term.
+func whileLeading(c *leadership.Candidate) grpc.UnaryServerInterceptor {
+	return func(ctx context.Context, request any, _ *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
+		term := c.Term()
+		if term == nil {
+			return nil, status.Error(codes.Unavailable, "this process does not lead")
+		}
+		ctx, cancel := context.WithCancelCause(ctx)
+		defer cancel(nil)
+		defer context.AfterFunc(term.Context(), func() { cancel(context.Cause(term.Context())) })()
+		return handle(ctx, request)
 	}
 }

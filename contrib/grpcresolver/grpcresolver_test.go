@@ -139,6 +139,31 @@ func TestStoreDoesNotAnswer(t *testing.T) {
 	w.answers(conn, w.members[1])
 }
 
+// A process that does not lead any more refuses the call of a client that has not heard of that, and the context of a
+// call ends with the term.
+func TestServerRefuses(t *testing.T) {
+	w := newWorld(t, inMemory(t, 500*time.Millisecond))
+	m := w.members[0]
+	c, err := leadership.NewCandidate(m.store, election, m.address, nil)
+	require.NoError(t, err)
+	defer func() { c.Stop(); <-c.Done() }()
+	intercept := whileLeading(c)
+	term, err := c.Campaign(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, term.Acknowledge(t.Context()))
+	answer, err := intercept(t.Context(), "request", nil, func(ctx context.Context, request any) (any, error) {
+		require.NoError(t, ctx.Err())
+		term.Resign()
+		<-ctx.Done()
+		return request, context.Cause(ctx)
+	})
+	require.Equal(t, "request", answer)
+	require.ErrorIs(t, err, leadership.ErrResigned)
+	_, err = intercept(t.Context(), "request", nil, nil)
+	require.Equal(t, codes.Unavailable, status.Code(err), "%v", err)
+	require.NoError(t, term.Withdraw(t.Context()))
+}
+
 // A follower that has ended would not hear of the next leader.
 func TestFollowerEnds(t *testing.T) {
 	w := newWorld(t, inMemory(t, 10*time.Second))

@@ -15,15 +15,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// Run reconciles ConfigMaps while the candidate leads. Each term has a manager of its own, since a manager that was
-// stopped can't be started again.
+// Run reconciles ConfigMaps while the candidate leads. Each term has a manager of its own, since a manager can't be
+// started again.
 func Run(ctx context.Context, c *leadership.Candidate, kubernetes *rest.Config, reconciler func(ctrl.Manager, *leadership.Term) reconcile.Reconciler) error {
 	return c.Run(ctx, func(ctx context.Context, term *leadership.Term) error {
 		mgr, err := ctrl.NewManager(kubernetes, ctrl.Options{
 			LeaderElection:          false,
-			Controller:              config.Controller{SkipNameValidation: new(true)}, // the last term's controller had this name
-			GracefulShutdownTimeout: new(time.Duration(-1)),                           // wait for the reconcilers, as long as it takes
-			Metrics:                 server.Options{BindAddress: "0"},                 // see below
+			Controller:              config.Controller{SkipNameValidation: new(true)}, // the last term's had this name
+			GracefulShutdownTimeout: new(time.Duration(-1)),                           // no limit
+			Metrics:                 server.Options{BindAddress: "0"},                 // served outside of terms, too
 		})
 		if err != nil {
 			return err
@@ -33,7 +33,8 @@ func Run(ctx context.Context, c *leadership.Candidate, kubernetes *rest.Config, 
 			return err
 		}
 		err = mgr.Add(manager.RunnableFunc(func(ctx context.Context) error {
-			if _, err := mgr.GetCache().GetInformer(ctx, &corev1.ConfigMap{}); err != nil { // returns when the cache has synced
+			_, err := mgr.GetCache().GetInformer(ctx, &corev1.ConfigMap{}) // waits until the cache has synced
+			if err != nil {
 				return err
 			}
 			return term.Acknowledge(ctx)

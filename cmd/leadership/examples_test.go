@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -83,6 +84,41 @@ func TestExampleUnit(t *testing.T) {
 	require.Equal(t, []string{"/usr/local/lib/database/primary"}, run.Command)
 	require.Equal(t, "1min", set["Service.TimeoutStopSec"], "it is more than the stop timeout")
 	require.Less(t, value(run.StopTimeout, 0), time.Minute)
+}
+
+// The timers of all machines go off at the same time, and the machines that do not lead give up before the first one gives
+// the leadership back.
+func TestExampleTimer(t *testing.T) {
+	timer, service := settings(example(t, "nightly-cleanup.timer")), settings(example(t, "nightly-cleanup.service"))
+	accuracy, err := time.ParseDuration(timer["Timer.AccuracySec"])
+	require.NoError(t, err)
+	url := regexp.MustCompile(`"LEADERSHIP_STORE=([^"]*)"`).FindStringSubmatch(service["Service.Environment"])
+	require.Len(t, url, 2)
+	run := parseRun(t, service["Service.ExecStart"], url[1])
+	require.Less(t, value(run.Wait, 0)+accuracy, run.Hold/2)
+	for name, value := range map[string]string{"Type": "oneshot", "SuccessExitStatus": "124", "KillMode": "mixed"} {
+		require.Equal(t, value, service["Service."+name], name)
+	}
+}
+
+// systemd reads the units without a complaint. Their programs are not on this machine, so others take their place.
+func TestExampleUnitsAreVerified(t *testing.T) {
+	analyze, err := exec.LookPath("systemd-analyze")
+	if err != nil {
+		t.Skip("systemd is not installed: make setup installs it")
+	}
+	program, err := exec.LookPath("true")
+	require.NoError(t, err)
+	dir := t.TempDir()
+	verify := []string{"verify", "--man=no"}
+	for _, name := range []string{"primary.service", "backup.service", "nightly-cleanup.service", "nightly-cleanup.timer"} {
+		text := regexp.MustCompile(`(?m)^(Exec\w+=)/usr/local/\S+`).ReplaceAllString(example(t, name), "${1}"+program)
+		verify = append(verify, filepath.Join(dir, name))
+		require.NoError(t, os.WriteFile(verify[len(verify)-1], []byte(text), 0o600))
+	}
+	output, err := exec.Command(analyze, verify...).CombinedOutput()
+	require.NoError(t, err, "%s", output)
+	require.Empty(t, string(output))
 }
 
 func TestExampleContainer(t *testing.T) {

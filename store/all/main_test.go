@@ -5,15 +5,9 @@ import (
 
 	"github.com/go-leadership/leadership/internal/lab/storetest"
 	"github.com/go-leadership/leadership/internal/lab/testserver"
-	"github.com/go-leadership/leadership/lifeline"
 )
 
-// TestMain runs the tests, or is a program of theirs, or its lifeline.
-func TestMain(m *testing.M) {
-	lifeline.Main()
-	programMain()
-	storetest.Main(m)
-}
+func TestMain(m *testing.M) { storetest.Main(m) }
 
 // The servers grant: ZooKeeper, whose tick is 500 ms, sessions of 1 s to 10 s; etcd leases of 2 s and more.
 var (

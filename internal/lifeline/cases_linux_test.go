@@ -46,6 +46,7 @@ func TestCases(t *testing.T) {
 		"freezer of cgroup v1":      (*playground).freezer1,
 		"freezer of cgroup v2":      (*playground).freezer2,
 		"ptrace":                    (*playground).ptrace,
+		"a PID namespace":           (*playground).namespace,
 		"CLONE_VM without the pipe": hole("CLONE_VM without the pipe"),
 		"fork without the pipe":     hole("fork without the pipe"),
 	} {
@@ -185,6 +186,29 @@ func hole(name string) func(*playground) {
 		pg.ends("1")
 		pg.runs()
 	}
+}
+
+// The init of a PID namespace has the pipe. When it is killed, the kernel closes its files first, and kills the rest of the
+// namespace then: a child without the pipe runs on for some microseconds, which no test can wait for.
+func (pg *playground) namespace() {
+	if os.Getuid() != 0 {
+		pg.Skip("a PID namespace takes root")
+	}
+	p, says := pg.start("a PID namespace", nil)
+	var init int
+	_, err := fmt.Sscanf(says, "init %d", &init)
+	require.NoError(pg, err, says)
+	pg.Cleanup(func() { _ = syscall.Kill(init, syscall.SIGKILL) })
+	pg.dies(p)
+	pg.rests()
+	pg.runs()
+	require.NoError(pg, syscall.Kill(init, syscall.SIGKILL))
+	pg.ends("1")
+	pg.eventually(func() bool {
+		before := pg.sum()
+		time.Sleep(5 * time.Millisecond)
+		return pg.sum() == before
+	}, "the namespace ends")
 }
 
 // A copy of the pipe that is in the queue of a socket counts until it is dropped.

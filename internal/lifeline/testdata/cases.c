@@ -188,6 +188,17 @@ static void run(const char *name) {
 	} else if (strcmp(name, "fork") == 0) {
 		if (MUST(fork()) == 0)
 			child(NULL);
+	} else if (strcmp(name, "a PID namespace") == 0) { // its init has the pipe
+		int init = MUST(syscall(SYS_clone, CLONE_NEWPID | SIGCHLD, 0, 0, 0, 0));
+		if (init == 0) {
+			if (MUST(fork()) == 0) {
+				close(writing);
+				spin(0);
+			}
+			for (;;)
+				pause();
+		}
+		say("init %d\n", init);
 	} else if (strcmp(name, "CLONE_VM without the pipe") == 0) {
 		MUST(clone(child_without_pipe, stack(), CLONE_VM | SIGCHLD, NULL));
 	} else if (strcmp(name, "fork without the pipe") == 0) {

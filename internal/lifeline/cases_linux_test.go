@@ -189,7 +189,7 @@ func hole(name string) func(*playground) {
 }
 
 // The init of a PID namespace has the pipe. When it is killed, the kernel closes its files first, and kills the rest of the
-// namespace then: a child without the pipe runs on for some microseconds, which no test can wait for.
+// namespace then: a child without the pipe may run on for a moment, up to milliseconds on a busy machine.
 func (pg *playground) namespace() {
 	if os.Getuid() != 0 {
 		pg.Skip("a PID namespace takes root")

@@ -17,9 +17,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestCases is the table of cases in docs/guarantees.md. A program in C speaks the protocol, and then makes the kernel's life
-// hard. No session is ended before the last code of the program is gone, or of what shares its memory or files, or holds the
-// pipe. Then the session is ended.
+// TestCases is the table of cases in docs/guarantees.md. A program in C speaks the protocol, and then makes the
+// kernel's life hard. No session is ended before the last code of the program is gone, or of what shares its memory
+// or files, or holds the pipe. Then the session is ended.
 func TestCases(t *testing.T) {
 	compiler, err := exec.Command("go", "env", "CC").Output()
 	require.NoError(t, err)
@@ -188,8 +188,8 @@ func hole(name string) func(*playground) {
 	}
 }
 
-// The init of a PID namespace has the pipe. When it is killed, the kernel closes its files first, and kills the rest of the
-// namespace then: a child without the pipe may run on for a moment, up to milliseconds on a busy machine.
+// The init of a PID namespace has the pipe. When it is killed, the kernel closes its files first, and kills the rest
+// of the namespace then: a child without the pipe may run on for a moment, up to milliseconds on a busy machine.
 func (pg *playground) namespace() {
 	if os.Getuid() != 0 {
 		pg.Skip("a PID namespace takes root")
@@ -225,7 +225,8 @@ func (pg *playground) inFlight() {
 	pg.ends("1")
 }
 
-// executed is a case in which another program takes the place of the program. The pipe has ended, and the process lives.
+// executed is a case in which another program takes the place of the program. The pipe has ended, and the process
+// lives.
 func executed(name string) func(*playground) {
 	return func(pg *playground) {
 		p, _ := pg.start(name, nil)

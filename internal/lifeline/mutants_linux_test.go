@@ -6,8 +6,8 @@ import (
 	"github.com/go-leadership/leadership/internal/lab/mutants"
 )
 
-// mistakes are changes of one place, each with the test that must fail then. TestMutants makes them, if the package is built
-// with the tag mutants. Those of another user's processes take root.
+// mistakes are changes of one place, each with the test that must fail then. TestMutants makes them, if the package
+// is built with the tag mutants. Those of another user's processes take root.
 var (
 	mistakes = []mutants.Mutant{
 		{"the end of the pipe alone counts", "server_linux.go",

@@ -6,8 +6,8 @@ import (
 	"github.com/go-leadership/leadership/internal/lab/mutants"
 )
 
-// mistakes are changes of what the engine tells a lifeline, each with the test that must fail then. TestMutants makes them,
-// if the package is built with the tag mutants. Package mutate, in tools, changes the rest of the engine.
+// mistakes are changes of what the engine tells a lifeline, each with the test that must fail then. TestMutants makes
+// them, if the package is built with the tag mutants. Package mutate, in tools, changes the rest of the engine.
 var mistakes = []mutants.Mutant{
 	{"a session whose end has failed is not dropped", "session.go",
 		"defer s.handBack()", "defer func() {\n\t\tif _, left := s.state(); left == nil {\n\t\t\ts.handBack()\n\t\t}\n\t}()",

@@ -172,8 +172,8 @@ func (f *scene) freeze(state string) {
 	}
 }
 
-// freezeGuardian freezes the guardian, and the init if there is one, in a cgroup of version 2. Unlike a signal, that holds when
-// the supervisor dies: the kernel continues a stopped process that has lost its parent.
+// freezeGuardian freezes the guardian, and the init if there is one, in a cgroup of version 2. Unlike a signal, that
+// holds when the supervisor dies: the kernel continues a stopped process that has lost its parent.
 func (f *scene) freezeGuardian() {
 	f.t.Helper()
 	dir := group(f.t, f.machine.unified)

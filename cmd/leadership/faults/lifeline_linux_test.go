@@ -8,22 +8,22 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// soon are the faults after which the supervisor is dead, and nothing of the command is left a moment later: with a lifeline
-// the next leader's command starts at once.
+// soon are the faults after which the supervisor is dead, and nothing of the command is left a moment later: with a
+// lifeline the next leader's command starts at once.
 var soon = []string{
 	"supervisor killed", "supervisor killed for memory", "supervisor and guardian killed", "guardian and init frozen, supervisor killed",
 }
 
-// late are those after which something of a leader is left until its lease ends, lifeline or not, and those after which the
-// supervisor lives and resigns.
+// late are those after which something of a leader is left until its lease ends, lifeline or not, and those after
+// which the supervisor lives and resigns.
 var late = []string{
 	"supervisor frozen", "guardian killed", "guardian frozen", "guardian and init frozen (cgroup v2), supervisor killed",
 	"all processes stopped, later continued",
 }
 
-// TestLifeline makes faults of leadership run on etcd, with a lifeline of its own and without one, one after the other: the
-// times are those of a machine that does nothing else. The next leader's command never starts before the old one has ended,
-// and starts at once if the supervisor is dead and the command has gone.
+// TestLifeline makes faults of leadership run on etcd, with a lifeline of its own and without one, one after the
+// other: the times are those of a machine that does nothing else. The next leader's command never starts before the
+// old one has ended, and starts at once if the supervisor is dead and the command has gone.
 func TestLifeline(t *testing.T) {
 	p := build(t)
 	server := testserver.NewEtcd(t, testserver.EtcdConfig{})

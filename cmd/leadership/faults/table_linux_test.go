@@ -26,8 +26,8 @@ func (t *table) add(c cell, o outcome, why string) {
 	t.results = append(t.results, result{c, o, why})
 }
 
-// String returns tables in Markdown for each service: for how long the old command ran beside the rival's, and from the fault
-// to the rival's start. The names of the cells that are not shown follow.
+// String returns tables in Markdown for each service: for how long the old command ran beside the rival's, and from
+// the fault to the rival's start. The names of the cells that are not shown follow.
 func (t *table) String() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -1,7 +1,8 @@
 // A program with a session, for the cases of TestCases. usage: cases SOCKET CASE
 //
-// Descriptor 3 is memory with 16 counters, and 4 a socket, if the case needs one. The program tells the lifeline of session
-// 1, does what the case says, and says what has come of it, in a line. Whatever runs code of it advances a counter.
+// Descriptor 3 is memory with 16 counters, and 4 a socket, if the case needs one. The program tells the lifeline of
+// session 1, does what the case says, and says what has come of it, in a line. Whatever runs code of it advances a
+// counter.
 #define _GNU_SOURCE
 #include <endian.h>
 #include <errno.h>
@@ -129,7 +130,8 @@ static void *execute(void *unused) {
 	return NULL;
 }
 
-// A ring whose only fixed file is the writing end. Its thread in the kernel polls, and a read of an empty pipe is pending.
+// A ring whose only fixed file is the writing end. Its thread in the kernel polls, and a read of an empty pipe is
+// pending.
 static int ring(void) {
 	struct io_uring_params params = {.flags = IORING_SETUP_SQPOLL, .sq_thread_idle = 1000};
 	int fd = syscall(SYS_io_uring_setup, 4, &params);

@@ -11,9 +11,9 @@ import (
 var (
 	mistakes = []mutants.Mutant{
 		{"the end of the pipe alone counts", "server_linux.go",
-			"err := awaitExit(m.pidfd)", "err := error(nil)", "TestStrayClose"},
+			waits, "died := time.Now().Add(time.Hour)\n\terr := m.awaitPipe(died)", "TestStrayClose"},
 		{"the end of the pipe alone counts, after execve", "server_linux.go",
-			"err := awaitExit(m.pidfd)", "err := error(nil)", "TestCases/execve$"},
+			waits, "died := time.Now().Add(time.Hour)\n\terr := m.awaitPipe(died)", "TestCases/execve$"},
 		{"the pidfd alone counts, with a vfork child", "server_linux.go",
 			"err = m.awaitPipe(died)", "err = nil", "TestCases/vfork"},
 		{"the pidfd alone counts, with a child that shares the files", "server_linux.go",
@@ -38,7 +38,7 @@ var (
 		{"sessions are not told again after a restart of the lifeline", "client_linux.go",
 			"for _, session := range c.sessions {", "for _, session := range map[string]*handed{} {", "TestLifelineRestarts"},
 		{"the next lifeline is not looked for", "client_linux.go",
-			"timer := time.NewTimer(c.ttl - time.Since(tried))", "timer := time.NewTimer(time.Hour)", "TestNoLifeline"},
+			"timer := time.NewTimer(c.ttl - time.Since(tried))", "timer := time.NewTimer(time.Hour - time.Since(tried))", "TestNoLifeline"},
 		{"a session that is not ended is not tried again", "server_linux.go",
 			"if err == nil || last || time.Since(died) > one.ttl {", "if true || last {", "TestRetries"},
 	}
@@ -49,6 +49,9 @@ var (
 			"if user.Uid != 0 && user.Uid != uint32(os.Geteuid()) {", "if user.Uid == 12345 && os.Geteuid() == 12345 {", "TestImpostor"},
 	}
 )
+
+// waits are the lines that wait for both signs of a death.
+const waits = "err := awaitExit(m.pidfd)\n\tdied := time.Now()\n\tif err == nil {\n\t\terr = m.awaitPipe(died)\n\t}"
 
 func TestMutantsAreOfThisSource(t *testing.T) {
 	mutants.Check(t, mistakes)

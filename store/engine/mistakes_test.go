@@ -14,8 +14,6 @@ var mistakes = []mutants.Mutant{
 		"TestLifelineKnowsAllSessions"},
 	{"a session that the service has ended is not dropped", "session.go",
 		"s.handBack()\n\t\treturn", "return", "TestLifelineForgetsASessionThatHasEnded"},
-	{"a session is told when ballots may have been cast", "session.go",
-		"s.handOver()\n\t\t\tif e.install(o, s) {", "if e.install(o, s) {\n\t\t\t\ts.handOver()", "TestLifelineKnowsAllSessions"},
 	{"a session is dropped while the leader's work winds down", "session.go",
 		"s.engine.keeper.Go(func() { s.await(work); s.end() })", "s.handBack()\n\ts.engine.keeper.Go(func() { s.await(work); s.end() })",
 		"TestLifelineKnowsAllSessions"},

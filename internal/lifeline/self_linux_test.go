@@ -19,6 +19,7 @@ func TestSelf(t *testing.T) {
 	p := startProgram(t, Self, 100*time.Millisecond)
 	require.Zero(t, p.asks(t, "lifeline"))
 	p.does(t, "add 1")
+	p.isKnown(t, "1") // it ignores signals by now
 	first := p.asks(t, "lifeline")
 	t.Cleanup(func() { _ = syscall.Kill(first, syscall.SIGKILL) })
 	for _, s := range []syscall.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM, syscall.SIGQUIT, syscall.SIGPIPE, syscall.SIGTSTP} {
@@ -61,6 +62,7 @@ func TestSelfHoldsNothing(t *testing.T) {
 	p.out = newReader(out)
 	require.Equal(t, "ready", p.line(t))
 	p.does(t, "add 1")
+	p.isKnown(t, "1")
 	line := p.asks(t, "lifeline")
 	defer func() { _ = syscall.Kill(line, syscall.SIGKILL) }()
 	require.NoError(t, syscall.Kill(line, syscall.SIGSTOP))
@@ -88,6 +90,7 @@ func TestSelfAfterTheFileHasGone(t *testing.T) {
 	require.Equal(t, "ready", p.line(t))
 	require.NoError(t, os.Remove(path))
 	p.does(t, "add 1")
+	p.isKnown(t, "1")
 	require.NotZero(t, p.asks(t, "lifeline"))
 	require.NotContains(t, p.log.String(), "there is no lifeline")
 }

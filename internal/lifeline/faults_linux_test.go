@@ -77,13 +77,27 @@ func TestCloseTriesOnceMore(t *testing.T) {
 	lives.kill()
 }
 
+// stop stops a process, and waits until it has stopped.
+func stop(t *testing.T, pid int) {
+	t.Helper()
+	require.NoError(t, syscall.Kill(pid, syscall.SIGSTOP))
+	require.Eventually(t, func() bool { return strings.HasPrefix(state(pid), "T") }, time.Minute, time.Millisecond)
+}
+
+// state is a process's, as /proc tells it; empty if there is no such process.
+func state(pid int) string {
+	status, _ := os.ReadFile("/proc/" + itoa(pid) + "/stat")
+	_, rest, _ := strings.Cut(string(status), ") ")
+	return rest
+}
+
 // A lifeline that is stopped holds up the program for a moment, and does its work when it continues.
 func TestFrozenLifeline(t *testing.T) {
 	dir := shortDir(t)
 	line := startAs(t, "lifeline", nil, dir+"/socket")
 	awaitSocket(t, dir+"/socket")
 	p := startProgram(t, dir+"/socket", time.Hour, "1")
-	require.NoError(t, line.Process.Signal(syscall.SIGSTOP))
+	stop(t, line.Process.Pid)
 	p.does(t, "add 2")
 	p.logs(t, "the lifeline has not answered")
 	require.NotContains(t, p.log.String(), "msg=\"the lifeline has answered")
@@ -99,7 +113,7 @@ func TestLateLifeline(t *testing.T) {
 	line := startAs(t, "lifeline", nil, dir+"/socket")
 	awaitSocket(t, dir+"/socket")
 	p := startProgram(t, dir+"/socket", time.Hour, "1")
-	require.NoError(t, line.Process.Signal(syscall.SIGSTOP))
+	stop(t, line.Process.Pid)
 	p.does(t, "add 2")
 	require.NoError(t, line.Process.Signal(syscall.SIGCONT))
 	p.logs(t, "msg=\"the lifeline has answered")

@@ -5,7 +5,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -34,14 +33,7 @@ func TestSelf(t *testing.T) {
 	p.logs(t, "there is a lifeline again")
 	p.kill()
 	_, _ = p.Process.Wait()
-	require.Eventually(t, func() bool { return syscall.Kill(second, 0) == syscall.ESRCH || isZombie(second) }, time.Minute, 5*time.Millisecond)
-}
-
-// isZombie reports whether a process has ended and was not reaped: its new parent might not do that.
-func isZombie(pid int) bool {
-	status, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
-	_, rest, _ := strings.Cut(string(status), ") ")
-	return err != nil || strings.HasPrefix(rest, "Z")
+	require.Eventually(t, func() bool { rest := state(second); return rest == "" || strings.HasPrefix(rest, "Z") }, time.Minute, 5*time.Millisecond)
 }
 
 // The lifeline of a program holds nothing that the program has inherited, and keeps its memory to itself.
@@ -65,7 +57,7 @@ func TestSelfHoldsNothing(t *testing.T) {
 	p.isKnown(t, "1")
 	line := p.asks(t, "lifeline")
 	defer func() { _ = syscall.Kill(line, syscall.SIGKILL) }()
-	require.NoError(t, syscall.Kill(line, syscall.SIGSTOP))
+	stop(t, line)
 	p.kill()
 	_, err = reading.Read(make([]byte, 1))
 	require.ErrorIs(t, err, io.EOF, "the lifeline does not have the pipe")

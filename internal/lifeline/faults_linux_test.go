@@ -77,13 +77,27 @@ func TestCloseTriesOnceMore(t *testing.T) {
 	lives.kill()
 }
 
+// stop stops a process, and waits until it has stopped.
+func stop(t *testing.T, pid int) {
+	t.Helper()
+	require.NoError(t, syscall.Kill(pid, syscall.SIGSTOP))
+	require.Eventually(t, func() bool { return strings.HasPrefix(state(pid), "T") }, time.Minute, time.Millisecond)
+}
+
+// state is a process's, as /proc tells it; empty if there is no such process.
+func state(pid int) string {
+	status, _ := os.ReadFile("/proc/" + itoa(pid) + "/stat")
+	_, rest, _ := strings.Cut(string(status), ") ")
+	return rest
+}
+
 // A lifeline that is stopped holds up the program for a moment, and does its work when it continues.
 func TestFrozenLifeline(t *testing.T) {
 	dir := shortDir(t)
 	line := startAs(t, "lifeline", nil, dir+"/socket")
 	awaitSocket(t, dir+"/socket")
 	p := startProgram(t, dir+"/socket", time.Hour, "1")
-	require.NoError(t, line.Process.Signal(syscall.SIGSTOP))
+	stop(t, line.Process.Pid)
 	p.does(t, "add 2")
 	p.logs(t, "the lifeline has not answered")
 	require.NotContains(t, p.log.String(), "msg=\"the lifeline has answered")
@@ -99,7 +113,7 @@ func TestLateLifeline(t *testing.T) {
 	line := startAs(t, "lifeline", nil, dir+"/socket")
 	awaitSocket(t, dir+"/socket")
 	p := startProgram(t, dir+"/socket", time.Hour, "1")
-	require.NoError(t, line.Process.Signal(syscall.SIGSTOP))
+	stop(t, line.Process.Pid)
 	p.does(t, "add 2")
 	require.NoError(t, line.Process.Signal(syscall.SIGCONT))
 	p.logs(t, "msg=\"the lifeline has answered")
@@ -113,7 +127,8 @@ func awaitSocket(t *testing.T, path string) {
 // A program goes on without a lifeline, says so once, and finds it when it comes.
 func TestNoLifeline(t *testing.T) {
 	dir := shortDir(t)
-	p := startProgram(t, dir+"/socket", 200*time.Millisecond, "1")
+	p := startProgram(t, dir+"/socket", 200*time.Millisecond)
+	p.does(t, "add 1")
 	p.logs(t, "there is no lifeline")
 	line := startAs(t, "lifeline", nil, dir+"/socket")
 	p.logs(t, "there is a lifeline again")
@@ -166,7 +181,8 @@ func TestImpostor(t *testing.T) {
 	dir := shortDir(t)
 	line := startAs(t, "lifeline", &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: noSuchUser, Gid: noSuchUser}}, dir+"/socket", "0")
 	awaitSocket(t, dir+"/socket")
-	p := startProgram(t, dir+"/socket", time.Hour, "1")
+	p := startProgram(t, dir+"/socket", time.Hour)
+	p.does(t, "add 1")
 	p.logs(t, "runs as uid 65534, which is neither root nor this program's")
 	line.kill()
 }
@@ -248,6 +264,7 @@ func TestGarbage(t *testing.T) {
 	require.NotContains(t, p.log.String(), "has not answered")
 	p.kill()
 	w.ends("1")
+	w.rests()
 	_, _ = writing.Write([]byte("a byte in the pipe means nothing"))
 	w.eventually(func() bool { return w.members() == 0 }, "nothing is left of clients that have gone")
 }
@@ -307,7 +324,8 @@ func TestNoDescriptorsLeft(t *testing.T) {
 	awaitSocket(t, dir+"/socket")
 	var served, late []*process
 	for range 14 {
-		p := startProgram(t, dir+"/socket", 200*time.Millisecond, "1")
+		p := startProgram(t, dir+"/socket", 200*time.Millisecond)
+		p.does(t, "add 1")
 		if p.asks(t, "known 1") == 1 {
 			served = append(served, p)
 		} else {

@@ -25,6 +25,9 @@ import (
 // roleVariable makes the test binary a program that has sessions, or a lifeline.
 const roleVariable = "LIFELINE_TEST"
 
+// Lifelines of programs' own know the service too.
+func init() { Register("test", func(Service) (Ender, error) { return printer{}, nil }) }
+
 func TestMain(m *testing.M) {
 	Main()
 	switch os.Getenv(roleVariable) {
@@ -90,7 +93,9 @@ func programMain() {
 			fmt.Println(map[bool]int{false: 1}[warned])
 			continue
 		case "lifeline": // its pid
+			own.mu.Lock()
 			fmt.Println(own.pid)
+			own.mu.Unlock()
 			continue
 		case "child": // a process that guards the program's work
 			file, err := c.File()
@@ -121,7 +126,6 @@ func programMain() {
 
 // lifelineMain is a lifeline at the path that is its argument. Its Enders say on stdout what they end.
 func lifelineMain() {
-	Register("test", func(Service) (Ender, error) { return printer{}, nil })
 	listener, err := Listen(os.Args[1], len(os.Args) > 2)
 	if err != nil {
 		fmt.Println("refused:", err)
@@ -164,13 +168,14 @@ func startAs(t *testing.T, role string, attr *syscall.SysProcAttr, args ...strin
 	return p
 }
 
-// startProgram starts a program with sessions.
+// startProgram starts a program with sessions that the lifeline knows.
 func startProgram(t *testing.T, place string, ttl time.Duration, ids ...string) *process {
 	t.Helper()
 	p := startAs(t, "program", nil, place, ttl.String())
 	require.Equal(t, "ready", p.line(t))
 	for _, id := range ids {
 		p.does(t, "add "+id)
+		p.isKnown(t, id)
 	}
 	return p
 }
@@ -206,6 +211,12 @@ func (p *process) asks(t *testing.T, line string) int {
 	number, err := strconv.Atoi(p.line(t))
 	require.NoError(t, err)
 	return number
+}
+
+// isKnown waits until the lifeline has answered that it knows a session.
+func (p *process) isKnown(t *testing.T, id string) {
+	t.Helper()
+	require.Eventually(t, func() bool { return p.asks(t, "known "+id) == 1 }, time.Minute, 5*time.Millisecond)
 }
 
 // logs waits until the process has logged a text.
@@ -250,6 +261,7 @@ func newWorld(t *testing.T) *world {
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	w := &world{T: t, path: filepath.Join(dir, "socket"), ended: make(chan string, 10000)}
 	Register("test", func(Service) (Ender, error) { return w, nil })
+	w.Cleanup(func() { Register("test", func(Service) (Ender, error) { return printer{}, nil }) })
 	w.serve()
 	t.Cleanup(func() { w.stop() })
 	return w

@@ -5,7 +5,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -19,6 +18,7 @@ func TestSelf(t *testing.T) {
 	p := startProgram(t, Self, 100*time.Millisecond)
 	require.Zero(t, p.asks(t, "lifeline"))
 	p.does(t, "add 1")
+	p.isKnown(t, "1") // it ignores signals by now
 	first := p.asks(t, "lifeline")
 	t.Cleanup(func() { _ = syscall.Kill(first, syscall.SIGKILL) })
 	for _, s := range []syscall.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM, syscall.SIGQUIT, syscall.SIGPIPE, syscall.SIGTSTP} {
@@ -33,14 +33,7 @@ func TestSelf(t *testing.T) {
 	p.logs(t, "there is a lifeline again")
 	p.kill()
 	_, _ = p.Process.Wait()
-	require.Eventually(t, func() bool { return syscall.Kill(second, 0) == syscall.ESRCH || isZombie(second) }, time.Minute, 5*time.Millisecond)
-}
-
-// isZombie reports whether a process has ended and was not reaped: its new parent might not do that.
-func isZombie(pid int) bool {
-	status, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
-	_, rest, _ := strings.Cut(string(status), ") ")
-	return err != nil || strings.HasPrefix(rest, "Z")
+	require.Eventually(t, func() bool { rest := state(second); return rest == "" || strings.HasPrefix(rest, "Z") }, time.Minute, 5*time.Millisecond)
 }
 
 // The lifeline of a program holds nothing that the program has inherited, and keeps its memory to itself.
@@ -61,9 +54,10 @@ func TestSelfHoldsNothing(t *testing.T) {
 	p.out = newReader(out)
 	require.Equal(t, "ready", p.line(t))
 	p.does(t, "add 1")
+	p.isKnown(t, "1")
 	line := p.asks(t, "lifeline")
 	defer func() { _ = syscall.Kill(line, syscall.SIGKILL) }()
-	require.NoError(t, syscall.Kill(line, syscall.SIGSTOP))
+	stop(t, line)
 	p.kill()
 	_, err = reading.Read(make([]byte, 1))
 	require.ErrorIs(t, err, io.EOF, "the lifeline does not have the pipe")
@@ -88,6 +82,7 @@ func TestSelfAfterTheFileHasGone(t *testing.T) {
 	require.Equal(t, "ready", p.line(t))
 	require.NoError(t, os.Remove(path))
 	p.does(t, "add 1")
+	p.isKnown(t, "1")
 	require.NotZero(t, p.asks(t, "lifeline"))
 	require.NotContains(t, p.log.String(), "there is no lifeline")
 }

@@ -21,7 +21,8 @@ const (
 	mostPrograms = 4096
 	mostSessions = 32 // of a program's store: one, and those that end while a leader's work winds down
 	helloLimit   = 5 * time.Second
-	answerLimit  = 5 * time.Second // a program that does not read its answers is heard no more
+	answerLimit  = 5 * time.Second        // a program that does not read its answers gets no more
+	lastWords    = 100 * time.Millisecond // what a dead program has said is read, as a rule at once: then the socket ends
 )
 
 // How a session is ended: tries of a second, until a TTL after the death. Then the service has ended it.
@@ -187,7 +188,7 @@ func (m *member) attend() {
 	if err == nil {
 		err = m.awaitPipe(died)
 	}
-	_ = m.conn.SetDeadline(past) // no further session, and none dropped
+	_ = m.conn.SetReadDeadline(time.Now().Add(lastWords))
 	listening.Wait()
 	if err == nil {
 		m.end(died)
@@ -277,10 +278,16 @@ func (m *member) listen() {
 		}
 	}()
 	in := bufio.NewReader(m.conn)
+	answers := true
 	for {
 		f, err := readFrame(in)
+		var reply frame
 		if err == nil {
-			err = m.answer(f)
+			reply, err = m.answer(f)
+		}
+		if err == nil && answers {
+			_ = m.conn.SetWriteDeadline(time.Now().Add(answerLimit))
+			answers = writeFrame(m.conn, reply) == nil
 		}
 		if err != nil {
 			if !errors.Is(err, io.EOF) && !errors.Is(err, os.ErrDeadlineExceeded) {
@@ -291,21 +298,19 @@ func (m *member) listen() {
 	}
 }
 
-func (m *member) answer(f frame) error {
-	reply := frame{Done: f.Drop}
+// answer does what a frame says.
+func (m *member) answer(f frame) (reply frame, err error) {
 	switch {
 	case f.Add != nil:
-		reply = frame{Done: f.Add.ID}
 		if err := m.add(f.Add); err != nil {
-			reply = frame{Refused: f.Add.ID, Why: err.Error()}
+			return frame{Refused: f.Add.ID, Why: err.Error()}, nil
 		}
+		return frame{Done: f.Add.ID}, nil
 	case f.Drop != "":
 		m.drop(f.Drop)
-	default:
-		return errors.New("an empty frame")
+		return frame{Done: f.Drop}, nil
 	}
-	_ = m.conn.SetWriteDeadline(time.Now().Add(answerLimit))
-	return writeFrame(m.conn, reply)
+	return frame{}, errors.New("an empty frame")
 }
 
 func (m *member) add(e *entry) error {

@@ -147,7 +147,7 @@ func (pg *playground) threads() {
 // A main thread that has ended is a zombie. The process lives.
 func (pg *playground) mainThreadEnded() {
 	p, _ := pg.start("the main thread has ended", nil)
-	pg.eventually(func() bool { return isZombie(p.Process.Pid) }, "the main thread ends")
+	pg.eventually(func() bool { return strings.HasPrefix(state(p.Process.Pid), "Z") }, "the main thread ends")
 	pg.rests()
 	pg.runs()
 	p.kill()

@@ -25,8 +25,11 @@ func TestLifeline(t *testing.T) {
 	base := cell{machine: look(), programs: p, old: p.leadership}
 	sides := []side{{namespace, ordinary}, {subreaper, ordinary}}
 	all := slices.Concat(base.on(with, run, sides, "daemon"), base.on(without, run, sides, "daemon"))
+	all = append(all, base.on(with, run, []side{{unguarded, ordinary}}, "plain")...)
 	try(t, slices.DeleteFunc(all, func(c cell) bool {
 		switch {
+		case c.mode == unguarded:
+			return c.fault.name != soon[0]
 		case slices.Contains(soon, c.fault.name):
 			return !*every && c.service == without && c.fault.name != soon[0]
 		default: // something of a leader is left until its lease ends, or the supervisor lives and resigns
@@ -34,6 +37,8 @@ func TestLifeline(t *testing.T) {
 		}
 	}), func(*testing.T) {}, func(t *testing.T, c *cell, o outcome) {
 		switch {
+		case c.mode == unguarded:
+			require.Greater(t, o.took, ttl/2, "the command does not keep the session")
 		case !slices.Contains(soon, c.fault.name) || !c.covered():
 		case c.service == with:
 			require.Less(t, o.took, ttl/2)

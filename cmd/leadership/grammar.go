@@ -14,6 +14,7 @@ import (
 
 	"github.com/alecthomas/kong"
 	"github.com/go-leadership/leadership/internal/suite"
+	"github.com/go-leadership/leadership/internal/visible"
 )
 
 // grammar is the command line. A flag is set by its value on the command line, or else by its environment variable, or
@@ -75,7 +76,7 @@ func run(args []string) (code int) {
 	if err == nil || err.Error() == "" || errors.As(err, &interrupted{}) || readerGone(err) {
 		return code
 	}
-	fmt.Fprintf(a.errs, "leadership: %s\n", visible(withoutPasswords(err.Error())))
+	fmt.Fprintf(a.errs, "leadership: %s\n", visible.Text(withoutPasswords(err.Error())))
 	if advice != "" {
 		fmt.Fprintf(a.errs, "  %s\n", advice)
 	}
@@ -164,7 +165,7 @@ func (a *app) warnOfPassword(c *kong.Context) {
 
 // warnf tells the user of something that is not an error.
 func (a *app) warnf(format string, args ...any) {
-	fmt.Fprintf(a.errs, "leadership: warning: %s\n", visible(withoutPasswords(fmt.Sprintf(format, args...))))
+	fmt.Fprintf(a.errs, "leadership: warning: %s\n", visible.Text(withoutPasswords(fmt.Sprintf(format, args...))))
 }
 
 // hasPassword reports whether the text of a store's URL shows a password.

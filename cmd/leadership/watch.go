@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/go-leadership/leadership"
+	"github.com/go-leadership/leadership/internal/visible"
 	"github.com/go-leadership/leadership/store"
 )
 
@@ -93,7 +94,7 @@ func (c *watchCmd) print(a *app, leader store.Leader) error {
 	}
 	text := a.outStyle.paint(yellow, "no leader")
 	if leader.Revision != 0 {
-		text = "leader  " + a.outStyle.paint(green, printable(leader.Value))
+		text = "leader  " + a.outStyle.paint(green, visible.Value(leader.Value))
 	}
 	_, err := fmt.Fprintf(a.out, "%s  %s\n", now.Format("15:04:05.000"), text)
 	return err

@@ -30,6 +30,8 @@ type grammar struct {
 	Ballots    ballotsCmd    `cmd:"" help:"List who stands, first in line first, and who leads."`
 	Stepdown   stepdownCmd   `cmd:"" help:"Ask the leader to resign, and wait until another leads."`
 	Switchover switchoverCmd `cmd:"" help:"Make a candidate that you name the leader."`
+	Serve      serveCmd      `cmd:"" help:"Serve a page about all elections of a store, live."`
+	History    historyCmd    `cmd:"" help:"Print the changes of leaders that serve has kept in a file."`
 	Hold       holdCmd       `cmd:"" help:"Hold an election: no candidate begins a term while the command runs."`
 	Release    releaseCmd    `cmd:"" help:"End the hold of an election."`
 

@@ -208,16 +208,16 @@ func (e *Election) json(s Snapshot, now time.Time) electionJSON {
 // that is the acknowledged leader as of no longer ago than the TTL. A leader of which nothing was heard for a TTL might lead
 // no more.
 func (s *Server) leader(w http.ResponseWriter, r *http.Request, name string) {
-	query, err := url.ParseQuery(r.URL.RawQuery)
-	if err != nil || len(query) != 1 || len(query["value"]) != 1 {
-		http.Error(w, "the query is not one value, such as value=dbhost1:5432", http.StatusBadRequest)
-		return
-	}
 	s.mu.Lock()
 	e := s.elections[name]
 	s.mu.Unlock()
 	if e == nil {
 		http.Error(w, "this election is not followed", http.StatusNotFound)
+		return
+	}
+	query, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil || len(query) != 1 || len(query["value"]) != 1 {
+		http.Error(w, "the query is not one value, such as value=dbhost1:5432", http.StatusBadRequest)
 		return
 	}
 	leader, led := e.follower.Leader()

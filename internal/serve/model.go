@@ -301,7 +301,7 @@ func (q Queue) twice() string {
 	var texts []string
 	for value, list := range positions {
 		if len(list) > 1 {
-			texts = append(texts, fmt.Sprintf("%s stands at %s: does a process run twice?", shorten(value), brief(list)))
+			texts = append(texts, fmt.Sprintf("%s stands at %s: does a process run twice?", shorten(value), strings.Join(brief(list), " and ")))
 		}
 	}
 	slices.Sort(texts)

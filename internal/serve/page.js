@@ -87,15 +87,15 @@
 		const details = old && old.querySelector("details");
 		const focused = old && old.contains(document.activeElement);
 		const open = details ? details.open : rows().rows.length < few;
-		const cell = (name, label, ...children) => el("td", { class: name, "data-label": label }, ...children);
+		const cell = (name, ...children) => el("td", { class: name }, ...children);
 		const e = el("tr", { id: "e:" + r.name, class: r.level, "data-rank": r.rank },
-			el("td", { class: "state" }, span("tag", r.state)),
+			cell("state", span("tag", r.state)),
 			el("th", { class: "name", scope: "row" }, r.name),
-			cell("leader", "leader", r.leader || ""),
-			cell("token", "token", r.token || ""),
-			cell("since", "since", ...(r.since ? [since(r.since, r.at_least)] : [])),
-			cell("changes", "changes in 1 h", String(r.changes)),
-			el("td", { class: "queue" }, queue(r, open)));
+			cell("leader", r.leader || ""),
+			cell("token", r.token || ""),
+			cell("since", ...(r.since ? [since(r.since, r.at_least)] : [])),
+			cell("changes", String(r.changes)),
+			cell("queue", queue(r, open)));
 		if (old && old.dataset.rank === e.dataset.rank) {
 			old.replaceWith(e);
 		} else {

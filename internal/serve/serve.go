@@ -48,7 +48,8 @@ type Server struct {
 	ctx     context.Context
 	stop    context.CancelFunc
 	tasks   sync.WaitGroup // the goroutines of the server; one is added under mu, while ctx has not ended
-	wake    chan struct{}  // has one if a queue might be due
+	closing sync.Once
+	wake    chan struct{} // has one if a queue might be due
 
 	mu        sync.Mutex
 	elections map[string]*election // guarded by mu, as are all below
@@ -101,16 +102,19 @@ func New(c Config) (*Server, error) {
 	return s, nil
 }
 
-// Close ends the server, and returns when nothing of it is left: no follower, no event stream. The store stays open.
-func (s *Server) Close() error {
-	s.mu.Lock()
-	s.stop()
-	s.mu.Unlock()
-	s.tasks.Wait()
-	if s.history != nil {
-		return s.history.end()
-	}
-	return nil
+// Close ends the server, and returns when nothing of it is left: no follower, no event stream. The store stays open. Closing
+// twice is allowed.
+func (s *Server) Close() (err error) {
+	s.closing.Do(func() {
+		s.mu.Lock()
+		s.stop()
+		s.mu.Unlock()
+		s.tasks.Wait()
+		if s.history != nil {
+			err = s.history.end()
+		}
+	})
+	return err
 }
 
 // run starts a goroutine of the server, unless the server has been closed.

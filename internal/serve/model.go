@@ -269,7 +269,7 @@ func (e *Election) leaderless(s Snapshot, now time.Time, isHeld bool, add func(i
 		add(rank, level, "no leader", text, e.Since)
 	}
 	if stands {
-		add(takingOver, Notice, "taking over", shorten(q.first().Value)+" is first in line, and has not acknowledged", q.First)
+		add(takingOver, Warning, "taking over", shorten(q.first().Value)+" is first in line, and has not acknowledged", q.First)
 	}
 }
 

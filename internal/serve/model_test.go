@@ -53,12 +53,12 @@ func TestProblems(t *testing.T) {
 			without(12), []string{"critical no leader 12 s: no candidate stands; longer than the bound of 11 s"}, "no leader", Critical,
 		},
 		"first in line": {
-			without(5, db2), []string{"notice taking over 4 s: db2 is first in line, and has not acknowledged"}, "taking over", Notice,
+			without(5, db2), []string{"warning taking over 4 s: db2 is first in line, and has not acknowledged"}, "taking over", Warning,
 		},
 		"first in line for long": {
 			without(70, db2), []string{
 				"critical no leader 1 min 10 s: longer than the bound of 11 s",
-				"notice taking over 1 min 9 s: db2 is first in line, and has not acknowledged",
+				"warning taking over 1 min 9 s: db2 is first in line, and has not acknowledged",
 			}, "no leader", Critical,
 		},
 		"queue not read since": {

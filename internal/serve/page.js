@@ -54,11 +54,11 @@
 	};
 
 	const problem = (p) => {
-		const e = el("li", { class: p.level }, span("tag", p.what));
-		if (p.election) e.append(" ", el("a", { href: "#" + encodeURIComponent("e:" + p.election) }, p.election));
-		if (p.since) e.append(" ", since(p.since, p.at_least));
-		if (p.text) e.append(" ", span("text", p.text));
-		return e;
+		const what = el("span", {});
+		if (p.election) what.append(el("a", { href: "#" + encodeURIComponent("e:" + p.election) }, p.election), " ");
+		if (p.since) what.append(since(p.since, p.at_least), " ");
+		if (p.text) what.append(span("text", p.text));
+		return el("li", { class: p.level }, span("tag", p.what), " ", what);
 	};
 	const problems = (page) => {
 		const list = page.problems.map(problem);
@@ -76,7 +76,7 @@
 		const summary = el("summary", {}, r.size + " in line");
 		if (r.read) summary.append(", read ", since(r.read, false), " ago");
 		const list = el("ol", {}, ...r.queue.map((b) =>
-			el("li", {}, span("value", b.value), " ", span("token", b.token), " ", span("marks", b.marks))));
+			el("li", {}, span("value", b.value), " ", span("marks", b.marks), " ", span("token", b.token))));
 		if (r.size > r.queue.length) list.append(el("li", { class: "more" }, "and more: leadership ballots lists all"));
 		return el("details", open ? { open: "" } : {}, summary, list);
 	};

@@ -71,6 +71,7 @@ func (c *serveCmd) check() error {
 	if err := c.storeFlags.check(); err != nil {
 		return err
 	}
+	c.Election = slices.DeleteFunc(c.Election, func(name string) bool { return name == "" }) // an empty variable counts as none
 	for i, name := range c.Election {
 		if err := store.CheckElection(name); err != nil {
 			return err

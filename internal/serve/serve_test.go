@@ -234,7 +234,7 @@ func TestHowOftenQueuesAreRead(t *testing.T) {
 		reads := func() int64 { pass(time.Millisecond); return w.store.queues.Swap(0) }
 		require.EqualValues(t, 1, reads())
 		pass(time.Hour)
-		require.Zero(t, reads(), "nobody looks")
+		require.Zero(t, reads(), "no browser looks")
 		w.get("/")
 		require.EqualValues(t, 1, reads())
 		w.get("/elections")

@@ -71,13 +71,17 @@ func (w *world) stream(version string) (s *sink, end func()) {
 	return s, func() { cancel(); <-done }
 }
 
-// With 1,000 elections an event has only what has changed. A browser that was away gets what it has missed, and a browser of
+// With 1,000 elections, 200 with -short, an event has only what has changed. A browser that was away gets what it has missed, and a browser of
 // another server all.
 func TestEventsHaveWhatHasChanged(t *testing.T) {
 	virtual(t, func(w *world) {
+		n := 1000
+		if testing.Short() {
+			n = 200
+		}
 		st := w.open()
 		first := w.lead(st, "e1", "db1")
-		for i := range 999 {
+		for i := range n - 1 {
 			w.lead(st, fmt.Sprint("e", 1000+i), "db1")
 		}
 		w.start(Config{})
@@ -116,7 +120,7 @@ func TestEventsHaveWhatHasChanged(t *testing.T) {
 			s, end = w.stream(foreign)
 			list, length, _ = s.take(t)
 			require.True(t, list[0].All)
-			require.Len(t, list[0].Rows, 1000)
+			require.Len(t, list[0].Rows, n)
 			require.Less(t, length, 1<<20)
 			end()
 		}
@@ -125,7 +129,7 @@ func TestEventsHaveWhatHasChanged(t *testing.T) {
 
 // Time alone makes a problem worse, and the browser is told.
 func TestEventsOfTime(t *testing.T) {
-	virtual(t, func(w *world) {
+	virtualWith(t, time.Hour, func(w *world) {
 		b := w.lead(w.open(), "e", "db1")
 		w.start(Config{})
 		s, end := w.stream("")

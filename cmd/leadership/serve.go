@@ -60,9 +60,8 @@ func (c *serveCmd) Run(a *app) error {
 		}
 		l.serve(log, server)
 		<-ctx.Done()
-		err = server.Close() // the event streams too
-		l.end()
-		return errors.Join(err, context.Cause(ctx))
+		l.end() // so that no stream waits for a browser that does not read
+		return errors.Join(server.Close(), context.Cause(ctx))
 	})
 }
 
@@ -91,11 +90,10 @@ func (c *serveCmd) try(ctx context.Context, a *app, s *session) error {
 			_, err := s.Observe(ctx, c.Election[0], nil)
 			return err
 		}
-		lister, ok := s.Store.(store.Lister)
-		if !ok {
-			return fmt.Errorf("list the elections: %w", errors.ErrUnsupported)
+		if lister, ok := s.Store.(store.Lister); ok { // serve.New refuses another store
+			_, err := lister.Elections(ctx)
+			return err
 		}
-		_, err := lister.Elections(ctx)
-		return err
+		return nil
 	})
 }

@@ -344,19 +344,22 @@ func (e *Election) row(found []Problem, now time.Time) Row {
 		r.Read = momentOf(q.Read)
 	}
 	for i, b := range q.Ballots[:min(len(q.Ballots), mostBallots)] {
-		r.Queue = append(r.Queue, ballotOf(i, b, leads && !q.Behind))
+		r.Queue = append(r.Queue, ballotOf(i, b, leads, q.Behind))
 	}
 	return r
 }
 
-// ballotOf returns the ballot at a position of the queue; 0 is first in line.
-func ballotOf(at int, b store.Standing, led bool) Ballot {
+// ballotOf returns the ballot at a position of the queue; 0 is first in line. If the queue was read before the leader changed,
+// it is not known what the first in line does.
+func ballotOf(at int, b store.Standing, led, behind bool) Ballot {
 	shown := Ballot{Token: strconv.FormatUint(b.Token, 10), Value: shorten(b.Value)}
 	mark := "waits"
 	reason, held := operate.Held(b.Value)
 	switch {
 	case held:
 		mark, shown.Value = "holds the election", shorten(reason)
+	case at == 0 && behind:
+		mark = "first"
 	case at == 0 && led:
 		mark = "leads"
 	case at == 0:

@@ -208,7 +208,7 @@ func TestRow(t *testing.T) {
 
 	e.Queue.Behind = true // who is first in line might not be the leader
 	require.Empty(t, row().Token)
-	require.Equal(t, "first, not acknowledged", row().Queue[0].Marks)
+	require.Equal(t, "first", row().Queue[0].Marks)
 	e.Queue.Read = ago(60)
 	require.Equal(t, momentOf(ago(60)), row().Read, "that is long ago")
 	e.Queue.Ballots = make([]store.Standing, 50)

@@ -143,6 +143,9 @@
 		lost = live ? 0 : Date.now();
 		by("live").className = live ? "live" : "lost";
 		by("live").textContent = live ? "live" : "not live since " + at(lost);
+		if (by("lost")) by("lost").remove();
+		if (!live) by("problems").prepend(el("li", { id: "lost", class: "critical" }, span("tag", "not live"), " ",
+			el("span", {}, since(lost + skew, false), " ", span("text", "no word from leadership serve: what is shown is as of then"))));
 	};
 	const connect = () => {
 		if (source) source.close();

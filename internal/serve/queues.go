@@ -9,7 +9,7 @@ import (
 )
 
 // The rates at which queues are read, one after the other. A queue is read soon after a change of its leader. While a browser
-// looks, it is also read every 5 s, and all together no more often than 50 times a second: with more than 250 elections a
+// looks, it is also read every 5 s, as after a read that has failed, and all together no more often than 50 times a second: with more than 250 elections a
 // round takes longer than 5 s. A request without a stream, for the metrics say, makes one round.
 const (
 	afterChange = 500 * time.Millisecond // from one read of a queue to the next, after changes
@@ -61,12 +61,14 @@ func (s *Server) due(now time.Time) (next *election, pause time.Duration) {
 	for _, e := range s.elections {
 		switch {
 		case e.Err != nil || e.Since.IsZero(): // it is not known whether the store answers
-		case e.Queue.Behind && now.Sub(e.tried) >= afterChange:
+		case e.Queue.Behind && !e.failed && now.Sub(e.tried) >= afterChange:
 			return e, 0
-		case e.Queue.Behind:
+		case e.Queue.Behind && !e.failed:
 			pause = min(pause, afterChange-now.Sub(e.tried))
-		case looked.Sub(e.tried) >= readEvery && (next == nil || e.tried.Before(next.tried)):
-			next = e
+		case e.Queue.Behind && now.Sub(e.tried) >= readEvery, looked.Sub(e.tried) >= readEvery:
+			if next == nil || e.tried.Before(next.tried) {
+				next = e
+			}
 		}
 	}
 	if next != nil {
@@ -90,7 +92,7 @@ func (s *Server) readQueue(e *election) {
 		return
 	}
 	now := time.Now()
-	e.Queue = e.Queue.next(ballots, err, now, e.Leader != before)
+	e.Queue, e.failed = e.Queue.next(ballots, err, now, e.Leader != before), err != nil
 	if err == nil {
 		_, held := e.Queue.held()
 		s.metrics.Queue(e.Name, len(ballots), held)

@@ -66,6 +66,7 @@ type election struct {
 	follower *leadership.Follower
 	listed   time.Time   // when it was listed last
 	tried    time.Time   // when an attempt to read the queue began last
+	failed   bool        // that attempt has
 	hour     []time.Time // when its leader changed
 	none     time.Time   // since when it has no leader, if the server saw that change
 }
@@ -77,6 +78,9 @@ func New(c Config) (*Server, error) {
 	}
 	s := &Server{
 		Config: c, id: newID(), wake: make(chan struct{}, 1), elections: map[string]*election{}, troubles: map[string]string{},
+	}
+	if _, ok := c.Store.(store.Lister); !ok && len(c.Elections) == 0 {
+		return nil, fmt.Errorf("list the elections: %w", errors.ErrUnsupported)
 	}
 	s.published.begin()
 	s.ctx, s.stop = context.WithCancel(context.Background())

@@ -39,6 +39,7 @@ type world struct {
 type counted struct {
 	*memory.Store
 	lists, queues atomic.Int64
+	denied        atomic.Bool // reads of queues are
 }
 
 func (c *counted) Elections(ctx context.Context) ([]string, error) {
@@ -48,6 +49,9 @@ func (c *counted) Elections(ctx context.Context) ([]string, error) {
 
 func (c *counted) Ballots(ctx context.Context, election string) ([]store.Standing, error) {
 	c.queues.Add(1)
+	if c.denied.Load() {
+		return nil, fmt.Errorf("list the ballots: %w", store.ErrDenied)
+	}
 	return c.Store.Ballots(ctx, election)
 }
 
@@ -321,5 +325,24 @@ func TestFollowerEnds(t *testing.T) {
 		require.Equal(t, "not followed", e.State)
 		require.Equal(t, leadership.ErrStopped.Error(), e.Problems[0].Text)
 		require.Equal(t, http.StatusServiceUnavailable, w.get("/elections/e/leader?value=").Code)
+	})
+}
+
+// A queue that may not be read is a problem, and is not asked for all the time.
+func TestQueueIsDenied(t *testing.T) {
+	virtual(t, func(w *world) {
+		st := w.open()
+		first := w.lead(st, "e", "db1")
+		w.start(Config{})
+		w.store.denied.Store(true)
+		require.NoError(t, first.Withdraw(w.Context()))
+		w.store.queues.Store(0)
+		pass(time.Minute)
+		require.LessOrEqual(t, w.store.queues.Load(), int64(13))
+		require.Contains(t, w.get("/").Body.String(), "list the ballots: permission denied")
+		require.Equal(t, "no leader", w.election("e").State)
+		w.store.denied.Store(false)
+		pass(readEvery)
+		require.Len(t, w.election("e").Problems, 1)
 	})
 }

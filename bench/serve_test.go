@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// BenchmarkServe measures what leadership serve costs with 1,000 elections of one candidate each in which nothing happens: its
-// goroutines and heap, and its requests per minute, without a browser and with one that looks.
+// BenchmarkServe measures what leadership serve costs with 1,000 elections of one candidate each in which nothing
+// happens: its goroutines and heap, and its requests per minute, without a browser and with one that looks.
 func BenchmarkServe(b *testing.B) {
 	const elections = 1000
 	onEachService(b, func(b *testing.B, s *server) {

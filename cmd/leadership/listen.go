@@ -18,8 +18,8 @@ type listener struct {
 	done   chan struct{} // closed when the server has ended
 }
 
-// mostClients is how many connections run serves at once. The others wait: with no descriptors left, a check or a connection
-// to the store could not be made, and the leadership would be lost.
+// mostClients is how many connections run serves at once. The others wait: with no descriptors left, a check or a
+// connection to the store could not be made, and the leadership would be lost.
 const mostClients = 64
 
 // listen opens the address of --listen. Nothing is served before serve.

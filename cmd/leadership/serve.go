@@ -82,7 +82,8 @@ func (c *serveCmd) check() error {
 	return nil
 }
 
-// try asks the store what the server will ask: a wrong address or password ends the command, and not a page that stays empty.
+// try asks the store what the server will ask: a wrong address or password ends the command, and not a page that stays
+// empty.
 func (c *serveCmd) try(ctx context.Context, a *app, s *session) error {
 	defer a.progress("asking " + s.address)()
 	return s.ask(ctx, func(ctx context.Context) error {

@@ -70,7 +70,8 @@ func browser(t *testing.T) context.Context {
 	return chromium.ctx
 }
 
-// tab is a tab of the browser. Errors on its console, exceptions and violations of the content security policy fail the test.
+// tab is a tab of the browser. Errors on its console, exceptions and violations of the content security policy fail the
+// test.
 type tab struct {
 	*testing.T
 	ctx context.Context

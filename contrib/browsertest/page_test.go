@@ -25,8 +25,8 @@ var views = []struct {
 	{"desk-light", 1280, 900, "light"}, {"desk-dark", 1280, 900, "dark"}, {"phone-light", 360, 760, "light"}, {"phone-dark", 360, 760, "dark"},
 }
 
-// Of each width and colour scheme: nothing is wider than the screen, all text has contrast, and nothing is reported on the
-// console.
+// Of each width and colour scheme: nothing is wider than the screen, all text has contrast, and nothing is reported on
+// the console.
 func TestLooks(t *testing.T) {
 	for _, n := range []int{1, 30, 1000} {
 		t.Run(strconv.Itoa(n), func(t *testing.T) {

@@ -6,8 +6,8 @@ import (
 	"net/http"
 )
 
-// Allow sets the headers of each answer, and reports whether the method is one that changes nothing: GET, HEAD or OPTIONS,
-// what a balancer uses by default. Other methods it refuses with 405.
+// Allow sets the headers of each answer, and reports whether the method is one that changes nothing: GET, HEAD or
+// OPTIONS, what a balancer uses by default. Other methods it refuses with 405.
 func Allow(w http.ResponseWriter, r *http.Request) bool {
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("X-Content-Type-Options", "nosniff")

@@ -61,8 +61,8 @@ func (p *published) dirty() {
 	}
 }
 
-// publish publishes the page for the streams, until the server is closed: soon after a change, and every second, since time
-// alone makes a problem worse.
+// publish publishes the page for the streams, until the server is closed: soon after a change, and every second, since
+// time alone makes a problem worse.
 func (s *Server) publish() {
 	ticks := time.NewTicker(time.Second)
 	defer ticks.Stop()
@@ -132,8 +132,8 @@ type update struct {
 	Changes []ChangeRow       `json:"changes,omitempty"` // the latest last
 }
 
-// since returns what has changed on the page since a number, as an event, and the channel that tells of the next change.
-// Nothing might have changed: the event then says that the server lives.
+// since returns what has changed on the page since a number, as an event, and the channel that tells of the next
+// change. Nothing might have changed: the event then says that the server lives.
 func (s *Server) since(seq uint64, all bool) (event []byte, last uint64, changed <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -71,8 +71,8 @@ func (w *world) stream(version string) (s *sink, end func()) {
 	return s, func() { cancel(); <-done }
 }
 
-// With 1,000 elections, 200 with -short, an event has only what has changed. A browser that was away gets what it has missed, and a browser of
-// another server all.
+// With 1,000 elections, 200 with -short, an event has only what has changed. A browser that was away gets what it has
+// missed, and a browser of another server all.
 func TestEventsHaveWhatHasChanged(t *testing.T) {
 	virtual(t, func(w *world) {
 		n := 1000

@@ -14,8 +14,8 @@ import (
 	"github.com/go-leadership/leadership/store"
 )
 
-// Change is a change of a leader, as a line of the history has it. AtStart: the server saw it when it began to follow the
-// election, so it happened before.
+// Change is a change of a leader, as a line of the history has it. AtStart: the server saw it when it began to follow
+// the election, so it happened before.
 type Change struct {
 	Time     time.Time     `json:"time"`
 	Store    string        `json:"store"`
@@ -46,8 +46,8 @@ func (c Change) is(l store.Leader) bool {
 	return c.Leader == nil && l.Revision == 0 || c.Leader != nil && c.Leader.Revision == l.Revision
 }
 
-// ReadHistory reads the changes in a file. A line that is none is passed over: the last one might be torn, since the disk was
-// full or the machine crashed while it was written. It returns how many there were.
+// ReadHistory reads the changes in a file. A line that is none is passed over: the last one might be torn, since the
+// disk was full or the machine crashed while it was written. It returns how many there were.
 func ReadHistory(r io.Reader, each func(Change) error) (torn int, err error) {
 	in := bufio.NewReader(r)
 	for {
@@ -71,8 +71,8 @@ func ReadHistory(r io.Reader, each func(Change) error) (torn int, err error) {
 	}
 }
 
-// history appends changes to a file. The server goes on if that fails: it says so once in the log, and on the page until
-// it works again. A goroutine writes, since a disk can hang.
+// history appends changes to a file. The server goes on if that fails: it says so once in the log, and on the page
+// until it works again. A goroutine writes, since a disk can hang.
 type history struct {
 	file  *os.File
 	lines chan []byte // closed by end
@@ -84,7 +84,8 @@ type history struct {
 // errLag says that changes come faster than the disk takes them.
 var errLag = errors.New("the disk does not keep up: changes are left out")
 
-// openHistory opens a file, which is made if there is none, and reads its last changes, and the last one of each election.
+// openHistory opens a file, which is made if there is none, and reads its last changes, and the last one of each
+// election.
 func openHistory(path string, tell func(error)) (h *history, recent []Change, last map[string]Change, err error) {
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_APPEND|os.O_CREATE, 0o644)
 	if err != nil {

@@ -35,8 +35,8 @@ func lines(t *testing.T, path string) (list []string) {
 	return list
 }
 
-// Each change is a line. A server that is started again goes on: what has not changed is no change, and since when it is so
-// is known from the file.
+// Each change is a line. A server that is started again goes on: what has not changed is no change, and since when it
+// is so is known from the file.
 func TestHistory(t *testing.T) {
 	path := t.TempDir() + "/history"
 	virtual(t, func(w *world) {

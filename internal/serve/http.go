@@ -23,7 +23,8 @@ const policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect
 //go:embed page.html page.css page.js
 var files embed.FS
 
-// ServeHTTP implements http.Handler. http.ServeMux would answer some paths with redirects, which balancers take for success.
+// ServeHTTP implements http.Handler. http.ServeMux would answer some paths with redirects, which balancers take for
+// success.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !readonly.Allow(w, r) {
 		return
@@ -204,9 +205,9 @@ func (e *Election) json(s Snapshot, now time.Time) electionJSON {
 	return j
 }
 
-// leader serves /elections/NAME/leader?value=VALUE, for balancers in front of programs that have no such handler: 200 if
-// that is the acknowledged leader as of no longer ago than the TTL. A leader of which nothing was heard for a TTL might lead
-// no more.
+// leader serves /elections/NAME/leader?value=VALUE, for balancers in front of programs that have no such handler: 200
+// if that is the acknowledged leader as of no longer ago than the TTL. A leader of which nothing was heard for a TTL
+// might lead no more.
 func (s *Server) leader(w http.ResponseWriter, r *http.Request, name string) {
 	s.mu.Lock()
 	e := s.elections[name]

@@ -250,8 +250,8 @@ func (e *Election) problems(s Snapshot, now time.Time) (list []Problem) {
 	return list
 }
 
-// leaderless adds the problem that there is no leader. A held election has none on purpose. One in which no candidate stands,
-// and none is known to have led, may be over.
+// leaderless adds the problem that there is no leader. A held election has none on purpose. One in which no candidate
+// stands, and none is known to have led, may be over.
 func (e *Election) leaderless(s Snapshot, now time.Time, isHeld bool, add func(int, Level, string, string, time.Time)) {
 	q := e.Queue
 	rank, level, text := briefly, Warning, "within the bound of "+Short(s.Bound)
@@ -349,8 +349,8 @@ func (e *Election) row(found []Problem, now time.Time) Row {
 	return r
 }
 
-// ballotOf returns the ballot at a position of the queue; 0 is first in line. If the queue was read before the leader changed,
-// it is not known what the first in line does.
+// ballotOf returns the ballot at a position of the queue; 0 is first in line. If the queue was read before the leader
+// changed, it is not known what the first in line does.
 func ballotOf(at int, b store.Standing, led, behind bool) Ballot {
 	shown := Ballot{Token: strconv.FormatUint(b.Token, 10), Value: shorten(b.Value)}
 	mark := "waits"

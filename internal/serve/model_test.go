@@ -143,8 +143,8 @@ func texts(m Model) (list []string) {
 	return list
 }
 
-// The most urgent comes first: by what it is, then the oldest, then by name. The rows are in the same order, and those in
-// which all is well come last.
+// The most urgent comes first: by what it is, then the oldest, then by name. The rows are in the same order, and those
+// in which all is well come last.
 func TestOrder(t *testing.T) {
 	named := func(name string, e Election) Election { e.Name = name; return e }
 	m := NewModel(Snapshot{Bound: 11 * time.Second, Troubles: []string{"the disk is full"}, Elections: []Election{

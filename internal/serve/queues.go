@@ -3,14 +3,16 @@ package serve
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/go-leadership/leadership/store"
 )
 
-// The rates at which queues are read, one after the other. A queue is read soon after a change of its leader. While a browser
-// looks, it is also read every 5 s, as after a read that has failed, and all together no more often than 50 times a second: with more than 250 elections a
-// round takes longer than 5 s. A request without a stream, for the metrics say, makes one round.
+// The rates at which queues are read, one after the other. A queue is read soon after a change of its leader. While a
+// browser looks, it is also read every 5 s, and so it is after a read that has failed: no more than 50 a second in all,
+// so with more than 250 elections a round takes longer than 5 s. A request without a stream, for the metrics say, makes
+// one round.
 const (
 	afterChange = 500 * time.Millisecond // from one read of a queue to the next, after changes
 	readEvery   = 5 * time.Second
@@ -92,16 +94,19 @@ func (s *Server) readQueue(e *election) {
 		return
 	}
 	now := time.Now()
-	e.Queue, e.failed = e.Queue.next(ballots, err, now, e.Leader != before), err != nil
+	old := e.Queue
+	e.Queue, e.failed = old.next(ballots, err, now, e.Leader != before), err != nil
 	if err == nil {
 		_, held := e.Queue.held()
 		s.metrics.Queue(e.Name, len(ballots), held)
 	}
-	s.published.dirty()
+	if err != nil || old.Behind || old.Err != nil || !slices.Equal(old.Ballots, ballots) {
+		s.published.dirty()
+	}
 }
 
-// next returns the queue after a read. The leader might have changed meanwhile. In an outage the queue stays: that it is stale
-// is said of the election.
+// next returns the queue after a read. The leader might have changed meanwhile. In an outage the queue stays: that it
+// is stale is said of the election.
 func (q Queue) next(ballots []store.Standing, err error, now time.Time, changed bool) Queue {
 	if err != nil {
 		q.Err = err

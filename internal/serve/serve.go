@@ -1,9 +1,9 @@
-// Package serve is what leadership serve serves: who leads the elections of a store, who waits, and what is wrong, the most
-// urgent first. It changes nothing.
+// Package serve is what leadership serve serves: who leads the elections of a store, who waits, and what is wrong, the
+// most urgent first. It changes nothing.
 //
-// Readers begin here: a Server follows the elections (serve.go) and reads their queues (queues.go). What it knows at a moment
-// is a Snapshot, and NewModel says what the page shows of it (model.go). The paths are in http.go. What has changed on the
-// page goes to the browsers that look (events.go), and each change of a leader into a file (history.go).
+// Readers begin here: a Server follows the elections (serve.go) and reads their queues (queues.go). What it knows at a
+// moment is a Snapshot, and NewModel says what the page shows of it (model.go). The paths are in http.go. What has
+// changed on the page goes to the browsers that look (events.go), and each change of a leader into a file (history.go).
 package serve
 
 import (
@@ -106,8 +106,8 @@ func New(c Config) (*Server, error) {
 	return s, nil
 }
 
-// Close ends the server, and returns when nothing of it is left: no follower, no event stream. The store stays open. Closing
-// twice is allowed.
+// Close ends the server, and returns when nothing of it is left: no follower, no event stream. The store stays open.
+// Closing twice is allowed.
 func (s *Server) Close() (err error) {
 	s.closing.Do(func() {
 		s.mu.Lock()

@@ -209,7 +209,8 @@ func TestShowsOperators(t *testing.T) {
 	})
 }
 
-// In an outage all is stale, and says as of when it was right. /elections/NAME/leader fails a TTL after the last answer.
+// In an outage all is stale, and says as of when it was right. /elections/NAME/leader fails a TTL after the last
+// answer.
 func TestOutage(t *testing.T) {
 	virtual(t, func(w *world) {
 		leader := w.lead(w.open(), "a/b c", "db1:5432")

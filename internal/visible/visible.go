@@ -8,7 +8,8 @@ import (
 	"unicode/utf8"
 )
 
-// Value returns a candidate's value for people: quoted if a terminal or a page can't show one of its characters as it is.
+// Value returns a candidate's value for people: quoted if a terminal or a page can't show one of its characters as it
+// is.
 func Value(value string) string {
 	if value != "" && value[0] != '"' && strings.TrimSpace(value) == value && Text(value) == value && !strings.ContainsAny(value, "\n\t") {
 		return value

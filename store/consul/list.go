@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Elections implements engine.Lister. The agent answers with one name for all ballots of an election. As in Ballots, an empty
-// answer is checked by the read of a key.
+// Elections implements engine.Lister. The agent answers with one name for all ballots of an election. As in Ballots, an
+// empty answer is checked by the read of a key.
 func (d *driver) Elections(ctx context.Context) (names []string, err error) {
 	root := d.layout.prefix + "/"
 	keys, err := d.client.Keys(ctx, root, "/_")

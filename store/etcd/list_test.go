@@ -9,7 +9,8 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// Elections reads page by page, and of an election with many ballots one page. Keys that are no ballots are no elections.
+// Elections reads page by page, and of an election with many ballots one page. Keys that are no ballots are no
+// elections.
 func TestElectionsPageByPage(t *testing.T) {
 	t.Parallel()
 	prefix := newElection()

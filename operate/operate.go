@@ -95,7 +95,9 @@ func StepDown(ctx context.Context, st store.Store, election string, token uint64
 	if err := st.RequestResignation(ctx, election, token); err != nil {
 		return o, err
 	}
-	return o, o.await(ctx, st, election, func(q Queue) (bool, error) { return q.Ballots[0].Token != token, nil })
+	return o, o.await(ctx, st, election, func(q Queue) (bool, error) {
+		return len(q.Ballots) > 0 && q.Ballots[0].Token != token, nil
+	})
 }
 
 // SwitchOver makes the candidate with this ballot lead. A ballot can't move forward. So it asks those that wait ahead of the
@@ -205,20 +207,22 @@ func nextInLine(ctx context.Context, st store.Store, election string, to uint64)
 	}
 }
 
-// await waits until the first in line has acknowledged and is the one that should lead, or done returns an error. Its first
-// read is later than what the caller has asked for.
+// await waits until the first in line has acknowledged and is the one that should lead, or done returns an error. It reads the
+// queue at each change of the leader, and after each TTL without one: no change tells that a ballot that waits has gone. The
+// first read is later than what the caller has asked for.
 func (o *Outcome) await(ctx context.Context, st store.Store, election string, done func(Queue) (bool, error)) error {
 	for known := (*store.Known)(nil); ; {
-		now, err := st.Observe(ctx, election, known)
-		if err == nil && now.Leader.Revision != 0 && (known == nil || now.Leader != known.Leader) {
+		watching, cancel := context.WithTimeout(ctx, st.TTL())
+		now, err := st.Observe(watching, election, known)
+		quiet := err != nil && watching.Err() != nil && ctx.Err() == nil
+		cancel()
+		if err == nil || quiet {
 			var q Queue
 			if q, err = Read(ctx, st, election); err == nil {
 				o.After = q
-				if len(q.Ballots) > 0 {
-					led, gone := done(q)
-					if gone != nil || led && q.Leads() {
-						return gone
-					}
+				led, gone := done(q)
+				if gone != nil || led && q.Leads() {
+					return gone
 				}
 			}
 		}
@@ -227,9 +231,9 @@ func (o *Outcome) await(ctx context.Context, st store.Store, election string, do
 			return fmt.Errorf("%w: %w", ErrNotDone, context.Cause(ctx))
 		case err != nil && !uncertain(err):
 			return err
-		case err == nil:
+		case err == nil && !quiet:
 			known = &now
-		default:
+		case err != nil:
 			_ = sleep(ctx, time.Second/10)
 		}
 	}

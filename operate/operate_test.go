@@ -379,6 +379,30 @@ func TestStepDown(t *testing.T) {
 	})
 }
 
+// TestLastTargetGoes: the leader has gone, and then the target goes too. There is no other, and so no change of the leader.
+func TestLastTargetGoes(t *testing.T) {
+	virtual(t, 0, func(w *world) {
+		st := w.open()
+		leader, err := st.Cast(context.Background(), election, "leader")
+		require.NoError(w, err)
+		require.NoError(w, leader.Wait(context.Background()))
+		_, err = leader.Acknowledge(context.Background(), "leader")
+		require.NoError(w, err)
+		target, err := st.Cast(context.Background(), election, "hangs")
+		require.NoError(w, err)
+		go func() {
+			<-leader.ResignationRequested()
+			_ = leader.Withdraw(context.Background())
+			time.Sleep(time.Minute)
+			_ = target.Withdraw(context.Background())
+		}()
+		began := time.Now()
+		_, err = operate.SwitchOver(context.Background(), w.operator, election, target.Token())
+		require.ErrorIs(w, err, operate.ErrNotDone)
+		require.LessOrEqual(w, time.Since(began), time.Minute+w.operator.TTL())
+	})
+}
+
 // TestContextEnds: the request stands, and the error says what was not done.
 func TestContextEnds(t *testing.T) {
 	virtual(t, 0, func(w *world) {

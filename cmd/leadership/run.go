@@ -21,6 +21,7 @@ type runCmd struct {
 	electionFlag
 	Value        string         `placeholder:"TEXT" help:"What others read of this process while it leads, such as its address. Default: the name of the host."`
 	Wait         *time.Duration `placeholder:"DURATION" help:"Give up if this process has not led within this time. Default: wait for ever."`
+	Hold         time.Duration  `placeholder:"DURATION" help:"Keep the leadership that long after a command that has succeeded, so that others with --wait give up and do not run it again. Default: 0s."`
 	StopTimeout  *time.Duration `placeholder:"DURATION" help:"Time between SIGTERM and SIGKILL; the lease is shorter for the command by as much. Default: a quarter of what fits, at most 10s."`
 	Again        bool           `help:"Stand again when leadership was lost or the command has failed, after 1 s, which doubles up to 1 min."`
 	AgainLimit   int            `default:"5" placeholder:"5" help:"With --again: give up after this many failures of the command within a minute. 0: never. Default: 5."`
@@ -85,7 +86,7 @@ func (c *runCmd) Run(a *app) error {
 		giveWay: c.giveWay(),
 		fitness: c.fitness(c.checkEnv()),
 
-		election: c.Election, value: c.Value, wait: value(c.Wait, 0),
+		election: c.Election, value: c.Value, wait: value(c.Wait, 0), hold: c.Hold,
 		again:   retries{enabled: c.Again, limit: c.AgainLimit},
 		ready:   readiness{exec: c.ReadyExec, url: c.ReadyHTTP, fd: c.ReadyFD, timeout: c.ReadyTimeout},
 		env:     commandEnv(os.Environ(), c.Store, c.Election, c.Value),
@@ -172,8 +173,8 @@ func (c *runCmd) check() error {
 		return usage("no command is given: leadership run [flags] -- command args")
 	case value(c.Wait, 1) <= 0:
 		return usage("--wait=%v is not more than zero", *c.Wait)
-	case value(c.StopTimeout, 0) < 0 || c.AgainLimit < 0:
-		return usage("--stop-timeout and --again-limit can't be negative")
+	case value(c.StopTimeout, 0) < 0 || c.AgainLimit < 0 || c.Hold < 0:
+		return usage("--stop-timeout, --again-limit and --hold can't be negative")
 	case c.ReadyTimeout <= 0:
 		return usage("--ready-timeout=%v is not more than zero", c.ReadyTimeout)
 	case c.Strict && c.Unguarded:

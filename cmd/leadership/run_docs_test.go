@@ -23,7 +23,7 @@ func TestRunDocs(t *testing.T) {
 		require.Contains(t, text, "`"+variable+"`")
 	}
 	for _, flag := range []string{
-		"again", "again-limit", "log-level", "ready-exec", "ready-fd", "ready-http", "ready-timeout", "stop-timeout", "strict",
+		"again", "again-limit", "hold", "log-level", "ready-exec", "ready-fd", "ready-http", "ready-timeout", "stop-timeout", "strict",
 		"unguarded", "value", "wait", "wait-all",
 	} {
 		require.Regexp(t, "`(leadership run )?--"+flag+"[`=]", text)

@@ -22,6 +22,7 @@ const withdrawal = 3 * time.Second
 type runner struct {
 	election, value string
 	wait            time.Duration // how long to wait for the first term; 0: for ever
+	hold            time.Duration // how long to keep the leadership after a command that has succeeded
 	again           retries
 	ready           readiness
 	env             []string // of the command; a term adds its own
@@ -107,15 +108,20 @@ func (r *runner) turn(candidate *leadership.Candidate, patience <-chan time.Time
 	go func() {
 		err := candidate.Run(ctx, func(ctx context.Context, term *leadership.Term) error {
 			o := r.lead(term)
-			term.Resign() // before finish: Run gives the ballot back
 			r.finish(o)
+			if o.kind == exited && o.code == 0 && r.hold > 0 && !r.endAsked() {
+				r.keep(ctx)
+			}
+			term.Resign() // before leaving: Run gives the ballot back
+			r.leaveAs(errOver)
 			return nil
 		})
-		switch cause := context.Cause(ctx); {
+		o, cause := r.outcome(), context.Cause(ctx)
+		switch {
+		case o != nil:
+			over <- *o
 		case cause == nil: // it is permanent
 			over <- broken(err)
-		case errors.Is(cause, errOver):
-			over <- *r.outcome()
 		default:
 			over <- ended(cause)
 		}
@@ -150,7 +156,27 @@ func (r *runner) finish(o outcome) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.command, r.last = nil, &o
-	r.leave(errOver)
+}
+
+// keep keeps the leadership for a while after the command, so that those who wait with --wait give up. It returns early if a
+// signal asks for the end, or the term ends: the outcome is the command's.
+func (r *runner) keep(term context.Context) {
+	r.log.Info("the command has succeeded, the leadership is kept", "for", r.hold)
+	r.manager.tell("STATUS=Has run the command in election %q, keeps the leadership for %v", r.election, r.hold)
+	timer := time.NewTimer(r.hold)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-term.Done():
+		r.log.Warn("the leadership was not kept until --hold was over: another machine might run the command again", "because", context.Cause(term))
+	}
+}
+
+// leaveAs ends the turn.
+func (r *runner) leaveAs(cause error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.leave(cause)
 }
 
 func (r *runner) outcome() *outcome {

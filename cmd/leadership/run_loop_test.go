@@ -120,6 +120,63 @@ func TestRunEndsATermWhoseCommandWasStopped(t *testing.T) {
 	})
 }
 
+// With --hold, the leadership is kept after a command that has succeeded, and the exit code is the command's, whatever ends
+// the hold.
+func TestRunHold(t *testing.T) {
+	for name, test := range map[string]struct {
+		end func(w *world)
+		at  time.Duration
+	}{
+		"the time":             {func(*world) {}, time.Minute},
+		"SIGTERM":              {func(w *world) { w.signal(syscall.SIGTERM) }, 30 * time.Second},
+		"an operator":          {func(w *world) { require.NoError(w, w.observer.RequestResignation(w.Context(), "job", w.token())) }, 30 * time.Second},
+		"the ballot's removal": {func(w *world) { w.service.Delete("job", w.token()) }, 30 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			virtual(t, func(w *world) {
+				w.runner.hold, w.runner.again.enabled = time.Minute, true
+				over := w.run()
+				rival := w.rival()
+				w.program(1).exit(guard.Result{})
+				w.at(30*time.Second - 1)
+				require.Equal(w, "a", w.leader())
+				require.Empty(w, over)
+				w.at(30 * time.Second)
+				test.end(w)
+				require.NoError(w, rival.Wait(w.Context()))
+				require.Equal(w, test.at, w.now())
+				require.Equal(w, outcome{kind: exited}, <-over)
+				require.Equal(w, 1, w.started())
+			})
+		})
+	}
+}
+
+// The leadership is not kept after a command that has failed, or that a signal has ended.
+func TestRunHoldsForSuccessAlone(t *testing.T) {
+	for name, test := range map[string]struct {
+		signal bool
+		result guard.Result
+	}{
+		"it failed":                    {false, guard.Result{Code: 1}},
+		"it was asked to end, and did": {true, guard.Result{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			virtual(t, func(w *world) {
+				w.runner.hold = time.Minute
+				over := w.run()
+				c := w.program(1)
+				if test.signal {
+					w.signal(syscall.SIGTERM)
+				}
+				c.exit(test.result)
+				require.Equal(w, outcome{kind: exited, code: test.result.Code}, <-over)
+				require.Zero(w, w.now())
+			})
+		})
+	}
+}
+
 // A runner that has not led within --wait gives its ballot back. If it has led once, it waits for ever.
 func TestRunPatience(t *testing.T) {
 	virtual(t, func(w *world) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"os"
 	"time"
 )
@@ -154,20 +155,26 @@ func succeeds(ctx context.Context, command process, line string) error {
 	return nil
 }
 
-// answers asks a URL.
-func answers(ctx context.Context, url string) error {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+// answers asks a URL. Its errors show neither the query nor the password, which might be secret.
+func answers(ctx context.Context, question string) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, question, nil)
 	if err != nil {
 		return err
 	}
 	request.Close = true // no connection is kept
+	where := *request.URL
+	where.User, where.RawQuery, where.Fragment = nil, "", "" // they might be secret
 	response, err := http.DefaultClient.Do(request)
+	var failed *url.Error // its text has the query
+	if errors.As(err, &failed) {
+		err = failed.Err
+	}
 	if err != nil {
-		return err
+		return fmt.Errorf("%s: %w", &where, err)
 	}
 	response.Body.Close()
 	if response.StatusCode/100 != 2 {
-		return fmt.Errorf("%s answers %s", request.URL.Redacted(), response.Status)
+		return fmt.Errorf("%s answers %s", &where, response.Status)
 	}
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"path/filepath"
 	"regexp"
 	"runtime"
 	"strconv"
@@ -55,6 +56,11 @@ func TestScripts(t *testing.T) {
 		RequireUniqueNames:  true,
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("DIR", storeDir(t))
+			examples, err := filepath.Abs("../../examples/command")
+			if err != nil {
+				return err
+			}
+			e.Setenv("EXAMPLES", examples)
 			e.Setenv("LEADERSHIP_STORE", "file://"+e.Getenv("DIR")+"?ttl=2s")
 			e.Setenv("LEADERSHIP_ELECTION", "job")
 			e.Setenv("GORACE", "atexit_sleep_ms=0") // the race detector lets each process wait for a second at its end

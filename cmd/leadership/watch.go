@@ -9,6 +9,7 @@ import (
 
 	"github.com/go-leadership/leadership"
 	"github.com/go-leadership/leadership/internal/visible"
+	"github.com/go-leadership/leadership/operate"
 	"github.com/go-leadership/leadership/store"
 )
 
@@ -21,7 +22,8 @@ type watchCmd struct {
 // Help is the text below the flags' in --help.
 func (watchCmd) Help() string {
 	return `It prints a line for the present leader, and one for each change, until it is ended by a signal. Changes that
-come faster than they can be printed are left out; the latest is always printed. It survives outages of the store,
+come faster than they can be printed are left out; the latest is always printed. If the election is held when its leader
+goes, the line has the reason. It survives outages of the store,
 and tells of them on stderr.
 
 The command of --exec finds the leader's value in LEADERSHIP_LEADER, which is empty if there is none, and
@@ -72,7 +74,11 @@ func (c *watchCmd) follow(ctx context.Context, a *app, s *session) error {
 	defer func() { stop(); <-silence; command.end() }()
 	for leader := range f.Changes(ctx) {
 		command.run(leader)
-		if err := c.print(a, leader); err != nil {
+		hold := ""
+		if leader.Revision == 0 {
+			hold = s.holdOf(ctx, c.Election)
+		}
+		if err := c.print(a, leader, hold); err != nil {
 			return err
 		}
 	}
@@ -82,19 +88,32 @@ func (c *watchCmd) follow(ctx context.Context, a *app, s *session) error {
 	return f.Err()
 }
 
-// print prints a line for a change.
-func (c *watchCmd) print(a *app, leader store.Leader) error {
+// holdOf returns the reason of a hold that is first in line, or "": there is none, or the store does not say.
+func (s *session) holdOf(ctx context.Context, election string) (reason string) {
+	q, err := s.queueOf(ctx, election)
+	if err == nil && len(q.Ballots) > 0 {
+		reason, _ = operate.Held(q.Ballots[0].Value)
+	}
+	return reason
+}
+
+// print prints a line for a change. hold is the reason why there is no leader, if that is a hold.
+func (c *watchCmd) print(a *app, leader store.Leader, hold string) error {
 	now := time.Now()
 	if c.JSON {
 		return printJSON(a.out, struct {
 			Time time.Time `json:"time"`
 			placeJSON
 			Leader *leaderJSON `json:"leader"`
-		}{now, c.place(), leaderOf(leader)})
+			Hold   string      `json:"hold,omitempty"`
+		}{now, c.place(), leaderOf(leader), hold})
 	}
 	text := a.outStyle.paint(yellow, "no leader")
-	if leader.Revision != 0 {
+	switch {
+	case leader.Revision != 0:
 		text = "leader  " + a.outStyle.paint(green, visible.Value(leader.Value))
+	case hold != "":
+		text += ", held: " + visible.Value(hold)
 	}
 	_, err := fmt.Fprintf(a.out, "%s  %s\n", now.Format("15:04:05.000"), text)
 	return err

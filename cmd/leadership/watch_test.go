@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/go-leadership/leadership/operate"
 	"github.com/go-leadership/leadership/store/memory"
 	"github.com/stretchr/testify/require"
 )
@@ -69,4 +70,47 @@ func TestWatchSurvivesAnOutage(t *testing.T) {
 		code, _ := explain(<-ended)
 		require.Equal(t, 143, code)
 	})
+}
+
+// watch says why there is no leader if the election is held.
+func TestWatchShowsAHold(t *testing.T) {
+	for name, test := range map[string]struct {
+		json bool
+		want string
+	}{
+		"text": {false, "  no leader, held: new disks, alice@db1\n"},
+		"json": {true, `"leader":null,"hold":"new disks, alice@db1"}` + "\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				st, err := memory.Open(memory.NewService(), &memory.Config{TTL: 10 * time.Second})
+				require.NoError(t, err)
+				defer st.Close()
+				leader, err := st.Cast(t.Context(), "job", "a")
+				require.NoError(t, err)
+				require.NoError(t, leader.Wait(t.Context()))
+				_, err = leader.Acknowledge(t.Context(), "a")
+				require.NoError(t, err)
+				hold, err := operate.NewHold(t.Context(), st, "job", "new disks, alice@db1")
+				require.NoError(t, err)
+
+				ctx, stop := context.WithCancelCause(t.Context())
+				c := &watchCmd{electionFlags: electionFlags{electionFlag: electionFlag{Election: "job"}}}
+				c.JSON = test.json
+				var out screen
+				ended := make(chan error, 1)
+				go func() {
+					ended <- c.follow(ctx, &app{out: &out, errs: &out}, &session{Store: st, timeout: time.Second})
+				}()
+				synctest.Wait()
+				require.NotContains(t, out.String(), "new disks")
+				require.NoError(t, leader.Withdraw(t.Context()))
+				synctest.Wait()
+				require.True(t, strings.HasSuffix(out.String(), test.want), out.String())
+				require.NoError(t, hold.Release(t.Context()))
+				stop(interrupted{15})
+				<-ended
+			})
+		})
+	}
 }

@@ -22,7 +22,7 @@ const (
 )
 
 // others are the modules that require the library, by their directories.
-var others = []string{"cmd/leadership", "contrib/otel", "contrib/prom"}
+var others = []string{"cmd/leadership", "contrib/grpcresolver", "contrib/otel", "contrib/prom"}
 
 // TestRelease: the command can be installed, and a program can import the library, at the version that the command's go.mod
 // requires of the library. An importer of the library gets nothing that the command or the exporters alone need.
@@ -53,7 +53,7 @@ func TestRelease(t *testing.T) {
 		}
 	}
 	all := u.run(dir, "go", "list", "-m", "-f", "{{.Path}}", "all")
-	for _, path := range []string{command, library + "/contrib/prom", library + "/contrib/otel", "github.com/alecthomas/kong"} {
+	for _, path := range []string{command, library + "/contrib/prom", library + "/contrib/otel", library + "/contrib/grpcresolver", "github.com/alecthomas/kong"} {
 		if strings.Contains(all, path+"\n") {
 			t.Errorf("the importer gets %s", path)
 		}
@@ -66,10 +66,10 @@ func TestReleaseOfExporters(t *testing.T) {
 	dir := filepath.Join(u.home, "importer")
 	write(t, filepath.Join(dir, "main.go"), []byte(exporter))
 	u.run(dir, "go", "mod", "init", "example.org/importer")
-	u.run(dir, "go", "get", library+"/contrib/otel@"+u.version, library+"/contrib/prom@"+u.version)
+	u.run(dir, "go", "get", library+"/contrib/otel@"+u.version, library+"/contrib/prom@"+u.version, library+"/contrib/grpcresolver@"+u.version)
 	u.run(dir, "go", "mod", "tidy")
 	u.run(dir, "go", "build")
-	if said := u.run(dir, filepath.Join(dir, "importer")); said != "true true\n" {
+	if said := u.run(dir, filepath.Join(dir, "importer")); said != "true true leadership\n" {
 		t.Errorf("the importer prints %q", said)
 	}
 }
@@ -80,6 +80,7 @@ const exporter = `package main
 import (
 	"fmt"
 
+	"github.com/go-leadership/leadership/contrib/grpcresolver"
 	"github.com/go-leadership/leadership/contrib/otel"
 	"github.com/go-leadership/leadership/contrib/prom"
 	"github.com/prometheus/client_golang/prometheus"
@@ -88,7 +89,7 @@ import (
 
 func main() {
 	_, err := otel.New(noop.NewMeterProvider())
-	fmt.Println(err == nil, prometheus.Register(prom.New()) == nil)
+	fmt.Println(err == nil, prometheus.Register(prom.New()) == nil, grpcresolver.Scheme)
 }
 `
 

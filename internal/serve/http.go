@@ -62,7 +62,7 @@ func (s *Server) look(r *http.Request) {
 	s.wakeUp()
 	timeout := time.After(time.Second)
 	for {
-		if e, _ := s.due(time.Now()); e == nil {
+		if s.settled() {
 			return
 		}
 		select {

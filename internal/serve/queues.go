@@ -79,10 +79,18 @@ func (s *Server) due(now time.Time) (next *election, pause time.Duration) {
 	return next, pause
 }
 
+// settled reports whether no queue is due or being read.
+func (s *Server) settled() bool {
+	e, _ := s.due(time.Now())
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return e == nil && !s.reading
+}
+
 // readQueue reads the queue of an election. It costs one read of the store.
 func (s *Server) readQueue(e *election) {
 	s.mu.Lock()
-	e.tried = time.Now()
+	e.tried, s.reading = time.Now(), true
 	before := e.Leader
 	s.mu.Unlock()
 	ctx, cancel := context.WithTimeout(s.ctx, readTimeout)
@@ -90,6 +98,7 @@ func (s *Server) readQueue(e *election) {
 	ballots, err := s.Store.Ballots(ctx, e.Name)
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.reading = false
 	if s.ctx.Err() != nil || s.elections[e.Name] != e {
 		return
 	}

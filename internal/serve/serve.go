@@ -56,6 +56,7 @@ type Server struct {
 	changes   []Change             // the last ones, the latest last
 	troubles  map[string]string    // what does not work, by what it is
 	before    map[string]Change    // the last change of each election, of the history
+	reading   bool                 // a queue is being read
 	asked     time.Time            // when the page was asked for last
 	published published
 }

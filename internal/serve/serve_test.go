@@ -347,3 +347,22 @@ func TestQueueIsDenied(t *testing.T) {
 		require.Len(t, w.election("e").Problems, 1)
 	})
 }
+
+// A page is answered with the queue as it is then, if the store answers within a second.
+func TestPageWaitsForTheQueue(t *testing.T) {
+	virtual(t, func(w *world) {
+		st := w.open()
+		w.lead(st, "e", "db1")
+		w.start(Config{})
+		w.lead(st, "e", "db2")
+		pass(time.Minute)
+		w.store.Faults().Delay(400 * time.Millisecond)
+		require.Len(t, w.election("e").Ballots, 2)
+		w.lead(st, "e", "db3")
+		pass(time.Minute)
+		w.store.Faults().Delay(1500 * time.Millisecond)
+		require.Len(t, w.election("e").Ballots, 2, "it does not answer in time")
+		pass(time.Minute)
+		require.Len(t, w.election("e").Ballots, 3)
+	})
+}

@@ -85,7 +85,7 @@ func newTab(t *testing.T, width, height int64, scheme string) *tab {
 	t.Helper()
 	target, end := chromedp.NewContext(browser(t))
 	require.NoError(t, chromedp.Do(target)) // without the limit: it would be that of the tab
-	ctx, cancel := context.WithTimeout(target, time.Minute)
+	ctx, cancel := context.WithTimeout(target, 2*time.Minute)
 	b := &tab{T: t, ctx: ctx}
 	t.Cleanup(func() { b.clean(); cancel(); end() })
 	require.NoError(t, chromedp.Listen(target, func(event any) {

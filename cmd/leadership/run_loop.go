@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/go-leadership/leadership"
+	"github.com/go-leadership/leadership/status"
 	"github.com/go-leadership/leadership/store"
 )
 
@@ -29,7 +30,7 @@ type runner struct {
 	least           time.Duration               // of the lease, to start a command
 	giveWay         func([]store.Standing) bool // nil: to no other
 	fitness         *leadership.Fitness         // nil without a check
-	page            *listener                   // shows the candidate; nil without --listen
+	page            *status.Handler             // shows the candidate; nil without --listen
 	signals         <-chan os.Signal
 	terminal        bool // SIGHUP means that the terminal has gone
 	manager         manager

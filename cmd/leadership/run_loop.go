@@ -151,11 +151,15 @@ func (r *runner) begin(leave func(error)) {
 	}
 }
 
-// finish notes how the command has ended. A signal that comes from now on does not change that.
+// finish notes how the command has ended, unless the turn has been left before. A signal that comes from now on does not
+// change that.
 func (r *runner) finish(o outcome) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.command, r.last = nil, &o
+	r.command = nil
+	if r.left == nil {
+		r.last = &o
+	}
 }
 
 // keep keeps the leadership for a while after the command, so that those who wait with --wait give up. It returns early if a

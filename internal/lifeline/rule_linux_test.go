@@ -1,12 +1,14 @@
 package lifeline
 
 import (
+	"net"
 	"os"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 )
 
 // However a program dies, its sessions are ended, once.
@@ -99,4 +101,61 @@ func TestLifelineRestarts(t *testing.T) {
 	w.rests()
 	require.NoError(t, syscall.Kill(child, syscall.SIGKILL))
 	w.ends("1")
+}
+
+// Another event than POLLIN says nothing of a death.
+func TestOnlyPollInCounts(t *testing.T) {
+	reading, writing, err := os.Pipe()
+	require.NoError(t, err)
+	require.NoError(t, reading.Close())
+	require.NoError(t, control(writing, func(fd int) error { // POLLERR
+		require.False(t, exited(fd))
+		return nil
+	}))
+	require.NoError(t, writing.Close())
+	require.False(t, exited(1<<20), "POLLNVAL")
+}
+
+// What is no pidfd is refused.
+func TestOnlyAPidfdPasses(t *testing.T) {
+	pidfd, err := openPidfd()
+	require.NoError(t, err)
+	defer pidfd.Close()
+	require.NoError(t, control(pidfd, checkPidfd))
+	reading, writing, err := os.Pipe()
+	require.NoError(t, err)
+	defer reading.Close()
+	defer writing.Close()
+	require.ErrorContains(t, control(reading, checkPidfd), "no pidfd")
+}
+
+// The death that counts is that of the process that has made the connection, whatever pidfd it sends.
+func TestPidfdOfAnother(t *testing.T) {
+	w := newWorld(t)
+	other := startAs(t, "program", nil, w.path, "1h")
+	fd, err := unix.PidfdOpen(other.Process.Pid, 0)
+	require.NoError(t, err)
+	pidfd, err := newFile(fd, "pidfd")
+	require.NoError(t, err)
+	defer pidfd.Close()
+	other.kill()
+	require.NoError(t, awaitExit(pidfd))
+
+	reading, writing, err := os.Pipe()
+	require.NoError(t, err)
+	defer reading.Close()
+	require.NoError(t, writing.Close(), "the pipe has ended, too")
+	dialled, err := net.Dial("unix", w.path)
+	require.NoError(t, err)
+	defer dialled.Close()
+	conn := dialled.(*net.UnixConn)
+	if kernel, err := peerPidfd(conn); err != nil {
+		t.Skip("this kernel does not say which process has made a connection: ", err)
+	} else {
+		require.NoError(t, kernel.Close())
+	}
+	require.NoError(t, sendFiles(conn, pidfd, reading))
+	_ = writeFrame(conn, frame{Add: &entry{"1", []byte("handover of 1"), Service{Scheme: "test", TTL: time.Hour, Servers: []string{"server"}}}})
+	w.rests()
+	w.eventually(func() bool { return w.members() == 1 }, "the session of a program that lives")
 }

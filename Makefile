@@ -28,7 +28,7 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "%-12s %s\n", $$1, $$2 }' Makefile
 
 setup: ## install what the tests need (Debian, as root); STORE=etcd for one store's server alone
-	@./scripts/setup compiler tmux $(or $(STORE),haproxy prometheus systemd postgresql mariadb zookeeper etcd consul)
+	@./scripts/setup compiler tmux $(or $(STORE),haproxy prometheus systemd postgresql mariadb chromium zookeeper etcd consul)
 
 demo: ## show failovers on this machine; STORE=zookeeper, etcd or consul: on a real server; STORE='etcd://host:2379/?ttl=3s'
 ifeq ($(filter-out file,$(STORE)),)
@@ -53,7 +53,7 @@ quick-plain:
 
 # What computes runs beside the tests on servers, which wait more than they work.
 test: ## run all tests, with the race detector, on real servers: up to 15 minutes; PART=library, command, contrib or tools
-	@./scripts/setup compiler tmux haproxy prometheus systemd postgresql mariadb zookeeper etcd consul
+	@./scripts/setup compiler tmux haproxy prometheus systemd postgresql mariadb chromium zookeeper etcd consul
 	@$(MAKE) --no-print-directory -j$(J) -k $(addprefix test-,$(or $(PART),library command contrib tools))
 
 test-library: test-packages test-simulation test-suite
@@ -71,7 +71,7 @@ test-command:
 	go test -p $(P) -race -count=1 -timeout 40m ./cmd/leadership/...
 
 test-contrib:
-	go test -p $(P) -race -count=1 ./contrib/grpcresolver/... ./contrib/otel/... ./contrib/prom/... ./contrib/recipes/... ./contrib/sqltest/...
+	go test -p $(P) -race -count=1 ./contrib/browsertest/... ./contrib/grpcresolver/... ./contrib/otel/... ./contrib/prom/... ./contrib/recipes/... ./contrib/sqltest/...
 
 test-tools:
 	nice go test -race -count=1 ./tools/...
@@ -91,7 +91,7 @@ check: ## check format, vet, staticcheck, and that each go.mod is tidy, in all m
 	go vet work
 	go vet -tags timens ./store
 	go vet -tags mutants ./store/file ./store/engine ./internal/lifeline ./cmd/leadership/internal/guard
-	$(STATICCHECK) ./... ./cmd/leadership/... ./contrib/grpcresolver/... ./contrib/otel/... ./contrib/prom/... ./contrib/recipes/... ./contrib/sqltest/... ./tools/...
+	$(STATICCHECK) ./... ./cmd/leadership/... ./contrib/browsertest/... ./contrib/grpcresolver/... ./contrib/otel/... ./contrib/prom/... ./contrib/recipes/... ./contrib/sqltest/... ./tools/...
 	$(STATICCHECK) -tags timens ./store
 	$(STATICCHECK) -tags mutants ./store/file ./store/engine ./internal/lifeline ./cmd/leadership/internal/guard
 	./scripts/tidy

@@ -3,6 +3,7 @@ package conformance
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 
 	"github.com/go-leadership/leadership"
@@ -64,6 +65,44 @@ var contract = []Case{
 				e.ok(err, "list the ballots")
 				e.check(len(list) == 1, "%d ballots in %q, not 1", len(list), suffix)
 			}
+		},
+	},
+	{
+		Name:     "elections-are-listed",
+		Explains: "a store that lists elections lists each in which a ballot stands, once, in order, and nothing but names of elections",
+		check: func(e *env) {
+			a, b := e.open(), e.open()
+			lister, ok := a.Store.(store.Lister)
+			if !ok {
+				e.Logf("NOT CHECKED: the store does not list its elections")
+				return
+			}
+			names := []string{e.election, e.election + "/a", e.election + "/a b", e.election + "/a/b", e.election + "/deep/er"}
+			for i, name := range names {
+				e.onClose(func() { e.ok(e.h.Clear(e.ctx, name), "clear %q", name) })
+				for range 2 {
+					ballot, err := b.Cast(e.ctx, name, strings.Repeat("x", i*1000))
+					e.ok(err, "cast in %q", name)
+					e.onClose(func() { e.withdraw(ballot) })
+				}
+			}
+			_, err := b.Observe(e.ctx, e.election+"/unknown", nil)
+			e.ok(err, "observe an election that has never been")
+			all, err := lister.Elections(e.ctx)
+			if errors.Is(err, errors.ErrUnsupported) {
+				e.Logf("NOT CHECKED: the store can't list its elections: %v", err)
+				return
+			}
+			e.ok(err, "list the elections")
+			e.check(slices.IsSorted(all) && len(slices.Compact(slices.Clone(all))) == len(all), "not in order, or twice: %q", all)
+			var own []string
+			for _, name := range all {
+				e.check(store.CheckElection(name) == nil, "%q is no name of an election", name)
+				if strings.HasPrefix(name, e.election) {
+					own = append(own, name)
+				}
+			}
+			e.check(slices.Equal(own, names), "the elections are %q, not %q", own, names)
 		},
 	},
 	{

@@ -29,6 +29,17 @@ func Permissions(ctx context.Context, h Harness) (wrote bool, err error) {
 	}{
 		{"read the leader", false, func() error { _, err := st.Observe(ctx, election, nil); return err }},
 		{"list the ballots", false, func() error { _, err := st.Ballots(ctx, election); return err }},
+		{"list the elections", false, func() error {
+			l, ok := st.(store.Lister)
+			if !ok {
+				return nil
+			}
+			_, err := l.Elections(ctx)
+			if errors.Is(err, errors.ErrUnsupported) {
+				return nil
+			}
+			return err
+		}},
 		{"cast a ballot", false, func() (err error) {
 			ballot, err = st.Cast(ctx, election, "value")
 			wrote = !errors.Is(err, store.ErrDenied)

@@ -13,7 +13,7 @@ import (
 // Each series that a page names exists, and the pages name each series and each alert.
 func TestNamedSeriesExist(t *testing.T) {
 	missing := map[string]bool{}
-	for _, f := range metrics.Families() {
+	for _, f := range append(metrics.Families(), metrics.QueueFamilies()...) {
 		missing[f.Name] = true
 	}
 	series := regexp.MustCompile("`(leadership_\\w+)")

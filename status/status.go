@@ -38,7 +38,6 @@ package status
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -50,6 +49,7 @@ import (
 	"github.com/go-leadership/leadership"
 	"github.com/go-leadership/leadership/internal/jsonvalue"
 	"github.com/go-leadership/leadership/internal/metrics"
+	"github.com/go-leadership/leadership/internal/readonly"
 )
 
 // Config are the settings of a handler. The zero value of each field stands for its default.
@@ -87,13 +87,7 @@ func (h *Handler) Renewed(store string) func(latency time.Duration) { return h.s
 
 // ServeHTTP implements http.Handler.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	w.Header().Set("Cache-Control", "no-store")
-	w.Header().Set("X-Content-Type-Options", "nosniff")
-	switch r.Method {
-	case http.MethodGet, http.MethodHead, http.MethodOptions:
-	default:
-		w.Header().Set("Allow", "GET, HEAD, OPTIONS")
-		http.Error(w, "nothing can be changed here", http.StatusMethodNotAllowed)
+	if !readonly.Allow(w, r) {
 		return
 	}
 	path, election, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/") // http.ServeMux answers some paths with redirects
@@ -113,7 +107,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case path == "status":
 		h.status(w)
 	case path == "metrics":
-		h.metrics(w)
+		h.set.Serve(w)
 	default:
 		http.NotFound(w, r)
 	}
@@ -194,7 +188,7 @@ func (h *Handler) serve(w http.ResponseWriter, name string, holds func(leadershi
 		w.Header().Set("Leadership-State", s.State.String())
 		w.Header().Set("Leadership-Token", strconv.FormatUint(s.Token, 10))
 	}
-	writeJSON(w, code, body)
+	readonly.JSON(w, code, body)
 }
 
 // status serves /status.
@@ -208,7 +202,7 @@ func (h *Handler) status(w http.ResponseWriter) {
 		}
 		all = append(all, body)
 	}
-	writeJSON(w, http.StatusOK, all)
+	readonly.JSON(w, http.StatusOK, all)
 }
 
 // electionJSON is what is known here of an election.
@@ -270,15 +264,4 @@ func leaderOf(f *leadership.Follower) *leaderJSON {
 		j.Revision = strconv.FormatUint(leader.Revision, 10)
 	}
 	return j
-}
-
-func writeJSON(w http.ResponseWriter, code int, body any) {
-	text, err := json.Marshal(body)
-	if err != nil { // these types have no other values
-		http.Error(w, err.Error(), http.StatusInternalServerError)
-		return
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(code)
-	_, _ = w.Write(append(text, '\n'))
 }

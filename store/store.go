@@ -85,6 +85,15 @@ type Store interface {
 	Close() error
 }
 
+// Lister is a Store that lists its elections. The stores of this module do.
+type Lister interface {
+	// Elections lists the names of the elections below the store's path, sorted. Every election in which a ballot stands
+	// all the time of the call is listed. An election without ballots might be listed too: on ZooKeeper and in a directory,
+	// until [Store].Clear removes it. It is meant for operators; its cost grows with the number of elections. An error
+	// matches [errors.ErrUnsupported] if the store can't list them.
+	Elections(ctx context.Context) ([]string, error)
+}
+
 // Ballot is one candidacy. It stands from Cast until it is withdrawn or lost.
 type Ballot interface {
 	// Token is the fencing token: the service's own index of the ballot's creation. It is higher than that of every

@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"github.com/go-leadership/leadership/internal/jsonvalue"
+	"github.com/go-leadership/leadership/internal/visible"
 	"github.com/go-leadership/leadership/operate"
 )
 
@@ -65,11 +66,11 @@ func (c *ballotsCmd) Run(a *app) error {
 	}
 	rows := [][]cell{texts("POSITION", "TOKEN", "STATE", "VALUE")}
 	for i, b := range q.Ballots {
-		row := texts(strconv.Itoa(i+1), strconv.FormatUint(b.Token, 10), "waits", printable(b.Value))
+		row := texts(strconv.Itoa(i+1), strconv.FormatUint(b.Token, 10), "waits", visible.Value(b.Value))
 		reason, held := operate.Held(b.Value)
 		switch {
 		case held:
-			row[2], row[3] = cell{"holds the election", yellow}, cell{text: printable(reason)}
+			row[2], row[3] = cell{"holds the election", yellow}, cell{text: visible.Value(reason)}
 		case b.Asked:
 			row[2] = cell{"asked to resign", yellow}
 		case i == 0 && q.Leads():

@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"fmt"
+
+	"github.com/go-leadership/leadership/internal/visible"
 )
 
 type clearCmd struct {
@@ -62,7 +64,7 @@ func (c *clearCmd) what(ctx context.Context, a *app, s *session) (question, clea
 	}
 	leader := "no leader"
 	if q.Leader.Revision != 0 {
-		leader = "the leader " + printable(q.Leader.Value)
+		leader = "the leader " + visible.Value(q.Leader.Value)
 	}
 	return fmt.Sprintf("All of %v is removed: %s and %d ballots. Programs that still run stand again.", c.electionFlags, leader, len(q.Ballots)),
 		fmt.Sprintf("%v: there were %s and %d ballots", c.electionFlags, leader, len(q.Ballots)), nil

@@ -16,6 +16,7 @@ import (
 
 	"github.com/go-leadership/leadership/conformance"
 	"github.com/go-leadership/leadership/internal/suite"
+	"github.com/go-leadership/leadership/internal/visible"
 )
 
 type conformanceCmd struct {
@@ -153,7 +154,7 @@ func (c *conformanceCmd) cases(a *app, place string, pattern *regexp.Regexp) err
 			r = check(each, h)
 			end()
 			if r.Outcome == suite.Failed {
-				fmt.Fprintf(a.errs, "%s  %s\n%s", a.errsStyle.paint(red, "FAILED"), each.Name, indent(visible(r.Log)))
+				fmt.Fprintf(a.errs, "%s  %s\n%s", a.errsStyle.paint(red, "FAILED"), each.Name, indent(visible.Text(r.Log)))
 			}
 		}
 		results = append(results, r)

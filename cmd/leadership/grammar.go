@@ -14,6 +14,7 @@ import (
 
 	"github.com/alecthomas/kong"
 	"github.com/go-leadership/leadership/internal/suite"
+	"github.com/go-leadership/leadership/internal/visible"
 )
 
 // grammar is the command line. A flag is set by its value on the command line, or else by its environment variable, or
@@ -29,6 +30,8 @@ type grammar struct {
 	Ballots    ballotsCmd    `cmd:"" help:"List who stands, first in line first, and who leads."`
 	Stepdown   stepdownCmd   `cmd:"" help:"Ask the leader to resign, and wait until another leads."`
 	Switchover switchoverCmd `cmd:"" help:"Make a candidate that you name the leader."`
+	Serve      serveCmd      `cmd:"" help:"Serve a page about all elections of a store, live."`
+	History    historyCmd    `cmd:"" help:"Print the changes of leaders that serve has kept in a file."`
 	Hold       holdCmd       `cmd:"" help:"Hold an election: no candidate begins a term while the command runs."`
 	Release    releaseCmd    `cmd:"" help:"End the hold of an election."`
 
@@ -77,7 +80,7 @@ func run(args []string) (code int) {
 	if err == nil || err.Error() == "" || errors.As(err, &interrupted{}) || readerGone(err) {
 		return code
 	}
-	fmt.Fprintf(a.errs, "leadership: %s\n", visible(withoutPasswords(err.Error())))
+	fmt.Fprintf(a.errs, "leadership: %s\n", visible.Text(withoutPasswords(err.Error())))
 	if advice != "" {
 		fmt.Fprintf(a.errs, "  %s\n", advice)
 	}
@@ -166,7 +169,7 @@ func (a *app) warnOfPassword(c *kong.Context) {
 
 // warnf tells the user of something that is not an error.
 func (a *app) warnf(format string, args ...any) {
-	fmt.Fprintf(a.errs, "leadership: warning: %s\n", visible(withoutPasswords(fmt.Sprintf(format, args...))))
+	fmt.Fprintf(a.errs, "leadership: warning: %s\n", visible.Text(withoutPasswords(fmt.Sprintf(format, args...))))
 }
 
 // hasPassword reports whether the text of a store's URL shows a password.

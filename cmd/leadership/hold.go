@@ -8,6 +8,7 @@ import (
 	"os/user"
 	"time"
 
+	"github.com/go-leadership/leadership/internal/visible"
 	"github.com/go-leadership/leadership/operate"
 	"github.com/go-leadership/leadership/store"
 )
@@ -144,7 +145,7 @@ func (c *releaseCmd) Run(a *app) error {
 		case err != nil:
 			return err
 		}
-		_, err = fmt.Fprintf(a.out, "released: %s\n", printable(reason))
+		_, err = fmt.Fprintf(a.out, "released: %s\n", visible.Value(reason))
 		return err
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/go-leadership/leadership/internal/jsonvalue"
+	"github.com/go-leadership/leadership/internal/visible"
 	"github.com/go-leadership/leadership/store"
 )
 
@@ -62,7 +63,7 @@ func (c *leaderCmd) Run(a *app) error {
 	} else if leader.Revision != 0 {
 		value := leader.Value
 		if a.outStyle.terminal {
-			value = printable(value)
+			value = visible.Value(value)
 		}
 		_, err = fmt.Fprintln(a.out, value)
 	}

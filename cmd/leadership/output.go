@@ -10,6 +10,7 @@ import (
 	"unicode/utf16"
 	"unicode/utf8"
 
+	"github.com/go-leadership/leadership/internal/visible"
 	"github.com/mattn/go-isatty"
 )
 
@@ -42,40 +43,13 @@ func (s style) paint(color, text string) string {
 	return "\x1b[" + color + "m" + text + "\x1b[m"
 }
 
-// printable returns a value for people: quoted if a terminal can't show one of its characters as it is.
-func printable(value string) string {
-	if value != "" && value[0] != '"' && strings.TrimSpace(value) == value && visible(value) == value && !strings.ContainsAny(value, "\n\t") {
-		return value
-	}
-	return strconv.Quote(value)
-}
-
 // brief is a value for a line that has to fit a terminal.
 func brief(value string) string {
 	const most = 40
 	if runes := []rune(value); len(runes) > most {
 		value = string(runes[:most]) + "..."
 	}
-	return printable(value)
-}
-
-// visible returns a text with the characters that might steer a terminal escaped, all but line breaks and tabs. Errors
-// repeat what servers answer.
-func visible(text string) string {
-	var b strings.Builder
-	for text != "" {
-		r, size := utf8.DecodeRuneInString(text)
-		switch {
-		case r == utf8.RuneError && size == 1:
-			fmt.Fprintf(&b, `\x%02x`, text[0])
-		case r == '\n' || r == '\t' || strconv.IsPrint(r):
-			b.WriteRune(r)
-		default:
-			b.WriteString(strings.Trim(strconv.QuoteRune(r), "'"))
-		}
-		text = text[size:]
-	}
-	return b.String()
+	return visible.Value(value)
 }
 
 // cell is a field of a table.

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/go-leadership/leadership/cmd/leadership/internal/guard"
+	"github.com/go-leadership/leadership/status"
 	"github.com/go-leadership/leadership/store"
 )
 
@@ -66,14 +67,15 @@ func (c *runCmd) Run(a *app) error {
 	signals, stop := notifySignals()
 	defer stop()
 	a.warnOfClearPassword(c.Store)
-	var page *listener
+	var page *status.Handler
 	if c.Listen != "" {
-		var err error
-		if page, err = listen(c.Listen); err != nil {
+		l, err := listen(c.Listen, mostClients)
+		if err != nil {
 			return err
 		}
-		page.serve(log)
-		defer page.end()
+		page = status.New(status.Config{})
+		l.serve(log, page)
+		defer l.end()
 	}
 	config, st, err := c.prepare(log, page)
 	if err != nil {
@@ -101,7 +103,7 @@ func (c *runCmd) Run(a *app) error {
 }
 
 // prepare finds out how the command is guarded, and opens the store. A signal that ends the candidacy ends it.
-func (c *runCmd) prepare(log *slog.Logger, page *listener) (config guard.Config, st store.Store, err error) {
+func (c *runCmd) prepare(log *slog.Logger, page *status.Handler) (config guard.Config, st store.Store, err error) {
 	ends := []os.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGQUIT}
 	if hasTerminal() {
 		ends = append(ends, syscall.SIGHUP)

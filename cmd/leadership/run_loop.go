@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/go-leadership/leadership"
+	"github.com/go-leadership/leadership/status"
 	"github.com/go-leadership/leadership/store"
 )
 
@@ -29,7 +30,7 @@ type runner struct {
 	least           time.Duration               // of the lease, to start a command
 	giveWay         func([]store.Standing) bool // nil: to no other
 	fitness         *leadership.Fitness         // nil without a check
-	page            *listener                   // shows the candidate; nil without --listen
+	page            *status.Handler             // shows the candidate; nil without --listen
 	signals         <-chan os.Signal
 	terminal        bool // SIGHUP means that the terminal has gone
 	manager         manager
@@ -150,11 +151,15 @@ func (r *runner) begin(leave func(error)) {
 	}
 }
 
-// finish notes how the command has ended. A signal that comes from now on does not change that.
+// finish notes how the command has ended, unless the turn has been left before. A signal that comes from now on does not
+// change that.
 func (r *runner) finish(o outcome) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.command, r.last = nil, &o
+	r.command = nil
+	if r.left == nil {
+		r.last = &o
+	}
 }
 
 // keep keeps the leadership for a while after the command, so that those who wait with --wait give up. It returns early if a

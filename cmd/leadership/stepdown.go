@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/go-leadership/leadership/internal/jsonvalue"
+	"github.com/go-leadership/leadership/internal/visible"
 	"github.com/go-leadership/leadership/operate"
 	"github.com/go-leadership/leadership/store"
 )
@@ -62,7 +63,7 @@ func (c *stepdownCmd) Run(a *app) error {
 		case errors.Is(err, operate.ErrNotDone):
 			return c.undone(q, o.After)
 		case errors.Is(err, operate.ErrNotStanding):
-			return &failure{code: exitNo, err: fmt.Errorf("%s has gone meanwhile in %v: nothing was done", printable(q.Ballots[0].Value), c.electionFlags)}
+			return &failure{code: exitNo, err: fmt.Errorf("%s has gone meanwhile in %v: nothing was done", visible.Value(q.Ballots[0].Value), c.electionFlags)}
 		case err != nil:
 			return err
 		}
@@ -88,7 +89,7 @@ func (s *session) operate(ctx context.Context, do func(context.Context) (operate
 		return o, err
 	case operating.Err() != nil && len(o.Behind) > 0 && len(o.After.Ballots) > 1 && !errors.Is(err, store.ErrUnknownOutcome):
 		return o, &failure{
-			exitNo, fmt.Errorf("%s, which was asked to step behind, still stands in election %q %v later", printable(o.After.Ballots[1].Value), o.Election, s.timeout),
+			exitNo, fmt.Errorf("%s, which was asked to step behind, still stands in election %q %v later", visible.Value(o.After.Ballots[1].Value), o.Election, s.timeout),
 			"if its program hangs, end the program, or give a --timeout that is longer than the TTL",
 		}
 	case operating.Err() != nil:
@@ -106,7 +107,7 @@ func (c *stepdownCmd) foreign(q operate.Queue) error {
 	}
 	return &failure{
 		exitNo, fmt.Errorf("%s, which %s in %v with token %d, takes no requests to resign: it stands by another program's recipe",
-			printable(first.Value), does, c.electionFlags, first.Token),
+			visible.Value(first.Value), does, c.electionFlags, first.Token),
 		"end that program, or let it give up the leadership itself",
 	}
 }
@@ -122,14 +123,14 @@ func (c *stepdownCmd) plan(q operate.Queue) string {
 		does = "is first in line, and has not acknowledged,"
 	}
 	text := fmt.Sprintf("In %v, %s %s with token %d.\nIt is asked to resign. Its work stops first; then ",
-		c.electionFlags, printable(leader.Value), does, leader.Token)
+		c.electionFlags, visible.Value(leader.Value), does, leader.Token)
 	if len(q.Ballots) == 1 {
 		return text + "there is no leader, until it stands again: no other candidate stands."
 	}
 	if _, held := operate.Held(q.Ballots[1].Value); held {
 		return text + "there is no leader: the election is held."
 	}
-	return text + fmt.Sprintf("%s leads, which is next in line.", printable(q.Ballots[1].Value))
+	return text + fmt.Sprintf("%s leads, which is next in line.", visible.Value(q.Ballots[1].Value))
 }
 
 // undone is the error if no other ballot leads in time.
@@ -139,18 +140,18 @@ func (c *stepdownCmd) undone(before, after operate.Queue) error {
 	switch {
 	case stands:
 		return &failure{
-			exitNo, fmt.Errorf("%s still stands %v after the request in %v: its work has not stopped", printable(old.Value), c.Timeout, c.electionFlags),
+			exitNo, fmt.Errorf("%s still stands %v after the request in %v: its work has not stopped", visible.Value(old.Value), c.Timeout, c.electionFlags),
 			"it resigns when its work has stopped; if its program hangs, end the program",
 		}
 	case len(after.Ballots) == 0:
-		return &failure{code: exitNo, err: fmt.Errorf("%s has resigned in %v, and no other candidate stands", printable(old.Value), c.electionFlags)}
+		return &failure{code: exitNo, err: fmt.Errorf("%s has resigned in %v, and no other candidate stands", visible.Value(old.Value), c.electionFlags)}
 	}
 	next := after.Ballots[0]
 	if _, held := operate.Held(next.Value); held {
-		return &failure{exitNo, fmt.Errorf("%s has resigned in %v, which is held: there is no leader", printable(old.Value), c.electionFlags), "leadership release ends the hold"}
+		return &failure{exitNo, fmt.Errorf("%s has resigned in %v, which is held: there is no leader", visible.Value(old.Value), c.electionFlags), "leadership release ends the hold"}
 	}
 	return &failure{
-		exitNo, fmt.Errorf("%s has resigned in %v; %s is first in line with token %d, and has not acknowledged", printable(old.Value), c.electionFlags, printable(next.Value), next.Token),
+		exitNo, fmt.Errorf("%s has resigned in %v; %s is first in line with token %d, and has not acknowledged", visible.Value(old.Value), c.electionFlags, visible.Value(next.Value), next.Token),
 		"leadership leader --wait=1m waits until it has",
 	}
 }
@@ -171,7 +172,7 @@ func (c *stepdownCmd) print(a *app, before operate.Queue, o operate.Outcome) err
 		again = " again" // it did not stand before
 	}
 	_, err := fmt.Fprintf(a.out, "%s leads%s with token %d, %v after the request\n",
-		a.outStyle.paint(green, printable(now.Value)), again, now.Token, o.Took.Round(time.Millisecond))
+		a.outStyle.paint(green, visible.Value(now.Value)), again, now.Token, o.Took.Round(time.Millisecond))
 	return err
 }
 

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/go-leadership/leadership/internal/visible"
 	"github.com/go-leadership/leadership/operate"
 	"github.com/go-leadership/leadership/store"
 )
@@ -74,7 +75,7 @@ func (c *switchoverCmd) find(q operate.Queue) (at int, err error) {
 			found = append(found, i)
 		}
 	}
-	name := printable(c.To)
+	name := visible.Value(c.To)
 	if c.ToToken != 0 {
 		name = fmt.Sprintf("a ballot with token %d", c.ToToken)
 	}
@@ -95,7 +96,7 @@ func (c *switchoverCmd) find(q operate.Queue) (at int, err error) {
 		}
 		if b.Foreign && i < found[0] {
 			return 0, &failure{
-				exitNo, fmt.Errorf("%s, which is ahead in %v with token %d, takes no requests to resign: it stands by another program's recipe", printable(b.Value), c.electionFlags, b.Token),
+				exitNo, fmt.Errorf("%s, which is ahead in %v with token %d, takes no requests to resign: it stands by another program's recipe", visible.Value(b.Value), c.electionFlags, b.Token),
 				"end that program first",
 			}
 		}
@@ -107,25 +108,25 @@ func (c *switchoverCmd) find(q operate.Queue) (at int, err error) {
 func (c *switchoverCmd) plan(q operate.Queue, at int) string {
 	var text strings.Builder
 	target := q.Ballots[at]
-	fmt.Fprintf(&text, "In %v, %s is to lead, with token %d.\n", c.electionFlags, printable(target.Value), target.Token)
+	fmt.Fprintf(&text, "In %v, %s is to lead, with token %d.\n", c.electionFlags, visible.Value(target.Value), target.Token)
 	if ahead := q.Ballots[1:at]; len(ahead) > 0 {
 		fmt.Fprintf(&text, "%s must step behind it first. ", names(ahead))
 	}
-	fmt.Fprintf(&text, "Then %s is asked to resign; its work stops first.", printable(q.Ballots[0].Value))
+	fmt.Fprintf(&text, "Then %s is asked to resign; its work stops first.", visible.Value(q.Ballots[0].Value))
 	return text.String()
 }
 
 func names(ballots []store.Standing) string {
 	list := make([]string, len(ballots))
 	for i, b := range ballots {
-		list[i] = printable(b.Value)
+		list[i] = visible.Value(b.Value)
 	}
 	return strings.Join(list, ", ")
 }
 
 // explain says why the target does not lead.
 func (c *switchoverCmd) explain(err error, target store.Standing, o operate.Outcome) error {
-	name := printable(target.Value)
+	name := visible.Value(target.Value)
 	stands := slices.ContainsFunc(o.After.Ballots, func(b store.Standing) bool { return b.Token == target.Token })
 	switch {
 	case errors.Is(err, operate.ErrTargetGone):
@@ -140,7 +141,7 @@ func (c *switchoverCmd) explain(err error, target store.Standing, o operate.Outc
 		return &failure{exitNo, fmt.Errorf("%s is first in line in %v, and has not acknowledged within %v", name, c.electionFlags, c.Timeout), "leadership leader --wait=1m waits until it has"}
 	}
 	return &failure{
-		exitNo, fmt.Errorf("%s still stands in %v %v after the request: its work has not stopped", printable(o.After.Ballots[0].Value), c.electionFlags, c.Timeout),
+		exitNo, fmt.Errorf("%s still stands in %v %v after the request: its work has not stopped", visible.Value(o.After.Ballots[0].Value), c.electionFlags, c.Timeout),
 		"the switch-over goes on when its work has stopped; if its program hangs, end the program",
 	}
 }
@@ -165,7 +166,7 @@ func (c *switchoverCmd) print(a *app, target store.Standing, o operate.Outcome) 
 			Took   float64     `json:"took_seconds"`
 		}{c.place(), before, tokenOf(target), behind, o.Took.Seconds()})
 	}
-	name := a.outStyle.paint(green, printable(target.Value))
+	name := a.outStyle.paint(green, visible.Value(target.Value))
 	if o.Before.Ballots[0].Token == target.Token {
 		_, err := fmt.Fprintf(a.out, "%s leads already, with token %d\n", name, target.Token)
 		return err

@@ -200,12 +200,17 @@ func (f storeFlags) checkDirectory() error {
 
 // with opens the store, calls do until a signal ends its context, and closes the store.
 func (f storeFlags) with(do func(ctx context.Context, s *session) error) error {
+	return f.withOptions(store.Options{}, do)
+}
+
+// withOptions is with, with options of the store.
+func (f storeFlags) withOptions(options store.Options, do func(ctx context.Context, s *session) error) error {
 	ctx, stop := interruptible()
 	defer stop()
 	if err := f.checkDirectory(); err != nil {
 		return err
 	}
-	st, err := f.open(ctx, store.Options{})
+	st, err := f.open(ctx, options)
 	if err != nil {
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/go-leadership/leadership"
+	"github.com/go-leadership/leadership/internal/visible"
 	"github.com/go-leadership/leadership/operate"
 	"github.com/go-leadership/leadership/store"
 )
@@ -110,9 +111,9 @@ func (c *watchCmd) print(a *app, leader store.Leader, hold string) error {
 	text := a.outStyle.paint(yellow, "no leader")
 	switch {
 	case leader.Revision != 0:
-		text = "leader  " + a.outStyle.paint(green, printable(leader.Value))
+		text = "leader  " + a.outStyle.paint(green, visible.Value(leader.Value))
 	case hold != "":
-		text += ", held: " + printable(hold)
+		text += ", held: " + visible.Value(hold)
 	}
 	_, err := fmt.Fprintf(a.out, "%s  %s\n", now.Format("15:04:05.000"), text)
 	return err

@@ -94,16 +94,22 @@ const handOver = time.Second
 // bounds are how long a failover may take. Zero: there is no bound.
 type bounds struct{ kill, freeze, resign time.Duration }
 
-// boundsOf returns the bounds that the store documents, with the service's settings at their defaults.
-func boundsOf(scheme string, ttl time.Duration, c Config) bounds {
+// Bound returns how long an election may be without a leader after the leader's crash, as the store documents it, with the
+// service's settings at their defaults; 0 for a store that is not known.
+func Bound(scheme string, ttl time.Duration) time.Duration {
 	consul := ttl + 1500*time.Millisecond
 	if ttl >= 10*time.Second {
 		consul = 2*ttl + time.Second
 	}
 	const twoTicks = 4 * time.Second
-	crash := cmp.Or(c.Crash, map[string]time.Duration{
+	return map[string]time.Duration{
 		"file": ttl + handOver, "etcd": ttl + time.Second, "zookeeper": ttl + twoTicks, "consul": consul,
-	}[strings.TrimSuffix(scheme, "+tls")])
+	}[strings.TrimSuffix(scheme, "+tls")]
+}
+
+// boundsOf returns the bounds of a store.
+func boundsOf(scheme string, ttl time.Duration, c Config) bounds {
+	crash := cmp.Or(c.Crash, Bound(scheme, ttl))
 	if crash > 0 {
 		crash += c.Slack
 	}

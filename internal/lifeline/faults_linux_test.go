@@ -305,6 +305,7 @@ func TestManyPrograms(t *testing.T) {
 	p := startAs(t, "program", nil, w.path, "1h")
 	require.Equal(t, "ready", p.line(t))
 	p.does(t, fmt.Sprint("many ", many))
+	w.eventually(func() bool { return w.sessions() == many }, "all are known")
 	require.LessOrEqual(t, runtime.NumGoroutine()-before, 2*many+10)
 	p.kill()
 	for range many {

@@ -334,4 +334,16 @@ func (w *world) members() int {
 	return len(w.server.all)
 }
 
+// sessions is how many sessions the server knows.
+func (w *world) sessions() (n int) {
+	w.server.mu.Lock()
+	defer w.server.mu.Unlock()
+	for m := range w.server.all {
+		m.mu.Lock()
+		n += len(m.sessions)
+		m.mu.Unlock()
+	}
+	return n
+}
+
 var errAway = errors.New("the service does not answer")

@@ -93,21 +93,9 @@ func TestLifelineRestarts(t *testing.T) {
 	t.Cleanup(func() { _ = syscall.Kill(child, syscall.SIGKILL) })
 	w.stop()
 	w.serve()
-	known := func(n int) func() bool {
-		return func() bool {
-			w.server.mu.Lock()
-			defer w.server.mu.Unlock()
-			for m := range w.server.all {
-				m.mu.Lock()
-				defer m.mu.Unlock()
-				return len(m.sessions) == n
-			}
-			return false
-		}
-	}
-	w.eventually(known(2), "the sessions are told again")
+	w.eventually(func() bool { return w.sessions() == 2 }, "the sessions are told again")
 	p.does(t, "drop 2")
-	w.eventually(known(1), "one is dropped")
+	w.eventually(func() bool { return w.sessions() == 1 }, "one is dropped")
 	p.kill()
 	_, _ = p.Process.Wait()
 	w.rests()

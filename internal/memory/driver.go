@@ -101,6 +101,11 @@ func (d *driver) Ballots(ctx context.Context, election string) ([]store.Standing
 	return read(ctx, d.faults, func() ([]store.Standing, error) { return d.service.standing(election), nil })
 }
 
+// Elections implements engine.Lister.
+func (d *driver) Elections(ctx context.Context) ([]string, error) {
+	return read(ctx, d.faults, func() ([]string, error) { return d.service.names(), nil })
+}
+
 // RequestResignation implements engine.Driver.
 func (d *driver) RequestResignation(ctx context.Context, election string, token uint64) error {
 	return write(ctx, d.faults, func() error { d.service.mark(election, token); return nil })

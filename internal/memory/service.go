@@ -2,6 +2,7 @@ package memory
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -75,6 +76,13 @@ func (s *Service) Clear(election string) {
 			s.remove(ballots...)
 		}
 	}
+}
+
+// names returns the names of the elections.
+func (s *Service) names() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Collect(maps.Keys(s.elections))
 }
 
 // election returns the election, made if need be. The caller holds the mutex.

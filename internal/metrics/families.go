@@ -63,6 +63,9 @@ const (
 	FollowerAge       = "leadership_follower_age_seconds"
 	FollowerChanges   = "leadership_follower_changes_total"
 	Leaderless        = "leadership_follower_leaderless_seconds"
+
+	Ballots = "leadership_ballots"
+	Held    = "leadership_held"
 )
 
 // The bounds of buckets.
@@ -97,6 +100,8 @@ var families = func(list ...Family) map[string]Family {
 	gauge(FollowerAge, "How old the follower's knowledge is."),
 	counter(FollowerChanges, "Changes of the leader that the follower has seen."),
 	histogram(Leaderless, "Time without a leader, from one leader to the next.", gapBounds, "election"),
+	gauge(Ballots, "Ballots that stood when the queue was read last."),
+	gauge(Held, "1 if an operator held the election when the queue was read last."),
 )
 
 func gauge(name, help string, more ...string) Family {
@@ -111,10 +116,13 @@ func histogram(name, help string, bounds []float64, label string) Family {
 	return Family{Name: name, Help: help, Kind: HistogramKind, Labels: []string{label}, Bounds: bounds}
 }
 
-// Families returns all families by name, without series.
+// Families returns the families of candidates and followers by name, without series.
 func Families() []Family {
-	return sorted(families)
+	return slices.DeleteFunc(sorted(families), func(f Family) bool { return f.Name == Ballots || f.Name == Held })
 }
+
+// QueueFamilies returns the families of queues. They cost reads of the store: leadership serve alone has them.
+func QueueFamilies() []Family { return []Family{families[Ballots], families[Held]} }
 
 // sorted returns families by name.
 func sorted(m map[string]Family) []Family {

@@ -51,6 +51,10 @@ func (e *election) count(g gathering, name string) {
 		g.value(FollowerChanges, e.changes, name)
 		g.times(Leaderless, name, e.times[Leaderless])
 	}
+	if e.queue != nil {
+		g.value(Ballots, float64(e.queue.ballots), name)
+		g.value(Held, truth(e.queue.held), name)
+	}
 	if e.candidate != nil || e.follower != nil {
 		for _, kind := range kinds {
 			g.value(Errors, e.errors[kind], name, kind)

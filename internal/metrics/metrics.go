@@ -31,6 +31,7 @@ type Set struct {
 type election struct {
 	candidate *leadership.Candidate // nil if there is none
 	follower  *leadership.Follower  // nil if there is none
+	queue     *queue                // nil if it was never read
 
 	terms, failed, overdue, changes float64
 	ended                           map[string]float64       // by cause
@@ -40,6 +41,12 @@ type election struct {
 	token uint64    // of the last term; 0 once it has been acknowledged or has ended
 	began time.Time // when the last term did
 	gone  time.Time // since when there is no leader; zero if there is one, or if that is not known
+}
+
+// queue is what was read of an election's queue.
+type queue struct {
+	ballots int
+	held    bool
 }
 
 // The values of labels. All series of a candidate exist from the beginning, or a rate would miss the first event.
@@ -78,6 +85,20 @@ func (s *Set) Follower(f *leadership.Follower) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.of(f.Election()).follower = f
+}
+
+// Queue notes how many ballots stand in an election, and whether an operator holds it.
+func (s *Set) Queue(election string, ballots int, held bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.of(election).queue = &queue{ballots, held}
+}
+
+// Remove forgets an election. Its candidate and follower have ended.
+func (s *Set) Remove(election string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.elections, election)
 }
 
 // Renewed returns a function for store.Options.Renewed, of a store with this name.

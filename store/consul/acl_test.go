@@ -77,6 +77,13 @@ func TestACL(t *testing.T) {
 		ballots, err := open(t, config(token(mayRead), long)).Ballots(soon(t), election)
 		require.NoError(t, err)
 		require.Len(t, ballots, 1)
+		_, err = open(t, config(token(`key_prefix "other/" { policy = "read" }`), long)).Elections(soon(t))
+		require.ErrorIs(t, err, store.ErrDenied)
+		_, err = open(t, config("", long)).Elections(soon(t))
+		require.ErrorIs(t, err, store.ErrDenied)
+		listed, err := open(t, config(token(mayRead), long)).Elections(soon(t))
+		require.NoError(t, err)
+		require.Contains(t, listed, election)
 	})
 	t.Run("enough", func(t *testing.T) {
 		for _, ttl := range []time.Duration{short, long} {

@@ -22,4 +22,6 @@ func TestFilteredListIsADenial(t *testing.T) {
 	require.ErrorIs(t, err, store.ErrDenied)
 	_, err = d.Ballots(t.Context(), "election")
 	require.ErrorIs(t, err, store.ErrDenied)
+	_, err = d.Elections(t.Context())
+	require.ErrorIs(t, err, store.ErrDenied)
 }

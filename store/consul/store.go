@@ -69,6 +69,9 @@ func (s *Store) Ballots(ctx context.Context, election string) ([]store.Standing,
 	return s.engine.Ballots(ctx, election)
 }
 
+// Elections implements store.Lister.
+func (s *Store) Elections(ctx context.Context) ([]string, error) { return s.engine.Elections(ctx) }
+
 // RequestResignation implements store.Store.
 func (s *Store) RequestResignation(ctx context.Context, election string, token uint64) error {
 	return s.engine.RequestResignation(ctx, election, token)

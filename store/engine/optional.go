@@ -1,9 +1,11 @@
 package engine
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/go-leadership/leadership/internal/adapter"
@@ -116,6 +118,34 @@ func (b *ballot) Condition() (any, error) {
 		return nil, b.engine.life.Fail("fence", b.entry.Election, store.ErrNotFirst)
 	}
 	return s.Condition(b.entry), nil
+}
+
+// Lister is a Driver that lists elections. Elections returns the names of all elections that have entries, in any order.
+// It may return an election without entries too, a name twice, and a name that is no election's: the engine leaves those
+// out that store.CheckElection refuses.
+type Lister interface {
+	Elections(ctx context.Context) ([]string, error)
+}
+
+// Elections implements store.Lister, if the driver is a Lister.
+func (e *Engine) Elections(ctx context.Context) (names []string, err error) {
+	d, ok := e.driver.(Lister)
+	if !ok {
+		return nil, e.life.Fail("list the elections", "", errors.ErrUnsupported)
+	}
+	err = e.repeat(ctx, func(ctx context.Context) error {
+		return e.gate.send(ctx, plain, func() (err error) {
+			names, err = d.Elections(ctx)
+			return err
+		})
+	})
+	if err != nil {
+		return nil, e.life.Fail("list the elections", "", err)
+	}
+	e.worked.Store(true)
+	names = slices.DeleteFunc(names, func(name string) bool { return store.CheckElection(name) != nil })
+	slices.Sort(names)
+	return slices.Compact(names), nil
 }
 
 // denials tells how long something has been denied: a denial might come of an outage, or of a cache, and pass.

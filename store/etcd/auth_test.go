@@ -130,6 +130,12 @@ func TestAuth(t *testing.T) {
 		require.ErrorContains(t, err, strings.TrimSpace(op)+" in election")
 		require.NotContains(t, err.Error(), secret)
 	}
+	_, err = stranger.Elections(soon(t))
+	require.ErrorIs(t, err, store.ErrDenied)
+	require.ErrorContains(t, err, "list the elections")
+	listed, err := follower.Elections(soon(t))
+	require.NoError(t, err)
+	require.Equal(t, []string{election}, listed)
 }
 
 // Wrong or missing credentials are reported at once.

@@ -64,6 +64,9 @@ func TestReadOnlyFollower(t *testing.T) {
 	_, err := s.s.Acknowledge(soon(t), frozen, "two")
 	require.NoError(t, err)
 	leads(t, follower, "two")
+	listed, err := follower.Elections(soon(t))
+	require.NoError(t, err)
+	require.Equal(t, []string{"e"}, listed)
 	before := files(t, c.Directory+"/s/"+s.s.ID())
 	leads(t, follower, "")
 	require.Equal(t, before, files(t, c.Directory+"/s/"+s.s.ID()), "it removes nothing")
@@ -162,4 +165,24 @@ func TestCloseOnExec(t *testing.T) {
 		found++
 	}
 	require.GreaterOrEqual(t, found, 2, "the session's file and inotify")
+}
+
+// TestUnreadableList: a user who may not read a directory is denied the list of elections. A file of another program is no
+// election.
+func TestUnreadableList(t *testing.T) {
+	needRoot(t)
+	dir := reachable(t, t.TempDir()) + "/store"
+	st := openWith(t, configIn(dir), kernel{})
+	other := openWith(t, configIn(dir), as(kernel{}, someone, group))
+	listed, err := other.Elections(soon(t))
+	require.NoError(t, err, "there is no directory yet")
+	require.Empty(t, listed)
+	lead(t, st, "value")
+	require.NoError(t, os.WriteFile(dir+"/e/file", nil, 0o600))
+	listed, err = st.Elections(soon(t))
+	require.NoError(t, err)
+	require.Equal(t, []string{"e"}, listed)
+	require.NoError(t, os.Chmod(dir+"/e", 0o700))
+	_, err = other.Elections(soon(t))
+	require.ErrorIs(t, err, store.ErrDenied)
 }

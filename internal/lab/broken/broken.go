@@ -86,6 +86,7 @@ type Store struct {
 	cast     func(ctx context.Context, election, value string) (store.Ballot, error)
 	observe  func(ctx context.Context, election string, prev *store.Known) (store.Known, error)
 	standing func(list []store.Standing) []store.Standing
+	listed   func(names []string) []string
 	request  func(ctx context.Context, election string, token uint64) error
 	ballot   func(b *ballot) // is called with each new ballot
 
@@ -110,6 +111,7 @@ func Open(service *Service, ttl, grace time.Duration) (*Store, error) {
 		wrong:    map[string]func(context.Context, method) error{},
 		name:     func(election string) string { return election },
 		standing: func(list []store.Standing) []store.Standing { return list },
+		listed:   func(names []string) []string { return names },
 		ballot:   func(*ballot) {},
 		proof:    func(p engine.Proof) engine.Proof { return p },
 		place:    func(p engine.Place) engine.Place { return p },
@@ -173,6 +175,13 @@ func (s *Store) Observe(ctx context.Context, election string, prev *store.Known)
 func (s *Store) Ballots(ctx context.Context, election string) ([]store.Standing, error) {
 	list, err := s.Store.Ballots(ctx, s.name(election))
 	return s.standing(list), err
+}
+
+// Elections implements store.Lister.
+func (s *Store) Elections(ctx context.Context) ([]string, error) {
+	names, err := s.driver.(engine.Lister).Elections(ctx)
+	slices.Sort(names)
+	return s.listed(names), err
 }
 
 // RequestResignation implements store.Store.

@@ -44,6 +44,14 @@ var restFlaws = []Flaw{
 	{"", "keeps two elections under one name, of which one has a space and the other an underscore", func(s *Store) {
 		s.name = func(election string) string { return strings.ReplaceAll(election, " ", "_") }
 	}},
+	{"", "lists an election by the first part of its name", func(s *Store) {
+		s.listed = func(names []string) []string {
+			for i, name := range names {
+				names[i], _, _ = strings.Cut(name, "/")
+			}
+			return slices.Compact(names)
+		}
+	}},
 	{"", "lists the last in line first", func(s *Store) {
 		s.standing = func(list []store.Standing) []store.Standing { slices.Reverse(list); return list }
 	}},

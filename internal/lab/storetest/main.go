@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/require"
 	"github.com/go-leadership/leadership/lifeline"
+	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 )
 

@@ -50,6 +50,14 @@ func (c *Client) List(ctx context.Context, dir string) (api.KVPairs, error) {
 	})
 }
 
+// Keys lists the names of all keys below dir, cut behind the separator, each once.
+func (c *Client) Keys(ctx context.Context, dir, separator string) ([]string, error) {
+	return Request(ctx, c, func(ctx context.Context) ([]string, error) {
+		keys, meta, err := c.KV().Keys(dir, separator, c.Consistent(ctx))
+		return keys, FromAgent(meta, err)
+	})
+}
+
 // Commit carries out a transaction. One of reads alone is a consistent read. If operations fail the error is a Refusal,
 // or store.ErrDenied if one is not permitted.
 func (c *Client) Commit(ctx context.Context, ops ...*api.KVTxnOp) (api.KVPairs, error) {

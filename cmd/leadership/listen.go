@@ -8,36 +8,34 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/go-leadership/leadership/status"
 	"golang.org/x/net/netutil"
 )
 
-// listener serves what the runner's candidate is doing.
+// listener is an HTTP server at the address of --listen.
 type listener struct {
-	*status.Handler
-	server *http.Server
 	net    net.Listener
+	server *http.Server
 	done   chan struct{} // closed when the server has ended
 }
 
-// mostClients is how many connections are served at once. The others wait: with no descriptors left, a check or a connection
-// to the store could not be made, and the leadership would be lost.
+// mostClients is how many connections run serves at once. The others wait: with no descriptors left, a check or a
+// connection to the store could not be made, and the leadership would be lost.
 const mostClients = 64
 
 // listen opens the address of --listen. Nothing is served before serve.
-func listen(address string) (*listener, error) {
+func listen(address string, clients int) (*listener, error) {
 	l, err := net.Listen("tcp", address)
 	if err != nil {
 		return nil, &failure{code: exitFailed, err: fmt.Errorf("can't listen: %w", err), advice: "give --listen a free address of this machine, such as 127.0.0.1:8008"}
 	}
-	return &listener{Handler: status.New(status.Config{}), net: netutil.LimitListener(l, mostClients), done: make(chan struct{})}, nil
+	return &listener{net: netutil.LimitListener(l, clients), done: make(chan struct{})}, nil
 }
 
 // serve serves until end. Clients that are slow or idle are cut off, so that they hold no memory for long.
-func (l *listener) serve(log *slog.Logger) {
+func (l *listener) serve(log *slog.Logger, handler http.Handler) {
 	log.Info("listening", "address", l.net.Addr())
 	l.server = &http.Server{
-		Handler: l.Handler, ReadHeaderTimeout: 2 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: 10 * time.Second,
+		Handler: handler, ReadHeaderTimeout: 2 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: 10 * time.Second,
 		IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}
 	go func() {

@@ -3,6 +3,7 @@ package main
 import (
 	"log/slog"
 	"net"
+	"net/http"
 	"os"
 	"testing"
 	"time"
@@ -12,10 +13,10 @@ import (
 
 // Clients that hang do not take all descriptors: a check, or a connection to the store, needs one.
 func TestListenLimitsClients(t *testing.T) {
-	page, err := listen("127.0.0.1:0")
+	page, err := listen("127.0.0.1:0", mostClients)
 	require.NoError(t, err)
 	before := descriptors(t)
-	page.serve(slog.New(slog.DiscardHandler))
+	page.serve(slog.New(slog.DiscardHandler), http.NotFoundHandler())
 	defer page.end()
 	for range 3 * mostClients {
 		client, err := net.Dial("tcp", page.net.Addr().String())

@@ -1,28 +1,26 @@
-package status
+package metrics
 
 import (
 	"bufio"
 	"net/http"
 	"strconv"
 	"strings"
-
-	"github.com/go-leadership/leadership/internal/metrics"
 )
 
-// metrics serves /metrics in the text format of Prometheus, version 0.0.4.
-func (h *Handler) metrics(w http.ResponseWriter) {
+// Serve answers a request with all that is measured, in the text format of Prometheus, version 0.0.4.
+func (s *Set) Serve(w http.ResponseWriter) {
 	w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
 	out := bufio.NewWriter(w)
 	defer func() { _ = out.Flush() }()
-	for _, f := range h.set.Gather() {
+	for _, f := range s.Gather() {
 		_, _ = out.WriteString("# HELP " + f.Name + " " + f.Help + "\n# TYPE " + f.Name + " " + string(f.Kind) + "\n")
-		for _, s := range f.Series {
-			writeSeries(out, f, s)
+		for _, series := range f.Series {
+			writeSeries(out, f, series)
 		}
 	}
 }
 
-func writeSeries(out *bufio.Writer, f metrics.Family, s metrics.Series) {
+func writeSeries(out *bufio.Writer, f Family, s Series) {
 	line := func(suffix string, value float64, more ...string) {
 		labels := make([]string, 0, 3)
 		for i, name := range f.Labels {

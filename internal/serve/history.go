@@ -1,0 +1,157 @@
+package serve
+
+import (
+	"bufio"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/go-leadership/leadership/internal/jsonvalue"
+	"github.com/go-leadership/leadership/store"
+)
+
+// Change is a change of a leader, as a line of the history has it. AtStart: the server saw it when it began to follow
+// the election, so it happened before.
+type Change struct {
+	Time     time.Time     `json:"time"`
+	Store    string        `json:"store"`
+	Election string        `json:"election"`
+	Leader   *ChangeLeader `json:"leader"`                // nil: there is none
+	Gap      *float64      `json:"gap_seconds,omitempty"` // without a leader before this one, if the server saw that
+	AtStart  bool          `json:"at_start,omitempty"`
+
+	seq uint64 // of the server
+}
+
+// ChangeLeader is the leader of a change.
+type ChangeLeader struct {
+	jsonvalue.Value
+	Revision uint64 `json:"revision"`
+}
+
+// Exact returns the bytes of the value.
+func (l *ChangeLeader) Exact() string {
+	if exact, err := base64.StdEncoding.DecodeString(l.Bytes); err == nil && l.Bytes != "" {
+		return string(exact)
+	}
+	return l.Value.Value
+}
+
+// is reports whether a leader is that of the change. A revision is never used again.
+func (c Change) is(l store.Leader) bool {
+	return c.Leader == nil && l.Revision == 0 || c.Leader != nil && c.Leader.Revision == l.Revision
+}
+
+// ReadHistory reads the changes in a file. A line that is none is passed over: the last one might be torn, since the
+// disk was full or the machine crashed while it was written. It returns how many there were.
+func ReadHistory(r io.Reader, each func(Change) error) (torn int, err error) {
+	in := bufio.NewReader(r)
+	for {
+		line, err := in.ReadBytes('\n')
+		var c Change
+		switch bad := json.Unmarshal(line, &c); {
+		case len(line) <= 1:
+		case bad != nil || c.Election == "":
+			torn++
+		default:
+			if err := each(c); err != nil {
+				return torn, err
+			}
+		}
+		if errors.Is(err, io.EOF) {
+			return torn, nil
+		}
+		if err != nil {
+			return torn, err
+		}
+	}
+}
+
+// history appends changes to a file. The server goes on if that fails: it says so once in the log, and on the page
+// until it works again. A goroutine writes, since a disk can hang.
+type history struct {
+	file  *os.File
+	lines chan []byte // closed by end
+	done  chan struct{}
+	tell  func(error) // what the last attempt to write came to
+	torn  bool        // the last line is; only the goroutine uses it
+}
+
+// errLag says that changes come faster than the disk takes them.
+var errLag = errors.New("the disk does not keep up: changes are left out")
+
+// openHistory opens a file, which is made if there is none, and reads its last changes, and the last one of each
+// election.
+func openHistory(path string, tell func(error)) (h *history, recent []Change, last map[string]Change, err error) {
+	file, err := os.OpenFile(path, os.O_RDWR|os.O_APPEND|os.O_CREATE, 0o644)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	h = &history{file: file, lines: make(chan []byte, 4*mostChanges), done: make(chan struct{}), tell: tell}
+	last = map[string]Change{}
+	if err = h.read(func(c Change) error {
+		last[c.Election] = c
+		if recent = append(recent, c); len(recent) > 2*mostChanges {
+			recent = append(recent[:0], recent[len(recent)-mostChanges:]...)
+		}
+		return nil
+	}); err != nil {
+		return nil, nil, nil, errors.Join(err, file.Close())
+	}
+	go h.run()
+	return h, recent[max(0, len(recent)-mostChanges):], last, nil
+}
+
+// read reads the file, if it is one and no pipe, and notes whether it ends without a line break.
+func (h *history) read(each func(Change) error) error {
+	info, err := h.file.Stat()
+	if err != nil || !info.Mode().IsRegular() || info.Size() == 0 {
+		return err
+	}
+	if _, err = ReadHistory(h.file, each); err != nil {
+		return err
+	}
+	var end [1]byte
+	_, err = h.file.ReadAt(end[:], info.Size()-1)
+	h.torn = end[0] != '\n'
+	return err
+}
+
+// add has a change written soon. It does not block.
+func (h *history) add(c Change) error {
+	line, err := json.Marshal(c)
+	if err != nil {
+		return fmt.Errorf("write a change: %w", err)
+	}
+	select {
+	case h.lines <- append(line, '\n'):
+		return nil
+	default:
+		return errLag
+	}
+}
+
+func (h *history) run() {
+	defer close(h.done)
+	for line := range h.lines {
+		if h.torn { // by a write that has failed: its rest is passed over by readers
+			line = append([]byte{'\n'}, line...)
+		}
+		n, err := h.file.Write(line)
+		if n > 0 {
+			h.torn = n < len(line)
+		}
+		h.tell(err)
+	}
+}
+
+// end writes what is left, and closes the file.
+func (h *history) end() error {
+	close(h.lines)
+	<-h.done
+	return h.file.Close()
+}

@@ -1,0 +1,148 @@
+package serve
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// lines returns the changes in a file, for comparison: the election, the leader and the gap.
+func lines(t *testing.T, path string) (list []string) {
+	t.Helper()
+	file, err := os.Open(path)
+	require.NoError(t, err)
+	defer file.Close()
+	_, err = ReadHistory(file, func(c Change) error {
+		text := c.Election + " -"
+		if c.Leader != nil {
+			text = c.Election + " " + c.Leader.Exact()
+		}
+		if c.Gap != nil {
+			text += fmt.Sprint(" after ", *c.Gap)
+		}
+		if c.AtStart {
+			text += " at start"
+		}
+		list = append(list, text)
+		return nil
+	})
+	require.NoError(t, err)
+	return list
+}
+
+// Each change is a line. A server that is started again goes on: what has not changed is no change, and since when it
+// is so is known from the file.
+func TestHistory(t *testing.T) {
+	path := t.TempDir() + "/history"
+	virtual(t, func(w *world) {
+		st := w.open()
+		w.start(Config{History: path})
+		pass(time.Second)
+		first := w.lead(st, "e", "\xff1")
+		pass(listEvery)
+		pass(time.Minute)
+		require.NoError(t, first.Withdraw(w.Context()))
+		pass(1500 * time.Millisecond)
+		second := w.lead(st, "e", "db2")
+		pass(time.Second)
+		want := []string{"e \xff1 at start", "e -", "e db2 after 1.5"}
+		require.Equal(t, want, lines(t, path))
+
+		require.NoError(t, w.Server.Close())
+		pass(time.Hour)
+		w.start(Config{History: path})
+		e := w.election("e")
+		require.False(t, e.AtLeast)
+		require.Equal(t, time.Hour+time.Second+time.Millisecond, time.Since(e.Since).Round(time.Millisecond))
+		page := w.get("/").Body.String()
+		require.Contains(t, page, `<td class="gap">1 s</td>`, "the page has the changes of the file")
+		require.Equal(t, want, lines(t, path))
+
+		require.NoError(t, w.Server.Close())
+		require.NoError(t, second.Withdraw(w.Context()))
+		w.lead(st, "e", "db3")
+		w.start(Config{History: path})
+		require.Equal(t, append(want, "e db3 at start"), lines(t, path))
+		require.NoError(t, w.Server.Close())
+		w.start(Config{History: path})
+		require.True(t, w.election("e").AtLeast, "the file says so")
+	})
+}
+
+// A last line that was not written to its end is passed over, and what comes after it is not lost.
+func TestTornHistory(t *testing.T) {
+	path := t.TempDir() + "/history"
+	line, err := json.Marshal(Change{Time: noon, Election: "old"})
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(path, append(append(line, '\n'), line[:len(line)/2]...), 0o600))
+	virtual(t, func(w *world) {
+		w.lead(w.open(), "e", "db1")
+		w.start(Config{History: path})
+		pass(time.Second)
+		require.Equal(t, []string{"old -", "e db1 at start"}, lines(t, path))
+	})
+	file, err := os.Open(path)
+	require.NoError(t, err)
+	defer file.Close()
+	torn, err := ReadHistory(file, func(Change) error { return nil })
+	require.NoError(t, err)
+	require.Equal(t, 1, torn)
+}
+
+// A disk that is full is said once in the log, and on the page while it lasts. The server goes on.
+func TestHistoryOnAFullDisk(t *testing.T) {
+	virtual(t, func(w *world) {
+		st := w.open()
+		b := w.lead(st, "e", "db1")
+		w.start(Config{History: "/dev/full"})
+		pass(time.Second)
+		require.NoError(t, b.Withdraw(w.Context()))
+		pass(time.Second)
+		page := w.get("/").Body.String()
+		require.Contains(t, page, "the history has a gap: write /dev/full: no space left on device")
+		require.Equal(t, "no leader", w.election("e").State)
+		require.Equal(t, 1, strings.Count(w.log.String(), "\n"), w.log.String())
+		w.trouble("history", nil)
+		require.NotContains(t, w.get("/").Body.String(), "the history has a gap")
+	})
+}
+
+// The rest of a line that was written in part is separated from the next one.
+func TestHistoryAfterAPartialWrite(t *testing.T) {
+	path := t.TempDir() + "/history"
+	h, _, _, err := openHistory(path, func(error) {})
+	require.NoError(t, err)
+	require.NoError(t, h.add(Change{Election: "a"}))
+	require.NoError(t, h.end())
+	text, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(path, text[:len(text)-4], 0o600))
+	h, recent, _, err := openHistory(path, func(error) {})
+	require.NoError(t, err)
+	require.Empty(t, recent)
+	require.NoError(t, h.add(Change{Election: "b"}))
+	require.NoError(t, h.add(Change{Election: "c"}))
+	require.NoError(t, h.end())
+	require.Equal(t, []string{"b -", "c -"}, lines(t, path))
+}
+
+// Of a long history the last changes are kept in memory, and the last one of each election.
+func TestLongHistory(t *testing.T) {
+	path := t.TempDir() + "/history"
+	var text strings.Builder
+	for i := range 5 * mostChanges {
+		fmt.Fprintf(&text, `{"election":"e%d","leader":{"value":"x","revision":%d}}`+"\n", i, i)
+	}
+	require.NoError(t, os.WriteFile(path, []byte(text.String()), 0o600))
+	h, recent, last, err := openHistory(path, func(error) {})
+	require.NoError(t, err)
+	require.Len(t, recent, mostChanges)
+	require.Equal(t, "e4999", recent[mostChanges-1].Election)
+	require.Len(t, last, 5*mostChanges)
+	require.NoError(t, h.end())
+}

@@ -14,9 +14,8 @@ import (
 
 // line is a lifeline that keeps what it is told.
 type line struct {
-	mu     sync.Mutex
-	told   []string // guarded by mu
-	closed bool
+	mu   sync.Mutex
+	told []string // guarded by mu
 }
 
 func (l *line) tell(what string) {

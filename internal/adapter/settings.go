@@ -45,12 +45,10 @@ type Settings struct {
 func (s Settings) Read(u *store.URL) error {
 	*s.TTL, *s.Grace = u.Session()
 	*s.Logger, *s.Renewed = u.Logger, u.Renewed
-	place := u.Option("lifeline", "")
-	switch {
-	case s.Lifeline != nil:
-		*s.Lifeline, *s.Secure = place, func() (*lifeline.Secure, error) { return secure(u) }
-	case place != "":
-		return Refuse("lifeline", place, "%s", s.NoLifeline)
+	if s.Lifeline == nil {
+		u.Refuse("lifeline", s.NoLifeline)
+	} else {
+		*s.Lifeline, *s.Secure = u.Option("lifeline", ""), func() (*lifeline.Secure, error) { return secure(u) }
 	}
 	if s.Servers != nil {
 		*s.Servers, *s.TLS, *s.Dial = u.Hosts, u.TLS(), u.Dial

@@ -128,10 +128,8 @@ func openURL(_ context.Context, u *store.URL) (store.Store, error) {
 	c := Config{
 		Prefix: u.Path, Datacenter: u.Option("dc", ""), Namespace: u.Option("namespace", ""), Partition: u.Option("partition", ""),
 	}
-	if u.Option("lockdelay", "") != "" {
-		return nil, adapter.Refuse("lockdelay", "", "it is no option any more. So that no server which falls silent ends a "+
-			"session before the lease, connect to client agents, set cleanup_dead_servers=false, or take a ttl of at most 6s")
-	}
+	u.Refuse("lockdelay", "it is no option any more. So that no server which falls silent ends a session before the lease, "+
+		"connect to client agents, set cleanup_dead_servers=false, or take a ttl of at most 6s")
 	if err := c.settings().Read(u); err != nil {
 		return nil, err
 	}

@@ -70,9 +70,9 @@ func touched(n int) []byte {
 	return memory
 }
 
-// BenchmarkLifeline measures how long an election is without a leader when its leader's process dies, and has a lifeline of
-// its own: from the signal, or the order to panic, until a successor in this process leads. Beside it are a resignation, and
-// the floor. An OOM kill takes cgroups of version 1, which the benchmark may change.
+// BenchmarkLifeline measures how long an election is without a leader when its leader's process dies, and has a
+// lifeline of its own: from the signal, or the order to panic, until a successor in this process leads. Beside it are a
+// resignation, and the floor. An OOM kill takes cgroups of version 1, which the benchmark may change.
 func BenchmarkLifeline(b *testing.B) {
 	for _, c := range []struct {
 		*service

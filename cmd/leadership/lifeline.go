@@ -53,8 +53,8 @@ func lifelineUsage(text string) error {
 	return &failure{code: exitUsage, err: errors.New(text), advice: "see leadership lifeline --help"}
 }
 
-// ownLifeline returns the URL of a store with a lifeline of this process's own, if the store can have one and the URL names
-// none, or why there can be no lifeline.
+// ownLifeline returns the URL of a store with a lifeline of this process's own, if the store can have one and the URL
+// names none, or why there can be no lifeline.
 func ownLifeline(url string) (with string, why error) {
 	u, err := store.ParseURL(url)
 	if err != nil || !lifeline.Knows(u.Scheme) || u.Option("lifeline", "") != "" {

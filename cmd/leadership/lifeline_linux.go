@@ -142,8 +142,8 @@ func passSignals(ctx context.Context, signals <-chan os.Signal, program *os.Proc
 	}
 }
 
-// reapUntil reaps all children until the program has ended. As process 1 it adopts those whose parents have died. A program
-// that the terminal has stopped is continued: no shell would do that.
+// reapUntil reaps all children until the program has ended. As process 1 it adopts those whose parents have died. A
+// program that the terminal has stopped is continued: no shell would do that.
 func reapUntil(program int) syscall.WaitStatus {
 	for {
 		var status syscall.WaitStatus

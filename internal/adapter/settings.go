@@ -40,8 +40,8 @@ type Settings struct {
 	NoLifeline string // why a store without Lifeline needs none
 }
 
-// Read takes the settings from a URL. The store has asked for its own options before: Read refuses all other options, and
-// a user or a password if the service knows none.
+// Read takes the settings from a URL. The store has asked for its own options before: Read refuses all other options,
+// and a user or a password if the service knows none.
 func (s Settings) Read(u *store.URL) error {
 	*s.TTL, *s.Grace = u.Session()
 	*s.Logger, *s.Renewed = u.Logger, u.Renewed
@@ -116,8 +116,8 @@ func (s Settings) checkLifeline() error {
 	return Refuse("lifeline", *s.Lifeline, "%s", reason)
 }
 
-// OpenLifeline returns what tells the lifeline of the store's sessions, and nil if there is to be no lifeline. The settings are
-// complete, and have the password.
+// OpenLifeline returns what tells the lifeline of the store's sessions, and nil if there is to be no lifeline. The
+// settings are complete, and have the password.
 func (s Settings) OpenLifeline(life *Lifecycle, scheme string, parameters map[string]string) (lifeline.Line, error) {
 	if *s.Lifeline == "" {
 		return nil, nil
@@ -156,8 +156,8 @@ func secure(u *store.URL) (*lifeline.Secure, error) {
 }
 
 // Print does the work of a Config's Format method. config points to a copy of the Config, as a type without the method.
-// There are stars instead of the password, and of addresses that Complete would refuse: such an address might hold a whole
-// URL with a password.
+// There are stars instead of the password, and of addresses that Complete would refuse: such an address might hold a
+// whole URL with a password.
 func (s Settings) Print(f fmt.State, verb rune, config any) {
 	if *s.Password != "" {
 		*s.Password = "***"

@@ -17,8 +17,8 @@ import (
 // patience is how long a session waits for the lifeline's answer, and each message for room in the socket.
 const patience = 100 * time.Millisecond
 
-// Client tells a lifeline of the sessions of one store. If the lifeline has gone, the Client looks for the next one, at once
-// and then once a TTL, and tells that of all sessions.
+// Client tells a lifeline of the sessions of one store. If the lifeline has gone, the Client looks for the next one, at
+// once and then once a TTL, and tells that of all sessions.
 //
 // Its goroutine runs from the first Add until Close.
 type Client struct {
@@ -40,6 +40,7 @@ type Client struct {
 	conn     *net.UnixConn           // guarded by mu, as are all below: nil while there is no lifeline
 	sessions map[string]*handed      // by id
 	asking   map[string]chan<- error // by id: who waits for the answer
+	guarded  bool                    // File was called
 	closed   bool
 }
 
@@ -62,8 +63,8 @@ func Check(place string) error {
 	return nil
 }
 
-// Open returns a Client for the lifeline at a place, which is "self" or the path of a socket. It sends nothing. The TTL is
-// that of the sessions, and service says how to reach the store's service whenever a session is added.
+// Open returns a Client for the lifeline at a place, which is "self" or the path of a socket. It sends nothing. The TTL
+// is that of the sessions, and service says how to reach the store's service whenever a session is added.
 func Open(place, name string, ttl time.Duration, service func() (Service, error), log *slog.Logger) (*Client, error) {
 	if err := Check(place); err != nil {
 		return nil, err
@@ -84,8 +85,8 @@ func Open(place, name string, ttl time.Duration, service func() (Service, error)
 	return c, nil
 }
 
-// Add tells the lifeline of a session. It waits for the answer, but not for long: without it the session goes on, and ends
-// after its TTL if the process dies.
+// Add tells the lifeline of a session. It waits for the answer, but not for long: without it the session goes on, and
+// ends after its TTL if the process dies.
 func (c *Client) Add(id string, handover []byte) {
 	service, err := c.service()
 	if err != nil {
@@ -143,12 +144,17 @@ func (c *Client) tell(f frame) {
 	}
 }
 
-// File returns a copy of the writing end of the pipe. As long as some process has it, no session is ended by a lifeline.
+// File returns a copy of the writing end of the pipe. As long as some process has it, no session is ended by a
+// lifeline.
 func (c *Client) File() (*os.File, error) {
 	file, err := duplicate(c.writing, "lifeline")
 	if err != nil {
 		return nil, fmt.Errorf("copy the lifeline's pipe: %w", err)
 	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.guarded = true
+	c.tell(frame{Guarded: true})
 	return file, nil
 }
 
@@ -217,6 +223,9 @@ func (c *Client) connect() (*net.UnixConn, error) {
 		return nil, err
 	}
 	c.conn = conn
+	if c.guarded {
+		c.tell(frame{Guarded: true})
+	}
 	for _, session := range c.sessions {
 		c.tell(frame{Add: session.entry})
 	}

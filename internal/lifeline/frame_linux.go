@@ -8,10 +8,11 @@ import (
 	"io"
 )
 
-// frame is what the program says, Add or Drop, and what the lifeline answers, Done or Refused.
+// frame is what the program says, Add, Drop or Guarded, and what the lifeline answers, Done or Refused.
 type frame struct {
 	Add     *entry `json:",omitempty"`
 	Drop    string `json:",omitempty"` // the id of a session that has ended, or that nothing is known of
+	Guarded bool   `json:",omitempty"` // other processes have the pipe, which guard the program's work
 	Done    string `json:",omitempty"` // the id of the session that was added or dropped
 	Refused string `json:",omitempty"` // the id of the session that was not added
 	Why     string `json:",omitempty"`

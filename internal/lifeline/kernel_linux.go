@@ -85,7 +85,8 @@ func peerPidfd(conn *net.UnixConn) (file *os.File, err error) {
 	})
 }
 
-// closeRangeOnExec marks all descriptors from the first on: the next program that this process executes does not get them.
+// closeRangeOnExec marks all descriptors from the first on: the next program that this process executes does not get
+// them.
 func closeRangeOnExec(first uint) error {
 	if _, _, errno := syscall.Syscall(sysCloseRange, uintptr(first), math.MaxUint32, closeRangeCloexec); errno != 0 {
 		return errno

@@ -10,9 +10,9 @@ import (
 	"syscall"
 )
 
-// Listen listens at a path, for the user of this process and for root, or for all users. It replaces a socket that a lifeline
-// has left behind, and nothing else. A lock beside the socket, which is kept until this process ends, tells whether a lifeline
-// runs.
+// Listen listens at a path, for the user of this process and for root, or for all users. It replaces a socket that a
+// lifeline has left behind, and nothing else. A lock beside the socket, which is kept until this process ends, tells
+// whether a lifeline runs.
 func Listen(path string, all bool) (listener *net.UnixListener, err error) {
 	lock, err := syscall.Open(path+".lock", syscall.O_CREAT|syscall.O_RDWR|syscall.O_NOFOLLOW|syscall.O_CLOEXEC, 0o600)
 	if err != nil {

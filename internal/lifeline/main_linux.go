@@ -15,7 +15,8 @@ import (
 const (
 	// ParentVariable is set by a lifeline for the program that it starts: the address of its socket.
 	ParentVariable = "LEADERSHIP_LIFELINE"
-	// childVariable is set for a lifeline that a program starts: descriptor 3 is its socket, and 4 a pidfd of the program.
+	// childVariable is set for a lifeline that a program starts: descriptor 3 is its socket, and 4 a pidfd of the
+	// program.
 	childVariable = "LEADERSHIP_LIFELINE_OF"
 )
 
@@ -36,8 +37,8 @@ func Main() {
 	os.Exit(0)
 }
 
-// closeInherited closes what the program has inherited and passes on, such as a shell's pipe or lock, which would outlive the
-// program: this process executes itself once more. A kernel before 5.11 can't.
+// closeInherited closes what the program has inherited and passes on, such as a shell's pipe or lock, which would
+// outlive the program: this process executes itself once more. A kernel before 5.11 can't.
 func closeInherited() {
 	if os.Getenv(childVariable) != "1" {
 		return

@@ -32,7 +32,8 @@ func TestDeath(t *testing.T) {
 	}
 }
 
-// The end of the pipe is not enough: a live program might have closed the descriptor by mistake. Its death counts later.
+// The end of the pipe is not enough: a live program might have closed the descriptor by mistake. Its death counts
+// later.
 func TestStrayClose(t *testing.T) {
 	w := newWorld(t)
 	p := startProgram(t, w.path, time.Hour, "1")
@@ -57,7 +58,9 @@ func TestGuardedWork(t *testing.T) {
 	require.NoError(t, syscall.Kill(child, syscall.SIGSTOP))
 	w.rests()
 	require.NoError(t, syscall.Kill(child, syscall.SIGKILL))
+	killed := time.Now()
 	w.ends("1")
+	require.GreaterOrEqual(t, time.Since(killed), windDown, "what the child has started might end after it")
 }
 
 // A pipe that nobody closes is waited for no longer than the service keeps the session.

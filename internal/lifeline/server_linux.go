@@ -21,8 +21,11 @@ const (
 	mostPrograms = 4096
 	mostSessions = 32 // of a program's store: one, and those that end while a leader's work winds down
 	helloLimit   = 5 * time.Second
-	answerLimit  = 5 * time.Second        // a program that does not read its answers gets no more
-	lastWords    = 100 * time.Millisecond // what a dead program has said is read, as a rule at once: then the socket ends
+	answerLimit  = 5 * time.Second // a program that does not read its answers gets no more
+	// windDown is how much longer the work of a program lasts that other processes guard. When the init of a PID
+	// namespace ends, the kernel closes its files, and the pipe, before it kills the rest: 6.5 ms at most were seen.
+	windDown  = 50 * time.Millisecond
+	lastWords = 100 * time.Millisecond // what a dead program has said is read, as a rule at once: then the socket ends
 )
 
 // How a session is ended: tries of a second, until a TTL after the death. Then the service has ended it.
@@ -33,8 +36,8 @@ const (
 
 // Server is a lifeline. It serves programs until Close.
 //
-// Its goroutines are Serve's, two for each store of a program, and one for each session that is being ended. Close waits
-// for all of them.
+// Its goroutines are Serve's, two for each store of a program, and one for each session that is being ended. Close
+// waits for all of them.
 type Server struct {
 	listener *net.UnixListener
 	allowed  func(uid uint32) bool
@@ -62,7 +65,8 @@ type member struct {
 	done   chan struct{}
 
 	mu       sync.Mutex
-	sessions map[string]session // guarded by mu: by id
+	sessions map[string]session // guarded by mu, as is guarded: by id
+	guarded  bool               // other processes have had the pipe
 }
 
 type session struct {
@@ -132,8 +136,8 @@ func (s *Server) warnOf(uid uint32) {
 	}
 }
 
-// Close ends the server. The sessions of programs that are dead are tried to be ended once more; those of programs that live
-// are left alone.
+// Close ends the server. The sessions of programs that are dead are tried to be ended once more; those of programs that
+// live are left alone.
 func (s *Server) Close() {
 	s.cancel()
 	_ = s.listener.Close()
@@ -174,7 +178,8 @@ func (s *Server) Settle(ctx context.Context) {
 	}
 }
 
-// attend serves the program until it is dead, and ends its sessions then. The order of its lines is the rule of this package.
+// attend serves the program until it is dead, and ends its sessions then. The order of its lines is the rule of this
+// package.
 func (m *member) attend() {
 	defer m.leave()
 	if err := m.meet(); err != nil {
@@ -190,9 +195,13 @@ func (m *member) attend() {
 	}
 	_ = m.conn.SetReadDeadline(time.Now().Add(lastWords))
 	listening.Wait()
-	if err == nil {
-		m.end(died)
+	if err != nil {
+		return
 	}
+	if m.guarded {
+		time.Sleep(windDown)
+	}
+	m.end(died)
 }
 
 // past is a deadline that ends a wait.
@@ -227,7 +236,8 @@ func (m *member) leave() {
 	close(m.done)
 }
 
-// meet finds out who the program is, and takes its descriptors. The kernel's own pidfd counts, where it gives one: Linux 6.5.
+// meet finds out who the program is, and takes its descriptors. The kernel's own pidfd counts, where it gives one:
+// Linux 6.5.
 func (m *member) meet() error {
 	if err := m.conn.SetDeadline(time.Now().Add(helloLimit)); err != nil {
 		return err
@@ -264,8 +274,8 @@ func (m *member) meet() error {
 	return errors.Join(err, closing, m.conn.SetDeadline(time.Time{}))
 }
 
-// listen takes what the program says until the socket ends, or the program says what no program says. What it has said before
-// stays. If there is nothing to stay, the program is not waited for.
+// listen takes what the program says until the socket ends, or the program says what no program says. What it has said
+// before stays. If there is nothing to stay, the program is not waited for.
 func (m *member) listen() {
 	defer func() {
 		m.mu.Lock()
@@ -309,6 +319,11 @@ func (m *member) answer(f frame) (reply frame, err error) {
 	case f.Drop != "":
 		m.drop(f.Drop)
 		return frame{Done: f.Drop}, nil
+	case f.Guarded:
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.guarded = true
+		return frame{}, nil
 	}
 	return frame{}, errors.New("an empty frame")
 }
@@ -338,8 +353,8 @@ func (m *member) drop(id string) {
 	}
 }
 
-// awaitPipe waits until no process has the writing end of the pipe, but no longer than the service keeps the sessions of a
-// program that has died. What is written into the pipe means nothing.
+// awaitPipe waits until no process has the writing end of the pipe, but no longer than the service keeps the sessions
+// of a program that has died. What is written into the pipe means nothing.
 func (m *member) awaitPipe(died time.Time) error {
 	m.mu.Lock()
 	longest := time.Duration(0)

@@ -1,29 +1,29 @@
-// Package lifeline ends the sessions of a program as soon as the program is dead, which the kernel tells a second process,
-// the lifeline, at once. Without a lifeline, the service waits for a TTL.
+// Package lifeline ends the sessions of a program as soon as the program is dead, which the kernel tells a second
+// process, the lifeline, at once. Without a lifeline, the service waits for a TTL.
 //
 // # When a program is dead
 //
-// A program keeps the writing end of a pipe, and the lifeline has the reading end and a pidfd of the program. The program is
-// dead when the pipe has ended and the pidfd says so. Each alone elects two leaders:
+// A program keeps the writing end of a pipe, and the lifeline has the reading end and a pidfd of the program. The
+// program is dead when the pipe has ended and the pidfd says so. Each alone elects two leaders:
 //
 //   - The pipe ends too if a live program closes the descriptor by mistake.
 //   - The pidfd tells too while a child that shares the program's memory or files, of vfork say, still runs its code. That
 //     child has the pipe.
 //
 // The kernel ends the pipe when the last process that shares the program's files has stopped running user code, and the
-// pidfd when the last thread has. Whatever else happens, a lifeline does nothing: then the service waits for the TTL, as
-// it does without a lifeline.
+// pidfd when the last thread has. Whatever else happens, a lifeline does nothing: then the service waits for the TTL,
+// as it does without a lifeline.
 //
-// The pipe is not the socket that the two processes talk over. The socket ends with the lifeline; the pipe does not, and the
-// next lifeline gets it. So a process that guards a leader's work, and holds a copy of the writing end, keeps the session
-// whatever becomes of lifelines: see Client.File.
+// The pipe is not the socket that the two processes talk over. The socket ends with the lifeline; the pipe does not,
+// and the next lifeline gets it. So a process that guards a leader's work, and holds a copy of the writing end, keeps
+// the session whatever becomes of lifelines: see Client.File.
 //
 // # The protocol
 //
-// The program connects to a Unix socket, and sends a byte with two descriptors: its pidfd and the reading end of the pipe.
-// Then frames follow, a length of four bytes and JSON, see frame. Each is answered. The service's credentials are sent over
-// the socket and nowhere else: each side makes sure that the other runs as the same user, as root, or as a user that the
-// operator has named.
+// The program connects to a Unix socket, and sends a byte with two descriptors: its pidfd and the reading end of the
+// pipe. Then frames follow, a length of four bytes and JSON, see frame. Each is answered. The service's credentials are
+// sent over the socket and nowhere else: each side makes sure that the other runs as the same user, as root, or as a
+// user that the operator has named.
 package lifeline
 
 import (
@@ -52,8 +52,8 @@ type Service struct {
 	Parameters map[string]string // what else the store's package needs
 }
 
-// Secure are the settings of TLS. The files are sent as they are, since a lifeline might see other files, or be allowed more
-// than the program is.
+// Secure are the settings of TLS. The files are sent as they are, since a lifeline might see other files, or be allowed
+// more than the program is.
 type Secure struct {
 	ServerName       string
 	Roots, Cert, Key []byte // PEM; empty: the system's roots, and no certificate of the client
@@ -91,8 +91,8 @@ type Line interface {
 
 // Ender ends sessions of one service.
 type Ender interface {
-	// End ends a session, which is known by its id and what its store has handed over. It tries once, or until ctx ends. It
-	// returns nil if the session has ended, also if it had before.
+	// End ends a session, which is known by its id and what its store has handed over. It tries once, or until ctx
+	// ends. It returns nil if the session has ended, also if it had before.
 	End(ctx context.Context, id string, handover []byte) error
 	Close() error
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/go-leadership/leadership/internal/localdir"
+	"github.com/go-leadership/leadership/lifeline"
 )
 
 // roles has what the other processes of a benchmark run, by the value of roleVariable.
@@ -15,6 +16,7 @@ const roleVariable = "LEADERSHIP_BENCH_ROLE"
 
 // TestMain runs the benchmarks or, if a benchmark has started this process, its role.
 func TestMain(m *testing.M) {
+	lifeline.Main()
 	if name, ok := os.LookupEnv(roleVariable); ok {
 		if err := roles[name](); err != nil {
 			fmt.Fprintln(os.Stderr, name+":", err)

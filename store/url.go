@@ -38,6 +38,7 @@ type URL struct {
 
 	options map[string]string // nil in a URL that was not parsed, as is used
 	used    map[string]bool   // options that the store's package has asked for
+	refused map[string]string // why options that the store's package knows can't be given
 	login   bool              // it has asked for user and password
 	errs    []error
 }
@@ -208,6 +209,14 @@ func (u *URL) ask(name string) (value string, given bool) {
 	return value, given
 }
 
+// Refuse makes Check return the reason if the URL has the option: it is one of another store, or of an earlier version.
+func (u *URL) Refuse(option, reason string) {
+	if u.refused == nil {
+		u.refused = map[string]string{}
+	}
+	u.refused[option] = reason
+}
+
 // Duration returns the option as a duration ("10s", "1m30s"), or def if the URL does not have it.
 func (u *URL) Duration(name string, def time.Duration) time.Duration {
 	v, ok := u.ask(name)
@@ -234,6 +243,8 @@ func (u *URL) Check() error {
 	for _, name := range slices.Sorted(maps.Keys(u.options)) {
 		switch {
 		case u.used[name]:
+		case u.refused[name] != "":
+			u.errs = append(u.errs, invalid(name, redact.Shorten(u.options[name]), "%s", u.refused[name]))
 		case slices.Contains(tlsOptions, name) && registered(u.Scheme+"+tls"):
 			u.errs = append(u.errs, u.invalid("option %q is known with TLS alone: write %s+tls://", name, u.Scheme))
 		default:

@@ -111,9 +111,9 @@ func TestExampleUnitsAreVerified(t *testing.T) {
 	require.NoError(t, err)
 	dir := t.TempDir()
 	verify := []string{"verify", "--man=no"}
-	for _, name := range []string{"primary.service", "backup.service", "nightly-cleanup.service", "nightly-cleanup.timer"} {
+	for _, name := range []string{"primary.service", "backup.service", "nightly-cleanup.service", "nightly-cleanup.timer", "../lifeline/lifeline.service"} {
 		text := regexp.MustCompile(`(?m)^(Exec\w+=)/usr/local/\S+`).ReplaceAllString(example(t, name), "${1}"+program)
-		verify = append(verify, filepath.Join(dir, name))
+		verify = append(verify, filepath.Join(dir, filepath.Base(name)))
 		require.NoError(t, os.WriteFile(verify[len(verify)-1], []byte(text), 0o600))
 	}
 	output, err := exec.Command(analyze, verify...).CombinedOutput()
@@ -128,6 +128,38 @@ func TestExampleContainer(t *testing.T) {
 	require.NoError(t, json.Unmarshal([]byte(entry[1]), &args))
 	run := parseRun(t, strings.Join(append(args, "/usr/local/bin/worker", "--again=no"), " "), "etcd://h:2379/")
 	require.Equal(t, []string{"/usr/local/bin/worker", "--again=no"}, run.Command)
+}
+
+// The lifelines of the examples are started by command lines that the program takes, where the programs' URLs say.
+func TestExampleLifelines(t *testing.T) {
+	unit := settings(example(t, "../lifeline/lifeline.service"))
+	daemon := parseLifeline(t, splitLine(unit["Service.ExecStart"])[1:])
+	require.Equal(t, "/run/"+unit["Service.RuntimeDirectory"]+"/lifeline", daemon.Listen)
+	require.Equal(t, "notify", unit["Service.Type"])
+	require.Equal(t, "143", unit["Service.SuccessExitStatus"])
+
+	entry := regexp.MustCompile(`(?m)^ENTRYPOINT (.*)$`).FindStringSubmatch(example(t, "../lifeline/Containerfile"))
+	require.Len(t, entry, 2)
+	var args []string
+	require.NoError(t, json.Unmarshal([]byte(entry[1]), &args))
+	require.Equal(t, []string{"/usr/local/bin/worker"}, parseLifeline(t, args[1:]).Program)
+
+	pod := example(t, "../lifeline/pod.yaml") // contrib/recipes decodes it
+	sidecar := regexp.MustCompile(`args: \[(.*)\]`).FindStringSubmatch(pod)
+	require.Len(t, sidecar, 2)
+	socket := parseLifeline(t, strings.Split(sidecar[1], ", ")).Listen
+	require.Contains(t, pod, "&lifeline="+socket+"\n")
+	require.Equal(t, 2, strings.Count(pod, "mountPath: "+filepath.Dir(socket)+"}"))
+}
+
+func parseLifeline(t *testing.T, args []string) lifelineCmd {
+	var g grammar
+	parser, err := kong.New(&g)
+	require.NoError(t, err)
+	_, err = parser.Parse(args)
+	require.NoError(t, err)
+	require.NoError(t, g.Lifeline.check())
+	return g.Lifeline
 }
 
 func TestExampleSupervisor(t *testing.T) {

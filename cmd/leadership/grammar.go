@@ -35,6 +35,8 @@ type grammar struct {
 	Hold       holdCmd       `cmd:"" help:"Hold an election: no candidate begins a term while the command runs."`
 	Release    releaseCmd    `cmd:"" help:"End the hold of an election."`
 
+	Lifeline lifelineCmd `cmd:"" help:"End the sessions of programs as soon as these are dead."`
+
 	Assert assertCmd `cmd:"" help:"Tell by the exit code whether the ballot with a token is first in line."`
 	Clear  clearCmd  `cmd:"" help:"Remove the ballots and the leader of an election."`
 	Demo   demoCmd   `cmd:"" help:"Show failovers on this machine."`

@@ -13,11 +13,13 @@ import (
 
 	"github.com/go-leadership/leadership/cmd/leadership/internal/guard"
 	"github.com/go-leadership/leadership/internal/demo"
+	"github.com/go-leadership/leadership/lifeline"
 	_ "github.com/go-leadership/leadership/store/all"
 )
 
 func main() {
-	guard.Main() // does not return in a process that guards a command
-	demo.Child() // does not return in a process of the subcommand demo
+	guard.Main()    // does not return in a process that guards a command
+	lifeline.Main() // does not return in a process that is the lifeline of a command's
+	demo.Child()    // does not return in a process of the subcommand demo
 	os.Exit(run(os.Args[1:]))
 }

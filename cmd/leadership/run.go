@@ -115,7 +115,12 @@ func (c *runCmd) prepare(log *slog.Logger, page *status.Handler) (config guard.C
 		if page != nil {
 			options.Renewed = page.Renewed(c.address())
 		}
-		st, err = c.open(ctx, options)
+		var url storeFlag
+		var none error
+		if url.Store, none = ownLifeline(c.Store); none != nil {
+			log.Info("no lifeline: if this process is killed, others lead after the TTL", "because", none)
+		}
+		st, err = url.open(ctx, options)
 	}
 	if err != nil && ctx.Err() != nil {
 		err = context.Cause(ctx)

@@ -20,6 +20,7 @@ import (
 	"github.com/go-leadership/leadership"
 	"github.com/go-leadership/leadership/cmd/leadership/internal/guard"
 	"github.com/go-leadership/leadership/internal/localdir"
+	"github.com/go-leadership/leadership/lifeline"
 	"github.com/go-leadership/leadership/store"
 	"github.com/rogpeppe/go-internal/testscript"
 	"github.com/stretchr/testify/require"
@@ -29,6 +30,7 @@ import (
 // TestMain runs the tests, or is one of the programs that the scripts run.
 func TestMain(m *testing.M) {
 	guard.Main()
+	lifeline.Main()
 	testscript.Main(leaks{m}, map[string]func(){"leadership": main, "candidate": candidate, "code": code})
 }
 

@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"os"
 	"reflect"
 	"time"
 
 	"github.com/go-leadership/leadership/internal/hostport"
+	"github.com/go-leadership/leadership/internal/lifeline"
 	"github.com/go-leadership/leadership/internal/redact"
 	"github.com/go-leadership/leadership/store"
 )
@@ -32,13 +34,22 @@ type Settings struct {
 	Dial     *func(ctx context.Context, network, address string) (net.Conn, error)
 	Client   string // the name in errors of a client that is not the store's own
 	Given    bool   // there is such a client
+	Lifeline *string
+	Secure   *func() (*lifeline.Secure, error) // reads the files of TLS that a URL names; points to nil if no URL does
+
+	NoLifeline string // why a store without Lifeline needs none
 }
 
-// Read takes the settings from a URL. The store has asked for its own options before: Read refuses all other options, and
-// a user or a password if the service knows none.
+// Read takes the settings from a URL. The store has asked for its own options before: Read refuses all other options,
+// and a user or a password if the service knows none.
 func (s Settings) Read(u *store.URL) error {
 	*s.TTL, *s.Grace = u.Session()
 	*s.Logger, *s.Renewed = u.Logger, u.Renewed
+	if s.Lifeline == nil {
+		u.Refuse("lifeline", s.NoLifeline)
+	} else {
+		*s.Lifeline, *s.Secure = u.Option("lifeline", ""), func() (*lifeline.Secure, error) { return secure(u) }
+	}
 	if s.Servers != nil {
 		*s.Servers, *s.TLS, *s.Dial = u.Hosts, u.TLS(), u.Dial
 		user, password := u.Login()
@@ -74,6 +85,9 @@ func (s Settings) Complete() error {
 	if reason := hostport.RefuseAny(*s.Servers); reason != "" {
 		return Refuse(s.Field, "", "%s", reason)
 	}
+	if err := s.checkLifeline(); err != nil {
+		return err
+	}
 	*s.Servers = hostport.WithPorts(*s.Servers, s.Port)
 	if *s.Dial == nil {
 		*s.Dial = (&net.Dialer{}).DialContext
@@ -81,9 +95,69 @@ func (s Settings) Complete() error {
 	return nil
 }
 
+// checkLifeline returns an error if another process could not end the store's sessions.
+func (s Settings) checkLifeline() error {
+	if s.Lifeline == nil || *s.Lifeline == "" {
+		return nil
+	}
+	reason := ""
+	switch err := lifeline.Check(*s.Lifeline); {
+	case err != nil:
+		reason = err.Error()
+	case s.Given:
+		reason = "it needs a client of the store's own"
+	case *s.Dial != nil:
+		reason = "another process can't use the function that dials"
+	case *s.TLS != nil && *s.Secure == nil:
+		reason = "another process can't use these TLS settings: name the files in a URL"
+	default:
+		return nil
+	}
+	return Refuse("lifeline", *s.Lifeline, "%s", reason)
+}
+
+// OpenLifeline returns what tells the lifeline of the store's sessions, and nil if there is to be no lifeline. The
+// settings are complete, and have the password.
+func (s Settings) OpenLifeline(life *Lifecycle, scheme string, parameters map[string]string) (lifeline.Line, error) {
+	if *s.Lifeline == "" {
+		return nil, nil
+	}
+	service := lifeline.Service{Scheme: scheme, TTL: *s.TTL, Servers: *s.Servers, Password: *s.Password, Parameters: parameters}
+	if s.User != nil {
+		service.User = *s.User
+	}
+	secured, read := *s.TLS != nil, *s.Secure
+	client, err := lifeline.Open(*s.Lifeline, life.Name, *s.TTL, func() (lifeline.Service, error) {
+		service := service
+		var err error
+		if secured {
+			service.Secure, err = read()
+		}
+		return service, err
+	}, *s.Logger)
+	if err != nil {
+		return nil, Refuse("lifeline", *s.Lifeline, "%v", err)
+	}
+	return client, nil
+}
+
+// secure reads the files of TLS that a URL names.
+func secure(u *store.URL) (*lifeline.Secure, error) {
+	s := &lifeline.Secure{ServerName: u.Option("servername", "")}
+	for option, content := range map[string]*[]byte{"cacert": &s.Roots, "cert": &s.Cert, "key": &s.Key} {
+		if file := u.Option(option, ""); file != "" {
+			var err error
+			if *content, err = os.ReadFile(file); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return s, nil
+}
+
 // Print does the work of a Config's Format method. config points to a copy of the Config, as a type without the method.
-// There are stars instead of the password, and of addresses that Complete would refuse: such an address might hold a whole
-// URL with a password.
+// There are stars instead of the password, and of addresses that Complete would refuse: such an address might hold a
+// whole URL with a password.
 func (s Settings) Print(f fmt.State, verb rune, config any) {
 	if *s.Password != "" {
 		*s.Password = "***"

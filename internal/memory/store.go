@@ -29,6 +29,7 @@ type Config struct {
 func (c *Config) Settings() adapter.Settings {
 	return adapter.Settings{
 		TTL: &c.TTL, Grace: &c.Grace, Least: time.Millisecond, Most: 24 * time.Hour, Unit: time.Millisecond, Logger: &c.Logger, Renewed: &c.Renewed,
+		NoLifeline: "the store ends with its process",
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"unicode"
 
 	"github.com/go-leadership/leadership/internal/adapter"
+	"github.com/go-leadership/leadership/internal/lifeline"
 	"github.com/go-leadership/leadership/store"
 	"github.com/hashicorp/consul/api"
 )
@@ -49,14 +50,20 @@ type Config struct {
 	// Dial is that of [store.Options].
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 
-	// Client is a client to use instead of one of the store's own. The store never closes it. Addresses, Token, TLS and
-	// Dial can't be set with it. Its transport has to let at least 80 requests run at once.
+	// Lifeline ends the session as soon as this process is dead: "self", or the path of a socket. Default: none, and the
+	// session ends after its TTL. See docs/lifeline.md.
+	Lifeline string
+
+	// Client is a client to use instead of one of the store's own. The store never closes it. Addresses, Token, TLS,
+	// Dial and Lifeline can't be set with it. Its transport has to let at least 80 requests run at once.
 	Client *api.Client
 
 	// Logger is that of [store.Options].
 	Logger *slog.Logger
 	// Renewed is that of [store.Options].
 	Renewed func(latency time.Duration)
+
+	secure func() (*lifeline.Secure, error) // see adapter.Settings
 }
 
 // What Consul accepts.
@@ -78,7 +85,7 @@ func (c *Config) settings() adapter.Settings {
 	return adapter.Settings{
 		TTL: &c.TTL, Grace: &c.Grace, Least: leastTTL, Most: mostTTL, Unit: time.Millisecond, Logger: &c.Logger, Renewed: &c.Renewed,
 		Servers: &c.Addresses, Field: "addresses", Port: port, Password: &c.Token, TLS: &c.TLS, Dial: &c.Dial,
-		Client: "client", Given: c.Client != nil,
+		Client: "client", Given: c.Client != nil, Lifeline: &c.Lifeline, Secure: &c.secure,
 	}
 }
 
@@ -115,16 +122,14 @@ func init() {
 	store.Register("consul+tls", openURL)
 }
 
-// openURL opens consul://:token@host:8500/prefix?options, or consul+tls://. The options are ttl, grace, dc, namespace
-// and partition, and with TLS cacert, cert, key and servername.
+// openURL opens consul://:token@host:8500/prefix?options, or consul+tls://. The options are ttl, grace, lifeline, dc,
+// namespace and partition, and with TLS cacert, cert, key and servername.
 func openURL(_ context.Context, u *store.URL) (store.Store, error) {
 	c := Config{
 		Prefix: u.Path, Datacenter: u.Option("dc", ""), Namespace: u.Option("namespace", ""), Partition: u.Option("partition", ""),
 	}
-	if u.Option("lockdelay", "") != "" {
-		return nil, adapter.Refuse("lockdelay", "", "it is no option any more. So that no server which falls silent ends a "+
-			"session before the lease, connect to client agents, set cleanup_dead_servers=false, or take a ttl of at most 6s")
-	}
+	u.Refuse("lockdelay", "it is no option any more. So that no server which falls silent ends a session before the lease, "+
+		"connect to client agents, set cleanup_dead_servers=false, or take a ttl of at most 6s")
 	if err := c.settings().Read(u); err != nil {
 		return nil, err
 	}

@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"github.com/go-leadership/leadership/internal/adapter"
+	"github.com/go-leadership/leadership/internal/lifeline"
 	"github.com/go-leadership/leadership/store"
 	"github.com/go-leadership/leadership/store/consul/internal/agent"
 	"github.com/go-leadership/leadership/store/consul/internal/kvwatch"
@@ -23,13 +24,14 @@ import (
 //
 // Its goroutines are those of the watcher, and those that clear away sessions that are left. Close waits for all of them.
 type driver struct {
-	config  Config
-	layout  layout
-	life    *adapter.Lifecycle // of the goroutines; its Calls end when Close begins
-	client  *agent.Client
-	watches *kvwatch.Watcher
-	due     chan struct{} // has room for one: the session must be confirmed now
-	seed    maphash.Seed  // of streamOf
+	config   Config
+	layout   layout
+	life     *adapter.Lifecycle // of the goroutines; its Calls end when Close begins
+	client   *agent.Client
+	watches  *kvwatch.Watcher
+	due      chan struct{} // has room for one: the session must be confirmed now
+	seed     maphash.Seed  // of streamOf
+	lifeline lifeline.Line // nil without one
 
 	clearing sync.WaitGroup // what clears away sessions beside the calls
 
@@ -58,6 +60,10 @@ func newDriver(config Config) (*driver, error) {
 		due: make(chan struct{}, 1), seed: maphash.MakeSeed(), behind: map[string]behind{},
 	}
 	d.watches = kvwatch.New(client, config.Prefix+"/", stands, d.doubt)
+	if d.lifeline, err = config.settings().OpenLifeline(life, "consul", config.place()); err != nil {
+		life.Stop()
+		return nil, err
+	}
 	return d, nil
 }
 

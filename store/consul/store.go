@@ -50,6 +50,7 @@ func Open(config Config) (*Store, error) {
 		RemovedReason: "its session has ended, or its key was deleted or taken by another program",
 		Logger:        config.Logger,
 		Renewed:       config.Renewed,
+		Lifeline:      d.lifeline,
 	})}, nil
 }
 

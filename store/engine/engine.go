@@ -91,6 +91,7 @@ import (
 	"time"
 
 	"github.com/go-leadership/leadership/internal/adapter"
+	"github.com/go-leadership/leadership/internal/lifeline"
 	"github.com/go-leadership/leadership/internal/redact"
 	"github.com/go-leadership/leadership/internal/suspension"
 	"github.com/go-leadership/leadership/store"
@@ -104,6 +105,8 @@ type Settings struct {
 	Logger *slog.Logger  // of outages, and of what can't be removed; nil: nothing is logged. Close waits for its handler
 
 	Renewed func(latency time.Duration) // is called for each renewal, with the time since it was sent; may be nil. Close waits for it
+
+	Lifeline lifeline.Line // is told of the sessions of a driver with Handover; nil if there is none. Close closes it
 
 	DenialTimeout time.Duration // how long a denial has to last before it costs a ballot or a session; 0: the first one does
 	RemovedReason string        // what happened to a ballot that an operator has removed: "its key was deleted"
@@ -345,6 +348,9 @@ func (e *Engine) Close() error {
 		e.life.Wait()
 		e.calls.Wait()
 		e.closed = e.driver.Close()
+		if e.settings.Lifeline != nil {
+			e.settings.Lifeline.Close()
+		}
 	})
 	return e.closed
 }

@@ -36,11 +36,11 @@ type answered struct{ error }
 // Unwrap returns the error.
 func (a answered) Unwrap() error { return a.error }
 
-// Answered marks an error that matches ErrUnavailable or ErrUnknownOutcome and is an answer of a service that works: the
-// request is worth sending again, but there is no outage. Examples are a write that another one has overtaken, a session
-// that can't be opened before the last one has ended, and a limit on the rate of requests. Without the mark such an error
-// means an outage: the service did not answer, or answered that it can't work, as a server without a leader does. nil
-// stays nil.
+// Answered marks an error that matches ErrUnavailable or ErrUnknownOutcome and is an answer of a service that works:
+// the request is worth sending again, but there is no outage. Examples are a write that another one has overtaken, a
+// session that can't be opened before the last one has ended, and a limit on the rate of requests. Without the mark
+// such an error means an outage: the service did not answer, or answered that it can't work, as a server without a
+// leader does. nil stays nil.
 func Answered(err error) error {
 	if err == nil {
 		return nil
@@ -54,6 +54,26 @@ func isAnswer(err error) bool {
 	return err == nil || errors.Is(err, store.ErrDenied) || errors.As(err, &a)
 }
 
+// Handover is a Session that another process can end. Handover returns what that takes, besides the ID: see
+// internal/lifeline.
+type Handover interface {
+	Handover() []byte
+}
+
+// handOver tells the lifeline of a session, before anything is cast in it.
+func (s *session) handOver() {
+	if d, ok := s.driver.(Handover); ok && s.engine.settings.Lifeline != nil {
+		s.engine.settings.Lifeline.Add(s.id, d.Handover())
+	}
+}
+
+// handBack tells the lifeline that the session is over, whatever is known of its end: the service ends it by itself.
+func (s *session) handBack() {
+	if s.engine.settings.Lifeline != nil {
+		s.engine.settings.Lifeline.Drop(s.id)
+	}
+}
+
 // ProcessBound is a Session that ends as soon as its process is gone: see Ballot.SessionFile in package store.
 type ProcessBound interface {
 	SessionFile() (*os.File, error)
@@ -62,8 +82,15 @@ type ProcessBound interface {
 // SessionFile implements store.Ballot.
 func (b *ballot) SessionFile() (*os.File, error) {
 	s, ok := b.session.driver.(ProcessBound)
-	if !ok {
+	line := b.engine.settings.Lifeline
+	switch {
+	case ok:
+	case line == nil:
 		return nil, nil
+	case b.Err() != nil:
+		return nil, b.Err()
+	default:
+		return line.File()
 	}
 	file, err := s.SessionFile()
 	if errors.Is(err, ErrOver) {
@@ -72,9 +99,9 @@ func (b *ballot) SessionFile() (*os.File, error) {
 	return file, err
 }
 
-// Conditioner is a Session of a service with transactions. Condition returns the condition that the entry stands, in the
-// type of the service's client, for transactions of programs: the service carries such a transaction out only while the
-// entry stands. It sends nothing.
+// Conditioner is a Session of a service with transactions. Condition returns the condition that the entry stands, in
+// the type of the service's client, for transactions of programs: the service carries such a transaction out only while
+// the entry stands. It sends nothing.
 type Conditioner interface {
 	Condition(e Entry) any
 }
@@ -94,9 +121,9 @@ func (b *ballot) Condition() (any, error) {
 	return s.Condition(b.entry), nil
 }
 
-// Lister is a Driver that lists elections. Elections returns the names of all elections that have entries, in any order.
-// It may return an election without entries too, a name twice, and a name that is no election's: the engine leaves those
-// out that store.CheckElection refuses.
+// Lister is a Driver that lists elections. Elections returns the names of all elections that have entries, in any
+// order. It may return an election without entries too, a name twice, and a name that is no election's: the engine
+// leaves those out that store.CheckElection refuses.
 type Lister interface {
 	Elections(ctx context.Context) ([]string, error)
 }

@@ -97,6 +97,8 @@ type scriptedSession struct {
 
 func (d *scriptedSession) ID() string { return "session " + d.id }
 
+func (d *scriptedSession) Handover() []byte { return []byte("of " + d.id) }
+
 func (d *scriptedSession) Keep(ctx context.Context, renewed func(Proof)) error {
 	d.renew = renewed
 	select {

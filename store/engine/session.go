@@ -104,6 +104,7 @@ func (e *Engine) open(o *opening) *session {
 		})
 		if err == nil {
 			s := e.newSession(d, proof)
+			s.handOver()
 			if e.install(o, s) {
 				return s
 			}
@@ -190,6 +191,7 @@ func (s *session) keep() {
 	}
 	audit.Wait()
 	if _, left := s.state(); left == nil {
+		s.handBack()
 		return
 	}
 	work := s.work()
@@ -241,6 +243,7 @@ const endLimit = 3 * time.Second
 
 // end lets the session go.
 func (s *session) end() {
+	defer s.handBack()
 	e := s.engine
 	var led []Removal
 	for _, b := range s.ballots() {

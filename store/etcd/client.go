@@ -41,6 +41,7 @@ func (d *driver) connect() {
 				MinConnectTimeout: d.long(),
 			}),
 			grpc.WithChainUnaryInterceptor(d.observe),
+			grpc.WithIdleTimeout(0), // of a lifeline's connection: the store's is never idle
 		},
 	}
 	if d.config.TLS != nil {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/go-leadership/leadership/internal/adapter"
+	"github.com/go-leadership/leadership/internal/lifeline"
 	"github.com/go-leadership/leadership/store"
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
@@ -40,8 +41,12 @@ type Config struct {
 	// Dial is that of [store.Options].
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 
+	// Lifeline ends the session as soon as this process is dead: "self", or the path of a socket. Default: none, and the
+	// session ends after its TTL. See docs/lifeline.md.
+	Lifeline string
+
 	// Client is a client to use instead of one of the store's own. The store never closes it. Endpoints, User,
-	// Password, TLS and Dial can't be set with Client. The store does not use wrappers around its KV, Lease or Watcher,
+	// Password, TLS, Dial and Lifeline can't be set with Client. The store does not use wrappers around its KV, Lease or Watcher,
 	// such as those of etcd's package namespace: use Prefix instead.
 	Client *clientv3.Client
 
@@ -49,6 +54,8 @@ type Config struct {
 	Logger *slog.Logger
 	// Renewed is that of [store.Options].
 	Renewed func(latency time.Duration)
+
+	secure func() (*lifeline.Secure, error) // see adapter.Settings
 }
 
 // The longest lease, in whole seconds: the cluster's own limit, unless a time.Duration holds less.
@@ -59,7 +66,7 @@ func (c *Config) settings() adapter.Settings {
 	return adapter.Settings{
 		TTL: &c.TTL, Grace: &c.Grace, Least: time.Second, Most: maxTTL, Unit: time.Second, Logger: &c.Logger, Renewed: &c.Renewed,
 		Servers: &c.Endpoints, Field: "endpoints", Port: "2379", User: &c.User, Password: &c.Password, TLS: &c.TLS, Dial: &c.Dial,
-		Client: "client", Given: c.Client != nil,
+		Client: "client", Given: c.Client != nil, Lifeline: &c.Lifeline, Secure: &c.secure,
 	}
 }
 
@@ -77,8 +84,8 @@ func init() {
 	store.Register("etcd+tls", openURL)
 }
 
-// openURL opens etcd://user:password@host1:2379,host2:2379/prefix?options, or etcd+tls://. The options are ttl and
-// grace, with TLS also cacert, cert, key and servername.
+// openURL opens etcd://user:password@host1:2379,host2:2379/prefix?options, or etcd+tls://. The options are ttl,
+// grace and lifeline, with TLS also cacert, cert, key and servername.
 func openURL(_ context.Context, u *store.URL) (store.Store, error) {
 	c := Config{Prefix: u.Path}
 	if err := c.settings().Read(u); err != nil {

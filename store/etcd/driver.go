@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/go-leadership/leadership/internal/adapter"
+	"github.com/go-leadership/leadership/internal/lifeline"
 	"github.com/go-leadership/leadership/store"
 	"github.com/go-leadership/leadership/store/engine"
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
@@ -22,6 +23,7 @@ type driver struct {
 	password func() string // a function, so that no fmt verb prints it
 	layout   layout
 	life     *adapter.Lifecycle // of the goroutines; its Calls end never
+	lifeline lifeline.Line      // nil without one
 
 	endpoints int // constant: how many there are
 	watches   watches

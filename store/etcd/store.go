@@ -49,7 +49,7 @@ func Open(config Config) (*Store, error) {
 	s := &Store{driver: d}
 	s.engine = engine.New(d, engine.Settings{
 		Name: d.life.Name, TTL: d.config.TTL, Pace: d.renewal(),
-		RemovedReason: "its key was deleted", Logger: d.config.Logger, Renewed: d.config.Renewed,
+		RemovedReason: "its key was deleted", Logger: d.config.Logger, Renewed: d.config.Renewed, Lifeline: d.lifeline,
 	})
 	d.begin()
 	return s, nil
@@ -118,7 +118,10 @@ func newDriver(config Config) (*driver, error) {
 	}
 	d.watches.queued = make(chan struct{}, 1)
 	d.watches.dated = map[*watch]bool{}
-	return d, nil
+	var err error
+	config.Password = password
+	d.lifeline, err = config.settings().OpenLifeline(d.life, "etcd", nil)
+	return d, err
 }
 
 // renewal is how often the lease is renewed and the store confirmed.

@@ -37,7 +37,10 @@ const leastTTL, mostTTL = 100 * time.Millisecond, 24 * time.Hour
 
 // settings points to the fields that all stores have.
 func (c *Config) settings() adapter.Settings {
-	return adapter.Settings{TTL: &c.TTL, Grace: &c.Grace, Least: leastTTL, Most: mostTTL, Unit: time.Millisecond, Logger: &c.Logger, Renewed: &c.Renewed}
+	return adapter.Settings{
+		TTL: &c.TTL, Grace: &c.Grace, Least: leastTTL, Most: mostTTL, Unit: time.Millisecond, Logger: &c.Logger, Renewed: &c.Renewed,
+		NoLifeline: "a directory needs none: the kernel ends the session of a process that is dead",
+	}
 }
 
 // complete fills in the defaults. It returns an error that names the first field which can't be used.

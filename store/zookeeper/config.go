@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/go-leadership/leadership/internal/adapter"
+	"github.com/go-leadership/leadership/internal/lifeline"
 	"github.com/go-leadership/leadership/store"
 	"github.com/go-zookeeper/zk"
 )
@@ -52,10 +53,16 @@ type Config struct {
 	// Dial is that of [store.Options].
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 
+	// Lifeline ends the session as soon as this process is dead: "self", or the path of a socket. Default: none, and the
+	// session ends after its TTL. See docs/lifeline.md.
+	Lifeline string
+
 	// Logger is that of [store.Options].
 	Logger *slog.Logger
 	// Renewed is that of [store.Options].
 	Renewed func(latency time.Duration)
+
+	secure func() (*lifeline.Secure, error) // see adapter.Settings
 }
 
 // ACL says who may use the nodes that a store creates.
@@ -84,7 +91,7 @@ func (c *Config) settings() adapter.Settings {
 	return adapter.Settings{
 		TTL: &c.TTL, Grace: &c.Grace, Least: time.Millisecond, Most: math.MaxInt32 * time.Millisecond, Unit: time.Millisecond,
 		Logger: &c.Logger, Renewed: &c.Renewed, Servers: &c.Servers, Field: "servers", Port: strconv.Itoa(zk.DefaultPort), User: &c.User,
-		Password: &c.Password, TLS: &c.TLS, Dial: &c.Dial,
+		Password: &c.Password, TLS: &c.TLS, Dial: &c.Dial, Lifeline: &c.Lifeline, Secure: &c.secure,
 	}
 }
 
@@ -146,7 +153,7 @@ func init() {
 }
 
 // openURL opens zookeeper://user:password@host1:2181,host2:2181/chroot?options, or zookeeper+tls://. The options are
-// ttl, grace, root, ballot, ack, acl, and with TLS cacert, cert and key (files) and servername.
+// ttl, grace, lifeline, root, ballot, ack, acl, and with TLS cacert, cert and key (files) and servername.
 func openURL(_ context.Context, u *store.URL) (store.Store, error) {
 	c := Config{
 		Root: u.Option("root", ""), BallotPrefix: u.Option("ballot", ""), AckName: u.Option("ack", ""),

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/go-leadership/leadership/internal/adapter"
+	"github.com/go-leadership/leadership/internal/lifeline"
 	"github.com/go-leadership/leadership/store"
 	"github.com/go-leadership/leadership/store/engine"
 	"github.com/go-zookeeper/zk"
@@ -24,6 +25,7 @@ type driver struct {
 	layout    layout
 	acl       []zk.ACL
 	lifecycle *adapter.Lifecycle
+	lifeline  lifeline.Line // nil without one
 	elections elections
 
 	mu      sync.Mutex
@@ -48,6 +50,11 @@ func newDriver(config Config) (*driver, error) {
 		lifecycle: adapter.NewLifecycle("zookeeper", config.TLS != nil, strings.Join(config.Servers, ",")+config.Chroot),
 		acl:       config.ACL.list(),
 		changed:   make(chan struct{}),
+	}
+	config.Password = password
+	var err error
+	if d.lifeline, err = config.settings().OpenLifeline(d.lifecycle, "zookeeper", nil); err != nil {
+		return nil, err
 	}
 	d.lifecycle.Go(d.run)
 	return d, nil

@@ -51,6 +51,7 @@ func Open(config Config) (*Store, error) {
 		RemovedReason: "its node was deleted",
 		Logger:        d.config.Logger,
 		Renewed:       d.config.Renewed,
+		Lifeline:      d.lifeline,
 	})}, nil
 }
 

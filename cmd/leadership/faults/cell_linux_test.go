@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 )
 
 // ttl is that of the sessions, unless the machine is too busy for it.
@@ -54,6 +55,7 @@ func (c *cell) column() string {
 
 // outcome is what the old command did after the rival's command had started.
 type outcome struct {
+	took  time.Duration // from the fault to the rival's start
 	beats int           // of the old command, after the rival's start
 	span  time.Duration // from the rival's start to the last of them
 	alive bool          // processes of the command were left at the end
@@ -75,6 +77,14 @@ func (o outcome) String() string {
 		return "0 while frozen"
 	}
 	return "0"
+}
+
+// takeover is how long the election had no command, or two.
+func (o outcome) takeover() string {
+	if o.why != "" {
+		return o.why
+	}
+	return fmt.Sprintf("%d ms", o.took.Milliseconds())
 }
 
 // window is how long the old command is watched after the rival's start, unless it ends before. consul lock gives its
@@ -152,7 +162,7 @@ func (c *cell) trial(t *testing.T) (outcome, error) {
 			return outcome{}, err
 		}
 	}
-	from := time.Now()
+	from := bootTime()
 	if c.fault.make != nil {
 		c.fault.make(f)
 	}
@@ -162,12 +172,22 @@ func (c *cell) trial(t *testing.T) (outcome, error) {
 	if f.next.started() == 0 {
 		return outcome{}, errDisturbed // the rival was so slow to start that its own lease ran out
 	}
-	t.Logf("the rival's command starts %v after the fault", time.Since(from).Round(time.Millisecond))
+	took := time.Duration(f.next.started() - from)
+	t.Logf("the rival's command starts %v after the fault", took.Round(time.Millisecond))
 	if c.fault.after != nil {
 		c.fault.after(f)
 	}
 	within(c.window(), f.old.commandGone)
-	return f.measure(), nil
+	o := f.measure()
+	o.took = took
+	return o, nil
+}
+
+// bootTime is the clock of a pulse.
+func bootTime() int64 {
+	var now unix.Timespec
+	_ = unix.ClockGettime(unix.CLOCK_BOOTTIME, &now)
+	return now.Nano()
 }
 
 // prepare makes the directory of the trial.

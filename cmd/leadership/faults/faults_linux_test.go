@@ -93,6 +93,8 @@ var faults = []fault{
 	{name: "init killed", needs: "init", make: func(f *scene) { f.kill(f.init) }},
 	{name: "guardian and init frozen, supervisor killed", needs: "init", // the guardian would continue an init that is stopped alone
 		make: func(f *scene) { f.stop(f.guardian, f.init); f.kill(f.supervisor) }},
+	{name: "guardian and init frozen (cgroup v2), supervisor killed", needs: "unified", covers: alone,
+		make: func(f *scene) { f.freezeGuardian(); f.kill(f.supervisor) }},
 	{name: "supervisor, guardian and init frozen", needs: "init",
 		make: func(f *scene) { f.stop(f.supervisor, f.guardian, f.init) }},
 	{name: "CPU quota of 10 %, supervisor frozen", needs: "cpu",
@@ -170,6 +172,23 @@ func (f *scene) freeze(state string) {
 	}
 }
 
+// freezeGuardian freezes the guardian, and the init if there is one, in a cgroup of version 2. Unlike a signal, that
+// holds when the supervisor dies: the kernel continues a stopped process that has lost its parent.
+func (f *scene) freezeGuardian() {
+	f.t.Helper()
+	dir := group(f.t, f.machine.unified)
+	for _, pid := range []int{f.guardian, f.init} {
+		if pid != 0 {
+			set(f.t, dir, "cgroup.procs", strconv.Itoa(pid))
+		}
+	}
+	f.t.Cleanup(func() { set(f.t, dir, "cgroup.freeze", "0") })
+	set(f.t, dir, "cgroup.freeze", "1")
+	if !within(long, func() bool { return slices.Contains(lines(dir+"/cgroup.events"), "frozen 1") }) {
+		f.t.Fatal("the guardian does not freeze")
+	}
+}
+
 // freezeOld sets that of version 1.
 func (f *scene) freezeOld(state string) {
 	f.t.Helper()
@@ -221,7 +240,7 @@ func (c *cell) applies() bool {
 	case "network":
 		return c.service.network
 	}
-	return true
+	return guarded || !strings.HasPrefix(c.fault.name, "guardian")
 }
 
 // covered reports whether the docs say 0.

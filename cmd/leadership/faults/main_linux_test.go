@@ -40,10 +40,15 @@ var sides = []side{{namespace, root}, {namespace, ordinary}, {subreaper, root}, 
 // nothing after the rival's has started. In a mode without a guardian it requires nothing, and the table is the result.
 func TestFaults(t *testing.T) {
 	p := build(t)
+	try(t, cells(t, cell{machine: look(), programs: p, old: p.leadership}), (*testing.T).Parallel, nil)
+}
+
+// try makes the trials of cells, and prints the tables. Begin is called first in each, and check may require more of an
+// outcome.
+func try(t *testing.T, all []cell, begin func(*testing.T), check func(*testing.T, *cell, outcome)) {
 	results := &table{}
 	t.Run("on", func(t *testing.T) {
-		base := cell{machine: look(), programs: p, old: p.leadership}
-		for i, c := range cells(t, base) {
+		for i, c := range all {
 			c.order = i
 			if !c.applies() {
 				continue
@@ -53,7 +58,7 @@ func TestFaults(t *testing.T) {
 				continue
 			}
 			t.Run(c.name(), func(t *testing.T) {
-				t.Parallel()
+				begin(t)
 				if c.fault.mutate != nil {
 					c.old = c.fault.mutate.build(t)
 				}
@@ -67,6 +72,9 @@ func TestFaults(t *testing.T) {
 					require.Zero(t, o.beats, "the old command beat for %v after its rival had started", o.span)
 					require.False(t, o.alive, "the old command is not dead")
 				}
+				if check != nil && !t.Failed() {
+					check(t, &c, o)
+				}
 			})
 		}
 	})
@@ -76,15 +84,7 @@ func TestFaults(t *testing.T) {
 // cells are those to try: the core, or all.
 func cells(t *testing.T, base cell) (all []cell) {
 	add := func(s *service, w wrapper, sides []side, variants ...string) {
-		for _, f := range faults {
-			for _, side := range sides {
-				for _, v := range variants {
-					c := base
-					c.service, c.wrapper, c.fault, c.mode, c.user, c.variant = s, w, f, side.mode, side.user, v
-					all = append(all, c)
-				}
-			}
-		}
+		all = append(all, base.on(s, w, sides, variants...)...)
 	}
 	if !*every {
 		for i, variant := range []string{"daemon", "child", "daemon", "plain"} { // not forking, which makes the machine busy
@@ -100,8 +100,22 @@ func cells(t *testing.T, base cell) (all []cell) {
 		add(s, run, []side{{namespace, root}, {subreaper, ordinary}}, "plain", "daemon")
 	}
 	add(etcd, run, sides[4:5], "plain", "daemon")
+	add(etcd.without(t), run, []side{{namespace, root}, {subreaper, ordinary}}, "plain", "daemon")
 	base.programs = base.programs.withLocks(t)
 	add(locks("consul lock", consulAddress, time.Minute), consulLock, plain, variants...)
 	add(locks("etcdctl lock", etcdAddress, ttl), etcdctlLock, plain, variants...)
 	return slices.DeleteFunc(all, func(c cell) bool { return c.fault.unborn && c.variant != "plain" })
+}
+
+// on returns a cell for each fault, side and variant.
+func (c cell) on(s *service, w wrapper, sides []side, variants ...string) (all []cell) {
+	for _, f := range faults {
+		for _, side := range sides {
+			for _, v := range variants {
+				c.service, c.wrapper, c.fault, c.mode, c.user, c.variant = s, w, f, side.mode, side.user, v
+				all = append(all, c)
+			}
+		}
+	}
+	return all
 }

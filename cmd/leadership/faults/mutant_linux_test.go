@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/go-leadership/leadership/internal/lab/testserver"
 	"github.com/stretchr/testify/require"
 )
 
@@ -26,17 +27,23 @@ var diesEarly = &mutation{
 var mutants = []struct {
 	name                 string
 	fault, mode, variant string
+	lifeline             bool // on etcd, with a lifeline
 	mutation
 }{
-	{"no kernel timer", "supervisor and guardian frozen", namespace, "daemon", mutation{
+	{"no kernel timer", "supervisor and guardian frozen", namespace, "daemon", false, mutation{
 		"internal/guard/guardian_linux.go",
 		"deadline.add(-g.TimerMargin)",
 		"func() instant {\nif g.SelfTest {\nreturn deadline.add(-g.TimerMargin)\n}\nreturn now().add(time.Hour)\n}()",
 	}},
-	{"release on the guardian's exit", "guardian killed", subreaper, "daemon", mutation{
+	{"release on the guardian's exit", "guardian killed", subreaper, "daemon", false, mutation{
 		"internal/guard/supervisor_linux.go",
 		"for !v.gone() {",
 		"for !v.gone() && v.guardian != 0 {",
+	}},
+	{"no copy of the lifeline's pipe", "guardian and init frozen (cgroup v2), supervisor killed", namespace, "daemon", true, mutation{
+		"run_term.go",
+		"s.keep = append(s.keep, file)",
+		"_ = file",
 	}},
 }
 
@@ -54,6 +61,12 @@ func TestMutants(t *testing.T) {
 			c := cell{
 				machine: look(), programs: p, service: files, wrapper: run, fault: faults[i], variant: m.variant, mode: m.mode,
 				user: user, old: m.build(t),
+			}
+			if m.lifeline {
+				c.service = servers(t, "etcd", testserver.NewEtcd(t, testserver.EtcdConfig{}).Addrs()[0])
+			}
+			if why := c.missing(); why != "" {
+				t.Skip(why)
 			}
 			require.True(t, c.covered())
 			require.NotZero(t, c.try(t).beats, "the trial does not show the mutant")

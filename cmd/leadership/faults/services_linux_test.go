@@ -55,6 +55,14 @@ func servers(t *testing.T, scheme, address string) *service {
 	}
 }
 
+// without are the same elections without a lifeline: there is none at the path that the URL names.
+func (s service) without(t *testing.T) *service {
+	url, none := s.url, publicDir(t)+"/none"
+	s.name += " without a lifeline"
+	s.url = func(c *cell) string { return url(c) + "&lifeline=" + none }
+	return &s
+}
+
 // locks are elections by a server's own command.
 func locks(name, address string, patience time.Duration) *service {
 	return &service{name: name, network: true, patience: patience, url: func(*cell) string { return address }}

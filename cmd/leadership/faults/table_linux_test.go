@@ -26,7 +26,8 @@ func (t *table) add(c cell, o outcome, why string) {
 	t.results = append(t.results, result{c, o, why})
 }
 
-// String returns a table for each service, in Markdown, and the names of the cells that are not shown.
+// String returns tables in Markdown for each service: for how long the old command ran beside the rival's, and from
+// the fault to the rival's start. The names of the cells that are not shown follow.
 func (t *table) String() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -34,18 +35,8 @@ func (t *table) String() string {
 	for _, service := range distinct(t.results, func(r result) string { return r.cell.service.name }) {
 		rows := slices.DeleteFunc(slices.Clone(t.results), func(r result) bool { return r.cell.service.name != service })
 		columns := distinct(rows, func(r result) string { return r.cell.column() })
-		fmt.Fprintf(&b, "\nOn %s:\n\n| fault | %s |\n|---%s|\n", service, strings.Join(columns, " | "), strings.Repeat("|---", len(columns)))
-		for _, f := range faults {
-			line, any := "| "+f.name, false
-			for _, column := range columns {
-				text := entry(rows, f.name, column)
-				any = any || text != "–"
-				line += " | " + text
-			}
-			if any {
-				b.WriteString(line + " |\n")
-			}
-		}
+		write(&b, "On "+service, rows, columns, outcome.String)
+		write(&b, "On "+service+", from the fault to the rival's command", rows, columns, outcome.takeover)
 	}
 	hidden := distinct(t.results, func(r result) string {
 		if r.why == "" {
@@ -61,13 +52,29 @@ func (t *table) String() string {
 	return b.String()
 }
 
+// write writes a table of what the outcomes say.
+func write(b *strings.Builder, title string, rows []result, columns []string, say func(outcome) string) {
+	fmt.Fprintf(b, "\n%s:\n\n| fault | %s |\n|---%s|\n", title, strings.Join(columns, " | "), strings.Repeat("|---", len(columns)))
+	for _, f := range faults {
+		line, any := "| "+f.name, false
+		for _, column := range columns {
+			text := entry(rows, f.name, column, say)
+			any = any || text != "–"
+			line += " | " + text
+		}
+		if any {
+			b.WriteString(line + " |\n")
+		}
+	}
+}
+
 // entry is the text of a fault in a column: one figure, or one for each variant of the command.
-func entry(rows []result, fault, column string) string {
+func entry(rows []result, fault, column string, say func(outcome) string) string {
 	var texts, variantsOf []string
 	for _, v := range variants {
 		for _, r := range rows {
 			if r.cell.fault.name == fault && r.cell.column() == column && r.cell.variant == v {
-				texts, variantsOf = append(texts, r.shown.String()), append(variantsOf, v)
+				texts, variantsOf = append(texts, say(r.shown)), append(variantsOf, v)
 			}
 		}
 	}

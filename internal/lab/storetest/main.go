@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-leadership/leadership/lifeline"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 )
@@ -15,6 +16,7 @@ import (
 // Main is all that a TestMain does: it runs the tests, ends the servers that they share and what else must end, and
 // checks that no goroutine is left. In a process that startLeader has started it leads instead.
 func Main(m *testing.M, ends ...func()) {
+	lifeline.Main() // of such a process
 	if where := os.Getenv(leaderVariable); where != "" {
 		fmt.Fprintln(os.Stderr, lead(where))
 		os.Exit(1)

@@ -5,9 +5,11 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"os/exec"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -20,11 +22,18 @@ import (
 const leaderVariable = "LEADERSHIP_TEST_LEAD"
 
 // lead leads, and reports on standard output: "leads" with its token, and, each time that this process was stopped for
-// half a TTL, "resumed" with the first answer of IsLeader. The process ends with its standard input. lead returns only
-// if it fails.
+// half a TTL, "resumed" with the first answer of IsLeader. The process ends with its standard input, or as a line of that
+// says. lead returns only if it fails.
 func lead(where string) error {
 	go func() {
-		_, _ = io.Copy(io.Discard, os.Stdin)
+		for in := bufio.NewScanner(os.Stdin); in.Scan(); {
+			switch in.Text() {
+			case "panic":
+				panic("the test says so")
+			case "exit":
+				os.Exit(3)
+			}
+		}
 		os.Exit(0)
 	}()
 	url, election, _ := strings.Cut(where, " ")
@@ -32,6 +41,8 @@ func lead(where string) error {
 	if err != nil {
 		return err
 	}
+	log := &lifelineLog{}
+	u.Logger = slog.New(slog.NewTextHandler(log, nil))
 	ttl, _ := u.Session()
 	st, err := store.OpenURL(context.Background(), u)
 	if err != nil {
@@ -48,6 +59,9 @@ func lead(where string) error {
 	if err := term.Acknowledge(context.Background()); err != nil {
 		return err
 	}
+	for log.awaits() { // its death would cost a TTL until then
+		time.Sleep(time.Millisecond)
+	}
 	last := time.Now() // before others hear of it: they may stop the process from then on
 	fmt.Println("leads", term.Token())
 	for {
@@ -60,11 +74,37 @@ func lead(where string) error {
 	}
 }
 
+// lifelineLog writes to stderr, and looks at what the store says of its lifeline.
+type lifelineLog struct {
+	mu      sync.Mutex
+	waiting bool // guarded by mu
+}
+
+func (l *lifelineLog) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch text := string(p); {
+	case strings.Contains(text, "the lifeline has not answered"):
+		l.waiting = true
+	case strings.Contains(text, `msg="the lifeline has answered"`):
+		l.waiting = false
+	}
+	return os.Stderr.Write(p)
+}
+
+// awaits reports whether the lifeline is still to answer.
+func (l *lifelineLog) awaits() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.waiting
+}
+
 // process is another process, which leads an election.
 type process struct {
 	*exec.Cmd
 	token uint64 // of its term
 	lines *bufio.Reader
+	in    io.Writer
 }
 
 // startLeader starts another process, which ends with the test, and waits until it leads the election on the store that
@@ -84,7 +124,7 @@ func startLeader(t testing.TB, url, election string) *process {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
 	})
-	p := &process{Cmd: cmd, lines: bufio.NewReader(stdout)}
+	p := &process{Cmd: cmd, lines: bufio.NewReader(stdout), in: stdin}
 	_, err = fmt.Sscanf(p.line(t), "leads %d", &p.token)
 	require.NoError(t, err)
 	return p

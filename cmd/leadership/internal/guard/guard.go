@@ -45,7 +45,8 @@ type Config struct {
 	// The caller closes its copies after Start.
 	Files []*os.File
 	// Keep are files that the guardian and the init hold open until they end, and the command does not get. A lock that
-	// must last as long as the command is such a file. The caller closes its copies after Start.
+	// must last as long as the command is such a file. An unguarded command has no guardian, and gets them after Files.
+	// The caller closes its copies after Start.
 	Keep []*os.File
 
 	// TTL is for how long one renewal extends the lease: the session's TTL less the grace of the store.

@@ -1,6 +1,7 @@
 package guard
 
 import (
+	"io"
 	"os"
 	"testing"
 	"time"
@@ -42,4 +43,30 @@ func TestKeep(t *testing.T) {
 		p.Wait()
 		require.Empty(t, <-closed)
 	})
+}
+
+// TestKeepUnguarded checks that an unguarded command itself keeps the file, after its own, when this process is killed.
+func TestKeepUnguarded(t *testing.T) {
+	r, w, err := os.Pipe()
+	require.NoError(t, err)
+	defer r.Close()
+	ready, tell, err := os.Pipe()
+	require.NoError(t, err)
+	defer ready.Close()
+	c := shell(UnguardedMode(), "echo own >&3; echo kept >&4; exec sleep 60")
+	c.Files, c.Keep = []*os.File{tell}, []*os.File{w}
+	p, err := Start(c, lasts(long))
+	require.NoError(t, err)
+	require.NoError(t, w.Close())
+	require.NoError(t, tell.Close())
+	text, err := io.ReadAll(io.LimitReader(ready, 4))
+	require.NoError(t, err)
+	require.Equal(t, "own\n", string(text))
+	text, err = io.ReadAll(io.LimitReader(r, 5))
+	require.NoError(t, err)
+	require.Equal(t, "kept\n", string(text))
+	p.Kill()
+	p.Wait()
+	_, err = r.Read(make([]byte, 1))
+	require.ErrorIs(t, err, io.EOF)
 }

@@ -66,6 +66,8 @@ var mistakes = []mutants.Mutant{
 		"n.requests.send(request{Stop: true})", "_ = n.requests.link.send(request{Stop: true})", "TestStopForTheInitIsNotLost"},
 	{"a repeated report takes the second wait back", "supervisor_linux.go",
 		"if r.Kill != v.kill {", "{", "TestRepeatedReportTakesNoTime"},
+	{"an unguarded command keeps nothing", "plain.go",
+		"slices.Concat(c.Files, c.Keep)", "slices.Concat(c.Files)", "TestKeepUnguarded"},
 	{"an unguarded probe begins after the command", "plain.go",
 		"if p.over() {\n\t\treturn 0, ErrEnded\n\t}\n\tbeside", "beside", "TestExitStatus/unguarded"},
 }

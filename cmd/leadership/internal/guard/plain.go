@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -27,7 +28,7 @@ type plain struct {
 
 func startPlain(c Config, lease func() time.Duration) (*plain, error) {
 	cmd := exec.Command(c.Command[0], c.Command[1:]...)
-	cmd.Env, cmd.Dir, cmd.ExtraFiles = c.Env, c.Dir, c.Files
+	cmd.Env, cmd.Dir, cmd.ExtraFiles = c.Env, c.Dir, slices.Concat(c.Files, c.Keep)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	p := &plain{
 		cmd: cmd, config: c, calls: make(chan func()), exited: make(chan struct{}), done: make(chan struct{}),

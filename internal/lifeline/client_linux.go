@@ -1,0 +1,288 @@
+package lifeline
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+)
+
+// patience is how long a session waits for the lifeline's answer, and each message for room in the socket.
+const patience = 100 * time.Millisecond
+
+// Client tells a lifeline of the sessions of one store. If the lifeline has gone, the Client looks for the next one, at
+// once and then once a TTL, and tells that of all sessions.
+//
+// Its goroutine runs from the first Add until Close.
+type Client struct {
+	name    string // of the store, in logs
+	place   string
+	service func() (Service, error) // reads files, which may change
+	ttl     time.Duration
+	log     *slog.Logger
+	pidfd   *os.File // of this process
+	reading *os.File // the pipe, for lifelines
+	writing *os.File // the pipe, which ends with this process
+
+	ctx    context.Context // ends with Close
+	cancel context.CancelFunc
+	gone   chan struct{} // closed when the goroutine has ended
+	once   sync.Once     // starts the goroutine
+
+	mu       sync.Mutex
+	conn     *net.UnixConn           // guarded by mu, as are all below: nil while there is no lifeline
+	sessions map[string]*handed      // by id
+	asking   map[string]chan<- error // by id: who waits for the answer
+	guarded  bool                    // File was called
+	closed   bool
+}
+
+// handed is a session that the lifeline is to know of.
+type handed struct {
+	*entry
+	warned bool // its Add was not answered in time
+}
+
+// Check returns why a place can't be used, or nil.
+func Check(place string) error {
+	switch {
+	case place == Self && os.Getenv(ParentVariable) == "" && !mainCalled:
+		return errors.New("the program has to call lifeline.Main at the start of its main function, or to be started by leadership lifeline -- PROGRAM")
+	case place == Self && os.Getenv(ParentVariable) == "" && os.Getpid() == 1:
+		return errors.New("process 1 of a container takes all others along when it dies: start it by leadership lifeline -- PROGRAM")
+	case place != Self && !filepath.IsAbs(place) && !strings.HasPrefix(place, "@"):
+		return fmt.Errorf("neither %q nor an absolute path", Self)
+	}
+	return nil
+}
+
+// Open returns a Client for the lifeline at a place, which is "self" or the path of a socket. It sends nothing. The TTL
+// is that of the sessions, and service says how to reach the store's service whenever a session is added.
+func Open(place, name string, ttl time.Duration, service func() (Service, error), log *slog.Logger) (*Client, error) {
+	if err := Check(place); err != nil {
+		return nil, err
+	}
+	pidfd, err := openPidfd()
+	if err != nil {
+		return nil, err
+	}
+	c := &Client{
+		name: name, place: place, service: service, ttl: ttl, log: log, pidfd: pidfd,
+		gone: make(chan struct{}), sessions: map[string]*handed{}, asking: map[string]chan<- error{},
+	}
+	if c.reading, c.writing, err = os.Pipe(); err != nil {
+		_ = c.pidfd.Close()
+		return nil, err
+	}
+	c.ctx, c.cancel = context.WithCancel(context.Background())
+	return c, nil
+}
+
+// Add tells the lifeline of a session. It waits for the answer, but not for long: without it the session goes on, and
+// ends after its TTL if the process dies.
+func (c *Client) Add(id string, handover []byte) {
+	service, err := c.service()
+	if err != nil {
+		c.log.Warn("a session is not told to the lifeline: if this process dies, the session ends after its TTL", "store", c.name, "error", err)
+		return
+	}
+	c.once.Do(func() { go c.run() })
+	answer := make(chan error, 1)
+	session := &handed{entry: &entry{id, handover, service}}
+	c.mu.Lock()
+	if c.closed {
+		c.mu.Unlock()
+		return
+	}
+	c.sessions[id], c.asking[id] = session, answer
+	c.tell(frame{Add: session.entry})
+	c.mu.Unlock()
+	late := time.NewTimer(patience)
+	defer late.Stop()
+	select {
+	case err := <-answer:
+		if err != nil {
+			c.log.Warn("the lifeline refuses a session: if this process dies, the session ends after its TTL", "store", c.name, "error", err)
+		}
+	case <-late.C:
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if c.asking[id] != nil {
+			session.warned = true
+			delete(c.asking, id)
+			c.log.Warn("the lifeline has not answered: until it does, a session ends after its TTL if this process dies", "store", c.name, "lifeline", c.place)
+		}
+	}
+}
+
+// Drop tells the lifeline that a session has ended, or that nothing is known of it.
+func (c *Client) Drop(id string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.sessions[id] != nil {
+		delete(c.sessions, id)
+		c.tell(frame{Drop: id})
+	}
+}
+
+// tell sends a frame, if there is a lifeline. One that does not read is left. The caller holds mu.
+func (c *Client) tell(f frame) {
+	if c.conn == nil {
+		return
+	}
+	_ = c.conn.SetWriteDeadline(time.Now().Add(patience))
+	if err := writeFrame(c.conn, f); err != nil {
+		_ = c.conn.Close()
+		c.conn = nil
+	}
+}
+
+// File returns a copy of the writing end of the pipe. As long as some process has it, no session is ended by a
+// lifeline.
+func (c *Client) File() (*os.File, error) {
+	file, err := duplicate(c.writing, "lifeline")
+	if err != nil {
+		return nil, fmt.Errorf("copy the lifeline's pipe: %w", err)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.guarded = true
+	c.tell(frame{Guarded: true})
+	return file, nil
+}
+
+// Close ends the Client. All sessions have been dropped.
+func (c *Client) Close() {
+	c.once.Do(func() { close(c.gone) })
+	c.cancel()
+	c.mu.Lock()
+	c.closed = true
+	if c.conn != nil {
+		_ = c.conn.Close()
+	}
+	c.mu.Unlock()
+	<-c.gone
+	_ = c.pidfd.Close()
+	_ = c.reading.Close()
+	_ = c.writing.Close()
+}
+
+// run keeps a connection to a lifeline.
+func (c *Client) run() {
+	defer close(c.gone)
+	failing := false
+	for c.ctx.Err() == nil {
+		tried := time.Now()
+		conn, err := c.connect()
+		if err == nil {
+			if failing {
+				c.log.Info("there is a lifeline again", "store", c.name, "lifeline", c.place)
+			}
+			failing = false
+			err = c.hear(conn)
+		}
+		if c.ctx.Err() != nil {
+			return
+		}
+		if !failing {
+			failing = true
+			c.log.Warn("there is no lifeline: sessions end after their TTL if this process dies", "store", c.name, "lifeline", c.place, "error", err)
+		}
+		timer := time.NewTimer(c.ttl - time.Since(tried))
+		select {
+		case <-timer.C:
+		case <-c.ctx.Done():
+			timer.Stop()
+		}
+	}
+}
+
+// connect connects to a lifeline, and tells it of all sessions.
+func (c *Client) connect() (*net.UnixConn, error) {
+	dial := net.Dialer{Timeout: 5 * time.Second}
+	address, err := addressOf(c.place)
+	if err != nil {
+		return nil, err
+	}
+	dialled, err := dial.DialContext(c.ctx, "unix", address)
+	if err != nil {
+		return nil, err
+	}
+	conn := dialled.(*net.UnixConn)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err := c.greet(conn); err != nil {
+		_ = conn.Close()
+		return nil, err
+	}
+	c.conn = conn
+	if c.guarded {
+		c.tell(frame{Guarded: true})
+	}
+	for _, session := range c.sessions {
+		c.tell(frame{Add: session.entry})
+	}
+	if c.closed {
+		_ = conn.Close()
+	}
+	return conn, nil
+}
+
+// greet sends the descriptors, to a process of the same user or of root: another one might want the password.
+func (c *Client) greet(conn *net.UnixConn) error {
+	user, err := peer(conn)
+	if err != nil {
+		return err
+	}
+	if user.Uid != 0 && user.Uid != uint32(os.Geteuid()) {
+		return fmt.Errorf("the lifeline runs as uid %d, which is neither root nor this program's", user.Uid)
+	}
+	if err := conn.SetWriteDeadline(time.Now().Add(patience)); err != nil {
+		return err
+	}
+	return sendFiles(conn, c.pidfd, c.reading)
+}
+
+// hear takes the answers, until the lifeline has gone.
+func (c *Client) hear(conn *net.UnixConn) error {
+	defer func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		_ = conn.Close()
+		c.conn = nil
+	}()
+	in := bufio.NewReader(conn)
+	for {
+		f, err := readFrame(in)
+		if err != nil {
+			return fmt.Errorf("it has gone: %w", err)
+		}
+		c.take(f)
+	}
+}
+
+func (c *Client) take(f frame) {
+	var failed error
+	id := f.Done
+	if f.Refused != "" {
+		id, failed = f.Refused, errors.New(f.Why)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if answer := c.asking[id]; answer != nil {
+		delete(c.asking, id)
+		answer <- failed
+		return
+	}
+	if session := c.sessions[id]; session != nil && session.warned && failed == nil {
+		session.warned = false
+		c.log.Info("the lifeline has answered", "store", c.name, "lifeline", c.place)
+	}
+}

@@ -1,0 +1,345 @@
+package lifeline
+
+import (
+	"crypto/rand"
+	"encoding/binary"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// noSuchUser is a user that the tests may take as root.
+const noSuchUser = 65534
+
+func needsRoot(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("another user's process takes root")
+	}
+}
+
+// shortDir returns a directory whose path is short enough for a socket, and which all users may use.
+func shortDir(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "lifeline")
+	require.NoError(t, err)
+	require.NoError(t, os.Chmod(dir, 0o777))
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return dir
+}
+
+// A service that does not answer is asked again until the TTL has gone by.
+func TestRetries(t *testing.T) {
+	w := newWorld(t)
+	var tries atomic.Int64
+	w.fails = func(string) error {
+		if tries.Add(1) < 5 {
+			return errAway
+		}
+		return nil
+	}
+	p := startProgram(t, w.path, time.Hour, "1")
+	p.kill()
+	w.ends("1")
+	require.EqualValues(t, 5, tries.Load())
+
+	tries.Store(-1 << 30)
+	p = startProgram(t, w.path, time.Second, "2")
+	p.kill()
+	w.eventually(func() bool { return w.members() == 0 }, "it is forgotten")
+	require.Less(t, tries.Load()+1<<30, int64(time.Second/tryPause+2))
+}
+
+// A lifeline that is asked to end tries once more.
+func TestCloseTriesOnceMore(t *testing.T) {
+	w := newWorld(t)
+	var tries atomic.Int64
+	w.fails = func(string) error { tries.Add(1); return errAway }
+	p := startProgram(t, w.path, time.Hour, "1")
+	lives := startProgram(t, w.path, time.Hour, "2")
+	p.kill()
+	w.eventually(func() bool { return tries.Load() > 2 }, "it is tried")
+	w.mu.Lock()
+	w.fails = nil
+	w.mu.Unlock()
+	w.stop()
+	w.ends("1")
+	require.Empty(t, w.ended, "the program that lives is left alone")
+	w.serve()
+	lives.kill()
+}
+
+// stop stops a process, and waits until it has stopped.
+func stop(t *testing.T, pid int) {
+	t.Helper()
+	require.NoError(t, syscall.Kill(pid, syscall.SIGSTOP))
+	require.Eventually(t, func() bool { return strings.HasPrefix(state(pid), "T") }, time.Minute, time.Millisecond)
+}
+
+// state is a process's, as /proc tells it; empty if there is no such process.
+func state(pid int) string {
+	status, _ := os.ReadFile("/proc/" + itoa(pid) + "/stat")
+	_, rest, _ := strings.Cut(string(status), ") ")
+	return rest
+}
+
+// A lifeline that is stopped holds up the program for a moment, and does its work when it continues.
+func TestFrozenLifeline(t *testing.T) {
+	dir := shortDir(t)
+	line := startAs(t, "lifeline", nil, dir+"/socket")
+	awaitSocket(t, dir+"/socket")
+	p := startProgram(t, dir+"/socket", time.Hour, "1")
+	stop(t, line.Process.Pid)
+	p.does(t, "add 2")
+	p.logs(t, "the lifeline has not answered")
+	require.NotContains(t, p.log.String(), "msg=\"the lifeline has answered")
+	p.kill()
+	_, _ = p.Process.Wait()
+	require.NoError(t, line.Process.Signal(syscall.SIGCONT))
+	require.ElementsMatch(t, []string{"ended 1", "ended 2"}, []string{line.line(t), line.line(t)})
+}
+
+// A program whose lifeline was late says so when it is there.
+func TestLateLifeline(t *testing.T) {
+	dir := shortDir(t)
+	line := startAs(t, "lifeline", nil, dir+"/socket")
+	awaitSocket(t, dir+"/socket")
+	p := startProgram(t, dir+"/socket", time.Hour, "1")
+	stop(t, line.Process.Pid)
+	p.does(t, "add 2")
+	require.NoError(t, line.Process.Signal(syscall.SIGCONT))
+	p.logs(t, "msg=\"the lifeline has answered")
+}
+
+func awaitSocket(t *testing.T, path string) {
+	t.Helper()
+	require.Eventually(t, func() bool { _, err := os.Stat(path); return err == nil }, time.Minute, time.Millisecond)
+}
+
+// A program goes on without a lifeline, says so once, and finds it when it comes.
+func TestNoLifeline(t *testing.T) {
+	dir := shortDir(t)
+	p := startProgram(t, dir+"/socket", 200*time.Millisecond)
+	p.does(t, "add 1")
+	p.logs(t, "there is no lifeline")
+	line := startAs(t, "lifeline", nil, dir+"/socket")
+	p.logs(t, "there is a lifeline again")
+	require.Equal(t, 1, strings.Count(p.log.String(), "there is no lifeline"))
+	p.does(t, "add 2")
+	p.does(t, "drop 1")
+	p.kill()
+	require.Equal(t, "ended 2", line.line(t))
+}
+
+// A path belongs to one lifeline, and nothing but a socket without a listener is replaced.
+func TestListen(t *testing.T) {
+	dir := shortDir(t)
+	path := dir + "/socket"
+	first := startAs(t, "lifeline", nil, path)
+	awaitSocket(t, path)
+	second := startAs(t, "lifeline", nil, path)
+	require.Contains(t, second.line(t), "another lifeline has locked")
+	info, err := os.Stat(path)
+	require.NoError(t, err)
+	require.Equal(t, os.FileMode(0o600), info.Mode().Perm())
+
+	first.kill()
+	_, _ = first.Process.Wait()
+	third := startAs(t, "lifeline", nil, path, "12345")
+	require.Eventually(t, func() bool {
+		info, err := os.Stat(path)
+		return err == nil && info.Mode().Perm() == 0o666
+	}, time.Minute, time.Millisecond, "the socket of the one that was killed is replaced; all users may use it, if some are allowed")
+	third.kill()
+
+	file := filepath.Join(dir, "file")
+	require.NoError(t, os.WriteFile(file, []byte("precious"), 0o600))
+	_, err = Listen(file, false)
+	require.ErrorContains(t, err, "is no socket")
+	content, err := os.ReadFile(file)
+	require.NoError(t, err)
+	require.Equal(t, "precious", string(content))
+
+	taken, err := net.ListenUnix("unix", &net.UnixAddr{Name: dir + "/taken", Net: "unix"})
+	require.NoError(t, err)
+	defer taken.Close()
+	_, err = Listen(dir+"/taken", false)
+	require.ErrorContains(t, err, "a program that is no lifeline listens")
+}
+
+// A socket of another user gets neither descriptors nor the password.
+func TestImpostor(t *testing.T) {
+	needsRoot(t)
+	dir := shortDir(t)
+	line := startAs(t, "lifeline", &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: noSuchUser, Gid: noSuchUser}}, dir+"/socket", "0")
+	awaitSocket(t, dir+"/socket")
+	p := startProgram(t, dir+"/socket", time.Hour)
+	p.does(t, "add 1")
+	p.logs(t, "runs as uid 65534, which is neither root nor this program's")
+	line.kill()
+}
+
+// A program of another user is served only if that user is allowed.
+func TestUsers(t *testing.T) {
+	needsRoot(t)
+	other := &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: noSuchUser, Gid: noSuchUser}}
+	for _, allowed := range []string{"12345", "65534"} {
+		dir := shortDir(t)
+		line := startAs(t, "lifeline", nil, dir+"/socket", allowed)
+		require.Eventually(t, func() bool {
+			info, err := os.Stat(dir + "/socket")
+			return err == nil && info.Mode().Perm() == 0o666
+		}, time.Minute, time.Millisecond)
+		p := startAs(t, "program", other, dir+"/socket", "1h")
+		require.Equal(t, "ready", p.line(t))
+		p.does(t, "add 1")
+		if allowed == "65534" {
+			p.kill()
+			require.Equal(t, "ended 1", line.line(t))
+			continue
+		}
+		line.logs(t, "programs of this user are refused")
+		p.logs(t, "there is no lifeline")
+	}
+}
+
+// Whatever a client sends, other programs are served, and nothing of it is left.
+func TestGarbage(t *testing.T) {
+	w := newWorld(t)
+	p := startProgram(t, w.path, time.Hour, "1")
+	pidfd, err := openPidfd()
+	require.NoError(t, err)
+	defer pidfd.Close()
+	reading, writing, err := os.Pipe()
+	require.NoError(t, err)
+	defer reading.Close()
+	defer writing.Close()
+	frame := func(body string) []byte {
+		return append(binary.BigEndian.AppendUint32(nil, uint32(len(body))), body...)
+	}
+	random := make([]byte, 1<<16)
+	_, _ = rand.Read(random)
+	rights := func(files ...*os.File) []byte {
+		var fds []int
+		for _, f := range files {
+			fds = append(fds, int(f.Fd()))
+		}
+		return syscall.UnixRights(fds...)
+	}
+	for name, send := range map[string]func(conn *net.UnixConn){
+		"nothing":        func(*net.UnixConn) {},
+		"no descriptors": func(c *net.UnixConn) { _, _ = c.Write(random) },
+		"one":            func(c *net.UnixConn) { _, _, _ = c.WriteMsgUnix([]byte{1}, rights(pidfd), nil) },
+		"three":          func(c *net.UnixConn) { _, _, _ = c.WriteMsgUnix([]byte{1}, rights(pidfd, reading, reading), nil) },
+		"random":         func(c *net.UnixConn) { _ = sendFiles(c, pidfd, reading); _, _ = c.Write(random) },
+		"a length": func(c *net.UnixConn) {
+			_ = sendFiles(c, pidfd, reading)
+			_, _ = c.Write([]byte{0xff, 0xff, 0xff, 0xff})
+		},
+		"half a frame":       func(c *net.UnixConn) { _ = sendFiles(c, pidfd, reading); _, _ = c.Write([]byte{0, 0, 1, 0, '{'}) },
+		"an empty frame":     func(c *net.UnixConn) { _ = sendFiles(c, pidfd, reading); _, _ = c.Write(frame("{}")) },
+		"no JSON":            func(c *net.UnixConn) { _ = sendFiles(c, pidfd, reading); _, _ = c.Write(frame("{")) },
+		"an unknown service": func(c *net.UnixConn) { _ = sendFiles(c, pidfd, reading); _, _ = c.Write(frame(`{"Add":{"ID":"x"}}`)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			for range 100 {
+				dialled, err := net.Dial("unix", w.path)
+				require.NoError(t, err)
+				conn := dialled.(*net.UnixConn)
+				send(conn)
+				_ = conn.Close()
+			}
+			p.does(t, "add again")
+			p.does(t, "drop again")
+		})
+	}
+	require.NotContains(t, p.log.String(), "has not answered")
+	p.kill()
+	w.ends("1")
+	w.rests()
+	_, _ = writing.Write([]byte("a byte in the pipe means nothing"))
+	w.eventually(func() bool { return w.members() == 0 }, "nothing is left of clients that have gone")
+}
+
+// A program that opens and closes stores leaves nothing behind, and one that has lost its connection is known once.
+func TestNothingGrows(t *testing.T) {
+	w := newWorld(t)
+	p := startProgram(t, w.path, 50*time.Millisecond, "1")
+	for range 20 {
+		p.does(t, "cut") // the connection to the lifeline
+		p.does(t, "drop 2")
+		p.does(t, "add 2")
+	}
+	w.eventually(func() bool { return w.members() == 1 }, "one store")
+	p.does(t, "store")
+	w.eventually(func() bool { return w.members() == 1 }, "the other was closed")
+	p.kill()
+	require.ElementsMatch(t, []string{"1", "2"}, []string{<-w.ended, <-w.ended})
+}
+
+// A program has no more sessions than it can need, and the lifeline no more programs.
+func TestLimits(t *testing.T) {
+	w := newWorld(t)
+	p := startProgram(t, w.path, time.Hour)
+	for i := range mostSessions {
+		p.does(t, fmt.Sprint("add ", i))
+	}
+	require.Empty(t, p.log.String())
+	p.does(t, "add more")
+	p.logs(t, "too many sessions")
+}
+
+// Many programs are served by a few goroutines each, and all their sessions are ended.
+func TestManyPrograms(t *testing.T) {
+	w := newWorld(t)
+	const many = 1000
+	before := runtime.NumGoroutine()
+	p := startAs(t, "program", nil, w.path, "1h")
+	require.Equal(t, "ready", p.line(t))
+	p.does(t, fmt.Sprint("many ", many))
+	w.eventually(func() bool { return w.sessions() == many }, "all are known")
+	require.LessOrEqual(t, runtime.NumGoroutine()-before, 2*many+10)
+	p.kill()
+	for range many {
+		select {
+		case <-w.ended:
+		case <-time.After(time.Minute):
+			require.Fail(t, "a session was not ended")
+		}
+	}
+	w.eventually(func() bool { return w.members() == 0 }, "nothing is left")
+}
+
+// A lifeline that has no descriptors left serves those that it has, and others later. The others go on without.
+func TestNoDescriptorsLeft(t *testing.T) {
+	dir := shortDir(t)
+	line := startAs(t, "small lifeline", nil, dir+"/socket")
+	awaitSocket(t, dir+"/socket")
+	var served, late []*process
+	for range 14 {
+		p := startProgram(t, dir+"/socket", 200*time.Millisecond)
+		p.does(t, "add 1")
+		if p.asks(t, "known 1") == 1 {
+			served = append(served, p)
+		} else {
+			late = append(late, p)
+		}
+	}
+	require.NotEmpty(t, served)
+	require.NotEmpty(t, late, "there are descriptors for fewer")
+	for _, p := range served {
+		p.kill()
+		require.Equal(t, "ended 1", line.line(t))
+	}
+	late[0].logs(t, `"the lifeline has answered"`)
+	late[0].kill()
+	require.Equal(t, "ended 1", line.line(t))
+}

@@ -1,0 +1,349 @@
+package lifeline
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+)
+
+// roleVariable makes the test binary a program that has sessions, or a lifeline.
+const roleVariable = "LIFELINE_TEST"
+
+// Lifelines of programs' own know the service too.
+func init() { Register("test", func(Service) (Ender, error) { return printer{}, nil }) }
+
+func TestMain(m *testing.M) {
+	Main()
+	switch os.Getenv(roleVariable) {
+	case "program":
+		programMain()
+	case "small lifeline":
+		limit := syscall.Rlimit{Cur: 32, Max: 32}
+		_ = syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit)
+		lifelineMain()
+	case "lifeline":
+		lifelineMain()
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// programMain is a program whose arguments are a place and the TTL. It does what it is told, and answers each line.
+func programMain() {
+	place, text := os.Args[1], os.Args[2]
+	ttl, _ := time.ParseDuration(text)
+	service := Service{Scheme: "test", TTL: ttl, Servers: []string{"server"}, Password: "secret"}
+	c, err := Open(place, "test://", ttl, func() (Service, error) { return service, nil }, slog.New(slog.NewTextHandler(os.Stderr, nil)))
+	if err != nil {
+		fmt.Println("refused:", err)
+		os.Exit(0)
+	}
+	fmt.Println("ready")
+	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
+		order, id, _ := strings.Cut(in.Text(), " ")
+		switch order {
+		case "add":
+			c.Add(id, []byte("handover of "+id))
+		case "many": // stores, with a session each
+			many, _ := strconv.Atoi(id)
+			for range many {
+				c, err := Open(place, "test://", ttl, func() (Service, error) { return service, nil }, slog.New(slog.DiscardHandler))
+				if err != nil {
+					panic(err)
+				}
+				c.Add("1", []byte("handover of 1"))
+			}
+		case "cut":
+			c.mu.Lock()
+			if c.conn != nil {
+				_ = c.conn.Close()
+			}
+			c.mu.Unlock()
+		case "store": // opened and closed
+			other, err := Open(place, "test://", ttl, func() (Service, error) { return service, nil }, slog.New(slog.DiscardHandler))
+			if err != nil {
+				panic(err)
+			}
+			other.Add("other", []byte("handover of other"))
+			other.Drop("other")
+			other.Close()
+		case "drop":
+			c.Drop(id)
+		case "stray": // a mistake of the program
+			_ = control(c.writing, syscall.Close)
+		case "known": // whether the lifeline has answered
+			c.mu.Lock()
+			warned := c.sessions[id].warned
+			c.mu.Unlock()
+			fmt.Println(map[bool]int{false: 1}[warned])
+			continue
+		case "lifeline": // its pid
+			own.mu.Lock()
+			fmt.Println(own.pid)
+			own.mu.Unlock()
+			continue
+		case "child": // a process that guards the program's work
+			file, err := c.File()
+			if err != nil {
+				panic(err)
+			}
+			child := exec.Command("/bin/sleep", "1000")
+			child.ExtraFiles = []*os.File{file}
+			if err := child.Start(); err != nil {
+				panic(err)
+			}
+			_ = file.Close()
+			fmt.Println(child.Process.Pid)
+			continue
+		case "exec":
+			panic(syscall.Exec("/bin/sleep", []string{"sleep", "1000"}, nil))
+		case "panic":
+			panic("the test says so")
+		case "exit":
+			os.Exit(3)
+		case "close":
+			c.Close()
+		}
+		fmt.Println("done")
+	}
+	os.Exit(0)
+}
+
+// lifelineMain is a lifeline at the path that is its argument. Its Enders say on stdout what they end.
+func lifelineMain() {
+	listener, err := Listen(os.Args[1], len(os.Args) > 2)
+	if err != nil {
+		fmt.Println("refused:", err)
+		os.Exit(0)
+	}
+	Harden()
+	NewServer(listener, func(uid uint32) bool { return len(os.Args) > 2 && strconv.Itoa(int(uid)) == os.Args[2] }, slog.New(slog.NewTextHandler(os.Stderr, nil))).Serve()
+}
+
+type printer struct{}
+
+func (printer) End(_ context.Context, id string, _ []byte) error {
+	fmt.Println("ended", id)
+	return nil
+}
+func (printer) Close() error { return nil }
+
+// process is another process.
+type process struct {
+	*exec.Cmd
+	in  io.WriteCloser
+	out *bufio.Reader
+	log *lines
+}
+
+// startAs starts the test binary in a role. It is killed at the end of the test.
+func startAs(t *testing.T, role string, attr *syscall.SysProcAttr, args ...string) *process {
+	t.Helper()
+	p := &process{Cmd: exec.Command("/proc/self/exe", args...), log: &lines{}}
+	p.Env = append(os.Environ(), roleVariable+"="+role, "GORACE=atexit_sleep_ms=0")
+	p.SysProcAttr, p.Stderr = attr, io.MultiWriter(p.log, t.Output())
+	var err error
+	p.in, err = p.StdinPipe()
+	require.NoError(t, err)
+	out, err := p.StdoutPipe()
+	require.NoError(t, err)
+	p.out = bufio.NewReader(out)
+	require.NoError(t, p.Start())
+	t.Cleanup(func() { p.kill(); _ = p.Wait() })
+	return p
+}
+
+// startProgram starts a program with sessions that the lifeline knows.
+func startProgram(t *testing.T, place string, ttl time.Duration, ids ...string) *process {
+	t.Helper()
+	p := startAs(t, "program", nil, place, ttl.String())
+	require.Equal(t, "ready", p.line(t))
+	for _, id := range ids {
+		p.does(t, "add "+id)
+		p.isKnown(t, id)
+	}
+	return p
+}
+
+func newReader(r io.Reader) *bufio.Reader { return bufio.NewReader(r) }
+
+func (p *process) kill() { _ = p.Process.Kill() }
+
+func (p *process) line(t *testing.T) string {
+	t.Helper()
+	line, err := p.out.ReadString('\n')
+	require.NoError(t, err, line)
+	return strings.TrimSpace(line)
+}
+
+func (p *process) says(t *testing.T, line string) {
+	t.Helper()
+	_, err := io.WriteString(p.in, line+"\n")
+	require.NoError(t, err)
+}
+
+// does tells the program what to do, and waits for that.
+func (p *process) does(t *testing.T, line string) {
+	t.Helper()
+	p.says(t, line)
+	require.Equal(t, "done", p.line(t))
+}
+
+// asks returns the answer of the program.
+func (p *process) asks(t *testing.T, line string) int {
+	t.Helper()
+	p.says(t, line)
+	number, err := strconv.Atoi(p.line(t))
+	require.NoError(t, err)
+	return number
+}
+
+// isKnown waits until the lifeline has answered that it knows a session.
+func (p *process) isKnown(t *testing.T, id string) {
+	t.Helper()
+	require.Eventually(t, func() bool { return p.asks(t, "known "+id) == 1 }, time.Minute, 5*time.Millisecond)
+}
+
+// logs waits until the process has logged a text.
+func (p *process) logs(t *testing.T, text string) {
+	t.Helper()
+	require.Eventually(t, func() bool { return strings.Contains(p.log.String(), text) }, time.Minute, time.Millisecond, text)
+}
+
+// lines keeps what a process logs.
+type lines struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *lines) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+// world is a lifeline in the test's process, with what it has ended.
+type world struct {
+	*testing.T
+	server *Server
+	path   string
+	served chan struct{}
+	ended  chan string // ids; has room for all
+	mu     sync.Mutex
+	fails  func(id string) error // guarded by mu: what ending a session returns; nil: nil
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "lifeline") // t.TempDir's path might be longer than an address may be
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	w := &world{T: t, path: filepath.Join(dir, "socket"), ended: make(chan string, 10000)}
+	Register("test", func(Service) (Ender, error) { return w, nil })
+	w.Cleanup(func() { Register("test", func(Service) (Ender, error) { return printer{}, nil }) })
+	w.serve()
+	t.Cleanup(func() { w.stop() })
+	return w
+}
+
+func (w *world) serve() {
+	w.Helper()
+	listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: w.path, Net: "unix"})
+	require.NoError(w, err)
+	w.server, w.served = NewServer(listener, func(uint32) bool { return false }, slog.New(slog.NewTextHandler(w.Output(), nil))), make(chan struct{})
+	go func() { defer close(w.served); w.server.Serve() }()
+}
+
+func (w *world) stop() {
+	w.server.Close()
+	<-w.served
+}
+
+// End implements Ender.
+func (w *world) End(_ context.Context, id string, handover []byte) error {
+	if string(handover) != "handover of "+id {
+		w.Errorf("%q was handed over for %q", handover, id)
+	}
+	w.mu.Lock()
+	fails := w.fails
+	w.mu.Unlock()
+	if fails != nil {
+		if err := fails(id); err != nil {
+			return err
+		}
+	}
+	w.ended <- id
+	return nil
+}
+
+// Close implements Ender.
+func (w *world) Close() error { return nil }
+
+// ends waits until a session has been ended, which is the next.
+func (w *world) ends(id string) {
+	w.Helper()
+	select {
+	case got := <-w.ended:
+		require.Equal(w, id, got)
+	case <-time.After(time.Minute):
+		require.Fail(w, "the session was not ended", id)
+	}
+}
+
+// rests makes sure that no session is ended for a while. A lifeline that breaks its rule ends it within a millisecond.
+func (w *world) rests() {
+	w.Helper()
+	select {
+	case id := <-w.ended:
+		require.Fail(w, "a session was ended", id)
+	case <-time.After(200 * time.Millisecond):
+	}
+}
+
+// eventually waits for a condition.
+func (w *world) eventually(holds func() bool, what string) {
+	w.Helper()
+	require.Eventually(w, holds, time.Minute, 2*time.Millisecond, what)
+}
+
+// members is how many stores are served.
+func (w *world) members() int {
+	w.server.mu.Lock()
+	defer w.server.mu.Unlock()
+	return len(w.server.all)
+}
+
+// sessions is how many sessions the server knows.
+func (w *world) sessions() (n int) {
+	w.server.mu.Lock()
+	defer w.server.mu.Unlock()
+	for m := range w.server.all {
+		m.mu.Lock()
+		n += len(m.sessions)
+		m.mu.Unlock()
+	}
+	return n
+}
+
+var errAway = errors.New("the service does not answer")

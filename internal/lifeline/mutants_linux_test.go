@@ -1,0 +1,59 @@
+package lifeline
+
+import (
+	"testing"
+
+	"github.com/go-leadership/leadership/internal/lab/mutants"
+)
+
+// mistakes are changes of one place, each with the test that must fail then. TestMutants makes them, if the package
+// is built with the tag mutants. Those of another user's processes take root.
+var (
+	mistakes = []mutants.Mutant{
+		{"the end of the pipe alone counts", "server_linux.go",
+			waits, "died := time.Now().Add(time.Hour)\n\terr := m.awaitPipe(died)", "TestStrayClose"},
+		{"the end of the pipe alone counts, after execve", "server_linux.go",
+			waits, "died := time.Now().Add(time.Hour)\n\terr := m.awaitPipe(died)", "TestCases/execve$"},
+		{"the pidfd alone counts, with a vfork child", "server_linux.go",
+			"err = m.awaitPipe(died)", "err = nil", "TestCases/vfork"},
+		{"the pidfd alone counts, with a child that shares the files", "server_linux.go",
+			"err = m.awaitPipe(died)", "err = nil", "TestCases/CLONE_FILES"},
+		{"the pidfd alone counts, and a guardian has the pipe", "server_linux.go",
+			"err = m.awaitPipe(died)", "err = nil", "TestGuardedWork"},
+		{"a byte in the pipe counts as its end", "server_linux.go",
+			"case errors.Is(err, io.EOF):\n\t\t\treturn nil", "case err == nil || errors.Is(err, io.EOF):\n\t\t\treturn nil", "TestCases/io_uring_in_a_child"},
+		{"the pipe is waited for for ever", "server_linux.go",
+			"return m.pipe.SetReadDeadline(deadline)", "_ = deadline\n\treturn nil", "TestPipeIsNotWaitedForForEver"},
+		{"another event than POLLIN counts", "kernel_linux.go",
+			"poll.revents&pollIn != 0", "poll.revents != 0", "TestOnlyPollInCounts"},
+		{"any descriptor passes for a pidfd", "kernel_linux.go",
+			`return fmt.Errorf("no pidfd: %w", errno)`, "return nil", "TestOnlyAPidfdPasses"},
+		{"the client's own pidfd counts, unchecked", "server_linux.go",
+			"if kernel, err := peerPidfd(m.conn); err == nil {\n\t\t_ = pidfd.Close()\n\t\tpidfd = kernel\n\t}\n\tif err := control(pidfd, checkPidfd); err != nil {",
+			"if err := error(nil); err != nil {", "TestPidfdOfAnother"},
+		{"the lifeline knows one session where there are two", "server_linux.go",
+			"m.sessions[e.ID] = session{", "clear(m.sessions)\n\tm.sessions[e.ID] = session{", "TestLifelineRestarts"},
+		{"the program knows one session where there are two", "client_linux.go",
+			"c.sessions[id], c.asking[id] =", "clear(c.sessions)\n\tc.sessions[id], c.asking[id] =", "TestLifelineRestarts"},
+		{"sessions are not told again after a restart of the lifeline", "client_linux.go",
+			"for _, session := range c.sessions {", "for _, session := range map[string]*handed{} {", "TestLifelineRestarts"},
+		{"the next lifeline is not looked for", "client_linux.go",
+			"timer := time.NewTimer(c.ttl - time.Since(tried))", "timer := time.NewTimer(time.Hour - time.Since(tried))", "TestNoLifeline"},
+		{"a session that is not ended is not tried again", "server_linux.go",
+			"if err == nil || last || time.Since(died) > one.ttl {", "if true || last {", "TestRetries"},
+	}
+	mistakesAboutUsers = []mutants.Mutant{
+		{"the lifeline serves every user", "server_linux.go",
+			"&& !m.server.allowed(user.Uid) {", "&& false {", "TestUsers"},
+		{"the program trusts every user's lifeline", "client_linux.go",
+			"if user.Uid != 0 && user.Uid != uint32(os.Geteuid()) {", "if user.Uid == 12345 && os.Geteuid() == 12345 {", "TestImpostor"},
+	}
+)
+
+// waits are the lines that wait for both signs of a death.
+const waits = "err := awaitExit(m.pidfd)\n\tdied := time.Now()\n\tif err == nil {\n\t\terr = m.awaitPipe(died)\n\t}"
+
+func TestMutantsAreOfThisSource(t *testing.T) {
+	mutants.Check(t, mistakes)
+	mutants.Check(t, mistakesAboutUsers)
+}

@@ -1,0 +1,164 @@
+package lifeline
+
+import (
+	"net"
+	"os"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+)
+
+// However a program dies, its sessions are ended, once.
+func TestDeath(t *testing.T) {
+	for name, die := range map[string]func(p *process){
+		"SIGKILL": func(p *process) { p.kill() },
+		"SIGSEGV": func(p *process) { _ = p.Process.Signal(syscall.SIGSEGV) },
+		"panic":   func(p *process) { p.says(t, "panic") },
+		"os.Exit": func(p *process) { p.says(t, "exit") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			p := startProgram(t, w.path, time.Hour, "1", "2", "3")
+			p.does(t, "drop 2")
+			die(p)
+			ended := map[string]bool{<-w.ended: true, <-w.ended: true}
+			require.Equal(t, map[string]bool{"1": true, "3": true}, ended)
+			w.eventually(func() bool { return w.members() == 0 }, "nothing is left of the program")
+			w.rests()
+		})
+	}
+}
+
+// The end of the pipe is not enough: a live program might have closed the descriptor by mistake. Its death counts
+// later.
+func TestStrayClose(t *testing.T) {
+	w := newWorld(t)
+	p := startProgram(t, w.path, time.Hour, "1")
+	p.does(t, "stray")
+	w.rests()
+	p.does(t, "add 2")
+	w.rests()
+	p.kill()
+	ended := map[string]bool{<-w.ended: true, <-w.ended: true}
+	require.Equal(t, map[string]bool{"1": true, "2": true}, ended)
+}
+
+// The pidfd is not enough: a process that guards the program's work has the pipe.
+func TestGuardedWork(t *testing.T) {
+	w := newWorld(t)
+	p := startProgram(t, w.path, time.Hour, "1")
+	child := p.asks(t, "child")
+	t.Cleanup(func() { _ = syscall.Kill(child, syscall.SIGKILL) })
+	p.kill()
+	_, _ = p.Process.Wait()
+	w.rests()
+	require.NoError(t, syscall.Kill(child, syscall.SIGSTOP))
+	w.rests()
+	require.NoError(t, syscall.Kill(child, syscall.SIGKILL))
+	killed := time.Now()
+	w.ends("1")
+	require.GreaterOrEqual(t, time.Since(killed), windDown, "what the child has started might end after it")
+}
+
+// A pipe that nobody closes is waited for no longer than the service keeps the session.
+func TestPipeIsNotWaitedForForEver(t *testing.T) {
+	w := newWorld(t)
+	p := startProgram(t, w.path, time.Second, "1")
+	child := p.asks(t, "child")
+	t.Cleanup(func() { _ = syscall.Kill(child, syscall.SIGKILL) })
+	p.kill()
+	w.eventually(func() bool { return w.members() == 0 }, "the program is forgotten")
+	require.Empty(t, w.ended)
+}
+
+// A program that executes another one closes the pipe, and is not dead.
+func TestExecve(t *testing.T) {
+	w := newWorld(t)
+	p := startProgram(t, w.path, time.Hour, "1")
+	p.says(t, "exec")
+	w.eventually(func() bool {
+		name, err := os.Readlink("/proc/" + itoa(p.Process.Pid) + "/exe")
+		return err == nil && name != "" && !isTest(name)
+	}, "another program runs")
+	w.rests()
+	p.kill()
+	w.ends("1")
+}
+
+// The next lifeline learns of all sessions, and of the same pipe: work that is guarded keeps the session still.
+func TestLifelineRestarts(t *testing.T) {
+	w := newWorld(t)
+	p := startProgram(t, w.path, time.Second, "1", "2")
+	child := p.asks(t, "child")
+	t.Cleanup(func() { _ = syscall.Kill(child, syscall.SIGKILL) })
+	w.stop()
+	w.serve()
+	w.eventually(func() bool { return w.sessions() == 2 }, "the sessions are told again")
+	p.does(t, "drop 2")
+	w.eventually(func() bool { return w.sessions() == 1 }, "one is dropped")
+	p.kill()
+	_, _ = p.Process.Wait()
+	w.rests()
+	require.NoError(t, syscall.Kill(child, syscall.SIGKILL))
+	w.ends("1")
+}
+
+// Another event than POLLIN says nothing of a death.
+func TestOnlyPollInCounts(t *testing.T) {
+	reading, writing, err := os.Pipe()
+	require.NoError(t, err)
+	require.NoError(t, reading.Close())
+	require.NoError(t, control(writing, func(fd int) error { // POLLERR
+		require.False(t, exited(fd))
+		return nil
+	}))
+	require.NoError(t, writing.Close())
+	require.False(t, exited(1<<20), "POLLNVAL")
+}
+
+// What is no pidfd is refused.
+func TestOnlyAPidfdPasses(t *testing.T) {
+	pidfd, err := openPidfd()
+	require.NoError(t, err)
+	defer pidfd.Close()
+	require.NoError(t, control(pidfd, checkPidfd))
+	reading, writing, err := os.Pipe()
+	require.NoError(t, err)
+	defer reading.Close()
+	defer writing.Close()
+	require.ErrorContains(t, control(reading, checkPidfd), "no pidfd")
+}
+
+// The death that counts is that of the process that has made the connection, whatever pidfd it sends.
+func TestPidfdOfAnother(t *testing.T) {
+	w := newWorld(t)
+	other := startAs(t, "program", nil, w.path, "1h")
+	fd, err := unix.PidfdOpen(other.Process.Pid, 0)
+	require.NoError(t, err)
+	pidfd, err := newFile(fd, "pidfd")
+	require.NoError(t, err)
+	defer pidfd.Close()
+	other.kill()
+	require.NoError(t, awaitExit(pidfd))
+
+	reading, writing, err := os.Pipe()
+	require.NoError(t, err)
+	defer reading.Close()
+	require.NoError(t, writing.Close(), "the pipe has ended, too")
+	dialled, err := net.Dial("unix", w.path)
+	require.NoError(t, err)
+	defer dialled.Close()
+	conn := dialled.(*net.UnixConn)
+	if kernel, err := peerPidfd(conn); err != nil {
+		t.Skip("this kernel does not say which process has made a connection: ", err)
+	} else {
+		require.NoError(t, kernel.Close())
+	}
+	require.NoError(t, sendFiles(conn, pidfd, reading))
+	_ = writeFrame(conn, frame{Add: &entry{"1", []byte("handover of 1"), Service{Scheme: "test", TTL: time.Hour, Servers: []string{"server"}}}})
+	w.rests()
+	w.eventually(func() bool { return w.members() == 1 }, "the session of a program that lives")
+}

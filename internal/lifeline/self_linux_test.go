@@ -1,0 +1,119 @@
+package lifeline
+
+import (
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// A program starts its lifeline when it has a session, and another one when that has gone. Its lifelines end after it.
+func TestSelf(t *testing.T) {
+	p := startProgram(t, Self, 100*time.Millisecond)
+	require.Zero(t, p.asks(t, "lifeline"))
+	p.does(t, "add 1")
+	p.isKnown(t, "1") // it ignores signals by now
+	first := p.asks(t, "lifeline")
+	t.Cleanup(func() { _ = syscall.Kill(first, syscall.SIGKILL) })
+	for _, s := range []syscall.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM, syscall.SIGQUIT, syscall.SIGPIPE, syscall.SIGTSTP} {
+		require.NoError(t, syscall.Kill(first, s))
+	}
+	p.does(t, "add 2")
+	require.Equal(t, first, p.asks(t, "lifeline"), "it ignores what a terminal or a supervisor sends")
+	require.NoError(t, syscall.Kill(first, syscall.SIGKILL))
+	second := 0
+	require.Eventually(t, func() bool { second = p.asks(t, "lifeline"); return second != first }, time.Minute, 5*time.Millisecond)
+	t.Cleanup(func() { _ = syscall.Kill(second, syscall.SIGKILL) })
+	p.logs(t, "there is a lifeline again")
+	p.kill()
+	_, _ = p.Process.Wait()
+	require.Eventually(t, func() bool { rest := state(second); return rest == "" || strings.HasPrefix(rest, "Z") }, time.Minute, 5*time.Millisecond)
+}
+
+// The lifeline of a program holds nothing that the program has inherited, and keeps its memory to itself.
+func TestSelfHoldsNothing(t *testing.T) {
+	reading, writing, err := os.Pipe()
+	require.NoError(t, err)
+	defer reading.Close()
+	p := &process{Cmd: exec.Command("/proc/self/exe", Self, "1h"), log: &lines{}}
+	p.Env = append(os.Environ(), roleVariable+"=program", "GORACE=atexit_sleep_ms=0")
+	p.ExtraFiles = []*os.File{nil, nil, nil, writing} // descriptor 6, which the program passes on
+	p.in, err = p.StdinPipe()
+	require.NoError(t, err)
+	out, err := p.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, p.Start())
+	defer func() { p.kill(); _ = p.Wait() }()
+	require.NoError(t, writing.Close())
+	p.out = newReader(out)
+	require.Equal(t, "ready", p.line(t))
+	p.does(t, "add 1")
+	p.isKnown(t, "1")
+	line := p.asks(t, "lifeline")
+	defer func() { _ = syscall.Kill(line, syscall.SIGKILL) }()
+	stop(t, line)
+	p.kill()
+	_, err = reading.Read(make([]byte, 1))
+	require.ErrorIs(t, err, io.EOF, "the lifeline does not have the pipe")
+	require.NoError(t, syscall.Kill(line, syscall.SIGCONT))
+}
+
+// A lifeline starts after the program's file was replaced: it is the program that runs.
+func TestSelfAfterTheFileHasGone(t *testing.T) {
+	own, err := os.ReadFile("/proc/self/exe")
+	require.NoError(t, err)
+	path := filepath.Join(t.TempDir(), "program")
+	require.NoError(t, os.WriteFile(path, own, 0o700))
+	p := &process{Cmd: exec.Command(path, Self, "1h"), log: &lines{}}
+	p.Env, p.Stderr = append(os.Environ(), roleVariable+"=program", "GORACE=atexit_sleep_ms=0"), p.log
+	p.in, err = p.StdinPipe()
+	require.NoError(t, err)
+	out, err := p.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, p.Start())
+	defer func() { p.kill(); _ = p.Wait() }()
+	p.out = newReader(out)
+	require.Equal(t, "ready", p.line(t))
+	require.NoError(t, os.Remove(path))
+	p.does(t, "add 1")
+	p.isKnown(t, "1")
+	require.NotZero(t, p.asks(t, "lifeline"))
+	require.NotContains(t, p.log.String(), "there is no lifeline")
+}
+
+// Process 1 can't have a lifeline of its own: the kernel would kill both.
+func TestSelfOfProcess1(t *testing.T) {
+	attr := &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWPID}
+	if os.Getuid() != 0 {
+		attr.Cloneflags |= syscall.CLONE_NEWUSER
+	}
+	if err := probe(attr); err != nil {
+		t.Skipf("no PID namespace: %v", err)
+	}
+	p := startAs(t, "program", attr, Self, "1h")
+	require.Contains(t, p.line(t), "process 1 of a container")
+}
+
+func probe(attr *syscall.SysProcAttr) error {
+	cmd := exec.Command("/bin/true")
+	cmd.SysProcAttr = attr
+	return cmd.Run()
+}
+
+// A place is an absolute path or self, and self needs Main.
+func TestCheck(t *testing.T) {
+	require.ErrorContains(t, Check("relative"), "absolute path")
+	require.NoError(t, Check("/run/lifeline"))
+	require.NoError(t, Check(Self))
+	mainCalled = false
+	defer func() { mainCalled = true }()
+	require.ErrorContains(t, Check(Self), "lifeline.Main")
+	t.Setenv(ParentVariable, "@some")
+	require.NoError(t, Check(Self), "the program was started by a lifeline")
+}

@@ -1,0 +1,24 @@
+package engine
+
+import (
+	"testing"
+
+	"github.com/go-leadership/leadership/internal/lab/mutants"
+)
+
+// mistakes are changes of what the engine tells a lifeline, each with the test that must fail then. TestMutants makes
+// them, if the package is built with the tag mutants. Package mutate, in tools, changes the rest of the engine.
+var mistakes = []mutants.Mutant{
+	{"a session whose end has failed is not dropped", "session.go",
+		"defer s.handBack()", "defer func() {\n\t\tif _, left := s.state(); left == nil {\n\t\t\ts.handBack()\n\t\t}\n\t}()",
+		"TestLifelineKnowsAllSessions"},
+	{"a session that the service has ended is not dropped", "session.go",
+		"s.handBack()\n\t\treturn", "return", "TestLifelineForgetsASessionThatHasEnded"},
+	{"a session is dropped while the leader's work winds down", "session.go",
+		"s.engine.keeper.Go(func() { s.await(work); s.end() })", "s.handBack()\n\ts.engine.keeper.Go(func() { s.await(work); s.end() })",
+		"TestLifelineKnowsAllSessions"},
+	{"a lifeline gives no file for the session", "optional.go",
+		"return line.File()", "return nil, nil", "TestLifelineGivesTheSessionFile"},
+}
+
+func TestMutantsAreOfThisSource(t *testing.T) { mutants.Check(t, mistakes) }

@@ -1,0 +1,108 @@
+package zookeeper
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"time"
+
+	"github.com/go-leadership/leadership/internal/adapter"
+	"github.com/go-leadership/leadership/internal/lifeline"
+)
+
+func init() {
+	lifeline.Register("zookeeper", func(s lifeline.Service) (lifeline.Ender, error) {
+		secure, err := s.Secure.Config()
+		return ender{s, secure}, err
+	})
+}
+
+// Handover implements engine.Handover: who has the password may resume the session, and end it.
+func (s *session) Handover() []byte { return s.password }
+
+// ender ends sessions of other processes.
+type ender struct {
+	service lifeline.Service
+	secure  *tls.Config
+}
+
+// End implements lifeline.Ender. It asks all servers at once: one of them might be silent.
+func (e ender) End(ctx context.Context, id string, password []byte) error {
+	number, err := strconv.ParseUint(id, 16, 64)
+	if err != nil || len(password) != passwordBytes {
+		return fmt.Errorf("no session: %q", id)
+	}
+	s := &session{id: int64(number), password: password}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	ended := make(chan error, len(e.service.Servers))
+	for _, server := range e.service.Servers {
+		go func() { ended <- e.endAt(ctx, server, s) }()
+	}
+	var errs []error
+	done := false
+	for range e.service.Servers {
+		if err := <-ended; err == nil {
+			done = true
+			cancel()
+		} else {
+			errs = append(errs, err)
+		}
+	}
+	if done {
+		return nil
+	}
+	return errors.Join(errs...)
+}
+
+// endAt resumes the session at a server, and ends it there.
+func (e ender) endAt(ctx context.Context, server string, s *session) error {
+	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", server)
+	if err != nil {
+		return err
+	}
+	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
+	defer conn.Close()
+	if e.secure != nil {
+		if conn, err = adapter.Secure(ctx, conn, e.secure, server); err != nil {
+			return err
+		}
+	}
+	w := newWire(conn)
+	g, err := w.shake(s, e.service.TTL, time.Minute) // until ctx ends
+	switch {
+	case err != nil:
+		return fmt.Errorf("%s: %w", server, plain(err))
+	case g.id == 0:
+		return nil // it has ended
+	case g.id != s.id:
+		return fmt.Errorf("%s: another session was resumed", server)
+	}
+	return closeSession(w)
+}
+
+// closeRequest ends a session: the length of the rest, the number of the request, and the operation, which is -11.
+var closeRequest = []byte{0, 0, 0, 8, 0, 0, 0, 1, 0xff, 0xff, 0xff, 0xf5}
+
+// closeSession ends the session of a connection. The answer to the handshake is still to be read.
+func closeSession(w *wire) error {
+	if _, err := w.Conn.Write(closeRequest); err != nil {
+		return err
+	}
+	for _, limits := range [][2]int{{minReply, maxReply}, {minFrame, maxFrame}} {
+		n, err := w.frame(limits[0], limits[1])
+		if err == nil {
+			_, err = w.in.Discard(n)
+		}
+		if err != nil {
+			return plain(err)
+		}
+	}
+	return nil
+}
+
+// Close implements lifeline.Ender.
+func (e ender) Close() error { return nil }

@@ -117,3 +117,41 @@ func TestCheck(t *testing.T) {
 	t.Setenv(ParentVariable, "@some")
 	require.NoError(t, Check(Self), "the program was started by a lifeline")
 }
+
+// What a lifeline knows is in its memory alone: not in its arguments, variables and logs, and other processes of its user
+// can't read its memory.
+func TestSecrets(t *testing.T) {
+	p := startProgram(t, Self, time.Hour, "1") // the password is "secret"
+	own := p.asks(t, "lifeline")
+	dir := shortDir(t)
+	line := startAs(t, "lifeline", nil, dir+"/socket")
+	awaitSocket(t, dir+"/socket")
+	other := startProgram(t, dir+"/socket", time.Hour, "1")
+	for _, pid := range []int{own, line.Process.Pid} {
+		for _, file := range []string{"cmdline", "environ"} {
+			text, err := os.ReadFile("/proc/" + itoa(pid) + "/" + file)
+			require.NoError(t, err)
+			require.NotContains(t, string(text), "secret", file)
+		}
+	}
+	other.kill()
+	require.Equal(t, "ended 1", line.line(t))
+	require.NotContains(t, line.log.String(), "secret")
+	require.NotContains(t, p.log.String(), "secret")
+	p.kill()
+}
+
+// The kernel gives the files in /proc of a process whose memory is hidden to root.
+func TestMemoryIsHidden(t *testing.T) {
+	needsRoot(t)
+	dir := shortDir(t)
+	line := startAs(t, "lifeline", &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: noSuchUser, Gid: noSuchUser}}, dir+"/socket")
+	awaitSocket(t, dir+"/socket")
+	require.Eventually(t, func() bool {
+		info, err := os.Stat("/proc/" + itoa(line.Process.Pid) + "/mem")
+		return err == nil && info.Sys().(*syscall.Stat_t).Uid == 0
+	}, time.Minute, time.Millisecond)
+	status, err := os.ReadFile("/proc/" + itoa(line.Process.Pid) + "/status")
+	require.NoError(t, err)
+	require.Contains(t, string(status), "Uid:\t65534\t")
+}

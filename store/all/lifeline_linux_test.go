@@ -1,11 +1,17 @@
 package all_test
 
 import (
+	"crypto/tls"
+	"net"
 	"testing"
 
 	"github.com/go-leadership/leadership/internal/lab/storetest"
 	"github.com/go-leadership/leadership/internal/lab/testserver"
 	"github.com/go-leadership/leadership/store"
+	"github.com/go-leadership/leadership/store/consul"
+	"github.com/go-leadership/leadership/store/etcd"
+	"github.com/go-leadership/leadership/store/zookeeper"
+	"github.com/hashicorp/consul/api"
 	"github.com/stretchr/testify/require"
 )
 
@@ -62,5 +68,26 @@ func TestLifelineIsRefused(t *testing.T) {
 		_, err := store.Open(soon(t), url, nil)
 		requireInvalid(t, err, "lifeline")
 		require.ErrorContains(t, err, reason, url)
+	}
+}
+
+// The same for what a URL can't say.
+func TestLifelineOfAConfigIsRefused(t *testing.T) {
+	dial := (&net.Dialer{}).DialContext
+	lifeline := "/run/lifeline"
+	for name, open := range map[string]func() (store.Store, error){
+		"another process can't use the function that dials": func() (store.Store, error) {
+			return etcd.Open(etcd.Config{Endpoints: []string{"h:1"}, Lifeline: lifeline, Dial: dial})
+		},
+		"another process can't use these TLS settings": func() (store.Store, error) {
+			return zookeeper.Open(zookeeper.Config{Servers: []string{"h:1"}, Lifeline: lifeline, TLS: &tls.Config{}})
+		},
+		"it needs a client of the store's own": func() (store.Store, error) {
+			return consul.Open(consul.Config{Client: &api.Client{}, Lifeline: lifeline})
+		},
+	} {
+		_, err := open()
+		requireInvalid(t, err, "lifeline")
+		require.ErrorContains(t, err, name)
 	}
 }

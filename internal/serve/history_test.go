@@ -58,6 +58,7 @@ func TestHistory(t *testing.T) {
 		w.start(Config{History: path})
 		e := w.election("e")
 		require.False(t, e.AtLeast)
+		require.Empty(t, w.before, "the change is not that of an election that is found again later")
 		require.Equal(t, time.Hour+time.Second, time.Since(e.Since).Round(time.Second))
 		page := w.get("/").Body.String()
 		require.Contains(t, page, `<td class="gap">1 s</td>`, "the page has the changes of the file")

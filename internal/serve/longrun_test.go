@@ -8,6 +8,7 @@ import (
 	"os"
 	"runtime"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -77,12 +78,14 @@ func TestChangesInAnOutage(t *testing.T) {
 type slow struct {
 	*sink
 	deadline time.Time
+	ended    atomic.Bool
 }
 
 func (s *slow) SetWriteDeadline(t time.Time) error { s.deadline = t; return nil }
 
 func (s *slow) Write([]byte) (int, error) {
 	time.Sleep(time.Until(s.deadline))
+	s.ended.Store(true)
 	return 0, os.ErrDeadlineExceeded
 }
 
@@ -105,6 +108,12 @@ func TestSlowBrowser(t *testing.T) {
 		require.NotEmpty(t, list[len(list)-1].Changes)
 		require.Less(t, time.Since(began), writeTimeout)
 		require.Equal(t, writeTimeout, <-took)
+
+		last := &slow{sink: &sink{}}
+		go w.ServeHTTP(last, httptest.NewRequest(http.MethodGet, "/events", nil))
+		pass(time.Millisecond)
+		require.NoError(t, w.Server.Close())
+		require.True(t, last.ended.Load(), "Close waits for all streams")
 	})
 }
 

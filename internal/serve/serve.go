@@ -156,7 +156,7 @@ func (s *Server) update(names []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for name, e := range s.elections {
-		if e.Leader.Revision == 0 && len(e.Queue.Ballots) == 0 && time.Since(e.listed) > forgetAfter {
+		if e.Leader.Revision == 0 && time.Since(e.listed) > forgetAfter {
 			e.follower.Stop() // its goroutine ends
 			delete(s.elections, name)
 			s.metrics.Remove(name)

@@ -40,6 +40,7 @@ type counted struct {
 	*memory.Store
 	lists, queues atomic.Int64
 	denied        atomic.Bool // reads of queues are
+	during        func()      // if not nil: runs before a read of a queue returns
 }
 
 func (c *counted) Elections(ctx context.Context) ([]string, error) {
@@ -52,7 +53,11 @@ func (c *counted) Ballots(ctx context.Context, election string) ([]store.Standin
 	if c.denied.Load() {
 		return nil, fmt.Errorf("list the ballots: %w", store.ErrDenied)
 	}
-	return c.Store.Ballots(ctx, election)
+	list, err := c.Store.Ballots(ctx, election)
+	if c.during != nil {
+		c.during()
+	}
+	return list, err
 }
 
 func virtual(t *testing.T, test func(w *world)) {

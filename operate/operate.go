@@ -207,23 +207,21 @@ func nextInLine(ctx context.Context, st store.Store, election string, to uint64)
 	}
 }
 
-// await waits until the first in line has acknowledged and is the one that should lead, or done returns an error. It reads the
-// queue at each change of the leader, and after each TTL without one: no change tells that a ballot that waits has gone. The
-// first read is later than what the caller has asked for.
+// await waits until the first in line has acknowledged and is the one that should lead, or done returns an error. It
+// reads the queue at each answer of Observe: no change of the leader tells that a ballot that waits has gone, but a
+// healthy store confirms the leader several times in a TTL. The first read is later than what the caller has asked for.
 func (o *Outcome) await(ctx context.Context, st store.Store, election string, done func(Queue) (bool, error)) error {
 	for known := (*store.Known)(nil); ; {
-		watching, cancel := context.WithTimeout(ctx, st.TTL())
-		now, err := st.Observe(watching, election, known)
-		quiet := err != nil && watching.Err() != nil && ctx.Err() == nil
-		cancel()
-		if err == nil || quiet {
-			var q Queue
-			if q, err = Read(ctx, st, election); err == nil {
-				o.After = q
-				led, gone := done(q)
-				if gone != nil || led && q.Leads() {
-					return gone
-				}
+		now, err := st.Observe(ctx, election, known)
+		var q Queue
+		if err == nil {
+			q, err = Read(ctx, st, election)
+		}
+		if err == nil {
+			known, o.After = &now, q
+			led, gone := done(q)
+			if gone != nil || led && q.Leads() {
+				return gone
 			}
 		}
 		switch {
@@ -231,8 +229,6 @@ func (o *Outcome) await(ctx context.Context, st store.Store, election string, do
 			return fmt.Errorf("%w: %w", ErrNotDone, context.Cause(ctx))
 		case err != nil && !uncertain(err):
 			return err
-		case err == nil && !quiet:
-			known = &now
 		case err != nil:
 			_ = sleep(ctx, time.Second/10)
 		}

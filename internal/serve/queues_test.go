@@ -27,7 +27,7 @@ func TestOrderOfReads(t *testing.T) {
 		w.start(Config{})
 		defer w.look()()
 		pass(10 * time.Second)
-		for range 30 {
+		for range 10 {
 			pass(2 * time.Second)
 			w.mu.Lock()
 			for _, e := range w.elections {

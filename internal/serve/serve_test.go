@@ -321,7 +321,9 @@ func TestListFails(t *testing.T) {
 // A follower that has ended says why.
 func TestFollowerEnds(t *testing.T) {
 	virtual(t, func(w *world) {
+		w.lead(w.open(), "e", "db1")
 		w.start(Config{Elections: []string{"e"}})
+		require.Equal(t, http.StatusOK, w.get("/elections/e/leader?value=db1").Code)
 		w.Server.mu.Lock()
 		f := w.Server.elections["e"].follower
 		w.Server.mu.Unlock()
@@ -330,7 +332,7 @@ func TestFollowerEnds(t *testing.T) {
 		e := w.election("e")
 		require.Equal(t, "not followed", e.State)
 		require.Equal(t, leadership.ErrStopped.Error(), e.Problems[0].Text)
-		require.Equal(t, http.StatusServiceUnavailable, w.get("/elections/e/leader?value=").Code)
+		require.Equal(t, http.StatusServiceUnavailable, w.get("/elections/e/leader?value=db1").Code)
 	})
 }
 

@@ -11,12 +11,12 @@ import (
 	"github.com/go-leadership/leadership/store"
 )
 
-// Hold keeps an election from getting another leader: while an election is held, no candidate begins a term, and the present
-// leader stays. It is for planned work, and no safety device: if the process of the hold loses its session, another
-// candidate may lead.
+// Hold keeps an election from getting another leader: while an election is held, no candidate begins a term, and the
+// present leader stays. It is for planned work, and no safety device: if the process of the hold loses its session,
+// another candidate may lead.
 //
-// A hold is a ballot that never acknowledges. When the leader goes, the hold is first in line, and there is no leader. So
-// every version of every candidate honours it, also those of other programs' recipes, and it ends with its process.
+// A hold is a ballot that never acknowledges. When the leader goes, the hold is first in line, and there is no leader.
+// So every version of every candidate honours it, also those of other programs' recipes, and it ends with its process.
 type Hold struct {
 	ballot store.Ballot
 	behind []store.Standing
@@ -39,12 +39,12 @@ func Held(value string) (reason string, held bool) {
 // ErrReleased says that a hold was released: by Release, or by an operator who asked its ballot to resign.
 var ErrReleased = errors.New("the hold was released")
 
-// NewHold holds an election. It casts a ballot, asks those that wait ahead of it, but not the leader, to stand again behind
-// it, and returns when only the leader is ahead of it, or after a TTL: some might hang. Behind says who was asked. The
-// reason is shown to those who list the ballots, with who it was: "new disks, alice@db1".
+// NewHold holds an election. It casts a ballot, asks those that wait ahead of it, but not the leader, to stand again
+// behind it, and returns when only the leader is ahead of it, or after a TTL: some might hang. Behind says who was
+// asked. The reason is shown to those who list the ballots, with who it was: "new disks, alice@db1".
 //
-// It refuses with ErrForeign if a ballot of another program's recipe waits ahead: that one takes no requests, and would lead;
-// and with ErrHeld if the election is held already. The caller calls Release.
+// It refuses with ErrForeign if a ballot of another program's recipe waits ahead: that one takes no requests, and would
+// lead; and with ErrHeld if the election is held already. The caller calls Release.
 func NewHold(ctx context.Context, st store.Store, election, reason string) (*Hold, error) {
 	ballot, err := st.Cast(ctx, election, mark+reason)
 	if err != nil {
@@ -95,8 +95,8 @@ func (h *Hold) settle(ctx context.Context, st store.Store, election string) erro
 	return err
 }
 
-// keep waits until the hold ends, and gives its ballot back. Once the lease has lapsed, the ballot might be gone, and the store
-// might learn of that late: so the hold ends then.
+// keep waits until the hold ends, and gives its ballot back. Once the lease has lapsed, the ballot might be gone, and
+// the store might learn of that late: so the hold ends then.
 func (h *Hold) keep(ctx context.Context, st store.Store, lapsed <-chan struct{}) {
 	defer close(h.done)
 	waiting, stop := context.WithCancel(ctx)
@@ -152,15 +152,15 @@ func (h *Hold) Token() uint64 { return h.ballot.Token() }
 // Behind returns the ballots whose owners were asked to stand again behind the hold.
 func (h *Hold) Behind() []store.Standing { return h.behind }
 
-// Ahead returns the ballots that were asked and had not gone when NewHold returned: their programs might hang. They would lead
-// before the hold.
+// Ahead returns the ballots that were asked and had not gone when NewHold returned: their programs might hang. They
+// would lead before the hold.
 func (h *Hold) Ahead() []store.Standing { return h.ahead }
 
 // First returns a channel that is closed when the leader has gone: the election has no leader from then on.
 func (h *Hold) First() <-chan struct{} { return h.first }
 
-// Ended returns a channel that is closed when the hold has ended: it was released, or its session is lost or was not renewed
-// in time. Err says which.
+// Ended returns a channel that is closed when the hold has ended: it was released, or its session is lost or was not
+// renewed in time. Err says which.
 func (h *Hold) Ended() <-chan struct{} { return h.ended }
 
 // Err is nil while the hold goes on, and then ErrReleased, an error that matches store.ErrLost, or why the ballot of a
@@ -174,8 +174,8 @@ func (h *Hold) Err() error {
 	}
 }
 
-// Release ends the hold, and returns when its ballot is known to be gone, or ctx has ended: then the store goes on. It returns
-// nil if the hold has ended before.
+// Release ends the hold, and returns when its ballot is known to be gone, or ctx has ended: then the store goes on. It
+// returns nil if the hold has ended before.
 func (h *Hold) Release(ctx context.Context) error {
 	h.cancel()
 	select {
@@ -189,8 +189,8 @@ func (h *Hold) Release(ctx context.Context) error {
 	return h.err
 }
 
-// Release ends the holds of an election that other processes keep: it asks for their resignation, and waits until they have
-// gone. It returns the reason of the first. ErrNotStanding: the election is not held.
+// Release ends the holds of an election that other processes keep: it asks for their resignation, and waits until they
+// have gone. It returns the reason of the first. ErrNotStanding: the election is not held.
 func Release(ctx context.Context, st store.Store, election string) (reason string, err error) {
 	asked := map[uint64]bool{}
 	for pause := 2 * time.Millisecond; ; pause = min(2*pause, st.TTL()/20) {

@@ -1,8 +1,8 @@
 // Package operate does to an election what an operator wants: it makes a leader step down, switches over to a named
 // candidate, and holds an election, so that no candidate begins a term. The command leadership stands on it.
 //
-// It stores nothing but marks on ballots that stand, and ballots of its own. So what an operator leaves undone, since the
-// program was killed say, goes with those ballots, and no key has to be cleared.
+// It stores nothing but marks on ballots that stand, and ballots of its own. So what an operator leaves undone, since
+// the program was killed say, goes with those ballots, and no key has to be cleared.
 package operate
 
 import (
@@ -45,8 +45,8 @@ func (q Queue) find(token uint64) int {
 	return slices.IndexFunc(q.Ballots, func(b store.Standing) bool { return b.Token == token })
 }
 
-// Read reads the queue of an election. These are three requests; it reads again if the first in line has changed between
-// them.
+// Read reads the queue of an election. These are three requests; it reads again if the first in line has changed
+// between them.
 func Read(ctx context.Context, st store.Store, election string) (Queue, error) {
 	before, err := st.Ballots(ctx, election)
 	for err == nil {
@@ -74,9 +74,9 @@ type Outcome struct {
 	Took     time.Duration
 }
 
-// StepDown asks the owner of a ballot to resign, and waits until another ballot is first in line and has acknowledged. The
-// owner's work is stopped first; then its ballot goes, so that no two leaders overlap. If no other candidate stands, the
-// same one leads again, with a higher token.
+// StepDown asks the owner of a ballot to resign, and waits until another ballot is first in line and has acknowledged.
+// The owner's work is stopped first; then its ballot goes, so that no two leaders overlap. If no other candidate
+// stands, the same one leads again, with a higher token.
 //
 // If ctx ends before that, StepDown returns ErrNotDone with its cause. The request stands nevertheless.
 func StepDown(ctx context.Context, st store.Store, election string, token uint64) (o Outcome, err error) {
@@ -100,18 +100,18 @@ func StepDown(ctx context.Context, st store.Store, election string, token uint64
 	})
 }
 
-// SwitchOver makes the candidate with this ballot lead. A ballot can't move forward. So it asks those that wait ahead of the
-// target to stand again behind it; when the target is next in line, it asks the leader to resign; and it waits until the
-// target has acknowledged. In between no other candidate leads.
+// SwitchOver makes the candidate with this ballot lead. A ballot can't move forward. So it asks those that wait ahead
+// of the target to stand again behind it; when the target is next in line, it asks the leader to resign; and it waits
+// until the target has acknowledged. In between no other candidate leads.
 //
-// A candidate that waits and does not give way, since it is of a version that does so only when it is first, or hangs, is
-// waited for no longer than a TTL: if it gives way when it is first, the target leads after it.
+// A candidate that waits and does not give way, since it is of a version that does so only when it is first, or hangs,
+// is waited for no longer than a TTL: if it gives way when it is first, the target leads after it.
 //
-// It does nothing if the ballot does not stand (ErrNotStanding), if one ahead of it takes no requests (ErrForeign), or if the
-// election is held (ErrHeld), also if the ballot is that of the hold. It does not touch the leader if the target has gone
-// meanwhile (ErrTargetGone). If ctx ends once the leader was asked, it returns ErrNotDone with its cause, and the
-// switch-over goes on by itself. Two operators at once each ask all ahead of their targets: the target that is further back
-// in the queue leads in the end.
+// It does nothing if the ballot does not stand (ErrNotStanding), if one ahead of it takes no requests (ErrForeign), or
+// if the election is held (ErrHeld), also if the ballot is that of the hold. It does not touch the leader if the target
+// has gone meanwhile (ErrTargetGone). If ctx ends once the leader was asked, it returns ErrNotDone with its cause, and
+// the switch-over goes on by itself. Two operators at once each ask all ahead of their targets: the target that is
+// further back in the queue leads in the end.
 func SwitchOver(ctx context.Context, st store.Store, election string, to uint64) (o Outcome, err error) {
 	defer o.begin(election)()
 	if o.Before, err = Read(ctx, st, election); err != nil {
@@ -207,23 +207,21 @@ func nextInLine(ctx context.Context, st store.Store, election string, to uint64)
 	}
 }
 
-// await waits until the first in line has acknowledged and is the one that should lead, or done returns an error. It reads the
-// queue at each change of the leader, and after each TTL without one: no change tells that a ballot that waits has gone. The
-// first read is later than what the caller has asked for.
+// await waits until the first in line has acknowledged and is the one that should lead, or done returns an error. It
+// reads the queue at each answer of Observe: no change of the leader tells that a ballot that waits has gone, but a
+// healthy store confirms the leader several times in a TTL. The first read is later than what the caller has asked for.
 func (o *Outcome) await(ctx context.Context, st store.Store, election string, done func(Queue) (bool, error)) error {
 	for known := (*store.Known)(nil); ; {
-		watching, cancel := context.WithTimeout(ctx, st.TTL())
-		now, err := st.Observe(watching, election, known)
-		quiet := err != nil && watching.Err() != nil && ctx.Err() == nil
-		cancel()
-		if err == nil || quiet {
-			var q Queue
-			if q, err = Read(ctx, st, election); err == nil {
-				o.After = q
-				led, gone := done(q)
-				if gone != nil || led && q.Leads() {
-					return gone
-				}
+		now, err := st.Observe(ctx, election, known)
+		var q Queue
+		if err == nil {
+			q, err = Read(ctx, st, election)
+		}
+		if err == nil {
+			known, o.After = &now, q
+			led, gone := done(q)
+			if gone != nil || led && q.Leads() {
+				return gone
 			}
 		}
 		switch {
@@ -231,8 +229,6 @@ func (o *Outcome) await(ctx context.Context, st store.Store, election string, do
 			return fmt.Errorf("%w: %w", ErrNotDone, context.Cause(ctx))
 		case err != nil && !uncertain(err):
 			return err
-		case err == nil && !quiet:
-			known = &now
 		case err != nil:
 			_ = sleep(ctx, time.Second/10)
 		}

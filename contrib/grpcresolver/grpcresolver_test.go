@@ -222,6 +222,7 @@ func TestTarget(t *testing.T) {
 		{election, "leadership:" + election, "there is no leader"},
 		{election, "leadership:///database", `target "leadership:///database" is not leadership:///database/primary`},
 		{election, "leadership://database/primary", `target "leadership://database/primary" is not leadership:///database/primary`},
+		{election, "leadership://host/database/primary", "is not leadership:///database/primary"},
 		{election, "leadership:///", "is not leadership:///database/primary"},
 	} {
 		f, err := leadership.NewFollower(st, c.election, nil)
@@ -279,7 +280,7 @@ func TestStreamGoesOn(t *testing.T) {
 	require.Equal(t, codes.Canceled, status.Code(err), "%v", err) // by the client, and by nothing before
 }
 
-// Close waits for the goroutine of the resolver.
+// Close waits for the goroutine of the resolver, which tells nothing of that.
 func TestCloseWaits(t *testing.T) {
 	w := newWorld(t, inMemory(t, 10*time.Second))
 	w.elect(w.members[0])
@@ -291,18 +292,23 @@ func TestCloseWaits(t *testing.T) {
 		returned.Store(true)
 		return "", errors.New("none")
 	})
-	r, err := b.Build(resolver.Target{URL: url.URL{Path: "/" + election}}, deafConn{}, resolver.BuildOptions{})
+	conn := &deafConn{}
+	r, err := b.Build(resolver.Target{URL: url.URL{Path: "/" + election}}, conn, resolver.BuildOptions{})
 	require.NoError(t, err)
 	<-called
 	time.AfterFunc(10*time.Millisecond, func() { close(release) })
 	r.Close()
 	require.True(t, returned.Load())
+	require.Len(t, conn.errors, 1, "that of the address function")
 }
 
 // deafConn is a connection that hears of errors alone.
-type deafConn struct{ resolver.ClientConn }
+type deafConn struct {
+	resolver.ClientConn
+	errors []error
+}
 
-func (deafConn) ReportError(error) {}
+func (c *deafConn) ReportError(err error) { c.errors = append(c.errors, err) }
 
 // A closed connection leaves nothing behind, while the follower goes on.
 func TestClose(t *testing.T) {

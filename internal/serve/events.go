@@ -2,37 +2,30 @@ package serve
 
 import (
 	"bytes"
-	"crypto/rand"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"slices"
 	"strconv"
-	"strings"
 	"time"
 )
 
 // The rates of event streams.
 const (
 	mostStreams  = 200
-	publishEvery = 250 * time.Millisecond // changes that come faster are sent together
+	publishEvery = 500 * time.Millisecond // changes that come faster are sent together
 	pingEvery    = 10 * time.Second       // so that a browser notices that the server has gone
 	writeTimeout = 10 * time.Second       // a browser that takes longer to read loses its stream
 )
 
-// published is the page as the browsers have it, or will soon. Each part has the number of its last change, so a stream
-// sends what has a higher number than its browser has seen, however long ago that was. The server's mu guards it.
+// published is the page as it was computed last. Each part has the number of its last change, so a stream sends what
+// has a higher number than its browser has seen, however long ago that was. The first number is the time at which the
+// server began: a browser of an earlier server has a lower one. The server's mu guards it.
 type published struct {
-	seq      uint64
-	model    Model
-	problems part // with the summary
-	rows     map[string]part
-	gone     map[string]uint64 // elections that are shown no more, and since when
-
-	streams int
-	wake    chan struct{} // has one if something might have changed
-	changed chan struct{} // closed and replaced when seq has grown
+	seq   uint64
+	whole uint64 // a browser with a lower number needs the whole page
+	at    time.Time
+	page  part // the problems and the summary
+	rows  map[string]part
 }
 
 // part is a part of the page in JSON.
@@ -41,75 +34,21 @@ type part struct {
 	text []byte
 }
 
-func (p *published) begin() {
-	p.rows, p.gone = map[string]part{}, map[string]uint64{}
-	p.wake, p.changed = make(chan struct{}, 1), make(chan struct{})
+func newPublished() published {
+	began := uint64(time.Now().UnixMicro())
+	return published{seq: began, whole: began, rows: map[string]part{}}
 }
 
 // next returns the number of a change.
 func (p *published) next() uint64 {
 	p.seq++
-	p.dirty()
 	return p.seq
 }
 
-// dirty has the page published again soon.
-func (p *published) dirty() {
-	select {
-	case p.wake <- struct{}{}:
-	default:
-	}
-}
-
-// publish publishes the page for the streams, until the server is closed: soon after a change, and every second, since
-// time alone makes a problem worse.
-func (s *Server) publish() {
-	ticks := time.NewTicker(time.Second)
-	defer ticks.Stop()
-	for s.pause(publishEvery) {
-		select {
-		case <-s.published.wake:
-		case <-ticks.C:
-		case <-s.ctx.Done():
-		}
-		s.mu.Lock()
-		if s.published.streams > 0 {
-			s.refresh(time.Now())
-		}
-		s.mu.Unlock()
-	}
-}
-
-// changed has the page published again soon.
-func (s *Server) changed() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.published.dirty()
-}
-
-// refresh computes the page, and numbers what has changed. The caller holds mu.
-func (s *Server) refresh(now time.Time) {
-	p := &s.published
-	before := p.seq
-	p.model = NewModel(s.snapshot(now), now)
-	p.problems = p.renew(p.problems, p.model)
-	shown := map[string]bool{}
-	for _, row := range p.model.Rows {
-		shown[row.Name] = true
-		p.rows[row.Name] = p.renew(p.rows[row.Name], row)
-		delete(p.gone, row.Name)
-	}
-	for name := range p.rows {
-		if !shown[name] {
-			delete(p.rows, name)
-			p.seq++
-			p.gone[name] = p.seq
-		}
-	}
-	if n := len(s.changes); p.seq > before || n > 0 && s.changes[n-1].seq > before {
-		close(p.changed)
-		p.changed = make(chan struct{})
-	}
+// forget leaves out an election. That is rare, so all browsers get the whole page.
+func (p *published) forget(election string) {
+	delete(p.rows, election)
+	p.whole = p.next()
 }
 
 // renew returns a part as it is now, with another number if it has changed.
@@ -118,62 +57,73 @@ func (p *published) renew(old part, now any) part {
 	if err != nil || bytes.Equal(text, old.text) { // these types have no values that JSON has not
 		return old
 	}
-	p.seq++
-	return part{p.seq, text}
+	return part{p.next(), text}
+}
+
+// refresh computes the page, and numbers what has changed. The caller holds mu.
+func (s *Server) refresh(now time.Time) Model {
+	p := &s.published
+	m := NewModel(s.snapshot(now), now)
+	p.page = p.renew(p.page, m)
+	for _, row := range m.Rows {
+		p.rows[row.Name] = p.renew(p.rows[row.Name], row)
+	}
+	p.at = now
+	return m
 }
 
 // update is what an event tells a browser.
 type update struct {
-	All     bool              `json:"all,omitempty"` // forget what you have: it is of another server
+	All     bool              `json:"all,omitempty"` // the browser forgets what this update does not have
 	Now     Moment            `json:"now"`
 	Page    json.RawMessage   `json:"page,omitempty"` // the problems and the summary
 	Rows    []json.RawMessage `json:"rows,omitempty"`
-	Gone    []string          `json:"gone,omitempty"`
 	Changes []ChangeRow       `json:"changes,omitempty"` // the latest last
 }
 
-// since returns what has changed on the page since a number, as an event, and the channel that tells of the next
-// change. Nothing might have changed: the event then says that the server lives.
-func (s *Server) since(seq uint64, all bool) (event []byte, last uint64, changed <-chan struct{}) {
+// since returns what has changed on the page since a number, and the number of the page as it is now.
+func (s *Server) since(seq uint64) (u update, last uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	p := &s.published
-	u := update{All: all, Now: momentOf(time.Now())}
-	if p.problems.seq > seq {
-		u.Page = p.problems.text
+	now, p := time.Now(), &s.published
+	s.asked = now
+	if now.Sub(p.at) >= publishEvery { // time alone makes a problem worse
+		s.refresh(now)
+	}
+	u.Now = momentOf(now)
+	if seq == p.seq {
+		return u, seq
+	}
+	if u.All = seq < p.whole || seq > p.seq; u.All {
+		seq = 0
+	}
+	if p.page.seq > seq {
+		u.Page = p.page.text
 	}
 	for _, row := range p.rows {
 		if row.seq > seq {
 			u.Rows = append(u.Rows, row.text)
 		}
 	}
-	for name, gone := range p.gone {
-		if gone > seq {
-			u.Gone = append(u.Gone, name)
+	for _, c := range s.changes {
+		if c.seq > seq {
+			u.Changes = append(u.Changes, rowOf(c))
 		}
 	}
-	for _, c := range slices.Backward(s.changes) {
-		if c.seq <= seq {
-			break
-		}
-		u.Changes = append(u.Changes, rowOf(c))
-	}
-	slices.Reverse(u.Changes)
-	text, _ := json.Marshal(u) // as in renew
-	return fmt.Appendf(nil, "id: %s.%d\ndata: %s\n\n", s.id, p.seq, text), p.seq, p.changed
+	return u, p.seq
 }
 
-// version is the number of the page as it is, for the browser. The caller holds mu.
-func (s *Server) version() string { return s.id + "." + strconv.FormatUint(s.published.seq, 10) }
-
-// events serves the stream of events: one for all elections, since a browser has six connections to a server.
+// events serves the stream of events: one for all elections, since a browser has six connections to a server. No lock
+// is held while an event is written.
 func (s *Server) events(w http.ResponseWriter, r *http.Request) {
-	if !s.enter() {
+	select {
+	case s.streams <- struct{}{}:
+		defer func() { <-s.streams }()
+	default:
 		w.Header().Set("Retry-After", "5")
 		http.Error(w, "too many browsers look, or the server ends", http.StatusServiceUnavailable)
 		return
 	}
-	defer s.leave()
 	out := http.NewResponseController(w)
 	_ = out.SetReadDeadline(time.Time{}) // that of the server would end the stream; recorders of tests have none
 	w.Header().Set("Content-Type", "text/event-stream")
@@ -181,60 +131,25 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodGet {
 		return
 	}
-	known := r.Header.Get("Last-Event-ID")
-	if known == "" {
-		known = r.URL.Query().Get("since")
-	}
-	id, number, _ := strings.Cut(known, ".")
-	seq, err := strconv.ParseUint(number, 10, 64)
-	all := id != s.id || err != nil
-	if all {
-		seq = 0
-	}
-	pings := time.NewTicker(pingEvery)
-	defer pings.Stop()
-	for event := []byte("retry: 2000\n"); ; event = nil {
-		data, last, changed := s.since(seq, all)
-		_ = out.SetWriteDeadline(time.Now().Add(writeTimeout))
-		if _, err := w.Write(append(event, data...)); err != nil || out.Flush() != nil {
-			return
+	seq, _ := strconv.ParseUint(r.URL.Query().Get("since"), 10, 64) // the number of the page that the browser has
+	ticks := time.NewTicker(publishEvery)
+	defer ticks.Stop()
+	for sent := (time.Time{}); ; {
+		u, last := s.since(seq)
+		if seq != last || time.Since(sent) >= pingEvery {
+			text, _ := json.Marshal(u) // as in renew
+			sent, seq = time.Now(), last
+			_ = out.SetWriteDeadline(sent.Add(writeTimeout))
+			if _, err := fmt.Fprintf(w, "id: %d\ndata: %s\n\n", last, text); err != nil || out.Flush() != nil {
+				return
+			}
 		}
-		seq, all = last, false
 		select {
-		case <-changed:
-		case <-pings.C:
+		case <-ticks.C:
 		case <-r.Context().Done():
 			return
 		case <-s.ctx.Done():
 			return
 		}
 	}
-}
-
-// enter counts a stream, unless there are too many, or the server has been closed. Close waits until leave.
-func (s *Server) enter() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.published.streams >= mostStreams || s.ctx.Err() != nil {
-		return false
-	}
-	s.tasks.Add(1)
-	s.published.streams++
-	s.refresh(time.Now())
-	s.wakeUp() // queues are due
-	return true
-}
-
-func (s *Server) leave() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.published.streams--
-	s.tasks.Done()
-}
-
-// newID returns 16 hex digits that no other server has.
-func newID() string {
-	var b [8]byte
-	_, _ = rand.Read(b[:]) // never fails
-	return hex.EncodeToString(b[:])
 }

@@ -85,6 +85,7 @@ func TestEventsHaveWhatHasChanged(t *testing.T) {
 			w.lead(st, fmt.Sprint("e", 1000+i), "db1")
 		}
 		w.start(Config{})
+		pass(30 * time.Second) // all queues are read
 		page := w.get("/").Body.String()
 		_, version, _ := strings.Cut(page, `data-version="`)
 		version, _, _ = strings.Cut(version, `"`)
@@ -97,7 +98,7 @@ func TestEventsHaveWhatHasChanged(t *testing.T) {
 		require.Empty(t, list[0].Rows, "the page has all")
 		pass(30 * time.Second)
 		list, length, version := s.take(t)
-		require.Len(t, list, 3, "one in 10 s says that the server lives")
+		require.Equal(t, 3, len(list), "one in 10 s says that the server lives")
 		require.Less(t, length, 300)
 
 		require.NoError(t, first.Withdraw(w.Context()))
@@ -116,7 +117,7 @@ func TestEventsHaveWhatHasChanged(t *testing.T) {
 		require.Len(t, list[0].Changes, 1)
 		end()
 
-		for _, foreign := range []string{"", "x", "0123456789abcdef.7", w.id + ".x"} {
+		for _, foreign := range []string{"", "x", "-1", "1", fmt.Sprint(w.published.seq + 1), "99999999999999999999"} {
 			s, end = w.stream(foreign)
 			list, length, _ = s.take(t)
 			require.True(t, list[0].All)
@@ -138,14 +139,14 @@ func TestEventsOfTime(t *testing.T) {
 		s.take(t)
 		pass(3 * time.Second)
 		list, _, version := s.take(t)
-		require.Len(t, list, 1)
-		require.Contains(t, string(list[0].Page), "longer than the bound")
+		require.Contains(t, string(list[len(list)-1].Page), "longer than the bound")
 		end()
 		pass(25 * time.Hour)
 		s, end = w.stream(version)
 		defer end()
 		list, _, _ = s.take(t)
-		require.Equal(t, []string{"e"}, list[0].Gone, "it is forgotten")
+		require.True(t, list[0].All)
+		require.Empty(t, list[0].Rows, "it is forgotten")
 	})
 }
 

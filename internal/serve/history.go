@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-leadership/leadership/internal/jsonvalue"
@@ -75,23 +76,21 @@ func ReadHistory(r io.Reader, each func(Change) error) (torn int, err error) {
 // until it works again. A goroutine writes, since a disk can hang.
 type history struct {
 	file  *os.File
-	lines chan []byte // closed by end
+	lines chan Change  // closed by end
+	lost  atomic.Int64 // changes for which lines had no room
 	done  chan struct{}
-	tell  func(error) // what the last attempt to write came to
-	torn  bool        // the last line is; only the goroutine uses it
+	tell  func(what string, err error) // what the last attempt to write came to
+	torn  bool                         // the last line is; only the goroutine uses it
 }
-
-// errLag says that changes come faster than the disk takes them.
-var errLag = errors.New("the disk does not keep up: changes are left out")
 
 // openHistory opens a file, which is made if there is none, and reads its last changes, and the last one of each
 // election.
-func openHistory(path string, tell func(error)) (h *history, recent []Change, last map[string]Change, err error) {
+func openHistory(path string, tell func(string, error)) (h *history, recent []Change, last map[string]Change, err error) {
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_APPEND|os.O_CREATE, 0o644)
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	h = &history{file: file, lines: make(chan []byte, 4*mostChanges), done: make(chan struct{}), tell: tell}
+	h = &history{file: file, lines: make(chan Change, 4*mostChanges), done: make(chan struct{}), tell: tell}
 	last = map[string]Change{}
 	if err = h.read(func(c Change) error {
 		last[c.Election] = c
@@ -121,32 +120,39 @@ func (h *history) read(each func(Change) error) error {
 	return err
 }
 
-// add has a change written soon. It does not block.
-func (h *history) add(c Change) error {
-	line, err := json.Marshal(c)
-	if err != nil {
-		return fmt.Errorf("write a change: %w", err)
-	}
+// add has a change written soon. It does not block: if the disk does not keep up, changes are lost.
+func (h *history) add(c Change) {
 	select {
-	case h.lines <- append(line, '\n'):
-		return nil
+	case h.lines <- c:
 	default:
-		return errLag
+		h.lost.Add(1)
 	}
 }
 
 func (h *history) run() {
 	defer close(h.done)
-	for line := range h.lines {
-		if h.torn { // by a write that has failed: its rest is passed over by readers
-			line = append([]byte{'\n'}, line...)
+	for c := range h.lines {
+		line, err := json.Marshal(c)
+		if err == nil {
+			err = h.write(append(line, '\n'))
 		}
-		n, err := h.file.Write(line)
-		if n > 0 {
-			h.torn = n < len(line)
+		if lost := h.lost.Swap(0); err == nil && lost > 0 {
+			err = fmt.Errorf("the disk does not keep up: %d changes are lost", lost)
 		}
-		h.tell(err)
+		h.tell("the history has a gap", err)
 	}
+}
+
+// write writes a line. If the last write has failed, a line break comes first: readers pass over the torn line.
+func (h *history) write(line []byte) error {
+	if h.torn {
+		line = append([]byte{'\n'}, line...)
+	}
+	n, err := h.file.Write(line)
+	if n > 0 {
+		h.torn = n < len(line)
+	}
+	return err
 }
 
 // end writes what is left, and closes the file.

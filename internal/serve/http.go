@@ -58,20 +58,14 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (s *Server) look(r *http.Request) {
 	s.mu.Lock()
 	s.asked = time.Now()
+	settled := s.settled
 	s.mu.Unlock()
 	s.wakeUp()
-	timeout := time.After(time.Second)
-	for {
-		if s.settled() {
-			return
-		}
-		select {
-		case <-time.After(readPace):
-		case <-timeout:
-			return
-		case <-r.Context().Done():
-			return
-		}
+	select {
+	case <-settled:
+	case <-time.After(time.Second):
+	case <-r.Context().Done():
+	case <-s.ctx.Done():
 	}
 }
 
@@ -80,10 +74,10 @@ func (s *Server) page(w http.ResponseWriter, r *http.Request) {
 	s.look(r)
 	now := time.Now()
 	s.mu.Lock()
-	s.refresh(now)
 	data := pageData{
-		Model: s.published.model, Version: s.version(), Store: s.Address, TTL: Short(s.Store.TTL()), Bound: Short(s.Bound), Now: momentOf(now),
+		Model: s.refresh(now), Store: s.Address, TTL: Short(s.Store.TTL()), Bound: Short(s.Bound), Now: momentOf(now),
 	}
+	data.Version = s.published.seq
 	for _, c := range slices.Backward(s.changes) {
 		data.Changes = append(data.Changes, rowOf(c))
 	}
@@ -100,9 +94,10 @@ func (s *Server) page(w http.ResponseWriter, r *http.Request) {
 // pageData is what the page's template is about.
 type pageData struct {
 	Model
-	Version, Store, TTL, Bound string
-	Now                        Moment
-	Changes                    []ChangeRow // the latest first
+	Version           uint64
+	Store, TTL, Bound string
+	Now               Moment
+	Changes           []ChangeRow // the latest first
 }
 
 // Title returns the title of the page.

@@ -155,12 +155,26 @@ const (
 	none
 )
 
+// kinds say of each rank how urgent the problem is, and what.
+var kinds = [none]struct {
+	level Level
+	what  string
+}{
+	ofServer: {Critical, "this server"}, leaderless: {Critical, "no leader"}, unfollowed: {Critical, "not followed"},
+	briefly: {Warning, "no leader"}, takingOver: {Warning, "taking over"}, asked: {Warning, "asked to resign"}, held: {Warning, "held"},
+	stale: {Warning, "stale"}, unreadable: {Warning, "queue unreadable"}, twice: {Notice, "twice"},
+}
+
+func problem(rank int, election, text string, since time.Time) Problem {
+	return Problem{rank: rank, Level: kinds[rank].level, What: kinds[rank].what, Election: election, Text: text, Since: momentOf(since)}
+}
+
 // NewModel returns what the page shows at a time.
 func NewModel(s Snapshot, now time.Time) Model {
 	var m Model
 	problems := []Problem{} // not null in JSON
 	for _, text := range s.Troubles {
-		problems = append(problems, Problem{rank: ofServer, Level: Critical, What: "this server", Text: visible.Text(text)})
+		problems = append(problems, problem(ofServer, "", visible.Text(text), time.Time{}))
 	}
 	silent, last := len(s.Elections) > 1, time.Time{} // with one election that says so by itself
 	counts := map[string]int{}
@@ -204,15 +218,13 @@ func summary(all int, counts map[string]int) string {
 }
 
 // states are all states of an election, in the order of the summary.
-var states = []string{"led", "no leader", "not followed", "taking over", "asked to resign", "held", "stale", "queue unreadable", "twice", "empty", "unknown"}
+var states = []string{"led", "no leader", "not followed", "taking over", "asked to resign", "held", "stale", "queue unreadable", "twice", "empty"}
 
 // problems returns what is wrong with an election, the most urgent first.
 func (e *Election) problems(s Snapshot, now time.Time) (list []Problem) {
-	add := func(rank int, level Level, what, text string, since time.Time) {
-		list = append(list, Problem{rank: rank, Level: level, What: what, Election: e.Name, Text: text, Since: momentOf(since)})
-	}
+	add := func(rank int, text string, since time.Time) { list = append(list, problem(rank, e.Name, text, since)) }
 	if e.Err != nil {
-		add(unfollowed, Critical, "not followed", visible.Text(e.Err.Error()), time.Time{})
+		add(unfollowed, visible.Text(e.Err.Error()), time.Time{})
 		return list
 	}
 	if !e.Fresh { // the rest is not known
@@ -220,7 +232,7 @@ func (e *Election) problems(s Snapshot, now time.Time) (list []Problem) {
 		if !e.AsOf.IsZero() {
 			text = "the store does not answer: what is shown is as of then"
 		}
-		add(stale, Warning, "stale", text, e.AsOf)
+		add(stale, text, e.AsOf)
 		return list
 	}
 	q := e.Queue
@@ -232,31 +244,31 @@ func (e *Election) problems(s Snapshot, now time.Time) (list []Problem) {
 		}
 	}
 	if first := q.first(); first.Asked && e.Leader.Revision != 0 && !q.Behind {
-		add(asked, Warning, "asked to resign", shorten(first.Value)+" was asked to resign, and its work has not stopped", q.Asked)
+		add(asked, shorten(first.Value)+" was asked to resign, and its work has not stopped", q.Asked)
 	}
 	if isHeld {
 		text := "no other candidate will lead: "
 		if e.Leader.Revision == 0 {
 			text = "no candidate begins a term: "
 		}
-		add(held, Warning, "held", text+shorten(reason), time.Time{})
+		add(held, text+shorten(reason), time.Time{})
 	}
 	if q.Err != nil {
-		add(unreadable, Warning, "queue unreadable", visible.Text(q.Err.Error()), q.Read)
+		add(unreadable, visible.Text(q.Err.Error()), q.Read)
 	}
 	if text := q.twice(); text != "" {
-		add(twice, Notice, "twice", text, time.Time{})
+		add(twice, text, time.Time{})
 	}
 	return list
 }
 
 // leaderless adds the problem that there is no leader. A held election has none on purpose. One in which no candidate
 // stands, and none is known to have led, may be over.
-func (e *Election) leaderless(s Snapshot, now time.Time, isHeld bool, add func(int, Level, string, string, time.Time)) {
+func (e *Election) leaderless(s Snapshot, now time.Time, isHeld bool, add func(int, string, time.Time)) {
 	q := e.Queue
-	rank, level, text := briefly, Warning, "within the bound of "+Short(s.Bound)
+	rank, text := briefly, "within the bound of "+Short(s.Bound)
 	if now.Sub(e.Since) > s.Bound {
-		rank, level, text = leaderless, Critical, "longer than the bound of "+Short(s.Bound)
+		rank, text = leaderless, "longer than the bound of "+Short(s.Bound)
 	}
 	known := !q.Read.IsZero() && !q.Behind
 	stands := known && len(q.Ballots) > 0
@@ -264,12 +276,12 @@ func (e *Election) leaderless(s Snapshot, now time.Time, isHeld bool, add func(i
 	case isHeld:
 		return
 	case known && !stands && (e.Led || e.Expected):
-		add(rank, level, "no leader", "no candidate stands; "+text, e.Since)
+		add(rank, "no candidate stands; "+text, e.Since)
 	case rank == leaderless && stands, !known:
-		add(rank, level, "no leader", text, e.Since)
+		add(rank, text, e.Since)
 	}
 	if stands {
-		add(takingOver, Warning, "taking over", shorten(q.first().Value)+" is first in line, and has not acknowledged", q.First)
+		add(takingOver, shorten(q.first().Value)+" is first in line, and has not acknowledged", q.First)
 	}
 }
 

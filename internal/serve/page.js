@@ -126,12 +126,9 @@
 	const update = (u) => {
 		skew = u.now - Date.now();
 		if (u.all) {
-			rows().replaceChildren();
+			const known = new Set((u.rows || []).map((r) => "e:" + r.name));
+			for (const e of Array.from(rows().rows)) if (!known.has(e.id)) e.remove();
 			by("changes").tBodies[0].replaceChildren();
-		}
-		for (const name of u.gone || []) {
-			const e = by("e:" + name);
-			if (e) e.remove();
 		}
 		if (u.page) problems(u.page);
 		for (const r of u.rows || []) row(r);

@@ -3,18 +3,14 @@ package serve
 import (
 	"context"
 	"errors"
-	"slices"
 	"time"
 
 	"github.com/go-leadership/leadership/store"
 )
 
-// The rates at which queues are read, one after the other. A queue is read soon after a change of its leader. While a
-// browser looks, it is also read every 5 s, and so it is after a read that has failed: no more than 50 a second in all,
-// so with more than 250 elections a round takes longer than 5 s. A request without a stream, for the metrics say, makes
-// one round.
+// A queue is read when its leader has changed, and every 5 s while the page is asked for: one after the other, and no
+// more than 50 a second in all, so with more than 250 elections a round takes longer than 5 s.
 const (
-	afterChange = 500 * time.Millisecond // from one read of a queue to the next, after changes
 	readEvery   = 5 * time.Second
 	readPace    = 20 * time.Millisecond
 	readTimeout = 5 * time.Second
@@ -22,24 +18,17 @@ const (
 
 // readQueues reads the queues that are due, until the server is closed.
 func (s *Server) readQueues() {
-	for {
-		e, wait := s.due(time.Now())
-		if e != nil {
+	for s.ctx.Err() == nil {
+		pause, wake := time.Second/2, s.wake
+		if e := s.due(); e != nil {
 			s.readQueue(e)
-			if !s.pause(wait) {
-				return
-			}
-			continue
+			pause, wake = readPace, nil
 		}
-		timer := time.NewTimer(wait)
 		select {
-		case <-s.wake:
-		case <-timer.C:
+		case <-time.After(pause):
+		case <-wake:
 		case <-s.ctx.Done():
-			timer.Stop()
-			return
 		}
-		timer.Stop()
 	}
 }
 
@@ -51,66 +40,40 @@ func (s *Server) wakeUp() {
 	}
 }
 
-// due returns the election whose queue is to be read next, and how long to pause after that; or how long to wait.
-func (s *Server) due(now time.Time) (next *election, pause time.Duration) {
+// due returns the election whose queue is to be read now: one whose leader has changed, or else the one that was read
+// the longest ago. If there is none, due closes settled.
+func (s *Server) due() (next *election) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	looked := s.asked
-	if s.published.streams > 0 {
-		looked = now
-	}
-	pause = time.Second
 	for _, e := range s.elections {
-		switch {
-		case e.Err != nil || e.Since.IsZero(): // it is not known whether the store answers
-		case e.Queue.Behind && !e.failed && now.Sub(e.tried) >= afterChange:
-			return e, 0
-		case e.Queue.Behind && !e.failed:
-			pause = min(pause, afterChange-now.Sub(e.tried))
-		case e.Queue.Behind && now.Sub(e.tried) >= readEvery, looked.Sub(e.tried) >= readEvery:
-			if next == nil || e.tried.Before(next.tried) {
-				next = e
-			}
+		e.blind = !e.Since.IsZero() && !e.follower.Fresh()
+		if !e.changed && s.asked.Sub(e.tried) < readEvery {
+			continue
+		}
+		if next == nil || e.changed && !next.changed || e.changed == next.changed && e.tried.Before(next.tried) {
+			next = e
 		}
 	}
-	if next != nil {
-		pause = readPace
+	if next == nil {
+		close(s.settled)
+		s.settled = make(chan struct{})
+		return nil
 	}
-	return next, pause
-}
-
-// settled reports whether no queue is due or being read.
-func (s *Server) settled() bool {
-	e, _ := s.due(time.Now())
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return e == nil && !s.reading
+	next.tried, next.changed = time.Now(), false
+	return next
 }
 
 // readQueue reads the queue of an election. It costs one read of the store.
 func (s *Server) readQueue(e *election) {
-	s.mu.Lock()
-	e.tried, s.reading = time.Now(), true
-	before := e.Leader
-	s.mu.Unlock()
 	ctx, cancel := context.WithTimeout(s.ctx, readTimeout)
 	defer cancel()
 	ballots, err := s.Store.Ballots(ctx, e.Name)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.reading = false
-	if s.ctx.Err() != nil || s.elections[e.Name] != e {
-		return
-	}
-	now := time.Now()
-	old := e.Queue
-	e.Queue, e.failed = old.next(ballots, err, now, e.Leader != before), err != nil
-	if err == nil {
+	e.Queue = e.Queue.next(ballots, err, time.Now(), e.changed)
+	if err == nil && s.elections[e.Name] == e { // it is not forgotten
 		_, held := e.Queue.held()
 		s.metrics.Queue(e.Name, len(ballots), held)
-	}
-	if err != nil || old.Behind || old.Err != nil || !slices.Equal(old.Ballots, ballots) {
-		s.published.dirty()
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -42,22 +43,22 @@ const (
 // Server follows elections, and is the handler of the page. New makes one.
 type Server struct {
 	Config
-	id      string // random: of the numbers below, which begin anew with each server
-	metrics metrics.Set
-	history *history // nil if there is none
-	ctx     context.Context
-	stop    context.CancelFunc
-	tasks   sync.WaitGroup // the goroutines of the server; one is added under mu, while ctx has not ended
-	closing sync.Once
-	wake    chan struct{} // has one if a queue might be due
+	metrics  metrics.Set
+	history  *history // nil if there is none
+	ctx      context.Context
+	stop     context.CancelFunc
+	tasks    sync.WaitGroup // list, readQueues, and a goroutine for each election
+	closing  sync.Once
+	streams  chan struct{} // has one for each event stream; Close fills it
+	wake     chan struct{} // has one if a queue might be due
+	troubles troubles
 
 	mu        sync.Mutex
 	elections map[string]*election // guarded by mu, as are all below
 	changes   []Change             // the last ones, the latest last
-	troubles  map[string]string    // what does not work, by what it is
-	before    map[string]Change    // the last change of each election, of the history
-	reading   bool                 // a queue is being read
+	before    map[string]Change    // the last change in the history of each election that was not seen yet
 	asked     time.Time            // when the page was asked for last
+	settled   chan struct{}        // closed and replaced by due when no queue is due
 	published published
 }
 
@@ -66,10 +67,10 @@ type election struct {
 	Election // but for what is computed: AsOf, Fresh, Changes, Err
 	follower *leadership.Follower
 	listed   time.Time   // when it was listed last
-	tried    time.Time   // when an attempt to read the queue began last
-	failed   bool        // that attempt has
+	blind    bool        // the store has not answered for a TTL: the time of a change is not known
 	hour     []time.Time // when its leader changed
-	none     time.Time   // since when it has no leader, if the server saw that change
+	tried    time.Time   // when an attempt to read the queue began last
+	changed  bool        // the leader has, since then
 }
 
 // New returns a server that follows the elections until Close.
@@ -77,17 +78,17 @@ func New(c Config) (*Server, error) {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
-	s := &Server{
-		Config: c, id: newID(), wake: make(chan struct{}, 1), elections: map[string]*election{}, troubles: map[string]string{},
-	}
 	if _, ok := c.Store.(store.Lister); !ok && len(c.Elections) == 0 {
 		return nil, fmt.Errorf("list the elections: %w", errors.ErrUnsupported)
 	}
-	s.published.begin()
+	s := &Server{
+		Config: c, streams: make(chan struct{}, mostStreams), wake: make(chan struct{}, 1), troubles: troubles{log: c.Logger},
+		elections: map[string]*election{}, settled: make(chan struct{}), published: newPublished(),
+	}
 	s.ctx, s.stop = context.WithCancel(context.Background())
 	if c.History != "" {
 		var err error
-		if s.history, s.changes, s.before, err = openHistory(c.History, func(err error) { s.trouble("history", err) }); err != nil {
+		if s.history, s.changes, s.before, err = openHistory(c.History, s.troubles.note); err != nil {
 			return nil, err
 		}
 		for i := range s.changes {
@@ -103,7 +104,6 @@ func New(c Config) (*Server, error) {
 		s.tasks.Go(s.list)
 	}
 	s.tasks.Go(s.readQueues)
-	s.tasks.Go(s.publish)
 	return s, nil
 }
 
@@ -111,9 +111,10 @@ func New(c Config) (*Server, error) {
 // Closing twice is allowed.
 func (s *Server) Close() (err error) {
 	s.closing.Do(func() {
-		s.mu.Lock()
 		s.stop()
-		s.mu.Unlock()
+		for range cap(s.streams) { // none begins from now on
+			s.streams <- struct{}{}
+		}
 		s.tasks.Wait()
 		if s.history != nil {
 			err = s.history.end()
@@ -122,39 +123,23 @@ func (s *Server) Close() (err error) {
 	return err
 }
 
-// run starts a goroutine of the server, unless the server has been closed.
-func (s *Server) run(f func()) bool {
-	if s.ctx.Err() != nil {
-		return false
-	}
-	s.tasks.Go(f)
-	return true
-}
-
-// pause waits, and reports whether the server goes on.
-func (s *Server) pause(d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-s.ctx.Done():
-		return false
-	}
-}
-
 // list follows the elections that the store lists, now and every 10 s.
 func (s *Server) list() {
-	for first := true; first || s.pause(listEvery); first = false {
+	for {
 		ctx, cancel := context.WithTimeout(s.ctx, listEvery)
 		names, err := s.Store.(store.Lister).Elections(ctx)
 		cancel()
 		if s.ctx.Err() != nil {
 			return
 		}
-		s.trouble("list", err)
+		s.troubles.note("the elections can't be listed, so new ones are not shown", err)
 		if err == nil {
 			s.update(names)
+		}
+		select {
+		case <-time.After(listEvery):
+		case <-s.ctx.Done():
+			return
 		}
 	}
 }
@@ -167,20 +152,21 @@ func (s *Server) update(names []string) {
 			tooMany = err
 		}
 	}
-	s.trouble("number", tooMany)
+	s.troubles.note("some elections are not shown", tooMany)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for name, e := range s.elections {
-		if e.Leader.Revision == 0 && len(e.Queue.Ballots) == 0 && time.Since(e.listed) > forgetAfter {
+		if e.Leader.Revision == 0 && time.Since(e.listed) > forgetAfter {
 			e.follower.Stop() // its goroutine ends
 			delete(s.elections, name)
 			s.metrics.Remove(name)
+			s.published.forget(name)
 		}
 	}
 }
 
 // errTooMany says that the server follows no more elections.
-var errTooMany = fmt.Errorf("the store has more than %d elections: the others are not shown; choose with --election", mostElections)
+var errTooMany = fmt.Errorf("the store has more than %d elections: choose with --election", mostElections)
 
 // follow follows an election, if it is not followed yet.
 func (s *Server) follow(name string, expected bool) error {
@@ -198,118 +184,101 @@ func (s *Server) follow(name string, expected bool) error {
 		return err
 	}
 	e := &election{Election: Election{Name: name, Expected: expected}, follower: f, listed: time.Now()}
-	if s.run(func() {
+	s.elections[name] = e
+	s.metrics.Follower(f)
+	s.tasks.Go(func() {
 		for leader := range f.Changes(s.ctx) {
 			s.saw(e, leader)
 		}
-		s.changed() // if the follower has ended by itself, the page says so
-		<-s.ctx.Done()
 		f.Stop()
 		<-f.Done()
-	}) {
-		s.elections[name] = e
-		s.metrics.Follower(f)
-	}
+	})
 	return nil
 }
 
-// saw notes a leader, or that there is none.
+// saw notes a leader, or that there is none. A gap is known only if both its ends were seen.
 func (s *Server) saw(e *election, leader store.Leader) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	now := time.Now()
-	first := e.Since.IsZero()
-	e.Leader, e.Since, e.AtLeast = leader, now, first
-	e.Led = e.Led || leader.Revision != 0
-	e.Queue.Behind = true
-	before, known := s.before[e.Name]
-	switch c := s.changeOf(e.Name, leader, now); {
-	case first && known && before.is(leader) && leader.Revision != 0: // the history has the change
-		e.Since, e.AtLeast = before.Time, before.AtStart
-	case first && leader.Revision == 0 && (!known || before.Leader == nil): // nothing has changed
-	default:
-		c.AtStart = first
-		if leader.Revision != 0 && !e.none.IsZero() {
-			gap := now.Sub(e.none).Seconds()
-			c.Gap = &gap
-		}
-		s.note(e, c)
-	}
-	if e.none = (time.Time{}); leader.Revision == 0 && !first && e.follower.Fresh() {
-		e.none = now
-	}
-	s.wakeUp()
-}
-
-func (s *Server) changeOf(election string, leader store.Leader, now time.Time) Change {
-	c := Change{Time: now, Store: s.Address, Election: election}
+	now, first, known := time.Now(), e.Since.IsZero(), s.before[e.Name]
+	c := Change{Time: now, Store: s.Address, Election: e.Name, AtStart: first}
 	if leader.Revision != 0 {
 		c.Leader = &ChangeLeader{jsonvalue.Of(leader.Value), leader.Revision}
+		if e.Leader.Revision == 0 && !first && !e.AtLeast && !e.blind {
+			gap := now.Sub(e.Since).Seconds()
+			c.Gap = &gap
+		}
 	}
-	return c
+	e.Leader, e.Since, e.AtLeast = leader, now, first || e.blind
+	e.Led = e.Led || leader.Revision != 0
+	e.Queue.Behind, e.changed = true, true
+	s.wakeUp()
+	if first && known.is(leader) { // nothing has changed since the last change in the history, if there is one
+		if leader.Revision != 0 {
+			e.Since, e.AtLeast = known.Time, known.AtStart
+		}
+	} else {
+		s.add(e, c)
+	}
+	delete(s.before, e.Name)
 }
 
-// note adds a change to the page and to the history. The caller holds mu.
-func (s *Server) note(e *election, c Change) {
+// add adds a change to the page and to the history. The caller holds mu.
+func (s *Server) add(e *election, c Change) {
 	if !c.AtStart {
 		e.hour = append(e.hour[max(0, len(e.hour)-mostChanges):], c.Time)
 	}
 	c.seq = s.published.next()
 	s.changes = append(s.changes[max(0, len(s.changes)-mostChanges+1):], c)
-	if s.history == nil {
-		return
+	if s.history != nil {
+		s.history.add(c)
 	}
-	if err := s.history.add(c); err != nil {
-		s.setTrouble("history", err)
-	}
-}
-
-// trouble notes what an attempt of the server has come to.
-func (s *Server) trouble(what string, err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.setTrouble(what, err)
-}
-
-// setTrouble is trouble. The caller holds mu. The log has one line when the trouble begins, and one when it is over.
-func (s *Server) setTrouble(what string, err error) {
-	before := s.troubles[what]
-	switch {
-	case err == nil && before != "":
-		s.Logger.Info("it works again", "what", what)
-		delete(s.troubles, what)
-	case err != nil:
-		if before == "" {
-			s.Logger.Warn("the page goes on", "what", what, "error", err)
-		}
-		s.troubles[what] = troubles[what] + err.Error()
-	}
-}
-
-// troubles are how the page says what does not work.
-var troubles = map[string]string{
-	"list": "the elections can't be listed, so new ones are not shown: ", "history": "the history has a gap: ",
 }
 
 // snapshot returns what is known. The caller holds mu.
 func (s *Server) snapshot(now time.Time) Snapshot {
-	snap := Snapshot{TTL: s.Store.TTL(), Bound: s.Bound}
-	for _, what := range []string{"list", "number", "history"} {
-		if text := s.troubles[what]; text != "" {
-			snap.Troubles = append(snap.Troubles, text)
-		}
-	}
+	snap := Snapshot{TTL: s.Store.TTL(), Bound: s.Bound, Troubles: s.troubles.texts()}
 	for _, e := range s.elections {
-		snap.Elections = append(snap.Elections, e.known(now))
+		e.AsOf, e.Fresh, e.Err = e.follower.AsOf(), e.follower.Fresh(), e.follower.Err()
+		old, _ := slices.BinarySearchFunc(e.hour, now.Add(-time.Hour), time.Time.Compare)
+		e.hour = e.hour[old:]
+		e.Changes = len(e.hour)
+		snap.Elections = append(snap.Elections, e.Election)
 	}
 	return snap
 }
 
-// known returns what is known of an election.
-func (e *election) known(now time.Time) Election {
-	e.AsOf, e.Fresh, e.Err = e.follower.AsOf(), e.follower.Fresh(), e.follower.Err()
-	old, _ := slices.BinarySearchFunc(e.hour, now.Add(-time.Hour), time.Time.Compare)
-	e.hour = e.hour[old:]
-	e.Changes = len(e.hour)
-	return e.Election
+// troubles are what the server itself can't do, and why.
+type troubles struct {
+	log  *slog.Logger
+	mu   sync.Mutex
+	list map[string]string // guarded by mu
+}
+
+// note notes what the last attempt has come to. The log has one line when a trouble begins, and one when it is over.
+func (t *troubles) note(what string, err error) {
+	t.mu.Lock()
+	before, was := t.list[what]
+	if err != nil {
+		if t.list == nil {
+			t.list = map[string]string{}
+		}
+		t.list[what] = what + ": " + err.Error()
+	} else {
+		delete(t.list, what)
+	}
+	t.mu.Unlock()
+	switch {
+	case err != nil && !was:
+		t.log.Warn(what, "error", err)
+	case err == nil && was:
+		t.log.Info("it works again", "before", before)
+	}
+}
+
+// texts returns the troubles as the page says them.
+func (t *troubles) texts() []string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return slices.Sorted(maps.Values(t.list))
 }

@@ -33,7 +33,10 @@ const mark = "\x00leadership hold\x00"
 
 // Held reports whether a ballot with this value holds its election, and why.
 func Held(value string) (reason string, held bool) {
-	return strings.CutPrefix(value, mark)
+	if reason, held = strings.CutPrefix(value, mark); !held {
+		return "", false
+	}
+	return reason, true
 }
 
 // ErrReleased says that a hold was released: by Release, or by an operator who asked its ballot to resign.

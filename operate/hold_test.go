@@ -214,3 +214,13 @@ func TestSwitchOverToAHold(t *testing.T) {
 		require.Equal(w, list[0], w.queue()[0], "the leader stays, and was not asked")
 	})
 }
+
+// A value that is no hold's has no reason, and not itself as one.
+func TestHeld(t *testing.T) {
+	t.Parallel()
+	for _, value := range []string{"", "db1:5432", "leadership hold", "\x00"} {
+		reason, held := operate.Held(value)
+		require.False(t, held, value)
+		require.Empty(t, reason, value)
+	}
+}

@@ -49,7 +49,9 @@ func inCluster(directory string, getenv func(string) string) (*cluster, error) {
 		url:       "https://" + net.JoinHostPort(host, port),
 		tokenFile: filepath.Join(directory, "token"),
 		namespace: strings.TrimSpace(string(namespace)),
-		client:    &http.Client{Transport: transport, Timeout: 5 * time.Second},
+		client: &http.Client{Transport: transport, Timeout: 5 * time.Second, CheckRedirect: func(*http.Request, []*http.Request) error {
+			return http.ErrUseLastResponse // a redirect is an error: a PUT would become a GET
+		}},
 	}, nil
 }
 

@@ -235,3 +235,17 @@ func get(c *leadership.Candidate) string {
 	text, _ := io.ReadAll(r.Body)
 	return string(text)
 }
+
+// A redirect is no success: net/http would follow one of a PUT with a GET, and nothing would be written.
+func TestRedirect(t *testing.T) {
+	login := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/login" {
+			http.Redirect(w, r, "/login", http.StatusFound)
+		}
+	}))
+	defer login.Close()
+	w := newWorld(t)
+	w.url = login.URL
+	err := w.request(t.Context(), http.MethodPut, path+"/primary-leader", slice("primary", first, 7), nil)
+	require.True(t, isStatus(err, http.StatusFound), err)
+}

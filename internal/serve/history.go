@@ -42,9 +42,12 @@ func (l *ChangeLeader) Exact() string {
 	return l.Value.Value
 }
 
-// is reports whether a leader is that of the change. A revision is never used again.
+// is reports whether a leader is that of the change. A revision is never used again, unless the store was emptied.
 func (c Change) is(l store.Leader) bool {
-	return c.Leader == nil && l.Revision == 0 || c.Leader != nil && c.Leader.Revision == l.Revision
+	if c.Leader == nil {
+		return l.Revision == 0
+	}
+	return c.Leader.Revision == l.Revision && c.Leader.Exact() == l.Value
 }
 
 // ReadHistory reads the changes in a file. A line that is none is passed over: the last one might be torn, since the
@@ -75,6 +78,7 @@ func ReadHistory(r io.Reader, each func(Change) error) (torn int, err error) {
 // history appends changes to a file. The server goes on if that fails: it says so once in the log, and on the page
 // until it works again. A goroutine writes, since a disk can hang.
 type history struct {
+	path  string
 	file  *os.File
 	lines chan Change  // closed by end
 	lost  atomic.Int64 // changes for which lines had no room
@@ -84,15 +88,18 @@ type history struct {
 }
 
 // openHistory opens a file, which is made if there is none, and reads its last changes, and the last one of each
-// election.
-func openHistory(path string, tell func(string, error)) (h *history, recent []Change, last map[string]Change, err error) {
-	file, err := os.OpenFile(path, os.O_RDWR|os.O_APPEND|os.O_CREATE, 0o644)
+// election. Changes of a store at another address are passed over: its elections may have the same names and revisions.
+func openHistory(path, address string, tell func(string, error)) (h *history, recent []Change, last map[string]Change, err error) {
+	file, err := openFile(path)
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	h = &history{file: file, lines: make(chan Change, 4*mostChanges), done: make(chan struct{}), tell: tell}
+	h = &history{path: path, file: file, lines: make(chan Change, 4*mostChanges), done: make(chan struct{}), tell: tell}
 	last = map[string]Change{}
 	if err = h.read(func(c Change) error {
+		if c.Store != address {
+			return nil
+		}
 		last[c.Election] = c
 		if recent = append(recent, c); len(recent) > 2*mostChanges {
 			recent = append(recent[:0], recent[len(recent)-mostChanges:]...)
@@ -103,6 +110,10 @@ func openHistory(path string, tell func(string, error)) (h *history, recent []Ch
 	}
 	go h.run()
 	return h, recent[max(0, len(recent)-mostChanges):], last, nil
+}
+
+func openFile(path string) (*os.File, error) {
+	return os.OpenFile(path, os.O_RDWR|os.O_APPEND|os.O_CREATE, 0o644)
 }
 
 // read reads the file, if it is one and no pipe, and notes whether it ends without a line break.
@@ -134,6 +145,9 @@ func (h *history) run() {
 	for c := range h.lines {
 		line, err := json.Marshal(c)
 		if err == nil {
+			err = h.follow()
+		}
+		if err == nil {
 			err = h.write(append(line, '\n'))
 		}
 		if lost := h.lost.Swap(0); err == nil && lost > 0 {
@@ -141,6 +155,24 @@ func (h *history) run() {
 		}
 		h.tell("the history has a gap", err)
 	}
+}
+
+// follow opens the file anew if it was removed or renamed: what is written to the old one would be lost.
+func (h *history) follow() error {
+	now, err := os.Stat(h.path)
+	if err == nil {
+		old, err := h.file.Stat()
+		if err == nil && os.SameFile(old, now) {
+			return nil
+		}
+	}
+	file, err := openFile(h.path)
+	if err != nil {
+		return err
+	}
+	_ = h.file.Close()
+	h.file, h.torn = file, false
+	return nil
 }
 
 // write writes a line. If the last write has failed, a line break comes first: readers pass over the torn line.

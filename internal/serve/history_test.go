@@ -4,10 +4,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/go-leadership/leadership/internal/jsonvalue"
 	"github.com/stretchr/testify/require"
 )
 
@@ -116,14 +118,14 @@ func TestHistoryOnAFullDisk(t *testing.T) {
 // The rest of a line that was written in part is separated from the next one.
 func TestHistoryAfterAPartialWrite(t *testing.T) {
 	path := t.TempDir() + "/history"
-	h, _, _, err := openHistory(path, func(string, error) {})
+	h, _, _, err := openHistory(path, "", func(string, error) {})
 	require.NoError(t, err)
 	h.add(Change{Election: "a"})
 	require.NoError(t, h.end())
 	text, err := os.ReadFile(path)
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(path, text[:len(text)-4], 0o600))
-	h, recent, _, err := openHistory(path, func(string, error) {})
+	h, recent, _, err := openHistory(path, "", func(string, error) {})
 	require.NoError(t, err)
 	require.Empty(t, recent)
 	h.add(Change{Election: "b"})
@@ -140,10 +142,54 @@ func TestLongHistory(t *testing.T) {
 		fmt.Fprintf(&text, `{"election":"e%d","leader":{"value":"x","revision":%d}}`+"\n", i, i)
 	}
 	require.NoError(t, os.WriteFile(path, []byte(text.String()), 0o600))
-	h, recent, last, err := openHistory(path, func(string, error) {})
+	h, recent, last, err := openHistory(path, "", func(string, error) {})
 	require.NoError(t, err)
 	require.Len(t, recent, mostChanges)
 	require.Equal(t, "e4999", recent[mostChanges-1].Election)
 	require.Len(t, last, 5*mostChanges)
 	require.NoError(t, h.end())
+}
+
+// A file that was removed or renamed is made again with the next change.
+func TestHistoryIsRemoved(t *testing.T) {
+	path := t.TempDir() + "/history"
+	virtual(t, func(w *world) {
+		b := w.lead(w.open(), "e", "db1")
+		w.start(Config{History: path})
+		pass(time.Second)
+		require.NoError(t, os.Rename(path, path+".1"))
+		require.NoError(t, b.Withdraw(w.Context()))
+		pass(time.Second)
+		require.Equal(t, []string{"e db1 at start"}, lines(t, path+".1"))
+		require.Equal(t, []string{"e -"}, lines(t, path))
+	})
+}
+
+// The history of another store, or of one that was emptied, says nothing of this one, also if the revision is the same.
+func TestHistoryOfAnotherStore(t *testing.T) {
+	for _, other := range []Change{
+		{Store: "memory://other", Leader: &ChangeLeader{jsonvalue.Of("db1"), 1}},
+		{Store: "", Leader: &ChangeLeader{jsonvalue.Of("db2"), 1}},
+	} {
+		path := t.TempDir() + "/history"
+		virtual(t, func(w *world) {
+			w.lead(w.open(), "e", "db1")
+			w.start(Config{})
+			revision, err := strconv.ParseUint(w.election("e").Leader.Revision, 10, 64)
+			require.NoError(t, err)
+			require.NoError(t, w.Server.Close())
+			other.Election, other.Time, other.Leader.Revision = "e", time.Now().Add(-time.Hour), revision
+			if other.Store == "" {
+				other.Store = w.Address
+			}
+			line, err := json.Marshal(other)
+			require.NoError(t, err)
+			require.NoError(t, os.WriteFile(path, append(line, '\n'), 0o600))
+			w.start(Config{History: path})
+			e := w.election("e")
+			require.True(t, e.AtLeast)
+			require.Less(t, time.Since(e.Since), time.Minute)
+			require.Len(t, lines(t, path), 2)
+		})
+	}
 }

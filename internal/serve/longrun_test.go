@@ -8,6 +8,7 @@ import (
 	"os"
 	"runtime"
 	"strings"
+	"syscall"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -119,10 +120,14 @@ func TestSlowBrowser(t *testing.T) {
 
 // Changes for which the disk is too slow are counted, in the log and on the page.
 func TestHistoryOnASlowDisk(t *testing.T) {
-	r, file, err := os.Pipe()
+	path := t.TempDir() + "/fifo"
+	require.NoError(t, syscall.Mkfifo(path, 0o600))
+	file, err := os.OpenFile(path, os.O_RDWR, 0)
+	require.NoError(t, err)
+	r, err := os.Open(path)
 	require.NoError(t, err)
 	told := make(chan error, 10*mostChanges)
-	h := &history{file: file, lines: make(chan Change, 1), done: make(chan struct{}), tell: func(_ string, err error) { told <- err }}
+	h := &history{path: path, file: file, lines: make(chan Change, 1), done: make(chan struct{}), tell: func(_ string, err error) { told <- err }}
 	go h.run()
 	long := Change{Election: strings.Repeat("e", 1<<17)} // more than a pipe holds
 	for h.lost.Load() == 0 {

@@ -33,6 +33,7 @@ type Election struct {
 	Fresh    bool         // AsOf is no older than the TTL
 	Changes  int          // of the leader in the last hour
 	Queue    Queue
+	Denied   error // the last answer, if it is not fresh, and the store answers with a denial
 	Err      error // why the election is not followed any more
 }
 
@@ -184,7 +185,7 @@ func NewModel(s Snapshot, now time.Time) Model {
 		counts[row.State]++
 		m.Rows = append(m.Rows, row)
 		problems = append(problems, found...)
-		silent = silent && row.Rank == stale
+		silent = silent && row.Rank == stale && e.Denied == nil
 		if e.AsOf.After(last) {
 			last = e.AsOf
 		}
@@ -228,9 +229,14 @@ func (e *Election) problems(s Snapshot, now time.Time) (list []Problem) {
 		return list
 	}
 	if !e.Fresh { // the rest is not known
-		text := "nothing is known yet: the store does not answer"
-		if !e.AsOf.IsZero() {
-			text = "the store does not answer: what is shown is as of then"
+		text := "the store does not answer"
+		if e.Denied != nil {
+			text = visible.Text(e.Denied.Error())
+		}
+		if e.AsOf.IsZero() {
+			text = "nothing is known yet: " + text
+		} else {
+			text += ": what is shown is as of then"
 		}
 		add(stale, text, e.AsOf)
 		return list

@@ -88,7 +88,7 @@ func New(c Config) (*Server, error) {
 	s.ctx, s.stop = context.WithCancel(context.Background())
 	if c.History != "" {
 		var err error
-		if s.history, s.changes, s.before, err = openHistory(c.History, s.troubles.note); err != nil {
+		if s.history, s.changes, s.before, err = openHistory(c.History, c.Address, s.troubles.note); err != nil {
 			return nil, err
 		}
 		for i := range s.changes {
@@ -179,7 +179,8 @@ func (s *Server) follow(name string, expected bool) error {
 	if len(s.elections) >= mostElections {
 		return errTooMany
 	}
-	f, err := leadership.NewFollower(s.Store, name, &leadership.Options{Hooks: s.metrics.Hooks()})
+	hooks := leadership.ChainHooks(s.metrics.Hooks(), &leadership.Hooks{Error: s.failed})
+	f, err := leadership.NewFollower(s.Store, name, &leadership.Options{Hooks: hooks})
 	if err != nil {
 		return err
 	}
@@ -194,6 +195,17 @@ func (s *Server) follow(name string, expected bool) error {
 		<-f.Done()
 	})
 	return nil
+}
+
+// failed notes why a follower has no answer, if it is a denial. An outage shows by itself.
+func (s *Server) failed(election string, err error, _ time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if e := s.elections[election]; e != nil {
+		if e.Denied = nil; errors.Is(err, store.ErrDenied) {
+			e.Denied = err
+		}
+	}
 }
 
 // saw notes a leader, or that there is none. A gap is known only if both its ends were seen.
@@ -240,6 +252,9 @@ func (s *Server) snapshot(now time.Time) Snapshot {
 	snap := Snapshot{TTL: s.Store.TTL(), Bound: s.Bound, Troubles: s.troubles.texts()}
 	for _, e := range s.elections {
 		e.AsOf, e.Fresh, e.Err = e.follower.AsOf(), e.follower.Fresh(), e.follower.Err()
+		if e.Fresh {
+			e.Denied = nil
+		}
 		old, _ := slices.BinarySearchFunc(e.hour, now.Add(-time.Hour), time.Time.Compare)
 		e.hour = e.hour[old:]
 		e.Changes = len(e.hour)

@@ -41,6 +41,14 @@ type counted struct {
 	lists, queues atomic.Int64
 	denied        atomic.Bool // reads of queues are
 	during        func()      // if not nil: runs before a read of a queue returns
+	blind         atomic.Bool // reads of leaders are denied
+}
+
+func (c *counted) Observe(ctx context.Context, election string, prev *store.Known) (store.Known, error) {
+	if c.blind.Load() {
+		return store.Known{}, fmt.Errorf("ask for the leader: %w", store.ErrDenied)
+	}
+	return c.Store.Observe(ctx, election, prev)
 }
 
 func (c *counted) Elections(ctx context.Context) ([]string, error) {
@@ -238,6 +246,25 @@ func TestOutage(t *testing.T) {
 		pass(time.Millisecond)
 		require.Equal(t, http.StatusServiceUnavailable, w.get(path).Code)
 		require.Equal(t, http.StatusServiceUnavailable, w.get("/elections/a/b%20c/leader?value=").Code, "no leader is not the empty value")
+	})
+}
+
+// A store that denies is not said to be silent: what is wrong is the permission.
+func TestDeniedLeaders(t *testing.T) {
+	virtual(t, func(w *world) {
+		w.lead(w.open(), "e", "db1")
+		_, err := w.store.Elections(w.Context()) // as leadership serve does first: it has worked
+		require.NoError(t, err)
+		w.store.blind.Store(true)
+		w.start(Config{Elections: []string{"e", "f"}})
+		pass(2 * time.Minute)
+		page := w.get("/").Body.String()
+		require.Contains(t, page, "ask for the leader: permission denied")
+		require.NotContains(t, page, "does not answer")
+		w.store.blind.Store(false)
+		pass(time.Minute)
+		require.Equal(t, "led", w.election("e").State)
+		require.NotContains(t, w.get("/").Body.String(), "denied")
 	})
 }
 

@@ -20,6 +20,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-leadership/leadership/internal/lab/storetest"
 	"github.com/go-leadership/leadership/internal/lab/testserver"
 	"github.com/go-leadership/leadership/store"
 	"github.com/stretchr/testify/require"
@@ -135,6 +136,12 @@ func TestTLS(t *testing.T) {
 		a.Resign()
 		receive(t, b.Terms, "b leads")
 		a.End()
+	})
+
+	t.Run("a lifeline", func(t *testing.T) {
+		for _, place := range []string{storetest.ServeLifeline(t), "self"} {
+			storetest.Lifeline(t, with("ttl", "10s"), place)
+		}
 	})
 
 	// The connection can't be made, ever: the log and the Error hook must give the reason.

@@ -138,8 +138,8 @@ type Ballot interface {
 	// SessionFile returns an open file that keeps the ballot's session from ending with this process: as long as some
 	// process has the file open, the session goes on until its deadline. Give it to a child process whose work has to
 	// be over before another candidate leads. The file has no other use, and does not keep a session that is closed or
-	// lost. The caller closes it. It is nil if the sessions of this store don't end with their process, as on all services
-	// over a network. An error matches ErrLost if the session is over.
+	// lost. The caller closes it. It is nil if the sessions of this store don't end with their process, as on services over
+	// a network without a lifeline: docs/lifeline.md. An error matches ErrLost if the session is over.
 	SessionFile() (*os.File, error)
 }
 

@@ -43,13 +43,13 @@ quick: ## run the tests that need no server: under a minute; most with the race 
 	@$(MAKE) --no-print-directory -j -k quick-race quick-plain
 
 quick-race:
-	packages=$$(GOWORK=off ./scripts/serverless ./... | grep -vE '/(conformance|docs|simulation|store/file)$$') && \
+	packages=$$(GOWORK=off ./scripts/serverless ./... | grep -vE '/(conformance|docs|internal/lifeline|internal/serve|simulation|store/file)$$') && \
 		$(LIBRARY) test -p 4 -short -race -count=1 $$packages
 
 # The race detector would cost these more than the rest of their work: they start hundreds of processes, or compute in
 # virtual time. make test runs them with it. With -short the suite is not run on files. Tests that wait run in parallel.
 quick-plain:
-	go test -p 3 -parallel 16 -short -count=1 ./store/file ./conformance $$(./scripts/serverless ./cmd/leadership/...) ./contrib/grpcresolver ./contrib/otel ./contrib/prom ./contrib/recipes/... ./contrib/sqltest ./docs ./simulation
+	go test -p 3 -parallel 16 -short -count=1 ./store/file ./internal/lifeline ./internal/serve ./conformance $$(./scripts/serverless ./cmd/leadership/...) ./contrib/grpcresolver ./contrib/otel ./contrib/prom ./contrib/recipes/... ./contrib/sqltest ./docs ./simulation
 
 # What computes runs beside the tests on servers, which wait more than they work.
 test: ## run all tests, with the race detector, on real servers: up to 15 minutes; PART=library, command, contrib or tools

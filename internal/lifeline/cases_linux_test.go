@@ -134,7 +134,11 @@ func (pg *playground) stillFromTheEndOn() {
 
 // Threads that spin are all gone when the session is ended.
 func (pg *playground) threads() {
-	for range 200 {
+	rounds := 200
+	if testing.Short() {
+		rounds = 20
+	}
+	for range rounds {
 		p, _ := pg.start("threads", nil)
 		pg.runs()
 		p.kill()

@@ -31,13 +31,15 @@ func openPidfd() (*os.File, error) {
 	return os.NewFile(fd, "pidfd"), nil
 }
 
-// checkPidfd returns an error if a descriptor is no pidfd. The signal 0 is none.
+// checkPidfd returns an error if a descriptor is no pidfd, which the kernel says with EBADF. The signal 0 is none. EINVAL
+// says that the process is in a PID namespace that this process can't see, as another container of a pod is.
 func checkPidfd(fd int) error {
-	_, _, errno := syscall.Syscall6(sysPidfdSendSignal, uintptr(fd), 0, 0, 0, 0, 0)
-	if errno == 0 || errno == syscall.EPERM || errno == syscall.ESRCH {
+	switch _, _, errno := syscall.Syscall6(sysPidfdSendSignal, uintptr(fd), 0, 0, 0, 0, 0); errno {
+	case 0, syscall.EPERM, syscall.ESRCH, syscall.EINVAL:
 		return nil
+	default:
+		return fmt.Errorf("no pidfd: %w", errno)
 	}
-	return fmt.Errorf("no pidfd: %w", errno)
 }
 
 // awaitExit waits until all threads of a process have ended.

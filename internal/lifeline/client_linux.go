@@ -50,7 +50,7 @@ type handed struct {
 	warned bool // its Add was not answered in time
 }
 
-// Check returns why a place can't be used, or nil.
+// Check returns why a place can't be used, or nil: the kernel has to give pidfds, too.
 func Check(place string) error {
 	switch {
 	case place == Self && os.Getenv(ParentVariable) == "" && !mainCalled:
@@ -60,7 +60,11 @@ func Check(place string) error {
 	case place != Self && !filepath.IsAbs(place) && !strings.HasPrefix(place, "@"):
 		return fmt.Errorf("neither %q nor an absolute path", Self)
 	}
-	return nil
+	pidfd, err := openPidfd()
+	if err != nil {
+		return err
+	}
+	return pidfd.Close()
 }
 
 // Open returns a Client for the lifeline at a place, which is "self" or the path of a socket. It sends nothing. The TTL

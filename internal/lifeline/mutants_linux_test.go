@@ -11,9 +11,9 @@ import (
 var (
 	mistakes = []mutants.Mutant{
 		{"the end of the pipe alone counts", "server_linux.go",
-			waits, "died := time.Now().Add(time.Hour)\n\terr := m.awaitPipe(died)", "TestStrayClose"},
+			waits, "err := m.awaitPipe(time.Now().Add(time.Hour))\n\tdied := time.Now()\n", "TestStrayClose"},
 		{"the end of the pipe alone counts, after execve", "server_linux.go",
-			waits, "died := time.Now().Add(time.Hour)\n\terr := m.awaitPipe(died)", "TestCases/execve$"},
+			waits, "err := m.awaitPipe(time.Now().Add(time.Hour))\n\tdied := time.Now()\n", "TestCases/execve$"},
 		{"the pidfd alone counts, with a vfork child", "server_linux.go",
 			"err = m.awaitPipe(died)", "err = nil", "TestCases/vfork"},
 		{"the pidfd alone counts, with a child that shares the files", "server_linux.go",
@@ -22,6 +22,8 @@ var (
 			"err = m.awaitPipe(died)", "err = nil", "TestGuardedWork"},
 		{"a byte in the pipe counts as its end", "server_linux.go",
 			"case errors.Is(err, io.EOF):\n\t\t\treturn nil", "case err == nil || errors.Is(err, io.EOF):\n\t\t\treturn nil", "TestCases/io_uring_in_a_child"},
+		{"the pipe is waited for before the last words are read", "server_linux.go",
+			"listening.Wait()\n\tif err == nil {\n\t\terr = m.awaitPipe(died)\n\t}", "if err == nil {\n\t\terr = m.awaitPipe(died)\n\t}\n\tlistening.Wait()", "TestLastWords"},
 		{"the pipe is waited for for ever", "server_linux.go",
 			"return m.pipe.SetReadDeadline(deadline)", "_ = deadline\n\treturn nil", "TestPipeIsNotWaitedForForEver"},
 		{"another event than POLLIN counts", "kernel_linux.go",
@@ -50,8 +52,8 @@ var (
 	}
 )
 
-// waits are the lines that wait for both signs of a death.
-const waits = "err := awaitExit(m.pidfd)\n\tdied := time.Now()\n\tif err == nil {\n\t\terr = m.awaitPipe(died)\n\t}"
+// waits are the lines that wait for the pidfd.
+const waits = "err := awaitExit(m.pidfd)\n\tdied := time.Now()\n"
 
 func TestMutantsAreOfThisSource(t *testing.T) {
 	mutants.Check(t, mistakes)

@@ -190,11 +190,11 @@ func (m *member) attend() {
 	listening.Go(m.listen)
 	err := awaitExit(m.pidfd)
 	died := time.Now()
+	_ = m.conn.SetReadDeadline(died.Add(lastWords))
+	listening.Wait()
 	if err == nil {
 		err = m.awaitPipe(died)
 	}
-	_ = m.conn.SetReadDeadline(time.Now().Add(lastWords))
-	listening.Wait()
 	if err != nil {
 		return
 	}

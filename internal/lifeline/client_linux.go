@@ -100,6 +100,8 @@ func (c *Client) Add(id string, handover []byte) {
 	c.once.Do(func() { go c.run() })
 	answer := make(chan error, 1)
 	session := &handed{entry: &entry{id, handover, service}}
+	late := time.NewTimer(patience) // for the message and the answer together
+	defer late.Stop()
 	c.mu.Lock()
 	if c.closed {
 		c.mu.Unlock()
@@ -108,8 +110,6 @@ func (c *Client) Add(id string, handover []byte) {
 	c.sessions[id], c.asking[id] = session, answer
 	c.tell(frame{Add: session.entry})
 	c.mu.Unlock()
-	late := time.NewTimer(patience)
-	defer late.Stop()
 	select {
 	case err := <-answer:
 		if err != nil {

@@ -19,7 +19,8 @@ const (
 	soPeerPidfd        = 77
 	prSetDumpable      = 4
 	closeRangeCloexec  = 4
-	pollIn             = 1
+	pollIn             = 0x01
+	pollHup            = 0x10
 )
 
 // openPidfd returns a pidfd of this process: Linux 5.3.
@@ -43,23 +44,34 @@ func checkPidfd(fd int) error {
 }
 
 // awaitExit waits until all threads of a process have ended.
-func awaitExit(pidfd *os.File) error {
-	raw, err := pidfd.SyscallConn()
+func awaitExit(pidfd *os.File) error { return await(pidfd, exited) }
+
+// awaitHangup waits until no process has the writing end of a pipe. It reads nothing: a program can let reads block.
+func awaitHangup(pipe *os.File) error {
+	return await(pipe, func(fd int) bool { return happened(fd, pollHup) })
+}
+
+// await waits until something is true of a descriptor, or the file's deadline.
+func await(f *os.File, holds func(fd int) bool) error {
+	raw, err := f.SyscallConn()
 	if err != nil {
 		return err
 	}
-	return raw.Read(func(fd uintptr) bool { return exited(int(fd)) })
+	return raw.Read(func(fd uintptr) bool { return holds(int(fd)) })
 }
 
 // exited reports whether the process of a pidfd has exited.
-func exited(pidfd int) bool {
+func exited(pidfd int) bool { return happened(pidfd, pollIn) }
+
+// happened reports whether an event of a descriptor has happened.
+func happened(fd int, event int16) bool {
 	poll := struct {
 		fd              int32
 		events, revents int16
-	}{int32(pidfd), pollIn, 0}
+	}{int32(fd), event, 0}
 	var now syscall.Timespec
 	n, _, errno := syscall.Syscall6(syscall.SYS_PPOLL, uintptr(unsafe.Pointer(&poll)), 1, uintptr(unsafe.Pointer(&now)), 0, 0, 0)
-	return errno == 0 && n == 1 && poll.revents&pollIn != 0
+	return errno == 0 && n == 1 && poll.revents&event != 0
 }
 
 // Harden keeps the credentials in this process out of core dumps, and other processes from reading its memory.

@@ -365,14 +365,7 @@ func (m *member) awaitPipe(died time.Time) error {
 	if err := m.limit(died.Add(longest)); err != nil {
 		return err
 	}
-	for buffer := make([]byte, 512); ; {
-		switch _, err := m.pipe.Read(buffer); {
-		case errors.Is(err, io.EOF):
-			return nil
-		case err != nil:
-			return err
-		}
-	}
+	return awaitHangup(m.pipe)
 }
 
 // limit bounds the wait for the pipe. Close has set a deadline that stays.

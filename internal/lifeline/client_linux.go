@@ -30,6 +30,7 @@ type Client struct {
 	pidfd   *os.File // of this process
 	reading *os.File // the pipe, for lifelines
 	writing *os.File // the pipe, which ends with this process
+	number  uint64   // of the pipe
 
 	ctx    context.Context // ends with Close
 	cancel context.CancelFunc
@@ -85,6 +86,9 @@ func Open(place, name string, ttl time.Duration, service func() (Service, error)
 		_ = c.pidfd.Close()
 		return nil, err
 	}
+	if c.number, err = inode(c.reading); err != nil {
+		return nil, errors.Join(err, c.pidfd.Close(), c.reading.Close(), c.writing.Close())
+	}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	return c, nil
 }
@@ -113,7 +117,7 @@ func (c *Client) Add(id string, handover []byte) {
 	select {
 	case err := <-answer:
 		if err != nil {
-			c.log.Warn("the lifeline refuses a session: if this process dies, the session ends after its TTL", "store", c.name, "error", err)
+			c.refused(err)
 		}
 	case <-late.C:
 		c.mu.Lock()
@@ -155,11 +159,24 @@ func (c *Client) File() (*os.File, error) {
 	if err != nil {
 		return nil, fmt.Errorf("copy the lifeline's pipe: %w", err)
 	}
+	if err := c.isPipe(file); err != nil {
+		_ = file.Close()
+		return nil, err
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.guarded = true
 	c.tell(frame{Guarded: true})
 	return file, nil
+}
+
+// isPipe returns an error if a file is not the pipe: after a mistake of the program, another file might have the number.
+func (c *Client) isPipe(file *os.File) error {
+	number, err := inode(file)
+	if err == nil && number != c.number {
+		err = errors.New("the program has closed the lifeline's pipe, and opened another file with its number")
+	}
+	return err
 }
 
 // Close ends the Client. All sessions have been dropped.
@@ -248,7 +265,7 @@ func (c *Client) greet(conn *net.UnixConn) error {
 	if user.Uid != 0 && user.Uid != uint32(os.Geteuid()) {
 		return fmt.Errorf("the lifeline runs as uid %d, which is neither root nor this program's", user.Uid)
 	}
-	if err := conn.SetWriteDeadline(time.Now().Add(patience)); err != nil {
+	if err := errors.Join(c.isPipe(c.reading), conn.SetWriteDeadline(time.Now().Add(patience))); err != nil {
 		return err
 	}
 	return sendFiles(conn, c.pidfd, c.reading)
@@ -285,8 +302,16 @@ func (c *Client) take(f frame) {
 		answer <- failed
 		return
 	}
-	if session := c.sessions[id]; session != nil && session.warned && failed == nil {
+	switch session := c.sessions[id]; {
+	case session == nil:
+	case failed != nil:
+		c.refused(failed)
+	case session.warned:
 		session.warned = false
 		c.log.Info("the lifeline has answered", "store", c.name, "lifeline", c.place)
 	}
+}
+
+func (c *Client) refused(err error) {
+	c.log.Warn("the lifeline refuses a session: if this process dies, the session ends after its TTL", "store", c.name, "error", err)
 }

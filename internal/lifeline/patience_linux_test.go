@@ -21,7 +21,10 @@ func TestPipeThatBlocks(t *testing.T) {
 	require.NoError(t, err)
 	defer received.Close()
 	require.NoError(t, control(reading, func(fd int) error { return syscall.SetNonblock(fd, false) }))
-	m := &member{server: NewServer(nil, nil, slog.New(slog.DiscardHandler)), pipe: received, sessions: map[string]session{"1": {ttl: 50 * time.Millisecond}}}
+	m := &member{
+		server: NewServer(nil, nil, slog.New(slog.DiscardHandler)), pipe: received,
+		sessions: map[string]session{"1": {ttl: 50 * time.Millisecond}},
+	}
 	waited := make(chan error, 1)
 	go func() { waited <- m.awaitPipe(time.Now()) }()
 	select {
@@ -40,7 +43,8 @@ func TestPatience(t *testing.T) {
 	listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
 	require.NoError(t, err)
 	defer listener.Close()
-	service := Service{Scheme: "test", TTL: time.Hour, Servers: []string{"server"}, Secure: &Secure{Roots: make([]byte, 64<<10)}}
+	service := Service{Scheme: "test", TTL: time.Hour, Servers: []string{"server"}}
+	service.Secure = &Secure{Roots: make([]byte, 64<<10)}
 	c, err := Open(path, "test://", time.Hour, func() (Service, error) { return service, nil }, slog.New(slog.DiscardHandler))
 	require.NoError(t, err)
 	defer c.Close()

@@ -20,7 +20,7 @@ const patience = 100 * time.Millisecond
 // Client tells a lifeline of the sessions of one store. If the lifeline has gone, the Client looks for the next one, at
 // once and then once a TTL, and tells that of all sessions.
 //
-// Its goroutine runs from the first Add until Close.
+// Its goroutines, run and write, begin with the first Add and end with Close.
 type Client struct {
 	name    string // of the store, in logs
 	place   string
@@ -34,8 +34,10 @@ type Client struct {
 
 	ctx    context.Context // ends with Close
 	cancel context.CancelFunc
-	gone   chan struct{} // closed when the goroutine has ended
-	once   sync.Once     // starts the goroutine
+	gone   chan struct{} // closed when run has ended
+	once   sync.Once     // starts the goroutines
+	notes  chan func()   // of the log, for write: the program's handler may hang
+	wrote  chan struct{} // closed when write has ended
 
 	mu       sync.Mutex
 	conn     *net.UnixConn           // guarded by mu, as are all below: nil while there is no lifeline
@@ -80,7 +82,7 @@ func Open(place, name string, ttl time.Duration, service func() (Service, error)
 	}
 	c := &Client{
 		name: name, place: place, service: service, ttl: ttl, log: log, pidfd: pidfd,
-		gone: make(chan struct{}), sessions: map[string]*handed{}, asking: map[string]chan<- error{},
+		gone: make(chan struct{}), notes: make(chan func(), 16), wrote: make(chan struct{}), sessions: map[string]*handed{}, asking: map[string]chan<- error{},
 	}
 	if c.reading, c.writing, err = os.Pipe(); err != nil {
 		_ = c.pidfd.Close()
@@ -96,12 +98,12 @@ func Open(place, name string, ttl time.Duration, service func() (Service, error)
 // Add tells the lifeline of a session. It waits for the answer, but not for long: without it the session goes on, and
 // ends after its TTL if the process dies.
 func (c *Client) Add(id string, handover []byte) {
+	c.once.Do(func() { go c.run(); go c.write() })
 	service, err := c.service()
 	if err != nil {
-		c.log.Warn("a session is not told to the lifeline: if this process dies, the session ends after its TTL", "store", c.name, "error", err)
+		c.note(slog.LevelWarn, "a session is not told to the lifeline: if this process dies, the session ends after its TTL", "error", err)
 		return
 	}
-	c.once.Do(func() { go c.run() })
 	answer := make(chan error, 1)
 	session := &handed{entry: &entry{id, handover, service}}
 	late := time.NewTimer(patience) // for the message and the answer together
@@ -125,7 +127,7 @@ func (c *Client) Add(id string, handover []byte) {
 		if c.asking[id] != nil {
 			session.warned = true
 			delete(c.asking, id)
-			c.log.Warn("the lifeline has not answered: until it does, a session ends after its TTL if this process dies", "store", c.name, "lifeline", c.place)
+			c.note(slog.LevelWarn, "the lifeline has not answered: until it does, a session ends after its TTL if this process dies", "lifeline", c.place)
 		}
 	}
 }
@@ -181,7 +183,7 @@ func (c *Client) isPipe(file *os.File) error {
 
 // Close ends the Client. All sessions have been dropped.
 func (c *Client) Close() {
-	c.once.Do(func() { close(c.gone) })
+	c.once.Do(func() { close(c.gone); close(c.wrote) })
 	c.cancel()
 	c.mu.Lock()
 	c.closed = true
@@ -190,9 +192,34 @@ func (c *Client) Close() {
 	}
 	c.mu.Unlock()
 	<-c.gone
+	<-c.wrote
 	_ = c.pidfd.Close()
 	_ = c.reading.Close()
 	_ = c.writing.Close()
+}
+
+// note logs a line soon. It does not block, and may be called under mu. If too many lines wait, it drops the line.
+func (c *Client) note(level slog.Level, text string, args ...any) {
+	select {
+	case c.notes <- func() { c.log.Log(context.Background(), level, text, append([]any{"store", c.name}, args...)...) }:
+	default:
+	}
+}
+
+// write writes the log until run has ended.
+func (c *Client) write() {
+	defer close(c.wrote)
+	for {
+		select {
+		case note := <-c.notes:
+			note()
+		case <-c.gone:
+			for len(c.notes) > 0 {
+				(<-c.notes)()
+			}
+			return
+		}
+	}
 }
 
 // run keeps a connection to a lifeline.
@@ -204,7 +231,7 @@ func (c *Client) run() {
 		conn, err := c.connect()
 		if err == nil {
 			if failing {
-				c.log.Info("there is a lifeline again", "store", c.name, "lifeline", c.place)
+				c.note(slog.LevelInfo, "there is a lifeline again", "lifeline", c.place)
 			}
 			failing = false
 			err = c.hear(conn)
@@ -214,7 +241,7 @@ func (c *Client) run() {
 		}
 		if !failing {
 			failing = true
-			c.log.Warn("there is no lifeline: sessions end after their TTL if this process dies", "store", c.name, "lifeline", c.place, "error", err)
+			c.note(slog.LevelWarn, "there is no lifeline: sessions end after their TTL if this process dies", "lifeline", c.place, "error", err)
 		}
 		timer := time.NewTimer(c.ttl - time.Since(tried))
 		select {
@@ -308,10 +335,10 @@ func (c *Client) take(f frame) {
 		c.refused(failed)
 	case session.warned:
 		session.warned = false
-		c.log.Info("the lifeline has answered", "store", c.name, "lifeline", c.place)
+		c.note(slog.LevelInfo, "the lifeline has answered", "lifeline", c.place)
 	}
 }
 
 func (c *Client) refused(err error) {
-	c.log.Warn("the lifeline refuses a session: if this process dies, the session ends after its TTL", "store", c.name, "error", err)
+	c.note(slog.LevelWarn, "the lifeline refuses a session: if this process dies, the session ends after its TTL", "error", err)
 }

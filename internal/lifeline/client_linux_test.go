@@ -2,6 +2,7 @@ package lifeline
 
 import (
 	"bufio"
+	"context"
 	"log/slog"
 	"net"
 	"os"
@@ -43,6 +44,34 @@ func TestDescriptorOfAnotherFile(t *testing.T) {
 	require.NoError(t, err)
 	defer conn.Close()
 	require.ErrorContains(t, c.greet(conn.(*net.UnixConn)), "the program has closed the lifeline's pipe")
+}
+
+// slowLog is a log handler that hangs until it is let go.
+type slowLog struct {
+	slog.Handler
+	letGo chan struct{}
+}
+
+func (h slowLog) Handle(context.Context, slog.Record) error { <-h.letGo; return nil }
+
+// A log handler that hangs holds up no session. Only Close waits for it.
+func TestLogThatHangs(t *testing.T) {
+	letGo := make(chan struct{})
+	service := Service{Scheme: "test", TTL: time.Hour, Servers: []string{"server"}}
+	log := slog.New(slowLog{slog.NewTextHandler(&lines{}, nil), letGo})
+	c, err := Open("/no/such/lifeline", "test://", time.Hour, func() (Service, error) { return service, nil }, log)
+	require.NoError(t, err)
+	added := make(chan struct{})
+	go func() { defer close(added); c.Add("1", nil); c.Drop("1"); c.Add("2", nil); c.Drop("2") }()
+	select {
+	case <-added:
+		close(letGo)
+	case <-time.After(10 * time.Second):
+		close(letGo)
+		<-added
+		t.Error("a session waits for the log")
+	}
+	c.Close()
 }
 
 // A lifeline that refuses a session after the program has stopped waiting is heard.

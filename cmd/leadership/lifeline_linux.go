@@ -148,8 +148,8 @@ func passSignals(ctx context.Context, signals <-chan os.Signal, program *os.Proc
 	}
 }
 
-// reapUntil reaps all children until the program has ended. As process 1 it adopts those whose parents have died. If the
-// program has the terminal and is stopped by Ctrl-Z, reapUntil continues the program: no shell would do that.
+// reapUntil reaps all children until the program has ended. As process 1 it adopts those whose parents have died. If
+// the program has the terminal and Ctrl-Z stops the program, reapUntil continues it: no shell would do that.
 func reapUntil(program int, terminal bool) syscall.WaitStatus {
 	for {
 		var status syscall.WaitStatus

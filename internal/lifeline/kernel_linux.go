@@ -32,8 +32,8 @@ func openPidfd() (*os.File, error) {
 	return os.NewFile(fd, "pidfd"), nil
 }
 
-// checkPidfd returns an error if a descriptor is no pidfd, which the kernel says with EBADF. The signal 0 is none. EINVAL
-// says that the process is in a PID namespace that this process can't see, as another container of a pod is.
+// checkPidfd returns an error if a descriptor is no pidfd, which the kernel says with EBADF. The signal 0 is none.
+// EINVAL says that the process is in a PID namespace that this process can't see, as another container of a pod is.
 func checkPidfd(fd int) error {
 	switch _, _, errno := syscall.Syscall6(sysPidfdSendSignal, uintptr(fd), 0, 0, 0, 0, 0); errno {
 	case 0, syscall.EPERM, syscall.ESRCH, syscall.EINVAL:

@@ -118,8 +118,8 @@ func TestCheck(t *testing.T) {
 	require.NoError(t, Check(Self), "the program was started by a lifeline")
 }
 
-// What a lifeline knows is in its memory alone: not in its arguments, variables and logs, and other processes of its user
-// can't read its memory.
+// What a lifeline knows is in its memory alone: not in its arguments, variables and logs, and other processes of its
+// user can't read its memory.
 func TestSecrets(t *testing.T) {
 	p := startProgram(t, Self, time.Hour, "1") // the password is "secret"
 	own := p.asks(t, "lifeline")

@@ -30,7 +30,7 @@ type Client struct {
 	pidfd   *os.File // of this process
 	reading *os.File // the pipe, for lifelines
 	writing *os.File // the pipe, which ends with this process
-	number  uint64   // of the pipe
+	pipe    identity
 
 	ctx    context.Context // ends with Close
 	cancel context.CancelFunc
@@ -88,7 +88,7 @@ func Open(place, name string, ttl time.Duration, service func() (Service, error)
 		_ = c.pidfd.Close()
 		return nil, err
 	}
-	if c.number, err = inode(c.reading); err != nil {
+	if c.pipe, err = identify(c.reading); err != nil {
 		return nil, errors.Join(err, c.pidfd.Close(), c.reading.Close(), c.writing.Close())
 	}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
@@ -174,8 +174,8 @@ func (c *Client) File() (*os.File, error) {
 
 // isPipe returns an error if a file is not the pipe: after a mistake of the program, another file might have the number.
 func (c *Client) isPipe(file *os.File) error {
-	number, err := inode(file)
-	if err == nil && number != c.number {
+	id, err := identify(file)
+	if err == nil && id != c.pipe {
 		err = errors.New("the program has closed the lifeline's pipe, and opened another file with its number")
 	}
 	return err

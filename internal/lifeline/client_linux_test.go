@@ -95,3 +95,19 @@ func TestLateRefusal(t *testing.T) {
 	require.NoError(t, writeFrame(conn, frame{Refused: "1", Why: "it is another version"}))
 	require.Eventually(t, func() bool { return strings.Contains(log.String(), "it is another version") }, 10*time.Second, time.Millisecond)
 }
+
+// Files of two file systems may have one inode number. The roots of /proc and /sys have.
+func TestIdentity(t *testing.T) {
+	proc, err := os.Open("/proc")
+	require.NoError(t, err)
+	defer proc.Close()
+	sys, err := os.Open("/sys")
+	require.NoError(t, err)
+	defer sys.Close()
+	one, err := identify(proc)
+	require.NoError(t, err)
+	other, err := identify(sys)
+	require.NoError(t, err)
+	require.Equal(t, one.inode, other.inode)
+	require.NotEqual(t, one, other)
+}

@@ -108,12 +108,14 @@ func closeRangeOnExec(first uint) error {
 	return nil
 }
 
-// inode returns the number of a file, which no other pipe has at the time.
-func inode(f *os.File) (number uint64, err error) {
-	return number, control(f, func(fd int) error {
+// identity tells a file from all others that there are at the time.
+type identity struct{ device, inode uint64 }
+
+func identify(f *os.File) (id identity, err error) {
+	return id, control(f, func(fd int) error {
 		var status syscall.Stat_t
 		err := syscall.Fstat(fd, &status)
-		number = status.Ino
+		id = identity{uint64(status.Dev), status.Ino}
 		return err
 	})
 }

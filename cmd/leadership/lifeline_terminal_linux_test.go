@@ -61,3 +61,32 @@ func TestLifelineLeavesAProgramStopped(t *testing.T) {
 	require.Error(t, cmd.Wait())
 	require.Equal(t, 128+int(syscall.SIGKILL), cmd.ProcessState.ExitCode())
 }
+
+// A lifeline does not wake up while nothing happens.
+func TestLifelineCommandRests(t *testing.T) {
+	cmd := exec.Command("leadership", "lifeline", "--listen="+storeDir(t)+".socket")
+	errs, err := cmd.StderrPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	line, err := bufio.NewReader(errs).ReadString('\n')
+	require.NoError(t, err)
+	require.Contains(t, line, "listening")
+	switches := func() (sum string) {
+		files, err := filepath.Glob("/proc/" + strconv.Itoa(cmd.Process.Pid) + "/task/*/status")
+		require.NoError(t, err)
+		for _, file := range files {
+			status, err := os.ReadFile(file)
+			require.NoError(t, err)
+			_, counts, _ := strings.Cut(string(status), "voluntary_ctxt_switches")
+			sum += counts
+		}
+		return sum
+	}
+	require.Eventually(t, func() bool {
+		before := switches()
+		time.Sleep(1500 * time.Millisecond) // the runtime's own period is a second
+		return switches() == before
+	}, 20*time.Second, time.Millisecond, "its threads wake up again and again")
+	require.NoError(t, cmd.Process.Signal(syscall.SIGTERM))
+	require.Error(t, cmd.Wait())
+}

@@ -11,8 +11,8 @@ import (
 	"strconv"
 	"syscall"
 
+	"github.com/go-leadership/leadership/cmd/leadership/internal/guard"
 	"github.com/go-leadership/leadership/internal/lifeline"
-	"github.com/mattn/go-isatty"
 )
 
 // Run implements the subcommand.
@@ -98,10 +98,15 @@ func (c *lifelineCmd) runProgram(server *lifeline.Server, address string, signal
 	cmd := exec.Command(c.Program[0], c.Program[1:]...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	cmd.Env = append(os.Environ(), lifeline.ParentVariable+"="+address)
-	if isatty.IsTerminal(os.Stdin.Fd()) { // Ctrl-C is for the program
-		cmd.SysProcAttr = &syscall.SysProcAttr{Foreground: true, Ctty: int(os.Stdin.Fd())}
+	terminal := guard.OwnsTerminal()
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: hasTerminal(), Foreground: terminal} // Ctrl-C comes once
+	takeBack := func() {
+		if terminal {
+			guard.TakeTerminal()
+		}
 	}
 	if err := cmd.Start(); err != nil {
+		takeBack()
 		code := 126
 		if errors.Is(err, exec.ErrNotFound) || errors.Is(err, os.ErrNotExist) {
 			code = 127
@@ -114,7 +119,8 @@ func (c *lifelineCmd) runProgram(server *lifeline.Server, address string, signal
 		defer close(passed)
 		passSignals(ctx, signals, cmd.Process)
 	}()
-	status := reapUntil(cmd.Process.Pid)
+	status := reapUntil(cmd.Process.Pid, terminal)
+	takeBack()
 	cancel()
 	<-passed
 	_ = cmd.Process.Release()
@@ -142,16 +148,18 @@ func passSignals(ctx context.Context, signals <-chan os.Signal, program *os.Proc
 	}
 }
 
-// reapUntil reaps all children until the program has ended. As process 1 it adopts those whose parents have died. A
-// program that the terminal has stopped is continued: no shell would do that.
-func reapUntil(program int) syscall.WaitStatus {
+// reapUntil reaps all children until the program has ended. As process 1 it adopts those whose parents have died. If
+// the program has the terminal and Ctrl-Z stops the program, reapUntil continues it: no shell would do that.
+func reapUntil(program int, terminal bool) syscall.WaitStatus {
 	for {
 		var status syscall.WaitStatus
 		pid, err := syscall.Wait4(-1, &status, syscall.WUNTRACED, nil)
 		switch {
 		case err == syscall.EINTR || pid != program:
 		case status.Stopped():
-			_ = syscall.Kill(pid, syscall.SIGCONT)
+			if terminal && status.StopSignal() == syscall.SIGTSTP {
+				_ = syscall.Kill(-pid, syscall.SIGCONT)
+			}
 		default:
 			return status
 		}

@@ -3,10 +3,13 @@ package main
 import (
 	"os"
 	"os/exec"
+	"runtime"
 	"syscall"
 	"testing"
+	"unsafe"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 )
 
 // run adds a lifeline of its own to the URL of a store that can have one, unless the URL names one.
@@ -50,4 +53,42 @@ func TestOwnLifelineOfProcess1(t *testing.T) {
 	url, why := ownLifeline("etcd://h:1")
 	require.Equal(t, "etcd://h:1", url)
 	t.Log(why)
+}
+
+// On a kernel without pidfds, or where a container's filter denies them, run has no lifeline, and runs.
+func TestNoLifelineWithoutPidfd(t *testing.T) {
+	cmd := exec.Command("/proc/self/exe", "-test.run=^TestOwnLifelineWithoutPidfd$", "-test.v")
+	cmd.Env = append(os.Environ(), "LEADERSHIP_TEST_NO_PIDFD=1")
+	output, err := cmd.CombinedOutput()
+	require.NoError(t, err, "%s", output)
+	require.Contains(t, string(output), "this kernel gives no pidfd")
+}
+
+// TestOwnLifelineWithoutPidfd is what that process runs.
+func TestOwnLifelineWithoutPidfd(t *testing.T) {
+	if os.Getenv("LEADERSHIP_TEST_NO_PIDFD") == "" {
+		t.Skip("TestNoLifelineWithoutPidfd runs it")
+	}
+	denyPidfd(t)
+	url, why := ownLifeline("etcd://h:1")
+	require.Equal(t, "etcd://h:1", url)
+	require.Error(t, why)
+	t.Log(why)
+}
+
+// denyPidfd installs a seccomp filter for this process, under which pidfd_open fails.
+func denyPidfd(t *testing.T) {
+	filter := []unix.SockFilter{
+		{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS}, // the call's number
+		{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: unix.SYS_PIDFD_OPEN, Jf: 1},
+		{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ERRNO | uint32(unix.ENOSYS)},
+		{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ALLOW},
+	}
+	program := unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
+	runtime.LockOSThread() // the permission belongs to a thread
+	defer runtime.UnlockOSThread()
+	require.NoError(t, unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
+	_, _, errno := unix.RawSyscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_TSYNC,
+		uintptr(unsafe.Pointer(&program)))
+	require.Zero(t, errno)
 }

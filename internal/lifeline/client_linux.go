@@ -20,7 +20,7 @@ const patience = 100 * time.Millisecond
 // Client tells a lifeline of the sessions of one store. If the lifeline has gone, the Client looks for the next one, at
 // once and then once a TTL, and tells that of all sessions.
 //
-// Its goroutine runs from the first Add until Close.
+// Its goroutines, run and write, begin with the first Add and end with Close.
 type Client struct {
 	name    string // of the store, in logs
 	place   string
@@ -30,11 +30,14 @@ type Client struct {
 	pidfd   *os.File // of this process
 	reading *os.File // the pipe, for lifelines
 	writing *os.File // the pipe, which ends with this process
+	pipe    identity
 
 	ctx    context.Context // ends with Close
 	cancel context.CancelFunc
-	gone   chan struct{} // closed when the goroutine has ended
-	once   sync.Once     // starts the goroutine
+	gone   chan struct{} // closed when run has ended
+	once   sync.Once     // starts the goroutines
+	notes  chan func()   // of the log, for write: the program's handler may hang
+	wrote  chan struct{} // closed when write has ended
 
 	mu       sync.Mutex
 	conn     *net.UnixConn           // guarded by mu, as are all below: nil while there is no lifeline
@@ -50,7 +53,7 @@ type handed struct {
 	warned bool // its Add was not answered in time
 }
 
-// Check returns why a place can't be used, or nil.
+// Check returns why a place can't be used, or nil: the kernel has to give pidfds, too.
 func Check(place string) error {
 	switch {
 	case place == Self && os.Getenv(ParentVariable) == "" && !mainCalled:
@@ -60,7 +63,11 @@ func Check(place string) error {
 	case place != Self && !filepath.IsAbs(place) && !strings.HasPrefix(place, "@"):
 		return fmt.Errorf("neither %q nor an absolute path", Self)
 	}
-	return nil
+	pidfd, err := openPidfd()
+	if err != nil {
+		return err
+	}
+	return pidfd.Close()
 }
 
 // Open returns a Client for the lifeline at a place, which is "self" or the path of a socket. It sends nothing. The TTL
@@ -75,11 +82,14 @@ func Open(place, name string, ttl time.Duration, service func() (Service, error)
 	}
 	c := &Client{
 		name: name, place: place, service: service, ttl: ttl, log: log, pidfd: pidfd,
-		gone: make(chan struct{}), sessions: map[string]*handed{}, asking: map[string]chan<- error{},
+		gone: make(chan struct{}), notes: make(chan func(), 16), wrote: make(chan struct{}), sessions: map[string]*handed{}, asking: map[string]chan<- error{},
 	}
 	if c.reading, c.writing, err = os.Pipe(); err != nil {
 		_ = c.pidfd.Close()
 		return nil, err
+	}
+	if c.pipe, err = identify(c.reading); err != nil {
+		return nil, errors.Join(err, c.pidfd.Close(), c.reading.Close(), c.writing.Close())
 	}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	return c, nil
@@ -88,14 +98,16 @@ func Open(place, name string, ttl time.Duration, service func() (Service, error)
 // Add tells the lifeline of a session. It waits for the answer, but not for long: without it the session goes on, and
 // ends after its TTL if the process dies.
 func (c *Client) Add(id string, handover []byte) {
+	c.once.Do(func() { go c.run(); go c.write() })
 	service, err := c.service()
 	if err != nil {
-		c.log.Warn("a session is not told to the lifeline: if this process dies, the session ends after its TTL", "store", c.name, "error", err)
+		c.note(slog.LevelWarn, "a session is not told to the lifeline: if this process dies, the session ends after its TTL", "error", err)
 		return
 	}
-	c.once.Do(func() { go c.run() })
 	answer := make(chan error, 1)
 	session := &handed{entry: &entry{id, handover, service}}
+	late := time.NewTimer(patience) // for the message and the answer together
+	defer late.Stop()
 	c.mu.Lock()
 	if c.closed {
 		c.mu.Unlock()
@@ -104,12 +116,10 @@ func (c *Client) Add(id string, handover []byte) {
 	c.sessions[id], c.asking[id] = session, answer
 	c.tell(frame{Add: session.entry})
 	c.mu.Unlock()
-	late := time.NewTimer(patience)
-	defer late.Stop()
 	select {
 	case err := <-answer:
 		if err != nil {
-			c.log.Warn("the lifeline refuses a session: if this process dies, the session ends after its TTL", "store", c.name, "error", err)
+			c.refused(err)
 		}
 	case <-late.C:
 		c.mu.Lock()
@@ -117,7 +127,7 @@ func (c *Client) Add(id string, handover []byte) {
 		if c.asking[id] != nil {
 			session.warned = true
 			delete(c.asking, id)
-			c.log.Warn("the lifeline has not answered: until it does, a session ends after its TTL if this process dies", "store", c.name, "lifeline", c.place)
+			c.note(slog.LevelWarn, "the lifeline has not answered: until it does, a session ends after its TTL if this process dies", "lifeline", c.place)
 		}
 	}
 }
@@ -151,6 +161,10 @@ func (c *Client) File() (*os.File, error) {
 	if err != nil {
 		return nil, fmt.Errorf("copy the lifeline's pipe: %w", err)
 	}
+	if err := c.isPipe(file); err != nil {
+		_ = file.Close()
+		return nil, err
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.guarded = true
@@ -158,9 +172,18 @@ func (c *Client) File() (*os.File, error) {
 	return file, nil
 }
 
+// isPipe returns an error if a file is not the pipe: after a mistake of the program, another file might have the number.
+func (c *Client) isPipe(file *os.File) error {
+	id, err := identify(file)
+	if err == nil && id != c.pipe {
+		err = errors.New("the program has closed the lifeline's pipe, and opened another file with its number")
+	}
+	return err
+}
+
 // Close ends the Client. All sessions have been dropped.
 func (c *Client) Close() {
-	c.once.Do(func() { close(c.gone) })
+	c.once.Do(func() { close(c.gone); close(c.wrote) })
 	c.cancel()
 	c.mu.Lock()
 	c.closed = true
@@ -169,9 +192,34 @@ func (c *Client) Close() {
 	}
 	c.mu.Unlock()
 	<-c.gone
+	<-c.wrote
 	_ = c.pidfd.Close()
 	_ = c.reading.Close()
 	_ = c.writing.Close()
+}
+
+// note logs a line soon. It does not block, and may be called under mu. If too many lines wait, it drops the line.
+func (c *Client) note(level slog.Level, text string, args ...any) {
+	select {
+	case c.notes <- func() { c.log.Log(context.Background(), level, text, append([]any{"store", c.name}, args...)...) }:
+	default:
+	}
+}
+
+// write writes the log until run has ended.
+func (c *Client) write() {
+	defer close(c.wrote)
+	for {
+		select {
+		case note := <-c.notes:
+			note()
+		case <-c.gone:
+			for len(c.notes) > 0 {
+				(<-c.notes)()
+			}
+			return
+		}
+	}
 }
 
 // run keeps a connection to a lifeline.
@@ -183,7 +231,7 @@ func (c *Client) run() {
 		conn, err := c.connect()
 		if err == nil {
 			if failing {
-				c.log.Info("there is a lifeline again", "store", c.name, "lifeline", c.place)
+				c.note(slog.LevelInfo, "there is a lifeline again", "lifeline", c.place)
 			}
 			failing = false
 			err = c.hear(conn)
@@ -193,7 +241,7 @@ func (c *Client) run() {
 		}
 		if !failing {
 			failing = true
-			c.log.Warn("there is no lifeline: sessions end after their TTL if this process dies", "store", c.name, "lifeline", c.place, "error", err)
+			c.note(slog.LevelWarn, "there is no lifeline: sessions end after their TTL if this process dies", "lifeline", c.place, "error", err)
 		}
 		timer := time.NewTimer(c.ttl - time.Since(tried))
 		select {
@@ -244,7 +292,7 @@ func (c *Client) greet(conn *net.UnixConn) error {
 	if user.Uid != 0 && user.Uid != uint32(os.Geteuid()) {
 		return fmt.Errorf("the lifeline runs as uid %d, which is neither root nor this program's", user.Uid)
 	}
-	if err := conn.SetWriteDeadline(time.Now().Add(patience)); err != nil {
+	if err := errors.Join(c.isPipe(c.reading), conn.SetWriteDeadline(time.Now().Add(patience))); err != nil {
 		return err
 	}
 	return sendFiles(conn, c.pidfd, c.reading)
@@ -281,8 +329,16 @@ func (c *Client) take(f frame) {
 		answer <- failed
 		return
 	}
-	if session := c.sessions[id]; session != nil && session.warned && failed == nil {
+	switch session := c.sessions[id]; {
+	case session == nil:
+	case failed != nil:
+		c.refused(failed)
+	case session.warned:
 		session.warned = false
-		c.log.Info("the lifeline has answered", "store", c.name, "lifeline", c.place)
+		c.note(slog.LevelInfo, "the lifeline has answered", "lifeline", c.place)
 	}
+}
+
+func (c *Client) refused(err error) {
+	c.note(slog.LevelWarn, "the lifeline refuses a session: if this process dies, the session ends after its TTL", "error", err)
 }

@@ -107,6 +107,30 @@ func TestFrozenLifeline(t *testing.T) {
 	require.ElementsMatch(t, []string{"ended 1", "ended 2"}, []string{line.line(t), line.line(t)})
 }
 
+// What the program said last counts, though the lifeline learns of the death at the same time.
+func TestLastWords(t *testing.T) {
+	dir := shortDir(t)
+	line := startAs(t, "lifeline", nil, dir+"/socket")
+	awaitSocket(t, dir+"/socket")
+	for range 10 {
+		p := startProgram(t, dir+"/socket", time.Hour, "1")
+		p.does(t, "drop 1")
+		stop(t, line.Process.Pid)
+		p.does(t, "add 2")
+		p.kill()
+		_, _ = p.Process.Wait()
+		require.NoError(t, line.Process.Signal(syscall.SIGCONT))
+		said := make(chan string, 1)
+		go func() { text, _ := line.out.ReadString('\n'); said <- text }()
+		select {
+		case text := <-said:
+			require.Equal(t, "ended 2\n", text)
+		case <-time.After(10 * time.Second):
+			require.Fail(t, "the session was not ended")
+		}
+	}
+}
+
 // A program whose lifeline was late says so when it is there.
 func TestLateLifeline(t *testing.T) {
 	dir := shortDir(t)

@@ -19,7 +19,8 @@ const (
 	soPeerPidfd        = 77
 	prSetDumpable      = 4
 	closeRangeCloexec  = 4
-	pollIn             = 1
+	pollIn             = 0x01
+	pollHup            = 0x10
 )
 
 // openPidfd returns a pidfd of this process: Linux 5.3.
@@ -31,33 +32,46 @@ func openPidfd() (*os.File, error) {
 	return os.NewFile(fd, "pidfd"), nil
 }
 
-// checkPidfd returns an error if a descriptor is no pidfd. The signal 0 is none.
+// checkPidfd returns an error if a descriptor is no pidfd, which the kernel says with EBADF. The signal 0 is none.
+// EINVAL says that the process is in a PID namespace that this process can't see, as another container of a pod is.
 func checkPidfd(fd int) error {
-	_, _, errno := syscall.Syscall6(sysPidfdSendSignal, uintptr(fd), 0, 0, 0, 0, 0)
-	if errno == 0 || errno == syscall.EPERM || errno == syscall.ESRCH {
+	switch _, _, errno := syscall.Syscall6(sysPidfdSendSignal, uintptr(fd), 0, 0, 0, 0, 0); errno {
+	case 0, syscall.EPERM, syscall.ESRCH, syscall.EINVAL:
 		return nil
+	default:
+		return fmt.Errorf("no pidfd: %w", errno)
 	}
-	return fmt.Errorf("no pidfd: %w", errno)
 }
 
 // awaitExit waits until all threads of a process have ended.
-func awaitExit(pidfd *os.File) error {
-	raw, err := pidfd.SyscallConn()
+func awaitExit(pidfd *os.File) error { return await(pidfd, exited) }
+
+// awaitHangup waits until no process has the writing end of a pipe. It reads nothing: a program can let reads block.
+func awaitHangup(pipe *os.File) error {
+	return await(pipe, func(fd int) bool { return happened(fd, pollHup) })
+}
+
+// await waits until something is true of a descriptor, or the file's deadline.
+func await(f *os.File, holds func(fd int) bool) error {
+	raw, err := f.SyscallConn()
 	if err != nil {
 		return err
 	}
-	return raw.Read(func(fd uintptr) bool { return exited(int(fd)) })
+	return raw.Read(func(fd uintptr) bool { return holds(int(fd)) })
 }
 
 // exited reports whether the process of a pidfd has exited.
-func exited(pidfd int) bool {
+func exited(pidfd int) bool { return happened(pidfd, pollIn) }
+
+// happened reports whether an event of a descriptor has happened.
+func happened(fd int, event int16) bool {
 	poll := struct {
 		fd              int32
 		events, revents int16
-	}{int32(pidfd), pollIn, 0}
+	}{int32(fd), event, 0}
 	var now syscall.Timespec
 	n, _, errno := syscall.Syscall6(syscall.SYS_PPOLL, uintptr(unsafe.Pointer(&poll)), 1, uintptr(unsafe.Pointer(&now)), 0, 0, 0)
-	return errno == 0 && n == 1 && poll.revents&pollIn != 0
+	return errno == 0 && n == 1 && poll.revents&event != 0
 }
 
 // Harden keeps the credentials in this process out of core dumps, and other processes from reading its memory.
@@ -94,12 +108,14 @@ func closeRangeOnExec(first uint) error {
 	return nil
 }
 
-// inode returns the number of a file, which no other pipe has at the time.
-func inode(f *os.File) (number uint64, err error) {
-	return number, control(f, func(fd int) error {
+// identity tells a file from all others that there are at the time.
+type identity struct{ device, inode uint64 }
+
+func identify(f *os.File) (id identity, err error) {
+	return id, control(f, func(fd int) error {
 		var status syscall.Stat_t
 		err := syscall.Fstat(fd, &status)
-		number = status.Ino
+		id = identity{uint64(status.Dev), status.Ino}
 		return err
 	})
 }

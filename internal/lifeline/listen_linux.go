@@ -34,27 +34,25 @@ func Listen(path string, all bool) (listener *net.UnixListener, err error) {
 	case info.Mode().Type() != os.ModeSocket:
 		return nil, fmt.Errorf("%s exists, and is no socket", path)
 	default:
-		if conn, err := net.Dial("unix", path); err == nil {
+		conn, err := net.Dial("unix", path)
+		if err == nil {
 			_ = conn.Close()
 			return nil, fmt.Errorf("a program that is no lifeline listens at %s", path)
+		}
+		if !errors.Is(err, syscall.ECONNREFUSED) { // the program is busy, or speaks another protocol
+			return nil, fmt.Errorf("a program that is no lifeline might listen at %s: %w", path, err)
 		}
 		if err := os.Remove(path); err != nil {
 			return nil, err
 		}
 	}
-	mask := syscall.Umask(0o177) // before the socket exists
-	listener, err = net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
-	syscall.Umask(mask)
-	if err != nil {
-		return nil, err
-	}
+	mask := 0o177
 	if all {
-		err = os.Chmod(path, 0o666)
+		mask = 0o111
 	}
-	if err != nil {
-		_ = listener.Close()
-	}
-	return listener, err
+	mask = syscall.Umask(mask) // not chmod: it would follow a link that another user has put there
+	defer syscall.Umask(mask)
+	return net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
 }
 
 // ListenAnywhere listens at an address that no other socket has. It has no file, and the kernel removes it.

@@ -1,10 +1,13 @@
 package lifeline
 
 import (
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime/debug"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -118,8 +121,8 @@ func TestCheck(t *testing.T) {
 	require.NoError(t, Check(Self), "the program was started by a lifeline")
 }
 
-// What a lifeline knows is in its memory alone: not in its arguments, variables and logs, and other processes of its user
-// can't read its memory.
+// What a lifeline knows is in its memory alone: not in its arguments, variables and logs, and other processes of its
+// user can't read its memory.
 func TestSecrets(t *testing.T) {
 	p := startProgram(t, Self, time.Hour, "1") // the password is "secret"
 	own := p.asks(t, "lifeline")
@@ -154,4 +157,47 @@ func TestMemoryIsHidden(t *testing.T) {
 	status, err := os.ReadFile("/proc/" + itoa(line.Process.Pid) + "/status")
 	require.NoError(t, err)
 	require.Contains(t, string(status), "Uid:\t65534\t")
+}
+
+// A lifeline does not wake up while nothing happens, and has little memory of its own.
+func TestLifelineRests(t *testing.T) {
+	p := startProgram(t, Self, time.Hour, "1")
+	line := p.asks(t, "lifeline")
+	require.Eventually(t, func() bool {
+		before := switches(t, line)
+		time.Sleep(1500 * time.Millisecond) // the runtime's own period is a second
+		return switches(t, line) == before
+	}, time.Minute, time.Millisecond, "its threads wake up again and again")
+	anonymous := 0
+	_, rest, found := strings.Cut(readAll(t, "/proc/"+itoa(line)+"/status"), "RssAnon:")
+	require.True(t, found)
+	_, err := fmt.Sscan(rest, &anonymous)
+	require.NoError(t, err)
+	t.Log("anonymous memory: ", anonymous, " KiB")
+	if !isRace() {
+		require.LessOrEqual(t, anonymous, 5<<10)
+	}
+	p.kill()
+}
+
+// isRace reports whether the race detector is in this binary, which takes memory of its own.
+func isRace() bool {
+	info, ok := debug.ReadBuildInfo()
+	return ok && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"})
+}
+
+// switches is how often threads of a process have had a processor.
+func switches(t *testing.T, pid int) (sum string) {
+	t.Helper()
+	files, err := filepath.Glob("/proc/" + itoa(pid) + "/task/*/status")
+	require.NoError(t, err)
+	require.NotEmpty(t, files)
+	for _, file := range files {
+		for line := range strings.Lines(readAll(t, file)) {
+			if strings.Contains(line, "ctxt_switches") {
+				sum += line
+			}
+		}
+	}
+	return sum
 }

@@ -48,10 +48,10 @@ type Server struct {
 	members sync.WaitGroup
 
 	mu     sync.Mutex
-	all    map[*member]bool   // guarded by mu, as are all below
-	pipes  map[uint64]*member // by the number of the pipe
-	warned map[uint32]bool    // users that were refused
-	enders map[string]*shared // by the service in JSON: programs of one service share a connection to it
+	all    map[*member]bool     // guarded by mu, as are all below
+	pipes  map[identity]*member // by the pipe
+	warned map[uint32]bool      // users that were refused
+	enders map[string]*shared   // by the service in JSON: programs of one service share a connection to it
 }
 
 // member is a store of a program.
@@ -61,7 +61,7 @@ type member struct {
 	pid    int32    // for people; 0 if the program is in another PID namespace
 	pidfd  *os.File // of the program
 	pipe   *os.File // the reading end
-	number uint64   // of the pipe
+	id     identity // of the pipe
 	done   chan struct{}
 
 	mu       sync.Mutex
@@ -84,7 +84,7 @@ type shared struct {
 
 // NewServer returns a server for the programs of the users that are allowed, besides root and its own.
 func NewServer(listener *net.UnixListener, allowed func(uid uint32) bool, log *slog.Logger) *Server {
-	s := &Server{listener: listener, allowed: allowed, log: log, all: map[*member]bool{}, pipes: map[uint64]*member{}, warned: map[uint32]bool{}, enders: map[string]*shared{}}
+	s := &Server{listener: listener, allowed: allowed, log: log, all: map[*member]bool{}, pipes: map[identity]*member{}, warned: map[uint32]bool{}, enders: map[string]*shared{}}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	return s
 }
@@ -190,11 +190,11 @@ func (m *member) attend() {
 	listening.Go(m.listen)
 	err := awaitExit(m.pidfd)
 	died := time.Now()
+	_ = m.conn.SetReadDeadline(died.Add(lastWords))
+	listening.Wait()
 	if err == nil {
 		err = m.awaitPipe(died)
 	}
-	_ = m.conn.SetReadDeadline(time.Now().Add(lastWords))
-	listening.Wait()
 	if err != nil {
 		return
 	}
@@ -221,8 +221,8 @@ func (m *member) leave() {
 	s := m.server
 	s.mu.Lock()
 	delete(s.all, m)
-	if s.pipes[m.number] == m {
-		delete(s.pipes, m.number)
+	if s.pipes[m.id] == m {
+		delete(s.pipes, m.id)
 	}
 	s.mu.Unlock()
 	for _, one := range m.sessions {
@@ -261,14 +261,14 @@ func (m *member) meet() error {
 	if err := control(pidfd, checkPidfd); err != nil {
 		return errors.Join(err, pidfd.Close(), pipe.Close())
 	}
-	number, err := inode(pipe)
+	id, err := identify(pipe)
 	s := m.server
 	s.mu.Lock()
-	m.pid, m.pidfd, m.pipe, m.number = user.Pid, pidfd, pipe, number
-	if before := s.pipes[number]; before != nil && err == nil { // the store has lost its connection, and tells all anew
+	m.pid, m.pidfd, m.pipe, m.id = user.Pid, pidfd, pipe, id
+	if before := s.pipes[id]; before != nil && err == nil { // the store has lost its connection, and tells all anew
 		before.dismiss()
 	}
-	s.pipes[number] = m
+	s.pipes[id] = m
 	closing := s.ctx.Err()
 	s.mu.Unlock()
 	return errors.Join(err, closing, m.conn.SetDeadline(time.Time{}))
@@ -365,14 +365,7 @@ func (m *member) awaitPipe(died time.Time) error {
 	if err := m.limit(died.Add(longest)); err != nil {
 		return err
 	}
-	for buffer := make([]byte, 512); ; {
-		switch _, err := m.pipe.Read(buffer); {
-		case errors.Is(err, io.EOF):
-			return nil
-		case err != nil:
-			return err
-		}
-	}
+	return awaitHangup(m.pipe)
 }
 
 // limit bounds the wait for the pipe. Close has set a deadline that stays.

@@ -7,8 +7,8 @@
 // program is dead when the pipe has ended and the pidfd says so. Each alone elects two leaders:
 //
 //   - The pipe ends too if a live program closes the descriptor by mistake.
-//   - The pidfd tells too while a child that shares the program's memory or files, of vfork say, still runs its code. That
-//     child has the pipe.
+//   - The pidfd tells too while a child that shares the program's memory or files, of vfork say, still runs its code.
+//     That child has the pipe.
 //
 // The kernel ends the pipe when the last process that shares the program's files has stopped running user code, and the
 // pidfd when the last thread has. Whatever else happens, a lifeline does nothing: then the service waits for the TTL,

@@ -15,8 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A waiter leads as soon as the leader's process is dead, however it dies, and long before the TTL, with a lifeline of the
-// machine and with one of the program's own.
+// A waiter leads as soon as the leader's process is dead, however it dies, and long before the TTL, with a lifeline of
+// the machine and with one of the program's own.
 func TestLifeline(t *testing.T) {
 	for _, url := range lifelineURLs(t) {
 		for _, place := range []string{storetest.ServeLifeline(t), "self"} {

@@ -36,8 +36,8 @@ func (l *line) Drop(id string)                 { l.tell("drop " + id) }
 func (l *line) File() (*os.File, error)        { return os.Open(os.DevNull) }
 func (l *line) Close()                         { l.tell("close") }
 
-// A lifeline knows each session that the service might keep: from before a ballot is cast in it until its end was tried. One
-// whose leader's work winds down is known beside the next.
+// A lifeline knows each session that the service might keep: from before a ballot is cast in it until its end was
+// tried. One whose leader's work winds down is known beside the next.
 func TestLifelineKnowsAllSessions(t *testing.T) {
 	for name, answered := range map[string]error{"the end is confirmed": nil, "the end fails": store.ErrUnavailable} {
 		t.Run(name, func(t *testing.T) {

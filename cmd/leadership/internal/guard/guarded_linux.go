@@ -26,7 +26,7 @@ func start(c Config, lease func() time.Duration) (running, error) {
 	m1, m2 := margins(c.TTL)
 	v, err := launch(settings{
 		Mode: c.Mode.Kind, User: c.Mode.UserNamespace, Path: []byte(path), Margin: m1, TimerMargin: m2, StopTimeout: c.StopTimeout,
-		WaitAll: c.WaitAll, Terminal: ownsTerminal(),
+		WaitAll: c.WaitAll, Terminal: OwnsTerminal(),
 	}, c, deadline, m2/2) // between the guardian's time to kill and the kernel's
 	if err != nil {
 		return nil, err

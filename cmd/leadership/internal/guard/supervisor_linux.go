@@ -157,7 +157,7 @@ func (v *supervisor) loop() {
 	}
 	v.at = now()
 	if v.terminal {
-		takeTerminal()
+		TakeTerminal()
 	}
 }
 

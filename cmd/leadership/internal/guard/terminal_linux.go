@@ -6,9 +6,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ownsTerminal reports whether the command should get the terminal: stdin and stdout are one, so no pipeline needs it,
+// OwnsTerminal reports whether the command should get the terminal: stdin and stdout are one, so no pipeline needs it,
 // and this process is in its foreground group.
-func ownsTerminal() bool {
+func OwnsTerminal() bool {
 	for _, fd := range []int{0, 1} {
 		if _, err := unix.IoctlGetTermios(fd, unix.TCGETS); err != nil {
 			return false
@@ -18,9 +18,9 @@ func ownsTerminal() bool {
 	return err == nil && foreground == unix.Getpgrp()
 }
 
-// takeTerminal takes the terminal back from the command. The kernel sends SIGTTOU to a background group that takes the
+// TakeTerminal takes the terminal back from the command. The kernel sends SIGTTOU to a background group that takes the
 // terminal. Only this thread blocks SIGTTOU: children would inherit an ignored signal.
-func takeTerminal() {
+func TakeTerminal() {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	var block, old unix.Sigset_t

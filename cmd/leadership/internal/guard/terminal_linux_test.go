@@ -69,5 +69,5 @@ func playTerminal() {
 	p, err := Start(c, lasts(long))
 	must(err)
 	result := p.Wait()
-	fmt.Fprintf(c.Files[0], "%d, own terminal: %v\n", result.Code, ownsTerminal())
+	fmt.Fprintf(c.Files[0], "%d, own terminal: %v\n", result.Code, OwnsTerminal())
 }

@@ -172,7 +172,8 @@ func (c *Client) File() (*os.File, error) {
 	return file, nil
 }
 
-// isPipe returns an error if a file is not the pipe: after a mistake of the program, another file might have the number.
+// isPipe returns an error if a file is not the pipe: after a mistake of the program, another file might have the pipe's
+// descriptor.
 func (c *Client) isPipe(file *os.File) error {
 	id, err := identify(file)
 	if err == nil && id != c.pipe {

@@ -23,8 +23,8 @@ func newClient(t *testing.T, path string, log *lines) *Client {
 	return c
 }
 
-// A program might close a descriptor of the pipe by mistake, and open another file with the number. That file is neither
-// given to what guards the work, which would hold nothing, nor to a lifeline.
+// A program might close a descriptor of the pipe by mistake, and open another file with its number. That file is given
+// neither to what guards the work, which would hold nothing, nor to a lifeline.
 func TestDescriptorOfAnotherFile(t *testing.T) {
 	c := newClient(t, "/run/lifeline", &lines{})
 	null, err := os.Open(os.DevNull)

@@ -8,8 +8,8 @@ import (
 	"os"
 	"runtime"
 	"strings"
-	"syscall"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 

@@ -12,7 +12,6 @@ import (
 	"github.com/go-leadership/leadership/store"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
-	"github.com/jackc/pgx/v5/pgxpool"
 )
 
 // layout is that of schema.sql.
@@ -137,30 +136,29 @@ func isMissing(err *pgconn.PgError) bool {
 	return err.Code == "3F000" || err.Code == "42883" || err.Code == "42P01"
 }
 
-// acquire takes a connection of the pool that has said hello. There might be no schema yet. The caller releases it.
-func (d *driver) acquire(ctx context.Context) (*pgxpool.Conn, error) {
-	conn, err := d.pool.Acquire(context.WithValue(ctx, dialed{}, true))
+// acquire takes a connection that has said hello. There might be no schema yet. The caller gives it back.
+func (d *driver) acquire(ctx context.Context) (*conn, error) {
+	c, err := d.take(ctx)
 	if err != nil {
-		return nil, d.unsent(ctx, err)
+		return nil, err
 	}
-	g := greetingOf(conn.Conn().PgConn())
-	if g.bare {
-		done := d.bound(conn.Conn())
-		err = d.config.greet(context.Background(), conn.Conn().PgConn())
+	if greetingOf(c.PgConn()).bare {
+		done := d.bound(c.Conn)
+		err = d.config.greet(context.Background(), c.PgConn())
 		done()
-		g = greetingOf(conn.Conn().PgConn())
 	}
-	if err != nil {
-		_ = conn.Conn().Close(context.Background())
-		conn.Release()
-		return nil, d.unsent(ctx, err)
+	switch {
+	case err != nil:
+		err = d.unsent(err)
+	case !d.inEpoch(greetingOf(c.PgConn()).epoch):
+		err = fmt.Errorf("%w: the server has failed over, and this is the old one", store.ErrUnavailable)
+	default:
+		return c, nil
 	}
-	if !d.inEpoch(g.epoch) {
-		_ = conn.Conn().Close(context.Background())
-		conn.Release()
-		return nil, fmt.Errorf("%w: the server has failed over, and this is the old one", store.ErrUnavailable)
-	}
-	return conn, nil
+	_ = c.PgConn().Conn().Close()
+	_ = c.Close(context.Background())
+	d.give(c)
+	return nil, err
 }
 
 // bound closes a connection when the next request has taken too long, or the driver is closed. The caller calls done when
@@ -190,19 +188,11 @@ func (d *driver) inEpoch(epoch int64) bool {
 	return true
 }
 
-// lostConnection notes that a connection was lost, and with it, most likely, all others.
-func (d *driver) lostConnection() {
-	d.losses.Add(1)
-	d.pool.Reset()
-}
-
 // unsent is the error of a request for which there was no connection.
-func (d *driver) unsent(ctx context.Context, err error) error {
+func (d *driver) unsent(err error) error {
 	var refused *pgconn.PgError
 	var field *store.FieldError
 	switch {
-	case ctx.Err() != nil:
-		return fmt.Errorf("%w: %w", store.ErrUnavailable, context.Cause(ctx))
 	case errors.As(err, &refused):
 		return d.explain(refused, store.ErrUnavailable)
 	case errors.As(err, &field):
@@ -233,12 +223,12 @@ func query[T any](ctx context.Context, d *driver, places chan struct{}, sql stri
 	sent = store.Now()
 	started := d.life.Go(func() {
 		defer func() { <-places }()
-		defer conn.Release()
-		rows, err := send[T](d, conn.Conn(), sql, args)
+		defer d.give(conn)
+		rows, err := send[T](d, conn.Conn, sql, args)
 		answered <- answer{rows, err}
 	})
 	if !started {
-		conn.Release()
+		d.give(conn)
 		<-places
 		return nil, sent, fmt.Errorf("%w: %w", store.ErrUnavailable, store.ErrClosed)
 	}

@@ -14,7 +14,6 @@ import (
 	"github.com/go-leadership/leadership/store"
 	"github.com/go-leadership/leadership/store/engine"
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 )
 
 // driver implements engine.Driver. Each request is one statement, which calls one function of schema.sql.
@@ -25,7 +24,7 @@ type driver struct {
 	config Config
 	life   *adapter.Lifecycle
 	conn   *pgx.ConnConfig
-	pool   *pgxpool.Pool
+	pool   pool
 
 	requests, renewals, looks chan struct{} // how many are under way
 	losses                    atomic.Uint64 // of connections
@@ -59,17 +58,7 @@ func newDriver(config Config) (*driver, error) {
 		rung: make(chan struct{}, 1),
 		link: link{changed: make(chan struct{})}, watches: newWatches(), marks: marks{},
 	}
-	pool, err := pgxpool.ParseConfig("host=localhost user=x sslmode=disable")
-	if err != nil {
-		return nil, err
-	}
-	pool.ConnConfig = conn
-	pool.MaxConns, pool.MinConns = requests+renewals+looks, 0
-	pool.MaxConnIdleTime, pool.HealthCheckPeriod = time.Minute, time.Minute
-	pool.MaxConnLifetime = 24 * time.Hour
-	pool.ShouldPing = func(context.Context, pgxpool.ShouldPingParams) bool { return false } // the next request finds out
-	d.pool, err = pgxpool.NewWithConfig(context.Background(), pool)
-	return d, err
+	return d, nil
 }
 
 // name returns the name of an election in the database.
@@ -81,7 +70,9 @@ func (d *driver) name(election string) string {
 }
 
 // call is how a function of the schema is called.
-func (d *driver) call(function string) string { return "SELECT * FROM " + d.config.Schema + "." + function }
+func (d *driver) call(function string) string {
+	return "SELECT * FROM " + d.config.Schema + "." + function
+}
 
 // ask sends a request that is neither a renewal nor a look.
 func ask[T any](ctx context.Context, d *driver, function string, args ...any) ([]T, error) {
@@ -202,7 +193,7 @@ func (d *driver) Clear(ctx context.Context, election string) error {
 func (d *driver) Close() error {
 	d.life.Stop()
 	d.life.Wait()
-	d.pool.Close()
+	d.pool.close()
 	return nil
 }
 
@@ -216,14 +207,14 @@ func (d *driver) install(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer conn.Release()
-	if !greetingOf(conn.Conn().PgConn()).bare {
+	defer d.give(conn)
+	if !greetingOf(conn.PgConn()).bare {
 		return nil
 	}
-	done := d.bound(conn.Conn())
-	_, err = conn.Conn().PgConn().Exec(context.Background(), sql).ReadAll()
+	done := d.bound(conn.Conn)
+	_, err = conn.PgConn().Exec(context.Background(), sql).ReadAll()
 	done()
-	_ = conn.Conn().Close(context.Background()) // a transaction might be open; the next connection says hello
+	_ = conn.Close(context.Background()) // a transaction might be open; the next connection says hello
 	var refused interface{ SQLState() string }
 	switch {
 	case err == nil:

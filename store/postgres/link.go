@@ -79,13 +79,9 @@ func (d *driver) listenOnce() (proved bool, err error) {
 	ctx := context.WithValue(d.life.Background, dialed{}, true)
 	conn, err := pgx.ConnectConfig(ctx, d.conn)
 	if err != nil {
-		return false, d.unsent(ctx, err)
+		return false, d.unsent(err)
 	}
-	defer func() {
-		_ = conn.PgConn().Conn().Close()
-		_ = conn.Close(context.Background())
-		<-conn.PgConn().CleanupDone()
-	}()
+	defer shut(conn)
 	stop := context.AfterFunc(ctx, func() { _ = conn.PgConn().Conn().Close() })
 	defer stop()
 	if err := d.execute(conn, "LISTEN "+d.config.Schema); err != nil {
@@ -164,6 +160,6 @@ func (d *driver) notify(ctx context.Context, text string) error {
 	if err != nil {
 		return err
 	}
-	defer conn.Release()
-	return d.execute(conn.Conn(), fmt.Sprintf("SELECT pg_notify('%s', '%s')", d.config.Schema, text))
+	defer d.give(conn)
+	return d.execute(conn.Conn, fmt.Sprintf("SELECT pg_notify('%s', '%s')", d.config.Schema, text))
 }

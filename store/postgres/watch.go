@@ -26,7 +26,7 @@ type watch struct {
 // watches are those of a driver, and what has to be read for them. The driver's mu guards them.
 //
 // A notification is only a hint: any role of the database may send one. It makes look read all that this driver watches
-// of that election, in one statement. So one snapshot shows an own entry and the one ahead of it.
+// of that election, in one statement.
 type watches struct {
 	list      map[string]map[*watch]struct{} // by election; those whose election is not known are in ""
 	fresh     []*watch                       // have not been read yet
@@ -69,8 +69,8 @@ func (d *driver) WatchLeader(ctx context.Context, election string, tell engine.T
 	return d.watch(ctx, &watch{election: d.name(election), tell: tell})
 }
 
-// watch sets a watch, and waits until it has been read. Look tells of entries in the order of the changes: the own entry,
-// which has a higher token, before the one ahead. So all watches of entries are of one stream.
+// watch sets a watch, and waits until it has been read. One look might tell of several changes, in any order. So the
+// watches are of no stream, and the engine reads an entry once more before it is first.
 func (d *driver) watch(ctx context.Context, w *watch) (engine.Watch, error) {
 	if err := d.linked(ctx); err != nil {
 		return engine.Watch{}, err
@@ -91,10 +91,7 @@ func (d *driver) watch(ctx context.Context, w *watch) (engine.Watch, error) {
 		stop()
 		return engine.Watch{}, err
 	}
-	if w.token == 0 {
-		return engine.Watch{Stop: stop}, nil
-	}
-	return engine.Watch{Stop: stop, Stream: 1}, nil
+	return engine.Watch{Stop: stop}, nil
 }
 
 // Confirm implements engine.Driver: everything that is watched is read.
@@ -246,14 +243,7 @@ func (d *driver) lookAt(b *batch) error {
 		}
 		return nil
 	}
-	tokens, elections, known := []int64{}, []string{}, []int64{}
-	for _, w := range b.list {
-		if w.token != 0 {
-			tokens = append(tokens, w.token)
-		} else {
-			elections, known = append(elections, w.election), append(known, w.revision())
-		}
-	}
+	tokens, elections, known := b.wanted()
 	sent := time.Now()
 	rows, _, err := query[looked](d.life.Background, d, d.looks, d.call("look($1, $2, $3)"), tokens, elections, known)
 	if err == errNoSchema {
@@ -275,8 +265,30 @@ func (d *driver) lookAt(b *batch) error {
 	return err
 }
 
-// show notes the marks that an answer shows, and tells the watches of a batch what is new to them: of entries with higher
-// tokens first.
+// wanted returns what a batch reads: the tokens of entries, and the elections, with the revision that all watches of the
+// election know; -1 if there is none.
+func (b *batch) wanted() (tokens []int64, elections []string, known []int64) {
+	tokens = []int64{}
+	revisions := map[string]int64{}
+	for _, w := range b.list {
+		revision, other := revisions[w.election]
+		switch {
+		case w.token != 0:
+			tokens = append(tokens, w.token)
+		case !other || revision == w.revision():
+			revisions[w.election] = w.revision()
+		default:
+			revisions[w.election] = -1
+		}
+	}
+	elections, known = []string{}, []int64{}
+	for election, revision := range revisions {
+		elections, known = append(elections, election), append(known, revision)
+	}
+	return tokens, elections, known
+}
+
+// show notes the marks that an answer shows, and tells the watches of a batch what is new to them.
 func (d *driver) show(b *batch, rows []looked, sent time.Time) {
 	now := time.Now()
 	entries, leaders := map[int64]*looked{}, map[string]*looked{}
@@ -311,7 +323,6 @@ func (d *driver) show(b *batch, rows []looked, sent time.Time) {
 		}
 	}
 	d.mu.Unlock()
-	slices.SortFunc(b.list, func(x, y *watch) int { return int(min(1, max(-1, y.token-x.token))) })
 	for _, w := range b.list {
 		if w.token != 0 {
 			w.showEntry(entries[w.token])

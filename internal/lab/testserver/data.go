@@ -37,5 +37,5 @@ func (m *Member) copyData(from, to string) error {
 	if from == "" {
 		return os.RemoveAll(to)
 	}
-	return errors.Join(os.RemoveAll(to), os.CopyFS(to, os.DirFS(from)))
+	return errors.Join(os.RemoveAll(to), copyTree(from, to))
 }

@@ -12,6 +12,9 @@ import (
 
 // children returns the process's children, also those that have ended and that it has not waited for.
 func (p *process) children() []child {
+	if p.ended() {
+		return nil // another process might have its number
+	}
 	var found []child
 	stats, _ := filepath.Glob("/proc/[0-9]*/stat") // the pattern is valid
 	for _, path := range stats {

@@ -23,6 +23,7 @@ type Member struct {
 
 	stopSignal syscall.Signal // ends the server in order, if it is not SIGTERM
 	finish     func() error   // ends it for good, if SIGKILL would leave something behind; may be called again
+	discard    func() error   // precedes the removal of its data, if that is not all that it left
 
 	mu      sync.Mutex // guards what follows
 	process *process   // the latest; nil before the first

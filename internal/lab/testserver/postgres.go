@@ -48,10 +48,11 @@ type PostgresConfig struct {
 	Extra map[string]string
 }
 
-// Postgres is a PostgreSQL server, primary or standby: a service of one member. Stop of its member is a fast shutdown,
-// which waits for no client. Kill and Pause reach all of the server's processes.
+// Postgres is a PostgreSQL server, primary or standby: a service of one member. To stop the member is a fast shutdown,
+// which waits for no client. Kill and Pause reach all of the server's processes. If the tests run as root, the server
+// runs as the user nobody.
 //
-// Clients connect by TCP. [Postgres.Query] and standbys connect through a Unix socket that no configuration closes.
+// All methods but Standby may be called at the same time. Clients connect by TCP. [Postgres.Query] and standbys connect through a Unix socket that no configuration closes.
 type Postgres struct {
 	*service
 	Certificates
@@ -102,8 +103,9 @@ func (p *Postgres) equip(ctx context.Context, cfg PostgresConfig, m *Member, por
 	m.server = &postgresServer{program: filepath.Join(p.programs, "postgres"), dir: m.dir, data: p.data, conninfo: p.conninfo()}
 	release := func() error { return nil }
 	m.stopSignal = syscall.SIGINT
+	m.discard = func() error { return removeSharedMemory(p.data) }
 	m.finish = func() error {
-		err := errors.Join(quit(m), removeSharedMemory(p.data), release())
+		err := errors.Join(quit(m), m.discard(), release())
 		release = func() error { return nil }
 		return err
 	}
@@ -141,6 +143,7 @@ func (p *Postgres) equip(ctx context.Context, cfg PostgresConfig, m *Member, por
 
 func (p *Postgres) settings(cfg PostgresConfig) map[string]string {
 	settings := map[string]string{
+		"lc_messages":             "C", // errors are looked for in the log
 		"listen_addresses":        "127.0.0.1",
 		"port":                    p.port,
 		"unix_socket_directories": p.socket,

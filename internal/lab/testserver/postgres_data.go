@@ -28,7 +28,7 @@ var initdbFlags = []string{"-U", PostgresUser, "-E", "UTF8", "--locale=C.UTF-8",
 // runIn runs a program of PostgreSQL's to its end, as the user that runs the server.
 func runIn(ctx context.Context, dir, name string, args ...string) error {
 	cmd := exec.CommandContext(ctx, name, args...)
-	cmd.Dir, cmd.Env = dir, withoutPG()
+	cmd.Dir, cmd.Env = dir, postgresEnv()
 	asNobody(cmd)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return errors.Join(ctx.Err(), fmt.Errorf("testserver: %s: %w\n%s", name, err, out))

@@ -21,7 +21,7 @@ type postgresServer struct {
 
 func (s *postgresServer) command() *exec.Cmd {
 	cmd := exec.Command(s.program, "-D", s.data, "-c", "config_file="+s.dir+"/postgresql.conf")
-	cmd.Env = withoutPG()
+	cmd.Env = postgresEnv()
 	asNobody(cmd)
 	return cmd
 }
@@ -59,7 +59,7 @@ func (p *Postgres) conninfo() string {
 
 func runPsql(ctx context.Context, conninfo, sql string) (string, error) {
 	cmd := exec.CommandContext(ctx, "psql", "-XAtqw", "-v", "ON_ERROR_STOP=1", "-d", conninfo, "-f", "-")
-	cmd.Env = withoutPG()
+	cmd.Env = postgresEnv()
 	cmd.Stdin = strings.NewReader(sql)
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
@@ -73,7 +73,8 @@ func runPsql(ctx context.Context, conninfo, sql string) (string, error) {
 	return strings.TrimSuffix(string(out), "\n"), nil
 }
 
-// withoutPG returns the environment without the variables that stand for connection parameters.
-func withoutPG() []string {
-	return slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "PG") })
+// postgresEnv is the environment without the variables that stand for connection parameters, in plain English.
+func postgresEnv() []string {
+	env := slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "PG") })
+	return append(env, "LC_ALL=C.UTF-8")
 }

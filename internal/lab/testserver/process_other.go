@@ -25,9 +25,13 @@ func (*process) pause() error                             { return errLinuxOnly 
 func (*process) resume() error                            { return errLinuxOnly }
 
 // child is a child of a process.
-type child struct{ pid int }
+type child struct {
+	pid   int
+	state rune
+}
 
-func (child) ended() bool { return true }
+func (child) ended() bool   { return true }
+func (child) stopped() bool { return false }
 
 func killPID(int) error { return errLinuxOnly }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/go-leadership/leadership/internal/adapter"
@@ -104,7 +105,7 @@ SET idle_session_timeout = 0;
 SET client_encoding = 'UTF8';
 SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') IN ('off', 'local');
 SELECT current_setting('server_encoding'), pg_is_in_recovery();
-SELECT layout, epoch FROM %s.hello();`, c.TTL.Milliseconds(), c.Schema)).ReadAll()
+SELECT layout, epoch FROM %s.hello();`, c.limit().Milliseconds(), c.Schema)).ReadAll()
 	var refused *pgconn.PgError
 	for _, r := range results {
 		if len(r.Rows) != 1 || len(r.Rows[0]) != 2 {
@@ -151,7 +152,8 @@ func (d *driver) acquire(ctx context.Context) (*conn, error) {
 	case err != nil:
 		err = d.unsent(err)
 	case !d.inEpoch(greetingOf(c.PgConn()).epoch):
-		err = fmt.Errorf("%w: the server has failed over, and this is the old one", store.ErrUnavailable)
+		err = fmt.Errorf("%w: the server knows of fewer failovers than another one has told: it is an old primary, "+
+			"or a copy of old data", store.ErrUnavailable)
 	default:
 		return c, nil
 	}
@@ -161,31 +163,32 @@ func (d *driver) acquire(ctx context.Context) (*conn, error) {
 	return nil, err
 }
 
+// limit is how long a request may take. The server gives it up then, too.
+func (c Config) limit() time.Duration { return min(c.TTL, 30*time.Second) }
+
 // bound closes a connection when the next request has taken too long, or the driver is closed. The caller calls done when
 // the request has been answered. A context would make the client send a request to cancel.
 func (d *driver) bound(conn *pgx.Conn) (done func()) {
-	ctx, cancel := context.WithTimeout(d.life.Background, d.config.TTL)
+	ctx, cancel := context.WithTimeout(d.life.Background, d.config.limit())
 	stop := context.AfterFunc(ctx, func() { _ = conn.PgConn().Conn().Close() })
 	return func() { stop(); cancel() }
 }
 
-// inEpoch reports whether an epoch is the latest that a connection has told. If it is a later one, all other connections
-// are closed after their requests, and what was told before might be wrong: the watches end.
+// inEpoch reports whether an epoch is the latest that a connection has told. If it is a later one, what was told before
+// might be wrong: the watches end.
 func (d *driver) inEpoch(epoch int64) bool {
 	d.mu.Lock()
-	defer d.mu.Unlock()
-	switch {
-	case epoch < d.epoch:
-		return false
-	case epoch > d.epoch:
-		if d.known {
-			d.over = true
-			d.bell()
-		}
-		d.epoch, d.known = epoch, true
+	later := epoch > d.epoch && d.known
+	d.over = d.over || later
+	d.epoch, d.known = max(d.epoch, epoch), true
+	latest := epoch == d.epoch
+	d.mu.Unlock()
+	if later {
+		d.bell()
+		d.config.Logger.Warn("the server has failed over: transactions might be lost, and no ballot is cast for the longest ttl of a session",
+			"store", d.life.Name)
 	}
-	d.known = true
-	return true
+	return latest
 }
 
 // unsent is the error of a request for which there was no connection.
@@ -194,11 +197,16 @@ func (d *driver) unsent(err error) error {
 	var field *store.FieldError
 	switch {
 	case errors.As(err, &refused):
+		if refused.Code == "28000" && d.config.TLS == nil && strings.Contains(refused.Message, "encryption") {
+			return fmt.Errorf("%w: %w", store.ErrDenied, adapter.HintTLS(refused, "postgres", false))
+		}
 		return d.explain(refused, store.ErrUnavailable)
 	case errors.As(err, &field):
 		return field
+	case d.config.TLS != nil && strings.Contains(err.Error(), "refused TLS"):
+		err = adapter.HintTLS(err, "postgres", true)
 	}
-	return fmt.Errorf("%w: %w", store.ErrUnavailable, adapter.HintTLS(err, "postgres", d.config.TLS != nil))
+	return fmt.Errorf("%w: %w", store.ErrUnavailable, err)
 }
 
 // query sends one statement, and returns its rows as values of T. If ctx ends first, query returns soon, and the request
@@ -258,14 +266,16 @@ func send[T any](d *driver, conn *pgx.Conn, sql string, args []any) (list []T, e
 		return nil, fmt.Errorf("%w: the server warns: %s", store.ErrUnknownOutcome, g.warning)
 	case err == nil:
 		return list, nil
-	case errors.As(err, &refused):
-		if isMissing(refused) {
-			g.bare = true
-			return nil, errNoSchema
-		}
+	case errors.As(err, &refused) && isMissing(refused):
+		g.bare = true
+		return nil, errNoSchema
+	}
+	if conn.IsClosed() {
+		d.lostConnection()
+	}
+	if refused != nil {
 		return nil, d.explain(refused, store.ErrUnknownOutcome)
 	}
-	d.lostConnection()
 	if pgconn.SafeToRetry(err) {
 		return nil, fmt.Errorf("%w: %w", store.ErrUnavailable, err)
 	}

@@ -136,12 +136,10 @@ func (d *driver) receive(conn *pgx.Conn, limit time.Duration) (*pgconn.Notificat
 // prove sends a notification on another connection, and waits until it comes.
 func (d *driver) prove(ctx context.Context, conn *pgx.Conn) error {
 	text := "hello " + rand.Text()
-	ctx, cancel := context.WithTimeout(ctx, d.config.TTL)
-	defer cancel()
 	if err := d.notify(ctx, text); err != nil {
 		return err
 	}
-	for limit := time.Now().Add(d.config.TTL); ; {
+	for limit := time.Now().Add(max(d.config.TTL, 5*time.Second)); ; {
 		note, err := d.receive(conn, time.Until(limit))
 		switch {
 		case pgconn.Timeout(err):

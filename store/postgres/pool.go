@@ -125,8 +125,7 @@ func (d *driver) give(c *conn) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if c.IsClosed() || c.lost != p.lost || d.life.Background.Err() != nil {
-		p.open--
-		d.life.Go(func() { shut(c.Conn) })
+		d.discard(c)
 		d.grow()
 		return
 	}
@@ -138,8 +137,7 @@ func (d *driver) give(c *conn) {
 	p.idle = append(p.idle, c)
 	if oldest := p.idle[0]; len(p.idle) > 1 && c.used.Sub(oldest.used) > spare {
 		p.idle = p.idle[1:]
-		p.open--
-		d.life.Go(func() { shut(oldest.Conn) })
+		d.discard(oldest)
 	}
 }
 
@@ -151,10 +149,17 @@ func (d *driver) lostConnection() {
 	defer p.mu.Unlock()
 	p.lost++
 	for _, c := range p.idle {
-		p.open--
-		d.life.Go(func() { shut(c.Conn) })
+		d.discard(c)
 	}
 	p.idle = nil
+}
+
+// discard closes a connection that is neither idle nor in use. The caller holds the pool's mu.
+func (d *driver) discard(c *conn) {
+	d.pool.open--
+	if !d.life.Go(func() { shut(c.Conn) }) {
+		shut(c.Conn) // the driver is being closed
+	}
 }
 
 // close closes the connections that are idle. No request is under way.

@@ -1,0 +1,2 @@
+// Package postgres is a placeholder.
+package postgres

@@ -24,7 +24,7 @@ func BenchmarkHandOver(b *testing.B) {
 // handOver measures a change of the leader.
 func (g *group) handOver(b *testing.B) time.Duration {
 	g.reenter(b)
-	time.Sleep(200 * time.Millisecond) // until the one that stands again waits
+	settle()
 	if poll := g.contender.poll(g.ttl); poll > 0 {
 		time.Sleep(rand.N(poll))
 	}

@@ -135,7 +135,7 @@ func newSuccession(tb testing.TB, s *server, c *contender, election string) *suc
 	require.NoError(tb, err)
 	time.Sleep(rand.N(c.period())) // otherwise the two would poll and renew at the same moments
 	require.NoError(tb, a.successor.stand())
-	time.Sleep(200 * time.Millisecond) // until it waits
+	settle()
 	return a
 }
 

@@ -73,7 +73,7 @@ func measureRest(b *testing.B, s *server, c *contender) {
 		first = 10 * time.Second // in which all pages are changed once that are changed at rest
 		rest  = 30 * time.Second
 	)
-	s.exec(b, "VACUUM ANALYZE") // otherwise autovacuum does it for the new database some time
+	s.vacuum(b)
 	s.exec(b, "CHECKPOINT")
 	time.Sleep(first) // until what is done once is over
 	var statements, steady, whole float64

@@ -73,9 +73,10 @@ func measureRest(b *testing.B, s *server, c *contender) {
 		first = 10 * time.Second // in which all pages are changed once that are changed at rest
 		rest  = 30 * time.Second
 	)
+	time.Sleep(first) // until what is done once is over
 	s.vacuum(b)
 	s.exec(b, "CHECKPOINT")
-	time.Sleep(first) // until what is done once is over
+	time.Sleep(first)
 	var statements, steady, whole float64
 	var own, servers time.Duration
 	loops := 0

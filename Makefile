@@ -28,7 +28,7 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "%-12s %s\n", $$1, $$2 }' Makefile
 
 setup: ## install what the tests need (Debian, as root); STORE=etcd for one store's server alone
-	@./scripts/setup compiler tmux $(or $(STORE),haproxy prometheus systemd postgresql mariadb chromium zookeeper etcd consul)
+	@./scripts/setup compiler tmux $(or $(STORE),haproxy prometheus systemd postgresql pgbouncer mariadb chromium zookeeper etcd consul)
 
 demo: ## show failovers on this machine; STORE=zookeeper, etcd or consul: on a real server; STORE='etcd://host:2379/?ttl=3s'
 ifeq ($(filter-out file,$(STORE)),)
@@ -53,7 +53,7 @@ quick-plain:
 
 # What computes runs beside the tests on servers, which wait more than they work.
 test: ## run all tests, with the race detector, on real servers: up to 15 minutes; PART=library, command, contrib or tools
-	@./scripts/setup compiler tmux haproxy prometheus systemd postgresql mariadb chromium zookeeper etcd consul
+	@./scripts/setup compiler tmux haproxy prometheus systemd postgresql pgbouncer mariadb chromium zookeeper etcd consul
 	@$(MAKE) --no-print-directory -j$(J) -k $(addprefix test-,$(or $(PART),library command contrib tools))
 
 test-library: test-packages test-simulation test-suite

@@ -45,7 +45,7 @@ func TestSetupAdvises(t *testing.T) {
 
 	text = failingSetup(t, map[string]string{"uname": "Darwin"}, "etcd")
 	require.Contains(t, text, "setup: the tests start servers on Linux only: use a Debian container, or the servers of compose.yaml")
-	require.Equal(t, "setup: there is no \"paper\" to install; there are compiler, tmux, haproxy, prometheus, systemd, postgresql, mariadb, chromium, zookeeper, etcd, consul, etcdctl\n", failingSetup(t, nil, "paper"))
+	require.Equal(t, "setup: there is no \"paper\" to install; there are compiler, tmux, haproxy, prometheus, systemd, postgresql, pgbouncer, mariadb, chromium, zookeeper, etcd, consul, etcdctl\n", failingSetup(t, nil, "paper"))
 }
 
 // If nothing is missing, setup needs neither root nor a package manager.

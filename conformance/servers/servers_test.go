@@ -7,6 +7,7 @@ import (
 	"github.com/go-leadership/leadership/conformance"
 	"github.com/go-leadership/leadership/internal/lab/harness"
 	"github.com/go-leadership/leadership/internal/lab/testserver"
+	_ "github.com/go-leadership/leadership/store/all"
 )
 
 func TestZooKeeper(t *testing.T) {

@@ -30,12 +30,14 @@ type Settings struct {
 	Port     string    // of an address that names none
 	User     *string   // nil if the service knows no users
 	Password *string   // or token
-	TLS      **tls.Config
-	Dial     *func(ctx context.Context, network, address string) (net.Conn, error)
-	Client   string // the name in errors of a client that is not the store's own
-	Given    bool   // there is such a client
-	Lifeline *string
-	Secure   *func() (*lifeline.Secure, error) // reads the files of TLS that a URL names; points to nil if no URL does
+
+	NoPassword bool // a user needs none
+	TLS        **tls.Config
+	Dial       *func(ctx context.Context, network, address string) (net.Conn, error)
+	Client     string // the name in errors of a client that is not the store's own
+	Given      bool   // there is such a client
+	Lifeline   *string
+	Secure     *func() (*lifeline.Secure, error) // reads the files of TLS that a URL names; points to nil if no URL does
 
 	NoLifeline string // why a store without Lifeline needs none
 }
@@ -79,7 +81,7 @@ func (s Settings) Complete() error {
 		return Refuse(s.Client, "", "%s, credentials, TLS and dial belong to a client of the store's own", s.Field)
 	case s.User != nil && user == "" && *s.Password != "":
 		return Refuse("user", "", "there is a password and no user")
-	case user != "" && *s.Password == "":
+	case user != "" && *s.Password == "" && !s.NoPassword:
 		return Refuse("user", "", "there is a user and no password")
 	}
 	if reason := hostport.RefuseAny(*s.Servers); reason != "" {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/go-leadership/leadership/internal/lab/harness"
 	"github.com/go-leadership/leadership/internal/lab/testserver"
+	_ "github.com/go-leadership/leadership/store/consul"
 	"go.uber.org/goleak"
 )
 

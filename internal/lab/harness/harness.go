@@ -1,4 +1,5 @@
-// Package harness runs the conformance suite on the servers that tests start.
+// Package harness runs the conformance suite on the servers that tests start. It knows stores by the schemes of their
+// URLs alone: a test imports the store that registers the scheme, which can be in a module of its own.
 package harness
 
 import (
@@ -7,35 +8,43 @@ import (
 	"time"
 
 	"github.com/go-leadership/leadership/conformance"
-	_ "github.com/go-leadership/leadership/store/all"
+	"github.com/go-leadership/leadership/internal/lab/testserver"
 )
 
 // The kinds of stores that speak to a service, with the TTL that the suite uses, and the bound that the store documents
 // for this TTL, from a holder's crash until its successor leads.
 var (
-	ZooKeeper = Kind{"zookeeper", 3 * time.Second, 3*time.Second + 2*500*time.Millisecond} // two of the test server's ticks
-	Etcd      = Kind{"etcd", 3 * time.Second, 4 * time.Second}
-	Consul    = Kind{"consul", 3 * time.Second, 4500 * time.Millisecond}
+	ZooKeeper = Kind{Scheme: "zookeeper", TTL: 3 * time.Second, Expiry: 3*time.Second + 2*500*time.Millisecond} // two of the test server's ticks
+	Etcd      = Kind{Scheme: "etcd", TTL: 3 * time.Second, Expiry: 4 * time.Second}
+	Consul    = Kind{Scheme: "consul", TTL: 3 * time.Second, Expiry: 4500 * time.Millisecond}
 	// ConsulSession is Consul with the least TTL that needs no check.
-	ConsulSession = Kind{"consul", 10 * time.Second, 21 * time.Second}
+	ConsulSession = Kind{Scheme: "consul", TTL: 10 * time.Second, Expiry: 21 * time.Second}
+	// Postgres is PostgreSQL as testserver starts it by default, which trusts its superuser.
+	Postgres = Kind{Scheme: "postgres", User: testserver.PostgresUser, Database: "postgres", TTL: 3 * time.Second, Expiry: 4750 * time.Millisecond}
 )
 
 // Patiently returns the kind with a TTL in which a cluster elects another leader on any machine.
 func (k Kind) Patiently() Kind {
 	const patient = 9 * time.Second // Consul takes a check below 10 s
-	return Kind{k.Scheme, patient, k.Expiry - k.TTL + patient}
+	k.TTL, k.Expiry = patient, k.Expiry-k.TTL+patient
+	return k
 }
 
 // Kind is a kind of store.
 type Kind struct {
-	Scheme string
-	TTL    time.Duration
-	Expiry time.Duration
+	Scheme         string
+	User, Database string // in the URL, if the store needs them
+	TTL            time.Duration
+	Expiry         time.Duration
 }
 
 // URL returns the URL of the store on the servers with these addresses.
 func (k Kind) URL(addrs ...string) string {
-	return k.Scheme + "://" + strings.Join(addrs, ",") + "/?ttl=" + k.TTL.String()
+	user := k.User
+	if user != "" {
+		user += "@"
+	}
+	return k.Scheme + "://" + user + strings.Join(addrs, ",") + "/" + k.Database + "?ttl=" + k.TTL.String()
 }
 
 // On returns the harness of the store on the servers with these addresses.

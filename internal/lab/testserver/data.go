@@ -34,8 +34,13 @@ func (m *Member) copyData(from, to string) error {
 	case m.runs():
 		return fmt.Errorf("testserver: member at %s runs: stop it before its data is copied", m.addr)
 	}
+	if to == m.dataDir() && m.discard != nil {
+		if err := m.discard(); err != nil {
+			return err
+		}
+	}
 	if from == "" {
 		return os.RemoveAll(to)
 	}
-	return errors.Join(os.RemoveAll(to), os.CopyFS(to, os.DirFS(from)))
+	return errors.Join(os.RemoveAll(to), copyTree(from, to))
 }

@@ -42,12 +42,24 @@ var (
 		}
 		return c.service, nil
 	}, putConsul, getConsul}
+	postgresKind = kind{"PostgreSQL", func(t *testing.T, members int, reserve reserveFunc) (*service, error) {
+		require.Equal(t, 1, members)
+		p, err := startPostgres(bounded(t), PostgresConfig{}, nil, reserve)
+		if err != nil {
+			return nil, err
+		}
+		return p.service, nil
+	}, putPostgres, getPostgres}
 )
 
-// onEach runs the test on a fresh service of each kind.
+// onEach runs the test on a fresh service of each kind that can have so many members.
 func onEach(t *testing.T, members int, test func(t *testing.T, k kind, s *service)) {
 	t.Parallel()
-	for _, k := range []kind{zooKeeperKind, etcdKind, consulKind} {
+	kinds := []kind{zooKeeperKind, etcdKind, consulKind}
+	if members == 1 {
+		kinds = append(kinds, postgresKind)
+	}
+	for _, k := range kinds {
 		t.Run(k.name, func(t *testing.T) {
 			t.Parallel()
 			s := startForTest(t, members, func(_ context.Context, members int) (*service, error) {
@@ -116,4 +128,17 @@ func getConsul(t *testing.T, addr string) string {
 	answer, err := monitor.call(bounded(t), http.MethodGet, addr, "/v1/kv/value?raw", nil, nil)
 	require.NoError(t, err)
 	return strings.Trim(string(answer), `"`)
+}
+
+func putPostgres(t *testing.T, addr, value string) {
+	psql(t, addr, "CREATE TABLE IF NOT EXISTS kept (value text); TRUNCATE kept; INSERT INTO kept VALUES ('"+value+"')")
+}
+
+func getPostgres(t *testing.T, addr string) string { return psql(t, addr, "SELECT value FROM kept") }
+
+// psql runs SQL by TCP.
+func psql(t *testing.T, addr, sql string) string {
+	out, err := runPsql(bounded(t), "postgres://"+PostgresUser+"@"+addr+"/postgres", sql)
+	require.NoError(t, err)
+	return out
 }

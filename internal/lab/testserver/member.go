@@ -1,12 +1,14 @@
 package testserver
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"sync"
+	"syscall"
 	"time"
 )
 
@@ -18,6 +20,10 @@ type Member struct {
 	addr   string // for clients
 	dir    string // configuration, data and log
 	sole   bool   // the service has no other member
+
+	stopSignal syscall.Signal // ends the server in order, if it is not SIGTERM
+	finish     func() error   // ends it for good, if SIGKILL would leave something behind; may be called again
+	discard    func() error   // precedes the removal of its data, if that is not all that it left
 
 	mu      sync.Mutex // guards what follows
 	process *process   // the latest; nil before the first
@@ -59,19 +65,19 @@ func (m *Member) Start(ctx context.Context) error {
 	})
 }
 
-// Stop ends the member in order, by SIGTERM, and returns when it has ended.
+// Stop ends the member in order, as its manual says, and returns when it has ended.
 // A member that takes longer than ten seconds is killed, which is an error. A
 // paused member is resumed first. Stopping a member that does not run does
 // nothing.
 func (m *Member) Stop() error {
 	if p := m.current(); p != nil {
-		return p.stop(stopTimeout)
+		return p.stop(cmp.Or(m.stopSignal, syscall.SIGTERM), stopTimeout)
 	}
 	return nil
 }
 
-// Kill ends the member by SIGKILL and returns when it has ended. Killing a
-// member that does not run does nothing.
+// Kill ends the member and its child processes by SIGKILL, and returns when
+// they have ended. Killing a member that does not run does nothing.
 func (m *Member) Kill() error {
 	if p := m.current(); p != nil {
 		return p.kill()
@@ -79,8 +85,8 @@ func (m *Member) Kill() error {
 	return nil
 }
 
-// Pause stops the member by SIGSTOP, and returns when all its threads have stopped. Its connections stay open, and the
-// kernel accepts new ones for it.
+// Pause stops the member and its child processes by SIGSTOP, and returns when all their threads have stopped. Its
+// connections stay open, and the kernel accepts new ones for it.
 func (m *Member) Pause() error {
 	if p := m.current(); p != nil {
 		return p.pause()
@@ -151,6 +157,9 @@ func (m *Member) close() error {
 	m.mu.Lock()
 	m.closed = true
 	m.mu.Unlock()
+	if m.finish != nil {
+		return errors.Join(m.finish(), m.Kill())
+	}
 	return m.Kill()
 }
 

@@ -5,8 +5,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -21,20 +23,86 @@ const orphanVariable = "TESTSERVER_START_AND_HANG"
 func startAndHang() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	z, err := StartZooKeeper(ctx, ZooKeeperConfig{})
+	var err error
+	switch os.Getenv(orphanVariable) {
+	case "ZooKeeper":
+		var z *ZooKeeper
+		if z, err = StartZooKeeper(ctx, ZooKeeperConfig{}); err == nil {
+			fmt.Println(z.dir, z.Member(0).Addr())
+		}
+	case "paused PostgreSQL":
+		err = hangPostgres(ctx)
+	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-	fmt.Println(z.dir, z.Member(0).Addr())
 	select {}
+}
+
+// hangPostgres leaves a server on a disk of its own, whose processes all stand still.
+func hangPostgres(ctx context.Context) error {
+	p, err := StartPostgres(ctx, PostgresConfig{DiskSize: 128 << 20})
+	if err != nil {
+		return err
+	}
+	m := p.Member(0)
+	if err := m.Pause(); err != nil {
+		return err
+	}
+	fmt.Print(p.dir)
+	for _, c := range m.process.children() {
+		fmt.Print(" ", c.pid)
+	}
+	fmt.Println()
+	return nil
 }
 
 // A test binary that is killed runs no cleanup. Its servers end nevertheless.
 func TestServerEndsWithKilledParent(t *testing.T) {
 	t.Parallel()
-	parent := exec.Command(os.Args[0])
-	parent.Env = append(os.Environ(), orphanVariable+"=1")
+	parent, _, addr := startParent(t, "ZooKeeper")
+	_, err := ask(t.Context(), addr, "ruok")
+	require.NoError(t, err, "the server must run while its parent does")
+
+	killParent(t, parent)
+	require.Eventually(t, func() bool {
+		_, err := ask(t.Context(), addr, "ruok")
+		return errors.Is(err, syscall.ECONNREFUSED)
+	}, 30*time.Second, pollInterval, "the server must end with its parent")
+}
+
+// The processes of a server that is paused end too, and its disk is unmounted.
+func TestPausedServerEndsWithKilledParent(t *testing.T) {
+	t.Parallel()
+	skipWithoutRoot(t)
+	parent, dir, children := startParent(t, "paused PostgreSQL")
+	require.NotEmpty(t, children)
+	lock, err := os.ReadFile(filepath.Join(dir, "1", "data", "postmaster.pid"))
+	require.NoError(t, err)
+	killParent(t, parent)
+	for _, pid := range strings.Fields(children) {
+		require.Eventually(t, func() bool {
+			stat, err := os.ReadFile("/proc/" + pid + "/stat")
+			return errors.Is(err, fs.ErrNotExist) || err == nil && strings.Contains(string(stat), ") Z ")
+		}, 30*time.Second, pollInterval, "process %s must end with the test", pid)
+	}
+	require.Eventually(t, func() bool {
+		mounts, err := os.ReadFile("/proc/self/mounts")
+		return err == nil && !strings.Contains(string(mounts), dir)
+	}, 30*time.Second, pollInterval)
+
+	// All that is left is 56 bytes of memory, which the next server in the directory would remove.
+	data := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(data, "postmaster.pid"), lock, 0o600))
+	require.NoError(t, removeSharedMemory(data))
+}
+
+// startParent starts the test binary so that it starts a server, and returns what it prints: the server's directory, and
+// more. The directory is removed when the test ends.
+func startParent(t *testing.T, server string) (parent *exec.Cmd, dir, more string) {
+	parent = exec.Command(os.Args[0])
+	parent.Env = append(os.Environ(), orphanVariable+"="+server)
 	parent.Stderr = os.Stderr
 	stdout, err := parent.StdoutPipe()
 	require.NoError(t, err)
@@ -44,16 +112,12 @@ func TestServerEndsWithKilledParent(t *testing.T) {
 		_ = parent.Process.Kill()
 		t.Fatalf("no address: %v, %v", readErr, parent.Wait())
 	}
-	dir, addr, _ := strings.Cut(strings.TrimSpace(line), " ")
-	defer os.RemoveAll(dir)
+	dir, more, _ = strings.Cut(strings.TrimSpace(line), " ")
+	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
+	return parent, dir, more
+}
 
-	_, err = ask(t.Context(), addr, "ruok")
-	require.NoError(t, err, "the server must run while its parent does")
-
+func killParent(t *testing.T, parent *exec.Cmd) {
 	require.NoError(t, parent.Process.Kill())
 	require.Error(t, parent.Wait())
-	require.Eventually(t, func() bool {
-		_, err := ask(t.Context(), addr, "ruok")
-		return errors.Is(err, syscall.ECONNREFUSED)
-	}, 30*time.Second, pollInterval, "the server must end with its parent")
 }

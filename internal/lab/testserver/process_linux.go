@@ -1,11 +1,13 @@
 package testserver
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"runtime"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -17,14 +19,16 @@ type process struct {
 	cmd    *exec.Cmd
 	exited chan struct{} // closed by run once the process has been reaped
 	paused atomic.Bool
+
+	guarding sync.Mutex
+	guard    *guard // of the children that are stopped, or nil; guarded by guarding
 }
 
 // startProcess starts a process that ends when this one does.
 func startProcess(cmd *exec.Cmd) (*process, error) {
-	cmd.SysProcAttr = &syscall.SysProcAttr{
-		Pdeathsig: syscall.SIGKILL,
-		Setpgid:   true, // a Ctrl-C at the terminal is for us; we decide what becomes of the server
-	}
+	cmd.SysProcAttr = cmp.Or(cmd.SysProcAttr, new(syscall.SysProcAttr))
+	cmd.SysProcAttr.Pdeathsig = syscall.SIGKILL
+	cmd.SysProcAttr.Setpgid = true // a Ctrl-C at the terminal is for us; we decide what becomes of the server
 	p := &process{cmd: cmd, exited: make(chan struct{})}
 	started := make(chan error)
 	go p.run(started)
@@ -45,7 +49,8 @@ func (p *process) run(started chan<- error) {
 	err := p.cmd.Start()
 	started <- err
 	if err == nil {
-		_ = p.cmd.Wait() // how it ended does not matter: a signal is as good as an exit
+		_ = p.cmd.Wait()       // how it ended does not matter: a signal is as good as an exit
+		_ = p.resumeChildren() // they end when they notice; if they have ended, there is nothing to resume
 	}
 }
 
@@ -58,22 +63,22 @@ func (p *process) ended() bool {
 	}
 }
 
-// stop asks the process to end, and kills it if that takes too long.
-func (p *process) stop(timeout time.Duration) error {
+// stop asks the process to end by a signal, and kills it if that takes too long.
+func (p *process) stop(s syscall.Signal, timeout time.Duration) error {
 	// Only a process that goes on can act on a signal.
-	if err := errors.Join(p.signal(syscall.SIGTERM), p.resume()); err != nil {
+	if err := errors.Join(p.signal(s), p.resume()); err != nil {
 		return err
 	}
 	select {
 	case <-p.exited:
 		return nil
 	case <-time.After(timeout):
-		return errors.Join(fmt.Errorf("testserver: process still ran %v after SIGTERM", timeout), p.kill())
+		return errors.Join(fmt.Errorf("testserver: process still ran %v after signal %q", timeout, s), p.kill())
 	}
 }
 
 func (p *process) kill() error {
-	if err := p.signal(syscall.SIGKILL); err != nil {
+	if err := errors.Join(p.killChildren(), p.signal(syscall.SIGKILL)); err != nil {
 		return err
 	}
 	<-p.exited
@@ -85,12 +90,12 @@ func (p *process) pause() error {
 	if err := p.signal(syscall.SIGSTOP); err != nil {
 		return err
 	}
-	return p.awaitStop()
+	return errors.Join(p.awaitStop(), p.stopChildren())
 }
 
 func (p *process) resume() error {
 	defer p.paused.Store(false)
-	return p.signal(syscall.SIGCONT)
+	return errors.Join(p.resumeChildren(), p.signal(syscall.SIGCONT))
 }
 
 // signal sends a signal. It is no error if the process has ended.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -29,6 +30,7 @@ func TestPortTakenMeanwhile(t *testing.T) {
 		{"Consul, for clients", consulKind, 1, []int{0}},
 		{"Consul, for servers", consulKind, 1, []int{1}},
 		{"Consul, for gossip", consulKind, 1, []int{2}},
+		{"PostgreSQL", postgresKind, 1, []int{0}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -62,12 +64,14 @@ func TestPortTakenMeanwhile(t *testing.T) {
 
 func TestStartGivesUpWithContext(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
+	require.NoError(t, os.Chmod(filepath.Dir(os.TempDir()), 0o755)) // PostgreSQL runs as nobody if the tests run as root
 	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 	defer cancel()
 	_, zooKeeper := StartZooKeeper(ctx, ZooKeeperConfig{})
 	_, etcd := StartEtcd(ctx, EtcdConfig{})
 	_, consul := StartConsul(ctx, ConsulConfig{})
-	for _, err := range []error{zooKeeper, etcd, consul} {
+	_, postgres := StartPostgres(ctx, PostgresConfig{})
+	for _, err := range []error{zooKeeper, etcd, consul, postgres} {
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 	}
 	left, err := os.ReadDir(os.TempDir())
@@ -86,6 +90,11 @@ func TestNotInstalled(t *testing.T) {
 	require.EqualError(t, err, "etcd v3.7.3 is not built: run `make setup STORE=etcd`")
 	_, err = StartConsul(t.Context(), ConsulConfig{})
 	require.EqualError(t, err, "consul v1.19.2 is not built: run `make setup STORE=consul`")
+	programs := postgresPrograms
+	postgresPrograms = t.TempDir() + "/*"
+	t.Cleanup(func() { postgresPrograms = programs })
+	_, err = StartPostgres(t.Context(), PostgresConfig{})
+	require.EqualError(t, err, "PostgreSQL is not installed: apt-get install postgresql (or run `make setup STORE=postgresql`)")
 }
 
 func TestInvalidConfig(t *testing.T) {
@@ -103,5 +112,7 @@ func TestStartSaysWhyTheServerEnded(t *testing.T) {
 	_, err := StartEtcd(bounded(t), EtcdConfig{Extra: []string{"--no-such-flag"}})
 	require.ErrorContains(t, err, "no-such-flag")
 	_, err = StartConsul(bounded(t), ConsulConfig{Extra: `no_such_setting = 1`})
+	require.ErrorContains(t, err, "no_such_setting")
+	_, err = StartPostgres(bounded(t), PostgresConfig{Extra: map[string]string{"no_such_setting": "1"}})
 	require.ErrorContains(t, err, "no_such_setting")
 }

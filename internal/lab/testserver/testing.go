@@ -27,6 +27,12 @@ func NewConsul(t testing.TB, cfg ConsulConfig) *Consul {
 	return startForTest(t, cfg, StartConsul)
 }
 
+// NewPostgres does for PostgreSQL what [NewZooKeeper] does for ZooKeeper.
+func NewPostgres(t testing.TB, cfg PostgresConfig) *Postgres {
+	t.Helper()
+	return startForTest(t, cfg, StartPostgres)
+}
+
 type loggingCloser interface {
 	logTo(t testing.TB)
 	Close() error

@@ -1,0 +1,273 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"time"
+
+	"github.com/go-leadership/leadership/internal/adapter"
+	"github.com/go-leadership/leadership/store"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// layout is that of schema.sql.
+const layout = 1
+
+// Requests under way at once. Renewals and looks have connections of their own, since other requests might wait for a
+// lock, such as that of a leader's own transaction.
+const (
+	requests = 4
+	renewals = 3
+	looks    = 1
+)
+
+// greeting is what a connection said first. It is kept in the connection's CustomData.
+type greeting struct {
+	epoch   int64
+	bare    bool   // there is no schema yet
+	warning string // of the server since the request began
+}
+
+func greetingOf(c *pgconn.PgConn) *greeting { return c.CustomData()["greeting"].(*greeting) }
+
+// dialed marks the contexts of connections that are made on purpose.
+type dialed struct{}
+
+// errNoCancel is why a request is not cancelled when its connection is given up. A commit that waits for a synchronous
+// standby would end by that, and be visible without being on the standby.
+var errNoCancel = errors.New("requests are not cancelled")
+
+// connConfig returns the settings of a connection.
+func (c Config) connConfig() (*pgx.ConnConfig, error) {
+	config, err := pgx.ParseConfig("host=localhost port=5432 user=x dbname=x password=x sslmode=disable target_session_attrs=any application_name=leadership")
+	if err != nil {
+		return nil, adapter.Refuse("environment", "", "a variable for PostgreSQL's tools can't be read: %v", err)
+	}
+	config.User, config.Password, config.Database = c.User, c.Password, c.Database
+	config.RuntimeParams = map[string]string{"application_name": "leadership"}
+	config.Fallbacks = nil
+	for i, address := range c.Addresses {
+		host, text, _ := net.SplitHostPort(address)
+		port, _ := strconv.ParseUint(text, 10, 16) // settings.Complete has checked it
+		one := &pgconn.FallbackConfig{Host: host, Port: uint16(port)}
+		if c.TLS != nil {
+			one.TLSConfig = c.TLS.Clone()
+			if one.TLSConfig.ServerName == "" {
+				one.TLSConfig.ServerName = host
+			}
+		}
+		if i == 0 {
+			config.Host, config.Port, config.TLSConfig = one.Host, one.Port, one.TLSConfig
+		} else {
+			config.Fallbacks = append(config.Fallbacks, one)
+		}
+	}
+	config.ConnectTimeout = 2 * max(c.TTL, 2*time.Second)
+	config.LookupFunc = func(_ context.Context, host string) ([]string, error) { return []string{host}, nil } // Dial does it
+	config.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
+		if ctx.Value(dialed{}) == nil {
+			return nil, errNoCancel
+		}
+		ctx, cancel := context.WithTimeout(ctx, c.TTL/2)
+		defer cancel()
+		return c.Dial(ctx, network, address)
+	}
+	config.DefaultQueryExecMode = pgx.QueryExecModeExec // one round trip, also on a new connection
+	config.OnNotice = func(conn *pgconn.PgConn, n *pgconn.Notice) {
+		if g, ok := conn.CustomData()["greeting"].(*greeting); ok && n.SeverityUnlocalized == "WARNING" {
+			g.warning = n.Message
+		}
+	}
+	config.ValidateConnect = c.greet
+	return config, nil
+}
+
+// errStandby says that a server takes no changes.
+var errStandby = fmt.Errorf("%w: the server is a standby", store.ErrUnavailable)
+
+// greet says hello on a connection: one round trip. It makes the connection's settings those that the store needs,
+// whatever the operator has set for the role or the database.
+func (c Config) greet(ctx context.Context, conn *pgconn.PgConn) error {
+	g := &greeting{}
+	conn.CustomData()["greeting"] = g
+	results, err := conn.Exec(ctx, fmt.Sprintf(`
+SET default_transaction_isolation = 'read committed';
+SET default_transaction_read_only = off;
+SET default_transaction_deferrable = off;
+SET statement_timeout = %d;
+SET lock_timeout = 0;
+SET idle_session_timeout = 0;
+SET client_encoding = 'UTF8';
+SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') IN ('off', 'local');
+SELECT current_setting('server_encoding'), pg_is_in_recovery();
+SELECT layout, epoch FROM %s.hello();`, c.TTL.Milliseconds(), c.Schema)).ReadAll()
+	var refused *pgconn.PgError
+	for _, r := range results {
+		if len(r.Rows) != 1 || len(r.Rows[0]) != 2 {
+			continue
+		}
+		switch first, second := string(r.Rows[0][0]), string(r.Rows[0][1]); {
+		case second == "t": // hello has failed
+			return errStandby
+		case second == "f":
+			if first != "UTF8" {
+				return adapter.Refuse("database", c.Database, "its encoding is %s, and has to be UTF8", first)
+			}
+		case first != strconv.Itoa(layout):
+			return adapter.Refuse("schema", c.Schema, "it has the layout %s, and this program knows layout %d: "+
+				"all candidates and followers have to be of releases that know the same layout", first, layout)
+		default:
+			g.epoch, err = strconv.ParseInt(second, 10, 64)
+		}
+	}
+	if errors.As(err, &refused) && isMissing(refused) {
+		g.bare = true
+		return nil
+	}
+	return err
+}
+
+// isMissing reports whether an error says that the schema, or a part of it, does not exist.
+func isMissing(err *pgconn.PgError) bool {
+	return err.Code == "3F000" || err.Code == "42883" || err.Code == "42P01"
+}
+
+// acquire takes a connection that has said hello. There might be no schema yet. The caller gives it back.
+func (d *driver) acquire(ctx context.Context) (*conn, error) {
+	c, err := d.take(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if greetingOf(c.PgConn()).bare {
+		done := d.bound(c.Conn)
+		err = d.config.greet(context.Background(), c.PgConn())
+		done()
+	}
+	switch {
+	case err != nil:
+		err = d.unsent(err)
+	case !d.inEpoch(greetingOf(c.PgConn()).epoch):
+		err = fmt.Errorf("%w: the server has failed over, and this is the old one", store.ErrUnavailable)
+	default:
+		return c, nil
+	}
+	_ = c.PgConn().Conn().Close()
+	_ = c.Close(context.Background())
+	d.give(c)
+	return nil, err
+}
+
+// bound closes a connection when the next request has taken too long, or the driver is closed. The caller calls done when
+// the request has been answered. A context would make the client send a request to cancel.
+func (d *driver) bound(conn *pgx.Conn) (done func()) {
+	ctx, cancel := context.WithTimeout(d.life.Background, d.config.TTL)
+	stop := context.AfterFunc(ctx, func() { _ = conn.PgConn().Conn().Close() })
+	return func() { stop(); cancel() }
+}
+
+// inEpoch reports whether an epoch is the latest that a connection has told. If it is a later one, all other connections
+// are closed after their requests, and what was told before might be wrong: the watches end.
+func (d *driver) inEpoch(epoch int64) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	switch {
+	case epoch < d.epoch:
+		return false
+	case epoch > d.epoch:
+		if d.known {
+			d.over = true
+			d.bell()
+		}
+		d.epoch, d.known = epoch, true
+	}
+	d.known = true
+	return true
+}
+
+// unsent is the error of a request for which there was no connection.
+func (d *driver) unsent(err error) error {
+	var refused *pgconn.PgError
+	var field *store.FieldError
+	switch {
+	case errors.As(err, &refused):
+		return d.explain(refused, store.ErrUnavailable)
+	case errors.As(err, &field):
+		return field
+	}
+	return fmt.Errorf("%w: %w", store.ErrUnavailable, adapter.HintTLS(err, "postgres", d.config.TLS != nil))
+}
+
+// query sends one statement, and returns its rows as values of T. If ctx ends first, query returns soon, and the request
+// goes on: cutting it short would cost its connection. places bounds how many are under way. sent is the time before the
+// statement was sent.
+func query[T any](ctx context.Context, d *driver, places chan struct{}, sql string, args ...any) (rows []T, sent store.Instant, err error) {
+	select {
+	case places <- struct{}{}:
+	case <-ctx.Done():
+		return nil, sent, fmt.Errorf("%w: %w", store.ErrUnavailable, context.Cause(ctx))
+	}
+	conn, err := d.acquire(ctx)
+	if err != nil {
+		<-places
+		return nil, sent, err
+	}
+	type answer struct {
+		rows []T
+		err  error
+	}
+	answered := make(chan answer, 1)
+	sent = store.Now()
+	started := d.life.Go(func() {
+		defer func() { <-places }()
+		defer d.give(conn)
+		rows, err := send[T](d, conn.Conn, sql, args)
+		answered <- answer{rows, err}
+	})
+	if !started {
+		d.give(conn)
+		<-places
+		return nil, sent, fmt.Errorf("%w: %w", store.ErrUnavailable, store.ErrClosed)
+	}
+	select {
+	case a := <-answered:
+		return a.rows, sent, a.err
+	case <-ctx.Done():
+		return nil, sent, fmt.Errorf("%w: %w", store.ErrUnknownOutcome, context.Cause(ctx))
+	}
+}
+
+// send sends one statement on a connection.
+func send[T any](d *driver, conn *pgx.Conn, sql string, args []any) (list []T, err error) {
+	g := greetingOf(conn.PgConn())
+	if g.bare {
+		return nil, errNoSchema
+	}
+	g.warning = ""
+	defer d.bound(conn)()
+	rows, err := conn.Query(context.Background(), sql, args...)
+	if err == nil {
+		list, err = pgx.CollectRows(rows, pgx.RowToStructByPos[T])
+	}
+	var refused *pgconn.PgError
+	switch {
+	case err == nil && g.warning != "": // such as that a commit might not be on the standby
+		return nil, fmt.Errorf("%w: the server warns: %s", store.ErrUnknownOutcome, g.warning)
+	case err == nil:
+		return list, nil
+	case errors.As(err, &refused):
+		if isMissing(refused) {
+			g.bare = true
+			return nil, errNoSchema
+		}
+		return nil, d.explain(refused, store.ErrUnknownOutcome)
+	}
+	d.lostConnection()
+	if pgconn.SafeToRetry(err) {
+		return nil, fmt.Errorf("%w: %w", store.ErrUnavailable, err)
+	}
+	return nil, fmt.Errorf("%w: %w", store.ErrUnknownOutcome, err)
+}

@@ -1,0 +1,38 @@
+package postgres
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/go-leadership/leadership/store"
+	"github.com/go-leadership/leadership/store/engine"
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// errNoSchema says that nothing has been kept in the database yet.
+var errNoSchema = errors.New("there is no schema yet")
+
+// explain returns what an error of the server means for the request. interrupted is for errors after which it may have
+// been carried out. https://www.postgresql.org/docs/current/errcodes-appendix.html lists the codes.
+func (d *driver) explain(err *pgconn.PgError, interrupted error) error {
+	switch err.Code {
+	case "57014", "55P03", "40001", "40P01": // timed out, not locked, not serialised, deadlock: all rolled back
+		return engine.Answered(fmt.Errorf("%w: %w", store.ErrUnavailable, err))
+	case "57P03", "25006": // the server starts or stops, or has become a standby
+		return fmt.Errorf("%w: %w", store.ErrUnavailable, err)
+	case "28P01", "28000":
+		return fmt.Errorf("%w: %w", store.ErrDenied, err)
+	case "42501":
+		return fmt.Errorf("%w: %w; what candidates and followers need is at the end of what leadership schema postgres prints",
+			store.ErrDenied, err)
+	case "3D000":
+		return fmt.Errorf("%w: create the database, or name another one in the path of the URL", err)
+	}
+	switch err.Code[:min(2, len(err.Code))] {
+	case "08", "57", "XX", "58": // the connection, the operator, an internal error, the disk
+		return fmt.Errorf("%w: %w", interrupted, err)
+	case "53": // no connections, disk or memory left
+		return fmt.Errorf("%w: %w", store.ErrUnavailable, err)
+	}
+	return err
+}

@@ -1,0 +1,93 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/go-leadership/leadership/store"
+)
+
+// marks are the marks of other sessions, as requests have shown them. There is one rule: each answer that shows a session
+// shows its mark, and a mark that has stood for the session's TTL ends the session. Who is shown one: a driver looks at
+// the sessions of the entries and leaders that it watches, a session's renewal at those that come after the session in
+// the ring of all, and Enter at the pause after a failover. The driver's mu guards marks.
+type marks map[string]*seen
+
+// seen is a session of another process.
+type seen struct {
+	mark     int64
+	ttl      time.Duration
+	since    time.Time // after the first answer with this mark
+	last     time.Time // after the last answer with this mark
+	watched  bool      // look shows it
+	expiring bool      // a request to end it is under way
+	dead     bool      // its mark has stood for its TTL, and this program may not end it
+}
+
+// note notes the mark that an answer has shown, and ends the session if the mark has stood for its TTL. now is a time after
+// the answer came. note reports whether the session is dead, even if it is still kept.
+func (d *driver) note(id string, mark, ttl int64, now time.Time) (dead bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	s := d.marks[id]
+	switch {
+	case s == nil:
+		s = &seen{}
+		d.marks[id] = s
+		fallthrough
+	case s.mark != mark:
+		*s = seen{mark: mark, ttl: time.Duration(ttl) * time.Millisecond, since: now, watched: s.watched, expiring: s.expiring, dead: s.dead}
+	}
+	s.last = now
+	if now.Sub(s.since) >= s.ttl && !s.expiring && !s.dead {
+		s.expiring = true
+		if !d.life.Go(func() { d.expire(id, mark) }) {
+			s.expiring = false
+		}
+	}
+	return s.dead
+}
+
+// expire ends a session whose mark has stood for its TTL, if it still has that mark.
+func (d *driver) expire(id string, mark int64) {
+	type row struct{ Gone bool }
+	ctx, cancel := context.WithTimeout(d.life.Background, 2*d.config.TTL)
+	defer cancel()
+	rows, _, err := query[row](ctx, d, d.requests, d.call("expire($1, $2)"), id, mark)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	s := d.marks[id]
+	if s == nil {
+		return
+	}
+	s.expiring = false
+	switch {
+	case err == nil && len(rows) == 1 && rows[0].Gone:
+		delete(d.marks, id)
+	case errors.Is(err, store.ErrDenied) && s.mark == mark: // a follower's role: the session's lease is over all the same
+		s.dead = true
+		d.watches.all = true
+		d.bell()
+	}
+}
+
+// forget drops what has not been shown for long. The caller holds mu.
+func (m marks) forget(now time.Time) {
+	for id, s := range m {
+		if now.Sub(s.last) > 2*s.ttl && !s.expiring {
+			delete(m, id)
+		}
+	}
+}
+
+// due returns when the next mark will have stood for its TTL, of the sessions that are watched; zero if there is none. The
+// caller holds mu.
+func (m marks) due() (at time.Time) {
+	for _, s := range m {
+		if t := s.since.Add(s.ttl); s.watched && !s.expiring && !s.dead && (at.IsZero() || t.Before(at)) {
+			at = t
+		}
+	}
+	return at
+}

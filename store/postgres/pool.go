@@ -1,0 +1,176 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/go-leadership/leadership/store"
+	"github.com/jackc/pgx/v5"
+)
+
+// pool keeps the connections for requests. A request takes the connection that is free first: one that another request
+// has done with, or a new one, which is made if none is free soon. So one connection is enough on a fast link, however
+// many requests there are. On a slow link a new one takes three round trips to seven.
+type pool struct {
+	mu      sync.Mutex
+	idle    []*conn    // guarded by mu, as are all below: the one used last is last
+	waiting []chan got // those that wait for a connection, each with room for one
+	open    int        // connections that are idle or in use
+	dialing int        // connections that are being made
+	lost    int        // how often a connection was lost
+}
+
+// got is what a request that waits gets.
+type got struct {
+	conn *conn
+	err  error
+}
+
+// conn is a connection of the pool.
+type conn struct {
+	*pgx.Conn
+	lost int // of the pool, when this connection was made
+	used time.Time
+}
+
+const (
+	mostConns = requests + renewals + looks
+	spare     = time.Minute // how long a connection beside the last one is kept idle
+)
+
+// take takes a connection. The caller gives it back.
+func (d *driver) take(ctx context.Context) (*conn, error) {
+	p := &d.pool
+	p.mu.Lock()
+	if n := len(p.idle); n > 0 {
+		c := p.idle[n-1]
+		p.idle = p.idle[:n-1]
+		p.mu.Unlock()
+		return c, nil
+	}
+	w := make(chan got, 1)
+	p.waiting = append(p.waiting, w)
+	if p.open+p.dialing == 0 {
+		d.grow()
+	}
+	p.mu.Unlock()
+	soon := time.NewTimer(d.config.TTL / 24)
+	defer soon.Stop()
+	var err error
+	for err == nil {
+		select {
+		case g := <-w:
+			return g.conn, g.err
+		case <-soon.C:
+			p.mu.Lock()
+			d.grow()
+			p.mu.Unlock()
+		case <-ctx.Done():
+			err = context.Cause(ctx)
+		case <-d.life.Background.Done():
+			err = store.ErrClosed
+		}
+	}
+	p.mu.Lock()
+	p.waiting = slices.DeleteFunc(p.waiting, func(x chan got) bool { return x == w })
+	p.mu.Unlock()
+	select {
+	case g := <-w:
+		if g.conn != nil {
+			d.give(g.conn)
+		}
+	default:
+	}
+	return nil, fmt.Errorf("%w: %w", store.ErrUnavailable, err)
+}
+
+// grow makes another connection, if one is needed. The caller holds the pool's mu.
+func (d *driver) grow() {
+	p := &d.pool
+	if p.dialing < len(p.waiting) && p.open+p.dialing < mostConns && d.life.Go(d.dial) {
+		p.dialing++
+	}
+}
+
+// dial makes a connection. If that fails, all that wait get the error.
+func (d *driver) dial() {
+	p := &d.pool
+	p.mu.Lock()
+	lost := p.lost
+	p.mu.Unlock()
+	made, err := pgx.ConnectConfig(context.WithValue(d.life.Background, dialed{}, true), d.conn)
+	p.mu.Lock()
+	p.dialing--
+	if err == nil {
+		p.open++
+		p.mu.Unlock()
+		d.give(&conn{Conn: made, lost: lost})
+		return
+	}
+	waiting := p.waiting
+	p.waiting = nil
+	p.mu.Unlock()
+	for _, w := range waiting {
+		w <- got{err: d.unsent(err)}
+	}
+}
+
+// give gives a connection back: to the first that waits, if it is of use, and unless one was lost since it was made.
+func (d *driver) give(c *conn) {
+	p := &d.pool
+	c.used = time.Now()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if c.IsClosed() || c.lost != p.lost || d.life.Background.Err() != nil {
+		p.open--
+		d.life.Go(func() { shut(c.Conn) })
+		d.grow()
+		return
+	}
+	if len(p.waiting) > 0 {
+		p.waiting[0] <- got{conn: c}
+		p.waiting = p.waiting[1:]
+		return
+	}
+	p.idle = append(p.idle, c)
+	if oldest := p.idle[0]; len(p.idle) > 1 && c.used.Sub(oldest.used) > spare {
+		p.idle = p.idle[1:]
+		p.open--
+		d.life.Go(func() { shut(oldest.Conn) })
+	}
+}
+
+// lostConnection notes that a connection was lost, and with it, most likely, all others.
+func (d *driver) lostConnection() {
+	d.losses.Add(1)
+	p := &d.pool
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.lost++
+	for _, c := range p.idle {
+		p.open--
+		d.life.Go(func() { shut(c.Conn) })
+	}
+	p.idle = nil
+}
+
+// close closes the connections that are idle. No request is under way.
+func (p *pool) close() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, c := range p.idle {
+		shut(c.Conn)
+	}
+	p.idle = nil
+}
+
+// shut closes a connection, and waits for what the client library still does for it.
+func shut(c *pgx.Conn) {
+	stop := time.AfterFunc(time.Second, func() { _ = c.PgConn().Conn().Close() })
+	defer stop.Stop()
+	_ = c.Close(context.Background())
+	<-c.PgConn().CleanupDone()
+}

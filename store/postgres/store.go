@@ -1,0 +1,101 @@
+// Package postgres elects in a PostgreSQL database: ballots are rows, in the order of their tokens, each watching the one
+// before it by LISTEN and NOTIFY.
+//
+//	import _ "github.com/go-leadership/leadership/store/postgres"
+//	st, err := store.Open(ctx, "postgres://app@db1:5432,db2:5432/app?ttl=10s", nil)
+//
+// or [Open] with a [Config]. Options of the URL: ttl, grace and schema; with the scheme postgres+tls also cacert, cert,
+// key and servername. The path of the URL is the database; what comes behind it, as in /app/prod, is before the names
+// of all elections.
+//
+// The first candidate creates the schema "leadership" and what is in it, if its role may create schemas. Otherwise the
+// owner of the database does that once, with the text of [Schema], which "leadership schema postgres" prints. At its end
+// are the rights that candidates and followers need.
+//
+// The acknowledged values are in the view leadership.leader, for clients in any language.
+//
+// A crashed leader is replaced within 5/4 of its TTL and a second. A session ends early only if a row of it is deleted,
+// and a term also if the ballot's row is. PostgreSQL ends no session by itself: its peers do, by their own clocks.
+//
+// If a server fails over to a standby that lacks the last transactions, tokens and revisions go on above all earlier
+// ones, and for the longest TTL that any session had no ballot is cast. A primary that is cut off and goes on confirms
+// its leader, unless it needs a synchronous standby for each commit: see docs/guarantees.md.
+//
+// The fencing token is a number of a sequence, with the count of such failovers in its upper bits, and so is a leader's
+// revision. For writes into the same database, [Fence] is exact.
+//
+// docs/backends.md compares the stores, and has the limits of each.
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/go-leadership/leadership/store"
+	"github.com/go-leadership/leadership/store/engine"
+)
+
+// Store is one session in a database. It implements store.Store.
+type Store struct{ engine *engine.Engine }
+
+// Open opens a store. It checks the settings; it does not wait for the service.
+func Open(config Config) (*Store, error) {
+	d, err := newDriver(config)
+	if err != nil {
+		return nil, err
+	}
+	return &Store{engine.New(d, engine.Settings{
+		Name: d.life.Name, TTL: d.config.TTL, Pace: d.config.TTL / 4,
+		RemovedReason: "its row was deleted", Logger: d.config.Logger, Renewed: d.config.Renewed,
+	})}, nil
+}
+
+// Cast implements store.Store.
+func (s *Store) Cast(ctx context.Context, election, value string) (store.Ballot, error) {
+	return s.engine.Cast(ctx, election, value)
+}
+
+// Observe implements store.Store.
+func (s *Store) Observe(ctx context.Context, election string, prev *store.Known) (store.Known, error) {
+	return s.engine.Observe(ctx, election, prev)
+}
+
+// Ballots implements store.Store.
+func (s *Store) Ballots(ctx context.Context, election string) ([]store.Standing, error) {
+	return s.engine.Ballots(ctx, election)
+}
+
+// Elections implements store.Lister.
+func (s *Store) Elections(ctx context.Context) ([]string, error) { return s.engine.Elections(ctx) }
+
+// RequestResignation implements store.Store.
+func (s *Store) RequestResignation(ctx context.Context, election string, token uint64) error {
+	return s.engine.RequestResignation(ctx, election, token)
+}
+
+// Clear implements store.Store.
+func (s *Store) Clear(ctx context.Context, election string) error {
+	return s.engine.Clear(ctx, election)
+}
+
+// Worked implements store.Store.
+func (s *Store) Worked() bool { return s.engine.Worked() }
+
+// TTL implements store.Store.
+func (s *Store) TTL() time.Duration { return s.engine.TTL() }
+
+// Close implements store.Store.
+func (s *Store) Close() error { return s.engine.Close() }
+
+// String returns the name of the store in errors and logs: its URL without credentials.
+func (s *Store) String() string { return s.engine.String() }
+
+// Format implements fmt.Formatter: with every verb it prints what String returns.
+func (s *Store) Format(f fmt.State, verb rune) { s.engine.Format(f, verb) }
+
+var (
+	_ engine.Driver  = (*driver)(nil)
+	_ engine.Lister  = (*driver)(nil)
+	_ engine.Session = (*session)(nil)
+)

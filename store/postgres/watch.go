@@ -1,0 +1,381 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-leadership/leadership/internal/adapter"
+	"github.com/go-leadership/leadership/store"
+	"github.com/go-leadership/leadership/store/engine"
+)
+
+// watch is one of the engine's watches: of an entry, or of the leader of an election. Only the goroutine look uses it,
+// except where the comment says mu.
+type watch struct {
+	token    int64  // of the entry; 0: the leader is watched
+	election string // guarded by mu: of an entry it is known after the first read
+	tell     engine.Tell
+	set      chan error    // has room for one: how the first read went
+	told     *engine.State // the last
+}
+
+// watches are those of a driver, and what has to be read for them. The driver's mu guards them.
+//
+// A notification is only a hint: any role of the database may send one. It makes look read all that this driver watches
+// of that election, in one statement.
+type watches struct {
+	list      map[string]map[*watch]struct{} // by election; those whose election is not known are in ""
+	fresh     []*watch                       // have not been read yet
+	notes     []string                       // notifications that have not been looked at
+	all       bool                           // everything has to be read
+	confirmed []chan error                   // has room for one: callers of Confirm
+}
+
+func newWatches() watches { return watches{list: map[string]map[*watch]struct{}{}} }
+
+func (ws *watches) add(w *watch) {
+	if ws.list[w.election] == nil {
+		ws.list[w.election] = map[*watch]struct{}{}
+	}
+	ws.list[w.election][w] = struct{}{}
+}
+
+func (ws *watches) drop(w *watch) {
+	delete(ws.list[w.election], w)
+	if len(ws.list[w.election]) == 0 {
+		delete(ws.list, w.election)
+	}
+}
+
+// bell wakes look.
+func (d *driver) bell() {
+	select {
+	case d.rung <- struct{}{}:
+	default:
+	}
+}
+
+// WatchEntry implements engine.Driver.
+func (d *driver) WatchEntry(ctx context.Context, key string, tell engine.Tell) (engine.Watch, error) {
+	return d.watch(ctx, &watch{token: token(key), tell: tell})
+}
+
+// WatchLeader implements engine.Driver.
+func (d *driver) WatchLeader(ctx context.Context, election string, tell engine.Tell) (engine.Watch, error) {
+	return d.watch(ctx, &watch{election: d.name(election), tell: tell})
+}
+
+// watch sets a watch, and waits until it has been read. One look might tell of several changes, in any order. So the
+// watches are of no stream, and the engine reads an entry once more before it is first.
+func (d *driver) watch(ctx context.Context, w *watch) (engine.Watch, error) {
+	if err := d.linked(ctx); err != nil {
+		return engine.Watch{}, err
+	}
+	w.set = make(chan error, 1)
+	d.mu.Lock()
+	d.watches.add(w)
+	d.watches.fresh = append(d.watches.fresh, w)
+	d.mu.Unlock()
+	d.bell()
+	stop := func() {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		d.watches.drop(w)
+	}
+	err := d.wait(ctx, w.set)
+	if err != nil {
+		stop()
+		return engine.Watch{}, err
+	}
+	return engine.Watch{Stop: stop}, nil
+}
+
+// Confirm implements engine.Driver: everything that is watched is read.
+func (d *driver) Confirm(ctx context.Context) error {
+	if err := d.linked(ctx); err != nil {
+		return err
+	}
+	done := make(chan error, 1)
+	d.mu.Lock()
+	d.watches.all = true
+	d.watches.confirmed = append(d.watches.confirmed, done)
+	d.mu.Unlock()
+	d.bell()
+	return d.wait(ctx, done)
+}
+
+func (d *driver) wait(ctx context.Context, done <-chan error) error {
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return fmt.Errorf("%w: %w", store.ErrUnavailable, context.Cause(ctx))
+	case <-d.life.Background.Done():
+		return fmt.Errorf("%w: %w", store.ErrUnavailable, store.ErrClosed)
+	}
+}
+
+// look reads what has to be read, one statement after another, until the driver is closed. So no answer overtakes another.
+func (d *driver) look() {
+	retries := adapter.Retries{}
+	for d.life.Background.Err() == nil {
+		b := d.next()
+		if b.empty() {
+			d.rest()
+			continue
+		}
+		if err := d.lookAt(b); err != nil {
+			retries.Pause(d.life.Background)
+			continue
+		}
+		retries.Reset()
+	}
+}
+
+// rest waits for the bell, or until a mark will have stood for its TTL.
+func (d *driver) rest() {
+	d.mu.Lock()
+	d.marks.forget(time.Now())
+	due := d.marks.due()
+	d.mu.Unlock()
+	var timer <-chan time.Time
+	if !due.IsZero() {
+		timer = time.After(max(time.Until(due), d.config.TTL/40))
+	}
+	select {
+	case <-d.rung:
+	case <-timer:
+		d.mu.Lock()
+		d.watches.all = true
+		d.mu.Unlock()
+	case <-d.life.Background.Done():
+	}
+}
+
+// batch is what one look reads.
+type batch struct {
+	list      []*watch
+	fresh     []*watch // of those in list
+	all       bool
+	confirmed []chan error
+	over      bool // the watches of before end
+}
+
+func (b *batch) empty() bool { return len(b.list) == 0 && !b.all && len(b.confirmed) == 0 && !b.over }
+
+// next takes what has to be read. After a failover of the server all watches end first.
+func (d *driver) next() *batch {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	ws := &d.watches
+	b := &batch{all: ws.all, confirmed: ws.confirmed, over: d.over}
+	if d.over {
+		ws.all, d.over = true, false
+		for _, set := range ws.list {
+			for w := range set {
+				b.list = append(b.list, w)
+			}
+		}
+		ws.list, ws.fresh = map[string]map[*watch]struct{}{}, nil
+		return b
+	}
+	elections := map[string]bool{}
+	for _, note := range ws.notes {
+		if election, ok := ws.wants(note); ok {
+			elections[election] = true
+		}
+	}
+	for election, set := range ws.list {
+		for w := range set {
+			if b.all || elections[election] && election != "" || slices.Contains(ws.fresh, w) {
+				b.list = append(b.list, w)
+			}
+		}
+	}
+	for _, w := range ws.fresh {
+		if _, there := ws.list[w.election][w]; there {
+			b.fresh = append(b.fresh, w)
+		}
+	}
+	ws.notes, ws.all, ws.confirmed, ws.fresh = nil, false, nil, nil
+	return b
+}
+
+// wants reports whether a notification is about something that is watched, and of which election. The caller holds mu. A
+// notification is "-" or "=", a token, a space and an election; with "=" the leader might have changed.
+func (ws *watches) wants(note string) (election string, ok bool) {
+	text, election, _ := strings.Cut(note, " ")
+	if text == "" {
+		return "", false
+	}
+	token, _ := strconv.ParseInt(text[1:], 10, 64)
+	for w := range ws.list[election] {
+		if w.token == token || w.token == 0 && text[0] == '=' {
+			return election, true
+		}
+	}
+	return "", false
+}
+
+// looked is a row of the function look. Of an entry's row Revision is nil.
+type looked struct {
+	Token    int64
+	Election string
+	Session  string
+	Nonce    string
+	Resign   bool
+	Leader   []byte
+	Revision *int64
+	Mark     int64
+	TTL      int64
+}
+
+// lookAt reads a batch, and tells what has changed. If there was no answer, what was to be read is still to be read, and
+// the callers that wait get the error.
+func (d *driver) lookAt(b *batch) error {
+	if b.over {
+		for _, w := range b.list {
+			w.end()
+		}
+		return nil
+	}
+	tokens, elections, known := b.wanted()
+	sent := time.Now()
+	rows, _, err := query[looked](d.life.Background, d, d.looks, d.call("look($1, $2, $3)"), tokens, elections, known)
+	if err == errNoSchema {
+		err = nil
+	}
+	if err == nil {
+		d.show(b, rows, sent)
+	} else {
+		d.mu.Lock()
+		d.watches.all = true
+		d.mu.Unlock()
+	}
+	for _, w := range b.fresh {
+		w.set <- err
+	}
+	for _, done := range b.confirmed {
+		done <- err
+	}
+	return err
+}
+
+// wanted returns what a batch reads: the tokens of entries, and the elections, with the revision that all watches of the
+// election know; -1 if there is none.
+func (b *batch) wanted() (tokens []int64, elections []string, known []int64) {
+	tokens = []int64{}
+	revisions := map[string]int64{}
+	for _, w := range b.list {
+		revision, other := revisions[w.election]
+		switch {
+		case w.token != 0:
+			tokens = append(tokens, w.token)
+		case !other || revision == w.revision():
+			revisions[w.election] = w.revision()
+		default:
+			revisions[w.election] = -1
+		}
+	}
+	elections, known = []string{}, []int64{}
+	for election, revision := range revisions {
+		elections, known = append(elections, election), append(known, revision)
+	}
+	return tokens, elections, known
+}
+
+// show notes the marks that an answer shows, and tells the watches of a batch what is new to them.
+func (d *driver) show(b *batch, rows []looked, sent time.Time) {
+	now := time.Now()
+	entries, leaders := map[int64]*looked{}, map[string]*looked{}
+	for i := range rows {
+		r := &rows[i]
+		switch dead := d.note(r.Session, r.Mark, r.TTL, now); {
+		case dead:
+		case r.Revision == nil:
+			entries[r.Token] = r
+		default:
+			leaders[r.Election] = r
+		}
+	}
+	d.mu.Lock()
+	if b.all {
+		for _, s := range d.marks {
+			s.watched = false
+		}
+	}
+	for _, r := range rows {
+		if s := d.marks[r.Session]; s != nil {
+			s.watched = true
+		}
+	}
+	for _, w := range b.list {
+		if r := entries[w.token]; r != nil && w.election == "" {
+			if _, there := d.watches.list[""][w]; there {
+				d.watches.drop(w)
+				w.election = r.Election
+				d.watches.add(w)
+			}
+		}
+	}
+	d.mu.Unlock()
+	for _, w := range b.list {
+		if w.token != 0 {
+			w.showEntry(entries[w.token])
+		} else {
+			w.showLeader(leaders[w.election], sent)
+		}
+	}
+}
+
+// showEntry tells what was read of an entry, if it is new. r is nil if the entry has gone.
+func (w *watch) showEntry(r *looked) {
+	s := &engine.State{}
+	if r != nil {
+		s = &engine.State{Token: uint64(r.Token), Session: r.Session, Nonce: r.Nonce, Resign: r.Resign}
+	}
+	if w.told == nil || *w.told != *s {
+		w.told = s
+		w.tell(engine.News{State: s})
+	}
+}
+
+// showLeader tells what was read of an election. r is nil if there is no leader.
+func (w *watch) showLeader(r *looked, sent time.Time) {
+	s := &engine.State{}
+	switch {
+	case r == nil:
+	case *r.Revision == w.revision():
+		w.tell(engine.News{AsOf: sent})
+		return
+	default:
+		s.Leader = store.Leader{Value: string(r.Leader), Revision: uint64(*r.Revision)}
+	}
+	if w.told != nil && *w.told == *s {
+		w.tell(engine.News{AsOf: sent})
+		return
+	}
+	w.told = s
+	w.tell(engine.News{State: s, AsOf: sent})
+}
+
+// revision returns the revision of the leader that was told last; -1 if none was.
+func (w *watch) revision() int64 {
+	if w.told == nil || w.told.Leader.Revision == 0 {
+		return -1
+	}
+	return int64(w.told.Leader.Revision)
+}
+
+// end tells that the watch is over.
+func (w *watch) end() {
+	w.tell(engine.News{Over: true})
+	select {
+	case w.set <- fmt.Errorf("%w: the server has failed over", store.ErrUnavailable):
+	default: // it was set
+	}
+}

@@ -44,7 +44,7 @@ type standing interface {
 	close()
 }
 
-var contenders = []*contender{polledLock, blockingLock, pgLock, riverQueue}
+var contenders = []*contender{ours, polledLock, blockingLock, pgLock, riverQueue}
 
 // contenderNamed returns a contender.
 func contenderNamed(name string) *contender {

@@ -5,6 +5,7 @@ go 1.26.7
 require (
 	cirello.io/pglock v1.16.1
 	github.com/go-leadership/leadership v0.1.0
+	github.com/go-leadership/leadership/store/postgres v0.1.0
 	github.com/jackc/pgx/v5 v5.13.0
 	github.com/lib/pq v1.12.3
 	github.com/riverqueue/river v0.51.2

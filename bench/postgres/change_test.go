@@ -29,7 +29,11 @@ func measureChange(b *testing.B, s *server, c *contender, n int) {
 		window  = 10 * time.Second
 		after   = 500 * time.Millisecond // in which those follow that the change has caused
 	)
-	g := newGroup(b, s, c, fmt.Sprint("change", n), n, min(n, maxProcesses), short)
+	ttl := usual
+	if c.poll(usual) > 0 { // the hand-over depends on it
+		ttl = short
+	}
+	g := newGroup(b, s, c, fmt.Sprint("change", n), n, min(n, maxProcesses), ttl)
 	time.Sleep(2 * time.Second) // until what is done once is over
 	before := s.statements(b, c.statements)
 	time.Sleep(window)

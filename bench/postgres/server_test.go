@@ -139,15 +139,11 @@ func (s *server) exec(tb testing.TB, statement string, args ...any) {
 	require.NoError(tb, err, statement)
 }
 
-// vacuum does what autovacuum would do some time with new databases: it writes two megabytes to the log.
-func (s *server) vacuum(tb testing.TB) {
+// autovacuum turns it on or off.
+func (s *server) autovacuum(tb testing.TB, value string) {
 	tb.Helper()
-	s.exec(tb, "VACUUM ANALYZE")
-	conn, err := pgx.Connect(context.Background(), fmt.Sprintf("postgres://%s@%s/template1?sslmode=disable", observer, s.address()))
-	require.NoError(tb, err)
-	_, err = conn.Exec(context.Background(), "VACUUM ANALYZE")
-	require.NoError(tb, err)
-	require.NoError(tb, conn.Close(context.Background()))
+	s.exec(tb, "ALTER SYSTEM SET autovacuum = "+value)
+	s.exec(tb, "SELECT pg_reload_conf()")
 }
 
 // number returns the single number that a query selects.

@@ -7,7 +7,7 @@
 -- run with the rights of the owner: candidates and followers need no right on a table. At the end is what they need.
 
 BEGIN;
-SELECT pg_advisory_xact_lock(1818584164, hashtext('{schema}'));
+DO $$ BEGIN PERFORM pg_advisory_xact_lock(1818584164, hashtext('{schema}')); END $$;
 
 CREATE SCHEMA IF NOT EXISTS {schema};
 
@@ -74,9 +74,10 @@ CREATE OR REPLACE TRIGGER tell AFTER UPDATE OR DELETE ON {schema}.entry
 
 -- number returns the next token or revision. It is never below an earlier one: the epoch goes up when the sequence might
 -- have gone back.
-CREATE OR REPLACE FUNCTION {schema}.number() RETURNS bigint LANGUAGE sql VOLATILE SET search_path = pg_catalog AS $$
-	SELECT (epoch << 40) | nextval('{schema}.numbers') FROM {schema}.service
-$$;
+CREATE OR REPLACE FUNCTION {schema}.number() RETURNS bigint LANGUAGE plpgsql SET search_path = pg_catalog AS $$
+BEGIN
+	RETURN (SELECT (epoch << 40) | nextval('{schema}.numbers') FROM {schema}.service);
+END $$;
 
 -- hello is the first call on each connection. On another cluster or timeline than the last one, transactions might have
 -- been lost. Then no ballot is cast until every lease that might have been lost has ended: for the longest ttl.
@@ -170,13 +171,15 @@ BEGIN
 	SELECT a.nearest, a.more INTO nearest, more FROM {schema}.ahead(for_election, token) a;
 END $$;
 
--- ahead returns what is ahead of an entry. If nearest is null, there is nothing.
+-- ahead returns what is ahead of an entry. If nearest is null, there is nothing. This function and the others that read are
+-- in plpgsql, which keeps their plans, and STABLE: all that one call reads is of one snapshot.
 CREATE OR REPLACE FUNCTION {schema}.ahead(for_election text, for_token bigint, OUT stands boolean, OUT nearest bigint, OUT more boolean)
-	LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog AS $$
-	SELECT EXISTS (SELECT FROM {schema}.entry e WHERE e.token = for_token), max(a.token), count(*) > 1
+	LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog AS $$
+BEGIN
+	SELECT EXISTS (SELECT FROM {schema}.entry e WHERE e.token = for_token), max(a.token), count(*) > 1 INTO stands, nearest, more
 		FROM (SELECT e.token FROM {schema}.entry e WHERE e.election = for_election AND e.token < for_token
-			ORDER BY e.token DESC LIMIT 2) a
-$$;
+			ORDER BY e.token DESC LIMIT 2) a;
+END $$;
 
 -- void removes the entry of a nonce, and keeps requests that are on their way from making one. It takes the lock of enter,
 -- so one of the two sees what the other has done.
@@ -226,9 +229,10 @@ END $$;
 
 -- remove removes an entry with its acknowledgement.
 CREATE OR REPLACE FUNCTION {schema}.remove(for_session text, for_token bigint) RETURNS void
-	LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog AS $$
-	DELETE FROM {schema}.entry WHERE token = for_token AND session = for_session
-$$;
+	LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog AS $$
+BEGIN
+	DELETE FROM {schema}.entry WHERE token = for_token AND session = for_session;
+END $$;
 
 -- fence makes the transaction that calls it fail if the entry has gone, and keeps the entry until the transaction ends. The
 -- transaction must not stand still for longer: the successor waits for it.
@@ -252,22 +256,27 @@ END $$;
 -- value of a leader whose revision is known is left out.
 CREATE OR REPLACE FUNCTION {schema}.look(for_tokens bigint[], for_elections text[], known bigint[])
 	RETURNS TABLE (token bigint, election text, session text, nonce text, resign boolean, leader bytea, revision bigint, mark bigint, ttl bigint)
-	LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog AS $$
-	SELECT e.token, e.election, e.session, e.nonce, e.resign, NULL::bytea, NULL::bigint, s.mark # v.epoch, s.ttl
-		FROM {schema}.service v, unnest(for_tokens) t JOIN {schema}.entry e ON e.token = t JOIN {schema}.session s ON s.id = e.session
-	UNION ALL
-	SELECT e.token, e.election, e.session, e.nonce, e.resign, CASE WHEN e.revision <> f.known THEN e.leader END, e.revision, s.mark # v.epoch, s.ttl
+	LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog AS $$
+#variable_conflict use_column
+BEGIN
+	RETURN QUERY SELECT e.token, e.election, e.session, e.nonce, e.resign, NULL::bytea, NULL::bigint, s.mark # v.epoch, s.ttl
+		FROM {schema}.service v, unnest(for_tokens) t JOIN {schema}.entry e ON e.token = t JOIN {schema}.session s ON s.id = e.session;
+	RETURN QUERY SELECT e.token, e.election, e.session, e.nonce, e.resign, CASE WHEN e.revision <> f.known THEN e.leader END,
+			e.revision, s.mark # v.epoch, s.ttl
 		FROM {schema}.service v, unnest(for_elections, known) f (election, known)
-		JOIN {schema}.entry e ON e.election = f.election AND e.revision IS NOT NULL JOIN {schema}.session s ON s.id = e.session
-$$;
+		JOIN {schema}.entry e ON e.election = f.election AND e.revision IS NOT NULL JOIN {schema}.session s ON s.id = e.session;
+END $$;
 
 -- queue returns the ballots of an election, the first in line first.
 CREATE OR REPLACE FUNCTION {schema}.queue(for_election text, most bigint)
 	RETURNS TABLE (token bigint, session text, nonce text, value bytea, resign boolean, mark bigint, ttl bigint)
-	LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog AS $$
-	SELECT e.token, e.session, e.nonce, e.value, e.resign, s.mark # v.epoch, s.ttl
-		FROM {schema}.service v, {schema}.entry e JOIN {schema}.session s ON s.id = e.session WHERE e.election = for_election ORDER BY e.token LIMIT most
-$$;
+	LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog AS $$
+#variable_conflict use_column
+BEGIN
+	RETURN QUERY SELECT e.token, e.session, e.nonce, e.value, e.resign, s.mark # v.epoch, s.ttl
+		FROM {schema}.service v, {schema}.entry e JOIN {schema}.session s ON s.id = e.session
+		WHERE e.election = for_election ORDER BY e.token LIMIT most;
+END $$;
 
 -- elections returns the elections with ballots whose names begin so.
 CREATE OR REPLACE FUNCTION {schema}.elections(prefix text) RETURNS SETOF text

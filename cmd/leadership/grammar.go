@@ -41,6 +41,7 @@ type grammar struct {
 	Clear  clearCmd  `cmd:"" help:"Remove the ballots and the leader of an election."`
 	Demo   demoCmd   `cmd:"" help:"Show failovers on this machine."`
 
+	Schema      schemaCmd      `cmd:"" help:"Print what the owner of a database runs before the first election."`
 	Conformance conformanceCmd `cmd:"" help:"Run the conformance suite on a store."`
 	Completion  completionCmd  `cmd:"" help:"Print a script that completes command lines of a shell."`
 	Version     versionCmd     `cmd:"" help:"Print the version."`

@@ -15,6 +15,7 @@ import (
 	"github.com/go-leadership/leadership/internal/demo"
 	"github.com/go-leadership/leadership/lifeline"
 	_ "github.com/go-leadership/leadership/store/all"
+	_ "github.com/go-leadership/leadership/store/postgres"
 )
 
 func main() {

@@ -18,12 +18,11 @@ import (
 // layout is that of schema.sql.
 const layout = 1
 
-// Requests under way at once. Renewals and looks have connections of their own, since other requests might wait for a
-// lock, such as that of a leader's own transaction.
+// Requests under way at once. Other requests leave connections to renewals, since they might wait for a lock, such as that
+// of a leader's own transaction.
 const (
 	requests = 4
 	renewals = 3
-	looks    = 1
 )
 
 // greeting is what a connection said first. It is kept in the connection's CustomData.
@@ -143,24 +142,29 @@ func (d *driver) acquire(ctx context.Context) (*conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	if greetingOf(c.PgConn()).bare {
-		done := d.bound(c.Conn)
-		err = d.config.greet(context.Background(), c.PgConn())
-		done()
+	if err := d.greeted(c.Conn); err != nil {
+		_ = c.PgConn().Conn().Close()
+		_ = c.Close(context.Background())
+		d.give(c)
+		return nil, err
 	}
-	switch {
-	case err != nil:
-		err = d.unsent(err)
-	case !d.inEpoch(greetingOf(c.PgConn()).epoch):
-		err = fmt.Errorf("%w: the server knows of fewer failovers than another one has told: it is an old primary, "+
+	return c, nil
+}
+
+// greeted finds out whether a connection is to the present primary. If there was no schema when the connection said hello,
+// it says hello again.
+func (d *driver) greeted(conn *pgx.Conn) error {
+	if greetingOf(conn.PgConn()).bare {
+		defer d.bound(conn)()
+		if err := d.config.greet(context.Background(), conn.PgConn()); err != nil {
+			return d.unsent(err)
+		}
+	}
+	if !d.inEpoch(greetingOf(conn.PgConn()).epoch) {
+		return fmt.Errorf("%w: the server knows of fewer failovers than another one has told: it is an old primary, "+
 			"or a copy of old data", store.ErrUnavailable)
-	default:
-		return c, nil
 	}
-	_ = c.PgConn().Conn().Close()
-	_ = c.Close(context.Background())
-	d.give(c)
-	return nil, err
+	return nil
 }
 
 // limit is how long a request may take. The server gives it up then, too.
@@ -182,9 +186,11 @@ func (d *driver) inEpoch(epoch int64) bool {
 	d.over = d.over || later
 	d.epoch, d.known = max(d.epoch, epoch), true
 	latest := epoch == d.epoch
+	if later {
+		d.link.wake()
+	}
 	d.mu.Unlock()
 	if later {
-		d.bell()
 		d.config.Logger.Warn("the server has failed over: transactions might be lost, and no ballot is cast for the longest ttl of a session",
 			"store", d.life.Name)
 	}
@@ -232,7 +238,7 @@ func query[T any](ctx context.Context, d *driver, places chan struct{}, sql stri
 	started := d.life.Go(func() {
 		defer func() { <-places }()
 		defer d.give(conn)
-		rows, err := send[T](d, conn.Conn, sql, args)
+		rows, err := send[T](d, conn.Conn, sql, args...)
 		answered <- answer{rows, err}
 	})
 	if !started {
@@ -249,7 +255,7 @@ func query[T any](ctx context.Context, d *driver, places chan struct{}, sql stri
 }
 
 // send sends one statement on a connection.
-func send[T any](d *driver, conn *pgx.Conn, sql string, args []any) (list []T, err error) {
+func send[T any](d *driver, conn *pgx.Conn, sql string, args ...any) (list []T, err error) {
 	g := greetingOf(conn.PgConn())
 	if g.bare {
 		return nil, errNoSchema

@@ -18,18 +18,17 @@ import (
 
 // driver implements engine.Driver. Each request is one statement, which calls one function of schema.sql.
 //
-// Its goroutines are listen, which has a connection of its own, look, and one for each request under way. Close waits for
-// them all.
+// Its goroutines are attend, which has a connection of its own, one for each request under way on another one, and those
+// that make and close connections. Close waits for them all.
 type driver struct {
 	config Config
 	life   *adapter.Lifecycle
 	conn   *pgx.ConnConfig
 	pool   pool
 
-	requests, renewals, looks chan struct{} // how many are under way
-	losses                    atomic.Uint64 // of connections
-	start                     sync.Once     // of the goroutines
-	rung                      chan struct{} // has room for one: look has something to do
+	requests, renewals chan struct{} // how many are under way
+	losses             atomic.Uint64 // of connections
+	start              sync.Once     // of the goroutines
 
 	mu      sync.Mutex
 	epoch   int64 // guarded by mu, as are all below: the latest that a connection has told
@@ -54,8 +53,7 @@ func newDriver(config Config) (*driver, error) {
 	}
 	d := &driver{
 		config: config, conn: conn, life: adapter.NewLifecycle("postgres", config.TLS != nil, rest),
-		requests: make(chan struct{}, requests), renewals: make(chan struct{}, renewals), looks: make(chan struct{}, looks),
-		rung: make(chan struct{}, 1),
+		requests: make(chan struct{}, requests), renewals: make(chan struct{}, renewals),
 		link: link{changed: make(chan struct{})}, watches: newWatches(), marks: marks{},
 	}
 	return d, nil

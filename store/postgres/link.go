@@ -9,24 +9,42 @@ import (
 	"github.com/go-leadership/leadership/internal/adapter"
 	"github.com/go-leadership/leadership/store"
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// link is the state of the connection that listens. The driver's mu guards it.
+// link is the state of the connection that listens, and on which everything that is watched is read. The driver's mu
+// guards it.
 type link struct {
-	changed chan struct{} // closed and replaced when one of the others has changed
+	changed chan struct{} // closed and replaced when proved or tries has changed
 	proved  bool          // a notification has come through once
 	tries   int           // how many tries to connect have failed
 	failed  error         // why the last one did
+
+	due  bool               // there is something to do
+	stop context.CancelFunc // ends the wait for a notification; nil without one
+}
+
+// wake makes attend look for what is to be done. The caller holds mu.
+func (l *link) wake() {
+	l.due = true
+	if l.stop != nil {
+		l.stop()
+	}
+}
+
+func (l *link) change() {
+	close(l.changed)
+	l.changed = make(chan struct{})
+}
+
+// begin starts the driver's goroutine.
+func (d *driver) begin() {
+	d.start.Do(func() { d.life.Go(d.attend) })
 }
 
 // linked waits until a notification has come through once since the store was opened, or the next try has failed. Through a
 // pooler that gives each transaction another connection none comes, and settings of one program get into others.
 func (d *driver) linked(ctx context.Context) error {
-	d.start.Do(func() {
-		d.life.Go(d.listen)
-		d.life.Go(d.look)
-	})
+	d.begin()
 	d.mu.Lock()
 	tries := d.link.tries
 	for {
@@ -49,19 +67,18 @@ func (d *driver) linked(ctx context.Context) error {
 	}
 }
 
-func (l *link) change() {
-	close(l.changed)
-	l.changed = make(chan struct{})
-}
-
-// listen keeps the connection that listens until the driver is closed.
-func (d *driver) listen() {
+// attend keeps the connection that listens until the driver is closed. When it is lost, all that wait for a read get the
+// error, and everything is read again on the next one: what was notified meanwhile is lost.
+func (d *driver) attend() {
 	for wait := (adapter.Retries{}); d.life.Background.Err() == nil; {
-		proved, err := d.listenOnce()
+		proved, err := d.attendOnce()
 		if proved {
 			wait.Reset()
 		}
 		d.mu.Lock()
+		waiting := batch{fresh: d.watches.fresh, confirmed: d.watches.confirmed}
+		waiting.answer(err)
+		d.watches.fresh, d.watches.confirmed, d.watches.all = nil, nil, true
 		d.link.tries++
 		d.link.failed = err
 		d.link.change()
@@ -74,16 +91,16 @@ func (d *driver) listen() {
 var errPooler = adapter.Refuse("addresses", "", "no notification comes through: this looks like a connection pooler in "+
 	"transaction mode. Connect to the server itself, or use the mode session")
 
-// listenOnce connects, and takes notifications until the connection is lost. It reports whether one came through.
-func (d *driver) listenOnce() (proved bool, err error) {
+// attendOnce connects, and takes notifications and reads what is watched until the connection is lost. It reports whether a
+// notification came through.
+func (d *driver) attendOnce() (proved bool, err error) {
 	ctx := context.WithValue(d.life.Background, dialed{}, true)
 	conn, err := pgx.ConnectConfig(ctx, d.conn)
 	if err != nil {
 		return false, d.unsent(err)
 	}
 	defer shut(conn)
-	stop := context.AfterFunc(ctx, func() { _ = conn.PgConn().Conn().Close() })
-	defer stop()
+	defer context.AfterFunc(ctx, func() { _ = conn.PgConn().Conn().Close() })()
 	if err := d.execute(conn, "LISTEN "+d.config.Schema); err != nil {
 		return false, err
 	}
@@ -93,27 +110,67 @@ func (d *driver) listenOnce() (proved bool, err error) {
 	d.mu.Lock()
 	d.link.proved = true
 	d.link.change()
-	d.watches.all = true // what came before is lost
 	d.mu.Unlock()
-	d.bell()
 	for {
-		note, err := d.receive(conn, d.config.TTL/4)
-		switch {
-		case note != nil:
-			d.mu.Lock()
-			d.watches.notes = append(d.watches.notes, note.Payload)
-			d.mu.Unlock()
-			d.bell()
-		case pgconn.Timeout(err):
-			if err := d.execute(conn, "-- is the connection there?"); err != nil {
-				d.lostConnection()
-				return true, err
+		if err = d.greeted(conn); err == nil {
+			if b := d.next(); b.empty() {
+				err = d.rest(conn)
+			} else {
+				err = d.look(conn, b)
 			}
-		default:
+		}
+		if conn.IsClosed() {
 			d.lostConnection()
-			return true, fmt.Errorf("%w: %w", store.ErrUnavailable, err)
+		}
+		if err != nil {
+			return true, err
 		}
 	}
+}
+
+// rest waits for a notification, until there is something to do, or until a mark will have stood for its TTL. Each quarter
+// of the TTL it finds out whether the connection is there, unless something was read meanwhile.
+func (d *driver) rest(conn *pgx.Conn) error {
+	d.mu.Lock()
+	now := time.Now()
+	d.marks.forget(now)
+	until, due := now.Add(d.config.TTL/4), d.marks.due()
+	watched := !due.IsZero() && due.Before(until)
+	if watched {
+		until = due
+		if least := now.Add(d.config.TTL / 40); until.Before(least) {
+			until = least
+		}
+	}
+	if d.link.due {
+		d.link.due = false
+		d.mu.Unlock()
+		return nil
+	}
+	ctx, cancel := context.WithDeadline(context.Background(), until)
+	defer cancel()
+	d.link.stop = cancel
+	d.mu.Unlock()
+	note, err := conn.WaitForNotification(ctx)
+	d.mu.Lock()
+	d.link.stop = nil
+	woken := d.link.due
+	d.link.due = false
+	switch {
+	case note != nil:
+		d.watches.notes = append(d.watches.notes, note.Payload)
+	case conn.IsClosed():
+	case watched:
+		d.watches.all = true
+	}
+	d.mu.Unlock()
+	switch {
+	case note != nil || woken && !conn.IsClosed() || watched && !conn.IsClosed():
+		return nil
+	case !conn.IsClosed():
+		return d.execute(conn, "-- is the connection there?")
+	}
+	return fmt.Errorf("%w: %w", store.ErrUnavailable, err)
 }
 
 // execute runs a statement on the connection that listens.
@@ -126,23 +183,18 @@ func (d *driver) execute(conn *pgx.Conn, sql string) error {
 	return nil
 }
 
-// receive waits for a notification.
-func (d *driver) receive(conn *pgx.Conn, limit time.Duration) (*pgconn.Notification, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), limit)
-	defer cancel()
-	return conn.WaitForNotification(ctx)
-}
-
 // prove sends a notification on another connection, and waits until it comes.
 func (d *driver) prove(ctx context.Context, conn *pgx.Conn) error {
 	text := "hello " + rand.Text()
 	if err := d.notify(ctx, text); err != nil {
 		return err
 	}
-	for limit := time.Now().Add(max(d.config.TTL, 5*time.Second)); ; {
-		note, err := d.receive(conn, time.Until(limit))
+	ctx, cancel := context.WithTimeout(context.Background(), max(d.config.TTL, 5*time.Second))
+	defer cancel()
+	for {
+		note, err := conn.WaitForNotification(ctx)
 		switch {
-		case pgconn.Timeout(err):
+		case err != nil && !conn.IsClosed():
 			return errPooler
 		case err != nil:
 			return fmt.Errorf("%w: %w", store.ErrUnavailable, err)

@@ -68,7 +68,7 @@ func (d *driver) expire(id string, mark int64) {
 	case errors.Is(err, store.ErrDenied) && s.mark == mark: // a follower's role: the session's lease is over all the same
 		s.dead = true
 		d.watches.all = true
-		d.bell()
+		d.link.wake()
 	}
 }
 

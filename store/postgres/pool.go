@@ -37,7 +37,7 @@ type conn struct {
 }
 
 const (
-	mostConns = requests + renewals + looks
+	mostConns = requests + renewals
 	spare     = time.Minute // how long a connection beside the last one is kept idle
 )
 

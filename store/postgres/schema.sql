@@ -24,7 +24,8 @@ CREATE UNIQUE INDEX IF NOT EXISTS service_one ON {schema}.service ((true));
 CREATE SEQUENCE IF NOT EXISTS {schema}.numbers MAXVALUE 1099511627775;
 
 -- A session stands while the row does. Its holder sets another mark again and again; a peer that has seen a mark stand
--- for the ttl deletes the row if the mark is the same.
+-- for the ttl deletes the row if the mark is the same. A mark is shown with the epoch: where transactions might be lost, a
+-- renewal might be, too, and the mark be an earlier one again. Then every peer counts anew.
 CREATE TABLE IF NOT EXISTS {schema}.session (
 	id    text    PRIMARY KEY,
 	ttl   bigint  NOT NULL, -- in ms
@@ -110,8 +111,10 @@ CREATE OR REPLACE FUNCTION {schema}.renew(for_id text, for_mark bigint) RETURNS 
 BEGIN
 	UPDATE {schema}.session SET mark = for_mark WHERE id = for_id;
 	IF FOUND THEN
-		RETURN QUERY SELECT s.id, s.mark, s.ttl FROM {schema}.session s WHERE s.id >= for_id ORDER BY s.id LIMIT 9;
-		RETURN QUERY SELECT s.id, s.mark, s.ttl FROM {schema}.session s WHERE s.id < for_id ORDER BY s.id LIMIT 8;
+		RETURN QUERY SELECT s.id, s.mark # v.epoch, s.ttl FROM {schema}.session s, {schema}.service v
+			WHERE s.id >= for_id ORDER BY s.id LIMIT 9;
+		RETURN QUERY SELECT s.id, s.mark # v.epoch, s.ttl FROM {schema}.session s, {schema}.service v
+			WHERE s.id < for_id ORDER BY s.id LIMIT 8;
 	END IF;
 END $$;
 
@@ -119,7 +122,7 @@ END $$;
 CREATE OR REPLACE FUNCTION {schema}.expire(for_id text, for_mark bigint) RETURNS boolean
 	LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog AS $$
 BEGIN
-	DELETE FROM {schema}.session WHERE id = for_id AND mark = for_mark;
+	DELETE FROM {schema}.session s USING {schema}.service v WHERE s.id = for_id AND s.mark # v.epoch = for_mark;
 	RETURN NOT EXISTS (SELECT FROM {schema}.session WHERE id = for_id);
 END $$;
 
@@ -153,7 +156,8 @@ BEGIN
 			outcome := 'void';
 			RETURN;
 		END IF;
-		SELECT s.id, s.mark, s.ttl INTO pause, pause_mark, pause_ttl FROM {schema}.session s WHERE s.pause ORDER BY s.ttl DESC LIMIT 1;
+		SELECT s.id, s.mark # v.epoch, s.ttl INTO pause, pause_mark, pause_ttl
+			FROM {schema}.session s, {schema}.service v WHERE s.pause ORDER BY s.ttl DESC LIMIT 1;
 		IF FOUND THEN
 			outcome := 'pause';
 			RETURN;
@@ -249,11 +253,11 @@ END $$;
 CREATE OR REPLACE FUNCTION {schema}.look(for_tokens bigint[], for_elections text[], known bigint[])
 	RETURNS TABLE (token bigint, election text, session text, nonce text, resign boolean, leader bytea, revision bigint, mark bigint, ttl bigint)
 	LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog AS $$
-	SELECT e.token, e.election, e.session, e.nonce, e.resign, NULL::bytea, NULL::bigint, s.mark, s.ttl
-		FROM unnest(for_tokens) t JOIN {schema}.entry e ON e.token = t JOIN {schema}.session s ON s.id = e.session
+	SELECT e.token, e.election, e.session, e.nonce, e.resign, NULL::bytea, NULL::bigint, s.mark # v.epoch, s.ttl
+		FROM {schema}.service v, unnest(for_tokens) t JOIN {schema}.entry e ON e.token = t JOIN {schema}.session s ON s.id = e.session
 	UNION ALL
-	SELECT e.token, e.election, e.session, e.nonce, e.resign, CASE WHEN e.revision <> f.known THEN e.leader END, e.revision, s.mark, s.ttl
-		FROM unnest(for_elections, known) f (election, known)
+	SELECT e.token, e.election, e.session, e.nonce, e.resign, CASE WHEN e.revision <> f.known THEN e.leader END, e.revision, s.mark # v.epoch, s.ttl
+		FROM {schema}.service v, unnest(for_elections, known) f (election, known)
 		JOIN {schema}.entry e ON e.election = f.election AND e.revision IS NOT NULL JOIN {schema}.session s ON s.id = e.session
 $$;
 
@@ -261,8 +265,8 @@ $$;
 CREATE OR REPLACE FUNCTION {schema}.queue(for_election text, most bigint)
 	RETURNS TABLE (token bigint, session text, nonce text, value bytea, resign boolean, mark bigint, ttl bigint)
 	LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog AS $$
-	SELECT e.token, e.session, e.nonce, e.value, e.resign, s.mark, s.ttl
-		FROM {schema}.entry e JOIN {schema}.session s ON s.id = e.session WHERE e.election = for_election ORDER BY e.token LIMIT most
+	SELECT e.token, e.session, e.nonce, e.value, e.resign, s.mark # v.epoch, s.ttl
+		FROM {schema}.service v, {schema}.entry e JOIN {schema}.session s ON s.id = e.session WHERE e.election = for_election ORDER BY e.token LIMIT most
 $$;
 
 -- elections returns the elections with ballots whose names begin so.

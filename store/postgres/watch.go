@@ -8,12 +8,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/go-leadership/leadership/internal/adapter"
 	"github.com/go-leadership/leadership/store"
 	"github.com/go-leadership/leadership/store/engine"
+	"github.com/jackc/pgx/v5"
 )
 
-// watch is one of the engine's watches: of an entry, or of the leader of an election. Only the goroutine look uses it,
+// watch is one of the engine's watches: of an entry, or of the leader of an election. Only the goroutine attend uses it,
 // except where the comment says mu.
 type watch struct {
 	token    int64  // of the entry; 0: the leader is watched
@@ -25,7 +25,7 @@ type watch struct {
 
 // watches are those of a driver, and what has to be read for them. The driver's mu guards them.
 //
-// A notification is only a hint: any role of the database may send one. It makes look read all that this driver watches
+// A notification is only a hint: any role of the database may send one. It makes attend read all that this driver watches
 // of that election, in one statement.
 type watches struct {
 	list      map[string]map[*watch]struct{} // by election; those whose election is not known are in ""
@@ -51,14 +51,6 @@ func (ws *watches) drop(w *watch) {
 	}
 }
 
-// bell wakes look.
-func (d *driver) bell() {
-	select {
-	case d.rung <- struct{}{}:
-	default:
-	}
-}
-
 // WatchEntry implements engine.Driver.
 func (d *driver) WatchEntry(ctx context.Context, key string, tell engine.Tell) (engine.Watch, error) {
 	return d.watch(ctx, &watch{token: token(key), tell: tell})
@@ -72,15 +64,13 @@ func (d *driver) WatchLeader(ctx context.Context, election string, tell engine.T
 // watch sets a watch, and waits until it has been read. One look might tell of several changes, in any order. So the
 // watches are of no stream, and the engine reads an entry once more before it is first.
 func (d *driver) watch(ctx context.Context, w *watch) (engine.Watch, error) {
-	if err := d.linked(ctx); err != nil {
-		return engine.Watch{}, err
-	}
+	d.begin()
 	w.set = make(chan error, 1)
 	d.mu.Lock()
 	d.watches.add(w)
 	d.watches.fresh = append(d.watches.fresh, w)
+	d.link.wake()
 	d.mu.Unlock()
-	d.bell()
 	stop := func() {
 		d.mu.Lock()
 		defer d.mu.Unlock()
@@ -96,15 +86,13 @@ func (d *driver) watch(ctx context.Context, w *watch) (engine.Watch, error) {
 
 // Confirm implements engine.Driver: everything that is watched is read.
 func (d *driver) Confirm(ctx context.Context) error {
-	if err := d.linked(ctx); err != nil {
-		return err
-	}
+	d.begin()
 	done := make(chan error, 1)
 	d.mu.Lock()
 	d.watches.all = true
 	d.watches.confirmed = append(d.watches.confirmed, done)
+	d.link.wake()
 	d.mu.Unlock()
-	d.bell()
 	return d.wait(ctx, done)
 }
 
@@ -116,43 +104,6 @@ func (d *driver) wait(ctx context.Context, done <-chan error) error {
 		return fmt.Errorf("%w: %w", store.ErrUnavailable, context.Cause(ctx))
 	case <-d.life.Background.Done():
 		return fmt.Errorf("%w: %w", store.ErrUnavailable, store.ErrClosed)
-	}
-}
-
-// look reads what has to be read, one statement after another, until the driver is closed. So no answer overtakes another.
-func (d *driver) look() {
-	retries := adapter.Retries{}
-	for d.life.Background.Err() == nil {
-		b := d.next()
-		if b.empty() {
-			d.rest()
-			continue
-		}
-		if err := d.lookAt(b); err != nil {
-			retries.Pause(d.life.Background)
-			continue
-		}
-		retries.Reset()
-	}
-}
-
-// rest waits for the bell, or until a mark will have stood for its TTL.
-func (d *driver) rest() {
-	d.mu.Lock()
-	d.marks.forget(time.Now())
-	due := d.marks.due()
-	d.mu.Unlock()
-	var timer <-chan time.Time
-	if !due.IsZero() {
-		timer = time.After(max(time.Until(due), d.config.TTL/40))
-	}
-	select {
-	case <-d.rung:
-	case <-timer:
-		d.mu.Lock()
-		d.watches.all = true
-		d.mu.Unlock()
-	case <-d.life.Background.Done():
 	}
 }
 
@@ -234,9 +185,9 @@ type looked struct {
 	TTL      int64
 }
 
-// lookAt reads a batch, and tells what has changed. If there was no answer, what was to be read is still to be read, and
+// look reads a batch, and tells what has changed. If there was no answer, what was to be read is still to be read, and
 // the callers that wait get the error.
-func (d *driver) lookAt(b *batch) error {
+func (d *driver) look(conn *pgx.Conn, b *batch) error {
 	if b.over {
 		for _, w := range b.list {
 			w.end()
@@ -245,24 +196,25 @@ func (d *driver) lookAt(b *batch) error {
 	}
 	tokens, elections, known := b.wanted()
 	sent := time.Now()
-	rows, _, err := query[looked](d.life.Background, d, d.looks, d.call("look($1, $2, $3)"), tokens, elections, known)
+	rows, err := send[looked](d, conn, d.call("look($1, $2, $3)"), tokens, elections, known)
 	if err == errNoSchema {
-		err = nil
+		rows, err = nil, nil
 	}
 	if err == nil {
 		d.show(b, rows, sent)
-	} else {
-		d.mu.Lock()
-		d.watches.all = true
-		d.mu.Unlock()
 	}
+	b.answer(err)
+	return err
+}
+
+// answer tells the callers that wait how it went.
+func (b *batch) answer(err error) {
 	for _, w := range b.fresh {
 		w.set <- err
 	}
 	for _, done := range b.confirmed {
 		done <- err
 	}
-	return err
 }
 
 // wanted returns what a batch reads: the tokens of entries, and the elections, with the revision that all watches of the

@@ -19,6 +19,7 @@ import (
 	"github.com/go-leadership/leadership/internal/lab/testserver"
 	"github.com/go-leadership/leadership/store"
 	_ "github.com/go-leadership/leadership/store/all"
+	_ "github.com/go-leadership/leadership/store/postgres"
 	"github.com/stretchr/testify/require"
 )
 
@@ -135,6 +136,7 @@ var kinds = map[string]func(*testing.T) service{
 	"zookeeper": func(t *testing.T) service { return testserver.NewZooKeeper(t, testserver.ZooKeeperConfig{}) },
 	"etcd":      func(t *testing.T) service { return testserver.NewEtcd(t, testserver.EtcdConfig{}) },
 	"consul":    func(t *testing.T) service { return testserver.NewConsul(t, testserver.ConsulConfig{}) },
+	"postgres":  func(t *testing.T) service { return testserver.NewPostgres(t, testserver.PostgresConfig{}) },
 }
 
 // build builds the command.
@@ -151,7 +153,11 @@ func TestServers(t *testing.T) {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			s := start(t)
-			steer(trial{t, path, kind + "://" + s.Addrs()[0] + "/one%20path?ttl=3s", "db/primary one/ü"}, s.Member(0))
+			address := s.Addrs()[0]
+			if kind == "postgres" {
+				address = testserver.PostgresUser + "@" + address + "/postgres"
+			}
+			steer(trial{t, path, kind + "://" + address + "/one%20path?ttl=3s", "db/primary one/ü"}, s.Member(0))
 		})
 	}
 }

@@ -134,10 +134,11 @@ func TestOldPrimaryWithSynchronousStandby(t *testing.T) {
 }
 
 // An operator cancels the commits that wait for a standby. The server then warns, and the commit is visible, but it
-// might be lost. No renewal of this kind counts.
+// might be lost. No renewal of this kind counts, even if the operator has turned warnings off for the role.
 func TestCancelledCommits(t *testing.T) {
 	t.Parallel()
 	p := newPair(t, true)
+	p.primary.Query(t, "ALTER ROLE "+testserver.PostgresUser+" SET client_min_messages = 'error'")
 	c := contend(t, open(t, p.config), newElection(), "own")
 	term := receive(t, c.Terms, "it leads")
 	require.NoError(t, p.standby.Disconnect(soon(t)))

@@ -21,6 +21,7 @@ func TestOperatorsDefaults(t *testing.T) {
 		"latin":        "client_encoding = 'LATIN1'",
 		"searching":    "search_path = ''",
 		"verbose":      "client_min_messages = 'debug5'",
+		"quiet":        "client_min_messages = 'error'",
 		"styled":       "bytea_output = 'escape'",
 	} {
 		role := "the_" + name

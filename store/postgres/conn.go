@@ -82,9 +82,23 @@ func (c Config) connConfig() (*pgx.ConnConfig, error) {
 			g.warning = n.Message
 		}
 	}
-	config.ValidateConnect = c.greet
 	return config, nil
 }
+
+// connected greets on a new connection. The next server is tried if this one is not the present primary.
+func (d *driver) connected(ctx context.Context, conn *pgconn.PgConn) error {
+	if err := d.config.greet(ctx, conn); err != nil {
+		return err
+	}
+	if g := greetingOf(conn); !g.bare && !d.inEpoch(g.epoch) {
+		return errOldPrimary
+	}
+	return nil
+}
+
+// errOldPrimary says that a server knows of fewer failovers than another one has told.
+var errOldPrimary = fmt.Errorf("%w: the server knows of fewer failovers than another one has told: it is an old primary, "+
+	"or a copy of old data", store.ErrUnavailable)
 
 // errStandby says that a server takes no changes.
 var errStandby = fmt.Errorf("%w: the server is a standby", store.ErrUnavailable)
@@ -95,6 +109,7 @@ func (c Config) greet(ctx context.Context, conn *pgconn.PgConn) error {
 	g := &greeting{}
 	conn.CustomData()["greeting"] = g
 	results, err := conn.Exec(ctx, fmt.Sprintf(`
+BEGIN;
 SET default_transaction_isolation = 'read committed';
 SET default_transaction_read_only = off;
 SET default_transaction_deferrable = off;
@@ -102,7 +117,10 @@ SET statement_timeout = %d;
 SET lock_timeout = 0;
 SET idle_session_timeout = 0;
 SET client_encoding = 'UTF8';
+SET client_min_messages = 'warning';
+SET bytea_output = 'hex';
 SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') IN ('off', 'local');
+COMMIT; -- the settings are those of the next transaction
 SELECT current_setting('server_encoding'), pg_is_in_recovery();
 SELECT layout, epoch FROM %s.hello();`, c.limit().Milliseconds(), c.Schema)).ReadAll()
 	var refused *pgconn.PgError
@@ -161,8 +179,7 @@ func (d *driver) greeted(conn *pgx.Conn) error {
 		}
 	}
 	if !d.inEpoch(greetingOf(conn.PgConn()).epoch) {
-		return fmt.Errorf("%w: the server knows of fewer failovers than another one has told: it is an old primary, "+
-			"or a copy of old data", store.ErrUnavailable)
+		return errOldPrimary
 	}
 	return nil
 }

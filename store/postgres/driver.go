@@ -56,6 +56,7 @@ func newDriver(config Config) (*driver, error) {
 		requests: make(chan struct{}, requests), renewals: make(chan struct{}, renewals),
 		link: link{changed: make(chan struct{})}, watches: newWatches(), marks: marks{},
 	}
+	conn.ValidateConnect = d.connected
 	return d, nil
 }
 

@@ -1,12 +1,14 @@
 package postgres_test
 
 import (
+	"errors"
 	"log/slog"
 	"testing"
 	"time"
 
 	"github.com/go-leadership/leadership/internal/lab/storetest"
 	"github.com/go-leadership/leadership/internal/lab/testserver"
+	"github.com/go-leadership/leadership/store"
 	"github.com/go-leadership/leadership/store/postgres"
 	"github.com/stretchr/testify/require"
 )
@@ -65,4 +67,20 @@ func open(t testing.TB, config postgres.Config) *postgres.Store {
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, st.Close()) })
 	return st
+}
+
+// requireLeader waits until a store has been told that an election has a leader with this value.
+func requireLeader(t testing.TB, st store.Store, election, value string) store.Leader {
+	t.Helper()
+	for leader, last := (store.Leader{}), (*store.Leader)(nil); ; last = &leader {
+		var err error
+		leader, err = storetest.Leader(soon(t), st, election, last)
+		if errors.Is(err, store.ErrUnavailable) {
+			continue
+		}
+		require.NoError(t, err)
+		if leader.Value == value {
+			return leader
+		}
+	}
 }

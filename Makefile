@@ -1,4 +1,4 @@
-# STORE is one of zookeeper, etcd and consul; `make setup` without it takes all, `make demo` files. `make demo` and
+# STORE is one of zookeeper, etcd, consul and postgres; `make setup` without it takes all, `make demo` files. `make demo` and
 # `make conformance` take the URL of a store, too.
 STORE ?=
 # SUITEFLAGS are further flags for the conformance suite, such as -run TestStore/crash for some of its cases.
@@ -9,7 +9,7 @@ BENCHFLAGS ?=
 P ?= 8
 # J is how many of its parts `make test` runs at once. By default all: what computes runs beside what waits for servers.
 J ?=
-# PART is what `make test` tests: some of library, command, contrib and tools; or what `make long` runs, see there. All by default.
+# PART is what `make test` tests: some of library, command, contrib, postgres and tools; or what `make long` runs, see there. All by default.
 PART ?=
 # SEEDS are the seeds of PART=simulation, ROUNDS the rounds of PART=chaos, FOR is how long PART=file takes.
 SEEDS ?= 1-10000
@@ -22,20 +22,20 @@ LIBRARY = GOWORK=off go
 STATICCHECK = go tool staticcheck
 
 .PHONY: help setup demo quick quick-race quick-plain test test-library test-packages test-simulation test-suite \
-	test-command test-contrib test-tools long mutants conformance check bench
+	test-command test-contrib test-postgres test-tools long mutants conformance check bench
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "%-12s %s\n", $$1, $$2 }' Makefile
 
 setup: ## install what the tests need (Debian, as root); STORE=etcd for one store's server alone
-	@./scripts/setup compiler tmux $(or $(STORE),haproxy prometheus systemd postgresql pgbouncer mariadb chromium zookeeper etcd consul)
+	@./scripts/setup compiler tmux $(or $(STORE:postgres=postgresql),haproxy prometheus systemd postgresql pgbouncer mariadb chromium zookeeper etcd consul)
 
-demo: ## show failovers on this machine; STORE=zookeeper, etcd or consul: on a real server; STORE='etcd://host:2379/?ttl=3s'
+demo: ## show failovers on this machine; STORE=zookeeper, etcd, consul or postgres: on a real server; STORE='etcd://host:2379/?ttl=3s'
 ifeq ($(filter-out file,$(STORE)),)
 	@$(LIBRARY) run ./examples/failover/demo
 else
-	@$(if $(findstring ://,$(STORE)),,./scripts/setup $(STORE))
-	@$(LIBRARY) run ./examples/failover/demo/server -store '$(value STORE)'
+	@$(if $(findstring ://,$(STORE)),,./scripts/setup $(STORE:postgres=postgresql))
+	@$(if $(filter postgres%,$(STORE)),go run ./store/postgres/demo,$(LIBRARY) run ./examples/failover/demo/server) -store '$(value STORE)'
 endif
 
 quick: ## run the tests that need no server: under a minute; most with the race detector
@@ -52,9 +52,9 @@ quick-plain:
 	go test -p 3 -parallel 16 -short -count=1 ./store/file ./internal/lifeline ./internal/serve ./conformance $$(./scripts/serverless ./cmd/leadership/...) ./contrib/grpcresolver ./contrib/otel ./contrib/prom ./contrib/recipes/... ./contrib/sqltest ./docs ./simulation
 
 # What computes runs beside the tests on servers, which wait more than they work.
-test: ## run all tests, with the race detector, on real servers: up to 15 minutes; PART=library, command, contrib or tools
+test: ## run all tests, with the race detector, on real servers: up to 15 minutes; PART=library, command, contrib, postgres or tools
 	@./scripts/setup compiler tmux haproxy prometheus systemd postgresql pgbouncer mariadb chromium zookeeper etcd consul
-	@$(MAKE) --no-print-directory -j$(J) -k $(addprefix test-,$(or $(PART),library command contrib tools))
+	@$(MAKE) --no-print-directory -j$(J) -k $(addprefix test-,$(or $(PART),library command contrib postgres tools))
 
 test-library: test-packages test-simulation test-suite
 
@@ -74,6 +74,9 @@ test-contrib: # to build Kubernetes' packages for the race detector takes minute
 	go test -p $(P) -race -count=1 ./bench/postgres/... ./contrib/browsertest/... ./contrib/grpcresolver/... ./contrib/otel/... ./contrib/prom/... ./contrib/sqltest/...
 	go test -p $(P) -count=1 ./contrib/recipes/...
 
+test-postgres: # a module of its own
+	go test -p $(P) -race -count=1 -timeout 40m ./store/postgres/...
+
 test-tools:
 	nice go test -race -count=1 ./tools/...
 
@@ -92,7 +95,7 @@ check: ## check format, vet, staticcheck, and that each go.mod is tidy, in all m
 	go vet work
 	go vet -tags timens ./store
 	go vet -tags mutants ./store/file ./store/engine ./internal/lifeline ./cmd/leadership/internal/guard
-	$(STATICCHECK) ./... ./bench/postgres/... ./cmd/leadership/... ./contrib/browsertest/... ./contrib/grpcresolver/... ./contrib/otel/... ./contrib/prom/... ./contrib/recipes/... ./contrib/sqltest/... ./tools/...
+	$(STATICCHECK) ./... ./bench/postgres/... ./cmd/leadership/... ./contrib/browsertest/... ./contrib/grpcresolver/... ./contrib/otel/... ./contrib/prom/... ./contrib/recipes/... ./contrib/sqltest/... ./store/postgres/... ./tools/...
 	$(STATICCHECK) -tags timens ./store
 	$(STATICCHECK) -tags mutants ./store/file ./store/engine ./internal/lifeline ./cmd/leadership/internal/guard
 	./scripts/tidy

@@ -19,8 +19,8 @@ var (
 	schemes   = map[string]OpenFunc{} // guarded by schemesMu
 )
 
-// ours are the schemes of this module's stores.
-var ours = []string{"zookeeper", "zookeeper+tls", "etcd", "etcd+tls", "consul", "consul+tls", "memory", "file"}
+// ours are the schemes of this repository's stores.
+var ours = []string{"zookeeper", "zookeeper+tls", "etcd", "etcd+tls", "consul", "consul+tls", "postgres", "postgres+tls", "memory", "file"}
 
 // Register registers a store under its URL scheme. A store's package calls it from init, so that importing the package
 // for its side effect is enough, as with the drivers of database/sql. It panics if the scheme is taken: two packages of

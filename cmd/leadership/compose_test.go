@@ -9,6 +9,7 @@ import (
 	"github.com/go-leadership/leadership/internal/lab/testserver/binary"
 	"github.com/go-leadership/leadership/store"
 	_ "github.com/go-leadership/leadership/store/all"
+	_ "github.com/go-leadership/leadership/store/postgres"
 	"github.com/stretchr/testify/require"
 	"go.yaml.in/yaml/v3"
 )
@@ -19,15 +20,16 @@ func TestCompose(t *testing.T) {
 	require.NoError(t, err)
 	var file struct {
 		Services map[string]struct {
-			Image   string
-			Command []string
-			Ports   []string
+			Image       string
+			Command     []string
+			Environment map[string]string
+			Ports       []string
 		}
 	}
 	in := yaml.NewDecoder(strings.NewReader(string(text)))
 	in.KnownFields(true)
 	require.NoError(t, in.Decode(&file))
-	require.Len(t, file.Services, 3)
+	require.Len(t, file.Services, 4)
 	require.Equal(t, "gcr.io/etcd-development/etcd:"+binary.Etcd.Version, file.Services["etcd"].Image)
 	require.Equal(t, "hashicorp/consul:"+strings.TrimPrefix(binary.Consul.Version, "v"), file.Services["consul"].Image)
 	for name, service := range file.Services {

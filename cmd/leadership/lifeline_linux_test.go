@@ -20,6 +20,8 @@ func TestOwnLifeline(t *testing.T) {
 		"zookeeper://h:1/":                  "zookeeper://h:1/?lifeline=self",
 		"consul://h:1/":                     "consul://h:1/?lifeline=self",
 		"consul://h:1/?lifeline=/run/other": "consul://h:1/?lifeline=/run/other",
+		"postgres://a@h:1/b?ttl=2s":         "postgres://a@h:1/b?ttl=2s",
+		"postgres+tls://a@h:1/b":            "postgres+tls://a@h:1/b",
 		"file:///dev/shm/x?ttl=2s":          "file:///dev/shm/x?ttl=2s",
 		"not a URL":                         "not a URL",
 	} {

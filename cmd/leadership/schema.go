@@ -16,7 +16,9 @@ func (schemaCmd) Help() string {
 	return `The first candidate whose role may create schemas creates what elections need. If candidates may not, the owner
 of the database does it once, and grants the rights that are at the end of the text:
 
-    leadership schema postgres | psql --set=ON_ERROR_STOP=1 DATABASE`
+    leadership schema postgres | psql --set=ON_ERROR_STOP=1 DATABASE
+
+Exit codes: 0: printed; 64: wrong usage.`
 }
 
 // Run implements the subcommand.

@@ -104,6 +104,7 @@ func Bound(scheme string, ttl time.Duration) time.Duration {
 	const twoTicks = 4 * time.Second
 	return map[string]time.Duration{
 		"file": ttl + handOver, "etcd": ttl + time.Second, "zookeeper": ttl + twoTicks, "consul": consul,
+		"postgres": ttl*5/4 + time.Second,
 	}[strings.TrimSuffix(scheme, "+tls")]
 }
 

@@ -3,7 +3,8 @@
 //
 //	import _ "github.com/go-leadership/leadership/store/all"
 //
-// It links the clients of all of them. A program that always uses the same store imports that one alone.
+// It links the clients of all of them. A program that always uses the same store imports that one alone. PostgreSQL is not
+// among them: store/postgres is a module of its own, and a program that wants it imports that, too.
 package all
 
 import (

@@ -71,7 +71,7 @@ test-command:
 	go test -p $(P) -race -count=1 -timeout 40m ./cmd/leadership/...
 
 test-contrib: # to build Kubernetes' packages for the race detector takes minutes
-	go test -p $(P) -race -count=1 ./contrib/browsertest/... ./contrib/grpcresolver/... ./contrib/otel/... ./contrib/prom/... ./contrib/sqltest/...
+	go test -p $(P) -race -count=1 ./bench/postgres/... ./contrib/browsertest/... ./contrib/grpcresolver/... ./contrib/otel/... ./contrib/prom/... ./contrib/sqltest/...
 	go test -p $(P) -count=1 ./contrib/recipes/...
 
 test-tools:
@@ -92,12 +92,13 @@ check: ## check format, vet, staticcheck, and that each go.mod is tidy, in all m
 	go vet work
 	go vet -tags timens ./store
 	go vet -tags mutants ./store/file ./store/engine ./internal/lifeline ./cmd/leadership/internal/guard
-	$(STATICCHECK) ./... ./cmd/leadership/... ./contrib/browsertest/... ./contrib/grpcresolver/... ./contrib/otel/... ./contrib/prom/... ./contrib/recipes/... ./contrib/sqltest/... ./tools/...
+	$(STATICCHECK) ./... ./bench/postgres/... ./cmd/leadership/... ./contrib/browsertest/... ./contrib/grpcresolver/... ./contrib/otel/... ./contrib/prom/... ./contrib/recipes/... ./contrib/sqltest/... ./tools/...
 	$(STATICCHECK) -tags timens ./store
 	$(STATICCHECK) -tags mutants ./store/file ./store/engine ./internal/lifeline ./cmd/leadership/internal/guard
 	./scripts/tidy
 
 bench: ## run the benchmarks; BENCHFLAGS="-benchtime 10s"
 	$(LIBRARY) test -run '^$$' -bench . $(BENCHFLAGS) ./...
+	go test -run '^$$' -bench . -timeout 2h $(BENCHFLAGS) ./bench/postgres
 
 export SEEDS ROUNDS FOR

@@ -6,6 +6,8 @@
 //	go test -run '^$' -bench 'HandOver|Incident/lock' -timeout 1h ./bench/postgres
 //
 //	BenchmarkHandOver    from the leader's orderly end until the next candidate knows that it leads
+//	BenchmarkFollower    from there until a follower in a third process is told of the next leader; ours alone
+//	BenchmarkCandidates  the hand-over by the number of candidates; ours alone
 //	BenchmarkIncident    what follows when something happens to a leader, and whether two lead
 //	BenchmarkChange      statements that a change of the leader costs, by the number of candidates
 //	BenchmarkIdle        statements, bytes of the write-ahead log and connections at rest, by the number of candidates
@@ -13,6 +15,7 @@
 //
 // The contenders are run as their users run them:
 //
+//	leadership  this library with store/postgres
 //	try_lock    a session-level advisory lock that is tried every second, written by hand
 //	lock        the same with the call that waits
 //	pglock      cirello.io/pglock

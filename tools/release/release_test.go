@@ -22,7 +22,7 @@ const (
 )
 
 // others are the modules that require the library, by their directories.
-var others = []string{"cmd/leadership", "contrib/grpcresolver", "contrib/otel", "contrib/prom"}
+var others = []string{"cmd/leadership", "contrib/grpcresolver", "contrib/otel", "contrib/prom", "store/postgres"}
 
 // TestRelease: the command can be installed, and a program can import the library, at the version that the command's go.mod
 // requires of the library. An importer of the library gets nothing that the command or the exporters alone need.
@@ -53,20 +53,21 @@ func TestRelease(t *testing.T) {
 		}
 	}
 	all := u.run(dir, "go", "list", "-m", "-f", "{{.Path}}", "all")
-	for _, path := range []string{command, library + "/contrib/prom", library + "/contrib/otel", library + "/contrib/grpcresolver", "github.com/alecthomas/kong"} {
+	for _, path := range []string{command, library + "/contrib/prom", library + "/contrib/otel", library + "/contrib/grpcresolver", library + "/store/postgres", "github.com/jackc/pgx/v5", "github.com/alecthomas/kong"} {
 		if strings.Contains(all, path+"\n") {
 			t.Errorf("the importer gets %s", path)
 		}
 	}
 }
 
-// TestReleaseOfExporters: a program can import the modules of contrib.
+// TestReleaseOfExporters: a program can import the modules of contrib, and the store for PostgreSQL.
 func TestReleaseOfExporters(t *testing.T) {
 	u := newUser(t)
 	dir := filepath.Join(u.home, "importer")
 	write(t, filepath.Join(dir, "main.go"), []byte(exporter))
 	u.run(dir, "go", "mod", "init", "example.org/importer")
-	u.run(dir, "go", "get", library+"/contrib/otel@"+u.version, library+"/contrib/prom@"+u.version, library+"/contrib/grpcresolver@"+u.version)
+	u.run(dir, "go", "get", library+"/contrib/otel@"+u.version, library+"/contrib/prom@"+u.version, library+"/contrib/grpcresolver@"+u.version,
+		library+"/store/postgres@"+u.version)
 	u.run(dir, "go", "mod", "tidy")
 	u.run(dir, "go", "build")
 	if said := u.run(dir, filepath.Join(dir, "importer")); said != "true true leadership\n" {
@@ -83,6 +84,7 @@ import (
 	"github.com/go-leadership/leadership/contrib/grpcresolver"
 	"github.com/go-leadership/leadership/contrib/otel"
 	"github.com/go-leadership/leadership/contrib/prom"
+	_ "github.com/go-leadership/leadership/store/postgres"
 	"github.com/prometheus/client_golang/prometheus"
 	"go.opentelemetry.io/otel/metric/noop"
 )

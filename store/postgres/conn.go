@@ -196,10 +196,13 @@ func (d *driver) bound(conn *pgx.Conn) (done func()) {
 }
 
 // inEpoch reports whether an epoch is the latest that a connection has told. If it is a later one, what was told before
-// might be wrong: the watches end.
+// might be wrong: the watches of leaders end, entries are read again, and until then no renewal counts.
 func (d *driver) inEpoch(epoch int64) bool {
 	d.mu.Lock()
 	later := epoch > d.epoch && d.known
+	if !d.known { // nothing has been told
+		d.looked = epoch
+	}
 	d.over = d.over || later
 	d.epoch, d.known = max(d.epoch, epoch), true
 	latest := epoch == d.epoch

@@ -33,7 +33,8 @@ type driver struct {
 	mu      sync.Mutex
 	epoch   int64 // guarded by mu, as are all below: the latest that a connection has told
 	known   bool  // whether one has
-	over    bool  // the watches have to end
+	over    bool  // the watches of leaders have to end
+	looked  int64 // the epoch in which everything that is watched was last read
 	link    link
 	watches watches
 	marks   marks

@@ -118,7 +118,9 @@ func (s *session) renew(ctx context.Context, renewed func(engine.Proof)) error {
 	case len(rows) == 0:
 		return engine.ErrOver
 	}
-	renewed(s.proof(sent, losses))
+	if d.isLooked() {
+		renewed(s.proof(sent, losses))
+	}
 	now := time.Now()
 	for _, r := range rows {
 		if r.ID != s.id {
@@ -126,6 +128,14 @@ func (s *session) renew(ctx context.Context, renewed func(engine.Proof)) error {
 		}
 	}
 	return nil
+}
+
+// isLooked reports whether everything that is watched has been read since the last failover of the server. Until then a ballot
+// that was lost in the failover might not be known to be lost, and a renewal must not prolong its lease.
+func (d *driver) isLooked() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.looked == d.epoch
 }
 
 // End implements engine.Session. If no answer comes before ctx ends, peers end the session.

@@ -113,12 +113,12 @@ type batch struct {
 	fresh     []*watch // of those in list
 	all       bool
 	confirmed []chan error
-	over      bool // the watches of before end
+	over      bool // the watches in list end
 }
 
 func (b *batch) empty() bool { return len(b.list) == 0 && !b.all && len(b.confirmed) == 0 && !b.over }
 
-// next takes what has to be read. After a failover of the server all watches end first.
+// next takes what has to be read. After a failover of the server the watches of leaders end first: they might go back.
 func (d *driver) next() *batch {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -128,10 +128,15 @@ func (d *driver) next() *batch {
 		ws.all, d.over = true, false
 		for _, set := range ws.list {
 			for w := range set {
-				b.list = append(b.list, w)
+				if w.token == 0 {
+					b.list = append(b.list, w)
+				}
 			}
 		}
-		ws.list, ws.fresh = map[string]map[*watch]struct{}{}, nil
+		for _, w := range b.list {
+			ws.drop(w)
+		}
+		ws.fresh = slices.DeleteFunc(ws.fresh, func(w *watch) bool { return w.token == 0 })
 		return b
 	}
 	elections := map[string]bool{}
@@ -202,6 +207,11 @@ func (d *driver) look(conn *pgx.Conn, b *batch) error {
 	}
 	if err == nil {
 		d.show(b, rows, sent)
+		if b.all {
+			d.mu.Lock()
+			d.looked = greetingOf(conn.PgConn()).epoch
+			d.mu.Unlock()
+		}
 	}
 	b.answer(err)
 	return err

@@ -1,0 +1,27 @@
+package postgres
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestRenewalsAfterAFailover: until the entries have been read again, no renewal prolongs the lease of a ballot that might
+// have been lost.
+func TestRenewalsAfterAFailover(t *testing.T) {
+	d, err := newDriver(Config{Addresses: []string{"127.0.0.1:1"}, User: "x", Database: "x"})
+	require.NoError(t, err)
+	defer d.Close()
+	require.True(t, d.inEpoch(3))
+	require.True(t, d.isLooked(), "nothing has been told before")
+	require.True(t, d.inEpoch(4))
+	require.False(t, d.isLooked(), "a renewal counts before the entries have been read again")
+	entry, leader := &watch{token: 7}, &watch{election: "x"}
+	d.watches.add(entry)
+	d.watches.add(leader)
+	over := d.next()
+	require.Equal(t, []*watch{leader}, over.list, "the watches of leaders end, and others don't")
+	again := d.next()
+	require.True(t, again.all)
+	require.Equal(t, []*watch{entry}, again.list)
+}

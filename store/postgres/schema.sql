@@ -97,11 +97,13 @@ BEGIN
 	SELECT s.layout, s.epoch INTO layout, epoch FROM {schema}.service s;
 END $$;
 
--- open opens a session.
+-- open opens a session. The server might have lost what the longest ttl was. So a pause becomes as long as the ttl of each
+-- session that is opened meanwhile, and every peer counts anew.
 CREATE OR REPLACE FUNCTION {schema}.open(for_id text, for_ttl bigint, for_mark bigint) RETURNS void
 	LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
 	UPDATE {schema}.service SET longest = for_ttl WHERE longest < for_ttl;
+	UPDATE {schema}.session SET ttl = for_ttl, mark = mark + 1 WHERE pause AND ttl < for_ttl;
 	INSERT INTO {schema}.session VALUES (for_id, for_ttl, for_mark, false);
 END $$;
 

@@ -33,3 +33,17 @@ func TestTypesOfACaller(t *testing.T) {
 		require.Empty(t, srv.Query(t, "SELECT DISTINCT as_role FROM ran WHERE as_role <> 'candidate'"), "%s ran a caller's code with the owner's rights", call)
 	}
 }
+
+// TestPauseOfALostSession: the first session, or the first with a longer TTL, is lost in a failover, and with it what the
+// longest TTL is. A rival with the same TTL waits that long all the same.
+func TestPauseOfALostSession(t *testing.T) {
+	t.Parallel()
+	srv := testserver.NewPostgres(t, testserver.PostgresConfig{})
+	schema, err := postgres.Schema("")
+	require.NoError(t, err)
+	srv.Query(t, schema)
+	srv.Query(t, "UPDATE leadership.service SET timeline = 0")
+	srv.Query(t, "SELECT leadership.hello()")
+	srv.Query(t, "SELECT leadership.open('rival', 3000, 1)")
+	require.Equal(t, "pause|3000", srv.Query(t, "SELECT outcome, pause_ttl FROM leadership.enter('rival', 'x', 'n', 0, 1, 'v')"))
+}

@@ -90,11 +90,13 @@ func (c Config) connConfig() (*pgx.ConnConfig, error) {
 var errStandby = fmt.Errorf("%w: the server is a standby", store.ErrUnavailable)
 
 // greet says hello on a connection: one round trip. It makes the connection's settings those that the store needs,
-// whatever the operator has set for the role or the database.
+// whatever the operator has set for the role or the database. The defaults for transactions count from the next transaction
+// on, so hello has one of its own.
 func (c Config) greet(ctx context.Context, conn *pgconn.PgConn) error {
 	g := &greeting{}
 	conn.CustomData()["greeting"] = g
 	results, err := conn.Exec(ctx, fmt.Sprintf(`
+BEGIN;
 SET default_transaction_isolation = 'read committed';
 SET default_transaction_read_only = off;
 SET default_transaction_deferrable = off;
@@ -103,15 +105,16 @@ SET lock_timeout = 0;
 SET idle_session_timeout = 0;
 SET client_encoding = 'UTF8';
 SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') IN ('off', 'local');
+COMMIT;
 SELECT current_setting('server_encoding'), pg_is_in_recovery();
 SELECT layout, epoch FROM %s.hello();`, c.limit().Milliseconds(), c.Schema)).ReadAll()
 	var refused *pgconn.PgError
-	for _, r := range results {
+	for _, r := range results { // also if hello has failed, or its commit
 		if len(r.Rows) != 1 || len(r.Rows[0]) != 2 {
 			continue
 		}
 		switch first, second := string(r.Rows[0][0]), string(r.Rows[0][1]); {
-		case second == "t": // hello has failed
+		case second == "t":
 			return errStandby
 		case second == "f":
 			if first != "UTF8" {
@@ -120,7 +123,7 @@ SELECT layout, epoch FROM %s.hello();`, c.limit().Milliseconds(), c.Schema)).Rea
 		case first != strconv.Itoa(layout):
 			return adapter.Refuse("schema", c.Schema, "it has the layout %s, and this program knows layout %d: "+
 				"all candidates and followers have to be of releases that know the same layout", first, layout)
-		default:
+		case err == nil:
 			g.epoch, err = strconv.ParseInt(second, 10, 64)
 		}
 	}

@@ -104,7 +104,8 @@ var errOldPrimary = fmt.Errorf("%w: the server knows of fewer failovers than ano
 var errStandby = fmt.Errorf("%w: the server is a standby", store.ErrUnavailable)
 
 // greet says hello on a connection: one round trip. It makes the connection's settings those that the store needs,
-// whatever the operator has set for the role or the database.
+// whatever the operator has set for the role or the database. The defaults for transactions count from the next transaction
+// on, so hello has one of its own.
 func (c Config) greet(ctx context.Context, conn *pgconn.PgConn) error {
 	g := &greeting{}
 	conn.CustomData()["greeting"] = g
@@ -120,16 +121,16 @@ SET client_encoding = 'UTF8';
 SET client_min_messages = 'warning';
 SET bytea_output = 'hex';
 SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') IN ('off', 'local');
-COMMIT; -- the settings are those of the next transaction
+COMMIT;
 SELECT current_setting('server_encoding'), pg_is_in_recovery();
 SELECT layout, epoch FROM %s.hello();`, c.limit().Milliseconds(), c.Schema)).ReadAll()
 	var refused *pgconn.PgError
-	for _, r := range results {
+	for _, r := range results { // also if hello has failed, or its commit
 		if len(r.Rows) != 1 || len(r.Rows[0]) != 2 {
 			continue
 		}
 		switch first, second := string(r.Rows[0][0]), string(r.Rows[0][1]); {
-		case second == "t": // hello has failed
+		case second == "t":
 			return errStandby
 		case second == "f":
 			if first != "UTF8" {
@@ -138,7 +139,7 @@ SELECT layout, epoch FROM %s.hello();`, c.limit().Milliseconds(), c.Schema)).Rea
 		case first != strconv.Itoa(layout):
 			return adapter.Refuse("schema", c.Schema, "it has the layout %s, and this program knows layout %d: "+
 				"all candidates and followers have to be of releases that know the same layout", first, layout)
-		default:
+		case err == nil:
 			g.epoch, err = strconv.ParseInt(second, 10, 64)
 		}
 	}

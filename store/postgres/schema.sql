@@ -5,6 +5,7 @@
 --
 -- Each change is one call of one function, so no client ever holds a lock while it waits for a network. All functions
 -- run with the rights of the owner: candidates and followers need no right on a table. At the end is what they need.
+-- search_path names pg_temp, since PostgreSQL otherwise looks for types in the caller's temporary schema first.
 
 BEGIN;
 DO $$ BEGIN PERFORM pg_advisory_xact_lock(1818584164, hashtext('{schema}')); END $$;
@@ -63,7 +64,7 @@ CREATE OR REPLACE VIEW {schema}.leader AS
 	SELECT election, leader AS value, token, revision FROM {schema}.entry WHERE revision IS NOT NULL;
 
 -- Notifications say which entry of which election has changed, and whether the leader might have.
-CREATE OR REPLACE FUNCTION {schema}.tell() RETURNS trigger LANGUAGE plpgsql SET search_path = pg_catalog AS $$
+CREATE OR REPLACE FUNCTION {schema}.tell() RETURNS trigger LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
 	PERFORM pg_notify('{schema}', CASE WHEN OLD.revision IS NULL AND (TG_OP = 'DELETE' OR NEW.revision IS NULL)
 		THEN '-' ELSE '=' END || OLD.token || ' ' || OLD.election);
@@ -74,7 +75,7 @@ CREATE OR REPLACE TRIGGER tell AFTER UPDATE OR DELETE ON {schema}.entry
 
 -- number returns the next token or revision. It is never below an earlier one: the epoch goes up when the sequence might
 -- have gone back.
-CREATE OR REPLACE FUNCTION {schema}.number() RETURNS bigint LANGUAGE plpgsql SET search_path = pg_catalog AS $$
+CREATE OR REPLACE FUNCTION {schema}.number() RETURNS bigint LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
 	RETURN (SELECT (epoch << 40) | nextval('{schema}.numbers') FROM {schema}.service);
 END $$;
@@ -82,7 +83,7 @@ END $$;
 -- hello is the first call on each connection. On another cluster or timeline than the last one, transactions might have
 -- been lost. Then no ballot is cast until every lease that might have been lost has ended: for the longest ttl.
 CREATE OR REPLACE FUNCTION {schema}.hello(OUT layout int, OUT epoch bigint)
-	LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog AS $$
+	LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 DECLARE
 	here_cluster  bigint := (SELECT system_identifier FROM pg_control_system());
@@ -96,18 +97,20 @@ BEGIN
 	SELECT s.layout, s.epoch INTO layout, epoch FROM {schema}.service s;
 END $$;
 
--- open opens a session.
+-- open opens a session. The server might have lost what the longest ttl was. So a pause becomes as long as the ttl of each
+-- session that is opened meanwhile, and every peer counts anew.
 CREATE OR REPLACE FUNCTION {schema}.open(for_id text, for_ttl bigint, for_mark bigint) RETURNS void
-	LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog AS $$
+	LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
 	UPDATE {schema}.service SET longest = for_ttl WHERE longest < for_ttl;
+	UPDATE {schema}.session SET ttl = for_ttl, mark = mark + 1 WHERE pause AND ttl < for_ttl;
 	INSERT INTO {schema}.session VALUES (for_id, for_ttl, for_mark, false);
 END $$;
 
 -- renew sets the mark of a session, and returns the session with those that come after it in the ring of all, which it
 -- looks after. If it returns nothing, the session has ended.
 CREATE OR REPLACE FUNCTION {schema}.renew(for_id text, for_mark bigint) RETURNS TABLE (id text, mark bigint, ttl bigint)
-	LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog AS $$
+	LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 BEGIN
 	UPDATE {schema}.session SET mark = for_mark WHERE id = for_id;
@@ -121,7 +124,7 @@ END $$;
 
 -- expire ends a session if it has this mark, and returns whether the session is gone.
 CREATE OR REPLACE FUNCTION {schema}.expire(for_id text, for_mark bigint) RETURNS boolean
-	LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog AS $$
+	LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
 	DELETE FROM {schema}.session s USING {schema}.service v WHERE s.id = for_id AND s.mark # v.epoch = for_mark;
 	RETURN NOT EXISTS (SELECT FROM {schema}.session WHERE id = for_id);
@@ -129,7 +132,7 @@ END $$;
 
 -- close ends a session.
 CREATE OR REPLACE FUNCTION {schema}.close(for_id text) RETURNS void
-	LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog AS $$
+	LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 	DELETE FROM {schema}.session WHERE id = for_id
 $$;
 
@@ -139,7 +142,7 @@ $$;
 CREATE OR REPLACE FUNCTION {schema}.enter(for_session text, for_election text, for_nonce text, for_slot int, for_turn bigint,
 	for_value bytea, OUT outcome text, OUT token bigint, OUT nearest bigint, OUT more boolean,
 	OUT pause text, OUT pause_mark bigint, OUT pause_ttl bigint)
-	LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog AS $$
+	LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 BEGIN
 	IF current_setting('transaction_isolation') <> 'read committed' THEN
@@ -174,7 +177,7 @@ END $$;
 -- ahead returns what is ahead of an entry. If nearest is null, there is nothing. This function and the others that read are
 -- in plpgsql, which keeps their plans, and STABLE: all that one call reads is of one snapshot.
 CREATE OR REPLACE FUNCTION {schema}.ahead(for_election text, for_token bigint, OUT stands boolean, OUT nearest bigint, OUT more boolean)
-	LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog AS $$
+	LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
 	SELECT EXISTS (SELECT FROM {schema}.entry e WHERE e.token = for_token), max(a.token), count(*) > 1 INTO stands, nearest, more
 		FROM (SELECT e.token FROM {schema}.entry e WHERE e.election = for_election AND e.token < for_token
@@ -184,7 +187,7 @@ END $$;
 -- void removes the entry of a nonce, and keeps requests that are on their way from making one. It takes the lock of enter,
 -- so one of the two sees what the other has done.
 CREATE OR REPLACE FUNCTION {schema}.void(for_session text, for_election text, for_nonce text, for_slot int, for_turn bigint)
-	RETURNS text LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog AS $$
+	RETURNS text LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
 	PERFORM pg_advisory_xact_lock(hashtext('{schema}'), hashtext(for_election));
 	PERFORM FROM {schema}.session WHERE id = for_session FOR KEY SHARE;
@@ -200,7 +203,7 @@ END $$;
 -- acknowledge makes a value that of the election's leader, if the entry stands and no later acknowledgement was made.
 CREATE OR REPLACE FUNCTION {schema}.acknowledge(for_session text, for_token bigint, for_turn bigint, for_value bytea,
 	OUT outcome text, OUT revision bigint)
-	LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog AS $$
+	LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 DECLARE
 	last_turn    bigint;
@@ -229,7 +232,7 @@ END $$;
 
 -- remove removes an entry with its acknowledgement.
 CREATE OR REPLACE FUNCTION {schema}.remove(for_session text, for_token bigint) RETURNS void
-	LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog AS $$
+	LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
 	DELETE FROM {schema}.entry WHERE token = for_token AND session = for_session;
 END $$;
@@ -237,7 +240,7 @@ END $$;
 -- fence makes the transaction that calls it fail if the entry has gone, and keeps the entry until the transaction ends. The
 -- transaction must not stand still for longer: the successor waits for it.
 CREATE OR REPLACE FUNCTION {schema}.fence(for_session text, for_token bigint) RETURNS void
-	LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog AS $$
+	LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
 	most   bigint;
 	so_far bigint := extract(epoch FROM current_setting('idle_in_transaction_session_timeout')::interval) * 1000;
@@ -256,7 +259,7 @@ END $$;
 -- value of a leader whose revision is known is left out.
 CREATE OR REPLACE FUNCTION {schema}.look(for_tokens bigint[], for_elections text[], known bigint[])
 	RETURNS TABLE (token bigint, election text, session text, nonce text, resign boolean, leader bytea, revision bigint, mark bigint, ttl bigint)
-	LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog
+	LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 	SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$ -- or it is planned at each call
 #variable_conflict use_column
 BEGIN
@@ -271,7 +274,7 @@ END $$;
 -- queue returns the ballots of an election, the first in line first.
 CREATE OR REPLACE FUNCTION {schema}.queue(for_election text, most bigint)
 	RETURNS TABLE (token bigint, session text, nonce text, value bytea, resign boolean, mark bigint, ttl bigint)
-	LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog AS $$
+	LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 BEGIN
 	RETURN QUERY SELECT e.token, e.session, e.nonce, e.value, e.resign, s.mark # v.epoch, s.ttl
@@ -281,19 +284,19 @@ END $$;
 
 -- elections returns the elections with ballots whose names begin so.
 CREATE OR REPLACE FUNCTION {schema}.elections(prefix text) RETURNS SETOF text
-	LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog AS $$
+	LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 	SELECT DISTINCT election FROM {schema}.entry WHERE starts_with(election, prefix)
 $$;
 
 -- ask asks the leader with this token to resign.
 CREATE OR REPLACE FUNCTION {schema}.ask(for_election text, for_token bigint) RETURNS void
-	LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog AS $$
+	LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 	UPDATE {schema}.entry SET resign = true WHERE token = for_token AND election = for_election AND NOT resign
 $$;
 
 -- clear removes the ballots of an election, or of all elections whose names begin so.
 CREATE OR REPLACE FUNCTION {schema}.clear(for_election text, prefix text) RETURNS void
-	LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog AS $$
+	LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 	DELETE FROM {schema}.entry WHERE election = for_election OR for_election IS NULL AND starts_with(election, prefix)
 $$;
 

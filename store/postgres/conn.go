@@ -120,6 +120,7 @@ SET idle_session_timeout = 0;
 SET client_encoding = 'UTF8';
 SET client_min_messages = 'warning';
 SET bytea_output = 'hex';
+SET jit = off;
 SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') IN ('off', 'local');
 COMMIT;
 SELECT current_setting('server_encoding'), pg_is_in_recovery();

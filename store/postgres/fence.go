@@ -19,7 +19,8 @@ type Condition struct {
 const Gone = "LD001"
 
 // Fence returns the condition that the ballot stands, for a leader's own transactions in the database that elects it. Run
-// its statement anywhere in the transaction. Fence sends nothing. Call it with the ballot of a term:
+// its statement in the transaction, not after a savepoint: ROLLBACK TO would take the condition back. Fence sends nothing.
+// Call it with the ballot of a term:
 //
 //	stands, err := postgres.Fence(term.Ballot())
 //
@@ -31,7 +32,10 @@ const Gone = "LD001"
 // What to look out for:
 //   - The next leader waits for the transaction. So the statement sets idle_in_transaction_session_timeout to a quarter of
 //     the TTL for this transaction, unless it is shorter: if the leader stands still inside the transaction for longer, the
-//     server ends the connection and the transaction. A statement that runs for long delays the next leader as long.
+//     server ends the connection and the transaction. A statement that runs for long delays the next leader as long, and so do
+//     transactions that overlap.
+//   - In a transaction that is REPEATABLE READ or SERIALIZABLE the statement might fail with SQLSTATE 40001. Begin the whole
+//     transaction again: if the ballot has gone, the statement then fails with [Gone].
 //   - After an error of COMMIT, the transaction might have been carried out. It is sent again only with the statement, and
 //     must do no harm if it is carried out twice.
 //   - The condition holds until the ballot is given back: also while the term is over and the leader's work winds down.

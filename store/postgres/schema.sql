@@ -260,7 +260,7 @@ END $$;
 CREATE OR REPLACE FUNCTION {schema}.look(for_tokens bigint[], for_elections text[], known bigint[])
 	RETURNS TABLE (token bigint, election text, session text, nonce text, resign boolean, leader bytea, revision bigint, mark bigint, ttl bigint)
 	LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
-	SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$ -- or it is planned at each call
+	SET plan_cache_mode = force_generic_plan SET enable_hashjoin = off SET enable_mergejoin = off AS $$ -- or it is planned at each call
 #variable_conflict use_column
 BEGIN
 	RETURN QUERY SELECT e.token, e.election, e.session, e.nonce, e.resign, NULL::bytea, NULL::bigint, s.mark # v.epoch, s.ttl

@@ -91,7 +91,8 @@ var errStandby = fmt.Errorf("%w: the server is a standby", store.ErrUnavailable)
 
 // greet says hello on a connection: one round trip. It makes the connection's settings those that the store needs,
 // whatever the operator has set for the role or the database. The defaults for transactions count from the next transaction
-// on, so hello has one of its own.
+// on, so hello has one of its own. lock_timeout also bounds a commit that waits for the lock of NOTIFY: statement_timeout does
+// not, and the server notices only after the commit that the client has gone.
 func (c Config) greet(ctx context.Context, conn *pgconn.PgConn) error {
 	g := &greeting{}
 	conn.CustomData()["greeting"] = g
@@ -101,13 +102,13 @@ SET default_transaction_isolation = 'read committed';
 SET default_transaction_read_only = off;
 SET default_transaction_deferrable = off;
 SET statement_timeout = %d;
-SET lock_timeout = 0;
+SET lock_timeout = %d;
 SET idle_session_timeout = 0;
 SET client_encoding = 'UTF8';
 SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') IN ('off', 'local');
 COMMIT;
 SELECT current_setting('server_encoding'), pg_is_in_recovery();
-SELECT layout, epoch FROM %s.hello();`, c.limit().Milliseconds(), c.Schema)).ReadAll()
+SELECT layout, epoch FROM %s.hello();`, c.limit().Milliseconds(), c.limit().Milliseconds(), c.Schema)).ReadAll()
 	var refused *pgconn.PgError
 	for _, r := range results { // also if hello has failed, or its commit
 		if len(r.Rows) != 1 || len(r.Rows[0]) != 2 {

@@ -43,13 +43,14 @@ var errNoCancel = errors.New("requests are not cancelled")
 
 // connConfig returns the settings of a connection.
 func (c Config) connConfig() (*pgx.ConnConfig, error) {
-	config, err := pgx.ParseConfig("host=localhost port=5432 user=x dbname=x password=x sslmode=disable target_session_attrs=any application_name=leadership")
+	config, err := pgx.ParseConfig("host=localhost port=5432 user=x dbname=x password=x sslmode=disable sslnegotiation=postgres " +
+		"sslcertmode=allow channel_binding=prefer min_protocol_version=3.0 max_protocol_version=3.0 target_session_attrs=any")
 	if err != nil {
 		return nil, adapter.Refuse("environment", "", "a variable for PostgreSQL's tools can't be read: %v", err)
 	}
 	config.User, config.Password, config.Database = c.User, c.Password, c.Database
 	config.RuntimeParams = map[string]string{"application_name": "leadership"}
-	config.Fallbacks = nil
+	config.Fallbacks, config.RequireAuth = nil, ""
 	for i, address := range c.Addresses {
 		host, text, _ := net.SplitHostPort(address)
 		port, _ := strconv.ParseUint(text, 10, 16) // settings.Complete has checked it

@@ -133,7 +133,7 @@ func (d *driver) attendOnce() (proved bool, err error) {
 func (d *driver) rest(conn *pgx.Conn) error {
 	d.mu.Lock()
 	now := time.Now()
-	d.marks.forget(now)
+	d.marks.forget(now, d.config.TTL)
 	until, due := now.Add(d.config.TTL/4), d.marks.due()
 	watched := !due.IsZero() && due.Before(until)
 	if watched {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -34,7 +35,7 @@ type greeting struct {
 
 func greetingOf(c *pgconn.PgConn) *greeting { return c.CustomData()["greeting"].(*greeting) }
 
-// dialed marks the contexts of connections that are made on purpose.
+// dialed marks the contexts of connections that are made on purpose. Its value is a *string for the address dialled last.
 type dialed struct{}
 
 // errNoCancel is why a request is not cancelled when its connection is given up. A commit that waits for a synchronous
@@ -70,9 +71,11 @@ func (c Config) connConfig() (*pgx.ConnConfig, error) {
 	config.ConnectTimeout = 2 * max(c.TTL, 2*time.Second)
 	config.LookupFunc = func(_ context.Context, host string) ([]string, error) { return []string{host}, nil } // Dial does it
 	config.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
-		if ctx.Value(dialed{}) == nil {
+		last, ok := ctx.Value(dialed{}).(*string)
+		if !ok {
 			return nil, errNoCancel
 		}
+		*last = address
 		ctx, cancel := context.WithTimeout(ctx, c.TTL/2)
 		defer cancel()
 		return c.Dial(ctx, network, address)
@@ -85,6 +88,26 @@ func (c Config) connConfig() (*pgx.ConnConfig, error) {
 	}
 	config.ValidateConnect = c.greet
 	return config, nil
+}
+
+// connect makes a connection. It tries the server that answered last, then the others in their order: one that takes
+// connections and does not answer costs a timeout each time.
+func (d *driver) connect() (*pgx.Conn, error) {
+	config := d.conn.Copy()
+	servers := append([]*pgconn.FallbackConfig{{Host: config.Host, Port: config.Port, TLSConfig: config.TLSConfig}}, config.Fallbacks...)
+	for i, s := range servers {
+		if last := d.answered.Load(); last != nil && *last == net.JoinHostPort(s.Host, strconv.Itoa(int(s.Port))) {
+			servers = slices.Insert(slices.Delete(servers, i, i+1), 0, s)
+			break
+		}
+	}
+	config.Host, config.Port, config.TLSConfig, config.Fallbacks = servers[0].Host, servers[0].Port, servers[0].TLSConfig, servers[1:]
+	address := new(string)
+	conn, err := pgx.ConnectConfig(context.WithValue(d.life.Background, dialed{}, address), config)
+	if err == nil {
+		d.answered.Store(address)
+	}
+	return conn, err
 }
 
 // errStandby says that a server takes no changes.

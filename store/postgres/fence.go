@@ -19,7 +19,7 @@ type Condition struct {
 const Gone = "LD001"
 
 // Fence returns the condition that the ballot stands, for a leader's own transactions in the database that elects it. Run
-// its statement anywhere in the transaction. Fence sends nothing. Call it with the ballot of a term:
+// its statement anywhere in the transaction, but in no savepoint. Fence sends nothing. Call it with the ballot of a term:
 //
 //	stands, err := postgres.Fence(term.Ballot())
 //
@@ -32,6 +32,8 @@ const Gone = "LD001"
 //   - The next leader waits for the transaction. So the statement sets idle_in_transaction_session_timeout to a quarter of
 //     the TTL for this transaction, unless it is shorter: if the leader stands still inside the transaction for longer, the
 //     server ends the connection and the transaction. A statement that runs for long delays the next leader as long.
+//   - A savepoint that is rolled back takes the lock back, and the transaction might commit without it. Nested transactions of
+//     many clients, tx.Begin of pgx among them, are savepoints.
 //   - After an error of COMMIT, the transaction might have been carried out. It is sent again only with the statement, and
 //     must do no harm if it is carried out twice.
 //   - The condition holds until the ballot is given back: also while the term is over and the leader's work winds down.

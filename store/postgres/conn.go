@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -34,7 +35,7 @@ type greeting struct {
 
 func greetingOf(c *pgconn.PgConn) *greeting { return c.CustomData()["greeting"].(*greeting) }
 
-// dialed marks the contexts of connections that are made on purpose.
+// dialed marks the contexts of connections that are made on purpose. Its value is a *string for the address dialled last.
 type dialed struct{}
 
 // errNoCancel is why a request is not cancelled when its connection is given up. A commit that waits for a synchronous
@@ -43,13 +44,14 @@ var errNoCancel = errors.New("requests are not cancelled")
 
 // connConfig returns the settings of a connection.
 func (c Config) connConfig() (*pgx.ConnConfig, error) {
-	config, err := pgx.ParseConfig("host=localhost port=5432 user=x dbname=x password=x sslmode=disable target_session_attrs=any application_name=leadership")
+	config, err := pgx.ParseConfig("host=localhost port=5432 user=x dbname=x password=x sslmode=disable sslnegotiation=postgres " +
+		"sslcertmode=allow channel_binding=prefer min_protocol_version=3.0 max_protocol_version=3.0 target_session_attrs=any")
 	if err != nil {
 		return nil, adapter.Refuse("environment", "", "a variable for PostgreSQL's tools can't be read: %v", err)
 	}
 	config.User, config.Password, config.Database = c.User, c.Password, c.Database
 	config.RuntimeParams = map[string]string{"application_name": "leadership"}
-	config.Fallbacks = nil
+	config.Fallbacks, config.RequireAuth = nil, ""
 	for i, address := range c.Addresses {
 		host, text, _ := net.SplitHostPort(address)
 		port, _ := strconv.ParseUint(text, 10, 16) // settings.Complete has checked it
@@ -69,9 +71,11 @@ func (c Config) connConfig() (*pgx.ConnConfig, error) {
 	config.ConnectTimeout = 2 * max(c.TTL, 2*time.Second)
 	config.LookupFunc = func(_ context.Context, host string) ([]string, error) { return []string{host}, nil } // Dial does it
 	config.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
-		if ctx.Value(dialed{}) == nil {
+		last, ok := ctx.Value(dialed{}).(*string)
+		if !ok {
 			return nil, errNoCancel
 		}
+		*last = address
 		ctx, cancel := context.WithTimeout(ctx, c.TTL/2)
 		defer cancel()
 		return c.Dial(ctx, network, address)
@@ -100,12 +104,33 @@ func (d *driver) connected(ctx context.Context, conn *pgconn.PgConn) error {
 var errOldPrimary = fmt.Errorf("%w: the server knows of fewer failovers than another one has told: it is an old primary, "+
 	"or a copy of old data", store.ErrUnavailable)
 
+// connect makes a connection. It tries the server that answered last, then the others in their order: one that takes
+// connections and does not answer costs a timeout each time.
+func (d *driver) connect() (*pgx.Conn, error) {
+	config := d.conn.Copy()
+	servers := append([]*pgconn.FallbackConfig{{Host: config.Host, Port: config.Port, TLSConfig: config.TLSConfig}}, config.Fallbacks...)
+	for i, s := range servers {
+		if last := d.answered.Load(); last != nil && *last == net.JoinHostPort(s.Host, strconv.Itoa(int(s.Port))) {
+			servers = slices.Insert(slices.Delete(servers, i, i+1), 0, s)
+			break
+		}
+	}
+	config.Host, config.Port, config.TLSConfig, config.Fallbacks = servers[0].Host, servers[0].Port, servers[0].TLSConfig, servers[1:]
+	address := new(string)
+	conn, err := pgx.ConnectConfig(context.WithValue(d.life.Background, dialed{}, address), config)
+	if err == nil {
+		d.answered.Store(address)
+	}
+	return conn, err
+}
+
 // errStandby says that a server takes no changes.
 var errStandby = fmt.Errorf("%w: the server is a standby", store.ErrUnavailable)
 
 // greet says hello on a connection: one round trip. It makes the connection's settings those that the store needs,
 // whatever the operator has set for the role or the database. The defaults for transactions count from the next transaction
-// on, so hello has one of its own.
+// on, so hello has one of its own. lock_timeout also bounds a commit that waits for the lock of NOTIFY: statement_timeout does
+// not, and the server notices only after the commit that the client has gone.
 func (c Config) greet(ctx context.Context, conn *pgconn.PgConn) error {
 	g := &greeting{}
 	conn.CustomData()["greeting"] = g
@@ -115,7 +140,7 @@ SET default_transaction_isolation = 'read committed';
 SET default_transaction_read_only = off;
 SET default_transaction_deferrable = off;
 SET statement_timeout = %d;
-SET lock_timeout = 0;
+SET lock_timeout = %d;
 SET idle_session_timeout = 0;
 SET client_encoding = 'UTF8';
 SET client_min_messages = 'warning';
@@ -124,7 +149,7 @@ SET jit = off;
 SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') IN ('off', 'local');
 COMMIT;
 SELECT current_setting('server_encoding'), pg_is_in_recovery();
-SELECT layout, epoch FROM %s.hello();`, c.limit().Milliseconds(), c.Schema)).ReadAll()
+SELECT layout, epoch FROM %s.hello();`, c.limit().Milliseconds(), c.limit().Milliseconds(), c.Schema)).ReadAll()
 	var refused *pgconn.PgError
 	for _, r := range results { // also if hello has failed, or its commit
 		if len(r.Rows) != 1 || len(r.Rows[0]) != 2 {

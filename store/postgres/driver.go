@@ -26,9 +26,10 @@ type driver struct {
 	conn   *pgx.ConnConfig
 	pool   pool
 
-	requests, renewals chan struct{} // how many are under way
-	losses             atomic.Uint64 // of connections
-	start              sync.Once     // of the goroutines
+	requests, renewals chan struct{}          // how many are under way
+	losses             atomic.Uint64          // of connections
+	answered           atomic.Pointer[string] // the address of the server that a connection was made to last
+	start              sync.Once              // of the goroutines
 
 	mu      sync.Mutex
 	epoch   int64 // guarded by mu, as are all below: the latest that a connection has told

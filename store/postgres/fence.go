@@ -19,8 +19,7 @@ type Condition struct {
 const Gone = "LD001"
 
 // Fence returns the condition that the ballot stands, for a leader's own transactions in the database that elects it. Run
-// its statement in the transaction, not after a savepoint: ROLLBACK TO would take the condition back. Fence sends nothing.
-// Call it with the ballot of a term:
+// its statement anywhere in the transaction, but in no savepoint. Fence sends nothing. Call it with the ballot of a term:
 //
 //	stands, err := postgres.Fence(term.Ballot())
 //
@@ -36,6 +35,8 @@ const Gone = "LD001"
 //     transactions that overlap.
 //   - In a transaction that is REPEATABLE READ or SERIALIZABLE the statement might fail with SQLSTATE 40001. Begin the whole
 //     transaction again: if the ballot has gone, the statement then fails with [Gone].
+//   - A savepoint that is rolled back takes the lock back, and the transaction might commit without it. Nested transactions of
+//     many clients, tx.Begin of pgx among them, are savepoints.
 //   - After an error of COMMIT, the transaction might have been carried out. It is sent again only with the statement, and
 //     must do no harm if it is carried out twice.
 //   - The condition holds until the ballot is given back: also while the term is over and the leader's work winds down.

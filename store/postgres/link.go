@@ -94,8 +94,8 @@ var errPooler = adapter.Refuse("addresses", "", "no notification comes through: 
 // attendOnce connects, and takes notifications and reads what is watched until the connection is lost. It reports whether a
 // notification came through.
 func (d *driver) attendOnce() (proved bool, err error) {
-	ctx := context.WithValue(d.life.Background, dialed{}, true)
-	conn, err := pgx.ConnectConfig(ctx, d.conn)
+	ctx := d.life.Background
+	conn, err := d.connect()
 	if err != nil {
 		return false, d.unsent(err)
 	}
@@ -133,7 +133,7 @@ func (d *driver) attendOnce() (proved bool, err error) {
 func (d *driver) rest(conn *pgx.Conn) error {
 	d.mu.Lock()
 	now := time.Now()
-	d.marks.forget(now)
+	d.marks.forget(now, d.config.TTL)
 	until, due := now.Add(d.config.TTL/4), d.marks.due()
 	watched := !due.IsZero() && due.Before(until)
 	if watched {

@@ -72,10 +72,11 @@ func (d *driver) expire(id string, mark int64) {
 	}
 }
 
-// forget drops what has not been shown for long. The caller holds mu.
-func (m marks) forget(now time.Time) {
+// forget drops what has not been shown for long: each mark that still matters is shown at least once in ttl, which is that
+// of this driver. The caller holds mu.
+func (m marks) forget(now time.Time, ttl time.Duration) {
 	for id, s := range m {
-		if now.Sub(s.last) > 2*s.ttl && !s.expiring {
+		if now.Sub(s.last) > 2*max(s.ttl, ttl) && !s.expiring {
 			delete(m, id)
 		}
 	}

@@ -101,7 +101,7 @@ func (d *driver) dial() {
 	p.mu.Lock()
 	lost := p.lost
 	p.mu.Unlock()
-	made, err := pgx.ConnectConfig(context.WithValue(d.life.Background, dialed{}, true), d.conn)
+	made, err := d.connect()
 	p.mu.Lock()
 	p.dialing--
 	if err == nil {

@@ -318,6 +318,10 @@ COMMIT;
 --   GRANT USAGE ON SCHEMA {schema} TO leadership_follower;
 --   GRANT EXECUTE ON FUNCTION {schema}.hello, {schema}.look, {schema}.queue, {schema}.ahead, {schema}.elections TO leadership_follower;
 --
+-- Programs that only read the view of the leaders:
+--   GRANT USAGE ON SCHEMA {schema} TO some_role;
+--   GRANT SELECT ON {schema}.leader TO some_role;
+--
 -- Programs that only write with postgres.Fence:
 --   GRANT USAGE ON SCHEMA {schema} TO some_role;
 --   GRANT EXECUTE ON FUNCTION {schema}.fence TO some_role;

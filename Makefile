@@ -1,7 +1,8 @@
 # STORE is one of zookeeper, etcd, consul and postgres; `make setup` without it takes all, `make demo` files. `make demo` and
 # `make conformance` take the URL of a store, too.
 STORE ?=
-# SUITEFLAGS are further flags for the conformance suite, such as -run TestStore/crash for some of its cases.
+# SUITEFLAGS are further flags for the conformance suite, such as -run TestStore/crash for some of its cases; on PostgreSQL
+# those of leadership conformance, such as --run=crash.
 SUITEFLAGS ?=
 # BENCHFLAGS are further flags for the benchmarks, such as -benchtime 10s.
 BENCHFLAGS ?=
@@ -87,7 +88,7 @@ mutants: ## change the core, the engine and package store in one place at a time
 	@./scripts/long mutants
 
 conformance: ## run the conformance suite on a running cluster; STORE='etcd://host:2379/?ttl=3s'
-	@$(LIBRARY) test -v -count=1 -timeout 2h ./conformance/servers -store='$(value STORE)' $(SUITEFLAGS)
+	@$(if $(filter postgres%,$(STORE)),go run ./cmd/leadership conformance --store,$(LIBRARY) test -v -count=1 -timeout 2h ./conformance/servers -store)='$(value STORE)' $(SUITEFLAGS)
 
 check: ## check format, vet, staticcheck, and that each go.mod is tidy, in all modules
 	@unformatted=$$(gofmt -l .); test -z "$$unformatted" || { echo "gofmt -w is needed for:"; echo "$$unformatted"; exit 1; } >&2

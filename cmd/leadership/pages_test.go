@@ -28,7 +28,7 @@ func TestPagesCommandLines(t *testing.T) {
 		for _, found := range code.FindAllStringSubmatch(string(text), -1) {
 			line := strings.Join(strings.Fields(found[1]+found[2]), " ")
 			line, _, _ = strings.Cut(line, " # ")
-			args := splitLine(line)[1:]
+			args := beforePipe(splitLine(line))[1:]
 			if args[0] == "run" && strings.Contains(line, "=") && !slices.Contains(args, "--") { // flags alone
 				args = append(args, "--", "true")
 			}

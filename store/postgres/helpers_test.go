@@ -29,14 +29,12 @@ var (
 	cast           = storetest.Cast
 	castFirst      = storetest.CastFirst
 	acknowledge    = storetest.Acknowledge
-	waiting        = storetest.Waiting
 	lost           = storetest.Lost
 	values         = storetest.Values
 	contend        = storetest.Contend
 	oneLeader      = storetest.OneLeader
 	leaderAmong    = storetest.LeaderAmong
 	requireInvalid = storetest.RequireInvalid
-	openURL        = storetest.OpenURL
 	renewed        = storetest.Renewed
 )
 

@@ -1,0 +1,98 @@
+package postgres_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/go-leadership/leadership/store"
+	"github.com/go-leadership/leadership/store/postgres"
+	"github.com/stretchr/testify/require"
+)
+
+const secret = "hUnter2"
+
+// Wrong settings are refused before anything is sent, with an error that names the field and the value.
+func TestConfigIsChecked(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		field  string
+		parts  []string
+		change func(c *postgres.Config)
+	}{
+		{"addresses", nil, func(c *postgres.Config) { c.Addresses = nil }},
+		{"addresses", nil, func(c *postgres.Config) { c.Addresses = []string{"user:" + secret + "@a:5432"} }},
+		{"user", nil, func(c *postgres.Config) { c.User = "" }},
+		{"user", nil, func(c *postgres.Config) { c.Password = secret + "\x00" }},
+		{"database", nil, func(c *postgres.Config) { c.Database = "" }},
+		{"schema", []string{"Big"}, func(c *postgres.Config) { c.Schema = "Big" }},
+		{"schema", []string{"pg_x"}, func(c *postgres.Config) { c.Schema = "pg_x" }},
+		{"schema", nil, func(c *postgres.Config) { c.Schema = `x"; DROP` }},
+		{"prefix", []string{"a//b"}, func(c *postgres.Config) { c.Prefix = "a//b" }},
+		{"ttl", []string{"999ms", "1s"}, func(c *postgres.Config) { c.TTL = 999 * time.Millisecond }},
+		{"ttl", []string{"10m0.001s", "10m0s"}, func(c *postgres.Config) { c.TTL = 10*time.Minute + time.Millisecond }},
+		{"grace", []string{"1.5s", "3s"}, func(c *postgres.Config) { c.Grace = ttl / 2 }},
+	} {
+		t.Run(c.field, func(t *testing.T) {
+			config := postgres.Config{Addresses: []string{"127.0.0.1:1"}, User: "ann", Database: "app", TTL: ttl}
+			c.change(&config)
+			st, err := postgres.Open(config)
+			if err == nil {
+				require.NoError(t, st.Close())
+			}
+			requireInvalid(t, err, c.field, c.parts...)
+			require.NotContains(t, err.Error(), secret)
+		})
+	}
+	_, err := postgres.Schema("no; DROP")
+	requireInvalid(t, err, "schema")
+}
+
+// URLs with options that PostgreSQL's store does not have are refused, and a lifeline with the reason.
+func TestURLIsChecked(t *testing.T) {
+	t.Parallel()
+	for url, part := range map[string]string{
+		"postgres://ann@h/app?sslmode=disable":  "sslmode",
+		"postgres://ann@h/app?lifeline=self":    "peers",
+		"postgres://ann@h/":                     "database",
+		"postgres://h/app":                      "user",
+		"postgres://ann@h/app?cacert=/dev/null": "cacert",
+		"postgres://ann@h/app?ttl=11m":          "10m",
+	} {
+		_, err := store.Open(soon(t), url, nil)
+		require.ErrorContains(t, err, part, url)
+	}
+}
+
+// A store and its settings show no password, with any verb, and no error of a connection does.
+func TestPasswordIsNotShown(t *testing.T) {
+	t.Parallel()
+	config := postgres.Config{Addresses: []string{"127.0.0.1:1"}, User: "ann", Database: "app", Password: secret, TTL: ttl}
+	st := open(t, config)
+	for _, value := range []any{config, &config, st, []any{config}} {
+		for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%d", "%x"} {
+			text := fmt.Sprintf(verb, value)
+			require.NotContains(t, text, secret, verb)
+			require.NotContains(t, text, fmt.Sprintf("%x", secret), verb)
+		}
+	}
+	_, err := st.Cast(within(t, ttl), newElection(), "own")
+	require.ErrorIs(t, err, store.ErrUnavailable)
+	require.ErrorContains(t, err, "postgres://127.0.0.1:1/app")
+	require.NotContains(t, err.Error(), secret)
+}
+
+// Elections in two schemas, and under two prefixes, have nothing to do with each other.
+func TestSchemasAndPrefixesAreApart(t *testing.T) {
+	t.Parallel()
+	election := newElection()
+	for _, config := range []postgres.Config{{}, {Schema: "other"}, {Prefix: "some/where"}, {Schema: "other", Prefix: "some/where"}} {
+		st := open(t, config)
+		b := castFirst(t, st, election, "leader")
+		acknowledge(t, b, "leader")
+		require.Equal(t, []string{"leader"}, values(t, st, election))
+		names, err := st.Elections(soon(t))
+		require.NoError(t, err)
+		require.Contains(t, names, election)
+	}
+}

@@ -325,7 +325,3 @@ COMMIT;
 -- Programs that only write with postgres.Fence:
 --   GRANT USAGE ON SCHEMA {schema} TO some_role;
 --   GRANT EXECUTE ON FUNCTION {schema}.fence TO some_role;
---
--- Clients that read the leaders with SQL:
---   GRANT USAGE ON SCHEMA {schema} TO some_role;
---   GRANT SELECT ON {schema}.leader TO some_role;

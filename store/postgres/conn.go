@@ -68,7 +68,7 @@ func (c Config) connConfig() (*pgx.ConnConfig, error) {
 			config.Fallbacks = append(config.Fallbacks, one)
 		}
 	}
-	config.ConnectTimeout = 2 * max(c.TTL, 2*time.Second)
+	config.ConnectTimeout = 2 * max(c.limit(), 2*time.Second)
 	config.LookupFunc = func(_ context.Context, host string) ([]string, error) { return []string{host}, nil } // Dial does it
 	config.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
 		last, ok := ctx.Value(dialed{}).(*string)
@@ -76,7 +76,7 @@ func (c Config) connConfig() (*pgx.ConnConfig, error) {
 			return nil, errNoCancel
 		}
 		*last = address
-		ctx, cancel := context.WithTimeout(ctx, c.TTL/2)
+		ctx, cancel := context.WithTimeout(ctx, c.limit()/2)
 		defer cancel()
 		return c.Dial(ctx, network, address)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/go-leadership/leadership/store"
 	"github.com/go-leadership/leadership/store/engine"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 )
 
 // driver implements engine.Driver. Each request is one statement, which calls one function of schema.sql.
@@ -31,14 +32,15 @@ type driver struct {
 	answered           atomic.Pointer[string] // the address of the server that a connection was made to last
 	start              sync.Once              // of the goroutines
 
-	mu      sync.Mutex
-	epoch   int64 // guarded by mu, as are all below: the latest that a connection has told
-	known   bool  // whether one has
-	over    bool  // the watches of leaders have to end
-	looked  int64 // the epoch in which everything that is watched was last read
-	link    link
-	watches watches
-	marks   marks
+	mu       sync.Mutex
+	epoch    int64     // guarded by mu, as are all below: the latest that a connection has told
+	known    bool      // whether one has
+	over     bool      // the watches of leaders have to end
+	looked   int64     // the epoch in which everything that is watched was last read
+	lookedAt time.Time // when that was
+	link     link
+	watches  watches
+	marks    marks
 }
 
 func newDriver(config Config) (*driver, error) {
@@ -216,13 +218,16 @@ func (d *driver) install(ctx context.Context) error {
 	_, err = conn.PgConn().Exec(context.Background(), sql).ReadAll()
 	done()
 	_ = conn.Close(context.Background()) // a transaction might be open; the next connection says hello
-	var refused interface{ SQLState() string }
+	var refused *pgconn.PgError
 	switch {
 	case err == nil:
 		return nil
-	case errors.As(err, &refused) && refused.SQLState() == "42501":
+	case errors.As(err, &refused) && refused.Code == "42501":
 		return fmt.Errorf("%w: there is no schema %s with what elections need, and the role %q may not create it: let the owner "+
 			"of the database run what leadership schema postgres prints: %w", store.ErrDenied, d.config.Schema, d.config.User, err)
+	}
+	if refused != nil {
+		return fmt.Errorf("create the schema %s: %w", d.config.Schema, d.explain(refused, store.ErrUnknownOutcome))
 	}
 	return fmt.Errorf("%w: create the schema %s: %w", store.ErrUnknownOutcome, d.config.Schema, err)
 }

@@ -138,7 +138,7 @@ func (d *driver) rest(conn *pgx.Conn) error {
 	watched := !due.IsZero() && due.Before(until)
 	if watched {
 		until = due
-		if least := now.Add(d.config.TTL / 40); until.Before(least) {
+		if least := d.lookedAt.Add(d.config.TTL / 40); until.Before(least) {
 			until = least
 		}
 	}

@@ -1,4 +1,4 @@
-// Package postgres elects in a PostgreSQL database: ballots are rows, in the order of their tokens, each watching the one
+// Package postgres elects in a PostgreSQL database, release 14 or later: ballots are rows, in the order of their tokens, each watching the one
 // before it by LISTEN and NOTIFY.
 //
 //	import _ "github.com/go-leadership/leadership/store/postgres"
@@ -14,7 +14,8 @@
 //
 // The acknowledged values are in the view leadership.leader, for clients in any language.
 //
-// A crashed leader is replaced within 5/4 of its TTL and a second. A session ends early only if a row of it is deleted,
+// A crashed leader is replaced within 5/4 of its TTL and a second; if many candidates crash with it, within a TTL more
+// for each eight of them. A session ends early only if a row of it is deleted,
 // and a term also if the ballot's row is. PostgreSQL ends no session by itself: its peers do, by their own clocks.
 //
 // If a server fails over to a standby that lacks the last transactions, tokens and revisions go on above all earlier

@@ -209,7 +209,7 @@ func (d *driver) look(conn *pgx.Conn, b *batch) error {
 		d.show(b, rows, sent)
 		if b.all {
 			d.mu.Lock()
-			d.looked = greetingOf(conn.PgConn()).epoch
+			d.looked, d.lookedAt = greetingOf(conn.PgConn()).epoch, time.Now()
 			d.mu.Unlock()
 		}
 	}

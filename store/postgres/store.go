@@ -1,5 +1,5 @@
-// Package postgres elects in a PostgreSQL database, release 14 or later: ballots are rows, in the order of their tokens, each watching the one
-// before it by LISTEN and NOTIFY.
+// Package postgres elects in a database of PostgreSQL 14 or later: ballots are rows, in the order of their tokens, each
+// watching the one before it by LISTEN and NOTIFY.
 //
 //	import _ "github.com/go-leadership/leadership/store/postgres"
 //	st, err := store.Open(ctx, "postgres://app@db1:5432,db2:5432/app?ttl=10s", nil)

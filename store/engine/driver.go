@@ -29,8 +29,8 @@ var (
 //     that has lost transactions goes back, such as a database that failed over. Once a driver has proved that, it ends
 //     the watches, and new ones tell what the service keeps: docs/writing-a-store.md, section 3.
 //  2. News.AsOf is told after all news of changes before that time.
-//  3. Watches of one stream tell in the order of the changes once WatchEntry has returned. Changes that the service makes in
-//     one transaction may come in any order.
+//  3. Once WatchEntry has returned, a watch tells the end of an entry after the watches of its stream have told all earlier
+//     ends of entries behind it in the queue. Ends of one session's entries in one transaction may come in any order.
 //  4. An entry that becomes visible after another of its election has a higher token. The place that Enter and Ahead tell
 //     counts every entry with a lower token. So the set of entries ahead of one only shrinks.
 //  5. The engine calls Enter with the same nonce until the outcome is known, and these calls make one entry. Once Void has
@@ -162,6 +162,6 @@ type State struct {
 
 // Watch is a watch that has been set.
 type Watch struct {
-	Stream uint64 // watches of the same stream tell in order; 0: in any order
+	Stream uint64 // watches of the same stream tell of ends in order; 0: in any order
 	Stop   func() // takes the watch back; tell may still be called for a moment
 }

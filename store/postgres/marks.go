@@ -17,12 +17,12 @@ type marks map[string]*seen
 // seen is a session of another process.
 type seen struct {
 	mark     int64
-	ttl      time.Duration
-	since    time.Time // after the first answer with this mark
-	last     time.Time // after the last answer with this mark
-	watched  bool      // look shows it
-	expiring bool      // a request to end it is under way
-	dead     bool      // its mark has stood for its TTL, and this program may not end it
+	ttl      time.Duration // after which this program tries to end the session
+	since    time.Time     // after the first answer with this mark
+	last     time.Time     // after the last answer with this mark
+	watched  bool          // look shows it
+	expiring bool          // a request to end it is under way
+	dead     bool          // its mark has stood for its TTL once, and this program may not end it
 }
 
 // note notes the mark that an answer has shown, and ends the session if the mark has stood for its TTL. now is a time after
@@ -40,7 +40,7 @@ func (d *driver) note(id string, mark, ttl int64, now time.Time) (dead bool) {
 		*s = seen{mark: mark, ttl: time.Duration(ttl) * time.Millisecond, since: now, watched: s.watched, expiring: s.expiring, dead: s.dead}
 	}
 	s.last = now
-	if now.Sub(s.since) >= s.ttl && !s.expiring && !s.dead {
+	if now.Sub(s.since) >= s.ttl && !s.expiring {
 		s.expiring = true
 		if !d.life.Go(func() { d.expire(id, mark) }) {
 			s.expiring = false
@@ -67,6 +67,7 @@ func (d *driver) expire(id string, mark int64) {
 		delete(d.marks, id)
 	case errors.Is(err, store.ErrDenied) && s.mark == mark: // a follower's role: the session's lease is over all the same
 		s.dead = true
+		s.ttl *= 2 // for the next try: the right might be granted
 		d.watches.all = true
 		d.link.wake()
 	}

@@ -1,6 +1,7 @@
 package postgres_test
 
 import (
+	"context"
 	"regexp"
 	"strings"
 	"testing"
@@ -98,6 +99,22 @@ func TestRightsAreRevoked(t *testing.T) {
 			require.Greater(t, receive(t, c.Terms, "it leads again").Token(), term.Token())
 		})
 	}
+}
+
+// A candidate that may not end a dead leader's session waits: the session's row stands, and its holder might come back.
+func TestRightToEndASession(t *testing.T) {
+	t.Parallel()
+	server := withRoles(t)
+	network := conformance.NewNetwork()
+	leader := open(t, postgres.Config{Addresses: server.Addrs(), User: candidateRole, Dial: network.Dial})
+	castFirst(t, leader, "a", "own")
+	server.Query(t, "REVOKE EXECUTE ON FUNCTION leadership.expire FROM "+candidateRole)
+	next := cast(t, open(t, postgres.Config{Addresses: server.Addrs(), User: candidateRole}), "a", "next")
+	network.Cut()
+	require.ErrorIs(t, next.Wait(within(t, 3*ttl)), context.DeadlineExceeded)
+	server.Query(t, "GRANT EXECUTE ON FUNCTION leadership.expire TO "+candidateRole)
+	require.NoError(t, next.Wait(soon(t)))
+	network.Heal()
 }
 
 // Without the right to create a schema, a candidate is told what to do.

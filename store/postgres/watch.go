@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -61,8 +62,8 @@ func (d *driver) WatchLeader(ctx context.Context, election string, tell engine.T
 	return d.watch(ctx, &watch{election: d.name(election), tell: tell})
 }
 
-// watch sets a watch, and waits until it has been read. One look might tell of several changes, in any order. So the
-// watches are of no stream, and the engine reads an entry once more before it is first.
+// watch sets a watch, and waits until it has been read. From then on all that is watched of the election is read in one
+// statement, and the entry that is last in the queue is told first. So all watches are of one stream.
 func (d *driver) watch(ctx context.Context, w *watch) (engine.Watch, error) {
 	d.begin()
 	w.set = make(chan error, 1)
@@ -81,7 +82,7 @@ func (d *driver) watch(ctx context.Context, w *watch) (engine.Watch, error) {
 		stop()
 		return engine.Watch{}, err
 	}
-	return engine.Watch{Stop: stop}, nil
+	return engine.Watch{Stream: 1, Stop: stop}, nil
 }
 
 // Confirm implements engine.Driver: everything that is watched is read.
@@ -201,7 +202,7 @@ func (d *driver) look(conn *pgx.Conn, b *batch) error {
 	}
 	tokens, elections, known := b.wanted()
 	sent := time.Now()
-	rows, err := send[looked](d, conn, d.call("look($1, $2, $3)"), tokens, elections, known)
+	rows, err := send[looked](d, conn, d.call("look($1, $2, $3)"), pgx.QueryExecModeCacheStatement, tokens, elections, known)
 	if err == errNoSchema {
 		rows, err = nil, nil
 	}
@@ -257,10 +258,9 @@ func (d *driver) show(b *batch, rows []looked, sent time.Time) {
 	for i := range rows {
 		r := &rows[i]
 		switch dead := d.note(r.Session, r.Mark, r.TTL, now); {
-		case dead:
-		case r.Revision == nil:
+		case r.Revision == nil: // it stands while its row does, even if its holder is dead: the holder might come back
 			entries[r.Token] = r
-		default:
+		case !dead:
 			leaders[r.Election] = r
 		}
 	}
@@ -285,6 +285,7 @@ func (d *driver) show(b *batch, rows []looked, sent time.Time) {
 		}
 	}
 	d.mu.Unlock()
+	slices.SortFunc(b.list, func(v, w *watch) int { return cmp.Compare(w.token, v.token) })
 	for _, w := range b.list {
 		if w.token != 0 {
 			w.showEntry(entries[w.token])

@@ -139,6 +139,14 @@ var kinds = map[string]func(*testing.T) service{
 	"postgres":  func(t *testing.T) service { return testserver.NewPostgres(t, testserver.PostgresConfig{}) },
 }
 
+// address returns the URL of a service up to the path.
+func address(kind string, s service) string {
+	if kind == "postgres" {
+		return "postgres://" + testserver.PostgresUser + "@" + s.Addrs()[0] + "/postgres"
+	}
+	return kind + "://" + s.Addrs()[0]
+}
+
 // build builds the command.
 func build(t *testing.T) (path string) {
 	path = filepath.Join(t.TempDir(), "leadership")
@@ -153,11 +161,7 @@ func TestServers(t *testing.T) {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			s := start(t)
-			address := s.Addrs()[0]
-			if kind == "postgres" {
-				address = testserver.PostgresUser + "@" + address + "/postgres"
-			}
-			steer(trial{t, path, kind + "://" + address + "/one%20path?ttl=3s", "db/primary one/ü"}, s.Member(0))
+			steer(trial{t, path, address(kind, s) + "/one%20path?ttl=3s", "db/primary one/ü"}, s.Member(0))
 		})
 	}
 }

@@ -28,7 +28,7 @@ func TestUpgrade(t *testing.T) {
 	for kind, start := range kinds {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
-			url := kind + "://" + start(t).Addrs()[0] + "/upgrade?ttl=3s"
+			url := address(kind, start(t)) + "/upgrade?ttl=3s"
 			upgrade(upgraded{trial{t, path, url, "db/primary"}, trial{t, before, url, "db/primary"}, t.TempDir()})
 		})
 	}

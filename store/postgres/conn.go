@@ -205,7 +205,7 @@ func (d *driver) greeted(conn *pgx.Conn) error {
 			return d.unsent(err)
 		}
 	}
-	if !d.inEpoch(greetingOf(conn.PgConn()).epoch) {
+	if g := greetingOf(conn.PgConn()); !g.bare && !d.inEpoch(g.epoch) {
 		return errOldPrimary
 	}
 	return nil

@@ -203,12 +203,13 @@ func (d *driver) look(conn *pgx.Conn, b *batch) error {
 	tokens, elections, known := b.wanted()
 	sent := time.Now()
 	rows, err := send[looked](d, conn, d.call("look($1, $2, $3)"), pgx.QueryExecModeCacheStatement, tokens, elections, known)
-	if err == errNoSchema {
+	bare := err == errNoSchema
+	if bare {
 		rows, err = nil, nil
 	}
 	if err == nil {
 		d.show(b, rows, sent)
-		if b.all {
+		if b.all && !bare {
 			d.mu.Lock()
 			d.looked, d.lookedAt = greetingOf(conn.PgConn()).epoch, time.Now()
 			d.mu.Unlock()

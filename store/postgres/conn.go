@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"net"
@@ -31,6 +32,7 @@ type greeting struct {
 	epoch   int64
 	bare    bool   // there is no schema yet
 	warning string // of the server since the request began
+	name    string // of the connection; random
 }
 
 func greetingOf(c *pgconn.PgConn) *greeting { return c.CustomData()["greeting"].(*greeting) }
@@ -132,7 +134,7 @@ var errStandby = fmt.Errorf("%w: the server is a standby", store.ErrUnavailable)
 // on, so hello has one of its own. lock_timeout also bounds a commit that waits for the lock of NOTIFY: statement_timeout does
 // not, and the server notices only after the commit that the client has gone.
 func (c Config) greet(ctx context.Context, conn *pgconn.PgConn) error {
-	g := &greeting{}
+	g := &greeting{name: rand.Text()}
 	conn.CustomData()["greeting"] = g
 	results, err := conn.Exec(ctx, fmt.Sprintf(`
 BEGIN;

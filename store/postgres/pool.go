@@ -57,7 +57,7 @@ func (d *driver) take(ctx context.Context) (*conn, error) {
 		d.grow()
 	}
 	p.mu.Unlock()
-	soon := time.NewTimer(d.config.TTL / 24)
+	soon := time.NewTimer(min(d.config.TTL/24, time.Second))
 	defer soon.Stop()
 	var err error
 	for err == nil {

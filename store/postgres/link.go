@@ -189,17 +189,23 @@ func (d *driver) prove(ctx context.Context, conn *pgx.Conn) error {
 	if err := d.notify(ctx, text); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), max(d.config.TTL, 5*time.Second))
+	ctx, cancel := context.WithTimeout(context.Background(), min(max(d.config.TTL, 5*time.Second), 10*time.Second))
 	defer cancel()
-	for {
+	for asked := false; ; {
 		note, err := conn.WaitForNotification(ctx)
 		switch {
-		case err != nil && !conn.IsClosed():
-			return errPooler
-		case err != nil:
-			return fmt.Errorf("%w: %w", store.ErrUnavailable, err)
-		case note.Payload == text:
+		case err == nil && note.Payload == text:
 			return nil
+		case err == nil:
+		case conn.IsClosed():
+			return fmt.Errorf("%w: %w", store.ErrUnavailable, err)
+		case asked: // what was notified on this connection would have come before the answer
+			return errPooler
+		default:
+			asked = true
+			if err := d.execute(conn, "-- is the connection there?"); err != nil {
+				return err
+			}
 		}
 	}
 }

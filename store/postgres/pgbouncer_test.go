@@ -1,8 +1,13 @@
 package postgres_test
 
 import (
+	"context"
+	"net"
+	"sync/atomic"
 	"testing"
+	"time"
 
+	"github.com/go-leadership/leadership/conformance"
 	"github.com/go-leadership/leadership/internal/lab/storetest"
 	"github.com/go-leadership/leadership/internal/lab/testserver"
 	"github.com/go-leadership/leadership/store"
@@ -50,4 +55,31 @@ func TestPgbouncerTransaction(t *testing.T) {
 		requireInvalid(t, err, "addresses", "pooler", "mode session")
 		require.True(t, store.Permanent(err))
 	}
+}
+
+// A store with a long TTL is refused as soon as the others.
+func TestPgbouncerTransactionWithALongTTL(t *testing.T) {
+	t.Parallel()
+	server := testserver.NewPostgres(t, testserver.PostgresConfig{})
+	bouncer := testserver.NewPgbouncer(t, server, testserver.TransactionPooling)
+	_, err := open(t, postgres.Config{Addresses: bouncer.Addrs(), TTL: 10 * time.Minute}).Ballots(within(t, 30*time.Second), "a")
+	requireInvalid(t, err, "addresses", "pooler", "mode session")
+}
+
+// The replies to the connection that listens are lost before the first notification comes. This is no pooler: the store
+// connects again.
+func TestFirstNotificationIsLost(t *testing.T) {
+	t.Parallel()
+	network := conformance.NewNetwork()
+	var dials atomic.Int64
+	st := open(t, postgres.Config{Dial: func(ctx context.Context, kind, address string) (net.Conn, error) {
+		if dials.Add(1) == 1 { // it listens
+			return network.Dial(ctx, kind, address)
+		}
+		network.LoseReplies() // it notifies
+		return (&net.Dialer{}).DialContext(ctx, kind, address)
+	}})
+	b, err := storetest.TryCast(soon(t), st, newElection(), "own")
+	require.NoError(t, err)
+	require.NoError(t, b.Wait(soon(t)))
 }

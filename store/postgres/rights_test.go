@@ -117,6 +117,29 @@ func TestRightToEndASession(t *testing.T) {
 	network.Heal()
 }
 
+// A leader is cut off for longer than the TTL. No process may end its session, so the leader comes back with the same one.
+// A follower that has found it dead is told of it again.
+func TestDeadLeaderComesBack(t *testing.T) {
+	t.Parallel()
+	server := withRoles(t)
+	network := conformance.NewNetwork()
+	leader := contend(t, open(t, postgres.Config{Addresses: server.Addrs(), User: candidateRole, Dial: network.Dial}), "a", "own")
+	receive(t, leader.Terms, "it leads")
+	follower := open(t, postgres.Config{Addresses: server.Addrs(), User: followerRole})
+	ack := requireLeader(t, follower, "a", "own")
+	network.Cut()
+	requireLeader(t, follower, "a", "")
+	session := server.Query(t, "SELECT id FROM leadership.session")
+	network.Heal()
+	receive(t, leader.Terms, "it leads again")
+	require.Equal(t, session, server.Query(t, "SELECT id FROM leadership.session"))
+	eventually(t, func() bool {
+		told, err := storetest.Leader(soon(t), follower, "a", nil)
+		return err == nil && told.Value == "own" && told.Revision > ack.Revision
+	}, "the follower is told")
+	require.Equal(t, []string{"own"}, values(t, follower, "a"))
+}
+
 // Without the right to create a schema, a candidate is told what to do.
 func TestNoRightToCreate(t *testing.T) {
 	t.Parallel()

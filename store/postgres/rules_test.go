@@ -1,25 +1,55 @@
 package postgres_test
 
 import (
+	"bytes"
+	"context"
+	"fmt"
 	"strings"
 	"testing"
 
+	"github.com/go-leadership/leadership/internal/lab/testserver"
 	"github.com/go-leadership/leadership/store/postgres"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/stretchr/testify/require"
 )
 
-// ownSchema creates a schema of the test's own in the shared server. It returns what runs SQL there: a function of the
-// schema is called without the schema's name.
+// ownSchema creates a schema of the test's own in the shared server. It returns its name, and what runs SQL there: a
+// function of the schema is called without the schema's name. Rows are returned as psql -At prints them.
 func ownSchema(t *testing.T) (name string, query func(sql string) string) {
 	t.Helper()
 	name = strings.ReplaceAll(newElection(), " ", "_")
 	sql, err := postgres.Schema(name)
 	require.NoError(t, err)
-	sharedServer(t).Query(t, sql)
-	return name, func(sql string) string {
+	conn := dial(t, name)
+	run := func(sql string) string {
 		t.Helper()
-		return sharedServer(t).Query(t, "SET search_path = "+name+"; "+sql)
+		text, err := rows(soon(t), conn, sql)
+		require.NoError(t, err)
+		return text
 	}
+	run(sql)
+	return name, run
+}
+
+// dial connects to the shared server.
+func dial(t *testing.T, schema string) *pgconn.PgConn {
+	t.Helper()
+	conn, err := pgconn.Connect(soon(t), fmt.Sprintf("postgres://%s@%s/postgres?sslmode=disable&search_path=%s",
+		testserver.PostgresUser, sharedServer(t).Addrs()[0], schema))
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, conn.Close(context.Background())) })
+	return conn
+}
+
+func rows(ctx context.Context, conn *pgconn.PgConn, sql string) (string, error) {
+	results, err := conn.Exec(ctx, sql).ReadAll()
+	var lines []string
+	for _, r := range results {
+		for _, row := range r.Rows {
+			lines = append(lines, string(bytes.Join(row, []byte("|"))))
+		}
+	}
+	return strings.Join(lines, "\n"), err
 }
 
 // The rule of void: up to the latest turn that was void, no request of the slot makes an entry, in whatever order the
@@ -161,7 +191,7 @@ func TestHello(t *testing.T) {
 	query(sql)
 	require.Equal(t, "1|1", query("SELECT * FROM hello()"))
 	require.Equal(t, "pause 1", query("SELECT id FROM session"))
-	_, err = sharedServer(t).Psql(soon(t), "INSERT INTO "+name+".service SELECT * FROM "+name+".service")
+	_, err = rows(soon(t), dial(t, name), "INSERT INTO service SELECT * FROM service")
 	require.ErrorContains(t, err, "service_one", "there is one row")
 }
 
@@ -170,7 +200,7 @@ func TestNumbersEnd(t *testing.T) {
 	t.Parallel()
 	name, query := ownSchema(t)
 	query("SELECT setval('numbers', (1::bigint << 40) - 1)")
-	_, err := sharedServer(t).Psql(soon(t), "SELECT "+name+".number()")
+	_, err := rows(soon(t), dial(t, name), "SELECT number()")
 	require.ErrorContains(t, err, "reached maximum value")
 }
 
@@ -183,11 +213,11 @@ func TestMarksAreShownWithTheEpoch(t *testing.T) {
 	query("SELECT acknowledge('a', 1, 1, 'v')")
 	shown := func() string {
 		var marks []string
-		for _, rows := range []string{
+		for _, from := range []string{
 			"queue('x', null)", "look('{1}', '{}', '{}')", "look('{}', '{x}', '{0}')",
 			"renew('z', 7) WHERE id = 'a'", "renew('a', 7) WHERE id = 'z'",
 		} {
-			marks = append(marks, query("SELECT mark FROM "+rows))
+			marks = append(marks, query("SELECT mark FROM "+from))
 		}
 		return strings.Join(marks, " ")
 	}

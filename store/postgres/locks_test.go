@@ -61,6 +61,19 @@ func TestEnterWaitsForEnter(t *testing.T) {
 	require.Equal(t, "1", w.query("SELECT count(*) FROM entry WHERE nonce = 'n3'"))
 }
 
+// What is ahead is read after the lock was taken, and not from an earlier snapshot. Another isolation level is refused.
+func TestIsolation(t *testing.T) {
+	t.Parallel()
+	name, query := ownSchema(t)
+	query("SELECT open('a', 3000, 1)")
+	for _, level := range []string{"REPEATABLE READ", "SERIALIZABLE"} {
+		conn := dial(t, name)
+		_, err := rows(soon(t), conn, "BEGIN ISOLATION LEVEL "+level+"; SELECT enter('a', 'x', 'n', 0, 1, 'v')")
+		require.ErrorContains(t, err, "read committed", level)
+	}
+	require.Equal(t, "0", query("SELECT count(*) FROM entry"))
+}
+
 // The rule of void's lock: a request for an entry comes before, and its entry is removed, or it makes none.
 func TestEnterAndVoid(t *testing.T) {
 	t.Parallel()

@@ -9,6 +9,7 @@ import (
 
 	"github.com/go-leadership/leadership/internal/lab/testserver"
 	"github.com/go-leadership/leadership/store/postgres"
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/stretchr/testify/require"
 )
@@ -34,11 +35,14 @@ func ownSchema(t *testing.T) (name string, query func(sql string) string) {
 // dial connects to the shared server.
 func dial(t *testing.T, schema string) *pgconn.PgConn {
 	t.Helper()
-	conn, err := pgconn.Connect(soon(t), fmt.Sprintf("postgres://%s@%s/postgres?sslmode=disable&search_path=%s",
-		testserver.PostgresUser, sharedServer(t).Addrs()[0], schema))
+	conn, err := pgconn.Connect(soon(t), address(t, schema))
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, conn.Close(context.Background())) })
 	return conn
+}
+
+func address(t *testing.T, schema string) string {
+	return fmt.Sprintf("postgres://%s@%s/postgres?sslmode=disable&search_path=%s", testserver.PostgresUser, sharedServer(t).Addrs()[0], schema)
 }
 
 func rows(ctx context.Context, conn *pgconn.PgConn, sql string) (string, error) {
@@ -239,6 +243,48 @@ func TestLook(t *testing.T) {
 	query("SELECT acknowledge('a', 1, 1, 'own')")
 	require.Equal(t, `1|\x6f776e|3`, look("-1"))
 	require.Equal(t, "1||3", look("3"))
+}
+
+// The rule of notifications: each change of an entry is told once, with "=" if the leader might have changed, and a cast is
+// not told.
+func TestTell(t *testing.T) {
+	t.Parallel()
+	name, query := ownSchema(t)
+	conn, err := pgx.Connect(soon(t), address(t, name))
+	require.NoError(t, err)
+	defer func() { require.NoError(t, conn.Close(context.Background())) }()
+	_, err = conn.Exec(soon(t), "LISTEN "+name)
+	require.NoError(t, err)
+	query("SELECT open('a', 3000, 7), open('b', 3000, 8)")
+	query("SELECT enter('a', 'my x', 'n1', 0, 1, 'v'), enter('a', 'my x', 'n2', 1, 1, 'v'), enter('b', 'my x', 'n3', 0, 1, 'v')")
+	for _, step := range []struct {
+		call string
+		told []string
+	}{
+		{"ask('my x', 2)", []string{"-2 my x"}},
+		{"ask('my x', 2)", nil},
+		{"ask('another', 1)", nil},
+		{"acknowledge('a', 1, 1, 'first')", []string{"=1 my x"}},
+		{"ask('my x', 1)", []string{"=1 my x"}},
+		{"acknowledge('a', 1, 2, 'second')", []string{"=1 my x"}},
+		{"remove('a', 2)", []string{"-2 my x"}},
+		{"acknowledge('b', 3, 1, 'v')", []string{"=3 my x", "=1 my x"}}, // the other one is no leader any more
+		{"remove('a', 1)", []string{"-1 my x"}},
+		{"close('b')", []string{"=3 my x"}},
+	} {
+		query("SELECT " + step.call)
+		query("SELECT pg_notify('" + name + "', 'the end')")
+		var told []string
+		for {
+			note, err := conn.WaitForNotification(soon(t))
+			require.NoError(t, err)
+			if note.Payload == "the end" {
+				break
+			}
+			told = append(told, note.Payload)
+		}
+		require.Equal(t, step.told, told, step.call)
+	}
 }
 
 // The rule of rights: who was granted nothing may call no function. Each function has its own search_path, and those that

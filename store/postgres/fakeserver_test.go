@@ -26,7 +26,7 @@ type fakeServer struct {
 
 	mu      sync.Mutex
 	epoch   int                                  // what hello tells
-	answer  map[string]func(args []string) []any // by function: its row, nil for none; else what is in defaults
+	answer  map[string]func(args []string) []any // by function: its row or rows; else what is in defaults
 	fails   map[string]string                    // by function: the SQLSTATE of the error
 	hangs   map[string]bool                      // by function or statement: there is no answer
 	away    map[string]bool                      // by address: it refuses connections
@@ -320,15 +320,26 @@ func (f *fakeServer) execute(c *fakeConn, name string) {
 		answer = defaults[name]
 	}
 	if answer != nil {
-		if row := answer(c.args); row != nil {
-			d := &pgproto3.DataRow{}
-			for i, v := range row {
-				d.Values = append(d.Values, f.encode(returns[name][i], c.format(i), v))
-			}
-			c.send(d)
-		}
+		f.rows(c, name, answer(c.args))
 	}
 	c.send(done)
+}
+
+func (f *fakeServer) rows(c *fakeConn, name string, row []any) {
+	if len(row) == 0 {
+		return
+	}
+	if _, several := row[0].([]any); several {
+		for _, row := range row {
+			f.rows(c, name, row.([]any))
+		}
+		return
+	}
+	d := &pgproto3.DataRow{}
+	for i, v := range row {
+		d.Values = append(d.Values, f.encode(returns[name][i], c.format(i), v))
+	}
+	c.send(d)
 }
 
 func (f *fakeServer) encode(oid uint32, format int16, v any) []byte {

@@ -94,6 +94,18 @@ func TestSessionIsOver(t *testing.T) {
 	require.Empty(t, query("SELECT * FROM renew('a', 2)"), "though there is another session")
 }
 
+// The rule of ahead: of the entries of the election with lower tokens the nearest counts, and whether there are more.
+func TestAhead(t *testing.T) {
+	t.Parallel()
+	_, query := ownSchema(t)
+	query("SELECT open('a', 3000, 1)")
+	query("SELECT enter('a', CASE WHEN n = 3 THEN 'y' ELSE 'x' END, 'n' || n, n, 1, 'v') FROM generate_series(1, 5) n")
+	for token, ahead := range map[string]string{"1": "t||f", "2": "t|1|f", "3": "t||f", "4": "t|2|t", "5": "t|4|t", "6": "f|5|t"} {
+		require.Equal(t, ahead, query("SELECT * FROM ahead('"+map[bool]string{false: "x", true: "y"}[token == "3"]+"', "+token+")"), token)
+	}
+	require.Equal(t, "5|4|t", query("SELECT token, nearest, more FROM enter('a', 'x', 'n5', 5, 1, 'v')"))
+}
+
 // The rules of acknowledge: no earlier acknowledgement replaces a later one, no session acknowledges an entry of another
 // one, and an election has one leader.
 func TestAcknowledge(t *testing.T) {

@@ -209,15 +209,10 @@ DECLARE
 	last_turn    bigint;
 	for_election text;
 BEGIN
-	PERFORM FROM {schema}.session WHERE id = for_session FOR KEY SHARE;
-	IF NOT FOUND THEN
-		outcome := 'over';
-		RETURN;
-	END IF;
 	SELECT turn, election INTO last_turn, for_election FROM {schema}.entry e
 		WHERE token = for_token AND session = for_session FOR NO KEY UPDATE;
 	IF NOT FOUND THEN
-		outcome := 'gone';
+		outcome := CASE WHEN EXISTS (SELECT FROM {schema}.session WHERE id = for_session) THEN 'gone' ELSE 'over' END;
 		RETURN;
 	ELSIF last_turn >= for_turn THEN
 		outcome := 'late';

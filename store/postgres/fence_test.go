@@ -190,6 +190,58 @@ func TestFenceKeepsAShorterTimeout(t *testing.T) {
 	}
 }
 
+// begin begins a leader's transaction with the fence, which the server does not end: as a statement that runs for long.
+func begin(t *testing.T, srv *testserver.Postgres, b store.Ballot) pgx.Tx {
+	stands, err := postgres.Fence(b)
+	require.NoError(t, err)
+	tx, err := connect(t, srv, nil).Begin(soon(t))
+	require.NoError(t, err)
+	_, err = tx.Exec(soon(t), stands.SQL, stands.Args...)
+	require.NoError(t, err)
+	_, err = tx.Exec(soon(t), "SET LOCAL idle_in_transaction_session_timeout = 0")
+	require.NoError(t, err)
+	return tx
+}
+
+// TestFenceHoldsTheSuccessorAlone: while a leader's transaction is open, the ballot stays. It holds up no acknowledgement, no
+// request to resign, and no other transaction of the leader.
+func TestFenceHoldsTheSuccessorAlone(t *testing.T) {
+	t.Parallel()
+	srv := dataServer(t)
+	st, election := open(t, postgres.Config{Addresses: srv.Addrs(), TTL: long}), newElection()
+	old := castFirst(t, st, election, "old")
+	next := cast(t, st, election, "next")
+	tx := begin(t, srv, old)
+	acknowledge(t, old, "old")
+	require.NoError(t, st.RequestResignation(soon(t), election, old.Token()))
+	require.NoError(t, save(soon(t), connect(t, srv, nil), old, "other", "transaction"))
+
+	withdrawn, leads := make(chan error, 1), make(chan error, 1)
+	go func() { withdrawn <- old.Withdraw(context.Background()) }()
+	go func() { leads <- next.Wait(context.Background()) }()
+	eventually(t, func() bool {
+		return len(leads) > 0 || srv.Query(t, "SELECT 1 FROM pg_stat_activity WHERE pg_blocking_pids(pid) <> '{}' LIMIT 1") == "1"
+	}, "the end of the ballot waits for the transaction")
+	require.Empty(t, leads, "the next leader has taken over during the transaction")
+	_, err := tx.Exec(soon(t), "INSERT INTO data VALUES ('last', 'write')")
+	require.NoError(t, err)
+	require.NoError(t, tx.Commit(soon(t)))
+	require.NoError(t, receive(t, withdrawn, "the end of the ballot"))
+	require.NoError(t, receive(t, leads, "the next leader"))
+	require.Equal(t, "last\nother", srv.Query(t, "SELECT key FROM data ORDER BY key"))
+}
+
+// TestFenceIsOfTheSession: after a copy of the data was brought back, the ballot of another session might have the token.
+func TestFenceIsOfTheSession(t *testing.T) {
+	t.Parallel()
+	srv := dataServer(t)
+	b := castFirst(t, open(t, postgres.Config{Addresses: srv.Addrs(), TTL: long}), newElection(), "leader")
+	other := castFirst(t, open(t, postgres.Config{Addresses: srv.Addrs(), TTL: long}), newElection(), "other")
+	srv.Query(t, fmt.Sprintf("UPDATE leadership.entry SET session = o.session FROM leadership.entry o WHERE entry.token = %d AND o.token = %d",
+		b.Token(), other.Token()))
+	require.ErrorIs(t, save(soon(t), connect(t, srv, nil), b, "key", "value"), store.ErrLost)
+}
+
 // TestFenceHoldsNoRenewal: six leaders' transactions are open while the ballots are given back. The session is renewed all
 // the same.
 func TestFenceHoldsNoRenewal(t *testing.T) {
@@ -200,14 +252,7 @@ func TestFenceHoldsNoRenewal(t *testing.T) {
 	withdrawn := make(chan error, 6)
 	for range cap(withdrawn) {
 		b := castFirst(t, st, newElection(), "leader")
-		stands, err := postgres.Fence(b)
-		require.NoError(t, err)
-		tx, err := connect(t, srv, nil).Begin(soon(t))
-		require.NoError(t, err)
-		_, err = tx.Exec(soon(t), stands.SQL, stands.Args...)
-		require.NoError(t, err)
-		_, err = tx.Exec(soon(t), "SET LOCAL idle_in_transaction_session_timeout = 0") // a statement that runs for long
-		require.NoError(t, err)
+		tx := begin(t, srv, b)
 		go func() { withdrawn <- b.Withdraw(context.Background()) }()
 		defer func() { require.NoError(t, receive(t, withdrawn, "the end of the ballot")) }()
 		defer tx.Rollback(context.Background())

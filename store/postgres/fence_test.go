@@ -112,6 +112,7 @@ func TestFenceInEachIsolationLevel(t *testing.T) {
 	require.NoError(t, err)
 	defer db.Close()
 	st := open(t, postgres.Config{Addresses: srv.Addrs(), TTL: long})
+	castFirst(t, st, newElection(), "another") // which stands when the other ballots have gone
 	for _, level := range []sql.IsolationLevel{sql.LevelReadCommitted, sql.LevelRepeatableRead, sql.LevelSerializable} {
 		t.Run(level.String(), func(t *testing.T) {
 			b := castFirst(t, st, newElection(), "leader")
@@ -164,12 +165,36 @@ func TestFrozenInATransaction(t *testing.T) {
 	network.Heal()
 }
 
-// TestFenceKeepsAShorterTimeout: the timeout of the role stays if it is shorter, and is what it was after the transaction.
+// TestFrozenInAnAnswer: a leader stands still while the server sends the rows of a query, more than the line holds.
+func TestFrozenInAnAnswer(t *testing.T) {
+	t.Parallel()
+	srv := dataServer(t)
+	db := connect(t, srv, nil)
+	election, network := newElection(), conformance.NewNetwork()
+	old := castFirst(t, open(t, postgres.Config{Addresses: srv.Addrs(), Dial: network.Dial}), election, "old")
+	next := cast(t, open(t, postgres.Config{Addresses: srv.Addrs()}), election, "next")
+	stands, err := postgres.Fence(old)
+	require.NoError(t, err)
+	tx, err := db.Begin(soon(t))
+	require.NoError(t, err)
+	_, err = tx.Exec(soon(t), stands.SQL, stands.Args...)
+	require.NoError(t, err)
+	rows, err := tx.Query(soon(t), "SELECT repeat('x', 1000000) FROM generate_series(1, 100)")
+	require.NoError(t, err)
+	network.Cut()
+	require.NoError(t, next.Wait(soon(t)))
+	rows.Close()
+	require.Error(t, tx.Commit(soon(t)))
+	network.Heal()
+}
+
+// TestFenceKeepsAShorterTimeout: the timeout of the role stays if it is shorter. After the transaction both timeouts are what
+// they were.
 func TestFenceKeepsAShorterTimeout(t *testing.T) {
 	t.Parallel()
 	srv := dataServer(t)
 	db := connect(t, srv, nil)
-	b := castFirst(t, open(t, postgres.Config{Addresses: srv.Addrs(), TTL: long}), newElection(), "leader")
+	b := castFirst(t, open(t, postgres.Config{Addresses: srv.Addrs(), TTL: long, Schema: "elections"}), newElection(), "leader")
 	stands, err := postgres.Fence(b)
 	require.NoError(t, err)
 	for before, inside := range map[string]string{"0": "5s", "300ms": "300ms", "2min": "5s"} {
@@ -177,16 +202,19 @@ func TestFenceKeepsAShorterTimeout(t *testing.T) {
 		require.NoError(t, err)
 		show := func(q interface {
 			QueryRow(context.Context, string, ...any) pgx.Row
-		}) (timeout string) {
-			require.NoError(t, q.QueryRow(soon(t), "SHOW idle_in_transaction_session_timeout").Scan(&timeout))
+		}, setting string) (timeout string) {
+			require.NoError(t, q.QueryRow(soon(t), "SHOW "+setting).Scan(&timeout))
 			return timeout
 		}
 		require.NoError(t, pgx.BeginFunc(soon(t), db, func(tx pgx.Tx) error {
 			_, err := tx.Exec(soon(t), stands.SQL, stands.Args...)
-			require.Equal(t, inside, show(tx))
-			return err
+			require.NoError(t, err)
+			require.Equal(t, inside, show(tx, "idle_in_transaction_session_timeout"))
+			require.Equal(t, "5000", show(tx, "tcp_user_timeout"))
+			return nil
 		}))
-		require.Equal(t, before, show(db))
+		require.Equal(t, before, show(db, "idle_in_transaction_session_timeout"))
+		require.Equal(t, "0", show(db, "tcp_user_timeout"))
 	}
 }
 

@@ -32,7 +32,7 @@ CREATE TABLE IF NOT EXISTS {schema}.session (
 	ttl   bigint  NOT NULL, -- in ms
 	mark  bigint  NOT NULL, -- random
 	pause boolean NOT NULL  -- it is no process's: while it stands, no ballot is cast
-) WITH (fillfactor = 50);
+);
 
 -- Up to which turn the casts of a session's slot are void.
 CREATE TABLE IF NOT EXISTS {schema}.void (
@@ -40,7 +40,7 @@ CREATE TABLE IF NOT EXISTS {schema}.void (
 	slot    int    NOT NULL,
 	turn    bigint NOT NULL,
 	PRIMARY KEY (session, slot)
-) WITH (fillfactor = 50);
+);
 
 -- A ballot, and its acknowledgement. The ballots of an election are in the order of their tokens.
 CREATE TABLE IF NOT EXISTS {schema}.entry (

@@ -37,7 +37,7 @@ func (d *driver) note(id string, mark, ttl int64, now time.Time) (dead bool) {
 		d.marks[id] = s
 		fallthrough
 	case s.mark != mark:
-		*s = seen{mark: mark, ttl: time.Duration(ttl) * time.Millisecond, since: now, watched: s.watched, expiring: s.expiring, dead: s.dead}
+		*s = seen{mark: mark, ttl: time.Duration(ttl) * time.Millisecond, since: now, watched: s.watched, expiring: s.expiring}
 	}
 	s.last = now
 	if now.Sub(s.since) >= s.ttl && !s.expiring {

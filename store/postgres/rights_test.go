@@ -79,6 +79,26 @@ func TestRights(t *testing.T) {
 
 func second[T any](_ T, err error) error { return err }
 
+// With the rights of a writer, a program writes under the fence and reads the leaders, and can do no more.
+func TestRightsOfAWriter(t *testing.T) {
+	t.Parallel()
+	server := withRoles(t)
+	server.Query(t, "CREATE TABLE data (key text PRIMARY KEY, value text); GRANT ALL ON data TO "+writerRole)
+	b := castFirst(t, open(t, postgres.Config{Addresses: server.Addrs(), User: candidateRole}), "a", "own")
+	acknowledge(t, b, "own")
+	db := connect(t, server, nil)
+	_, err := db.Exec(soon(t), "SET SESSION AUTHORIZATION "+writerRole)
+	require.NoError(t, err)
+	require.NoError(t, save(soon(t), db, b, "key", "value"))
+	var leader []byte
+	require.NoError(t, db.QueryRow(soon(t), "SELECT value FROM leadership.leader WHERE election = 'a'").Scan(&leader))
+	require.Equal(t, "own", string(leader))
+	for _, denied := range []string{"SELECT leadership.clear('a', '')", "DELETE FROM leadership.entry"} {
+		_, err = db.Exec(soon(t), denied)
+		require.Equal(t, "42501", code(err), denied)
+	}
+}
+
 // A leader's role loses a right: the store says so, and the term ends in time. When the role has the right again, the
 // candidate leads again.
 func TestRightsAreRevoked(t *testing.T) {
@@ -115,6 +135,29 @@ func TestRightToEndASession(t *testing.T) {
 	server.Query(t, "GRANT EXECUTE ON FUNCTION leadership.expire TO "+candidateRole)
 	require.NoError(t, next.Wait(soon(t)))
 	network.Heal()
+}
+
+// A leader is cut off for longer than the TTL. No process may end its session, so the leader comes back with the same one.
+// A follower that has found it dead is told of it again.
+func TestDeadLeaderComesBack(t *testing.T) {
+	t.Parallel()
+	server := withRoles(t)
+	network := conformance.NewNetwork()
+	leader := contend(t, open(t, postgres.Config{Addresses: server.Addrs(), User: candidateRole, Dial: network.Dial}), "a", "own")
+	receive(t, leader.Terms, "it leads")
+	follower := open(t, postgres.Config{Addresses: server.Addrs(), User: followerRole})
+	ack := requireLeader(t, follower, "a", "own")
+	network.Cut()
+	requireLeader(t, follower, "a", "")
+	session := server.Query(t, "SELECT id FROM leadership.session")
+	network.Heal()
+	receive(t, leader.Terms, "it leads again")
+	require.Equal(t, session, server.Query(t, "SELECT id FROM leadership.session"))
+	eventually(t, func() bool {
+		told, err := storetest.Leader(soon(t), follower, "a", nil)
+		return err == nil && told.Value == "own" && told.Revision > ack.Revision
+	}, "the follower is told")
+	require.Equal(t, []string{"own"}, values(t, follower, "a"))
 }
 
 // Without the right to create a schema, a candidate is told what to do.

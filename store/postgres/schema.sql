@@ -209,15 +209,10 @@ DECLARE
 	last_turn    bigint;
 	for_election text;
 BEGIN
-	PERFORM FROM {schema}.session WHERE id = for_session FOR KEY SHARE;
-	IF NOT FOUND THEN
-		outcome := 'over';
-		RETURN;
-	END IF;
 	SELECT turn, election INTO last_turn, for_election FROM {schema}.entry e
 		WHERE token = for_token AND session = for_session FOR NO KEY UPDATE;
 	IF NOT FOUND THEN
-		outcome := 'gone';
+		outcome := CASE WHEN EXISTS (SELECT FROM {schema}.session WHERE id = for_session) THEN 'gone' ELSE 'over' END;
 		RETURN;
 	ELSIF last_turn >= for_turn THEN
 		outcome := 'late';
@@ -238,7 +233,8 @@ BEGIN
 END $$;
 
 -- fence makes the transaction that calls it fail if the entry has gone, and keeps the entry until the transaction ends. The
--- transaction must not stand still for longer: the successor waits for it.
+-- client must not stand still for long meanwhile, since the successor waits: one timeout is for a client that sends nothing,
+-- one for a client that does not read what the server sends.
 CREATE OR REPLACE FUNCTION {schema}.fence(for_session text, for_token bigint) RETURNS void
 	LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -250,6 +246,7 @@ BEGIN
 	IF NOT FOUND THEN
 		RAISE EXCEPTION 'the ballot with the token % has gone: the term is over', for_token USING ERRCODE = 'LD001';
 	END IF;
+	PERFORM set_config('tcp_user_timeout', most::text, true);
 	IF so_far = 0 OR so_far > most THEN
 		PERFORM set_config('idle_in_transaction_session_timeout', most::text, true);
 	END IF;

@@ -92,6 +92,7 @@ BEGIN
 	UPDATE {schema}.service SET cluster = here_cluster, timeline = here_timeline, epoch = greatest(epoch + 1, here_timeline - 1)
 		WHERE (cluster, timeline) IS DISTINCT FROM (here_cluster, here_timeline);
 	IF FOUND THEN
+		DELETE FROM {schema}.session s USING {schema}.service v WHERE s.pause AND s.ttl <= v.longest; -- the new one is as long
 		INSERT INTO {schema}.session SELECT 'pause ' || s.epoch, s.longest, 0, true FROM {schema}.service s;
 	END IF;
 	SELECT s.layout, s.epoch INTO layout, epoch FROM {schema}.service s;

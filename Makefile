@@ -95,10 +95,10 @@ check: ## check format, vet, staticcheck, and that each go.mod is tidy, in all m
 	$(LIBRARY) vet ./...
 	go vet work
 	go vet -tags timens ./store
-	go vet -tags mutants ./store/file ./store/engine ./internal/lifeline ./cmd/leadership/internal/guard
+	go vet -tags mutants ./store/file ./store/engine ./internal/lifeline ./cmd/leadership/internal/guard ./store/postgres
 	$(STATICCHECK) ./... ./bench/postgres/... ./cmd/leadership/... ./contrib/browsertest/... ./contrib/grpcresolver/... ./contrib/otel/... ./contrib/prom/... ./contrib/recipes/... ./contrib/sqltest/... ./store/postgres/... ./tools/...
 	$(STATICCHECK) -tags timens ./store
-	$(STATICCHECK) -tags mutants ./store/file ./store/engine ./internal/lifeline ./cmd/leadership/internal/guard
+	$(STATICCHECK) -tags mutants ./store/file ./store/engine ./internal/lifeline ./cmd/leadership/internal/guard ./store/postgres
 	./scripts/tidy
 
 bench: ## run the benchmarks; BENCHFLAGS="-benchtime 10s"

@@ -1,7 +1,10 @@
 package postgres_test
 
 import (
+	"bytes"
+	"context"
 	"fmt"
+	"net"
 	"testing"
 	"time"
 
@@ -95,4 +98,23 @@ func TestSchemasAndPrefixesAreApart(t *testing.T) {
 		require.NoError(t, err)
 		require.Contains(t, names, election)
 	}
+}
+
+// oldServer is a connection to a server that says that it is older than it is.
+type oldServer struct{ net.Conn }
+
+func (c oldServer) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	copy(p, bytes.Replace(p[:n], []byte("server_version\x001"), []byte("server_version\x000"), 1))
+	return n, err
+}
+
+// A server that is too old is refused, before anything is created.
+func TestVersion(t *testing.T) {
+	t.Parallel()
+	_, err := open(t, postgres.Config{Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := new(net.Dialer).DialContext(ctx, network, address)
+		return oldServer{conn}, err
+	}}).Cast(soon(t), newElection(), "own")
+	requireInvalid(t, err, "addresses", "PostgreSQL 0", "14 or later")
 }

@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -37,15 +38,15 @@ type greeting struct {
 
 func greetingOf(c *pgconn.PgConn) *greeting { return c.CustomData()["greeting"].(*greeting) }
 
-// dialed marks the contexts of connections that are made on purpose. Its value is a *string for the address dialled last.
+// dialed marks the contexts of connections that are made on purpose.
 type dialed struct{}
 
 // errNoCancel is why a request is not cancelled when its connection is given up. A commit that waits for a synchronous
 // standby would end by that, and be visible without being on the standby.
 var errNoCancel = errors.New("requests are not cancelled")
 
-// connConfig returns the settings of a connection.
-func (c Config) connConfig() (*pgx.ConnConfig, error) {
+// connConfigs returns the settings of a connection to each server.
+func (c Config) connConfigs() (list []*pgx.ConnConfig, err error) {
 	config, err := pgx.ParseConfig("host=localhost port=5432 user=x dbname=x password=x sslmode=disable sslnegotiation=postgres " +
 		"sslcertmode=allow channel_binding=prefer min_protocol_version=3.0 max_protocol_version=3.0 target_session_attrs=any")
 	if err != nil {
@@ -54,30 +55,12 @@ func (c Config) connConfig() (*pgx.ConnConfig, error) {
 	config.User, config.Password, config.Database = c.User, c.Password, c.Database
 	config.RuntimeParams = map[string]string{"application_name": "leadership"}
 	config.Fallbacks, config.RequireAuth = nil, ""
-	for i, address := range c.Addresses {
-		host, text, _ := net.SplitHostPort(address)
-		port, _ := strconv.ParseUint(text, 10, 16) // settings.Complete has checked it
-		one := &pgconn.FallbackConfig{Host: host, Port: uint16(port)}
-		if c.TLS != nil {
-			one.TLSConfig = c.TLS.Clone()
-			if one.TLSConfig.ServerName == "" {
-				one.TLSConfig.ServerName = host
-			}
-		}
-		if i == 0 {
-			config.Host, config.Port, config.TLSConfig = one.Host, one.Port, one.TLSConfig
-		} else {
-			config.Fallbacks = append(config.Fallbacks, one)
-		}
-	}
 	config.ConnectTimeout = 2 * max(c.limit(), 2*time.Second)
 	config.LookupFunc = func(_ context.Context, host string) ([]string, error) { return []string{host}, nil } // Dial does it
 	config.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
-		last, ok := ctx.Value(dialed{}).(*string)
-		if !ok {
+		if ctx.Value(dialed{}) == nil {
 			return nil, errNoCancel
 		}
-		*last = address
 		ctx, cancel := context.WithTimeout(ctx, c.limit()/2)
 		defer cancel()
 		return c.Dial(ctx, network, address)
@@ -88,7 +71,18 @@ func (c Config) connConfig() (*pgx.ConnConfig, error) {
 			g.warning = n.Message
 		}
 	}
-	return config, nil
+	for _, address := range c.Addresses {
+		one := config.Copy()
+		host, text, _ := net.SplitHostPort(address)
+		port, _ := strconv.ParseUint(text, 10, 16) // settings.Complete has checked it
+		one.Host, one.Port = host, uint16(port)
+		if c.TLS != nil {
+			one.TLSConfig = c.TLS.Clone()
+			one.TLSConfig.ServerName = cmp.Or(one.TLSConfig.ServerName, host)
+		}
+		list = append(list, one)
+	}
+	return list, nil
 }
 
 // connected greets on a new connection. The next server is tried if this one is not the present primary.
@@ -107,23 +101,33 @@ var errOldPrimary = fmt.Errorf("%w: the server knows of fewer failovers than ano
 	"or a copy of old data", store.ErrUnavailable)
 
 // connect makes a connection. It tries the server that answered last, then the others in their order: one that takes
-// connections and does not answer costs a timeout each time.
+// connections and does not answer costs a timeout each time. A refusal counts only if no other server is out of reach: that
+// one might be the primary.
 func (d *driver) connect() (*pgx.Conn, error) {
-	config := d.conn.Copy()
-	servers := append([]*pgconn.FallbackConfig{{Host: config.Host, Port: config.Port, TLSConfig: config.TLSConfig}}, config.Fallbacks...)
-	for i, s := range servers {
-		if last := d.answered.Load(); last != nil && *last == net.JoinHostPort(s.Host, strconv.Itoa(int(s.Port))) {
-			servers = slices.Insert(slices.Delete(servers, i, i+1), 0, s)
-			break
+	servers := slices.Clone(d.servers)
+	if last := d.answered.Load(); last != nil {
+		servers = append([]*pgx.ConnConfig{last}, slices.DeleteFunc(servers, func(c *pgx.ConnConfig) bool { return c == last })...)
+	}
+	var away, refusal error
+	for _, server := range servers {
+		conn, err := pgx.ConnectConfig(context.WithValue(d.life.Background, dialed{}, true), server)
+		if err == nil {
+			d.answered.Store(server)
+			return conn, nil
+		}
+		switch err = d.unsent(err); {
+		case errors.Is(err, errStandby):
+			refusal = cmp.Or(refusal, err)
+		case adapter.Uncertain(err):
+			away = cmp.Or(away, err)
+		case refusal == nil || errors.Is(refusal, errStandby):
+			refusal = err
 		}
 	}
-	config.Host, config.Port, config.TLSConfig, config.Fallbacks = servers[0].Host, servers[0].Port, servers[0].TLSConfig, servers[1:]
-	address := new(string)
-	conn, err := pgx.ConnectConfig(context.WithValue(d.life.Background, dialed{}, address), config)
-	if err == nil {
-		d.answered.Store(address)
+	if away != nil && refusal != nil {
+		return nil, fmt.Errorf("%w; another server: %s", away, refusal)
 	}
-	return conn, err
+	return nil, cmp.Or(away, refusal)
 }
 
 // errStandby says that a server takes no changes.
@@ -134,6 +138,9 @@ var errStandby = fmt.Errorf("%w: the server is a standby", store.ErrUnavailable)
 // on, so hello has one of its own. lock_timeout also bounds a commit that waits for the lock of NOTIFY: statement_timeout does
 // not, and the server notices only after the commit that the client has gone.
 func (c Config) greet(ctx context.Context, conn *pgconn.PgConn) error {
+	if version := conn.ParameterStatus("server_version"); major(version) < leastVersion {
+		return adapter.Refuse("addresses", "", "the server says that it is PostgreSQL %s; elections need %d or later", version, leastVersion)
+	}
 	g := &greeting{name: rand.Text()}
 	conn.CustomData()["greeting"] = g
 	results, err := conn.Exec(ctx, fmt.Sprintf(`
@@ -176,6 +183,15 @@ SELECT layout, epoch FROM %s.hello();`, c.limit().Milliseconds(), c.limit().Mill
 		return nil
 	}
 	return err
+}
+
+// leastVersion has CREATE OR REPLACE TRIGGER.
+const leastVersion = 14
+
+// major returns the major version of a server, such as 15 for "15.18 (Debian)".
+func major(version string) (major int) {
+	_, _ = fmt.Sscanf(version, "%d", &major)
+	return major
 }
 
 // isMissing reports whether an error says that the schema, or a part of it, does not exist.

@@ -24,13 +24,13 @@ import (
 type driver struct {
 	config Config
 	life   *adapter.Lifecycle
-	conn   *pgx.ConnConfig
 	pool   pool
 
-	requests, renewals chan struct{}          // how many are under way
-	losses             atomic.Uint64          // of connections
-	answered           atomic.Pointer[string] // the address of the server that a connection was made to last
-	start              sync.Once              // of the goroutines
+	requests, renewals chan struct{}                  // how many are under way
+	losses             atomic.Uint64                  // of connections
+	servers            []*pgx.ConnConfig              // as Config lists them
+	answered           atomic.Pointer[pgx.ConnConfig] // the server that a connection was made to last
+	start              sync.Once                      // of the goroutines
 
 	mu       sync.Mutex
 	epoch    int64     // guarded by mu, as are all below: the latest that a connection has told
@@ -47,7 +47,7 @@ func newDriver(config Config) (*driver, error) {
 	if err := config.complete(); err != nil {
 		return nil, err
 	}
-	conn, err := config.connConfig()
+	servers, err := config.connConfigs()
 	if err != nil {
 		return nil, err
 	}
@@ -56,11 +56,13 @@ func newDriver(config Config) (*driver, error) {
 		rest += "/" + config.Prefix
 	}
 	d := &driver{
-		config: config, conn: conn, life: adapter.NewLifecycle("postgres", config.TLS != nil, rest),
+		config: config, servers: servers, life: adapter.NewLifecycle("postgres", config.TLS != nil, rest),
 		requests: make(chan struct{}, requests), renewals: make(chan struct{}, renewals),
 		link: link{changed: make(chan struct{})}, watches: newWatches(), marks: marks{},
 	}
-	conn.ValidateConnect = d.connected
+	for _, server := range servers {
+		server.ValidateConnect = d.connected
+	}
 	return d, nil
 }
 

@@ -45,3 +45,19 @@ func TestNumbersAfterAFailover(t *testing.T) {
 	srv.Query(t, "SELECT setval('leadership.numbers', 1, false)") // of a copy that lacks all
 	require.Equal(t, "1099511627777", srv.Query(t, "SELECT leadership.number()"))
 }
+
+// TestEpochOfAPromotedStandby: a failover has raised the epoch, and the next one loses that. The epoch is not below the
+// timeline, so it is not the lost one again: a program that was told the lost one sees that the server has failed over.
+func TestEpochOfAPromotedStandby(t *testing.T) {
+	t.Parallel()
+	p := newPair(t, false)
+	schema, err := postgres.Schema("")
+	require.NoError(t, err)
+	p.primary.Query(t, schema)
+	require.NoError(t, p.standby.CatchUp(soon(t)))
+	require.NoError(t, p.standby.Disconnect(soon(t)))
+	p.primary.Query(t, "UPDATE leadership.service SET timeline = 0")
+	require.Equal(t, "1|1", p.primary.Query(t, "SELECT * FROM leadership.hello()"))
+	require.NoError(t, p.standby.Promote(soon(t)))
+	require.Equal(t, "1|2", p.standby.Query(t, "SELECT * FROM leadership.hello()"))
+}

@@ -86,7 +86,7 @@ func TestFailoverKeepsTheLeader(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := newPair(t, synchronous)
-			p.config.TTL = 3 * ttl
+			p.config.TTL = long
 			election := newElection()
 			first := contend(t, open(t, p.config), election, "first")
 			term := receive(t, first.Terms, "the first leads")

@@ -30,9 +30,11 @@ const Gone = "LD001"
 //
 // What to look out for:
 //   - The next leader waits for the transaction. So the statement sets idle_in_transaction_session_timeout to a quarter of
-//     the TTL for this transaction, unless it is shorter: if the leader stands still inside the transaction for longer, the
-//     server ends the connection and the transaction. A statement that runs for long delays the next leader as long, and so do
-//     transactions that overlap.
+//     the TTL for this transaction, unless it is shorter, and tcp_user_timeout, for a leader that does not read an answer: if
+//     the leader stands still inside the transaction for longer, the server ends the connection and the transaction. A
+//     statement that runs for long delays the next leader as long, and so do transactions that overlap. PostgreSQL has no
+//     timeout for a leader that stands still while it sends the rows of COPY FROM STDIN, or a large argument: the next leader
+//     waits until pg_terminate_backend ends that.
 //   - In a transaction that is REPEATABLE READ or SERIALIZABLE the statement might fail with SQLSTATE 40001. Begin the whole
 //     transaction again: if the ballot has gone, the statement then fails with [Gone].
 //   - A savepoint that is rolled back takes the lock back, and the transaction might commit without it. Nested transactions of

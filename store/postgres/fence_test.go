@@ -112,6 +112,7 @@ func TestFenceInEachIsolationLevel(t *testing.T) {
 	require.NoError(t, err)
 	defer db.Close()
 	st := open(t, postgres.Config{Addresses: srv.Addrs(), TTL: long})
+	castFirst(t, st, newElection(), "another") // which stands when the other ballots have gone
 	for _, level := range []sql.IsolationLevel{sql.LevelReadCommitted, sql.LevelRepeatableRead, sql.LevelSerializable} {
 		t.Run(level.String(), func(t *testing.T) {
 			b := castFirst(t, st, newElection(), "leader")
@@ -164,12 +165,36 @@ func TestFrozenInATransaction(t *testing.T) {
 	network.Heal()
 }
 
-// TestFenceKeepsAShorterTimeout: the timeout of the role stays if it is shorter, and is what it was after the transaction.
+// TestFrozenInAnAnswer: a leader stands still while the server sends the rows of a query, more than the line holds.
+func TestFrozenInAnAnswer(t *testing.T) {
+	t.Parallel()
+	srv := dataServer(t)
+	db := connect(t, srv, nil)
+	election, network := newElection(), conformance.NewNetwork()
+	old := castFirst(t, open(t, postgres.Config{Addresses: srv.Addrs(), Dial: network.Dial}), election, "old")
+	next := cast(t, open(t, postgres.Config{Addresses: srv.Addrs()}), election, "next")
+	stands, err := postgres.Fence(old)
+	require.NoError(t, err)
+	tx, err := db.Begin(soon(t))
+	require.NoError(t, err)
+	_, err = tx.Exec(soon(t), stands.SQL, stands.Args...)
+	require.NoError(t, err)
+	rows, err := tx.Query(soon(t), "SELECT repeat('x', 1000000) FROM generate_series(1, 100)")
+	require.NoError(t, err)
+	network.Cut()
+	require.NoError(t, next.Wait(soon(t)))
+	rows.Close()
+	require.Error(t, tx.Commit(soon(t)))
+	network.Heal()
+}
+
+// TestFenceKeepsAShorterTimeout: the timeout of the role stays if it is shorter. After the transaction both timeouts are what
+// they were.
 func TestFenceKeepsAShorterTimeout(t *testing.T) {
 	t.Parallel()
 	srv := dataServer(t)
 	db := connect(t, srv, nil)
-	b := castFirst(t, open(t, postgres.Config{Addresses: srv.Addrs(), TTL: long}), newElection(), "leader")
+	b := castFirst(t, open(t, postgres.Config{Addresses: srv.Addrs(), TTL: long, Schema: "elections"}), newElection(), "leader")
 	stands, err := postgres.Fence(b)
 	require.NoError(t, err)
 	for before, inside := range map[string]string{"0": "5s", "300ms": "300ms", "2min": "5s"} {
@@ -177,17 +202,72 @@ func TestFenceKeepsAShorterTimeout(t *testing.T) {
 		require.NoError(t, err)
 		show := func(q interface {
 			QueryRow(context.Context, string, ...any) pgx.Row
-		}) (timeout string) {
-			require.NoError(t, q.QueryRow(soon(t), "SHOW idle_in_transaction_session_timeout").Scan(&timeout))
+		}, setting string) (timeout string) {
+			require.NoError(t, q.QueryRow(soon(t), "SHOW "+setting).Scan(&timeout))
 			return timeout
 		}
 		require.NoError(t, pgx.BeginFunc(soon(t), db, func(tx pgx.Tx) error {
 			_, err := tx.Exec(soon(t), stands.SQL, stands.Args...)
-			require.Equal(t, inside, show(tx))
-			return err
+			require.NoError(t, err)
+			require.Equal(t, inside, show(tx, "idle_in_transaction_session_timeout"))
+			require.Equal(t, "5000", show(tx, "tcp_user_timeout"))
+			return nil
 		}))
-		require.Equal(t, before, show(db))
+		require.Equal(t, before, show(db, "idle_in_transaction_session_timeout"))
+		require.Equal(t, "0", show(db, "tcp_user_timeout"))
 	}
+}
+
+// begin begins a leader's transaction with the fence, which the server does not end: as a statement that runs for long.
+func begin(t *testing.T, srv *testserver.Postgres, b store.Ballot) pgx.Tx {
+	stands, err := postgres.Fence(b)
+	require.NoError(t, err)
+	tx, err := connect(t, srv, nil).Begin(soon(t))
+	require.NoError(t, err)
+	_, err = tx.Exec(soon(t), stands.SQL, stands.Args...)
+	require.NoError(t, err)
+	_, err = tx.Exec(soon(t), "SET LOCAL idle_in_transaction_session_timeout = 0")
+	require.NoError(t, err)
+	return tx
+}
+
+// TestFenceHoldsTheSuccessorAlone: while a leader's transaction is open, the ballot stays. It holds up no acknowledgement, no
+// request to resign, and no other transaction of the leader.
+func TestFenceHoldsTheSuccessorAlone(t *testing.T) {
+	t.Parallel()
+	srv := dataServer(t)
+	st, election := open(t, postgres.Config{Addresses: srv.Addrs(), TTL: long}), newElection()
+	old := castFirst(t, st, election, "old")
+	next := cast(t, st, election, "next")
+	tx := begin(t, srv, old)
+	acknowledge(t, old, "old")
+	require.NoError(t, st.RequestResignation(soon(t), election, old.Token()))
+	require.NoError(t, save(soon(t), connect(t, srv, nil), old, "other", "transaction"))
+
+	withdrawn, leads := make(chan error, 1), make(chan error, 1)
+	go func() { withdrawn <- old.Withdraw(context.Background()) }()
+	go func() { leads <- next.Wait(context.Background()) }()
+	eventually(t, func() bool {
+		return len(leads) > 0 || srv.Query(t, "SELECT 1 FROM pg_stat_activity WHERE pg_blocking_pids(pid) <> '{}' LIMIT 1") == "1"
+	}, "the end of the ballot waits for the transaction")
+	require.Empty(t, leads, "the next leader has taken over during the transaction")
+	_, err := tx.Exec(soon(t), "INSERT INTO data VALUES ('last', 'write')")
+	require.NoError(t, err)
+	require.NoError(t, tx.Commit(soon(t)))
+	require.NoError(t, receive(t, withdrawn, "the end of the ballot"))
+	require.NoError(t, receive(t, leads, "the next leader"))
+	require.Equal(t, "last\nother", srv.Query(t, "SELECT key FROM data ORDER BY key"))
+}
+
+// TestFenceIsOfTheSession: after a copy of the data was brought back, the ballot of another session might have the token.
+func TestFenceIsOfTheSession(t *testing.T) {
+	t.Parallel()
+	srv := dataServer(t)
+	b := castFirst(t, open(t, postgres.Config{Addresses: srv.Addrs(), TTL: long}), newElection(), "leader")
+	other := castFirst(t, open(t, postgres.Config{Addresses: srv.Addrs(), TTL: long}), newElection(), "other")
+	srv.Query(t, fmt.Sprintf("UPDATE leadership.entry SET session = o.session FROM leadership.entry o WHERE entry.token = %d AND o.token = %d",
+		b.Token(), other.Token()))
+	require.ErrorIs(t, save(soon(t), connect(t, srv, nil), b, "key", "value"), store.ErrLost)
 }
 
 // TestFenceHoldsNoRenewal: six leaders' transactions are open while the ballots are given back. The session is renewed all
@@ -200,14 +280,7 @@ func TestFenceHoldsNoRenewal(t *testing.T) {
 	withdrawn := make(chan error, 6)
 	for range cap(withdrawn) {
 		b := castFirst(t, st, newElection(), "leader")
-		stands, err := postgres.Fence(b)
-		require.NoError(t, err)
-		tx, err := connect(t, srv, nil).Begin(soon(t))
-		require.NoError(t, err)
-		_, err = tx.Exec(soon(t), stands.SQL, stands.Args...)
-		require.NoError(t, err)
-		_, err = tx.Exec(soon(t), "SET LOCAL idle_in_transaction_session_timeout = 0") // a statement that runs for long
-		require.NoError(t, err)
+		tx := begin(t, srv, b)
 		go func() { withdrawn <- b.Withdraw(context.Background()) }()
 		defer func() { require.NoError(t, receive(t, withdrawn, "the end of the ballot")) }()
 		defer tx.Rollback(context.Background())

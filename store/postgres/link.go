@@ -97,7 +97,7 @@ func (d *driver) attendOnce() (proved bool, err error) {
 	ctx := d.life.Background
 	conn, err := d.connect()
 	if err != nil {
-		return false, d.unsent(err)
+		return false, err
 	}
 	defer shut(conn)
 	defer context.AfterFunc(ctx, func() { _ = conn.PgConn().Conn().Close() })()

@@ -114,7 +114,7 @@ func (d *driver) dial() {
 	p.waiting = nil
 	p.mu.Unlock()
 	for _, w := range waiting {
-		w <- got{err: d.unsent(err)}
+		w <- got{err: err}
 	}
 }
 

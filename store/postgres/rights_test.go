@@ -79,6 +79,26 @@ func TestRights(t *testing.T) {
 
 func second[T any](_ T, err error) error { return err }
 
+// With the rights of a writer, a program writes under the fence and reads the leaders, and can do no more.
+func TestRightsOfAWriter(t *testing.T) {
+	t.Parallel()
+	server := withRoles(t)
+	server.Query(t, "CREATE TABLE data (key text PRIMARY KEY, value text); GRANT ALL ON data TO "+writerRole)
+	b := castFirst(t, open(t, postgres.Config{Addresses: server.Addrs(), User: candidateRole}), "a", "own")
+	acknowledge(t, b, "own")
+	db := connect(t, server, nil)
+	_, err := db.Exec(soon(t), "SET SESSION AUTHORIZATION "+writerRole)
+	require.NoError(t, err)
+	require.NoError(t, save(soon(t), db, b, "key", "value"))
+	var leader []byte
+	require.NoError(t, db.QueryRow(soon(t), "SELECT value FROM leadership.leader WHERE election = 'a'").Scan(&leader))
+	require.Equal(t, "own", string(leader))
+	for _, denied := range []string{"SELECT leadership.clear('a', '')", "DELETE FROM leadership.entry"} {
+		_, err = db.Exec(soon(t), denied)
+		require.Equal(t, "42501", code(err), denied)
+	}
+}
+
 // A leader's role loses a right: the store says so, and the term ends in time. When the role has the right again, the
 // candidate leads again.
 func TestRightsAreRevoked(t *testing.T) {

@@ -32,7 +32,7 @@ CREATE TABLE IF NOT EXISTS {schema}.session (
 	ttl   bigint  NOT NULL, -- in ms
 	mark  bigint  NOT NULL, -- random
 	pause boolean NOT NULL  -- it is no process's: while it stands, no ballot is cast
-) WITH (fillfactor = 50);
+);
 
 -- Up to which turn the casts of a session's slot are void.
 CREATE TABLE IF NOT EXISTS {schema}.void (
@@ -40,7 +40,7 @@ CREATE TABLE IF NOT EXISTS {schema}.void (
 	slot    int    NOT NULL,
 	turn    bigint NOT NULL,
 	PRIMARY KEY (session, slot)
-) WITH (fillfactor = 50);
+);
 
 -- A ballot, and its acknowledgement. The ballots of an election are in the order of their tokens.
 CREATE TABLE IF NOT EXISTS {schema}.entry (
@@ -92,6 +92,7 @@ BEGIN
 	UPDATE {schema}.service SET cluster = here_cluster, timeline = here_timeline, epoch = greatest(epoch + 1, here_timeline - 1)
 		WHERE (cluster, timeline) IS DISTINCT FROM (here_cluster, here_timeline);
 	IF FOUND THEN
+		DELETE FROM {schema}.session s USING {schema}.service v WHERE s.pause AND s.ttl <= v.longest; -- the new one is as long
 		INSERT INTO {schema}.session SELECT 'pause ' || s.epoch, s.longest, 0, true FROM {schema}.service s;
 	END IF;
 	SELECT s.layout, s.epoch INTO layout, epoch FROM {schema}.service s;
@@ -209,15 +210,10 @@ DECLARE
 	last_turn    bigint;
 	for_election text;
 BEGIN
-	PERFORM FROM {schema}.session WHERE id = for_session FOR KEY SHARE;
-	IF NOT FOUND THEN
-		outcome := 'over';
-		RETURN;
-	END IF;
 	SELECT turn, election INTO last_turn, for_election FROM {schema}.entry e
 		WHERE token = for_token AND session = for_session FOR NO KEY UPDATE;
 	IF NOT FOUND THEN
-		outcome := 'gone';
+		outcome := CASE WHEN EXISTS (SELECT FROM {schema}.session WHERE id = for_session) THEN 'gone' ELSE 'over' END;
 		RETURN;
 	ELSIF last_turn >= for_turn THEN
 		outcome := 'late';
@@ -238,7 +234,8 @@ BEGIN
 END $$;
 
 -- fence makes the transaction that calls it fail if the entry has gone, and keeps the entry until the transaction ends. The
--- transaction must not stand still for longer: the successor waits for it.
+-- client must not stand still for long meanwhile, since the successor waits: one timeout is for a client that sends nothing,
+-- one for a client that does not read what the server sends.
 CREATE OR REPLACE FUNCTION {schema}.fence(for_session text, for_token bigint) RETURNS void
 	LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -250,6 +247,7 @@ BEGIN
 	IF NOT FOUND THEN
 		RAISE EXCEPTION 'the ballot with the token % has gone: the term is over', for_token USING ERRCODE = 'LD001';
 	END IF;
+	PERFORM set_config('tcp_user_timeout', most::text, true);
 	IF so_far = 0 OR so_far > most THEN
 		PERFORM set_config('idle_in_transaction_session_timeout', most::text, true);
 	END IF;

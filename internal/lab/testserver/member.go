@@ -25,6 +25,8 @@ type Member struct {
 	finish     func() error   // ends it for good, if SIGKILL would leave something behind; may be called again
 	discard    func() error   // precedes the removal of its data, if that is not all that it left
 
+	restart func(ctx context.Context) error // launches it again, if something else has to be done first
+
 	mu      sync.Mutex // guards what follows
 	process *process   // the latest; nil before the first
 	logFrom int64      // where the log of that process begins
@@ -48,7 +50,11 @@ func (m *Member) Addr() string { return m.addr }
 // answers at all, and Ready of its service waits for more. If ctx ends first,
 // the member goes on starting. Starting a member that runs is an error.
 func (m *Member) Start(ctx context.Context) error {
-	if err := m.launch(); err != nil {
+	launch := m.launch
+	if m.restart != nil {
+		launch = func() error { return m.restart(ctx) }
+	}
+	if err := launch(); err != nil {
 		return err
 	}
 	return poll(ctx, func(ctx context.Context) (missing string, err error) {

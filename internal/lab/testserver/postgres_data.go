@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"time"
 )
 
 // initdb makes a data directory.
@@ -29,6 +30,7 @@ var initdbFlags = []string{"-U", PostgresUser, "-E", "UTF8", "--locale=C.UTF-8",
 func runIn(ctx context.Context, dir, name string, args ...string) error {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir, cmd.Env = dir, postgresEnv()
+	cmd.WaitDelay = time.Second // pg_basebackup has a child
 	asNobody(cmd)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return errors.Join(ctx.Err(), fmt.Errorf("testserver: %s: %w\n%s", name, err, out))

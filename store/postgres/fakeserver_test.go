@@ -1,0 +1,391 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgproto3"
+	"github.com/jackc/pgx/v5/pgtype"
+	"github.com/stretchr/testify/require"
+)
+
+// fakeServer speaks PostgreSQL's protocol within a synctest bubble, so that tests of the driver's timing take no time. It
+// knows the functions of schema.sql by what they return. Its fields are set before the driver is used, or under mu.
+type fakeServer struct {
+	t     *testing.T
+	began time.Time
+
+	mu      sync.Mutex
+	epoch   int                                  // what hello tells
+	answer  map[string]func(args []string) []any // by function: its row or rows; else what is in defaults
+	fails   map[string]string                    // by function: the SQLSTATE of the error
+	hangs   map[string]bool                      // by function or statement: there is no answer
+	hung    []func()                             // the answers that hang
+	warns   map[string]bool                      // by function: the answer comes with a warning
+	away    map[string]bool                      // by address: it refuses connections
+	gone    map[string]bool                      // by address: packets to it are dropped
+	stuck   map[string]bool                      // by address: it takes connections and says nothing
+	dialled []string                             // addresses
+	calls   []fakeCall
+	cancels int // requests to cancel
+	conns   map[*fakeConn]bool
+}
+
+// fakeCall is a request that has come: of a function, or of another statement.
+type fakeCall struct {
+	what string
+	at   time.Duration
+	conn *fakeConn
+}
+
+// fakeConn is a connection. What is sent is written by a goroutine of its own, so that the server always reads.
+type fakeConn struct {
+	net.Conn
+	out     chan []byte
+	listens bool // guarded by the server's mu
+	sql     map[string]string
+	args    []string
+	formats []int16
+	portal  string
+}
+
+const (
+	void  = 2278
+	text  = pgtype.TextOID
+	int8_ = pgtype.Int8OID
+	bool_ = pgtype.BoolOID
+	bytea = pgtype.ByteaOID
+)
+
+var returns = map[string][]uint32{
+	"open": {void}, "close": {void}, "remove": {void}, "ask": {void}, "clear": {void}, "void": {text}, "expire": {bool_},
+	"renew": {text, int8_, int8_}, "enter": {text, int8_, int8_, bool_, text, int8_, int8_}, "ahead": {bool_, int8_, bool_},
+	"acknowledge": {text, int8_}, "queue": {int8_, text, text, bytea, bool_, int8_, int8_}, "elections": {text},
+	"look": {int8_, text, text, text, bool_, bytea, int8_, int8_, int8_},
+}
+
+var defaults = map[string]func(args []string) []any{
+	"open": one(""), "close": one(""), "remove": one(""), "ask": one(""), "clear": one(""), "void": one("done"), "expire": one(true),
+	"renew": func(args []string) []any { return []any{args[0], int64(1), int64(1000)} },
+	"enter": one("stands", int64(1), nil, nil, nil, nil, nil), "ahead": one(true, nil, false), "acknowledge": one("done", int64(2)),
+}
+
+func one(row ...any) func([]string) []any { return func([]string) []any { return row } }
+
+// inBubble runs a test in a bubble, with a server and a driver.
+func inBubble(t *testing.T, config Config, test func(t *testing.T, f *fakeServer, d *driver)) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fakeServer{
+			t: t, began: time.Now(), answer: map[string]func([]string) []any{}, fails: map[string]string{}, hangs: map[string]bool{},
+			warns: map[string]bool{}, away: map[string]bool{}, gone: map[string]bool{}, stuck: map[string]bool{}, conns: map[*fakeConn]bool{},
+		}
+		if config.Addresses == nil {
+			config.Addresses = []string{"a:1"}
+		}
+		config.User, config.Database, config.Dial = "x", "x", f.dial
+		config.Logger = slog.New(slog.NewTextHandler(t.Output(), nil))
+		d, err := newDriver(config)
+		require.NoError(t, err)
+		defer func() { // also of what hangs
+			require.NoError(t, d.Close())
+			f.drop()
+			synctest.Wait()
+		}()
+		test(t, f, d)
+	})
+}
+
+func (f *fakeServer) dial(ctx context.Context, _, address string) (net.Conn, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.dialled = append(f.dialled, address)
+	if f.gone[address] {
+		f.mu.Unlock()
+		<-ctx.Done()
+		f.mu.Lock()
+		return nil, ctx.Err()
+	}
+	if f.away[address] {
+		return nil, errors.New("away")
+	}
+	client, server := net.Pipe()
+	c := &fakeConn{Conn: server, out: make(chan []byte, 1000), sql: map[string]string{}}
+	f.conns[c] = true
+	if !f.stuck[address] {
+		go f.serve(c)
+	}
+	go func() {
+		for b := range c.out {
+			if _, err := c.Write(b); err != nil {
+				return
+			}
+		}
+	}()
+	return client, nil
+}
+
+// drop ends all connections.
+func (f *fakeServer) drop() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for c := range f.conns {
+		f.end(c)
+	}
+}
+
+// end ends a connection. The caller holds mu.
+func (f *fakeServer) end(c *fakeConn) {
+	if f.conns[c] {
+		delete(f.conns, c)
+		close(c.out)
+		_ = c.Close()
+	}
+}
+
+// set changes what the server does.
+func (f *fakeServer) set(change func()) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	change()
+}
+
+// called returns when a function, or another statement, was called.
+func (f *fakeServer) called(what string) (at []time.Duration) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, c := range f.calls {
+		if c.what == what {
+			at = append(at, c.at)
+		}
+	}
+	return at
+}
+
+// open counts the connections.
+func (f *fakeServer) open() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.conns)
+}
+
+// notify sends a notification.
+func (f *fakeServer) notify(payload string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for c := range f.conns {
+		if c.listens {
+			c.send(&pgproto3.NotificationResponse{PID: 1, Channel: "leadership", Payload: payload})
+		}
+	}
+}
+
+func (c *fakeConn) send(list ...pgproto3.BackendMessage) {
+	var b []byte
+	for _, m := range list {
+		b, _ = m.Encode(b)
+	}
+	c.out <- b
+}
+
+func (f *fakeServer) serve(c *fakeConn) {
+	defer f.set(func() { f.end(c) })
+	backend := pgproto3.NewBackend(c, c)
+	first, err := backend.ReceiveStartupMessage()
+	if _, ok := first.(*pgproto3.CancelRequest); ok {
+		f.set(func() { f.cancels++ })
+	}
+	if _, ok := first.(*pgproto3.StartupMessage); err != nil || !ok {
+		return
+	}
+	f.set(func() {
+		c.send(&pgproto3.AuthenticationOk{}, &pgproto3.ParameterStatus{Name: "server_version", Value: "15.1"},
+			&pgproto3.ParameterStatus{Name: "client_encoding", Value: "UTF8"}, &pgproto3.ParameterStatus{Name: "standard_conforming_strings", Value: "on"},
+			&pgproto3.BackendKeyData{ProcessID: 1, SecretKey: []byte{1, 2, 3, 4}}, ready)
+	})
+	for {
+		m, err := backend.Receive()
+		if err != nil {
+			return
+		}
+		f.mu.Lock()
+		if f.conns[c] {
+			f.handle(c, m)
+		}
+		f.mu.Unlock()
+	}
+}
+
+var (
+	ready    = &pgproto3.ReadyForQuery{TxStatus: 'I'}
+	done     = &pgproto3.CommandComplete{CommandTag: []byte("SELECT 1")}
+	function = regexp.MustCompile(`FROM leadership\.(\w+)\(`)
+	payload  = regexp.MustCompile(`pg_notify\('leadership', '(.*)'\)`)
+)
+
+// handle answers a message. The caller holds mu.
+func (f *fakeServer) handle(c *fakeConn, m pgproto3.FrontendMessage) {
+	switch m := m.(type) {
+	case *pgproto3.Query:
+		f.query(c, m.String)
+	case *pgproto3.Parse:
+		c.sql[m.Name] = m.Query
+		c.send(&pgproto3.ParseComplete{})
+	case *pgproto3.Bind:
+		c.portal, c.args, c.formats = c.sql[m.PreparedStatement], nil, append([]int16{}, m.ResultFormatCodes...)
+		for _, p := range m.Parameters {
+			c.args = append(c.args, string(p))
+		}
+		c.send(&pgproto3.BindComplete{})
+	case *pgproto3.Describe:
+		sql := c.portal
+		if m.ObjectType == 'S' {
+			sql = c.sql[m.Name]
+			c.send(&pgproto3.ParameterDescription{ParameterOIDs: []uint32{pgtype.Int8ArrayOID, pgtype.TextArrayOID, pgtype.Int8ArrayOID}})
+		}
+		d := &pgproto3.RowDescription{}
+		for i, oid := range returns[nameOf(sql)] {
+			d.Fields = append(d.Fields, pgproto3.FieldDescription{Name: []byte("c" + strconv.Itoa(i)), DataTypeOID: oid, Format: c.format(i)})
+		}
+		c.send(d)
+	case *pgproto3.Execute:
+		f.execute(c, nameOf(c.portal))
+	case *pgproto3.Sync:
+		if !f.hangs[nameOf(c.portal)] {
+			c.send(ready)
+		}
+	case *pgproto3.Terminate:
+		f.end(c)
+	}
+}
+
+func (c *fakeConn) format(i int) int16 {
+	if len(c.formats) == 0 {
+		return 0
+	}
+	return c.formats[min(i, len(c.formats)-1)]
+}
+
+func nameOf(sql string) string {
+	if m := function.FindStringSubmatch(sql); m != nil {
+		return m[1]
+	}
+	return sql
+}
+
+func (f *fakeServer) note(c *fakeConn, what string) {
+	f.calls = append(f.calls, fakeCall{what, time.Since(f.began), c})
+}
+
+// query answers a statement of the simple protocol.
+func (f *fakeServer) query(c *fakeConn, sql string) {
+	what := nameOf(sql)
+	f.note(c, what)
+	switch {
+	case f.hangs[what]:
+	case what == "hello":
+		row := func(a, b string) {
+			c.send(&pgproto3.RowDescription{Fields: []pgproto3.FieldDescription{{Name: []byte("a"), DataTypeOID: text}, {Name: []byte("b"), DataTypeOID: text}}},
+				&pgproto3.DataRow{Values: [][]byte{[]byte(a), []byte(b)}}, done)
+		}
+		row("UTF8", "f")
+		row("1", strconv.Itoa(f.epoch))
+		c.send(ready)
+	case strings.HasPrefix(sql, "LISTEN"):
+		c.listens = true
+		c.send(done, ready)
+	case payload.MatchString(sql):
+		for l := range f.conns {
+			if l.listens {
+				l.send(&pgproto3.NotificationResponse{PID: 1, Channel: "leadership", Payload: payload.FindStringSubmatch(sql)[1]})
+			}
+		}
+		c.send(done, ready)
+	default:
+		c.send(&pgproto3.EmptyQueryResponse{}, ready)
+	}
+}
+
+// execute answers a call of a function.
+func (f *fakeServer) execute(c *fakeConn, name string) {
+	f.note(c, name)
+	if code := f.fails[name]; code != "" {
+		c.send(&pgproto3.ErrorResponse{Severity: "ERROR", Code: code, Message: "made by the test"})
+		return
+	}
+	if f.hangs[name] {
+		args := c.args
+		f.hung = append(f.hung, func() {
+			if c.args = args; f.conns[c] {
+				f.reply(c, name)
+				c.send(ready)
+			}
+		})
+		return
+	}
+	f.reply(c, name)
+}
+
+// release lets what hangs be answered.
+func (f *fakeServer) release() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	clear(f.hangs)
+	for _, answer := range f.hung {
+		answer()
+	}
+	f.hung = nil
+}
+
+func (f *fakeServer) reply(c *fakeConn, name string) {
+	if f.warns[name] {
+		c.send(&pgproto3.NoticeResponse{Severity: "WARNUNG", SeverityUnlocalized: "WARNING", Message: "made by the test"})
+	}
+	answer := f.answer[name]
+	if answer == nil {
+		answer = defaults[name]
+	}
+	if answer != nil {
+		f.rows(c, name, answer(c.args))
+	}
+	c.send(done)
+}
+
+func (f *fakeServer) rows(c *fakeConn, name string, row []any) {
+	if len(row) == 0 {
+		return
+	}
+	if _, several := row[0].([]any); several {
+		for _, row := range row {
+			f.rows(c, name, row.([]any))
+		}
+		return
+	}
+	d := &pgproto3.DataRow{}
+	for i, v := range row {
+		d.Values = append(d.Values, f.encode(returns[name][i], c.format(i), v))
+	}
+	c.send(d)
+}
+
+func (f *fakeServer) encode(oid uint32, format int16, v any) []byte {
+	if v == nil {
+		return nil
+	}
+	if oid == void {
+		return []byte{}
+	}
+	b, err := pgtype.NewMap().Encode(oid, format, v, []byte{})
+	if err != nil {
+		f.t.Error(err)
+	}
+	return b
+}

@@ -1,0 +1,184 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-leadership/leadership/store/engine"
+	"github.com/stretchr/testify/require"
+)
+
+// news collects what a watch is told.
+type news []engine.News
+
+func (n *news) tell(one engine.News) { *n = append(*n, one) }
+
+// leads is a row of look: an election's leader, whose session has this mark and TTL.
+func leads(revision, mark int64, ttl time.Duration) func([]string) []any {
+	return one(int64(1), "x", "holder", "n", false, []byte("own"), revision, mark, ttl.Milliseconds())
+}
+
+const probe = "-- is the connection there?"
+
+// The rules of the link: the connection that listens is probed each quarter of the TTL. If there is no answer, it counts as
+// lost, and on the next one everything is read again.
+func TestLinkIsProbed(t *testing.T) {
+	inBubble(t, Config{TTL: 24 * time.Second}, func(t *testing.T, f *fakeServer, d *driver) {
+		var told news
+		f.answer["look"] = leads(3, 7, time.Hour)
+		_, err := d.WatchLeader(t.Context(), "x", told.tell)
+		require.NoError(t, err)
+		time.Sleep(19 * time.Second)
+		synctest.Wait()
+		require.Equal(t, []time.Duration{6 * time.Second, 12 * time.Second, 18 * time.Second}, f.called(probe))
+		require.Len(t, f.called("look"), 1)
+		require.Len(t, told, 1)
+
+		f.set(func() {
+			f.hangs[probe] = true
+			f.answer["look"] = leads(4, 7, time.Hour)
+		})
+		time.Sleep(5*time.Second + d.config.limit() - time.Millisecond)
+		synctest.Wait()
+		require.Zero(t, d.losses.Load())
+		require.Len(t, f.called("LISTEN leadership"), 1)
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		require.Len(t, f.called("LISTEN leadership"), 2)
+		require.EqualValues(t, 1, d.losses.Load(), "all proofs of the connection are void")
+		require.Len(t, f.called("look"), 2, "a notification might have been lost")
+		require.Len(t, told, 2)
+		require.EqualValues(t, 4, told[1].State.Leader.Revision)
+	})
+}
+
+// The rule of notifications: they are hints. Those of what is not watched cost no request, whatever they say.
+func TestHints(t *testing.T) {
+	inBubble(t, Config{TTL: 24 * time.Second}, func(t *testing.T, f *fakeServer, d *driver) {
+		var told news
+		f.answer["look"] = one(int64(5), "x", "holder", "n", false, nil, nil, int64(7), int64(60_000))
+		entry, err := d.WatchEntry(t.Context(), "5", told.tell)
+		require.NoError(t, err)
+		looks := len(f.called("look"))
+		for _, hint := range []string{"", " ", "-", "=", "-5", "=5 y", "-6 x", "=6 x", "of another program", "- x", "=x x"} {
+			f.notify(hint)
+			synctest.Wait()
+			require.Len(t, f.called("look"), looks, "%q", hint)
+		}
+		for _, hint := range []string{"-5 x", "=5 x"} {
+			f.notify(hint)
+			synctest.Wait()
+			looks++
+			require.Len(t, f.called("look"), looks, hint)
+		}
+		require.Len(t, told, 1, "it has not changed")
+		leader, err := d.WatchLeader(t.Context(), "x", told.tell)
+		require.NoError(t, err)
+		looks = len(f.called("look"))
+		for hint, more := range map[string]int{"=6 x": 1, "-6 x": 0} {
+			f.notify(hint)
+			synctest.Wait()
+			looks += more
+			require.Len(t, f.called("look"), looks, hint)
+		}
+		entry.Stop()
+		leader.Stop()
+		f.notify("=5 x")
+		synctest.Wait()
+		require.Len(t, f.called("look"), looks, "nothing is watched any more")
+	})
+}
+
+// The rule of marks: a session whose mark has stood for its TTL is ended, and not sooner. Who watches its leader looks then.
+func TestStandingMark(t *testing.T) {
+	inBubble(t, Config{TTL: 24 * time.Second}, func(t *testing.T, f *fakeServer, d *driver) {
+		var told news
+		f.answer["look"] = leads(3, 7, 10*time.Second)
+		began := time.Since(f.began)
+		_, err := d.WatchLeader(t.Context(), "x", told.tell)
+		require.NoError(t, err)
+		time.Sleep(9 * time.Second)
+		synctest.Wait()
+		f.set(func() { f.answer["look"] = leads(3, 8, 10*time.Second) }) // it has been renewed
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		require.Len(t, f.called("look"), 2)
+		require.Empty(t, f.called("expire"), "its mark has changed")
+		f.set(func() {
+			f.answer["expire"] = func([]string) []any {
+				f.answer["look"] = one()
+				return []any{true}
+			}
+		})
+		time.Sleep(3 * time.Second)
+		synctest.Wait()
+		require.Len(t, f.called("expire"), 1)
+		require.Equal(t, began+20*time.Second, f.called("expire")[0])
+	})
+}
+
+// The rule of many dead sessions: they are looked at each fortieth of the TTL at most, and not one after another.
+func TestMarksAreLookedAtTogether(t *testing.T) {
+	inBubble(t, Config{TTL: 24 * time.Second}, func(t *testing.T, f *fakeServer, d *driver) {
+		f.hangs["expire"] = true
+		f.answer["look"] = func([]string) (rows []any) {
+			for i := range 50 { // their marks will have stood for their TTLs one after another
+				rows = append(rows, []any{int64(i), "x", fmt.Sprint("dead ", i), "n", false, nil, nil, int64(7), int64(1000 + i*10)})
+			}
+			return rows
+		}
+		_, err := d.WatchEntry(t.Context(), "5", new(news).tell)
+		require.NoError(t, err)
+		looks := len(f.called("look"))
+		time.Sleep(2200 * time.Millisecond)
+		synctest.Wait()
+		require.Equal(t, 2, len(f.called("look"))-looks)
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		for _, s := range d.marks {
+			require.True(t, s.expiring)
+		}
+	})
+}
+
+// The rules of a failover: the watches of leaders end, since the leader that is read next might be an earlier one. Those of
+// entries go on. No renewal counts until all that is watched has been read again.
+func TestWatchesAtAFailover(t *testing.T) {
+	inBubble(t, Config{TTL: 24 * time.Second}, func(t *testing.T, f *fakeServer, d *driver) {
+		var leader, entry news
+		f.answer["look"] = one()
+		_, err := d.WatchEntry(t.Context(), "5", entry.tell)
+		require.NoError(t, err)
+		_, err = d.WatchLeader(t.Context(), "x", leader.tell)
+		require.NoError(t, err)
+		s, _, err := d.Open(t.Context())
+		require.NoError(t, err)
+		renewals := 0
+		renew := func() {
+			require.NoError(t, s.(*session).renew(context.Background(), func(engine.Proof) { renewals++ }))
+		}
+		renew()
+		require.Equal(t, 1, renewals)
+
+		f.set(func() { f.epoch, f.hangs["look"] = 1, true })
+		f.drop()
+		time.Sleep(time.Second)
+		synctest.Wait()
+		require.Equal(t, engine.News{Over: true}, leader[len(leader)-1])
+		require.Len(t, entry, 1)
+		renew()
+		require.Equal(t, 1, renewals, "the entries have not been read")
+		f.set(func() { f.hangs["look"] = false })
+		f.drop()
+		time.Sleep(time.Second)
+		synctest.Wait()
+		renew()
+		require.Equal(t, 2, renewals)
+		_, err = d.WatchLeader(t.Context(), "x", leader.tell)
+		require.NoError(t, err)
+		require.NotNil(t, leader[len(leader)-1].State)
+	})
+}

@@ -1,0 +1,105 @@
+package postgres
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// A session is shown often: one request is under way to end it, and the others keep their places.
+func TestExpireOnce(t *testing.T) {
+	inBubble(t, Config{TTL: 24 * time.Second}, func(t *testing.T, f *fakeServer, d *driver) {
+		f.hangs["expire"] = true
+		began := time.Now()
+		d.note("dead", 7, 3000, began)
+		d.note("dead", 7, 3000, began.Add(3*time.Second-1))
+		synctest.Wait()
+		require.Empty(t, f.called("expire"), "its mark has not stood for the TTL")
+		for range 10 {
+			d.note("dead", 7, 3000, began.Add(3*time.Second))
+		}
+		synctest.Wait()
+		require.Len(t, f.called("expire"), 1)
+		d.note("dead", 8, 3000, began.Add(4*time.Second)) // it was renewed meanwhile
+		d.note("dead", 8, 3000, began.Add(7*time.Second))
+		synctest.Wait()
+		require.Len(t, f.called("expire"), 1)
+		time.Sleep(d.config.limit())
+		synctest.Wait()
+		d.note("dead", 8, 3000, began.Add(8*time.Second))
+		synctest.Wait()
+		require.Len(t, f.called("expire"), 2, "there was no answer, so the session is ended again")
+	})
+}
+
+// Who may not end a session knows all the same that its lease is over, until the session is renewed.
+func TestDead(t *testing.T) {
+	inBubble(t, Config{TTL: 24 * time.Second}, func(t *testing.T, f *fakeServer, d *driver) {
+		f.fails["expire"] = "42501"
+		now := time.Now()
+		after := func(wait time.Duration, mark int64) bool {
+			now = now.Add(wait)
+			dead := d.note("dead", mark, 3000, now)
+			synctest.Wait()
+			return dead
+		}
+		require.False(t, after(0, 7))
+		require.False(t, after(3*time.Second, 7), "the answer has not come")
+		require.Len(t, f.called("expire"), 1)
+		require.True(t, after(0, 7))
+		require.True(t, after(3*time.Second-1, 7))
+		require.Len(t, f.called("expire"), 1, "the next try is after twice the TTL")
+		require.True(t, after(1, 7))
+		require.Len(t, f.called("expire"), 2)
+		require.False(t, after(0, 8), "its holder has come back")
+		require.False(t, after(3*time.Second, 8))
+		require.Len(t, f.called("expire"), 3)
+		require.True(t, after(0, 8))
+		f.set(func() { delete(f.fails, "expire") })
+		require.True(t, after(6*time.Second, 8))
+		require.Len(t, f.called("expire"), 4)
+		require.False(t, after(0, 9), "it was ended, and this is another one of the name")
+	})
+}
+
+// A session that is renewed while the request to end it is refused does not count as dead.
+func TestDeadByAnEarlierMark(t *testing.T) {
+	inBubble(t, Config{TTL: 24 * time.Second}, func(t *testing.T, f *fakeServer, d *driver) {
+		f.fails["expire"] = "42501"
+		now := time.Now()
+		d.note("alive", 7, 3000, now)
+		d.note("alive", 7, 3000, now.Add(3*time.Second))
+		require.False(t, d.note("alive", 8, 3000, now.Add(3*time.Second)))
+		synctest.Wait()
+		require.Len(t, f.called("expire"), 1)
+		require.False(t, d.note("alive", 9, 3000, now.Add(4*time.Second)))
+	})
+}
+
+// A mark is forgotten if it has not been shown for twice the longer TTL, and not while the session is being ended.
+func TestForget(t *testing.T) {
+	now := time.Now()
+	m := marks{"a": {last: now, ttl: time.Second}, "b": {last: now, ttl: time.Minute}, "c": {last: now, ttl: time.Second, expiring: true}}
+	m.forget(now.Add(20*time.Second), 10*time.Second)
+	require.Len(t, m, 3)
+	m.forget(now.Add(20*time.Second+1), 10*time.Second)
+	require.NotContains(t, m, "a")
+	require.Len(t, m, 2)
+	m.forget(now.Add(2*time.Minute+1), 10*time.Second)
+	require.NotContains(t, m, "b")
+	require.Contains(t, m, "c")
+}
+
+// Due are the marks of sessions that are watched and may be ended, the first of them.
+func TestDue(t *testing.T) {
+	now := time.Now()
+	require.Zero(t, marks{}.due())
+	m := marks{
+		"others": {since: now, ttl: 1}, "expiring": {since: now, ttl: 2, watched: true, expiring: true},
+		"dead": {since: now, ttl: 3, watched: true, dead: true}, "first": {since: now, ttl: 5, watched: true},
+		"second": {since: now, ttl: 6, watched: true}, "third": {since: now, ttl: 7, watched: true},
+	}
+	require.Equal(t, now.Add(5), m.due())
+}

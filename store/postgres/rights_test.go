@@ -143,20 +143,16 @@ func TestDeadLeaderComesBack(t *testing.T) {
 	t.Parallel()
 	server := withRoles(t)
 	network := conformance.NewNetwork()
-	leader := contend(t, open(t, postgres.Config{Addresses: server.Addrs(), User: candidateRole, Dial: network.Dial}), "a", "own")
-	receive(t, leader.Terms, "it leads")
+	ballot := castFirst(t, open(t, postgres.Config{Addresses: server.Addrs(), User: candidateRole, Dial: network.Dial}), "a", "own")
+	acknowledge(t, ballot, "own")
 	follower := open(t, postgres.Config{Addresses: server.Addrs(), User: followerRole})
-	ack := requireLeader(t, follower, "a", "own")
+	requireLeader(t, follower, "a", "own")
 	network.Cut()
 	requireLeader(t, follower, "a", "")
-	session := server.Query(t, "SELECT id FROM leadership.session")
 	network.Heal()
-	receive(t, leader.Terms, "it leads again")
-	require.Equal(t, session, server.Query(t, "SELECT id FROM leadership.session"))
-	eventually(t, func() bool {
-		told, err := storetest.Leader(soon(t), follower, "a", nil)
-		return err == nil && told.Value == "own" && told.Revision > ack.Revision
-	}, "the follower is told")
+	renewed(t, ballot)
+	acknowledge(t, ballot, "again")
+	requireLeader(t, follower, "a", "again")
 	require.Equal(t, []string{"own"}, values(t, follower, "a"))
 }
 

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-leadership/leadership/conformance"
 	"github.com/go-leadership/leadership/internal/lab/storetest"
 	"github.com/go-leadership/leadership/internal/lab/testserver"
 	"github.com/go-leadership/leadership/store"
@@ -108,6 +109,38 @@ func TestFailoverKeepsTheLeader(t *testing.T) {
 			require.Greater(t, receive(t, second.Terms, "the second leads").Token(), term.Token())
 		})
 	}
+}
+
+// A failover loses that the peers of a candidate ended its session, and that the next in line took over. The candidate, which
+// was cut off for longer than its TTL, finds its ballot on the new primary, ahead of the leader's. It must not lead.
+func TestFailoverLosesTheEndOfASession(t *testing.T) {
+	t.Parallel()
+	p := newPair(t, false)
+	network := conformance.NewNetwork()
+	cutOff := p.config
+	cutOff.Dial = network.Dial
+	election := newElection()
+	first := contend(t, open(t, p.config), election, "first")
+	receive(t, first.Terms, "the first leads")
+	second := contend(t, open(t, cutOff), election, "second")
+	eventually(t, func() bool { return len(values(t, first.Store, election)) == 2 }, "both stand")
+	third := contend(t, open(t, p.config), election, "third")
+	eventually(t, func() bool { return len(values(t, first.Store, election)) == 3 }, "all stand")
+	oneLeader(t, first, second, third)
+	require.NoError(t, p.standby.CatchUp(soon(t)))
+	require.NoError(t, p.standby.Disconnect(soon(t)))
+	network.Cut()
+	eventually(t, func() bool { return len(values(t, first.Store, election)) == 2 }, "the second's session has been ended")
+	first.End()
+	term := receive(t, third.Terms, "the third leads")
+	p.failsOver(t)
+	network.Heal()
+	for start := time.Now(); time.Since(start) < 2*ttl; time.Sleep(ttl / 100) {
+		require.False(t, second.IsLeader(), "its ballot is ahead of the leader's again")
+	}
+	require.NoError(t, term.Context().Err())
+	third.End()
+	receive(t, second.Terms, "the second leads")
 }
 
 // An operator drops the schema on a server that has failed over before. The processes that have been told of the failover

@@ -25,6 +25,10 @@ type session struct {
 	driver *driver
 	id     string
 	turn   atomic.Int64 // of the last acknowledgement
+
+	mu    sync.Mutex
+	sent  store.Instant // guarded by mu, as is epoch: before the last renewal that was confirmed was sent
+	epoch int64         // before that
 }
 
 // mark returns a random number.
@@ -41,10 +45,11 @@ func (d *driver) Open(ctx context.Context) (engine.Session, engine.Proof, error)
 	}
 	s := &session{driver: d, id: rand.Text()}
 	for installed := false; ; installed = true {
-		losses := d.losses.Load()
+		losses, epoch := d.losses.Load(), d.latest()
 		_, sent, err := query[nothing](ctx, d, d.renewals, d.call("open($1, $2, $3)"), s.id, d.config.TTL.Milliseconds(), mark())
 		switch {
 		case err == nil:
+			s.sent, s.epoch = sent, epoch
 			return s, s.proof(sent, losses), nil
 		case !errors.Is(err, errNoSchema) || installed:
 			return nil, engine.Proof{}, err
@@ -108,7 +113,7 @@ type shown struct {
 // renew renews the session once, and notes the marks of those that come after it.
 func (s *session) renew(ctx context.Context, renewed func(engine.Proof)) error {
 	d := s.driver
-	losses := d.losses.Load()
+	losses, epoch := d.losses.Load(), d.latest()
 	rows, sent, err := query[shown](ctx, d, d.renewals, d.call("renew($1, $2)"), s.id, mark())
 	switch {
 	case errors.Is(err, errNoSchema):
@@ -117,6 +122,11 @@ func (s *session) renew(ctx context.Context, renewed func(engine.Proof)) error {
 		return err
 	case len(rows) == 0:
 		return engine.ErrOver
+	case !s.survived(epoch, sent):
+		if err := s.End(ctx, nil); err != nil {
+			return err
+		}
+		return fmt.Errorf("%w: peers might have ended it before the server failed over", engine.ErrOver)
 	}
 	if d.isLooked() {
 		renewed(s.proof(sent, losses))
@@ -128,6 +138,28 @@ func (s *session) renew(ctx context.Context, renewed func(engine.Proof)) error {
 		}
 	}
 	return nil
+}
+
+// survived notes a renewal that was confirmed, and reports whether the session has stood ever since the one before. If the
+// server has failed over meanwhile, and the TTL has passed, peers might have ended the session, and the failover have lost
+// that: the session's ballots might be ahead of one that leads. epoch is that before the renewal was sent.
+func (s *session) survived(epoch int64, sent store.Instant) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.epoch != s.driver.latest() && s.sent.Since(time.Now()) >= s.driver.config.TTL {
+		return false
+	}
+	if sent.Time().After(s.sent.Time()) {
+		s.sent, s.epoch = sent, epoch
+	}
+	return true
+}
+
+// latest returns the latest epoch that a connection has told.
+func (d *driver) latest() int64 {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.epoch
 }
 
 // isLooked reports whether everything that is watched has been read since the last failover of the server. Until then a ballot

@@ -29,7 +29,10 @@ type fakeServer struct {
 	answer  map[string]func(args []string) []any // by function: its row or rows; else what is in defaults
 	fails   map[string]string                    // by function: the SQLSTATE of the error
 	hangs   map[string]bool                      // by function or statement: there is no answer
+	hung    []func()                             // the answers that hang
+	warns   map[string]bool                      // by function: the answer comes with a warning
 	away    map[string]bool                      // by address: it refuses connections
+	gone    map[string]bool                      // by address: packets to it are dropped
 	stuck   map[string]bool                      // by address: it takes connections and says nothing
 	dialled []string                             // addresses
 	calls   []fakeCall
@@ -83,7 +86,7 @@ func inBubble(t *testing.T, config Config, test func(t *testing.T, f *fakeServer
 	synctest.Test(t, func(t *testing.T) {
 		f := &fakeServer{
 			t: t, began: time.Now(), answer: map[string]func([]string) []any{}, fails: map[string]string{}, hangs: map[string]bool{},
-			away: map[string]bool{}, stuck: map[string]bool{}, conns: map[*fakeConn]bool{},
+			warns: map[string]bool{}, away: map[string]bool{}, gone: map[string]bool{}, stuck: map[string]bool{}, conns: map[*fakeConn]bool{},
 		}
 		if config.Addresses == nil {
 			config.Addresses = []string{"a:1"}
@@ -101,10 +104,16 @@ func inBubble(t *testing.T, config Config, test func(t *testing.T, f *fakeServer
 	})
 }
 
-func (f *fakeServer) dial(_ context.Context, _, address string) (net.Conn, error) {
+func (f *fakeServer) dial(ctx context.Context, _, address string) (net.Conn, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.dialled = append(f.dialled, address)
+	if f.gone[address] {
+		f.mu.Unlock()
+		<-ctx.Done()
+		f.mu.Lock()
+		return nil, ctx.Err()
+	}
 	if f.away[address] {
 		return nil, errors.New("away")
 	}
@@ -313,7 +322,32 @@ func (f *fakeServer) execute(c *fakeConn, name string) {
 		return
 	}
 	if f.hangs[name] {
+		args := c.args
+		f.hung = append(f.hung, func() {
+			if c.args = args; f.conns[c] {
+				f.reply(c, name)
+				c.send(ready)
+			}
+		})
 		return
+	}
+	f.reply(c, name)
+}
+
+// release lets what hangs be answered.
+func (f *fakeServer) release() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	clear(f.hangs)
+	for _, answer := range f.hung {
+		answer()
+	}
+	f.hung = nil
+}
+
+func (f *fakeServer) reply(c *fakeConn, name string) {
+	if f.warns[name] {
+		c.send(&pgproto3.NoticeResponse{Severity: "WARNUNG", SeverityUnlocalized: "WARNING", Message: "made by the test"})
 	}
 	answer := f.answer[name]
 	if answer == nil {

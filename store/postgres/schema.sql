@@ -32,7 +32,7 @@ CREATE TABLE IF NOT EXISTS {schema}.session (
 	ttl   bigint  NOT NULL, -- in ms
 	mark  bigint  NOT NULL, -- random
 	pause boolean NOT NULL  -- it is no process's: while it stands, no ballot is cast
-) WITH (fillfactor = 50);
+);
 
 -- Up to which turn the casts of a session's slot are void.
 CREATE TABLE IF NOT EXISTS {schema}.void (
@@ -40,7 +40,7 @@ CREATE TABLE IF NOT EXISTS {schema}.void (
 	slot    int    NOT NULL,
 	turn    bigint NOT NULL,
 	PRIMARY KEY (session, slot)
-) WITH (fillfactor = 50);
+);
 
 -- A ballot, and its acknowledgement. The ballots of an election are in the order of their tokens.
 CREATE TABLE IF NOT EXISTS {schema}.entry (
@@ -89,7 +89,7 @@ DECLARE
 	here_cluster  bigint := (SELECT system_identifier FROM pg_control_system());
 	here_timeline bigint := ('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::bigint;
 BEGIN
-	UPDATE {schema}.service SET cluster = here_cluster, timeline = here_timeline, epoch = greatest(epoch + 1, here_timeline)
+	UPDATE {schema}.service SET cluster = here_cluster, timeline = here_timeline, epoch = greatest(epoch + 1, here_timeline - 1)
 		WHERE (cluster, timeline) IS DISTINCT FROM (here_cluster, here_timeline);
 	IF FOUND THEN
 		DELETE FROM {schema}.session s USING {schema}.service v WHERE s.pause AND s.ttl <= v.longest; -- the new one is as long
@@ -301,8 +301,9 @@ $$;
 REVOKE ALL ON ALL FUNCTIONS IN SCHEMA {schema} FROM PUBLIC;
 
 INSERT INTO {schema}.service
-	SELECT 1, system_identifier, ('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::bigint, 0, 0
-	FROM pg_control_system() WHERE NOT EXISTS (SELECT FROM {schema}.service);
+	SELECT 1, system_identifier, timeline, timeline - 1, 0 -- the epoch is not below that of a schema which was dropped
+	FROM pg_control_system(), CAST(('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32) AS bigint) timeline
+	WHERE NOT EXISTS (SELECT FROM {schema}.service);
 
 COMMIT;
 

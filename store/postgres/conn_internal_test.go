@@ -1,0 +1,128 @@
+package postgres
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-leadership/leadership/store"
+	"github.com/go-leadership/leadership/store/engine"
+	"github.com/stretchr/testify/require"
+)
+
+// The rule of requests that are not answered: the connection is given up after the TTL, or half a minute, and nothing is
+// cancelled: a commit that waits for a standby would end by that, without being on the standby.
+func TestRequestIsNotCancelled(t *testing.T) {
+	for ttl, limit := range map[time.Duration]time.Duration{24 * time.Second: 24 * time.Second, 10 * time.Minute: 30 * time.Second} {
+		inBubble(t, Config{TTL: ttl}, func(t *testing.T, f *fakeServer, d *driver) {
+			_, err := request(t.Context(), d)
+			require.NoError(t, err)
+			f.set(func() { f.hangs["clear"] = true })
+			took, err := request(t.Context(), d)
+			require.ErrorIs(t, err, store.ErrUnknownOutcome)
+			require.Equal(t, limit, took)
+			time.Sleep(20 * time.Second) // a request to cancel would have this long
+			synctest.Wait()
+			require.Zero(t, f.cancels)
+			require.Len(t, f.dialled, 2)
+		})
+	}
+}
+
+// The rule of a caller that gives up: its request goes on, and keeps its connection.
+func TestCallerGivesUp(t *testing.T) {
+	inBubble(t, Config{TTL: 24 * time.Second}, func(t *testing.T, f *fakeServer, d *driver) {
+		_, err := request(t.Context(), d)
+		require.NoError(t, err)
+		f.set(func() { f.hangs["clear"] = true })
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		took, err := request(ctx, d)
+		require.ErrorIs(t, err, store.ErrUnknownOutcome)
+		require.Equal(t, time.Second, took)
+		require.Equal(t, 2, f.open())
+		f.release()
+		synctest.Wait()
+		_, err = request(t.Context(), d)
+		require.NoError(t, err)
+		require.Len(t, f.dialled, 2)
+	})
+}
+
+// The server that answered last is tried first: one that does not answer costs its timeout once.
+func TestServerThatAnsweredIsFirst(t *testing.T) {
+	inBubble(t, Config{TTL: 24 * time.Second, Addresses: []string{"a:1", "b:1", "c:1"}}, func(t *testing.T, f *fakeServer, d *driver) {
+		f.gone["a:1"] = true
+		took, err := request(t.Context(), d)
+		require.NoError(t, err)
+		require.Equal(t, 12*time.Second, took, "to dial takes half the limit at most")
+		require.Equal(t, []string{"a:1", "b:1", "b:1"}, f.dialled)
+		f.set(func() { f.away["b:1"], f.gone["a:1"] = true, false })
+		f.drop()
+		time.Sleep(time.Second)
+		synctest.Wait()
+		require.Equal(t, []string{"b:1", "a:1"}, f.dialled[3:5], "then the others in their order")
+	})
+}
+
+// A server that takes connections and says nothing is given up after twice the limit.
+func TestServerSaysNothing(t *testing.T) {
+	inBubble(t, Config{TTL: 24 * time.Second}, func(t *testing.T, f *fakeServer, d *driver) {
+		f.stuck["a:1"] = true
+		took, err := request(t.Context(), d)
+		require.ErrorIs(t, err, store.ErrUnavailable)
+		require.Equal(t, 48*time.Second, took)
+	})
+}
+
+// A warning, such as that a commit might not be on the standby, makes the outcome unknown, and only that of its request.
+func TestWarning(t *testing.T) {
+	inBubble(t, Config{TTL: 24 * time.Second}, func(t *testing.T, f *fakeServer, d *driver) {
+		s, _, err := d.Open(t.Context())
+		require.NoError(t, err)
+		f.set(func() { f.warns["renew"] = true })
+		renew := func() error {
+			return s.(*session).renew(t.Context(), func(engine.Proof) { require.False(t, f.warns["renew"]) })
+		}
+		require.ErrorIs(t, renew(), store.ErrUnknownOutcome)
+		f.set(func() { f.warns["renew"] = false })
+		require.NoError(t, renew())
+	})
+}
+
+// The schema was dropped: the session has ended with it, and there are no ballots.
+func TestSchemaWasDropped(t *testing.T) {
+	inBubble(t, Config{TTL: 24 * time.Second}, func(t *testing.T, f *fakeServer, d *driver) {
+		s, _, err := d.Open(t.Context())
+		require.NoError(t, err)
+		f.set(func() {
+			for _, function := range []string{"renew", "enter", "queue", "ahead"} {
+				f.fails[function] = "42883"
+			}
+		})
+		require.ErrorIs(t, s.(*session).renew(t.Context(), nil), engine.ErrOver)
+		_, err = s.Enter(t.Context(), "x", engine.Nonce{Name: "n"}, "own")
+		require.ErrorIs(t, err, engine.ErrOver)
+		ballots, err := d.Ballots(t.Context(), "x")
+		require.NoError(t, err)
+		require.Empty(t, ballots)
+		_, err = d.Ahead(t.Context(), engine.Entry{Election: "x", Token: 1})
+		require.ErrorIs(t, err, engine.ErrGone)
+	})
+}
+
+// An epoch that is lower than one that was told is that of an old primary.
+func TestOldPrimaryIsRefused(t *testing.T) {
+	inBubble(t, Config{TTL: 24 * time.Second}, func(t *testing.T, f *fakeServer, d *driver) {
+		f.epoch = 2
+		_, err := request(t.Context(), d)
+		require.NoError(t, err)
+		f.set(func() { f.epoch = 1 })
+		f.drop()
+		synctest.Wait()
+		_, err = request(t.Context(), d)
+		require.ErrorIs(t, err, store.ErrUnavailable)
+		require.ErrorContains(t, err, "old primary")
+	})
+}

@@ -1,0 +1,175 @@
+package postgres
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-leadership/leadership/store"
+	"github.com/stretchr/testify/require"
+)
+
+// request sends a request, and returns how long it took.
+func request(ctx context.Context, d *driver) (time.Duration, error) {
+	began := time.Now()
+	_, err := ask[nothing](ctx, d, "clear($1, $2)", nil, "")
+	return time.Since(began), err
+}
+
+// hanging sends requests, of this function of the schema, that are not answered until the end of the test.
+func hanging(t *testing.T, f *fakeServer, d *driver, n int) {
+	f.set(func() { f.hangs["remove"] = true })
+	for range n {
+		go func() { _, _ = ask[nothing](t.Context(), d, "remove($1, $2)", "", 1) }()
+	}
+	synctest.Wait()
+}
+
+// The rule of the pool: one connection is enough for many requests, beside the one that listens. Only if none is free for a
+// 24th of the TTL another one is made.
+func TestOneConnectionIsEnough(t *testing.T) {
+	inBubble(t, Config{TTL: 24 * time.Second}, func(t *testing.T, f *fakeServer, d *driver) {
+		_, err := request(t.Context(), d)
+		require.NoError(t, err)
+		ended := make(chan error)
+		for range 20 {
+			go func() { _, err := request(t.Context(), d); ended <- err }()
+		}
+		for range 20 {
+			require.NoError(t, <-ended)
+		}
+		require.Len(t, f.dialled, 2)
+
+		hanging(t, f, d, 1)
+		took, err := request(t.Context(), d)
+		require.NoError(t, err)
+		require.Equal(t, time.Second, took)
+		require.Len(t, f.dialled, 3)
+		took, err = request(t.Context(), d)
+		require.NoError(t, err)
+		require.Zero(t, took, "the new connection is kept")
+	})
+}
+
+// Each request that waits has a connection made, up to the number of places.
+func TestConnectionsAreBounded(t *testing.T) {
+	inBubble(t, Config{TTL: 24 * time.Second}, func(t *testing.T, f *fakeServer, d *driver) {
+		hanging(t, f, d, 20)
+		time.Sleep(10 * time.Second)
+		require.Equal(t, 1+requests, f.open())
+		f.set(func() { f.hangs["renew"] = true })
+		for range 20 {
+			go func() { _, _, _ = query[shown](t.Context(), d, d.renewals, d.call("renew($1, $2)"), "a", 1) }()
+		}
+		time.Sleep(10 * time.Second)
+		require.Equal(t, 1+mostConns, f.open())
+	})
+}
+
+// A connection that was needed for a moment is closed after a minute, and the last one is kept.
+func TestSpareConnectionIsClosed(t *testing.T) {
+	inBubble(t, Config{TTL: 24 * time.Second}, func(t *testing.T, f *fakeServer, d *driver) {
+		hanging(t, f, d, 1)
+		_, err := request(t.Context(), d)
+		require.NoError(t, err)
+		f.release()
+		synctest.Wait()
+		require.Equal(t, 3, f.open())
+		for range 5 {
+			time.Sleep(10 * time.Second)
+			_, err = request(t.Context(), d)
+			require.NoError(t, err)
+		}
+		require.Equal(t, 3, f.open())
+		time.Sleep(10*time.Second + 1)
+		_, err = request(t.Context(), d)
+		require.NoError(t, err)
+		synctest.Wait()
+		require.Equal(t, 2, f.open())
+		time.Sleep(time.Hour)
+		_, err = request(t.Context(), d)
+		require.NoError(t, err)
+		synctest.Wait()
+		require.Equal(t, 2, f.open())
+		require.Len(t, f.dialled, 3)
+	})
+}
+
+// The rule of a lost connection: the others are most likely lost, too, and a request on one of them would wait for its limit.
+// So none of them is used again, not one that was in use either.
+func TestLostConnection(t *testing.T) {
+	inBubble(t, Config{TTL: 24 * time.Second}, func(t *testing.T, f *fakeServer, d *driver) {
+		hanging(t, f, d, 1)
+		ended := make(chan error)
+		f.set(func() { f.hangs["close"] = true })
+		go func() { _, err := ask[nothing](t.Context(), d, "close($1)", ""); ended <- err }()
+		time.Sleep(2 * time.Second)
+		require.Equal(t, 3, f.open())
+		f.set(func() {
+			for _, c := range f.calls {
+				if c.what == "close" {
+					f.end(c.conn)
+				}
+			}
+		})
+		require.ErrorIs(t, <-ended, store.ErrUnknownOutcome, "it might have been carried out")
+		require.EqualValues(t, 1, d.losses.Load())
+		f.release()
+		synctest.Wait()
+		require.Equal(t, 1, f.open(), "the one that listens is left: it has a probe of its own")
+		took, err := request(t.Context(), d)
+		require.NoError(t, err)
+		require.Zero(t, took)
+		require.Len(t, f.dialled, 4)
+
+		hanging(t, f, d, 1) // so that there are two
+		_, err = request(t.Context(), d)
+		require.NoError(t, err)
+		f.release()
+		synctest.Wait()
+		require.Equal(t, 3, f.open())
+		d.lostConnection()
+		synctest.Wait()
+		require.Equal(t, 1, f.open(), "those at rest are closed")
+	})
+}
+
+// A request that waits for a connection ends with its context, and what it waited for is for the next one.
+func TestWaitForAConnectionEnds(t *testing.T) {
+	inBubble(t, Config{TTL: 24 * time.Second}, func(t *testing.T, f *fakeServer, d *driver) {
+		_, err := request(t.Context(), d)
+		require.NoError(t, err)
+		hanging(t, f, d, 1)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second/2)
+		defer cancel()
+		took, err := request(ctx, d)
+		require.ErrorIs(t, err, store.ErrUnavailable)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.Equal(t, time.Second/2, took)
+		f.release()
+		synctest.Wait()
+		took, err = request(t.Context(), d)
+		require.NoError(t, err)
+		require.Zero(t, took, "the connection must not be given to a request that has ended")
+		require.Len(t, f.dialled, 2)
+	})
+}
+
+// If no connection can be made, all that wait get the error at once.
+func TestNoConnection(t *testing.T) {
+	inBubble(t, Config{TTL: 24 * time.Second}, func(t *testing.T, f *fakeServer, d *driver) {
+		_, err := request(t.Context(), d)
+		require.NoError(t, err)
+		f.set(func() { f.away["a:1"] = true })
+		f.drop()
+		synctest.Wait()
+		ended := make(chan error)
+		for range 3 {
+			go func() { _, err := request(t.Context(), d); ended <- err }()
+		}
+		for range 3 {
+			require.ErrorIs(t, <-ended, store.ErrUnavailable)
+		}
+	})
+}

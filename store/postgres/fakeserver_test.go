@@ -34,6 +34,7 @@ type fakeServer struct {
 	away    map[string]bool                      // by address: it refuses connections
 	gone    map[string]bool                      // by address: packets to it are dropped
 	stuck   map[string]bool                      // by address: it takes connections and says nothing
+	mute    bool                                 // notifications of clients get lost, as with a pooler
 	dialled []string                             // addresses
 	calls   []fakeCall
 	cancels int // requests to cancel
@@ -43,6 +44,7 @@ type fakeServer struct {
 // fakeCall is a request that has come: of a function, or of another statement.
 type fakeCall struct {
 	what string
+	args []string
 	at   time.Duration
 	conn *fakeConn
 }
@@ -95,8 +97,10 @@ func inBubble(t *testing.T, config Config, test func(t *testing.T, f *fakeServer
 		config.Logger = slog.New(slog.NewTextHandler(t.Output(), nil))
 		d, err := newDriver(config)
 		require.NoError(t, err)
-		defer func() { // also of what hangs
+		defer func() {
+			closing := time.Now()
 			require.NoError(t, d.Close())
+			require.LessOrEqual(t, time.Since(closing), time.Second, "Close waits for what hangs")
 			f.drop()
 			synctest.Wait()
 		}()
@@ -168,6 +172,18 @@ func (f *fakeServer) called(what string) (at []time.Duration) {
 		}
 	}
 	return at
+}
+
+// args returns the arguments of the last call of a function.
+func (f *fakeServer) args(function string) (args []string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, c := range f.calls {
+		if c.what == function {
+			args = c.args
+		}
+	}
+	return args
 }
 
 // open counts the connections.
@@ -282,7 +298,7 @@ func nameOf(sql string) string {
 }
 
 func (f *fakeServer) note(c *fakeConn, what string) {
-	f.calls = append(f.calls, fakeCall{what, time.Since(f.began), c})
+	f.calls = append(f.calls, fakeCall{what, c.args, time.Since(f.began), c})
 }
 
 // query answers a statement of the simple protocol.
@@ -304,7 +320,7 @@ func (f *fakeServer) query(c *fakeConn, sql string) {
 		c.send(done, ready)
 	case payload.MatchString(sql):
 		for l := range f.conns {
-			if l.listens {
+			if l.listens && !f.mute {
 				l.send(&pgproto3.NotificationResponse{PID: 1, Channel: "leadership", Payload: payload.FindStringSubmatch(sql)[1]})
 			}
 		}

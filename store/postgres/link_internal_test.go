@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/go-leadership/leadership/store"
 	"github.com/go-leadership/leadership/store/engine"
 	"github.com/stretchr/testify/require"
 )
@@ -181,4 +182,63 @@ func TestWatchesAtAFailover(t *testing.T) {
 		require.NoError(t, err)
 		require.NotNil(t, leader[len(leader)-1].State)
 	})
+}
+
+// Another connection tells of a failover: the connection that listens is to an old primary, and is left.
+func TestLinkToAnOldPrimary(t *testing.T) {
+	inBubble(t, Config{TTL: 24 * time.Second}, func(t *testing.T, f *fakeServer, d *driver) {
+		var told news
+		_, err := d.WatchLeader(t.Context(), "x", told.tell)
+		require.NoError(t, err)
+		f.set(func() { f.epoch = 1 })
+		d.lostConnection()
+		_, err = request(t.Context(), d)
+		require.NoError(t, err)
+		time.Sleep(time.Second)
+		synctest.Wait()
+		require.Len(t, f.called("LISTEN leadership"), 2)
+		require.Equal(t, engine.News{Over: true}, told[len(told)-1])
+		require.True(t, d.isLooked())
+	})
+}
+
+// The rules of a link that can't be made: a request gets the error of the next try, and no error of an earlier one. Tries are
+// at most six a second, and soon again once the link was there.
+func TestLinkFails(t *testing.T) {
+	inBubble(t, Config{TTL: 24 * time.Second}, func(t *testing.T, f *fakeServer, d *driver) {
+		f.away["a:1"] = true
+		for range 3 {
+			began := time.Now()
+			_, err := request(t.Context(), d)
+			require.ErrorIs(t, err, store.ErrUnavailable)
+			require.LessOrEqual(t, time.Since(began), time.Second)
+		}
+		before := len(f.dialled)
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		require.InDelta(t, 25, len(f.dialled)-before, 5)
+		f.set(func() { f.away["a:1"] = false })
+		_, err := request(t.Context(), d)
+		require.NoError(t, err)
+		f.drop()
+		time.Sleep(100 * time.Millisecond)
+		synctest.Wait()
+		require.Len(t, f.called("LISTEN leadership"), 2)
+	})
+}
+
+// No notification comes through: that looks like a pooler. A notification of another program is none of the driver's.
+func TestNotificationsDoNotCome(t *testing.T) {
+	for ttl, wait := range map[time.Duration]time.Duration{time.Second: 5 * time.Second, 24 * time.Second: 24 * time.Second} {
+		inBubble(t, Config{TTL: ttl}, func(t *testing.T, f *fakeServer, d *driver) {
+			f.mute = true
+			go func() {
+				time.Sleep(time.Second / 2)
+				f.notify("hello of another program")
+			}()
+			took, err := request(t.Context(), d)
+			require.ErrorIs(t, err, errPooler)
+			require.Equal(t, wait, took)
+		})
+	}
 }

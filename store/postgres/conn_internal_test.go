@@ -25,7 +25,7 @@ func TestRequestIsNotCancelled(t *testing.T) {
 			time.Sleep(20 * time.Second) // a request to cancel would have this long
 			synctest.Wait()
 			require.Zero(t, f.cancels)
-			require.Len(t, f.dialled, 2)
+			require.Len(t, f.dials(), 2)
 		})
 	}
 }
@@ -46,7 +46,7 @@ func TestCallerGivesUp(t *testing.T) {
 		synctest.Wait()
 		_, err = request(t.Context(), d)
 		require.NoError(t, err)
-		require.Len(t, f.dialled, 2)
+		require.Len(t, f.dials(), 2)
 	})
 }
 
@@ -57,12 +57,12 @@ func TestServerThatAnsweredIsFirst(t *testing.T) {
 		took, err := request(t.Context(), d)
 		require.NoError(t, err)
 		require.Equal(t, 12*time.Second, took, "to dial takes half the limit at most")
-		require.Equal(t, []string{"a:1", "b:1", "b:1"}, f.dialled)
+		require.Equal(t, []string{"a:1", "b:1", "b:1"}, f.dials())
 		f.set(func() { f.away["b:1"], f.gone["a:1"] = true, false })
 		f.drop()
 		time.Sleep(time.Second)
 		synctest.Wait()
-		require.Equal(t, []string{"b:1", "a:1"}, f.dialled[3:5], "then the others in their order")
+		require.Equal(t, []string{"b:1", "a:1"}, f.dials()[3:5], "then the others in their order")
 	})
 }
 

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -172,6 +173,13 @@ func (f *fakeServer) called(what string) (at []time.Duration) {
 		}
 	}
 	return at
+}
+
+// dials returns the addresses that were dialled.
+func (f *fakeServer) dials() []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.dialled)
 }
 
 // args returns the arguments of the last call of a function.

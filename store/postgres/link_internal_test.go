@@ -213,10 +213,10 @@ func TestLinkFails(t *testing.T) {
 			require.ErrorIs(t, err, store.ErrUnavailable)
 			require.LessOrEqual(t, time.Since(began), time.Second)
 		}
-		before := len(f.dialled)
+		before := len(f.dials())
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
-		require.InDelta(t, 25, len(f.dialled)-before, 5)
+		require.InDelta(t, 25, len(f.dials())-before, 5)
 		f.set(func() { f.away["a:1"] = false })
 		_, err := request(t.Context(), d)
 		require.NoError(t, err)

@@ -39,13 +39,13 @@ func TestOneConnectionIsEnough(t *testing.T) {
 		for range 20 {
 			require.NoError(t, <-ended)
 		}
-		require.Len(t, f.dialled, 2)
+		require.Len(t, f.dials(), 2)
 
 		hanging(t, f, d, 1)
 		took, err := request(t.Context(), d)
 		require.NoError(t, err)
 		require.Equal(t, time.Second, took)
-		require.Len(t, f.dialled, 3)
+		require.Len(t, f.dials(), 3)
 		took, err = request(t.Context(), d)
 		require.NoError(t, err)
 		require.Zero(t, took, "the new connection is kept")
@@ -92,7 +92,7 @@ func TestSpareConnectionIsClosed(t *testing.T) {
 		require.NoError(t, err)
 		synctest.Wait()
 		require.Equal(t, 2, f.open())
-		require.Len(t, f.dialled, 3)
+		require.Len(t, f.dials(), 3)
 	})
 }
 
@@ -121,7 +121,7 @@ func TestLostConnection(t *testing.T) {
 		took, err := request(t.Context(), d)
 		require.NoError(t, err)
 		require.Zero(t, took)
-		require.Len(t, f.dialled, 4)
+		require.Len(t, f.dials(), 4)
 
 		hanging(t, f, d, 1) // so that there are two
 		_, err = request(t.Context(), d)
@@ -152,7 +152,7 @@ func TestWaitForAConnectionEnds(t *testing.T) {
 		took, err = request(t.Context(), d)
 		require.NoError(t, err)
 		require.Zero(t, took, "the connection must not be given to a request that has ended")
-		require.Len(t, f.dialled, 2)
+		require.Len(t, f.dials(), 2)
 	})
 }
 

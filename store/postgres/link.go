@@ -60,8 +60,6 @@ func (d *driver) linked(ctx context.Context) error {
 		case <-l.changed:
 		case <-ctx.Done():
 			return fmt.Errorf("%w: %w", store.ErrUnavailable, context.Cause(ctx))
-		case <-d.life.Background.Done():
-			return fmt.Errorf("%w: %w", store.ErrUnavailable, store.ErrClosed)
 		}
 		d.mu.Lock()
 	}

@@ -70,8 +70,6 @@ func (d *driver) take(ctx context.Context) (*conn, error) {
 			p.mu.Unlock()
 		case <-ctx.Done():
 			err = context.Cause(ctx)
-		case <-d.life.Background.Done():
-			err = store.ErrClosed
 		}
 	}
 	p.mu.Lock()

@@ -104,6 +104,11 @@ func TestSchemaWasDropped(t *testing.T) {
 		require.ErrorIs(t, s.(*session).renew(t.Context(), nil), engine.ErrOver)
 		_, err = s.Enter(t.Context(), "x", engine.Nonce{Name: "n"}, "own")
 		require.ErrorIs(t, err, engine.ErrOver)
+		f.set(func() { f.fails["look"] = "42P01" })
+		var told news
+		_, err = d.WatchLeader(t.Context(), "x", told.tell)
+		require.NoError(t, err)
+		require.Equal(t, engine.State{}, *told[0].State)
 		ballots, err := d.Ballots(t.Context(), "x")
 		require.NoError(t, err)
 		require.Empty(t, ballots)

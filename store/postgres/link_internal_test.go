@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -145,6 +146,28 @@ func TestMarksAreLookedAtTogether(t *testing.T) {
 	})
 }
 
+// Notifications of other elections do not put off a look at a mark that stands.
+func TestStandingMarkOnABusyServer(t *testing.T) {
+	inBubble(t, Config{TTL: 24 * time.Second}, func(t *testing.T, f *fakeServer, d *driver) {
+		f.answer["look"] = func(args []string) []any {
+			if strings.Contains(args[1], "x") {
+				return leads(3, 7, 2*time.Second)(args)
+			}
+			return nil
+		}
+		for _, election := range []string{"x", "y"} {
+			_, err := d.WatchLeader(t.Context(), election, new(news).tell)
+			require.NoError(t, err)
+		}
+		for range 30 {
+			time.Sleep(100 * time.Millisecond)
+			f.notify("=6 y")
+		}
+		synctest.Wait()
+		require.NotEmpty(t, f.called("expire"))
+	})
+}
+
 // The rules of a failover: the watches of leaders end, since the leader that is read next might be an earlier one. Those of
 // entries go on. No renewal counts until all that is watched has been read again.
 func TestWatchesAtAFailover(t *testing.T) {
@@ -199,6 +222,22 @@ func TestLinkToAnOldPrimary(t *testing.T) {
 		require.Len(t, f.called("LISTEN leadership"), 2)
 		require.Equal(t, engine.News{Over: true}, told[len(told)-1])
 		require.True(t, d.isLooked())
+	})
+}
+
+// What an old primary answers after another connection has told of the failover does not count.
+func TestLookAtAnOldPrimary(t *testing.T) {
+	inBubble(t, Config{TTL: 24 * time.Second}, func(t *testing.T, f *fakeServer, d *driver) {
+		require.NoError(t, d.Confirm(t.Context()))
+		f.set(func() { f.hangs["look"] = true })
+		confirmed := make(chan error)
+		go func() { confirmed <- d.Confirm(t.Context()) }()
+		synctest.Wait()
+		require.True(t, d.inEpoch(1))
+		f.release()
+		require.NoError(t, <-confirmed)
+		synctest.Wait()
+		require.False(t, d.isLooked())
 	})
 }
 

@@ -136,7 +136,6 @@ func (d *driver) next() *batch {
 		for _, w := range b.list {
 			ws.drop(w)
 		}
-		ws.fresh = slices.DeleteFunc(ws.fresh, func(w *watch) bool { return w.token == 0 })
 		return b
 	}
 	elections := map[string]bool{}
@@ -147,7 +146,7 @@ func (d *driver) next() *batch {
 	}
 	for election, set := range ws.list {
 		for w := range set {
-			if b.all || elections[election] && election != "" || slices.Contains(ws.fresh, w) {
+			if b.all || elections[election] || slices.Contains(ws.fresh, w) {
 				b.list = append(b.list, w)
 			}
 		}

@@ -72,8 +72,7 @@ func TestReadFails(t *testing.T) {
 func TestWatchIsSetInAFailover(t *testing.T) {
 	inBubble(t, Config{TTL: 24 * time.Second}, func(t *testing.T, f *fakeServer, d *driver) {
 		require.NoError(t, d.Confirm(t.Context()))
-		set := make(chan error, 1)
-		entry, leader := &watch{token: 5, set: make(chan error, 1)}, &watch{election: "x", set: set}
+		entry, leader := &watch{token: 5, set: make(chan error, 1)}, &watch{election: "x", set: make(chan error, 1)}
 		var told news
 		entry.tell, leader.tell = told.tell, told.tell
 		d.mu.Lock()
@@ -81,11 +80,11 @@ func TestWatchIsSetInAFailover(t *testing.T) {
 			d.watches.add(w)
 			d.watches.fresh = append(d.watches.fresh, w)
 		}
+		d.over = true // the connection is a new one, to the new primary
+		d.link.wake()
 		d.mu.Unlock()
-		require.True(t, d.inEpoch(1))
-		f.set(func() { f.epoch = 1 })
-		require.ErrorIs(t, <-set, store.ErrUnavailable)
-		time.Sleep(time.Second)
+		require.ErrorIs(t, <-leader.set, store.ErrUnavailable)
+		require.NoError(t, <-entry.set)
 		synctest.Wait()
 		require.NotContains(t, d.watches.list, "x")
 		require.Contains(t, d.watches.list, "")

@@ -12,6 +12,7 @@
 //	BenchmarkChange      statements that a change of the leader costs, by the number of candidates
 //	BenchmarkIdle        statements, bytes of the write-ahead log and connections at rest, by the number of candidates
 //	BenchmarkElections   the same by the number of elections in one process, and processor time
+//	BenchmarkFence       a transaction of one INSERT, with postgres.Fence and without; ours alone
 //
 // The contenders are run as their users run them:
 //

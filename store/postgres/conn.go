@@ -3,6 +3,7 @@ package postgres
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"net"
@@ -32,6 +33,7 @@ type greeting struct {
 	epoch   int64
 	bare    bool   // there is no schema yet
 	warning string // of the server since the request began
+	name    string // of the connection; random
 }
 
 func greetingOf(c *pgconn.PgConn) *greeting { return c.CustomData()["greeting"].(*greeting) }
@@ -139,7 +141,7 @@ func (c Config) greet(ctx context.Context, conn *pgconn.PgConn) error {
 	if version := conn.ParameterStatus("server_version"); major(version) < leastVersion {
 		return adapter.Refuse("addresses", "", "the server says that it is PostgreSQL %s; elections need %d or later", version, leastVersion)
 	}
-	g := &greeting{}
+	g := &greeting{name: rand.Text()}
 	conn.CustomData()["greeting"] = g
 	results, err := conn.Exec(ctx, fmt.Sprintf(`
 BEGIN;
@@ -221,7 +223,7 @@ func (d *driver) greeted(conn *pgx.Conn) error {
 			return d.unsent(err)
 		}
 	}
-	if !d.inEpoch(greetingOf(conn.PgConn()).epoch) {
+	if g := greetingOf(conn.PgConn()); !g.bare && !d.inEpoch(g.epoch) {
 		return errOldPrimary
 	}
 	return nil

@@ -110,6 +110,23 @@ func TestFailoverKeepsTheLeader(t *testing.T) {
 	}
 }
 
+// An operator drops the schema on a server that has failed over before. The processes that have been told of the failover
+// make the schema again, and elect.
+func TestSchemaIsDroppedAfterAFailover(t *testing.T) {
+	t.Parallel()
+	p := newPair(t, false)
+	c := contend(t, open(t, p.config), "a", "own")
+	receive(t, c.Terms, "it leads")
+	require.NoError(t, p.standby.CatchUp(soon(t)))
+	p.failsOver(t)
+	castFirst(t, open(t, p.config), "b", "other") // the pause is over
+	term := leaderAmong(t, c).Term()
+	p.standby.Query(t, "DROP SCHEMA leadership CASCADE")
+	receive(t, term.Context().Done(), "the end of the term")
+	eventually(t, func() bool { now := c.Term(); return c.IsLeader() && now != nil && now != term }, "it leads again")
+	requireLeader(t, open(t, p.config), "a", "own")
+}
+
 // An old primary whose synchronous standby was promoted confirms nothing: the lease of a leader that reaches only the
 // old primary ends, and then the next one leads.
 func TestOldPrimaryWithSynchronousStandby(t *testing.T) {

@@ -22,6 +22,20 @@ func TestPgbouncerSession(t *testing.T) {
 	requireLeader(t, open(t, postgres.Config{Addresses: server.Addrs()}), "a", leaderAmong(t, list...).Value)
 }
 
+// PgBouncer hands on connections on which another process has prepared its statement.
+func TestPgbouncerWithoutReset(t *testing.T) {
+	t.Parallel()
+	server := testserver.NewPostgres(t, testserver.PostgresConfig{})
+	bouncer := testserver.NewPgbouncer(t, server, testserver.SessionPoolingWithoutReset)
+	config := postgres.Config{Addresses: bouncer.Addrs()}
+	acknowledge(t, castFirst(t, open(t, config), "a", "own"), "own")
+	for range 10 {
+		st := open(t, config)
+		requireLeader(t, st, "a", "own")
+		require.NoError(t, st.Close())
+	}
+}
+
 // Through PgBouncer in the mode transaction candidates and followers are refused, in words that help.
 func TestPgbouncerTransaction(t *testing.T) {
 	t.Parallel()

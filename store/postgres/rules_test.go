@@ -190,6 +190,10 @@ func TestPause(t *testing.T) {
 	require.Equal(t, "pause 2", query("SELECT pause FROM enter('long', 'x', 'n', 0, 1, 'v')"))
 	query("SELECT expire('pause 2', 2)")
 	require.Equal(t, "stands", query("SELECT outcome FROM enter('long', 'x', 'n', 0, 1, 'v')"))
+
+	failsOver()
+	failsOver()
+	require.Equal(t, "pause 4|1000|0", pauses(), "the pauses of two failovers are one, not one after the other")
 }
 
 // The rule of hello: another cluster is a failover, too, and the same server is none. Nor is running the schema again.

@@ -89,9 +89,10 @@ DECLARE
 	here_cluster  bigint := (SELECT system_identifier FROM pg_control_system());
 	here_timeline bigint := ('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::bigint;
 BEGIN
-	UPDATE {schema}.service SET cluster = here_cluster, timeline = here_timeline, epoch = greatest(epoch + 1, here_timeline)
+	UPDATE {schema}.service SET cluster = here_cluster, timeline = here_timeline, epoch = greatest(epoch + 1, here_timeline - 1)
 		WHERE (cluster, timeline) IS DISTINCT FROM (here_cluster, here_timeline);
 	IF FOUND THEN
+		DELETE FROM {schema}.session s USING {schema}.service v WHERE s.pause AND s.ttl <= v.longest; -- the new one is as long
 		INSERT INTO {schema}.session SELECT 'pause ' || s.epoch, s.longest, 0, true FROM {schema}.service s;
 	END IF;
 	SELECT s.layout, s.epoch INTO layout, epoch FROM {schema}.service s;
@@ -300,8 +301,9 @@ $$;
 REVOKE ALL ON ALL FUNCTIONS IN SCHEMA {schema} FROM PUBLIC;
 
 INSERT INTO {schema}.service
-	SELECT 1, system_identifier, ('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::bigint, 0, 0
-	FROM pg_control_system() WHERE NOT EXISTS (SELECT FROM {schema}.service);
+	SELECT 1, system_identifier, timeline, timeline - 1, 0 -- the epoch is not below that of a schema which was dropped
+	FROM pg_control_system(), CAST(('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32) AS bigint) timeline
+	WHERE NOT EXISTS (SELECT FROM {schema}.service);
 
 COMMIT;
 

@@ -199,14 +199,18 @@ func (d *driver) look(conn *pgx.Conn, b *batch) error {
 		return nil
 	}
 	tokens, elections, known := b.wanted()
+	// The client library makes the name of a prepared statement of the text. Behind a pooler another process might have
+	// prepared one on the same connection of the server. So the text has the connection's name.
+	sql := d.call("look($1, $2, $3) -- ") + greetingOf(conn.PgConn()).name
 	sent := time.Now()
-	rows, err := send[looked](d, conn, d.call("look($1, $2, $3)"), pgx.QueryExecModeCacheStatement, tokens, elections, known)
-	if err == errNoSchema {
+	rows, err := send[looked](d, conn, sql, pgx.QueryExecModeCacheStatement, tokens, elections, known)
+	bare := err == errNoSchema
+	if bare {
 		rows, err = nil, nil
 	}
 	if err == nil {
 		d.show(b, rows, sent)
-		if b.all {
+		if b.all && !bare {
 			d.mu.Lock()
 			d.looked, d.lookedAt = greetingOf(conn.PgConn()).epoch, time.Now()
 			d.mu.Unlock()

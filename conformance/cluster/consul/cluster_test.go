@@ -18,5 +18,5 @@ func TestCluster(t *testing.T) {
 		Members: 3, Client: true,
 		Extra: "autopilot { cleanup_dead_servers = false }", // otherwise the cluster removes a killed server, and two are left
 	})
-	harness.RunDisturbed(t, srv, harness.Consul.Patiently().On(t, srv.Client().Addr()))
+	harness.RunDisturbed(t, srv, harness.Consul.Patiently().On(t, srv.Client().Addr()), 2)
 }

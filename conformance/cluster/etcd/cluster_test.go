@@ -14,5 +14,5 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // The suite on a cluster whose members are killed and restarted meanwhile.
 func TestCluster(t *testing.T) {
 	srv := testserver.NewEtcd(t, testserver.EtcdConfig{Members: 3, Extra: []string{"--unsafe-no-fsync"}})
-	harness.RunDisturbed(t, srv, harness.Etcd.Patiently().On(t, srv.Addrs()...))
+	harness.RunDisturbed(t, srv, harness.Etcd.Patiently().On(t, srv.Addrs()...), 2)
 }

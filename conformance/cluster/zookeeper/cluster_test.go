@@ -17,5 +17,5 @@ func TestEnsemble(t *testing.T) {
 		Members: 3,
 		Extra:   map[string]string{"forceSync": "no"}, // not needed to survive a kill, only a crash of the machine
 	})
-	harness.RunDisturbed(t, srv, harness.ZooKeeper.Patiently().On(t, srv.Addrs()...))
+	harness.RunDisturbed(t, srv, harness.ZooKeeper.Patiently().On(t, srv.Addrs()...), 2)
 }

@@ -14,6 +14,8 @@ import (
 const (
 	SessionPooling     = "session"
 	TransactionPooling = "transaction"
+	// SessionPoolingWithoutReset hands on a connection as the last client has left it.
+	SessionPoolingWithoutReset = SessionPooling + "\nserver_reset_query ="
 )
 
 // Pgbouncer is a PgBouncer in front of a PostgreSQL server: a service of one member. Any user connects, without a

@@ -20,7 +20,7 @@ type link struct {
 	failed  error         // why the last one did
 
 	due  bool               // there is something to do
-	stop context.CancelFunc // ends the wait for a notification; nil without one
+	stop context.CancelFunc // ends the last wait for a notification; nil before the first
 }
 
 // wake makes attend look for what is to be done. The caller holds mu.
@@ -151,7 +151,6 @@ func (d *driver) rest(conn *pgx.Conn) error {
 	d.mu.Unlock()
 	note, err := conn.WaitForNotification(ctx)
 	d.mu.Lock()
-	d.link.stop = nil
 	woken := d.link.due
 	d.link.due = false
 	switch {

@@ -122,6 +122,19 @@ func TestStandingMark(t *testing.T) {
 	})
 }
 
+// A follower that may not end sessions is told at once that the leader is gone.
+func TestStandingMarkOfAFollower(t *testing.T) {
+	inBubble(t, Config{TTL: 24 * time.Second}, func(t *testing.T, f *fakeServer, d *driver) {
+		var told news
+		f.answer["look"], f.fails["expire"] = leads(3, 7, 10*time.Second), "42501"
+		_, err := d.WatchLeader(t.Context(), "x", told.tell)
+		require.NoError(t, err)
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		require.Equal(t, &engine.State{}, told[len(told)-1].State)
+	})
+}
+
 // The rule of many dead sessions: they are looked at each fortieth of the TTL at most, and not one after another.
 func TestMarksAreLookedAtTogether(t *testing.T) {
 	inBubble(t, Config{TTL: 24 * time.Second}, func(t *testing.T, f *fakeServer, d *driver) {

@@ -299,6 +299,9 @@ func (c *fakeConn) format(i int) int16 {
 }
 
 func nameOf(sql string) string {
+	if strings.Contains(sql, "CREATE SCHEMA") {
+		return "install"
+	}
 	if m := function.FindStringSubmatch(sql); m != nil {
 		return m[1]
 	}
@@ -315,6 +318,8 @@ func (f *fakeServer) query(c *fakeConn, sql string) {
 	f.note(c, what)
 	switch {
 	case f.hangs[what]:
+	case f.fails[what] != "":
+		c.send(&pgproto3.ErrorResponse{Severity: "ERROR", Code: f.fails[what], Message: "made by the test"}, ready)
 	case what == "hello":
 		row := func(a, b string) {
 			c.send(&pgproto3.RowDescription{Fields: []pgproto3.FieldDescription{{Name: []byte("a"), DataTypeOID: text}, {Name: []byte("b"), DataTypeOID: text}}},

@@ -110,6 +110,20 @@ func TestKeepEnds(t *testing.T) {
 		require.ErrorIs(t, s.Keep(ctx, func(engine.Proof) {}), context.Canceled)
 		require.Equal(t, 9*time.Second, time.Since(f.began).Truncate(time.Second), "it waits for no answer")
 	})
+	inBubble(t, Config{TTL: 24 * time.Second}, func(t *testing.T, f *fakeServer, d *driver) {
+		s, _, err := d.Open(t.Context())
+		require.NoError(t, err)
+		f.set(func() { f.hangs["renew"] = true })
+		time.AfterFunc(time.Second, func() {
+			f.set(func() {
+				delete(f.hangs, "renew")
+				f.answer["renew"] = one()
+			})
+		})
+		began := time.Now()
+		require.NoError(t, s.Keep(t.Context(), func(engine.Proof) {}))
+		require.Equal(t, 5*time.Second, time.Since(began), "the second renewal says that it is over, and the first is not waited for")
+	})
 }
 
 // A renewal notes the marks of the others, and not its own: a session that saw its own mark stand would end itself.
@@ -174,10 +188,28 @@ func TestInstallOnce(t *testing.T) {
 		_, _, err := d.Open(t.Context())
 		require.ErrorIs(t, err, errNoSchema)
 		require.Len(t, f.called("open"), 2)
-		f.set(func() {
-			for _, c := range f.calls {
-				require.NotContains(t, c.what, "CREATE")
-			}
-		})
+		require.Empty(t, f.called("install"))
+	})
+}
+
+// The schema can't be created: a server that does not answer is given up, and a connection with a transaction that has failed
+// is not used again.
+func TestInstallFails(t *testing.T) {
+	inBubble(t, Config{TTL: 24 * time.Second}, func(t *testing.T, f *fakeServer, d *driver) {
+		f.fails["hello"], f.hangs["install"] = "3F000", true
+		require.NoError(t, d.Confirm(t.Context()))
+		began := time.Now()
+		_, _, err := d.Open(t.Context())
+		require.ErrorIs(t, err, store.ErrUnknownOutcome)
+		require.Equal(t, d.config.limit(), time.Since(began))
+		f.set(func() { f.hangs["install"], f.fails["install"] = false, "42501" })
+		_, _, err = d.Open(t.Context())
+		require.ErrorIs(t, err, store.ErrDenied)
+		require.ErrorContains(t, err, "leadership schema postgres")
+		dials := len(f.dials())
+		f.set(func() { delete(f.fails, "hello") })
+		_, _, err = d.Open(t.Context())
+		require.NoError(t, err)
+		require.Len(t, f.dials(), dials+1)
 	})
 }

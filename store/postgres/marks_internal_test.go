@@ -80,7 +80,8 @@ func TestDeadByAnEarlierMark(t *testing.T) {
 	})
 }
 
-// Requests to end many sessions that hang keep no renewal from being sent.
+// Requests to end many sessions that hang keep no renewal from being sent, and no session from
+// being opened.
 func TestExpireLeavesRoomForRenewals(t *testing.T) {
 	inBubble(t, Config{TTL: 24 * time.Second}, func(t *testing.T, f *fakeServer, d *driver) {
 		s, _, err := d.Open(t.Context())
@@ -94,6 +95,9 @@ func TestExpireLeavesRoomForRenewals(t *testing.T) {
 		began := time.Now()
 		require.NoError(t, s.(*session).renew(t.Context(), func(engine.Proof) {}))
 		require.Equal(t, time.Second, time.Since(began), "a connection is made for it")
+		_, _, err = d.Open(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, time.Second, time.Since(began))
 	})
 }
 

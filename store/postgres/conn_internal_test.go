@@ -66,14 +66,16 @@ func TestServerThatAnsweredIsFirst(t *testing.T) {
 	})
 }
 
-// A server that takes connections and says nothing is given up after twice the limit.
+// A server that takes connections and says nothing is given up after twice the limit, and after 4 s at the soonest.
 func TestServerSaysNothing(t *testing.T) {
-	inBubble(t, Config{TTL: 24 * time.Second}, func(t *testing.T, f *fakeServer, d *driver) {
-		f.stuck["a:1"] = true
-		took, err := request(t.Context(), d)
-		require.ErrorIs(t, err, store.ErrUnavailable)
-		require.Equal(t, 48*time.Second, took)
-	})
+	for ttl, limit := range map[time.Duration]time.Duration{24 * time.Second: 48 * time.Second, time.Second: 4 * time.Second} {
+		inBubble(t, Config{TTL: ttl}, func(t *testing.T, f *fakeServer, d *driver) {
+			f.stuck["a:1"] = true
+			took, err := request(t.Context(), d)
+			require.ErrorIs(t, err, store.ErrUnavailable)
+			require.Equal(t, limit, took)
+		})
+	}
 }
 
 // A warning, such as that a commit might not be on the standby, makes the outcome unknown, and only that of its request.
@@ -81,13 +83,33 @@ func TestWarning(t *testing.T) {
 	inBubble(t, Config{TTL: 24 * time.Second}, func(t *testing.T, f *fakeServer, d *driver) {
 		s, _, err := d.Open(t.Context())
 		require.NoError(t, err)
-		f.set(func() { f.warns["renew"] = true })
-		renew := func() error {
-			return s.(*session).renew(t.Context(), func(engine.Proof) { require.False(t, f.warns["renew"]) })
-		}
+		renewals := 0
+		renew := func() error { return s.(*session).renew(t.Context(), func(engine.Proof) { renewals++ }) }
+		f.set(func() { f.notices["renew"] = "WARNING" })
 		require.ErrorIs(t, renew(), store.ErrUnknownOutcome)
-		f.set(func() { f.warns["renew"] = false })
-		require.NoError(t, renew())
+		require.Zero(t, renewals)
+		for _, severity := range []string{"", "INFO"} {
+			f.set(func() { f.notices["renew"] = severity })
+			require.NoError(t, renew())
+		}
+	})
+}
+
+// Another process creates the schema: the connections that are there find it.
+func TestSchemaAppears(t *testing.T) {
+	inBubble(t, Config{TTL: 24 * time.Second}, func(t *testing.T, f *fakeServer, d *driver) {
+		f.fails["hello"] = "3F000"
+		f.answer["queue"] = one(int64(1), "s", "n", []byte("own"), false, int64(7), int64(3000))
+		for range 2 {
+			ballots, err := d.Ballots(t.Context(), "x")
+			require.NoError(t, err)
+			require.Empty(t, ballots)
+		}
+		f.set(func() { delete(f.fails, "hello") })
+		ballots, err := d.Ballots(t.Context(), "x")
+		require.NoError(t, err)
+		require.Len(t, ballots, 1)
+		require.Len(t, f.dials(), 2)
 	})
 }
 

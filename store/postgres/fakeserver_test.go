@@ -31,7 +31,7 @@ type fakeServer struct {
 	fails   map[string]string                    // by function: the SQLSTATE of the error
 	hangs   map[string]bool                      // by function or statement: there is no answer
 	hung    []func()                             // the answers that hang
-	warns   map[string]bool                      // by function: the answer comes with a warning
+	notices map[string]string                    // by function: the severity of what comes with the answer
 	away    map[string]bool                      // by address: it refuses connections
 	gone    map[string]bool                      // by address: packets to it are dropped
 	stuck   map[string]bool                      // by address: it takes connections and says nothing
@@ -89,7 +89,7 @@ func inBubble(t *testing.T, config Config, test func(t *testing.T, f *fakeServer
 	synctest.Test(t, func(t *testing.T) {
 		f := &fakeServer{
 			t: t, began: time.Now(), answer: map[string]func([]string) []any{}, fails: map[string]string{}, hangs: map[string]bool{},
-			warns: map[string]bool{}, away: map[string]bool{}, gone: map[string]bool{}, stuck: map[string]bool{}, conns: map[*fakeConn]bool{},
+			notices: map[string]string{}, away: map[string]bool{}, gone: map[string]bool{}, stuck: map[string]bool{}, conns: map[*fakeConn]bool{},
 		}
 		if config.Addresses == nil {
 			config.Addresses = []string{"a:1"}
@@ -375,8 +375,8 @@ func (f *fakeServer) release() {
 }
 
 func (f *fakeServer) reply(c *fakeConn, name string) {
-	if f.warns[name] {
-		c.send(&pgproto3.NoticeResponse{Severity: "WARNUNG", SeverityUnlocalized: "WARNING", Message: "made by the test"})
+	if severity := f.notices[name]; severity != "" {
+		c.send(&pgproto3.NoticeResponse{Severity: "in another language", SeverityUnlocalized: severity, Message: "made by the test"})
 	}
 	answer := f.answer[name]
 	if answer == nil {

@@ -165,11 +165,14 @@ func TestNoConnection(t *testing.T) {
 		f.drop()
 		synctest.Wait()
 		ended := make(chan error)
-		for range 3 {
+		for range 10 {
 			go func() { _, err := request(t.Context(), d); ended <- err }()
 		}
-		for range 3 {
+		for range 10 {
 			require.ErrorIs(t, <-ended, store.ErrUnavailable)
 		}
+		f.set(func() { f.away["a:1"] = false })
+		_, err = request(t.Context(), d)
+		require.NoError(t, err, "their places are free")
 	})
 }

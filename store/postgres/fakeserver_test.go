@@ -102,6 +102,8 @@ func inBubble(t *testing.T, config Config, test func(t *testing.T, f *fakeServer
 			closing := time.Now()
 			require.NoError(t, d.Close())
 			require.LessOrEqual(t, time.Since(closing), time.Second, "Close waits for what hangs")
+			synctest.Wait()
+			require.Zero(t, f.open(), "Close leaves connections")
 			f.drop()
 			synctest.Wait()
 		}()
@@ -125,9 +127,12 @@ func (f *fakeServer) dial(ctx context.Context, _, address string) (net.Conn, err
 	client, server := net.Pipe()
 	c := &fakeConn{Conn: server, out: make(chan []byte, 1000), sql: map[string]string{}}
 	f.conns[c] = true
-	if !f.stuck[address] {
-		go f.serve(c)
+	if f.stuck[address] {
+		delete(f.conns, c)
+		close(c.out)
+		return client, nil
 	}
+	go f.serve(c)
 	go func() {
 		for b := range c.out {
 			if _, err := c.Write(b); err != nil {

@@ -57,10 +57,11 @@ func TestProof(t *testing.T) {
 			require.NoError(t, err)
 			ch <- opened{s, proof}
 		}()
-		synctest.Wait()
+		time.Sleep(3 * time.Second)
 		d.losses.Add(1)
 		f.release()
 		o := <-ch
+		require.Equal(t, 3*time.Second, o.proof.Sent.Since(time.Now()), "from before the request was sent")
 		require.Equal(t, 19*time.Second, o.proof.Valid)
 		require.EqualValues(t, 1, o.proof.Connection)
 
@@ -70,10 +71,11 @@ func TestProof(t *testing.T) {
 		go func() {
 			renewed <- o.s.(*session).renew(t.Context(), func(p engine.Proof) { proof = p })
 		}()
-		synctest.Wait()
+		time.Sleep(4 * time.Second)
 		d.losses.Add(1)
 		f.release()
 		require.NoError(t, <-renewed)
+		require.Equal(t, 4*time.Second, proof.Sent.Since(time.Now()))
 		require.EqualValues(t, 2, proof.Connection)
 		require.Equal(t, 19*time.Second, proof.Valid)
 	})
@@ -189,6 +191,18 @@ func TestInstallOnce(t *testing.T) {
 		require.ErrorIs(t, err, errNoSchema)
 		require.Len(t, f.called("open"), 2)
 		require.Empty(t, f.called("install"))
+	})
+}
+
+// The schema was dropped, and the connections do not know it yet: it is created again.
+func TestInstallAgain(t *testing.T) {
+	inBubble(t, Config{TTL: 24 * time.Second}, func(t *testing.T, f *fakeServer, d *driver) {
+		_, _, err := d.Open(t.Context())
+		require.NoError(t, err)
+		f.set(func() { f.fails["hello"], f.fails["open"] = "3F000", "3F000" })
+		_, _, err = d.Open(t.Context())
+		require.Error(t, err)
+		require.Len(t, f.called("install"), 1)
 	})
 }
 

@@ -176,3 +176,37 @@ func TestNoConnection(t *testing.T) {
 		require.NoError(t, err, "their places are free")
 	})
 }
+
+// The connection was lost while it was idle: nothing was sent, and the error says so.
+func TestIdleConnectionIsLost(t *testing.T) {
+	inBubble(t, Config{TTL: 24 * time.Second}, func(t *testing.T, f *fakeServer, d *driver) {
+		_, err := request(t.Context(), d)
+		require.NoError(t, err)
+		f.set(func() {
+			for c := range f.conns {
+				if !c.listens {
+					f.end(c)
+				}
+			}
+		})
+		_, err = request(t.Context(), d)
+		require.ErrorIs(t, err, store.ErrUnavailable)
+		require.NotErrorIs(t, err, store.ErrUnknownOutcome)
+		require.EqualValues(t, 1, d.losses.Load())
+		_, err = request(t.Context(), d)
+		require.NoError(t, err)
+	})
+}
+
+// The driver is being closed when a request of its own, such as one to end a session, gets its connection: the connection is
+// closed, and so are all others.
+func TestCloseMeanwhile(t *testing.T) {
+	inBubble(t, Config{TTL: 24 * time.Second}, func(t *testing.T, f *fakeServer, d *driver) {
+		_, err := request(t.Context(), d)
+		require.NoError(t, err)
+		d.life.Stop()
+		_, _, err = query[nothing](t.Context(), d, d.requests, d.call("close($1)"), "")
+		require.ErrorIs(t, err, store.ErrClosed)
+		require.Empty(t, f.called("close"))
+	})
+}

@@ -34,6 +34,7 @@ type fakeServer struct {
 	notices map[string]string                    // by function: the severity of what comes with the answer
 	away    map[string]bool                      // by address: it refuses connections
 	gone    map[string]bool                      // by address: packets to it are dropped
+	slow    time.Duration                        // it takes so long to connect
 	stuck   map[string]bool                      // by address: it takes connections and says nothing
 	mute    bool                                 // notifications of clients get lost, as with a pooler
 	dialled []string                             // addresses
@@ -115,6 +116,11 @@ func (f *fakeServer) dial(ctx context.Context, _, address string) (net.Conn, err
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.dialled = append(f.dialled, address)
+	if f.slow > 0 {
+		f.mu.Unlock()
+		time.Sleep(f.slow)
+		f.mu.Lock()
+	}
 	if f.gone[address] {
 		f.mu.Unlock()
 		<-ctx.Done()
@@ -236,6 +242,9 @@ func (f *fakeServer) serve(c *fakeConn) {
 		return
 	}
 	f.set(func() {
+		if !f.conns[c] {
+			return
+		}
 		c.send(&pgproto3.AuthenticationOk{}, &pgproto3.ParameterStatus{Name: "server_version", Value: "15.1"},
 			&pgproto3.ParameterStatus{Name: "client_encoding", Value: "UTF8"}, &pgproto3.ParameterStatus{Name: "standard_conforming_strings", Value: "on"},
 			&pgproto3.BackendKeyData{ProcessID: 1, SecretKey: []byte{1, 2, 3, 4}}, ready)

@@ -156,6 +156,81 @@ func TestWaitForAConnectionEnds(t *testing.T) {
 	})
 }
 
+// A connection is given at the moment at which its request gives up: the connection is not lost for the others.
+func TestGivenTooLate(t *testing.T) {
+	inBubble(t, Config{TTL: 24 * time.Second}, func(t *testing.T, f *fakeServer, d *driver) {
+		_, err := request(t.Context(), d)
+		require.NoError(t, err)
+		for range 100 {
+			hanging(t, f, d, 1)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second/2)
+			time.AfterFunc(time.Second/2, f.release)
+			_, _ = request(ctx, d)
+			cancel()
+			synctest.Wait()
+			took, err := request(t.Context(), d)
+			require.NoError(t, err)
+			require.Zero(t, took)
+		}
+		require.Len(t, f.dials(), 2)
+	})
+}
+
+// Those that wait get a connection in the order in which they came.
+func TestWaitingInOrder(t *testing.T) {
+	inBubble(t, Config{TTL: 24 * time.Second}, func(t *testing.T, f *fakeServer, d *driver) {
+		_, err := request(t.Context(), d)
+		require.NoError(t, err)
+		hanging(t, f, d, 1)
+		var order []string
+		f.set(func() {
+			f.answer["close"] = func(args []string) []any {
+				order = append(order, args[0])
+				return []any{""}
+			}
+		})
+		for _, id := range []string{"1", "2", "3"} {
+			go func() { _, _ = ask[nothing](t.Context(), d, "close($1)", id) }()
+			synctest.Wait()
+		}
+		f.release()
+		synctest.Wait()
+		require.Equal(t, []string{"1", "2", "3"}, order)
+	})
+}
+
+// A connection that was being made while another one was lost might be to the server that has gone: the request gets the
+// next one.
+func TestLossWhileConnecting(t *testing.T) {
+	inBubble(t, Config{TTL: 24 * time.Second}, func(t *testing.T, f *fakeServer, d *driver) {
+		require.NoError(t, d.Confirm(t.Context()))
+		d.lostConnection()
+		f.set(func() { f.slow = 5 * time.Second })
+		time.AfterFunc(2*time.Second, d.lostConnection)
+		took, err := request(t.Context(), d)
+		require.NoError(t, err)
+		require.Equal(t, 10*time.Second, took)
+		require.Equal(t, 2, f.open())
+	})
+}
+
+// No more connections are made than requests may be under way.
+func TestMostConnections(t *testing.T) {
+	inBubble(t, Config{TTL: 24 * time.Second}, func(t *testing.T, f *fakeServer, d *driver) {
+		grows := func(open int) bool {
+			d.pool.mu.Lock()
+			defer d.pool.mu.Unlock()
+			d.pool.open, d.pool.waiting = open, []chan got{make(chan got, 1)}
+			d.grow()
+			defer func() { d.pool.open, d.pool.waiting = 0, nil }()
+			return d.pool.dialing > 0
+		}
+		require.False(t, grows(mostConns))
+		require.True(t, grows(mostConns-1))
+		synctest.Wait()
+	})
+}
+
 // If no connection can be made, all that wait get the error at once.
 func TestNoConnection(t *testing.T) {
 	inBubble(t, Config{TTL: 24 * time.Second}, func(t *testing.T, f *fakeServer, d *driver) {

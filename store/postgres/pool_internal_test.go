@@ -279,7 +279,14 @@ func TestCloseMeanwhile(t *testing.T) {
 	inBubble(t, Config{TTL: 24 * time.Second}, func(t *testing.T, f *fakeServer, d *driver) {
 		_, err := request(t.Context(), d)
 		require.NoError(t, err)
+		c, err := d.take(t.Context())
+		require.NoError(t, err)
 		d.life.Stop()
+		synctest.Wait()
+		d.pool.mu.Lock()
+		c.lost = d.pool.lost // the link's end counts as a loss
+		d.pool.idle = append(d.pool.idle, c)
+		d.pool.mu.Unlock()
 		_, _, err = query[nothing](t.Context(), d, d.requests, d.call("close($1)"), "")
 		require.ErrorIs(t, err, store.ErrClosed)
 		require.Empty(t, f.called("close"))

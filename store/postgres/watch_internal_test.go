@@ -171,6 +171,7 @@ func TestShow(t *testing.T) {
 		require.True(t, d.marks["dead"].watched)
 		require.False(t, d.marks["elsewhere"].watched, "nothing that is watched is of that session")
 
+		leader.Leader = nil // its revision is known
 		again := show(one, three, looked{Token: 4, Election: "y", Session: "s", Nonce: "n4", Mark: 7, TTL: 60_000}, leader)
 		require.Equal(t, []tells{{0, engine.News{AsOf: sent}}}, again)
 		three.Resign = true

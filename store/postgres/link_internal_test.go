@@ -57,6 +57,24 @@ func TestLinkIsProbed(t *testing.T) {
 	})
 }
 
+// What there is to do since the link has looked for it last is done at once, without a probe.
+func TestWakeBeforeRest(t *testing.T) {
+	inBubble(t, Config{TTL: 24 * time.Second}, func(t *testing.T, f *fakeServer, d *driver) {
+		conn, err := d.connect()
+		require.NoError(t, err)
+		defer shut(conn)
+		d.mu.Lock()
+		d.link.wake()
+		d.mu.Unlock()
+		began := time.Now()
+		require.NoError(t, d.rest(conn))
+		require.Zero(t, time.Since(began))
+		require.NoError(t, d.rest(conn))
+		require.Equal(t, 6*time.Second, time.Since(began), "once")
+		require.Len(t, f.called(probe), 1)
+	})
+}
+
 // The rule of notifications: they are hints. Those of what is not watched cost no request, whatever they say.
 func TestHints(t *testing.T) {
 	inBubble(t, Config{TTL: 24 * time.Second}, func(t *testing.T, f *fakeServer, d *driver) {

@@ -22,10 +22,12 @@ func TestExpireOnce(t *testing.T) {
 		for range 10 {
 			d.note("dead", 7, 3000, began.Add(3*time.Second))
 		}
+		time.Sleep(2 * time.Second) // for more connections
 		synctest.Wait()
 		require.Len(t, f.called("expire"), 1)
 		d.note("dead", 8, 3000, began.Add(4*time.Second)) // it was renewed meanwhile
 		d.note("dead", 8, 3000, began.Add(7*time.Second))
+		time.Sleep(2 * time.Second)
 		synctest.Wait()
 		require.Len(t, f.called("expire"), 1)
 		time.Sleep(d.config.limit())
@@ -110,6 +112,7 @@ func TestWatchedOn(t *testing.T) {
 		time.Sleep(5 * time.Second)
 		d.note("holder", 8, 10_000, time.Now())
 		require.False(t, d.marks.due().IsZero())
+		f.set(func() { f.answer["look"] = one() })
 		w.Stop()
 		time.Sleep(time.Minute)
 		synctest.Wait()

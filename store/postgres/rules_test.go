@@ -175,42 +175,42 @@ func TestPause(t *testing.T) {
 	}
 	require.Empty(t, pauses())
 	failsOver()
-	require.Equal(t, "pause 1|5000|0", pauses())
+	require.Equal(t, "pause 2|5000|0", pauses())
 	query("SELECT open('short', 4000, 7)")
-	require.Equal(t, "pause 1|5000|0", pauses())
+	require.Equal(t, "pause 2|5000|0", pauses())
 	query("SELECT open('long', 6000, 7)")
-	require.Equal(t, "pause 1|6000|1", pauses(), "with another mark, every peer counts anew")
+	require.Equal(t, "pause 2|6000|1", pauses(), "with another mark, every peer counts anew")
 	require.Equal(t, "5", query("SELECT count(*) FROM session WHERE mark = 7"), "no other session is changed")
 	query("UPDATE service SET longest = 1000") // as the next server might have it
 	failsOver()
-	require.Equal(t, "pause 1|6000|1\npause 2|1000|0", pauses())
-	require.Equal(t, "pause|pause 1|3|6000", query("SELECT outcome, pause, pause_mark, pause_ttl FROM enter('long', 'x', 'n', 0, 1, 'v')"),
+	require.Equal(t, "pause 2|6000|1\npause 3|1000|0", pauses())
+	require.Equal(t, "pause|pause 2|2|6000", query("SELECT outcome, pause, pause_mark, pause_ttl FROM enter('long', 'x', 'n', 0, 1, 'v')"),
 		"the longest one, and its mark is shown with the epoch")
-	query("SELECT expire('pause 1', 3)")
-	require.Equal(t, "pause 2", query("SELECT pause FROM enter('long', 'x', 'n', 0, 1, 'v')"))
 	query("SELECT expire('pause 2', 2)")
+	require.Equal(t, "pause 3", query("SELECT pause FROM enter('long', 'x', 'n', 0, 1, 'v')"))
+	query("SELECT expire('pause 3', 3)")
 	require.Equal(t, "stands", query("SELECT outcome FROM enter('long', 'x', 'n', 0, 1, 'v')"))
 
 	failsOver()
 	failsOver()
-	require.Equal(t, "pause 4|1000|0", pauses(), "the pauses of two failovers are one, not one after the other")
+	require.Equal(t, "pause 5|1000|0", pauses(), "the pauses of two failovers are one, not one after the other")
 }
 
 // The rule of hello: another cluster is a failover, too, and the same server is none. Nor is running the schema again.
 func TestHello(t *testing.T) {
 	t.Parallel()
 	name, query := ownSchema(t)
-	require.Equal(t, "1|0", query("SELECT * FROM hello()"))
+	require.Equal(t, "1|1", query("SELECT * FROM hello()"))
 	sql, err := postgres.Schema(name)
 	require.NoError(t, err)
 	query(sql)
-	require.Equal(t, "1|0", query("SELECT * FROM hello()"))
+	require.Equal(t, "1|1", query("SELECT * FROM hello()"))
 	query("UPDATE service SET cluster = 0")
-	require.Equal(t, "1|1", query("SELECT * FROM hello()"))
-	require.Equal(t, "1|1", query("SELECT * FROM hello()"))
+	require.Equal(t, "1|2", query("SELECT * FROM hello()"))
+	require.Equal(t, "1|2", query("SELECT * FROM hello()"))
 	query(sql)
-	require.Equal(t, "1|1", query("SELECT * FROM hello()"))
-	require.Equal(t, "pause 1", query("SELECT id FROM session"))
+	require.Equal(t, "1|2", query("SELECT * FROM hello()"))
+	require.Equal(t, "pause 2", query("SELECT id FROM session"))
 	_, err = rows(soon(t), dial(t, name), "INSERT INTO service SELECT * FROM service")
 	require.ErrorContains(t, err, "service_one", "there is one row")
 }
@@ -241,9 +241,9 @@ func TestMarksAreShownWithTheEpoch(t *testing.T) {
 		}
 		return strings.Join(marks, " ")
 	}
-	require.Equal(t, "7 7 7 7 7", shown())
-	query("UPDATE service SET timeline = 0; SELECT hello()")
 	require.Equal(t, "6 6 6 6 6", shown())
+	query("UPDATE service SET timeline = 0; SELECT hello()")
+	require.Equal(t, "5 5 5 5 5", shown())
 }
 
 // The rules of look: only an acknowledged entry is a leader, and the value of a leader that is known is not sent again.

@@ -17,7 +17,7 @@ CREATE TABLE IF NOT EXISTS {schema}.service (
 	layout   int    NOT NULL,
 	cluster  bigint NOT NULL,
 	timeline bigint NOT NULL,
-	epoch    bigint NOT NULL, -- how often the server has lost transactions, at most
+	epoch    bigint NOT NULL, -- goes up each time that the server might have lost transactions; not below timeline
 	longest  bigint NOT NULL  -- the longest ttl of a session so far, in ms
 );
 CREATE UNIQUE INDEX IF NOT EXISTS service_one ON {schema}.service ((true));
@@ -77,7 +77,7 @@ CREATE OR REPLACE TRIGGER tell AFTER UPDATE OR DELETE ON {schema}.entry
 -- have gone back.
 CREATE OR REPLACE FUNCTION {schema}.number() RETURNS bigint LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-	RETURN (SELECT (epoch << 40) | nextval('{schema}.numbers') FROM {schema}.service);
+	RETURN (SELECT ((epoch - 1) << 40) | nextval('{schema}.numbers') FROM {schema}.service);
 END $$;
 
 -- hello is the first call on each connection. On another cluster or timeline than the last one, transactions might have
@@ -89,7 +89,7 @@ DECLARE
 	here_cluster  bigint := (SELECT system_identifier FROM pg_control_system());
 	here_timeline bigint := ('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::bigint;
 BEGIN
-	UPDATE {schema}.service SET cluster = here_cluster, timeline = here_timeline, epoch = greatest(epoch + 1, here_timeline - 1)
+	UPDATE {schema}.service SET cluster = here_cluster, timeline = here_timeline, epoch = greatest(epoch + 1, here_timeline)
 		WHERE (cluster, timeline) IS DISTINCT FROM (here_cluster, here_timeline);
 	IF FOUND THEN
 		DELETE FROM {schema}.session s USING {schema}.service v WHERE s.pause AND s.ttl <= v.longest; -- the new one is as long
@@ -239,18 +239,17 @@ END $$;
 CREATE OR REPLACE FUNCTION {schema}.fence(for_session text, for_token bigint) RETURNS void
 	LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-	most   bigint;
-	so_far bigint := extract(epoch FROM current_setting('idle_in_transaction_session_timeout')::interval) * 1000;
+	idle bigint := extract(epoch FROM current_setting('idle_in_transaction_session_timeout')::interval) * 1000;
+	tcp  bigint := current_setting('tcp_user_timeout');
+	most bigint;
 BEGIN
 	SELECT s.ttl / 4 INTO most FROM {schema}.entry e JOIN {schema}.session s ON s.id = e.session
 		WHERE e.token = for_token AND e.session = for_session FOR KEY SHARE OF e;
 	IF NOT FOUND THEN
 		RAISE EXCEPTION 'the ballot with the token % has gone: the term is over', for_token USING ERRCODE = 'LD001';
 	END IF;
-	PERFORM set_config('tcp_user_timeout', most::text, true);
-	IF so_far = 0 OR so_far > most THEN
-		PERFORM set_config('idle_in_transaction_session_timeout', most::text, true);
-	END IF;
+	PERFORM set_config('idle_in_transaction_session_timeout', least(most, nullif(idle, 0))::text, true);
+	PERFORM set_config('tcp_user_timeout', least(most, nullif(tcp, 0))::text, true);
 END $$;
 
 -- look returns the entries with these tokens and the leaders of these elections, with the marks of their sessions. The
@@ -301,7 +300,7 @@ $$;
 REVOKE ALL ON ALL FUNCTIONS IN SCHEMA {schema} FROM PUBLIC;
 
 INSERT INTO {schema}.service
-	SELECT 1, system_identifier, timeline, timeline - 1, 0 -- the epoch is not below that of a schema which was dropped
+	SELECT 1, system_identifier, timeline, timeline, 0 -- the epoch is not below that of a schema which was dropped
 	FROM pg_control_system(), CAST(('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32) AS bigint) timeline
 	WHERE NOT EXISTS (SELECT FROM {schema}.service);
 

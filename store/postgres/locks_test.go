@@ -101,7 +101,7 @@ func TestSessionEndsMeanwhile(t *testing.T) {
 	} {
 		w := newTwo(t)
 		w.query("SELECT enter('a', 'x', 'n1', 0, 1, 'v')")
-		require.Equal(t, "over", w.run("SELECT expire('a', 1)", "SELECT "+call), call)
+		require.Equal(t, "over", w.run("SELECT expire('a', 0)", "SELECT "+call), call)
 	}
 }
 
@@ -109,7 +109,7 @@ func TestSessionEndsMeanwhile(t *testing.T) {
 func TestRenewedMeanwhile(t *testing.T) {
 	t.Parallel()
 	w := newTwo(t)
-	require.Equal(t, "f", w.run("SELECT renew('a', 2)", "SELECT expire('a', 1)"))
+	require.Equal(t, "f", w.run("SELECT renew('a', 2)", "SELECT expire('a', 0)"))
 }
 
 // Candidates create the schema at the same moment.

@@ -140,12 +140,12 @@ func TestExpire(t *testing.T) {
 	t.Parallel()
 	_, query := ownSchema(t)
 	query("SELECT open('a', 3000, 7)")
-	require.Equal(t, "a|8|3000", query("SELECT * FROM renew('a', 8)"))
-	require.Equal(t, "f", query("SELECT expire('a', 7)"), "it was renewed")
+	require.Equal(t, "a|9|3000", query("SELECT * FROM renew('a', 8)"))
+	require.Equal(t, "f", query("SELECT expire('a', 6)"), "it was renewed")
 	require.Equal(t, "1", query("SELECT count(*) FROM session"))
-	require.Equal(t, "t", query("SELECT expire('a', 8)"))
+	require.Equal(t, "t", query("SELECT expire('a', 9)"))
 	require.Equal(t, "0", query("SELECT count(*) FROM session"))
-	require.Equal(t, "t", query("SELECT expire('a', 8)"), "it is gone")
+	require.Equal(t, "t", query("SELECT expire('a', 9)"), "it is gone")
 }
 
 // The rule of renew: each session looks after the eight that come after it in the ring.

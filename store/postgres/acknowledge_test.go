@@ -19,7 +19,6 @@ func TestAcknowledgeBesideATransaction(t *testing.T) {
 		"the end of the session":        {"DELETE FROM leadership.session WHERE id = '%s' AND %d > 0", true, "over"},
 		"the end of the ballot":         {"DELETE FROM leadership.entry WHERE session = '%s' AND token = %d", true, "gone"},
 		"a later acknowledgement":       {"SELECT leadership.acknowledge('%s', %d, 100, 'later')", true, "late"},
-		"a renewal":                     {"UPDATE leadership.session SET mark = mark + 1 WHERE id = '%s' AND %d > 0", false, "done"},
 		"a transaction under the fence": {"SELECT leadership.fence('%s', %d)", false, "done"},
 	} {
 		t.Run(other, func(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"strings"
 	"testing"
 	"time"
 
@@ -27,8 +28,12 @@ func TestConfigIsChecked(t *testing.T) {
 		{"addresses", nil, func(c *postgres.Config) { c.Addresses = []string{"user:" + secret + "@a:5432"} }},
 		{"user", nil, func(c *postgres.Config) { c.User = "" }},
 		{"user", nil, func(c *postgres.Config) { c.Password = secret + "\x00" }},
+		{"user", nil, func(c *postgres.Config) { c.User = "x\x00" }},
+		{"user", nil, func(c *postgres.Config) { c.Database = "x\x00" }},
 		{"database", nil, func(c *postgres.Config) { c.Database = "" }},
 		{"schema", []string{"Big"}, func(c *postgres.Config) { c.Schema = "Big" }},
+		{"schema", nil, func(c *postgres.Config) { c.Schema = "1x" }},
+		{"schema", nil, func(c *postgres.Config) { c.Schema = strings.Repeat("x", 41) }},
 		{"schema", []string{"pg_x"}, func(c *postgres.Config) { c.Schema = "pg_x" }},
 		{"schema", nil, func(c *postgres.Config) { c.Schema = `x"; DROP` }},
 		{"prefix", []string{"a//b"}, func(c *postgres.Config) { c.Prefix = "a//b" }},

@@ -134,9 +134,10 @@ func (d *driver) connect() (*pgx.Conn, error) {
 var errStandby = fmt.Errorf("%w: the server is a standby", store.ErrUnavailable)
 
 // greet says hello on a connection: one round trip. It makes the connection's settings those that the store needs,
-// whatever the operator has set for the role or the database. The defaults for transactions count from the next transaction
-// on, so hello has one of its own. lock_timeout also bounds a commit that waits for the lock of NOTIFY: statement_timeout does
-// not, and the server notices only after the commit that the client has gone.
+// whatever the operator has set for the role or the database. The defaults for transactions count from the next
+// transaction on, so hello has one of its own. A standby is not asked: hello is an error there, which the standby would
+// log. lock_timeout also bounds a commit that waits for the lock of NOTIFY: statement_timeout does not, and the server
+// notices only after the commit that the client has gone.
 func (c Config) greet(ctx context.Context, conn *pgconn.PgConn) error {
 	if version := conn.ParameterStatus("server_version"); major(version) < leastVersion {
 		return adapter.Refuse("addresses", "", "the server says that it is PostgreSQL %s; elections need %d or later", version, leastVersion)
@@ -158,7 +159,7 @@ SET jit = off;
 SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') IN ('off', 'local');
 COMMIT;
 SELECT current_setting('server_encoding'), pg_is_in_recovery();
-SELECT layout, epoch FROM %s.hello();`, c.limit().Milliseconds(), c.limit().Milliseconds(), c.Schema)).ReadAll()
+SELECT layout, epoch FROM %s.hello() WHERE (SELECT NOT pg_is_in_recovery());`, c.limit().Milliseconds(), c.limit().Milliseconds(), c.Schema)).ReadAll()
 	var refused *pgconn.PgError
 	for _, r := range results { // also if hello has failed, or its commit
 		if len(r.Rows) != 1 || len(r.Rows[0]) != 2 {

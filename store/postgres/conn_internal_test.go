@@ -25,7 +25,7 @@ func TestRequestIsNotCancelled(t *testing.T) {
 			time.Sleep(20 * time.Second) // a request to cancel would have this long
 			synctest.Wait()
 			require.Zero(t, f.cancels)
-			require.Len(t, f.dialled, 2)
+			require.Len(t, f.dials(), 2)
 		})
 	}
 }
@@ -46,7 +46,7 @@ func TestCallerGivesUp(t *testing.T) {
 		synctest.Wait()
 		_, err = request(t.Context(), d)
 		require.NoError(t, err)
-		require.Len(t, f.dialled, 2)
+		require.Len(t, f.dials(), 2)
 	})
 }
 
@@ -57,23 +57,25 @@ func TestServerThatAnsweredIsFirst(t *testing.T) {
 		took, err := request(t.Context(), d)
 		require.NoError(t, err)
 		require.Equal(t, 12*time.Second, took, "to dial takes half the limit at most")
-		require.Equal(t, []string{"a:1", "b:1", "b:1"}, f.dialled)
+		require.Equal(t, []string{"a:1", "b:1", "b:1"}, f.dials())
 		f.set(func() { f.away["b:1"], f.gone["a:1"] = true, false })
 		f.drop()
 		time.Sleep(time.Second)
 		synctest.Wait()
-		require.Equal(t, []string{"b:1", "a:1"}, f.dialled[3:5], "then the others in their order")
+		require.Equal(t, []string{"b:1", "a:1"}, f.dials()[3:5], "then the others in their order")
 	})
 }
 
-// A server that takes connections and says nothing is given up after twice the limit.
+// A server that takes connections and says nothing is given up after twice the limit, and after 4 s at the soonest.
 func TestServerSaysNothing(t *testing.T) {
-	inBubble(t, Config{TTL: 24 * time.Second}, func(t *testing.T, f *fakeServer, d *driver) {
-		f.stuck["a:1"] = true
-		took, err := request(t.Context(), d)
-		require.ErrorIs(t, err, store.ErrUnavailable)
-		require.Equal(t, 48*time.Second, took)
-	})
+	for ttl, limit := range map[time.Duration]time.Duration{24 * time.Second: 48 * time.Second, time.Second: 4 * time.Second} {
+		inBubble(t, Config{TTL: ttl}, func(t *testing.T, f *fakeServer, d *driver) {
+			f.stuck["a:1"] = true
+			took, err := request(t.Context(), d)
+			require.ErrorIs(t, err, store.ErrUnavailable)
+			require.Equal(t, limit, took)
+		})
+	}
 }
 
 // A warning, such as that a commit might not be on the standby, makes the outcome unknown, and only that of its request.
@@ -81,13 +83,33 @@ func TestWarning(t *testing.T) {
 	inBubble(t, Config{TTL: 24 * time.Second}, func(t *testing.T, f *fakeServer, d *driver) {
 		s, _, err := d.Open(t.Context())
 		require.NoError(t, err)
-		f.set(func() { f.warns["renew"] = true })
-		renew := func() error {
-			return s.(*session).renew(t.Context(), func(engine.Proof) { require.False(t, f.warns["renew"]) })
-		}
+		renewals := 0
+		renew := func() error { return s.(*session).renew(t.Context(), func(engine.Proof) { renewals++ }) }
+		f.set(func() { f.notices["renew"] = "WARNING" })
 		require.ErrorIs(t, renew(), store.ErrUnknownOutcome)
-		f.set(func() { f.warns["renew"] = false })
-		require.NoError(t, renew())
+		require.Zero(t, renewals)
+		for _, severity := range []string{"", "INFO"} {
+			f.set(func() { f.notices["renew"] = severity })
+			require.NoError(t, renew())
+		}
+	})
+}
+
+// Another process creates the schema: the connections that are there find it.
+func TestSchemaAppears(t *testing.T) {
+	inBubble(t, Config{TTL: 24 * time.Second}, func(t *testing.T, f *fakeServer, d *driver) {
+		f.fails["hello"] = "3F000"
+		f.answer["queue"] = one(int64(1), "s", "n", []byte("own"), false, int64(7), int64(3000))
+		for range 2 {
+			ballots, err := d.Ballots(t.Context(), "x")
+			require.NoError(t, err)
+			require.Empty(t, ballots)
+		}
+		f.set(func() { delete(f.fails, "hello") })
+		ballots, err := d.Ballots(t.Context(), "x")
+		require.NoError(t, err)
+		require.Len(t, ballots, 1)
+		require.Len(t, f.dials(), 2)
 	})
 }
 
@@ -104,6 +126,11 @@ func TestSchemaWasDropped(t *testing.T) {
 		require.ErrorIs(t, s.(*session).renew(t.Context(), nil), engine.ErrOver)
 		_, err = s.Enter(t.Context(), "x", engine.Nonce{Name: "n"}, "own")
 		require.ErrorIs(t, err, engine.ErrOver)
+		f.set(func() { f.fails["look"] = "42P01" })
+		var told news
+		_, err = d.WatchLeader(t.Context(), "x", told.tell)
+		require.NoError(t, err)
+		require.Equal(t, engine.State{}, *told[0].State)
 		ballots, err := d.Ballots(t.Context(), "x")
 		require.NoError(t, err)
 		require.Empty(t, ballots)

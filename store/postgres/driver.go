@@ -179,7 +179,7 @@ func (d *driver) Elections(ctx context.Context) (names []string, err error) {
 
 // RequestResignation implements engine.Driver.
 func (d *driver) RequestResignation(ctx context.Context, election string, token uint64) error {
-	_, err := read[nothing](ctx, d, "ask($1, $2)", d.name(election), int64(token&(1<<63-1)))
+	_, err := read[nothing](ctx, d, "ask($1, $2)", d.name(election), int64(token))
 	return err
 }
 

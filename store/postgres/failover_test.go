@@ -1,6 +1,7 @@
 package postgres_test
 
 import (
+	"strconv"
 	"testing"
 	"time"
 
@@ -208,4 +209,25 @@ func TestCancelledCommits(t *testing.T) {
 	require.Positive(t, cancelled)
 	require.NoError(t, p.standby.Reconnect(soon(t)))
 	receive(t, c.Terms, "it leads again")
+}
+
+// To pass over a standby is no error in the standby's log. All candidates try the standbys again and again at a failover.
+func TestStandbyIsPassedOverQuietly(t *testing.T) {
+	t.Parallel()
+	p := newPair(t, false)
+	castFirst(t, open(t, p.config), newElection(), "so that there is a schema")
+	require.NoError(t, p.standby.CatchUp(soon(t)))
+	stat := func(column string) int {
+		n, err := strconv.Atoi(p.standby.Query(t, "SELECT "+column+" FROM pg_stat_database WHERE datname = 'postgres'"))
+		require.NoError(t, err)
+		return n
+	}
+	before := stat("sessions")
+	p.config.Addresses = append(p.standby.Addrs(), p.primary.Addrs()...)
+	for range 3 {
+		castFirst(t, open(t, p.config), newElection(), "own")
+	}
+	own := 1 // sessions of stat
+	eventually(t, func() bool { own++; return stat("sessions")-before > own }, "the standby was tried, besides by stat")
+	require.Zero(t, stat("xact_rollback"), "of transactions that failed")
 }

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -30,10 +31,12 @@ type fakeServer struct {
 	fails   map[string]string                    // by function: the SQLSTATE of the error
 	hangs   map[string]bool                      // by function or statement: there is no answer
 	hung    []func()                             // the answers that hang
-	warns   map[string]bool                      // by function: the answer comes with a warning
+	notices map[string]string                    // by function: the severity of what comes with the answer
 	away    map[string]bool                      // by address: it refuses connections
 	gone    map[string]bool                      // by address: packets to it are dropped
+	slow    time.Duration                        // it takes so long to connect
 	stuck   map[string]bool                      // by address: it takes connections and says nothing
+	mute    bool                                 // notifications of clients get lost, as with a pooler
 	dialled []string                             // addresses
 	calls   []fakeCall
 	cancels int // requests to cancel
@@ -43,6 +46,7 @@ type fakeServer struct {
 // fakeCall is a request that has come: of a function, or of another statement.
 type fakeCall struct {
 	what string
+	args []string
 	at   time.Duration
 	conn *fakeConn
 }
@@ -86,7 +90,7 @@ func inBubble(t *testing.T, config Config, test func(t *testing.T, f *fakeServer
 	synctest.Test(t, func(t *testing.T) {
 		f := &fakeServer{
 			t: t, began: time.Now(), answer: map[string]func([]string) []any{}, fails: map[string]string{}, hangs: map[string]bool{},
-			warns: map[string]bool{}, away: map[string]bool{}, gone: map[string]bool{}, stuck: map[string]bool{}, conns: map[*fakeConn]bool{},
+			notices: map[string]string{}, away: map[string]bool{}, gone: map[string]bool{}, stuck: map[string]bool{}, conns: map[*fakeConn]bool{},
 		}
 		if config.Addresses == nil {
 			config.Addresses = []string{"a:1"}
@@ -95,8 +99,12 @@ func inBubble(t *testing.T, config Config, test func(t *testing.T, f *fakeServer
 		config.Logger = slog.New(slog.NewTextHandler(t.Output(), nil))
 		d, err := newDriver(config)
 		require.NoError(t, err)
-		defer func() { // also of what hangs
+		defer func() {
+			closing := time.Now()
 			require.NoError(t, d.Close())
+			require.LessOrEqual(t, time.Since(closing), time.Second, "Close waits for what hangs")
+			synctest.Wait()
+			require.Zero(t, f.open(), "Close leaves connections")
 			f.drop()
 			synctest.Wait()
 		}()
@@ -108,6 +116,11 @@ func (f *fakeServer) dial(ctx context.Context, _, address string) (net.Conn, err
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.dialled = append(f.dialled, address)
+	if f.slow > 0 {
+		f.mu.Unlock()
+		time.Sleep(f.slow)
+		f.mu.Lock()
+	}
 	if f.gone[address] {
 		f.mu.Unlock()
 		<-ctx.Done()
@@ -120,9 +133,12 @@ func (f *fakeServer) dial(ctx context.Context, _, address string) (net.Conn, err
 	client, server := net.Pipe()
 	c := &fakeConn{Conn: server, out: make(chan []byte, 1000), sql: map[string]string{}}
 	f.conns[c] = true
-	if !f.stuck[address] {
-		go f.serve(c)
+	if f.stuck[address] {
+		delete(f.conns, c)
+		close(c.out)
+		return client, nil
 	}
+	go f.serve(c)
 	go func() {
 		for b := range c.out {
 			if _, err := c.Write(b); err != nil {
@@ -170,6 +186,25 @@ func (f *fakeServer) called(what string) (at []time.Duration) {
 	return at
 }
 
+// dials returns the addresses that were dialled.
+func (f *fakeServer) dials() []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.dialled)
+}
+
+// args returns the arguments of the last call of a function.
+func (f *fakeServer) args(function string) (args []string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, c := range f.calls {
+		if c.what == function {
+			args = c.args
+		}
+	}
+	return args
+}
+
 // open counts the connections.
 func (f *fakeServer) open() int {
 	f.mu.Lock()
@@ -207,6 +242,9 @@ func (f *fakeServer) serve(c *fakeConn) {
 		return
 	}
 	f.set(func() {
+		if !f.conns[c] {
+			return
+		}
 		c.send(&pgproto3.AuthenticationOk{}, &pgproto3.ParameterStatus{Name: "server_version", Value: "15.1"},
 			&pgproto3.ParameterStatus{Name: "client_encoding", Value: "UTF8"}, &pgproto3.ParameterStatus{Name: "standard_conforming_strings", Value: "on"},
 			&pgproto3.BackendKeyData{ProcessID: 1, SecretKey: []byte{1, 2, 3, 4}}, ready)
@@ -275,6 +313,9 @@ func (c *fakeConn) format(i int) int16 {
 }
 
 func nameOf(sql string) string {
+	if strings.Contains(sql, "CREATE SCHEMA") {
+		return "install"
+	}
 	if m := function.FindStringSubmatch(sql); m != nil {
 		return m[1]
 	}
@@ -282,7 +323,7 @@ func nameOf(sql string) string {
 }
 
 func (f *fakeServer) note(c *fakeConn, what string) {
-	f.calls = append(f.calls, fakeCall{what, time.Since(f.began), c})
+	f.calls = append(f.calls, fakeCall{what, c.args, time.Since(f.began), c})
 }
 
 // query answers a statement of the simple protocol.
@@ -291,6 +332,8 @@ func (f *fakeServer) query(c *fakeConn, sql string) {
 	f.note(c, what)
 	switch {
 	case f.hangs[what]:
+	case f.fails[what] != "":
+		c.send(&pgproto3.ErrorResponse{Severity: "ERROR", Code: f.fails[what], Message: "made by the test"}, ready)
 	case what == "hello":
 		row := func(a, b string) {
 			c.send(&pgproto3.RowDescription{Fields: []pgproto3.FieldDescription{{Name: []byte("a"), DataTypeOID: text}, {Name: []byte("b"), DataTypeOID: text}}},
@@ -304,7 +347,7 @@ func (f *fakeServer) query(c *fakeConn, sql string) {
 		c.send(done, ready)
 	case payload.MatchString(sql):
 		for l := range f.conns {
-			if l.listens {
+			if l.listens && !f.mute {
 				l.send(&pgproto3.NotificationResponse{PID: 1, Channel: "leadership", Payload: payload.FindStringSubmatch(sql)[1]})
 			}
 		}
@@ -346,8 +389,8 @@ func (f *fakeServer) release() {
 }
 
 func (f *fakeServer) reply(c *fakeConn, name string) {
-	if f.warns[name] {
-		c.send(&pgproto3.NoticeResponse{Severity: "WARNUNG", SeverityUnlocalized: "WARNING", Message: "made by the test"})
+	if severity := f.notices[name]; severity != "" {
+		c.send(&pgproto3.NoticeResponse{Severity: "in another language", SeverityUnlocalized: severity, Message: "made by the test"})
 	}
 	answer := f.answer[name]
 	if answer == nil {

@@ -20,7 +20,7 @@ type link struct {
 	failed  error         // why the last one did
 
 	due  bool               // there is something to do
-	stop context.CancelFunc // ends the wait for a notification; nil without one
+	stop context.CancelFunc // ends the last wait for a notification; nil before the first
 }
 
 // wake makes attend look for what is to be done. The caller holds mu.
@@ -60,8 +60,6 @@ func (d *driver) linked(ctx context.Context) error {
 		case <-l.changed:
 		case <-ctx.Done():
 			return fmt.Errorf("%w: %w", store.ErrUnavailable, context.Cause(ctx))
-		case <-d.life.Background.Done():
-			return fmt.Errorf("%w: %w", store.ErrUnavailable, store.ErrClosed)
 		}
 		d.mu.Lock()
 	}
@@ -153,7 +151,6 @@ func (d *driver) rest(conn *pgx.Conn) error {
 	d.mu.Unlock()
 	note, err := conn.WaitForNotification(ctx)
 	d.mu.Lock()
-	d.link.stop = nil
 	woken := d.link.due
 	d.link.due = false
 	switch {

@@ -3,10 +3,12 @@ package postgres
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/go-leadership/leadership/store"
 	"github.com/go-leadership/leadership/store/engine"
 	"github.com/stretchr/testify/require"
 )
@@ -52,6 +54,24 @@ func TestLinkIsProbed(t *testing.T) {
 		require.Len(t, f.called("look"), 2, "a notification might have been lost")
 		require.Len(t, told, 2)
 		require.EqualValues(t, 4, told[1].State.Leader.Revision)
+	})
+}
+
+// What there is to do since the link has looked for it last is done at once, without a probe.
+func TestWakeBeforeRest(t *testing.T) {
+	inBubble(t, Config{TTL: 24 * time.Second}, func(t *testing.T, f *fakeServer, d *driver) {
+		conn, err := d.connect()
+		require.NoError(t, err)
+		defer shut(conn)
+		d.mu.Lock()
+		d.link.wake()
+		d.mu.Unlock()
+		began := time.Now()
+		require.NoError(t, d.rest(conn))
+		require.Zero(t, time.Since(began))
+		require.NoError(t, d.rest(conn))
+		require.Equal(t, 6*time.Second, time.Since(began), "once")
+		require.Len(t, f.called(probe), 1)
 	})
 }
 
@@ -120,6 +140,19 @@ func TestStandingMark(t *testing.T) {
 	})
 }
 
+// A follower that may not end sessions is told at once that the leader is gone.
+func TestStandingMarkOfAFollower(t *testing.T) {
+	inBubble(t, Config{TTL: 24 * time.Second}, func(t *testing.T, f *fakeServer, d *driver) {
+		var told news
+		f.answer["look"], f.fails["expire"] = leads(3, 7, 10*time.Second), "42501"
+		_, err := d.WatchLeader(t.Context(), "x", told.tell)
+		require.NoError(t, err)
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		require.Equal(t, &engine.State{}, told[len(told)-1].State)
+	})
+}
+
 // The rule of many dead sessions: they are looked at each fortieth of the TTL at most, and not one after another.
 func TestMarksAreLookedAtTogether(t *testing.T) {
 	inBubble(t, Config{TTL: 24 * time.Second}, func(t *testing.T, f *fakeServer, d *driver) {
@@ -141,6 +174,28 @@ func TestMarksAreLookedAtTogether(t *testing.T) {
 		for _, s := range d.marks {
 			require.True(t, s.expiring)
 		}
+	})
+}
+
+// Notifications of other elections do not put off a look at a mark that stands.
+func TestStandingMarkOnABusyServer(t *testing.T) {
+	inBubble(t, Config{TTL: 24 * time.Second}, func(t *testing.T, f *fakeServer, d *driver) {
+		f.answer["look"] = func(args []string) []any {
+			if strings.Contains(args[1], "x") {
+				return leads(3, 7, 2*time.Second)(args)
+			}
+			return nil
+		}
+		for _, election := range []string{"x", "y"} {
+			_, err := d.WatchLeader(t.Context(), election, new(news).tell)
+			require.NoError(t, err)
+		}
+		for range 30 {
+			time.Sleep(100 * time.Millisecond)
+			f.notify("=6 y")
+		}
+		synctest.Wait()
+		require.NotEmpty(t, f.called("expire"))
 	})
 }
 
@@ -181,4 +236,79 @@ func TestWatchesAtAFailover(t *testing.T) {
 		require.NoError(t, err)
 		require.NotNil(t, leader[len(leader)-1].State)
 	})
+}
+
+// Another connection tells of a failover: the connection that listens is to an old primary, and is left.
+func TestLinkToAnOldPrimary(t *testing.T) {
+	inBubble(t, Config{TTL: 24 * time.Second}, func(t *testing.T, f *fakeServer, d *driver) {
+		var told news
+		_, err := d.WatchLeader(t.Context(), "x", told.tell)
+		require.NoError(t, err)
+		f.set(func() { f.epoch = 1 })
+		d.lostConnection()
+		_, err = request(t.Context(), d)
+		require.NoError(t, err)
+		time.Sleep(time.Second)
+		synctest.Wait()
+		require.Len(t, f.called("LISTEN leadership"), 2)
+		require.Equal(t, engine.News{Over: true}, told[len(told)-1])
+		require.True(t, d.isLooked())
+	})
+}
+
+// What an old primary answers after another connection has told of the failover does not count.
+func TestLookAtAnOldPrimary(t *testing.T) {
+	inBubble(t, Config{TTL: 24 * time.Second}, func(t *testing.T, f *fakeServer, d *driver) {
+		require.NoError(t, d.Confirm(t.Context()))
+		f.set(func() { f.hangs["look"] = true })
+		confirmed := make(chan error)
+		go func() { confirmed <- d.Confirm(t.Context()) }()
+		synctest.Wait()
+		require.True(t, d.inEpoch(1))
+		f.release()
+		require.NoError(t, <-confirmed)
+		synctest.Wait()
+		require.False(t, d.isLooked())
+	})
+}
+
+// The rules of a link that can't be made: a request gets the error of the next try, and no error of an earlier one. Tries are
+// at most six a second, and soon again once the link was there.
+func TestLinkFails(t *testing.T) {
+	inBubble(t, Config{TTL: 24 * time.Second}, func(t *testing.T, f *fakeServer, d *driver) {
+		f.away["a:1"] = true
+		for range 3 {
+			began := time.Now()
+			_, err := request(t.Context(), d)
+			require.ErrorIs(t, err, store.ErrUnavailable)
+			require.LessOrEqual(t, time.Since(began), time.Second)
+		}
+		before := len(f.dials())
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		require.InDelta(t, 25, len(f.dials())-before, 5)
+		f.set(func() { f.away["a:1"] = false })
+		_, err := request(t.Context(), d)
+		require.NoError(t, err)
+		f.drop()
+		time.Sleep(100 * time.Millisecond)
+		synctest.Wait()
+		require.Len(t, f.called("LISTEN leadership"), 2)
+	})
+}
+
+// No notification comes through: that looks like a pooler. A notification of another program is none of the driver's.
+func TestNotificationsDoNotCome(t *testing.T) {
+	for ttl, wait := range map[time.Duration]time.Duration{time.Second: 5 * time.Second, 24 * time.Second: 24 * time.Second} {
+		inBubble(t, Config{TTL: ttl}, func(t *testing.T, f *fakeServer, d *driver) {
+			f.mute = true
+			go func() {
+				time.Sleep(time.Second / 2)
+				f.notify("hello of another program")
+			}()
+			took, err := request(t.Context(), d)
+			require.ErrorIs(t, err, errPooler)
+			require.Equal(t, wait, took)
+		})
+	}
 }

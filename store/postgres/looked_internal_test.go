@@ -19,9 +19,11 @@ func TestRenewalsAfterAFailover(t *testing.T) {
 	entry, leader := &watch{token: 7}, &watch{election: "x"}
 	d.watches.add(entry)
 	d.watches.add(leader)
+	d.watches.fresh = []*watch{entry, leader}
 	over := d.next()
 	require.Equal(t, []*watch{leader}, over.list, "the watches of leaders end, and others don't")
 	again := d.next()
 	require.True(t, again.all)
 	require.Equal(t, []*watch{entry}, again.list)
+	require.Equal(t, []*watch{entry}, again.fresh, "a watch that has ended is not answered again: there is room for one answer")
 }

@@ -1,10 +1,12 @@
 package postgres
 
 import (
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/go-leadership/leadership/store/engine"
 	"github.com/stretchr/testify/require"
 )
 
@@ -20,10 +22,12 @@ func TestExpireOnce(t *testing.T) {
 		for range 10 {
 			d.note("dead", 7, 3000, began.Add(3*time.Second))
 		}
+		time.Sleep(2 * time.Second) // for more connections
 		synctest.Wait()
 		require.Len(t, f.called("expire"), 1)
 		d.note("dead", 8, 3000, began.Add(4*time.Second)) // it was renewed meanwhile
 		d.note("dead", 8, 3000, began.Add(7*time.Second))
+		time.Sleep(2 * time.Second)
 		synctest.Wait()
 		require.Len(t, f.called("expire"), 1)
 		time.Sleep(d.config.limit())
@@ -74,7 +78,45 @@ func TestDeadByAnEarlierMark(t *testing.T) {
 		require.False(t, d.note("alive", 8, 3000, now.Add(3*time.Second)))
 		synctest.Wait()
 		require.Len(t, f.called("expire"), 1)
-		require.False(t, d.note("alive", 9, 3000, now.Add(4*time.Second)))
+		require.False(t, d.note("alive", 8, 3000, now.Add(4*time.Second)))
+	})
+}
+
+// Requests to end many sessions that hang keep no renewal from being sent, and no session from
+// being opened.
+func TestExpireLeavesRoomForRenewals(t *testing.T) {
+	inBubble(t, Config{TTL: 24 * time.Second}, func(t *testing.T, f *fakeServer, d *driver) {
+		s, _, err := d.Open(t.Context())
+		require.NoError(t, err)
+		f.set(func() { f.hangs["expire"] = true })
+		for i := range 10 {
+			d.note(fmt.Sprint(i), 7, 1000, time.Now())
+			d.note(fmt.Sprint(i), 7, 1000, time.Now().Add(time.Second))
+		}
+		synctest.Wait()
+		began := time.Now()
+		require.NoError(t, s.(*session).renew(t.Context(), func(engine.Proof) {}))
+		require.Equal(t, time.Second, time.Since(began), "a connection is made for it")
+		_, _, err = d.Open(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, time.Second, time.Since(began))
+	})
+}
+
+// A renewal shows another mark of a session that is watched: it is watched on. What no answer shows any more is forgotten.
+func TestWatchedOn(t *testing.T) {
+	inBubble(t, Config{TTL: 24 * time.Second}, func(t *testing.T, f *fakeServer, d *driver) {
+		f.answer["look"] = leads(3, 7, 10*time.Second)
+		w, err := d.WatchLeader(t.Context(), "x", new(news).tell)
+		require.NoError(t, err)
+		time.Sleep(5 * time.Second)
+		d.note("holder", 8, 10_000, time.Now())
+		require.False(t, d.marks.due().IsZero())
+		f.set(func() { f.answer["look"] = one() })
+		w.Stop()
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		require.Empty(t, d.marks)
 	})
 }
 

@@ -45,6 +45,9 @@ var mistakes = []mutants.Mutant{
 	{"the wrong token", "fence.go", "int64(e.Token)", "int64(e.Token) + 1", "TestFence$"},
 	{"the wrong session", "fence.go", "Args: []any{s.id,", `Args: []any{s.id + "x",`, "TestFence$"},
 
+	{"an acknowledgement does not tell that the session has ended", "schema.sql",
+		"outcome := CASE WHEN EXISTS (SELECT FROM {schema}.session WHERE id = for_session) THEN 'gone' ELSE 'over' END;",
+		"outcome := 'gone';", "TestAcknowledgeBesideATransaction"},
 	{"an acknowledgement does not lock", "schema.sql", "FOR NO KEY UPDATE;", ";", "TestAcknowledgeBesideATransaction"},
 	{"an acknowledgement waits for the leader's transactions", "schema.sql",
 		"FOR NO KEY UPDATE;", "FOR UPDATE;", "TestAcknowledgeBesideATransaction"},

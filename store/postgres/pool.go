@@ -57,7 +57,7 @@ func (d *driver) take(ctx context.Context) (*conn, error) {
 		d.grow()
 	}
 	p.mu.Unlock()
-	soon := time.NewTimer(min(d.config.TTL/24, time.Second))
+	soon := time.NewTicker(min(d.config.TTL/24, time.Second))
 	defer soon.Stop()
 	var err error
 	for err == nil {
@@ -70,8 +70,6 @@ func (d *driver) take(ctx context.Context) (*conn, error) {
 			p.mu.Unlock()
 		case <-ctx.Done():
 			err = context.Cause(ctx)
-		case <-d.life.Background.Done():
-			err = store.ErrClosed
 		}
 	}
 	p.mu.Lock()
@@ -124,7 +122,7 @@ func (d *driver) give(c *conn) {
 	c.used = time.Now()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if c.IsClosed() || c.lost != p.lost || d.life.Background.Err() != nil {
+	if c.IsClosed() || c.lost != p.lost {
 		d.discard(c)
 		d.grow()
 		return
@@ -135,7 +133,7 @@ func (d *driver) give(c *conn) {
 		return
 	}
 	p.idle = append(p.idle, c)
-	if oldest := p.idle[0]; len(p.idle) > 1 && c.used.Sub(oldest.used) > spare {
+	if oldest := p.idle[0]; c.used.Sub(oldest.used) > spare {
 		p.idle = p.idle[1:]
 		d.discard(oldest)
 	}

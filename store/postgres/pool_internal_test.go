@@ -39,13 +39,13 @@ func TestOneConnectionIsEnough(t *testing.T) {
 		for range 20 {
 			require.NoError(t, <-ended)
 		}
-		require.Len(t, f.dialled, 2)
+		require.Len(t, f.dials(), 2)
 
 		hanging(t, f, d, 1)
 		took, err := request(t.Context(), d)
 		require.NoError(t, err)
 		require.Equal(t, time.Second, took)
-		require.Len(t, f.dialled, 3)
+		require.Len(t, f.dials(), 3)
 		took, err = request(t.Context(), d)
 		require.NoError(t, err)
 		require.Zero(t, took, "the new connection is kept")
@@ -92,7 +92,7 @@ func TestSpareConnectionIsClosed(t *testing.T) {
 		require.NoError(t, err)
 		synctest.Wait()
 		require.Equal(t, 2, f.open())
-		require.Len(t, f.dialled, 3)
+		require.Len(t, f.dials(), 3)
 	})
 }
 
@@ -121,7 +121,7 @@ func TestLostConnection(t *testing.T) {
 		took, err := request(t.Context(), d)
 		require.NoError(t, err)
 		require.Zero(t, took)
-		require.Len(t, f.dialled, 4)
+		require.Len(t, f.dials(), 4)
 
 		hanging(t, f, d, 1) // so that there are two
 		_, err = request(t.Context(), d)
@@ -152,7 +152,82 @@ func TestWaitForAConnectionEnds(t *testing.T) {
 		took, err = request(t.Context(), d)
 		require.NoError(t, err)
 		require.Zero(t, took, "the connection must not be given to a request that has ended")
-		require.Len(t, f.dialled, 2)
+		require.Len(t, f.dials(), 2)
+	})
+}
+
+// A connection is given at the moment at which its request gives up: the connection is not lost for the others.
+func TestGivenTooLate(t *testing.T) {
+	inBubble(t, Config{TTL: 24 * time.Second}, func(t *testing.T, f *fakeServer, d *driver) {
+		_, err := request(t.Context(), d)
+		require.NoError(t, err)
+		for range 100 {
+			hanging(t, f, d, 1)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second/2)
+			time.AfterFunc(time.Second/2, f.release)
+			_, _ = request(ctx, d)
+			cancel()
+			synctest.Wait()
+			took, err := request(t.Context(), d)
+			require.NoError(t, err)
+			require.Zero(t, took)
+		}
+		require.Len(t, f.dials(), 2)
+	})
+}
+
+// Those that wait get a connection in the order in which they came.
+func TestWaitingInOrder(t *testing.T) {
+	inBubble(t, Config{TTL: 24 * time.Second}, func(t *testing.T, f *fakeServer, d *driver) {
+		_, err := request(t.Context(), d)
+		require.NoError(t, err)
+		hanging(t, f, d, 1)
+		var order []string
+		f.set(func() {
+			f.answer["close"] = func(args []string) []any {
+				order = append(order, args[0])
+				return []any{""}
+			}
+		})
+		for _, id := range []string{"1", "2", "3"} {
+			go func() { _, _ = ask[nothing](t.Context(), d, "close($1)", id) }()
+			synctest.Wait()
+		}
+		f.release()
+		synctest.Wait()
+		require.Equal(t, []string{"1", "2", "3"}, order)
+	})
+}
+
+// A connection that was being made while another one was lost might be to the server that has gone: the request gets the
+// next one.
+func TestLossWhileConnecting(t *testing.T) {
+	inBubble(t, Config{TTL: 24 * time.Second}, func(t *testing.T, f *fakeServer, d *driver) {
+		require.NoError(t, d.Confirm(t.Context()))
+		d.lostConnection()
+		f.set(func() { f.slow = 5 * time.Second })
+		time.AfterFunc(2*time.Second, d.lostConnection)
+		took, err := request(t.Context(), d)
+		require.NoError(t, err)
+		require.Equal(t, 10*time.Second, took)
+		require.Equal(t, 2, f.open())
+	})
+}
+
+// No more connections are made than requests may be under way.
+func TestMostConnections(t *testing.T) {
+	inBubble(t, Config{TTL: 24 * time.Second}, func(t *testing.T, f *fakeServer, d *driver) {
+		grows := func(open int) bool {
+			d.pool.mu.Lock()
+			defer d.pool.mu.Unlock()
+			d.pool.open, d.pool.waiting = open, []chan got{make(chan got, 1)}
+			d.grow()
+			defer func() { d.pool.open, d.pool.waiting = 0, nil }()
+			return d.pool.dialing > 0
+		}
+		require.False(t, grows(mostConns))
+		require.True(t, grows(mostConns-1))
+		synctest.Wait()
 	})
 }
 
@@ -165,11 +240,55 @@ func TestNoConnection(t *testing.T) {
 		f.drop()
 		synctest.Wait()
 		ended := make(chan error)
-		for range 3 {
+		for range 10 {
 			go func() { _, err := request(t.Context(), d); ended <- err }()
 		}
-		for range 3 {
+		for range 10 {
 			require.ErrorIs(t, <-ended, store.ErrUnavailable)
 		}
+		f.set(func() { f.away["a:1"] = false })
+		_, err = request(t.Context(), d)
+		require.NoError(t, err, "their places are free")
+	})
+}
+
+// The connection was lost while it was idle: nothing was sent, and the error says so.
+func TestIdleConnectionIsLost(t *testing.T) {
+	inBubble(t, Config{TTL: 24 * time.Second}, func(t *testing.T, f *fakeServer, d *driver) {
+		_, err := request(t.Context(), d)
+		require.NoError(t, err)
+		f.set(func() {
+			for c := range f.conns {
+				if !c.listens {
+					f.end(c)
+				}
+			}
+		})
+		_, err = request(t.Context(), d)
+		require.ErrorIs(t, err, store.ErrUnavailable)
+		require.NotErrorIs(t, err, store.ErrUnknownOutcome)
+		require.EqualValues(t, 1, d.losses.Load())
+		_, err = request(t.Context(), d)
+		require.NoError(t, err)
+	})
+}
+
+// The driver is being closed when a request of its own, such as one to end a session, gets its connection: the connection is
+// closed, and so are all others.
+func TestCloseMeanwhile(t *testing.T) {
+	inBubble(t, Config{TTL: 24 * time.Second}, func(t *testing.T, f *fakeServer, d *driver) {
+		_, err := request(t.Context(), d)
+		require.NoError(t, err)
+		c, err := d.take(t.Context())
+		require.NoError(t, err)
+		d.life.Stop()
+		synctest.Wait()
+		d.pool.mu.Lock()
+		c.lost = d.pool.lost // the link's end counts as a loss
+		d.pool.idle = append(d.pool.idle, c)
+		d.pool.mu.Unlock()
+		_, _, err = query[nothing](t.Context(), d, d.requests, d.call("close($1)"), "")
+		require.ErrorIs(t, err, store.ErrClosed)
+		require.Empty(t, f.called("close"))
 	})
 }

@@ -77,7 +77,7 @@ func (d *driver) watch(ctx context.Context, w *watch) (engine.Watch, error) {
 		defer d.mu.Unlock()
 		d.watches.drop(w)
 	}
-	err := d.wait(ctx, w.set)
+	err := wait(ctx, w.set)
 	if err != nil {
 		stop()
 		return engine.Watch{}, err
@@ -94,17 +94,16 @@ func (d *driver) Confirm(ctx context.Context) error {
 	d.watches.confirmed = append(d.watches.confirmed, done)
 	d.link.wake()
 	d.mu.Unlock()
-	return d.wait(ctx, done)
+	return wait(ctx, done)
 }
 
-func (d *driver) wait(ctx context.Context, done <-chan error) error {
+// wait waits for the answer that attend gives.
+func wait(ctx context.Context, done <-chan error) error {
 	select {
 	case err := <-done:
 		return err
 	case <-ctx.Done():
 		return fmt.Errorf("%w: %w", store.ErrUnavailable, context.Cause(ctx))
-	case <-d.life.Background.Done():
-		return fmt.Errorf("%w: %w", store.ErrUnavailable, store.ErrClosed)
 	}
 }
 
@@ -137,7 +136,6 @@ func (d *driver) next() *batch {
 		for _, w := range b.list {
 			ws.drop(w)
 		}
-		ws.fresh = slices.DeleteFunc(ws.fresh, func(w *watch) bool { return w.token == 0 })
 		return b
 	}
 	elections := map[string]bool{}
@@ -148,7 +146,7 @@ func (d *driver) next() *batch {
 	}
 	for election, set := range ws.list {
 		for w := range set {
-			if b.all || elections[election] && election != "" || slices.Contains(ws.fresh, w) {
+			if b.all || elections[election] || slices.Contains(ws.fresh, w) {
 				b.list = append(b.list, w)
 			}
 		}

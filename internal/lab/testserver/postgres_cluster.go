@@ -194,6 +194,7 @@ func (c *PostgresCluster) failOver(ctx context.Context) (missing string, err err
 
 // follow points a standby that runs to the primary.
 func (c *PostgresCluster) follow(ctx context.Context, standby *Postgres) error {
+	standby.primary = c.nodes[c.primary]
 	_, err := standby.Psql(ctx, "ALTER SYSTEM SET primary_conninfo = '"+c.conninfo(standby)+"'; SELECT pg_reload_conf()")
 	return err
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -58,7 +59,12 @@ func (p *Postgres) conninfo() string {
 }
 
 func runPsql(ctx context.Context, conninfo, sql string) (string, error) {
-	cmd := exec.CommandContext(ctx, "psql", "-XAtqw", "-v", "ON_ERROR_STOP=1", "-d", conninfo, "-f", "-")
+	program, err := findPostgres()
+	if err != nil {
+		return "", err
+	}
+	psql := filepath.Join(filepath.Dir(program), "psql") // in the PATH is a script that looks for it, which takes longer
+	cmd := exec.CommandContext(ctx, psql, "-XAtqw", "-v", "ON_ERROR_STOP=1", "-d", conninfo, "-f", "-")
 	cmd.Env = postgresEnv()
 	cmd.Stdin = strings.NewReader(sql)
 	var stderr bytes.Buffer

@@ -6,6 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/go-leadership/leadership/internal/adapter"
 	"github.com/go-leadership/leadership/store"
 	"github.com/go-leadership/leadership/store/engine"
 	"github.com/stretchr/testify/require"
@@ -151,5 +152,34 @@ func TestOldPrimaryIsRefused(t *testing.T) {
 		_, err = request(t.Context(), d)
 		require.ErrorIs(t, err, store.ErrUnavailable)
 		require.ErrorContains(t, err, "old primary")
+	})
+}
+
+// A server that can't be used is refused by a name of its field, and a standby is not: it might become the primary.
+func TestServerIsRefused(t *testing.T) {
+	inBubble(t, Config{TTL: 24 * time.Second}, func(t *testing.T, f *fakeServer, d *driver) {
+		refused := func(change func(), is func(error)) {
+			f.set(func() { f.encoding, f.standby, f.layout = "", "", "" })
+			f.set(change)
+			f.drop()
+			synctest.Wait()
+			_, err := request(t.Context(), d)
+			is(err)
+		}
+		field := func(name string) func(error) {
+			return func(err error) {
+				var refused *store.FieldError
+				require.ErrorAs(t, err, &refused)
+				require.Equal(t, name, refused.Field)
+				require.False(t, adapter.Uncertain(err))
+			}
+		}
+		refused(func() {}, func(err error) { require.NoError(t, err) })
+		refused(func() { f.encoding = "LATIN1" }, field("database"))
+		refused(func() { f.layout = "2" }, field("schema"))
+		refused(func() { f.standby = "t" }, func(err error) {
+			require.ErrorIs(t, err, errStandby)
+			require.ErrorIs(t, err, store.ErrUnavailable)
+		})
 	})
 }

@@ -117,6 +117,7 @@ func TestFailoverKeepsTheLeader(t *testing.T) {
 func TestFailoverLosesTheEndOfASession(t *testing.T) {
 	t.Parallel()
 	p := newPair(t, false)
+	p.config.TTL = 3 * ttl
 	network := conformance.NewNetwork()
 	cutOff := p.config
 	cutOff.Dial = network.Dial
@@ -136,10 +137,11 @@ func TestFailoverLosesTheEndOfASession(t *testing.T) {
 	term := receive(t, third.Terms, "the third leads")
 	p.failsOver(t)
 	network.Heal()
-	for start := time.Now(); time.Since(start) < 2*ttl; time.Sleep(ttl / 100) {
+	for start := time.Now(); time.Since(start) < ttl; time.Sleep(ttl / 100) {
 		require.False(t, second.IsLeader(), "its ballot is ahead of the leader's again")
 	}
 	require.NoError(t, term.Context().Err())
+	requireLeader(t, third.Store, election, "third") // that it was acknowledged was lost, too
 	third.End()
 	receive(t, second.Terms, "the second leads")
 }

@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -25,19 +26,21 @@ type fakeServer struct {
 	t     *testing.T
 	began time.Time
 
-	mu      sync.Mutex
-	epoch   int                                  // what hello tells
-	answer  map[string]func(args []string) []any // by function: its row or rows; else what is in defaults
-	fails   map[string]string                    // by function: the SQLSTATE of the error
-	hangs   map[string]bool                      // by function or statement: there is no answer
-	hung    []func()                             // the answers that hang
-	notices map[string]string                    // by function: the severity of what comes with the answer
-	away    map[string]bool                      // by address: it refuses connections
-	gone    map[string]bool                      // by address: packets to it are dropped
-	slow    time.Duration                        // it takes so long to connect
-	stuck   map[string]bool                      // by address: it takes connections and says nothing
-	mute    bool                                 // notifications of clients get lost, as with a pooler
-	dialled []string                             // addresses
+	mu                        sync.Mutex
+	epoch                     int                                  // what hello tells
+	answer                    map[string]func(args []string) []any // by function: its row or rows; else what is in defaults
+	fails                     map[string]string                    // by function: the SQLSTATE of the error
+	hangs                     map[string]bool                      // by function or statement: there is no answer
+	hung                      []func()                             // the answers that hang
+	notices                   map[string]string                    // by function: the severity of what comes with the answer
+	away                      map[string]bool                      // by address: it refuses connections
+	gone                      map[string]bool                      // by address: packets to it are dropped
+	slow                      time.Duration                        // it takes so long to connect
+	stuck                     map[string]bool                      // by address: it takes connections and says nothing
+	encoding, standby, layout string                               // what else hello tells, if it is not UTF8, f and 1
+
+	mute    bool     // notifications of clients get lost, as with a pooler
+	dialled []string // addresses
 	calls   []fakeCall
 	cancels int // requests to cancel
 	conns   map[*fakeConn]bool
@@ -339,8 +342,8 @@ func (f *fakeServer) query(c *fakeConn, sql string) {
 			c.send(&pgproto3.RowDescription{Fields: []pgproto3.FieldDescription{{Name: []byte("a"), DataTypeOID: text}, {Name: []byte("b"), DataTypeOID: text}}},
 				&pgproto3.DataRow{Values: [][]byte{[]byte(a), []byte(b)}}, done)
 		}
-		row("UTF8", "f")
-		row("1", strconv.Itoa(f.epoch))
+		row(cmp.Or(f.encoding, "UTF8"), cmp.Or(f.standby, "f"))
+		row(cmp.Or(f.layout, "1"), strconv.Itoa(f.epoch))
 		c.send(ready)
 	case strings.HasPrefix(sql, "LISTEN"):
 		c.listens = true

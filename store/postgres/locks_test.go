@@ -21,7 +21,7 @@ type two struct {
 
 func newTwo(t *testing.T) two {
 	name, query := ownSchema(t)
-	query("SELECT open('a', 3000, 1), open('b', 3000, 1)")
+	query("SELECT open('a', 3000, 7), open('b', 3000, 7)")
 	return two{t, query, dial(t, name), dial(t, name)}
 }
 
@@ -93,7 +93,7 @@ func TestAcknowledgeTwiceAtOnce(t *testing.T) {
 	require.Equal(t, "second", w.query("SELECT convert_from(value, 'UTF8') FROM leader"))
 }
 
-// A session is ended at the moment: a change of it answers that it is over.
+// A session is ended at the moment: a change of it answers that it is over. The mark 7 is shown as 6, with the epoch 1.
 func TestSessionEndsMeanwhile(t *testing.T) {
 	t.Parallel()
 	for _, call := range []string{
@@ -101,7 +101,7 @@ func TestSessionEndsMeanwhile(t *testing.T) {
 	} {
 		w := newTwo(t)
 		w.query("SELECT enter('a', 'x', 'n1', 0, 1, 'v')")
-		require.Equal(t, "over", w.run("SELECT expire('a', 0)", "SELECT "+call), call)
+		require.Equal(t, "over", w.run("SELECT expire('a', 6)", "SELECT "+call), call)
 	}
 }
 
@@ -109,7 +109,7 @@ func TestSessionEndsMeanwhile(t *testing.T) {
 func TestRenewedMeanwhile(t *testing.T) {
 	t.Parallel()
 	w := newTwo(t)
-	require.Equal(t, "f", w.run("SELECT renew('a', 2)", "SELECT expire('a', 0)"))
+	require.Equal(t, "f", w.run("SELECT renew('a', 8)", "SELECT expire('a', 6)"))
 }
 
 // Candidates create the schema at the same moment.

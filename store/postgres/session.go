@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"maps"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -27,8 +28,15 @@ type session struct {
 	turn   atomic.Int64 // of the last acknowledgement
 
 	mu    sync.Mutex
-	sent  store.Instant // guarded by mu, as is epoch: before the last renewal that was confirmed was sent
-	epoch int64         // before that
+	sent  store.Instant          // guarded by mu, as are all below: before the last renewal that was confirmed was sent
+	epoch int64                  // before that
+	acks  map[int64]acknowledged // by the entry's token
+}
+
+// acknowledged is an acknowledgement that was confirmed.
+type acknowledged struct {
+	turn  int64
+	value string
 }
 
 // mark returns a random number.
@@ -43,7 +51,7 @@ func (d *driver) Open(ctx context.Context) (engine.Session, engine.Proof, error)
 	if err := d.linked(ctx); err != nil {
 		return nil, engine.Proof{}, err
 	}
-	s := &session{driver: d, id: rand.Text()}
+	s := &session{driver: d, id: rand.Text(), acks: map[int64]acknowledged{}}
 	for installed := false; ; installed = true {
 		losses, epoch := d.losses.Load(), d.latest()
 		_, sent, err := query[nothing](ctx, d, d.renewals, d.call("open($1, $2, $3)"), s.id, d.config.TTL.Milliseconds(), mark())
@@ -115,6 +123,7 @@ func (s *session) renew(ctx context.Context, renewed func(engine.Proof)) error {
 	d := s.driver
 	losses, epoch := d.losses.Load(), d.latest()
 	rows, sent, err := query[shown](ctx, d, d.renewals, d.call("renew($1, $2)"), s.id, mark())
+	failedOver := s.inEarlierEpoch()
 	switch {
 	case errors.Is(err, errNoSchema):
 		return fmt.Errorf("%w: its schema was dropped", engine.ErrOver)
@@ -137,7 +146,17 @@ func (s *session) renew(ctx context.Context, renewed func(engine.Proof)) error {
 			d.note(r.ID, r.Mark, r.TTL, now)
 		}
 	}
+	if failedOver {
+		s.acknowledgeAgain(ctx)
+	}
 	return nil
+}
+
+// inEarlierEpoch reports whether the server has failed over since the last renewal that was confirmed.
+func (s *session) inEarlierEpoch() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.epoch != s.driver.latest()
 }
 
 // survived notes a renewal that was confirmed, and reports whether the session has stood ever since the one before. If the
@@ -244,24 +263,51 @@ func (s *session) Void(ctx context.Context, election string, n engine.Nonce) err
 	return outcome(r.Outcome)
 }
 
+// acknowledgement is the answer to one.
+type acknowledgement struct {
+	Outcome  string
+	Revision *int64
+}
+
 // Acknowledge implements engine.Session.
 func (s *session) Acknowledge(ctx context.Context, e engine.Entry, value string) (revision uint64, err error) {
-	type row struct {
-		Outcome  string
-		Revision *int64
-	}
-	r, err := of[row](ctx, s, "acknowledge($1, $2, $3, $4)", int64(e.Token), s.turn.Add(1), []byte(value))
+	token, turn := int64(e.Token), s.turn.Add(1)
+	r, err := of[acknowledgement](ctx, s, "acknowledge($1, $2, $3, $4)", token, turn, []byte(value))
 	if err == nil {
 		err = outcome(r.Outcome)
 	}
 	if err != nil {
 		return 0, err
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.acks[token].turn < turn {
+		s.acks[token] = acknowledged{turn, value}
+	}
 	return uint64(*r.Revision), nil
+}
+
+// acknowledgeAgain sends the acknowledgements again, since a failover might have lost them. The server carries out none
+// that it has: its turn is not a later one.
+func (s *session) acknowledgeAgain(ctx context.Context) {
+	s.mu.Lock()
+	acks := maps.Clone(s.acks)
+	s.mu.Unlock()
+	for token, a := range acks {
+		for retries := (adapter.Retries{}); ctx.Err() == nil; retries.Pause(ctx) {
+			_, err := of[acknowledgement](ctx, s, "acknowledge($1, $2, $3, $4)", token, a.turn, []byte(a.value))
+			if !adapter.Uncertain(err) {
+				break
+			}
+		}
+	}
 }
 
 // Remove implements engine.Session.
 func (s *session) Remove(ctx context.Context, r engine.Removal) error {
+	s.mu.Lock()
+	delete(s.acks, int64(r.Token))
+	s.mu.Unlock()
 	_, err := of[nothing](ctx, s, "remove($1, $2)", int64(r.Token))
 	return err
 }

@@ -34,6 +34,12 @@ func TestReadsAreAtOnce(t *testing.T) {
 		require.Len(t, f.called("look"), 3)
 		require.Len(t, told, 4, "each watch is told the time, and nothing else")
 		require.Equal(t, engine.News{AsOf: began}, told[3])
+
+		f.set(func() { f.hangs["look"] = true })
+		time.AfterFunc(3*time.Second, f.release)
+		began = time.Now()
+		require.NoError(t, d.Confirm(t.Context()))
+		require.Equal(t, engine.News{AsOf: began}, told[5], "as of the request, not of the answer")
 	})
 }
 

@@ -123,7 +123,6 @@ func (s *session) renew(ctx context.Context, renewed func(engine.Proof)) error {
 	d := s.driver
 	losses, epoch := d.losses.Load(), d.latest()
 	rows, sent, err := query[shown](ctx, d, d.renewals, d.call("renew($1, $2)"), s.id, mark())
-	failedOver := s.inEarlierEpoch()
 	switch {
 	case errors.Is(err, errNoSchema):
 		return fmt.Errorf("%w: its schema was dropped", engine.ErrOver)
@@ -131,7 +130,9 @@ func (s *session) renew(ctx context.Context, renewed func(engine.Proof)) error {
 		return err
 	case len(rows) == 0:
 		return engine.ErrOver
-	case !s.survived(epoch, sent):
+	}
+	failedOver, over := s.confirmed(epoch, sent)
+	if over {
 		if err := s.End(ctx, nil); err != nil {
 			return err
 		}
@@ -152,26 +153,18 @@ func (s *session) renew(ctx context.Context, renewed func(engine.Proof)) error {
 	return nil
 }
 
-// inEarlierEpoch reports whether the server has failed over since the last renewal that was confirmed.
-func (s *session) inEarlierEpoch() bool {
+// confirmed notes a renewal that was confirmed. epoch is that before it was sent. It reports whether the server has failed
+// over since the renewal before, and if so, whether the session has to end: if the TTL has passed since, peers might have
+// ended it, and the failover have lost that. Then the session's ballots might be ahead of one that leads.
+func (s *session) confirmed(epoch int64, sent store.Instant) (failedOver, over bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.epoch != s.driver.latest()
-}
-
-// survived notes a renewal that was confirmed, and reports whether the session has stood ever since the one before. If the
-// server has failed over meanwhile, and the TTL has passed, peers might have ended the session, and the failover have lost
-// that: the session's ballots might be ahead of one that leads. epoch is that before the renewal was sent.
-func (s *session) survived(epoch int64, sent store.Instant) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.epoch != s.driver.latest() && s.sent.Since(time.Now()) >= s.driver.config.TTL {
-		return false
-	}
-	if sent.Time().After(s.sent.Time()) {
+	failedOver = s.epoch != s.driver.latest()
+	over = failedOver && s.sent.Since(time.Now()) >= s.driver.config.TTL
+	if !over && sent.Time().After(s.sent.Time()) {
 		s.sent, s.epoch = sent, epoch
 	}
-	return true
+	return failedOver, over
 }
 
 // latest returns the latest epoch that a connection has told.

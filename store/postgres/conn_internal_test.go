@@ -183,3 +183,19 @@ func TestServerIsRefused(t *testing.T) {
 		})
 	})
 }
+
+// An old primary is passed over for the next server of the list.
+func TestOldPrimaryIsLeft(t *testing.T) {
+	inBubble(t, Config{TTL: 24 * time.Second, Addresses: []string{"a:1", "b:1"}}, func(t *testing.T, f *fakeServer, d *driver) {
+		f.epoch = 2
+		_, err := request(t.Context(), d)
+		require.NoError(t, err)
+		f.set(func() { f.epochs = map[string]int{"a:1": 1} })
+		f.drop()
+		time.Sleep(time.Second)
+		synctest.Wait()
+		_, err = request(t.Context(), d)
+		require.NoError(t, err)
+		require.Equal(t, []string{"a:1", "b:1"}, f.dials()[2:4])
+	})
+}

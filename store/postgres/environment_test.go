@@ -12,7 +12,7 @@ func TestEnvironment(t *testing.T) {
 	srv := testserver.NewPostgres(t, testserver.PostgresConfig{})
 	for name, value := range map[string]string{
 		"PGHOST": "192.0.2.1", "PGREQUIREAUTH": "scram-sha-256", "PGCHANNELBINDING": "require", "PGMINPROTOCOLVERSION": "3.2",
-		"PGMAXPROTOCOLVERSION": "latest", "PGOPTIONS": "-c search_path=x", "PGSSLMODE": "verify-full", "PGTARGETSESSIONATTRS": "standby",
+		"PGMAXPROTOCOLVERSION": "latest", "PGOPTIONS": "-c no_such_setting=x", "PGSSLMODE": "verify-full", "PGTARGETSESSIONATTRS": "standby",
 		"PGSSLCERTMODE": "require", "PGSSLNEGOTIATION": "direct",
 	} {
 		t.Setenv(name, value)

@@ -26,24 +26,26 @@ type fakeServer struct {
 	t     *testing.T
 	began time.Time
 
-	mu                        sync.Mutex
-	epoch                     int                                  // what hello tells
-	answer                    map[string]func(args []string) []any // by function: its row or rows; else what is in defaults
-	fails                     map[string]string                    // by function: the SQLSTATE of the error
-	hangs                     map[string]bool                      // by function or statement: there is no answer
-	hung                      []func()                             // the answers that hang
-	notices                   map[string]string                    // by function: the severity of what comes with the answer
-	away                      map[string]bool                      // by address: it refuses connections
-	gone                      map[string]bool                      // by address: packets to it are dropped
-	slow                      time.Duration                        // it takes so long to connect
-	stuck                     map[string]bool                      // by address: it takes connections and says nothing
-	encoding, standby, layout string                               // what else hello tells, if it is not UTF8, f and 1
+	mu      sync.Mutex
+	epoch   int                                  // what hello tells, unless epochs has one
+	epochs  map[string]int                       // by address
+	answer  map[string]func(args []string) []any // by function: its row or rows; else what is in defaults
+	fails   map[string]string                    // by function: the SQLSTATE of the error
+	hangs   map[string]bool                      // by function or statement: there is no answer
+	hung    []func()                             // the answers that hang
+	notices map[string]string                    // by function: the severity of what comes with the answer
+	away    map[string]bool                      // by address: it refuses connections
+	gone    map[string]bool                      // by address: packets to it are dropped
+	slow    time.Duration                        // it takes so long to connect
+	stuck   map[string]bool                      // by address: it takes connections and says nothing
 
 	mute    bool     // notifications of clients get lost, as with a pooler
 	dialled []string // addresses
 	calls   []fakeCall
 	cancels int // requests to cancel
 	conns   map[*fakeConn]bool
+
+	encoding, standby, layout string // what else hello tells, if it is not UTF8, f and 1
 }
 
 // fakeCall is a request that has come: of a function, or of another statement.
@@ -57,6 +59,7 @@ type fakeCall struct {
 // fakeConn is a connection. What is sent is written by a goroutine of its own, so that the server always reads.
 type fakeConn struct {
 	net.Conn
+	address string
 	out     chan []byte
 	listens bool // guarded by the server's mu
 	sql     map[string]string
@@ -134,7 +137,7 @@ func (f *fakeServer) dial(ctx context.Context, _, address string) (net.Conn, err
 		return nil, errors.New("away")
 	}
 	client, server := net.Pipe()
-	c := &fakeConn{Conn: server, out: make(chan []byte, 1000), sql: map[string]string{}}
+	c := &fakeConn{Conn: server, address: address, out: make(chan []byte, 1000), sql: map[string]string{}}
 	f.conns[c] = true
 	if f.stuck[address] {
 		delete(f.conns, c)
@@ -343,7 +346,7 @@ func (f *fakeServer) query(c *fakeConn, sql string) {
 				&pgproto3.DataRow{Values: [][]byte{[]byte(a), []byte(b)}}, done)
 		}
 		row(cmp.Or(f.encoding, "UTF8"), cmp.Or(f.standby, "f"))
-		row(cmp.Or(f.layout, "1"), strconv.Itoa(f.epoch))
+		row(cmp.Or(f.layout, "1"), strconv.Itoa(cmp.Or(f.epochs[c.address], f.epoch)))
 		c.send(ready)
 	case strings.HasPrefix(sql, "LISTEN"):
 		c.listens = true

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-leadership/leadership/internal/lab/testserver"
 	"github.com/go-leadership/leadership/store"
 	"github.com/go-leadership/leadership/store/postgres"
 	"github.com/stretchr/testify/require"
@@ -122,4 +123,15 @@ func TestVersion(t *testing.T) {
 		return oldServer{conn}, err
 	}}).Cast(soon(t), newElection(), "own")
 	requireInvalid(t, err, "addresses", "PostgreSQL 0", "14 or later")
+}
+
+// A URL names the database, the prefix behind it, and the schema.
+func TestURL(t *testing.T) {
+	t.Parallel()
+	st, err := store.Open(soon(t), "postgres://"+testserver.PostgresUser+"@"+sharedServer(t).Addrs()[0]+"/postgres/some/where?schema=by_url&ttl=3s", nil)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, st.Close()) }()
+	election := newElection()
+	castFirst(t, st, election, "own")
+	require.Equal(t, "some/where/"+election, sharedServer(t).Query(t, "SELECT election FROM by_url.entry"))
 }

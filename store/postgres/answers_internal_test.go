@@ -40,7 +40,7 @@ func TestAnswers(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, engine.State{Token: 4, Session: "dead", Nonce: "n4", Resign: true}, first)
 		require.Equal(t, []string{"app/x"}, f.args("queue"))
-		d.marks["dead"] = &seen{mark: 7, ttl: time.Hour, since: time.Now(), dead: true}
+		d.marks["dead"] = &peer{mark: 7, ttl: time.Hour, since: time.Now(), dead: true}
 		ballots, err := d.Ballots(t.Context(), "x")
 		require.NoError(t, err)
 		require.Equal(t, []store.Standing{{Value: "second", Token: 5, Asked: true}}, ballots)

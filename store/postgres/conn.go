@@ -30,10 +30,10 @@ const (
 
 // greeting is what a connection said first. It is kept in the connection's CustomData.
 type greeting struct {
-	epoch   int64
-	bare    bool   // there is no schema yet
-	warning string // of the server since the request began
-	name    string // of the connection; random
+	epoch    int64
+	noSchema bool   // there is no schema yet
+	warning  string // of the server since the request began
+	name     string // of the connection; random
 }
 
 func greetingOf(c *pgconn.PgConn) *greeting { return c.CustomData()["greeting"].(*greeting) }
@@ -90,7 +90,7 @@ func (d *driver) connected(ctx context.Context, conn *pgconn.PgConn) error {
 	if err := d.config.greet(ctx, conn); err != nil {
 		return err
 	}
-	if g := greetingOf(conn); !g.bare && !d.inEpoch(g.epoch) {
+	if g := greetingOf(conn); !g.noSchema && !d.inEpoch(g.epoch) {
 		return errOldPrimary
 	}
 	return nil
@@ -180,7 +180,7 @@ SELECT layout, epoch FROM %s.hello() WHERE (SELECT NOT pg_is_in_recovery());`, c
 		}
 	}
 	if errors.As(err, &refused) && isMissing(refused) {
-		g.bare = true
+		g.noSchema = true
 		return nil
 	}
 	return err
@@ -218,13 +218,13 @@ func (d *driver) acquire(ctx context.Context) (*conn, error) {
 // greeted finds out whether a connection is to the present primary. If there was no schema when the connection said hello,
 // it says hello again.
 func (d *driver) greeted(conn *pgx.Conn) error {
-	if greetingOf(conn.PgConn()).bare {
+	if greetingOf(conn.PgConn()).noSchema {
 		defer d.bound(conn)()
 		if err := d.config.greet(context.Background(), conn.PgConn()); err != nil {
 			return d.unsent(err)
 		}
 	}
-	if g := greetingOf(conn.PgConn()); !g.bare && !d.inEpoch(g.epoch) {
+	if g := greetingOf(conn.PgConn()); !g.noSchema && !d.inEpoch(g.epoch) {
 		return errOldPrimary
 	}
 	return nil
@@ -247,7 +247,7 @@ func (d *driver) inEpoch(epoch int64) bool {
 	d.mu.Lock()
 	later := epoch > d.epoch && d.known
 	if !d.known { // nothing has been told
-		d.looked = epoch
+		d.readEpoch = epoch
 	}
 	d.over = d.over || later
 	d.epoch, d.known = max(d.epoch, epoch), true
@@ -323,7 +323,7 @@ func query[T any](ctx context.Context, d *driver, places chan struct{}, sql stri
 // send sends one statement on a connection.
 func send[T any](d *driver, conn *pgx.Conn, sql string, args ...any) (list []T, err error) {
 	g := greetingOf(conn.PgConn())
-	if g.bare {
+	if g.noSchema {
 		return nil, errNoSchema
 	}
 	g.warning = ""
@@ -339,7 +339,7 @@ func send[T any](d *driver, conn *pgx.Conn, sql string, args ...any) (list []T, 
 	case err == nil:
 		return list, nil
 	case errors.As(err, &refused) && isMissing(refused):
-		g.bare = true
+		g.noSchema = true
 		return nil, errNoSchema
 	}
 	if conn.IsClosed() {

@@ -32,15 +32,15 @@ type driver struct {
 	answered           atomic.Pointer[pgx.ConnConfig] // the server that a connection was made to last
 	start              sync.Once                      // of the goroutines
 
-	mu       sync.Mutex
-	epoch    int64     // guarded by mu, as are all below: the latest that a connection has told
-	known    bool      // whether one has
-	over     bool      // the watches of leaders have to end
-	looked   int64     // the epoch in which everything that is watched was last read
-	lookedAt time.Time // when that was
-	link     link
-	watches  watches
-	marks    marks
+	mu        sync.Mutex
+	epoch     int64     // guarded by mu, as are all below: the latest that a connection has told
+	known     bool      // whether one has
+	over      bool      // the watches of leaders have to end
+	readEpoch int64     // the epoch in which everything that is watched was last read
+	readAt    time.Time // when that was
+	link      link
+	watches   watches
+	marks     marks
 }
 
 func newDriver(config Config) (*driver, error) {
@@ -133,8 +133,8 @@ func (d *driver) Ahead(ctx context.Context, e engine.Entry) (engine.Place, error
 	return place(rows[0].Nearest, rows[0].More), nil
 }
 
-// queued is a row of the function queue.
-type queued struct {
+// queueRow is a row of the function queue.
+type queueRow struct {
 	Token   int64
 	Session string
 	Nonce   string
@@ -146,7 +146,7 @@ type queued struct {
 
 // First implements engine.Driver.
 func (d *driver) First(ctx context.Context, election string) (engine.State, error) {
-	rows, err := read[queued](ctx, d, "queue($1, 1)", d.name(election))
+	rows, err := read[queueRow](ctx, d, "queue($1, 1)", d.name(election))
 	if err != nil || len(rows) == 0 {
 		return engine.State{}, err
 	}
@@ -156,7 +156,7 @@ func (d *driver) First(ctx context.Context, election string) (engine.State, erro
 
 // Ballots implements engine.Driver. Those of sessions that are found to be dead are left out.
 func (d *driver) Ballots(ctx context.Context, election string) (list []store.Standing, err error) {
-	rows, err := read[queued](ctx, d, "queue($1, null)", d.name(election))
+	rows, err := read[queueRow](ctx, d, "queue($1, null)", d.name(election))
 	now := time.Now()
 	for _, r := range rows {
 		if !d.note(r.Session, r.Mark, r.TTL, now) {
@@ -213,7 +213,7 @@ func (d *driver) install(ctx context.Context) error {
 		return err
 	}
 	defer d.give(conn)
-	if !greetingOf(conn.PgConn()).bare {
+	if !greetingOf(conn.PgConn()).noSchema {
 		return nil
 	}
 	done := d.bound(conn.Conn)

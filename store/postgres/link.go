@@ -136,7 +136,7 @@ func (d *driver) rest(conn *pgx.Conn) error {
 	watched := !due.IsZero() && due.Before(until)
 	if watched {
 		until = due
-		if least := d.lookedAt.Add(d.config.TTL / 40); until.Before(least) {
+		if least := d.readAt.Add(d.config.TTL / 40); until.Before(least) {
 			until = least
 		}
 	}

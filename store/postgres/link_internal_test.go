@@ -252,7 +252,7 @@ func TestLinkToAnOldPrimary(t *testing.T) {
 		synctest.Wait()
 		require.Len(t, f.called("LISTEN leadership"), 2)
 		require.Equal(t, engine.News{Over: true}, told[len(told)-1])
-		require.True(t, d.isLooked())
+		require.True(t, d.allRead())
 	})
 }
 
@@ -268,7 +268,7 @@ func TestLookAtAnOldPrimary(t *testing.T) {
 		f.release()
 		require.NoError(t, <-confirmed)
 		synctest.Wait()
-		require.False(t, d.isLooked())
+		require.False(t, d.allRead())
 	})
 }
 

@@ -12,10 +12,10 @@ import (
 // shows its mark, and a mark that has stood for the session's TTL ends the session. Who is shown one: a driver looks at
 // the sessions of the entries and leaders that it watches, a session's renewal at those that come after the session in
 // the ring of all, and Enter at the pause after a failover. The driver's mu guards marks.
-type marks map[string]*seen
+type marks map[string]*peer
 
-// seen is a session of another process.
-type seen struct {
+// peer is a session of another process.
+type peer struct {
 	mark     int64
 	ttl      time.Duration // after which this program tries to end the session
 	since    time.Time     // after the first answer with this mark
@@ -30,23 +30,23 @@ type seen struct {
 func (d *driver) note(id string, mark, ttl int64, now time.Time) (dead bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	s := d.marks[id]
+	p := d.marks[id]
 	switch {
-	case s == nil:
-		s = &seen{}
-		d.marks[id] = s
+	case p == nil:
+		p = &peer{}
+		d.marks[id] = p
 		fallthrough
-	case s.mark != mark:
-		*s = seen{mark: mark, ttl: time.Duration(ttl) * time.Millisecond, since: now, watched: s.watched, expiring: s.expiring}
+	case p.mark != mark:
+		*p = peer{mark: mark, ttl: time.Duration(ttl) * time.Millisecond, since: now, watched: p.watched, expiring: p.expiring}
 	}
-	s.last = now
-	if now.Sub(s.since) >= s.ttl && !s.expiring {
-		s.expiring = true
+	p.last = now
+	if now.Sub(p.since) >= p.ttl && !p.expiring {
+		p.expiring = true
 		if !d.life.Go(func() { d.expire(id, mark) }) {
-			s.expiring = false
+			p.expiring = false
 		}
 	}
-	return s.dead
+	return p.dead
 }
 
 // expire ends a session whose mark has stood for its TTL, if it still has that mark.
@@ -57,17 +57,17 @@ func (d *driver) expire(id string, mark int64) {
 	rows, _, err := query[row](ctx, d, d.requests, d.call("expire($1, $2)"), id, mark)
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	s := d.marks[id]
-	if s == nil {
+	p := d.marks[id]
+	if p == nil {
 		return
 	}
-	s.expiring = false
+	p.expiring = false
 	switch {
 	case err == nil && len(rows) == 1 && rows[0].Gone:
 		delete(d.marks, id)
-	case errors.Is(err, store.ErrDenied) && s.mark == mark: // a follower's role: the session's lease is over all the same
-		s.dead = true
-		s.ttl *= 2 // for the next try: the right might be granted
+	case errors.Is(err, store.ErrDenied) && p.mark == mark: // a follower's role: the session's lease is over all the same
+		p.dead = true
+		p.ttl *= 2 // for the next try: the right might be granted
 		d.watches.all = true
 		d.link.wake()
 	}
@@ -76,8 +76,8 @@ func (d *driver) expire(id string, mark int64) {
 // forget drops what has not been shown for long: each mark that still matters is shown at least once in ttl, which is that
 // of this driver. The caller holds mu.
 func (m marks) forget(now time.Time, ttl time.Duration) {
-	for id, s := range m {
-		if now.Sub(s.last) > 2*max(s.ttl, ttl) && !s.expiring {
+	for id, p := range m {
+		if now.Sub(p.last) > 2*max(p.ttl, ttl) && !p.expiring {
 			delete(m, id)
 		}
 	}
@@ -86,8 +86,8 @@ func (m marks) forget(now time.Time, ttl time.Duration) {
 // due returns when the next mark will have stood for its TTL, of the sessions that are watched; zero if there is none. The
 // caller holds mu.
 func (m marks) due() (at time.Time) {
-	for _, s := range m {
-		if t := s.since.Add(s.ttl); s.watched && !s.expiring && !s.dead && (at.IsZero() || t.Before(at)) {
+	for _, p := range m {
+		if t := p.since.Add(p.ttl); p.watched && !p.expiring && !p.dead && (at.IsZero() || t.Before(at)) {
 			at = t
 		}
 	}

@@ -6,8 +6,8 @@ import (
 	"github.com/go-leadership/leadership/internal/lab/mutants"
 )
 
-// mistakes are changes of one line of what the fence stands on, each with the test that must fail then. TestMutants makes
-// them, if the package is built with the tag mutants.
+// mistakes are changes of one line that a rule stands on, each with the test that must fail then. TestMutants makes them, if
+// the package is built with the tag mutants.
 var mistakes = []mutants.Mutant{
 	{"a fence that does not lock", "schema.sql",
 		"for_session FOR KEY SHARE OF e", "for_session", "TestFenceHoldsTheSuccessorAlone"},
@@ -52,6 +52,87 @@ var mistakes = []mutants.Mutant{
 	{"an acknowledgement waits for the leader's transactions", "schema.sql",
 		"FOR NO KEY UPDATE;", "FOR UPDATE;", "TestAcknowledgeBesideATransaction"},
 	{"an earlier acknowledgement counts", "schema.sql", "last_turn >= for_turn", "false", "TestAcknowledgeBesideATransaction"},
+
+	{"a token is taken without the lock", "schema.sql",
+		"PERFORM pg_advisory_xact_lock(hashtext('{schema}'), hashtext(for_election));\n\tPERFORM FROM {schema}.session " +
+			"WHERE id = for_session FOR KEY SHARE;\n\tIF NOT FOUND THEN\n\t\toutcome",
+		"PERFORM FROM {schema}.session WHERE id = for_session FOR KEY SHARE;\n\tIF NOT FOUND THEN\n\t\toutcome", "TestEnterWaitsForEnter"},
+	{"what is ahead is read from an earlier snapshot", "schema.sql",
+		"IF current_setting('transaction_isolation') <> 'read committed' THEN", "IF false THEN", "TestIsolation"},
+	{"a ballot of a session that ends meanwhile", "schema.sql",
+		"FOR KEY SHARE;\n\tIF NOT FOUND THEN\n\t\toutcome", ";\n\tIF NOT FOUND THEN\n\t\toutcome", "TestSessionEndsMeanwhile"},
+	{"ballots outlive their session", "schema.sql",
+		"REFERENCES {schema}.session ON DELETE CASCADE,\n\tnonce", ",\n\tnonce", "TestSessionIsOver"},
+	{"the farthest ahead", "schema.sql", "ORDER BY e.token DESC LIMIT 2", "ORDER BY e.token LIMIT 2", "TestAhead"},
+	{"a ballot is ahead of itself", "schema.sql", "e.token < for_token", "e.token <= for_token", "TestAhead"},
+	{"a void cast may come late", "schema.sql", "v.turn >= for_turn", "v.turn > for_turn", "TestVoid"},
+	{"an earlier void takes back a later one", "schema.sql", "greatest(v.turn, EXCLUDED.turn)", "EXCLUDED.turn", "TestVoid"},
+	{"void removes nothing", "schema.sql", "DELETE FROM {schema}.entry WHERE nonce = for_nonce;", "", "TestVoid"},
+	{"void takes no lock", "schema.sql",
+		"PERFORM pg_advisory_xact_lock(hashtext('{schema}'), hashtext(for_election));\n\tPERFORM FROM {schema}.session " +
+			"WHERE id = for_session FOR KEY SHARE;\n\tIF NOT FOUND THEN\n\t\tRETURN",
+		"PERFORM FROM {schema}.session WHERE id = for_session FOR KEY SHARE;\n\tIF NOT FOUND THEN\n\t\tRETURN", "TestEnterAndVoid"},
+	{"two leaders of one election", "schema.sql", "e.revision IS NOT NULL AND token <> for_token", "false", "TestAcknowledge$"},
+	{"a session removes ballots of others", "schema.sql",
+		"DELETE FROM {schema}.entry WHERE token = for_token AND session = for_session", "DELETE FROM {schema}.entry WHERE token = for_token", "TestAcknowledge$"},
+	{"a ballot that was cast is a leader", "schema.sql", "e.election = f.election AND e.revision IS NOT NULL", "e.election = f.election", "TestLook$"},
+	{"a leader's end is told as another one's", "schema.sql", "OLD.revision IS NULL AND (TG_OP", "true AND (TG_OP", "TestTell"},
+	{"any role may call", "schema.sql", "REVOKE ALL ON ALL FUNCTIONS IN SCHEMA {schema} FROM PUBLIC;", "", "TestFunctions"},
+	{"the schema is created twice at once", "schema.sql",
+		"DO $$ BEGIN PERFORM pg_advisory_xact_lock(1818584164, hashtext('{schema}')); END $$;", "", "TestInstallAtOnce"},
+
+	{"a session ends by any mark", "schema.sql", " AND s.mark # v.epoch = for_mark", "", "TestExpire$"},
+	{"a session that was renewed counts as gone", "schema.sql",
+		"RETURN NOT EXISTS (SELECT FROM {schema}.session WHERE id = for_id)", "RETURN true", "TestExpire$"},
+	{"a session that has ended is renewed", "schema.sql",
+		"IF FOUND THEN\n\t\tRETURN QUERY SELECT s.id", "IF true THEN\n\t\tRETURN QUERY SELECT s.id", "TestSessionIsOver"},
+	{"a mark is not random", "session.go", "_, _ = rand.Read(b[:])", "_ = rand.Read", "TestMark$"},
+	{"renewals wait longer", "session.go", "time.NewTicker(d.config.TTL / 6)", "time.NewTicker(d.config.TTL / 3)", "TestKeepWaitsForNoAnswer"},
+	{"a lease without a grace", "session.go", "Valid: c.TTL - c.Grace", "Valid: c.TTL", "TestProof"},
+	{"a lease from the answer on", "conn.go", "return a.rows, sent, a.err", "return a.rows, store.Now(), a.err", "TestProof"},
+	{"a proof of another connection", "session.go", "Connection: losses + 1", "Connection: s.driver.losses.Load() + 1", "TestProof"},
+	{"a session looks after itself", "session.go", "if r.ID != s.id {", "if true {", "TestRenewalNotesOthers"},
+	{"a mark has to stand for less", "marks.go", "now.Sub(p.since) >= p.ttl &&", "now.Sub(p.since) >= p.ttl-1 &&", "TestExpireOnce"},
+	{"a renewed mark counts as the one before", "marks.go", "case p.mark != mark:", "case false:", "TestStandingMark$"},
+	{"a renewed session counts as dead", "marks.go", "errors.Is(err, store.ErrDenied) && p.mark == mark", "errors.Is(err, store.ErrDenied)", "TestDeadByAnEarlierMark"},
+	{"marks are forgotten too soon", "marks.go", "2*max(p.ttl, ttl)", "2*p.ttl", "TestForget"},
+
+	{"a failover is not noticed", "schema.sql", "epoch = greatest(epoch + 1, here_timeline)", "epoch = epoch", "TestHello"},
+	{"an epoch comes again", "schema.sql", "epoch = greatest(epoch + 1, here_timeline)", "epoch = epoch + 1", "TestEpochOfAPromotedStandby"},
+	{"another cluster is no failover", "schema.sql",
+		"(cluster, timeline) IS DISTINCT FROM (here_cluster, here_timeline)", "timeline IS DISTINCT FROM here_timeline", "TestHello"},
+	{"numbers go back", "schema.sql", "((epoch - 1) << 40) | nextval", "0 | nextval", "TestNumbersAfterAFailover"},
+	{"numbers reach the epoch", "schema.sql", " MAXVALUE 1099511627775", "", "TestNumbersEnd"},
+	{"no pause", "schema.sql",
+		"INSERT INTO {schema}.session SELECT 'pause ' || s.epoch, s.longest, 0, true FROM {schema}.service s;", "", "TestPause$"},
+	{"a pause is as long as the first session's ttl", "schema.sql", "SET longest = for_ttl WHERE", "SET longest = longest WHERE", "TestPause$"},
+	{"a pause that gets longer is not counted anew", "schema.sql", "SET ttl = for_ttl, mark = mark + 1", "SET ttl = for_ttl", "TestPause$"},
+	{"every session gets longer", "schema.sql", "WHERE pause AND ttl < for_ttl", "WHERE ttl < for_ttl", "TestPause$"},
+	{"a mark counts on after a failover", "schema.sql",
+		"e.resign, s.mark # v.epoch, s.ttl\n\t\tFROM {schema}.service v, {schema}.entry e", "e.resign, s.mark, s.ttl\n\t\tFROM {schema}.service v, {schema}.entry e",
+		"TestMarksAreShownWithTheEpoch"},
+	{"a session that peers ended goes on", "session.go", "over = failedOver && s.sent.Since", "over = false && s.sent.Since", "TestFailoverLosesTheEndOfASession"},
+	{"an acknowledgement stays lost", "session.go", "if failedOver {\n", "if false {\n", "TestFailoverLosesTheEndOfASession"},
+	{"a renewal counts before all was read", "session.go", "if d.allRead() {", "if true {", "TestWatchesAtAFailover"},
+	{"a part that was read counts as all", "watch.go", "if b.all && !noSchema {", "if !noSchema {", "TestWatchesAtAFailover"},
+	{"entries are not read again", "watch.go", "ws.all, d.over = true, false", "d.over = false", "TestRenewalsAfterAFailover"},
+	{"an old primary is believed", "conn.go", "latest := epoch == d.epoch", "latest := true", "TestOldPrimaryIsRefused"},
+	{"a program is not told of a failover", "conn.go", "later := epoch > d.epoch && d.known", "later := false", "TestRenewalsAfterAFailover"},
+
+	{"the first in the queue is told first", "watch.go", "cmp.Compare(w.token, v.token)", "cmp.Compare(v.token, w.token)", "TestShow"},
+	{"a dead leader leads", "watch.go", "case !dead:", "default:", "TestShow"},
+	{"a change of the leader wakes no follower", "watch.go", "w.token == token || w.token == 0 && text[0] == '='", "w.token == token", "TestHints"},
+	{"as of the answer", "watch.go", "d.show(b, rows, sent)", "d.show(b, rows, sent.Add(time.Since(sent)))", "TestReadsAreAtOnce"},
+	{"what was notified meanwhile is lost", "link.go", "d.watches.all = nil, nil, true", "d.watches.all = nil, nil, false", "TestLinkIsProbed"},
+	{"a silent connection is found later", "link.go", "now.Add(d.config.TTL/4), d.marks", "now.Add(d.config.TTL/2), d.marks", "TestLinkIsProbed"},
+	{"a pooler is not noticed", "link.go", "return errPooler", "return nil", "TestNotificationsDoNotCome"},
+
+	{"commits are cancelled", "conn.go", "if ctx.Value(dialed{}) == nil {", "if false {", "TestRequestIsNotCancelled"},
+	{"a warning is ignored", "conn.go", `case err == nil && g.warning != "":`, "case false:", "TestWarning"},
+	{"the operator's isolation level", "conn.go", "SET default_transaction_isolation = 'read committed';", "", "TestSettings"},
+	{"commits that wait for no disk", "conn.go", "IN ('off', 'local')", "IN ('local')", "TestSettings"},
+	{"a connection beside one that was lost", "pool.go", "c.IsClosed() || c.lost != p.lost", "c.IsClosed()", "TestLostConnection"},
+	{"connections without a bound", "pool.go", "&& p.open+p.dialing < mostConns &&", "&&", "TestMostConnections"},
 }
 
 func TestMutantsAreOfThisSource(t *testing.T) { mutants.Check(t, mistakes) }

@@ -16,15 +16,15 @@ import (
 // many requests there are. On a slow link a new one takes three round trips to seven.
 type pool struct {
 	mu      sync.Mutex
-	idle    []*conn    // guarded by mu, as are all below: the one used last is last
-	waiting []chan got // those that wait for a connection, each with room for one
-	open    int        // connections that are idle or in use
-	dialing int        // connections that are being made
-	lost    int        // how often a connection was lost
+	idle    []*conn            // guarded by mu, as are all below: the one used last is last
+	waiting []chan connRequest // those that wait for a connection, each with room for one
+	open    int                // connections that are idle or in use
+	dialing int                // connections that are being made
+	lost    int                // how often a connection was lost
 }
 
-// got is what a request that waits gets.
-type got struct {
+// connRequest is what a request that waits gets.
+type connRequest struct {
 	conn *conn
 	err  error
 }
@@ -51,7 +51,7 @@ func (d *driver) take(ctx context.Context) (*conn, error) {
 		p.mu.Unlock()
 		return c, nil
 	}
-	w := make(chan got, 1)
+	w := make(chan connRequest, 1)
 	p.waiting = append(p.waiting, w)
 	if p.open+p.dialing == 0 {
 		d.grow()
@@ -73,7 +73,7 @@ func (d *driver) take(ctx context.Context) (*conn, error) {
 		}
 	}
 	p.mu.Lock()
-	p.waiting = slices.DeleteFunc(p.waiting, func(x chan got) bool { return x == w })
+	p.waiting = slices.DeleteFunc(p.waiting, func(x chan connRequest) bool { return x == w })
 	p.mu.Unlock()
 	select {
 	case g := <-w:
@@ -112,7 +112,7 @@ func (d *driver) dial() {
 	p.waiting = nil
 	p.mu.Unlock()
 	for _, w := range waiting {
-		w <- got{err: err}
+		w <- connRequest{err: err}
 	}
 }
 
@@ -128,7 +128,7 @@ func (d *driver) give(c *conn) {
 		return
 	}
 	if len(p.waiting) > 0 {
-		p.waiting[0] <- got{conn: c}
+		p.waiting[0] <- connRequest{conn: c}
 		p.waiting = p.waiting[1:]
 		return
 	}

@@ -60,7 +60,7 @@ func TestConnectionsAreBounded(t *testing.T) {
 		require.Equal(t, 1+requests, f.open())
 		f.set(func() { f.hangs["renew"] = true })
 		for range 20 {
-			go func() { _, _, _ = query[shown](t.Context(), d, d.renewals, d.call("renew($1, $2)"), "a", 1) }()
+			go func() { _, _, _ = query[renewRow](t.Context(), d, d.renewals, d.call("renew($1, $2)"), "a", 1) }()
 		}
 		time.Sleep(10 * time.Second)
 		require.Equal(t, 1+mostConns, f.open())
@@ -220,7 +220,7 @@ func TestMostConnections(t *testing.T) {
 		grows := func(open int) bool {
 			d.pool.mu.Lock()
 			defer d.pool.mu.Unlock()
-			d.pool.open, d.pool.waiting = open, []chan got{make(chan got, 1)}
+			d.pool.open, d.pool.waiting = open, []chan connRequest{make(chan connRequest, 1)}
 			d.grow()
 			defer func() { d.pool.open, d.pool.waiting = 0, nil }()
 			return d.pool.dialing > 0

@@ -111,8 +111,8 @@ func (s *session) Keep(ctx context.Context, renewed func(engine.Proof)) error {
 	}
 }
 
-// shown is a session with its mark.
-type shown struct {
+// renewRow is a row of the function renew: a session with its mark.
+type renewRow struct {
 	ID   string
 	Mark int64
 	TTL  int64
@@ -122,7 +122,7 @@ type shown struct {
 func (s *session) renew(ctx context.Context, renewed func(engine.Proof)) error {
 	d := s.driver
 	losses, epoch := d.losses.Load(), d.latest()
-	rows, sent, err := query[shown](ctx, d, d.renewals, d.call("renew($1, $2)"), s.id, mark())
+	rows, sent, err := query[renewRow](ctx, d, d.renewals, d.call("renew($1, $2)"), s.id, mark())
 	switch {
 	case errors.Is(err, errNoSchema):
 		return fmt.Errorf("%w: its schema was dropped", engine.ErrOver)
@@ -138,7 +138,7 @@ func (s *session) renew(ctx context.Context, renewed func(engine.Proof)) error {
 		}
 		return fmt.Errorf("%w: peers might have ended it before the server failed over", engine.ErrOver)
 	}
-	if d.isLooked() {
+	if d.allRead() {
 		renewed(s.proof(sent, losses))
 	}
 	now := time.Now()
@@ -174,12 +174,12 @@ func (d *driver) latest() int64 {
 	return d.epoch
 }
 
-// isLooked reports whether everything that is watched has been read since the last failover of the server. Until then a ballot
+// allRead reports whether everything that is watched has been read since the last failover of the server. Until then a ballot
 // that was lost in the failover might not be known to be lost, and a renewal must not prolong its lease.
-func (d *driver) isLooked() bool {
+func (d *driver) allRead() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.looked == d.epoch
+	return d.readEpoch == d.epoch
 }
 
 // End implements engine.Session. If no answer comes before ctx ends, peers end the session.
@@ -256,8 +256,8 @@ func (s *session) Void(ctx context.Context, election string, n engine.Nonce) err
 	return outcome(r.Outcome)
 }
 
-// acknowledgement is the answer to one.
-type acknowledgement struct {
+// acknowledgeRow is the row of the function acknowledge.
+type acknowledgeRow struct {
 	Outcome  string
 	Revision *int64
 }
@@ -265,7 +265,7 @@ type acknowledgement struct {
 // Acknowledge implements engine.Session.
 func (s *session) Acknowledge(ctx context.Context, e engine.Entry, value string) (revision uint64, err error) {
 	token, turn := int64(e.Token), s.turn.Add(1)
-	r, err := of[acknowledgement](ctx, s, "acknowledge($1, $2, $3, $4)", token, turn, []byte(value))
+	r, err := of[acknowledgeRow](ctx, s, "acknowledge($1, $2, $3, $4)", token, turn, []byte(value))
 	if err == nil {
 		err = outcome(r.Outcome)
 	}
@@ -288,7 +288,7 @@ func (s *session) acknowledgeAgain(ctx context.Context) {
 	s.mu.Unlock()
 	for token, a := range acks {
 		for retries := (adapter.Retries{}); ctx.Err() == nil; retries.Pause(ctx) {
-			_, err := of[acknowledgement](ctx, s, "acknowledge($1, $2, $3, $4)", token, a.turn, []byte(a.value))
+			_, err := of[acknowledgeRow](ctx, s, "acknowledge($1, $2, $3, $4)", token, a.turn, []byte(a.value))
 			if !adapter.Uncertain(err) {
 				break
 			}

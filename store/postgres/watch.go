@@ -176,8 +176,8 @@ func (ws *watches) wants(note string) (election string, ok bool) {
 	return "", false
 }
 
-// looked is a row of the function look. Of an entry's row Revision is nil.
-type looked struct {
+// lookRow is a row of the function look. Of an entry's row Revision is nil.
+type lookRow struct {
 	Token    int64
 	Election string
 	Session  string
@@ -203,16 +203,16 @@ func (d *driver) look(conn *pgx.Conn, b *batch) error {
 	// prepared one on the same connection of the server. So the text has the connection's name.
 	sql := d.call("look($1, $2, $3) -- ") + greetingOf(conn.PgConn()).name
 	sent := time.Now()
-	rows, err := send[looked](d, conn, sql, pgx.QueryExecModeCacheStatement, tokens, elections, known)
-	bare := err == errNoSchema
-	if bare {
+	rows, err := send[lookRow](d, conn, sql, pgx.QueryExecModeCacheStatement, tokens, elections, known)
+	noSchema := err == errNoSchema
+	if noSchema {
 		rows, err = nil, nil
 	}
 	if err == nil {
 		d.show(b, rows, sent)
-		if b.all && !bare {
+		if b.all && !noSchema {
 			d.mu.Lock()
-			d.looked, d.lookedAt = greetingOf(conn.PgConn()).epoch, time.Now()
+			d.readEpoch, d.readAt = greetingOf(conn.PgConn()).epoch, time.Now()
 			d.mu.Unlock()
 		}
 	}
@@ -254,9 +254,9 @@ func (b *batch) wanted() (tokens []int64, elections []string, known []int64) {
 }
 
 // show notes the marks that an answer shows, and tells the watches of a batch what is new to them.
-func (d *driver) show(b *batch, rows []looked, sent time.Time) {
+func (d *driver) show(b *batch, rows []lookRow, sent time.Time) {
 	now := time.Now()
-	entries, leaders := map[int64]*looked{}, map[string]*looked{}
+	entries, leaders := map[int64]*lookRow{}, map[string]*lookRow{}
 	for i := range rows {
 		r := &rows[i]
 		switch dead := d.note(r.Session, r.Mark, r.TTL, now); {
@@ -268,13 +268,13 @@ func (d *driver) show(b *batch, rows []looked, sent time.Time) {
 	}
 	d.mu.Lock()
 	if b.all {
-		for _, s := range d.marks {
-			s.watched = false
+		for _, p := range d.marks {
+			p.watched = false
 		}
 	}
 	for _, r := range rows {
-		if s := d.marks[r.Session]; s != nil {
-			s.watched = true
+		if p := d.marks[r.Session]; p != nil {
+			p.watched = true
 		}
 	}
 	for _, w := range b.list {
@@ -298,7 +298,7 @@ func (d *driver) show(b *batch, rows []looked, sent time.Time) {
 }
 
 // showEntry tells what was read of an entry, if it is new. r is nil if the entry has gone.
-func (w *watch) showEntry(r *looked) {
+func (w *watch) showEntry(r *lookRow) {
 	s := &engine.State{}
 	if r != nil {
 		s = &engine.State{Token: uint64(r.Token), Session: r.Session, Nonce: r.Nonce, Resign: r.Resign}
@@ -310,7 +310,7 @@ func (w *watch) showEntry(r *looked) {
 }
 
 // showLeader tells what was read of an election. r is nil if there is no leader.
-func (w *watch) showLeader(r *looked, sent time.Time) {
+func (w *watch) showLeader(r *lookRow, sent time.Time) {
 	s := &engine.State{}
 	switch {
 	case r == nil:

@@ -152,19 +152,19 @@ func TestShow(t *testing.T) {
 		stopped := watching("", 4)
 		b.list = append(b.list, stopped)
 		d.watches.drop(stopped)
-		show := func(rows ...looked) (list []tells) {
+		show := func(rows ...lookRow) (list []tells) {
 			told = nil
 			d.show(b, rows, sent)
 			return told
 		}
 		revision := int64(9)
-		d.marks["dead"] = &seen{mark: 7, ttl: time.Hour, since: sent, dead: true}
-		d.marks["elsewhere"] = &seen{mark: 7, ttl: time.Hour, since: sent, watched: true}
-		one := looked{Token: 1, Election: "x", Session: "dead", Nonce: "n1", Mark: 7}
-		three := looked{Token: 3, Election: "y", Session: "s", Nonce: "n3", Mark: 7, TTL: 60_000}
-		leader := looked{Token: 1, Election: "x", Session: "s", Leader: []byte("own"), Revision: &revision, Mark: 7, TTL: 60_000}
+		d.marks["dead"] = &peer{mark: 7, ttl: time.Hour, since: sent, dead: true}
+		d.marks["elsewhere"] = &peer{mark: 7, ttl: time.Hour, since: sent, watched: true}
+		one := lookRow{Token: 1, Election: "x", Session: "dead", Nonce: "n1", Mark: 7}
+		three := lookRow{Token: 3, Election: "y", Session: "s", Nonce: "n3", Mark: 7, TTL: 60_000}
+		leader := lookRow{Token: 1, Election: "x", Session: "s", Leader: []byte("own"), Revision: &revision, Mark: 7, TTL: 60_000}
 
-		first := show(one, three, looked{Token: 4, Election: "y", Session: "s", Nonce: "n4", Mark: 7, TTL: 60_000}, leader)
+		first := show(one, three, lookRow{Token: 4, Election: "y", Session: "s", Nonce: "n4", Mark: 7, TTL: 60_000}, leader)
 		var order []int64
 		for _, n := range first {
 			order = append(order, n.token)
@@ -181,7 +181,7 @@ func TestShow(t *testing.T) {
 		require.False(t, d.marks["elsewhere"].watched, "nothing that is watched is of that session")
 
 		leader.Leader = nil // its revision is known
-		again := show(one, three, looked{Token: 4, Election: "y", Session: "s", Nonce: "n4", Mark: 7, TTL: 60_000}, leader)
+		again := show(one, three, lookRow{Token: 4, Election: "y", Session: "s", Nonce: "n4", Mark: 7, TTL: 60_000}, leader)
 		require.Equal(t, []tells{{0, engine.News{AsOf: sent}}}, again)
 		three.Resign = true
 		require.Equal(t, engine.State{Token: 3, Session: "s", Nonce: "n3", Resign: true}, *show(one, three, leader)[1].news.State)

@@ -13,10 +13,10 @@ func TestRenewalsAfterAFailover(t *testing.T) {
 	require.NoError(t, err)
 	defer d.Close()
 	require.True(t, d.inEpoch(3))
-	require.True(t, d.isLooked(), "nothing has been told before")
+	require.True(t, d.allRead(), "nothing has been told before")
 	require.False(t, d.over, "the first epoch is no failover")
 	require.True(t, d.inEpoch(4))
-	require.False(t, d.isLooked(), "a renewal counts before the entries have been read again")
+	require.False(t, d.allRead(), "a renewal counts before the entries have been read again")
 	entry, leader := &watch{token: 7}, &watch{election: "x"}
 	d.watches.add(entry)
 	d.watches.add(leader)

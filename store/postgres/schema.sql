@@ -18,9 +18,9 @@ CREATE TABLE IF NOT EXISTS {schema}.service (
 	cluster  bigint NOT NULL,
 	timeline bigint NOT NULL,
 	epoch    bigint NOT NULL, -- goes up each time that the server might have lost transactions; not below timeline
-	longest  bigint NOT NULL  -- the longest ttl of a session so far, in ms
+	longest  bigint NOT NULL, -- the longest ttl of a session so far, in ms
+	one      bool   PRIMARY KEY DEFAULT true CHECK (one)
 );
-CREATE UNIQUE INDEX IF NOT EXISTS service_one ON {schema}.service ((true));
 
 CREATE SEQUENCE IF NOT EXISTS {schema}.numbers MAXVALUE 1099511627775;
 

@@ -47,3 +47,17 @@ func TestPauseOfALostSession(t *testing.T) {
 	srv.Query(t, "SELECT leadership.open('rival', 3000, 1)")
 	require.Equal(t, "pause|3000", srv.Query(t, "SELECT outcome, pause_ttl FROM leadership.enter('rival', 'x', 'n', 0, 1, 'v')"))
 }
+
+// TestPublication: an operator publishes all tables of the database, for logical replication. PostgreSQL then refuses to
+// update a table whose rows it can't name.
+func TestPublication(t *testing.T) {
+	t.Parallel()
+	srv := testserver.NewPostgres(t, testserver.PostgresConfig{})
+	srv.Query(t, "CREATE PUBLICATION everything FOR ALL TABLES")
+	config := postgres.Config{Addresses: srv.Addrs(), TTL: ttl}
+	b := castFirst(t, open(t, config), "x", "own")
+	acknowledge(t, b, "own")
+	srv.Query(t, "UPDATE leadership.service SET timeline = 0") // the next connection counts a failover
+	requireLeader(t, open(t, config), "x", "own")
+	require.Equal(t, "2", srv.Query(t, "SELECT epoch FROM leadership.service"))
+}

@@ -8,7 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestAcknowledgeBesideATransaction: what an acknowledgement that comes during another transaction waits for, and its outcome.
+// TestAcknowledgeBesideATransaction: what an acknowledgement that comes during another transaction waits for, and its
+// outcome.
 func TestAcknowledgeBesideATransaction(t *testing.T) {
 	t.Parallel()
 	for other, c := range map[string]struct {

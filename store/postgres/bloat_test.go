@@ -10,7 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Many terms leave little behind, even if the server never vacuums: some hundred bytes a term, and no term takes longer.
+// Many terms leave little behind, even if the server never vacuums: some hundred bytes a term, and no term takes
+// longer.
 func TestBloat(t *testing.T) {
 	t.Parallel()
 	const perTerm = 500 // bytes

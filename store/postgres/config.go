@@ -32,8 +32,8 @@ type Config struct {
 	// Prefix is before the names of all elections, with a "/" between. Default: none.
 	Prefix string
 
-	// TTL is how long the session lives without renewal, from 1 s to 10 min: after a failover of the server no ballot is
-	// cast for the longest one. Default: 10 s.
+	// TTL is how long the session lives without renewal, from 1 s to 10 min. After a failover of the server no ballot
+	// is cast for as long as the longest TTL of any session so far. Default: 10 s.
 	TTL time.Duration
 	// Grace is the time reserved for the leader's work to stop before a rival can lead. Default: a third of the TTL.
 	// See [store.CheckSession].
@@ -65,8 +65,15 @@ func (c *Config) settings() adapter.Settings {
 	}
 }
 
-// schemas are names that need no quotes.
+// schemas are names that are written without quotes.
 var schemas = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,39}$`)
+
+func checkSchema(name string) error {
+	if !schemas.MatchString(name) || strings.HasPrefix(name, "pg_") {
+		return adapter.Refuse("schema", name, `not a name of up to 40 small letters, digits and "_", or it begins with pg_`)
+	}
+	return nil
+}
 
 // complete fills in the defaults. It returns an error that names the first field which can't be used.
 func (c *Config) complete() error {
@@ -81,10 +88,9 @@ func (c *Config) complete() error {
 		return adapter.Refuse("user", "", "there is none")
 	case strings.ContainsRune(c.Database+c.User+c.Password, 0):
 		return adapter.Refuse("user", "", "the user, the password or the database has a zero byte in it")
-	case !schemas.MatchString(c.Schema) || strings.HasPrefix(c.Schema, "pg_"):
-		return adapter.Refuse("schema", c.Schema, `not a name of up to 40 small letters, digits and "_"`)
-	case c.Prefix == "":
-		return nil
+	}
+	if err := checkSchema(c.Schema); err != nil || c.Prefix == "" {
+		return err
 	}
 	if err := store.CheckElection(c.Prefix); err != nil {
 		return adapter.Refuse("prefix", c.Prefix, "%v", err)
@@ -98,7 +104,7 @@ func init() {
 }
 
 // openURL opens postgres://user:password@host:5432,host:5432/database/prefix?options, or postgres+tls://. The options
-// are ttl, grace and schema, and with TLS cacert, cert, key and servername.
+// are ttl, grace, passwordenv, passwordfile and schema, and with TLS cacert, cert, key and servername.
 func openURL(_ context.Context, u *store.URL) (store.Store, error) {
 	c := Config{Schema: u.Option("schema", "")}
 	c.Database, c.Prefix, _ = strings.Cut(u.Path, "/")
@@ -121,8 +127,8 @@ var schemaSQL string
 // name is empty. The owner of the database runs them once if candidates may not. Running them again changes nothing.
 func Schema(name string) (string, error) {
 	name = cmp.Or(name, "leadership")
-	if !schemas.MatchString(name) {
-		return "", adapter.Refuse("schema", name, `not a name of up to 40 small letters, digits and "_"`)
+	if err := checkSchema(name); err != nil {
+		return "", err
 	}
 	return strings.ReplaceAll(schemaSQL, "{schema}", name), nil
 }

@@ -21,8 +21,8 @@ import (
 // layout is that of schema.sql.
 const layout = 1
 
-// Requests under way at once. Other requests leave connections to renewals, since they might wait for a lock, such as that
-// of a leader's own transaction.
+// Requests under way at once. Other requests leave connections to renewals, since they might wait for a lock, such as
+// that of a leader's own transaction.
 const (
 	requests = 4
 	renewals = 3
@@ -101,8 +101,8 @@ var errOldPrimary = fmt.Errorf("%w: the server knows of fewer failovers than ano
 	"or a copy of old data", store.ErrUnavailable)
 
 // connect makes a connection. It tries the server that answered last, then the others in their order: one that takes
-// connections and does not answer costs a timeout each time. A refusal counts only if no other server is out of reach: that
-// one might be the primary.
+// connections and does not answer costs a timeout each time. A refusal counts only if no other server is out of reach:
+// that one might be the primary.
 func (d *driver) connect() (*pgx.Conn, error) {
 	servers := slices.Clone(d.servers)
 	if last := d.answered.Load(); last != nil {
@@ -215,8 +215,8 @@ func (d *driver) acquire(ctx context.Context) (*conn, error) {
 	return c, nil
 }
 
-// greeted finds out whether a connection is to the present primary. If there was no schema when the connection said hello,
-// it says hello again.
+// greeted finds out whether a connection is to the present primary. If there was no schema when the connection said
+// hello, it says hello again.
 func (d *driver) greeted(conn *pgx.Conn) error {
 	if greetingOf(conn.PgConn()).noSchema {
 		defer d.bound(conn)()
@@ -233,8 +233,8 @@ func (d *driver) greeted(conn *pgx.Conn) error {
 // limit is how long a request may take. The server gives it up then, too.
 func (c Config) limit() time.Duration { return min(c.TTL, 30*time.Second) }
 
-// bound closes a connection when the next request has taken too long, or the driver is closed. The caller calls done when
-// the request has been answered. A context would make the client send a request to cancel.
+// bound closes a connection when the next request has taken too long, or the driver is closed. The caller calls done
+// when the request has been answered. A context would make the client send a request to cancel.
 func (d *driver) bound(conn *pgx.Conn) (done func()) {
 	ctx, cancel := context.WithTimeout(d.life.Background, d.config.limit())
 	stop := context.AfterFunc(ctx, func() { _ = conn.PgConn().Conn().Close() })
@@ -281,9 +281,9 @@ func (d *driver) unsent(err error) error {
 	return fmt.Errorf("%w: %w", store.ErrUnavailable, err)
 }
 
-// query sends one statement, and returns its rows as values of T. If ctx ends first, query returns soon, and the request
-// goes on: cutting it short would cost its connection. places bounds how many are under way. sent is the time before the
-// statement was sent.
+// query sends one statement, and returns its rows as values of T. If ctx ends first, query returns soon, and the
+// request goes on: cutting it short would cost its connection. places bounds how many are under way. sent is the time
+// before the statement was sent.
 func query[T any](ctx context.Context, d *driver, places chan struct{}, sql string, args ...any) (rows []T, sent store.Instant, err error) {
 	select {
 	case places <- struct{}{}:

@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The rule of requests that are not answered: the connection is given up after the TTL, or half a minute, and nothing is
-// cancelled: a commit that waits for a standby would end by that, without being on the standby.
+// The rule of requests that are not answered: the connection is given up after the TTL, or half a minute, and nothing
+// is cancelled: a commit that waits for a standby would end by that, without being on the standby.
 func TestRequestIsNotCancelled(t *testing.T) {
 	for ttl, limit := range map[time.Duration]time.Duration{24 * time.Second: 24 * time.Second, 10 * time.Minute: 30 * time.Second} {
 		inBubble(t, Config{TTL: ttl}, func(t *testing.T, f *fakeServer, d *driver) {
@@ -79,7 +79,8 @@ func TestServerSaysNothing(t *testing.T) {
 	}
 }
 
-// A warning, such as that a commit might not be on the standby, makes the outcome unknown, and only that of its request.
+// A warning, such as that a commit might not be on the standby, makes the outcome unknown, and only that of its
+// request.
 func TestWarning(t *testing.T) {
 	inBubble(t, Config{TTL: 24 * time.Second}, func(t *testing.T, f *fakeServer, d *driver) {
 		s, _, err := d.Open(t.Context())

@@ -19,8 +19,8 @@ import (
 
 // driver implements engine.Driver. Each request is one statement, which calls one function of schema.sql.
 //
-// Its goroutines are attend, which has a connection of its own, one for each request under way on another one, and those
-// that make and close connections. Close waits for them all.
+// Its goroutines are attend, which has a connection of its own, one for each request under way on another one, and
+// those that make and close connections. Close waits for them all.
 type driver struct {
 	config Config
 	life   *adapter.Lifecycle

@@ -8,9 +8,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestMarkAfterAFailover: a peer has seen a mark for the TTL. The holder's next renewal is lost in a failover, so the mark
-// is the same on the new primary. The holder's lease goes on, so the peer must not end the session. The update of service
-// stands for the failover: the server finds itself on another timeline.
+// TestMarkAfterAFailover: a peer has seen a mark for the TTL. The holder's next renewal is lost in a failover, so the
+// mark is the same on the new primary. The holder's lease goes on, so the peer must not end the session. The update of
+// service stands for the failover: the server finds itself on another timeline.
 func TestMarkAfterAFailover(t *testing.T) {
 	srv := testserver.NewPostgres(t, testserver.PostgresConfig{})
 	schema, err := postgres.Schema("")

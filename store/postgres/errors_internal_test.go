@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What each error of the server means for the request: whether the request might have been carried out, whether it is sent
-// again, and whether the server works.
+// What each error of the server means for the request: whether the request might have been carried out, whether it is
+// sent again, and whether the server works.
 func TestExplain(t *testing.T) {
 	for code, is := range map[string]error{
 		"57014": store.ErrUnavailable, "55P03": store.ErrUnavailable, "40001": store.ErrUnavailable, "40P01": store.ErrUnavailable,

@@ -112,8 +112,9 @@ func TestFailoverKeepsTheLeader(t *testing.T) {
 	}
 }
 
-// A failover loses that the peers of a candidate ended its session, and that the next in line took over. The candidate, which
-// was cut off for longer than its TTL, finds its ballot on the new primary, ahead of the leader's. It must not lead.
+// A failover loses that the peers of a candidate ended its session, and that the next in line took over. The candidate,
+// which was cut off for longer than its TTL, finds its ballot on the new primary, ahead of the leader's. It must not
+// lead.
 func TestFailoverLosesTheEndOfASession(t *testing.T) {
 	t.Parallel()
 	p := newPair(t, false)
@@ -146,8 +147,8 @@ func TestFailoverLosesTheEndOfASession(t *testing.T) {
 	receive(t, second.Terms, "the second leads")
 }
 
-// An operator drops the schema on a server that has failed over before. The processes that have been told of the failover
-// make the schema again, and elect.
+// An operator drops the schema on a server that has failed over before. The processes that have been told of the
+// failover make the schema again, and elect.
 func TestSchemaIsDroppedAfterAFailover(t *testing.T) {
 	t.Parallel()
 	p := newPair(t, false)
@@ -211,7 +212,8 @@ func TestCancelledCommits(t *testing.T) {
 	receive(t, c.Terms, "it leads again")
 }
 
-// To pass over a standby is no error in the standby's log. All candidates try the standbys again and again at a failover.
+// To pass over a standby is no error in the standby's log. All candidates try the standbys again and again at a
+// failover.
 func TestStandbyIsPassedOverQuietly(t *testing.T) {
 	t.Parallel()
 	p := newPair(t, false)

@@ -15,8 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// fakeServer speaks PostgreSQL's protocol within a synctest bubble, so that tests of the driver's timing take no time. It
-// knows the functions of schema.sql by what they return. Its fields are set before the driver is used, or under mu.
+// fakeServer speaks PostgreSQL's protocol within a synctest bubble, so that tests of the driver's timing take no time.
+// It knows the functions of schema.sql by what they return. Its fields are set before the driver is used, or under mu.
 type fakeServer struct {
 	t     *testing.T
 	began time.Time

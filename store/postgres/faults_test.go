@@ -68,7 +68,8 @@ func TestBackendIsKilled(t *testing.T) {
 	}
 }
 
-// Connections are ended at random. That proves nothing of a process: the leader goes on leading, or at most another one.
+// Connections are ended at random. That proves nothing of a process: the leader goes on leading, or at most another
+// one.
 func TestConnectionsAreEndedAtRandom(t *testing.T) {
 	t.Parallel()
 	server := testserver.NewPostgres(t, testserver.PostgresConfig{})
@@ -86,6 +87,25 @@ func TestConnectionsAreEndedAtRandom(t *testing.T) {
 	next := leaderSince(t, time.Now(), list...)
 	requireLeader(t, list[0].Store, "a", next.Value)
 	t.Logf("%d connections were ended", ended)
+}
+
+// A lost connection ends no term, and no session: the leader's, and those of a server that starts again, go on.
+func TestLostConnectionsEndNoTerm(t *testing.T) {
+	t.Parallel()
+	server := testserver.NewPostgres(t, testserver.PostgresConfig{})
+	c := contend(t, open(t, postgres.Config{Addresses: server.Addrs(), TTL: long}), "a", "own")
+	term := receive(t, c.Terms, "it leads")
+	sessions := server.Query(t, "SELECT id FROM leadership.session")
+	for name, fault := range map[string]func(){
+		"pg_terminate_backend":    func() { server.Query(t, "SELECT pg_terminate_backend(pid) "+clients) },
+		"a restart after a crash": func() { require.NoError(t, server.RestartImmediately(soon(t))) },
+	} {
+		fault()
+		renewed(t, term.Ballot())
+		require.Same(t, term, c.Term(), name)
+		require.NoError(t, term.Context().Err(), name)
+		require.Equal(t, sessions, server.Query(t, "SELECT id FROM leadership.session"), name)
+	}
 }
 
 // A limit for idle sessions, which an operator has set for the role, ends no connection of a store.

@@ -103,8 +103,9 @@ func code(err error) string {
 	return ""
 }
 
-// TestFenceInEachIsolationLevel: an acknowledgement between the transaction's snapshot and the statement does not matter,
-// and a ballot that was removed between fails the transaction: for good if it is begun again. database/sql is the client.
+// TestFenceInEachIsolationLevel: an acknowledgement between the transaction's snapshot and the statement does not
+// matter, and a ballot that was removed between fails the transaction: for good if it is begun again. database/sql is
+// the client.
 func TestFenceInEachIsolationLevel(t *testing.T) {
 	t.Parallel()
 	srv := dataServer(t)
@@ -138,8 +139,8 @@ func TestFenceInEachIsolationLevel(t *testing.T) {
 	}
 }
 
-// TestFrozenInATransaction: a leader that stands still before COMMIT holds the lock that the end of its session needs. The
-// server ends the transaction after a quarter of the TTL, and the write is not carried out.
+// TestFrozenInATransaction: a leader that stands still before COMMIT holds the lock that the end of its session needs.
+// The server ends the transaction after a quarter of the TTL, and the write is not carried out.
 func TestFrozenInATransaction(t *testing.T) {
 	t.Parallel()
 	srv := dataServer(t)
@@ -188,8 +189,8 @@ func TestFrozenInAnAnswer(t *testing.T) {
 	network.Heal()
 }
 
-// TestFenceKeepsAShorterTimeout: the timeout of the role stays if it is shorter. After the transaction both timeouts are what
-// they were.
+// TestFenceKeepsAShorterTimeout: the timeout of the role stays if it is shorter. After the transaction both timeouts
+// are what they were.
 func TestFenceKeepsAShorterTimeout(t *testing.T) {
 	t.Parallel()
 	srv := dataServer(t)
@@ -231,8 +232,8 @@ func begin(t *testing.T, srv *testserver.Postgres, b store.Ballot) pgx.Tx {
 	return tx
 }
 
-// TestFenceHoldsTheSuccessorAlone: while a leader's transaction is open, the ballot stays. It holds up no acknowledgement, no
-// request to resign, and no other transaction of the leader.
+// TestFenceHoldsTheSuccessorAlone: while a leader's transaction is open, the ballot stays. It holds up no
+// acknowledgement, no request to resign, and no other transaction of the leader.
 func TestFenceHoldsTheSuccessorAlone(t *testing.T) {
 	t.Parallel()
 	srv := dataServer(t)
@@ -259,7 +260,8 @@ func TestFenceHoldsTheSuccessorAlone(t *testing.T) {
 	require.Equal(t, "last\nother", srv.Query(t, "SELECT key FROM data ORDER BY key"))
 }
 
-// TestFenceIsOfTheSession: after a copy of the data was brought back, the ballot of another session might have the token.
+// TestFenceIsOfTheSession: after a copy of the data was brought back, the ballot of another session might have the
+// token.
 func TestFenceIsOfTheSession(t *testing.T) {
 	t.Parallel()
 	srv := dataServer(t)
@@ -270,8 +272,8 @@ func TestFenceIsOfTheSession(t *testing.T) {
 	require.ErrorIs(t, save(soon(t), connect(t, srv, nil), b, "key", "value"), store.ErrLost)
 }
 
-// TestFenceHoldsNoRenewal: six leaders' transactions are open while the ballots are given back. The session is renewed all
-// the same.
+// TestFenceHoldsNoRenewal: six leaders' transactions are open while the ballots are given back. The session is renewed
+// all the same.
 func TestFenceHoldsNoRenewal(t *testing.T) {
 	t.Parallel()
 	srv := dataServer(t)

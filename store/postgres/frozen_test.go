@@ -15,9 +15,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestFrozenProcesses runs the example in three processes. The first one is stopped between two transactions, the second
-// one in its transaction, before COMMIT. The server ends that transaction. The successor writes, and what each of the two
-// then writes is refused.
+// TestFrozenProcesses runs the example in three processes. The first one is stopped between two transactions, the
+// second one in its transaction, before COMMIT. The server ends that transaction. The successor writes, and what each
+// of the two then writes is refused.
 func TestFrozenProcesses(t *testing.T) {
 	t.Parallel()
 	srv := testserver.NewPostgres(t, testserver.PostgresConfig{})

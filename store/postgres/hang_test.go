@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestCommitsThatHang: the synchronous standby is away, so each commit hangs on the server, also after its client has gone.
-// A store that tries again leaves no more and more connections behind: they would use up those of all programs.
+// TestCommitsThatHang: the synchronous standby is away, so each commit hangs on the server, also after its client has
+// gone. A store that tries again leaves no more and more connections behind: they would use up those of all programs.
 func TestCommitsThatHang(t *testing.T) {
 	t.Parallel()
 	srv := testserver.NewPostgres(t, testserver.PostgresConfig{})

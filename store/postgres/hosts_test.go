@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestFrozenServer: the first server of the list takes connections and never answers. It costs a timeout once, and not for
-// each connection.
+// TestFrozenServer: the first server of the list takes connections and never answers. It costs a timeout once, and not
+// for each connection.
 func TestFrozenServer(t *testing.T) {
 	t.Parallel()
 	frozen, works := testserver.NewPostgres(t, testserver.PostgresConfig{}), testserver.NewPostgres(t, testserver.PostgresConfig{})

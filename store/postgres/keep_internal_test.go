@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The rule of Keep: a renewal is sent each sixth of the TTL, whether or not the last one was answered. Other requests that
-// hang keep none from being sent.
+// The rule of Keep: a renewal is sent each sixth of the TTL, whether or not the last one was answered. Other requests
+// that hang keep none from being sent.
 func TestKeepWaitsForNoAnswer(t *testing.T) {
 	inBubble(t, Config{TTL: 24 * time.Second}, func(t *testing.T, f *fakeServer, d *driver) {
 		ctx, stop := context.WithCancel(t.Context())
@@ -42,8 +42,8 @@ func TestKeepWaitsForNoAnswer(t *testing.T) {
 	})
 }
 
-// The rules of a proof: it is valid for the TTL without the grace, and of the connection that the request was sent on, even
-// if the connection was lost before the answer came.
+// The rules of a proof: it is valid for the TTL without the grace, and of the connection that the request was sent on,
+// even if the connection was lost before the answer came.
 func TestProof(t *testing.T) {
 	inBubble(t, Config{TTL: 24 * time.Second, Grace: 5 * time.Second}, func(t *testing.T, f *fakeServer, d *driver) {
 		f.hangs["open"] = true
@@ -81,8 +81,8 @@ func TestProof(t *testing.T) {
 	})
 }
 
-// The rules of Keep's end: when the session is over it returns nil, after a refusal the error, and while nothing is known it
-// goes on. Nothing of it is left.
+// The rules of Keep's end: when the session is over it returns nil, after a refusal the error, and while nothing is
+// known it goes on. Nothing of it is left.
 func TestKeepEnds(t *testing.T) {
 	for code, is := range map[string]error{"": nil, "42501": store.ErrDenied, "42P01": nil} {
 		inBubble(t, Config{TTL: 24 * time.Second}, func(t *testing.T, f *fakeServer, d *driver) {
@@ -206,8 +206,8 @@ func TestInstallAgain(t *testing.T) {
 	})
 }
 
-// The schema can't be created: a server that does not answer is given up, and a connection with a transaction that has failed
-// is not used again.
+// The schema can't be created: a server that does not answer is given up, and a connection with a transaction that has
+// failed is not used again.
 func TestInstallFails(t *testing.T) {
 	inBubble(t, Config{TTL: 24 * time.Second}, func(t *testing.T, f *fakeServer, d *driver) {
 		f.fails["hello"], f.hangs["install"] = "3F000", true

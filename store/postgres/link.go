@@ -41,8 +41,9 @@ func (d *driver) begin() {
 	d.start.Do(func() { d.life.Go(d.attend) })
 }
 
-// linked waits until a notification has come through once since the store was opened, or the next try has failed. Through a
-// pooler that gives each transaction another connection none comes, and settings of one program get into others.
+// linked waits until a notification has come through once since the store was opened, or the next try has failed.
+// Through a pooler that gives each transaction another connection none comes, and settings of one program get into
+// others.
 func (d *driver) linked(ctx context.Context) error {
 	d.begin()
 	d.mu.Lock()
@@ -65,8 +66,8 @@ func (d *driver) linked(ctx context.Context) error {
 	}
 }
 
-// attend keeps the connection that listens until the driver is closed. When it is lost, all that wait for a read get the
-// error, and everything is read again on the next one: what was notified meanwhile is lost.
+// attend keeps the connection that listens until the driver is closed. When it is lost, all that wait for a read get
+// the error, and everything is read again on the next one: what was notified meanwhile is lost.
 func (d *driver) attend() {
 	for wait := (adapter.Retries{}); d.life.Background.Err() == nil; {
 		proved, err := d.attendOnce()
@@ -89,8 +90,8 @@ func (d *driver) attend() {
 var errPooler = adapter.Refuse("addresses", "", "no notification comes through: this looks like a connection pooler in "+
 	"transaction mode. Connect to the server itself, or use the mode session")
 
-// attendOnce connects, and takes notifications and reads what is watched until the connection is lost. It reports whether a
-// notification came through.
+// attendOnce connects, and takes notifications and reads what is watched until the connection is lost. It reports
+// whether a notification came through.
 func (d *driver) attendOnce() (proved bool, err error) {
 	ctx := d.life.Background
 	conn, err := d.connect()
@@ -126,8 +127,8 @@ func (d *driver) attendOnce() (proved bool, err error) {
 	}
 }
 
-// rest waits for a notification, until there is something to do, or until a mark will have stood for its TTL. Each quarter
-// of the TTL it finds out whether the connection is there, unless something was read meanwhile.
+// rest waits for a notification, until there is something to do, or until a mark will have stood for its TTL. Each
+// quarter of the TTL it finds out whether the connection is there, unless something was read meanwhile.
 func (d *driver) rest(conn *pgx.Conn) error {
 	d.mu.Lock()
 	now := time.Now()

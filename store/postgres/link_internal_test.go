@@ -25,8 +25,8 @@ func leads(revision, mark int64, ttl time.Duration) func([]string) []any {
 
 const probe = "-- is the connection there?"
 
-// The rules of the link: the connection that listens is probed each quarter of the TTL. If there is no answer, it counts as
-// lost, and on the next one everything is read again.
+// The rules of the link: the connection that listens is probed each quarter of the TTL. If there is no answer, it
+// counts as lost, and on the next one everything is read again.
 func TestLinkIsProbed(t *testing.T) {
 	inBubble(t, Config{TTL: 24 * time.Second}, func(t *testing.T, f *fakeServer, d *driver) {
 		var told news
@@ -112,7 +112,8 @@ func TestHints(t *testing.T) {
 	})
 }
 
-// The rule of marks: a session whose mark has stood for its TTL is ended, and not sooner. Who watches its leader looks then.
+// The rule of marks: a session whose mark has stood for its TTL is ended, and not sooner. Who watches its leader looks
+// then.
 func TestStandingMark(t *testing.T) {
 	inBubble(t, Config{TTL: 24 * time.Second}, func(t *testing.T, f *fakeServer, d *driver) {
 		var told news
@@ -199,8 +200,8 @@ func TestStandingMarkOnABusyServer(t *testing.T) {
 	})
 }
 
-// The rules of a failover: the watches of leaders end, since the leader that is read next might be an earlier one. Those of
-// entries go on. No renewal counts until all that is watched has been read again.
+// The rules of a failover: the watches of leaders end, since the leader that is read next might be an earlier one.
+// Those of entries go on. No renewal counts until all that is watched has been read again.
 func TestWatchesAtAFailover(t *testing.T) {
 	inBubble(t, Config{TTL: 24 * time.Second}, func(t *testing.T, f *fakeServer, d *driver) {
 		var leader, entry news
@@ -272,8 +273,8 @@ func TestLookAtAnOldPrimary(t *testing.T) {
 	})
 }
 
-// The rules of a link that can't be made: a request gets the error of the next try, and no error of an earlier one. Tries are
-// at most six a second, and soon again once the link was there.
+// The rules of a link that can't be made: a request gets the error of the next try, and no error of an earlier one.
+// Tries are at most six a second, and soon again once the link was there.
 func TestLinkFails(t *testing.T) {
 	inBubble(t, Config{TTL: 24 * time.Second}, func(t *testing.T, f *fakeServer, d *driver) {
 		f.away["a:1"] = true

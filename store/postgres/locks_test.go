@@ -25,8 +25,8 @@ func newTwo(t *testing.T) two {
 	return two{t, query, dial(t, name), dial(t, name)}
 }
 
-// run runs a statement in a transaction of the first connection, and one on the second meanwhile. It commits when the second
-// waits for the first, and returns what the second has returned.
+// run runs a statement in a transaction of the first connection, and one on the second meanwhile. It commits when the
+// second waits for the first, and returns what the second has returned.
 func (w two) run(first, second string) string {
 	w.t.Helper()
 	_, err := rows(soon(w.t), w.first, "BEGIN; "+first)
@@ -50,7 +50,8 @@ func (w two) run(first, second string) string {
 	return a.text
 }
 
-// The rule of enter's lock: an entry that becomes visible after another of its election has a higher token, and knows of it.
+// The rule of enter's lock: an entry that becomes visible after another of its election has a higher token, and knows
+// of it.
 func TestEnterWaitsForEnter(t *testing.T) {
 	t.Parallel()
 	w := newTwo(t)

@@ -8,10 +8,10 @@ import (
 	"github.com/go-leadership/leadership/store"
 )
 
-// marks are the marks of other sessions, as requests have shown them. There is one rule: each answer that shows a session
-// shows its mark, and a mark that has stood for the session's TTL ends the session. Who is shown one: a driver looks at
-// the sessions of the entries and leaders that it watches, a session's renewal at those that come after the session in
-// the ring of all, and Enter at the pause after a failover. The driver's mu guards marks.
+// marks are the marks of other sessions, as requests have shown them. There is one rule: each answer that shows a
+// session shows its mark, and a mark that has stood for the session's TTL ends the session. Who is shown one: a driver
+// looks at the sessions of the entries and leaders that it watches, a session's renewal at those that come after the
+// session in the ring of all, and Enter at the pause after a failover. The driver's mu guards marks.
 type marks map[string]*peer
 
 // peer is a session of another process.
@@ -25,8 +25,8 @@ type peer struct {
 	dead     bool          // its mark has stood for its TTL once, and this program may not end it
 }
 
-// note notes the mark that an answer has shown, and ends the session if the mark has stood for its TTL. now is a time after
-// the answer came. note reports whether the session is dead, even if it is still kept.
+// note notes the mark that an answer has shown, and ends the session if the mark has stood for its TTL. now is a time
+// after the answer came. note reports whether the session is dead, even if it is still kept.
 func (d *driver) note(id string, mark, ttl int64, now time.Time) (dead bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -73,8 +73,8 @@ func (d *driver) expire(id string, mark int64) {
 	}
 }
 
-// forget drops what has not been shown for long: each mark that still matters is shown at least once in ttl, which is that
-// of this driver. The caller holds mu.
+// forget drops what has not been shown for long: each mark that still matters is shown at least once in ttl, which is
+// that of this driver. The caller holds mu.
 func (m marks) forget(now time.Time, ttl time.Duration) {
 	for id, p := range m {
 		if now.Sub(p.last) > 2*max(p.ttl, ttl) && !p.expiring {
@@ -83,8 +83,8 @@ func (m marks) forget(now time.Time, ttl time.Duration) {
 	}
 }
 
-// due returns when the next mark will have stood for its TTL, of the sessions that are watched; zero if there is none. The
-// caller holds mu.
+// due returns when the next mark will have stood for its TTL, of the sessions that are watched; zero if there is none.
+// The caller holds mu.
 func (m marks) due() (at time.Time) {
 	for _, p := range m {
 		if t := p.since.Add(p.ttl); p.watched && !p.expiring && !p.dead && (at.IsZero() || t.Before(at)) {

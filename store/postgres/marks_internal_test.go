@@ -103,7 +103,8 @@ func TestExpireLeavesRoomForRenewals(t *testing.T) {
 	})
 }
 
-// A renewal shows another mark of a session that is watched: it is watched on. What no answer shows any more is forgotten.
+// A renewal shows another mark of a session that is watched: it is watched on. What no answer shows any more is
+// forgotten.
 func TestWatchedOn(t *testing.T) {
 	inBubble(t, Config{TTL: 24 * time.Second}, func(t *testing.T, f *fakeServer, d *driver) {
 		f.answer["look"] = leads(3, 7, 10*time.Second)

@@ -6,8 +6,8 @@ import (
 	"github.com/go-leadership/leadership/internal/lab/mutants"
 )
 
-// mistakes are changes of one line that a rule stands on, each with the test that must fail then. TestMutants makes them, if
-// the package is built with the tag mutants.
+// mistakes are changes of one line that a rule stands on, each with the test that must fail then. TestMutants makes
+// them, if the package is built with the tag mutants.
 var mistakes = []mutants.Mutant{
 	{"a fence that does not lock", "schema.sql",
 		"for_session FOR KEY SHARE OF e", "for_session", "TestFenceHoldsTheSuccessorAlone"},

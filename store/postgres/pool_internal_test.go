@@ -26,8 +26,8 @@ func hanging(t *testing.T, f *fakeServer, d *driver, n int) {
 	synctest.Wait()
 }
 
-// The rule of the pool: one connection is enough for many requests, beside the one that listens. Only if none is free for a
-// 24th of the TTL another one is made.
+// The rule of the pool: one connection is enough for many requests, beside the one that listens. Only if none is free
+// for a 24th of the TTL another one is made.
 func TestOneConnectionIsEnough(t *testing.T) {
 	inBubble(t, Config{TTL: 24 * time.Second}, func(t *testing.T, f *fakeServer, d *driver) {
 		_, err := request(t.Context(), d)
@@ -96,8 +96,8 @@ func TestSpareConnectionIsClosed(t *testing.T) {
 	})
 }
 
-// The rule of a lost connection: the others are most likely lost, too, and a request on one of them would wait for its limit.
-// So none of them is used again, not one that was in use either.
+// The rule of a lost connection: the others are most likely lost, too, and a request on one of them would wait for its
+// limit. So none of them is used again, not one that was in use either.
 func TestLostConnection(t *testing.T) {
 	inBubble(t, Config{TTL: 24 * time.Second}, func(t *testing.T, f *fakeServer, d *driver) {
 		hanging(t, f, d, 1)
@@ -199,8 +199,8 @@ func TestWaitingInOrder(t *testing.T) {
 	})
 }
 
-// A connection that was being made while another one was lost might be to the server that has gone: the request gets the
-// next one.
+// A connection that was being made while another one was lost might be to the server that has gone: the request gets
+// the next one.
 func TestLossWhileConnecting(t *testing.T) {
 	inBubble(t, Config{TTL: 24 * time.Second}, func(t *testing.T, f *fakeServer, d *driver) {
 		require.NoError(t, d.Confirm(t.Context()))
@@ -273,8 +273,8 @@ func TestIdleConnectionIsLost(t *testing.T) {
 	})
 }
 
-// The driver is being closed when a request of its own, such as one to end a session, gets its connection: the connection is
-// closed, and so are all others.
+// The driver is being closed when a request of its own, such as one to end a session, gets its connection: the
+// connection is closed, and so are all others.
 func TestCloseMeanwhile(t *testing.T) {
 	inBubble(t, Config{TTL: 24 * time.Second}, func(t *testing.T, f *fakeServer, d *driver) {
 		_, err := request(t.Context(), d)

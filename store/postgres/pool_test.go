@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A leader's own transaction holds up the removal of its ballot. The other requests of the store soon have a connection of
-// their own, however long the TTL is.
+// A leader's own transaction holds up the removal of its ballot. The other requests of the store soon have a connection
+// of their own, however long the TTL is.
 func TestRequestsBehindOneThatWaits(t *testing.T) {
 	t.Parallel()
 	srv := testserver.NewPostgres(t, testserver.PostgresConfig{})

@@ -6,8 +6,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestRenewalsAfterAFailover: until the entries have been read again, no renewal prolongs the lease of a ballot that might
-// have been lost.
+// TestRenewalsAfterAFailover: until the entries have been read again, no renewal prolongs the lease of a ballot that
+// might have been lost.
 func TestRenewalsAfterAFailover(t *testing.T) {
 	d, err := newDriver(Config{Addresses: []string{"127.0.0.1:1"}, User: "x", Database: "x"})
 	require.NoError(t, err)

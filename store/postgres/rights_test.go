@@ -40,8 +40,8 @@ func withRoles(t *testing.T) *testserver.Postgres {
 	return server
 }
 
-// With the rights that the end of Schema grants, candidates lead, and followers are told of a leader and of the leader's
-// death, though they may not end a session.
+// With the rights that the end of Schema grants, candidates lead, and followers are told of a leader and of the
+// leader's death, though they may not end a session.
 func TestRights(t *testing.T) {
 	t.Parallel()
 	server := withRoles(t)
@@ -137,8 +137,8 @@ func TestRightToEndASession(t *testing.T) {
 	network.Heal()
 }
 
-// A leader is cut off for longer than the TTL. No process may end its session, so the leader comes back with the same one.
-// A follower that has found it dead is told of it again.
+// A leader is cut off for longer than the TTL. No process may end its session, so the leader comes back with the same
+// one. A follower that has found it dead is told of it again.
 func TestDeadLeaderComesBack(t *testing.T) {
 	t.Parallel()
 	server := withRoles(t)

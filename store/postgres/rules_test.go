@@ -106,8 +106,8 @@ func TestAhead(t *testing.T) {
 	require.Equal(t, "5|4|t", query("SELECT token, nearest, more FROM enter('a', 'x', 'n5', 5, 1, 'v')"))
 }
 
-// The rules of acknowledge: no earlier acknowledgement replaces a later one, no session acknowledges an entry of another
-// one, and an election has one leader.
+// The rules of acknowledge: no earlier acknowledgement replaces a later one, no session acknowledges an entry of
+// another one, and an election has one leader.
 func TestAcknowledge(t *testing.T) {
 	t.Parallel()
 	_, query := ownSchema(t)
@@ -163,8 +163,8 @@ func TestRing(t *testing.T) {
 	}
 }
 
-// The rules of a pause: it is as long as the longest TTL of all sessions, and of those that are opened meanwhile. It begins
-// anew if it becomes longer.
+// The rules of a pause: it is as long as the longest TTL of all sessions, and of those that are opened meanwhile. It
+// begins anew if it becomes longer.
 func TestPause(t *testing.T) {
 	t.Parallel()
 	_, query := ownSchema(t)
@@ -211,6 +211,9 @@ func TestHello(t *testing.T) {
 	query(sql)
 	require.Equal(t, "1|2", query("SELECT * FROM hello()"))
 	require.Equal(t, "pause 2", query("SELECT id FROM session"))
+	query("DELETE FROM session; UPDATE service SET cluster = 0, epoch = epoch + 100") // by hand, after a copy of the data
+	require.Equal(t, "1|103", query("SELECT * FROM hello()"))
+	require.Equal(t, "pause 103", query("SELECT id FROM session"))
 	_, err = rows(soon(t), dial(t, name), "INSERT INTO service SELECT * FROM service")
 	require.ErrorContains(t, err, "service_pkey", "there is one row")
 }
@@ -261,8 +264,8 @@ func TestLook(t *testing.T) {
 	require.Equal(t, "1||3", look("3"))
 }
 
-// The rule of notifications: each change of an entry is told once, with "=" if the leader might have changed, and a cast is
-// not told.
+// The rule of notifications: each change of an entry is told once, with "=" if the leader might have changed, and a
+// cast is not told.
 func TestTell(t *testing.T) {
 	t.Parallel()
 	name, query := ownSchema(t)
@@ -303,8 +306,8 @@ func TestTell(t *testing.T) {
 	}
 }
 
-// The rule of rights: who was granted nothing may call no function. Each function has its own search_path, and those that
-// clients call run with the rights of the owner.
+// The rule of rights: who was granted nothing may call no function. Each function has its own search_path, and those
+// that clients call run with the rights of the owner.
 func TestFunctions(t *testing.T) {
 	t.Parallel()
 	name, query := ownSchema(t)

@@ -1,7 +1,8 @@
 -- Elections of github.com/go-leadership/leadership, layout 1, in the schema {schema}.
 --
 -- The first candidate that may create a schema runs this, with its own role as the owner. Where candidates may not, run
--- it once in the database, as the role that is to own the schema. Running it again changes nothing.
+-- it once in the database, as the role that is to own the schema, which should be no superuser. Running it again changes
+-- nothing.
 --
 -- Each change is one call of one function, so no client ever holds a lock while it waits for a network. All functions
 -- run with the rights of the owner: candidates and followers need no right on a table. At the end is what they need.
@@ -25,16 +26,16 @@ CREATE TABLE IF NOT EXISTS {schema}.service (
 CREATE SEQUENCE IF NOT EXISTS {schema}.numbers MAXVALUE 1099511627775;
 
 -- A session stands while the row does. Its holder sets another mark again and again; a peer that has seen a mark stand
--- for the ttl deletes the row if the mark is the same. A mark is shown with the epoch: where transactions might be lost, a
--- renewal might be, too, and the mark be an earlier one again. Then every peer counts anew.
+-- for the ttl deletes the row if the mark is the same. A failover might lose a renewal, and so bring an earlier mark back.
+-- So a mark is shown combined with the epoch, and every peer counts anew.
 CREATE TABLE IF NOT EXISTS {schema}.session (
 	id    text    PRIMARY KEY,
 	ttl   bigint  NOT NULL, -- in ms
 	mark  bigint  NOT NULL, -- random
-	pause boolean NOT NULL  -- it is no process's: while it stands, no ballot is cast
+	pause boolean NOT NULL  -- it is of no process: while the row is there, no ballot is cast
 );
 
--- Up to which turn the casts of a session's slot are void.
+-- For a slot of a session: casts up to this turn are void.
 CREATE TABLE IF NOT EXISTS {schema}.void (
 	session text   NOT NULL REFERENCES {schema}.session ON DELETE CASCADE,
 	slot    int    NOT NULL,
@@ -58,7 +59,7 @@ CREATE UNIQUE INDEX IF NOT EXISTS entry_queue ON {schema}.entry (election, token
 CREATE INDEX IF NOT EXISTS entry_session ON {schema}.entry (session);
 CREATE INDEX IF NOT EXISTS entry_leader ON {schema}.entry (election) WHERE revision IS NOT NULL;
 
--- The leaders, for SQL: WHERE election = '...'. A dead one is here until another candidate or a watching program has
+-- The acknowledged leaders, for SQL: WHERE election = '...'. A dead one is here until another candidate or a watching program has
 -- ended its session.
 CREATE OR REPLACE VIEW {schema}.leader AS
 	SELECT election, leader AS value, token, revision FROM {schema}.entry WHERE revision IS NOT NULL;
@@ -300,7 +301,7 @@ $$;
 REVOKE ALL ON ALL FUNCTIONS IN SCHEMA {schema} FROM PUBLIC;
 
 INSERT INTO {schema}.service
-	SELECT 1, system_identifier, timeline, timeline, 0 -- the epoch is not below that of a schema which was dropped
+	SELECT 1, system_identifier, timeline, timeline, 0 -- also after DROP SCHEMA: programs that know a later epoch would refuse a lower one
 	FROM pg_control_system(), CAST(('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32) AS bigint) timeline
 	WHERE NOT EXISTS (SELECT FROM {schema}.service);
 

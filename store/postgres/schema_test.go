@@ -8,8 +8,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestTypesOfACaller: the functions run with the rights of the schema's owner, so they must use no type or table that the
-// caller has made. Without pg_temp in search_path, PostgreSQL looks for types in the caller's temporary schema first.
+// TestTypesOfACaller: the functions run with the rights of the schema's owner, so they must use no type or table that
+// the caller has made. Without pg_temp in search_path, PostgreSQL looks for types in the caller's temporary schema
+// first.
 func TestTypesOfACaller(t *testing.T) {
 	t.Parallel()
 	srv := testserver.NewPostgres(t, testserver.PostgresConfig{})
@@ -34,8 +35,8 @@ func TestTypesOfACaller(t *testing.T) {
 	}
 }
 
-// TestPauseOfALostSession: the first session, or the first with a longer TTL, is lost in a failover, and with it what the
-// longest TTL is. A rival with the same TTL waits that long all the same.
+// TestPauseOfALostSession: the first session, or the first with a longer TTL, is lost in a failover, and with it what
+// the longest TTL is. A rival with the same TTL waits that long all the same.
 func TestPauseOfALostSession(t *testing.T) {
 	t.Parallel()
 	srv := testserver.NewPostgres(t, testserver.PostgresConfig{})
@@ -48,8 +49,8 @@ func TestPauseOfALostSession(t *testing.T) {
 	require.Equal(t, "pause|3000", srv.Query(t, "SELECT outcome, pause_ttl FROM leadership.enter('rival', 'x', 'n', 0, 1, 'v')"))
 }
 
-// TestPublication: an operator publishes all tables of the database, for logical replication. PostgreSQL then refuses to
-// update a table whose rows it can't name.
+// TestPublication: an operator publishes all tables of the database, for logical replication. PostgreSQL then refuses
+// to update a table whose rows it can't name.
 func TestPublication(t *testing.T) {
 	t.Parallel()
 	srv := testserver.NewPostgres(t, testserver.PostgresConfig{})

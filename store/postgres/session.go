@@ -19,9 +19,9 @@ import (
 // session implements engine.Session. It stands while its row does.
 //
 // A renewal sets the row's mark to another random number. A peer that reads a mark sends its request later than the
-// holder has sent the renewal. The peer deletes the row when it has seen the same mark for the TTL by its own clock, and
-// the row still has it. So no session ends before the TTL since the last renewal that was carried out was sent. No wall
-// clock counts, and no lost connection: it proves nothing of the process.
+// holder has sent the renewal. The peer deletes the row when it has seen the same mark for the TTL by its own clock,
+// and the row still has it. So no session ends before the TTL since the last renewal that was carried out was sent. No
+// wall clock counts, and no lost connection: it proves nothing of the process.
 type session struct {
 	driver *driver
 	id     string
@@ -76,8 +76,8 @@ func (s *session) proof(sent store.Instant, losses uint64) engine.Proof {
 // ID implements engine.Session.
 func (s *session) ID() string { return s.id }
 
-// Keep implements engine.Session. It renews the session every sixth of the TTL, whether or not the last answer has come:
-// one that is lost costs no lease.
+// Keep implements engine.Session. It renews the session every sixth of the TTL, whether or not the last answer has
+// come: one that is lost costs no lease.
 func (s *session) Keep(ctx context.Context, renewed func(engine.Proof)) error {
 	d := s.driver
 	all, stop := context.WithCancel(ctx)
@@ -153,9 +153,9 @@ func (s *session) renew(ctx context.Context, renewed func(engine.Proof)) error {
 	return nil
 }
 
-// confirmed notes a renewal that was confirmed. epoch is that before it was sent. It reports whether the server has failed
-// over since the renewal before, and if so, whether the session has to end: if the TTL has passed since, peers might have
-// ended it, and the failover have lost that. Then the session's ballots might be ahead of one that leads.
+// confirmed notes a renewal that was confirmed. epoch is that before it was sent. It reports whether the server has
+// failed over since the renewal before, and if so, whether the session has to end: if the TTL has passed since, peers
+// might have ended it, and the failover have lost that. Then the session's ballots might be ahead of one that leads.
 func (s *session) confirmed(epoch int64, sent store.Instant) (failedOver, over bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -174,8 +174,8 @@ func (d *driver) latest() int64 {
 	return d.epoch
 }
 
-// allRead reports whether everything that is watched has been read since the last failover of the server. Until then a ballot
-// that was lost in the failover might not be known to be lost, and a renewal must not prolong its lease.
+// allRead reports whether everything that is watched has been read since the last failover of the server. Until then a
+// ballot that was lost in the failover might not be known to be lost, and a renewal must not prolong its lease.
 func (d *driver) allRead() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()

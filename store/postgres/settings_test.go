@@ -45,8 +45,8 @@ func TestOperatorsDefaults(t *testing.T) {
 	}
 }
 
-// Each setting that the driver needs is the driver's, also if an operator has set another one for the role. What the operator
-// has set for commits stays if they wait for a standby.
+// Each setting that the driver needs is the driver's, also if an operator has set another one for the role. What the
+// operator has set for commits stays if they wait for a standby.
 func TestSettings(t *testing.T) {
 	t.Parallel()
 	server := testserver.NewPostgres(t, testserver.PostgresConfig{})

@@ -1,26 +1,26 @@
-// Package postgres elects in a database of PostgreSQL 14 or later: ballots are rows, in the order of their tokens, each
-// watching the one before it by LISTEN and NOTIFY.
+// Package postgres elects in a database of PostgreSQL 14 or later. Ballots are rows, in the order of their tokens. Each
+// candidate watches the ballot before its own, by LISTEN and NOTIFY.
 //
 //	import _ "github.com/go-leadership/leadership/store/postgres"
 //	st, err := store.Open(ctx, "postgres://app@db1:5432,db2:5432/app?ttl=10s", nil)
 //
-// or [Open] with a [Config]. Options of the URL: ttl, grace and schema; with the scheme postgres+tls also cacert, cert,
-// key and servername. The path of the URL is the database; what comes behind it, as in /app/prod, is before the names
-// of all elections.
+// or [Open] with a [Config]. Options of the URL: ttl, grace, passwordenv, passwordfile and schema; with the scheme
+// postgres+tls also cacert, cert, key and servername. The path of the URL is the database; what comes behind it, as in
+// /app/prod, is before the names of all elections.
 //
 // The first candidate creates the schema "leadership" and what is in it, if its role may create schemas. Otherwise the
-// owner of the database does that once, with the text of [Schema], which "leadership schema postgres" prints. At its end
-// are the rights that candidates and followers need.
+// owner of the database does that once, with the text of [Schema], which "leadership schema postgres" prints. At its
+// end are the rights that candidates and followers need.
 //
 // The acknowledged values are in the view leadership.leader, for clients in any language.
 //
 // A crashed leader is replaced within 5/4 of its TTL and a second; if many candidates crash with it, within a TTL more
-// for each eight of them. A session ends early only if a row of it is deleted,
-// and a term also if the ballot's row is. PostgreSQL ends no session by itself: its peers do, by their own clocks.
+// for each eight of them. PostgreSQL ends no session by itself: its peers do, by their own clocks. A session ends early
+// only if its row is deleted. A term also ends if its ballot's row is deleted.
 //
-// If a server fails over to a standby that lacks the last transactions, tokens and revisions go on above all earlier
-// ones, and for the longest TTL that any session had no ballot is cast. A primary that is cut off and goes on confirms
-// its leader, unless it needs a synchronous standby for each commit: see docs/guarantees.md.
+// If a server fails over, the last transactions might be lost. Tokens and revisions go on above all earlier ones, and
+// no ballot is cast for as long as the longest TTL of any session so far. A primary that is cut off and goes on
+// confirms its leader, unless each commit waits for the standby that is promoted: see docs/guarantees.md.
 //
 // The fencing token is a number of a sequence, with the count of such failovers in its upper bits, and so is a leader's
 // revision. For writes into the same database, [Fence] is exact.

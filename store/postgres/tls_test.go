@@ -72,8 +72,8 @@ func TestSCRAM(t *testing.T) {
 	require.NotContains(t, err.Error(), secret)
 }
 
-// TestSlowLinkWithSCRAMAndTLS: a candidate leads and keeps leading at round trips of an eighth of the TTL, although a new
-// connection takes seven of them.
+// TestSlowLinkWithSCRAMAndTLS: a candidate leads and keeps leading at round trips of an eighth of the TTL, although a
+// new connection takes seven of them.
 func TestSlowLinkWithSCRAMAndTLS(t *testing.T) {
 	t.Parallel()
 	srv := testserver.NewPostgres(t, testserver.PostgresConfig{SCRAM: true, TLS: testserver.ServerTLS})

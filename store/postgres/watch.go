@@ -14,8 +14,8 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// watch is one of the engine's watches: of an entry, or of the leader of an election. Only the goroutine attend uses it,
-// except where the comment says mu.
+// watch is one of the engine's watches: of an entry, or of the leader of an election. Only the goroutine attend uses
+// it, except where the comment says mu.
 type watch struct {
 	token    int64  // of the entry; 0: the leader is watched
 	election string // guarded by mu: of an entry it is known after the first read
@@ -26,8 +26,8 @@ type watch struct {
 
 // watches are those of a driver, and what has to be read for them. The driver's mu guards them.
 //
-// A notification is only a hint: any role of the database may send one. It makes attend read all that this driver watches
-// of that election, in one statement.
+// A notification is only a hint: any role of the database may send one. It makes attend read all that this driver
+// watches of that election, in one statement.
 type watches struct {
 	list      map[string]map[*watch]struct{} // by election; those whose election is not known are in ""
 	fresh     []*watch                       // have not been read yet
@@ -160,8 +160,8 @@ func (d *driver) next() *batch {
 	return b
 }
 
-// wants reports whether a notification is about something that is watched, and of which election. The caller holds mu. A
-// notification is "-" or "=", a token, a space and an election; with "=" the leader might have changed.
+// wants reports whether a notification is about something that is watched, and of which election. The caller holds mu.
+// A notification is "-" or "=", a token, a space and an election; with "=" the leader might have changed.
 func (ws *watches) wants(note string) (election string, ok bool) {
 	text, election, _ := strings.Cut(note, " ")
 	if text == "" {
@@ -230,8 +230,8 @@ func (b *batch) answer(err error) {
 	}
 }
 
-// wanted returns what a batch reads: the tokens of entries, and the elections, with the revision that all watches of the
-// election know; -1 if there is none.
+// wanted returns what a batch reads: the tokens of entries, and the elections, with the revision that all watches of
+// the election know; -1 if there is none.
 func (b *batch) wanted() (tokens []int64, elections []string, known []int64) {
 	tokens = []int64{}
 	revisions := map[string]int64{}

@@ -43,7 +43,8 @@ func TestReadsAreAtOnce(t *testing.T) {
 	})
 }
 
-// The rules of a read that fails: those that wait get the error, and what was watched before is read on the next connection.
+// The rules of a read that fails: those that wait get the error, and what was watched before is read on the next
+// connection.
 func TestReadFails(t *testing.T) {
 	inBubble(t, Config{TTL: 24 * time.Second}, func(t *testing.T, f *fakeServer, d *driver) {
 		_, err := d.WatchLeader(t.Context(), "x", new(news).tell)
@@ -77,7 +78,8 @@ func TestReadFails(t *testing.T) {
 	})
 }
 
-// The watch of a leader that is being set in a failover is not set: what it would be told first might be an earlier leader.
+// The watch of a leader that is being set in a failover is not set: what it would be told first might be an earlier
+// leader.
 func TestWatchIsSetInAFailover(t *testing.T) {
 	inBubble(t, Config{TTL: 24 * time.Second}, func(t *testing.T, f *fakeServer, d *driver) {
 		require.NoError(t, d.Confirm(t.Context()))
@@ -132,8 +134,8 @@ func TestWanted(t *testing.T) {
 	require.Empty(t, known)
 }
 
-// The rules of what is told: the entry that is last in the queue is told first, a dead leader leads no more, a dead entry
-// stands while its row does, and nothing is told twice.
+// The rules of what is told: the entry that is last in the queue is told first, a dead leader leads no more, a dead
+// entry stands while its row does, and nothing is told twice.
 func TestShow(t *testing.T) {
 	inBubble(t, Config{TTL: 24 * time.Second}, func(t *testing.T, f *fakeServer, d *driver) {
 		type tells struct {

@@ -25,6 +25,7 @@ func TestPostgresRoles(t *testing.T) {
 	server := testserver.NewPostgres(t, testserver.PostgresConfig{})
 	owner := trial{t, build(t), "postgres://" + testserver.PostgresUser + "@" + server.Addrs()[0] + "/postgres?ttl=2s", "job"}
 	server.Query(t, "CREATE ROLE leadership_candidate LOGIN; CREATE ROLE leadership_follower LOGIN; CREATE ROLE some_role LOGIN")
+	server.Query(t, "CREATE ROLE leadership_owner; GRANT CREATE ON DATABASE postgres TO leadership_owner")
 	candidate, follower := owner.asRole("leadership_candidate"), owner.asRole("leadership_follower")
 
 	// Without the schema there is no leader, and a candidate is told what to do.
@@ -38,12 +39,12 @@ func TestPostgresRoles(t *testing.T) {
 
 	// The owner runs what is printed, and then the lines about rights. Twice changes nothing.
 	text := owner.exits(0, "schema", "postgres")
-	server.Query(t, text)
-	server.Query(t, text)
+	server.Query(t, "SET ROLE leadership_owner;"+text)
+	server.Query(t, "SET ROLE leadership_owner;"+text)
 	rights := regexp.MustCompile(`(?m)^--   (GRANT .*)$`).FindAllStringSubmatch(text, -1)
 	require.NotEmpty(t, rights)
 	for _, line := range rights {
-		server.Query(t, line[1])
+		server.Query(t, "SET ROLE leadership_owner;"+line[1])
 	}
 
 	// Two run, and one is killed with its command.

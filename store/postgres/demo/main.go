@@ -1,7 +1,7 @@
 // Demo shows the failovers of examples/failover/demo on PostgreSQL. It starts a server, or is given the URL of a database:
 //
 //	go run ./store/postgres/demo
-//	go run ./store/postgres/demo -store 'postgres://app@127.0.0.1:5432/app?ttl=3s'
+//	go run ./store/postgres/demo -store 'postgres://postgres@127.0.0.1:5432/postgres?ttl=3s'
 package main
 
 import (

@@ -1,9 +1,9 @@
-// Example is a leader that writes to the database that elects it, under postgres.Fence. Start it twice. A line of input
-// begins a transaction of the one that leads, and the next line, within a quarter of the TTL, commits it. Stop that process
+// Example is a leader that writes to the database that elects it, under postgres.Fence. Its role has to be allowed to create
+// a schema and the table journal, as in the server of compose.yaml. Start it in two terminals. A line of input begins a transaction of the one that leads, and the next line, within a quarter of the TTL, commits it. Stop that process
 // with SIGSTOP, between two transactions or in one. The other takes over. After SIGCONT and a line of input, the first
 // one's write is refused.
 //
-//	go run ./store/postgres/example -store 'postgres://app@127.0.0.1:5432/app?ttl=20s'
+//	go run ./store/postgres/example -store 'postgres://postgres@127.0.0.1:5432/postgres?ttl=20s'
 package main
 
 import (
@@ -22,7 +22,7 @@ import (
 )
 
 func main() {
-	url := flag.String("store", "postgres://app@127.0.0.1:5432/app?ttl=20s", "`URL` of the store, and of the data")
+	url := flag.String("store", "postgres://postgres@127.0.0.1:5432/postgres?ttl=20s", "`URL` of the store, and of the data")
 	flag.Parse()
 	if err := run(context.Background(), *url); err != nil {
 		log.Fatal(err)
@@ -31,7 +31,7 @@ func main() {
 
 // run stands for election, and ends after one term.
 func run(ctx context.Context, url string) error {
-	source, _, _ := strings.Cut(url, "?") // without the options of the store
+	source, _, _ := strings.Cut(url, "?") // pgx takes none of the store's options; a password is in the URL itself
 	db, err := pgx.Connect(ctx, source)
 	if err != nil {
 		return err

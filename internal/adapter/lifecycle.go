@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"sync"
 	"time"
@@ -62,6 +63,11 @@ func (l *Lifecycle) Go(task func()) bool {
 	}
 	l.tasks.Go(task)
 	return true
+}
+
+// Warn logs in a goroutine of its own: the handler is the program's, and might hang or exit. Wait waits for it.
+func (l *Lifecycle) Warn(logger *slog.Logger, what string, args ...any) {
+	l.Go(func() { logger.Warn(what, append([]any{"store", l.Name}, args...)...) })
 }
 
 // Call begins a user's call: the context it returns ends with the caller's and when the store is closed. The caller

@@ -132,7 +132,7 @@ func (d *driver) saw(floor int64, header *pb.ResponseHeader, written bool) bool 
 	}
 	d.mu.Unlock()
 	if back || renamed {
-		d.config.Logger.Warn("the cluster has gone back or has another id: was it restored?", "store", d.life.Name,
+		d.life.Warn(d.config.Logger, "the cluster has gone back or has another id: was it restored?",
 			"revision before", floor, "revision", header.Revision, "id before", before, "id", header.ClusterId)
 	}
 	return !lower || back

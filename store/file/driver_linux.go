@@ -223,10 +223,7 @@ func (d *driver) owned(id string) *session {
 	return d.sessions[id]
 }
 
-// warn logs in a goroutine of its own: the handler is the program's, and might hang or exit.
-func (d *driver) warn(what string, err error) {
-	d.life.Go(func() { d.config.Logger.Warn(what, "store", d.config.name(), "error", err) })
-}
+func (d *driver) warn(what string, err error) { d.life.Warn(d.config.Logger, what, "error", err) }
 
 // unique returns a name that is never used again.
 func unique() string {

@@ -27,7 +27,8 @@ type Config struct {
 	User, Password string
 	// Database is the name of the database. Required.
 	Database string
-	// Schema is the schema with the tables: small letters, digits and "_". Default: "leadership".
+	// Schema is the schema with the tables, and with nothing else: small letters, digits and "_". Default:
+	// "leadership".
 	Schema string
 	// Prefix is before the names of all elections, with a "/" between. Default: none.
 	Prefix string
@@ -69,8 +70,11 @@ func (c *Config) settings() adapter.Settings {
 var schemas = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,39}$`)
 
 func checkSchema(name string) error {
-	if !schemas.MatchString(name) || strings.HasPrefix(name, "pg_") {
-		return adapter.Refuse("schema", name, `not a name of up to 40 small letters, digits and "_", or it begins with pg_`)
+	switch {
+	case !schemas.MatchString(name):
+		return adapter.Refuse("schema", name, `not a name of up to 40 small letters, digits and "_"`)
+	case name == "public" || name == "information_schema" || strings.HasPrefix(name, "pg_"):
+		return adapter.Refuse("schema", name, "it has to be a schema of the elections' own")
 	}
 	return nil
 }

@@ -37,6 +37,8 @@ func TestConfigIsChecked(t *testing.T) {
 		{"schema", nil, func(c *postgres.Config) { c.Schema = strings.Repeat("x", 41) }},
 		{"schema", []string{"pg_x"}, func(c *postgres.Config) { c.Schema = "pg_x" }},
 		{"schema", nil, func(c *postgres.Config) { c.Schema = `x"; DROP` }},
+		{"schema", []string{"public", "own"}, func(c *postgres.Config) { c.Schema = "public" }},
+		{"schema", nil, func(c *postgres.Config) { c.Schema = "information_schema" }},
 		{"prefix", []string{"a//b"}, func(c *postgres.Config) { c.Prefix = "a//b" }},
 		{"ttl", []string{"999ms", "1s"}, func(c *postgres.Config) { c.TTL = 999 * time.Millisecond }},
 		{"ttl", []string{"10m0.001s", "10m0s"}, func(c *postgres.Config) { c.TTL = 10*time.Minute + time.Millisecond }},
@@ -53,8 +55,10 @@ func TestConfigIsChecked(t *testing.T) {
 			require.NotContains(t, err.Error(), secret)
 		})
 	}
-	_, err := postgres.Schema("no; DROP")
-	requireInvalid(t, err, "schema")
+	for _, name := range []string{"no; DROP", "pg_x", "public"} {
+		_, err := postgres.Schema(name)
+		requireInvalid(t, err, "schema")
+	}
 }
 
 // URLs with options that PostgreSQL's store does not have are refused, and a lifeline with the reason.

@@ -9,7 +9,6 @@ import (
 	"net"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/go-leadership/leadership/internal/adapter"
@@ -20,13 +19,6 @@ import (
 
 // layout is that of schema.sql.
 const layout = 1
-
-// Requests under way at once. Other requests leave connections to renewals, since they might wait for a lock, such as
-// that of a leader's own transaction.
-const (
-	requests = 4
-	renewals = 3
-)
 
 // greeting is what a connection said first. It is kept in the connection's CustomData.
 type greeting struct {
@@ -96,10 +88,6 @@ func (d *driver) connected(ctx context.Context, conn *pgconn.PgConn) error {
 	return nil
 }
 
-// errOldPrimary says that a server knows of fewer failovers than another one has told.
-var errOldPrimary = fmt.Errorf("%w: the server knows of fewer failovers than another one has told: it is an old primary, "+
-	"or a copy of old data", store.ErrUnavailable)
-
 // connect makes a connection. It tries the server that answered last, then the others in their order: one that takes
 // connections and does not answer costs a timeout each time. A refusal counts only if no other server is out of reach:
 // that one might be the primary.
@@ -135,17 +123,18 @@ var errStandby = fmt.Errorf("%w: the server is a standby", store.ErrUnavailable)
 
 // greet says hello on a connection: one round trip. It makes the connection's settings those that the store needs,
 // whatever the operator has set for the role or the database. The defaults for transactions count from the next
-// transaction on, so hello has one of its own. A standby is not asked: hello is an error there, which the standby would
-// log. lock_timeout also bounds a commit that waits for the lock of NOTIFY: statement_timeout does not, and the server
-// notices only after the commit that the client has gone.
+// transaction on, so hello has one of its own. PostgreSQL 17 and later have transaction_timeout. A standby is not
+// asked: hello is an error there, which the standby would log. lock_timeout also bounds a commit that waits for the
+// lock of NOTIFY: statement_timeout does not, and the server notices only after the commit that the client has gone.
 func (c Config) greet(ctx context.Context, conn *pgconn.PgConn) error {
 	if version := conn.ParameterStatus("server_version"); major(version) < leastVersion {
 		return adapter.Refuse("addresses", "", "the server says that it is PostgreSQL %s; elections need %d or later", version, leastVersion)
 	}
+	timeout := (c.limit() * 3 / 4).Milliseconds() // the server gives a request up first, so that there is an answer
 	g := &greeting{name: rand.Text()}
 	conn.CustomData()["greeting"] = g
 	results, err := conn.Exec(ctx, fmt.Sprintf(`
-BEGIN;
+BEGIN ISOLATION LEVEL READ COMMITTED;
 SET default_transaction_isolation = 'read committed';
 SET default_transaction_read_only = off;
 SET default_transaction_deferrable = off;
@@ -156,10 +145,11 @@ SET client_encoding = 'UTF8';
 SET client_min_messages = 'warning';
 SET bytea_output = 'hex';
 SET jit = off;
+SELECT set_config('transaction_timeout', '0', false) WHERE current_setting('transaction_timeout', true) IS NOT NULL;
 SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') IN ('off', 'local');
 COMMIT;
 SELECT current_setting('server_encoding'), pg_is_in_recovery();
-SELECT layout, epoch FROM %s.hello() WHERE (SELECT NOT pg_is_in_recovery());`, c.limit().Milliseconds(), c.limit().Milliseconds(), c.Schema)).ReadAll()
+SELECT layout, epoch FROM %s.hello() WHERE (SELECT NOT pg_is_in_recovery());`, timeout, timeout, c.Schema)).ReadAll()
 	var refused *pgconn.PgError
 	for _, r := range results { // also if hello has failed, or its commit
 		if len(r.Rows) != 1 || len(r.Rows[0]) != 2 {
@@ -195,9 +185,10 @@ func major(version string) (major int) {
 	return major
 }
 
-// isMissing reports whether an error says that the schema, or a part of it, does not exist.
+// isMissing reports whether an error says that the schema, or the function that was called, does not exist. If it is of
+// a statement within a function, that is another error: Where says so.
 func isMissing(err *pgconn.PgError) bool {
-	return err.Code == "3F000" || err.Code == "42883" || err.Code == "42P01"
+	return err.Where == "" && (err.Code == "3F000" || err.Code == "42883" || err.Code == "42P01")
 }
 
 // acquire takes a connection that has said hello. There might be no schema yet. The caller gives it back.
@@ -228,128 +219,4 @@ func (d *driver) greeted(conn *pgx.Conn) error {
 		return errOldPrimary
 	}
 	return nil
-}
-
-// limit is how long a request may take. The server gives it up then, too.
-func (c Config) limit() time.Duration { return min(c.TTL, 30*time.Second) }
-
-// bound closes a connection when the next request has taken too long, or the driver is closed. The caller calls done
-// when the request has been answered. A context would make the client send a request to cancel.
-func (d *driver) bound(conn *pgx.Conn) (done func()) {
-	ctx, cancel := context.WithTimeout(d.life.Background, d.config.limit())
-	stop := context.AfterFunc(ctx, func() { _ = conn.PgConn().Conn().Close() })
-	return func() { stop(); cancel() }
-}
-
-// inEpoch reports whether an epoch is the latest that a connection has told. If it is a later one, what was told before
-// might be wrong: the watches of leaders end, entries are read again, and until then no renewal counts.
-func (d *driver) inEpoch(epoch int64) bool {
-	d.mu.Lock()
-	later := epoch > d.epoch && d.known
-	if !d.known { // nothing has been told
-		d.readEpoch = epoch
-	}
-	d.over = d.over || later
-	d.epoch, d.known = max(d.epoch, epoch), true
-	latest := epoch == d.epoch
-	if later {
-		d.link.wake()
-	}
-	d.mu.Unlock()
-	if later {
-		d.config.Logger.Warn("the server has failed over: transactions might be lost, and no ballot is cast for the longest ttl of a session",
-			"store", d.life.Name)
-	}
-	return latest
-}
-
-// unsent is the error of a request for which there was no connection.
-func (d *driver) unsent(err error) error {
-	var refused *pgconn.PgError
-	var field *store.FieldError
-	switch {
-	case errors.As(err, &refused):
-		if refused.Code == "28000" && d.config.TLS == nil && strings.Contains(refused.Message, "encryption") {
-			return fmt.Errorf("%w: %w", store.ErrDenied, adapter.HintTLS(refused, "postgres", false))
-		}
-		return d.explain(refused, store.ErrUnavailable)
-	case errors.As(err, &field):
-		return field
-	case d.config.TLS != nil && strings.Contains(err.Error(), "refused TLS"):
-		err = adapter.HintTLS(err, "postgres", true)
-	}
-	return fmt.Errorf("%w: %w", store.ErrUnavailable, err)
-}
-
-// query sends one statement, and returns its rows as values of T. If ctx ends first, query returns soon, and the
-// request goes on: cutting it short would cost its connection. places bounds how many are under way. sent is the time
-// before the statement was sent.
-func query[T any](ctx context.Context, d *driver, places chan struct{}, sql string, args ...any) (rows []T, sent store.Instant, err error) {
-	select {
-	case places <- struct{}{}:
-	case <-ctx.Done():
-		return nil, sent, fmt.Errorf("%w: %w", store.ErrUnavailable, context.Cause(ctx))
-	}
-	conn, err := d.acquire(ctx)
-	if err != nil {
-		<-places
-		return nil, sent, err
-	}
-	type answer struct {
-		rows []T
-		err  error
-	}
-	answered := make(chan answer, 1)
-	sent = store.Now()
-	started := d.life.Go(func() {
-		defer func() { <-places }()
-		defer d.give(conn)
-		rows, err := send[T](d, conn.Conn, sql, args...)
-		answered <- answer{rows, err}
-	})
-	if !started {
-		d.give(conn)
-		<-places
-		return nil, sent, fmt.Errorf("%w: %w", store.ErrUnavailable, store.ErrClosed)
-	}
-	select {
-	case a := <-answered:
-		return a.rows, sent, a.err
-	case <-ctx.Done():
-		return nil, sent, fmt.Errorf("%w: %w", store.ErrUnknownOutcome, context.Cause(ctx))
-	}
-}
-
-// send sends one statement on a connection.
-func send[T any](d *driver, conn *pgx.Conn, sql string, args ...any) (list []T, err error) {
-	g := greetingOf(conn.PgConn())
-	if g.noSchema {
-		return nil, errNoSchema
-	}
-	g.warning = ""
-	defer d.bound(conn)()
-	rows, err := conn.Query(context.Background(), sql, args...)
-	if err == nil {
-		list, err = pgx.CollectRows(rows, pgx.RowToStructByPos[T])
-	}
-	var refused *pgconn.PgError
-	switch {
-	case err == nil && g.warning != "": // such as that a commit might not be on the standby
-		return nil, fmt.Errorf("%w: the server warns: %s", store.ErrUnknownOutcome, g.warning)
-	case err == nil:
-		return list, nil
-	case errors.As(err, &refused) && isMissing(refused):
-		g.noSchema = true
-		return nil, errNoSchema
-	}
-	if conn.IsClosed() {
-		d.lostConnection()
-	}
-	if refused != nil {
-		return nil, d.explain(refused, store.ErrUnknownOutcome)
-	}
-	if pgconn.SafeToRetry(err) {
-		return nil, fmt.Errorf("%w: %w", store.ErrUnavailable, err)
-	}
-	return nil, fmt.Errorf("%w: %w", store.ErrUnknownOutcome, err)
 }

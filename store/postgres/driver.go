@@ -33,11 +33,13 @@ type driver struct {
 	start              sync.Once                      // of the goroutines
 
 	mu        sync.Mutex
-	epoch     int64     // guarded by mu, as are all below: the latest that a connection has told
-	known     bool      // whether one has
-	over      bool      // the watches of leaders have to end
-	readEpoch int64     // the epoch in which everything that is watched was last read
-	readAt    time.Time // when that was
+	epoch     int64             // guarded by mu, as are all below: the latest that a connection has told
+	known     bool              // whether one has
+	over      bool              // the watches of leaders have to end
+	readEpoch int64             // the epoch in which everything that is watched was last read
+	readAt    time.Time         // when that was
+	opening   string            // the name of a session whose opening was not answered
+	unwatched map[int64]entered // by token
 	link      link
 	watches   watches
 	marks     marks
@@ -59,6 +61,7 @@ func newDriver(config Config) (*driver, error) {
 		config: config, servers: servers, life: adapter.NewLifecycle("postgres", config.TLS != nil, rest),
 		requests: make(chan struct{}, requests), renewals: make(chan struct{}, renewals),
 		link: link{changed: make(chan struct{})}, watches: newWatches(), marks: marks{},
+		unwatched: map[int64]entered{},
 	}
 	for _, server := range servers {
 		server.ValidateConnect = d.connected
@@ -128,6 +131,7 @@ func (d *driver) Ahead(ctx context.Context, e engine.Entry) (engine.Place, error
 	case err != nil:
 		return engine.Place{}, err
 	case len(rows) == 0 || !rows[0].Stands:
+		d.forgetEntries(func(token int64, _ entered) bool { return token == int64(e.Token) })
 		return engine.Place{}, engine.ErrGone
 	}
 	return place(rows[0].Nearest, rows[0].More), nil

@@ -18,6 +18,7 @@ func TestExplain(t *testing.T) {
 	for code, is := range map[string]error{
 		"57014": store.ErrUnavailable, "55P03": store.ErrUnavailable, "40001": store.ErrUnavailable, "40P01": store.ErrUnavailable,
 		"57P03": store.ErrUnavailable, "25006": store.ErrUnavailable, "53100": store.ErrUnavailable, "53300": store.ErrUnavailable,
+		"25P04": store.ErrUnavailable, "54000": store.ErrUnavailable, "42P01": store.ErrUnavailable,
 		"28P01": store.ErrDenied, "28000": store.ErrDenied, "42501": store.ErrDenied,
 		"57P01": store.ErrUnknownOutcome, "57P02": store.ErrUnknownOutcome, "08006": store.ErrUnknownOutcome,
 		"XX000": store.ErrUnknownOutcome, "58030": store.ErrUnknownOutcome,
@@ -30,9 +31,18 @@ func TestExplain(t *testing.T) {
 		require.Equal(t, is != nil && !errors.Is(is, store.ErrDenied), adapter.Uncertain(err), code)
 		require.True(t, is == nil || errors.Is(err, is), code)
 		require.Equal(t, errors.Is(is, store.ErrDenied), errors.Is(err, store.ErrDenied), code)
-		answer := code == "57014" || code == "55P03" || code == "40001" || code == "40P01"
+		answer := code == "57014" || code == "55P03" || code == "40001" || code == "40P01" || code == "42P01"
 		require.Equal(t, answer, isAnswered(err), "%s: an answer is no outage, and an outage no answer", code)
 	}
+}
+
+// What is missing within a function is not the schema.
+func TestMissing(t *testing.T) {
+	for _, code := range []string{"3F000", "42883", "42P01"} {
+		require.True(t, isMissing(&pgconn.PgError{Code: code}), code)
+		require.False(t, isMissing(&pgconn.PgError{Code: code, Where: "PL/pgSQL function leadership.hello() line 3"}), code)
+	}
+	require.False(t, isMissing(&pgconn.PgError{Code: "42501"}))
 }
 
 // isAnswered reports whether an error is marked with engine.Answered.

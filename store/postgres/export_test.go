@@ -25,3 +25,6 @@ func Setting(ctx context.Context, d engine.Driver, name string) (string, error) 
 	var value string
 	return value, conn.QueryRow(ctx, "SELECT current_setting($1)", name).Scan(&value)
 }
+
+// Losses returns how many connections a driver has lost.
+func Losses(d engine.Driver) uint64 { return d.(*driver).losses.Load() }

@@ -198,9 +198,13 @@ func TestFenceKeepsAShorterTimeout(t *testing.T) {
 	b := castFirst(t, open(t, postgres.Config{Addresses: srv.Addrs(), TTL: long, Schema: "elections"}), newElection(), "leader")
 	stands, err := postgres.Fence(b)
 	require.NoError(t, err)
-	for before, inside := range map[string]string{"0": "5s", "300ms": "300ms", "2min": "5s"} {
-		_, err := db.Exec(soon(t), "SET idle_in_transaction_session_timeout = '"+before+"'")
-		require.NoError(t, err)
+	for _, c := range []struct{ before, inside, tcpBefore, tcpInside string }{
+		{"0", "5s", "0", "5000"}, {"300ms", "300ms", "300", "300"}, {"2min", "5s", "120000", "5000"},
+	} {
+		for setting, before := range map[string]string{"idle_in_transaction_session_timeout": c.before, "tcp_user_timeout": c.tcpBefore} {
+			_, err := db.Exec(soon(t), "SET "+setting+" = '"+before+"'")
+			require.NoError(t, err)
+		}
 		show := func(q interface {
 			QueryRow(context.Context, string, ...any) pgx.Row
 		}, setting string) (timeout string) {
@@ -210,12 +214,12 @@ func TestFenceKeepsAShorterTimeout(t *testing.T) {
 		require.NoError(t, pgx.BeginFunc(soon(t), db, func(tx pgx.Tx) error {
 			_, err := tx.Exec(soon(t), stands.SQL, stands.Args...)
 			require.NoError(t, err)
-			require.Equal(t, inside, show(tx, "idle_in_transaction_session_timeout"))
-			require.Equal(t, "5000", show(tx, "tcp_user_timeout"))
+			require.Equal(t, c.inside, show(tx, "idle_in_transaction_session_timeout"))
+			require.Equal(t, c.tcpInside, show(tx, "tcp_user_timeout"))
 			return nil
 		}))
-		require.Equal(t, before, show(db, "idle_in_transaction_session_timeout"))
-		require.Equal(t, "0", show(db, "tcp_user_timeout"))
+		require.Equal(t, c.before, show(db, "idle_in_transaction_session_timeout"))
+		require.Equal(t, c.tcpBefore, show(db, "tcp_user_timeout"))
 	}
 }
 

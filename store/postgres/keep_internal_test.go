@@ -227,3 +227,60 @@ func TestInstallFails(t *testing.T) {
 		require.Len(t, f.dials(), dials+1)
 	})
 }
+
+// The rule of an outage: renewals that are not answered do not add up, however long it lasts.
+func TestRenewalsDoNotAddUp(t *testing.T) {
+	inBubble(t, Config{TTL: 24 * time.Second}, func(t *testing.T, f *fakeServer, d *driver) {
+		s, _, err := d.Open(t.Context())
+		require.NoError(t, err)
+		f.set(func() { f.stuck["a:1"] = true })
+		f.drop()
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() { ended <- s.Keep(ctx, func(engine.Proof) {}) }()
+		time.Sleep(time.Hour)
+		f.set(func() { f.stuck["a:1"] = false })
+		time.Sleep(48 * time.Second) // for the tries that were under way
+		synctest.Wait()
+		require.LessOrEqual(t, len(f.called("renew")), renewals+12, "those that waited, and one each 4 s")
+		stop()
+		require.Error(t, <-ended)
+	})
+}
+
+// A session whose opening was not answered is opened again by its name. Another one has another name.
+func TestOpenAgain(t *testing.T) {
+	inBubble(t, Config{TTL: 24 * time.Second}, func(t *testing.T, f *fakeServer, d *driver) {
+		f.fails["open"] = "57P01"
+		var names []string
+		open := func() error {
+			_, _, err := d.Open(t.Context())
+			names = append(names, f.args("open")[0])
+			return err
+		}
+		require.ErrorIs(t, open(), store.ErrUnknownOutcome)
+		require.Error(t, open())
+		f.set(func() { delete(f.fails, "open") })
+		require.NoError(t, open())
+		require.NoError(t, open())
+		require.Equal(t, names[0], names[1])
+		require.Equal(t, names[0], names[2])
+		require.NotEqual(t, names[0], names[3])
+	})
+}
+
+// Answers that lack something, such as after TRUNCATE of a table, are no answers.
+func TestAnswerLacksSomething(t *testing.T) {
+	inBubble(t, Config{TTL: 24 * time.Second}, func(t *testing.T, f *fakeServer, d *driver) {
+		s, _, err := d.Open(t.Context())
+		require.NoError(t, err)
+		for _, answer := range [][]any{{"stands", nil, nil, nil, nil, nil, nil}, {"pause", nil, nil, nil, nil, nil, nil}, {"", nil, nil, nil, nil, nil, nil}} {
+			f.answer["enter"] = one(answer...)
+			_, err = s.Enter(t.Context(), "x", engine.Nonce{Name: "n"}, "own")
+			require.ErrorIs(t, err, store.ErrUnknownOutcome, answer)
+		}
+		f.answer["acknowledge"] = one("done", nil)
+		_, err = s.Acknowledge(t.Context(), engine.Entry{Token: 1}, "own")
+		require.ErrorIs(t, err, store.ErrUnknownOutcome)
+	})
+}

@@ -70,8 +70,8 @@ func (d *driver) linked(ctx context.Context) error {
 // the error, and everything is read again on the next one: what was notified meanwhile is lost.
 func (d *driver) attend() {
 	for wait := (adapter.Retries{}); d.life.Background.Err() == nil; {
-		proved, err := d.attendOnce()
-		if proved {
+		worked, err := d.attendOnce()
+		if worked {
 			wait.Reset()
 		}
 		d.mu.Lock()
@@ -91,8 +91,8 @@ var errPooler = adapter.Refuse("addresses", "", "no notification comes through: 
 	"transaction mode. Connect to the server itself, or use the mode session")
 
 // attendOnce connects, and takes notifications and reads what is watched until the connection is lost. It reports
-// whether a notification came through.
-func (d *driver) attendOnce() (proved bool, err error) {
+// whether it has read once, or had nothing to read.
+func (d *driver) attendOnce() (worked bool, err error) {
 	ctx := d.life.Background
 	conn, err := d.connect()
 	if err != nil {
@@ -122,8 +122,9 @@ func (d *driver) attendOnce() (proved bool, err error) {
 			d.lostConnection()
 		}
 		if err != nil {
-			return true, err
+			return worked, err
 		}
+		worked = true
 	}
 }
 
@@ -151,24 +152,26 @@ func (d *driver) rest(conn *pgx.Conn) error {
 	d.link.stop = cancel
 	d.mu.Unlock()
 	note, err := conn.WaitForNotification(ctx)
+	cancel()
+	var notes []string
+	for ; note != nil; note, _ = conn.WaitForNotification(ctx) { // those that have come meanwhile: they are read together
+		notes = append(notes, note.Payload)
+	}
 	d.mu.Lock()
 	woken := d.link.due
 	d.link.due = false
-	switch {
-	case note != nil:
-		d.watches.notes = append(d.watches.notes, note.Payload)
-	case conn.IsClosed():
-	case watched:
-		d.watches.all = true
-	}
+	d.watches.notes = append(d.watches.notes, notes...)
+	d.watches.all = d.watches.all || watched && len(notes) == 0
 	d.mu.Unlock()
 	switch {
-	case note != nil || woken && !conn.IsClosed() || watched && !conn.IsClosed():
+	case len(notes) > 0:
 		return nil
-	case !conn.IsClosed():
-		return d.execute(conn, "-- is the connection there?")
+	case conn.IsClosed():
+		return fmt.Errorf("%w: %w", store.ErrUnavailable, err)
+	case woken || watched:
+		return nil
 	}
-	return fmt.Errorf("%w: %w", store.ErrUnavailable, err)
+	return d.execute(conn, "-- is the connection there?")
 }
 
 // execute runs a statement on the connection that listens.
@@ -198,6 +201,9 @@ func (d *driver) prove(ctx context.Context, conn *pgx.Conn) error {
 		case conn.IsClosed():
 			return fmt.Errorf("%w: %w", store.ErrUnavailable, err)
 		case asked: // what was notified on this connection would have come before the answer
+			if err := d.greeted(conn); err != nil { // the other connection is to another server
+				return err
+			}
 			return errPooler
 		default:
 			asked = true

@@ -274,7 +274,7 @@ func TestLookAtAnOldPrimary(t *testing.T) {
 }
 
 // The rules of a link that can't be made: a request gets the error of the next try, and no error of an earlier one.
-// Tries are at most six a second, and soon again once the link was there.
+// Tries are at most six a second, and soon again once the link has worked.
 func TestLinkFails(t *testing.T) {
 	inBubble(t, Config{TTL: 24 * time.Second}, func(t *testing.T, f *fakeServer, d *driver) {
 		f.away["a:1"] = true
@@ -291,6 +291,7 @@ func TestLinkFails(t *testing.T) {
 		f.set(func() { f.away["a:1"] = false })
 		_, err := request(t.Context(), d)
 		require.NoError(t, err)
+		synctest.Wait()
 		f.drop()
 		time.Sleep(100 * time.Millisecond)
 		synctest.Wait()
@@ -315,4 +316,49 @@ func TestNotificationsDoNotCome(t *testing.T) {
 			require.Empty(t, f.called("open"))
 		})
 	}
+}
+
+// A link on which nothing can be read is no link: it is not made again and again without a pause.
+func TestLookFails(t *testing.T) {
+	inBubble(t, Config{TTL: 24 * time.Second}, func(t *testing.T, f *fakeServer, d *driver) {
+		f.fails["look"] = "42501"
+		require.Error(t, d.Confirm(t.Context()))
+		before := len(f.called("look"))
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		require.InDelta(t, 25, len(f.called("look"))-before, 10)
+	})
+}
+
+// Notifications that come while one is looked at are looked at together: a session with many entries that ends sends
+// one for each.
+func TestManyNotifications(t *testing.T) {
+	inBubble(t, Config{TTL: 24 * time.Second}, func(t *testing.T, f *fakeServer, d *driver) {
+		f.answer["look"] = func([]string) []any { return nil }
+		for i := range 100 {
+			_, err := d.WatchLeader(t.Context(), fmt.Sprint("x", i), new(news).tell)
+			require.NoError(t, err)
+		}
+		f.set(func() { f.hangs["look"] = true })
+		f.notify("=1 x0")
+		synctest.Wait()
+		looks := len(f.called("look"))
+		for i := range 99 {
+			f.notify(fmt.Sprint("=2 x", i+1))
+		}
+		f.release()
+		synctest.Wait()
+		require.LessOrEqual(t, len(f.called("look"))-looks, 2)
+		require.Empty(t, d.watches.notes)
+	})
+}
+
+// The connection that listens is to an old primary, and others tell of a failover: no pooler is to blame.
+func TestNotificationsGoToAnotherServer(t *testing.T) {
+	inBubble(t, Config{TTL: 24 * time.Second}, func(t *testing.T, f *fakeServer, d *driver) {
+		f.mute = true
+		time.AfterFunc(time.Second, func() { d.inEpoch(1) })
+		_, err := request(t.Context(), d)
+		require.ErrorIs(t, err, errOldPrimary)
+	})
 }

@@ -9,9 +9,9 @@ import (
 )
 
 // marks are the marks of other sessions, as requests have shown them. There is one rule: each answer that shows a
-// session shows its mark, and a mark that has stood for the session's TTL ends the session. Who is shown one: a driver
-// looks at the sessions of the entries and leaders that it watches, a session's renewal at those that come after the
-// session in the ring of all, and Enter at the pause after a failover. The driver's mu guards marks.
+// session shows its mark, and a mark that has stood for the session's TTL ends the session. look shows the sessions of
+// what is watched, renew the eight that come after its own in the ring of all, and enter the pause after a failover.
+// The driver's mu guards marks.
 type marks map[string]*peer
 
 // peer is a session of another process.
@@ -26,7 +26,7 @@ type peer struct {
 }
 
 // note notes the mark that an answer has shown, and ends the session if the mark has stood for its TTL. now is a time
-// after the answer came. note reports whether the session is dead, even if it is still kept.
+// after the answer came. note reports whether the mark has stood for its TTL and this program may not end the session.
 func (d *driver) note(id string, mark, ttl int64, now time.Time) (dead bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -69,6 +69,9 @@ func (d *driver) expire(id string, mark int64) {
 		p.dead = true
 		p.ttl *= 2 // for the next try: the right might be granted
 		d.watches.all = true
+		d.link.wake()
+	case err != nil:
+		p.since = p.since.Add(p.ttl / 8) // for the next try
 		d.link.wake()
 	}
 }

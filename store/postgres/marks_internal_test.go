@@ -146,3 +146,18 @@ func TestDue(t *testing.T) {
 	}
 	require.Equal(t, now.Add(5), m.due())
 }
+
+// A request to end a session that fails is sent again after a while, not at once.
+func TestExpireFails(t *testing.T) {
+	inBubble(t, Config{TTL: 24 * time.Second}, func(t *testing.T, f *fakeServer, d *driver) {
+		f.answer["look"], f.fails["expire"] = leads(3, 7, 8*time.Second), "53100"
+		_, err := d.WatchLeader(t.Context(), "x", new(news).tell)
+		require.NoError(t, err)
+		time.Sleep(8*time.Second - 1)
+		synctest.Wait()
+		require.Empty(t, f.called("expire"))
+		time.Sleep(8 * time.Second)
+		synctest.Wait()
+		require.Len(t, f.called("expire"), 8)
+	})
+}

@@ -20,7 +20,6 @@ type pool struct {
 	waiting []chan connRequest // those that wait for a connection, each with room for one
 	open    int                // connections that are idle or in use
 	dialing int                // connections that are being made
-	lost    int                // how often a connection was lost
 }
 
 // connRequest is what a request that waits gets.
@@ -32,8 +31,8 @@ type connRequest struct {
 // conn is a connection of the pool.
 type conn struct {
 	*pgx.Conn
-	lost int // of the pool, when this connection was made
-	used time.Time
+	losses uint64 // of the driver, when this connection was made
+	used   time.Time
 }
 
 const (
@@ -96,16 +95,14 @@ func (d *driver) grow() {
 // dial makes a connection. If that fails, all that wait get the error.
 func (d *driver) dial() {
 	p := &d.pool
-	p.mu.Lock()
-	lost := p.lost
-	p.mu.Unlock()
+	losses := d.losses.Load()
 	made, err := d.connect()
 	p.mu.Lock()
 	p.dialing--
 	if err == nil {
 		p.open++
 		p.mu.Unlock()
-		d.give(&conn{Conn: made, lost: lost})
+		d.give(&conn{Conn: made, losses: losses})
 		return
 	}
 	waiting := p.waiting
@@ -122,7 +119,7 @@ func (d *driver) give(c *conn) {
 	c.used = time.Now()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if c.IsClosed() || c.lost != p.lost {
+	if c.IsClosed() || c.losses != d.losses.Load() {
 		d.discard(c)
 		d.grow()
 		return
@@ -145,7 +142,6 @@ func (d *driver) lostConnection() {
 	p := &d.pool
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.lost++
 	for _, c := range p.idle {
 		d.discard(c)
 	}

@@ -284,7 +284,7 @@ func TestCloseMeanwhile(t *testing.T) {
 		d.life.Stop()
 		synctest.Wait()
 		d.pool.mu.Lock()
-		c.lost = d.pool.lost // the link's end counts as a loss
+		c.losses = d.losses.Load() // the link's end counts as a loss
 		d.pool.idle = append(d.pool.idle, c)
 		d.pool.mu.Unlock()
 		_, _, err = query[nothing](t.Context(), d, d.requests, d.call("close($1)"), "")

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/go-leadership/leadership/internal/lab/testserver"
+	"github.com/go-leadership/leadership/store"
+	"github.com/go-leadership/leadership/store/engine"
 	"github.com/go-leadership/leadership/store/postgres"
 	"github.com/stretchr/testify/require"
 )
@@ -33,4 +35,25 @@ func TestRequestsBehindOneThatWaits(t *testing.T) {
 	require.Less(t, time.Since(start), 10*time.Second)
 	require.NoError(t, tx.Commit(soon(t)))
 	require.NoError(t, receive(t, withdrawn, "the end of the removal"))
+}
+
+// A request waits for a lock for too long. The server gives it up, and says so before the store gives up the
+// connection: the request was not carried out, and no connection is lost, which would make the store read everything
+// again.
+func TestLockWaitIsAnswered(t *testing.T) {
+	t.Parallel()
+	srv := testserver.NewPostgres(t, testserver.PostgresConfig{})
+	d, err := postgres.NewDriver(postgres.Config{Addresses: srv.Addrs(), User: testserver.PostgresUser, Database: "postgres", TTL: ttl})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, d.Close()) }()
+	s, _, err := d.Open(soon(t))
+	require.NoError(t, err)
+	tx, err := connect(t, srv, nil).Begin(soon(t))
+	require.NoError(t, err)
+	_, err = tx.Exec(soon(t), "SELECT pg_advisory_xact_lock(hashtext('leadership'), hashtext('a'))")
+	require.NoError(t, err)
+	_, err = s.Enter(soon(t), "a", engine.Nonce{Name: "n"}, "own")
+	require.ErrorIs(t, err, store.ErrUnavailable)
+	require.NotErrorIs(t, err, store.ErrUnknownOutcome)
+	require.Zero(t, postgres.Losses(d))
 }

@@ -23,6 +23,7 @@ func TestRenewalsAfterAFailover(t *testing.T) {
 	d.watches.fresh = []*watch{entry, leader}
 	over := d.next()
 	require.Equal(t, []*watch{leader}, over.list, "the watches of leaders end, and others don't")
+	require.Equal(t, []*watch{entry}, d.watches.fresh, "the end of a watch is its answer")
 	again := d.next()
 	require.True(t, again.all)
 	require.Equal(t, []*watch{entry}, again.list)

@@ -148,6 +148,15 @@ func TestExpire(t *testing.T) {
 	require.Equal(t, "t", query("SELECT expire('a', 9)"), "it is gone")
 }
 
+// The rule of open: a session whose opening was not answered is opened again.
+func TestOpenTwice(t *testing.T) {
+	t.Parallel()
+	_, query := ownSchema(t)
+	query("SELECT open('a', 3000, 7)")
+	query("SELECT open('a', 3000, 8)")
+	require.Equal(t, "a|3000|8|f", query("SELECT * FROM session"))
+}
+
 // The rule of renew: each session looks after the eight that come after it in the ring.
 func TestRing(t *testing.T) {
 	t.Parallel()

@@ -59,8 +59,8 @@ CREATE UNIQUE INDEX IF NOT EXISTS entry_queue ON {schema}.entry (election, token
 CREATE INDEX IF NOT EXISTS entry_session ON {schema}.entry (session);
 CREATE INDEX IF NOT EXISTS entry_leader ON {schema}.entry (election) WHERE revision IS NOT NULL;
 
--- The acknowledged leaders, for SQL: WHERE election = '...'. A dead one is here until another candidate or a watching program has
--- ended its session.
+-- The acknowledged leaders, for SQL: WHERE election = '...'. A dead one is here until another candidate or a watching
+-- program has ended its session.
 CREATE OR REPLACE VIEW {schema}.leader AS
 	SELECT election, leader AS value, token, revision FROM {schema}.entry WHERE revision IS NOT NULL;
 
@@ -99,14 +99,15 @@ BEGIN
 	SELECT s.layout, s.epoch INTO layout, epoch FROM {schema}.service s;
 END $$;
 
--- open opens a session. The server might have lost what the longest ttl was. So a pause becomes as long as the ttl of each
--- session that is opened meanwhile, and every peer counts anew.
+-- open opens a session, or renews one whose opening was not answered. The server might have lost what the longest ttl was.
+-- So a pause becomes as long as the ttl of each session that is opened meanwhile, and every peer counts anew.
 CREATE OR REPLACE FUNCTION {schema}.open(for_id text, for_ttl bigint, for_mark bigint) RETURNS void
 	LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
 	UPDATE {schema}.service SET longest = for_ttl WHERE longest < for_ttl;
 	UPDATE {schema}.session SET ttl = for_ttl, mark = mark + 1 WHERE pause AND ttl < for_ttl;
-	INSERT INTO {schema}.session VALUES (for_id, for_ttl, for_mark, false);
+	INSERT INTO {schema}.session VALUES (for_id, for_ttl, for_mark, false)
+		ON CONFLICT (id) DO UPDATE SET mark = for_mark;
 END $$;
 
 -- renew sets the mark of a session, and returns the session with those that come after it in the ring of all, which it
@@ -301,7 +302,7 @@ $$;
 REVOKE ALL ON ALL FUNCTIONS IN SCHEMA {schema} FROM PUBLIC;
 
 INSERT INTO {schema}.service
-	SELECT 1, system_identifier, timeline, timeline, 0 -- also after DROP SCHEMA: programs that know a later epoch would refuse a lower one
+	SELECT 1, system_identifier, timeline, timeline, 0 -- at least: programs that know a later epoch refuse a lower one
 	FROM pg_control_system(), CAST(('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32) AS bigint) timeline
 	WHERE NOT EXISTS (SELECT FROM {schema}.service);
 

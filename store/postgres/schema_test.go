@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/go-leadership/leadership/internal/lab/testserver"
+	"github.com/go-leadership/leadership/store"
 	"github.com/go-leadership/leadership/store/postgres"
 	"github.com/stretchr/testify/require"
 )
@@ -61,4 +62,22 @@ func TestPublication(t *testing.T) {
 	srv.Query(t, "UPDATE leadership.service SET timeline = 0") // the next connection counts a failover
 	requireLeader(t, open(t, config), "x", "own")
 	require.Equal(t, "2", srv.Query(t, "SELECT epoch FROM leadership.service"))
+}
+
+// TestTableIsGone: a part of the schema is missing, such as after a restore that has failed. The error says what to do,
+// and the program that tries again goes on when it is mended. A follower is not told that there is no leader.
+func TestTableIsGone(t *testing.T) {
+	t.Parallel()
+	srv := testserver.NewPostgres(t, testserver.PostgresConfig{})
+	config := postgres.Config{Addresses: srv.Addrs()}
+	st := open(t, config)
+	castFirst(t, st, "a", "own")
+	srv.Query(t, "ALTER TABLE leadership.entry RENAME TO other")
+	_, err := st.Cast(within(t, ttl/2), "b", "own")
+	require.ErrorIs(t, err, store.ErrUnavailable)
+	require.ErrorContains(t, err, "leadership schema postgres")
+	_, err = open(t, config).Observe(within(t, ttl/2), "a", nil)
+	require.ErrorIs(t, err, store.ErrUnavailable)
+	srv.Query(t, "ALTER TABLE leadership.other RENAME TO entry")
+	castFirst(t, st, "b", "own")
 }

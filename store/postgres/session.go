@@ -1,12 +1,12 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"maps"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -27,9 +27,11 @@ type session struct {
 	id     string
 	turn   atomic.Int64 // of the last acknowledgement
 
+	ended bool // guarded by the driver's mu: Keep has returned
+
 	mu    sync.Mutex
-	sent  store.Instant          // guarded by mu, as are all below: before the last renewal that was confirmed was sent
-	epoch int64                  // before that
+	sent  store.Instant          // guarded by mu, as are all below: just before the last renewal that was confirmed was sent
+	epoch int64                  // the driver's at that time
 	acks  map[int64]acknowledged // by the entry's token
 }
 
@@ -46,17 +48,25 @@ func mark() int64 {
 	return int64(binary.LittleEndian.Uint64(b[:]))
 }
 
-// Open implements engine.Driver. A session whose answer is lost has no entries, and peers end it.
+// Open implements engine.Driver. A session whose answer is lost has no entries. The next Open takes its name again:
+// while the first commit waits for a standby that is away, the next one waits for the first and ends, and so they do
+// not add up.
 func (d *driver) Open(ctx context.Context) (engine.Session, engine.Proof, error) {
 	if err := d.linked(ctx); err != nil {
 		return nil, engine.Proof{}, err
 	}
-	s := &session{driver: d, id: rand.Text(), acks: map[int64]acknowledged{}}
+	d.mu.Lock()
+	d.opening = cmp.Or(d.opening, rand.Text())
+	s := &session{driver: d, id: d.opening, acks: map[int64]acknowledged{}}
+	d.mu.Unlock()
 	for installed := false; ; installed = true {
 		losses, epoch := d.losses.Load(), d.latest()
 		_, sent, err := query[nothing](ctx, d, d.renewals, d.call("open($1, $2, $3)"), s.id, d.config.TTL.Milliseconds(), mark())
 		switch {
 		case err == nil:
+			d.mu.Lock()
+			d.opening = ""
+			d.mu.Unlock()
 			s.sent, s.epoch = sent, epoch
 			return s, s.proof(sent, losses), nil
 		case !errors.Is(err, errNoSchema) || installed:
@@ -80,24 +90,36 @@ func (s *session) ID() string { return s.id }
 // come: one that is lost costs no lease.
 func (s *session) Keep(ctx context.Context, renewed func(engine.Proof)) error {
 	d := s.driver
+	defer func() {
+		d.mu.Lock()
+		s.ended = true
+		d.mu.Unlock()
+		d.forgetEntries(func(_ int64, e entered) bool { return e.session == s })
+	}()
 	all, stop := context.WithCancel(ctx)
 	var tasks sync.WaitGroup
 	defer tasks.Wait()
 	defer stop()
+	places := make(chan struct{}, renewals)
 	ended := make(chan error, 1)
 	ticker := time.NewTicker(d.config.TTL / 6)
 	defer ticker.Stop()
 	for {
-		tasks.Go(func() {
-			err := s.renew(all, renewed)
-			if err == nil || adapter.Uncertain(err) {
-				return
-			}
-			select {
-			case ended <- err:
-			default:
-			}
-		})
+		select {
+		case places <- struct{}{}:
+			tasks.Go(func() {
+				defer func() { <-places }()
+				err := s.renew(all, renewed)
+				if err == nil || adapter.Uncertain(err) {
+					return
+				}
+				select {
+				case ended <- err:
+				default:
+				}
+			})
+		default: // so many have no answer yet
+		}
 		select {
 		case <-ticker.C:
 		case err := <-ended:
@@ -131,13 +153,13 @@ func (s *session) renew(ctx context.Context, renewed func(engine.Proof)) error {
 	case len(rows) == 0:
 		return engine.ErrOver
 	}
-	failedOver, over := s.confirmed(epoch, sent)
-	if over {
-		if err := s.End(ctx, nil); err != nil {
+	failedOver := s.failedOver()
+	if failedOver {
+		if err := s.survives(ctx); err != nil {
 			return err
 		}
-		return fmt.Errorf("%w: peers might have ended it before the server failed over", engine.ErrOver)
 	}
+	s.confirmed(epoch, sent)
 	if d.allRead() {
 		renewed(s.proof(sent, losses))
 	}
@@ -151,35 +173,6 @@ func (s *session) renew(ctx context.Context, renewed func(engine.Proof)) error {
 		s.acknowledgeAgain(ctx)
 	}
 	return nil
-}
-
-// confirmed notes a renewal that was confirmed. epoch is that before it was sent. It reports whether the server has
-// failed over since the renewal before, and if so, whether the session has to end: if the TTL has passed since, peers
-// might have ended it, and the failover have lost that. Then the session's ballots might be ahead of one that leads.
-func (s *session) confirmed(epoch int64, sent store.Instant) (failedOver, over bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	failedOver = s.epoch != s.driver.latest()
-	over = failedOver && s.sent.Since(time.Now()) >= s.driver.config.TTL
-	if !over && sent.Time().After(s.sent.Time()) {
-		s.sent, s.epoch = sent, epoch
-	}
-	return failedOver, over
-}
-
-// latest returns the latest epoch that a connection has told.
-func (d *driver) latest() int64 {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.epoch
-}
-
-// allRead reports whether everything that is watched has been read since the last failover of the server. Until then a
-// ballot that was lost in the failover might not be known to be lost, and a renewal must not prolong its lease.
-func (d *driver) allRead() bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.readEpoch == d.epoch
 }
 
 // End implements engine.Session. If no answer comes before ctx ends, peers end the session.
@@ -232,16 +225,23 @@ func (s *session) Enter(ctx context.Context, election string, n engine.Nonce, va
 		PauseMark *int64
 		PauseTTL  *int64
 	}
-	r, err := of[row](ctx, s, "enter($1, $2, $3, $4, $5, $6)", s.driver.name(election), n.Name, n.Slot, int64(n.Turn), []byte(value))
+	d := s.driver
+	epoch := d.latest()
+	r, err := of[row](ctx, s, "enter($1, $2, $3, $4, $5, $6)", d.name(election), n.Name, n.Slot, int64(n.Turn), []byte(value))
 	switch {
 	case err != nil:
 		return engine.Entry{}, err
-	case r.Outcome == "pause":
-		s.driver.note(*r.Pause, *r.PauseMark, *r.PauseTTL, time.Now())
+	case r.Outcome == "pause" && r.Pause != nil && r.PauseMark != nil && r.PauseTTL != nil:
+		d.note(*r.Pause, *r.PauseMark, *r.PauseTTL, time.Now())
 		return engine.Entry{}, engine.Answered(fmt.Errorf("%w: the server has failed over, so no ballot is cast for %v, "+
 			"the longest ttl of a session", store.ErrUnavailable, time.Duration(*r.PauseTTL)*time.Millisecond))
 	case r.Outcome != "stands":
 		return engine.Entry{}, outcome(r.Outcome)
+	case r.Token == nil:
+		return engine.Entry{}, fmt.Errorf("%w: the answer has no token", store.ErrUnknownOutcome)
+	}
+	if err := d.enter(*r.Token, entered{s, n.Name}, epoch); err != nil {
+		return engine.Entry{}, err
 	}
 	return engine.Entry{Key: key(*r.Token), Token: uint64(*r.Token), Place: place(r.Nearest, r.More != nil && *r.More)}, nil
 }
@@ -249,6 +249,7 @@ func (s *session) Enter(ctx context.Context, election string, n engine.Nonce, va
 // Void implements engine.Session.
 func (s *session) Void(ctx context.Context, election string, n engine.Nonce) error {
 	type row struct{ Outcome string }
+	s.driver.forgetEntries(func(_ int64, e entered) bool { return e.nonce == n.Name })
 	r, err := of[row](ctx, s, "void($1, $2, $3, $4, $5)", s.driver.name(election), n.Name, n.Slot, int64(n.Turn))
 	if err != nil {
 		return err
@@ -269,8 +270,11 @@ func (s *session) Acknowledge(ctx context.Context, e engine.Entry, value string)
 	if err == nil {
 		err = outcome(r.Outcome)
 	}
-	if err != nil {
+	switch {
+	case err != nil:
 		return 0, err
+	case r.Revision == nil: // the table service is empty
+		return 0, fmt.Errorf("%w: the answer has no revision", store.ErrUnknownOutcome)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -280,27 +284,12 @@ func (s *session) Acknowledge(ctx context.Context, e engine.Entry, value string)
 	return uint64(*r.Revision), nil
 }
 
-// acknowledgeAgain sends the acknowledgements again, since a failover might have lost them. The server carries out none
-// that it has: its turn is not a later one.
-func (s *session) acknowledgeAgain(ctx context.Context) {
-	s.mu.Lock()
-	acks := maps.Clone(s.acks)
-	s.mu.Unlock()
-	for token, a := range acks {
-		for retries := (adapter.Retries{}); ctx.Err() == nil; retries.Pause(ctx) {
-			_, err := of[acknowledgeRow](ctx, s, "acknowledge($1, $2, $3, $4)", token, a.turn, []byte(a.value))
-			if !adapter.Uncertain(err) {
-				break
-			}
-		}
-	}
-}
-
 // Remove implements engine.Session.
 func (s *session) Remove(ctx context.Context, r engine.Removal) error {
 	s.mu.Lock()
 	delete(s.acks, int64(r.Token))
 	s.mu.Unlock()
+	s.driver.forgetEntries(func(token int64, _ entered) bool { return token == int64(r.Token) })
 	_, err := of[nothing](ctx, s, "remove($1, $2)", int64(r.Token))
 	return err
 }

@@ -62,8 +62,9 @@ func (d *driver) WatchLeader(ctx context.Context, election string, tell engine.T
 	return d.watch(ctx, &watch{election: d.name(election), tell: tell})
 }
 
-// watch sets a watch, and waits until it has been read. From then on all that is watched of the election is read in one
-// statement, and the entry that is last in the queue is told first. So all watches are of one stream.
+// watch sets a watch, and waits until it has been read, which might be alone. From then on all that is watched of the
+// election is read in one statement, and the entry that is last in the queue is told first. So all watches are of one
+// stream.
 func (d *driver) watch(ctx context.Context, w *watch) (engine.Watch, error) {
 	d.begin()
 	w.set = make(chan error, 1)
@@ -82,6 +83,7 @@ func (d *driver) watch(ctx context.Context, w *watch) (engine.Watch, error) {
 		stop()
 		return engine.Watch{}, err
 	}
+	d.forgetEntries(func(token int64, _ entered) bool { return token == w.token })
 	return engine.Watch{Stream: 1, Stop: stop}, nil
 }
 
@@ -136,6 +138,7 @@ func (d *driver) next() *batch {
 		for _, w := range b.list {
 			ws.drop(w)
 		}
+		ws.fresh = slices.DeleteFunc(ws.fresh, func(w *watch) bool { return w.token == 0 }) // they are answered by end
 		return b
 	}
 	elections := map[string]bool{}

@@ -1,4 +1,5 @@
-// Demo shows the failovers of examples/failover/demo on PostgreSQL. It starts a server, or is given the URL of a database:
+// Demo shows the failovers of examples/failover/demo on PostgreSQL. It starts a server, or is given the URL of a
+// database:
 //
 //	go run ./store/postgres/demo
 //	go run ./store/postgres/demo -store 'postgres://postgres@127.0.0.1:5432/postgres?ttl=3s'

@@ -1,7 +1,8 @@
-// Example is a leader that writes to the database that elects it, under postgres.Fence. Its role has to be allowed to create
-// a schema and the table journal, as in the server of compose.yaml. Start it in two terminals. A line of input begins a transaction of the one that leads, and the next line, within a quarter of the TTL, commits it. Stop that process
-// with SIGSTOP, between two transactions or in one. The other takes over. After SIGCONT and a line of input, the first
-// one's write is refused.
+// Example is a leader that writes to the database that elects it, under postgres.Fence. Its role has to be allowed to
+// create a schema and the table journal, as in the server of compose.yaml. Start it in two terminals. A line of input
+// begins a transaction of the one that leads, and the next line, within a quarter of the TTL, commits it. Stop that
+// process with SIGSTOP, between two transactions or in one. The other takes over. After SIGCONT and a line of input,
+// the first one's write is refused.
 //
 //	go run ./store/postgres/example -store 'postgres://postgres@127.0.0.1:5432/postgres?ttl=20s'
 package main

@@ -289,8 +289,7 @@ var acknowledgement = []Case{
 // that. The term might end meanwhile, but not before the deadline that its lease had when the first reply was lost.
 func (e *env) acknowledgeInVain(c *leadership.Candidate, own, other *member) (*leadership.Term, error) {
 	e.TB.Helper()
-	term, err := c.Campaign(e.ctx)
-	e.ok(err, "campaign")
+	term := e.campaign(c)
 	own.LoseReplies()
 	deadline := term.Deadline() // zero if the term is over
 	acknowledged := make(chan error, 1)
@@ -299,7 +298,7 @@ func (e *env) acknowledgeInVain(c *leadership.Candidate, own, other *member) (*l
 		return e.leader(other).Value == "a" || term.Context().Err() != nil
 	})
 	own.Heal()
-	err = receive(e, acknowledged, "the acknowledgement")
+	err := receive(e, acknowledged, "the acknowledgement")
 	if left := time.Until(deadline); term.Context().Err() != nil && !deadline.IsZero() {
 		e.check(left <= 0, "the term ended %v before its lease: %v", left, err)
 	}

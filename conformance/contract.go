@@ -51,7 +51,7 @@ var contract = []Case{
 			for _, suffix := range suffixes {
 				name := e.election + suffix
 				e.onClose(func() { e.ok(e.h.Clear(e.ctx, name), "clear %q", name) })
-				ballot, err := a.Cast(e.ctx, name, suffix)
+				ballot, err := tryCast(e.ctx, a, name, suffix)
 				e.ok(err, "cast in %q", name)
 				e.first(ballot)
 				e.onClose(func() { e.withdraw(ballot) })
@@ -81,7 +81,7 @@ var contract = []Case{
 			for i, name := range names {
 				e.onClose(func() { e.ok(e.h.Clear(e.ctx, name), "clear %q", name) })
 				for range 2 {
-					ballot, err := b.Cast(e.ctx, name, strings.Repeat("x", i*1000))
+					ballot, err := tryCast(e.ctx, b, name, strings.Repeat("x", i*1000))
 					e.ok(err, "cast in %q", name)
 					e.onClose(func() { e.withdraw(ballot) })
 				}

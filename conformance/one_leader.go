@@ -54,8 +54,7 @@ var oneLeader = []Case{
 		check: func(e *env) {
 			a := e.open()
 			c := e.candidate(a, "a", nil)
-			term, err := c.Campaign(e.ctx)
-			e.ok(err, "campaign")
+			term := e.campaign(c)
 			waiter := e.cast(a, "b") // shares the session and its lease
 			a.Cut()
 			e.until("the term's deadline has passed", func() bool { return !c.IsLeader() })
@@ -76,8 +75,7 @@ var oneLeader = []Case{
 		check: func(e *env) {
 			a := e.open()
 			c := e.candidate(a, "a", nil)
-			term, err := c.Campaign(e.ctx)
-			e.ok(err, "campaign")
+			term := e.campaign(c)
 			a.Cut()
 			hung := make(chan error, 1)
 			go func() { hung <- term.Acknowledge(e.ctx) }()
@@ -115,13 +113,11 @@ var oneLeader = []Case{
 		check: func(e *env) {
 			a := e.open()
 			c := e.candidate(a, "a", nil)
-			term, err := c.Campaign(e.ctx)
-			e.ok(err, "campaign")
+			term := e.campaign(c)
 			e.ok(e.h.Clear(e.ctx, e.election), "remove the election's keys")
 			e.until("the leader has noticed", func() bool { return !c.IsLeader() })
 			e.ok(term.Withdraw(e.ctx), "give the ballot back")
-			again, err := c.Campaign(e.ctx)
-			e.ok(err, "campaign again")
+			again := e.campaign(c)
 			e.check(again.Token() > term.Token(), "token %d after %d", again.Token(), term.Token())
 			e.ok(again.Withdraw(e.ctx), "resign")
 		},

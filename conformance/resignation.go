@@ -17,8 +17,7 @@ var resignation = []Case{
 		check: func(e *env) {
 			a, b := e.open(), e.open()
 			c := e.candidate(a, "a", nil)
-			term, err := c.Campaign(e.ctx)
-			e.ok(err, "campaign")
+			term := e.campaign(c)
 			next := e.stand(b, "b", nil)
 			if !e.request(b, term.Token()) {
 				e.ok(term.Withdraw(e.ctx), "give the ballot back")

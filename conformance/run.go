@@ -286,6 +286,17 @@ func tryCast(ctx context.Context, m *member, election, value string) (store.Ball
 	return b, err
 }
 
+// campaign returns a candidate's next term. It tries again if the store could not reach the service.
+func (e *env) campaign(c *leadership.Candidate) *leadership.Term {
+	e.TB.Helper()
+	term, err := c.Campaign(e.ctx)
+	for errors.Is(err, store.ErrUnavailable) && e.ctx.Err() == nil {
+		term, err = c.Campaign(e.ctx)
+	}
+	e.ok(err, "campaign")
+	return term
+}
+
 // first waits until a ballot is first.
 func (e *env) first(b store.Ballot) {
 	e.TB.Helper()

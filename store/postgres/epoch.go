@@ -14,7 +14,8 @@ import (
 // An epoch counts the failovers of the server: each might have lost the last transactions. hello tells the epoch on
 // each new connection. When it is a later one, the driver
 //
-//   - takes no answer of a connection of an earlier epoch any more,
+//   - takes no answer to a request on a connection of an earlier epoch any more, and leaves such a connection that
+//     listens after the read that is under way,
 //   - ends the watches of leaders, since the leader that is read next might be an earlier one,
 //   - reads all entries that are watched again, and until then counts no renewal,
 //   - gives a session up that might have been ended in the lost transactions, or that has lost an entry before its

@@ -248,6 +248,39 @@ func TestRenewalsDoNotAddUp(t *testing.T) {
 	})
 }
 
+// After a failover the acknowledgements are sent again until they are answered. While they are not, renewals go on.
+func TestAcknowledgingAgainHoldsUpNoRenewal(t *testing.T) {
+	inBubble(t, Config{TTL: 24 * time.Second}, func(t *testing.T, f *fakeServer, d *driver) {
+		s, _, err := d.Open(t.Context())
+		require.NoError(t, err)
+		_, err = s.Acknowledge(t.Context(), engine.Entry{Token: 1}, "own")
+		require.NoError(t, err)
+		f.set(func() { f.fails["acknowledge"] = "54000" })
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() { ended <- s.Keep(ctx, func(engine.Proof) {}) }()
+		for range renewals + 1 {
+			f.set(func() { f.epoch++ })
+			f.drop()
+			time.Sleep(10 * time.Second)
+			synctest.Wait()
+		}
+		before := len(f.called("renew"))
+		time.Sleep(40 * time.Second)
+		synctest.Wait()
+		require.Equal(t, 10, len(f.called("renew"))-before)
+		f.set(func() { delete(f.fails, "acknowledge") })
+		time.Sleep(time.Second)
+		synctest.Wait()
+		acks := len(f.called("acknowledge"))
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		require.Len(t, f.called("acknowledge"), acks, "they were answered")
+		stop()
+		require.Error(t, <-ended)
+	})
+}
+
 // A session whose opening was not answered is opened again by its name. Another one has another name.
 func TestOpenAgain(t *testing.T) {
 	inBubble(t, Config{TTL: 24 * time.Second}, func(t *testing.T, f *fakeServer, d *driver) {

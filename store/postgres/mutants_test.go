@@ -114,7 +114,7 @@ var mistakes = []mutants.Mutant{
 		"e.resign, s.mark # v.epoch, s.ttl\n\t\tFROM {schema}.service v, {schema}.entry e", "e.resign, s.mark, s.ttl\n\t\tFROM {schema}.service v, {schema}.entry e",
 		"TestMarksAreShownWithTheEpoch"},
 	{"a session that peers ended goes on", "epoch.go", "if idle >= d.config.TTL {", "if idle < 0 {", "TestFailoverLosesTheEndOfASession"},
-	{"an acknowledgement stays lost", "session.go", "if failedOver {\n\t\ts.ack", "if false {\n\t\ts.ack", "TestFailoverLosesTheEndOfASession"},
+	{"an acknowledgement stays lost", "session.go", "if failedOver {\n\t\td.life", "if false {\n\t\td.life", "TestFailoverLosesTheEndOfASession"},
 	{"an entry is lost before its watch is set", "epoch.go", "case len(rows) < len(tokens):", "case len(rows) > len(tokens):", "TestEntryIsLostBeforeItsWatch"},
 	{"an entry that is watched counts as lost", "watch.go", "return token == w.token })", "return false })", "TestEntryIsLostBeforeItsWatch"},
 	{"an entry that was removed counts as lost", "session.go", "return token == int64(r.Token) })", "return false })", "TestEntryIsLostBeforeItsWatch"},

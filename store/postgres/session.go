@@ -170,7 +170,7 @@ func (s *session) renew(ctx context.Context, renewed func(engine.Proof)) error {
 		}
 	}
 	if failedOver {
-		s.acknowledgeAgain(ctx)
+		d.life.Go(func() { s.acknowledgeAgain(ctx) }) // which holds up no renewal
 	}
 	return nil
 }

@@ -49,7 +49,7 @@ While the command runs it gets SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR
 SIGINT kills it. Before the command runs, SIGTERM and SIGINT end the candidacy.
 
 Exit codes: the command's own; 128+N: signal N ended the command, or the candidacy; 64: wrong usage; 75: the command was
-stopped, or not started, because leadership was lost; 124: never led within --wait; 125: another failure of leadership itself; 126: the
+stopped because leadership was lost; 124: never led within --wait; 125: another failure of leadership itself; 126: the
 command can't be executed; 127: there is no such command.`
 }
 

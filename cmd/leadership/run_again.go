@@ -16,22 +16,23 @@ const (
 
 // retries decides whether, and when, a runner stands again.
 type retries struct {
-	enabled bool
-	limit   int // of failures within lastDelay; 0: there is none
+	enabled bool // also after the command has run
+	limit   int  // of failures within lastDelay; 0: there is none
 
 	delay    time.Duration
 	failures []time.Time // within lastDelay
 }
 
 // next returns how long to wait before the next turn. It returns false if this was the last: a signal has asked for the
-// end, the command has succeeded, or it has failed too often.
+// end, the command has succeeded, or it has failed too often. A runner whose command has not been started still waits to
+// lead, so it stands again whatever the flags say.
 func (r *retries) next(o outcome, asked bool, now time.Time, took time.Duration) (time.Duration, bool) {
 	switch {
 	case asked || o.kind == final:
 		return 0, false
-	case !r.enabled || o.kind == exited && o.code == 0:
+	case !r.enabled && o.kind != missed || o.kind == exited && o.code == 0:
 		return 0, false
-	case o.kind != lost && r.tooMany(now):
+	case o.kind != missed && o.kind != lost && r.tooMany(now):
 		return 0, false
 	}
 	if took >= lastDelay || errors.Is(o.err, leadership.ErrRequested) { // requests are no churn

@@ -37,11 +37,13 @@ type runner struct {
 	log             *slog.Logger
 	store           store.Store
 
+	patience time.Time // when run has waited long enough; set by run
+
 	mu       sync.Mutex
 	command  process        // guarded by mu, as are all below: nil unless it runs
 	starting bool           // the command is being started
 	held     []os.Signal    // which came meanwhile
-	led      bool           // a term has begun
+	led      bool           // a term had time to start the command
 	asked    syscall.Signal // the first that asked the runner or its command to end; 0 if none has
 	leave    func(error)    // ends what attend waits for; called with mu locked, and does nothing the second time
 	left     error          // what leave was called with first
@@ -68,24 +70,19 @@ func (r *runner) run() outcome {
 	if r.page != nil {
 		r.page.Candidate(candidate)
 	}
-	var patience <-chan time.Time
-	if r.wait > 0 {
-		timer := time.NewTimer(r.wait)
-		defer timer.Stop()
-		patience = timer.C
-	}
+	r.patience = time.Now().Add(r.wait)
 	r.manager.tell("READY=1")
 	defer r.manager.tell("STOPPING=1")
 	for {
 		began := time.Now()
-		o := r.turn(candidate, patience)
+		o := r.turn(candidate)
 		delay, goesOn := r.again.next(o, r.endAsked(), time.Now(), time.Since(began))
 		if !goesOn {
 			return o
 		}
 		r.log.Info("will stand again", "in", delay, "because", o.reason())
 		r.manager.tell("STATUS=Stands again in %v: %s", delay, o.reason())
-		if o := r.sleep(delay, patience); o.kind == final {
+		if o := r.sleep(delay); o.kind == final {
 			return o
 		}
 	}
@@ -99,7 +96,7 @@ func (r *runner) endAsked() bool {
 }
 
 // turn stands for election until the command has run once.
-func (r *runner) turn(candidate *leadership.Candidate, patience <-chan time.Time) outcome {
+func (r *runner) turn(candidate *leadership.Candidate) outcome {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	defer cancel(nil)
 	r.begin(cancel)
@@ -126,16 +123,16 @@ func (r *runner) turn(candidate *leadership.Candidate, patience <-chan time.Time
 			over <- ended(cause)
 		}
 	}()
-	return r.attend(over, patience)
+	return r.attend(over)
 }
 
 // sleep waits for the delay. If a signal or the end of the patience comes first, it returns a final outcome.
-func (r *runner) sleep(delay time.Duration, patience <-chan time.Time) outcome {
+func (r *runner) sleep(delay time.Duration) outcome {
 	over := make(chan outcome, 2)
 	r.begin(func(cause error) { over <- ended(cause) }) // is called once
 	timer := time.AfterFunc(delay, func() { over <- outcome{} })
 	defer timer.Stop()
-	return r.attend(over, patience)
+	return r.attend(over)
 }
 
 // begin begins something that leave ends.
@@ -191,9 +188,15 @@ func (r *runner) outcome() *outcome {
 
 // attend serves signals, timers and the service manager until there is an outcome. Once the runner leaves, it waits no
 // longer than withdrawal, and no longer than until the next signal that asks for the end.
-func (r *runner) attend(over <-chan outcome, patience <-chan time.Time) outcome {
+func (r *runner) attend(over <-chan outcome) outcome {
 	pulse, stop := r.manager.pulse()
 	defer stop()
+	var patience <-chan time.Time
+	if r.wait > 0 {
+		timer := time.NewTimer(time.Until(r.patience))
+		defer timer.Stop()
+		patience = timer.C
+	}
 	var leaving error
 	var limit <-chan time.Time
 	for {
@@ -227,11 +230,12 @@ func (r *runner) attend(over <-chan outcome, patience <-chan time.Time) outcome 
 	}
 }
 
-// onPatience ends a candidacy that has never led, and returns why, or nil if it has.
+// onPatience ends a candidacy that has never led, and returns why, or nil if it has. While the command is being started
+// that is not known: if there is no time to start it, patience is over as the next wait begins.
 func (r *runner) onPatience() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.led {
+	if r.led || r.starting {
 		return nil
 	}
 	r.leave(errNeverLed)

@@ -249,7 +249,6 @@ func TestRunNotStarted(t *testing.T) {
 		{&guard.ExecError{Command: "x", Err: syscall.ENOENT}, failed, 127},
 		{&guard.ExecError{Command: "x", Err: syscall.EACCES}, failed, 126},
 		{errors.New("no fork"), failed, 125},
-		{fmt.Errorf("guard: %w", guard.ErrLate), lost, 75},
 	} {
 		virtual(t, func(w *world) {
 			w.refuseWith(test.err)
@@ -259,6 +258,59 @@ func TestRunNotStarted(t *testing.T) {
 			require.Empty(w, w.ballots())
 		})
 	}
+}
+
+// A runner whose lease ends too soon to start the command, or whose term ends before that, stands again until --wait is
+// over.
+func TestRunStandsAgainUntilTheCommandIsStarted(t *testing.T) {
+	late := fmt.Errorf("guard: %w", guard.ErrLate)
+	virtual(t, func(w *world) {
+		w.refuseWith(late)
+		over := w.run()
+		w.at(10 * time.Minute)
+		require.Empty(w, over)
+		w.refuseWith(nil)
+		w.at(11 * time.Minute)
+		w.program(1).exit(guard.Result{Code: 7})
+		require.Equal(w, outcome{kind: exited, code: 7}, <-over)
+	})
+	virtual(t, func(w *world) { // it is waiting to stand again as its patience ends
+		w.refuseWith(late)
+		w.runner.wait = 30 * time.Second
+		over := w.run()
+		w.at(30*time.Second - 1)
+		require.Empty(w, over)
+		w.at(30 * time.Second)
+		require.Equal(w, outcome{final, exitNeverLed, errNeverLed}, <-over)
+		require.Empty(w, w.ballots())
+	})
+	for name, refusal := range map[string]error{"started": nil, "late": late, "no such command": &guard.ExecError{Command: "x", Err: syscall.ENOENT}} {
+		t.Run(name, func(t *testing.T) { // as its patience ends
+			virtual(t, func(w *world) {
+				w.slow, w.refuse, w.runner.wait, w.runner.again.enabled = 2*time.Second, refusal, time.Second, true
+				over := w.run()
+				w.at(time.Second)
+				require.Empty(w, over)
+				w.at(2 * time.Second)
+				if name == "late" {
+					require.Equal(w, outcome{final, exitNeverLed, errNeverLed}, <-over)
+					return
+				}
+				w.at(time.Minute)
+				require.Empty(w, over)
+				if name == "started" {
+					require.Empty(w, w.program(1).told())
+				}
+			})
+		})
+	}
+	virtual(t, func(w *world) {
+		w.refuseWith(late)
+		over := w.run()
+		w.at(time.Second / 2)
+		w.signal(syscall.SIGTERM)
+		require.Equal(w, outcome{final, exitSignal + 15, nil}, <-over)
+	})
 }
 
 // A command is not started when the lease is about to end. It is started after a renewal.
@@ -278,13 +330,12 @@ func TestRunWaitsForAFreshLease(t *testing.T) {
 				w.at(time.Minute + testLease)
 				require.Equal(w, "a", w.ballots()[0])
 				w.store.Faults().Heal()
-				o := <-over
-				require.Equal(w, [2]int{int(lost), exitLost}, [2]int{int(o.kind), o.code})
-				require.ErrorIs(w, o.err, leadership.ErrLost)
+				synctest.Wait()
 				require.Zero(w, w.started())
-				return
+				w.at(2 * time.Minute) // stands again
+			} else {
+				w.at(time.Minute + 3*time.Second)
 			}
-			w.at(time.Minute + 3*time.Second)
 			w.program(1).exit(guard.Result{})
 			require.Equal(w, outcome{kind: exited}, <-over)
 		})
@@ -301,11 +352,13 @@ func TestRunTermEndsWhileStarting(t *testing.T) {
 			w.slow, w.refuse = time.Second, errors.New("no fork")
 			over := w.run()
 			end(w)
+			w.refuseWith(nil)
 			w.at(time.Second)
-			o := <-over
-			require.Equal(w, [2]int{int(lost), exitLost}, [2]int{int(o.kind), o.code})
-			require.ErrorIs(w, o.err, reason)
 			require.Zero(w, w.started())
+			w.at(3 * time.Second) // it stood again after a second, and starting takes one
+			require.Empty(w, over)
+			w.program(1).exit(guard.Result{})
+			require.Equal(w, outcome{kind: exited}, <-over, reason)
 		})
 	}
 }
@@ -327,7 +380,7 @@ func TestRunTermEndsBeforeTheStart(t *testing.T) {
 		}
 		o := <-led
 		require.Zero(w, w.started())
-		require.Equal(w, [2]int{int(lost), exitLost}, [2]int{int(o.kind), o.code})
+		require.Equal(w, [2]int{int(missed), exitLost}, [2]int{int(o.kind), o.code})
 		require.ErrorIs(w, o.err, leadership.ErrResigned)
 		require.NoError(w, term.Withdraw(w.Context()))
 	})

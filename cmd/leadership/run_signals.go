@@ -44,11 +44,13 @@ func (r *runner) onSignal(s os.Signal) error {
 	return nil
 }
 
-// started notes the command, or nil if it could not be started, and handles the signals that came meanwhile.
-func (r *runner) started(command process) {
+// started notes the command, or nil if it could not be started, and handles the signals that came meanwhile. missed says
+// that there was no time to start it.
+func (r *runner) started(command process, missed bool) {
 	r.mu.Lock()
 	held := r.held
 	r.starting, r.held, r.command = false, nil, command
+	r.led = r.led || !missed
 	r.mu.Unlock()
 	for _, s := range held {
 		_ = r.onSignal(s)

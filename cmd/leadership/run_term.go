@@ -56,9 +56,13 @@ func (r *runner) lead(term *leadership.Term) outcome {
 	if err == nil {
 		command, ready, err = r.startIn(term, ballot)
 	}
-	r.started(command)
+	var not outcome
 	if err != nil {
-		return notStarted(err, term)
+		not = notStarted(err, term)
+	}
+	r.started(command, not.kind == missed)
+	if err != nil {
+		return not
 	}
 	defer ready.close()
 	r.log.Info("command started", "token", term.Token())
@@ -85,7 +89,7 @@ func (r *runner) enter() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.left == nil {
-		r.led, r.starting = true, true
+		r.starting = true
 	}
 	return r.left
 }
@@ -131,7 +135,8 @@ func (r *runner) startIn(term *leadership.Term, ballot store.Ballot) (command pr
 	return command, ready, err
 }
 
-// notStarted is the outcome of a term whose command could not be started.
+// notStarted is the outcome of a term whose command could not be started. If that was for want of time, the runner has
+// not led.
 func notStarted(err error, term *leadership.Term) outcome {
 	var exec *guard.ExecError
 	over := context.Cause(term.Context())
@@ -139,9 +144,9 @@ func notStarted(err error, term *leadership.Term) outcome {
 	case errors.As(err, &exec):
 		return outcome{failed, exec.Code(), err}
 	case over != nil:
-		return outcome{lost, exitLost, fmt.Errorf("the command was not started: %w", over)}
+		return outcome{missed, exitLost, fmt.Errorf("the command was not started: %w", over)}
 	case errors.Is(err, guard.ErrLate):
-		return outcome{lost, exitLost, fmt.Errorf("the command was not started: %w", err)}
+		return outcome{missed, exitLost, fmt.Errorf("the command was not started: %w", err)}
 	}
 	return outcome{failed, exitFailed, err}
 }

@@ -63,7 +63,7 @@ func TestScripts(t *testing.T) {
 				return err
 			}
 			e.Setenv("EXAMPLES", examples)
-			e.Setenv("LEADERSHIP_STORE", "file://"+e.Getenv("DIR")+"?ttl=2s")
+			e.Setenv("LEADERSHIP_STORE", "file://"+e.Getenv("DIR")+"?ttl=4s")
 			e.Setenv("LEADERSHIP_ELECTION", "job")
 			e.Setenv("GORACE", "atexit_sleep_ms=0") // the race detector lets each process wait for a second at its end
 			return nil

@@ -65,7 +65,7 @@ func TestNoCommandWithoutAcknowledgement(t *testing.T) {
 		code int
 	}{
 		"a signal": {nil, func(w *world) { w.signal(syscall.SIGTERM) }, final, 143},
-		"a loss":   {nil, func(w *world) { w.service.Delete("job", w.token()) }, lost, exitLost},
+		"a loss":   {nil, func(w *world) { w.service.Delete("job", w.token()) }, final, exitNeverLed}, // it stands again, until --wait is over
 		"--wait":   {nil, func(w *world) { w.at(time.Minute) }, final, exitNeverLed},
 		"a denial": {store.ErrDenied, func(*world) {}, failed, exitFailed},
 	} {

@@ -77,7 +77,7 @@ func startCandidate(t *testing.T, environment []string, value string) {
 // On a terminal, watch and stepdown show colours, questions, and how long something takes.
 func TestTerminal(t *testing.T) {
 	t.Parallel()
-	environment := []string{"LEADERSHIP_STORE=file://" + storeDir(t) + "?ttl=2s", "LEADERSHIP_ELECTION=job"}
+	environment := []string{"LEADERSHIP_STORE=file://" + storeDir(t) + "?ttl=4s", "LEADERSHIP_ELECTION=job"}
 	watching, term := newTerminal(t, environment...), newTerminal(t, environment...)
 	watching.enter("leadership watch; echo exit code $?")
 	watching.shows(`\d\d:\d\d:\d\d\.\d\d\d  \x1b\[33mno leader`)

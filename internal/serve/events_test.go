@@ -181,43 +181,34 @@ func TestHundredBrowsers(t *testing.T) {
 	s, err := New(Config{Store: st, Address: "memory://", Bound: bound})
 	require.NoError(t, err)
 	server := httptest.NewUnstartedServer(s)
-	server.Config.ReadTimeout, server.Config.WriteTimeout = 200*time.Millisecond, 200*time.Millisecond // no stream ends by them
+	server.Config.ReadTimeout, server.Config.WriteTimeout = 2*time.Second, 2*time.Second // no stream ends by them
 	server.Start()
 	client := &http.Client{Transport: &http.Transport{}}
-	began := make(chan time.Time, 100)
+	told := make(chan bool, 100)
 	var browsers sync.WaitGroup
-	for range cap(began) {
+	for range cap(told) { // one after the other: the time-outs count from the start of a connection
+		answer, err := client.Get(server.URL + "/events")
+		require.NoError(t, err)
 		browsers.Go(func() {
-			answer, err := client.Get(server.URL + "/events")
-			if err != nil {
-				t.Error(err)
-				return
-			}
 			defer answer.Body.Close()
 			lines, seen := bufio.NewScanner(answer.Body), false
+			for !seen && lines.Scan() {
+				seen = strings.Contains(lines.Text(), `"leader":"db2"`)
+			}
+			told <- seen
 			for lines.Scan() {
-				if !seen {
-					began <- time.Now()
-				}
-				seen = true
-				if strings.Contains(lines.Text(), `"leader":"db2"`) {
-					began <- time.Now()
-				}
 			}
 		})
 	}
-	for range cap(began) {
-		<-began
-	}
 	require.NoError(t, b.Withdraw(t.Context()))
-	time.Sleep(500 * time.Millisecond) // longer than the time-outs of the server
+	time.Sleep(2500 * time.Millisecond) // longer than the time-outs of the server
 	next, err := st.Cast(t.Context(), "e", "db2")
 	require.NoError(t, err)
 	require.NoError(t, next.Wait(t.Context()))
 	_, err = next.Acknowledge(t.Context(), "db2")
 	require.NoError(t, err)
-	for range cap(began) {
-		<-began
+	for range cap(told) {
+		require.True(t, <-told, "the stream has ended")
 	}
 	require.NoError(t, s.Close())
 	browsers.Wait()

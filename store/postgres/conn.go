@@ -135,11 +135,11 @@ func (c Config) greet(ctx context.Context, conn *pgconn.PgConn) error {
 	conn.CustomData()["greeting"] = g
 	results, err := conn.Exec(ctx, fmt.Sprintf(`
 BEGIN ISOLATION LEVEL READ COMMITTED;
+SET statement_timeout = %d;
+SET lock_timeout = %d;
 SET default_transaction_isolation = 'read committed';
 SET default_transaction_read_only = off;
 SET default_transaction_deferrable = off;
-SET statement_timeout = %d;
-SET lock_timeout = %d;
 SET idle_session_timeout = 0;
 SET client_encoding = 'UTF8';
 SET client_min_messages = 'warning';

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"slices"
 	"time"
 
 	"github.com/go-leadership/leadership/internal/adapter"
@@ -66,25 +67,37 @@ func (s *session) survives(ctx context.Context) error {
 	if idle >= d.config.TTL {
 		return s.overWith(ctx, "peers might have ended it before the server failed over")
 	}
+	tokens := s.unwatched()
+	if len(tokens) == 0 {
+		return nil
+	}
+	rows, _, err := query[lookRow](ctx, d, d.renewals, d.call("look($1, '{}', '{}')"), tokens)
+	if err != nil {
+		return err
+	}
+	stands := map[int64]bool{}
+	for _, r := range rows {
+		stands[r.Token] = true
+	}
+	for _, token := range s.unwatched() { // the others have been given back meanwhile, or are watched
+		if !stands[token] && slices.Contains(tokens, token) {
+			return s.overWith(ctx, "the failover of the server has lost a ballot")
+		}
+	}
+	return nil
+}
+
+// unwatched returns the tokens of the session's entries whose watch is not set yet.
+func (s *session) unwatched() (tokens []int64) {
+	d := s.driver
 	d.mu.Lock()
-	tokens := []int64{}
+	defer d.mu.Unlock()
 	for token, e := range d.unwatched {
 		if e.session == s {
 			tokens = append(tokens, token)
 		}
 	}
-	d.mu.Unlock()
-	if len(tokens) == 0 {
-		return nil
-	}
-	rows, _, err := query[lookRow](ctx, d, d.renewals, d.call("look($1, '{}', '{}')"), tokens)
-	switch {
-	case err != nil:
-		return err
-	case len(rows) < len(tokens):
-		return s.overWith(ctx, "the failover of the server has lost a ballot")
-	}
-	return nil
+	return tokens
 }
 
 // overWith ends the session, and returns engine.ErrOver with the reason.

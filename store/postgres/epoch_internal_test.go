@@ -90,6 +90,32 @@ func TestEntryIsNotKnownToStand(t *testing.T) {
 	})
 }
 
+// An entry that is given back while it is looked for ends no session.
+func TestEntryIsGivenBackInAFailover(t *testing.T) {
+	inBubble(t, Config{TTL: 24 * time.Second}, func(t *testing.T, f *fakeServer, d *driver) {
+		s, _, err := d.Open(t.Context())
+		require.NoError(t, err)
+		e, err := s.Enter(t.Context(), "x", engine.Nonce{Name: "n"}, "own")
+		require.NoError(t, err)
+		f.set(func() { f.epoch = 1 })
+		f.drop()
+		time.Sleep(time.Second)
+		synctest.Wait()
+		require.True(t, d.allRead())
+		f.set(func() { f.hangs["look"], f.answer["look"] = true, one() })
+		renewed := make(chan error, 1)
+		counts := 0
+		go func() { renewed <- s.(*session).renew(t.Context(), func(engine.Proof) { counts++ }) }()
+		synctest.Wait()
+		require.NotEmpty(t, f.called("look"))
+		require.NoError(t, s.Remove(t.Context(), engine.Removal{Entry: e}))
+		f.release()
+		require.NoError(t, <-renewed)
+		require.Equal(t, 1, counts)
+		require.Empty(t, f.called("close"))
+	})
+}
+
 // The entries of a session are forgotten with it, also one whose request is answered after its end.
 func TestEntriesOfASessionAreForgotten(t *testing.T) {
 	inBubble(t, Config{TTL: 24 * time.Second}, func(t *testing.T, f *fakeServer, d *driver) {

@@ -23,7 +23,7 @@ func (t trial) asRole(role string) trial {
 // no others: none of them may create a schema.
 func TestPostgresRoles(t *testing.T) {
 	server := testserver.NewPostgres(t, testserver.PostgresConfig{})
-	owner := trial{t, build(t), "postgres://" + testserver.PostgresUser + "@" + server.Addrs()[0] + "/postgres?ttl=2s", "job"}
+	owner := trial{t, build(t), "postgres://" + testserver.PostgresUser + "@" + server.Addrs()[0] + "/postgres?ttl=6s", "job"}
 	server.Query(t, "CREATE ROLE leadership_candidate LOGIN; CREATE ROLE leadership_follower LOGIN; CREATE ROLE some_role LOGIN")
 	server.Query(t, "CREATE ROLE leadership_owner; GRANT CREATE ON DATABASE postgres TO leadership_owner")
 	candidate, follower := owner.asRole("leadership_candidate"), owner.asRole("leadership_follower")

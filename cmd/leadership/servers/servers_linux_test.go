@@ -161,7 +161,7 @@ func TestServers(t *testing.T) {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			s := start(t)
-			steer(trial{t, path, address(kind, s) + "/one%20path?ttl=3s", "db/primary one/ü"}, s.Member(0))
+			steer(trial{t, path, address(kind, s) + "/one%20path?ttl=6s", "db/primary one/ü"}, s.Member(0))
 		})
 	}
 }

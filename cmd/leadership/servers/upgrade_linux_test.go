@@ -28,7 +28,7 @@ func TestUpgrade(t *testing.T) {
 	for kind, start := range kinds {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
-			url := address(kind, start(t)) + "/upgrade?ttl=3s"
+			url := address(kind, start(t)) + "/upgrade?ttl=8s"
 			upgrade(upgraded{trial{t, path, url, "db/primary"}, trial{t, before, url, "db/primary"}, t.TempDir()})
 		})
 	}
@@ -88,9 +88,10 @@ func (u upgraded) leads(value string) {
 	u.Helper()
 	for _, by := range []trial{u.before, u.trial} {
 		require.Eventually(u, func() bool { return by.exits(0, "leader", "--wait=1m") == value+"\n" }, time.Minute, 100*time.Millisecond)
-		token := by.tokens()[0]
-		by.exits(0, "assert", token)
-		require.Eventually(u, func() bool { return strings.HasSuffix(u.noted(), "\n"+strings.TrimPrefix(token, "--token=")+"\n") },
+		tokens := by.tokens()
+		require.NotEmpty(u, tokens, "the leader has gone")
+		by.exits(0, "assert", tokens[0])
+		require.Eventually(u, func() bool { return strings.HasSuffix(u.noted(), "\n"+strings.TrimPrefix(tokens[0], "--token=")+"\n") },
 			time.Minute, 10*time.Millisecond)
 	}
 }

@@ -83,7 +83,7 @@ func playProbe() {
 	var m Mode
 	must(json.Unmarshal([]byte(os.Getenv("LEADERSHIP_TEST_MODE")), &m))
 	c := shell(m, "exec sleep 1000")
-	c.TTL, c.StopTimeout = 3*time.Second, 0
+	c.TTL, c.StopTimeout = 10*time.Second, 0
 	p, err := Start(c, lasts(c.TTL))
 	must(err)
 	_, err = p.Run(context.Background(), fifo{path: os.Getenv("LEADERSHIP_TEST_FIFO")}.stubborn())

@@ -222,22 +222,25 @@ func defaultStopTimeout(most time.Duration) time.Duration { return max(0, min(10
 // selfTest is guard.SelfTest. Tests replace it.
 var selfTest = guard.SelfTest
 
-// guard returns how the command is guarded, and says what that does not cover.
+// guard returns how the command is guarded, and says what that does not cover. The self-test comes after what is checked
+// without it.
 func (c *runCmd) guard(ctx context.Context, log *slog.Logger) (guard.Config, error) {
 	u, err := store.ParseURL(c.Store)
 	if err != nil {
 		return guard.Config{}, err
 	}
 	config := times(u.Session())
-	config.Command, config.Mode, config.Strict, config.WaitAll, config.Logger = c.Command, guard.UnguardedMode(), c.Strict, c.WaitAll, log
+	config.Command, config.Mode, config.WaitAll, config.Logger = c.Command, guard.UnguardedMode(), c.WaitAll, log
 	config.StopTimeout = value(c.StopTimeout, defaultStopTimeout(config.MaxStopTimeout()))
-	if !c.Unguarded {
+	if err = config.Check(); err == nil && !c.Unguarded {
 		if config.Mode, err = selfTest(ctx); err != nil {
 			return config, &failure{code: exitFailed, err: err, advice: "--unguarded runs the command as a plain child, which may outlive the leadership"}
 		}
+		config.Strict = c.Strict
+		err = config.Check()
 	}
 	var exec *guard.ExecError
-	switch err := config.Check(); {
+	switch {
 	case errors.Is(err, guard.ErrStrict):
 		return config, &failure{code: exitFailed, err: err, advice: "allow user namespaces, or leave --strict out: then the log names what is not covered"}
 	case errors.As(err, &exec):

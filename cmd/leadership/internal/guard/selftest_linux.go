@@ -69,7 +69,7 @@ func selfTest(ctx context.Context, m Mode) (notes []string, err error) {
 
 // freezeGuardian starts a guardian that stops itself, and expects the kernel to kill that guardian after a time.
 func freezeGuardian(ctx context.Context, m Mode, after time.Duration) (notes []string, again bool, err error) {
-	v, err := launch(settings{Mode: m.Kind, User: m.UserNamespace, SelfTest: true}, Config{}, now().add(after), 2*time.Second)
+	v, err := launch(settings{Mode: m.Kind, User: m.UserNamespace, SelfTest: true}, Config{}, now().add(after), 5*time.Second)
 	if err != nil {
 		return nil, false, err
 	}

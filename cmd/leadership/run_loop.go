@@ -76,8 +76,12 @@ func (r *runner) run() outcome {
 	for {
 		began := time.Now()
 		o := r.turn(candidate)
-		delay, goesOn := r.again.next(o, r.endAsked(), time.Now(), time.Since(began))
-		if !goesOn {
+		asked := r.endAsked()
+		delay, goesOn := r.again.next(o, asked != 0, time.Now(), time.Since(began))
+		switch {
+		case !goesOn && o.kind == missed: // the signal came while the ballot was given back
+			return ended(interrupted{asked})
+		case !goesOn:
 			return o
 		}
 		r.log.Info("will stand again", "in", delay, "because", o.reason())
@@ -88,11 +92,11 @@ func (r *runner) run() outcome {
 	}
 }
 
-// endAsked reports whether a signal has asked the runner, or its command, to end.
-func (r *runner) endAsked() bool {
+// endAsked returns the first signal that has asked the runner, or its command, to end; 0 if none has.
+func (r *runner) endAsked() syscall.Signal {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.asked != 0
+	return r.asked
 }
 
 // turn stands for election until the command has run once.
@@ -106,7 +110,7 @@ func (r *runner) turn(candidate *leadership.Candidate) outcome {
 		err := candidate.Run(ctx, func(ctx context.Context, term *leadership.Term) error {
 			o := r.lead(term)
 			r.finish(o)
-			if o.kind == exited && o.code == 0 && r.hold > 0 && !r.endAsked() {
+			if o.kind == exited && o.code == 0 && r.hold > 0 && r.endAsked() == 0 {
 				r.keep(ctx)
 			}
 			term.Resign() // before leaving: Run gives the ballot back

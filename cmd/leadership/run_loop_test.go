@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -311,6 +312,15 @@ func TestRunStandsAgainUntilTheCommandIsStarted(t *testing.T) {
 		w.signal(syscall.SIGTERM)
 		require.Equal(w, outcome{final, exitSignal + 15, nil}, <-over)
 	})
+	virtual(t, func(w *world) { // the signal comes while the ballot is given back
+		w.refuseWith(late)
+		w.starts = func() { w.store.Faults().Cut() }
+		over := w.run()
+		require.Empty(w, over)
+		w.signal(syscall.SIGTERM)
+		w.store.Faults().Heal()
+		require.Equal(w, outcome{final, exitSignal + 15, nil}, <-over)
+	})
 }
 
 // A command is not started when the lease is about to end. It is started after a renewal.
@@ -349,6 +359,8 @@ func TestRunTermEndsWhileStarting(t *testing.T) {
 		leadership.ErrLost:     func(w *world) { w.service.Delete("job", w.token()) },
 	} {
 		virtual(t, func(w *world) {
+			var log screen
+			w.runner.log = slog.New(slog.NewTextHandler(&log, nil))
 			w.slow, w.refuse = time.Second, errors.New("no fork")
 			over := w.run()
 			end(w)
@@ -358,7 +370,8 @@ func TestRunTermEndsWhileStarting(t *testing.T) {
 			w.at(3 * time.Second) // it stood again after a second, and starting takes one
 			require.Empty(w, over)
 			w.program(1).exit(guard.Result{})
-			require.Equal(w, outcome{kind: exited}, <-over, reason)
+			require.Equal(w, outcome{kind: exited}, <-over)
+			require.Contains(w, log.String(), reason.Error())
 		})
 	}
 }
@@ -380,7 +393,7 @@ func TestRunTermEndsBeforeTheStart(t *testing.T) {
 		}
 		o := <-led
 		require.Zero(w, w.started())
-		require.Equal(w, [2]int{int(missed), exitLost}, [2]int{int(o.kind), o.code})
+		require.Equal(w, missed, o.kind)
 		require.ErrorIs(w, o.err, leadership.ErrResigned)
 		require.NoError(w, term.Withdraw(w.Context()))
 	})

@@ -20,7 +20,7 @@ type kind int
 const (
 	_      kind = iota
 	final       // the command has not run, and will not
-	missed      // the leadership ended before the command was started
+	missed      // the leadership ended before the command was started; never the last outcome
 	exited      // the command has ended by itself, or by a signal
 	lost        // the command was stopped because its leadership ended
 	failed      // the command could not be run, or did not get ready

@@ -40,6 +40,28 @@ func TestSignalWhilePreparing(t *testing.T) {
 	}
 }
 
+// What is wrong with the times or the command is found before the self-test.
+func TestSelfTestComesLast(t *testing.T) {
+	t.Cleanup(func() { selfTest = guard.SelfTest })
+	selfTest = func(context.Context) (guard.Mode, error) { return guard.Mode{}, errors.New("a self-test") }
+	for _, test := range []struct {
+		store, command string
+		code           int
+	}{
+		{"file:///nonesuch?ttl=1s", "true", exitUsage},
+		{"file:///nonesuch?ttl=30s", "no such command", 127},
+		{"file:///nonesuch?ttl=30s", "true", exitFailed}, // it is made
+	} {
+		a := &app{errs: io.Discard, end: func() {}}
+		c := &runCmd{Command: []string{test.command}, ReadyTimeout: time.Minute, LogLevel: "info"}
+		c.Store, c.Election = test.store, "job"
+		err := c.Run(a)
+		a.end()
+		code, _ := explain(err)
+		require.Equal(t, test.code, code, "%v", err)
+	}
+}
+
 // Before the runner leads, some signals end it. Its ballot is gone when it returns.
 func TestSignalBeforeLeading(t *testing.T) {
 	for _, test := range []struct {

@@ -144,9 +144,9 @@ func notStarted(err error, term *leadership.Term) outcome {
 	case errors.As(err, &exec):
 		return outcome{failed, exec.Code(), err}
 	case over != nil:
-		return outcome{missed, exitLost, fmt.Errorf("the command was not started: %w", over)}
+		return outcome{kind: missed, err: fmt.Errorf("the command was not started: %w", over)}
 	case errors.Is(err, guard.ErrLate):
-		return outcome{missed, exitLost, fmt.Errorf("the command was not started: %w", err)}
+		return outcome{kind: missed, err: fmt.Errorf("the command was not started: %w", err)}
 	}
 	return outcome{failed, exitFailed, err}
 }

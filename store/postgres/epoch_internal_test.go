@@ -74,46 +74,64 @@ func TestEntryIsLostBeforeItsWatch(t *testing.T) {
 // While it is not known whether the entry stands, no renewal counts.
 func TestEntryIsNotKnownToStand(t *testing.T) {
 	inBubble(t, Config{TTL: 24 * time.Second}, func(t *testing.T, f *fakeServer, d *driver) {
-		s, _, err := d.Open(t.Context())
-		require.NoError(t, err)
-		_, err = s.Enter(t.Context(), "x", engine.Nonce{Name: "n"}, "own")
-		require.NoError(t, err)
-		f.set(func() { f.epoch = 1 })
-		f.drop()
-		time.Sleep(time.Second)
-		synctest.Wait()
-		require.True(t, d.allRead())
+		s := failsOverUnwatched(t, f, d)
 		f.set(func() { f.fails["look"] = "57014" })
 		for range 2 {
-			require.ErrorIs(t, s.(*session).renew(t.Context(), func(engine.Proof) { t.Error("a renewal counts") }), store.ErrUnavailable)
+			require.ErrorIs(t, s.renew(t.Context(), func(engine.Proof) { t.Error("a renewal counts") }), store.ErrUnavailable)
 		}
 	})
 }
 
-// An entry that is given back while it is looked for ends no session.
-func TestEntryIsGivenBackInAFailover(t *testing.T) {
-	inBubble(t, Config{TTL: 24 * time.Second}, func(t *testing.T, f *fakeServer, d *driver) {
-		s, _, err := d.Open(t.Context())
-		require.NoError(t, err)
-		e, err := s.Enter(t.Context(), "x", engine.Nonce{Name: "n"}, "own")
-		require.NoError(t, err)
-		f.set(func() { f.epoch = 1 })
-		f.drop()
-		time.Sleep(time.Second)
-		synctest.Wait()
-		require.True(t, d.allRead())
-		f.set(func() { f.hangs["look"], f.answer["look"] = true, one() })
-		renewed := make(chan error, 1)
-		counts := 0
-		go func() { renewed <- s.(*session).renew(t.Context(), func(engine.Proof) { counts++ }) }()
-		synctest.Wait()
-		require.NotEmpty(t, f.called("look"))
-		require.NoError(t, s.Remove(t.Context(), engine.Removal{Entry: e}))
-		f.release()
-		require.NoError(t, <-renewed)
-		require.Equal(t, 1, counts)
-		require.Empty(t, f.called("close"))
-	})
+// While a renewal after a failover looks for entries, one is given back, or another one is made. Neither ends the session.
+func TestEntriesChangeInAFailover(t *testing.T) {
+	for name, change := range map[string]struct {
+		stands bool
+		call   func(t *testing.T, f *fakeServer, s engine.Session)
+	}{
+		"given back": {false, func(t *testing.T, _ *fakeServer, s engine.Session) {
+			require.NoError(t, s.Remove(t.Context(), engine.Removal{Entry: engine.Entry{Election: "x", Token: 1}}))
+		}},
+		"made": {true, func(t *testing.T, f *fakeServer, s engine.Session) {
+			f.set(func() { f.answer["enter"] = one("stands", int64(2), nil, nil, nil, nil, nil) })
+			_, err := s.Enter(t.Context(), "x", engine.Nonce{Name: "m"}, "own")
+			require.NoError(t, err)
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, Config{TTL: 24 * time.Second}, func(t *testing.T, f *fakeServer, d *driver) {
+				s := failsOverUnwatched(t, f, d)
+				f.set(func() {
+					f.hangs["look"], f.answer["look"] = true, one()
+					if change.stands {
+						f.answer["look"] = one(int64(1), "x", s.ID(), "n", false, nil, nil, int64(7), int64(1000))
+					}
+				})
+				renewed, counts := make(chan error, 1), 0
+				go func() { renewed <- s.renew(t.Context(), func(engine.Proof) { counts++ }) }()
+				synctest.Wait()
+				require.NotEmpty(t, f.called("look"))
+				change.call(t, f, s)
+				f.release()
+				require.NoError(t, <-renewed)
+				require.Equal(t, 1, counts)
+				require.Empty(t, f.called("close"))
+			})
+		})
+	}
+}
+
+// failsOverUnwatched makes an entry, and lets the server fail over before its watch is set.
+func failsOverUnwatched(t *testing.T, f *fakeServer, d *driver) *session {
+	s, _, err := d.Open(t.Context())
+	require.NoError(t, err)
+	_, err = s.Enter(t.Context(), "x", engine.Nonce{Name: "n"}, "own")
+	require.NoError(t, err)
+	f.set(func() { f.epoch = 1 })
+	f.drop()
+	time.Sleep(time.Second)
+	synctest.Wait()
+	require.True(t, d.allRead())
+	return s.(*session)
 }
 
 // The entries of a session are forgotten with it, also one whose request is answered after its end.

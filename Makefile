@@ -6,12 +6,11 @@ STORE ?=
 SUITEFLAGS ?=
 # BENCHFLAGS are further flags for the benchmarks, such as -benchtime 10s.
 BENCHFLAGS ?=
-# P is how many packages `make test` tests at once: more than there are processors, since they wait more than they work.
-P ?= 8
-# J is how many of its parts `make test` runs at once. By default all: what computes runs beside what waits for servers.
-J ?=
-# PART is what `make test` tests: some of library, command, contrib, postgres and tools; or what `make long` runs, see there. All by default.
+# PART is what `make quick` and `make test` test: folders such as store/etcd or contrib; all by default. For `make long` it is
+# some of the parts that scripts/long names.
 PART ?=
+# NEEDS is what `make test` installs, see scripts/setup. A part needs less: make test PART=store/etcd NEEDS='compiler etcd'
+NEEDS ?= compiler tmux haproxy prometheus systemd postgresql pgbouncer mariadb chromium zookeeper etcd consul
 # SEEDS are the seeds of PART=simulation, ROUNDS the rounds of PART=chaos, FOR is how long PART=file takes.
 SEEDS ?= 1-10000
 ROUNDS ?= 1-20
@@ -22,8 +21,7 @@ FOR ?= 1h
 LIBRARY = GOWORK=off go
 STATICCHECK = go tool staticcheck
 
-.PHONY: help setup demo quick quick-race quick-plain test test-library test-packages test-simulation test-suite \
-	test-command test-contrib test-postgres test-tools long mutants conformance check bench
+.PHONY: help setup demo quick test long mutants conformance check bench
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "%-12s %s\n", $$1, $$2 }' Makefile
@@ -39,47 +37,13 @@ else
 	@$(if $(filter postgres%,$(STORE)),go run ./store/postgres/demo,$(LIBRARY) run ./examples/failover/demo/server) -store '$(value STORE)'
 endif
 
-quick: ## run the tests that need no server: under a minute; most with the race detector
-	@./scripts/setup compiler
-	@$(MAKE) --no-print-directory -j -k quick-race quick-plain
+quick: ## run the tests that need no server: 45 seconds; PART=internal for those in a folder
+	@go run ./tools/testall -quick $(PART)
 
-quick-race:
-	packages=$$(GOWORK=off ./scripts/serverless ./... | grep -vE '/(conformance|docs|internal/lifeline|internal/serve|simulation|store/file)$$') && \
-		$(LIBRARY) test -p 4 -short -race -count=1 $$packages
-
-# The race detector would cost these more than the rest of their work: they start hundreds of processes, or compute in
-# virtual time. make test runs them with it. With -short the suite is not run on files. Tests that wait run in parallel.
-quick-plain:
-	go test -p 3 -parallel 16 -short -count=1 ./store/file ./internal/lifeline ./internal/serve ./conformance $$(./scripts/serverless ./cmd/leadership/...) ./contrib/grpcresolver ./contrib/otel ./contrib/prom ./contrib/recipes/... ./contrib/sqltest ./docs ./simulation
-
-# What computes runs beside the tests on servers, which wait more than they work.
-test: ## run all tests, with the race detector, on real servers: up to 15 minutes; PART=library, command, contrib, postgres or tools
-	@./scripts/setup compiler tmux haproxy prometheus systemd postgresql pgbouncer mariadb chromium zookeeper etcd consul
-	@$(MAKE) --no-print-directory -j$(J) -k $(addprefix test-,$(or $(PART),library command contrib postgres tools))
-
-test-library: test-packages test-simulation test-suite
-
-test-packages: # those that take long come first
-	$(LIBRARY) test -p $(P) -race -count=1 -timeout 40m ./store/zookeeper ./store/consul ./conformance/cluster/... ./...
-
-test-simulation: # 2,000 schedules; with the race detector they are 200
-	nice env $(LIBRARY) test -count=1 -run '^TestSimulation$$' ./simulation -seeds 1-1000
-
-test-suite: # every flaw with every case; with the race detector that takes many minutes
-	nice env $(LIBRARY) test -count=1 -run '^TestBrokenStores$$' ./conformance -every
-
-test-command:
-	go test -p $(P) -race -count=1 -timeout 40m ./cmd/leadership/...
-
-test-contrib: # to build Kubernetes' packages for the race detector takes minutes
-	go test -p $(P) -race -count=1 ./bench/postgres/... ./contrib/browsertest/... ./contrib/grpcresolver/... ./contrib/otel/... ./contrib/prom/... ./contrib/sqltest/...
-	go test -p $(P) -count=1 ./contrib/recipes/...
-
-test-postgres: # a module of its own
-	go test -p $(P) -race -count=1 -timeout 40m ./store/postgres/...
-
-test-tools:
-	nice go test -race -count=1 ./tools/...
+test: ## run all tests, with the race detector, on real servers: ten minutes after the build; PART=store/etcd for those in a folder
+	@./scripts/setup $(NEEDS) || { printf '%s\n' "make quick runs the tests that need none of it, and, for example," \
+		"make test PART='store/etcd conformance/cluster/etcd' NEEDS='compiler etcd' those of one store." >&2; exit 1; }
+	@go run ./tools/testall $(PART)
 
 long: ## run what takes hours, and go on where it was interrupted; PART=simulation SEEDS=1-1000
 	@./scripts/long $(or $(PART),suspended guardian simulation file chaos mutants)
@@ -96,7 +60,7 @@ check: ## check format, vet, staticcheck, and that each go.mod is tidy, in all m
 	go vet work
 	go vet -tags timens ./store
 	go vet -tags mutants ./store/file ./store/engine ./internal/lifeline ./cmd/leadership/internal/guard ./store/postgres
-	$(STATICCHECK) ./... ./bench/postgres/... ./cmd/leadership/... ./contrib/browsertest/... ./contrib/grpcresolver/... ./contrib/otel/... ./contrib/prom/... ./contrib/recipes/... ./contrib/sqltest/... ./store/postgres/... ./tools/...
+	$(STATICCHECK) $$(go list -m -f '{{.Path}}/...')
 	$(STATICCHECK) -tags timens ./store
 	$(STATICCHECK) -tags mutants ./store/file ./store/engine ./internal/lifeline ./cmd/leadership/internal/guard ./store/postgres
 	./scripts/tidy

@@ -1,0 +1,73 @@
+// Command testall runs the tests of all modules of this repository: it first compiles every test binary, and then runs
+// them, several that wait at the same time, and few that compute. So no test with a clock runs beside a compiler. Run it
+// in the root of the repository; make quick and make test do.
+//
+// usage: testall [-quick] [FOLDER...]
+//
+// Only packages in the folders are tested, all by default: testall store/etcd cmd.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"time"
+)
+
+// work holds the binaries and the logs, in the root of the repository.
+const work = ".test"
+
+func main() {
+	quick := flag.Bool("quick", false, "only packages whose tests start no server, with -short and without the race detector")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := run(ctx, os.Stdout, *quick, flag.Args())
+	stop()
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "testall: %v\n", err)
+		os.Exit(1)
+	}
+}
+
+// run builds and runs the tests, and prints how each package ended, and a summary.
+func run(ctx context.Context, out io.Writer, quick bool, folders []string) error {
+	dir, err := filepath.Abs(work)
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(os.RemoveAll(dir), os.MkdirAll(dir, 0o755)); err != nil {
+		return err
+	}
+	start := time.Now()
+	packages, err := list(ctx, quick, folders)
+	if err != nil {
+		return err
+	}
+	if err := build(ctx, out, dir, packages); err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "%d test binaries after %v\n", len(packages), time.Since(start).Round(time.Second))
+
+	start = time.Now()
+	results := execute(ctx, out, packages)
+	summarise(out, results, time.Since(start))
+	failed := 0
+	for _, r := range results {
+		if r.err != nil {
+			failed++
+		}
+	}
+	switch {
+	case ctx.Err() != nil:
+		return errors.New("interrupted")
+	case failed > 0:
+		return fmt.Errorf("%d of %d packages failed", failed, len(packages))
+	}
+	return nil
+}

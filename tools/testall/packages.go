@@ -1,0 +1,143 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// rule says how the tests of a package are run, if not like most: with the race detector, beside others.
+type rule struct {
+	folder   string // of the package, or above it
+	plain    bool   // without the race detector, even in make test
+	computes bool   // uses a processor all the time: niced, one at a time
+	slow     bool   // not part of make quick, although it starts no server
+}
+
+var rules = []rule{
+	{folder: "contrib/browsertest", plain: true, slow: true}, // what runs long is the browser
+	{folder: "contrib/prom/server", slow: true},
+	{folder: "contrib/recipes", plain: true}, // to compile Kubernetes' packages for the race detector takes minutes
+	{folder: "examples", slow: true},
+	{folder: "internal/serve", computes: true},
+	{folder: "simulation", computes: true},
+	{folder: "tools", computes: true, slow: true},
+}
+
+// longest are the packages that take longest, which are started first.
+var longest = []string{
+	"conformance/servers", "store/postgres", "store/consul", "store/zookeeper", "cmd/leadership/faults",
+	"cmd/leadership/servers", "conformance/cluster/zookeeper", "conformance/cluster/consul", "conformance/cluster/etcd",
+	"store/postgres/cluster", "store/etcd", "store/file", "cmd/leadership", "contrib/prom/server", "contrib/sqltest",
+}
+
+// testPackage is a package that has tests.
+type testPackage struct {
+	rule
+	name   string // its folder below the root of the repository, with slashes
+	part   string // the same of its module; "library" for the root
+	module string // the module's folder, absolute
+	path   string // import path
+	dir    string // absolute
+	quick  bool
+	binary string // set by build
+}
+
+// list returns the packages of all modules that go.work names.
+func list(ctx context.Context, quick bool, folders []string) ([]*testPackage, error) {
+	root, err := filepath.Abs(".")
+	if err != nil {
+		return nil, err
+	}
+	modules, err := output(exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}")) // those of go.work
+	if err != nil {
+		return nil, err
+	}
+	var all []*testPackage
+	for _, module := range strings.Fields(modules) {
+		part, err := filepath.Rel(root, module)
+		if err != nil {
+			return nil, err
+		}
+		if part == "." {
+			part = "library"
+		}
+		// A test binary is listed as PATH.test.
+		lines, err := output(goCommand(ctx, module, "list", "-test", "-f", "{{.ImportPath}}|{{.Dir}}|{{.Deps}}", "./..."))
+		if err != nil {
+			return nil, err
+		}
+		for line := range strings.Lines(lines) {
+			fields := strings.Split(strings.TrimSuffix(line, "\n"), "|")
+			path, ok := strings.CutSuffix(fields[0], ".test")
+			if !ok {
+				continue
+			}
+			name, err := filepath.Rel(root, fields[1])
+			if err != nil {
+				return nil, err
+			}
+			p := &testPackage{name: filepath.ToSlash(name), part: part, module: module, path: path, dir: fields[1], quick: quick}
+			for _, r := range rules {
+				if within(p.name, r.folder) {
+					p.rule = r
+				}
+			}
+			servers := strings.Contains(fields[2], "/internal/lab/testserver ")
+			if wanted(p.name, folders) && !(quick && (servers || p.slow)) {
+				all = append(all, p)
+			}
+		}
+	}
+	if len(all) == 0 {
+		return nil, fmt.Errorf("no package with tests in %q", folders)
+	}
+	slices.SortStableFunc(all, func(a, b *testPackage) int { return place(a.name) - place(b.name) })
+	return all, nil
+}
+
+// place is the position in which a package is started.
+func place(name string) int {
+	if i := slices.Index(longest, name); i >= 0 {
+		return i
+	}
+	return len(longest)
+}
+
+func wanted(name string, folders []string) bool {
+	return len(folders) == 0 || slices.ContainsFunc(folders, func(folder string) bool { return within(name, filepath.ToSlash(filepath.Clean(folder))) })
+}
+
+func within(name, folder string) bool { return name == folder || strings.HasPrefix(name, folder+"/") }
+
+// goCommand is the go command in a module's folder. The library is built as a program that imports it builds it, without
+// go.work, and the other modules take the library from this clone.
+func goCommand(ctx context.Context, module string, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, "go", args...)
+	cmd.Dir = module
+	cmd.Env = environment(module)
+	return cmd
+}
+
+func environment(module string) []string {
+	env := append(os.Environ(), "PWD="+module)
+	if root, err := filepath.Abs("."); err == nil && root == module {
+		env = append(env, "GOWORK=off")
+	}
+	return env
+}
+
+func output(cmd *exec.Cmd) (string, error) {
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	if err := cmd.Run(); err != nil {
+		return "", errors.Join(fmt.Errorf("%s: %w", cmd, err), errors.New(stderr.String()))
+	}
+	return stdout.String(), nil
+}

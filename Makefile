@@ -57,12 +57,8 @@ conformance: ## run the conformance suite on a running cluster; STORE='etcd://ho
 check: ## check format, vet, staticcheck, and that each go.mod is tidy, in all modules
 	@unformatted=$$(gofmt -l .); test -z "$$unformatted" || { echo "gofmt -w is needed for:"; echo "$$unformatted"; exit 1; } >&2
 	$(LIBRARY) vet ./...
-	go vet work
-	go vet -tags timens ./store
-	go vet -tags mutants ./store/file ./store/engine ./internal/lifeline ./cmd/leadership/internal/guard ./store/postgres
-	$(STATICCHECK) $$(go list -m -f '{{.Path}}/...')
-	$(STATICCHECK) -tags timens ./store
-	$(STATICCHECK) -tags mutants ./store/file ./store/engine ./internal/lifeline ./cmd/leadership/internal/guard ./store/postgres
+	go vet -tags mutants,timens work
+	$(STATICCHECK) -tags mutants,timens $$(go list -m -f '{{.Path}}/...')
 	./scripts/tidy
 
 bench: ## run the benchmarks; BENCHFLAGS="-benchtime 10s"

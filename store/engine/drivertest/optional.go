@@ -75,6 +75,7 @@ var optional = []Case{
 			left, _ := e.open(b) // and not renewed
 			entry = e.enter(left)
 			e.ok(peers.Expire(e.ctx, left.ID(), peer(left)), "expire a session")
+			e.ended(left)
 			e.gone(c, entry.Key)
 			e.ballots(c)
 			_, err := peers.Peer(e.ctx, left.ID())

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/go-leadership/leadership/internal/lab/stall"
 	"github.com/go-leadership/leadership/store"
 	"github.com/go-leadership/leadership/store/engine"
 )
@@ -77,6 +78,7 @@ var sessions = []Case{
 			s, proof := e.open(d)
 			returned := time.Now()
 			_ = s.End(e.ctx, nil)
+			e.ended(s)
 			if proof != (engine.Proof{}) { // otherwise Keep tells the first
 				e.check(!proof.Sent.Time().After(returned) && !proof.Sent.Time().Before(called.Add(-e.h.TTL)), "sent at another time")
 				e.check(proof.Valid > 0 && proof.Valid < e.h.TTL, "the first proof is valid for %v", proof.Valid)
@@ -169,9 +171,12 @@ var sessions = []Case{
 			if e.ends(s, entry) {
 				e.ballots(b)
 			}
+			meter := stall.Start()
+			defer meter.Stop()
 			ended := time.Now()
 			e.gone(b, entry.Key)
-			e.check(time.Since(ended) < e.h.TTL/2, "the entry went %v after the end of its session", time.Since(ended))
+			took := time.Since(ended)
+			e.check(took < e.h.TTL/2+meter.Stalled(), "the entry went %v after the end of its session; %v", took, meter)
 			state, _ := e.leader(b).state()
 			e.check(state.Leader == store.Leader{}, "%v leads", state.Leader)
 			_, err := s.Acknowledge(e.ctx, entry, "value")
@@ -233,6 +238,7 @@ func (e *env) proven(p *process) (proofs []proof) {
 // ends ends the session of an entry that led, and reports whether that is confirmed. Otherwise it ends by itself.
 func (e *env) ends(s engine.Session, entry engine.Entry) bool {
 	err := s.End(e.ctx, []engine.Removal{removal(entry)})
+	e.ended(s)
 	if err != nil {
 		e.Logf("the end of the session is not confirmed: %v", err)
 	}

@@ -1,0 +1,112 @@
+package drivertest
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-leadership/leadership/store"
+	"github.com/go-leadership/leadership/store/engine"
+	"github.com/stretchr/testify/require"
+)
+
+const ttl = 3 * time.Second
+
+// lazy is a driver whose sessions are renewed some times only, and then over after a while.
+type lazy struct {
+	engine.Driver
+	renewals int
+	over     time.Duration // after the last renewal; 0: Keep does not return
+}
+
+func (l lazy) Open(context.Context) (engine.Session, engine.Proof, error) {
+	return lazySession{lazy: l}, engine.Proof{}, nil
+}
+
+func (l lazy) Close() error { return nil }
+
+type lazySession struct {
+	engine.Session
+	lazy
+}
+
+func (lazySession) ID() string { return "session" }
+
+func (lazySession) End(context.Context, []engine.Removal) error { return nil }
+
+func (s lazySession) Keep(ctx context.Context, renewed func(engine.Proof)) error {
+	for range s.renewals {
+		time.Sleep(ttl / 3)
+		renewed(engine.Proof{Sent: store.Now(), Valid: ttl - 1})
+	}
+	if s.over == 0 {
+		<-ctx.Done()
+	} else {
+		time.Sleep(s.over)
+	}
+	return nil
+}
+
+type recorder struct {
+	testing.TB
+	failed []string
+}
+
+func (r *recorder) Helper()             {}
+func (r *recorder) Logf(string, ...any) {}
+func (r *recorder) Errorf(format string, args ...any) {
+	r.failed = append(r.failed, fmt.Sprintf(format, args...))
+}
+
+// A case fails at once, unless a session could not be renewed for a TTL before.
+func TestCheck(t *testing.T) {
+	for name, c := range map[string]struct {
+		driver lazy
+		after  time.Duration
+		ended  bool
+		times  int // how often the case is run
+	}{
+		"no renewal, within the TTL":               {driver: lazy{}, after: ttl - 1, times: 1},
+		"no renewal for a TTL":                     {driver: lazy{}, after: ttl, times: attempts},
+		"renewed all the time":                     {driver: lazy{renewals: 100}, after: 2 * ttl, times: 1},
+		"not renewed for nearly a TTL":             {driver: lazy{renewals: 3}, after: 2*ttl - 1, times: 1},
+		"not renewed for a TTL later":              {driver: lazy{renewals: 3}, after: 2 * ttl, times: attempts},
+		"over before the TTL of the last renewal":  {driver: lazy{renewals: 3, over: ttl - 1}, after: 2 * ttl, times: 1},
+		"over after the TTL of the last renewal":   {driver: lazy{renewals: 3, over: ttl}, after: 2 * ttl, times: attempts},
+		"a session that the case itself has ended": {driver: lazy{}, after: 2 * ttl, ended: true, times: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(*testing.T) {
+				times, r := 0, &recorder{}
+				Case{Name: "case", Invariant: "it does not fail", check: func(e *env) {
+					times++
+					p := e.process()
+					if c.ended {
+						e.ended(p)
+					}
+					time.Sleep(c.after)
+					e.check(false, "it has failed")
+				}}.Check(r, Harness{TTL: ttl, Open: func(context.Context) (engine.Driver, error) { return c.driver, nil }})
+				require.Equal(t, c.times, times)
+				require.Equal(t, []string{"it has failed", "case: it does not fail"}, r.failed)
+			})
+		})
+	}
+}
+
+// A case that holds when it is run again passes.
+func TestCheckAgain(t *testing.T) {
+	synctest.Test(t, func(*testing.T) {
+		times, r := 0, &recorder{}
+		Case{check: func(e *env) {
+			times++
+			e.process()
+			time.Sleep(ttl)
+			e.check(times > 1, "it has failed")
+		}}.Check(r, Harness{TTL: ttl, Open: func(context.Context) (engine.Driver, error) { return lazy{}, nil }})
+		require.Equal(t, 2, times)
+		require.Empty(t, r.failed)
+	})
+}

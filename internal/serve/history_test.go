@@ -3,9 +3,11 @@ package serve
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -192,4 +194,28 @@ func TestHistoryOfAnotherStore(t *testing.T) {
 			require.Len(t, lines(t, path), 2)
 		})
 	}
+}
+
+// Changes for which the disk is too slow are counted, in the log and on the page.
+func TestHistoryOnASlowDisk(t *testing.T) {
+	path := t.TempDir() + "/fifo"
+	require.NoError(t, syscall.Mkfifo(path, 0o600))
+	file, err := os.OpenFile(path, os.O_RDWR, 0)
+	require.NoError(t, err)
+	r, err := os.Open(path)
+	require.NoError(t, err)
+	told := make(chan error, 10*mostChanges)
+	h := &history{path: path, file: file, lines: make(chan Change, 1), done: make(chan struct{}), tell: func(_ string, err error) { told <- err }}
+	go h.run()
+	long := Change{Election: strings.Repeat("e", 1<<17)} // more than a pipe holds
+	for h.lost.Load() == 0 {
+		h.add(long)
+	}
+	go func() { _, _ = io.Copy(io.Discard, r) }()
+	require.ErrorContains(t, <-told, "the disk does not keep up: ")
+	for err := error(os.ErrInvalid); err != nil; err = <-told { // until the disk keeps up
+		h.add(Change{Election: "e"})
+	}
+	require.NoError(t, h.end())
+	require.NoError(t, r.Close())
 }

@@ -8,17 +8,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// followed returns an election of the server. The caller holds mu.
-func (w *world) followed(name string) *election {
-	w.Helper()
-	require.Contains(w, w.elections, name)
-	return w.elections[name]
-}
-
 // While many queues are read round by round, each has its turn, and that of an election whose leader has changed is
 // next.
 func TestOrderOfReads(t *testing.T) {
-	virtual(t, func(w *world) {
+	virtualWith(t, time.Hour, func(w *world) {
 		st := w.open()
 		first := w.lead(st, "e", "db1")
 		for i := range 399 {

@@ -1,145 +1,17 @@
 package serve
 
 import (
-	"context"
-	"encoding/json"
 	"fmt"
-	"log/slog"
 	"net/http"
-	"net/http/httptest"
+	"runtime"
 	"strings"
-	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/go-leadership/leadership"
 	"github.com/go-leadership/leadership/operate"
-	"github.com/go-leadership/leadership/store"
-	"github.com/go-leadership/leadership/store/memory"
 	"github.com/stretchr/testify/require"
 )
-
-const (
-	ttl   = 10 * time.Second
-	bound = 11 * time.Second
-)
-
-// world is a server in virtual time, and what it serves.
-type world struct {
-	*testing.T
-	service *memory.Service
-	ttl     time.Duration
-	store   *counted // of the server
-	*Server
-	log strings.Builder
-}
-
-// counted is a store that counts what is asked for.
-type counted struct {
-	*memory.Store
-	lists, queues atomic.Int64
-	denied        atomic.Bool // reads of queues are
-	during        func()      // if not nil: runs before a read of a queue returns
-	blind         atomic.Bool // reads of leaders are denied
-}
-
-func (c *counted) Observe(ctx context.Context, election string, prev *store.Known) (store.Known, error) {
-	if c.blind.Load() {
-		return store.Known{}, fmt.Errorf("ask for the leader: %w", store.ErrDenied)
-	}
-	return c.Store.Observe(ctx, election, prev)
-}
-
-func (c *counted) Elections(ctx context.Context) ([]string, error) {
-	c.lists.Add(1)
-	return c.Store.Elections(ctx)
-}
-
-func (c *counted) Ballots(ctx context.Context, election string) ([]store.Standing, error) {
-	c.queues.Add(1)
-	if c.denied.Load() {
-		return nil, fmt.Errorf("list the ballots: %w", store.ErrDenied)
-	}
-	list, err := c.Store.Ballots(ctx, election)
-	if c.during != nil {
-		c.during()
-	}
-	return list, err
-}
-
-func virtual(t *testing.T, test func(w *world)) {
-	t.Helper()
-	virtualWith(t, ttl, test)
-}
-
-// virtualWith is virtual with another TTL: a day has 70,000 renewals of 10 s.
-func virtualWith(t *testing.T, ttl time.Duration, test func(w *world)) {
-	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
-		w := &world{T: t, service: memory.NewService(), ttl: ttl}
-		w.store = &counted{Store: w.open()}
-		test(w)
-	})
-}
-
-// open opens a store that the end of the test closes.
-func (w *world) open() *memory.Store {
-	st, err := memory.Open(w.service, &memory.Config{TTL: w.ttl})
-	require.NoError(w, err)
-	w.Cleanup(func() { st.Faults().Heal(); require.NoError(w, st.Close()) })
-	return st
-}
-
-// start starts the server, which the end of the test closes.
-func (w *world) start(c Config) {
-	c.Store, c.Address, c.Bound, c.Logger = w.store, "memory://test/", bound, slog.New(slog.NewTextHandler(&w.log, nil))
-	s, err := New(c)
-	require.NoError(w, err)
-	w.Cleanup(func() { require.NoError(w, s.Close()) })
-	w.Server = s
-	pass(time.Millisecond)
-}
-
-// pass lets time pass.
-func pass(d time.Duration) {
-	time.Sleep(d)
-	synctest.Wait()
-}
-
-// lead casts a ballot, and acknowledges if it is first.
-func (w *world) lead(st store.Store, election, value string) store.Ballot {
-	b, err := st.Cast(w.Context(), election, value)
-	require.NoError(w, err)
-	ctx, cancel := context.WithTimeout(w.Context(), time.Millisecond)
-	defer cancel()
-	if b.Wait(ctx) == nil {
-		_, err = b.Acknowledge(w.Context(), value)
-		require.NoError(w, err)
-	}
-	synctest.Wait()
-	return b
-}
-
-func (w *world) get(path string) *httptest.ResponseRecorder {
-	r := httptest.NewRecorder()
-	w.ServeHTTP(r, httptest.NewRequest(http.MethodGet, path, nil))
-	return r
-}
-
-// election returns an election as /elections has it.
-func (w *world) election(name string) (found electionJSON) {
-	w.Helper()
-	var all []electionJSON
-	require.NoError(w, json.Unmarshal(w.get("/elections").Body.Bytes(), &all))
-	for _, e := range all {
-		if e.Election == name {
-			return e
-		}
-	}
-	w.Errorf("%s is not served", name)
-	return found
-}
 
 func TestFollowsWhatTheStoreLists(t *testing.T) {
 	virtual(t, func(w *world) {
@@ -190,6 +62,34 @@ func TestSeesAChange(t *testing.T) {
 		require.Contains(t, page, `<td class="gap">12 s</td>`)
 		pass(time.Hour)
 		require.Zero(t, w.election("e").Changes)
+	})
+}
+
+// A leader that has gone, or come, while the store did not answer did so at a time that is not known.
+func TestChangesInAnOutage(t *testing.T) {
+	virtual(t, func(w *world) {
+		st := w.open()
+		b := w.lead(st, "e", "db1")
+		w.start(Config{})
+		outage := func(during func()) {
+			w.store.Faults().Cut()
+			pass(time.Minute)
+			during()
+			w.store.Faults().Heal()
+			pass(ttl)
+		}
+		outage(func() { require.NoError(t, b.Withdraw(w.Context())) })
+		require.True(t, w.election("e").AtLeast)
+		b = w.lead(st, "e", "db2")
+		pass(time.Second)
+		require.False(t, w.election("e").AtLeast)
+		require.NotContains(t, w.get("/").Body.String(), `<td class="gap">1`, "it was longer")
+
+		require.NoError(t, b.Withdraw(w.Context()))
+		pass(time.Second)
+		outage(func() { w.lead(st, "e", "db3") })
+		require.True(t, w.election("e").AtLeast)
+		require.NotContains(t, w.get("/").Body.String(), `<td class="gap">1`, "it was shorter")
 	})
 }
 
@@ -271,7 +171,7 @@ func TestDeniedLeaders(t *testing.T) {
 // A queue is read when its leader has changed, for each request once, and every 5 s while a browser looks; with many
 // elections no more often than 50 times a second.
 func TestHowOftenQueuesAreRead(t *testing.T) {
-	virtual(t, func(w *world) {
+	virtualWith(t, time.Hour, func(w *world) {
 		st := w.open()
 		first := w.lead(st, "e", "db1")
 		w.start(Config{})
@@ -302,30 +202,46 @@ func TestHowOftenQueuesAreRead(t *testing.T) {
 	})
 }
 
-// look opens a stream of events, which it drops.
-func (w *world) look() (end func()) {
-	ctx, cancel := context.WithCancel(w.Context())
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		w.ServeHTTP(&sink{}, httptest.NewRequest(http.MethodGet, "/events", nil).WithContext(ctx))
-	}()
-	synctest.Wait()
-	return func() { cancel(); <-done }
-}
-
 // An election that is listed no more, and has no leader, is forgotten after a day, with its series.
 func TestForgets(t *testing.T) {
-	virtualWith(t, time.Hour, func(w *world) {
+	virtual(t, func(w *world) {
 		b := w.lead(w.open(), "e", "db1")
 		w.start(Config{})
 		require.NoError(t, b.Withdraw(w.Context()))
-		pass(23 * time.Hour)
+		w.age(forgetAfter - time.Minute)
+		pass(time.Minute - 2*listEvery)
 		require.Equal(t, "no leader", w.election("e").State)
-		pass(2 * time.Hour)
+		pass(4 * listEvery)
 		require.Equal(t, "[]\n", w.get("/elections").Body.String())
 		require.NotContains(t, w.get("/metrics").Body.String(), `"e"`)
 		require.Empty(t, w.log.String())
+	})
+}
+
+// A server that runs for long keeps nothing of the elections that it has forgotten: no goroutine, and no name.
+func TestForgetsAll(t *testing.T) {
+	virtual(t, func(w *world) {
+		st := w.open()
+		w.start(Config{})
+		require.NoError(t, w.lead(st, "job", "x").Withdraw(w.Context())) // the session of st begins
+		pass(listEvery)
+		pass(2 * ttl)
+		before := runtime.NumGoroutine()
+		for i := range 20 {
+			b := w.lead(st, fmt.Sprint("job", i), "x")
+			pass(listEvery)
+			require.NoError(t, b.Withdraw(w.Context()))
+		}
+		w.get("/")
+		w.age(forgetAfter)
+		pass(listEvery)
+		w.get("/")
+		pass(2 * ttl) // the store drops what it has observed
+		require.Less(t, runtime.NumGoroutine(), before+10, "20 elections have gone")
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		require.Empty(t, w.elections)
+		require.Empty(t, w.published.rows)
 	})
 }
 

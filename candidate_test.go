@@ -2,8 +2,11 @@ package leadership_test
 
 import (
 	"context"
+	"fmt"
+	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -113,4 +116,247 @@ func TestTokenThatIsNotHigherIsRefused(t *testing.T) {
 			require.Equal(w, uint64(101), w.campaign(c).Token(), "a higher one is fine again")
 		})
 	}
+}
+
+// A required argument that is nil is refused by the call that got it. An optional one stands for the default.
+func TestNil(t *testing.T) {
+	virtual(t, func(w *world) {
+		_, err := leadership.NewCandidate(nil, election, "a", nil)
+		require.EqualError(w, err, "invalid store: it is nil")
+		_, err = leadership.NewFollower(nil, election, nil)
+		require.EqualError(w, err, "invalid store: it is nil")
+
+		st := w.open()
+		c := w.candidate(st, "a", &leadership.Options{Hooks: &leadership.Hooks{}})
+		f := w.follower(st, &leadership.Options{})
+		for name, register := range map[string]func(){
+			"OnWon":                      func() { c.OnWon(nil) },
+			"OnNewLeader of a candidate": func() { c.OnNewLeader(nil) },
+			"OnTermEnded":                func() { c.OnTermEnded(nil) },
+			"OnTakeoverFailed":           func() { c.OnTakeoverFailed(nil) },
+			"OnNewLeader":                func() { f.OnNewLeader(nil) },
+			"OnLeaderGone":               func() { f.OnLeaderGone(nil) },
+		} {
+			require.PanicsWithValue(w, "leadership: the callback is nil", register, name)
+		}
+		var none context.Context
+		require.Panics(w, func() { _, _ = c.Campaign(none) })
+		require.Panics(w, func() { _ = c.Run(none, leadership.Lead) })
+		require.PanicsWithValue(w, "leadership: Run has no function to call; leadership.Lead acknowledges and waits", func() { _ = c.Run(background, nil) })
+		require.Panics(w, func() { _, _ = f.Wait(none) })
+		_, _ = c.RunForElection()
+		f.Start()
+		leader, err := f.Wait(background)
+		require.NoError(w, err, "after all that")
+		require.Equal(w, "a", leader.Value)
+		halt(c)
+		halt(f)
+	})
+}
+
+// Printing a candidate, follower or term shows no fields and is free of data races, with any verb.
+func TestFormat(t *testing.T) {
+	virtual(t, func(w *world) {
+		st := w.open()
+		c, f := w.candidate(st, "hUnter2", nil), w.follower(st, nil)
+		term := w.campaign(c)
+		f.Start()
+		go c.Stop()
+		for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%d", "%x"} {
+			for _, x := range []any{c, f, term, &fakeStore{Store: st}} {
+				require.NotContains(w, fmt.Sprintf(verb, x), "hUnter2", "%s of %T", verb, x)
+			}
+		}
+		require.Equal(w, `candidate in election "database/primary" on memory://`, fmt.Sprint(c))
+		require.Equal(w, `follower of election "database/primary" on memory://`, fmt.Sprint(f))
+		require.Equal(w, fmt.Sprintf(`term %d in election "database/primary" on memory://`, term.Token()), fmt.Sprint(term))
+		other := w.candidate(&fakeStore{Store: st}, "hUnter2", nil)
+		require.True(w, strings.HasSuffix(other.String(), "on *leadership_test.fakeStore"), "a store without a name: %s", other)
+	})
+}
+
+// The elector says yes from the acknowledgement on, and until the term ends by the clock.
+func TestElector(t *testing.T) {
+	virtual(t, func(w *world) {
+		st := w.open()
+		c := w.candidate(st, "a", nil)
+		e := c.Elector()
+		refuses := func(words string) {
+			w.Helper()
+			err := e.IsLeader(background)
+			require.ErrorIs(w, err, leadership.ErrNotElected)
+			require.ErrorContains(w, err, words)
+		}
+		refuses("the candidate does not lead")
+		term := w.campaign(c)
+		refuses("the candidate has not acknowledged")
+		require.NoError(w, term.Acknowledge(background))
+		require.NoError(w, e.IsLeader(background))
+
+		st.Faults().Cut()
+		w.until(func() bool { return term.Remaining() == 0 })
+		refuses("the candidate does not lead")
+		st.Faults().Heal()
+		require.NoError(w, term.Withdraw(background))
+
+		term = w.campaign(c)
+		refuses("the candidate has not acknowledged")
+		require.NoError(w, term.Acknowledge(background))
+		require.NoError(w, e.IsLeader(background))
+		c.Resign()
+		refuses("the candidate does not lead")
+		require.NoError(w, term.Withdraw(background))
+	})
+}
+
+// When Resign or Stop returns, the candidate does not lead. The term's context and all contexts derived from it have
+// ended, also if another call is ending the term at the same time, which takes long with so many contexts. When the
+// context ends, the candidate does not lead any more.
+func TestContextHasEndedWhenResignReturns(t *testing.T) {
+	virtual(t, func(w *world) {
+		st := w.open()
+		for range often(30) {
+			c, err := leadership.NewCandidate(st, election, "a", nil)
+			require.NoError(w, err)
+			term := w.campaign(c)
+			goOn := func(ctx context.Context) bool { return ctx.Err() == nil }
+			contexts := []context.Context{term.Context()}
+			for range 1000 {
+				derived, cancel := context.WithCancel(term.Context())
+				defer cancel()
+				contexts = append(contexts, derived)
+			}
+			var late atomic.Int32
+			var calls sync.WaitGroup
+			for _, end := range []func(){c.Resign, c.Resign, c.Stop, c.Stop} {
+				calls.Go(func() {
+					end()
+					if c.IsLeader() || slices.ContainsFunc(contexts, goOn) {
+						late.Add(1)
+					}
+				})
+			}
+			calls.Go(func() {
+				<-term.Context().Done()
+				if c.IsLeader() {
+					late.Add(1)
+				}
+			})
+			calls.Wait()
+			require.Zero(w, late.Load())
+			require.NoError(w, term.Withdraw(background))
+		}
+	})
+}
+
+// However a term ends, IsLeader is false before its ballot is withdrawn: the next candidate leads from then on.
+func TestTermIsOverBeforeItsBallotIsWithdrawn(t *testing.T) {
+	for name, drive := range map[string]func(w *world, c *leadership.Candidate){
+		"Resign": func(w *world, c *leadership.Candidate) { require.NoError(w, w.campaign(c).Withdraw(background)) },
+		"lead returns": func(w *world, c *leadership.Candidate) {
+			calls := 0
+			require.NoError(w, c.Run(background, func(context.Context, *leadership.Term) error {
+				if calls++; calls == 2 {
+					c.Stop()
+				}
+				return nil
+			}))
+		},
+		"lead panics": func(w *world, c *leadership.Candidate) {
+			require.Panics(w, func() {
+				_ = c.Run(background, func(context.Context, *leadership.Term) error { panic("boom") })
+			})
+		},
+	} {
+		virtualRun(t, name, func(w *world) {
+			var c *leadership.Candidate
+			var led []bool
+			st := changing(w.open(), func(b *fakeBallot) {
+				b.withdraw = func(ctx context.Context) error {
+					led = append(led, c.IsLeader())
+					return b.Ballot.Withdraw(ctx)
+				}
+			})
+			c = w.candidate(st, "a", nil)
+			drive(w, c)
+			require.NotEmpty(w, led)
+			require.NotContains(w, led, true)
+		})
+	}
+}
+
+// If Stop comes when the ballot is first and the term has not begun, the term does not begin.
+func TestStopJustBeforeTheTermBegins(t *testing.T) {
+	virtual(t, func(w *world) {
+		var c *leadership.Candidate
+		var began atomic.Bool
+		c = w.candidate(changing(w.open(), func(b *fakeBallot) { b.onLease = func() { c.Stop() } }), "a",
+			&leadership.Options{Hooks: &leadership.Hooks{TermBegan: func(string, uint64) { began.Store(true) }}})
+		_, err := c.Campaign(background)
+		require.ErrorIs(w, err, leadership.ErrStopped)
+		require.False(w, c.IsLeader())
+		require.False(w, began.Load())
+		require.Empty(w, w.ballots())
+	})
+}
+
+// The candidate holds no lock while it logs, so a log handler may call it.
+func TestLogHandlerThatResigns(t *testing.T) {
+	virtual(t, func(w *world) {
+		resign := func() {}
+		c := w.candidate(w.open(), "a", handledBy(func(string) { resign() }))
+		resign = c.Resign
+		term, err := c.Campaign(background)
+		require.NoError(w, err)
+		require.False(w, c.IsLeader(), "it has resigned")
+		require.NoError(w, term.Withdraw(background))
+	})
+}
+
+// TermEnded is the last hook of a term while the ballot stands, also if the term ends when a renewal is overdue.
+func TestTermEndedIsTheLastHook(t *testing.T) {
+	virtual(t, func(w *world) {
+		var last atomic.Value
+		hooks := &leadership.Hooks{
+			InJeopardy: func(string, uint64, time.Duration) { last.Store("in jeopardy") },
+			TermEnded:  func(string, uint64, error) { last.Store("ended") },
+		}
+		lease := store.NewLease()
+		lease.Renew(store.Now(), valid)
+		c := w.candidate(changing(w.open(), func(b *fakeBallot) { b.lease = lease }), "a", &leadership.Options{Hooks: hooks})
+		for range 30 {
+			term := w.campaign(c)
+			<-lease.Last().Overdue
+			go c.Resign()
+			synctest.Wait()
+			require.Equal(w, "ended", last.Load())
+			lease.Renew(store.Now(), valid)
+			require.NoError(w, term.Withdraw(background))
+		}
+	})
+}
+
+// The first hook of a term gives it back. Done waits for that hook, and for the next one.
+func TestDoneWaitsForTheFirstHook(t *testing.T) {
+	virtual(t, func(w *world) {
+		released := make(chan struct{})
+		var ended atomic.Bool
+		var c *leadership.Candidate
+		c = w.candidate(w.open(), "a", &leadership.Options{Hooks: &leadership.Hooks{
+			TermBegan: func(string, uint64) {
+				_ = c.Term().Withdraw(background)
+				<-released
+			},
+			TermEnded: func(string, uint64, error) { ended.Store(true) },
+		}})
+		result := async(func() error { _, err := c.Campaign(background); return err })
+		synctest.Wait()
+		require.Empty(w, w.ballots())
+		c.Stop()
+		require.False(w, isDone(c), "Campaign has not returned")
+		close(released)
+		require.NoError(w, <-result)
+		require.True(w, isDone(c))
+		require.True(w, ended.Load())
+	})
 }

@@ -3,6 +3,7 @@ package leadership_test
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -227,4 +228,162 @@ func TestNoTrueForATermThatIsOver(t *testing.T) {
 			require.False(w, leading)
 		}
 	})
+}
+
+// Calls of the store that hang delay neither the end of the term nor its report.
+func TestStoreCallsThatHang(t *testing.T) {
+	virtual(t, func(w *world) {
+		st := w.open()
+		var happened diary
+		hang := func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
+		c := w.candidate(changing(st, func(b *fakeBallot) {
+			b.acknowledge = func(ctx context.Context, _ string) (store.Leader, error) { return store.Leader{}, hang(ctx) }
+			b.withdraw = hang
+		}), "a", &leadership.Options{Hooks: keeping(w, &happened)})
+		elected, _ := c.RunForElection()
+		require.False(w, <-elected)
+		require.True(w, <-elected)
+		st.Faults().Cut()
+		require.False(w, <-elected)
+		require.Equal(w, valid, w.now())
+		require.False(w, c.IsLeader())
+		synctest.Wait()
+		require.Contains(w, happened.all(), "8s lost 1: ballot lost: the session was not renewed before its deadline")
+		c.Stop()
+		require.Equal(w, valid, w.now())
+	})
+}
+
+// A value that was not read is replaced by the next. A slow reader delays nothing.
+func TestFollowElectionCoalesces(t *testing.T) {
+	virtual(t, func(w *world) {
+		changes := make(chan store.Leader)
+		f := w.follower(&fakeStore{Store: w.open(), observe: inTurn(changes)}, nil)
+		values, _ := f.FollowElection()
+		give := func(revision uint64, value string) {
+			changes <- store.Leader{Value: value, Revision: revision}
+			synctest.Wait()
+		}
+		for i := range uint64(100) {
+			give(i+1, "never read")
+		}
+		give(101, "latest")
+		require.Equal(w, "latest", <-values)
+		require.True(w, pending(values))
+
+		give(102, "never read")
+		give(103, "latest")
+		require.True(w, pending(values), "it does not differ from the one read last")
+		give(104, "another")
+		require.Equal(w, "another", <-values)
+		give(0, "")
+		require.Empty(w, <-values)
+	})
+}
+
+// A value that was replaced before it was read counts as not sent: if it is right again, it is sent.
+func TestFollowElectionAfterAValueThatWasReplaced(t *testing.T) {
+	virtual(t, func(w *world) {
+		answers := make(chan store.Leader)
+		f := w.follower(&fakeStore{Store: w.open(), observe: inTurn(answers)}, nil)
+		revision := uint64(0)
+		leads := func(value string) {
+			revision++
+			answers <- store.Leader{Value: value, Revision: revision}
+			synctest.Wait()
+		}
+		values, _ := f.FollowElection()
+		leads("a")
+		require.Equal(w, "a", <-values)
+		leads("b")
+		leads("a")
+		require.True(w, pending(values))
+		leads("b")
+		require.False(w, pending(values))
+		require.Equal(w, "b", <-values)
+	})
+}
+
+func TestFollowElectionOnce(t *testing.T) {
+	virtual(t, func(w *world) {
+		f := w.follower(w.open(), nil)
+		values, errs := f.FollowElection()
+		closed := func() {
+			w.Helper()
+			values, errs := f.FollowElection()
+			requireClosed(w, values)
+			for range errs { // it ends
+			}
+		}
+		closed()
+		require.Empty(w, <-values)
+		halt(f)
+		requireClosed(w, values)
+		requireClosed(w, errs, "a normal Stop is not an error")
+		closed()
+	})
+}
+
+func TestFollowElectionAfterStop(t *testing.T) {
+	virtual(t, func(w *world) {
+		f := w.follower(w.open(), nil)
+		halt(f)
+		values, errs := f.FollowElection()
+		requireClosed(w, values)
+		require.ErrorIs(w, <-errs, leadership.ErrStopped)
+		requireClosed(w, errs)
+		_, led := f.Leader()
+		require.False(w, led, "it answers, and is not locked")
+	})
+}
+
+// If an error ends the follower before FollowElection is called, FollowElection still reports it.
+func TestFollowElectionReportsWhatEndedTheFollower(t *testing.T) {
+	virtual(t, func(w *world) {
+		st := &fakeStore{Store: w.open()}
+		st.observe = func(context.Context, string, *store.Known) (store.Known, error) {
+			return store.Known{}, store.ErrInvalid
+		}
+		f := w.follower(st, nil)
+		f.Start()
+		synctest.Wait()
+		values, errs := f.FollowElection()
+		requireClosed(w, values)
+		require.ErrorIs(w, <-errs, store.ErrInvalid)
+	})
+}
+
+// FollowElection sends the present state at once if the follower knows it.
+func TestFollowElectionOfAKnownLeader(t *testing.T) {
+	virtual(t, func(w *world) {
+		w.lead(w.open(), "a")
+		f := w.follower(w.open(), nil)
+		f.Start()
+		synctest.Wait()
+		values, _ := f.FollowElection()
+		require.Len(w, values, 1)
+		require.Equal(w, "a", <-values)
+	})
+}
+
+// TestFollowElectionMissesNoError: the channel has the first error also if it comes before FollowElection returns.
+func TestFollowElectionMissesNoError(t *testing.T) {
+	defer watchdog(t.Name())()
+	st := &fakeStore{Store: open()}
+	defer st.Close()
+	st.observe = func(context.Context, string, *store.Known) (store.Known, error) {
+		return store.Known{}, store.ErrUnavailable
+	}
+	for range often(5_000) {
+		told := make(chan struct{})
+		var once sync.Once
+		f, err := leadership.NewFollower(st, election, &leadership.Options{Hooks: &leadership.Hooks{
+			Error: func(string, error, time.Duration) { once.Do(func() { close(told) }) },
+		}})
+		require.NoError(t, err)
+		_, errs := f.FollowElection()
+		<-told
+		require.Len(t, errs, 1)
+		halt(f)
+	}
 }

@@ -7,6 +7,7 @@ import (
 	"log"
 	"log/slog"
 	"os"
+	"time"
 
 	"github.com/go-leadership/leadership"
 	"github.com/go-leadership/leadership/store"
@@ -342,4 +343,209 @@ func ExampleOptions() {
 	// level=INFO msg=elected election=x token=2
 	// level=INFO msg=acknowledged election=x token=2 revision=3
 	// level=INFO msg="leadership ended" election=x token=2 cause=resigned
+}
+
+// A leader of the past can't make itself known: the store refuses it, and so does its own term before that.
+func ExampleTerm_Acknowledge() {
+	st := open()
+	defer st.Close()
+	ctx := context.Background()
+	term, err := candidate(st, "a", nil).Campaign(ctx)
+	must(err)
+	fmt.Println(term.Acknowledge(ctx))
+	must(term.Withdraw(ctx))
+	err = term.Acknowledge(ctx)
+	fmt.Println(errors.Is(err, leadership.ErrNotElected), err)
+	// Output:
+	// <nil>
+	// true not elected: the term in election "x" is over: resigned
+}
+
+func ExampleTerm_Remaining() {
+	st := open()
+	defer st.Close()
+	term := lead(st, "a")
+	if term.Remaining() > time.Second {
+		fmt.Println("time enough for a second's work")
+	}
+	must(term.Withdraw(context.Background()))
+	fmt.Println(term.Remaining())
+	// Output:
+	// time enough for a second's work
+	// 0s
+}
+
+func ExampleTerm_Context() {
+	st := open()
+	defer st.Close()
+	term := lead(st, "a")
+	fmt.Println(term.Context().Err())
+	must(term.Withdraw(context.Background()))
+	<-term.Context().Done()
+	fmt.Println(context.Cause(term.Context()))
+	// Output:
+	// <nil>
+	// resigned
+}
+
+// fence is a resource that remembers the highest token it has seen. A database keeps that in a row, and writes it in
+// the transaction that it guards.
+type fence struct{ highest uint64 }
+
+// Write refuses a leader of the past, whatever that one believes.
+func (f *fence) Write(token uint64, what string) {
+	if token < f.highest {
+		fmt.Println("refused:", what)
+		return
+	}
+	f.highest = token
+	fmt.Println("written:", what)
+}
+
+// Reset forgets the highest token. An operator calls it when the election moves to another store, whose tokens can't be
+// compared with those of the last: after all candidates have stopped, when no write of theirs is under way any more, and
+// before the first starts on the other store.
+func (f *fence) Reset() { f.highest = 0 }
+
+// A resource that remembers the highest token refuses a leader of the past. It has to forget the token when the election
+// moves to another store.
+func ExampleTerm_Token() {
+	ctx := context.Background()
+	var resource fence
+
+	from := open()
+	old := lead(from, "a")
+	resource.Write(old.Token(), "by a")
+	must(old.Withdraw(ctx))
+	term := lead(from, "b")
+	resource.Write(term.Token(), "by b")
+	resource.Write(old.Token(), "by a, which came late")
+	must(term.Withdraw(ctx))
+	must(from.Close())
+
+	to := open() // its tokens begin anew
+	defer to.Close()
+	term = lead(to, "c")
+	resource.Write(term.Token(), "by c, before the reset")
+	must(term.Withdraw(ctx))
+	resource.Reset()
+	term = lead(to, "d")
+	resource.Write(term.Token(), "by d")
+	must(term.Withdraw(ctx))
+	// Output:
+	// written: by a
+	// written: by b
+	// refused: by a, which came late
+	// refused: by c, before the reset
+	// written: by d
+}
+
+// follower returns a follower of the election "x".
+func follower(st store.Store) *leadership.Follower {
+	f, err := leadership.NewFollower(st, "x", nil)
+	must(err)
+	return f
+}
+
+func ExampleFollower_FollowElection() {
+	st := open()
+	defer st.Close()
+	f := follower(st)
+	leaders, errs := f.FollowElection()
+	fmt.Printf("%q\n", <-leaders) // no leader yet
+	term := lead(st, "a")
+	fmt.Printf("%q\n", <-leaders)
+	must(term.Withdraw(context.Background()))
+	fmt.Printf("%q\n", <-leaders)
+	f.Stop() // closes both channels
+	for err := range errs {
+		fmt.Println(err)
+	}
+	// Output:
+	// ""
+	// "a"
+	// ""
+}
+
+func ExampleFollower_Wait() {
+	st := open()
+	defer st.Close()
+	f := follower(st)
+	defer f.Stop()
+	c := candidate(st, "10.0.0.7:80", nil)
+	c.RunForElection()
+	defer c.Stop()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	leader, err := f.Wait(ctx)
+	fmt.Println(leader.Value, err)
+	// Output: 10.0.0.7:80 <nil>
+}
+
+func ExampleFollower_Changes() {
+	st := open()
+	defer st.Close()
+	f := follower(st)
+	defer f.Stop()
+	var term *leadership.Term
+	for leader := range f.Changes(context.Background()) {
+		switch {
+		case leader.Revision != 0:
+			fmt.Println("leader:", leader.Value)
+			must(term.Withdraw(context.Background()))
+		case term == nil:
+			fmt.Println("no leader yet")
+			term = lead(st, "a")
+		default:
+			fmt.Println("the leader is gone")
+			return
+		}
+	}
+	// Output:
+	// no leader yet
+	// leader: a
+	// the leader is gone
+}
+
+func ExampleFollower_OnNewLeader() {
+	st := open()
+	defer st.Close()
+	term := lead(st, "a")
+	f := follower(st)
+	came, went := make(chan struct{}), make(chan struct{})
+	f.OnNewLeader(func(_ context.Context, leader leadership.Leader) {
+		fmt.Println("leader:", leader.Value)
+		close(came)
+	})
+	f.OnLeaderGone(func(context.Context) {
+		fmt.Println("the leader is gone")
+		close(went)
+	})
+	f.Start()
+	<-came
+	must(term.Withdraw(context.Background()))
+	<-went
+	f.Stop()
+	// Output:
+	// leader: a
+	// the leader is gone
+}
+
+// Leader answers at once, from what the follower knows. Fresh says whether that has been confirmed lately.
+func ExampleFollower_Leader() {
+	st := open()
+	defer st.Close()
+	f := follower(st)
+	defer f.Stop()
+	_, ok := f.Leader()
+	fmt.Println(ok, "fresh:", f.Fresh())
+	term := lead(st, "a")
+	_, err := f.Wait(context.Background())
+	must(err)
+	leader, ok := f.Leader()
+	fmt.Println(ok, "fresh:", f.Fresh(), "leader:", leader.Value)
+	must(term.Withdraw(context.Background()))
+	// Output:
+	// false fresh: false
+	// true fresh: true leader: a
 }

@@ -3,11 +3,13 @@ package leadership_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/go-leadership/leadership"
+	"github.com/go-leadership/leadership/internal/suspension"
 	"github.com/go-leadership/leadership/store"
 	"github.com/stretchr/testify/require"
 )
@@ -62,89 +64,6 @@ func inTurn(answers <-chan store.Leader) func(context.Context, string, *store.Kn
 			return store.Known{}, context.Cause(ctx)
 		}
 	}
-}
-
-// A value that was not read is replaced by the next. A slow reader delays nothing.
-func TestFollowElectionCoalesces(t *testing.T) {
-	virtual(t, func(w *world) {
-		changes := make(chan store.Leader)
-		f := w.follower(&fakeStore{Store: w.open(), observe: inTurn(changes)}, nil)
-		values, _ := f.FollowElection()
-		give := func(revision uint64, value string) {
-			changes <- store.Leader{Value: value, Revision: revision}
-			synctest.Wait()
-		}
-		for i := range uint64(100) {
-			give(i+1, "never read")
-		}
-		give(101, "latest")
-		require.Equal(w, "latest", <-values)
-		require.True(w, pending(values))
-
-		give(102, "never read")
-		give(103, "latest")
-		require.True(w, pending(values), "it does not differ from the one read last")
-		give(104, "another")
-		require.Equal(w, "another", <-values)
-		give(0, "")
-		require.Empty(w, <-values)
-	})
-}
-
-// A value that was replaced before it was read counts as not sent: if it is right again, it is sent.
-func TestFollowElectionAfterAValueThatWasReplaced(t *testing.T) {
-	virtual(t, func(w *world) {
-		answers := make(chan store.Leader)
-		f := w.follower(&fakeStore{Store: w.open(), observe: inTurn(answers)}, nil)
-		revision := uint64(0)
-		leads := func(value string) {
-			revision++
-			answers <- store.Leader{Value: value, Revision: revision}
-			synctest.Wait()
-		}
-		values, _ := f.FollowElection()
-		leads("a")
-		require.Equal(w, "a", <-values)
-		leads("b")
-		leads("a")
-		require.True(w, pending(values))
-		leads("b")
-		require.False(w, pending(values))
-		require.Equal(w, "b", <-values)
-	})
-}
-
-func TestFollowElectionOnce(t *testing.T) {
-	virtual(t, func(w *world) {
-		f := w.follower(w.open(), nil)
-		values, errs := f.FollowElection()
-		closed := func() {
-			w.Helper()
-			values, errs := f.FollowElection()
-			requireClosed(w, values)
-			for range errs { // it ends
-			}
-		}
-		closed()
-		require.Empty(w, <-values)
-		halt(f)
-		requireClosed(w, values)
-		requireClosed(w, errs, "a normal Stop is not an error")
-		closed()
-	})
-}
-
-func TestFollowElectionAfterStop(t *testing.T) {
-	virtual(t, func(w *world) {
-		f := w.follower(w.open(), nil)
-		halt(f)
-		values, errs := f.FollowElection()
-		requireClosed(w, values)
-		require.ErrorIs(w, <-errs, leadership.ErrStopped)
-		requireClosed(w, errs)
-		_, led := f.Leader()
-		require.False(w, led, "it answers, and is not locked")
-	})
 }
 
 // An error is reported, even from the start, and tried again.
@@ -212,18 +131,273 @@ func TestFollowerEndsWithWhatCannotBeCured(t *testing.T) {
 	}
 }
 
-// If an error ends the follower before FollowElection is called, FollowElection still reports it.
-func TestFollowElectionReportsWhatEndedTheFollower(t *testing.T) {
+func TestWaitEndsEarly(t *testing.T) {
+	virtual(t, func(w *world) {
+		f := w.follower(w.open(), nil)
+		ctx, cancel := context.WithTimeoutCause(background, time.Second, errChangedMind)
+		defer cancel()
+		_, err := f.Wait(ctx)
+		require.ErrorIs(w, err, errChangedMind)
+		require.Equal(w, time.Second, w.now())
+		waiting := async(func() error { _, err := f.Wait(background); return err })
+		require.True(w, pending(waiting))
+		halt(f)
+		require.ErrorIs(w, <-waiting, leadership.ErrStopped)
+		_, err = f.Wait(background)
+		require.ErrorIs(w, err, leadership.ErrStopped)
+	})
+}
+
+// The first state is the present one, also if there is no leader. After it comes each state that differs from the one
+// yielded before.
+func TestChanges(t *testing.T) {
+	virtual(t, func(w *world) {
+		f := w.follower(w.open(), nil)
+		var seen diary
+		next := make(chan struct{})
+		iterating := async(func() error {
+			for leader := range f.Changes(background) {
+				seen.add("%s", leader.Value)
+				<-next
+			}
+			return nil
+		})
+		synctest.Wait()
+		require.Equal(w, []string{""}, seen.all())
+		w.lead(w.open(), "a")
+		synctest.Wait()
+		require.Equal(w, []string{""}, seen.all(), "the reader is slow")
+		next <- struct{}{}
+		synctest.Wait()
+		require.Equal(w, []string{"", "a"}, seen.all())
+		w.service.Clear(election)
+		w.lead(w.open(), "b")
+		w.service.Clear(election)
+		w.lead(w.open(), "c")
+		synctest.Wait()
+		next <- struct{}{}
+		synctest.Wait()
+		require.Equal(w, []string{"", "a", "c"}, seen.all(), "what came meanwhile is coalesced")
+		next <- struct{}{}
+		halt(f)
+		require.NoError(w, <-iterating)
+		require.Equal(w, []string{"", "a", "c"}, seen.all())
+	})
+}
+
+// An iterator yields nothing after its context or its follower has ended: the state might be out of date.
+func TestChangesEndsWithoutAStaleValue(t *testing.T) {
+	for name, end := range map[string]func(f *leadership.Follower, cancel func()){
+		"stopped": func(f *leadership.Follower, _ func()) { f.Stop() },
+		"context": func(_ *leadership.Follower, cancel func()) { cancel() },
+	} {
+		virtualRun(t, name, func(w *world) {
+			f := w.follower(w.open(), nil)
+			ctx, cancel := context.WithCancel(background)
+			defer cancel()
+			var seen diary
+			next := make(chan struct{})
+			iterating := async(func() error {
+				for leader := range f.Changes(ctx) {
+					seen.add("%s", leader.Value)
+					<-next
+				}
+				return nil
+			})
+			w.lead(w.open(), "a")
+			synctest.Wait()
+			end(f, cancel)
+			close(next)
+			require.NoError(w, <-iterating)
+			require.Equal(w, []string{""}, seen.all())
+			for leader := range f.Changes(ctx) {
+				require.Fail(w, "an iterator that begins later yields", "%v", leader)
+			}
+			_, err := f.Wait(ctx)
+			require.Error(w, err)
+		})
+	}
+}
+
+// After Stop, Leader and AsOf return the last known leader and the time for which it was right.
+func TestLeaderAfterStop(t *testing.T) {
+	virtual(t, func(w *world) {
+		f := w.follower(w.open(), nil)
+		term := w.lead(w.open(), "a")
+		_, err := f.Wait(background)
+		require.NoError(w, err)
+		w.at(ttl)
+		halt(f)
+		asOf := f.AsOf()
+		require.NoError(w, term.Withdraw(background))
+		w.at(3 * ttl)
+		leader, ok := f.Leader()
+		require.True(w, ok)
+		require.Equal(w, "a", leader.Value)
+		require.Equal(w, asOf, f.AsOf())
+		require.False(w, asOf.After(w.began.Add(ttl)))
+		require.ErrorIs(w, f.Err(), leadership.ErrStopped)
+	})
+}
+
+// A state that came and went while the reader was busy is not yielded.
+func TestChangesYieldsNothingTwice(t *testing.T) {
+	virtual(t, func(w *world) {
+		answers := make(chan store.Leader)
+		f := w.follower(&fakeStore{Store: w.open(), observe: inTurn(answers)}, nil)
+		var seen diary
+		next := make(chan struct{})
+		ctx, cancel := context.WithCancel(background)
+		iterating := async(func() error {
+			for leader := range f.Changes(ctx) {
+				seen.add("%d", leader.Revision)
+				<-next
+			}
+			return nil
+		})
+		answers <- store.Leader{Value: "a", Revision: 1}
+		synctest.Wait()
+		answers <- store.Leader{}
+		synctest.Wait()
+		answers <- store.Leader{Value: "a", Revision: 1}
+		synctest.Wait()
+		next <- struct{}{}
+		synctest.Wait()
+		require.Equal(w, []string{"1"}, seen.all())
+		answers <- store.Leader{Value: "a", Revision: 2}
+		synctest.Wait()
+		require.Equal(w, []string{"1", "2"}, seen.all(), "the same value, another acknowledgement")
+		next <- struct{}{}
+		synctest.Wait()
+		cancel()
+		require.NoError(w, <-iterating)
+	})
+}
+
+// While the store answers, a follower's knowledge is never older than a fraction of the TTL. While it does not, AsOf
+// stays the same, and moves on when the store is back.
+func TestAsOf(t *testing.T) {
+	virtual(t, func(w *world) {
+		w.lead(w.open(), "a")
+		st := w.open()
+		f := w.follower(st, nil)
+		require.Zero(w, f.AsOf(), "nothing is known")
+		w.at(time.Second)
+		f.Start()
+		synctest.Wait()
+		require.Equal(w, w.began.Add(time.Second), f.AsOf(), "when it asked")
+		w.at(renew - 1)
+		require.Equal(w, w.began.Add(time.Second), f.AsOf())
+		for i := range 10 {
+			w.at(time.Duration(i+1) * renew)
+			require.Equal(w, w.began.Add(time.Duration(i+1)*renew), f.AsOf(), "with each renewal")
+		}
+		last := 10 * renew
+		st.Faults().Cut()
+		w.at(last + 10*ttl)
+		require.Equal(w, w.began.Add(last), f.AsOf(), "the line is cut")
+		leader, led := f.Leader()
+		require.True(w, led)
+		require.Equal(w, "a", leader.Value, "what it knew then")
+		st.Faults().Heal()
+		w.at(last + 10*ttl + 2*renew) // not after a whole TTL: then the store reads again, and the answer might come first
+		require.Equal(w, w.began.Add(last+10*ttl+2*renew), f.AsOf())
+	})
+}
+
+// A follower reports an address that does not answer, though an outage is no error to the store.
+func TestFollowerSaysThatThereIsNoAnswer(t *testing.T) {
+	virtual(t, func(w *world) {
+		st := w.open()
+		said := make(chan error, 10)
+		f := w.follower(st, &leadership.Options{Hooks: &leadership.Hooks{
+			Error: func(_ string, err error, _ time.Duration) { said <- err },
+		}})
+		st.Faults().Cut()
+		f.Start()
+		w.at(9 * time.Second)
+		require.Empty(w, said)
+		w.at(11 * time.Second)
+		require.Len(w, said, 1)
+		require.ErrorIs(w, <-said, store.ErrUnavailable)
+		require.NoError(w, f.Err())
+		st.Faults().Heal()
+		w.at(13 * time.Second)
+		require.NotZero(w, f.AsOf())
+		require.Empty(w, said)
+	})
+}
+
+// After an error AsOf is the time of the last answer.
+func TestAsOfBetweenTwoTries(t *testing.T) {
 	virtual(t, func(w *world) {
 		st := &fakeStore{Store: w.open()}
+		asked := 0
 		st.observe = func(context.Context, string, *store.Known) (store.Known, error) {
-			return store.Known{}, store.ErrInvalid
+			if asked++; asked == 1 {
+				return store.Known{Leader: store.Leader{Value: "a", Revision: 1}, AsOf: time.Now()}, nil
+			}
+			return store.Known{AsOf: time.Now()}, errors.New("never seen before")
 		}
 		f := w.follower(st, nil)
 		f.Start()
-		synctest.Wait()
-		values, errs := f.FollowElection()
-		requireClosed(w, values)
-		require.ErrorIs(w, <-errs, store.ErrInvalid)
+		w.at(10 * ttl)
+		require.Equal(w, w.began, f.AsOf())
+	})
+}
+
+// A first state without a leader is no change of leader.
+func TestFirstStateWithoutALeaderIsNoChange(t *testing.T) {
+	virtual(t, func(w *world) {
+		var log journal
+		f := w.follower(w.open(), &leadership.Options{Logger: log.logger(), Hooks: &leadership.Hooks{
+			LeaderChanged: func(_ string, leader leadership.Leader) { fmt.Fprintf(&log, "hook: %q\n", leader.Value) },
+		}})
+		f.Start()
+		w.at(time.Second)
+		require.Contains(w, log.String(), `msg="no leader yet"`)
+		require.NotContains(w, log.String(), "changed")
+		require.NotContains(w, log.String(), "hook: ")
+		term := w.lead(w.open(), "a")
+		w.at(2 * time.Second)
+		require.NoError(w, term.Withdraw(background))
+		w.at(3 * time.Second)
+		require.Contains(w, log.String(), `msg="leader changed" election=database/primary leader=a`)
+		require.Contains(w, log.String(), `msg="leader gone"`)
+		require.Contains(w, log.String(), `hook: "a"`)
+		require.Contains(w, log.String(), `hook: ""`)
+	})
+}
+
+// Fresh compares what was confirmed last with the TTL, to the nanosecond. A suspension of the machine counts: in the first call
+// after an hour of it, what a follower knows is an hour old, though a second has passed by the monotonic clock.
+func TestFresh(t *testing.T) {
+	virtual(t, func(w *world) {
+		w.lead(w.open(), "a")
+		st := w.open()
+		f := w.follower(st, nil)
+		require.False(w, f.Fresh(), "nothing is known")
+		f.Start()
+		w.at(5 * renew)
+		require.True(w, f.Fresh())
+		st.Faults().Cut()
+		w.at(5*renew + ttl - 1)
+		require.True(w, f.Fresh())
+		w.at(5*renew + ttl)
+		require.False(w, f.Fresh())
+		st.Faults().Heal()
+		w.at(20*renew + time.Second)
+		require.True(w, f.Fresh())
+		require.Equal(w, time.Second, time.Since(f.AsOf()))
+
+		w.Cleanup(suspension.Simulate(time.Hour))
+		require.False(w, f.Fresh())
+		require.Equal(w, time.Hour+time.Second, time.Since(f.AsOf()))
+		w.at(20*renew + ttl)
+		require.True(w, f.Fresh())
+		require.Less(w, time.Since(f.AsOf()), ttl, "the suspension was before that")
+		f.Stop()
+		w.at(20*renew + 3*ttl)
+		require.False(w, f.Fresh(), "it has ended")
 	})
 }

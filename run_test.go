@@ -1,9 +1,12 @@
 package leadership_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"log/slog"
 	"runtime"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,13 +17,177 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// serve is a leader's function that acknowledges and leads until the term ends.
-func serve(ctx context.Context, term *leadership.Term) error {
-	if err := term.Acknowledge(ctx); err != nil {
-		return err
+// A context that ends after its Campaign has returned has no effect on this term or the next.
+func TestCampaignContextHasNoEffectOnTheTerm(t *testing.T) {
+	virtual(t, func(w *world) {
+		c := w.candidate(w.open(), "a", nil)
+		ctx, cancel := context.WithCancel(background)
+		term, err := c.Campaign(ctx)
+		require.NoError(w, err)
+		cancel()
+		w.at(ttl)
+		require.True(w, c.IsLeader())
+		require.NoError(w, term.Context().Err())
+		require.NoError(w, term.Withdraw(background))
+		w.campaign(c)
+		require.True(w, c.IsLeader())
+	})
+}
+
+func TestCampaignEndsWithItsContext(t *testing.T) {
+	virtual(t, func(w *world) {
+		w.lead(w.open(), "a")
+		b := w.candidate(w.open(), "b", nil)
+		ctx, cancel := context.WithCancelCause(background)
+		waiting := async(func() error { _, err := b.Campaign(ctx); return err })
+		require.True(w, pending(waiting))
+		cancel(errChangedMind)
+		require.ErrorIs(w, <-waiting, errChangedMind)
+		require.Equal(w, []string{"a"}, w.ballots(), "the ballot is given back first")
+		_, err := b.Campaign(ctx)
+		require.ErrorIs(w, err, errChangedMind, "a context that has ended already")
+		require.Equal(w, []string{"a"}, w.ballots())
+	})
+}
+
+func TestCampaignEndsWithStop(t *testing.T) {
+	virtual(t, func(w *world) {
+		w.lead(w.open(), "a")
+		b := w.candidate(w.open(), "b", nil)
+		waiting := async(func() error { _, err := b.Campaign(background); return err })
+		require.True(w, pending(waiting))
+		halt(b)
+		require.ErrorIs(w, <-waiting, leadership.ErrStopped)
+		require.Equal(w, []string{"a"}, w.ballots())
+		_, err := b.Campaign(background)
+		require.ErrorIs(w, err, leadership.ErrStopped)
+	})
+}
+
+func TestCampaignEndsWhenItsBallotIsLost(t *testing.T) {
+	virtual(t, func(w *world) {
+		w.lead(w.open(), "a")
+		b := w.candidate(w.open(), "b", nil)
+		waiting := async(func() error { _, err := b.Campaign(background); return err })
+		require.True(w, pending(waiting))
+		w.service.Clear(election)
+		require.ErrorIs(w, <-waiting, leadership.ErrLost)
+		require.False(w, b.IsLeader())
+		w.campaign(b)
+		require.True(w, b.IsLeader(), "standing again is allowed")
+	})
+}
+
+// Giving the ballot back takes no longer than one TTL.
+func TestCampaignGivesTheBallotBackInTime(t *testing.T) {
+	virtual(t, func(w *world) {
+		w.lead(w.open(), "a")
+		st := w.open()
+		b := w.candidate(st, "b", nil)
+		ctx, cancel := context.WithCancelCause(background)
+		waiting := async(func() error { _, err := b.Campaign(ctx); return err })
+		w.at(time.Second)
+		st.Faults().Cut()
+		cancel(errChangedMind)
+		w.at(ttl - 1)
+		require.True(w, pending(waiting))
+		require.Equal(w, []string{"a", "b"}, w.ballots())
+		w.at(time.Second + ttl - 1)
+		require.True(w, pending(waiting))
+		w.at(time.Second + ttl)
+		require.ErrorIs(w, <-waiting, errChangedMind)
+	})
+}
+
+func TestCampaignRefusesASecondOne(t *testing.T) {
+	virtual(t, func(w *world) {
+		term := w.lead(w.open(), "a")
+		c := w.candidate(w.open(), "b", nil)
+		var second *leadership.Term
+		waiting := async(func() (err error) { second, err = c.Campaign(background); return err })
+		require.True(w, pending(waiting))
+		refused := func() {
+			w.Helper()
+			_, err := c.Campaign(background)
+			require.ErrorIs(w, err, leadership.ErrRunning)
+			require.ErrorIs(w, c.Run(background, leadership.Lead), leadership.ErrRunning)
+			elected, errs := c.RunForElection()
+			require.ErrorIs(w, <-errs, leadership.ErrRunning)
+			requireClosed(w, elected)
+			requireClosed(w, errs)
+		}
+		refused() // while it waits
+		require.NoError(w, term.Withdraw(background))
+		require.NoError(w, <-waiting)
+		refused() // while it leads
+		w.service.Clear(election)
+		synctest.Wait()
+		require.False(w, c.IsLeader())
+		refused() // while its term is over and its ballot still stands
+		c.Resign()
+		refused() // only the term's owner removes the ballot
+		require.NoError(w, second.Withdraw(background))
+		w.campaign(c)
+		c.Stop()
+		elected, errs := c.RunForElection()
+		require.ErrorIs(w, <-errs, leadership.ErrStopped)
+		requireClosed(w, elected)
+	})
+}
+
+// Being first is not enough while the session is not confirmed.
+func TestCampaignWaitsForTheLease(t *testing.T) {
+	setUp := func(w *world) (c *leadership.Candidate, b *fakeBallot) {
+		b = &fakeBallot{lease: store.NewLease(), lost: make(chan struct{})}
+		st := changing(w.open(), func(made *fakeBallot) { b.Ballot, *made = made.Ballot, *b; made.Ballot = b.Ballot })
+		return w.candidate(st, "a", nil), b
 	}
-	<-ctx.Done()
-	return context.Cause(ctx)
+	virtualRun(t, "until it is confirmed", func(w *world) {
+		c, b := setUp(w)
+		waiting := async(func() error { _, err := c.Campaign(background); return err })
+		w.at(time.Second)
+		b.lease.Renew(store.Now(), -time.Second) // too late to count
+		require.True(w, pending(waiting))
+		require.False(w, c.IsLeader())
+		b.lease.Renew(store.Now(), valid)
+		require.NoError(w, <-waiting)
+		require.True(w, c.IsLeader())
+	})
+	virtualRun(t, "or the ballot is lost", func(w *world) {
+		c, b := setUp(w)
+		waiting := async(func() error { _, err := c.Campaign(background); return err })
+		require.True(w, pending(waiting))
+		close(b.lost)
+		require.ErrorIs(w, <-waiting, leadership.ErrLost)
+		require.False(w, c.IsLeader())
+	})
+	virtualRun(t, "or the context ends", func(w *world) {
+		c, _ := setUp(w)
+		ctx, cancel := context.WithTimeoutCause(background, time.Second, errChangedMind)
+		defer cancel()
+		_, err := c.Campaign(ctx)
+		require.ErrorIs(w, err, errChangedMind)
+		require.Equal(w, time.Second, w.now(), "no lease, nothing to wait for")
+		synctest.Wait()
+		require.Empty(w, w.ballots(), "the store went on by itself")
+	})
+}
+
+// A ballot that might be left is logged, unless the store was closed: then the session has ended, and the ballot with
+// it.
+func TestCampaignSaysIfTheBallotMightBeLeft(t *testing.T) {
+	for failure, logged := range map[error]bool{nil: false, store.ErrClosed: false, store.ErrUnknownOutcome: true} {
+		virtual(t, func(w *world) {
+			var log journal
+			st := changing(w.open(), func(b *fakeBallot) {
+				b.wait = func(context.Context) error { return store.ErrUnavailable }
+				b.withdraw = func(ctx context.Context) error { return errors.Join(b.Ballot.Withdraw(ctx), failure) }
+			})
+			_, err := w.candidate(st, "a", log.heard(nil)).Campaign(background)
+			require.ErrorIs(w, err, store.ErrUnavailable)
+			require.Equal(w, logged, strings.Contains(log.String(), "could not confirm that the ballot was removed"), failure)
+		})
+	}
 }
 
 func TestRunLeadsAgainAndAgain(t *testing.T) {
@@ -261,4 +428,78 @@ func TestIdleCandidateKeepsNothingOfItsTerm(t *testing.T) {
 			c.Resign()
 		})
 	}
+}
+
+// A candidate is first in line on a link with a round trip of 0.7 TTL. Its session lives, but each answer comes too
+// late for its lease. After one TTL it gives its ballot back, reports that, and stands again at the back.
+func TestFirstOnASlowLinkGivesWay(t *testing.T) {
+	virtual(t, func(w *world) {
+		var waits []time.Duration
+		var log bytes.Buffer
+		opts := trying(&waits, leadership.ErrNoLease)
+		opts.Logger = slog.New(slog.NewTextHandler(&log, nil))
+		leader := w.lead(w.open(), "leader")
+		st := w.open()
+		slow, next := w.candidate(st, "slow", opts), w.candidate(w.open(), "next", nil)
+		_, errs := slow.RunForElection()
+		synctest.Wait()
+		next.RunForElection()
+		synctest.Wait()
+		require.Equal(w, []string{"leader", "slow", "next"}, w.ballots())
+		st.Faults().Delay(ttl * 35 / 100)
+		w.at(ttl)
+		require.NoError(w, leader.Withdraw(background))
+		for !next.IsLeader() {
+			require.False(w, slow.IsLeader())
+			require.Less(w, w.now(), 4*ttl, "the slow one keeps the other waiting")
+			w.at(w.now() + ttl/100)
+		}
+		w.at(6 * ttl)
+		require.True(w, next.IsLeader())
+		require.Equal(w, []string{"next", "slow"}, w.ballots(), "it stands again at the back")
+		require.Len(w, waits, 1, "the hook is told once")
+		require.ErrorIs(w, <-errs, leadership.ErrNoLease)
+		require.Equal(w, 1, bytes.Count(log.Bytes(), []byte("level=WARN")), "%s", log.String())
+		require.NotContains(w, log.String(), "could not confirm that the ballot was removed")
+	})
+}
+
+// The limit is one TTL, to the nanosecond. A lease that holds before that is a term.
+func TestFirstWithoutALease(t *testing.T) {
+	for name, confirmed := range map[string]time.Duration{"just in time": ttl - 1, "never": 10 * ttl} {
+		virtualRun(t, name, func(w *world) {
+			lease := store.NewLease()
+			c := w.candidate(changing(w.open(), func(b *fakeBallot) { b.lease = lease }), "a", nil)
+			time.AfterFunc(confirmed, func() { lease.Renew(store.Now(), valid) })
+			term, err := c.Campaign(background)
+			if name == "never" {
+				require.ErrorIs(w, err, leadership.ErrNoLease)
+				require.Equal(w, ttl, w.now())
+				require.Empty(w, w.ballots(), "the ballot is given back, with a context that has not ended")
+				return
+			}
+			require.NoError(w, err)
+			require.True(w, c.IsLeader())
+			require.NoError(w, term.Withdraw(background))
+		})
+	}
+}
+
+// Time in the queue does not count.
+func TestWaitingIsNoReasonToGiveWay(t *testing.T) {
+	virtual(t, func(w *world) {
+		leader := w.lead(w.open(), "leader")
+		c := w.candidate(w.open(), "a", &leadership.Options{Hooks: &leadership.Hooks{
+			Error: func(_ string, err error, _ time.Duration) { t.Errorf("the hook was told %q", err) },
+		}})
+		won := async(func() error {
+			return c.Run(background, func(ctx context.Context, term *leadership.Term) error { return serve(ctx, term) })
+		})
+		w.at(10 * ttl)
+		require.NoError(w, leader.Withdraw(background))
+		synctest.Wait()
+		require.True(w, c.IsLeader())
+		halt(c)
+		require.NoError(w, <-won)
+	})
 }

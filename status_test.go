@@ -3,8 +3,6 @@ package leadership_test
 import (
 	"context"
 	"errors"
-	"reflect"
-	"runtime"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -198,43 +196,6 @@ func TestGivenBack(t *testing.T) {
 	})
 }
 
-// TestChainHooks: each hook of each of the list is called, with the same arguments, whatever the one before does.
-func TestChainHooks(t *testing.T) {
-	fields := reflect.TypeFor[leadership.Hooks]()
-	for i := range fields.NumField() {
-		name := fields.Field(i).Name
-		var called []string
-		hooks := func(who string, then func()) *leadership.Hooks {
-			var h leadership.Hooks
-			f := reflect.ValueOf(&h).Elem().Field(i)
-			f.Set(reflect.MakeFunc(f.Type(), func(args []reflect.Value) []reflect.Value {
-				called = append(called, who+args[0].String())
-				then()
-				return nil
-			}))
-			return &h
-		}
-		chain := leadership.ChainHooks(nil, hooks("a", func() { panic("a") }), &leadership.Hooks{}, hooks("b", runtime.Goexit), hooks("c", func() {}))
-		args := make([]reflect.Value, fields.Field(i).Type.NumIn())
-		for k := range args {
-			args[k] = reflect.Zero(fields.Field(i).Type.In(k))
-		}
-		args[0] = reflect.ValueOf("1")
-		done := make(chan struct{})
-		go func() {
-			defer close(done)
-			defer func() { _ = recover() }()
-			reflect.ValueOf(chain).Elem().Field(i).Call(args)
-		}()
-		<-done
-		require.Equal(t, []string{"a1", "b1", "c1"}, called, name)
-		for k := range fields.NumField() {
-			require.Equal(t, k != i, reflect.ValueOf(chain).Elem().Field(k).IsNil(), "none of the list has %s", fields.Field(k).Name)
-		}
-	}
-	require.Equal(t, &leadership.Hooks{}, leadership.ChainHooks())
-}
-
 func TestStateHasAName(t *testing.T) {
 	for s := leadership.Idle; s <= leadership.WindingDown; s++ {
 		require.NotContains(t, s.String(), "state ")
@@ -243,4 +204,130 @@ func TestStateHasAName(t *testing.T) {
 	require.Equal(t, "state 99", leadership.State(99).String())
 	require.ErrorIs(t, leadership.ErrRequested, leadership.ErrResigned)
 	require.False(t, errors.Is(leadership.ErrResigned, leadership.ErrRequested))
+}
+
+// diarist returns hooks that write into a diary.
+func diarist(d *diary) *leadership.Options {
+	return &leadership.Options{Hooks: &leadership.Hooks{
+		TermBegan:            func(string, uint64) { d.add("began") },
+		ResignationRequested: func(string, uint64) { d.add("requested") },
+		TermEnded:            func(_ string, _ uint64, cause error) { d.add("ended: %v", cause) },
+	}}
+}
+
+// TestRequestedResignation: the leader's work stops first, then its ballot is removed, and it stands again at the back.
+func TestRequestedResignation(t *testing.T) {
+	virtual(t, func(w *world) {
+		d := &diary{}
+		one, two := w.candidate(w.open(), "one", diarist(d)), w.candidate(w.open(), "two", nil)
+		stopping := make(chan struct{})
+		go func() {
+			_ = one.Run(background, func(ctx context.Context, term *leadership.Term) error {
+				<-ctx.Done()
+				<-stopping
+				return context.Cause(ctx)
+			})
+		}()
+		w.until(one.IsLeader)
+		two.RunForElection()
+		synctest.Wait()
+		token := one.Term().Token()
+		require.NoError(w, w.observer.RequestResignation(background, election, token))
+		synctest.Wait()
+		require.False(w, one.IsLeader())
+		require.False(w, two.IsLeader(), "the old leader's work has not stopped")
+		require.Equal(w, []string{"one", "two"}, w.ballots())
+		require.Equal(w, []string{"began", "requested", "ended: resigned: an operator has asked for the resignation"}, d.all())
+		close(stopping)
+		w.until(two.IsLeader)
+		w.until(func() bool { return len(w.ballots()) == 2 })
+		require.Equal(w, []string{"two", "one"}, w.ballots())
+
+		require.NoError(w, w.observer.RequestResignation(background, election, token), "it has resigned")
+		time.Sleep(ttl)
+		require.True(w, two.IsLeader(), "it was not asked")
+	})
+}
+
+// TestRequestedResignationOfOneThatWaits: it gives its ballot back at once, without a term, and stands again behind all
+// others.
+func TestRequestedResignationOfOneThatWaits(t *testing.T) {
+	virtual(t, func(w *world) {
+		d := &diary{}
+		first := w.lead(w.open(), "one")
+		two, three := w.candidate(w.open(), "two", diarist(d)), w.candidate(w.open(), "three", nil)
+		two.RunForElection()
+		synctest.Wait()
+		three.RunForElection()
+		synctest.Wait()
+		for range 5 {
+			list, err := w.observer.Ballots(background, election)
+			require.NoError(w, err)
+			require.Equal(w, []string{"one", "two", "three"}, w.ballots())
+			for _, b := range list[1:] {
+				require.NoError(w, w.observer.RequestResignation(background, election, b.Token))
+				w.until(func() bool { return len(w.ballots()) == 3 && w.ballots()[2] == b.Value })
+			}
+		}
+		require.Empty(w, d.all())
+		require.NoError(w, first.Withdraw(background))
+		w.until(two.IsLeader)
+	})
+}
+
+// Campaign returns at once when an operator asks for the resignation of its ballot.
+func TestRequestEndsACampaign(t *testing.T) {
+	virtual(t, func(w *world) {
+		w.lead(w.open(), "one")
+		c := w.candidate(w.open(), "two", nil)
+		ended := make(chan error, 1)
+		go func() { _, err := c.Campaign(background); ended <- err }()
+		synctest.Wait()
+		require.NoError(w, w.observer.RequestResignation(background, election, c.Status().Token))
+		err := <-ended
+		require.ErrorIs(w, err, leadership.ErrRequested)
+		require.ErrorIs(w, err, leadership.ErrResigned)
+		require.Equal(w, []string{"one"}, w.ballots())
+		require.Zero(w, w.now())
+	})
+}
+
+// TestRequestsAreNoChurn: however often an operator asks a candidate to resign, it stands again at once.
+func TestRequestsAreNoChurn(t *testing.T) {
+	const soon = 10 * time.Millisecond // the back-off begins with one
+	virtualRun(t, "of one that leads", func(w *world) {
+		c := w.candidate(w.open(), "a", nil)
+		c.RunForElection()
+		w.until(c.IsLeader)
+		for i := range 20 {
+			asked, token := w.now(), c.Term().Token()
+			require.NoError(w, w.observer.RequestResignation(background, election, token))
+			w.until(func() bool { term := c.Term(); return term != nil && term.Token() > token })
+			require.Less(w, w.now()-asked, soon, "after %d requests", i+1)
+		}
+	})
+	virtualRun(t, "of one that waits", func(w *world) {
+		st := &fakeStore{Store: w.open()}
+		cast := 0
+		st.cast = func(ctx context.Context, election, value string) (store.Ballot, error) {
+			cast++
+			ballot, err := st.Store.Cast(ctx, election, value)
+			return askedBallot{ballot}, err
+		}
+		c := w.candidate(st, "a", nil)
+		c.RunForElection()
+		w.at(20 * soon)
+		require.GreaterOrEqual(w, cast, 20)
+		require.False(w, c.IsLeader())
+	})
+}
+
+// askedBallot is one whose owner has been asked to resign.
+type askedBallot struct{ store.Ballot }
+
+// ResignationRequested implements store.Ballot.
+func (askedBallot) ResignationRequested() <-chan struct{} {
+	asked := make(chan struct{})
+	close(asked)
+	return asked
 }

@@ -2,7 +2,11 @@ package leadership_test
 
 import (
 	"context"
-	"runtime"
+	"fmt"
+	"math/rand/v2"
+	"regexp"
+	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -64,14 +68,6 @@ func TestEndsInEveryState(t *testing.T) {
 	}
 }
 
-// campaignOnce is a caller of Campaign that works until its term ends.
-func campaignOnce(c *leadership.Candidate) {
-	if term, err := c.Campaign(background); err == nil {
-		<-term.Context().Done()
-		_ = term.Withdraw(background)
-	}
-}
-
 // A normal Stop is not an error: neither the hook nor the channel reports one, in any order of the goroutines.
 func TestStopIsNotAnError(t *testing.T) {
 	virtual(t, func(w *world) {
@@ -91,17 +87,6 @@ func TestStopIsNotAnError(t *testing.T) {
 			}
 		}
 	})
-}
-
-// isDone reports whether Done is closed when everything is at rest.
-func isDone(s stoppable) bool {
-	synctest.Wait()
-	select {
-	case <-s.Done():
-		return true
-	default:
-		return false
-	}
 }
 
 // Done is closed at once if nothing had begun, and not before Stop.
@@ -255,8 +240,188 @@ func TestCloseUnderEverything(t *testing.T) {
 	})
 }
 
-// stacks returns the stacks of all goroutines. runtime.NumGoroutine also counts some that are about to end.
-func stacks() string {
-	buf := make([]byte, 1<<20)
-	return string(buf[:runtime.Stack(buf, true)])
+// A process may lead or follow thousands of elections. Each costs two goroutines of the library's, one here and one of the
+// engine, and the one that called Run.
+func TestGoroutinesOfEachElection(t *testing.T) {
+	const elections = 50
+	name := func(i int) string { return fmt.Sprint("one/", i) }
+	virtualRun(t, "led", func(w *world) {
+		st := w.open()
+		ctx, cancel := context.WithCancel(background)
+		defer cancel()
+		run := func(i int) <-chan error {
+			c, err := leadership.NewCandidate(st, name(i), "a", nil)
+			require.NoError(w, err)
+			result := async(func() error { return c.Run(ctx, serve) })
+			w.until(c.IsLeader)
+			return result
+		}
+		results := []<-chan error{run(0)}
+		before := goroutines()
+		for i := range elections {
+			results = append(results, run(i+1))
+		}
+		w.at(2 * ttl)
+		require.Equal(w, 3*elections, goroutines()-before)
+		cancel()
+		for _, result := range results {
+			require.ErrorIs(w, <-result, context.Canceled)
+		}
+	})
+	virtualRun(t, "followed", func(w *world) {
+		st := w.open()
+		follow := func(i int) {
+			f, err := leadership.NewFollower(st, name(i), nil)
+			require.NoError(w, err)
+			w.Cleanup(func() { w.end(f) })
+			f.Start()
+		}
+		follow(0)
+		before := goroutines()
+		for i := range elections {
+			follow(i + 1)
+		}
+		w.at(2 * ttl)
+		require.Equal(w, 2*elections, goroutines()-before)
+	})
+}
+
+// goroutines returns how many there are in this test's bubble when everything is at rest.
+func goroutines() int {
+	synctest.Wait()
+	all := stacks()
+	return strings.Count(all, regexp.MustCompile(`synctest bubble \d+\]`).FindString(all)) // the first is this goroutine
+}
+
+// Hooks and a log cost no goroutine while there is nothing to report.
+func TestHooksCostNoGoroutine(t *testing.T) {
+	virtual(t, func(w *world) {
+		var happened diary
+		var log journal
+		st := w.open()
+		lead := func(opts *leadership.Options) int {
+			before := goroutines()
+			c := w.candidate(st, "a", opts)
+			c.RunForElection()
+			w.until(c.IsLeader)
+			w.at(w.now() + 2*ttl)
+			cost := goroutines() - before
+			halt(c)
+			synctest.Wait()
+			return cost
+		}
+		lead(nil) // opens the session
+		plain := lead(nil)
+		require.Equal(w, plain, lead(&leadership.Options{Hooks: keeping(w, &happened), Logger: log.logger()}))
+	})
+}
+
+// TestNothingWaitsForANewLeaderCallbackThatHangs: however often a candidate stands again meanwhile, no goroutine of an earlier
+// turn waits.
+func TestNothingWaitsForANewLeaderCallbackThatHangs(t *testing.T) {
+	virtual(t, func(w *world) {
+		other := w.lead(w.open(), "other")
+		c := w.candidate(w.open(), "a", nil)
+		released := make(chan struct{})
+		c.OnNewLeader(func(context.Context, leadership.Leader) { <-released })
+		c.RunForElection()
+		synctest.Wait()
+		require.NoError(w, other.Withdraw(background))
+		again := func(times int) int {
+			for range times {
+				token := c.Term().Token()
+				c.Resign()
+				w.until(func() bool { term := c.Term(); return term != nil && term.Token() > token })
+			}
+			return goroutines()
+		}
+		w.until(c.IsLeader)
+		before := again(1)
+		require.Equal(w, before, again(10))
+		close(released)
+	})
+}
+
+// Many goroutines call every method at once, in any order: nothing deadlocks, panics or is left behind.
+func TestEverythingAtOnce(t *testing.T) {
+	for range often(20) {
+		virtual(t, func(w *world) {
+			st := w.open()
+			f := w.follower(st, nil)
+			f.OnNewLeader(func(context.Context, leadership.Leader) {})
+			f.OnLeaderGone(func(context.Context) {})
+			var candidates []*leadership.Candidate
+			for _, value := range []string{"a", "b", "c"} {
+				c := w.candidate(st, value, nil)
+				c.OnWon(func(context.Context, *leadership.Term) error { return nil })
+				c.OnNewLeader(func(context.Context, leadership.Leader) {})
+				c.OnTakeoverFailed(func(error) {})
+				candidates = append(candidates, c)
+			}
+			ctx, cancel := context.WithTimeout(background, time.Minute)
+			defer cancel()
+			calls := []func(c *leadership.Candidate){
+				func(c *leadership.Candidate) { _ = c.Run(ctx, leadership.Lead) },
+				func(c *leadership.Candidate) { c.RunForElection() },
+				func(c *leadership.Candidate) {
+					if term, err := c.Campaign(ctx); err == nil {
+						_ = term.Acknowledge(ctx)
+						term.Remaining()
+						term.Deadline()
+						_ = term.Withdraw(ctx)
+					}
+				},
+				func(c *leadership.Candidate) { c.Resign() },
+				func(c *leadership.Candidate) {
+					if term := c.Term(); term != nil {
+						_ = term.Acknowledge(ctx)
+					}
+				},
+				func(c *leadership.Candidate) { c.IsLeader() },
+				func(*leadership.Candidate) { f.FollowElection() },
+				func(*leadership.Candidate) { f.Start(); f.Leader(); f.AsOf() },
+				func(*leadership.Candidate) { _, _ = f.Wait(ctx) },
+				func(*leadership.Candidate) { st.Faults().LoseReplies() },
+				func(*leadership.Candidate) { st.Faults().Heal() },
+			}
+			var all sync.WaitGroup
+			for range 200 {
+				all.Go(func() {
+					time.Sleep(time.Duration(rand.IntN(1000)) * time.Millisecond)
+					calls[rand.IntN(len(calls))](candidates[rand.IntN(len(candidates))])
+				})
+			}
+			w.at(2 * time.Second)
+			st.Faults().Heal()
+			for range 3 {
+				for _, c := range candidates {
+					all.Go(func() { halt(c) })
+				}
+				all.Go(func() { halt(f) })
+			}
+			all.Wait()
+			synctest.Wait()
+			require.Less(w, w.now(), time.Minute)
+			require.Empty(w, w.ballots())
+		})
+	}
+}
+
+// The candidate is not idle before all that Run has started is over.
+func TestRunIsNotOverBeforeItsCallbacks(t *testing.T) {
+	virtual(t, func(w *world) {
+		w.lead(w.open(), "other")
+		c := w.candidate(w.open(), "a", nil)
+		resumed := make(chan struct{})
+		c.OnNewLeader(func(context.Context, leadership.Leader) { <-resumed })
+		ctx, cancel := context.WithCancel(background)
+		result := async(func() error { return c.Run(ctx, serve) })
+		require.True(w, pending(result))
+		cancel()
+		require.True(w, pending(result))
+		_, err := c.Campaign(background)
+		close(resumed)
+		require.ErrorIs(w, err, leadership.ErrRunning)
+		require.ErrorIs(w, <-result, context.Canceled)
+	})
 }

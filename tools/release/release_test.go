@@ -3,6 +3,7 @@ package release
 
 import (
 	"bytes"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -21,6 +22,10 @@ const (
 	command = library + "/cmd/leadership"
 )
 
+// whole runs all of it. Without it the modules are unzipped and built beside the other modules that this machine has
+// downloaded and compiled already, which takes a tenth of the time.
+var whole = flag.Bool("whole", false, "download all modules into an empty cache, and install the command")
+
 // others are the modules that require the library, by their directories.
 var others = []string{"cmd/leadership", "contrib/grpcresolver", "contrib/otel", "contrib/prom", "store/postgres"}
 
@@ -28,17 +33,18 @@ var others = []string{"cmd/leadership", "contrib/grpcresolver", "contrib/otel", 
 // requires of the library. An importer of the library gets nothing that the command or the exporters alone need.
 func TestRelease(t *testing.T) {
 	u := newUser(t)
-
-	u.run(u.home, "go", "install", command+"@"+u.version)
-	if said := u.run(u.home, filepath.Join(u.home, "bin", "leadership"), "version"); !strings.HasPrefix(said, "leadership "+u.version+" ") {
-		t.Errorf("leadership version prints %q, not %s", said, u.version)
+	if *whole {
+		u.run(u.home, "go", "install", command+"@"+u.version)
+		if said := u.run(u.home, filepath.Join(u.home, "bin", "leadership"), "version"); !strings.HasPrefix(said, "leadership "+u.version+" ") {
+			t.Errorf("leadership version prints %q, not %s", said, u.version)
+		}
+	} else {
+		dir := u.unzipped[command]
+		u.replace(dir)
+		u.run(dir, "go", "build", "./...") // of several packages: nothing is linked
 	}
 
-	dir := filepath.Join(u.home, "importer")
-	write(t, filepath.Join(dir, "main.go"), []byte(importer))
-	u.run(dir, "go", "mod", "init", "example.org/importer")
-	u.run(dir, "go", "mod", "edit", "-require="+library+"@"+u.version)
-	u.run(dir, "go", "mod", "tidy")
+	dir := u.program(importer, library)
 	u.run(dir, "go", "build")
 	if said := u.run(dir, filepath.Join(dir, "importer")); said != "true\n" {
 		t.Errorf("the importer prints %q", said)
@@ -63,12 +69,7 @@ func TestRelease(t *testing.T) {
 // TestReleaseOfExporters: a program can import the modules of contrib, and the store for PostgreSQL.
 func TestReleaseOfExporters(t *testing.T) {
 	u := newUser(t)
-	dir := filepath.Join(u.home, "importer")
-	write(t, filepath.Join(dir, "main.go"), []byte(exporter))
-	u.run(dir, "go", "mod", "init", "example.org/importer")
-	u.run(dir, "go", "get", library+"/contrib/otel@"+u.version, library+"/contrib/prom@"+u.version, library+"/contrib/grpcresolver@"+u.version,
-		library+"/store/postgres@"+u.version)
-	u.run(dir, "go", "mod", "tidy")
+	dir := u.program(exporter, library, library+"/contrib/otel", library+"/contrib/prom", library+"/contrib/grpcresolver", library+"/store/postgres")
 	u.run(dir, "go", "build")
 	if said := u.run(dir, filepath.Join(dir, "importer")); said != "true true leadership\n" {
 		t.Errorf("the importer prints %q", said)
@@ -122,15 +123,16 @@ func main() {
 }
 `
 
-// user is someone with an empty module cache. The proxy has this clone's modules as the version to be released.
+// user has this clone's modules as the version to be released: with -whole from a proxy, and an empty module cache.
 type user struct {
 	*testing.T
 	home, version string
+	unzipped      map[string]string // the folder of each module, without -whole
 	env           []string
 }
 
 func newUser(t *testing.T) user {
-	u := user{T: t, home: t.TempDir()}
+	u := user{T: t, home: t.TempDir(), unzipped: map[string]string{}}
 	for _, dir := range others {
 		for _, r := range parse(t, filepath.Join(root, dir, "go.mod")).Require {
 			if r.Mod.Path != library {
@@ -143,20 +145,47 @@ func newUser(t *testing.T) user {
 		}
 	}
 	proxy := filepath.Join(u.home, "proxy")
-	publish(t, proxy, module.Version{Path: library, Version: u.version}, root)
+	u.publish(proxy, library, root)
 	for _, dir := range others {
-		publish(t, proxy, module.Version{Path: library + "/" + dir, Version: u.version}, filepath.Join(root, dir))
+		u.publish(proxy, library+"/"+dir, filepath.Join(root, dir))
+	}
+	u.env = append(os.Environ(), "GOWORK=off")
+	if !*whole {
+		u.env = append(u.env, "GOFLAGS=-mod=mod -race", "GONOSUMDB=*") // with the race detector, as make test compiles the other modules
+		return u
 	}
 
 	// Other modules come from the module cache of this machine, or else from where they usually do.
 	cached := filepath.Join(strings.TrimSpace(u.run(".", "go", "env", "GOMODCACHE")), "cache", "download")
 	proxies := "file://" + proxy + ",file://" + cached + "," + strings.TrimSpace(u.run(".", "go", "env", "GOPROXY"))
-	u.env = append(os.Environ(),
-		"GOPROXY="+proxies, "GONOPROXY=none", "GONOSUMDB="+library, "GOWORK=off",
+	u.env = append(u.env,
+		"GOPROXY="+proxies, "GONOPROXY=none", "GONOSUMDB="+library,
 		"GOMODCACHE="+filepath.Join(u.home, "modules"), "GOBIN="+filepath.Join(u.home, "bin"),
 		"GOFLAGS=-modcacherw -trimpath", // so that the directory can be removed, and compiled packages are found the next time
 	)
 	return u
+}
+
+// program writes a program in a module that requires some of the modules, and returns the folder.
+func (u user) program(text string, modules ...string) (dir string) {
+	u.Helper()
+	dir = filepath.Join(u.home, "importer")
+	write(u.T, filepath.Join(dir, "main.go"), []byte(text))
+	u.run(dir, "go", "mod", "init", "example.org/importer")
+	for _, m := range modules {
+		u.run(dir, "go", "mod", "edit", "-require="+m+"@"+u.version)
+	}
+	u.replace(dir)
+	u.run(dir, "go", "mod", "tidy")
+	return dir
+}
+
+// replace makes the module in a folder use the modules that are unzipped.
+func (u user) replace(dir string) {
+	u.Helper()
+	for path, replacement := range u.unzipped {
+		u.run(dir, "go", "mod", "edit", "-replace="+path+"="+replacement)
+	}
 }
 
 // run runs a program in a directory, and returns what the program prints.
@@ -172,25 +201,35 @@ func (u user) run(dir, name string, args ...string) string {
 	return stdout.String()
 }
 
-// publish puts the module of a directory into a proxy, in the layout of https://go.dev/ref/mod#goproxy-protocol.
-func publish(t *testing.T, proxy string, m module.Version, dir string) {
-	t.Helper()
+// publish puts the module of a directory into a proxy, in the layout of https://go.dev/ref/mod#goproxy-protocol, or
+// unzips it again.
+func (u user) publish(proxy, path, dir string) {
+	u.Helper()
+	if replaced := parse(u.T, filepath.Join(dir, "go.mod")).Replace; len(replaced) > 0 {
+		u.Errorf("%s has a replace directive, so that go install refuses the module", dir)
+	}
+	m := module.Version{Path: path, Version: u.version}
+	base := filepath.Join(proxy, filepath.FromSlash(m.Path), "@v")
 	var files bytes.Buffer
 	if err := zip.CreateFromDir(&files, m, dir); err != nil {
-		t.Fatal(err)
+		u.Fatal(err)
+	}
+	archive := filepath.Join(base, m.Version+".zip")
+	write(u.T, archive, files.Bytes())
+	if !*whole {
+		u.unzipped[path] = filepath.Join(u.home, "unzipped", filepath.FromSlash(path), "@"+m.Version)
+		if err := zip.Unzip(u.unzipped[path], m, archive); err != nil {
+			u.Fatal(err)
+		}
+		return
 	}
 	mod, err := os.ReadFile(filepath.Join(dir, "go.mod"))
 	if err != nil {
-		t.Fatal(err)
+		u.Fatal(err)
 	}
-	if replaced := parse(t, filepath.Join(dir, "go.mod")).Replace; len(replaced) > 0 {
-		t.Errorf("%s has a replace directive, so that go install refuses the module", dir)
-	}
-	base := filepath.Join(proxy, filepath.FromSlash(m.Path), "@v")
-	write(t, filepath.Join(base, "list"), []byte(m.Version+"\n"))
-	write(t, filepath.Join(base, m.Version+".info"), fmt.Appendf(nil, `{"Version":%q}`, m.Version))
-	write(t, filepath.Join(base, m.Version+".mod"), mod)
-	write(t, filepath.Join(base, m.Version+".zip"), files.Bytes())
+	write(u.T, filepath.Join(base, "list"), []byte(m.Version+"\n"))
+	write(u.T, filepath.Join(base, m.Version+".info"), fmt.Appendf(nil, `{"Version":%q}`, m.Version))
+	write(u.T, filepath.Join(base, m.Version+".mod"), mod)
 }
 
 func parse(t *testing.T, path string) *modfile.File {

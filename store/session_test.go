@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -34,5 +35,26 @@ func TestCheckSession(t *testing.T) {
 		}
 		require.EqualError(t, err, c.want)
 		require.ErrorIs(t, err, store.ErrInvalid)
+	}
+}
+
+func TestSessionOptions(t *testing.T) {
+	for raw, want := range map[string]string{
+		"z://h":                  "10s 3.333333333s",
+		"z://h?ttl=30s":          "30s 10s",
+		"z://h?ttl=30s&grace=5s": "30s 5s",
+		"z://h?grace=1s":         "10s 1s",
+	} {
+		u, err := store.ParseURL(raw)
+		require.NoError(t, err)
+		ttl, grace := u.Session()
+		require.NoError(t, u.Check())
+		require.Equal(t, want, fmt.Sprint(ttl, " ", grace))
+	}
+	for _, raw := range []string{"z://h?ttl=0s", "z://h?grace=0s", "z://h?ttl=x", "z://h?grace="} {
+		u, err := store.ParseURL(raw)
+		require.NoError(t, err)
+		u.Session()
+		require.ErrorIs(t, u.Check(), store.ErrInvalid, raw)
 	}
 }

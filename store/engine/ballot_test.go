@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"log/slog"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -374,4 +375,157 @@ func TestSessionThatIsGivenUpEndsAfterTheLeadersWork(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestWithdrawAfterTheSessionWasGivenUp because there were no answers does not wait for one: nothing is sent any more.
+func TestWithdrawAfterTheSessionWasGivenUp(t *testing.T) {
+	play(t, Settings{}, func(t *testing.T, s *scene) {
+		b, _ := s.leading(1)
+		s.session.ends(errLater)
+		c := s.withdraw(t.Context(), b)
+		require.True(t, c.returned(), "at once")
+		require.ErrorIs(t, c.err, errLater, "it might stand")
+	})
+}
+
+// TestWithdrawAfterTheEndOfASession that was given up succeeds if the service has confirmed the end: the entry is gone.
+func TestWithdrawAfterTheEndOfASession(t *testing.T) {
+	for _, confirmed := range []bool{true, false} {
+		var log strings.Builder
+		play(t, Settings{Logger: slog.New(slog.NewTextHandler(&log, nil))}, func(t *testing.T, s *scene) {
+			b := s.cast(1, Place{})
+			s.next("Entry").shows(State{Token: 1, Session: s.scripted.session.ID()})
+			s.session.ends(errDisk)
+			end := s.next("End")
+			if !confirmed {
+				end.fail(store.ErrUnavailable)
+				require.ErrorIs(t, b.Withdraw(t.Context()), errDisk, "it might stand")
+				require.Contains(t, log.String(), "the end of the session is not confirmed")
+				return
+			}
+			end.answer(answer{})
+			require.NoError(t, b.Withdraw(t.Context()))
+			require.Empty(t, log.String())
+			require.ErrorIs(t, b.Err(), errDisk, "the first reason stays")
+			s.quiet()
+		})
+	}
+}
+
+// TestWithdrawAfterARefusal succeeds once the session has ended, which took the entry along.
+func TestWithdrawAfterARefusal(t *testing.T) {
+	play(t, Settings{}, func(t *testing.T, s *scene) {
+		b, _ := s.leading(1)
+		c := s.withdraw(t.Context(), b)
+		s.next("Remove").fail(store.ErrDenied)
+		require.True(t, c.returned())
+		require.ErrorIs(t, c.err, store.ErrDenied)
+		s.next("End").answer(answer{})
+		require.NoError(t, b.Withdraw(t.Context()))
+	})
+}
+
+// TestAcknowledgeSaysThatItsBallotIsLost, also if the driver's error does not.
+func TestAcknowledgeSaysThatItsBallotIsLost(t *testing.T) {
+	play(t, Settings{}, func(t *testing.T, s *scene) {
+		b, own := s.leading(1)
+		s.deaf.Store(true)
+		c := s.acknowledge(b)
+		own.goes()
+		s.next("Acknowledge").fail(errLater)
+		require.True(t, c.returned())
+		require.ErrorIs(t, c.err, store.ErrLost)
+		require.ErrorIs(t, c.err, store.ErrUnknownOutcome)
+		s.deaf.Store(false)
+	})
+}
+
+// TestWatchThatIsRefusedWhileTheBallotIsWithdrawn: the removal that is under way is enough.
+func TestWatchThatIsRefusedWhileTheBallotIsWithdrawn(t *testing.T) {
+	play(t, Settings{}, func(t *testing.T, s *scene) {
+		b := s.cast(7, behind)
+		entry := s.next("Entry")
+		s.deaf.Store(true)
+		s.withdraw(t.Context(), b)
+		entry.fail(store.ErrDenied)
+		require.Equal(t, 1, s.count("Remove"))
+		s.deaf.Store(false)
+	})
+}
+
+// TestTermNeedsALeaseThatARenewalReaches: a ballot whose lease would end before the next renewal can arrive is not told
+// that it is first until a renewal has come.
+func TestTermNeedsALeaseThatARenewalReaches(t *testing.T) {
+	const trip = ttl / 5
+	play(t, Settings{}, func(t *testing.T, s *scene) {
+		s.casting(t.Context(), "y")
+		s.next("Open")
+		time.Sleep(trip) // what opening the session proves is as old as that
+		s.next("Open").answer(answer{})
+		s.next("Enter").answer(entered(1, Place{}))
+		s.next("Entry").shows(State{Token: 1})
+		b := s.cast(2, Place{})
+		s.next("Entry").shows(State{Token: 2})
+		require.NoError(t, b.Wait(t.Context()), "another round trip fits into the lease")
+
+		time.Sleep(b.Lease().Remaining() - trip + time.Nanosecond)
+		late := s.wait(b)
+		require.False(t, late.returned(), "a renewal that is sent now comes too late")
+		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		defer cancel()
+		require.ErrorIs(t, b.Wait(ctx), context.DeadlineExceeded)
+		sent := store.Now()
+		time.Sleep(trip / 2)
+		s.session.renew(Proof{Sent: sent, Valid: ttl * 2 / 3})
+		require.True(t, late.returned())
+		require.NoError(t, late.err)
+		time.Sleep(b.Lease().Remaining() - time.Nanosecond)
+		require.NoError(t, b.Wait(t.Context()), "renewals reach it")
+		require.True(t, s.holds(b))
+
+		time.Sleep(time.Nanosecond) // the lease ends, and the next one begins with what is left of a late renewal
+		sent = store.Now()
+		time.Sleep(trip * 2)
+		s.session.renew(Proof{Sent: sent, Valid: trip * 3})
+		late = s.wait(b)
+		require.False(t, late.returned())
+		s.session.renew(Proof{Sent: store.Now(), Valid: ttl})
+		require.True(t, late.returned())
+		require.NoError(t, late.err)
+	})
+}
+
+// TestWaitWithoutALease: that the lease has ended is the caller's to look at; and a ballot that is lost meanwhile is lost.
+func TestWaitWithoutALease(t *testing.T) {
+	play(t, Settings{}, func(t *testing.T, s *scene) {
+		s.casting(t.Context(), "y")
+		s.next("Open")
+		time.Sleep(ttl / 2)
+		s.next("Open").answer(answer{})
+		s.find("Enter").fail(store.ErrDenied)
+		b := s.cast(1, Place{})
+		own := s.find("Entry").shows(State{Token: 1})
+		one := s.wait(b)
+		require.False(t, one.returned())
+		time.Sleep(b.Lease().Remaining())
+		require.True(t, one.returned())
+		require.NoError(t, one.err)
+		s.session.renew(Proof{Sent: store.Now(), Valid: ttl})
+		require.NoError(t, b.Wait(t.Context()))
+		own.goes()
+		require.ErrorIs(t, b.Wait(t.Context()), store.ErrLost)
+	})
+	play(t, Settings{}, func(t *testing.T, s *scene) {
+		s.casting(t.Context(), "y")
+		s.next("Open")
+		time.Sleep(ttl / 2)
+		s.next("Open").answer(answer{})
+		s.find("Enter").fail(store.ErrDenied)
+		b := s.cast(1, Place{})
+		own := s.find("Entry").shows(State{Token: 1})
+		one := s.wait(b)
+		own.goes()
+		require.True(t, one.returned())
+		require.ErrorIs(t, one.err, store.ErrLost)
+	})
 }

@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/go-leadership/leadership/store"
 	"github.com/stretchr/testify/require"
 )
 
@@ -100,4 +101,96 @@ func TestTurnsOfTheNextOutage(t *testing.T) {
 		time.Sleep(time.Nanosecond)
 		require.Equal(t, 1, s.count("Ballots"))
 	})
+}
+
+// TestPauseHoldsNoPlace: reads that have failed pause, and as many others go on meanwhile.
+func TestPauseHoldsNoPlace(t *testing.T) {
+	play(t, Settings{}, func(t *testing.T, s *scene) {
+		for i := range places {
+			s.cast(uint64(i+1), Place{})
+		}
+		require.Equal(t, places, s.count("Entry"))
+		for range places {
+			s.find("Entry").fail(Answered(errLater))
+		}
+		s.cast(100, Place{})
+		require.Equal(t, 1, s.count("Entry"))
+	})
+}
+
+// TestBallotThatMightLeadGoesFirst, before all reads that wait for a place.
+func TestBallotThatMightLeadGoesFirst(t *testing.T) {
+	play(t, Settings{}, func(t *testing.T, s *scene) {
+		_, _, prev := s.waitingBehind(Place{Nearest: "other", More: true})
+		for i := range 2 * places {
+			go func() { _, _ = s.Observe(t.Context(), fmt.Sprint("y", i), nil) }()
+		}
+		require.Equal(t, places, s.count("Leader"))
+		next := func(op string) *request {
+			require.Zero(t, s.count(op))
+			s.find("Leader").shows(State{})
+			require.Equal(t, 1, s.count(op))
+			require.Equal(t, places-1, s.count("Leader"))
+			return s.find(op)
+		}
+		prev.tells(News{Over: true}) // it might have gone
+		prev = next("Entry").shows(other)
+		prev.goes()
+		next("Ahead")
+	})
+}
+
+// TestSilentWatchIsReadInItsTurn: with N things to read, within N paces, however many ballots come and go meanwhile.
+func TestSilentWatchIsReadInItsTurn(t *testing.T) {
+	play(t, Settings{}, func(t *testing.T, s *scene) {
+		s.leading(1)
+		s.leading(2)
+		s.waitingBehind(behind) // its watches are silent from now on
+		read := 0
+		for i := range 20 {
+			token := uint64(100 + i)
+			short, _ := s.leading(token)
+			time.Sleep(pace)
+			for s.count("Entry") > 0 {
+				r := s.find("Entry")
+				switch r.key {
+				case "other":
+					read++
+					r.shows(other)
+				default:
+					var token uint64
+					_, err := fmt.Sscanf(r.key, "own%d", &token)
+					require.NoError(t, err)
+					r.shows(State{Token: token})
+				}
+			}
+			s.withdraw(t.Context(), short)
+			s.find("Remove").answer(answer{})
+		}
+		require.GreaterOrEqual(t, read, 4, "20 paces, and 4 to read at most at once")
+	})
+}
+
+// TestPlaceOfARequestThatHasGone is given back, also if the request was let through at the moment at which it went.
+func TestPlaceOfARequestThatHasGone(t *testing.T) {
+	for range 50 { // select is random
+		synctest.Test(t, func(t *testing.T) {
+			g := &gate{taken: places}
+			ctx, cancel := context.WithCancel(t.Context())
+			var err error
+			go func() { err = g.enter(ctx, reads) }()
+			synctest.Wait()
+			g.mu.Lock()
+			cancel()
+			g.give(reads)
+			g.mu.Unlock()
+			synctest.Wait()
+			if err == nil {
+				g.leave(reads)
+			} else {
+				require.ErrorIs(t, err, store.ErrUnavailable)
+			}
+			require.Equal(t, places-1, g.taken)
+		})
+	}
 }

@@ -6,6 +6,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/go-leadership/leadership/internal/suspension"
+	"github.com/go-leadership/leadership/store"
 	"github.com/stretchr/testify/require"
 )
 
@@ -127,5 +129,185 @@ func TestConfirmWithoutAnAnswer(t *testing.T) {
 		require.Error(t, lost.ctx.Err())
 		time.Sleep(pace)
 		require.NotSame(t, lost, s.next("Confirm"))
+	})
+}
+
+// TestAsOfOfAReadThatTellsNone, as on etcd if an event overtakes the answer: AsOf is when the engine asked.
+func TestAsOfOfAReadThatTellsNone(t *testing.T) {
+	play(t, Settings{}, func(t *testing.T, s *scene) {
+		asked := time.Now()
+		c := s.observe(nil)
+		read := s.next("Leader")
+		time.Sleep(time.Second)
+		read.shows(State{Leader: one})
+		require.True(t, c.returned())
+		require.Equal(t, store.Known{Leader: one, AsOf: asked}, c.value)
+	})
+}
+
+// TestAsOfOfAReadThatToldNoState, since its watch was over before, is that of the known state.
+func TestAsOfOfAReadThatToldNoState(t *testing.T) {
+	play(t, Settings{}, func(t *testing.T, s *scene) {
+		watch := s.watched()
+		known := s.observation().now()
+		time.Sleep(time.Second)
+		watch.tells(News{Over: true})
+		read := s.next("Leader")
+		read.tells(News{Over: true})
+		read.answer(answer{})
+		require.Equal(t, known, s.observation().now())
+		s.quiet()
+		time.Sleep(50 * time.Millisecond)
+		s.next("Leader") // again
+	})
+}
+
+// TestReadThatIsOvertakenByNews: its answer comes after the news of a later change. The news, the answer of a long
+// poll, has an earlier AsOf than the read.
+func TestReadThatIsOvertakenByNews(t *testing.T) {
+	play(t, Settings{}, func(t *testing.T, s *scene) {
+		watch := s.watched() // one leads
+		began := s.observation().now().AsOf
+		time.Sleep(time.Second)
+		c := s.observe(nil)
+		read := s.next("Leader")
+		watch.tells(News{State: &State{}, AsOf: began})
+		require.Equal(t, store.Known{AsOf: began}, s.observation().now())
+		read.shows(State{Leader: one})
+		require.Equal(t, store.Known{AsOf: began}, s.observation().now(), "a leader who had gone")
+		require.False(t, c.returned())
+		time.Sleep(50 * time.Millisecond)
+		again := s.next("Leader")
+		watch.tells(News{State: &State{Leader: two}, AsOf: began})
+		watch.tells(News{State: &State{}, AsOf: began})
+		third := store.Leader{Value: "third", Revision: two.Revision + 1}
+		again.shows(State{Leader: third})
+		require.True(t, c.returned(), "no other can have come before")
+		require.Equal(t, third, c.value.Leader)
+		s.quiet()
+	})
+}
+
+// TestReadThatIsOlderThanAConfirmation: its answer comes last, and names a leader that was gone by then.
+func TestReadThatIsOlderThanAConfirmation(t *testing.T) {
+	play(t, Settings{}, func(t *testing.T, s *scene) {
+		watch := s.watched()
+		c := s.observe(nil)
+		read := s.next("Leader")
+		time.Sleep(time.Second)
+		watch.tells(News{State: &State{}})
+		watch.tells(News{AsOf: time.Now()})
+		known := s.observation().now()
+		require.Equal(t, store.Known{AsOf: time.Now()}, known)
+		read.shows(State{Leader: one})
+		require.Equal(t, known, s.observation().now())
+		read.tells(News{State: &State{Leader: one}}) // an event of the time between
+		require.Equal(t, known, s.observation().now())
+		require.False(t, c.returned(), "no read that began after the call has told a state")
+		time.Sleep(50 * time.Millisecond)
+		s.next("Leader").shows(State{})
+		require.True(t, c.returned())
+	})
+}
+
+// TestLeaderIsReadAfterASuspension: what is known is as old as a lease would count it, whatever the monotonic clock says.
+func TestLeaderIsReadAfterASuspension(t *testing.T) {
+	play(t, Settings{}, func(t *testing.T, s *scene) {
+		watch := s.watched()
+		time.Sleep(time.Millisecond)
+		s.quiet()
+		defer suspension.Simulate(time.Hour)()
+		time.Sleep(pace / 2) // freshen looks that often
+		read := s.next("Leader")
+		require.False(t, watch.isStopped())
+		read.shows(State{Leader: one})
+		require.Equal(t, time.Now().Add(-time.Millisecond), s.observation().now().AsOf)
+	})
+}
+
+// TestPresentLeaderIsConfirmed, if the server that answers the read might be behind, as on ZooKeeper: it says as of when
+// it knows. A caller that does not need the present leader takes what it says.
+func TestPresentLeaderIsConfirmed(t *testing.T) {
+	play(t, Settings{}, func(t *testing.T, s *scene) {
+		earlier := time.Now()
+		time.Sleep(time.Second)
+		s.confirms.Store(true)
+		old := s.observe(&store.Known{Leader: two})
+		watch := s.next("Leader")
+		watch.tells(News{State: &State{Leader: one}, AsOf: earlier})
+		watch.answer(answer{stream: 1})
+		require.True(t, old.returned())
+		require.Equal(t, store.Known{Leader: one, AsOf: earlier}, old.value)
+		s.quiet()
+
+		called := time.Now()
+		c := s.observe(nil)
+		watch = s.next("Leader")
+		watch.tells(News{State: &State{Leader: one}, AsOf: earlier})
+		watch.answer(answer{stream: 1})
+		require.False(t, c.returned(), "the server might be behind")
+		confirm := s.next("Confirm")
+		confirm.fail(errLater)
+		time.Sleep(400 * time.Millisecond)
+		s.next("Confirm").answer(answer{}) // but nothing was told
+		s.quiet()
+		time.Sleep(400 * time.Millisecond)
+		confirm = s.next("Confirm")
+		watch.tells(News{State: &State{Leader: two}})
+		require.False(t, c.returned())
+		watch.tells(News{AsOf: called})
+		require.True(t, c.returned())
+		require.Equal(t, store.Known{Leader: two, AsOf: called}, c.value)
+		confirm.answer(answer{})
+		s.quiet()
+		s.observe(nil)
+		s.next("Leader") // at once: nothing was of no use
+	})
+}
+
+// TestNewsWithoutATimeIsNotConfirmed: a watch that has said as of when it knows goes on from there, also if it tells of a
+// change before it has been set.
+func TestNewsWithoutATimeIsNotConfirmed(t *testing.T) {
+	play(t, Settings{}, func(t *testing.T, s *scene) {
+		earlier := time.Now()
+		time.Sleep(time.Second)
+		s.confirms.Store(true)
+		c := s.observe(nil)
+		watch := s.next("Leader")
+		watch.tells(News{State: &State{Leader: one}, AsOf: earlier})
+		watch.shows(State{Leader: two})
+		require.False(t, c.returned(), "the server might be behind")
+		require.Equal(t, store.Known{Leader: two, AsOf: earlier}, s.observation().now())
+		s.next("Confirm")
+	})
+}
+
+// TestCallersShareAConfirmation, and one without an answer holds back no read.
+func TestCallersShareAConfirmation(t *testing.T) {
+	play(t, Settings{}, func(t *testing.T, s *scene) {
+		earlier := time.Now()
+		time.Sleep(time.Second)
+		s.confirms.Store(true)
+		var calls []*call[store.Known]
+		for range 10 {
+			calls = append(calls, s.observe(nil))
+		}
+		var watch *request
+		for s.count("Leader") > 0 {
+			watch = s.find("Leader")
+			watch.tells(News{State: &State{Leader: one}, AsOf: earlier})
+			watch.answer(answer{stream: 1})
+		}
+		require.Equal(t, 1, s.count("Confirm"))
+		for range 10 {
+			time.Sleep(100 * time.Millisecond)
+			require.Equal(t, 1, s.count("Confirm"), "one is under way")
+		}
+		watch.tells(News{Over: true})
+		s.find("Leader").shows(State{Leader: two})
+		for _, c := range calls {
+			require.True(t, c.returned())
+			require.Equal(t, two, c.value.Leader)
+		}
 	})
 }

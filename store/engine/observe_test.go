@@ -3,6 +3,8 @@ package engine
 import (
 	"context"
 	"errors"
+	"runtime"
+	"strconv"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -256,4 +258,196 @@ func TestLeaderChecksItsArguments(t *testing.T) {
 		require.True(t, c.returned())
 		require.ErrorIs(t, c.err, errDisk)
 	})
+}
+
+// TestReadWhoseOwnWatchHasToldMore: what a watch tells in turn is never older, as far as no time says so.
+func TestReadWhoseOwnWatchHasToldMore(t *testing.T) {
+	play(t, Settings{}, func(t *testing.T, s *scene) {
+		watch := s.watched()
+		watch.tells(News{State: &State{Leader: two}})
+		watch.tells(News{State: &State{Leader: one}})
+		require.Equal(t, one, s.observation().now().Leader)
+		s.quiet()
+	})
+}
+
+// TestReadThatFindsNoLeader, after other news: there is none now, since no leader of before is named.
+func TestReadThatFindsNoLeader(t *testing.T) {
+	play(t, Settings{}, func(t *testing.T, s *scene) {
+		watch := s.watched()
+		c := s.observe(nil)
+		read := s.next("Leader")
+		watch.tells(News{State: &State{Leader: two}})
+		read.shows(State{})
+		require.True(t, c.returned())
+		require.Zero(t, c.value.Leader)
+		s.quiet()
+	})
+}
+
+// TestReplacedWatchIsNotListenedTo: once the watch after it has told a state, what it tells is ignored, and the end of it, too.
+func TestReplacedWatchIsNotListenedTo(t *testing.T) {
+	for name, late := range map[string]News{
+		"another leader": {State: &State{Leader: store.Leader{Value: "three", Revision: 3}}},
+		"no leader":      {State: &State{}},
+		"over":           {Over: true},
+		"look again":     {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			play(t, Settings{}, func(t *testing.T, s *scene) {
+				old := s.watched()
+				c := s.observe(nil)
+				read := s.next("Leader").shows(State{Leader: two})
+				require.True(t, c.returned())
+				require.True(t, old.isStopped())
+				old.tells(late) // it was on its way
+				require.Equal(t, two, s.observation().now().Leader)
+				s.quiet()
+				read.tells(News{State: &State{Leader: one}})
+				require.Equal(t, one, s.observation().now().Leader, "the new one is listened to")
+			})
+		})
+	}
+}
+
+// TestObservationIgnoresAWatchThatIsOver, although the read that replaces it has not been answered.
+func TestObservationIgnoresAWatchThatIsOver(t *testing.T) {
+	play(t, Settings{}, func(t *testing.T, s *scene) {
+		watch := s.watched()
+		watch.tells(News{Over: true})
+		watch.tells(News{State: &State{Leader: two}})
+		require.Equal(t, one, s.observation().now().Leader)
+		s.next("Leader").shows(State{Leader: one})
+		s.quiet()
+	})
+}
+
+// TestReadThatWaitsForAPlace has not begun: callers that come meanwhile need no other.
+func TestReadThatWaitsForAPlace(t *testing.T) {
+	play(t, Settings{}, func(t *testing.T, s *scene) {
+		for i := range places {
+			go func() { _, _ = s.Observe(context.Background(), strconv.Itoa(i), nil) }()
+		}
+		synctest.Wait()
+		first, second := s.leader(nil), s.leader(nil)
+		s.next("Leader").shows(State{})
+		last := s.all()[places-1]
+		require.Equal(t, "x", last.election)
+		last.shows(State{Leader: one})
+		require.True(t, first.returned() && second.returned())
+		require.Equal(t, one, second.value)
+		require.Equal(t, places-1, s.count("Leader"))
+	})
+}
+
+// TestCloseEndsObserve at once with ErrClosed, also if a watch reports what Close does.
+func TestCloseEndsObserve(t *testing.T) {
+	for name, news := range map[string][]News{"nothing is told": nil, "another leader is told": {{State: &State{Leader: two}}}} {
+		t.Run(name, func(t *testing.T) {
+			play(t, Settings{}, func(t *testing.T, s *scene) {
+				watch := s.watched()
+				a, b := s.leader(&one), s.leader(&one)
+				s.leading(1)
+				closing := start(func() (struct{}, error) { return struct{}{}, s.Engine.Close() })
+				for _, n := range news {
+					watch.tells(n)
+				}
+				require.True(t, a.returned() && b.returned())
+				s.find("End").answer(answer{})
+				require.True(t, closing.returned())
+				require.ErrorIs(t, a.err, store.ErrClosed)
+				require.ErrorIs(t, b.err, store.ErrClosed)
+			})
+		})
+	}
+}
+
+// TestCloseWhileTheAnswerIsKnown ends the call with ErrClosed: the known state might be what Close has done.
+func TestCloseWhileTheAnswerIsKnown(t *testing.T) {
+	play(t, Settings{}, func(t *testing.T, s *scene) {
+		s.watched()
+		p := s.observation()
+		callers := func() int {
+			s.Engine.mu.Lock()
+			defer s.Engine.mu.Unlock()
+			return p.callers
+		}
+		result := make(chan error, 1)
+		p.mu.Lock()
+		go func() { _, err := s.Observe(context.Background(), "x", &store.Known{}); result <- err }()
+		for callers() == 0 {
+			runtime.Gosched()
+		}
+		s.life.Close()
+		p.mu.Unlock()
+		require.ErrorIs(t, <-result, store.ErrClosed)
+	})
+}
+
+// TestLowerRevisionOfANewWatch is shown to followers: the service has lost transactions, as its driver has proved before
+// it told that. What the watch before still tells is not, nor is a lower revision that another watch has overtaken.
+func TestLowerRevisionOfANewWatch(t *testing.T) {
+	play(t, Settings{}, func(t *testing.T, s *scene) {
+		began := time.Now()
+		c := s.observe(nil)
+		before := s.next("Leader").shows(State{Leader: two})
+		require.True(t, c.returned())
+		c = s.observe(&c.value)
+		before.tells(News{Over: true})
+		time.Sleep(time.Second)
+		after := s.next("Leader").shows(State{Leader: one})
+		require.True(t, c.returned())
+		require.Equal(t, store.Known{Leader: one, AsOf: began}, c.value)
+		before.tells(News{State: &State{Leader: two}, AsOf: began.Add(2 * time.Second)})
+		require.Equal(t, c.value, s.observation().now())
+
+		three := store.Leader{Value: "three", Revision: 3}
+		c = s.observe(&c.value)
+		s.observation().refresh()
+		late := s.next("Leader")
+		after.tells(News{State: &State{Leader: three}})
+		require.True(t, c.returned())
+		require.Equal(t, three, c.value.Leader)
+		late.shows(State{Leader: two})
+		require.Equal(t, three, s.observation().now().Leader)
+		time.Sleep(50 * time.Millisecond)
+		s.next("Leader").shows(State{Leader: three})
+		s.quiet()
+	})
+}
+
+// TestResyncOfAnObservation that is confirmed: its watch might have lost a change all the same.
+func TestResyncOfAnObservation(t *testing.T) {
+	play(t, Settings{}, func(t *testing.T, s *scene) {
+		watch := s.watched()
+		time.Sleep(pace * 3 / 4)
+		watch.tells(News{AsOf: time.Now()})
+		s.quiet()
+		time.Sleep(pace / 4)
+		s.next("Leader").shows(State{Leader: two})
+		require.Equal(t, two, s.observation().now().Leader)
+		s.quiet()
+	})
+}
+
+// TestObserveNeverGoesBack: an observation that was dropped and made again knows an earlier time at first. A caller who knows
+// a later one is not told that, whoever leads.
+func TestObserveNeverGoesBack(t *testing.T) {
+	for _, leader := range []store.Leader{one, two} {
+		play(t, Settings{}, func(t *testing.T, s *scene) {
+			began := time.Now()
+			watch := s.watched()
+			if leader != one {
+				watch.tells(News{State: &State{Leader: leader}})
+			}
+			prev := store.Known{Leader: one, AsOf: began.Add(time.Second)} // from the observation before
+			time.Sleep(2 * time.Second)
+			c := s.observe(&prev)
+			require.False(t, c.returned())
+			s.next("Leader").shows(State{Leader: leader})
+			require.True(t, c.returned())
+			require.Equal(t, store.Known{Leader: leader, AsOf: time.Now()}, c.value)
+			s.quiet()
+		})
+	}
 }

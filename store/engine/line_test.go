@@ -2,6 +2,7 @@ package engine
 
 import (
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/go-leadership/leadership/store"
@@ -354,5 +355,127 @@ func TestWatchesStayUntilTheRemoval(t *testing.T) {
 		require.False(t, own.isStopped())
 		removal.answer(answer{})
 		require.True(t, own.isStopped() && prev.isStopped())
+	})
+}
+
+// TestNearestThatHasGoneIsNotReadAgain, though its watch is over too: what is ahead is asked.
+func TestNearestThatHasGoneIsNotReadAgain(t *testing.T) {
+	play(t, Settings{}, func(t *testing.T, s *scene) {
+		b, _, prev := s.waitingBehind(Place{Nearest: "other", More: true})
+		prev.tells(News{State: &State{}, Over: true})
+		s.next("Ahead").answer(answer{})
+		require.True(t, b.isFirst())
+		s.quiet()
+	})
+}
+
+// TestNearestIsKnownToBeFirst, so nothing is asked when it has gone. What it was told before that does not count.
+func TestNearestIsKnownToBeFirst(t *testing.T) {
+	for _, last := range []bool{true, false} {
+		play(t, Settings{}, func(t *testing.T, s *scene) {
+			b, _, prev := s.waitingBehind(Place{Nearest: "other", More: true})
+			prev.tells(News{State: &State{Token: 3, First: true}})
+			prev.tells(News{State: &State{Token: 3, First: last}})
+			prev.tells(News{State: &State{}})
+			require.Equal(t, last, b.isFirst())
+			if !last {
+				s.next("Ahead").answer(answer{})
+			}
+			require.True(t, b.isFirst())
+			s.quiet()
+		})
+	}
+}
+
+// TestLostIfTheOwnWatchEndsWithTheEntry: nothing is read again.
+func TestLostIfTheOwnWatchEndsWithTheEntry(t *testing.T) {
+	play(t, Settings{}, func(t *testing.T, s *scene) {
+		b, own := s.leading(1)
+		own.tells(News{State: &State{}, Over: true})
+		require.True(t, b.isLost())
+		s.quiet()
+	})
+}
+
+// TestFirstNotIfTheReadHasToldNothing: the watch was over before.
+func TestFirstNotIfTheReadHasToldNothing(t *testing.T) {
+	play(t, Settings{}, func(t *testing.T, s *scene) {
+		b := s.cast(7, behind)
+		s.next("Entry").shows(State{}) // none is ahead by now
+		own := s.next("Entry")
+		own.tells(News{Over: true})
+		own.answer(answer{stream: 1})
+		require.False(t, b.isFirst())
+		s.next("Entry").shows(State{Token: 7})
+		require.True(t, b.isFirst())
+	})
+}
+
+// TestReadThatIsOvertakenAndRefused costs no ballot: the read after it counts.
+func TestReadThatIsOvertakenAndRefused(t *testing.T) {
+	play(t, Settings{}, func(t *testing.T, s *scene) {
+		b, own, prev := s.waitingBehind(behind, 0)
+		own.tells(News{})
+		read := s.next("Entry")
+		s.deaf.Store(true)
+		prev.goes()
+		require.Error(t, read.ctx.Err())
+		read.fail(errDisk)
+		require.False(t, b.isLost())
+		s.next("Entry").shows(State{Token: 7}, 0)
+		require.True(t, b.isFirst())
+		s.deaf.Store(false)
+	})
+}
+
+// TestKnownWhileItIsReadAnew: while a resync has no answer, what its old watches tell counts. So the ballot is first as soon as
+// the nearest has gone, and no request is sent for that.
+func TestKnownWhileItIsReadAnew(t *testing.T) {
+	for _, held := range []string{"other", "own7"} {
+		t.Run(held, func(t *testing.T) {
+			play(t, Settings{}, func(t *testing.T, s *scene) {
+				b, _, prev := s.waitingBehind(behind)
+				time.Sleep(pace)
+				read := s.next("Entry")
+				if held == "own7" {
+					prev = read.shows(other)
+					read = s.next("Entry")
+				}
+				require.Equal(t, held, read.key)
+				prev.tell(News{State: &State{}})
+				require.True(t, closed(b.first), "within the call, so without a request")
+				synctest.Wait()
+				require.Error(t, read.ctx.Err(), "the read says nothing more")
+			})
+		})
+	}
+}
+
+// TestReadThatIsOvertaken: the nearest goes while the own entry is read, on another stream. That read was sent before, and says
+// too little: the next one is sent at once, and before all others that wait.
+func TestReadThatIsOvertaken(t *testing.T) {
+	play(t, Settings{}, func(t *testing.T, s *scene) {
+		b, _, prev := s.waitingBehind(behind, 0)
+		time.Sleep(pace)
+		before := s.next("Entry")
+		prev.goes()
+		require.Error(t, before.ctx.Err())
+		own := s.next("Entry")
+		require.Equal(t, "own7", own.key)
+		own.shows(State{Token: 7}, 0)
+		require.True(t, b.isFirst())
+	})
+}
+
+// TestPauseEndsWithNews: a ballot whose read has failed pauses, and goes on at once when the nearest goes.
+func TestPauseEndsWithNews(t *testing.T) {
+	play(t, Settings{}, func(t *testing.T, s *scene) {
+		b, _, prev := s.waitingBehind(behind, 0)
+		time.Sleep(pace)
+		s.next("Entry").fail(Answered(errLater))
+		s.quiet()
+		prev.goes()
+		s.next("Entry").shows(State{Token: 7}, 0)
+		require.True(t, b.isFirst())
 	})
 }

@@ -3,10 +3,10 @@ package storetest
 import (
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/go-leadership/leadership/lifeline"
 	"github.com/stretchr/testify/require"
@@ -35,16 +35,19 @@ func (s suite) Run() int {
 	for _, end := range s.ends {
 		end()
 	}
-	for _, end := range shared.ends {
-		_ = end()
+	for _, server := range shared.servers {
+		if s, ok := server.(interface{ KeepLogs() string }); ok && code != 0 {
+			fmt.Fprintln(os.Stderr, s.KeepLogs())
+		}
+		_ = server.Close()
 	}
 	return code
 }
 
-// shared are the servers that run. They are ended when no test runs any more.
+// shared are the servers that run. They are ended when no test runs any more. If a test has failed, their logs are kept.
 var shared struct {
-	mu   sync.Mutex
-	ends []func() error // guarded by mu while tests run
+	mu      sync.Mutex
+	servers []io.Closer // guarded by mu while tests run
 }
 
 // Shared returns a function that gives a test the server which most tests of its package share. Starting a server for
@@ -52,13 +55,13 @@ var shared struct {
 // its own, see NewElection, and leaves the server as it was.
 func Shared[C any, S interface{ Close() error }](start func(context.Context, C) (S, error), config C) func(testing.TB) S {
 	once := sync.OnceValues(func() (S, error) {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		ctx, cancel := context.WithTimeout(context.Background(), Watchdog)
 		defer cancel()
 		server, err := start(ctx, config)
 		if err == nil {
 			shared.mu.Lock()
 			defer shared.mu.Unlock()
-			shared.ends = append(shared.ends, server.Close)
+			shared.servers = append(shared.servers, server)
 		}
 		return server, err
 	})

@@ -9,44 +9,25 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestTLS(t *testing.T) {
-	t.Parallel()
-	for _, k := range []struct {
-		name  string
-		start func(t *testing.T, mode TLS) (*service, Certificates)
-	}{
-		{"etcd", func(t *testing.T, mode TLS) (*service, Certificates) {
-			e := NewEtcd(t, EtcdConfig{TLS: mode})
-			return e.service, e.Certificates
-		}},
-		{"Consul", func(t *testing.T, mode TLS) (*service, Certificates) {
-			c := NewConsul(t, ConsulConfig{TLS: mode})
-			return c.service, c.Certificates
-		}},
-	} {
-		t.Run(k.name, func(t *testing.T) {
-			t.Parallel()
-			s, files := k.start(t, ServerTLS)
-			ca, err := os.ReadFile(files.CACert)
-			require.NoError(t, err)
-			pool := x509.NewCertPool()
-			require.True(t, pool.AppendCertsFromPEM(ca))
-			require.NoError(t, shakeHands(s.Addrs()[0], &tls.Config{RootCAs: pool}))
-			require.NoError(t, shakeHands(s.Addrs()[0], &tls.Config{RootCAs: pool, ServerName: "localhost"}))
-			require.Error(t, shakeHands(s.Addrs()[0], new(tls.Config)), "no other client may trust it")
-			require.Error(t, shakeHands(s.Addrs()[0], &tls.Config{RootCAs: pool, ServerName: "example.com"}))
-
-			s, files = k.start(t, MutualTLS)
-			ca, err = os.ReadFile(files.CACert)
-			require.NoError(t, err)
-			require.True(t, pool.AppendCertsFromPEM(ca))
-			require.Error(t, shakeHands(s.Addrs()[0], &tls.Config{RootCAs: pool}), "a certificate must be required")
-			pair, err := tls.LoadX509KeyPair(files.ClientCert, files.ClientKey)
-			require.NoError(t, err)
-			require.Equal(t, ClientName, pair.Leaf.Subject.CommonName)
-			require.NoError(t, shakeHands(s.Addrs()[0], &tls.Config{RootCAs: pool, Certificates: []tls.Certificate{pair}}))
-		})
+// requireTLS checks which clients trust a server, and whom it trusts.
+func requireTLS(t *testing.T, addr string, files Certificates, mode TLS) {
+	t.Helper()
+	ca, err := os.ReadFile(files.CACert)
+	require.NoError(t, err)
+	pool := x509.NewCertPool()
+	require.True(t, pool.AppendCertsFromPEM(ca))
+	var pairs []tls.Certificate
+	if mode == MutualTLS {
+		require.Error(t, shakeHands(addr, &tls.Config{RootCAs: pool}), "a certificate must be required")
+		pair, err := tls.LoadX509KeyPair(files.ClientCert, files.ClientKey)
+		require.NoError(t, err)
+		require.Equal(t, ClientName, pair.Leaf.Subject.CommonName)
+		pairs = append(pairs, pair)
 	}
+	require.NoError(t, shakeHands(addr, &tls.Config{RootCAs: pool, Certificates: pairs}))
+	require.NoError(t, shakeHands(addr, &tls.Config{RootCAs: pool, Certificates: pairs, ServerName: "localhost"}))
+	require.Error(t, shakeHands(addr, &tls.Config{Certificates: pairs}), "no other client may trust it")
+	require.Error(t, shakeHands(addr, &tls.Config{RootCAs: pool, Certificates: pairs, ServerName: "example.com"}))
 }
 
 // shakeHands connects and sends a request: only the first answer shows that a certificate is missing.

@@ -1,7 +1,6 @@
 package testserver
 
 import (
-	"context"
 	"encoding/json"
 	"net/http"
 	"testing"
@@ -9,36 +8,30 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The servers have the limits of a default configuration.
-func TestConsulConfig(t *testing.T) {
-	t.Parallel()
-	c := NewConsul(t, ConsulConfig{Extra: `session_ttl_min = "1s"`})
-	answer, err := monitor.call(bounded(t), http.MethodGet, c.Addrs()[0], "/v1/agent/self", nil, nil)
-	require.NoError(t, err)
-	var self struct {
-		DebugConfig struct {
-			HTTPMaxConnsPerClient int
-			SessionTTLMin         string
-		}
-	}
-	require.NoError(t, json.Unmarshal(answer, &self))
-	require.Equal(t, 200, self.DebugConfig.HTTPMaxConnsPerClient)
-	require.Equal(t, "1s", self.DebugConfig.SessionTTLMin)
-}
-
+// Agents have the limits of a default configuration.
 func TestConsulClient(t *testing.T) {
 	t.Parallel()
-	c := NewConsul(t, ConsulConfig{Client: true})
+	c := NewConsul(t, ConsulConfig{Client: true, TLS: ServerTLS, Extra: `session_ttl_min = "1s"`})
 	client := c.Client()
 	require.Len(t, c.Addrs(), 2)
 	require.Equal(t, client.Addr(), c.Addrs()[1])
+	for _, addr := range c.Addrs() {
+		requireTLS(t, addr, c.Certificates, ServerTLS)
+		var self struct {
+			DebugConfig struct {
+				HTTPMaxConnsPerClient int
+				SessionTTLMin         string
+			}
+		}
+		request(t, c, http.MethodGet, addr, "/v1/agent/self", &self)
+		require.Equal(t, 200, self.DebugConfig.HTTPMaxConnsPerClient)
+		require.Equal(t, "1s", self.DebugConfig.SessionTTLMin)
+	}
 	leader, err := c.Leader()
 	require.NoError(t, err)
 	require.Zero(t, leader)
-	putConsul(t, client.Addr(), "from the client")
-	require.Equal(t, "from the client", getConsul(t, c.Addrs()[0]))
 
-	session := createSession(t, client.Addr())
+	session := createSession(t, c)
 	require.NoError(t, client.Kill())
 	require.NoError(t, c.Ready(bounded(t)), "the server must be ready without its client")
 	require.True(t, sessionExists(t, c, session), "a client that is killed must not take its sessions along")
@@ -46,30 +39,32 @@ func TestConsulClient(t *testing.T) {
 	require.NoError(t, c.Ready(bounded(t)))
 
 	require.NoError(t, client.Stop())
-	require.NoError(t, poll(bounded(t), func(context.Context) (missing string, err error) {
-		if sessionExists(t, c, session) {
-			return "end of the session", nil
-		}
-		return "", nil
-	}), "a client that leaves must take its sessions along")
+	eventually(t, func() bool { return !sessionExists(t, c, session) }, "a client that leaves must take its sessions along")
 	require.NoError(t, client.Start(bounded(t)))
 	require.NoError(t, c.Ready(bounded(t)))
-	createSession(t, client.Addr())
+	createSession(t, c)
 }
 
-func createSession(t *testing.T, addr string) string {
-	answer, err := monitor.call(bounded(t), http.MethodPut, addr, "/v1/session/create", nil, nil)
-	require.NoError(t, err, "a session must be had as soon as the agent is ready")
+// request decodes the answer.
+func request(t *testing.T, c *Consul, method, addr, path string, decoded any) {
+	t.Helper()
+	answer, err := c.request(bounded(t), addr, "", method, path, nil)
+	require.NoError(t, err)
+	require.NoError(t, json.Unmarshal(answer, decoded))
+}
+
+// createSession makes one through the client agent, which must be possible as soon as the agent is ready.
+func createSession(t *testing.T, c *Consul) string {
+	t.Helper()
 	var session struct{ ID string }
-	require.NoError(t, json.Unmarshal(answer, &session))
+	request(t, c, http.MethodPut, c.Client().Addr(), "/v1/session/create", &session)
 	return session.ID
 }
 
 func sessionExists(t *testing.T, c *Consul, session string) bool {
-	answer, err := monitor.call(bounded(t), http.MethodGet, c.Addrs()[0], "/v1/session/info/"+session, nil, nil)
-	require.NoError(t, err)
+	t.Helper()
 	var found []any
-	require.NoError(t, json.Unmarshal(answer, &found))
+	request(t, c, http.MethodGet, c.Addrs()[0], "/v1/session/info/"+session, &found)
 	return len(found) > 0
 }
 
@@ -83,6 +78,7 @@ func TestConsulACL(t *testing.T) {
 		return err
 	}
 	for _, addr := range c.Addrs() {
+		requireTLS(t, addr, c.Certificates, MutualTLS)
 		require.NoError(t, put(addr, token, "a/1"))
 		require.NoError(t, put(addr, c.ManagementToken(), "b"))
 		require.ErrorContains(t, put(addr, token, "b"), "Permission denied")

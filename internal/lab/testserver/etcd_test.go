@@ -20,17 +20,22 @@ func grantedTTL(t *testing.T, e *Etcd) string {
 
 func TestEtcdElectionTimeout(t *testing.T) {
 	t.Parallel()
-	require.Equal(t, "2", grantedTTL(t, NewEtcd(t, EtcdConfig{})))
-	require.Equal(t, "1", grantedTTL(t, NewEtcd(t, EtcdConfig{
+	usual := NewEtcd(t, EtcdConfig{TLS: ServerTLS})
+	requireTLS(t, usual.Addrs()[0], usual.Certificates, ServerTLS)
+	require.Equal(t, "2", grantedTTL(t, usual))
+	fast := NewEtcd(t, EtcdConfig{
 		Heartbeat:       10 * time.Millisecond,
 		ElectionTimeout: 100 * time.Millisecond,
 		Extra:           []string{"--unsafe-no-fsync"},
-	})))
+	})
+	require.Equal(t, "1", grantedTTL(t, fast))
+	requireClosed(t, fast.service)
 }
 
 func TestEtcdAuth(t *testing.T) {
 	t.Parallel()
 	e := NewEtcd(t, EtcdConfig{Members: 3, TLS: MutualTLS, Auth: true})
+	requireTLS(t, e.Addrs()[0], e.Certificates, MutualTLS)
 	require.NoError(t, e.AddUser(bounded(t), "ann", "secret", "a/"))
 	require.ErrorContains(t, e.AddUser(bounded(t), "ann", "secret", "a/"), "already exists")
 	require.ErrorContains(t, e.AddUser(bounded(t), "bob", "secret", ""), "without a prefix")

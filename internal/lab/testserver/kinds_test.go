@@ -3,6 +3,7 @@ package testserver
 import (
 	"context"
 	"encoding/json"
+	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -15,56 +16,100 @@ import (
 // kind is a kind of service, for tests that hold for all of them.
 type kind struct {
 	name  string
-	start func(t *testing.T, members int, reserve reserveFunc) (*service, error)
+	start func(ctx context.Context, members int, reserve reserveFunc) (*service, error)
 	put   func(t *testing.T, addr, value string) // writes one fixed key
 	get   func(t *testing.T, addr string) string
+
+	// stolen are the ports that another process takes before the first start of a single server, before the second start,
+	// and so on, by their indices. Cluster is the same for three members.
+	stolen, cluster [][]int
 }
 
-var (
-	zooKeeperKind = kind{"ZooKeeper", func(t *testing.T, members int, reserve reserveFunc) (*service, error) {
-		z, err := startZooKeeper(bounded(t), ZooKeeperConfig{Members: members}, reserve)
-		if err != nil {
-			return nil, err
-		}
-		return z.service, nil
-	}, putZooKeeper, getZooKeeper}
-	etcdKind = kind{"etcd", func(t *testing.T, members int, reserve reserveFunc) (*service, error) {
-		e, err := startEtcd(bounded(t), EtcdConfig{Members: members}, reserve)
-		if err != nil {
-			return nil, err
-		}
-		return e.service, nil
-	}, putEtcd, getEtcd}
-	consulKind = kind{"Consul", func(t *testing.T, members int, reserve reserveFunc) (*service, error) {
-		c, err := startConsul(bounded(t), ConsulConfig{Members: members}, reserve)
-		if err != nil {
-			return nil, err
-		}
-		return c.service, nil
-	}, putConsul, getConsul}
-	postgresKind = kind{"PostgreSQL", func(t *testing.T, members int, reserve reserveFunc) (*service, error) {
-		require.Equal(t, 1, members)
-		p, err := startPostgres(bounded(t), PostgresConfig{}, nil, reserve)
-		if err != nil {
-			return nil, err
-		}
-		return p.service, nil
-	}, putPostgres, getPostgres}
-)
+var kinds = []kind{
+	{
+		"ZooKeeper", func(ctx context.Context, members int, reserve reserveFunc) (*service, error) {
+			z, err := startZooKeeper(ctx, ZooKeeperConfig{
+				Members: members, TickTime: 250 * time.Millisecond,
+				Extra: map[string]string{"maxSessionTimeout": "7000", "forceSync": "no"},
+			}, reserve)
+			if err != nil {
+				return nil, err
+			}
+			return z.service, nil
+		}, putZooKeeper, getZooKeeper,
+		[][]int{{0}}, // for clients
+		[][]int{{1, 4, 7}, {5}}, // for followers, which the leading member alone takes, for elections
+	},
+	{
+		"etcd", func(ctx context.Context, members int, reserve reserveFunc) (*service, error) {
+			e, err := startEtcd(ctx, EtcdConfig{Members: members}, reserve)
+			if err != nil {
+				return nil, err
+			}
+			return e.service, nil
+		}, putEtcd, getEtcd,
+		[][]int{{0}, {1}, {2}}, nil, // for clients, for peers, for metrics
+	},
+	{
+		"Consul", func(ctx context.Context, members int, reserve reserveFunc) (*service, error) {
+			c, err := startConsul(ctx, ConsulConfig{Members: members}, reserve)
+			if err != nil {
+				return nil, err
+			}
+			return c.service, nil
+		}, putConsul, getConsul,
+		[][]int{{0}, {1}, {2}}, nil, // for clients, for servers, for gossip
+	},
+	{
+		"PostgreSQL", func(ctx context.Context, _ int, reserve reserveFunc) (*service, error) {
+			p, err := startPostgres(ctx, PostgresConfig{}, nil, reserve)
+			if err != nil {
+				return nil, err
+			}
+			return p.service, nil
+		}, putPostgres, getPostgres,
+		[][]int{{0}}, nil,
+	},
+}
 
-// onEach runs the test on a fresh service of each kind that can have so many members.
+// onEach runs the test on a fresh service of each kind that can have so many members. If another process takes a port
+// after it was chosen, the service starts on other ports.
 func onEach(t *testing.T, members int, test func(t *testing.T, k kind, s *service)) {
 	t.Parallel()
-	kinds := []kind{zooKeeperKind, etcdKind, consulKind}
-	if members == 1 {
-		kinds = append(kinds, postgresKind)
-	}
 	for _, k := range kinds {
+		if members > 1 && k.name == "PostgreSQL" {
+			continue
+		}
 		t.Run(k.name, func(t *testing.T) {
 			t.Parallel()
-			s := startForTest(t, members, func(_ context.Context, members int) (*service, error) {
-				return k.start(t, members, reservePorts)
+			stolen, attempts := k.stolen, 0
+			if members > 1 {
+				stolen = k.cluster
+			}
+			thieves := map[string]net.Listener{}
+			steal := func(n int) (*ports, error) {
+				p, err := reservePorts(n)
+				if attempts++; err != nil || attempts > len(stolen) {
+					return p, err
+				}
+				for _, i := range stolen[attempts-1] {
+					addr := loopback(p.numbers[i])
+					if thieves[addr], err = net.Listen("tcp", addr); err != nil {
+						return p, err
+					}
+				}
+				return p, nil
+			}
+			s := startForTest(t, members, func(ctx context.Context, members int) (*service, error) {
+				return k.start(ctx, members, steal)
 			})
+			require.Equal(t, len(stolen)+1, attempts)
+			for _, addr := range s.Addrs() {
+				require.NotContains(t, thieves, addr)
+			}
+			for _, thief := range thieves {
+				require.NoError(t, thief.Close())
+			}
 			test(t, k, s)
 		})
 	}
@@ -72,9 +117,20 @@ func onEach(t *testing.T, members int, test func(t *testing.T, k kind, s *servic
 
 // bounded returns a context for one step of a test.
 func bounded(t *testing.T) context.Context {
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), startTimeout)
 	t.Cleanup(cancel)
 	return ctx
+}
+
+// eventually waits until the condition holds.
+func eventually(t *testing.T, condition func() bool, what string) {
+	t.Helper()
+	require.NoError(t, poll(bounded(t), func(context.Context) (missing string, err error) {
+		if !condition() {
+			return what, nil
+		}
+		return "", nil
+	}))
 }
 
 const zooNode = "/value"

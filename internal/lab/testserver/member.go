@@ -34,7 +34,7 @@ type Member struct {
 }
 
 // stopTimeout is how long a server has to end by itself once it is told to.
-const stopTimeout = 10 * time.Second
+const stopTimeout = time.Minute
 
 var (
 	errNotRunning = errors.New("testserver: member is not running")
@@ -72,7 +72,7 @@ func (m *Member) Start(ctx context.Context) error {
 }
 
 // Stop ends the member in order, as its manual says, and returns when it has ended.
-// A member that takes longer than ten seconds is killed, which is an error. A
+// A member that takes longer than a minute is killed, which is an error. A
 // paused member is resumed first. Stopping a member that does not run does
 // nothing.
 func (m *Member) Stop() error {

@@ -2,6 +2,7 @@ package testserver
 
 import (
 	"context"
+	"os/exec"
 	"testing"
 	"time"
 
@@ -13,6 +14,14 @@ func TestSingleServer(t *testing.T) {
 		m := s.Member(0)
 		require.Equal(t, []string{m.Addr()}, s.Addrs())
 		requireServes(t, s)
+		if k.name == "ZooKeeper" {
+			conf, err := fourLetterWord(bounded(t), m.Addr(), "conf")
+			require.NoError(t, err)
+			require.Contains(t, conf, "tickTime=250\n")
+			require.Contains(t, conf, "maxSessionTimeout=7000\n", "it replaces the default")
+		}
+		require.ErrorContains(t, m.SaveData(), "stop it")
+		require.ErrorContains(t, m.RestoreData(), "SaveData first")
 		k.put(t, m.Addr(), "kept")
 
 		require.NoError(t, m.Kill())
@@ -20,11 +29,14 @@ func TestSingleServer(t *testing.T) {
 		require.NoError(t, m.Kill(), "killing it again must do nothing")
 		require.Error(t, m.Pause())
 		require.Error(t, m.Resume())
+		require.NoError(t, m.SaveData())
 
 		require.NoError(t, m.Start(bounded(t)))
 		requireServes(t, s)
 		require.Equal(t, "kept", k.get(t, m.Addr()))
 		require.Error(t, m.Start(bounded(t)), "it runs already")
+		require.ErrorContains(t, m.RestoreData(), "stop it")
+		k.put(t, m.Addr(), "new")
 
 		require.NoError(t, m.Pause())
 		require.NoError(t, m.Pause(), "pausing it again must do nothing")
@@ -39,12 +51,16 @@ func TestSingleServer(t *testing.T) {
 		require.NoError(t, m.Resume())
 		require.NoError(t, s.Ready(bounded(t)))
 		requireServes(t, s)
+		require.Equal(t, "new", k.get(t, m.Addr()))
 
 		require.NoError(t, m.Stop())
 		requireDown(t, s)
+		for range 2 {
+			require.NoError(t, m.RestoreData(), "the same data must do again")
+		}
 		require.NoError(t, m.Start(bounded(t)))
 		requireServes(t, s)
-		require.Equal(t, "kept", k.get(t, m.Addr()))
+		require.Equal(t, "kept", k.get(t, m.Addr()), "it does not have what was written after the copy")
 
 		require.NoError(t, m.Pause())
 		require.NoError(t, m.Stop(), "a paused server must stop too")
@@ -88,66 +104,37 @@ func TestCluster(t *testing.T) {
 	})
 }
 
-// A server whose data is restored does not have what was written after the copy.
-func TestRestoreData(t *testing.T) {
-	onEach(t, 1, func(t *testing.T, k kind, s *service) {
-		m := s.Member(0)
-		require.ErrorContains(t, m.SaveData(), "stop it")
-		require.ErrorContains(t, m.RestoreData(), "SaveData first")
-		k.put(t, m.Addr(), "old")
-		require.NoError(t, m.Stop())
-		require.NoError(t, m.SaveData())
-		require.NoError(t, m.Start(bounded(t)))
-		k.put(t, m.Addr(), "new")
-		require.ErrorContains(t, m.RestoreData(), "stop it")
-		require.Equal(t, "new", k.get(t, m.Addr()))
-		require.NoError(t, m.Kill())
-		for range 2 {
-			require.NoError(t, m.RestoreData(), "the same data must do again")
-		}
-		require.NoError(t, m.Start(bounded(t)))
-		requireServes(t, s)
-		require.Equal(t, "old", k.get(t, m.Addr()))
-	})
+// requireClosed closes a service whose first member is paused.
+func requireClosed(t *testing.T, s *service) {
+	t.Helper()
+	m := s.Member(0)
+	require.NoError(t, m.Pause())
+	require.NoError(t, s.Close())
+	requireDown(t, s)
+	require.NoDirExists(t, s.dir)
+	require.ErrorIs(t, m.Start(bounded(t)), errClosed)
+	require.ErrorIs(t, m.SaveData(), errClosed)
+	require.NoError(t, s.Close(), "closing it again must do nothing")
 }
 
-func TestClose(t *testing.T) {
-	t.Parallel()
-	e := NewEtcd(t, EtcdConfig{})
-	require.NoError(t, e.Member(0).Pause())
-	require.NoError(t, e.Close())
-	requireDown(t, e.service)
-	require.NoDirExists(t, e.dir)
-	require.ErrorIs(t, e.Member(0).Start(bounded(t)), errClosed)
-	require.ErrorIs(t, e.Member(0).SaveData(), errClosed)
-	require.NoError(t, e.Close(), "closing it again must do nothing")
-}
-
-// Pause returns also if the process is killed meanwhile.
+// A pause returns also if the process is killed meanwhile.
 func TestKillDuringPause(t *testing.T) {
-	t.Parallel()
-	m := NewEtcd(t, EtcdConfig{}).Member(0)
-	for range 5 {
+	for range 20 {
+		p, err := startProcess(exec.Command("sleep", "600"))
+		require.NoError(t, err)
 		killed := make(chan error, 1)
-		go func() { killed <- m.Kill() }()
-		if err := m.Pause(); err != nil {
-			require.ErrorIs(t, err, errNotRunning)
-		}
+		go func() { killed <- p.kill() }()
+		require.NoError(t, p.pause())
 		require.NoError(t, <-killed)
-		require.False(t, m.Running())
-		require.NoError(t, m.Start(bounded(t)))
+		require.True(t, p.ended())
 	}
 }
 
 // requireServes returns the leader. On a slow machine the servers might be electing another one.
 func requireServes(t *testing.T, s *service) (leader int) {
 	t.Helper()
-	require.NoError(t, poll(bounded(t), func(context.Context) (missing string, err error) {
-		if leader, err = s.Leader(); err != nil {
-			return err.Error(), nil
-		}
-		return "", nil
-	}))
+	leader, err := s.awaitLeader(bounded(t))
+	require.NoError(t, err)
 	require.True(t, s.Member(leader).Running())
 	return leader
 }

@@ -255,8 +255,11 @@ func (c *PostgresCluster) closeNodes() error {
 	return errors.Join(errs...)
 }
 
-func (c *PostgresCluster) logTo(t testing.TB) {
+// KeepLogs does what it does for a single server, for each.
+func (c *PostgresCluster) KeepLogs() string {
+	var reports []string
 	for _, node := range c.nodes {
-		node.logTo(t)
+		reports = append(reports, node.KeepLogs())
 	}
+	return strings.Join(reports, "\n")
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Each member is the primary in turn, and no transaction is lost, though one of the standbys has less of the log than the
-// other. The old primary comes back at its own address with all transactions, also those of the others.
+// Another member becomes the primary, and then the old one again. No transaction is lost, though one of the standbys has
+// less of the log than the other. An old primary comes back at its own address with all transactions, also those of the others.
 func TestPostgresCluster(t *testing.T) {
 	t.Parallel()
 	c := NewPostgresCluster(t, PostgresConfig{})
@@ -27,9 +27,10 @@ func TestPostgresCluster(t *testing.T) {
 		words = append(words, fmt.Sprintf(format, args...))
 		c.Node(primaryOf()).Query(t, "INSERT INTO word VALUES ('"+words[len(words)-1]+"')")
 	}
-	for range 3 {
+	const behind = 1
+	for range 2 {
 		old := primaryOf()
-		behind, next := (old+1)%3, (old+2)%3
+		next := 2 - old
 		write("both standbys have it, of %d", old)
 		require.NoError(t, c.Node(behind).Disconnect(bounded(t)))
 		c.Node(old).Query(t, "INSERT INTO word VALUES ('ahead')")

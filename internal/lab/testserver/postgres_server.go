@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 )
 
 // postgresServer is one PostgreSQL server.
@@ -38,7 +37,7 @@ func (s *postgresServer) role(ctx context.Context) (role, error) {
 // Query runs SQL as [Postgres.Psql] does. An error fails the test, which ends.
 func (p *Postgres) Query(t testing.TB, sql string) string {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
 	defer cancel()
 	out, err := p.Psql(ctx, sql)
 	if err != nil {

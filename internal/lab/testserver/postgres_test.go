@@ -15,7 +15,7 @@ import (
 func TestPostgresRestarts(t *testing.T) {
 	t.Parallel()
 	p := NewPostgres(t, PostgresConfig{Extra: map[string]string{"cluster_name": "it's"}})
-	addr := p.Addrs()[0]
+	addr, m := p.Addrs()[0], p.Member(0)
 	require.Equal(t, "it's", p.Query(t, "SHOW cluster_name"), "an apostrophe must be possible")
 	require.Equal(t, "off|300", p.Query(t, "SELECT current_setting('fsync'), current_setting('max_connections')"))
 	require.Equal(t, "1|a\n2|b", p.Query(t, "VALUES (1, 'a'), (2, 'b')"))
@@ -28,21 +28,10 @@ func TestPostgresRestarts(t *testing.T) {
 	}
 	_, err := p.Psql(t.Context(), "SELECT 1; SELECT nothing; SELECT 2")
 	require.ErrorContains(t, err, `column "nothing" does not exist`)
+	requireLogsKept(t, p.service, `column "nothing" does not exist`)
 	require.ErrorIs(t, p.Promote(t.Context()), errNoStandby)
-}
 
-// connect starts a client that waits, and returns when the server knows it.
-func connect(t *testing.T, p *Postgres) *exec.Cmd {
-	client := exec.Command("psql", "-X", p.conninfo()+" application_name=client", "-c", "SELECT pg_sleep(600)")
-	require.NoError(t, client.Start())
-	require.NoError(t, p.await(bounded(t), "EXISTS (SELECT FROM pg_stat_activity WHERE application_name = 'client' AND wait_event = 'PgSleep')"))
-	return client
-}
-
-func TestPostgresKillBackend(t *testing.T) {
-	t.Parallel()
-	p := NewPostgres(t, PostgresConfig{})
-	putPostgres(t, p.Addrs()[0], "kept")
+	// A backend is killed: the server ends all connections and goes on.
 	require.ErrorContains(t, p.KillBackend(t.Context(), 1), "1 is no process of the server")
 	victim, other := connect(t, p), connect(t, p)
 	pid, err := strconv.Atoi(p.Query(t, "SELECT min(pid) FROM pg_stat_activity WHERE application_name = 'client'"))
@@ -50,15 +39,10 @@ func TestPostgresKillBackend(t *testing.T) {
 	require.NoError(t, p.KillBackend(bounded(t), pid))
 	require.Error(t, victim.Wait())
 	require.Error(t, other.Wait(), "the server must have ended all connections")
-	require.Equal(t, "kept", getPostgres(t, p.Addrs()[0]))
-	require.True(t, p.Member(0).Running())
-}
+	require.Equal(t, "kept", getPostgres(t, addr))
+	require.True(t, m.Running())
 
-// Backends stand still with the server, and end with it.
-func TestPostgresChildren(t *testing.T) {
-	t.Parallel()
-	p := NewPostgres(t, PostgresConfig{})
-	m := p.Member(0)
+	// Backends stand still with the server, and end with it.
 	client := connect(t, p)
 	require.NoError(t, m.Pause())
 	process := m.current()
@@ -77,7 +61,15 @@ func TestPostgresChildren(t *testing.T) {
 	require.NoError(t, m.Start(bounded(t)), "nothing of the old server may be in the way")
 }
 
-func TestPostgresPasswords(t *testing.T) {
+// connect starts a client that waits, and returns when the server knows it.
+func connect(t *testing.T, p *Postgres) *exec.Cmd {
+	client := exec.Command("psql", "-X", p.conninfo()+" application_name=client", "-c", "SELECT pg_sleep(600)")
+	require.NoError(t, client.Start())
+	require.NoError(t, p.await(bounded(t), "EXISTS (SELECT FROM pg_stat_activity WHERE application_name = 'client' AND wait_event = 'PgSleep')"))
+	return client
+}
+
+func TestPostgresPasswordsAndPgbouncer(t *testing.T) {
 	t.Parallel()
 	p := NewPostgres(t, PostgresConfig{SCRAM: true})
 	p.Query(t, "CREATE ROLE ann LOGIN PASSWORD 'right'")
@@ -89,6 +81,20 @@ func TestPostgresPasswords(t *testing.T) {
 	require.NoError(t, login(PostgresUser, PostgresPassword))
 	require.ErrorContains(t, login("ann", "wrong"), "password authentication failed")
 	require.ErrorContains(t, login("ann", ""), "no password supplied")
+
+	for _, mode := range []string{SessionPooling, TransactionPooling} {
+		b := NewPgbouncer(t, p, mode)
+		for range 2 {
+			out, err := runPsql(bounded(t), "postgres://ann@"+b.Addrs()[0]+"/postgres", "SELECT current_user")
+			require.NoError(t, err)
+			require.Equal(t, "ann", out)
+			require.NoError(t, b.Member(0).Stop())
+			require.NoError(t, b.Member(0).Start(bounded(t)))
+		}
+		out, err := runPsql(bounded(t), "postgres://"+PostgresUser+"@"+b.Addrs()[0]+"/pgbouncer", "SHOW CONFIG")
+		require.NoError(t, err)
+		require.Contains(t, out, "pool_mode|"+mode+"|")
+	}
 }
 
 func TestPostgresTLS(t *testing.T) {
@@ -108,13 +114,10 @@ func TestPostgresTLS(t *testing.T) {
 	shown := verified(mutual) + "&sslcert=" + mutual.ClientCert + "&sslkey=" + mutual.ClientKey
 	require.NoError(t, login(mutual, ClientName, shown))
 	require.ErrorContains(t, login(mutual, PostgresUser, shown), `authentication failed for user "tester"`, "it is another user's certificate")
-}
 
-func TestPostgresIdentifier(t *testing.T) {
-	t.Parallel()
 	const identifier = "SELECT system_identifier FROM pg_control_system()"
-	usual := NewPostgres(t, PostgresConfig{}).Query(t, identifier)
-	require.Equal(t, usual, NewPostgres(t, PostgresConfig{}).Query(t, identifier))
+	usual := p.Query(t, identifier)
+	require.Equal(t, usual, mutual.Query(t, identifier))
 	require.NotEqual(t, usual, NewPostgres(t, PostgresConfig{Fresh: true, Fsync: true}).Query(t, identifier))
 }
 
@@ -188,23 +191,4 @@ func skipWithoutRoot(t *testing.T) {
 	_, err := StartPostgres(bounded(t), PostgresConfig{DiskSize: 128 << 20})
 	require.ErrorContains(t, err, "a small disk needs root")
 	t.Skip("a small disk takes root")
-}
-
-func TestPgbouncer(t *testing.T) {
-	t.Parallel()
-	p := NewPostgres(t, PostgresConfig{SCRAM: true})
-	p.Query(t, "CREATE ROLE ann LOGIN")
-	for _, mode := range []string{SessionPooling, TransactionPooling} {
-		b := NewPgbouncer(t, p, mode)
-		for range 2 {
-			out, err := runPsql(bounded(t), "postgres://ann@"+b.Addrs()[0]+"/postgres", "SELECT current_user")
-			require.NoError(t, err)
-			require.Equal(t, "ann", out)
-			require.NoError(t, b.Member(0).Stop())
-			require.NoError(t, b.Member(0).Start(bounded(t)))
-		}
-		out, err := runPsql(bounded(t), "postgres://"+PostgresUser+"@"+b.Addrs()[0]+"/pgbouncer", "SHOW CONFIG")
-		require.NoError(t, err)
-		require.Contains(t, out, "pool_mode|"+mode+"|")
-	}
 }

@@ -23,8 +23,8 @@ const (
 	leader               // it serves clients and leads, or is alone
 )
 
-// answerTimeout is how long a server that runs may take to answer.
-const answerTimeout = time.Second
+// answerTimeout is how long a server that runs may take to answer. One that is starved takes seconds.
+const answerTimeout = 5 * time.Second
 
 func (m *Member) role(ctx context.Context) (role, error) {
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)

@@ -85,7 +85,7 @@ func (s *service) start(ctx context.Context) error {
 			return err
 		}
 	}
-	return poll(ctx, func(ctx context.Context) (missing string, err error) {
+	err := poll(ctx, func(ctx context.Context) (missing string, err error) {
 		for _, m := range s.members {
 			if err := m.failure(); err != nil {
 				return "", err
@@ -93,6 +93,10 @@ func (s *service) start(ctx context.Context) error {
 		}
 		return s.missing(ctx), nil
 	})
+	if ctx.Err() != nil && err != nil {
+		err = fmt.Errorf("%w%s", err, s.lastErrors())
+	}
+	return err
 }
 
 // Addrs returns the addresses for clients, host:port, in the order of the members.
@@ -109,7 +113,7 @@ func (s *service) Member(i int) *Member { return s.members[i] }
 
 // Leader returns the index of the member that says that it leads, or of the only member. It is an error if none or
 // several say so, which is normal for a moment after a fault. Leader asks only members that run and are not paused, and
-// gives each a second to answer.
+// gives each five seconds to answer.
 func (s *service) Leader() (int, error) {
 	return leaderIn(s.roles(context.Background()))
 }

@@ -2,14 +2,17 @@ package testserver
 
 import (
 	"context"
-	"os"
 	"testing"
 	"time"
 )
 
+// startTimeout bounds the start of a service in a test. A start takes seconds;
+// on a machine that is starved it takes longer.
+const startTimeout = 2 * time.Minute
+
 // NewZooKeeper starts a service for a test, which fails if it is not ready
-// within a minute. When the test ends, so does the service. If the test
-// failed, the end of each member's log becomes part of its output.
+// within two minutes. When the test ends, so does the service. If the test
+// failed, its output says where the logs are kept; see KeepLogs.
 func NewZooKeeper(t testing.TB, cfg ZooKeeperConfig) *ZooKeeper {
 	t.Helper()
 	return startForTest(t, cfg, StartZooKeeper)
@@ -34,13 +37,13 @@ func NewPostgres(t testing.TB, cfg PostgresConfig) *Postgres {
 }
 
 type loggingCloser interface {
-	logTo(t testing.TB)
+	KeepLogs() (report string)
 	Close() error
 }
 
 func startForTest[C any, S loggingCloser](t testing.TB, cfg C, start func(context.Context, C) (S, error)) S {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), startTimeout)
 	defer cancel()
 	s, err := start(ctx, cfg)
 	if err != nil {
@@ -48,23 +51,11 @@ func startForTest[C any, S loggingCloser](t testing.TB, cfg C, start func(contex
 	}
 	t.Cleanup(func() {
 		if t.Failed() {
-			s.logTo(t)
+			t.Log(s.KeepLogs())
 		}
 		if err := s.Close(); err != nil {
 			t.Errorf("closing the service: %v", err)
 		}
 	})
 	return s
-}
-
-func (s *service) logTo(t testing.TB) {
-	const lines = 60
-	for i, m := range s.members {
-		log, err := os.ReadFile(m.logFile())
-		if err != nil {
-			t.Logf("log of member %d: %v", i, err)
-			continue
-		}
-		t.Logf("end of the log of member %d at %s:\n%s", i, m.addr, tail(log, lines))
-	}
 }

@@ -2,7 +2,6 @@ package testserver
 
 import (
 	"context"
-	"net"
 	"os"
 	"path/filepath"
 	"testing"
@@ -10,57 +9,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 )
-
-// If another process takes a port after it was chosen, the service starts on other ports.
-func TestPortTakenMeanwhile(t *testing.T) {
-	t.Parallel()
-	for _, c := range []struct {
-		name    string
-		kind    kind
-		members int
-		indices []int
-	}{
-		{"ZooKeeper, for clients", zooKeeperKind, 1, []int{0}},
-		{"ZooKeeper ensemble, for clients", zooKeeperKind, 3, []int{3}},
-		{"ZooKeeper, for followers", zooKeeperKind, 3, []int{1, 4, 7}}, // only the member that leads takes its own
-		{"ZooKeeper, for elections", zooKeeperKind, 3, []int{5}},
-		{"etcd, for clients", etcdKind, 1, []int{0}},
-		{"etcd, for peers", etcdKind, 1, []int{1}},
-		{"etcd, for metrics", etcdKind, 1, []int{2}},
-		{"Consul, for clients", consulKind, 1, []int{0}},
-		{"Consul, for servers", consulKind, 1, []int{1}},
-		{"Consul, for gossip", consulKind, 1, []int{2}},
-		{"PostgreSQL", postgresKind, 1, []int{0}},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			var thieves []net.Listener
-			attempts := 0
-			s, err := c.kind.start(t, c.members, func(n int) (*ports, error) {
-				p, err := reservePorts(n)
-				if attempts++; err != nil || attempts > 1 {
-					return p, err
-				}
-				for _, i := range c.indices {
-					thief, err := net.Listen("tcp", loopback(p.numbers[i]))
-					if err != nil {
-						return p, err
-					}
-					thieves = append(thieves, thief)
-				}
-				return p, nil
-			})
-			require.NoError(t, err)
-			defer s.Close()
-			require.Equal(t, 2, attempts)
-			for _, thief := range thieves {
-				defer thief.Close()
-				require.NotContains(t, s.Addrs(), thief.Addr().String())
-			}
-			requireServes(t, s)
-		})
-	}
-}
 
 func TestStartGivesUpWithContext(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
@@ -115,4 +63,20 @@ func TestStartSaysWhyTheServerEnded(t *testing.T) {
 	require.ErrorContains(t, err, "no_such_setting")
 	_, err = StartPostgres(bounded(t), PostgresConfig{Extra: map[string]string{"no_such_setting": "1"}})
 	require.ErrorContains(t, err, "no_such_setting")
+}
+
+func TestReservePorts(t *testing.T) {
+	p, err := reservePorts(50)
+	require.NoError(t, err)
+	seen := make(map[int]bool)
+	for _, port := range p.numbers {
+		require.False(t, seen[port], "port %d twice", port)
+		seen[port] = true
+		_, err := claimPort(port)
+		require.Error(t, err, "no other process may reserve port %d", port)
+	}
+	p.release()
+	claim, err := claimPort(p.numbers[0])
+	require.NoError(t, err)
+	require.NoError(t, claim.Close())
 }

@@ -3,12 +3,20 @@ package consul_test
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
 	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/go-leadership/leadership/internal/lab/storetest"
+	"github.com/go-leadership/leadership/internal/lab/testserver"
 	"github.com/go-leadership/leadership/store"
 	"github.com/go-leadership/leadership/store/consul"
 	"github.com/hashicorp/consul/api"
@@ -72,6 +80,7 @@ func TestURLRefusals(t *testing.T) {
 
 // Every option of a URL reaches its setting.
 func TestURL(t *testing.T) {
+	t.Parallel()
 	tp := newTap(t)
 	election := newElection()
 	st, err := store.Open(context.Background(),
@@ -109,6 +118,7 @@ func TestEnvironmentIsNotRead(t *testing.T) {
 
 // A ttl that the servers refuse is refused with the range that they grant.
 func TestServersRefuseTheTTL(t *testing.T) {
+	t.Parallel()
 	tp := newTap(t)
 	tp.catch(answer(500, "rpc error making call: Invalid Session TTL '10000000000', must be between [30s=24h0m0s]"), "session/create")
 	_, err := open(t, consul.Config{Addresses: tp.addr()}).Cast(soon(t), newElection(), "own")
@@ -116,6 +126,7 @@ func TestServersRefuseTheTTL(t *testing.T) {
 }
 
 func TestDatacenter(t *testing.T) {
+	t.Parallel()
 	st := open(t, consul.Config{Datacenter: "elsewhere"})
 	_, err := st.Cast(soon(t), newElection(), "own")
 	require.ErrorIs(t, err, store.ErrUnavailable) // servers that have started don't know the others yet
@@ -127,4 +138,117 @@ func TestDatacenter(t *testing.T) {
 	_, err = open(t, consul.Config{Namespace: "team"}).Cast(soon(t), newElection(), "own")
 	requireInvalid(t, err, "namespace or partition", "Enterprise")
 	require.False(t, strings.Contains(err.Error(), "unknown"))
+}
+
+// A datacenter that the servers don't know, or don't know yet, is named at once. That is not final.
+func TestDatacenterIsUnknown(t *testing.T) {
+	t.Parallel()
+	tp := newTap(t)
+	unknown := tp.catch(answer(http.StatusInternalServerError, "No path to datacenter"), "PUT", "session/create")
+	st := open(t, consul.Config{Addresses: tp.addr()})
+	_, err := st.Cast(soon(t), newElection(), "own")
+	receive(t, unknown.caught, "the answer")
+	require.ErrorIs(t, err, store.ErrUnavailable)
+	require.ErrorContains(t, err, "no such datacenter")
+	require.False(t, store.Refused(err), "%v", err)
+	castFirst(t, st, newElection(), "own")
+}
+
+// A follower goes on while the agent does not know the datacenter yet.
+func TestDatacenterIsKnownLater(t *testing.T) {
+	t.Parallel()
+	tp := newTap(t)
+	var last *catch
+	for range 3 {
+		last = tp.catch(answer(http.StatusInternalServerError, "No path to datacenter"), "/v1/kv/")
+	}
+	leader, err := storetest.Leader(soon(t), open(t, consul.Config{Addresses: tp.addr(), Datacenter: "dc1"}), newElection(), nil)
+	require.NoError(t, err)
+	require.Zero(t, leader)
+	receive(t, last.caught, "the last request that was refused")
+}
+
+func TestTLS(t *testing.T) {
+	t.Parallel()
+	srv := testserver.NewConsul(t, testserver.ConsulConfig{TLS: testserver.MutualTLS})
+	otherCert, otherKey := strangersCertificate(t)
+	with := func(changes ...string) string { // name and value in turn
+		options := url.Values{"ttl": {"10s"}, "cacert": {srv.CACert}, "cert": {srv.ClientCert}, "key": {srv.ClientKey}}
+		for i := 0; i < len(changes); i += 2 {
+			if options.Set(changes[i], changes[i+1]); changes[i+1] == "" {
+				options.Del(changes[i])
+			}
+		}
+		return "consul+tls://" + srv.Addrs()[0] + "/?" + options.Encode()
+	}
+	t.Run("a whole election", func(t *testing.T) {
+		t.Parallel()
+		election := newElection()
+		first, second := castFirst(t, openURL(t, with("ttl", "1m")), election, "1"), cast(t, openURL(t, with("ttl", "9s")), election, "2")
+		acknowledge(t, first, "1")
+		waiting(t, second)
+		require.NoError(t, first.Withdraw(soon(t)))
+		require.NoError(t, second.Wait(soon(t)))
+		acknowledge(t, second, "2")
+	})
+	// The connection can't be made, ever: the error must soon say why.
+	for name, c := range map[string]struct{ url, reason string }{
+		"another authority":        {with("ttl", "1m", "cacert", otherCert), "certificate signed by unknown authority"},
+		"another name":             {with("ttl", "1m", "servername", "other.example"), "other.example"},
+		"a stranger's certificate": {with("ttl", "1m", "cert", otherCert, "key", otherKey), "certificate"},
+		"no certificate":           {with("ttl", "1m", "cert", "", "key", ""), "certificate"},
+		"no TLS":                   {"consul://" + srv.Addrs()[0] + "?ttl=1m", "consul+tls"},
+		"TLS where there is none":  {"consul+tls://" + sharedServer(t).Addrs()[0] + "?ttl=1m", "the scheme has to be consul"},
+		"something else":           {"consul://" + storetest.SilentServer(t) + "?ttl=2s", "no answer"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			st := openURL(t, c.url)
+			began := time.Now()
+			_, err := st.Cast(soon(t), newElection(), "own")
+			require.ErrorIs(t, err, store.ErrUnavailable)
+			require.ErrorContains(t, err, c.reason)
+			require.ErrorContains(t, err, strings.TrimRight(strings.SplitN(c.url, "?", 2)[0], "/"))
+			require.Less(t, time.Since(began), time.Minute, "it has retried for two TTLs")
+		})
+	}
+}
+
+// strangersCertificate returns the files of a certificate that no agent of these tests knows, and of its key.
+func strangersCertificate(t *testing.T) (cert, key string) {
+	t.Helper()
+	srv := httptest.NewTLSServer(nil)
+	defer srv.Close()
+	pkcs8, err := x509.MarshalPKCS8PrivateKey(srv.TLS.Certificates[0].PrivateKey)
+	require.NoError(t, err)
+	file := func(kind string, bytes []byte) string {
+		path := filepath.Join(t.TempDir(), "stranger.pem")
+		require.NoError(t, os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: bytes}), 0o600))
+		return path
+	}
+	return file("CERTIFICATE", srv.Certificate().Raw), file("PRIVATE KEY", pkcs8)
+}
+
+// A caller's client still works when the store is closed. TestDriver has what it does for the store.
+func TestOwnClient(t *testing.T) {
+	t.Parallel()
+	transport := &http.Transport{}
+	t.Cleanup(transport.CloseIdleConnections)
+	client, err := api.NewClient(&api.Config{Address: sharedServer(t).Addrs()[0], HttpClient: &http.Client{Transport: transport}})
+	require.NoError(t, err)
+	for _, ttl := range []time.Duration{checked, long} {
+		election := newElection()
+		first, second := open(t, consul.Config{Client: client, TTL: ttl}), open(t, consul.Config{Client: client, TTL: ttl})
+		leader, waiter := castFirst(t, first, election, "1"), cast(t, second, election, "2")
+		acknowledge(t, leader, "1")
+		waiting(t, waiter)
+		require.NoError(t, first.Close())
+		require.NoError(t, waiter.Wait(soon(t)))
+		acknowledge(t, waiter, "2")
+		require.NoError(t, second.Close())
+		pair, _, err := client.KV().Get(ackKey(election), nil)
+		require.NoError(t, err)
+		require.Nil(t, pair)
+		require.Empty(t, ballotKeys(t, client, election))
+	}
 }

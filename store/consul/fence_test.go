@@ -5,7 +5,6 @@ import (
 	"net"
 	"net/http"
 	"testing"
-	"time"
 
 	"github.com/go-leadership/leadership/internal/lab/storetest"
 	"github.com/go-leadership/leadership/internal/lab/testserver"
@@ -15,12 +14,17 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Writes of leaders to the datacenter that elects them. Each late write has a connection, and the stores have up to 80
-// each: more than an agent takes by default.
+// Writes of leaders to the datacenter that elects them.
 func TestFence(t *testing.T) {
-	server := testserver.NewConsul(t, testserver.ConsulConfig{Extra: "limits { http_max_conns_per_client = 1000 }"})
-	t.Run("WritesAreFenced", func(t *testing.T) { fenced(t, server).WritesAreFenced(t) })
-	t.Run("LateWritesAreRefused", func(t *testing.T) { fenced(t, server).LateWritesAreRefused(t) })
+	t.Parallel()
+	t.Run("WritesAreFenced", func(t *testing.T) {
+		t.Parallel()
+		fenced(t, sharedServer(t)).WritesAreFenced(t)
+	})
+	t.Run("LateWritesAreRefused", func(t *testing.T) {
+		t.Parallel()
+		fenced(t, sharedServer(t)).LateWritesAreRefused(t)
+	})
 }
 
 func fenced(t *testing.T, server *testserver.Consul) storetest.Fenced {
@@ -31,7 +35,7 @@ func fenced(t *testing.T, server *testserver.Consul) storetest.Fenced {
 	require.NoError(t, err)
 	return storetest.Fenced{
 		Open: func(dial func(context.Context, string, string) (net.Conn, error)) store.Store {
-			return open(t, consul.Config{Addresses: server.Addrs()[:1], TTL: 4 * time.Second, Dial: dial})
+			return open(t, consul.Config{Addresses: server.Addrs()[:1], TTL: checked, Dial: dial})
 		},
 		Place: func(election string) string { return "data of " + election },
 		Write: func(ctx context.Context, b store.Ballot, key, value string) error {

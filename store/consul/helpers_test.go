@@ -2,6 +2,7 @@ package consul_test
 
 import (
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -13,12 +14,14 @@ import (
 )
 
 const (
-	// short is a TTL with a check.
-	short = time.Second
-	// checked is one too, with a lease that does not end before the test ends it.
-	checked = 8 * time.Second
-	// long is one without, which outlasts the tests that use it.
-	long = 10 * time.Second
+	// short is a TTL with a check, of sessions that a test lets expire.
+	short = 2 * time.Second
+	// checked is the longest TTL with a check: a session that is renewed survives a stall of some seconds.
+	checked = 9 * time.Second
+	// least is the shortest TTL without a check.
+	least = 10 * time.Second
+	// long is one that outlasts the tests that use it.
+	long = time.Minute
 )
 
 // The names under which these tests use what package storetest has for the tests of all stores.
@@ -91,4 +94,51 @@ func sessionOf(t *testing.T, client *api.Client, election, value string) string 
 	}
 	require.FailNow(t, "there is no ballot of "+value)
 	return ""
+}
+
+// put writes a key as any client can, locked or not.
+func put(t *testing.T, client *api.Client, key, value string) {
+	t.Helper()
+	_, err := client.KV().Put(&api.KVPair{Key: key, Value: []byte(value)}, nil)
+	require.NoError(t, err)
+}
+
+// newSession opens a session that the end of the test destroys.
+func newSession(t *testing.T, client *api.Client) string {
+	t.Helper()
+	id, _, err := client.Session().CreateNoChecks(&api.SessionEntry{Behavior: "delete", TTL: "1h", LockDelay: time.Nanosecond}, nil)
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		_, err := client.Session().Destroy(id, nil)
+		require.NoError(t, err)
+	})
+	return id
+}
+
+func acquire(t *testing.T, client *api.Client, key, session string) {
+	t.Helper()
+	ok, _, err := client.KV().Acquire(&api.KVPair{Key: key, Value: []byte("foreign"), Session: session}, nil)
+	require.NoError(t, err)
+	require.True(t, ok)
+}
+
+// nameIn returns the name of the session that a request creates, or registers a check for.
+func nameIn(body string) string {
+	i := strings.Index(body, "leadership-")
+	return body[i : i+len("leadership-")+16]
+}
+
+// left reports whether there is a session or a service with this name.
+func left(t *testing.T, name string) bool {
+	t.Helper()
+	client := operator(t, sharedServer(t))
+	services, err := client.Agent().Services()
+	require.NoError(t, err)
+	sessions, _, err := client.Session().List(nil)
+	require.NoError(t, err)
+	_, found := services[name]
+	for _, session := range sessions {
+		found = found || session.Name == name
+	}
+	return found
 }

@@ -1,6 +1,7 @@
 package consul_test
 
 import (
+	"context"
 	"io"
 	"maps"
 	"math"
@@ -8,6 +9,7 @@ import (
 	"net/http/httptest"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -66,7 +68,7 @@ var oddIndexes = map[string]spring{"no index": index(0), "first index": index(1)
 
 // One odd answer to any one request ends no term, starts no loop, and is not believed.
 func TestOddAnswers(t *testing.T) {
-	const ttl = 4 * time.Second // long enough for a busy machine
+	t.Parallel()
 	rarely := []string{"404", "404 and done", "403 page", "object", "nothing", "list"}
 	rarely = append(rarely, slices.Collect(maps.Keys(oddIndexes))...)
 	for name, c := range map[string]struct {
@@ -89,7 +91,7 @@ func TestOddAnswers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			election, tp := newElection(), newTap(t)
-			st := open(t, consul.Config{Addresses: tp.addr(), TTL: ttl})
+			st := open(t, consul.Config{Addresses: tp.addr(), TTL: checked})
 			b := castFirst(t, st, election, "own")
 			acknowledge(t, b, "own")
 			span, holds := b.Lease().Span()
@@ -160,6 +162,7 @@ func acknowledgeAgain(t *testing.T, st *consul.Store, b store.Ballot, election s
 
 // One odd answer to a request that opens a session delays the session, and nothing more.
 func TestOddAnswersAtTheStart(t *testing.T) {
+	t.Parallel()
 	for name, part := range map[string]string{"register": "service/register", "create": "session/create"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -168,13 +171,39 @@ func TestOddAnswersAtTheStart(t *testing.T) {
 					continue // the agent's own answer says no more
 				}
 				tp := newTap(t)
-				st := open(t, consul.Config{Addresses: tp.addr(), TTL: 4 * time.Second})
+				st := open(t, consul.Config{Addresses: tp.addr(), TTL: checked})
 				caught := tp.catch(spring, "PUT", part)
 				election := newElection()
 				b := castFirst(t, st, election, "own")
 				receive(t, caught.caught, "the request before %q", odd)
 				require.NoError(t, b.Withdraw(soon(t)))
 				require.NoError(t, st.Close())
+			}
+		})
+	}
+}
+
+// A server that is no agent answers: the error says so, and the answer is never taken for an election without
+// candidates.
+func TestNotConsul(t *testing.T) {
+	t.Parallel()
+	const says = "not a Consul agent"
+	for name, answer := range map[string]http.HandlerFunc{
+		"it knows no such page": http.NotFound,
+		"it answers with null":  func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "null") },
+		"it says nothing":       func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadRequest) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			srv := httptest.NewServer(answer)
+			defer srv.Close()
+			st := open(t, consul.Config{Addresses: []string{strings.TrimPrefix(srv.URL, "http://")}})
+			for what, call := range map[string]func(context.Context) error{
+				"leader":      func(ctx context.Context) error { _, err := storetest.Leader(ctx, st, "e", nil); return err },
+				"next leader": func(ctx context.Context) error { _, err := storetest.Leader(ctx, st, "e", &store.Leader{}); return err },
+				"ballots":     func(ctx context.Context) error { _, err := st.Ballots(ctx, "e"); return err },
+			} {
+				require.ErrorContains(t, call(within(t, time.Second)), says, what)
 			}
 		})
 	}

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -140,6 +141,80 @@ func TestWithin(t *testing.T) {
 		_, _, err := a.client.Session().Info("id", a.client.ReadOptions(ctx))
 		require.ErrorContains(t, a.client.Explain(err), "no answer in time")
 		require.Equal(t, time.Second+time.Millisecond, time.Since(began))
+	})
+}
+
+// A first agent that does not answer is left before the session is opened.
+func TestFirstAgentIsSilent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newAgents(t, []string{"a", "b"}, func(address string, _ *http.Request) bool { return address == "b" })
+		began := time.Now()
+		require.Error(t, a.client.Ready(t.Context()))
+		require.Equal(t, time.Hour/2, time.Since(began), "half of its TTL")
+		a.dials("a")
+		_ = a.client.Ready(t.Context())
+		a.dials("b")
+	})
+}
+
+// Whether its caller's limit or its own ends a request first, the cause is the same.
+func TestNoAnswerInTime(t *testing.T) {
+	for _, limit := range []time.Duration{RequestLimit - 1, RequestLimit, RequestLimit + 1} {
+		synctest.Test(t, func(t *testing.T) {
+			a := newAgents(t, []string{"a"}, func(string, *http.Request) bool { return false })
+			ctx, cancel := context.WithTimeout(t.Context(), limit)
+			defer cancel()
+			_, err := a.client.Get(ctx, "key")
+			require.ErrorContains(t, err, "no answer in time")
+		})
+	}
+}
+
+// What is not set is not in a request: the library's client has something in its place.
+func TestRequestsHaveNothingThatIsNotSet(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newAgents(t, []string{"a"}, func(_ string, req *http.Request) bool {
+			if req.Header.Get("X-Consul-Token") != "" || req.URL.RawQuery != "" {
+				t.Errorf("%v %v", req.URL, req.Header)
+			}
+			return true
+		})
+		require.NoError(t, a.ask(time.Second))
+	})
+}
+
+// closing is a connection that takes a second to be closed.
+type closing struct {
+	net.Conn
+	closed atomic.Bool
+}
+
+func (c *closing) Close() error {
+	time.Sleep(time.Second)
+	c.closed.Store(true)
+	return c.Conn.Close()
+}
+
+// A request was given up, and its dial goes on. The dial succeeds in the moment in which the client is closed. When Close
+// returns, the connection is closed.
+func TestCloseWaitsForDials(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		life := adapter.NewLifecycle("consul", false, "")
+		defer life.Stop()
+		ours, theirs := net.Pipe()
+		defer theirs.Close()
+		conn := &closing{Conn: ours}
+		c, err := New(life, Config{
+			Addresses: []string{"a"}, TTL: time.Hour, Logger: slog.New(slog.DiscardHandler),
+			Dial: func(ctx context.Context, _, _ string) (net.Conn, error) { <-ctx.Done(); return conn, nil },
+		})
+		require.NoError(t, err)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_, err = c.Get(ctx, "key")
+		require.Error(t, err)
+		c.Close()
+		require.True(t, conn.closed.Load())
 	})
 }
 

@@ -31,7 +31,7 @@ import (
 // nothing for long, long watches ask rarely. It begins longer if there are many queries, so that many don't ask more often
 // than few (TestIdleCost).
 //
-// Keys beyond that number are watched together, see shared.go: TestThousandElections stands in 1,000 elections within the
+// Keys beyond that number are watched together, see shared.go: TestManyElections stands in hundreds of elections within the
 // connections that a stock agent grants.
 //
 // Confirm reads the keys that come again, see verify.go.

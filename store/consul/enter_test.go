@@ -2,25 +2,27 @@ package consul_test
 
 import (
 	"context"
-	"net/http"
-	"net/http/httptest"
 	"testing"
 	"time"
 
 	"github.com/go-leadership/leadership/store"
 	"github.com/go-leadership/leadership/store/consul"
+	"github.com/go-leadership/leadership/store/engine"
+	"github.com/hashicorp/consul/api"
 	"github.com/stretchr/testify/require"
 )
 
 // Whatever request or reply of a campaign is lost, one ballot stands afterwards, and it leads.
 func TestCampaignLosesAMessage(t *testing.T) {
+	t.Parallel()
 	for name, part := range map[string]string{"session": "session/create", "ballot": "_ballots", "check": "service/register"} {
 		for fate, spring := range fates {
 			t.Run(name+" "+fate, func(t *testing.T) {
+				t.Parallel()
 				election, tp := newElection(), newTap(t)
 				ttl := long
 				if name == "check" {
-					ttl = short
+					ttl = checked
 				}
 				st := open(t, consul.Config{Addresses: tp.addr(), TTL: ttl})
 				c := tp.catch(spring, "PUT", part)
@@ -36,6 +38,7 @@ func TestCampaignLosesAMessage(t *testing.T) {
 
 // A request for a ballot arrives late, when the ballot has been withdrawn or was given up: it casts none.
 func TestLateRequestCastsNoBallot(t *testing.T) {
+	t.Parallel()
 	for name, end := range map[string]func(t *testing.T, st store.Store, election string){
 		"sent again and withdrawn": func(t *testing.T, st store.Store, election string) {
 			require.NoError(t, castFirst(t, st, election, "own").Withdraw(soon(t)))
@@ -46,6 +49,7 @@ func TestLateRequestCastsNoBallot(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			election, tp := newElection(), newTap(t)
 			st := open(t, consul.Config{Addresses: tp.addr()})
 			require.NoError(t, castFirst(t, st, newElection(), "so that there is a session").Withdraw(soon(t)))
@@ -66,39 +70,27 @@ func TestLateRequestCastsNoBallot(t *testing.T) {
 	}
 }
 
-// A session whose creation took longer than its lease lasts is destroyed, and another one opened: there might not be
-// enough time to confirm it.
-func TestSessionThatComesLate(t *testing.T) {
-	tp := newTap(t)
-	st := open(t, consul.Config{Addresses: tp.addr(), TTL: short})
-	c := tp.catch(func(tp *tap, w http.ResponseWriter, r *http.Request, body []byte) {
-		time.Sleep(short * 3 / 4) // as long as a cluster takes to elect its leader: more than the lease of two thirds
-		tp.forward(w, r, body)
-	}, "session/create")
-	castFirst(t, st, newElection(), "own")
-	receive(t, c.caught, "the request")
-	require.Greater(t, tp.Count("session/create"), 1)
-	eventually(t, func() bool { return tp.Count("session/destroy") == tp.Count("session/create")-1 }, "it is destroyed")
-}
+// A request to void arrives late, and changes the mark of its slot again. The next request to enter in this slot is refused,
+// and the one after it makes the entry.
+func TestEnterAfterALateVoid(t *testing.T) {
+	t.Parallel()
+	election := newElection()
+	d, err := consul.NewDriver(consul.Config{Addresses: sharedServer(t).Addrs()[:1]})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, d.Close()) }()
+	s, _, err := d.Open(soon(t))
+	require.NoError(t, err)
+	defer func() { require.NoError(t, s.End(soon(t), nil)) }()
+	require.NoError(t, s.Void(soon(t), election, engine.Nonce{Name: "first", Slot: 3, Turn: 1}))
+	mark := &api.KVPair{Key: "leadership/_void/" + s.ID() + "-3", Value: []byte("late"), Session: s.ID()}
+	held, _, err := operator(t, sharedServer(t)).KV().Acquire(mark, nil)
+	require.NoError(t, err)
+	require.True(t, held)
 
-// A request to create a session is carried out after the store has removed the session's check: it creates none.
-func TestLateCreationFails(t *testing.T) {
-	tp := newTap(t)
-	st := open(t, consul.Config{Addresses: tp.addr(), TTL: checked})
-	late, status := make(chan func() int, 1), make(chan int, 1)
-	tp.catch(func(tp *tap, _ http.ResponseWriter, r *http.Request, body []byte) {
-		r = r.Clone(context.WithoutCancel(r.Context()))
-		late <- func() int {
-			answer := httptest.NewRecorder()
-			tp.forward(answer, r, body)
-			return answer.Code
-		}
-		panic(http.ErrAbortHandler)
-	}, "PUT", "session/create")
-	tp.catch(func(tp *tap, w http.ResponseWriter, r *http.Request, body []byte) {
-		tp.forward(w, r, body)
-		status <- (<-late)()
-	}, "service/deregister")
-	castFirst(t, st, newElection(), "own")
-	require.Equal(t, http.StatusInternalServerError, receive(t, status, "the request"))
+	second := engine.Nonce{Name: "second", Slot: 3, Turn: 2}
+	_, err = s.Enter(soon(t), election, second, "own")
+	require.ErrorIs(t, err, store.ErrUnavailable)
+	e, err := s.Enter(soon(t), election, second, "own")
+	require.NoError(t, err)
+	require.NotZero(t, e.Token)
 }

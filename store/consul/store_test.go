@@ -3,6 +3,7 @@ package consul_test
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"sync"
 	"testing"
@@ -12,21 +13,22 @@ import (
 	"github.com/go-leadership/leadership/internal/lab/testserver"
 	"github.com/go-leadership/leadership/store"
 	"github.com/go-leadership/leadership/store/consul"
+	"github.com/go-leadership/leadership/store/consul/internal/agent"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
-// A process stands, waits and follows in 1,000 elections, within the connections that a stock agent grants to one
+var elections = flag.Int("elections", 300, "in how many elections the process of TestManyElections stands")
+
+// A process stands, waits and follows in many elections, within the connections that a stock agent grants to one
 // address. A watch reports each change: the next resync of all keys comes with a renewal, after a quarter of the TTL,
 // and no wait below is that long.
-func TestThousandElections(t *testing.T) {
-	const (
-		n        = 1000
-		watchdog = 3 * time.Minute // less than the wait of a query beside many others
-	)
+func TestManyElections(t *testing.T) {
+	t.Parallel()
+	n, watchdog := *elections, 3*time.Minute // less than the wait of a query beside many others
 	srv := testserver.NewConsul(t, testserver.ConsulConfig{})
 	var conns storetest.Connections
-	holder := open(t, consul.Config{Addresses: srv.Addrs()})
+	holder := open(t, consul.Config{Addresses: srv.Addrs(), TTL: time.Hour})
 	many := open(t, consul.Config{Addresses: srv.Addrs(), Dial: conns.Dial, TTL: time.Hour})
 	type election struct {
 		name           string
@@ -113,21 +115,27 @@ func TestThousandElections(t *testing.T) {
 	require.Zero(t, conns.Open())
 }
 
-// The number of requests of an idle process does not grow with the number of its elections.
+// The number of requests of an idle process does not grow with the number of its elections, but for queries that wait for
+// a change, of which there are never more than the limit.
 func TestIdleCost(t *testing.T) {
-	count := func(n int) int {
+	t.Parallel()
+	count := func(n int) (requests, queries int) {
 		tp := newTap(t)
-		st := open(t, consul.Config{Addresses: tp.addr(), TTL: 4 * time.Second})
+		prefix := fmt.Sprintf("idle-%d", n) // a change below the prefix costs requests
+		st := open(t, consul.Config{Addresses: tp.addr(), TTL: checked, Prefix: prefix})
 		for range n {
 			b := castFirst(t, st, newElection(), "own")
 			acknowledge(t, b, "own")
 		}
 		renewals := func() int { return tp.Count("check/update") }
-		before, first := tp.Count(), renewals()
-		eventually(t, func() bool { return renewals() >= first+4 }, "four renewals")
-		return tp.Count() - before
+		first, all, waiting := renewals(), tp.Count(), tp.Count("index=")
+		eventually(t, func() bool { return renewals() >= first+3 }, "three renewals")
+		queries = tp.Count("index=") - waiting
+		return tp.Count() - all - queries, queries
 	}
-	one, many := count(1), count(100)
-	t.Logf("4 renewals: %d requests with one election, %d with 100", one, many)
+	one, oneQuery := count(1)
+	many, manyQueries := count(100)
+	t.Logf("3 renewals: %d requests and %d queries with one election, %d and %d with 100", one, oneQuery, many, manyQueries)
 	require.Less(t, many, one+12)
+	require.LessOrEqual(t, manyQueries, oneQuery+agent.Queries)
 }

@@ -8,8 +8,41 @@ import (
 	"testing"
 
 	"github.com/go-leadership/leadership/store/consul"
+	"github.com/hashicorp/consul/api"
 	"github.com/stretchr/testify/require"
 )
+
+// Keys that are no ballots do not count, in any form: unlocked, locked by another session than their name says, or with
+// a name that no ballot has.
+func TestForeignKeys(t *testing.T) {
+	t.Parallel()
+	client := operator(t, sharedServer(t))
+	election, session := newElection(), newSession(t, client)
+	other := newSession(t, client)
+	dir := ackKey(election) + "/_ballots/"
+	put(t, client, dir, "")
+	put(t, client, dir+"x", "foreign")
+	put(t, client, dir+session+"-unlocked", "foreign")
+	acquire(t, client, dir+session+"-locked-by-another", other)
+	acquire(t, client, dir+"no-session", session)
+	acquire(t, client, dir+session+"-", session)
+	acquire(t, client, dir+session, session)
+	acquire(t, client, dir+session+"-below/another", session)
+	put(t, client, ackKey(election)+"/_lock", "foreign")
+	st := open(t, consul.Config{})
+	b := castFirst(t, st, election, "own")
+	require.Equal(t, []string{"own"}, values(t, st, election))
+	acquire(t, client, dir+session+"-a1", session) // that is a ballot, whichever program made it
+	second := cast(t, st, election, "second")
+	require.Equal(t, []string{"own", "foreign", "second"}, values(t, st, election))
+	require.NoError(t, b.Withdraw(soon(t)))
+	waiting(t, second)
+	_, _, err := client.KV().Release(&api.KVPair{Key: dir + session + "-a1", Session: session}, nil)
+	require.NoError(t, err)
+	require.NoError(t, second.Wait(soon(t)), "who gives the lock back does not stand any more")
+	_, err = client.KV().DeleteTree(ackKey(election), nil)
+	require.NoError(t, err)
+}
 
 // counted counts what a connection reads.
 type counted struct {
@@ -25,6 +58,7 @@ func (c *counted) Read(p []byte) (int, error) {
 
 // Neither casting a ballot nor a change of leader transfers the long values of other candidates; a list does.
 func TestLongValuesAreNotListed(t *testing.T) {
+	t.Parallel()
 	election, others := newElection(), open(t, consul.Config{})
 	random := make([]byte, 64<<10) // answers are compressed
 	_, _ = rand.Read(random)

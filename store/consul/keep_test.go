@@ -1,0 +1,52 @@
+package consul_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/go-leadership/leadership/internal/lab/storetest"
+	"github.com/go-leadership/leadership/store"
+	"github.com/go-leadership/leadership/store/consul"
+	"github.com/stretchr/testify/require"
+)
+
+// The link turns slow while a candidate leads: a round trip takes an eighth of the TTL. The candidate keeps leading for
+// two TTLs, and followers are told and confirmed. After a stall of this process the two TTLs begin anew. For links that
+// are slow from the start see long-round-trips of the suite.
+func TestSlowLink(t *testing.T) {
+	t.Parallel()
+	for _, ttl := range []time.Duration{checked, least} {
+		t.Run(ttl.String(), func(t *testing.T) {
+			t.Parallel()
+			var link storetest.Link
+			election := newElection()
+			own := contend(t, open(t, consul.Config{Dial: link.Dial, TTL: ttl}), election, "own")
+			term := receive(t, own.Terms, "it leads")
+			link.RoundTrip(ttl / 8)
+			follower := open(t, consul.Config{Dial: link.Dial, TTL: ttl})
+			leader, err := storetest.Leader(soon(t), follower, election, nil)
+			require.NoError(t, err)
+			require.Equal(t, "own", leader.Value)
+			since := time.Now()
+			eventually(t, func() bool {
+				known, err := follower.Observe(soon(t), election, &store.Known{}) // what is known
+				require.NoError(t, err)
+				if term.Context().Err() != nil {
+					t.Logf("the term has ended after %v", time.Since(since))
+					term, since = receive(t, own.Terms, "the next term"), time.Now()
+				}
+				if age := time.Since(known.AsOf); age >= ttl {
+					t.Logf("what is known is %v old", age)
+					since = time.Now()
+				}
+				return time.Since(since) > 2*ttl
+			}, "two TTLs without a break")
+			leader, err = storetest.Leader(soon(t), follower, election, nil)
+			require.NoError(t, err)
+			own.Resign()
+			next, err := storetest.Leader(soon(t), follower, election, &leader)
+			require.NoError(t, err)
+			require.NotEqual(t, leader, next)
+		})
+	}
+}

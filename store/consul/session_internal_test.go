@@ -1,0 +1,128 @@
+package consul
+
+import (
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-leadership/leadership/store"
+	"github.com/go-leadership/leadership/store/consul/internal/agent"
+	"github.com/go-leadership/leadership/store/engine"
+	"github.com/hashicorp/consul/api"
+	"github.com/stretchr/testify/require"
+)
+
+// A session whose creation took longer than its lease lasts is destroyed, and another one opened: there might not be
+// enough time to confirm it.
+func TestSessionThatComesLate(t *testing.T) {
+	var created, destroyed atomic.Int64
+	virtual(t, leastTTL, func(w http.ResponseWriter, r *http.Request) {
+		switch path := r.URL.Path; {
+		case strings.HasSuffix(path, "/create") && created.Add(1) == 1:
+			time.Sleep(leastTTL * 3 / 4) // the time of an election among the servers: more than the lease of two thirds
+		case strings.HasSuffix(path, "/destroy/id"):
+			destroyed.Add(1)
+		}
+		_, _ = w.Write([]byte(answerTo(r)))
+	}, func(t *testing.T, d *driver) {
+		_, _, err := d.Open(t.Context())
+		require.ErrorIs(t, err, store.ErrUnavailable)
+		require.ErrorContains(t, err, "longer than its lease")
+		require.Zero(t, destroyed.Load())
+		_, _, err = d.Open(t.Context())
+		require.NoError(t, err)
+		require.EqualValues(t, 2, created.Load())
+		require.EqualValues(t, 1, destroyed.Load())
+	})
+}
+
+// A denial by the agent itself, which registers the check, might be one that it remembers. It is told at once as a denial,
+// and is not final.
+func TestAgentDeniesByItself(t *testing.T) {
+	virtual(t, leastTTL, func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasSuffix(r.URL.Path, "/service/register") {
+			w.WriteHeader(http.StatusForbidden)
+			_, _ = w.Write([]byte("Permission denied: token lacks permission 'service:write' on \"leadership\""))
+		}
+		_, _ = w.Write([]byte(answerTo(r)))
+	}, func(t *testing.T, d *driver) {
+		_, _, err := d.Open(t.Context())
+		require.ErrorIs(t, err, store.ErrDenied)
+		require.ErrorIs(t, err, store.ErrUnavailable)
+	})
+}
+
+// The ballots of a session do not outlive it in the driver.
+func TestOpenForgetsTheBallotsOfTheLastSession(t *testing.T) {
+	virtual(t, leastSessionTTL, func(w http.ResponseWriter, r *http.Request) { _, _ = w.Write([]byte(answerTo(r))) }, func(t *testing.T, d *driver) {
+		d.behind["nearest"] = behind{key: "own"}
+		_, _, err := d.Open(t.Context())
+		require.NoError(t, err)
+		require.Empty(t, d.behind)
+	})
+}
+
+// A session that can't be destroyed delays no other, and is given up: an error for each request of one kind is no outage.
+func TestSessionThatIsNotDestroyed(t *testing.T) {
+	var tries, destroyed atomic.Int64
+	virtual(t, leastSessionTTL, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("X-Consul-Index", "1")
+		switch path := r.URL.Path; {
+		case strings.HasSuffix(path, "/destroy/stuck"):
+			tries.Add(1)
+			w.WriteHeader(http.StatusInternalServerError)
+		case strings.HasSuffix(path, "/destroy/next"):
+			destroyed.Add(1)
+			_, _ = w.Write([]byte("true"))
+		default:
+			_, _ = w.Write([]byte(answerTo(r)))
+		}
+	}, func(t *testing.T, d *driver) {
+		for _, id := range []string{"stuck", "next"} {
+			d.leave(&session{driver: d, id: id})
+		}
+		_, _, err := d.Open(t.Context())
+		require.NoError(t, err)
+		require.EqualValues(t, 1, destroyed.Load())
+		require.EqualValues(t, 1, tries.Load())
+		for range 2 * mostTries {
+			d.clearLeft()
+		}
+		require.EqualValues(t, 1, destroyed.Load())
+		require.EqualValues(t, mostTries, tries.Load())
+	})
+}
+
+// A ballot that has gone takes along the acknowledgement with its last revision, and no later one, which is that of another
+// ballot of the session.
+func TestLaterAcknowledgementStays(t *testing.T) {
+	for modify, deleted := range map[uint64]bool{7: true, 9: false} {
+		e := engine.Entry{Election: "x", Key: "p/x/_ballots/b", Private: &standing{}}
+		r := removal{Removal: engine.Removal{Entry: e, Revision: 7}, session: &session{driver: &driver{layout: layout{"p"}}, id: "s"}, tried: true}
+		deletes := false
+		for _, op := range r.ops(agent.Entry{Exists: true, Session: "s", Modify: modify}, false) {
+			deletes = deletes || op.Verb == api.KVDelete && op.Key == "p/x"
+		}
+		require.Equal(t, deleted, deletes, "the acknowledgement with the index %d", modify)
+	}
+}
+
+// What was offered before a ballot was declared void is not told after that: a watch reads.
+func TestVoidTakesBackWhatWasOffered(t *testing.T) {
+	var reads atomic.Int64
+	virtual(t, leastSessionTTL, func(w http.ResponseWriter, r *http.Request) {
+		if strings.Contains(r.URL.Path, "_ballots") {
+			reads.Add(1)
+		}
+		w.WriteHeader(http.StatusInternalServerError)
+	}, func(t *testing.T, d *driver) {
+		s, key := &session{driver: d, id: "id"}, "leadership/x/_ballots/id-n"
+		d.watches.Offer("leadership/x/_ballots/", map[string]agent.Read{key: {Entry: agent.Entry{Exists: true, Create: 2, Modify: 2}, Index: 2}})
+		require.Error(t, s.Void(t.Context(), "x", engine.Nonce{Name: "n"}))
+		_, err := d.WatchEntry(t.Context(), key, func(engine.News) {})
+		require.Error(t, err)
+		require.EqualValues(t, 1, reads.Load())
+	})
+}

@@ -1,0 +1,130 @@
+package consul_test
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/go-leadership/leadership/store/consul"
+	"github.com/hashicorp/consul/api"
+	"github.com/stretchr/testify/require"
+)
+
+// If the creation of a session has no answer when the store is closed, the store removes the check, and the session goes
+// with it.
+func TestCloseWhileTheSessionIsCreated(t *testing.T) {
+	t.Parallel()
+	for _, part := range []string{"session/create", "service/register"} {
+		t.Run(part, func(t *testing.T) {
+			t.Parallel()
+			tp := newTap(t)
+			st := open(t, consul.Config{Addresses: tp.addr(), TTL: checked})
+			var created string
+			applied := make(chan struct{})
+			tp.catch(func(tp *tap, _ http.ResponseWriter, r *http.Request, body []byte) {
+				tp.forward(httptest.NewRecorder(), r, body)
+				created = nameIn(string(body))
+				close(applied)
+				<-r.Context().Done()
+			}, "PUT", part)
+			done := make(chan error, 1)
+			go func() {
+				_, err := st.Cast(context.Background(), newElection(), "own")
+				done <- err
+			}()
+			receive(t, applied, "the request")
+			require.True(t, left(t, created), "it was carried out")
+			began := time.Now()
+			require.NoError(t, st.Close())
+			t.Logf("Close took %v", time.Since(began))
+			require.Error(t, receive(t, done, "the end of Campaign"))
+			require.False(t, left(t, created))
+		})
+	}
+}
+
+// A registration whose answer is lost is undone.
+func TestRegistrationWithoutAnAnswer(t *testing.T) {
+	t.Parallel()
+	for fate, spring := range fates {
+		t.Run(fate, func(t *testing.T) {
+			t.Parallel()
+			tp := newTap(t)
+			st := open(t, consul.Config{Addresses: tp.addr(), TTL: checked})
+			var created string
+			caught := tp.catch(func(tp *tap, w http.ResponseWriter, r *http.Request, body []byte) {
+				created = nameIn(string(body))
+				if fate == "error" {
+					tp.forward(httptest.NewRecorder(), r, body)
+				}
+				spring(tp, w, r, body)
+			}, "PUT", "service/register")
+			castFirst(t, st, newElection(), "own")
+			receive(t, caught.caught, "the registration")
+			eventually(t, func() bool { return !left(t, created) }, "it is deregistered")
+		})
+	}
+}
+
+// A request to create a session is carried out after the store has removed the session's check: it creates none.
+func TestLateCreationFails(t *testing.T) {
+	t.Parallel()
+	tp := newTap(t)
+	st := open(t, consul.Config{Addresses: tp.addr(), TTL: checked})
+	late, status := make(chan func() int, 1), make(chan int, 1)
+	tp.catch(func(tp *tap, _ http.ResponseWriter, r *http.Request, body []byte) {
+		r = r.Clone(context.WithoutCancel(r.Context()))
+		late <- func() int {
+			answer := httptest.NewRecorder()
+			tp.forward(answer, r, body)
+			return answer.Code
+		}
+		panic(http.ErrAbortHandler)
+	}, "PUT", "session/create")
+	tp.catch(func(tp *tap, w http.ResponseWriter, r *http.Request, body []byte) {
+		tp.forward(w, r, body)
+		status <- (<-late)()
+	}, "service/deregister")
+	castFirst(t, st, newElection(), "own")
+	require.Equal(t, http.StatusInternalServerError, receive(t, status, "the request"))
+}
+
+// Something ends a session with a check. The holder learns of it, casts anew, and the session's service is removed. For
+// operators who destroy sessions or delete ballots see TestEndsEarly of package all.
+func TestSessionEndsEarly(t *testing.T) {
+	t.Parallel()
+	client := operator(t, sharedServer(t))
+	for name, end := range map[string]func(session *api.SessionEntry) error{
+		"destroyed":            func(s *api.SessionEntry) error { _, err := client.Session().Destroy(s.ID, nil); return err },
+		"service deregistered": func(s *api.SessionEntry) error { return client.Agent().ServiceDeregister(s.Name) },
+		"check critical":       func(s *api.SessionEntry) error { return client.Agent().FailTTL(s.Name, "by hand") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			election := newElection()
+			st := open(t, consul.Config{TTL: checked})
+			leader, second := castFirst(t, st, election, "leader"), cast(t, st, newElection(), "another election")
+			acknowledge(t, leader, "leader")
+			next := cast(t, open(t, consul.Config{}), election, "next")
+			session, _, err := client.Session().Info(sessionOf(t, client, election, "leader"), nil)
+			require.NoError(t, err)
+			require.NoError(t, end(session))
+			lost(t, leader)
+			lost(t, second)
+			eventually(t, func() bool { return leader.Lease().Remaining() == 0 }, "the lease has ended")
+			require.NoError(t, next.Wait(soon(t)))
+			acknowledge(t, next, "next")
+			require.NoError(t, leader.Withdraw(soon(t)))
+			eventually(t, func() bool { return !left(t, session.Name) }, "the service of the session is gone")
+			again := cast(t, st, election, "again") // with a session of its own
+			require.Greater(t, again.Token(), next.Token())
+			waiting(t, again)
+			session, _, err = client.Session().Info(sessionOf(t, client, election, "again"), nil)
+			require.NoError(t, err)
+			require.NoError(t, st.Close())
+			require.False(t, left(t, session.Name))
+		})
+	}
+}

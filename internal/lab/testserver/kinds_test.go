@@ -37,7 +37,7 @@ var kinds = []kind{
 			}
 			return z.service, nil
 		}, putZooKeeper, getZooKeeper,
-		[][]int{{0}}, // for clients
+		[][]int{{0}},            // for clients
 		[][]int{{1, 4, 7}, {5}}, // for followers, which the leading member alone takes, for elections
 	},
 	{

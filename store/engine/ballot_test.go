@@ -13,15 +13,13 @@ import (
 )
 
 func TestWaitReturnsWhenFirst(t *testing.T) {
-	play(t, Settings{}, func(t *testing.T, s *scene) {
-		b, _, prev := s.waitingBehind(behind)
+	playWaiting(t, behind, func(t *testing.T, s *scene, b *ballot, _, prev *request) {
 		waiting := s.wait(b)
 		ctx, cancel := context.WithCancelCause(t.Context())
 		cancel(errDisk)
 		require.False(t, waiting.returned())
 		prev.goes()
-		require.True(t, waiting.returned())
-		require.NoError(t, waiting.err)
+		waiting.succeeds(t)
 		for range 50 { // select is random
 			require.ErrorIs(t, b.Wait(ctx), errDisk, "also if it is first")
 		}
@@ -30,8 +28,7 @@ func TestWaitReturnsWhenFirst(t *testing.T) {
 
 // TestWaitOfABallotThatIsFirstAndLost: Wait returns that it is lost.
 func TestWaitOfABallotThatIsFirstAndLost(t *testing.T) {
-	play(t, Settings{}, func(t *testing.T, s *scene) {
-		b, own := s.leading(1)
+	playLeading(t, func(t *testing.T, s *scene, b *ballot, own *request) {
 		own.goes()
 		for range 50 { // select is random
 			require.ErrorIs(t, b.Wait(t.Context()), store.ErrLost)
@@ -40,14 +37,12 @@ func TestWaitOfABallotThatIsFirstAndLost(t *testing.T) {
 }
 
 func TestWaitEndsWithItsContextOrItsBallot(t *testing.T) {
-	play(t, Settings{}, func(t *testing.T, s *scene) {
-		b, own, _ := s.waitingBehind(behind)
+	playWaiting(t, behind, func(t *testing.T, s *scene, b *ballot, own, _ *request) {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		impatient := start(func() (struct{}, error) { return struct{}{}, b.Wait(ctx) })
 		patient := s.wait(b)
 		cancel(errDisk)
-		require.True(t, impatient.returned())
-		require.ErrorIs(t, impatient.err, errDisk)
+		impatient.fails(t, errDisk)
 		own.goes()
 		require.True(t, patient.returned())
 		require.EqualError(t, patient.err, `stand in election "x" on test://: ballot lost: it was removed`)
@@ -55,19 +50,16 @@ func TestWaitEndsWithItsContextOrItsBallot(t *testing.T) {
 }
 
 func TestAcknowledge(t *testing.T) {
-	play(t, Settings{}, func(t *testing.T, s *scene) {
-		b, _ := s.leading(1)
+	playLeading(t, func(t *testing.T, s *scene, b *ballot, _ *request) {
 		c := s.acknowledge(b)
 		r := s.next("Acknowledge")
 		require.Equal(t, "own1 value", r.key+" "+r.value)
 		r.answer(answer{revision: 9})
-		require.True(t, c.returned())
-		require.NoError(t, c.err)
+		c.succeeds(t)
 		require.Equal(t, store.Leader{Value: "value", Revision: 9}, c.value)
 		again := s.acknowledge(b)
 		s.next("Acknowledge").fail(errLater)
-		require.True(t, again.returned())
-		require.ErrorIs(t, again.err, store.ErrUnknownOutcome)
+		again.fails(t, store.ErrUnknownOutcome)
 		s.withdraw(t.Context(), b)
 		r = s.next("Remove")
 		require.True(t, r.removal.Led && r.removal.Acknowledged)
@@ -91,12 +83,10 @@ func TestAcknowledgeBeforeWaitIsRefused(t *testing.T) {
 }
 
 func TestAcknowledgeLearnsThatTheBallotIsLost(t *testing.T) {
-	play(t, Settings{}, func(t *testing.T, s *scene) {
-		b, _ := s.leading(1)
+	playLeading(t, func(t *testing.T, s *scene, b *ballot, _ *request) {
 		c := s.acknowledge(b)
 		s.next("Acknowledge").fail(ErrGone)
-		require.True(t, c.returned())
-		require.ErrorIs(t, c.err, store.ErrLost)
+		c.fails(t, store.ErrLost)
 		require.True(t, b.isLost())
 		_, err := b.Acknowledge(t.Context(), "value")
 		require.ErrorIs(t, err, store.ErrLost)
@@ -106,13 +96,11 @@ func TestAcknowledgeLearnsThatTheBallotIsLost(t *testing.T) {
 
 // TestAcknowledgeEndsWithItsBallot: its outcome is unknown, and the removal takes that into account.
 func TestAcknowledgeEndsWithItsBallot(t *testing.T) {
-	play(t, Settings{}, func(t *testing.T, s *scene) {
-		b, _ := s.leading(1)
+	playLeading(t, func(t *testing.T, s *scene, b *ballot, _ *request) {
 		c := s.acknowledge(b)
 		s.next("Acknowledge")
 		s.withdraw(t.Context(), b)
-		require.True(t, c.returned())
-		require.ErrorIs(t, c.err, store.ErrLost)
+		c.fails(t, store.ErrLost)
 		require.ErrorIs(t, c.err, store.ErrUnknownOutcome)
 		require.True(t, s.next("Remove").removal.Acknowledged)
 	})
@@ -120,8 +108,7 @@ func TestAcknowledgeEndsWithItsBallot(t *testing.T) {
 
 // TestAcknowledgeWhileTheBallotIsWithdrawn is not sent: the removal might not know of it.
 func TestAcknowledgeWhileTheBallotIsWithdrawn(t *testing.T) {
-	play(t, Settings{}, func(t *testing.T, s *scene) {
-		b, _ := s.leading(1)
+	playLeading(t, func(t *testing.T, s *scene, b *ballot, _ *request) {
 		s.withdraw(t.Context(), b)
 		s.next("Remove")
 		require.ErrorIs(t, b.try(), store.ErrLost)
@@ -133,8 +120,7 @@ func TestAcknowledgeWhileTheBallotIsWithdrawn(t *testing.T) {
 
 // TestRevisionNeverGoesBack: answers to two requests may come in any order.
 func TestRevisionNeverGoesBack(t *testing.T) {
-	play(t, Settings{}, func(t *testing.T, s *scene) {
-		b, _ := s.leading(1)
+	playLeading(t, func(t *testing.T, s *scene, b *ballot, _ *request) {
 		s.acknowledge(b)
 		first := s.next("Acknowledge")
 		s.acknowledge(b)
@@ -147,8 +133,7 @@ func TestRevisionNeverGoesBack(t *testing.T) {
 
 // TestWithdraw: the ballot is lost before the request is sent. The request is repeated until it is answered.
 func TestWithdraw(t *testing.T) {
-	play(t, Settings{}, func(t *testing.T, s *scene) {
-		b, own := s.leading(1)
+	playLeading(t, func(t *testing.T, s *scene, b *ballot, own *request) {
 		sent := -1
 		b.onLoss(func() { sent = len(s.all()) })
 		c := s.withdraw(t.Context(), b)
@@ -158,8 +143,7 @@ func TestWithdraw(t *testing.T) {
 		time.Sleep(50 * time.Millisecond)
 		require.False(t, c.returned())
 		s.next("Remove").answer(answer{})
-		require.True(t, c.returned())
-		require.NoError(t, c.err)
+		c.succeeds(t)
 		require.True(t, own.isStopped())
 		require.Empty(t, s.current.claims)
 		ctx, cancel := context.WithCancel(t.Context())
@@ -171,12 +155,10 @@ func TestWithdraw(t *testing.T) {
 
 // TestWithdrawThatFindsTheSessionOver succeeds: the entry has ended with the session.
 func TestWithdrawThatFindsTheSessionOver(t *testing.T) {
-	play(t, Settings{}, func(t *testing.T, s *scene) {
-		b, _ := s.leading(1)
+	playLeading(t, func(t *testing.T, s *scene, b *ballot, _ *request) {
 		c := s.withdraw(t.Context(), b)
 		s.next("Remove").fail(ErrOver)
-		require.True(t, c.returned())
-		require.NoError(t, c.err)
+		c.succeeds(t)
 		s.quiet()
 	})
 }
@@ -199,15 +181,13 @@ func TestWithdrawOfABallotThatWasEnteredTwice(t *testing.T) {
 		require.Equal(t, enter.nonce, void.nonce)
 		require.False(t, withdrawn.returned())
 		void.answer(answer{})
-		require.True(t, withdrawn.returned())
-		require.NoError(t, withdrawn.err)
+		withdrawn.succeeds(t)
 	})
 }
 
 // TestWithdrawGoesOnInTheBackground, once. The calls that are cut short say that the outcome is unknown.
 func TestWithdrawGoesOnInTheBackground(t *testing.T) {
-	play(t, Settings{}, func(t *testing.T, s *scene) {
-		b, _ := s.leading(1)
+	playLeading(t, func(t *testing.T, s *scene, b *ballot, _ *request) {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		one, two := s.withdraw(ctx, b), s.withdraw(ctx, b)
 		cancel(errDisk)
@@ -225,8 +205,7 @@ func TestWithdrawGoesOnInTheBackground(t *testing.T) {
 
 // TestWithdrawOfAnEntryThatIsKnownToBeGone sends nothing, unless there might be an acknowledgement, or a leader's lock.
 func TestWithdrawOfAnEntryThatIsKnownToBeGone(t *testing.T) {
-	play(t, Settings{}, func(t *testing.T, s *scene) {
-		b, own, prev := s.waitingBehind(behind)
+	playWaiting(t, behind, func(t *testing.T, s *scene, b *ballot, own, prev *request) {
 		own.goes()
 		require.NoError(t, b.Withdraw(t.Context()))
 		s.quiet()
@@ -248,8 +227,7 @@ func TestWithdrawOfAnEntryThatIsKnownToBeGone(t *testing.T) {
 
 // TestAlone: no other ballot of this session and election that stands may have been acknowledged.
 func TestAlone(t *testing.T) {
-	play(t, Settings{}, func(t *testing.T, s *scene) {
-		b, _ := s.leading(1)
+	playLeading(t, func(t *testing.T, s *scene, b *ballot, _ *request) {
 		other := s.cast(2, Place{})
 		s.next("Entry").shows(State{Token: 2})
 		require.NoError(t, other.Wait(t.Context()))
@@ -268,8 +246,7 @@ func TestAlone(t *testing.T) {
 
 // TestResignationRequested: the ballot's watch reports it, at once or later, and only once.
 func TestResignationRequested(t *testing.T) {
-	play(t, Settings{}, func(t *testing.T, s *scene) {
-		b, own := s.leading(1)
+	playLeading(t, func(t *testing.T, s *scene, b *ballot, own *request) {
 		require.Empty(t, b.ResignationRequested())
 		select {
 		case <-b.ResignationRequested():
@@ -299,8 +276,7 @@ func TestRequestResignation(t *testing.T) {
 		r := s.next("RequestResignation")
 		require.Equal(t, "x 7", r.election+" "+r.key)
 		r.answer(answer{})
-		require.True(t, c.returned())
-		require.NoError(t, c.err)
+		c.succeeds(t)
 		c = start(func() (struct{}, error) { return struct{}{}, s.Engine.RequestResignation(t.Context(), "x", 7) })
 		s.next("RequestResignation").fail(store.ErrDenied)
 		require.True(t, c.returned())
@@ -311,8 +287,7 @@ func TestRequestResignation(t *testing.T) {
 // TestLeaderWhoseWatchIsRefused keeps its entry until its owner gives it back, since the leader's work has to stop
 // first. The entry of a waiting ballot is removed at once.
 func TestLeaderWhoseWatchIsRefused(t *testing.T) {
-	play(t, Settings{}, func(t *testing.T, s *scene) {
-		b, own := s.leading(1)
+	playLeading(t, func(t *testing.T, s *scene, b *ballot, own *request) {
 		own.tells(News{Over: true})
 		s.next("Entry").fail(store.ErrDenied)
 		require.True(t, b.isLost())
@@ -320,11 +295,9 @@ func TestLeaderWhoseWatchIsRefused(t *testing.T) {
 		s.quiet()
 		c := s.withdraw(t.Context(), b)
 		s.next("Remove").answer(answer{})
-		require.True(t, c.returned())
-		require.NoError(t, c.err)
+		c.succeeds(t)
 	})
-	play(t, Settings{}, func(t *testing.T, s *scene) {
-		_, own, _ := s.waitingBehind(behind)
+	playWaiting(t, behind, func(t *testing.T, s *scene, _ *ballot, own, _ *request) {
 		own.tells(News{Over: true})
 		s.next("Entry").fail(store.ErrDenied)
 		s.next("Remove").answer(answer{})
@@ -360,8 +333,7 @@ func TestSessionThatIsGivenUpEndsAfterTheLeadersWork(t *testing.T) {
 				other := s.casting(t.Context(), "y")
 				s.next("Open").answer(answer{})
 				s.next("Enter").answer(entered(3, Place{}))
-				require.True(t, other.returned())
-				require.NoError(t, other.err)
+				other.succeeds(t)
 				s.next("Entry").shows(State{Token: 3, Session: s.scripted.session.ID()})
 				s.quiet()
 				end(t, s, b)
@@ -379,8 +351,7 @@ func TestSessionThatIsGivenUpEndsAfterTheLeadersWork(t *testing.T) {
 
 // TestWithdrawAfterTheSessionWasGivenUp because there were no answers does not wait for one: nothing is sent any more.
 func TestWithdrawAfterTheSessionWasGivenUp(t *testing.T) {
-	play(t, Settings{}, func(t *testing.T, s *scene) {
-		b, _ := s.leading(1)
+	playLeading(t, func(t *testing.T, s *scene, b *ballot, _ *request) {
 		s.session.ends(errLater)
 		c := s.withdraw(t.Context(), b)
 		require.True(t, c.returned(), "at once")
@@ -414,12 +385,10 @@ func TestWithdrawAfterTheEndOfASession(t *testing.T) {
 
 // TestWithdrawAfterARefusal succeeds once the session has ended, which took the entry along.
 func TestWithdrawAfterARefusal(t *testing.T) {
-	play(t, Settings{}, func(t *testing.T, s *scene) {
-		b, _ := s.leading(1)
+	playLeading(t, func(t *testing.T, s *scene, b *ballot, _ *request) {
 		c := s.withdraw(t.Context(), b)
 		s.next("Remove").fail(store.ErrDenied)
-		require.True(t, c.returned())
-		require.ErrorIs(t, c.err, store.ErrDenied)
+		c.fails(t, store.ErrDenied)
 		s.next("End").answer(answer{})
 		require.NoError(t, b.Withdraw(t.Context()))
 	})
@@ -427,14 +396,12 @@ func TestWithdrawAfterARefusal(t *testing.T) {
 
 // TestAcknowledgeSaysThatItsBallotIsLost, also if the driver's error does not.
 func TestAcknowledgeSaysThatItsBallotIsLost(t *testing.T) {
-	play(t, Settings{}, func(t *testing.T, s *scene) {
-		b, own := s.leading(1)
+	playLeading(t, func(t *testing.T, s *scene, b *ballot, own *request) {
 		s.deaf.Store(true)
 		c := s.acknowledge(b)
 		own.goes()
 		s.next("Acknowledge").fail(errLater)
-		require.True(t, c.returned())
-		require.ErrorIs(t, c.err, store.ErrLost)
+		c.fails(t, store.ErrLost)
 		require.ErrorIs(t, c.err, store.ErrUnknownOutcome)
 		s.deaf.Store(false)
 	})
@@ -477,8 +444,7 @@ func TestTermNeedsALeaseThatARenewalReaches(t *testing.T) {
 		sent := store.Now()
 		time.Sleep(trip / 2)
 		s.session.renew(Proof{Sent: sent, Valid: ttl * 2 / 3})
-		require.True(t, late.returned())
-		require.NoError(t, late.err)
+		late.succeeds(t)
 		time.Sleep(b.Lease().Remaining() - time.Nanosecond)
 		require.NoError(t, b.Wait(t.Context()), "renewals reach it")
 		require.True(t, s.holds(b))
@@ -490,8 +456,7 @@ func TestTermNeedsALeaseThatARenewalReaches(t *testing.T) {
 		late = s.wait(b)
 		require.False(t, late.returned())
 		s.session.renew(Proof{Sent: store.Now(), Valid: ttl})
-		require.True(t, late.returned())
-		require.NoError(t, late.err)
+		late.succeeds(t)
 	})
 }
 
@@ -508,8 +473,7 @@ func TestWaitWithoutALease(t *testing.T) {
 		one := s.wait(b)
 		require.False(t, one.returned())
 		time.Sleep(b.Lease().Remaining())
-		require.True(t, one.returned())
-		require.NoError(t, one.err)
+		one.succeeds(t)
 		s.session.renew(Proof{Sent: store.Now(), Valid: ttl})
 		require.NoError(t, b.Wait(t.Context()))
 		own.goes()
@@ -525,7 +489,6 @@ func TestWaitWithoutALease(t *testing.T) {
 		own := s.find("Entry").shows(State{Token: 1})
 		one := s.wait(b)
 		own.goes()
-		require.True(t, one.returned())
-		require.ErrorIs(t, one.err, store.ErrLost)
+		one.fails(t, store.ErrLost)
 	})
 }

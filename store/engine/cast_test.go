@@ -24,8 +24,7 @@ func TestEnterIsSentAgainWithTheSameNonce(t *testing.T) {
 			again := s.next("Enter")
 			require.Equal(t, first.nonce, again.nonce)
 			again.answer(entered(2, Place{}))
-			require.True(t, c.returned())
-			require.NoError(t, c.err)
+			c.succeeds(t)
 			require.Equal(t, uint64(2), c.value.Token())
 		})
 	}
@@ -66,8 +65,7 @@ func (s *scene) impatientIn(election string) (enter *request, c *call[store.Ball
 	}
 	enter = s.find("Enter")
 	cancel()
-	require.True(s, c.returned())
-	require.ErrorIs(s, c.err, context.Canceled)
+	c.fails(s, context.Canceled)
 	return enter, c
 }
 
@@ -100,8 +98,7 @@ func TestErrorOfAnEndedContext(t *testing.T) {
 			s.deaf.Store(true)
 			cancel()
 			s.next("Enter").fail(err)
-			require.True(t, c.returned())
-			require.ErrorIs(t, c.err, context.Canceled)
+			c.fails(t, context.Canceled)
 			require.Equal(t, voids, s.count("Void"))
 			s.deaf.Store(false)
 		})
@@ -117,8 +114,7 @@ func TestWhatWasNotSentLeavesWithItsCaller(t *testing.T) {
 		time.Sleep(s.Engine.patience() - 50*time.Millisecond)
 		s.next("Enter").fail(errUnsent)
 		time.Sleep(50 * time.Millisecond)
-		require.True(t, c.returned())
-		require.ErrorIs(t, c.err, store.ErrUnavailable)
+		c.fails(t, store.ErrUnavailable)
 		require.ErrorContains(t, c.err, "no connection")
 		s.quiet()
 		require.Len(t, s.slots, Slots)
@@ -139,8 +135,7 @@ func TestOrphansHoldBackCasts(t *testing.T) {
 		second := s.casting(t.Context(), "second")
 		require.Zero(t, s.count("Enter"))
 		cancel(errDisk)
-		require.True(t, leaves.returned())
-		require.ErrorIs(t, leaves.err, errDisk)
+		leaves.fails(t, errDisk)
 
 		oldest := s.find("Void")
 		s.all()[3].answer(answer{}) // one without an answer delays no other
@@ -167,8 +162,7 @@ func TestEndOfTheSessionFreesTheSlots(t *testing.T) {
 		time.Sleep(50 * time.Millisecond)
 		s.next("Open").answer(answer{})
 		s.next("Enter").answer(entered(1, Place{}))
-		require.True(t, c.returned())
-		require.NoError(t, c.err)
+		c.succeeds(t)
 	})
 }
 
@@ -183,8 +177,7 @@ func TestEntryThatIsOfNoUse(t *testing.T) {
 		time.Sleep(50 * time.Millisecond)
 		require.NotEqual(t, first.nonce.Name, s.find("Enter").nonce.Name)
 		s.find("Enter").answer(entered(1, Place{}))
-		require.True(t, c.returned())
-		require.NoError(t, c.err)
+		c.succeeds(t)
 	})
 }
 
@@ -209,8 +202,7 @@ func TestEnterThatIsRefused(t *testing.T) {
 					time.Sleep(100 * time.Millisecond)
 				}
 				s.next("Enter").answer(c.last)
-				require.True(t, call.returned())
-				require.ErrorIs(t, call.err, store.ErrDenied)
+				call.fails(t, store.ErrDenied)
 				require.Equal(t, c.voids, s.count("Void"))
 				require.Len(t, s.slots, Slots-c.voids)
 				require.Len(t, s.current.claims, c.voids)
@@ -283,8 +275,7 @@ func TestDoubtPushesBack(t *testing.T) {
 		s.find("Enter").answer(entered(1, Place{}))
 		s.find("Entry").shows(State{Token: 1})
 		cancel(errDisk)
-		require.True(t, leaves.returned())
-		require.ErrorIs(t, leaves.err, errDisk)
+		leaves.fails(t, errDisk)
 		require.ErrorIs(t, leaves.err, store.ErrUnavailable)
 		require.NotErrorIs(t, leaves.err, store.ErrUnknownOutcome, "nothing was sent")
 		require.Len(t, s.slots, Slots-mostDoubts-1)
@@ -294,8 +285,7 @@ func TestDoubtPushesBack(t *testing.T) {
 		time.Sleep(50 * time.Millisecond)
 		s.find("Void").answer(answer{})
 		s.find("Enter").answer(entered(2, Place{}))
-		require.True(t, waits.returned())
-		require.NoError(t, waits.err)
+		waits.succeeds(t)
 	})
 	play(t, Settings{}, func(t *testing.T, s *scene) {
 		for range 2 * mostDoubts {
@@ -380,8 +370,7 @@ func TestDoubtsEndWithTheSession(t *testing.T) {
 		time.Sleep(50 * time.Millisecond)
 		s.next("Open").answer(answer{})
 		s.next("Enter").answer(entered(1, Place{}))
-		require.True(t, waits.returned())
-		require.NoError(t, waits.err)
+		waits.succeeds(t)
 	})
 }
 
@@ -407,7 +396,6 @@ func TestCastInDoubtPushesBack(t *testing.T) {
 			s.find("Enter").fail(store.ErrDenied)
 		}
 		s.find("Enter").answer(entered(2, Place{}))
-		require.True(t, waits.returned())
-		require.NoError(t, waits.err)
+		waits.succeeds(t)
 	})
 }

@@ -12,8 +12,7 @@ import (
 
 // TestCloseInOrder: the ballots are lost, the lease ends, the session is ended, the driver is closed.
 func TestCloseInOrder(t *testing.T) {
-	play(t, Settings{}, func(t *testing.T, s *scene) {
-		b, _ := s.leading(1)
+	playLeading(t, func(t *testing.T, s *scene, b *ballot, _ *request) {
 		s.cast(2, Place{Nearest: "own1"})
 		closing := start(func() (struct{}, error) { return struct{}{}, s.Engine.Close() })
 		end := s.find("End")
@@ -41,8 +40,7 @@ func TestCloseInOrder(t *testing.T) {
 
 // TestCloseTellsTheBallotsBeforeTheCallsEnd: no Cast wins in between.
 func TestCloseTellsTheBallotsBeforeTheCallsEnd(t *testing.T) {
-	play(t, Settings{}, func(t *testing.T, s *scene) {
-		b, _ := s.leading(1)
+	playLeading(t, func(t *testing.T, s *scene, b *ballot, _ *request) {
 		late := s.casting(t.Context(), "x")
 		enter := s.next("Enter")
 		hold := make(chan struct{})
@@ -61,8 +59,7 @@ func TestCloseTellsTheBallotsBeforeTheCallsEnd(t *testing.T) {
 		_, _, err = s.call(ended)
 		close(hold)
 		require.ErrorIs(t, err, store.ErrClosed, "whatever the caller's context says")
-		require.True(t, late.returned())
-		require.ErrorIs(t, late.err, store.ErrClosed)
+		late.fails(t, store.ErrClosed)
 		s.find("End").answer(answer{})
 		require.True(t, closing.returned())
 	})
@@ -105,8 +102,7 @@ func TestCloseWhileTheSessionOpens(t *testing.T) {
 		o := s.opening
 		s.next("Open")
 		closing := start(func() (struct{}, error) { return struct{}{}, s.Engine.Close() })
-		require.True(t, c.returned())
-		require.ErrorIs(t, c.err, store.ErrClosed)
+		c.fails(t, store.ErrClosed)
 		require.ErrorIs(t, o.err, store.ErrClosed)
 		require.True(t, closing.returned())
 	})
@@ -185,8 +181,7 @@ func free(t *testing.T, locks ...*sync.Mutex) {
 
 // TestNoLockWhileAWatchIsTakenBack: a driver might call tell under a lock that Stop waits for.
 func TestNoLockWhileAWatchIsTakenBack(t *testing.T) {
-	play(t, Settings{}, func(t *testing.T, s *scene) {
-		leader := s.watched()
+	playWatching(t, func(t *testing.T, s *scene, leader *request) {
 		b, own, prev := s.waitingBehind(Place{Nearest: "other", More: true})
 		o := s.observation()
 		stopped := 0
@@ -232,8 +227,7 @@ func TestNoLockWhileAContextIsAsked(t *testing.T) {
 					r.tell(News{State: &State{}})
 				}
 				r.answer(answer{})
-				require.True(t, c.returned())
-				require.NoError(t, c.err)
+				c.succeeds(t)
 			})
 		})
 	}

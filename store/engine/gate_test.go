@@ -120,8 +120,7 @@ func TestPauseHoldsNoPlace(t *testing.T) {
 
 // TestBallotThatMightLeadGoesFirst, before all reads that wait for a place.
 func TestBallotThatMightLeadGoesFirst(t *testing.T) {
-	play(t, Settings{}, func(t *testing.T, s *scene) {
-		_, _, prev := s.waitingBehind(Place{Nearest: "other", More: true})
+	playWaiting(t, Place{Nearest: "other", More: true}, func(t *testing.T, s *scene, _ *ballot, _, prev *request) {
 		for i := range 2 * places {
 			go func() { _, _ = s.Observe(t.Context(), fmt.Sprint("y", i), nil) }()
 		}

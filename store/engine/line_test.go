@@ -19,8 +19,7 @@ func TestFirstAtOnce(t *testing.T) {
 
 // TestFirstWhenTheLastAheadGoes, reported in order: no request is sent.
 func TestFirstWhenTheLastAheadGoes(t *testing.T) {
-	play(t, Settings{}, func(t *testing.T, s *scene) {
-		b, own, prev := s.waitingBehind(behind)
+	playWaiting(t, behind, func(t *testing.T, s *scene, b *ballot, own, prev *request) {
 		prev.goes()
 		require.True(t, b.isFirst())
 		s.quiet()
@@ -100,8 +99,7 @@ func TestFirstNotBeforeBothAreWatched(t *testing.T) {
 
 // TestFirstNotIfTheOwnWatchIsOver: it might have missed the end of the ballot's entry.
 func TestFirstNotIfTheOwnWatchIsOver(t *testing.T) {
-	play(t, Settings{}, func(t *testing.T, s *scene) {
-		b, own, prev := s.waitingBehind(behind)
+	playWaiting(t, behind, func(t *testing.T, s *scene, b *ballot, own, prev *request) {
 		own.tells(News{Over: true})
 		before := s.next("Entry")
 		prev.goes()
@@ -115,8 +113,7 @@ func TestFirstNotIfTheOwnWatchIsOver(t *testing.T) {
 
 // TestFirstOnlyIfNoOthersAreAhead.
 func TestFirstOnlyIfNoOthersAreAhead(t *testing.T) {
-	play(t, Settings{}, func(t *testing.T, s *scene) {
-		b, _, prev := s.waitingBehind(Place{Nearest: "other", More: true})
+	playWaiting(t, Place{Nearest: "other", More: true}, func(t *testing.T, s *scene, b *ballot, _, prev *request) {
 		prev.goes()
 		require.False(t, b.isFirst())
 		ahead := s.next("Ahead")
@@ -139,8 +136,7 @@ func TestFirstOnlyIfNoOthersAreAhead(t *testing.T) {
 
 // TestFirstIfTheNextHasGoneToo: that is read, not reported in order.
 func TestFirstIfTheNextHasGoneToo(t *testing.T) {
-	play(t, Settings{}, func(t *testing.T, s *scene) {
-		b, _, prev := s.waitingBehind(Place{Nearest: "other", More: true})
+	playWaiting(t, Place{Nearest: "other", More: true}, func(t *testing.T, s *scene, b *ballot, _, prev *request) {
 		prev.goes()
 		s.next("Ahead").answer(answer{place: Place{Nearest: "leader"}})
 		s.next("Entry").shows(State{})
@@ -152,8 +148,7 @@ func TestFirstIfTheNextHasGoneToo(t *testing.T) {
 
 // TestFirstIfAheadSaysSo: the answer proves that the entry stands.
 func TestFirstIfAheadSaysSo(t *testing.T) {
-	play(t, Settings{}, func(t *testing.T, s *scene) {
-		b, _, prev := s.waitingBehind(Place{Nearest: "other", More: true})
+	playWaiting(t, Place{Nearest: "other", More: true}, func(t *testing.T, s *scene, b *ballot, _, prev *request) {
 		prev.goes()
 		s.next("Ahead").answer(answer{})
 		require.True(t, b.isFirst())
@@ -162,8 +157,7 @@ func TestFirstIfAheadSaysSo(t *testing.T) {
 }
 
 func TestLostIfAheadSaysSo(t *testing.T) {
-	play(t, Settings{}, func(t *testing.T, s *scene) {
-		b, own, prev := s.waitingBehind(Place{Nearest: "other", More: true})
+	playWaiting(t, Place{Nearest: "other", More: true}, func(t *testing.T, s *scene, b *ballot, own, prev *request) {
 		prev.goes()
 		s.next("Ahead").fail(ErrGone)
 		require.True(t, b.isLost())
@@ -176,8 +170,7 @@ func TestLostIfAheadSaysSo(t *testing.T) {
 // TestAheadThatNamesTheSame entry, which is gone, for example because a member lags behind: it is watched again, after
 // a moment.
 func TestAheadThatNamesTheSame(t *testing.T) {
-	play(t, Settings{}, func(t *testing.T, s *scene) {
-		b, _, prev := s.waitingBehind(Place{Nearest: "other", More: true})
+	playWaiting(t, Place{Nearest: "other", More: true}, func(t *testing.T, s *scene, b *ballot, _, prev *request) {
 		prev.goes()
 		s.next("Ahead").answer(answer{place: Place{Nearest: "other", More: true}})
 		s.quiet()
@@ -198,8 +191,7 @@ func TestAheadThatNamesTheSame(t *testing.T) {
 
 // TestLostBeforeTheLastAheadGoes: it is never first.
 func TestLostBeforeTheLastAheadGoes(t *testing.T) {
-	play(t, Settings{}, func(t *testing.T, s *scene) {
-		b, own, prev := s.waitingBehind(behind)
+	playWaiting(t, behind, func(t *testing.T, s *scene, b *ballot, own, prev *request) {
 		own.tell(News{State: &State{}})
 		prev.tell(News{State: &State{}}) // before its goroutine has run
 		require.True(t, b.isLost())
@@ -211,8 +203,7 @@ func TestLostBeforeTheLastAheadGoes(t *testing.T) {
 
 // TestLostIfTheKeyIsSomebodyElses.
 func TestLostIfTheKeyIsSomebodyElses(t *testing.T) {
-	play(t, Settings{}, func(t *testing.T, s *scene) {
-		b, own := s.leading(1)
+	playLeading(t, func(t *testing.T, s *scene, b *ballot, own *request) {
 		own.tells(News{State: &State{Token: 3}})
 		require.True(t, b.isLost())
 	})
@@ -222,8 +213,7 @@ func TestLostIfTheKeyIsSomebodyElses(t *testing.T) {
 func TestWatchThatIsOver(t *testing.T) {
 	for name, news := range map[string]News{"over": {Over: true}, "look again": {}, "state and over": {Over: true, State: &other}} {
 		t.Run(name, func(t *testing.T) {
-			play(t, Settings{}, func(t *testing.T, s *scene) {
-				b, _, prev := s.waitingBehind(behind)
+			playWaiting(t, behind, func(t *testing.T, s *scene, b *ballot, _, prev *request) {
 				prev.tells(news)
 				again := s.next("Entry")
 				require.Equal(t, "other", again.key)
@@ -238,8 +228,7 @@ func TestWatchThatIsOver(t *testing.T) {
 			})
 		})
 	}
-	play(t, Settings{}, func(t *testing.T, s *scene) {
-		_, own := s.leading(1)
+	playLeading(t, func(t *testing.T, s *scene, _ *ballot, own *request) {
 		own.tells(News{Over: true})
 		again := s.next("Entry")
 		require.Equal(t, "own1", again.key)
@@ -317,8 +306,7 @@ func TestResync(t *testing.T) {
 
 // TestLookFindsWhatAWatchLost.
 func TestLookFindsWhatAWatchLost(t *testing.T) {
-	play(t, Settings{}, func(t *testing.T, s *scene) {
-		b, _, _ := s.waitingBehind(behind)
+	playWaiting(t, behind, func(t *testing.T, s *scene, b *ballot, _, _ *request) {
 		time.Sleep(pace)
 		s.next("Entry").shows(State{}) // the watch has not reported
 		require.False(t, b.isFirst())
@@ -348,8 +336,7 @@ func TestReadsAreBounded(t *testing.T) {
 
 // TestWatchesStayUntilTheRemoval: the next in line waits for the removal, and not for what takes the watches back.
 func TestWatchesStayUntilTheRemoval(t *testing.T) {
-	play(t, Settings{}, func(t *testing.T, s *scene) {
-		b, own, prev := s.waitingBehind(behind)
+	playWaiting(t, behind, func(t *testing.T, s *scene, b *ballot, own, prev *request) {
 		s.withdraw(t.Context(), b)
 		removal := s.next("Remove")
 		require.False(t, own.isStopped())
@@ -360,8 +347,7 @@ func TestWatchesStayUntilTheRemoval(t *testing.T) {
 
 // TestNearestThatHasGoneIsNotReadAgain, though its watch is over too: what is ahead is asked.
 func TestNearestThatHasGoneIsNotReadAgain(t *testing.T) {
-	play(t, Settings{}, func(t *testing.T, s *scene) {
-		b, _, prev := s.waitingBehind(Place{Nearest: "other", More: true})
+	playWaiting(t, Place{Nearest: "other", More: true}, func(t *testing.T, s *scene, b *ballot, _, prev *request) {
 		prev.tells(News{State: &State{}, Over: true})
 		s.next("Ahead").answer(answer{})
 		require.True(t, b.isFirst())
@@ -372,8 +358,7 @@ func TestNearestThatHasGoneIsNotReadAgain(t *testing.T) {
 // TestNearestIsKnownToBeFirst, so nothing is asked when it has gone. What it was told before that does not count.
 func TestNearestIsKnownToBeFirst(t *testing.T) {
 	for _, last := range []bool{true, false} {
-		play(t, Settings{}, func(t *testing.T, s *scene) {
-			b, _, prev := s.waitingBehind(Place{Nearest: "other", More: true})
+		playWaiting(t, Place{Nearest: "other", More: true}, func(t *testing.T, s *scene, b *ballot, _, prev *request) {
 			prev.tells(News{State: &State{Token: 3, First: true}})
 			prev.tells(News{State: &State{Token: 3, First: last}})
 			prev.tells(News{State: &State{}})
@@ -389,8 +374,7 @@ func TestNearestIsKnownToBeFirst(t *testing.T) {
 
 // TestLostIfTheOwnWatchEndsWithTheEntry: nothing is read again.
 func TestLostIfTheOwnWatchEndsWithTheEntry(t *testing.T) {
-	play(t, Settings{}, func(t *testing.T, s *scene) {
-		b, own := s.leading(1)
+	playLeading(t, func(t *testing.T, s *scene, b *ballot, own *request) {
 		own.tells(News{State: &State{}, Over: true})
 		require.True(t, b.isLost())
 		s.quiet()
@@ -433,8 +417,7 @@ func TestReadThatIsOvertakenAndRefused(t *testing.T) {
 func TestKnownWhileItIsReadAnew(t *testing.T) {
 	for _, held := range []string{"other", "own7"} {
 		t.Run(held, func(t *testing.T) {
-			play(t, Settings{}, func(t *testing.T, s *scene) {
-				b, _, prev := s.waitingBehind(behind)
+			playWaiting(t, behind, func(t *testing.T, s *scene, b *ballot, _, prev *request) {
 				time.Sleep(pace)
 				read := s.next("Entry")
 				if held == "own7" {

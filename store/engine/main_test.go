@@ -94,6 +94,24 @@ func play(t *testing.T, settings Settings, test func(t *testing.T, s *scene)) {
 	})
 }
 
+// playLeading is play with a ballot that is first, and the watch of its entry.
+func playLeading(t *testing.T, test func(t *testing.T, s *scene, b *ballot, own *request)) {
+	t.Helper()
+	play(t, Settings{}, func(t *testing.T, s *scene) {
+		b, own := s.leading(1)
+		test(t, s, b, own)
+	})
+}
+
+// playWaiting is play with a ballot that waits behind others, and the watches of its entry and the nearest.
+func playWaiting(t *testing.T, place Place, test func(t *testing.T, s *scene, b *ballot, own, prev *request)) {
+	t.Helper()
+	play(t, Settings{}, func(t *testing.T, s *scene) {
+		b, own, prev := s.waitingBehind(place)
+		test(t, s, b, own, prev)
+	})
+}
+
 // end closes the store, unless the test has begun to: a second Close waits for the first by a mutex, which is no state of
 // rest for synctest.
 func (s *scene) end() {
@@ -250,6 +268,20 @@ func (c *call[T]) returned() bool {
 	}
 }
 
+// succeeds checks that the call has returned without an error.
+func (c *call[T]) succeeds(t testing.TB) {
+	t.Helper()
+	require.True(t, c.returned())
+	require.NoError(t, c.err)
+}
+
+// fails checks that the call has returned such an error.
+func (c *call[T]) fails(t testing.TB, want error) {
+	t.Helper()
+	require.True(t, c.returned())
+	require.ErrorIs(t, c.err, want)
+}
+
 func (s *scene) casting(ctx context.Context, election string) *call[store.Ballot] {
 	return start(func() (store.Ballot, error) { return s.Engine.Cast(ctx, election, "value") })
 }
@@ -279,8 +311,7 @@ func (s *scene) cast(token uint64, place Place) *ballot {
 		s.find("Open").answer(answer{})
 	}
 	s.find("Enter").answer(entered(token, place))
-	require.True(s, c.returned())
-	require.NoError(s, c.err)
+	c.succeeds(s)
 	return c.value.(*ballot)
 }
 

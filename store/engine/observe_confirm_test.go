@@ -14,8 +14,7 @@ import (
 // TestConfirmationOfAnotherWatch confirms nothing that was reported before: that of a watch that has not reported a
 // state yet, or is over.
 func TestConfirmationOfAnotherWatch(t *testing.T) {
-	play(t, Settings{}, func(t *testing.T, s *scene) {
-		watch := s.watched()
+	playWatching(t, func(t *testing.T, s *scene, watch *request) {
 		known := s.observation().now()
 		watch.tells(News{Over: true})
 		next := s.next("Leader")
@@ -147,8 +146,7 @@ func TestAsOfOfAReadThatTellsNone(t *testing.T) {
 
 // TestAsOfOfAReadThatToldNoState, since its watch was over before, is that of the known state.
 func TestAsOfOfAReadThatToldNoState(t *testing.T) {
-	play(t, Settings{}, func(t *testing.T, s *scene) {
-		watch := s.watched()
+	playWatching(t, func(t *testing.T, s *scene, watch *request) {
 		known := s.observation().now()
 		time.Sleep(time.Second)
 		watch.tells(News{Over: true})
@@ -190,8 +188,7 @@ func TestReadThatIsOvertakenByNews(t *testing.T) {
 
 // TestReadThatIsOlderThanAConfirmation: its answer comes last, and names a leader that was gone by then.
 func TestReadThatIsOlderThanAConfirmation(t *testing.T) {
-	play(t, Settings{}, func(t *testing.T, s *scene) {
-		watch := s.watched()
+	playWatching(t, func(t *testing.T, s *scene, watch *request) {
 		c := s.observe(nil)
 		read := s.next("Leader")
 		time.Sleep(time.Second)
@@ -212,8 +209,7 @@ func TestReadThatIsOlderThanAConfirmation(t *testing.T) {
 
 // TestLeaderIsReadAfterASuspension: what is known is as old as a lease would count it, whatever the monotonic clock says.
 func TestLeaderIsReadAfterASuspension(t *testing.T) {
-	play(t, Settings{}, func(t *testing.T, s *scene) {
-		watch := s.watched()
+	playWatching(t, func(t *testing.T, s *scene, watch *request) {
 		time.Sleep(time.Millisecond)
 		s.quiet()
 		defer suspension.Simulate(time.Hour)()

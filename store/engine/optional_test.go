@@ -19,8 +19,7 @@ func TestOpenFailsFast(t *testing.T) {
 	play(t, Settings{}, func(t *testing.T, s *scene) {
 		c := s.casting(t.Context(), "x")
 		s.next("Open").fail(fmt.Errorf("open: %w", FailFast(errUnsent)))
-		require.True(t, c.returned())
-		require.ErrorIs(t, c.err, store.ErrUnavailable)
+		c.fails(t, store.ErrUnavailable)
 		s.quiet()
 		s.cast(1, Place{}) // the next caller asks again
 	})
@@ -84,8 +83,7 @@ func TestDenialThatPassesCostsNoSession(t *testing.T) {
 		time.Sleep(400 * time.Millisecond)
 		s.next("Remove").fail(store.ErrDenied)
 		require.True(t, other.isLost())
-		require.True(t, c.returned())
-		require.ErrorIs(t, c.err, store.ErrDenied)
+		c.fails(t, store.ErrDenied)
 	})
 }
 
@@ -111,8 +109,7 @@ func (b bound) SessionFile() (*os.File, error) { return nil, b.err }
 
 // TestSessionFile is that of the ballot's session. The ballot is lost if the session has ended.
 func TestSessionFile(t *testing.T) {
-	play(t, Settings{}, func(t *testing.T, s *scene) {
-		b, _ := s.leading(1)
+	playLeading(t, func(t *testing.T, s *scene, b *ballot, _ *request) {
 		file, err := b.SessionFile()
 		require.NoError(t, err)
 		require.Nil(t, file, "the driver has none")
@@ -133,8 +130,7 @@ func (conditioned) Condition(e Entry) any { return e.Token }
 // TestCondition is that of the ballot's entry, from when the ballot is known to be first, also when it is lost: then the
 // service refuses.
 func TestCondition(t *testing.T) {
-	play(t, Settings{}, func(t *testing.T, s *scene) {
-		b, _ := s.leading(1)
+	playLeading(t, func(t *testing.T, s *scene, b *ballot, _ *request) {
 		condition, err := b.Condition()
 		require.NoError(t, err)
 		require.Nil(t, condition, "the driver has none")
@@ -259,8 +255,7 @@ func TestLifelineForgetsASessionThatHasEnded(t *testing.T) {
 
 // With a lifeline a session ends with its process, unless the file is kept.
 func TestLifelineGivesTheSessionFile(t *testing.T) {
-	play(t, Settings{}, func(t *testing.T, s *scene) {
-		b, _ := s.leading(1)
+	playLeading(t, func(t *testing.T, s *scene, b *ballot, _ *request) {
 		file, err := b.SessionFile()
 		require.NoError(t, err)
 		require.Nil(t, file)

@@ -66,8 +66,7 @@ func TestCastWithoutASession(t *testing.T) {
 		c := s.casting(ctx, "x")
 		s.next("Open").fail(errLater)
 		cancel()
-		require.True(t, c.returned())
-		require.ErrorIs(t, c.err, context.Canceled)
+		c.fails(t, context.Canceled)
 		require.ErrorIs(t, c.err, errLater, "it says why")
 		require.ErrorIs(t, c.err, store.ErrUnavailable)
 	})
@@ -79,8 +78,7 @@ func TestSessionOpenFailsWithItsLastReason(t *testing.T) {
 		c := s.casting(t.Context(), "x")
 		s.next("Open").fail(errUnsent)
 		time.Sleep(s.Engine.patience())
-		require.True(t, c.returned())
-		require.ErrorIs(t, c.err, store.ErrUnavailable)
+		c.fails(t, store.ErrUnavailable)
 		require.ErrorContains(t, c.err, "gave up after 20s")
 		require.ErrorContains(t, c.err, "no connection")
 		s.next("Open").answer(answer{})
@@ -101,8 +99,7 @@ func TestSessionOpenThatIsRefusedIsToldAtOnce(t *testing.T) {
 }
 
 func TestSessionIsRenewed(t *testing.T) {
-	play(t, Settings{}, func(t *testing.T, s *scene) {
-		b, _ := s.leading(1)
+	playLeading(t, func(t *testing.T, s *scene, b *ballot, _ *request) {
 		time.Sleep(ttl / 2)
 		require.True(t, s.holds(b))
 		s.session.renew(Proof{Sent: store.Now(), Valid: ttl * 2 / 3})
@@ -115,8 +112,7 @@ func TestSessionIsRenewed(t *testing.T) {
 }
 
 func TestSessionEndedByTheService(t *testing.T) {
-	play(t, Settings{}, func(t *testing.T, s *scene) {
-		b, _ := s.leading(1)
+	playLeading(t, func(t *testing.T, s *scene, b *ballot, _ *request) {
 		s.session.ends(nil)
 		require.True(t, b.isLost())
 		require.EqualError(t, b.Err(), `stand in election "x" on test://: ballot lost: the session has ended`)
@@ -148,8 +144,7 @@ func TestSessionGivenUp(t *testing.T) {
 
 // TestFinishTellsTheBallotsBeforeTheLeaseEnds, and lets the session go only then.
 func TestFinishTellsTheBallotsBeforeTheLeaseEnds(t *testing.T) {
-	play(t, Settings{}, func(t *testing.T, s *scene) {
-		b, _ := s.leading(1)
+	playLeading(t, func(t *testing.T, s *scene, b *ballot, _ *request) {
 		told := false
 		b.onLoss(func() { told = s.holds(b) && b.session.ctx.Err() == nil && b.session.lease.Remaining() > 0 })
 		letGo := b.session.cancel
@@ -210,8 +205,7 @@ func TestErrOverEndsTheSession(t *testing.T) {
 		},
 	} {
 		t.Run(op, func(t *testing.T) {
-			play(t, Settings{}, func(t *testing.T, s *scene) {
-				b, _ := s.leading(1)
+			playLeading(t, func(t *testing.T, s *scene, b *ballot, _ *request) {
 				other := s.cast(2, Place{Nearest: "own1"})
 				s.find("Entry").shows(State{Token: 1})
 				s.find("Entry").shows(State{Token: 2})
@@ -237,8 +231,7 @@ func TestRemovalThatIsRefusedEndsTheSession(t *testing.T) {
 		require.False(t, other.isLost())
 		time.Sleep(50 * time.Millisecond)
 		s.next("Remove").fail(store.ErrDenied)
-		require.True(t, c.returned())
-		require.ErrorIs(t, c.err, store.ErrDenied)
+		c.fails(t, store.ErrDenied)
 		require.ErrorIs(t, c.err, store.ErrUnknownOutcome, "the first request had no answer")
 		require.True(t, other.isLost())
 		require.NotErrorIs(t, other.Err(), store.ErrDenied, "it was not refused")
@@ -259,8 +252,7 @@ func TestReadsAreSentAgain(t *testing.T) {
 		require.Equal(t, []store.Standing{{Value: "v", Token: 3}}, list.value)
 		clear := start(func() (struct{}, error) { return struct{}{}, s.Engine.Clear(t.Context(), "") })
 		s.next("Clear").fail(store.ErrDenied)
-		require.True(t, clear.returned())
-		require.ErrorIs(t, clear.err, store.ErrDenied)
+		clear.fails(t, store.ErrDenied)
 		for _, err := range []error{
 			func() error { _, err := s.Engine.Ballots(t.Context(), "/"); return err }(), s.Engine.Clear(t.Context(), "/"),
 		} {

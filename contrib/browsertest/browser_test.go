@@ -56,7 +56,7 @@ func browser(t *testing.T) context.Context {
 			return
 		}
 		options := append(chromedp.DefaultExecAllocatorOptions[:],
-			chromedp.ExecPath(path), chromedp.UserDataDir(profile), chromedp.DisableGPU)
+			chromedp.ExecPath(path), chromedp.UserDataDir(profile), chromedp.DisableGPU, chromedp.WSURLReadTimeout(patience))
 		if os.Getuid() == 0 {
 			options = append(options, chromedp.NoSandbox)
 		}
@@ -69,6 +69,9 @@ func browser(t *testing.T) context.Context {
 	require.NoError(t, chromium.err)
 	return chromium.ctx
 }
+
+// patience is how long a test waits for the browser: on a busy machine for its start, and for all that a tab does.
+const patience = 2 * time.Minute
 
 // tab is a tab of the browser. Errors on its console, exceptions and violations of the content security policy fail the
 // test.
@@ -85,7 +88,7 @@ func newTab(t *testing.T, width, height int64, scheme string) *tab {
 	t.Helper()
 	target, end := chromedp.NewContext(browser(t))
 	require.NoError(t, chromedp.Do(target)) // without the limit: it would be that of the tab
-	ctx, cancel := context.WithTimeout(target, 2*time.Minute)
+	ctx, cancel := context.WithTimeout(target, patience)
 	b := &tab{T: t, ctx: ctx}
 	t.Cleanup(func() { b.clean(); cancel(); end() })
 	require.NoError(t, chromedp.Listen(target, func(event any) {
@@ -165,11 +168,17 @@ func eval[V any](b *tab, expression string) V {
 func (b *tab) until(expression string) {
 	b.Helper()
 	for !eval[bool](b, "!!("+expression+")") {
-		select {
-		case <-time.After(10 * time.Millisecond):
-		case <-b.ctx.Done():
-			b.Fatalf("waited in vain for %s", expression)
-		}
+		b.pause(expression)
+	}
+}
+
+// pause waits a moment before the test looks again for something.
+func (b *tab) pause(what string) {
+	b.Helper()
+	select {
+	case <-time.After(10 * time.Millisecond):
+	case <-b.ctx.Done():
+		b.Fatalf("waited for %v in vain: %s", patience, what)
 	}
 }
 

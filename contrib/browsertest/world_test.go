@@ -19,21 +19,20 @@ type world struct {
 	open       func() store.Store
 	candidates store.Store
 	address    string // of the server, the same each time it is started
-	bound      time.Duration
 }
 
 // newWorld returns one in memory. Nothing is served before start.
 func newWorld(t *testing.T) *world {
 	service := memory.NewService()
 	return worldOn(t, func() store.Store {
-		st, err := memory.Open(service, nil)
+		st, err := memory.Open(service, &memory.Config{TTL: time.Minute}) // no test waits for the end of a session
 		require.NoError(t, err)
 		return st
 	})
 }
 
 func worldOn(t *testing.T, open func() store.Store) *world {
-	w := &world{T: t, open: open, candidates: open(), address: "127.0.0.1:0", bound: 11 * time.Second}
+	w := &world{T: t, open: open, candidates: open(), address: "127.0.0.1:0"}
 	t.Cleanup(func() { require.NoError(t, w.candidates.Close()) })
 	return w
 }
@@ -45,12 +44,12 @@ func (w *world) url() string { return "http://" + w.address + "/" }
 func (w *world) start() (stop func()) {
 	w.Helper()
 	st := w.open()
-	s, err := serve.New(serve.Config{Store: st, Address: "etcd://10.0.0.1:2379,10.0.0.2:2379,10.0.0.3:2379/prod", Bound: w.bound})
+	s, err := serve.New(serve.Config{Store: st, Address: "etcd://10.0.0.1:2379,10.0.0.2:2379,10.0.0.3:2379/prod", Bound: patience})
 	require.NoError(w, err)
 	l, err := net.Listen("tcp", w.address)
 	require.NoError(w, err)
 	w.address = l.Addr().String()
-	server := &http.Server{Handler: s, ReadTimeout: 10 * time.Second, WriteTimeout: 10 * time.Second}
+	server := &http.Server{Handler: s}
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(l) }()
 	stopped := false

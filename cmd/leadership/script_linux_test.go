@@ -19,6 +19,7 @@ import (
 
 	"github.com/go-leadership/leadership"
 	"github.com/go-leadership/leadership/cmd/leadership/internal/guard"
+	"github.com/go-leadership/leadership/internal/lab/storetest"
 	"github.com/go-leadership/leadership/internal/localdir"
 	"github.com/go-leadership/leadership/lifeline"
 	"github.com/go-leadership/leadership/store"
@@ -38,6 +39,11 @@ func TestMain(m *testing.M) {
 type leaks struct{ *testing.M }
 
 func (l leaks) Run() int {
+	for _, s := range []os.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT} {
+		if signal.Ignored(s) { // as under nohup, or in the background of a shell; the programs of the tests need them
+			signal.Notify(make(chan os.Signal, 1), s)
+		}
+	}
 	code := l.M.Run()
 	if err := goleak.Find(); err != nil && code == 0 {
 		fmt.Fprintln(os.Stderr, err)
@@ -48,10 +54,6 @@ func (l leaks) Run() int {
 
 // Each script uses the program as a user does, on its own directory.
 func TestScripts(t *testing.T) {
-	if signal.Ignored(syscall.SIGHUP) { // the tests run under nohup, and scripts send it
-		signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
-		t.Cleanup(func() { signal.Ignore(syscall.SIGHUP) })
-	}
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata/script",
 		RequireExplicitExec: true,
@@ -63,72 +65,85 @@ func TestScripts(t *testing.T) {
 				return err
 			}
 			e.Setenv("EXAMPLES", examples)
-			e.Setenv("LEADERSHIP_STORE", "file://"+e.Getenv("DIR")+"?ttl=4s")
+			e.Setenv("LEADERSHIP_STORE", "file://"+e.Getenv("DIR")+"?ttl=30s")
 			e.Setenv("LEADERSHIP_ELECTION", "job")
+			e.Setenv("LEADERSHIP_TIMEOUT", storetest.Watchdog.String())
 			e.Setenv("GORACE", "atexit_sleep_ms=0") // the race detector lets each process wait for a second at its end
 			return nil
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"standing": standing, "appears": appears, "answers": answersWith},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"standing": standing, "leads": leads, "appears": appears, "answers": answersWith},
 	})
 }
 
-// standing is the command "standing N" of scripts: it waits until so many ballots stand.
+// standing is the command "standing N" of scripts: it waits until there are so many ballots.
 func standing(ts *testscript.TestScript, _ bool, args []string) {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	await(ts, func(ctx context.Context, st store.Store) (found string, ok bool) {
+		ballots, err := st.Ballots(ctx, ts.Getenv("LEADERSHIP_ELECTION"))
+		ts.Check(err)
+		return fmt.Sprint(ballots), fmt.Sprint(len(ballots)) == args[0]
+	})
+}
+
+// leads is the command "leads VALUE" of scripts: it waits until the leader has the value.
+func leads(ts *testscript.TestScript, _ bool, args []string) {
+	await(ts, func(ctx context.Context, st store.Store) (found string, ok bool) {
+		known, err := st.Observe(ctx, ts.Getenv("LEADERSHIP_ELECTION"), nil)
+		ts.Check(err)
+		return known.Leader.Value, known.Leader.Value == args[0]
+	})
+}
+
+// await asks the script's store until the answer is right.
+func await(ts *testscript.TestScript, ask func(context.Context, store.Store) (found string, ok bool)) {
+	ctx, cancel := context.WithTimeout(context.Background(), storetest.Watchdog)
 	defer cancel()
 	st, err := store.Open(ctx, ts.Getenv("LEADERSHIP_STORE"), nil)
 	ts.Check(err)
 	defer st.Close()
-	for {
-		ballots, err := st.Ballots(ctx, ts.Getenv("LEADERSHIP_ELECTION"))
-		ts.Check(err)
-		if fmt.Sprint(len(ballots)) == args[0] {
+	eventually(ts, func() (string, bool) { return ask(ctx, st) })
+}
+
+// eventually waits until a condition holds. Otherwise the script fails, and prints what was found last.
+func eventually(ts *testscript.TestScript, condition func() (found string, ok bool)) {
+	for end := time.Now().Add(storetest.Watchdog); ; time.Sleep(10 * time.Millisecond) {
+		found, ok := condition()
+		if ok {
 			return
 		}
-		time.Sleep(5 * time.Millisecond)
+		if time.Now().After(end) {
+			ts.Fatalf("it did not happen; the last that was found: %s", found)
+		}
 	}
 }
 
 // appears is the command "appears FILE PATTERN" of scripts: it waits until the file has a match.
 func appears(ts *testscript.TestScript, _ bool, args []string) {
 	pattern := regexp.MustCompile("(?m)" + args[1])
-	end := time.Now().Add(time.Minute)
-	for {
-		text, _ := os.ReadFile(ts.MkAbs(args[0])) // an error: it is not there yet
-		if pattern.Match(text) {
-			return
-		}
-		if time.Now().After(end) {
-			ts.Fatalf("no match for %q in %s:\n%s", args[1], args[0], text)
-		}
-		time.Sleep(5 * time.Millisecond)
-	}
+	eventually(ts, func() (string, bool) {
+		text, _ := os.ReadFile(ts.MkAbs(args[0])) // an error: the file does not exist yet
+		return string(text), pattern.Match(text)
+	})
 }
 
-// answersWith is the command "answers LOG PATH CODE [PATTERN]" of scripts: it waits until the runner with this log answers the
-// path with the code, and a body that has a match.
+// answersWith is the command "answers LOG PATH CODE [PATTERN]" of scripts: it waits until the runner with this log answers
+// the path with the code, and a body that has a match.
 func answersWith(ts *testscript.TestScript, _ bool, args []string) {
-	last, end := "it is not listening", time.Now().Add(time.Minute)
-	for ; time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
-		log, _ := os.ReadFile(ts.MkAbs(args[0])) // an error: it is not there yet
+	defer http.DefaultClient.CloseIdleConnections()
+	eventually(ts, func() (string, bool) {
+		log, _ := os.ReadFile(ts.MkAbs(args[0])) // an error: the file does not exist yet
 		address := regexp.MustCompile(`msg=listening address=(\S+)`).FindSubmatch(log)
 		if address == nil {
-			continue
+			return "it is not listening", false
 		}
 		answer, err := http.Get("http://" + string(address[1]) + args[1])
 		if err != nil {
-			last = err.Error()
-			continue
+			return err.Error(), false
 		}
 		body, err := io.ReadAll(answer.Body)
 		_ = answer.Body.Close()
-		last = fmt.Sprint(answer.StatusCode, " ", string(body), err)
-		if fmt.Sprint(answer.StatusCode) == args[2] && (len(args) < 4 || regexp.MustCompile(args[3]).Match(body)) {
-			http.DefaultClient.CloseIdleConnections()
-			return
-		}
-	}
-	ts.Fatalf("%s was not answered with %s, but: %s", args[1], strings.Join(args[2:], " "), last)
+		right := fmt.Sprint(answer.StatusCode) == args[2] && (len(args) < 4 || regexp.MustCompile(args[3]).Match(body))
+		return fmt.Sprint(answer.StatusCode, " ", string(body), err), right
+	})
 }
 
 // storeDir returns a directory for a store, which is removed at the end.
@@ -136,7 +151,7 @@ func storeDir(t *testing.T) string {
 	dir, err := os.MkdirTemp(localdir.Temp(), "leadership-script-")
 	require.NoError(t, err)
 	t.Cleanup(func() { // processes that a failed test has left end at that moment
-		require.Eventually(t, func() bool { return os.RemoveAll(dir) == nil }, time.Minute, 10*time.Millisecond)
+		storetest.Eventually(t, func() bool { return os.RemoveAll(dir) == nil }, "%s is removed", dir)
 	})
 	return dir + "/store"
 }

@@ -410,7 +410,7 @@ func TestLeadThatExits(t *testing.T) {
 			require.ErrorIs(w, ended, leadership.ErrResigned)
 			require.False(w, c.IsLeader())
 			require.Empty(w, w.ballots())
-			result := async(func() error { return c.Run(background, serve) })
+			result := run(c, serve)
 			require.True(w, pending(result))
 			require.True(w, c.IsLeader())
 		})
@@ -431,7 +431,7 @@ func TestNewLeaderCallbackThatBlocks(t *testing.T) {
 			defer running.Add(-1)
 			<-released
 		})
-		result := async(func() error { return c.Run(background, serve) })
+		result := run(c, serve)
 		w.at(time.Second)
 		require.EqualValues(w, 1, running.Load())
 		require.NoError(w, other.Withdraw(background))

@@ -186,10 +186,9 @@ func TestRunForElectionEndsWithWhatCannotBeCured(t *testing.T) {
 		requireClosed(w, errs)
 
 		st.cast = nil
-		result := async(func() error { return c.Run(background, leadership.Lead) })
+		result := run(c, leadership.Lead)
 		w.until(c.IsLeader) // the candidate is idle again, and the channels are no longer written to
-		halt(c)
-		require.NoError(w, <-result)
+		w.stops(c, result)
 	})
 	virtual(t, func(w *world) {
 		st := w.open()

@@ -21,7 +21,7 @@ func TestEndsInEveryState(t *testing.T) {
 	states := map[string]func(w *world, c *leadership.Candidate){
 		"idle":           func(*world, *leadership.Candidate) {},
 		"campaigning":    func(_ *world, c *leadership.Candidate) { go campaignOnce(c) },
-		"running":        func(_ *world, c *leadership.Candidate) { go func() { _ = c.Run(background, serve) }() },
+		"running":        func(_ *world, c *leadership.Candidate) { run(c, serve) },
 		"on the channel": func(_ *world, c *leadership.Candidate) { c.RunForElection() },
 	}
 	ends := map[string]func(w *world, c *leadership.Candidate, st store.Store){
@@ -73,16 +73,13 @@ func TestStopIsNotAnError(t *testing.T) {
 	virtual(t, func(w *world) {
 		st := w.open()
 		for range often(2000) {
-			c, err := leadership.NewCandidate(st, election, "a", &leadership.Options{Hooks: &leadership.Hooks{
-				Error: func(_ string, err error, _ time.Duration) { t.Errorf("the hook was told %q", err) },
-			}})
+			c, err := leadership.NewCandidate(st, election, "a", withoutErrors(w))
 			require.NoError(w, err)
 			_, errs := c.RunForElection()
 			synctest.Wait()
 			require.True(w, c.IsLeader())
-			halt(c)
-			require.NoError(w, <-errs)
-			if t.Failed() {
+			w.stops(c, errs)
+			if w.Failed() {
 				return
 			}
 		}

@@ -179,8 +179,7 @@ func TestChanges(t *testing.T) {
 		synctest.Wait()
 		require.Equal(w, []string{"", "a", "c"}, seen.all(), "what came meanwhile is coalesced")
 		next <- struct{}{}
-		halt(f)
-		require.NoError(w, <-iterating)
+		w.stops(f, iterating)
 		require.Equal(w, []string{"", "a", "c"}, seen.all())
 	})
 }

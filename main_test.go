@@ -186,6 +186,41 @@ func async(call func() error) <-chan error {
 	return result
 }
 
+// run is Run in the background.
+func run(c *leadership.Candidate, lead func(ctx context.Context, term *leadership.Term) error) <-chan error {
+	return async(func() error { return c.Run(background, lead) })
+}
+
+// turns runs a candidate until its function has been called in the last turn, and stops it.
+func (w *world) turns(c *leadership.Candidate, last int, lead func(ctx context.Context, term *leadership.Term) error) {
+	w.Helper()
+	enough, turn := make(chan struct{}), 0
+	result := run(c, func(ctx context.Context, term *leadership.Term) error {
+		err := lead(ctx, term)
+		if turn++; turn == last {
+			close(enough)
+			<-ctx.Done()
+		}
+		return err
+	})
+	<-enough
+	w.stops(c, result)
+}
+
+// stops halts a candidate or follower and checks that a call of it returns nil.
+func (w *world) stops(s stoppable, result <-chan error) {
+	w.Helper()
+	halt(s)
+	require.NoError(w, <-result)
+}
+
+// withoutErrors returns options whose hook fails the test if it is told of an error.
+func withoutErrors(w *world) *leadership.Options {
+	return &leadership.Options{Hooks: &leadership.Hooks{
+		Error: func(_ string, err error, _ time.Duration) { w.Errorf("the hook was told %q", err) },
+	}}
+}
+
 // pending reports whether nothing has come from a channel by the time that everything is at rest.
 func pending[T any](ch <-chan T) bool {
 	synctest.Wait()

@@ -168,8 +168,7 @@ func TestReentry(t *testing.T) {
 					}
 					require.True(w, c.IsLeader(), "it stands again")
 					require.Equal(w, "a", w.leader())
-					halt(c)
-					require.NoError(w, <-result)
+					w.stops(c, result)
 				})
 			}
 		}
@@ -189,29 +188,26 @@ func TestReentryByTerm(t *testing.T) {
 			return nil
 		})
 		c.OnTermEnded(func(term *leadership.Term, _ error) { term.Resign() })
-		result := async(func() error {
-			return c.Run(background, func(ctx context.Context, term *leadership.Term) error {
-				if ctx.Err() != nil {
-					return nil
-				}
-				if turns == 2 {
-					term.Resign()
-					term.Resign()
-					require.ErrorIs(w, context.Cause(ctx), leadership.ErrResigned)
-					require.Equal(w, []string{"a"}, w.ballots(), "given back when lead returns")
-					return nil
-				}
-				require.Equal(w, 3, turns)
-				require.ErrorIs(w, term.Withdraw(background), leadership.ErrRunning)
-				require.NoError(w, ctx.Err())
-				return serve(ctx, term)
-			})
+		result := run(c, func(ctx context.Context, term *leadership.Term) error {
+			if ctx.Err() != nil {
+				return nil
+			}
+			if turns == 2 {
+				term.Resign()
+				term.Resign()
+				require.ErrorIs(w, context.Cause(ctx), leadership.ErrResigned)
+				require.Equal(w, []string{"a"}, w.ballots(), "given back when lead returns")
+				return nil
+			}
+			require.Equal(w, 3, turns)
+			require.ErrorIs(w, term.Withdraw(background), leadership.ErrRunning)
+			require.NoError(w, ctx.Err())
+			return serve(ctx, term)
 		})
 		w.at(time.Second)
 		require.True(w, pending(result))
 		require.Equal(w, 3, turns)
-		halt(c)
-		require.NoError(w, <-result)
+		w.stops(c, result)
 	})
 }
 

@@ -38,54 +38,30 @@ func requireBackoff(t require.TestingT, waits []time.Duration) {
 func TestRunWaitsLongerAfterEachError(t *testing.T) {
 	virtual(t, func(w *world) {
 		var waits, instants []time.Duration
-		c := w.candidate(w.open(), "a", trying(&waits, errTakeover))
-		enough := make(chan struct{})
-		result := async(func() error {
-			return c.Run(background, func(ctx context.Context, _ *leadership.Term) error {
-				instants = append(instants, w.now())
-				if len(instants) == 12 {
-					close(enough)
-					<-ctx.Done()
-				}
-				return errTakeover
-			})
+		w.turns(w.candidate(w.open(), "a", trying(&waits, errTakeover)), 12, func(context.Context, *leadership.Term) error {
+			instants = append(instants, w.now())
+			return errTakeover
 		})
-		<-enough
 		requireBackoff(w, waits)
 		for i, in := range waits {
 			require.Equal(w, in, instants[i+1]-instants[i], "what the hook said is what was waited")
 		}
 		require.Len(w, waits, 11)
-		halt(c)
-		require.NoError(w, <-result)
 	})
 }
 
 func TestRunForgetsErrorsOnceItHasAcknowledged(t *testing.T) {
 	virtual(t, func(w *world) {
 		var waits []time.Duration
-		c := w.candidate(w.open(), "a", trying(&waits, errTakeover))
-		turns := 0
-		enough := make(chan struct{})
-		result := async(func() error {
-			return c.Run(background, func(ctx context.Context, term *leadership.Term) error {
-				turns++
-				switch turns {
-				case 4:
-					require.NoError(w, term.Acknowledge(ctx))
-				case 5:
-					close(enough)
-					<-ctx.Done()
-				}
-				return errTakeover
-			})
+		w.turns(w.candidate(w.open(), "a", trying(&waits, errTakeover)), 5, func(ctx context.Context, term *leadership.Term) error {
+			if len(waits) == 3 {
+				require.NoError(w, term.Acknowledge(ctx))
+			}
+			return errTakeover
 		})
-		<-enough
 		require.Len(w, waits, 4)
 		requireBackoff(w, waits[:3])
 		requireBackoff(w, waits[3:])
-		halt(c)
-		require.NoError(w, <-result)
 	})
 }
 
@@ -94,26 +70,15 @@ func TestRunForgetsErrorsOnceItHasAcknowledged(t *testing.T) {
 func TestRunFirstWait(t *testing.T) {
 	virtual(t, func(w *world) {
 		var waits []time.Duration
-		c := w.candidate(w.open(), "a", trying(&waits, errTakeover))
-		enough := make(chan struct{})
-		result := async(func() error {
-			return c.Run(background, func(ctx context.Context, term *leadership.Term) error {
-				require.NoError(w, term.Acknowledge(ctx)) // so that errors are forgotten
-				if len(waits) == 1000 {
-					close(enough)
-					<-ctx.Done()
-				}
-				return errTakeover
-			})
+		w.turns(w.candidate(w.open(), "a", trying(&waits, errTakeover)), 1001, func(ctx context.Context, term *leadership.Term) error {
+			require.NoError(w, term.Acknowledge(ctx)) // so that errors are forgotten
+			return errTakeover
 		})
-		<-enough
 		for _, d := range waits {
 			requireBackoff(w, []time.Duration{d})
 		}
 		require.Less(w, slices.Min(waits), 51*time.Millisecond)
 		require.Greater(w, slices.Max(waits), 99*time.Millisecond)
-		halt(c)
-		require.NoError(w, <-result)
 	})
 }
 
@@ -136,15 +101,14 @@ func TestRunTriesAgainWhateverTheStoreSays(t *testing.T) {
 				return st.Store.Cast(ctx, election, value)
 			}
 			c := w.candidate(st, "a", opts)
-			result := async(func() error { return c.Run(background, serve) })
+			result := run(c, serve)
 			w.at(time.Minute)
 			require.True(w, c.IsLeader())
 			require.Len(w, waits, 8)
 			requireBackoff(w, waits)
 			require.Equal(w, 8, bytes.Count(log.Bytes(), []byte("level=WARN")))
 			require.Contains(w, log.String(), failure.Error())
-			halt(c)
-			require.NoError(w, <-result)
+			w.stops(c, result)
 		})
 	}
 }
@@ -163,7 +127,7 @@ func TestRunEndsWithWhatCannotBeCured(t *testing.T) {
 			require.Zero(w, w.now())
 			require.Contains(w, log.String(), "level=ERROR")
 			st.cast = nil
-			result := async(func() error { return c.Run(background, serve) })
+			result := run(c, serve)
 			require.True(w, pending(result))
 			require.True(w, c.IsLeader(), "the candidate is idle again")
 		})
@@ -180,19 +144,16 @@ func TestRunReportsTokensThatRegress(t *testing.T) {
 			b.token, tokens = tokens[0], tokens[1:]
 		}), "a", trying(&waits, leadership.ErrTokenRegressed))
 		var led []uint64
-		result := async(func() error {
-			return c.Run(background, func(ctx context.Context, term *leadership.Term) error {
-				if led = append(led, term.Token()); len(led) == 2 {
-					<-ctx.Done()
-				}
-				return nil
-			})
+		result := run(c, func(ctx context.Context, term *leadership.Term) error {
+			if led = append(led, term.Token()); len(led) == 2 {
+				<-ctx.Done()
+			}
+			return nil
 		})
 		w.at(time.Minute)
 		require.Equal(w, []uint64{100, 101}, led)
 		require.Len(w, waits, 3)
-		halt(c)
-		require.NoError(w, <-result)
+		w.stops(c, result)
 	})
 }
 
@@ -203,17 +164,14 @@ func TestRunWaitsAfterAnErrorOfTheLeadersOwn(t *testing.T) {
 			var waits []time.Duration
 			c := w.candidate(w.open(), "a", trying(&waits, own))
 			turns := 0
-			result := async(func() error {
-				return c.Run(background, func(ctx context.Context, _ *leadership.Term) error {
-					if turns++; turns == 1000 {
-						<-ctx.Done() // virtual time does not pass while the candidate spins
-					}
-					return fmt.Errorf("in the other election: %w", own)
-				})
+			result := run(c, func(ctx context.Context, _ *leadership.Term) error {
+				if turns++; turns == 1000 {
+					<-ctx.Done() // virtual time does not pass while the candidate spins
+				}
+				return fmt.Errorf("in the other election: %w", own)
 			})
 			w.at(time.Minute)
-			halt(c)
-			require.NoError(w, <-result)
+			w.stops(c, result)
 			require.Less(w, turns, 100, "it stood again and again without waiting")
 			require.Len(w, waits, turns, "each is reported")
 			requireBackoff(w, waits)
@@ -238,16 +196,13 @@ func TestRunSlowsDownWhereNothingLasts(t *testing.T) {
 				return st.Store.Cast(ctx, election, value)
 			}
 			c := w.candidate(st, "a", nil)
-			result := async(func() error {
-				return c.Run(background, func(context.Context, *leadership.Term) error { return nil })
-			})
+			result := run(c, func(context.Context, *leadership.Term) error { return nil })
 			w.at(time.Second)
 			require.Less(w, tries.Load(), int32(20))
 			w.at(time.Minute)
 			require.Less(w, tries.Load(), int32(50))
 			require.True(w, pending(result), "nor does it give up")
-			halt(c)
-			require.NoError(w, <-result)
+			w.stops(c, result)
 		})
 	}
 }
@@ -312,9 +267,7 @@ func TestDenialEndsRun(t *testing.T) {
 			})
 			c := w.candidate(st, "a", log.heard(store.ErrDenied))
 			var led atomic.Bool
-			result := async(func() error {
-				return c.Run(background, func(context.Context, *leadership.Term) error { led.Store(true); return nil })
-			})
+			result := run(c, func(context.Context, *leadership.Term) error { led.Store(true); return nil })
 			w.at(time.Second)
 			require.Contains(w, log.String(), "hook: ", "the hook is told at once")
 			require.Contains(w, log.String(), "level=WARN")
@@ -374,7 +327,7 @@ func TestDenialOfAStandingBallotIsReported(t *testing.T) {
 		c := w.candidate(changing(w.open(), func(b *fakeBallot) {
 			b.wait = func(context.Context) error { return fmt.Errorf("%w: %w", store.ErrLost, store.ErrDenied) }
 		}), "a", log.heard(store.ErrDenied))
-		result := async(func() error { return c.Run(background, serve) })
+		result := run(c, serve)
 		w.at(time.Second)
 		require.Contains(w, log.String(), "hook: ")
 		w.at(10 * noticed)

@@ -34,48 +34,43 @@ func TestCampaignContextHasNoEffectOnTheTerm(t *testing.T) {
 	})
 }
 
-func TestCampaignEndsWithItsContext(t *testing.T) {
-	virtual(t, func(w *world) {
-		w.lead(w.open(), "a")
-		b := w.candidate(w.open(), "b", nil)
-		ctx, cancel := context.WithCancelCause(background)
-		waiting := async(func() error { _, err := b.Campaign(ctx); return err })
-		require.True(w, pending(waiting))
-		cancel(errChangedMind)
-		require.ErrorIs(w, <-waiting, errChangedMind)
-		require.Equal(w, []string{"a"}, w.ballots(), "the ballot is given back first")
-		_, err := b.Campaign(ctx)
-		require.ErrorIs(w, err, errChangedMind, "a context that has ended already")
-		require.Equal(w, []string{"a"}, w.ballots())
-	})
-}
-
-func TestCampaignEndsWithStop(t *testing.T) {
-	virtual(t, func(w *world) {
-		w.lead(w.open(), "a")
-		b := w.candidate(w.open(), "b", nil)
-		waiting := async(func() error { _, err := b.Campaign(background); return err })
-		require.True(w, pending(waiting))
-		halt(b)
-		require.ErrorIs(w, <-waiting, leadership.ErrStopped)
-		require.Equal(w, []string{"a"}, w.ballots())
-		_, err := b.Campaign(background)
-		require.ErrorIs(w, err, leadership.ErrStopped)
-	})
-}
-
-func TestCampaignEndsWhenItsBallotIsLost(t *testing.T) {
-	virtual(t, func(w *world) {
-		w.lead(w.open(), "a")
-		b := w.candidate(w.open(), "b", nil)
-		waiting := async(func() error { _, err := b.Campaign(background); return err })
-		require.True(w, pending(waiting))
-		w.service.Clear(election)
-		require.ErrorIs(w, <-waiting, leadership.ErrLost)
-		require.False(w, b.IsLeader())
-		w.campaign(b)
-		require.True(w, b.IsLeader(), "standing again is allowed")
-	})
+func TestCampaignEnds(t *testing.T) {
+	for name, test := range map[string]struct {
+		end   func(w *world, c *leadership.Candidate, cancel context.CancelCauseFunc)
+		want  error
+		again error // of the next call with the same context; nil: it leads
+	}{
+		"with its context": {func(_ *world, _ *leadership.Candidate, cancel context.CancelCauseFunc) {
+			cancel(errChangedMind)
+		}, errChangedMind, errChangedMind},
+		"with Stop": {func(_ *world, c *leadership.Candidate, _ context.CancelCauseFunc) {
+			halt(c)
+		}, leadership.ErrStopped, leadership.ErrStopped},
+		"when its ballot is lost": {func(w *world, _ *leadership.Candidate, _ context.CancelCauseFunc) {
+			w.service.Clear(election)
+		}, leadership.ErrLost, nil},
+	} {
+		virtualRun(t, name, func(w *world) {
+			w.lead(w.open(), "a")
+			b := w.candidate(w.open(), "b", nil)
+			ctx, cancel := context.WithCancelCause(background)
+			defer cancel(nil)
+			waiting := async(func() error { _, err := b.Campaign(ctx); return err })
+			require.True(w, pending(waiting))
+			test.end(w, b, cancel)
+			require.ErrorIs(w, <-waiting, test.want)
+			require.NotContains(w, w.ballots(), "b", "the ballot is given back first")
+			require.False(w, b.IsLeader())
+			if test.again == nil {
+				w.campaign(b)
+				require.True(w, b.IsLeader(), "standing again is allowed")
+				return
+			}
+			_, err := b.Campaign(ctx)
+			require.ErrorIs(w, err, test.again)
+			require.Equal(w, []string{"a"}, w.ballots())
+		})
+	}
 }
 
 // Giving the ballot back takes no longer than one TTL.
@@ -194,25 +189,15 @@ func TestRunLeadsAgainAndAgain(t *testing.T) {
 	virtual(t, func(w *world) {
 		c := w.candidate(w.open(), "a", nil)
 		var tokens []uint64
-		enough := make(chan struct{})
-		result := async(func() error {
-			return c.Run(background, func(ctx context.Context, term *leadership.Term) error {
-				require.True(w, c.IsLeader())
-				require.NoError(w, ctx.Err())
-				require.NoError(w, term.Acknowledge(ctx))
-				tokens = append(tokens, term.Token())
-				if len(tokens) == 5 {
-					close(enough)
-					<-ctx.Done()
-				}
-				return nil
-			})
+		w.turns(c, 5, func(ctx context.Context, term *leadership.Term) error {
+			require.True(w, c.IsLeader())
+			require.NoError(w, ctx.Err())
+			require.NoError(w, term.Acknowledge(ctx))
+			tokens = append(tokens, term.Token())
+			return nil
 		})
-		<-enough
 		require.Less(w, w.now(), 100*time.Millisecond, "next to nothing is waited for after a lead without an error")
 		require.IsIncreasing(w, tokens)
-		halt(c)
-		require.NoError(w, <-result)
 	})
 }
 
@@ -276,18 +261,16 @@ func TestRunWaitsForTheLeadersFunction(t *testing.T) {
 		a, b := w.candidate(st, "a", nil), w.candidate(w.open(), "b", nil)
 		returns := make(chan struct{})
 		running := 0
-		first := async(func() error {
-			return a.Run(background, func(ctx context.Context, term *leadership.Term) error {
-				running++
-				defer func() { running-- }()
-				require.Equal(w, 1, running)
-				err := term.Acknowledge(ctx)
-				<-returns // it ignores its context
-				return err
-			})
+		first := run(a, func(ctx context.Context, term *leadership.Term) error {
+			running++
+			defer func() { running-- }()
+			require.Equal(w, 1, running)
+			err := term.Acknowledge(ctx)
+			<-returns // it ignores its context
+			return err
 		})
 		require.True(w, pending(first))
-		second := async(func() error { return b.Run(background, serve) })
+		second := run(b, serve)
 		require.True(w, pending(second))
 
 		a.Resign()
@@ -316,7 +299,7 @@ func TestRunAgainAfterItsContextEnded(t *testing.T) {
 		cancel(errChangedMind)
 		require.ErrorIs(w, <-result, errChangedMind)
 		require.ErrorIs(w, c.Run(ctx, serve), errChangedMind)
-		result = async(func() error { return c.Run(background, serve) })
+		result = run(c, serve)
 		w.at(ttl)
 		require.True(w, c.IsLeader())
 		require.True(w, pending(result))
@@ -328,15 +311,12 @@ func TestRunLogsAFailureAfterTheTerm(t *testing.T) {
 	virtual(t, func(w *world) {
 		var log journal
 		c := w.candidate(w.open(), "a", log.heard(errTakeover))
-		result := async(func() error {
-			return c.Run(background, func(ctx context.Context, _ *leadership.Term) error {
-				<-ctx.Done()
-				return errTakeover
-			})
+		result := run(c, func(ctx context.Context, _ *leadership.Term) error {
+			<-ctx.Done()
+			return errTakeover
 		})
 		synctest.Wait()
-		halt(c)
-		require.NoError(w, <-result)
+		w.stops(c, result)
 		require.Contains(w, log.String(), "failed after its term had ended")
 		require.Contains(w, log.String(), errTakeover.Error())
 		require.NotContains(w, log.String(), "hook:")
@@ -489,17 +469,12 @@ func TestFirstWithoutALease(t *testing.T) {
 func TestWaitingIsNoReasonToGiveWay(t *testing.T) {
 	virtual(t, func(w *world) {
 		leader := w.lead(w.open(), "leader")
-		c := w.candidate(w.open(), "a", &leadership.Options{Hooks: &leadership.Hooks{
-			Error: func(_ string, err error, _ time.Duration) { t.Errorf("the hook was told %q", err) },
-		}})
-		won := async(func() error {
-			return c.Run(background, func(ctx context.Context, term *leadership.Term) error { return serve(ctx, term) })
-		})
+		c := w.candidate(w.open(), "a", withoutErrors(w))
+		won := run(c, func(ctx context.Context, term *leadership.Term) error { return serve(ctx, term) })
 		w.at(10 * ttl)
 		require.NoError(w, leader.Withdraw(background))
 		synctest.Wait()
 		require.True(w, c.IsLeader())
-		halt(c)
-		require.NoError(w, <-won)
+		w.stops(c, won)
 	})
 }

@@ -32,15 +32,13 @@ func TestStatus(t *testing.T) {
 		w.at(time.Second)
 		st.Faults().Cut()
 		acknowledge, finish := make(chan struct{}), make(chan struct{})
-		go func() {
-			_ = c.Run(background, func(ctx context.Context, term *leadership.Term) error {
-				<-acknowledge
-				require.NoError(w, term.Acknowledge(ctx))
-				<-ctx.Done()
-				<-finish
-				return nil
-			})
-		}()
+		run(c, func(ctx context.Context, term *leadership.Term) error {
+			<-acknowledge
+			require.NoError(w, term.Acknowledge(ctx))
+			<-ctx.Done()
+			<-finish
+			return nil
+		})
 		w.at(40 * time.Second)
 		s := w.is(c, leadership.Casting, time.Second)
 		require.False(w, s.Stood)
@@ -160,14 +158,12 @@ func TestGivenBack(t *testing.T) {
 			GivenBack: func(_ string, _ uint64, after time.Duration) { happened.add("given back after %v", after) },
 		}})
 		ended := make(chan struct{})
-		go func() {
-			_ = c.Run(background, func(ctx context.Context, _ *leadership.Term) error {
-				<-ctx.Done()
-				time.Sleep(time.Second) // the work winds down
-				<-ended
-				return nil
-			})
-		}()
+		run(c, func(ctx context.Context, _ *leadership.Term) error {
+			<-ctx.Done()
+			time.Sleep(time.Second) // the work winds down
+			<-ended
+			return nil
+		})
 		w.until(c.IsLeader)
 		c.Resign()
 		synctest.Wait()
@@ -221,13 +217,11 @@ func TestRequestedResignation(t *testing.T) {
 		d := &diary{}
 		one, two := w.candidate(w.open(), "one", diarist(d)), w.candidate(w.open(), "two", nil)
 		stopping := make(chan struct{})
-		go func() {
-			_ = one.Run(background, func(ctx context.Context, term *leadership.Term) error {
-				<-ctx.Done()
-				<-stopping
-				return context.Cause(ctx)
-			})
-		}()
+		run(one, func(ctx context.Context, term *leadership.Term) error {
+			<-ctx.Done()
+			<-stopping
+			return context.Cause(ctx)
+		})
 		w.until(one.IsLeader)
 		two.RunForElection()
 		synctest.Wait()

@@ -14,7 +14,7 @@ import (
 
 // drives are the two ways to drive a candidate that call its callbacks.
 var drives = map[string]func(c *leadership.Candidate){
-	"Run":            func(c *leadership.Candidate) { go func() { _ = c.Run(background, leadership.Lead) }() },
+	"Run":            func(c *leadership.Candidate) { run(c, leadership.Lead) },
 	"RunForElection": func(c *leadership.Candidate) { c.RunForElection() },
 }
 
@@ -55,12 +55,10 @@ func TestWonCallbacksRunBeforeLead(t *testing.T) {
 		var happened diary
 		c := w.candidate(w.open(), "a", nil)
 		c.OnWon(func(context.Context, *leadership.Term) error { happened.add("won"); return nil })
-		go func() {
-			_ = c.Run(background, func(ctx context.Context, term *leadership.Term) error {
-				happened.add("lead")
-				return serve(ctx, term)
-			})
-		}()
+		run(c, func(ctx context.Context, term *leadership.Term) error {
+			happened.add("lead")
+			return serve(ctx, term)
+		})
 		synctest.Wait()
 		require.Equal(w, []string{"won", "lead"}, happened.all())
 	})
@@ -126,17 +124,14 @@ func TestTakeoverFailedCallbacks(t *testing.T) {
 			var failed []error
 			c.OnTakeoverFailed(func(err error) { failed = append(failed, err) })
 			turns := 0
-			result := async(func() error {
-				return c.Run(background, func(ctx context.Context, term *leadership.Term) error {
-					if turns++; turns > 1 {
-						return serve(ctx, term)
-					}
-					return test.lead(ctx, term)
-				})
+			result := run(c, func(ctx context.Context, term *leadership.Term) error {
+				if turns++; turns > 1 {
+					return serve(ctx, term)
+				}
+				return test.lead(ctx, term)
 			})
 			w.at(time.Minute)
-			halt(c)
-			require.NoError(w, <-result)
+			w.stops(c, result)
 			if test.reason == nil {
 				require.Empty(w, failed)
 				return
@@ -243,7 +238,7 @@ func TestTakeoverFailsWhereLeadDoesNotAcknowledge(t *testing.T) {
 			c := w.candidate(w.open(), "a", nil)
 			failed := make(chan error, 1000)
 			c.OnTakeoverFailed(func(err error) { failed <- err })
-			ended := async(func() error { return c.Run(background, test.lead) })
+			ended := run(c, test.lead)
 			synctest.Wait()
 			go c.Stop()
 			require.NoError(w, <-ended)

@@ -159,22 +159,19 @@ func TestTermResignLeavesALaterTermAlone(t *testing.T) {
 		c := w.candidate(w.open(), "a", nil)
 		var terms []*leadership.Term
 		ended := make(chan error, 1)
-		result := async(func() error {
-			return c.Run(background, func(ctx context.Context, term *leadership.Term) error {
-				switch terms = append(terms, term); len(terms) {
-				case 1:
-					return nil
-				case 2:
-					terms[0].Resign()
-					ended <- context.Cause(ctx)
-				}
-				return serve(ctx, term)
-			})
+		result := run(c, func(ctx context.Context, term *leadership.Term) error {
+			switch terms = append(terms, term); len(terms) {
+			case 1:
+				return nil
+			case 2:
+				terms[0].Resign()
+				ended <- context.Cause(ctx)
+			}
+			return serve(ctx, term)
 		})
 		require.NoError(w, <-ended, "resigning the first term has ended the second")
 		require.True(w, c.IsLeader())
-		halt(c)
-		require.NoError(w, <-result)
+		w.stops(c, result)
 	})
 }
 
@@ -299,9 +296,7 @@ func TestAcknowledgeOfALostBallotIsNotTriedAgain(t *testing.T) {
 			b.acknowledge = func(context.Context, string) (store.Leader, error) {
 				return store.Leader{}, fmt.Errorf("%w: %w", store.ErrUnknownOutcome, store.ErrLost)
 			}
-		}), "a", &leadership.Options{Hooks: &leadership.Hooks{
-			Error: func(_ string, err error, _ time.Duration) { t.Errorf("going to be tried again: %v", err) },
-		}})
+		}), "a", withoutErrors(w))
 		ctx, cancel := context.WithTimeout(background, time.Second)
 		defer cancel()
 		require.ErrorIs(w, w.campaign(c).Acknowledge(ctx), leadership.ErrLost)
@@ -422,9 +417,7 @@ func TestAcknowledgeWithAnEndedContext(t *testing.T) {
 				return store.Leader{}, fmt.Errorf("%w: %w", store.ErrUnavailable, ctx.Err())
 			}
 		})
-		c := w.candidate(fake, "a", &leadership.Options{Hooks: &leadership.Hooks{
-			Error: func(_ string, err error, _ time.Duration) { t.Errorf("the hook was told %q", err) },
-		}})
+		c := w.candidate(fake, "a", withoutErrors(w))
 		term := w.campaign(c)
 		ctx, cancel := context.WithCancelCause(background)
 		cancel(errChangedMind)
